@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * collet: collective communication among processes, threads and (soon) GPUs.
+ *
+ * Read from top to bottom, this header is the manual. Words used throughout:
+ *   rank          one participant of a communicator, numbered 0 … nranks−1
+ *   communicator  an ordered set of ranks that call collectives together
+ *   count         a number of elements of the call's data type, never of bytes
+ *
+ * What holds for every function
+ *   Results   0 is success, a positive value means "not yet", a negative value is a failure. A failure leaves outputs
+ *             unwritten unless the function says otherwise, and collet_last_error() tells its cause.
+ *   Threads   Calls on different communicators may run at the same time in different threads and never wait for each
+ *             other. Calls on one communicator are serialised by a lock in it. collet_comm_abort() and
+ *             collet_comm_get_async_error() may be called by any thread at any time.
+ *   Blocking  A collective outside a group returns when its buffers may be reused. No wait is for ever: a dead rank,
+ *             a timeout or an abort ends it with an error on every rank.
+ *   Fork      A communicator is not usable in a child of fork(); the child may exit or exec freely.
+ */
+#ifndef COLLET_H
+#define COLLET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define COLLET_API __attribute__((visibility("default")))
+#else
+#define COLLET_API
+#endif
+
+#define COLLET_MAJOR 0
+#define COLLET_MINOR 1
+#define COLLET_PATCH 0
+/* The number collet_get_version() reports: 10000·major + 100·minor + patch. */
+#define COLLET_VERSION (10000 * COLLET_MAJOR + 100 * COLLET_MINOR + COLLET_PATCH)
+
+/* ---------------------------------------------------------------------------------------------------------- results */
+
+enum collet_result {
+    COLLET_SUCCESS = 0,
+    COLLET_IN_PROGRESS = 1,           /* a non-blocking communicator is still at work: ask again */
+    COLLET_ERR_INVALID_ARGUMENT = -1, /* an argument is wrong in itself; the text names it */
+    COLLET_ERR_INVALID_USAGE = -2,    /* the call is wrong here and now: destroyed communicator, unbalanced group … */
+    COLLET_ERR_SYSTEM = -3,           /* the operating system refused something; the text has its reason */
+    COLLET_ERR_NO_MEMORY = -4,        /* memory could not be had */
+    COLLET_ERR_REMOTE = -5,           /* another rank died, left or failed; the text names it */
+    COLLET_ERR_TIMEOUT = -6,          /* a wait passed its limit; the text names who was waited for */
+    COLLET_ERR_ABORTED = -7,          /* collet_comm_abort() was called here or on another rank */
+    COLLET_ERR_MISMATCH = -8,         /* ranks called different things; the text has both */
+    COLLET_ERR_UNSUPPORTED = -9,      /* not in this build or on this device */
+    COLLET_ERR_INTERNAL = -10         /* a defect in collet: please report it */
+};
+
+/* collet_error_string: a short constant text for a result, e.g. "invalid argument". Never NULL, also for a number that
+ * is no result. The string is static. */
+COLLET_API const char *collet_error_string(enum collet_result result);
+
+/* collet_last_error: the text of the newest failure: what was wrong, with which argument or rank, and the remedy.
+ *   comm  the communicator whose newest failure is wanted, or NULL for that of the calling thread.
+ * Returns "" if there was none; never NULL. The string stays valid until the thread's next call to this function. */
+struct collet_comm;
+COLLET_API const char *collet_last_error(const struct collet_comm *comm);
+
+/* collet_get_version: writes COLLET_VERSION of the library (not of this header) to *version.
+ * Errors: INVALID_ARGUMENT if version is NULL. */
+COLLET_API enum collet_result collet_get_version(int *version);
+
+/* ------------------------------------------------------------------------------------------------------ types and ops */
+
+enum collet_type {
+    COLLET_FLOAT32 = 0,
+    COLLET_FLOAT64 = 1,
+    COLLET_INT32 = 2,
+    COLLET_INT64 = 3,
+    COLLET_UINT8 = 4,
+    COLLET_FLOAT16 = 5,  /* IEEE 754 binary16 */
+    COLLET_BFLOAT16 = 6, /* upper half of a float32 */
+    COLLET_TYPE_COUNT = 7
+};
+
+/* Reductions. Every rank gets the same bits for the same call, whatever the order of arrival. Integers wrap at their
+ * width. float16 and bfloat16 are accumulated in float32 inside one step and rounded to nearest even between steps.
+ * AVG is the sum divided by the number of ranks (integers: the wrapped sum, divided as C divides, toward zero).
+ * MIN and MAX of a NaN are unspecified but equal on all ranks. */
+enum collet_op {
+    COLLET_SUM = 0,
+    COLLET_PROD = 1,
+    COLLET_MIN = 2,
+    COLLET_MAX = 3,
+    COLLET_AVG = 4,
+    COLLET_OP_COUNT = 5
+};
+
+/* collet_type_size: bytes of one element of type; 0 if type is none of the above. */
+COLLET_API size_t collet_type_size(enum collet_type type);
+
+/* --------------------------------------------------------------------------------------------------------------- life */
+
+/* A unique id names one communicator that is about to be created: where its ranks meet, and a secret that they prove to
+ * each other. Copy its bytes to every rank (MPI_Bcast, a file, a store) over a channel that you trust: who knows the id
+ * can join. */
+#define COLLET_UNIQUE_ID_BYTES 128
+struct collet_unique_id {
+    char bytes[COLLET_UNIQUE_ID_BYTES];
+};
+
+/* collet_get_unique_id: makes a fresh id and starts a meeting point for it in the calling process (a listening socket
+ * served by a thread of collet), which must live until all ranks have been created. With COLLET_COMM_ID=host:port
+ * set, ranks meet there instead, rank 0 listens, and nothing is started here.
+ * Does not block. Errors: INVALID_ARGUMENT (id is NULL), SYSTEM (no socket, or COLLET_SOCKET_IFNAME matches nothing). */
+COLLET_API enum collet_result collet_get_unique_id(struct collet_unique_id *id);
+
+/* Devices: where the buffers of a communicator live. */
+#define COLLET_DEVICE_HOST 0                      /* any memory the CPU can address */
+#define COLLET_DEVICE_CUDA(ordinal) (1 + (ordinal)) /* GPU number `ordinal` of CUDA's numbering */
+
+/* Transports, as bits of collet_config.transports. */
+#define COLLET_TRANSPORT_SELF 1u /* ranks of one process: plain memory */
+#define COLLET_TRANSPORT_SHM 2u  /* processes of one host: shared memory */
+#define COLLET_TRANSPORT_TCP 4u  /* anything that IP reaches */
+
+/* collet_config: options of a communicator. Set size = sizeof(struct collet_config), leave the rest zero for defaults;
+ * a program compiled against an older, shorter struct stays valid. The environment (COLLET_*) overrides defaults, and
+ * fields set here override the environment. What all ranks must agree on is taken from rank 0. */
+struct collet_config {
+    size_t size;         /* bytes of the caller's struct; required */
+    int nonblocking;     /* 1: init returns COLLET_IN_PROGRESS, then poll collet_comm_get_async_error() */
+    int min_channels;    /* bounds on the channels of one call; 0: collet chooses */
+    int max_channels;
+    int device;          /* COLLET_DEVICE_HOST (the default) or COLLET_DEVICE_CUDA(i) */
+    int timeout_ms;      /* longest time without progress inside a call; 0: COLLET_TIMEOUT, by default 30 minutes */
+    unsigned transports; /* allowed transports, COLLET_TRANSPORT_* bits; 0: all */
+    const char *name;    /* shown in logs and errors; copied */
+};
+
+/* collet_comm_init_rank: creates rank `rank` of a communicator of `nranks` ranks that share `id`.
+ * Collective: every rank calls it, with the same nranks and id and its own rank. Blocks until all have come; warns after
+ * 30 s with the missing ranks, fails after COLLET_INIT_TIMEOUT (10 minutes). Inside a group the work is done by
+ * collet_group_end(), so one thread may create several ranks; *comm is set at once but usable only after it.
+ * On failure *comm is NULL. The caller owns *comm and ends it with collet_comm_destroy() or collet_comm_abort().
+ * Errors: INVALID_ARGUMENT (comm NULL, nranks < 1, rank outside 0 … nranks−1, an id that is none, a rank taken
+ * twice, nranks differing among ranks), TIMEOUT, REMOTE, SYSTEM. */
+COLLET_API enum collet_result collet_comm_init_rank(struct collet_comm **comm, int nranks, struct collet_unique_id id,
+                                                    int rank);
+
+/* collet_comm_init_rank_config: the same with options; config may be NULL. With config->nonblocking it returns
+ * COLLET_IN_PROGRESS with a valid *comm: poll collet_comm_get_async_error() until it is no longer COLLET_IN_PROGRESS;
+ * until then only that, abort and destroy may be called. Further errors: INVALID_ARGUMENT naming a config field. */
+COLLET_API enum collet_result collet_comm_init_rank_config(struct collet_comm **comm, int nranks,
+                                                           struct collet_unique_id id, int rank,
+                                                           const struct collet_config *config);
+
+/* collet_comm_init_all: creates a communicator whose ranks all live in this process; comms[i] becomes rank i.
+ *   comms    array of nranks handles, written on success, all NULL on failure
+ *   devices  array of nranks devices, or NULL for COLLET_DEVICE_HOST everywhere
+ * Needs no id, opens no socket, starts no thread. One thread may then drive all ranks, with each collective called on
+ * every comm between collet_group_start() and collet_group_end(); or one thread a rank, without groups. */
+COLLET_API enum collet_result collet_comm_init_all(struct collet_comm **comms, int nranks, const int *devices);
+
+/* collet_comm_init_from_env: creates this process's rank of the job that a launcher describes in the environment.
+ *   RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun and friends), or
+ *   OMPI_COMM_WORLD_*, PMI_*, SLURM_* for rank and size; the meeting point is then COLLET_COMM_ID or MASTER_ADDR, or,
+ *   when all ranks share one host, found from the launcher's job id.
+ * With none of these set it makes a communicator of one rank. config may be NULL. Blocks and fails like
+ * collet_comm_init_rank(); INVALID_USAGE names the variable that is missing or contradictory. */
+COLLET_API enum collet_result collet_comm_init_from_env(struct collet_comm **comm, const struct collet_config *config);
+
+/* collet_comm_finalize: says that no more calls follow on comm, after those issued are complete. comm == NULL is a
+ * success. The handle stays valid for getters and collet_comm_destroy(). Errors: INVALID_USAGE on the second call. */
+COLLET_API enum collet_result collet_comm_finalize(struct collet_comm *comm);
+
+/* collet_comm_destroy: finalizes if that was not done, tells the other ranks goodbye, and frees comm. NULL is a
+ * success. Not a barrier: it does not wait for other ranks to call it. The handle is invalid afterwards (collet notices
+ * most later uses and answers INVALID_ARGUMENT). */
+COLLET_API enum collet_result collet_comm_destroy(struct collet_comm *comm);
+
+/* collet_comm_abort: ends comm at once: calls in progress on it, in any thread and on any rank, return
+ * COLLET_ERR_ABORTED (or REMOTE elsewhere); then frees comm. NULL is a success. Always returns. */
+COLLET_API enum collet_result collet_comm_abort(struct collet_comm *comm);
+
+/* Getters; the result is written to the last argument. Errors: INVALID_ARGUMENT (NULL or no communicator),
+ * INVALID_USAGE while a non-blocking init is in progress. */
+COLLET_API enum collet_result collet_comm_count(const struct collet_comm *comm, int *nranks);
+COLLET_API enum collet_result collet_comm_rank(const struct collet_comm *comm, int *rank);
+COLLET_API enum collet_result collet_comm_device(const struct collet_comm *comm, int *device);
+
+/* collet_comm_get_async_error: the state of comm, cheaply and without blocking: COLLET_SUCCESS, COLLET_IN_PROGRESS
+ * during a non-blocking init, or the first failure of this communicator on any rank. */
+COLLET_API enum collet_result collet_comm_get_async_error(struct collet_comm *comm, enum collet_result *async_error);
+
+/* collet_comm_dump: prints to file descriptor fd where comm stands: for each channel and worker the step, the slots in
+ * flight, and which rank it waits for. Meant for debuggers and hung programs; may be called from another thread while
+ * a call is in progress (the picture may then be a moment old). */
+COLLET_API enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd);
+
+/* -------------------------------------------------------------------------------------------------------- collectives
+ *
+ * Common rules. All ranks call the same collective with the same count, type, op and root. Buffers need only the
+ * alignment of their element type. count == 0 is a success that moves nothing (buffers may then be NULL). Buffers may
+ * not overlap except as the in-place rule of the call says. `stream` is NULL for a host communicator: the call is done
+ * when it, or the outermost group around it, returns. Result buffers are undefined after a failure, other buffers
+ * are untouched.
+ * Common errors: INVALID_ARGUMENT (names the argument: NULL buffer or communicator, unknown type or op, root out of
+ * range, count so large that bytes overflow), INVALID_USAGE (finalized or failed communicator), REMOTE, TIMEOUT, ABORTED.
+ */
+
+/* collet_allreduce: recvbuff[i] = op over ranks of sendbuff[i], i in 0 … count−1, on every rank.
+ * Both buffers hold count elements. In place: sendbuff == recvbuff. */
+COLLET_API enum collet_result collet_allreduce(const void *sendbuff, void *recvbuff, size_t count,
+                                               enum collet_type type, enum collet_op op, struct collet_comm *comm,
+                                               void *stream);
+
+/* collet_allgather: recvbuff[r·sendcount + i] = sendbuff[i] of rank r, on every rank.
+ * sendbuff: sendcount elements; recvbuff: nranks·sendcount. In place: sendbuff == recvbuff + rank·sendcount. */
+COLLET_API enum collet_result collet_allgather(const void *sendbuff, void *recvbuff, size_t sendcount,
+                                               enum collet_type type, struct collet_comm *comm, void *stream);
+
+/* collet_reducescatter: recvbuff[i] on rank r = op over ranks of sendbuff[r·recvcount + i].
+ * sendbuff: nranks·recvcount elements; recvbuff: recvcount. In place: recvbuff == sendbuff + rank·recvcount; the rest
+ * of sendbuff is then left as it was. */
+COLLET_API enum collet_result collet_reducescatter(const void *sendbuff, void *recvbuff, size_t recvcount,
+                                                   enum collet_type type, enum collet_op op, struct collet_comm *comm,
+                                                   void *stream);
+
+/* collet_alltoall: block s of recvbuff on rank r = block r of sendbuff on rank s; a block is count elements.
+ * Both buffers: nranks·count elements. Not in place. */
+COLLET_API enum collet_result collet_alltoall(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
+                                              struct collet_comm *comm, void *stream);
+
+/* collet_broadcast: recvbuff[i] = sendbuff[i] of rank root, on every rank. sendbuff is read on the root only (elsewhere
+ * anything, NULL too). In place: sendbuff == recvbuff. */
+COLLET_API enum collet_result collet_broadcast(const void *sendbuff, void *recvbuff, size_t count,
+                                               enum collet_type type, int root, struct collet_comm *comm, void *stream);
+
+/* collet_reduce: recvbuff[i] on root = op over ranks of sendbuff[i]. recvbuff is neither read nor written elsewhere
+ * than on the root (anything there, NULL too). In place on the root: sendbuff == recvbuff. */
+COLLET_API enum collet_result collet_reduce(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
+                                            enum collet_op op, int root, struct collet_comm *comm, void *stream);
+
+/* ------------------------------------------------------------------------------------------------------ point to point
+ *
+ * collet_send on rank a with peer b meets collet_recv on rank b with peer a; those of one pair match in the order of
+ * issue. Their byte counts must be equal (types need not be). Outside a group a call blocks until its own part is
+ * complete, so two ranks that both send first may wait for each other: put the send and the receive into one group,
+ * inside which all of them progress together, in any order. A message to oneself needs its receive in the same group.
+ * A count of 0 is a real message and must be received. Errors as for collectives; MISMATCH if byte counts differ. */
+COLLET_API enum collet_result collet_send(const void *sendbuff, size_t count, enum collet_type type, int peer,
+                                          struct collet_comm *comm, void *stream);
+COLLET_API enum collet_result collet_recv(void *recvbuff, size_t count, enum collet_type type, int peer,
+                                          struct collet_comm *comm, void *stream);
+
+/* -------------------------------------------------------------------------------------------------------------- groups
+ *
+ * Calls between collet_group_start() and collet_group_end() of one thread are collected and run together by the
+ * outermost end, over any mix of calls and any number of communicators: collectives of one communicator in the order of
+ * issue, sends and receives beside them. Groups nest. A call with a bad argument returns its error at once and makes
+ * the end return the same error with nothing of the group run. An empty group is a success.
+ * collet_group_end errors: INVALID_USAGE without a start; otherwise those of the calls in the group. */
+COLLET_API enum collet_result collet_group_start(void);
+COLLET_API enum collet_result collet_group_end(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Errors. Whoever first decides that something is an error calls err_set() once, with the cause and the remedy; everyone
+ * above passes the code on with COLLET_TRY and stays silent.
+ */
+#ifndef COLLET_BASE_ERR_H
+#define COLLET_BASE_ERR_H
+
+#include "collet.h"
+
+/* The only propagation macro: returns from the calling function unless expr is COLLET_SUCCESS. */
+#define COLLET_TRY(expr)                                                                                               \
+    do {                                                                                                               \
+        enum collet_result try_result_ = (expr);                                                                       \
+        if (try_result_ != COLLET_SUCCESS)                                                                             \
+            return try_result_;                                                                                        \
+    } while (0)
+
+#define ERR_TEXT_BYTES 512
+
+/* Stores the formatted text as the calling thread's last error, logs it at WARN, and returns code. %m works. */
+enum collet_result err_set(enum collet_result code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Stores a text that another rank or thread already logged; no log line. Returns code. */
+enum collet_result err_adopt(enum collet_result code, const char *text);
+
+/* The calling thread's last error text, "" if none. */
+const char *err_last(void);
+
+#endif

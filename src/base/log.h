@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Log lines: "host:pid:tid collet LEVEL SUBSYS text". The level and subsystems are chosen at run time (COLLET_DEBUG,
+ * COLLET_DEBUG_SUBSYS), the file by COLLET_DEBUG_FILE. A line that is not wanted costs one load and one compare.
+ */
+#ifndef COLLET_BASE_LOG_H
+#define COLLET_BASE_LOG_H
+
+enum log_level { LOG_NONE = 0, LOG_WARN = 1, LOG_INFO = 2, LOG_TRACE = 3 };
+
+/* X(identifier, name in COLLET_DEBUG_SUBSYS and in lines) */
+#define LOG_SUBSYSTEMS(X)                                                                                              \
+    X(INIT)  /* communicators come and go */                                                                           \
+    X(BOOT)  /* rendezvous, control plane, deaths */                                                                   \
+    X(ENV)   /* configuration as it was read */                                                                        \
+    X(GRAPH) /* machine, rings, trees */                                                                               \
+    X(PLAN)  /* what was chosen for a call, and why */                                                                 \
+    X(CONN)  /* connections: transport and why */                                                                      \
+    X(NET)   /* sockets, RDMA */                                                                                       \
+    X(COLL)  /* calls */
+
+enum log_subsystem {
+#define X(name) LOG_##name,
+    LOG_SUBSYSTEMS(X)
+#undef X
+    LOG_SUBSYSTEM_COUNT
+};
+
+extern int log_level_now; /* -1 until the first line asks */
+int log_wanted_slow(enum log_level level, enum log_subsystem subsystem);
+void log_write(enum log_level level, enum log_subsystem subsystem, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static inline int log_wanted(enum log_level level, enum log_subsystem subsystem) {
+    int now = __atomic_load_n(&log_level_now, __ATOMIC_RELAXED);
+    return (now < 0 || (int)level <= now) && log_wanted_slow(level, subsystem);
+}
+
+#define log_at(level, subsystem, ...)                                                                                  \
+    do {                                                                                                               \
+        if (log_wanted(level, LOG_##subsystem))                                                                        \
+            log_write(level, LOG_##subsystem, __VA_ARGS__);                                                            \
+    } while (0)
+
+#define log_warn(subsystem, ...) log_at(LOG_WARN, subsystem, __VA_ARGS__)
+#define log_info(subsystem, ...) log_at(LOG_INFO, subsystem, __VA_ARGS__)
+#define log_trace(subsystem, ...) log_at(LOG_TRACE, subsystem, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The control plane of one communicator, as one of its ranks sees it: who the ranks are, whether they live, small
+ * messages between any two of them, and the news of a failure. Bulk data never passes here.
+ *
+ *   get_unique_id ─▶ meeting point (rendezvous.c): every rank proves that it knows the id's secret, says who it is, and
+ *                    gets the table of all ranks
+ *   table ─────────▶ a tree over processes (hub.c): one TCP connection per edge, served by the process's watch thread
+ *                    (watch.c), which routes messages, sends heartbeats and looks at pidfds of processes on this host
+ *
+ * Ranks of one process share a hub and reach each other through memory; a communicator whose ranks are all in one
+ * process has a hub without edges, no socket and no watch.
+ *
+ * Every function may be called from any thread unless it says otherwise; none blocks.
+ */
+#ifndef COLLET_BOOT_BOOT_H
+#define COLLET_BOOT_BOOT_H
+
+#include "base/config.h"
+#include "collet.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What every rank knows of every rank; equal everywhere after init. */
+struct peer_info {
+    int32_t rank;
+    int32_t node;       /* the lowest rank that was found, by trying, to share memory with this one: same node, same host */
+    int32_t pid;
+    int32_t device;
+    uint64_t process[2]; /* random identity of the process: equal means the same address space */
+    char host[64];       /* for messages */
+};
+
+enum peer_state {
+    PEER_ALIVE,
+    PEER_LEFT, /* said goodbye: what it sent is there, nothing more will come */
+    PEER_DEAD,
+};
+
+struct boot;
+
+/* The meeting point for a new id; see collet_get_unique_id(). */
+enum collet_result boot_unique_id(struct collet_unique_id *id);
+
+/* An id that all ranks can compute for themselves: rank 0 will listen on host:port (or, where that port is taken, on one
+ * of the next 15), with a secret derived from the text. For COLLET_COMM_ID and MASTER_ADDR. */
+enum collet_result boot_unique_id_at(const char *host, int port, const char *secret_text, struct collet_unique_id *id);
+
+/* Starts to join: never waits. *config holds this rank's configuration; its AGREED knobs become rank 0's before
+ * boot_try_init() succeeds. device as in collet.h. On failure *boot_p is unwritten. */
+enum collet_result boot_join(const struct collet_unique_id *id, int nranks, int rank, int device, struct config *config,
+                             struct boot **boot_p);
+
+/* All ranks in this process: fills boots[0 … nranks−1], ready at once. configs[i] as above. */
+enum collet_result boot_join_local(int nranks, const int *devices, struct config *configs, struct boot **boots);
+
+/* Advances init. IN_PROGRESS: call again (after a pause); SUCCESS: peers and messages are usable; else it failed, with
+ * the cause in err_last(). Warns after 30 s naming the ranks that have not come; TIMEOUT after config.init_timeout. */
+enum collet_result boot_try_init(struct boot *boot);
+
+const struct peer_info *boot_peers(const struct boot *boot); /* nranks entries; valid until boot_destroy() */
+
+/* Sends bytes (≤ BOOT_MESSAGE_BYTES) to rank `to`, itself included, under a key that the receiver asks for. Messages of
+ * one (sender, key) arrive in order. Queued, never blocks. */
+#define BOOT_MESSAGE_BYTES 1024
+enum collet_result boot_send(struct boot *boot, int to, uint64_t key, const void *data, size_t bytes);
+
+/* Takes the next message from rank `from` under key: SUCCESS and *bytes ≤ room, or IN_PROGRESS if there is none yet. */
+enum collet_result boot_try_recv(struct boot *boot, int from, uint64_t key, void *data, size_t room, size_t *bytes);
+
+/* The abort word: 0, or the code of the communicator's first failure (a collet_result, < 0). Cheap to load in a wait
+ * loop; set by the watch, boot_fail() or a local peer. */
+const int *boot_failed_word(const struct boot *boot);
+
+/* The text of that failure, "" if none; valid until boot_destroy(). */
+const char *boot_failed_text(const struct boot *boot);
+
+/* Makes the communicator fail everywhere: the first failure wins, on this rank at once, on the others as the news spreads.
+ * A code of ABORTED arrives elsewhere as ABORTED too. Works at any time after boot_join(), also while init is going on. */
+void boot_fail(struct boot *boot, enum collet_result code, const char *text);
+
+/* What is known of a rank now. Death alone does not fail the communicator: only who waits for a dead rank's data
+ * decides that (and calls boot_fail). *since_ns (may be NULL): os_now_ns() of the news. */
+enum peer_state boot_peer_state(const struct boot *boot, int rank, uint64_t *since_ns);
+
+/* The number of ranks known dead or gone; one load, to keep wait loops cheap. */
+int boot_missing_count(const struct boot *boot);
+
+/* Says goodbye to the other ranks (no effect if the communicator failed) and frees boot. NULL is fine. The hub goes on
+ * routing for other processes until they have left too, or this process exits. */
+void boot_destroy(struct boot *boot);
+
+#endif

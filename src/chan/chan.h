@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Connections of one rank: found by (peer, channel, lane, side), made on first use, kept until the communicator ends.
+ *
+ *    consumer                                   control plane                             producer
+ *    conn_get ── transport.offer ──▶ memory ─────── blob ──────▶ transport.accept ── maps or connects
+ *             ◀──────────────────────── transport.ready on both ends ─────────────▶
+ *
+ * The consumer owns the memory. Both steps are resumable: conn_try() moves a connection forward and returns, so that one
+ * thread can set up connections of many ranks.
+ */
+#ifndef COLLET_CHAN_CHAN_H
+#define COLLET_CHAN_CHAN_H
+
+#include "base/config.h"
+#include "boot/boot.h"
+#include "kernels/fifo.h"
+
+enum conn_side { CONN_PRODUCER, CONN_CONSUMER };
+enum conn_state { CONN_NEW, CONN_SETUP, CONN_READY };
+
+/* Lanes below this are the programs'; this one carries sends and receives. */
+#define CONN_LANE_P2P 15
+
+#define CONN_BLOB_BYTES 512
+struct conn_blob {
+    size_t bytes;
+    char data[CONN_BLOB_BYTES];
+};
+
+struct transport;
+struct chan;
+
+struct conn {
+    struct fifo_end end; /* first: executors hold a pointer to it */
+    enum conn_side side;
+    enum conn_state state;
+    int peer, channel, lane;
+    const struct transport *transport;
+    void *impl; /* the transport's own */
+    struct chan *chan;
+    struct conn *next; /* all connections of this rank, in order of creation */
+};
+
+/* The connections of one rank of one communicator, and what they are made with. */
+struct chan {
+    struct boot *boot;
+    const struct config *config;
+    const struct peer_info *peers;
+    int nranks, rank;
+    struct fifo_layout layout; /* of every connection; equal on all ranks */
+    struct conn *first, **last;
+    struct conn **index; /* open-addressed by key */
+    uint32_t index_size, nconns;
+};
+
+enum collet_result chan_create(struct boot *boot, const struct config *config, int nranks, int rank,
+                               struct chan **chan_p);
+void chan_destroy(struct chan *chan); /* closes all connections; NULL is fine */
+
+/* The connection, created in state NEW if it is asked for the first time. Errors: NO_MEMORY, UNSUPPORTED (no allowed
+ * transport reaches the peer; the text says why for each). */
+enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, enum conn_side side,
+                            struct conn **conn_p);
+
+/* Moves a connection toward READY: SUCCESS when it is, IN_PROGRESS while it is not, or a failure. */
+enum collet_result conn_try(struct conn *conn);
+
+/* The transport that the two ranks use with each other: the first of the registry that is allowed and reaches; equal on
+ * both ends. NULL if there is none. */
+const struct transport *chan_transport(const struct chan *chan, int peer);
+
+/* Where everything is in a connection of nslots slots of slot_bytes, LL slots of ll_bytes payload. */
+struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t ll_bytes);
+/* Points end into memory laid out so, with both counters at first_step. The consumer's side also initialises memory. */
+void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout *layout, const struct config *config);
+void fifo_memory_init(void *memory, const struct fifo_layout *layout, const struct config *config);
+
+#endif

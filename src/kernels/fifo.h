@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The memory of one connection: one direction between two ranks, a FIFO of slots.
+ *
+ *            producer                        memory both ends reach                        consumer
+ *          step, seen head    ┌────────────────────────────────────────────────┐    step, seen tail
+ *   writes tail, headers,     │ tail │ head │ headers[nslots] │ LL │ Simple     │    writes head
+ *   slots, lines              └────────────────────────────────────────────────┘
+ *
+ *   field      written by   read by      order
+ *   tail       producer     consumer     release after the slot's header and data; acquire before reading them
+ *   head       consumer     producer     release after the slot was read; acquire before it is overwritten
+ *   headers[s] producer     consumer     covered by tail
+ *   LL lines   producer     consumer     each line carries its own flag; covered by head against overwriting
+ *
+ * Both counters count steps from the beginning of the connection and never go back; step s lives in slot s mod nslots.
+ * Slots of both protocols share the counters, so a connection may change protocol between calls:
+ *   tail − head ≤ nslots,  credit = nslots − (step − head),  ready: tail − step > 0   (modulo 2^64)
+ * The counters live in the connection's memory; each end keeps its own position in `step` and the last seen value of
+ * the other's counter, so that a step that need not look at the other end's cache line does not.
+ */
+#ifndef COLLET_KERNELS_FIFO_H
+#define COLLET_KERNELS_FIFO_H
+
+#include "kernels/port.h"
+
+#include <stddef.h>
+
+#define FIFO_MAX_SLOTS 16
+#define FIFO_LINE_BYTES 128 /* two cache lines: adjacent-line prefetch must not tie the counters together */
+
+struct fifo_slot_header {
+    uint32_t bytes;     /* payload in this slot (LL: bytes of lines) */
+    uint32_t signature; /* of the operation that filled it: what both ends must agree on, hashed */
+    uint64_t sequence;  /* number of the operation on its communicator */
+};
+
+/* Offsets inside a connection's memory, in bytes; the same computation at both ends. */
+struct fifo_layout {
+    uint32_t nslots;             /* a power of two ≤ FIFO_MAX_SLOTS */
+    uint32_t slot_bytes;         /* payload of a Simple slot */
+    uint32_t slot_stride;        /* distance of Simple slots */
+    uint32_t ll_bytes;           /* payload of an LL slot; its lines take twice that */
+    size_t head_at, headers_at, ll_at, simple_at; /* tail is at 0 */
+    size_t total_bytes;
+};
+
+/* One end of a connection, as executors use it. Belongs to the worker that produces into it or consumes from it. */
+struct fifo_end {
+    uint64_t *tail, *head;
+    struct fifo_slot_header *headers;
+    uint64_t *ll;
+    char *simple;
+    uint64_t step;  /* the step this end does next */
+    uint64_t seen;  /* producer: last head read; consumer: last tail read */
+    uint32_t nslots, slot_stride, ll_bytes;
+    uint32_t ll_flag_mask; /* flags are 1 + (step & mask) */
+    uint32_t write_headers; /* producer: the wire needs headers and tail for LL slots too */
+    uint32_t unused;
+};
+
+PORT_FN uint32_t fifo_slot(const struct fifo_end *end) { return (uint32_t)end->step & (end->nslots - 1); }
+
+PORT_FN int fifo_has_credit(struct fifo_end *end) {
+    if (end->step - end->seen < end->nslots)
+        return 1;
+    end->seen = port_load_acquire(end->head); /* pairs with fifo_consumed() */
+    return end->step - end->seen < end->nslots;
+}
+
+PORT_FN int fifo_has_data(struct fifo_end *end) {
+    if ((int64_t)(end->seen - end->step) > 0)
+        return 1;
+    end->seen = port_load_acquire(end->tail); /* pairs with fifo_publish() */
+    return (int64_t)(end->seen - end->step) > 0;
+}
+
+PORT_FN void fifo_publish(struct fifo_end *end) {
+    end->step++;
+    port_store_release(end->tail, end->step); /* pairs with fifo_has_data() */
+}
+
+PORT_FN void fifo_consumed(struct fifo_end *end) {
+    end->step++;
+    port_store_release(end->head, end->step); /* pairs with fifo_has_credit() */
+}
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which elements a chunk number means: the one function that both ends of a connection, host and device ask.
+ *
+ *   a region of one call     ├────── block 0 ──────┼────── block 1 ──────┼──── block 2 ────┤   (chunk number = block)
+ *   a channel's part of it        ├ part ┤              ├ part ┤              ├ part ┤
+ *   one round's piece               ├┤                    ├┤                    ├┤
+ *
+ * A block is either a slice of one buffer (the last slices may be short or empty) or one rank's block of `count`
+ * elements. Each channel has the same part of every block and walks through it, one piece of at most chunk_elems a
+ * round. Pieces of no element are skipped by both ends, because both compute the same length here.
+ */
+#ifndef COLLET_KERNELS_GEOMETRY_H
+#define COLLET_KERNELS_GEOMETRY_H
+
+#include "kernels/port.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct geometry {
+    uint64_t total_elems; /* of a region of slices; block_elems · blocks where blocks are ranks' */
+    uint64_t block_elems; /* distance between blocks, and the length of all but the last slices */
+    uint64_t part_first;  /* this channel's part: elements part_first … part_first + part_elems − 1 of each block */
+    uint64_t part_elems;
+    uint64_t chunk_elems; /* most elements of one piece: what one slot carries */
+    uint32_t nrounds;
+};
+
+struct span {
+    uint64_t first, count; /* elements */
+};
+
+PORT_FN uint64_t geometry_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+PORT_FN struct span geometry_piece(const struct geometry *g, uint32_t block, uint32_t round) {
+    struct span piece;
+    uint64_t block_first = block * g->block_elems;
+    uint64_t block_count = block_first < g->total_elems ? geometry_min(g->block_elems, g->total_elems - block_first) : 0;
+    uint64_t begin = g->part_first + round * g->chunk_elems;
+    uint64_t end = geometry_min(geometry_min(begin + g->chunk_elems, g->part_first + g->part_elems), block_count);
+    piece.first = block_first + begin;
+    piece.count = begin < end ? end - begin : 0;
+    return piece;
+}
+
+#endif

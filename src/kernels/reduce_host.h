@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reductions on host memory, vectorised: one function per type and operator, chosen once by what the CPU can do.
+ */
+#ifndef COLLET_KERNELS_REDUCE_HOST_H
+#define COLLET_KERNELS_REDUCE_HOST_H
+
+#include "base/types.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* For every i < count: v = src[0][i] op src[1][i] op … op src[nsrc−1][i], from left to right; v = v / divisor if divisor
+ * > 1; dst[k][i] = v for every k < ndst. nsrc ≥ 1, ndst ≥ 1. With nsrc == 1 and divisor ≤ 1 it copies bits.
+ * A dst may be the same pointer as a src, and is then left alone if it would be written with itself; other overlap is
+ * not allowed. Pointers need the alignment of the element only. 16-bit floats are accumulated in float32 and rounded
+ * once, to nearest even. The same bits come out whatever the CPU, ndst, alignment or stream_mask.
+ * stream_mask: bit k set: dst[k] is better written past the caches (non-temporal stores, fenced before return). */
+typedef void (*reduce_fn)(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count, uint32_t divisor,
+                          uint32_t stream_mask);
+
+/* The function for (type, op); AVG is the function of SUM (the caller passes the divisor where the program says so). */
+reduce_fn reduce_host_get(enum collet_type type, enum collet_op op);
+
+/* "avx512", "avx2" or "plain": which variant reduce_host_get() hands out. */
+const char *reduce_host_variant(void);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The step program: what an algorithm is, as data.
+ *
+ * An algorithm moves no byte. For one rank it emits a short list of steps per worker; executors run the list, check.c
+ * proves it right, cost models add it up, print.c shows it. A step reduces an ordered list of operands (chunks received
+ * from peers, and at most one local chunk at a stated place among them) and puts the result into a local chunk, into
+ * slots of peers, or both:
+ *
+ *        operands, in this order                                    places
+ *     ┌──────────────────────────────┐                        ┌─────────────────┐
+ *     │ recv[0] … local … recv[k−1]  │ ── op ── (finish) ───▶ │ local chunk     │
+ *     └──────────────────────────────┘                        │ send[0]…send[m] │
+ *                                                             └─────────────────┘
+ *
+ * A program is one *round*; a collective repeats it over the buffers, piece by piece. A chunk number names a block of a
+ * region; geometry.h says which elements that is in a given round. Workers of one program run concurrently, each
+ * through its own steps in order. Every connection (peer, lane) has one producing and one consuming worker.
+ *
+ * A builder keeps a sticky error: emit freely, then look at what prog_finish() says.
+ * Read next: ../algo/allreduce_ring.c, then check.c.
+ */
+#ifndef COLLET_PROGRAM_PROGRAM_H
+#define COLLET_PROGRAM_PROGRAM_H
+
+#include "collet.h"
+#include "program/step.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* The collectives that algorithms implement. */
+#define PROG_COLLECTIVES(X)                                                                                            \
+    X(ALLREDUCE, allreduce)                                                                                            \
+    X(ALLGATHER, allgather)                                                                                            \
+    X(REDUCESCATTER, reducescatter)                                                                                    \
+    X(ALLTOALL, alltoall)                                                                                              \
+    X(BROADCAST, broadcast)                                                                                            \
+    X(REDUCE, reduce)                                                                                                  \
+    X(SEND, send)                                                                                                      \
+    X(RECV, recv)
+
+enum prog_collective {
+#define X(upper, lower) PROG_##upper,
+    PROG_COLLECTIVES(X)
+#undef X
+    PROG_COLLECTIVE_COUNT
+};
+
+const char *prog_collective_name(enum prog_collective collective);
+
+/* How chunk numbers of a region map to elements of a call's buffer (the call's `count` as in collet.h):
+ *   WHOLE    one buffer of count elements, cut into prog.nblocks slices (allreduce, broadcast, reduce, send, recv)
+ *   PER_RANK nranks blocks of count elements each
+ *   SINGLE   one block of count elements: chunk 0 only (allgather's in, reducescatter's out) */
+enum prog_layout { PROG_WHOLE, PROG_PER_RANK, PROG_SINGLE };
+enum prog_layout prog_in_layout(enum prog_collective collective);
+enum prog_layout prog_out_layout(enum prog_collective collective);
+
+struct prog_worker {
+    int32_t first_step, nsteps; /* into prog.steps */
+};
+
+struct prog {
+    enum prog_collective collective;
+    int nranks, rank, root;
+    int nblocks;  /* chunk numbers of a WHOLE region are 0 … nblocks−1 */
+    int nworkers, nsteps, npeers;
+    struct prog_worker *workers;
+    struct prog_step *steps;
+    struct prog_peer *peers; /* the peer table that steps point into */
+    /* While building: */
+    int workers_room, steps_room, peers_room;
+    enum collet_result error;
+};
+
+/* ---- building ---- */
+
+struct prog *prog_create(enum prog_collective collective, int nranks, int rank, int root);
+void prog_destroy(struct prog *prog);
+
+/* Cuts WHOLE regions into nblocks slices (1 unless called). */
+void prog_slices(struct prog *prog, int nblocks);
+
+/* Starts a worker; the steps that follow are its. */
+void prog_worker(struct prog *prog);
+
+/* A set of peers in a step's description: `count` ranks first, first+1, … modulo nranks, skipping none; on one lane.
+ * Lanes keep apart several connections between the same two ranks (a double tree's two trees, up and down). */
+struct peers {
+    int first, count, lane;
+};
+#define PEER(rank) ((struct peers){(rank), 1, 0})
+#define PEER_LANE(rank, lane) ((struct peers){(rank), 1, (lane)})
+/* For sets that are no run of consecutive ranks: the ranks in list[0 … count−1], in this order. */
+struct peer_list {
+    const int *ranks;
+    int count, lane;
+};
+
+struct local {
+    enum step_region region;
+    int chunk;
+};
+#define IN(c) ((struct local){STEP_IN, (c)})
+#define OUT(c) ((struct local){STEP_OUT, (c)})
+
+/* A step as an algorithm writes it. Fields left out mean: nothing received, no local operand, nothing sent, nothing
+ * stored, not finished. Use either `recv` or `recv_list`, either `send` or `send_list`. */
+struct step_text {
+    struct peers recv;          /* operands from peers, in rank order as listed */
+    struct peer_list recv_list;
+    struct local local;         /* the local operand … */
+    int local_at;               /* … and its place: after this many received operands */
+    struct local store;         /* where the result goes here */
+    struct peers send;          /* to whom it goes */
+    struct peer_list send_list;
+    bool finish;                /* the result holds every rank's contribution: avg divides here */
+};
+void prog_emit(struct prog *prog, struct step_text text);
+#define prog_step(prog, ...) prog_emit((prog), (struct step_text){__VA_ARGS__})
+
+/* Ends building; returns the first error met (no memory, a chunk or peer out of range, a step without effect …). */
+enum collet_result prog_finish(struct prog *prog);
+
+/* ---- algorithms ---- */
+
+/* A pure function (collective, nranks, rank, root) → steps; no size, no clock, no environment. `root` is 0 for
+ * collectives without one; for SEND and RECV it is the peer. */
+typedef void (*prog_build_fn)(struct prog *prog);
+
+struct algorithm {
+    const char *name; /* as in COLLET_ALGO: "ring", "tree", "oneshot" … */
+    enum prog_collective collective;
+    prog_build_fn build;
+    int max_ranks;     /* largest sensible nranks (steps or connections grow with n); 0: no limit */
+    const char *about; /* one line for tools */
+};
+
+/* All algorithms, in order of registration; ends with name == NULL (algo/registry.c). */
+extern const struct algorithm algorithms[];
+const struct algorithm *algorithm_find(enum prog_collective collective, const char *name);
+
+/* Builds rank's program; *prog_p is owned by the caller. */
+enum collet_result algorithm_build(const struct algorithm *algorithm, int nranks, int rank, int root,
+                                   struct prog **prog_p);
+
+/* ---- readers ---- */
+
+/* Executes the programs of all ranks symbolically with `nslots` slots a connection, over `rounds` rounds, and checks:
+ * every output chunk is the reduction of every contribution exactly once, in an expression that is the same on all
+ * ranks up to a+b = b+a; finish applied exactly once to every reduced output; no read of a chunk that was not yet
+ * written or was overwritten (also in place); no deadlock; nothing sent that is not received; lengths agree on both
+ * ends; one producing and one consuming worker a connection. On failure `why` (why_bytes long) says which rank, worker,
+ * step and chunk. */
+bool prog_check(const struct algorithm *algorithm, int nranks, int root, int nslots, bool in_place, char *why,
+                size_t why_bytes);
+
+/* The step table of one worker of all ranks, side by side: R recv, + reduce, ! store, S send, and the chunk. */
+void prog_print(const struct algorithm *algorithm, int nranks, int root, FILE *out);
+
+#endif

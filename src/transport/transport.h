@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a transport does: make one end's slots appear at the other end. One file a transport, one line in registry.c.
+ *
+ * Where the consumer's memory can be mapped by the producer (self, shm), the work is over once it is mapped: both ends
+ * touch the same slots. Otherwise (tcp, verbs) each end has FIFO memory of its own with the same layout, the executor
+ * works on that, and progress() carries published slots one way and credits the other:
+ *
+ *    producer's FIFO: tail moved by executor ─▶ progress() sends slots ─▶ progress() stores them, moves consumer's tail
+ *    producer's FIFO: head moved by progress() ◀─────── credits ───────── progress() sees executor move consumer's head
+ *
+ * No function blocks. All are called by the thread that runs the communicator, never by two at once for one connection.
+ */
+#ifndef COLLET_TRANSPORT_TRANSPORT_H
+#define COLLET_TRANSPORT_TRANSPORT_H
+
+#include "chan/chan.h"
+
+struct transport {
+    const char *name; /* as in COLLET_TRANSPORT */
+    unsigned bit;     /* COLLET_TRANSPORT_… of collet.h */
+
+    /* 1: wire between address spaces, LL lines need headers and tails (fifo_end.write_headers). */
+    int remote;
+
+    /* Can these two ranks use it? Symmetric and pure: both ends must come to the same answer. On false *why says why
+     * not, in a static string. */
+    bool (*reaches)(const struct peer_info *a, const struct peer_info *b, const char **why);
+
+    /* Consumer: creates its end: memory, conn->end, conn->impl, and what the producer must know, in *offer. */
+    enum collet_result (*offer)(struct conn *conn, struct conn_blob *offer);
+
+    /* Producer: creates its end from the consumer's offer (the peer is trusted, but lengths are checked). */
+    enum collet_result (*accept)(struct conn *conn, const struct conn_blob *offer);
+
+    /* Either end, repeatedly after the above: SUCCESS once slots may be used, IN_PROGRESS before. */
+    enum collet_result (*ready)(struct conn *conn);
+
+    /* Either end, whenever the executor has time: moves what can be moved. SUCCESS if something moved, IN_PROGRESS if
+     * not, or a failure that names the peer. NULL where ends share memory. */
+    enum collet_result (*progress)(struct conn *conn);
+
+    /* Frees conn->impl and memory; works on a half-made end (impl NULL). Published slots that the wire has not taken yet
+     * are flushed by the caller beforehand (chan_destroy polls progress for a bounded time). */
+    void (*close)(struct conn *conn);
+};
+
+/* In order of preference; ends with NULL (registry.c). */
+extern const struct transport *const transports[];
+
+#endif
