@@ -22,7 +22,7 @@ enum config_scope {
 
 /* X(field, NAME, NCCL name or NULL, type, unit, scope, default, minimum, maximum, help)
  * type int: strtoll base 0; with unit "bytes" the suffixes K, M, G mean 1024-based multiples.
- * type text: default, minimum and maximum: the default string, 0, 0. */
+ * type text: no minimum and maximum; with unit "secret" the value is never shown. */
 #define CONFIG_KNOBS(INT, TEXT)                                                                                        \
     TEXT(debug, "DEBUG", "NCCL_DEBUG", "", PROCESS, "", "WARN, INFO or TRACE: which log lines to write")               \
     TEXT(debug_subsys, "DEBUG_SUBSYS", NULL, "", PROCESS, "ALL", "list of subsystems to log; ^ in front excludes")      \
@@ -41,13 +41,14 @@ enum config_scope {
     TEXT(socket_family, "SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", RANK, "", "AF_INET or AF_INET6; default both")      \
     INT(nsockets, "NSOCKETS", NULL, "", AGREED, 2, 1, 16, "sockets of one tcp connection")                             \
     TEXT(comm_id, "COMM_ID", "NCCL_COMM_ID", "", PROCESS, "", "host:port where ranks meet; rank 0 listens there")      \
-    TEXT(secret, "SECRET", NULL, "", PROCESS, "", "shared secret for COMM_ID and MASTER_ADDR jobs")                    \
+    TEXT(secret, "SECRET", NULL, "secret", PROCESS, "", "shared secret for COMM_ID and MASTER_ADDR jobs")              \
     TEXT(hostid, "HOSTID", "NCCL_HOSTID", "", RANK, "", "overrides the identity of this host")                         \
     INT(init_timeout, "INIT_TIMEOUT", NULL, "s", RANK, 600, 1, 86400, "longest wait for all ranks at init")            \
     INT(timeout, "TIMEOUT", NULL, "s", RANK, 1800, 1, 864000, "longest time without progress inside a call")           \
     INT(heartbeat, "HEARTBEAT", NULL, "ms", AGREED, 1000, 10, 60000, "interval of heartbeats between hosts")           \
     INT(heartbeat_timeout, "HEARTBEAT_TIMEOUT", NULL, "ms", AGREED, 5000, 0, 3600000,                                   \
         "silence after which a rank on another host counts as dead; 0: never")                                         \
+    INT(cpus, "CPUS", NULL, "", AGREED, 0, 0, 65536, "CPUs of a host, for the cost model and waiting; 0: as found")      \
     INT(spin, "SPIN", NULL, "polls", RANK, -1, -1, 1 << 30, "polls before yielding the CPU; -1: by CPUs and ranks")     \
     INT(nt_stores, "NT_STORES", NULL, "", RANK, -1, -1, 1, "non-temporal stores into slots; -1: by line round trip")   \
     INT(first_step, "FIRST_STEP", NULL, "", AGREED, 0, INT64_MIN, INT64_MAX, "testing: first value of step counters")  \
@@ -76,7 +77,7 @@ void config_adopt(struct config *config, const struct config *from);
 /* One line a knob: name, value, whether it differs from the default, help. */
 void config_print(const struct config *config, FILE *out);
 
-/* A variable of a launcher (RANK, SLURM_PROCID …); NULL if unset or empty. The tree's only getenv() is behind this. */
+/* A variable of a launcher (RANK, SLURM_PROCID …); NULL if unset or empty. Nothing else in the tree reads the environment. */
 const char *config_env(const char *name);
 
 #endif

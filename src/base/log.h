@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Log lines: "host:pid:tid collet LEVEL SUBSYS text". The level and subsystems are chosen at run time (COLLET_DEBUG,
- * COLLET_DEBUG_SUBSYS), the file by COLLET_DEBUG_FILE. A line that is not wanted costs one load and one compare.
+ * COLLET_DEBUG_SUBSYS), the file by COLLET_DEBUG_FILE. COLLET_DEBUG unset means silence; warnings pass every subsystem
+ * filter. A line that is not wanted costs one load and one compare.
  */
 #ifndef COLLET_BASE_LOG_H
 #define COLLET_BASE_LOG_H
+
+#include <stdbool.h>
 
 enum log_level { LOG_NONE = 0, LOG_WARN = 1, LOG_INFO = 2, LOG_TRACE = 3 };
 
@@ -17,7 +20,8 @@ enum log_level { LOG_NONE = 0, LOG_WARN = 1, LOG_INFO = 2, LOG_TRACE = 3 };
     X(PLAN)  /* what was chosen for a call, and why */                                                                 \
     X(CONN)  /* connections: transport and why */                                                                      \
     X(NET)   /* sockets, RDMA */                                                                                       \
-    X(COLL)  /* calls */
+    X(COLL)  /* calls */                                                                                               \
+    X(ERR)   /* failures, in the words of collet_last_error() */
 
 enum log_subsystem {
 #define X(name) LOG_##name,
@@ -25,6 +29,10 @@ enum log_subsystem {
 #undef X
     LOG_SUBSYSTEM_COUNT
 };
+
+/* COLLET_DEBUG and COLLET_DEBUG_SUBSYS as values. False if there is no such level or subsystem. */
+bool log_parse_level(const char *text, enum log_level *level);
+bool log_parse_subsystems(const char *text, unsigned *bits);
 
 extern int log_level_now; /* -1 until the first line asks */
 int log_wanted_slow(enum log_level level, enum log_subsystem subsystem);

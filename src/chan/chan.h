@@ -48,6 +48,8 @@ struct chan {
     const struct config *config;
     const struct peer_info *peers;
     int nranks, rank;
+    uint32_t spin;       /* polls before a waiting rank yields its CPU */
+    int64_t timeout_ms;  /* longest time without progress */
     struct fifo_layout layout; /* of every connection; equal on all ranks */
     struct conn *first, **last;
     struct conn **index; /* open-addressed by key */
@@ -66,9 +68,9 @@ enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, 
 /* Moves a connection toward READY: SUCCESS when it is, IN_PROGRESS while it is not, or a failure. */
 enum collet_result conn_try(struct conn *conn);
 
-/* The transport that the two ranks use with each other: the first of the registry that is allowed and reaches; equal on
- * both ends. NULL if there is none. */
-const struct transport *chan_transport(const struct chan *chan, int peer);
+/* The transport that two ranks use with each other: the first of the registry that is allowed and reaches; the answer is
+ * the same on every rank. NULL if there is none. */
+const struct transport *chan_pair_transport(const struct chan *chan, int a, int b);
 
 /* Where everything is in a connection of nslots slots of slot_bytes, LL slots of ll_bytes payload. */
 struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t ll_bytes);

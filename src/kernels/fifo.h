@@ -29,10 +29,14 @@
 #define FIFO_MAX_SLOTS 16
 #define FIFO_LINE_BYTES 128 /* two cache lines: adjacent-line prefetch must not tie the counters together */
 
+/* Set in fifo_slot_header.bytes when the slot holds LL lines, for wires that must know which memory to move. */
+#define FIFO_LL_BIT (1u << 31)
+
 struct fifo_slot_header {
-    uint32_t bytes;     /* payload in this slot (LL: bytes of lines) */
+    uint32_t bytes;     /* payload in this slot (with FIFO_LL_BIT: bytes of lines) */
     uint32_t signature; /* of the operation that filled it: what both ends must agree on, hashed */
     uint64_t sequence;  /* number of the operation on its communicator */
+    uint64_t unused[6]; /* a cache line each: filling one slot must not disturb the reader of its neighbour */
 };
 
 /* Offsets inside a connection's memory, in bytes; the same computation at both ends. */
@@ -54,8 +58,10 @@ struct fifo_end {
     uint64_t step;  /* the step this end does next */
     uint64_t seen;  /* producer: last head read; consumer: last tail read */
     uint32_t nslots, slot_stride, ll_bytes;
-    uint32_t ll_flag_mask; /* flags are 1 + (step & mask) */
-    uint32_t write_headers; /* producer: the wire needs headers and tail for LL slots too */
+    uint32_t ll_flag_mask;  /* flags are 1 + (step & mask) */
+    uint32_t remote;        /* the ends share no memory: a wire carries slots, and needs headers and tails of LL slots too */
+    uint32_t slow_stores;   /* host producer: how often in a row cached stores into slots were slow … */
+    uint32_t streamed;      /* … and how many slots have been written past the caches since */
     uint32_t unused;
 };
 

@@ -27,6 +27,32 @@ struct geometry {
     uint32_t nrounds;
 };
 
+/* Parts and slices begin at multiples of this many elements, so that a vector loop meets a cut seldom. */
+#define GEOMETRY_ALIGN_ELEMS 16u
+
+PORT_FN uint64_t geometry_share(uint64_t elems, uint64_t parts) {
+    uint64_t share = (elems + parts - 1) / parts;
+    return elems <= GEOMETRY_ALIGN_ELEMS ? share
+                                         : (share + GEOMETRY_ALIGN_ELEMS - 1) / GEOMETRY_ALIGN_ELEMS * GEOMETRY_ALIGN_ELEMS;
+}
+
+/* The geometry of channel `channel` of `nchannels`, for blocks of block_elems in a region of total_elems. */
+PORT_FN struct geometry geometry_of(uint64_t total_elems, uint64_t block_elems, uint64_t chunk_elems, uint32_t channel,
+                                    uint32_t nchannels) {
+    struct geometry g;
+    uint64_t part = geometry_share(block_elems, nchannels);
+    uint64_t first = channel * part < block_elems ? channel * part : block_elems;
+    g.total_elems = total_elems;
+    g.block_elems = block_elems;
+    g.part_first = first;
+    g.part_elems = block_elems - first < part ? block_elems - first : part;
+    g.chunk_elems = chunk_elems;
+    g.nrounds = (uint32_t)((g.part_elems + chunk_elems - 1) / chunk_elems);
+    if (g.nrounds == 0)
+        g.nrounds = 1; /* one round in which every piece is empty */
+    return g;
+}
+
 struct span {
     uint64_t first, count; /* elements */
 };

@@ -25,4 +25,14 @@ reduce_fn reduce_host_get(enum collet_type type, enum collet_op op);
 /* "avx512", "avx2" or "plain": which variant reduce_host_get() hands out. */
 const char *reduce_host_variant(void);
 
+/* One compilation of reduce_variant.c. */
+struct reduce_variant {
+    const char *name;
+    reduce_fn fn[COLLET_OP_COUNT][COLLET_TYPE_COUNT];
+};
+extern const struct reduce_variant reduce_variant_plain, reduce_variant_avx2, reduce_variant_avx512;
+
+/* The variants that this CPU can run: 0 is the best; NULL behind the last. */
+const struct reduce_variant *reduce_host_nth(int n);
+
 #endif

@@ -18,7 +18,7 @@
  * through its own steps in order. Every connection (peer, lane) has one producing and one consuming worker.
  *
  * A builder keeps a sticky error: emit freely, then look at what prog_finish() says.
- * Read next: ../algo/allreduce_ring.c, then check.c.
+ * Read next: ../algo/allreduce_ring.c, then check.h and check.c.
  */
 #ifndef COLLET_PROGRAM_PROGRAM_H
 #define COLLET_PROGRAM_PROGRAM_H
@@ -85,11 +85,16 @@ void prog_slices(struct prog *prog, int nblocks);
 /* Starts a worker; the steps that follow are its. */
 void prog_worker(struct prog *prog);
 
-/* A set of peers in a step's description: `count` ranks first, first+1, … modulo nranks, skipping none; on one lane.
- * Lanes keep apart several connections between the same two ranks (a double tree's two trees, up and down). */
+/* Lanes keep apart several connections between the same two ranks (a double tree's two trees, up and down). Lanes
+ * below PROG_LANE_P2P are free to use; that one belongs to send and recv. */
+#define PROG_LANE_P2P 15
+
+/* A set of peers in a step's description: `count` ranks first, first+1, … modulo nranks, skipping none; on one lane. With
+ * count OTHERS: all ranks but this one, in that order (none if there is no other). */
 struct peers {
     int first, count, lane;
 };
+#define OTHERS (-1)
 #define PEER(rank) ((struct peers){(rank), 1, 0})
 #define PEER_LANE(rank, lane) ((struct peers){(rank), 1, (lane)})
 /* For sets that are no run of consecutive ranks: the ranks in list[0 … count−1], in this order. */
@@ -120,6 +125,12 @@ struct step_text {
 void prog_emit(struct prog *prog, struct step_text text);
 #define prog_step(prog, ...) prog_emit((prog), (struct step_text){__VA_ARGS__})
 
+/* r modulo nranks, also for a negative r: the rank r steps round the ring from rank 0. */
+static inline int prog_wrap(const struct prog *prog, int r) {
+    int rest = r % prog->nranks;
+    return rest < 0 ? rest + prog->nranks : rest;
+}
+
 /* Ends building; returns the first error met (no memory, a chunk or peer out of range, a step without effect …). */
 enum collet_result prog_finish(struct prog *prog);
 
@@ -139,24 +150,29 @@ struct algorithm {
 
 /* All algorithms, in order of registration; ends with name == NULL (algo/registry.c). */
 extern const struct algorithm algorithms[];
-const struct algorithm *algorithm_find(enum prog_collective collective, const char *name);
+const struct algorithm *algorithm_find(enum prog_collective collective, const char *name); /* NULL if there is none */
 
-/* Builds rank's program; *prog_p is owned by the caller. */
+/* Builds rank's program; *prog_p is owned by the caller. Errors: INVALID_ARGUMENT (rank, root, or more ranks than the
+ * algorithm takes), NO_MEMORY, INTERNAL (the algorithm emitted nonsense; the text names the step). */
 enum collet_result algorithm_build(const struct algorithm *algorithm, int nranks, int rank, int root,
                                    struct prog **prog_p);
 
 /* ---- readers ---- */
 
-/* Executes the programs of all ranks symbolically with `nslots` slots a connection, over `rounds` rounds, and checks:
- * every output chunk is the reduction of every contribution exactly once, in an expression that is the same on all
- * ranks up to a+b = b+a; finish applied exactly once to every reduced output; no read of a chunk that was not yet
- * written or was overwritten (also in place); no deadlock; nothing sent that is not received; lengths agree on both
- * ends; one producing and one consuming worker a connection. On failure `why` (why_bytes long) says which rank, worker,
- * step and chunk. */
+/* Executes the programs of all ranks symbolically with `nslots` slots a connection, over so many rounds that slots are
+ * reused, and then over short rounds in which the last blocks are empty; and checks:
+ *   every output chunk is the reduction of every contribution exactly once, in an expression that is the same on all
+ *   ranks up to a+b = b+a; finish applied exactly once to every reduced output; no read of a chunk that was not yet
+ *   written or was overwritten (also in place), in whatever order workers run; no deadlock; nothing sent that is not
+ *   received; lengths agree on both ends; one producing and one consuming worker a connection.
+ * in_place: the buffers alias as the collective's in-place rule in collet.h says; ignored where it has none.
+ * For send and recv, `root` is the peer, and the other direction of the same name is its counterpart there.
+ * On failure `why` (why_bytes long) says which rank, worker, step and chunk; on success it is "". */
 bool prog_check(const struct algorithm *algorithm, int nranks, int root, int nslots, bool in_place, char *why,
                 size_t why_bytes);
 
-/* The step table of one worker of all ranks, side by side: R recv, + reduce, ! store, S send, and the chunk. */
-void prog_print(const struct algorithm *algorithm, int nranks, int root, FILE *out);
+/* The step tables of all ranks side by side, one for each worker: R recv, + reduce, ! store, S send, and the chunk;
+ * then what each rank sends, reduces and stores in one round, and its connections. */
+enum collet_result prog_print(const struct algorithm *algorithm, int nranks, int root, FILE *out);
 
 #endif

@@ -20,8 +20,7 @@ struct transport {
     const char *name; /* as in COLLET_TRANSPORT */
     unsigned bit;     /* COLLET_TRANSPORT_… of collet.h */
 
-    /* 1: wire between address spaces, LL lines need headers and tails (fifo_end.write_headers). */
-    int remote;
+    int remote; /* fifo_end.remote: 1 where progress() carries slots over a wire */
 
     /* Can these two ranks use it? Symmetric and pure: both ends must come to the same answer. On false *why says why
      * not, in a static string. */
@@ -40,8 +39,12 @@ struct transport {
      * not, or a failure that names the peer. NULL where ends share memory. */
     enum collet_result (*progress)(struct conn *conn);
 
-    /* Frees conn->impl and memory; works on a half-made end (impl NULL). Published slots that the wire has not taken yet
-     * are flushed by the caller beforehand (chan_destroy polls progress for a bounded time). */
+    /* Is there nothing left for progress() to do on its own account? Producer: every published slot was handed to the
+     * operating system or NIC; consumer: no credit that is due is still unsent. A call is complete only when all its
+     * connections are idle, because nobody makes progress between calls. NULL where progress is. */
+    bool (*idle)(const struct conn *conn);
+
+    /* Frees conn->impl and memory; works on a half-made end (impl NULL). */
     void (*close)(struct conn *conn);
 };
 

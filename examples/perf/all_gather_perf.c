@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * all_gather_perf: every rank gets the blocks of all ranks, in rank order. In place, a rank's block already lies where it
+ * belongs in its receive buffer.
+ *
+ *   rank 0  A            A B
+ *   rank 1  B     ->     A B
+ */
+#include "perf.h"
+
+static struct perf_shape shape(size_t elements, size_t type_size, int nranks) {
+    size_t block = perf_block(elements, type_size, nranks);
+    return (struct perf_shape){
+        .count = block, .input = block, .output = block * (size_t)nranks, .in_place_input = block};
+}
+
+static enum collet_result run(const struct perf_call *call) {
+    return collet_allgather(call->send, call->recv, call->shape.count, call->type->type, call->comm, NULL);
+}
+
+static struct perf_origin origin(const struct perf_call *call, size_t element) {
+    size_t block = call->shape.count;
+    return (struct perf_origin){(int)(element / block), element % block};
+}
+
+static const struct perf_collective all_gather = {
+    .program = "all_gather_perf",
+    .function = "collet_allgather",
+    .has_in_place = true,
+    .shape = shape,
+    .run = run,
+    .origin = origin,
+    .bus_factor = perf_bus_factor_blocks,
+};
+
+int main(int argc, char **argv) {
+    return perf_main(&all_gather, argc, argv);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * all_reduce_perf: every rank gets the reduction of all ranks' inputs.
+ *
+ *   rank 0  a0 a1 a2            a0+b0 a1+b1 a2+b2
+ *   rank 1  b0 b1 b2     ->     a0+b0 a1+b1 a2+b2
+ */
+#include "perf.h"
+
+static struct perf_shape shape(size_t elements, size_t type_size, int nranks) {
+    (void)type_size;
+    (void)nranks;
+    return (struct perf_shape){.count = elements, .input = elements, .output = elements};
+}
+
+static enum collet_result run(const struct perf_call *call) {
+    return collet_allreduce(call->send, call->recv, call->shape.count, call->type->type, call->op->op, call->comm, NULL);
+}
+
+static struct perf_origin origin(const struct perf_call *call, size_t element) {
+    (void)call;
+    return (struct perf_origin){PERF_ALL_RANKS, element};
+}
+
+/* Each rank must send (n−1)/n of its data to be reduced elsewhere, and as much again travels back as results. */
+static double bus_factor(int nranks) {
+    return 2.0 * (nranks - 1) / nranks;
+}
+
+static const struct perf_collective all_reduce = {
+    .program = "all_reduce_perf",
+    .function = "collet_allreduce",
+    .has_op = true,
+    .reduces = true,
+    .has_in_place = true,
+    .shape = shape,
+    .run = run,
+    .origin = origin,
+    .bus_factor = bus_factor,
+};
+
+int main(int argc, char **argv) {
+    return perf_main(&all_reduce, argc, argv);
+}

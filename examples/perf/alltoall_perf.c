@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * alltoall_perf: block s of rank r's input becomes block r of rank s's result, a transposition. Not in place.
+ *
+ *   rank 0  A0 A1            A0 B0
+ *   rank 1  B0 B1     ->     A1 B1
+ */
+#include "perf.h"
+
+static struct perf_shape shape(size_t elements, size_t type_size, int nranks) {
+    size_t block = perf_block(elements, type_size, nranks);
+    return (struct perf_shape){
+        .count = block, .input = block * (size_t)nranks, .output = block * (size_t)nranks};
+}
+
+static enum collet_result run(const struct perf_call *call) {
+    return collet_alltoall(call->send, call->recv, call->shape.count, call->type->type, call->comm, NULL);
+}
+
+static struct perf_origin origin(const struct perf_call *call, size_t element) {
+    size_t block = call->shape.count;
+    return (struct perf_origin){(int)(element / block), (size_t)call->rank * block + element % block};
+}
+
+static const struct perf_collective alltoall = {
+    .program = "alltoall_perf",
+    .function = "collet_alltoall",
+    .shape = shape,
+    .run = run,
+    .origin = origin,
+    .bus_factor = perf_bus_factor_blocks,
+};
+
+int main(int argc, char **argv) {
+    return perf_main(&alltoall, argc, argv);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * broadcast_perf: every rank gets the root's input.
+ *
+ *   rank 0 (root)  A            A
+ *   rank 1         .     ->     A
+ */
+#include "perf.h"
+
+static struct perf_shape shape(size_t elements, size_t type_size, int nranks) {
+    (void)type_size;
+    (void)nranks;
+    return (struct perf_shape){.count = elements, .input = elements, .output = elements};
+}
+
+static enum collet_result run(const struct perf_call *call) {
+    return collet_broadcast(call->send, call->recv, call->shape.count, call->type->type, call->root, call->comm, NULL);
+}
+
+static struct perf_origin origin(const struct perf_call *call, size_t element) {
+    return (struct perf_origin){call->root, element};
+}
+
+static const struct perf_collective broadcast = {
+    .program = "broadcast_perf",
+    .function = "collet_broadcast",
+    .has_root = true,
+    .has_in_place = true,
+    .shape = shape,
+    .run = run,
+    .origin = origin,
+    .bus_factor = perf_bus_factor_one,
+};
+
+int main(int argc, char **argv) {
+    return perf_main(&broadcast, argc, argv);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command line: the flags of nccl-tests with their defaults and meaning, as one table. Flags that only make sense for
+ * a GPU are in it with their default as the only value, and say why. New here: --procs.
+ */
+#include "perf.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct perf_options defaults = {
+    .threads = 1,
+    .gpus = 1,
+    .min_bytes = 32 << 20,
+    .max_bytes = 32 << 20,
+    .step_bytes = 1 << 20,
+    .step_factor = 1,
+    .iters = 20,
+    .warmup_iters = 1,
+    .agg_iters = 1,
+    .cycles = 1,
+    .check = 1,
+    .average = 1,
+    .cta_policy = -1,
+    .device_ctas = 16,
+};
+
+struct flag;
+typedef bool parse_function(const struct flag *flag, const char *text, struct perf_options *options);
+static parse_function parse_number, parse_size, parse_type, parse_op, parse_text;
+
+struct flag {
+    int letter; /* or a number above all letters for a flag that has only a name */
+    const char *name;
+    parse_function *parse;
+    size_t offset; /* of the field in struct perf_options */
+    long min, max; /* of a number */
+    const char *help;
+    const char *limit; /* why the range is as it is, where that needs saying */
+};
+
+enum { FLAG_PROCS = 256 };
+#define FIELD(name) offsetof(struct perf_options, name)
+#define NO_GPU "needs a GPU communicator"
+
+static const struct flag flags[] = {
+    {FLAG_PROCS, "procs", parse_number, FIELD(procs), 1, 512, "fork this many local processes; no launcher needed", NULL},
+    {'t', "nthreads", parse_number, FIELD(threads), 1, 1024, "threads per process", NULL},
+    {'g', "ngpus", parse_number, FIELD(gpus), 1, 1024, "ranks per thread", NULL},
+    {'b', "minbytes", parse_size, FIELD(min_bytes), 0, 0, "smallest size; K, M and G are 1024-based", NULL},
+    {'e', "maxbytes", parse_size, FIELD(max_bytes), 0, 0, "largest size", NULL},
+    {'i', "stepbytes", parse_size, FIELD(step_bytes), 1, 0, "increment between sizes", "would never end"},
+    {'f', "stepfactor", parse_number, FIELD(step_factor), 0, 1 << 20, "factor between sizes, used if above 1", NULL},
+    {'n', "iters", parse_number, FIELD(iters), 1, INT_MAX, "timed iterations", NULL},
+    {'m', "agg_iters", parse_number, FIELD(agg_iters), 1, 1 << 20, "operations in one group per iteration", NULL},
+    {'w', "warmup_iters", parse_number, FIELD(warmup_iters), 0, INT_MAX, "iterations before, not timed", NULL},
+    {'N', "run_cycles", parse_number, FIELD(cycles), 0, INT_MAX, "repetitions of the sweep; 0: for ever", NULL},
+    {'p', "parallel_init", parse_number, FIELD(parallel_init), 0, 1, "1: each thread creates its own ranks", NULL},
+    {'c', "check", parse_number, FIELD(check), 0, INT_MAX, "checked iterations; 0: none", NULL},
+    {'o', "op", parse_op, FIELD(op), 0, 0, "sum, prod, min, max, avg or all", NULL},
+    {'d', "datatype", parse_type, FIELD(type), 0, 0, "uint8, int32, int64, half, float, double, bfloat16 or all", NULL},
+    {'r', "root", parse_number, FIELD(root), -1, INT_MAX, "root rank; -1: each in turn", NULL},
+    {'z', "blocking", parse_number, FIELD(blocking), 0, 3,
+     "1: barrier after each iteration, 2: none, 3: barrier that is not timed", NULL},
+    {'T', "timeout", parse_number, FIELD(timeout_s), 0, 864000, "seconds without progress before giving up; 0: default",
+     NULL},
+    {'C', "report_cputime", parse_number, FIELD(report_cputime), 0, 1, "1: the time column is CPU time of the caller", NULL},
+    {'S', "report_timestamps", parse_number, FIELD(report_timestamps), 0, 1, "1: append the time of day to lines", NULL},
+    {'J', "output_file", parse_text, FIELD(json_path), 0, 0, "also write JSON to this file", NULL},
+    {'a', "average", parse_number, FIELD(average), 0, 3, "time shown: 0 rank 0, 1 average, 2 min, 3 max", NULL},
+    {'M', "memory", parse_number, FIELD(memory), 0, 1, "1: report memory use", NULL},
+    {'u', "unalign", parse_number, FIELD(unalign), 0, VERIFY_MAX_UNALIGN / 8, "shift buffers by this many elements", NULL},
+    {'I', "per_iter_timing", parse_number, FIELD(per_iter), 0, 1, "1: time each iteration by itself", NULL},
+    {'K', "per_iter_skip", parse_number, FIELD(per_iter_skip), 0, INT_MAX, "leading samples left out of -I", NULL},
+    {'y', "stream_null", parse_number, FIELD(stream_null), 0, 0, NULL, NO_GPU ": there is no NULL stream"},
+    {'G', "cudagraph", parse_number, FIELD(graph), 0, 0, NULL, NO_GPU},
+    {'R', "local_register", parse_number, FIELD(local_register), 0, 0, NULL, "needs buffer registration, for GPUs only"},
+    {'x', "cta_policy", parse_number, FIELD(cta_policy), -1, -1, NULL, NO_GPU},
+    {'D', "device_implementation", parse_number, FIELD(device_implementation), 0, 0, NULL, NO_GPU},
+    {'V', "device_cta_count", parse_number, FIELD(device_ctas), 16, 16, NULL, NO_GPU},
+};
+enum { FLAG_COUNT = sizeof flags / sizeof flags[0] };
+
+/* -------------------------------------------------------------------------------------------------------------- values */
+
+static bool complain(const struct flag *flag, const char *text, const char *why) {
+    char spelling[64];
+    if (flag->letter == FLAG_PROCS) {
+        snprintf(spelling, sizeof spelling, "--%s", flag->name);
+    } else {
+        snprintf(spelling, sizeof spelling, "-%c", flag->letter);
+    }
+    fprintf(stderr, "%s %s: %s\n", spelling, text, why);
+    return false;
+}
+
+static bool parse_number(const struct flag *flag, const char *text, struct perf_options *options) {
+    char *end;
+    errno = 0;
+    long number = strtol(text, &end, 0);
+    if (end == text || *end != '\0' || errno != 0) {
+        return complain(flag, text, "not a whole number");
+    }
+    if (number < flag->min || number > flag->max) {
+        char range[96];
+        snprintf(range, sizeof range, "must be %ld to %ld", flag->min, flag->max);
+        return complain(flag, text, flag->limit ? flag->limit : range);
+    }
+    *(int *)((char *)options + flag->offset) = (int)number;
+    return true;
+}
+
+static bool parse_size(const struct flag *flag, const char *text, struct perf_options *options) {
+    size_t bytes;
+    if (!format_parse_size(text, &bytes)) {
+        return complain(flag, text, "not a size; write for example 64, 8K, 32M or 1G");
+    }
+    if (bytes < (size_t)flag->min) {
+        return complain(flag, text, flag->limit);
+    }
+    *(size_t *)((char *)options + flag->offset) = bytes;
+    return true;
+}
+
+static bool parse_type(const struct flag *flag, const char *text, struct perf_options *options) {
+    for (const struct perf_type *type = perf_types; type->name; type++) {
+        if (strcmp(type->name, text) == 0) {
+            options->type = type;
+            return true;
+        }
+    }
+    options->type = NULL;
+    return strcmp(text, "all") == 0 || complain(flag, text, "collet has no such data type; see -h");
+}
+
+static bool parse_op(const struct flag *flag, const char *text, struct perf_options *options) {
+    for (const struct perf_op *op = perf_ops; op->name; op++) {
+        if (strcmp(op->name, text) == 0) {
+            options->op = op;
+            return true;
+        }
+    }
+    options->op = NULL;
+    return strcmp(text, "all") == 0 || complain(flag, text, "collet has no such operation; see -h");
+}
+
+static bool parse_text(const struct flag *flag, const char *text, struct perf_options *options) {
+    *(const char **)((char *)options + flag->offset) = text;
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------------------- command line */
+
+static void print_usage(const char *program) {
+    printf("usage: %s [flags]\n", program);
+    for (const struct flag *flag = flags; flag < flags + FLAG_COUNT; flag++) {
+        char letter[8] = "   ";
+        if (flag->letter != FLAG_PROCS) {
+            snprintf(letter, sizeof letter, "-%c,", flag->letter);
+        }
+        printf("  %s --%-24s %s\n", letter, flag->name, flag->help ? flag->help : flag->limit);
+    }
+    printf("  -h, --%-24s this text\n\n", "help");
+    printf("Ranks: processes x threads x ranks per thread. Processes come from --procs, or from mpirun, srun or torchrun.\n"
+           "COLLET_TESTS_MIN_BW=<GB/s>: exit with 7 if the average bus bandwidth is below 90 %% of it.\n");
+}
+
+/* What flags may not say together. */
+static bool options_agree(const struct perf_options *options) {
+    if (options->min_bytes > options->max_bytes) {
+        fprintf(stderr, "-b %zu: more than -e %zu\n", options->min_bytes, options->max_bytes);
+        return false;
+    }
+    if (options->per_iter_skip > 0 && !options->per_iter) {
+        fprintf(stderr, "-K %d: needs -I 1\n", options->per_iter_skip);
+        return false;
+    }
+    if (options->per_iter_skip >= options->iters) {
+        fprintf(stderr, "-K %d: must be less than -n %d\n", options->per_iter_skip, options->iters);
+        return false;
+    }
+    return true;
+}
+
+static const struct flag *find_flag(int letter) {
+    const struct flag *flag = flags;
+    while (flag < flags + FLAG_COUNT && flag->letter != letter) {
+        flag++;
+    }
+    return flag < flags + FLAG_COUNT ? flag : NULL;
+}
+
+bool options_parse(int argc, char **argv, const char *program, struct perf_options *options, int *exit_code) {
+    char letters[2 * FLAG_COUNT + 2] = "h";
+    struct option names[FLAG_COUNT + 2] = {{"help", no_argument, NULL, 'h'}};
+    for (int i = 0; i < FLAG_COUNT; i++) {
+        names[i + 1] = (struct option){flags[i].name, required_argument, NULL, flags[i].letter};
+        if (flags[i].letter != FLAG_PROCS) {
+            snprintf(letters + strlen(letters), 3, "%c:", flags[i].letter);
+        }
+    }
+
+    *options = defaults;
+    options->type = perf_types;
+    while (strcmp(options->type->name, "float") != 0) {
+        options->type++;
+    }
+    options->op = perf_ops;
+    options->argv = argv;
+    *exit_code = PERF_BAD_USAGE;
+
+    int letter;
+    while ((letter = getopt_long(argc, argv, letters, names, NULL)) != -1) {
+        if (letter == 'h') {
+            print_usage(program);
+            *exit_code = PERF_OK;
+            return false;
+        }
+        const struct flag *flag = find_flag(letter);
+        if (!flag || !flag->parse(flag, optarg, options)) {
+            return false; /* getopt has complained about a flag it does not know */
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "%s: not a flag; see -h\n", argv[optind]);
+        return false;
+    }
+    return options_agree(options);
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The perf programs: how fast is a collective, and are its results right? One file a collective, the rest is shared:
+ *
+ *   <name>_perf.c   what is called, how large its buffers are, which results it owes        (read all_reduce_perf.c first)
+ *   main.c          the order of things: options, processes, communicator, header, sweep, footer
+ *   options.c       the command line, with the flags and defaults of nccl-tests
+ *   procs.c         --procs: forks local processes and watches over them
+ *   job.c           makes the communicator, whoever started the processes; learns who the ranks are
+ *   team.c          the ranks that one thread drives: barrier, reductions of small numbers, failures
+ *   sweep.c         types × ops × roots × sizes: warm up, time, check
+ *   pattern.c       inputs that have one right result in any order of reduction, and that result
+ *   verify.c        buffers between guard zones: filled with inputs, compared element by element
+ *   table.c json.c  two printers of the same rows; format.c their numbers; stats.c percentiles; progress.c the terminal
+ *   probe.c         the machine: CPU model, binding, round trip of a cache line between two CPUs
+ *
+ * Ranks: `procs` processes of `threads` threads that drive `gpus` ranks each; on host memory a "GPU" of nccl-tests is just
+ * one more rank. Rank (process·threads + thread)·gpus + i is the i-th of its thread.
+ */
+#ifndef COLLET_EXAMPLES_PERF_H
+#define COLLET_EXAMPLES_PERF_H
+
+#include "collet.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Exit codes: those of nccl-tests, and 2 for a command line that cannot be obeyed. */
+enum perf_exit {
+    PERF_OK = 0,
+    PERF_FAILED = 1,      /* a call into collet or the operating system failed */
+    PERF_BAD_USAGE = 2,   /* nothing was run */
+    PERF_BAD_RESULTS = 7, /* wrong data, or slower than COLLET_TESTS_MIN_BW allows */
+};
+
+/* ------------------------------------------------------------------------------------------------- types, ops, patterns */
+
+/* A data type, described well enough to build and compare its elements: an element is `size` bytes of bits, read as
+ * sign, exponent and fraction when fraction_bits is not 0, else as an integer. */
+struct perf_type {
+    const char *name; /* as nccl-tests spells it */
+    enum collet_type type;
+    size_t size;
+    int exponent_bits;
+    int fraction_bits; /* 0: integer */
+    bool is_signed;
+};
+
+struct perf_draw;
+
+struct perf_op {
+    const char *name;
+    enum collet_op op;
+    uint64_t (*input)(const struct perf_draw *draw); /* an operand for which every order gives the same result */
+    double (*reduce_real)(double a, double b);
+    int64_t (*reduce_integer)(int64_t a, int64_t b);
+};
+
+extern const struct perf_type perf_types[]; /* ends with a NULL name; so does the next */
+extern const struct perf_op perf_ops[];
+
+/* All inputs of one operation: element i of rank r is a pure function of (pattern, r, i), so any rank can tell what every
+ * other rank has put in. op == NULL: data that is only moved, any bits at all. */
+struct perf_pattern {
+    const struct perf_type *type;
+    const struct perf_op *op;
+    int nranks;
+    uint64_t seed;
+};
+
+uint64_t pattern_input(const struct perf_pattern *pattern, int rank, size_t element);
+uint64_t pattern_reduced(const struct perf_pattern *pattern, size_t element); /* over all ranks */
+/* Whether a result is right: the same bits, or for a floating-point average at most 2 representable numbers away. */
+bool pattern_accepts(const struct perf_pattern *pattern, uint64_t got, uint64_t expected);
+uint64_t pattern_real_bits(const struct perf_type *type, double value); /* rounded to nearest even; |value| in range */
+double pattern_real_value(const struct perf_type *type, uint64_t bits); /* finite values only */
+
+/* -------------------------------------------------------------------------------------------------------- collectives */
+
+/* What one line of the table asks for, in elements. In place, rank r's input starts at element r·in_place_input of the
+ * receive buffer and its result at element r·in_place_output. */
+struct perf_shape {
+    size_t count;      /* the count argument of the call */
+    size_t input;      /* elements a rank puts in */
+    size_t output;     /* elements a rank gets */
+    size_t in_place_input;
+    size_t in_place_output;
+};
+
+/* One call by one rank. */
+struct perf_call {
+    const struct perf_collective *collective;
+    const struct perf_type *type;
+    const struct perf_op *op; /* NULL where the collective has none */
+    struct perf_shape shape;
+    int root;
+    int rank;
+    int nranks;
+    bool in_place;
+    struct collet_comm *comm;
+    const void *send;
+    void *recv;
+};
+
+/* Where an element of the result comes from: from element `element` of the inputs of `rank`, or of all ranks reduced. */
+enum { PERF_ALL_RANKS = -1, PERF_UNTOUCHED = -2 };
+struct perf_origin {
+    int rank; /* or PERF_ALL_RANKS, or PERF_UNTOUCHED: the call must leave it as it was */
+    size_t element;
+};
+
+struct perf_collective {
+    const char *program;
+    const char *function; /* for error messages */
+    bool has_op;          /* sweeps over -o; the redop column is "none" otherwise */
+    bool reduces;         /* inputs are made for the op, not just any bits */
+    bool has_root;        /* sweeps over -r; the root column is -1 otherwise */
+    bool has_in_place;
+    struct perf_shape (*shape)(size_t elements, size_t type_size, int nranks); /* elements: size of the line / type_size */
+    enum collet_result (*run)(const struct perf_call *call);
+    struct perf_origin (*origin)(const struct perf_call *call, size_t element);
+    double (*bus_factor)(int nranks); /* busbw ÷ algbw: traffic on the busiest link per byte of the operation */
+};
+
+/* A rank's share of `elements`, a multiple of 16 bytes: the rule of nccl-tests for buffers of one block a rank. */
+size_t perf_block(size_t elements, size_t type_size, int nranks);
+double perf_bus_factor_one(int nranks);
+double perf_bus_factor_blocks(int nranks); /* (n−1)/n: all blocks travel, except one's own */
+
+int perf_main(const struct perf_collective *collective, int argc, char **argv);
+
+/* ------------------------------------------------------------------------------------------------------------ options */
+
+enum { PERF_ALL_ROOTS = -1 };
+
+struct perf_options {
+    int procs; /* 0: one process, or as the launcher says */
+    int threads, gpus;
+    size_t min_bytes, max_bytes, step_bytes;
+    int step_factor; /* used if > 1, else step_bytes */
+    int iters, warmup_iters, agg_iters, cycles;
+    int parallel_init, check, root, blocking, timeout_s;
+    const struct perf_type *type; /* NULL: all */
+    const struct perf_op *op;     /* NULL: all */
+    int report_cputime, report_timestamps, average, memory, unalign;
+    int per_iter, per_iter_skip;
+    int graph, stream_null, local_register, cta_policy, device_implementation, device_ctas; /* only their defaults */
+    const char *json_path;
+    char **argv;
+};
+
+/* Fills *options. Returns false when there is nothing to run, with the exit code in *exit_code: after -h, or after a
+ * one-line complaint that names the flag. */
+bool options_parse(int argc, char **argv, const char *program, struct perf_options *options, int *exit_code);
+
+/* ------------------------------------------------------------------------------------------------------ ranks and teams */
+
+/* The ranks that one thread drives, first_rank … first_rank+count−1, through groups when there are several. */
+struct perf_team {
+    struct collet_comm **comms;
+    int first_rank;
+    int count;
+};
+
+void team_group_start(const struct perf_team *team); /* no-ops for a team of one */
+void team_group_end(const struct perf_team *team);
+/* Every team of the job calls these. values[i] is the contribution of the team's i-th rank. */
+double team_reduce(const struct perf_team *team, const double *values, enum collet_op op);
+double team_reduce_same(const struct perf_team *team, double value, enum collet_op op); /* each rank contributes value */
+void team_barrier(const struct perf_team *team);
+/* rows[r·bytes] = the row that rank r gave; row holds one after the other those of the team's ranks. */
+void team_gather(const struct perf_team *team, const void *row, size_t bytes, void *rows, int nranks);
+
+/* Calls function(…) for a rank; a failure ends the process with one line: "rank R: function: kind: cause". */
+#define MUST(rank, function, ...) team_must((rank), #function, function(__VA_ARGS__))
+void team_must(int rank, const char *function, enum collet_result result);
+void *perf_allocate(size_t bytes); /* zeroed, 64-byte aligned; ends the process when there is no memory */
+
+/* Who a rank is; gathered from all ranks. */
+struct perf_card {
+    int pid, cpu_count;
+    int first_cpu, second_cpu; /* of those allowed; second −1 if there is only one */
+    uint64_t memory_bytes;     /* of the host */
+    char host[64], cpu_model[64], cpus[64];
+};
+
+struct perf_memory_use {
+    double init_bytes, buffer_bytes, sweep_bytes; /* most of any process */
+};
+
+struct perf_job {
+    const struct perf_collective *collective;
+    const struct perf_options *options;
+    int proc, nprocs, nranks;
+    bool forked;           /* by --procs: the id comes through id_pipe */
+    int id_pipe;
+    struct perf_team team; /* all ranks of this process */
+    struct perf_card *cards;
+    size_t max_bytes; /* of options, less where memory is short */
+    double round_trip_ns, round_trip_after_ns; /* between two CPUs; 0: one CPU */
+    int probed_cpus[2];
+    FILE *json; /* NULL: none, or not rank 0 */
+};
+
+void job_join(struct perf_job *job);                      /* makes the communicators */
+void job_introduce(struct perf_job *job);                 /* fills cards and max_bytes */
+void job_probe(struct perf_job *job, double *round_trip); /* rank 0 measures while the others are quiet */
+void job_leave(struct perf_job *job);
+bool job_prints(const struct perf_job *job); /* whether this process has rank 0 */
+
+/* Forks count processes. In a child: returns true with job->proc, nprocs and id_pipe set. In the parent, which runs no
+ * rank, returns false after all children have ended, with the exit code for main. */
+bool procs_fork(struct perf_job *job, int count, int *exit_code);
+void procs_receive_id(const struct perf_job *job, struct collet_unique_id *id);
+
+/* -------------------------------------------------------------------------------------------------------------- buffers */
+
+/* A rank's two buffers, each long enough for the largest line, between guard zones that no call may touch. */
+struct perf_buffers {
+    unsigned char *memory[2]; /* as allocated: send, receive */
+    unsigned char *send, *recv;
+};
+
+void verify_allocate(struct perf_buffers *buffers, size_t max_bytes);
+void verify_unalign(struct perf_buffers *buffers, size_t bytes); /* moves both by bytes, at most VERIFY_MAX_UNALIGN */
+void verify_free(struct perf_buffers *buffers);
+enum { VERIFY_MAX_UNALIGN = 4096 };
+/* Points call->send and call->recv into the buffers, `shift` bytes in. */
+void verify_aim(const struct perf_buffers *buffers, size_t shift, struct perf_call *call);
+/* Writes the inputs of the call (aimed with shift 0), and guard bytes wherever no input is. */
+void verify_fill(const struct perf_buffers *buffers, const struct perf_call *call, uint64_t seed);
+/* After the call: how many elements are not what they have to be, results, inputs and surroundings. */
+size_t verify_count_wrong(const struct perf_buffers *buffers, const struct perf_call *call, uint64_t seed);
+
+/* -------------------------------------------------------------------------------------------------------- rows and sweep */
+
+struct perf_stats {
+    double min, max, average, p50, p95, p99, deviation;
+};
+void stats_compute(const double *samples, int count, struct perf_stats *stats);
+
+/* One half of a line: out of place or in place. */
+struct perf_half {
+    bool ran, checked;
+    double time_us, algbw, busbw; /* GB/s, 1 GB = 1e9 bytes */
+    long long wrong;              /* elements, over all ranks */
+    struct perf_stats stats;      /* with -I, in µs, of the slowest process of each iteration … */
+    double *iter_us;              /* … of which these are the times: iters */
+    double *proc_iter_us;         /* and these those of each process: nprocs·iters */
+};
+
+struct perf_row {
+    size_t bytes, count;
+    const char *type, *op;
+    int root;
+    struct perf_half halves[2]; /* out of place, in place */
+};
+
+struct perf_summary {
+    int failed_checks; /* one for each thread and half that saw wrong data */
+    double busbw_sum;
+    int busbw_count;
+};
+
+/* Runs the whole sweep for one thread's ranks; every thread of every process does the same at the same time. */
+void sweep_run(struct perf_job *job, const struct perf_team *team, struct perf_summary *summary);
+
+/* ------------------------------------------------------------------------------------------------------------- printers */
+
+void table_header(const struct perf_job *job);
+void table_columns(const struct perf_job *job);
+void table_row(const struct perf_options *options, const struct perf_row *row);
+void table_footer(const struct perf_job *job, const struct perf_summary *summary, double min_busbw,
+                  const struct perf_memory_use *memory);
+
+FILE *json_create(const char *path, char **argv); /* NULL, after a line that says why, if no file could be made */
+void json_header(const struct perf_job *job);
+void json_row(const struct perf_job *job, const struct perf_row *row);
+void json_footer(const struct perf_job *job, const struct perf_summary *summary, double min_busbw);
+
+double summary_busbw(const struct perf_summary *summary);
+bool summary_is_slow(const struct perf_summary *summary, double min_busbw); /* min_busbw < 0: no demand */
+
+enum { FORMAT_WIDTH = 32 };
+/* Writes value right-aligned in width columns with 2 decimals, fewer when it does not fit, at last with an exponent. */
+void format_number(double value, int width, char text[FORMAT_WIDTH]);
+void format_memory(double bytes, char text[FORMAT_WIDTH]); /* "1.50 MB" */
+void format_time(char text[FORMAT_WIDTH]);                 /* now, local time */
+bool format_parse_size(const char *text, size_t *bytes);   /* "64", "1.5K", "32M", "2g" */
+
+/* A line on the terminal about how far the sweep is, shown only when standard error is one and only after a while. */
+void progress_start(double total);
+void progress_show(double done, size_t bytes, bool in_place);
+void progress_hide(void);
+
+/* -------------------------------------------------------------------------------------------------------------- machine */
+
+void probe_card(struct perf_card *card); /* of the calling process */
+/* The round trip of a cache line between two CPUs, in ns, the median of about 2 ms of trips; 0 if they cannot be used. */
+double probe_round_trip_ns(int cpu_a, int cpu_b);
+const char *probe_class(double round_trip_ns); /* "near", "far" or "one CPU" */
+double probe_resident_bytes(void);             /* memory this process has touched and still holds */
+double probe_now_s(void);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reduce_perf: the root gets the reduction of all ranks' inputs; elsewhere the receive buffer must not be touched, not
+ * even as scratch.
+ *
+ *   rank 0 (root)  a0 a1            a0+b0 a1+b1
+ *   rank 1         b0 b1     ->     .
+ */
+#include "perf.h"
+
+static struct perf_shape shape(size_t elements, size_t type_size, int nranks) {
+    (void)type_size;
+    (void)nranks;
+    return (struct perf_shape){.count = elements, .input = elements, .output = elements};
+}
+
+static enum collet_result run(const struct perf_call *call) {
+    return collet_reduce(call->send, call->recv, call->shape.count, call->type->type, call->op->op, call->root,
+                         call->comm, NULL);
+}
+
+static struct perf_origin origin(const struct perf_call *call, size_t element) {
+    return (struct perf_origin){call->rank == call->root ? PERF_ALL_RANKS : PERF_UNTOUCHED, element};
+}
+
+static const struct perf_collective reduce = {
+    .program = "reduce_perf",
+    .function = "collet_reduce",
+    .has_op = true,
+    .reduces = true,
+    .has_root = true,
+    .has_in_place = true,
+    .shape = shape,
+    .run = run,
+    .origin = origin,
+    .bus_factor = perf_bus_factor_one,
+};
+
+int main(int argc, char **argv) {
+    return perf_main(&reduce, argc, argv);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reduce_scatter_perf: rank r gets block r of the reduction of all ranks' inputs. In place, the result replaces that block
+ * of the input, and the other blocks stay.
+ *
+ *   rank 0  a0 a1            a0+b0
+ *   rank 1  b0 b1     ->           a1+b1
+ */
+#include "perf.h"
+
+static struct perf_shape shape(size_t elements, size_t type_size, int nranks) {
+    size_t block = perf_block(elements, type_size, nranks);
+    return (struct perf_shape){
+        .count = block, .input = block * (size_t)nranks, .output = block, .in_place_output = block};
+}
+
+static enum collet_result run(const struct perf_call *call) {
+    return collet_reducescatter(call->send, call->recv, call->shape.count, call->type->type, call->op->op, call->comm,
+                                NULL);
+}
+
+static struct perf_origin origin(const struct perf_call *call, size_t element) {
+    return (struct perf_origin){PERF_ALL_RANKS, (size_t)call->rank * call->shape.count + element};
+}
+
+static const struct perf_collective reduce_scatter = {
+    .program = "reduce_scatter_perf",
+    .function = "collet_reducescatter",
+    .has_op = true,
+    .reduces = true,
+    .has_in_place = true,
+    .shape = shape,
+    .run = run,
+    .origin = origin,
+    .bus_factor = perf_bus_factor_blocks,
+};
+
+int main(int argc, char **argv) {
+    return perf_main(&reduce_scatter, argc, argv);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sendrecv_perf: every rank sends to the next one and receives from the one before, all around the ring at once. Not in
+ * place.
+ *
+ *   rank 0  A            C
+ *   rank 1  B     ->     A
+ *   rank 2  C            B
+ */
+#include "perf.h"
+
+static struct perf_shape shape(size_t elements, size_t type_size, int nranks) {
+    (void)type_size;
+    (void)nranks;
+    return (struct perf_shape){.count = elements, .input = elements, .output = elements};
+}
+
+static int previous_rank(const struct perf_call *call) {
+    return (call->rank + call->nranks - 1) % call->nranks;
+}
+
+/* One group: a rank that waited for its send before it received could wait for ever, as could all others. */
+static enum collet_result run(const struct perf_call *call) {
+    int next_rank = (call->rank + 1) % call->nranks;
+    enum collet_result result = collet_group_start();
+    if (result != COLLET_SUCCESS) {
+        return result;
+    }
+    enum collet_result sent =
+        collet_send(call->send, call->shape.count, call->type->type, next_rank, call->comm, NULL);
+    enum collet_result received =
+        collet_recv(call->recv, call->shape.count, call->type->type, previous_rank(call), call->comm, NULL);
+    result = collet_group_end();
+    return sent != COLLET_SUCCESS ? sent : received != COLLET_SUCCESS ? received : result;
+}
+
+static struct perf_origin origin(const struct perf_call *call, size_t element) {
+    return (struct perf_origin){previous_rank(call), element};
+}
+
+static const struct perf_collective sendrecv = {
+    .program = "sendrecv_perf",
+    .function = "collet_send and collet_recv",
+    .has_op = true, /* nccl-tests sweeps it over -o too, though nothing is reduced */
+    .shape = shape,
+    .run = run,
+    .origin = origin,
+    .bus_factor = perf_bus_factor_one,
+};
+
+int main(int argc, char **argv) {
+    return perf_main(&sendrecv, argc, argv);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The buffers of a rank and the check of what a call left in them. Before the call:
+ *
+ *   out of place   send  [guard| input . . . . . |guard]     recv  [guard| filler . . . . |guard]
+ *   in place       send  [guard|guard . . .                  recv  [guard| filler | input | filler |guard]
+ *
+ * After it, every element between the guards is the result that the collective owes at that place, or else exactly what
+ * was there before: inputs out of place, blocks beside the result, the receive buffers of ranks that are not the root.
+ */
+#include "perf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD_BYTES = 256 };
+static const unsigned char filler = 0xa5;
+
+void verify_allocate(struct perf_buffers *buffers, size_t max_bytes) {
+    size_t bytes = GUARD_BYTES + VERIFY_MAX_UNALIGN + max_bytes + GUARD_BYTES;
+    for (int i = 0; i < 2; i++) {
+        buffers->memory[i] = perf_allocate(bytes);
+        memset(buffers->memory[i], filler, bytes);
+    }
+    verify_unalign(buffers, 0);
+}
+
+void verify_unalign(struct perf_buffers *buffers, size_t bytes) {
+    buffers->send = buffers->memory[0] + GUARD_BYTES + bytes;
+    buffers->recv = buffers->memory[1] + GUARD_BYTES + bytes;
+}
+
+void verify_free(struct perf_buffers *buffers) {
+    free(buffers->memory[0]);
+    free(buffers->memory[1]);
+}
+
+void verify_aim(const struct perf_buffers *buffers, size_t shift, struct perf_call *call) {
+    if (!call->in_place) {
+        call->send = buffers->send + shift;
+        call->recv = buffers->recv + shift;
+        return;
+    }
+    size_t rank_bytes = (size_t)call->rank * call->type->size;
+    call->send = buffers->recv + shift + call->shape.in_place_input * rank_bytes;
+    call->recv = buffers->recv + shift + call->shape.in_place_output * rank_bytes;
+}
+
+static uint64_t load_element(const unsigned char *memory, size_t size) {
+    uint64_t bits = 0;
+    memcpy(&bits, memory, size);
+    return bits;
+}
+
+static void store_element(unsigned char *memory, size_t size, uint64_t bits) {
+    memcpy(memory, &bits, size);
+}
+
+/* ------------------------------------------------------------------------------------------------- what must be where */
+
+/* A buffer during one call: `elements` elements from `start`, of which some are inputs and some become results. */
+struct area {
+    unsigned char *start;
+    size_t elements;
+    size_t first_input, inputs;
+    size_t first_output, outputs;
+};
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static void describe_areas(const struct perf_buffers *buffers, const struct perf_call *call, struct area areas[2]) {
+    const struct perf_shape *shape = &call->shape;
+    if (call->in_place) {
+        areas[0] = (struct area){.start = buffers->send};
+        areas[1] = (struct area){
+            .start = buffers->recv,
+            .elements = larger(shape->input, shape->output),
+            .first_input = (size_t)call->rank * shape->in_place_input,
+            .inputs = shape->input,
+            .first_output = (size_t)call->rank * shape->in_place_output,
+            .outputs = shape->output,
+        };
+    } else {
+        areas[0] = (struct area){.start = buffers->send, .elements = shape->input, .inputs = shape->input};
+        areas[1] = (struct area){.start = buffers->recv, .elements = shape->output, .outputs = shape->output};
+    }
+}
+
+static struct perf_pattern pattern_of(const struct perf_call *call, uint64_t seed) {
+    return (struct perf_pattern){
+        .type = call->type,
+        .op = call->collective->reduces ? call->op : NULL,
+        .nranks = call->nranks,
+        .seed = seed,
+    };
+}
+
+static bool within(size_t element, size_t first, size_t count) {
+    return element >= first && element - first < count;
+}
+
+static uint64_t filler_element(const struct perf_type *type) {
+    uint64_t bits = 0;
+    memset(&bits, filler, type->size);
+    return bits;
+}
+
+static uint64_t before_call(const struct perf_call *call, const struct perf_pattern *pattern, const struct area *area,
+                            size_t element) {
+    if (within(element, area->first_input, area->inputs)) {
+        return pattern_input(pattern, call->rank, element - area->first_input);
+    }
+    return filler_element(call->type);
+}
+
+static uint64_t after_call(const struct perf_call *call, const struct perf_pattern *pattern, const struct area *area,
+                           size_t element) {
+    if (within(element, area->first_output, area->outputs)) {
+        struct perf_origin origin = call->collective->origin(call, element - area->first_output);
+        if (origin.rank == PERF_ALL_RANKS) {
+            return pattern_reduced(pattern, origin.element);
+        }
+        if (origin.rank != PERF_UNTOUCHED) {
+            return pattern_input(pattern, origin.rank, origin.element);
+        }
+    }
+    return before_call(call, pattern, area, element);
+}
+
+/* ------------------------------------------------------------------------------------------------------ fill and check */
+
+void verify_fill(const struct perf_buffers *buffers, const struct perf_call *call, uint64_t seed) {
+    struct perf_pattern pattern = pattern_of(call, seed);
+    struct area areas[2];
+    describe_areas(buffers, call, areas);
+    for (const struct area *area = areas; area < areas + 2; area++) {
+        size_t size = call->type->size;
+        memset(area->start - GUARD_BYTES, filler, GUARD_BYTES);
+        for (size_t element = 0; element < area->elements; element++) {
+            store_element(area->start + element * size, size, before_call(call, &pattern, area, element));
+        }
+        memset(area->start + area->elements * size, filler, GUARD_BYTES);
+    }
+}
+
+static size_t count_changed_guards(const unsigned char *guard, size_t size) {
+    size_t changed = 0;
+    for (size_t element = 0; element < GUARD_BYTES / size; element++) {
+        bool same = true;
+        for (size_t byte = 0; byte < size; byte++) {
+            same = same && guard[element * size + byte] == filler;
+        }
+        changed += !same;
+    }
+    return changed;
+}
+
+size_t verify_count_wrong(const struct perf_buffers *buffers, const struct perf_call *call, uint64_t seed) {
+    struct perf_pattern pattern = pattern_of(call, seed);
+    struct area areas[2];
+    describe_areas(buffers, call, areas);
+    size_t wrong = 0;
+    for (const struct area *area = areas; area < areas + 2; area++) {
+        size_t size = call->type->size;
+        for (size_t element = 0; element < area->elements; element++) {
+            uint64_t got = load_element(area->start + element * size, size);
+            wrong += !pattern_accepts(&pattern, got, after_call(call, &pattern, area, element));
+        }
+        wrong += count_changed_guards(area->start - GUARD_BYTES, size);
+        wrong += count_changed_guards(area->start + area->elements * size, size);
+    }
+    return wrong;
+}

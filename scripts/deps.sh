@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# deps.sh build|test: makes sure that what building (or building and testing) needs is there, and installs what is not.
+#
+#   as root                  installs with apt-get
+#   otherwise                says what it will run, then runs it through sudo
+#   COLLET_NO_INSTALL=1      only says what is missing
+#   not Debian or Ubuntu     only says what is missing, by the names it has there
+#
+# Silent and quick when nothing is missing. Exits 0 if nothing is missing in the end.
+set -u
+
+profile=${1:-build}
+case $profile in
+build | test) ;;
+*)
+    echo "usage: scripts/deps.sh build|test" >&2
+    exit 2
+    ;;
+esac
+
+# Each need: how to see that it is there, and the Debian package that brings it.
+missing_packages() {
+    need "command -v ${CC:-gcc}" gcc
+    need "command -v ${LD:-ld} && command -v objcopy" binutils
+    need "test -e /usr/include/stdio.h" libc6-dev
+    need "command -v make" make
+    need "command -v pkg-config" pkg-config
+    need "pkg-config --exists libsodium" libsodium-dev
+    [ "$profile" = test ] || return 0
+    need "command -v g++" g++
+    need "pkg-config --exists cmocka" libcmocka-dev
+}
+
+need() {
+    eval "$1" >/dev/null 2>&1 || echo "$2"
+}
+
+install_packages() {
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get -qq update || echo "deps: apt-get update failed; trying with the package lists that are there" >&2
+    apt-get -qq -y --no-install-recommends install "$@"
+}
+
+missing=$(missing_packages | xargs)
+[ -n "$missing" ] || exit 0
+
+echo "deps: missing (names of Debian packages): $missing" >&2
+if [ "${COLLET_NO_INSTALL:-0}" = 1 ]; then
+    echo "deps: install them, or run scripts/deps.sh $profile" >&2
+    exit 1
+fi
+if ! command -v apt-get >/dev/null; then
+    echo "deps: this is not a Debian system: install what corresponds to them, then try again" >&2
+    exit 1
+fi
+
+# shellcheck disable=SC2086 # a list of words
+if [ "$(id -u)" = 0 ]; then
+    install_packages $missing
+elif command -v sudo >/dev/null; then
+    echo "deps: will run: sudo apt-get update && sudo apt-get install $missing" >&2
+    sudo bash -c "$(declare -f install_packages); install_packages $missing"
+else
+    echo "deps: neither root nor sudo: ask an administrator for: apt-get install $missing" >&2
+    exit 1
+fi
+
+missing=$(missing_packages | xargs)
+[ -z "$missing" ] && exit 0
+echo "deps: still missing: $missing" >&2
+exit 1

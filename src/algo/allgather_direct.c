@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Direct allgather: everyone sends its block to everyone.
+ *
+ *      rank 0   rank 1   rank 2
+ *         │╲  ╱   │   ╲  ╱│            worker 0   IN ──▶ own block of OUT, and all others, in one step
+ *         │  ╳    │     ╳ │            worker 1   block p of OUT ◀── p, for every other p, nearest first
+ *         ▼╱  ╲   ▼   ╱  ╲▼
+ *
+ * One hop; n−1 connections a rank. The own block is read once for all its places. Receiving is a worker of its own, so
+ * that nobody stops receiving while it waits for credit. A connection needs one slot.
+ */
+#include "program/program.h"
+
+void allgather_direct_build(struct prog *prog) {
+    int n = prog->nranks, rank = prog->rank;
+    struct peers others_behind = {.first = rank + 1, .count = OTHERS}; /* so that not all begin with rank 0 */
+
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .store = OUT(rank), .send = others_behind);
+    if (n > 1)
+        prog_worker(prog);
+    for (int d = 1; d < n; d++)
+        prog_step(prog, .recv = PEER(rank - d), .store = OUT(prog_wrap(prog, rank - d)));
+}

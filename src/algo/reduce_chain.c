@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Chain reduce: a pipeline of ranks that ends at the root.
+ *
+ *      root + n−1 ──▶ root + n−2 ──▶ … ──▶ root + 1 ──▶ root
+ *         IN             + IN                + IN        + IN ──▶ OUT
+ *
+ * Every rank sends its buffer once and receives once, piece by piece; while one piece is at the root, the next ones are
+ * on their way. Full bandwidth, latency n−1. The result buffers of other ranks are never touched. One slot a connection
+ * is enough: a chain has no cycle.
+ * After: J. Pješivac-Grbović et al., "Performance analysis of MPI collective operations", Cluster Computing 10 (2007),
+ * the pipeline algorithm.
+ */
+#include "program/program.h"
+
+void reduce_chain_build(struct prog *prog) {
+    int n = prog->nranks, rank = prog->rank;
+    int place = prog_wrap(prog, rank - prog->root); /* distance to the end of the chain */
+    struct peers before = {.first = rank + 1, .count = place < n - 1 ? 1 : 0}; /* the first rank has nobody before it */
+
+    prog_worker(prog);
+    if (place > 0)
+        prog_step(prog, .recv = before, .local = IN(0), .local_at = before.count, .send = PEER(rank - 1));
+    else
+        prog_step(prog, .recv = before, .local = IN(0), .local_at = before.count, .finish = true, .store = OUT(0));
+}

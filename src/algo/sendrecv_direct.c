@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Send and receive: one step each, at the two ends of a connection. The root of the program is the peer.
+ *
+ *      send   IN ──▶ peer                 recv   peer ──▶ OUT
+ *
+ * The connection has a lane of its own, so that messages never mix with a collective's. A peer may be the rank itself:
+ * the connection then leads from it to it, and send and receive are two workers that run at the same time.
+ */
+#include "program/program.h"
+
+void send_direct_build(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .send = PEER_LANE(prog->root, PROG_LANE_P2P));
+}
+
+void recv_direct_build(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .recv = PEER_LANE(prog->root, PROG_LANE_P2P), .store = OUT(0));
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Double binary trees.
+ *
+ * Number positions 1 … n in order along a binary tree. A position with k trailing zero bits is k levels above the leaves:
+ *
+ *                    8                        n = 11: positions beyond n are missing; where a right child would be
+ *              ╱          ╲                   beyond, the next lower one takes its place (10 instead of 12)
+ *          4                  10
+ *        ╱   ╲              ╱    ╲            odd positions are leaves, even ones are interior
+ *      2       6           9      11
+ *     ╱ ╲     ╱ ╲
+ *    1   3   5   7
+ *
+ * In tree 0 rank r stands at position r + 1; in tree 1 everyone moves one position down, and the first goes to the end.
+ * An even position becomes odd: who is interior in one tree is a leaf in the other. So each tree can carry half of the
+ * data, and every rank sends and receives about as much as any other.
+ *
+ * Depth: floor(log2 n) + 1 positions from the root to the deepest leaf.
+ * After: P. Sanders, J. Speck, J. L. Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
+ * Parallel Computing 35 (2009).
+ */
+#include "algo/trees.h"
+
+static int position_of(int n, int which, int rank) { return which == 0 || rank > 0 ? rank + 1 - which : n; }
+static int rank_at(int n, int which, int position) { return (position - 1 + which) % n; }
+
+/* The lowest set bit: how far apart two neighbours on this level are, halved. */
+static int level_of(int position) { return position & -position; }
+
+static int parent_of(int n, int position) {
+    int level = level_of(position);
+    int regular = (position - level) | (2 * level);
+    if (regular <= n)
+        return regular;
+    /* The regular parent is missing: the position below this one's subtree took it in as its right child. */
+    return position - level;
+}
+
+static int right_child_of(int n, int position) {
+    for (int step = level_of(position) / 2; step > 0; step /= 2)
+        if (position + step <= n)
+            return position + step;
+    return 0;
+}
+
+struct tree_place tree_place(int n, int which, int rank) {
+    struct tree_place place = {.parent = -1, .child = {-1, -1}, .nchildren = 0};
+    int position = position_of(n, which, rank);
+    int parent = parent_of(n, position);
+    int left = position - level_of(position) / 2;
+    int right = right_child_of(n, position);
+    if (parent > 0)
+        place.parent = rank_at(n, which, parent);
+    if (left < position)
+        place.child[place.nchildren++] = rank_at(n, which, left);
+    if (right > 0)
+        place.child[place.nchildren++] = rank_at(n, which, right);
+    return place;
+}
+
+struct tree_place tree_place_below(int n, int which, int rank, int root) {
+    struct tree_place place = {.parent = -1, .child = {-1, -1}, .nchildren = 0};
+    int others = n - 1;
+    if (rank == root) {
+        /* The top of a tree is the position with only one bit: the largest power of two that is no larger than n. */
+        int top = 1;
+        while (2 * top <= others)
+            top *= 2;
+        if (others > 0)
+            place.child[place.nchildren++] = (root + 1 + rank_at(others, which, top)) % n;
+        return place;
+    }
+    /* The others are numbered from 0 beginning behind the root. */
+    place = tree_place(others, which, (rank - root - 1 + n) % n);
+    place.parent = place.parent < 0 ? root : (root + 1 + place.parent) % n;
+    for (int i = 0; i < place.nchildren; i++)
+        place.child[i] = (root + 1 + place.child[i]) % n;
+    return place;
+}

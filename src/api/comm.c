@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The life of a communicator: handle → joining → ready → finalized or failed → handle reused.
+ */
+#include "api/comm.h"
+
+#include "api/group.h"
+#include "base/log.h"
+#include "base/types.h"
+#include "base/wait.h"
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define COMM_MAGIC 0x636f6c6c65742101ull
+#define ABORT_WAIT_S 5
+
+/* ---- handles ---- */
+
+static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct collet_comm *free_handles;
+
+static struct collet_comm *handle_take(void) {
+    pthread_mutex_lock(&handles_lock);
+    struct collet_comm *comm = free_handles;
+    if (comm != NULL)
+        free_handles = comm->next_free;
+    pthread_mutex_unlock(&handles_lock);
+    if (comm == NULL)
+        comm = malloc(sizeof(*comm));
+    if (comm == NULL)
+        return NULL;
+    memset(comm, 0, sizeof(*comm));
+    pthread_mutex_init(&comm->lock, NULL);
+    pthread_mutex_init(&comm->error_lock, NULL);
+    comm->last_collective = -1;
+    return comm;
+}
+
+static void handle_return(struct collet_comm *comm) {
+    __atomic_store_n(&comm->magic, 0, __ATOMIC_RELEASE);
+    pthread_mutex_destroy(&comm->lock);
+    pthread_mutex_destroy(&comm->error_lock);
+    pthread_mutex_lock(&handles_lock);
+    comm->next_free = free_handles;
+    free_handles = comm;
+    pthread_mutex_unlock(&handles_lock);
+}
+
+bool comm_is_live(const struct collet_comm *comm) {
+    return comm != NULL && __atomic_load_n(&comm->magic, __ATOMIC_ACQUIRE) == COMM_MAGIC;
+}
+
+enum collet_result comm_check(const struct collet_comm *comm) {
+    if (comm == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "comm is NULL: pass a communicator made by collet_comm_init_*");
+    if (!comm_is_live(comm))
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "comm is no communicator: destroyed, aborted or never initialised");
+    return COLLET_SUCCESS;
+}
+
+enum collet_result comm_check_usable(struct collet_comm *comm) {
+    COLLET_TRY(comm_check(comm));
+    enum comm_phase phase = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE);
+    if (phase == COMM_JOINING)
+        return err_set(COLLET_ERR_INVALID_USAGE, "the communicator is still being created: poll "
+                                                 "collet_comm_get_async_error() (or end the group) first");
+    if (phase == COMM_FINALIZED)
+        return err_set(COLLET_ERR_INVALID_USAGE, "the communicator was finalized: no calls may follow");
+    enum collet_result failed = (enum collet_result)__atomic_load_n(boot_failed_word(comm->boot), __ATOMIC_ACQUIRE);
+    return failed == COLLET_SUCCESS ? COLLET_SUCCESS : err_adopt(failed, boot_failed_text(comm->boot));
+}
+
+enum collet_result comm_remember(struct collet_comm *comm, enum collet_result result) {
+    if (result >= 0)
+        return result;
+    pthread_mutex_lock(&comm->error_lock);
+    snprintf(comm->error_text, sizeof(comm->error_text), "%s", err_last());
+    pthread_mutex_unlock(&comm->error_lock);
+    return result;
+}
+
+void comm_error_text(struct collet_comm *comm, char *text, size_t room) {
+    text[0] = '\0';
+    if (!comm_is_live(comm))
+        return;
+    pthread_mutex_lock(&comm->error_lock);
+    snprintf(text, room, "%s", comm->error_text);
+    pthread_mutex_unlock(&comm->error_lock);
+    if (text[0] == '\0' && comm->boot != NULL)
+        snprintf(text, room, "%s", boot_failed_text(comm->boot));
+}
+
+/* ---- options ---- */
+
+static void list_transports(unsigned bits, char *list, size_t room) {
+    list[0] = '\0';
+    for (const struct transport *const *t = transports; *t != NULL; t++) {
+        size_t at = strlen(list);
+        if (bits & (*t)->bit)
+            snprintf(list + at, room - at, "%s%s", at ? "," : "", (*t)->name);
+    }
+}
+
+/* The caller's struct may be shorter (older program: the rest is zero) or longer (newer: the rest must be zero). */
+static enum collet_result options_copy(const struct collet_config *from, struct collet_config *to) {
+    *to = (struct collet_config){.size = sizeof(*to)};
+    if (from == NULL)
+        return COLLET_SUCCESS;
+    if (from->size < sizeof(from->size) || from->size > 4096)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.size is %zu: set it to sizeof(struct collet_config)",
+                       from->size);
+    for (size_t k = sizeof(*to); k < from->size; k++)
+        if (((const char *)from)[k] != 0)
+            return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                           "config has a field at byte %zu that this library (version %d) does not know", k,
+                           COLLET_VERSION);
+    memcpy(to, from, from->size < sizeof(*to) ? from->size : sizeof(*to));
+    to->size = sizeof(*to);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result options_check(const struct collet_config *o) {
+    if (o->nonblocking != 0 && o->nonblocking != 1)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.nonblocking is %d: 0 or 1", o->nonblocking);
+    if (o->min_channels < 0 || o->min_channels > 64 || o->max_channels < 0 || o->max_channels > 64)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.min_channels is %d and max_channels %d: 0 … 64 each",
+                       o->min_channels, o->max_channels);
+    if (o->max_channels != 0 && o->max_channels < o->min_channels)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.max_channels %d is less than config.min_channels %d",
+                       o->max_channels, o->min_channels);
+    if (o->timeout_ms < 0)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.timeout_ms is %d: 0 (default) or more", o->timeout_ms);
+    unsigned known = 0;
+    for (const struct transport *const *t = transports; *t != NULL; t++)
+        known |= (*t)->bit;
+    if (o->transports & ~known)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.transports has unknown bits 0x%x: this library has 0x%x",
+                       o->transports & ~known, known);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result device_check(int device, const char *argument) {
+    if (device == COLLET_DEVICE_HOST)
+        return COLLET_SUCCESS;
+    if (device < 0)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "%s is %d: COLLET_DEVICE_HOST or COLLET_DEVICE_CUDA(i)", argument, device);
+    return err_set(COLLET_ERR_UNSUPPORTED, "%s is a CUDA GPU, but this build of collet drives host memory only", argument);
+}
+
+/* The environment, overridden by the caller's options. */
+static enum collet_result options_apply(const struct collet_config *o, struct collet_comm *comm) {
+    struct config *config = &comm->config;
+    COLLET_TRY(config_read(config));
+    if (o->min_channels > 0)
+        config->min_nchannels = o->min_channels;
+    if (o->max_channels > 0)
+        config->max_nchannels = o->max_channels;
+    if (o->transports != 0)
+        list_transports(o->transports, config->transport, sizeof(config->transport));
+    if (config->cpus == 0)
+        config->cpus = os_cpu_count();
+    comm->timeout_ms = o->timeout_ms > 0 ? o->timeout_ms : config->timeout * 1000;
+    comm->nonblocking = o->nonblocking;
+    comm->device = o->device;
+    snprintf(comm->name, sizeof(comm->name), "%s", o->name != NULL ? o->name : "");
+    return COLLET_SUCCESS;
+}
+
+/* ---- creation ---- */
+
+static enum collet_result comm_create(int nranks, int rank, const struct collet_config *options,
+                                      struct collet_comm **comm_p) {
+    struct collet_comm *comm = handle_take();
+    if (comm == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a communicator");
+    comm->nranks = nranks;
+    comm->rank = rank;
+    comm->magic = COMM_MAGIC;
+    enum collet_result result = options_apply(options, comm);
+    if (result != COLLET_SUCCESS) {
+        comm_discard(comm);
+        return result;
+    }
+    *comm_p = comm;
+    return COLLET_SUCCESS;
+}
+
+void comm_discard(struct collet_comm *comm) {
+    if (comm == NULL)
+        return;
+    planner_destroy(comm->planner);
+    chan_destroy(comm->chan);
+    boot_destroy(comm->boot);
+    handle_return(comm);
+}
+
+static void phase_set(struct collet_comm *comm, enum comm_phase phase) {
+    __atomic_store_n(&comm->phase, phase, __ATOMIC_RELEASE);
+}
+
+static enum collet_result rooms_open(struct collet_comm *comm) {
+    COLLET_TRY(chan_create(comm->boot, &comm->config, comm->nranks, comm->rank, &comm->chan));
+    comm->chan->timeout_ms = comm->timeout_ms;
+    return planner_create(comm->chan, &comm->config, &comm->planner);
+}
+
+enum collet_result comm_try_join(struct collet_comm *comm) {
+    if (comm->phase == COMM_FAILED)
+        return comm->failure;
+    if (comm->phase != COMM_JOINING)
+        return COLLET_SUCCESS;
+    enum collet_result result = boot_try_init(comm->boot);
+    if (result == COLLET_SUCCESS)
+        result = rooms_open(comm);
+    if (result < 0) {
+        comm_remember(comm, result);
+        boot_fail(comm->boot, result, err_last());
+        comm->failure = result;
+        phase_set(comm, COMM_FAILED);
+    } else if (result == COLLET_SUCCESS) {
+        log_info(INIT, "communicator %s: rank %d of %d ready", comm->name[0] ? comm->name : "(unnamed)", comm->rank,
+                 comm->nranks);
+        phase_set(comm, COMM_READY);
+    }
+    return result;
+}
+
+enum collet_result comm_join_all(struct collet_comm **const *comms, int ncomms) {
+    struct waiter waiter = {.spin = 0};
+    for (int left = ncomms; left > 0;) {
+        left = ncomms;
+        for (int k = 0; k < ncomms; k++) {
+            enum collet_result result = comm_try_join(*comms[k]);
+            left -= result == COLLET_SUCCESS;
+            if (result >= 0)
+                continue;
+            for (int j = 0; j < ncomms; j++) {
+                comm_discard(*comms[j]);
+                *comms[j] = NULL;
+            }
+            return result;
+        }
+        if (left > 0)
+            wait_pause(&waiter);
+    }
+    return COLLET_SUCCESS;
+}
+
+enum collet_result collet_get_unique_id(struct collet_unique_id *id) {
+    if (id == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "id is NULL: pass the address of a struct collet_unique_id");
+    return boot_unique_id(id);
+}
+
+enum collet_result collet_comm_init_rank(struct collet_comm **comm, int nranks, struct collet_unique_id id, int rank) {
+    return collet_comm_init_rank_config(comm, nranks, id, rank, NULL);
+}
+
+enum collet_result collet_comm_init_rank_config(struct collet_comm **comm_p, int nranks, struct collet_unique_id id,
+                                                int rank, const struct collet_config *config) {
+    struct collet_config options;
+    struct collet_comm *comm;
+    if (comm_p == NULL)
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "comm is NULL: pass where the handle goes"));
+    *comm_p = NULL;
+    if (nranks < 1)
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: at least 1", nranks));
+    if (rank < 0 || rank >= nranks)
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "rank is %d: 0 … %d for nranks = %d", rank, nranks - 1,
+                                    nranks));
+    enum collet_result result = options_copy(config, &options);
+    if (result == COLLET_SUCCESS)
+        result = options_check(&options);
+    if (result == COLLET_SUCCESS)
+        result = device_check(options.device, "config.device");
+    if (result == COLLET_SUCCESS)
+        result = comm_create(nranks, rank, &options, &comm);
+    if (result != COLLET_SUCCESS)
+        return group_poison(result);
+    result = boot_join(&id, nranks, rank, comm->device, &comm->config, &comm->boot);
+    if (result != COLLET_SUCCESS) {
+        comm_discard(comm);
+        return group_poison(result);
+    }
+    *comm_p = comm;
+    if (comm->nonblocking)
+        return COLLET_IN_PROGRESS;
+    return group_join(comm_p);
+}
+
+static enum collet_result init_all(struct collet_comm **comms, int nranks, const int *devices) {
+    struct config *configs = calloc((size_t)nranks, sizeof(*configs));
+    struct boot **boots = calloc((size_t)nranks, sizeof(*boots));
+    int *host_devices = calloc((size_t)nranks, sizeof(int)); /* all COLLET_DEVICE_HOST */
+    struct collet_config options = {.size = sizeof(options)};
+    enum collet_result result = COLLET_SUCCESS;
+    if (configs == NULL || boots == NULL || host_devices == NULL)
+        result = err_set(COLLET_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
+    for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++) {
+        options.device = devices != NULL ? devices[rank] : COLLET_DEVICE_HOST;
+        result = comm_create(nranks, rank, &options, &comms[rank]);
+        if (result == COLLET_SUCCESS)
+            configs[rank] = comms[rank]->config;
+    }
+    if (result == COLLET_SUCCESS)
+        result = boot_join_local(nranks, devices != NULL ? devices : host_devices, configs, boots);
+    for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++) {
+        comms[rank]->boot = boots[rank];
+        comms[rank]->config = configs[rank];
+    }
+    for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++)
+        result = comm_try_join(comms[rank]);
+    free(host_devices);
+    free(configs);
+    free(boots);
+    return result;
+}
+
+enum collet_result collet_comm_init_all(struct collet_comm **comms, int nranks, const int *devices) {
+    if (comms == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "comms is NULL: pass an array of nranks handles");
+    if (nranks < 1)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: at least 1", nranks);
+    memset(comms, 0, (size_t)nranks * sizeof(struct collet_comm *));
+    for (int rank = 0; devices != NULL && rank < nranks; rank++)
+        COLLET_TRY(device_check(devices[rank], "an entry of devices"));
+    enum collet_result result = init_all(comms, nranks, devices);
+    for (int rank = 0; result != COLLET_SUCCESS && rank < nranks; rank++) {
+        comm_discard(comms[rank]);
+        comms[rank] = NULL;
+    }
+    return result;
+}
+
+/* ---- end ---- */
+
+enum collet_result collet_comm_finalize(struct collet_comm *comm) {
+    if (comm == NULL)
+        return COLLET_SUCCESS;
+    COLLET_TRY(comm_check(comm));
+    pthread_mutex_lock(&comm->lock); /* calls in progress are complete when it is ours */
+    enum comm_phase phase = comm->phase;
+    if (phase == COMM_READY)
+        phase_set(comm, COMM_FINALIZED);
+    pthread_mutex_unlock(&comm->lock);
+    if (phase == COMM_FINALIZED)
+        return err_set(COLLET_ERR_INVALID_USAGE, "the communicator was finalized before");
+    if (phase == COMM_JOINING)
+        return err_set(COLLET_ERR_INVALID_USAGE, "the communicator is still being created: abort it instead");
+    return COLLET_SUCCESS;
+}
+
+enum collet_result collet_comm_destroy(struct collet_comm *comm) {
+    if (comm == NULL)
+        return COLLET_SUCCESS;
+    COLLET_TRY(comm_check(comm));
+    pthread_mutex_lock(&comm->lock);
+    pthread_mutex_unlock(&comm->lock);
+    comm_discard(comm);
+    return COLLET_SUCCESS;
+}
+
+enum collet_result collet_comm_abort(struct collet_comm *comm) {
+    if (comm == NULL)
+        return COLLET_SUCCESS;
+    COLLET_TRY(comm_check(comm));
+    char text[96];
+    snprintf(text, sizeof(text), "rank %d called collet_comm_abort()", comm->rank);
+    boot_fail(comm->boot, COLLET_ERR_ABORTED, text);
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += ABORT_WAIT_S;
+    if (pthread_mutex_timedlock(&comm->lock, &limit) != 0) { /* a call that does not come back: leak rather than hang */
+        log_warn(INIT, "a call on the aborted communicator did not return within %d s: its memory is kept", ABORT_WAIT_S);
+        return COLLET_SUCCESS;
+    }
+    pthread_mutex_unlock(&comm->lock);
+    comm_discard(comm);
+    return COLLET_SUCCESS;
+}
+
+/* ---- getters ---- */
+
+static enum collet_result get(const struct collet_comm *comm, int value, int *to, const char *argument) {
+    if (to == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL: pass the address of an int", argument);
+    if (__atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE) == COMM_JOINING)
+        return err_set(COLLET_ERR_INVALID_USAGE, "the communicator is still being created");
+    *to = value;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result collet_comm_count(const struct collet_comm *comm, int *nranks) {
+    COLLET_TRY(comm_check(comm));
+    return get(comm, comm->nranks, nranks, "nranks");
+}
+
+enum collet_result collet_comm_rank(const struct collet_comm *comm, int *rank) {
+    COLLET_TRY(comm_check(comm));
+    return get(comm, comm->rank, rank, "rank");
+}
+
+enum collet_result collet_comm_device(const struct collet_comm *comm, int *device) {
+    COLLET_TRY(comm_check(comm));
+    return get(comm, comm->device, device, "device");
+}
+
+enum collet_result collet_comm_get_async_error(struct collet_comm *comm, enum collet_result *async_error) {
+    COLLET_TRY(comm_check(comm));
+    if (async_error == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "async_error is NULL: pass where the state goes");
+    enum comm_phase phase = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE);
+    if (phase == COMM_JOINING) {
+        *async_error = COLLET_IN_PROGRESS;
+        if (pthread_mutex_trylock(&comm->lock) == 0) {
+            *async_error = comm_try_join(comm);
+            pthread_mutex_unlock(&comm->lock);
+        }
+        return COLLET_SUCCESS;
+    }
+    if (phase == COMM_FAILED)
+        *async_error = comm->failure;
+    else
+        *async_error = (enum collet_result)__atomic_load_n(boot_failed_word(comm->boot), __ATOMIC_ACQUIRE);
+    return COLLET_SUCCESS;
+}
+
+enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd) {
+    static const char *const phases[] = {"being created", "ready", "failed", "finalized"};
+    COLLET_TRY(comm_check(comm));
+    if (fd < 0)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "fd is %d: pass an open file descriptor", fd);
+    enum comm_phase phase = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE);
+    dprintf(fd, "communicator %s: rank %d of %d, %s, %llu collectives called\n",
+            comm->name[0] ? comm->name : "(unnamed)", comm->rank, comm->nranks, phases[phase],
+            (unsigned long long)comm->sequence);
+    const struct exec_call *running = __atomic_load_n(&comm->running, __ATOMIC_ACQUIRE);
+    for (int k = 0; running != NULL && k < comm->nrunning; k++)
+        if (running[k].chan == comm->chan)
+            exec_dump(&running[k], fd);
+    return COLLET_SUCCESS;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The communicator handle, and what the rest of the API room asks of it.
+ */
+#ifndef COLLET_API_COMM_H
+#define COLLET_API_COMM_H
+
+#include "base/err.h"
+#include "plan/plan.h"
+
+#include <pthread.h>
+
+enum comm_phase { COMM_JOINING, COMM_READY, COMM_FAILED, COMM_FINALIZED };
+
+/* Handles are never given back to the system, only reused, so that the magic of a destroyed one can be looked at. */
+struct collet_comm {
+    uint64_t magic;
+    pthread_mutex_t lock; /* serialises calls; abort and get_async_error do without */
+    enum comm_phase phase;
+    enum collet_result failure; /* phase FAILED: its code */
+    int nranks, rank, device;
+    bool nonblocking;
+    int64_t timeout_ms; /* of collet_config; 0: the configuration's */
+    uint64_t sequence;  /* collectives called */
+    char name[32];
+    struct config config;
+    struct boot *boot;
+    struct chan *chan;
+    struct planner *planner;
+    int last_collective;             /* while a group is put together: its newest collective here; −1: none */
+    struct exec_call single;         /* the call outside groups */
+    const struct exec_call *running; /* for dumps: the calls in progress … */
+    int nrunning;                    /* … and how many */
+    pthread_mutex_t error_lock;
+    char error_text[ERR_TEXT_BYTES];
+    struct collet_comm *next_free;
+};
+
+/* Is it a communicator? Silent. */
+bool comm_is_live(const struct collet_comm *comm);
+
+/* INVALID_ARGUMENT with a text if comm is NULL or no (longer a) communicator. */
+enum collet_result comm_check(const struct collet_comm *comm);
+
+/* Also that it is ready for a call: INVALID_USAGE while joining or when finalized; a failed one gives its failure. */
+enum collet_result comm_check_usable(struct collet_comm *comm);
+
+/* Moves a joining communicator forward; IN_PROGRESS until it is ready. On failure it is FAILED. */
+enum collet_result comm_try_join(struct collet_comm *comm);
+
+/* Blocks until every *comms[k] of the array is ready; on failure discards them all, the pointers become NULL. */
+enum collet_result comm_join_all(struct collet_comm **const *comms, int ncomms);
+
+/* Frees comm, whatever its state; NULL is fine. */
+void comm_discard(struct collet_comm *comm);
+
+/* Keeps the calling thread's last error text in comm as well; returns result. */
+enum collet_result comm_remember(struct collet_comm *comm, enum collet_result result);
+void comm_error_text(struct collet_comm *comm, char *text, size_t room);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Groups. Of one communicator, collectives run one after the other, in order of issue; the messages of one pair of ranks
+ * and direction likewise; everything else runs side by side.
+ */
+#include "api/group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct grouped_call {
+    struct collet_comm *comm;
+    struct plan_request request;
+    const void *in;
+    void *out;
+    bool done; /* a message to oneself that has been copied */
+};
+
+/* What this thread has collected. The arrays are kept from group to group. */
+struct group {
+    int depth;
+    enum collet_result error; /* the first; nothing runs then */
+    char error_text[ERR_TEXT_BYTES];
+    struct grouped_call *calls;
+    int ncalls, calls_room;
+    struct collet_comm ***joins;
+    int njoins, joins_room;
+    struct exec_call *execs;
+    struct collet_comm **comms; /* of the calls, each once, in the order in which they are locked */
+    int execs_room;
+};
+
+static _Thread_local struct group group;
+
+static bool is_p2p(const struct plan_request *request) {
+    return request->collective == PROG_SEND || request->collective == PROG_RECV;
+}
+
+enum collet_result group_poison(enum collet_result result) {
+    if (group.depth > 0 && result < 0 && group.error == COLLET_SUCCESS) {
+        group.error = result;
+        snprintf(group.error_text, sizeof(group.error_text), "%s", err_last());
+    }
+    return result;
+}
+
+/* Room for one more entry of an array of the group. */
+static enum collet_result make_room(void **array, int used, int *room, size_t entry_bytes) {
+    if (used < *room)
+        return COLLET_SUCCESS;
+    int larger = *room > 0 ? 2 * *room : 16;
+    void *grown = realloc(*array, (size_t)larger * entry_bytes);
+    if (grown == NULL)
+        return group_poison(err_set(COLLET_ERR_NO_MEMORY, "no memory for a group of %d calls", larger));
+    *array = grown;
+    *room = larger;
+    return COLLET_SUCCESS;
+}
+
+/* ---- one call alone ---- */
+
+static void set_running(struct collet_comm *comm, const struct exec_call *calls, int ncalls) {
+    comm->nrunning = ncalls;
+    __atomic_store_n(&comm->running, calls, __ATOMIC_RELEASE);
+}
+
+static enum collet_result prepare(struct collet_comm *comm, const struct plan_request *request, const void *in, void *out,
+                                  struct exec_call *call) {
+    COLLET_TRY(plan_get(comm->planner, request, call));
+    call->args.in = in;
+    call->args.out = out;
+    call->args.sequence = is_p2p(request) ? ++call->program->messages : ++comm->sequence;
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result run_alone(struct collet_comm *comm, const struct plan_request *request, const void *in,
+                                    void *out) {
+    if (is_p2p(request) && request->root == comm->rank)
+        return err_set(COLLET_ERR_INVALID_USAGE,
+                       "peer is %d, the calling rank itself: a message to oneself needs its send and its receive in one group",
+                       request->root);
+    pthread_mutex_lock(&comm->lock);
+    enum collet_result result = prepare(comm, request, in, out, &comm->single);
+    if (result == COLLET_SUCCESS) {
+        set_running(comm, &comm->single, 1);
+        result = exec_run(&comm->single, 1);
+        set_running(comm, NULL, 0);
+    }
+    pthread_mutex_unlock(&comm->lock);
+    return result;
+}
+
+enum collet_result group_call(struct collet_comm *comm, const struct plan_request *request, const void *in, void *out) {
+    if (group.depth == 0)
+        return comm_remember(comm, run_alone(comm, request, in, out));
+    COLLET_TRY(make_room((void **)&group.calls, group.ncalls, &group.calls_room, sizeof(*group.calls)));
+    group.calls[group.ncalls++] = (struct grouped_call){comm, *request, in, out, false};
+    return COLLET_SUCCESS;
+}
+
+enum collet_result group_join(struct collet_comm **comm_p) {
+    if (group.depth == 0)
+        return comm_join_all(&comm_p, 1);
+    COLLET_TRY(make_room((void **)&group.joins, group.njoins, &group.joins_room, sizeof(*group.joins)));
+    group.joins[group.njoins++] = comm_p;
+    return COLLET_SUCCESS;
+}
+
+/* ---- many calls together ---- */
+
+/* Messages to oneself: the k-th send meets the k-th receive, and is a copy. */
+static enum collet_result copy_to_self(struct grouped_call *send) {
+    struct grouped_call *end = group.calls + group.ncalls;
+    for (struct grouped_call *recv = group.calls; recv < end; recv++) {
+        if (recv->done || recv->comm != send->comm || recv->request.collective != PROG_RECV ||
+            recv->request.root != send->comm->rank)
+            continue;
+        if (recv->request.count != send->request.count)
+            return err_set(COLLET_ERR_MISMATCH, "a message to oneself sends %zu bytes but receives %zu",
+                           send->request.count, recv->request.count);
+        if (send->request.count > 0)
+            memmove(recv->out, send->in, send->request.count);
+        send->done = recv->done = true;
+        return COLLET_SUCCESS;
+    }
+    return err_set(COLLET_ERR_INVALID_USAGE, "a message to oneself (rank %d) has no receive in its group",
+                   send->comm->rank);
+}
+
+static enum collet_result settle_self(void) {
+    for (int pass = PROG_SEND; pass <= PROG_RECV; pass++)
+        for (int k = 0; k < group.ncalls; k++) {
+            struct grouped_call *call = &group.calls[k];
+            if ((int)call->request.collective != pass || call->request.root != call->comm->rank || call->done)
+                continue;
+            if (pass == PROG_RECV)
+                return err_set(COLLET_ERR_INVALID_USAGE, "a receive from oneself (rank %d) has no send in its group",
+                               call->comm->rank);
+            COLLET_TRY(copy_to_self(call));
+        }
+    return COLLET_SUCCESS;
+}
+
+static int by_address(const void *a, const void *b) {
+    const struct collet_comm *x = *(struct collet_comm *const *)a, *y = *(struct collet_comm *const *)b;
+    return (x > y) - (x < y);
+}
+
+/* The communicators of the group's calls, each once. Locked in order of address, so that threads with overlapping groups
+ * do not lock each other out. */
+static int list_comms(void) {
+    int n = 0, unique = 0;
+    for (int k = 0; k < group.ncalls; k++)
+        group.comms[n++] = group.calls[k].comm;
+    qsort(group.comms, (size_t)n, sizeof(struct collet_comm *), by_address);
+    for (int k = 0; k < n; k++)
+        if (unique == 0 || group.comms[unique - 1] != group.comms[k])
+            group.comms[unique++] = group.comms[k];
+    return unique;
+}
+
+/* Chains a call behind the one it must follow. */
+static void chain(struct collet_comm *comm, bool p2p, struct exec_call *call, int index) {
+    int *last = p2p ? &call->program->last_call : &comm->last_collective;
+    call->after = *last;
+    *last = index;
+}
+
+static enum collet_result prepare_all(int *nexecs) {
+    *nexecs = 0;
+    for (int k = 0; k < group.ncalls; k++) {
+        const struct grouped_call *c = &group.calls[k];
+        if (c->done)
+            continue;
+        struct exec_call *call = &group.execs[*nexecs];
+        COLLET_TRY(prepare(c->comm, &c->request, c->in, c->out, call));
+        chain(c->comm, is_p2p(&c->request), call, (*nexecs)++);
+    }
+    return COLLET_SUCCESS;
+}
+
+static void unchain_all(int nexecs) {
+    for (int k = 0; k < nexecs; k++)
+        group.execs[k].program->last_call = -1;
+    for (int k = 0; k < group.ncalls; k++)
+        group.calls[k].comm->last_collective = -1;
+}
+
+static enum collet_result run_locked(int ncomms) {
+    int nexecs = 0;
+    enum collet_result result = prepare_all(&nexecs);
+    unchain_all(nexecs);
+    if (result != COLLET_SUCCESS || nexecs == 0)
+        return result;
+    for (int k = 0; k < ncomms; k++)
+        set_running(group.comms[k], group.execs, nexecs);
+    result = exec_run(group.execs, nexecs);
+    for (int k = 0; k < ncomms; k++) {
+        set_running(group.comms[k], NULL, 0);
+        comm_remember(group.comms[k], result);
+    }
+    return result;
+}
+
+static enum collet_result room_for_run(void) {
+    if (group.execs_room >= group.ncalls)
+        return COLLET_SUCCESS;
+    free(group.execs);
+    free(group.comms);
+    group.execs_room = group.calls_room;
+    group.execs = calloc((size_t)group.execs_room, sizeof(*group.execs));
+    group.comms = calloc((size_t)group.execs_room, sizeof(struct collet_comm *));
+    if (group.execs != NULL && group.comms != NULL)
+        return COLLET_SUCCESS;
+    group.execs_room = 0;
+    return err_set(COLLET_ERR_NO_MEMORY, "no memory to run a group of %d calls", group.ncalls);
+}
+
+static enum collet_result run_all(void) {
+    COLLET_TRY(settle_self());
+    COLLET_TRY(room_for_run());
+    int ncomms = list_comms();
+    for (int k = 0; k < ncomms; k++)
+        pthread_mutex_lock(&group.comms[k]->lock);
+    enum collet_result result = run_locked(ncomms);
+    for (int k = ncomms - 1; k >= 0; k--)
+        pthread_mutex_unlock(&group.comms[k]->lock);
+    return result;
+}
+
+/* ---- the API ---- */
+
+enum collet_result collet_group_start(void) {
+    group.depth++;
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result group_run(void) {
+    if (group.error != COLLET_SUCCESS)
+        return err_adopt(group.error, group.error_text);
+    if (group.njoins > 0)
+        COLLET_TRY(comm_join_all(group.joins, group.njoins));
+    return group.ncalls > 0 ? run_all() : COLLET_SUCCESS;
+}
+
+static void discard_joins(void) {
+    for (int k = 0; k < group.njoins; k++)
+        if (*group.joins[k] != NULL) {
+            comm_discard(*group.joins[k]);
+            *group.joins[k] = NULL;
+        }
+}
+
+enum collet_result collet_group_end(void) {
+    if (group.depth == 0)
+        return err_set(COLLET_ERR_INVALID_USAGE, "collet_group_end() without collet_group_start() in this thread");
+    if (--group.depth > 0)
+        return COLLET_SUCCESS;
+    enum collet_result result = group_run();
+    if (group.error != COLLET_SUCCESS)
+        discard_joins();
+    group.error = COLLET_SUCCESS;
+    group.ncalls = group.njoins = 0;
+    return result;
+}

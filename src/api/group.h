@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Groups: the calls that a thread collects, and how calls run, alone or together.
+ */
+#ifndef COLLET_API_GROUP_H
+#define COLLET_API_GROUP_H
+
+#include "api/comm.h"
+
+/* Runs a checked call, or appends it to the thread's open group. */
+enum collet_result group_call(struct collet_comm *comm, const struct plan_request *request, const void *in, void *out);
+
+/* Waits until *comm_p has joined, or leaves that to the end of the open group. *comm_p must stay valid until then. */
+enum collet_result group_join(struct collet_comm **comm_p);
+
+/* Records a call's error in the open group, so that nothing of it runs; returns result. */
+enum collet_result group_poison(enum collet_result result);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/config.h"
+
+#include "base/err.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct knob {
+    const char *name; /* with COLLET_ in front */
+    const char *nccl_name;
+    const char *unit;
+    const char *help;
+    size_t offset;            /* in struct config: of an int64_t, or of a text where default_text is set */
+    int64_t def, min, max;    /* of an INT */
+    const char *default_text; /* of a TEXT; NULL: this is an INT */
+    enum config_scope scope;
+};
+
+static const struct knob KNOBS[] = {
+#define INT_KNOB(field, name, nccl, unit, scope, def, min, max, help)                                                  \
+    {"COLLET_" name, nccl, unit, help, offsetof(struct config, field), def, min, max, NULL, CONFIG_##scope},
+#define TEXT_KNOB(field, name, nccl, unit, scope, def, help)                                                           \
+    {"COLLET_" name, nccl, unit, help, offsetof(struct config, field), 0, 0, 0, def, CONFIG_##scope},
+    CONFIG_KNOBS(INT_KNOB, TEXT_KNOB)
+#undef INT_KNOB
+#undef TEXT_KNOB
+};
+#define KNOB_COUNT (sizeof KNOBS / sizeof *KNOBS)
+
+static int64_t *int_of(struct config *config, const struct knob *knob) {
+    return (int64_t *)((char *)config + knob->offset);
+}
+
+static char *text_of(struct config *config, const struct knob *knob) { return (char *)config + knob->offset; }
+
+static bool is_secret(const struct knob *knob) { return strcmp(knob->unit, "secret") == 0; }
+
+const char *config_env(const char *name) {
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ parsing */
+
+static int64_t multiple_of(char suffix) {
+    switch (suffix) {
+    case 'k':
+    case 'K':
+        return 1 << 10;
+    case 'm':
+    case 'M':
+        return 1 << 20;
+    case 'g':
+    case 'G':
+        return 1 << 30;
+    default:
+        return 0;
+    }
+}
+
+static bool parse_int(const struct knob *knob, const char *value, int64_t *number) {
+    char *end;
+    errno = 0;
+    long long parsed = strtoll(value, &end, 0);
+    if (end == value || errno != 0)
+        return false;
+    int64_t scaled = parsed;
+    if (*end != '\0' && strcmp(knob->unit, "bytes") == 0) {
+        int64_t multiple = multiple_of(*end++);
+        if (multiple == 0 || __builtin_mul_overflow(parsed, multiple, &scaled))
+            return false;
+    }
+    if (*end != '\0' || scaled < knob->min || scaled > knob->max)
+        return false;
+    *number = scaled;
+    return true;
+}
+
+/* Texts with a vocabulary that this room knows; those of algorithms, transports and so on are checked by their rooms. */
+static bool text_is_known(const struct knob *knob, const char *value) {
+    enum log_level level;
+    unsigned subsystems;
+    if (knob->offset == offsetof(struct config, debug))
+        return log_parse_level(value, &level);
+    if (knob->offset == offsetof(struct config, debug_subsys))
+        return log_parse_subsystems(value, &subsystems);
+    return true;
+}
+
+static bool parse_text(const struct knob *knob, const char *value, char *text) {
+    if (strlen(value) >= CONFIG_TEXT_BYTES || !text_is_known(knob, value))
+        return false;
+    strcpy(text, value);
+    return true;
+}
+
+/* Stores the knob's value or its default. False if the environment's value is no good: *variable and *value are it, and
+ * the default is stored. */
+static bool read_knob(struct config *config, const struct knob *knob, const char **variable, const char **value) {
+    if (knob->default_text != NULL)
+        strcpy(text_of(config, knob), knob->default_text);
+    else
+        *int_of(config, knob) = knob->def;
+
+    *variable = knob->name;
+    *value = config_env(knob->name);
+    if (*value == NULL && knob->nccl_name != NULL) {
+        *variable = knob->nccl_name;
+        *value = config_env(knob->nccl_name);
+    }
+    if (*value == NULL)
+        return true;
+    return knob->default_text != NULL ? parse_text(knob, *value, text_of(config, knob))
+                                      : parse_int(knob, *value, int_of(config, knob));
+}
+
+static enum collet_result refuse(const struct knob *knob, const char *variable, const char *value) {
+    const char *shown = is_secret(knob) ? "(hidden)" : value;
+    if (knob->default_text == NULL)
+        return err_set(COLLET_ERR_INVALID_USAGE,
+                       "%s=%.64s: expected a whole number from %" PRId64 " to %" PRId64 "%s%s (%s)", variable, shown,
+                       knob->min, knob->max, *knob->unit != '\0' ? " in " : "", knob->unit, knob->help);
+    if (strlen(value) >= CONFIG_TEXT_BYTES)
+        return err_set(COLLET_ERR_INVALID_USAGE, "%s=%.64s… is too long: at most %d bytes are accepted", variable, shown,
+                       CONFIG_TEXT_BYTES - 1);
+    return err_set(COLLET_ERR_INVALID_USAGE, "%s=%.64s: expected %s", variable, shown, knob->help);
+}
+
+enum collet_result config_read(struct config *config) {
+    for (size_t i = 0; i < KNOB_COUNT; i++) {
+        const char *variable, *value;
+        if (!read_knob(config, &KNOBS[i], &variable, &value))
+            return refuse(&KNOBS[i], variable, value);
+    }
+    return COLLET_SUCCESS;
+}
+
+/* ------------------------------------------------------------------------------------------------ the process's config */
+
+static struct config process_config;
+
+/* Silent about values that are no good: the log itself is configured from here. */
+static void read_process_config(void) {
+    for (size_t i = 0; i < KNOB_COUNT; i++) {
+        const char *variable, *value;
+        (void)read_knob(&process_config, &KNOBS[i], &variable, &value);
+    }
+}
+
+const struct config *config_process(void) {
+    static pthread_once_t done = PTHREAD_ONCE_INIT;
+    pthread_once(&done, read_process_config);
+    return &process_config;
+}
+
+/* -------------------------------------------------------------------------------------------------- agreeing, printing */
+
+void config_adopt(struct config *config, const struct config *from) {
+    for (size_t i = 0; i < KNOB_COUNT; i++) {
+        const struct knob *knob = &KNOBS[i];
+        size_t bytes = knob->default_text != NULL ? CONFIG_TEXT_BYTES : sizeof(int64_t);
+        if (knob->scope == CONFIG_AGREED)
+            memcpy((char *)config + knob->offset, (const char *)from + knob->offset, bytes);
+    }
+}
+
+static void print_value(const struct config *config, const struct knob *knob, FILE *out) {
+    struct config *unconst = (struct config *)(uintptr_t)config;
+    char shown[CONFIG_TEXT_BYTES + 16];
+    bool differs;
+    if (knob->default_text != NULL) {
+        const char *text = text_of(unconst, knob);
+        differs = strcmp(text, knob->default_text) != 0;
+        snprintf(shown, sizeof shown, "%s", *text == '\0' ? "-" : is_secret(knob) ? "(hidden)" : text);
+    } else {
+        differs = *int_of(unconst, knob) != knob->def;
+        snprintf(shown, sizeof shown, "%" PRId64 "%s%s", *int_of(unconst, knob), *knob->unit != '\0' ? " " : "",
+                 knob->unit);
+    }
+    fprintf(out, "%c %-24s %-16s %s\n", differs ? '*' : ' ', knob->name, shown, knob->help);
+}
+
+void config_print(const struct config *config, FILE *out) {
+    for (size_t i = 0; i < KNOB_COUNT; i++)
+        print_value(config, &KNOBS[i], out);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each line is made on the stack and leaves in a single write(2), so lines of several threads and processes never mix
+ * and no lock can be held across a fork. Logging leaves errno as it was: it is called on the way to reporting it.
+ */
+#include "base/log.h"
+
+#include "base/config.h"
+#include "base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define LINE_BYTES 1024
+
+int log_level_now = -1;
+
+static pthread_once_t opened = PTHREAD_ONCE_INIT;
+static unsigned wanted_subsystems;
+static int log_fd = STDERR_FILENO;
+
+static const struct {
+    const char *name;
+    enum log_level level;
+} LEVELS[] = {
+    {"", LOG_NONE},          {"NONE", LOG_NONE}, {"WARN", LOG_WARN}, {"INFO", LOG_INFO}, {"TRACE", LOG_TRACE},
+    {"VERSION", LOG_NONE}, /* a value that NCCL_DEBUG often has */
+};
+
+static const char *const SUBSYSTEM_NAMES[LOG_SUBSYSTEM_COUNT] = {
+#define X(name) #name,
+    LOG_SUBSYSTEMS(X)
+#undef X
+};
+
+bool log_parse_level(const char *text, enum log_level *level) {
+    for (size_t i = 0; i < sizeof LEVELS / sizeof *LEVELS; i++) {
+        if (strcasecmp(text, LEVELS[i].name) == 0) {
+            *level = LEVELS[i].level;
+            return true;
+        }
+    }
+    return false;
+}
+
+static unsigned subsystem_bits(const char *name, size_t length) {
+    for (unsigned i = 0; i < LOG_SUBSYSTEM_COUNT; i++)
+        if (strlen(SUBSYSTEM_NAMES[i]) == length && strncasecmp(name, SUBSYSTEM_NAMES[i], length) == 0)
+            return 1u << i;
+    bool all = length == strlen("ALL") && strncasecmp(name, "ALL", length) == 0;
+    return all ? (1u << LOG_SUBSYSTEM_COUNT) - 1 : 0;
+}
+
+bool log_parse_subsystems(const char *text, unsigned *bits) {
+    bool exclude = *text == '^';
+    unsigned listed = 0;
+    for (const char *name = text + exclude; *name != '\0';) {
+        size_t length = strcspn(name, ",");
+        unsigned named = subsystem_bits(name, length);
+        if (named == 0)
+            return false;
+        listed |= named;
+        name += length + (name[length] == ',');
+    }
+    *bits = exclude ? ~listed : listed;
+    return true;
+}
+
+/* COLLET_DEBUG_FILE with %h, %p and %% replaced. False if the result is longer than a path may be. */
+static bool expand_path(const char *pattern, char *path, size_t room) {
+    size_t used = 0;
+    for (const char *at = pattern; *at != '\0'; at++) {
+        int put;
+        if (at[0] == '%' && at[1] == 'h')
+            put = snprintf(path + used, room - used, "%s", os_host_name());
+        else if (at[0] == '%' && at[1] == 'p')
+            put = snprintf(path + used, room - used, "%d", os_pid());
+        else
+            put = snprintf(path + used, room - used, "%c", *at);
+        if (at[0] == '%' && (at[1] == 'h' || at[1] == 'p' || at[1] == '%'))
+            at++;
+        used += (size_t)put;
+        if (used >= room)
+            return false;
+    }
+    return true;
+}
+
+static void open_log(void) {
+    const struct config *config = config_process();
+    enum log_level level = LOG_NONE;
+    log_parse_level(config->debug, &level);
+    log_parse_subsystems(config->debug_subsys, &wanted_subsystems);
+
+    const char *cannot = NULL;
+    if (level > LOG_NONE && config->debug_file[0] != '\0') {
+        char path[PATH_MAX];
+        int fd = -1;
+        if (!expand_path(config->debug_file, path, sizeof path))
+            cannot = "its name is too long";
+        else if ((fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) < 0)
+            cannot = strerror(errno);
+        else
+            log_fd = fd;
+    }
+    __atomic_store_n(&log_level_now, (int)level, __ATOMIC_RELEASE);
+    if (cannot != NULL)
+        log_write(LOG_WARN, LOG_ENV, "cannot open COLLET_DEBUG_FILE=%s: %s; logging to stderr", config->debug_file,
+                  cannot);
+}
+
+int log_wanted_slow(enum log_level level, enum log_subsystem subsystem) {
+    int saved_errno = errno;
+    pthread_once(&opened, open_log);
+    errno = saved_errno;
+    if ((int)level > log_level_now)
+        return 0;
+    return level == LOG_WARN || (wanted_subsystems >> subsystem & 1) != 0;
+}
+
+void log_write(enum log_level level, enum log_subsystem subsystem, const char *format, ...) {
+    static const char *const LEVEL_NAMES[] = {"NONE", "WARN", "INFO", "TRACE"};
+    int saved_errno = errno;
+    char line[LINE_BYTES];
+    int used = snprintf(line, sizeof line, "%s:%d:%d collet %s %s ", os_host_name(), os_pid(), os_tid(),
+                        LEVEL_NAMES[level], SUBSYSTEM_NAMES[subsystem]);
+    va_list args;
+    va_start(args, format);
+    errno = saved_errno; /* for %m */
+    int wanted = vsnprintf(line + used, sizeof line - (size_t)used, format, args);
+    va_end(args);
+
+    size_t length = (size_t)used + (size_t)(wanted < 0 ? 0 : wanted);
+    if (length > sizeof line - 1)
+        length = sizeof line - 1; /* an overlong text loses its end, never its newline */
+    line[length++] = '\n';
+    ssize_t written = write(log_fd, line, length);
+    (void)written; /* where a log cannot be written there is nowhere to say so */
+    errno = saved_errno;
+}

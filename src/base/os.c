@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* memfd_create, seals, CPU sets of any size */
+#include "base/os.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+/* ------------------------------------------------------------------------------------------------------- who and when */
+
+uint64_t os_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int os_pid(void) { return (int)getpid(); }
+
+int os_tid(void) { return (int)syscall(SYS_gettid); }
+
+/* The kernel refuses a set that is too small for the machine, so the set grows until it is taken. */
+int os_cpu_count(void) {
+    for (int room = CPU_SETSIZE; room <= 1 << 20; room *= 2) {
+        cpu_set_t *set = CPU_ALLOC((size_t)room);
+        if (set == NULL)
+            return 1;
+        int refused = sched_getaffinity(0, CPU_ALLOC_SIZE((size_t)room), set);
+        int count = refused ? 0 : CPU_COUNT_S(CPU_ALLOC_SIZE((size_t)room), set);
+        CPU_FREE(set);
+        if (!refused)
+            return count > 0 ? count : 1;
+        if (errno != EINVAL)
+            return 1;
+    }
+    return 1;
+}
+
+static char host_name[64];
+static char boot_id[64];
+
+static void read_identity(void) {
+    if (gethostname(host_name, sizeof host_name - 1) != 0 || host_name[0] == '\0')
+        snprintf(host_name, sizeof host_name, "localhost");
+    host_name[strcspn(host_name, ".")] = '\0';
+
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file == NULL)
+        return;
+    if (fgets(boot_id, sizeof boot_id, file) != NULL)
+        boot_id[strcspn(boot_id, "\n")] = '\0';
+    fclose(file);
+}
+
+static pthread_once_t identity_read = PTHREAD_ONCE_INIT;
+
+const char *os_host_name(void) {
+    pthread_once(&identity_read, read_identity);
+    return host_name;
+}
+
+const char *os_boot_id(void) {
+    pthread_once(&identity_read, read_identity);
+    return boot_id;
+}
+
+void os_random(void *bytes, size_t length) {
+    char *at = bytes;
+    while (length > 0) {
+        ssize_t got = getrandom(at, length, 0);
+        if (got < 0 && errno != EINTR) {
+            perror("collet: getrandom"); /* secrets come from here: to go on without would be worse than to stop */
+            abort();
+        }
+        if (got > 0) {
+            at += got;
+            length -= (size_t)got;
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------- memory */
+
+static enum collet_result memory_code(void) {
+    return errno == ENOMEM || errno == ENOSPC ? COLLET_ERR_NO_MEMORY : COLLET_ERR_SYSTEM;
+}
+
+static enum collet_result map_shared(int fd, size_t bytes, void **memory_p) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        return err_set(memory_code(), "cannot map %zu bytes of shared memory: %m", bytes);
+    *memory_p = memory;
+    return COLLET_SUCCESS;
+}
+
+/* A kernel that does not know NOEXEC_SEAL refuses it; one that is set to require it refuses everything else. */
+static int create_memfd(const char *name) {
+    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+    return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
+}
+
+enum collet_result os_shared_create(const char *name, size_t bytes, void **memory_p, int *fd_p) {
+    int fd = create_memfd(name);
+    if (fd < 0)
+        return err_set(memory_code(), "cannot create shared memory (memfd %s): %m", name);
+    enum collet_result result;
+    if (fchmod(fd, 0600) != 0 || ftruncate(fd, (off_t)bytes) != 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+        result = err_set(memory_code(), "cannot size %zu bytes of shared memory (memfd %s): %m", bytes, name);
+    else
+        result = map_shared(fd, bytes, memory_p);
+    if (result == COLLET_SUCCESS)
+        *fd_p = fd;
+    else
+        close(fd);
+    return result;
+}
+
+/* The other process says what it created; this makes sure, because touching memory behind the end of a file, or of a
+ * file that shrinks later, kills the toucher. */
+static enum collet_result check_shared(int fd, const char *path, size_t bytes) {
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return err_set(COLLET_ERR_SYSTEM, "cannot look at %s: %m", path);
+    if (!S_ISREG(status.st_mode) || status.st_size < 0 || (size_t)status.st_size != bytes)
+        return err_set(COLLET_ERR_SYSTEM, "%s is not the shared memory of %zu bytes that its owner announced", path,
+                       bytes);
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+        return err_set(COLLET_ERR_SYSTEM, "%s may shrink and is therefore not mapped", path);
+    return COLLET_SUCCESS;
+}
+
+enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+    int own_fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (own_fd < 0)
+        return err_set(COLLET_ERR_SYSTEM, "cannot open shared memory of process %d (%s): %m", pid, path);
+    enum collet_result result = check_shared(own_fd, path, bytes);
+    if (result == COLLET_SUCCESS)
+        result = map_shared(own_fd, bytes, memory_p);
+    close(own_fd); /* the mapping stays */
+    return result;
+}
+
+enum collet_result os_memory_create(size_t bytes, void **memory_p) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return err_set(memory_code(), "cannot map %zu bytes of memory: %m", bytes);
+    *memory_p = memory;
+    return COLLET_SUCCESS;
+}
+
+void os_memory_destroy(void *memory, size_t bytes) {
+    if (memory != NULL)
+        munmap(memory, bytes);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/types.h"
+
+static const char *const TYPE_NAMES[COLLET_TYPE_COUNT] = {
+#define X(suffix, name, storage, accumulator) [COLLET_##suffix] = #name,
+    COLLET_TYPES(X)
+#undef X
+};
+
+static const char *const OP_NAMES[COLLET_OP_COUNT] = {
+#define X(suffix, name) [COLLET_##suffix] = #name,
+    COLLET_OPS(X)
+#undef X
+};
+
+/* Callers of the public API pass any integer where an enum is declared, so both ends of the range are looked at. */
+int type_valid(enum collet_type type) { return (int)type >= 0 && type < COLLET_TYPE_COUNT; }
+
+int op_valid(enum collet_op op) { return (int)op >= 0 && op < COLLET_OP_COUNT; }
+
+const char *type_name(enum collet_type type) { return type_valid(type) ? TYPE_NAMES[type] : "?"; }
+
+const char *op_name(enum collet_op op) { return op_valid(op) ? OP_NAMES[op] : "?"; }
+
+size_t collet_type_size(enum collet_type type) {
+    static const size_t sizes[] = {
+#define X(upper, name, storage, accumulator) [COLLET_##upper] = sizeof(storage),
+        COLLET_TYPES(X)
+#undef X
+    };
+    return type_valid(type) ? sizes[type] : 0;
+}

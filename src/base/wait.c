@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/wait.h"
+
+#include <sched.h>
+#include <time.h>
+
+#define YIELD_NS 2000000u
+#define LOOK_EVERY_YIELDS 64u
+#define SLEEP_MIN_NS 50000u
+#define SLEEP_MAX_NS 1000000u
+
+bool wait_pause_slowly(struct waiter *w) {
+    uint32_t yields = w->polls - w->spin; /* 1 at the first */
+    if (yields == 1)
+        w->idle_since_ns = os_now_ns();
+    if (yields % LOOK_EVERY_YIELDS != 0) {
+        sched_yield();
+        return false;
+    }
+    uint64_t idle_ns = os_now_ns() - w->idle_since_ns;
+    if (idle_ns < YIELD_NS)
+        return true;
+    uint64_t sleep_ns = idle_ns / 16; /* so that sleeping adds little to a wait that is long already */
+    sleep_ns = sleep_ns < SLEEP_MIN_NS ? SLEEP_MIN_NS : sleep_ns > SLEEP_MAX_NS ? SLEEP_MAX_NS : sleep_ns;
+    struct timespec pause = {.tv_nsec = (long)sleep_ns};
+    nanosleep(&pause, NULL);
+    w->polls--; /* stay at this point of the cycle: sleep, look, sleep, look */
+    return true;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The waiting policy: poll at full speed for a while, then give the CPU away between polls, then sleep between polls.
+ * What is waited for, and whether it can still come, is the caller's business.
+ *
+ *    polls      0 … spin          spin … for 2 ms          later
+ *    between    nothing, pause    sched_yield              sleep 50 µs … 1 ms
+ */
+#ifndef COLLET_BASE_WAIT_H
+#define COLLET_BASE_WAIT_H
+
+#include "base/os.h"
+
+#include <stdbool.h>
+
+struct waiter {
+    uint32_t spin;      /* polls before yielding; few where ranks outnumber CPUs: a spinning rank keeps its peer off */
+    uint32_t polls;     /* without progress */
+    uint64_t idle_since_ns; /* set at the first yield */
+};
+
+bool wait_pause_slowly(struct waiter *w); /* the rest of wait_pause() */
+
+static inline void wait_progressed(struct waiter *w) { w->polls = 0; }
+
+/* One pause after a poll that found nothing. True once in a while, when waiting has become slow enough that the caller
+ * may look at clocks, peers and deadlines. */
+static inline bool wait_pause(struct waiter *w) {
+    if (w->polls++ < w->spin) {
+        os_cpu_relax();
+        return false;
+    }
+    return wait_pause_slowly(w);
+}
+
+/* How long nothing has moved; 0 while still spinning. */
+static inline uint64_t wait_idle_ns(const struct waiter *w) {
+    return w->polls > w->spin ? os_now_ns() - w->idle_since_ns : 0;
+}
+
+#endif

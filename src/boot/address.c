@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "boot/address.h"
+
+#include "base/err.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void address_text(const struct address *address, int port, char text[ADDRESS_TEXT_BYTES]) {
+    char ip[INET6_ADDRSTRLEN] = "?";
+    inet_ntop(address->family == 6 ? AF_INET6 : AF_INET, address->ip, ip, sizeof ip);
+    snprintf(text, ADDRESS_TEXT_BYTES, address->family == 6 ? "[%s]:%d" : "%s:%d", ip, port);
+}
+
+void address_set_text(const struct address_set *set, char *text, size_t room) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < set->count && used < room; i++) {
+        char one[ADDRESS_TEXT_BYTES], last_port[16] = "";
+        address_text(&set->addresses[i], set->port, one);
+        if (set->nports > 1)
+            snprintf(last_port, sizeof last_port, "-%d", set->port + set->nports - 1);
+        used += (size_t)snprintf(text + used, room - used, "%s%s%s", i ? ", " : "", one, last_port);
+    }
+}
+
+socklen_t address_to_sockaddr(const struct address *address, int port, struct sockaddr_storage *storage) {
+    memset(storage, 0, sizeof *storage);
+    if (address->family == 6) {
+        struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)storage;
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons((uint16_t)port);
+        memcpy(&v6->sin6_addr, address->ip, 16);
+        return sizeof *v6;
+    }
+    struct sockaddr_in *v4 = (struct sockaddr_in *)storage;
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons((uint16_t)port);
+    memcpy(&v4->sin_addr, address->ip, 4);
+    return sizeof *v4;
+}
+
+/* False for what cannot be offered to others: other families, and IPv6 addresses that only mean something on one link. */
+static int from_sockaddr(const struct sockaddr *from, int family, struct address *address) {
+    if (from == NULL || (family != 0 && from->sa_family != family))
+        return 0;
+    *address = (struct address){0};
+    if (from->sa_family == AF_INET) {
+        address->family = 4;
+        memcpy(address->ip, &((const struct sockaddr_in *)from)->sin_addr, 4);
+        return 1;
+    }
+    if (from->sa_family == AF_INET6) {
+        const struct in6_addr *ip = &((const struct sockaddr_in6 *)from)->sin6_addr;
+        address->family = 6;
+        memcpy(address->ip, ip, 16);
+        return !IN6_IS_ADDR_LINKLOCAL(ip);
+    }
+    return 0;
+}
+
+enum collet_result address_family(const char *text, int *family_p) {
+    if (text[0] == '\0')
+        *family_p = 0;
+    else if (strcmp(text, "AF_INET") == 0)
+        *family_p = AF_INET;
+    else if (strcmp(text, "AF_INET6") == 0)
+        *family_p = AF_INET6;
+    else
+        return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_SOCKET_FAMILY is '%s': use AF_INET or AF_INET6, or unset it",
+                       text);
+    return COLLET_SUCCESS;
+}
+
+int address_interface_allowed(const char *ifname, const char *interface) {
+    if (ifname[0] == '\0')
+        return 1;
+    int exclude = ifname[0] == '^', exact = ifname[exclude] == '=';
+    const char *item = ifname + exclude + exact;
+    while (*item != '\0') {
+        size_t length = strcspn(item, ",");
+        int matches = strncmp(item, interface, length) == 0 && (!exact || interface[length] == '\0');
+        if (length > 0 && matches)
+            return !exclude;
+        item += length + (item[length] == ',');
+    }
+    return exclude;
+}
+
+static void collect(const struct ifaddrs *list, const char *ifname, int family, int loopback, int limit,
+                    struct address_set *set) {
+    for (const struct ifaddrs *i = list; i != NULL && set->count < limit; i = i->ifa_next) {
+        const unsigned usable = IFF_UP | IFF_RUNNING;
+        if ((i->ifa_flags & usable) != usable || !(i->ifa_flags & IFF_LOOPBACK) != !loopback)
+            continue;
+        if (address_interface_allowed(ifname, i->ifa_name) &&
+            from_sockaddr(i->ifa_addr, family, &set->addresses[set->count]))
+            set->count++;
+    }
+}
+
+enum collet_result address_local(const char *ifname, int family, struct address_set *set) {
+    struct ifaddrs *list;
+    if (getifaddrs(&list) != 0)
+        return err_set(COLLET_ERR_SYSTEM, "cannot list the network interfaces: %m");
+    memset(set->addresses, 0, sizeof set->addresses);
+    set->count = 0;
+    collect(list, ifname, family, 0, ADDRESS_MAX - 1, set); /* one place stays free for a machine by itself */
+    collect(list, ifname, family, 1, ADDRESS_MAX, set);
+    freeifaddrs(list);
+    if (set->count == 0)
+        return err_set(COLLET_ERR_SYSTEM, "no network interface that is up has a usable address%s%s%s",
+                       ifname[0] ? " and matches COLLET_SOCKET_IFNAME='" : "", ifname, ifname[0] ? "'" : "");
+    return COLLET_SUCCESS;
+}
+
+enum collet_result address_resolve(const char *host, int family, struct address_set *set) {
+    struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM}, *list;
+    int error = getaddrinfo(host, NULL, &hints, &list);
+    if (error != 0)
+        return err_set(COLLET_ERR_SYSTEM, "cannot find the address of host '%s': %s", host, gai_strerror(error));
+    memset(set->addresses, 0, sizeof set->addresses);
+    set->count = 0;
+    for (struct addrinfo *i = list; i != NULL && set->count < ADDRESS_MAX; i = i->ai_next)
+        set->count += (uint16_t)from_sockaddr(i->ai_addr, family, &set->addresses[set->count]);
+    freeaddrinfo(list);
+    if (set->count == 0)
+        return err_set(COLLET_ERR_SYSTEM, "host '%s' has no address that can be used", host);
+    return COLLET_SUCCESS;
+}
+
+enum collet_result address_parse(const char *variable, const char *text, char host[ADDRESS_HOST_BYTES], int *port_p) {
+    const char *colon = strrchr(text, ':'), *start = text, *end = colon;
+    if (text[0] == '[' && colon != NULL && colon > text + 1 && colon[-1] == ']') {
+        start = text + 1;
+        end = colon - 1;
+    }
+    char *rest = NULL;
+    long port = colon != NULL ? strtol(colon + 1, &rest, 10) : 0;
+    if (colon == NULL || end <= start || end - start >= ADDRESS_HOST_BYTES || *rest != '\0' || port < 1 || port > 65535)
+        return err_set(COLLET_ERR_INVALID_USAGE, "%s is '%s': it must be host:port or [IPv6 address]:port", variable,
+                       text);
+    memcpy(host, start, (size_t)(end - start));
+    host[end - start] = '\0';
+    *port_p = (int)port;
+    return COLLET_SUCCESS;
+}

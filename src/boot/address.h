@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * IP addresses as they travel in unique ids and tables, and which of this host's are worth offering.
+ */
+#ifndef COLLET_BOOT_ADDRESS_H
+#define COLLET_BOOT_ADDRESS_H
+
+#include "collet.h"
+
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct address {
+    uint8_t family; /* 4 or 6 */
+    uint8_t zero[3];
+    uint8_t ip[16]; /* network order; the first four bytes for IPv4 */
+};
+_Static_assert(sizeof(struct address) == 20, "travels in unique ids");
+
+/* Where something listens: any of these addresses, on one of nports ports from port on. */
+#define ADDRESS_MAX 4
+struct address_set {
+    struct address addresses[ADDRESS_MAX];
+    uint16_t count, port, nports, zero;
+};
+
+#define ADDRESS_TEXT_BYTES 64
+void address_text(const struct address *address, int port, char text[ADDRESS_TEXT_BYTES]);
+/* "a:1, b:1 …" (with a range of ports: "a:1-16"), cut to fit. */
+void address_set_text(const struct address_set *set, char *text, size_t room);
+
+socklen_t address_to_sockaddr(const struct address *address, int port, struct sockaddr_storage *storage);
+
+/* COLLET_SOCKET_FAMILY's text: 0 for both, else AF_INET or AF_INET6. Another text is an INVALID_USAGE. */
+enum collet_result address_family(const char *text, int *family_p);
+
+/* Fills set->addresses with this host's usable ones: interfaces that are up and that ifname allows (see
+ * COLLET_SOCKET_IFNAME), loopback last. family as from address_family(). SYSTEM if there is none. */
+enum collet_result address_local(const char *ifname, int family, struct address_set *set);
+
+/* Does ifname (a list of prefixes; ^ in front excludes, = compares whole names; "" allows all) allow this interface? */
+int address_interface_allowed(const char *ifname, const char *interface);
+
+/* Fills set->addresses with what host means; SYSTEM with the resolver's reason. May ask a name server. */
+enum collet_result address_resolve(const char *host, int family, struct address_set *set);
+
+/* Splits "host:port" or "[v6]:port"; variable is what the error blames. */
+#define ADDRESS_HOST_BYTES 256
+enum collet_result address_parse(const char *variable, const char *text, char host[ADDRESS_HOST_BYTES], int *port_p);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The handshake by which two ends of a new connection prove to each other that they know a key, before either looks at
+ * any other byte. All words have a fixed size.
+ *
+ *      server                                                            client
+ *      magic, nonce S ──────────────────────────────────────────────────▶ another greeting, or none: it is not us, leave
+ *                     ◀────────────── nonce C, MAC(key, "client", S, C)
+ *      compares, or ends the connection
+ *      MAC(key, "server", S, C) ────────────────────────────────────────▶ compares, or ends the connection
+ *
+ * The server speaks first, so that a client that has hit upon somebody else's server (which typically waits for a
+ * request) says nothing to it. MAC is BLAKE2b under the key; fresh nonces of both make it worth nothing to anyone who
+ * recorded it; the words "client" and "server" keep an end from being shown its own proof.
+ */
+#ifndef COLLET_BOOT_AUTH_H
+#define COLLET_BOOT_AUTH_H
+
+#include "boot/id.h"
+#include "boot/wire.h"
+
+#define AUTH_NONCE_BYTES 32
+#define AUTH_MAC_BYTES 32
+
+enum auth_state {
+    AUTH_WAITING, /* for the other end's next word */
+    AUTH_PROVEN,
+    AUTH_REFUSED, /* the other end does not know the key, or is no collet */
+    AUTH_LOST,    /* the connection ended; see wire->error */
+};
+
+struct auth {
+    uint8_t key[SECRET_BYTES];
+    bool server, greeted;
+    uint8_t nonces[2][AUTH_NONCE_BYTES]; /* server's, client's */
+};
+
+void auth_start(struct auth *auth, bool server, const uint8_t key[SECRET_BYTES], struct wire *wire);
+
+/* Call when the wire is ready. Reads no further than the handshake goes. */
+enum auth_state auth_try(struct auth *auth, struct wire *wire);
+
+#endif

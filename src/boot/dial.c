@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "boot/dial.h"
+
+#include "base/log.h"
+#include "base/os.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define FIRST_DEADLINE_NS 500000000ull /* doubles from round to round … */
+#define DEADLINE_DOUBLINGS 3           /* … so often */
+#define FIRST_PAUSE_NS 10000000ull     /* between rounds; doubles too */
+#define PAUSE_DOUBLINGS 5
+
+static void try_next(struct dial *dial);
+
+static uint64_t doubled(uint64_t first_ns, int round, int doublings) {
+    return first_ns << (round < doublings ? round : doublings);
+}
+
+/* The address and port of the current attempt; addresses vary faster. */
+static const struct address *current(const struct dial *dial, int *port) {
+    *port = dial->set.port + dial->attempt / dial->set.count;
+    return &dial->set.addresses[dial->attempt % dial->set.count];
+}
+
+static void attempt_failed(struct dial *dial, const char *why, bool refused) {
+    int port;
+    char where[ADDRESS_TEXT_BYTES];
+    const struct address *address = current(dial, &port);
+    address_text(address, port, where);
+    snprintf(dial->trouble, sizeof dial->trouble, "%s: %s", where, why);
+    log_trace(BOOT, "dialling %s", dial->trouble);
+    wire_destroy(dial->wire);
+    dial->wire = NULL;
+    dial->all_refused = dial->all_refused && refused;
+    dial->attempt++;
+    /* From the timer, not from here: a chain of attempts that fail at once must not become a chain of calls. */
+    watch_timer_set(&dial->timer, os_now_ns());
+}
+
+static void end_round(struct dial *dial) {
+    uint64_t now_ns = os_now_ns();
+    if (!dial->all_refused)
+        dial->refused_since_ns = 0;
+    else if (dial->refused_since_ns == 0)
+        dial->refused_since_ns = now_ns;
+    uint64_t pause_ns = doubled(FIRST_PAUSE_NS, dial->round, PAUSE_DOUBLINGS);
+    dial->attempt = 0;
+    dial->round++;
+    dial->all_refused = true;
+    watch_timer_set(&dial->timer, now_ns + pause_ns);
+    dial->round_failed(dial);
+}
+
+static void on_timer(struct watch_timer *timer) {
+    struct dial *dial = WATCH_OWNER(timer, struct dial, timer);
+    if (dial->wire != NULL)
+        attempt_failed(dial, dial->auth.greeted ? "it did not finish the handshake" : "it does not answer", false);
+    else if (dial->attempt == dial->set.count * dial->set.nports)
+        end_round(dial);
+    else
+        try_next(dial);
+}
+
+static void on_ready(struct wire *wire) {
+    struct dial *dial = wire->owner;
+    switch (auth_try(&dial->auth, wire)) {
+    case AUTH_WAITING:
+        break;
+    case AUTH_PROVEN:
+        dial->wire = NULL;
+        dial_stop(dial);
+        dial->proven(dial, wire);
+        break;
+    case AUTH_REFUSED:
+        attempt_failed(dial, "what listens there is not of this job", false);
+        break;
+    case AUTH_LOST:
+        if (wire->error != 0)
+            attempt_failed(dial, strerror(wire->error), wire->error == ECONNREFUSED);
+        else
+            attempt_failed(dial, dial->auth.greeted ? "it refuses this id's secret" : "it closed the connection", false);
+        break;
+    }
+}
+
+/* A connect() to a free port of this host may pick that very port for its own end and meet itself. */
+static bool meets_itself(int fd) {
+    struct sockaddr_storage here = {0}, there = {0};
+    socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
+    return getsockname(fd, (struct sockaddr *)&here, &here_bytes) == 0 &&
+           getpeername(fd, (struct sockaddr *)&there, &there_bytes) == 0 && here_bytes == there_bytes &&
+           memcmp(&here, &there, here_bytes) == 0;
+}
+
+static void try_next(struct dial *dial) {
+    int port;
+    struct sockaddr_storage to;
+    const struct address *address = current(dial, &port);
+    socklen_t bytes = address_to_sockaddr(address, port, &to);
+    int fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int error = fd < 0 || (connect(fd, (struct sockaddr *)&to, bytes) != 0 && errno != EINPROGRESS) ? errno : 0;
+    if (error == 0 && meets_itself(fd))
+        error = ECONNREFUSED;
+    if (error != 0) {
+        if (fd >= 0)
+            close(fd);
+        attempt_failed(dial, strerror(error), error == ECONNREFUSED);
+        return;
+    }
+    if (wire_create(fd, on_ready, dial, &dial->wire) != COLLET_SUCCESS) {
+        dial->wire = NULL;
+        attempt_failed(dial, "no resources for a connection", false);
+        return;
+    }
+    auth_start(&dial->auth, false, dial->key, dial->wire);
+    watch_timer_set(&dial->timer, os_now_ns() + doubled(FIRST_DEADLINE_NS, dial->round, DEADLINE_DOUBLINGS));
+}
+
+void dial_start(struct dial *dial, const struct address_set *set, const uint8_t key[SECRET_BYTES],
+                void (*proven)(struct dial *dial, struct wire *wire), void (*round_failed)(struct dial *dial)) {
+    *dial = (struct dial){.set = *set, .proven = proven, .round_failed = round_failed, .active = true};
+    memcpy(dial->key, key, SECRET_BYTES);
+    snprintf(dial->trouble, sizeof dial->trouble, "nothing was tried yet");
+    dial->all_refused = true;
+    dial->started_ns = os_now_ns();
+    dial->timer.fire = on_timer;
+    watch_timer_set(&dial->timer, dial->started_ns);
+}
+
+void dial_stop(struct dial *dial) {
+    if (!dial->active)
+        return;
+    dial->active = false;
+    watch_timer_stop(&dial->timer);
+    wire_destroy(dial->wire);
+    dial->wire = NULL;
+}
+
+uint64_t dial_refused_ns(const struct dial *dial) {
+    return dial->refused_since_ns != 0 ? os_now_ns() - dial->refused_since_ns : 0;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A dial: tries the addresses and ports of a set in turn, again and again, until one answers and proves to know the key.
+ * Each attempt has a short deadline, which grows from round to round: a port may be held by a server of somebody else that
+ * never says a word. Belongs to the watch thread.
+ */
+#ifndef COLLET_BOOT_DIAL_H
+#define COLLET_BOOT_DIAL_H
+
+#include "boot/auth.h"
+
+#define DIAL_TROUBLE_BYTES 160
+
+struct dial {
+    struct address_set set;
+    uint8_t key[SECRET_BYTES];
+    /* Gets the wire of the one that answered; must set its ready and owner, or destroy it. The dial is then over. */
+    void (*proven)(struct dial *dial, struct wire *wire);
+    void (*round_failed)(struct dial *dial); /* nobody answered; may dial_stop(); else it goes on after a pause */
+
+    bool active;
+    int attempt, round; /* attempt counts (port, address) pairs of this round */
+    bool all_refused;   /* in this round */
+    uint64_t started_ns, refused_since_ns; /* start of the unbroken rounds in which every attempt was refused; 0: none */
+    struct wire *wire;
+    struct auth auth;
+    struct watch_timer timer;
+    char trouble[DIAL_TROUBLE_BYTES]; /* how the last attempt ended */
+};
+
+void dial_start(struct dial *dial, const struct address_set *set, const uint8_t key[SECRET_BYTES],
+                void (*proven)(struct dial *dial, struct wire *wire), void (*round_failed)(struct dial *dial));
+void dial_stop(struct dial *dial); /* harmless if not active */
+
+/* For how long everybody asked has said that nobody listens there; 0: not so. */
+uint64_t dial_refused_ns(const struct dial *dial);
+
+#endif

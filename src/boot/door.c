@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "boot/door.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/os.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define UNPROVEN_NS 5000000000ull
+#define UNPROVEN_MAX 256
+#define ACCEPTS_PER_TURN 32    /* so that handshakes go on between bursts of connections */
+#define BREATHER_NS 100000000ull /* pause when there are no descriptors left */
+
+struct entrant {
+    struct door *door;
+    struct wire *wire;
+    struct auth auth;
+    uint64_t deadline_ns;
+    struct entrant *next, **link;
+};
+
+/* ---------------------------------------------------------------------------------------------------------- listening */
+
+static int listen_at(int family, int port) {
+    const int on = 1, off = 0;
+    const struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+    const struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    const struct sockaddr *any = family == AF_INET6 ? (const void *)&v6 : (const void *)&v4;
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(fd, any, family == AF_INET6 ? sizeof v6 : sizeof v4) == 0 && listen(fd, SOMAXCONN) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static int port_of(int fd) {
+    struct sockaddr_storage name;
+    socklen_t length = sizeof name;
+    getsockname(fd, (struct sockaddr *)&name, &length);
+    return ntohs(name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
+                                            : ((struct sockaddr_in *)&name)->sin_port);
+}
+
+enum collet_result door_open(struct door *door, int family, int port, int nports) {
+    *door = (struct door){.listener.fd = -1};
+    door->newest = &door->oldest;
+    for (int i = 0; i < nports && door->listener.fd < 0; i++) {
+        if (family != AF_INET) /* an IPv6 socket takes both kinds */
+            door->listener.fd = listen_at(AF_INET6, port + i);
+        door->v6 = door->listener.fd >= 0;
+        if (door->listener.fd < 0 && family != AF_INET6)
+            door->listener.fd = listen_at(AF_INET, port + i);
+    }
+    if (door->listener.fd < 0 && port != 0)
+        return err_set(COLLET_ERR_SYSTEM, "cannot listen on any of the ports %d to %d: %m", port, port + nports - 1);
+    if (door->listener.fd < 0)
+        return err_set(COLLET_ERR_SYSTEM, "cannot listen on a port: %m");
+    door->port = port_of(door->listener.fd);
+    return COLLET_SUCCESS;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- entrants */
+
+/* Takes the entrant from the list and returns its wire. */
+static struct wire *entrant_leave(struct entrant *entrant) {
+    struct wire *wire = entrant->wire;
+    *entrant->link = entrant->next;
+    if (entrant->next != NULL)
+        entrant->next->link = entrant->link;
+    else
+        entrant->door->newest = entrant->link;
+    entrant->door->nentrants--;
+    free(entrant);
+    return wire;
+}
+
+static void entrant_ready(struct wire *wire) {
+    struct entrant *entrant = wire->owner;
+    struct door *door = entrant->door;
+    switch (auth_try(&entrant->auth, wire)) {
+    case AUTH_WAITING:
+        break;
+    case AUTH_PROVEN:
+        door->proven(door, entrant_leave(entrant));
+        break;
+    case AUTH_REFUSED:
+        log_info(BOOT, "port %d: refused a connection that does not know the secret", door->port);
+        wire_destroy(entrant_leave(entrant));
+        break;
+    case AUTH_LOST:
+        wire_destroy(entrant_leave(entrant));
+        break;
+    }
+}
+
+static void entrant_create(struct door *door, int fd) {
+    if (door->nentrants >= UNPROVEN_MAX)
+        wire_destroy(entrant_leave(door->oldest));
+    struct entrant *entrant = calloc(1, sizeof *entrant);
+    if (entrant == NULL) {
+        close(fd);
+        return;
+    }
+    if (wire_create(fd, entrant_ready, entrant, &entrant->wire) != COLLET_SUCCESS) {
+        free(entrant);
+        return;
+    }
+    entrant->door = door;
+    entrant->deadline_ns = os_now_ns() + UNPROVEN_NS;
+    entrant->link = door->newest;
+    *door->newest = entrant;
+    door->newest = &entrant->next;
+    door->nentrants++;
+    auth_start(&entrant->auth, true, door->key, entrant->wire);
+    if (door->timer.link == NULL)
+        watch_timer_set(&door->timer, entrant->deadline_ns);
+}
+
+/* Ends those whose time is up, and listens again after a breather. */
+static void door_timer(struct watch_timer *timer) {
+    struct door *door = WATCH_OWNER(timer, struct door, timer);
+    while (door->oldest != NULL && door->oldest->deadline_ns <= os_now_ns())
+        wire_destroy(entrant_leave(door->oldest));
+    watch_change(&door->listener, EPOLLIN);
+    if (door->oldest != NULL)
+        watch_timer_set(timer, door->oldest->deadline_ns);
+}
+
+static void door_ready(struct watch_fd *listener, uint32_t events) {
+    struct door *door = WATCH_OWNER(listener, struct door, listener);
+    (void)events;
+    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            entrant_create(door, fd);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            if (door->oldest != NULL)
+                wire_destroy(entrant_leave(door->oldest));
+            watch_change(listener, 0);
+            watch_timer_set(&door->timer, os_now_ns() + BREATHER_NS);
+            return;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            return;
+        }
+    }
+}
+
+enum collet_result door_serve(struct door *door, const uint8_t key[SECRET_BYTES],
+                              void (*proven)(struct door *door, struct wire *wire)) {
+    memcpy(door->key, key, SECRET_BYTES);
+    door->newest = &door->oldest;
+    door->proven = proven;
+    door->timer.fire = door_timer;
+    door->listener.ready = door_ready;
+    COLLET_TRY(watch_add(&door->listener, EPOLLIN));
+    door->serving = true;
+    return COLLET_SUCCESS;
+}
+
+void door_close(struct door *door) {
+    if (door->listener.fd < 0)
+        return;
+    if (door->serving) {
+        while (door->oldest != NULL)
+            wire_destroy(entrant_leave(door->oldest));
+        watch_timer_stop(&door->timer);
+        watch_remove(&door->listener);
+        shutdown(door->listener.fd, SHUT_RDWR); /* a forked child may hold it too */
+    }
+    close(door->listener.fd);
+    door->listener.fd = -1;
+}

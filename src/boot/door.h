@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A door: a listening socket that lets in whoever proves to know its key. Used by the meeting point and by each process's
+ * end of the tree. Letting in never waits for one peer: every connection that has not proven itself yet stands by itself,
+ * for at most 5 s, and when 256 of them stand there the oldest has to go for the next.
+ */
+#ifndef COLLET_BOOT_DOOR_H
+#define COLLET_BOOT_DOOR_H
+
+#include "boot/auth.h"
+
+struct entrant;
+
+struct door {
+    struct watch_fd listener; /* fd −1: closed */
+    int port;
+    bool v6, serving;
+    uint8_t key[SECRET_BYTES];
+    struct entrant *oldest, **newest; /* connections that have not proven themselves */
+    int nentrants;
+    struct watch_timer timer;
+    /* Gets the wire of one that did; must set its ready and owner, or destroy it. */
+    void (*proven)(struct door *door, struct wire *wire);
+};
+
+/* Any thread: listens on all addresses of the host (family: 0 both, AF_INET, AF_INET6), on the first free port from `port`
+ * on among nports; port 0: any. */
+enum collet_result door_open(struct door *door, int family, int port, int nports);
+
+/* On the watch thread. */
+enum collet_result door_serve(struct door *door, const uint8_t key[SECRET_BYTES],
+                              void (*proven)(struct door *door, struct wire *wire));
+void door_close(struct door *door); /* harmless if closed; before door_serve(), from any thread */
+
+#endif

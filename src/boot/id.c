@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "boot/id.h"
+
+#include "base/config.h"
+#include "base/err.h"
+#include "boot/boot.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ID_MAGIC "clID"
+#define ID_VERSION 1
+#define LISTED_PORTS 16 /* the given port and the next 15 */
+
+struct packed_id {
+    char magic[4];
+    uint16_t version;
+    uint8_t listed;
+    uint8_t naddresses;
+    uint16_t port, nports;
+    uint32_t check; /* over the rest with this field zero: tells a damaged copy from a wrong secret */
+    struct address addresses[ADDRESS_MAX];
+    uint8_t secret[SECRET_BYTES];
+};
+_Static_assert(sizeof(struct packed_id) == COLLET_UNIQUE_ID_BYTES, "fills the id exactly");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "all that travels is little-endian and copied as it is");
+
+static uint32_t check_of(struct packed_id packed) {
+    uint8_t hash[crypto_generichash_BYTES];
+    uint32_t check;
+    packed.check = 0;
+    crypto_generichash(hash, sizeof hash, (const uint8_t *)&packed, sizeof packed, NULL, 0);
+    memcpy(&check, hash, sizeof check);
+    return check;
+}
+
+void id_pack(const struct id *id, struct collet_unique_id *unique_id) {
+    struct packed_id packed = {
+        .magic = ID_MAGIC,
+        .version = ID_VERSION,
+        .listed = id->listed,
+        .naddresses = (uint8_t)id->set.count,
+        .port = id->set.port,
+        .nports = id->set.nports,
+    };
+    memcpy(packed.addresses, id->set.addresses, sizeof packed.addresses);
+    memcpy(packed.secret, id->secret, SECRET_BYTES);
+    packed.check = check_of(packed);
+    memcpy(unique_id->bytes, &packed, sizeof packed);
+}
+
+enum collet_result id_unpack(const struct collet_unique_id *unique_id, struct id *id) {
+    struct packed_id packed;
+    memcpy(&packed, unique_id->bytes, sizeof packed);
+    if (memcmp(packed.magic, ID_MAGIC, sizeof packed.magic) != 0)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "id: not a unique id; make one with collet_get_unique_id() on one "
+                                                    "rank and copy its bytes to the others");
+    if (packed.version != ID_VERSION)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "id: made by another version of collet (format %d, here %d)",
+                       packed.version, ID_VERSION);
+    if (packed.check != check_of(packed) || packed.naddresses == 0 || packed.naddresses > ADDRESS_MAX ||
+        packed.nports == 0)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "id: damaged on its way; copy all %d bytes of it, zero bytes included", COLLET_UNIQUE_ID_BYTES);
+    *id = (struct id){.listed = packed.listed};
+    id->set = (struct address_set){.count = packed.naddresses, .port = packed.port, .nports = packed.nports};
+    memcpy(id->set.addresses, packed.addresses, sizeof packed.addresses);
+    memcpy(id->secret, packed.secret, SECRET_BYTES);
+    return COLLET_SUCCESS;
+}
+
+enum collet_result boot_unique_id_at(const char *host, int port, const char *secret_text, struct collet_unique_id *id) {
+    if (port < 1 || port > 65535)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "port is %d: it must be between 1 and 65535", port);
+    int family;
+    struct id made = {.listed = true};
+    COLLET_TRY(address_family(config_process()->socket_family, &family));
+    COLLET_TRY(address_resolve(host, family, &made.set));
+    made.set.port = (uint16_t)port;
+    made.set.nports = (uint16_t)(port + LISTED_PORTS - 1 <= 65535 ? LISTED_PORTS : 65536 - port);
+
+    /* From the text, not from the addresses: ranks may resolve the host differently. */
+    char where[ADDRESS_HOST_BYTES + 16];
+    int length = snprintf(where, sizeof where, "%s:%d", host, port);
+    if (length >= (int)sizeof where)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "host is longer than %d characters", ADDRESS_HOST_BYTES);
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, NULL, 0, SECRET_BYTES);
+    crypto_generichash_update(&state, (const uint8_t *)where, (size_t)length + 1);
+    crypto_generichash_update(&state, (const uint8_t *)(secret_text ? secret_text : ""),
+                              secret_text ? strlen(secret_text) : 0);
+    crypto_generichash_final(&state, made.secret, SECRET_BYTES);
+    id_pack(&made, id);
+    return COLLET_SUCCESS;
+}
+
+void id_key(const uint8_t secret[SECRET_BYTES], const char *what, const void *whom, size_t whom_bytes,
+            uint8_t key[SECRET_BYTES]) {
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, secret, SECRET_BYTES, SECRET_BYTES);
+    crypto_generichash_update(&state, (const uint8_t *)what, strlen(what) + 1);
+    crypto_generichash_update(&state, whom, whom_bytes);
+    crypto_generichash_final(&state, key, SECRET_BYTES);
+}

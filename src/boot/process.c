@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One static struct, forgotten by a forked child. The child's handler only assigns: any lock of the parent may have been
+ * held at the moment of the fork, and what those locks protect belongs to threads that do not exist in the child.
+ */
+#include "boot/process.h"
+
+#include "base/os.h"
+#include "collet.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FRESH_PROCESS {.lock = PTHREAD_MUTEX_INITIALIZER, .probe = {.fd = -1}}
+
+static struct process the_process = FRESH_PROCESS;
+static unsigned generation;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void forget_parent(void) {
+    the_process = (struct process)FRESH_PROCESS;
+    generation++;
+}
+
+static void prepare(void) {
+    pthread_atfork(NULL, NULL, forget_parent);
+    if (sodium_init() < 0)
+        abort();
+}
+
+struct process *process_lock(void) {
+    pthread_once(&once, prepare);
+    pthread_mutex_lock(&the_process.lock);
+    while (the_process.identity[0] == 0)
+        os_random(the_process.identity, sizeof the_process.identity);
+    return &the_process;
+}
+
+void process_unlock(void) {
+    pthread_mutex_unlock(&the_process.lock);
+}
+
+const uint64_t *process_identity(void) {
+    process_lock();
+    process_unlock();
+    return the_process.identity;
+}
+
+struct probe process_probe(void) {
+    struct process *process = process_lock();
+    if (!process->probe_made) {
+        process->probe_made = 1;
+        void *memory;
+        int fd;
+        if (os_shared_create("collet-probe", PROBE_BYTES, &memory, &fd) == COLLET_SUCCESS) {
+            os_random(process->probe.nonce, PROBE_NONCE_BYTES);
+            memcpy(memory, process->probe.nonce, PROBE_NONCE_BYTES);
+            process->probe.fd = fd;
+        }
+    }
+    struct probe probe = process->probe;
+    process_unlock();
+    return probe;
+}
+
+unsigned process_generation(void) {
+    return generation;
+}

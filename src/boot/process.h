@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What there is one of in each process: its random identity, its probe memory, its watch, and the hubs that still gather
+ * ranks. A forked child starts with none of it: it has another identity and no watch thread.
+ */
+#ifndef COLLET_BOOT_PROCESS_H
+#define COLLET_BOOT_PROCESS_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#define PROBE_BYTES 4096
+#define PROBE_NONCE_BYTES 16
+
+/* Shared memory with a random content. Who can map it and finds the nonce shares memory with this process. */
+struct probe {
+    int32_t fd; /* −1 if it could not be made: then nobody shares memory with us */
+    uint8_t nonce[PROBE_NONCE_BYTES];
+};
+
+struct process {
+    pthread_mutex_t lock;
+    uint64_t identity[2]; /* constant once process_lock() has returned */
+    struct probe probe;   /* constant once process_probe() has returned */
+    int probe_made;
+    struct watch *watch;
+    struct hub *gathering;
+    struct rendezvous *meetings; /* touched by the watch thread only, without the lock */
+};
+
+/* The process, locked. Critical sections are short; a hub's lock may be taken inside. */
+struct process *process_lock(void);
+void process_unlock(void);
+
+const uint64_t *process_identity(void);
+struct probe process_probe(void);
+
+/* Counts the forks on the way to this process: what was made under another number belongs to a parent. */
+unsigned process_generation(void);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The watch: one thread per process that waits for everything the control plane waits for. It is started at first need,
+ * sleeps while nothing happens, never ends before its process, and does not exist in a forked child.
+ */
+#ifndef COLLET_BOOT_WATCH_H
+#define COLLET_BOOT_WATCH_H
+
+#include "collet.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+
+/* Something to be done on the watch thread. Lives in the object that it concerns. */
+struct watch_task {
+    void (*run)(struct watch_task *task);
+    struct watch *watch;
+    struct watch_task *next;
+    bool queued;
+};
+
+/* From any thread. */
+enum collet_result watch_task_init(struct watch_task *task, void (*run)(struct watch_task *task)); /* starts the watch */
+void watch_post(struct watch_task *task); /* runs it soon; once, however often posted before it ran */
+bool watch_task_queued(struct watch_task *task);
+
+/* On the watch thread only. One callback runs at a time, and it may free any object, its own included, after having
+ * taken it from the watch. */
+struct watch_fd {
+    int fd;
+    void (*ready)(struct watch_fd *watched, uint32_t events); /* EPOLLIN, … */
+};
+enum collet_result watch_add(struct watch_fd *watched, uint32_t events);
+void watch_change(struct watch_fd *watched, uint32_t events);
+/* Always before close(): a descriptor that a forked child holds too would go on reporting events. */
+void watch_remove(struct watch_fd *watched);
+
+struct watch_timer {
+    void (*fire)(struct watch_timer *timer);
+    uint64_t due_ns;
+    struct watch_timer *next, **link; /* link NULL: off */
+};
+void watch_timer_set(struct watch_timer *timer, uint64_t due_ns); /* in os_now_ns() time; replaces an earlier one */
+void watch_timer_stop(struct watch_timer *timer);
+
+/* The object around a member of it. */
+#define WATCH_OWNER(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "boot/wire.h"
+
+#include "base/err.h"
+#include "base/os.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define FINISH_NS 2000000000ull
+#define DISCARD_BYTES (64u << 10)
+
+struct frame_head {
+    uint32_t type, bytes;
+};
+
+/* ------------------------------------------------------------------------------------------------------------ buffers */
+
+static size_t content(const struct wire_buffer *buffer) {
+    return buffer->end - buffer->begin;
+}
+
+/* Makes room for `bytes` more behind the content. */
+static bool reserve(struct wire_buffer *buffer, size_t bytes) {
+    if (buffer->room - buffer->end >= bytes)
+        return true;
+    if (buffer->begin > 0) {
+        memmove(buffer->data, buffer->data + buffer->begin, content(buffer));
+        buffer->end -= buffer->begin;
+        buffer->begin = 0;
+    }
+    if (buffer->room - buffer->end >= bytes)
+        return true;
+    size_t room = 2 * buffer->room > buffer->end + bytes ? 2 * buffer->room : buffer->end + bytes;
+    char *data = realloc(buffer->data, room);
+    if (data == NULL)
+        return false;
+    buffer->data = data;
+    buffer->room = room;
+    return true;
+}
+
+static bool append(struct wire_buffer *buffer, const void *data, size_t bytes) {
+    if (bytes == 0)
+        return true;
+    if (!reserve(buffer, bytes))
+        return false;
+    memcpy(buffer->data + buffer->end, data, bytes);
+    buffer->end += bytes;
+    return true;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- life */
+
+/* Sends what the socket takes; the rest waits for EPOLLOUT. An error is left for the reading side to find. */
+static void flush(struct wire *wire) {
+    while (content(&wire->out) > 0) {
+        ssize_t sent = send(wire->watched.fd, wire->out.data + wire->out.begin, content(&wire->out),
+                            MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0)
+            break;
+        wire->out.begin += (size_t)sent;
+    }
+    if (content(&wire->out) == 0)
+        wire->out.begin = wire->out.end = 0;
+    watch_change(&wire->watched, EPOLLIN | (content(&wire->out) > 0 ? (uint32_t)EPOLLOUT : 0));
+}
+
+static void on_ready(struct watch_fd *watched, uint32_t events) {
+    struct wire *wire = WATCH_OWNER(watched, struct wire, watched);
+    if (events & EPOLLOUT)
+        flush(wire);
+    wire->ready(wire);
+}
+
+enum collet_result wire_create(int fd, void (*ready)(struct wire *), void *owner, struct wire **wire_p) {
+    const int on = 1;
+    struct wire *wire = calloc(1, sizeof *wire);
+    if (wire == NULL) {
+        close(fd);
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection of the control plane");
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    wire->watched = (struct watch_fd){.fd = fd, .ready = on_ready};
+    wire->ready = ready;
+    wire->owner = owner;
+    enum collet_result result = watch_add(&wire->watched, EPOLLIN);
+    if (result != COLLET_SUCCESS) {
+        close(fd);
+        free(wire);
+        return result;
+    }
+    *wire_p = wire;
+    return COLLET_SUCCESS;
+}
+
+void wire_destroy(struct wire *wire) {
+    if (wire == NULL)
+        return;
+    watch_timer_stop(&wire->timer);
+    watch_remove(&wire->watched);
+    shutdown(wire->watched.fd, SHUT_RDWR); /* close() alone ends nothing while a forked child holds the socket */
+    close(wire->watched.fd);
+    free(wire->in.data);
+    free(wire->out.data);
+    free(wire);
+}
+
+static void finish_late(struct watch_timer *timer) {
+    wire_destroy(WATCH_OWNER(timer, struct wire, timer));
+}
+
+/* Reads the rest to nowhere. Closing with unread bytes would reset the connection and might lose what was sent last. */
+static void finish_ready(struct wire *wire) {
+    if (content(&wire->out) == 0)
+        shutdown(wire->watched.fd, SHUT_WR);
+    wire->in.begin = wire->in.end;
+    if (!wire_fill(wire, DISCARD_BYTES))
+        wire_destroy(wire);
+}
+
+void wire_finish(struct wire *wire) {
+    if (wire == NULL)
+        return;
+    wire->timer.fire = finish_late;
+    watch_timer_set(&wire->timer, os_now_ns() + FINISH_NS);
+    wire->ready = finish_ready;
+    wire->owner = NULL;
+    finish_ready(wire);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ reading */
+
+size_t wire_room(size_t max_bytes) {
+    return sizeof(struct frame_head) + max_bytes;
+}
+
+bool wire_fill(struct wire *wire, size_t limit) {
+    const size_t had = content(&wire->in);
+    wire->dry = false;
+    if (had >= limit)
+        return true;
+    if (!reserve(&wire->in, limit - had)) {
+        wire->error = ENOMEM;
+        return false;
+    }
+    while (content(&wire->in) < limit) {
+        ssize_t got = recv(wire->watched.fd, wire->in.data + wire->in.end, limit - content(&wire->in), MSG_DONTWAIT);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            wire->dry = true;
+            return true;
+        }
+        if (got <= 0) {
+            wire->error = got < 0 ? errno : 0;
+            return false;
+        }
+        wire->in.end += (size_t)got;
+    }
+    return true;
+}
+
+const void *wire_take(struct wire *wire, size_t bytes) {
+    if (content(&wire->in) < bytes)
+        return NULL;
+    const void *taken = wire->in.data + wire->in.begin;
+    wire->in.begin += bytes;
+    return taken;
+}
+
+bool wire_starts_with(const struct wire *wire, const void *expected, size_t bytes) {
+    size_t here = content(&wire->in) < bytes ? content(&wire->in) : bytes;
+    return here == 0 || memcmp(wire->in.data + wire->in.begin, expected, here) == 0;
+}
+
+int wire_next(struct wire *wire, size_t max_bytes, struct frame *frame) {
+    struct frame_head head;
+    if (content(&wire->in) < sizeof head)
+        return 0;
+    memcpy(&head, wire->in.data + wire->in.begin, sizeof head);
+    if (head.bytes > max_bytes)
+        return -1;
+    if (content(&wire->in) < sizeof head + head.bytes)
+        return 0;
+    const char *taken = wire_take(wire, sizeof head + head.bytes);
+    *frame = (struct frame){.type = head.type, .bytes = head.bytes, .data = taken + sizeof head};
+    return 1;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ sending */
+
+void wire_put(struct wire *wire, const void *data, size_t bytes) {
+    if (append(&wire->out, data, bytes))
+        flush(wire);
+    else
+        shutdown(wire->watched.fd, SHUT_RDWR);
+}
+
+void wire_send(struct wire *wire, uint32_t type, const void *head, size_t head_bytes, const void *data, size_t bytes) {
+    const struct frame_head frame = {.type = type, .bytes = (uint32_t)(head_bytes + bytes)};
+    const size_t before = wire->out.end - wire->out.begin;
+    if (append(&wire->out, &frame, sizeof frame) && append(&wire->out, head, head_bytes) &&
+        append(&wire->out, data, bytes)) {
+        flush(wire);
+        return;
+    }
+    wire->out.end = wire->out.begin + before; /* no torn frame: the connection ends instead */
+    shutdown(wire->watched.fd, SHUT_RDWR);
+}

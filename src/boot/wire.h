@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A wire: a non-blocking TCP connection with buffers on both sides, served by the watch. First it carries the fixed-size
+ * words of the handshake (auth.h), afterwards frames: a type, a length, a payload. All functions belong to the watch
+ * thread.
+ */
+#ifndef COLLET_BOOT_WIRE_H
+#define COLLET_BOOT_WIRE_H
+
+#include "boot/watch.h"
+
+#include <stddef.h>
+
+struct wire_buffer {
+    char *data;
+    size_t begin, end, room; /* content: data[begin … end) */
+};
+
+struct wire {
+    struct watch_fd watched;
+    struct watch_timer timer; /* of wire_finish() */
+    struct wire_buffer in, out;
+    bool dry;  /* the last wire_fill() read all there was */
+    int error; /* errno of what ended the connection; 0: the other end closed it */
+    /* There is something to wire_fill(). May destroy the wire. */
+    void (*ready)(struct wire *wire);
+    void *owner;
+};
+
+struct frame {
+    uint32_t type;
+    size_t bytes;
+    const char *data; /* valid until the next wire_fill() */
+};
+
+/* Takes over fd (closed on failure too). A connect() in progress is fine: its failure is one of the first read. */
+enum collet_result wire_create(int fd, void (*ready)(struct wire *), void *owner, struct wire **wire_p);
+void wire_destroy(struct wire *wire); /* NULL is fine */
+
+/* Lets go of the wire: what is queued is sent, then the connection is ended; within 2 s in any case. NULL is fine. */
+void wire_finish(struct wire *wire);
+
+/* Reads what has come, at most until `limit` bytes are in the buffer. False: the connection is at its end, with
+ * wire->error; the bytes that came before are in the buffer. */
+bool wire_fill(struct wire *wire, size_t limit);
+/* The limit for a wire that carries frames of up to max_bytes. */
+size_t wire_room(size_t max_bytes);
+
+/* The handshake's words: the next `bytes` bytes, or NULL if not all have come. */
+const void *wire_take(struct wire *wire, size_t bytes);
+bool wire_starts_with(const struct wire *wire, const void *expected, size_t bytes); /* so far as bytes have come */
+void wire_put(struct wire *wire, const void *data, size_t bytes);
+
+/* The next frame: 1, none yet: 0, longer than max_bytes: −1. */
+int wire_next(struct wire *wire, size_t max_bytes, struct frame *frame);
+/* Queues a frame of two parts (either may be empty) and sends what the socket takes. If that fails, the wire will soon be
+ * ready() with an error to read. */
+void wire_send(struct wire *wire, uint32_t type, const void *head, size_t head_bytes, const void *data, size_t bytes);
+
+#endif

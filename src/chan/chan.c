@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Connections of one rank: table, set-up, and the layout of their memory.
+ */
+#include "chan/chan.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "transport/transport.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NSLOTS 8
+#define LL_BYTES 4096u        /* payload of an LL slot: above this Simple has long won */
+#define SLOT_PAD_BYTES 256u   /* keeps equal offsets of neighbouring slots out of one cache set */
+#define MIN_SLOT_BYTES 4096u
+#define RANK_BUDGET_BYTES (256u << 20) /* Simple slots of one rank's connections to all others, on one channel */
+
+static size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
+
+struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t ll_bytes) {
+    struct fifo_layout l = {.nslots = nslots, .slot_bytes = slot_bytes, .ll_bytes = ll_bytes};
+    l.slot_stride = (uint32_t)round_up(slot_bytes, 64) + SLOT_PAD_BYTES;
+    l.head_at = FIFO_LINE_BYTES;
+    l.headers_at = l.head_at + FIFO_LINE_BYTES;
+    l.ll_at = round_up(l.headers_at + nslots * sizeof(struct fifo_slot_header), FIFO_LINE_BYTES);
+    l.simple_at = round_up(l.ll_at + (size_t)nslots * ll_bytes * 2, 4096);
+    l.total_bytes = round_up(l.simple_at + (size_t)nslots * l.slot_stride, 4096);
+    return l;
+}
+
+void fifo_memory_init(void *memory, const struct fifo_layout *layout, const struct config *config) {
+    char *base = memory;
+    *(uint64_t *)(void *)base = (uint64_t)config->first_step;
+    *(uint64_t *)(void *)(base + layout->head_at) = (uint64_t)config->first_step;
+}
+
+void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout *layout, const struct config *config) {
+    char *base = memory;
+    *end = (struct fifo_end){
+        .tail = (uint64_t *)(void *)base,
+        .head = (uint64_t *)(void *)(base + layout->head_at),
+        .headers = (struct fifo_slot_header *)(void *)(base + layout->headers_at),
+        .ll = (uint64_t *)(void *)(base + layout->ll_at),
+        .simple = base + layout->simple_at,
+        .step = (uint64_t)config->first_step,
+        .seen = (uint64_t)config->first_step,
+        .nslots = layout->nslots,
+        .slot_stride = layout->slot_stride,
+        .ll_bytes = layout->ll_bytes,
+        .ll_flag_mask = (uint32_t)((1ull << config->ll_flag_bits) - 1),
+    };
+}
+
+/* ---- which transport ---- */
+
+static bool name_listed(const char *list, const char *name) {
+    size_t length = strlen(name);
+    for (const char *at = list; *at != '\0'; at += strcspn(at, ",")) {
+        at += strspn(at, ",");
+        if (strncasecmp(at, name, length) == 0 && (at[length] == '\0' || at[length] == ','))
+            return true;
+    }
+    return false;
+}
+
+static bool allowed(const struct config *config, const struct transport *t) {
+    return config->transport[0] == '\0' || name_listed(config->transport, t->name);
+}
+
+const struct transport *chan_pair_transport(const struct chan *chan, int a, int b) {
+    const char *why;
+    for (const struct transport *const *t = transports; *t != NULL; t++)
+        if (allowed(chan->config, *t) && (*t)->reaches(&chan->peers[a], &chan->peers[b], &why))
+            return *t;
+    return NULL;
+}
+
+static enum collet_result err_unreachable(const struct chan *chan, int peer) {
+    char reasons[256] = "";
+    for (const struct transport *const *t = transports; *t != NULL; t++) {
+        const char *why = "";
+        size_t at = strlen(reasons);
+        if (!allowed(chan->config, *t))
+            why = "not in COLLET_TRANSPORT";
+        else
+            (*t)->reaches(&chan->peers[chan->rank], &chan->peers[peer], &why);
+        snprintf(reasons + at, sizeof(reasons) - at, "; %s: %s", (*t)->name, why);
+    }
+    return err_set(COLLET_ERR_UNSUPPORTED, "no transport from rank %d to rank %d (host %s)%s", chan->rank, peer,
+                   chan->peers[peer].host, reasons);
+}
+
+/* ---- table ---- */
+
+/* COLLET_BUFFSIZE, or less where many ranks would make it too much. */
+static uint32_t slot_bytes_for(const struct config *config, int nranks) {
+    size_t budget = RANK_BUDGET_BYTES / (size_t)nranks;
+    size_t buffer = (size_t)config->buffsize < budget ? (size_t)config->buffsize : budget;
+    size_t slot = buffer / NSLOTS / 64 * 64;
+    return (uint32_t)(slot < MIN_SLOT_BYTES ? MIN_SLOT_BYTES : slot);
+}
+
+/* Ranks of this host that have no CPU of their own must hand theirs over at once when they wait. */
+#define SPIN_ALONE 4000u
+#define SPIN_CROWDED 5u
+
+static uint32_t spin_for(const struct config *config, const struct peer_info *peers, int nranks, int rank) {
+    if (config->spin >= 0)
+        return (uint32_t)config->spin;
+    int here = 0;
+    for (int r = 0; r < nranks; r++)
+        here += peers[r].node == peers[rank].node;
+    return here <= config->cpus ? SPIN_ALONE : SPIN_CROWDED;
+}
+
+enum collet_result chan_create(struct boot *boot, const struct config *config, int nranks, int rank,
+                               struct chan **chan_p) {
+    struct chan *chan = calloc(1, sizeof(*chan));
+    if (chan == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the connection table");
+    chan->boot = boot;
+    chan->config = config;
+    chan->peers = boot_peers(boot);
+    chan->nranks = nranks;
+    chan->rank = rank;
+    chan->spin = spin_for(config, chan->peers, nranks, rank);
+    chan->timeout_ms = config->timeout * 1000;
+    chan->layout = fifo_layout_of(NSLOTS, slot_bytes_for(config, nranks), LL_BYTES);
+    chan->last = &chan->first;
+    *chan_p = chan;
+    return COLLET_SUCCESS;
+}
+
+void chan_destroy(struct chan *chan) {
+    if (chan == NULL)
+        return;
+    for (struct conn *conn = chan->first, *next; conn != NULL; conn = next) {
+        next = conn->next;
+        conn->transport->close(conn);
+        free(conn);
+    }
+    free(chan->index);
+    free(chan);
+}
+
+static uint32_t hash_key(int peer, int channel, int lane, enum conn_side side) {
+    uint32_t key = ((uint32_t)peer << 12) ^ ((uint32_t)channel << 5) ^ ((uint32_t)lane << 1) ^ (uint32_t)side;
+    key *= 2654435761u;
+    return key ^ key >> 15;
+}
+
+static bool is_conn(const struct conn *conn, int peer, int channel, int lane, enum conn_side side) {
+    return conn->peer == peer && conn->channel == channel && conn->lane == lane && conn->side == side;
+}
+
+static void index_insert(struct conn **index, uint32_t size, struct conn *conn) {
+    uint32_t at = hash_key(conn->peer, conn->channel, conn->lane, conn->side);
+    while (index[at & (size - 1)] != NULL)
+        at++;
+    index[at & (size - 1)] = conn;
+}
+
+static enum collet_result index_grow(struct chan *chan) {
+    uint32_t size = chan->index_size ? 2 * chan->index_size : 16;
+    struct conn **index = calloc(size, sizeof(*index));
+    if (index == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %u connections", size);
+    for (struct conn *conn = chan->first; conn != NULL; conn = conn->next)
+        index_insert(index, size, conn);
+    free(chan->index);
+    chan->index = index;
+    chan->index_size = size;
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result conn_create(struct chan *chan, int peer, int channel, int lane, enum conn_side side,
+                                      struct conn **conn_p) {
+    const struct transport *transport = chan_pair_transport(chan, chan->rank, peer);
+    if (transport == NULL)
+        return err_unreachable(chan, peer);
+    if (2 * (chan->nconns + 1) > chan->index_size)
+        COLLET_TRY(index_grow(chan));
+    struct conn *conn = calloc(1, sizeof(*conn));
+    if (conn == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection to rank %d", peer);
+    conn->side = side;
+    conn->state = CONN_NEW;
+    conn->peer = peer;
+    conn->channel = channel;
+    conn->lane = lane;
+    conn->transport = transport;
+    conn->chan = chan;
+    *chan->last = conn;
+    chan->last = &conn->next;
+    chan->nconns++;
+    index_insert(chan->index, chan->index_size, conn);
+    *conn_p = conn;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, enum conn_side side,
+                            struct conn **conn_p) {
+    uint32_t at = hash_key(peer, channel, lane, side);
+    for (; chan->index_size > 0; at++) {
+        struct conn *conn = chan->index[at & (chan->index_size - 1)];
+        if (conn == NULL)
+            break;
+        if (is_conn(conn, peer, channel, lane, side)) {
+            *conn_p = conn;
+            return COLLET_SUCCESS;
+        }
+    }
+    return conn_create(chan, peer, channel, lane, side, conn_p);
+}
+
+/* ---- set-up ---- */
+
+#define MESSAGE_KIND_OFFER 1ull
+
+static uint64_t offer_key(const struct conn *conn) {
+    return MESSAGE_KIND_OFFER << 56 | (uint64_t)conn->channel << 8 | (uint64_t)conn->lane;
+}
+
+static enum collet_result consumer_begin(struct conn *conn) {
+    struct conn_blob offer = {0};
+    COLLET_TRY(conn->transport->offer(conn, &offer));
+    conn->state = CONN_SETUP;
+    return boot_send(conn->chan->boot, conn->peer, offer_key(conn), offer.data, offer.bytes);
+}
+
+static enum collet_result producer_begin(struct conn *conn) {
+    struct conn_blob offer = {0};
+    COLLET_TRY(boot_try_recv(conn->chan->boot, conn->peer, offer_key(conn), offer.data, sizeof(offer.data),
+                             &offer.bytes));
+    COLLET_TRY(conn->transport->accept(conn, &offer));
+    conn->state = CONN_SETUP;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result conn_try(struct conn *conn) {
+    if (conn->state == CONN_READY)
+        return COLLET_SUCCESS;
+    if (conn->state == CONN_NEW)
+        COLLET_TRY(conn->side == CONN_CONSUMER ? consumer_begin(conn) : producer_begin(conn));
+    COLLET_TRY(conn->transport->ready(conn));
+    conn->end.remote = (uint32_t)conn->transport->remote;
+    conn->state = CONN_READY;
+    const char *arrow = conn->side == CONN_PRODUCER ? "->" : "<-";
+    log_info(CONN, "channel %d lane %d: rank %d %s %d via %s", conn->channel, conn->lane, conn->chan->rank, arrow,
+             conn->peer, conn->transport->name);
+    return COLLET_SUCCESS;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The host executor: runs programs on memory the CPU can address, in the calling thread.
+ *
+ * A program is bound once to the connections of its rank (struct exec_program) and then run for call after call. A call
+ * (struct exec_call) goes through three states, each resumable, so that one thread runs any number of calls of any
+ * number of communicators side by side:
+ *
+ *    CONNECTING ── every connection ready ──▶ RUNNING ── every worker done, every wire idle ──▶ DONE
+ */
+#ifndef COLLET_KERNELS_EXEC_H
+#define COLLET_KERNELS_EXEC_H
+
+#include "chan/chan.h"
+#include "kernels/reduce_host.h"
+#include "kernels/worker.h"
+#include "program/program.h"
+
+struct exec_program {
+    struct prog *prog;              /* owned */
+    const struct algorithm *source; /* what built it */
+    int nchannels;
+    int nconns, nready; /* connections of all channels; the first nready are READY */
+    struct conn **conns;
+    int nremote;        /* of them over a wire */
+    struct interp_op *ops;         /* one a channel */
+    struct interp_worker *workers; /* nchannels · prog->nworkers, channel by channel */
+    int last_call;                 /* while a group is put together: its newest call of this program; −1: none */
+    uint64_t messages;             /* sends or receives done with it */
+    struct exec_program *next;     /* in its owner's list */
+};
+
+/* Binds prog to connections on channels 0 … nchannels−1 of chan. Takes prog over, also on failure. */
+enum collet_result exec_program_create(struct chan *chan, struct prog *prog, const struct algorithm *source, int nchannels,
+                                       struct exec_program **program_p);
+void exec_program_destroy(struct exec_program *program);
+
+/* What one call asks of a bound program. */
+struct exec_args {
+    const void *in;
+    void *out;
+    uint64_t total_elems, block_elems, chunk_elems; /* see geometry.h */
+    uint32_t nchannels;                             /* ≤ the program's */
+    uint32_t elem_bytes;
+    uint32_t divisor;
+    enum interp_protocol protocol;
+    uint32_t signature;
+    uint32_t keep_empty;
+    uint64_t sequence;
+    reduce_fn reduce;
+};
+
+enum exec_state { EXEC_WAITING, EXEC_CONNECTING, EXEC_RUNNING, EXEC_DONE };
+
+struct exec_call {
+    struct exec_program *program;
+    struct exec_args args;
+    struct chan *chan;
+    int after;        /* index of the call that must be DONE before this one starts; −1: none */
+    const char *what; /* "allreduce" … for messages */
+    enum exec_state state;
+    int running; /* workers not done */
+};
+
+/* Runs calls[0 … ncalls−1] to their end. On a failure of one, every communicator with an unfinished call among them fails
+ * too (its ranks are told), and the first failure is returned. */
+enum collet_result exec_run(struct exec_call *calls, int ncalls);
+
+/* Prints to fd where a call stands, worker by worker. */
+void exec_dump(const struct exec_call *call, int fd);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Binding a program to connections, once: peer table → connection ends, workers → their state and their scratch.
+ */
+#include "kernels/exec.h"
+
+#include "base/err.h"
+#include "transport/transport.h"
+
+#include <stdlib.h>
+
+struct step_extent {
+    int32_t recvs, sends; /* of the largest step */
+};
+
+static struct step_extent extent_of(const struct prog *prog) {
+    struct step_extent extent = {0, 0};
+    for (int k = 0; k < prog->nsteps; k++) {
+        const struct prog_step *step = &prog->steps[k];
+        extent.recvs = step->recv_count > extent.recvs ? step->recv_count : extent.recvs;
+        extent.sends = step->send_count > extent.sends ? step->send_count : extent.sends;
+    }
+    return extent;
+}
+
+static enum collet_result bind_peer(struct exec_program *program, struct chan *chan, int channel, int peer,
+                                    enum conn_side side, struct fifo_end **end_p) {
+    const struct prog_peer *entry = &program->prog->peers[peer];
+    struct conn *conn;
+    if (*end_p != NULL)
+        return COLLET_SUCCESS;
+    COLLET_TRY(conn_get(chan, entry->rank, channel, entry->lane, side, &conn));
+    *end_p = &conn->end;
+    for (int k = 0; k < program->nconns; k++)
+        if (program->conns[k] == conn)
+            return COLLET_SUCCESS;
+    program->conns[program->nconns++] = conn;
+    program->nremote += conn->transport->progress != NULL;
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result bind_channel(struct exec_program *program, struct chan *chan, int channel) {
+    const struct prog *prog = program->prog;
+    struct interp_op *op = &program->ops[channel];
+    /* Both tables in one allocation; freed through recv_ends. */
+    struct fifo_end **ends = calloc(2 * (size_t)prog->npeers + 1, sizeof(*ends));
+    if (ends == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d peers", prog->npeers);
+    op->steps = prog->steps;
+    op->recv_ends = ends;
+    op->send_ends = ends + prog->npeers;
+    for (int k = 0; k < prog->nsteps; k++) {
+        const struct prog_step *step = &prog->steps[k];
+        for (int p = step->recv_first; p < step->recv_first + step->recv_count; p++)
+            COLLET_TRY(bind_peer(program, chan, channel, p, CONN_CONSUMER, &ends[p]));
+        for (int p = step->send_first; p < step->send_first + step->send_count; p++)
+            COLLET_TRY(bind_peer(program, chan, channel, p, CONN_PRODUCER, &ends[prog->npeers + p]));
+    }
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result worker_init(struct interp_worker *w, const struct interp_op *op,
+                                      const struct prog_worker *text, struct step_extent extent, uint32_t ll_bytes) {
+    size_t operands = (size_t)extent.recvs + 1;
+    w->op = op;
+    w->first_step = (uint32_t)text->first_step;
+    w->nsteps = (uint32_t)text->nsteps;
+    w->src = calloc(operands, sizeof(*w->src));
+    w->dst = calloc((size_t)extent.sends + 1, sizeof(*w->dst));
+    w->scratch = calloc(operands, ll_bytes); /* touched by LL only */
+    if (w->src == NULL || w->dst == NULL || w->scratch == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a worker with %d peers in a step", extent.recvs);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result bind(struct exec_program *program, struct chan *chan) {
+    const struct prog *prog = program->prog;
+    struct step_extent extent = extent_of(prog);
+    size_t nworkers = (size_t)program->nchannels * (size_t)prog->nworkers;
+    program->ops = calloc((size_t)program->nchannels, sizeof(*program->ops));
+    program->workers = calloc(nworkers, sizeof(*program->workers));
+    program->conns = calloc(2 * (size_t)prog->npeers * (size_t)program->nchannels + 1, sizeof(struct conn *));
+    if (program->ops == NULL || program->workers == NULL || program->conns == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu workers", nworkers);
+    for (int channel = 0; channel < program->nchannels; channel++)
+        COLLET_TRY(bind_channel(program, chan, channel));
+    for (size_t k = 0; k < nworkers; k++)
+        COLLET_TRY(worker_init(&program->workers[k], &program->ops[k / (size_t)prog->nworkers],
+                               &prog->workers[k % (size_t)prog->nworkers], extent, chan->layout.ll_bytes));
+    return COLLET_SUCCESS;
+}
+
+enum collet_result exec_program_create(struct chan *chan, struct prog *prog, const struct algorithm *source, int nchannels,
+                                       struct exec_program **program_p) {
+    struct exec_program *program = calloc(1, sizeof(*program));
+    if (program == NULL) {
+        prog_destroy(prog);
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a program");
+    }
+    program->prog = prog;
+    program->source = source;
+    program->last_call = -1;
+    program->nchannels = nchannels;
+    enum collet_result result = bind(program, chan);
+    if (result != COLLET_SUCCESS) {
+        exec_program_destroy(program);
+        return result;
+    }
+    *program_p = program;
+    return COLLET_SUCCESS;
+}
+
+void exec_program_destroy(struct exec_program *program) {
+    if (program == NULL)
+        return;
+    for (int k = 0; program->workers != NULL && k < program->nchannels * program->prog->nworkers; k++) {
+        free(program->workers[k].src);
+        free(program->workers[k].dst);
+        free(program->workers[k].scratch);
+    }
+    for (int channel = 0; program->ops != NULL && channel < program->nchannels; channel++)
+        free((void *)program->ops[channel].recv_ends);
+    free(program->ops);
+    free(program->workers);
+    free(program->conns);
+    prog_destroy(program->prog);
+    free(program);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * LL, low latency: the data carries its own arrival notice.
+ *
+ *    line (8 bytes, stored at once):   │ data 32 bit │ flag 32 bit │
+ *
+ *    producer                                       consumer
+ *    for each word: store (word, flag)  ──────────▶ poll until every line has the flag; the words are the data
+ *    may overwrite                      ◀────────── head := step + 1
+ *
+ * One cache line travels, not two, at the price of half the bytes being flags. No order among lines is assumed: each is
+ * checked. The flag of step s is 1 + (s mod 2^bits), so memory that was never written (0) matches nothing. A short
+ * message leaves the lines behind it as they were, and 2^bits steps later their old flags would match again; so twice in
+ * that time (whenever s mod 2^(bits−1) is among the first nslots) the producer writes the whole slot. A line is then
+ * never older than half the flags' period.
+ */
+#ifndef COLLET_KERNELS_PROTO_LL_H
+#define COLLET_KERNELS_PROTO_LL_H
+
+#include "kernels/worker.h"
+
+#include <string.h>
+
+PORT_FN uint32_t ll_flag(const struct fifo_end *end) { return 1 + ((uint32_t)end->step & end->ll_flag_mask); }
+
+PORT_FN uint64_t *ll_lines(const struct fifo_end *end) {
+    return end->ll + (size_t)fifo_slot(end) * (end->ll_bytes / 4);
+}
+
+PORT_FN char *ll_operand(const struct interp_worker *w, int k) {
+    return w->scratch + (size_t)k * w->op->geometry.chunk_elems * w->op->elem_bytes;
+}
+
+/* Where a result is made that is stored nowhere but only sent. */
+PORT_FN char *ll_result(const struct interp_worker *w, const struct prog_step *step) {
+    return ll_operand(w, step->recv_count);
+}
+
+/* Copies the data of one slot to `to`, if all of it is there. Over a wire the tail says so, and lines may be stale. */
+PORT_FN int ll_unpack(struct fifo_end *end, char *to, uint32_t bytes) {
+    if (end->remote && !fifo_has_data(end))
+        return 0;
+    const uint64_t *lines = ll_lines(end);
+    uint64_t flag = ll_flag(end);
+    uint32_t whole = bytes / 4;
+    for (uint32_t i = 0; i < whole; i++) {
+        uint64_t line = port_line_load(&lines[i]);
+        if (line >> 32 != flag)
+            return 0;
+        uint32_t word = (uint32_t)line;
+        memcpy(to + 4 * (size_t)i, &word, 4);
+    }
+    if (bytes % 4 == 0)
+        return 1;
+    uint64_t line = port_line_load(&lines[whole]);
+    uint32_t word = (uint32_t)line;
+    memcpy(to + 4 * (size_t)whole, &word, bytes % 4);
+    return line >> 32 == flag;
+}
+
+PORT_FN void ll_pack(const struct fifo_end *end, const char *from, uint32_t bytes) {
+    uint64_t *lines = ll_lines(end);
+    uint64_t flag = (uint64_t)ll_flag(end) << 32;
+    uint32_t whole = bytes / 4, used = whole;
+    for (uint32_t i = 0; i < whole; i++) {
+        uint32_t word;
+        memcpy(&word, from + 4 * (size_t)i, 4);
+        port_line_store(&lines[i], flag | word);
+    }
+    if (bytes % 4 != 0) {
+        uint32_t word = 0;
+        memcpy(&word, from + 4 * (size_t)whole, bytes % 4);
+        port_line_store(&lines[used++], flag | word);
+    }
+    if ((end->step & (end->ll_flag_mask >> 1)) < end->nslots)
+        for (uint32_t i = used; i < end->ll_bytes / 4; i++)
+            port_line_store(&lines[i], flag);
+}
+
+/* Operands are unpacked as they arrive, in order; w->unpacked remembers how far. */
+PORT_FN enum interp_result ll_ready(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
+    const struct interp_op *op = w->op;
+    w->blocked_sending = 0;
+    while (w->unpacked < (uint32_t)step->recv_count) {
+        w->blocked_on = (uint32_t)step->recv_first + w->unpacked;
+        if (!ll_unpack(op->recv_ends[w->blocked_on], ll_operand(w, (int)w->unpacked), bytes))
+            return INTERP_BUSY;
+        w->unpacked++;
+    }
+    w->blocked_sending = 1;
+    for (int k = 0; k < step->send_count; k++) {
+        w->blocked_on = (uint32_t)(step->send_first + k);
+        if (!fifo_has_credit(op->send_ends[step->send_first + k]))
+            return INTERP_BUSY;
+    }
+    return INTERP_STEPPED;
+}
+
+PORT_FN void ll_done(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
+    const struct interp_op *op = w->op;
+    for (int k = 0; k < step->send_count; k++) {
+        struct fifo_end *end = op->send_ends[step->send_first + k];
+        ll_pack(end, (const char *)w->dst[0], bytes);
+        if (!end->remote) {
+            end->step++;
+            continue;
+        }
+        struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
+        header->bytes = ((bytes + 3) / 4 * 8) | FIFO_LL_BIT;
+        header->signature = op->signature;
+        header->sequence = op->sequence;
+        fifo_publish(end);
+    }
+    for (int k = 0; k < step->recv_count; k++)
+        fifo_consumed(op->recv_ends[step->recv_first + k]);
+}
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Simple: large slots, one counter each way.
+ *
+ *    producer                                       consumer
+ *    credit? step − head < nslots                   data? tail − step > 0
+ *    write header and data of slot step mod nslots
+ *    tail := step + 1   ───── release/acquire ────▶ read header and data
+ *    may overwrite      ◀──── release/acquire ───── head := step + 1
+ *
+ * Two cache lines travel before the data does (tail there, and the data itself), which is why LL exists; in return the
+ * data is plain memory, so reductions read slots and write slots at full speed, without a copy in between.
+ */
+#ifndef COLLET_KERNELS_PROTO_SIMPLE_H
+#define COLLET_KERNELS_PROTO_SIMPLE_H
+
+#include "kernels/worker.h"
+
+PORT_FN char *simple_place(const struct fifo_end *end) {
+    return end->simple + (size_t)fifo_slot(end) * end->slot_stride;
+}
+
+PORT_FN const char *simple_operand(const struct fifo_end *end) { return simple_place(end); }
+
+/* Every operand has arrived, every place has credit, and what arrived belongs to this very call? */
+PORT_FN enum interp_result simple_ready(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
+    const struct interp_op *op = w->op;
+    w->blocked_sending = 0;
+    for (int k = 0; k < step->recv_count; k++) {
+        struct fifo_end *end = op->recv_ends[step->recv_first + k];
+        w->blocked_on = (uint32_t)(step->recv_first + k);
+        if (!fifo_has_data(end))
+            return INTERP_BUSY;
+        const struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
+        if (header->signature != op->signature || header->bytes != bytes)
+            return INTERP_MISMATCH;
+    }
+    w->blocked_sending = 1;
+    for (int k = 0; k < step->send_count; k++) {
+        w->blocked_on = (uint32_t)(step->send_first + k);
+        if (!fifo_has_credit(op->send_ends[step->send_first + k]))
+            return INTERP_BUSY;
+    }
+    return INTERP_STEPPED;
+}
+
+PORT_FN void simple_done(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
+    const struct interp_op *op = w->op;
+    for (int k = 0; k < step->send_count; k++) {
+        struct fifo_end *end = op->send_ends[step->send_first + k];
+        struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
+        header->bytes = bytes;
+        header->signature = op->signature;
+        header->sequence = op->sequence;
+        fifo_publish(end);
+    }
+    for (int k = 0; k < step->recv_count; k++)
+        fifo_consumed(op->recv_ends[step->recv_first + k]);
+}
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What reduce_variant.c asks of a CPU beyond what a compiler makes of loops, with AVX2 and F16C.
+ */
+#ifndef COLLET_KERNELS_REDUCE_AVX2_H
+#define COLLET_KERNELS_REDUCE_AVX2_H
+
+#include <immintrin.h>
+
+static void cpu_load_half(float *to, const uint16_t *from, size_t n) {
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + i))));
+    for (; i < n; i++)
+        to[i] = _cvtsh_ss(from[i]);
+}
+
+static void cpu_store_half(uint16_t *to, const float *from, size_t n) {
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+    for (; i < n; i++)
+        to[i] = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);
+}
+
+enum { CPU_STREAMS = 1 };
+
+/* Whole cache lines past the caches, the incomplete ones at both ends through them. */
+static void cpu_stream(char *to, const char *from, size_t bytes) {
+    size_t head = -(uintptr_t)to & 63;
+    if (bytes < head + 64) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    memcpy(to, from, head);
+    size_t at = head;
+    for (; at + 64 <= bytes; at += 64) {
+        __m256i low = _mm256_loadu_si256((const __m256i *)(from + at));
+        __m256i high = _mm256_loadu_si256((const __m256i *)(from + at + 32));
+        _mm256_stream_si256((__m256i *)(to + at), low);
+        _mm256_stream_si256((__m256i *)(to + at + 32), high);
+    }
+    memcpy(to + at, from + at, bytes - at);
+}
+
+/* Streamed stores are not ordered by a later release store: this orders them. */
+static void cpu_stream_fence(void) { _mm_sfence(); }
+
+#endif

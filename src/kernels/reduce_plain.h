@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What reduce_variant.c asks of a CPU beyond what a compiler makes of loops, here for any CPU.
+ */
+#ifndef COLLET_KERNELS_REDUCE_PLAIN_H
+#define COLLET_KERNELS_REDUCE_PLAIN_H
+
+static void cpu_load_half(float *to, const uint16_t *from, size_t n) {
+    EACH_ELEMENT(i, n) to[i] = reduce_load_half(from[i]);
+}
+
+static void cpu_store_half(uint16_t *to, const float *from, size_t n) {
+    EACH_ELEMENT(i, n) to[i] = reduce_store_half(from[i]);
+}
+
+enum { CPU_STREAMS = 0 }; /* stores always go through the caches */
+
+static void cpu_stream(char *to, const char *from, size_t bytes) { memcpy(to, from, bytes); }
+
+static void cpu_stream_fence(void) {}
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loops around reduce.h. This file is compiled once for each variant of reduce_host.h, with -DREDUCE_VARIANT=<name>
+ * and that CPU's flags; what no compiler finds by itself is in reduce_<name>.h.
+ *
+ *    src[0] ─┐
+ *    src[1] ─┴ pair ─▶ block ─┐                                    ┌─▶ dst[0]
+ *    src[2] ──────────────────┴ pair ─▶ block ─▶ … ─▶ (divide) ─▶ ─┼─▶ dst[1]
+ *                                                                  └─▶ …
+ *
+ * Everything is made of loops over two sources, which compilers vectorise; many sources and places are served block by
+ * block, with intermediate results in a block that stays in the first-level cache. 16-bit floats are widened into such
+ * blocks and rounded once at the end; two sources of them are fused: widened, combined and rounded in registers. The
+ * commonest shapes, two sources into one or two places, need no block.
+ * A place may be a source: within a block, every source is read before a place is written, or at the same index.
+ */
+#include "kernels/reduce_host.h"
+#include "kernels/reduce.h"
+
+#define BLOCK_BYTES 4096       /* of stored elements or of accumulators */
+#define COPY_BLOCK_BYTES 16384 /* read once, written to several places */
+#define FUSED_ELEMS 32         /* of 16-bit floats, in vector registers between load and store */
+
+/* A loop whose iterations are independent, also where `to` is one of the sources. */
+#if defined(__clang__)
+#define EACH_ELEMENT(i, n) _Pragma("clang loop vectorize(assume_safety)") for (size_t i = 0; i < (n); i++)
+#else
+#define EACH_ELEMENT(i, n) _Pragma("GCC ivdep") for (size_t i = 0; i < (n); i++)
+#endif
+
+#define JOIN_(a, b) a##_##b
+#define JOIN(a, b) JOIN_(a, b)
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#include TEXT(JOIN(reduce, REDUCE_VARIANT).h)
+
+/* ------------------------------------------------------------------------------- the inner loops of one type, one op */
+
+struct loops {
+    size_t elem_bytes, accumulator_bytes;
+    void (*pair)(void *to, const void *a, const void *b, size_t n);             /* on accumulators */
+    void (*twin)(void *to, void *also, const void *a, const void *b, size_t n); /* the same, stored twice */
+    void (*divide)(void *to, const void *from, size_t n, uint32_t divisor);
+    /* NULL where elements are their own accumulators: */
+    void (*load)(void *to, const void *from, size_t n);
+    void (*store)(void *to, const void *from, size_t n);
+    void (*fused)(void *to, const void *a, const void *b, size_t n); /* load, pair, store */
+};
+
+#define DEFINE_LOOPS(op, type, accumulator)                                                                            \
+    static void pair_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                              \
+        accumulator *to = to_;                                                                                         \
+        const accumulator *a = a_, *b = b_;                                                                            \
+        EACH_ELEMENT(i, n) to[i] = reduce_##op##_##type(a[i], b[i]);                                                   \
+    }                                                                                                                  \
+    static void twin_##op##_##type(void *to_, void *also_, const void *a_, const void *b_, size_t n) {                 \
+        accumulator *to = to_, *also = also_;                                                                          \
+        const accumulator *a = a_, *b = b_;                                                                            \
+        EACH_ELEMENT(i, n) to[i] = also[i] = reduce_##op##_##type(a[i], b[i]);                                         \
+    }
+
+#define DEFINE_DIVIDE(TYPE, type, storage, accumulator)                                                                \
+    static void divide_##type(void *to_, const void *from_, size_t n, uint32_t divisor) {                              \
+        accumulator *to = to_;                                                                                         \
+        const accumulator *from = from_;                                                                               \
+        EACH_ELEMENT(i, n) to[i] = reduce_divide_##type(from[i], divisor);                                             \
+    }
+COLLET_TYPES(DEFINE_DIVIDE)
+
+static void load_half(void *to, const void *from, size_t n) { cpu_load_half(to, from, n); }
+static void store_half(void *to, const void *from, size_t n) { cpu_store_half(to, from, n); }
+
+static void load_bfloat16(void *to_, const void *from_, size_t n) {
+    float *to = to_;
+    const uint16_t *from = from_;
+    EACH_ELEMENT(i, n) to[i] = reduce_load_bfloat16(from[i]);
+}
+
+static void store_bfloat16(void *to_, const void *from_, size_t n) {
+    uint16_t *to = to_;
+    const float *from = from_;
+    EACH_ELEMENT(i, n) to[i] = reduce_store_bfloat16(from[i]);
+}
+
+#define DEFINE_FUSED(op, type)                                                                                         \
+    static inline void fuse_##op##_##type(uint16_t *to, const uint16_t *a, const uint16_t *b, size_t n) {              \
+        float x[FUSED_ELEMS], y[FUSED_ELEMS];                                                                          \
+        load_##type(x, a, n);                                                                                          \
+        load_##type(y, b, n);                                                                                          \
+        EACH_ELEMENT(i, n) x[i] = reduce_##op##_##type(x[i], y[i]);                                                    \
+        store_##type(to, x, n);                                                                                        \
+    }                                                                                                                  \
+    static void fused_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                             \
+        uint16_t *to = to_;                                                                                            \
+        const uint16_t *a = a_, *b = b_;                                                                               \
+        size_t i = 0;                                                                                                  \
+        for (; i + FUSED_ELEMS <= n; i += FUSED_ELEMS)                                                                 \
+            fuse_##op##_##type(to + i, a + i, b + i, FUSED_ELEMS);                                                     \
+        if (i < n)                                                                                                     \
+            fuse_##op##_##type(to + i, a + i, b + i, n - i);                                                           \
+    }
+
+/* Which types have accumulators of their own, and so the last three loops. */
+#define DEFINE_FUSED_float(op)
+#define DEFINE_FUSED_double(op)
+#define DEFINE_FUSED_int32(op)
+#define DEFINE_FUSED_int64(op)
+#define DEFINE_FUSED_uint8(op)
+#define DEFINE_FUSED_half(op) DEFINE_FUSED(op, half)
+#define DEFINE_FUSED_bfloat16(op) DEFINE_FUSED(op, bfloat16)
+
+#define WIDER_float(op) NULL, NULL, NULL
+#define WIDER_double(op) NULL, NULL, NULL
+#define WIDER_int32(op) NULL, NULL, NULL
+#define WIDER_int64(op) NULL, NULL, NULL
+#define WIDER_uint8(op) NULL, NULL, NULL
+#define WIDER_half(op) load_half, store_half, fused_##op##_half
+#define WIDER_bfloat16(op) load_bfloat16, store_bfloat16, fused_##op##_bfloat16
+
+/* ---------------------------------------------------------------------------------------------- copies of equal bytes */
+
+static int streamed(uint32_t stream_mask, int place) { return place < 32 && (stream_mask >> place & 1); }
+
+/* A place that is a source has its lines in the cache already: writing them past it would be slower. */
+static uint32_t worth_streaming(uint32_t stream_mask, void *const *dst, int ndst, const void *const *src, int nsrc) {
+    if (!CPU_STREAMS)
+        return 0;
+    for (int k = 0; k < ndst && k < 32; k++)
+        for (int j = 0; j < nsrc; j++)
+            if (dst[k] == src[j])
+                stream_mask &= ~(1u << k);
+    return stream_mask;
+}
+
+static void put(char *to, const char *from, size_t bytes, int stream) {
+    if (to == from)
+        return;
+    if (stream)
+        cpu_stream(to, from, bytes);
+    else
+        memcpy(to, from, bytes);
+}
+
+static void copy(void *const *dst, int ndst, const char *src, size_t bytes, uint32_t stream_mask) {
+    size_t block = ndst == 1 ? bytes : COPY_BLOCK_BYTES;
+    for (size_t at = 0; at < bytes; at += block) {
+        size_t n = bytes - at < block ? bytes - at : block;
+        for (int k = 0; k < ndst; k++)
+            put((char *)dst[k] + at, src + at, n, streamed(stream_mask, k));
+    }
+    if (stream_mask)
+        cpu_stream_fence();
+}
+
+/* ---------------------------------------------------------------------------------------------------------- reductions
+ *
+ * Always inlined, with a constant `loops`: what looks like calls through pointers becomes the loops themselves. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* to[0 … n−1] = the reduction of elements at … at+n−1 of all sources, whose accumulators are the elements. */
+INLINE void reduce_same(const struct loops *loops, char *to, const void *const *src, int nsrc, size_t at, size_t n,
+                        uint32_t divisor) {
+    _Alignas(64) char block[BLOCK_BYTES];
+    size_t offset = at * loops->elem_bytes;
+    const char *left = (const char *)src[0] + offset;
+    for (int k = 1; k < nsrc; k++) {
+        char *into = k == nsrc - 1 && divisor <= 1 ? to : block;
+        loops->pair(into, left, (const char *)src[k] + offset, n);
+        left = into;
+    }
+    if (divisor > 1)
+        loops->divide(to, left, n, divisor);
+}
+
+/* The same where elements are loaded into wider accumulators. */
+INLINE void reduce_wider(const struct loops *loops, char *to, const void *const *src, int nsrc, size_t at, size_t n,
+                         uint32_t divisor) {
+    _Alignas(64) char sum[BLOCK_BYTES], operand[BLOCK_BYTES];
+    size_t offset = at * loops->elem_bytes;
+    if (nsrc == 2 && divisor <= 1) {
+        loops->fused(to, (const char *)src[0] + offset, (const char *)src[1] + offset, n);
+        return;
+    }
+    loops->load(sum, (const char *)src[0] + offset, n);
+    for (int k = 1; k < nsrc; k++) {
+        loops->load(operand, (const char *)src[k] + offset, n);
+        loops->pair(sum, sum, operand, n);
+    }
+    if (divisor > 1)
+        loops->divide(sum, sum, n, divisor);
+    loops->store(to, sum, n);
+}
+
+INLINE void reduce_blocks(const struct loops *loops, void *const *dst, int ndst, const void *const *src, int nsrc,
+                          size_t count, uint32_t divisor, uint32_t stream_mask) {
+    _Alignas(64) char result[BLOCK_BYTES];
+    size_t block_elems = BLOCK_BYTES / loops->accumulator_bytes;
+    for (size_t at = 0; at < count; at += block_elems) {
+        size_t n = count - at < block_elems ? count - at : block_elems;
+        char *to = streamed(stream_mask, 0) ? result : (char *)dst[0] + at * loops->elem_bytes;
+        if (loops->load)
+            reduce_wider(loops, to, src, nsrc, at, n, divisor);
+        else
+            reduce_same(loops, to, src, nsrc, at, n, divisor);
+        for (int k = to == result ? 0 : 1; k < ndst; k++)
+            put((char *)dst[k] + at * loops->elem_bytes, to, n * loops->elem_bytes, streamed(stream_mask, k));
+    }
+    if (stream_mask)
+        cpu_stream_fence();
+}
+
+INLINE void reduce(const struct loops *loops, void *const *dst, int ndst, const void *const *src, int nsrc,
+                   size_t count, uint32_t divisor, uint32_t stream_mask) {
+    if (stream_mask)
+        stream_mask = worth_streaming(stream_mask, dst, ndst, src, nsrc);
+    int simple_pair = nsrc == 2 && divisor <= 1 && stream_mask == 0;
+    if (simple_pair && ndst == 1 && loops->fused)
+        loops->fused(dst[0], src[0], src[1], count);
+    else if (simple_pair && ndst == 1)
+        loops->pair(dst[0], src[0], src[1], count);
+    else if (simple_pair && ndst == 2 && !loops->fused)
+        loops->twin(dst[0], dst[1], src[0], src[1], count);
+    else if (nsrc == 1 && divisor <= 1)
+        copy(dst, ndst, src[0], count * loops->elem_bytes, stream_mask);
+    else
+        reduce_blocks(loops, dst, ndst, src, nsrc, count, divisor, stream_mask);
+}
+
+/* ------------------------------------------------------------------------------------------------- one for each, listed */
+
+#define DEFINE_REDUCE(op, type, storage, accumulator)                                                                  \
+    DEFINE_FUSED_##type(op) DEFINE_LOOPS(op, type, accumulator) static void reduce_all_##op##_##type(                  \
+        void *const *dst, int ndst, const void *const *src, int nsrc, size_t count, uint32_t divisor,                  \
+        uint32_t stream_mask) {                                                                                        \
+        static const struct loops loops = {                                                                            \
+            sizeof(storage),    sizeof(accumulator), pair_##op##_##type,                                               \
+            twin_##op##_##type, divide_##type,       WIDER_##type(op),                                                 \
+        };                                                                                                             \
+        reduce(&loops, dst, ndst, src, nsrc, count, divisor, stream_mask);                                             \
+    }
+
+#define DEFINE_SUM(TYPE, type, storage, accumulator) DEFINE_REDUCE(sum, type, storage, accumulator)
+#define DEFINE_PROD(TYPE, type, storage, accumulator) DEFINE_REDUCE(prod, type, storage, accumulator)
+#define DEFINE_MIN(TYPE, type, storage, accumulator) DEFINE_REDUCE(min, type, storage, accumulator)
+#define DEFINE_MAX(TYPE, type, storage, accumulator) DEFINE_REDUCE(max, type, storage, accumulator)
+#define DEFINE_AVG(TYPE, type, storage, accumulator) /* that of SUM */
+#define DEFINE_OP(OP, op) COLLET_TYPES(DEFINE_##OP)
+COLLET_OPS(DEFINE_OP)
+
+#define CELL_SUM(TYPE, type, storage, accumulator) [COLLET_##TYPE] = reduce_all_sum_##type,
+#define CELL_PROD(TYPE, type, storage, accumulator) [COLLET_##TYPE] = reduce_all_prod_##type,
+#define CELL_MIN(TYPE, type, storage, accumulator) [COLLET_##TYPE] = reduce_all_min_##type,
+#define CELL_MAX(TYPE, type, storage, accumulator) [COLLET_##TYPE] = reduce_all_max_##type,
+#define CELL_AVG CELL_SUM
+#define ROW(OP, op) [COLLET_##OP] = {COLLET_TYPES(CELL_##OP)},
+const struct reduce_variant JOIN(reduce_variant, REDUCE_VARIANT) = {TEXT(REDUCE_VARIANT), {COLLET_OPS(ROW)}};

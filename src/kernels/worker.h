@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A worker that runs a program, and the call it runs it for: the state that interp.h moves and the protocols read.
+ */
+#ifndef COLLET_KERNELS_WORKER_H
+#define COLLET_KERNELS_WORKER_H
+
+#include "kernels/fifo.h"
+#include "kernels/geometry.h"
+#include "program/step.h"
+
+enum interp_result { INTERP_BUSY, INTERP_STEPPED, INTERP_DONE, INTERP_MISMATCH };
+
+enum interp_protocol { INTERP_SIMPLE, INTERP_LL };
+
+/* What the workers of one call on one channel share. */
+struct interp_op {
+    const struct prog_step *steps;
+    struct fifo_end *const *recv_ends; /* the program's peer table, as connections; NULL where a peer is not used so */
+    struct fifo_end *const *send_ends;
+    struct geometry geometry;
+    const char *in;
+    char *out;
+    uint32_t elem_bytes;
+    uint32_t divisor;   /* what `finish` divides by; 1: nothing */
+    uint32_t protocol;  /* enum interp_protocol */
+    uint32_t signature; /* equal on all ranks of the call, or the call is mismatched */
+    uint64_t sequence;
+    uint32_t keep_empty;    /* empty pieces are messages too (send, recv) */
+    uint32_t stream_stores; /* local results are larger than the caches */
+    const void *reduce;     /* the executor's own */
+};
+
+struct interp_worker {
+    const struct interp_op *op;
+    uint32_t first_step, nsteps;
+    uint32_t pc, round;
+    uint32_t unpacked;  /* LL: operands of this step that are already in scratch */
+    uint32_t done;
+    uint32_t blocked_on; /* BUSY, MISMATCH: index into the peer table … */
+    uint32_t blocked_sending; /* … and whether it is a credit that is missing */
+    const void **src;   /* room for the operands of the largest step */
+    void **dst;         /* and for its places */
+    char *scratch;      /* LL: one slot's payload an operand, and one for the result */
+};
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plans: one call → algorithm, protocol, channels, chunk, and the bound program that runs it.
+ *
+ * A plan is a pure function of what is equal on all ranks (the call's collective, count, type, op, root; the table of
+ * ranks; rank 0's configuration), so all ranks come to the same one without a word.
+ */
+#ifndef COLLET_PLAN_PLAN_H
+#define COLLET_PLAN_PLAN_H
+
+#include "kernels/exec.h"
+
+struct plan_request {
+    enum prog_collective collective;
+    size_t count;
+    enum collet_type type;
+    enum collet_op op; /* ignored where nothing is reduced */
+    int root;          /* or the peer of a send or receive; 0 where there is none */
+};
+
+/* The choice for a collective and size. */
+struct plan_choice {
+    const struct algorithm *algorithm; /* NULL: not made yet */
+    enum interp_protocol protocol;
+    int nchannels;
+    uint32_t chunk_bytes;
+    double predicted_ns;
+};
+
+struct planner;
+
+/* For one rank. Errors: INVALID_USAGE naming COLLET_ALGO or COLLET_PROTO if they hold an unknown name. The chan and config
+ * must outlive the planner. */
+enum collet_result planner_create(struct chan *chan, const struct config *config, struct planner **planner_p);
+void planner_destroy(struct planner *planner); /* NULL is fine */
+
+/* Fills call->program and call->args but for the buffers and the sequence number, call->what, call->chan, call->after = −1
+ * and the state. */
+enum collet_result plan_get(struct planner *planner, const struct plan_request *request, struct exec_call *call);
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Candidates = algorithms × protocols × chunks. Each is simulated (cost.c) with the programs of all ranks; the cheapest
+ * wins, the earlier one on a tie.
+ */
+#include "plan/tuner.h"
+
+#include "base/err.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- limits ---- */
+
+static const char *const protocol_names[] = {[INTERP_SIMPLE] = "Simple", [INTERP_LL] = "LL"};
+
+/* Takes the next name of a comma-separated list; false at its end. */
+static bool next_name(const char **list, char *name, size_t room) {
+    *list += strspn(*list, ", ");
+    size_t length = strcspn(*list, ", ");
+    if (length == 0)
+        return false;
+    snprintf(name, room, "%.*s", (int)length, *list);
+    *list += length;
+    return true;
+}
+
+static int algorithm_count(void) {
+    int n = 0;
+    while (algorithms[n].name != NULL)
+        n++;
+    return n;
+}
+
+static enum collet_result read_algorithms(const char *list, struct tuner_limits *limits) {
+    char name[64];
+    int n = algorithm_count();
+    bool any = *list != '\0';
+    for (int k = 0; k < n; k++)
+        limits->algorithm_allowed[k] = !any;
+    while (next_name(&list, name, sizeof(name))) {
+        bool known = false;
+        for (int k = 0; k < n; k++)
+            if (strcasecmp(algorithms[k].name, name) == 0)
+                known = limits->algorithm_allowed[k] = true;
+        if (!known)
+            return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_ALGO names \"%s\", which is no algorithm; see collet-prog --list",
+                           name);
+    }
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result read_protocols(const char *list, struct tuner_limits *limits) {
+    char name[64];
+    limits->protocol_allowed[INTERP_SIMPLE] = limits->protocol_allowed[INTERP_LL] = *list == '\0';
+    while (next_name(&list, name, sizeof(name))) {
+        bool known = false;
+        for (int k = 0; k < 2; k++)
+            if (strcasecmp(protocol_names[k], name) == 0)
+                known = limits->protocol_allowed[k] = true;
+        if (!known)
+            return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO names \"%s\"; protocols are Simple and LL", name);
+    }
+    return COLLET_SUCCESS;
+}
+
+enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout,
+                                     struct tuner_limits *limits) {
+    *limits = (struct tuner_limits){.slot_bytes = layout->slot_bytes, .ll_bytes = layout->ll_bytes};
+    int fewest = config->min_nchannels > 0 ? (int)config->min_nchannels : 1;
+    int most = config->max_nchannels > 0 ? (int)config->max_nchannels : fewest;
+    if (most < fewest)
+        return err_set(COLLET_ERR_INVALID_USAGE, "at least %d channels but at most %d (COLLET_MIN_NCHANNELS, config)", fewest,
+                       most);
+    limits->nchannels = config->nchannels > 0 ? (int)config->nchannels : fewest;
+    limits->forced_chunk_bytes = (uint32_t)config->chunksize;
+    COLLET_TRY(read_algorithms(config->algo, limits));
+    return read_protocols(config->proto, limits);
+}
+
+/* ---- geometry of a call ---- */
+
+void plan_extent(enum prog_collective collective, uint64_t count, int nranks, int nblocks, uint64_t *total_elems,
+                 uint64_t *block_elems) {
+    if (prog_in_layout(collective) == PROG_WHOLE) {
+        *total_elems = count;
+        *block_elems = geometry_share(count, (uint64_t)nblocks);
+    } else {
+        *total_elems = count * (uint64_t)nranks;
+        *block_elems = count;
+    }
+}
+
+uint64_t plan_chunk_elems(uint32_t chunk_bytes, uint32_t elem_bytes) {
+    uint64_t elems = chunk_bytes / elem_bytes;
+    if (elems >= GEOMETRY_ALIGN_ELEMS)
+        return elems / GEOMETRY_ALIGN_ELEMS * GEOMETRY_ALIGN_ELEMS;
+    return elems > 0 ? elems : 1;
+}
+
+/* ---- choosing ---- */
+
+struct candidates {
+    const struct cost_machine *machine;
+    const struct tuner_limits *limits;
+    enum prog_collective collective;
+    uint64_t count;
+    uint32_t elem_bytes;
+    struct plan_choice best;
+};
+
+static void consider(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs,
+                     enum interp_protocol protocol, uint32_t chunk_bytes) {
+    uint64_t total, block;
+    plan_extent(c->collective, c->count, c->machine->nranks, progs[0]->nblocks, &total, &block);
+    struct cost_call call = {.protocol = protocol, .elem_bytes = c->elem_bytes};
+    call.geometry = geometry_of(total, block, plan_chunk_elems(chunk_bytes, c->elem_bytes), 0,
+                                (uint32_t)c->limits->nchannels);
+    double ns = cost_simulate(c->machine, progs, &call);
+    log_trace(PLAN, "%s %llu bytes: %s %s chunk %u: %.1f us", prog_collective_name(c->collective),
+              (unsigned long long)c->count * c->elem_bytes, algorithm->name, protocol_names[protocol], chunk_bytes,
+              ns / 1000);
+    if (ns >= 0 && (c->best.algorithm == NULL || ns < c->best.predicted_ns))
+        c->best = (struct plan_choice){algorithm, protocol, c->limits->nchannels, chunk_bytes, ns};
+}
+
+static void consider_chunks(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs) {
+    const struct tuner_limits *limits = c->limits;
+    if (limits->protocol_allowed[INTERP_LL])
+        consider(c, algorithm, progs, INTERP_LL, limits->ll_bytes);
+    if (!limits->protocol_allowed[INTERP_SIMPLE])
+        return;
+    uint32_t forced = limits->forced_chunk_bytes;
+    uint32_t largest = forced > 0 && forced < limits->slot_bytes ? forced : limits->slot_bytes;
+    uint32_t smallest = forced > 0 ? largest : largest / 16;
+    for (uint32_t chunk = largest; chunk >= smallest && chunk >= c->elem_bytes; chunk /= 4)
+        consider(c, algorithm, progs, INTERP_SIMPLE, chunk);
+}
+
+static enum collet_result consider_algorithm(struct candidates *c, const struct algorithm *algorithm) {
+    int nranks = c->machine->nranks;
+    enum collet_result result = COLLET_SUCCESS;
+    struct prog **progs = calloc((size_t)nranks, sizeof(*progs));
+    if (progs == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory to compare algorithms for %d ranks", nranks);
+    for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++)
+        result = algorithm_build(algorithm, nranks, rank, 0, &progs[rank]);
+    if (result == COLLET_SUCCESS)
+        consider_chunks(c, algorithm, progs);
+    for (int rank = 0; rank < nranks; rank++)
+        prog_destroy(progs[rank]);
+    free(progs);
+    return result;
+}
+
+static bool applies(const struct algorithm *algorithm, enum prog_collective collective, int nranks) {
+    return algorithm->collective == collective && (algorithm->max_ranks == 0 || nranks <= algorithm->max_ranks);
+}
+
+enum collet_result tuner_choose(const struct cost_machine *machine, const struct tuner_limits *limits,
+                                enum prog_collective collective, uint64_t count, uint32_t elem_bytes,
+                                struct plan_choice *choice) {
+    struct candidates c = {machine, limits, collective, count, elem_bytes, {0}};
+
+    /* COLLET_ALGO that names no algorithm of this collective leaves the collective free. */
+    bool named = false;
+    for (int k = 0; algorithms[k].name != NULL; k++)
+        named |= applies(&algorithms[k], collective, machine->nranks) && limits->algorithm_allowed[k];
+    for (int k = 0; algorithms[k].name != NULL; k++)
+        if (applies(&algorithms[k], collective, machine->nranks) && (limits->algorithm_allowed[k] || !named))
+            COLLET_TRY(consider_algorithm(&c, &algorithms[k]));
+    if (c.best.algorithm == NULL)
+        return err_set(COLLET_ERR_INTERNAL, "no algorithm for %s of %d ranks", prog_collective_name(collective),
+                       machine->nranks);
+    *choice = c.best;
+    log_info(PLAN, "%s up to %llu bytes on %d ranks: %s, %s, %d channel(s), chunk %u bytes, predicted %.1f us",
+             prog_collective_name(collective), (unsigned long long)count * elem_bytes, machine->nranks,
+             choice->algorithm->name, protocol_names[choice->protocol], choice->nchannels, choice->chunk_bytes,
+             choice->predicted_ns / 1000);
+    return COLLET_SUCCESS;
+}

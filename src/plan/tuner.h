@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tuner: tries every allowed combination on the cost model and takes the cheapest.
+ */
+#ifndef COLLET_PLAN_TUNER_H
+#define COLLET_PLAN_TUNER_H
+
+#include "plan/cost.h"
+#include "plan/plan.h"
+
+/* What may be chosen, from the configuration. */
+struct tuner_limits {
+    bool algorithm_allowed[64]; /* by index in algorithms[] */
+    bool protocol_allowed[2];   /* by enum interp_protocol */
+    int nchannels;
+    uint32_t forced_chunk_bytes; /* 0: free */
+    uint32_t slot_bytes, ll_bytes;
+};
+
+enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout,
+                                     struct tuner_limits *limits);
+
+/* The cheapest choice for `count` elements of elem_bytes; the geometry that plan_get() will make of it is the one that is
+ * simulated. Errors: NO_MEMORY. */
+enum collet_result tuner_choose(const struct cost_machine *machine, const struct tuner_limits *limits,
+                                enum prog_collective collective, uint64_t count, uint32_t elem_bytes,
+                                struct plan_choice *choice);
+
+/* Total and block elements of a call's regions under an algorithm whose WHOLE regions have nblocks slices. */
+void plan_extent(enum prog_collective collective, uint64_t count, int nranks, int nblocks, uint64_t *total_elems,
+                 uint64_t *block_elems);
+
+/* Whole elements in a chunk of chunk_bytes, ≥ 1. */
+uint64_t plan_chunk_elems(uint32_t chunk_bytes, uint32_t elem_bytes);
+
+#endif

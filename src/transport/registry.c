@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The transports, in order of preference. A new one is its file and its line here.
+ */
+#include "transport/transport.h"
+
+#define TRANSPORTS(X)                                                                                                  \
+    X(self) /* one process: plain memory */                                                                            \
+    X(shm)  /* one host: a memfd mapped by both */                                                                     \
+    X(tcp)  /* anything IP reaches */
+
+#define X(name) extern const struct transport transport_##name;
+TRANSPORTS(X)
+#undef X
+
+const struct transport *const transports[] = {
+#define X(name) &transport_##name,
+    TRANSPORTS(X)
+#undef X
+        NULL,
+};

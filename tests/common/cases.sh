@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# For tests that are shell scripts: `check a_sentence command…` runs one case, `finish` sums up for run-tests.sh.
+# A case is silent where it passes; what the command prints is shown where it fails.
+
+passed=0
+failed=0
+
+check() {
+    local name=$1 output
+    shift
+    if output=$("$@" 2>&1); then
+        passed=$((passed + 1))
+        echo "ok    $name"
+    else
+        failed=$((failed + 1))
+        echo "FAIL  $name"
+        [ -z "$output" ] || echo "$output" | sed 's/^/      /'
+    fi
+}
+
+finish() {
+    echo "$passed passed, $failed failed"
+    [ "$failed" = 0 ]
+    exit
+}

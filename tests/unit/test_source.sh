@@ -1,0 +1,90 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Rules about the source tree that no compiler enforces: includes go down, the environment is read in one place,
+# preprocessor conditionals stay where they belong, every file says its licence.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/common/cases.sh
+
+# What the files of a room may include, besides their own room and base: rooms, or single headers of a room.
+#
+#    the walk    api ▶ plan ▶ algo          an algorithm is data: it sees neither executors nor connections
+#                        └──▶ kernels ▶ chan ▶ transport
+#    nouns       program, topo, boot, base                                       below everything in the walk
+#
+# Two single headers are seen from below: the layout of slots (kernels/fifo.h), which connections are made of, and the
+# connection (chan/chan.h), which is what a transport serves.
+may_include() {
+    case $1 in
+    base) ;;
+    program | topo | boot) ;;
+    algo) echo program topo ;;
+    transport) echo chan/chan.h kernels/fifo.h boot topo ;;
+    chan) echo transport kernels/fifo.h boot topo ;;
+    kernels) echo chan transport boot program ;;
+    plan) echo kernels chan transport boot topo program algo ;;
+    api) echo plan kernels chan transport boot topo program algo ;;
+    tools) echo api plan kernels chan transport boot topo program algo ;;
+    *) return 1 ;;
+    esac
+}
+
+includes_go_down() {
+    local file room header allowed bad=0
+    for file in src/*/*.[ch]; do
+        room=$(basename "$(dirname "$file")")
+        allowed=$(may_include "$room") || { echo "$file: the room $room has no line in this test"; return 1; }
+        for header in $(sed -nE 's/^#include "([a-z0-9_]+\/[a-z0-9_]+\.h)".*/\1/p' "$file"); do
+            case " $room base $allowed " in
+            *" ${header%%/*} "* | *" $header "*) ;;
+            *) echo "$file includes $header"; bad=1 ;;
+            esac
+        done
+    done
+    return $bad
+}
+
+includes_name_the_room() {
+    ! grep -nE '^#include "[^/"]+"' src/*/*.[ch] | grep -v '"collet.h"'
+}
+
+the_rules_forbid_something() {
+    [[ " $(may_include algo) " != *" kernels "* ]] && [[ " $(may_include chan) " != *" kernels "* ]] &&
+        [ -z "$(may_include base)" ] && ! may_include nowhere
+}
+
+environment_is_read_once() {
+    local places
+    places=$(grep -nE '\b(secure_)?getenv *\(' src/*/*.[ch])
+    [ "$(echo "$places" | wc -l)" = 1 ] || { echo "$places"; return 1; }
+}
+
+# Include guards apart, #if belongs to what hides machines (port.h, os), registries, and loops that need a pragma.
+conditionals_are_where_they_belong() {
+    local file found bad=0
+    for file in src/*/*.[ch]; do
+        case $file in
+        src/kernels/port.h | src/base/os.[ch] | src/*/registry.c | src/kernels/reduce_*) continue ;;
+        esac
+        found=$(grep -nE '^ *# *(if|ifdef|ifndef|elif)\b' "$file" | grep -vE '#ifndef COLLET_[A-Z0-9_]+_H$')
+        [ -z "$found" ] || { echo "$found" | sed "s|^|$file:|"; bad=1; }
+    done
+    return $bad
+}
+
+files_say_their_licence() {
+    local file bad=0
+    for file in src/*/*.[ch] include/*.h examples/*.c examples/*/*.[ch] tests/*/*.[ch] tests/*/*.sh scripts/*.sh Makefile .ci/run; do
+        [ -e "$file" ] || continue
+        head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || { echo "$file"; bad=1; }
+    done
+    return $bad
+}
+
+check includes_go_down_the_walk includes_go_down
+check includes_name_the_room includes_name_the_room
+check the_rules_of_this_test_forbid_something the_rules_forbid_something
+check the_environment_is_read_in_one_place environment_is_read_once
+check conditionals_are_where_they_belong conditionals_are_where_they_belong
+check every_file_says_its_licence files_say_their_licence
+finish
