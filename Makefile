@@ -28,6 +28,7 @@ CUDA     ?= auto
 SANITIZE ?=
 JOBS     ?= $(shell nproc)
 WERROR   ?= -Werror
+V        ?= 0
 CFLAGS   ?= -g
 ifeq ($(origin CC),default)
 CC := gcc
@@ -62,6 +63,10 @@ LINK     = $(CC) $(LINK_FLAGS) $(CFLAGS) $(LDFLAGS)
 
 INTERNAL_INCLUDES := -Iinclude -Isrc
 PUBLIC_INCLUDES   := -Iinclude -Iexamples/perf
+
+# V=1 shows whole commands, else a word and the target.
+Q   = $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '%-5s %s\n' '$(notdir $(1))' '$@')
 
 # --------------------------------------------------------------------------------------------------------------- sources
 
@@ -123,36 +128,45 @@ $(OBJ)/tests/%.o: INCLUDES = $(INTERNAL_INCLUDES) -Itests
 
 $(OBJ)/%.o: %.c $(BUILD)/flags | $(BUILD)/needs
 	@mkdir -p $(@D)
-	$(COMPILE) -c $< -o $@
+	$(call say,CC)
+	$(Q)$(COMPILE) -c $< -o $@
 
 $(VARIANT_OBJECTS): VARIANT_FLAGS = -DREDUCE_VARIANT=$(VARIANT) $(FLAGS_$(VARIANT))
 $(VARIANT_OBJECTS): VARIANT = $(patsubst .%,%,$(suffix $(basename $@)))
 $(VARIANT_OBJECTS): $(OBJ)/src/kernels/reduce_variant.%.o: $(VARIANT_FILE) $(BUILD)/flags | $(BUILD)/needs
 	@mkdir -p $(@D)
-	$(COMPILE) -c $< -o $@
+	$(call say,CC)
+	$(Q)$(COMPILE) -c $< -o $@
 
 $(SHARED_LIB): $(LIB_OBJECTS)
 	@mkdir -p $(@D)
-	$(LINK) -shared -Wl,-soname,$(SO_NAME) -Wl,-z,relro,-z,now $(if $(SANITIZE),,-Wl,--no-undefined) \
+	$(call say,LINK)
+	$(Q)$(LINK) -shared -Wl,-soname,$(SO_NAME) -Wl,-z,relro,-z,now $(if $(SANITIZE),,-Wl,--no-undefined) \
 	    -o $@ $(LIB_OBJECTS) $(PACKAGE_LIBS) $(SYSTEM_LIBS)
 
 $(BUILD)/lib/libcollet.so: $(SHARED_LIB)
-	ln -sf $(SO_NAME) $@
+	$(Q)ln -sf $(SO_NAME) $@
 
 # One object whose internal names are local: they cannot meet names of the program it is linked into.
 $(STATIC_LIB): $(LIB_OBJECTS)
 	@mkdir -p $(@D)
-	$(LD) -r -o $(OBJ)/collet.o $(LIB_OBJECTS)
-	$(OBJCOPY) --localize-hidden $(OBJ)/collet.o
-	rm -f $@
-	$(AR) rcsD $@ $(OBJ)/collet.o
+	$(call say,AR)
+	$(Q)$(LD) -r -o $(OBJ)/collet.o $(LIB_OBJECTS)
+	$(Q)$(OBJCOPY) --localize-hidden $(OBJ)/collet.o
+	@rm -f $@
+	$(Q)$(AR) rcsD $@ $(OBJ)/collet.o
 
 $(INTERNAL_LIB): $(LIB_OBJECTS)
 	@mkdir -p $(@D)
-	rm -f $@
-	$(AR) rcsD $@ $(LIB_OBJECTS)
+	$(call say,AR)
+	@rm -f $@
+	$(Q)$(AR) rcsD $@ $(LIB_OBJECTS)
 
-LINK_PROGRAM = @mkdir -p $(@D); set -x; $(LINK) -o $@ $(filter %.o %.a,$^) $(PACKAGE_LIBS) $(SYSTEM_LIBS)
+define LINK_PROGRAM
+@mkdir -p $(@D)
+$(call say,LINK)
+$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(PACKAGE_LIBS) $(SYSTEM_LIBS) $(TEST_LIBS)
+endef
 
 $(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
@@ -161,7 +175,8 @@ $(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMM
 $(EXAMPLES): $(BUILD)/bin/%: $(OBJ)/examples/%.o $(STATIC_LIB)
 	$(LINK_PROGRAM)
 $(TESTS): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(TEST_COMMON)) $(INTERNAL_LIB)
-	$(LINK_PROGRAM) -lcmocka
+	$(LINK_PROGRAM)
+$(TESTS): TEST_LIBS = -lcmocka
 
 # ------------------------------------------------------------------------- the shared kernel sources, in every language
 
@@ -192,7 +207,8 @@ portable: $(PORTABLE:%=$(BUILD)/portable/%.o)
 endif
 $(BUILD)/portable/%.o: $(PORTABLE_SOURCE) | $(BUILD)/needs
 	@mkdir -p $(@D)
-	$(portable_$*) -c $< -o $@
+	$(call say,$(firstword $(portable_$*)))
+	$(Q)$(portable_$*) -c $< -o $@
 
 # -------------------------------------------------------------------------------------------------- demo, tests, sanitizers
 
@@ -272,6 +288,6 @@ help:
 	@echo 'make install       PREFIX=/usr/local DESTDIR= ; make uninstall'
 	@echo 'make format        clang-format over all tracked C files; format-check only looks'
 	@echo 'make clean'
-	@echo 'Variables: CC CFLAGS LDFLAGS WERROR= BUILD=build CUDA=auto|0|1 NVCC NVCC_ARCH JOBS PREFIX DESTDIR LIBDIR'
+	@echo 'Variables: V=1 CC CFLAGS LDFLAGS WERROR= BUILD=build CUDA=auto|0|1 NVCC NVCC_ARCH JOBS PREFIX DESTDIR LIBDIR'
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -43,10 +43,10 @@ install_packages() {
     apt-get -qq -y --no-install-recommends install "$@"
 }
 
-missing=$(missing_packages | xargs)
-[ -n "$missing" ] || exit 0
+mapfile -t missing < <(missing_packages)
+[ ${#missing[@]} -gt 0 ] || exit 0
 
-echo "deps: missing (names of Debian packages): $missing" >&2
+echo "deps: missing (names of Debian packages): ${missing[*]}" >&2
 if [ "${COLLET_NO_INSTALL:-0}" = 1 ]; then
     echo "deps: install them, or run scripts/deps.sh $profile" >&2
     exit 1
@@ -56,18 +56,17 @@ if ! command -v apt-get >/dev/null; then
     exit 1
 fi
 
-# shellcheck disable=SC2086 # a list of words
 if [ "$(id -u)" = 0 ]; then
-    install_packages $missing
+    install_packages "${missing[@]}"
 elif command -v sudo >/dev/null; then
-    echo "deps: will run: sudo apt-get update && sudo apt-get install $missing" >&2
-    sudo bash -c "$(declare -f install_packages); install_packages $missing"
+    echo "deps: will run: sudo apt-get update && sudo apt-get install ${missing[*]}" >&2
+    sudo bash -c "$(declare -f install_packages); install_packages ${missing[*]}"
 else
-    echo "deps: neither root nor sudo: ask an administrator for: apt-get install $missing" >&2
+    echo "deps: neither root nor sudo: ask an administrator for: apt-get install ${missing[*]}" >&2
     exit 1
 fi
 
-missing=$(missing_packages | xargs)
-[ -z "$missing" ] && exit 0
-echo "deps: still missing: $missing" >&2
+mapfile -t missing < <(missing_packages)
+[ ${#missing[@]} -gt 0 ] || exit 0
+echo "deps: still missing: ${missing[*]}" >&2
 exit 1

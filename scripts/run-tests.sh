@@ -75,7 +75,7 @@ passed=0 failed=0 skipped=0
 for program in "$@"; do
     name=${program#*tests/}
     start=$(date +%s%N)
-    $fixed_layout timeout --kill-after=5 "$limit" "$program" >"$output" 2>&1 </dev/null
+    { $fixed_layout timeout --kill-after=5 "$limit" "$program" >"$output" 2>&1 </dev/null; } 2>/dev/null
     status=$?
     seconds=$(awk -v ns=$(($(date +%s%N) - start)) 'BEGIN { printf "%.1f s", ns / 1e9 }')
     count_cases $status

@@ -33,6 +33,4 @@ static const struct perf_collective all_gather = {
     .bus_factor = perf_bus_factor_blocks,
 };
 
-int main(int argc, char **argv) {
-    return perf_main(&all_gather, argc, argv);
-}
+int main(int argc, char **argv) { return perf_main(&all_gather, argc, argv); }

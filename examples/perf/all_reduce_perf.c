@@ -14,7 +14,8 @@ static struct perf_shape shape(size_t elements, size_t type_size, int nranks) {
 }
 
 static enum collet_result run(const struct perf_call *call) {
-    return collet_allreduce(call->send, call->recv, call->shape.count, call->type->type, call->op->op, call->comm, NULL);
+    return collet_allreduce(call->send, call->recv, call->shape.count, call->type->type, call->op->op, call->comm,
+                            NULL);
 }
 
 static struct perf_origin origin(const struct perf_call *call, size_t element) {
@@ -23,9 +24,7 @@ static struct perf_origin origin(const struct perf_call *call, size_t element) {
 }
 
 /* Each rank must send (n−1)/n of its data to be reduced elsewhere, and as much again travels back as results. */
-static double bus_factor(int nranks) {
-    return 2.0 * (nranks - 1) / nranks;
-}
+static double bus_factor(int nranks) { return 2.0 * (nranks - 1) / nranks; }
 
 static const struct perf_collective all_reduce = {
     .program = "all_reduce_perf",
@@ -39,6 +38,4 @@ static const struct perf_collective all_reduce = {
     .bus_factor = bus_factor,
 };
 
-int main(int argc, char **argv) {
-    return perf_main(&all_reduce, argc, argv);
-}
+int main(int argc, char **argv) { return perf_main(&all_reduce, argc, argv); }

@@ -9,8 +9,7 @@
 
 static struct perf_shape shape(size_t elements, size_t type_size, int nranks) {
     size_t block = perf_block(elements, type_size, nranks);
-    return (struct perf_shape){
-        .count = block, .input = block * (size_t)nranks, .output = block * (size_t)nranks};
+    return (struct perf_shape){.count = block, .input = block * (size_t)nranks, .output = block * (size_t)nranks};
 }
 
 static enum collet_result run(const struct perf_call *call) {
@@ -31,6 +30,4 @@ static const struct perf_collective alltoall = {
     .bus_factor = perf_bus_factor_blocks,
 };
 
-int main(int argc, char **argv) {
-    return perf_main(&alltoall, argc, argv);
-}
+int main(int argc, char **argv) { return perf_main(&alltoall, argc, argv); }

@@ -32,6 +32,4 @@ static const struct perf_collective broadcast = {
     .bus_factor = perf_bus_factor_one,
 };
 
-int main(int argc, char **argv) {
-    return perf_main(&broadcast, argc, argv);
-}
+int main(int argc, char **argv) { return perf_main(&broadcast, argc, argv); }

@@ -10,11 +10,9 @@
 #include <time.h>
 
 void format_number(double value, int width, char text[FORMAT_WIDTH]) {
-    for (int decimals = 2; decimals >= 0; decimals--) {
-        if (snprintf(text, FORMAT_WIDTH, "%*.*f", width, decimals, value) <= width) {
+    for (int decimals = 2; decimals >= 0; decimals--)
+        if (snprintf(text, FORMAT_WIDTH, "%*.*f", width, decimals, value) <= width)
             return;
-        }
-    }
     snprintf(text, FORMAT_WIDTH, "%*.*e", width, width >= 7 ? 1 : 0, value);
 }
 
@@ -43,10 +41,9 @@ bool format_parse_size(const char *text, size_t *bytes) {
 
     char *end;
     double value = strtod(text, &end);
-    if (end == text || !(value >= 0)) {
+    if (end == text || !(value >= 0))
         return false;
-    }
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
         bool named = *end == units[i].letter || *end == units[i].capital;
         bool last = *end == '\0' || end[1] == '\0';
         if (named && last && value * units[i].factor < 0x1p62) {

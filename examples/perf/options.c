@@ -47,7 +47,8 @@ enum { FLAG_PROCS = 256 };
 #define NO_GPU "needs a GPU communicator"
 
 static const struct flag flags[] = {
-    {FLAG_PROCS, "procs", parse_number, FIELD(procs), 1, 512, "fork this many local processes; no launcher needed", NULL},
+    {FLAG_PROCS, "procs", parse_number, FIELD(procs), 1, 512, "fork this many local processes; no launcher needed",
+     NULL},
     {'t', "nthreads", parse_number, FIELD(threads), 1, 1024, "threads per process", NULL},
     {'g', "ngpus", parse_number, FIELD(gpus), 1, 1024, "ranks per thread", NULL},
     {'b', "minbytes", parse_size, FIELD(min_bytes), 0, 0, "smallest size; K, M and G are 1024-based", NULL},
@@ -67,32 +68,35 @@ static const struct flag flags[] = {
      "1: barrier after each iteration, 2: none, 3: barrier that is not timed", NULL},
     {'T', "timeout", parse_number, FIELD(timeout_s), 0, 864000, "seconds without progress before giving up; 0: default",
      NULL},
-    {'C', "report_cputime", parse_number, FIELD(report_cputime), 0, 1, "1: the time column is CPU time of the caller", NULL},
-    {'S', "report_timestamps", parse_number, FIELD(report_timestamps), 0, 1, "1: append the time of day to lines", NULL},
+    {'C', "report_cputime", parse_number, FIELD(report_cputime), 0, 1,
+     "1: the time column is called cputime; calls block, so it is the same time", NULL},
+    {'S', "report_timestamps", parse_number, FIELD(report_timestamps), 0, 1, "1: append the time of day to lines",
+     NULL},
     {'J', "output_file", parse_text, FIELD(json_path), 0, 0, "also write JSON to this file", NULL},
     {'a', "average", parse_number, FIELD(average), 0, 3, "time shown: 0 rank 0, 1 average, 2 min, 3 max", NULL},
     {'M', "memory", parse_number, FIELD(memory), 0, 1, "1: report memory use", NULL},
-    {'u', "unalign", parse_number, FIELD(unalign), 0, VERIFY_MAX_UNALIGN / 8, "shift buffers by this many elements", NULL},
+    {'u', "unalign", parse_number, FIELD(unalign), 0, VERIFY_MAX_UNALIGN / 8, "shift buffers by this many elements",
+     NULL},
     {'I', "per_iter_timing", parse_number, FIELD(per_iter), 0, 1, "1: time each iteration by itself", NULL},
     {'K', "per_iter_skip", parse_number, FIELD(per_iter_skip), 0, INT_MAX, "leading samples left out of -I", NULL},
     {'y', "stream_null", parse_number, FIELD(stream_null), 0, 0, NULL, NO_GPU ": there is no NULL stream"},
     {'G', "cudagraph", parse_number, FIELD(graph), 0, 0, NULL, NO_GPU},
-    {'R', "local_register", parse_number, FIELD(local_register), 0, 0, NULL, "needs buffer registration, for GPUs only"},
+    {'R', "local_register", parse_number, FIELD(local_register), 0, 0, NULL,
+     "needs buffer registration, for GPUs only"},
     {'x', "cta_policy", parse_number, FIELD(cta_policy), -1, -1, NULL, NO_GPU},
     {'D', "device_implementation", parse_number, FIELD(device_implementation), 0, 0, NULL, NO_GPU},
     {'V', "device_cta_count", parse_number, FIELD(device_ctas), 16, 16, NULL, NO_GPU},
 };
-enum { FLAG_COUNT = sizeof flags / sizeof flags[0] };
+enum { FLAG_COUNT = sizeof(flags) / sizeof(flags[0]) };
 
 /* -------------------------------------------------------------------------------------------------------------- values */
 
 static bool complain(const struct flag *flag, const char *text, const char *why) {
     char spelling[64];
-    if (flag->letter == FLAG_PROCS) {
-        snprintf(spelling, sizeof spelling, "--%s", flag->name);
-    } else {
-        snprintf(spelling, sizeof spelling, "-%c", flag->letter);
-    }
+    if (flag->letter == FLAG_PROCS)
+        snprintf(spelling, sizeof(spelling), "--%s", flag->name);
+    else
+        snprintf(spelling, sizeof(spelling), "-%c", flag->letter);
     fprintf(stderr, "%s %s: %s\n", spelling, text, why);
     return false;
 }
@@ -101,12 +105,11 @@ static bool parse_number(const struct flag *flag, const char *text, struct perf_
     char *end;
     errno = 0;
     long number = strtol(text, &end, 0);
-    if (end == text || *end != '\0' || errno != 0) {
+    if (end == text || *end != '\0' || errno != 0)
         return complain(flag, text, "not a whole number");
-    }
     if (number < flag->min || number > flag->max) {
         char range[96];
-        snprintf(range, sizeof range, "must be %ld to %ld", flag->min, flag->max);
+        snprintf(range, sizeof(range), "must be %ld to %ld", flag->min, flag->max);
         return complain(flag, text, flag->limit ? flag->limit : range);
     }
     *(int *)((char *)options + flag->offset) = (int)number;
@@ -115,12 +118,10 @@ static bool parse_number(const struct flag *flag, const char *text, struct perf_
 
 static bool parse_size(const struct flag *flag, const char *text, struct perf_options *options) {
     size_t bytes;
-    if (!format_parse_size(text, &bytes)) {
+    if (!format_parse_size(text, &bytes))
         return complain(flag, text, "not a size; write for example 64, 8K, 32M or 1G");
-    }
-    if (bytes < (size_t)flag->min) {
+    if (bytes < (size_t)flag->min)
         return complain(flag, text, flag->limit);
-    }
     *(size_t *)((char *)options + flag->offset) = bytes;
     return true;
 }
@@ -158,20 +159,25 @@ static void print_usage(const char *program) {
     printf("usage: %s [flags]\n", program);
     for (const struct flag *flag = flags; flag < flags + FLAG_COUNT; flag++) {
         char letter[8] = "   ";
-        if (flag->letter != FLAG_PROCS) {
-            snprintf(letter, sizeof letter, "-%c,", flag->letter);
-        }
+        if (flag->letter != FLAG_PROCS)
+            snprintf(letter, sizeof(letter), "-%c,", flag->letter);
         printf("  %s --%-24s %s\n", letter, flag->name, flag->help ? flag->help : flag->limit);
     }
     printf("  -h, --%-24s this text\n\n", "help");
-    printf("Ranks: processes x threads x ranks per thread. Processes come from --procs, or from mpirun, srun or torchrun.\n"
-           "COLLET_TESTS_MIN_BW=<GB/s>: exit with 7 if the average bus bandwidth is below 90 %% of it.\n");
+    printf(
+        "Ranks: processes x threads x ranks per thread. Processes come from --procs, or from mpirun, srun or torchrun.\n"
+        "COLLET_TESTS_MIN_BW=<GB/s>: exit with 7 if the average bus bandwidth is below 90 %% of it.\n");
 }
 
 /* What flags may not say together. */
 static bool options_agree(const struct perf_options *options) {
     if (options->min_bytes > options->max_bytes) {
         fprintf(stderr, "-b %zu: more than -e %zu\n", options->min_bytes, options->max_bytes);
+        return false;
+    }
+    size_t length = options->json_path ? strlen(options->json_path) : 0;
+    if (options->json_path && (length < 5 || strcmp(options->json_path + length - 5, ".json") != 0)) {
+        fprintf(stderr, "-J %s: only JSON is written, to names that end in .json\n", options->json_path);
         return false;
     }
     if (options->per_iter_skip > 0 && !options->per_iter) {
@@ -187,9 +193,8 @@ static bool options_agree(const struct perf_options *options) {
 
 static const struct flag *find_flag(int letter) {
     const struct flag *flag = flags;
-    while (flag < flags + FLAG_COUNT && flag->letter != letter) {
+    while (flag < flags + FLAG_COUNT && flag->letter != letter)
         flag++;
-    }
     return flag < flags + FLAG_COUNT ? flag : NULL;
 }
 
@@ -198,16 +203,14 @@ bool options_parse(int argc, char **argv, const char *program, struct perf_optio
     struct option names[FLAG_COUNT + 2] = {{"help", no_argument, NULL, 'h'}};
     for (int i = 0; i < FLAG_COUNT; i++) {
         names[i + 1] = (struct option){flags[i].name, required_argument, NULL, flags[i].letter};
-        if (flags[i].letter != FLAG_PROCS) {
+        if (flags[i].letter != FLAG_PROCS)
             snprintf(letters + strlen(letters), 3, "%c:", flags[i].letter);
-        }
     }
 
     *options = defaults;
     options->type = perf_types;
-    while (strcmp(options->type->name, "float") != 0) {
+    while (strcmp(options->type->name, "float") != 0)
         options->type++;
-    }
     options->op = perf_ops;
     options->argv = argv;
     *exit_code = PERF_BAD_USAGE;
@@ -220,9 +223,8 @@ bool options_parse(int argc, char **argv, const char *program, struct perf_optio
             return false;
         }
         const struct flag *flag = find_flag(letter);
-        if (!flag || !flag->parse(flag, optarg, options)) {
+        if (!flag || !flag->parse(flag, optarg, options))
             return false; /* getopt has complained about a flag it does not know */
-        }
     }
     if (optind < argc) {
         fprintf(stderr, "%s: not a flag; see -h\n", argv[optind]);

@@ -30,41 +30,34 @@ struct perf_draw {
 
 /* ---------------------------------------------------------------------------------------------------- bits and numbers */
 
-static uint64_t type_mask(const struct perf_type *type) {
-    return ~UINT64_C(0) >> (64 - 8 * type->size);
-}
+static uint64_t type_mask(const struct perf_type *type) { return ~UINT64_C(0) >> (64 - 8 * type->size); }
 
-static int exponent_bias(const struct perf_type *type) {
-    return (1 << (type->exponent_bits - 1)) - 1;
-}
+static int exponent_bias(const struct perf_type *type) { return (1 << (type->exponent_bits - 1)) - 1; }
 
 double pattern_real_value(const struct perf_type *type, uint64_t bits) {
     uint64_t hidden_bit = UINT64_C(1) << type->fraction_bits;
     uint64_t fraction = bits & (hidden_bit - 1);
     int exponent = (int)(bits >> type->fraction_bits) & ((1 << type->exponent_bits) - 1);
     bool is_negative = bits >> (type->exponent_bits + type->fraction_bits) & 1;
-    if (exponent == 0) {
+    if (exponent == 0)
         exponent = 1; /* subnormal: no hidden bit */
-    } else {
+    else
         fraction |= hidden_bit;
-    }
     double magnitude = ldexp((double)fraction, exponent - exponent_bias(type) - type->fraction_bits);
     return is_negative ? -magnitude : magnitude;
 }
 
 uint64_t pattern_real_bits(const struct perf_type *type, double value) {
     uint64_t sign = (uint64_t)(signbit(value) != 0) << (type->exponent_bits + type->fraction_bits);
-    if (value == 0) {
+    if (value == 0)
         return sign;
-    }
     int exponent;
     frexp(value, &exponent);
     /* The value is a multiple of 2^unit once rounded; subnormals share the unit of the smallest normal numbers. */
     int smallest_unit = 1 - exponent_bias(type) - type->fraction_bits;
     int unit = exponent - 1 - type->fraction_bits;
-    if (unit < smallest_unit) {
+    if (unit < smallest_unit)
         unit = smallest_unit;
-    }
     uint64_t multiple = (uint64_t)nearbyint(ldexp(fabs(value), -unit));
     /* A multiple with its hidden bit set carries into the exponent field, as does one that was rounded up to the next
      * power of two: both are what is wanted. */
@@ -78,76 +71,55 @@ static int64_t integer_value(const struct perf_type *type, uint64_t bits) {
 
 /* ---------------------------------------------------------------------------------------------------------- operations */
 
-static bool is_integer(const struct perf_type *type) {
-    return type->fraction_bits == 0;
-}
+static bool is_integer(const struct perf_type *type) { return type->fraction_bits == 0; }
 
 /* Whole numbers up to this have an exact representation. */
-static int64_t exact_limit(const struct perf_type *type) {
-    return INT64_C(1) << (type->fraction_bits + 1);
-}
+static int64_t exact_limit(const struct perf_type *type) { return INT64_C(1) << (type->fraction_bits + 1); }
 
 static uint64_t draw_addend(const struct perf_draw *draw) {
-    if (is_integer(draw->type)) {
+    if (is_integer(draw->type))
         return draw->bits;
-    }
     int64_t limit = exact_limit(draw->type);
     int64_t contributors = draw->nranks < limit ? draw->nranks : limit;
-    if (draw->place >= contributors) {
+    if (draw->place >= contributors)
         return 0;
-    }
     int64_t largest = limit / contributors;
     int64_t addend = (int64_t)(draw->bits % (uint64_t)(2 * largest + 1)) - largest;
     return pattern_real_bits(draw->type, (double)addend);
 }
 
 static uint64_t draw_factor(const struct perf_draw *draw) {
-    if (is_integer(draw->type)) {
+    if (is_integer(draw->type))
         return draw->bits | (draw->place != 0);
-    }
     uint64_t random = draw->bits >> 2;
     double factor = 1;
-    if (draw->place == 0) {
+    if (draw->place == 0)
         factor = (double)(1 + random % (uint64_t)(exact_limit(draw->type) - 1));
-    } else if (draw->place <= 4) {
+    else if (draw->place <= 4)
         factor = random & 1 ? 2 : 0.5;
-    }
     return pattern_real_bits(draw->type, draw->bits & 1 ? -factor : factor);
 }
 
 static uint64_t draw_ordered(const struct perf_draw *draw) {
-    if (is_integer(draw->type)) {
+    if (is_integer(draw->type))
         return draw->bits;
-    }
     /* The lowest exponent bit cleared: neither infinite nor NaN. The lowest fraction bit set: not 0. */
     return (draw->bits & ~(UINT64_C(1) << draw->type->fraction_bits)) | 1;
 }
 
-static double real_sum(double a, double b) {
-    return a + b;
-}
-static double real_product(double a, double b) {
-    return a * b;
-}
-static int64_t integer_sum(int64_t a, int64_t b) {
-    return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-static int64_t integer_product(int64_t a, int64_t b) {
-    return (int64_t)((uint64_t)a * (uint64_t)b);
-}
-static int64_t integer_min(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-static int64_t integer_max(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
+static double real_sum(double a, double b) { return a + b; }
+static double real_product(double a, double b) { return a * b; }
+static int64_t integer_sum(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static int64_t integer_product(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+static int64_t integer_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t integer_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* In the order of nccl-tests. */
 const struct perf_type perf_types[] = {
-    {"uint8", COLLET_UINT8, 1, 0, 0, false},       {"int32", COLLET_INT32, 4, 0, 0, true},
-    {"int64", COLLET_INT64, 8, 0, 0, true},        {"half", COLLET_FLOAT16, 2, 5, 10, true},
-    {"float", COLLET_FLOAT32, 4, 8, 23, true},     {"double", COLLET_FLOAT64, 8, 11, 52, true},
-    {"bfloat16", COLLET_BFLOAT16, 2, 8, 7, true},  {.name = NULL},
+    {"uint8", COLLET_UINT8, 1, 0, 0, false},      {"int32", COLLET_INT32, 4, 0, 0, true},
+    {"int64", COLLET_INT64, 8, 0, 0, true},       {"half", COLLET_FLOAT16, 2, 5, 10, true},
+    {"float", COLLET_FLOAT32, 4, 8, 23, true},    {"double", COLLET_FLOAT64, 8, 11, 52, true},
+    {"bfloat16", COLLET_BFLOAT16, 2, 8, 7, true}, {.name = NULL},
 };
 
 const struct perf_op perf_ops[] = {
@@ -178,9 +150,8 @@ static uint64_t input_of(const struct perf_pattern *pattern, int rank, uint64_t 
         .nranks = pattern->nranks,
         .bits = scramble(hash + (uint64_t)rank) & type_mask(pattern->type),
     };
-    if (!pattern->op) {
+    if (!pattern->op)
         return draw.bits;
-    }
     draw.place = (int)(((uint32_t)hash % (uint32_t)draw.nranks + (uint32_t)rank) % (uint32_t)draw.nranks);
     return pattern->op->input(&draw);
 }
@@ -195,9 +166,8 @@ static uint64_t reduce_reals(const struct perf_pattern *pattern, uint64_t hash) 
         double operand = pattern_real_value(pattern->type, input_of(pattern, rank, hash));
         result = pattern->op->reduce_real(result, operand);
     }
-    if (pattern->op->op == COLLET_AVG) {
+    if (pattern->op->op == COLLET_AVG)
         result /= pattern->nranks;
-    }
     return pattern_real_bits(pattern->type, result);
 }
 
@@ -207,9 +177,8 @@ static uint64_t reduce_integers(const struct perf_pattern *pattern, uint64_t has
         int64_t operand = integer_value(pattern->type, input_of(pattern, rank, hash));
         result = pattern->op->reduce_integer(result, operand);
     }
-    if (pattern->op->op == COLLET_AVG) { /* of the sum as it wrapped at the width of the type */
+    if (pattern->op->op == COLLET_AVG) /* of the sum as it wrapped at the width of the type */
         result = integer_value(pattern->type, (uint64_t)result) / pattern->nranks;
-    }
     return (uint64_t)result & type_mask(pattern->type);
 }
 
@@ -225,12 +194,10 @@ static int64_t ordinal(const struct perf_type *type, uint64_t bits) {
 }
 
 bool pattern_accepts(const struct perf_pattern *pattern, uint64_t got, uint64_t expected) {
-    if (got == expected) {
+    if (got == expected)
         return true;
-    }
-    if (!pattern->op || pattern->op->op != COLLET_AVG || is_integer(pattern->type)) {
+    if (!pattern->op || pattern->op->op != COLLET_AVG || is_integer(pattern->type))
         return false;
-    }
     int64_t distance = ordinal(pattern->type, got) - ordinal(pattern->type, expected);
     return distance >= -2 && distance <= 2;
 }

@@ -82,9 +82,9 @@ double pattern_real_value(const struct perf_type *type, uint64_t bits); /* finit
 /* What one line of the table asks for, in elements. In place, rank r's input starts at element r·in_place_input of the
  * receive buffer and its result at element r·in_place_output. */
 struct perf_shape {
-    size_t count;      /* the count argument of the call */
-    size_t input;      /* elements a rank puts in */
-    size_t output;     /* elements a rank gets */
+    size_t count;  /* the count argument of the call */
+    size_t input;  /* elements a rank puts in */
+    size_t output; /* elements a rank gets */
     size_t in_place_input;
     size_t in_place_output;
 };
@@ -118,7 +118,8 @@ struct perf_collective {
     bool reduces;         /* inputs are made for the op, not just any bits */
     bool has_root;        /* sweeps over -r; the root column is -1 otherwise */
     bool has_in_place;
-    struct perf_shape (*shape)(size_t elements, size_t type_size, int nranks); /* elements: size of the line / type_size */
+    struct perf_shape (*shape)(size_t elements, size_t type_size,
+                               int nranks); /* elements: size of the line / type_size */
     enum collet_result (*run)(const struct perf_call *call);
     struct perf_origin (*origin)(const struct perf_call *call, size_t element);
     double (*bus_factor)(int nranks); /* busbw ÷ algbw: traffic on the busiest link per byte of the operation */
@@ -168,7 +169,8 @@ void team_group_start(const struct perf_team *team); /* no-ops for a team of one
 void team_group_end(const struct perf_team *team);
 /* Every team of the job calls these. values[i] is the contribution of the team's i-th rank. */
 double team_reduce(const struct perf_team *team, const double *values, enum collet_op op);
-double team_reduce_same(const struct perf_team *team, double value, enum collet_op op); /* each rank contributes value */
+double team_reduce_same(const struct perf_team *team, double value,
+                        enum collet_op op); /* each rank contributes value */
 void team_barrier(const struct perf_team *team);
 /* rows[r·bytes] = the row that rank r gave; row holds one after the other those of the team's ranks. */
 void team_gather(const struct perf_team *team, const void *row, size_t bytes, void *rows, int nranks);
@@ -186,29 +188,39 @@ struct perf_card {
     char host[64], cpu_model[64], cpus[64];
 };
 
-struct perf_memory_use {
-    double init_bytes, buffer_bytes, sweep_bytes; /* most of any process */
+/* What a sweep amounts to. */
+struct perf_summary {
+    int failed_checks; /* one for each thread and half that saw wrong data */
+    double busbw_sum;
+    int busbw_count;
+    double init_bytes, buffer_bytes, sweep_bytes; /* memory, of the process that took most */
 };
 
+struct json;
+
+/* One process's view of the run. */
 struct perf_job {
     const struct perf_collective *collective;
     const struct perf_options *options;
     int proc, nprocs, nranks;
-    bool forked;           /* by --procs: the id comes through id_pipe */
-    int id_pipe;
-    struct perf_team team; /* all ranks of this process */
-    struct perf_card *cards;
-    size_t max_bytes; /* of options, less where memory is short */
-    double round_trip_ns, round_trip_after_ns; /* between two CPUs; 0: one CPU */
-    int probed_cpus[2];
-    FILE *json; /* NULL: none, or not rank 0 */
+    int id_pipe;                 /* forked by --procs: where the unique id comes from; else −1 */
+    struct perf_team team;       /* all ranks of this process */
+    struct perf_card *cards;     /* of all ranks */
+    size_t min_bytes, max_bytes; /* of options, less where memory is short */
+    double round_trip_ns;        /* of a cache line between two CPUs; 0: one CPU */
+    double min_busbw;            /* demanded by the environment; < 0: nothing */
+    struct json *json;           /* NULL: none, or not rank 0 */
 };
 
-void job_join(struct perf_job *job);                      /* makes the communicators */
-void job_introduce(struct perf_job *job);                 /* fills cards and max_bytes */
-void job_probe(struct perf_job *job, double *round_trip); /* rank 0 measures while the others are quiet */
+void job_join(struct perf_job *job);      /* makes the communicators */
+void job_introduce(struct perf_job *job); /* fills cards, min_bytes and max_bytes */
 void job_leave(struct perf_job *job);
 bool job_prints(const struct perf_job *job); /* whether this process has rank 0 */
+/* Rank 0 measures the round trip of a cache line, while the others are quiet and get 0. */
+double job_probe(const struct perf_job *job);
+/* Runs function for each thread of this process, thread 0 in the calling one, and waits for all. */
+typedef void job_function(struct perf_job *job, const struct perf_team *team, int thread, void *context);
+void job_run_threads(struct perf_job *job, job_function *function, void *context);
 
 /* Forks count processes. In a child: returns true with job->proc, nprocs and id_pipe set. In the parent, which runs no
  * rank, returns false after all children have ended, with the exit code for main. */
@@ -224,9 +236,10 @@ struct perf_buffers {
 };
 
 void verify_allocate(struct perf_buffers *buffers, size_t max_bytes);
+enum { VERIFY_MAX_UNALIGN = 4096 };
 void verify_unalign(struct perf_buffers *buffers, size_t bytes); /* moves both by bytes, at most VERIFY_MAX_UNALIGN */
 void verify_free(struct perf_buffers *buffers);
-enum { VERIFY_MAX_UNALIGN = 4096 };
+size_t verify_allocated_bytes(size_t max_bytes); /* of one rank's two buffers */
 /* Points call->send and call->recv into the buffers, `shift` bytes in. */
 void verify_aim(const struct perf_buffers *buffers, size_t shift, struct perf_call *call);
 /* Writes the inputs of the call (aimed with shift 0), and guard bytes wherever no input is. */
@@ -258,12 +271,6 @@ struct perf_row {
     struct perf_half halves[2]; /* out of place, in place */
 };
 
-struct perf_summary {
-    int failed_checks; /* one for each thread and half that saw wrong data */
-    double busbw_sum;
-    int busbw_count;
-};
-
 /* Runs the whole sweep for one thread's ranks; every thread of every process does the same at the same time. */
 void sweep_run(struct perf_job *job, const struct perf_team *team, struct perf_summary *summary);
 
@@ -272,16 +279,17 @@ void sweep_run(struct perf_job *job, const struct perf_team *team, struct perf_s
 void table_header(const struct perf_job *job);
 void table_columns(const struct perf_job *job);
 void table_row(const struct perf_options *options, const struct perf_row *row);
-void table_footer(const struct perf_job *job, const struct perf_summary *summary, double min_busbw,
-                  const struct perf_memory_use *memory);
+void table_footer(const struct perf_job *job, const struct perf_summary *summary, double round_trip_after_ns);
 
-FILE *json_create(const char *path, char **argv); /* NULL, after a line that says why, if no file could be made */
+/* Creates path or, where that exists, path.0, path.1 …; NULL, after a line that says why, if no file could be made. The
+ * other functions do nothing without one. */
+struct json *json_create(const char *path);
 void json_header(const struct perf_job *job);
 void json_row(const struct perf_job *job, const struct perf_row *row);
-void json_footer(const struct perf_job *job, const struct perf_summary *summary, double min_busbw);
+void json_footer(const struct perf_job *job, const struct perf_summary *summary, double round_trip_after_ns);
 
-double summary_busbw(const struct perf_summary *summary);
-bool summary_is_slow(const struct perf_summary *summary, double min_busbw); /* min_busbw < 0: no demand */
+double summary_busbw(const struct perf_summary *summary); /* mean over all halves of all lines */
+bool summary_is_slow(const struct perf_summary *summary, double min_busbw);
 
 enum { FORMAT_WIDTH = 32 };
 /* Writes value right-aligned in width columns with 2 decimals, fewer when it does not fit, at last with an exponent. */

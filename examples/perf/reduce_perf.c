@@ -36,6 +36,4 @@ static const struct perf_collective reduce = {
     .bus_factor = perf_bus_factor_one,
 };
 
-int main(int argc, char **argv) {
-    return perf_main(&reduce, argc, argv);
-}
+int main(int argc, char **argv) { return perf_main(&reduce, argc, argv); }

@@ -35,6 +35,4 @@ static const struct perf_collective reduce_scatter = {
     .bus_factor = perf_bus_factor_blocks,
 };
 
-int main(int argc, char **argv) {
-    return perf_main(&reduce_scatter, argc, argv);
-}
+int main(int argc, char **argv) { return perf_main(&reduce_scatter, argc, argv); }

@@ -15,19 +15,15 @@ static struct perf_shape shape(size_t elements, size_t type_size, int nranks) {
     return (struct perf_shape){.count = elements, .input = elements, .output = elements};
 }
 
-static int previous_rank(const struct perf_call *call) {
-    return (call->rank + call->nranks - 1) % call->nranks;
-}
+static int previous_rank(const struct perf_call *call) { return (call->rank + call->nranks - 1) % call->nranks; }
 
 /* One group: a rank that waited for its send before it received could wait for ever, as could all others. */
 static enum collet_result run(const struct perf_call *call) {
     int next_rank = (call->rank + 1) % call->nranks;
     enum collet_result result = collet_group_start();
-    if (result != COLLET_SUCCESS) {
+    if (result != COLLET_SUCCESS)
         return result;
-    }
-    enum collet_result sent =
-        collet_send(call->send, call->shape.count, call->type->type, next_rank, call->comm, NULL);
+    enum collet_result sent = collet_send(call->send, call->shape.count, call->type->type, next_rank, call->comm, NULL);
     enum collet_result received =
         collet_recv(call->recv, call->shape.count, call->type->type, previous_rank(call), call->comm, NULL);
     result = collet_group_end();
@@ -48,6 +44,4 @@ static const struct perf_collective sendrecv = {
     .bus_factor = perf_bus_factor_one,
 };
 
-int main(int argc, char **argv) {
-    return perf_main(&sendrecv, argc, argv);
-}
+int main(int argc, char **argv) { return perf_main(&sendrecv, argc, argv); }

@@ -20,18 +20,16 @@ static double percentile(const double *sorted, int count, int percent) {
 }
 
 void stats_compute(const double *samples, int count, struct perf_stats *stats) {
-    double *sorted = perf_allocate((size_t)count * sizeof *sorted);
-    memcpy(sorted, samples, (size_t)count * sizeof *sorted);
-    qsort(sorted, (size_t)count, sizeof *sorted, compare);
+    double *sorted = perf_allocate((size_t)count * sizeof(*sorted));
+    memcpy(sorted, samples, (size_t)count * sizeof(*sorted));
+    qsort(sorted, (size_t)count, sizeof(*sorted), compare);
 
     double sum = 0, squares = 0;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         sum += sorted[i];
-    }
     double average = sum / count;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         squares += (sorted[i] - average) * (sorted[i] - average);
-    }
     *stats = (struct perf_stats){
         .min = sorted[0],
         .max = sorted[count - 1],

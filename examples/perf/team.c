@@ -10,18 +10,16 @@
 #include <unistd.h>
 
 void team_must(int rank, const char *function, enum collet_result result) {
-    if (result == COLLET_SUCCESS) {
+    if (result == COLLET_SUCCESS)
         return;
-    }
     progress_hide();
     fflush(stdout);
     const char *kind = collet_error_string(result), *cause = collet_last_error(NULL);
     const char *separator = *cause ? ": " : "";
-    if (rank >= 0) {
+    if (rank >= 0)
         fprintf(stderr, "rank %d: %s: %s%s%s\n", rank, function, kind, separator, cause);
-    } else {
+    else
         fprintf(stderr, "%s: %s%s%s\n", function, kind, separator, cause);
-    }
     /* Not exit(): other threads may be inside a call. The other ranks notice that this one has gone. */
     _exit(PERF_FAILED);
 }
@@ -37,22 +35,21 @@ void *perf_allocate(size_t bytes) {
 }
 
 void team_group_start(const struct perf_team *team) {
-    if (team->count > 1) {
+    if (team->count > 1)
         MUST(team->first_rank, collet_group_start);
-    }
 }
 
 void team_group_end(const struct perf_team *team) {
-    if (team->count > 1) {
+    if (team->count > 1)
         MUST(team->first_rank, collet_group_end);
-    }
 }
 
 double team_reduce(const struct perf_team *team, const double *values, enum collet_op op) {
-    double *results = perf_allocate((size_t)team->count * sizeof *results);
+    double *results = perf_allocate((size_t)team->count * sizeof(*results));
     team_group_start(team);
     for (int i = 0; i < team->count; i++) {
-        MUST(team->first_rank + i, collet_allreduce, &values[i], &results[i], 1, COLLET_FLOAT64, op, team->comms[i], NULL);
+        MUST(team->first_rank + i, collet_allreduce, &values[i], &results[i], 1, COLLET_FLOAT64, op, team->comms[i],
+             NULL);
     }
     team_group_end(team);
     double result = results[0];
@@ -61,18 +58,15 @@ double team_reduce(const struct perf_team *team, const double *values, enum coll
 }
 
 double team_reduce_same(const struct perf_team *team, double value, enum collet_op op) {
-    double *values = perf_allocate((size_t)team->count * sizeof *values);
-    for (int i = 0; i < team->count; i++) {
+    double *values = perf_allocate((size_t)team->count * sizeof(*values));
+    for (int i = 0; i < team->count; i++)
         values[i] = value;
-    }
     double result = team_reduce(team, values, op);
     free(values);
     return result;
 }
 
-void team_barrier(const struct perf_team *team) {
-    team_reduce_same(team, 0, COLLET_SUM);
-}
+void team_barrier(const struct perf_team *team) { team_reduce_same(team, 0, COLLET_SUM); }
 
 void team_gather(const struct perf_team *team, const void *row, size_t bytes, void *rows, int nranks) {
     size_t total = bytes * (size_t)nranks;

@@ -16,8 +16,12 @@
 enum { GUARD_BYTES = 256 };
 static const unsigned char filler = 0xa5;
 
+size_t verify_allocated_bytes(size_t max_bytes) {
+    return 2 * (GUARD_BYTES + VERIFY_MAX_UNALIGN + max_bytes + GUARD_BYTES);
+}
+
 void verify_allocate(struct perf_buffers *buffers, size_t max_bytes) {
-    size_t bytes = GUARD_BYTES + VERIFY_MAX_UNALIGN + max_bytes + GUARD_BYTES;
+    size_t bytes = verify_allocated_bytes(max_bytes) / 2;
     for (int i = 0; i < 2; i++) {
         buffers->memory[i] = perf_allocate(bytes);
         memset(buffers->memory[i], filler, bytes);
@@ -52,9 +56,7 @@ static uint64_t load_element(const unsigned char *memory, size_t size) {
     return bits;
 }
 
-static void store_element(unsigned char *memory, size_t size, uint64_t bits) {
-    memcpy(memory, &bits, size);
-}
+static void store_element(unsigned char *memory, size_t size, uint64_t bits) { memcpy(memory, &bits, size); }
 
 /* ------------------------------------------------------------------------------------------------- what must be where */
 
@@ -66,9 +68,7 @@ struct area {
     size_t first_output, outputs;
 };
 
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 static void describe_areas(const struct perf_buffers *buffers, const struct perf_call *call, struct area areas[2]) {
     const struct perf_shape *shape = &call->shape;
@@ -97,9 +97,7 @@ static struct perf_pattern pattern_of(const struct perf_call *call, uint64_t see
     };
 }
 
-static bool within(size_t element, size_t first, size_t count) {
-    return element >= first && element - first < count;
-}
+static bool within(size_t element, size_t first, size_t count) { return element >= first && element - first < count; }
 
 static uint64_t filler_element(const struct perf_type *type) {
     uint64_t bits = 0;
@@ -109,9 +107,8 @@ static uint64_t filler_element(const struct perf_type *type) {
 
 static uint64_t before_call(const struct perf_call *call, const struct perf_pattern *pattern, const struct area *area,
                             size_t element) {
-    if (within(element, area->first_input, area->inputs)) {
+    if (within(element, area->first_input, area->inputs))
         return pattern_input(pattern, call->rank, element - area->first_input);
-    }
     return filler_element(call->type);
 }
 
@@ -119,12 +116,10 @@ static uint64_t after_call(const struct perf_call *call, const struct perf_patte
                            size_t element) {
     if (within(element, area->first_output, area->outputs)) {
         struct perf_origin origin = call->collective->origin(call, element - area->first_output);
-        if (origin.rank == PERF_ALL_RANKS) {
+        if (origin.rank == PERF_ALL_RANKS)
             return pattern_reduced(pattern, origin.element);
-        }
-        if (origin.rank != PERF_UNTOUCHED) {
+        if (origin.rank != PERF_UNTOUCHED)
             return pattern_input(pattern, origin.rank, origin.element);
-        }
     }
     return before_call(call, pattern, area, element);
 }
@@ -138,9 +133,8 @@ void verify_fill(const struct perf_buffers *buffers, const struct perf_call *cal
     for (const struct area *area = areas; area < areas + 2; area++) {
         size_t size = call->type->size;
         memset(area->start - GUARD_BYTES, filler, GUARD_BYTES);
-        for (size_t element = 0; element < area->elements; element++) {
+        for (size_t element = 0; element < area->elements; element++)
             store_element(area->start + element * size, size, before_call(call, &pattern, area, element));
-        }
         memset(area->start + area->elements * size, filler, GUARD_BYTES);
     }
 }
@@ -149,9 +143,8 @@ static size_t count_changed_guards(const unsigned char *guard, size_t size) {
     size_t changed = 0;
     for (size_t element = 0; element < GUARD_BYTES / size; element++) {
         bool same = true;
-        for (size_t byte = 0; byte < size; byte++) {
+        for (size_t byte = 0; byte < size; byte++)
             same = same && guard[element * size + byte] == filler;
-        }
         changed += !same;
     }
     return changed;

@@ -15,7 +15,7 @@ struct call_check {
     bool reduces;
 };
 
-static enum collet_result check_buffers(const struct plan_request *r, const struct call_check *c) {
+static enum collet_result check_buffers(const struct exec_request *r, const struct call_check *c) {
     size_t elem_bytes = collet_type_size(r->type);
     if (r->count > SIZE_MAX / 4 / elem_bytes / c->blocks)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is %zu: that many %s elements do not fit into memory",
@@ -27,7 +27,7 @@ static enum collet_result check_buffers(const struct plan_request *r, const stru
     return COLLET_SUCCESS;
 }
 
-static enum collet_result check_call(struct collet_comm *comm, const struct plan_request *r, const struct call_check *c,
+static enum collet_result check_call(struct collet_comm *comm, const struct exec_request *r, const struct call_check *c,
                                      const void *stream) {
     COLLET_TRY(comm_check_usable(comm));
     if (stream != NULL)
@@ -46,7 +46,7 @@ static enum collet_result check_rank(const struct collet_comm *comm, int rank, c
                    comm->nranks - 1);
 }
 
-static enum collet_result call(struct collet_comm *comm, const struct plan_request *request,
+static enum collet_result call(struct collet_comm *comm, const struct exec_request *request,
                                const struct call_check *check, const void *stream) {
     enum collet_result result = check_call(comm, request, check, stream);
     if (result != COLLET_SUCCESS)
@@ -64,14 +64,14 @@ static size_t blocks_of(const struct collet_comm *comm) {
 
 enum collet_result collet_allreduce(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
                                     enum collet_op op, struct collet_comm *comm, void *stream) {
-    struct plan_request request = {PROG_ALLREDUCE, count, type, op, 0};
+    struct exec_request request = {PROG_ALLREDUCE, count, type, op, 0};
     struct call_check check = {sendbuff, recvbuff, true, true, "sendbuff", "recvbuff", "count", 1, true};
     return call(comm, &request, &check, stream);
 }
 
 enum collet_result collet_allgather(const void *sendbuff, void *recvbuff, size_t sendcount, enum collet_type type,
                                     struct collet_comm *comm, void *stream) {
-    struct plan_request request = {PROG_ALLGATHER, sendcount, type, COLLET_SUM, 0};
+    struct exec_request request = {PROG_ALLGATHER, sendcount, type, COLLET_SUM, 0};
     struct call_check check = {sendbuff,   recvbuff,    true,           true, "sendbuff",
                                "recvbuff", "sendcount", blocks_of(comm), false};
     return call(comm, &request, &check, stream);
@@ -79,7 +79,7 @@ enum collet_result collet_allgather(const void *sendbuff, void *recvbuff, size_t
 
 enum collet_result collet_reducescatter(const void *sendbuff, void *recvbuff, size_t recvcount, enum collet_type type,
                                         enum collet_op op, struct collet_comm *comm, void *stream) {
-    struct plan_request request = {PROG_REDUCESCATTER, recvcount, type, op, 0};
+    struct exec_request request = {PROG_REDUCESCATTER, recvcount, type, op, 0};
     struct call_check check = {sendbuff,   recvbuff,    true,           true, "sendbuff",
                                "recvbuff", "recvcount", blocks_of(comm), true};
     return call(comm, &request, &check, stream);
@@ -87,7 +87,7 @@ enum collet_result collet_reducescatter(const void *sendbuff, void *recvbuff, si
 
 enum collet_result collet_alltoall(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
                                    struct collet_comm *comm, void *stream) {
-    struct plan_request request = {PROG_ALLTOALL, count, type, COLLET_SUM, 0};
+    struct exec_request request = {PROG_ALLTOALL, count, type, COLLET_SUM, 0};
     struct call_check check = {sendbuff, recvbuff, true, true, "sendbuff", "recvbuff", "count", blocks_of(comm), false};
     if (count > 0 && sendbuff != NULL && sendbuff == recvbuff)
         return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT,
@@ -100,7 +100,7 @@ enum collet_result collet_broadcast(const void *sendbuff, void *recvbuff, size_t
     if (comm_is_live(comm) && check_rank(comm, root, "root") != COLLET_SUCCESS)
         return group_poison(COLLET_ERR_INVALID_ARGUMENT);
     bool is_root = comm_is_live(comm) && comm->rank == root;
-    struct plan_request request = {PROG_BROADCAST, count, type, COLLET_SUM, root};
+    struct exec_request request = {PROG_BROADCAST, count, type, COLLET_SUM, root};
     struct call_check check = {sendbuff, recvbuff, is_root, true, "sendbuff", "recvbuff", "count", 1, false};
     return call(comm, &request, &check, stream);
 }
@@ -110,7 +110,7 @@ enum collet_result collet_reduce(const void *sendbuff, void *recvbuff, size_t co
     if (comm_is_live(comm) && check_rank(comm, root, "root") != COLLET_SUCCESS)
         return group_poison(COLLET_ERR_INVALID_ARGUMENT);
     bool is_root = comm_is_live(comm) && comm->rank == root;
-    struct plan_request request = {PROG_REDUCE, count, type, op, root};
+    struct exec_request request = {PROG_REDUCE, count, type, op, root};
     struct call_check check = {sendbuff, recvbuff, true, is_root, "sendbuff", "recvbuff", "count", 1, true};
     return call(comm, &request, &check, stream);
 }
@@ -121,7 +121,7 @@ static enum collet_result message(enum prog_collective direction, const void *in
     if (comm_is_live(comm) && check_rank(comm, peer, "peer") != COLLET_SUCCESS)
         return group_poison(COLLET_ERR_INVALID_ARGUMENT);
     bool sends = direction == PROG_SEND;
-    struct plan_request request = {direction, count, type, COLLET_SUM, peer};
+    struct exec_request request = {direction, count, type, COLLET_SUM, peer};
     struct call_check check = {in, out, sends, !sends, "sendbuff", "recvbuff", "count", 1, false};
     enum collet_result result = check_call(comm, &request, &check, stream);
     if (result != COLLET_SUCCESS)

@@ -10,7 +10,7 @@
 
 struct grouped_call {
     struct collet_comm *comm;
-    struct plan_request request;
+    struct exec_request request;
     const void *in;
     void *out;
     bool done; /* a message to oneself that has been copied */
@@ -32,7 +32,7 @@ struct group {
 
 static _Thread_local struct group group;
 
-static bool is_p2p(const struct plan_request *request) {
+static bool is_p2p(const struct exec_request *request) {
     return request->collective == PROG_SEND || request->collective == PROG_RECV;
 }
 
@@ -64,7 +64,7 @@ static void set_running(struct collet_comm *comm, const struct exec_call *calls,
     __atomic_store_n(&comm->running, calls, __ATOMIC_RELEASE);
 }
 
-static enum collet_result prepare(struct collet_comm *comm, const struct plan_request *request, const void *in, void *out,
+static enum collet_result prepare(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
                                   struct exec_call *call) {
     COLLET_TRY(plan_get(comm->planner, request, call));
     call->args.in = in;
@@ -73,7 +73,7 @@ static enum collet_result prepare(struct collet_comm *comm, const struct plan_re
     return COLLET_SUCCESS;
 }
 
-static enum collet_result run_alone(struct collet_comm *comm, const struct plan_request *request, const void *in,
+static enum collet_result run_alone(struct collet_comm *comm, const struct exec_request *request, const void *in,
                                     void *out) {
     if (is_p2p(request) && request->root == comm->rank)
         return err_set(COLLET_ERR_INVALID_USAGE,
@@ -90,7 +90,7 @@ static enum collet_result run_alone(struct collet_comm *comm, const struct plan_
     return result;
 }
 
-enum collet_result group_call(struct collet_comm *comm, const struct plan_request *request, const void *in, void *out) {
+enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out) {
     if (group.depth == 0)
         return comm_remember(comm, run_alone(comm, request, in, out));
     COLLET_TRY(make_room((void **)&group.calls, group.ncalls, &group.calls_room, sizeof(*group.calls)));

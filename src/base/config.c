@@ -52,16 +52,12 @@ const char *config_env(const char *name) {
 static int64_t multiple_of(char suffix) {
     switch (suffix) {
     case 'k':
-    case 'K':
-        return 1 << 10;
+    case 'K': return 1 << 10;
     case 'm':
-    case 'M':
-        return 1 << 20;
+    case 'M': return 1 << 20;
     case 'g':
-    case 'G':
-        return 1 << 30;
-    default:
-        return 0;
+    case 'G': return 1 << 30;
+    default: return 0;
     }
 }
 
@@ -128,8 +124,8 @@ static enum collet_result refuse(const struct knob *knob, const char *variable, 
                        "%s=%.64s: expected a whole number from %" PRId64 " to %" PRId64 "%s%s (%s)", variable, shown,
                        knob->min, knob->max, *knob->unit != '\0' ? " in " : "", knob->unit, knob->help);
     if (strlen(value) >= CONFIG_TEXT_BYTES)
-        return err_set(COLLET_ERR_INVALID_USAGE, "%s=%.64s… is too long: at most %d bytes are accepted", variable, shown,
-                       CONFIG_TEXT_BYTES - 1);
+        return err_set(COLLET_ERR_INVALID_USAGE, "%s=%.64s… is too long: at most %d bytes are accepted", variable,
+                       shown, CONFIG_TEXT_BYTES - 1);
     return err_set(COLLET_ERR_INVALID_USAGE, "%s=%.64s: expected %s", variable, shown, knob->help);
 }
 

@@ -25,18 +25,18 @@ enum config_scope {
  * type text: no minimum and maximum; with unit "secret" the value is never shown. */
 #define CONFIG_KNOBS(INT, TEXT)                                                                                        \
     TEXT(debug, "DEBUG", "NCCL_DEBUG", "", PROCESS, "", "WARN, INFO or TRACE: which log lines to write")               \
-    TEXT(debug_subsys, "DEBUG_SUBSYS", NULL, "", PROCESS, "ALL", "list of subsystems to log; ^ in front excludes")      \
+    TEXT(debug_subsys, "DEBUG_SUBSYS", NULL, "", PROCESS, "ALL", "list of subsystems to log; ^ in front excludes")     \
     TEXT(debug_file, "DEBUG_FILE", "NCCL_DEBUG_FILE", "", PROCESS, "", "log file; %h host, %p pid; default stderr")    \
     TEXT(algo, "ALGO", NULL, "", AGREED, "", "force an algorithm by name, e.g. ring; a list allows several")           \
     TEXT(proto, "PROTO", "NCCL_PROTO", "", AGREED, "", "force a protocol: Simple or LL")                               \
     INT(nchannels, "NCHANNELS", NULL, "", AGREED, 0, 0, 64, "channels of a call; 0: chosen")                           \
-    INT(min_nchannels, "MIN_NCHANNELS", "NCCL_MIN_NCHANNELS", "", AGREED, 0, 0, 64, "fewest channels; 0: no bound")     \
-    INT(max_nchannels, "MAX_NCHANNELS", "NCCL_MAX_NCHANNELS", "", AGREED, 0, 0, 64, "most channels; 0: no bound")       \
-    INT(buffsize, "BUFFSIZE", "NCCL_BUFFSIZE", "bytes", AGREED, 1 << 20, 4096, 1 << 30,                                 \
+    INT(min_nchannels, "MIN_NCHANNELS", "NCCL_MIN_NCHANNELS", "", AGREED, 0, 0, 64, "fewest channels; 0: no bound")    \
+    INT(max_nchannels, "MAX_NCHANNELS", "NCCL_MAX_NCHANNELS", "", AGREED, 0, 0, 64, "most channels; 0: no bound")      \
+    INT(buffsize, "BUFFSIZE", "NCCL_BUFFSIZE", "bytes", AGREED, 1 << 20, 4096, 1 << 30,                                \
         "memory of one connection's Simple slots")                                                                     \
-    INT(chunksize, "CHUNKSIZE", NULL, "bytes", AGREED, 0, 0, 1 << 30, "bytes one slot carries; 0: chosen")              \
+    INT(chunksize, "CHUNKSIZE", NULL, "bytes", AGREED, 0, 0, 1 << 30, "bytes one slot carries; 0: chosen")             \
     TEXT(transport, "TRANSPORT", NULL, "", AGREED, "", "list of allowed transports: self, shm, tcp")                   \
-    TEXT(socket_ifname, "SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "", RANK, "",                                            \
+    TEXT(socket_ifname, "SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "", RANK, "",                                           \
          "interfaces by prefix; ^ excludes, = matches exactly; default: by reachability")                              \
     TEXT(socket_family, "SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", RANK, "", "AF_INET or AF_INET6; default both")      \
     INT(nsockets, "NSOCKETS", NULL, "", AGREED, 2, 1, 16, "sockets of one tcp connection")                             \
@@ -46,13 +46,13 @@ enum config_scope {
     INT(init_timeout, "INIT_TIMEOUT", NULL, "s", RANK, 600, 1, 86400, "longest wait for all ranks at init")            \
     INT(timeout, "TIMEOUT", NULL, "s", RANK, 1800, 1, 864000, "longest time without progress inside a call")           \
     INT(heartbeat, "HEARTBEAT", NULL, "ms", AGREED, 1000, 10, 60000, "interval of heartbeats between hosts")           \
-    INT(heartbeat_timeout, "HEARTBEAT_TIMEOUT", NULL, "ms", AGREED, 5000, 0, 3600000,                                   \
+    INT(heartbeat_timeout, "HEARTBEAT_TIMEOUT", NULL, "ms", AGREED, 5000, 0, 3600000,                                  \
         "silence after which a rank on another host counts as dead; 0: never")                                         \
-    INT(cpus, "CPUS", NULL, "", AGREED, 0, 0, 65536, "CPUs of a host, for the cost model and waiting; 0: as found")      \
-    INT(spin, "SPIN", NULL, "polls", RANK, -1, -1, 1 << 30, "polls before yielding the CPU; -1: by CPUs and ranks")     \
+    INT(cpus, "CPUS", NULL, "", AGREED, 0, 0, 65536, "CPUs of a host, for the cost model and waiting; 0: as found")    \
+    INT(spin, "SPIN", NULL, "polls", RANK, -1, -1, 1 << 30, "polls before yielding the CPU; -1: by CPUs and ranks")    \
     INT(nt_stores, "NT_STORES", NULL, "", RANK, -1, -1, 1, "non-temporal stores into slots; -1: by line round trip")   \
     INT(first_step, "FIRST_STEP", NULL, "", AGREED, 0, INT64_MIN, INT64_MAX, "testing: first value of step counters")  \
-    INT(ll_flag_bits, "LL_FLAG_BITS", NULL, "", AGREED, 31, 4, 31, "testing: width of LL flags, to make them wrap")     \
+    INT(ll_flag_bits, "LL_FLAG_BITS", NULL, "", AGREED, 31, 4, 31, "testing: width of LL flags, to make them wrap")    \
     INT(check_programs, "CHECK_PROGRAMS", NULL, "", RANK, 0, 0, 1, "testing: verify each program before its first use")
 
 struct config {
@@ -77,7 +77,7 @@ void config_adopt(struct config *config, const struct config *from);
 /* One line a knob: name, value, whether it differs from the default, help. */
 void config_print(const struct config *config, FILE *out);
 
-/* A variable of a launcher (RANK, SLURM_PROCID …); NULL if unset or empty. Nothing else in the tree reads the environment. */
+/* A variable of a launcher (RANK, SLURM_PROCID …); NULL if unset or empty. Nothing else reads the environment. */
 const char *config_env(const char *name);
 
 #endif

@@ -30,8 +30,8 @@ static const struct {
     const char *name;
     enum log_level level;
 } LEVELS[] = {
-    {"", LOG_NONE},          {"NONE", LOG_NONE}, {"WARN", LOG_WARN}, {"INFO", LOG_INFO}, {"TRACE", LOG_TRACE},
-    {"VERSION", LOG_NONE}, /* a value that NCCL_DEBUG often has */
+    {"", LOG_NONE},     {"NONE", LOG_NONE},   {"WARN", LOG_WARN},
+    {"INFO", LOG_INFO}, {"TRACE", LOG_TRACE}, {"VERSION", LOG_NONE}, /* a value that NCCL_DEBUG often has */
 };
 
 static const char *const SUBSYSTEM_NAMES[LOG_SUBSYSTEM_COUNT] = {

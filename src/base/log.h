@@ -27,7 +27,7 @@ enum log_subsystem {
 #define X(name) LOG_##name,
     LOG_SUBSYSTEMS(X)
 #undef X
-    LOG_SUBSYSTEM_COUNT
+        LOG_SUBSYSTEM_COUNT
 };
 
 /* COLLET_DEBUG and COLLET_DEBUG_SUBSYS as values. False if there is no such level or subsystem. */

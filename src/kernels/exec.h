@@ -35,7 +35,16 @@ enum collet_result exec_program_create(struct chan *chan, struct prog *prog, con
                                        struct exec_program **program_p);
 void exec_program_destroy(struct exec_program *program);
 
-/* What one call asks of a bound program. */
+/* A call as the user made it. */
+struct exec_request {
+    enum prog_collective collective;
+    size_t count;
+    enum collet_type type;
+    enum collet_op op; /* ignored where nothing is reduced */
+    int root;          /* or the peer of a send or receive; 0 where there is none */
+};
+
+/* What it comes to for a bound program. */
 struct exec_args {
     const void *in;
     void *out;
@@ -53,18 +62,26 @@ struct exec_args {
 enum exec_state { EXEC_WAITING, EXEC_CONNECTING, EXEC_RUNNING, EXEC_DONE };
 
 struct exec_call {
+    struct exec_request request;
     struct exec_program *program;
     struct exec_args args;
     struct chan *chan;
-    int after;        /* index of the call that must be DONE before this one starts; −1: none */
-    const char *what; /* "allreduce" … for messages */
+    int after; /* index of the call that must be DONE before this one starts; −1: none */
     enum exec_state state;
-    int running; /* workers not done */
+    int running;   /* workers not done */
+    int told_peer; /* the rank that has been told what we are waiting in (exec_wait.c); −1: none */
 };
 
 /* Runs calls[0 … ncalls−1] to their end. On a failure of one, every communicator with an unfinished call among them fails
  * too (its ranks are told), and the first failure is returned. */
 enum collet_result exec_run(struct exec_call *calls, int ncalls);
+
+/* Nothing moved in a whole pass over the calls: may this one still be waited for? SUCCESS, or the failure that ends it.
+ * `thoroughly`: look at peers and clocks too; idle_ns: for how long nothing has moved (exec_wait.c). */
+enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns, bool thoroughly);
+
+/* MISMATCH: what worker w has received is not of its call (exec_wait.c). */
+enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w);
 
 /* Prints to fd where a call stands, worker by worker. */
 void exec_dump(const struct exec_call *call, int fd);

@@ -9,8 +9,6 @@
 #include "base/wait.h"
 #include "transport/transport.h"
 
-#include <string.h>
-
 /* ---- cached or past the caches ----
  *
  * Where the two CPUs are far apart, storing into lines that the other CPU's cache holds is many times slower than
@@ -117,20 +115,6 @@ static enum collet_result call_connect(struct exec_call *call) {
     return program->nready == program->nconns ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
 }
 
-static enum collet_result err_mismatch(const struct exec_call *call, const struct interp_worker *w) {
-    const struct prog *prog = call->program->prog;
-    const struct fifo_end *end = w->op->recv_ends[w->blocked_on];
-    const struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
-    const struct prog_step *step = &w->op->steps[w->first_step + w->pc];
-    return err_set(COLLET_ERR_MISMATCH,
-                   "rank %d called %s (call %llu, %llu bytes in this piece) but rank %d sent %u bytes of another call (its "
-                   "call %llu): all ranks must call the same collectives with the same count, type, op and root, and sends "
-                   "and receives must have equal byte counts",
-                   prog->rank, call->what, (unsigned long long)w->op->sequence,
-                   (unsigned long long)interp_count(w->op, step, w->round) * w->op->elem_bytes,
-                   prog->peers[w->blocked_on].rank, header->bytes, (unsigned long long)header->sequence);
-}
-
 /* Runs a worker until it is blocked, done, or had its turn. */
 static enum collet_result worker_visit(struct exec_call *call, struct interp_worker *w, bool *moved) {
     for (int k = 0; k < STEPS_PER_VISIT; k++) {
@@ -138,7 +122,7 @@ static enum collet_result worker_visit(struct exec_call *call, struct interp_wor
         if (result == INTERP_BUSY)
             return COLLET_SUCCESS;
         if (result == INTERP_MISMATCH)
-            return err_mismatch(call, w);
+            return exec_err_mismatch(call, w);
         *moved = true;
         if (result == INTERP_DONE) {
             w->done = 1;
@@ -199,78 +183,14 @@ static enum collet_result call_try(struct exec_call *call, bool *moved) {
     return COLLET_SUCCESS;
 }
 
-/* ---- waiting, and what ends it ---- */
+/* ---- all calls ---- */
 
-/* Data that was sent before a death was noticed may still be on its way through a wire. */
-#define DEATH_GRACE_NS 100000000u
-
-/* The ranks a call is blocked on, one after the other: call again with the next index until it returns −1. */
-static int blocked_peer(const struct exec_call *call, int *index) {
-    const struct exec_program *program = call->program;
-    if (call->state == EXEC_CONNECTING) {
-        for (; *index < program->nconns; ++*index)
-            if (program->conns[*index]->state != CONN_READY)
-                return program->conns[(*index)++]->peer;
-        return -1;
-    }
-    int nworkers = (int)call->args.nchannels * program->prog->nworkers;
-    for (; *index < nworkers; ++*index)
-        if (!program->workers[*index].done)
-            return program->prog->peers[program->workers[(*index)++].blocked_on].rank;
-    return -1;
-}
-
-static enum collet_result check_missing(const struct exec_call *call) {
-    struct boot *boot = call->chan->boot;
-    int index = 0;
-    for (int peer; (peer = blocked_peer(call, &index)) >= 0;) {
-        uint64_t since_ns;
-        enum peer_state state = boot_peer_state(boot, peer, &since_ns);
-        if (state == PEER_ALIVE || os_now_ns() - since_ns < DEATH_GRACE_NS)
-            continue;
-        const struct peer_info *info = &call->chan->peers[peer];
-        return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s while rank %d waited for it in %s (call %llu)",
-                       peer, info->host, info->pid,
-                       state == PEER_DEAD ? "died" : "left the communicator (it was destroyed there)",
-                       call->chan->rank, call->what, (unsigned long long)call->args.sequence);
-    }
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result err_timeout(const struct exec_call *call, uint64_t idle_ns) {
-    char peers[96] = "";
-    int index = 0, last = -1;
-    for (int peer; (peer = blocked_peer(call, &index)) >= 0;) {
-        size_t at = strlen(peers);
-        if (peer != last && at + 12 < sizeof(peers))
-            snprintf(peers + at, sizeof(peers) - at, "%s%d", at ? ", " : "", last = peer);
-    }
-    return err_set(COLLET_ERR_TIMEOUT,
-                   "rank %d made no progress for %llu s in %s (call %llu), waiting for rank %s: did it make this call? "
-                   "(COLLET_TIMEOUT or config.timeout_ms sets the limit)",
-                   call->chan->rank, (unsigned long long)(idle_ns / 1000000000u), call->what,
-                   (unsigned long long)call->args.sequence, peers);
-}
-
-/* Nothing moved in a whole pass: may the call still be waited for? */
-static enum collet_result call_check(const struct exec_call *call, const struct waiter *waiter, bool thoroughly) {
-    struct boot *boot = call->chan->boot;
-    enum collet_result failed = (enum collet_result)__atomic_load_n(boot_failed_word(boot), __ATOMIC_ACQUIRE);
-    if (failed != COLLET_SUCCESS)
-        return err_adopt(failed, boot_failed_text(boot));
-    if (!thoroughly)
-        return COLLET_SUCCESS;
-    if (boot_missing_count(boot) > 0)
-        COLLET_TRY(check_missing(call));
-    uint64_t idle_ns = wait_idle_ns(waiter);
-    return idle_ns / 1000000u < (uint64_t)call->chan->timeout_ms ? COLLET_SUCCESS : err_timeout(call, idle_ns);
-}
-
-static enum collet_result idle(const struct exec_call *calls, int ncalls, struct waiter *waiter) {
+static enum collet_result idle(struct exec_call *calls, int ncalls, struct waiter *waiter) {
     bool thoroughly = wait_pause(waiter);
+    uint64_t idle_ns = thoroughly ? wait_idle_ns(waiter) : 0;
     for (int k = 0; k < ncalls; k++)
         if (calls[k].state == EXEC_CONNECTING || calls[k].state == EXEC_RUNNING)
-            COLLET_TRY(call_check(&calls[k], waiter, thoroughly));
+            COLLET_TRY(exec_check_wait(&calls[k], idle_ns, thoroughly));
     return COLLET_SUCCESS;
 }
 
@@ -306,41 +226,4 @@ enum collet_result exec_run(struct exec_call *calls, int ncalls) {
             return fail_unfinished(calls, ncalls, result);
     }
     return COLLET_SUCCESS;
-}
-
-/* ---- dump ---- */
-
-static void dump_worker(const struct exec_call *call, int k, int fd) {
-    const struct exec_program *program = call->program;
-    const struct interp_worker *w = &program->workers[k];
-    const struct prog *prog = program->prog;
-    int channel = k / prog->nworkers;
-    if (w->done) {
-        dprintf(fd, "  channel %d worker %d: done\n", channel, k % prog->nworkers);
-        return;
-    }
-    const struct fifo_end *end =
-        w->blocked_sending ? w->op->send_ends[w->blocked_on] : w->op->recv_ends[w->blocked_on];
-    dprintf(fd, "  channel %d worker %d: round %u of %u, step %u of %u, waiting for rank %d's %s", channel,
-            k % prog->nworkers, w->round, w->op->geometry.nrounds, w->pc, w->nsteps, prog->peers[w->blocked_on].rank,
-            w->blocked_sending ? "credit" : "data");
-    if (end != NULL)
-        dprintf(fd, " (slot %u: step %llu, tail %llu, head %llu)", fifo_slot(end), (unsigned long long)end->step,
-                (unsigned long long)port_load_acquire(end->tail), (unsigned long long)port_load_acquire(end->head));
-    dprintf(fd, "\n");
-}
-
-void exec_dump(const struct exec_call *call, int fd) {
-    static const char *const states[] = {"waiting for an earlier call", "connecting", "running", "done"};
-    const struct exec_program *program = call->program;
-    dprintf(fd, " %s, call %llu, %s, %s: %s\n", call->what, (unsigned long long)call->args.sequence,
-            call->args.protocol == INTERP_LL ? "LL" : "Simple", program->source->name, states[call->state]);
-    if (call->state == EXEC_CONNECTING)
-        for (int k = program->nready; k < program->nconns; k++)
-            if (program->conns[k]->state != CONN_READY)
-                dprintf(fd, "  channel %d: connection with rank %d is not ready\n", program->conns[k]->channel,
-                        program->conns[k]->peer);
-    if (call->state == EXEC_RUNNING)
-        for (int k = 0; k < (int)call->args.nchannels * program->prog->nworkers; k++)
-            dump_worker(call, k, fd);
 }

@@ -25,22 +25,11 @@ static void cpu_store_half(uint16_t *to, const float *from, size_t n) {
 
 enum { CPU_STREAMS = 1 };
 
-/* Whole cache lines past the caches, the incomplete ones at both ends through them. */
-static void cpu_stream(char *to, const char *from, size_t bytes) {
-    size_t head = -(uintptr_t)to & 63;
-    if (bytes < head + 64) {
-        memcpy(to, from, bytes);
-        return;
-    }
-    memcpy(to, from, head);
-    size_t at = head;
-    for (; at + 64 <= bytes; at += 64) {
-        __m256i low = _mm256_loadu_si256((const __m256i *)(from + at));
-        __m256i high = _mm256_loadu_si256((const __m256i *)(from + at + 32));
-        _mm256_stream_si256((__m256i *)(to + at), low);
-        _mm256_stream_si256((__m256i *)(to + at + 32), high);
-    }
-    memcpy(to + at, from + at, bytes - at);
+static void cpu_stream_line(char *to, const char *from) {
+    __m256i low = _mm256_loadu_si256((const __m256i *)from);
+    __m256i high = _mm256_loadu_si256((const __m256i *)(from + 32));
+    _mm256_stream_si256((__m256i *)to, low);
+    _mm256_stream_si256((__m256i *)(to + 32), high);
 }
 
 /* Streamed stores are not ordered by a later release store: this orders them. */

@@ -15,7 +15,7 @@ static void cpu_store_half(uint16_t *to, const float *from, size_t n) {
 
 enum { CPU_STREAMS = 0 }; /* stores always go through the caches */
 
-static void cpu_stream(char *to, const char *from, size_t bytes) { memcpy(to, from, bytes); }
+static void cpu_stream_line(char *to, const char *from) { memcpy(to, from, CPU_LINE_BYTES); }
 
 static void cpu_stream_fence(void) {}
 

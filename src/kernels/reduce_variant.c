@@ -19,7 +19,8 @@
 
 #define BLOCK_BYTES 4096       /* of stored elements or of accumulators */
 #define COPY_BLOCK_BYTES 16384 /* read once, written to several places */
-#define FUSED_ELEMS 32         /* of 16-bit floats, in vector registers between load and store */
+#define CPU_LINE_BYTES 64
+#define FUSED_ELEMS 32 /* of 16-bit floats, in vector registers between load and store */
 
 /* A loop whose iterations are independent, also where `to` is one of the sources. */
 #if defined(__clang__)
@@ -57,7 +58,8 @@ struct loops {
         accumulator *to = to_, *also = also_;                                                                          \
         const accumulator *a = a_, *b = b_;                                                                            \
         EACH_ELEMENT(i, n) to[i] = also[i] = reduce_##op##_##type(a[i], b[i]);                                         \
-    }
+    }                                                                                                                  \
+    DEFINE_FUSED_##type(op)
 
 #define DEFINE_DIVIDE(TYPE, type, storage, accumulator)                                                                \
     static void divide_##type(void *to_, const void *from_, size_t n, uint32_t divisor) {                              \
@@ -132,11 +134,21 @@ static uint32_t worth_streaming(uint32_t stream_mask, void *const *dst, int ndst
     return stream_mask;
 }
 
-static void put(char *to, const char *from, size_t bytes, int stream) {
+/* Whole cache lines past the caches, the incomplete ones at both ends through them. */
+static void stream(char *to, const char *from, size_t bytes) {
+    size_t head = -(uintptr_t)to % CPU_LINE_BYTES;
+    size_t at = head < bytes ? head : bytes;
+    memcpy(to, from, at);
+    for (; at + CPU_LINE_BYTES <= bytes; at += CPU_LINE_BYTES)
+        cpu_stream_line(to + at, from + at);
+    memcpy(to + at, from + at, bytes - at);
+}
+
+static void put(char *to, const char *from, size_t bytes, int past_caches) {
     if (to == from)
         return;
-    if (stream)
-        cpu_stream(to, from, bytes);
+    if (past_caches)
+        stream(to, from, bytes);
     else
         memcpy(to, from, bytes);
 }
@@ -229,9 +241,9 @@ INLINE void reduce(const struct loops *loops, void *const *dst, int ndst, const 
 /* ------------------------------------------------------------------------------------------------- one for each, listed */
 
 #define DEFINE_REDUCE(op, type, storage, accumulator)                                                                  \
-    DEFINE_FUSED_##type(op) DEFINE_LOOPS(op, type, accumulator) static void reduce_all_##op##_##type(                  \
-        void *const *dst, int ndst, const void *const *src, int nsrc, size_t count, uint32_t divisor,                  \
-        uint32_t stream_mask) {                                                                                        \
+    DEFINE_LOOPS(op, type, accumulator)                                                                                \
+    static void reduce_all_##op##_##type(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,   \
+                                         uint32_t divisor, uint32_t stream_mask) {                                     \
         static const struct loops loops = {                                                                            \
             sizeof(storage),    sizeof(accumulator), pair_##op##_##type,                                               \
             twin_##op##_##type, divide_##type,       WIDER_##type(op),                                                 \

@@ -4,7 +4,9 @@
  */
 #include "plan/plan.h"
 
+#include "algo/trees.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "plan/tuner.h"
 #include "transport/transport.h"
 
@@ -52,6 +54,21 @@ static enum collet_result machine_init(struct planner *planner, const struct con
     return COLLET_SUCCESS;
 }
 
+/* The shapes that algorithms use, once a communicator, as rank 0 sees them. Documented lines. */
+static void log_shapes(int nranks) {
+    char line[256];
+    size_t at = 0;
+    for (int rank = 0; rank < nranks && at < sizeof(line) - 8; rank++)
+        at += (size_t)snprintf(line + at, sizeof(line) - at, " %d", rank);
+    log_info(GRAPH, "ring:%s%s", line, at < sizeof(line) - 8 ? "" : " ...");
+    for (int tree = 0; tree < TREES; tree++)
+        for (int rank = 0; rank < nranks; rank++) {
+            struct tree_place place = tree_place(nranks, tree, rank);
+            int left = place.nchildren > 0 ? place.child[0] : -1, right = place.nchildren > 1 ? place.child[1] : -1;
+            log_info(GRAPH, "tree %d: rank %d, parent %d, children %d %d", tree, rank, place.parent, left, right);
+        }
+}
+
 enum collet_result planner_create(struct chan *chan, const struct config *config, struct planner **planner_p) {
     struct planner *planner = calloc(1, sizeof(*planner));
     if (planner == NULL)
@@ -64,6 +81,8 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
         planner_destroy(planner);
         return result;
     }
+    if (chan->rank == 0 && log_wanted(LOG_INFO, LOG_GRAPH))
+        log_shapes(chan->nranks);
     *planner_p = planner;
     return COLLET_SUCCESS;
 }
@@ -102,7 +121,7 @@ static struct plan_choice choose_p2p(const struct planner *planner, enum prog_co
     return (struct plan_choice){algorithm_find(collective, "direct"), INTERP_SIMPLE, 1, chunk, 0};
 }
 
-static enum collet_result choose(struct planner *planner, const struct plan_request *request,
+static enum collet_result choose(struct planner *planner, const struct exec_request *request,
                                  struct plan_choice **choice_p) {
     uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
     uint32_t class = size_class((uint64_t)request->count * elem_bytes);
@@ -157,7 +176,7 @@ static uint32_t mix(uint32_t hash, uint64_t value) {
 }
 
 /* What both ends of a connection must agree on. Ends of a point-to-point message see only its bytes alike. */
-static uint32_t signature_of(const struct plan_request *request, const struct plan_choice *choice) {
+static uint32_t signature_of(const struct exec_request *request, const struct plan_choice *choice) {
     bool p2p = request->collective == PROG_SEND || request->collective == PROG_RECV;
     uint32_t hash = mix(p2p ? PROG_COLLECTIVE_COUNT : (uint32_t)request->collective, request->count);
     hash = mix(hash, (uint64_t)request->type << 8 | (uint64_t)request->op);
@@ -165,7 +184,7 @@ static uint32_t signature_of(const struct plan_request *request, const struct pl
     return mix(hash, (uint64_t)choice->protocol << 32 | choice->chunk_bytes);
 }
 
-enum collet_result plan_get(struct planner *planner, const struct plan_request *request, struct exec_call *call) {
+enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
     struct plan_choice *choice;
     struct exec_program *program;
     COLLET_TRY(choose(planner, request, &choice));
@@ -185,11 +204,12 @@ enum collet_result plan_get(struct planner *planner, const struct plan_request *
     args->signature = signature_of(request, choice);
     args->keep_empty = p2p;
     args->reduce = reduce_host_get(request->type, request->op);
+    call->request = *request;
     call->program = program;
     call->chan = planner->chan;
     call->after = -1;
-    call->what = prog_collective_name(request->collective);
     call->state = EXEC_WAITING;
     call->running = 0;
+    call->told_peer = -1;
     return COLLET_SUCCESS;
 }

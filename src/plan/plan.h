@@ -10,14 +10,6 @@
 
 #include "kernels/exec.h"
 
-struct plan_request {
-    enum prog_collective collective;
-    size_t count;
-    enum collet_type type;
-    enum collet_op op; /* ignored where nothing is reduced */
-    int root;          /* or the peer of a send or receive; 0 where there is none */
-};
-
 /* The choice for a collective and size. */
 struct plan_choice {
     const struct algorithm *algorithm; /* NULL: not made yet */
@@ -34,8 +26,7 @@ struct planner;
 enum collet_result planner_create(struct chan *chan, const struct config *config, struct planner **planner_p);
 void planner_destroy(struct planner *planner); /* NULL is fine */
 
-/* Fills call->program and call->args but for the buffers and the sequence number, call->what, call->chan, call->after = −1
- * and the state. */
-enum collet_result plan_get(struct planner *planner, const struct plan_request *request, struct exec_call *call);
+/* Fills all of *call but for the buffers and the sequence number; it follows no other call (after = −1). */
+enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call);
 
 #endif

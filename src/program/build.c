@@ -180,8 +180,7 @@ void prog_emit(struct prog *prog, struct step_text text) {
 /* ---- finishing ---- */
 
 static bool chunk_in_range(const struct prog *prog, enum prog_layout layout, int chunk) {
-    int nchunks = layout == PROG_WHOLE ? prog->nblocks : layout == PROG_PER_RANK ? prog->nranks : 1;
-    return chunk >= 0 && chunk < nchunks;
+    return chunk >= 0 && chunk < prog_chunks(prog, layout);
 }
 
 static const char *fault_of_peers(const struct prog *prog, int first, int count) {

@@ -18,7 +18,7 @@
  * through its own steps in order. Every connection (peer, lane) has one producing and one consuming worker.
  *
  * A builder keeps a sticky error: emit freely, then look at what prog_finish() says.
- * Read next: ../algo/allreduce_ring.c, then check.h and check.c.
+ * Read next: ../algo/allreduce_ring.c, build.c, then check.c.
  */
 #ifndef COLLET_PROGRAM_PROGRAM_H
 #define COLLET_PROGRAM_PROGRAM_H
@@ -158,6 +158,11 @@ enum collet_result algorithm_build(const struct algorithm *algorithm, int nranks
                                    struct prog **prog_p);
 
 /* ---- readers ---- */
+
+/* How many chunk numbers a region of this layout has. */
+static inline int prog_chunks(const struct prog *prog, enum prog_layout layout) {
+    return layout == PROG_WHOLE ? prog->nblocks : layout == PROG_PER_RANK ? prog->nranks : 1;
+}
 
 /* Executes the programs of all ranks symbolically with `nslots` slots a connection, over so many rounds that slots are
  * reused, and then over short rounds in which the last blocks are empty; and checks:

@@ -86,8 +86,8 @@ static void bytes_may_be_given_in_k_m_and_g(void **state) {
 
 static void numbers_that_do_not_parse_are_refused(void **state) {
     (void)state;
-    static const char *const VALUES[] = {"many", "12x", "8 ", "64KK", "K", "99999999999999999999", "9000000000G", "2G",
-                                         "-4096", "4095"};
+    static const char *const VALUES[] = {"many",        "12x", "8 ",    "64KK", "K", "99999999999999999999",
+                                         "9000000000G", "2G",  "-4096", "4095"};
     struct config config;
     for (size_t i = 0; i < sizeof VALUES / sizeof *VALUES; i++) {
         setenv("COLLET_BUFFSIZE", VALUES[i], 1);

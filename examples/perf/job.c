@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From processes to ranks. Who started the processes decides how their communicator is made:
+ *
+ *   --procs              the unique id comes from the parent, through a pipe
+ *   mpirun, torchrun …   the environment describes the job, which is all collet needs when each process is one rank. When
+ *                        it has several, one communicator of the processes hands round the id of the one that is measured
+ *   nobody               all ranks are in this process
+ */
+#include "perf.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+bool job_prints(const struct perf_job *job) { return job->team.first_rank == 0; }
+
+/* ------------------------------------------------------------------------------------------------------------- threads */
+
+struct thread {
+    pthread_t handle;
+    struct perf_job *job;
+    struct perf_team team;
+    int index;
+    job_function *function;
+    void *context;
+};
+
+static void *thread_main(void *argument) {
+    struct thread *thread = argument;
+    thread->function(thread->job, &thread->team, thread->index, thread->context);
+    return NULL;
+}
+
+void job_run_threads(struct perf_job *job, job_function *function, void *context) {
+    int count = job->options->threads, gpus = job->options->gpus;
+    struct thread *threads = perf_allocate((size_t)count * sizeof(*threads));
+    for (int i = count - 1; i >= 0; i--) { /* the caller is thread 0, so it comes last */
+        struct perf_team team = {job->team.comms + i * gpus, job->team.first_rank + i * gpus, gpus};
+        threads[i] = (struct thread){.job = job, .team = team, .index = i, .function = function, .context = context};
+        if (i == 0) {
+            thread_main(&threads[0]);
+        } else if (pthread_create(&threads[i].handle, NULL, thread_main, &threads[i]) != 0) {
+            perror("pthread_create: fewer threads (-t) may help");
+            _exit(PERF_FAILED);
+        }
+    }
+    for (int i = 1; i < count; i++)
+        pthread_join(threads[i].handle, NULL);
+    free(threads);
+}
+
+/* --------------------------------------------------------------------------------------------------------- communicators */
+
+static void create_ranks(struct perf_job *job, const struct perf_team *team, int thread, void *id) {
+    (void)thread;
+    team_group_start(team);
+    for (int i = 0; i < team->count; i++) {
+        MUST(team->first_rank + i, collet_comm_init_rank, &team->comms[i], job->nranks, *(struct collet_unique_id *)id,
+             team->first_rank + i);
+    }
+    team_group_end(team);
+}
+
+static void create_by_id(struct perf_job *job, struct collet_unique_id *id) {
+    if (job->options->parallel_init)
+        job_run_threads(job, create_ranks, id);
+    else
+        create_ranks(job, &job->team, 0, id);
+}
+
+/* Of one rank a process, under a launcher or alone. */
+static struct collet_comm *create_world(struct perf_job *job) {
+    struct collet_comm *world;
+    MUST(-1, collet_comm_init_from_env, &world, NULL);
+    MUST(-1, collet_comm_count, world, &job->nprocs);
+    MUST(-1, collet_comm_rank, world, &job->proc);
+    return world;
+}
+
+static void create_from_world(struct perf_job *job, struct collet_comm *world) {
+    if (job->nprocs == 1 && !job->options->parallel_init) {
+        MUST(0, collet_comm_init_all, job->team.comms, job->nranks, NULL);
+        return;
+    }
+    struct collet_unique_id id;
+    if (job->proc == 0)
+        MUST(0, collet_get_unique_id, &id);
+    MUST(job->team.first_rank, collet_broadcast, id.bytes, id.bytes, sizeof(id.bytes), COLLET_UINT8, 0, world, NULL);
+    create_by_id(job, &id);
+}
+
+void job_join(struct perf_job *job) {
+    bool forked = job->id_pipe >= 0;
+    struct collet_comm *world = forked ? NULL : create_world(job);
+
+    job->team.count = job->options->threads * job->options->gpus;
+    job->team.first_rank = job->proc * job->team.count;
+    job->team.comms = perf_allocate((size_t)job->team.count * sizeof(struct collet_comm *));
+    job->nranks = job->nprocs * job->team.count;
+
+    if (forked) {
+        struct collet_unique_id id;
+        procs_receive_id(job, &id);
+        create_by_id(job, &id);
+    } else if (job->team.count == 1) {
+        job->team.comms[0] = world;
+    } else {
+        create_from_world(job, world);
+        MUST(job->team.first_rank, collet_comm_destroy, world);
+    }
+}
+
+void job_leave(struct perf_job *job) {
+    for (int i = 0; i < job->team.count; i++)
+        MUST(job->team.first_rank + i, collet_comm_destroy, job->team.comms[i]);
+    free(job->team.comms);
+    free(job->cards);
+}
+
+/* ------------------------------------------------------------------------------------------------------ introductions */
+
+/* Three quarters of a host's memory may be buffers, two for each of its ranks. */
+static size_t affordable_bytes(const struct perf_job *job) {
+    size_t least = SIZE_MAX;
+    for (int rank = 0; rank < job->nranks; rank++) {
+        size_t neighbours = 0;
+        for (int other = 0; other < job->nranks; other++)
+            neighbours += strcmp(job->cards[other].host, job->cards[rank].host) == 0;
+        size_t share = job->cards[rank].memory_bytes / 4 * 3 / (2 * neighbours);
+        least = share < least ? share : least;
+    }
+    return least / 64 * 64;
+}
+
+void job_introduce(struct perf_job *job) {
+    struct perf_card *own = perf_allocate((size_t)job->team.count * sizeof(*own));
+    probe_card(own);
+    for (int i = 1; i < job->team.count; i++)
+        own[i] = own[0];
+    job->cards = perf_allocate((size_t)job->nranks * sizeof(*job->cards));
+    team_gather(&job->team, own, sizeof(*own), job->cards, job->nranks);
+    free(own);
+
+    size_t affordable = affordable_bytes(job);
+    job->min_bytes = job->options->min_bytes < affordable ? job->options->min_bytes : affordable;
+    job->max_bytes = job->options->max_bytes < affordable ? job->options->max_bytes : affordable;
+}
+
+/* Two CPUs that ranks of rank 0's host use: both rank 0's own, or one of a neighbour if it is bound to a single one. */
+static bool choose_cpus(const struct perf_job *job, int cpus[2]) {
+    cpus[0] = job->cards[0].first_cpu;
+    cpus[1] = job->cards[0].second_cpu;
+    for (int rank = 1; rank < job->nranks && cpus[1] < 0; rank++) {
+        const struct perf_card *card = &job->cards[rank];
+        if (strcmp(card->host, job->cards[0].host) == 0 && card->first_cpu != cpus[0])
+            cpus[1] = card->first_cpu;
+    }
+    return cpus[1] >= 0;
+}
+
+double job_probe(const struct perf_job *job) {
+    team_barrier(&job->team);
+    double round_trip_ns = 0;
+    int cpus[2];
+    if (!job_prints(job))
+        nanosleep(&(struct timespec){.tv_nsec = 10 * 1000 * 1000}, NULL);
+    else if (choose_cpus(job, cpus))
+        round_trip_ns = probe_round_trip_ns(cpus[0], cpus[1]);
+    team_barrier(&job->team);
+    return round_trip_ns;
+}

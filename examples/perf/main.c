@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every perf program does, from top to bottom. main() itself is in the file of the collective.
+ */
+#include "perf.h"
+
+#include <stdlib.h>
+
+size_t perf_block(size_t elements, size_t type_size, int nranks) {
+    size_t elements_per_16_bytes = 16 / type_size;
+    return elements / (size_t)nranks / elements_per_16_bytes * elements_per_16_bytes;
+}
+
+double perf_bus_factor_one(int nranks) {
+    (void)nranks;
+    return 1;
+}
+
+double perf_bus_factor_blocks(int nranks) { return (double)(nranks - 1) / nranks; }
+
+/* A call that makes no progress for this long fails and names whom it waited for: collet does the watching. */
+static void set_timeout(int timeout_s) {
+    if (timeout_s > 0) {
+        char text[16];
+        snprintf(text, sizeof(text), "%d", timeout_s);
+        setenv("COLLET_TIMEOUT", text, 1);
+    }
+}
+
+static double demanded_busbw(void) {
+    const char *text = getenv("COLLET_TESTS_MIN_BW");
+    text = text ? text : getenv("NCCL_TESTS_MIN_BW");
+    return text ? atof(text) : -1;
+}
+
+static bool root_exists(const struct perf_job *job) {
+    if (!job->collective->has_root || job->options->root < job->nranks)
+        return true;
+    if (job_prints(job))
+        fprintf(stderr, "-r %d: there are only ranks 0 to %d\n", job->options->root, job->nranks - 1);
+    return false;
+}
+
+static void print_header(struct perf_job *job) {
+    if (job_prints(job)) {
+        job->json = job->options->json_path ? json_create(job->options->json_path) : NULL;
+        table_header(job);
+        table_columns(job);
+        json_header(job);
+    }
+}
+
+static void sweep_thread(struct perf_job *job, const struct perf_team *team, int thread, void *summaries) {
+    sweep_run(job, team, (struct perf_summary *)summaries + thread);
+}
+
+/* Runs the sweep on all threads; *summary becomes that of the whole job, the same in every process. */
+static void run_sweep(struct perf_job *job, struct perf_summary *summary) {
+    int threads = job->options->threads;
+    struct perf_summary *summaries = perf_allocate((size_t)threads * sizeof(*summaries));
+    job_run_threads(job, sweep_thread, summaries);
+
+    double *failed = perf_allocate((size_t)job->team.count * sizeof(*failed));
+    for (int thread = 0; thread < threads; thread++)
+        failed[0] += summaries[thread].failed_checks;
+    *summary = summaries[0]; /* bandwidths are the same in all */
+    summary->failed_checks = (int)team_reduce(&job->team, failed, COLLET_SUM);
+    free(failed);
+    free(summaries);
+}
+
+/* -M: from the memory resident before and after the communicators were made, and after the sweep gave its buffers back. */
+static void report_memory(struct perf_job *job, double before, double joined, struct perf_summary *summary) {
+    double buffers = (double)job->team.count * (double)verify_allocated_bytes(job->max_bytes);
+    summary->init_bytes = team_reduce_same(&job->team, joined - before, COLLET_MAX);
+    summary->buffer_bytes = team_reduce_same(&job->team, buffers, COLLET_MAX);
+    summary->sweep_bytes = team_reduce_same(&job->team, probe_resident_bytes() - joined, COLLET_MAX);
+}
+
+int perf_main(const struct perf_collective *collective, int argc, char **argv) {
+    struct perf_options options;
+    int exit_code;
+    if (!options_parse(argc, argv, collective->program, &options, &exit_code))
+        return exit_code;
+    set_timeout(options.timeout_s);
+
+    struct perf_job job = {.collective = collective, .options = &options, .id_pipe = -1, .min_busbw = demanded_busbw()};
+    if (options.procs > 0 && !procs_fork(&job, options.procs, &exit_code))
+        return exit_code;
+    double before = probe_resident_bytes();
+    job_join(&job);
+    double joined = probe_resident_bytes();
+    job_introduce(&job);
+    if (!root_exists(&job)) {
+        job_leave(&job);
+        return PERF_BAD_USAGE;
+    }
+
+    struct perf_summary summary;
+    job.round_trip_ns = job_probe(&job);
+    print_header(&job);
+    run_sweep(&job, &summary);
+    report_memory(&job, before, joined, &summary);
+    double round_trip_after_ns = job_probe(&job);
+    if (job_prints(&job)) {
+        table_footer(&job, &summary, round_trip_after_ns);
+        json_footer(&job, &summary, round_trip_after_ns);
+    }
+    job_leave(&job);
+    return summary.failed_checks || summary_is_slow(&summary, job.min_busbw) ? PERF_BAD_RESULTS : PERF_OK;
+}

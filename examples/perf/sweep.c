@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sweep, as one thread runs it for its ranks; all threads of all processes run the same loops in step, held together
+ * by the collectives themselves. For each type, operation and root: warm up, then for each size two halves, out of place
+ * and in place. A half:
+ *
+ *   fill, one call, barrier | iterations, timed as a whole | average over ranks | fill, one call, check
+ *
+ * Successive iterations use successive parts of the buffers, so that small sizes are not measured in the cache only.
+ */
+#include "perf.h"
+
+#include <stdlib.h>
+
+struct sweep {
+    struct perf_job *job;
+    const struct perf_options *options;
+    const struct perf_team *team;
+    struct perf_buffers *buffers; /* of each rank of the team */
+    struct perf_call *calls;      /* likewise: the call that is being measured */
+    struct perf_summary *summary;
+    uint64_t seed;    /* a new one for each fill, the same on all ranks */
+    double work_done; /* in the units of row_work() */
+};
+
+/* The call of one half, for every rank of the team. */
+static void set_calls(struct sweep *sweep, const struct perf_call *pattern) {
+    for (int i = 0; i < sweep->team->count; i++) {
+        sweep->calls[i] = *pattern;
+        sweep->calls[i].rank = sweep->team->first_rank + i;
+        sweep->calls[i].comm = sweep->team->comms[i];
+    }
+}
+
+static size_t row_bytes(const struct perf_call *call) {
+    size_t elements = call->shape.input > call->shape.output ? call->shape.input : call->shape.output;
+    return elements * call->type->size;
+}
+
+static void run_once(struct sweep *sweep, size_t iteration) {
+    size_t bytes = row_bytes(&sweep->calls[0]);
+    size_t places = bytes ? sweep->job->max_bytes / bytes : 1;
+    size_t shift = places > 1 ? bytes * (iteration % places) : 0;
+    team_group_start(sweep->team);
+    for (int i = 0; i < sweep->team->count; i++) {
+        struct perf_call *call = &sweep->calls[i];
+        verify_aim(&sweep->buffers[i], shift, call);
+        team_must(call->rank, call->collective->function, call->collective->run(call));
+    }
+    team_group_end(sweep->team);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- one half */
+
+static void fill(struct sweep *sweep) {
+    sweep->seed++;
+    for (int i = 0; i < sweep->team->count; i++)
+        verify_fill(&sweep->buffers[i], &sweep->calls[i], sweep->seed);
+}
+
+static void run_iteration(struct sweep *sweep, int iteration) {
+    int operations = sweep->options->agg_iters;
+    if (operations > 1)
+        MUST(sweep->team->first_rank, collet_group_start);
+    for (int i = 0; i < operations; i++)
+        run_once(sweep, (size_t)iteration * (size_t)operations + (size_t)i);
+    if (operations > 1)
+        MUST(sweep->team->first_rank, collet_group_end);
+    if (sweep->options->blocking == 1)
+        team_barrier(sweep->team);
+}
+
+/* Seconds of one operation. Looking at the clock is not free, so single iterations are timed only where asked for. */
+static double time_iterations(struct sweep *sweep, double *iter_us) {
+    const struct perf_options *options = sweep->options;
+    double operations = (double)options->iters * options->agg_iters;
+    double begin = probe_now_s();
+    if (!iter_us && options->blocking != 3) {
+        for (int iteration = 0; iteration < options->iters; iteration++)
+            run_iteration(sweep, iteration);
+        return (probe_now_s() - begin) / operations;
+    }
+    double total = 0;
+    for (int iteration = 0; iteration < options->iters; iteration++) {
+        double start = probe_now_s();
+        run_iteration(sweep, iteration);
+        double elapsed = probe_now_s() - start;
+        total += elapsed;
+        if (iter_us)
+            iter_us[iteration] = elapsed / options->agg_iters * 1e6;
+        if (options->blocking == 3)
+            team_barrier(sweep->team);
+    }
+    return (options->blocking == 3 ? total : probe_now_s() - begin) / operations;
+}
+
+/* -a: one time for all ranks. */
+static double agree_on_time(struct sweep *sweep, double seconds) {
+    static const enum collet_op ops[] = {COLLET_SUM, COLLET_AVG, COLLET_MIN, COLLET_MAX};
+    int average = sweep->options->average;
+    if (average == 0) { /* rank 0's time is the sum of its own and of zeros */
+        double *values = perf_allocate((size_t)sweep->team->count * sizeof(*values));
+        values[0] = sweep->team->first_rank == 0 ? seconds : 0;
+        seconds = team_reduce(sweep->team, values, ops[0]);
+        free(values);
+        return seconds;
+    }
+    return team_reduce_same(sweep->team, seconds, ops[average]);
+}
+
+/* Up to -c times: fresh inputs, one call, every element compared. Returns wrong elements over all ranks. */
+static long long check(struct sweep *sweep) {
+    double *wrong = perf_allocate((size_t)sweep->team->count * sizeof(*wrong));
+    double total = 0;
+    for (int round = 0; round < sweep->options->check && total == 0; round++) {
+        fill(sweep);
+        run_once(sweep, 0);
+        double own = 0;
+        for (int i = 0; i < sweep->team->count; i++) {
+            wrong[i] = (double)verify_count_wrong(&sweep->buffers[i], &sweep->calls[i], sweep->seed);
+            own += wrong[i];
+        }
+        sweep->summary->failed_checks += own > 0;
+        total = team_reduce(sweep->team, wrong, COLLET_SUM);
+    }
+    free(wrong);
+    return (long long)total;
+}
+
+/* -I: makes the times of single iterations, of each process and of the slowest one, known to all. */
+static void gather_iterations(struct sweep *sweep, const double *iter_us, struct perf_half *half) {
+    size_t iters = (size_t)sweep->options->iters, count = (size_t)sweep->team->count;
+    int nranks = sweep->job->nranks, ranks_per_proc = sweep->job->team.count;
+    double *own = perf_allocate(count * iters * sizeof(*own));
+    for (size_t i = 0; i < count * iters; i++)
+        own[i] = iter_us[i % iters];
+    double *all = perf_allocate((size_t)nranks * iters * sizeof(*all));
+    team_gather(sweep->team, own, iters * sizeof(*own), all, nranks);
+
+    half->iter_us = perf_allocate(iters * sizeof(double));
+    half->proc_iter_us = perf_allocate((size_t)sweep->job->nprocs * iters * sizeof(double));
+    for (size_t rank = 0; rank < (size_t)nranks; rank++) {
+        double *proc_us = half->proc_iter_us + rank / (size_t)ranks_per_proc * iters;
+        for (size_t iteration = 0; iteration < iters; iteration++) {
+            double us = all[rank * iters + iteration];
+            proc_us[iteration] = us > proc_us[iteration] ? us : proc_us[iteration];
+            half->iter_us[iteration] = us > half->iter_us[iteration] ? us : half->iter_us[iteration];
+        }
+    }
+    int skip = sweep->options->per_iter_skip;
+    stats_compute(half->iter_us + skip, sweep->options->iters - skip, &half->stats);
+    free(own);
+    free(all);
+}
+
+static void measure_half(struct sweep *sweep, struct perf_half *half) {
+    const struct perf_options *options = sweep->options;
+    const struct perf_call *call = &sweep->calls[0];
+    double *iter_us = options->per_iter ? perf_allocate((size_t)options->iters * sizeof(*iter_us)) : NULL;
+
+    fill(sweep);
+    run_once(sweep, 0);
+    team_barrier(sweep->team);
+    double seconds = agree_on_time(sweep, time_iterations(sweep, iter_us));
+
+    half->ran = true;
+    half->time_us = seconds * 1e6;
+    half->algbw = (double)row_bytes(call) / seconds / 1e9;
+    half->busbw = half->algbw * call->collective->bus_factor(call->nranks);
+    half->checked = options->check > 0;
+    half->wrong = check(sweep);
+    if (options->per_iter)
+        gather_iterations(sweep, iter_us, half);
+    sweep->summary->busbw_sum += half->busbw;
+    sweep->summary->busbw_count++;
+    free(iter_us);
+}
+
+/* ------------------------------------------------------------------------------------------------------ rows and loops */
+
+static size_t next_size(size_t size, const struct perf_options *options) {
+    if (options->step_factor > 1)
+        return size ? size * (size_t)options->step_factor : 1;
+    return size + options->step_bytes;
+}
+
+/* A measure of how long the row of a size takes, for the progress line only. */
+static double row_work(size_t size) { return (double)size + 65536; }
+
+static void measure_row(struct sweep *sweep, struct perf_call *call, size_t size) {
+    bool prints = sweep->team->first_rank == 0;
+    call->shape = call->collective->shape(size / call->type->size, call->type->size, call->nranks);
+    struct perf_row row = {
+        .bytes = row_bytes(call),
+        .count = call->shape.count,
+        .type = call->type->name,
+        .op = call->collective->has_op ? call->op->name : "none",
+        .root = call->collective->has_root ? call->root : -1,
+    };
+    for (int in_place = 0; in_place <= call->collective->has_in_place; in_place++) {
+        if (prints)
+            progress_show(sweep->work_done, row.bytes, in_place);
+        call->in_place = in_place;
+        set_calls(sweep, call);
+        measure_half(sweep, &row.halves[in_place]);
+        sweep->work_done += row_work(size) / (1 + call->collective->has_in_place);
+    }
+    if (prints) {
+        progress_hide();
+        table_row(sweep->options, &row);
+        json_row(sweep->job, &row);
+    }
+    for (int i = 0; i < 2; i++) {
+        free(row.halves[i].iter_us);
+        free(row.halves[i].proc_iter_us);
+    }
+}
+
+static void warm_up(struct sweep *sweep, struct perf_call *call) {
+    call->in_place = false;
+    for (size_t size = sweep->job->min_bytes; size <= sweep->job->max_bytes; size = size ? size * 2 : 1) {
+        call->shape = call->collective->shape(size / call->type->size, call->type->size, call->nranks);
+        set_calls(sweep, call);
+        for (int iteration = 0; iteration < sweep->options->warmup_iters; iteration++)
+            run_once(sweep, (size_t)iteration);
+    }
+}
+
+/* All sizes for one type, operation and root. */
+static void sweep_sizes(struct sweep *sweep, struct perf_call *call) {
+    const struct perf_options *options = sweep->options;
+    for (int i = 0; i < sweep->team->count; i++)
+        verify_unalign(&sweep->buffers[i], (size_t)options->unalign * call->type->size);
+    team_barrier(sweep->team);
+    warm_up(sweep, call);
+    for (int cycle = 0; cycle < options->cycles || options->cycles == 0; cycle += options->cycles != 0)
+        for (size_t size = sweep->job->min_bytes; size <= sweep->job->max_bytes; size = next_size(size, options))
+            measure_row(sweep, call, size);
+}
+
+static void sweep_roots(struct sweep *sweep, struct perf_call *call) {
+    bool all = call->collective->has_root && sweep->options->root == PERF_ALL_ROOTS;
+    call->root = all ? 0 : sweep->options->root;
+    do {
+        sweep_sizes(sweep, call);
+    } while (all && ++call->root < call->nranks);
+}
+
+static void sweep_ops(struct sweep *sweep, struct perf_call *call) {
+    bool all = call->collective->has_op && !sweep->options->op;
+    call->op = sweep->options->op ? sweep->options->op : perf_ops;
+    do {
+        sweep_roots(sweep, call);
+    } while (all && (++call->op)->name);
+}
+
+static void sweep_types(struct sweep *sweep, struct perf_call *call) {
+    bool all = !sweep->options->type;
+    call->type = all ? perf_types : sweep->options->type;
+    do {
+        sweep_ops(sweep, call);
+    } while (all && (++call->type)->name);
+}
+
+/* The work of all rows of one cycle. */
+static double total_work(const struct perf_job *job) {
+    const struct perf_options *options = job->options;
+    int types = 0, ops = 0;
+    while (perf_types[types].name)
+        types++;
+    while (perf_ops[ops].name)
+        ops++;
+    double sweeps = options->cycles ? options->cycles : 1;
+    sweeps *= options->type ? 1 : types;
+    sweeps *= options->op || !job->collective->has_op ? 1 : ops;
+    sweeps *= options->root == PERF_ALL_ROOTS && job->collective->has_root ? job->nranks : 1;
+    double work = 0;
+    for (size_t size = job->min_bytes; size <= job->max_bytes; size = next_size(size, options))
+        work += row_work(size);
+    return work * sweeps;
+}
+
+void sweep_run(struct perf_job *job, const struct perf_team *team, struct perf_summary *summary) {
+    struct sweep sweep = {.job = job, .options = job->options, .team = team, .summary = summary};
+    sweep.calls = perf_allocate((size_t)team->count * sizeof(*sweep.calls));
+    sweep.buffers = perf_allocate((size_t)team->count * sizeof(*sweep.buffers));
+    for (int i = 0; i < team->count; i++)
+        verify_allocate(&sweep.buffers[i], job->max_bytes);
+    if (team->first_rank == 0)
+        progress_start(total_work(job));
+
+    struct perf_call call = {.collective = job->collective, .nranks = job->nranks};
+    sweep_types(&sweep, &call);
+
+    for (int i = 0; i < team->count; i++)
+        verify_free(&sweep.buffers[i]);
+    free(sweep.buffers);
+    free(sweep.calls);
+}

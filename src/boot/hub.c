@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "boot/hub.h"
+
+#include "base/os.h"
+#include "boot/process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------------------ letters */
+
+void letter_queue_init(struct letter_queue *queue) {
+    *queue = (struct letter_queue){.end = &queue->first};
+}
+
+void letter_append(struct letter_queue *queue, struct letter *letter) {
+    letter->next = NULL;
+    *queue->end = letter;
+    queue->end = &letter->next;
+}
+
+struct letter *letter_take(struct letter_queue *queue) {
+    struct letter *letter = queue->first;
+    if (letter != NULL && (queue->first = letter->next) == NULL)
+        queue->end = &queue->first;
+    return letter;
+}
+
+static void letter_queue_clear(struct letter_queue *queue) {
+    struct letter *letter;
+    while ((letter = letter_take(queue)) != NULL)
+        free(letter);
+}
+
+struct letter *letter_create(int to, int from, uint64_t key, const void *data, size_t bytes) {
+    struct letter *letter = malloc(sizeof *letter + bytes);
+    if (letter == NULL)
+        return NULL;
+    *letter = (struct letter){.to = to, .from = from, .key = key, .bytes = (uint32_t)bytes};
+    if (bytes > 0)
+        memcpy(letter->data, data, bytes);
+    return letter;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- life */
+
+enum collet_result hub_create(int nranks, struct hub **hub_p) {
+    const size_t n = (size_t)nranks;
+    struct hub *hub = calloc(1, sizeof *hub);
+    if (hub == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a communicator");
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&hub->flushed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&hub->lock, NULL);
+    letter_queue_init(&hub->outbox);
+    hub->references = 1;
+    hub->nranks = nranks;
+    hub->local = calloc(n, sizeof *hub->local);
+    hub->peers = calloc(n, sizeof *hub->peers);
+    hub->states = calloc(n, sizeof *hub->states);
+    hub->since_ns = calloc(n, sizeof *hub->since_ns);
+    if (hub->local == NULL || hub->peers == NULL || hub->states == NULL || hub->since_ns == NULL) {
+        hub_release(hub);
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a communicator of %d ranks", nranks);
+    }
+    *hub_p = hub;
+    return COLLET_SUCCESS;
+}
+
+void hub_release(struct hub *hub) {
+    pthread_mutex_lock(&hub->lock);
+    int left = --hub->references;
+    pthread_mutex_unlock(&hub->lock);
+    if (left > 0)
+        return;
+    letter_queue_clear(&hub->outbox);
+    pthread_mutex_destroy(&hub->lock);
+    pthread_cond_destroy(&hub->flushed);
+    free(hub->local);
+    free(hub->peers);
+    free(hub->states);
+    free(hub->since_ns);
+    free(hub);
+}
+
+enum collet_result hub_add(struct hub *hub, int rank, int device, struct config *config, struct boot **boot_p) {
+    struct boot *boot = calloc(1, sizeof *boot);
+    if (boot == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for rank %d", rank);
+    boot->hub = hub;
+    boot->rank = rank;
+    boot->device = device;
+    boot->generation = process_generation();
+    boot->config = config;
+    boot->own_config = *config;
+    boot->deadline_ns = os_now_ns() + (uint64_t)config->init_timeout * 1000000000u;
+    for (int i = 0; i < MAILBOX_COUNT; i++)
+        letter_queue_init(&boot->mailboxes[i]);
+    pthread_mutex_lock(&hub->lock);
+    hub->references++;
+    hub->local[rank] = boot;
+    hub->nlocal++;
+    pthread_mutex_unlock(&hub->lock);
+    *boot_p = boot;
+    return COLLET_SUCCESS;
+}
+
+void hub_remove(struct boot *boot) {
+    struct hub *hub = boot->hub;
+    pthread_mutex_lock(&hub->lock);
+    hub->local[boot->rank] = NULL;
+    hub->nlocal--;
+    pthread_mutex_unlock(&hub->lock);
+    for (int i = 0; i < MAILBOX_COUNT; i++)
+        letter_queue_clear(&boot->mailboxes[i]);
+    free(boot);
+}
+
+/* --------------------------------------------------------------------------------------------------- finding each other */
+
+static struct hub *find_gathering(const struct process *process, const struct id *id) {
+    struct hub *hub = process->gathering;
+    while (hub != NULL && memcmp(hub->id.secret, id->secret, SECRET_BYTES) != 0)
+        hub = hub->next;
+    return hub;
+}
+
+static enum collet_result join_found(struct hub *hub, int nranks, int rank, int device, struct config *config,
+                                     struct boot **boot_p) {
+    if (hub->nranks != nranks)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks differs: %d on rank %d, but %d on another rank of this process",
+                       nranks, rank, hub->nranks);
+    pthread_mutex_lock(&hub->lock);
+    bool taken = hub->local[rank] != NULL;
+    pthread_mutex_unlock(&hub->lock);
+    if (taken)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "rank %d is taken: this process has created it with the same id before",
+                       rank);
+    return hub_add(hub, rank, device, config, boot_p);
+}
+
+enum collet_result hub_join(const struct id *id, int nranks, int rank, int device, struct config *config, bool *made,
+                            struct boot **boot_p) {
+    enum collet_result result;
+    struct process *process = process_lock();
+    struct hub *hub = find_gathering(process, id);
+    *made = hub == NULL;
+    if (hub != NULL) {
+        result = join_found(hub, nranks, rank, device, config, boot_p);
+    } else if ((result = hub_create(nranks, &hub)) == COLLET_SUCCESS) {
+        hub->id = *id;
+        result = hub_add(hub, rank, device, config, boot_p);
+        if (result == COLLET_SUCCESS) {
+            hub->next = process->gathering;
+            process->gathering = hub;
+        } else {
+            hub_release(hub);
+        }
+    }
+    process_unlock();
+    return result;
+}
+
+void hub_unlist(struct hub *hub) {
+    struct process *process = process_lock();
+    for (struct hub **link = &process->gathering; *link != NULL; link = &(*link)->next) {
+        if (*link == hub) {
+            *link = hub->next;
+            break;
+        }
+    }
+    process_unlock();
+}
+
+/* -------------------------------------------------------------------------------------------------------- what is known */
+
+bool hub_fail(struct hub *hub, enum collet_result code, const char *text) {
+    pthread_mutex_lock(&hub->lock);
+    bool first = hub->failed_word == 0;
+    if (first) {
+        snprintf(hub->failed_text, sizeof hub->failed_text, "%s", text);
+        /* Pairs with the acquire in hub_failed() and with those who wait on boot_failed_word(). */
+        __atomic_store_n(&hub->failed_word, code < 0 ? code : COLLET_ERR_INTERNAL, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&hub->lock);
+    return first;
+}
+
+enum collet_result hub_failed(const struct hub *hub) {
+    return (enum collet_result)__atomic_load_n(&hub->failed_word, __ATOMIC_ACQUIRE);
+}
+
+bool hub_set_state(struct hub *hub, int rank, enum peer_state state) {
+    pthread_mutex_lock(&hub->lock);
+    bool news = hub->states[rank] == PEER_ALIVE && state != PEER_ALIVE;
+    if (news) {
+        hub->states[rank] = state;
+        hub->since_ns[rank] = os_now_ns();
+        __atomic_store_n(&hub->missing_count, hub->missing_count + 1, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&hub->lock);
+    return news;
+}
+
+static struct letter_queue *mailbox_of(struct boot *boot, int from, uint64_t key) {
+    uint64_t hash = (key ^ ((uint64_t)from << 32)) * 0x9e3779b97f4a7c15u;
+    return &boot->mailboxes[hash >> 32 & (MAILBOX_COUNT - 1)];
+}
+
+void hub_deliver(struct hub *hub, struct letter *letter) {
+    pthread_mutex_lock(&hub->lock);
+    struct boot *boot = hub->local[letter->to];
+    if (boot != NULL)
+        letter_append(mailbox_of(boot, letter->from, letter->key), letter);
+    pthread_mutex_unlock(&hub->lock);
+    if (boot == NULL)
+        free(letter);
+}
+
+struct letter *hub_collect(struct boot *boot, int from, uint64_t key) {
+    struct letter_queue *mailbox = mailbox_of(boot, from, key);
+    struct letter **link = &mailbox->first;
+    pthread_mutex_lock(&boot->hub->lock);
+    while (*link != NULL && ((*link)->from != from || (*link)->key != key))
+        link = &(*link)->next;
+    struct letter *letter = *link;
+    if (letter != NULL) {
+        *link = letter->next;
+        if (mailbox->end == &letter->next)
+            mailbox->end = link;
+    }
+    pthread_mutex_unlock(&boot->hub->lock);
+    return letter;
+}
+
+void hub_name_rank(const struct hub *hub, int rank, char text[HUB_NAME_BYTES]) {
+    const struct peer_info *peer = &hub->peers[rank];
+    if (peer->pid != 0)
+        snprintf(text, HUB_NAME_BYTES, "rank %d (host %s, pid %d)", rank, peer->host, peer->pid);
+    else
+        snprintf(text, HUB_NAME_BYTES, "rank %d", rank);
+}

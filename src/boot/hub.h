@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The hub: what the ranks of one communicator that live in one process share. Their letters, what they know of every
+ * rank, and the failure of the communicator. One lock, held briefly; the failure word can be read without it.
+ *
+ *      rank 0 ─┐            ┌─────────── hub ───────────┐        watch thread
+ *      rank 1 ─┼─ boot.h ─▶ │ mailboxes, states, outbox │ ◀────▶ member.c: init     tree.c: edges to other processes
+ *      rank 4 ─┘            └───────────────────────────┘
+ */
+#ifndef COLLET_BOOT_HUB_H
+#define COLLET_BOOT_HUB_H
+
+#include "base/config.h"
+#include "base/err.h"
+#include "boot/boot.h"
+#include "boot/id.h"
+#include "boot/watch.h"
+
+#include <pthread.h>
+
+/* A message on its way, or a notice to all ranks. */
+struct letter {
+    struct letter *next;
+    int32_t to; /* LETTER_TO_ALL: the state `key` of rank `from` */
+    int32_t from;
+    uint64_t key;
+    uint32_t bytes;
+    uint32_t hops; /* between processes so far */
+    char data[];
+};
+#define LETTER_TO_ALL (-1)
+
+struct letter_queue {
+    struct letter *first, **end;
+};
+void letter_queue_init(struct letter_queue *queue);
+void letter_append(struct letter_queue *queue, struct letter *letter);
+struct letter *letter_take(struct letter_queue *queue); /* the first; NULL if none */
+/* NULL if there is no memory. */
+struct letter *letter_create(int to, int from, uint64_t key, const void *data, size_t bytes);
+
+/* A rank of this process. The handle of boot.h. */
+#define MAILBOX_COUNT 64
+struct boot {
+    struct hub *hub;
+    int rank, device;
+    unsigned generation; /* of the process that made it */
+    struct config *config;
+    struct config own_config; /* as it was at boot_join(): for the watch, which must not read the caller's */
+    bool announced;           /* to the meeting point; the watch's own */
+    bool adopted;             /* *config has rank 0's agreed values; the caller's own */
+    uint64_t deadline_ns;     /* of init */
+    enum collet_result rejected;
+    char rejected_text[ERR_TEXT_BYTES];
+    struct letter_queue mailboxes[MAILBOX_COUNT]; /* by hash of (from, key); in order of arrival */
+};
+
+enum hub_phase { HUB_GATHERS, HUB_LINKS, HUB_READY };
+
+struct hub {
+    pthread_mutex_t lock;
+    pthread_cond_t flushed;
+    int references; /* one per boot, one of the watch's side */
+    int nranks;
+    enum hub_phase phase;
+    struct watch_task *work; /* tells the watch's side that there is something to do; NULL if there is none */
+
+    struct boot **local; /* by rank; NULL: lives elsewhere, or has left */
+    int nlocal;
+    struct peer_info *peers;
+    enum peer_state *states;
+    uint64_t *since_ns;
+    int missing_count;
+
+    int failed_word; /* written last, with release: who sees it may read the text */
+    char failed_text[ERR_TEXT_BYTES];
+
+    struct letter_queue outbox;           /* for the watch's side */
+    uint64_t flushes_wanted, flushes_done; /* boot_destroy() waits briefly for its goodbye to be handed to the kernel */
+
+    struct config agreed; /* rank 0's configuration */
+    struct id id;
+    struct hub *next; /* in the process's list of those that gather */
+};
+
+enum collet_result hub_create(int nranks, struct hub **hub_p);
+void hub_release(struct hub *hub); /* one reference; the last frees */
+
+/* Makes rank's boot, a reference to the hub and a place in hub->local. */
+enum collet_result hub_add(struct hub *hub, int rank, int device, struct config *config, struct boot **boot_p);
+/* Undoes it; the caller then releases the hub. */
+void hub_remove(struct boot *boot);
+
+/* The gathering hub of the id in this process, or a new one with *made set; either way with the new rank in it. */
+enum collet_result hub_join(const struct id *id, int nranks, int rank, int device, struct config *config, bool *made,
+                            struct boot **boot_p);
+/* No longer to be found by hub_join(). */
+void hub_unlist(struct hub *hub);
+
+/* The first failure wins; false if there was one before. */
+bool hub_fail(struct hub *hub, enum collet_result code, const char *text);
+enum collet_result hub_failed(const struct hub *hub);
+
+/* ALIVE → LEFT or DEAD, once; false if it was not alive. */
+bool hub_set_state(struct hub *hub, int rank, enum peer_state state);
+
+/* To the mailbox of a rank of this process; dropped if it has left. Takes the letter. */
+void hub_deliver(struct hub *hub, struct letter *letter);
+/* The next one for boot's rank; NULL if none. The caller frees it. */
+struct letter *hub_collect(struct boot *boot, int from, uint64_t key);
+
+/* "rank 3 (host n1, pid 77)", as far as known. */
+#define HUB_NAME_BYTES 112
+void hub_name_rank(const struct hub *hub, int rank, char text[HUB_NAME_BYTES]);
+
+#endif

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The server of init. A guest is a process; it may bring several ranks.
+ *
+ *      guests                                    meeting point
+ *      (handshake, auth.h)  ◀──────────────────▶ door
+ *      JOIN card            ───────────────────▶ writes it into the table; REJECTs one that cannot be right
+ *                           ◀─────────────────── NEWS: who is missing, now and then while somebody is
+ *                           ◀─────────────────── ALL: the table, once the last rank has come
+ *      (guests connect to each other: the tree; and try whose memory they can share)
+ *      READY nodes          ───────────────────▶
+ *                           ◀─────────────────── GO nodes, once the last guest is ready
+ *
+ * Until GO, whoever leaves or says FAIL ends init for everybody; so either all ranks begin or, short of a death at the very
+ * end, none. A meeting point that failed stays open, so that who comes late hears why; not so a listed one, whose port the
+ * next attempt wants.
+ *
+ * Read next: member.c, the guests' side.
+ */
+#include "boot/rendezvous.h"
+
+#include "base/log.h"
+#include "base/os.h"
+#include "boot/door.h"
+#include "boot/table.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NRANKS_MAX (1 << 20)
+#define NEWS_NS 100000000ull /* least time between two */
+
+enum meeting_state { MEETING_GATHERS, MEETING_LINKS, MEETING_FAILED };
+
+struct guest {
+    struct rendezvous *meeting;
+    struct wire *wire;
+    int nranks; /* that it brought */
+    bool ready;
+    struct guest *next, **link;
+};
+
+struct rendezvous {
+    struct watch_task start;
+    struct door door;
+    bool listed;
+    uint8_t secret[SECRET_BYTES];
+    enum meeting_state state;
+    struct guest *guests;
+    struct watch_timer news;
+    char refused[ERR_TEXT_BYTES]; /* about the last rank that was rejected */
+    struct failure failure;
+    struct rendezvous *next;
+
+    /* From the first JOIN on: */
+    int nranks, njoined;
+    struct card *cards;   /* by rank, as all that follow */
+    struct guest **owner; /* NULL: has not come */
+    uint8_t *have;        /* came (MEETING_GATHERS), reported its node (MEETING_LINKS) */
+    int32_t *nodes;
+    struct config config; /* rank 0's */
+};
+
+/* --------------------------------------------------------------------------------------------------------------- ends */
+
+static struct wire *guest_leave(struct guest *guest) {
+    struct wire *wire = guest->wire;
+    *guest->link = guest->next;
+    if (guest->next != NULL)
+        guest->next->link = guest->link;
+    free(guest);
+    return wire;
+}
+
+static void meeting_destroy(struct rendezvous *meeting) {
+    struct rendezvous **link = &process_lock()->meetings;
+    process_unlock(); /* the list is the watch thread's */
+    while (*link != meeting)
+        link = &(*link)->next;
+    *link = meeting->next;
+    door_close(&meeting->door);
+    watch_timer_stop(&meeting->news);
+    while (meeting->guests != NULL)
+        wire_finish(guest_leave(meeting->guests));
+    free(meeting->cards);
+    free(meeting->owner);
+    free(meeting->have);
+    free(meeting->nodes);
+    free(meeting);
+}
+
+static void tell_all(struct rendezvous *meeting, enum table_frame type, const void *head, size_t head_bytes,
+                     const void *data, size_t bytes) {
+    for (struct guest *guest = meeting->guests; guest != NULL; guest = guest->next)
+        if (guest->nranks > 0)
+            wire_send(guest->wire, type, head, head_bytes, data, bytes);
+}
+
+/* Init is over for everybody. Frees a listed meeting. */
+static void meeting_fail(struct rendezvous *meeting, const struct failure *failure) {
+    meeting->state = MEETING_FAILED;
+    meeting->failure = *failure;
+    watch_timer_stop(&meeting->news);
+    tell_all(meeting, TABLE_FAIL, failure, sizeof *failure, NULL, 0);
+    if (meeting->listed)
+        meeting_destroy(meeting);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- news */
+
+static void send_news(struct watch_timer *timer) {
+    struct rendezvous *meeting = WATCH_OWNER(timer, struct rendezvous, news);
+    char list[160], text[ERR_TEXT_BYTES];
+    ranks_text(meeting->have, meeting->nranks, list, sizeof list);
+    int used = snprintf(text, sizeof text, "of %d ranks these %s: %s", meeting->nranks,
+                        meeting->state == MEETING_GATHERS ? "have not come" : "have come but are not connected yet", list);
+    if (meeting->refused[0] != '\0')
+        snprintf(text + used, sizeof text - (size_t)used, "; refused: %.300s", meeting->refused);
+    tell_all(meeting, TABLE_NEWS, text, strlen(text) + 1, NULL, 0);
+}
+
+static void want_news(struct rendezvous *meeting) {
+    if (meeting->news.link == NULL)
+        watch_timer_set(&meeting->news, os_now_ns() + NEWS_NS);
+}
+
+/* --------------------------------------------------------------------------------------------------------- the frames */
+
+static void reject(struct guest *guest, const struct card *card, const char *text) {
+    struct rejection rejection = {.rank = card->rank, .code = COLLET_ERR_INVALID_ARGUMENT};
+    snprintf(rejection.text, sizeof rejection.text, "%s", text);
+    snprintf(guest->meeting->refused, sizeof guest->meeting->refused, "%s", text);
+    log_warn(BOOT, "%s", text);
+    wire_send(guest->wire, TABLE_REJECT, &rejection, sizeof rejection, NULL, 0);
+    if (guest->meeting->cards != NULL)
+        want_news(guest->meeting);
+}
+
+static bool table_create(struct rendezvous *meeting, int nranks) {
+    meeting->nranks = nranks;
+    meeting->cards = calloc((size_t)nranks, sizeof *meeting->cards);
+    meeting->owner = calloc((size_t)nranks, sizeof *meeting->owner);
+    meeting->have = calloc((size_t)nranks, sizeof *meeting->have);
+    meeting->nodes = calloc((size_t)nranks, sizeof *meeting->nodes);
+    return meeting->cards != NULL && meeting->owner != NULL && meeting->have != NULL && meeting->nodes != NULL;
+}
+
+/* What is wrong with this newcomer, if anything. */
+static bool find_fault(const struct rendezvous *meeting, const struct card *card, char text[ERR_TEXT_BYTES]) {
+    char who[CARD_TEXT_BYTES], other[CARD_TEXT_BYTES];
+    card_text(card, who);
+    if (card->nranks < 1 || card->nranks > NRANKS_MAX || card->rank < 0 || card->rank >= card->nranks) {
+        snprintf(text, ERR_TEXT_BYTES, "%s: its rank is not within 0 … nranks−1 of nranks %d", who, card->nranks);
+        return true;
+    }
+    if (meeting->cards == NULL)
+        return false;
+    int first = 0;
+    while (meeting->owner[first] == NULL)
+        first++;
+    if (card->nranks != meeting->nranks) {
+        card_text(&meeting->cards[first], other);
+        snprintf(text, ERR_TEXT_BYTES, "nranks differs: %d on %s, but %d on %s", card->nranks, who, meeting->nranks,
+                 other);
+        return true;
+    }
+    if (meeting->owner[card->rank] != NULL) {
+        card_text(&meeting->cards[card->rank], other);
+        snprintf(text, ERR_TEXT_BYTES, "rank %d is taken: %s came first, %s came too", card->rank, other, who);
+        return true;
+    }
+    return false;
+}
+
+/* The last rank has come. */
+static void send_table(struct rendezvous *meeting) {
+    meeting->state = MEETING_LINKS;
+    memset(meeting->have, 0, (size_t)meeting->nranks);
+    log_info(BOOT, "all %d ranks have come to port %d", meeting->nranks, meeting->door.port);
+    tell_all(meeting, TABLE_ALL, &meeting->config, sizeof meeting->config, meeting->cards,
+             (size_t)meeting->nranks * sizeof *meeting->cards);
+    want_news(meeting);
+}
+
+/* As all handlers here: false if guest or meeting are gone. */
+static bool on_join(struct guest *guest, const struct frame *frame) {
+    struct rendezvous *meeting = guest->meeting;
+    struct card card;
+    char text[ERR_TEXT_BYTES];
+    if (frame->bytes < sizeof card)
+        return true;
+    memcpy(&card, frame->data, sizeof card);
+    card.host[sizeof card.host - 1] = '\0';
+    size_t config_bytes = frame->bytes - sizeof card;
+    if (config_bytes != (card.rank == 0 ? sizeof meeting->config : 0)) {
+        reject(guest, &card, "this rank comes with another version of collet than the others");
+        return true;
+    }
+    if (meeting->state == MEETING_FAILED) {
+        wire_send(guest->wire, TABLE_FAIL, &meeting->failure, sizeof meeting->failure, NULL, 0);
+        return true;
+    }
+    if (find_fault(meeting, &card, text)) {
+        reject(guest, &card, text);
+        return true;
+    }
+    if (meeting->cards == NULL && !table_create(meeting, card.nranks)) {
+        meeting_fail(meeting, &(struct failure){COLLET_ERR_NO_MEMORY, "no memory for the table of ranks"});
+        return false;
+    }
+    meeting->cards[card.rank] = card;
+    meeting->owner[card.rank] = guest;
+    meeting->have[card.rank] = 1;
+    guest->nranks++;
+    if (card.rank == 0)
+        memcpy(&meeting->config, frame->data + sizeof card, config_bytes);
+    if (++meeting->njoined == meeting->nranks)
+        send_table(meeting);
+    else
+        want_news(meeting);
+    return true;
+}
+
+/* Everybody's edges stand. This process's own guest hears it last: it may exit soon after. */
+static void send_go(struct rendezvous *meeting) {
+    const size_t bytes = (size_t)meeting->nranks * sizeof *meeting->nodes;
+    const uint64_t *here = process_identity();
+    door_close(&meeting->door); /* first: ranks may come back at once with the same listed id, for another communicator */
+    for (int own = 0; own < 2; own++) {
+        for (int rank = 0; rank < meeting->nranks; rank++) {
+            struct guest *guest = meeting->owner[rank];
+            if (guest->ready && !memcmp(meeting->cards[rank].process, here, sizeof meeting->cards[rank].process) == own) {
+                guest->ready = false; /* has been told */
+                wire_send(guest->wire, TABLE_GO, meeting->nodes, bytes, NULL, 0);
+            }
+        }
+    }
+    meeting_destroy(meeting);
+}
+
+static bool on_ready(struct guest *guest, const struct frame *frame) {
+    struct rendezvous *meeting = guest->meeting;
+    if (meeting->state != MEETING_LINKS)
+        return true;
+    for (size_t at = 0; at + sizeof(struct node_report) <= frame->bytes; at += sizeof(struct node_report)) {
+        struct node_report report;
+        memcpy(&report, frame->data + at, sizeof report);
+        if (report.rank < 0 || report.rank >= meeting->nranks || meeting->owner[report.rank] != guest ||
+            report.node < 0 || report.node > report.rank)
+            continue;
+        meeting->nodes[report.rank] = report.node;
+        meeting->have[report.rank] = 1;
+        guest->ready = true;
+    }
+    want_news(meeting);
+    for (int rank = 0; rank < meeting->nranks; rank++)
+        if (!meeting->have[rank])
+            return true;
+    for (int rank = 0; rank < meeting->nranks; rank++) /* what shares memory with a node's member is of that node */
+        meeting->nodes[rank] = meeting->nodes[meeting->nodes[rank]];
+    send_go(meeting);
+    return false;
+}
+
+static bool on_fail(struct guest *guest, const struct frame *frame) {
+    struct failure failure;
+    if (guest->nranks == 0 || guest->meeting->state == MEETING_FAILED || !failure_read(frame->data, frame->bytes, &failure))
+        return true;
+    meeting_fail(guest->meeting, &failure);
+    return guest->meeting->listed ? false : true;
+}
+
+static bool on_frame(struct guest *guest, const struct frame *frame) {
+    switch (frame->type) {
+    case TABLE_JOIN: return on_join(guest, frame);
+    case TABLE_READY: return on_ready(guest, frame);
+    case TABLE_FAIL: return on_fail(guest, frame);
+    default: return true;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------- guests */
+
+static void guest_lost(struct guest *guest) {
+    struct rendezvous *meeting = guest->meeting;
+    const int nranks = guest->nranks;
+    struct failure failure = {.code = COLLET_ERR_REMOTE};
+    for (int rank = meeting->nranks - 1; rank >= 0; rank--) {
+        if (meeting->owner[rank] != guest)
+            continue;
+        char who[CARD_TEXT_BYTES];
+        card_text(&meeting->cards[rank], who);
+        snprintf(failure.text, sizeof failure.text, "%s died while the communicator was created", who);
+        meeting->owner[rank] = NULL;
+    }
+    wire_destroy(guest_leave(guest));
+    if (nranks > 0 && meeting->state != MEETING_FAILED) {
+        log_warn(BOOT, "%s", failure.text);
+        meeting_fail(meeting, &failure);
+    }
+}
+
+static void guest_ready(struct wire *wire) {
+    struct guest *guest = wire->owner;
+    const size_t most = sizeof(struct card) + sizeof(struct config) + sizeof(struct failure) +
+                        (size_t)guest->nranks * sizeof(struct node_report);
+    bool open = wire_fill(wire, wire_room(most));
+    struct frame frame;
+    int got;
+    while ((got = wire_next(wire, most, &frame)) > 0)
+        if (!on_frame(guest, &frame))
+            return;
+    if (!open || got < 0)
+        guest_lost(guest);
+}
+
+static void on_proven(struct door *door, struct wire *wire) {
+    struct rendezvous *meeting = WATCH_OWNER(door, struct rendezvous, door);
+    struct guest *guest = calloc(1, sizeof *guest);
+    if (guest == NULL) {
+        wire_destroy(wire);
+        return;
+    }
+    *guest = (struct guest){.meeting = meeting, .wire = wire, .next = meeting->guests, .link = &meeting->guests};
+    if (guest->next != NULL)
+        guest->next->link = &guest->next;
+    meeting->guests = guest;
+    wire->ready = guest_ready;
+    wire->owner = guest;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- life */
+
+static void start(struct watch_task *task) {
+    struct rendezvous *meeting = WATCH_OWNER(task, struct rendezvous, start);
+    uint8_t key[SECRET_BYTES];
+    struct process *process = process_lock();
+    process_unlock();
+    meeting->next = process->meetings;
+    process->meetings = meeting;
+    id_key(meeting->secret, "meeting point", NULL, 0, key);
+    if (door_serve(&meeting->door, key, on_proven) != COLLET_SUCCESS)
+        meeting_destroy(meeting);
+}
+
+enum collet_result rendezvous_open(struct id *id) {
+    const struct config *config = config_process();
+    int family;
+    COLLET_TRY(address_family(config->socket_family, &family));
+    struct rendezvous *meeting = calloc(1, sizeof *meeting);
+    if (meeting == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the meeting point");
+    meeting->listed = id->listed;
+    meeting->news.fire = send_news;
+    meeting->door.listener.fd = -1;
+    enum collet_result result = id->listed ? door_open(&meeting->door, family, id->set.port, id->set.nports)
+                                           : door_open(&meeting->door, family, 0, 1);
+    if (result == COLLET_SUCCESS && !id->listed) {
+        result = address_local(config->socket_ifname, meeting->door.v6 ? family : AF_INET, &id->set);
+        id->set.port = (uint16_t)meeting->door.port;
+        id->set.nports = 1;
+        os_random(id->secret, SECRET_BYTES);
+    }
+    memcpy(meeting->secret, id->secret, SECRET_BYTES);
+    if (result == COLLET_SUCCESS)
+        result = watch_task_init(&meeting->start, start);
+    if (result != COLLET_SUCCESS) {
+        door_close(&meeting->door);
+        free(meeting);
+        return result;
+    }
+    log_info(BOOT, "meeting point on port %d", meeting->door.port);
+    watch_post(&meeting->start);
+    return COLLET_SUCCESS;
+}
+
+void rendezvous_abandon(const uint8_t secret[SECRET_BYTES]) {
+    struct rendezvous *meeting = process_lock()->meetings;
+    process_unlock();
+    for (; meeting != NULL; meeting = meeting->next) {
+        if (meeting->listed && memcmp(meeting->secret, secret, SECRET_BYTES) == 0) {
+            meeting_destroy(meeting);
+            return;
+        }
+    }
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What ranks and the meeting point tell each other: the frames of init, and what is computed from them.
+ */
+#ifndef COLLET_BOOT_TABLE_H
+#define COLLET_BOOT_TABLE_H
+
+#include "base/config.h"
+#include "base/err.h"
+#include "boot/address.h"
+#include "boot/boot.h"
+#include "boot/process.h"
+
+#define HOST_KEY_BYTES 16
+
+/* Who a rank is. */
+struct card {
+    int32_t rank, nranks, pid, device;
+    uint64_t process[2];
+    char host[64];
+    uint8_t host_key[HOST_KEY_BYTES]; /* equal: perhaps the same host; different: another host, always */
+    struct probe probe;
+    struct address_set listener; /* where its process takes connections of the tree */
+};
+_Static_assert(sizeof(struct card) == 16 + 16 + 64 + 16 + 20 + 88, "travels as it is");
+
+enum table_frame {
+    /* A rank's process to the meeting point */
+    TABLE_JOIN = 1, /* struct card; rank 0's also brings its struct config */
+    TABLE_READY,    /* struct node_report[]: of all its ranks, when its edges of the tree stand */
+    /* The meeting point to all */
+    TABLE_NEWS,   /* text: who is still missing */
+    TABLE_REJECT, /* struct rejection: one rank is not wanted */
+    TABLE_ALL,    /* struct config of rank 0, struct card[nranks] */
+    TABLE_GO,     /* int32_t node[nranks]: init is complete */
+    /* Either way */
+    TABLE_FAIL, /* struct failure: init has failed */
+};
+
+struct node_report {
+    int32_t rank, node;
+};
+
+struct rejection {
+    int32_t rank, code;
+    char text[ERR_TEXT_BYTES];
+};
+
+struct failure {
+    int32_t code;
+    char text[ERR_TEXT_BYTES];
+};
+
+/* The process's card for one of its ranks, without the listener. */
+void card_fill(struct card *card, int nranks, int rank, int device, const struct config *config);
+#define CARD_TEXT_BYTES 112
+void card_text(const struct card *card, char text[CARD_TEXT_BYTES]); /* "rank 3 (host n1, pid 77)" */
+
+/* The lowest rank that shares memory with this one, by trying; itself if none. */
+int card_find_node(const struct card *cards, int rank);
+
+/* "2, 3, 7" the ranks whose byte in `have` is 0, cut after some. */
+void ranks_text(const uint8_t *have, int nranks, char *text, size_t room);
+
+/* A received failure, made safe: a negative code, a text with an end. False if its size is wrong. */
+bool failure_read(const void *data, size_t bytes, struct failure *failure);
+
+#endif

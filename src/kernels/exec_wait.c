@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What may end a wait: the communicator failed, a rank that is waited for died or left, it called something else, or time
+ * is up. Every wait of the executor comes through exec_check_wait().
+ *
+ * Mismatched calls often show in a slot's header. But ranks that disagree may also wait on different connections, or in
+ * LL, whose lines have no header: so a rank that has been blocked for a second tells the rank it waits for what it is
+ * waiting in, and each compares what it is told with its own call.
+ */
+#include "base/err.h"
+#include "base/os.h"
+#include "kernels/exec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Data that was sent before a death was noticed may still be on its way through a wire. */
+#define DEATH_GRACE_NS 100000000u
+#define TELL_AFTER_NS 1000000000u
+#define MESSAGE_KIND_RECORD 2ull
+
+/* The ranks a call is blocked on, one after the other: call again with the same index until it returns −1. */
+static int blocked_peer(const struct exec_call *call, int *index) {
+    const struct exec_program *program = call->program;
+    if (call->state == EXEC_CONNECTING) {
+        for (; *index < program->nconns; ++*index)
+            if (program->conns[*index]->state != CONN_READY)
+                return program->conns[(*index)++]->peer;
+        return -1;
+    }
+    int nworkers = (int)call->args.nchannels * program->prog->nworkers;
+    for (; *index < nworkers; ++*index)
+        if (!program->workers[*index].done)
+            return program->prog->peers[program->workers[(*index)++].blocked_on].rank;
+    return -1;
+}
+
+static const char *name_of(const struct exec_call *call) { return prog_collective_name(call->request.collective); }
+
+/* ---- missing ranks ---- */
+
+static enum collet_result check_missing(const struct exec_call *call) {
+    int index = 0;
+    for (int peer; (peer = blocked_peer(call, &index)) >= 0;) {
+        uint64_t since_ns;
+        enum peer_state state = boot_peer_state(call->chan->boot, peer, &since_ns);
+        if (state == PEER_ALIVE || os_now_ns() - since_ns < DEATH_GRACE_NS)
+            continue;
+        const struct peer_info *info = &call->chan->peers[peer];
+        return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s while rank %d waited for it in %s (call %llu)",
+                       peer, info->host, info->pid,
+                       state == PEER_DEAD ? "died" : "left the communicator (it was destroyed there)",
+                       call->chan->rank, name_of(call), (unsigned long long)call->args.sequence);
+    }
+    return COLLET_SUCCESS;
+}
+
+/* ---- mismatched calls ---- */
+
+struct call_record {
+    uint64_t sequence, count;
+    uint32_t signature;
+    int32_t collective, type, op, root;
+};
+
+static struct call_record record_of(const struct exec_call *call) {
+    const struct exec_request *r = &call->request;
+    return (struct call_record){call->args.sequence, r->count, call->args.signature, (int32_t)r->collective,
+                                (int32_t)r->type,    (int32_t)r->op, r->root};
+}
+
+static void describe(const struct call_record *record, char *text, size_t room) {
+    snprintf(text, room, "%s of %llu %s, op %s, root %d", prog_collective_name((enum prog_collective)record->collective),
+             (unsigned long long)record->count, type_name((enum collet_type)record->type),
+             op_name((enum collet_op)record->op), record->root);
+}
+
+static enum collet_result compare(const struct exec_call *call, int peer, const struct call_record *theirs) {
+    struct call_record mine = record_of(call);
+    char my_text[96], their_text[96];
+    if (theirs->sequence != mine.sequence || theirs->signature == mine.signature)
+        return COLLET_SUCCESS; /* another call of theirs is no contradiction: they may be ahead, or this is old */
+    describe(&mine, my_text, sizeof(my_text));
+    describe(theirs, their_text, sizeof(their_text));
+    return err_set(COLLET_ERR_MISMATCH, "call %llu is %s on rank %d but %s on rank %d: all ranks must make the same call",
+                   (unsigned long long)mine.sequence, my_text, call->chan->rank, their_text, peer);
+}
+
+static enum collet_result check_records(struct exec_call *call) {
+    struct boot *boot = call->chan->boot;
+    int index = 0, peer = blocked_peer(call, &index);
+    if (peer < 0)
+        return COLLET_SUCCESS;
+    struct call_record record = record_of(call);
+    if (call->told_peer != peer) {
+        call->told_peer = peer;
+        COLLET_TRY(boot_send(boot, peer, MESSAGE_KIND_RECORD << 56, &record, sizeof(record)));
+    }
+    /* Whoever waits for us has told us; usually that is who we wait for, but not in a longer cycle. */
+    for (int rank = 0; rank < call->chan->nranks; rank++) {
+        size_t bytes;
+        while (boot_try_recv(boot, rank, MESSAGE_KIND_RECORD << 56, &record, sizeof(record), &bytes) == COLLET_SUCCESS)
+            if (bytes == sizeof(record))
+                COLLET_TRY(compare(call, rank, &record));
+    }
+    return COLLET_SUCCESS;
+}
+
+enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w) {
+    const struct fifo_end *end = w->op->recv_ends[w->blocked_on];
+    const struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
+    struct call_record mine = record_of(call);
+    char text[96];
+    describe(&mine, text, sizeof(text));
+    return err_set(COLLET_ERR_MISMATCH,
+                   "rank %d is in its call %llu, %s, but rank %d sent %u bytes of another call (its %llu): all ranks must "
+                   "make the same calls, and a send and its receive must have equal byte counts",
+                   call->chan->rank, (unsigned long long)mine.sequence, text,
+                   call->program->prog->peers[w->blocked_on].rank, header->bytes & ~FIFO_LL_BIT,
+                   (unsigned long long)header->sequence);
+}
+
+/* ---- time ---- */
+
+static enum collet_result err_timeout(const struct exec_call *call, uint64_t idle_ns) {
+    char peers[96] = "";
+    int index = 0, last = -1;
+    for (int peer; (peer = blocked_peer(call, &index)) >= 0;) {
+        size_t at = strlen(peers);
+        if (peer != last && at + 12 < sizeof(peers))
+            snprintf(peers + at, sizeof(peers) - at, "%s%d", at ? ", " : "", last = peer);
+    }
+    return err_set(COLLET_ERR_TIMEOUT,
+                   "rank %d made no progress for %.1f s in %s (call %llu), waiting for rank %s: did it make this call? "
+                   "(COLLET_TIMEOUT or config.timeout_ms sets the limit)",
+                   call->chan->rank, (double)idle_ns / 1e9, name_of(call), (unsigned long long)call->args.sequence, peers);
+}
+
+enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns, bool thoroughly) {
+    struct boot *boot = call->chan->boot;
+    enum collet_result failed = (enum collet_result)__atomic_load_n(boot_failed_word(boot), __ATOMIC_ACQUIRE);
+    if (failed != COLLET_SUCCESS)
+        return err_adopt(failed, boot_failed_text(boot));
+    if (!thoroughly)
+        return COLLET_SUCCESS;
+    if (boot_missing_count(boot) > 0)
+        COLLET_TRY(check_missing(call));
+    bool p2p = call->request.collective == PROG_SEND || call->request.collective == PROG_RECV;
+    if (idle_ns > TELL_AFTER_NS && !p2p)
+        COLLET_TRY(check_records(call));
+    return idle_ns / 1000000u < (uint64_t)call->chan->timeout_ms ? COLLET_SUCCESS : err_timeout(call, idle_ns);
+}

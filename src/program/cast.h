@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cast of a collective: the programs of all who take part, and who has which buffer. Verifier and printer look at
+ * the whole cast; an executor only ever sees its own program.
+ */
+#ifndef COLLET_PROGRAM_CAST_H
+#define COLLET_PROGRAM_CAST_H
+
+#include "program/program.h"
+
+struct cast_member {
+    int rank;
+    struct prog *prog;
+    bool has_in, has_out; /* the call gives this rank such a buffer, which may be NULL otherwise */
+};
+
+/* Member m is rank m; but a send or recv has two members: who runs the algorithm, then the peer with the counterpart. */
+struct cast {
+    const struct algorithm *algorithm;
+    int nranks, root;
+    int nmembers;
+    struct cast_member *members;
+};
+
+/* Builds everybody's program. Errors as algorithm_build(); the cast is then empty. */
+enum collet_result cast_create(const struct algorithm *algorithm, int nranks, int root, struct cast *cast);
+void cast_destroy(struct cast *cast);
+
+/* Whether results are reductions of everybody's contributions (else copies of one). */
+bool cast_reduces(const struct cast *cast);
+
+/* Which IN chunk belongs into OUT chunk `chunk` of member `member`: of whom (reductions: −1, everybody), and which. */
+struct cast_source {
+    int member, chunk;
+};
+struct cast_source cast_source_of(const struct cast *cast, int member, int chunk);
+
+/* The IN chunk that an in-place call keeps in the same memory as OUT chunk `chunk`; −1 if none. */
+int cast_alias_of(const struct cast *cast, int member, int chunk);
+
+#endif

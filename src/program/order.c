@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Vector clocks.
+ * After: L. Lamport, "Time, clocks, and the ordering of events in a distributed system", Comm. ACM 21 (1978), and
+ * C. Fidge, "Timestamps in message-passing systems that preserve the partial ordering", Proc. ACSC 11 (1988).
+ */
+#include "program/order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool order_create(struct order *order, size_t nworkers, size_t group, size_t nslots, size_t nplaces) {
+    *order = (struct order){
+        .nworkers = nworkers,
+        .group = group,
+        .clocks = calloc(nworkers * nworkers, sizeof(uint32_t)),
+        .carried = calloc(nslots * nworkers + 1, sizeof(uint32_t)),
+        .places = malloc(nplaces * sizeof(struct order_place)),
+        .read_at = calloc(nplaces * group, sizeof(uint32_t)),
+    };
+    if (order->clocks == NULL || order->carried == NULL || order->places == NULL || order->read_at == NULL)
+        return false;
+    for (size_t p = 0; p < nplaces; p++)
+        order->places[p] = (struct order_place){.writer = -1};
+    return true;
+}
+
+void order_destroy(struct order *order) {
+    free(order->clocks);
+    free(order->carried);
+    free(order->places);
+    free(order->read_at);
+}
+
+static uint32_t *clock_of(struct order *order, int worker) { return order->clocks + (size_t)worker * order->nworkers; }
+
+void order_step(struct order *order, int worker) { clock_of(order, worker)[worker]++; }
+
+void order_receive(struct order *order, int worker, size_t slot) {
+    uint32_t *clock = clock_of(order, worker);
+    const uint32_t *carried = order->carried + slot * order->nworkers;
+    for (size_t w = 0; w < order->nworkers; w++)
+        clock[w] = clock[w] > carried[w] ? clock[w] : carried[w];
+}
+
+void order_send(struct order *order, int worker, size_t slot) {
+    memcpy(order->carried + slot * order->nworkers, clock_of(order, worker), order->nworkers * sizeof(uint32_t));
+}
+
+static int unordered_writer(struct order *order, int worker, size_t place) {
+    struct order_place last = order->places[place];
+    if (last.writer < 0 || last.writer == worker)
+        return -1;
+    return clock_of(order, worker)[last.writer] >= last.wrote ? -1 : last.writer;
+}
+
+int order_read(struct order *order, int worker, int first, size_t place) {
+    order->read_at[place * order->group + (size_t)(worker - first)] = clock_of(order, worker)[worker];
+    return unordered_writer(order, worker, place);
+}
+
+int order_write(struct order *order, int worker, int first, size_t place) {
+    const uint32_t *clock = clock_of(order, worker);
+    int writer = unordered_writer(order, worker, place);
+    if (writer >= 0)
+        return writer;
+    for (size_t w = 0; w < order->group && (size_t)first + w < order->nworkers; w++)
+        if (first + (int)w != worker && order->read_at[place * order->group + w] > clock[(size_t)first + w])
+            return first + (int)w;
+    order->places[place] = (struct order_place){worker, clock[worker]};
+    return -1;
+}
