@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * all_gather_perf: every rank gets the blocks of all ranks, in rank order. In place, a rank's block already lies where it
- * belongs in its receive buffer.
+ * all_gather_perf: every rank gets the blocks of all ranks, in rank order. In place, a rank's block already lies where
+ * it belongs in its receive buffer.
  *
  *   rank 0  A            A B
  *   rank 1  B     ->     A B

@@ -3,8 +3,8 @@
  * From processes to ranks. Who started the processes decides how their communicator is made:
  *
  *   --procs              the unique id comes from the parent, through a pipe
- *   mpirun, torchrun …   the environment describes the job, which is all collet needs when each process is one rank. When
- *                        it has several, one communicator of the processes hands round the id of the one that is measured
+ *   mpirun, torchrun …   the environment describes the job, which is all collet needs when each process is one rank. Of
+ *                        several ranks a process: a communicator of the processes hands round the id of the real one
  *   nobody               all ranks are in this process
  */
 #include "perf.h"
@@ -17,7 +17,7 @@
 
 bool job_prints(const struct perf_job *job) { return job->team.first_rank == 0; }
 
-/* ------------------------------------------------------------------------------------------------------------- threads */
+/* ---------------------------------------------------------------------------------------------------------- threads */
 
 struct thread {
     pthread_t handle;
@@ -52,7 +52,7 @@ void job_run_threads(struct perf_job *job, job_function *function, void *context
     free(threads);
 }
 
-/* --------------------------------------------------------------------------------------------------------- communicators */
+/* ---------------------------------------------------------------------------------------------------- communicators */
 
 static void create_ranks(struct perf_job *job, const struct perf_team *team, int thread, void *id) {
     (void)thread;
@@ -120,7 +120,7 @@ void job_leave(struct perf_job *job) {
     free(job->cards);
 }
 
-/* ------------------------------------------------------------------------------------------------------ introductions */
+/* ---------------------------------------------------------------------------------------------------- introductions */
 
 /* Three quarters of a host's memory may be buffers, two for each of its ranks. */
 static size_t affordable_bytes(const struct perf_job *job) {

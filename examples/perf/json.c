@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same results as JSON, with the keys of nccl-tests (version 3 of its file), and under "host" what is ours. Booleans
- * are strings there, so they are here.
+ * The same results as JSON, with the keys of nccl-tests (version 3 of its file), and under "host" what is ours.
+ * Booleans are strings there, so they are here.
  */
 #define _GNU_SOURCE
 #include "perf.h"
@@ -19,7 +19,7 @@ struct json {
     bool has_items; /* the list or object that is open has had one */
 };
 
-/* ------------------------------------------------------------------------------------------------------------- writing */
+/* ---------------------------------------------------------------------------------------------------------- writing */
 
 /* Before each item: the comma, its own line where that helps a reader, its key (NULL in a list). */
 static void put_key(struct json *json, const char *key) {
@@ -84,6 +84,16 @@ static void put_texts(struct json *json, const char *key, char **texts) {
     close_item(json, ']');
 }
 
+/* Of the environment only what steers the run; the rest, and the secret of a job, is nobody else's business. */
+static void put_environment(struct json *json) {
+    open_item(json, "env", '[');
+    for (char **entry = environ; *entry; entry++)
+        if ((strncmp(*entry, "COLLET_", 7) == 0 || strncmp(*entry, "NCCL_", 5) == 0) &&
+            strncmp(*entry, "COLLET_SECRET=", 14) != 0)
+            put_text(json, NULL, *entry);
+    close_item(json, ']');
+}
+
 static void put_numbers(struct json *json, const char *key, const double *numbers, int count) {
     open_item(json, key, '[');
     for (int i = 0; i < count; i++)
@@ -97,7 +107,7 @@ static void put_time(struct json *json, const char *key) {
     put_text(json, key, now);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- header */
+/* ----------------------------------------------------------------------------------------------------------- header */
 
 struct json *json_create(const char *path) {
     size_t room = strlen(path) + 16;
@@ -169,7 +179,7 @@ void json_header(const struct perf_job *job) {
     put_integer(json, "version", FILE_VERSION);
     put_time(json, "start_time");
     put_texts(json, "args", job->options->argv);
-    put_texts(json, "env", environ);
+    put_environment(json);
     put_text(json, "library", "collet");
     put_integer(json, "nccl_version", version);
     put_config(json, job);
@@ -182,7 +192,7 @@ void json_header(const struct perf_job *job) {
     open_item(json, "results", '[');
 }
 
-/* --------------------------------------------------------------------------------------------------------- rows, footer */
+/* ----------------------------------------------------------------------------------------------------- rows, footer */
 
 static void put_half(struct json *json, const struct perf_options *options, const char *key,
                      const struct perf_half *half) {

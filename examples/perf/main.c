@@ -69,7 +69,7 @@ static void run_sweep(struct perf_job *job, struct perf_summary *summary) {
     free(summaries);
 }
 
-/* -M: from the memory resident before and after the communicators were made, and after the sweep gave its buffers back. */
+/* -M: from the memory resident before and after the communicators were made, and after the sweep freed its buffers. */
 static void report_memory(struct perf_job *job, double before, double joined, struct perf_summary *summary) {
     double buffers = (double)job->team.count * (double)verify_allocated_bytes(job->max_bytes);
     summary->init_bytes = team_reduce_same(&job->team, joined - before, COLLET_MAX);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command line: the flags of nccl-tests with their defaults and meaning, as one table. Flags that only make sense for
- * a GPU are in it with their default as the only value, and say why. New here: --procs.
+ * The command line: the flags of nccl-tests with their defaults and meaning, as one table. Flags that only make sense
+ * for a GPU are in it with their default as the only value, and say why. New here: --procs.
  */
 #include "perf.h"
 
@@ -47,8 +47,7 @@ enum { FLAG_PROCS = 256 };
 #define NO_GPU "needs a GPU communicator"
 
 static const struct flag flags[] = {
-    {FLAG_PROCS, "procs", parse_number, FIELD(procs), 1, 512, "fork this many local processes; no launcher needed",
-     NULL},
+    {FLAG_PROCS, "procs", parse_number, FIELD(procs), 1, 512, "fork this many local processes", NULL},
     {'t', "nthreads", parse_number, FIELD(threads), 1, 1024, "threads per process", NULL},
     {'g', "ngpus", parse_number, FIELD(gpus), 1, 1024, "ranks per thread", NULL},
     {'b', "minbytes", parse_size, FIELD(min_bytes), 0, 0, "smallest size; K, M and G are 1024-based", NULL},
@@ -65,18 +64,15 @@ static const struct flag flags[] = {
     {'d', "datatype", parse_type, FIELD(type), 0, 0, "uint8, int32, int64, half, float, double, bfloat16 or all", NULL},
     {'r', "root", parse_number, FIELD(root), -1, INT_MAX, "root rank; -1: each in turn", NULL},
     {'z', "blocking", parse_number, FIELD(blocking), 0, 3,
-     "1: barrier after each iteration, 2: none, 3: barrier that is not timed", NULL},
-    {'T', "timeout", parse_number, FIELD(timeout_s), 0, 864000, "seconds without progress before giving up; 0: default",
-     NULL},
+     "after each iteration 1: a barrier, 2: none, 3: a barrier that is not timed", NULL},
+    {'T', "timeout", parse_number, FIELD(timeout_s), 0, 864000, "seconds without progress before failing", NULL},
     {'C', "report_cputime", parse_number, FIELD(report_cputime), 0, 1,
-     "1: the time column is called cputime; calls block, so it is the same time", NULL},
-    {'S', "report_timestamps", parse_number, FIELD(report_timestamps), 0, 1, "1: append the time of day to lines",
-     NULL},
+     "1: call the column cputime; calls block, so it is the same time", NULL},
+    {'S', "report_timestamps", parse_number, FIELD(report_timestamps), 0, 1, "1: add the time of day", NULL},
     {'J', "output_file", parse_text, FIELD(json_path), 0, 0, "also write JSON to this file", NULL},
     {'a', "average", parse_number, FIELD(average), 0, 3, "time shown: 0 rank 0, 1 average, 2 min, 3 max", NULL},
     {'M', "memory", parse_number, FIELD(memory), 0, 1, "1: report memory use", NULL},
-    {'u', "unalign", parse_number, FIELD(unalign), 0, VERIFY_MAX_UNALIGN / 8, "shift buffers by this many elements",
-     NULL},
+    {'u', "unalign", parse_number, FIELD(unalign), 0, VERIFY_MAX_UNALIGN / 8, "shift buffers by elements", NULL},
     {'I', "per_iter_timing", parse_number, FIELD(per_iter), 0, 1, "1: time each iteration by itself", NULL},
     {'K', "per_iter_skip", parse_number, FIELD(per_iter_skip), 0, INT_MAX, "leading samples left out of -I", NULL},
     {'y', "stream_null", parse_number, FIELD(stream_null), 0, 0, NULL, NO_GPU ": there is no NULL stream"},
@@ -89,7 +85,7 @@ static const struct flag flags[] = {
 };
 enum { FLAG_COUNT = sizeof(flags) / sizeof(flags[0]) };
 
-/* -------------------------------------------------------------------------------------------------------------- values */
+/* ----------------------------------------------------------------------------------------------------------- values */
 
 static bool complain(const struct flag *flag, const char *text, const char *why) {
     char spelling[64];
@@ -134,7 +130,7 @@ static bool parse_type(const struct flag *flag, const char *text, struct perf_op
         }
     }
     options->type = NULL;
-    return strcmp(text, "all") == 0 || complain(flag, text, "collet has no such data type; see -h");
+    return strcmp(text, "all") == 0 || complain(flag, text, "not a data type of collet, or not yet; see -h");
 }
 
 static bool parse_op(const struct flag *flag, const char *text, struct perf_options *options) {
@@ -145,7 +141,7 @@ static bool parse_op(const struct flag *flag, const char *text, struct perf_opti
         }
     }
     options->op = NULL;
-    return strcmp(text, "all") == 0 || complain(flag, text, "collet has no such operation; see -h");
+    return strcmp(text, "all") == 0 || complain(flag, text, "not an operation of collet, or not yet; see -h");
 }
 
 static bool parse_text(const struct flag *flag, const char *text, struct perf_options *options) {
@@ -153,7 +149,7 @@ static bool parse_text(const struct flag *flag, const char *text, struct perf_op
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------------------- command line */
+/* ----------------------------------------------------------------------------------------------------- command line */
 
 static void print_usage(const char *program) {
     printf("usage: %s [flags]\n", program);
@@ -164,9 +160,8 @@ static void print_usage(const char *program) {
         printf("  %s --%-24s %s\n", letter, flag->name, flag->help ? flag->help : flag->limit);
     }
     printf("  -h, --%-24s this text\n\n", "help");
-    printf(
-        "Ranks: processes x threads x ranks per thread. Processes come from --procs, or from mpirun, srun or torchrun.\n"
-        "COLLET_TESTS_MIN_BW=<GB/s>: exit with 7 if the average bus bandwidth is below 90 %% of it.\n");
+    printf("Ranks: processes x threads x ranks per thread. Processes: --procs, or mpirun, srun, torchrun.\n"
+           "COLLET_TESTS_MIN_BW=<GB/s>: exit with 7 if the average bus bandwidth is below 90 %% of it.\n");
 }
 
 /* What flags may not say together. */

@@ -12,107 +12,101 @@
  *   product    one rank gives a whole number of full precision, up to four give ±2 or ±½, the rest ±1
  *   min, max   any finite numbers but 0, which has two signs
  *
- * So a rounding, a dropped bit, an operand taken twice or not at all shows in the bits of the result. Only an average is
- * rounded, once, when it is divided; it may differ by 2 units in the last place.
+ * So a rounding, a dropped bit, an operand taken twice or not at all shows in the bits of the result. Only an average
+ * is rounded, once, when it is divided; it may differ by 2 units in the last place.
  */
 #include "perf.h"
 
-#include <math.h>
 #include <string.h>
 
 /* What an input is drawn from. */
 struct perf_draw {
-    const struct perf_type *type;
-    int nranks;
-    int place;     /* 0 … nranks−1: a role that each element gives to the ranks in turn */
-    uint64_t bits; /* random */
+    const struct perf_pattern *pattern;
+    int place;       /* 0 … nranks−1: a role that each element gives to the ranks in turn */
+    uint64_t random; /* 64 bits, all of them random */
 };
 
-/* ---------------------------------------------------------------------------------------------------- bits and numbers */
-
-static uint64_t type_mask(const struct perf_type *type) { return ~UINT64_C(0) >> (64 - 8 * type->size); }
-
-static int exponent_bias(const struct perf_type *type) { return (1 << (type->exponent_bits - 1)) - 1; }
-
-double pattern_real_value(const struct perf_type *type, uint64_t bits) {
-    uint64_t hidden_bit = UINT64_C(1) << type->fraction_bits;
-    uint64_t fraction = bits & (hidden_bit - 1);
-    int exponent = (int)(bits >> type->fraction_bits) & ((1 << type->exponent_bits) - 1);
-    bool is_negative = bits >> (type->exponent_bits + type->fraction_bits) & 1;
-    if (exponent == 0)
-        exponent = 1; /* subnormal: no hidden bit */
-    else
-        fraction |= hidden_bit;
-    double magnitude = ldexp((double)fraction, exponent - exponent_bias(type) - type->fraction_bits);
-    return is_negative ? -magnitude : magnitude;
-}
-
-uint64_t pattern_real_bits(const struct perf_type *type, double value) {
-    uint64_t sign = (uint64_t)(signbit(value) != 0) << (type->exponent_bits + type->fraction_bits);
-    if (value == 0)
-        return sign;
-    int exponent;
-    frexp(value, &exponent);
-    /* The value is a multiple of 2^unit once rounded; subnormals share the unit of the smallest normal numbers. */
-    int smallest_unit = 1 - exponent_bias(type) - type->fraction_bits;
-    int unit = exponent - 1 - type->fraction_bits;
-    if (unit < smallest_unit)
-        unit = smallest_unit;
-    uint64_t multiple = (uint64_t)nearbyint(ldexp(fabs(value), -unit));
-    /* A multiple with its hidden bit set carries into the exponent field, as does one that was rounded up to the next
-     * power of two: both are what is wanted. */
-    return sign | (((uint64_t)(unit - smallest_unit) << type->fraction_bits) + multiple);
-}
-
-static int64_t integer_value(const struct perf_type *type, uint64_t bits) {
-    int unused = (int)(64 - 8 * type->size);
-    return type->is_signed ? (int64_t)(bits << unused) >> unused : (int64_t)(bits & type_mask(type));
-}
-
-/* ---------------------------------------------------------------------------------------------------------- operations */
+/* ------------------------------------------------------------------------------------------------- bits and numbers */
 
 static bool is_integer(const struct perf_type *type) { return type->fraction_bits == 0; }
 
-/* Whole numbers up to this have an exact representation. */
-static int64_t exact_limit(const struct perf_type *type) { return INT64_C(1) << (type->fraction_bits + 1); }
+static uint64_t type_mask(const struct perf_type *type) { return ~UINT64_C(0) >> (64 - 8 * type->size); }
 
-static uint64_t draw_addend(const struct perf_draw *draw) {
-    if (is_integer(draw->type))
-        return draw->bits;
-    int64_t limit = exact_limit(draw->type);
-    int64_t contributors = draw->nranks < limit ? draw->nranks : limit;
-    if (draw->place >= contributors)
-        return 0;
-    int64_t largest = limit / contributors;
-    int64_t addend = (int64_t)(draw->bits % (uint64_t)(2 * largest + 1)) - largest;
-    return pattern_real_bits(draw->type, (double)addend);
+static uint64_t sign_bit(const struct perf_type *type) { return UINT64_C(1) << (8 * type->size - 1); }
+
+uint64_t pattern_real_bits(const struct perf_type *type, double value) {
+    enum { DOUBLE_BIAS = 1023, DOUBLE_FRACTION_BITS = 52 };
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    uint64_t sign = bits >> 63 ? sign_bit(type) : 0;
+    uint64_t magnitude = bits & ~(UINT64_C(1) << 63);
+    if (magnitude == 0)
+        return sign;
+    int bias = (1 << (type->exponent_bits - 1)) - 1;
+    magnitude -= (uint64_t)(DOUBLE_BIAS - bias) << DOUBLE_FRACTION_BITS;
+    int dropped_bits = DOUBLE_FRACTION_BITS - type->fraction_bits;
+    if (dropped_bits > 0) { /* to nearest, ties to even; a carry out of the fraction rightly counts up the exponent */
+        uint64_t is_odd = magnitude >> dropped_bits & 1;
+        magnitude = (magnitude + (UINT64_C(1) << (dropped_bits - 1)) - 1 + is_odd) >> dropped_bits;
+    }
+    return sign | magnitude;
 }
 
-static uint64_t draw_factor(const struct perf_draw *draw) {
-    if (is_integer(draw->type))
-        return draw->bits | (draw->place != 0);
-    uint64_t random = draw->bits >> 2;
+/* A number that orders the values of a type as they order themselves: of an integer its value, of a floating-point
+ * number its place among all those that can be represented. */
+static int64_t ordinal_of(const struct perf_type *type, uint64_t bits) {
+    if (!is_integer(type))
+        return bits & sign_bit(type) ? -(int64_t)(bits ^ sign_bit(type)) : (int64_t)bits;
+    int unused_bits = (int)(64 - 8 * type->size);
+    return type->is_signed ? (int64_t)(bits << unused_bits) >> unused_bits : (int64_t)bits;
+}
+
+static uint64_t bits_of_ordinal(const struct perf_type *type, int64_t ordinal) {
+    if (!is_integer(type))
+        return ordinal < 0 ? sign_bit(type) | (uint64_t)-ordinal : (uint64_t)ordinal;
+    return (uint64_t)ordinal & type_mask(type);
+}
+
+/* ------------------------------------------------------------------------------------------------------- operations */
+
+/* A number from 0 to range − 1, out of 64 random bits, without a division. */
+static uint64_t pick(uint64_t random, uint64_t range) { return (uint64_t)((unsigned __int128)random * range >> 64); }
+
+static double draw_addend(const struct perf_draw *draw) {
+    const struct perf_pattern *pattern = draw->pattern;
+    if (draw->place >= pattern->contributors)
+        return 0;
+    int64_t largest = pattern->largest_addend;
+    return (double)((int64_t)pick(draw->random, (uint64_t)(2 * largest + 1)) - largest);
+}
+
+static double draw_factor(const struct perf_draw *draw) {
     double factor = 1;
     if (draw->place == 0)
-        factor = (double)(1 + random % (uint64_t)(exact_limit(draw->type) - 1));
+        factor = (double)(1 + pick(draw->random, (uint64_t)(draw->pattern->exact_limit - 1)));
     else if (draw->place <= 4)
-        factor = random & 1 ? 2 : 0.5;
-    return pattern_real_bits(draw->type, draw->bits & 1 ? -factor : factor);
+        factor = draw->random & 2 ? 2 : 0.5;
+    return draw->random & 1 ? -factor : factor;
 }
 
+static uint64_t draw_any(const struct perf_draw *draw) { return draw->random & type_mask(draw->pattern->type); }
+
+static uint64_t draw_odd(const struct perf_draw *draw) { return draw_any(draw) | (draw->place != 0); }
+
 static uint64_t draw_ordered(const struct perf_draw *draw) {
-    if (is_integer(draw->type))
-        return draw->bits;
+    const struct perf_type *type = draw->pattern->type;
+    if (is_integer(type))
+        return draw_any(draw);
     /* The lowest exponent bit cleared: neither infinite nor NaN. The lowest fraction bit set: not 0. */
-    return (draw->bits & ~(UINT64_C(1) << draw->type->fraction_bits)) | 1;
+    return (draw_any(draw) & ~(UINT64_C(1) << type->fraction_bits)) | 1;
 }
 
 static double real_sum(double a, double b) { return a + b; }
 static double real_product(double a, double b) { return a * b; }
 static int64_t integer_sum(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 static int64_t integer_product(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
-static int64_t integer_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t integer_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t ordinal_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t ordinal_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* In the order of nccl-tests. */
 const struct perf_type perf_types[] = {
@@ -123,15 +117,30 @@ const struct perf_type perf_types[] = {
 };
 
 const struct perf_op perf_ops[] = {
-    {"sum", COLLET_SUM, draw_addend, real_sum, integer_sum},
-    {"prod", COLLET_PROD, draw_factor, real_product, integer_product},
-    {"max", COLLET_MAX, draw_ordered, fmax, integer_max},
-    {"min", COLLET_MIN, draw_ordered, fmin, integer_min},
-    {"avg", COLLET_AVG, draw_addend, real_sum, integer_sum},
+    {"sum", COLLET_SUM, draw_any, integer_sum, draw_addend, real_sum},
+    {"prod", COLLET_PROD, draw_odd, integer_product, draw_factor, real_product},
+    {"max", COLLET_MAX, draw_ordered, ordinal_max, NULL, NULL},
+    {"min", COLLET_MIN, draw_ordered, ordinal_min, NULL, NULL},
+    {"avg", COLLET_AVG, draw_any, integer_sum, draw_addend, real_sum},
     {.name = NULL},
 };
 
-/* ------------------------------------------------------------------------------------------------- inputs and results */
+/* ----------------------------------------------------------------------------------------------- inputs and results */
+
+struct perf_pattern pattern_make(const struct perf_type *type, const struct perf_op *op, int nranks, uint64_t seed) {
+    int64_t exact_limit = INT64_C(1) << (type->fraction_bits + 1);
+    int64_t contributors = nranks < exact_limit ? nranks : exact_limit;
+    return (struct perf_pattern){
+        .type = type,
+        .op = op,
+        .nranks = nranks,
+        .seed = seed,
+        .in_reals = op && op->draw_real && !is_integer(type),
+        .exact_limit = exact_limit,
+        .contributors = (int)contributors,
+        .largest_addend = exact_limit / contributors,
+    };
+}
 
 /* A bijection of 64-bit numbers in which each bit of the result depends on each bit of x. */
 static uint64_t scramble(uint64_t x) {
@@ -144,60 +153,59 @@ static uint64_t element_hash(const struct perf_pattern *pattern, size_t element)
     return scramble(element + (pattern->seed << 44) + 1);
 }
 
-static uint64_t input_of(const struct perf_pattern *pattern, int rank, uint64_t hash) {
-    struct perf_draw draw = {
-        .type = pattern->type,
-        .nranks = pattern->nranks,
-        .bits = scramble(hash + (uint64_t)rank) & type_mask(pattern->type),
+static struct perf_draw draw_of(const struct perf_pattern *pattern, int rank, uint64_t hash) {
+    int place = rank + (int)pick(hash, (uint64_t)pattern->nranks);
+    return (struct perf_draw){
+        .pattern = pattern,
+        .place = place < pattern->nranks ? place : place - pattern->nranks,
+        .random = scramble(hash + (uint64_t)rank),
     };
-    if (!pattern->op)
-        return draw.bits;
-    draw.place = (int)(((uint32_t)hash % (uint32_t)draw.nranks + (uint32_t)rank) % (uint32_t)draw.nranks);
-    return pattern->op->input(&draw);
 }
 
 uint64_t pattern_input(const struct perf_pattern *pattern, int rank, size_t element) {
-    return input_of(pattern, rank, element_hash(pattern, element));
+    struct perf_draw draw = draw_of(pattern, rank, element_hash(pattern, element));
+    if (!pattern->op)
+        return draw_any(&draw);
+    if (pattern->in_reals)
+        return pattern_real_bits(pattern->type, pattern->op->draw_real(&draw));
+    return pattern->op->draw_bits(&draw);
 }
 
 static uint64_t reduce_reals(const struct perf_pattern *pattern, uint64_t hash) {
-    double result = pattern_real_value(pattern->type, input_of(pattern, 0, hash));
+    struct perf_draw draw = draw_of(pattern, 0, hash);
+    double result = pattern->op->draw_real(&draw);
     for (int rank = 1; rank < pattern->nranks; rank++) {
-        double operand = pattern_real_value(pattern->type, input_of(pattern, rank, hash));
-        result = pattern->op->reduce_real(result, operand);
+        draw = draw_of(pattern, rank, hash);
+        result = pattern->op->reduce_real(result, pattern->op->draw_real(&draw));
     }
     if (pattern->op->op == COLLET_AVG)
         result /= pattern->nranks;
     return pattern_real_bits(pattern->type, result);
 }
 
-static uint64_t reduce_integers(const struct perf_pattern *pattern, uint64_t hash) {
-    int64_t result = integer_value(pattern->type, input_of(pattern, 0, hash));
+static uint64_t reduce_ordinals(const struct perf_pattern *pattern, uint64_t hash) {
+    struct perf_draw draw = draw_of(pattern, 0, hash);
+    int64_t result = ordinal_of(pattern->type, pattern->op->draw_bits(&draw));
     for (int rank = 1; rank < pattern->nranks; rank++) {
-        int64_t operand = integer_value(pattern->type, input_of(pattern, rank, hash));
-        result = pattern->op->reduce_integer(result, operand);
+        draw = draw_of(pattern, rank, hash);
+        result = pattern->op->reduce_ordinal(result, ordinal_of(pattern->type, pattern->op->draw_bits(&draw)));
     }
-    if (pattern->op->op == COLLET_AVG) /* of the sum as it wrapped at the width of the type */
-        result = integer_value(pattern->type, (uint64_t)result) / pattern->nranks;
-    return (uint64_t)result & type_mask(pattern->type);
+    uint64_t bits = bits_of_ordinal(pattern->type, result); /* wraps at the width of the type */
+    if (pattern->op->op == COLLET_AVG)
+        bits = bits_of_ordinal(pattern->type, ordinal_of(pattern->type, bits) / pattern->nranks);
+    return bits;
 }
 
 uint64_t pattern_reduced(const struct perf_pattern *pattern, size_t element) {
     uint64_t hash = element_hash(pattern, element);
-    return is_integer(pattern->type) ? reduce_integers(pattern, hash) : reduce_reals(pattern, hash);
-}
-
-/* Numbers the representable values of a floating-point type in their order. */
-static int64_t ordinal(const struct perf_type *type, uint64_t bits) {
-    uint64_t sign = UINT64_C(1) << (type->exponent_bits + type->fraction_bits);
-    return bits & sign ? -(int64_t)(bits ^ sign) : (int64_t)bits;
+    return pattern->in_reals ? reduce_reals(pattern, hash) : reduce_ordinals(pattern, hash);
 }
 
 bool pattern_accepts(const struct perf_pattern *pattern, uint64_t got, uint64_t expected) {
     if (got == expected)
         return true;
-    if (!pattern->op || pattern->op->op != COLLET_AVG || is_integer(pattern->type))
+    if (!pattern->in_reals || pattern->op->op != COLLET_AVG)
         return false;
-    int64_t distance = ordinal(pattern->type, got) - ordinal(pattern->type, expected);
+    int64_t distance = ordinal_of(pattern->type, got) - ordinal_of(pattern->type, expected);
     return distance >= -2 && distance <= 2;
 }

@@ -2,7 +2,7 @@
  *
  * The perf programs: how fast is a collective, and are its results right? One file a collective, the rest is shared:
  *
- *   <name>_perf.c   what is called, how large its buffers are, which results it owes        (read all_reduce_perf.c first)
+ *   <name>_perf.c   what is called, how large its buffers are, which results it owes    (read all_reduce_perf.c first)
  *   main.c          the order of things: options, processes, communicator, header, sweep, footer
  *   options.c       the command line, with the flags and defaults of nccl-tests
  *   procs.c         --procs: forks local processes and watches over them
@@ -14,8 +14,8 @@
  *   table.c json.c  two printers of the same rows; format.c their numbers; stats.c percentiles; progress.c the terminal
  *   probe.c         the machine: CPU model, binding, round trip of a cache line between two CPUs
  *
- * Ranks: `procs` processes of `threads` threads that drive `gpus` ranks each; on host memory a "GPU" of nccl-tests is just
- * one more rank. Rank (process·threads + thread)·gpus + i is the i-th of its thread.
+ * Ranks: `procs` processes of `threads` threads that drive `gpus` ranks each; on host memory a "GPU" of nccl-tests is
+ * just one more rank. Rank (process·threads + thread)·gpus + i is the i-th of its thread.
  */
 #ifndef COLLET_EXAMPLES_PERF_H
 #define COLLET_EXAMPLES_PERF_H
@@ -35,7 +35,7 @@ enum perf_exit {
     PERF_BAD_RESULTS = 7, /* wrong data, or slower than COLLET_TESTS_MIN_BW allows */
 };
 
-/* ------------------------------------------------------------------------------------------------- types, ops, patterns */
+/* --------------------------------------------------------------------------------------------- types, ops, patterns */
 
 /* A data type, described well enough to build and compare its elements: an element is `size` bytes of bits, read as
  * sign, exponent and fraction when fraction_bits is not 0, else as an integer. */
@@ -48,36 +48,43 @@ struct perf_type {
     bool is_signed;
 };
 
+/* An operation and operands for which every order of reduction gives the same result. Two ways to draw and to reduce:
+ * over bits, read as whole numbers, and over reals. Floating-point types use the second where there is one. */
 struct perf_draw;
-
 struct perf_op {
     const char *name;
     enum collet_op op;
-    uint64_t (*input)(const struct perf_draw *draw); /* an operand for which every order gives the same result */
+    uint64_t (*draw_bits)(const struct perf_draw *draw);
+    int64_t (*reduce_ordinal)(int64_t a, int64_t b);
+    double (*draw_real)(const struct perf_draw *draw); /* NULL: comparing needs no reals */
     double (*reduce_real)(double a, double b);
-    int64_t (*reduce_integer)(int64_t a, int64_t b);
 };
 
 extern const struct perf_type perf_types[]; /* ends with a NULL name; so does the next */
 extern const struct perf_op perf_ops[];
 
-/* All inputs of one operation: element i of rank r is a pure function of (pattern, r, i), so any rank can tell what every
- * other rank has put in. op == NULL: data that is only moved, any bits at all. */
+/* All inputs of one operation: element i of rank r is a pure function of (pattern, r, i), so any rank can tell what all
+ * others have put in. Without an op: data that is only moved, any bits at all. */
 struct perf_pattern {
     const struct perf_type *type;
-    const struct perf_op *op;
+    const struct perf_op *op; /* or NULL */
     int nranks;
     uint64_t seed;
+    bool in_reals;          /* which of the op's two ways */
+    int64_t exact_limit;    /* whole numbers up to this have an exact representation */
+    int contributors;       /* to a sum: so many ranks at most add something, … */
+    int64_t largest_addend; /* … and no more than this, or a partial sum might have to be rounded */
 };
 
+struct perf_pattern pattern_make(const struct perf_type *type, const struct perf_op *op, int nranks, uint64_t seed);
 uint64_t pattern_input(const struct perf_pattern *pattern, int rank, size_t element);
 uint64_t pattern_reduced(const struct perf_pattern *pattern, size_t element); /* over all ranks */
 /* Whether a result is right: the same bits, or for a floating-point average at most 2 representable numbers away. */
 bool pattern_accepts(const struct perf_pattern *pattern, uint64_t got, uint64_t expected);
-uint64_t pattern_real_bits(const struct perf_type *type, double value); /* rounded to nearest even; |value| in range */
-double pattern_real_value(const struct perf_type *type, uint64_t bits); /* finite values only */
+/* value in a floating-point type, rounded to nearest even; it must be 0 or within the type's normal numbers. */
+uint64_t pattern_real_bits(const struct perf_type *type, double value);
 
-/* -------------------------------------------------------------------------------------------------------- collectives */
+/* ------------------------------------------------------------------------------------------------------ collectives */
 
 /* What one line of the table asks for, in elements. In place, rank r's input starts at element r·in_place_input of the
  * receive buffer and its result at element r·in_place_output. */
@@ -104,7 +111,7 @@ struct perf_call {
     void *recv;
 };
 
-/* Where an element of the result comes from: from element `element` of the inputs of `rank`, or of all ranks reduced. */
+/* Where an element of the result comes from: element `element` of the inputs of `rank`, or of all ranks reduced. */
 enum { PERF_ALL_RANKS = -1, PERF_UNTOUCHED = -2 };
 struct perf_origin {
     int rank; /* or PERF_ALL_RANKS, or PERF_UNTOUCHED: the call must leave it as it was */
@@ -132,7 +139,7 @@ double perf_bus_factor_blocks(int nranks); /* (n−1)/n: all blocks travel, exce
 
 int perf_main(const struct perf_collective *collective, int argc, char **argv);
 
-/* ------------------------------------------------------------------------------------------------------------ options */
+/* ---------------------------------------------------------------------------------------------------------- options */
 
 enum { PERF_ALL_ROOTS = -1 };
 
@@ -156,7 +163,7 @@ struct perf_options {
  * one-line complaint that names the flag. */
 bool options_parse(int argc, char **argv, const char *program, struct perf_options *options, int *exit_code);
 
-/* ------------------------------------------------------------------------------------------------------ ranks and teams */
+/* -------------------------------------------------------------------------------------------------- ranks and teams */
 
 /* The ranks that one thread drives, first_rank … first_rank+count−1, through groups when there are several. */
 struct perf_team {
@@ -227,7 +234,7 @@ void job_run_threads(struct perf_job *job, job_function *function, void *context
 bool procs_fork(struct perf_job *job, int count, int *exit_code);
 void procs_receive_id(const struct perf_job *job, struct collet_unique_id *id);
 
-/* -------------------------------------------------------------------------------------------------------------- buffers */
+/* ---------------------------------------------------------------------------------------------------------- buffers */
 
 /* A rank's two buffers, each long enough for the largest line, between guard zones that no call may touch. */
 struct perf_buffers {
@@ -247,7 +254,7 @@ void verify_fill(const struct perf_buffers *buffers, const struct perf_call *cal
 /* After the call: how many elements are not what they have to be, results, inputs and surroundings. */
 size_t verify_count_wrong(const struct perf_buffers *buffers, const struct perf_call *call, uint64_t seed);
 
-/* -------------------------------------------------------------------------------------------------------- rows and sweep */
+/* --------------------------------------------------------------------------------------------------- rows and sweep */
 
 struct perf_stats {
     double min, max, average, p50, p95, p99, deviation;
@@ -274,7 +281,7 @@ struct perf_row {
 /* Runs the whole sweep for one thread's ranks; every thread of every process does the same at the same time. */
 void sweep_run(struct perf_job *job, const struct perf_team *team, struct perf_summary *summary);
 
-/* ------------------------------------------------------------------------------------------------------------- printers */
+/* --------------------------------------------------------------------------------------------------------- printers */
 
 void table_header(const struct perf_job *job);
 void table_columns(const struct perf_job *job);
@@ -303,10 +310,10 @@ void progress_start(double total);
 void progress_show(double done, size_t bytes, bool in_place);
 void progress_hide(void);
 
-/* -------------------------------------------------------------------------------------------------------------- machine */
+/* ---------------------------------------------------------------------------------------------------------- machine */
 
 void probe_card(struct perf_card *card); /* of the calling process */
-/* The round trip of a cache line between two CPUs, in ns, the median of about 2 ms of trips; 0 if they cannot be used. */
+/* The round trip of a cache line between two CPUs, in ns, the median of 2 ms of trips; 0 if they cannot be used. */
 double probe_round_trip_ns(int cpu_a, int cpu_b);
 const char *probe_class(double round_trip_ns); /* "near", "far" or "one CPU" */
 double probe_resident_bytes(void);             /* memory this process has touched and still holds */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The machine under the numbers. Speeds through shared memory depend most on how long a cache line takes from one CPU to
- * another and back; on virtual machines that may differ several times from one minute to the next.
+ * The machine under the numbers. Speeds through shared memory depend most on how long a cache line takes from one CPU
+ * to another and back; on virtual machines that may differ several times from one minute to the next.
  */
 #define _GNU_SOURCE
 #include "perf.h"
@@ -33,7 +33,7 @@ double probe_resident_bytes(void) {
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- card */
+/* ------------------------------------------------------------------------------------------------------------- card */
 
 static void read_cpu_model(char *model, size_t size) {
     snprintf(model, size, "unknown CPU");
@@ -86,7 +86,7 @@ void probe_card(struct perf_card *card) {
             *(card->first_cpu < 0 ? &card->first_cpu : &card->second_cpu) = cpu;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- round trip */
+/* ------------------------------------------------------------------------------------------------------- round trip */
 
 enum { TRIPS_PER_SAMPLE = 64, MAX_SAMPLES = 512 };
 static const unsigned last_ball = ~0u;

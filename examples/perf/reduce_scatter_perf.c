@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reduce_scatter_perf: rank r gets block r of the reduction of all ranks' inputs. In place, the result replaces that block
- * of the input, and the other blocks stay.
+ * reduce_scatter_perf: rank r gets block r of the reduction of all ranks' inputs. In place, the result replaces that
+ * block of the input, and the other blocks stay.
  *
  *   rank 0  a0 a1            a0+b0
  *   rank 1  b0 b1     ->           a1+b1

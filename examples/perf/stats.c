@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Statistics of the times of single iterations (-I). Percentiles are of the nearest rank: with fewer than 100 samples the
- * 99th is the largest.
+ * Statistics of the times of single iterations (-I). Percentiles are of the nearest rank: with fewer than 100 samples
+ * the 99th is the largest.
  */
 #include "perf.h"
 

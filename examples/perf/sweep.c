@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sweep, as one thread runs it for its ranks; all threads of all processes run the same loops in step, held together
- * by the collectives themselves. For each type, operation and root: warm up, then for each size two halves, out of place
- * and in place. A half:
+ * The sweep, as one thread runs it for its ranks; all threads of all processes run the same loops in step, held
+ * together by the collectives themselves. For each type, operation and root: warm up, then for each size two halves,
+ * out of place and in place. A half:
  *
  *   fill, one call, barrier | iterations, timed as a whole | average over ranks | fill, one call, check
  *
@@ -50,7 +50,7 @@ static void run_once(struct sweep *sweep, size_t iteration) {
     team_group_end(sweep->team);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- one half */
+/* --------------------------------------------------------------------------------------------------------- one half */
 
 static void fill(struct sweep *sweep) {
     sweep->seed++;
@@ -176,7 +176,7 @@ static void measure_half(struct sweep *sweep, struct perf_half *half) {
     free(iter_us);
 }
 
-/* ------------------------------------------------------------------------------------------------------ rows and loops */
+/* --------------------------------------------------------------------------------------------------- rows and loops */
 
 static size_t next_size(size_t size, const struct perf_options *options) {
     if (options->step_factor > 1)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The text that goes to standard output, laid out as nccl-tests does, so that what reads its output reads this: lines that
- * start with '#' are remarks, all others are rows of the table.
+ * The text that goes to standard output, laid out as nccl-tests does, so that what reads its output reads this: lines
+ * that start with '#' are remarks, all others are rows of the table.
  */
 #include "perf.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* -------------------------------------------------------------------------------------------------------------- header */
+/* ----------------------------------------------------------------------------------------------------------- header */
 
 static void print_parameters(const struct perf_options *options) {
     bool by_factor = options->step_factor > 1;
@@ -59,6 +60,23 @@ static void print_machine(const struct perf_job *job) {
     print_round_trip(job->round_trip_ns);
 }
 
+/* By where the ranks are, as collet chooses unless it is told otherwise or finds that something cannot be used. */
+static void print_transport(const struct perf_job *job) {
+    const char *forced = getenv("COLLET_TRANSPORT");
+    if (forced && *forced) {
+        printf("# Transport: %s (COLLET_TRANSPORT)\n", forced);
+        return;
+    }
+    bool same_process = job->team.count > 1, same_host = false, other_host = false;
+    for (int rank = job->team.count; rank < job->nranks; rank++) {
+        bool is_near = strcmp(job->cards[rank].host, job->cards[rank - job->team.count].host) == 0;
+        same_host = same_host || is_near;
+        other_host = other_host || !is_near;
+    }
+    printf("# Transport:%s%s%s (by place; COLLET_DEBUG=INFO shows that of each connection)\n",
+           same_process || job->nranks == 1 ? " self" : "", same_host ? " shm" : "", other_host ? " tcp" : "");
+}
+
 void table_header(const struct perf_job *job) {
     int version;
     MUST(0, collet_get_version, &version);
@@ -69,11 +87,12 @@ void table_header(const struct perf_job *job) {
     printf("#\n");
     print_ranks(job);
     print_machine(job);
+    print_transport(job);
     if (job->max_bytes < job->options->max_bytes)
         printf("#\n# Reducing maxBytes to %zu due to memory limitation\n", job->max_bytes);
 }
 
-/* --------------------------------------------------------------------------------------------------------------- table */
+/* ------------------------------------------------------------------------------------------------------------ table */
 
 static void print_half_titles(const struct perf_options *options, const char *const titles[8]) {
     printf("  %7s  %6s  %6s  %6s", titles[0], titles[1], titles[2], titles[3]);
@@ -145,7 +164,7 @@ void table_row(const struct perf_options *options, const struct perf_row *row) {
     fflush(stdout);
 }
 
-/* -------------------------------------------------------------------------------------------------------------- footer */
+/* ----------------------------------------------------------------------------------------------------------- footer */
 
 double summary_busbw(const struct perf_summary *summary) {
     return summary->busbw_count ? summary->busbw_sum / summary->busbw_count : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The few things that the perf programs themselves need from a communicator: a barrier, a number reduced over all ranks, a
- * row gathered from each. All are made of collet's own collectives; no MPI.
+ * The few things that the perf programs themselves need from a communicator: a barrier, a number reduced over all
+ * ranks, a row gathered from each. All are made of collet's own collectives; no MPI.
  */
 #include "perf.h"
 

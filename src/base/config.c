@@ -47,7 +47,7 @@ const char *config_env(const char *name) {
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ parsing */
+/* ---------------------------------------------------------------------------------------------------------- parsing */
 
 static int64_t multiple_of(char suffix) {
     switch (suffix) {
@@ -79,7 +79,7 @@ static bool parse_int(const struct knob *knob, const char *value, int64_t *numbe
     return true;
 }
 
-/* Texts with a vocabulary that this room knows; those of algorithms, transports and so on are checked by their rooms. */
+/* Texts with a vocabulary that this room knows; those of algorithms and transports are checked by their rooms. */
 static bool text_is_known(const struct knob *knob, const char *value) {
     enum log_level level;
     unsigned subsystems;
@@ -138,7 +138,7 @@ enum collet_result config_read(struct config *config) {
     return COLLET_SUCCESS;
 }
 
-/* ------------------------------------------------------------------------------------------------ the process's config */
+/* --------------------------------------------------------------------------------------------- the process's config */
 
 static struct config process_config;
 
@@ -156,7 +156,7 @@ const struct config *config_process(void) {
     return &process_config;
 }
 
-/* -------------------------------------------------------------------------------------------------- agreeing, printing */
+/* ----------------------------------------------------------------------------------------------- agreeing, printing */
 
 void config_adopt(struct config *config, const struct config *from) {
     for (size_t i = 0; i < KNOB_COUNT; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one table of knobs. A knob is read from COLLET_<NAME>, else from its NCCL_ spelling where the meaning is the same,
- * else it has its default. A communicator reads the table once, when it is created; collet-info and the documentation
- * print it. Values that all ranks must agree on (scope AGREED) are taken from rank 0.
+ * The one table of knobs. A knob is read from COLLET_<NAME>, else from its NCCL_ spelling where the meaning is the
+ * same, else it has its default. A communicator reads the table once, when it is created; collet-info and the
+ * documentation print it. Values that all ranks must agree on (scope AGREED) are taken from rank 0.
  */
 #ifndef COLLET_BASE_CONFIG_H
 #define COLLET_BASE_CONFIG_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Errors. Whoever first decides that something is an error calls err_set() once, with the cause and the remedy; everyone
- * above passes the code on with COLLET_TRY and stays silent.
+ * Errors. Whoever first decides that something is an error calls err_set() once, with the cause and the remedy;
+ * everyone above passes the code on with COLLET_TRY and stays silent.
  */
 #ifndef COLLET_BASE_ERR_H
 #define COLLET_BASE_ERR_H

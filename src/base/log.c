@@ -26,13 +26,12 @@ static pthread_once_t opened = PTHREAD_ONCE_INIT;
 static unsigned wanted_subsystems;
 static int log_fd = STDERR_FILENO;
 
+/* VERSION is what NCCL_DEBUG often says. */
 static const struct {
     const char *name;
     enum log_level level;
-} LEVELS[] = {
-    {"", LOG_NONE},     {"NONE", LOG_NONE},   {"WARN", LOG_WARN},
-    {"INFO", LOG_INFO}, {"TRACE", LOG_TRACE}, {"VERSION", LOG_NONE}, /* a value that NCCL_DEBUG often has */
-};
+} LEVELS[] = {{"", LOG_NONE},     {"VERSION", LOG_NONE}, {"NONE", LOG_NONE},
+              {"WARN", LOG_WARN}, {"INFO", LOG_INFO},    {"TRACE", LOG_TRACE}};
 
 static const char *const SUBSYSTEM_NAMES[LOG_SUBSYSTEM_COUNT] = {
 #define X(name) #name,

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* memfd_create, seals, CPU sets of any size */
 #include "base/os.h"
 
 #include "base/err.h"
@@ -22,7 +21,7 @@
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
 
-/* ------------------------------------------------------------------------------------------------------- who and when */
+/* ----------------------------------------------------------------------------------------------------- who and when */
 
 uint64_t os_now_ns(void) {
     struct timespec now;
@@ -94,7 +93,7 @@ void os_random(void *bytes, size_t length) {
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------- memory */
+/* ----------------------------------------------------------------------------------------------------------- memory */
 
 static enum collet_result memory_code(void) {
     return errno == ENOMEM || errno == ENOSPC ? COLLET_ERR_NO_MEMORY : COLLET_ERR_SYSTEM;

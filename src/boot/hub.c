@@ -118,6 +118,7 @@ void hub_remove(struct boot *boot) {
     for (int i = 0; i < MAILBOX_COUNT; i++)
         letter_queue_clear(&boot->mailboxes[i]);
     free(boot);
+    hub_release(hub);
 }
 
 /* --------------------------------------------------------------------------------------------------- finding each other */
@@ -143,25 +144,33 @@ static enum collet_result join_found(struct hub *hub, int nranks, int rank, int 
     return hub_add(hub, rank, device, config, boot_p);
 }
 
-enum collet_result hub_join(const struct id *id, int nranks, int rank, int device, struct config *config, bool *made,
-                            struct boot **boot_p) {
+static enum collet_result join_new(const struct id *id, int nranks, int rank, int device, struct config *config,
+                                   enum collet_result (*equip)(struct hub *hub), struct boot **boot_p) {
+    struct hub *hub;
+    COLLET_TRY(hub_create(nranks, &hub));
+    hub->id = *id;
+    enum collet_result result = hub_add(hub, rank, device, config, boot_p);
+    if (result == COLLET_SUCCESS && (result = equip(hub)) != COLLET_SUCCESS)
+        hub_remove(*boot_p);
+    hub_release(hub); /* the creator's reference; the boot's and the watch's remain */
+    return result;
+}
+
+enum collet_result hub_join(const struct id *id, int nranks, int rank, int device, struct config *config,
+                            enum collet_result (*equip)(struct hub *hub), struct boot **boot_p) {
     enum collet_result result;
+    struct boot *boot;
     struct process *process = process_lock();
     struct hub *hub = find_gathering(process, id);
-    *made = hub == NULL;
     if (hub != NULL) {
-        result = join_found(hub, nranks, rank, device, config, boot_p);
-    } else if ((result = hub_create(nranks, &hub)) == COLLET_SUCCESS) {
-        hub->id = *id;
-        result = hub_add(hub, rank, device, config, boot_p);
-        if (result == COLLET_SUCCESS) {
-            hub->next = process->gathering;
-            process->gathering = hub;
-        } else {
-            hub_release(hub);
-        }
+        result = join_found(hub, nranks, rank, device, config, &boot);
+    } else if ((result = join_new(id, nranks, rank, device, config, equip, &boot)) == COLLET_SUCCESS) {
+        boot->hub->next = process->gathering;
+        process->gathering = boot->hub;
     }
     process_unlock();
+    if (result == COLLET_SUCCESS)
+        *boot_p = boot;
     return result;
 }
 
@@ -204,6 +213,15 @@ bool hub_set_state(struct hub *hub, int rank, enum peer_state state) {
     }
     pthread_mutex_unlock(&hub->lock);
     return news;
+}
+
+enum peer_state hub_state(struct hub *hub, int rank, uint64_t *since_ns) {
+    pthread_mutex_lock(&hub->lock);
+    enum peer_state state = hub->states[rank];
+    if (since_ns != NULL)
+        *since_ns = hub->since_ns[rank];
+    pthread_mutex_unlock(&hub->lock);
+    return state;
 }
 
 static struct letter_queue *mailbox_of(struct boot *boot, int from, uint64_t key) {

@@ -88,12 +88,13 @@ void hub_release(struct hub *hub); /* one reference; the last frees */
 
 /* Makes rank's boot, a reference to the hub and a place in hub->local. */
 enum collet_result hub_add(struct hub *hub, int rank, int device, struct config *config, struct boot **boot_p);
-/* Undoes it; the caller then releases the hub. */
+/* Undoes it, reference included. */
 void hub_remove(struct boot *boot);
 
-/* The gathering hub of the id in this process, or a new one with *made set; either way with the new rank in it. */
-enum collet_result hub_join(const struct id *id, int nranks, int rank, int device, struct config *config, bool *made,
-                            struct boot **boot_p);
+/* Adds a rank to the gathering hub of the id in this process, or to a new one, which equip() has then given its work task
+ * and the watch's side's reference. */
+enum collet_result hub_join(const struct id *id, int nranks, int rank, int device, struct config *config,
+                            enum collet_result (*equip)(struct hub *hub), struct boot **boot_p);
 /* No longer to be found by hub_join(). */
 void hub_unlist(struct hub *hub);
 
@@ -103,6 +104,7 @@ enum collet_result hub_failed(const struct hub *hub);
 
 /* ALIVE → LEFT or DEAD, once; false if it was not alive. */
 bool hub_set_state(struct hub *hub, int rank, enum peer_state state);
+enum peer_state hub_state(struct hub *hub, int rank, uint64_t *since_ns); /* since_ns may be NULL */
 
 /* To the mailbox of a rank of this process; dropped if it has left. Takes the letter. */
 void hub_deliver(struct hub *hub, struct letter *letter);

@@ -347,7 +347,9 @@ static void start(struct watch_task *task) {
 
 enum collet_result rendezvous_open(struct id *id) {
     const struct config *config = config_process();
+    struct watch *watch;
     int family;
+    COLLET_TRY(watch_start(&watch));
     COLLET_TRY(address_family(config->socket_family, &family));
     struct rendezvous *meeting = calloc(1, sizeof *meeting);
     if (meeting == NULL)
@@ -364,8 +366,7 @@ enum collet_result rendezvous_open(struct id *id) {
         os_random(id->secret, SECRET_BYTES);
     }
     memcpy(meeting->secret, id->secret, SECRET_BYTES);
-    if (result == COLLET_SUCCESS)
-        result = watch_task_init(&meeting->start, start);
+    watch_task_init(&meeting->start, watch, start);
     if (result != COLLET_SUCCESS) {
         door_close(&meeting->door);
         free(meeting);

@@ -131,14 +131,17 @@ static enum collet_result watch_create(struct watch **watch_p) {
     return COLLET_SUCCESS;
 }
 
-enum collet_result watch_task_init(struct watch_task *task, void (*run)(struct watch_task *task)) {
-    enum collet_result result = COLLET_SUCCESS;
+enum collet_result watch_start(struct watch **watch_p) {
     struct process *process = process_lock();
-    if (process->watch == NULL)
-        result = watch_create(&process->watch);
-    *task = (struct watch_task){.run = run, .watch = process->watch};
+    enum collet_result result = process->watch != NULL ? COLLET_SUCCESS : watch_create(&process->watch);
+    if (result == COLLET_SUCCESS)
+        *watch_p = process->watch;
     process_unlock();
     return result;
+}
+
+void watch_task_init(struct watch_task *task, struct watch *watch, void (*run)(struct watch_task *task)) {
+    *task = (struct watch_task){.run = run, .watch = watch};
 }
 
 void watch_post(struct watch_task *task) {

@@ -21,7 +21,8 @@ struct watch_task {
 };
 
 /* From any thread. */
-enum collet_result watch_task_init(struct watch_task *task, void (*run)(struct watch_task *task)); /* starts the watch */
+enum collet_result watch_start(struct watch **watch_p); /* or finds it running */
+void watch_task_init(struct watch_task *task, struct watch *watch, void (*run)(struct watch_task *task));
 void watch_post(struct watch_task *task); /* runs it soon; once, however often posted before it ran */
 bool watch_task_queued(struct watch_task *task);
 

@@ -50,6 +50,7 @@ void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout 
         .slot_stride = layout->slot_stride,
         .ll_bytes = layout->ll_bytes,
         .ll_flag_mask = (uint32_t)((1ull << config->ll_flag_bits) - 1),
+        .nt_stores = (int32_t)config->nt_stores,
     };
 }
 

@@ -23,8 +23,8 @@
 #define STREAM_SLOTS 128u
 
 static bool end_streams(struct fifo_end *end, uint64_t bytes) {
-    if (bytes < STREAM_MIN_BYTES || end->slow_stores < SLOW_IN_A_ROW)
-        return false;
+    if (bytes < STREAM_MIN_BYTES || end->nt_stores >= 0 || end->slow_stores < SLOW_IN_A_ROW)
+        return bytes >= STREAM_MIN_BYTES && end->nt_stores == 1;
     if (++end->streamed < STREAM_SLOTS)
         return true;
     end->streamed = 0;

@@ -62,7 +62,7 @@ struct fifo_end {
     uint32_t remote;        /* the ends share no memory: a wire carries slots, and needs headers and tails of LL slots too */
     uint32_t slow_stores;   /* host producer: how often in a row cached stores into slots were slow … */
     uint32_t streamed;      /* … and how many slots have been written past the caches since */
-    uint32_t unused;
+    int32_t nt_stores;      /* host producer: 1 always past the caches, 0 never, −1 by the above */
 };
 
 PORT_FN uint32_t fifo_slot(const struct fifo_end *end) { return (uint32_t)end->step & (end->nslots - 1); }

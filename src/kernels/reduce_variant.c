@@ -19,6 +19,7 @@
 
 #define BLOCK_BYTES 4096       /* of stored elements or of accumulators */
 #define COPY_BLOCK_BYTES 16384 /* read once, written to several places */
+#define TWIN_MAX_BYTES 2048    /* above this the second place, often lines that another CPU holds, is better a memcpy */
 #define CPU_LINE_BYTES 64
 #define FUSED_ELEMS 32 /* of 16-bit floats, in vector registers between load and store */
 
@@ -230,7 +231,7 @@ INLINE void reduce(const struct loops *loops, void *const *dst, int ndst, const 
         loops->fused(dst[0], src[0], src[1], count);
     else if (simple_pair && ndst == 1)
         loops->pair(dst[0], src[0], src[1], count);
-    else if (simple_pair && ndst == 2 && !loops->fused)
+    else if (simple_pair && ndst == 2 && count * loops->elem_bytes <= TWIN_MAX_BYTES && !loops->fused)
         loops->twin(dst[0], dst[1], src[0], src[1], count);
     else if (nsrc == 1 && divisor <= 1)
         copy(dst, ndst, src[0], count * loops->elem_bytes, stream_mask);

@@ -63,6 +63,12 @@ void cast_destroy(struct cast *cast) {
     *cast = (struct cast){.nmembers = 0};
 }
 
+int cast_peer_of(const struct cast *cast, int member, int rank) {
+    if (!is_point_to_point(cast))
+        return rank;
+    return cast->members[1 - member].rank == rank ? 1 - member : -1;
+}
+
 bool cast_reduces(const struct cast *cast) {
     enum prog_collective collective = cast->algorithm->collective;
     return collective == PROG_ALLREDUCE || collective == PROG_REDUCE || collective == PROG_REDUCESCATTER;
@@ -94,9 +100,9 @@ int cast_alias_of(const struct cast *cast, int member, int chunk) {
     case PROG_REDUCE:
         return chunk;
     case PROG_ALLGATHER:
-        return chunk == member ? 0 : -1;
-    case PROG_REDUCESCATTER:
         return member;
+    case PROG_REDUCESCATTER:
+        return chunk == member ? 0 : -1;
     default: /* never in place */
         return -1;
     }

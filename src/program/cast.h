@@ -26,6 +26,9 @@ struct cast {
 enum collet_result cast_create(const struct algorithm *algorithm, int nranks, int root, struct cast *cast);
 void cast_destroy(struct cast *cast);
 
+/* Who of the cast `member` means when it names rank `rank` as its peer; −1 if that rank takes no part. */
+int cast_peer_of(const struct cast *cast, int member, int rank);
+
 /* Whether results are reductions of everybody's contributions (else copies of one). */
 bool cast_reduces(const struct cast *cast);
 
@@ -35,7 +38,7 @@ struct cast_source {
 };
 struct cast_source cast_source_of(const struct cast *cast, int member, int chunk);
 
-/* The IN chunk that an in-place call keeps in the same memory as OUT chunk `chunk`; −1 if none. */
+/* The OUT chunk that an in-place call keeps in the same memory as IN chunk `chunk`; −1 if none. */
 int cast_alias_of(const struct cast *cast, int member, int chunk);
 
 #endif

@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------------------------------------------ configuration */
+/* ---------------------------------------------------------------------------------------------------- configuration */
 
 static int no_environment(void **state) {
     (void)state;
@@ -173,7 +173,7 @@ static void printing_marks_what_was_set_and_hides_the_secret(void **state) {
     free(text);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- errors */
+/* ----------------------------------------------------------------------------------------------------------- errors */
 
 static void an_error_keeps_the_reason_of_the_system(void **state) {
     (void)state;
@@ -212,7 +212,7 @@ static void each_thread_has_its_own_last_error(void **state) {
     assert_non_null(was_empty);
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- log */
+/* -------------------------------------------------------------------------------------------------------------- log */
 
 #define THREADS 4
 #define LINES_EACH 200
@@ -380,7 +380,7 @@ static void lines_of_many_threads_stay_whole(void **state) {
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------- system */
+/* ----------------------------------------------------------------------------------------------------------- system */
 
 static void the_clock_and_random_numbers_move(void **state) {
     (void)state;
@@ -485,7 +485,7 @@ static void memory_that_cannot_be_had_is_an_error(void **state) {
     assert_non_null(strstr(err_last(), "1152921504606846976 bytes"));
 }
 
-/* ----------------------------------------------------------------------------------------------------- types, waiting */
+/* --------------------------------------------------------------------------------------------------- types, waiting */
 
 static void every_type_and_operator_has_a_name_and_nothing_else_has(void **state) {
     (void)state;

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The timing loop: for each size  probe → warm up → time → probe → check, and one line of output. See loop.h.
+ *
+ *   sample bytes=4096 us=1.38 iterations=10000 class=near before_ns=115 after_ns=114 attempts=1
+ *
+ * class: near, far or one-cpu; busy when other programs did not leave the CPUs alone, changed when the probes before and
+ * after differed, both at every attempt: such a line is not for use.
+ */
+#define _GNU_SOURCE
+#include "loop.h"
+#include "line_probe.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NEAR_BELOW_NS 220.0
+#define BUSY_ABOVE_NS 2000.0 /* no wire is that long: the probe had to share a CPU */
+#define BUSY_NAPS 5
+#define BUSY_NAP_US 20000
+#define ATTEMPTS 4 /* at one size, until both probes agree */
+#define COLD_ITERATIONS 3
+#define MIN_ITERATIONS 5
+#define LIFE_SECONDS 300 /* of a process, whatever happens */
+
+enum line_class { CLASS_NEAR, CLASS_FAR, CLASS_ONE_CPU, CLASS_BUSY, CLASS_CHANGED };
+static const char *const class_names[] = {"near", "far", "one-cpu", "busy", "changed"};
+
+/* What one rank works with at one size. */
+struct measurement {
+    const struct loop_library *library;
+    struct board *board;
+    int rank;
+    size_t count;
+    float *in, *out;
+};
+
+/* ---- the options ---- */
+
+static void usage(const char *program) {
+    bench_die("usage: %s [-n RANKS] [-p] [-b BOARD] [-s 8,4K,2M] [-t MILLISECONDS]\n"
+              "  -n  fork that many ranks           -p  pin each of them to a CPU\n"
+              "  -b  file shared by launched ranks  -s  bytes of each allreduce    -t  time spent on each size",
+              program);
+}
+
+static size_t size_read(const char *text, char **end) {
+    size_t size = strtoull(text, end, 10);
+    if (**end == 'K' || **end == 'M')
+        size <<= *(*end)++ == 'K' ? 10 : 20;
+    return size;
+}
+
+static bool sizes_read(struct loop_options *options, const char *text) {
+    for (options->nsizes = 0; options->nsizes < LOOP_MAX_SIZES; text++) {
+        char *end;
+        size_t size = size_read(text, &end);
+        if (end == text || size == 0 || size % sizeof(float) != 0 || (*end != ',' && *end != '\0'))
+            return false;
+        options->sizes[options->nsizes++] = size;
+        if (*end == '\0')
+            return true;
+        text = end;
+    }
+    return false;
+}
+
+struct loop_options loop_options_read(int argc, char **argv) {
+    struct loop_options options = {.milliseconds = 100, .nranks = 2};
+    sizes_read(&options, "8,512,4K,32K,256K,2M,16M");
+    for (int letter; (letter = getopt(argc, argv, "n:pb:s:t:")) != -1;) {
+        switch (letter) {
+        case 'n': options.nranks = atoi(optarg); break;
+        case 'p': options.pinned = true; break;
+        case 'b': options.board_path = optarg; break;
+        case 't': options.milliseconds = atoi(optarg); break;
+        case 's':
+            if (!sizes_read(&options, optarg))
+                bench_die("-s %s: up to %d sizes are needed, each a multiple of 4 bytes, such as 8,4K,2M", optarg,
+                          LOOP_MAX_SIZES);
+            break;
+        default: usage(argv[0]);
+        }
+    }
+    if (optind != argc || options.milliseconds < 1)
+        usage(argv[0]);
+    alarm(LIFE_SECONDS);
+    return options;
+}
+
+/* ---- near or far ---- */
+
+/* The CPUs in use: all that the ranks may use when those are no more than the ranks, else those they are on. */
+static cpu_set_t cpus_in_use(const struct board *board) {
+    cpu_set_t allowed, current;
+    CPU_ZERO(&allowed);
+    CPU_ZERO(&current);
+    for (int r = 0; r < board->nranks; r++) {
+        CPU_OR(&allowed, &allowed, &board->seats[r].allowed);
+        CPU_SET(board->seats[r].cpu, &current);
+    }
+    return CPU_COUNT(&allowed) <= board->nranks ? allowed : current;
+}
+
+/* The longest round trip between the first CPU in use and another one; 0 if there is no other. */
+static double longest_round_trip_ns(const cpu_set_t *cpus) {
+    double longest = 0;
+    for (int first = -1, cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, cpus))
+            continue;
+        if (first >= 0)
+            longest = fmax(longest, line_round_trip_ns(first, cpu));
+        else
+            first = cpu;
+    }
+    return longest;
+}
+
+static enum line_class classify(double round_trip_ns) {
+    if (round_trip_ns == 0)
+        return CLASS_ONE_CPU;
+    if (round_trip_ns > BUSY_ABOVE_NS)
+        return CLASS_BUSY;
+    return round_trip_ns < NEAR_BELOW_NS ? CLASS_NEAR : CLASS_FAR;
+}
+
+/* Probes, on rank 0, while the other ranks sleep; again after a while if other programs use the CPUs. */
+static double probe_together(struct board *board, int rank) {
+    double round_trip_ns = 0;
+    board_sit(board, rank);
+    board_meet(board);
+    if (rank == 0) {
+        cpu_set_t cpus = cpus_in_use(board);
+        round_trip_ns = longest_round_trip_ns(&cpus);
+        for (int i = 0; i < BUSY_NAPS && classify(round_trip_ns) == CLASS_BUSY; i++) {
+            usleep(BUSY_NAP_US);
+            round_trip_ns = longest_round_trip_ns(&cpus);
+        }
+    }
+    board_meet(board);
+    return round_trip_ns;
+}
+
+/* ---- time ---- */
+
+static double now_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+/* Makes connections and touches pages. */
+static void warm_up(const struct measurement *m) {
+    for (int i = 0; i < COLD_ITERATIONS; i++) {
+        m->library->align(m->library->state);
+        m->library->allreduce(m->library->state, m->in, m->out, m->count);
+    }
+    if (m->rank == 0)
+        m->board->last_iteration = -1;
+    board_meet(m->board);
+}
+
+/* Rank 0 watches the clock and declares an iteration the last one before it enters the align of it: every rank that has
+ * left that align sees the declaration. */
+static void time_iterations(const struct measurement *m, double limit_us) {
+    int i = -1, *last = &m->board->last_iteration;
+    double *times = m->board->times[m->rank], from, to = now_us(), deadline = to + limit_us;
+    do {
+        i++;
+        bool enough = i + 1 == BOARD_MAX_ITERATIONS || (i + 1 >= MIN_ITERATIONS && to > deadline);
+        if (m->rank == 0 && enough)
+            __atomic_store_n(last, i, __ATOMIC_RELEASE); /* pairs with the load below, through the library's align */
+        m->library->align(m->library->state);
+        from = now_us();
+        m->library->allreduce(m->library->state, m->in, m->out, m->count);
+        to = now_us();
+        times[i] = to - from;
+    } while (__atomic_load_n(last, __ATOMIC_ACQUIRE) != i);
+    board_meet(m->board);
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median over iterations of the slowest rank's time. Overwrites rank 0's row. */
+static double median_us(struct board *board) {
+    double *slowest = board->times[0];
+    int iterations = board->last_iteration + 1;
+    for (int i = 0; i < iterations; i++)
+        for (int r = 1; r < board->nranks; r++)
+            slowest[i] = fmax(slowest[i], board->times[r][i]);
+    qsort(slowest, (size_t)iterations, sizeof(slowest[0]), by_value);
+    return slowest[iterations / 2];
+}
+
+/* One attempt at one size; true, on every rank, if it has to be repeated. */
+static bool attempt(const struct measurement *m, int milliseconds, int number) {
+    struct board *board = m->board;
+    double before = probe_together(board, m->rank);
+    warm_up(m);
+    time_iterations(m, milliseconds * 1e3);
+    double after = probe_together(board, m->rank);
+    if (m->rank == 0) {
+        enum line_class class = classify(before) == classify(after) ? classify(before) : CLASS_CHANGED;
+        board->repeat = (class == CLASS_CHANGED || class == CLASS_BUSY) && number < ATTEMPTS;
+        if (!board->repeat)
+            printf("sample bytes=%zu us=%.3f iterations=%d class=%s before_ns=%.0f after_ns=%.0f attempts=%d\n",
+                   m->count * sizeof(float), median_us(board), board->last_iteration + 1, class_names[class], before,
+                   after, number);
+        fflush(stdout);
+    }
+    board_meet(board);
+    return board->repeat;
+}
+
+/* ---- results ---- */
+
+/* Small whole numbers, different on each rank: their sum is exact in any order. */
+static float element(int rank, size_t i) { return (float)(rank + 1 + (int)(i % 7)); }
+
+static void check(const struct measurement *m) {
+    size_t errors = 0;
+    memset(m->out, 0xff, m->count * sizeof(float)); /* NaN everywhere */
+    m->library->allreduce(m->library->state, m->in, m->out, m->count);
+    for (size_t i = 0; i < m->count; i++) {
+        float sum = 0;
+        for (int r = 0; r < m->board->nranks; r++)
+            sum += element(r, i);
+        errors += m->out[i] != sum;
+    }
+    if (errors > 0)
+        bench_die("rank %d: %zu of %zu elements are wrong", m->rank, errors, m->count);
+}
+
+static void measure(struct measurement *m, int milliseconds) {
+    size_t bytes = m->count * sizeof(float);
+    m->in = (float *)malloc(bytes);
+    m->out = (float *)malloc(bytes);
+    if (m->in == NULL || m->out == NULL)
+        bench_die("no memory for two buffers of %zu bytes", bytes);
+    for (size_t i = 0; i < m->count; i++)
+        m->in[i] = element(m->rank, i);
+    memset(m->out, 0, bytes);
+    for (int number = 1; attempt(m, milliseconds, number); number++)
+        ;
+    check(m);
+    free(m->in);
+    free(m->out);
+}
+
+void loop_run(const struct loop_options *options, const struct loop_library *library, struct board *board, int rank) {
+    for (int i = 0; i < options->nsizes; i++) {
+        struct measurement m = {
+            .library = library, .board = board, .rank = rank, .count = options->sizes[i] / sizeof(float)};
+        measure(&m, options->milliseconds);
+    }
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One timing loop for every library, so that numbers of collet and of its peers can stand in one table.
+ *
+ *   collet_loop.c  mpi_loop.c  gloo_loop.cc    start one library, lend two of its calls to the loop
+ *   loop.c                                     the loop: probe, warm up, time, probe, check; prints one line a size
+ *   board.c                                    a page that the ranks share beside the library: times, CPUs, agreement
+ *   line_probe.c                               round trip of a cache line between two CPUs
+ *   table.py                                   the lines of all runs → medians and ratios
+ *   ../scripts/bench-peers.sh                  builds these and runs them in turns
+ *
+ *   rank 0  │ probe │ warm up │ align allreduce  align allreduce  align allreduce … │ probe │ check │
+ *   rank 1  │ sleep │ warm up │ align allreduce  align allreduce  align allreduce … │ sleep │ check │
+ *                                     └──t────┘        └──t────┘        └──t────┘
+ *
+ * A measurement is the median over iterations of the largest t of any rank. It counts only if both probes gave the same
+ * class (near, far): on some machines two CPUs are neighbours at one moment and far apart at the next, and a comparison
+ * across that change says nothing. Read next: loop.c.
+ */
+#ifndef COLLET_BENCH_LOOP_H
+#define COLLET_BENCH_LOOP_H
+
+#include "board.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LOOP_MAX_SIZES 32
+
+/* What the loop needs from a library. Both calls block, and end the process if the library reports a failure. */
+struct loop_library {
+    void *state;
+    void (*align)(void *state); /* returns at about the same time on all ranks: a barrier, or the least collective */
+    void (*allreduce)(void *state, const float *in, float *out, size_t count); /* out = sum over ranks of in */
+};
+
+struct loop_options {
+    size_t sizes[LOOP_MAX_SIZES]; /* bytes */
+    int nsizes;
+    int milliseconds;       /* to spend on the timed iterations of one size */
+    int nranks;             /* of programs that fork their ranks themselves */
+    bool pinned;            /* such ranks stay on one CPU each, in turn */
+    const char *board_path; /* of programs that a launcher starts: the file through which their ranks share the board */
+};
+
+/* Reads the command line (a wrong one ends the process) and starts the clock that bounds the life of the process. */
+struct loop_options loop_options_read(int argc, char **argv);
+
+/* Times the library at every size, on every rank together; rank 0 prints. Ends the process if a result is wrong. */
+void loop_run(const struct loop_options *options, const struct loop_library *library, struct board *board, int rank);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

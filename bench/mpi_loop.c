@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The timing loop over any MPI library; started by its mpirun, one process a rank.
+ */
+#include "loop.h"
+
+#include <mpi.h>
+#include <stdio.h>
+
+static void must(int result, const char *call) {
+    if (result != MPI_SUCCESS)
+        bench_die("%s failed with %d", call, result);
+}
+
+static void align(void *state) {
+    (void)state;
+    must(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+}
+
+static void allreduce(void *state, const float *in, float *out, size_t count) {
+    (void)state;
+    must(MPI_Allreduce(in, out, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
+}
+
+int main(int argc, char **argv) {
+    const struct loop_library library = {.align = align, .allreduce = allreduce};
+    int rank, nranks;
+    must(MPI_Init(&argc, &argv), "MPI_Init");
+    must(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+    must(MPI_Comm_size(MPI_COMM_WORLD, &nranks), "MPI_Comm_size");
+    struct loop_options options = loop_options_read(argc, argv);
+    if (options.board_path == NULL)
+        bench_die("-b BOARD is needed: an empty file that all ranks can open");
+    struct board *board = board_open(options.board_path, nranks);
+    loop_run(&options, &library, board, rank);
+    must(MPI_Finalize(), "MPI_Finalize");
+    return 0;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The smallest program that does something together with others: every rank gives its number, all get the sum.
+ *
+ *   mpirun -np 4 hello_allreduce
+ *   for r in 0 1 2 3; do RANK=$r WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 hello_allreduce & done; wait
+ *   hello_allreduce                                                         alone: one rank, which has nothing to wait for
+ */
+#include "collet.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void check(enum collet_result result) {
+    if (result != COLLET_SUCCESS) {
+        fprintf(stderr, "%s: %s\n", collet_error_string(result), collet_last_error(NULL));
+        exit(1);
+    }
+}
+
+int main(void) {
+    struct collet_comm *comm;
+    int rank, nranks;
+    check(collet_comm_init_from_env(&comm, NULL)); /* who am I, how many are we, where do we meet */
+    check(collet_comm_rank(comm, &rank));
+    check(collet_comm_count(comm, &nranks));
+
+    float mine[2] = {1, (float)rank};
+    float sums[2];
+    check(collet_allreduce(mine, sums, 2, COLLET_FLOAT32, COLLET_SUM, comm, NULL));
+
+    printf("hello from rank %d of %d: there are %g of us, and our ranks add up to %g\n", rank, nranks, sums[0], sums[1]);
+    check(collet_comm_destroy(comm));
+    return sums[0] == (float)nranks ? 0 : 1;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "boot/edge.h"
+
+#include "base/log.h"
+#include "base/os.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define READ_BYTES (64u << 10)
+
+static void on_wire(struct wire *wire) { edge_read(wire->owner); }
+
+struct edge *edge_create(struct wire *wire, const struct edge *like, struct edge **list) {
+    struct edge *edge = malloc(sizeof *edge);
+    if (edge == NULL) {
+        wire_destroy(wire);
+        return NULL;
+    }
+    *edge = *like;
+    edge->wire = wire;
+    edge->pid = 0;
+    edge->pidfd.fd = -1;
+    edge->heard_ns = os_now_ns();
+    edge->next = *list;
+    edge->link = list;
+    if (edge->next != NULL)
+        edge->next->link = &edge->next;
+    *list = edge;
+    wire->ready = on_wire;
+    wire->owner = edge;
+    return edge;
+}
+
+/* Takes the edge apart and leaves the wire. */
+static struct wire *edge_leave(struct edge *edge) {
+    struct wire *wire = edge->wire;
+    *edge->link = edge->next;
+    if (edge->next != NULL)
+        edge->next->link = edge->link;
+    if (edge->pidfd.fd >= 0) {
+        watch_remove(&edge->pidfd);
+        close(edge->pidfd.fd);
+    }
+    free(edge);
+    return wire;
+}
+
+void edge_destroy(struct edge *edge) { wire_destroy(edge_leave(edge)); }
+void edge_finish(struct edge *edge) { wire_finish(edge_leave(edge)); }
+
+/* One read. False if the edge was lost by it. */
+static bool read_once(struct edge *edge) {
+    bool open = wire_fill(edge->wire, READ_BYTES);
+    struct frame frame;
+    int got;
+    while ((got = wire_next(edge->wire, edge->max_bytes, &frame)) > 0) {
+        edge->heard_ns = os_now_ns();
+        if (frame.type != EDGE_HEARTBEAT && !edge->frame(edge, &frame))
+            got = -1;
+        if (got < 0)
+            break;
+    }
+    if (got < 0)
+        edge->lost(edge, "it sent what is no message of collet");
+    else if (!open)
+        edge->lost(edge, edge->wire->error != 0 ? strerror(edge->wire->error) : "its connection ended");
+    return got >= 0 && open;
+}
+
+/* All that has come. A dead process's last words, perhaps its goodbye, come before the news of its death. */
+static bool read_all(struct edge *edge) {
+    bool dry = false;
+    while (!dry) {
+        struct wire *wire = edge->wire;
+        if (!read_once(edge))
+            return false;
+        dry = wire->dry;
+    }
+    return true;
+}
+
+void edge_read(struct edge *edge) { read_once(edge); }
+
+void edge_send(struct edge *edge, uint32_t type, const void *head, size_t head_bytes, const void *data, size_t bytes) {
+    wire_send(edge->wire, type, head, head_bytes, data, bytes);
+}
+
+static void on_pidfd(struct watch_fd *pidfd, uint32_t events) {
+    struct edge *edge = WATCH_OWNER(pidfd, struct edge, pidfd);
+    (void)events;
+    if (read_all(edge))
+        edge->lost(edge, "its process ended");
+}
+
+void edge_watch_process(struct edge *edge, pid_t pid) {
+    edge->pid = pid;
+    edge->pidfd = (struct watch_fd){.fd = (int)syscall(SYS_pidfd_open, pid, 0), .ready = on_pidfd};
+    if (edge->pidfd.fd >= 0) {
+        if (watch_add(&edge->pidfd, EPOLLIN) == COLLET_SUCCESS)
+            return;
+        close(edge->pidfd.fd);
+        edge->pidfd.fd = -1;
+    }
+    log_info(BOOT, "no pidfd for process %d: polling instead", (int)pid); /* also if it ended just now */
+}
+
+void edge_beat(struct edge *edge, uint64_t silence_ns) {
+    wire_send(edge->wire, EDGE_HEARTBEAT, NULL, 0, NULL, 0);
+    if (edge->pid != 0) {
+        bool ended = edge->pidfd.fd < 0 && kill(edge->pid, 0) != 0 && errno == ESRCH;
+        if (ended && read_all(edge))
+            edge->lost(edge, "its process ended");
+        return;
+    }
+    /* Judged after reading: perhaps it was this process that slept. */
+    if (silence_ns != 0 && os_now_ns() - edge->heard_ns > silence_ns && read_all(edge) &&
+        os_now_ns() - edge->heard_ns > silence_ns)
+        edge->lost(edge, "it was silent for too long");
+}

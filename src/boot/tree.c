@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The processes of a communicator, in the order of their lowest ranks, form a tree of arity 8:
+ *
+ *                        0
+ *          ┌────┬────┬───┴┬────┬────┬────┬────┐
+ *          1    2    3    4    5    6    7    8         each dials its parent's door and proves the id's secret
+ *       ┌──┴─…         (9 … 16 below 1, 17 … 24 below 2, and so on)
+ *
+ * A letter goes to the neighbour in whose part of the tree its receiver is. News (a rank left, a rank died, the
+ * communicator failed) goes to all neighbours, who pass on what is news to them; so it ends.
+ *
+ * When a process is lost, its neighbours notice and spread the news, each in its part of the broken tree; and each of its
+ * children dials the next living ancestor instead (or, if there is none, the lowest living process, which is thereby the
+ * new root). Both ends of a new edge tell each other all they know; so news reaches everyone whatever happens between:
+ *
+ *            0                 0
+ *            │               ┌─┴─┐
+ *            1     ─▶        9   10     1 was lost; 9 and 10 have come to 0
+ *          ┌─┴─┐
+ *          9   10
+ *
+ * What the lost process had taken to pass on and had not passed on is lost with it.
+ */
+#include "boot/tree.h"
+
+#include "base/log.h"
+#include "base/os.h"
+#include "boot/edge.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARITY 8
+#define HOPS_MAX 64                /* only while processes disagree on who lives can a letter go in circles */
+#define GONE_NS 500000000ull       /* refusals of this duration mean that a process which was there is no more */
+#define DIAL_PATIENCE_NS 5000000000ull
+
+enum tree_frame {
+    TREE_HELLO = 1, /* struct hello; the first frame upwards */
+    TREE_LETTER,    /* struct letter_head, data */
+    TREE_STATE,     /* struct state_news */
+    TREE_FAIL,      /* struct failure */
+};
+
+struct hello {
+    int32_t place, zero;
+    uint64_t process[2];
+};
+
+struct letter_head {
+    int32_t to, from;
+    uint64_t key;
+    uint32_t hops, zero;
+};
+
+struct state_news {
+    int32_t rank, state;
+};
+
+struct place {
+    int lowest_rank, pid;
+    uint64_t process[2];
+    struct address_set listener;
+    struct edge *edge; /* NULL: none */
+    bool gone;         /* not to be dialled any more */
+};
+
+static void find_parent(struct tree *tree);
+
+static void changed(const struct tree *tree) { watch_post(tree->hub->work); }
+
+/* ------------------------------------------------------------------------------------------------------------ letters */
+
+/* Up from the receiver until one of our neighbours; from outside our part of the tree that is our parent. */
+static struct edge *next_hop(const struct tree *tree, int place) {
+    for (; place > 0 && place != tree->self; place = (place - 1) / ARITY)
+        if (tree->places[place].edge != NULL)
+            return tree->places[place].edge;
+    if (place == tree->self && place != 0)
+        return NULL; /* in our part, below somebody whose edge is missing at the moment */
+    if (tree->places[place].edge != NULL)
+        return tree->places[place].edge;
+    return tree->parent >= 0 ? tree->places[tree->parent].edge : NULL;
+}
+
+static void route(struct tree *tree, struct letter *letter) {
+    int place = tree->place_of_rank[letter->to];
+    if (place == tree->self) {
+        hub_deliver(tree->hub, letter);
+        return;
+    }
+    if (hub_state(tree->hub, letter->to, NULL) != PEER_ALIVE || letter->hops >= HOPS_MAX) {
+        log_trace(BOOT, "dropped a message to rank %d, which is gone", letter->to);
+        free(letter);
+        return;
+    }
+    struct edge *edge = next_hop(tree, place);
+    if (edge == NULL) {
+        letter_append(&tree->stalled, letter);
+        return;
+    }
+    struct letter_head head = {letter->to, letter->from, letter->key, letter->hops + 1, 0};
+    edge_send(edge, TREE_LETTER, &head, sizeof head, letter->data, letter->bytes);
+    free(letter);
+}
+
+static void route_stalled(struct tree *tree) {
+    struct letter_queue waiting = tree->stalled;
+    struct letter *letter;
+    if (waiting.first == NULL)
+        return;
+    letter_queue_init(&tree->stalled);
+    while ((letter = letter_take(&waiting)) != NULL)
+        route(tree, letter);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- news */
+
+static void send_state(struct edge *edge, int rank, enum peer_state state) {
+    struct state_news news = {.rank = rank, .state = (int32_t)state};
+    edge_send(edge, TREE_STATE, &news, sizeof news, NULL, 0);
+}
+
+static void spread_state(struct tree *tree, int rank, enum peer_state state, const struct edge *except) {
+    for (struct edge *edge = tree->edges; edge != NULL; edge = edge->next)
+        if (edge != except && edge->place >= 0)
+            send_state(edge, rank, state);
+}
+
+static void send_failure(struct tree *tree, struct edge *edge) {
+    struct failure failure = {.code = hub_failed(tree->hub)};
+    snprintf(failure.text, sizeof failure.text, "%s", tree->hub->failed_text);
+    edge_send(edge, TREE_FAIL, &failure, sizeof failure, NULL, 0);
+}
+
+void tree_spread_failure(struct tree *tree) {
+    for (struct edge *edge = tree->edges; edge != NULL; edge = edge->next)
+        if (edge->place >= 0)
+            send_failure(tree, edge);
+}
+
+void tree_post(struct tree *tree, struct letter *letter) {
+    if (letter->to == LETTER_TO_ALL) {
+        spread_state(tree, letter->from, (enum peer_state)letter->key, NULL);
+        free(letter);
+    } else {
+        route(tree, letter);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------------------- losses */
+
+/* A process is out of reach: what is left of its ranks is dead. */
+static void place_lost(struct tree *tree, int number, const char *why) {
+    struct hub *hub = tree->hub;
+    struct place *place = &tree->places[number];
+    char name[HUB_NAME_BYTES], text[ERR_TEXT_BYTES];
+    bool death = false;
+    place->gone = true;
+    for (int rank = place->lowest_rank; rank < hub->nranks; rank++) {
+        if (tree->place_of_rank[rank] != number || !hub_set_state(hub, rank, PEER_DEAD))
+            continue;
+        hub_name_rank(hub, rank, name);
+        log_info(BOOT, "%s is dead: %s", name, why);
+        spread_state(tree, rank, PEER_DEAD, NULL);
+        death = true;
+    }
+    if (death && !tree->running) {
+        hub_name_rank(hub, place->lowest_rank, name);
+        snprintf(text, sizeof text, "%s died while the communicator was created: %s", name, why);
+        if (hub_fail(hub, COLLET_ERR_REMOTE, text))
+            log_warn(BOOT, "%s", text);
+    }
+    if (number == tree->parent)
+        find_parent(tree);
+    changed(tree);
+}
+
+static void on_lost(struct edge *edge, const char *why) {
+    struct tree *tree = edge->owner;
+    int place = edge->place;
+    edge_destroy(edge);
+    if (place >= 0) {
+        tree->places[place].edge = NULL;
+        place_lost(tree, place, why);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------------------- frames */
+
+static bool on_letter(struct tree *tree, const struct frame *frame) {
+    struct letter_head head;
+    const int nranks = tree->hub->nranks;
+    if (frame->bytes < sizeof head)
+        return false;
+    memcpy(&head, frame->data, sizeof head);
+    if (head.to < 0 || head.to >= nranks || head.from < 0 || head.from >= nranks)
+        return false;
+    struct letter *letter =
+        letter_create(head.to, head.from, head.key, frame->data + sizeof head, frame->bytes - sizeof head);
+    if (letter == NULL)
+        return false; /* better no neighbour than a neighbour whose words go missing */
+    letter->hops = head.hops;
+    route(tree, letter);
+    return true;
+}
+
+static bool all_dead(const struct tree *tree, int place) {
+    for (int rank = tree->places[place].lowest_rank; rank < tree->hub->nranks; rank++)
+        if (tree->place_of_rank[rank] == place && hub_state(tree->hub, rank, NULL) != PEER_DEAD)
+            return false;
+    return true;
+}
+
+static bool on_state(struct tree *tree, const struct edge *from, const struct frame *frame) {
+    struct state_news news;
+    if (frame->bytes != sizeof news)
+        return false;
+    memcpy(&news, frame->data, sizeof news);
+    if (news.rank < 0 || news.rank >= tree->hub->nranks || (news.state != PEER_LEFT && news.state != PEER_DEAD))
+        return false;
+    int place = tree->place_of_rank[news.rank];
+    if (place == tree->self) {
+        if (news.state == PEER_DEAD)
+            hub_fail(tree->hub, COLLET_ERR_REMOTE,
+                     "the other ranks count this process as dead: it was out of reach for COLLET_HEARTBEAT_TIMEOUT");
+    } else if (hub_set_state(tree->hub, news.rank, (enum peer_state)news.state)) {
+        spread_state(tree, news.rank, (enum peer_state)news.state, from);
+        if (news.state == PEER_DEAD && all_dead(tree, place))
+            tree->places[place].gone = true;
+        if (tree->dial.active && tree->places[tree->parent].gone)
+            find_parent(tree);
+    }
+    changed(tree);
+    return true;
+}
+
+/* Both ends say all they know when an edge comes up. */
+static void edge_up(struct tree *tree, struct edge *edge) {
+    struct place *place = &tree->places[edge->place];
+    place->edge = edge;
+    for (int rank = 0; rank < tree->hub->nranks; rank++) {
+        enum peer_state state = hub_state(tree->hub, rank, NULL);
+        if (state != PEER_ALIVE)
+            send_state(edge, rank, state);
+    }
+    if (hub_failed(tree->hub))
+        send_failure(tree, edge);
+    route_stalled(tree);
+    changed(tree);
+}
+
+/* Watches the processes of this node's neighbours, once nodes are known. */
+static void watch_neighbour(struct tree *tree, struct edge *edge) {
+    const struct peer_info *peers = tree->hub->peers;
+    const struct place *self = &tree->places[tree->self], *place = &tree->places[edge->place];
+    edge->heard_ns = os_now_ns();
+    if (peers[place->lowest_rank].node == peers[self->lowest_rank].node)
+        edge_watch_process(edge, place->pid);
+}
+
+static bool on_hello(struct tree *tree, struct edge *edge, const struct frame *frame) {
+    struct hello hello;
+    if (frame->bytes != sizeof hello)
+        return false;
+    memcpy(&hello, frame->data, sizeof hello);
+    if (hello.place <= tree->self || hello.place >= tree->nplaces ||
+        memcmp(hello.process, tree->places[hello.place].process, sizeof hello.process) != 0)
+        return false;
+    if (tree->places[hello.place].edge != NULL) /* it has given up that one, or it would not come again */
+        edge_destroy(tree->places[hello.place].edge);
+    edge->place = hello.place;
+    edge_up(tree, edge);
+    if (tree->running)
+        watch_neighbour(tree, edge);
+    return true;
+}
+
+static bool on_frame(struct edge *edge, const struct frame *frame) {
+    struct tree *tree = edge->owner;
+    struct failure failure;
+    if (edge->place < 0)
+        return frame->type == TREE_HELLO && on_hello(tree, edge, frame);
+    switch (frame->type) {
+    case TREE_LETTER: return on_letter(tree, frame);
+    case TREE_STATE: return on_state(tree, edge, frame);
+    case TREE_FAIL:
+        if (!failure_read(frame->data, frame->bytes, &failure))
+            return false;
+        hub_fail(tree->hub, (enum collet_result)failure.code, failure.text);
+        changed(tree); /* the work task spreads it */
+        return true;
+    default: return false;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------- connecting */
+
+static struct edge *add_edge(struct tree *tree, struct wire *wire, int place) {
+    const struct edge like = {
+        .place = place,
+        .max_bytes = sizeof(struct letter_head) + BOOT_MESSAGE_BYTES,
+        .frame = on_frame,
+        .lost = on_lost,
+        .owner = tree,
+    };
+    return edge_create(wire, &like, &tree->edges);
+}
+
+static void on_child(struct door *door, struct wire *wire) {
+    struct edge *edge = add_edge(WATCH_OWNER(door, struct tree, door), wire, -1);
+    if (edge != NULL)
+        edge_read(edge);
+}
+
+static void on_parent(struct dial *dial, struct wire *wire) {
+    struct tree *tree = WATCH_OWNER(dial, struct tree, dial);
+    struct edge *edge = add_edge(tree, wire, tree->parent);
+    if (edge == NULL) {
+        find_parent(tree);
+        return;
+    }
+    struct hello hello = {.place = tree->self};
+    memcpy(hello.process, tree->places[tree->self].process, sizeof hello.process);
+    edge_send(edge, TREE_HELLO, &hello, sizeof hello, NULL, 0);
+    edge_up(tree, edge);
+    if (tree->running)
+        watch_neighbour(tree, edge);
+    edge_read(edge);
+}
+
+/* During init whoever does not answer may be slow. Afterwards it was there before, and is gone. */
+static void on_round_failed(struct dial *dial) {
+    struct tree *tree = WATCH_OWNER(dial, struct tree, dial);
+    const uint64_t patience_ns = tree->silence_ns > DIAL_PATIENCE_NS ? tree->silence_ns : DIAL_PATIENCE_NS;
+    bool late = tree->silence_ns != 0 && os_now_ns() - dial->started_ns > patience_ns;
+    if (tree->running && (dial_refused_ns(dial) > GONE_NS || late))
+        place_lost(tree, tree->parent, dial->trouble);
+}
+
+static int choose_parent(const struct tree *tree) {
+    int ancestor = tree->self;
+    while (ancestor > 0) {
+        ancestor = (ancestor - 1) / ARITY;
+        if (!tree->places[ancestor].gone)
+            return ancestor;
+    }
+    for (int place = 0; place < tree->self; place++)
+        if (!tree->places[place].gone)
+            return place;
+    return -1;
+}
+
+static void find_parent(struct tree *tree) {
+    dial_stop(&tree->dial);
+    tree->parent = choose_parent(tree);
+    if (tree->parent < 0 || tree->places[tree->parent].edge != NULL)
+        return;
+    const struct place *place = &tree->places[tree->parent];
+    uint8_t key[SECRET_BYTES];
+    id_key(tree->hub->id.secret, "tree", place->process, sizeof place->process, key);
+    dial_start(&tree->dial, &place->listener, key, on_parent, on_round_failed);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- life */
+
+static void beat(struct watch_timer *timer) {
+    struct tree *tree = WATCH_OWNER(timer, struct tree, beat);
+    watch_timer_set(timer, os_now_ns() + tree->beat_ns);
+    for (int place = 0; place < tree->nplaces; place++) /* by place: a beat may take away any edge */
+        if (tree->places[place].edge != NULL)
+            edge_beat(tree->places[place].edge, tree->running ? tree->silence_ns : 0);
+}
+
+enum collet_result tree_open(struct tree *tree, struct hub *hub, int family) {
+    *tree = (struct tree){.hub = hub, .parent = -1};
+    letter_queue_init(&tree->stalled);
+    tree->beat.fire = beat;
+    return door_open(&tree->door, family, 0, 1);
+}
+
+static int find_place(const struct tree *tree, const struct card *card) {
+    int place = 0;
+    while (place < tree->nplaces && memcmp(tree->places[place].process, card->process, sizeof card->process) != 0)
+        place++;
+    return place;
+}
+
+enum collet_result tree_link(struct tree *tree, const struct card *cards) {
+    const int nranks = tree->hub->nranks;
+    tree->places = calloc((size_t)nranks, sizeof *tree->places);
+    tree->place_of_rank = calloc((size_t)nranks, sizeof *tree->place_of_rank);
+    if (tree->places == NULL || tree->place_of_rank == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a tree of %d ranks", nranks);
+    for (int rank = 0; rank < nranks; rank++) {
+        const struct card *card = &cards[rank];
+        int place = tree->place_of_rank[rank] = find_place(tree, card);
+        if (place < tree->nplaces)
+            continue;
+        tree->places[place] = (struct place){.lowest_rank = rank, .pid = card->pid, .listener = card->listener};
+        memcpy(tree->places[place].process, card->process, sizeof card->process);
+        if (memcmp(card->process, process_identity(), sizeof card->process) == 0)
+            tree->self = place;
+        tree->nplaces++;
+    }
+    if (tree->nplaces == 1) {
+        door_close(&tree->door);
+        return COLLET_SUCCESS;
+    }
+    uint8_t key[SECRET_BYTES];
+    id_key(tree->hub->id.secret, "tree", process_identity(), 2 * sizeof(uint64_t), key);
+    COLLET_TRY(door_serve(&tree->door, key, on_child));
+    const struct config *agreed = &tree->hub->agreed;
+    tree->beat_ns = (uint64_t)(agreed->heartbeat > 10 ? agreed->heartbeat : 10) * 1000000u;
+    tree->silence_ns = (uint64_t)(agreed->heartbeat_timeout > 0 ? agreed->heartbeat_timeout : 0) * 1000000u;
+    watch_timer_set(&tree->beat, os_now_ns() + tree->beat_ns);
+    find_parent(tree);
+    return COLLET_SUCCESS;
+}
+
+bool tree_linked(const struct tree *tree) {
+    if (tree->parent >= 0 && tree->places[tree->parent].edge == NULL)
+        return false;
+    for (int child = ARITY * tree->self + 1; child <= ARITY * tree->self + ARITY && child < tree->nplaces; child++)
+        if (tree->places[child].edge == NULL && !tree->places[child].gone)
+            return false;
+    return true;
+}
+
+void tree_run(struct tree *tree) {
+    tree->running = true;
+    for (int place = 0; place < tree->nplaces; place++)
+        if (tree->places[place].edge != NULL)
+            watch_neighbour(tree, tree->places[place].edge);
+}
+
+void tree_close(struct tree *tree) {
+    struct letter *letter;
+    door_close(&tree->door);
+    dial_stop(&tree->dial);
+    watch_timer_stop(&tree->beat);
+    while (tree->edges != NULL)
+        edge_finish(tree->edges);
+    while ((letter = letter_take(&tree->stalled)) != NULL)
+        free(letter);
+    free(tree->places);
+    free(tree->place_of_rank);
+    tree->places = NULL;
+    tree->place_of_rank = NULL;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tree over a communicator's processes: routes letters, spreads news, notices deaths. Belongs to the watch thread.
+ */
+#ifndef COLLET_BOOT_TREE_H
+#define COLLET_BOOT_TREE_H
+
+#include "boot/dial.h"
+#include "boot/door.h"
+#include "boot/hub.h"
+#include "boot/table.h"
+
+struct place; /* a process in the tree; numbered in the order of their lowest ranks */
+struct edge;  /* a connection to one of them */
+
+struct tree {
+    struct hub *hub;
+    struct door door; /* for children */
+    struct dial dial; /* to the parent, while it is not connected */
+    int nplaces, self;
+    int parent; /* whom we dial or are connected to upwards; −1: nobody, we are the root */
+    struct place *places;
+    int *place_of_rank;
+    struct edge *edges;          /* all, those of strangers included */
+    struct letter_queue stalled; /* letters without a way until an edge comes up */
+    bool running;                /* init is complete: nodes are known, a lost process is a death, not a failed init */
+    struct watch_timer beat;
+    uint64_t beat_ns, silence_ns; /* COLLET_HEARTBEAT, COLLET_HEARTBEAT_TIMEOUT (0: never) */
+};
+
+/* Any thread: listens for children. family as for door_open(). */
+enum collet_result tree_open(struct tree *tree, struct hub *hub, int family);
+/* Begins to connect, with the table of all ranks. */
+enum collet_result tree_link(struct tree *tree, const struct card *cards);
+bool tree_linked(const struct tree *tree); /* the edges to the parent and to all children stand */
+/* Init is complete: hub->peers has nodes. */
+void tree_run(struct tree *tree);
+/* Ends all connections; what is queued in them is sent. */
+void tree_close(struct tree *tree);
+
+/* Carries a letter of this process where it belongs. Takes it. */
+void tree_post(struct tree *tree, struct letter *letter);
+/* Tells the communicator's failure to all. */
+void tree_spread_failure(struct tree *tree);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How much a test should do (make check, make test, make test-full), and how long it may take.
+ */
+#ifndef COLLET_TESTS_LEVEL_H
+#define COLLET_TESTS_LEVEL_H
+
+#include <stdlib.h>
+#include <string.h>
+
+enum level { LEVEL_FAST, LEVEL_NORMAL, LEVEL_FULL };
+
+static inline enum level level_now(void) {
+    const char *name = getenv("COLLET_TEST_LEVEL");
+    if (name != NULL && strcmp(name, "fast") == 0)
+        return LEVEL_FAST;
+    return name != NULL && strcmp(name, "full") == 0 ? LEVEL_FULL : LEVEL_NORMAL;
+}
+
+/* Limits that are not themselves what is tested stretch by this much under a sanitizer. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define LEVEL_SLOWER 5
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define LEVEL_SLOWER 5
+#endif
+#endif
+#ifndef LEVEL_SLOWER
+#define LEVEL_SLOWER 1
+#endif
+
+#endif

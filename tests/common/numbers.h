@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inputs and expected results. An element is a pure function of (seed, rank, index), so any rank can compute what all
+ * others put in. The reference is computed in 64-bit integers or long double and shares no code with the library.
+ *
+ * Elements that are only moved have random bits. Of those that are reduced, integers have random bits too (sums wrap);
+ * of floating-point ones half are small whole numbers, whose result must be exact, and half are random fractions, whose
+ * result may differ from the reference by one rounding an operation.
+ */
+#ifndef COLLET_TESTS_NUMBERS_H
+#define COLLET_TESTS_NUMBERS_H
+
+#include "collet.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t numbers_hash(uint64_t seed, uint64_t rank, uint64_t index);
+
+/* Any bits: elements first … first+count−1 of a rank, to be moved. */
+void numbers_fill(void *to, enum collet_type type, uint64_t seed, int rank, size_t first, size_t count);
+/* Elements to be reduced by op. */
+void numbers_fill_operands(void *to, enum collet_type type, enum collet_op op, uint64_t seed, int rank, size_t first,
+                           size_t count);
+
+/* Do `count` elements at `from` equal elements first … of a rank? If not, *why names the first that does not. */
+#define NUMBERS_WHY_BYTES 256
+bool numbers_moved(const void *from, enum collet_type type, uint64_t seed, int rank, size_t first, size_t count,
+                   char why[NUMBERS_WHY_BYTES]);
+/* Are they the reduction of all ranks' operands first …? */
+bool numbers_reduced(const void *from, enum collet_type type, enum collet_op op, int nranks, uint64_t seed, size_t first,
+                     size_t count, char why[NUMBERS_WHY_BYTES]);
+
+/* For comparing results across ranks. */
+uint64_t numbers_digest(const void *data, size_t bytes);
+
+const char *numbers_type_name(enum collet_type type);
+const char *numbers_op_name(enum collet_op op);
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/ranks.h"
+
+#include "common/level.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEFAULT_LIMIT_S 20
+#define EXIT_FAILED 99 /* of a process that has written ranks->failure */
+
+uint64_t ranks_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void ranks_sleep_ms(int ms) {
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    while (nanosleep(&time, &time) != 0 && errno == EINTR) {
+    }
+}
+
+void *ranks_share(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        abort();
+    return memory;
+}
+
+void ranks_unshare(void *memory, size_t bytes) { munmap(memory, bytes); }
+
+/* ---- in the ranks ---- */
+
+void ranks_barrier(struct ranks *ranks) { pthread_barrier_wait(&ranks->barrier); }
+
+void ranks_doing(struct ranks *ranks, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(ranks->doing, sizeof(ranks->doing), format, arguments);
+    va_end(arguments);
+    __atomic_store_n(&ranks->alive_ns, ranks_now_ns(), __ATOMIC_RELEASE);
+}
+
+void ranks_fail(struct ranks *ranks, const char *format, ...) {
+    if (!__atomic_exchange_n(&ranks->failed, 1, __ATOMIC_ACQ_REL)) { /* the first failure is the one that counts */
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(ranks->failure, sizeof(ranks->failure), format, arguments);
+        va_end(arguments);
+        __atomic_store_n(&ranks->failure_written, 1, __ATOMIC_RELEASE);
+    }
+    _exit(EXIT_FAILED);
+}
+
+void ranks_expect(struct ranks *ranks, int rank, enum collet_result result, enum collet_result expected,
+                  const char *what) {
+    if (result == expected)
+        return;
+    ranks_fail(ranks, "rank %d: %s returned %d (%s), not %d: %s", rank, what, (int)result, collet_error_string(result),
+               (int)expected, collet_last_error(NULL));
+}
+
+void ranks_new_id(struct ranks *ranks, int rank) {
+    ranks_barrier(ranks); /* nobody needs the last id any more */
+    if (rank == 0)
+        ranks_try(ranks, rank, collet_get_unique_id(&ranks->id));
+    ranks_barrier(ranks);
+}
+
+struct collet_comm *ranks_comm(struct ranks *ranks, int rank, const struct collet_config *config) {
+    struct collet_comm *comm;
+    ranks_new_id(ranks, rank);
+    ranks_try(ranks, rank, collet_comm_init_rank_config(&comm, ranks->nranks, ranks->id, rank, config));
+    return comm;
+}
+
+/* ---- processes ---- */
+
+struct rank_thread {
+    struct ranks *ranks;
+    const struct ranks_job *job;
+    int rank;
+};
+
+static void *thread_main(void *argument) {
+    const struct rank_thread *thread = argument;
+    thread->job->run(thread->ranks, thread->rank);
+    return NULL;
+}
+
+static void process_main(struct ranks *ranks, const struct ranks_job *job, int process) {
+    pthread_t threads[RANKS_MAX];
+    struct rank_thread arguments[RANKS_MAX];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (ranks->nthreads == 1) {
+        job->run(ranks, process);
+        exit(0); /* not _exit: what sanitizers and the library do at the end of a process is part of the test */
+    }
+    for (int k = 0; k < ranks->nthreads; k++) {
+        arguments[k] = (struct rank_thread){ranks, job, process * ranks->nthreads + k};
+        if (pthread_create(&threads[k], NULL, thread_main, &arguments[k]) != 0)
+            ranks_fail(ranks, "no thread for rank %d", arguments[k].rank);
+    }
+    for (int k = 0; k < ranks->nthreads; k++)
+        pthread_join(threads[k], NULL);
+    exit(0);
+}
+
+static void describe_end(const struct ranks *ranks, int process, int status, char why[RANKS_TEXT_BYTES]) {
+    char how[64];
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED) {
+        for (int k = 0; k < 1000 && !__atomic_load_n(&ranks->failure_written, __ATOMIC_ACQUIRE); k++)
+            ranks_sleep_ms(1);
+        snprintf(why, RANKS_TEXT_BYTES, "%s", ranks->failure);
+        return;
+    }
+    if (WIFSIGNALED(status))
+        snprintf(how, sizeof(how), "died of signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else
+        snprintf(how, sizeof(how), "ended with exit status %d", WEXITSTATUS(status));
+    snprintf(why, RANKS_TEXT_BYTES, "process %d %s; under way: %s", process, how, ranks->doing);
+}
+
+static bool ended_well(const struct ranks *ranks, int process, int status) {
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status) == 0;
+    return WTERMSIG(status) == SIGKILL && __atomic_load_n(&ranks->expendable[process], __ATOMIC_ACQUIRE);
+}
+
+/* Waits for all; on the first bad end or too long a silence returns false. pids of those that have ended become 0. */
+static bool wait_for_all(struct ranks *ranks, const struct ranks_job *job, pid_t *pids, char why[RANKS_TEXT_BYTES]) {
+    int limit_s = (job->limit_s > 0 ? job->limit_s : DEFAULT_LIMIT_S) * LEVEL_SLOWER;
+    for (int left = job->processes; left > 0; ranks_sleep_ms(1)) {
+        for (int k = 0; k < job->processes; k++) {
+            int status;
+            if (pids[k] == 0 || waitpid(pids[k], &status, WNOHANG) == 0)
+                continue;
+            pids[k] = 0;
+            left--;
+            if (!ended_well(ranks, k, status)) {
+                describe_end(ranks, k, status, why);
+                return false;
+            }
+        }
+        if (ranks_now_ns() - __atomic_load_n(&ranks->alive_ns, __ATOMIC_ACQUIRE) > (uint64_t)limit_s * 1000000000u) {
+            snprintf(why, RANKS_TEXT_BYTES, "no end after %d s; under way: %s", limit_s, ranks->doing);
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct ranks *ranks_create(const struct ranks_job *job) {
+    struct ranks *ranks = ranks_share(sizeof(*ranks));
+    ranks->nthreads = job->threads > 0 ? job->threads : 1;
+    ranks->nranks = job->processes * ranks->nthreads;
+    ranks->argument = job->argument;
+    ranks->alive_ns = ranks_now_ns();
+    snprintf(ranks->doing, sizeof(ranks->doing), "nothing said");
+    pthread_barrierattr_t attributes;
+    pthread_barrierattr_init(&attributes);
+    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(&ranks->barrier, &attributes, (unsigned)ranks->nranks);
+    return ranks;
+}
+
+bool ranks_run(const struct ranks_job *job, char why[RANKS_TEXT_BYTES]) {
+    struct ranks *ranks = ranks_create(job);
+    pid_t pids[RANKS_MAX];
+    fflush(NULL); /* or every child would print it again */
+    for (int k = 0; k < job->processes; k++) {
+        pids[k] = ranks->pids[k] = fork();
+        if (pids[k] == 0)
+            process_main(ranks, job, k);
+        if (pids[k] < 0)
+            abort();
+    }
+    bool good = wait_for_all(ranks, job, pids, why);
+    for (int k = 0; k < job->processes; k++)
+        if (pids[k] != 0) {
+            kill(pids[k], SIGKILL);
+            waitpid(pids[k], NULL, 0);
+        }
+    if (ranks->leftover > 0)
+        kill(ranks->leftover, SIGKILL);
+    ranks_unshare(ranks, sizeof(*ranks));
+    return good;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One collective call with all that is needed to judge it: buffers with known contents before it, and a look at every
+ * byte of them after it.
+ *
+ *      trial_prepare ─▶ trial_call ─▶ (the call is complete) ─▶ trial_check ─▶ trial_destroy
+ */
+#ifndef COLLET_TESTS_TRIAL_H
+#define COLLET_TESTS_TRIAL_H
+
+#include "common/guard.h"
+#include "common/numbers.h"
+#include "program/program.h"
+
+/* What all ranks call. */
+struct trial_call {
+    enum prog_collective collective;
+    enum collet_type type;
+    enum collet_op op;
+    size_t count;
+    int root, nranks;
+    bool in_place;
+    uint64_t seed; /* of the inputs, and of what is left to chance: alignment, and NULL for buffers that nobody reads */
+};
+
+/* One rank's part. */
+struct trial {
+    struct trial_call call;
+    int rank;
+    struct guard in, out; /* in place both are `out` */
+    const void *sendbuff;
+    void *recvbuff;
+    const void *result; /* where a result is expected */
+    size_t result_bytes; /* 0: nothing may change */
+};
+
+bool trial_reduces(enum prog_collective collective);
+bool trial_may_be_in_place(enum prog_collective collective);
+bool trial_has_root(enum prog_collective collective);
+bool trial_same_everywhere(enum prog_collective collective); /* do all ranks get the same result? */
+
+void trial_prepare(struct trial *trial, const struct trial_call *call, int rank);
+enum collet_result trial_run(struct trial *trial, struct collet_comm *comm);
+
+#define TRIAL_WHY_BYTES 320
+/* Is the result right, and everything else as it was? */
+bool trial_check(const struct trial *trial, char why[TRIAL_WHY_BYTES]);
+uint64_t trial_digest(const struct trial *trial);
+void trial_destroy(struct trial *trial);
+
+#define TRIAL_NAME_BYTES 160
+void trial_name(const struct trial_call *call, char name[TRIAL_NAME_BYTES]); /* "allreduce float32 sum count=17 …" */
+
+#endif

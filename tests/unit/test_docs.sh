@@ -1,0 +1,112 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What a machine can check of the documentation: step tables are what collet-prog prints, programs compile, and every
+# file, function, variable and link that a page names is there.
+#
+#    <!-- collet-prog allreduce_ring 4 -->
+#    ```                                        the block that follows such a line is what that command prints
+#    …                                          test_docs.sh --update makes all of them anew
+#    ```
+cd "$(dirname "$0")/../.." || exit 1
+. tests/common/cases.sh
+
+bin=${BUILD:-build}/bin
+pages=(README.md docs/*.md)
+
+if [ ! -x "$bin/collet-prog" ]; then
+    echo "collet-prog is not built in $bin"
+    exit 77
+fi
+
+# The page with every marked block made anew.
+with_fresh_tables() {
+    awk -v bin="$bin/" '
+        /^<!-- collet-prog .* -->$/ { command = $0; gsub(/^<!-- | -->$/, "", command) }
+        inside && /^```/            { inside = 0 }
+        !inside                     { print }
+        /^```/ && command != ""     { while ((bin command | getline line) > 0) print line
+                                      close(bin command); command = ""; inside = 1 }
+    ' "$1"
+}
+
+if [ "${1:-}" = --update ]; then
+    for page in "${pages[@]}"; do
+        fresh=$(mktemp)
+        with_fresh_tables "$page" >"$fresh" && ! cmp -s "$fresh" "$page" && cat "$fresh" >"$page" && echo "updated $page"
+        rm -f "$fresh"
+    done
+    exit 0
+fi
+
+tables_are_fresh() {
+    local page bad=0
+    for page in "${pages[@]}"; do
+        diff -u --label "$page" --label "now" "$page" <(with_fresh_tables "$page") || bad=1
+    done
+    [ $bad = 0 ] || echo "run tests/unit/test_docs.sh --update"
+    return $bad
+}
+
+every_algorithm_has_its_table() {
+    local source bad=0
+    for source in $(sed -nE 's/^ *X\([A-Z]+, ([a-z]+), ([a-z]+),.*/\1_\2/p' src/algo/registry.c); do
+        grep -q "^<!-- collet-prog $source 4\b.*-->$" docs/algorithms.md || { echo "$source has none"; bad=1; }
+    done
+    return $bad
+}
+
+# C programs in README.md compile as C99 and C++ against the header.
+programs_compile() {
+    local program
+    program=$(awk '/^```c$/ { inside = 1; next } /^```/ { inside = 0 } inside' README.md)
+    [ -n "$program" ] || { echo "README.md has no program"; return 1; }
+    echo "$program" | ${CC:-gcc} -std=c99 -pedantic -Wall -Wextra -Werror -Iinclude -fsyntax-only -x c - &&
+        echo "$program" | ${CXX:-g++} -std=c++17 -Wall -Wextra -Werror -Iinclude -fsyntax-only -x c++ -
+}
+
+# The words of all pages between single backticks, as page:word.
+words_in_backticks() {
+    grep -HoE '`[^`]+`' "${pages[@]}" | tr -d '`'
+}
+
+files_named_exist() {
+    local page word bad=0
+    while IFS=: read -r page word; do
+        [ -e "$word" ] || { echo "$page names $word"; bad=1; }
+    done < <(words_in_backticks | grep -E ':(src|include|examples|tests|scripts|docs|bench|\.ci)/[A-Za-z0-9_./-]+$')
+    return $bad
+}
+
+functions_named_exist() {
+    local page word bad=0
+    while IFS=: read -r page word; do
+        grep -rqw "${word%()}" include src examples || { echo "$page names $word"; bad=1; }
+    done < <(words_in_backticks | grep -E ':[a-z_0-9]+\(\)$')
+    return $bad
+}
+
+variables_named_exist() {
+    local page word bad=0
+    while IFS=: read -r page word; do
+        grep -rqwE "$word|\"${word#COLLET_}\"" include src examples scripts Makefile || { echo "$page names $word"; bad=1; }
+    done < <(grep -HoE '\bCOLLET_[A-Z0-9_]+\b' "${pages[@]}" | sort -u)
+    return $bad
+}
+
+links_lead_somewhere() {
+    local page link bad=0
+    while IFS=: read -r page link; do
+        [ -e "$(dirname "$page")/$link" ] || { echo "$page links to $link"; bad=1; }
+    done < <(grep -HoE '\]\([^)#]+' "${pages[@]}" | sed 's/:](/:/' | grep -v ':https\?:')
+    return $bad
+}
+
+check step_tables_are_what_collet_prog_prints tables_are_fresh
+check every_algorithm_has_its_step_table every_algorithm_has_its_table
+check the_programs_in_the_readme_compile programs_compile
+check files_that_pages_name_exist files_named_exist
+check functions_that_pages_name_exist functions_named_exist
+check variables_that_pages_name_exist variables_named_exist
+check links_lead_somewhere links_lead_somewhere
+finish
