@@ -4,7 +4,7 @@
  *
  *   mpirun -np 4 hello_allreduce
  *   for r in 0 1 2 3; do RANK=$r WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 hello_allreduce & done; wait
- *   hello_allreduce                                                         alone: one rank, which has nothing to wait for
+ *   hello_allreduce                  alone: one rank, which has nobody to wait for
  */
 #include "collet.h"
 
@@ -29,7 +29,7 @@ int main(void) {
     float sums[2];
     check(collet_allreduce(mine, sums, 2, COLLET_FLOAT32, COLLET_SUM, comm, NULL));
 
-    printf("hello from rank %d of %d: there are %g of us, and our ranks add up to %g\n", rank, nranks, sums[0], sums[1]);
+    printf("hello from rank %d of %d: we are %g, and our ranks add up to %g\n", rank, nranks, sums[0], sums[1]);
     check(collet_comm_destroy(comm));
     return sums[0] == (float)nranks ? 0 : 1;
 }

@@ -3,6 +3,7 @@
 
 #include "base/os.h"
 #include "boot/process.h"
+#include "boot/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ struct letter *letter_create(int to, int from, uint64_t key, const void *data, s
 
 /* --------------------------------------------------------------------------------------------------------------- life */
 
-enum collet_result hub_create(int nranks, struct hub **hub_p) {
+enum collet_result hub_create(int nranks, struct watch *watch, struct hub **hub_p) {
     const size_t n = (size_t)nranks;
     struct hub *hub = calloc(1, sizeof *hub);
     if (hub == NULL)
@@ -59,6 +60,7 @@ enum collet_result hub_create(int nranks, struct hub **hub_p) {
     letter_queue_init(&hub->outbox);
     hub->references = 1;
     hub->nranks = nranks;
+    hub->watch = watch;
     hub->local = calloc(n, sizeof *hub->local);
     hub->peers = calloc(n, sizeof *hub->peers);
     hub->states = calloc(n, sizeof *hub->states);
@@ -114,6 +116,8 @@ void hub_remove(struct boot *boot) {
     pthread_mutex_lock(&hub->lock);
     hub->local[boot->rank] = NULL;
     hub->nlocal--;
+    if (hub->work != NULL) /* with the lock: the task may go once it sees that nobody is left */
+        watch_post(hub->work);
     pthread_mutex_unlock(&hub->lock);
     for (int i = 0; i < MAILBOX_COUNT; i++)
         letter_queue_clear(&boot->mailboxes[i]);
@@ -145,9 +149,10 @@ static enum collet_result join_found(struct hub *hub, int nranks, int rank, int 
 }
 
 static enum collet_result join_new(const struct id *id, int nranks, int rank, int device, struct config *config,
-                                   enum collet_result (*equip)(struct hub *hub), struct boot **boot_p) {
+                                   struct watch *watch, enum collet_result (*equip)(struct hub *hub),
+                                   struct boot **boot_p) {
     struct hub *hub;
-    COLLET_TRY(hub_create(nranks, &hub));
+    COLLET_TRY(hub_create(nranks, watch, &hub));
     hub->id = *id;
     enum collet_result result = hub_add(hub, rank, device, config, boot_p);
     if (result == COLLET_SUCCESS && (result = equip(hub)) != COLLET_SUCCESS)
@@ -157,14 +162,14 @@ static enum collet_result join_new(const struct id *id, int nranks, int rank, in
 }
 
 enum collet_result hub_join(const struct id *id, int nranks, int rank, int device, struct config *config,
-                            enum collet_result (*equip)(struct hub *hub), struct boot **boot_p) {
+                            struct watch *watch, enum collet_result (*equip)(struct hub *hub), struct boot **boot_p) {
     enum collet_result result;
     struct boot *boot;
     struct process *process = process_lock();
     struct hub *hub = find_gathering(process, id);
     if (hub != NULL) {
         result = join_found(hub, nranks, rank, device, config, &boot);
-    } else if ((result = join_new(id, nranks, rank, device, config, equip, &boot)) == COLLET_SUCCESS) {
+    } else if ((result = join_new(id, nranks, rank, device, config, watch, equip, &boot)) == COLLET_SUCCESS) {
         boot->hub->next = process->gathering;
         process->gathering = boot->hub;
     }
@@ -253,6 +258,13 @@ struct letter *hub_collect(struct boot *boot, int from, uint64_t key) {
     }
     pthread_mutex_unlock(&boot->hub->lock);
     return letter;
+}
+
+void hub_set_peer(struct hub *hub, const struct card *card) {
+    struct peer_info *peer = &hub->peers[card->rank];
+    *peer = (struct peer_info){.rank = card->rank, .node = card->rank, .pid = card->pid, .device = card->device};
+    memcpy(peer->process, card->process, sizeof peer->process);
+    snprintf(peer->host, sizeof peer->host, "%.*s", (int)sizeof card->host - 1, card->host);
 }
 
 void hub_name_rank(const struct hub *hub, int rank, char text[HUB_NAME_BYTES]) {

@@ -63,7 +63,8 @@ struct hub {
     int references; /* one per boot, one of the watch's side */
     int nranks;
     enum hub_phase phase;
-    struct watch_task *work; /* tells the watch's side that there is something to do; NULL if there is none */
+    struct watch *watch;     /* NULL: all ranks are in this process, nothing is to be watched */
+    struct watch_task *work; /* tells the watch's side that there is something to do */
 
     struct boot **local; /* by rank; NULL: lives elsewhere, or has left */
     int nlocal;
@@ -83,7 +84,7 @@ struct hub {
     struct hub *next; /* in the process's list of those that gather */
 };
 
-enum collet_result hub_create(int nranks, struct hub **hub_p);
+enum collet_result hub_create(int nranks, struct watch *watch, struct hub **hub_p);
 void hub_release(struct hub *hub); /* one reference; the last frees */
 
 /* Makes rank's boot, a reference to the hub and a place in hub->local. */
@@ -94,7 +95,7 @@ void hub_remove(struct boot *boot);
 /* Adds a rank to the gathering hub of the id in this process, or to a new one, which equip() has then given its work task
  * and the watch's side's reference. */
 enum collet_result hub_join(const struct id *id, int nranks, int rank, int device, struct config *config,
-                            enum collet_result (*equip)(struct hub *hub), struct boot **boot_p);
+                            struct watch *watch, enum collet_result (*equip)(struct hub *hub), struct boot **boot_p);
 /* No longer to be found by hub_join(). */
 void hub_unlist(struct hub *hub);
 
@@ -110,6 +111,10 @@ enum peer_state hub_state(struct hub *hub, int rank, uint64_t *since_ns); /* sin
 void hub_deliver(struct hub *hub, struct letter *letter);
 /* The next one for boot's rank; NULL if none. The caller frees it. */
 struct letter *hub_collect(struct boot *boot, int from, uint64_t key);
+
+/* What the table says of a rank. */
+struct card;
+void hub_set_peer(struct hub *hub, const struct card *card);
 
 /* "rank 3 (host n1, pid 77)", as far as known. */
 #define HUB_NAME_BYTES 112

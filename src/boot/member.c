@@ -52,50 +52,64 @@ static void fail(struct member *member, enum collet_result code, const char *tex
 
 /* ------------------------------------------------------------------------------------------------- the meeting point */
 
-static void announce(struct member *member, struct boot *boot) {
+static void announce(struct member *member, int rank, int device, const struct config *config) {
     struct card card;
-    card_fill(&card, member->hub->nranks, boot->rank, boot->device, &boot->own_config);
+    card_fill(&card, member->hub->nranks, rank, device, config);
     card.probe = process_probe();
     card.listener = member->listener;
-    wire_send(member->root, TABLE_JOIN, &card, sizeof card, &boot->own_config,
-              boot->rank == 0 ? sizeof boot->own_config : 0);
-    boot->announced = true;
+    wire_send(member->root, TABLE_JOIN, &card, sizeof card, config, rank == 0 ? sizeof *config : 0);
 }
 
-/* Tells the meeting point of ranks that have come since. With the hub's lock, as boots come and go. */
-static void announce_ranks(struct member *member) {
-    struct hub *hub = member->hub;
+/* Finds a rank that the meeting point has not been told of and marks it; −1 if there is none. */
+static int next_unannounced(struct hub *hub, int *device, struct config *config) {
+    int found = -1;
     pthread_mutex_lock(&hub->lock);
-    for (int rank = 0; rank < hub->nranks && hub->nlocal > 0; rank++) {
+    for (int rank = 0; rank < hub->nranks && found < 0; rank++) {
         struct boot *boot = hub->local[rank];
         if (boot == NULL || boot->announced)
             continue;
-        if (member->root != NULL) {
-            announce(member, boot);
-        } else if (hub->phase == HUB_READY) {
-            boot->announced = true;
-            boot->rejected = COLLET_ERR_INVALID_ARGUMENT;
-            snprintf(boot->rejected_text, sizeof boot->rejected_text, "rank %d is taken: the communicator was complete",
-                     rank);
-        }
+        found = rank;
+        boot->announced = true;
+        *device = boot->device;
+        *config = boot->own_config;
     }
     pthread_mutex_unlock(&hub->lock);
+    return found;
+}
+
+static void reject(struct hub *hub, int rank, enum collet_result code, const char *text) {
+    pthread_mutex_lock(&hub->lock);
+    struct boot *boot = rank >= 0 && rank < hub->nranks ? hub->local[rank] : NULL;
+    if (boot != NULL && boot->rejected == COLLET_SUCCESS) {
+        snprintf(boot->rejected_text, sizeof boot->rejected_text, "%s", text);
+        boot->rejected = code < 0 ? code : COLLET_ERR_INTERNAL;
+    }
+    pthread_mutex_unlock(&hub->lock);
+}
+
+/* Brings ranks that have come since to the meeting point. */
+static void announce_ranks(struct member *member) {
+    struct hub *hub = member->hub;
+    struct config config;
+    int rank, device;
+    if (member->root == NULL && hub->phase != HUB_READY)
+        return;
+    while ((rank = next_unannounced(hub, &device, &config)) >= 0) {
+        if (member->root != NULL)
+            announce(member, rank, device, &config);
+        else
+            reject(hub, rank, COLLET_ERR_INVALID_ARGUMENT,
+                   "rank: taken by another process, with which the communicator is complete");
+    }
 }
 
 static void on_reject(struct member *member, const struct frame *frame) {
     struct rejection rejection;
-    struct hub *hub = member->hub;
     if (frame->bytes != sizeof rejection)
         return;
     memcpy(&rejection, frame->data, sizeof rejection);
     rejection.text[sizeof rejection.text - 1] = '\0';
-    pthread_mutex_lock(&hub->lock);
-    struct boot *boot = rejection.rank >= 0 && rejection.rank < hub->nranks ? hub->local[rejection.rank] : NULL;
-    if (boot != NULL && boot->rejected == COLLET_SUCCESS) {
-        memcpy(boot->rejected_text, rejection.text, sizeof boot->rejected_text);
-        boot->rejected = rejection.code < 0 ? (enum collet_result)rejection.code : COLLET_ERR_INTERNAL;
-    }
-    pthread_mutex_unlock(&hub->lock);
+    reject(member->hub, rejection.rank, (enum collet_result)rejection.code, rejection.text);
 }
 
 static void on_news(struct member *member, const struct frame *frame) {
@@ -104,12 +118,8 @@ static void on_news(struct member *member, const struct frame *frame) {
 
 static void take_table(struct hub *hub, const struct card *cards) {
     pthread_mutex_lock(&hub->lock);
-    for (int rank = 0; rank < hub->nranks; rank++) {
-        struct peer_info *peer = &hub->peers[rank];
-        *peer = (struct peer_info){.rank = rank, .node = rank, .pid = cards[rank].pid, .device = cards[rank].device};
-        memcpy(peer->process, cards[rank].process, sizeof peer->process);
-        snprintf(peer->host, sizeof peer->host, "%.63s", cards[rank].host);
-    }
+    for (int rank = 0; rank < hub->nranks; rank++)
+        hub_set_peer(hub, &cards[rank]);
     hub->phase = HUB_LINKS;
     pthread_mutex_unlock(&hub->lock);
 }
@@ -130,10 +140,11 @@ static void on_all(struct member *member, const struct frame *frame) {
     take_table(hub, cards);
     member->linking = true;
     for (int rank = 0; rank < hub->nranks; rank++)
-        if (memcmp(cards[rank].process, process_identity(), sizeof cards[rank].process) == 0)
+        if (process_is_here(cards[rank].process))
             hub->peers[rank].node = card_find_node(cards, rank);
-    if (tree_link(&member->tree, cards) != COLLET_SUCCESS)
-        fail(member, COLLET_ERR_SYSTEM, err_last());
+    enum collet_result result = tree_link(&member->tree, cards);
+    if (result != COLLET_SUCCESS)
+        fail(member, result, err_last());
     free(cards);
     watch_post(&member->work);
 }
@@ -248,7 +259,7 @@ static void waiting_text(const struct member *member, char *text, size_t room) {
         hub_name_rank(member->hub, tree_parent_rank(&member->tree), name);
         snprintf(text, room, "cannot connect to %s (%s)", name, member->tree.dial.trouble);
     } else {
-        snprintf(text, room, "%s", member->news[0] ? member->news : "not all ranks have come");
+        snprintf(text, room, "%.400s", member->news[0] ? member->news : "not all ranks have come");
     }
 }
 
@@ -307,10 +318,10 @@ static void tell_failure(struct member *member) {
     dial_stop(&member->dial);
     if (member->root != NULL)
         wire_send(member->root, TABLE_FAIL, &failure, sizeof failure, NULL, 0);
+    else if (member->hub->phase != HUB_READY)
+        rendezvous_abandon(member->hub->id.secret, &failure);
     wire_finish(member->root);
     member->root = NULL;
-    if (member->hub->id.listed && member->hub->phase != HUB_READY)
-        rendezvous_abandon(member->hub->id.secret);
     tree_spread_failure(&member->tree);
 }
 
@@ -337,7 +348,7 @@ static void say_ready(struct member *member) {
     struct node_report *reports = calloc((size_t)hub->nranks, sizeof *reports);
     size_t nreports = 0;
     for (int rank = 0; rank < hub->nranks && reports != NULL; rank++)
-        if (memcmp(hub->peers[rank].process, process_identity(), sizeof hub->peers[rank].process) == 0)
+        if (process_is_here(hub->peers[rank].process))
             reports[nreports++] = (struct node_report){.rank = rank, .node = hub->peers[rank].node};
     wire_send(member->root, TABLE_READY, reports, nreports * sizeof *reports, NULL, 0);
     free(reports);
@@ -389,7 +400,7 @@ static void work(struct watch_task *task) {
         member_destroy(member);
 }
 
-enum collet_result member_create(struct hub *hub, struct watch *watch) {
+enum collet_result member_create(struct hub *hub) {
     const struct config *config = NULL;
     for (int rank = 0; rank < hub->nranks; rank++)
         if (hub->local[rank] != NULL)
@@ -411,7 +422,7 @@ enum collet_result member_create(struct hub *hub, struct watch *watch) {
     member->listener.nports = 1;
     member->hub = hub;
     member->timer.fire = on_timer;
-    watch_task_init(&member->work, watch, work);
+    watch_task_init(&member->work, hub->watch, work);
     hub->work = &member->work;
     hub->references++;
     return COLLET_SUCCESS;

@@ -47,10 +47,14 @@ const uint64_t *process_identity(void) {
     return the_process.identity;
 }
 
+bool process_is_here(const uint64_t identity[2]) {
+    return memcmp(identity, process_identity(), sizeof the_process.identity) == 0;
+}
+
 struct probe process_probe(void) {
     struct process *process = process_lock();
     if (!process->probe_made) {
-        process->probe_made = 1;
+        process->probe_made = true;
         void *memory;
         int fd;
         if (os_shared_create("collet-probe", PROBE_BYTES, &memory, &fd) == COLLET_SUCCESS) {

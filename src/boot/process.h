@@ -7,6 +7,7 @@
 #define COLLET_BOOT_PROCESS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define PROBE_BYTES 4096
@@ -22,7 +23,7 @@ struct process {
     pthread_mutex_t lock;
     uint64_t identity[2]; /* constant once process_lock() has returned */
     struct probe probe;   /* constant once process_probe() has returned */
-    int probe_made;
+    bool probe_made;
     struct watch *watch;
     struct hub *gathering;
     struct rendezvous *meetings; /* touched by the watch thread only, without the lock */
@@ -33,6 +34,7 @@ struct process *process_lock(void);
 void process_unlock(void);
 
 const uint64_t *process_identity(void);
+bool process_is_here(const uint64_t identity[2]); /* is it this one? */
 struct probe process_probe(void);
 
 /* Counts the forks on the way to this process: what was made under another number belongs to a parent. */

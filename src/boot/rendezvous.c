@@ -226,12 +226,11 @@ static bool on_join(struct guest *guest, const struct frame *frame) {
 /* Everybody's edges stand. This process's own guest hears it last: it may exit soon after. */
 static void send_go(struct rendezvous *meeting) {
     const size_t bytes = (size_t)meeting->nranks * sizeof *meeting->nodes;
-    const uint64_t *here = process_identity();
     door_close(&meeting->door); /* first: ranks may come back at once with the same listed id, for another communicator */
-    for (int own = 0; own < 2; own++) {
+    for (int own = false; own <= true; own++) {
         for (int rank = 0; rank < meeting->nranks; rank++) {
             struct guest *guest = meeting->owner[rank];
-            if (guest->ready && !memcmp(meeting->cards[rank].process, here, sizeof meeting->cards[rank].process) == own) {
+            if (guest->ready && process_is_here(meeting->cards[rank].process) == own) {
                 guest->ready = false; /* has been told */
                 wire_send(guest->wire, TABLE_GO, meeting->nodes, bytes, NULL, 0);
             }
@@ -377,12 +376,12 @@ enum collet_result rendezvous_open(struct id *id) {
     return COLLET_SUCCESS;
 }
 
-void rendezvous_abandon(const uint8_t secret[SECRET_BYTES]) {
+void rendezvous_abandon(const uint8_t secret[SECRET_BYTES], const struct failure *failure) {
     struct rendezvous *meeting = process_lock()->meetings;
     process_unlock();
     for (; meeting != NULL; meeting = meeting->next) {
         if (meeting->listed && memcmp(meeting->secret, secret, SECRET_BYTES) == 0) {
-            meeting_destroy(meeting);
+            meeting_fail(meeting, failure);
             return;
         }
     }

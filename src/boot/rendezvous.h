@@ -6,12 +6,13 @@
 #define COLLET_BOOT_RENDEZVOUS_H
 
 #include "boot/id.h"
+#include "boot/table.h"
 
 /* Opens the meeting point of an id from any thread: one that is listed (on the first free port of id->set), or a fresh
  * one, for which it fills in everything of *id. */
 enum collet_result rendezvous_open(struct id *id);
 
-/* On the watch thread: closes the listed meeting point of this secret if this process has one that is still open. */
-void rendezvous_abandon(const uint8_t secret[SECRET_BYTES]);
+/* On the watch thread: ends the listed meeting point of this secret, if this process has one that is still open. */
+void rendezvous_abandon(const uint8_t secret[SECRET_BYTES], const struct failure *failure);
 
 #endif

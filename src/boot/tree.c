@@ -401,7 +401,7 @@ enum collet_result tree_link(struct tree *tree, const struct card *cards) {
             continue;
         tree->places[place] = (struct place){.lowest_rank = rank, .pid = card->pid, .listener = card->listener};
         memcpy(tree->places[place].process, card->process, sizeof card->process);
-        if (memcmp(card->process, process_identity(), sizeof card->process) == 0)
+        if (process_is_here(card->process))
             tree->self = place;
         tree->nplaces++;
     }
@@ -428,6 +428,8 @@ bool tree_linked(const struct tree *tree) {
             return false;
     return true;
 }
+
+int tree_parent_rank(const struct tree *tree) { return tree->places[tree->parent].lowest_rank; }
 
 void tree_run(struct tree *tree) {
     tree->running = true;

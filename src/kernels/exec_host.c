@@ -13,23 +13,21 @@
  *
  * Where the two CPUs are far apart, storing into lines that the other CPU's cache holds is many times slower than
  * streaming past the caches; where they are near, it is the other way round, and which of both holds can change while a
- * program runs. So each connection watches the speed of its plain sends, streams after a few slow ones in a row, and tries
- * a cached one now and then. It only matters to this end: no other rank need know. */
+ * program runs. So each connection watches the speed of its plain sends, streams after a few slow ones in a row, and
+ * after a long while tries again. It only matters to this end: no other rank need know. */
 
 #define STREAM_MIN_BYTES 2048u
-#define JUDGE_MIN_BYTES 8192u
-#define SLOW_BYTES_PER_NS 4u
+#define JUDGE_MIN_BYTES 4096u
+#define SLOW_BYTES_PER_NS 6u
 #define SLOW_IN_A_ROW 3u
-#define STREAM_SLOTS 128u
+#define STREAM_SLOTS 2048u /* long: the first cached stores after streaming are fast anywhere, the next ones tell */
 
 static bool end_streams(struct fifo_end *end, uint64_t bytes) {
     if (bytes < STREAM_MIN_BYTES || end->nt_stores >= 0 || end->slow_stores < SLOW_IN_A_ROW)
         return bytes >= STREAM_MIN_BYTES && end->nt_stores == 1;
-    if (++end->streamed < STREAM_SLOTS)
-        return true;
-    end->streamed = 0;
-    end->slow_stores = SLOW_IN_A_ROW - 1; /* try one cached; a slow one brings streaming back */
-    return false;
+    if (++end->streamed == STREAM_SLOTS)
+        end->streamed = end->slow_stores = 0;
+    return true;
 }
 
 static void end_judge(struct fifo_end *end, uint64_t bytes, uint64_t ns) {

@@ -126,6 +126,15 @@ static void consider(struct candidates *c, const struct algorithm *algorithm, st
         c->best = (struct plan_choice){algorithm, protocol, c->limits->nchannels, chunk_bytes, ns};
 }
 
+static bool crosses_wire(const struct cost_machine *machine) {
+    for (int k = 0; k < machine->nranks * machine->nranks; k++)
+        if (machine->link[k] == LINK_NET)
+            return true;
+    return false;
+}
+
+/* In shared memory full slots are best: short ones use the same few lines again and again, which the other CPU's cache
+ * still holds. Over a wire a shorter chunk lets the hops of a message overlap. */
 static void consider_chunks(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs) {
     const struct tuner_limits *limits = c->limits;
     if (limits->protocol_allowed[INTERP_LL])
@@ -133,10 +142,10 @@ static void consider_chunks(struct candidates *c, const struct algorithm *algori
     if (!limits->protocol_allowed[INTERP_SIMPLE])
         return;
     uint32_t forced = limits->forced_chunk_bytes;
-    uint32_t largest = forced > 0 && forced < limits->slot_bytes ? forced : limits->slot_bytes;
-    uint32_t smallest = forced > 0 ? largest : largest / 16;
-    for (uint32_t chunk = largest; chunk >= smallest && chunk >= c->elem_bytes; chunk /= 4)
-        consider(c, algorithm, progs, INTERP_SIMPLE, chunk);
+    uint32_t chunk = forced > 0 && forced < limits->slot_bytes ? forced : limits->slot_bytes;
+    consider(c, algorithm, progs, INTERP_SIMPLE, chunk);
+    if (forced == 0 && crosses_wire(c->machine))
+        consider(c, algorithm, progs, INTERP_SIMPLE, chunk / 4);
 }
 
 static enum collet_result consider_algorithm(struct candidates *c, const struct algorithm *algorithm) {

@@ -110,16 +110,17 @@ static struct prog_peer peer_of(const struct prog *prog, const struct peer_run *
     return (struct prog_peer){rank, run->lane};
 }
 
+static bool is_same_peer(struct prog_peer a, struct prog_peer b) { return a.rank == b.rank && a.lane == b.lane; }
+
 /* Where this run of peers stands in the table: there already, or at its end from now on. */
 static int find_or_add_peers(struct prog *prog, const struct peer_run *run) {
+    struct prog_peer head = peer_of(prog, run, 0);
     for (int first = 0; first + run->count <= prog->npeers; first++) {
-        int same = 0;
-        while (same < run->count) {
-            struct prog_peer peer = peer_of(prog, run, same), *entry = &prog->peers[first + same];
-            if (peer.rank != entry->rank || peer.lane != entry->lane)
-                break;
+        if (!is_same_peer(head, prog->peers[first]))
+            continue;
+        int same = 1;
+        while (same < run->count && is_same_peer(peer_of(prog, run, same), prog->peers[first + same]))
             same++;
-        }
         if (same == run->count)
             return first;
     }

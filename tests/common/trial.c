@@ -125,13 +125,16 @@ static bool check_result(const struct trial *trial, char why[NUMBERS_WHY_BYTES])
     return check_blocks(trial, why);
 }
 
-bool trial_check(const struct trial *trial, char why[TRIAL_WHY_BYTES]) {
+bool trial_is_right(const struct trial *trial, char why[TRIAL_WHY_BYTES]) {
     char wrong[NUMBERS_WHY_BYTES];
+    if (check_result(trial, wrong))
+        return true;
+    snprintf(why, TRIAL_WHY_BYTES, "rank %d: %s", trial->rank, wrong);
+    return false;
+}
+
+bool trial_is_clean(const struct trial *trial, char why[TRIAL_WHY_BYTES]) {
     long offset;
-    if (!check_result(trial, wrong)) {
-        snprintf(why, TRIAL_WHY_BYTES, "rank %d: %s", trial->rank, wrong);
-        return false;
-    }
     if (!guard_kept(&trial->out, trial->result, trial->result_bytes, &offset)) {
         snprintf(why, TRIAL_WHY_BYTES, "rank %d: byte %ld of recvbuff, no part of the result, was written", trial->rank,
                  offset);
@@ -142,6 +145,10 @@ bool trial_check(const struct trial *trial, char why[TRIAL_WHY_BYTES]) {
         return false;
     }
     return true;
+}
+
+bool trial_check(const struct trial *trial, char why[TRIAL_WHY_BYTES]) {
+    return trial_is_right(trial, why) && trial_is_clean(trial, why);
 }
 
 uint64_t trial_digest(const struct trial *trial) { return numbers_digest(trial->result, trial->result_bytes); }

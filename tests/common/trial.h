@@ -43,8 +43,9 @@ void trial_prepare(struct trial *trial, const struct trial_call *call, int rank)
 enum collet_result trial_run(struct trial *trial, struct collet_comm *comm);
 
 #define TRIAL_WHY_BYTES 320
-/* Is the result right, and everything else as it was? */
-bool trial_check(const struct trial *trial, char why[TRIAL_WHY_BYTES]);
+bool trial_is_right(const struct trial *trial, char why[TRIAL_WHY_BYTES]); /* the result */
+bool trial_is_clean(const struct trial *trial, char why[TRIAL_WHY_BYTES]); /* everything else is as it was */
+bool trial_check(const struct trial *trial, char why[TRIAL_WHY_BYTES]);    /* both */
 uint64_t trial_digest(const struct trial *trial);
 void trial_destroy(struct trial *trial);
 

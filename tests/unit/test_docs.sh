@@ -25,7 +25,7 @@ with_fresh_tables() {
         /^<!-- collet-prog .* -->$/ { command = $0; gsub(/^<!-- | -->$/, "", command) }
         inside && /^```/            { inside = 0 }
         !inside                     { print }
-        /^```/ && command != ""     { while ((bin command | getline line) > 0) print line
+        /^```/ && command != ""     { while (((bin command) | getline line) > 0) print line
                                       close(bin command); command = ""; inside = 1 }
     ' "$1"
 }

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of many runs → one table for each case and class: medians over runs in µs, and ratios.
+
+   table.py SAMPLES FACTS [--markdown FILE]
+
+SAMPLES has lines of key=value words: round case ranks library way bytes us class before_ns after_ns …  (see loop.c)
+FACTS has lines about the machine and the versions, repeated as they are.
+
+A library's number at its best is the least median of all the ways in which it was run, whatever way that is at each
+size: the ratios compare collet with the strongest peer that could be had.
+"""
+import argparse
+import collections
+import os
+import statistics
+
+OURS = "collet"
+NAMES = {"collet": "collet", "openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo"}
+CASES = {"shm2": "Shared memory, 2 ranks", "shm4": "Shared memory, 4 ranks", "tcp2": "TCP on loopback, 2 ranks"}
+CLASSES = {"near": "near", "far": "far", "one-cpu": "one CPU"}
+WAYS = """default: no options (Open MPI binds 2 ranks to a core each by itself, the others bind nothing);
+best: the best, at each size, of default, every rank bound to one CPU, and for Open MPI also bound to none and (shm)
+bound and copying through shared memory instead of single-copy; Open MPI yields when idle where ranks outnumber CPUs."""
+
+
+def read_samples(path):
+    with open(path, encoding="utf-8") as file:
+        return [dict(word.split("=", 1) for word in line.split()) for line in file]
+
+
+def medians_of(samples):
+    """{library: {bytes: {way: median}}} and the smallest number of runs behind a median, for each size."""
+    times = collections.defaultdict(list)
+    for s in samples:
+        times[s["library"], int(s["bytes"]), s["way"]].append(float(s["us"]))
+    medians = collections.defaultdict(lambda: collections.defaultdict(dict))
+    runs = {}
+    for (library, size, way), values in times.items():
+        medians[library][size][way] = statistics.median(values)
+        runs[size] = min(runs.get(size, len(values)), len(values))
+    return medians, runs
+
+
+def size_text(size):
+    for unit, letter in ((1 << 20, "M"), (1 << 10, "K")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {letter}"
+    return str(size)
+
+
+def time_text(us):
+    if us is None:
+        return "–"
+    return f"{us:.2f}" if us < 10 else f"{us:.1f}" if us < 100 else f"{us:.0f}"
+
+
+def ratio_text(peers, ours):
+    peers = [us for us in peers if us is not None]
+    return f"{min(peers) / ours:.2f}" if peers and ours else "–"
+
+
+def table_of(samples):
+    """Rows of text, the first of them the heading."""
+    medians, runs = medians_of(samples)
+    libraries = [library for library in NAMES if library in medians]
+    heading = ["bytes"]
+    for library in libraries:
+        heading += [NAMES[library], "best"]
+    rows = [heading + ["default: peer ÷ ours", "best: peer ÷ ours", "runs"]]
+    for size in sorted(runs):
+        default = {library: medians[library][size].get("default") for library in libraries}
+        best = {library: min(medians[library][size].values(), default=None) for library in libraries}
+        row = [size_text(size)]
+        for library in libraries:
+            row += [time_text(default[library]), time_text(best[library])]
+        for times in (default, best):
+            row.append(ratio_text([us for library, us in times.items() if library != OURS], times.get(OURS)))
+        rows.append(row + [str(runs[size])])
+    return rows
+
+
+def title_of(case, name, samples):
+    trips = [float(s[key]) for s in samples for key in ("before_ns", "after_ns")]
+    between = "" if name == "one-cpu" else f", a line's round trip {min(trips):.0f}–{max(trips):.0f} ns"
+    cpus = os.cpu_count()
+    crowd = f" on {cpus} CPUs" if int(samples[0]["ranks"]) > cpus else ""
+    return f"{CASES.get(case, case)}{crowd}, {CLASSES[name]}{between}"
+
+
+def as_text(rows):
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in rows]
+
+
+def as_markdown(rows):
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return [lines[0], "|" + "---:|" * len(rows[0])] + lines[1:]
+
+
+def report(samples, facts, heading, layout):
+    lines = [*facts, "Allreduce of float32, medians over runs in µs.", ""]
+    for case in CASES:
+        for name in CLASSES:
+            chosen = [s for s in samples if s["case"] == case and s["class"] == name]
+            if chosen:
+                lines += [heading + title_of(case, name, chosen), "", *layout(table_of(chosen)), ""]
+    dropped = sum(s["class"] not in CLASSES for s in samples)
+    lines += [WAYS.replace("\n", " "), f"Dropped: {dropped} of {len(samples)} samples (CPUs busy, or near and far changed)."]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("samples")
+    parser.add_argument("facts")
+    parser.add_argument("--markdown")
+    arguments = parser.parse_args()
+    samples = read_samples(arguments.samples)
+    with open(arguments.facts, encoding="utf-8") as file:
+        facts = file.read().splitlines()
+    if not samples:
+        raise SystemExit("no samples: every run failed")
+    print(report(samples, facts, "", as_text))
+    if arguments.markdown:
+        with open(arguments.markdown, "w", encoding="utf-8") as file:
+            file.write(report(samples, [fact + "  " for fact in facts], "### ", as_markdown))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# bench-peers.sh: allreduce of float32 by collet, Open MPI, MPICH and Gloo, all timed by the same loop (bench/loop.h) and
+# run in turns: round after round, each library once at its default and once in each other way listed below. Prints a
+# table of medians and ratios, and leaves it as Markdown, with all samples, in $BUILD/bench.
+#
+#   --quick        fewer and shorter rounds, below 4 minutes (the default: below 15)
+#   --only LIST    of shm2 (2 ranks, shared memory), shm4 (4 ranks), tcp2 (2 ranks over the loopback interface)
+#   --sizes LIST   bytes, such as 8,4K,2M; by default 8 to 16M, for shm4 to 2M
+#   --rounds N     so many rounds
+#
+# Needs what `make` has built. A peer that is not installed is left out.
+set -u
+
+cd "$(dirname "$0")/.." || exit 1
+BUILD=${BUILD:-build}
+out=$BUILD/bench
+mkdir -p "$out" || exit 1
+out=$(cd "$out" && pwd)
+
+rounds=12 milliseconds=100 budget=840 only=shm2,shm4,tcp2 sizes=
+run_limit=30 # seconds; a run takes one or two
+cpus=$(nproc)
+
+say() { echo "bench-peers: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+read_options() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --quick) rounds=4 milliseconds=50 budget=210 ;;
+        --only) only=${2:?"--only needs a list of shm2, shm4, tcp2"}; shift ;;
+        --sizes) sizes=${2:?"--sizes needs a list such as 8,4K,2M"}; shift ;;
+        --rounds) rounds=${2:?"--rounds needs a number"}; shift ;;
+        *) sed -n 's/^# \{0,1\}//; 4,14p' "$0" >&2; exit 2 ;;
+        esac
+        shift
+    done
+    local c
+    for c in ${only//,/ }; do
+        case $c in shm2 | shm4 | tcp2) ;; *) die "--only $c: shm2, shm4 and tcp2 are known" ;; esac
+    done
+}
+
+# ----------------------------------------------------------------------------------------------------------------- build
+
+libraries=() # those that are here
+
+build() {
+    local cc=${CC:-gcc} cxx=${CXX:-g++} common=() name
+    local flags=(-O2 -g -Wall -Wextra -pthread -Ibench -Iinclude)
+    for name in loop board line_probe; do
+        "$cc" -std=gnu11 "${flags[@]}" -c "bench/$name.c" -o "$out/$name.o" || exit 1
+        common+=("$out/$name.o")
+    done
+    [ -e "$BUILD/lib/libcollet.a" ] || die "$BUILD/lib/libcollet.a is not there: run make first"
+    # shellcheck disable=SC2046 # a list of words
+    "$cc" -std=gnu11 "${flags[@]}" bench/collet_loop.c "${common[@]}" "$BUILD/lib/libcollet.a" \
+        $(pkg-config --libs libsodium) -ldl -lm -o "$out/collet_loop" || exit 1
+    libraries=(collet)
+    build_peer openmpi "Open MPI" "openmpi-bin libopenmpi-dev" mpirun.openmpi \
+        mpicc.openmpi -std=gnu11 "${flags[@]}" bench/mpi_loop.c "${common[@]}" -lm
+    build_peer mpich MPICH "mpich libmpich-dev" mpirun.mpich \
+        mpicc.mpich -std=gnu11 "${flags[@]}" bench/mpi_loop.c "${common[@]}" -lm
+    build_peer gloo Gloo "libgloo-dev g++" "$cxx" \
+        "$cxx" -std=c++17 "${flags[@]}" bench/gloo_loop.cc "${common[@]}" -lgloo -lm
+}
+
+# build_peer library name packages runner compiler arguments...
+build_peer() {
+    local library=$1 name=$2 packages=$3 runner=$4
+    shift 4
+    if ! command -v "$runner" >/dev/null || ! command -v "$1" >/dev/null; then
+        say "$name is left out: no $runner or $1 (Debian packages: $packages)"
+    elif ! "$@" -o "$out/${library}_loop" 2>"$out/${library}_build.log"; then
+        say "$name is left out: its loop does not compile (Debian packages: $packages); see $out/${library}_build.log"
+    else
+        libraries+=("$library")
+    fi
+}
+
+# ---------------------------------------------------------------------------------------------------- ways to run each one
+
+ranks_of() { echo "${1: -1}"; }
+
+sizes_of() {
+    if [ -n "$sizes" ]; then
+        echo "$sizes"
+    elif [ "$1" = shm4 ]; then
+        echo 8,512,4K,32K,256K,2M
+    else
+        echo 8,512,4K,32K,256K,2M,16M
+    fi
+}
+
+# ways case library: the first is the library's default.
+ways() {
+    case $2:$1 in
+    openmpi:shm*) echo default unbound bound copying ;;
+    openmpi:*) echo default unbound bound ;;
+    gloo:shm*) ;;
+    *) echo default bound ;;
+    esac
+}
+
+# Each sets `command` for one case and way. Bound: every rank has one CPU, counted round and round.
+collet_command() {
+    command=(env)
+    case $1 in tcp*) command+=(COLLET_TRANSPORT=tcp) ;; esac
+    command+=("$out/collet_loop" -n "$(ranks_of "$1")")
+    [ "$2" = default ] || command+=(-p)
+}
+
+openmpi_command() {
+    command=(mpirun.openmpi -n "$(ranks_of "$1")")
+    [ "$(ranks_of "$1")" -le "$cpus" ] || command+=(--oversubscribe)
+    case $2 in
+    unbound) command+=(--bind-to none) ;;
+    bound | copying) command+=(--bind-to core:overload-allowed) ;;
+    esac
+    if [ "$2" != default ] && [ "$(ranks_of "$1")" -gt "$cpus" ]; then
+        command+=(--mca mpi_yield_when_idle 1)
+    fi
+    [ "$2" != copying ] || command+=(--mca btl_vader_single_copy_mechanism none)
+    case $1 in tcp*) command+=(--mca pml ob1 --mca btl "tcp,self" --mca btl_tcp_if_include lo) ;; esac
+    command+=("$out/openmpi_loop" -b "$scratch/board")
+}
+
+mpich_command() {
+    command=(mpirun.mpich -n "$(ranks_of "$1")")
+    [ "$2" = default ] || command+=(-bind-to core)
+    case $1 in tcp*) command+=(-env MPIR_CVAR_NOLOCAL 1 -env UCX_TLS "tcp,self" -env UCX_NET_DEVICES lo) ;; esac
+    command+=("$out/mpich_loop" -b "$scratch/board")
+}
+
+gloo_command() {
+    command=("$out/gloo_loop" -n "$(ranks_of "$1")")
+    [ "$2" = default ] || command+=(-p)
+}
+
+# ------------------------------------------------------------------------------------------------------------------- runs
+
+declare -A failures=() # of "case library way"
+
+# run_once round case library way: adds its samples to those of all runs.
+run_once() {
+    local round=$1 case=$2 library=$3 way=$4 command status
+    [ "${failures[$case $library $way]:-0}" -lt 2 ] || return 0 # twice is enough
+    "${library}_command" "$case" "$way"
+    rm -f "$scratch/board" "$scratch/samples"
+    timeout -k 5 "$run_limit" "${command[@]}" -s "$(sizes_of "$case")" -t "$milliseconds" \
+        </dev/null >"$scratch/samples" 2>"$scratch/errors" &
+    running=$!
+    wait "$running"
+    status=$?
+    running=
+    if [ "$status" != 0 ]; then
+        failures[$case $library $way]=$((${failures[$case $library $way]:-0} + 1))
+        say "$case $library $way: $([ "$status" = 124 ] && echo "not done after $run_limit s" || echo "exit status $status")"
+        tail -n 3 "$scratch/errors" >&2
+        return 0 # what it did not finish is not counted
+    fi
+    sed -n "s/^sample /round=$round case=$case ranks=$(ranks_of "$case") library=$library way=$way /p" \
+        "$scratch/samples" >>"$out/samples.txt"
+}
+
+run_round() {
+    local round=$1 case library way
+    for case in ${only//,/ }; do
+        for library in "${libraries[@]}"; do
+            for way in $(ways "$case" "$library"); do
+                [ "$SECONDS" -lt "$budget" ] || return 0
+                [ ! -t 2 ] || printf '\rround %d of %d: %-30s' "$round" "$rounds" "$case $library $way" >&2
+                run_once "$round" "$case" "$library" "$way"
+            done
+        done
+    done
+}
+
+run_all() {
+    local round longest=0 begin
+    : >"$out/samples.txt"
+    for ((round = 1; round <= rounds; round++)); do
+        begin=$SECONDS
+        run_round "$round"
+        [ $((SECONDS - begin)) -le "$longest" ] || longest=$((SECONDS - begin))
+        [ ! -t 2 ] || printf '\r%60s\r' '' >&2
+        say "round $round of $rounds took $((SECONDS - begin)) s"
+        if [ "$round" -lt "$rounds" ] && [ $((SECONDS + longest)) -gt "$budget" ]; then
+            say "stopping here: another round could pass the limit of $budget s"
+            break
+        fi
+    done
+}
+
+# ------------------------------------------------------------------------------------------------------------------ table
+
+facts() {
+    local model governor
+    model=$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)
+    governor=$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null)
+    echo "$(date -u +%F), ${model:-$(uname -m)}, $cpus CPUs${governor:+, governor $governor}, Linux $(uname -r)"
+    echo "collet $(sed -n 's/^#define COLLET_\(MAJOR\|MINOR\|PATCH\) //p' include/collet.h | paste -sd.)$(versions)"
+}
+
+versions() {
+    local library
+    for library in "${libraries[@]}"; do
+        case $library in
+        openmpi) echo -n ", $(mpirun.openmpi --version | sed -n '1s/.*(Open MPI)/Open MPI/p')" ;;
+        mpich) echo -n ", MPICH $(mpirun.mpich --version | sed -n 's/^ *Version: *//p')" ;;
+        gloo) echo -n ", Gloo $(dpkg-query -W -f '${Version}' libgloo-dev 2>/dev/null || echo 'of unknown version')" ;;
+        esac
+    done
+}
+
+running=
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+trap '[ -z "$running" ] || kill "$running" 2>/dev/null; exit 130' INT TERM
+# Open MPI asks whoever is root, as in a container, to say that this is meant.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+read_options "$@"
+command -v python3 >/dev/null || die "the table needs python3 (Debian package: python3)"
+build
+say "the machine should have nothing else to do for up to $((budget / 60 + 1)) minutes"
+run_all
+facts >"$out/facts.txt"
+python3 bench/table.py "$out/samples.txt" "$out/facts.txt" --markdown "$out/table.md" || exit 1
+say "Markdown: $out/table.md, all samples: $out/samples.txt"
+for failed in "${!failures[@]}"; do
+    case $failed in *" collet "*) die "collet failed; see above" ;; esac
+done

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The control plane as a rank sees it. Everything here looks at the hub or changes it, and wakes the watch where others
+ * have to hear of it.
+ *
+ *    init          boot_join ─▶ hub ─▶ watch: member.c ─▶ meeting point (rendezvous.c), tree.c
+ *    messages      boot_send ─▶ mailbox of a rank here, or outbox ─▶ watch ─▶ tree ─▶ … ─▶ mailbox ─▶ boot_try_recv
+ *
+ * Read next: hub.h, then member.c.
+ */
+#include "boot/boot.h"
+
+#include "base/err.h"
+#include "base/os.h"
+#include "boot/hub.h"
+#include "boot/member.h"
+#include "boot/process.h"
+#include "boot/rendezvous.h"
+#include "boot/table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define GOODBYE_MS 200 /* longest wait of boot_destroy() for its goodbye to be handed to the kernel */
+
+/* --------------------------------------------------------------------------------------------------------------- init */
+
+enum collet_result boot_unique_id(struct collet_unique_id *unique_id) {
+    const struct config *config = config_process();
+    struct id id = {.listed = false};
+    if (config->comm_id[0] != '\0') {
+        char host[ADDRESS_HOST_BYTES];
+        int port;
+        COLLET_TRY(address_parse("COLLET_COMM_ID", config->comm_id, host, &port));
+        return boot_unique_id_at(host, port, config->secret, unique_id);
+    }
+    COLLET_TRY(rendezvous_open(&id));
+    id_pack(&id, unique_id);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result check_rank(int nranks, int rank) {
+    if (nranks < 1)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: it must be at least 1", nranks);
+    if (rank < 0 || rank >= nranks)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "rank is %d: it must be within 0 … %d", rank, nranks - 1);
+    return COLLET_SUCCESS;
+}
+
+enum collet_result boot_join(const struct collet_unique_id *unique_id, int nranks, int rank, int device,
+                             struct config *config, struct boot **boot_p) {
+    struct id id;
+    struct watch *watch;
+    struct boot *boot;
+    COLLET_TRY(check_rank(nranks, rank));
+    COLLET_TRY(id_unpack(unique_id, &id));
+    COLLET_TRY(watch_start(&watch));
+    COLLET_TRY(hub_join(&id, nranks, rank, device, config, watch, member_create, &boot));
+    if (id.listed && rank == 0) {
+        enum collet_result result = rendezvous_open(&id);
+        if (result != COLLET_SUCCESS) {
+            hub_remove(boot);
+            return result;
+        }
+    }
+    watch_post(boot->hub->work);
+    *boot_p = boot;
+    return COLLET_SUCCESS;
+}
+
+static void fill_local_peers(struct hub *hub, struct card *cards, const int *devices, const struct config *configs) {
+    for (int rank = 0; rank < hub->nranks; rank++)
+        card_fill(&cards[rank], hub->nranks, rank, devices ? devices[rank] : COLLET_DEVICE_HOST, &configs[rank]);
+    for (int rank = 0; rank < hub->nranks; rank++) {
+        struct peer_info *peer = &hub->peers[rank];
+        int lower = card_find_node(cards, rank);
+        hub_set_peer(hub, &cards[rank]);
+        peer->node = lower == rank ? rank : hub->peers[lower].node;
+    }
+}
+
+enum collet_result boot_join_local(int nranks, const int *devices, struct config *configs, struct boot **boots) {
+    COLLET_TRY(check_rank(nranks, 0));
+    struct hub *hub;
+    struct card *cards = calloc((size_t)nranks, sizeof *cards);
+    struct boot **made = calloc((size_t)nranks, sizeof *made);
+    enum collet_result result = COLLET_ERR_NO_MEMORY;
+    if (cards == NULL || made == NULL)
+        err_set(result, "no memory for a communicator of %d ranks", nranks);
+    else
+        result = hub_create(nranks, NULL, &hub);
+    if (result != COLLET_SUCCESS) {
+        free(cards);
+        free(made);
+        return result;
+    }
+    int nmade = 0;
+    while (nmade < nranks && result == COLLET_SUCCESS) {
+        result = hub_add(hub, nmade, devices ? devices[nmade] : COLLET_DEVICE_HOST, &configs[nmade], &made[nmade]);
+        nmade += result == COLLET_SUCCESS;
+    }
+    if (result == COLLET_SUCCESS) {
+        fill_local_peers(hub, cards, devices, configs);
+        hub->agreed = configs[0];
+        hub->phase = HUB_READY;
+        memcpy(boots, made, (size_t)nranks * sizeof *made);
+    } else {
+        while (nmade > 0)
+            hub_remove(made[--nmade]);
+    }
+    hub_release(hub);
+    free(cards);
+    free(made);
+    return result;
+}
+
+enum collet_result boot_try_init(struct boot *boot) {
+    struct hub *hub = boot->hub;
+    pthread_mutex_lock(&hub->lock);
+    enum collet_result rejected = boot->rejected;
+    enum hub_phase phase = hub->phase;
+    pthread_mutex_unlock(&hub->lock);
+    if (rejected != COLLET_SUCCESS)
+        return err_adopt(rejected, boot->rejected_text);
+    if (hub_failed(hub) != COLLET_SUCCESS)
+        return err_adopt(hub_failed(hub), hub->failed_text);
+    if (phase != HUB_READY)
+        return COLLET_IN_PROGRESS;
+    if (!boot->adopted)
+        config_adopt(boot->config, &hub->agreed);
+    boot->adopted = true;
+    return COLLET_SUCCESS;
+}
+
+const struct peer_info *boot_peers(const struct boot *boot) { return boot->hub->peers; }
+
+/* ----------------------------------------------------------------------------------------------------------- messages */
+
+/* To the watch, which carries it to the other processes. With the hub's lock. */
+static void put_out(struct hub *hub, struct letter *letter) {
+    letter_append(&hub->outbox, letter);
+    watch_post(hub->work);
+}
+
+enum collet_result boot_send(struct boot *boot, int to, uint64_t key, const void *data, size_t bytes) {
+    struct hub *hub = boot->hub;
+    if (to < 0 || to >= hub->nranks || bytes > BOOT_MESSAGE_BYTES)
+        return err_set(COLLET_ERR_INTERNAL, "a control message of %zu bytes to rank %d of %d", bytes, to, hub->nranks);
+    if (hub_failed(hub) != COLLET_SUCCESS)
+        return err_adopt(hub_failed(hub), hub->failed_text);
+    struct letter *letter = letter_create(to, boot->rank, key, data, bytes);
+    if (letter == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a control message to rank %d", to);
+    if (process_is_here(hub->peers[to].process)) {
+        hub_deliver(hub, letter);
+        return COLLET_SUCCESS;
+    }
+    pthread_mutex_lock(&hub->lock);
+    put_out(hub, letter);
+    pthread_mutex_unlock(&hub->lock);
+    return COLLET_SUCCESS;
+}
+
+enum collet_result boot_try_recv(struct boot *boot, int from, uint64_t key, void *data, size_t room, size_t *bytes) {
+    struct letter *letter = hub_collect(boot, from, key);
+    if (letter == NULL)
+        return COLLET_IN_PROGRESS;
+    enum collet_result result = COLLET_SUCCESS;
+    if (letter->bytes > room) {
+        result = err_set(COLLET_ERR_INTERNAL, "a control message of rank %d has %u bytes, expected at most %zu", from,
+                         letter->bytes, room);
+    } else {
+        memcpy(data, letter->data, letter->bytes);
+        *bytes = letter->bytes;
+    }
+    free(letter);
+    return result;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ failures */
+
+const int *boot_failed_word(const struct boot *boot) { return &boot->hub->failed_word; }
+
+const char *boot_failed_text(const struct boot *boot) {
+    return hub_failed(boot->hub) != COLLET_SUCCESS ? boot->hub->failed_text : "";
+}
+
+void boot_fail(struct boot *boot, enum collet_result code, const char *text) {
+    struct hub *hub = boot->hub;
+    pthread_mutex_lock(&hub->lock);
+    bool outsider = boot->rejected != COLLET_SUCCESS; /* a rank that was turned away has no say */
+    pthread_mutex_unlock(&hub->lock);
+    if (!outsider && hub_fail(hub, code, text) && hub->work != NULL)
+        watch_post(hub->work);
+}
+
+enum peer_state boot_peer_state(const struct boot *boot, int rank, uint64_t *since_ns) {
+    return hub_state(boot->hub, rank, since_ns);
+}
+
+int boot_missing_count(const struct boot *boot) { return __atomic_load_n(&boot->hub->missing_count, __ATOMIC_ACQUIRE); }
+
+/* ------------------------------------------------------------------------------------------------------------- goodbye */
+
+/* The watch tells the others; this waits, usually for microseconds, until the words are the kernel's: the process may be
+ * about to exit, and would otherwise be taken for dead. */
+static void await_flush(struct hub *hub) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += GOODBYE_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&hub->lock);
+    uint64_t flush = ++hub->flushes_wanted;
+    watch_post(hub->work);
+    while (hub->flushes_done < flush && pthread_cond_timedwait(&hub->flushed, &hub->lock, &until) != ETIMEDOUT)
+        ;
+    pthread_mutex_unlock(&hub->lock);
+}
+
+static void say_goodbye(struct boot *boot) {
+    struct hub *hub = boot->hub;
+    hub_set_state(hub, boot->rank, PEER_LEFT);
+    if (hub->work == NULL)
+        return;
+    struct letter *letter = letter_create(LETTER_TO_ALL, boot->rank, PEER_LEFT, NULL, 0);
+    pthread_mutex_lock(&hub->lock);
+    bool last = hub->nlocal == 1;
+    if (letter != NULL)
+        put_out(hub, letter);
+    pthread_mutex_unlock(&hub->lock);
+    if (last)
+        await_flush(hub);
+}
+
+void boot_destroy(struct boot *boot) {
+    if (boot == NULL || boot->generation != process_generation()) /* a forked child has only a picture of it */
+        return;
+    struct hub *hub = boot->hub;
+    char text[ERR_TEXT_BYTES];
+    pthread_mutex_lock(&hub->lock);
+    bool member = boot->rejected == COLLET_SUCCESS, ready = hub->phase == HUB_READY;
+    pthread_mutex_unlock(&hub->lock);
+    if (member && !ready) {
+        snprintf(text, sizeof text, "rank %d left while the communicator was created", boot->rank);
+        boot_fail(boot, COLLET_ERR_REMOTE, text);
+        await_flush(hub);
+    } else if (member) {
+        say_goodbye(boot);
+    }
+    hub_remove(boot);
+}
