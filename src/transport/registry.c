@@ -6,8 +6,7 @@
 
 #define TRANSPORTS(X)                                                                                                  \
     X(self) /* one process: plain memory */                                                                            \
-    X(shm)  /* one host: a memfd mapped by both */                                                                     \
-    X(tcp)  /* anything IP reaches */
+    X(shm)  /* one host: a memfd mapped by both */
 
 #define X(name) extern const struct transport transport_##name;
 TRANSPORTS(X)

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* accept4 */
+#include "transport/tcp_socket.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/os.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define HELLO_MAGIC 0x636f6c31u
+#define BUFFER_BYTES (4 << 20)
+#define STRANGER_NS 10000000000ull
+#define CONNECT_NS 2000000000ull /* of the first round over the addresses; doubled from round to round */
+#define ACK_NS 30000000000ull    /* the consumer may be slow to look */
+#define ROUNDS 4u
+
+/* ------------------------------------------------------------------------------------------------------------- sockets */
+
+static void close_all(int *fds, int n) {
+    for (int k = 0; k < n; k++) {
+        if (fds[k] >= 0)
+            close(fds[k]);
+        fds[k] = -1;
+    }
+}
+
+/* A fixed size switches off the kernel's own adaptation of buffers, so it is worth asking for only where it is granted. */
+static bool large_buffers_granted(void) {
+    int bytes = BUFFER_BYTES, granted = 0;
+    socklen_t length = sizeof(granted);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+    getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &length);
+    close(fd);
+    return granted >= bytes;
+}
+
+/* Before listen() and connect(): the window that is offered depends on it. Accepted sockets inherit it. */
+static void tune(int fd, bool large_buffers) {
+    const int on = 1, bytes = BUFFER_BYTES;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (!large_buffers)
+        return;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
+static struct address address_of(const struct sockaddr_storage *name, int *port_p) {
+    struct address address = {.family = 4};
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)name;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)name;
+    if (name->ss_family != AF_INET6) {
+        memcpy(address.ip, &v4->sin_addr, 4);
+        *port_p = ntohs(v4->sin_port);
+        return address;
+    }
+    *port_p = ntohs(v6->sin6_port);
+    if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+        memcpy(address.ip, (const uint8_t *)&v6->sin6_addr + 12, 4);
+        return address;
+    }
+    address.family = 6;
+    memcpy(address.ip, &v6->sin6_addr, 16);
+    return address;
+}
+
+void tcp_peer_text(int fd, char text[ADDRESS_TEXT_BYTES]) {
+    struct sockaddr_storage name = {0};
+    socklen_t length = sizeof(name);
+    int port = 0;
+    getpeername(fd, (struct sockaddr *)&name, &length);
+    struct address address = address_of(&name, &port);
+    address_text(&address, port, text);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ listener */
+
+static int listen_at(int family, int *port_p) {
+    const int off = 0;
+    struct sockaddr_storage name = {.ss_family = (sa_family_t)family}; /* any address, any port */
+    socklen_t length = family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    if (family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    tune(fd, large_buffers_granted());
+    if (bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
+        getsockname(fd, (struct sockaddr *)&name, &length) != 0) {
+        close(fd);
+        return -1;
+    }
+    address_of(&name, port_p);
+    return fd;
+}
+
+enum collet_result tcp_listen_start(struct tcp_listener *listener, const struct config *config, int nsockets,
+                                    struct tcp_offer *offer) {
+    int family, port = 0;
+    *listener = (struct tcp_listener){.fd = -1, .nsockets = nsockets};
+    memset(listener->fds, 0xff, sizeof(listener->fds));
+    for (int k = 0; k < TCP_STRANGERS_MAX; k++)
+        listener->strangers[k].fd = -1;
+    *offer = (struct tcp_offer){0};
+    COLLET_TRY(address_family(config->socket_family, &family));
+    COLLET_TRY(address_local(config->socket_ifname, family, &offer->set));
+    if (family != AF_INET) /* an IPv6 socket takes both kinds */
+        listener->fd = listen_at(AF_INET6, &port);
+    if (listener->fd < 0 && family != AF_INET6)
+        listener->fd = listen_at(AF_INET, &port);
+    if (listener->fd < 0)
+        return err_set(COLLET_ERR_SYSTEM, "cannot listen for a connection on a TCP port: %m");
+    os_random(listener->token, sizeof(listener->token));
+    memcpy(offer->token, listener->token, sizeof(offer->token));
+    offer->set.port = (uint16_t)port;
+    offer->set.nports = 1;
+    return COLLET_SUCCESS;
+}
+
+static void stranger_drop(struct tcp_stranger *stranger, const char *why) {
+    char text[ADDRESS_TEXT_BYTES];
+    tcp_peer_text(stranger->fd, text);
+    log_info(CONN, "%s was dropped: it %s", text, why);
+    close(stranger->fd);
+    stranger->fd = -1;
+}
+
+static struct tcp_stranger *stranger_place(struct tcp_listener *listener) {
+    struct tcp_stranger *oldest = &listener->strangers[0];
+    for (int k = 0; k < TCP_STRANGERS_MAX; k++) {
+        struct tcp_stranger *stranger = &listener->strangers[k];
+        if (stranger->fd < 0)
+            return stranger;
+        if (stranger->since_ns < oldest->since_ns)
+            oldest = stranger;
+    }
+    stranger_drop(oldest, "was silent while others came");
+    return oldest;
+}
+
+static enum collet_result accept_strangers(struct tcp_listener *listener) {
+    for (int n = 0; n < TCP_STRANGERS_MAX; n++) { /* at most: their hellos must be read now and then */
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+            return err_set(COLLET_ERR_SYSTEM, "cannot accept a connection: %m; raise the limit (ulimit -n)");
+        if (fd < 0)
+            return COLLET_SUCCESS; /* nobody there, or gone again */
+        *stranger_place(listener) = (struct tcp_stranger){.fd = fd, .since_ns = os_now_ns()};
+    }
+    return COLLET_SUCCESS;
+}
+
+/* The token was right: takes the socket in. A newer attempt replaces the sockets of older ones. */
+static void take_in(struct tcp_listener *listener, struct tcp_stranger *stranger) {
+    const struct tcp_hello *hello = &stranger->hello;
+    if (hello->attempt > listener->attempt) {
+        close_all(listener->fds, listener->nsockets);
+        listener->attempt = hello->attempt;
+    }
+    if (hello->attempt < listener->attempt || hello->index >= (uint32_t)listener->nsockets ||
+        listener->fds[hello->index] >= 0) {
+        stranger_drop(stranger, "belongs to an attempt that was given up");
+        return;
+    }
+    listener->fds[hello->index] = stranger->fd;
+    stranger->fd = -1;
+}
+
+static bool same_secret(const uint8_t *a, const uint8_t *b) {
+    uint8_t difference = 0;
+    for (int k = 0; k < TCP_TOKEN_BYTES; k++) /* all of them: the time taken must not tell how many are right */
+        difference |= a[k] ^ b[k];
+    return difference == 0;
+}
+
+static void stranger_read(struct tcp_listener *listener, struct tcp_stranger *stranger) {
+    struct tcp_hello *hello = &stranger->hello;
+    ssize_t n = recv(stranger->fd, (char *)hello + stranger->got, sizeof(*hello) - stranger->got, 0);
+    if (n <= 0 && (n == 0 || (errno != EAGAIN && errno != EINTR))) {
+        stranger_drop(stranger, "left without a word");
+        return;
+    }
+    stranger->got += n > 0 ? (uint32_t)n : 0;
+    if (stranger->got == sizeof(*hello)) {
+        if (hello->magic == HELLO_MAGIC && same_secret(hello->token, listener->token))
+            take_in(listener, stranger);
+        else
+            stranger_drop(stranger, "does not know the token");
+    } else if (os_now_ns() - stranger->since_ns > STRANGER_NS)
+        stranger_drop(stranger, "was silent for too long");
+}
+
+enum collet_result tcp_listen_try(struct tcp_listener *listener, int *fds_p) {
+    COLLET_TRY(accept_strangers(listener));
+    for (int k = 0; k < TCP_STRANGERS_MAX; k++)
+        if (listener->strangers[k].fd >= 0)
+            stranger_read(listener, &listener->strangers[k]);
+    for (int k = 0; k < listener->nsockets; k++)
+        if (listener->fds[k] < 0)
+            return COLLET_IN_PROGRESS;
+    for (int k = 0; k < listener->nsockets; k++) {
+        fds_p[k] = listener->fds[k];
+        listener->fds[k] = -1;
+        send(fds_p[k], "+", 1, MSG_NOSIGNAL); /* the ack; if it fails, reading will tell */
+    }
+    tcp_listen_stop(listener);
+    return COLLET_SUCCESS;
+}
+
+void tcp_listen_stop(struct tcp_listener *listener) {
+    if (listener->fd >= 0)
+        close(listener->fd);
+    listener->fd = -1;
+    close_all(listener->fds, listener->nsockets);
+    for (int k = 0; k < TCP_STRANGERS_MAX; k++)
+        close_all(&listener->strangers[k].fd, 1);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- dialer */
+
+void tcp_dial_start(struct tcp_dialer *dialer, const struct tcp_offer *offer, int nsockets, int peer,
+                    const char *host) {
+    *dialer = (struct tcp_dialer){.offer = *offer, .nsockets = nsockets, .peer = peer, .host = host};
+    memset(dialer->fds, 0xff, sizeof(dialer->fds));
+}
+
+void tcp_dial_stop(struct tcp_dialer *dialer) { close_all(dialer->fds, dialer->nsockets); }
+
+/* Starts to connect every socket. False: errno says why not. */
+static bool attempt_begin(struct tcp_dialer *dialer) {
+    const struct address_set *set = &dialer->offer.set;
+    struct sockaddr_storage name;
+    socklen_t length = address_to_sockaddr(&set->addresses[dialer->attempt % set->count], set->port, &name);
+    bool large_buffers = large_buffers_granted();
+    dialer->deadline_ns = os_now_ns() + (CONNECT_NS << (dialer->attempt / set->count));
+    for (int k = 0; k < dialer->nsockets; k++) {
+        int fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (fd < 0)
+            return false;
+        dialer->fds[k] = fd;
+        dialer->states[k] = TCP_CONNECTING;
+        tune(fd, large_buffers);
+        if (connect(fd, (struct sockaddr *)&name, length) != 0 && errno != EINPROGRESS)
+            return false;
+    }
+    return true;
+}
+
+/* The socket is connected, or has failed to. */
+static bool greet(struct tcp_dialer *dialer, int k) {
+    struct tcp_hello hello = {.magic = HELLO_MAGIC, .attempt = dialer->attempt, .index = (uint32_t)k};
+    memcpy(hello.token, dialer->offer.token, sizeof(hello.token));
+    int error = 0;
+    socklen_t length = sizeof(error);
+    getsockopt(dialer->fds[k], SOL_SOCKET, SO_ERROR, &error, &length);
+    errno = error;
+    if (error != 0 || send(dialer->fds[k], &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello))
+        return false;
+    dialer->states[k] = TCP_GREETED;
+    dialer->deadline_ns = os_now_ns() + ACK_NS;
+    return true;
+}
+
+static bool take_ack(struct tcp_dialer *dialer, int k) {
+    char ack;
+    ssize_t n = recv(dialer->fds[k], &ack, 1, 0);
+    if (n == 1)
+        dialer->states[k] = TCP_ACKED;
+    else if (n == 0)
+        errno = ECONNRESET;
+    return n == 1 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+/* Moves every socket on. False: the attempt has failed, errno says why. */
+static bool attempt_advance(struct tcp_dialer *dialer) {
+    struct pollfd polls[TCP_SOCKETS_MAX];
+    for (int k = 0; k < dialer->nsockets; k++)
+        polls[k] = (struct pollfd){.fd = dialer->states[k] == TCP_ACKED ? -1 : dialer->fds[k],
+                                   .events = dialer->states[k] == TCP_CONNECTING ? POLLOUT : POLLIN};
+    if (poll(polls, (nfds_t)dialer->nsockets, 0) < 0)
+        return errno == EINTR;
+    for (int k = 0; k < dialer->nsockets; k++)
+        if (polls[k].revents != 0 && !(dialer->states[k] == TCP_CONNECTING ? greet(dialer, k) : take_ack(dialer, k)))
+            return false;
+    errno = ETIMEDOUT;
+    return os_now_ns() < dialer->deadline_ns;
+}
+
+static enum collet_result attempt_failed(struct tcp_dialer *dialer) {
+    const struct address_set *set = &dialer->offer.set;
+    char text[ADDRESS_TEXT_BYTES];
+    dialer->error = errno;
+    address_text(&set->addresses[dialer->attempt % set->count], set->port, text);
+    log_info(CONN, "no connection to rank %d (host %s) at %s: %s", dialer->peer, dialer->host, text,
+             strerror(dialer->error));
+    close_all(dialer->fds, dialer->nsockets);
+    if (++dialer->attempt < ROUNDS * set->count)
+        return COLLET_IN_PROGRESS;
+    char tried[256];
+    address_set_text(set, tried, sizeof(tried));
+    return err_set(COLLET_ERR_SYSTEM,
+                   "cannot connect to rank %d (host %s) at %s: %s; COLLET_SOCKET_IFNAME there chooses other interfaces",
+                   dialer->peer, dialer->host, tried, strerror(dialer->error));
+}
+
+enum collet_result tcp_dial_try(struct tcp_dialer *dialer, int *fds_p) {
+    if (dialer->fds[0] < 0 && !attempt_begin(dialer))
+        return attempt_failed(dialer);
+    if (!attempt_advance(dialer))
+        return attempt_failed(dialer);
+    for (int k = 0; k < dialer->nsockets; k++)
+        if (dialer->states[k] != TCP_ACKED)
+            return COLLET_IN_PROGRESS;
+    memcpy(fds_p, dialer->fds, (size_t)dialer->nsockets * sizeof(*fds_p));
+    memset(dialer->fds, 0xff, sizeof(dialer->fds));
+    return COLLET_SUCCESS;
+}

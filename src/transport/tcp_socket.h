@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the sockets of one tcp connection come to be.
+ *
+ *    consumer: listener                                      producer: dialer
+ *    port, addresses, token ────────── offer ─────────────▶
+ *                           ◀───────── connect ───────────   every socket, to one address; if one of them fails,
+ *                           ◀── hello {attempt, index, token}   all again to the next address: another attempt
+ *    every socket of one
+ *    attempt has come       ────────── ack, one byte each ─▶  ready
+ *    stops listening
+ *
+ * Whoever connects without the token, or stays silent, is dropped; there is room for a few at a time, and the oldest goes
+ * first. The ack is only sent when all sockets are there, so both ends always mean the same attempt.
+ * Nothing here blocks, and fds[] of both ends are closed by whoever holds them last: tcp_listen_try() and tcp_dial_try()
+ * hand them over with SUCCESS, tcp_listen_stop() and tcp_dial_stop() close the rest.
+ */
+#ifndef COLLET_TRANSPORT_TCP_SOCKET_H
+#define COLLET_TRANSPORT_TCP_SOCKET_H
+
+#include "base/config.h"
+#include "boot/address.h"
+
+#include <stdbool.h>
+
+#define TCP_SOCKETS_MAX 17
+#define TCP_TOKEN_BYTES 16
+#define TCP_STRANGERS_MAX 32
+
+/* What the producer must know; travels in the connection's blob. */
+struct tcp_offer {
+    struct address_set set;
+    uint8_t token[TCP_TOKEN_BYTES];
+};
+
+/* The first bytes on every socket. The magic is in the byte order of the machine, as everything else on the wire. */
+struct tcp_hello {
+    uint32_t magic;
+    uint32_t attempt;
+    uint32_t index;
+    uint8_t token[TCP_TOKEN_BYTES];
+};
+
+/* Somebody who has connected and not yet said hello. */
+struct tcp_stranger {
+    int fd; /* −1: a free place */
+    uint32_t got;
+    uint64_t since_ns;
+    struct tcp_hello hello; /* the first `got` bytes of it */
+};
+
+struct tcp_listener {
+    int fd;
+    int nsockets;
+    uint8_t token[TCP_TOKEN_BYTES];
+    uint32_t attempt;         /* the newest that was seen */
+    int fds[TCP_SOCKETS_MAX]; /* its sockets; −1: not yet */
+    struct tcp_stranger strangers[TCP_STRANGERS_MAX];
+};
+
+enum collet_result tcp_listen_start(struct tcp_listener *listener, const struct config *config, int nsockets,
+                                    struct tcp_offer *offer);
+/* SUCCESS once all have come; fds_p[0 … nsockets−1] are then the caller's. */
+enum collet_result tcp_listen_try(struct tcp_listener *listener, int *fds_p);
+void tcp_listen_stop(struct tcp_listener *listener);
+
+enum tcp_dial_state { TCP_CONNECTING, TCP_GREETED, TCP_ACKED };
+
+struct tcp_dialer {
+    struct tcp_offer offer;
+    int nsockets;
+    int peer; /* rank and host, for messages */
+    const char *host;
+    uint32_t attempt; /* counts from 0, over the addresses again and again */
+    uint64_t deadline_ns;
+    int fds[TCP_SOCKETS_MAX];
+    enum tcp_dial_state states[TCP_SOCKETS_MAX];
+    int error; /* errno of the last attempt's end */
+};
+
+void tcp_dial_start(struct tcp_dialer *dialer, const struct tcp_offer *offer, int nsockets, int peer, const char *host);
+/* SUCCESS once every socket has its ack; fds_p[0 … nsockets−1] are then the caller's. SYSTEM naming the addresses when
+ * every address has failed several times. */
+enum collet_result tcp_dial_try(struct tcp_dialer *dialer, int *fds_p);
+void tcp_dial_stop(struct tcp_dialer *dialer);
+
+/* "address:port" of the other end. */
+void tcp_peer_text(int fd, char text[ADDRESS_TEXT_BYTES]);
+
+#endif

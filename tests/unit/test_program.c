@@ -1,0 +1,680 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The step program: what the builder refuses, what the verifier finds in wrong programs, what the printer prints.
+ */
+#include "base/err.h"
+#include "program/program.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- the builder ---- */
+
+static enum collet_result build(enum prog_collective collective, prog_build_fn build_fn, int nranks, int rank) {
+    struct algorithm algorithm = {.name = "test", .collective = collective, .build = build_fn};
+    struct prog *prog = NULL;
+    enum collet_result result = algorithm_build(&algorithm, nranks, rank, 0, &prog);
+    assert_int_equal(result == COLLET_SUCCESS, prog != NULL);
+    prog_destroy(prog);
+    return result;
+}
+
+static void no_operand(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .store = OUT(0));
+}
+static void no_place(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .recv = PEER(prog->rank + 1), .local = IN(0));
+}
+static void no_length(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .recv = PEER(prog->rank + 1), .send = PEER(prog->rank + 1));
+}
+static void chunk_beyond_slices(struct prog *prog) {
+    prog_slices(prog, 2);
+    prog_worker(prog);
+    prog_step(prog, .local = IN(2), .store = OUT(1));
+}
+static void store_beyond_slices(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .store = OUT(-1));
+}
+static void store_to_in(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .store = IN(0));
+}
+static void local_too_far_behind(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .local_at = 1, .store = OUT(0));
+}
+static void self_peer(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .send = PEER(prog->rank));
+}
+static void peer_beyond_ranks(struct prog *prog) {
+    int ranks[] = {1, 4};
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .send_list = {ranks, 2, 0});
+}
+static void lane_beyond_lanes(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .send = PEER_LANE(prog->rank + 1, PROG_LANE_P2P + 1));
+}
+static void run_and_list(struct prog *prog) {
+    int ranks[] = {1};
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .send_list = {ranks, 1, 0}, .send = PEER(2));
+}
+static void negative_peers(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .send = {.first = 1, .count = -2});
+}
+static void step_without_worker(struct prog *prog) { prog_step(prog, .local = IN(0), .store = OUT(0)); }
+static void no_worker(struct prog *prog) { (void)prog; }
+static void idle_worker(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .store = OUT(0));
+    prog_worker(prog);
+}
+
+static void the_builder_refuses_nonsense_and_says_what_it_is(void **state) {
+    (void)state;
+    const struct {
+        prog_build_fn build_fn;
+        const char *says;
+    } cases[] = {
+        {no_operand, "no operand"},
+        {no_place, "no place"},
+        {no_length, "how long"},
+        {chunk_beyond_slices, "local chunk is out of range"},
+        {store_beyond_slices, "store chunk is out of range"},
+        {store_to_in, "other than OUT"},
+        {local_too_far_behind, "local operand's place"},
+        {self_peer, "its own peer"},
+        {peer_beyond_ranks, "peer out of range"},
+        {lane_beyond_lanes, "lane out of range"},
+        {run_and_list, "as a run and as a list"},
+        {negative_peers, "negative number of peers"},
+        {step_without_worker, "before the first prog_worker"},
+        {no_worker, "no worker"},
+        {idle_worker, "worker 1 step 0: a worker without a step"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(build(PROG_ALLREDUCE, cases[i].build_fn, 4, 0), COLLET_ERR_INTERNAL);
+        if (strstr(err_last(), cases[i].says) == NULL)
+            fail_msg("'%s' does not say '%s'", err_last(), cases[i].says);
+    }
+}
+
+static void ranks_and_roots_out_of_range_are_refused(void **state) {
+    (void)state;
+    const struct algorithm *ring = algorithm_find(PROG_ALLREDUCE, "ring");
+    struct prog *prog;
+    assert_int_equal(algorithm_build(ring, 0, 0, 0, &prog), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(algorithm_build(ring, 4, 4, 0, &prog), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(algorithm_build(ring, 4, -1, 0, &prog), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(algorithm_build(ring, 4, 0, 4, &prog), COLLET_ERR_INVALID_ARGUMENT);
+}
+
+static void peers_wrap_around_and_others_leave_out_oneself(void **state) {
+    (void)state;
+    struct prog *prog = prog_create(PROG_ALLREDUCE, 4, 1, 0);
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .send = PEER(-1));
+    prog_step(prog, .recv = {.first = 0, .count = OTHERS}, .store = OUT(0));
+    prog_step(prog, .recv = {.first = 2, .count = OTHERS}, .store = OUT(0));
+    prog_step(prog, .recv = PEER(2), .store = OUT(0));
+    assert_int_equal(prog_finish(prog), COLLET_SUCCESS);
+    int ranks[] = {3, /* all but 1, in order: */ 0, 2, 3, /* from 2 on: */ 2, 3, 0};
+    assert_int_equal(prog->npeers, 7);
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(prog->peers[i].rank, ranks[i]);
+    assert_int_equal(prog->steps[3].recv_first, 2); /* the table is shared */
+    prog_destroy(prog);
+}
+
+static void in_a_pair_the_only_other_is_the_other(void **state) {
+    (void)state;
+    for (int rank = 0; rank < 2; rank++) {
+        struct prog *prog = prog_create(PROG_ALLREDUCE, 2, rank, 0);
+        prog_worker(prog);
+        prog_step(prog, .recv = {.first = 0, .count = OTHERS}, .store = OUT(0));
+        assert_int_equal(prog_finish(prog), COLLET_SUCCESS);
+        assert_int_equal(prog->peers[0].rank, 1 - rank);
+        prog_destroy(prog);
+    }
+}
+
+/* ---- the verifier ----
+ *
+ * Each wrong program is a small one that is right but for one thing. The rank at fault is 1 where only one is. */
+
+struct wrong {
+    enum prog_collective collective;
+    prog_build_fn build;
+    int nranks, nslots;
+    bool in_place;
+};
+
+static void expect_wrong(struct wrong wrong, const char *where, const char *what) {
+    struct algorithm algorithm = {.name = "wrong", .collective = wrong.collective, .build = wrong.build};
+    char why[512];
+    int nslots = wrong.nslots > 0 ? wrong.nslots : 2;
+    if (prog_check(&algorithm, wrong.nranks, 0, nslots, wrong.in_place, why, sizeof(why)))
+        fail_msg("not found: %s: %s", where, what);
+    if (strstr(why, where) == NULL || strstr(why, what) == NULL)
+        fail_msg("'%s' does not say '%s' and '%s'", why, where, what);
+}
+
+static void expect_right(struct wrong right) {
+    struct algorithm algorithm = {.name = "right", .collective = right.collective, .build = right.build};
+    char why[512];
+    if (!prog_check(&algorithm, right.nranks, 0, 2, right.in_place, why, sizeof(why)))
+        fail_msg("%s", why);
+}
+
+/* A chain to rank 0 and back from it, as an allreduce of one slice; `at_fault` is what rank 1 reduces. */
+static void chain(struct prog *prog, struct step_text at_fault) {
+    int n = prog->nranks, rank = prog->rank;
+    prog_worker(prog);
+    if (rank == n - 1)
+        prog_step(prog, .local = IN(0), .send = PEER(rank - 1));
+    else if (rank == 1)
+        prog_emit(prog, at_fault);
+    else if (rank > 0)
+        prog_step(prog, .recv = PEER(rank + 1), .local = IN(0), .send = PEER(rank - 1));
+    else
+        prog_step(prog, .recv = PEER(1), .local = IN(0), .finish = true, .store = OUT(0), .send = PEER_LANE(1, 1));
+    if (rank > 0) {
+        prog_worker(prog);
+        struct peers next = {.first = rank + 1, .count = rank < n - 1 ? 1 : 0, .lane = 1};
+        prog_step(prog, .recv = PEER_LANE(rank - 1, 1), .store = OUT(0), .send = next);
+    }
+}
+
+static void right_chain(struct prog *prog) {
+    chain(prog, (struct step_text){.recv = PEER(2), .local = IN(0), .send = PEER(0)});
+}
+/* Rank 1 takes in what it receives, and passes on only its own. */
+static void dropped(struct prog *prog) {
+    int n = prog->nranks, rank = prog->rank;
+    prog_slices(prog, n);
+    prog_worker(prog);
+    struct peers next = PEER(rank + 1), prev = PEER(rank - 1);
+    prog_step(prog, .local = IN(prog_wrap(prog, rank - 1)), .send = next);
+    for (int k = 2; k < n; k++)
+        if (rank == 1)
+            prog_step(prog, .recv = prev, .store = OUT(prog_wrap(prog, rank - k)), .send = next);
+        else
+            prog_step(prog, .recv = prev, .local = IN(prog_wrap(prog, rank - k)), .send = next);
+    prog_step(prog, .recv = prev, .local = IN(rank), .store = OUT(rank), .send = next);
+    for (int k = 1; k < n - 1; k++)
+        prog_step(prog, .recv = prev, .store = OUT(prog_wrap(prog, rank - k)), .send = next);
+    prog_step(prog, .recv = prev, .store = OUT(prog_wrap(prog, rank + 1)));
+}
+/* Everyone sends to everyone; rank 1 counts itself twice, by also sending to itself through rank 0. */
+static void doubled(struct prog *prog) {
+    prog_worker(prog);
+    if (prog->rank == 1) {
+        prog_step(prog, .local = IN(0), .send = PEER(0));
+        prog_step(prog, .local = IN(0), .send = PEER_LANE(0, 1));
+    }
+    if (prog->rank == 0) {
+        int ones[] = {1};
+        prog_step(prog, .recv = PEER(1), .local = IN(0), .send = PEER_LANE(1, 2));
+        prog_step(prog, .recv_list = {ones, 1, 1}, .local = IN(0), .finish = true, .store = OUT(0));
+    }
+    if (prog->rank == 1)
+        prog_step(prog, .recv = PEER_LANE(0, 2), .local = IN(0), .finish = true, .store = OUT(0));
+}
+/* One-shot with a place for the local operand that is not its rank's. */
+static void oneshot(struct prog *prog, int local_at, bool finish, int nworkers) {
+    struct peers others = {.first = 0, .count = OTHERS};
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .send = others);
+    if (nworkers == 2)
+        prog_worker(prog);
+    prog_step(prog, .recv = others, .local = IN(0), .local_at = local_at, .finish = finish, .store = OUT(0));
+}
+static void right_oneshot(struct prog *prog) { oneshot(prog, prog->rank, true, 1); }
+static void local_first(struct prog *prog) { oneshot(prog, 0, true, 1); }
+static void wrong_order(struct prog *prog) { oneshot(prog, prog->rank == 2 ? 0 : prog->rank, true, 1); }
+static void unfinished(struct prog *prog) { oneshot(prog, prog->rank, prog->rank != 1, 1); }
+static void racing(struct prog *prog) { oneshot(prog, prog->rank, true, 2); }
+
+/* The same sum, but rank 1 rounds between two steps of one operand each. */
+static void rounded_between(struct prog *prog) {
+    int rank = prog->rank;
+    struct peers others = {.first = 0, .count = OTHERS};
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .send = others);
+    if (rank != 1) {
+        prog_step(prog, .recv = others, .local = IN(0), .local_at = rank, .finish = true, .store = OUT(0));
+        return;
+    }
+    prog_step(prog, .recv = PEER(0), .local = IN(0), .local_at = 1, .store = OUT(0));
+    prog_step(prog, .recv = PEER(2), .local = OUT(0), .finish = true, .store = OUT(0));
+}
+
+static void a_dropped_contribution_is_named(void **state) {
+    (void)state;
+    expect_wrong((struct wrong){PROG_ALLREDUCE, dropped, 4, 0, false}, "rank 0 worker 0 step 3: stores to OUT chunk 0",
+                 "the contribution of rank 1 is missing");
+}
+
+static void a_doubled_contribution_is_named(void **state) {
+    (void)state;
+    expect_wrong((struct wrong){PROG_ALLREDUCE, doubled, 2, 0, false}, "rank 1 worker 0 step 2: stores to OUT chunk 0",
+                 "the contribution of rank 1 is doubled");
+}
+
+static void another_order_on_one_rank_is_found(void **state) {
+    (void)state;
+    expect_right((struct wrong){PROG_ALLREDUCE, right_oneshot, 5, 0, true});
+    expect_wrong((struct wrong){PROG_ALLREDUCE, wrong_order, 4, 0, false}, "rank 2 worker 0 step 1",
+                 "in another order than elsewhere");
+    /* With two ranks, the local operand first on both is a+b here and b+a there: the same. */
+    expect_right((struct wrong){PROG_ALLREDUCE, local_first, 2, 0, false});
+    expect_wrong((struct wrong){PROG_ALLREDUCE, local_first, 4, 0, false}, "rank 2", "another order");
+}
+
+static void rounding_between_steps_is_another_order(void **state) {
+    (void)state;
+    expect_wrong((struct wrong){PROG_ALLREDUCE, rounded_between, 3, 0, false}, "rank 1 worker 0 step 2",
+                 "((0+1)+2), not (0+1+2)");
+}
+
+static void a_missing_finish_is_found(void **state) {
+    (void)state;
+    expect_wrong((struct wrong){PROG_ALLREDUCE, unfinished, 3, 0, false}, "rank 1 worker 0 step 1: stores to OUT chunk 0",
+                 "not finished");
+}
+
+static void finish_half_reduced(struct prog *prog) {
+    chain(prog, (struct step_text){.recv = PEER(2), .local = IN(0), .send = PEER(0), .finish = true});
+}
+static void finish_twice(struct prog *prog) {
+    int n = prog->nranks, rank = prog->rank;
+    prog_worker(prog);
+    struct peers others = {.first = rank + 1, .count = OTHERS};
+    prog_step(prog, .local = IN(0), .send = others);
+    prog_step(prog, .recv = others, .local = IN(0), .local_at = n - 1 - rank, .finish = true, .store = OUT(0));
+    if (rank == 1)
+        prog_step(prog, .local = OUT(0), .finish = true, .store = OUT(0));
+}
+static void finish_a_copy(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .store = OUT(0), .finish = true);
+}
+static void reduce_in_a_broadcast(struct prog *prog) {
+    prog_worker(prog);
+    if (prog->rank == 0)
+        prog_step(prog, .local = IN(0), .store = OUT(0), .send = {.first = 1, .count = OTHERS});
+    else if (prog->rank == 2)
+        prog_step(prog, .recv = PEER(0), .store = OUT(0), .send = PEER(1));
+    else
+        prog_step(prog, .recv_list = {(int[]){0, 2}, 2, 0}, .store = OUT(0));
+}
+
+static void a_finish_out_of_place_is_found(void **state) {
+    (void)state;
+    expect_right((struct wrong){PROG_ALLREDUCE, right_chain, 4, 0, true});
+    expect_wrong((struct wrong){PROG_ALLREDUCE, finish_half_reduced, 4, 0, false}, "rank 1 worker 0 step 0",
+                 "finishes a value with 3 of 4 contributions");
+    expect_wrong((struct wrong){PROG_ALLREDUCE, finish_twice, 3, 0, false}, "rank 1 worker 0 step 2",
+                 "finishes a value twice");
+    expect_wrong((struct wrong){PROG_BROADCAST, finish_a_copy, 1, 0, false}, "rank 0 worker 0 step 0",
+                 "does not reduce");
+    expect_wrong((struct wrong){PROG_BROADCAST, reduce_in_a_broadcast, 3, 0, false}, "rank 1 worker 0 step 0",
+                 "reduces, but a broadcast must not");
+}
+
+/* Rank 0 sends where rank 1 does not listen; or more often than rank 1 receives. */
+static void copy_and_send(struct prog *prog, int lane, int times) {
+    prog_worker(prog);
+    if (prog->rank == 1) {
+        prog_step(prog, .recv = PEER(0), .store = OUT(0));
+        return;
+    }
+    prog_step(prog, .local = IN(0), .store = OUT(0), .send = PEER(1));
+    for (int i = 0; i < times; i++)
+        prog_step(prog, .local = IN(0), .send = PEER_LANE(1, lane));
+}
+static void unheard(struct prog *prog) { copy_and_send(prog, 3, 1); }
+static void twice(struct prog *prog) { copy_and_send(prog, 0, 1); }
+static void right_copy(struct prog *prog) { copy_and_send(prog, 0, 0); }
+static void unsent(struct prog *prog) {
+    prog_worker(prog);
+    if (prog->rank == 0)
+        prog_step(prog, .local = IN(0), .store = OUT(0));
+    else
+        prog_step(prog, .recv = PEER(0), .store = OUT(0));
+}
+/* Rank 0 sends half of the slices more than rank 1 takes: nothing blocks, but at the end a slot is left over. */
+static void one_too_many(struct prog *prog) {
+    prog_slices(prog, 2);
+    prog_worker(prog);
+    for (int slice = 0; slice < 2; slice++)
+        if (prog->rank == 0)
+            prog_step(prog, .local = IN(slice), .store = OUT(slice), .send = PEER(1));
+        else
+            prog_step(prog, .recv = PEER(0), .store = OUT(0));
+}
+
+static void a_slot_that_is_never_read_is_found(void **state) {
+    (void)state;
+    expect_right((struct wrong){PROG_BROADCAST, right_copy, 2, 0, true});
+    expect_wrong((struct wrong){PROG_BROADCAST, unheard, 2, 0, false}, "rank 0 worker 0 step 1",
+                 "sends to rank 1 on lane 3, and rank 1 never receives there");
+    expect_wrong((struct wrong){PROG_BROADCAST, twice, 2, 0, false}, "rank 1 worker 0 step 0",
+                 "in round 1 it receives what rank 0 worker 0 step 1 sent in round 0");
+    expect_wrong((struct wrong){PROG_BROADCAST, unsent, 2, 0, false}, "rank 1 worker 0 step 0",
+                 "receives from rank 0 on lane 0, and rank 0 never sends there");
+}
+
+static void ends_that_disagree_about_the_length_are_found(void **state) {
+    (void)state;
+    expect_wrong((struct wrong){PROG_BROADCAST, one_too_many, 2, 0, false}, "rank 1 worker 0 step 1",
+                 "receives slice 0, but rank 0 worker 0 step 1 sent slice 1");
+}
+
+static void two_slices_in_a_step(struct prog *prog) {
+    prog_slices(prog, 2);
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .store = OUT(1));
+}
+static void different_slices(struct prog *prog) {
+    prog_slices(prog, prog->rank == 1 ? 3 : 2);
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .store = OUT(0));
+}
+
+static void slices_must_agree_within_a_step_and_among_ranks(void **state) {
+    (void)state;
+    expect_wrong((struct wrong){PROG_ALLREDUCE, two_slices_in_a_step, 1, 0, false}, "rank 0 worker 0 step 0",
+                 "reads slice 0 and stores slice 1");
+    expect_wrong((struct wrong){PROG_ALLREDUCE, different_slices, 2, 0, false}, "rank 1 cuts", "3 slices");
+}
+
+static void a_ring_with_one_slot_deadlocks(void **state) {
+    (void)state;
+    prog_build_fn ring = algorithm_find(PROG_ALLREDUCE, "ring")->build;
+    expect_right((struct wrong){PROG_ALLREDUCE, ring, 4, 2, false});
+    expect_wrong((struct wrong){PROG_ALLREDUCE, ring, 4, 1, false}, "rank 0 worker 0 step 1",
+                 "deadlock with 1 slot in round 0: waits for rank 1 worker 0 to free a slot");
+}
+
+static void everybody_receives_first(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .recv = PEER(prog->rank - 1), .store = OUT(prog_wrap(prog, prog->rank - 1)));
+    prog_step(prog, .local = IN(0), .store = OUT(prog->rank), .send = PEER(prog->rank + 1));
+}
+
+static void a_deadlock_that_no_number_of_slots_mends_is_found(void **state) {
+    (void)state;
+    expect_wrong((struct wrong){PROG_ALLGATHER, everybody_receives_first, 2, 8, false}, "rank 0 worker 0 step 0",
+                 "deadlock with 8 slots in round 0: waits for rank 1 worker 0 to send, which waits for");
+}
+
+/* ---- memory ---- */
+
+static void reads_after_result(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .finish = true, .store = OUT(0));
+    prog_step(prog, .local = IN(0), .finish = true, .store = OUT(0));
+}
+
+static void reading_in_after_the_result_is_wrong_only_in_place(void **state) {
+    (void)state;
+    expect_right((struct wrong){PROG_ALLREDUCE, reads_after_result, 1, 0, false});
+    expect_wrong((struct wrong){PROG_ALLREDUCE, reads_after_result, 1, 0, true}, "rank 0 worker 0 step 1",
+                 "reads IN chunk 0, which a result has overwritten (in place)");
+}
+
+static void workers_that_race_for_memory_are_found(void **state) {
+    (void)state;
+    expect_right((struct wrong){PROG_ALLREDUCE, racing, 3, 0, false});
+    expect_wrong((struct wrong){PROG_ALLREDUCE, racing, 3, 0, true}, "chunk 0 while worker",
+                 "no message orders the two (in place)");
+}
+
+/* Reducescatter in place: worker 1 stores the own block, worker 0 still sends it. */
+static void sends_own_block_late(struct prog *prog) {
+    int rank = prog->rank, other = 1 - rank;
+    prog_worker(prog);
+    prog_step(prog, .local = IN(other), .send = PEER(other));
+    prog_step(prog, .local = IN(rank), .send = PEER_LANE(other, 1));
+    prog_worker(prog);
+    prog_step(prog, .recv = PEER(other), .local = IN(rank), .local_at = rank, .finish = true, .store = OUT(0));
+    prog_worker(prog);
+    prog_step(prog, .recv = PEER_LANE(other, 1), .local = IN(other), .send = PEER_LANE(other, 2));
+    prog_worker(prog);
+    prog_step(prog, .recv = PEER_LANE(other, 2), .local = IN(rank), .send = PEER_LANE(other, 3));
+    prog_worker(prog);
+    prog_step(prog, .recv = PEER_LANE(other, 3), .local = IN(other), .send = PEER_LANE(other, 4));
+    prog_worker(prog);
+    prog_step(prog, .recv = PEER_LANE(other, 4), .local = IN(other), .store = OUT(0));
+}
+
+/* One worker sends from OUT what another stores there. */
+static void relays_through_memory(struct prog *prog) {
+    prog_worker(prog);
+    if (prog->rank == 0)
+        prog_step(prog, .local = IN(0), .store = OUT(0), .send = PEER(1));
+    else
+        prog_step(prog, .recv = PEER(prog->rank - 1), .store = OUT(0));
+    if (prog->rank == 1) {
+        prog_worker(prog);
+        prog_step(prog, .local = OUT(0), .send = PEER(2));
+    }
+}
+
+static void workers_may_not_hand_over_through_memory(void **state) {
+    (void)state;
+    expect_wrong((struct wrong){PROG_BROADCAST, relays_through_memory, 3, 0, false}, "rank 1 worker 1 step 0", "OUT chunk 0");
+    expect_wrong((struct wrong){PROG_REDUCESCATTER, sends_own_block_late, 2, 0, true}, "while worker", "no message orders");
+}
+
+static void reads_before_writing(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = OUT(0), .finish = true, .store = OUT(0));
+}
+
+static void reading_out_before_it_is_written_is_found(void **state) {
+    (void)state;
+    for (int in_place = 0; in_place < 2; in_place++)
+        expect_wrong((struct wrong){PROG_ALLREDUCE, reads_before_writing, 1, 0, in_place == 1}, "rank 0 worker 0 step 0",
+                     "reads OUT chunk 0, which nobody has written yet");
+}
+
+static void non_root_stores(struct prog *prog) {
+    prog_worker(prog);
+    if (prog->rank > 0)
+        prog_step(prog, .local = IN(0), .store = OUT(0), .send = PEER(0));
+    else
+        prog_step(prog, .recv = PEER(1), .local = IN(0), .finish = true, .store = OUT(0));
+}
+static void non_root_reads(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .store = OUT(0));
+}
+
+static void buffers_that_only_the_root_has_are_respected(void **state) {
+    (void)state;
+    expect_wrong((struct wrong){PROG_REDUCE, non_root_stores, 2, 0, false}, "rank 1 worker 0 step 0", "touches OUT");
+    expect_wrong((struct wrong){PROG_BROADCAST, non_root_reads, 2, 0, false}, "rank 1 worker 0 step 0", "reads IN");
+}
+
+/* ---- outputs ---- */
+
+static void gather(struct prog *prog, int own, int others) {
+    int other = 1 - prog->rank;
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .store = OUT(own), .send = PEER(other));
+    prog_step(prog, .recv = PEER(other), .store = OUT(others));
+}
+static void right_gather(struct prog *prog) { gather(prog, prog->rank, 1 - prog->rank); }
+static void swapped_blocks(struct prog *prog) { gather(prog, 1 - prog->rank, prog->rank); }
+static void missing_block(struct prog *prog) { gather(prog, prog->rank, prog->rank == 1 ? 1 : 1 - prog->rank); }
+
+static void blocks_in_wrong_places_are_named(void **state) {
+    (void)state;
+    expect_right((struct wrong){PROG_ALLGATHER, right_gather, 2, 0, true});
+    expect_wrong((struct wrong){PROG_ALLGATHER, swapped_blocks, 2, 0, false}, "rank 0 worker 0 step 1",
+                 "stores to OUT chunk 0 chunk 0 of rank 1 where chunk 0 of rank 0 belongs");
+    expect_wrong((struct wrong){PROG_ALLGATHER, missing_block, 2, 0, false}, "rank 1",
+                 "nothing is stored to OUT chunk 0 in round 0");
+}
+
+/* ---- connections ---- */
+
+static void two_producers(struct prog *prog) {
+    int other = 1 - prog->rank;
+    prog_slices(prog, 2);
+    for (int slice = 0; slice < 2; slice++) {
+        prog_worker(prog);
+        prog_step(prog, .local = IN(slice), .send = PEER(other));
+    }
+    prog_worker(prog);
+    for (int slice = 0; slice < 2; slice++)
+        prog_step(prog, .recv = PEER(other), .local = IN(slice), .finish = true, .store = OUT(slice));
+}
+static void two_consumers(struct prog *prog) {
+    int other = 1 - prog->rank;
+    prog_slices(prog, 2);
+    prog_worker(prog);
+    for (int slice = 0; slice < 2; slice++)
+        prog_step(prog, .local = IN(slice), .send = PEER(other));
+    for (int slice = 0; slice < 2; slice++) {
+        prog_worker(prog);
+        prog_step(prog, .recv = PEER(other), .local = IN(slice), .finish = true, .store = OUT(slice));
+    }
+}
+static void twice_in_one_step(struct prog *prog) {
+    int other = 1 - prog->rank;
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .send_list = {(int[]){other, other}, 2, 0});
+    prog_step(prog, .recv_list = {(int[]){other, other}, 2, 0}, .local = IN(0), .finish = true, .store = OUT(0));
+}
+
+static void a_connection_has_one_worker_at_each_end(void **state) {
+    (void)state;
+    expect_wrong((struct wrong){PROG_ALLREDUCE, two_producers, 2, 0, false}, "rank 0 worker 1 step 0",
+                 "sends to rank 1 on lane 0, and so does worker 0");
+    expect_wrong((struct wrong){PROG_ALLREDUCE, two_consumers, 2, 0, false}, "rank 0 worker 2 step 0",
+                 "receives from rank 1 on lane 0, and so does worker 1");
+    expect_wrong((struct wrong){PROG_ALLREDUCE, twice_in_one_step, 2, 0, false}, "rank 0 worker 0 step 0",
+                 "twice in one step");
+}
+
+static void a_check_of_nonsense_fails_with_a_reason(void **state) {
+    (void)state;
+    char why[200];
+    const struct algorithm *ring = algorithm_find(PROG_ALLREDUCE, "ring");
+    assert_false(prog_check(ring, 4, 0, 0, false, why, sizeof(why)));
+    assert_non_null(strstr(why, "0 slots"));
+    assert_false(prog_check(ring, 4, 4, 2, false, why, sizeof(why)));
+    assert_non_null(strstr(why, "root 4"));
+    assert_true(prog_check(ring, 4, 0, 2, false, why, sizeof(why)));
+    assert_string_equal(why, "");
+    assert_false(prog_check(ring, 4, 4, 2, false, why, 8)); /* a short text is cut off, not overrun */
+    assert_int_equal(strlen(why), 7);
+}
+
+/* ---- the printer ---- */
+
+static char *printed(enum prog_collective collective, const char *name, int nranks, int root) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    assert_int_equal(prog_print(algorithm_find(collective, name), nranks, root, out), COLLET_SUCCESS);
+    fclose(out);
+    return text;
+}
+
+static void the_ring_of_four_prints_as_documented(void **state) {
+    (void)state;
+    char *text = printed(PROG_ALLREDUCE, "ring", 4, 0);
+    assert_string_equal(text, "step   rank0   rank1   rank2   rank3\n"
+                              "   0   ...S 3  ...S 0  ...S 1  ...S 2\n"
+                              "   1   R+.S 2  R+.S 3  R+.S 0  R+.S 1\n"
+                              "   2   R+.S 1  R+.S 2  R+.S 3  R+.S 0\n"
+                              "   3   R+!S 0  R+!S 1  R+!S 2  R+!S 3\n"
+                              "   4   R.!S 3  R.!S 0  R.!S 1  R.!S 2\n"
+                              "   5   R.!S 2  R.!S 3  R.!S 0  R.!S 1\n"
+                              "   6   R.!. 1  R.!. 2  R.!. 3  R.!. 0\n"
+                              "\n"
+                              "totals             sends  reduces   stores  connections   in one round\n"
+                              "ranks 0-3              6        3        4            2\n");
+    free(text);
+}
+
+static void workers_are_printed_one_by_one(void **state) {
+    (void)state;
+    char *text = printed(PROG_ALLREDUCE, "tree", 3, 0);
+    assert_string_equal(text, "worker 0\n"
+                              "step   rank0   rank1   rank2\n"
+                              "   0   ...S 0  R+!S 0  ...S 0\n"
+                              "\n"
+                              "worker 1\n"
+                              "step   rank0   rank1   rank2\n"
+                              "   0   ...S 1  ...S 1  R+!S 1\n"
+                              "\n"
+                              "worker 2\n"
+                              "step   rank0   rank1   rank2\n"
+                              "   0   R.!. 0  R.!. 1  R.!. 0\n"
+                              "\n"
+                              "worker 3\n"
+                              "step   rank0   rank1   rank2\n"
+                              "   0   R.!. 1\n"
+                              "\n"
+                              "totals             sends  reduces   stores  connections   in one round\n"
+                              "rank 0                 2        0        2            4\n"
+                              "ranks 1-2              3        2        2            6\n");
+    free(text);
+}
+
+static void a_send_prints_both_ends(void **state) {
+    (void)state;
+    char *text = printed(PROG_SEND, "direct", 12, 4);
+    assert_non_null(strstr(text, "step   rank5   rank4\n   0   ...S 0  R.!. 0\n"));
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_builder_refuses_nonsense_and_says_what_it_is),
+        cmocka_unit_test(ranks_and_roots_out_of_range_are_refused),
+        cmocka_unit_test(peers_wrap_around_and_others_leave_out_oneself),
+        cmocka_unit_test(in_a_pair_the_only_other_is_the_other),
+        cmocka_unit_test(a_dropped_contribution_is_named),
+        cmocka_unit_test(a_doubled_contribution_is_named),
+        cmocka_unit_test(another_order_on_one_rank_is_found),
+        cmocka_unit_test(rounding_between_steps_is_another_order),
+        cmocka_unit_test(a_missing_finish_is_found),
+        cmocka_unit_test(a_finish_out_of_place_is_found),
+        cmocka_unit_test(a_slot_that_is_never_read_is_found),
+        cmocka_unit_test(ends_that_disagree_about_the_length_are_found),
+        cmocka_unit_test(slices_must_agree_within_a_step_and_among_ranks),
+        cmocka_unit_test(a_ring_with_one_slot_deadlocks),
+        cmocka_unit_test(a_deadlock_that_no_number_of_slots_mends_is_found),
+        cmocka_unit_test(reading_in_after_the_result_is_wrong_only_in_place),
+        cmocka_unit_test(workers_that_race_for_memory_are_found),
+        cmocka_unit_test(workers_may_not_hand_over_through_memory),
+        cmocka_unit_test(reading_out_before_it_is_written_is_found),
+        cmocka_unit_test(buffers_that_only_the_root_has_are_respected),
+        cmocka_unit_test(blocks_in_wrong_places_are_named),
+        cmocka_unit_test(a_connection_has_one_worker_at_each_end),
+        cmocka_unit_test(a_check_of_nonsense_fails_with_a_reason),
+        cmocka_unit_test(the_ring_of_four_prints_as_documented),
+        cmocka_unit_test(workers_are_printed_one_by_one),
+        cmocka_unit_test(a_send_prints_both_ends),
+    };
+    return cmocka_run_group_tests_name("program", tests, NULL, NULL);
+}
