@@ -61,9 +61,20 @@ static void pin_to_turn(int rank) {
         bench_die("cannot stay on CPU %d: %s", cpu, strerror(errno));
 }
 
+/* Ends rank 0 when a rank that it forked has failed: a meeting would wait for that one for ever. */
+static void on_child(int signal) {
+    (void)signal;
+    siginfo_t child = {.si_pid = 0};
+    if (waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0 && child.si_pid != 0)
+        if (child.si_code != CLD_EXITED || child.si_status != 0)
+            bench_die("rank 0: another rank, process %d, failed", (int)child.si_pid);
+}
+
 struct board *board_fork(int nranks, bool pinned, int *rank) {
     struct board *board = board_map(-1, nranks);
     pid_t parent = getpid();
+    struct sigaction watch = {.sa_handler = on_child, .sa_flags = SA_RESTART};
+    sigaction(SIGCHLD, &watch, NULL);
     *rank = 0;
     for (int r = 1; r < nranks && *rank == 0; r++) {
         pid_t child = fork();

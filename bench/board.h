@@ -44,11 +44,12 @@ struct board {
 /* A board for ranks that a launcher started: the same file, empty at first, on every rank. */
 struct board *board_open(const char *path, int nranks);
 
-/* A board for ranks that are forked now: every rank returns from this with its number. Rank 0 is the calling process;
- * the others die with it. pinned: rank r stays on the r-th allowed CPU, counted round and round. */
+/* A board for ranks that are forked now: every rank returns from this with its number. Rank 0 is the calling process; the
+ * others die with it, and it ends when one of them fails. pinned: rank r stays on the r-th allowed CPU, counted round and
+ * round. */
 struct board *board_fork(int nranks, bool pinned, int *rank);
 
-/* Waits, on rank 0, for the ranks that it forked. Ends the process with a failure if one of them failed. */
+/* Waits, on rank 0, for the ranks that it forked. */
 void board_join(const struct board *board);
 
 /* A barrier that sleeps while it waits and so leaves the CPUs alone. What was written before it is seen after it. */

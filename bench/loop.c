@@ -4,8 +4,8 @@
  *
  *   sample bytes=4096 us=1.38 iterations=10000 class=near before_ns=115 after_ns=114 attempts=1
  *
- * class: near, far or one-cpu; busy when other programs did not leave the CPUs alone, changed when the probes before and
- * after differed, both at every attempt: such a line is not for use.
+ * class: near, far or one-cpu. A line of class busy (other programs used the CPUs) or changed (the probes before and after
+ * differed), at every attempt, is not for use.
  */
 #define _GNU_SOURCE
 #include "loop.h"
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define NEAR_BELOW_NS 220.0
-#define BUSY_ABOVE_NS 2000.0 /* no wire is that long: the probe had to share a CPU */
+#define BUSY_ABOVE_NS 1000.0 /* no two sockets are that far apart: the probe had to share a CPU */
 #define BUSY_NAPS 5
 #define BUSY_NAP_US 20000
 #define ATTEMPTS 4 /* at one size, until both probes agree */
@@ -179,7 +179,7 @@ static void time_iterations(const struct measurement *m, double limit_us) {
         m->library->allreduce(m->library->state, m->in, m->out, m->count);
         to = now_us();
         times[i] = to - from;
-    } while (__atomic_load_n(last, __ATOMIC_ACQUIRE) != i);
+    } while (i + 1 < BOARD_MAX_ITERATIONS && __atomic_load_n(last, __ATOMIC_ACQUIRE) != i);
     board_meet(m->board);
 }
 

@@ -82,7 +82,7 @@ def table_of(samples):
 
 def title_of(case, name, samples):
     trips = [float(s[key]) for s in samples for key in ("before_ns", "after_ns")]
-    between = "" if name == "one-cpu" else f", a line's round trip {min(trips):.0f}–{max(trips):.0f} ns"
+    between = "" if name == "one-cpu" else f" (median round trip of a line {statistics.median(trips):.0f} ns)"
     cpus = os.cpu_count()
     crowd = f" on {cpus} CPUs" if int(samples[0]["ranks"]) > cpus else ""
     return f"{CASES.get(case, case)}{crowd}, {CLASSES[name]}{between}"
@@ -106,8 +106,8 @@ def report(samples, facts, heading, layout):
             if chosen:
                 lines += [heading + title_of(case, name, chosen), "", *layout(table_of(chosen)), ""]
     dropped = sum(s["class"] not in CLASSES for s in samples)
-    lines += [WAYS.replace("\n", " "), f"Dropped: {dropped} of {len(samples)} samples (CPUs busy, or near and far changed)."]
-    return "\n".join(lines) + "\n"
+    lines += [WAYS.replace("\n", " "), f"Dropped: {dropped} of {len(samples)} samples (busy CPUs; near turning far)."]
+    return "\n".join(lines)
 
 
 def main():
@@ -124,7 +124,7 @@ def main():
     print(report(samples, facts, "", as_text))
     if arguments.markdown:
         with open(arguments.markdown, "w", encoding="utf-8") as file:
-            file.write(report(samples, [fact + "  " for fact in facts], "### ", as_markdown))
+            file.write(report(samples, [fact + "  " for fact in facts], "### ", as_markdown) + "\n")
 
 
 if __name__ == "__main__":

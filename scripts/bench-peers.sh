@@ -33,7 +33,7 @@ read_options() {
         --only) only=${2:?"--only needs a list of shm2, shm4, tcp2"}; shift ;;
         --sizes) sizes=${2:?"--sizes needs a list such as 8,4K,2M"}; shift ;;
         --rounds) rounds=${2:?"--rounds needs a number"}; shift ;;
-        *) sed -n 's/^# \{0,1\}//; 4,14p' "$0" >&2; exit 2 ;;
+        *) sed -n 's/^# \{0,1\}//; 4,13p' "$0" >&2; exit 2 ;;
         esac
         shift
     done
@@ -43,7 +43,7 @@ read_options() {
     done
 }
 
-# ----------------------------------------------------------------------------------------------------------------- build
+# ---------------------------------------------------------------------------------------------------------------- build
 
 libraries=() # those that are here
 
@@ -80,7 +80,7 @@ build_peer() {
     fi
 }
 
-# ---------------------------------------------------------------------------------------------------- ways to run each one
+# ------------------------------------------------------------------------------------------------- ways to run each one
 
 ranks_of() { echo "${1: -1}"; }
 
@@ -139,7 +139,7 @@ gloo_command() {
     [ "$2" = default ] || command+=(-p)
 }
 
-# ------------------------------------------------------------------------------------------------------------------- runs
+# ----------------------------------------------------------------------------------------------------------------- runs
 
 declare -A failures=() # of "case library way"
 
@@ -157,7 +157,8 @@ run_once() {
     running=
     if [ "$status" != 0 ]; then
         failures[$case $library $way]=$((${failures[$case $library $way]:-0} + 1))
-        say "$case $library $way: $([ "$status" = 124 ] && echo "not done after $run_limit s" || echo "exit status $status")"
+        [ "$status" = 124 ] && status="none after $run_limit s"
+        say "$case $library $way failed, exit status $status:"
         tail -n 3 "$scratch/errors" >&2
         return 0 # what it did not finish is not counted
     fi
@@ -194,7 +195,7 @@ run_all() {
     done
 }
 
-# ------------------------------------------------------------------------------------------------------------------ table
+# ---------------------------------------------------------------------------------------------------------------- table
 
 facts() {
     local model governor
@@ -208,7 +209,7 @@ versions() {
     local library
     for library in "${libraries[@]}"; do
         case $library in
-        openmpi) echo -n ", $(mpirun.openmpi --version | sed -n '1s/.*(Open MPI)/Open MPI/p')" ;;
+        openmpi) echo -n ", Open MPI $(mpirun.openmpi --version | sed -n '1s/.* //p')" ;;
         mpich) echo -n ", MPICH $(mpirun.mpich --version | sed -n 's/^ *Version: *//p')" ;;
         gloo) echo -n ", Gloo $(dpkg-query -W -f '${Version}' libgloo-dev 2>/dev/null || echo 'of unknown version')" ;;
         esac
@@ -225,7 +226,8 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 read_options "$@"
 command -v python3 >/dev/null || die "the table needs python3 (Debian package: python3)"
 build
-say "the machine should have nothing else to do for up to $((budget / 60 + 1)) minutes"
+say "takes up to $((budget / 60 + 1)) minutes, in which the machine should do nothing else"
+say "load average now: $(cut -d ' ' -f 1 /proc/loadavg)"
 run_all
 facts >"$out/facts.txt"
 python3 bench/table.py "$out/samples.txt" "$out/facts.txt" --markdown "$out/table.md" || exit 1

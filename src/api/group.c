@@ -64,9 +64,14 @@ static void set_running(struct collet_comm *comm, const struct exec_call *calls,
     __atomic_store_n(&comm->running, calls, __ATOMIC_RELEASE);
 }
 
+/* A call that cannot even be prepared here (no memory, no transport) would be waited for elsewhere: so all are told. */
 static enum collet_result prepare(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
                                   struct exec_call *call) {
-    COLLET_TRY(plan_get(comm->planner, request, call));
+    enum collet_result result = plan_get(comm->planner, request, call);
+    if (result != COLLET_SUCCESS) {
+        boot_fail(comm->boot, result, err_last());
+        return result;
+    }
     call->args.in = in;
     call->args.out = out;
     call->args.sequence = is_p2p(request) ? ++call->program->messages : ++comm->sequence;

@@ -78,17 +78,23 @@ const struct transport *chan_pair_transport(const struct chan *chan, int a, int 
     return NULL;
 }
 
-static enum collet_result err_unreachable(const struct chan *chan, int peer) {
-    char reasons[256] = "";
-    for (const struct transport *const *t = transports; *t != NULL; t++) {
+/* Why each transport before `chosen` (NULL: all of them) is not used with peer. */
+static void list_reasons(const struct chan *chan, int peer, const struct transport *chosen, char *text, size_t room) {
+    text[0] = '\0';
+    for (const struct transport *const *t = transports; *t != NULL && *t != chosen; t++) {
         const char *why = "";
-        size_t at = strlen(reasons);
+        size_t at = strlen(text);
         if (!allowed(chan->config, *t))
             why = "not in COLLET_TRANSPORT";
         else
             (*t)->reaches(&chan->peers[chan->rank], &chan->peers[peer], &why);
-        snprintf(reasons + at, sizeof(reasons) - at, "; %s: %s", (*t)->name, why);
+        snprintf(text + at, room - at, "; not %s: %s", (*t)->name, why);
     }
+}
+
+static enum collet_result err_unreachable(const struct chan *chan, int peer) {
+    char reasons[256];
+    list_reasons(chan, peer, NULL, reasons, sizeof(reasons));
     return err_set(COLLET_ERR_UNSUPPORTED, "no transport from rank %d to rank %d (host %s)%s", chan->rank, peer,
                    chan->peers[peer].host, reasons);
 }
@@ -240,6 +246,14 @@ static enum collet_result producer_begin(struct conn *conn) {
     return COLLET_SUCCESS;
 }
 
+/* A documented line: who, with whom, which way, by what, and why by nothing better. */
+static void log_connection(const struct conn *conn) {
+    char reasons[256];
+    list_reasons(conn->chan, conn->peer, conn->transport, reasons, sizeof(reasons));
+    log_info(CONN, "channel %d lane %d: rank %d %s %d via %s%s", conn->channel, conn->lane, conn->chan->rank,
+             conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer, conn->transport->name, reasons);
+}
+
 enum collet_result conn_try(struct conn *conn) {
     if (conn->state == CONN_READY)
         return COLLET_SUCCESS;
@@ -248,8 +262,7 @@ enum collet_result conn_try(struct conn *conn) {
     COLLET_TRY(conn->transport->ready(conn));
     conn->end.remote = (uint32_t)conn->transport->remote;
     conn->state = CONN_READY;
-    const char *arrow = conn->side == CONN_PRODUCER ? "->" : "<-";
-    log_info(CONN, "channel %d lane %d: rank %d %s %d via %s", conn->channel, conn->lane, conn->chan->rank, arrow,
-             conn->peer, conn->transport->name);
+    if (log_wanted(LOG_INFO, LOG_CONN))
+        log_connection(conn);
     return COLLET_SUCCESS;
 }

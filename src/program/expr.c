@@ -116,6 +116,7 @@ static bool append(char **text, size_t *bytes, const char *piece) {
     return *bytes > 1;
 }
 
+/* Sums that were made before stand in front of contributions, for the eye. */
 static bool print_into(const struct expr_store *store, int32_t e, char **text, size_t *bytes) {
     const struct expr_node *node = node_of(store, e);
     if (node == NULL) {
@@ -123,9 +124,10 @@ static bool print_into(const struct expr_store *store, int32_t e, char **text, s
         snprintf(number, sizeof(number), "%d", e / store->nchunks);
         return append(text, bytes, number);
     }
-    return append(text, bytes, node->rounded ? "(" : "") && print_into(store, node->left, text, bytes) &&
-           (node->right == EXPR_NONE ||
-            (append(text, bytes, "+") && print_into(store, node->right, text, bytes))) &&
+    bool swap = node->left < store->nleaves && node->right >= store->nleaves;
+    int32_t first = swap ? node->right : node->left, second = swap ? node->left : node->right;
+    return append(text, bytes, node->rounded ? "(" : "") && print_into(store, first, text, bytes) &&
+           (second == EXPR_NONE || (append(text, bytes, "+") && print_into(store, second, text, bytes))) &&
            append(text, bytes, node->rounded ? ")" : "");
 }
 
