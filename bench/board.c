@@ -20,11 +20,12 @@
 #define MEETING_NAP_US 50
 
 void bench_die(const char *format, ...) {
+    char text[512];
     va_list arguments;
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    dprintf(STDERR_FILENO, "%s\n", text); /* whole lines, also when all ranks complain at once */
     _exit(1);
 }
 

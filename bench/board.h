@@ -44,9 +44,9 @@ struct board {
 /* A board for ranks that a launcher started: the same file, empty at first, on every rank. */
 struct board *board_open(const char *path, int nranks);
 
-/* A board for ranks that are forked now: every rank returns from this with its number. Rank 0 is the calling process; the
- * others die with it, and it ends when one of them fails. pinned: rank r stays on the r-th allowed CPU, counted round and
- * round. */
+/* A board for ranks that are forked now: every rank returns from this with its number. Rank 0 is the calling process;
+ * the others die with it, and it ends when one of them fails. pinned: rank r stays on the r-th allowed CPU, counted
+ * round and round. */
 struct board *board_fork(int nranks, bool pinned, int *rank);
 
 /* Waits, on rank 0, for the ranks that it forked. */

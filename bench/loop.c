@@ -4,8 +4,8 @@
  *
  *   sample bytes=4096 us=1.38 iterations=10000 class=near before_ns=115 after_ns=114 attempts=1
  *
- * class: near, far or one-cpu. A line of class busy (other programs used the CPUs) or changed (the probes before and after
- * differed), at every attempt, is not for use.
+ * class: near, far or one-cpu. A line of class busy (other programs used the CPUs) or changed (the probes before and
+ * after differed), at every attempt, is not for use.
  */
 #define _GNU_SOURCE
 #include "loop.h"

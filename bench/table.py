@@ -19,9 +19,11 @@ OURS = "collet"
 NAMES = {"collet": "collet", "openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo"}
 CASES = {"shm2": "Shared memory, 2 ranks", "shm4": "Shared memory, 4 ranks", "tcp2": "TCP on loopback, 2 ranks"}
 CLASSES = {"near": "near", "far": "far", "one-cpu": "one CPU"}
-WAYS = """default: no options (Open MPI binds 2 ranks to a core each by itself, the others bind nothing);
-best: the best, at each size, of default, every rank bound to one CPU, and for Open MPI also bound to none and (shm)
-bound and copying through shared memory instead of single-copy; Open MPI yields when idle where ranks outnumber CPUs."""
+LEGEND = """First column of each library: its default (Open MPI binds 2 ranks to a core each; the others, and Open MPI
+with more ranks, bind nothing). Best: the least, at each size, of the default, ranks bound to one CPU each, ranks bound
+to none, and for Open MPI in shared memory also messages copied twice (bound, btl_vader_single_copy_mechanism none);
+bound ranks of Open MPI yield when idle where they outnumber the CPUs. Ratio: the fastest peer ÷ collet, above 1 where
+collet is faster. Runs: the fewest behind a number of the row."""
 
 
 def read_samples(path):
@@ -67,7 +69,7 @@ def table_of(samples):
     heading = ["bytes"]
     for library in libraries:
         heading += [NAMES[library], "best"]
-    rows = [heading + ["default: peer ÷ ours", "best: peer ÷ ours", "runs"]]
+    rows = [heading + ["ratio", "best", "runs"]]
     for size in sorted(runs):
         default = {library: medians[library][size].get("default") for library in libraries}
         best = {library: min(medians[library][size].values(), default=None) for library in libraries}
@@ -106,7 +108,7 @@ def report(samples, facts, heading, layout):
             if chosen:
                 lines += [heading + title_of(case, name, chosen), "", *layout(table_of(chosen)), ""]
     dropped = sum(s["class"] not in CLASSES for s in samples)
-    lines += [WAYS.replace("\n", " "), f"Dropped: {dropped} of {len(samples)} samples (busy CPUs; near turning far)."]
+    lines += [LEGEND.replace("\n", " "), f"Dropped: {dropped} of {len(samples)} samples (busy CPUs; near turning far)."]
     return "\n".join(lines)
 
 

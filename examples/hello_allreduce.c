@@ -25,11 +25,10 @@ int main(void) {
     check(collet_comm_rank(comm, &rank));
     check(collet_comm_count(comm, &nranks));
 
-    float mine[2] = {1, (float)rank};
-    float sums[2];
-    check(collet_allreduce(mine, sums, 2, COLLET_FLOAT32, COLLET_SUM, comm, NULL));
+    float mine = (float)(rank + 1), sum;
+    check(collet_allreduce(&mine, &sum, 1, COLLET_FLOAT32, COLLET_SUM, comm, NULL));
 
-    printf("hello from rank %d of %d: we are %g, and our ranks add up to %g\n", rank, nranks, sums[0], sums[1]);
+    printf("hello from rank %d of %d: I gave %g, all of us together %g\n", rank, nranks, mine, sum);
     check(collet_comm_destroy(comm));
-    return sums[0] == (float)nranks ? 0 : 1;
+    return sum == (float)(nranks * (nranks + 1) / 2) ? 0 : 1;
 }

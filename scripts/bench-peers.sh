@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# bench-peers.sh: allreduce of float32 by collet, Open MPI, MPICH and Gloo, all timed by the same loop (bench/loop.h) and
-# run in turns: round after round, each library once at its default and once in each other way listed below. Prints a
-# table of medians and ratios, and leaves it as Markdown, with all samples, in $BUILD/bench.
+# bench-peers.sh: allreduce of float32 by collet, Open MPI, MPICH and Gloo, all timed by the same loop (bench/loop.h)
+# and run in turns: round after round, each library once at its default and once in each other way listed below. Prints
+# a table of medians and ratios, and leaves it as Markdown, with all samples, in $BUILD/bench.
 #
 #   --quick        fewer and shorter rounds, below 4 minutes (the default: below 15)
 #   --only LIST    of shm2 (2 ranks, shared memory), shm4 (4 ranks), tcp2 (2 ranks over the loopback interface)
@@ -29,7 +29,7 @@ die() { say "$*"; exit 1; }
 read_options() {
     while [ $# -gt 0 ]; do
         case $1 in
-        --quick) rounds=4 milliseconds=50 budget=210 ;;
+        --quick) rounds=5 milliseconds=50 budget=210 ;;
         --only) only=${2:?"--only needs a list of shm2, shm4, tcp2"}; shift ;;
         --sizes) sizes=${2:?"--sizes needs a list such as 8,4K,2M"}; shift ;;
         --rounds) rounds=${2:?"--rounds needs a number"}; shift ;;
@@ -37,6 +37,7 @@ read_options() {
         esac
         shift
     done
+    [[ $rounds =~ ^[1-9][0-9]*$ ]] || die "--rounds $rounds: a number from 1 up is needed"
     local c
     for c in ${only//,/ }; do
         case $c in shm2 | shm4 | tcp2) ;; *) die "--only $c: shm2, shm4 and tcp2 are known" ;; esac
@@ -94,17 +95,19 @@ sizes_of() {
     fi
 }
 
-# ways case library: the first is the library's default.
+# ways case library: the first is the library's default. Open MPI binds two ranks by itself, more it does not.
 ways() {
     case $2:$1 in
-    openmpi:shm*) echo default unbound bound copying ;;
-    openmpi:*) echo default unbound bound ;;
-    gloo:shm*) ;;
+    openmpi:shm2) echo default unbound copying ;;
+    openmpi:shm4) echo default bound copying ;;
+    openmpi:tcp2) echo default unbound ;;
+    gloo:shm*) ;; # it has TCP alone
     *) echo default bound ;;
     esac
 }
 
-# Each sets `command` for one case and way. Bound: every rank has one CPU, counted round and round.
+# Each sets `command` for one case and way. Bound: every rank has one CPU, counted round and round. Copying: bound, and
+# Open MPI copies through shared memory also where one process could read the other's.
 collet_command() {
     command=(env)
     case $1 in tcp*) command+=(COLLET_TRANSPORT=tcp) ;; esac
@@ -179,8 +182,19 @@ run_round() {
     done
 }
 
+# CPU time in ticks: of all programs, and of this one with the runs that it started and that have ended.
+ticks_of_all() { sed -n 's/^cpu  *//p' /proc/stat | { read -r user nice system _ && echo $((user + nice + system)); }; }
+ticks_of_ours() {
+    local fields
+    read -r -a fields <<<"$(sed 's/.*) //' "/proc/$$/stat")"
+    echo $((fields[11] + fields[12] + fields[13] + fields[14]))
+}
+
+foreign_percent=0 # of all CPUs' time, used by other programs during the runs
+
 run_all() {
-    local round longest=0 begin
+    local round longest=0 begin started=$SECONDS all ours
+    all=$(ticks_of_all) ours=$(ticks_of_ours)
     : >"$out/samples.txt"
     for ((round = 1; round <= rounds; round++)); do
         begin=$SECONDS
@@ -193,6 +207,9 @@ run_all() {
             break
         fi
     done
+    local foreign=$(($(ticks_of_all) - all - $(ticks_of_ours) + ours))
+    local total=$(((SECONDS - started) * cpus * $(getconf CLK_TCK)))
+    [ "$foreign" -le 0 ] || [ "$total" -le 0 ] || foreign_percent=$((100 * foreign / total))
 }
 
 # ---------------------------------------------------------------------------------------------------------------- table
@@ -203,6 +220,7 @@ facts() {
     governor=$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null)
     echo "$(date -u +%F), ${model:-$(uname -m)}, $cpus CPUs${governor:+, governor $governor}, Linux $(uname -r)"
     echo "collet $(sed -n 's/^#define COLLET_\(MAJOR\|MINOR\|PATCH\) //p' include/collet.h | paste -sd.)$(versions)"
+    [ "$foreign_percent" -lt 5 ] || echo "DISTURBED: other programs used $foreign_percent % of the CPUs meanwhile"
 }
 
 versions() {
@@ -226,8 +244,8 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 read_options "$@"
 command -v python3 >/dev/null || die "the table needs python3 (Debian package: python3)"
 build
+"$out/collet_loop" -n 1 -t 1 -s "${sizes:-8}" >"$scratch/alone" || die "collet or --sizes $sizes does not work"
 say "takes up to $((budget / 60 + 1)) minutes, in which the machine should do nothing else"
-say "load average now: $(cut -d ' ' -f 1 /proc/loadavg)"
 run_all
 facts >"$out/facts.txt"
 python3 bench/table.py "$out/samples.txt" "$out/facts.txt" --markdown "$out/table.md" || exit 1

@@ -100,7 +100,7 @@ struct perf_shape {
 struct perf_call {
     const struct perf_collective *collective;
     const struct perf_type *type;
-    const struct perf_op *op; /* NULL where the collective has none */
+    const struct perf_op *op; /* of no meaning where the collective has none */
     struct perf_shape shape;
     int root;
     int rank;
@@ -125,8 +125,8 @@ struct perf_collective {
     bool reduces;         /* inputs are made for the op, not just any bits */
     bool has_root;        /* sweeps over -r; the root column is -1 otherwise */
     bool has_in_place;
-    struct perf_shape (*shape)(size_t elements, size_t type_size,
-                               int nranks); /* elements: size of the line / type_size */
+    /* For a line of elements·type_size bytes. */
+    struct perf_shape (*shape)(size_t elements, size_t type_size, int nranks);
     enum collet_result (*run)(const struct perf_call *call);
     struct perf_origin (*origin)(const struct perf_call *call, size_t element);
     double (*bus_factor)(int nranks); /* busbw ÷ algbw: traffic on the busiest link per byte of the operation */
@@ -174,10 +174,9 @@ struct perf_team {
 
 void team_group_start(const struct perf_team *team); /* no-ops for a team of one */
 void team_group_end(const struct perf_team *team);
-/* Every team of the job calls these. values[i] is the contribution of the team's i-th rank. */
+/* Every team of the job calls these; values[i] is what the team's i-th rank gives. */
 double team_reduce(const struct perf_team *team, const double *values, enum collet_op op);
-double team_reduce_same(const struct perf_team *team, double value,
-                        enum collet_op op); /* each rank contributes value */
+double team_reduce_same(const struct perf_team *team, double value, enum collet_op op); /* every rank gives value */
 void team_barrier(const struct perf_team *team);
 /* rows[r·bytes] = the row that rank r gave; row holds one after the other those of the team's ranks. */
 void team_gather(const struct perf_team *team, const void *row, size_t bytes, void *rows, int nranks);
@@ -242,8 +241,8 @@ struct perf_buffers {
     unsigned char *send, *recv;
 };
 
-void verify_allocate(struct perf_buffers *buffers, size_t max_bytes);
 enum { VERIFY_MAX_UNALIGN = 4096 };
+void verify_allocate(struct perf_buffers *buffers, size_t max_bytes);
 void verify_unalign(struct perf_buffers *buffers, size_t bytes); /* moves both by bytes, at most VERIFY_MAX_UNALIGN */
 void verify_free(struct perf_buffers *buffers);
 size_t verify_allocated_bytes(size_t max_bytes); /* of one rank's two buffers */
@@ -313,7 +312,7 @@ void progress_hide(void);
 /* ---------------------------------------------------------------------------------------------------------- machine */
 
 void probe_card(struct perf_card *card); /* of the calling process */
-/* The round trip of a cache line between two CPUs, in ns, the median of 2 ms of trips; 0 if they cannot be used. */
+/* The round trip of a cache line between two CPUs, in ns, the best of 2 ms; 0 if they cannot be used. */
 double probe_round_trip_ns(int cpu_a, int cpu_b);
 const char *probe_class(double round_trip_ns); /* "near", "far" or "one CPU" */
 double probe_resident_bytes(void);             /* memory this process has touched and still holds */

@@ -24,9 +24,9 @@ struct sweep {
 };
 
 /* The call of one half, for every rank of the team. */
-static void set_calls(struct sweep *sweep, const struct perf_call *pattern) {
+static void set_calls(struct sweep *sweep, const struct perf_call *call) {
     for (int i = 0; i < sweep->team->count; i++) {
-        sweep->calls[i] = *pattern;
+        sweep->calls[i] = *call;
         sweep->calls[i].rank = sweep->team->first_rank + i;
         sweep->calls[i].comm = sweep->team->comms[i];
     }
@@ -98,7 +98,7 @@ static double time_iterations(struct sweep *sweep, double *iter_us) {
 static double agree_on_time(struct sweep *sweep, double seconds) {
     static const enum collet_op ops[] = {COLLET_SUM, COLLET_AVG, COLLET_MIN, COLLET_MAX};
     int average = sweep->options->average;
-    if (average == 0) { /* rank 0's time is the sum of its own and of zeros */
+    if (average == 0) { /* rank 0's time is the sum of it and of zeros */
         double *values = perf_allocate((size_t)sweep->team->count * sizeof(*values));
         values[0] = sweep->team->first_rank == 0 ? seconds : 0;
         seconds = team_reduce(sweep->team, values, ops[0]);

@@ -3,14 +3,15 @@
  * Double binary tree allreduce. Each of two trees (trees.c) reduces one half of the buffer up to its root and
  * broadcasts the result down again, in a pipeline: while one piece goes down, the next ones go up.
  *
- *                 root                 up and down are connections of their own (a lane each), so that they never wait
- *             ↑ ╱ ↓  ↑ ╲ ↓             for each other; the root turns round in one step: reduce, finish, store, send.
+ *                 root                 up and down are connections of their own, so that they never wait for each
+ *             ↑ ╱ ↓  ↑ ╲ ↓             other; the root turns round in one step: reduce, finish, store, send.
  *           node       node
  *        ↑ ╱ ↓ ↑ ╲ ↓                   worker   up:   children and own  ─▶ parent
  *        leaf     leaf                 worker   down: parent            ─▶ own OUT and children
  *
  * Latency grows with log2 n, and every rank sends and receives its buffer about twice, like in a ring. A rank's own
- * contribution is reduced between those of its children, which makes the sum run in rank order.
+ * contribution is reduced between those of its children, which makes the sum run in rank order. The trees have a lane
+ * each: what is up in one may be down in the other, between the same two ranks.
  * Every connection works with a single slot: up never waits for down.
  * After: P. Sanders, J. Speck, J. L. Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
  * Parallel Computing 35 (2009).
@@ -18,30 +19,25 @@
 #include "algo/trees.h"
 #include "program/program.h"
 
-enum { LANE_UP = 0, LANE_DOWN = TREES }; /* plus the tree's number */
-
-static struct peer_list children(const struct tree_place *place, int lane) {
-    return (struct peer_list){place->child, place->nchildren, lane};
-}
-
 /* The half of tree `tree` on its way to the root; at the root also the turn. */
 static void build_up(struct prog *prog, int tree, const struct tree_place *place) {
+    struct peer_list children = {place->child, place->nchildren, tree};
     int at = place->nchildren > 0 ? 1 : 0;
     prog_worker(prog);
     if (place->parent < 0)
-        prog_step(prog, .recv_list = children(place, LANE_UP + tree), .local = IN(tree), .local_at = at,
-                  .finish = true, .store = OUT(tree), .send_list = children(place, LANE_DOWN + tree));
+        prog_step(prog, .recv_list = children, .local = IN(tree), .local_at = at, .finish = true, .store = OUT(tree),
+                  .send_list = children);
     else
-        prog_step(prog, .recv_list = children(place, LANE_UP + tree), .local = IN(tree), .local_at = at,
-                  .send = PEER_LANE(place->parent, LANE_UP + tree));
+        prog_step(prog, .recv_list = children, .local = IN(tree), .local_at = at,
+                  .send = PEER_LANE(place->parent, tree));
 }
 
 static void build_down(struct prog *prog, int tree, const struct tree_place *place) {
     if (place->parent < 0)
         return;
+    struct peer_list children = {place->child, place->nchildren, tree};
     prog_worker(prog);
-    prog_step(prog, .recv = PEER_LANE(place->parent, LANE_DOWN + tree), .store = OUT(tree),
-              .send_list = children(place, LANE_DOWN + tree));
+    prog_step(prog, .recv = PEER_LANE(place->parent, tree), .store = OUT(tree), .send_list = children);
 }
 
 void allreduce_tree_build(struct prog *prog) {

@@ -15,7 +15,8 @@
 
 void broadcast_chain_build(struct prog *prog) {
     int n = prog->nranks, rank = prog->rank;
-    int place = prog_wrap(prog, rank - prog->root); /* distance from the start of the chain */
+    /* Distance from the start of the chain. */
+    int place = prog_wrap(prog, rank - prog->root);
     struct peers after = {.first = rank + 1, .count = place < n - 1 ? 1 : 0}; /* the last rank has nobody after it */
 
     prog_worker(prog);

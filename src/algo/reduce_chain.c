@@ -15,7 +15,8 @@
 
 void reduce_chain_build(struct prog *prog) {
     int n = prog->nranks, rank = prog->rank;
-    int place = prog_wrap(prog, rank - prog->root); /* distance to the end of the chain */
+    /* Distance to the end of the chain. */
+    int place = prog_wrap(prog, rank - prog->root);
     struct peers before = {.first = rank + 1, .count = place < n - 1 ? 1 : 0}; /* the first rank has nobody before it */
 
     prog_worker(prog);

@@ -9,7 +9,7 @@
 
 /* X(COLLECTIVE, collective, name as in COLLET_ALGO, largest nranks or 0, one line about it) */
 #define ALGORITHMS(X)                                                                                                  \
-    X(ALLREDUCE, allreduce, ring, 0, "a slice per rank travels round a ring twice: once to be reduced, once to be known") \
+    X(ALLREDUCE, allreduce, ring, 0, "a slice a rank goes round the ring twice: to be reduced, then to be known")      \
     X(ALLREDUCE, allreduce, tree, 0, "two complementary binary trees, each reduces and broadcasts one half")           \
     X(ALLREDUCE, allreduce, oneshot, 64, "everyone sends everything to everyone and reduces by itself")                \
     X(ALLREDUCE, allreduce, twoshot, 256, "direct reduce-scatter, then direct all-gather")                             \
@@ -19,7 +19,7 @@
     X(BROADCAST, broadcast, tree, 0, "two complementary binary trees below the root, each carries one half")           \
     X(ALLGATHER, allgather, ring, 0, "every block travels round the ring once")                                        \
     X(ALLGATHER, allgather, direct, 256, "everyone sends its block to everyone")                                       \
-    X(REDUCESCATTER, reducescatter, ring, 0, "every block travels round the ring, is reduced on its way, and comes home") \
+    X(REDUCESCATTER, reducescatter, ring, 0, "every block goes round the ring, is reduced on its way, comes home")     \
     X(REDUCESCATTER, reducescatter, direct, 256, "everyone sends each block to its owner, who reduces them all")       \
     X(ALLTOALL, alltoall, direct, 0, "a worker for each distance: one block to rank+d, one from rank-d")               \
     X(SEND, send, direct, 0, "one step: into the connection to the peer")                                              \
@@ -34,7 +34,7 @@ const struct algorithm algorithms[] = {
     {#name, PROG_##COLLECTIVE, collective##_##name##_build, max_ranks, about},
     ALGORITHMS(X)
 #undef X
-    {.name = NULL},
+        {.name = NULL},
 };
 
 const struct algorithm *algorithm_find(enum prog_collective collective, const char *name) {

@@ -2,7 +2,7 @@
  *
  * Double binary trees.
  *
- * Number positions 1 … n in order along a binary tree. A position with k trailing zero bits is k levels above the leaves:
+ * Number positions 1 … n in order along a binary tree. A position with k trailing zero bits is k levels above leaves:
  *
  *                    8                        n = 11: positions beyond n are missing; where a right child would be
  *              ╱          ╲                   beyond, the next lower one takes its place (10 instead of 12)

@@ -32,6 +32,25 @@ struct group {
 
 static _Thread_local struct group group;
 
+static pthread_key_t exit_key;
+static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
+
+static void free_arrays(void *of_thread) {
+    struct group *g = of_thread;
+    free(g->calls);
+    free(g->joins);
+    free(g->execs);
+    free(g->comms);
+}
+
+static void exit_key_create(void) { pthread_key_create(&exit_key, free_arrays); }
+
+/* From now on the arrays are freed when this thread ends. */
+static void free_at_thread_exit(void) {
+    pthread_once(&exit_once, exit_key_create);
+    pthread_setspecific(exit_key, &group);
+}
+
 static bool is_p2p(const struct exec_request *request) {
     return request->collective == PROG_SEND || request->collective == PROG_RECV;
 }
@@ -49,6 +68,7 @@ static enum collet_result make_room(void **array, int used, int *room, size_t en
     if (used < *room)
         return COLLET_SUCCESS;
     int larger = *room > 0 ? 2 * *room : 16;
+    free_at_thread_exit();
     void *grown = realloc(*array, (size_t)larger * entry_bytes);
     if (grown == NULL)
         return group_poison(err_set(COLLET_ERR_NO_MEMORY, "no memory for a group of %d calls", larger));

@@ -24,8 +24,8 @@ struct letter {
     int32_t to; /* LETTER_TO_ALL: the state `key` of rank `from` */
     int32_t from;
     uint64_t key;
+    uint64_t number; /* the courier's */
     uint32_t bytes;
-    uint32_t hops; /* between processes so far */
     char data[];
 };
 #define LETTER_TO_ALL (-1)

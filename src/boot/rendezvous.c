@@ -15,7 +15,7 @@
  * end, none. A meeting point that failed stays open, so that who comes late hears why; not so a listed one, whose port the
  * next attempt wants.
  *
- * Read next: member.c, the guests' side.
+ * Read next: join.c, the guests' side.
  */
 #include "boot/rendezvous.h"
 
@@ -236,6 +236,9 @@ static void send_go(struct rendezvous *meeting) {
             }
         }
     }
+    for (struct guest *guest = meeting->guests; guest != NULL; guest = guest->next)
+        if (guest->nranks == 0)
+            wire_send(guest->wire, TABLE_OVER, NULL, 0, NULL, 0);
     meeting_destroy(meeting);
 }
 
@@ -267,8 +270,9 @@ static bool on_fail(struct guest *guest, const struct frame *frame) {
     struct failure failure;
     if (guest->nranks == 0 || guest->meeting->state == MEETING_FAILED || !failure_read(frame->data, frame->bytes, &failure))
         return true;
+    const bool listed = guest->meeting->listed;
     meeting_fail(guest->meeting, &failure);
-    return guest->meeting->listed ? false : true;
+    return !listed;
 }
 
 static bool on_frame(struct guest *guest, const struct frame *frame) {

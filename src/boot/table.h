@@ -34,6 +34,7 @@ enum table_frame {
     TABLE_REJECT, /* struct rejection: one rank is not wanted */
     TABLE_ALL,    /* struct config of rank 0, struct card[nranks] */
     TABLE_GO,     /* int32_t node[nranks]: init is complete */
+    TABLE_OVER,   /* nothing: the communicator is complete without you; another one may meet here soon */
     /* Either way */
     TABLE_FAIL, /* struct failure: init has failed */
 };

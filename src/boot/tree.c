@@ -20,7 +20,7 @@
  *          ┌─┴─┐
  *          9   10
  *
- * What the lost process had taken to pass on and had not passed on is lost with it.
+ * Letters that a lost process had taken and not passed on are sent anew by their senders (courier.h).
  */
 #include "boot/tree.h"
 
@@ -32,14 +32,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARITY 8
-#define HOPS_MAX 64                /* only while processes disagree on who lives can a letter go in circles */
-#define GONE_NS 500000000ull       /* refusals of this duration mean that a process which was there is no more */
+#define HOPS_MAX 64          /* only while processes disagree on who lives can a letter go in circles */
+#define GONE_NS 500000000ull /* refusals of this duration mean that a process which was there is no more */
 #define DIAL_PATIENCE_NS 5000000000ull
 
 enum tree_frame {
     TREE_HELLO = 1, /* struct hello; the first frame upwards */
-    TREE_LETTER,    /* struct letter_head, data */
+    TREE_PARCEL,    /* struct parcel, a letter's data */
     TREE_STATE,     /* struct state_news */
     TREE_FAIL,      /* struct failure */
 };
@@ -49,72 +48,14 @@ struct hello {
     uint64_t process[2];
 };
 
-struct letter_head {
-    int32_t to, from;
-    uint64_t key;
-    uint32_t hops, zero;
-};
-
 struct state_news {
     int32_t rank, state;
 };
 
-struct place {
-    int lowest_rank, pid;
-    uint64_t process[2];
-    struct address_set listener;
-    struct edge *edge; /* NULL: none */
-    bool gone;         /* not to be dialled any more */
-};
-
 static void find_parent(struct tree *tree);
 
+static struct place *place_of(const struct tree *tree, int number) { return &tree->places.list[number]; }
 static void changed(const struct tree *tree) { watch_post(tree->hub->work); }
-
-/* ------------------------------------------------------------------------------------------------------------ letters */
-
-/* Up from the receiver until one of our neighbours; from outside our part of the tree that is our parent. */
-static struct edge *next_hop(const struct tree *tree, int place) {
-    for (; place > 0 && place != tree->self; place = (place - 1) / ARITY)
-        if (tree->places[place].edge != NULL)
-            return tree->places[place].edge;
-    if (place == tree->self && place != 0)
-        return NULL; /* in our part, below somebody whose edge is missing at the moment */
-    if (tree->places[place].edge != NULL)
-        return tree->places[place].edge;
-    return tree->parent >= 0 ? tree->places[tree->parent].edge : NULL;
-}
-
-static void route(struct tree *tree, struct letter *letter) {
-    int place = tree->place_of_rank[letter->to];
-    if (place == tree->self) {
-        hub_deliver(tree->hub, letter);
-        return;
-    }
-    if (hub_state(tree->hub, letter->to, NULL) != PEER_ALIVE || letter->hops >= HOPS_MAX) {
-        log_trace(BOOT, "dropped a message to rank %d, which is gone", letter->to);
-        free(letter);
-        return;
-    }
-    struct edge *edge = next_hop(tree, place);
-    if (edge == NULL) {
-        letter_append(&tree->stalled, letter);
-        return;
-    }
-    struct letter_head head = {letter->to, letter->from, letter->key, letter->hops + 1, 0};
-    edge_send(edge, TREE_LETTER, &head, sizeof head, letter->data, letter->bytes);
-    free(letter);
-}
-
-static void route_stalled(struct tree *tree) {
-    struct letter_queue waiting = tree->stalled;
-    struct letter *letter;
-    if (waiting.first == NULL)
-        return;
-    letter_queue_init(&tree->stalled);
-    while ((letter = letter_take(&waiting)) != NULL)
-        route(tree, letter);
-}
 
 /* --------------------------------------------------------------------------------------------------------------- news */
 
@@ -141,26 +82,69 @@ void tree_spread_failure(struct tree *tree) {
             send_failure(tree, edge);
 }
 
+/* ------------------------------------------------------------------------------------------------------------ letters */
+
+/* A step toward parcel->to_place. What finds no way is dropped: the sender's courier sends it anew. */
+static void forward(struct tree *tree, struct parcel *parcel, const void *data, size_t bytes) {
+    int hop = places_next_hop(&tree->places, tree->parent, parcel->to_place);
+    if (hop >= 0 && parcel->hops++ < HOPS_MAX)
+        edge_send(place_of(tree, hop)->edge, TREE_PARCEL, parcel, sizeof *parcel, data, bytes);
+}
+
+static void carry(struct courier *courier, struct parcel *parcel, const void *data, size_t bytes) {
+    forward(WATCH_OWNER(courier, struct tree, courier), parcel, data, bytes);
+}
+
+static void deliver(struct courier *courier, struct letter *letter) {
+    hub_deliver(WATCH_OWNER(courier, struct tree, courier)->hub, letter);
+}
+
+static bool on_parcel(struct tree *tree, const struct frame *frame) {
+    struct parcel parcel;
+    if (frame->bytes < sizeof parcel)
+        return false;
+    memcpy(&parcel, frame->data, sizeof parcel);
+    const void *data = frame->data + sizeof parcel;
+    const size_t bytes = frame->bytes - sizeof parcel;
+    const int nranks = tree->hub->nranks;
+    if (parcel.to_place < 0 || parcel.to_place >= tree->places.count || parcel.from_place < 0 ||
+        parcel.from_place >= tree->places.count || parcel.to >= nranks || parcel.from < 0 || parcel.from >= nranks)
+        return false;
+    if (parcel.to_place == tree->places.self)
+        return courier_receive(&tree->courier, &parcel, data, bytes);
+    forward(tree, &parcel, data, bytes);
+    return true;
+}
+
 void tree_post(struct tree *tree, struct letter *letter) {
     if (letter->to == LETTER_TO_ALL) {
         spread_state(tree, letter->from, (enum peer_state)letter->key, NULL);
         free(letter);
+    } else if (hub_state(tree->hub, letter->to, NULL) != PEER_ALIVE) {
+        free(letter);
     } else {
-        route(tree, letter);
+        courier_send(&tree->courier, tree->places.of_rank[letter->to], letter);
     }
 }
 
 /* -------------------------------------------------------------------------------------------------------------- losses */
 
+static bool anyone_alive(const struct tree *tree, int place) {
+    for (int rank = place_of(tree, place)->lowest_rank; rank < tree->hub->nranks; rank++)
+        if (tree->places.of_rank[rank] == place && hub_state(tree->hub, rank, NULL) == PEER_ALIVE)
+            return true;
+    return false;
+}
+
 /* A process is out of reach: what is left of its ranks is dead. */
 static void place_lost(struct tree *tree, int number, const char *why) {
     struct hub *hub = tree->hub;
-    struct place *place = &tree->places[number];
+    struct place *place = place_of(tree, number);
     char name[HUB_NAME_BYTES], text[ERR_TEXT_BYTES];
     bool death = false;
     place->gone = true;
     for (int rank = place->lowest_rank; rank < hub->nranks; rank++) {
-        if (tree->place_of_rank[rank] != number || !hub_set_state(hub, rank, PEER_DEAD))
+        if (tree->places.of_rank[rank] != number || !hub_set_state(hub, rank, PEER_DEAD))
             continue;
         hub_name_rank(hub, rank, name);
         log_info(BOOT, "%s is dead: %s", name, why);
@@ -173,6 +157,7 @@ static void place_lost(struct tree *tree, int number, const char *why) {
         if (hub_fail(hub, COLLET_ERR_REMOTE, text))
             log_warn(BOOT, "%s", text);
     }
+    courier_forget(&tree->courier, number);
     if (number == tree->parent)
         find_parent(tree);
     changed(tree);
@@ -183,36 +168,12 @@ static void on_lost(struct edge *edge, const char *why) {
     int place = edge->place;
     edge_destroy(edge);
     if (place >= 0) {
-        tree->places[place].edge = NULL;
+        place_of(tree, place)->edge = NULL;
         place_lost(tree, place, why);
     }
 }
 
 /* -------------------------------------------------------------------------------------------------------------- frames */
-
-static bool on_letter(struct tree *tree, const struct frame *frame) {
-    struct letter_head head;
-    const int nranks = tree->hub->nranks;
-    if (frame->bytes < sizeof head)
-        return false;
-    memcpy(&head, frame->data, sizeof head);
-    if (head.to < 0 || head.to >= nranks || head.from < 0 || head.from >= nranks)
-        return false;
-    struct letter *letter =
-        letter_create(head.to, head.from, head.key, frame->data + sizeof head, frame->bytes - sizeof head);
-    if (letter == NULL)
-        return false; /* better no neighbour than a neighbour whose words go missing */
-    letter->hops = head.hops;
-    route(tree, letter);
-    return true;
-}
-
-static bool all_dead(const struct tree *tree, int place) {
-    for (int rank = tree->places[place].lowest_rank; rank < tree->hub->nranks; rank++)
-        if (tree->place_of_rank[rank] == place && hub_state(tree->hub, rank, NULL) != PEER_DEAD)
-            return false;
-    return true;
-}
 
 static bool on_state(struct tree *tree, const struct edge *from, const struct frame *frame) {
     struct state_news news;
@@ -221,16 +182,18 @@ static bool on_state(struct tree *tree, const struct edge *from, const struct fr
     memcpy(&news, frame->data, sizeof news);
     if (news.rank < 0 || news.rank >= tree->hub->nranks || (news.state != PEER_LEFT && news.state != PEER_DEAD))
         return false;
-    int place = tree->place_of_rank[news.rank];
-    if (place == tree->self) {
+    int place = tree->places.of_rank[news.rank];
+    if (place == tree->places.self) {
         if (news.state == PEER_DEAD)
             hub_fail(tree->hub, COLLET_ERR_REMOTE,
                      "the other ranks count this process as dead: it was out of reach for COLLET_HEARTBEAT_TIMEOUT");
     } else if (hub_set_state(tree->hub, news.rank, (enum peer_state)news.state)) {
         spread_state(tree, news.rank, (enum peer_state)news.state, from);
-        if (news.state == PEER_DEAD && all_dead(tree, place))
-            tree->places[place].gone = true;
-        if (tree->dial.active && tree->places[tree->parent].gone)
+        if (news.state == PEER_DEAD)
+            place_of(tree, place)->gone = true; /* ranks die with their process */
+        if (!anyone_alive(tree, place))
+            courier_forget(&tree->courier, place);
+        if (tree->dial.active && place_of(tree, tree->parent)->gone)
             find_parent(tree);
     }
     changed(tree);
@@ -239,7 +202,7 @@ static bool on_state(struct tree *tree, const struct edge *from, const struct fr
 
 /* Both ends say all they know when an edge comes up. */
 static void edge_up(struct tree *tree, struct edge *edge) {
-    struct place *place = &tree->places[edge->place];
+    struct place *place = place_of(tree, edge->place);
     place->edge = edge;
     for (int rank = 0; rank < tree->hub->nranks; rank++) {
         enum peer_state state = hub_state(tree->hub, rank, NULL);
@@ -248,14 +211,14 @@ static void edge_up(struct tree *tree, struct edge *edge) {
     }
     if (hub_failed(tree->hub))
         send_failure(tree, edge);
-    route_stalled(tree);
+    courier_hurry(&tree->courier);
     changed(tree);
 }
 
 /* Watches the processes of this node's neighbours, once nodes are known. */
 static void watch_neighbour(struct tree *tree, struct edge *edge) {
     const struct peer_info *peers = tree->hub->peers;
-    const struct place *self = &tree->places[tree->self], *place = &tree->places[edge->place];
+    const struct place *self = place_of(tree, tree->places.self), *place = place_of(tree, edge->place);
     edge->heard_ns = os_now_ns();
     if (peers[place->lowest_rank].node == peers[self->lowest_rank].node)
         edge_watch_process(edge, place->pid);
@@ -266,11 +229,11 @@ static bool on_hello(struct tree *tree, struct edge *edge, const struct frame *f
     if (frame->bytes != sizeof hello)
         return false;
     memcpy(&hello, frame->data, sizeof hello);
-    if (hello.place <= tree->self || hello.place >= tree->nplaces ||
-        memcmp(hello.process, tree->places[hello.place].process, sizeof hello.process) != 0)
+    if (hello.place <= tree->places.self || hello.place >= tree->places.count ||
+        memcmp(hello.process, place_of(tree, hello.place)->process, sizeof hello.process) != 0)
         return false;
-    if (tree->places[hello.place].edge != NULL) /* it has given up that one, or it would not come again */
-        edge_destroy(tree->places[hello.place].edge);
+    if (place_of(tree, hello.place)->edge != NULL) /* it has given up that one, or it would not come again */
+        edge_destroy(place_of(tree, hello.place)->edge);
     edge->place = hello.place;
     edge_up(tree, edge);
     if (tree->running)
@@ -284,7 +247,7 @@ static bool on_frame(struct edge *edge, const struct frame *frame) {
     if (edge->place < 0)
         return frame->type == TREE_HELLO && on_hello(tree, edge, frame);
     switch (frame->type) {
-    case TREE_LETTER: return on_letter(tree, frame);
+    case TREE_PARCEL: return on_parcel(tree, frame);
     case TREE_STATE: return on_state(tree, edge, frame);
     case TREE_FAIL:
         if (!failure_read(frame->data, frame->bytes, &failure))
@@ -301,7 +264,7 @@ static bool on_frame(struct edge *edge, const struct frame *frame) {
 static struct edge *add_edge(struct tree *tree, struct wire *wire, int place) {
     const struct edge like = {
         .place = place,
-        .max_bytes = sizeof(struct letter_head) + BOOT_MESSAGE_BYTES,
+        .max_bytes = sizeof(struct parcel) + BOOT_MESSAGE_BYTES,
         .frame = on_frame,
         .lost = on_lost,
         .owner = tree,
@@ -322,8 +285,8 @@ static void on_parent(struct dial *dial, struct wire *wire) {
         find_parent(tree);
         return;
     }
-    struct hello hello = {.place = tree->self};
-    memcpy(hello.process, tree->places[tree->self].process, sizeof hello.process);
+    struct hello hello = {.place = tree->places.self};
+    memcpy(hello.process, place_of(tree, tree->places.self)->process, sizeof hello.process);
     edge_send(edge, TREE_HELLO, &hello, sizeof hello, NULL, 0);
     edge_up(tree, edge);
     if (tree->running)
@@ -340,25 +303,12 @@ static void on_round_failed(struct dial *dial) {
         place_lost(tree, tree->parent, dial->trouble);
 }
 
-static int choose_parent(const struct tree *tree) {
-    int ancestor = tree->self;
-    while (ancestor > 0) {
-        ancestor = (ancestor - 1) / ARITY;
-        if (!tree->places[ancestor].gone)
-            return ancestor;
-    }
-    for (int place = 0; place < tree->self; place++)
-        if (!tree->places[place].gone)
-            return place;
-    return -1;
-}
-
 static void find_parent(struct tree *tree) {
     dial_stop(&tree->dial);
-    tree->parent = choose_parent(tree);
-    if (tree->parent < 0 || tree->places[tree->parent].edge != NULL)
+    tree->parent = places_choose_parent(&tree->places);
+    if (tree->parent < 0 || place_of(tree, tree->parent)->edge != NULL)
         return;
-    const struct place *place = &tree->places[tree->parent];
+    const struct place *place = place_of(tree, tree->parent);
     uint8_t key[SECRET_BYTES];
     id_key(tree->hub->id.secret, "tree", place->process, sizeof place->process, key);
     dial_start(&tree->dial, &place->listener, key, on_parent, on_round_failed);
@@ -369,46 +319,26 @@ static void find_parent(struct tree *tree) {
 static void beat(struct watch_timer *timer) {
     struct tree *tree = WATCH_OWNER(timer, struct tree, beat);
     watch_timer_set(timer, os_now_ns() + tree->beat_ns);
-    for (int place = 0; place < tree->nplaces; place++) /* by place: a beat may take away any edge */
-        if (tree->places[place].edge != NULL)
-            edge_beat(tree->places[place].edge, tree->running ? tree->silence_ns : 0);
+    for (int place = 0; place < tree->places.count; place++) /* by place: a beat may take away any edge */
+        if (place_of(tree, place)->edge != NULL)
+            edge_beat(place_of(tree, place)->edge, tree->running ? tree->silence_ns : 0);
 }
 
 enum collet_result tree_open(struct tree *tree, struct hub *hub, int family) {
     *tree = (struct tree){.hub = hub, .parent = -1};
-    letter_queue_init(&tree->stalled);
+    tree->courier.carry = carry;
+    tree->courier.deliver = deliver;
     tree->beat.fire = beat;
     return door_open(&tree->door, family, 0, 1);
 }
 
-static int find_place(const struct tree *tree, const struct card *card) {
-    int place = 0;
-    while (place < tree->nplaces && memcmp(tree->places[place].process, card->process, sizeof card->process) != 0)
-        place++;
-    return place;
-}
-
 enum collet_result tree_link(struct tree *tree, const struct card *cards) {
-    const int nranks = tree->hub->nranks;
-    tree->places = calloc((size_t)nranks, sizeof *tree->places);
-    tree->place_of_rank = calloc((size_t)nranks, sizeof *tree->place_of_rank);
-    if (tree->places == NULL || tree->place_of_rank == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a tree of %d ranks", nranks);
-    for (int rank = 0; rank < nranks; rank++) {
-        const struct card *card = &cards[rank];
-        int place = tree->place_of_rank[rank] = find_place(tree, card);
-        if (place < tree->nplaces)
-            continue;
-        tree->places[place] = (struct place){.lowest_rank = rank, .pid = card->pid, .listener = card->listener};
-        memcpy(tree->places[place].process, card->process, sizeof card->process);
-        if (process_is_here(card->process))
-            tree->self = place;
-        tree->nplaces++;
-    }
-    if (tree->nplaces == 1) {
+    COLLET_TRY(places_create(&tree->places, cards, tree->hub->nranks));
+    if (tree->places.count == 1) {
         door_close(&tree->door);
         return COLLET_SUCCESS;
     }
+    COLLET_TRY(courier_init(&tree->courier, tree->places.self, tree->places.count));
     uint8_t key[SECRET_BYTES];
     id_key(tree->hub->id.secret, "tree", process_identity(), 2 * sizeof(uint64_t), key);
     COLLET_TRY(door_serve(&tree->door, key, on_child));
@@ -421,34 +351,25 @@ enum collet_result tree_link(struct tree *tree, const struct card *cards) {
 }
 
 bool tree_linked(const struct tree *tree) {
-    if (tree->parent >= 0 && tree->places[tree->parent].edge == NULL)
-        return false;
-    for (int child = ARITY * tree->self + 1; child <= ARITY * tree->self + ARITY && child < tree->nplaces; child++)
-        if (tree->places[child].edge == NULL && !tree->places[child].gone)
-            return false;
-    return true;
+    bool parent_connected = tree->parent < 0 || place_of(tree, tree->parent)->edge != NULL;
+    return parent_connected && places_children_connected(&tree->places);
 }
 
-int tree_parent_rank(const struct tree *tree) { return tree->places[tree->parent].lowest_rank; }
+int tree_parent_rank(const struct tree *tree) { return place_of(tree, tree->parent)->lowest_rank; }
 
 void tree_run(struct tree *tree) {
     tree->running = true;
-    for (int place = 0; place < tree->nplaces; place++)
-        if (tree->places[place].edge != NULL)
-            watch_neighbour(tree, tree->places[place].edge);
+    for (int place = 0; place < tree->places.count; place++)
+        if (place_of(tree, place)->edge != NULL)
+            watch_neighbour(tree, place_of(tree, place)->edge);
 }
 
 void tree_close(struct tree *tree) {
-    struct letter *letter;
     door_close(&tree->door);
     dial_stop(&tree->dial);
     watch_timer_stop(&tree->beat);
     while (tree->edges != NULL)
         edge_finish(tree->edges);
-    while ((letter = letter_take(&tree->stalled)) != NULL)
-        free(letter);
-    free(tree->places);
-    free(tree->place_of_rank);
-    tree->places = NULL;
-    tree->place_of_rank = NULL;
+    courier_fini(&tree->courier);
+    places_destroy(&tree->places);
 }

@@ -5,25 +5,21 @@
 #ifndef COLLET_BOOT_TREE_H
 #define COLLET_BOOT_TREE_H
 
+#include "boot/courier.h"
 #include "boot/dial.h"
 #include "boot/door.h"
 #include "boot/hub.h"
-#include "boot/table.h"
-
-struct place; /* a process in the tree; numbered in the order of their lowest ranks */
-struct edge;  /* a connection to one of them */
+#include "boot/places.h"
 
 struct tree {
     struct hub *hub;
     struct door door; /* for children */
     struct dial dial; /* to the parent, while it is not connected */
-    int nplaces, self;
-    int parent; /* whom we dial or are connected to upwards; −1: nobody, we are the root */
-    struct place *places;
-    int *place_of_rank;
-    struct edge *edges;          /* all, those of strangers included */
-    struct letter_queue stalled; /* letters without a way until an edge comes up */
-    bool running;                /* init is complete: nodes are known, a lost process is a death, not a failed init */
+    struct places places;
+    int parent;         /* whom we dial or are connected to upwards; −1: nobody, we are the root */
+    struct edge *edges; /* all, also those whose other end has not said yet who it is */
+    struct courier courier;
+    bool running; /* init is complete: nodes are known, a lost process is a death, not a failed init */
     struct watch_timer beat;
     uint64_t beat_ns, silence_ns; /* COLLET_HEARTBEAT, COLLET_HEARTBEAT_TIMEOUT (0: never) */
 };

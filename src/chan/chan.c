@@ -109,8 +109,9 @@ static uint32_t slot_bytes_for(const struct config *config, int nranks) {
     return (uint32_t)(slot < MIN_SLOT_BYTES ? MIN_SLOT_BYTES : slot);
 }
 
-/* Ranks of this host that have no CPU of their own must hand theirs over at once when they wait. */
-#define SPIN_ALONE 4000u
+/* Ranks of this host that have no CPU of their own must hand theirs over at once when they wait. The others too, if not
+ * at once: the scheduler may have put two of them on one CPU while another is idle, and a yield costs little else. */
+#define SPIN_ALONE 400u
 #define SPIN_CROWDED 5u
 
 static uint32_t spin_for(const struct config *config, const struct peer_info *peers, int nranks, int rank) {

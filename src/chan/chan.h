@@ -19,9 +19,6 @@
 enum conn_side { CONN_PRODUCER, CONN_CONSUMER };
 enum conn_state { CONN_NEW, CONN_SETUP, CONN_READY };
 
-/* Lanes below this are the programs'; this one carries sends and receives. */
-#define CONN_LANE_P2P 15
-
 #define CONN_BLOB_BYTES 512
 struct conn_blob {
     size_t bytes;

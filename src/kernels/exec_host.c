@@ -13,12 +13,12 @@
  *
  * Where the two CPUs are far apart, storing into lines that the other CPU's cache holds is many times slower than
  * streaming past the caches; where they are near, it is the other way round, and which of both holds can change while a
- * program runs. So each connection watches the speed of its plain sends, streams after a few slow ones in a row, and
+ * program runs. So each connection watches the speed of steps that send, streams after a few slow ones in a row, and
  * after a long while tries again. It only matters to this end: no other rank need know. */
 
 #define STREAM_MIN_BYTES 2048u
 #define JUDGE_MIN_BYTES 4096u
-#define SLOW_BYTES_PER_NS 6u
+#define SLOW_BYTES_PER_NS 4u
 #define SLOW_IN_A_ROW 3u
 #define STREAM_SLOTS 2048u /* long: the first cached stores after streaming are fast anywhere, the next ones tell */
 
@@ -34,14 +34,6 @@ static void end_judge(struct fifo_end *end, uint64_t bytes, uint64_t ns) {
     end->slow_stores = bytes < ns * SLOW_BYTES_PER_NS ? end->slow_stores + 1 : 0;
 }
 
-static void send_judged(struct interp_worker *w, const struct prog_step *step, int ndst, uint64_t count) {
-    uint64_t start_ns = os_now_ns();
-    ((reduce_fn)w->op->reduce)(w->dst, ndst, w->src, 1, count, 1, 0);
-    uint64_t ns = os_now_ns() - start_ns;
-    for (int k = 0; k < step->send_count; k++)
-        end_judge(w->op->send_ends[step->send_first + k], count * w->op->elem_bytes * (uint64_t)ndst, ns);
-}
-
 static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *step, uint64_t bytes) {
     const struct interp_op *op = w->op;
     uint32_t first_send = step->store_region != STEP_NONE;
@@ -54,15 +46,25 @@ static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *ste
     return mask;
 }
 
+/* Steps with more operands, or a division, may be slow for other reasons than their stores. */
+static bool tells_store_speed(const struct interp_op *op, const struct prog_step *step, int nsrc, uint64_t bytes) {
+    return op->protocol == INTERP_SIMPLE && step->send_count > 0 && nsrc <= 2 && bytes >= JUDGE_MIN_BYTES &&
+           (op->divisor == 1 || !step->finish);
+}
+
 PORT_FN void interp_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count) {
     const struct interp_op *op = w->op;
     uint64_t bytes = count * op->elem_bytes;
+    uint32_t divisor = step->finish ? op->divisor : 1;
     uint32_t mask = bytes < STREAM_MIN_BYTES ? 0 : stream_mask(w, step, bytes);
-    bool plain_send = step->recv_count == 0 && step->store_region == STEP_NONE && op->protocol == INTERP_SIMPLE;
-    if (plain_send && mask == 0 && bytes >= JUDGE_MIN_BYTES)
-        send_judged(w, step, ndst, count);
-    else
-        ((reduce_fn)op->reduce)(w->dst, ndst, w->src, nsrc, count, step->finish ? op->divisor : 1, mask);
+    bool judged = mask == 0 && tells_store_speed(op, step, nsrc, bytes);
+    uint64_t start_ns = judged ? os_now_ns() : 0;
+    ((reduce_fn)op->reduce)(w->dst, ndst, w->src, nsrc, count, divisor, mask);
+    if (!judged)
+        return;
+    uint64_t ns = os_now_ns() - start_ns;
+    for (int k = 0; k < step->send_count; k++)
+        end_judge(op->send_ends[step->send_first + k], bytes * (uint64_t)step->send_count, ns);
 }
 
 #include "kernels/interp.h"

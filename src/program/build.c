@@ -23,10 +23,14 @@ static const char *const collective_names[] = {
 static const struct {
     enum prog_layout in, out;
 } layouts[] = {
-    [PROG_ALLREDUCE] = {PROG_WHOLE, PROG_WHOLE},       [PROG_ALLGATHER] = {PROG_SINGLE, PROG_PER_RANK},
-    [PROG_REDUCESCATTER] = {PROG_PER_RANK, PROG_SINGLE}, [PROG_ALLTOALL] = {PROG_PER_RANK, PROG_PER_RANK},
-    [PROG_BROADCAST] = {PROG_WHOLE, PROG_WHOLE},       [PROG_REDUCE] = {PROG_WHOLE, PROG_WHOLE},
-    [PROG_SEND] = {PROG_WHOLE, PROG_WHOLE},            [PROG_RECV] = {PROG_WHOLE, PROG_WHOLE},
+    [PROG_ALLREDUCE] = {PROG_WHOLE, PROG_WHOLE},
+    [PROG_ALLGATHER] = {PROG_SINGLE, PROG_PER_RANK},
+    [PROG_REDUCESCATTER] = {PROG_PER_RANK, PROG_SINGLE},
+    [PROG_ALLTOALL] = {PROG_PER_RANK, PROG_PER_RANK},
+    [PROG_BROADCAST] = {PROG_WHOLE, PROG_WHOLE},
+    [PROG_REDUCE] = {PROG_WHOLE, PROG_WHOLE},
+    [PROG_SEND] = {PROG_WHOLE, PROG_WHOLE},
+    [PROG_RECV] = {PROG_WHOLE, PROG_WHOLE},
 };
 _Static_assert(sizeof(layouts) / sizeof(layouts[0]) == PROG_COLLECTIVE_COUNT, "a layout for every collective");
 
@@ -141,8 +145,9 @@ static void set_error(struct prog *prog, int step, const char *what) {
     while (worker + 1 < prog->nworkers && prog->workers[worker + 1].first_step <= step)
         worker++;
     int step_of_worker = prog->nworkers > 0 ? step - prog->workers[worker].first_step : step;
-    prog->error = err_set(COLLET_ERR_INTERNAL, "program of %s, rank %d of %d, worker %d step %d: %s",
-                          prog_collective_name(prog->collective), prog->rank, prog->nranks, worker, step_of_worker, what);
+    prog->error =
+        err_set(COLLET_ERR_INTERNAL, "program of %s, rank %d of %d, worker %d step %d: %s",
+                prog_collective_name(prog->collective), prog->rank, prog->nranks, worker, step_of_worker, what);
 }
 
 void prog_emit(struct prog *prog, struct step_text text) {
@@ -243,8 +248,9 @@ enum collet_result algorithm_build(const struct algorithm *algorithm, int nranks
                                    struct prog **prog_p) {
     const char *collective = prog_collective_name(algorithm->collective);
     if (nranks < 1 || rank < 0 || rank >= nranks || root < 0 || root >= nranks)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "no program of %s for rank %d, root %d of %d ranks: "
-                       "both must be within 0 … nranks−1", collective, rank, root, nranks);
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "rank %d, root %d of %d ranks (%s): both must be within 0 … nranks−1", rank, root, nranks,
+                       collective);
     if (algorithm->max_ranks > 0 && nranks > algorithm->max_ranks)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s %s takes at most %d ranks, not %d: choose another algorithm",
                        collective, algorithm->name, algorithm->max_ranks, nranks);

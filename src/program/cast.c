@@ -12,7 +12,7 @@ static bool is_point_to_point(const struct cast *cast) {
     return cast->algorithm->collective == PROG_SEND || cast->algorithm->collective == PROG_RECV;
 }
 
-/* Who runs what: of a send or recv, member 0 the given algorithm toward the root, member 1 (the root) the counterpart. */
+/* Of a send or recv, member 0 runs the given algorithm toward the root, and member 1, the root, its counterpart. */
 static enum collet_result build_member(struct cast *cast, int m) {
     const struct algorithm *algorithm = cast->algorithm;
     struct cast_member *member = &cast->members[m];
@@ -40,7 +40,8 @@ static enum collet_result build_member(struct cast *cast, int m) {
 enum collet_result cast_create(const struct algorithm *algorithm, int nranks, int root, struct cast *cast) {
     *cast = (struct cast){.algorithm = algorithm, .nranks = nranks, .root = root};
     if (nranks < 1 || root < 0 || root >= nranks)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "root %d of %d ranks: it must be within 0 … nranks−1", root, nranks);
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "root %d of %d ranks: it must be within 0 … nranks−1", root,
+                       nranks);
     int nmembers = is_point_to_point(cast) ? 2 : nranks;
     cast->members = calloc((size_t)nmembers, sizeof(*cast->members));
     if (cast->members == NULL)
@@ -76,20 +77,13 @@ bool cast_reduces(const struct cast *cast) {
 
 struct cast_source cast_source_of(const struct cast *cast, int member, int chunk) {
     switch (cast->algorithm->collective) {
-    case PROG_REDUCESCATTER:
-        return (struct cast_source){-1, member};
-    case PROG_ALLGATHER:
-        return (struct cast_source){chunk, 0};
-    case PROG_ALLTOALL:
-        return (struct cast_source){chunk, member};
-    case PROG_BROADCAST:
-        return (struct cast_source){cast->root, chunk};
-    case PROG_SEND:
-        return (struct cast_source){0, chunk};
-    case PROG_RECV:
-        return (struct cast_source){1, chunk};
-    default: /* allreduce, reduce */
-        return (struct cast_source){-1, chunk};
+    case PROG_REDUCESCATTER: return (struct cast_source){-1, member};
+    case PROG_ALLGATHER: return (struct cast_source){chunk, 0};
+    case PROG_ALLTOALL: return (struct cast_source){chunk, member};
+    case PROG_BROADCAST: return (struct cast_source){cast->root, chunk};
+    case PROG_SEND: return (struct cast_source){0, chunk};
+    case PROG_RECV: return (struct cast_source){1, chunk};
+    default: /* allreduce, reduce */ return (struct cast_source){-1, chunk};
     }
 }
 
@@ -97,13 +91,9 @@ int cast_alias_of(const struct cast *cast, int member, int chunk) {
     switch (cast->algorithm->collective) {
     case PROG_ALLREDUCE:
     case PROG_BROADCAST:
-    case PROG_REDUCE:
-        return chunk;
-    case PROG_ALLGATHER:
-        return member;
-    case PROG_REDUCESCATTER:
-        return chunk == member ? 0 : -1;
-    default: /* never in place */
-        return -1;
+    case PROG_REDUCE: return chunk;
+    case PROG_ALLGATHER: return member;
+    case PROG_REDUCESCATTER: return chunk == member ? 0 : -1;
+    default: /* never in place */ return -1;
     }
 }

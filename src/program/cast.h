@@ -14,7 +14,7 @@ struct cast_member {
     bool has_in, has_out; /* the call gives this rank such a buffer, which may be NULL otherwise */
 };
 
-/* Member m is rank m; but a send or recv has two members: who runs the algorithm, then the peer with the counterpart. */
+/* Member m is rank m; but a send or recv has two: who runs the algorithm, then the peer with the counterpart. */
 struct cast {
     const struct algorithm *algorithm;
     int nranks, root;

@@ -90,7 +90,7 @@ static bool judge_output(const struct judge *j, int member, int chunk, int round
         return judge_reduction(j, member, chunk, round, source.chunk);
     if (value == expr_leaf(&m->exprs, source.member, source.chunk))
         return true;
-    return fail_output(j, member, chunk, round, "chunk %d of rank %d where chunk %d of rank %d belongs",
+    return fail_output(j, member, chunk, round, "the IN chunk %d of rank %d, where chunk %d of rank %d belongs",
                        value % m->exprs.nchunks, j->cast->members[value / m->exprs.nchunks].rank, source.chunk,
                        j->cast->members[source.member].rank);
 }

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXPR_NONE (-1)      /* no value */
+#define EXPR_NONE (-1) /* no value */
 #define EXPR_NO_MEMORY (-2)
 
 struct expr_node {

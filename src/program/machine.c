@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The symbolic machine at work: see machine.h for the picture, wire.c for what comes before, check.c for the verdict.
+ * The symbolic machine at work: machine.h has the picture, wire.c comes before, check.c gives the verdict.
  */
 #include "program/machine.h"
 
@@ -40,7 +40,6 @@ bool machine_is_alive(const struct machine *m, enum prog_layout layout, int chun
     return layout != PROG_WHOLE || chunk < m->blocks[round];
 }
 
-/* Which place of memory a chunk is: in place, IN chunks share those of OUT. */
 size_t machine_place(const struct machine *m, int round, int member, enum step_region region, int chunk) {
     int place = chunk;
     if (region == STEP_IN) {
@@ -52,110 +51,11 @@ size_t machine_place(const struct machine *m, int round, int member, enum step_r
 }
 
 /* The slice whose length the step has; −1 where all blocks have the same length. */
-int machine_block_of(const struct machine *m, int member, const struct prog_step *step) {
+static int block_of(const struct machine *m, int member, const struct prog_step *step) {
     const struct prog *prog = m->cast->members[member].prog;
     if (prog_in_layout(prog->collective) != PROG_WHOLE)
         return -1;
     return step->store_region != STEP_NONE ? step->store_chunk : step->local_chunk;
-}
-
-/* ---- making ---- */
-
-static bool count_rounds(struct machine *m) {
-    const struct prog *prog = m->cast->members[0].prog;
-    int nfull = m->nslots + 1;
-    m->nrounds = nfull + (prog->nblocks > 1 ? 2 : 0);
-    m->blocks = malloc((size_t)m->nrounds * sizeof(*m->blocks));
-    if (m->blocks == NULL)
-        return false;
-    for (int round = 0; round < m->nrounds; round++)
-        m->blocks[round] = round < nfull ? prog->nblocks : round == nfull ? (prog->nblocks + 1) / 2 : 1;
-    return true;
-}
-
-static void list_workers(struct machine *m) {
-    m->nworkers = 0;
-    int npeers = 0;
-    for (int member = 0; member < m->cast->nmembers; member++) {
-        const struct prog *prog = m->cast->members[member].prog;
-        m->first_worker[member] = m->nworkers;
-        m->first_peer[member] = npeers;
-        npeers += prog->npeers;
-        for (int w = 0; w < prog->nworkers; w++)
-            m->workers[m->nworkers++] = (struct machine_worker){
-                .member = member,
-                .index = w,
-                .first_step = prog->workers[w].first_step,
-                .nsteps = prog->workers[w].nsteps,
-                .blocked_on = -1,
-            };
-    }
-}
-
-static bool allocate(struct machine *m) {
-    size_t nmembers = (size_t)m->cast->nmembers, nworkers = 0, npeers = 0;
-    for (size_t member = 0; member < nmembers; member++) {
-        nworkers += (size_t)m->cast->members[member].prog->nworkers;
-        npeers += (size_t)m->cast->members[member].prog->npeers;
-    }
-    size_t max_conns = 2 * npeers + 1, ncells = (size_t)m->nrounds * nmembers * (size_t)m->nout;
-    m->conn_index_size = 4;
-    while (m->conn_index_size < 2 * max_conns)
-        m->conn_index_size *= 2;
-    m->first_worker = malloc(nmembers * sizeof(*m->first_worker));
-    m->first_peer = malloc(nmembers * sizeof(*m->first_peer));
-    m->workers = malloc(nworkers * sizeof(*m->workers));
-    m->runnable = malloc(nworkers * sizeof(*m->runnable));
-    m->conns = malloc(max_conns * sizeof(*m->conns));
-    m->conn_index = malloc(m->conn_index_size * sizeof(*m->conn_index));
-    m->recv_conn = malloc(max_conns * sizeof(*m->recv_conn));
-    m->send_conn = malloc(max_conns * sizeof(*m->send_conn));
-    m->out = malloc(ncells * sizeof(*m->out));
-    if (m->first_worker == NULL || m->first_peer == NULL || m->workers == NULL || m->runnable == NULL ||
-        m->conns == NULL || m->conn_index == NULL || m->recv_conn == NULL || m->send_conn == NULL || m->out == NULL)
-        return false;
-    memset(m->conn_index, 0xff, m->conn_index_size * sizeof(*m->conn_index)); /* every entry −1: free */
-    for (size_t i = 0; i < ncells; i++)
-        m->out[i].value = EXPR_NONE;
-    return true;
-}
-
-bool machine_create(struct machine *m, const struct cast *cast, int nslots, bool in_place, char *why,
-                    size_t why_bytes) {
-    *m = (struct machine){.cast = cast, .nslots = nslots, .in_place = in_place, .why = why, .why_bytes = why_bytes};
-    const struct prog *prog = cast->members[0].prog;
-    for (int member = 1; member < cast->nmembers; member++)
-        if (cast->members[member].prog->nblocks != prog->nblocks)
-            return machine_fail(m, "rank %d cuts its buffers into %d slices, rank %d into %d",
-                                cast->members[member].rank, cast->members[member].prog->nblocks,
-                                cast->members[0].rank, prog->nblocks);
-    m->nin = prog_chunks(prog, prog_in_layout(prog->collective));
-    m->nout = prog_chunks(prog, prog_out_layout(prog->collective));
-    expr_init(&m->exprs, cast->nmembers, m->nin);
-    if (!count_rounds(m) || !allocate(m))
-        return machine_fail(m, "no memory to verify programs");
-    list_workers(m);
-    if (!machine_wire(m))
-        return false;
-    m->slots = malloc((size_t)m->nconns * (size_t)nslots * sizeof(*m->slots) + 1);
-    return m->slots != NULL || machine_fail(m, "no memory to verify programs");
-}
-
-void machine_destroy(struct machine *m) {
-    if (m->ordered)
-        order_destroy(&m->order);
-    expr_fini(&m->exprs);
-    free(m->blocks);
-    free(m->first_worker);
-    free(m->first_peer);
-    free(m->workers);
-    free(m->runnable);
-    free(m->conns);
-    free(m->conn_index);
-    free(m->recv_conn);
-    free(m->send_conn);
-    free(m->slots);
-    free(m->out);
 }
 
 /* ---- one step ---- */
@@ -203,7 +103,8 @@ static bool is_ready(const struct machine *m, struct machine_worker *w, const st
     return true;
 }
 
-static bool fail_here(struct machine *m, const struct machine_worker *w, const char *what, int chunk, const char *more) {
+static bool fail_here(struct machine *m, const struct machine_worker *w, const char *what, int chunk,
+                      const char *more) {
     return machine_fail_at(m, number_of(m, w), w->first_step + w->pc, "%s chunk %d%s, round %d", what, chunk, more,
                            w->round);
 }
@@ -243,8 +144,7 @@ static bool store(struct machine *m, const struct machine_worker *w, const struc
         if (other >= 0)
             return fail_unordered(m, w, "writes OUT", chunk, other);
     }
-    *machine_out(m, w->round, w->member, chunk) =
-        (struct machine_cell){value, number_of(m, w), w->first_step + w->pc};
+    *machine_out(m, w->round, w->member, chunk) = (struct machine_cell){value, number_of(m, w), w->first_step + w->pc};
     return true;
 }
 
@@ -253,12 +153,12 @@ static bool read_slot(struct machine *m, const struct machine_worker *w, const s
                       const struct machine_conn *conn, int32_t *value_p) {
     const struct machine_slot *slot = &m->slots[slot_at(m, conn, conn->head)];
     const struct machine_worker *sender = &m->workers[conn->producer];
-    int block = machine_block_of(m, w->member, step), here = w->first_step + w->pc;
+    int block = block_of(m, w->member, step), here = w->first_step + w->pc;
     int rank = m->cast->members[conn->src].rank, sent_by = slot->step - sender->first_step;
     if (slot->round != w->round)
         return machine_fail_at(m, number_of(m, w), here,
-                               "in round %d it receives what rank %d worker %d step %d sent in round %d", w->round, rank,
-                               sender->index, sent_by, slot->round);
+                               "in round %d it receives what rank %d worker %d step %d sent in round %d", w->round,
+                               rank, sender->index, sent_by, slot->round);
     if (slot->block != block)
         return machine_fail_at(m, number_of(m, w), here,
                                "receives slice %d, but rank %d worker %d step %d sent slice %d: they differ in length",
@@ -270,7 +170,8 @@ static bool read_slot(struct machine *m, const struct machine_worker *w, const s
 }
 
 /* One more operand: sum = sum + operand. */
-static bool add_operand(struct machine *m, const struct machine_worker *w, int32_t *sum, int32_t operand, bool rounded) {
+static bool add_operand(struct machine *m, const struct machine_worker *w, int32_t *sum, int32_t operand,
+                        bool rounded) {
     if (*sum == EXPR_NONE) {
         *sum = operand;
         return true;
@@ -285,13 +186,28 @@ static bool add_operand(struct machine *m, const struct machine_worker *w, int32
     return *sum != EXPR_NO_MEMORY || machine_fail(m, "no memory to verify programs");
 }
 
+/* A member that has contributed nothing to the value, which has fewer leaves than there are members. */
+static int find_missing(const struct machine *m, int32_t value) {
+    int missing = 0, nmembers = m->cast->nmembers;
+    int32_t *leaves = malloc((size_t)nmembers * sizeof(*leaves));
+    int nleaves = leaves != NULL ? expr_list_leaves(&m->exprs, value, leaves, nmembers) : 0;
+    for (int i = 0; i < nleaves; i++)
+        if (leaves[i] / m->exprs.nchunks == missing) {
+            missing++;
+            i = -1; /* it has; so look for the next one, from the start */
+        }
+    free(leaves);
+    return missing;
+}
+
 static bool finish(struct machine *m, const struct machine_worker *w, int32_t *value) {
     int here = w->first_step + w->pc, nleaves = expr_nleaves(&m->exprs, *value);
     if (expr_is_finish(&m->exprs, *value))
         return machine_fail_at(m, number_of(m, w), here, "finishes a value twice");
     if (nleaves < m->cast->nmembers)
-        return machine_fail_at(m, number_of(m, w), here, "finishes a value with %d of %d contributions", nleaves,
-                               m->cast->nmembers);
+        return machine_fail_at(m, number_of(m, w), here,
+                               "finishes a value with %d of %d contributions: that of rank %d is missing", nleaves,
+                               m->cast->nmembers, find_missing(m, *value));
     *value = expr_finish(&m->exprs, *value);
     return *value != EXPR_NO_MEMORY || machine_fail(m, "no memory to verify programs");
 }
@@ -330,7 +246,7 @@ static void move_slots(struct machine *m, const struct machine_worker *w, const 
     for (int i = 0; i < step->send_count; i++) {
         struct machine_conn *conn = send_conn(m, w, step, i);
         size_t slot = slot_at(m, conn, conn->tail);
-        int block = machine_block_of(m, w->member, step);
+        int block = block_of(m, w->member, step);
         m->slots[slot] = (struct machine_slot){value, w->round, block, w->first_step + w->pc};
         if (m->ordered)
             order_send(&m->order, number_of(m, w), slot);
@@ -341,7 +257,7 @@ static void move_slots(struct machine *m, const struct machine_worker *w, const 
 
 static enum outcome try_step(struct machine *m, struct machine_worker *w) {
     const struct prog_step *step = step_of(m, w);
-    int block = machine_block_of(m, w->member, step);
+    int block = block_of(m, w->member, step);
     if (block < m->blocks[w->round]) { /* else it has no elements: both ends skip it */
         if (!is_ready(m, w, step))
             return BUSY;
@@ -374,9 +290,9 @@ static bool fail_blocked(struct machine *m, int worker) {
         size_t used = strlen(chain);
         snprintf(chain + used, sizeof(chain) - used, "%s rank %d worker %d%s", i == 0 ? "" : ", which waits for",
                  m->cast->members[o->member].rank, o->index,
-                 o->round == m->nrounds    ? ", which has finished"
-                 : w->blocked_sending ? " to free a slot"
-                                           : " to send");
+                 o->round == m->nrounds ? ", which has finished"
+                 : w->blocked_sending   ? " to free a slot"
+                                        : " to send");
         at = other;
     }
     const struct machine_worker *w = &m->workers[worker];

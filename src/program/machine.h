@@ -51,7 +51,7 @@ struct machine {
     const struct cast *cast;
     int nslots, nrounds;
     bool in_place;
-    int *blocks;  /* [round]: slices with elements in this round */
+    int *blocks;   /* [round]: slices with elements in this round */
     int nin, nout; /* chunks of each region */
     struct expr_store exprs;
 
@@ -63,7 +63,7 @@ struct machine {
     struct machine_conn *conns;
     int *conn_index; /* hash table */
     uint32_t conn_index_size;
-    int *first_peer;           /* [member]: where its peer table begins in the next two */
+    int *first_peer;            /* [member]: where its peer table begins in the next two */
     int *recv_conn, *send_conn; /* [peer table entry]: connection, −1: not used so */
     struct machine_slot *slots; /* [connection][slot] */
 
@@ -94,9 +94,7 @@ bool machine_fail(struct machine *m, const char *format, ...) __attribute__((for
 bool machine_fail_at(struct machine *m, int worker, int step, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Within the room: what wire.c prepares before machine.c runs. */
-bool machine_wire(struct machine *m);
-int machine_block_of(const struct machine *m, int member, const struct prog_step *step);
+/* Which place of memory a chunk is: in place, IN chunks share those of OUT. */
 size_t machine_place(const struct machine *m, int round, int member, enum step_region region, int chunk);
 
 #endif

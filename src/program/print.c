@@ -104,7 +104,8 @@ static int count_connections(const struct prog *prog, bool sending, struct prog_
     int nuses = 0, nconns = 0;
     for (int s = 0; s < prog->nsteps; s++) {
         const struct prog_step *step = &prog->steps[s];
-        int first = sending ? step->send_first : step->recv_first, count = sending ? step->send_count : step->recv_count;
+        int first = sending ? step->send_first : step->recv_first,
+            count = sending ? step->send_count : step->recv_count;
         for (int i = first; i < first + count; i++)
             scratch[nuses++] = prog->peers[i];
     }
@@ -140,7 +141,8 @@ static enum collet_result print_totals(const struct cast *cast, FILE *out) {
         char ranks[40];
         snprintf(ranks, sizeof(ranks), m - first > 1 ? "ranks %d-%d" : "rank %d", cast->members[first].rank,
                  cast->members[m - 1].rank);
-        fprintf(out, "%-15s %8d %8d %8d %12d\n", ranks, before.sends, before.reduces, before.stores, before.connections);
+        fprintf(out, "%-15s %8d %8d %8d %12d\n", ranks, before.sends, before.reduces, before.stores,
+                before.connections);
         first = m;
     }
     return COLLET_SUCCESS;

@@ -44,7 +44,7 @@ enum prog_collective {
 #define X(upper, lower) PROG_##upper,
     PROG_COLLECTIVES(X)
 #undef X
-    PROG_COLLECTIVE_COUNT
+        PROG_COLLECTIVE_COUNT
 };
 
 const char *prog_collective_name(enum prog_collective collective);
@@ -64,7 +64,7 @@ struct prog_worker {
 struct prog {
     enum prog_collective collective;
     int nranks, rank, root;
-    int nblocks;  /* chunk numbers of a WHOLE region are 0 … nblocks−1 */
+    int nblocks; /* chunk numbers of a WHOLE region are 0 … nblocks−1 */
     int nworkers, nsteps, npeers;
     struct prog_worker *workers;
     struct prog_step *steps;
@@ -85,12 +85,12 @@ void prog_slices(struct prog *prog, int nblocks);
 /* Starts a worker; the steps that follow are its. */
 void prog_worker(struct prog *prog);
 
-/* Lanes keep apart several connections between the same two ranks (a double tree's two trees, up and down). Lanes
- * below PROG_LANE_P2P are free to use; that one belongs to send and recv. */
+/* Lanes keep apart several connections from one rank to another (a double tree's two trees; there and back differ
+ * anyway). Lanes below PROG_LANE_P2P are free to use; that one belongs to send and recv. */
 #define PROG_LANE_P2P 15
 
-/* A set of peers in a step's description: `count` ranks first, first+1, … modulo nranks, skipping none; on one lane. With
- * count OTHERS: all ranks but this one, in that order (none if there is no other). */
+/* A set of peers in a step's description: `count` ranks first, first+1, … modulo nranks, skipping none; on one lane.
+ * With count OTHERS: all ranks but this one, in that order (none if there is no other). */
 struct peers {
     int first, count, lane;
 };
@@ -113,14 +113,14 @@ struct local {
 /* A step as an algorithm writes it. Fields left out mean: nothing received, no local operand, nothing sent, nothing
  * stored, not finished. Use either `recv` or `recv_list`, either `send` or `send_list`. */
 struct step_text {
-    struct peers recv;          /* operands from peers, in rank order as listed */
+    struct peers recv; /* operands from peers, in rank order as listed */
     struct peer_list recv_list;
-    struct local local;         /* the local operand … */
-    int local_at;               /* … and its place: after this many received operands */
-    struct local store;         /* where the result goes here */
-    struct peers send;          /* to whom it goes */
+    struct local local; /* the local operand … */
+    int local_at;       /* … and its place: after this many received operands */
+    struct local store; /* where the result goes here */
+    struct peers send;  /* to whom it goes */
     struct peer_list send_list;
-    bool finish;                /* the result holds every rank's contribution: avg divides here */
+    bool finish; /* the result holds every rank's contribution: avg divides here */
 };
 void prog_emit(struct prog *prog, struct step_text text);
 #define prog_step(prog, ...) prog_emit((prog), (struct step_text){__VA_ARGS__})

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Wiring of the symbolic machine: finds both ends of every connection, and what is wrong with a program before it runs.
+ * Makes the symbolic machine: finds both ends of every connection, and what is wrong with programs before they run.
  */
 #include "program/machine.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static struct machine_conn *conn_between(struct machine *m, int src, int dst, int lane) {
     uint32_t hash = (((uint32_t)src * 0x9e3779b1u) ^ (uint32_t)dst) * 0x85ebca6bu + (uint32_t)lane * 0xc2b2ae35u;
@@ -36,11 +37,12 @@ static bool wire_peers(struct machine *m, int worker, int step, int first, int c
         int *first_use = sending ? &conn->first_sent : &conn->first_received;
         int *newest_use = sending ? &conn->newest_sent : &conn->newest_received;
         if (*end >= 0 && *end != worker)
-            return machine_fail_at(m, worker, step, "%s rank %d on lane %d, and so does worker %d: a connection has one "
-                                   "worker at each end, take another lane", verb, peer.rank, peer.lane,
-                                   m->workers[*end].index);
+            return machine_fail_at(m, worker, step,
+                                   "%s rank %d on lane %d, and so does worker %d: one worker an end, take another lane",
+                                   verb, peer.rank, peer.lane, m->workers[*end].index);
         if (*newest_use == step)
-            return machine_fail_at(m, worker, step, "%s rank %d on lane %d twice in one step", verb, peer.rank, peer.lane);
+            return machine_fail_at(m, worker, step, "%s rank %d on lane %d twice in one step", verb, peer.rank,
+                                   peer.lane);
         if (*end < 0)
             *first_use = step;
         *end = worker;
@@ -71,44 +73,43 @@ static bool wire_step(struct machine *m, int worker, int step_number) {
            wire_peers(m, worker, step_number, step->send_first, step->send_count, true);
 }
 
-/* Whether two workers of the member touch the same chunk of memory and one of them writes it. */
-static bool shares_memory(const struct machine *m, int member, int *owner) {
+enum { NOBODY = -1, SEVERAL = -2 }; /* instead of a worker's index */
+
+static void note_use(int *by, int w) { *by = *by == NOBODY || *by == w ? w : SEVERAL; }
+
+/* Whether two workers of the member touch the same memory and one of them writes it. Scratch: two entries a place. */
+static bool shares_memory(const struct machine *m, int member, int *scratch) {
     const struct prog *prog = m->cast->members[member].prog;
-    size_t base = machine_place(m, 0, member, STEP_OUT, 0);
-    for (int pass = 0; pass < 2; pass++) { /* first who writes, then who else reads or writes */
-        for (int i = 0; pass == 0 && i < m->nin + m->nout; i++)
-            owner[i] = -1;
-        for (int w = 0; w < prog->nworkers; w++) {
-            for (int s = prog->workers[w].first_step; s < prog->workers[w].first_step + prog->workers[w].nsteps; s++) {
-                const struct prog_step *step = &prog->steps[s];
-                if (step->store_region != STEP_NONE) {
-                    size_t place = machine_place(m, 0, member, STEP_OUT, step->store_chunk) - base;
-                    if (owner[place] >= 0 && owner[place] != w)
-                        return true;
-                    owner[place] = w;
-                }
-                if (pass == 1 && step->local_region != STEP_NONE) {
-                    size_t place = machine_place(m, 0, member, step->local_region, step->local_chunk) - base;
-                    if (owner[place] >= 0 && owner[place] != w)
-                        return true;
-                }
-            }
+    size_t nplaces = (size_t)(m->nin + m->nout), base = machine_place(m, 0, member, STEP_OUT, 0);
+    int *read_by = scratch, *written_by = scratch + nplaces;
+    for (size_t i = 0; i < 2 * nplaces; i++)
+        scratch[i] = NOBODY;
+    for (int w = 0; w < prog->nworkers; w++)
+        for (int s = 0; s < prog->workers[w].nsteps; s++) {
+            const struct prog_step *step = &prog->steps[prog->workers[w].first_step + s];
+            if (step->local_region != STEP_NONE)
+                note_use(&read_by[machine_place(m, 0, member, step->local_region, step->local_chunk) - base], w);
+            if (step->store_region != STEP_NONE)
+                note_use(&written_by[machine_place(m, 0, member, step->store_region, step->store_chunk) - base], w);
         }
-    }
+    for (size_t i = 0; i < nplaces; i++)
+        if (written_by[i] != NOBODY &&
+            (written_by[i] == SEVERAL || (read_by[i] != NOBODY && read_by[i] != written_by[i])))
+            return true;
     return false;
 }
 
 static bool wire_order(struct machine *m) {
-    int *owner = malloc((size_t)(m->nin + m->nout) * sizeof(*owner));
-    if (owner == NULL)
+    int *scratch = malloc(2 * (size_t)(m->nin + m->nout) * sizeof(*scratch));
+    if (scratch == NULL)
         return machine_fail(m, "no memory to verify programs");
     size_t group = 1;
     for (int member = 0; member < m->cast->nmembers; member++) {
         size_t nworkers = (size_t)m->cast->members[member].prog->nworkers;
         group = group > nworkers ? group : nworkers;
-        m->ordered = m->ordered || shares_memory(m, member, owner);
+        m->ordered = m->ordered || shares_memory(m, member, scratch);
     }
-    free(owner);
+    free(scratch);
     if (!m->ordered)
         return true;
     size_t nplaces = (size_t)m->nrounds * (size_t)m->cast->nmembers * (size_t)(m->nin + m->nout);
@@ -117,7 +118,7 @@ static bool wire_order(struct machine *m) {
     return true;
 }
 
-bool machine_wire(struct machine *m) {
+static bool wire(struct machine *m) {
     for (int w = 0; w < m->nworkers; w++)
         for (int s = m->workers[w].first_step; s < m->workers[w].first_step + m->workers[w].nsteps; s++)
             if (!wire_step(m, w, s))
@@ -127,10 +128,111 @@ bool machine_wire(struct machine *m) {
         int src = m->cast->members[conn->src].rank, dst = m->cast->members[conn->dst].rank;
         if (conn->consumer < 0)
             return machine_fail_at(m, conn->producer, conn->first_sent,
-                                   "sends to rank %d on lane %d, and rank %d never receives there", dst, conn->lane, dst);
+                                   "sends to rank %d on lane %d, and rank %d never receives there", dst, conn->lane,
+                                   dst);
         if (conn->producer < 0)
             return machine_fail_at(m, conn->consumer, conn->first_received,
-                                   "receives from rank %d on lane %d, and rank %d never sends there", src, conn->lane, src);
+                                   "receives from rank %d on lane %d, and rank %d never sends there", src, conn->lane,
+                                   src);
     }
     return wire_order(m);
+}
+
+/* ---- making and unmaking ---- */
+
+static bool count_rounds(struct machine *m) {
+    const struct prog *prog = m->cast->members[0].prog;
+    int nfull = m->nslots + 1;
+    m->nrounds = nfull + (prog->nblocks > 1 ? 2 : 0);
+    m->blocks = malloc((size_t)m->nrounds * sizeof(*m->blocks));
+    if (m->blocks == NULL)
+        return false;
+    for (int round = 0; round < m->nrounds; round++)
+        m->blocks[round] = round < nfull ? prog->nblocks : round == nfull ? (prog->nblocks + 1) / 2 : 1;
+    return true;
+}
+
+static void list_workers(struct machine *m) {
+    m->nworkers = 0;
+    int npeers = 0;
+    for (int member = 0; member < m->cast->nmembers; member++) {
+        const struct prog *prog = m->cast->members[member].prog;
+        m->first_worker[member] = m->nworkers;
+        m->first_peer[member] = npeers;
+        npeers += prog->npeers;
+        for (int w = 0; w < prog->nworkers; w++)
+            m->workers[m->nworkers++] = (struct machine_worker){
+                .member = member,
+                .index = w,
+                .first_step = prog->workers[w].first_step,
+                .nsteps = prog->workers[w].nsteps,
+                .blocked_on = -1,
+            };
+    }
+}
+
+static bool allocate(struct machine *m) {
+    size_t nmembers = (size_t)m->cast->nmembers, nworkers = 0, npeers = 0;
+    for (size_t member = 0; member < nmembers; member++) {
+        nworkers += (size_t)m->cast->members[member].prog->nworkers;
+        npeers += (size_t)m->cast->members[member].prog->npeers;
+    }
+    size_t max_conns = 2 * npeers + 1, ncells = (size_t)m->nrounds * nmembers * (size_t)m->nout;
+    m->conn_index_size = 4;
+    while (m->conn_index_size < 2 * max_conns)
+        m->conn_index_size *= 2;
+    m->first_worker = malloc(nmembers * sizeof(*m->first_worker));
+    m->first_peer = malloc(nmembers * sizeof(*m->first_peer));
+    m->workers = malloc(nworkers * sizeof(*m->workers));
+    m->runnable = malloc(nworkers * sizeof(*m->runnable));
+    m->conns = malloc(max_conns * sizeof(*m->conns));
+    m->conn_index = malloc(m->conn_index_size * sizeof(*m->conn_index));
+    m->recv_conn = malloc(max_conns * sizeof(*m->recv_conn));
+    m->send_conn = malloc(max_conns * sizeof(*m->send_conn));
+    m->out = malloc(ncells * sizeof(*m->out));
+    if (m->first_worker == NULL || m->first_peer == NULL || m->workers == NULL || m->runnable == NULL ||
+        m->conns == NULL || m->conn_index == NULL || m->recv_conn == NULL || m->send_conn == NULL || m->out == NULL)
+        return false;
+    memset(m->conn_index, 0xff, m->conn_index_size * sizeof(*m->conn_index)); /* every entry −1: free */
+    for (size_t i = 0; i < ncells; i++)
+        m->out[i].value = EXPR_NONE;
+    return true;
+}
+
+bool machine_create(struct machine *m, const struct cast *cast, int nslots, bool in_place, char *why,
+                    size_t why_bytes) {
+    *m = (struct machine){.cast = cast, .nslots = nslots, .in_place = in_place, .why = why, .why_bytes = why_bytes};
+    const struct prog *prog = cast->members[0].prog;
+    for (int member = 1; member < cast->nmembers; member++)
+        if (cast->members[member].prog->nblocks != prog->nblocks)
+            return machine_fail(m, "rank %d cuts its buffers into %d slices, rank %d into %d",
+                                cast->members[member].rank, cast->members[member].prog->nblocks, cast->members[0].rank,
+                                prog->nblocks);
+    m->nin = prog_chunks(prog, prog_in_layout(prog->collective));
+    m->nout = prog_chunks(prog, prog_out_layout(prog->collective));
+    expr_init(&m->exprs, cast->nmembers, m->nin);
+    if (!count_rounds(m) || !allocate(m))
+        return machine_fail(m, "no memory to verify programs");
+    list_workers(m);
+    if (!wire(m))
+        return false;
+    m->slots = malloc((size_t)m->nconns * (size_t)nslots * sizeof(*m->slots) + 1);
+    return m->slots != NULL || machine_fail(m, "no memory to verify programs");
+}
+
+void machine_destroy(struct machine *m) {
+    if (m->ordered)
+        order_destroy(&m->order);
+    expr_fini(&m->exprs);
+    free(m->blocks);
+    free(m->first_worker);
+    free(m->first_peer);
+    free(m->workers);
+    free(m->runnable);
+    free(m->conns);
+    free(m->conn_index);
+    free(m->recv_conn);
+    free(m->send_conn);
+    free(m->slots);
+    free(m->out);
 }

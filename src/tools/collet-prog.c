@@ -104,9 +104,8 @@ static int check(const struct algorithm *algorithm, int nranks, int root, int ns
             printf("wrong%s: %s\n", in_place == 1 ? " in place" : "", why);
             return EXIT_FAILURE;
         }
-    printf("verified: %s_%s, %d rank%s, root %d, %d slot%s a connection, out of place and in place\n",
-           prog_collective_name(algorithm->collective), algorithm->name, nranks, nranks == 1 ? "" : "s", root, nslots,
-           nslots == 1 ? "" : "s");
+    printf("verified: %s_%s, %d rank%s, root %d, %d slot%s a connection\n", prog_collective_name(algorithm->collective),
+           algorithm->name, nranks, nranks == 1 ? "" : "s", root, nslots, nslots == 1 ? "" : "s");
     return EXIT_SUCCESS;
 }
 

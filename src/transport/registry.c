@@ -6,7 +6,8 @@
 
 #define TRANSPORTS(X)                                                                                                  \
     X(self) /* one process: plain memory */                                                                            \
-    X(shm)  /* one host: a memfd mapped by both */
+    X(shm)  /* one host: a memfd mapped by both */                                                                     \
+    X(tcp)  /* anything IP reaches */
 
 #define X(name) extern const struct transport transport_##name;
 TRANSPORTS(X)

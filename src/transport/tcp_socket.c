@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE /* accept4 */
 #include "transport/tcp_socket.h"
 
 #include "base/err.h"

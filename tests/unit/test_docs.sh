@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What a machine can check of the documentation: step tables are what collet-prog prints, programs compile, and every
-# file, function, variable and link that a page names is there.
+# What a machine can check of the documentation: step tables are what collet-prog prints, log lines have their documented
+# form, programs compile, and every file, function, variable and link that a page names is there.
 #
 #    <!-- collet-prog allreduce_ring 4 -->
 #    ```                                        the block that follows such a line is what that command prints
@@ -14,10 +14,12 @@ cd "$(dirname "$0")/../.." || exit 1
 bin=${BUILD:-build}/bin
 pages=(README.md docs/*.md)
 
-if [ ! -x "$bin/collet-prog" ]; then
-    echo "collet-prog is not built in $bin"
-    exit 77
-fi
+for program in collet-prog local_allreduce; do
+    if [ ! -x "$bin/$program" ]; then
+        echo "$program is not built in $bin"
+        exit 77
+    fi
+done
 
 # The page with every marked block made anew.
 with_fresh_tables() {
@@ -53,6 +55,22 @@ every_algorithm_has_its_table() {
     for source in $(sed -nE 's/^ *X\([A-Z]+, ([a-z]+), ([a-z]+),.*/\1_\2/p' src/algo/registry.c); do
         grep -q "^<!-- collet-prog $source 4\b.*-->$" docs/algorithms.md || { echo "$source has none"; bad=1; }
     done
+    return $bad
+}
+
+# The documented forms of log lines, as regular expressions.
+log_forms() {
+    sed -n '/^### Lines with a fixed form/,/^For example/p' docs/configuration.md |
+        sed -nE '/^(INIT|GRAPH|PLAN|CONN) /{ s/[().]/\\&/g; s/\[([^]]*)\]/(\1)*/g; s/<[a-z]+>/.+/g; p; }'
+}
+
+log_lines_have_their_documented_form() {
+    local lines form bad=0
+    lines=$(COLLET_TRANSPORT=shm COLLET_DEBUG=INFO COLLET_DEBUG_SUBSYS=INIT,GRAPH,PLAN,CONN "$bin/local_allreduce" 2>&1 >&-)
+    echo "$lines" | grep -vE "^[^: ]+:[0-9]+:[0-9]+ collet INFO ($(log_forms | paste -sd '|'))\$" && bad=1
+    while read -r form; do
+        echo "$lines" | grep -qE " collet INFO $form\$" || { echo "no line like: $form"; bad=1; }
+    done < <(log_forms)
     return $bad
 }
 
@@ -104,6 +122,7 @@ links_lead_somewhere() {
 
 check step_tables_are_what_collet_prog_prints tables_are_fresh
 check every_algorithm_has_its_step_table every_algorithm_has_its_table
+check log_lines_have_their_documented_form log_lines_have_their_documented_form
 check the_programs_in_the_readme_compile programs_compile
 check files_that_pages_name_exist files_named_exist
 check functions_that_pages_name_exist functions_named_exist

@@ -201,7 +201,7 @@ static void right_chain(struct prog *prog) {
     chain(prog, (struct step_text){.recv = PEER(2), .local = IN(0), .send = PEER(0)});
 }
 /* A ring in which rank 1 passes on what it receives without its own part. */
-static void dropped(struct prog *prog) {
+static void dropped_in_a_ring(struct prog *prog) {
     int n = prog->nranks, rank = prog->rank;
     struct peers next = PEER(rank + 1), prev = PEER(rank - 1);
     prog_slices(prog, n);
@@ -212,10 +212,17 @@ static void dropped(struct prog *prog) {
             prog_step(prog, .recv = prev, .store = OUT(prog_wrap(prog, rank - k)), .send = next);
         else
             prog_step(prog, .recv = prev, .local = IN(prog_wrap(prog, rank - k)), .send = next);
-    prog_step(prog, .recv = prev, .local = IN(rank), .store = OUT(rank), .send = next);
+    prog_step(prog, .recv = prev, .local = IN(rank), .finish = true, .store = OUT(rank), .send = next);
     for (int k = 1; k < n - 1; k++)
         prog_step(prog, .recv = prev, .store = OUT(prog_wrap(prog, rank - k)), .send = next);
     prog_step(prog, .recv = prev, .store = OUT(prog_wrap(prog, rank + 1)));
+}
+/* Two ranks that swap their parts and forget to add their own. */
+static void dropped_by_one(struct prog *prog) {
+    int other = 1 - prog->rank;
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .send = PEER(other));
+    prog_step(prog, .recv = PEER(other), .store = OUT(0));
 }
 /* Rank 0 is right; rank 1 gets a sum that already holds its part, and adds it again. */
 static void doubled(struct prog *prog) {
@@ -260,8 +267,10 @@ static void rounded_between(struct prog *prog) {
 
 static void a_dropped_contribution_is_named(void **state) {
     (void)state;
-    expect_wrong((struct wrong){PROG_ALLREDUCE, dropped, 4, 0, false}, "rank 0 worker 0 step 3: stores to OUT chunk 0",
-                 "the contribution of rank 1 is missing");
+    expect_wrong((struct wrong){PROG_ALLREDUCE, dropped_in_a_ring, 4, 0, false}, "worker 0 step 3",
+                 "3 of 4 contributions: that of rank 1 is missing");
+    expect_wrong((struct wrong){PROG_ALLREDUCE, dropped_by_one, 2, 0, false},
+                 "rank 0 worker 0 step 1: stores to OUT chunk 0", "the contribution of rank 0 is missing");
 }
 
 static void a_doubled_contribution_is_named(void **state) {
@@ -288,8 +297,8 @@ static void rounding_between_steps_is_another_order(void **state) {
 
 static void a_missing_finish_is_found(void **state) {
     (void)state;
-    expect_wrong((struct wrong){PROG_ALLREDUCE, unfinished, 3, 0, false}, "rank 1 worker 0 step 1: stores to OUT chunk 0",
-                 "not finished");
+    expect_wrong((struct wrong){PROG_ALLREDUCE, unfinished, 3, 0, false},
+                 "rank 1 worker 0 step 1: stores to OUT chunk 0", "not finished");
 }
 
 static void finish_half_reduced(struct prog *prog) {
@@ -455,7 +464,8 @@ static void relays_through_memory(struct prog *prog) {
 
 static void workers_may_not_hand_over_through_memory(void **state) {
     (void)state;
-    expect_wrong((struct wrong){PROG_BROADCAST, relays_through_memory, 3, 0, false}, "rank 1 worker 1 step 0", "OUT chunk 0");
+    expect_wrong((struct wrong){PROG_BROADCAST, relays_through_memory, 3, 0, false}, "rank 1 worker 1 step 0",
+                 "OUT chunk 0");
 }
 
 static void reads_before_writing(struct prog *prog) {
@@ -466,8 +476,8 @@ static void reads_before_writing(struct prog *prog) {
 static void reading_out_before_it_is_written_is_found(void **state) {
     (void)state;
     for (int in_place = 0; in_place < 2; in_place++)
-        expect_wrong((struct wrong){PROG_ALLREDUCE, reads_before_writing, 1, 0, in_place == 1}, "rank 0 worker 0 step 0",
-                     "reads OUT chunk 0, which nobody has written yet");
+        expect_wrong((struct wrong){PROG_ALLREDUCE, reads_before_writing, 1, 0, in_place == 1},
+                     "rank 0 worker 0 step 0", "reads OUT chunk 0, which nobody has written yet");
 }
 
 static void non_root_stores(struct prog *prog) {
@@ -504,7 +514,7 @@ static void blocks_in_wrong_places_are_named(void **state) {
     (void)state;
     expect_right((struct wrong){PROG_ALLGATHER, right_gather, 2, 0, true});
     expect_wrong((struct wrong){PROG_ALLGATHER, swapped_blocks, 2, 0, false}, "rank 0 worker 0 step 1",
-                 "stores to OUT chunk 0 chunk 0 of rank 1 where chunk 0 of rank 0 belongs");
+                 "stores to OUT chunk 0 the IN chunk 0 of rank 1, where chunk 0 of rank 0 belongs");
     expect_wrong((struct wrong){PROG_ALLGATHER, missing_block, 2, 0, false}, "rank 1",
                  "nothing is stored to OUT chunk 0 in round 0");
 }

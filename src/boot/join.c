@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See rendezvous.c for the sequence. What comes from the meeting point goes into the hub; what it means for the tree is
+ * told to the tree.
+ */
+#include "boot/join.h"
+
+#include "base/log.h"
+#include "boot/rendezvous.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GONE_NS 2000000000ull /* refusals of this duration mean that a meeting point which was there is no more */
+
+static void dial_root(struct join *join);
+
+static void fail(struct join *join, enum collet_result code, const char *text) {
+    if (!hub_fail(join->hub, code, text))
+        return;
+    log_warn(BOOT, "%s", text);
+    watch_post(join->hub->work);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ announcing */
+
+/* Finds a rank that the meeting point has not been told of and marks it; −1 if there is none. */
+static int next_unannounced(struct hub *hub, int *device, struct config *config) {
+    int found = -1;
+    pthread_mutex_lock(&hub->lock);
+    for (int rank = 0; rank < hub->nranks && found < 0; rank++) {
+        struct boot *boot = hub->local[rank];
+        if (boot == NULL || boot->announced)
+            continue;
+        found = rank;
+        boot->announced = true;
+        *device = boot->device;
+        *config = boot->own_config;
+    }
+    pthread_mutex_unlock(&hub->lock);
+    return found;
+}
+
+static void announce(struct join *join, int rank, int device, const struct config *config) {
+    struct card card;
+    card_fill(&card, join->hub->nranks, rank, device, config);
+    card.probe = process_probe();
+    card.listener = join->listener;
+    wire_send(join->root, TABLE_JOIN, &card, sizeof card, config, rank == 0 ? sizeof *config : 0);
+}
+
+static void reject(struct hub *hub, int rank, enum collet_result code, const char *text) {
+    pthread_mutex_lock(&hub->lock);
+    struct boot *boot = rank >= 0 && rank < hub->nranks ? hub->local[rank] : NULL;
+    if (boot != NULL && boot->rejected == COLLET_SUCCESS) {
+        snprintf(boot->rejected_text, sizeof boot->rejected_text, "%s", text);
+        boot->rejected = code < 0 ? code : COLLET_ERR_INTERNAL;
+    }
+    pthread_mutex_unlock(&hub->lock);
+}
+
+static void announce_ranks(struct join *join) {
+    struct config config;
+    int rank, device;
+    if (join->root == NULL && join->hub->phase != HUB_READY)
+        return;
+    while ((rank = next_unannounced(join->hub, &device, &config)) >= 0) {
+        if (join->root != NULL)
+            announce(join, rank, device, &config);
+        else
+            reject(join->hub, rank, COLLET_ERR_INVALID_ARGUMENT,
+                   "rank: taken by another process, with which the communicator is complete");
+    }
+}
+
+static void say_ready(struct join *join) {
+    struct hub *hub = join->hub;
+    struct node_report *reports = calloc((size_t)hub->nranks, sizeof *reports);
+    size_t nreports = 0;
+    if (reports == NULL) {
+        fail(join, COLLET_ERR_NO_MEMORY, "no memory to report nodes");
+        return;
+    }
+    for (int rank = 0; rank < hub->nranks; rank++)
+        if (process_is_here(hub->peers[rank].process))
+            reports[nreports++] = (struct node_report){.rank = rank, .node = hub->peers[rank].node};
+    wire_send(join->root, TABLE_READY, reports, nreports * sizeof *reports, NULL, 0);
+    free(reports);
+    join->ready_said = true;
+}
+
+void join_continue(struct join *join) {
+    announce_ranks(join);
+    if (join->linking && !join->ready_said && join->root != NULL && tree_linked(join->tree))
+        say_ready(join);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ the frames */
+
+static void on_reject(struct join *join, const struct frame *frame) {
+    struct rejection rejection;
+    if (frame->bytes != sizeof rejection)
+        return;
+    memcpy(&rejection, frame->data, sizeof rejection);
+    rejection.text[sizeof rejection.text - 1] = '\0';
+    reject(join->hub, rejection.rank, (enum collet_result)rejection.code, rejection.text);
+}
+
+static void on_news(struct join *join, const struct frame *frame) {
+    snprintf(join->news, sizeof join->news, "%.*s", (int)frame->bytes, frame->data);
+}
+
+static void take_table(struct hub *hub, const struct card *cards) {
+    hub_unlist(hub);
+    pthread_mutex_lock(&hub->lock);
+    for (int rank = 0; rank < hub->nranks; rank++)
+        hub_set_peer(hub, &cards[rank]);
+    hub->phase = HUB_LINKS;
+    pthread_mutex_unlock(&hub->lock);
+    for (int rank = 0; rank < hub->nranks; rank++)
+        if (process_is_here(cards[rank].process))
+            hub->peers[rank].node = card_find_node(cards, rank);
+}
+
+/* All have come: here is who they are. */
+static void on_all(struct join *join, const struct frame *frame) {
+    struct hub *hub = join->hub;
+    const size_t cards_bytes = (size_t)hub->nranks * sizeof(struct card);
+    struct card *cards = malloc(cards_bytes); /* a frame is not aligned */
+    if (cards == NULL || hub->phase != HUB_GATHERS || frame->bytes != sizeof hub->agreed + cards_bytes) {
+        fail(join, COLLET_ERR_INTERNAL, "the table of ranks cannot be taken in");
+        free(cards);
+        return;
+    }
+    memcpy(&hub->agreed, frame->data, sizeof hub->agreed);
+    memcpy(cards, frame->data + sizeof hub->agreed, cards_bytes);
+    take_table(hub, cards);
+    join->linking = true;
+    enum collet_result result = tree_link(join->tree, cards);
+    if (result != COLLET_SUCCESS)
+        fail(join, result, err_last());
+    free(cards);
+    watch_post(hub->work);
+}
+
+/* The last word of the meeting point. */
+static void on_go(struct join *join, const struct frame *frame) {
+    struct hub *hub = join->hub;
+    if (hub->phase != HUB_LINKS || frame->bytes != (size_t)hub->nranks * sizeof(int32_t))
+        return;
+    pthread_mutex_lock(&hub->lock);
+    for (int rank = 0; rank < hub->nranks; rank++) {
+        int32_t node;
+        memcpy(&node, frame->data + (size_t)rank * sizeof node, sizeof node);
+        hub->peers[rank].node = node >= 0 && node <= rank ? node : rank;
+    }
+    hub->phase = HUB_READY;
+    pthread_mutex_unlock(&hub->lock);
+    tree_run(join->tree);
+    log_info(BOOT, "%d ranks in %d processes are connected", hub->nranks, join->tree->places.count);
+}
+
+static void on_fail(struct join *join, const struct frame *frame) {
+    struct failure failure;
+    if (failure_read(frame->data, frame->bytes, &failure))
+        hub_fail(join->hub, (enum collet_result)failure.code, failure.text);
+}
+
+static void on_frame(struct join *join, const struct frame *frame) {
+    switch (frame->type) {
+    case TABLE_REJECT: on_reject(join, frame); break;
+    case TABLE_NEWS: on_news(join, frame); break;
+    case TABLE_ALL: on_all(join, frame); break;
+    case TABLE_GO: on_go(join, frame); break;
+    case TABLE_FAIL: on_fail(join, frame); break;
+    case TABLE_OVER: join->met = false; break; /* it was that of an earlier communicator with the same listed id */
+    default: break;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------- connecting */
+
+static void root_lost(struct join *join) {
+    struct hub *hub = join->hub;
+    wire_destroy(join->root);
+    join->root = NULL;
+    if (hub->phase == HUB_READY || hub_failed(hub) != COLLET_SUCCESS)
+        return;
+    if (join->linking) {
+        fail(join, COLLET_ERR_REMOTE, "the process with the meeting point died while the communicator was created");
+        return;
+    }
+    pthread_mutex_lock(&hub->lock);
+    for (int rank = 0; rank < hub->nranks; rank++)
+        if (hub->local[rank] != NULL)
+            hub->local[rank]->announced = false;
+    pthread_mutex_unlock(&hub->lock);
+    dial_root(join);
+}
+
+static void root_ready(struct wire *wire) {
+    struct join *join = wire->owner;
+    const size_t most =
+        sizeof(struct config) + sizeof(struct rejection) + (size_t)join->hub->nranks * sizeof(struct card);
+    bool open = wire_fill(wire, wire_room(most));
+    struct frame frame;
+    int got;
+    while ((got = wire_next(wire, most, &frame)) > 0)
+        on_frame(join, &frame);
+    watch_post(join->hub->work);
+    if (!open || got < 0 || join->hub->phase == HUB_READY)
+        root_lost(join);
+}
+
+static void on_proven(struct dial *dial, struct wire *wire) {
+    struct join *join = WATCH_OWNER(dial, struct join, dial);
+    join->root = wire;
+    join->met = true;
+    wire->ready = root_ready;
+    wire->owner = join;
+    announce_ranks(join);
+    root_ready(wire);
+}
+
+/* A listed meeting point may still have to come. Any other one was there before its id was. */
+static void on_round_failed(struct dial *dial) {
+    struct join *join = WATCH_OWNER(dial, struct join, dial);
+    char text[ERR_TEXT_BYTES];
+    if ((join->hub->id.listed && !join->met) || dial_refused_ns(dial) < GONE_NS)
+        return;
+    dial_stop(dial);
+    snprintf(text, sizeof text,
+             "nobody listens at the meeting point any more (%s): the process that made the id has exited, or a "
+             "communicator was created with this id before",
+             dial->trouble);
+    fail(join, COLLET_ERR_REMOTE, text);
+}
+
+static void dial_root(struct join *join) {
+    const struct id *id = &join->hub->id;
+    uint8_t key[SECRET_BYTES];
+    id_key(id->secret, "meeting point", NULL, 0, key);
+    dial_start(&join->dial, &id->set, key, on_proven, on_round_failed);
+}
+
+void join_start(struct join *join) { dial_root(join); }
+
+void join_fail(struct join *join, const struct failure *failure) {
+    dial_stop(&join->dial);
+    if (join->root != NULL)
+        wire_send(join->root, TABLE_FAIL, failure, sizeof *failure, NULL, 0);
+    else if (join->hub->phase != HUB_READY)
+        rendezvous_abandon(join->hub->id.secret, failure);
+    join_stop(join);
+}
+
+void join_stop(struct join *join) {
+    dial_stop(&join->dial);
+    wire_finish(join->root);
+    join->root = NULL;
+}
+
+void join_waiting_text(const struct join *join, char *text, size_t room) {
+    if (join->root == NULL) {
+        char where[200];
+        address_set_text(&join->hub->id.set, where, sizeof where);
+        snprintf(text, room, "no meeting point answers at %s (%s)", where, join->dial.trouble);
+    } else if (join->linking && join->tree->dial.active) {
+        char name[HUB_NAME_BYTES];
+        hub_name_rank(join->hub, tree_parent_rank(join->tree), name);
+        snprintf(text, room, "cannot connect to %s (%s)", name, join->tree->dial.trouble);
+    } else {
+        snprintf(text, room, "%.400s", join->news[0] ? join->news : "not all ranks have come");
+    }
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The processes of a communicator as places of a tree: who stands where, whom to connect to, which way to send. Only
+ * arithmetic; nothing here talks to anybody.
+ */
+#ifndef COLLET_BOOT_PLACES_H
+#define COLLET_BOOT_PLACES_H
+
+#include "boot/table.h"
+
+#define TREE_ARITY 8
+
+struct edge;
+
+/* A process. Numbered in the order of their lowest ranks, so rank 0's is place 0; place p's parent is (p−1) / 8. */
+struct place {
+    int lowest_rank, pid;
+    uint64_t process[2];
+    struct address_set listener;
+    struct edge *edge; /* NULL: we are not connected to it */
+    bool gone;         /* not to be connected to any more */
+};
+
+struct places {
+    int count, self;
+    struct place *list;
+    int *of_rank;
+};
+
+enum collet_result places_create(struct places *places, const struct card *cards, int nranks);
+void places_destroy(struct places *places); /* harmless on a zeroed one */
+
+/* The nearest ancestor that is not gone; if all are, the lowest place before ours that is not; −1: we are the root. */
+int places_choose_parent(const struct places *places);
+
+/* The neighbour in whose part of the tree `target` is; parent is the one that was chosen. −1: there is none at the
+ * moment. */
+int places_next_hop(const struct places *places, int parent, int target);
+
+/* Do the edges to all children stand? A child that has left and gone already counts as well. */
+bool places_children_connected(const struct places *places);
+
+#endif
