@@ -46,11 +46,18 @@ static enum collet_result check_rank(const struct collet_comm *comm, int rank, c
                    comm->nranks - 1);
 }
 
+/* What a refused call leaves behind: its text in the communicator, and an open group that will not run. */
+static enum collet_result refuse(struct collet_comm *comm, enum collet_result result) {
+    if (comm_is_live(comm))
+        comm_remember(comm, result);
+    return group_poison(result);
+}
+
 static enum collet_result call(struct collet_comm *comm, const struct exec_request *request,
                                const struct call_check *check, const void *stream) {
     enum collet_result result = check_call(comm, request, check, stream);
     if (result != COLLET_SUCCESS)
-        return group_poison(result);
+        return refuse(comm, result);
     bool p2p = request->collective == PROG_SEND || request->collective == PROG_RECV;
     if (request->count == 0 && !p2p)
         return COLLET_SUCCESS;
@@ -90,7 +97,7 @@ enum collet_result collet_alltoall(const void *sendbuff, void *recvbuff, size_t 
     struct exec_request request = {PROG_ALLTOALL, count, type, COLLET_SUM, 0};
     struct call_check check = {sendbuff, recvbuff, true, true, "sendbuff", "recvbuff", "count", blocks_of(comm), false};
     if (count > 0 && sendbuff != NULL && sendbuff == recvbuff)
-        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT,
+        return refuse(comm, err_set(COLLET_ERR_INVALID_ARGUMENT,
                                     "recvbuff is sendbuff: collet_alltoall() does not work in place"));
     return call(comm, &request, &check, stream);
 }
@@ -98,7 +105,7 @@ enum collet_result collet_alltoall(const void *sendbuff, void *recvbuff, size_t 
 enum collet_result collet_broadcast(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type, int root,
                                     struct collet_comm *comm, void *stream) {
     if (comm_is_live(comm) && check_rank(comm, root, "root") != COLLET_SUCCESS)
-        return group_poison(COLLET_ERR_INVALID_ARGUMENT);
+        return refuse(comm, COLLET_ERR_INVALID_ARGUMENT);
     bool is_root = comm_is_live(comm) && comm->rank == root;
     struct exec_request request = {PROG_BROADCAST, count, type, COLLET_SUM, root};
     struct call_check check = {sendbuff, recvbuff, is_root, true, "sendbuff", "recvbuff", "count", 1, false};
@@ -108,7 +115,7 @@ enum collet_result collet_broadcast(const void *sendbuff, void *recvbuff, size_t
 enum collet_result collet_reduce(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
                                  enum collet_op op, int root, struct collet_comm *comm, void *stream) {
     if (comm_is_live(comm) && check_rank(comm, root, "root") != COLLET_SUCCESS)
-        return group_poison(COLLET_ERR_INVALID_ARGUMENT);
+        return refuse(comm, COLLET_ERR_INVALID_ARGUMENT);
     bool is_root = comm_is_live(comm) && comm->rank == root;
     struct exec_request request = {PROG_REDUCE, count, type, op, root};
     struct call_check check = {sendbuff, recvbuff, true, is_root, "sendbuff", "recvbuff", "count", 1, true};
@@ -119,13 +126,13 @@ enum collet_result collet_reduce(const void *sendbuff, void *recvbuff, size_t co
 static enum collet_result message(enum prog_collective direction, const void *in, void *out, size_t count,
                                   enum collet_type type, int peer, struct collet_comm *comm, const void *stream) {
     if (comm_is_live(comm) && check_rank(comm, peer, "peer") != COLLET_SUCCESS)
-        return group_poison(COLLET_ERR_INVALID_ARGUMENT);
+        return refuse(comm, COLLET_ERR_INVALID_ARGUMENT);
     bool sends = direction == PROG_SEND;
     struct exec_request request = {direction, count, type, COLLET_SUM, peer};
     struct call_check check = {in, out, sends, !sends, "sendbuff", "recvbuff", "count", 1, false};
     enum collet_result result = check_call(comm, &request, &check, stream);
     if (result != COLLET_SUCCESS)
-        return group_poison(result);
+        return refuse(comm, result);
     request.count = count * collet_type_size(type);
     request.type = COLLET_UINT8;
     return call(comm, &request, &check, stream);

@@ -41,7 +41,7 @@ void courier_fini(struct courier *courier); /* harmless on a zeroed one */
 void courier_send(struct courier *courier, int place, struct letter *letter); /* takes the letter */
 /* A parcel for this process. False if there is no memory. */
 bool courier_receive(struct courier *courier, const struct parcel *parcel, const void *data, size_t bytes);
-void courier_hurry(struct courier *courier);              /* the tree has changed: sends anew at once */
-void courier_forget(struct courier *courier, int place);  /* it will not answer any more */
+void courier_hurry(struct courier *courier);             /* the tree has changed: sends anew at once */
+void courier_forget(struct courier *courier, int place); /* it will not answer any more */
 
 #endif

@@ -69,21 +69,19 @@ static void on_timer(struct watch_timer *timer) {
 static void on_ready(struct wire *wire) {
     struct dial *dial = wire->owner;
     switch (auth_try(&dial->auth, wire)) {
-    case AUTH_WAITING:
-        break;
+    case AUTH_WAITING: break;
     case AUTH_PROVEN:
         dial->wire = NULL;
         dial_stop(dial);
         dial->proven(dial, wire);
         break;
-    case AUTH_REFUSED:
-        attempt_failed(dial, "what listens there is not of this job", false);
-        break;
+    case AUTH_REFUSED: attempt_failed(dial, "what listens there is not of this job", false); break;
     case AUTH_LOST:
         if (wire->error != 0)
             attempt_failed(dial, strerror(wire->error), wire->error == ECONNREFUSED);
         else
-            attempt_failed(dial, dial->auth.greeted ? "it refuses this id's secret" : "it closed the connection", false);
+            attempt_failed(dial, dial->auth.greeted ? "it refuses this id's secret" : "it closed the connection",
+                           false);
         break;
     }
 }

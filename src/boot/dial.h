@@ -21,7 +21,8 @@ struct dial {
     bool active;
     int attempt, round; /* attempt counts (port, address) pairs of this round */
     bool all_refused;   /* in this round */
-    uint64_t started_ns, refused_since_ns; /* start of the unbroken rounds in which every attempt was refused; 0: none */
+    uint64_t started_ns;
+    uint64_t refused_since_ns; /* end of the first of the unbroken rounds in which all refused; 0: not so */
     struct wire *wire;
     struct auth auth;
     struct watch_timer timer;

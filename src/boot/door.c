@@ -14,7 +14,7 @@
 
 #define UNPROVEN_NS 5000000000ull
 #define UNPROVEN_MAX 256
-#define ACCEPTS_PER_TURN 32    /* so that handshakes go on between bursts of connections */
+#define ACCEPTS_PER_TURN 32      /* so that handshakes go on between bursts of connections */
 #define BREATHER_NS 100000000ull /* pause when there are no descriptors left */
 
 struct entrant {
@@ -91,18 +91,13 @@ static void entrant_ready(struct wire *wire) {
     struct entrant *entrant = wire->owner;
     struct door *door = entrant->door;
     switch (auth_try(&entrant->auth, wire)) {
-    case AUTH_WAITING:
-        break;
-    case AUTH_PROVEN:
-        door->proven(door, entrant_leave(entrant));
-        break;
+    case AUTH_WAITING: break;
+    case AUTH_PROVEN: door->proven(door, entrant_leave(entrant)); break;
     case AUTH_REFUSED:
         log_info(BOOT, "port %d: refused a connection that does not know the secret", door->port);
         wire_destroy(entrant_leave(entrant));
         break;
-    case AUTH_LOST:
-        wire_destroy(entrant_leave(entrant));
-        break;
+    case AUTH_LOST: wire_destroy(entrant_leave(entrant)); break;
     }
 }
 

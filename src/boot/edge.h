@@ -25,6 +25,7 @@ struct edge {
     struct watch_fd pidfd;
     uint64_t heard_ns;
     size_t max_bytes; /* of a frame */
+
     bool (*frame)(struct edge *edge, const struct frame *frame); /* false: nonsense. Must not end the edge */
     void (*lost)(struct edge *edge, const char *why);            /* must end it */
     void *owner;

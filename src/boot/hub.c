@@ -11,9 +11,7 @@
 
 /* ------------------------------------------------------------------------------------------------------------ letters */
 
-void letter_queue_init(struct letter_queue *queue) {
-    *queue = (struct letter_queue){.end = &queue->first};
-}
+void letter_queue_init(struct letter_queue *queue) { *queue = (struct letter_queue){.end = &queue->first}; }
 
 void letter_append(struct letter_queue *queue, struct letter *letter) {
     letter->next = NULL;
@@ -137,14 +135,15 @@ static struct hub *find_gathering(const struct process *process, const struct id
 static enum collet_result join_found(struct hub *hub, int nranks, int rank, int device, struct config *config,
                                      struct boot **boot_p) {
     if (hub->nranks != nranks)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks differs: %d on rank %d, but %d on another rank of this process",
-                       nranks, rank, hub->nranks);
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "nranks differs: %d on rank %d, but %d on another rank of this process", nranks, rank,
+                       hub->nranks);
     pthread_mutex_lock(&hub->lock);
     bool taken = hub->local[rank] != NULL;
     pthread_mutex_unlock(&hub->lock);
     if (taken)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "rank %d is taken: this process has created it with the same id before",
-                       rank);
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "rank %d is taken: this process has created it with the same id before", rank);
     return hub_add(hub, rank, device, config, boot_p);
 }
 

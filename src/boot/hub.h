@@ -4,7 +4,7 @@
  * rank, and the failure of the communicator. One lock, held briefly; the failure word can be read without it.
  *
  *      rank 0 ─┐            ┌─────────── hub ───────────┐        watch thread
- *      rank 1 ─┼─ boot.h ─▶ │ mailboxes, states, outbox │ ◀────▶ member.c: init     tree.c: edges to other processes
+ *      rank 1 ─┼─ boot.h ─▶ │ mailboxes, states, outbox │ ◀────▶ member.c
  *      rank 4 ─┘            └───────────────────────────┘
  */
 #ifndef COLLET_BOOT_HUB_H
@@ -76,7 +76,7 @@ struct hub {
     int failed_word; /* written last, with release: who sees it may read the text */
     char failed_text[ERR_TEXT_BYTES];
 
-    struct letter_queue outbox;           /* for the watch's side */
+    struct letter_queue outbox;            /* for the watch's side */
     uint64_t flushes_wanted, flushes_done; /* boot_destroy() waits briefly for its goodbye to be handed to the kernel */
 
     struct config agreed; /* rank 0's configuration */

@@ -13,7 +13,7 @@
 #define SECRET_BYTES 32
 
 struct id {
-    bool listed;            /* by host and port: rank 0 opens the meeting point; else it was open before the id was made */
+    bool listed; /* by host and port: rank 0 opens the meeting point; else it was open before the id was made */
     struct address_set set; /* where to look for it */
     uint8_t secret[SECRET_BYTES];
 };

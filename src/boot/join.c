@@ -181,6 +181,21 @@ static void on_frame(struct join *join, const struct frame *frame) {
 
 /* --------------------------------------------------------------------------------------------------------- connecting */
 
+/* False if there is no rank that could still be wanted. */
+static bool announce_again(struct hub *hub) {
+    bool any = false;
+    pthread_mutex_lock(&hub->lock);
+    for (int rank = 0; rank < hub->nranks; rank++) {
+        struct boot *boot = hub->local[rank];
+        if (boot == NULL || boot->rejected != COLLET_SUCCESS)
+            continue;
+        boot->announced = false;
+        any = true;
+    }
+    pthread_mutex_unlock(&hub->lock);
+    return any;
+}
+
 static void root_lost(struct join *join) {
     struct hub *hub = join->hub;
     wire_destroy(join->root);
@@ -191,12 +206,8 @@ static void root_lost(struct join *join) {
         fail(join, COLLET_ERR_REMOTE, "the process with the meeting point died while the communicator was created");
         return;
     }
-    pthread_mutex_lock(&hub->lock);
-    for (int rank = 0; rank < hub->nranks; rank++)
-        if (hub->local[rank] != NULL)
-            hub->local[rank]->announced = false;
-    pthread_mutex_unlock(&hub->lock);
-    dial_root(join);
+    if (announce_again(hub))
+        dial_root(join);
 }
 
 static void root_ready(struct wire *wire) {
@@ -247,11 +258,10 @@ static void dial_root(struct join *join) {
 void join_start(struct join *join) { dial_root(join); }
 
 void join_fail(struct join *join, const struct failure *failure) {
-    dial_stop(&join->dial);
-    if (join->root != NULL)
+    /* Directly where that is possible: this process may be about to exit, and with it the meeting point. */
+    bool told = join->hub->phase != HUB_READY && rendezvous_fail(join->hub->id.secret, failure);
+    if (!told && join->root != NULL)
         wire_send(join->root, TABLE_FAIL, failure, sizeof *failure, NULL, 0);
-    else if (join->hub->phase != HUB_READY)
-        rendezvous_abandon(join->hub->id.secret, failure);
     join_stop(join);
 }
 

@@ -40,7 +40,7 @@ static uint64_t first_deadline(struct hub *hub, int *timeout_s) {
     pthread_mutex_lock(&hub->lock);
     for (int rank = 0; rank < hub->nranks; rank++) {
         const struct boot *boot = hub->local[rank];
-        if (boot != NULL && (first_ns == 0 || boot->deadline_ns < first_ns)) {
+        if (boot != NULL && boot->rejected == COLLET_SUCCESS && (first_ns == 0 || boot->deadline_ns < first_ns)) {
             first_ns = boot->deadline_ns;
             *timeout_s = (int)boot->own_config.init_timeout;
         }
@@ -115,8 +115,8 @@ static void send_letters(struct member *member) {
 /* Has everybody left, or is nobody here any more whom it could concern? */
 static bool is_over(struct hub *hub) {
     pthread_mutex_lock(&hub->lock);
-    bool over = hub->nlocal == 0 &&
-                (hub->failed_word != 0 || hub->phase != HUB_READY || hub->missing_count == hub->nranks);
+    bool over =
+        hub->nlocal == 0 && (hub->failed_word != 0 || hub->phase != HUB_READY || hub->missing_count == hub->nranks);
     pthread_mutex_unlock(&hub->lock);
     return over;
 }

@@ -12,14 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FRESH_PROCESS {.lock = PTHREAD_MUTEX_INITIALIZER, .probe = {.fd = -1}}
-
-static struct process the_process = FRESH_PROCESS;
+static struct process the_process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static unsigned generation;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void forget_parent(void) {
-    the_process = (struct process)FRESH_PROCESS;
+    the_process = (struct process){.lock = PTHREAD_MUTEX_INITIALIZER};
     generation++;
 }
 
@@ -37,9 +35,7 @@ struct process *process_lock(void) {
     return &the_process;
 }
 
-void process_unlock(void) {
-    pthread_mutex_unlock(&the_process.lock);
-}
+void process_unlock(void) { pthread_mutex_unlock(&the_process.lock); }
 
 const uint64_t *process_identity(void) {
     process_lock();
@@ -55,6 +51,7 @@ struct probe process_probe(void) {
     struct process *process = process_lock();
     if (!process->probe_made) {
         process->probe_made = true;
+        process->probe.fd = -1;
         void *memory;
         int fd;
         if (os_shared_create("collet-probe", PROBE_BYTES, &memory, &fd) == COLLET_SUCCESS) {
@@ -68,6 +65,4 @@ struct probe process_probe(void) {
     return probe;
 }
 
-unsigned process_generation(void) {
-    return generation;
-}
+unsigned process_generation(void) { return generation; }

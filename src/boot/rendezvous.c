@@ -114,8 +114,9 @@ static void send_news(struct watch_timer *timer) {
     struct rendezvous *meeting = WATCH_OWNER(timer, struct rendezvous, news);
     char list[160], text[ERR_TEXT_BYTES];
     ranks_text(meeting->have, meeting->nranks, list, sizeof list);
-    int used = snprintf(text, sizeof text, "of %d ranks these %s: %s", meeting->nranks,
-                        meeting->state == MEETING_GATHERS ? "have not come" : "have come but are not connected yet", list);
+    int used =
+        snprintf(text, sizeof text, "of %d ranks these %s: %s", meeting->nranks,
+                 meeting->state == MEETING_GATHERS ? "have not come" : "have come but are not connected yet", list);
     if (meeting->refused[0] != '\0')
         snprintf(text + used, sizeof text - (size_t)used, "; refused: %.300s", meeting->refused);
     tell_all(meeting, TABLE_NEWS, text, strlen(text) + 1, NULL, 0);
@@ -226,7 +227,7 @@ static bool on_join(struct guest *guest, const struct frame *frame) {
 /* Everybody's edges stand. This process's own guest hears it last: it may exit soon after. */
 static void send_go(struct rendezvous *meeting) {
     const size_t bytes = (size_t)meeting->nranks * sizeof *meeting->nodes;
-    door_close(&meeting->door); /* first: ranks may come back at once with the same listed id, for another communicator */
+    door_close(&meeting->door); /* first: ranks may soon come back with the same listed id, for another communicator */
     for (int own = false; own <= true; own++) {
         for (int rank = 0; rank < meeting->nranks; rank++) {
             struct guest *guest = meeting->owner[rank];
@@ -268,7 +269,8 @@ static bool on_ready(struct guest *guest, const struct frame *frame) {
 
 static bool on_fail(struct guest *guest, const struct frame *frame) {
     struct failure failure;
-    if (guest->nranks == 0 || guest->meeting->state == MEETING_FAILED || !failure_read(frame->data, frame->bytes, &failure))
+    if (guest->nranks == 0 || guest->meeting->state == MEETING_FAILED ||
+        !failure_read(frame->data, frame->bytes, &failure))
         return true;
     const bool listed = guest->meeting->listed;
     meeting_fail(guest->meeting, &failure);
@@ -380,13 +382,13 @@ enum collet_result rendezvous_open(struct id *id) {
     return COLLET_SUCCESS;
 }
 
-void rendezvous_abandon(const uint8_t secret[SECRET_BYTES], const struct failure *failure) {
+bool rendezvous_fail(const uint8_t secret[SECRET_BYTES], const struct failure *failure) {
     struct rendezvous *meeting = process_lock()->meetings;
     process_unlock();
-    for (; meeting != NULL; meeting = meeting->next) {
-        if (meeting->listed && memcmp(meeting->secret, secret, SECRET_BYTES) == 0) {
-            meeting_fail(meeting, failure);
-            return;
-        }
-    }
+    while (meeting != NULL && memcmp(meeting->secret, secret, SECRET_BYTES) != 0)
+        meeting = meeting->next;
+    if (meeting == NULL || meeting->state == MEETING_FAILED)
+        return false;
+    meeting_fail(meeting, failure);
+    return true;
 }

@@ -12,7 +12,8 @@
  * one, for which it fills in everything of *id. */
 enum collet_result rendezvous_open(struct id *id);
 
-/* On the watch thread: ends the listed meeting point of this secret, if this process has one that is still open. */
-void rendezvous_abandon(const uint8_t secret[SECRET_BYTES], const struct failure *failure);
+/* On the watch thread: tells a failure to all guests of this secret's meeting point, if it is in this process. False if it
+ * is not, or is over. */
+bool rendezvous_fail(const uint8_t secret[SECRET_BYTES], const struct failure *failure);
 
 #endif

@@ -28,7 +28,7 @@ struct tree {
 enum collet_result tree_open(struct tree *tree, struct hub *hub, int family);
 /* Begins to connect, with the table of all ranks. */
 enum collet_result tree_link(struct tree *tree, const struct card *cards);
-bool tree_linked(const struct tree *tree); /* the edges to the parent and to all children stand */
+bool tree_linked(const struct tree *tree);     /* the edges to the parent and to all children stand */
 int tree_parent_rank(const struct tree *tree); /* the lowest of the process that is being dialled */
 /* Init is complete: hub->peers has nodes. */
 void tree_run(struct tree *tree);

@@ -180,9 +180,7 @@ void watch_change(struct watch_fd *watched, uint32_t events) {
     epoll_ctl(mine->epoll_fd, EPOLL_CTL_MOD, watched->fd, &event);
 }
 
-void watch_remove(struct watch_fd *watched) {
-    epoll_ctl(mine->epoll_fd, EPOLL_CTL_DEL, watched->fd, NULL);
-}
+void watch_remove(struct watch_fd *watched) { epoll_ctl(mine->epoll_fd, EPOLL_CTL_DEL, watched->fd, NULL); }
 
 void watch_timer_set(struct watch_timer *timer, uint64_t due_ns) {
     timer->due_ns = due_ns;

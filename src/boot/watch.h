@@ -46,6 +46,6 @@ void watch_timer_set(struct watch_timer *timer, uint64_t due_ns); /* in os_now_n
 void watch_timer_stop(struct watch_timer *timer);
 
 /* The object around a member of it. */
-#define WATCH_OWNER(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+#define WATCH_OWNER(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 #endif

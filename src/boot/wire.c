@@ -21,9 +21,7 @@ struct frame_head {
 
 /* ------------------------------------------------------------------------------------------------------------ buffers */
 
-static size_t content(const struct wire_buffer *buffer) {
-    return buffer->end - buffer->begin;
-}
+static size_t content(const struct wire_buffer *buffer) { return buffer->end - buffer->begin; }
 
 /* Makes room for `bytes` more behind the content. */
 static bool reserve(struct wire_buffer *buffer, size_t bytes) {
@@ -60,8 +58,8 @@ static bool append(struct wire_buffer *buffer, const void *data, size_t bytes) {
 /* Sends what the socket takes; the rest waits for EPOLLOUT. An error is left for the reading side to find. */
 static void flush(struct wire *wire) {
     while (content(&wire->out) > 0) {
-        ssize_t sent = send(wire->watched.fd, wire->out.data + wire->out.begin, content(&wire->out),
-                            MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent =
+            send(wire->watched.fd, wire->out.data + wire->out.begin, content(&wire->out), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
@@ -113,9 +111,7 @@ void wire_destroy(struct wire *wire) {
     free(wire);
 }
 
-static void finish_late(struct watch_timer *timer) {
-    wire_destroy(WATCH_OWNER(timer, struct wire, timer));
-}
+static void finish_late(struct watch_timer *timer) { wire_destroy(WATCH_OWNER(timer, struct wire, timer)); }
 
 /* Reads the rest to nowhere. Closing with unread bytes would reset the connection and might lose what was sent last. */
 static void finish_ready(struct wire *wire) {
@@ -138,9 +134,7 @@ void wire_finish(struct wire *wire) {
 
 /* ------------------------------------------------------------------------------------------------------------ reading */
 
-size_t wire_room(size_t max_bytes) {
-    return sizeof(struct frame_head) + max_bytes;
-}
+size_t wire_room(size_t max_bytes) { return sizeof(struct frame_head) + max_bytes; }
 
 bool wire_fill(struct wire *wire, size_t limit) {
     const size_t had = content(&wire->in);

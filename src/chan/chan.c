@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define NSLOTS 8
 #define LL_BYTES 4096u        /* payload of an LL slot: above this Simple has long won */
@@ -56,14 +57,39 @@ void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout 
 
 /* ---- which transport ---- */
 
+/* Takes the next name of a comma-separated list; NULL at its end. */
+static const char *next_name(const char **list, size_t *length) {
+    *list += strspn(*list, ", ");
+    const char *name = *list;
+    *length = strcspn(name, ", ");
+    *list += *length;
+    return *length > 0 ? name : NULL;
+}
+
+static bool is_name(const char *text, size_t length, const char *name) {
+    return strlen(name) == length && strncasecmp(text, name, length) == 0;
+}
+
 static bool name_listed(const char *list, const char *name) {
-    size_t length = strlen(name);
-    for (const char *at = list; *at != '\0'; at += strcspn(at, ",")) {
-        at += strspn(at, ",");
-        if (strncasecmp(at, name, length) == 0 && (at[length] == '\0' || at[length] == ','))
+    size_t length;
+    for (const char *text; (text = next_name(&list, &length)) != NULL;)
+        if (is_name(text, length, name))
             return true;
-    }
     return false;
+}
+
+/* Every name that COLLET_TRANSPORT lists must be one of a transport. */
+static enum collet_result check_names(const char *list) {
+    size_t length;
+    for (const char *text; (text = next_name(&list, &length)) != NULL;) {
+        bool known = false;
+        for (const struct transport *const *t = transports; *t != NULL; t++)
+            known |= is_name(text, length, (*t)->name);
+        if (!known)
+            return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_TRANSPORT names \"%.*s\", which is no transport; see collet-info",
+                           (int)length, text);
+    }
+    return COLLET_SUCCESS;
 }
 
 static bool allowed(const struct config *config, const struct transport *t) {
@@ -125,6 +151,7 @@ static uint32_t spin_for(const struct config *config, const struct peer_info *pe
 
 enum collet_result chan_create(struct boot *boot, const struct config *config, int nranks, int rank,
                                struct chan **chan_p) {
+    COLLET_TRY(check_names(config->transport));
     struct chan *chan = calloc(1, sizeof(*chan));
     if (chan == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the connection table");

@@ -11,8 +11,8 @@
  * One cache line travels, not two, at the price of half the bytes being flags. No order among lines is assumed: each is
  * checked. The flag of step s is 1 + (s mod 2^bits), so memory that was never written (0) matches nothing. A short
  * message leaves the lines behind it as they were, and 2^bits steps later their old flags would match again; so twice in
- * that time (whenever s mod 2^(bits−1) is among the first nslots) the producer writes the whole slot. A line is then
- * never older than half the flags' period.
+ * that time (whenever s mod 2^(bits−1) is among the last nslots) the producer writes all lines of the slot, be the step
+ * LL or Simple. A line is then never older than half the flags' period.
  */
 #ifndef COLLET_KERNELS_PROTO_LL_H
 #define COLLET_KERNELS_PROTO_LL_H
@@ -58,6 +58,15 @@ PORT_FN int ll_unpack(struct fifo_end *end, char *to, uint32_t bytes) {
     return line >> 32 == flag;
 }
 
+/* Gives lines `first` and beyond of the slot the flag of this step, if it is time. */
+PORT_FN void ll_refresh(const struct fifo_end *end, uint32_t first) {
+    uint64_t half = end->ll_flag_mask >> 1;
+    if ((end->step & half) + end->nslots <= half)
+        return;
+    for (uint32_t i = first; i < end->ll_bytes / 4; i++)
+        port_line_store(&ll_lines(end)[i], (uint64_t)ll_flag(end) << 32);
+}
+
 PORT_FN void ll_pack(const struct fifo_end *end, const char *from, uint32_t bytes) {
     uint64_t *lines = ll_lines(end);
     uint64_t flag = (uint64_t)ll_flag(end) << 32;
@@ -72,9 +81,7 @@ PORT_FN void ll_pack(const struct fifo_end *end, const char *from, uint32_t byte
         memcpy(&word, from + 4 * (size_t)whole, bytes % 4);
         port_line_store(&lines[used++], flag | word);
     }
-    if ((end->step & (end->ll_flag_mask >> 1)) < end->nslots)
-        for (uint32_t i = used; i < end->ll_bytes / 4; i++)
-            port_line_store(&lines[i], flag);
+    ll_refresh(end, used);
 }
 
 /* Operands are unpacked as they arrive, in order; w->unpacked remembers how far. */

@@ -14,7 +14,7 @@
 #ifndef COLLET_KERNELS_PROTO_SIMPLE_H
 #define COLLET_KERNELS_PROTO_SIMPLE_H
 
-#include "kernels/worker.h"
+#include "kernels/proto_ll.h"
 
 PORT_FN char *simple_place(const struct fifo_end *end) {
     return end->simple + (size_t)fifo_slot(end) * end->slot_stride;
@@ -52,6 +52,7 @@ PORT_FN void simple_done(struct interp_worker *w, const struct prog_step *step, 
         header->bytes = bytes;
         header->signature = op->signature;
         header->sequence = op->sequence;
+        ll_refresh(end, 0);
         fifo_publish(end);
     }
     for (int k = 0; k < step->recv_count; k++)

@@ -13,10 +13,9 @@
  *
  * Everything is in the byte order of the machine; both ends are the same library (the hello's magic shows if not).
  *
- * The consumer reads slots in the order of their steps, so a socket is read only when the next step is on it: what the
- * others have received waits in the kernel, where there is room for all that the producer has credit for. A read asks for
- * the rest of the current payload, straight into the slot, and for a little more (`ahead`): a small frame with its payload
- * takes one read, a stream of large ones one read a slot.
+ * The consumer reads slots in the order of their steps, so a socket is read only when the next step is on it; what the
+ * others receive meanwhile waits in the kernel. A read asks for the rest of the current payload, straight into the slot,
+ * and for a little more (`ahead`): a small frame with its payload takes one read, a stream of large ones one read a slot.
  *
  * Credits have a socket of their own. Nothing flows back on the others, so an end that leaves never has unread bytes
  * there, and the kernel delivers what was sent, also after the process has gone. (Closing a socket with unread bytes would

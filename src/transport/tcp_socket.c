@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #define HELLO_MAGIC 0x636f6c31u
-#define BUFFER_BYTES (4 << 20)
 #define STRANGER_NS 10000000000ull
 #define CONNECT_NS 2000000000ull /* of the first round over the addresses; doubled from round to round */
 #define ACK_NS 30000000000ull    /* the consumer may be slow to look */
@@ -30,27 +29,10 @@ static void close_all(int *fds, int n) {
     }
 }
 
-/* A fixed size switches off the kernel's own adaptation of buffers, so it is worth asking for only where it is granted. */
-static bool large_buffers_granted(void) {
-    int bytes = BUFFER_BYTES, granted = 0;
-    socklen_t length = sizeof(granted);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return false;
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-    getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &granted, &length);
-    close(fd);
-    return granted >= bytes;
-}
-
-/* Before listen() and connect(): the window that is offered depends on it. Accepted sockets inherit it. */
-static void tune(int fd, bool large_buffers) {
-    const int on = 1, bytes = BUFFER_BYTES;
+/* Buffers are left to the kernel, which adapts their size: fixed large ones were measured and gave nothing. */
+static void send_at_once(int fd) {
+    const int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    if (!large_buffers)
-        return;
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
 static struct address address_of(const struct sockaddr_storage *name, int *port_p) {
@@ -92,7 +74,7 @@ static int listen_at(int family, int *port_p) {
         return -1;
     if (family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-    tune(fd, large_buffers_granted());
+    send_at_once(fd); /* accepted sockets inherit it */
     if (bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
         getsockname(fd, (struct sockaddr *)&name, &length) != 0) {
         close(fd);
@@ -216,9 +198,9 @@ enum collet_result tcp_listen_try(struct tcp_listener *listener, int *fds_p) {
 }
 
 void tcp_listen_stop(struct tcp_listener *listener) {
-    if (listener->fd >= 0)
-        close(listener->fd);
-    listener->fd = -1;
+    if (listener->fd < 0)
+        return;
+    close_all(&listener->fd, 1);
     close_all(listener->fds, listener->nsockets);
     for (int k = 0; k < TCP_STRANGERS_MAX; k++)
         close_all(&listener->strangers[k].fd, 1);
@@ -239,7 +221,6 @@ static bool attempt_begin(struct tcp_dialer *dialer) {
     const struct address_set *set = &dialer->offer.set;
     struct sockaddr_storage name;
     socklen_t length = address_to_sockaddr(&set->addresses[dialer->attempt % set->count], set->port, &name);
-    bool large_buffers = large_buffers_granted();
     dialer->deadline_ns = os_now_ns() + (CONNECT_NS << (dialer->attempt / set->count));
     for (int k = 0; k < dialer->nsockets; k++) {
         int fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -247,7 +228,7 @@ static bool attempt_begin(struct tcp_dialer *dialer) {
             return false;
         dialer->fds[k] = fd;
         dialer->states[k] = TCP_CONNECTING;
-        tune(fd, large_buffers);
+        send_at_once(fd);
         if (connect(fd, (struct sockaddr *)&name, length) != 0 && errno != EINPROGRESS)
             return false;
     }

@@ -12,7 +12,8 @@
  *
  * Whoever connects without the token, or stays silent, is dropped; there is room for a few at a time, and the oldest goes
  * first. The ack is only sent when all sockets are there, so both ends always mean the same attempt.
- * Nothing here blocks, and fds[] of both ends are closed by whoever holds them last: tcp_listen_try() and tcp_dial_try()
+ * How long a consumer waits for its producer is up to the caller; a producer gives up after a few rounds over the addresses.
+ * Nothing here blocks. fds[] of both ends are closed by whoever holds them last: tcp_listen_try() and tcp_dial_try()
  * hand them over with SUCCESS, tcp_listen_stop() and tcp_dial_stop() close the rest.
  */
 #ifndef COLLET_TRANSPORT_TCP_SOCKET_H
@@ -50,7 +51,7 @@ struct tcp_stranger {
 };
 
 struct tcp_listener {
-    int fd;
+    int fd; /* −1: it does not listen, and has nothing to close */
     int nsockets;
     uint8_t token[TCP_TOKEN_BYTES];
     uint32_t attempt;         /* the newest that was seen */

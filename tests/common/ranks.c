@@ -80,7 +80,35 @@ struct collet_comm *ranks_comm(struct ranks *ranks, int rank, const struct colle
     struct collet_comm *comm;
     ranks_new_id(ranks, rank);
     ranks_try(ranks, rank, collet_comm_init_rank_config(&comm, ranks->nranks, ranks->id, rank, config));
+    ranks_show_on_hang(comm);
     return comm;
+}
+
+/* ---- what a hanging process shows ---- */
+
+#define SHOWN_MAX 64
+static struct collet_comm *shown[SHOWN_MAX]; /* the newest; destroyed ones refuse to be dumped */
+static unsigned nshown;
+
+void ranks_show_on_hang(struct collet_comm *comm) {
+    unsigned at = __atomic_fetch_add(&nshown, 1, __ATOMIC_RELAXED) % SHOWN_MAX;
+    __atomic_store_n(&shown[at], comm, __ATOMIC_RELAXED);
+}
+
+/* Not what a signal handler should do, but its process is lost anyway. */
+static void show(int signal) {
+    (void)signal;
+    for (unsigned k = 0; k < SHOWN_MAX; k++)
+        if (shown[k] != NULL)
+            collet_comm_dump(shown[k], STDERR_FILENO);
+}
+
+static void show_all(const pid_t *pids, int processes) {
+    for (int k = 0; k < processes; k++)
+        if (pids[k] != 0) {
+            kill(pids[k], SIGUSR1);
+            ranks_sleep_ms(100); /* so that they do not talk all at once */
+        }
 }
 
 /* ---- processes ---- */
@@ -101,6 +129,7 @@ static void process_main(struct ranks *ranks, const struct ranks_job *job, int p
     pthread_t threads[RANKS_MAX];
     struct rank_thread arguments[RANKS_MAX];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGUSR1, show);
     if (ranks->nthreads == 1) {
         job->run(ranks, process);
         exit(0); /* not _exit: what sanitizers and the library do at the end of a process is part of the test */
@@ -153,6 +182,7 @@ static bool wait_for_all(struct ranks *ranks, const struct ranks_job *job, pid_t
         }
         if (ranks_now_ns() - __atomic_load_n(&ranks->alive_ns, __ATOMIC_ACQUIRE) > (uint64_t)limit_s * 1000000000u) {
             snprintf(why, RANKS_TEXT_BYTES, "no end after %d s; under way: %s", limit_s, ranks->doing);
+            show_all(pids, job->processes);
             return false;
         }
     }

@@ -76,6 +76,9 @@ void ranks_new_id(struct ranks *ranks, int rank);
 /* A fresh communicator of all ranks of the job; config may be NULL. Every rank calls it. */
 struct collet_comm *ranks_comm(struct ranks *ranks, int rank, const struct collet_config *config);
 
+/* If the job hangs, stderr shows where these communicators stand. Those of ranks_comm() are known. */
+void ranks_show_on_hang(struct collet_comm *comm);
+
 uint64_t ranks_now_ns(void);
 void ranks_sleep_ms(int ms);
 

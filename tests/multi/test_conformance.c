@@ -205,6 +205,8 @@ static void team_create(struct team *team, const struct cover_case *c) {
         team_meet_in_process(team, ranks_of[c->value[NRANKS]]);
     else
         team_meet_by_id(team, ranks_of[c->value[NRANKS]]);
+    for (int k = 0; k < team->count; k++)
+        ranks_show_on_hang(team->comms[k]);
 }
 
 static void team_destroy(struct team *team) {

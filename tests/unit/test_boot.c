@@ -8,6 +8,7 @@
 #include "base/os.h"
 #include "boot/boot.h"
 #include "boot/id.h"
+#include "boot/places.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -313,6 +314,50 @@ static void interfaces_are_chosen_by_their_names(void **state) {
     assert_int_equal(address_parse("X", "node7", host, &port), COLLET_ERR_INVALID_USAGE);
     assert_int_equal(address_parse("X", "node7:0x1", host, &port), COLLET_ERR_INVALID_USAGE);
     assert_int_equal(address_parse("X", ":1", host, &port), COLLET_ERR_INVALID_USAGE);
+}
+
+/* Makes *places those of process `self`, connected to its parent and children. Returns its parent. */
+static int stand_at(struct places *places, int self) {
+    static char edge; /* only compared with NULL */
+    for (int child = 0; child < places->count; child++) {
+        places->self = child;
+        bool connected = !places->list[child].gone && places_choose_parent(places) == self;
+        places->list[child].edge = connected ? (struct edge *)(void *)&edge : NULL;
+    }
+    places->self = self;
+    int parent = places_choose_parent(places);
+    if (parent >= 0)
+        places->list[parent].edge = (struct edge *)(void *)&edge;
+    return parent;
+}
+
+static void letters_find_their_way_whoever_is_gone(void **state) {
+    (void)state;
+    const int counts[] = {1, 2, 9, 10, 40, 75};
+    srand(1);
+    for (int round = 0; round < 24; round++) {
+        int n = counts[round % 6];
+        struct card *cards = calloc((size_t)n, sizeof *cards);
+        struct places places;
+        for (int i = 0; i < n; i++)
+            cards[i].process[0] = 1000u + (unsigned)i;
+        assert_int_equal(places_create(&places, cards, n), COLLET_SUCCESS);
+        assert_int_equal(places.count, n);
+        for (int i = 0; i < n; i++)
+            places.list[i].gone = round >= 6 && rand() % 3 == 0;
+        for (int from = 0; from < n; from++) {
+            for (int to = 0; to < n; to++) {
+                if (places.list[from].gone || places.list[to].gone)
+                    continue;
+                int at = from, hops = 0;
+                while (at != to && at >= 0 && hops++ < n)
+                    at = places_next_hop(&places, stand_at(&places, at), to);
+                assert_int_equal(at, to);
+            }
+        }
+        places_destroy(&places);
+        free(cards);
+    }
 }
 
 /* ----------------------------------------------------------------------------------------------------- many processes */
@@ -816,6 +861,7 @@ int main(void) {
         CASE(local_ranks_share_failures_and_goodbyes),
         CASE(bad_arguments_are_named),
         CASE(interfaces_are_chosen_by_their_names),
+        CASE(letters_find_their_way_whoever_is_gone),
         CASE(five_processes_exchange_messages_and_hear_of_a_failure),
         CASE(agreed_knobs_are_rank_zeros_and_host_ids_make_nodes),
         CASE(two_processes_of_two_ranks_are_polled_in_one_thread),
