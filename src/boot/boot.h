@@ -5,7 +5,7 @@
  *
  *   get_unique_id ─▶ meeting point (rendezvous.c): every rank proves that it knows the id's secret, says who it is, and
  *                    gets the table of all ranks
- *   table ─────────▶ a tree over processes (hub.c): one TCP connection per edge, served by the process's watch thread
+ *   table ─────────▶ a tree over processes (tree.c): one TCP connection per edge, served by the process's watch thread
  *                    (watch.c), which routes messages, sends heartbeats and looks at pidfds of processes on this host
  *
  * Ranks of one process share a hub and reach each other through memory; a communicator whose ranks are all in one
@@ -88,7 +88,8 @@ enum peer_state boot_peer_state(const struct boot *boot, int rank, uint64_t *sin
 int boot_missing_count(const struct boot *boot);
 
 /* Says goodbye to the other ranks (no effect if the communicator failed) and frees boot. NULL is fine. The hub goes on
- * routing for other processes until they have left too, or this process exits. */
+ * routing for other processes until they have left too, or this process exits. The last rank of a process waits, for
+ * 200 ms at most, until its words are the kernel's, so that the process may exit at once. */
 void boot_destroy(struct boot *boot);
 
 #endif

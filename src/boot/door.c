@@ -142,8 +142,10 @@ static void door_ready(struct watch_fd *listener, uint32_t events) {
         if (fd >= 0) {
             entrant_create(door, fd);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            if (door->oldest != NULL)
+            if (door->oldest != NULL) {
                 wire_destroy(entrant_leave(door->oldest));
+                continue;
+            }
             watch_change(listener, 0);
             watch_timer_set(&door->timer, os_now_ns() + BREATHER_NS);
             return;

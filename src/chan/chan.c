@@ -51,7 +51,6 @@ void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout 
         .slot_stride = layout->slot_stride,
         .ll_bytes = layout->ll_bytes,
         .ll_flag_mask = (uint32_t)((1ull << config->ll_flag_bits) - 1),
-        .nt_stores = (int32_t)config->nt_stores,
     };
 }
 
@@ -140,13 +139,12 @@ static uint32_t slot_bytes_for(const struct config *config, int nranks) {
 #define SPIN_ALONE 400u
 #define SPIN_CROWDED 5u
 
-static uint32_t spin_for(const struct config *config, const struct peer_info *peers, int nranks, int rank) {
-    if (config->spin >= 0)
-        return (uint32_t)config->spin;
+/* Do ranks of this host have to share CPUs? */
+static bool is_crowded(const struct config *config, const struct peer_info *peers, int nranks, int rank) {
     int here = 0;
     for (int r = 0; r < nranks; r++)
         here += peers[r].node == peers[rank].node;
-    return here <= config->cpus ? SPIN_ALONE : SPIN_CROWDED;
+    return here > config->cpus;
 }
 
 enum collet_result chan_create(struct boot *boot, const struct config *config, int nranks, int rank,
@@ -160,7 +158,10 @@ enum collet_result chan_create(struct boot *boot, const struct config *config, i
     chan->peers = boot_peers(boot);
     chan->nranks = nranks;
     chan->rank = rank;
-    chan->spin = spin_for(config, chan->peers, nranks, rank);
+    bool crowded = is_crowded(config, chan->peers, nranks, rank);
+    chan->spin = config->spin >= 0 ? (uint32_t)config->spin : crowded ? SPIN_CROWDED : SPIN_ALONE;
+    /* Ranks on one CPU share its cache: nothing to stream past, and time lost to the other rank looks like slow stores. */
+    chan->nt_stores = config->nt_stores < 0 && crowded ? 0 : (int32_t)config->nt_stores;
     chan->timeout_ms = config->timeout * 1000;
     chan->layout = fifo_layout_of(NSLOTS, slot_bytes_for(config, nranks), LL_BYTES);
     chan->last = &chan->first;
@@ -289,6 +290,7 @@ enum collet_result conn_try(struct conn *conn) {
         COLLET_TRY(conn->side == CONN_CONSUMER ? consumer_begin(conn) : producer_begin(conn));
     COLLET_TRY(conn->transport->ready(conn));
     conn->end.remote = (uint32_t)conn->transport->remote;
+    conn->end.nt_stores = conn->chan->nt_stores;
     conn->state = CONN_READY;
     if (log_wanted(LOG_INFO, LOG_CONN))
         log_connection(conn);

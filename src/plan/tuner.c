@@ -134,7 +134,8 @@ static bool crosses_wire(const struct cost_machine *machine) {
 }
 
 /* In shared memory full slots are best: short ones use the same few lines again and again, which the other CPU's cache
- * still holds. Over a wire a shorter chunk lets the hops of a message overlap. */
+ * still holds. Where ranks share a CPU it is the other way round: what fits into its cache need not leave it. Over a wire a
+ * shorter chunk lets the hops of a message overlap. */
 static void consider_chunks(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs) {
     const struct tuner_limits *limits = c->limits;
     if (limits->protocol_allowed[INTERP_LL])
@@ -142,10 +143,12 @@ static void consider_chunks(struct candidates *c, const struct algorithm *algori
     if (!limits->protocol_allowed[INTERP_SIMPLE])
         return;
     uint32_t forced = limits->forced_chunk_bytes;
-    uint32_t chunk = forced > 0 && forced < limits->slot_bytes ? forced : limits->slot_bytes;
-    consider(c, algorithm, progs, INTERP_SIMPLE, chunk);
-    if (forced == 0 && crosses_wire(c->machine))
-        consider(c, algorithm, progs, INTERP_SIMPLE, chunk / 4);
+    uint32_t full = forced > 0 && forced < limits->slot_bytes ? forced : limits->slot_bytes;
+    bool crowded = c->machine->ranks_of_node[0] > c->machine->cpus;
+    if (forced > 0 || !crowded)
+        consider(c, algorithm, progs, INTERP_SIMPLE, full);
+    if (forced == 0 && (crowded || crosses_wire(c->machine)))
+        consider(c, algorithm, progs, INTERP_SIMPLE, full / 4);
 }
 
 static enum collet_result consider_algorithm(struct candidates *c, const struct algorithm *algorithm) {

@@ -13,11 +13,12 @@ struct world {
     int ranks_per_process; /* 0: all in one */
 };
 
-extern const struct world worlds[]; /* ends with name == NULL */
+enum { WORLD_THREADS, WORLD_SHM, WORLD_TCP, WORLD_THREADS_TCP, WORLD_MIXED, WORLD_COUNT };
+extern const struct world worlds[WORLD_COUNT];
 
-/* Runs nranks ranks in each world that is not excluded (0, or WORLD_… bits), with these variables set (a list NAME, value
- * … NULL, or NULL), and fails the cmocka test if a rank fails. */
-#define WORLD_NO_THREADS 1u
+/* Runs nranks ranks in each world (at LEVEL_FAST in the first three) that is not excluded, with these variables set (a
+ * list NAME, value … NULL, or NULL), and fails the cmocka test if a rank fails. */
+#define WORLD_NO_THREADS 1u /* excludes worlds where ranks share a process */
 void world_run_all(unsigned exclude, int nranks, const char *const *variables,
                    void (*run)(struct ranks *ranks, int rank), void *argument);
 

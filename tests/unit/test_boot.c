@@ -440,6 +440,37 @@ static void two_processes_of_two_ranks_are_polled_in_one_thread(void **state) {
     run(2, two_ranks_in_one_thread);
 }
 
+#ifndef __SANITIZE_THREAD__ /* which allows no thread in a child of a process with threads */
+static void parent_of_ranks(int index) {
+    (void)index;
+    pid_t children[2];
+    publish_id();
+    for (int i = 0; i < 2; i++) {
+        children[i] = fork();
+        if (children[i] != 0)
+            continue;
+        struct member member;
+        configure(&member);
+        join(&member, 2, i);
+        EXPECT(poll_init(&member) == COLLET_SUCCESS);
+        exchange_all(&member, 2, i, 1);
+        EXPECT(boot_peers(member.boot)[i].pid == getpid() && boot_peers(member.boot)[1].node == 0);
+        EXPECT(memcmp(boot_peers(member.boot)[0].process, boot_peers(member.boot)[1].process, 16) != 0);
+        boot_destroy(member.boot);
+        exit(0);
+    }
+    for (int i = 0; i < 2; i++) {
+        int status;
+        EXPECT(waitpid(children[i], &status, 0) == children[i] && status == 0);
+    }
+}
+
+static void a_process_that_made_the_id_may_fork_its_ranks(void **state) {
+    (void)state;
+    run(1, parent_of_ranks);
+}
+#endif
+
 /* ------------------------------------------------------------------------------------------------------ deaths, goodbyes */
 
 static int death_nranks, death_victim;
@@ -865,6 +896,9 @@ int main(void) {
         CASE(five_processes_exchange_messages_and_hear_of_a_failure),
         CASE(agreed_knobs_are_rank_zeros_and_host_ids_make_nodes),
         CASE(two_processes_of_two_ranks_are_polled_in_one_thread),
+#ifndef __SANITIZE_THREAD__
+        CASE(a_process_that_made_the_id_may_fork_its_ranks),
+#endif
         CASE(a_killed_leaf_is_dead_for_all),
         CASE(a_killed_root_of_the_tree_is_dead_for_all_and_replaced),
         CASE(a_killed_inner_process_is_dead_for_all_and_its_children_move_up),

@@ -329,6 +329,7 @@ static void a_producer_notices_that_its_consumer_is_gone(void **state) {
     struct pair pair;
     pair_open(&pair, (struct shape){8, 4096, 2, 0});
     move_slots(&pair, 10);
+    settle(&pair);
     conn_close(&pair.consumer);
     for (int k = 0; k < 10; k++)
         assert_false(progress(&pair.producer)); /* nothing to send: nothing is wrong */
