@@ -8,7 +8,7 @@
  *   (gdb) break interp_try_step
  *   (gdb) run
  *   (gdb) print *w                         a worker: where it is in its program
- *   (gdb) print w->op->steps[w->pc]        the step it is about to try
+ *   (gdb) print w->op->steps[w->first_step + w->pc]        the step it is about to try
  *   (gdb) finish                           was it BUSY (an operand is not there yet) or STEPPED?
  *   (gdb) delete
  *   (gdb) watch results[2][0]              stops wherever rank 2's first sum is written, …
