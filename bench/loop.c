@@ -112,10 +112,14 @@ static double longest_round_trip_ns(const cpu_set_t *cpus) {
     for (int first = -1, cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (!CPU_ISSET(cpu, cpus))
             continue;
-        if (first >= 0)
-            longest = fmax(longest, line_round_trip_ns(first, cpu));
-        else
+        if (first < 0) {
             first = cpu;
+            continue;
+        }
+        double round_trip_ns = line_round_trip_ns(first, cpu);
+        if (round_trip_ns < 0)
+            bench_die("cannot start a thread on CPU %d and one on CPU %d to probe the way between them", first, cpu);
+        longest = fmax(longest, round_trip_ns);
     }
     return longest;
 }

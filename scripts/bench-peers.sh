@@ -19,7 +19,7 @@ out=$BUILD/bench
 mkdir -p "$out" || exit 1
 out=$(cd "$out" && pwd)
 
-rounds=12 milliseconds=100 budget=840 only=shm2,shm4,tcp2 sizes=
+rounds=20 milliseconds=100 budget=840 only=shm2,shm4,tcp2 sizes=
 run_limit=30 # seconds; a run takes one or two
 cpus=$(nproc)
 
@@ -29,7 +29,7 @@ die() { say "$*"; exit 1; }
 read_options() {
     while [ $# -gt 0 ]; do
         case $1 in
-        --quick) rounds=5 milliseconds=50 budget=210 ;;
+        --quick) rounds=8 milliseconds=50 budget=210 ;;
         --only) only=${2:?"--only needs a list of shm2, shm4, tcp2"}; shift ;;
         --sizes) sizes=${2:?"--sizes needs a list such as 8,4K,2M"}; shift ;;
         --rounds) rounds=${2:?"--rounds needs a number"}; shift ;;

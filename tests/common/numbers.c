@@ -27,7 +27,8 @@ uint64_t numbers_digest(const void *data, size_t bytes) {
         digest ^= digest >> 29;
     }
     word = 0;
-    memcpy(&word, at, bytes);
+    for (size_t k = 0; k < bytes; k++)
+        word = word << 8 | at[k];
     return (digest ^ word) * 0x9e3779b97f4a7c15u;
 }
 

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Building a graph, and fusing the graphs of several hosts into one.
+ *
+ * While a graph is built, the first failure stays in topo->status and later calls do nothing, so that those who build
+ * write no error handling: topo_finish() tells.
+ */
+#include "topo/topo.h"
+
+#include "base/err.h"
+#include "topo/speeds.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum collet_result topo_create(struct topo **topo_p) {
+    struct topo *topo = calloc(1, sizeof *topo);
+    struct topo_host *host = calloc(1, sizeof *host);
+    if (topo == NULL || host == NULL) {
+        free(topo);
+        free(host);
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the graph of a host");
+    }
+    *topo = (struct topo){.hosts = host, .nhosts = 1, .net = -1};
+    *topo_p = topo;
+    return COLLET_SUCCESS;
+}
+
+void topo_destroy(struct topo *topo) {
+    if (topo == NULL)
+        return;
+    free(topo->nodes);
+    free(topo->links);
+    free(topo->hosts);
+    free(topo);
+}
+
+struct topo_node topo_blank(enum topo_kind kind, int parent) {
+    struct topo_node node = {.kind = kind, .parent = parent};
+    if (kind == TOPO_CPU) {
+        node.cpu.familyid = node.cpu.modelid = node.cpu.package = -1;
+    } else if (kind == TOPO_GPU) {
+        node.gpu.dev = node.gpu.rank = -1;
+    } else if (kind == TOPO_NIC) {
+        node.nic.dev = -1;
+    }
+    return node;
+}
+
+bool topo_pci_is_gpu(const struct topo_pci *pci) {
+    bool computes = pci->vendor == 0 || pci->vendor == 0x10de || pci->vendor == 0x1002;
+    return computes && (pci->class >> 16 == 0x03 || pci->class >> 16 == 0x12);
+}
+
+bool topo_pci_is_nic(const struct topo_pci *pci) { return pci->class >> 16 == 0x02; }
+
+/* ---------------------------------------------------------------------------------------------------------- building */
+
+/* Makes room for one more of `size` bytes behind n; false if there is none. */
+static bool make_room(void **array, int n, int *room, size_t size) {
+    if (n < *room)
+        return true;
+    int wanted = *room > 0 ? 2 * *room : 32;
+    void *larger = realloc(*array, (size_t)wanted * size);
+    if (larger == NULL)
+        return false;
+    *array = larger;
+    *room = wanted;
+    return true;
+}
+
+static void append_link(struct topo *topo, const struct topo_link *link) {
+    if (!make_room((void **)&topo->links, topo->nlinks, &topo->room_links, sizeof *link)) {
+        topo->status = err_set(COLLET_ERR_NO_MEMORY, "no memory for %d links of a graph", topo->nlinks + 1);
+        return;
+    }
+    struct topo_link *mine = &topo->links[topo->nlinks];
+    *mine = *link;
+    mine->next = topo->nodes[link->from].first_link;
+    topo->nodes[link->from].first_link = topo->nlinks++;
+}
+
+static struct topo_link *find_link(const struct topo *topo, int from, int to, enum topo_wire wire) {
+    for (int l = topo->nodes[from].first_link; l >= 0; l = topo->links[l].next)
+        if (topo->links[l].to == to && topo->links[l].wire == wire)
+            return &topo->links[l];
+    return NULL;
+}
+
+void topo_add_link(struct topo *topo, int from, int to, enum topo_wire wire, int count, double gbps) {
+    if (topo->status != COLLET_SUCCESS || from < 0 || to < 0)
+        return;
+    struct topo_link *present = find_link(topo, from, to, wire);
+    if (present == NULL) {
+        append_link(topo, &(struct topo_link){.from = from, .to = to, .wire = wire, .count = count, .gbps = gbps});
+    } else {
+        present->count += count;
+        present->gbps += gbps;
+    }
+}
+
+static int append_node(struct topo *topo, const struct topo_node *node) {
+    if (topo->status != COLLET_SUCCESS)
+        return -1;
+    if (!make_room((void **)&topo->nodes, topo->nnodes, &topo->room_nodes, sizeof *node)) {
+        topo->status = err_set(COLLET_ERR_NO_MEMORY, "no memory for %d nodes of a graph", topo->nnodes + 1);
+        return -1;
+    }
+    topo->nodes[topo->nnodes] = *node;
+    topo->nodes[topo->nnodes].first_link = -1;
+    return topo->nnodes++;
+}
+
+int topo_add_node(struct topo *topo, const struct topo_node *node) {
+    if (topo->status == COLLET_SUCCESS && topo->nnodes >= TOPO_HOST_NODES_MAX)
+        topo->status = err_set(COLLET_ERR_INVALID_ARGUMENT, "a host has more than %d CPUs, bridges and devices",
+                               TOPO_HOST_NODES_MAX);
+    int n = append_node(topo, node);
+    if (n < 0 || node->parent < 0)
+        return n;
+    bool is_pci = node->pci.busid[0] != '\0';
+    enum topo_wire wire = is_pci ? WIRE_PCI : WIRE_LOCAL;
+    double gbps = is_pci ? speed_of_pci(&node->pci) : SPEED_LOCAL;
+    topo_add_link(topo, n, node->parent, wire, 1, gbps);
+    topo_add_link(topo, node->parent, n, wire, 1, gbps);
+    return n;
+}
+
+/* --------------------------------------------------------------------------------------------------------- finishing */
+
+static int *dev_of(struct topo_node *node) { return node->kind == TOPO_GPU ? &node->gpu.dev : &node->nic.dev; }
+
+/* Devices without a number get the lowest free ones, in order. */
+static void number_devices(struct topo *topo, enum topo_kind kind) {
+    bool taken[TOPO_HOST_NODES_MAX] = {false};
+    int next = 0;
+    for (int n = 0; n < topo->nnodes; n++)
+        if (topo->nodes[n].kind == kind && *dev_of(&topo->nodes[n]) >= 0)
+            taken[*dev_of(&topo->nodes[n])] = true;
+    for (int n = 0; n < topo->nnodes; n++) {
+        if (topo->nodes[n].kind != kind || *dev_of(&topo->nodes[n]) >= 0)
+            continue;
+        while (taken[next])
+            next++;
+        *dev_of(&topo->nodes[n]) = next++;
+    }
+}
+
+/* Any two CPUs of a host talk directly. */
+static void join_cpus(struct topo *topo) {
+    for (int a = 0; a < topo->nnodes; a++)
+        for (int b = 0; b < topo->nnodes; b++)
+            if (a != b && topo->nodes[a].kind == TOPO_CPU && topo->nodes[b].kind == TOPO_CPU)
+                topo_add_link(topo, a, b, WIRE_SYS, 1, speed_of_sys(&topo->nodes[a].cpu));
+}
+
+/* A file may name a GPU link at one end only. */
+static void add_opposites(struct topo *topo) {
+    int nlinks = topo->nlinks;
+    for (int l = 0; l < nlinks; l++) {
+        struct topo_link link = topo->links[l];
+        if (find_link(topo, link.to, link.from, link.wire) == NULL)
+            topo_add_link(topo, link.to, link.from, link.wire, link.count, link.gbps);
+    }
+}
+
+enum collet_result topo_finish(struct topo *topo) {
+    if (topo->status == COLLET_SUCCESS && topo_count(topo, 0, TOPO_CPU) == 0)
+        topo->status = err_set(COLLET_ERR_INVALID_ARGUMENT, "the machine has no CPU");
+    if (topo->status != COLLET_SUCCESS)
+        return topo->status;
+    number_devices(topo, TOPO_GPU);
+    number_devices(topo, TOPO_NIC);
+    join_cpus(topo);
+    add_opposites(topo);
+    topo->hosts[0].end_node = topo->nnodes;
+    return topo->status;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ fusing */
+
+/* Copies host 0 of `host` to the end of topo; its nodes are renumbered. */
+static void append_host(struct topo *topo, int h, const struct topo *host) {
+    int base = topo->nnodes;
+    topo->hosts[h].first_node = base;
+    for (int n = 0; n < host->nnodes; n++) {
+        struct topo_node node = host->nodes[n];
+        node.host = h;
+        node.parent = node.parent < 0 ? -1 : base + node.parent;
+        append_node(topo, &node);
+    }
+    for (int l = 0; l < host->nlinks && topo->status == COLLET_SUCCESS; l++) {
+        struct topo_link link = host->links[l];
+        link.from += base;
+        link.to += base;
+        append_link(topo, &link);
+    }
+    if (topo_count(host, 0, TOPO_NIC) == 0) {
+        struct topo_node nic = topo_blank(TOPO_NIC, base);
+        nic.host = h;
+        nic.nic.dev = 0;
+        nic.nic.mbits = SPEED_NIC_MBITS;
+        snprintf(nic.nic.name, sizeof nic.nic.name, "unknown");
+        int n = append_node(topo, &nic);
+        topo_add_link(topo, n, base, WIRE_LOCAL, 1, SPEED_LOCAL);
+        topo_add_link(topo, base, n, WIRE_LOCAL, 1, SPEED_LOCAL);
+    }
+    topo->hosts[h].end_node = topo->nnodes;
+}
+
+static int shape_of(const struct topo *const *hosts, int h) {
+    int shape = 0;
+    while (hosts[shape] != hosts[h])
+        shape++;
+    return shape;
+}
+
+static void join_hosts(struct topo *topo) {
+    struct topo_node net = topo_blank(TOPO_NET, -1);
+    net.host = -1;
+    topo->net = append_node(topo, &net);
+    for (int n = 0; n < topo->nnodes && topo->status == COLLET_SUCCESS; n++)
+        if (topo->nodes[n].kind == TOPO_NIC) {
+            double gbps = speed_of_nic(&topo->nodes[n]);
+            struct topo_link out = {.from = n, .to = topo->net, .wire = WIRE_NET, .count = 1, .gbps = gbps};
+            struct topo_link in = {.from = topo->net, .to = n, .wire = WIRE_NET, .count = 1, .gbps = gbps};
+            append_link(topo, &out);
+            append_link(topo, &in);
+        }
+}
+
+enum collet_result topo_fuse(const struct topo *const *hosts, int nhosts, struct topo **topo_p) {
+    struct topo *topo;
+    if (nhosts < 1)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "number of hosts is %d: it must be at least 1", nhosts);
+    for (int h = 0; h < nhosts; h++)
+        if (hosts[h]->nhosts != 1)
+            return err_set(COLLET_ERR_INVALID_ARGUMENT, "host %d is itself a graph of %d hosts: only single hosts fuse",
+                           h, hosts[h]->nhosts);
+    COLLET_TRY(topo_create(&topo));
+    free(topo->hosts);
+    topo->hosts = calloc((size_t)nhosts, sizeof *topo->hosts);
+    if (topo->hosts == NULL)
+        topo->status = err_set(COLLET_ERR_NO_MEMORY, "no memory for %d hosts", nhosts);
+    topo->nhosts = nhosts;
+    for (int h = 0; h < nhosts && topo->status == COLLET_SUCCESS; h++) {
+        append_host(topo, h, hosts[h]);
+        if (topo->status == COLLET_SUCCESS)
+            topo->hosts[h].shape = shape_of(hosts, h);
+    }
+    if (nhosts > 1 && topo->status == COLLET_SUCCESS)
+        join_hosts(topo);
+    enum collet_result status = topo->status;
+    if (status == COLLET_SUCCESS)
+        *topo_p = topo;
+    else
+        topo_destroy(topo);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ asking */
+
+int topo_find_busid(const struct topo *topo, const char *busid) {
+    for (int n = topo->hosts[0].first_node; n < topo->nnodes && topo->nodes[n].host == 0; n++)
+        if (busid[0] != '\0' && strcasecmp(topo->nodes[n].pci.busid, busid) == 0)
+            return n;
+    return -1;
+}
+
+int topo_count(const struct topo *topo, int host, enum topo_kind kind) {
+    int count = 0;
+    for (int n = 0; n < topo->nnodes; n++)
+        count += topo->nodes[n].host == host && topo->nodes[n].kind == kind;
+    return count;
+}
+
+#define X(id, name) name,
+const char *topo_kind_name(enum topo_kind kind) {
+    static const char *const names[] = {TOPO_KINDS(X)};
+    return names[kind];
+}
+
+const char *topo_wire_name(enum topo_wire wire) {
+    static const char *const names[] = {TOPO_WIRES(X)};
+    return names[wire];
+}
+
+const char *topo_class_name(enum topo_class class) {
+    static const char *const names[] = {TOPO_CLASSES(X)};
+    return names[class];
+}
+#undef X
+
+const char *topo_node_name(const struct topo *topo, int n, char text[TOPO_NAME_BYTES + 16]) {
+    const struct topo_node *node = &topo->nodes[n];
+    const char *kind = topo_kind_name(node->kind);
+    size_t bytes = TOPO_NAME_BYTES + 16;
+    switch (node->kind) {
+    case TOPO_CPU: snprintf(text, bytes, "%s %d", kind, node->cpu.numaid); break;
+    case TOPO_PCI: snprintf(text, bytes, "%s %s", kind, node->pci.busid); break;
+    case TOPO_GPU: snprintf(text, bytes, "%s %d", kind, node->gpu.dev); break;
+    case TOPO_NIC:
+        if (node->nic.name[0] != '\0')
+            snprintf(text, bytes, "%s %s", kind, node->nic.name);
+        else
+            snprintf(text, bytes, "%s %d", kind, node->nic.dev);
+        break;
+    default: snprintf(text, bytes, "%s", kind);
+    }
+    return text;
+}
