@@ -44,7 +44,7 @@ NVCC_ARCH   ?= sm_80
 
 VERSION   := $(shell sed -n 's/^\#define COLLET_\(MAJOR\|MINOR\|PATCH\) //p' include/collet.h | paste -sd.)
 SO_NAME   := libcollet.so.0
-PACKAGES  := libsodium
+PACKAGES  := libsodium hwloc libxml-2.0
 PKGCONFIG := $(if $(PKG_CONFIG),$(PKG_CONFIG),pkg-config)
 
 PACKAGE_CFLAGS := $(shell $(PKGCONFIG) --cflags $(PACKAGES) 2>/dev/null)
@@ -141,7 +141,7 @@ $(VARIANT_OBJECTS): $(OBJ)/src/kernels/reduce_variant.%.o: $(VARIANT_FILE) $(BUI
 $(SHARED_LIB): $(LIB_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(LINK) -shared -Wl,-soname,$(SO_NAME) -Wl,-z,relro,-z,now $(if $(SANITIZE),,-Wl,--no-undefined) \
+	$(Q)$(LINK) -shared -Wl,-soname,$(SO_NAME) -Wl,-z,relro,-z,now,-z,nodelete $(if $(SANITIZE),,-Wl,--no-undefined) \
 	    -o $@ $(LIB_OBJECTS) $(PACKAGE_LIBS) $(SYSTEM_LIBS)
 
 $(BUILD)/lib/libcollet.so: $(SHARED_LIB)

@@ -28,6 +28,8 @@ missing_packages() {
     need "command -v make" make
     need "command -v pkg-config" pkg-config
     need "pkg-config --exists libsodium" libsodium-dev
+    need "pkg-config --exists hwloc" libhwloc-dev
+    need "pkg-config --exists libxml-2.0" libxml2-dev
     [ "$profile" = test ] || return 0
     need "command -v g++" g++
     need "pkg-config --exists cmocka" libcmocka-dev

@@ -5,8 +5,8 @@
  *      ┌─▶ rank 0 ─▶ rank 1 ─▶ rank 2 ─▶ rank 3 ─┐      block 0:   0 ─▶ 1 ─▶ 2 ─▶ 3      a copy stays at each stop
  *      └─────────────────────────────────────────┘      block 1:   1 ─▶ 2 ─▶ 3 ─▶ 0      all blocks at once
  *
- * Each rank receives exactly what it lacks, from one neighbour. The fused receive-and-send steps form a cycle: a
- * connection needs at least two slots.
+ * Each rank receives exactly what it lacks, from one neighbour. The ring follows the order of the shape, so it enters
+ * and leaves every node once. The fused receive-and-send steps form a cycle: a connection needs at least two slots.
  * After: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", Int. J.
  * High Perform. Comput. Appl. 19 (2005), the ring algorithm for all-gather.
  */
@@ -14,7 +14,7 @@
 
 void allgather_ring_build(struct prog *prog) {
     int n = prog->nranks, rank = prog->rank;
-    struct peers next = PEER(rank + 1), prev = PEER(rank - 1);
+    struct peers next = PEER(prog_after(prog, 1)), prev = PEER(prog_after(prog, -1));
 
     prog_worker(prog);
     if (n == 1) {
@@ -23,6 +23,6 @@ void allgather_ring_build(struct prog *prog) {
     }
     prog_step(prog, .local = IN(0), .store = OUT(rank), .send = next);
     for (int k = 1; k < n - 1; k++)
-        prog_step(prog, .recv = prev, .store = OUT(prog_wrap(prog, rank - k)), .send = next);
-    prog_step(prog, .recv = prev, .store = OUT(prog_wrap(prog, rank + 1)));
+        prog_step(prog, .recv = prev, .store = OUT(prog_after(prog, -k)), .send = next);
+    prog_step(prog, .recv = prev, .store = OUT(prog_after(prog, 1)));
 }

@@ -9,6 +9,8 @@
  *      slice 1:   2 ─▶ 3 ─▶ 0 ─▶ 1 ═▶ 2 ═▶ 3 ═▶ 0       all slices at once, so that every connection is always busy
  *
  * Each rank sends every slice but one twice: no allreduce sends less. The price is a latency that grows with n.
+ * The ring follows the order of the shape, so it enters and leaves every node once; slice r ends its first journey at
+ * rank r.
  * All ranks get the bits that one rank computed. The fused receive-and-send steps form a cycle: a connection needs at
  * least two slots, or everyone waits for credit from the next.
  * After: P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", J. Parallel
@@ -18,7 +20,7 @@
 
 void allreduce_ring_build(struct prog *prog) {
     int n = prog->nranks, rank = prog->rank;
-    struct peers next = PEER(rank + 1), prev = PEER(rank - 1);
+    struct peers next = PEER(prog_after(prog, 1)), prev = PEER(prog_after(prog, -1));
 
     prog_slices(prog, n);
     prog_worker(prog);
@@ -27,13 +29,13 @@ void allreduce_ring_build(struct prog *prog) {
         return;
     }
     /* Reduce-scatter: the slice that comes from prev is one behind the slice that went to next before. */
-    prog_step(prog, .local = IN(prog_wrap(prog, rank - 1)), .send = next);
+    prog_step(prog, .local = IN(prog_after(prog, -1)), .send = next);
     for (int k = 2; k < n; k++)
-        prog_step(prog, .recv = prev, .local = IN(prog_wrap(prog, rank - k)), .local_at = 1, .send = next);
+        prog_step(prog, .recv = prev, .local = IN(prog_after(prog, -k)), .local_at = 1, .send = next);
     /* Slice `rank` has been everywhere: it is complete here, and its second journey begins. */
     prog_step(prog, .recv = prev, .local = IN(rank), .local_at = 1, .finish = true, .store = OUT(rank), .send = next);
     /* All-gather. */
     for (int k = 1; k < n - 1; k++)
-        prog_step(prog, .recv = prev, .store = OUT(prog_wrap(prog, rank - k)), .send = next);
-    prog_step(prog, .recv = prev, .store = OUT(prog_wrap(prog, rank + 1)));
+        prog_step(prog, .recv = prev, .store = OUT(prog_after(prog, -k)), .send = next);
+    prog_step(prog, .recv = prev, .store = OUT(prog_after(prog, 1)));
 }

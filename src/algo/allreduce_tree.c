@@ -10,8 +10,8 @@
  *        leaf     leaf                 worker   down: parent            ─▶ own OUT and children
  *
  * Latency grows with log2 n, and every rank sends and receives its buffer about twice, like in a ring. A rank's own
- * contribution is reduced between those of its children, which makes the sum run in rank order. The trees have a lane
- * each: what is up in one may be down in the other, between the same two ranks.
+ * contribution is reduced between those of its children, which makes the sum run in the order of the shape. The trees
+ * have a lane each: what is up in one may be down in the other, between the same two ranks.
  * Every connection works with a single slot: up never waits for down.
  * After: P. Sanders, J. Speck, J. L. Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
  * Parallel Computing 35 (2009).
@@ -44,7 +44,7 @@ void allreduce_tree_build(struct prog *prog) {
     struct tree_place place[TREES];
     prog_slices(prog, TREES);
     for (int tree = 0; tree < TREES; tree++)
-        place[tree] = tree_place(prog->nranks, tree, prog->rank);
+        place[tree] = tree_of(prog->shape, tree, prog->rank);
     for (int tree = 0; tree < TREES; tree++)
         build_up(prog, tree, &place[tree]);
     for (int tree = 0; tree < TREES; tree++)

@@ -2,7 +2,7 @@
  *
  * Chain broadcast: a pipeline of ranks that starts at the root.
  *
- *      root ──▶ root + 1 ──▶ … ──▶ root + n−1
+ *      root ──▶ root + 1 ──▶ … ──▶ root + n−1           + d: d positions behind the root in the order of the shape
  *      IN ▼         ▼                   ▼
  *        OUT       OUT                 OUT
  *
@@ -14,14 +14,13 @@
 #include "program/program.h"
 
 void broadcast_chain_build(struct prog *prog) {
-    int n = prog->nranks, rank = prog->rank;
-    /* Distance from the start of the chain. */
-    int place = prog_wrap(prog, rank - prog->root);
-    struct peers after = {.first = rank + 1, .count = place < n - 1 ? 1 : 0}; /* the last rank has nobody after it */
+    int place = prog_behind_root(prog);
+    bool last = place == prog->nranks - 1;
+    struct peers after = {.first = prog_after(prog, 1), .count = last ? 0 : 1};
 
     prog_worker(prog);
     if (place == 0)
         prog_step(prog, .local = IN(0), .store = OUT(0), .send = after);
     else
-        prog_step(prog, .recv = PEER(rank - 1), .store = OUT(0), .send = after);
+        prog_step(prog, .recv = PEER(prog_after(prog, -1)), .store = OUT(0), .send = after);
 }

@@ -18,7 +18,7 @@
 void broadcast_tree_build(struct prog *prog) {
     prog_slices(prog, TREES);
     for (int tree = 0; tree < TREES; tree++) {
-        struct tree_place place = tree_place_below(prog->nranks, tree, prog->rank, prog->root);
+        struct tree_place place = tree_below(prog->shape, tree, prog->rank, prog->root);
         struct peer_list children = {place.child, place.nchildren, tree};
         prog_worker(prog);
         if (place.parent >= 0)

@@ -4,6 +4,7 @@
  *
  *      root + n−1 ──▶ root + n−2 ──▶ … ──▶ root + 1 ──▶ root
  *         IN             + IN                + IN        + IN ──▶ OUT
+ *      + d: d positions behind the root in the order of the shape
  *
  * Every rank sends its buffer once and receives once, piece by piece; while one piece is at the root, the next ones are
  * on their way. Full bandwidth, latency n−1. The result buffers of other ranks are never touched. One slot a connection
@@ -14,14 +15,13 @@
 #include "program/program.h"
 
 void reduce_chain_build(struct prog *prog) {
-    int n = prog->nranks, rank = prog->rank;
-    /* Distance to the end of the chain. */
-    int place = prog_wrap(prog, rank - prog->root);
-    struct peers before = {.first = rank + 1, .count = place < n - 1 ? 1 : 0}; /* the first rank has nobody before it */
+    int place = prog_behind_root(prog);
+    bool first = place == prog->nranks - 1;
+    struct peers before = {.first = prog_after(prog, 1), .count = first ? 0 : 1};
 
     prog_worker(prog);
     if (place > 0)
-        prog_step(prog, .recv = before, .local = IN(0), .local_at = before.count, .send = PEER(rank - 1));
+        prog_step(prog, .recv = before, .local = IN(0), .local_at = before.count, .send = PEER(prog_after(prog, -1)));
     else
         prog_step(prog, .recv = before, .local = IN(0), .local_at = before.count, .finish = true, .store = OUT(0));
 }

@@ -18,9 +18,9 @@
 void reduce_tree_build(struct prog *prog) {
     prog_slices(prog, TREES);
     for (int tree = 0; tree < TREES; tree++) {
-        struct tree_place place = tree_place_below(prog->nranks, tree, prog->rank, prog->root);
+        struct tree_place place = tree_below(prog->shape, tree, prog->rank, prog->root);
         struct peer_list children = {place.child, place.nchildren, tree};
-        int at = place.nchildren > 0 ? 1 : 0; /* between its children's parts, so that the sum runs in rank order */
+        int at = place.nchildren > 0 ? 1 : 0; /* between its children's parts, so that the sum runs in order */
         prog_worker(prog);
         if (place.parent >= 0)
             prog_step(prog, .recv_list = children, .local = IN(tree), .local_at = at,

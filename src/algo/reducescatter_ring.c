@@ -5,9 +5,9 @@
  *      ┌─▶ rank 0 ─▶ rank 1 ─▶ rank 2 ─▶ rank 3 ─┐      block 0:   1 ─▶ 2 ─▶ 3 ─▶ 0
  *      └─────────────────────────────────────────┘      block 1:   2 ─▶ 3 ─▶ 0 ─▶ 1      all blocks at once
  *
- * The first half of a ring allreduce. Each rank sends every block but one once. In place only the rank's own block is
- * overwritten, in the step that reads it last. The fused receive-and-send steps form a cycle: a connection needs at
- * least two slots.
+ * The first half of a ring allreduce. Each rank sends every block but one once. The ring follows the order of the
+ * shape, so it enters and leaves every node once. In place only the rank's own block is overwritten, in the step that
+ * reads it last. The fused receive-and-send steps form a cycle: a connection needs at least two slots.
  * After: P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", J. Parallel
  * Distrib. Comput. 69 (2009).
  */
@@ -15,15 +15,15 @@
 
 void reducescatter_ring_build(struct prog *prog) {
     int n = prog->nranks, rank = prog->rank;
-    struct peers next = PEER(rank + 1), prev = PEER(rank - 1);
+    struct peers next = PEER(prog_after(prog, 1)), prev = PEER(prog_after(prog, -1));
 
     prog_worker(prog);
     if (n == 1) {
         prog_step(prog, .local = IN(0), .store = OUT(0), .finish = true);
         return;
     }
-    prog_step(prog, .local = IN(prog_wrap(prog, rank - 1)), .send = next);
+    prog_step(prog, .local = IN(prog_after(prog, -1)), .send = next);
     for (int k = 2; k < n; k++)
-        prog_step(prog, .recv = prev, .local = IN(prog_wrap(prog, rank - k)), .local_at = 1, .send = next);
+        prog_step(prog, .recv = prev, .local = IN(prog_after(prog, -k)), .local_at = 1, .send = next);
     prog_step(prog, .recv = prev, .local = IN(rank), .local_at = 1, .finish = true, .store = OUT(0));
 }

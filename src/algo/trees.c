@@ -78,3 +78,21 @@ struct tree_place tree_place_below(int n, int which, int rank, int root) {
         place.child[i] = (root + 1 + place.child[i]) % n;
     return place;
 }
+
+/* From positions to the ranks that stand there. */
+static struct tree_place with_ranks(const struct prog_shape *shape, struct tree_place place) {
+    if (place.parent >= 0)
+        place.parent = prog_shape_rank(shape, place.parent);
+    for (int i = 0; i < place.nchildren; i++)
+        place.child[i] = prog_shape_rank(shape, place.child[i]);
+    return place;
+}
+
+struct tree_place tree_of(const struct prog_shape *shape, int which, int rank) {
+    return with_ranks(shape, tree_place(shape->nranks, which, prog_shape_position(shape, rank)));
+}
+
+struct tree_place tree_below(const struct prog_shape *shape, int which, int rank, int root) {
+    int position = prog_shape_position(shape, rank), root_position = prog_shape_position(shape, root);
+    return with_ranks(shape, tree_place_below(shape->nranks, which, position, root_position));
+}

@@ -16,8 +16,8 @@ struct call_check {
 };
 
 static enum collet_result check_buffers(const struct exec_request *r, const struct call_check *c) {
-    size_t elem_bytes = collet_type_size(r->type);
-    if (r->count > SIZE_MAX / 4 / elem_bytes / c->blocks)
+    size_t bytes;
+    if (__builtin_mul_overflow(r->count, 4 * collet_type_size(r->type) * c->blocks, &bytes))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is %zu: that many %s elements do not fit into memory",
                        c->count_name, r->count, type_name(r->type));
     if (r->count > 0 && c->needs_in && c->in == NULL)

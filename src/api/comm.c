@@ -14,10 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define COMM_MAGIC 0x636f6c6c65742101ull
-#define ABORT_WAIT_S 5
+#define ABORT_WAIT_NS 5000000000ull
 
 /* ---- handles ---- */
 
@@ -35,7 +34,6 @@ static struct collet_comm *handle_take(void) {
     if (comm == NULL)
         return NULL;
     memset(comm, 0, sizeof(*comm));
-    pthread_mutex_init(&comm->lock, NULL);
     pthread_mutex_init(&comm->error_lock, NULL);
     comm->last_collective = -1;
     return comm;
@@ -43,7 +41,6 @@ static struct collet_comm *handle_take(void) {
 
 static void handle_return(struct collet_comm *comm) {
     __atomic_store_n(&comm->magic, 0, __ATOMIC_RELEASE);
-    pthread_mutex_destroy(&comm->lock);
     pthread_mutex_destroy(&comm->error_lock);
     pthread_mutex_lock(&handles_lock);
     comm->next_free = free_handles;
@@ -344,11 +341,11 @@ enum collet_result collet_comm_finalize(struct collet_comm *comm) {
     if (comm == NULL)
         return COLLET_SUCCESS;
     COLLET_TRY(comm_check(comm));
-    pthread_mutex_lock(&comm->lock); /* calls in progress are complete when it is ours */
+    call_lock_acquire(&comm->lock, 0); /* calls in progress are complete when it is ours */
     enum comm_phase phase = comm->phase;
     if (phase == COMM_READY)
         phase_set(comm, COMM_FINALIZED);
-    pthread_mutex_unlock(&comm->lock);
+    call_lock_release(&comm->lock);
     if (phase == COMM_FINALIZED)
         return err_set(COLLET_ERR_INVALID_USAGE, "the communicator was finalized before");
     if (phase == COMM_JOINING)
@@ -360,8 +357,8 @@ enum collet_result collet_comm_destroy(struct collet_comm *comm) {
     if (comm == NULL)
         return COLLET_SUCCESS;
     COLLET_TRY(comm_check(comm));
-    pthread_mutex_lock(&comm->lock);
-    pthread_mutex_unlock(&comm->lock);
+    call_lock_acquire(&comm->lock, 0);
+    call_lock_release(&comm->lock);
     comm_discard(comm);
     return COLLET_SUCCESS;
 }
@@ -373,14 +370,11 @@ enum collet_result collet_comm_abort(struct collet_comm *comm) {
     char text[96];
     snprintf(text, sizeof(text), "rank %d called collet_comm_abort()", comm->rank);
     boot_fail(comm->boot, COLLET_ERR_ABORTED, text);
-    struct timespec limit;
-    clock_gettime(CLOCK_REALTIME, &limit);
-    limit.tv_sec += ABORT_WAIT_S;
-    if (pthread_mutex_timedlock(&comm->lock, &limit) != 0) { /* a call that does not come back: leak rather than hang */
-        log_warn(INIT, "a call on the aborted communicator did not return within %d s: its memory is kept", ABORT_WAIT_S);
+    if (!call_lock_acquire(&comm->lock, ABORT_WAIT_NS)) { /* a call that does not come back: leak rather than hang */
+        log_warn(INIT, "a call on the aborted communicator has not returned: its memory is kept");
         return COLLET_SUCCESS;
     }
-    pthread_mutex_unlock(&comm->lock);
+    call_lock_release(&comm->lock);
     comm_discard(comm);
     return COLLET_SUCCESS;
 }
@@ -418,9 +412,9 @@ enum collet_result collet_comm_get_async_error(struct collet_comm *comm, enum co
     enum comm_phase phase = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE);
     if (phase == COMM_JOINING) {
         *async_error = COLLET_IN_PROGRESS;
-        if (pthread_mutex_trylock(&comm->lock) == 0) {
+        if (call_lock_try(&comm->lock)) {
             *async_error = comm_try_join(comm);
-            pthread_mutex_unlock(&comm->lock);
+            call_lock_release(&comm->lock);
         }
         return COLLET_SUCCESS;
     }

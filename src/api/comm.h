@@ -5,6 +5,7 @@
 #ifndef COLLET_API_COMM_H
 #define COLLET_API_COMM_H
 
+#include "base/call_lock.h"
 #include "base/err.h"
 #include "plan/plan.h"
 
@@ -15,7 +16,7 @@ enum comm_phase { COMM_JOINING, COMM_READY, COMM_FAILED, COMM_FINALIZED };
 /* Handles are never given back to the system, only reused, so that the magic of a destroyed one can be looked at. */
 struct collet_comm {
     uint64_t magic;
-    pthread_mutex_t lock; /* serialises calls; abort and get_async_error do without */
+    struct call_lock lock; /* serialises calls; abort and get_async_error do without */
     enum comm_phase phase;
     enum collet_result failure; /* phase FAILED: its code */
     int nranks, rank, device;

@@ -104,14 +104,14 @@ static enum collet_result run_alone(struct collet_comm *comm, const struct exec_
         return err_set(COLLET_ERR_INVALID_USAGE,
                        "peer is %d, the calling rank itself: a message to oneself needs its send and its receive in one group",
                        request->root);
-    pthread_mutex_lock(&comm->lock);
+    call_lock_acquire(&comm->lock, 0);
     enum collet_result result = prepare(comm, request, in, out, &comm->single);
     if (result == COLLET_SUCCESS) {
         set_running(comm, &comm->single, 1);
         result = exec_run(&comm->single, 1);
         set_running(comm, NULL, 0);
     }
-    pthread_mutex_unlock(&comm->lock);
+    call_lock_release(&comm->lock);
     return result;
 }
 
@@ -246,10 +246,10 @@ static enum collet_result run_all(void) {
     COLLET_TRY(room_for_run());
     int ncomms = list_comms();
     for (int k = 0; k < ncomms; k++)
-        pthread_mutex_lock(&group.comms[k]->lock);
+        call_lock_acquire(&group.comms[k]->lock, 0);
     enum collet_result result = run_locked(ncomms);
     for (int k = ncomms - 1; k >= 0; k--)
-        pthread_mutex_unlock(&group.comms[k]->lock);
+        call_lock_release(&group.comms[k]->lock);
     return result;
 }
 

@@ -3,8 +3,8 @@
  * The waiting policy: poll at full speed for a while, then give the CPU away between polls, then sleep between polls.
  * What is waited for, and whether it can still come, is the caller's business.
  *
- *    polls      0 … spin          spin … for 2 ms          later
- *    between    nothing, pause    sched_yield              sleep 50 µs … 1 ms
+ *    polls      0 … spin               spin … for 2 ms          later
+ *    between    nothing, then pause    sched_yield              sleep 50 µs … 1 ms
  */
 #ifndef COLLET_BASE_WAIT_H
 #define COLLET_BASE_WAIT_H
@@ -23,14 +23,17 @@ bool wait_pause_slowly(struct waiter *w); /* the rest of wait_pause() */
 
 static inline void wait_progressed(struct waiter *w) { w->polls = 0; }
 
-/* One pause after a poll that found nothing. True once in a while, when waiting has become slow enough that the caller
- * may look at clocks, peers and deadlines. */
+/* The first polls follow each other without a pause: what comes within half a microsecond should not be kept waiting. */
+#define WAIT_EAGER_POLLS 32u
+
+/* One pause after a poll that found nothing. True once in a while: the caller should then look whether what it waits for
+ * can still come. */
 static inline bool wait_pause(struct waiter *w) {
-    if (w->polls++ < w->spin) {
+    if (w->polls++ >= w->spin)
+        return wait_pause_slowly(w);
+    if (w->polls > WAIT_EAGER_POLLS)
         os_cpu_relax();
-        return false;
-    }
-    return wait_pause_slowly(w);
+    return w->polls % WAIT_EAGER_POLLS == 0;
 }
 
 /* How long nothing has moved; 0 while still spinning. */

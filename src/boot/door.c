@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -54,9 +55,18 @@ static int port_of(int fd) {
                                             : ((struct sockaddr_in *)&name)->sin_port);
 }
 
+/* Strangers get no more than a part of the descriptors that this process may have. */
+static int entrants_allowed(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / 4 >= UNPROVEN_MAX)
+        return UNPROVEN_MAX;
+    return limit.rlim_cur >= 4 ? (int)(limit.rlim_cur / 4) : 1;
+}
+
 enum collet_result door_open(struct door *door, int family, int port, int nports) {
     *door = (struct door){.listener.fd = -1};
     door->newest = &door->oldest;
+    door->max_entrants = entrants_allowed();
     for (int i = 0; i < nports && door->listener.fd < 0; i++) {
         if (family != AF_INET) /* an IPv6 socket takes both kinds */
             door->listener.fd = listen_at(AF_INET6, port + i);
@@ -102,7 +112,7 @@ static void entrant_ready(struct wire *wire) {
 }
 
 static void entrant_create(struct door *door, int fd) {
-    if (door->nentrants >= UNPROVEN_MAX)
+    if (door->nentrants >= door->max_entrants)
         wire_destroy(entrant_leave(door->oldest));
     struct entrant *entrant = calloc(1, sizeof *entrant);
     if (entrant == NULL) {

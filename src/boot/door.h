@@ -2,7 +2,8 @@
  *
  * A door: a listening socket that lets in whoever proves to know its key. Used by the meeting point and by each process's
  * end of the tree. Letting in never waits for one peer: every connection that has not proven itself yet stands by itself,
- * for at most 5 s, and when 256 of them stand there the oldest has to go for the next.
+ * for at most 5 s, and when 256 of them stand there (fewer, if this process may have few descriptors) the oldest has to go
+ * for the next.
  */
 #ifndef COLLET_BOOT_DOOR_H
 #define COLLET_BOOT_DOOR_H
@@ -17,7 +18,7 @@ struct door {
     bool v6, serving;
     uint8_t key[SECRET_BYTES];
     struct entrant *oldest, **newest; /* connections that have not proven themselves */
-    int nentrants;
+    int nentrants, max_entrants;
     struct watch_timer timer;
     /* Gets the wire of one that did; must set its ready and owner, or destroy it. */
     void (*proven)(struct door *door, struct wire *wire);

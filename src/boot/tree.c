@@ -175,6 +175,9 @@ static void on_lost(struct edge *edge, const char *why) {
 
 /* -------------------------------------------------------------------------------------------------------------- frames */
 
+static const char counted_as_dead[] =
+    "the other ranks count this process as dead: it was out of reach for COLLET_HEARTBEAT_TIMEOUT";
+
 static bool on_state(struct tree *tree, const struct edge *from, const struct frame *frame) {
     struct state_news news;
     if (frame->bytes != sizeof news)
@@ -184,9 +187,8 @@ static bool on_state(struct tree *tree, const struct edge *from, const struct fr
         return false;
     int place = tree->places.of_rank[news.rank];
     if (place == tree->places.self) {
-        if (news.state == PEER_DEAD)
-            hub_fail(tree->hub, COLLET_ERR_REMOTE,
-                     "the other ranks count this process as dead: it was out of reach for COLLET_HEARTBEAT_TIMEOUT");
+        if (news.state == PEER_DEAD && hub_fail(tree->hub, COLLET_ERR_REMOTE, counted_as_dead))
+            log_warn(BOOT, "%s", counted_as_dead);
     } else if (hub_set_state(tree->hub, news.rank, (enum peer_state)news.state)) {
         spread_state(tree, news.rank, (enum peer_state)news.state, from);
         if (news.state == PEER_DEAD)

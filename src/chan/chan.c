@@ -136,7 +136,7 @@ static uint32_t slot_bytes_for(const struct config *config, int nranks) {
 
 /* Ranks of this host that have no CPU of their own must hand theirs over at once when they wait. The others too, if not
  * at once: the scheduler may have put two of them on one CPU while another is idle, and a yield costs little else. */
-#define SPIN_ALONE 400u
+#define SPIN_ALONE 100u
 #define SPIN_CROWDED 5u
 
 /* Do ranks of this host have to share CPUs? */
@@ -236,19 +236,23 @@ static enum collet_result conn_create(struct chan *chan, int peer, int channel, 
     return COLLET_SUCCESS;
 }
 
+struct conn *conn_find(const struct chan *chan, int peer, int channel, int lane, enum conn_side side) {
+    if (chan->index_size == 0)
+        return NULL;
+    for (uint32_t at = hash_key(peer, channel, lane, side);; at++) {
+        struct conn *conn = chan->index[at & (chan->index_size - 1)];
+        if (conn == NULL || is_conn(conn, peer, channel, lane, side))
+            return conn;
+    }
+}
+
 enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, enum conn_side side,
                             struct conn **conn_p) {
-    uint32_t at = hash_key(peer, channel, lane, side);
-    for (; chan->index_size > 0; at++) {
-        struct conn *conn = chan->index[at & (chan->index_size - 1)];
-        if (conn == NULL)
-            break;
-        if (is_conn(conn, peer, channel, lane, side)) {
-            *conn_p = conn;
-            return COLLET_SUCCESS;
-        }
-    }
-    return conn_create(chan, peer, channel, lane, side, conn_p);
+    struct conn *conn = conn_find(chan, peer, channel, lane, side);
+    if (conn == NULL)
+        return conn_create(chan, peer, channel, lane, side, conn_p);
+    *conn_p = conn;
+    return COLLET_SUCCESS;
 }
 
 /* ---- set-up ---- */

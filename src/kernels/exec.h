@@ -24,6 +24,8 @@ struct exec_program {
     struct conn **conns;
     int nremote;        /* of them over a wire */
     struct interp_op *ops;         /* one a channel */
+    uint64_t total_elems, block_elems, chunk_elems; /* what the ops' geometry was made for … */
+    uint32_t geometry_channels;                     /* … and for how many channels; 0: not made yet */
     struct interp_worker *workers; /* nchannels · prog->nworkers, channel by channel */
     int last_call;                 /* while a group is put together: its newest call of this program; −1: none */
     uint64_t messages;             /* sends or receives done with it */
@@ -76,9 +78,9 @@ struct exec_call {
  * too (its ranks are told), and the first failure is returned. */
 enum collet_result exec_run(struct exec_call *calls, int ncalls);
 
-/* Nothing moved in a whole pass over the calls: may this one still be waited for? SUCCESS, or the failure that ends it.
- * `thoroughly`: look at peers and clocks too; idle_ns: for how long nothing has moved (exec_wait.c). */
-enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns, bool thoroughly);
+/* Nothing has moved for idle_ns (0: not for long): may this call still be waited for? SUCCESS, or the failure that ends
+ * it (exec_wait.c). */
+enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns);
 
 /* MISMATCH: what worker w has received is not of its call (exec_wait.c). */
 enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w);

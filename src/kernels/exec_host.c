@@ -75,13 +75,26 @@ PORT_FN void interp_reduce(struct interp_worker *w, const struct prog_step *step
 /* Local results are streamed when a call's buffers cannot stay in the last cache anyway. */
 #define STREAM_STORES_BYTES (32u << 20)
 
+/* Calls of one size tend to follow each other: the divisions are done once. */
+static void set_geometry(struct exec_program *program, const struct exec_args *args) {
+    if (program->total_elems == args->total_elems && program->block_elems == args->block_elems &&
+        program->chunk_elems == args->chunk_elems && program->geometry_channels == args->nchannels)
+        return;
+    program->total_elems = args->total_elems;
+    program->block_elems = args->block_elems;
+    program->chunk_elems = args->chunk_elems;
+    program->geometry_channels = args->nchannels;
+    for (uint32_t channel = 0; channel < args->nchannels; channel++)
+        program->ops[channel].geometry =
+            geometry_of(args->total_elems, args->block_elems, args->chunk_elems, channel, args->nchannels);
+}
+
 static void call_start(struct exec_call *call) {
     struct exec_program *program = call->program;
     const struct exec_args *args = &call->args;
+    set_geometry(program, args);
     for (uint32_t channel = 0; channel < args->nchannels; channel++) {
         struct interp_op *op = &program->ops[channel];
-        op->geometry =
-            geometry_of(args->total_elems, args->block_elems, args->chunk_elems, channel, args->nchannels);
         op->in = args->in;
         op->out = args->out;
         op->elem_bytes = args->elem_bytes;
@@ -147,7 +160,7 @@ static enum collet_result wires_progress(struct exec_program *program, bool *mov
 }
 
 static bool wires_idle(const struct exec_program *program) {
-    for (int k = 0; k < program->nconns; k++) {
+    for (int k = 0; program->nremote > 0 && k < program->nconns; k++) {
         const struct conn *conn = program->conns[k];
         if (conn->transport->idle != NULL && !conn->transport->idle(conn))
             return false;
@@ -161,12 +174,11 @@ static enum collet_result call_run(struct exec_call *call, bool *moved) {
     for (int k = 0; k < nworkers; k++)
         if (!program->workers[k].done)
             COLLET_TRY(worker_visit(call, &program->workers[k], moved));
-    if (program->nremote > 0) {
+    if (call->running == 0 && wires_idle(program))
+        return COLLET_SUCCESS;
+    if (program->nremote > 0)
         COLLET_TRY(wires_progress(program, moved));
-        if (call->running == 0 && !wires_idle(program))
-            return COLLET_IN_PROGRESS;
-    }
-    return call->running == 0 ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
+    return COLLET_IN_PROGRESS;
 }
 
 static enum collet_result call_try(struct exec_call *call, bool *moved) {
@@ -186,11 +198,12 @@ static enum collet_result call_try(struct exec_call *call, bool *moved) {
 /* ---- all calls ---- */
 
 static enum collet_result idle(struct exec_call *calls, int ncalls, struct waiter *waiter) {
-    bool thoroughly = wait_pause(waiter);
-    uint64_t idle_ns = thoroughly ? wait_idle_ns(waiter) : 0;
+    if (!wait_pause(waiter))
+        return COLLET_SUCCESS;
+    uint64_t idle_ns = wait_idle_ns(waiter);
     for (int k = 0; k < ncalls; k++)
         if (calls[k].state == EXEC_CONNECTING || calls[k].state == EXEC_RUNNING)
-            COLLET_TRY(exec_check_wait(&calls[k], idle_ns, thoroughly));
+            COLLET_TRY(exec_check_wait(&calls[k], idle_ns));
     return COLLET_SUCCESS;
 }
 

@@ -136,12 +136,12 @@ static enum collet_result err_timeout(const struct exec_call *call, uint64_t idl
                    call->chan->rank, (double)idle_ns / 1e9, name_of(call), (unsigned long long)call->args.sequence, peers);
 }
 
-enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns, bool thoroughly) {
+enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns) {
     struct boot *boot = call->chan->boot;
     enum collet_result failed = (enum collet_result)__atomic_load_n(boot_failed_word(boot), __ATOMIC_ACQUIRE);
     if (failed != COLLET_SUCCESS)
         return err_adopt(failed, boot_failed_text(boot));
-    if (!thoroughly)
+    if (idle_ns == 0)
         return COLLET_SUCCESS;
     if (boot_missing_count(boot) > 0)
         COLLET_TRY(check_missing(call));

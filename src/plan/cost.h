@@ -16,12 +16,15 @@
 
 enum link_class { LINK_MEMORY, LINK_NET, LINK_CLASS_COUNT }; /* slots shared; slots carried over a wire */
 
-/* The machine as the model sees it; equal on all ranks. Larger communicators are simulated by their first
- * COST_RANKS_MAX ranks: the ratios between algorithms change slowly by then. */
+/* The machine as the model sees it; equal on all ranks. Larger communicators are simulated by the first
+ * COST_RANKS_MAX or fewer in the order of their shape: the ratios between algorithms change slowly by then. Simulated
+ * ranks are numbered in that order. */
 #define COST_RANKS_MAX 128
 
 struct cost_machine {
     int nranks;                /* ≤ COST_RANKS_MAX */
+    struct prog_shape shape;   /* of these … */
+    const struct prog_shape *whole; /* … and of the communicator */
     const uint8_t *link;       /* [a · nranks + b]: enum link_class between two ranks */
     const int *ranks_of_node;  /* of each rank: how many ranks its node has … */
     int cpus;                  /* … and how many CPUs every node has */

@@ -16,36 +16,70 @@
 /* Two classes an octave; a class is tuned for its largest size. */
 #define SIZE_CLASSES 128
 
+/* Training repeats the same few calls. */
+#define RECENT_CALLS 16
+
 struct planner {
     struct chan *chan;
+    struct prog_shape shape;
     struct cost_machine machine;
     uint8_t *link;
     int *ranks_of_node;
     struct tuner_limits limits;
     struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
     struct exec_program *programs; /* most recently used first */
+    struct exec_call recent[RECENT_CALLS]; /* prepared calls by hash of their request; program NULL: none */
 };
 
 /* ---- life ---- */
 
+static enum collet_result shape_init(struct planner *planner) {
+    const struct chan *chan = planner->chan;
+    int *node_of = malloc((size_t)chan->nranks * sizeof(*node_of));
+    if (node_of == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the nodes of %d ranks", chan->nranks);
+    for (int rank = 0; rank < chan->nranks; rank++)
+        node_of[rank] = chan->peers[rank].node;
+    enum collet_result result = prog_shape_init(&planner->shape, chan->nranks, node_of);
+    free(node_of);
+    return result;
+}
+
+static int node_at(const struct planner *planner, int position) {
+    return planner->chan->peers[prog_shape_rank(&planner->shape, position)].node;
+}
+
+/* The first ranks in the order of the shape, and whole nodes of them where that is possible. */
+static struct prog_shape simulated_shape(const struct planner *planner) {
+    int n = planner->shape.nranks, nnodes = 1, node_ranks = planner->shape.node_ranks;
+    if (n > COST_RANKS_MAX)
+        n = node_ranks > 0 && node_ranks < COST_RANKS_MAX ? COST_RANKS_MAX / node_ranks * node_ranks : COST_RANKS_MAX;
+    for (int position = 1; position < n; position++)
+        nnodes += node_at(planner, position) != node_at(planner, position - 1);
+    return (struct prog_shape){.nranks = n, .nnodes = nnodes, .node_ranks = nnodes == 1 ? n : node_ranks};
+}
+
 static enum collet_result machine_init(struct planner *planner, const struct config *config) {
     const struct chan *chan = planner->chan;
-    int n = chan->nranks < COST_RANKS_MAX ? chan->nranks : COST_RANKS_MAX;
+    const struct prog_shape *whole = &planner->shape, shape = simulated_shape(planner);
+    int n = shape.nranks;
     planner->link = calloc((size_t)n * (size_t)n, sizeof(*planner->link));
-    planner->ranks_of_node = calloc((size_t)chan->nranks, sizeof(*planner->ranks_of_node));
+    planner->ranks_of_node = calloc((size_t)n, sizeof(*planner->ranks_of_node));
     if (planner->link == NULL || planner->ranks_of_node == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the table of %d ranks", chan->nranks);
     for (int a = 0; a < n; a++)
         for (int b = 0; b < n; b++) {
-            const struct transport *transport = chan_pair_transport(chan, a, b);
+            const struct transport *transport =
+                chan_pair_transport(chan, prog_shape_rank(whole, a), prog_shape_rank(whole, b));
             planner->link[a * n + b] = transport != NULL && transport->remote ? LINK_NET : LINK_MEMORY;
         }
-    for (int rank = 0; rank < chan->nranks; rank++) /* counted at the node's lowest rank … */
-        planner->ranks_of_node[chan->peers[rank].node]++;
-    for (int rank = 0; rank < chan->nranks; rank++) /* … and told to the others */
-        planner->ranks_of_node[rank] = planner->ranks_of_node[chan->peers[rank].node];
+    for (int a = 0; a < n; a++)
+        for (int rank = 0; rank < chan->nranks; rank++)
+            planner->ranks_of_node[a] += chan->peers[rank].node == node_at(planner, a);
     planner->machine = (struct cost_machine){
         .nranks = n,
+        .shape = shape,
+        .whole = whole,
         .link = planner->link,
         .ranks_of_node = planner->ranks_of_node,
         .cpus = (int)config->cpus,
@@ -55,15 +89,16 @@ static enum collet_result machine_init(struct planner *planner, const struct con
 }
 
 /* The shapes that algorithms use, once a communicator, as rank 0 sees them. Documented lines. */
-static void log_shapes(int nranks) {
+static void log_shapes(const struct prog_shape *shape) {
+    int nranks = shape->nranks;
     char line[256];
     size_t at = 0;
-    for (int rank = 0; rank < nranks && at < sizeof(line) - 8; rank++)
-        at += (size_t)snprintf(line + at, sizeof(line) - at, " %d", rank);
+    for (int position = 0; position < nranks && at < sizeof(line) - 8; position++)
+        at += (size_t)snprintf(line + at, sizeof(line) - at, " %d", prog_shape_rank(shape, position));
     log_info(GRAPH, "ring:%s%s", line, at < sizeof(line) - 8 ? "" : " ...");
     for (int tree = 0; tree < TREES; tree++)
         for (int rank = 0; rank < nranks; rank++) {
-            struct tree_place place = tree_place(nranks, tree, rank);
+            struct tree_place place = tree_of(shape, tree, rank);
             int left = place.nchildren > 0 ? place.child[0] : -1, right = place.nchildren > 1 ? place.child[1] : -1;
             log_info(GRAPH, "tree %d: rank %d, parent %d, children %d %d", tree, rank, place.parent, left, right);
         }
@@ -76,13 +111,15 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     planner->chan = chan;
     enum collet_result result = tuner_limits_read(config, &chan->layout, &planner->limits);
     if (result == COLLET_SUCCESS)
+        result = shape_init(planner);
+    if (result == COLLET_SUCCESS)
         result = machine_init(planner, config);
     if (result != COLLET_SUCCESS) {
         planner_destroy(planner);
         return result;
     }
     if (chan->rank == 0 && log_wanted(LOG_INFO, LOG_GRAPH))
-        log_shapes(chan->nranks);
+        log_shapes(&planner->shape);
     *planner_p = planner;
     return COLLET_SUCCESS;
 }
@@ -94,6 +131,7 @@ void planner_destroy(struct planner *planner) {
         next = program->next;
         exec_program_destroy(program);
     }
+    prog_shape_fini(&planner->shape);
     free(planner->link);
     free(planner->ranks_of_node);
     free(planner);
@@ -154,10 +192,10 @@ static enum collet_result program_get(struct planner *planner, const struct plan
     }
     struct chan *chan = planner->chan;
     struct prog *prog;
-    COLLET_TRY(algorithm_build(choice->algorithm, chan->nranks, chan->rank, root, &prog));
+    COLLET_TRY(algorithm_build(choice->algorithm, &planner->shape, chan->rank, root, &prog));
     if (chan->config->check_programs) {
         char why[256];
-        if (!prog_check(choice->algorithm, chan->nranks, root, (int)chan->layout.nslots, false, why, sizeof(why))) {
+        if (!prog_check(choice->algorithm, &planner->shape, root, (int)chan->layout.nslots, false, why, sizeof(why))) {
             prog_destroy(prog);
             return err_set(COLLET_ERR_INTERNAL, "algorithm %s is wrong: %s", choice->algorithm->name, why);
         }
@@ -184,7 +222,7 @@ static uint32_t signature_of(const struct exec_request *request, const struct pl
     return mix(hash, (uint64_t)choice->protocol << 32 | choice->chunk_bytes);
 }
 
-enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
+static enum collet_result prepare(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
     struct plan_choice *choice;
     struct exec_program *program;
     COLLET_TRY(choose(planner, request, &choice));
@@ -211,5 +249,21 @@ enum collet_result plan_get(struct planner *planner, const struct exec_request *
     call->state = EXEC_WAITING;
     call->running = 0;
     call->told_peer = -1;
+    return COLLET_SUCCESS;
+}
+
+static bool same_request(const struct exec_request *a, const struct exec_request *b) {
+    return a->count == b->count && a->collective == b->collective && a->type == b->type && a->op == b->op &&
+           a->root == b->root;
+}
+
+enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
+    size_t hash = request->count ^ request->count >> 7 ^ (size_t)request->collective << 1 ^ (size_t)request->root;
+    struct exec_call *recent = &planner->recent[hash % RECENT_CALLS];
+    if (recent->program == NULL || !same_request(&recent->request, request)) {
+        recent->program = NULL;
+        COLLET_TRY(prepare(planner, request, recent));
+    }
+    *call = *recent;
     return COLLET_SUCCESS;
 }

@@ -158,7 +158,7 @@ static enum collet_result consider_algorithm(struct candidates *c, const struct 
     if (progs == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to compare algorithms for %d ranks", nranks);
     for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++)
-        result = algorithm_build(algorithm, nranks, rank, 0, &progs[rank]);
+        result = algorithm_build(algorithm, &c->machine->shape, rank, 0, &progs[rank]);
     if (result == COLLET_SUCCESS)
         consider_chunks(c, algorithm, progs);
     for (int rank = 0; rank < nranks; rank++)
@@ -167,8 +167,11 @@ static enum collet_result consider_algorithm(struct candidates *c, const struct 
     return result;
 }
 
-static bool applies(const struct algorithm *algorithm, enum prog_collective collective, int nranks) {
-    return algorithm->collective == collective && (algorithm->max_ranks == 0 || nranks <= algorithm->max_ranks);
+/* To the communicator, and to that part of it which is simulated. */
+static bool applies(const struct algorithm *algorithm, enum prog_collective collective,
+                    const struct cost_machine *machine) {
+    return algorithm->collective == collective && algorithm_applies(algorithm, machine->whole) &&
+           algorithm_applies(algorithm, &machine->shape);
 }
 
 enum collet_result tuner_choose(const struct cost_machine *machine, const struct tuner_limits *limits,
@@ -179,9 +182,9 @@ enum collet_result tuner_choose(const struct cost_machine *machine, const struct
     /* COLLET_ALGO that names no algorithm of this collective leaves the collective free. */
     bool named = false;
     for (int k = 0; algorithms[k].name != NULL; k++)
-        named |= applies(&algorithms[k], collective, machine->nranks) && limits->algorithm_allowed[k];
+        named |= applies(&algorithms[k], collective, machine) && limits->algorithm_allowed[k];
     for (int k = 0; algorithms[k].name != NULL; k++)
-        if (applies(&algorithms[k], collective, machine->nranks) && (limits->algorithm_allowed[k] || !named))
+        if (applies(&algorithms[k], collective, machine) && (limits->algorithm_allowed[k] || !named))
             COLLET_TRY(consider_algorithm(&c, &algorithms[k]));
     if (c.best.algorithm == NULL)
         return err_set(COLLET_ERR_INTERNAL, "no algorithm for %s of %d ranks", prog_collective_name(collective),

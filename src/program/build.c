@@ -43,12 +43,13 @@ enum prog_layout prog_out_layout(enum prog_collective collective) { return layou
 
 /* ---- emitting ---- */
 
-struct prog *prog_create(enum prog_collective collective, int nranks, int rank, int root) {
+struct prog *prog_create(enum prog_collective collective, const struct prog_shape *shape, int rank, int root) {
     struct prog *prog = calloc(1, sizeof(*prog));
     if (prog == NULL)
         return NULL;
     prog->collective = collective;
-    prog->nranks = nranks;
+    prog->shape = shape;
+    prog->nranks = shape->nranks;
     prog->rank = rank;
     prog->root = root;
     prog->nblocks = 1;
@@ -167,6 +168,9 @@ void prog_emit(struct prog *prog, struct step_text text) {
     if (steps == NULL)
         return;
     prog->steps = steps;
+    struct local local = text.local.region != STEP_NONE       ? text.local
+                         : text.length_of.region != STEP_NONE ? text.length_of
+                                                              : (struct local){STEP_NONE, -1};
     struct prog_step step = {
         .recv_first = recv.count > 0 ? find_or_add_peers(prog, &recv) : 0,
         .recv_count = recv.count,
@@ -174,7 +178,7 @@ void prog_emit(struct prog *prog, struct step_text text) {
         .send_count = send.count,
         .local_at = text.local_at,
         .local_region = (uint8_t)text.local.region,
-        .local_chunk = text.local.chunk,
+        .local_chunk = local.chunk,
         .store_region = (uint8_t)text.store.region,
         .store_chunk = text.store.chunk,
         .finish = text.finish,
@@ -185,7 +189,8 @@ void prog_emit(struct prog *prog, struct step_text text) {
 
 /* ---- finishing ---- */
 
-static bool chunk_in_range(const struct prog *prog, enum prog_layout layout, int chunk) {
+static bool chunk_in_range(const struct prog *prog, enum step_region region, int chunk) {
+    enum prog_layout layout = region == STEP_IN ? prog_in_layout(prog->collective) : prog_out_layout(prog->collective);
     return chunk >= 0 && chunk < prog_chunks(prog, layout);
 }
 
@@ -210,17 +215,17 @@ static const char *fault_of_step(const struct prog *prog, const struct prog_step
         return "no operand: neither received nor local";
     if (step->send_count == 0 && !store)
         return "no place for the result: neither sent nor stored";
-    if (!local && !store)
-        return "neither a local nor a store chunk: nothing says how long the step is";
+    if (!local && !store && step->local_chunk < 0)
+        return "no local chunk, no store chunk, no length_of: nothing says how long the step is";
+    if (!local && !store && !chunk_in_range(prog, STEP_IN, step->local_chunk))
+        return "the chunk that it is as long as is out of range";
     if (store && step->store_region != STEP_OUT)
         return "a store to a region other than OUT";
-    if (store && !chunk_in_range(prog, prog_out_layout(prog->collective), step->store_chunk))
+    if (store && !chunk_in_range(prog, STEP_OUT, step->store_chunk))
         return "the store chunk is out of range";
     if (local && step->local_region != STEP_IN && step->local_region != STEP_OUT)
         return "a local operand from an unknown region";
-    enum prog_layout layout =
-        step->local_region == STEP_IN ? prog_in_layout(prog->collective) : prog_out_layout(prog->collective);
-    if (local && !chunk_in_range(prog, layout, step->local_chunk))
+    if (local && !chunk_in_range(prog, step->local_region, step->local_chunk))
         return "the local chunk is out of range";
     if (local && (step->local_at < 0 || step->local_at > step->recv_count))
         return "the local operand's place is behind more operands than are received";
@@ -241,20 +246,37 @@ enum collet_result prog_finish(struct prog *prog) {
         if (fault != NULL)
             set_error(prog, s, fault);
     }
+    prog->shape = NULL; /* the program outlives it */
     return prog->error;
 }
 
-enum collet_result algorithm_build(const struct algorithm *algorithm, int nranks, int rank, int root,
-                                   struct prog **prog_p) {
+/* ---- algorithms ---- */
+
+bool algorithm_applies(const struct algorithm *algorithm, const struct prog_shape *shape) {
+    return algorithm->applies == NULL || algorithm->applies(shape);
+}
+
+static enum collet_result refuse(const struct algorithm *algorithm, const struct prog_shape *shape) {
+    char node_ranks[48] = "not all of the same size";
+    if (shape->node_ranks > 0)
+        snprintf(node_ranks, sizeof(node_ranks), "each of %d rank(s)", shape->node_ranks);
+    return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                   "%s %s takes %s, not %d ranks on %d node(s), %s: choose another algorithm",
+                   prog_collective_name(algorithm->collective), algorithm->name, algorithm->where, shape->nranks,
+                   shape->nnodes, node_ranks);
+}
+
+enum collet_result algorithm_build(const struct algorithm *algorithm, const struct prog_shape *shape, int rank,
+                                   int root, struct prog **prog_p) {
     const char *collective = prog_collective_name(algorithm->collective);
+    int nranks = shape->nranks;
     if (nranks < 1 || rank < 0 || rank >= nranks || root < 0 || root >= nranks)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
                        "rank %d, root %d of %d ranks (%s): both must be within 0 … nranks−1", rank, root, nranks,
                        collective);
-    if (algorithm->max_ranks > 0 && nranks > algorithm->max_ranks)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s %s takes at most %d ranks, not %d: choose another algorithm",
-                       collective, algorithm->name, algorithm->max_ranks, nranks);
-    struct prog *prog = prog_create(algorithm->collective, nranks, rank, root);
+    if (!algorithm_applies(algorithm, shape))
+        return refuse(algorithm, shape);
+    struct prog *prog = prog_create(algorithm->collective, shape, rank, root);
     if (prog == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a program of %s among %d ranks", collective, nranks);
     algorithm->build(prog);

@@ -13,7 +13,7 @@ static bool is_point_to_point(const struct cast *cast) {
 }
 
 /* Of a send or recv, member 0 runs the given algorithm toward the root, and member 1, the root, its counterpart. */
-static enum collet_result build_member(struct cast *cast, int m) {
+static enum collet_result build_member(struct cast *cast, const struct prog_shape *shape, int m) {
     const struct algorithm *algorithm = cast->algorithm;
     struct cast_member *member = &cast->members[m];
     int other = (cast->root + 1) % cast->nranks, root = cast->root;
@@ -34,10 +34,12 @@ static enum collet_result build_member(struct cast *cast, int m) {
     bool is_root = member->rank == cast->root;
     member->has_in = collective != PROG_RECV && (collective != PROG_BROADCAST || is_root);
     member->has_out = collective != PROG_SEND && (collective != PROG_REDUCE || is_root);
-    return algorithm_build(algorithm, cast->nranks, member->rank, root, &member->prog);
+    return algorithm_build(algorithm, shape, member->rank, root, &member->prog);
 }
 
-enum collet_result cast_create(const struct algorithm *algorithm, int nranks, int root, struct cast *cast) {
+enum collet_result cast_create(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
+                               struct cast *cast) {
+    int nranks = shape->nranks;
     *cast = (struct cast){.algorithm = algorithm, .nranks = nranks, .root = root};
     if (nranks < 1 || root < 0 || root >= nranks)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "root %d of %d ranks: it must be within 0 … nranks−1", root,
@@ -48,7 +50,7 @@ enum collet_result cast_create(const struct algorithm *algorithm, int nranks, in
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the programs of %d ranks", nranks);
     for (int m = 0; m < nmembers; m++) {
         cast->nmembers = m + 1;
-        enum collet_result result = build_member(cast, m);
+        enum collet_result result = build_member(cast, shape, m);
         if (result != COLLET_SUCCESS) {
             cast_destroy(cast);
             return result;

@@ -23,7 +23,8 @@ struct cast {
 };
 
 /* Builds everybody's program. Errors as algorithm_build(); the cast is then empty. */
-enum collet_result cast_create(const struct algorithm *algorithm, int nranks, int root, struct cast *cast);
+enum collet_result cast_create(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
+                               struct cast *cast);
 void cast_destroy(struct cast *cast);
 
 /* Who of the cast `member` means when it names rank `rank` as its peer; −1 if that rank takes no part. */

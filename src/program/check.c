@@ -130,8 +130,8 @@ static bool judge_run(struct machine *m) {
     return right;
 }
 
-bool prog_check(const struct algorithm *algorithm, int nranks, int root, int nslots, bool in_place, char *why,
-                size_t why_bytes) {
+bool prog_check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots, bool in_place,
+                char *why, size_t why_bytes) {
     struct cast cast;
     struct machine machine;
     if (why_bytes > 0)
@@ -140,7 +140,7 @@ bool prog_check(const struct algorithm *algorithm, int nranks, int root, int nsl
         snprintf(why, why_bytes, "%d slots a connection: at least one is needed", nslots);
         return false;
     }
-    if (cast_create(algorithm, nranks, root, &cast) != COLLET_SUCCESS) {
+    if (cast_create(algorithm, shape, root, &cast) != COLLET_SUCCESS) {
         snprintf(why, why_bytes, "%s", err_last());
         return false;
     }

@@ -148,9 +148,9 @@ static enum collet_result print_totals(const struct cast *cast, FILE *out) {
     return COLLET_SUCCESS;
 }
 
-enum collet_result prog_print(const struct algorithm *algorithm, int nranks, int root, FILE *out) {
+enum collet_result prog_print(const struct algorithm *algorithm, const struct prog_shape *shape, int root, FILE *out) {
     struct cast cast;
-    COLLET_TRY(cast_create(algorithm, nranks, root, &cast));
+    COLLET_TRY(cast_create(algorithm, shape, root, &cast));
     int nworkers = 0;
     for (int m = 0; m < cast.nmembers; m++)
         nworkers = nworkers > cast.members[m].prog->nworkers ? nworkers : cast.members[m].prog->nworkers;

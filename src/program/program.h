@@ -18,7 +18,7 @@
  * through its own steps in order. Every connection (peer, lane) has one producing and one consuming worker.
  *
  * A builder keeps a sticky error: emit freely, then look at what prog_finish() says.
- * Read next: ../algo/allreduce_ring.c, build.c, then check.c.
+ * Read next: ../algo/allreduce_ring.c, build.c, shape.c, then check.c.
  */
 #ifndef COLLET_PROGRAM_PROGRAM_H
 #define COLLET_PROGRAM_PROGRAM_H
@@ -57,6 +57,29 @@ enum prog_layout { PROG_WHOLE, PROG_PER_RANK, PROG_SINGLE };
 enum prog_layout prog_in_layout(enum prog_collective collective);
 enum prog_layout prog_out_layout(enum prog_collective collective);
 
+/* Where ranks are, as all of them see it alike: listed node by node, so that who walks along the list (a ring) enters
+ * and leaves every node once, however ranks are numbered. */
+struct prog_shape {
+    int nranks, nnodes;
+    int node_ranks; /* how many ranks every node has; 0: not the same everywhere */
+    int *order;     /* [position]: the rank there; NULL: ranks are numbered node by node */
+    int *position;  /* [rank]: where it stands in order; NULL like it */
+};
+#define PROG_FLAT(n) ((struct prog_shape){.nranks = (n), .nnodes = 1, .node_ranks = (n)}) /* all on one node */
+
+/* node_of[rank] is any number in 0 … nranks−1 that only the ranks of its node have. Nodes are listed in the order of
+ * their lowest ranks, and in each its ranks by number. Errors: INVALID_ARGUMENT (nranks, a number out of range),
+ * NO_MEMORY; *shape is then unwritten. */
+enum collet_result prog_shape_init(struct prog_shape *shape, int nranks, const int *node_of);
+void prog_shape_fini(struct prog_shape *shape);
+
+static inline int prog_shape_rank(const struct prog_shape *shape, int position) {
+    return shape->order != NULL ? shape->order[position] : position;
+}
+static inline int prog_shape_position(const struct prog_shape *shape, int rank) {
+    return shape->position != NULL ? shape->position[rank] : rank;
+}
+
 struct prog_worker {
     int32_t first_step, nsteps; /* into prog.steps */
 };
@@ -70,13 +93,15 @@ struct prog {
     struct prog_step *steps;
     struct prog_peer *peers; /* the peer table that steps point into */
     /* While building: */
+    const struct prog_shape *shape;
     int workers_room, steps_room, peers_room;
     enum collet_result error;
 };
 
 /* ---- building ---- */
 
-struct prog *prog_create(enum prog_collective collective, int nranks, int rank, int root);
+/* The shape is looked at until prog_finish(). */
+struct prog *prog_create(enum prog_collective collective, const struct prog_shape *shape, int rank, int root);
 void prog_destroy(struct prog *prog);
 
 /* Cuts WHOLE regions into nblocks slices (1 unless called). */
@@ -87,7 +112,7 @@ void prog_worker(struct prog *prog);
 
 /* Lanes keep apart several connections from one rank to another (a double tree's two trees; there and back differ
  * anyway). Lanes below PROG_LANE_P2P are free to use; that one belongs to send and recv. */
-#define PROG_LANE_P2P 15
+#define PROG_LANE_P2P 63
 
 /* A set of peers in a step's description: `count` ranks first, first+1, … modulo nranks, skipping none; on one lane.
  * With count OTHERS: all ranks but this one, in that order (none if there is no other). */
@@ -115,10 +140,11 @@ struct local {
 struct step_text {
     struct peers recv; /* operands from peers, in rank order as listed */
     struct peer_list recv_list;
-    struct local local; /* the local operand … */
-    int local_at;       /* … and its place: after this many received operands */
-    struct local store; /* where the result goes here */
-    struct peers send;  /* to whom it goes */
+    struct local local;     /* the local operand … */
+    int local_at;           /* … and its place: after this many received operands */
+    struct local store;     /* where the result goes here */
+    struct local length_of; /* a step without local operand and store says here which chunk it is as long as */
+    struct peers send;      /* to whom it goes */
     struct peer_list send_list;
     bool finish; /* the result holds every rank's contribution: avg divides here */
 };
@@ -131,12 +157,22 @@ static inline int prog_wrap(const struct prog *prog, int r) {
     return rest < 0 ? rest + prog->nranks : rest;
 }
 
+/* The rank k positions behind this one (before it, if k is negative) in the order of the shape, which is a ring. */
+static inline int prog_after(const struct prog *prog, int k) {
+    return prog_shape_rank(prog->shape, prog_wrap(prog, prog_shape_position(prog->shape, prog->rank) + k));
+}
+
+/* How many positions this rank stands behind the root on that ring: 0 … nranks−1. */
+static inline int prog_behind_root(const struct prog *prog) {
+    return prog_wrap(prog, prog_shape_position(prog->shape, prog->rank) - prog_shape_position(prog->shape, prog->root));
+}
+
 /* Ends building; returns the first error met (no memory, a chunk or peer out of range, a step without effect …). */
 enum collet_result prog_finish(struct prog *prog);
 
 /* ---- algorithms ---- */
 
-/* A pure function (collective, nranks, rank, root) → steps; no size, no clock, no environment. `root` is 0 for
+/* A pure function (collective, shape, rank, root) → steps; no size, no clock, no environment. `root` is 0 for
  * collectives without one; for SEND and RECV it is the peer. */
 typedef void (*prog_build_fn)(struct prog *prog);
 
@@ -144,18 +180,21 @@ struct algorithm {
     const char *name; /* as in COLLET_ALGO: "ring", "tree", "oneshot" … */
     enum prog_collective collective;
     prog_build_fn build;
-    int max_ranks;     /* largest sensible nranks (steps or connections grow with n); 0: no limit */
-    const char *about; /* one line for tools */
+    bool (*applies)(const struct prog_shape *shape); /* where it works and makes sense; NULL: everywhere */
+    const char *where;                               /* the same in words: "up to 64 ranks" */
+    const char *about;                               /* one line for tools */
 };
 
 /* All algorithms, in order of registration; ends with name == NULL (algo/registry.c). */
 extern const struct algorithm algorithms[];
 const struct algorithm *algorithm_find(enum prog_collective collective, const char *name); /* NULL if there is none */
 
-/* Builds rank's program; *prog_p is owned by the caller. Errors: INVALID_ARGUMENT (rank, root, or more ranks than the
- * algorithm takes), NO_MEMORY, INTERNAL (the algorithm emitted nonsense; the text names the step). */
-enum collet_result algorithm_build(const struct algorithm *algorithm, int nranks, int rank, int root,
-                                   struct prog **prog_p);
+bool algorithm_applies(const struct algorithm *algorithm, const struct prog_shape *shape);
+
+/* Builds rank's program; *prog_p is owned by the caller. Errors: INVALID_ARGUMENT (rank, root, or a shape that the
+ * algorithm does not take), NO_MEMORY, INTERNAL (the algorithm emitted nonsense; the text names the step). */
+enum collet_result algorithm_build(const struct algorithm *algorithm, const struct prog_shape *shape, int rank,
+                                   int root, struct prog **prog_p);
 
 /* ---- readers ---- */
 
@@ -173,11 +212,11 @@ static inline int prog_chunks(const struct prog *prog, enum prog_layout layout) 
  * in_place: the buffers alias as the collective's in-place rule in collet.h says; ignored where it has none.
  * For send and recv, `root` is the peer, and the other direction of the same name is its counterpart there.
  * On failure `why` (why_bytes long) says which rank, worker, step and chunk; on success it is "". */
-bool prog_check(const struct algorithm *algorithm, int nranks, int root, int nslots, bool in_place, char *why,
-                size_t why_bytes);
+bool prog_check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots, bool in_place,
+                char *why, size_t why_bytes);
 
 /* The step tables of all ranks side by side, one for each worker: R recv, + reduce, ! store, S send, and the chunk;
  * then what each rank sends, reduces and stores in one round, and its connections. */
-enum collet_result prog_print(const struct algorithm *algorithm, int nranks, int root, FILE *out);
+enum collet_result prog_print(const struct algorithm *algorithm, const struct prog_shape *shape, int root, FILE *out);
 
 #endif

@@ -14,7 +14,7 @@ struct prog_step {
     int32_t recv_first, recv_count; /* operands from peers: prog.peers[recv_first … +recv_count−1], in this order */
     int32_t send_first, send_count; /* places at peers */
     int32_t local_at;               /* the local operand stands after this many received ones */
-    int32_t local_chunk, store_chunk;
+    int32_t local_chunk, store_chunk;   /* a step has the length of store_chunk; without a store, that of local_chunk */
     uint8_t local_region, store_region; /* enum step_region; STEP_NONE: absent */
     uint8_t finish;                     /* result is complete: avg divides */
     uint8_t unused;

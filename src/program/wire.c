@@ -73,43 +73,72 @@ static bool wire_step(struct machine *m, int worker, int step_number) {
            wire_peers(m, worker, step_number, step->send_first, step->send_count, true);
 }
 
-enum { NOBODY = -1, SEVERAL = -2 }; /* instead of a worker's index */
+/* ---- memory that workers share ---- */
 
-static void note_use(int *by, int w) { *by = *by == NOBODY || *by == w ? w : SEVERAL; }
+/* How the steps of a member use one place of its memory, and which worker does; SEVERAL: more than one. */
+enum { SEVERAL = -1 };
+struct place_use {
+    int nreads, reader, nwrites, writer;
+    bool hands_over; /* something is read that a step has stored */
+};
 
-/* Whether two workers of the member touch the same memory and one of them writes it. Scratch: two entries a place. */
-static bool shares_memory(const struct machine *m, int member, int *scratch) {
+static void note_use(int *ntimes, int *by, int worker) {
+    *by = *ntimes == 0 || *by == worker ? worker : SEVERAL;
+    ++*ntimes;
+}
+
+static void note_uses(const struct machine *m, int member, struct place_use *uses) {
     const struct prog *prog = m->cast->members[member].prog;
-    size_t nplaces = (size_t)(m->nin + m->nout), base = machine_place(m, 0, member, STEP_OUT, 0);
-    int *read_by = scratch, *written_by = scratch + nplaces;
-    for (size_t i = 0; i < 2 * nplaces; i++)
-        scratch[i] = NOBODY;
+    size_t base = machine_place(m, 0, member, STEP_OUT, 0);
     for (int w = 0; w < prog->nworkers; w++)
         for (int s = 0; s < prog->workers[w].nsteps; s++) {
             const struct prog_step *step = &prog->steps[prog->workers[w].first_step + s];
-            if (step->local_region != STEP_NONE)
-                note_use(&read_by[machine_place(m, 0, member, step->local_region, step->local_chunk) - base], w);
-            if (step->store_region != STEP_NONE)
-                note_use(&written_by[machine_place(m, 0, member, step->store_region, step->store_chunk) - base], w);
+            if (step->local_region != STEP_NONE) {
+                struct place_use *use =
+                    &uses[machine_place(m, 0, member, step->local_region, step->local_chunk) - base];
+                note_use(&use->nreads, &use->reader, w);
+                use->hands_over |= step->local_region == STEP_OUT;
+            }
+            if (step->store_region != STEP_NONE) {
+                struct place_use *use = &uses[machine_place(m, 0, member, STEP_OUT, step->store_chunk) - base];
+                note_use(&use->nwrites, &use->writer, w);
+            }
         }
+}
+
+/* Whether it takes clocks to know that accesses are in order: several workers use the place, and one of them writes it.
+ * But not if a single step reads a contribution that, in place, a single step overwrites with its result: a right
+ * result holds that very contribution, so it came from that read, by messages. The verdict on results says whether it
+ * does. */
+static bool is_order_open(const struct place_use *use) {
+    if (use->nwrites == 0)
+        return false;
+    if (use->nwrites == 1 && use->nreads == 1 && !use->hands_over)
+        return false;
+    return use->writer == SEVERAL || (use->nreads > 0 && use->reader != use->writer);
+}
+
+static bool shares_memory(const struct machine *m, int member, struct place_use *uses) {
+    size_t nplaces = (size_t)(m->nin + m->nout);
+    memset(uses, 0, nplaces * sizeof(*uses));
+    note_uses(m, member, uses);
     for (size_t i = 0; i < nplaces; i++)
-        if (written_by[i] != NOBODY &&
-            (written_by[i] == SEVERAL || (read_by[i] != NOBODY && read_by[i] != written_by[i])))
+        if (is_order_open(&uses[i]))
             return true;
     return false;
 }
 
 static bool wire_order(struct machine *m) {
-    int *scratch = malloc(2 * (size_t)(m->nin + m->nout) * sizeof(*scratch));
-    if (scratch == NULL)
+    struct place_use *uses = malloc((size_t)(m->nin + m->nout) * sizeof(*uses));
+    if (uses == NULL)
         return machine_fail(m, "no memory to verify programs");
     size_t group = 1;
     for (int member = 0; member < m->cast->nmembers; member++) {
         size_t nworkers = (size_t)m->cast->members[member].prog->nworkers;
         group = group > nworkers ? group : nworkers;
-        m->ordered = m->ordered || shares_memory(m, member, scratch);
+        m->ordered = m->ordered || shares_memory(m, member, uses);
     }
-    free(scratch);
+    free(uses);
     if (!m->ordered)
         return true;
     size_t nplaces = (size_t)m->nrounds * (size_t)m->cast->nmembers * (size_t)(m->nin + m->nout);

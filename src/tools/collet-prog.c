@@ -11,21 +11,22 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: collet-prog [--check] [--slots K] <algorithm> <ranks> [--root R]\n"
+    "usage: collet-prog [--check] [--slots K] <algorithm> <ranks> [--nodes N] [--root R]\n"
     "       collet-prog --list\n"
     "\n"
     "  <algorithm>  collective_name as --list shows it, e.g. allreduce_ring\n"
     "  <ranks>      number of ranks, 1 or more\n"
+    "  --nodes N    the ranks are dealt in order to N nodes, as evenly as it goes; 1 unless given\n"
     "  --root R     root of a broadcast or reduce, peer of a send or recv; 0 unless given\n"
     "  --check      verify instead of printing: exit 0 if verified, 1 if not\n"
     "  --slots K    verify with K slots a connection; 2 unless given\n"
-    "  --list       all algorithms, with their limit of ranks and one line about each\n"
+    "  --list       all algorithms, with what they take and one line about each\n"
     "\n"
     "In a table: R receives, + reduces, ! stores to OUT, S sends; then the chunk. One row is one step.\n";
 
 struct request {
     const char *algorithm, *ranks;
-    const char *root, *slots; /* NULL: not given */
+    const char *nodes, *root, *slots; /* NULL: not given */
     bool check, list, help;
 };
 
@@ -44,21 +45,29 @@ static bool parse_number(const char *name, const char *text, int min, int max, i
     return false;
 }
 
+/* Where the value of an option belongs; NULL if it is none that takes a value. */
+static const char **value_of(struct request *request, const char *option) {
+    return strcmp(option, "--nodes") == 0   ? &request->nodes
+           : strcmp(option, "--root") == 0  ? &request->root
+           : strcmp(option, "--slots") == 0 ? &request->slots
+                                            : NULL;
+}
+
 static bool parse_arguments(int argc, char **argv, struct request *request) {
     for (int i = 1; i < argc; i++) {
-        const char *arg = argv[i];
+        const char *arg = argv[i], **value = value_of(request, arg);
         if (strcmp(arg, "--list") == 0) {
             request->list = true;
         } else if (strcmp(arg, "--check") == 0) {
             request->check = true;
         } else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
             request->help = true;
-        } else if (strcmp(arg, "--root") == 0 || strcmp(arg, "--slots") == 0) {
+        } else if (value != NULL) {
             if (i + 1 == argc) {
                 fprintf(stderr, "collet-prog: %s needs a number behind it\n", arg);
                 return false;
             }
-            *(strcmp(arg, "--root") == 0 ? &request->root : &request->slots) = argv[++i];
+            *value = argv[++i];
         } else if (arg[0] == '-') {
             fprintf(stderr, "collet-prog: unknown option '%s'; --help shows all\n", arg);
             return false;
@@ -87,31 +96,52 @@ static const struct algorithm *find_algorithm(const char *name) {
 
 static int list(void) {
     for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
-        char full_name[64], limit[32] = "any number of ranks";
+        char full_name[64];
         snprintf(full_name, sizeof(full_name), "%s_%s", prog_collective_name(a->collective), a->name);
-        if (a->max_ranks > 0)
-            snprintf(limit, sizeof(limit), "up to %d ranks", a->max_ranks);
-        printf("%-20s %-20s %s\n", full_name, limit, a->about);
+        printf("%-21s %-46s %s\n", full_name, a->where, a->about);
     }
     return EXIT_SUCCESS;
 }
 
+/* The ranks in order on nnodes nodes, whose sizes differ by one if it does not come out even. */
+static enum collet_result deal(int nranks, int nnodes, struct prog_shape *shape) {
+    int *node_of = malloc((size_t)nranks * sizeof(*node_of));
+    if (node_of == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
+    for (int rank = 0; rank < nranks; rank++)
+        node_of[rank] = (int)((int64_t)rank * nnodes / nranks);
+    enum collet_result result = prog_shape_init(shape, nranks, node_of);
+    free(node_of);
+    return result;
+}
+
 /* Out of place and, where the collective knows it, in place. */
-static int check(const struct algorithm *algorithm, int nranks, int root, int nslots) {
+static int check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots) {
     char why[ERR_TEXT_BYTES];
     for (int in_place = 0; in_place < 2; in_place++)
-        if (!prog_check(algorithm, nranks, root, nslots, in_place == 1, why, sizeof(why))) {
+        if (!prog_check(algorithm, shape, root, nslots, in_place == 1, why, sizeof(why))) {
             printf("wrong%s: %s\n", in_place == 1 ? " in place" : "", why);
             return EXIT_FAILURE;
         }
-    printf("verified: %s_%s, %d rank%s, root %d, %d slot%s a connection\n", prog_collective_name(algorithm->collective),
-           algorithm->name, nranks, nranks == 1 ? "" : "s", root, nslots, nslots == 1 ? "" : "s");
+    char nodes[32] = "";
+    if (shape->nnodes > 1)
+        snprintf(nodes, sizeof(nodes), " on %d nodes", shape->nnodes);
+    printf("verified: %s_%s, %d rank%s%s, root %d, %d slot%s a connection\n",
+           prog_collective_name(algorithm->collective), algorithm->name, shape->nranks, shape->nranks == 1 ? "" : "s",
+           nodes, root, nslots, nslots == 1 ? "" : "s");
     return EXIT_SUCCESS;
+}
+
+static int print(const struct algorithm *algorithm, const struct prog_shape *shape, int root) {
+    if (prog_print(algorithm, shape, root, stdout) == COLLET_SUCCESS)
+        return EXIT_SUCCESS;
+    fprintf(stderr, "collet-prog: %s\n", err_last());
+    return EXIT_FAILURE;
 }
 
 int main(int argc, char **argv) {
     struct request request = {0};
-    int nranks, root = 0, nslots = 2;
+    int nranks, nnodes = 1, root = 0, nslots = 2;
     if (!parse_arguments(argc, argv, &request))
         return EXIT_BAD_INPUT;
     if (request.help) {
@@ -127,16 +157,23 @@ int main(int argc, char **argv) {
     const struct algorithm *algorithm = find_algorithm(request.algorithm);
     if (algorithm == NULL)
         return EXIT_BAD_INPUT;
-    int max_ranks = algorithm->max_ranks > 0 ? algorithm->max_ranks : 1 << 20;
-    if (!parse_number("<ranks>", request.ranks, 1, max_ranks, &nranks) ||
+    if (!parse_number("<ranks>", request.ranks, 1, 1 << 20, &nranks) ||
+        (request.nodes != NULL && !parse_number("--nodes", request.nodes, 1, nranks, &nnodes)) ||
         (request.root != NULL && !parse_number("--root", request.root, 0, nranks - 1, &root)) ||
         (request.slots != NULL && !parse_number("--slots", request.slots, 1, 1024, &nslots)))
         return EXIT_BAD_INPUT;
-    if (request.check)
-        return check(algorithm, nranks, root, nslots);
-    if (prog_print(algorithm, nranks, root, stdout) != COLLET_SUCCESS) {
+    struct prog_shape shape;
+    if (deal(nranks, nnodes, &shape) != COLLET_SUCCESS) {
         fprintf(stderr, "collet-prog: %s\n", err_last());
         return EXIT_FAILURE;
     }
-    return EXIT_SUCCESS;
+    if (!algorithm_applies(algorithm, &shape)) {
+        fprintf(stderr, "collet-prog: %s takes %s, not %d rank(s) on %d node(s); --nodes says on how many they are\n",
+                request.algorithm, algorithm->where, nranks, nnodes);
+        prog_shape_fini(&shape);
+        return EXIT_BAD_INPUT;
+    }
+    int status = request.check ? check(algorithm, &shape, root, nslots) : print(algorithm, &shape, root);
+    prog_shape_fini(&shape);
+    return status;
 }

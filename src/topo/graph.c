@@ -55,7 +55,7 @@ bool topo_pci_is_gpu(const struct topo_pci *pci) {
 
 bool topo_pci_is_nic(const struct topo_pci *pci) { return pci->class >> 16 == 0x02; }
 
-/* ---------------------------------------------------------------------------------------------------------- building */
+/* --------------------------------------------------------------------------------------------------------- building */
 
 /* Makes room for one more of `size` bytes behind n; false if there is none. */
 static bool make_room(void **array, int n, int *room, size_t size) {
@@ -112,6 +112,10 @@ static int append_node(struct topo *topo, const struct topo_node *node) {
     return topo->nnodes++;
 }
 
+static enum topo_wire parent_wire(const struct topo_node *node) {
+    return node->pci.busid[0] != '\0' ? WIRE_PCI : WIRE_LOCAL;
+}
+
 int topo_add_node(struct topo *topo, const struct topo_node *node) {
     if (topo->status == COLLET_SUCCESS && topo->nnodes >= TOPO_HOST_NODES_MAX)
         topo->status = err_set(COLLET_ERR_INVALID_ARGUMENT, "a host has more than %d CPUs, bridges and devices",
@@ -119,15 +123,12 @@ int topo_add_node(struct topo *topo, const struct topo_node *node) {
     int n = append_node(topo, node);
     if (n < 0 || node->parent < 0)
         return n;
-    bool is_pci = node->pci.busid[0] != '\0';
-    enum topo_wire wire = is_pci ? WIRE_PCI : WIRE_LOCAL;
-    double gbps = is_pci ? speed_of_pci(&node->pci) : SPEED_LOCAL;
-    topo_add_link(topo, n, node->parent, wire, 1, gbps);
-    topo_add_link(topo, node->parent, n, wire, 1, gbps);
+    topo_add_link(topo, n, node->parent, parent_wire(node), 1, SPEED_LOCAL);
+    topo_add_link(topo, node->parent, n, parent_wire(node), 1, SPEED_LOCAL);
     return n;
 }
 
-/* --------------------------------------------------------------------------------------------------------- finishing */
+/* -------------------------------------------------------------------------------------------------------- finishing */
 
 static int *dev_of(struct topo_node *node) { return node->kind == TOPO_GPU ? &node->gpu.dev : &node->nic.dev; }
 
@@ -144,6 +145,16 @@ static void number_devices(struct topo *topo, enum topo_kind kind) {
         while (taken[next])
             next++;
         *dev_of(&topo->nodes[n]) = next++;
+    }
+}
+
+static void set_pci_speeds(struct topo *topo) {
+    for (int n = 0; n < topo->nnodes; n++) {
+        const struct topo_node *node = &topo->nodes[n];
+        if (node->parent < 0 || parent_wire(node) != WIRE_PCI)
+            continue;
+        find_link(topo, n, node->parent, WIRE_PCI)->gbps = speed_of_pci(&node->pci);
+        find_link(topo, node->parent, n, WIRE_PCI)->gbps = speed_of_pci(&node->pci);
     }
 }
 
@@ -170,6 +181,7 @@ enum collet_result topo_finish(struct topo *topo) {
         topo->status = err_set(COLLET_ERR_INVALID_ARGUMENT, "the machine has no CPU");
     if (topo->status != COLLET_SUCCESS)
         return topo->status;
+    set_pci_speeds(topo);
     number_devices(topo, TOPO_GPU);
     number_devices(topo, TOPO_NIC);
     join_cpus(topo);
@@ -178,7 +190,7 @@ enum collet_result topo_finish(struct topo *topo) {
     return topo->status;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ fusing */
+/* ----------------------------------------------------------------------------------------------------------- fusing */
 
 /* Copies host 0 of `host` to the end of topo; its nodes are renumbered. */
 static void append_host(struct topo *topo, int h, const struct topo *host) {
@@ -259,7 +271,7 @@ enum collet_result topo_fuse(const struct topo *const *hosts, int nhosts, struct
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ asking */
+/* ----------------------------------------------------------------------------------------------------------- asking */
 
 int topo_find_busid(const struct topo *topo, const char *busid) {
     for (int n = topo->hosts[0].first_node; n < topo->nnodes && topo->nodes[n].host == 0; n++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dijkstra's algorithm with another order: of two paths the one with the wider bottleneck is better, then the shorter one.
- * Lengthening a path makes it no better in this order, which is all that the algorithm needs: the best of the nodes not
- * yet settled can be settled.
+ * Dijkstra's algorithm with another order: of two paths the one with the wider bottleneck is better, then the shorter
+ * one. Lengthening a path makes it no better in this order, which is all that the algorithm needs: the best of the
+ * nodes not yet settled can be settled.
  *
  *     A ──24── S ──24── B          from A: S 24 (1 link), B 24 (2 links), C 16 (3 links)
  *      ╲___8___╱         ╲16       the direct link of 8 to B is never the best: 24 over S is wider
@@ -69,9 +69,8 @@ static void dijkstra(struct run *run) {
         const struct topo *topo = run->topo;
         for (int l = topo->nodes[paths->first_node + at].first_link; l >= 0; l = topo->links[l].next) {
             const struct topo_link *link = &topo->links[l];
-            struct topo_path longer = {.gbps = fmin(paths->to[at].gbps, link->gbps),
-                                       .nlinks = paths->to[at].nlinks + 1,
-                                       .last_link = l};
+            struct topo_path longer = {
+                .gbps = fmin(paths->to[at].gbps, link->gbps), .nlinks = paths->to[at].nlinks + 1, .last_link = l};
             if (in_scope(run, link) && better(&longer, &paths->to[link->to - paths->first_node]))
                 paths->to[link->to - paths->first_node] = longer;
         }

@@ -2,9 +2,9 @@
  *
  * The best paths from one node to all others.
  *
- * Between GPUs a path over GPU links alone, if there is one, counts before all others; among those, and among all others,
- * the best path is the one whose narrowest link is widest, and of these the one with the fewest links. GPUs and, within a
- * host, NICs are ends of paths: nothing is forwarded through them.
+ * Between GPUs a path over GPU links alone, if there is one, counts before all others; among those, and among all
+ * others, the best path is the one whose narrowest link is widest, and of these the one with the fewest links. GPUs
+ * and, within a host, NICs are ends of paths: nothing is forwarded through them.
  */
 #ifndef COLLET_TOPO_PATHS_H
 #define COLLET_TOPO_PATHS_H

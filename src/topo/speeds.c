@@ -73,5 +73,5 @@ double speed_of_sys(const struct topo_cpu *cpu) {
 double speed_of_nic(const struct topo_node *nic) {
     if (nic->nic.mbits > 0)
         return (double)nic->nic.mbits / 8000;
-    return nic->pci.busid[0] != '\0' ? speed_of_pci(&nic->pci) : SPEED_NIC_MBITS / 8000.0;
+    return nic->pci.link_gts > 0 ? speed_of_pci(&nic->pci) : SPEED_NIC_MBITS / 8000.0;
 }

@@ -7,8 +7,8 @@
 
 #include "topo/topo.h"
 
-#define SPEED_LOCAL 5000.0      /* never binds */
-#define SPEED_NIC_MBITS 10000   /* of a port about which nothing is known */
+#define SPEED_LOCAL 5000.0    /* never binds */
+#define SPEED_NIC_MBITS 10000 /* of a port about which nothing is known */
 
 /* The link of this function towards the CPU; where it is unknown, 16 lanes of 8 GT/s. */
 double speed_of_pci(const struct topo_pci *pci);
@@ -21,7 +21,7 @@ void speed_narrow(struct topo_pci *pci, const struct topo_pci *other);
 double speed_of_gpu_link(const struct topo_gpu *gpu);
 /* Between two CPUs of a host, of this kind. */
 double speed_of_sys(const struct topo_cpu *cpu);
-/* A network port; where it is unknown, its PCI link. */
+/* A network port; where it is unknown its PCI link, and where that is too, SPEED_NIC_MBITS. */
 double speed_of_nic(const struct topo_node *nic);
 
 #endif

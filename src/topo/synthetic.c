@@ -20,7 +20,7 @@ struct recipe {
     enum fabric fabric;
 };
 
-/* ----------------------------------------------------------------------------------------------------------- reading */
+/* ---------------------------------------------------------------------------------------------------------- reading */
 
 struct scanner {
     const char *text, *at;
@@ -33,7 +33,8 @@ static enum collet_result expected(const struct scanner *s, const char *what) {
     if (*s->at == ':')
         length = 1;
     if (length == 0)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "synthetic machine \"%.100s\": at its end, expected %s", s->text, what);
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "synthetic machine \"%.100s\": at its end, expected %s", s->text,
+                       what);
     return err_set(COLLET_ERR_INVALID_ARGUMENT, "synthetic machine \"%.100s\": at \"%.*s\" (character %d), expected %s",
                    s->text, (int)(length < 40 ? length : 40), s->at, (int)(s->at - s->text) + 1, what);
 }
@@ -84,8 +85,10 @@ static enum collet_result read_part(struct scanner *s, bool first, struct recipe
     struct {
         const char *word;
         int *count, max;
-    } parts[] = {{"node", &recipe->nodes, NODES_MAX},       {"cpu", &recipe->cpus, PARTS_MAX},
-                 {"switch", &recipe->switches, PARTS_MAX},  {"gpu", &recipe->gpus, PARTS_MAX},
+    } parts[] = {{"node", &recipe->nodes, NODES_MAX},
+                 {"cpu", &recipe->cpus, PARTS_MAX},
+                 {"switch", &recipe->switches, PARTS_MAX},
+                 {"gpu", &recipe->gpus, PARTS_MAX},
                  {"nic", &recipe->nics, PARTS_MAX}};
     struct scanner start;
     int count;
@@ -135,7 +138,7 @@ static void fill_in(struct recipe *r) {
         r->cpus = r->switches >= 2 ? 2 : 1;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- building */
+/* --------------------------------------------------------------------------------------------------------- building */
 
 static void set_pci(struct topo_node *node, int domain, int device, uint32_t class) {
     snprintf(node->pci.busid, sizeof node->pci.busid, "%04x:%02x:00.0", domain & 0xffff, device & 0xff);

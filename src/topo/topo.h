@@ -85,9 +85,9 @@ struct topo_cpu {
 };
 
 struct topo_gpu {
-    int dev;  /* index, below TOPO_HOST_NODES_MAX; −1 until topo_finish() has numbered it */
-    int rank; /* of a communicator, as files may say; −1: none */
-    int sm;   /* compute capability × 10; 0: unknown */
+    int dev;      /* index, below TOPO_HOST_NODES_MAX; −1 until topo_finish() has numbered it */
+    int rank;     /* of a communicator, as files may say; −1: none */
+    int sm;       /* compute capability × 10; 0: unknown */
     char gcn[16]; /* the same of an AMD GPU */
     bool gdr;     /* a NIC can reach its memory */
 };
@@ -97,7 +97,7 @@ struct topo_nic {
     char name[TOPO_NAME_BYTES];
     int port;
     uint64_t guid;
-    int64_t mbits;     /* speed of the port, Mbit/s; 0: unknown, then taken to be as fast as its PCI link */
+    int64_t mbits;     /* speed of the port, Mbit/s; 0: unknown, see speed_of_nic() */
     double latency_us; /* 0: unknown */
     int maxconn;       /* 0: unknown */
     bool gdr;
@@ -135,12 +135,12 @@ struct topo {
     struct topo_link *links;
     struct topo_host *hosts;
     int nnodes, nlinks, nhosts;
-    int net;                   /* the NET node; −1 with one host */
+    int net; /* the NET node; −1 with one host */
     int room_nodes, room_links;
     enum collet_result status; /* the first failure while building; topo_finish() returns it */
 };
 
-/* ------------------------------------------------------------------------------------------------ making, file by file */
+/* --------------------------------------------------------------------------------------------- making, file by file */
 
 /* Each gives a finished graph that topo_destroy() frees. On failure *topo_p is untouched and err_last() says why. */
 
@@ -148,17 +148,20 @@ struct topo {
 enum collet_result topo_probe(struct topo **topo_p);
 
 /* NCCL's topology XML, or hwloc's. What is unknown in it is passed over with a line at INFO; what is wrong in it is
- * COLLET_ERR_INVALID_ARGUMENT with file and line. (xml_read.c, hwloc.c) */
-enum collet_result topo_read_file(const char *path, struct topo **topo_p);
+ * COLLET_ERR_INVALID_ARGUMENT with file and line. A file of this machine may leave out what can be found out: it is
+ * then filled in as topo_probe() would. (xml_read.c, hwloc_read.c) */
+enum topo_whose { TOPO_RECORDED, TOPO_THIS_MACHINE };
+enum collet_result topo_read_file(const char *path, enum topo_whose whose, struct topo **topo_p);
 /* The same from memory; `name` stands for the file in messages. */
-enum collet_result topo_read_text(const char *text, size_t bytes, const char *name, struct topo **topo_p);
+enum collet_result topo_read_text(const char *text, size_t bytes, const char *name, enum topo_whose whose,
+                                  struct topo **topo_p);
 
 /* Host 0 of topo as NCCL's topology XML; the text is the caller's to free(). (xml_write.c) */
 enum collet_result topo_write_text(const struct topo *topo, char **text_p);
 enum collet_result topo_write_file(const struct topo *topo, const char *path);
 
-/* What a job uses: the file, if it is named and good, else this machine; a bad file is a warning. Then what was taken is
- * written to dump_path. Both may be "". (probe.c) */
+/* What a job uses: the file, if it is named and good, else this machine; a bad file is a warning. Then what was taken
+ * is written to dump_path. Both may be "". (probe.c) */
 enum collet_result topo_load(const char *file_path, const char *dump_path, struct topo **topo_p);
 
 /* A machine from one line, for tests and for thinking. (synthetic.c)
@@ -184,16 +187,17 @@ enum collet_result topo_fuse(const struct topo *const *hosts, int nhosts, struct
 /* NULL is fine. */
 void topo_destroy(struct topo *topo);
 
-/* ------------------------------------------------------------------------------------------------------- building blocks */
+/* -------------------------------------------------------------------------------------------------- building blocks */
 
 /* An empty graph of one host, to be filled and then finished. */
 enum collet_result topo_create(struct topo **topo_p);
-/* Appends a copy of node and links it with its parent as its PCI data say. Its number, or −1 on failure, which the graph
+/* Appends a copy of node and links it with its parent. Its number, or −1 on failure, which the graph
  * remembers; −1 as a parent or an end of a link is then passed over. */
 int topo_add_node(struct topo *topo, const struct topo_node *node);
 /* A link in one direction; what there is already of the same wire becomes wider. */
 void topo_add_link(struct topo *topo, int from, int to, enum topo_wire wire, int count, double gbps);
-/* Numbers devices, joins CPUs, gives every link its opposite, checks. The first failure of building, if there was one. */
+/* Gives links to parents the bandwidth that PCI data say, numbers devices, joins CPUs, gives every link its opposite,
+ * checks. The first failure of building, if there was one. */
 enum collet_result topo_finish(struct topo *topo);
 
 /* A node of this kind with everything unknown. */
@@ -202,7 +206,7 @@ struct topo_node topo_blank(enum topo_kind kind, int parent);
 bool topo_pci_is_gpu(const struct topo_pci *pci);
 bool topo_pci_is_nic(const struct topo_pci *pci);
 
-/* ---------------------------------------------------------------------------------------------------------------- asking */
+/* ----------------------------------------------------------------------------------------------------------- asking */
 
 /* The node of host 0 with this bus id (in any case), or −1. */
 int topo_find_busid(const struct topo *topo, const char *busid);

@@ -10,6 +10,7 @@
  *    bytes                 slot header                fits the slot; FIFO_LL_BIT says that the payload is LL lines
  *    signature, sequence   slot header                no: they become the slot header
  *    step                  the producer's step        is the very step that comes next
+ *    head, has_head        the FIFO the other way     within what was sent there
  *
  * Everything is in the byte order of the machine; both ends are the same library (the hello's magic shows if not).
  *
@@ -21,7 +22,8 @@
  * there, and the kernel delivers what was sent, also after the process has gone. (Closing a socket with unread bytes would
  * throw away what the other end has not received yet.)
  *
- * A head is sent when at least half of the slots were consumed since the last one. This cannot deadlock: fewer than
+ * Where slots go both ways between two ranks, a frame takes the head of the other direction along, and credits cost
+ * nothing. Else a head is sent when at least half of the slots were consumed since the last one. This cannot deadlock: fewer than
  * nslots/2 credits are ever held back, so to the producer the FIFO looks like one of more than nslots/2 slots whose credits
  * come at once; that is at least two, and every program is verified to run with two.
  *
@@ -48,6 +50,7 @@ struct tcp_frame {
     uint32_t bytes, signature;
     uint64_t sequence;
     uint64_t step;
+    uint64_t head, has_head;
 };
 
 /* A socket that carries slots. */
@@ -57,6 +60,7 @@ struct tcp_socket {
     /* Producer: what is sent next, and how much of its frame and payload is gone. */
     uint64_t step;
     size_t sent;
+    struct tcp_frame sending; /* the frame that `sent` counts from */
     /* Consumer: bytes received beyond the current payload, ahead[ahead_begin … ahead_end). */
     uint32_t ahead_begin, ahead_end;
     char *ahead;
@@ -212,20 +216,41 @@ static uint64_t next_on_socket(const struct conn *conn, const struct tcp_socket 
     return step;
 }
 
+/* The connection between the same two ranks the other way, if there is one in use. */
+static struct conn *other_way(const struct conn *conn) {
+    enum conn_side side = conn->side == CONN_PRODUCER ? CONN_CONSUMER : CONN_PRODUCER;
+    struct conn *other = conn_find(conn->chan, conn->peer, conn->channel, conn->lane, side);
+    return other != NULL && other->state == CONN_READY ? other : NULL;
+}
+
+static void make_frame(const struct conn *conn, struct tcp_socket *socket) {
+    const struct fifo_slot_header *header = &conn->end.headers[socket->step & (conn->end.nslots - 1)];
+    const struct conn *other = other_way(conn);
+    socket->sending = (struct tcp_frame){header->bytes, header->signature, header->sequence, socket->step, 0, 0};
+    if (other == NULL)
+        return;
+    struct tcp_end *consumer = other->impl;
+    if (consumer->credit_done > 0)
+        return; /* an older head is half sent: let it arrive whole */
+    socket->sending.has_head = 1;
+    socket->sending.head = consumer->credit = *other->end.head;
+}
+
 /* Sends what the socket takes of the slots that are published. */
 static bool send_slots(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
     uint64_t tail = port_load_acquire(conn->end.tail); /* pairs with fifo_publish() */
     bool moved = false;
     while ((int64_t)(tail - socket->step) > 0) {
-        const struct fifo_slot_header *header = &conn->end.headers[socket->step & (conn->end.nslots - 1)];
-        struct tcp_frame frame = {header->bytes, header->signature, header->sequence, socket->step};
-        size_t bytes = header->bytes & ~FIFO_LL_BIT, total = sizeof(frame) + bytes;
-        size_t of_frame = socket->sent < sizeof(frame) ? socket->sent : sizeof(frame);
+        struct tcp_frame *frame = &socket->sending;
+        if (socket->sent == 0)
+            make_frame(conn, socket);
+        size_t bytes = frame->bytes & ~FIFO_LL_BIT, total = sizeof(*frame) + bytes;
+        size_t of_frame = socket->sent < sizeof(*frame) ? socket->sent : sizeof(*frame);
         size_t of_payload = socket->sent - of_frame;
         struct iovec parts[2] = {
-            {(char *)&frame + of_frame, sizeof(frame) - of_frame},
-            {payload_at(conn, socket->step, header->bytes) + of_payload, bytes - of_payload},
+            {(char *)frame + of_frame, sizeof(*frame) - of_frame},
+            {payload_at(conn, socket->step, frame->bytes) + of_payload, bytes - of_payload},
         };
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
         ssize_t n = sendmsg(socket->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -244,12 +269,22 @@ static bool send_slots(struct conn *conn, struct tcp_socket *socket) {
     return moved;
 }
 
+/* A head has come. One that is older than another that came first is of no interest. */
+static bool take_head(struct conn *conn, uint64_t head) {
+    uint64_t known = *conn->end.head;
+    if ((int64_t)(head - known) <= 0)
+        return true;
+    if (head - known > *conn->end.tail - known)
+        return false;
+    port_store_release(conn->end.head, head); /* pairs with fifo_has_credit() */
+    return true;
+}
+
 /* Reads heads that have come, when so few credits are left that a new one must be on its way. */
 static bool take_credits(struct conn *conn) {
     struct tcp_end *end = conn->impl;
-    uint64_t head = *conn->end.head, tail = *conn->end.tail;
     bool moved = false;
-    while (!end->credits_ended && tail - head > conn->end.nslots / 2) {
+    while (!end->credits_ended && *conn->end.tail - *conn->end.head > conn->end.nslots / 2) {
         ssize_t n = recv(end->credit_fd, (char *)&end->credit + end->credit_done,
                          sizeof(end->credit) - end->credit_done, MSG_DONTWAIT);
         if (n <= 0) {
@@ -263,12 +298,10 @@ static bool take_credits(struct conn *conn) {
         if (end->credit_done < sizeof(end->credit))
             break;
         end->credit_done = 0;
-        if (end->credit - head > tail - head) {
+        if (!take_head(conn, end->credit)) {
             set_broken(end, "it returned credits for slots that were not sent");
             break;
         }
-        head = end->credit;
-        port_store_release(conn->end.head, head); /* pairs with fifo_has_credit() */
         moved = true;
     }
     return moved;
@@ -296,6 +329,11 @@ static void take_ahead(struct tcp_socket *socket, void *to, uint32_t bytes) {
     socket->ahead_begin += bytes;
 }
 
+static bool take_head_of_frame(const struct conn *conn, const struct tcp_frame *frame) {
+    struct conn *other = frame->has_head ? other_way(conn) : NULL;
+    return other == NULL || take_head(other, frame->head);
+}
+
 static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
     uint64_t tail = *conn->end.tail, head = *conn->end.head;
@@ -309,6 +347,8 @@ static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
         set_broken(end, "it sent more than a slot holds");
     else if (tail - head >= conn->end.nslots)
         set_broken(end, "it sent without credit");
+    else if (!take_head_of_frame(conn, &end->frame))
+        set_broken(end, "it returned credits for slots that were not sent");
     else
         end->receiving = true;
     end->received = 0;
@@ -355,7 +395,9 @@ static bool read_more(struct conn *conn, struct tcp_socket *socket, bool *moved)
         {end->receiving ? payload_at(conn, end->frame.step, end->frame.bytes) + end->received : NULL, missing},
         {socket->ahead + socket->ahead_end, AHEAD_BYTES - socket->ahead_end},
     };
-    ssize_t n = socket->ended ? 0 : readv(socket->fd, parts, 2);
+    ssize_t n = 0;
+    if (!socket->ended) /* most polls find nothing, and then the plain call is the cheaper one */
+        n = missing > 0 ? readv(socket->fd, parts, 2) : recv(socket->fd, parts[1].iov_base, parts[1].iov_len, 0);
     if (n < 0) {
         if (!would_block())
             set_broken(end, strerror(errno));

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every registered algorithm, verified for every number of ranks that a test has time for.
+ * Every registered algorithm, verified for as many shapes as a test has time for.
  */
+#include "algo/binomial.h"
 #include "algo/trees.h"
+#include "common/level.h"
 #include "program/program.h"
 
 #include <setjmp.h>
@@ -12,93 +14,281 @@
 
 #include <cmocka.h>
 
+/* ---- shapes ---- */
+
+/* How ranks are numbered over nodes: node by node, or dealt round like cards; and on nodes of any size. */
+enum numbering { BY_NODE, ROUND, UNEVEN, NUMBERINGS };
+
+static int node_of(enum numbering numbering, int nnodes, int nranks, int rank) {
+    if (numbering == UNEVEN)
+        return (int)((unsigned)rank * 2654435761u >> 7) % nnodes;
+    return numbering == ROUND ? rank % nnodes : rank / (nranks / nnodes);
+}
+
+/* To be released with prog_shape_fini(). */
+static struct prog_shape shape_of(enum numbering numbering, int nnodes, int node_ranks) {
+    struct prog_shape shape;
+    int nranks = nnodes * node_ranks;
+    int *nodes = malloc((size_t)nranks * sizeof(*nodes));
+    assert_non_null(nodes);
+    for (int rank = 0; rank < nranks; rank++)
+        nodes[rank] = node_of(numbering, nnodes, nranks, rank);
+    assert_int_equal(prog_shape_init(&shape, nranks, nodes), COLLET_SUCCESS);
+    free(nodes);
+    return shape;
+}
+
+/* ---- verifying ---- */
+
 static bool has_root(const struct algorithm *a) {
     return a->collective == PROG_BROADCAST || a->collective == PROG_REDUCE || a->collective == PROG_SEND ||
            a->collective == PROG_RECV;
 }
 
-static void verify(const struct algorithm *a, int nranks, int root, int nslots) {
+/* An algorithm of which steps are made for nodes: nothing else takes its shapes. */
+static bool needs_nodes(const struct algorithm *a) { return !algorithm_applies(a, &PROG_FLAT(4)); }
+
+static void verify(const struct algorithm *a, const struct prog_shape *shape, int root, int nslots) {
     char why[512];
     bool has_in_place_rule = a->collective != PROG_ALLTOALL && a->collective != PROG_SEND && a->collective != PROG_RECV;
     for (int in_place = 0; in_place < (has_in_place_rule ? 2 : 1); in_place++)
-        if (!prog_check(a, nranks, root, nslots, in_place == 1, why, sizeof(why)))
-            fail_msg("%s_%s, %d ranks, root %d, %d slots%s: %s", prog_collective_name(a->collective), a->name, nranks,
-                     root, nslots, in_place == 1 ? ", in place" : "", why);
+        if (!prog_check(a, shape, root, nslots, in_place == 1, why, sizeof(why)))
+            fail_msg("%s_%s, %d ranks on %d nodes, root %d, %d slots%s: %s", prog_collective_name(a->collective),
+                     a->name, shape->nranks, shape->nnodes, root, nslots, in_place == 1 ? ", in place" : "", why);
 }
 
-static void verify_roots(const struct algorithm *a, int nranks, int nslots) {
-    int roots[] = {0, 1, nranks / 2, nranks - 1}, nroots = has_root(a) ? 4 : 1;
+/* Nothing, if the algorithm does not take the shape. */
+static void verify_roots(const struct algorithm *a, const struct prog_shape *shape, int nslots) {
+    int n = shape->nranks, roots[] = {0, 1, n / 2, n - 1}, nroots = has_root(a) ? 4 : 1;
+    if (!algorithm_applies(a, shape))
+        return;
     for (int i = 0; i < nroots; i++)
-        if (roots[i] < nranks && (i == 0 || roots[i] != roots[i - 1]))
-            verify(a, nranks, roots[i], nslots);
+        if (roots[i] < n && (i == 0 || roots[i] != roots[i - 1]))
+            verify(a, shape, roots[i], nslots);
 }
 
 static void every_algorithm_is_right_for_1_to_64_ranks(void **state) {
     (void)state;
     for (const struct algorithm *a = algorithms; a->name != NULL; a++)
         for (int nranks = 1; nranks <= 64; nranks++)
-            verify_roots(a, nranks, 2);
+            verify_roots(a, &PROG_FLAT(nranks), 2);
+}
+
+/* At the full level, everything; else every shape for what is made for nodes, and some for the others. */
+static bool is_tried(const struct algorithm *a, enum numbering numbering, int nnodes, int node_ranks) {
+    if (level_now() == LEVEL_FULL)
+        return true;
+    int nth = nnodes * 8 + node_ranks;
+    if (needs_nodes(a))
+        return (int)numbering == nth % UNEVEN;
+    return (int)numbering == nth % NUMBERINGS && (nnodes * node_ranks <= 24 || nth % 13 == 0);
+}
+
+static void every_algorithm_is_right_for_1_to_16_nodes_of_1_to_8_ranks(void **state) {
+    (void)state;
+    for (int nnodes = 1; nnodes <= 16; nnodes++)
+        for (int node_ranks = 1; node_ranks <= 8; node_ranks++)
+            for (enum numbering numbering = 0; numbering < NUMBERINGS; numbering++) {
+                struct prog_shape shape = shape_of(numbering, nnodes, node_ranks);
+                for (const struct algorithm *a = algorithms; a->name != NULL; a++)
+                    if (is_tried(a, numbering, nnodes, node_ranks))
+                        verify_roots(a, &shape, 2);
+                prog_shape_fini(&shape);
+            }
 }
 
 static void every_algorithm_is_right_with_more_slots(void **state) {
     (void)state;
-    int some_nranks[] = {1, 2, 3, 4, 7, 8, 13, 16}, some_nslots[] = {3, 4, 8, 16};
-    for (const struct algorithm *a = algorithms; a->name != NULL; a++)
-        for (int i = 0; i < 8; i++)
+    int some_nnodes[] = {1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 5}, some_nranks[] = {1, 2, 3, 4, 7, 8, 13, 16, 4, 2, 3};
+    int some_nslots[] = {3, 4, 8, 16};
+    for (int i = 0; i < 11; i++) {
+        struct prog_shape shape = shape_of(BY_NODE, some_nnodes[i], some_nranks[i]);
+        for (const struct algorithm *a = algorithms; a->name != NULL; a++)
             for (int k = 0; k < 4; k++)
-                verify_roots(a, some_nranks[i], some_nslots[k]);
+                verify_roots(a, &shape, some_nslots[k]);
+        prog_shape_fini(&shape);
+    }
 }
 
 static void every_algorithm_is_right_for_samples_up_to_1024_ranks(void **state) {
     (void)state;
-    int some_nranks[] = {100, 128, 255, 512, 1024};
-    for (const struct algorithm *a = algorithms; a->name != NULL; a++)
-        for (int i = 0; i < 5; i++)
-            if (a->max_ranks == 0 || some_nranks[i] <= a->max_ranks)
-                verify(a, some_nranks[i], has_root(a) ? some_nranks[i] / 3 : 0, 2);
+    int some_nnodes[] = {10, 16, 51, 8, 64}, some_node_ranks[] = {10, 8, 5, 64, 16};
+    for (int i = 0; i < 5; i++) {
+        struct prog_shape shape = shape_of(i % 2 == 0 ? ROUND : BY_NODE, some_nnodes[i], some_node_ranks[i]);
+        for (const struct algorithm *a = algorithms; a->name != NULL; a++)
+            if (algorithm_applies(a, &shape))
+                verify(a, &shape, has_root(a) ? shape.nranks / 3 : 0, 2);
+        prog_shape_fini(&shape);
+    }
 }
 
 /* A ring is a cycle of fused receive-and-send steps: with one slot everybody waits for credit from the next. */
+static bool is_ring(const struct algorithm *a, const struct prog_shape *shape) {
+    if (strcmp(a->name, "hier") == 0)
+        return a->collective == PROG_ALLREDUCE && shape->nnodes > 2;
+    return strcmp(a->name, "ring") == 0 && shape->nranks > (a->collective == PROG_ALLREDUCE ? 1 : 2);
+}
+
 static void all_but_rings_need_only_one_slot(void **state) {
     (void)state;
     char why[512];
-    for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
-        for (int nranks = 1; nranks <= 9; nranks++) {
-            bool right = prog_check(a, nranks, 0, 1, true, why, sizeof(why));
-            bool ring = strcmp(a->name, "ring") == 0 && nranks > (a->collective == PROG_ALLREDUCE ? 1 : 2);
-            if (right == ring)
-                fail_msg("%s_%s, %d ranks, 1 slot: %s", prog_collective_name(a->collective), a->name, nranks,
-                         right ? "verified" : why);
-            if (ring)
-                assert_non_null(strstr(why, "deadlock with 1 slot"));
+    for (int nnodes = 1; nnodes <= 5; nnodes++)
+        for (int node_ranks = 1; node_ranks <= 9; node_ranks++) {
+            struct prog_shape shape = shape_of(BY_NODE, nnodes, node_ranks);
+            for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
+                if (!algorithm_applies(a, &shape) || (nnodes > 1 && !needs_nodes(a)))
+                    continue;
+                bool right = prog_check(a, &shape, 0, 1, true, why, sizeof(why)), ring = is_ring(a, &shape);
+                if (right == ring)
+                    fail_msg("%s_%s, %d nodes of %d ranks, 1 slot: %s", prog_collective_name(a->collective), a->name,
+                             nnodes, node_ranks, right ? "verified" : why);
+                if (ring)
+                    assert_non_null(strstr(why, "deadlock with 1 slot"));
+            }
+            prog_shape_fini(&shape);
         }
-    }
 }
+
+/* ---- the registry ---- */
 
 static void the_registry_finds_what_it_lists_and_nothing_else(void **state) {
     (void)state;
     for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
         assert_ptr_equal(algorithm_find(a->collective, a->name), a);
-        assert_true(strlen(a->about) > 0);
+        assert_true(strlen(a->about) > 0 && strlen(a->where) > 0);
     }
     assert_null(algorithm_find(PROG_ALLREDUCE, "chain"));
     assert_null(algorithm_find(PROG_ALLREDUCE, ""));
 }
 
-static void a_limit_of_ranks_is_enforced(void **state) {
-    (void)state;
-    const struct algorithm *oneshot = algorithm_find(PROG_ALLREDUCE, "oneshot");
+static void expect_refused(const char *name, struct prog_shape shape) {
     struct prog *prog = NULL;
-    assert_int_equal(algorithm_build(oneshot, oneshot->max_ranks + 1, 0, 0, &prog), COLLET_ERR_INVALID_ARGUMENT);
+    const struct algorithm *a = algorithm_find(PROG_ALLREDUCE, name);
+    assert_int_equal(algorithm_build(a, &shape, 0, 0, &prog), COLLET_ERR_INVALID_ARGUMENT);
     assert_null(prog);
+}
+
+static void shapes_that_make_no_sense_are_refused(void **state) {
+    (void)state;
+    expect_refused("oneshot", PROG_FLAT(65));
+    expect_refused("twoshot", PROG_FLAT(257));
+    expect_refused("hier", PROG_FLAT(8));                                                      /* one node */
+    expect_refused("hier", (struct prog_shape){.nranks = 8, .nnodes = 8, .node_ranks = 1});    /* a rank a node */
+    expect_refused("hier", (struct prog_shape){.nranks = 8, .nnodes = 3});                     /* uneven nodes */
+    expect_refused("hier", (struct prog_shape){.nranks = 130, .nnodes = 2, .node_ranks = 65}); /* too many rails */
+}
+
+/* ---- where the steps lead ---- */
+
+static struct prog *built(enum prog_collective collective, const char *name, const struct prog_shape *shape, int rank) {
+    struct prog *prog = NULL;
+    assert_int_equal(algorithm_build(algorithm_find(collective, name), shape, rank, 0, &prog), COLLET_SUCCESS);
+    return prog;
 }
 
 static void a_ring_has_two_peers_however_long_it_is(void **state) {
     (void)state;
-    struct prog *prog;
-    assert_int_equal(algorithm_build(algorithm_find(PROG_ALLREDUCE, "ring"), 1000, 7, 0, &prog), COLLET_SUCCESS);
+    struct prog *prog = built(PROG_ALLREDUCE, "ring", &PROG_FLAT(1000), 7);
     assert_int_equal(prog->npeers, 2);
     assert_int_equal(prog->nsteps, 1999);
+    prog_destroy(prog);
+}
+
+/* Connections on which a rank sends, to other nodes only if so wanted. */
+static int count_send_conns(const struct prog *prog, enum numbering numbering, int nnodes, int rank,
+                            bool to_other_nodes) {
+    int nconns = 0;
+    bool *seen = calloc((size_t)prog->npeers + 1, sizeof(*seen));
+    assert_non_null(seen);
+    for (int s = 0; s < prog->nsteps; s++)
+        for (int i = 0; i < prog->steps[s].send_count; i++)
+            seen[prog->steps[s].send_first + i] = true;
+    for (int p = 0; p < prog->npeers; p++) {
+        struct prog_peer peer = prog->peers[p];
+        int n = prog->nranks, here = node_of(numbering, nnodes, n, rank),
+            there = node_of(numbering, nnodes, n, peer.rank);
+        for (int q = 0; q < p; q++)
+            seen[p] = seen[p] && !(seen[q] && prog->peers[q].rank == peer.rank && prog->peers[q].lane == peer.lane);
+        nconns += seen[p] && (!to_other_nodes || here != there) ? 1 : 0;
+    }
+    free(seen);
+    return nconns;
+}
+
+static int count_crossings(enum prog_collective collective, const char *name, enum numbering numbering, int nnodes,
+                           int node_ranks) {
+    struct prog_shape shape = shape_of(numbering, nnodes, node_ranks);
+    int ncrossings = 0;
+    for (int rank = 0; rank < shape.nranks; rank++) {
+        struct prog *prog = built(collective, name, &shape, rank);
+        ncrossings += count_send_conns(prog, numbering, nnodes, rank, true);
+        prog_destroy(prog);
+    }
+    prog_shape_fini(&shape);
+    return ncrossings;
+}
+
+static void a_ring_leaves_every_node_once_however_ranks_are_numbered(void **state) {
+    (void)state;
+    for (enum numbering numbering = 0; numbering < NUMBERINGS; numbering++) {
+        assert_int_equal(count_crossings(PROG_ALLREDUCE, "ring", numbering, 5, 7), 5);
+        assert_int_equal(count_crossings(PROG_ALLGATHER, "ring", numbering, 5, 7), 5);
+        assert_int_equal(count_crossings(PROG_REDUCESCATTER, "ring", numbering, 5, 7), 5);
+    }
+}
+
+static void between_nodes_hierarchies_keep_to_their_rails(void **state) {
+    (void)state;
+    for (enum numbering numbering = 0; numbering < UNEVEN; numbering++) {
+        assert_int_equal(count_crossings(PROG_ALLREDUCE, "hier", numbering, 5, 7), 5 * 7 * 2); /* sums and results */
+        assert_int_equal(count_crossings(PROG_ALLTOALL, "hier", numbering, 5, 7), 5 * 7 * 4);
+        assert_int_equal(count_crossings(PROG_ALLTOALL, "direct", numbering, 5, 7), 5 * 7 * 28);
+    }
+}
+
+/* Chunks that a rank sends to other nodes in one round. */
+static int count_chunks_to_other_nodes(const struct prog *prog, int nnodes, int rank) {
+    int nchunks = 0, n = prog->nranks;
+    for (int s = 0; s < prog->nsteps; s++)
+        for (int i = 0; i < prog->steps[s].send_count; i++)
+            nchunks += node_of(BY_NODE, nnodes, n, prog->peers[prog->steps[s].send_first + i].rank) !=
+                       node_of(BY_NODE, nnodes, n, rank);
+    return nchunks;
+}
+
+static void hierarchies_send_the_least_between_nodes(void **state) {
+    (void)state;
+    struct prog_shape shape = shape_of(BY_NODE, 4, 8);
+    for (int rank = 0; rank < 32; rank++) {
+        const struct {
+            enum prog_collective collective;
+            const char *name;
+            int nchunks;
+        } cases[] = {
+            {PROG_ALLREDUCE, "hier", 2 * 3},    /* of 4 slices of its rail's part: all but one, twice */
+            {PROG_ALLGATHER, "pat", 3},         /* blocks of its rail: as many as there are other nodes */
+            {PROG_REDUCESCATTER, "pat", 3},     /* and sums */
+            {PROG_ALLREDUCE, "halving", 2 * 3}, /* 3 of 32 slices, there and back */
+        };
+        for (int i = 0; i < 4; i++) {
+            struct prog *prog = built(cases[i].collective, cases[i].name, &shape, rank);
+            assert_int_equal(count_chunks_to_other_nodes(prog, 4, rank), cases[i].nchunks);
+            prog_destroy(prog);
+        }
+    }
+    prog_shape_fini(&shape);
+}
+
+static void logarithmic_algorithms_have_logarithmically_many_peers(void **state) {
+    (void)state;
+    struct prog *prog = built(PROG_ALLGATHER, "pat", &PROG_FLAT(1000), 7);
+    assert_int_equal(prog->nworkers, 11);
+    assert_int_equal(prog->nsteps, 1000);
+    assert_int_equal(count_send_conns(prog, BY_NODE, 1, 7, false), 10 * 11 / 2);
+    prog_destroy(prog);
+    prog = built(PROG_ALLREDUCE, "halving", &PROG_FLAT(1024), 7);
+    assert_int_equal(prog->nworkers, 2 * 10 + 1);
+    assert_int_equal(count_send_conns(prog, BY_NODE, 1, 7, false), 10 * 11);
     prog_destroy(prog);
 }
 
@@ -187,19 +377,48 @@ static void the_tree_of_eleven_is_the_one_in_the_picture(void **state) {
         assert_int_equal(tree_place(11, 0, rank).parent, parent[rank] < 0 ? -1 : parent[rank] - 1);
 }
 
+/* ---- binomial trees ---- */
+
+static void binomial_trees_span_all_places_level_by_level(void **state) {
+    (void)state;
+    for (int n = 1; n <= 300; n++) {
+        int nplaces = 0, nchildren = 0, child[BINOMIAL_MAX_CHILDREN];
+        assert_int_equal(binomial_levels(n), ceil_log2(n));
+        for (int level = 0; level <= binomial_levels(n); level++)
+            for (int i = 0; i < binomial_count(n, level); i++, nplaces++) {
+                int place = binomial_place(n, level, i), count = binomial_children(n, place, child);
+                assert_in_range(place, 0, n - 1);
+                assert_int_equal(binomial_level(n, place), level);
+                for (int c = 0; c < count; c++) {
+                    assert_in_range(child[c], place + 1, n - 1);
+                    assert_int_equal(binomial_parent(child[c]), place);
+                }
+                nchildren += count;
+            }
+        assert_int_equal(nplaces, n);
+        assert_int_equal(nchildren, n - 1);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_algorithm_is_right_for_1_to_64_ranks),
+        cmocka_unit_test(every_algorithm_is_right_for_1_to_16_nodes_of_1_to_8_ranks),
         cmocka_unit_test(every_algorithm_is_right_with_more_slots),
         cmocka_unit_test(every_algorithm_is_right_for_samples_up_to_1024_ranks),
         cmocka_unit_test(all_but_rings_need_only_one_slot),
         cmocka_unit_test(the_registry_finds_what_it_lists_and_nothing_else),
-        cmocka_unit_test(a_limit_of_ranks_is_enforced),
+        cmocka_unit_test(shapes_that_make_no_sense_are_refused),
         cmocka_unit_test(a_ring_has_two_peers_however_long_it_is),
+        cmocka_unit_test(a_ring_leaves_every_node_once_however_ranks_are_numbered),
+        cmocka_unit_test(between_nodes_hierarchies_keep_to_their_rails),
+        cmocka_unit_test(hierarchies_send_the_least_between_nodes),
+        cmocka_unit_test(logarithmic_algorithms_have_logarithmically_many_peers),
         cmocka_unit_test(trees_span_all_ranks_and_are_shallow),
         cmocka_unit_test(no_rank_is_interior_in_both_trees),
         cmocka_unit_test(trees_below_a_root_span_all_ranks_and_load_none_twice),
         cmocka_unit_test(the_tree_of_eleven_is_the_one_in_the_picture),
+        cmocka_unit_test(binomial_trees_span_all_places_level_by_level),
     };
     return cmocka_run_group_tests_name("algorithms", tests, NULL, NULL);
 }

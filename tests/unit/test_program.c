@@ -17,7 +17,7 @@
 static enum collet_result build(enum prog_collective collective, prog_build_fn build_fn, int nranks, int rank) {
     struct algorithm algorithm = {.name = "test", .collective = collective, .build = build_fn};
     struct prog *prog = NULL;
-    enum collet_result result = algorithm_build(&algorithm, nranks, rank, 0, &prog);
+    enum collet_result result = algorithm_build(&algorithm, &PROG_FLAT(nranks), rank, 0, &prog);
     assert_int_equal(result == COLLET_SUCCESS, prog != NULL);
     prog_destroy(prog);
     return result;
@@ -34,6 +34,10 @@ static void no_place(struct prog *prog) {
 static void no_length(struct prog *prog) {
     prog_worker(prog);
     prog_step(prog, .recv = PEER(prog->rank + 1), .send = PEER(prog->rank + 1));
+}
+static void length_beyond_slices(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .recv = PEER(prog->rank + 1), .length_of = IN(1), .send = PEER(prog->rank + 1));
 }
 static void chunk_beyond_slices(struct prog *prog) {
     prog_slices(prog, 2);
@@ -91,6 +95,7 @@ static void the_builder_refuses_nonsense_and_says_what_it_is(void **state) {
         {no_operand, "no operand"},
         {no_place, "no place"},
         {no_length, "how long"},
+        {length_beyond_slices, "as long as is out of range"},
         {chunk_beyond_slices, "local chunk is out of range"},
         {store_beyond_slices, "store chunk is out of range"},
         {store_to_in, "other than OUT"},
@@ -115,15 +120,15 @@ static void ranks_and_roots_out_of_range_are_refused(void **state) {
     (void)state;
     const struct algorithm *ring = algorithm_find(PROG_ALLREDUCE, "ring");
     struct prog *prog;
-    assert_int_equal(algorithm_build(ring, 0, 0, 0, &prog), COLLET_ERR_INVALID_ARGUMENT);
-    assert_int_equal(algorithm_build(ring, 4, 4, 0, &prog), COLLET_ERR_INVALID_ARGUMENT);
-    assert_int_equal(algorithm_build(ring, 4, -1, 0, &prog), COLLET_ERR_INVALID_ARGUMENT);
-    assert_int_equal(algorithm_build(ring, 4, 0, 4, &prog), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(algorithm_build(ring, &PROG_FLAT(0), 0, 0, &prog), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(algorithm_build(ring, &PROG_FLAT(4), 4, 0, &prog), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(algorithm_build(ring, &PROG_FLAT(4), -1, 0, &prog), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(algorithm_build(ring, &PROG_FLAT(4), 0, 4, &prog), COLLET_ERR_INVALID_ARGUMENT);
 }
 
 static void peers_wrap_around_and_others_leave_out_oneself(void **state) {
     (void)state;
-    struct prog *prog = prog_create(PROG_ALLREDUCE, 4, 1, 0);
+    struct prog *prog = prog_create(PROG_ALLREDUCE, &PROG_FLAT(4), 1, 0);
     prog_worker(prog);
     prog_step(prog, .local = IN(0), .send = PEER(-1));
     prog_step(prog, .recv = {.first = 0, .count = OTHERS}, .store = OUT(0));
@@ -141,13 +146,70 @@ static void peers_wrap_around_and_others_leave_out_oneself(void **state) {
 static void in_a_pair_the_only_other_is_the_other(void **state) {
     (void)state;
     for (int rank = 0; rank < 2; rank++) {
-        struct prog *prog = prog_create(PROG_ALLREDUCE, 2, rank, 0);
+        struct prog *prog = prog_create(PROG_ALLREDUCE, &PROG_FLAT(2), rank, 0);
         prog_worker(prog);
         prog_step(prog, .recv = {.first = 0, .count = OTHERS}, .store = OUT(0));
         assert_int_equal(prog_finish(prog), COLLET_SUCCESS);
         assert_int_equal(prog->peers[0].rank, 1 - rank);
         prog_destroy(prog);
     }
+}
+
+/* ---- shapes ---- */
+
+static void a_shape_lists_ranks_node_by_node(void **state) {
+    (void)state;
+    struct prog_shape shape;
+    int node_of[] = {0, 1, 0, 0, 1, 5}, order[] = {0, 2, 3, 1, 4, 5};
+    assert_int_equal(prog_shape_init(&shape, 6, node_of), COLLET_SUCCESS);
+    assert_int_equal(shape.nnodes, 3);
+    assert_int_equal(shape.node_ranks, 0); /* they differ */
+    for (int position = 0; position < 6; position++) {
+        assert_int_equal(prog_shape_rank(&shape, position), order[position]);
+        assert_int_equal(prog_shape_position(&shape, order[position]), position);
+    }
+    prog_shape_fini(&shape);
+    int round_robin[] = {2, 1, 2, 1};
+    assert_int_equal(prog_shape_init(&shape, 4, round_robin), COLLET_SUCCESS);
+    assert_int_equal(shape.nnodes, 2);
+    assert_int_equal(shape.node_ranks, 2);
+    assert_int_equal(prog_shape_rank(&shape, 1), 2); /* the node of rank 0 comes first, whatever its number */
+    prog_shape_fini(&shape);
+}
+
+static void a_shape_of_nonsense_is_refused(void **state) {
+    (void)state;
+    struct prog_shape shape;
+    assert_int_equal(prog_shape_init(&shape, 0, NULL), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(prog_shape_init(&shape, 2, (int[]){0, 2}), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(prog_shape_init(&shape, 2, (int[]){-1, 0}), COLLET_ERR_INVALID_ARGUMENT);
+}
+
+static void distances_follow_the_shape_and_wrap_around(void **state) {
+    (void)state;
+    struct prog_shape shape;
+    assert_int_equal(prog_shape_init(&shape, 6, (int[]){0, 1, 0, 0, 1, 5}), COLLET_SUCCESS);
+    struct prog *prog = prog_create(PROG_BROADCAST, &shape, 3, 4); /* order: 0 2 3 | 1 4 | 5 */
+    int after[] = {3, 1, 4, 5, 0, 2};
+    for (int k = 0; k < 6; k++) {
+        assert_int_equal(prog_after(prog, k), after[k]);
+        assert_int_equal(prog_after(prog, k - 12), after[k]);
+    }
+    assert_int_equal(prog_behind_root(prog), 4);
+    prog_destroy(prog);
+    prog_shape_fini(&shape);
+}
+
+static bool on_two_nodes(const struct prog_shape *shape) { return shape->nnodes == 2; }
+
+static void a_shape_that_an_algorithm_does_not_take_is_refused(void **state) {
+    (void)state;
+    struct algorithm algorithm = {
+        .name = "choosy", .build = step_without_worker, .applies = on_two_nodes, .where = "pairs"};
+    struct prog *prog = NULL;
+    assert_int_equal(algorithm_build(&algorithm, &PROG_FLAT(4), 0, 0, &prog), COLLET_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(err_last(), "choosy takes pairs, not 4 ranks on 1 node(s), each of 4 rank(s)"));
+    assert_null(prog);
 }
 
 /* ---- the verifier ----
@@ -165,7 +227,7 @@ static void expect_wrong(struct wrong wrong, const char *where, const char *what
     struct algorithm algorithm = {.name = "wrong", .collective = wrong.collective, .build = wrong.build};
     char why[512];
     int nslots = wrong.nslots > 0 ? wrong.nslots : 2;
-    if (prog_check(&algorithm, wrong.nranks, 0, nslots, wrong.in_place, why, sizeof(why)))
+    if (prog_check(&algorithm, &PROG_FLAT(wrong.nranks), 0, nslots, wrong.in_place, why, sizeof(why)))
         fail_msg("not found: %s: %s", where, what);
     if (strstr(why, where) == NULL || strstr(why, what) == NULL)
         fail_msg("'%s' does not say '%s' and '%s'", why, where, what);
@@ -174,7 +236,7 @@ static void expect_wrong(struct wrong wrong, const char *where, const char *what
 static void expect_right(struct wrong right) {
     struct algorithm algorithm = {.name = "right", .collective = right.collective, .build = right.build};
     char why[512];
-    if (!prog_check(&algorithm, right.nranks, 0, 2, right.in_place, why, sizeof(why)))
+    if (!prog_check(&algorithm, &PROG_FLAT(right.nranks), 0, 2, right.in_place, why, sizeof(why)))
         fail_msg("%s", why);
 }
 
@@ -560,17 +622,44 @@ static void a_connection_has_one_worker_at_each_end(void **state) {
                  "twice in one step");
 }
 
+/* Rank 1 only passes on what goes from 0 to 2, in a broadcast to rank 2 … and to itself from there. */
+static void pass_on(struct prog *prog, int length_chunk) {
+    prog_slices(prog, 2);
+    prog_worker(prog);
+    for (int slice = 0; slice < 2; slice++)
+        if (prog->rank == 0)
+            prog_step(prog, .local = IN(slice), .store = OUT(slice), .send = PEER(1));
+        else if (prog->rank == 1)
+            prog_step(prog, .recv = PEER(0), .length_of = IN(length_chunk < 0 ? slice : length_chunk), .send = PEER(2));
+        else
+            prog_step(prog, .recv = PEER(1), .store = OUT(slice), .send = PEER_LANE(1, 1));
+    if (prog->rank != 1)
+        return;
+    prog_worker(prog);
+    for (int slice = 0; slice < 2; slice++)
+        prog_step(prog, .recv = PEER_LANE(2, 1), .store = OUT(slice));
+}
+static void pass_on_alike(struct prog *prog) { pass_on(prog, -1); }
+static void pass_on_otherwise(struct prog *prog) { pass_on(prog, 0); }
+
+static void a_step_that_only_passes_on_has_the_length_it_names(void **state) {
+    (void)state;
+    expect_right((struct wrong){PROG_BROADCAST, pass_on_alike, 3, 0, false});
+    expect_wrong((struct wrong){PROG_BROADCAST, pass_on_otherwise, 3, 0, false}, "rank 1 worker 0 step 1",
+                 "receives slice 0, but rank 0 worker 0 step 1 sent slice 1");
+}
+
 static void a_check_of_nonsense_fails_with_a_reason(void **state) {
     (void)state;
     char why[200];
     const struct algorithm *ring = algorithm_find(PROG_ALLREDUCE, "ring");
-    assert_false(prog_check(ring, 4, 0, 0, false, why, sizeof(why)));
+    assert_false(prog_check(ring, &PROG_FLAT(4), 0, 0, false, why, sizeof(why)));
     assert_non_null(strstr(why, "0 slots"));
-    assert_false(prog_check(ring, 4, 4, 2, false, why, sizeof(why)));
+    assert_false(prog_check(ring, &PROG_FLAT(4), 4, 2, false, why, sizeof(why)));
     assert_non_null(strstr(why, "root 4"));
-    assert_true(prog_check(ring, 4, 0, 2, false, why, sizeof(why)));
+    assert_true(prog_check(ring, &PROG_FLAT(4), 0, 2, false, why, sizeof(why)));
     assert_string_equal(why, "");
-    assert_false(prog_check(ring, 4, 4, 2, false, why, 8)); /* a short text is cut off, not overrun */
+    assert_false(prog_check(ring, &PROG_FLAT(4), 4, 2, false, why, 8)); /* a short text is cut off, not overrun */
     assert_int_equal(strlen(why), 7);
 }
 
@@ -581,7 +670,7 @@ static char *printed(enum prog_collective collective, const char *name, int nran
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
-    assert_int_equal(prog_print(algorithm_find(collective, name), nranks, root, out), COLLET_SUCCESS);
+    assert_int_equal(prog_print(algorithm_find(collective, name), &PROG_FLAT(nranks), root, out), COLLET_SUCCESS);
     fclose(out);
     return text;
 }
@@ -641,6 +730,10 @@ int main(void) {
         cmocka_unit_test(ranks_and_roots_out_of_range_are_refused),
         cmocka_unit_test(peers_wrap_around_and_others_leave_out_oneself),
         cmocka_unit_test(in_a_pair_the_only_other_is_the_other),
+        cmocka_unit_test(a_shape_lists_ranks_node_by_node),
+        cmocka_unit_test(a_shape_of_nonsense_is_refused),
+        cmocka_unit_test(distances_follow_the_shape_and_wrap_around),
+        cmocka_unit_test(a_shape_that_an_algorithm_does_not_take_is_refused),
         cmocka_unit_test(a_dropped_contribution_is_named),
         cmocka_unit_test(a_doubled_contribution_is_named),
         cmocka_unit_test(another_order_on_one_rank_is_found),
@@ -659,6 +752,7 @@ int main(void) {
         cmocka_unit_test(buffers_that_only_the_root_has_are_respected),
         cmocka_unit_test(blocks_in_wrong_places_are_named),
         cmocka_unit_test(a_connection_has_one_worker_at_each_end),
+        cmocka_unit_test(a_step_that_only_passes_on_has_the_length_it_names),
         cmocka_unit_test(a_check_of_nonsense_fails_with_a_reason),
         cmocka_unit_test(the_ring_of_four_prints_as_documented),
         cmocka_unit_test(workers_are_printed_one_by_one),

@@ -12,12 +12,13 @@ cd "$(dirname "$0")/../.." || exit 1
 #                        └──▶ kernels ▶ chan ▶ transport
 #    nouns       program, topo, boot, base                                       below everything in the walk
 #
-# Two single headers are seen from below: the layout of slots (kernels/fifo.h), which connections are made of, and the
-# connection (chan/chan.h), which is what a transport serves.
+# Three single headers are seen from below: the layout of slots (kernels/fifo.h), which connections are made of, the
+# connection (chan/chan.h), which is what a transport serves, and the shape of trees (algo/trees.h), a function of n.
 may_include() {
     case $1 in
     base) ;;
-    program | topo | boot) ;;
+    program | boot) ;;
+    topo) echo program algo/trees.h ;;
     algo) echo program topo ;;
     transport) echo chan/chan.h kernels/fifo.h boot topo ;;
     chan) echo transport kernels/fifo.h boot topo ;;

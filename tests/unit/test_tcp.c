@@ -348,6 +348,7 @@ static void a_producer_notices_that_its_consumer_is_gone(void **state) {
 struct frame {
     uint32_t bytes, signature;
     uint64_t sequence, step;
+    uint64_t head, has_head;
 };
 
 /* A producer of raw bytes: fds[0 … nsockets], the last for credits. */
@@ -378,7 +379,7 @@ static void frames_in_pieces_of_any_size_are_put_together(void **state) {
         open_raw_producer(&pair, (struct shape){8, 900, 1, 0}, fds);
         for (uint64_t step = 0; step < 100; step++) {
             uint32_t bytes = bytes_of(&pair.consumer, step);
-            struct frame frame = {bytes | (is_ll(step) ? FIFO_LL_BIT : 0), (uint32_t)mix(step), mix(step + 9), step};
+            struct frame frame = {bytes | (is_ll(step) ? FIFO_LL_BIT : 0), (uint32_t)mix(step), mix(step + 9), step, 0, 0};
             memcpy(wire + length, &frame, sizeof(frame));
             length += sizeof(frame);
             for (uint32_t i = 0; i < bytes; i++)
@@ -403,10 +404,10 @@ static void frames_that_make_no_sense_break_the_connection(void **state) {
         struct frame frame;
         const char *what;
     } wrong[] = {
-        {{8, 0, 0, 1}, "another step"},
-        {{1001, 0, 0, 0}, "more than a slot"},
-        {{520 | FIFO_LL_BIT, 0, 0, 0}, "more than a slot"},
-        {{~0u, 0, 0, 0}, "more than a slot"},
+        {{8, 0, 0, 1, 0, 0}, "another step"},
+        {{1001, 0, 0, 0, 0, 0}, "more than a slot"},
+        {{520 | FIFO_LL_BIT, 0, 0, 0, 0, 0}, "more than a slot"},
+        {{~0u, 0, 0, 0, 0, 0}, "more than a slot"},
     };
     for (size_t k = 0; k < sizeof(wrong) / sizeof(wrong[0]); k++) {
         struct pair pair;
@@ -424,11 +425,13 @@ static void slots_without_credit_break_the_connection(void **state) {
     int fds[2];
     open_raw_producer(&pair, (struct shape){2, 1000, 1, 0}, fds);
     for (uint64_t step = 0; step < 3; step++) {
-        struct frame frame = {0, 0, 0, step};
+        struct frame frame = {0, 0, 0, step, 0, 0};
         assert_int_equal(send(fds[0], &frame, sizeof(frame), MSG_NOSIGNAL), sizeof(frame));
     }
-    while (*pair.consumer.end.tail < 2)
+    while (*pair.consumer.end.tail < 2) {
+        be_patient(&pair);
         progress(&pair.consumer);
+    }
     for (int k = 0; k < 50; k++)
         assert_true(transport_tcp.progress(&pair.consumer) >= 0); /* two slots are still there to consume */
     fifo_consumed(&pair.consumer.end);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Logarithmic allgather: every block goes down a tree of its own (forest.h), all trees at once.
+ *
+ *      block of rank r, 8 ranks      r ──▶ r+4 ──▶ r+6 ──▶ r+7        far first, when there is one copy; near last,
+ *      on one node                   │      ╰────▶ r+5                when there are many
+ *                                    ├───▶ r+2 ──▶ r+3
+ *                                    ╰───▶ r+1                        one step a tree, which stores and passes on
+ *
+ *      worker `level`:   parent ──▶ OUT of the tree's root, and all children;   for each place of the level
+ *                        at the root: IN ──▶ own OUT and all children
+ *
+ * About log2 n hops and as many ranks to send to, for any n; every rank sends and receives n−1 blocks, and a block
+ * enters each node once. A lane is the level of the sender, since each level has a worker of its own. A connection
+ * needs one slot; where it has fewer slots than there are blocks for it, they wait, and for large n the logarithm gets
+ * lost.
+ * After: S. Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", arXiv:2506.20252
+ * (2025): parallel trees, far first, for any n. PAT also aggregates: it packs blocks of several trees into one message.
+ * Here a message is a chunk, and what saves time is that the trees run side by side. The same exchange nearest first is
+ * the concatenation of J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport
+ * message-passing systems", IEEE Trans. Parallel Distrib. Syst. 8 (1997).
+ */
+#include "algo/forest.h"
+#include "program/program.h"
+
+void allgather_pat_build(struct prog *prog) {
+    struct forest forest = forest_of(prog);
+    for (int level = forest.levels; level >= 0; level--) {
+        prog_worker(prog);
+        for (int i = 0; i < forest_count(&forest, level); i++) {
+            struct forest_place place = forest_place(prog, &forest, level, i);
+            struct peer_list children = {place.below, place.nbelow, level};
+            if (place.parent < 0)
+                prog_step(prog, .local = IN(0), .store = OUT(place.root), .send_list = children);
+            else
+                prog_step(prog, .recv = PEER_LANE(place.parent, place.parent_level), .store = OUT(place.root),
+                          .send_list = children);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recursive halving and doubling. The buffer is cut into one slice a core rank; their number is a power of two.
+ *
+ *      halving                                     doubling                     4 core ranks, in binary; slice c
+ *      00 ◀── 2 slices ──▶ 01                      the same back:               belongs to core rank c
+ *      00 ◀── 1 slice ───▶ 10                      1 slice with 10,
+ *                                                  2 slices with 01
+ *
+ *      slice 00:   01, 11 ─▶ 00, 10     10 ─▶ 00 ═▶ 10     00, 10 ═▶ 01, 11          ─▶ sum, ═▶ result
+ *
+ * At distance 1 a rank gives away the half of its slices that belongs to ranks which differ in the lowest bit, and
+ * takes in the partner's part of the other half; at distance 2 a half of that half, and so on; results come back in
+ * reverse. Seen from slice c, this is a binomial tree (binomial.h): rank v stands at place v ^ c, and one step takes in
+ * all children's sums of the slice. So each rank sends (n−1)/n of the buffer twice, like in a ring, in 2 log2 n hops,
+ * most of it to near ranks: core ranks are numbered in the order of the shape.
+ *
+ * With n no power of two, 2^k < n: the first 2 (n − 2^k) ranks are pairs of a core rank and an extra one, which hands
+ * its contribution to its core rank, slice by slice, and gets the results from there.
+ *
+ * Levels have workers of their own, as binomial.h says: up, then down. A connection needs one slot.
+ * After: R. Rabenseifner, "Optimization of collective reduction operations", ICCS 2004, LNCS 3036: vector halving with
+ * distance doubling, then vector doubling with distance halving.
+ */
+#include "algo/binomial.h"
+#include "program/program.h"
+
+/* A lane is the level of the worker: up of the one that receives, down of the one that sends. */
+enum { LANE_UP = 0, LANE_DOWN = BINOMIAL_MAX_CHILDREN + 1 };
+
+struct core {
+    int nranks, nextras;
+    int self;   /* number of this rank, or of the one whose extra it is */
+    bool extra; /* it is one */
+};
+
+static struct core core_of(const struct prog *prog) {
+    int position = prog_shape_position(prog->shape, prog->rank);
+    struct core core = {.nranks = 1};
+    while (core.nranks <= prog->nranks / 2)
+        core.nranks *= 2;
+    core.nextras = prog->nranks - core.nranks;
+    bool paired = position < 2 * core.nextras;
+    core.self = paired ? position / 2 : position - core.nextras;
+    core.extra = paired && position % 2 == 1;
+    return core;
+}
+
+static int rank_of(const struct prog *prog, const struct core *core, int number) {
+    return prog_shape_rank(prog->shape, number < core->nextras ? 2 * number : number + core->nextras);
+}
+
+static int extra_of(const struct prog *prog, int number) { return prog_shape_rank(prog->shape, 2 * number + 1); }
+
+/* Whom a core rank at place x of a slice's tree has below it: children, and its extra rank. */
+static int list_below(const struct prog *prog, const struct core *core, int x, int *ranks) {
+    int nbelow = binomial_children(core->nranks, x, ranks);
+    for (int i = 0; i < nbelow; i++)
+        ranks[i] = rank_of(prog, core, core->self ^ ranks[i] ^ x);
+    if (core->self < core->nextras)
+        ranks[nbelow++] = extra_of(prog, core->self);
+    return nbelow;
+}
+
+static void add_to_slice(struct prog *prog, const struct core *core, int level, int x) {
+    int below[BINOMIAL_MAX_CHILDREN + 1], nbelow = list_below(prog, core, x, below);
+    int slice = core->self ^ x, up = binomial_parent(x);
+    struct peer_list sums = {below, nbelow, LANE_UP + level}, results = {below, nbelow, LANE_DOWN + level};
+    if (x == 0)
+        prog_step(prog, .recv_list = sums, .local = IN(slice), .finish = true, .store = OUT(slice),
+                  .send_list = results);
+    else
+        prog_step(prog, .recv_list = sums, .local = IN(slice),
+                  .send = PEER_LANE(rank_of(prog, core, slice ^ up), LANE_UP + binomial_level(core->nranks, up)));
+}
+
+static void pass_slice(struct prog *prog, const struct core *core, int level, int x) {
+    int below[BINOMIAL_MAX_CHILDREN + 1], nbelow = list_below(prog, core, x, below);
+    int slice = core->self ^ x, up = binomial_parent(x);
+    struct peer_list results = {below, nbelow, LANE_DOWN + level};
+    prog_step(prog, .recv = PEER_LANE(rank_of(prog, core, slice ^ up), LANE_DOWN + binomial_level(core->nranks, up)),
+              .store = OUT(slice), .send_list = results);
+}
+
+static void build_core(struct prog *prog, const struct core *core) {
+    int n = core->nranks, levels = binomial_levels(n);
+    for (int level = 0; level <= levels; level++) {
+        prog_worker(prog);
+        for (int i = binomial_count(n, level) - 1; i >= 0; i--)
+            add_to_slice(prog, core, level, binomial_place(n, level, i));
+    }
+    for (int level = levels - 1; level >= 0; level--) {
+        prog_worker(prog);
+        for (int i = 0; i < binomial_count(n, level); i++)
+            pass_slice(prog, core, level, binomial_place(n, level, i));
+    }
+}
+
+static void build_extra(struct prog *prog, const struct core *core) {
+    int n = core->nranks, partner = rank_of(prog, core, core->self);
+    prog_worker(prog);
+    for (int x = n - 1; x >= 0; x--)
+        prog_step(prog, .local = IN(core->self ^ x), .send = PEER_LANE(partner, LANE_UP + binomial_level(n, x)));
+    prog_worker(prog);
+    for (int x = 0; x < n; x++)
+        prog_step(prog, .recv = PEER_LANE(partner, LANE_DOWN + binomial_level(n, x)), .store = OUT(core->self ^ x));
+}
+
+void allreduce_halving_build(struct prog *prog) {
+    struct core core = core_of(prog);
+    prog_slices(prog, core.nranks);
+    if (core.extra)
+        build_extra(prog, &core);
+    else
+        build_core(prog, &core);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Nodes of equally many ranks as a grid: a row is a node, a column a rail.
+ *
+ *                  rail 0    rail 1    rail 2
+ *      node 0     ┌ rank ──── rank ──── rank ┐       in a row all talk to all, through memory (or a GPU link)
+ *      node 1     ├ rank ──── rank ──── rank ┤       in a column all talk to all, over the network; a rank has a
+ *      node 2     └ rank ──── rank ──── rank ┘       connection to one rank of every other node, not to all of them
+ *
+ * Rail i is the i-th rank of each node in the order of the shape. The word is that of clusters in which the i-th
+ * network adapters of all hosts share a switch.
+ */
+#ifndef COLLET_ALGO_RAILS_H
+#define COLLET_ALGO_RAILS_H
+
+#include "program/program.h"
+
+#define RAILS_MAX 64
+
+struct rails {
+    int nnodes, nrails;
+    int node, rail; /* of the program's rank */
+};
+
+/* If nodes differ in size, all ranks are taken to be on one. */
+struct rails rails_of(const struct prog *prog);
+
+/* The rank there; node and rail wrap around. */
+int rails_rank(const struct prog *prog, const struct rails *rails, int node, int rail);
+
+/* The other ranks of the rank's node, rail by rail, to mate[0 … nrails−2]; nrails ≤ RAILS_MAX. */
+void rails_list_mates(const struct prog *prog, const struct rails *rails, int mate[RAILS_MAX]);
+
+/* Whether a shape is such a grid, of several nodes and of several rails, but no more than RAILS_MAX. */
+bool rails_apply(const struct prog_shape *shape);
+
+#endif

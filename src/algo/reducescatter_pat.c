@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Logarithmic reducescatter: every block is summed up along a tree of its own (forest.h), all trees at once.
+ *
+ *      block of rank r, 8 ranks      r ◀── r+4 ◀── r+6 ◀── r+7        near first, then sums of many
+ *      on one node                   ▲      ╰◀─── r+5
+ *                                    ├◀── r+2 ◀─── r+3
+ *                                    ╰◀── r+1                         one step a tree, which takes in all children
+ *
+ *      worker `level`:   own IN for the tree's root and all children ── + ──▶ parent;   for each place of the level
+ *                        at the root: ── + ──▶ OUT
+ *
+ * The reverse of allgather_pat.c: about log2 n hops for any n; every rank sends n−1 blocks, and a block leaves each
+ * node once, summed up. A lane is the level of the receiver, since each level has a worker of its own. In place only
+ * the rank's own block is overwritten, in the step that reads it. A connection needs one slot; where it has fewer slots
+ * than there are blocks for it, they wait.
+ * After: S. Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", arXiv:2506.20252
+ * (2025); without its aggregation of blocks into messages, as in allgather_pat.c.
+ */
+#include "algo/forest.h"
+#include "program/program.h"
+
+void reducescatter_pat_build(struct prog *prog) {
+    struct forest forest = forest_of(prog);
+    for (int level = 0; level <= forest.levels; level++) {
+        prog_worker(prog);
+        for (int i = forest_count(&forest, level) - 1; i >= 0; i--) {
+            struct forest_place place = forest_place(prog, &forest, level, i);
+            struct peer_list children = {place.below, place.nbelow, level};
+            if (place.parent < 0)
+                prog_step(prog, .recv_list = children, .local = IN(place.root), .finish = true, .store = OUT(0));
+            else
+                prog_step(prog, .recv_list = children, .local = IN(place.root),
+                          .send = PEER_LANE(place.parent, place.parent_level));
+        }
+    }
+}

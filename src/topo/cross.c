@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The search, one host at a time. Each ring needs a NIC to come in by, an order of all GPUs, and a NIC to go out by.
+ *
+ *                 ┌─ 1. ends ──┐   ┌──────── 2. order ────────┐   ┌─ 1. ends ──┐
+ *      NET ═▶ NIC in ─▶ nearest GPU ─▶ … all others once … ─▶ nearest GPU ─▶ NIC out ═▶ NET
+ *
+ * 1. Ends. Ring i comes in by NIC i mod k, and goes out by the NIC that is `shift` further; the first and the last GPU
+ *    are the nearest to their NICs, and of several equally near ones those that have been ends least often. All NICs
+ *    are used once each way before any is used twice. Shift 0 (out by the same NIC) suits hosts with two GPUs for each
+ *    NIC, shift 1 those with one, k/2 those where a ring should end on the other CPU. All three are tried.
+ * 2. Order. tour_find() gives the best order between the two ends: fewest hops over the interconnect of CPUs, then
+ *    fewest over a host bridge, and so on: GPU links are taken wherever that is possible at all. Among equal ones it
+ *    takes the order whose links have the most left, after the rings before have taken theirs.
+ * 3. How many. Rings are added, a set of one for each NIC at a time, as long as number × what the most loaded link
+ *    leaves to each grows well. Then the best shift wins: the fewest ends that are not nearest, then the most
+ *    bandwidth, then the fewest hops between CPUs.
+ *
+ * What is guaranteed: every NIC taken carries a ring; an end is nearest to its NIC, unless all of the nearest are the
+ * other end already; an order is the best there is for its ends and the rings before (up to 16 places). What is not:
+ * that no other choice for earlier rings would leave more to later ones. At most 3 shifts × max(16, NICs) rings are
+ * looked at.
+ */
+#include "topo/cross.h"
+
+#include "base/err.h"
+#include "topo/load.h"
+#include "topo/tour.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { RINGS_TRIED = 16, SETS_WITHOUT_GAIN = 3 };
+
+/* More rings cost memory and instructions: each must bring this part of what those before bring on average. */
+#define WORTH 0.5
+
+/* Sums of the same numbers in another order are equal. */
+#define ROUNDING 1.001
+
+/* What a number of rings is worth. */
+struct score {
+    int nrings; /* 0: there are none yet */
+    int far_ends, sys_hops;
+    struct topo_bound bound;
+};
+
+struct trial {
+    struct load *load;
+    int shift;
+    int *used;             /* [stop]: how often it was an end */
+    struct tour_hop *hops; /* [stop · nstops + stop] */
+    int *stops;            /* [nstops] order of the ring in the making */
+    struct topo_route *routes;
+    int nroutes;            /* made so far */
+    int far_ends, sys_hops; /* of these: ends that are not at a nearest stop, hops between CPUs */
+    struct score best;      /* of the best number of them */
+};
+
+/* ------------------------------------------------------------------------------------------------------ 1. the ends */
+
+static const struct topo_path *nic_path(const struct load *load, int nic, int stop) {
+    return topo_path_to(load->to_nic[nic], load->stop_node[stop]);
+}
+
+/* As near as: the same class and width. */
+static bool nearer(const struct topo_path *a, const struct topo_path *b) {
+    return a->class < b->class || (a->class == b->class && a->gbps > b->gbps);
+}
+
+/* The stop next to a NIC, but not `other` unless there is no choice. */
+static int pick_end(struct trial *t, int nic, int other) {
+    int best = -1, nearest = 0;
+    for (int s = 0; s < t->load->nstops; s++) {
+        const struct topo_path *path = nic_path(t->load, nic, s);
+        if (nearer(path, nic_path(t->load, nic, nearest)))
+            nearest = s;
+        if (s == other && t->load->nstops > 1)
+            continue;
+        const struct topo_path *best_path = best < 0 ? NULL : nic_path(t->load, nic, best);
+        if (best < 0 || nearer(path, best_path) || (!nearer(best_path, path) && t->used[s] < t->used[best]))
+            best = s;
+    }
+    t->used[best]++;
+    t->far_ends += nearer(nic_path(t->load, nic, nearest), nic_path(t->load, nic, best));
+    return best;
+}
+
+/* ----------------------------------------------------------------------------------------------------- 2. the order */
+
+static void measure_hops(struct trial *t) {
+    const struct load *load = t->load;
+    for (int a = 0; a < load->nstops; a++)
+        for (int b = 0; b < load->nstops; b++) {
+            t->hops[a * load->nstops + b].class = topo_path_to(load->to_stop[a], load->stop_node[b])->class;
+            t->hops[a * load->nstops + b].strain = load_strain(load, load->to_stop[a], load->stop_node[b]);
+        }
+}
+
+/* Ranks in the order of their stops; those of one stop together. */
+static void write_order(const struct load *load, const int *stops, int *order) {
+    for (int s = 0; s < load->nstops; s++)
+        for (int r = 0; r < load->nlocal; r++)
+            if (load->stop_of[r] == stops[s])
+                *order++ = r;
+}
+
+static void take_hop(struct trial *t, int from, int to) {
+    const struct topo_paths *paths = t->load->to_stop[from];
+    load_path(t->load, paths, t->load->stop_node[to], 1);
+    t->sys_hops += topo_path_to(paths, t->load->stop_node[to])->class >= PATH_SYS;
+}
+
+static void take_hops(struct trial *t, bool cycle) {
+    for (int s = 0; s + 1 < t->load->nstops; s++)
+        take_hop(t, t->stops[s], t->stops[s + 1]);
+    if (cycle)
+        take_hop(t, t->stops[t->load->nstops - 1], t->stops[0]);
+}
+
+/* The order between these ends, last = −1: of a cycle, as the next route. */
+static enum collet_result add_order(struct trial *t, int first, int last) {
+    measure_hops(t);
+    COLLET_TRY(tour_find(t->load->nstops, t->hops, first, last, t->stops));
+    take_hops(t, last < 0);
+    write_order(t->load, t->stops, t->routes[t->nroutes++].order);
+    return COLLET_SUCCESS;
+}
+
+/* One ring for each NIC. All ends come first, so that the orders can go around their load. */
+static enum collet_result add_crossings(struct trial *t) {
+    struct load *load = t->load;
+    int host_start = load->topo->hosts[load->topo->nodes[load->nic_node[0]].host].first_node;
+    int first[SEARCH_RINGS_MAX], last[SEARCH_RINGS_MAX];
+    for (int in = 0; in < load->nnics; in++) {
+        int out = (in + t->shift) % load->nnics;
+        first[in] = pick_end(t, in, -1);
+        last[in] = pick_end(t, out, first[in]);
+        load_net(load, load->nic_node[in], 0, 1);
+        load_path(load, load->to_nic[in], load->stop_node[first[in]], 1);
+        load_path(load, load->to_stop[last[in]], load->nic_node[out], 1);
+        load_net(load, load->nic_node[out], 1, 0);
+        t->routes[t->nroutes + in].nic_in = load->nic_node[in] - host_start;
+        t->routes[t->nroutes + in].nic_out = load->nic_node[out] - host_start;
+    }
+    for (int in = 0; in < load->nnics; in++)
+        COLLET_TRY(add_order(t, first[in], last[in]));
+    return COLLET_SUCCESS;
+}
+
+/* ------------------------------------------------------------------------------------------------------ 3. how many */
+
+static double total(const struct score *score) { return score->nrings * score->bound.gbps; }
+
+/* With nothing that binds (infinite bandwidth) more is never worth it. */
+static bool is_worth_more(const struct score *more, const struct score *than) {
+    double each = total(than) / than->nrings;
+    return than->nrings == 0 || total(more) - total(than) > WORTH * each * (more->nrings - than->nrings);
+}
+
+static enum collet_result add_rings(struct trial *t) {
+    int set = t->load->nnics > 0 ? t->load->nnics : 1;
+    int most = set > RINGS_TRIED ? set : RINGS_TRIED;
+    for (int without_gain = 0; t->nroutes + set <= most && without_gain < SETS_WITHOUT_GAIN; without_gain++) {
+        COLLET_TRY(t->load->nnics > 0 ? add_crossings(t) : add_order(t, 0, -1));
+        struct score score = {t->nroutes, t->far_ends, t->sys_hops, load_bound(t->load)};
+        if (is_worth_more(&score, &t->best)) {
+            t->best = score;
+            without_gain = -1;
+        }
+    }
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result create_routes(int nroutes, int nlocal, struct topo_route **routes_p) {
+    struct topo_route *routes = malloc((size_t)nroutes * sizeof *routes);
+    int *orders = malloc((size_t)nroutes * (size_t)nlocal * sizeof *orders);
+    if (routes == NULL || orders == NULL) {
+        free(routes);
+        free(orders);
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d rings of %d ranks of a host", nroutes, nlocal);
+    }
+    for (int i = 0; i < nroutes; i++)
+        routes[i] = (struct topo_route){-1, -1, orders + (size_t)i * (size_t)nlocal};
+    *routes_p = routes;
+    return COLLET_SUCCESS;
+}
+
+static void destroy_routes(struct topo_route *routes) {
+    if (routes != NULL)
+        free(routes[0].order);
+    free(routes);
+}
+
+static enum collet_result run_trial(struct trial *t) {
+    size_t n = (size_t)t->load->nstops;
+    COLLET_TRY(create_routes(SEARCH_RINGS_MAX, t->load->nlocal, &t->routes));
+    t->used = calloc(n, sizeof *t->used);
+    t->hops = malloc(n * n * sizeof *t->hops);
+    t->stops = malloc(n * sizeof *t->stops);
+    load_clear(t->load);
+    enum collet_result status = COLLET_SUCCESS;
+    if (t->used == NULL || t->hops == NULL || t->stops == NULL)
+        status = err_set(COLLET_ERR_NO_MEMORY, "no memory to order %zu places of a host", n);
+    else
+        status = add_rings(t);
+    free(t->used);
+    free(t->hops);
+    free(t->stops);
+    return status;
+}
+
+/* Ends and hops per ring, for the scores may be of different numbers of rings. */
+static bool beats(const struct score *a, const struct score *b) {
+    long a_ends = (long)a->far_ends * b->nrings, b_ends = (long)b->far_ends * a->nrings;
+    long a_hops = (long)a->sys_hops * b->nrings, b_hops = (long)b->sys_hops * a->nrings;
+    if (b->nrings == 0 || a_ends != b_ends)
+        return b->nrings == 0 || a_ends < b_ends;
+    if (total(a) > ROUNDING * total(b) || total(b) > ROUNDING * total(a))
+        return total(a) > total(b);
+    return a_hops < b_hops;
+}
+
+static enum collet_result try_shifts(struct load *load, struct topo_crossing *crossing) {
+    int shifts[] = {0, 1, load->nnics / 2};
+    struct score best = {0};
+    for (int i = 0; i < 3; i++) {
+        if (i > 0 && (shifts[i] <= shifts[i - 1] || shifts[i] >= load->nnics))
+            continue;
+        struct trial trial = {.load = load, .shift = shifts[i]};
+        enum collet_result status = run_trial(&trial);
+        bool take = status == COLLET_SUCCESS && beats(&trial.best, &best);
+        destroy_routes(take ? crossing->routes : trial.routes);
+        if (take) {
+            crossing->routes = trial.routes;
+            best = trial.best;
+        }
+        COLLET_TRY(status);
+    }
+    crossing->nroutes = best.nrings;
+    crossing->ring_bound = best.bound;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result topo_cross_host(const struct topo *topo, int host, int nlocal, const int *place, bool with_nics,
+                                   struct topo_crossing *crossing) {
+    struct load load;
+    *crossing = (struct topo_crossing){.host = host, .nlocal = nlocal};
+    enum collet_result status = load_init(&load, topo, host, nlocal, place, with_nics);
+    if (status == COLLET_SUCCESS && load.nstops > TOUR_STOPS_MAX)
+        status = err_set(COLLET_ERR_INVALID_ARGUMENT, "a host has ranks in %d places: at most %d are possible",
+                         load.nstops, TOUR_STOPS_MAX);
+    if (status == COLLET_SUCCESS)
+        status = try_shifts(&load, crossing);
+    load_fini(&load);
+    return status;
+}
+
+void topo_crossing_fini(struct topo_crossing *crossing) { destroy_routes(crossing->routes); }
+
+/* ------------------------------------------------------------------------------------------------------------ trees */
+
+/* Along a chain the data goes up once and down once, both trees together. */
+static void load_tree(struct load *load, const struct topo_crossing *crossing, const struct topo_route *route,
+                      double nic_weight) {
+    for (int i = 0; i + 1 < load->nlocal; i++) {
+        int a = load->stop_of[route->order[i]], b = load->stop_of[route->order[i + 1]];
+        load_path(load, load->to_stop[a], load->stop_node[b], 1);
+        load_path(load, load->to_stop[b], load->stop_node[a], 1);
+    }
+    if (route->nic_in < 0)
+        return;
+    int nic_node = load->topo->hosts[crossing->host].first_node + route->nic_in, nic = 0;
+    int head = load->stop_of[route->order[0]];
+    while (load->nic_node[nic] != nic_node)
+        nic++;
+    load_path(load, load->to_nic[nic], load->stop_node[head], nic_weight);
+    load_path(load, load->to_stop[head], nic_node, nic_weight);
+    load_net(load, nic_node, nic_weight, nic_weight);
+}
+
+enum collet_result topo_cross_trees(const struct topo *topo, const int *place, double nic_weight,
+                                    struct topo_crossing *crossing) {
+    struct load load;
+    bool with_nics = crossing->routes[0].nic_in >= 0;
+    enum collet_result status = load_init(&load, topo, crossing->host, crossing->nlocal, place, with_nics);
+    if (status == COLLET_SUCCESS) {
+        for (int i = 0; i < crossing->nroutes; i++)
+            load_tree(&load, crossing, &crossing->routes[i], nic_weight);
+        crossing->tree_bound = load_bound(&load);
+    }
+    load_fini(&load);
+    return status;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What NVIDIA's management library says about GPUs. See gpus.c.
+ */
+#ifndef COLLET_TOPO_GPUS_H
+#define COLLET_TOPO_GPUS_H
+
+#include "topo/topo.h"
+
+/* The library's functions that are used, under its names without the prefix. All return 0 on success. */
+struct gpus_pci {
+    char busid_legacy[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char busid[32];
+};
+struct gpus_nvml {
+    int (*Init_v2)(void);
+    int (*Shutdown)(void);
+    int (*DeviceGetCount_v2)(unsigned *count);
+    int (*DeviceGetHandleByIndex_v2)(unsigned index, void **device);
+    int (*DeviceGetPciInfo_v3)(void *device, struct gpus_pci *pci);
+    int (*DeviceGetCudaComputeCapability)(void *device, int *major, int *minor);
+    int (*DeviceGetNvLinkState)(void *device, unsigned link, unsigned *is_active);
+    int (*DeviceGetNvLinkRemotePciInfo_v2)(void *device, unsigned link, struct gpus_pci *pci);
+    int (*DeviceGetP2PStatus)(void *device, void *peer, unsigned capability, unsigned *status);
+};
+
+/* Of a graph that is not finished: numbers GPUs as the library does, and adds the links of those that have none. */
+void topo_add_gpus(struct topo *topo, const struct gpus_nvml *nvml);
+
+/* The same with the library of this machine, if it has one. */
+void topo_probe_gpus(struct topo *topo);
+
+#endif

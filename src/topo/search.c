@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rings and trees of a whole job, put together from the routes through each host.
+ *
+ * Hosts that are equal, with ranks in equal places, share one search (cross.c has it): 16,384 of them cost as much as
+ * one. Hosts join at a NET node that never binds, so what a ring can carry is what the worst of its hosts lets it
+ * carry. A host with fewer routes than others uses them several times.
+ *
+ * Routes of odd hosts are run backwards, so that a ring stays on its rails even where it comes in and goes out by
+ * different NICs (with an odd number of hosts but for the way back to the first):
+ *
+ *      host 0                  host 1                  host 2                  host 3
+ *   ▶ NIC 0 … NIC 1 ═rail 1═▶ NIC 1 … NIC 0 ═rail 0═▶ NIC 0 … NIC 1 ═rail 1═▶ NIC 1 … NIC 0 ═rail 0═▶ host 0
+ */
+#include "topo/search.h"
+
+#include "algo/trees.h"
+#include "base/err.h"
+#include "topo/cross.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ----------------------------------------------------------------------------------------------------------- places */
+
+static int by_rank_or_dev(const struct topo *topo, const int *a, const int *b, bool ranked) {
+    const struct topo_node *x = &topo->nodes[*a], *y = &topo->nodes[*b];
+    if (x->host != y->host)
+        return x->host - y->host;
+    return ranked ? x->gpu.rank - y->gpu.rank : x->gpu.dev - y->gpu.dev;
+}
+
+/* A host has at most TOPO_HOST_NODES_MAX of them: sorting by insertion is quick enough, and stable. */
+static void sort_gpus(const struct topo *topo, int *gpus, int n) {
+    bool ranked = true;
+    for (int i = 0; i < n; i++)
+        ranked = ranked && topo->nodes[gpus[i]].gpu.rank >= 0;
+    for (int i = 1; i < n; i++)
+        for (int j = i; j > 0 && by_rank_or_dev(topo, &gpus[j - 1], &gpus[j], ranked) > 0; j--) {
+            int swap = gpus[j];
+            gpus[j] = gpus[j - 1];
+            gpus[j - 1] = swap;
+        }
+}
+
+/* Nodes of a kind on a host, in order, to nodes; returns how many. */
+static int list_nodes(const struct topo *topo, int host, enum topo_kind kind, int *nodes) {
+    int count = 0;
+    for (int n = topo->hosts[host].first_node; n < topo->hosts[host].end_node; n++)
+        if (topo->nodes[n].kind == kind)
+            nodes[count++] = n;
+    return count;
+}
+
+/* The places of one host behind those that there are. */
+static enum collet_result place_on_host(const struct topo *topo, int host, int per_host, int *nranks, int **place) {
+    int nodes[TOPO_HOST_NODES_MAX + 1];
+    int n = list_nodes(topo, host, TOPO_GPU, nodes);
+    bool on_cpus = n == 0;
+    if (on_cpus)
+        n = list_nodes(topo, host, TOPO_CPU, nodes);
+    else
+        sort_gpus(topo, nodes, n);
+    int wanted = on_cpus && per_host > 0 ? per_host : n;
+    int *longer = realloc(*place, (size_t)(*nranks + wanted) * sizeof **place);
+    if (longer == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the places of %d ranks", *nranks + wanted);
+    *place = longer;
+    for (int i = 0; i < wanted; i++)
+        longer[(*nranks)++] = nodes[(int64_t)i * n / wanted];
+    return COLLET_SUCCESS;
+}
+
+enum collet_result topo_place_ranks(const struct topo *topo, int per_host, int *nranks_p, int **place_p) {
+    int nranks = 0, *place = NULL;
+    enum collet_result status = COLLET_SUCCESS;
+    for (int h = 0; h < topo->nhosts && status == COLLET_SUCCESS; h++)
+        status = place_on_host(topo, h, per_host, &nranks, &place);
+    if (status == COLLET_SUCCESS) {
+        *nranks_p = nranks;
+        *place_p = place;
+    } else {
+        free(place);
+    }
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------------- ranks of hosts */
+
+static enum collet_result check_places(const struct topo *topo, int nranks, const int *place) {
+    for (int r = 0; r < nranks; r++) {
+        int n = place[r];
+        if (n < 0 || n >= topo->nnodes || (topo->nodes[n].kind != TOPO_GPU && topo->nodes[n].kind != TOPO_CPU))
+            return err_set(COLLET_ERR_INVALID_ARGUMENT, "the place of rank %d is node %d: it must be a GPU or a CPU", r,
+                           n);
+    }
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result sort_ranks(struct topo_rings *rings) {
+    for (int r = 0; r < rings->nranks; r++) {
+        rings->host_of[r] = rings->topo->nodes[rings->place[r]].host;
+        rings->first[rings->host_of[r] + 1]++;
+    }
+    for (int h = 0; h < rings->nhosts; h++) {
+        if (rings->first[h + 1] == 0)
+            return err_set(COLLET_ERR_INVALID_ARGUMENT, "host %d of the graph has no rank: leave it out", h);
+        rings->first[h + 1] += rings->first[h];
+    }
+    int *met = calloc((size_t)rings->nhosts, sizeof *met);
+    if (met == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d hosts", rings->nhosts);
+    for (int r = 0; r < rings->nranks; r++) {
+        int h = rings->host_of[r];
+        rings->local_of[r] = met[h]++;
+        rings->ranks_by_host[rings->first[h] + rings->local_of[r]] = r;
+    }
+    free(met);
+    return COLLET_SUCCESS;
+}
+
+static int nlocal_of(const struct topo_rings *rings, int host) { return rings->first[host + 1] - rings->first[host]; }
+
+static int rank_of(const struct topo_rings *rings, int host, int local) {
+    return rings->ranks_by_host[rings->first[host] + local];
+}
+
+/* The nodes of a host's ranks, by local number. */
+static void list_places(const struct topo_rings *rings, int host, int *places) {
+    for (int i = 0; i < nlocal_of(rings, host); i++)
+        places[i] = rings->place[rank_of(rings, host, i)];
+}
+
+/* ------------------------------------------------------------------------------------------------------------ hosts */
+
+static bool are_equal(const struct topo_rings *rings, int a, int b) {
+    const struct topo_host *x = &rings->topo->hosts[a], *y = &rings->topo->hosts[b];
+    if (x->shape != y->shape || nlocal_of(rings, a) != nlocal_of(rings, b))
+        return false;
+    for (int i = 0; i < nlocal_of(rings, a); i++)
+        if (rings->place[rank_of(rings, a, i)] - x->first_node != rings->place[rank_of(rings, b, i)] - y->first_node)
+            return false;
+    return true;
+}
+
+/* What goes in and out of the most loaded head, both trees together, in units of one ring's data: an edge of a tree
+ * carries half of the data up, and half down. */
+static double head_weight(int nhosts) {
+    double most = 0;
+    for (int h = 0; h < nhosts && nhosts > 1; h++) {
+        double edges = 0;
+        for (int which = 0; which < TREES; which++) {
+            struct tree_place place = tree_place(nhosts, which, h);
+            edges += place.nchildren + (place.parent >= 0);
+        }
+        most = fmax(most, edges / 2);
+    }
+    return most;
+}
+
+static enum collet_result cross_host(struct topo_rings *rings, int host, double weight) {
+    int nlocal = nlocal_of(rings, host);
+    struct topo_crossing *crossing = &rings->crossings[rings->ncrossings];
+    int *places = malloc((size_t)nlocal * sizeof *places);
+    if (places == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the places of %d ranks", nlocal);
+    list_places(rings, host, places);
+    enum collet_result status = topo_cross_host(rings->topo, host, nlocal, places, rings->nhosts > 1, crossing);
+    if (status == COLLET_SUCCESS)
+        status = topo_cross_trees(rings->topo, places, weight, crossing);
+    rings->crossing_of[host] = rings->ncrossings++;
+    free(places);
+    return status;
+}
+
+static enum collet_result cross_hosts(struct topo_rings *rings) {
+    double weight = head_weight(rings->nhosts);
+    for (int h = 0; h < rings->nhosts; h++) {
+        int c = 0;
+        while (c < rings->ncrossings && !are_equal(rings, rings->crossings[c].host, h))
+            c++;
+        rings->crossing_of[h] = c;
+        if (c == rings->ncrossings)
+            COLLET_TRY(cross_host(rings, h, weight));
+    }
+    return COLLET_SUCCESS;
+}
+
+static void take_the_worst(struct topo_rings *rings) {
+    for (int c = 0; c < rings->ncrossings; c++)
+        if (rings->crossings[c].nroutes > rings->nrings)
+            rings->nrings = rings->crossings[c].nroutes;
+    rings->ring_gbps = rings->tree_gbps = INFINITY;
+    for (int c = 0; c < rings->ncrossings; c++) {
+        const struct topo_crossing *crossing = &rings->crossings[c];
+        int turns = (rings->nrings + crossing->nroutes - 1) / crossing->nroutes;
+        rings->ring_gbps = fmin(rings->ring_gbps, crossing->ring_bound.gbps / turns);
+        rings->tree_gbps = fmin(rings->tree_gbps, crossing->tree_bound.gbps / turns);
+    }
+}
+
+static struct topo_rings *new_rings(const struct topo *topo, int nranks, const int *place) {
+    struct topo_rings *rings = calloc(1, sizeof *rings);
+    if (rings == NULL)
+        return NULL;
+    size_t n = (size_t)nranks, h = (size_t)topo->nhosts;
+    int *copy = malloc(n * sizeof *copy);
+    *rings = (struct topo_rings){.topo = topo, .nranks = nranks, .nhosts = topo->nhosts, .place = copy};
+    rings->host_of = calloc(n, sizeof(int));
+    rings->local_of = calloc(n, sizeof(int));
+    rings->ranks_by_host = calloc(n, sizeof(int));
+    rings->first = calloc(h + 1, sizeof(int));
+    rings->crossing_of = calloc(h, sizeof(int));
+    rings->crossings = calloc(h, sizeof *rings->crossings);
+    if (copy == NULL || rings->host_of == NULL || rings->local_of == NULL || rings->ranks_by_host == NULL ||
+        rings->first == NULL || rings->crossing_of == NULL || rings->crossings == NULL) {
+        topo_rings_destroy(rings);
+        return NULL;
+    }
+    memcpy(copy, place, n * sizeof *copy);
+    return rings;
+}
+
+enum collet_result topo_search(const struct topo *topo, int nranks, const int *place, struct topo_rings **rings_p) {
+    if (nranks < 1)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "number of ranks is %d: it must be at least 1", nranks);
+    COLLET_TRY(check_places(topo, nranks, place));
+    struct topo_rings *rings = new_rings(topo, nranks, place);
+    if (rings == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for rings of %d ranks", nranks);
+    enum collet_result status = sort_ranks(rings);
+    if (status == COLLET_SUCCESS)
+        status = cross_hosts(rings);
+    if (status != COLLET_SUCCESS) {
+        topo_rings_destroy(rings);
+        return status;
+    }
+    take_the_worst(rings);
+    *rings_p = rings;
+    return COLLET_SUCCESS;
+}
+
+void topo_rings_destroy(struct topo_rings *rings) {
+    if (rings == NULL)
+        return;
+    for (int c = 0; c < rings->ncrossings; c++)
+        topo_crossing_fini(&rings->crossings[c]);
+    free((int *)rings->place);
+    free(rings->host_of);
+    free(rings->local_of);
+    free(rings->ranks_by_host);
+    free(rings->first);
+    free(rings->crossing_of);
+    free(rings->crossings);
+    free(rings);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- asking */
+
+const struct topo_route *topo_route_of(const struct topo_rings *rings, int ring, int host, bool *backwards) {
+    const struct topo_crossing *crossing = &rings->crossings[rings->crossing_of[host]];
+    *backwards = host % 2 == 1;
+    return &crossing->routes[ring % crossing->nroutes];
+}
+
+void topo_ring_order(const struct topo_rings *rings, int ring, int *order) {
+    for (int h = 0; h < rings->nhosts; h++) {
+        bool backwards;
+        const struct topo_route *route = topo_route_of(rings, ring, h, &backwards);
+        int nlocal = nlocal_of(rings, h);
+        for (int i = 0; i < nlocal; i++)
+            *order++ = rank_of(rings, h, route->order[backwards ? nlocal - 1 - i : i]);
+    }
+}
+
+static int head_of(const struct topo_rings *rings, int ring, int host) {
+    bool unused;
+    return rank_of(rings, host, topo_route_of(rings, ring, host, &unused)->order[0]);
+}
+
+struct topo_tree_place topo_tree_of(const struct topo_rings *rings, int ring, int which, int rank) {
+    struct topo_tree_place place = {.parent = -1, .child = {-1, -1, -1}};
+    int host = rings->host_of[rank], nlocal = nlocal_of(rings, host), at = 0;
+    bool unused;
+    const int *chain = topo_route_of(rings, ring, host, &unused)->order;
+    while (chain[at] != rings->local_of[rank])
+        at++;
+    if (at > 0) {
+        place.parent = rank_of(rings, host, chain[at - 1]);
+    } else {
+        struct tree_place heads = tree_place(rings->nhosts, which, host);
+        place.parent = heads.parent < 0 ? -1 : head_of(rings, ring, heads.parent);
+        for (int i = 0; i < heads.nchildren; i++)
+            place.child[place.nchildren++] = head_of(rings, ring, heads.child[i]);
+    }
+    if (at + 1 < nlocal)
+        place.child[place.nchildren++] = rank_of(rings, host, chain[at + 1]);
+    return place;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the kernel says about devices of a graph: PCI links, network ports, RDMA ports. See sysfs.c.
+ */
+#ifndef COLLET_TOPO_SYSFS_H
+#define COLLET_TOPO_SYSFS_H
+
+#include "topo/topo.h"
+
+/* Fills in what is not known yet of a PCI function. root is "/sys", or a copy of parts of it. */
+void topo_read_sysfs_pci(struct topo_pci *pci, const char *root);
+
+/* The same for all nodes of a graph that is not finished, and their network ports. */
+void topo_read_sysfs(struct topo *topo, const char *root);
+
+/* Without a NIC on a PCI bus: the network interfaces that there are, next to the first CPU. */
+void topo_add_interfaces(struct topo *topo, const char *root);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The best order in which to visit all stops. See tour.c.
+ */
+#ifndef COLLET_TOPO_TOUR_H
+#define COLLET_TOPO_TOUR_H
+
+#include "topo/topo.h"
+
+#define TOUR_EXACT_MAX 16 /* stops; beyond, the order is good but need not be the best */
+#define TOUR_STOPS_MAX 1024
+
+/* Going from one stop to another. */
+struct tour_hop {
+    enum topo_class class;
+    double strain; /* of its narrowest link: the more, the less is left of it */
+};
+
+/* Stops 0 … n − 1; hops[a · n + b] from a to b. The order begins with `first` and ends with `last`; last = −1: the
+ * order is a cycle that begins with `first`, and going back to it counts. With n > 1 first and last differ.
+ *
+ * Of all such orders the result has the fewest hops of the farthest class (PATH_NONE, then PATH_SYS), then the fewest
+ * of the next one, and so on; of those, the least strain of its most strained hop. With n > TOUR_EXACT_MAX it has this
+ * only among the orders that differ from it by the reversal of a section. */
+enum collet_result tour_find(int n, const struct tour_hop *hops, int first, int last, int *order);
+
+#endif

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NCCL's topology XML into a graph.
+ *
+ *      <system version="1">
+ *        <cpu numaid="0" affinity="ffffffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85">
+ *          <pci busid="0000:10:00.0" class="0x060400" link_speed="8 GT/s" link_width="16">          a bridge
+ *            <pci busid="0000:11:00.0" class="0x030200" …>
+ *              <gpu dev="0" sm="80" rank="0" gdr="1">
+ *                <nvlink target="0000:12:00.0" count="4" tclass="0x030200"/>                        to a GPU
+ *                <nvlink target="0000:05:00.0" count="12" tclass="0x068000"/>                       to an NVSwitch
+ *                <c2c bw="44712" count="10"/>                               to its own CPU, Mbyte/s of each of 10 links
+ *              </gpu>
+ *            </pci>
+ *            <pci busid="0000:13:00.0" class="0x020000" …>
+ *              <nic> <net name="mlx5_0" dev="0" speed="200000" port="1" guid="0x…" gdr="1"/> </nic>  Mbit/s
+ *
+ * A PCI function that holds one gpu or one net is one node, GPU or NIC; one that holds several things is a PCI node
+ * with those below it. One that says nothing is judged by its class. GPU links name their target by bus id, and it may
+ * come later in the file: they are made when all of it has been read.
+ *
+ * The file is not trusted: its size, depth and every number are bounded, document type definitions are refused, nothing
+ * is loaded from elsewhere.
+ */
+#include "topo/topo.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "topo/gpus.h"
+#include "topo/hwloc_read.h"
+#include "topo/speeds.h"
+#include "topo/sysfs.h"
+#include "topo/xml_attrs.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libxml/parser.h>
+#include <libxml/xmlerror.h>
+
+enum {
+    FILE_BYTES_MAX = 4 << 20,
+    DEPTH_MAX = 32,
+    GPU_LINKS_MAX = 128, /* parallel links between two devices */
+};
+
+struct reader {
+    struct xml_attrs attrs;
+    struct topo *topo;
+    enum topo_whose whose;
+    char first_host[32];                             /* host_hash of the first cpu */
+    const xmlNode *gpu_element[TOPO_HOST_NODES_MAX]; /* of each node: its <gpu>, or NULL */
+};
+
+static bool going(const struct reader *r) {
+    return r->attrs.status == COLLET_SUCCESS && r->topo->status == COLLET_SUCCESS;
+}
+
+static const xmlNode *element_from(const xmlNode *node) {
+    while (node != NULL && node->type != XML_ELEMENT_NODE)
+        node = node->next;
+    return node;
+}
+
+#define FOR_EACH_ELEMENT(child, parent)                                                                                \
+    for (const xmlNode *child = element_from((parent)->children); child != NULL; child = element_from(child->next))
+
+/* Elements that have a place of their own are wrong elsewhere; others are of a version that is not known here. */
+static void pass_over(struct reader *r, const xmlNode *element) {
+    static const char *const known[] = {"system", "cpu", "pci", "gpu", "nvlink", "xgmi", "c2c", "nic", "net"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (xml_is(element, known[i])) {
+            xml_fail(&r->attrs, element, "cannot be inside <%.40s>", (const char *)element->parent->name);
+            return;
+        }
+    log_info(GRAPH, "%s:%ld: <%s> passed over: not known here", r->attrs.file, xmlGetLineNo(element),
+             (const char *)element->name);
+}
+
+static bool is_gpu_link(const xmlNode *element) { return xml_is(element, "nvlink") || xml_is(element, "xgmi"); }
+
+/* ------------------------------------------------------------------------------------------------------ one element */
+
+static struct topo_pci read_pci_attrs(struct reader *r, const xmlNode *element) {
+    struct xml_attrs *a = &r->attrs;
+    struct topo_pci pci = {0};
+    xml_text(a, element, "busid", pci.busid, sizeof pci.busid);
+    for (char *c = pci.busid; *c != '\0'; c++)
+        *c = (char)tolower((unsigned char)*c);
+    pci.class = (uint32_t)xml_hex(a, element, "class", 0xffffff);
+    pci.vendor = (uint32_t)xml_hex(a, element, "vendor", 0xffff);
+    pci.device = (uint32_t)xml_hex(a, element, "device", 0xffff);
+    pci.subsystem_vendor = (uint32_t)xml_hex(a, element, "subsystem_vendor", 0xffff);
+    pci.subsystem_device = (uint32_t)xml_hex(a, element, "subsystem_device", 0xffff);
+    pci.link_gts = xml_decimal(a, element, "link_speed", 1024);
+    pci.link_lanes = (int)xml_int(a, element, "link_width", 0, 255, 0); /* 255: what a virtual function says */
+    if (pci.link_lanes > 64)
+        pci.link_lanes = 0;
+    xml_note_unknown(a, element, " busid class vendor device subsystem_vendor subsystem_device link_speed link_width ");
+    return pci;
+}
+
+static void add_gpu(struct reader *r, const xmlNode *element, int parent, const struct topo_pci *pci) {
+    struct xml_attrs *a = &r->attrs;
+    struct topo_node node = topo_blank(TOPO_GPU, parent);
+    node.pci = *pci;
+    if (element != NULL) {
+        node.gpu.dev = (int)xml_int(a, element, "dev", -1, TOPO_HOST_NODES_MAX - 1, -1);
+        node.gpu.rank = (int)xml_int(a, element, "rank", -1, INT_MAX, -1);
+        node.gpu.sm = (int)xml_int(a, element, "sm", 0, 10000, 0);
+        node.gpu.gdr = xml_int(a, element, "gdr", 0, 1, 0) == 1;
+        xml_text(a, element, "gcn", node.gpu.gcn, sizeof node.gpu.gcn);
+        xml_note_unknown(a, element, " dev sm rank gdr gcn arch ");
+        for (int n = 0; n < r->topo->nnodes; n++)
+            if (r->topo->nodes[n].kind == TOPO_GPU && node.gpu.dev >= 0 && r->topo->nodes[n].gpu.dev == node.gpu.dev)
+                xml_fail(a, element, "dev=\"%d\": another GPU has it already", node.gpu.dev);
+        FOR_EACH_ELEMENT(child, element)
+        if (!is_gpu_link(child) && !xml_is(child, "c2c"))
+            pass_over(r, child);
+    }
+    int gpu = topo_add_node(r->topo, &node);
+    if (gpu >= 0)
+        r->gpu_element[gpu] = element;
+}
+
+static void add_nic(struct reader *r, const xmlNode *element, int parent, const struct topo_pci *pci) {
+    struct xml_attrs *a = &r->attrs;
+    struct topo_node node = topo_blank(TOPO_NIC, parent);
+    node.pci = *pci;
+    if (element != NULL) {
+        node.nic.dev = (int)xml_int(a, element, "dev", -1, TOPO_HOST_NODES_MAX - 1, -1);
+        xml_text(a, element, "name", node.nic.name, sizeof node.nic.name);
+        node.nic.port = (int)xml_int(a, element, "port", 0, 255, 0);
+        node.nic.guid = xml_hex(a, element, "guid", UINT64_MAX);
+        node.nic.mbits = xml_int(a, element, "speed", 0, 100000000, 0);
+        node.nic.latency_us = xml_decimal(a, element, "latency", 1e6);
+        node.nic.maxconn = (int)xml_int(a, element, "maxconn", 0, INT_MAX, 0);
+        node.nic.gdr = xml_int(a, element, "gdr", 0, 1, 0) == 1;
+        xml_text(a, element, "gid", node.nic.gid, sizeof node.nic.gid);
+        xml_note_unknown(a, element, " dev name port guid speed latency maxconn gdr gid coll keep ");
+    }
+    topo_add_node(r->topo, &node);
+}
+
+/* --------------------------------------------------------------------------------------------------------- the tree */
+
+/* The nets of <nic> elements below `element`, and those <nic> that have none as NULL. */
+static void add_nics_below(struct reader *r, const xmlNode *element, int parent, const struct topo_pci *pci) {
+    FOR_EACH_ELEMENT(nic, element) {
+        int nnets = 0;
+        if (!xml_is(nic, "nic"))
+            continue;
+        xml_note_unknown(&r->attrs, nic, " ");
+        FOR_EACH_ELEMENT(net, nic) {
+            if (xml_is(net, "net"))
+                add_nic(r, net, parent, pci);
+            else
+                pass_over(r, net);
+            nnets += xml_is(net, "net");
+        }
+        if (nnets == 0)
+            add_nic(r, NULL, parent, pci);
+    }
+}
+
+/* What a PCI function holds: that decides what it is. */
+struct contents {
+    int pcis, gpus, nics;
+    const xmlNode *gpu; /* the last one */
+};
+
+static struct contents contents_of(struct reader *r, const xmlNode *element) {
+    struct contents c = {0};
+    FOR_EACH_ELEMENT(child, element) {
+        if (xml_is(child, "pci")) {
+            c.pcis++;
+        } else if (xml_is(child, "gpu")) {
+            c.gpus++;
+            c.gpu = child;
+        } else if (xml_is(child, "nic")) {
+            int nets = 0;
+            FOR_EACH_ELEMENT(net, child)
+            nets += xml_is(net, "net");
+            c.nics += nets > 0 ? nets : 1;
+        } else {
+            pass_over(r, child);
+        }
+    }
+    return c;
+}
+
+static void read_pci(struct reader *r, const xmlNode *element, int parent, int depth);
+
+static void add_bridge(struct reader *r, const xmlNode *element, int parent, const struct topo_pci *pci, int depth) {
+    static const struct topo_pci same_card;
+    struct topo_node node = topo_blank(TOPO_PCI, parent);
+    node.pci = *pci;
+    int bridge = topo_add_node(r->topo, &node);
+    FOR_EACH_ELEMENT(child, element) {
+        if (xml_is(child, "pci"))
+            read_pci(r, child, bridge, depth + 1);
+        else if (xml_is(child, "gpu"))
+            add_gpu(r, child, bridge, &same_card);
+    }
+    add_nics_below(r, element, bridge, &same_card);
+}
+
+static void read_pci(struct reader *r, const xmlNode *element, int parent, int depth) {
+    if (!going(r))
+        return;
+    struct topo_pci pci = read_pci_attrs(r, element);
+    struct contents holds = contents_of(r, element);
+    if (pci.busid[0] == '\0')
+        xml_fail(&r->attrs, element, "has no busid");
+    else if (topo_find_busid(r->topo, pci.busid) >= 0)
+        xml_fail(&r->attrs, element, "busid=\"%s\": another one has it already", pci.busid);
+    else if (depth >= DEPTH_MAX)
+        xml_fail(&r->attrs, element, "is more than %d deep", DEPTH_MAX);
+    if (!going(r))
+        return;
+    if (r->whose == TOPO_THIS_MACHINE)
+        topo_read_sysfs_pci(&pci, "/sys");
+    bool alone = holds.pcis == 0 && holds.gpus + holds.nics <= 1;
+    if (alone && (holds.gpus == 1 || (holds.nics == 0 && topo_pci_is_gpu(&pci))))
+        add_gpu(r, holds.gpu, parent, &pci);
+    else if (alone && holds.nics == 1)
+        add_nics_below(r, element, parent, &pci);
+    else if (alone && topo_pci_is_nic(&pci))
+        add_nic(r, NULL, parent, &pci);
+    else
+        add_bridge(r, element, parent, &pci, depth);
+}
+
+static bool is_of_another_host(struct reader *r, const xmlNode *element) {
+    char host[sizeof r->first_host];
+    xml_text(&r->attrs, element, "host_hash", host, sizeof host);
+    if (r->topo->nnodes == 0)
+        memcpy(r->first_host, host, sizeof host);
+    return strcmp(r->first_host, host) != 0;
+}
+
+static void read_cpu(struct reader *r, const xmlNode *element) {
+    struct xml_attrs *a = &r->attrs;
+    struct topo_node node = topo_blank(TOPO_CPU, -1);
+    if (is_of_another_host(r, element)) {
+        log_info(GRAPH, "%s:%ld: <cpu> of another host passed over", a->file, xmlGetLineNo(element));
+        return;
+    }
+    node.cpu.numaid = (int)xml_int(a, element, "numaid", -1, INT_MAX, 0);
+    node.cpu.familyid = (int)xml_int(a, element, "familyid", -1, INT_MAX, -1);
+    node.cpu.modelid = (int)xml_int(a, element, "modelid", -1, INT_MAX, -1);
+    xml_text(a, element, "arch", node.cpu.arch, sizeof node.cpu.arch);
+    xml_text(a, element, "vendor", node.cpu.vendor, sizeof node.cpu.vendor);
+    node.cpu.affinity_words = xml_mask(a, element, "affinity", node.cpu.affinity, TOPO_CPU_WORDS);
+    xml_note_unknown(a, element, " numaid affinity arch vendor familyid modelid host_hash ");
+    for (int n = 0; n < r->topo->nnodes; n++)
+        if (r->topo->nodes[n].kind == TOPO_CPU && r->topo->nodes[n].cpu.numaid == node.cpu.numaid)
+            xml_fail(a, element, "numaid=\"%d\": another one has it already", node.cpu.numaid);
+    int cpu = topo_add_node(r->topo, &node);
+    FOR_EACH_ELEMENT(child, element) {
+        if (xml_is(child, "pci"))
+            read_pci(r, child, cpu, 0);
+        else if (!xml_is(child, "nic"))
+            pass_over(r, child);
+    }
+    static const struct topo_pci no_pci;
+    add_nics_below(r, element, cpu, &no_pci);
+}
+
+/* -------------------------------------------------------------------------------------------------------- GPU links */
+
+static int find_or_add_nvswitch(struct topo *topo) {
+    for (int n = 0; n < topo->nnodes; n++)
+        if (topo->nodes[n].kind == TOPO_NVS)
+            return n;
+    struct topo_node nvs = topo_blank(TOPO_NVS, -1);
+    return topo_add_node(topo, &nvs);
+}
+
+static int cpu_of(const struct topo *topo, int node) {
+    while (topo->nodes[node].parent >= 0)
+        node = topo->nodes[node].parent;
+    return node;
+}
+
+static void read_gpu_link(struct reader *r, const xmlNode *element, int gpu) {
+    char target[TOPO_BUSID_BYTES];
+    xml_text(&r->attrs, element, "target", target, sizeof target);
+    int count = (int)xml_int(&r->attrs, element, "count", 1, GPU_LINKS_MAX, 1);
+    uint64_t class = xml_hex(&r->attrs, element, "tclass", 0xffffff);
+    xml_note_unknown(&r->attrs, element, " target count tclass ");
+    int to = topo_find_busid(r->topo, target);
+    if (class == 0x068000)
+        to = find_or_add_nvswitch(r->topo);
+    else if (class == 0x068001)
+        to = cpu_of(r->topo, gpu);
+    if (to < 0) {
+        log_info(GRAPH, "%s:%ld: <%s> to %s passed over: there is no such device", r->attrs.file, xmlGetLineNo(element),
+                 (const char *)element->name, target);
+    } else if (to == gpu || r->topo->nodes[to].kind == TOPO_PCI || r->topo->nodes[to].kind == TOPO_NIC) {
+        xml_fail(&r->attrs, element, "target=\"%s\": it must be another GPU, an NVSwitch or a CPU", target);
+    } else {
+        double gbps = count * speed_of_gpu_link(&r->topo->nodes[gpu].gpu);
+        topo_add_link(r->topo, gpu, to, WIRE_NVLINK, count, gbps);
+    }
+}
+
+static void read_c2c(struct reader *r, const xmlNode *element, int gpu) {
+    int count = (int)xml_int(&r->attrs, element, "count", 1, GPU_LINKS_MAX, 1);
+    double mbytes = xml_decimal(&r->attrs, element, "bw", 1e7);
+    xml_note_unknown(&r->attrs, element, " bw count ");
+    if (mbytes > 0)
+        topo_add_link(r->topo, gpu, cpu_of(r->topo, gpu), WIRE_NVLINK, count, count * mbytes / 1000);
+}
+
+static void read_gpu_links(struct reader *r) {
+    for (int n = 0; n < TOPO_HOST_NODES_MAX; n++) {
+        if (r->gpu_element[n] == NULL)
+            continue;
+        FOR_EACH_ELEMENT(link, r->gpu_element[n]) {
+            if (is_gpu_link(link))
+                read_gpu_link(r, link, n);
+            else if (xml_is(link, "c2c"))
+                read_c2c(r, link, n);
+        }
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------------- documents */
+
+static void read_machine(struct reader *r, const xmlNode *system) {
+    xml_note_unknown(&r->attrs, system, " version ");
+    FOR_EACH_ELEMENT(child, system) {
+        if (!going(r))
+            return;
+        if (xml_is(child, "cpu"))
+            read_cpu(r, child);
+        else
+            pass_over(r, child);
+    }
+    if (going(r))
+        read_gpu_links(r);
+    if (going(r) && r->topo->nnodes == 0)
+        xml_fail(&r->attrs, system, "has no <cpu>");
+    if (going(r) && r->whose == TOPO_THIS_MACHINE) {
+        topo_read_sysfs(r->topo, "/sys");
+        topo_probe_gpus(r->topo);
+    }
+}
+
+static enum collet_result read_system(const xmlNode *system, const char *name, enum topo_whose whose,
+                                      struct topo **topo_p) {
+    struct reader r = {.attrs = {.file = name}, .whose = whose};
+    COLLET_TRY(topo_create(&r.topo));
+    read_machine(&r, system);
+    enum collet_result status = r.attrs.status != COLLET_SUCCESS ? r.attrs.status : topo_finish(r.topo);
+    if (status == COLLET_SUCCESS)
+        *topo_p = r.topo;
+    else
+        topo_destroy(r.topo);
+    return status;
+}
+
+static enum collet_result read_document(xmlDoc *document, const char *text, size_t bytes, const char *name,
+                                        enum topo_whose whose, struct topo **topo_p) {
+    const xmlNode *root = xmlDocGetRootElement(document);
+    if (root == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s:1: it holds no element", name);
+    if (xml_is(root, "topology"))
+        return topo_read_hwloc(text, bytes, name, topo_p);
+    if (!xml_is(root, "system"))
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "%.200s:%ld: <%.40s> is neither <system> (NCCL) nor <topology> (hwloc)", name,
+                       xmlGetLineNo(root), (const char *)root->name);
+    if (document->intSubset != NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s:1: it has a document type definition: remove it", name);
+    return read_system(root, name, whose, topo_p);
+}
+
+static enum collet_result not_well_formed(xmlParserCtxt *parser, const char *name) {
+    const xmlError *error = xmlCtxtGetLastError(parser);
+    char text[200] = "not an XML document";
+    if (error != NULL && error->message != NULL)
+        snprintf(text, sizeof text, "%s", error->message);
+    text[strcspn(text, "\n")] = '\0';
+    return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s:%d: %s", name, error == NULL ? 1 : error->line, text);
+}
+
+enum collet_result topo_read_text(const char *text, size_t bytes, const char *name, enum topo_whose whose,
+                                  struct topo **topo_p) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, xmlInitParser);
+    if (bytes > FILE_BYTES_MAX)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s: it has more than %d bytes", name, FILE_BYTES_MAX);
+    xmlParserCtxt *parser = xmlNewParserCtxt();
+    if (parser == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "%.200s: no memory for an XML parser", name);
+    xmlDoc *document = xmlCtxtReadMemory(parser, text, (int)bytes, name, NULL,
+                                         XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+    enum collet_result status =
+        document == NULL ? not_well_formed(parser, name) : read_document(document, text, bytes, name, whose, topo_p);
+    xmlFreeDoc(document);
+    xmlFreeParserCtxt(parser);
+    return status;
+}
+
+enum collet_result topo_read_file(const char *path, enum topo_whose whose, struct topo **topo_p) {
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s: cannot be read: %m", path);
+    char *text = malloc(FILE_BYTES_MAX + 1);
+    size_t bytes = text == NULL ? 0 : fread(text, 1, FILE_BYTES_MAX + 1, file);
+    enum collet_result status;
+    if (text == NULL)
+        status = err_set(COLLET_ERR_NO_MEMORY, "%.200s: no memory to read it", path);
+    else if (ferror(file))
+        status = err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s: cannot be read: %m", path);
+    else
+        status = topo_read_text(text, bytes, path, whose, topo_p);
+    free(text);
+    fclose(file);
+    return status;
+}

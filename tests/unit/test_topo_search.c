@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rings and trees: whether they are what they must be, on recorded and imagined machines, and how long finding them takes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "base/os.h"
+#include "common/level.h"
+#include "topo/paths.h"
+#include "topo/print_rings.h"
+#include "topo/search.h"
+#include "topo/tour.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct job {
+    struct topo *topo;
+    struct topo_rings *rings;
+};
+
+static struct job job_on(struct topo *topo, int per_host) {
+    struct job job = {.topo = topo};
+    int nranks, *place;
+    assert_int_equal(topo_place_ranks(topo, per_host, &nranks, &place), COLLET_SUCCESS);
+    if (topo_search(topo, nranks, place, &job.rings) != COLLET_SUCCESS)
+        fail_msg("%s", err_last());
+    free(place);
+    return job;
+}
+
+static struct job job_of(const char *machine, int per_host) {
+    struct topo *topo;
+    if (topo_synthetic(machine, &topo) != COLLET_SUCCESS)
+        fail_msg("%s", err_last());
+    return job_on(topo, per_host);
+}
+
+static struct job job_of_file(const char *path, int nhosts) {
+    struct topo *host, *topo;
+    const struct topo *hosts[16];
+    if (topo_read_file(path, TOPO_RECORDED, &host) != COLLET_SUCCESS)
+        fail_msg("%s", err_last());
+    for (int h = 0; h < nhosts; h++)
+        hosts[h] = host;
+    assert_int_equal(topo_fuse(hosts, nhosts, &topo), COLLET_SUCCESS);
+    topo_destroy(host);
+    return job_on(topo, 0);
+}
+
+static void job_end(struct job *job) {
+    topo_rings_destroy(job->rings);
+    topo_destroy(job->topo);
+}
+
+static struct topo_path path_between(const struct topo *topo, int from, int to) {
+    struct topo_paths *paths;
+    assert_int_equal(topo_paths_from(topo, from, PATHS_IN_HOST, &paths), COLLET_SUCCESS);
+    struct topo_path path = *topo_path_to(paths, to);
+    free(paths);
+    return path;
+}
+
+/* --------------------------------------------------------------------------------------------- what always holds */
+
+static void check_rings(const struct topo_rings *rings) {
+    int *order = malloc((size_t)rings->nranks * sizeof *order), *seen = calloc((size_t)rings->nranks, sizeof *seen);
+    assert_in_range(rings->nrings, 1, SEARCH_RINGS_MAX);
+    for (int ring = 0; ring < rings->nrings; ring++) {
+        topo_ring_order(rings, ring, order);
+        int changes = 0;
+        for (int i = 0; i < rings->nranks; i++) {
+            assert_in_range(order[i], 0, rings->nranks - 1);
+            assert_int_equal(seen[order[i]]++, ring); /* every rank once in every ring */
+            changes += rings->host_of[order[i]] != rings->host_of[order[(i + 1) % rings->nranks]];
+        }
+        assert_int_equal(changes, rings->nhosts > 1 ? rings->nhosts : 0); /* every host is entered and left once */
+    }
+    free(order);
+    free(seen);
+}
+
+static void check_trees(const struct topo_rings *rings) {
+    for (int ring = 0; ring < rings->nrings; ring++)
+        for (int which = 0; which < 2; which++) {
+            int roots = 0, children = 0;
+            for (int r = 0; r < rings->nranks; r++) {
+                struct topo_tree_place place = topo_tree_of(rings, ring, which, r);
+                roots += place.parent < 0;
+                for (int c = 0; c < place.nchildren; c++, children++)
+                    assert_int_equal(topo_tree_of(rings, ring, which, place.child[c]).parent, r);
+                int up = r, depth = 0;
+                while (up >= 0 && depth++ <= rings->nranks)
+                    up = topo_tree_of(rings, ring, which, up).parent;
+                assert_true(depth <= rings->nranks); /* no circle */
+            }
+            assert_int_equal(roots, 1);
+            assert_int_equal(children, rings->nranks - 1);
+        }
+}
+
+/* Every NIC is entered and left as often as any other. */
+static void check_nics(const struct topo_rings *rings) {
+    for (int c = 0; c < rings->ncrossings; c++) {
+        const struct topo_crossing *crossing = &rings->crossings[c];
+        const struct topo_host *host = &rings->topo->hosts[crossing->host];
+        int nnics = topo_count(rings->topo, crossing->host, TOPO_NIC);
+        for (int n = host->first_node; n < host->end_node; n++) {
+            int in = 0, out = 0;
+            for (int ring = 0; ring < crossing->nroutes; ring++) {
+                in += crossing->routes[ring].nic_in == n - host->first_node;
+                out += crossing->routes[ring].nic_out == n - host->first_node;
+            }
+            assert_int_equal(in, rings->topo->nodes[n].kind == TOPO_NIC ? crossing->nroutes / nnics : 0);
+            assert_int_equal(out, in);
+        }
+    }
+}
+
+/* The ends of routes are as near to their NICs as any place of a rank. */
+static void check_ends(const struct topo_rings *rings) {
+    for (int c = 0; c < rings->ncrossings; c++) {
+        const struct topo_crossing *crossing = &rings->crossings[c];
+        int first_node = rings->topo->hosts[crossing->host].first_node;
+        const int *ranks = &rings->ranks_by_host[rings->first[crossing->host]];
+        for (int ring = 0; ring < crossing->nroutes; ring++) {
+            const struct topo_route *route = &crossing->routes[ring];
+            int ends[2][2] = {{route->nic_in, route->order[0]}, {route->nic_out, route->order[crossing->nlocal - 1]}};
+            for (int e = 0; e < 2; e++) {
+                int nic = first_node + ends[e][0];
+                struct topo_path mine = path_between(rings->topo, nic, rings->place[ranks[ends[e][1]]]);
+                for (int i = 0; i < crossing->nlocal; i++) {
+                    struct topo_path other = path_between(rings->topo, nic, rings->place[ranks[i]]);
+                    assert_true(mine.class < other.class || (mine.class == other.class && mine.gbps >= other.gbps));
+                }
+            }
+        }
+    }
+}
+
+/* What the bandwidth promises fits through every link: counted again, hop by hop. */
+static void check_bandwidth(const struct topo_rings *rings) {
+    double *load = calloc((size_t)rings->topo->nlinks, sizeof *load), worst = INFINITY;
+    int *order = malloc((size_t)rings->nranks * sizeof *order);
+    for (int ring = 0; ring < rings->nrings; ring++) {
+        topo_ring_order(rings, ring, order);
+        for (int i = 0; i < rings->nranks; i++) {
+            int from = order[i], to = order[(i + 1) % rings->nranks];
+            bool same = rings->host_of[from] == rings->host_of[to], back_from, back_to;
+            const struct topo_route *a = topo_route_of(rings, ring, rings->host_of[from], &back_from);
+            const struct topo_route *b = topo_route_of(rings, ring, rings->host_of[to], &back_to);
+            int legs[3][2] = {{rings->place[from], rings->place[to]}, {-1, -1}, {-1, -1}};
+            if (!same) {
+                int out = rings->topo->hosts[rings->host_of[from]].first_node + (back_from ? a->nic_in : a->nic_out);
+                int in = rings->topo->hosts[rings->host_of[to]].first_node + (back_to ? b->nic_out : b->nic_in);
+                memcpy(legs, (int[3][2]){{rings->place[from], out}, {out, in}, {in, rings->place[to]}}, sizeof legs);
+            }
+            for (int leg = 0; leg < 3 && legs[leg][0] >= 0; leg++) {
+                struct topo_paths *paths;
+                enum paths_scope scope = leg == 1 ? PATHS_ANYWHERE : PATHS_IN_HOST;
+                assert_int_equal(topo_paths_from(rings->topo, legs[leg][0], scope, &paths), COLLET_SUCCESS);
+                for (int l = topo_path_to(paths, legs[leg][1])->last_link; l >= 0;
+                     l = topo_path_before(rings->topo, paths, l))
+                    load[l]++;
+                free(paths);
+            }
+        }
+    }
+    for (int l = 0; l < rings->topo->nlinks; l++)
+        if (load[l] > 0)
+            worst = fmin(worst, rings->topo->links[l].gbps / load[l]);
+    assert_true(isinf(worst) ? isinf(rings->ring_gbps) : fabs(worst / rings->ring_gbps - 1) < 1e-9);
+    free(load);
+    free(order);
+}
+
+static int hops_of_class(const struct topo_rings *rings, int ring, int host, enum topo_class class) {
+    bool unused;
+    const struct topo_route *route = topo_route_of(rings, ring, host, &unused);
+    const int *ranks = &rings->ranks_by_host[rings->first[host]];
+    int n = rings->first[host + 1] - rings->first[host], count = 0;
+    for (int i = 0; i + 1 < n; i++)
+        count += path_between(rings->topo, rings->place[ranks[route->order[i]]],
+                              rings->place[ranks[route->order[i + 1]]])
+                     .class == class;
+    return count;
+}
+
+/* ------------------------------------------------------------------------------------------------------- machines */
+
+static void linked_cliques_use_all_nics_and_cross_between_cpus_once(void **state) {
+    (void)state;
+    struct job job = job_of_file("tests/unit/topo/two_cliques.xml", 3);
+    check_rings(job.rings);
+    check_trees(job.rings);
+    check_nics(job.rings);
+    check_ends(job.rings);
+    for (int ring = 0; ring < job.rings->nrings; ring++) {
+        assert_int_equal(hops_of_class(job.rings, ring, 0, PATH_NVL), 6); /* three links in each clique … */
+        assert_int_equal(hops_of_class(job.rings, ring, 0, PATH_SYS), 1); /* … and one way from one to the other */
+    }
+    /* Four rings that cross four links of 16 GB/s once each: no choice of rings could do better. */
+    assert_int_equal(job.rings->nrings, 4);
+    assert_true(job.rings->ring_gbps == 16);
+    job_end(&job);
+}
+
+static void switched_pairs_use_all_nics_and_stay_below_their_cpu_while_they_can(void **state) {
+    (void)state;
+    struct job job = job_of_file("tests/unit/topo/switched_pairs.xml", 2);
+    check_rings(job.rings);
+    check_trees(job.rings);
+    check_nics(job.rings);
+    check_ends(job.rings);
+    check_bandwidth(job.rings);
+    for (int ring = 0; ring < job.rings->nrings; ring++) {
+        assert_int_equal(hops_of_class(job.rings, ring, 0, PATH_PIX), 4);
+        assert_int_equal(hops_of_class(job.rings, ring, 0, PATH_PHB), 2);
+        assert_int_equal(hops_of_class(job.rings, ring, 0, PATH_SYS), 1);
+    }
+    job_end(&job);
+}
+
+static void machines_of_many_shapes_get_sound_rings(void **state) {
+    (void)state;
+    static const char *const machines[] = {
+        "2 node : 8 gpu nvswitch : 8 nic 400", "3 node : 8 gpu pci : 4 nic 100",  "4 node : 4 gpu mesh : 2 nic 200",
+        "2 node : 1 gpu : 1 nic",              "2 node : 2 gpu : 1 nic",          "5 node : 3 gpu : 2 nic",
+        "1 node : 8 gpu mesh",                 "1 node : 8 gpu nvswitch : 4 nic", "1 node : 1 gpu",
+        "2 node : 4 gpu pci : 4 nic 100",      "2 node : 1 gpu : 4 nic",          "2 node : 6 gpu mesh : 3 nic : 3 cpu",
+    };
+    for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+        struct job job = job_of(machines[i], 0);
+        check_rings(job.rings);
+        check_trees(job.rings);
+        check_bandwidth(job.rings);
+        if (job.rings->nhosts > 1)
+            check_nics(job.rings);
+        job_end(&job);
+    }
+}
+
+static void where_every_gpu_has_its_nic_both_ends_are_nearest(void **state) {
+    (void)state;
+    struct job job = job_of("4 node : 8 gpu nvswitch : 8 nic 200", 0);
+    check_nics(job.rings);
+    check_ends(job.rings);
+    assert_true(job.rings->nrings * job.rings->ring_gbps == 200);
+    job_end(&job);
+}
+
+static void hops_between_hosts_stay_on_their_rail(void **state) {
+    (void)state;
+    struct job job = job_of("4 node : 8 gpu nvswitch : 8 nic 200", 0);
+    for (int ring = 0; ring < job.rings->nrings; ring++)
+        for (int h = 0; h < 4; h++) {
+            bool back, next_back;
+            const struct topo_route *a = topo_route_of(job.rings, ring, h, &back);
+            const struct topo_route *b = topo_route_of(job.rings, ring, (h + 1) % 4, &next_back);
+            assert_int_equal(back ? a->nic_in : a->nic_out, next_back ? b->nic_out : b->nic_in);
+        }
+    job_end(&job);
+}
+
+static void a_slow_nic_is_left_out_but_not_a_second_fast_one(void **state) {
+    (void)state;
+    struct topo *host, *topo;
+    assert_int_equal(topo_create(&host), COLLET_SUCCESS);
+    struct topo_node cpu = topo_blank(TOPO_CPU, -1);
+    topo_add_node(host, &cpu);
+    static const int mbits[] = {100000, 1000, 100000};
+    for (int k = 0; k < 3; k++) {
+        struct topo_node nic = topo_blank(TOPO_NIC, 0);
+        nic.nic.mbits = mbits[k];
+        topo_add_node(host, &nic);
+    }
+    assert_int_equal(topo_finish(host), COLLET_SUCCESS);
+    const struct topo *hosts[] = {host, host};
+    assert_int_equal(topo_fuse(hosts, 2, &topo), COLLET_SUCCESS);
+    topo_destroy(host);
+    struct job job = job_on(topo, 2);
+    assert_int_equal(job.rings->nrings, 2);
+    assert_int_equal(job.rings->crossings[0].routes[0].nic_in, 1);
+    assert_int_equal(job.rings->crossings[0].routes[1].nic_in, 3);
+    assert_true(job.rings->ring_gbps == 12.5);
+    job_end(&job);
+}
+
+static void different_hosts_share_rings(void **state) {
+    (void)state;
+    struct topo *small, *large, *topo;
+    assert_int_equal(topo_synthetic("4 gpu pci : 1 nic 100", &small), COLLET_SUCCESS);
+    assert_int_equal(topo_synthetic("8 gpu nvswitch : 2 nic 100", &large), COLLET_SUCCESS);
+    const struct topo *hosts[] = {large, small, large};
+    assert_int_equal(topo_fuse(hosts, 3, &topo), COLLET_SUCCESS);
+    topo_destroy(small);
+    topo_destroy(large);
+    struct job job = job_on(topo, 0);
+    assert_int_equal(job.rings->ncrossings, 2);
+    assert_int_equal(job.rings->nrings, 2);
+    check_rings(job.rings);
+    check_trees(job.rings);
+    assert_true(job.rings->ring_gbps == 6.25); /* both rings through the one NIC of the small host */
+    job_end(&job);
+}
+
+static void ranks_without_gpus_visit_numa_nodes_one_after_another(void **state) {
+    (void)state;
+    struct job job = job_of("2 node : 4 cpu : 2 nic 100", 10);
+    int order[20];
+    check_rings(job.rings);
+    check_bandwidth(job.rings);
+    assert_int_equal(job.rings->nranks, 20);
+    for (int ring = 0; ring < job.rings->nrings; ring++) {
+        topo_ring_order(job.rings, ring, order);
+        int changes = 0;
+        for (int i = 0; i < 20; i++)
+            changes += job.rings->place[order[i]] != job.rings->place[order[(i + 1) % 20]];
+        assert_int_equal(changes, 8); /* each of eight NUMA nodes is entered once */
+    }
+    job_end(&job);
+}
+
+static void ranks_may_be_numbered_across_hosts(void **state) {
+    (void)state;
+    struct topo *topo;
+    struct job job;
+    int nranks, *place, mixed[8];
+    assert_int_equal(topo_synthetic("2 node : 4 gpu mesh : 2 nic", &topo), COLLET_SUCCESS);
+    assert_int_equal(topo_place_ranks(topo, 0, &nranks, &place), COLLET_SUCCESS);
+    for (int r = 0; r < 8; r++)
+        mixed[r] = place[r % 2 * 4 + r / 2]; /* even ranks on host 0, odd ones on host 1 */
+    job.topo = topo;
+    assert_int_equal(topo_search(topo, nranks, mixed, &job.rings), COLLET_SUCCESS);
+    check_rings(job.rings);
+    check_trees(job.rings);
+    assert_int_equal(job.rings->host_of[5], 1);
+    free(place);
+    job_end(&job);
+}
+
+static void places_that_are_none_are_refused(void **state) {
+    (void)state;
+    struct topo *topo;
+    struct topo_rings *rings = NULL;
+    assert_int_equal(topo_synthetic("2 node : 2 gpu : 1 nic", &topo), COLLET_SUCCESS);
+    assert_int_equal(topo_search(topo, 0, (int[]){0}, &rings), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(topo_search(topo, 1, (int[]){-1}, &rings), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(topo_search(topo, 1, (int[]){topo->nnodes}, &rings), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(topo_search(topo, 1, (int[]){topo->net}, &rings), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(topo_search(topo, 1, (int[]){0}, &rings), COLLET_ERR_INVALID_ARGUMENT); /* none on host 1 */
+    assert_non_null(strstr(err_last(), "host 1"));
+    assert_null(rings);
+    topo_destroy(topo);
+}
+
+static void the_same_job_gets_the_same_rings(void **state) {
+    (void)state;
+    struct job a = job_of("2 node : 8 gpu mesh : 4 nic", 0), b = job_of("2 node : 8 gpu mesh : 4 nic", 0);
+    int one[16], other[16];
+    assert_int_equal(a.rings->nrings, b.rings->nrings);
+    for (int ring = 0; ring < a.rings->nrings; ring++) {
+        topo_ring_order(a.rings, ring, one);
+        topo_ring_order(b.rings, ring, other);
+        assert_memory_equal(one, other, sizeof one);
+    }
+    job_end(&a);
+    job_end(&b);
+}
+
+static void a_job_prints_with_its_reasons(void **state) {
+    (void)state;
+    struct job job = job_of("2 node : 4 gpu mesh : 2 nic 100", 0);
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_int_equal(topo_print_rings(job.rings, out), COLLET_SUCCESS);
+    assert_int_equal(topo_print_trees(job.rings, out), COLLET_SUCCESS);
+    assert_int_equal(topo_print_bandwidth(job.rings, out), COLLET_SUCCESS);
+    assert_int_equal(topo_print_reasons(job.rings, out), COLLET_SUCCESS);
+    fclose(out);
+    assert_non_null(strstr(text, "NIC nic0 ─PIX▶ 0 ─NVL▶"));
+    assert_non_null(strstr(text, "bound by NET NIC nic0 ▶ NET, 12.5 GB/s for the data of 1"));
+    assert_non_null(strstr(text, "ring 0  comes in to GPU 0: PIX"));
+    free(text);
+    job_end(&job);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- time */
+
+static double seconds_of(const char *machine) {
+    uint64_t start = os_now_ns();
+    struct job job = job_of(machine, 0);
+    double seconds = (double)(os_now_ns() - start) * 1e-9;
+    check_rings(job.rings);
+    job_end(&job);
+    return seconds;
+}
+
+static void eight_by_eight_takes_less_than_a_second(void **state) {
+    (void)state;
+    assert_true(seconds_of("2 node : 8 gpu nvswitch : 8 nic 200") < 1 * LEVEL_SLOWER);
+    assert_true(seconds_of("2 node : 8 gpu pci : 8 nic 200") < 1 * LEVEL_SLOWER);
+}
+
+static void sixteen_by_sixteen_takes_less_than_five_seconds(void **state) {
+    (void)state;
+    if (level_now() == LEVEL_FAST && LEVEL_SLOWER > 1)
+        skip();
+    assert_true(seconds_of("2 node : 16 gpu pci : 16 nic 200") < 5 * LEVEL_SLOWER);
+}
+
+static void sixteen_thousand_equal_hosts_cost_as_much_as_one(void **state) {
+    (void)state;
+    struct job job = job_of("16384 node : 8 gpu nvswitch : 4 nic 200", 0);
+    assert_int_equal(job.rings->nranks, 131072);
+    assert_int_equal(job.rings->ncrossings, 1);
+    job_end(&job);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- tours */
+
+struct worth {
+    int by_class[TOPO_CLASS_COUNT]; /* farthest last */
+    double strain;
+};
+
+static struct worth worth_of(int n, const struct tour_hop *hops, bool cycle, const int *order) {
+    struct worth worth = {0};
+    for (int i = 0; i < (cycle ? n : n - 1); i++) {
+        const struct tour_hop *hop = &hops[order[i] * n + order[(i + 1) % n]];
+        if (hop->class > PATH_NVL)
+            worth.by_class[hop->class]++;
+        worth.strain = fmax(worth.strain, hop->strain);
+    }
+    return worth;
+}
+
+static int compare(const struct worth *a, const struct worth *b) {
+    for (int c = TOPO_CLASS_COUNT - 1; c >= 0; c--)
+        if (a->by_class[c] != b->by_class[c])
+            return a->by_class[c] - b->by_class[c];
+    return a->strain < b->strain ? -1 : a->strain > b->strain;
+}
+
+/* The best of all orders that begin with the first `fixed` stops of order, by trying them all. */
+static void try_all(int n, const struct tour_hop *hops, int last, int *order, int fixed, struct worth *best, bool *any) {
+    if (fixed == n) {
+        struct worth worth = worth_of(n, hops, last < 0, order);
+        if ((last < 0 || order[n - 1] == last) && (!*any || compare(&worth, best) < 0)) {
+            *best = worth;
+            *any = true;
+        }
+        return;
+    }
+    for (int i = fixed; i < n; i++) {
+        int a = order[fixed], b = order[i];
+        order[fixed] = b;
+        order[i] = a;
+        try_all(n, hops, last, order, fixed + 1, best, any);
+        order[fixed] = a;
+        order[i] = b;
+    }
+}
+
+static unsigned random_state = 1;
+static unsigned next_random(void) { return (random_state = random_state * 1103515245u + 12345u) >> 8; }
+
+static void tours_are_as_good_as_the_best_of_all_orders(void **state) {
+    (void)state;
+    static const enum topo_class classes[] = {PATH_NVL, PATH_PIX, PATH_PHB, PATH_SYS};
+    for (int round = 0; round < 60; round++) {
+        int n = 2 + round % 6, order[8], all[8];
+        struct tour_hop hops[64];
+        for (int i = 0; i < n * n; i++)
+            hops[i] = (struct tour_hop){classes[next_random() % 4], 1 + next_random() % 8};
+        int first = (int)(next_random() % (unsigned)n), last = round % 2 == 0 ? -1 : (first + 1) % n;
+        for (int i = 0; i < n; i++)
+            all[i] = (first + i) % n;
+        struct worth best = {0};
+        bool any = false;
+        try_all(n, hops, last, all, 1, &best, &any);
+        assert_int_equal(tour_find(n, hops, first, last, order), COLLET_SUCCESS);
+        struct worth found = worth_of(n, hops, last < 0, order);
+        assert_int_equal(order[0], first);
+        assert_true(last < 0 || order[n - 1] == last);
+        assert_int_equal(compare(&found, &best), 0);
+    }
+}
+
+static void tours_of_many_stops_keep_neighbours_together(void **state) {
+    (void)state;
+    enum { N = 40, GROUP = 5 };
+    static struct tour_hop hops[N * N];
+    int order[N], seen[N] = {0}, far = 0;
+    for (int a = 0; a < N; a++)
+        for (int b = 0; b < N; b++)
+            hops[a * N + b] = (struct tour_hop){a % (N / GROUP) == b % (N / GROUP) ? PATH_PIX : PATH_SYS, 1};
+    assert_int_equal(tour_find(N, hops, 3, 6, order), COLLET_SUCCESS);
+    assert_int_equal(order[0], 3);
+    assert_int_equal(order[N - 1], 6);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(seen[order[i]]++, 0);
+        far += i + 1 < N && hops[order[i] * N + order[i + 1]].class == PATH_SYS;
+    }
+    assert_int_equal(far, N / GROUP - 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(linked_cliques_use_all_nics_and_cross_between_cpus_once),
+        cmocka_unit_test(switched_pairs_use_all_nics_and_stay_below_their_cpu_while_they_can),
+        cmocka_unit_test(machines_of_many_shapes_get_sound_rings),
+        cmocka_unit_test(where_every_gpu_has_its_nic_both_ends_are_nearest),
+        cmocka_unit_test(hops_between_hosts_stay_on_their_rail),
+        cmocka_unit_test(a_slow_nic_is_left_out_but_not_a_second_fast_one),
+        cmocka_unit_test(different_hosts_share_rings),
+        cmocka_unit_test(ranks_without_gpus_visit_numa_nodes_one_after_another),
+        cmocka_unit_test(ranks_may_be_numbered_across_hosts),
+        cmocka_unit_test(places_that_are_none_are_refused),
+        cmocka_unit_test(the_same_job_gets_the_same_rings),
+        cmocka_unit_test(a_job_prints_with_its_reasons),
+        cmocka_unit_test(eight_by_eight_takes_less_than_a_second),
+        cmocka_unit_test(sixteen_by_sixteen_takes_less_than_five_seconds),
+        cmocka_unit_test(sixteen_thousand_equal_hosts_cost_as_much_as_one),
+        cmocka_unit_test(tours_are_as_good_as_the_best_of_all_orders),
+        cmocka_unit_test(tours_of_many_stops_keep_neighbours_together),
+    };
+    return cmocka_run_group_tests_name("topo_search", tests, NULL, NULL);
+}
