@@ -82,6 +82,9 @@ enum collet_result exec_run(struct exec_call *calls, int ncalls);
  * it (exec_wait.c). */
 enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns);
 
+/* The call has failed with result: looks for a cause behind it, for a moment, and returns that or result (exec_wait.c). */
+enum collet_result exec_explain(const struct exec_call *call, enum collet_result result);
+
 /* MISMATCH: what worker w has received is not of its call (exec_wait.c). */
 enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w);
 

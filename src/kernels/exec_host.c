@@ -227,7 +227,7 @@ enum collet_result exec_run(struct exec_call *calls, int ncalls) {
                 continue;
             enum collet_result result = call_try(call, &moved);
             if (result < 0)
-                return fail_unfinished(calls, ncalls, result);
+                return fail_unfinished(calls, ncalls, exec_explain(call, result));
             left -= result == COLLET_SUCCESS;
         }
         if (moved) {

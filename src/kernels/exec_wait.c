@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* Data that was sent before a death was noticed may still be on its way through a wire. */
 #define DEATH_GRACE_NS 100000000u
@@ -37,6 +38,12 @@ static int blocked_peer(const struct exec_call *call, int *index) {
 
 static const char *name_of(const struct exec_call *call) { return prog_collective_name(call->request.collective); }
 
+static enum collet_result check_failed(const struct exec_call *call) {
+    const struct boot *boot = call->chan->boot;
+    enum collet_result failed = (enum collet_result)__atomic_load_n(boot_failed_word(boot), __ATOMIC_ACQUIRE);
+    return failed == COLLET_SUCCESS ? COLLET_SUCCESS : err_adopt(failed, boot_failed_text(boot));
+}
+
 /* ---- missing ranks ---- */
 
 static enum collet_result check_missing(const struct exec_call *call) {
@@ -53,6 +60,25 @@ static enum collet_result check_missing(const struct exec_call *call) {
                        call->chan->rank, name_of(call), (unsigned long long)call->args.sequence);
     }
     return COLLET_SUCCESS;
+}
+
+/* A wire that broke may be the second thing that happened: the other rank closed it because it failed over a third one.
+ * That news is on its way; who waits a moment can name the cause. */
+#define NEWS_WAIT_NS 1000000000u
+
+enum collet_result exec_explain(const struct exec_call *call, enum collet_result result) {
+    char text[ERR_TEXT_BYTES];
+    uint64_t deadline_ns = os_now_ns() + NEWS_WAIT_NS;
+    if (result != COLLET_ERR_REMOTE)
+        return result;
+    snprintf(text, sizeof(text), "%s", err_last());
+    while (os_now_ns() < deadline_ns) {
+        COLLET_TRY(check_failed(call));
+        if (boot_missing_count(call->chan->boot) > 0)
+            COLLET_TRY(check_missing(call));
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return err_adopt(result, text);
 }
 
 /* ---- mismatched calls ---- */
@@ -137,13 +163,10 @@ static enum collet_result err_timeout(const struct exec_call *call, uint64_t idl
 }
 
 enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns) {
-    struct boot *boot = call->chan->boot;
-    enum collet_result failed = (enum collet_result)__atomic_load_n(boot_failed_word(boot), __ATOMIC_ACQUIRE);
-    if (failed != COLLET_SUCCESS)
-        return err_adopt(failed, boot_failed_text(boot));
+    COLLET_TRY(check_failed(call));
     if (idle_ns == 0)
         return COLLET_SUCCESS;
-    if (boot_missing_count(boot) > 0)
+    if (boot_missing_count(call->chan->boot) > 0)
         COLLET_TRY(check_missing(call));
     bool p2p = call->request.collective == PROG_SEND || call->request.collective == PROG_RECV;
     if (idle_ns > TELL_AFTER_NS && !p2p)

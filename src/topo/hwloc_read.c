@@ -1,235 +1,251 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hwloc's objects into a graph: NUMA nodes become CPU nodes, and of the PCI tree what matters remains.
+ * hwloc's XML into a graph: NUMA nodes become CPU nodes, and of the PCI tree what matters remains.
  *
- *      hwloc                                        here
- *      NUMA node 0                                  CPU 0
- *      └ host bridge                                 │
- *        └ root port                                 │
- *          └ upstream port of a switch              PCI          joins two: stays
- *            ├ downstream port ─ GPU                ├ GPU        one thing behind it: a piece of wire
- *            ├ downstream port ─ network card       └ NIC
- *            └ downstream port ─ disk                            neither GPU nor NIC: not here
+ *      <object type=…>                              here
+ *      NUMANode 0                                   CPU 0
+ *      Bridge 0-1, of the host                       │
+ *      └ Bridge, root port                           │
+ *        └ Bridge, upstream port of a switch        PCI          joins two: stays
+ *          ├ Bridge, downstream port ─ PCIDev GPU   ├ GPU        one thing behind it: a piece of wire
+ *          ├ Bridge, downstream port ─ PCIDev NIC   └ NIC
+ *          └ Bridge, downstream port ─ PCIDev disk               neither GPU nor NIC: not here
  *
  * A bridge that has only one thing of interest behind it is a piece of wire: what is behind it moves up, with the
  * narrower of the two links.
+ *
+ * Also this machine comes as such XML (probe.c), so there is one way from hwloc to a graph. hwloc itself is not asked to
+ * read files: it trusts them, and a damaged one can make it crash.
  */
 #include "topo/hwloc_read.h"
 
 #include "base/err.h"
 #include "topo/speeds.h"
+#include "topo/xml_attrs.h"
 
-#include <hwloc.h>
+#include <hwloc/bitmap.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
+
+struct reader {
+    struct xml_attrs attrs;
+    struct topo *topo;
+    const xmlNode *topology;
+};
+
+static bool going(const struct reader *r) {
+    return r->attrs.status == COLLET_SUCCESS && r->topo->status == COLLET_SUCCESS;
+}
+
+static bool is_type(const xmlNode *object, const char *type) { return strcmp(xml_value(object, "type"), type) == 0; }
+
+/* The set that an attribute names, empty if there is none or it names no finite one. hwloc_bitmap_free() it. */
+static hwloc_bitmap_t set_of(const xmlNode *object, const char *name) {
+    hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    const char *text = xml_value(object, name);
+    if (set != NULL && (text[0] == '\0' || hwloc_bitmap_sscanf(set, text) != 0 || hwloc_bitmap_last(set) < 0))
+        hwloc_bitmap_zero(set);
+    return set;
+}
 
 /* ------------------------------------------------------------------------------------------------------------- CPUs */
 
-static int number_of(hwloc_obj_t obj, const char *name) {
-    const char *text = hwloc_obj_get_info_by_name(obj, name);
-    return text == NULL ? -1 : (int)strtol(text, NULL, 10);
+static const char *info_of(const xmlNode *object, const char *name) {
+    XML_FOR_EACH(info, object)
+        if (xml_is(info, "info") && strcmp(xml_value(info, "name"), name) == 0)
+            return xml_value(info, "value");
+    return "";
 }
 
-static void copy_text(char *to, size_t bytes, const char *from) { snprintf(to, bytes, "%s", from == NULL ? "" : from); }
-
-/* Where hwloc describes a package: an object of the same CPUs, or the machine. */
-static void describe_package(struct topo_cpu *cpu, hwloc_topology_t hwloc, hwloc_obj_t numa) {
-    hwloc_obj_t package = numa;
-    while (package != NULL && package->type != HWLOC_OBJ_PACKAGE)
-        package = package->parent;
-    if (package == NULL) /* a NUMA node that holds packages, or none at all */
-        package = hwloc_get_next_obj_covering_cpuset_by_type(hwloc, numa->cpuset, HWLOC_OBJ_PACKAGE, NULL);
-    if (package != NULL) {
-        cpu->package = (int)package->logical_index;
-        cpu->familyid = number_of(package, "CPUFamilyNumber");
-        cpu->modelid = number_of(package, "CPUModelNumber");
-        copy_text(cpu->vendor, sizeof cpu->vendor, hwloc_obj_get_info_by_name(package, "CPUVendor"));
-    }
-    copy_text(cpu->arch, sizeof cpu->arch, hwloc_obj_get_info_by_name(hwloc_get_root_obj(hwloc), "Architecture"));
+static int number_or(const char *text, int otherwise) {
+    char *end;
+    long number = strtol(text, &end, 10);
+    return end == text || number < 0 || number > INT_MAX ? otherwise : (int)number;
 }
 
-static int last_level_cache_mib(hwloc_topology_t hwloc, hwloc_const_cpuset_t cpus) {
-    static const hwloc_obj_type_t levels[] = {HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE};
-    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-        hwloc_obj_t cache = hwloc_get_next_obj_covering_cpuset_by_type(hwloc, cpus, levels[i], NULL);
-        if (cache == NULL)
-            cache = hwloc_get_obj_inside_cpuset_by_type(hwloc, cpus, levels[i], 0);
-        if (cache != NULL)
-            return (int)(cache->attr->cache.size >> 20);
-    }
-    return 0;
+static bool shares_cpus(const xmlNode *object, hwloc_const_bitmap_t cpus) {
+    hwloc_bitmap_t mine = set_of(object, "cpuset");
+    bool shares = hwloc_bitmap_intersects(mine, cpus);
+    hwloc_bitmap_free(mine);
+    return shares;
 }
 
-static void add_cpu(struct topo *topo, hwloc_topology_t hwloc, hwloc_obj_t numa) {
-    struct topo_node node = topo_blank(TOPO_CPU, -1);
-    node.cpu.numaid = (int)numa->os_index;
-    for (int cpu = hwloc_bitmap_first(numa->cpuset); cpu >= 0; cpu = hwloc_bitmap_next(numa->cpuset, cpu))
-        if (cpu < 32 * TOPO_CPU_WORDS) {
-            node.cpu.affinity[cpu / 32] |= UINT32_C(1) << cpu % 32;
-            node.cpu.affinity_words = cpu / 32 + 1;
+/* Packages, caches and cores that have CPUs in common with a NUMA node, however they are nested. */
+static void describe_cpus(struct topo_cpu *cpu, const xmlNode *parent, hwloc_const_bitmap_t cpus) {
+    XML_FOR_EACH(object, parent) {
+        if (!xml_is(object, "object") || !shares_cpus(object, cpus))
+            continue;
+        if (is_type(object, "Package") || is_type(object, "Socket")) {
+            cpu->package = number_or(xml_value(object, "os_index"), -1);
+            cpu->familyid = number_or(info_of(object, "CPUFamilyNumber"), -1);
+            cpu->modelid = number_or(info_of(object, "CPUModelNumber"), -1);
+            snprintf(cpu->vendor, sizeof cpu->vendor, "%s", info_of(object, "CPUVendor"));
         }
-    describe_package(&node.cpu, hwloc, numa);
-    node.cpu.cores = hwloc_get_nbobjs_inside_cpuset_by_type(hwloc, numa->cpuset, HWLOC_OBJ_CORE);
-    node.cpu.llc_mib = last_level_cache_mib(hwloc, numa->cpuset);
-    topo_add_node(topo, &node);
+        if (is_type(object, "Core"))
+            cpu->cores++;
+        if (strstr(xml_value(object, "type"), "Cache") != NULL) {
+            int mib = (int)(strtoull(xml_value(object, "cache_size"), NULL, 10) >> 20 & INT_MAX);
+            cpu->llc_mib = mib > cpu->llc_mib ? mib : cpu->llc_mib;
+        }
+        describe_cpus(cpu, object, cpus);
+    }
 }
 
-/* The CPU node next to an object; the first one if it is next to several. */
-static int cpu_next_to(const struct topo *topo, hwloc_topology_t hwloc, hwloc_obj_t obj) {
-    hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(hwloc, obj);
-    for (int n = 0; place != NULL && n < topo->nnodes; n++)
-        if (topo->nodes[n].kind == TOPO_CPU && hwloc_bitmap_isset(place->nodeset, (unsigned)topo->nodes[n].cpu.numaid))
-            return n;
-    return 0;
+static void add_cpu(struct reader *r, const xmlNode *numa, int numaid) {
+    struct topo_node node = topo_blank(TOPO_CPU, -1);
+    hwloc_bitmap_t cpus = set_of(numa, "cpuset");
+    node.cpu.numaid = numaid;
+    for (int n = 0; n < r->topo->nnodes; n++)
+        if (r->topo->nodes[n].cpu.numaid == numaid)
+            xml_fail(&r->attrs, numa, "os_index=\"%d\": another NUMANode has it already", numaid);
+    for (int cpu = hwloc_bitmap_first(cpus); cpu >= 0 && cpu < 32 * TOPO_CPU_WORDS; cpu = hwloc_bitmap_next(cpus, cpu)) {
+        node.cpu.affinity[cpu / 32] |= UINT32_C(1) << cpu % 32;
+        node.cpu.affinity_words = cpu / 32 + 1;
+    }
+    describe_cpus(&node.cpu, r->topology, cpus);
+    XML_FOR_EACH(machine, r->topology)
+        if (xml_is(machine, "object"))
+            snprintf(node.cpu.arch, sizeof node.cpu.arch, "%s", info_of(machine, "Architecture"));
+    topo_add_node(r->topo, &node);
+    hwloc_bitmap_free(cpus);
+}
+
+static void add_cpus(struct reader *r, const xmlNode *parent) {
+    XML_FOR_EACH(object, parent) {
+        if (!going(r) || !xml_is(object, "object"))
+            continue;
+        if (is_type(object, "NUMANode"))
+            add_cpu(r, object, (int)xml_int(&r->attrs, object, "os_index", 0, INT_MAX, 0));
+        add_cpus(r, object);
+    }
+}
+
+/* Old versions of hwloc have no NUMANode on machines with one. */
+static void add_whole_machine(struct reader *r) {
+    XML_FOR_EACH(machine, r->topology)
+        if (xml_is(machine, "object") && r->topo->nnodes == 0)
+            add_cpu(r, machine, 0);
+}
+
+/* The CPU node next to an object; the first one if it is next to several, or that is not known. */
+static int cpu_next_to(const struct topo *topo, const xmlNode *object) {
+    int cpu = 0;
+    while (object->parent != NULL && xml_value(object, "nodeset")[0] == '\0' && xml_is(object->parent, "object"))
+        object = object->parent;
+    hwloc_bitmap_t numas = set_of(object, "nodeset");
+    for (int n = topo->nnodes - 1; n >= 0; n--)
+        if (topo->nodes[n].kind == TOPO_CPU && hwloc_bitmap_isset(numas, (unsigned)topo->nodes[n].cpu.numaid))
+            cpu = n;
+    hwloc_bitmap_free(numas);
+    return cpu;
 }
 
 /* -------------------------------------------------------------------------------------------------------------- PCI */
 
-static struct topo_pci pci_of(hwloc_obj_t obj) {
-    const struct hwloc_pcidev_attr_s *attr =
-        obj->type == HWLOC_OBJ_BRIDGE ? &obj->attr->bridge.upstream.pci : &obj->attr->pcidev;
-    struct topo_pci pci = {.class = (uint32_t)attr->class_id << 8,
-                           .vendor = attr->vendor_id,
-                           .device = attr->device_id,
-                           .subsystem_vendor = attr->subvendor_id,
-                           .subsystem_device = attr->subdevice_id};
-    snprintf(pci.busid, sizeof pci.busid, "%04x:%02x:%02x.%01x", attr->domain & 0xffff, attr->bus, attr->dev,
-             attr->func);
-    if (attr->linkspeed > 0)
-        speed_guess_lanes(attr->linkspeed, &pci);
+/* pci_type is "0604 [10b5:8747] [0000:0000] ca": class, vendor:device, the same of the subsystem, revision. */
+static struct topo_pci pci_of(struct reader *r, const xmlNode *object) {
+    struct topo_pci pci = {0};
+    xml_text(&r->attrs, object, "pci_busid", pci.busid, sizeof pci.busid);
+    sscanf(xml_value(object, "pci_type"), "%4x [%4x:%4x] [%4x:%4x]", &pci.class, &pci.vendor, &pci.device,
+           &pci.subsystem_vendor, &pci.subsystem_device);
+    pci.class <<= 8;
+    double gbps = xml_decimal(&r->attrs, object, "pci_link_speed", 1e4);
+    if (gbps > 0)
+        speed_guess_lanes(gbps, &pci);
     return pci;
 }
 
-static bool is_pci_bridge(hwloc_obj_t obj) {
-    return obj->type == HWLOC_OBJ_BRIDGE && obj->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI;
+static bool is_bridge(const xmlNode *object) { return xml_is(object, "object") && is_type(object, "Bridge"); }
+
+static bool is_host_bridge(const xmlNode *object) {
+    return is_bridge(object) && strcmp(xml_value(object, "bridge_type"), "0-1") == 0;
 }
 
-static bool is_of_interest(hwloc_obj_t obj) {
-    if (obj->type == HWLOC_OBJ_PCI_DEVICE) {
-        struct topo_pci pci = pci_of(obj);
+static bool is_of_interest(struct reader *r, const xmlNode *object) {
+    if (xml_is(object, "object") && is_type(object, "PCIDev")) {
+        struct topo_pci pci = pci_of(r, object);
         return topo_pci_is_gpu(&pci) || topo_pci_is_nic(&pci);
     }
-    if (obj->type != HWLOC_OBJ_BRIDGE)
-        return false;
-    for (hwloc_obj_t child = obj->io_first_child; child != NULL; child = child->next_sibling)
-        if (is_of_interest(child))
-            return true;
+    if (is_bridge(object))
+        XML_FOR_EACH(child, object)
+            if (is_of_interest(r, child))
+                return true;
     return false;
 }
 
-static int count_of_interest(hwloc_obj_t bridge) {
+static int count_of_interest(struct reader *r, const xmlNode *bridge) {
     int count = 0;
-    for (hwloc_obj_t child = bridge->io_first_child; child != NULL; child = child->next_sibling)
-        count += is_of_interest(child);
+    XML_FOR_EACH(child, bridge)
+        count += is_of_interest(r, child);
     return count;
 }
 
-static void add_io(struct topo *topo, hwloc_obj_t obj, int parent, const struct topo_pci *above);
+static void add_io(struct reader *r, const xmlNode *object, int parent, const struct topo_pci *above);
 
-static void add_io_below(struct topo *topo, hwloc_obj_t obj, int parent, const struct topo_pci *above) {
-    for (hwloc_obj_t child = obj->io_first_child; child != NULL; child = child->next_sibling)
-        if (is_of_interest(child))
-            add_io(topo, child, parent, above);
+static void add_io_below(struct reader *r, const xmlNode *object, int parent, const struct topo_pci *above) {
+    XML_FOR_EACH(child, object)
+        if (going(r) && is_of_interest(r, child))
+            add_io(r, child, parent, above);
 }
 
-static void add_nic_names(struct topo_nic *nic, hwloc_obj_t obj) {
-    for (hwloc_obj_t child = obj->io_first_child; child != NULL; child = child->next_sibling) {
-        bool is_rdma = child->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
-        if (child->type == HWLOC_OBJ_OS_DEVICE && child->name != NULL &&
-            (is_rdma || (child->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK && nic->name[0] == '\0')))
-            copy_text(nic->name, sizeof nic->name, child->name);
+/* The name of the RDMA device (kind 3) counts before that of the interface (kind 2). */
+static void read_nic_name(struct reader *r, struct topo_nic *nic, const xmlNode *card) {
+    XML_FOR_EACH(object, card) {
+        const char *kind = xml_value(object, "osdev_type");
+        if (strcmp(kind, "3") == 0 || (strcmp(kind, "2") == 0 && nic->name[0] == '\0'))
+            xml_text(&r->attrs, object, "name", nic->name, sizeof nic->name);
     }
 }
 
-/* above: the link of the bridges that became wire between obj and its parent. */
-static void add_io(struct topo *topo, hwloc_obj_t obj, int parent, const struct topo_pci *above) {
+/* above: the link of the bridges that became wire between this object and its parent. */
+static void add_io(struct reader *r, const xmlNode *object, int parent, const struct topo_pci *above) {
     static const struct topo_pci nothing;
-    struct topo_pci pci = pci_of(obj);
+    struct topo_pci pci = pci_of(r, object);
     speed_narrow(&pci, above);
-    if (is_pci_bridge(obj)) {
-        if (count_of_interest(obj) == 1) {
-            add_io_below(topo, obj, parent, &pci);
-            return;
-        }
-        struct topo_node node = topo_blank(TOPO_PCI, parent);
-        node.pci = pci;
-        add_io_below(topo, obj, topo_add_node(topo, &node), &nothing);
+    if (is_bridge(object) && count_of_interest(r, object) == 1) {
+        add_io_below(r, object, parent, &pci);
         return;
     }
-    struct topo_node node = topo_blank(topo_pci_is_gpu(&pci) ? TOPO_GPU : TOPO_NIC, parent);
+    if (topo_find_busid(r->topo, pci.busid) >= 0)
+        xml_fail(&r->attrs, object, "pci_busid=\"%s\": another one has it already", pci.busid);
+    else if (pci.busid[0] == '\0')
+        xml_fail(&r->attrs, object, "has no pci_busid");
+    if (!going(r))
+        return;
+    struct topo_node node = topo_blank(is_bridge(object) ? TOPO_PCI : topo_pci_is_gpu(&pci) ? TOPO_GPU : TOPO_NIC, parent);
     node.pci = pci;
     if (node.kind == TOPO_NIC)
-        add_nic_names(&node.nic, obj);
-    topo_add_node(topo, &node);
+        read_nic_name(r, &node.nic, object);
+    int n = topo_add_node(r->topo, &node);
+    if (node.kind == TOPO_PCI)
+        add_io_below(r, object, n, &nothing);
 }
 
-/* --------------------------------------------------------------------------------------------------------- machines */
-
-static enum collet_result build(hwloc_topology_t hwloc, struct topo **topo_p) {
+static void add_host_bridges(struct reader *r, const xmlNode *parent) {
     static const struct topo_pci nothing;
-    struct topo *topo;
-    COLLET_TRY(topo_create(&topo));
-    hwloc_obj_t numa = NULL, bridge = NULL;
-    while ((numa = hwloc_get_next_obj_by_type(hwloc, HWLOC_OBJ_NUMANODE, numa)) != NULL)
-        add_cpu(topo, hwloc, numa);
-    while (topo->nnodes > 0 && (bridge = hwloc_get_next_bridge(hwloc, bridge)) != NULL)
-        if (bridge->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST)
-            add_io_below(topo, bridge, cpu_next_to(topo, hwloc, bridge), &nothing);
-    *topo_p = topo;
-    return COLLET_SUCCESS;
+    XML_FOR_EACH(object, parent) {
+        if (is_host_bridge(object))
+            add_io_below(r, object, cpu_next_to(r->topo, object), &nothing);
+        else if (xml_is(object, "object"))
+            add_host_bridges(r, object);
+    }
 }
 
-/* An hwloc that knows devices of I/O too; NULL without memory. Its plugins for accelerators stay out: they would start
- * the drivers of GPUs that this process may not even use. */
-static hwloc_topology_t new_hwloc(void) {
-    static const char *const unwanted[] = {"cuda", "nvml", "opencl", "rsmi", "levelzero", "gl"};
-    hwloc_topology_t hwloc;
-    if (hwloc_topology_init(&hwloc) != 0)
-        return NULL;
-    hwloc_topology_set_io_types_filter(hwloc, HWLOC_TYPE_FILTER_KEEP_ALL);
-    for (size_t i = 0; i < sizeof unwanted / sizeof *unwanted; i++)
-        hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, unwanted[i]);
-    return hwloc;
-}
-
-enum collet_result topo_probe_hwloc(struct topo **topo_p) {
-    hwloc_topology_t hwloc = new_hwloc();
-    if (hwloc == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "hwloc: no memory to look at this machine");
-    enum collet_result status;
-    if (hwloc_topology_load(hwloc) != 0)
-        status = err_set(COLLET_ERR_SYSTEM, "hwloc: this machine cannot be looked at: %m");
-    else
-        status = build(hwloc, topo_p);
-    hwloc_topology_destroy(hwloc);
-    return status;
-}
-
-static enum collet_result refuse(const char *name) {
-    return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s:1: hwloc cannot make a machine of this <topology>", name);
-}
-
-enum collet_result topo_read_hwloc(const char *text, size_t bytes, const char *name, struct topo **topo_p) {
-    hwloc_topology_t hwloc = new_hwloc();
-    char *document = strndup(text, bytes); /* hwloc wants it with its terminating zero counted */
-    struct topo *topo = NULL;
-    enum collet_result status = COLLET_SUCCESS;
-    if (hwloc == NULL || document == NULL)
-        status = err_set(COLLET_ERR_NO_MEMORY, "%.200s: no memory to read it", name);
-    else if (hwloc_topology_set_xmlbuffer(hwloc, document, (int)strlen(document) + 1) != 0 ||
-             hwloc_topology_load(hwloc) != 0)
-        status = refuse(name);
-    else
-        status = build(hwloc, &topo);
+enum collet_result topo_read_hwloc(const xmlNode *topology, const char *name, struct topo **topo_p) {
+    struct reader r = {.attrs = {.file = name}, .topology = topology};
+    COLLET_TRY(topo_create(&r.topo));
+    add_cpus(&r, topology);
+    add_whole_machine(&r);
+    if (going(&r) && r.topo->nnodes == 0)
+        xml_fail(&r.attrs, topology, "has no <object>");
+    if (going(&r))
+        add_host_bridges(&r, topology);
+    enum collet_result status = going(&r) ? COLLET_SUCCESS : r.topo->status;
+    if (r.attrs.status != COLLET_SUCCESS)
+        status = r.attrs.status;
     if (status == COLLET_SUCCESS)
-        status = topo_finish(topo);
-    if (status == COLLET_SUCCESS)
-        *topo_p = topo;
+        *topo_p = r.topo;
     else
-        topo_destroy(topo);
-    if (hwloc != NULL)
-        hwloc_topology_destroy(hwloc);
-    free(document);
+        topo_destroy(r.topo);
     return status;
 }

@@ -7,10 +7,9 @@
 
 #include "topo/topo.h"
 
-/* This machine, not finished yet: who calls may add to it. */
-enum collet_result topo_probe_hwloc(struct topo **topo_p);
+#include <libxml/tree.h>
 
-/* hwloc's XML, finished. */
-enum collet_result topo_read_hwloc(const char *text, size_t bytes, const char *name, struct topo **topo_p);
+/* Hwloc's XML, <topology> with all that is in it. The graph is not finished yet: who calls may add to it. */
+enum collet_result topo_read_hwloc(const xmlNode *topology, const char *name, struct topo **topo_p);
 
 #endif

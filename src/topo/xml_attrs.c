@@ -23,8 +23,8 @@ void xml_fail(struct xml_attrs *attrs, const xmlNode *element, const char *forma
                             (const char *)element->name, text);
 }
 
-/* The attribute's text, "" if it is missing. Attributes have one text below them, but for references to entities. */
-static const char *value_of(const xmlNode *element, const char *name) {
+/* Attributes have one text below them, but for references to entities. */
+const char *xml_value(const xmlNode *element, const char *name) {
     for (const xmlAttr *a = element->properties; a != NULL; a = a->next)
         if (strcmp((const char *)a->name, name) == 0 && a->children != NULL && a->children->content != NULL)
             return (const char *)a->children->content;
@@ -33,7 +33,7 @@ static const char *value_of(const xmlNode *element, const char *name) {
 
 int64_t xml_int(struct xml_attrs *attrs, const xmlNode *element, const char *name, int64_t min, int64_t max,
                 int64_t missing) {
-    const char *value = value_of(element, name);
+    const char *value = xml_value(element, name);
     char *end;
     if (value[0] == '\0')
         return missing;
@@ -47,7 +47,7 @@ int64_t xml_int(struct xml_attrs *attrs, const xmlNode *element, const char *nam
 }
 
 uint64_t xml_hex(struct xml_attrs *attrs, const xmlNode *element, const char *name, uint64_t max) {
-    const char *value = value_of(element, name);
+    const char *value = xml_value(element, name);
     char *end;
     if (value[0] == '\0')
         return 0;
@@ -73,7 +73,7 @@ static double read_decimal(const char *value, const char **end_p) {
 }
 
 double xml_decimal(struct xml_attrs *attrs, const xmlNode *element, const char *name, double max) {
-    const char *value = value_of(element, name), *end;
+    const char *value = xml_value(element, name), *end;
     double number = read_decimal(value, &end);
     bool is_unit = strncmp(end, " GT/s", 5) == 0;
     if (value[0] == '\0' || strncasecmp(value, "unknown", 7) == 0)
@@ -85,7 +85,7 @@ double xml_decimal(struct xml_attrs *attrs, const xmlNode *element, const char *
 }
 
 void xml_text(struct xml_attrs *attrs, const xmlNode *element, const char *name, char *text, size_t bytes) {
-    const char *value = value_of(element, name);
+    const char *value = xml_value(element, name);
     text[0] = '\0';
     if (strlen(value) >= bytes)
         xml_fail(attrs, element, "%s=\"%.40s\": it must have at most %zu characters", name, value, bytes - 1);
@@ -94,7 +94,7 @@ void xml_text(struct xml_attrs *attrs, const xmlNode *element, const char *name,
 }
 
 int xml_mask(struct xml_attrs *attrs, const xmlNode *element, const char *name, uint32_t *words, int max) {
-    const char *value = value_of(element, name);
+    const char *value = xml_value(element, name);
     int nwords = 0;
     /* The most significant word comes first: read from the end. */
     for (const char *end = value + strlen(value); end > value && nwords < max; nwords++) {
@@ -112,6 +112,12 @@ int xml_mask(struct xml_attrs *attrs, const xmlNode *element, const char *name, 
         end = start > value ? start - 1 : value;
     }
     return nwords;
+}
+
+const xmlNode *xml_element_from(const xmlNode *node) {
+    while (node != NULL && node->type != XML_ELEMENT_NODE)
+        node = node->next;
+    return node;
 }
 
 bool xml_is(const xmlNode *element, const char *name) { return strcmp((const char *)element->name, name) == 0; }

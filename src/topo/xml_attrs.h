@@ -20,6 +20,9 @@ struct xml_attrs {
 void xml_fail(struct xml_attrs *attrs, const xmlNode *element, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The attribute's text, "" if it is missing. */
+const char *xml_value(const xmlNode *element, const char *name);
+
 /* An attribute that is missing gives `missing`; one that is wrong fails and gives `missing`. */
 int64_t xml_int(struct xml_attrs *attrs, const xmlNode *element, const char *name, int64_t min, int64_t max,
                 int64_t missing);
@@ -32,6 +35,14 @@ void xml_text(struct xml_attrs *attrs, const xmlNode *element, const char *name,
 int xml_mask(struct xml_attrs *attrs, const xmlNode *element, const char *name, uint32_t *words, int max);
 
 bool xml_is(const xmlNode *element, const char *name);
+
+/* The first element from here on among brothers; NULL: none. */
+const xmlNode *xml_element_from(const xmlNode *node);
+
+#define XML_FOR_EACH(child, parent)                                                                                    \
+    for (const xmlNode *child = xml_element_from((parent)->children); child != NULL;                                   \
+         child = xml_element_from(child->next))
+
 /* A line at INFO for each attribute that is not in `known`, a list of names with a space before and behind each. */
 void xml_note_unknown(const struct xml_attrs *attrs, const xmlNode *element, const char *known);
 

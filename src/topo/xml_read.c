@@ -59,15 +59,6 @@ static bool going(const struct reader *r) {
     return r->attrs.status == COLLET_SUCCESS && r->topo->status == COLLET_SUCCESS;
 }
 
-static const xmlNode *element_from(const xmlNode *node) {
-    while (node != NULL && node->type != XML_ELEMENT_NODE)
-        node = node->next;
-    return node;
-}
-
-#define FOR_EACH_ELEMENT(child, parent)                                                                                \
-    for (const xmlNode *child = element_from((parent)->children); child != NULL; child = element_from(child->next))
-
 /* Elements that have a place of their own are wrong elsewhere; others are of a version that is not known here. */
 static void pass_over(struct reader *r, const xmlNode *element) {
     static const char *const known[] = {"system", "cpu", "pci", "gpu", "nvlink", "xgmi", "c2c", "nic", "net"};
@@ -117,7 +108,7 @@ static void add_gpu(struct reader *r, const xmlNode *element, int parent, const 
         for (int n = 0; n < r->topo->nnodes; n++)
             if (r->topo->nodes[n].kind == TOPO_GPU && node.gpu.dev >= 0 && r->topo->nodes[n].gpu.dev == node.gpu.dev)
                 xml_fail(a, element, "dev=\"%d\": another GPU has it already", node.gpu.dev);
-        FOR_EACH_ELEMENT(child, element)
+        XML_FOR_EACH(child, element)
         if (!is_gpu_link(child) && !xml_is(child, "c2c"))
             pass_over(r, child);
     }
@@ -149,12 +140,12 @@ static void add_nic(struct reader *r, const xmlNode *element, int parent, const 
 
 /* The nets of <nic> elements below `element`, and those <nic> that have none as NULL. */
 static void add_nics_below(struct reader *r, const xmlNode *element, int parent, const struct topo_pci *pci) {
-    FOR_EACH_ELEMENT(nic, element) {
+    XML_FOR_EACH(nic, element) {
         int nnets = 0;
         if (!xml_is(nic, "nic"))
             continue;
         xml_note_unknown(&r->attrs, nic, " ");
-        FOR_EACH_ELEMENT(net, nic) {
+        XML_FOR_EACH(net, nic) {
             if (xml_is(net, "net"))
                 add_nic(r, net, parent, pci);
             else
@@ -174,7 +165,7 @@ struct contents {
 
 static struct contents contents_of(struct reader *r, const xmlNode *element) {
     struct contents c = {0};
-    FOR_EACH_ELEMENT(child, element) {
+    XML_FOR_EACH(child, element) {
         if (xml_is(child, "pci")) {
             c.pcis++;
         } else if (xml_is(child, "gpu")) {
@@ -182,7 +173,7 @@ static struct contents contents_of(struct reader *r, const xmlNode *element) {
             c.gpu = child;
         } else if (xml_is(child, "nic")) {
             int nets = 0;
-            FOR_EACH_ELEMENT(net, child)
+            XML_FOR_EACH(net, child)
             nets += xml_is(net, "net");
             c.nics += nets > 0 ? nets : 1;
         } else {
@@ -199,7 +190,7 @@ static void add_bridge(struct reader *r, const xmlNode *element, int parent, con
     struct topo_node node = topo_blank(TOPO_PCI, parent);
     node.pci = *pci;
     int bridge = topo_add_node(r->topo, &node);
-    FOR_EACH_ELEMENT(child, element) {
+    XML_FOR_EACH(child, element) {
         if (xml_is(child, "pci"))
             read_pci(r, child, bridge, depth + 1);
         else if (xml_is(child, "gpu"))
@@ -260,7 +251,7 @@ static void read_cpu(struct reader *r, const xmlNode *element) {
         if (r->topo->nodes[n].kind == TOPO_CPU && r->topo->nodes[n].cpu.numaid == node.cpu.numaid)
             xml_fail(a, element, "numaid=\"%d\": another one has it already", node.cpu.numaid);
     int cpu = topo_add_node(r->topo, &node);
-    FOR_EACH_ELEMENT(child, element) {
+    XML_FOR_EACH(child, element) {
         if (xml_is(child, "pci"))
             read_pci(r, child, cpu, 0);
         else if (!xml_is(child, "nic"))
@@ -320,7 +311,7 @@ static void read_gpu_links(struct reader *r) {
     for (int n = 0; n < TOPO_HOST_NODES_MAX; n++) {
         if (r->gpu_element[n] == NULL)
             continue;
-        FOR_EACH_ELEMENT(link, r->gpu_element[n]) {
+        XML_FOR_EACH(link, r->gpu_element[n]) {
             if (is_gpu_link(link))
                 read_gpu_link(r, link, n);
             else if (xml_is(link, "c2c"))
@@ -333,7 +324,7 @@ static void read_gpu_links(struct reader *r) {
 
 static void read_machine(struct reader *r, const xmlNode *system) {
     xml_note_unknown(&r->attrs, system, " version ");
-    FOR_EACH_ELEMENT(child, system) {
+    XML_FOR_EACH(child, system) {
         if (!going(r))
             return;
         if (xml_is(child, "cpu"))
@@ -364,13 +355,24 @@ static enum collet_result read_system(const xmlNode *system, const char *name, e
     return status;
 }
 
-static enum collet_result read_document(xmlDoc *document, const char *text, size_t bytes, const char *name,
-                                        enum topo_whose whose, struct topo **topo_p) {
-    const xmlNode *root = xmlDocGetRootElement(document);
+static enum collet_result read_finished_hwloc(const xmlNode *topology, const char *name, struct topo **topo_p) {
+    struct topo *topo;
+    COLLET_TRY(topo_read_hwloc(topology, name, &topo));
+    enum collet_result status = topo_finish(topo);
+    if (status == COLLET_SUCCESS)
+        *topo_p = topo;
+    else
+        topo_destroy(topo);
+    return status;
+}
+
+static enum collet_result read_document(const xmlDoc *document, const char *name, enum topo_whose whose,
+                                        struct topo **topo_p) {
+    const xmlNode *root = xmlDocGetRootElement((xmlDoc *)document);
     if (root == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s:1: it holds no element", name);
     if (xml_is(root, "topology"))
-        return topo_read_hwloc(text, bytes, name, topo_p);
+        return read_finished_hwloc(root, name, topo_p);
     if (!xml_is(root, "system"))
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
                        "%.200s:%ld: <%.40s> is neither <system> (NCCL) nor <topology> (hwloc)", name,
@@ -401,7 +403,7 @@ enum collet_result topo_read_text(const char *text, size_t bytes, const char *na
     xmlDoc *document = xmlCtxtReadMemory(parser, text, (int)bytes, name, NULL,
                                          XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
     enum collet_result status =
-        document == NULL ? not_well_formed(parser, name) : read_document(document, text, bytes, name, whose, topo_p);
+        document == NULL ? not_well_formed(parser, name) : read_document(document, name, whose, topo_p);
     xmlFreeDoc(document);
     xmlFreeParserCtxt(parser);
     return status;

@@ -171,8 +171,8 @@ bool numbers_moved(const void *from, enum collet_type type, uint64_t seed, int r
         memcpy(&is, (const char *)from + i * size, size);
         if (is == wanted)
             continue;
-        snprintf(why, NUMBERS_WHY_BYTES, "element %zu of %zu has bits %llx, should have %llx (element %zu of rank %d)", i,
-                 count, (unsigned long long)is, (unsigned long long)wanted, first + i, rank);
+        snprintf(why, NUMBERS_WHY_BYTES, "element %zu of %zu has bits %llx, should have %llx (element %zu of rank %d)",
+                 i, count, (unsigned long long)is, (unsigned long long)wanted, first + i, rank);
         return false;
     }
     return true;
@@ -229,8 +229,8 @@ static long double float_reference(enum collet_type type, enum collet_op op, int
     return result;
 }
 
-bool numbers_reduced(const void *from, enum collet_type type, enum collet_op op, int nranks, uint64_t seed, size_t first,
-                     size_t count, char why[NUMBERS_WHY_BYTES]) {
+bool numbers_reduced(const void *from, enum collet_type type, enum collet_op op, int nranks, uint64_t seed,
+                     size_t first, size_t count, char why[NUMBERS_WHY_BYTES]) {
     size_t size = collet_type_size(type);
     for (size_t i = 0; i < count; i++) {
         const char *at = (const char *)from + i * size;

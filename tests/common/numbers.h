@@ -29,8 +29,8 @@ void numbers_fill_operands(void *to, enum collet_type type, enum collet_op op, u
 bool numbers_moved(const void *from, enum collet_type type, uint64_t seed, int rank, size_t first, size_t count,
                    char why[NUMBERS_WHY_BYTES]);
 /* Are they the reduction of all ranks' operands first …? */
-bool numbers_reduced(const void *from, enum collet_type type, enum collet_op op, int nranks, uint64_t seed, size_t first,
-                     size_t count, char why[NUMBERS_WHY_BYTES]);
+bool numbers_reduced(const void *from, enum collet_type type, enum collet_op op, int nranks, uint64_t seed,
+                     size_t first, size_t count, char why[NUMBERS_WHY_BYTES]);
 
 /* For comparing results across ranks. */
 uint64_t numbers_digest(const void *data, size_t bytes);

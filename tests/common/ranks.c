@@ -180,7 +180,8 @@ static bool wait_for_all(struct ranks *ranks, const struct ranks_job *job, pid_t
                 return false;
             }
         }
-        uint64_t alive_ns = __atomic_load_n(&ranks->alive_ns, __ATOMIC_ACQUIRE); /* first: the clock may only be later */
+        uint64_t alive_ns =
+            __atomic_load_n(&ranks->alive_ns, __ATOMIC_ACQUIRE); /* first: the clock may only be later */
         if (ranks_now_ns() - alive_ns > (uint64_t)limit_s * 1000000000u) {
             snprintf(why, RANKS_TEXT_BYTES, "no end after %d s; under way: %s", limit_s, ranks->doing);
             show_all(pids, job->processes);

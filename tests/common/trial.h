@@ -30,7 +30,7 @@ struct trial {
     struct guard in, out; /* in place both are `out` */
     const void *sendbuff;
     void *recvbuff;
-    const void *result; /* where a result is expected */
+    const void *result;  /* where a result is expected */
     size_t result_bytes; /* 0: nothing may change */
 };
 

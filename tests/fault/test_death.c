@@ -113,7 +113,8 @@ static bool names_rank(const char *text, int rank) {
 }
 
 static bool names_victim(const struct event *event, const char *text) {
-    return event->nobody_named || names_rank(text, event->victim) || (event->other_victim >= 0 && names_rank(text, event->other_victim));
+    return event->nobody_named || names_rank(text, event->victim) ||
+           (event->other_victim >= 0 && names_rank(text, event->other_victim));
 }
 
 static void end_after_failure(struct ranks *ranks, int rank, struct collet_comm *comm) {
@@ -178,9 +179,7 @@ static void run_event(int nranks, struct event event, unsigned exclude, void (*r
 
 /* Which rank it is matters: the control plane is a tree over processes, with rank 0 at its root. */
 static void with_every_victim(int how, unsigned exclude) {
-    static const struct {
-        int nranks, victim;
-    } cases[] = {{2, 1}, {2, 0}, {4, 3}, {4, 0}, {5, 1}, {5, 2}};
+    static const struct { int nranks, victim; } cases[] = {{2, 1}, {2, 0}, {4, 3}, {4, 0}, {5, 1}, {5, 2}};
     size_t n = level_now() == LEVEL_FAST ? 2 : sizeof(cases) / sizeof(*cases);
     for (size_t k = 0; k < n; k++)
         run_event(cases[k].nranks, (struct event){.victim = cases[k].victim, .other_victim = -1, .how = how}, exclude,

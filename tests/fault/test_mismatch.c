@@ -69,7 +69,8 @@ static void call_differently(struct ranks *ranks, int rank) {
     ranks_check(ranks, rank, result == COLLET_SUCCESS || strstr(collet_last_error(NULL), "rank") != NULL);
     ranks_try(ranks, rank, collet_comm_get_async_error(comm, &state));
     ranks_check(ranks, rank, state == result || result == COLLET_SUCCESS);
-    ranks_barrier(ranks); /* an unnoticed difference leaves ranks at different places: nobody goes before all are here */
+    ranks_barrier(
+        ranks); /* an unnoticed difference leaves ranks at different places: nobody goes before all are here */
     ranks_try(ranks, rank, collet_comm_destroy(comm));
     free(in);
     free(out);
@@ -105,12 +106,14 @@ static void counts_differ_in_length_of_rounds(void **state) {
 
 static void types_differ_in_size(void **state) {
     (void)state;
-    differ((struct call){ALLREDUCE, 500, F32, COLLET_SUM, 0}, (struct call){ALLREDUCE, 500, COLLET_FLOAT64, COLLET_SUM, 0});
+    differ((struct call){ALLREDUCE, 500, F32, COLLET_SUM, 0},
+           (struct call){ALLREDUCE, 500, COLLET_FLOAT64, COLLET_SUM, 0});
 }
 
 static void types_of_one_size_differ(void **state) {
     (void)state;
-    differ((struct call){ALLREDUCE, 500, F32, COLLET_SUM, 0}, (struct call){ALLREDUCE, 500, COLLET_INT32, COLLET_SUM, 0});
+    differ((struct call){ALLREDUCE, 500, F32, COLLET_SUM, 0},
+           (struct call){ALLREDUCE, 500, COLLET_INT32, COLLET_SUM, 0});
 }
 
 static void ops_differ(void **state) {

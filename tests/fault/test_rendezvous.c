@@ -148,8 +148,7 @@ static void swap_ids(struct ranks *ranks, int rank) {
     ranks_new_id(ranks, rank);
     if (rank == 1)
         mine = ranks->id;
-    fail_to_join(ranks, rank, 2, mine, rank, COLLET_ERR_TIMEOUT,
-                 rank == 0 ? "have not come: 1" : "have not come: 0");
+    fail_to_join(ranks, rank, 2, mine, rank, COLLET_ERR_TIMEOUT, rank == 0 ? "have not come: 1" : "have not come: 0");
     ranks_barrier(ranks); /* meeting points live as long as the process that made them */
 }
 

@@ -201,6 +201,31 @@ static void types_of_the_two_ends_may_differ_if_bytes_are_equal(void **state) {
     world_run_all(0, 2, NULL, other_types, NULL);
 }
 
+/* A message without bytes still has to be sent before it can be received. */
+static void wait_for_nothing(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    int *sent = ranks->argument;
+    if (rank == 0) {
+        __atomic_store_n(sent, 0, __ATOMIC_RELEASE);
+        ranks_barrier(ranks);
+        ranks_sleep_ms(100);
+        __atomic_store_n(sent, 1, __ATOMIC_RELEASE);
+        ranks_try(ranks, rank, collet_send(NULL, 0, COLLET_INT32, 1, comm, NULL));
+    } else {
+        ranks_barrier(ranks);
+        ranks_try(ranks, rank, collet_recv(NULL, 0, COLLET_INT32, 0, comm, NULL));
+        ranks_check(ranks, rank, __atomic_load_n(sent, __ATOMIC_ACQUIRE) == 1);
+    }
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+}
+
+static void a_message_without_bytes_is_waited_for(void **state) {
+    (void)state;
+    int *sent = ranks_share(sizeof(*sent));
+    world_run_all(0, 2, NULL, wait_for_nothing, sent);
+    ranks_unshare(sent, sizeof(*sent));
+}
+
 /* ------------------------------------------------------------------------------------- messages beside other calls */
 
 static struct trial_call some_call(const struct ranks *ranks, enum prog_collective collective, unsigned number,
@@ -302,6 +327,7 @@ int main(void) {
         cmocka_unit_test(messages_of_a_pair_arrive_in_order),
         cmocka_unit_test(ping_pong_works_without_groups),
         cmocka_unit_test(types_of_the_two_ends_may_differ_if_bytes_are_equal),
+        cmocka_unit_test(a_message_without_bytes_is_waited_for),
         cmocka_unit_test(messages_and_collectives_of_two_communicators_share_a_group),
         cmocka_unit_test(groups_may_name_communicators_in_any_order),
     };

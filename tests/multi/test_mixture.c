@@ -36,8 +36,9 @@ static size_t random_count(uint64_t dice) {
 }
 
 static void play_collective(struct player *p, uint64_t dice, int which) {
-    static const enum prog_collective collectives[] = {PROG_ALLREDUCE, PROG_ALLREDUCE,     PROG_ALLREDUCE, PROG_REDUCE,
-                                                       PROG_BROADCAST, PROG_REDUCESCATTER, PROG_ALLGATHER, PROG_ALLTOALL};
+    static const enum prog_collective collectives[] = {PROG_ALLREDUCE, PROG_ALLREDUCE, PROG_ALLREDUCE,
+                                                       PROG_REDUCE,    PROG_BROADCAST, PROG_REDUCESCATTER,
+                                                       PROG_ALLGATHER, PROG_ALLTOALL};
     struct trial_call call = {
         .collective = collectives[dice % 8],
         .type = (enum collet_type)((dice >> 8) % COLLET_TYPE_COUNT),

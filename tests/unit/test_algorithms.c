@@ -112,8 +112,8 @@ static void every_algorithm_is_right_with_more_slots(void **state) {
 
 static void every_algorithm_is_right_for_samples_up_to_1024_ranks(void **state) {
     (void)state;
-    int some_nnodes[] = {10, 16, 51, 8, 64}, some_node_ranks[] = {10, 8, 5, 64, 16};
-    for (int i = 0; i < 5; i++) {
+    int some_nnodes[] = {10, 16, 51, 64, 8, 128}, some_node_ranks[] = {10, 8, 5, 16, 64, 8};
+    for (int i = 0; i < (level_now() == LEVEL_FULL ? 6 : 4); i++) {
         struct prog_shape shape = shape_of(i % 2 == 0 ? ROUND : BY_NODE, some_nnodes[i], some_node_ranks[i]);
         for (const struct algorithm *a = algorithms; a->name != NULL; a++)
             if (algorithm_applies(a, &shape))

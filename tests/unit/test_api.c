@@ -49,7 +49,7 @@ static void every_result_has_its_own_text(void **state) {
     (void)state;
     const char *unknown = collet_error_string((enum collet_result)77);
     assert_non_null(unknown);
-    assert_string_equal(collet_error_string((enum collet_result)-11), unknown);
+    assert_string_equal(collet_error_string((enum collet_result) - 11), unknown);
     for (int a = COLLET_ERR_INTERNAL; a <= COLLET_IN_PROGRESS; a++) {
         assert_string_not_equal(collet_error_string((enum collet_result)a), unknown);
         for (int b = COLLET_ERR_INTERNAL; b < a; b++)
@@ -73,7 +73,7 @@ static void type_sizes_are_right_and_0_for_what_is_no_type(void **state) {
         assert_int_equal(collet_type_size((enum collet_type)type), sizes[type]);
     assert_int_equal(collet_type_size((enum collet_type)COLLET_TYPE_COUNT), 0);
     assert_int_equal(collet_type_size((enum collet_type)99), 0);
-    assert_int_equal(collet_type_size((enum collet_type)-1), 0);
+    assert_int_equal(collet_type_size((enum collet_type) - 1), 0);
 }
 
 static void *fresh_thread(void *unused) {
@@ -250,8 +250,8 @@ static void init_all_names_the_bad_argument_and_leaves_no_handle(void **state) {
 
 static int no_variables(void **state) {
     (void)state;
-    static const char *const variables[] = {"COLLET_ALGO",      "COLLET_PROTO",    "COLLET_BUFFSIZE",
-                                            "COLLET_NCHANNELS", "COLLET_TRANSPORT"};
+    static const char *const variables[] = {"COLLET_ALGO", "COLLET_PROTO", "COLLET_BUFFSIZE", "COLLET_NCHANNELS",
+                                            "COLLET_TRANSPORT"};
     for (size_t k = 0; k < sizeof(variables) / sizeof(*variables); k++)
         unsetenv(variables[k]);
     return 0;
@@ -466,7 +466,7 @@ static void every_call_names_its_bad_argument(void **state) {
     for (int call = 0; call < CALLS; call++) {
         assert_bad_argument(any_call(call, p.in, p.out, 2, F, COLLET_SUM, 0, NULL, NULL), "comm");
         assert_bad_argument(any_call(call, p.in, p.out, 2, (enum collet_type)99, COLLET_SUM, 0, comm, NULL), "type");
-        assert_bad_argument(any_call(call, p.in, p.out, 2, (enum collet_type)-1, COLLET_SUM, 0, comm, NULL), "type");
+        assert_bad_argument(any_call(call, p.in, p.out, 2, (enum collet_type) - 1, COLLET_SUM, 0, comm, NULL), "type");
         assert_bad_argument(any_call(call, p.in, p.out, 2, F, COLLET_SUM, 0, comm, p.in), "stream");
         assert_bad_argument(any_call(call, p.in, p.out, SIZE_MAX, F, COLLET_SUM, 0, comm, NULL), "count");
         assert_bad_argument(any_call(call, p.in, p.out, SIZE_MAX / 4 + 1, F, COLLET_SUM, 0, comm, NULL), "count");
@@ -479,7 +479,7 @@ static void every_call_names_its_bad_argument(void **state) {
     }
     for (int call = 0; call < REDUCTIONS; call++) {
         assert_bad_argument(any_call(call, p.in, p.out, 2, F, (enum collet_op)99, 0, comm, NULL), "op");
-        assert_bad_argument(any_call(call, p.in, p.out, 2, F, (enum collet_op)-1, 0, comm, NULL), "op");
+        assert_bad_argument(any_call(call, p.in, p.out, 2, F, (enum collet_op) - 1, 0, comm, NULL), "op");
         assert_bad_argument(any_call(call, p.in, p.out, 2, F, COLLET_OP_COUNT, 0, comm, NULL), "op");
     }
     pair_check_and_destroy(&p);

@@ -65,9 +65,12 @@ builds_with_shared_library() {
     LD_LIBRARY_PATH=$work/root/usr/lib "$work/user"
 }
 
-# shellcheck disable=SC2046
+# shellcheck disable=SC2046,SC2086
 builds_with_static_library() {
-    gcc $(pkg --cflags) "$work/user.c" -o "$work/user" "$work/root/usr/lib/libcollet.a" -lsodium -pthread -ldl -lm &&
+    local needs
+    needs=$(sed -n 's/^Requires.private: //p' "$work/root/usr/lib/pkgconfig/collet.pc")
+    gcc $(pkg --cflags) "$work/user.c" -o "$work/user" "$work/root/usr/lib/libcollet.a" $(pkg-config --libs $needs) \
+        -pthread -ldl -lm &&
         "$work/user"
 }
 

@@ -56,7 +56,7 @@ static void assert_class(const struct topo *topo, int from, int to, enum topo_cl
     assert_string_equal(topo_class_name(path_between(topo, from, to, PATHS_IN_HOST).class), topo_class_name(class));
 }
 
-/* ----------------------------------------------------------------------------------------------- one line of text */
+/* ------------------------------------------------------------------------------------------------- one line of text */
 
 static void a_line_makes_the_machine_that_it_says(void **state) {
     (void)state;
@@ -115,7 +115,7 @@ static void a_line_that_is_wrong_is_refused_with_the_place(void **state) {
     }
 }
 
-/* --------------------------------------------------------------------------------------------------------- paths */
+/* ------------------------------------------------------------------------------------------------------------ paths */
 
 static void distance_is_the_farthest_thing_on_the_way(void **state) {
     (void)state;
@@ -192,9 +192,12 @@ static void the_widest_way_around_is_taken_then_the_shortest(void **state) {
         topo_add_node(topo, &cpu);
     }
     assert_int_equal(topo_finish(topo), COLLET_SUCCESS);
-    for (int l = 0; l < topo->nlinks; l++) { /* 0 – 3 is narrow; 0 – 1 – 3 and 0 – 2 – 1 – 3 are as wide as each other */
+    for (int l = 0; l < topo->nlinks;
+         l++) { /* 0 – 3 is narrow; 0 – 1 – 3 and 0 – 2 – 1 – 3 are as wide as each other */
         int from = topo->links[l].from, to = topo->links[l].to;
-        topo->links[l].gbps = from + to == 3 && from * to == 0 ? 1 : (from == 2 && to == 3) || (from == 3 && to == 2) ? 2 : 9;
+        topo->links[l].gbps = from + to == 3 && from * to == 0                   ? 1
+                              : (from == 2 && to == 3) || (from == 3 && to == 2) ? 2
+                                                                                 : 9;
     }
     struct topo_path path = path_between(topo, 0, 3, PATHS_IN_HOST);
     assert_true(path.gbps == 9);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rings and trees: whether they are what they must be, on recorded and imagined machines, and how long finding them takes.
+ * Rings and trees: whether they are what they must be, on recorded and imagined machines, and how long finding them
+ * takes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,7 +69,7 @@ static struct topo_path path_between(const struct topo *topo, int from, int to) 
     return path;
 }
 
-/* --------------------------------------------------------------------------------------------- what always holds */
+/* ------------------------------------------------------------------------------------------------ what always holds */
 
 static void check_rings(const struct topo_rings *rings) {
     int *order = malloc((size_t)rings->nranks * sizeof *order), *seen = calloc((size_t)rings->nranks, sizeof *seen);
@@ -187,13 +188,14 @@ static int hops_of_class(const struct topo_rings *rings, int ring, int host, enu
     const int *ranks = &rings->ranks_by_host[rings->first[host]];
     int n = rings->first[host + 1] - rings->first[host], count = 0;
     for (int i = 0; i + 1 < n; i++)
-        count += path_between(rings->topo, rings->place[ranks[route->order[i]]],
-                              rings->place[ranks[route->order[i + 1]]])
-                     .class == class;
+        count +=
+            path_between(rings->topo, rings->place[ranks[route->order[i]]], rings->place[ranks[route->order[i + 1]]])
+                .class
+            == class;
     return count;
 }
 
-/* ------------------------------------------------------------------------------------------------------- machines */
+/* --------------------------------------------------------------------------------------------------------- machines */
 
 static void linked_cliques_use_all_nics_and_cross_between_cpus_once(void **state) {
     (void)state;
@@ -231,10 +233,18 @@ static void switched_pairs_use_all_nics_and_stay_below_their_cpu_while_they_can(
 static void machines_of_many_shapes_get_sound_rings(void **state) {
     (void)state;
     static const char *const machines[] = {
-        "2 node : 8 gpu nvswitch : 8 nic 400", "3 node : 8 gpu pci : 4 nic 100",  "4 node : 4 gpu mesh : 2 nic 200",
-        "2 node : 1 gpu : 1 nic",              "2 node : 2 gpu : 1 nic",          "5 node : 3 gpu : 2 nic",
-        "1 node : 8 gpu mesh",                 "1 node : 8 gpu nvswitch : 4 nic", "1 node : 1 gpu",
-        "2 node : 4 gpu pci : 4 nic 100",      "2 node : 1 gpu : 4 nic",          "2 node : 6 gpu mesh : 3 nic : 3 cpu",
+        "2 node : 8 gpu nvswitch : 8 nic 400",
+        "3 node : 8 gpu pci : 4 nic 100",
+        "4 node : 4 gpu mesh : 2 nic 200",
+        "2 node : 1 gpu : 1 nic",
+        "2 node : 2 gpu : 1 nic",
+        "5 node : 3 gpu : 2 nic",
+        "1 node : 8 gpu mesh",
+        "1 node : 8 gpu nvswitch : 4 nic",
+        "1 node : 1 gpu",
+        "2 node : 4 gpu pci : 4 nic 100",
+        "2 node : 1 gpu : 4 nic",
+        "2 node : 6 gpu mesh : 3 nic : 3 cpu",
     };
     for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
         struct job job = job_of(machines[i], 0);
@@ -393,7 +403,7 @@ static void a_job_prints_with_its_reasons(void **state) {
     job_end(&job);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- time */
+/* ------------------------------------------------------------------------------------------------------------- time */
 
 static double seconds_of(const char *machine) {
     uint64_t start = os_now_ns();
@@ -425,7 +435,7 @@ static void sixteen_thousand_equal_hosts_cost_as_much_as_one(void **state) {
     job_end(&job);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- tours */
+/* ------------------------------------------------------------------------------------------------------------ tours */
 
 struct worth {
     int by_class[TOPO_CLASS_COUNT]; /* farthest last */
@@ -451,7 +461,8 @@ static int compare(const struct worth *a, const struct worth *b) {
 }
 
 /* The best of all orders that begin with the first `fixed` stops of order, by trying them all. */
-static void try_all(int n, const struct tour_hop *hops, int last, int *order, int fixed, struct worth *best, bool *any) {
+static void try_all(int n, const struct tour_hop *hops, int last, int *order, int fixed, struct worth *best,
+                    bool *any) {
     if (fixed == n) {
         struct worth worth = worth_of(n, hops, last < 0, order);
         if ((last < 0 || order[n - 1] == last) && (!*any || compare(&worth, best) < 0)) {

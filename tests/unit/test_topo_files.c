@@ -1,0 +1,665 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where machines come from and go to: NCCL's XML both ways, hwloc's XML, malformed files, what the kernel and the GPUs'
+ * library say (from an imitation of each), this machine.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "common/level.h"
+#include "topo/gpus.h"
+#include "topo/speeds.h"
+#include "topo/sysfs.h"
+#include "topo/topo.h"
+
+#include <ftw.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CLIQUES "tests/unit/topo/two_cliques.xml"
+#define PAIRS "tests/unit/topo/switched_pairs.xml"
+#define HWLOC "tests/unit/topo/hwloc_switch.xml"
+
+static struct topo *read_file(const char *path) {
+    struct topo *topo = NULL;
+    if (topo_read_file(path, TOPO_RECORDED, &topo) != COLLET_SUCCESS)
+        fail_msg("%s", err_last());
+    return topo;
+}
+
+static enum collet_result read_text(const char *text, struct topo **topo_p) {
+    return topo_read_text(text, strlen(text), "test.xml", TOPO_RECORDED, topo_p);
+}
+
+static struct topo *read_good(const char *text) {
+    struct topo *topo = NULL;
+    if (read_text(text, &topo) != COLLET_SUCCESS)
+        fail_msg("%s", err_last());
+    return topo;
+}
+
+static const struct topo_node *node_at(const struct topo *topo, const char *busid) {
+    int n = topo_find_busid(topo, busid);
+    if (n < 0)
+        fail_msg("there is no %s", busid);
+    return &topo->nodes[n];
+}
+
+static const struct topo_link *link_between(const struct topo *topo, int from, int to, enum topo_wire wire) {
+    for (int l = 0; l < topo->nlinks; l++)
+        if (topo->links[l].from == from && topo->links[l].to == to && topo->links[l].wire == wire)
+            return &topo->links[l];
+    return NULL;
+}
+
+static int count_links(const struct topo *topo, enum topo_wire wire) {
+    int count = 0;
+    for (int l = 0; l < topo->nlinks; l++)
+        count += topo->links[l].wire == wire;
+    return count;
+}
+
+/* -----------------------------------------------------------------------------------------------------------
+ * reading */
+
+static void a_whole_record_is_read(void **state) {
+    (void)state;
+    struct topo *topo = read_file(CLIQUES);
+    assert_int_equal(topo_count(topo, 0, TOPO_CPU), 4);
+    assert_int_equal(topo_count(topo, 0, TOPO_PCI), 12);
+    assert_int_equal(topo_count(topo, 0, TOPO_GPU), 8);
+    assert_int_equal(topo_count(topo, 0, TOPO_NIC), 4);
+    assert_int_equal(count_links(topo, WIRE_NVLINK), 24);
+    assert_int_equal(count_links(topo, WIRE_SYS), 12);
+    const struct topo_node *cpu = &topo->nodes[0], *gpu = node_at(topo, "0000:38:00.0"),
+                           *nic = node_at(topo, "0000:31:00.0");
+    assert_int_equal(cpu->cpu.affinity_words, 4);
+    assert_int_equal(cpu->cpu.affinity[0], 0xffffffff);
+    assert_int_equal(cpu->cpu.affinity[1], 0);
+    assert_string_equal(cpu->cpu.vendor, "AuthenticAMD");
+    assert_int_equal(gpu->gpu.dev, 3);
+    assert_int_equal(gpu->gpu.rank, 3);
+    assert_true(gpu->gpu.gdr);
+    assert_string_equal(gpu->gpu.gcn, "90a");
+    assert_string_equal(nic->nic.name, "rail1");
+    assert_int_equal(nic->nic.guid, 0xabc1);
+    assert_int_equal(nic->nic.mbits, 200000);
+    assert_int_equal(nic->nic.maxconn, 262144);
+    topo_destroy(topo);
+}
+
+static void functions_that_only_have_a_class_become_what_it_says(void **state) {
+    (void)state;
+    struct topo *topo = read_file(PAIRS);
+    assert_int_equal(topo_count(topo, 0, TOPO_GPU), 8);
+    assert_int_equal(topo_count(topo, 0, TOPO_NIC), 4);
+    assert_int_equal(node_at(topo, "0000:32:00.0")->gpu.dev, 1); /* numbered in order */
+    assert_int_equal(node_at(topo, "0000:63:00.0")->nic.dev, 3);
+    topo_destroy(topo);
+}
+
+static void switches_and_cpus_are_targets_of_gpu_links(void **state) {
+    (void)state;
+    struct topo *topo = read_good("<system version='1'><cpu numaid='0'>"
+                                  "<pci busid='0000:01:00.0' class='0x030200'><gpu dev='4' sm='90'>"
+                                  "<nvlink target='0000:aa:00.0' count='2' tclass='0x068000'/>"
+                                  "<nvlink target='0000:bb:00.0' count='3' tclass='0x068000'/>"
+                                  "<c2c bw='50000' count='9'/></gpu></pci>"
+                                  "<pci busid='0000:02:00.0' class='0x030200'><gpu sm='90'>"
+                                  "<nvlink target='0000:AA:00.0' count='5' tclass='0x068000'/></gpu></pci>"
+                                  "</cpu></system>");
+    int first = topo_find_busid(topo, "0000:01:00.0"), second = topo_find_busid(topo, "0000:02:00.0");
+    assert_int_equal(topo_count(topo, 0, TOPO_NVS), 1); /* all switches of a host are one node */
+    int nvs = topo->nnodes - 1;
+    assert_int_equal(link_between(topo, first, nvs, WIRE_NVLINK)->count, 5);
+    assert_true(fabs(link_between(topo, nvs, second, WIRE_NVLINK)->gbps - 5 * 20.6) < 1e-6);
+    assert_true(link_between(topo, first, 0, WIRE_NVLINK)->gbps == 450);
+    assert_int_equal(topo->nodes[first].gpu.dev, 4);
+    assert_int_equal(topo->nodes[second].gpu.dev, 0);
+    topo_destroy(topo);
+}
+
+static void a_card_with_two_ports_is_no_switch(void **state) {
+    (void)state;
+    struct topo *topo = read_good("<system><cpu numaid='0'><pci busid='0000:01:00.0' class='0x020700' link_width='16' "
+                                  "link_speed='16 GT/s'><nic><net name='a' dev='0' speed='200000'/>"
+                                  "<net name='b' dev='1' speed='200000'/></nic></pci>"
+                                  "<nic><net name='eth0' dev='2' speed='10000'/></nic></cpu></system>");
+    assert_int_equal(topo_count(topo, 0, TOPO_NIC), 3);
+    assert_int_equal(topo_count(topo, 0, TOPO_PCI), 1); /* the card; the link to it is shared */
+    assert_int_equal(count_links(topo, WIRE_PCI), 2);
+    assert_int_equal(topo->nodes[topo->nnodes - 1].parent, 0);
+    topo_destroy(topo);
+}
+
+static void what_is_not_known_is_passed_over(void **state) {
+    (void)state;
+    struct topo *topo =
+        read_good("<system version='9' moon='full'><weather/><cpu numaid='-1' host_hash='0x1' colour='red'>"
+                  "<pci busid='0000:01:00.0' class='0x030000' vendor='0x1a03'><pcilink target='x'/></pci>"
+                  "<pci busid='0000:02:00.0' class='0x030200' link_speed='Unknown' link_width='255'>"
+                  "<gpu dev='-1' rank='-1'><nvlink target='0000:77:00.0' count='1' tclass='0x030200'/>"
+                  "</gpu></pci></cpu>"
+                  "<cpu numaid='-1' host_hash='0x2'/></system>");
+    assert_int_equal(topo_count(topo, 0, TOPO_GPU), 1); /* a console adapter is none */
+    assert_int_equal(topo_count(topo, 0, TOPO_CPU), 1); /* and another host is elsewhere */
+    assert_int_equal(count_links(topo, WIRE_NVLINK), 0);
+    topo_destroy(topo);
+}
+
+/* ---------------------------------------------------------------------------------------------------------
+ * malformed */
+
+static void what_is_wrong_is_refused_with_its_line(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } wrong[] = {
+        {"", "test.xml:1"},
+        {"not xml", "test.xml:1"},
+        {"<system>\n<cpu numaid='0'>\n", "test.xml:3"}, /* truncated */
+        {"<system>\n<cpu numaid='0'></system></cpu>", "test.xml:2"},
+        {"<machine/>", "neither <system>"},
+        {"<system/>", "has no <cpu>"},
+        {"<!DOCTYPE system [<!ENTITY a 'x'>]><system><cpu numaid='0'/></system>", "document type definition"},
+        {"<system>\n<cpu numaid='0'/>\n<cpu numaid='0'/></system>", "test.xml:3: <cpu> numaid=\"0\": another"},
+        {"<system><cpu numaid='zero'/></system>", "numaid=\"zero\""},
+        {"<system><cpu numaid='-7'/></system>", "numaid=\"-7\""},
+        {"<system><cpu numaid='99999999999999999999'/></system>", "whole number"},
+        {"<system><cpu numaid='0' affinity='xyz'/></system>", "affinity"},
+        {"<system><cpu numaid='0' affinity='1,,1'/></system>", "affinity"},
+        {"<system><cpu numaid='0'>\n<gpu dev='0'/></cpu></system>", "test.xml:2: <gpu> cannot be inside <cpu>"},
+        {"<system><pci busid='a'/></system>", "<pci> cannot be inside <system>"},
+        {"<system><cpu numaid='0'><nic><pci busid='a'/></nic></cpu></system>", "cannot be inside <nic>"},
+        {"<system><cpu numaid='0'><pci busid='a'><net/></pci></cpu></system>", "cannot be inside <pci>"},
+        {"<system><cpu numaid='0'><pci class='1'/></cpu></system>", "has no busid"},
+        {"<system><cpu numaid='0'>\n<pci busid='a'/>\n<pci busid='A'/></cpu></system>",
+         "test.xml:3: <pci> busid=\"a\""},
+        {"<system><cpu numaid='0'><pci busid='0123456789012345678901234'/></cpu></system>", "at most 23 characters"},
+        {"<system><cpu numaid='0'><pci busid='a' link_width='-16'/></cpu></system>", "link_width=\"-16\""},
+        {"<system><cpu numaid='0'><pci busid='a' link_speed='-8 GT/s'/></cpu></system>", "link_speed=\"-8 GT/s\""},
+        {"<system><cpu numaid='0'><pci busid='a' link_speed='nan'/></cpu></system>", "link_speed=\"nan\""},
+        {"<system><cpu numaid='0'><pci busid='a' class='0x1000000'/></cpu></system>", "class"},
+        {"<system><cpu numaid='0'><pci busid='a'><gpu dev='1'/></pci><pci busid='b'><gpu dev='1'/></pci></cpu></system>",
+         "another GPU"},
+        {"<system><cpu numaid='0'><pci busid='a'><gpu><nvlink target='a' count='1'/></gpu></pci></cpu></system>",
+         "another GPU, an NVSwitch"},
+        {"<system><cpu numaid='0'><pci busid='a'><gpu><nvlink target='b' count='2000000000'/></gpu></pci></cpu></system>",
+         "from 1 to 128"},
+        {"<system><cpu numaid='0'><pci busid='a'><gpu><nvlink target='b' count='-1'/></gpu></pci></cpu></system>",
+         "from 1 to 128"},
+        {"<system><cpu numaid='0'><nic><net speed='-5'/></nic></cpu></system>", "speed=\"-5\""},
+        {"<system><cpu numaid='0'><nic><net dev='1000000'/></nic></cpu></system>", "dev=\"1000000\""},
+        {"<topology version='2.0'/>", "test.xml:1"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct topo *topo = NULL;
+        if (read_text(wrong[i].text, &topo) != COLLET_ERR_INVALID_ARGUMENT)
+            fail_msg("%s was not refused", wrong[i].text);
+        assert_null(topo);
+        if (strstr(err_last(), wrong[i].says) == NULL)
+            fail_msg("%s was refused with: %s", wrong[i].text, err_last());
+    }
+}
+
+static char *repeated(const char *front, const char *part, int count, const char *back) {
+    char *text = malloc(strlen(front) + strlen(part) * (size_t)count + 64 * (size_t)count + strlen(back) + 1),
+         *at = text;
+    at += sprintf(at, "%s", front);
+    for (int i = 0; i < count; i++)
+        at += sprintf(at, part, i);
+    sprintf(at, "%s", back);
+    return text;
+}
+
+static void what_is_too_much_is_refused(void **state) {
+    (void)state;
+    struct topo *topo = NULL;
+    char *many = repeated("<system><cpu numaid='0'>", "<pci busid='%d'/>", 5000, "</cpu></system>");
+    assert_int_equal(read_text(many, &topo), COLLET_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(err_last(), "more than 1024"));
+    free(many);
+    char *deep = repeated("<system><cpu numaid='0'>", "<pci busid='%d'>", 200, "");
+    char *end = repeated(deep, "</pci>", 200, "</cpu></system>");
+    assert_int_equal(read_text(end, &topo), COLLET_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(err_last(), "more than 32 deep"));
+    free(deep);
+    free(end);
+    char *large = calloc(1, (4 << 20) + 2);
+    memset(large, ' ', (4 << 20) + 1);
+    assert_int_equal(read_text(large, &topo), COLLET_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(err_last(), "bytes"));
+    free(large);
+    assert_int_equal(topo_read_file("tests/unit/topo/none.xml", TOPO_RECORDED, &topo), COLLET_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(err_last(), "none.xml"));
+    assert_int_equal(topo_read_file("tests/unit/topo", TOPO_RECORDED, &topo), COLLET_ERR_INVALID_ARGUMENT);
+    assert_null(topo);
+}
+
+static char *whole_file(const char *path, size_t *bytes_p) {
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    char *text = malloc(1 << 16);
+    *bytes_p = fread(text, 1, (1 << 16) - 1, file);
+    text[*bytes_p] = '\0';
+    fclose(file);
+    return text;
+}
+
+static unsigned random_state;
+static unsigned next_random(void) { return (random_state = random_state * 1103515245u + 12345u) >> 8; }
+
+/* Bytes replaced, pieces cut out and doubled: it is read or refused, and what is read can be written and searched. */
+static void mutate(char *text, size_t *bytes) {
+    static const char alphabet[] = "<>/=\"' -0129axgpu\0\xff&;";
+    for (unsigned change = 0; change < 1 + next_random() % 4; change++) {
+        size_t at = next_random() % *bytes, length = next_random() % 40;
+        length = at + length > *bytes ? *bytes - at : length;
+        switch (next_random() % 4) {
+        case 0: text[at] = alphabet[next_random() % (sizeof alphabet - 1)]; break;
+        case 1: text[at] = (char)('0' + next_random() % 10); break;
+        case 2:
+            memmove(text + at, text + at + length, *bytes - at - length);
+            *bytes -= length;
+            break;
+        default:
+            if (*bytes + length < 1 << 15) {
+                memmove(text + at + length, text + at, *bytes - at);
+                *bytes += length;
+            }
+        }
+    }
+}
+
+static void damaged_files_are_read_or_refused_but_nothing_worse(void **state) {
+    (void)state;
+    static const char *const files[] = {CLIQUES, PAIRS, HWLOC};
+    int rounds = level_now() == LEVEL_FULL ? 3000 : 200, read = 0;
+    random_state = 7;
+    for (int round = 0; round < rounds; round++) {
+        size_t bytes;
+        char *text = whole_file(files[round % 20 == 0 ? 2 : round % 2], &bytes), *written;
+        struct topo *topo = NULL;
+        mutate(text, &bytes);
+        if (topo_read_text(text, bytes, "damaged.xml", TOPO_RECORDED, &topo) == COLLET_SUCCESS) {
+            assert_int_equal(topo_write_text(topo, &written), COLLET_SUCCESS);
+            free(written);
+            topo_destroy(topo);
+            read++;
+        } else {
+            assert_null(topo);
+            assert_non_null(strstr(err_last(), "damaged.xml:"));
+        }
+        free(text);
+    }
+    assert_in_range(read, 1, rounds - 1); /* some damage is harmless, some is not */
+}
+
+/* -----------------------------------------------------------------------------------------------------------
+ * writing */
+
+static void assert_same_node(const struct topo_node *a, const struct topo_node *b) {
+    assert_int_equal(a->kind, b->kind);
+    assert_int_equal(a->parent, b->parent);
+    assert_string_equal(a->pci.busid, b->pci.busid);
+    assert_int_equal(a->pci.class, b->pci.class);
+    assert_int_equal(a->pci.vendor, b->pci.vendor);
+    assert_true(a->pci.link_gts == b->pci.link_gts);
+    assert_int_equal(a->pci.link_lanes, b->pci.link_lanes);
+    if (a->kind == TOPO_CPU) {
+        assert_int_equal(a->cpu.numaid, b->cpu.numaid);
+        assert_int_equal(a->cpu.affinity_words, b->cpu.affinity_words);
+        assert_memory_equal(a->cpu.affinity, b->cpu.affinity, sizeof a->cpu.affinity);
+        assert_string_equal(a->cpu.vendor, b->cpu.vendor);
+        assert_int_equal(a->cpu.modelid, b->cpu.modelid);
+    } else if (a->kind == TOPO_GPU) {
+        assert_int_equal(a->gpu.dev, b->gpu.dev);
+        assert_int_equal(a->gpu.rank, b->gpu.rank);
+        assert_int_equal(a->gpu.sm, b->gpu.sm);
+        assert_int_equal(a->gpu.gdr, b->gpu.gdr);
+        assert_string_equal(a->gpu.gcn, b->gpu.gcn);
+    } else if (a->kind == TOPO_NIC) {
+        assert_int_equal(a->nic.dev, b->nic.dev);
+        assert_string_equal(a->nic.name, b->nic.name);
+        assert_int_equal(a->nic.guid, b->nic.guid);
+        assert_int_equal(a->nic.mbits, b->nic.mbits);
+        assert_int_equal(a->nic.port, b->nic.port);
+        assert_true(a->nic.latency_us == b->nic.latency_us);
+        assert_string_equal(a->nic.gid, b->nic.gid);
+    }
+}
+
+/* Writes what there is, reads it again: everything is as before, links in whatever order. */
+static void assert_survives(struct topo *topo) {
+    char *text;
+    assert_int_equal(topo_write_text(topo, &text), COLLET_SUCCESS);
+    struct topo *again = read_good(text);
+    assert_int_equal(again->nnodes, topo->nnodes);
+    assert_int_equal(again->nlinks, topo->nlinks);
+    for (int n = 0; n < topo->nnodes; n++)
+        assert_same_node(&topo->nodes[n], &again->nodes[n]);
+    for (int l = 0; l < topo->nlinks; l++) {
+        const struct topo_link *was = &topo->links[l], *is = link_between(again, was->from, was->to, was->wire);
+        assert_non_null(is);
+        assert_int_equal(is->count, was->count);
+        assert_true(fabs(is->gbps - was->gbps) < 1e-6);
+    }
+    free(text);
+    topo_destroy(again);
+    topo_destroy(topo);
+}
+
+static void machines_survive_being_written_and_read(void **state) {
+    (void)state;
+    struct topo *topo;
+    assert_survives(read_file(CLIQUES));
+    assert_survives(read_file(PAIRS));
+    assert_survives(read_file(HWLOC));
+    assert_survives(
+        read_good("<system><cpu numaid='3'><nic><net name='a&lt;&quot;b' dev='7' latency='1.25' gid='fe80::1'"
+                  " guid='0xffffffffffffffff'/></nic><pci busid='x' link_speed='2.5 GT/s PCIe'>"
+                  "<gpu sm='90'><c2c bw='44712.5' count='10'/></gpu></pci></cpu></system>"));
+    assert_int_equal(topo_synthetic("2 cpu", &topo), COLLET_SUCCESS);
+    assert_survives(topo);
+    assert_int_equal(topo_probe(&topo), COLLET_SUCCESS);
+    assert_survives(topo);
+}
+
+/* Nodes are written depth first, so only the second writing has the same order. */
+static void a_synthetic_machine_settles_after_one_round(void **state) {
+    (void)state;
+    struct topo *topo;
+    char *first, *second;
+    assert_int_equal(topo_synthetic("2 node : 8 gpu nvswitch : 4 nic 200", &topo), COLLET_SUCCESS);
+    assert_int_equal(topo_write_text(topo, &first), COLLET_SUCCESS);
+    topo_destroy(topo);
+    topo = read_good(first);
+    assert_int_equal(topo->nhosts, 1);
+    assert_int_equal(topo_count(topo, 0, TOPO_GPU), 8);
+    assert_int_equal(topo_count(topo, 0, TOPO_NVS), 1);
+    assert_int_equal(topo_write_text(topo, &second), COLLET_SUCCESS);
+    assert_string_equal(first, second);
+    free(first);
+    free(second);
+    topo_destroy(topo);
+}
+
+static void a_file_that_cannot_be_written_is_an_error(void **state) {
+    (void)state;
+    struct topo *topo;
+    assert_int_equal(topo_synthetic("1 cpu", &topo), COLLET_SUCCESS);
+    assert_int_equal(topo_write_file(topo, "/nonexistent/topo.xml"), COLLET_ERR_SYSTEM);
+    assert_non_null(strstr(err_last(), "/nonexistent/topo.xml"));
+    topo_destroy(topo);
+}
+
+static void a_bad_file_gives_way_to_this_machine(void **state) {
+    (void)state;
+    struct topo *topo, *dumped;
+    char path[] = "/tmp/collet-topo-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "<system>", 8), 8);
+    close(fd);
+    assert_int_equal(topo_load(path, path, &topo), COLLET_SUCCESS);
+    assert_true(topo_count(topo, 0, TOPO_CPU) >= 1);
+    dumped = read_file(path);
+    assert_int_equal(dumped->nnodes, topo->nnodes);
+    topo_destroy(topo);
+    topo_destroy(dumped);
+    assert_int_equal(topo_load(PAIRS, "", &topo), COLLET_SUCCESS);
+    assert_int_equal(topo_count(topo, 0, TOPO_GPU), 8);
+    topo_destroy(topo);
+    unlink(path);
+}
+
+/* -------------------------------------------------------------------------------------------------------------
+ * hwloc */
+
+static void hwloc_xml_loses_bridges_that_are_wire(void **state) {
+    (void)state;
+    struct topo *topo = read_file(HWLOC);
+    assert_int_equal(topo_count(topo, 0, TOPO_CPU), 2);
+    assert_int_equal(topo_count(topo, 0, TOPO_PCI), 1);
+    const struct topo_node *gpu = node_at(topo, "0000:84:00.0"), *nic = node_at(topo, "0000:85:00.0");
+    const struct topo_node *sw = node_at(topo, "0000:81:00.0");
+    assert_int_equal(gpu->kind, TOPO_GPU);
+    assert_int_equal(nic->kind, TOPO_NIC);
+    assert_ptr_equal(&topo->nodes[gpu->parent], sw);
+    assert_ptr_equal(&topo->nodes[nic->parent], sw);
+    assert_int_equal(topo->nodes[sw->parent].cpu.numaid, 1);
+    assert_int_equal(topo->nodes[sw->parent].cpu.affinity[0], 0xc);
+    assert_int_equal(topo->nodes[sw->parent].cpu.cores, 2);
+    assert_int_equal(topo->nodes[sw->parent].cpu.llc_mib, 32);
+    assert_int_equal(topo->nodes[sw->parent].cpu.package, 1);
+    assert_string_equal(nic->nic.name, "mlx5_0");
+    assert_true(fabs(speed_of_pci(&gpu->pci) - 12.6) < 0.1); /* of the port in front, not of the GPU */
+    assert_int_equal(topo_find_busid(topo, "0000:86:00.0"), -1);
+    topo_destroy(topo);
+}
+
+/* ---------------------------------------------------------------------------------- an imitation of the kernel's
+ * files */
+
+static char root[64];
+
+static void put(const char *path, const char *content) {
+    char full[512];
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    for (char *slash = strchr(full + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(full, 0700);
+        *slash = '/';
+    }
+    FILE *file = fopen(full, "w");
+    assert_non_null(file);
+    fprintf(file, "%s\n", content);
+    fclose(file);
+}
+
+static int make_root(void **state) {
+    (void)state;
+    snprintf(root, sizeof root, "/tmp/collet-sysfs-XXXXXX");
+    return mkdtemp(root) == NULL;
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk) {
+    (void)status;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+static int remove_root(void **state) {
+    (void)state;
+    return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static int add_function(struct topo *topo, enum topo_kind kind, const char *busid) {
+    struct topo_node node = topo_blank(kind, 0);
+    snprintf(node.pci.busid, sizeof node.pci.busid, "%s", busid);
+    return topo_add_node(topo, &node);
+}
+
+static struct topo *one_cpu(void) {
+    struct topo *topo;
+    struct topo_node cpu = topo_blank(TOPO_CPU, -1);
+    assert_int_equal(topo_create(&topo), COLLET_SUCCESS);
+    topo_add_node(topo, &cpu);
+    return topo;
+}
+
+#define DEVICES "bus/pci/devices/"
+
+static void the_kernel_knows_links_and_ports(void **state) {
+    (void)state;
+    put(DEVICES "0000:01:00.0/max_link_speed", "16.0 GT/s PCIe");
+    put(DEVICES "0000:01:00.0/max_link_width", "8");
+    put(DEVICES "0000:01:00.0/class", "0x020700");
+    put(DEVICES "0000:01:00.0/vendor", "0x15b3");
+    put(DEVICES "0000:01:00.0/net/ib0/speed", "1");
+    put(DEVICES "0000:01:00.0/infiniband/mlx5_3/sys_image_guid", "506b:4b03:00d5:4b9e");
+    put(DEVICES "0000:01:00.0/infiniband/mlx5_3/ports/2/rate", "200 Gb/sec (4X HDR)");
+    put(DEVICES "0000:01:00.0/infiniband/mlx5_3/ports/2/gids/0", "0000:0000:0000:0000:0000:0000:0000:0000");
+    put(DEVICES "0000:01:00.0/infiniband/mlx5_3/ports/2/gids/1", "fe80:0000:0000:0000:506b:4b03:00d5:4b9e");
+    put(DEVICES "0000:02:00.0/max_link_speed", "Unknown");
+    put(DEVICES "0000:02:00.0/max_link_width", "255");
+    put(DEVICES "0000:02:00.0/net/eth7/speed", "25000");
+    put(DEVICES "0000:03:00.0/net/eth8/speed", "-1");
+    struct topo *topo = one_cpu();
+    int rdma = add_function(topo, TOPO_NIC, "0000:01:00.0"), ethernet = add_function(topo, TOPO_NIC, "0000:02:00.0");
+    int unknown = add_function(topo, TOPO_NIC, "0000:03:00.0"), absent = add_function(topo, TOPO_NIC, "0000:04:00.0");
+    topo_read_sysfs(topo, root);
+    assert_int_equal(topo_finish(topo), COLLET_SUCCESS);
+
+    const struct topo_node *node = &topo->nodes[rdma];
+    assert_string_equal(node->nic.name, "mlx5_3");
+    assert_int_equal(node->nic.mbits, 200000);
+    assert_int_equal(node->nic.port, 2);
+    assert_int_equal(node->nic.guid, 0x506b4b0300d54b9e);
+    assert_string_equal(node->nic.gid, "fe80:0000:0000:0000:506b:4b03:00d5:4b9e");
+    assert_int_equal(node->pci.vendor, 0x15b3);
+    assert_true(fabs(link_between(topo, rdma, 0, WIRE_PCI)->gbps - 12.6) < 0.1);
+
+    assert_string_equal(topo->nodes[ethernet].nic.name, "eth7");
+    assert_int_equal(topo->nodes[ethernet].nic.mbits, 25000);
+    assert_true(topo->nodes[ethernet].pci.link_gts == 0);
+    assert_string_equal(topo->nodes[unknown].nic.name, "eth8");
+    assert_int_equal(topo->nodes[unknown].nic.mbits, 0);
+    assert_string_equal(topo->nodes[absent].nic.name, "");
+    topo_destroy(topo);
+}
+
+static void without_a_card_interfaces_count(void **state) {
+    (void)state;
+    put("class/net/lo/flags", "0x9");
+    put("class/net/lo/carrier", "1");
+    put("class/net/down0/flags", "0x1002");
+    put("class/net/down0/carrier", "0");
+    put("class/net/br0/flags", "0x1003");
+    put("class/net/br0/carrier", "1");
+    put("class/net/br0/bridge/bridge_id", "x");
+    put("class/net/veth1/flags", "0x1003");
+    put("class/net/veth1/carrier", "1");
+    put("class/net/veth1/speed", "10000");
+    put("class/net/veth0/flags", "0x1003");
+    put("class/net/veth0/carrier", "1");
+    struct topo *topo = one_cpu();
+    topo_add_interfaces(topo, root);
+    assert_int_equal(topo_finish(topo), COLLET_SUCCESS);
+    assert_int_equal(topo_count(topo, 0, TOPO_NIC), 2);
+    assert_string_equal(topo->nodes[1].nic.name, "veth0");
+    assert_int_equal(topo->nodes[2].nic.mbits, 10000);
+    topo_destroy(topo);
+}
+
+/* ---------------------------------------------------------------------------- an imitation of the GPUs' library: three
+ * GPUs */
+
+/* GPUs 0 and 1 are linked with each other twice, GPU 2 with something that is no GPU, and by one link that is down. */
+static int gpu_ids[3] = {0, 1, 2};
+
+static int imitated_count(unsigned *count) {
+    *count = 3;
+    return 0;
+}
+static int imitated_handle(unsigned index, void **device) {
+    *device = &gpu_ids[index];
+    return 0;
+}
+static int imitated_pci(void *device, struct gpus_pci *pci) {
+    *pci = (struct gpus_pci){.bus = 0x10u + (unsigned)*(int *)device};
+    return 0;
+}
+static int imitated_capability(void *device, int *major, int *minor) {
+    (void)device;
+    *major = 8;
+    *minor = 6;
+    return 0;
+}
+static int imitated_state(void *device, unsigned link, unsigned *is_active) {
+    *is_active = *(int *)device == 2 ? link == 3 : link < 2;
+    return link < 4 ? 0 : 2;
+}
+static int imitated_remote(void *device, unsigned link, struct gpus_pci *pci) {
+    (void)link;
+    int id = *(int *)device;
+    *pci = (struct gpus_pci){.bus = id == 2 ? 0x99 : 0x10u + (unsigned)(1 - id)};
+    return 0;
+}
+static int imitated_peer(void *device, void *peer, unsigned capability, unsigned *status) {
+    (void)capability;
+    *status = device == &gpu_ids[2] || peer == &gpu_ids[2];
+    return 0;
+}
+
+static void the_library_of_gpus_knows_their_links(void **state) {
+    (void)state;
+    const struct gpus_nvml nvml = {.DeviceGetCount_v2 = imitated_count,
+                                   .DeviceGetHandleByIndex_v2 = imitated_handle,
+                                   .DeviceGetPciInfo_v3 = imitated_pci,
+                                   .DeviceGetCudaComputeCapability = imitated_capability,
+                                   .DeviceGetNvLinkState = imitated_state,
+                                   .DeviceGetNvLinkRemotePciInfo_v2 = imitated_remote,
+                                   .DeviceGetP2PStatus = imitated_peer};
+    struct topo *topo = one_cpu();
+    int third = add_function(topo, TOPO_GPU, "0000:12:00.0"), second = add_function(topo, TOPO_GPU, "0000:11:00.0");
+    int first = add_function(topo, TOPO_GPU, "0000:10:00.0");
+    topo_add_gpus(topo, &nvml);
+    assert_int_equal(topo_finish(topo), COLLET_SUCCESS);
+    assert_int_equal(topo->nodes[first].gpu.dev, 0);
+    assert_int_equal(topo->nodes[second].gpu.dev, 1);
+    assert_int_equal(topo->nodes[third].gpu.dev, 2);
+    assert_int_equal(topo->nodes[third].gpu.sm, 86);
+    assert_int_equal(link_between(topo, first, second, WIRE_NVLINK)->count, 2);
+    assert_true(link_between(topo, second, first, WIRE_NVLINK)->gbps == 24);
+    int nvs = topo->nnodes - 1;
+    assert_int_equal(topo->nodes[nvs].kind, TOPO_NVS);
+    assert_int_equal(link_between(topo, nvs, third, WIRE_NVLINK)->count, 1);
+    topo_destroy(topo);
+}
+
+/* ------------------------------------------------------------------------------------------------------ this
+ * machine */
+
+static void this_machine_has_a_cpu(void **state) {
+    (void)state;
+    struct topo *topo;
+    if (topo_probe(&topo) != COLLET_SUCCESS)
+        fail_msg("%s", err_last());
+    assert_true(topo_count(topo, 0, TOPO_CPU) >= 1);
+    assert_true(topo->nodes[0].cpu.affinity_words > 0);
+    topo_destroy(topo);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_whole_record_is_read),
+        cmocka_unit_test(functions_that_only_have_a_class_become_what_it_says),
+        cmocka_unit_test(switches_and_cpus_are_targets_of_gpu_links),
+        cmocka_unit_test(a_card_with_two_ports_is_no_switch),
+        cmocka_unit_test(what_is_not_known_is_passed_over),
+        cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
+        cmocka_unit_test(what_is_too_much_is_refused),
+        cmocka_unit_test(damaged_files_are_read_or_refused_but_nothing_worse),
+        cmocka_unit_test(machines_survive_being_written_and_read),
+        cmocka_unit_test(a_synthetic_machine_settles_after_one_round),
+        cmocka_unit_test(a_file_that_cannot_be_written_is_an_error),
+        cmocka_unit_test(a_bad_file_gives_way_to_this_machine),
+        cmocka_unit_test(hwloc_xml_loses_bridges_that_are_wire),
+        cmocka_unit_test_setup_teardown(the_kernel_knows_links_and_ports, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(without_a_card_interfaces_count, make_root, remove_root),
+        cmocka_unit_test(the_library_of_gpus_knows_their_links),
+        cmocka_unit_test(this_machine_has_a_cpu),
+    };
+    return cmocka_run_group_tests_name("topo_files", tests, NULL, NULL);
+}
