@@ -5,6 +5,7 @@
 #include "base/os.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,15 @@ void edge_watch_process(struct edge *edge, pid_t pid) {
         edge->pidfd.fd = -1;
     }
     log_info(BOOT, "no pidfd for process %d: polling instead", (int)pid); /* also if it ended just now */
+}
+
+bool edge_process_ended(pid_t pid) {
+    struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    if (ended.fd < 0)
+        return kill(pid, 0) != 0 && errno == ESRCH;
+    bool yes = poll(&ended, 1, 0) == 1;
+    close(ended.fd);
+    return yes;
 }
 
 void edge_beat(struct edge *edge, uint64_t silence_ns) {

@@ -39,6 +39,8 @@ void edge_send(struct edge *edge, uint32_t type, const void *head, size_t head_b
 
 /* Watches the process at the other end. */
 void edge_watch_process(struct edge *edge, pid_t pid);
+/* Has this process of our host ended, be it that nobody has waited for it yet? */
+bool edge_process_ended(pid_t pid);
 /* Sends a heartbeat, and looks whether the other end lives; silence_ns 0: however silent. */
 void edge_beat(struct edge *edge, uint64_t silence_ns);
 

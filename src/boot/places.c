@@ -41,13 +41,13 @@ void places_destroy(struct places *places) {
     *places = (struct places){0};
 }
 
-int places_choose_parent(const struct places *places) {
-    for (int place = places->self; place > 0;) {
+int places_choose_parent(const struct places *places, int of) {
+    for (int place = of; place > 0;) {
         place = parent_of(place);
         if (!places->list[place].gone)
             return place;
     }
-    for (int place = 0; place < places->self; place++)
+    for (int place = 0; place < of; place++)
         if (!places->list[place].gone)
             return place;
     return -1;

@@ -19,6 +19,7 @@ struct place {
     struct address_set listener;
     struct edge *edge; /* NULL: we are not connected to it */
     bool gone;         /* not to be connected to any more */
+    uint64_t awaited_ns; /* since when it should have come to us; 0: it need not */
 };
 
 struct places {
@@ -30,8 +31,9 @@ struct places {
 enum collet_result places_create(struct places *places, const struct card *cards, int nranks);
 void places_destroy(struct places *places); /* harmless on a zeroed one */
 
-/* The nearest ancestor that is not gone; if all are, the lowest place before ours that is not; −1: we are the root. */
-int places_choose_parent(const struct places *places);
+/* To whom a place connects: its nearest ancestor that is not gone; if all are, the lowest place before it that is not;
+ * −1: it is the root. */
+int places_choose_parent(const struct places *places, int of);
 
 /* The neighbour in whose part of the tree `target` is; parent is the one that was chosen. −1: there is none at the
  * moment. */

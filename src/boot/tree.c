@@ -296,18 +296,22 @@ static void on_parent(struct dial *dial, struct wire *wire) {
     edge_read(edge);
 }
 
+/* COLLET_HEARTBEAT_TIMEOUT has passed since, and what a connection may take at least. */
+static bool patience_over(const struct tree *tree, uint64_t since_ns) {
+    const uint64_t patience_ns = tree->silence_ns > DIAL_PATIENCE_NS ? tree->silence_ns : DIAL_PATIENCE_NS;
+    return tree->silence_ns != 0 && os_now_ns() - since_ns > patience_ns;
+}
+
 /* During init whoever does not answer may be slow. Afterwards it was there before, and is gone. */
 static void on_round_failed(struct dial *dial) {
     struct tree *tree = WATCH_OWNER(dial, struct tree, dial);
-    const uint64_t patience_ns = tree->silence_ns > DIAL_PATIENCE_NS ? tree->silence_ns : DIAL_PATIENCE_NS;
-    bool late = tree->silence_ns != 0 && os_now_ns() - dial->started_ns > patience_ns;
-    if (tree->running && (dial_refused_ns(dial) > GONE_NS || late))
+    if (tree->running && (dial_refused_ns(dial) > GONE_NS || patience_over(tree, dial->started_ns)))
         place_lost(tree, tree->parent, dial->trouble);
 }
 
 static void find_parent(struct tree *tree) {
     dial_stop(&tree->dial);
-    tree->parent = places_choose_parent(&tree->places);
+    tree->parent = places_choose_parent(&tree->places, tree->places.self);
     if (tree->parent < 0 || place_of(tree, tree->parent)->edge != NULL)
         return;
     const struct place *place = place_of(tree, tree->parent);
@@ -318,12 +322,34 @@ static void find_parent(struct tree *tree) {
 
 /* --------------------------------------------------------------------------------------------------------------- life */
 
+/* A lost process leaves children that now should come to us. Perhaps they were lost with it: then nobody else would know. */
+static void look_for_orphans(struct tree *tree) {
+    const struct places *places = &tree->places;
+    const struct peer_info *peers = tree->hub->peers;
+    const int node = peers[place_of(tree, places->self)->lowest_rank].node;
+    const uint64_t now_ns = os_now_ns();
+    for (int number = places->self + 1; number < places->count; number++) {
+        struct place *place = place_of(tree, number);
+        if (place->gone || place->edge != NULL || places_choose_parent(places, number) != places->self) {
+            place->awaited_ns = 0;
+            continue;
+        }
+        if (place->awaited_ns == 0)
+            place->awaited_ns = now_ns;
+        if (peers[place->lowest_rank].node == node ? edge_process_ended(place->pid)
+                                                   : patience_over(tree, place->awaited_ns))
+            place_lost(tree, number, "it was lost together with the process it was connected to");
+    }
+}
+
 static void beat(struct watch_timer *timer) {
     struct tree *tree = WATCH_OWNER(timer, struct tree, beat);
     watch_timer_set(timer, os_now_ns() + tree->beat_ns);
     for (int place = 0; place < tree->places.count; place++) /* by place: a beat may take away any edge */
         if (place_of(tree, place)->edge != NULL)
             edge_beat(place_of(tree, place)->edge, tree->running ? tree->silence_ns : 0);
+    if (tree->running)
+        look_for_orphans(tree);
 }
 
 enum collet_result tree_open(struct tree *tree, struct hub *hub, int family) {

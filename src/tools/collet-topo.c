@@ -129,9 +129,8 @@ static int repeat_machine(int nhosts, struct topo **topo_p) {
 /* ---------------------------------------------------------------------------------------------------------- showing */
 
 /* What is shown of rings, one after another. */
-static const struct section {
-    enum collet_result (*print)(const struct topo_rings *rings, FILE *out);
-} sections[] = {{topo_print_rings}, {topo_print_trees}, {topo_print_bandwidth}, {topo_print_reasons}};
+static enum collet_result (*const sections[])(const struct topo_rings *rings, FILE *out) = {
+    topo_print_rings, topo_print_trees, topo_print_bandwidth, topo_print_reasons};
 
 static int show(const struct topo *topo, int per_host) {
     struct topo_rings *rings;
@@ -145,7 +144,7 @@ static int show(const struct topo *topo, int per_host) {
         return EXIT_FAILURE;
     for (size_t i = 0; i < sizeof sections / sizeof *sections && status == COLLET_SUCCESS; i++) {
         putchar('\n');
-        status = sections[i].print(rings, stdout);
+        status = sections[i](rings, stdout);
     }
     topo_rings_destroy(rings);
     return failed("", status) ? EXIT_FAILURE : EXIT_SUCCESS;

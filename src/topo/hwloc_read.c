@@ -14,13 +14,14 @@
  * A bridge that has only one thing of interest behind it is a piece of wire: what is behind it moves up, with the
  * narrower of the two links.
  *
- * Also this machine comes as such XML (probe.c), so there is one way from hwloc to a graph. hwloc itself is not asked to
- * read files: it trusts them, and a damaged one can make it crash.
+ * Also this machine comes as such XML (probe.c), so there is one way from hwloc to a graph. hwloc itself is not asked
+ * to read files: it trusts them, and a damaged one can make it crash.
  */
-#include "topo/hwloc_read.h"
+#include "topo/formats.h"
 
 #include "base/err.h"
 #include "topo/speeds.h"
+#include "topo/sysfs.h"
 #include "topo/xml_attrs.h"
 
 #include <hwloc/bitmap.h>
@@ -29,6 +30,7 @@
 
 struct reader {
     struct xml_attrs attrs;
+    enum topo_whose whose;
     struct topo *topo;
     const xmlNode *topology;
 };
@@ -52,8 +54,8 @@ static hwloc_bitmap_t set_of(const xmlNode *object, const char *name) {
 
 static const char *info_of(const xmlNode *object, const char *name) {
     XML_FOR_EACH(info, object)
-        if (xml_is(info, "info") && strcmp(xml_value(info, "name"), name) == 0)
-            return xml_value(info, "value");
+    if (xml_is(info, "info") && strcmp(xml_value(info, "name"), name) == 0)
+        return xml_value(info, "value");
     return "";
 }
 
@@ -98,14 +100,17 @@ static void add_cpu(struct reader *r, const xmlNode *numa, int numaid) {
     for (int n = 0; n < r->topo->nnodes; n++)
         if (r->topo->nodes[n].cpu.numaid == numaid)
             xml_fail(&r->attrs, numa, "os_index=\"%d\": another NUMANode has it already", numaid);
-    for (int cpu = hwloc_bitmap_first(cpus); cpu >= 0 && cpu < 32 * TOPO_CPU_WORDS; cpu = hwloc_bitmap_next(cpus, cpu)) {
+    if (r->topo->nnodes >= TOPO_HOST_NODES_MAX)
+        xml_fail(&r->attrs, numa, "is one too many: a host has at most %d nodes", TOPO_HOST_NODES_MAX);
+    for (int cpu = hwloc_bitmap_first(cpus); cpu >= 0 && cpu < 32 * TOPO_CPU_WORDS;
+         cpu = hwloc_bitmap_next(cpus, cpu)) {
         node.cpu.affinity[cpu / 32] |= UINT32_C(1) << cpu % 32;
         node.cpu.affinity_words = cpu / 32 + 1;
     }
     describe_cpus(&node.cpu, r->topology, cpus);
     XML_FOR_EACH(machine, r->topology)
-        if (xml_is(machine, "object"))
-            snprintf(node.cpu.arch, sizeof node.cpu.arch, "%s", info_of(machine, "Architecture"));
+    if (xml_is(machine, "object"))
+        snprintf(node.cpu.arch, sizeof node.cpu.arch, "%s", info_of(machine, "Architecture"));
     topo_add_node(r->topo, &node);
     hwloc_bitmap_free(cpus);
 }
@@ -123,8 +128,8 @@ static void add_cpus(struct reader *r, const xmlNode *parent) {
 /* Old versions of hwloc have no NUMANode on machines with one. */
 static void add_whole_machine(struct reader *r) {
     XML_FOR_EACH(machine, r->topology)
-        if (xml_is(machine, "object") && r->topo->nnodes == 0)
-            add_cpu(r, machine, 0);
+    if (xml_is(machine, "object") && r->topo->nnodes == 0)
+        add_cpu(r, machine, 0);
 }
 
 /* The CPU node next to an object; the first one if it is next to several, or that is not known. */
@@ -150,7 +155,10 @@ static struct topo_pci pci_of(struct reader *r, const xmlNode *object) {
            &pci.subsystem_vendor, &pci.subsystem_device);
     pci.class <<= 8;
     double gbps = xml_decimal(&r->attrs, object, "pci_link_speed", 1e4);
-    if (gbps > 0)
+    /* hwloc has the speed of now, and an idle GPU slows its link down: the kernel knows better. */
+    if (r->whose == TOPO_THIS_MACHINE)
+        topo_read_sysfs_pci(&pci, "/sys");
+    if (gbps > 0 && pci.link_gts <= 0)
         speed_guess_lanes(gbps, &pci);
     return pci;
 }
@@ -168,15 +176,15 @@ static bool is_of_interest(struct reader *r, const xmlNode *object) {
     }
     if (is_bridge(object))
         XML_FOR_EACH(child, object)
-            if (is_of_interest(r, child))
-                return true;
+    if (is_of_interest(r, child))
+        return true;
     return false;
 }
 
 static int count_of_interest(struct reader *r, const xmlNode *bridge) {
     int count = 0;
     XML_FOR_EACH(child, bridge)
-        count += is_of_interest(r, child);
+    count += is_of_interest(r, child);
     return count;
 }
 
@@ -184,8 +192,8 @@ static void add_io(struct reader *r, const xmlNode *object, int parent, const st
 
 static void add_io_below(struct reader *r, const xmlNode *object, int parent, const struct topo_pci *above) {
     XML_FOR_EACH(child, object)
-        if (going(r) && is_of_interest(r, child))
-            add_io(r, child, parent, above);
+    if (going(r) && is_of_interest(r, child))
+        add_io(r, child, parent, above);
 }
 
 /* The name of the RDMA device (kind 3) counts before that of the interface (kind 2). */
@@ -210,9 +218,14 @@ static void add_io(struct reader *r, const xmlNode *object, int parent, const st
         xml_fail(&r->attrs, object, "pci_busid=\"%s\": another one has it already", pci.busid);
     else if (pci.busid[0] == '\0')
         xml_fail(&r->attrs, object, "has no pci_busid");
+    else if (r->topo->nnodes >= TOPO_HOST_NODES_MAX)
+        xml_fail(&r->attrs, object, "is one too many: a host has at most %d nodes", TOPO_HOST_NODES_MAX);
     if (!going(r))
         return;
-    struct topo_node node = topo_blank(is_bridge(object) ? TOPO_PCI : topo_pci_is_gpu(&pci) ? TOPO_GPU : TOPO_NIC, parent);
+    struct topo_node node = topo_blank(is_bridge(object)       ? TOPO_PCI
+                                       : topo_pci_is_gpu(&pci) ? TOPO_GPU
+                                                               : TOPO_NIC,
+                                       parent);
     node.pci = pci;
     if (node.kind == TOPO_NIC)
         read_nic_name(r, &node.nic, object);
@@ -231,8 +244,9 @@ static void add_host_bridges(struct reader *r, const xmlNode *parent) {
     }
 }
 
-enum collet_result topo_read_hwloc(const xmlNode *topology, const char *name, struct topo **topo_p) {
-    struct reader r = {.attrs = {.file = name}, .topology = topology};
+enum collet_result topo_read_hwloc(const xmlNode *topology, const char *name, enum topo_whose whose,
+                                   struct topo **topo_p) {
+    struct reader r = {.attrs = {.file = name}, .whose = whose, .topology = topology};
     COLLET_TRY(topo_create(&r.topo));
     add_cpus(&r, topology);
     add_whole_machine(&r);

@@ -246,7 +246,7 @@ void topo_rings_destroy(struct topo_rings *rings) {
         return;
     for (int c = 0; c < rings->ncrossings; c++)
         topo_crossing_fini(&rings->crossings[c]);
-    free((int *)rings->place);
+    free(rings->place);
     free(rings->host_of);
     free(rings->local_of);
     free(rings->ranks_by_host);

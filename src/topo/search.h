@@ -44,7 +44,7 @@ struct topo_crossing {
 struct topo_rings {
     const struct topo *topo; /* borrowed */
     int nranks, nhosts, nrings;
-    const int *place;        /* [nranks] node of each rank; owned */
+    int *place;              /* [nranks] node of each rank */
     int *host_of, *local_of; /* [nranks] */
     int *first; /* [nhosts + 1]: ranks of host h are ranks_by_host[first[h] … first[h + 1] − 1], by local number */
     int *ranks_by_host;

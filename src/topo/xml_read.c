@@ -18,31 +18,20 @@
  * A PCI function that holds one gpu or one net is one node, GPU or NIC; one that holds several things is a PCI node
  * with those below it. One that says nothing is judged by its class. GPU links name their target by bus id, and it may
  * come later in the file: they are made when all of it has been read.
- *
- * The file is not trusted: its size, depth and every number are bounded, document type definitions are refused, nothing
- * is loaded from elsewhere.
  */
-#include "topo/topo.h"
+#include "topo/formats.h"
 
 #include "base/err.h"
 #include "base/log.h"
-#include "topo/gpus.h"
-#include "topo/hwloc_read.h"
 #include "topo/speeds.h"
 #include "topo/sysfs.h"
 #include "topo/xml_attrs.h"
 
 #include <ctype.h>
 #include <limits.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <libxml/parser.h>
-#include <libxml/xmlerror.h>
-
 enum {
-    FILE_BYTES_MAX = 4 << 20,
     DEPTH_MAX = 32,
     GPU_LINKS_MAX = 128, /* parallel links between two devices */
 };
@@ -57,6 +46,11 @@ struct reader {
 
 static bool going(const struct reader *r) {
     return r->attrs.status == COLLET_SUCCESS && r->topo->status == COLLET_SUCCESS;
+}
+
+static void check_room(struct reader *r, const xmlNode *element) {
+    if (r->topo->nnodes >= TOPO_HOST_NODES_MAX)
+        xml_fail(&r->attrs, element, "is one too many: a host has at most %d nodes", TOPO_HOST_NODES_MAX);
 }
 
 /* Elements that have a place of their own are wrong elsewhere; others are of a version that is not known here. */
@@ -145,6 +139,7 @@ static void add_nics_below(struct reader *r, const xmlNode *element, int parent,
         if (!xml_is(nic, "nic"))
             continue;
         xml_note_unknown(&r->attrs, nic, " ");
+        check_room(r, nic);
         XML_FOR_EACH(net, nic) {
             if (xml_is(net, "net"))
                 add_nic(r, net, parent, pci);
@@ -200,6 +195,7 @@ static void add_bridge(struct reader *r, const xmlNode *element, int parent, con
 }
 
 static void read_pci(struct reader *r, const xmlNode *element, int parent, int depth) {
+    check_room(r, element);
     if (!going(r))
         return;
     struct topo_pci pci = read_pci_attrs(r, element);
@@ -236,6 +232,7 @@ static bool is_of_another_host(struct reader *r, const xmlNode *element) {
 static void read_cpu(struct reader *r, const xmlNode *element) {
     struct xml_attrs *a = &r->attrs;
     struct topo_node node = topo_blank(TOPO_CPU, -1);
+    check_room(r, element);
     if (is_of_another_host(r, element)) {
         log_info(GRAPH, "%s:%ld: <cpu> of another host passed over", a->file, xmlGetLineNo(element));
         return;
@@ -320,8 +317,6 @@ static void read_gpu_links(struct reader *r) {
     }
 }
 
-/* -------------------------------------------------------------------------------------------------------- documents */
-
 static void read_machine(struct reader *r, const xmlNode *system) {
     xml_note_unknown(&r->attrs, system, " version ");
     XML_FOR_EACH(child, system) {
@@ -336,93 +331,17 @@ static void read_machine(struct reader *r, const xmlNode *system) {
         read_gpu_links(r);
     if (going(r) && r->topo->nnodes == 0)
         xml_fail(&r->attrs, system, "has no <cpu>");
-    if (going(r) && r->whose == TOPO_THIS_MACHINE) {
-        topo_read_sysfs(r->topo, "/sys");
-        topo_probe_gpus(r->topo);
-    }
 }
 
-static enum collet_result read_system(const xmlNode *system, const char *name, enum topo_whose whose,
-                                      struct topo **topo_p) {
+enum collet_result topo_read_nccl(const xmlNode *system, const char *name, enum topo_whose whose,
+                                  struct topo **topo_p) {
     struct reader r = {.attrs = {.file = name}, .whose = whose};
     COLLET_TRY(topo_create(&r.topo));
     read_machine(&r, system);
-    enum collet_result status = r.attrs.status != COLLET_SUCCESS ? r.attrs.status : topo_finish(r.topo);
+    enum collet_result status = r.attrs.status != COLLET_SUCCESS ? r.attrs.status : r.topo->status;
     if (status == COLLET_SUCCESS)
         *topo_p = r.topo;
     else
         topo_destroy(r.topo);
-    return status;
-}
-
-static enum collet_result read_finished_hwloc(const xmlNode *topology, const char *name, struct topo **topo_p) {
-    struct topo *topo;
-    COLLET_TRY(topo_read_hwloc(topology, name, &topo));
-    enum collet_result status = topo_finish(topo);
-    if (status == COLLET_SUCCESS)
-        *topo_p = topo;
-    else
-        topo_destroy(topo);
-    return status;
-}
-
-static enum collet_result read_document(const xmlDoc *document, const char *name, enum topo_whose whose,
-                                        struct topo **topo_p) {
-    const xmlNode *root = xmlDocGetRootElement((xmlDoc *)document);
-    if (root == NULL)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s:1: it holds no element", name);
-    if (xml_is(root, "topology"))
-        return read_finished_hwloc(root, name, topo_p);
-    if (!xml_is(root, "system"))
-        return err_set(COLLET_ERR_INVALID_ARGUMENT,
-                       "%.200s:%ld: <%.40s> is neither <system> (NCCL) nor <topology> (hwloc)", name,
-                       xmlGetLineNo(root), (const char *)root->name);
-    if (document->intSubset != NULL)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s:1: it has a document type definition: remove it", name);
-    return read_system(root, name, whose, topo_p);
-}
-
-static enum collet_result not_well_formed(xmlParserCtxt *parser, const char *name) {
-    const xmlError *error = xmlCtxtGetLastError(parser);
-    char text[200] = "not an XML document";
-    if (error != NULL && error->message != NULL)
-        snprintf(text, sizeof text, "%s", error->message);
-    text[strcspn(text, "\n")] = '\0';
-    return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s:%d: %s", name, error == NULL ? 1 : error->line, text);
-}
-
-enum collet_result topo_read_text(const char *text, size_t bytes, const char *name, enum topo_whose whose,
-                                  struct topo **topo_p) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, xmlInitParser);
-    if (bytes > FILE_BYTES_MAX)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s: it has more than %d bytes", name, FILE_BYTES_MAX);
-    xmlParserCtxt *parser = xmlNewParserCtxt();
-    if (parser == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "%.200s: no memory for an XML parser", name);
-    xmlDoc *document = xmlCtxtReadMemory(parser, text, (int)bytes, name, NULL,
-                                         XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
-    enum collet_result status =
-        document == NULL ? not_well_formed(parser, name) : read_document(document, name, whose, topo_p);
-    xmlFreeDoc(document);
-    xmlFreeParserCtxt(parser);
-    return status;
-}
-
-enum collet_result topo_read_file(const char *path, enum topo_whose whose, struct topo **topo_p) {
-    FILE *file = fopen(path, "r");
-    if (file == NULL)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s: cannot be read: %m", path);
-    char *text = malloc(FILE_BYTES_MAX + 1);
-    size_t bytes = text == NULL ? 0 : fread(text, 1, FILE_BYTES_MAX + 1, file);
-    enum collet_result status;
-    if (text == NULL)
-        status = err_set(COLLET_ERR_NO_MEMORY, "%.200s: no memory to read it", path);
-    else if (ferror(file))
-        status = err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s: cannot be read: %m", path);
-    else
-        status = topo_read_text(text, bytes, path, whose, topo_p);
-    free(text);
-    fclose(file);
     return status;
 }

@@ -35,7 +35,7 @@ static void end(struct mail *mail) {
     mail_settle(mail);
 }
 
-static const size_t sizes[] = {0, 1, 7, 4096, 4097, 300001, 3000000};
+static const size_t sizes[] = {0, 1, 7, 4096, 4097, 140001, 3000000};
 #define SIZES (sizeof(sizes) / sizeof(*sizes) - (level_now() == LEVEL_FAST))
 
 /* ------------------------------------------------------------------------------------------------------------ patterns */

@@ -111,7 +111,7 @@ static void play(struct ranks *ranks, int rank) {
 }
 
 static void play_everywhere(unsigned rounds, const char *const *variables) {
-    rounds = level_now() == LEVEL_FAST ? rounds / 8 : level_now() == LEVEL_FULL ? rounds * 8 : rounds;
+    rounds = level_now() == LEVEL_FAST ? rounds / 12 : level_now() == LEVEL_FULL ? rounds * 8 : rounds;
     world_run_all(0, 2, variables, play, &rounds);
     world_run_all(0, 3, variables, play, &rounds);
     if (level_now() != LEVEL_FAST)

@@ -321,11 +321,11 @@ static int stand_at(struct places *places, int self) {
     static char edge; /* only compared with NULL */
     for (int child = 0; child < places->count; child++) {
         places->self = child;
-        bool connected = !places->list[child].gone && places_choose_parent(places) == self;
+        bool connected = !places->list[child].gone && places_choose_parent(places, child) == self;
         places->list[child].edge = connected ? (struct edge *)(void *)&edge : NULL;
     }
     places->self = self;
-    int parent = places_choose_parent(places);
+    int parent = places_choose_parent(places, self);
     if (parent >= 0)
         places->list[parent].edge = (struct edge *)(void *)&edge;
     return parent;

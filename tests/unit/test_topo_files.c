@@ -170,7 +170,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state) {
         {"<system>\n<cpu numaid='0'></system></cpu>", "test.xml:2"},
         {"<machine/>", "neither <system>"},
         {"<system/>", "has no <cpu>"},
-        {"<!DOCTYPE system [<!ENTITY a 'x'>]><system><cpu numaid='0'/></system>", "document type definition"},
+        {"<!DOCTYPE system [<!ENTITY a 'x'>]><system><cpu numaid='0'/></system>", "document type of its own"},
         {"<system>\n<cpu numaid='0'/>\n<cpu numaid='0'/></system>", "test.xml:3: <cpu> numaid=\"0\": another"},
         {"<system><cpu numaid='zero'/></system>", "numaid=\"zero\""},
         {"<system><cpu numaid='-7'/></system>", "numaid=\"-7\""},
@@ -189,17 +189,25 @@ static void what_is_wrong_is_refused_with_its_line(void **state) {
         {"<system><cpu numaid='0'><pci busid='a' link_speed='-8 GT/s'/></cpu></system>", "link_speed=\"-8 GT/s\""},
         {"<system><cpu numaid='0'><pci busid='a' link_speed='nan'/></cpu></system>", "link_speed=\"nan\""},
         {"<system><cpu numaid='0'><pci busid='a' class='0x1000000'/></cpu></system>", "class"},
-        {"<system><cpu numaid='0'><pci busid='a'><gpu dev='1'/></pci><pci busid='b'><gpu dev='1'/></pci></cpu></system>",
+        {"<system><cpu numaid='0'><pci busid='a'><gpu dev='1'/></pci><pci busid='b'><gpu dev='1'/></pci></cpu>"
+         "</system>",
          "another GPU"},
         {"<system><cpu numaid='0'><pci busid='a'><gpu><nvlink target='a' count='1'/></gpu></pci></cpu></system>",
          "another GPU, an NVSwitch"},
-        {"<system><cpu numaid='0'><pci busid='a'><gpu><nvlink target='b' count='2000000000'/></gpu></pci></cpu></system>",
+        {"<system><cpu numaid='0'><pci busid='a'><gpu><nvlink target='b' count='2000000000'/></gpu></pci></cpu>"
+         "</system>",
          "from 1 to 128"},
         {"<system><cpu numaid='0'><pci busid='a'><gpu><nvlink target='b' count='-1'/></gpu></pci></cpu></system>",
          "from 1 to 128"},
         {"<system><cpu numaid='0'><nic><net speed='-5'/></nic></cpu></system>", "speed=\"-5\""},
         {"<system><cpu numaid='0'><nic><net dev='1000000'/></nic></cpu></system>", "dev=\"1000000\""},
         {"<topology version='2.0'/>", "test.xml:1"},
+        {"<topology><object type='Machine'>\n<object type='NUMANode' os_index='0'/>\n"
+         "<object type='NUMANode' os_index='0'/>"
+         "</object></topology>",
+         "test.xml:3: <object> os_index=\"0\": another"},
+        {"<topology><object type='Machine'><object type='NUMANode' os_index='-1'/></object></topology>",
+         "os_index=\"-1\""},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct topo *topo = NULL;
@@ -226,7 +234,7 @@ static void what_is_too_much_is_refused(void **state) {
     struct topo *topo = NULL;
     char *many = repeated("<system><cpu numaid='0'>", "<pci busid='%d'/>", 5000, "</cpu></system>");
     assert_int_equal(read_text(many, &topo), COLLET_ERR_INVALID_ARGUMENT);
-    assert_non_null(strstr(err_last(), "more than 1024"));
+    assert_non_null(strstr(err_last(), "test.xml:1: <pci> is one too many"));
     free(many);
     char *deep = repeated("<system><cpu numaid='0'>", "<pci busid='%d'>", 200, "");
     char *end = repeated(deep, "</pci>", 200, "</cpu></system>");
@@ -287,7 +295,7 @@ static void damaged_files_are_read_or_refused_but_nothing_worse(void **state) {
     random_state = 7;
     for (int round = 0; round < rounds; round++) {
         size_t bytes;
-        char *text = whole_file(files[round % 20 == 0 ? 2 : round % 2], &bytes), *written;
+        char *text = whole_file(files[round % 3], &bytes), *written;
         struct topo *topo = NULL;
         mutate(text, &bytes);
         if (topo_read_text(text, bytes, "damaged.xml", TOPO_RECORDED, &topo) == COLLET_SUCCESS) {

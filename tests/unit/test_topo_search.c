@@ -204,6 +204,7 @@ static void linked_cliques_use_all_nics_and_cross_between_cpus_once(void **state
     check_trees(job.rings);
     check_nics(job.rings);
     check_ends(job.rings);
+    check_bandwidth(job.rings);
     for (int ring = 0; ring < job.rings->nrings; ring++) {
         assert_int_equal(hops_of_class(job.rings, ring, 0, PATH_NVL), 6); /* three links in each clique … */
         assert_int_equal(hops_of_class(job.rings, ring, 0, PATH_SYS), 1); /* … and one way from one to the other */
