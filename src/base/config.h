@@ -43,10 +43,6 @@ enum config_scope {
     TEXT(comm_id, "COMM_ID", "NCCL_COMM_ID", "", PROCESS, "", "host:port where ranks meet; rank 0 listens there")      \
     TEXT(secret, "SECRET", NULL, "secret", PROCESS, "", "shared secret for COMM_ID and MASTER_ADDR jobs")              \
     TEXT(hostid, "HOSTID", "NCCL_HOSTID", "", RANK, "", "overrides the identity of this host")                         \
-    TEXT(topo_file, "TOPO_FILE", "NCCL_TOPO_FILE", "", RANK, "",                                                       \
-         "this machine as XML, of NCCL or hwloc; default: as found")                                                   \
-    TEXT(topo_dump_file, "TOPO_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", "", RANK, "",                                        \
-         "writes this machine there, as NCCL's XML")                                                                   \
     INT(init_timeout, "INIT_TIMEOUT", NULL, "s", RANK, 600, 1, 86400, "longest wait for all ranks at init")            \
     INT(timeout, "TIMEOUT", NULL, "s", RANK, 1800, 1, 864000, "longest time without progress inside a call")           \
     INT(heartbeat, "HEARTBEAT", NULL, "ms", AGREED, 1000, 10, 60000, "interval of heartbeats between hosts")           \
@@ -54,7 +50,7 @@ enum config_scope {
         "silence after which a rank on another host counts as dead; 0: never")                                         \
     INT(cpus, "CPUS", NULL, "", AGREED, 0, 0, 65536, "CPUs of a host, for the cost model and waiting; 0: as found")    \
     INT(spin, "SPIN", NULL, "polls", RANK, -1, -1, 1 << 30, "polls before yielding the CPU; -1: by CPUs and ranks")    \
-    INT(nt_stores, "NT_STORES", NULL, "", RANK, -1, -1, 1, "non-temporal stores into slots; -1: by line round trip")   \
+    INT(nt_stores, "NT_STORES", NULL, "", RANK, -1, -1, 1, "store slots past the caches; -1: by the speed of stores")    \
     INT(first_step, "FIRST_STEP", NULL, "", AGREED, 0, INT64_MIN, INT64_MAX, "testing: first value of step counters")  \
     INT(ll_flag_bits, "LL_FLAG_BITS", NULL, "", AGREED, 31, 4, 31, "testing: width of LL flags, to make them wrap")    \
     INT(check_programs, "CHECK_PROGRAMS", NULL, "", RANK, 0, 0, 1, "testing: verify each program before its first use")
