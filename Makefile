@@ -214,7 +214,10 @@ $(BUILD)/portable/%.o: $(PORTABLE_SOURCE) | $(BUILD)/needs
 
 # A child make: it sees what deps.sh has just installed, and uses all CPUs unless the caller chose otherwise.
 AGAIN = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
-RUN_TESTS = scripts/run-tests.sh --level $(1) $(sort $(TESTS)) $(SCRIPT_TESTS)
+RUN_TESTS = scripts/run-tests.sh --level $(1) $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
+# Programs without threads have nothing to show to the thread sanitizer, and some are slow under it.
+UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/unit/test_algorithms $(BUILD)/tests/unit/test_program \
+    $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
 
 .PHONY: deps demo test check test-full asan tsan run-check run-test run-test-full
 deps:

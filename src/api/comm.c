@@ -23,25 +23,31 @@
 static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct collet_comm *free_handles;
 
+/* A handle keeps its locks for ever, since somebody may be waiting for one; all else is zeroed. */
 static struct collet_comm *handle_take(void) {
     pthread_mutex_lock(&handles_lock);
     struct collet_comm *comm = free_handles;
     if (comm != NULL)
         free_handles = comm->next_free;
     pthread_mutex_unlock(&handles_lock);
-    if (comm == NULL)
-        comm = malloc(sizeof(*comm));
-    if (comm == NULL)
-        return NULL;
-    memset(comm, 0, sizeof(*comm));
-    pthread_mutex_init(&comm->error_lock, NULL);
+    if (comm == NULL) {
+        comm = calloc(1, sizeof(*comm));
+        if (comm == NULL)
+            return NULL;
+        pthread_mutex_init(&comm->error_lock, NULL);
+    }
+    comm->phase = COMM_JOINING;
+    comm->failure = COLLET_SUCCESS;
+    comm->sequence = 0;
+    comm->boot = NULL;
+    comm->chan = NULL;
+    comm->planner = NULL;
     comm->last_collective = -1;
+    comm->error_text[0] = '\0';
     return comm;
 }
 
 static void handle_return(struct collet_comm *comm) {
-    __atomic_store_n(&comm->magic, 0, __ATOMIC_RELEASE);
-    pthread_mutex_destroy(&comm->error_lock);
     pthread_mutex_lock(&handles_lock);
     comm->next_free = free_handles;
     free_handles = comm;
@@ -68,8 +74,44 @@ enum collet_result comm_check_usable(struct collet_comm *comm) {
                                                  "collet_comm_get_async_error() (or end the group) first");
     if (phase == COMM_FINALIZED)
         return err_set(COLLET_ERR_INVALID_USAGE, "the communicator was finalized: no calls may follow");
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result adopt_failure(const struct collet_comm *comm) {
     enum collet_result failed = (enum collet_result)__atomic_load_n(boot_failed_word(comm->boot), __ATOMIC_ACQUIRE);
     return failed == COLLET_SUCCESS ? COLLET_SUCCESS : err_adopt(failed, boot_failed_text(comm->boot));
+}
+
+enum collet_result comm_check_locked(struct collet_comm *comm) {
+    COLLET_TRY(comm_check_usable(comm));
+    return adopt_failure(comm);
+}
+
+/* The rooms stay while there are readers: either comm_discard() sees this one, or it sees the cleared magic. */
+static bool reader_enter(struct collet_comm *comm) {
+    __atomic_add_fetch(&comm->readers, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&comm->magic, __ATOMIC_SEQ_CST) == COMM_MAGIC)
+        return true;
+    __atomic_sub_fetch(&comm->readers, 1, __ATOMIC_SEQ_CST);
+    return false;
+}
+
+static void reader_leave(struct collet_comm *comm) { __atomic_sub_fetch(&comm->readers, 1, __ATOMIC_SEQ_CST); }
+
+static void wait_for_readers(struct collet_comm *comm) {
+    struct waiter waiter = {.spin = 0};
+    while (__atomic_load_n(&comm->readers, __ATOMIC_SEQ_CST) > 0)
+        wait_pause(&waiter);
+}
+
+enum collet_result comm_failure(struct collet_comm *comm) {
+    if (!reader_enter(comm))
+        return COLLET_SUCCESS;
+    enum collet_result failed = comm->boot == NULL ? COLLET_SUCCESS
+                                                   : (enum collet_result)__atomic_load_n(boot_failed_word(comm->boot),
+                                                                                         __ATOMIC_ACQUIRE);
+    reader_leave(comm);
+    return failed;
 }
 
 enum collet_result comm_remember(struct collet_comm *comm, enum collet_result result) {
@@ -83,13 +125,14 @@ enum collet_result comm_remember(struct collet_comm *comm, enum collet_result re
 
 void comm_error_text(struct collet_comm *comm, char *text, size_t room) {
     text[0] = '\0';
-    if (!comm_is_live(comm))
+    if (!reader_enter(comm))
         return;
     pthread_mutex_lock(&comm->error_lock);
     snprintf(text, room, "%s", comm->error_text);
     pthread_mutex_unlock(&comm->error_lock);
     if (text[0] == '\0' && comm->boot != NULL)
         snprintf(text, room, "%s", boot_failed_text(comm->boot));
+    reader_leave(comm);
 }
 
 /* ---- options ---- */
@@ -154,10 +197,11 @@ static enum collet_result device_check(int device, const char *argument) {
 static enum collet_result options_apply(const struct collet_config *o, struct collet_comm *comm) {
     struct config *config = &comm->config;
     COLLET_TRY(config_read(config));
-    if (o->min_channels > 0)
+    if (o->min_channels > 0 || o->max_channels > 0) { /* the environment's bounds give way to the caller's, all of them */
+        config->nchannels = 0;
         config->min_nchannels = o->min_channels;
-    if (o->max_channels > 0)
         config->max_nchannels = o->max_channels;
+    }
     if (o->transports != 0)
         list_transports(o->transports, config->transport, sizeof(config->transport));
     if (config->cpus == 0)
@@ -178,12 +222,12 @@ static enum collet_result comm_create(int nranks, int rank, const struct collet_
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a communicator");
     comm->nranks = nranks;
     comm->rank = rank;
-    comm->magic = COMM_MAGIC;
     enum collet_result result = options_apply(options, comm);
     if (result != COLLET_SUCCESS) {
         comm_discard(comm);
         return result;
     }
+    __atomic_store_n(&comm->magic, COMM_MAGIC, __ATOMIC_SEQ_CST);
     *comm_p = comm;
     return COLLET_SUCCESS;
 }
@@ -191,9 +235,12 @@ static enum collet_result comm_create(int nranks, int rank, const struct collet_
 void comm_discard(struct collet_comm *comm) {
     if (comm == NULL)
         return;
+    __atomic_store_n(&comm->magic, 0, __ATOMIC_SEQ_CST);
+    wait_for_readers(comm);
     planner_destroy(comm->planner);
     chan_destroy(comm->chan);
     boot_destroy(comm->boot);
+    call_lock_release(&comm->lock); /* whoever waits for it will see the magic */
     handle_return(comm);
 }
 
@@ -228,19 +275,38 @@ enum collet_result comm_try_join(struct collet_comm *comm) {
     return result;
 }
 
+/* Another thread may poll or abort the communicator meanwhile. */
+static enum collet_result try_join_locked(struct collet_comm *comm) {
+    call_lock_acquire(&comm->lock, 0);
+    enum collet_result result = comm_is_live(comm) ? comm_try_join(comm)
+                                                   : err_set(COLLET_ERR_ABORTED, "aborted while it was being created");
+    call_lock_release(&comm->lock);
+    return result;
+}
+
+static void discard_joining(struct collet_comm **comm_p) {
+    struct collet_comm *comm = *comm_p;
+    *comm_p = NULL;
+    if (comm == NULL)
+        return;
+    call_lock_acquire(&comm->lock, 0);
+    if (comm_is_live(comm))
+        comm_discard(comm);
+    else
+        call_lock_release(&comm->lock);
+}
+
 enum collet_result comm_join_all(struct collet_comm **const *comms, int ncomms) {
     struct waiter waiter = {.spin = 0};
     for (int left = ncomms; left > 0;) {
         left = ncomms;
         for (int k = 0; k < ncomms; k++) {
-            enum collet_result result = comm_try_join(*comms[k]);
+            enum collet_result result = try_join_locked(*comms[k]);
             left -= result == COLLET_SUCCESS;
             if (result >= 0)
                 continue;
-            for (int j = 0; j < ncomms; j++) {
-                comm_discard(*comms[j]);
-                *comms[j] = NULL;
-            }
+            for (int j = 0; j < ncomms; j++)
+                discard_joining(comms[j]);
             return result;
         }
         if (left > 0)
@@ -357,8 +423,11 @@ enum collet_result collet_comm_destroy(struct collet_comm *comm) {
     if (comm == NULL)
         return COLLET_SUCCESS;
     COLLET_TRY(comm_check(comm));
-    call_lock_acquire(&comm->lock, 0);
-    call_lock_release(&comm->lock);
+    call_lock_acquire(&comm->lock, 0); /* calls in progress are complete */
+    if (!comm_is_live(comm)) {
+        call_lock_release(&comm->lock);
+        return comm_check(comm);
+    }
     comm_discard(comm);
     return COLLET_SUCCESS;
 }
@@ -366,16 +435,20 @@ enum collet_result collet_comm_destroy(struct collet_comm *comm) {
 enum collet_result collet_comm_abort(struct collet_comm *comm) {
     if (comm == NULL)
         return COLLET_SUCCESS;
-    COLLET_TRY(comm_check(comm));
+    if (!reader_enter(comm))
+        return comm_check(comm);
     char text[96];
     snprintf(text, sizeof(text), "rank %d called collet_comm_abort()", comm->rank);
     boot_fail(comm->boot, COLLET_ERR_ABORTED, text);
+    reader_leave(comm);
     if (!call_lock_acquire(&comm->lock, ABORT_WAIT_NS)) { /* a call that does not come back: leak rather than hang */
         log_warn(INIT, "a call on the aborted communicator has not returned: its memory is kept");
         return COLLET_SUCCESS;
     }
-    call_lock_release(&comm->lock);
-    comm_discard(comm);
+    if (comm_is_live(comm))
+        comm_discard(comm);
+    else
+        call_lock_release(&comm->lock);
     return COLLET_SUCCESS;
 }
 
@@ -413,7 +486,7 @@ enum collet_result collet_comm_get_async_error(struct collet_comm *comm, enum co
     if (phase == COMM_JOINING) {
         *async_error = COLLET_IN_PROGRESS;
         if (call_lock_try(&comm->lock)) {
-            *async_error = comm_try_join(comm);
+            *async_error = comm_is_live(comm) ? comm_try_join(comm) : COLLET_ERR_ABORTED;
             call_lock_release(&comm->lock);
         }
         return COLLET_SUCCESS;
@@ -421,7 +494,7 @@ enum collet_result collet_comm_get_async_error(struct collet_comm *comm, enum co
     if (phase == COMM_FAILED)
         *async_error = comm->failure;
     else
-        *async_error = (enum collet_result)__atomic_load_n(boot_failed_word(comm->boot), __ATOMIC_ACQUIRE);
+        *async_error = comm_failure(comm);
     return COLLET_SUCCESS;
 }
 
@@ -433,10 +506,23 @@ enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd) {
     enum comm_phase phase = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE);
     dprintf(fd, "communicator %s: rank %d of %d, %s, %llu collectives called\n",
             comm->name[0] ? comm->name : "(unnamed)", comm->rank, comm->nranks, phases[phase],
-            (unsigned long long)comm->sequence);
-    const struct exec_call *running = __atomic_load_n(&comm->running, __ATOMIC_ACQUIRE);
-    for (int k = 0; running != NULL && k < comm->nrunning; k++)
-        if (running[k].chan == comm->chan)
-            exec_dump(&running[k], fd);
+            (unsigned long long)__atomic_load_n(&comm->sequence, __ATOMIC_RELAXED));
+    struct collet_comm *looked_at = (struct collet_comm *)comm;
+    __atomic_add_fetch(&looked_at->dumps, 1, __ATOMIC_SEQ_CST); /* before the load: see comm_wait_for_dumps() */
+    const struct exec_call *running = __atomic_load_n(&comm->running, __ATOMIC_SEQ_CST);
+    int nrunning = __atomic_load_n(&comm->nrunning, __ATOMIC_RELAXED);
+    if (running == &comm->single)
+        nrunning = 1; /* the count may already be another one's */
+    for (int k = 0; running != NULL && k < nrunning; k++)
+        exec_dump(&running[k], comm->chan, fd);
+    __atomic_sub_fetch(&looked_at->dumps, 1, __ATOMIC_SEQ_CST);
     return COLLET_SUCCESS;
+}
+
+/* Either the dump's increment comes first and is seen here, or the store of NULL to `running` does and is seen there. */
+void comm_wait_for_dumps(struct collet_comm *comm) {
+    struct waiter waiter = {.spin = 0};
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&comm->dumps, __ATOMIC_SEQ_CST) > 0)
+        wait_pause(&waiter);
 }

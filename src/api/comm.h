@@ -16,7 +16,8 @@ enum comm_phase { COMM_JOINING, COMM_READY, COMM_FAILED, COMM_FINALIZED };
 /* Handles are never given back to the system, only reused, so that the magic of a destroyed one can be looked at. */
 struct collet_comm {
     uint64_t magic;
-    struct call_lock lock; /* serialises calls; abort and get_async_error do without */
+    struct call_lock lock; /* serialises calls; whoever has waited for it must look again whether comm still is one */
+    int readers;           /* that look at the rooms below without the lock; the end of comm waits for them */
     enum comm_phase phase;
     enum collet_result failure; /* phase FAILED: its code */
     int nranks, rank, device;
@@ -32,6 +33,7 @@ struct collet_comm {
     struct exec_call single;         /* the call outside groups */
     const struct exec_call *running; /* for dumps: the calls in progress … */
     int nrunning;                    /* … and how many */
+    int dumps;                       /* that are looking at them */
     pthread_mutex_t error_lock;
     char error_text[ERR_TEXT_BYTES];
     struct collet_comm *next_free;
@@ -43,8 +45,14 @@ bool comm_is_live(const struct collet_comm *comm);
 /* INVALID_ARGUMENT with a text if comm is NULL or no (longer a) communicator. */
 enum collet_result comm_check(const struct collet_comm *comm);
 
-/* Also that it is ready for a call: INVALID_USAGE while joining or when finalized; a failed one gives its failure. */
+/* Also that it may be called: INVALID_USAGE while joining or when finalized. */
 enum collet_result comm_check_usable(struct collet_comm *comm);
+
+/* With its lock held: all of the above, and a failed communicator gives its failure. */
+enum collet_result comm_check_locked(struct collet_comm *comm);
+
+/* The communicator's failure on any rank, or SUCCESS; without the lock. */
+enum collet_result comm_failure(struct collet_comm *comm);
 
 /* Moves a joining communicator forward; IN_PROGRESS until it is ready. On failure it is FAILED. */
 enum collet_result comm_try_join(struct collet_comm *comm);
@@ -52,7 +60,10 @@ enum collet_result comm_try_join(struct collet_comm *comm);
 /* Blocks until every *comms[k] of the array is ready; on failure discards them all, the pointers become NULL. */
 enum collet_result comm_join_all(struct collet_comm **const *comms, int ncomms);
 
-/* Frees comm, whatever its state; NULL is fine. */
+/* Returns when no dump looks any more at calls that were running. */
+void comm_wait_for_dumps(struct collet_comm *comm);
+
+/* Frees comm, whatever its state. With its lock held, which goes with it, or where nobody else knows it; NULL is fine. */
 void comm_discard(struct collet_comm *comm);
 
 /* Keeps the calling thread's last error text in comm as well; returns result. */

@@ -80,8 +80,8 @@ static enum collet_result make_room(void **array, int used, int *room, size_t en
 /* ---- one call alone ---- */
 
 static void set_running(struct collet_comm *comm, const struct exec_call *calls, int ncalls) {
-    comm->nrunning = ncalls;
-    __atomic_store_n(&comm->running, calls, __ATOMIC_RELEASE);
+    __atomic_store_n(&comm->nrunning, ncalls, __ATOMIC_RELAXED);
+    __atomic_store_n(&comm->running, calls, __ATOMIC_RELEASE); /* pairs with collet_comm_dump() */
 }
 
 /* A call that cannot even be prepared here (no memory, no transport) would be waited for elsewhere: so all are told. */
@@ -105,19 +105,23 @@ static enum collet_result run_alone(struct collet_comm *comm, const struct exec_
                        "peer is %d, the calling rank itself: a message to oneself needs its send and its receive in one group",
                        request->root);
     call_lock_acquire(&comm->lock, 0);
-    enum collet_result result = prepare(comm, request, in, out, &comm->single);
+    enum collet_result result = comm_check_locked(comm); /* it may have been aborted while we waited for the lock */
+    if (result == COLLET_SUCCESS)
+        result = prepare(comm, request, in, out, &comm->single);
     if (result == COLLET_SUCCESS) {
         set_running(comm, &comm->single, 1);
         result = exec_run(&comm->single, 1);
         set_running(comm, NULL, 0);
     }
+    if (comm_is_live(comm))
+        comm_remember(comm, result);
     call_lock_release(&comm->lock);
     return result;
 }
 
 enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out) {
     if (group.depth == 0)
-        return comm_remember(comm, run_alone(comm, request, in, out));
+        return run_alone(comm, request, in, out);
     COLLET_TRY(make_room((void **)&group.calls, group.ncalls, &group.calls_room, sizeof(*group.calls)));
     group.calls[group.ncalls++] = (struct grouped_call){comm, *request, in, out, false};
     return COLLET_SUCCESS;
@@ -211,10 +215,30 @@ static void unchain_all(int nexecs) {
         group.calls[k].comm->last_collective = -1;
 }
 
+/* A communicator may have been ended since its call was collected. */
+static enum collet_result check_all(int ncomms) {
+    for (int k = 0; k < ncomms; k++)
+        COLLET_TRY(comm_check_locked(group.comms[k]));
+    return COLLET_SUCCESS;
+}
+
+/* A group that cannot begin leaves every communicator in it one call behind its other ranks. */
+static void fail_all(int ncomms, enum collet_result result) {
+    char text[ERR_TEXT_BYTES];
+    snprintf(text, sizeof(text), "%s", err_last());
+    for (int k = 0; k < ncomms; k++)
+        if (comm_is_live(group.comms[k]))
+            boot_fail(group.comms[k]->boot, result, text);
+}
+
 static enum collet_result run_locked(int ncomms) {
     int nexecs = 0;
-    enum collet_result result = prepare_all(&nexecs);
+    enum collet_result result = check_all(ncomms);
+    if (result == COLLET_SUCCESS)
+        result = prepare_all(&nexecs);
     unchain_all(nexecs);
+    if (result != COLLET_SUCCESS)
+        fail_all(ncomms, result);
     if (result != COLLET_SUCCESS || nexecs == 0)
         return result;
     for (int k = 0; k < ncomms; k++)
@@ -222,6 +246,7 @@ static enum collet_result run_locked(int ncomms) {
     result = exec_run(group.execs, nexecs);
     for (int k = 0; k < ncomms; k++) {
         set_running(group.comms[k], NULL, 0);
+        comm_wait_for_dumps(group.comms[k]); /* they may still look at the calls, whose memory is ours */
         comm_remember(group.comms[k], result);
     }
     return result;

@@ -27,8 +27,9 @@ const char *collet_error_string(enum collet_result result) {
 const char *collet_last_error(const struct collet_comm *comm) {
     static _Thread_local char text[ERR_TEXT_BYTES];
     if (comm == NULL)
-        return err_last();
-    comm_error_text((struct collet_comm *)comm, text, sizeof(text));
+        snprintf(text, sizeof(text), "%s", err_last());
+    else
+        comm_error_text((struct collet_comm *)comm, text, sizeof(text));
     return text;
 }
 

@@ -52,7 +52,7 @@ enum config_scope {
     INT(spin, "SPIN", NULL, "polls", RANK, -1, -1, 1 << 30, "polls before yielding the CPU; -1: by CPUs and ranks")    \
     INT(nt_stores, "NT_STORES", NULL, "", RANK, -1, -1, 1, "store slots past the caches; -1: by the speed of stores")    \
     INT(first_step, "FIRST_STEP", NULL, "", AGREED, 0, INT64_MIN, INT64_MAX, "testing: first value of step counters")  \
-    INT(ll_flag_bits, "LL_FLAG_BITS", NULL, "", AGREED, 31, 4, 31, "testing: width of LL flags, to make them wrap")    \
+    INT(ll_flag_bits, "LL_FLAG_BITS", NULL, "", AGREED, 15, 4, 15, "testing: bits of the step in LL flags, so they wrap")    \
     INT(check_programs, "CHECK_PROGRAMS", NULL, "", RANK, 0, 0, 1, "testing: verify each program before its first use")
 
 struct config {

@@ -88,7 +88,7 @@ enum collet_result exec_explain(const struct exec_call *call, enum collet_result
 /* MISMATCH: what worker w has received is not of its call (exec_wait.c). */
 enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w);
 
-/* Prints to fd where a call stands, worker by worker. */
-void exec_dump(const struct exec_call *call, int fd);
+/* Prints to fd where a call stands, worker by worker, if it is one of chan's. Another thread may be running it. */
+void exec_dump(const struct exec_call *call, const struct chan *chan, int fd);
 
 #endif

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a call stands, as text.
+ * Where a call stands, as text. It may be running in another thread: plain fields are read as they are, without any
+ * synchronisation, because a call must not pay for being looked at; each is a small integer, and the picture may be a
+ * moment old. Thread sanitizers are told so.
  */
 #include "kernels/exec.h"
 
 #include <stdio.h>
 
-static void dump_worker(const struct exec_call *call, int k, int fd) {
+#define READS_RACILY __attribute__((no_sanitize("thread")))
+
+READS_RACILY static void dump_worker(const struct exec_call *call, int k, int fd) {
     const struct exec_program *program = call->program;
     const struct interp_worker *w = &program->workers[k];
     const struct prog *prog = program->prog;
@@ -15,20 +19,27 @@ static void dump_worker(const struct exec_call *call, int k, int fd) {
         dprintf(fd, "  channel %d worker %d: done\n", channel, k % prog->nworkers);
         return;
     }
+    if (prog->npeers == 0) {
+        dprintf(fd, "  channel %d worker %d: copying\n", channel, k % prog->nworkers);
+        return;
+    }
     const struct fifo_end *end =
         w->blocked_sending ? w->op->send_ends[w->blocked_on] : w->op->recv_ends[w->blocked_on];
-    dprintf(fd, "  channel %d worker %d: round %u of %u, step %u of %u, waiting for rank %d's %s", channel,
-            k % prog->nworkers, w->round, w->op->geometry.nrounds, w->pc, w->nsteps, prog->peers[w->blocked_on].rank,
+    dprintf(fd, "  channel %d worker %d: round %llu of %llu, step %u of %u, waiting for rank %d's %s", channel,
+            k % prog->nworkers, (unsigned long long)w->round,
+            (unsigned long long)w->op->geometry.nrounds, w->pc, w->nsteps, prog->peers[w->blocked_on].rank,
             w->blocked_sending ? "credit" : "data");
     if (end != NULL)
-        dprintf(fd, " (slot %u: step %llu, tail %llu, head %llu)", fifo_slot(end), (unsigned long long)end->step,
+        dprintf(fd, " (slot %u: step %llu, tail %llu, head %llu)", (uint32_t)end->step & (end->nslots - 1), (unsigned long long)end->step,
                 (unsigned long long)port_load_acquire(end->tail), (unsigned long long)port_load_acquire(end->head));
     dprintf(fd, "\n");
 }
 
-void exec_dump(const struct exec_call *call, int fd) {
+READS_RACILY void exec_dump(const struct exec_call *call, const struct chan *chan, int fd) {
     static const char *const states[] = {"waiting for an earlier call", "connecting", "running", "done"};
     const struct exec_program *program = call->program;
+    if (call->chan != chan)
+        return;
     dprintf(fd, " %s, call %llu, %s, %s: %s\n", prog_collective_name(call->request.collective), (unsigned long long)call->args.sequence,
             call->args.protocol == INTERP_LL ? "LL" : "Simple", program->source->name, states[call->state]);
     if (call->state == EXEC_CONNECTING)

@@ -115,13 +115,14 @@ static void call_start(struct exec_call *call) {
     call->state = EXEC_RUNNING;
 }
 
-static enum collet_result call_connect(struct exec_call *call) {
+static enum collet_result call_connect(struct exec_call *call, bool *moved) {
     struct exec_program *program = call->program;
     for (int k = program->nready; k < program->nconns; k++)
         if (program->conns[k]->state != CONN_READY) {
             enum collet_result result = conn_try(program->conns[k]);
             if (result < 0)
                 return result;
+            *moved |= result == COLLET_SUCCESS;
         }
     while (program->nready < program->nconns && program->conns[program->nready]->state == CONN_READY)
         program->nready++;
@@ -185,7 +186,7 @@ static enum collet_result call_try(struct exec_call *call, bool *moved) {
     if (call->state == EXEC_WAITING)
         call->state = EXEC_CONNECTING;
     if (call->state == EXEC_CONNECTING) {
-        COLLET_TRY(call_connect(call));
+        COLLET_TRY(call_connect(call, moved));
         call_start(call);
         *moved = true;
     }
@@ -197,14 +198,18 @@ static enum collet_result call_try(struct exec_call *call, bool *moved) {
 
 /* ---- all calls ---- */
 
-static enum collet_result idle(struct exec_call *calls, int ncalls, struct waiter *waiter) {
-    if (!wait_pause(waiter))
-        return COLLET_SUCCESS;
-    uint64_t idle_ns = wait_idle_ns(waiter);
+/* A call that goes on and on must notice a failure elsewhere, or an abort, too. */
+#define LOOK_EVERY_TURNS 64
+
+static enum collet_result look(struct exec_call *calls, int ncalls, uint64_t idle_ns) {
     for (int k = 0; k < ncalls; k++)
         if (calls[k].state == EXEC_CONNECTING || calls[k].state == EXEC_RUNNING)
             COLLET_TRY(exec_check_wait(&calls[k], idle_ns));
     return COLLET_SUCCESS;
+}
+
+static enum collet_result idle(struct exec_call *calls, int ncalls, struct waiter *waiter) {
+    return wait_pause(waiter) ? look(calls, ncalls, wait_idle_ns(waiter)) : COLLET_SUCCESS;
 }
 
 /* A call that stops half-way leaves its connections in the middle of a message, so its communicator is over. */
@@ -219,6 +224,7 @@ static enum collet_result fail_unfinished(const struct exec_call *calls, int nca
 
 enum collet_result exec_run(struct exec_call *calls, int ncalls) {
     struct waiter waiter = {.spin = calls[0].chan->spin};
+    uint32_t turns = 0;
     for (int left = ncalls; left > 0;) {
         bool moved = false;
         for (int k = 0; k < ncalls; k++) {
@@ -230,11 +236,11 @@ enum collet_result exec_run(struct exec_call *calls, int ncalls) {
                 return fail_unfinished(calls, ncalls, exec_explain(call, result));
             left -= result == COLLET_SUCCESS;
         }
-        if (moved) {
+        if (moved)
             wait_progressed(&waiter);
+        if (moved && ++turns % LOOK_EVERY_TURNS != 0)
             continue;
-        }
-        enum collet_result result = idle(calls, ncalls, &waiter);
+        enum collet_result result = moved ? look(calls, ncalls, 0) : idle(calls, ncalls, &waiter);
         if (result != COLLET_SUCCESS)
             return fail_unfinished(calls, ncalls, result);
     }

@@ -17,6 +17,7 @@
 
 /* Data that was sent before a death was noticed may still be on its way through a wire. */
 #define DEATH_GRACE_NS 100000000u
+#define WIRE_GRACE_NS 1000000000u
 #define TELL_AFTER_NS 1000000000u
 #define MESSAGE_KIND_RECORD 2ull
 
@@ -46,12 +47,15 @@ static enum collet_result check_failed(const struct exec_call *call) {
 
 /* ---- missing ranks ---- */
 
-static enum collet_result check_missing(const struct exec_call *call) {
+static enum collet_result check_missing(const struct exec_call *call, uint64_t idle_ns) {
+    uint64_t grace_ns = call->program->nremote > 0 ? WIRE_GRACE_NS : DEATH_GRACE_NS;
     int index = 0;
+    if (idle_ns < grace_ns)
+        return COLLET_SUCCESS;
     for (int peer; (peer = blocked_peer(call, &index)) >= 0;) {
         uint64_t since_ns;
         enum peer_state state = boot_peer_state(call->chan->boot, peer, &since_ns);
-        if (state == PEER_ALIVE || os_now_ns() - since_ns < DEATH_GRACE_NS)
+        if (state == PEER_ALIVE || os_now_ns() - since_ns < grace_ns)
             continue;
         const struct peer_info *info = &call->chan->peers[peer];
         return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s while rank %d waited for it in %s (call %llu)",
@@ -64,7 +68,7 @@ static enum collet_result check_missing(const struct exec_call *call) {
 
 /* A wire that broke may be the second thing that happened: the other rank closed it because it failed over a third one.
  * That news is on its way; who waits a moment can name the cause. */
-#define NEWS_WAIT_NS 1000000000u
+#define NEWS_WAIT_NS 1500000000u
 
 enum collet_result exec_explain(const struct exec_call *call, enum collet_result result) {
     char text[ERR_TEXT_BYTES];
@@ -75,7 +79,7 @@ enum collet_result exec_explain(const struct exec_call *call, enum collet_result
     while (os_now_ns() < deadline_ns) {
         COLLET_TRY(check_failed(call));
         if (boot_missing_count(call->chan->boot) > 0)
-            COLLET_TRY(check_missing(call));
+            COLLET_TRY(check_missing(call, UINT64_MAX));
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     return err_adopt(result, text);
@@ -167,7 +171,7 @@ enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns) {
     if (idle_ns == 0)
         return COLLET_SUCCESS;
     if (boot_missing_count(call->chan->boot) > 0)
-        COLLET_TRY(check_missing(call));
+        COLLET_TRY(check_missing(call, idle_ns));
     bool p2p = call->request.collective == PROG_SEND || call->request.collective == PROG_RECV;
     if (idle_ns > TELL_AFTER_NS && !p2p)
         COLLET_TRY(check_records(call));

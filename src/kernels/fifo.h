@@ -58,7 +58,7 @@ struct fifo_end {
     uint64_t step;  /* the step this end does next */
     uint64_t seen;  /* producer: last head read; consumer: last tail read */
     uint32_t nslots, slot_stride, ll_bytes;
-    uint32_t ll_flag_mask;  /* flags are 1 + (step & mask) */
+    uint32_t ll_flag_mask;  /* flags hold 1 + (step & mask) */
     uint32_t remote;        /* the ends share no memory: a wire carries slots, and needs headers and tails of LL slots too */
     uint32_t slow_stores;   /* host producer: how often in a row cached stores into slots were slow … */
     uint32_t streamed;      /* … and how many slots have been written past the caches since */

@@ -24,7 +24,7 @@ struct geometry {
     uint64_t part_first;  /* this channel's part: elements part_first … part_first + part_elems − 1 of each block */
     uint64_t part_elems;
     uint64_t chunk_elems; /* most elements of one piece: what one slot carries */
-    uint32_t nrounds;
+    uint64_t nrounds;
 };
 
 /* Parts and slices begin at multiples of this many elements, so that a vector loop meets a cut seldom. */
@@ -47,7 +47,7 @@ PORT_FN struct geometry geometry_of(uint64_t total_elems, uint64_t block_elems, 
     g.part_first = first;
     g.part_elems = block_elems - first < part ? block_elems - first : part;
     g.chunk_elems = chunk_elems;
-    g.nrounds = (uint32_t)((g.part_elems + chunk_elems - 1) / chunk_elems);
+    g.nrounds = (g.part_elems + chunk_elems - 1) / chunk_elems;
     if (g.nrounds == 0)
         g.nrounds = 1; /* one round in which every piece is empty */
     return g;
@@ -59,7 +59,7 @@ struct span {
 
 PORT_FN uint64_t geometry_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-PORT_FN struct span geometry_piece(const struct geometry *g, uint32_t block, uint32_t round) {
+PORT_FN struct span geometry_piece(const struct geometry *g, uint32_t block, uint64_t round) {
     struct span piece;
     uint64_t block_first = block * g->block_elems;
     uint64_t block_count = block_first < g->total_elems ? geometry_min(g->block_elems, g->total_elems - block_first) : 0;

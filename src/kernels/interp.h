@@ -23,17 +23,17 @@
 /* Provided by the executor: reduces w->src[0 … nsrc−1] into w->dst[0 … ndst−1]. */
 PORT_FN void interp_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count);
 
-PORT_FN const char *interp_local(const struct interp_op *op, const struct prog_step *step, uint32_t round) {
+PORT_FN const char *interp_local(const struct interp_op *op, const struct prog_step *step, uint64_t round) {
     const char *region = step->local_region == STEP_IN ? op->in : op->out;
     return region + geometry_piece(&op->geometry, (uint32_t)step->local_chunk, round).first * op->elem_bytes;
 }
 
-PORT_FN char *interp_store(const struct interp_op *op, const struct prog_step *step, uint32_t round) {
+PORT_FN char *interp_store(const struct interp_op *op, const struct prog_step *step, uint64_t round) {
     return op->out + geometry_piece(&op->geometry, (uint32_t)step->store_chunk, round).first * op->elem_bytes;
 }
 
 /* The length of a step: that of the block it stores, else of its local operand. The other end has the same. */
-PORT_FN uint64_t interp_count(const struct interp_op *op, const struct prog_step *step, uint32_t round) {
+PORT_FN uint64_t interp_count(const struct interp_op *op, const struct prog_step *step, uint64_t round) {
     int32_t chunk = step->store_region != STEP_NONE ? step->store_chunk : step->local_chunk;
     return geometry_piece(&op->geometry, (uint32_t)chunk, round).count;
 }

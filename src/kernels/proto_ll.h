@@ -9,10 +9,15 @@
  *    may overwrite                      ◀────────── head := step + 1
  *
  * One cache line travels, not two, at the price of half the bytes being flags. No order among lines is assumed: each is
- * checked. The flag of step s is 1 + (s mod 2^bits), so memory that was never written (0) matches nothing. A short
- * message leaves the lines behind it as they were, and 2^bits steps later their old flags would match again; so twice in
- * that time (whenever s mod 2^(bits−1) is among the last nslots) the producer writes all lines of the slot, be the step
- * LL or Simple. A line is then never older than half the flags' period.
+ * checked. The flag of step s is
+ *
+ *    │ upper half of the call's signature │ 1 + (s mod 2^bits) │      16 bits each, bits ≤ 15
+ *
+ * so memory that was never written (0) matches nothing, and lines of another call than the reader's match nothing either: a
+ * mismatched call waits, and the ranks compare what they wait in (exec_wait.c). A short message leaves the lines behind it
+ * as they were, and 2^bits steps later their old flags could match again; so twice in that time (whenever s mod 2^(bits−1)
+ * is among the last nslots) the producer writes all lines of the slot, be the step LL or Simple. A line is then never older
+ * than half the flags' period.
  */
 #ifndef COLLET_KERNELS_PROTO_LL_H
 #define COLLET_KERNELS_PROTO_LL_H
@@ -21,7 +26,9 @@
 
 #include <string.h>
 
-PORT_FN uint32_t ll_flag(const struct fifo_end *end) { return 1 + ((uint32_t)end->step & end->ll_flag_mask); }
+PORT_FN uint64_t ll_flag(const struct fifo_end *end, uint32_t signature) {
+    return (uint64_t)(signature & 0xffff0000u) | (1 + ((uint32_t)end->step & end->ll_flag_mask));
+}
 
 PORT_FN uint64_t *ll_lines(const struct fifo_end *end) {
     return end->ll + (size_t)fifo_slot(end) * (end->ll_bytes / 4);
@@ -37,11 +44,11 @@ PORT_FN char *ll_result(const struct interp_worker *w, const struct prog_step *s
 }
 
 /* Copies the data of one slot to `to`, if all of it is there. Over a wire the tail says so, and lines may be stale. */
-PORT_FN int ll_unpack(struct fifo_end *end, char *to, uint32_t bytes) {
+PORT_FN int ll_unpack(struct fifo_end *end, char *to, uint32_t bytes, uint32_t signature) {
     if (end->remote && !fifo_has_data(end))
         return 0;
     const uint64_t *lines = ll_lines(end);
-    uint64_t flag = ll_flag(end);
+    uint64_t flag = ll_flag(end, signature);
     uint32_t whole = bytes / 4;
     for (uint32_t i = 0; i < whole; i++) {
         uint64_t line = port_line_load(&lines[i]);
@@ -59,17 +66,17 @@ PORT_FN int ll_unpack(struct fifo_end *end, char *to, uint32_t bytes) {
 }
 
 /* Gives lines `first` and beyond of the slot the flag of this step, if it is time. */
-PORT_FN void ll_refresh(const struct fifo_end *end, uint32_t first) {
+PORT_FN void ll_refresh(const struct fifo_end *end, uint32_t first, uint32_t signature) {
     uint64_t half = end->ll_flag_mask >> 1;
     if ((end->step & half) + end->nslots <= half)
         return;
     for (uint32_t i = first; i < end->ll_bytes / 4; i++)
-        port_line_store(&ll_lines(end)[i], (uint64_t)ll_flag(end) << 32);
+        port_line_store(&ll_lines(end)[i], ll_flag(end, signature) << 32);
 }
 
-PORT_FN void ll_pack(const struct fifo_end *end, const char *from, uint32_t bytes) {
+PORT_FN void ll_pack(const struct fifo_end *end, const char *from, uint32_t bytes, uint32_t signature) {
     uint64_t *lines = ll_lines(end);
-    uint64_t flag = (uint64_t)ll_flag(end) << 32;
+    uint64_t flag = ll_flag(end, signature) << 32;
     uint32_t whole = bytes / 4, used = whole;
     for (uint32_t i = 0; i < whole; i++) {
         uint32_t word;
@@ -81,7 +88,7 @@ PORT_FN void ll_pack(const struct fifo_end *end, const char *from, uint32_t byte
         memcpy(&word, from + 4 * (size_t)whole, bytes % 4);
         port_line_store(&lines[used++], flag | word);
     }
-    ll_refresh(end, used);
+    ll_refresh(end, used, signature);
 }
 
 /* Operands are unpacked as they arrive, in order; w->unpacked remembers how far. */
@@ -90,7 +97,8 @@ PORT_FN enum interp_result ll_ready(struct interp_worker *w, const struct prog_s
     w->blocked_sending = 0;
     while (w->unpacked < (uint32_t)step->recv_count) {
         w->blocked_on = (uint32_t)step->recv_first + w->unpacked;
-        if (!ll_unpack(op->recv_ends[w->blocked_on], ll_operand(w, (int)w->unpacked), bytes))
+        if (!ll_unpack(op->recv_ends[w->blocked_on], ll_operand(w, (int)w->unpacked), bytes,
+                       op->signature))
             return INTERP_BUSY;
         w->unpacked++;
     }
@@ -107,7 +115,7 @@ PORT_FN void ll_done(struct interp_worker *w, const struct prog_step *step, uint
     const struct interp_op *op = w->op;
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = op->send_ends[step->send_first + k];
-        ll_pack(end, (const char *)w->dst[0], bytes);
+        ll_pack(end, (const char *)w->dst[0], bytes, op->signature);
         if (!end->remote) {
             end->step++;
             continue;

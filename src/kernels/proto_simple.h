@@ -52,7 +52,7 @@ PORT_FN void simple_done(struct interp_worker *w, const struct prog_step *step, 
         header->bytes = bytes;
         header->signature = op->signature;
         header->sequence = op->sequence;
-        ll_refresh(end, 0);
+        ll_refresh(end, 0, op->signature);
         fifo_publish(end);
     }
     for (int k = 0; k < step->recv_count; k++)

@@ -34,7 +34,8 @@ struct interp_op {
 struct interp_worker {
     const struct interp_op *op;
     uint32_t first_step, nsteps;
-    uint32_t pc, round;
+    uint32_t pc;
+    uint64_t round;
     uint32_t unpacked;  /* LL: operands of this step that are already in scratch */
     uint32_t done;
     uint32_t blocked_on; /* BUSY, MISMATCH: index into the peer table … */

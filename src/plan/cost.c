@@ -202,13 +202,13 @@ double cost_simulate(const struct cost_machine *machine, struct prog *const *pro
     struct sim sim = {.machine = machine, .call = call, .progs = progs};
     double ns = -1;
     if (sim_create(&sim)) {
-        uint32_t nrounds = call->geometry.nrounds;
+        uint64_t nrounds = call->geometry.nrounds;
         if (nrounds <= SIMULATED_ROUNDS + 1) {
-            ns = simulate_rounds(&sim, nrounds);
+            ns = simulate_rounds(&sim, (uint32_t)nrounds);
         } else {
             double few_ns = simulate_rounds(&sim, SIMULATED_ROUNDS);
             double more_ns = simulate_rounds(&sim, SIMULATED_ROUNDS + 1);
-            ns = more_ns + (nrounds - SIMULATED_ROUNDS - 1) * (more_ns - few_ns);
+            ns = more_ns + (double)(nrounds - SIMULATED_ROUNDS - 1) * (more_ns - few_ns);
         }
     }
     free(sim.first_worker);

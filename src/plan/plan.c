@@ -155,7 +155,8 @@ static uint64_t class_bytes(uint32_t class) {
 /* Sends and receives have one algorithm; a message is cut so that reading it begins while it is being written. */
 static struct plan_choice choose_p2p(const struct planner *planner, enum prog_collective collective) {
     uint32_t forced = planner->limits.forced_chunk_bytes;
-    uint32_t chunk = forced > 0 && forced < planner->limits.slot_bytes ? forced : planner->limits.slot_bytes / 4;
+    uint32_t slot = planner->limits.slot_bytes;
+    uint32_t chunk = forced == 0 ? slot / 4 : forced < slot ? forced : slot;
     return (struct plan_choice){algorithm_find(collective, "direct"), INTERP_SIMPLE, 1, chunk, 0};
 }
 
@@ -219,6 +220,7 @@ static uint32_t signature_of(const struct exec_request *request, const struct pl
     uint32_t hash = mix(p2p ? PROG_COLLECTIVE_COUNT : (uint32_t)request->collective, request->count);
     hash = mix(hash, (uint64_t)request->type << 8 | (uint64_t)request->op);
     hash = mix(hash, p2p ? 0 : (uint64_t)request->root);
+    hash = mix(hash, p2p ? 0 : (uint64_t)(choice->algorithm - algorithms));
     return mix(hash, (uint64_t)choice->protocol << 32 | choice->chunk_bytes);
 }
 

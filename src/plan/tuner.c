@@ -111,7 +111,7 @@ struct candidates {
     struct plan_choice best;
 };
 
-static void consider(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs,
+static enum collet_result consider(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs,
                      enum interp_protocol protocol, uint32_t chunk_bytes) {
     uint64_t total, block;
     plan_extent(c->collective, c->count, c->machine->nranks, progs[0]->nblocks, &total, &block);
@@ -122,8 +122,11 @@ static void consider(struct candidates *c, const struct algorithm *algorithm, st
     log_trace(PLAN, "%s %llu bytes: %s %s chunk %u: %.1f us", prog_collective_name(c->collective),
               (unsigned long long)c->count * c->elem_bytes, algorithm->name, protocol_names[protocol], chunk_bytes,
               ns / 1000);
-    if (ns >= 0 && (c->best.algorithm == NULL || ns < c->best.predicted_ns))
+    if (ns < 0)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory to compare algorithms for %d ranks", c->machine->nranks);
+    if (c->best.algorithm == NULL || ns < c->best.predicted_ns)
         c->best = (struct plan_choice){algorithm, protocol, c->limits->nchannels, chunk_bytes, ns};
+    return COLLET_SUCCESS;
 }
 
 static bool crosses_wire(const struct cost_machine *machine) {
@@ -136,19 +139,20 @@ static bool crosses_wire(const struct cost_machine *machine) {
 /* In shared memory full slots are best: short ones use the same few lines again and again, which the other CPU's cache
  * still holds. Where ranks share a CPU it is the other way round: what fits into its cache need not leave it. Over a wire a
  * shorter chunk lets the hops of a message overlap. */
-static void consider_chunks(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs) {
+static enum collet_result consider_chunks(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs) {
     const struct tuner_limits *limits = c->limits;
     if (limits->protocol_allowed[INTERP_LL])
-        consider(c, algorithm, progs, INTERP_LL, limits->ll_bytes);
+        COLLET_TRY(consider(c, algorithm, progs, INTERP_LL, limits->ll_bytes));
     if (!limits->protocol_allowed[INTERP_SIMPLE])
-        return;
+        return COLLET_SUCCESS;
     uint32_t forced = limits->forced_chunk_bytes;
     uint32_t full = forced > 0 && forced < limits->slot_bytes ? forced : limits->slot_bytes;
     bool crowded = c->machine->ranks_of_node[0] > c->machine->cpus;
     if (forced > 0 || !crowded)
-        consider(c, algorithm, progs, INTERP_SIMPLE, full);
+        COLLET_TRY(consider(c, algorithm, progs, INTERP_SIMPLE, full));
     if (forced == 0 && (crowded || crosses_wire(c->machine)))
-        consider(c, algorithm, progs, INTERP_SIMPLE, full / 4);
+        COLLET_TRY(consider(c, algorithm, progs, INTERP_SIMPLE, full / 4));
+    return COLLET_SUCCESS;
 }
 
 static enum collet_result consider_algorithm(struct candidates *c, const struct algorithm *algorithm) {
@@ -160,7 +164,7 @@ static enum collet_result consider_algorithm(struct candidates *c, const struct 
     for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++)
         result = algorithm_build(algorithm, &c->machine->shape, rank, 0, &progs[rank]);
     if (result == COLLET_SUCCESS)
-        consider_chunks(c, algorithm, progs);
+        result = consider_chunks(c, algorithm, progs);
     for (int rank = 0; rank < nranks; rank++)
         prog_destroy(progs[rank]);
     free(progs);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * self: ranks of one process. The consumer allocates the FIFO, the producer gets its address. Both ends count themselves
- * in and out, and the last one out frees it: ranks of a process may be destroyed in any order.
+ * self: ranks of one process. The consumer allocates the FIFO and offers its address; the producer takes the offer up. Ends
+ * may be closed in any order, and an offer may never be taken up, so the memory counts its users, and offers are listed
+ * until they are taken up or withdrawn.
  */
 #include "base/err.h"
 #include "base/os.h"
 #include "transport/transport.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +16,22 @@ struct self_memory {
     int users;
     size_t bytes;
     void *fifo;
+    struct self_memory *next; /* in offers */
 };
+
+static pthread_mutex_t offers_lock = PTHREAD_MUTEX_INITIALIZER; /* also guards users */
+static struct self_memory *offers;
+
+/* Takes memory off the list; false if it is not there. It is looked at only if it is. */
+static bool unlist(const struct self_memory *memory) {
+    struct self_memory **link = &offers;
+    while (*link != NULL && *link != memory)
+        link = &(*link)->next;
+    if (*link == NULL)
+        return false;
+    *link = memory->next;
+    return true;
+}
 
 static bool self_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
     *why = "different processes";
@@ -26,8 +43,7 @@ static enum collet_result self_offer(struct conn *conn, struct conn_blob *offer)
     struct self_memory *memory = malloc(sizeof(*memory));
     if (memory == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection from rank %d", conn->peer);
-    /* One user for each end, from the start: the producer may come after the consumer has gone. */
-    *memory = (struct self_memory){.users = 2, .bytes = layout->total_bytes};
+    *memory = (struct self_memory){.users = 1, .bytes = layout->total_bytes};
     enum collet_result result = os_memory_create(memory->bytes, &memory->fifo);
     if (result != COLLET_SUCCESS) {
         free(memory);
@@ -36,6 +52,10 @@ static enum collet_result self_offer(struct conn *conn, struct conn_blob *offer)
     fifo_memory_init(memory->fifo, layout, conn->chan->config);
     fifo_end_init(&conn->end, memory->fifo, layout, conn->chan->config);
     conn->impl = memory;
+    pthread_mutex_lock(&offers_lock);
+    memory->next = offers;
+    offers = memory;
+    pthread_mutex_unlock(&offers_lock);
     memcpy(offer->data, &memory, sizeof(memory));
     offer->bytes = sizeof(memory);
     return COLLET_SUCCESS;
@@ -44,6 +64,14 @@ static enum collet_result self_offer(struct conn *conn, struct conn_blob *offer)
 static enum collet_result self_accept(struct conn *conn, const struct conn_blob *offer) {
     struct self_memory *memory;
     memcpy(&memory, offer->data, sizeof(memory));
+    pthread_mutex_lock(&offers_lock);
+    bool offered = unlist(memory);
+    if (offered)
+        memory->users++;
+    pthread_mutex_unlock(&offers_lock);
+    if (!offered)
+        return err_set(COLLET_ERR_REMOTE, "rank %d closed the connection before rank %d had come to it", conn->peer,
+                       conn->chan->rank);
     fifo_end_init(&conn->end, memory->fifo, &conn->chan->layout, conn->chan->config);
     conn->impl = memory;
     return COLLET_SUCCESS;
@@ -56,7 +84,14 @@ static enum collet_result self_ready(struct conn *conn) {
 
 static void self_close(struct conn *conn) {
     struct self_memory *memory = conn->impl;
-    if (memory == NULL || __atomic_sub_fetch(&memory->users, 1, __ATOMIC_ACQ_REL) > 0)
+    if (memory == NULL)
+        return;
+    pthread_mutex_lock(&offers_lock);
+    if (conn->side == CONN_CONSUMER)
+        unlist(memory);
+    bool last = --memory->users == 0;
+    pthread_mutex_unlock(&offers_lock);
+    if (!last)
         return;
     os_memory_destroy(memory->fifo, memory->bytes);
     free(memory);

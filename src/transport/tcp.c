@@ -34,6 +34,7 @@
  */
 #include "base/err.h"
 #include "base/os.h"
+#include "program/program.h"
 #include "transport/tcp_socket.h"
 #include "transport/transport.h"
 
@@ -227,7 +228,7 @@ static void make_frame(const struct conn *conn, struct tcp_socket *socket) {
     const struct fifo_slot_header *header = &conn->end.headers[socket->step & (conn->end.nslots - 1)];
     const struct conn *other = other_way(conn);
     socket->sending = (struct tcp_frame){header->bytes, header->signature, header->sequence, socket->step, 0, 0};
-    if (other == NULL)
+    if (other == NULL || conn->lane == PROG_LANE_P2P) /* there, who gets the head may not read this socket for long */
         return;
     struct tcp_end *consumer = other->impl;
     if (consumer->credit_done > 0)

@@ -113,6 +113,11 @@ static void show_all(const pid_t *pids, int processes) {
 
 /* ---- processes ---- */
 
+/* A thread sanitizer asks for its options here. By default every process would wait a second at its end, for races of
+ * threads that are still there: with thousands of processes that is too long. */
+const char *__tsan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void) { return "atexit_sleep_ms=20"; }
+
 struct rank_thread {
     struct ranks *ranks;
     const struct ranks_job *job;
