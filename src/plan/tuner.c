@@ -63,6 +63,8 @@ static enum collet_result read_protocols(const char *list, struct tuner_limits *
         if (!known)
             return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO names \"%s\"; protocols are Simple and LL", name);
     }
+    if (!limits->protocol_allowed[INTERP_SIMPLE] && !limits->protocol_allowed[INTERP_LL])
+        return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO is set but names no protocol; protocols are Simple and LL");
     return COLLET_SUCCESS;
 }
 

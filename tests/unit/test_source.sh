@@ -20,7 +20,7 @@ may_include() {
     program | boot) ;;
     topo) echo program algo/trees.h ;;
     algo) echo program topo ;;
-    transport) echo chan/chan.h kernels/fifo.h boot topo ;;
+    transport) echo chan/chan.h kernels/fifo.h boot topo program ;;
     chan) echo transport kernels/fifo.h boot topo ;;
     kernels) echo chan transport boot program ;;
     plan) echo kernels chan transport boot topo program algo ;;
