@@ -208,7 +208,8 @@ double cost_simulate(const struct cost_machine *machine, struct prog *const *pro
         } else {
             double few_ns = simulate_rounds(&sim, SIMULATED_ROUNDS);
             double more_ns = simulate_rounds(&sim, SIMULATED_ROUNDS + 1);
-            ns = more_ns + (double)(nrounds - SIMULATED_ROUNDS - 1) * (more_ns - few_ns);
+            double round_ns = later(more_ns - few_ns, 0); /* a round more may hide in what ranks wait anyway */
+            ns = more_ns + (double)(nrounds - SIMULATED_ROUNDS - 1) * round_ns;
         }
     }
     free(sim.first_worker);
