@@ -94,7 +94,10 @@ static enum collet_result prepare(struct collet_comm *comm, const struct exec_re
     }
     call->args.in = in;
     call->args.out = out;
-    call->args.sequence = is_p2p(request) ? ++call->program->messages : ++comm->sequence;
+    if (is_p2p(request))
+        call->args.sequence = ++call->program->messages;
+    else
+        __atomic_store_n(&comm->sequence, call->args.sequence = comm->sequence + 1, __ATOMIC_RELAXED); /* dumps look */
     return COLLET_SUCCESS;
 }
 

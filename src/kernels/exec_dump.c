@@ -31,7 +31,7 @@ READS_RACILY static void dump_worker(const struct exec_call *call, int k, int fd
             w->blocked_sending ? "credit" : "data");
     if (end != NULL)
         dprintf(fd, " (slot %u: step %llu, tail %llu, head %llu)", (uint32_t)end->step & (end->nslots - 1), (unsigned long long)end->step,
-                (unsigned long long)port_load_acquire(end->tail), (unsigned long long)port_load_acquire(end->head));
+                (unsigned long long)*end->tail, (unsigned long long)*end->head);
     dprintf(fd, "\n");
 }
 
