@@ -135,7 +135,7 @@ struct collet_config {
     int device;          /* COLLET_DEVICE_HOST (the default) or COLLET_DEVICE_CUDA(i) */
     int timeout_ms;      /* longest time without progress inside a call; 0: COLLET_TIMEOUT, by default 30 minutes */
     unsigned transports; /* allowed transports, COLLET_TRANSPORT_* bits; 0: all */
-    const char *name;    /* shown in logs and errors; copied */
+    const char *name;    /* shown in logs and dumps; its first 31 bytes are copied */
 };
 
 /* collet_comm_init_rank: creates rank `rank` of a communicator of `nranks` ranks that share `id`.
