@@ -58,7 +58,7 @@ static enum collet_result call(struct collet_comm *comm, const struct exec_reque
     enum collet_result result = check_call(comm, request, check, stream);
     if (result != COLLET_SUCCESS)
         return refuse(comm, result);
-    bool p2p = request->collective == PROG_SEND || request->collective == PROG_RECV;
+    bool p2p = prog_is_p2p(request->collective);
     if (request->count == 0 && !p2p)
         return COLLET_SUCCESS;
     return group_call(comm, request, check->in, check->out);

@@ -51,10 +51,6 @@ static void free_at_thread_exit(void) {
     pthread_setspecific(exit_key, &group);
 }
 
-static bool is_p2p(const struct exec_request *request) {
-    return request->collective == PROG_SEND || request->collective == PROG_RECV;
-}
-
 enum collet_result group_poison(enum collet_result result) {
     if (group.depth > 0 && result < 0 && group.error == COLLET_SUCCESS) {
         group.error = result;
@@ -94,7 +90,7 @@ static enum collet_result prepare(struct collet_comm *comm, const struct exec_re
     }
     call->args.in = in;
     call->args.out = out;
-    if (is_p2p(request))
+    if (prog_is_p2p(request->collective))
         call->args.sequence = ++call->program->messages;
     else
         __atomic_store_n(&comm->sequence, call->args.sequence = comm->sequence + 1, __ATOMIC_RELAXED); /* dumps look */
@@ -103,7 +99,7 @@ static enum collet_result prepare(struct collet_comm *comm, const struct exec_re
 
 static enum collet_result run_alone(struct collet_comm *comm, const struct exec_request *request, const void *in,
                                     void *out) {
-    if (is_p2p(request) && request->root == comm->rank)
+    if (prog_is_p2p(request->collective) && request->root == comm->rank)
         return err_set(COLLET_ERR_INVALID_USAGE,
                        "peer is %d, the calling rank itself: a message to oneself needs its send and its receive in one group",
                        request->root);
@@ -206,7 +202,7 @@ static enum collet_result prepare_all(int *nexecs) {
             continue;
         struct exec_call *call = &group.execs[*nexecs];
         COLLET_TRY(prepare(c->comm, &c->request, c->in, c->out, call));
-        chain(c->comm, is_p2p(&c->request), call, (*nexecs)++);
+        chain(c->comm, prog_is_p2p(c->request.collective), call, (*nexecs)++);
     }
     return COLLET_SUCCESS;
 }

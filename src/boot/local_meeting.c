@@ -7,7 +7,6 @@
  *
  * Both sides ask the kernel whose process the other end is and speak only to their own user.
  */
-#define _GNU_SOURCE
 #include "boot/local_meeting.h"
 
 #include "base/err.h"

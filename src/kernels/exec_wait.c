@@ -172,7 +172,7 @@ enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns) {
         return COLLET_SUCCESS;
     if (boot_missing_count(call->chan->boot) > 0)
         COLLET_TRY(check_missing(call, idle_ns));
-    bool p2p = call->request.collective == PROG_SEND || call->request.collective == PROG_RECV;
+    bool p2p = prog_is_p2p(call->request.collective);
     if (idle_ns > TELL_AFTER_NS && !p2p)
         COLLET_TRY(check_records(call));
     return idle_ns / 1000000u < (uint64_t)call->chan->timeout_ms ? COLLET_SUCCESS : err_timeout(call, idle_ns);

@@ -102,13 +102,7 @@ PORT_FN enum interp_result ll_ready(struct interp_worker *w, const struct prog_s
             return INTERP_BUSY;
         w->unpacked++;
     }
-    w->blocked_sending = 1;
-    for (int k = 0; k < step->send_count; k++) {
-        w->blocked_on = (uint32_t)(step->send_first + k);
-        if (!fifo_has_credit(op->send_ends[step->send_first + k]))
-            return INTERP_BUSY;
-    }
-    return INTERP_STEPPED;
+    return worker_has_credit(w, step) ? INTERP_STEPPED : INTERP_BUSY;
 }
 
 PORT_FN void ll_done(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {

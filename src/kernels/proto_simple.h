@@ -35,13 +35,7 @@ PORT_FN enum interp_result simple_ready(struct interp_worker *w, const struct pr
         if (header->signature != op->signature || header->bytes != bytes)
             return INTERP_MISMATCH;
     }
-    w->blocked_sending = 1;
-    for (int k = 0; k < step->send_count; k++) {
-        w->blocked_on = (uint32_t)(step->send_first + k);
-        if (!fifo_has_credit(op->send_ends[step->send_first + k]))
-            return INTERP_BUSY;
-    }
-    return INTERP_STEPPED;
+    return worker_has_credit(w, step) ? INTERP_STEPPED : INTERP_BUSY;
 }
 
 PORT_FN void simple_done(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {

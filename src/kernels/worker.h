@@ -45,4 +45,15 @@ struct interp_worker {
     char *scratch;      /* LL: one slot's payload an operand, and one for the result */
 };
 
+/* May every place at a peer be written? Either protocol asks this last. */
+PORT_FN int worker_has_credit(struct interp_worker *w, const struct prog_step *step) {
+    w->blocked_sending = 1;
+    for (int k = 0; k < step->send_count; k++) {
+        w->blocked_on = (uint32_t)(step->send_first + k);
+        if (!fifo_has_credit(w->op->send_ends[step->send_first + k]))
+            return 0;
+    }
+    return 1;
+}
+
 #endif

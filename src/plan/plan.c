@@ -168,7 +168,7 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
     *choice_p = choice;
     if (choice->algorithm != NULL)
         return COLLET_SUCCESS;
-    if (request->collective == PROG_SEND || request->collective == PROG_RECV) {
+    if (prog_is_p2p(request->collective)) {
         *choice = choose_p2p(planner, request->collective);
         return COLLET_SUCCESS;
     }
@@ -216,7 +216,7 @@ static uint32_t mix(uint32_t hash, uint64_t value) {
 
 /* What both ends of a connection must agree on. Ends of a point-to-point message see only its bytes alike. */
 static uint32_t signature_of(const struct exec_request *request, const struct plan_choice *choice) {
-    bool p2p = request->collective == PROG_SEND || request->collective == PROG_RECV;
+    bool p2p = prog_is_p2p(request->collective);
     uint32_t hash = mix(p2p ? PROG_COLLECTIVE_COUNT : (uint32_t)request->collective, request->count);
     hash = mix(hash, (uint64_t)request->type << 8 | (uint64_t)request->op);
     hash = mix(hash, p2p ? 0 : (uint64_t)request->root);
@@ -232,7 +232,7 @@ static enum collet_result prepare(struct planner *planner, const struct exec_req
 
     int nranks = planner->chan->nranks;
     uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
-    bool p2p = request->collective == PROG_SEND || request->collective == PROG_RECV;
+    bool p2p = prog_is_p2p(request->collective);
     struct exec_args *args = &call->args;
     plan_extent(request->collective, request->count, nranks, program->prog->nblocks, &args->total_elems,
                 &args->block_elems);

@@ -195,7 +195,7 @@ static bool chunk_in_range(const struct prog *prog, enum step_region region, int
 }
 
 static const char *fault_of_peers(const struct prog *prog, int first, int count) {
-    bool self_allowed = prog->collective == PROG_SEND || prog->collective == PROG_RECV;
+    bool self_allowed = prog_is_p2p(prog->collective);
     for (int i = first; i < first + count; i++) {
         struct prog_peer peer = prog->peers[i];
         if (peer.rank < 0 || peer.rank >= prog->nranks)

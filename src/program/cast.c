@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 static bool is_point_to_point(const struct cast *cast) {
-    return cast->algorithm->collective == PROG_SEND || cast->algorithm->collective == PROG_RECV;
+    return prog_is_p2p(cast->algorithm->collective);
 }
 
 /* Of a send or recv, member 0 runs the given algorithm toward the root, and member 1, the root, its counterpart. */

@@ -47,6 +47,11 @@ enum prog_collective {
         PROG_COLLECTIVE_COUNT
 };
 
+/* Send or receive: between two ranks, not among all. */
+static inline bool prog_is_p2p(enum prog_collective collective) {
+    return collective == PROG_SEND || collective == PROG_RECV;
+}
+
 const char *prog_collective_name(enum prog_collective collective);
 
 /* How chunk numbers of a region map to elements of a call's buffer (the call's `count` as in collet.h):

@@ -30,7 +30,7 @@ struct event {
     int victim;
     int other_victim;  /* −1: nobody */
     bool nobody_named; /* the errors need not name them */
-    enum { KILLED, KILLED_WITH_HEIR, EXITS, DESTROYS, STOPS } how;
+    enum { KILLED, KILLED_WITH_HEIR, EXITS, DESTROYS } how;
     uint64_t at_ns;
 };
 
@@ -97,10 +97,7 @@ static void leave(struct ranks *ranks, int rank, struct collet_comm *comm) {
     happens_now(ranks->argument);
     if (event->how == EXITS)
         exit(0);
-    if (event->how == STOPS)
-        raise(SIGSTOP);
-    else
-        ranks_try(ranks, rank, collet_comm_destroy(comm));
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
 }
 
 /* ------------------------------------------------------------------------------------------------------- the survivors */
