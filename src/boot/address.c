@@ -2,15 +2,20 @@
 #include "boot/address.h"
 
 #include "base/err.h"
+#include "base/log.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 void address_text(const struct address *address, int port, char text[ADDRESS_TEXT_BYTES]) {
     char ip[INET6_ADDRSTRLEN] = "?";
@@ -28,6 +33,11 @@ void address_set_text(const struct address_set *set, char *text, size_t room) {
             snprintf(last_port, sizeof last_port, "-%d", set->port + set->nports - 1);
         used += (size_t)snprintf(text + used, room - used, "%s%s%s", i ? ", " : "", one, last_port);
     }
+}
+
+bool address_is_loopback(const struct address *address) {
+    static const uint8_t v6[16] = {[15] = 1};
+    return address->family == 6 ? memcmp(address->ip, v6, sizeof v6) == 0 : address->ip[0] == 127;
 }
 
 socklen_t address_to_sockaddr(const struct address *address, int port, struct sockaddr_storage *storage) {
@@ -93,15 +103,44 @@ int address_interface_allowed(const char *ifname, const char *interface) {
     return exclude;
 }
 
+/* Asked of the driver, not of sysfs, which may show the interfaces of another network namespace. */
+static uint8_t speed_of(const char *interface) {
+    struct ethtool_cmd command = {.cmd = ETHTOOL_GSET};
+    struct ifreq request = {.ifr_data = (char *)&command};
+    uint8_t speed = 0;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
+    if (fd >= 0 && ioctl(fd, SIOCETHTOOL, &request) == 0)
+        for (uint32_t mbits = ethtool_cmd_speed(&command); mbits > 1 && mbits != (uint32_t)SPEED_UNKNOWN; mbits /= 2)
+            speed++;
+    if (fd >= 0)
+        close(fd);
+    return speed;
+}
+
+/* The number of an interface: of its first entry in the list. */
+static uint8_t link_of(const struct ifaddrs *list, const char *interface) {
+    uint8_t number = 1;
+    for (; strcmp(list->ifa_name, interface) != 0 && number < UINT8_MAX; list = list->ifa_next)
+        number++;
+    return number;
+}
+
+static bool is_up(const struct ifaddrs *interface) {
+    const unsigned usable = IFF_UP | IFF_RUNNING;
+    return (interface->ifa_flags & usable) == usable;
+}
+
 static void collect(const struct ifaddrs *list, const char *ifname, int family, int loopback, int limit,
                     struct address_set *set) {
     for (const struct ifaddrs *i = list; i != NULL && set->count < limit; i = i->ifa_next) {
-        const unsigned usable = IFF_UP | IFF_RUNNING;
-        if ((i->ifa_flags & usable) != usable || !(i->ifa_flags & IFF_LOOPBACK) != !loopback)
+        struct address *address = &set->addresses[set->count];
+        if (!is_up(i) || !(i->ifa_flags & IFF_LOOPBACK) != !loopback ||
+            !address_interface_allowed(ifname, i->ifa_name) || !from_sockaddr(i->ifa_addr, family, address))
             continue;
-        if (address_interface_allowed(ifname, i->ifa_name) &&
-            from_sockaddr(i->ifa_addr, family, &set->addresses[set->count]))
-            set->count++;
+        address->link = link_of(list, i->ifa_name);
+        address->speed = loopback ? 0 : speed_of(i->ifa_name);
+        set->count++;
     }
 }
 
@@ -118,6 +157,22 @@ enum collet_result address_local(const char *ifname, int family, struct address_
         return err_set(COLLET_ERR_SYSTEM, "no network interface that is up has a usable address%s%s%s",
                        ifname[0] ? " and matches COLLET_SOCKET_IFNAME='" : "", ifname, ifname[0] ? "'" : "");
     return COLLET_SUCCESS;
+}
+
+void address_log_down(const char *ifname) {
+    struct ifaddrs *list;
+    char names[256] = "";
+    size_t used = 0;
+    if (getifaddrs(&list) != 0)
+        return;
+    for (const struct ifaddrs *i = list; i != NULL && used < sizeof names; i = i->ifa_next)
+        if (i->ifa_addr != NULL && i->ifa_addr->sa_family == AF_PACKET && !is_up(i) &&
+            address_interface_allowed(ifname, i->ifa_name))
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s%s", used ? ", " : "", i->ifa_name,
+                                     i->ifa_flags & IFF_UP ? " (no carrier)" : "");
+    freeifaddrs(list);
+    if (used > 0)
+        log_info(NET, "interfaces that are down are not used: %s", names);
 }
 
 enum collet_result address_resolve(const char *host, int family, struct address_set *set) {

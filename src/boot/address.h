@@ -7,12 +7,15 @@
 
 #include "collet.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
 struct address {
     uint8_t family; /* 4 or 6 */
-    uint8_t zero[3];
+    uint8_t link;   /* addresses of one interface have the same; 0: of an interface that is not known */
+    uint8_t speed;  /* log2 of its Mbit/s; 0: not known */
+    uint8_t zero;
     uint8_t ip[16]; /* network order; the first four bytes for IPv4 */
 };
 _Static_assert(sizeof(struct address) == 20, "travels in unique ids");
@@ -29,6 +32,7 @@ void address_text(const struct address *address, int port, char text[ADDRESS_TEX
 /* "a:1, b:1 …" (with a range of ports: "a:1-16"), cut to fit. */
 void address_set_text(const struct address_set *set, char *text, size_t room);
 
+bool address_is_loopback(const struct address *address);
 socklen_t address_to_sockaddr(const struct address *address, int port, struct sockaddr_storage *storage);
 
 /* COLLET_SOCKET_FAMILY's text: 0 for both, else AF_INET or AF_INET6. Another text is an INVALID_USAGE. */
@@ -37,6 +41,9 @@ enum collet_result address_family(const char *text, int *family_p);
 /* Fills set->addresses with this host's usable ones: interfaces that are up and that ifname allows (see
  * COLLET_SOCKET_IFNAME), loopback last. family as from address_family(). SYSTEM if there is none. */
 enum collet_result address_local(const char *ifname, int family, struct address_set *set);
+
+/* Says in the log which of the interfaces that ifname allows are down, and so are not among these. */
+void address_log_down(const char *ifname);
 
 /* Does ifname (a list of prefixes; ^ in front excludes, = compares whole names; "" allows all) allow this interface? */
 int address_interface_allowed(const char *ifname, const char *interface);

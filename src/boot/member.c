@@ -180,6 +180,7 @@ enum collet_result member_create(struct hub *hub) {
         free(member);
         return result;
     }
+    address_log_down(config->socket_ifname);
     listener->port = (uint16_t)member->tree.door.port;
     listener->nports = 1;
     member->hub = member->join.hub = hub;

@@ -15,7 +15,8 @@
 
 #define HELLO_MAGIC 0x636f6c31u
 #define STRANGER_NS 10000000000ull
-#define CONNECT_NS 2000000000ull /* of the first round over the addresses; doubled from round to round */
+#define CONNECT_NS 2000000000ull /* in the first round; doubled from round to round */
+#define RAIL_NS 300000000ull     /* for the other rails, once one is connected; doubled too */
 #define ACK_NS 30000000000ull    /* the consumer may be slow to look */
 #define ROUNDS 4u
 
@@ -208,6 +209,28 @@ void tcp_listen_stop(struct tcp_listener *listener) {
 
 /* -------------------------------------------------------------------------------------------------------------- dialer */
 
+static int worth_of(const struct address *address) { return address_is_loopback(address) ? 0 : 1 + address->speed; }
+
+static bool has_link(const struct address_set *set, const int *rails, int nrails, uint8_t link) {
+    for (int k = 0; k < nrails; k++)
+        if (set->addresses[rails[k]].link == link)
+            return true;
+    return false;
+}
+
+int tcp_rails_choose(const struct address_set *set, unsigned failed, int rails[ADDRESS_MAX]) {
+    int best = -1, nrails = 0;
+    for (int k = 0; k < set->count; k++)
+        if (!(failed & 1u << k) && worth_of(&set->addresses[k]) > best)
+            best = worth_of(&set->addresses[k]);
+    for (int k = 0; k < set->count; k++) {
+        const struct address *address = &set->addresses[k];
+        if (!(failed & 1u << k) && worth_of(address) == best && !has_link(set, rails, nrails, address->link))
+            rails[nrails++] = k;
+    }
+    return nrails;
+}
+
 void tcp_dial_start(struct tcp_dialer *dialer, const struct tcp_offer *offer, int nsockets, int peer,
                     const char *host) {
     *dialer = (struct tcp_dialer){.offer = *offer, .nsockets = nsockets, .peer = peer, .host = host};
@@ -216,23 +239,33 @@ void tcp_dial_start(struct tcp_dialer *dialer, const struct tcp_offer *offer, in
 
 void tcp_dial_stop(struct tcp_dialer *dialer) { close_all(dialer->fds, dialer->nsockets); }
 
-/* Starts to connect every socket. False: errno says why not. */
-static bool attempt_begin(struct tcp_dialer *dialer) {
+static int rail_of(const struct tcp_dialer *dialer, int k) { return dialer->rails[k % dialer->nrails]; }
+
+/* The address of socket k has failed, for the reason in errno. */
+static void rail_failed(struct tcp_dialer *dialer, int k) {
+    const struct address_set *set = &dialer->offer.set;
+    char text[ADDRESS_TEXT_BYTES];
+    dialer->error = errno;
+    if (dialer->failed & 1u << rail_of(dialer, k))
+        return;
+    dialer->failed |= 1u << rail_of(dialer, k);
+    address_text(&set->addresses[rail_of(dialer, k)], set->port, text);
+    log_info(CONN, "no connection to rank %d (host %s) at %s: %s", dialer->peer, dialer->host, text,
+             strerror(dialer->error));
+}
+
+/* Starts to connect socket k. False: errno says why not. */
+static bool socket_begin(struct tcp_dialer *dialer, int k) {
     const struct address_set *set = &dialer->offer.set;
     struct sockaddr_storage name;
-    socklen_t length = address_to_sockaddr(&set->addresses[dialer->attempt % set->count], set->port, &name);
-    dialer->deadline_ns = os_now_ns() + (CONNECT_NS << (dialer->attempt / set->count));
-    for (int k = 0; k < dialer->nsockets; k++) {
-        int fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        if (fd < 0)
-            return false;
-        dialer->fds[k] = fd;
-        dialer->states[k] = TCP_CONNECTING;
-        send_at_once(fd);
-        if (connect(fd, (struct sockaddr *)&name, length) != 0 && errno != EINPROGRESS)
-            return false;
-    }
-    return true;
+    socklen_t length = address_to_sockaddr(&set->addresses[rail_of(dialer, k)], set->port, &name);
+    int fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    dialer->fds[k] = fd;
+    dialer->states[k] = TCP_CONNECTING;
+    send_at_once(fd);
+    return connect(fd, (struct sockaddr *)&name, length) == 0 || errno == EINPROGRESS;
 }
 
 /* The socket is connected, or has failed to. */
@@ -246,7 +279,6 @@ static bool greet(struct tcp_dialer *dialer, int k) {
     if (error != 0 || send(dialer->fds[k], &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello))
         return false;
     dialer->states[k] = TCP_GREETED;
-    dialer->deadline_ns = os_now_ns() + ACK_NS;
     return true;
 }
 
@@ -260,30 +292,84 @@ static bool take_ack(struct tcp_dialer *dialer, int k) {
     return n == 1 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/* Moves every socket on. False: the attempt has failed, errno says why. */
+/* Is a socket of this rail connected? */
+static bool rail_answers(const struct tcp_dialer *dialer, int rail) {
+    for (int k = rail; k < dialer->nsockets; k += dialer->nrails)
+        if (dialer->states[k] != TCP_CONNECTING)
+            return true;
+    return false;
+}
+
+/* A socket was connected: how long are the others waited for? */
+static void hurry(struct tcp_dialer *dialer) {
+    uint64_t now_ns = os_now_ns(), soon_ns = now_ns + (RAIL_NS << dialer->round);
+    bool all_answer = true;
+    for (int rail = 0; rail < dialer->nrails && rail < dialer->nsockets; rail++)
+        all_answer = all_answer && rail_answers(dialer, rail);
+    if (all_answer)
+        dialer->deadline_ns = now_ns + ACK_NS;
+    else if (soon_ns < dialer->deadline_ns)
+        dialer->deadline_ns = soon_ns;
+}
+
+/* The deadline has passed: the rails are to blame that do not answer, or else those without an ack. */
+static void blame(struct tcp_dialer *dialer) {
+    bool blamed = false;
+    errno = ETIMEDOUT;
+    for (int k = 0; k < dialer->nsockets; k++)
+        if (!rail_answers(dialer, k % dialer->nrails)) {
+            rail_failed(dialer, k);
+            blamed = true;
+        }
+    for (int k = 0; k < dialer->nsockets && !blamed; k++)
+        if (dialer->states[k] != TCP_ACKED)
+            rail_failed(dialer, k);
+}
+
+/* False: the attempt has failed; so have some addresses. */
+static bool attempt_begin(struct tcp_dialer *dialer) {
+    unsigned failed = dialer->failed;
+    dialer->nrails = tcp_rails_choose(&dialer->offer.set, dialer->failed, dialer->rails);
+    if (dialer->round > 0) /* one by one: whom else could an ack that does not come be blamed on? */
+        dialer->nrails = 1;
+    dialer->deadline_ns = os_now_ns() + (CONNECT_NS << dialer->round);
+    for (int k = 0; k < dialer->nsockets; k++)
+        if (!socket_begin(dialer, k))
+            rail_failed(dialer, k);
+    return dialer->failed == failed;
+}
+
+/* Moves every socket on. False: as above. */
 static bool attempt_advance(struct tcp_dialer *dialer) {
     struct pollfd polls[TCP_SOCKETS_MAX];
+    unsigned failed = dialer->failed;
     for (int k = 0; k < dialer->nsockets; k++)
         polls[k] = (struct pollfd){.fd = dialer->states[k] == TCP_ACKED ? -1 : dialer->fds[k],
                                    .events = dialer->states[k] == TCP_CONNECTING ? POLLOUT : POLLIN};
     if (poll(polls, (nfds_t)dialer->nsockets, 0) < 0)
-        return errno == EINTR;
-    for (int k = 0; k < dialer->nsockets; k++)
-        if (polls[k].revents != 0 && !(dialer->states[k] == TCP_CONNECTING ? greet(dialer, k) : take_ack(dialer, k)))
-            return false;
-    errno = ETIMEDOUT;
-    return os_now_ns() < dialer->deadline_ns;
+        return true; /* interrupted, or short of memory for a moment */
+    for (int k = 0; k < dialer->nsockets; k++) {
+        if (polls[k].revents == 0)
+            continue;
+        bool connecting = dialer->states[k] == TCP_CONNECTING;
+        if (!(connecting ? greet(dialer, k) : take_ack(dialer, k)))
+            rail_failed(dialer, k);
+        else if (connecting)
+            hurry(dialer);
+    }
+    if (dialer->failed == failed && os_now_ns() > dialer->deadline_ns)
+        blame(dialer);
+    return dialer->failed == failed;
 }
 
 static enum collet_result attempt_failed(struct tcp_dialer *dialer) {
     const struct address_set *set = &dialer->offer.set;
-    char text[ADDRESS_TEXT_BYTES];
-    dialer->error = errno;
-    address_text(&set->addresses[dialer->attempt % set->count], set->port, text);
-    log_info(CONN, "no connection to rank %d (host %s) at %s: %s", dialer->peer, dialer->host, text,
-             strerror(dialer->error));
     close_all(dialer->fds, dialer->nsockets);
-    if (++dialer->attempt < ROUNDS * set->count)
+    dialer->attempt++;
+    if (dialer->failed != (1u << set->count) - 1)
+        return COLLET_IN_PROGRESS;
+    dialer->failed = 0;
+    if (++dialer->round < ROUNDS)
         return COLLET_IN_PROGRESS;
     char tried[256];
     address_set_text(set, tried, sizeof(tried));
@@ -300,6 +386,9 @@ enum collet_result tcp_dial_try(struct tcp_dialer *dialer, int *fds_p) {
     for (int k = 0; k < dialer->nsockets; k++)
         if (dialer->states[k] != TCP_ACKED)
             return COLLET_IN_PROGRESS;
+    if (dialer->nrails > 1)
+        log_info(CONN, "%d sockets to rank %d (host %s) over %d interfaces", dialer->nsockets, dialer->peer,
+                 dialer->host, dialer->nrails);
     memcpy(fds_p, dialer->fds, (size_t)dialer->nsockets * sizeof(*fds_p));
     memset(dialer->fds, 0xff, sizeof(dialer->fds));
     return COLLET_SUCCESS;

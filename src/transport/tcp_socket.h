@@ -4,11 +4,15 @@
  *
  *    consumer: listener                                      producer: dialer
  *    port, addresses, token ────────── offer ─────────────▶
- *                           ◀───────── connect ───────────   every socket, to one address; if one of them fails,
- *                           ◀── hello {attempt, index, token}   all again to the next address: another attempt
+ *                           ◀───────── connect ───────────   socket k to rail (k mod rails); if an address fails,
+ *                           ◀── hello {attempt, index, token}   all again without it: another attempt
  *    every socket of one
  *    attempt has come       ────────── ack, one byte each ─▶  ready
  *    stops listening
+ *
+ * A rail is one interface of the consumer, by the first of its addresses that has not failed. Rails are the fastest such
+ * interfaces, those within a factor of about two of each other, since slots come in turns and the slowest would hold up all.
+ * Loopback is for when nothing else works. When everything has failed, another round begins, more patient.
  *
  * Whoever connects without the token, or stays silent, is dropped; there is room for a few at a time, and the oldest goes
  * first. The ack is only sent when all sockets are there, so both ends always mean the same attempt.
@@ -72,12 +76,18 @@ struct tcp_dialer {
     int nsockets;
     int peer; /* rank and host, for messages */
     const char *host;
-    uint32_t attempt; /* counts from 0, over the addresses again and again */
+    uint32_t attempt; /* counts from 0 */
+    uint32_t round;
+    unsigned failed; /* bits: the addresses that have failed in this round */
     uint64_t deadline_ns;
+    int nrails, rails[ADDRESS_MAX]; /* the addresses of this attempt */
     int fds[TCP_SOCKETS_MAX];
     enum tcp_dial_state states[TCP_SOCKETS_MAX];
-    int error; /* errno of the last attempt's end */
+    int error; /* errno of the last failure */
 };
+
+/* The addresses to use of those whose bit in `failed` is not set; their number, 0 if there is none left. */
+int tcp_rails_choose(const struct address_set *set, unsigned failed, int rails[ADDRESS_MAX]);
 
 void tcp_dial_start(struct tcp_dialer *dialer, const struct tcp_offer *offer, int nsockets, int peer, const char *host);
 /* SUCCESS once every socket has its ack; fds_p[0 … nsockets−1] are then the caller's. SYSTEM naming the addresses when

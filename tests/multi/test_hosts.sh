@@ -1,0 +1,193 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Jobs on several hosts, which are network namespaces (tests/common/hosts.sh): collectives over tcp between hosts and
+# shared memory inside, hierarchical algorithms, two interfaces at once, interfaces that are down or unlike, IPv6 alone,
+# launchers, and what ranks see of hosts and ranks that vanish. The perf programs check every result.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/common/cases.sh
+. tests/common/hosts.sh
+
+bin=${BUILD:-build}/bin
+[ -x "$bin/all_reduce_perf" ] || lab_skip "the perf programs are not built in $bin"
+lab_enter "$@"
+
+level=${COLLET_TEST_LEVEL:-normal}
+programs="all_reduce all_gather reduce_scatter alltoall broadcast reduce sendrecv"
+short="-b 8 -e 1M -f 16 -n 2 -w 1"
+export COLLET_CPUS=1        # ranks of all hosts share the machine: none of them may spin for long
+export COLLET_INIT_TIMEOUT=15
+
+slow() { [ "$level" != fast ]; }
+
+# The lines that hold $1, of all ranks of the last job.
+said() { cat $lab/rank*.out | grep -E "$1"; }
+
+# Bytes that host $1 has received on interface $2.
+received() { on_host "$1" sed -nE "s/^ *$2: *([0-9]+) .*/\1/p" /proc/net/dev; }
+
+# ---------------------------------------------------------------------------------------------- hosts and algorithms
+
+shared_memory_inside_tcp_between() {
+    COLLET_DEBUG=INFO lab_job 2 2 "$bin/all_reduce_perf" $short || return 1
+    said 'rank (0 .. 1|1 .. 0|2 .. 3|3 .. 2) via shm' && ! said 'rank (0 .. 1|1 .. 0|2 .. 3|3 .. 2) via tcp' &&
+        said 'rank [01] -> [23] via tcp' && ! said 'rank [01] (->|<-) [23] via shm'
+}
+
+all_collectives() {
+    local program
+    for program in $programs; do
+        echo "$program"
+        lab_job "$1" "$2" "$bin/${program}_perf" $short || return 1
+    done
+}
+
+# forced NAME PROGRAM HOSTS RANKS_PER_HOST: the algorithm is taken, and right.
+forced() {
+    COLLET_DEBUG=INFO COLLET_DEBUG_SUBSYS=PLAN COLLET_ALGO=$1 lab_job "$3" "$4" "$bin/$2_perf" $short || return 1
+    said "PLAN .*: $1, " >/dev/null || { echo "$1 was not taken"; return 1; }
+}
+
+algorithms_between_hosts() {
+    local name
+    for name in hier hiertree; do forced $name all_reduce "$1" "$2" || return 1; done
+    forced hier alltoall "$1" "$2" || return 1
+    slow || return 0
+    for name in ring tree halving oneshot twoshot; do forced $name all_reduce "$1" "$2" || return 1; done
+    for name in ring direct pat; do forced $name all_gather "$1" "$2" && forced $name reduce_scatter "$1" "$2" || return 1; done
+}
+
+# -------------------------------------------------------------------------------------------------------- interfaces
+
+# Runs 2 × 1 ranks; sets on_eth0 and on_eth1 to the KiB that host 2 received there.
+traffic() {
+    local before0 before1
+    before0=$(received 2 eth0) before1=$(received 2 eth1)
+    COLLET_DEBUG=INFO lab_job 2 1 "$bin/all_reduce_perf" -b 4M -e 4M -n 4 -w 1 || return 1
+    on_eth0=$((($(received 2 eth0) - before0) / 1024)) on_eth1=$((($(received 2 eth1) - before1) / 1024))
+    echo "received: $on_eth0 KiB on eth0, $on_eth1 KiB on eth1"
+}
+
+two_interfaces_at_once() {
+    traffic && [ $on_eth0 -gt 8000 ] && [ $on_eth1 -gt 8000 ] && said 'over 2 interfaces'
+}
+
+one_interface_chosen() {
+    COLLET_SOCKET_IFNAME==eth1 LAB_MASTER=$(lab_address 1 1) traffic && [ $on_eth0 -lt 100 ] && [ $on_eth1 -gt 8000 ]
+}
+
+# An interface of host 2 that is down when the job starts. Host 1 does not know.
+down_at_init() {
+    local rail=$1 other=$((1 - $1)) result=1
+    on_host 2 ip link set "eth$rail" down
+    if LAB_MASTER=$(lab_address 1 $other) traffic && said "interfaces that are down are not used: .*eth$rail"; then
+        [ $((rail == 0 ? on_eth0 : on_eth1)) -lt 100 ] && result=0
+    fi
+    lab_plug 2 "$rail"
+    return $result
+}
+
+# Up at both ends, but nothing gets through.
+cut_in_between() {
+    local result
+    ip link set h2r1 nomaster
+    traffic && [ "$on_eth0" -gt 8000 ]
+    result=$?
+    ip link set h2r1 master rail1
+    return $result
+}
+
+unlike_mtus() {
+    local result
+    ip link set h2r0 mtu 9000 && on_host 2 ip link set eth0 mtu 9000 && on_host 1 ip link set eth0 mtu 1400 &&
+        lab_job 2 2 "$bin/alltoall_perf" -b 1M -e 4M -f 4 -n 2 -w 1
+    result=$?
+    on_host 1 ip link set eth0 mtu 1500
+    return $result
+}
+
+ipv6_alone() {
+    local host rail result
+    for host in 1 2; do
+        for rail in 0 1; do on_host $host ip -4 address flush dev eth$rail; done
+    done
+    LAB_MASTER=$(lab_address 1 0 6) traffic && [ $on_eth0 -gt 8000 ] && [ $on_eth1 -gt 8000 ] &&
+        LAB_MASTER=$(lab_address 1 0 6) lab_job 2 2 "$bin/all_reduce_perf" $short
+    result=$?
+    for host in 1 2; do
+        for rail in 0 1; do lab_plug $host $rail 2>/dev/null; done
+    done
+    return $result
+}
+
+# ---------------------------------------------------------------------------------------------------------- failures
+
+# Starts an endless job on 2 × 2 ranks; returns when it runs.
+start_endless() {
+    local tries
+    LAB_LIMIT=40 COLLET_TIMEOUT=3 COLLET_HEARTBEAT=100 COLLET_HEARTBEAT_TIMEOUT=1000 \
+        lab_start 2 2 "$bin/all_reduce_perf" -b 64K -e 64K -n 20 -w 1 -N 0
+    for ((tries = 0; tries < 1000; tries++)); do
+        [ "$(grep -c '^ *65536 ' $lab/rank0.out 2>/dev/null)" -gt 0 ] && return 0
+        sleep 0.02
+    done
+    lab_wait
+    lab_show 4
+    return 1
+}
+
+# Every rank that is meant ended by itself, with a failure that it named.
+ended_with_errors() {
+    local rank status bad=0
+    for rank in "$@"; do
+        status=$(<"$lab/rank$rank.status")
+        case $status in 0 | 124 | 137) bad=1 ;; esac
+        grep -qiE 'collet_|error|fail' "$lab/rank$rank.out" || bad=1
+    done
+    [ $bad = 0 ] || lab_show 4
+    return $bad
+}
+
+host_cut_off() {
+    start_endless || return 1
+    on_host 2 ip link set eth0 down
+    on_host 2 ip link set eth1 down
+    lab_wait
+    lab_plug 2 0
+    lab_plug 2 1
+    ended_with_errors 0 1 2 3
+}
+
+# The one whose parents are `timeout` and the like would leave it behind, so the program itself is killed.
+rank_killed() {
+    local pid
+    start_endless || return 1
+    for pid in $(pgrep -x all_reduce_perf); do
+        tr '\0' '\n' <"/proc/$pid/environ" | grep -qx RANK=3 && kill -KILL "$pid"
+    done
+    lab_wait
+    ended_with_errors 0 1 2 && said 'rank 3' >/dev/null
+}
+
+# ------------------------------------------------------------------------------------------------------------- cases
+
+lab_hosts 4 2 || lab_skip "the hosts could not be built"
+
+check ranks_share_memory_inside_a_host_and_use_tcp_between_hosts shared_memory_inside_tcp_between
+check hierarchical_algorithms_are_right_on_two_hosts algorithms_between_hosts 2 2
+check two_interfaces_carry_one_connection_at_once two_interfaces_at_once
+check an_interface_that_is_down_is_left_out_and_named down_at_init 1
+check a_rank_that_is_killed_is_noticed_on_the_other_host rank_killed
+if slow; then
+    check all_collectives_are_right_on_two_hosts all_collectives 2 2
+    check all_collectives_are_right_on_three_hosts all_collectives 3 1
+    check all_collectives_are_right_on_four_hosts all_collectives 4 2
+    check hierarchical_algorithms_are_right_on_three_hosts algorithms_between_hosts 3 2
+    check a_chosen_interface_is_the_only_one one_interface_chosen
+    check the_first_interface_may_be_down_too down_at_init 0
+    check an_interface_that_leads_nowhere_is_done_without cut_in_between
+    check interfaces_may_have_unlike_mtus unlike_mtus
+    check ipv6_alone_will_do ipv6_alone
+    check ranks_end_with_errors_when_a_host_is_cut_off host_cut_off
+fi
+finish
