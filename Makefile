@@ -247,6 +247,11 @@ asan tsan:
 	@$(AGAIN) BUILD=build-$@ SANITIZE=$(SANITIZERS) WERROR= all tests
 	@$(MAKE) --no-print-directory BUILD=build-$@ SANITIZE=$(SANITIZERS) SCRIPT_TESTS= run-check
 
+# A Slurm of its own, on hosts that are network namespaces; skipped where it is not installed or not permitted.
+.PHONY: test-slurm
+test-slurm: all
+	@BUILD=$(BUILD) scripts/run-tests.sh tests/multi/slurm.sh
+
 .PHONY: bench-peers
 bench-peers: all
 	scripts/bench-peers.sh
@@ -288,6 +293,7 @@ help:
 	@echo 'make check         the fast part of the tests (below a minute)'
 	@echo 'make test-full     every combination of collective, type, algorithm, transport … (long)'
 	@echo 'make asan tsan     the fast tests under gcc'"'"'s sanitizers, built in build-asan, build-tsan'
+	@echo 'make test-slurm    jobs by srun of a real Slurm, where it is installed'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
 	@echo 'make install       PREFIX=/usr/local DESTDIR= ; make uninstall'
 	@echo 'make format        clang-format over all tracked C files; format-check only looks'

@@ -33,6 +33,7 @@ missing_packages() {
     [ "$profile" = test ] || return 0
     need "command -v g++" g++
     need "pkg-config --exists cmocka" libcmocka-dev
+    need "command -v ip" iproute2
 }
 
 need() {

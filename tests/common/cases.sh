@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# For tests that are shell scripts: `check a_sentence command…` runs one case, `finish` sums up for run-tests.sh.
+# For tests that are shell scripts: `check a_sentence command…` runs one case, `skipped why` says that one cannot be run,
+# `finish` sums up for run-tests.sh.
 # A case is silent where it passes; what the command prints is shown where it fails.
 
 passed=0
 failed=0
+skips=0
 
 check() {
     local name=$1 output
@@ -19,8 +21,13 @@ check() {
     fi
 }
 
+skipped() {
+    skips=$((skips + 1))
+    echo "skip  $1"
+}
+
 finish() {
-    echo "$passed passed, $failed failed"
+    echo "$passed passed, $failed failed$([ $skips = 0 ] || echo ", $skips skipped")"
     [ "$failed" = 0 ]
     exit
 }

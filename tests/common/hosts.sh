@@ -76,7 +76,23 @@ lab_hosts() {
         echo "$(lab_address "$host") h$host" >>$lab/hosts
         lab_host "$host" "$rails" || return 1
     done
-    mount --bind $lab/hosts /etc/hosts
+    mount --bind $lab/hosts /etc/hosts && lab_scripts
+}
+
+# For launchers: $lab/rsh HOST command… as rsh would do it, and $lab/rank command… for a process that they start.
+lab_scripts() {
+    cat >$lab/rsh <<END
+#!/bin/sh
+while [ "\${1#-}" != "\$1" ]; do shift; done
+host=\$1
+shift
+exec nsenter --target "\$(cat $lab/\$host.pid)" --net --uts -- sh -c "\$*"
+END
+    cat >$lab/rank <<END
+#!/bin/sh
+COLLET_HOSTID=\$(hostname) exec "\$@"
+END
+    chmod +x $lab/rsh $lab/rank
 }
 
 # One host: a process that keeps its namespaces, and its cables.

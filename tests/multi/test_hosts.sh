@@ -169,6 +169,28 @@ rank_killed() {
     ended_with_errors 0 1 2 && said 'rank 3' >/dev/null
 }
 
+# --------------------------------------------------------------------------------------------------------- launchers
+
+# 2 × 2 ranks of real launchers, which reach host 2 as they would with rsh or ssh, and meet where MASTER_ADDR says.
+by_open_mpi() {
+    on_host 1 env TMPDIR=$lab OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 \
+        mpirun.openmpi --host h1:2,h2:2 --oversubscribe --bind-to none --mca plm_rsh_agent $lab/rsh "$@" \
+        $lab/rank "$bin/all_reduce_perf" $short >$lab/rank0.out 2>&1
+    launched_on_two_hosts $?
+}
+
+by_mpich() {
+    on_host 1 timeout 60 mpiexec.mpich -hosts h1,h2 -ppn 2 -n 4 -launcher rsh -launcher-exec $lab/rsh "$@" \
+        $lab/rank "$bin/all_reduce_perf" $short >$lab/rank0.out 2>&1
+    launched_on_two_hosts $?
+}
+
+# The launcher's status is $1, and the ranks are where they should be, as their own table says.
+launched_on_two_hosts() {
+    [ "$1" = 0 ] && [ "$(grep -cE '^# +Rank +[0-3] .* h[12] device' $lab/rank0.out)" = 4 ] && said ' h1 device' >/dev/null &&
+        said ' h2 device' >/dev/null && said '^# Transport: shm tcp ' >/dev/null || { cat $lab/rank0.out; return 1; }
+}
+
 # ------------------------------------------------------------------------------------------------------------- cases
 
 lab_hosts 4 2 || lab_skip "the hosts could not be built"
@@ -189,5 +211,15 @@ if slow; then
     check interfaces_may_have_unlike_mtus unlike_mtus
     check ipv6_alone_will_do ipv6_alone
     check ranks_end_with_errors_when_a_host_is_cut_off host_cut_off
+    if command -v mpirun.openmpi >/dev/null; then
+        check open_mpi_starts_ranks_on_two_hosts by_open_mpi -x MASTER_ADDR=h1
+    else
+        skipped "Open MPI is not installed"
+    fi
+    if command -v mpiexec.mpich >/dev/null; then
+        check mpich_starts_ranks_on_two_hosts by_mpich -env MASTER_ADDR h1
+    else
+        skipped "MPICH is not installed"
+    fi
 fi
 finish
