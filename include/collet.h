@@ -165,7 +165,7 @@ COLLET_API enum collet_result collet_comm_init_all(struct collet_comm **comms, i
 /* collet_comm_init_from_env: creates this process's rank of the job that a launcher describes in the environment.
  *   RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun and friends), or
  *   OMPI_COMM_WORLD_*, PMI_*, SLURM_* for rank and size; the meeting point is then COLLET_COMM_ID or MASTER_ADDR, or,
- *   when all ranks share one host, found from the launcher's job id.
+ *   when all ranks share one host, found from the launcher's job id, or else handed over by the launcher (PMI-1, PMIx).
  * With none of these set it makes a communicator of one rank. config may be NULL. Blocks and fails like
  * collet_comm_init_rank(); INVALID_USAGE names the variable that is missing or contradictory. */
 COLLET_API enum collet_result collet_comm_init_from_env(struct collet_comm **comm, const struct collet_config *config);

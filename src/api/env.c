@@ -5,9 +5,11 @@
  *    meeting point, the first that applies:   COLLET_COMM_ID   host:port, given by the user
  *                                             MASTER_ADDR      and MASTER_PORT, torchrun's and many scripts'
  *                                             one host         the launcher's job id names a Unix socket
+ *                                             several hosts    the launcher's store (PMI-1, PMIx)
  */
 #include "api/comm.h"
 #include "base/config.h"
+#include "boot/launcher_meeting.h"
 #include "boot/local_meeting.h"
 
 #include <errno.h>
@@ -19,15 +21,17 @@
 /* How a launcher spells things; NULL where it has no word for it. */
 struct launcher {
     const char *name, *rank, *size, *local_size, *nodes, *job, *step;
+    bool has_store; /* a process that it starts is a rank of its own, and may find a store of its job */
 };
 
 /* The innermost launcher first: torchrun or mpirun may themselves run under Slurm. */
 static const struct launcher launchers[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", NULL, "TORCHELASTIC_RUN_ID", NULL},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", NULL, "TORCHELASTIC_RUN_ID", NULL, false},
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL,
-     "OMPI_MCA_ess_base_jobid", NULL},
-    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", NULL, "PMI_JOBID", NULL},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", NULL, "SLURM_NNODES", "SLURM_JOB_ID", "SLURM_STEP_ID"},
+     "OMPI_MCA_ess_base_jobid", NULL, true},
+    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", NULL, "PMI_JOBID", NULL, true},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", NULL, "SLURM_NNODES", "SLURM_JOB_ID", "SLURM_STEP_ID",
+     true},
 };
 
 #define DEFAULT_MASTER_PORT 29500
@@ -129,10 +133,13 @@ static enum collet_result meet(const struct launcher *l, int nranks, int rank, s
         return boot_unique_id(id); /* reads COLLET_COMM_ID itself */
     if (config_env("MASTER_ADDR") != NULL)
         return master_id(&config, id);
+    if (!on_one_host(l, nranks) && l->has_store && launcher_meeting_possible())
+        return launcher_meeting(rank, (int)config.init_timeout, id);
     if (!on_one_host(l, nranks))
         return err_set(COLLET_ERR_INVALID_USAGE,
                        "the %s environment names %d ranks on several hosts but no place to meet: set MASTER_ADDR (and "
-                       "MASTER_PORT) or COLLET_COMM_ID=host:port to an address of rank 0's host",
+                       "MASTER_PORT) or COLLET_COMM_ID=host:port to an address of rank 0's host, or let the launcher "
+                       "keep a store (srun --mpi=pmix)",
                        l->name, nranks);
     char job[96];
     job_name(l, job, sizeof(job));

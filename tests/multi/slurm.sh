@@ -32,13 +32,14 @@ SlurmctldHost=h1
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=/run/munge/socket
+AuthInfo=socket=/run/host/socket
 StateSaveLocation=$slurm/state
 SlurmdSpoolDir=$slurm/%n
 SlurmctldPidFile=$slurm/slurmctld.pid
 SlurmdPidFile=$slurm/%n.pid
 SlurmctldLogFile=$slurm/slurmctld.log
 SlurmdLogFile=$slurm/%n.log
+TmpFS=/run/host
 ProctrackType=proctrack/pgid
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -52,37 +53,37 @@ PartitionName=all Nodes=h1,h2 Default=YES State=UP
 END
 }
 
-# Runs a command on a host with a /run/munge of the host's own: one munged for both would take for a replay what the second
-# slurmd shows it.
-with_munge() {
+# Runs a command on a host with a /run/host of the host's own. (One munged for both hosts would take for a replay what the
+# second slurmd shows it, and one place for temporary files would have the second find those of the first.)
+with_host_files() {
     local host=$1
     shift
     # shellcheck disable=SC2016 # expanded by the inner shell
-    on_host "$host" unshare --mount sh -c 'mount --bind "$0" /run/munge && exec "$@"' "$lab/munge-h$host" "$@"
+    on_host "$host" unshare --mount sh -c 'mount --bind "$0" /run/host && exec "$@"' "$lab/host-h$host" "$@"
 }
 
 start_cluster() {
     local host tries
     write_files
-    mkdir -p /run/munge
+    mkdir -p /run/host
     for host in 1 2; do
-        mkdir -p $lab/munge-h$host
-        with_munge $host munged --foreground --force --num-threads=1 --key-file=$slurm/munge.key --socket=/run/munge/socket \
-            --pid-file=/run/munge/pid --seed-file=/run/munge/seed >$slurm/munged-h$host.log 2>&1 &
+        mkdir -p $lab/host-h$host
+        with_host_files $host munged --foreground --force --num-threads=1 --key-file=$slurm/munge.key --socket=/run/host/socket \
+            --pid-file=/run/host/pid --seed-file=/run/host/seed >$slurm/munged-h$host.log 2>&1 &
         disown
     done
     for ((tries = 0; tries < 250; tries++)); do
-        [ -S $lab/munge-h1/socket ] && [ -S $lab/munge-h2/socket ] && break
+        [ -S $lab/host-h1/socket ] && [ -S $lab/host-h2/socket ] && break
         sleep 0.02
     done
-    with_munge 1 slurmctld -D -c -f "$SLURM_CONF" >/dev/null 2>&1 &
+    with_host_files 1 slurmctld -D -c -f "$SLURM_CONF" >/dev/null 2>&1 &
     disown
     for host in 1 2; do
-        with_munge $host slurmd -D -N h$host -f "$SLURM_CONF" >/dev/null 2>&1 &
+        with_host_files $host slurmd -D -N h$host -f "$SLURM_CONF" >/dev/null 2>&1 &
         disown
     done
     for ((tries = 0; tries < 60; tries++)); do
-        [ "$(with_munge 1 timeout 10 sinfo -h -t idle -o %D 2>/dev/null)" = 2 ] && return 0
+        [ "$(with_host_files 1 timeout 10 sinfo -h -t idle -o %D 2>/dev/null)" = 2 ] && return 0
         sleep 0.25
     done
     tail -n 20 $slurm/*.log
@@ -95,7 +96,7 @@ start_cluster() {
 job() {
     local hosts=$1
     shift
-    with_munge 1 timeout 60 srun -N"$hosts" -n$((2 * hosts)) --ntasks-per-node=2 "$@" $short >$lab/rank0.out 2>&1 &&
+    with_host_files 1 timeout 60 srun -N"$hosts" -n$((2 * hosts)) --ntasks-per-node=2 "$@" $short >$lab/rank0.out 2>&1 &&
         [ "$(grep -cE '^# +Rank +[0-3] .* h[12] device' $lab/rank0.out)" = $((2 * hosts)) ] &&
         [ "$(grep -oE ' h[12] device' $lab/rank0.out | sort -u | wc -l)" = "$hosts" ] || { cat $lab/rank0.out; return 1; }
 }
@@ -111,6 +112,8 @@ all_collectives_by_srun() {
 at_an_id() { COLLET_COMM_ID=h1:29700 job 2 $lab/rank "$bin/all_reduce_perf"; }
 at_a_master() { MASTER_ADDR=h1 all_collectives_by_srun 2; }
 
+through() { job 2 --mpi="$1" $lab/rank "$bin/all_reduce_perf"; }
+
 without_a_place_to_meet() {
     ! job 2 --mpi=none $lab/rank "$bin/all_reduce_perf" >/dev/null && grep 'set MASTER_ADDR' $lab/rank0.out
 }
@@ -120,5 +123,12 @@ check slurm_starts start_cluster
 check ranks_of_one_host_meet_by_the_job_id all_collectives_by_srun 1
 check ranks_of_two_hosts_meet_at_master_addr at_a_master
 check ranks_of_two_hosts_meet_at_comm_id at_an_id
+for store in pmi2 pmix; do
+    if with_host_files 1 srun --mpi=list 2>&1 | grep -qw $store; then
+        check ranks_of_two_hosts_meet_through_$store through $store
+    else
+        skipped "this Slurm has no $store"
+    fi
+done
 check without_a_place_to_meet_the_error_says_what_to_set without_a_place_to_meet
 finish

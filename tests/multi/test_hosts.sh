@@ -171,7 +171,8 @@ rank_killed() {
 
 # --------------------------------------------------------------------------------------------------------- launchers
 
-# 2 × 2 ranks of real launchers, which reach host 2 as they would with rsh or ssh, and meet where MASTER_ADDR says.
+# 2 × 2 ranks of real launchers, which reach host 2 as they would with rsh or ssh, and meet where MASTER_ADDR says, or through
+# the launcher itself.
 by_open_mpi() {
     on_host 1 env TMPDIR=$lab OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 \
         mpirun.openmpi --host h1:2,h2:2 --oversubscribe --bind-to none --mca plm_rsh_agent $lab/rsh "$@" \
@@ -212,12 +213,14 @@ if slow; then
     check ipv6_alone_will_do ipv6_alone
     check ranks_end_with_errors_when_a_host_is_cut_off host_cut_off
     if command -v mpirun.openmpi >/dev/null; then
-        check open_mpi_starts_ranks_on_two_hosts by_open_mpi -x MASTER_ADDR=h1
+        check ranks_of_open_mpi_meet_at_master_addr by_open_mpi -x MASTER_ADDR=h1
+        check ranks_of_open_mpi_meet_without_a_word by_open_mpi
     else
         skipped "Open MPI is not installed"
     fi
     if command -v mpiexec.mpich >/dev/null; then
-        check mpich_starts_ranks_on_two_hosts by_mpich -env MASTER_ADDR h1
+        check ranks_of_mpich_meet_at_master_addr by_mpich -env MASTER_ADDR h1
+        check ranks_of_mpich_meet_without_a_word by_mpich
     else
         skipped "MPICH is not installed"
     fi

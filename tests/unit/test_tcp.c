@@ -535,6 +535,84 @@ static void a_new_attempt_replaces_the_sockets_of_one_that_was_given_up(void **s
     close(old);
 }
 
+/* ---------------------------------------------------------------------------------------------------------------- rails */
+
+static struct address address_at(uint8_t first, uint8_t link, uint8_t speed) {
+    return (struct address){.family = 4, .link = link, .speed = speed, .ip = {first, 0, 0, 1}};
+}
+
+static void assert_rails(const struct address_set *set, unsigned failed, int nrails, int first, int second) {
+    int rails[ADDRESS_MAX] = {-1, -1, -1, -1};
+    assert_int_equal(tcp_rails_choose(set, failed, rails), nrails);
+    assert_int_equal(rails[0], first);
+    assert_int_equal(rails[1], second);
+}
+
+static void rails_are_the_fastest_interfaces_that_have_not_failed(void **state) {
+    (void)state;
+    struct address_set set = {.count = 4};
+    set.addresses[0] = address_at(10, 2, 9);
+    set.addresses[1] = address_at(11, 3, 16);
+    set.addresses[2] = address_at(12, 4, 16);
+    set.addresses[3] = address_at(127, 1, 0);
+    assert_rails(&set, 0, 2, 1, 2);
+    assert_rails(&set, 1u << 1, 1, 2, -1);
+    assert_rails(&set, 3u << 1, 1, 0, -1);
+    assert_rails(&set, 7u, 1, 3, -1);
+    assert_rails(&set, 15u, 0, -1, -1);
+}
+
+static void an_interface_is_one_rail_by_the_first_of_its_addresses_that_has_not_failed(void **state) {
+    (void)state;
+    struct address_set set = {.count = 4};
+    set.addresses[0] = address_at(10, 2, 0);
+    set.addresses[1] = address_at(11, 3, 0);
+    set.addresses[2] = address_at(12, 2, 0);
+    set.addresses[3] = address_at(13, 3, 0);
+    assert_rails(&set, 0, 2, 0, 1);
+    assert_rails(&set, 1u << 0, 2, 1, 2);
+    assert_rails(&set, 3u, 2, 2, 3);
+}
+
+/* 127.0.0.2 is an address of this host too; 255.255.255.255 cannot be connected to. */
+static void sockets_are_spread_over_the_rails(void **state) {
+    (void)state;
+    struct pair pair;
+    struct tcp_listener listener;
+    struct tcp_dialer dialer;
+    char text[3][ADDRESS_TEXT_BYTES];
+    int theirs[3], ours[3];
+    enum collet_result result = COLLET_IN_PROGRESS;
+    pair_init(&pair, (struct shape){8, 4096, 2, 0});
+    assert_int_equal(tcp_listen_start(&listener, &pair.config, 3, offer_of(&pair)), COLLET_SUCCESS);
+    struct address_set *set = &offer_of(&pair)->set;
+    set->count = 3;
+    set->addresses[0] = address_at(127, 1, 0);
+    set->addresses[1] = address_at(127, 2, 0);
+    set->addresses[1].ip[3] = 2;
+    set->addresses[2] = address_at(255, 3, 0);
+    memset(set->addresses[2].ip, 0xff, 4);
+    tcp_dial_start(&dialer, offer_of(&pair), 3, 1, "host1");
+    while (tcp_listen_try(&listener, theirs) == COLLET_IN_PROGRESS) {
+        be_patient(&pair);
+        result = tcp_dial_try(&dialer, ours);
+        assert_true(result >= 0);
+    }
+    while (result == COLLET_IN_PROGRESS) {
+        be_patient(&pair);
+        result = tcp_dial_try(&dialer, ours);
+    }
+    assert_int_equal(result, COLLET_SUCCESS);
+    for (int k = 0; k < 3; k++) {
+        tcp_peer_text(ours[k], text[k]);
+        close(ours[k]);
+        close(theirs[k]);
+    }
+    assert_non_null(strstr(text[0], "127.0.0.1:"));
+    assert_non_null(strstr(text[1], "127.0.0.2:"));
+    assert_non_null(strstr(text[2], "127.0.0.1:"));
+}
+
 static void a_peer_that_cannot_be_reached_is_named_with_its_addresses(void **state) {
     (void)state;
     struct pair pair;
@@ -601,6 +679,9 @@ int main(void) {
         cmocka_unit_test_setup(credits_for_slots_never_sent_break_the_connection, random_slots),
         cmocka_unit_test_setup(strangers_are_dropped_and_do_not_keep_the_producer_out, random_slots),
         cmocka_unit_test_setup(a_new_attempt_replaces_the_sockets_of_one_that_was_given_up, random_slots),
+        cmocka_unit_test(rails_are_the_fastest_interfaces_that_have_not_failed),
+        cmocka_unit_test(an_interface_is_one_rail_by_the_first_of_its_addresses_that_has_not_failed),
+        cmocka_unit_test(sockets_are_spread_over_the_rails),
         cmocka_unit_test_setup(a_peer_that_cannot_be_reached_is_named_with_its_addresses, random_slots),
         cmocka_unit_test_setup(an_interface_that_does_not_exist_is_an_error, random_slots),
         cmocka_unit_test_setup(an_offer_of_the_wrong_size_is_refused, random_slots),
