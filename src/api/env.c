@@ -30,8 +30,7 @@ static const struct launcher launchers[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL,
      "OMPI_MCA_ess_base_jobid", NULL, true},
     {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", NULL, "PMI_JOBID", NULL, true},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", NULL, "SLURM_NNODES", "SLURM_JOB_ID", "SLURM_STEP_ID",
-     true},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", NULL, "SLURM_NNODES", "SLURM_JOB_ID", "SLURM_STEP_ID", true},
 };
 
 #define DEFAULT_MASTER_PORT 29500
@@ -44,8 +43,8 @@ static enum collet_result read_int(const char *variable, long least, long most, 
     errno = 0;
     long number = strtol(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || number < least || number > most)
-        return err_set(COLLET_ERR_INVALID_USAGE, "%s is \"%s\": a number from %ld to %ld is needed", variable, text, least,
-                       most);
+        return err_set(COLLET_ERR_INVALID_USAGE, "%s is \"%s\": a number from %ld to %ld is needed", variable, text,
+                       least, most);
     *value = (int)number;
     return COLLET_SUCCESS;
 }

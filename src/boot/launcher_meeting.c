@@ -34,8 +34,7 @@ enum collet_result launcher_meeting(int rank, int timeout_s, struct collet_uniqu
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static int meetings; /* of this process so far: all ranks count alike */
     pthread_mutex_lock(&lock);
-    enum collet_result result =
-        share_id(rank, meetings++, os_now_ns() + (uint64_t)timeout_s * 1000000000u, id);
+    enum collet_result result = share_id(rank, meetings++, os_now_ns() + (uint64_t)timeout_s * 1000000000u, id);
     pthread_mutex_unlock(&lock);
     return result;
 }

@@ -43,7 +43,8 @@ static struct {
     int (*Init)(struct pmix_proc *self, void *infos, size_t ninfos);
     int (*Put)(uint8_t scope, const char *key, struct pmix_value *value);
     int (*Commit)(void);
-    int (*Fence_nb)(const struct pmix_proc *procs, size_t n, const void *infos, size_t ninfos, pmix_done *done, void *ticket);
+    int (*Fence_nb)(const struct pmix_proc *procs, size_t n, const void *infos, size_t ninfos, pmix_done *done,
+                    void *ticket);
     int (*Get_nb)(const struct pmix_proc *proc, const char *key, const void *infos, size_t ninfos, pmix_found *found,
                   void *ticket);
     int (*Finalize)(const void *infos, size_t ninfos);
@@ -124,8 +125,10 @@ static enum collet_result introduce(void) {
     if (pmix.handle == NULL)
         pmix.handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (pmix.handle == NULL)
-        return err_set(COLLET_ERR_SYSTEM, "the launcher speaks PMIx, but " LIBRARY " cannot be opened (%s): install it, or "
-                                          "set MASTER_ADDR to an address of rank 0's host", dlerror());
+        return err_set(COLLET_ERR_SYSTEM,
+                       "the launcher speaks PMIx, but " LIBRARY " cannot be opened (%s): install it, or "
+                       "set MASTER_ADDR to an address of rank 0's host",
+                       dlerror());
     if (!find(&pmix.Init, "PMIx_Init") || !find(&pmix.Put, "PMIx_Put") || !find(&pmix.Commit, "PMIx_Commit") ||
         !find(&pmix.Fence_nb, "PMIx_Fence_nb") || !find(&pmix.Get_nb, "PMIx_Get_nb") ||
         !find(&pmix.Finalize, "PMIx_Finalize"))

@@ -175,7 +175,7 @@ rank_killed() {
 # the launcher itself.
 by_open_mpi() {
     on_host 1 env TMPDIR=$lab OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 \
-        mpirun.openmpi --host h1:2,h2:2 --oversubscribe --bind-to none --mca plm_rsh_agent $lab/rsh "$@" \
+        mpirun.openmpi -np 4 --host h1:2,h2:2 --oversubscribe --bind-to none --mca plm_rsh_agent $lab/rsh "$@" \
         $lab/rank "$bin/all_reduce_perf" $short >$lab/rank0.out 2>&1
     launched_on_two_hosts $?
 }

@@ -66,7 +66,8 @@ static void rank_0_puts_its_text_before_the_barrier(void **state) {
 static void another_rank_gets_it_after_the_barrier(void **state) {
     (void)state;
     char asked[2048], text[PMI_TEXT_BYTES] = "";
-    const char *answers = HELLO "cmd=barrier_out rc=0\ncmd=get_result rc=0 msg=success value=0123abcd\ncmd=finalize_ack\n";
+    const char *answers =
+        HELLO "cmd=barrier_out rc=0\ncmd=get_result rc=0 msg=success value=0123abcd\ncmd=finalize_ack\n";
     assert_int_equal(share(3, answers, text, asked), COLLET_SUCCESS);
     assert_string_equal(text, "0123abcd");
     assert_non_null(strstr(asked, "cmd=barrier_in\ncmd=get kvsname=kvs_7 key=collet-0\n"));
@@ -75,7 +76,8 @@ static void another_rank_gets_it_after_the_barrier(void **state) {
 static void a_launcher_that_says_no_is_an_error(void **state) {
     (void)state;
     char asked[2048], text[PMI_TEXT_BYTES] = "";
-    assert_int_equal(share(1, HELLO "cmd=barrier_out\ncmd=get_result rc=-1 msg=unknown\n", text, asked), COLLET_ERR_SYSTEM);
+    assert_int_equal(share(1, HELLO "cmd=barrier_out\ncmd=get_result rc=-1 msg=unknown\n", text, asked),
+                     COLLET_ERR_SYSTEM);
 }
 
 static void a_launcher_that_says_nothing_is_not_waited_for_longer_than_allowed(void **state) {

@@ -379,7 +379,8 @@ static void frames_in_pieces_of_any_size_are_put_together(void **state) {
         open_raw_producer(&pair, (struct shape){8, 900, 1, 0}, fds);
         for (uint64_t step = 0; step < 100; step++) {
             uint32_t bytes = bytes_of(&pair.consumer, step);
-            struct frame frame = {bytes | (is_ll(step) ? FIFO_LL_BIT : 0), (uint32_t)mix(step), mix(step + 9), step, 0, 0};
+            struct frame frame = {
+                bytes | (is_ll(step) ? FIFO_LL_BIT : 0), (uint32_t)mix(step), mix(step + 9), step, 0, 0};
             memcpy(wire + length, &frame, sizeof(frame));
             length += sizeof(frame);
             for (uint32_t i = 0; i < bytes; i++)
