@@ -110,9 +110,11 @@ static uint8_t speed_of(const char *interface) {
     uint8_t speed = 0;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
-    if (fd >= 0 && ioctl(fd, SIOCETHTOOL, &request) == 0)
-        for (uint32_t mbits = ethtool_cmd_speed(&command); mbits > 1 && mbits != (uint32_t)SPEED_UNKNOWN; mbits /= 2)
+    if (fd >= 0 && ioctl(fd, SIOCETHTOOL, &request) == 0) {
+        uint32_t mbits = (uint32_t)command.speed_hi << 16 | command.speed;
+        for (; mbits > 1 && mbits != (uint32_t)SPEED_UNKNOWN; mbits /= 2)
             speed++;
+    }
     if (fd >= 0)
         close(fd);
     return speed;
