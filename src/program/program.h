@@ -69,6 +69,10 @@ struct prog_shape {
     int node_ranks; /* how many ranks every node has; 0: not the same everywhere */
     int *order;     /* [position]: the rank there; NULL: ranks are numbered node by node */
     int *position;  /* [rank]: where it stands in order; NULL like it */
+    int *first;     /* [nnodes + 1]: the position at which each node begins; NULL: all have node_ranks */
+    int *node;      /* [position]: number of its node in the list; NULL like it */
+    bool zigzag;    /* a ring walks through every second node backwards, to come in where it went out of the last */
+    bool chains;    /* inside nodes trees are chains: ranks have a link to the next, and share it with what is beyond */
 };
 #define PROG_FLAT(n) ((struct prog_shape){.nranks = (n), .nnodes = 1, .node_ranks = (n)}) /* all on one node */
 
@@ -76,7 +80,20 @@ struct prog_shape {
  * their lowest ranks, and in each its ranks by number. Errors: INVALID_ARGUMENT (nranks, a number out of range),
  * NO_MEMORY; *shape is then unwritten. */
 enum collet_result prog_shape_init(struct prog_shape *shape, int nranks, const int *node_of);
+/* Lists nodes and the ranks of each in the order in which they first appear in `along`, all ranks in any order.
+ * Errors: also INVALID_ARGUMENT if a rank is missing there. */
+enum collet_result prog_shape_init_along(struct prog_shape *shape, int nranks, const int *node_of, const int *along);
 void prog_shape_fini(struct prog_shape *shape);
+
+/* The part of the list that is one node. */
+struct prog_span {
+    int node, first, count;
+};
+struct prog_span prog_shape_span(const struct prog_shape *shape, int position);
+struct prog_span prog_shape_node(const struct prog_shape *shape, int node);
+
+/* From a position to its place on the ring, and back: the same swap of what is walked backwards. */
+int prog_shape_turn(const struct prog_shape *shape, int position);
 
 static inline int prog_shape_rank(const struct prog_shape *shape, int position) {
     return shape->order != NULL ? shape->order[position] : position;
@@ -162,14 +179,20 @@ static inline int prog_wrap(const struct prog *prog, int r) {
     return rest < 0 ? rest + prog->nranks : rest;
 }
 
-/* The rank k positions behind this one (before it, if k is negative) in the order of the shape, which is a ring. */
-static inline int prog_after(const struct prog *prog, int k) {
-    return prog_shape_rank(prog->shape, prog_wrap(prog, prog_shape_position(prog->shape, prog->rank) + k));
+/* Where a rank stands on the ring. */
+static inline int prog_ring_place(const struct prog *prog, int rank) {
+    return prog_shape_turn(prog->shape, prog_shape_position(prog->shape, rank));
 }
 
-/* How many positions this rank stands behind the root on that ring: 0 … nranks−1. */
+/* The rank k places behind this one (before it, if k is negative) on the ring of the shape. */
+static inline int prog_after(const struct prog *prog, int k) {
+    int place = prog_wrap(prog, prog_ring_place(prog, prog->rank) + k);
+    return prog_shape_rank(prog->shape, prog_shape_turn(prog->shape, place));
+}
+
+/* How many places this rank stands behind the root on that ring: 0 … nranks−1. */
 static inline int prog_behind_root(const struct prog *prog) {
-    return prog_wrap(prog, prog_shape_position(prog->shape, prog->rank) - prog_shape_position(prog->shape, prog->root));
+    return prog_wrap(prog, prog_ring_place(prog, prog->rank) - prog_ring_place(prog, prog->root));
 }
 
 /* Ends building; returns the first error met (no memory, a chunk or peer out of range, a step without effect …). */

@@ -16,13 +16,35 @@
 
 /* ---- shapes ---- */
 
-/* How ranks are numbered over nodes: node by node, or dealt round like cards; and on nodes of any size. */
-enum numbering { BY_NODE, ROUND, UNEVEN, NUMBERINGS };
+/* How ranks are numbered over nodes: node by node, or dealt round like cards; the same listed in any order, as a machine
+ * may suggest it; and on nodes of any size. */
+enum numbering { BY_NODE, ROUND, SHUFFLED, UNEVEN, NUMBERINGS };
 
 static int node_of(enum numbering numbering, int nnodes, int nranks, int rank) {
     if (numbering == UNEVEN)
         return (int)((unsigned)rank * 2654435761u >> 7) % nnodes;
-    return numbering == ROUND ? rank % nnodes : rank / (nranks / nnodes);
+    return numbering == BY_NODE ? rank / (nranks / nnodes) : rank % nnodes;
+}
+
+/* A permutation that looks random and is always the same. */
+static void shuffle(int nranks, int *along) {
+    unsigned dice = (unsigned)nranks;
+    for (int k = 0; k < nranks; k++) {
+        dice = dice * 1103515245u + 12345u;
+        int at = (int)((dice >> 8) % (unsigned)(k + 1));
+        along[k] = along[at];
+        along[at] = k;
+    }
+}
+
+static void list_shuffled(struct prog_shape *shape, int nranks, int nnodes, const int *nodes) {
+    int *along = malloc((size_t)nranks * sizeof(*along));
+    assert_non_null(along);
+    shuffle(nranks, along);
+    assert_int_equal(prog_shape_init_along(shape, nranks, nodes, along), COLLET_SUCCESS);
+    shape->zigzag = true;
+    shape->chains = nnodes % 2 == 1;
+    free(along);
 }
 
 /* To be released with prog_shape_fini(). */
@@ -33,7 +55,10 @@ static struct prog_shape shape_of(enum numbering numbering, int nnodes, int node
     assert_non_null(nodes);
     for (int rank = 0; rank < nranks; rank++)
         nodes[rank] = node_of(numbering, nnodes, nranks, rank);
-    assert_int_equal(prog_shape_init(&shape, nranks, nodes), COLLET_SUCCESS);
+    if (numbering == SHUFFLED || (numbering == UNEVEN && node_ranks % 2 == 1))
+        list_shuffled(&shape, nranks, nnodes, nodes);
+    else
+        assert_int_equal(prog_shape_init(&shape, nranks, nodes), COLLET_SUCCESS);
     free(nodes);
     return shape;
 }
@@ -237,6 +262,15 @@ static void a_ring_leaves_every_node_once_however_ranks_are_numbered(void **stat
     }
 }
 
+static void a_tree_enters_every_node_once_however_ranks_are_numbered(void **state) {
+    (void)state;
+    for (enum numbering numbering = 0; numbering < NUMBERINGS; numbering++) {
+        assert_int_equal(count_crossings(PROG_ALLREDUCE, "tree", numbering, 5, 7), 2 * 2 * 4); /* trees, up and down */
+        assert_int_equal(count_crossings(PROG_BROADCAST, "tree", numbering, 6, 5), 2 * 5);
+        assert_int_equal(count_crossings(PROG_REDUCE, "tree", numbering, 6, 5), 2 * 5);
+    }
+}
+
 static void between_nodes_hierarchies_keep_to_their_rails(void **state) {
     (void)state;
     for (enum numbering numbering = 0; numbering < UNEVEN; numbering++) {
@@ -411,6 +445,7 @@ int main(void) {
         cmocka_unit_test(shapes_that_make_no_sense_are_refused),
         cmocka_unit_test(a_ring_has_two_peers_however_long_it_is),
         cmocka_unit_test(a_ring_leaves_every_node_once_however_ranks_are_numbered),
+        cmocka_unit_test(a_tree_enters_every_node_once_however_ranks_are_numbered),
         cmocka_unit_test(between_nodes_hierarchies_keep_to_their_rails),
         cmocka_unit_test(hierarchies_send_the_least_between_nodes),
         cmocka_unit_test(logarithmic_algorithms_have_logarithmically_many_peers),

@@ -177,9 +177,31 @@ static void a_shape_lists_ranks_node_by_node(void **state) {
     prog_shape_fini(&shape);
 }
 
+static void a_shape_lists_ranks_along_a_given_order(void **state) {
+    (void)state;
+    struct prog_shape shape;
+    int node_of[] = {0, 1, 0, 0, 1, 5}, along[] = {4, 3, 1, 0, 5, 2}, order[] = {4, 1, 3, 0, 2, 5}; /* 4 1 | 3 0 2 | 5 */
+    assert_int_equal(prog_shape_init_along(&shape, 6, node_of, along), COLLET_SUCCESS);
+    for (int position = 0; position < 6; position++)
+        assert_int_equal(prog_shape_rank(&shape, position), order[position]);
+    struct prog_span span = prog_shape_span(&shape, 3);
+    assert_int_equal(span.node, 1);
+    assert_int_equal(span.first, 2);
+    assert_int_equal(span.count, 3);
+    shape.zigzag = true; /* 4 1 | 2 0 3 | 5 */
+    struct prog *prog = prog_create(PROG_ALLREDUCE, &shape, 1, 0);
+    assert_int_equal(prog_after(prog, 1), 2);
+    assert_int_equal(prog_after(prog, 3), 3);
+    assert_int_equal(prog_after(prog, -2), 5);
+    prog_destroy(prog);
+    prog_shape_fini(&shape);
+}
+
 static void a_shape_of_nonsense_is_refused(void **state) {
     (void)state;
     struct prog_shape shape;
+    assert_int_equal(prog_shape_init_along(&shape, 2, (int[]){0, 0}, (int[]){1, 1}), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(prog_shape_init_along(&shape, 2, (int[]){0, 0}, (int[]){0, 2}), COLLET_ERR_INVALID_ARGUMENT);
     assert_int_equal(prog_shape_init(&shape, 0, NULL), COLLET_ERR_INVALID_ARGUMENT);
     assert_int_equal(prog_shape_init(&shape, 2, (int[]){0, 2}), COLLET_ERR_INVALID_ARGUMENT);
     assert_int_equal(prog_shape_init(&shape, 2, (int[]){-1, 0}), COLLET_ERR_INVALID_ARGUMENT);
@@ -731,6 +753,7 @@ int main(void) {
         cmocka_unit_test(peers_wrap_around_and_others_leave_out_oneself),
         cmocka_unit_test(in_a_pair_the_only_other_is_the_other),
         cmocka_unit_test(a_shape_lists_ranks_node_by_node),
+        cmocka_unit_test(a_shape_lists_ranks_along_a_given_order),
         cmocka_unit_test(a_shape_of_nonsense_is_refused),
         cmocka_unit_test(distances_follow_the_shape_and_wrap_around),
         cmocka_unit_test(a_shape_that_an_algorithm_does_not_take_is_refused),
