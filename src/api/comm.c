@@ -40,6 +40,8 @@ static struct collet_comm *handle_take(void) {
     comm->failure = COLLET_SUCCESS;
     comm->sequence = 0;
     comm->boot = NULL;
+    comm->survey = NULL;
+    comm->map = NULL;
     comm->chan = NULL;
     comm->planner = NULL;
     comm->last_collective = -1;
@@ -239,6 +241,8 @@ void comm_discard(struct collet_comm *comm) {
     wait_for_readers(comm);
     planner_destroy(comm->planner);
     chan_destroy(comm->chan);
+    map_destroy(comm->map);
+    survey_destroy(comm->survey);
     boot_destroy(comm->boot);
     call_lock_release(&comm->lock); /* whoever waits for it will see the magic */
     handle_return(comm);
@@ -248,10 +252,31 @@ static void phase_set(struct collet_comm *comm, enum comm_phase phase) {
     __atomic_store_n(&comm->phase, phase, __ATOMIC_RELEASE);
 }
 
+/* Another rank than the one that looks at the machine may be asked for the file. That it cannot be written is no reason
+ * to fail. */
+static void dump_machine(const struct config *config) {
+    const struct topo *topo;
+    if (topo_here(config->topo_file, &topo) != COLLET_SUCCESS || topo_write_file(topo, config->topo_dump_file) != COLLET_SUCCESS)
+        log_warn(GRAPH, "COLLET_TOPO_DUMP_FILE: %s", err_last());
+}
+
+/* Until all ranks have the same map. */
+static enum collet_result survey_the_machine(struct collet_comm *comm) {
+    if (comm->survey == NULL) {
+        COLLET_TRY(survey_create(comm->boot, &comm->config, "", comm->nranks, comm->rank, &comm->survey));
+        if (comm->config.topo_dump_file[0] != '\0' && comm->rank == comm->config.topo_dump_file_rank)
+            dump_machine(&comm->config);
+    }
+    COLLET_TRY(survey_try(comm->survey, &comm->map));
+    survey_destroy(comm->survey);
+    comm->survey = NULL;
+    return COLLET_SUCCESS;
+}
+
 static enum collet_result rooms_open(struct collet_comm *comm) {
     COLLET_TRY(chan_create(comm->boot, &comm->config, comm->nranks, comm->rank, &comm->chan));
     comm->chan->timeout_ms = comm->timeout_ms;
-    return planner_create(comm->chan, &comm->config, &comm->planner);
+    return planner_create(comm->chan, &comm->config, comm->map, &comm->planner);
 }
 
 enum collet_result comm_try_join(struct collet_comm *comm) {
@@ -260,6 +285,8 @@ enum collet_result comm_try_join(struct collet_comm *comm) {
     if (comm->phase != COMM_JOINING)
         return COLLET_SUCCESS;
     enum collet_result result = boot_try_init(comm->boot);
+    if (result == COLLET_SUCCESS)
+        result = survey_the_machine(comm);
     if (result == COLLET_SUCCESS)
         result = rooms_open(comm);
     if (result < 0) {
@@ -357,6 +384,20 @@ enum collet_result collet_comm_init_rank_config(struct collet_comm **comm_p, int
     return group_join(comm_p);
 }
 
+/* Ranks of one process wait for nobody else: after a few turns all are ready. */
+static enum collet_result join_in_turn(struct collet_comm **comms, int nranks) {
+    for (int left = nranks; left > 0;) {
+        left = nranks;
+        for (int rank = 0; rank < nranks; rank++) {
+            enum collet_result result = comm_try_join(comms[rank]);
+            if (result < 0)
+                return result;
+            left -= result == COLLET_SUCCESS;
+        }
+    }
+    return COLLET_SUCCESS;
+}
+
 static enum collet_result init_all(struct collet_comm **comms, int nranks, const int *devices) {
     struct config *configs = calloc((size_t)nranks, sizeof(*configs));
     struct boot **boots = calloc((size_t)nranks, sizeof(*boots));
@@ -377,8 +418,8 @@ static enum collet_result init_all(struct collet_comm **comms, int nranks, const
         comms[rank]->boot = boots[rank];
         comms[rank]->config = configs[rank];
     }
-    for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++)
-        result = comm_try_join(comms[rank]);
+    if (result == COLLET_SUCCESS)
+        result = join_in_turn(comms, nranks);
     free(host_devices);
     free(configs);
     free(boots);
@@ -507,6 +548,8 @@ enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd) {
     dprintf(fd, "communicator %s: rank %d of %d, %s, %llu collectives called\n",
             comm->name[0] ? comm->name : "(unnamed)", comm->rank, comm->nranks, phases[phase],
             (unsigned long long)__atomic_load_n(&comm->sequence, __ATOMIC_RELAXED));
+    if (phase == COMM_READY)
+        plan_dump(comm->planner, fd);
     struct collet_comm *looked_at = (struct collet_comm *)comm;
     __atomic_add_fetch(&looked_at->dumps, 1, __ATOMIC_SEQ_CST); /* before the load: see comm_wait_for_dumps() */
     const struct exec_call *running = __atomic_load_n(&comm->running, __ATOMIC_SEQ_CST);

@@ -8,6 +8,7 @@
 #include "base/call_lock.h"
 #include "base/err.h"
 #include "plan/plan.h"
+#include "plan/survey.h"
 
 #include <pthread.h>
 
@@ -27,6 +28,8 @@ struct collet_comm {
     char name[32];
     struct config config;
     struct boot *boot;
+    struct survey *survey; /* while joining, of the machine; NULL: not begun */
+    struct map *map;
     struct chan *chan;
     struct planner *planner;
     int last_collective;             /* while a group is put together: its newest collective here; −1: none */

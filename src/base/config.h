@@ -43,6 +43,11 @@ enum config_scope {
     TEXT(comm_id, "COMM_ID", "NCCL_COMM_ID", "", PROCESS, "", "host:port where ranks meet; rank 0 listens there")      \
     TEXT(secret, "SECRET", NULL, "secret", PROCESS, "", "shared secret for COMM_ID and MASTER_ADDR jobs")              \
     TEXT(hostid, "HOSTID", "NCCL_HOSTID", "", RANK, "", "overrides the identity of this host")                         \
+    TEXT(topo_file, "TOPO_FILE", "NCCL_TOPO_FILE", "", RANK, "",                                                       \
+         "this host's topology from an XML file, NCCL's or hwloc's; default: probed")                                  \
+    TEXT(topo_dump_file, "TOPO_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", "", RANK, "", "write the topology to this file")     \
+    INT(topo_dump_file_rank, "TOPO_DUMP_FILE_RANK", "NCCL_TOPO_DUMP_FILE_RANK", "", RANK, 0, 0, 1 << 30,               \
+        "the rank that writes it")                                                                                     \
     INT(init_timeout, "INIT_TIMEOUT", NULL, "s", RANK, 600, 1, 86400, "longest wait for all ranks at init")            \
     INT(timeout, "TIMEOUT", NULL, "s", RANK, 1800, 1, 864000, "longest time without progress inside a call")           \
     INT(heartbeat, "HEARTBEAT", NULL, "ms", AGREED, 1000, 10, 60000, "interval of heartbeats between hosts")           \

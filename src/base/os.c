@@ -50,6 +50,16 @@ int os_cpu_count(void) {
     return 1;
 }
 
+void os_cpu_set(uint32_t *words, int nwords) {
+    cpu_set_t set;
+    memset(words, 0, (size_t)nwords * sizeof *words);
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return;
+    for (int cpu = 0; cpu < 32 * nwords && cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &set))
+            words[cpu / 32] |= UINT32_C(1) << cpu % 32;
+}
+
 static char host_name[64];
 static char boot_id[64];
 

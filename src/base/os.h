@@ -11,6 +11,7 @@
 
 uint64_t os_now_ns(void);       /* CLOCK_MONOTONIC */
 int os_cpu_count(void);         /* CPUs this process may run on, ≥ 1 */
+void os_cpu_set(uint32_t *words, int nwords); /* which ones, least significant first; none if that is not known */
 const char *os_host_name(void); /* static, never NULL; up to the first dot */
 const char *os_boot_id(void);   /* random identity of this boot of this kernel, "" if unknown */
 int os_pid(void);

@@ -17,7 +17,7 @@
 #include "program/program.h"
 
 struct exec_program {
-    struct prog *prog;              /* owned */
+    struct prog **progs;            /* [nchannels], owned: of the same collective, algorithm, root and cut into slices */
     const struct algorithm *source; /* what built it */
     int nchannels;
     int nconns, nready; /* connections of all channels; the first nready are READY */
@@ -26,16 +26,31 @@ struct exec_program {
     struct interp_op *ops;         /* one a channel */
     uint64_t total_elems, block_elems, chunk_elems; /* what the ops' geometry was made for … */
     uint32_t geometry_channels;                     /* … and for how many channels; 0: not made yet */
-    struct interp_worker *workers; /* nchannels · prog->nworkers, channel by channel */
+    struct interp_worker *workers; /* of all channels … */
+    int *first_worker;             /* … [nchannels + 1]: those of channel c begin at first_worker[c] */
     int last_call;                 /* while a group is put together: its newest call of this program; −1: none */
     uint64_t messages;             /* sends or receives done with it */
     struct exec_program *next;     /* in its owner's list */
 };
 
-/* Binds prog to connections on channels 0 … nchannels−1 of chan. Takes prog over, also on failure. */
-enum collet_result exec_program_create(struct chan *chan, struct prog *prog, const struct algorithm *source, int nchannels,
-                                       struct exec_program **program_p);
+/* Binds progs[c] to connections on channel c of chan, for c = 0 … nchannels−1. Takes the array and its programs over,
+ * also on failure. */
+enum collet_result exec_program_create(struct chan *chan, struct prog **progs, const struct algorithm *source,
+                                       int nchannels, struct exec_program **program_p);
 void exec_program_destroy(struct exec_program *program);
+
+static inline int exec_channel_of(const struct exec_program *program, int worker) {
+    int channel = 0;
+    while (worker >= program->first_worker[channel + 1])
+        channel++;
+    return channel;
+}
+
+/* Whom a worker waits for. */
+static inline int exec_blocking_rank(const struct exec_program *program, int worker) {
+    const struct prog *prog = program->progs[exec_channel_of(program, worker)];
+    return prog->peers[program->workers[worker].blocked_on].rank;
+}
 
 /* A call as the user made it. */
 struct exec_request {

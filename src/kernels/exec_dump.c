@@ -13,22 +13,21 @@
 READS_RACILY static void dump_worker(const struct exec_call *call, int k, int fd) {
     const struct exec_program *program = call->program;
     const struct interp_worker *w = &program->workers[k];
-    const struct prog *prog = program->prog;
-    int channel = k / prog->nworkers;
+    int channel = exec_channel_of(program, k), worker = k - program->first_worker[channel];
+    const struct prog *prog = program->progs[channel];
     if (w->done) {
-        dprintf(fd, "  channel %d worker %d: done\n", channel, k % prog->nworkers);
+        dprintf(fd, "  channel %d worker %d: done\n", channel, worker);
         return;
     }
     if (prog->npeers == 0) {
-        dprintf(fd, "  channel %d worker %d: copying\n", channel, k % prog->nworkers);
+        dprintf(fd, "  channel %d worker %d: copying\n", channel, worker);
         return;
     }
     const struct fifo_end *end =
         w->blocked_sending ? w->op->send_ends[w->blocked_on] : w->op->recv_ends[w->blocked_on];
-    dprintf(fd, "  channel %d worker %d: round %llu of %llu, step %u of %u, waiting for rank %d's %s", channel,
-            k % prog->nworkers, (unsigned long long)w->round,
-            (unsigned long long)w->op->geometry.nrounds, w->pc, w->nsteps, prog->peers[w->blocked_on].rank,
-            w->blocked_sending ? "credit" : "data");
+    dprintf(fd, "  channel %d worker %d: round %llu of %llu, step %u of %u, waiting for rank %d's %s", channel, worker,
+            (unsigned long long)w->round, (unsigned long long)w->op->geometry.nrounds, w->pc, w->nsteps,
+            prog->peers[w->blocked_on].rank, w->blocked_sending ? "credit" : "data");
     if (end != NULL)
         dprintf(fd, " (slot %u: step %llu, tail %llu, head %llu)", (uint32_t)end->step & (end->nslots - 1), (unsigned long long)end->step,
                 (unsigned long long)*end->tail, (unsigned long long)*end->head);
@@ -48,6 +47,6 @@ READS_RACILY void exec_dump(const struct exec_call *call, const struct chan *cha
                 dprintf(fd, "  channel %d: connection with rank %d is not ready\n", program->conns[k]->channel,
                         program->conns[k]->peer);
     if (call->state == EXEC_RUNNING)
-        for (int k = 0; k < (int)call->args.nchannels * program->prog->nworkers; k++)
+        for (int k = 0; k < program->first_worker[call->args.nchannels]; k++)
             dump_worker(call, k, fd);
 }

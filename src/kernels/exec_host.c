@@ -106,7 +106,7 @@ static void call_start(struct exec_call *call) {
         op->stream_stores = args->total_elems * args->elem_bytes >= STREAM_STORES_BYTES;
         op->reduce = (const void *)args->reduce;
     }
-    call->running = (int)args->nchannels * program->prog->nworkers;
+    call->running = program->first_worker[args->nchannels];
     for (int k = 0; k < call->running; k++) {
         struct interp_worker *w = &program->workers[k];
         w->pc = w->round = w->unpacked = 0;
@@ -171,7 +171,7 @@ static bool wires_idle(const struct exec_program *program) {
 
 static enum collet_result call_run(struct exec_call *call, bool *moved) {
     struct exec_program *program = call->program;
-    int nworkers = (int)call->args.nchannels * program->prog->nworkers;
+    int nworkers = program->first_worker[call->args.nchannels];
     for (int k = 0; k < nworkers; k++)
         if (!program->workers[k].done)
             COLLET_TRY(worker_visit(call, &program->workers[k], moved));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binding a program to connections, once: peer table → connection ends, workers → their state and their scratch.
+ * Binding programs, one a channel, to connections, once: peer table → connection ends, workers → their state and their
+ * scratch.
  */
 #include "kernels/exec.h"
 
@@ -25,7 +26,7 @@ static struct step_extent extent_of(const struct prog *prog) {
 
 static enum collet_result bind_peer(struct exec_program *program, struct chan *chan, int channel, int peer,
                                     enum conn_side side, struct fifo_end **end_p) {
-    const struct prog_peer *entry = &program->prog->peers[peer];
+    const struct prog_peer *entry = &program->progs[channel]->peers[peer];
     struct conn *conn;
     if (*end_p != NULL)
         return COLLET_SUCCESS;
@@ -40,7 +41,7 @@ static enum collet_result bind_peer(struct exec_program *program, struct chan *c
 }
 
 static enum collet_result bind_channel(struct exec_program *program, struct chan *chan, int channel) {
-    const struct prog *prog = program->prog;
+    const struct prog *prog = program->progs[channel];
     struct interp_op *op = &program->ops[channel];
     /* Both tables in one allocation; freed through recv_ends. */
     struct fifo_end **ends = calloc(2 * (size_t)prog->npeers + 1, sizeof(*ends));
@@ -73,31 +74,53 @@ static enum collet_result worker_init(struct interp_worker *w, const struct inte
     return COLLET_SUCCESS;
 }
 
-static enum collet_result bind(struct exec_program *program, struct chan *chan) {
-    const struct prog *prog = program->prog;
-    struct step_extent extent = extent_of(prog);
-    size_t nworkers = (size_t)program->nchannels * (size_t)prog->nworkers;
-    program->ops = calloc((size_t)program->nchannels, sizeof(*program->ops));
-    program->workers = calloc(nworkers, sizeof(*program->workers));
-    program->conns = calloc(2 * (size_t)prog->npeers * (size_t)program->nchannels + 1, sizeof(struct conn *));
-    if (program->ops == NULL || program->workers == NULL || program->conns == NULL)
+/* The places of workers and connections, before there are any. */
+static enum collet_result make_room(struct exec_program *program) {
+    size_t nchannels = (size_t)program->nchannels, npeers = 0;
+    program->first_worker = calloc(nchannels + 1, sizeof(*program->first_worker));
+    program->ops = calloc(nchannels, sizeof(*program->ops));
+    if (program->first_worker == NULL || program->ops == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu channels", nchannels);
+    for (size_t c = 0; c < nchannels; c++) {
+        program->first_worker[c + 1] = program->first_worker[c] + program->progs[c]->nworkers;
+        npeers += (size_t)program->progs[c]->npeers;
+    }
+    size_t nworkers = (size_t)program->first_worker[nchannels];
+    program->workers = calloc(nworkers + 1, sizeof(*program->workers));
+    program->conns = calloc(2 * npeers + 1, sizeof(struct conn *));
+    if (program->workers == NULL || program->conns == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu workers", nworkers);
-    for (int channel = 0; channel < program->nchannels; channel++)
-        COLLET_TRY(bind_channel(program, chan, channel));
-    for (size_t k = 0; k < nworkers; k++)
-        COLLET_TRY(worker_init(&program->workers[k], &program->ops[k / (size_t)prog->nworkers],
-                               &prog->workers[k % (size_t)prog->nworkers], extent, chan->layout.ll_bytes));
     return COLLET_SUCCESS;
 }
 
-enum collet_result exec_program_create(struct chan *chan, struct prog *prog, const struct algorithm *source, int nchannels,
-                                       struct exec_program **program_p) {
+static enum collet_result bind(struct exec_program *program, struct chan *chan) {
+    COLLET_TRY(make_room(program));
+    for (int channel = 0; channel < program->nchannels; channel++)
+        COLLET_TRY(bind_channel(program, chan, channel));
+    for (int channel = 0; channel < program->nchannels; channel++) {
+        const struct prog *prog = program->progs[channel];
+        struct step_extent extent = extent_of(prog);
+        for (int k = 0; k < prog->nworkers; k++)
+            COLLET_TRY(worker_init(&program->workers[program->first_worker[channel] + k], &program->ops[channel],
+                                   &prog->workers[k], extent, chan->layout.ll_bytes));
+    }
+    return COLLET_SUCCESS;
+}
+
+static void destroy_progs(struct prog **progs, int nchannels) {
+    for (int channel = 0; channel < nchannels; channel++)
+        prog_destroy(progs[channel]);
+    free(progs);
+}
+
+enum collet_result exec_program_create(struct chan *chan, struct prog **progs, const struct algorithm *source,
+                                       int nchannels, struct exec_program **program_p) {
     struct exec_program *program = calloc(1, sizeof(*program));
     if (program == NULL) {
-        prog_destroy(prog);
+        destroy_progs(progs, nchannels);
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a program");
     }
-    program->prog = prog;
+    program->progs = progs;
     program->source = source;
     program->last_call = -1;
     program->nchannels = nchannels;
@@ -113,7 +136,7 @@ enum collet_result exec_program_create(struct chan *chan, struct prog *prog, con
 void exec_program_destroy(struct exec_program *program) {
     if (program == NULL)
         return;
-    for (int k = 0; program->workers != NULL && k < program->nchannels * program->prog->nworkers; k++) {
+    for (int k = 0; program->workers != NULL && k < program->first_worker[program->nchannels]; k++) {
         free(program->workers[k].src);
         free(program->workers[k].dst);
         free(program->workers[k].scratch);
@@ -122,7 +145,8 @@ void exec_program_destroy(struct exec_program *program) {
         free((void *)program->ops[channel].recv_ends);
     free(program->ops);
     free(program->workers);
+    free(program->first_worker);
     free(program->conns);
-    prog_destroy(program->prog);
+    destroy_progs(program->progs, program->nchannels);
     free(program);
 }

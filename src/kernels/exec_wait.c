@@ -30,10 +30,10 @@ static int blocked_peer(const struct exec_call *call, int *index) {
                 return program->conns[(*index)++]->peer;
         return -1;
     }
-    int nworkers = (int)call->args.nchannels * program->prog->nworkers;
+    int nworkers = program->first_worker[call->args.nchannels];
     for (; *index < nworkers; ++*index)
         if (!program->workers[*index].done)
-            return program->prog->peers[program->workers[(*index)++].blocked_on].rank;
+            return exec_blocking_rank(program, (*index)++);
     return -1;
 }
 
@@ -146,7 +146,7 @@ enum collet_result exec_err_mismatch(const struct exec_call *call, const struct 
                    "rank %d is in its call %llu, %s, but rank %d sent %u bytes of another call (its %llu): all ranks must "
                    "make the same calls, and a send and its receive must have equal byte counts",
                    call->chan->rank, (unsigned long long)mine.sequence, text,
-                   call->program->prog->peers[w->blocked_on].rank, header->bytes & ~FIFO_LL_BIT,
+                   exec_blocking_rank(call->program, (int)(w - call->program->workers)), header->bytes & ~FIFO_LL_BIT,
                    (unsigned long long)header->sequence);
 }
 

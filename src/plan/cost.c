@@ -134,7 +134,8 @@ static void step_run(struct sim *sim, int rank, const struct prog_step *step, do
         const struct prog_peer *peer = &prog->peers[step->send_first + k];
         struct sim_conn *conn = conn_of(sim, rank, peer->rank, peer->lane);
         const struct step_cost *cost = &costs[link_of(machine, rank, peer->rank)][sim->call->protocol];
-        conn->arrival_ns[conn->sent++ % machine->nslots] = end_ns + cost->alpha_ns + bytes * cost->wire_byte_ns;
+        double byte_ns = later(cost->wire_byte_ns, machine->wire_byte_ns[rank * machine->nranks + peer->rank]);
+        conn->arrival_ns[conn->sent++ % machine->nslots] = end_ns + cost->alpha_ns + bytes * byte_ns;
     }
 }
 

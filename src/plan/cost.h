@@ -26,6 +26,7 @@ struct cost_machine {
     struct prog_shape shape;   /* of these … */
     const struct prog_shape *whole; /* … and of the communicator */
     const uint8_t *link;       /* [a · nranks + b]: enum link_class between two ranks */
+    const float *wire_byte_ns; /* [a · nranks + b]: what a byte takes on the network between them; 0: not known */
     const int *ranks_of_node;  /* of each rank: how many ranks its node has … */
     int cpus;                  /* … and how many CPUs every node has */
     uint32_t nslots;

@@ -21,9 +21,13 @@
 
 struct planner {
     struct chan *chan;
-    struct prog_shape shape;
+    const struct map *map;
+    struct prog_shape *shapes; /* channel c takes number c mod nshapes */
+    int nshapes;
+    struct prog_shape simulated; /* the part of shape 0 that the cost model looks at */
     struct cost_machine machine;
     uint8_t *link;
+    float *wire_byte_ns;
     int *ranks_of_node;
     struct tuner_limits limits;
     struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
@@ -31,56 +35,66 @@ struct planner {
     struct exec_call recent[RECENT_CALLS]; /* prepared calls by hash of their request; program NULL: none */
 };
 
-/* ---- life ---- */
+/* ---- ranks, as algorithms and the cost model see them ---- */
 
-static enum collet_result shape_init(struct planner *planner) {
-    const struct chan *chan = planner->chan;
-    int *node_of = malloc((size_t)chan->nranks * sizeof(*node_of));
-    if (node_of == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the nodes of %d ranks", chan->nranks);
-    for (int rank = 0; rank < chan->nranks; rank++)
-        node_of[rank] = chan->peers[rank].node;
-    enum collet_result result = prog_shape_init(&planner->shape, chan->nranks, node_of);
-    free(node_of);
-    return result;
+static enum collet_result shapes_init(struct planner *planner) {
+    int nshapes = map_orders(planner->map);
+    planner->shapes = calloc((size_t)nshapes, sizeof(*planner->shapes));
+    if (planner->shapes == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d orders of ranks", nshapes);
+    for (; planner->nshapes < nshapes; planner->nshapes++)
+        COLLET_TRY(map_shape(planner->map, planner->chan->peers, planner->nshapes, &planner->shapes[planner->nshapes]));
+    return COLLET_SUCCESS;
 }
 
 static int node_at(const struct planner *planner, int position) {
-    return planner->chan->peers[prog_shape_rank(&planner->shape, position)].node;
+    return planner->chan->peers[prog_shape_rank(&planner->shapes[0], position)].node;
 }
 
 /* The first ranks in the order of the shape, and whole nodes of them where that is possible. */
-static struct prog_shape simulated_shape(const struct planner *planner) {
-    int n = planner->shape.nranks, nnodes = 1, node_ranks = planner->shape.node_ranks;
+static enum collet_result simulated_init(struct planner *planner) {
+    const struct prog_shape *whole = &planner->shapes[0];
+    int n = whole->nranks, node_ranks = whole->node_ranks;
+    int node_of[COST_RANKS_MAX];
     if (n > COST_RANKS_MAX)
         n = node_ranks > 0 && node_ranks < COST_RANKS_MAX ? COST_RANKS_MAX / node_ranks * node_ranks : COST_RANKS_MAX;
-    for (int position = 1; position < n; position++)
-        nnodes += node_at(planner, position) != node_at(planner, position - 1);
-    return (struct prog_shape){.nranks = n, .nnodes = nnodes, .node_ranks = nnodes == 1 ? n : node_ranks};
+    for (int position = 0; position < n; position++)
+        node_of[position] = prog_shape_span(whole, position).node;
+    COLLET_TRY(prog_shape_init(&planner->simulated, n, node_of));
+    planner->simulated.zigzag = whole->zigzag;
+    planner->simulated.chains = whole->chains;
+    return COLLET_SUCCESS;
+}
+
+static void measure_pair(struct planner *planner, int a, int b) {
+    int n = planner->simulated.nranks;
+    int rank_a = prog_shape_rank(&planner->shapes[0], a), rank_b = prog_shape_rank(&planner->shapes[0], b);
+    const struct transport *transport = chan_pair_transport(planner->chan, rank_a, rank_b);
+    bool remote = transport != NULL && transport->remote;
+    double gbps = remote && node_at(planner, a) != node_at(planner, b) ? map_net_gbps(planner->map, rank_a, rank_b) : 0;
+    planner->link[a * n + b] = remote ? LINK_NET : LINK_MEMORY;
+    planner->wire_byte_ns[a * n + b] = gbps > 0 ? (float)(1 / gbps) : 0; /* 1 GB/s is a byte in 1 ns */
 }
 
 static enum collet_result machine_init(struct planner *planner, const struct config *config) {
     const struct chan *chan = planner->chan;
-    const struct prog_shape *whole = &planner->shape, shape = simulated_shape(planner);
-    int n = shape.nranks;
-    planner->link = calloc((size_t)n * (size_t)n, sizeof(*planner->link));
-    planner->ranks_of_node = calloc((size_t)n, sizeof(*planner->ranks_of_node));
-    if (planner->link == NULL || planner->ranks_of_node == NULL)
+    size_t n = (size_t)planner->simulated.nranks;
+    planner->link = calloc(n * n, sizeof(*planner->link));
+    planner->wire_byte_ns = calloc(n * n, sizeof(*planner->wire_byte_ns));
+    planner->ranks_of_node = calloc(n, sizeof(*planner->ranks_of_node));
+    if (planner->link == NULL || planner->wire_byte_ns == NULL || planner->ranks_of_node == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the table of %d ranks", chan->nranks);
-    for (int a = 0; a < n; a++)
-        for (int b = 0; b < n; b++) {
-            const struct transport *transport =
-                chan_pair_transport(chan, prog_shape_rank(whole, a), prog_shape_rank(whole, b));
-            planner->link[a * n + b] = transport != NULL && transport->remote ? LINK_NET : LINK_MEMORY;
-        }
-    for (int a = 0; a < n; a++)
-        for (int rank = 0; rank < chan->nranks; rank++)
-            planner->ranks_of_node[a] += chan->peers[rank].node == node_at(planner, a);
+    for (int a = 0; a < (int)n; a++)
+        for (int b = 0; b < (int)n; b++)
+            measure_pair(planner, a, b);
+    for (int a = 0; a < (int)n; a++)
+        planner->ranks_of_node[a] = prog_shape_span(&planner->shapes[0], a).count;
     planner->machine = (struct cost_machine){
-        .nranks = n,
-        .shape = shape,
-        .whole = whole,
+        .nranks = (int)n,
+        .shape = planner->simulated,
+        .whole = &planner->shapes[0],
         .link = planner->link,
+        .wire_byte_ns = planner->wire_byte_ns,
         .ranks_of_node = planner->ranks_of_node,
         .cpus = (int)config->cpus,
         .nslots = chan->layout.nslots,
@@ -88,30 +102,64 @@ static enum collet_result machine_init(struct planner *planner, const struct con
     return COLLET_SUCCESS;
 }
 
-/* The shapes that algorithms use, once a communicator, as rank 0 sees them. Documented lines. */
-static void log_shapes(const struct prog_shape *shape) {
-    int nranks = shape->nranks;
-    char line[256];
-    size_t at = 0;
-    for (int position = 0; position < nranks && at < sizeof(line) - 8; position++)
-        at += (size_t)snprintf(line + at, sizeof(line) - at, " %d", prog_shape_rank(shape, position));
-    log_info(GRAPH, "ring:%s%s", line, at < sizeof(line) - 8 ? "" : " ...");
-    for (int tree = 0; tree < TREES; tree++)
-        for (int rank = 0; rank < nranks; rank++) {
-            struct tree_place place = tree_of(shape, tree, rank);
-            int left = place.nchildren > 0 ? place.child[0] : -1, right = place.nchildren > 1 ? place.child[1] : -1;
-            log_info(GRAPH, "tree %d: rank %d, parent %d, children %d %d", tree, rank, place.parent, left, right);
-        }
+/* ---- the log ---- */
+
+#define RING_TEXT_BYTES 256
+
+/* " 0 2 3 1", ending in " ..." where it is cut. */
+static void ring_text(const struct prog_shape *shape, char text[RING_TEXT_BYTES]) {
+    size_t at = 0, room = RING_TEXT_BYTES - 8;
+    text[0] = '\0';
+    for (int place = 0; place < shape->nranks && at < room; place++)
+        at += (size_t)snprintf(text + at, RING_TEXT_BYTES - at, " %d",
+                               prog_shape_rank(shape, prog_shape_turn(shape, place)));
+    if (at >= room)
+        snprintf(text + room, RING_TEXT_BYTES - room, " ...");
 }
 
-enum collet_result planner_create(struct chan *chan, const struct config *config, struct planner **planner_p) {
+static void log_tree(const struct prog_shape *shape, int tree, int rank) {
+    struct tree_place place = tree_of(shape, tree, rank);
+    char children[48] = " none";
+    for (int i = 0, at = 0; i < place.nchildren; i++)
+        at += snprintf(children + at, sizeof(children) - (size_t)at, " %d", place.child[i]);
+    log_info(GRAPH, "tree %d: rank %d, parent %d, children%s", tree, rank, place.parent, children);
+}
+
+/* The shapes that channels use, once a communicator, as rank 0 sees them. Documented lines. */
+static void log_shapes(const struct planner *planner) {
+    char text[RING_TEXT_BYTES];
+    map_log(planner->map);
+    for (int k = 0; k < planner->nshapes && k < planner->limits.nchannels; k++) {
+        ring_text(&planner->shapes[k], text);
+        log_info(GRAPH, "ring %d:%s", k, text);
+    }
+    for (int tree = 0; tree < TREES; tree++)
+        for (int rank = 0; rank < planner->chan->nranks; rank++)
+            log_tree(&planner->shapes[0], tree, rank);
+}
+
+void plan_dump(const struct planner *planner, int fd) {
+    char text[RING_TEXT_BYTES];
+    for (int k = 0; k < planner->nshapes && k < planner->limits.nchannels; k++) {
+        ring_text(&planner->shapes[k], text);
+        dprintf(fd, " ring %d:%s\n", k, text);
+    }
+}
+
+/* ---- life ---- */
+
+enum collet_result planner_create(struct chan *chan, const struct config *config, const struct map *map,
+                                  struct planner **planner_p) {
     struct planner *planner = calloc(1, sizeof(*planner));
     if (planner == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the planner");
     planner->chan = chan;
-    enum collet_result result = tuner_limits_read(config, &chan->layout, &planner->limits);
+    planner->map = map;
+    enum collet_result result = tuner_limits_read(config, &chan->layout, map_rails(map), &planner->limits);
     if (result == COLLET_SUCCESS)
-        result = shape_init(planner);
+        result = shapes_init(planner);
+    if (result == COLLET_SUCCESS)
+        result = simulated_init(planner);
     if (result == COLLET_SUCCESS)
         result = machine_init(planner, config);
     if (result != COLLET_SUCCESS) {
@@ -119,7 +167,7 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
         return result;
     }
     if (chan->rank == 0 && log_wanted(LOG_INFO, LOG_GRAPH))
-        log_shapes(&planner->shape);
+        log_shapes(planner);
     *planner_p = planner;
     return COLLET_SUCCESS;
 }
@@ -131,8 +179,12 @@ void planner_destroy(struct planner *planner) {
         next = program->next;
         exec_program_destroy(program);
     }
-    prog_shape_fini(&planner->shape);
+    for (int k = 0; k < planner->nshapes; k++)
+        prog_shape_fini(&planner->shapes[k]);
+    free(planner->shapes);
+    prog_shape_fini(&planner->simulated);
     free(planner->link);
+    free(planner->wire_byte_ns);
     free(planner->ranks_of_node);
     free(planner);
 }
@@ -179,11 +231,41 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
 
 /* ---- bound programs ---- */
 
+/* Of one channel, of this rank; with COLLET_CHECK_PROGRAMS also verified, with those of all other ranks. */
+static enum collet_result build(const struct planner *planner, const struct plan_choice *choice, int root, int channel,
+                                struct prog **prog_p) {
+    const struct chan *chan = planner->chan;
+    const struct prog_shape *shape = &planner->shapes[channel % planner->nshapes];
+    char why[256];
+    if (chan->config->check_programs && channel < planner->nshapes &&
+        !prog_check(choice->algorithm, shape, root, (int)chan->layout.nslots, false, why, sizeof(why)))
+        return err_set(COLLET_ERR_INTERNAL, "algorithm %s is wrong: %s", choice->algorithm->name, why);
+    return algorithm_build(choice->algorithm, shape, chan->rank, root, prog_p);
+}
+
+/* One for each channel, along that channel's ring. */
+static enum collet_result build_all(const struct planner *planner, const struct plan_choice *choice, int root,
+                                    struct prog ***progs_p) {
+    struct prog **progs = calloc((size_t)choice->nchannels, sizeof(*progs));
+    enum collet_result result = COLLET_SUCCESS;
+    if (progs == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for programs of %d channels", choice->nchannels);
+    for (int channel = 0; channel < choice->nchannels && result == COLLET_SUCCESS; channel++)
+        result = build(planner, choice, root, channel, &progs[channel]);
+    for (int channel = 0; channel < choice->nchannels && result != COLLET_SUCCESS; channel++)
+        prog_destroy(progs[channel]);
+    if (result == COLLET_SUCCESS)
+        *progs_p = progs;
+    else
+        free(progs);
+    return result;
+}
+
 static enum collet_result program_get(struct planner *planner, const struct plan_choice *choice, int root,
                                       struct exec_program **program_p) {
     struct exec_program **link = &planner->programs;
     for (struct exec_program *program; (program = *link) != NULL; link = &program->next) {
-        if (program->source != choice->algorithm || program->prog->root != root ||
+        if (program->source != choice->algorithm || program->progs[0]->root != root ||
             program->nchannels != choice->nchannels)
             continue;
         *link = program->next;
@@ -191,18 +273,10 @@ static enum collet_result program_get(struct planner *planner, const struct plan
         *program_p = planner->programs = program;
         return COLLET_SUCCESS;
     }
-    struct chan *chan = planner->chan;
-    struct prog *prog;
-    COLLET_TRY(algorithm_build(choice->algorithm, &planner->shape, chan->rank, root, &prog));
-    if (chan->config->check_programs) {
-        char why[256];
-        if (!prog_check(choice->algorithm, &planner->shape, root, (int)chan->layout.nslots, false, why, sizeof(why))) {
-            prog_destroy(prog);
-            return err_set(COLLET_ERR_INTERNAL, "algorithm %s is wrong: %s", choice->algorithm->name, why);
-        }
-    }
+    struct prog **progs;
     struct exec_program *program;
-    COLLET_TRY(exec_program_create(chan, prog, choice->algorithm, choice->nchannels, &program));
+    COLLET_TRY(build_all(planner, choice, root, &progs));
+    COLLET_TRY(exec_program_create(planner->chan, progs, choice->algorithm, choice->nchannels, &program));
     program->next = planner->programs;
     *program_p = planner->programs = program;
     return COLLET_SUCCESS;
@@ -234,7 +308,7 @@ static enum collet_result prepare(struct planner *planner, const struct exec_req
     uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
     bool p2p = prog_is_p2p(request->collective);
     struct exec_args *args = &call->args;
-    plan_extent(request->collective, request->count, nranks, program->prog->nblocks, &args->total_elems,
+    plan_extent(request->collective, request->count, nranks, program->progs[0]->nblocks, &args->total_elems,
                 &args->block_elems);
     args->chunk_elems = plan_chunk_elems(choice->chunk_bytes, elem_bytes);
     args->nchannels = (uint32_t)choice->nchannels;

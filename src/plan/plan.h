@@ -3,12 +3,13 @@
  * Plans: one call → algorithm, protocol, channels, chunk, and the bound program that runs it.
  *
  * A plan is a pure function of what is equal on all ranks (the call's collective, count, type, op, root; the table of
- * ranks; rank 0's configuration), so all ranks come to the same one without a word.
+ * ranks; their map; rank 0's configuration), so all ranks come to the same one without a word.
  */
 #ifndef COLLET_PLAN_PLAN_H
 #define COLLET_PLAN_PLAN_H
 
 #include "kernels/exec.h"
+#include "plan/map.h"
 
 /* The choice for a collective and size. */
 struct plan_choice {
@@ -21,10 +22,14 @@ struct plan_choice {
 
 struct planner;
 
-/* For one rank. Errors: INVALID_USAGE naming COLLET_ALGO or COLLET_PROTO if they hold an unknown name. The chan and config
- * must outlive the planner. */
-enum collet_result planner_create(struct chan *chan, const struct config *config, struct planner **planner_p);
+/* For one rank. Errors: INVALID_USAGE naming COLLET_ALGO or COLLET_PROTO if they hold an unknown name. The chan, config
+ * and map must outlive the planner. */
+enum collet_result planner_create(struct chan *chan, const struct config *config, const struct map *map,
+                                  struct planner **planner_p);
 void planner_destroy(struct planner *planner); /* NULL is fine */
+
+/* The ranks in the order of each ring that channels use, as text. */
+void plan_dump(const struct planner *planner, int fd);
 
 /* Fills all of *call but for the buffers and the sequence number; it follows no other call (after = −1). */
 enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call);

@@ -14,6 +14,8 @@
 
 /* ---- limits ---- */
 
+#define CHANNELS_MAX 64
+
 static const char *const protocol_names[] = {[INTERP_SIMPLE] = "Simple", [INTERP_LL] = "LL"};
 
 /* Takes the next name of a comma-separated list; false at its end. */
@@ -68,15 +70,16 @@ static enum collet_result read_protocols(const char *list, struct tuner_limits *
     return COLLET_SUCCESS;
 }
 
-enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout,
+enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout, int nrails,
                                      struct tuner_limits *limits) {
     *limits = (struct tuner_limits){.slot_bytes = layout->slot_bytes, .ll_bytes = layout->ll_bytes};
     int fewest = config->min_nchannels > 0 ? (int)config->min_nchannels : 1;
-    int most = config->max_nchannels > 0 ? (int)config->max_nchannels : fewest;
+    int most = config->max_nchannels > 0 ? (int)config->max_nchannels : CHANNELS_MAX;
     if (most < fewest)
         return err_set(COLLET_ERR_INVALID_USAGE, "at least %d channels but at most %d (COLLET_MIN_NCHANNELS, config)", fewest,
                        most);
-    limits->nchannels = config->nchannels > 0 ? (int)config->nchannels : fewest;
+    int wanted = nrails < fewest ? fewest : nrails > most ? most : nrails;
+    limits->nchannels = config->nchannels > 0 ? (int)config->nchannels : wanted;
     limits->forced_chunk_bytes = (uint32_t)config->chunksize;
     COLLET_TRY(read_algorithms(config->algo, limits));
     return read_protocols(config->proto, limits);

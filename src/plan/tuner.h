@@ -17,7 +17,8 @@ struct tuner_limits {
     uint32_t slot_bytes, ll_bytes;
 };
 
-enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout,
+/* nrails: how many channels there should be unless the configuration says otherwise. */
+enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout, int nrails,
                                      struct tuner_limits *limits);
 
 /* The cheapest choice for `count` elements of elem_bytes; the geometry that plan_get() will make of it is the one that is

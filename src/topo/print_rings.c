@@ -71,7 +71,7 @@ static enum collet_result print_route(const struct topo_rings *rings, const stru
 enum collet_result topo_print_rings(const struct topo_rings *rings, FILE *out) {
     char name[NAME_TEXT];
     fprintf(out, "rings: %d over %d ranks on %d host%s%s\n", rings->nrings, rings->nranks, rings->nhosts,
-            rings->nhosts == 1 ? "" : "s", rings->nhosts > 1 ? "; odd hosts are crossed backwards" : "");
+            rings->nhosts == 1 ? "" : "s", rings->zigzag ? "; odd hosts are crossed backwards" : "");
     for (int c = 0; c < rings->ncrossings; c++) {
         const struct topo_crossing *crossing = &rings->crossings[c];
         print_crossing_title(rings, c, out);

@@ -6,8 +6,8 @@
  * one. Hosts join at a NET node that never binds, so what a ring can carry is what the worst of its hosts lets it
  * carry. A host with fewer routes than others uses them several times.
  *
- * Routes of odd hosts are run backwards, so that a ring stays on its rails even where it comes in and goes out by
- * different NICs (with an odd number of hosts but for the way back to the first):
+ * Where rings come in and go out by different NICs, routes of odd hosts are run backwards, so that a ring stays on its
+ * rails (with an odd number of hosts but for the way back to the first):
  *
  *      host 0                  host 1                  host 2                  host 3
  *   ▶ NIC 0 … NIC 1 ═rail 1═▶ NIC 1 … NIC 0 ═rail 0═▶ NIC 0 … NIC 1 ═rail 1═▶ NIC 1 … NIC 0 ═rail 0═▶ host 0
@@ -187,10 +187,19 @@ static enum collet_result cross_hosts(struct topo_rings *rings) {
     return COLLET_SUCCESS;
 }
 
+static bool passes_through(const struct topo_crossing *crossing) {
+    for (int i = 0; i < crossing->nroutes; i++)
+        if (crossing->routes[i].nic_in != crossing->routes[i].nic_out)
+            return true;
+    return false;
+}
+
 static void take_the_worst(struct topo_rings *rings) {
-    for (int c = 0; c < rings->ncrossings; c++)
+    for (int c = 0; c < rings->ncrossings; c++) {
         if (rings->crossings[c].nroutes > rings->nrings)
             rings->nrings = rings->crossings[c].nroutes;
+        rings->zigzag = rings->zigzag || passes_through(&rings->crossings[c]);
+    }
     rings->ring_gbps = rings->tree_gbps = INFINITY;
     for (int c = 0; c < rings->ncrossings; c++) {
         const struct topo_crossing *crossing = &rings->crossings[c];
@@ -260,7 +269,7 @@ void topo_rings_destroy(struct topo_rings *rings) {
 
 const struct topo_route *topo_route_of(const struct topo_rings *rings, int ring, int host, bool *backwards) {
     const struct topo_crossing *crossing = &rings->crossings[rings->crossing_of[host]];
-    *backwards = host % 2 == 1;
+    *backwards = rings->zigzag && host % 2 == 1;
     return &crossing->routes[ring % crossing->nroutes];
 }
 

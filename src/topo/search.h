@@ -51,6 +51,7 @@ struct topo_rings {
     struct topo_crossing *crossings;
     int ncrossings;
     int *crossing_of; /* [nhosts] */
+    bool zigzag; /* routes of odd hosts are run backwards: there are several hosts, and rings that pass through NICs */
     double ring_gbps; /* what each ring carries in its direction: their sum is the bus bandwidth */
     double tree_gbps; /* what each ring's double tree carries: their sum is the bandwidth of an allreduce */
 };
@@ -64,8 +65,8 @@ enum collet_result topo_place_ranks(const struct topo *topo, int per_host, int *
 enum collet_result topo_search(const struct topo *topo, int nranks, const int *place, struct topo_rings **rings_p);
 void topo_rings_destroy(struct topo_rings *rings);
 
-/* The route of a ring through a host. Routes of odd hosts are to be read backwards if there are several hosts (nic_in
- * and nic_out swapped too), so that a ring which comes in by one NIC and goes out by another stays on its rails. */
+/* The route of a ring through a host. Where rings come in by one NIC and go out by another, routes of odd hosts are to
+ * be read backwards (nic_in and nic_out swapped too), so that they stay on their rails. */
 const struct topo_route *topo_route_of(const struct topo_rings *rings, int ring, int host, bool *backwards);
 
 /* All ranks in the order of the ring, host by host. */

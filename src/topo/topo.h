@@ -160,9 +160,15 @@ enum collet_result topo_read_text(const char *text, size_t bytes, const char *na
 enum collet_result topo_write_text(const struct topo *topo, char **text_p);
 enum collet_result topo_write_file(const struct topo *topo, const char *path);
 
-/* What a job uses: the file, if it is named and good, else this machine; a bad file is a warning. Then what was taken
- * is written to dump_path. Both may be "". (probe.c) */
-enum collet_result topo_load(const char *file_path, const char *dump_path, struct topo **topo_p);
+/* The file, if it is named and good, else this machine; a bad file is a warning. "" names none. (here.c) */
+enum collet_result topo_load(const char *file_path, struct topo **topo_p);
+/* The same, but only the first call of a process takes its time. The graph stays for ever, and is nobody's to free. */
+enum collet_result topo_here(const char *file_path, const struct topo **topo_p);
+
+/* Host 0 of topo as bytes for other ranks, equal for equal hosts; the caller's to free(). And back: the graph is finished.
+ * Errors: INVALID_ARGUMENT if the bytes are no graph. (pack.c) */
+enum collet_result topo_pack(const struct topo *topo, void **bytes_p, size_t *size_p);
+enum collet_result topo_unpack(const void *bytes, size_t size, struct topo **topo_p);
 
 /* A machine from one line, for tests and for thinking. (synthetic.c)
  *
@@ -211,6 +217,15 @@ bool topo_pci_is_nic(const struct topo_pci *pci);
 /* The node of host 0 with this bus id (in any case), or −1. */
 int topo_find_busid(const struct topo *topo, const char *busid);
 int topo_count(const struct topo *topo, int host, enum topo_kind kind);
+
+/* What a rank knows of where it is. */
+struct topo_whereabouts {
+    char busid[TOPO_BUSID_BYTES]; /* of its GPU; "" for ranks in host memory */
+    int32_t rank;                 /* in its communicator */
+    uint32_t cpus[TOPO_CPU_WORDS]; /* that it may run on, least significant first */
+};
+/* Its node of host 0: its GPU; else the GPU that a file gives to this rank; else the CPU it may run on most. (locate.c) */
+int topo_locate(const struct topo *topo, const struct topo_whereabouts *where);
 
 const char *topo_kind_name(enum topo_kind kind);
 const char *topo_wire_name(enum topo_wire wire);

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The stages of a survey, each waiting for one rank after another. Read survey.h first.
+ *
+ *      report   │ bytes of the graph │ packed graph │ place of each rank of the node, by number │
+ */
+#include "plan/survey.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "boot/bundle.h"
+#include "topo/topo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY_WHERE (3ull << 56)
+#define KEY_REPORT (4ull << 56)
+#define KEY_ATLAS (5ull << 56)
+
+/* Who vanishes may have sent what we wait for, and that be on its way. */
+#define DEATH_GRACE_NS 1000000000u
+
+enum stage { ASK_RANKS, ASK_NODES, AWAIT_ATLAS };
+
+struct survey {
+    struct boot *boot;
+    const struct config *config;
+    const struct peer_info *peers;
+    int nranks, rank;
+    enum stage stage;
+    int next;                       /* the rank that is waited for; those before have answered */
+    struct topo_whereabouts *where; /* of a lowest rank: [nranks], by number among those of its node */
+    struct bundle *reports;         /* of rank 0: [nranks], by lowest rank */
+    struct bundle atlas;
+    uint64_t deadline_ns;
+};
+
+static bool leads(const struct survey *survey, int rank) { return survey->peers[rank].node == rank; }
+
+/* ---- one rank's answer ---- */
+
+static enum collet_result say_where(const struct survey *survey, const char *busid) {
+    struct topo_whereabouts where = {.rank = survey->rank};
+    snprintf(where.busid, sizeof where.busid, "%s", busid);
+    os_cpu_set(where.cpus, TOPO_CPU_WORDS);
+    return boot_send(survey->boot, survey->peers[survey->rank].node, KEY_WHERE, &where, sizeof where);
+}
+
+/* ---- a node's report ---- */
+
+/* A machine that cannot be looked at is one CPU. */
+static enum collet_result look_here(const struct survey *survey, const struct topo **here_p, struct topo **made_p) {
+    *made_p = NULL;
+    if (topo_here(survey->config->topo_file, here_p) == COLLET_SUCCESS)
+        return COLLET_SUCCESS;
+    log_warn(GRAPH, "%s; going on without a topology of this machine", err_last());
+    COLLET_TRY(topo_synthetic("1 cpu", made_p));
+    *here_p = *made_p;
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result send_report(const struct survey *survey, const struct topo *here, int nlocal) {
+    void *graph;
+    size_t graph_bytes;
+    COLLET_TRY(topo_pack(here, &graph, &graph_bytes));
+    size_t size = sizeof(uint32_t) + graph_bytes + (size_t)nlocal * sizeof(int32_t);
+    char *report = malloc(size), *at = report;
+    enum collet_result result = COLLET_ERR_NO_MEMORY;
+    if (report == NULL) {
+        err_set(result, "no memory to report on %d ranks", nlocal);
+    } else {
+        at = (char *)memcpy(at, &(uint32_t){(uint32_t)graph_bytes}, sizeof(uint32_t)) + sizeof(uint32_t);
+        at = (char *)memcpy(at, graph, graph_bytes) + graph_bytes;
+        for (int i = 0; i < nlocal; i++, at += sizeof(int32_t))
+            memcpy(at, &(int32_t){topo_locate(here, &survey->where[i])}, sizeof(int32_t));
+        result = bundle_send(survey->boot, 0, KEY_REPORT, report, size);
+    }
+    free(graph);
+    free(report);
+    return result;
+}
+
+static enum collet_result report(const struct survey *survey, int nlocal) {
+    const struct topo *here;
+    struct topo *made;
+    COLLET_TRY(look_here(survey, &here, &made));
+    enum collet_result result = send_report(survey, here, nlocal);
+    topo_destroy(made);
+    return result;
+}
+
+static int count_of_node(const struct survey *survey, int lowest, int before) {
+    int count = 0;
+    for (int rank = lowest; rank < before; rank++)
+        count += survey->peers[rank].node == lowest;
+    return count;
+}
+
+static enum collet_result ask_ranks(struct survey *survey) {
+    for (; survey->next < survey->nranks; survey->next++) {
+        size_t bytes;
+        if (survey->peers[survey->next].node != survey->rank)
+            continue;
+        struct topo_whereabouts *where = &survey->where[count_of_node(survey, survey->rank, survey->next)];
+        COLLET_TRY(boot_try_recv(survey->boot, survey->next, KEY_WHERE, where, sizeof *where, &bytes));
+        where->busid[TOPO_BUSID_BYTES - 1] = '\0';
+    }
+    return report(survey, count_of_node(survey, survey->rank, survey->nranks));
+}
+
+/* ---- the atlas ---- */
+
+static enum collet_result read_report(const struct survey *survey, int lowest, struct map_node *node) {
+    const struct bundle *report = &survey->reports[lowest];
+    uint32_t graph_bytes = 0;
+    node->nlocal = count_of_node(survey, lowest, survey->nranks);
+    size_t rest = sizeof graph_bytes + (size_t)node->nlocal * sizeof(int32_t);
+    if (report->size >= rest)
+        memcpy(&graph_bytes, report->bytes, sizeof graph_bytes);
+    if (report->size != rest + graph_bytes)
+        return err_set(COLLET_ERR_INTERNAL, "the report of rank %d on its node has %zu bytes", lowest, report->size);
+    node->graph = (const char *)report->bytes + sizeof graph_bytes;
+    node->graph_bytes = graph_bytes;
+    node->place = (const void *)((const char *)node->graph + graph_bytes);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result send_atlas(const struct survey *survey, const struct map_node *nodes, int nnodes) {
+    void *atlas;
+    size_t size;
+    COLLET_TRY(map_pack(nodes, nnodes, &atlas, &size));
+    enum collet_result result = COLLET_SUCCESS;
+    for (int rank = 0; rank < survey->nranks && result == COLLET_SUCCESS; rank++)
+        if (leads(survey, rank))
+            result = bundle_send(survey->boot, rank, KEY_ATLAS, atlas, size);
+    free(atlas);
+    return result;
+}
+
+static enum collet_result ask_nodes(struct survey *survey) {
+    int nnodes = 0;
+    for (; survey->next < survey->nranks; survey->next++)
+        if (leads(survey, survey->next))
+            COLLET_TRY(
+                bundle_try_recv(&survey->reports[survey->next], survey->boot, survey->next, KEY_REPORT));
+    struct map_node *nodes = malloc((size_t)survey->nranks * sizeof *nodes);
+    if (nodes == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the nodes of %d ranks", survey->nranks);
+    enum collet_result result = COLLET_SUCCESS;
+    for (int rank = 0; rank < survey->nranks && result == COLLET_SUCCESS; rank++)
+        if (leads(survey, rank))
+            result = read_report(survey, rank, &nodes[nnodes++]);
+    if (result == COLLET_SUCCESS)
+        result = send_atlas(survey, nodes, nnodes);
+    free(nodes);
+    return result;
+}
+
+static enum collet_result await_atlas(struct survey *survey) {
+    survey->next = leads(survey, survey->rank) ? 0 : survey->peers[survey->rank].node;
+    COLLET_TRY(bundle_try_recv(&survey->atlas, survey->boot, survey->next, KEY_ATLAS));
+    for (int rank = survey->rank + 1; rank < survey->nranks && leads(survey, survey->rank); rank++)
+        if (survey->peers[rank].node == survey->rank)
+            COLLET_TRY(bundle_send(survey->boot, rank, KEY_ATLAS, survey->atlas.bytes, survey->atlas.size));
+    return COLLET_SUCCESS;
+}
+
+/* ---- all of it ---- */
+
+enum collet_result survey_create(struct boot *boot, const struct config *config, const char *busid, int nranks, int rank,
+                                 struct survey **survey_p) {
+    struct survey *survey = calloc(1, sizeof *survey);
+    if (survey == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory to survey %d ranks", nranks);
+    *survey = (struct survey){.boot = boot, .config = config, .peers = boot_peers(boot), .nranks = nranks, .rank = rank};
+    survey->stage = leads(survey, rank) ? ASK_RANKS : AWAIT_ATLAS;
+    survey->deadline_ns = os_now_ns() + (uint64_t)config->init_timeout * 1000000000u;
+    if (leads(survey, rank))
+        survey->where = calloc((size_t)nranks, sizeof *survey->where);
+    if (rank == 0)
+        survey->reports = calloc((size_t)nranks, sizeof *survey->reports);
+    enum collet_result result;
+    if ((leads(survey, rank) && survey->where == NULL) || (rank == 0 && survey->reports == NULL))
+        result = err_set(COLLET_ERR_NO_MEMORY, "no memory to survey %d ranks", nranks);
+    else
+        result = say_where(survey, busid);
+    if (result == COLLET_SUCCESS)
+        *survey_p = survey;
+    else
+        survey_destroy(survey);
+    return result;
+}
+
+void survey_destroy(struct survey *survey) {
+    if (survey == NULL)
+        return;
+    for (int rank = 0; survey->reports != NULL && rank < survey->nranks; rank++)
+        bundle_fini(&survey->reports[rank]);
+    bundle_fini(&survey->atlas);
+    free(survey->reports);
+    free(survey->where);
+    free(survey);
+}
+
+/* May the rank that is waited for still answer? */
+static enum collet_result check_wait(const struct survey *survey) {
+    uint64_t since_ns, now_ns = os_now_ns();
+    const struct peer_info *peer = &survey->peers[survey->next];
+    enum collet_result failed =
+        (enum collet_result)__atomic_load_n(boot_failed_word(survey->boot), __ATOMIC_ACQUIRE);
+    if (failed != COLLET_SUCCESS)
+        return err_adopt(failed, boot_failed_text(survey->boot));
+    if (boot_missing_count(survey->boot) > 0 &&
+        boot_peer_state(survey->boot, survey->next, &since_ns) != PEER_ALIVE && now_ns - since_ns > DEATH_GRACE_NS)
+        return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) is gone, which was to say what machine it is on",
+                       survey->next, peer->host, peer->pid);
+    if (now_ns > survey->deadline_ns)
+        return err_set(COLLET_ERR_TIMEOUT, "rank %d (host %s, pid %d) has not said what machine it is on",
+                       survey->next, peer->host, peer->pid);
+    return COLLET_IN_PROGRESS;
+}
+
+enum collet_result survey_try(struct survey *survey, struct map **map_p) {
+    static enum collet_result (*const stages[])(struct survey *survey) = {
+        [ASK_RANKS] = ask_ranks, [ASK_NODES] = ask_nodes, [AWAIT_ATLAS] = await_atlas};
+    for (;;) {
+        enum collet_result result = stages[survey->stage](survey);
+        if (result == COLLET_IN_PROGRESS)
+            return check_wait(survey);
+        COLLET_TRY(result);
+        if (survey->stage == AWAIT_ATLAS)
+            return map_create(survey->peers, survey->nranks, survey->atlas.bytes, survey->atlas.size, map_p);
+        survey->stage = survey->stage == ASK_RANKS && survey->rank == 0 ? ASK_NODES : AWAIT_ATLAS;
+        survey->next = 0;
+    }
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How all ranks of a new communicator come to the same map (map.h), over the control plane:
+ *
+ *      every rank                lowest rank of a node              rank 0
+ *      where am I?  ───────────▶ looks at the machine,              collects the reports of all nodes,
+ *                                finds its ranks on it  ──────────▶ makes the atlas of them
+ *      makes the map ◀────────── passes on              ◀──────────
+ *
+ * So only one process of each node looks at the machine, and that once (topo_here()).
+ */
+#ifndef COLLET_PLAN_SURVEY_H
+#define COLLET_PLAN_SURVEY_H
+
+#include "plan/map.h"
+
+struct survey;
+
+/* busid: of this rank's GPU; "" in host memory. Boot must be ready; all three must outlive the survey. */
+enum collet_result survey_create(struct boot *boot, const struct config *config, const char *busid, int nranks, int rank,
+                                 struct survey **survey_p);
+void survey_destroy(struct survey *survey); /* NULL is fine */
+
+/* Advances it, without waiting. IN_PROGRESS: call again; SUCCESS: *map_p is the caller's. Errors: the communicator's
+ * failure, REMOTE if a rank that is waited for is gone, TIMEOUT after COLLET_INIT_TIMEOUT. */
+enum collet_result survey_try(struct survey *survey, struct map **map_p);
+
+#endif

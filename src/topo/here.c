@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The machine of this process, looked at once. Looking takes some ten milliseconds, and a program makes many communicators;
+ * forked processes find what their parent has seen.
+ */
+#include "topo/topo.h"
+
+#include "base/err.h"
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Graphs by the file they were asked for with: "" for none. They are kept as long as the process, since whoever has got
+ * one may look at it at any time. */
+struct seen {
+    struct seen *next;
+    struct topo *topo;
+    char path[];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct seen *all_seen;
+
+enum collet_result topo_load(const char *file_path, struct topo **topo_p) {
+    if (file_path[0] == '\0')
+        return topo_probe(topo_p);
+    if (topo_read_file(file_path, TOPO_THIS_MACHINE, topo_p) == COLLET_SUCCESS)
+        return COLLET_SUCCESS;
+    log_warn(GRAPH, "%s; going on with what this machine has", err_last());
+    return topo_probe(topo_p);
+}
+
+static enum collet_result look(const char *file_path, struct seen **seen_p) {
+    size_t bytes = strlen(file_path) + 1;
+    struct seen *seen = malloc(sizeof *seen + bytes);
+    if (seen == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a graph of this machine");
+    memcpy(seen->path, file_path, bytes);
+    enum collet_result status = topo_load(file_path, &seen->topo);
+    if (status != COLLET_SUCCESS) {
+        free(seen);
+        return status;
+    }
+    seen->next = all_seen;
+    *seen_p = all_seen = seen;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result topo_here(const char *file_path, const struct topo **topo_p) {
+    pthread_mutex_lock(&lock);
+    struct seen *seen = all_seen;
+    while (seen != NULL && strcmp(seen->path, file_path) != 0)
+        seen = seen->next;
+    enum collet_result status = seen != NULL ? COLLET_SUCCESS : look(file_path, &seen);
+    pthread_mutex_unlock(&lock);
+    if (status == COLLET_SUCCESS)
+        *topo_p = seen->topo;
+    return status;
+}
