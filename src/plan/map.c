@@ -361,6 +361,6 @@ void map_log(const struct map *map) {
     fclose(out);
     if (result == COLLET_SUCCESS)
         for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
-            log_info(GRAPH, "| %s", line);
+            log_info(GRAPH, "map: %s", line);
     free(text);
 }

@@ -150,6 +150,7 @@ void plan_dump(const struct planner *planner, int fd) {
 
 enum collet_result planner_create(struct chan *chan, const struct config *config, const struct map *map,
                                   struct planner **planner_p) {
+    char place[TOPO_NAME_BYTES + 16];
     struct planner *planner = calloc(1, sizeof(*planner));
     if (planner == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the planner");
@@ -166,6 +167,8 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
         planner_destroy(planner);
         return result;
     }
+    log_info(GRAPH, "rank %d: %s, map %016llx", chan->rank, topo_node_name(map->topo, map->place[chan->rank], place),
+             (unsigned long long)map->hash);
     if (chan->rank == 0 && log_wanted(LOG_INFO, LOG_GRAPH))
         log_shapes(planner);
     *planner_p = planner;
