@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The map of a communicator: graphs travel as bytes and come back as they were, ranks are found where they are, and what
+ * channels make of the rings is right.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "plan/map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODES_MAX = 8, NODE_RANKS_MAX = 8, RANKS_MAX = NODES_MAX * NODE_RANKS_MAX };
+
+/* Nodes of one communicator, of one host each, with ranks on its GPUs, dealt node by node or round. */
+struct job {
+    int nnodes, node_ranks, nranks;
+    bool round;
+    struct peer_info peers[RANKS_MAX];
+    int32_t place[NODE_RANKS_MAX];
+    struct topo *host;
+    void *atlas;
+    size_t size;
+    struct map *map;
+};
+
+static int node_of(const struct job *job, int rank) {
+    return job->round ? rank % job->nnodes : rank / job->node_ranks;
+}
+
+static void list_ranks(struct job *job) {
+    int lowest[NODES_MAX];
+    for (int rank = job->nranks - 1; rank >= 0; rank--)
+        lowest[node_of(job, rank)] = rank;
+    for (int rank = 0; rank < job->nranks; rank++)
+        job->peers[rank] = (struct peer_info){.rank = rank, .node = lowest[node_of(job, rank)]};
+    for (int n = 0; n < job->host->nnodes; n++)
+        if (job->host->nodes[n].kind == TOPO_GPU && job->host->nodes[n].gpu.dev < job->node_ranks)
+            job->place[job->host->nodes[n].gpu.dev] = n;
+}
+
+static void draw(struct job *job, const char *machine, int nnodes, int node_ranks, bool round) {
+    struct map_node nodes[NODES_MAX];
+    void *graph;
+    size_t graph_bytes;
+    *job = (struct job){.nnodes = nnodes, .node_ranks = node_ranks, .nranks = nnodes * node_ranks, .round = round};
+    assert_int_equal(topo_synthetic(machine, &job->host), COLLET_SUCCESS);
+    list_ranks(job);
+    assert_int_equal(topo_pack(job->host, &graph, &graph_bytes), COLLET_SUCCESS);
+    for (int n = 0; n < nnodes; n++)
+        nodes[n] = (struct map_node){graph, graph_bytes, node_ranks, job->place};
+    assert_int_equal(map_pack(nodes, nnodes, &job->atlas, &job->size), COLLET_SUCCESS);
+    free(graph);
+    if (map_create(job->peers, job->nranks, job->atlas, job->size, &job->map) != COLLET_SUCCESS)
+        fail_msg("%s", err_last());
+}
+
+static void end(struct job *job) {
+    map_destroy(job->map);
+    topo_destroy(job->host);
+    free(job->atlas);
+}
+
+/* ---- graphs as bytes ---- */
+
+static void a_graph_comes_back_as_it_was(void **state) {
+    (void)state;
+    static const char *const machines[] = {"8 gpu nvswitch : 4 nic 200", "4 gpu mesh : 2 nic", "3 cpu", "8 gpu : 8 nic"};
+    for (size_t m = 0; m < sizeof machines / sizeof *machines; m++) {
+        struct topo *topo, *back;
+        void *bytes, *again;
+        size_t size, size_again;
+        assert_int_equal(topo_synthetic(machines[m], &topo), COLLET_SUCCESS);
+        assert_int_equal(topo_pack(topo, &bytes, &size), COLLET_SUCCESS);
+        assert_int_equal(topo_unpack(bytes, size, &back), COLLET_SUCCESS);
+        assert_int_equal(topo_pack(back, &again, &size_again), COLLET_SUCCESS);
+        assert_int_equal(size, size_again);
+        assert_memory_equal(bytes, again, size);
+        assert_int_equal(back->nlinks, topo->nlinks);
+        for (int l = 0; l < topo->nlinks; l++)
+            assert_memory_equal(&back->links[l], &topo->links[l], sizeof *topo->links);
+        free(bytes);
+        free(again);
+        topo_destroy(topo);
+        topo_destroy(back);
+    }
+}
+
+/* Every byte once, to several values: a refusal or a graph, nothing else. */
+static void broken_bytes_are_refused_or_harmless(void **state) {
+    (void)state;
+    struct topo *topo, *back;
+    unsigned char *bytes;
+    size_t size;
+    int refused = 0;
+    assert_int_equal(topo_synthetic("2 gpu nvswitch : 1 nic", &topo), COLLET_SUCCESS);
+    assert_int_equal(topo_pack(topo, (void **)&bytes, &size), COLLET_SUCCESS);
+    for (size_t cut = 0; cut < size; cut += 7)
+        assert_int_equal(topo_unpack(bytes, cut, &back), COLLET_ERR_INVALID_ARGUMENT);
+    for (size_t at = 0; at < size; at++)
+        for (int value = 0; value < 3; value++) {
+            unsigned char kept = bytes[at];
+            bytes[at] = (unsigned char[]){0xff, 0x7f, 0x00}[value];
+            if (topo_unpack(bytes, size, &back) == COLLET_SUCCESS)
+                topo_destroy(back);
+            else
+                refused++;
+            bytes[at] = kept;
+        }
+    assert_true(refused > 100);
+    free(bytes);
+    topo_destroy(topo);
+}
+
+/* ---- where ranks are ---- */
+
+static void a_rank_is_found_by_its_gpu_by_the_file_and_by_its_cpus(void **state) {
+    (void)state;
+    struct topo *topo;
+    assert_int_equal(topo_create(&topo), COLLET_SUCCESS);
+    for (int c = 0; c < 2; c++) {
+        struct topo_node cpu = topo_blank(TOPO_CPU, -1), gpu = topo_blank(TOPO_GPU, -1);
+        cpu.cpu.numaid = c;
+        cpu.cpu.affinity[c] = 0x0ff0;
+        cpu.cpu.affinity_words = c + 1;
+        gpu.parent = topo_add_node(topo, &cpu);
+        snprintf(gpu.pci.busid, sizeof gpu.pci.busid, "0000:%d1:00.0", c);
+        gpu.gpu.rank = c == 1 ? 7 : -1;
+        topo_add_node(topo, &gpu);
+    }
+    assert_int_equal(topo_finish(topo), COLLET_SUCCESS); /* CPU 0, GPU 1, CPU 2, GPU 3 */
+    assert_int_equal(topo_locate(topo, &(struct topo_whereabouts){.busid = "0000:01:00.0", .rank = 7}), 1);
+    assert_int_equal(topo_locate(topo, &(struct topo_whereabouts){.rank = 7, .cpus = {0x10}}), 3);
+    assert_int_equal(topo_locate(topo, &(struct topo_whereabouts){.rank = 0, .cpus = {0x10, 0x30}}), 2);
+    assert_int_equal(topo_locate(topo, &(struct topo_whereabouts){.rank = 0, .cpus = {~0u, ~0u}}), 0);
+    assert_int_equal(topo_locate(topo, &(struct topo_whereabouts){.rank = 0, .busid = "0000:02:00.0"}), 0);
+    topo_destroy(topo);
+}
+
+/* ---- maps ---- */
+
+static void every_order_lists_ranks_node_by_node_along_its_ring(void **state) {
+    (void)state;
+    static const char *const machines[] = {"8 gpu nvswitch : 4 nic 200", "8 gpu nvswitch : 8 nic 200", "8 gpu mesh : 2 nic"};
+    for (int m = 0; m < 6; m++) {
+        struct job job;
+        int order[RANKS_MAX];
+        draw(&job, machines[m % 3], 3, 8, m >= 3);
+        assert_int_equal(map_orders(job.map), job.map->rings->nrings);
+        for (int k = 0; k < map_orders(job.map); k++) {
+            struct prog_shape shape;
+            topo_ring_order(job.map->rings, k, order);
+            assert_int_equal(map_shape(job.map, job.peers, k, &shape), COLLET_SUCCESS);
+            assert_true(shape.chains);
+            for (int place = 0; place < job.nranks; place++)
+                assert_int_equal(prog_shape_rank(&shape, prog_shape_turn(&shape, place)), order[place]);
+            prog_shape_fini(&shape);
+        }
+        end(&job);
+    }
+}
+
+static void rails_are_adapters_that_carry_rings(void **state) {
+    (void)state;
+    struct job job;
+    draw(&job, "8 gpu nvswitch : 4 nic 200", 2, 8, false);
+    assert_int_equal(map_rails(job.map), 4);
+    assert_true(map_net_gbps(job.map, 0, 8) == 25);
+    end(&job);
+    draw(&job, "8 gpu nvswitch : 4 nic 200", 1, 8, false);
+    assert_int_equal(map_rails(job.map), 1); /* nothing goes out of one host */
+    end(&job);
+}
+
+/* The programs of every channel, on a machine where rings zigzag and trees are chains. */
+static void programs_along_every_order_are_right(void **state) {
+    (void)state;
+    struct job job;
+    char why[256];
+    draw(&job, "4 gpu nvswitch : 4 nic 100", 3, 4, true);
+    assert_true(job.map->rings->zigzag);
+    for (int k = 0; k < map_orders(job.map); k++) {
+        struct prog_shape shape;
+        assert_int_equal(map_shape(job.map, job.peers, k, &shape), COLLET_SUCCESS);
+        for (const struct algorithm *a = algorithms; a->name != NULL; a++)
+            if (algorithm_applies(a, &shape) && !prog_check(a, &shape, 5, 2, false, why, sizeof why))
+                fail_msg("%s_%s along ring %d: %s", prog_collective_name(a->collective), a->name, k, why);
+        prog_shape_fini(&shape);
+    }
+    end(&job);
+}
+
+/* Tree edges in programs are those that the search counts with. */
+static void trees_are_those_of_the_search(void **state) {
+    (void)state;
+    struct job job;
+    draw(&job, "4 gpu mesh : 2 nic 100", 5, 4, false);
+    for (int k = 0; k < map_orders(job.map); k++) {
+        struct prog_shape shape;
+        assert_int_equal(map_shape(job.map, job.peers, k, &shape), COLLET_SUCCESS);
+        for (int rank = 0; rank < job.nranks; rank++) {
+            struct topo_tree_place place = topo_tree_of(job.map->rings, k, 0, rank);
+            struct prog *prog = NULL;
+            assert_int_equal(algorithm_build(algorithm_find(PROG_ALLREDUCE, "tree"), &shape, rank, 0, &prog), COLLET_SUCCESS);
+            const struct prog_step *up = &prog->steps[prog->workers[0].first_step];
+            assert_int_equal(up->recv_count, place.nchildren);
+            for (int c = 0; c < place.nchildren; c++)
+                assert_int_equal(prog->peers[up->recv_first + c].rank, place.child[c]);
+            if (place.parent >= 0)
+                assert_int_equal(prog->peers[up->send_first].rank, place.parent);
+            prog_destroy(prog);
+        }
+        prog_shape_fini(&shape);
+    }
+    end(&job);
+}
+
+static void a_map_that_does_not_fit_the_ranks_is_refused(void **state) {
+    (void)state;
+    struct job job;
+    struct map *map;
+    draw(&job, "4 gpu mesh : 2 nic 100", 2, 4, false);
+    uint32_t *counts = job.atlas;
+    for (size_t cut = 0; cut < job.size; cut += 5)
+        assert_true(map_create(job.peers, job.nranks, job.atlas, cut, &map) < 0);
+    assert_int_equal(map_create(job.peers, job.nranks - 1, job.atlas, job.size, &map), COLLET_ERR_INTERNAL);
+    counts[1]++;
+    assert_int_equal(map_create(job.peers, job.nranks, job.atlas, job.size, &map), COLLET_ERR_INTERNAL);
+    counts[1]--;
+    ((int32_t *)(void *)((char *)job.atlas + job.size))[-1] = 10000; /* the place of the last rank */
+    assert_int_equal(map_create(job.peers, job.nranks, job.atlas, job.size, &map), COLLET_ERR_INTERNAL);
+    end(&job);
+}
+
+static void equal_hosts_are_packed_once(void **state) {
+    (void)state;
+    struct job one, eight;
+    draw(&one, "8 gpu nvswitch : 4 nic 200", 1, 8, false);
+    draw(&eight, "8 gpu nvswitch : 4 nic 200", 8, 8, false);
+    assert_int_equal(eight.size - one.size, 7 * (sizeof(uint32_t) + 8 * sizeof(int32_t)));
+    assert_int_equal(eight.map->rings->ncrossings, 1);
+    end(&one);
+    end(&eight);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_graph_comes_back_as_it_was),
+        cmocka_unit_test(broken_bytes_are_refused_or_harmless),
+        cmocka_unit_test(a_rank_is_found_by_its_gpu_by_the_file_and_by_its_cpus),
+        cmocka_unit_test(every_order_lists_ranks_node_by_node_along_its_ring),
+        cmocka_unit_test(rails_are_adapters_that_carry_rings),
+        cmocka_unit_test(programs_along_every_order_are_right),
+        cmocka_unit_test(trees_are_those_of_the_search),
+        cmocka_unit_test(a_map_that_does_not_fit_the_ranks_is_refused),
+        cmocka_unit_test(equal_hosts_are_packed_once),
+    };
+    return cmocka_run_group_tests_name("map", tests, NULL, NULL);
+}
