@@ -120,8 +120,7 @@ static struct tree_place chain_place(int n, int at) {
 /* The place on the own node: the head is the root there. */
 static struct tree_place place_on_node(const struct prog_shape *shape, int which, struct spot spot, int root) {
     int n = spot.span.count;
-    struct tree_place place =
-        shape->chains ? chain_place(n, spot.behind) : tree_place_below(n, which, spot.behind, 0);
+    struct tree_place place = shape->chains ? chain_place(n, spot.behind) : tree_place_below(n, which, spot.behind, 0);
     if (place.parent >= 0)
         place.parent = rank_behind(shape, spot.span, root, place.parent);
     for (int i = 0; i < place.nchildren; i++)

@@ -252,21 +252,10 @@ static void phase_set(struct collet_comm *comm, enum comm_phase phase) {
     __atomic_store_n(&comm->phase, phase, __ATOMIC_RELEASE);
 }
 
-/* Another rank than the one that looks at the machine may be asked for the file. That it cannot be written is no reason
- * to fail. */
-static void dump_machine(const struct config *config) {
-    const struct topo *topo;
-    if (topo_here(config->topo_file, &topo) != COLLET_SUCCESS || topo_write_file(topo, config->topo_dump_file) != COLLET_SUCCESS)
-        log_warn(GRAPH, "COLLET_TOPO_DUMP_FILE: %s", err_last());
-}
-
 /* Until all ranks have the same map. */
 static enum collet_result survey_the_machine(struct collet_comm *comm) {
-    if (comm->survey == NULL) {
+    if (comm->survey == NULL)
         COLLET_TRY(survey_create(comm->boot, &comm->config, "", comm->nranks, comm->rank, &comm->survey));
-        if (comm->config.topo_dump_file[0] != '\0' && comm->rank == comm->config.topo_dump_file_rank)
-            dump_machine(&comm->config);
-    }
     COLLET_TRY(survey_try(comm->survey, &comm->map));
     survey_destroy(comm->survey);
     comm->survey = NULL;

@@ -18,8 +18,8 @@ enum collet_result bundle_send(struct boot *boot, int to, uint64_t key, const vo
     COLLET_TRY(boot_send(boot, to, key, &all, sizeof all));
     for (size_t at = 0; at < size; at += BOOT_MESSAGE_BYTES) {
         size_t rest = size - at;
-        COLLET_TRY(boot_send(boot, to, key, (const char *)bytes + at,
-                             rest < BOOT_MESSAGE_BYTES ? rest : BOOT_MESSAGE_BYTES));
+        COLLET_TRY(
+            boot_send(boot, to, key, (const char *)bytes + at, rest < BOOT_MESSAGE_BYTES ? rest : BOOT_MESSAGE_BYTES));
     }
     return COLLET_SUCCESS;
 }

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The map of a communicator: the graph of its nodes fused into one, where on it every rank is, and the rings over it. All
- * ranks make it of the same bytes, the atlas, which a survey (survey.h) has brought to each of them:
- *
- *      atlas   │ counts │ shape 0: bytes │ shape 1: bytes │ … │ node 0: its shape, places of its ranks │ node 1 │ …
- *
- * A shape is a host's graph (topo_pack()); nodes that are equal share one. A place is a node of that graph. Nodes come in
- * the order of their lowest ranks, and ranks of a node by number.
+ * ranks make it of the same bytes, the atlas (atlas.h), which a survey (survey.h) has brought to each of them.
  */
 #ifndef COLLET_PLAN_MAP_H
 #define COLLET_PLAN_MAP_H
@@ -23,18 +18,7 @@ struct map {
     uint64_t hash;            /* of the atlas */
 };
 
-/* One node of the communicator, as the atlas has it. */
-struct map_node {
-    const void *graph; /* packed */
-    size_t graph_bytes;
-    int nlocal;
-    const int32_t *place; /* [nlocal] */
-};
-
-/* The atlas of these nodes; the bytes are the caller's to free(). */
-enum collet_result map_pack(const struct map_node *nodes, int nnodes, void **atlas_p, size_t *size_p);
-
-/* Of the same bytes, the same map on every rank. Errors: INTERNAL if they do not fit the ranks that there are. */
+/* Of the same atlas, the same map on every rank. Errors: those of atlas_read(). */
 enum collet_result map_create(const struct peer_info *peers, int nranks, const void *atlas, size_t size,
                               struct map **map_p);
 void map_destroy(struct map *map); /* NULL is fine */

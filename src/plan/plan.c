@@ -31,7 +31,7 @@ struct planner {
     int *ranks_of_node;
     struct tuner_limits limits;
     struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
-    struct exec_program *programs; /* most recently used first */
+    struct exec_program *programs;         /* most recently used first */
     struct exec_call recent[RECENT_CALLS]; /* prepared calls by hash of their request; program NULL: none */
 };
 
@@ -228,8 +228,7 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
         return COLLET_SUCCESS;
     }
     /* The class, not the call, is tuned, and in bytes: whichever call of a class comes first, all ranks choose the same. */
-    return tuner_choose(&planner->machine, &planner->limits, request->collective,
-                        class_bytes(class), 1, choice);
+    return tuner_choose(&planner->machine, &planner->limits, request->collective, class_bytes(class), 1, choice);
 }
 
 /* ---- bound programs ---- */

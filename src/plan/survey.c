@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "boot/bundle.h"
+#include "plan/atlas.h"
 #include "topo/topo.h"
 
 #include <stdlib.h>
@@ -46,6 +47,14 @@ static enum collet_result say_where(const struct survey *survey, const char *bus
     snprintf(where.busid, sizeof where.busid, "%s", busid);
     os_cpu_set(where.cpus, TOPO_CPU_WORDS);
     return boot_send(survey->boot, survey->peers[survey->rank].node, KEY_WHERE, &where, sizeof where);
+}
+
+/* It need not be the rank that looks at its node's machine. That the file cannot be written is no reason to fail. */
+static void dump_machine(const struct config *config) {
+    const struct topo *here;
+    if (topo_here(config->topo_file, &here) != COLLET_SUCCESS ||
+        topo_write_file(here, config->topo_dump_file) != COLLET_SUCCESS)
+        log_warn(GRAPH, "COLLET_TOPO_DUMP_FILE: %s", err_last());
 }
 
 /* ---- a node's report ---- */
@@ -112,7 +121,7 @@ static enum collet_result ask_ranks(struct survey *survey) {
 
 /* ---- the atlas ---- */
 
-static enum collet_result read_report(const struct survey *survey, int lowest, struct map_node *node) {
+static enum collet_result read_report(const struct survey *survey, int lowest, struct atlas_node *node) {
     const struct bundle *report = &survey->reports[lowest];
     uint32_t graph_bytes = 0;
     node->nlocal = count_of_node(survey, lowest, survey->nranks);
@@ -127,10 +136,10 @@ static enum collet_result read_report(const struct survey *survey, int lowest, s
     return COLLET_SUCCESS;
 }
 
-static enum collet_result send_atlas(const struct survey *survey, const struct map_node *nodes, int nnodes) {
+static enum collet_result send_atlas(const struct survey *survey, const struct atlas_node *nodes, int nnodes) {
     void *atlas;
     size_t size;
-    COLLET_TRY(map_pack(nodes, nnodes, &atlas, &size));
+    COLLET_TRY(atlas_pack(nodes, nnodes, &atlas, &size));
     enum collet_result result = COLLET_SUCCESS;
     for (int rank = 0; rank < survey->nranks && result == COLLET_SUCCESS; rank++)
         if (leads(survey, rank))
@@ -143,9 +152,8 @@ static enum collet_result ask_nodes(struct survey *survey) {
     int nnodes = 0;
     for (; survey->next < survey->nranks; survey->next++)
         if (leads(survey, survey->next))
-            COLLET_TRY(
-                bundle_try_recv(&survey->reports[survey->next], survey->boot, survey->next, KEY_REPORT));
-    struct map_node *nodes = malloc((size_t)survey->nranks * sizeof *nodes);
+            COLLET_TRY(bundle_try_recv(&survey->reports[survey->next], survey->boot, survey->next, KEY_REPORT));
+    struct atlas_node *nodes = malloc((size_t)survey->nranks * sizeof *nodes);
     if (nodes == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the nodes of %d ranks", survey->nranks);
     enum collet_result result = COLLET_SUCCESS;
@@ -169,12 +177,13 @@ static enum collet_result await_atlas(struct survey *survey) {
 
 /* ---- all of it ---- */
 
-enum collet_result survey_create(struct boot *boot, const struct config *config, const char *busid, int nranks, int rank,
-                                 struct survey **survey_p) {
+enum collet_result survey_create(struct boot *boot, const struct config *config, const char *busid, int nranks,
+                                 int rank, struct survey **survey_p) {
     struct survey *survey = calloc(1, sizeof *survey);
     if (survey == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to survey %d ranks", nranks);
-    *survey = (struct survey){.boot = boot, .config = config, .peers = boot_peers(boot), .nranks = nranks, .rank = rank};
+    *survey =
+        (struct survey){.boot = boot, .config = config, .peers = boot_peers(boot), .nranks = nranks, .rank = rank};
     survey->stage = leads(survey, rank) ? ASK_RANKS : AWAIT_ATLAS;
     survey->deadline_ns = os_now_ns() + (uint64_t)config->init_timeout * 1000000000u;
     if (leads(survey, rank))
@@ -186,6 +195,8 @@ enum collet_result survey_create(struct boot *boot, const struct config *config,
         result = err_set(COLLET_ERR_NO_MEMORY, "no memory to survey %d ranks", nranks);
     else
         result = say_where(survey, busid);
+    if (result == COLLET_SUCCESS && config->topo_dump_file[0] != '\0' && config->topo_dump_file_rank == rank)
+        dump_machine(config);
     if (result == COLLET_SUCCESS)
         *survey_p = survey;
     else
@@ -208,22 +219,21 @@ void survey_destroy(struct survey *survey) {
 static enum collet_result check_wait(const struct survey *survey) {
     uint64_t since_ns, now_ns = os_now_ns();
     const struct peer_info *peer = &survey->peers[survey->next];
-    enum collet_result failed =
-        (enum collet_result)__atomic_load_n(boot_failed_word(survey->boot), __ATOMIC_ACQUIRE);
+    enum collet_result failed = (enum collet_result)__atomic_load_n(boot_failed_word(survey->boot), __ATOMIC_ACQUIRE);
     if (failed != COLLET_SUCCESS)
         return err_adopt(failed, boot_failed_text(survey->boot));
-    if (boot_missing_count(survey->boot) > 0 &&
-        boot_peer_state(survey->boot, survey->next, &since_ns) != PEER_ALIVE && now_ns - since_ns > DEATH_GRACE_NS)
+    if (boot_missing_count(survey->boot) > 0 && boot_peer_state(survey->boot, survey->next, &since_ns) != PEER_ALIVE &&
+        now_ns - since_ns > DEATH_GRACE_NS)
         return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) is gone, which was to say what machine it is on",
                        survey->next, peer->host, peer->pid);
     if (now_ns > survey->deadline_ns)
-        return err_set(COLLET_ERR_TIMEOUT, "rank %d (host %s, pid %d) has not said what machine it is on",
-                       survey->next, peer->host, peer->pid);
+        return err_set(COLLET_ERR_TIMEOUT, "rank %d (host %s, pid %d) has not said what machine it is on", survey->next,
+                       peer->host, peer->pid);
     return COLLET_IN_PROGRESS;
 }
 
 enum collet_result survey_try(struct survey *survey, struct map **map_p) {
-    static enum collet_result (*const stages[])(struct survey *survey) = {
+    static enum collet_result (*const stages[])(struct survey * survey) = {
         [ASK_RANKS] = ask_ranks, [ASK_NODES] = ask_nodes, [AWAIT_ATLAS] = await_atlas};
     for (;;) {
         enum collet_result result = stages[survey->stage](survey);

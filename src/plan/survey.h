@@ -17,8 +17,8 @@
 struct survey;
 
 /* busid: of this rank's GPU; "" in host memory. Boot must be ready; all three must outlive the survey. */
-enum collet_result survey_create(struct boot *boot, const struct config *config, const char *busid, int nranks, int rank,
-                                 struct survey **survey_p);
+enum collet_result survey_create(struct boot *boot, const struct config *config, const char *busid, int nranks,
+                                 int rank, struct survey **survey_p);
 void survey_destroy(struct survey *survey); /* NULL is fine */
 
 /* Advances it, without waiting. IN_PROGRESS: call again; SUCCESS: *map_p is the caller's. Errors: the communicator's

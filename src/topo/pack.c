@@ -43,7 +43,9 @@ static void pack_node(const struct topo_node *node, struct packed_node *packed) 
     *packed = (struct packed_node){
         .kind = (int32_t)node->kind,
         .parent = node->parent,
-        .number = node->kind == TOPO_CPU ? node->cpu.numaid : node->kind == TOPO_GPU ? node->gpu.dev : -1,
+        .number = node->kind == TOPO_CPU   ? node->cpu.numaid
+                  : node->kind == TOPO_GPU ? node->gpu.dev
+                                           : -1,
         .link_lanes = node->pci.link_lanes,
         .link_gts = node->pci.link_gts,
     };

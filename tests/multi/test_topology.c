@@ -127,7 +127,8 @@ static void run_rank(struct ranks *ranks, int rank) {
         ranks_check(ranks, rank, strstr(collet_last_error(NULL), job->error) != NULL);
     check_rings(ranks, rank, job, comm);
     check_hashes(ranks, rank, job, comm);
-    for (const char *const *algorithm = (const char *const[]){"", "ring", "tree", NULL}; *algorithm != NULL; algorithm++) {
+    for (const char *const *algorithm = (const char *const[]){"", "ring", "tree", NULL}; *algorithm != NULL;
+         algorithm++) {
         setenv("COLLET_ALGO", *algorithm, 1);
         struct collet_comm *forced = ranks_comm(ranks, rank, NULL);
         check_sum(ranks, rank, forced);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "plan/atlas.h"
 #include "plan/map.h"
 
 #include <stdlib.h>
@@ -30,9 +31,7 @@ struct job {
     struct map *map;
 };
 
-static int node_of(const struct job *job, int rank) {
-    return job->round ? rank % job->nnodes : rank / job->node_ranks;
-}
+static int node_of(const struct job *job, int rank) { return job->round ? rank % job->nnodes : rank / job->node_ranks; }
 
 static void list_ranks(struct job *job) {
     int lowest[NODES_MAX];
@@ -46,7 +45,7 @@ static void list_ranks(struct job *job) {
 }
 
 static void draw(struct job *job, const char *machine, int nnodes, int node_ranks, bool round) {
-    struct map_node nodes[NODES_MAX];
+    struct atlas_node nodes[NODES_MAX];
     void *graph;
     size_t graph_bytes;
     *job = (struct job){.nnodes = nnodes, .node_ranks = node_ranks, .nranks = nnodes * node_ranks, .round = round};
@@ -54,8 +53,8 @@ static void draw(struct job *job, const char *machine, int nnodes, int node_rank
     list_ranks(job);
     assert_int_equal(topo_pack(job->host, &graph, &graph_bytes), COLLET_SUCCESS);
     for (int n = 0; n < nnodes; n++)
-        nodes[n] = (struct map_node){graph, graph_bytes, node_ranks, job->place};
-    assert_int_equal(map_pack(nodes, nnodes, &job->atlas, &job->size), COLLET_SUCCESS);
+        nodes[n] = (struct atlas_node){graph, graph_bytes, node_ranks, job->place};
+    assert_int_equal(atlas_pack(nodes, nnodes, &job->atlas, &job->size), COLLET_SUCCESS);
     free(graph);
     if (map_create(job->peers, job->nranks, job->atlas, job->size, &job->map) != COLLET_SUCCESS)
         fail_msg("%s", err_last());
@@ -71,7 +70,8 @@ static void end(struct job *job) {
 
 static void a_graph_comes_back_as_it_was(void **state) {
     (void)state;
-    static const char *const machines[] = {"8 gpu nvswitch : 4 nic 200", "4 gpu mesh : 2 nic", "3 cpu", "8 gpu : 8 nic"};
+    static const char *const machines[] = {"8 gpu nvswitch : 4 nic 200", "4 gpu mesh : 2 nic", "3 cpu",
+                                           "8 gpu : 8 nic"};
     for (size_t m = 0; m < sizeof machines / sizeof *machines; m++) {
         struct topo *topo, *back;
         void *bytes, *again;
@@ -147,7 +147,8 @@ static void a_rank_is_found_by_its_gpu_by_the_file_and_by_its_cpus(void **state)
 
 static void every_order_lists_ranks_node_by_node_along_its_ring(void **state) {
     (void)state;
-    static const char *const machines[] = {"8 gpu nvswitch : 4 nic 200", "8 gpu nvswitch : 8 nic 200", "8 gpu mesh : 2 nic"};
+    static const char *const machines[] = {"8 gpu nvswitch : 4 nic 200", "8 gpu nvswitch : 8 nic 200",
+                                           "8 gpu mesh : 2 nic"};
     for (int m = 0; m < 6; m++) {
         struct job job;
         int order[RANKS_MAX];
@@ -207,7 +208,8 @@ static void trees_are_those_of_the_search(void **state) {
         for (int rank = 0; rank < job.nranks; rank++) {
             struct topo_tree_place place = topo_tree_of(job.map->rings, k, 0, rank);
             struct prog *prog = NULL;
-            assert_int_equal(algorithm_build(algorithm_find(PROG_ALLREDUCE, "tree"), &shape, rank, 0, &prog), COLLET_SUCCESS);
+            assert_int_equal(algorithm_build(algorithm_find(PROG_ALLREDUCE, "tree"), &shape, rank, 0, &prog),
+                             COLLET_SUCCESS);
             const struct prog_step *up = &prog->steps[prog->workers[0].first_step];
             assert_int_equal(up->recv_count, place.nchildren);
             for (int c = 0; c < place.nchildren; c++)

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writing an atlas at rank 0, and reading it everywhere. What is read came over the network: every number is checked.
+ */
+#include "plan/atlas.h"
+
+#include "base/err.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct counts {
+    uint32_t nshapes, nnodes;
+};
+
+/* ---- writing an atlas ---- */
+
+static int shape_of(const struct atlas_node *nodes, int node) {
+    int first = 0;
+    while (nodes[first].graph_bytes != nodes[node].graph_bytes ||
+           memcmp(nodes[first].graph, nodes[node].graph, nodes[node].graph_bytes) != 0)
+        first++;
+    return first;
+}
+
+struct text {
+    char *bytes;
+    size_t size, room;
+    bool failed;
+};
+
+static void put(struct text *text, const void *bytes, size_t size) {
+    if (text->size + size > text->room) {
+        size_t room = 2 * (text->size + size);
+        char *larger = text->failed ? NULL : realloc(text->bytes, room);
+        text->failed = larger == NULL;
+        if (text->failed)
+            return;
+        text->bytes = larger;
+        text->room = room;
+    }
+    memcpy(text->bytes + text->size, bytes, size);
+    text->size += size;
+}
+
+static void put_number(struct text *text, uint32_t number) { put(text, &number, sizeof number); }
+
+/* Numbers each shape at its first node, and says so in number[node]. */
+static uint32_t put_shapes(struct text *text, const struct atlas_node *nodes, int nnodes, uint32_t *number) {
+    uint32_t nshapes = 0;
+    for (int n = 0; n < nnodes; n++) {
+        int first = shape_of(nodes, n);
+        number[n] = first < n ? number[first] : nshapes++;
+        if (first < n)
+            continue;
+        put_number(text, (uint32_t)nodes[n].graph_bytes);
+        put(text, nodes[n].graph, nodes[n].graph_bytes);
+    }
+    return nshapes;
+}
+
+enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, void **atlas_p, size_t *size_p) {
+    struct text text = {.bytes = NULL};
+    struct counts counts = {0, (uint32_t)nnodes};
+    uint32_t *number = malloc((size_t)nnodes * sizeof *number);
+    put(&text, &counts, sizeof counts);
+    if (number != NULL)
+        counts.nshapes = put_shapes(&text, nodes, nnodes, number);
+    for (int n = 0; n < nnodes && number != NULL; n++) {
+        put_number(&text, number[n]);
+        put(&text, nodes[n].place, (size_t)nodes[n].nlocal * sizeof *nodes[n].place);
+    }
+    bool failed = text.failed || number == NULL;
+    free(number);
+    if (failed) {
+        free(text.bytes);
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the map of %d nodes", nnodes);
+    }
+    memcpy(text.bytes, &counts, sizeof counts);
+    *atlas_p = text.bytes;
+    *size_p = text.size;
+    return COLLET_SUCCESS;
+}
+
+/* ---- reading it ---- */
+
+/* What is left to read. A failure stays; what is read then is zero. */
+struct reader {
+    const char *at;
+    size_t left;
+    bool failed;
+};
+
+static const void *take(struct reader *reader, size_t size) {
+    const char *at = reader->at;
+    if (reader->failed || size > reader->left) {
+        reader->failed = true;
+        return NULL;
+    }
+    reader->at += size;
+    reader->left -= size;
+    return at;
+}
+
+static uint32_t take_number(struct reader *reader) {
+    uint32_t number = 0;
+    const void *at = take(reader, sizeof number);
+    return at == NULL ? 0 : *(uint32_t *)memcpy(&number, at, sizeof number);
+}
+
+static enum collet_result err_broken(void) {
+    return err_set(COLLET_ERR_INTERNAL, "the map that rank 0 sent does not fit this communicator");
+}
+
+static enum collet_result read_shapes(struct reader *reader, uint32_t nshapes, struct topo **shapes) {
+    for (uint32_t s = 0; s < nshapes; s++) {
+        size_t size = take_number(reader);
+        const void *bytes = take(reader, size);
+        if (bytes == NULL)
+            return err_broken();
+        COLLET_TRY(topo_unpack(bytes, size, &shapes[s]));
+    }
+    return COLLET_SUCCESS;
+}
+
+static int count_ranks(const struct peer_info *peers, int nranks, int lowest) {
+    int count = 0;
+    for (int rank = lowest; rank < nranks; rank++)
+        count += peers[rank].node == lowest;
+    return count;
+}
+
+/* The graph of each node to hosts[], and places as numbers within it. */
+static enum collet_result read_nodes(struct reader *reader, const struct peer_info *peers, int nranks,
+                                     struct topo *const *shapes, uint32_t nshapes, const struct topo **hosts,
+                                     int *place) {
+    int h = 0;
+    for (int lowest = 0; lowest < nranks; lowest++) {
+        if (peers[lowest].node != lowest)
+            continue;
+        uint32_t shape = take_number(reader);
+        size_t nlocal = (size_t)count_ranks(peers, nranks, lowest);
+        const char *places = take(reader, nlocal * sizeof(int32_t));
+        if (places == NULL || shape >= nshapes)
+            return err_broken();
+        hosts[h++] = shapes[shape];
+        for (int rank = lowest; rank < nranks; rank++) {
+            int32_t node;
+            if (peers[rank].node != lowest)
+                continue;
+            memcpy(&node, places, sizeof node);
+            places += sizeof node;
+            if (node < 0 || node >= shapes[shape]->nnodes)
+                return err_broken();
+            place[rank] = node;
+        }
+    }
+    return reader->left > 0 ? err_broken() : COLLET_SUCCESS;
+}
+
+static int count_nodes(const struct peer_info *peers, int nranks) {
+    int count = 0;
+    for (int rank = 0; rank < nranks; rank++)
+        count += peers[rank].node == rank;
+    return count;
+}
+
+/* From a node of its host to the same node of the fused graph. */
+static void shift_places(const struct topo *topo, const struct peer_info *peers, int nranks, int *place) {
+    int h = 0;
+    for (int lowest = 0; lowest < nranks; lowest++) {
+        if (peers[lowest].node != lowest)
+            continue;
+        for (int rank = lowest; rank < nranks; rank++)
+            if (peers[rank].node == lowest)
+                place[rank] += topo->hosts[h].first_node;
+        h++;
+    }
+}
+
+enum collet_result atlas_read(const void *atlas, size_t size, const struct peer_info *peers, int nranks,
+                              struct topo **topo_p, int *place) {
+    struct reader reader = {atlas, size, false};
+    int nnodes = count_nodes(peers, nranks);
+    struct counts counts;
+    const void *at = take(&reader, sizeof counts);
+    if (at == NULL)
+        return err_broken();
+    memcpy(&counts, at, sizeof counts);
+    if (counts.nnodes != (uint32_t)nnodes || counts.nshapes < 1 || counts.nshapes > counts.nnodes)
+        return err_broken();
+    struct topo **shapes = calloc(counts.nshapes, sizeof *shapes);
+    const struct topo **hosts = calloc((size_t)nnodes, sizeof *hosts);
+    enum collet_result result = COLLET_ERR_NO_MEMORY;
+    if (shapes == NULL || hosts == NULL)
+        err_set(result, "no memory for the graphs of %d nodes", nnodes);
+    else
+        result = read_shapes(&reader, counts.nshapes, shapes);
+    if (result == COLLET_SUCCESS)
+        result = read_nodes(&reader, peers, nranks, shapes, counts.nshapes, hosts, place);
+    if (result == COLLET_SUCCESS)
+        result = topo_fuse(hosts, nnodes, topo_p);
+    if (result == COLLET_SUCCESS)
+        shift_places(*topo_p, peers, nranks, place);
+    for (uint32_t k = 0; shapes != NULL && k < counts.nshapes; k++)
+        topo_destroy(shapes[k]);
+    free(shapes);
+    free(hosts);
+    return result;
+}
