@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-/* What has come of a message. Zeroed, nothing has; one struct takes one message after another. */
+/* What has come of a message. Zeroed, nothing has; after bundle_fini() it takes the next one. */
 struct bundle {
     void *bytes;
     size_t size, have; /* size 0: not known yet */
