@@ -206,8 +206,6 @@ static enum collet_result options_apply(const struct collet_config *o, struct co
     }
     if (o->transports != 0)
         list_transports(o->transports, config->transport, sizeof(config->transport));
-    if (config->cpus == 0)
-        config->cpus = os_cpu_count();
     comm->timeout_ms = o->timeout_ms > 0 ? o->timeout_ms : config->timeout * 1000;
     comm->nonblocking = o->nonblocking;
     comm->device = o->device;

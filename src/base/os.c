@@ -33,31 +33,52 @@ int os_pid(void) { return (int)getpid(); }
 
 int os_tid(void) { return (int)syscall(SYS_gettid); }
 
-/* The kernel refuses a set that is too small for the machine, so the set grows until it is taken. */
-int os_cpu_count(void) {
-    for (int room = CPU_SETSIZE; room <= 1 << 20; room *= 2) {
-        cpu_set_t *set = CPU_ALLOC((size_t)room);
-        if (set == NULL)
-            return 1;
-        int refused = sched_getaffinity(0, CPU_ALLOC_SIZE((size_t)room), set);
-        int count = refused ? 0 : CPU_COUNT_S(CPU_ALLOC_SIZE((size_t)room), set);
-        CPU_FREE(set);
-        if (!refused)
-            return count > 0 ? count : 1;
-        if (errno != EINVAL)
-            return 1;
-    }
-    return 1;
+static void fold(struct os_cpu_set *set, const cpu_set_t *cpus, size_t ncpus) {
+    for (size_t cpu = 0; cpu < ncpus; cpu++)
+        if (CPU_ISSET_S(cpu, CPU_ALLOC_SIZE(ncpus), cpus))
+            set->word[cpu % OS_CPUS / 64] |= 1ull << cpu % 64;
 }
 
-void os_cpu_set(uint32_t *words, int nwords) {
-    cpu_set_t set;
-    memset(words, 0, (size_t)nwords * sizeof *words);
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return;
-    for (int cpu = 0; cpu < 32 * nwords && cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &set))
-            words[cpu / 32] |= UINT32_C(1) << cpu % 32;
+/* The kernel refuses a set that is too small for the machine, so the set grows until it is taken. */
+void os_cpu_set_get(struct os_cpu_set *set) {
+    bool refused = true;
+    *set = (struct os_cpu_set){{0}};
+    for (size_t room = CPU_SETSIZE; refused && room <= 1 << 20; room *= 2) {
+        cpu_set_t *cpus = CPU_ALLOC(room);
+        if (cpus == NULL)
+            break;
+        refused = sched_getaffinity(0, CPU_ALLOC_SIZE(room), cpus) != 0;
+        if (!refused)
+            fold(set, cpus, room);
+        CPU_FREE(cpus);
+    }
+    if (os_cpu_set_count(set) == 0)
+        set->word[0] = 1;
+}
+
+int os_cpu_set_count(const struct os_cpu_set *set) {
+    int count = 0;
+    for (int k = 0; k < OS_CPUS / 64; k++)
+        count += __builtin_popcountll(set->word[k]);
+    return count;
+}
+
+void os_cpu_set_add(struct os_cpu_set *set, const struct os_cpu_set *more) {
+    for (int k = 0; k < OS_CPUS / 64; k++)
+        set->word[k] |= more->word[k];
+}
+
+bool os_cpu_set_within(const struct os_cpu_set *inner, const struct os_cpu_set *outer) {
+    uint64_t beyond = 0;
+    for (int k = 0; k < OS_CPUS / 64; k++)
+        beyond |= inner->word[k] & ~outer->word[k];
+    return beyond == 0;
+}
+
+int os_cpu_count(void) {
+    struct os_cpu_set set;
+    os_cpu_set_get(&set);
+    return os_cpu_set_count(&set);
 }
 
 static char host_name[64];

@@ -7,16 +7,27 @@
 
 #include "collet.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 uint64_t os_now_ns(void);       /* CLOCK_MONOTONIC */
-int os_cpu_count(void);         /* CPUs this process may run on, ≥ 1 */
-void os_cpu_set(uint32_t *words, int nwords); /* which ones, least significant first; none if that is not known */
 const char *os_host_name(void); /* static, never NULL; up to the first dot */
 const char *os_boot_id(void);   /* random identity of this boot of this kernel, "" if unknown */
 int os_pid(void);
 int os_tid(void);
 void os_random(void *bytes, size_t length); /* cryptographic; aborts the process if the kernel has none */
+
+/* The CPUs that a thread may run on, CPU k as bit k; where a machine has more, k modulo OS_CPUS. */
+#define OS_CPUS 1024
+struct os_cpu_set {
+    uint64_t word[OS_CPUS / 64];
+};
+
+void os_cpu_set_get(struct os_cpu_set *set); /* of the calling thread; never empty */
+int os_cpu_set_count(const struct os_cpu_set *set);
+void os_cpu_set_add(struct os_cpu_set *set, const struct os_cpu_set *more);
+bool os_cpu_set_within(const struct os_cpu_set *inner, const struct os_cpu_set *outer);
+int os_cpu_count(void); /* of the calling thread's set */
 
 static inline void os_cpu_relax(void) {
 #if defined(__x86_64__)

@@ -17,6 +17,7 @@
 #define COLLET_BOOT_BOOT_H
 
 #include "base/config.h"
+#include "base/os.h"
 #include "collet.h"
 
 #include <stdbool.h>
@@ -30,6 +31,7 @@ struct peer_info {
     int32_t device;
     uint64_t process[2]; /* random identity of the process: equal means the same address space */
     char host[64];       /* for messages */
+    struct os_cpu_set cpus; /* that it could run on when it joined */
 };
 
 enum peer_state {

@@ -263,6 +263,7 @@ void hub_set_peer(struct hub *hub, const struct card *card) {
     struct peer_info *peer = &hub->peers[card->rank];
     *peer = (struct peer_info){.rank = card->rank, .node = card->rank, .pid = card->pid, .device = card->device};
     memcpy(peer->process, card->process, sizeof peer->process);
+    peer->cpus = card->cpus;
     snprintf(peer->host, sizeof peer->host, "%.*s", (int)sizeof card->host - 1, card->host);
 }
 

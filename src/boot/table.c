@@ -26,6 +26,7 @@ void card_fill(struct card *card, int nranks, int rank, int device, const struct
     *card = (struct card){.rank = rank, .nranks = nranks, .pid = os_pid(), .device = device, .probe.fd = -1};
     memcpy(card->process, process_identity(), sizeof card->process);
     snprintf(card->host, sizeof card->host, "%s", os_host_name());
+    os_cpu_set_get(&card->cpus);
     host_key(config, card->host_key);
 }
 

@@ -18,12 +18,13 @@ struct card {
     int32_t rank, nranks, pid, device;
     uint64_t process[2];
     char host[64];
+    struct os_cpu_set cpus;
     uint8_t host_key[HOST_KEY_BYTES]; /* equal: perhaps the same host; different: another host, always */
     struct probe probe;
     uint32_t zero;
     struct address_set listener; /* where its process takes connections of the tree */
 };
-_Static_assert(sizeof(struct card) == 224, "travels as it is");
+_Static_assert(sizeof(struct card) == 352, "travels as it is");
 
 enum table_frame {
     /* A rank's process to the meeting point */

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "chan/crowd.h"
 #include "transport/transport.h"
 
 #include <stdlib.h>
@@ -139,14 +140,6 @@ static uint32_t slot_bytes_for(const struct config *config, int nranks) {
 #define SPIN_ALONE 100u
 #define SPIN_CROWDED 5u
 
-/* Do ranks of this host have to share CPUs? */
-static bool is_crowded(const struct config *config, const struct peer_info *peers, int nranks, int rank) {
-    int here = 0;
-    for (int r = 0; r < nranks; r++)
-        here += peers[r].node == peers[rank].node;
-    return here > config->cpus;
-}
-
 enum collet_result chan_create(struct boot *boot, const struct config *config, int nranks, int rank,
                                struct chan **chan_p) {
     COLLET_TRY(check_names(config->transport));
@@ -158,7 +151,7 @@ enum collet_result chan_create(struct boot *boot, const struct config *config, i
     chan->peers = boot_peers(boot);
     chan->nranks = nranks;
     chan->rank = rank;
-    bool crowded = is_crowded(config, chan->peers, nranks, rank);
+    bool crowded = crowd_around(chan->peers, nranks, rank, (int)config->cpus);
     chan->spin = config->spin >= 0 ? (uint32_t)config->spin : crowded ? SPIN_CROWDED : SPIN_ALONE;
     /* Ranks on one CPU share its cache: nothing to stream past, and time lost to the other rank looks like slow stores. */
     chan->nt_stores = config->nt_stores < 0 && crowded ? 0 : (int32_t)config->nt_stores;

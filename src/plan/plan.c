@@ -7,6 +7,7 @@
 #include "algo/trees.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "chan/crowd.h"
 #include "plan/tuner.h"
 #include "transport/transport.h"
 
@@ -79,6 +80,7 @@ static void measure_pair(struct planner *planner, int a, int b) {
 static enum collet_result machine_init(struct planner *planner, const struct config *config) {
     const struct chan *chan = planner->chan;
     size_t n = (size_t)planner->simulated.nranks;
+    int cpus = config->cpus > 0 ? (int)config->cpus : crowd_cpus_of_node(chan->peers, chan->nranks, chan->peers[0].node);
     planner->link = calloc(n * n, sizeof(*planner->link));
     planner->wire_byte_ns = calloc(n * n, sizeof(*planner->wire_byte_ns));
     planner->ranks_of_node = calloc(n, sizeof(*planner->ranks_of_node));
@@ -96,7 +98,7 @@ static enum collet_result machine_init(struct planner *planner, const struct con
         .link = planner->link,
         .wire_byte_ns = planner->wire_byte_ns,
         .ranks_of_node = planner->ranks_of_node,
-        .cpus = (int)config->cpus,
+        .cpus = cpus,
         .nslots = chan->layout.nslots,
     };
     return COLLET_SUCCESS;

@@ -45,7 +45,8 @@ static bool leads(const struct survey *survey, int rank) { return survey->peers[
 static enum collet_result say_where(const struct survey *survey, const char *busid) {
     struct topo_whereabouts where = {.rank = survey->rank};
     snprintf(where.busid, sizeof where.busid, "%s", busid);
-    os_cpu_set(where.cpus, TOPO_CPU_WORDS);
+    for (int k = 0; k < TOPO_CPU_WORDS && k < OS_CPUS / 32; k++)
+        where.cpus[k] = (uint32_t)(survey->peers[survey->rank].cpus.word[k / 2] >> 32 * (k % 2));
     return boot_send(survey->boot, survey->peers[survey->rank].node, KEY_WHERE, &where, sizeof where);
 }
 

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *    CPUs           0 1 2 3          every rank may use          three ranks, two CPUs: crowded,
+ *    rank 0, 1      x x . .          0 and 1, or 2 and 3         although the node has four
+ *    rank 2         x x . .
+ *    rank 3         . . x x
+ *
+ * Ranks fit if no group of them is larger than its CPUs together (Hall's theorem). Of all groups those are looked at that
+ * share the CPUs of one rank, and the whole node: bindings are nested or apart.
+ */
+#include "chan/crowd.h"
+
+int crowd_cpus_of_node(const struct peer_info *peers, int nranks, int node) {
+    struct os_cpu_set cpus = {{0}};
+    for (int r = 0; r < nranks; r++)
+        if (peers[r].node == node)
+            os_cpu_set_add(&cpus, &peers[r].cpus);
+    return os_cpu_set_count(&cpus);
+}
+
+static int ranks_of_node(const struct peer_info *peers, int nranks, int node) {
+    int ranks = 0;
+    for (int r = 0; r < nranks; r++)
+        ranks += peers[r].node == node;
+    return ranks;
+}
+
+/* Ranks that can run nowhere but on the CPUs of this one, itself included. */
+static int ranks_within(const struct peer_info *peers, int nranks, const struct peer_info *around) {
+    int ranks = 0;
+    for (int r = 0; r < nranks; r++)
+        ranks += peers[r].node == around->node && os_cpu_set_within(&peers[r].cpus, &around->cpus);
+    return ranks;
+}
+
+bool crowd_around(const struct peer_info *peers, int nranks, int rank, int cpus) {
+    const struct peer_info *self = &peers[rank];
+    int here = ranks_of_node(peers, nranks, self->node);
+    if (cpus > 0)
+        return here > cpus;
+    return here > crowd_cpus_of_node(peers, nranks, self->node) ||
+           ranks_within(peers, nranks, self) > os_cpu_set_count(&self->cpus);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Do the ranks of a node have a CPU each? Who waits must know: where they have, a waiting rank polls; where they have not,
+ * it must hand its CPU over at once. Ranks may be bound to CPUs or not, so their sets of CPUs are compared, not counted.
+ */
+#ifndef COLLET_CHAN_CROWD_H
+#define COLLET_CHAN_CROWD_H
+
+#include "boot/boot.h"
+
+#include <stdbool.h>
+
+/* CPUs that the ranks of this node may use, together. */
+int crowd_cpus_of_node(const struct peer_info *peers, int nranks, int node);
+
+/* Must this rank share a CPU with another rank of its node? cpus > 0: the node's CPUs, whatever the sets say. */
+bool crowd_around(const struct peer_info *peers, int nranks, int rank, int cpus);
+
+#endif
