@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COMM_MAGIC 0x636f6c6c65742101ull
 #define ABORT_WAIT_NS 5000000000ull
 
 /* ---- handles ---- */
@@ -45,6 +44,7 @@ static struct collet_comm *handle_take(void) {
     comm->chan = NULL;
     comm->planner = NULL;
     comm->last_collective = -1;
+    comm->single = (struct exec_batch){NULL, 1};
     comm->error_text[0] = '\0';
     return comm;
 }
@@ -56,10 +56,6 @@ static void handle_return(struct collet_comm *comm) {
     pthread_mutex_unlock(&handles_lock);
 }
 
-bool comm_is_live(const struct collet_comm *comm) {
-    return comm != NULL && __atomic_load_n(&comm->magic, __ATOMIC_ACQUIRE) == COMM_MAGIC;
-}
-
 enum collet_result comm_check(const struct collet_comm *comm) {
     if (comm == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "comm is NULL: pass a communicator made by collet_comm_init_*");
@@ -68,7 +64,7 @@ enum collet_result comm_check(const struct collet_comm *comm) {
     return COLLET_SUCCESS;
 }
 
-enum collet_result comm_check_usable(struct collet_comm *comm) {
+enum collet_result comm_check_phase(const struct collet_comm *comm) {
     COLLET_TRY(comm_check(comm));
     enum comm_phase phase = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE);
     if (phase == COMM_JOINING)
@@ -116,13 +112,10 @@ enum collet_result comm_failure(struct collet_comm *comm) {
     return failed;
 }
 
-enum collet_result comm_remember(struct collet_comm *comm, enum collet_result result) {
-    if (result >= 0)
-        return result;
+void comm_keep_error(struct collet_comm *comm) {
     pthread_mutex_lock(&comm->error_lock);
     snprintf(comm->error_text, sizeof(comm->error_text), "%s", err_last());
     pthread_mutex_unlock(&comm->error_lock);
-    return result;
 }
 
 void comm_error_text(struct collet_comm *comm, char *text, size_t room) {
@@ -539,12 +532,10 @@ enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd) {
         plan_dump(comm->planner, fd);
     struct collet_comm *looked_at = (struct collet_comm *)comm;
     __atomic_add_fetch(&looked_at->dumps, 1, __ATOMIC_SEQ_CST); /* before the load: see comm_wait_for_dumps() */
-    const struct exec_call *running = __atomic_load_n(&comm->running, __ATOMIC_SEQ_CST);
-    int nrunning = __atomic_load_n(&comm->nrunning, __ATOMIC_RELAXED);
-    if (running == &comm->single)
-        nrunning = 1; /* the count may already be another one's */
-    for (int k = 0; running != NULL && k < nrunning; k++)
-        exec_dump(&running[k], comm->chan, fd);
+    const struct exec_batch *batch = __atomic_load_n(&comm->running, __ATOMIC_SEQ_CST);
+    const struct exec_call *calls = batch != NULL ? __atomic_load_n(&batch->calls, __ATOMIC_RELAXED) : NULL;
+    for (int k = 0; calls != NULL && k < batch->ncalls; k++)
+        exec_dump(&calls[k], comm->chan, fd);
     __atomic_sub_fetch(&looked_at->dumps, 1, __ATOMIC_SEQ_CST);
     return COLLET_SUCCESS;
 }

@@ -33,23 +33,32 @@ struct collet_comm {
     struct chan *chan;
     struct planner *planner;
     int last_collective;             /* while a group is put together: its newest collective here; −1: none */
-    struct exec_call single;         /* the call outside groups */
-    const struct exec_call *running; /* for dumps: the calls in progress … */
-    int nrunning;                    /* … and how many */
+    struct exec_batch single;         /* the call outside groups; ncalls is 1 */
+    const struct exec_batch *running; /* for dumps: the calls in progress */
     int dumps;                       /* that are looking at them */
     pthread_mutex_t error_lock;
     char error_text[ERR_TEXT_BYTES];
     struct collet_comm *next_free;
 };
 
+#define COMM_MAGIC 0x636f6c6c65742101ull
+
 /* Is it a communicator? Silent. */
-bool comm_is_live(const struct collet_comm *comm);
+static inline bool comm_is_live(const struct collet_comm *comm) {
+    return comm != NULL && __atomic_load_n(&comm->magic, __ATOMIC_ACQUIRE) == COMM_MAGIC;
+}
 
 /* INVALID_ARGUMENT with a text if comm is NULL or no (longer a) communicator. */
 enum collet_result comm_check(const struct collet_comm *comm);
 
 /* Also that it may be called: INVALID_USAGE while joining or when finalized. */
-enum collet_result comm_check_usable(struct collet_comm *comm);
+enum collet_result comm_check_phase(const struct collet_comm *comm);
+
+/* The same; every call begins with it. */
+static inline enum collet_result comm_check_usable(const struct collet_comm *comm) {
+    bool ready = comm_is_live(comm) && __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE) == COMM_READY;
+    return ready ? COLLET_SUCCESS : comm_check_phase(comm);
+}
 
 /* With its lock held: all of the above, and a failed communicator gives its failure. */
 enum collet_result comm_check_locked(struct collet_comm *comm);
@@ -69,8 +78,15 @@ void comm_wait_for_dumps(struct collet_comm *comm);
 /* Frees comm, whatever its state. With its lock held, which goes with it, or where nobody else knows it; NULL is fine. */
 void comm_discard(struct collet_comm *comm);
 
-/* Keeps the calling thread's last error text in comm as well; returns result. */
-enum collet_result comm_remember(struct collet_comm *comm, enum collet_result result);
+/* Keeps the calling thread's last error text in comm as well. */
+void comm_keep_error(struct collet_comm *comm);
+
+/* The same if result is a failure; returns result. */
+static inline enum collet_result comm_remember(struct collet_comm *comm, enum collet_result result) {
+    if (result < 0)
+        comm_keep_error(comm);
+    return result;
+}
 void comm_error_text(struct collet_comm *comm, char *text, size_t room);
 
 #endif

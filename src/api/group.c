@@ -75,19 +75,19 @@ static enum collet_result make_room(void **array, int used, int *room, size_t en
 
 /* ---- one call alone ---- */
 
-static void set_running(struct collet_comm *comm, const struct exec_call *calls, int ncalls) {
-    __atomic_store_n(&comm->nrunning, ncalls, __ATOMIC_RELAXED);
-    __atomic_store_n(&comm->running, calls, __ATOMIC_RELEASE); /* pairs with collet_comm_dump() */
+static void set_running(struct collet_comm *comm, const struct exec_batch *batch) {
+    __atomic_store_n(&comm->running, batch, __ATOMIC_RELEASE); /* pairs with collet_comm_dump() */
 }
 
 /* A call that cannot even be prepared here (no memory, no transport) would be waited for elsewhere: so all are told. */
 static enum collet_result prepare(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
-                                  struct exec_call *call) {
-    enum collet_result result = plan_get(comm->planner, request, call);
+                                  struct exec_call **call_p) {
+    enum collet_result result = plan_get(comm->planner, request, call_p);
     if (result != COLLET_SUCCESS) {
         boot_fail(comm->boot, result, err_last());
         return result;
     }
+    struct exec_call *call = *call_p;
     call->args.in = in;
     call->args.out = out;
     if (prog_is_p2p(request->collective))
@@ -105,12 +105,14 @@ static enum collet_result run_alone(struct collet_comm *comm, const struct exec_
                        request->root);
     call_lock_acquire(&comm->lock, 0);
     enum collet_result result = comm_check_locked(comm); /* it may have been aborted while we waited for the lock */
+    struct exec_call *call;
     if (result == COLLET_SUCCESS)
-        result = prepare(comm, request, in, out, &comm->single);
+        result = prepare(comm, request, in, out, &call);
     if (result == COLLET_SUCCESS) {
-        set_running(comm, &comm->single, 1);
-        result = exec_run(&comm->single, 1);
-        set_running(comm, NULL, 0);
+        __atomic_store_n(&comm->single.calls, call, __ATOMIC_RELAXED); /* dumps look */
+        set_running(comm, &comm->single);
+        result = exec_run(call, 1);
+        set_running(comm, NULL);
     }
     if (comm_is_live(comm))
         comm_remember(comm, result);
@@ -200,8 +202,9 @@ static enum collet_result prepare_all(int *nexecs) {
         const struct grouped_call *c = &group.calls[k];
         if (c->done)
             continue;
-        struct exec_call *call = &group.execs[*nexecs];
-        COLLET_TRY(prepare(c->comm, &c->request, c->in, c->out, call));
+        struct exec_call *prepared, *call = &group.execs[*nexecs];
+        COLLET_TRY(prepare(c->comm, &c->request, c->in, c->out, &prepared));
+        *call = *prepared;
         chain(c->comm, prog_is_p2p(c->request.collective), call, (*nexecs)++);
     }
     return COLLET_SUCCESS;
@@ -240,12 +243,13 @@ static enum collet_result run_locked(int ncomms) {
         fail_all(ncomms, result);
     if (result != COLLET_SUCCESS || nexecs == 0)
         return result;
+    const struct exec_batch batch = {group.execs, nexecs};
     for (int k = 0; k < ncomms; k++)
-        set_running(group.comms[k], group.execs, nexecs);
+        set_running(group.comms[k], &batch);
     result = exec_run(group.execs, nexecs);
     for (int k = 0; k < ncomms; k++) {
-        set_running(group.comms[k], NULL, 0);
-        comm_wait_for_dumps(group.comms[k]); /* they may still look at the calls, whose memory is ours */
+        set_running(group.comms[k], NULL);
+        comm_wait_for_dumps(group.comms[k]); /* they may still look at the batch, which is ours */
         comm_remember(group.comms[k], result);
     }
     return result;

@@ -24,8 +24,7 @@ struct exec_program {
     struct conn **conns;
     int nremote;        /* of them over a wire */
     struct interp_op *ops;         /* one a channel */
-    uint64_t total_elems, block_elems, chunk_elems; /* what the ops' geometry was made for … */
-    uint32_t geometry_channels;                     /* … and for how many channels; 0: not made yet */
+    uint64_t ops_id;               /* exec_args.id that they were last filled from; 0: none yet */
     struct interp_worker *workers; /* of all channels … */
     int *first_worker;             /* … [nchannels + 1]: those of channel c begin at first_worker[c] */
     int last_call;                 /* while a group is put together: its newest call of this program; −1: none */
@@ -65,6 +64,8 @@ struct exec_request {
 struct exec_args {
     const void *in;
     void *out;
+    uint64_t sequence;
+    uint64_t id; /* of all that follows: equal on calls that differ only in the above; never 0 */
     uint64_t total_elems, block_elems, chunk_elems; /* see geometry.h */
     uint32_t nchannels;                             /* ≤ the program's */
     uint32_t elem_bytes;
@@ -72,7 +73,6 @@ struct exec_args {
     enum interp_protocol protocol;
     uint32_t signature;
     uint32_t keep_empty;
-    uint64_t sequence;
     reduce_fn reduce;
 };
 
@@ -87,6 +87,12 @@ struct exec_call {
     enum exec_state state;
     int running;   /* workers not done */
     int told_peer; /* the rank that has been told what we are waiting in (exec_wait.c); −1: none */
+};
+
+/* Calls that run together, for those who look at them meanwhile. */
+struct exec_batch {
+    const struct exec_call *calls;
+    int ncalls;
 };
 
 /* Runs calls[0 … ncalls−1] to their end. On a failure of one, every communicator with an unfinished call among them fails

@@ -75,36 +75,33 @@ PORT_FN void interp_reduce(struct interp_worker *w, const struct prog_step *step
 /* Local results are streamed when a call's buffers cannot stay in the last cache anyway. */
 #define STREAM_STORES_BYTES (32u << 20)
 
-/* Calls of one size tend to follow each other: the divisions are done once. */
-static void set_geometry(struct exec_program *program, const struct exec_args *args) {
-    if (program->total_elems == args->total_elems && program->block_elems == args->block_elems &&
-        program->chunk_elems == args->chunk_elems && program->geometry_channels == args->nchannels)
-        return;
-    program->total_elems = args->total_elems;
-    program->block_elems = args->block_elems;
-    program->chunk_elems = args->chunk_elems;
-    program->geometry_channels = args->nchannels;
-    for (uint32_t channel = 0; channel < args->nchannels; channel++)
-        program->ops[channel].geometry =
+/* Calls of one kind tend to follow each other: what they have in common is filled in once. */
+static void fill_ops(struct exec_program *program, const struct exec_args *args) {
+    for (uint32_t channel = 0; channel < args->nchannels; channel++) {
+        struct interp_op *op = &program->ops[channel];
+        op->geometry =
             geometry_of(args->total_elems, args->block_elems, args->chunk_elems, channel, args->nchannels);
+        op->elem_bytes = args->elem_bytes;
+        op->divisor = args->divisor;
+        op->protocol = args->protocol;
+        op->signature = args->signature;
+        op->keep_empty = args->keep_empty;
+        op->stream_stores = args->total_elems * args->elem_bytes >= STREAM_STORES_BYTES;
+        op->reduce = (const void *)args->reduce;
+    }
+    program->ops_id = args->id;
 }
 
 static void call_start(struct exec_call *call) {
     struct exec_program *program = call->program;
     const struct exec_args *args = &call->args;
-    set_geometry(program, args);
+    if (program->ops_id != args->id)
+        fill_ops(program, args);
     for (uint32_t channel = 0; channel < args->nchannels; channel++) {
         struct interp_op *op = &program->ops[channel];
         op->in = args->in;
         op->out = args->out;
-        op->elem_bytes = args->elem_bytes;
-        op->divisor = args->divisor;
-        op->protocol = args->protocol;
-        op->signature = args->signature;
         op->sequence = args->sequence;
-        op->keep_empty = args->keep_empty;
-        op->stream_stores = args->total_elems * args->elem_bytes >= STREAM_STORES_BYTES;
-        op->reduce = (const void *)args->reduce;
     }
     call->running = program->first_worker[args->nchannels];
     for (int k = 0; k < call->running; k++) {

@@ -52,19 +52,22 @@ PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step)
     return n;
 }
 
-/* Lists the places; returns how many. The local store comes first. */
-PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step) {
+/* Lists the places to reduce into; returns how many. The local store comes first. LL packs its lines from a result that
+ * is somewhere: stored, in scratch, or, where an operand is passed on as it is, that operand. */
+PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step, int nsrc) {
     const struct interp_op *op = w->op;
     int n = 0;
     if (step->store_region != STEP_NONE)
         w->dst[n++] = interp_store(op, step, w->round);
-    if (op->protocol == INTERP_LL) {
-        if (n == 0)
-            w->dst[n++] = ll_result(w, step);
+    if (op->protocol == INTERP_SIMPLE) {
+        for (int k = 0; k < step->send_count; k++)
+            w->dst[n++] = simple_place(op->send_ends[step->send_first + k]);
         return n;
     }
-    for (int k = 0; k < step->send_count; k++)
-        w->dst[n++] = simple_place(op->send_ends[step->send_first + k]);
+    int changed = nsrc > 1 || (step->finish && op->divisor > 1);
+    if (n == 0 && changed)
+        w->dst[n++] = ll_result(w, step);
+    w->result = n > 0 ? w->dst[0] : w->src[0];
     return n;
 }
 
@@ -90,8 +93,8 @@ PORT_FN enum interp_result interp_try_step(struct interp_worker *w) {
         return ready;
 
     int nsrc = interp_gather(w, step);
-    int ndst = interp_scatter(w, step);
-    if (count > 0)
+    int ndst = interp_scatter(w, step, nsrc);
+    if (count > 0 && ndst > 0)
         interp_reduce(w, step, ndst, nsrc, count);
 
     if (op->protocol == INTERP_LL)

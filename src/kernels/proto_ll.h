@@ -109,7 +109,7 @@ PORT_FN void ll_done(struct interp_worker *w, const struct prog_step *step, uint
     const struct interp_op *op = w->op;
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = op->send_ends[step->send_first + k];
-        ll_pack(end, (const char *)w->dst[0], bytes, op->signature);
+        ll_pack(end, (const char *)w->result, bytes, op->signature);
         if (!end->remote) {
             end->step++;
             continue;

@@ -42,7 +42,8 @@ struct interp_worker {
     uint32_t blocked_sending; /* … and whether it is a credit that is missing */
     const void **src;   /* room for the operands of the largest step */
     void **dst;         /* and for its places */
-    char *scratch;      /* LL: one slot's payload an operand, and one for the result */
+    const void *result; /* LL: what is sent … */
+    char *scratch;      /* … and room: one slot's payload an operand, and one for the result */
 };
 
 /* May every place at a peer be written? Either protocol asks this last. */

@@ -34,6 +34,7 @@ struct planner {
     struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
     struct exec_program *programs;         /* most recently used first */
     struct exec_call recent[RECENT_CALLS]; /* prepared calls by hash of their request; program NULL: none */
+    uint64_t prepared;                     /* how many there have been */
 };
 
 /* ---- ranks, as algorithms and the cost model see them ---- */
@@ -312,6 +313,7 @@ static enum collet_result prepare(struct planner *planner, const struct exec_req
     uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
     bool p2p = prog_is_p2p(request->collective);
     struct exec_args *args = &call->args;
+    args->id = ++planner->prepared;
     plan_extent(request->collective, request->count, nranks, program->progs[0]->nblocks, &args->total_elems,
                 &args->block_elems);
     args->chunk_elems = plan_chunk_elems(choice->chunk_bytes, elem_bytes);
@@ -326,9 +328,7 @@ static enum collet_result prepare(struct planner *planner, const struct exec_req
     call->program = program;
     call->chan = planner->chan;
     call->after = -1;
-    call->state = EXEC_WAITING;
     call->running = 0;
-    call->told_peer = -1;
     return COLLET_SUCCESS;
 }
 
@@ -337,13 +337,15 @@ static bool same_request(const struct exec_request *a, const struct exec_request
            a->root == b->root;
 }
 
-enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
+enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call **call_p) {
     size_t hash = request->count ^ request->count >> 7 ^ (size_t)request->collective << 1 ^ (size_t)request->root;
     struct exec_call *recent = &planner->recent[hash % RECENT_CALLS];
     if (recent->program == NULL || !same_request(&recent->request, request)) {
         recent->program = NULL;
         COLLET_TRY(prepare(planner, request, recent));
     }
-    *call = *recent;
+    recent->state = EXEC_WAITING;
+    recent->told_peer = -1;
+    *call_p = recent;
     return COLLET_SUCCESS;
 }

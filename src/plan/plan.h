@@ -31,7 +31,8 @@ void planner_destroy(struct planner *planner); /* NULL is fine */
 /* The ranks in the order of each ring that channels use, as text. */
 void plan_dump(const struct planner *planner, int fd);
 
-/* Fills all of *call but for the buffers and the sequence number; it follows no other call (after = −1). */
-enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call);
+/* The call, ready to run but for the buffers and the sequence number; it follows no other call (after = −1). It stays the
+ * planner's, until the next plan_get(). */
+enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call **call_p);
 
 #endif
