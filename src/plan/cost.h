@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cost model: how long a program takes, by running the programs of all ranks in simulated time.
+ * The cost model of the tuner: how long a program takes on the ranks of a communicator, by simulating all of them.
  *
- * Nothing about an algorithm is written here but what its steps say. A step costs its rank's CPU a fixed part, a part per
- * peer and a part per byte and buffer touched; what it publishes reaches the peer α later (Hockney's α–β model: R. Hockney,
- * "The communication challenge for MPP", 1994, with the CPU's share told apart from the wire's as in LogP: Culler et al.,
- * 1993). Slots bound how far a producer may run ahead.
+ * Nothing about an algorithm is written here but what its steps say: costs.h has what a step costs, sim.h how they are
+ * put together. Links between host ranks have a class and, as long as nobody says which wires they share, no load.
  */
 #ifndef COLLET_PLAN_COST_H
 #define COLLET_PLAN_COST_H
 
 #include "kernels/geometry.h"
 #include "kernels/worker.h"
+#include "plan/costs.h"
 #include "program/program.h"
-
-enum link_class { LINK_MEMORY, LINK_NET, LINK_CLASS_COUNT }; /* slots shared; slots carried over a wire */
 
 /* The machine as the model sees it; equal on all ranks. Larger communicators are simulated by the first
  * COST_RANKS_MAX or fewer in the order of their shape: the ratios between algorithms change slowly by then. Simulated
@@ -22,11 +19,13 @@ enum link_class { LINK_MEMORY, LINK_NET, LINK_CLASS_COUNT }; /* slots shared; sl
 #define COST_RANKS_MAX 128
 
 struct cost_machine {
+    const struct cost_table *costs;
     int nranks;                /* ≤ COST_RANKS_MAX */
     struct prog_shape shape;   /* of these … */
     const struct prog_shape *whole; /* … and of the communicator */
     const uint8_t *link;       /* [a · nranks + b]: enum link_class between two ranks */
-    const float *wire_byte_ns; /* [a · nranks + b]: what a byte takes on the network between them; 0: not known */
+    const int *node_of;        /* of each rank: its node, 0 … shape.nnodes − 1 */
+    const double *node_gbps;   /* of each node: what its network adapter carries, each way; 0: not known */
     const int *ranks_of_node;  /* of each rank: how many ranks its node has … */
     int cpus;                  /* … and how many CPUs every node has */
     uint32_t nslots;
@@ -39,7 +38,8 @@ struct cost_call {
 };
 
 /* Simulated time from the first step of the first rank to the last step of the last, in ns; progs are those of all
- * ranks. A negative value means that there was no memory to simulate. */
-double cost_simulate(const struct cost_machine *machine, struct prog *const *progs, const struct cost_call *call);
+ * ranks. Errors: NO_MEMORY. */
+enum collet_result cost_simulate(const struct cost_machine *machine, struct prog *const *progs,
+                                 const struct cost_call *call, double *ns_p);
 
 #endif

@@ -138,10 +138,8 @@ static double host_gbps(const struct topo *topo, int h) {
     return fastest;
 }
 
-double map_net_gbps(const struct map *map, int a, int b) {
-    int host_a = map->topo->nodes[map->place[a]].host, host_b = map->topo->nodes[map->place[b]].host;
-    double of_a = host_gbps(map->topo, host_a), of_b = host_gbps(map->topo, host_b);
-    return of_a < of_b ? of_a : of_b;
+double map_node_gbps(const struct map *map, int rank) {
+    return host_gbps(map->topo, map->topo->nodes[map->place[rank]].host);
 }
 
 /* ---- the log ---- */

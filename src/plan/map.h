@@ -31,9 +31,8 @@ enum collet_result map_shape(const struct map *map, const struct peer_info *peer
 /* How many adapters of a node carry rings, where there are several nodes; at least 1. */
 int map_rails(const struct map *map);
 
-/* What the network between two ranks on different nodes carries, in GB/s, by the fastest adapter of each; 0: the speed of
- * an adapter is not known. */
-double map_net_gbps(const struct map *map, int a, int b);
+/* What the fastest network adapter of a rank's node carries, each way, in GB/s; 0: its speed is not known. */
+double map_node_gbps(const struct map *map, int rank);
 
 /* Graph, rings, trees and bandwidth to the log, line by line. */
 void map_log(const struct map *map);

@@ -28,7 +28,8 @@ struct planner {
     struct prog_shape simulated; /* the part of shape 0 that the cost model looks at */
     struct cost_machine machine;
     uint8_t *link;
-    float *wire_byte_ns;
+    int *node_of;
+    double *node_gbps;
     int *ranks_of_node;
     struct tuner_limits limits;
     struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
@@ -69,13 +70,18 @@ static enum collet_result simulated_init(struct planner *planner) {
 }
 
 static void measure_pair(struct planner *planner, int a, int b) {
-    int n = planner->simulated.nranks;
-    int rank_a = prog_shape_rank(&planner->shapes[0], a), rank_b = prog_shape_rank(&planner->shapes[0], b);
-    const struct transport *transport = chan_pair_transport(planner->chan, rank_a, rank_b);
+    const struct transport *transport = chan_pair_transport(
+        planner->chan, prog_shape_rank(&planner->shapes[0], a), prog_shape_rank(&planner->shapes[0], b));
     bool remote = transport != NULL && transport->remote;
-    double gbps = remote && node_at(planner, a) != node_at(planner, b) ? map_net_gbps(planner->map, rank_a, rank_b) : 0;
-    planner->link[a * n + b] = remote ? LINK_NET : LINK_MEMORY;
-    planner->wire_byte_ns[a * n + b] = gbps > 0 ? (float)(1 / gbps) : 0; /* 1 GB/s is a byte in 1 ns */
+    planner->link[a * planner->simulated.nranks + b] = remote ? LINK_NET : LINK_MEMORY;
+}
+
+static void measure_node(struct planner *planner, int position) {
+    struct prog_span span = prog_shape_span(&planner->shapes[0], position);
+    int rank = prog_shape_rank(&planner->shapes[0], position);
+    planner->node_of[position] = span.node;
+    planner->node_gbps[span.node] = map_node_gbps(planner->map, rank);
+    planner->ranks_of_node[position] = span.count;
 }
 
 static enum collet_result machine_init(struct planner *planner, const struct config *config) {
@@ -83,21 +89,25 @@ static enum collet_result machine_init(struct planner *planner, const struct con
     size_t n = (size_t)planner->simulated.nranks;
     int cpus = config->cpus > 0 ? (int)config->cpus : crowd_cpus_of_node(chan->peers, chan->nranks, chan->peers[0].node);
     planner->link = calloc(n * n, sizeof(*planner->link));
-    planner->wire_byte_ns = calloc(n * n, sizeof(*planner->wire_byte_ns));
+    planner->node_of = calloc(n, sizeof(*planner->node_of));
+    planner->node_gbps = calloc(n, sizeof(*planner->node_gbps));
     planner->ranks_of_node = calloc(n, sizeof(*planner->ranks_of_node));
-    if (planner->link == NULL || planner->wire_byte_ns == NULL || planner->ranks_of_node == NULL)
+    if (planner->link == NULL || planner->node_of == NULL || planner->node_gbps == NULL ||
+        planner->ranks_of_node == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the table of %d ranks", chan->nranks);
     for (int a = 0; a < (int)n; a++)
         for (int b = 0; b < (int)n; b++)
             measure_pair(planner, a, b);
     for (int a = 0; a < (int)n; a++)
-        planner->ranks_of_node[a] = prog_shape_span(&planner->shapes[0], a).count;
+        measure_node(planner, a);
     planner->machine = (struct cost_machine){
+        .costs = &costs_default,
         .nranks = (int)n,
         .shape = planner->simulated,
         .whole = &planner->shapes[0],
         .link = planner->link,
-        .wire_byte_ns = planner->wire_byte_ns,
+        .node_of = planner->node_of,
+        .node_gbps = planner->node_gbps,
         .ranks_of_node = planner->ranks_of_node,
         .cpus = cpus,
         .nslots = chan->layout.nslots,
@@ -190,7 +200,8 @@ void planner_destroy(struct planner *planner) {
     free(planner->shapes);
     prog_shape_fini(&planner->simulated);
     free(planner->link);
-    free(planner->wire_byte_ns);
+    free(planner->node_of);
+    free(planner->node_gbps);
     free(planner->ranks_of_node);
     free(planner);
 }

@@ -123,12 +123,11 @@ static enum collet_result consider(struct candidates *c, const struct algorithm 
     struct cost_call call = {.protocol = protocol, .elem_bytes = c->elem_bytes};
     call.geometry = geometry_of(total, block, plan_chunk_elems(chunk_bytes, c->elem_bytes), 0,
                                 (uint32_t)c->limits->nchannels);
-    double ns = cost_simulate(c->machine, progs, &call);
+    double ns;
+    COLLET_TRY(cost_simulate(c->machine, progs, &call, &ns));
     log_trace(PLAN, "%s %llu bytes: %s %s chunk %u: %.1f us", prog_collective_name(c->collective),
               (unsigned long long)c->count * c->elem_bytes, algorithm->name, protocol_names[protocol], chunk_bytes,
               ns / 1000);
-    if (ns < 0)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory to compare algorithms for %d ranks", c->machine->nranks);
     if (c->best.algorithm == NULL || ns < c->best.predicted_ns)
         c->best = (struct plan_choice){algorithm, protocol, c->limits->nchannels, chunk_bytes, ns};
     return COLLET_SUCCESS;

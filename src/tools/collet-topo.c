@@ -4,6 +4,7 @@
  * what they can carry, and why they are so.
  */
 #include "base/err.h"
+#include "plan/explain.h"
 #include "topo/print_rings.h"
 #include "topo/topo.h"
 
@@ -13,19 +14,23 @@
 
 static const char usage[] =
     "usage: collet-topo [--xml FILE | --synthetic TEXT] [--hosts N] [--ranks N] [--dot] [--dump FILE]\n"
+    "                   [--explain --op NAME --size BYTES]\n"
     "\n"
     "  --xml FILE        a recorded machine, in NCCL's format or hwloc's; this machine unless given\n"
     "  --synthetic TEXT  an imagined one, e.g. \"2 node : 8 gpu nvswitch : 4 nic 200\"\n"
     "  --hosts N         a job on N hosts like this; 1 unless given\n"
     "  --ranks N         ranks on each host that has no GPU; one for each NUMA node unless given\n"
     "  --dot             the graph for Graphviz, and nothing else\n"
-    "  --dump FILE       also writes the machine to FILE, in NCCL's format\n";
+    "  --dump FILE       also writes the machine to FILE, in NCCL's format\n"
+    "  --explain         instead, what each algorithm would take for a call, and why one is fastest (a prediction)\n"
+    "  --op NAME         of which collective: allreduce unless given\n"
+    "  --size BYTES      and how large, e.g. 64M: as the size of the perf programs; 1M unless given\n";
 
 enum { EXIT_BAD_INPUT = 2, HOSTS_MAX = 131072, RANKS_MAX = 1024 };
 
 struct request {
-    const char *xml, *synthetic, *hosts, *ranks, *dump; /* NULL: not given */
-    bool dot, help;
+    const char *xml, *synthetic, *hosts, *ranks, *dump, *op, *size; /* NULL: not given */
+    bool dot, help, explain;
 };
 
 /* -------------------------------------------------------------------------------------------------------- arguments */
@@ -51,7 +56,9 @@ static const char **option_with_value(struct request *request, const char *arg) 
                    {"--synthetic", &request->synthetic},
                    {"--hosts", &request->hosts},
                    {"--ranks", &request->ranks},
-                   {"--dump", &request->dump}};
+                   {"--dump", &request->dump},
+                   {"--op", &request->op},
+                   {"--size", &request->size}};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (strcmp(arg, options[i].name) == 0)
             return options[i].value;
@@ -69,6 +76,8 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
             *value = argv[++i];
         } else if (strcmp(argv[i], "--dot") == 0) {
             request->dot = true;
+        } else if (strcmp(argv[i], "--explain") == 0) {
+            request->explain = true;
         } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             request->help = true;
         } else {
@@ -78,6 +87,29 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
     }
     if (request->xml != NULL && request->synthetic != NULL) {
         fprintf(stderr, "collet-topo: --xml and --synthetic both say what the machine is: give one of them\n");
+        return false;
+    }
+    if (!request->explain && (request->op != NULL || request->size != NULL)) {
+        fprintf(stderr, "collet-topo: %s is for --explain: give that too\n", request->op != NULL ? "--op" : "--size");
+        return false;
+    }
+    return true;
+}
+
+/* The call to explain. */
+struct call {
+    enum prog_collective collective;
+    uint64_t bytes;
+};
+
+static bool parse_call(const struct request *request, struct call *call) {
+    *call = (struct call){PROG_ALLREDUCE, 1 << 20};
+    if (request->op != NULL && !explain_read_collective(request->op, &call->collective)) {
+        fprintf(stderr, "collet-topo: --op is '%s': it must be a collective, like allreduce\n", request->op);
+        return false;
+    }
+    if (request->size != NULL && !explain_read_size(request->size, &call->bytes)) {
+        fprintf(stderr, "collet-topo: --size is '%s': it must be a number of bytes, like 64M\n", request->size);
         return false;
     }
     return true;
@@ -150,8 +182,18 @@ static int show(const struct topo *topo, int per_host) {
     return failed("", status) ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+static int explain(const struct topo *topo, int per_host, const struct call *call) {
+    struct forecast_job *job;
+    if (failed("", forecast_open(topo, topo->nhosts, per_host, &job)))
+        return EXIT_FAILURE;
+    enum collet_result status = explain_print(job, call->collective, call->bytes, stdout);
+    forecast_close(job);
+    return failed("", status) ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv) {
     struct request request = {0};
+    struct call call;
     struct topo *topo = NULL;
     int nhosts = 1, per_host = 0;
     if (!parse_arguments(argc, argv, &request))
@@ -161,7 +203,8 @@ int main(int argc, char **argv) {
         return EXIT_SUCCESS;
     }
     if ((request.hosts != NULL && !parse_number("--hosts", request.hosts, 1, HOSTS_MAX, &nhosts)) ||
-        (request.ranks != NULL && !parse_number("--ranks", request.ranks, 1, RANKS_MAX, &per_host)))
+        (request.ranks != NULL && !parse_number("--ranks", request.ranks, 1, RANKS_MAX, &per_host)) ||
+        !parse_call(&request, &call))
         return EXIT_BAD_INPUT;
     int status = read_machine(&request, &topo);
     if (status == 0 && request.dump != NULL && failed("--dump", topo_write_file(topo, request.dump)))
@@ -170,6 +213,8 @@ int main(int argc, char **argv) {
         status = repeat_machine(nhosts, &topo);
     if (status == 0 && request.dot)
         topo_print_dot(topo, stdout);
+    else if (status == 0 && request.explain)
+        status = explain(topo, per_host, &call);
     else if (status == 0)
         status = show(topo, per_host);
     topo_destroy(topo);

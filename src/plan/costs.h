@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What steps and hops cost, all in one table.
+ *
+ *      engine   ├ step + peers + bytes ┤                          step_ns, peer_ns, byte_ns
+ *      links       ├── bytes ÷ GB/s ──┤                           from the topology
+ *      peer                            ├ α ┤ slot full            alpha_ns, wire_byte_ns
+ *
+ * An engine is what runs steps: the CPU of a host rank, a block of a GPU. Hockney's α–β model (R. Hockney, "The
+ * communication challenge for MPP", Parallel Computing 20, 1994) with the engine's share told apart from the wire's, as
+ * in LogP (D. Culler et al., "LogP: towards a realistic model of parallel computation", PPoPP 1993).
+ */
+#ifndef COLLET_PLAN_COSTS_H
+#define COLLET_PLAN_COSTS_H
+
+/* What lies between two ranks. The first two are of host ranks: shared slots, slots carried over a wire. */
+enum link_class { LINK_MEMORY, LINK_NET, LINK_GPU, LINK_GPU_PCI, LINK_GPU_NET, LINK_CLASS_COUNT };
+
+#define COSTS_PROTOCOLS 2 /* by enum interp_protocol */
+
+struct step_cost {
+    double step_ns;      /* engine: a step; taken from the class of the engine's own memory */
+    double peer_ns;      /* engine: each slot received or sent */
+    double byte_ns;      /* engine: each byte of each operand and place */
+    double alpha_ns;     /* from published to seen */
+    double wire_byte_ns; /* each byte on the wire between, where no topology says what the wire carries */
+};
+
+struct cost_table {
+    struct step_cost step[LINK_CLASS_COUNT][COSTS_PROTOCOLS];
+    double wire_factor[COSTS_PROTOCOLS]; /* bytes on a link for each byte of data */
+    double switch_ns;                    /* a host rank that must wait for its CPU as well pays for the switch */
+    double gpu_call_ns;                  /* launch and end of a call on GPUs */
+    int gpu_blocks;                      /* that a GPU runs at once */
+};
+
+extern const struct cost_table costs_default;
+
+#endif

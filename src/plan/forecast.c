@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/forecast.h"
+
+#include "base/err.h"
+#include "plan/symmetry.h"
+#include "plan/tuner.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A communicator of few ranks has such connections (chan.c). */
+#define SLOTS 8
+#define SLOT_BYTES (512u << 10)
+#define LL_SLOT_BYTES 4096u
+
+/* Rounds after these cost what the last third of them cost: longer than slots let a producer run ahead. */
+#define ROUNDS_MAX 12
+
+/* Elements are taken to be of this size. */
+#define ELEM_BYTES 4u
+
+/* So short that it costs nothing, but not empty. */
+#define NO_BYTES 1e-3
+
+/* ---- the job ---- */
+
+static enum collet_result check_hosts(const struct topo_rings *rings) {
+    if (rings->ncrossings > 1)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "host %d differs from host 0: forecasts are for jobs of equal hosts",
+                       rings->crossings[1].host);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result search(const struct topo *topo, int per_host, struct topo_rings **rings_p) {
+    int nranks, *place;
+    COLLET_TRY(topo_place_ranks(topo, per_host, &nranks, &place));
+    enum collet_result result = topo_search(topo, nranks, place, rings_p);
+    free(place);
+    return result;
+}
+
+enum collet_result forecast_open(const struct topo *topo, int nhosts, int per_host, struct forecast_job **job_p) {
+    struct forecast_job *job = calloc(1, sizeof *job);
+    if (job == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a job of %d hosts", nhosts);
+    *job = (struct forecast_job){.nhosts = nhosts, .costs = &costs_default, .steps_max = FORECAST_STEPS_MAX};
+    enum collet_result result = search(topo, per_host, &job->rings);
+    if (result == COLLET_SUCCESS)
+        result = check_hosts(job->rings);
+    if (result == COLLET_SUCCESS)
+        result = net_create(job->rings, nhosts, &job->net);
+    if (result != COLLET_SUCCESS) {
+        forecast_close(job);
+        return result;
+    }
+    job->nranks = nhosts * job->net->nlocal;
+    *job_p = job;
+    return COLLET_SUCCESS;
+}
+
+void forecast_close(struct forecast_job *job) {
+    if (job == NULL)
+        return;
+    net_destroy(job->net);
+    topo_rings_destroy(job->rings);
+    free(job);
+}
+
+/* ---- the stage ---- */
+
+struct forecast_stage {
+    const struct forecast_job *job;
+    const struct algorithm *algorithm;
+    int nchannels, nblocks;
+    enum sim_grouping grouping;
+    double steps, bytes; /* of one round of all simulated ranks, and of memory, roughly */
+    struct sim *uniform; /* NULL: too large */
+    struct sim *exact;   /* every block as long as it is; NULL: not needed yet, or too large */
+};
+
+static bool is_slices(const struct forecast_stage *stage) {
+    return prog_in_layout(stage->algorithm->collective) == PROG_WHOLE;
+}
+
+/* Looks at the programs of host 0. A connection takes a name, its slots and its part of the index. */
+static enum collet_result measure(struct forecast_stage *stage, const struct prog_shape *shape) {
+    double each = stage->grouping == SIM_EACH ? stage->job->nhosts : 1;
+    for (int rank = 0; rank < stage->job->net->nlocal; rank++) {
+        struct prog *prog;
+        COLLET_TRY(algorithm_build(stage->algorithm, shape, rank, 0, &prog));
+        stage->nblocks = prog->nblocks;
+        stage->steps += each * stage->nchannels * prog->nsteps;
+        stage->bytes += each * stage->nchannels *
+                        (prog->npeers * (double)(sizeof(struct sim_conn) + SLOTS * sizeof(int64_t) + 2 * sizeof(int)) +
+                         prog->nworkers * (double)(2 * sizeof(struct sim_worker) + sizeof(struct sim_run)));
+        prog_destroy(prog);
+    }
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result add_channel(const struct forecast_stage *stage, struct sim *sim, int channel,
+                                      const struct sim_lengths *lengths) {
+    struct prog_shape shape;
+    COLLET_TRY(net_shape(stage->job->net, channel, &shape));
+    enum collet_result result = sim_add_channel(sim, lengths);
+    for (int player = 0; player < sim_nplayers(&sim->cast) && result == COLLET_SUCCESS; player++) {
+        struct prog *prog;
+        result = algorithm_build(stage->algorithm, &shape, player, 0, &prog);
+        if (result == COLLET_SUCCESS) {
+            result = sim_add_program(sim, prog);
+            prog_destroy(prog);
+        }
+    }
+    prog_shape_fini(&shape);
+    return result;
+}
+
+static enum collet_result build(const struct forecast_stage *stage, enum sim_grouping grouping, bool uniform,
+                                struct sim **sim_p) {
+    const struct forecast_job *job = stage->job;
+    struct sim_machine machine = {.costs = job->costs,
+                                  .home = job->net->gpu ? LINK_GPU : LINK_MEMORY,
+                                  .gpu = job->net->gpu,
+                                  .nlinks = job->net->nlinks,
+                                  .link_gbps = job->net->link_gbps,
+                                  .nslots = SLOTS,
+                                  .route = net_route,
+                                  .context = job->net};
+    struct sim_cast cast = {grouping, job->nhosts, job->net->nlocal};
+    struct sim_lengths lengths = {.uniform = uniform, .part_bytes = NO_BYTES, .chunk_bytes = 1};
+    struct sim *sim;
+    COLLET_TRY(sim_create(&machine, &cast, &sim));
+    enum collet_result result = COLLET_SUCCESS;
+    for (int channel = 0; channel < stage->nchannels && result == COLLET_SUCCESS; channel++)
+        result = add_channel(stage, sim, channel, &lengths);
+    if (result == COLLET_SUCCESS)
+        *sim_p = sim;
+    else
+        sim_destroy(sim);
+    return result;
+}
+
+static bool is_affordable(const struct forecast_stage *stage, double steps) {
+    return steps <= stage->job->steps_max && stage->bytes <= FORECAST_BYTES_MAX;
+}
+
+enum collet_result forecast_stage(const struct forecast_job *job, const struct algorithm *algorithm, int nchannels,
+                                  struct forecast_stage **stage_p) {
+    struct forecast_stage *stage = calloc(1, sizeof *stage);
+    if (stage == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a forecast");
+    *stage = (struct forecast_stage){.job = job, .algorithm = algorithm, .nchannels = nchannels};
+    struct prog_shape shape;
+    enum collet_result result = net_shape(job->net, 0, &shape);
+    if (result == COLLET_SUCCESS) {
+        result = symmetry_find(algorithm, &shape, job->nhosts, &stage->grouping);
+        if (result == COLLET_SUCCESS)
+            result = measure(stage, &shape);
+        prog_shape_fini(&shape);
+    }
+    if (result == COLLET_SUCCESS && is_affordable(stage, stage->steps))
+        result = build(stage, stage->grouping, true, &stage->uniform);
+    if (result == COLLET_SUCCESS)
+        *stage_p = stage;
+    else
+        forecast_unstage(stage);
+    return result;
+}
+
+void forecast_unstage(struct forecast_stage *stage) {
+    if (stage == NULL)
+        return;
+    sim_destroy(stage->uniform);
+    sim_destroy(stage->exact);
+    free(stage);
+}
+
+/* ---- lengths ---- */
+
+/* Bytes of a block of the call. */
+static double block_bytes(const struct forecast_stage *stage, uint64_t bytes) {
+    return (double)bytes / (is_slices(stage) ? stage->nblocks : stage->job->nranks);
+}
+
+/* Slices are whole multiples of a few elements: of a short buffer the last ones are empty. */
+static bool has_empty_slices(const struct forecast_stage *stage, uint64_t bytes) {
+    uint64_t elems = bytes / ELEM_BYTES, share = geometry_share(elems, (uint64_t)stage->nblocks);
+    return is_slices(stage) && share * (uint64_t)(stage->nblocks - 1) >= elems && stage->nblocks > 1;
+}
+
+static struct sim_lengths exact_lengths(const struct forecast_stage *stage, uint64_t bytes, uint32_t chunk_bytes,
+                                        int channel) {
+    uint64_t total, block, count = bytes / ELEM_BYTES;
+    if (!is_slices(stage))
+        count /= (uint64_t)stage->job->nranks;
+    plan_extent(stage->algorithm->collective, count, stage->job->nranks, stage->nblocks, &total, &block);
+    return (struct sim_lengths){.geometry = geometry_of(total, block, plan_chunk_elems(chunk_bytes, ELEM_BYTES),
+                                                        (uint32_t)channel, (uint32_t)stage->nchannels),
+                                .elem_bytes = ELEM_BYTES};
+}
+
+/* ---- one forecast ---- */
+
+static enum collet_result find_bounds(struct sim *sim, struct forecast *f) {
+    const struct sim_machine *machine = &sim->machine;
+    double *load = malloc((size_t)(machine->nlinks + 1) * sizeof *load);
+    if (load == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the load of %d links", machine->nlinks);
+    const struct net *net = machine->context;
+    enum collet_result result = sim_load(sim, f->candidate.protocol, load);
+    for (int link = 0; link < machine->nlinks && result == COLLET_SUCCESS; link++) {
+        double ns = load[link] / machine->link_gbps[link];
+        enum topo_wire wire = net_link_wire(net, link);
+        if (ns > f->link_ns) {
+            f->link_ns = ns;
+            f->link = link;
+        }
+        f->load[wire] = load[link] > f->load[wire] ? load[link] : f->load[wire];
+        f->use[wire] = ns > f->use[wire] ? ns : f->use[wire];
+    }
+    free(load);
+    return result == COLLET_SUCCESS ? sim_busiest(sim, f->candidate.protocol, &f->engine_ns) : result;
+}
+
+static bool is_beyond(const struct forecast *f, double limit_ns) {
+    return limit_ns > 0 && (f->link_ns > limit_ns || f->engine_ns > limit_ns);
+}
+
+static double call_ns(const struct forecast_stage *stage) {
+    return stage->job->net->gpu ? stage->job->costs->gpu_call_ns : 0;
+}
+
+/* With the lengths that are set. */
+static enum collet_result simulate(const struct forecast_stage *stage, struct sim *sim, double limit_ns,
+                                   struct forecast *f) {
+    COLLET_TRY(find_bounds(sim, f));
+    if (is_beyond(f, limit_ns)) {
+        f->kind = FORECAST_SLOWER;
+        return COLLET_SUCCESS;
+    }
+    COLLET_TRY(sim_run(sim, f->candidate.protocol, ROUNDS_MAX, &f->ns));
+    f->ns = fmax(f->ns, fmax(f->link_ns, f->engine_ns)) + call_ns(stage);
+    for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
+        f->use[wire] /= f->ns;
+    return COLLET_SUCCESS;
+}
+
+static void set_uniform(struct forecast_stage *stage, double bytes, uint32_t chunk_bytes) {
+    struct sim_lengths lengths = {
+        .uniform = true, .part_bytes = bytes / stage->nchannels, .chunk_bytes = chunk_bytes};
+    for (int channel = 0; channel < stage->nchannels; channel++)
+        sim_set(stage->uniform, channel, &lengths);
+}
+
+static enum collet_result run_uniform(struct forecast_stage *stage, const struct forecast_wish *wish, struct forecast *f) {
+    f->kind = has_empty_slices(stage, wish->bytes) ? FORECAST_BOUND
+              : stage->grouping == SIM_EACH        ? FORECAST_EACH
+                                                   : FORECAST_GROUPED;
+    if (wish->latency) {
+        set_uniform(stage, NO_BYTES, 1);
+        COLLET_TRY(sim_run(stage->uniform, wish->protocol, ROUNDS_MAX, &f->latency_ns));
+        f->latency_ns += call_ns(stage);
+    }
+    set_uniform(stage, block_bytes(stage, wish->bytes), wish->chunk_bytes);
+    return simulate(stage, stage->uniform, wish->limit_ns, f);
+}
+
+static enum collet_result run_exact(struct forecast_stage *stage, const struct forecast_wish *wish, struct forecast *f) {
+    f->kind = FORECAST_EACH;
+    if (stage->exact == NULL)
+        COLLET_TRY(build(stage, SIM_EACH, false, &stage->exact));
+    for (int channel = 0; channel < stage->nchannels; channel++) {
+        struct sim_lengths lengths = exact_lengths(stage, wish->bytes, wish->chunk_bytes, channel);
+        sim_set(stage->exact, channel, &lengths);
+    }
+    return simulate(stage, stage->exact, wish->limit_ns, f);
+}
+
+enum collet_result forecast_run(struct forecast_stage *stage, const struct forecast_wish *wish, struct forecast *f) {
+    *f = (struct forecast){.candidate = {stage->algorithm, wish->protocol, stage->nchannels, wish->chunk_bytes},
+                           .kind = FORECAST_NONE,
+                           .latency_ns = -1,
+                           .link = -1};
+    double each = stage->grouping == SIM_EACH ? 1 : stage->job->nhosts;
+    double rounds = block_bytes(stage, wish->bytes) / stage->nchannels / wish->chunk_bytes;
+    double exact_bytes = each * (stage->bytes + stage->steps * sizeof(struct sim_run));
+    f->steps = stage->steps * (rounds > ROUNDS_MAX ? ROUNDS_MAX : rounds > 1 ? rounds : 1);
+    if (has_empty_slices(stage, wish->bytes) && is_affordable(stage, each * stage->steps) &&
+        exact_bytes <= FORECAST_BYTES_MAX / 4)
+        return run_exact(stage, wish, f);
+    if (stage->uniform == NULL || !is_affordable(stage, f->steps))
+        return COLLET_SUCCESS;
+    return run_uniform(stage, wish, f);
+}
+
+/* ---- candidates ---- */
+
+int forecast_channels(const struct forecast_job *job, int channels[FORECAST_OPTIONS]) {
+    int n = 0, nrings = job->net->nrings;
+    channels[n++] = nrings;
+    if (job->net->gpu && 2 * nrings <= SIM_CHANNELS_MAX)
+        channels[n++] = 2 * nrings;
+    if (nrings > 1)
+        channels[n++] = 1;
+    return n;
+}
+
+int forecast_wishes(const struct forecast_stage *stage, uint64_t bytes, struct forecast_wish wishes[FORECAST_OPTIONS]) {
+    double part = block_bytes(stage, bytes) / stage->nchannels;
+    int n = 0;
+    if (stage->nchannels > 1 && part < GEOMETRY_ALIGN_ELEMS * ELEM_BYTES)
+        return 0;
+    if (part > SLOT_BYTES / 4)
+        wishes[n++] = (struct forecast_wish){bytes, INTERP_SIMPLE, SLOT_BYTES, false, 0};
+    wishes[n++] = (struct forecast_wish){bytes, INTERP_SIMPLE, SLOT_BYTES / 4, false, 0};
+    wishes[n++] = (struct forecast_wish){bytes, INTERP_LL, LL_SLOT_BYTES, false, 0};
+    return n;
+}
+
+double forecast_bus_factor(enum prog_collective collective, int nranks) {
+    double others = (double)(nranks - 1) / nranks;
+    bool from_one = collective == PROG_BROADCAST || collective == PROG_REDUCE;
+    return from_one ? 1 : collective == PROG_ALLREDUCE ? 2 * others : others;
+}

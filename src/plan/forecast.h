@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Forecasts: how long a collective would take on a job of equal hosts, with each candidate, and what its time goes into.
+ *
+ * A candidate is algorithm × protocol × channels × chunk. Its programs run in simulated time (sim.h) over the links of the
+ * graph (net.h); where hosts behave alike (symmetry.h) one stands for all, else every rank is simulated as long as that
+ * is affordable, and if it is not, the forecast says so.
+ *
+ * Three bounds explain a time. It is no less than each of them, and near to the largest:
+ *   latency   the same with bytes that cost nothing: hops, one after another
+ *   link      the bytes of the most loaded link ÷ its bandwidth
+ *   engine    all steps of the busiest block (or CPU), without waiting
+ */
+#ifndef COLLET_PLAN_FORECAST_H
+#define COLLET_PLAN_FORECAST_H
+
+#include "plan/net.h"
+
+/* Steps that one forecast may simulate, and memory for them. */
+#define FORECAST_STEPS_MAX 60000000.0
+#define FORECAST_BYTES_MAX 1600e6
+
+struct forecast_job {
+    struct topo_rings *rings;
+    struct net *net;
+    int nhosts, nranks;
+    const struct cost_table *costs;
+    double steps_max;
+};
+
+struct forecast_candidate {
+    const struct algorithm *algorithm;
+    enum interp_protocol protocol;
+    int nchannels;
+    uint32_t chunk_bytes;
+};
+
+/* How it was computed. */
+enum forecast_kind {
+    FORECAST_EACH,    /* every rank simulated */
+    FORECAST_GROUPED, /* one host stands for all */
+    FORECAST_BOUND,   /* the same, and slices are taken to be full that are empty: the truth is no more */
+    FORECAST_SLOWER,  /* not simulated: a bound is beyond the limit already */
+    FORECAST_NONE,    /* not computed: too many steps or too much memory */
+};
+
+struct forecast {
+    struct forecast_candidate candidate;
+    enum forecast_kind kind;
+    double ns;
+    double latency_ns, link_ns, engine_ns; /* the bounds; latency −1: not computed */
+    int link;                              /* the most loaded one; −1: none carries anything */
+    double load[TOPO_WIRE_COUNT];          /* bytes on the most loaded link of each kind … */
+    double use[TOPO_WIRE_COUNT];           /* … and the share of the time that it is busy, of the busiest */
+    double steps;                          /* NONE: how many would have to be simulated */
+};
+
+/* topo: a finished graph of one host, or of two or more equal ones where the job has several; nhosts is the number of
+ * hosts of the job. per_host as in topo_place_ranks(). topo must outlive the job. Errors: INVALID_ARGUMENT if hosts
+ * differ. */
+enum collet_result forecast_open(const struct topo *topo, int nhosts, int per_host, struct forecast_job **job_p);
+void forecast_close(struct forecast_job *job);
+
+/* Everything that one algorithm needs for one number of channels, for any size. */
+struct forecast_stage;
+enum collet_result forecast_stage(const struct forecast_job *job, const struct algorithm *algorithm, int nchannels,
+                                  struct forecast_stage **stage_p);
+void forecast_unstage(struct forecast_stage *stage);
+
+/* What is asked of one forecast. */
+struct forecast_wish {
+    uint64_t bytes; /* as the size column of the perf programs: of the larger of the two buffers */
+    enum interp_protocol protocol;
+    uint32_t chunk_bytes;
+    bool latency;    /* latency_ns as well */
+    double limit_ns; /* what takes longer need not be known; 0: no limit */
+};
+enum collet_result forecast_run(struct forecast_stage *stage, const struct forecast_wish *wish, struct forecast *forecast);
+
+/* The candidates of an algorithm: numbers of channels, and in each stage, protocols with chunks. */
+#define FORECAST_OPTIONS 4
+int forecast_channels(const struct forecast_job *job, int channels[FORECAST_OPTIONS]);
+/* Fills in protocol and chunk_bytes of wishes that make sense: a channel's part of a block must be long enough to be cut
+ * off, and longer chunks must make a difference. */
+int forecast_wishes(const struct forecast_stage *stage, uint64_t bytes, struct forecast_wish wishes[FORECAST_OPTIONS]);
+
+/* Bus bandwidth ÷ algorithm bandwidth, as the perf programs have it. */
+double forecast_bus_factor(enum prog_collective collective, int nranks);
+
+#endif

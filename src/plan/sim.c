@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The simulation at work: take who has been ready longest, do its step, wake whom that lets go on. sim.h has the picture.
+ */
+#include "plan/sim.h"
+
+#include "base/err.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t ps_of(double ns) { return (int64_t)(ns * 1000 + 0.5); }
+
+/* ---- events, a binary heap ---- */
+
+static bool before(const struct sim_event *a, const struct sim_event *b) {
+    return a->at_ps < b->at_ps || (a->at_ps == b->at_ps && a->order < b->order);
+}
+
+static void push(struct sim *sim, struct sim_event event) {
+    size_t at = sim->nheap++;
+    for (; at > 0 && before(&event, &sim->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        sim->heap[at] = sim->heap[(at - 1) / 2];
+    sim->heap[at] = event;
+}
+
+static struct sim_event pop(struct sim *sim) {
+    struct sim_event first = sim->heap[0], last = sim->heap[--sim->nheap];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < sim->nheap; at = child) {
+        if (child + 1 < sim->nheap && before(&sim->heap[child + 1], &sim->heap[child]))
+            child++;
+        if (!before(&sim->heap[child], &last))
+            break;
+        sim->heap[at] = sim->heap[child];
+    }
+    sim->heap[at] = last;
+    return first;
+}
+
+/* ---- pieces ---- */
+
+static uint32_t uniform_rounds(const struct sim_lengths *lengths) {
+    double rounds = lengths->part_bytes / lengths->chunk_bytes;
+    uint32_t whole = (uint32_t)rounds;
+    return whole + (rounds > whole || whole == 0);
+}
+
+uint32_t sim_rounds(const struct sim_lengths *lengths) {
+    return lengths->uniform ? uniform_rounds(lengths) : (uint32_t)lengths->geometry.nrounds;
+}
+
+double sim_piece(const struct sim_lengths *lengths, int32_t chunk, uint32_t round) {
+    if (!lengths->uniform)
+        return (double)(geometry_piece(&lengths->geometry, (uint32_t)chunk, round).count * lengths->elem_bytes);
+    double left = lengths->part_bytes - round * lengths->chunk_bytes;
+    return left < lengths->chunk_bytes ? left > 0 ? left : 0 : lengths->chunk_bytes;
+}
+
+/* ---- becoming ready ---- */
+
+static const struct sim_run *run_of(const struct sim *sim, const struct sim_worker *w) {
+    return &sim->runs[w->first_run + w->run];
+}
+
+static double piece_of(const struct sim *sim, const struct sim_worker *w) {
+    return sim_piece(&sim->lengths[w->channel], run_of(sim, w)->chunk, w->round);
+}
+
+static int64_t *slot_of(const struct sim *sim, int32_t conn, uint32_t number) {
+    return &sim->slots[(size_t)conn * sim->machine.nslots + number % sim->machine.nslots];
+}
+
+/* When everything the step needs is there; false if some of it is not even under way. */
+static bool is_ready(const struct sim *sim, const struct sim_run *run, int64_t *at_ps) {
+    for (uint32_t k = 0; k < run->recv_count; k++) {
+        int32_t c = sim->refs[run->recv_first + k];
+        if (sim->conns[c].received == sim->conns[c].sent)
+            return false;
+        *at_ps = later(*at_ps, *slot_of(sim, c, sim->conns[c].received));
+    }
+    for (uint32_t k = 0; k < run->send_count; k++) {
+        int32_t c = sim->refs[run->send_first + k];
+        if (sim->conns[c].sent - sim->conns[c].received == sim->machine.nslots)
+            return false;
+        *at_ps = later(*at_ps, *slot_of(sim, c, sim->conns[c].sent));
+    }
+    return true;
+}
+
+static void advance(struct sim *sim, struct sim_worker *w) {
+    if (++w->step < run_of(sim, w)->count)
+        return;
+    w->step = 0;
+    if (++w->run < w->nruns)
+        return;
+    w->run = 0;
+    uint32_t rounds = sim_rounds(&sim->lengths[w->channel]);
+    if (++w->round == (rounds < sim->rounds_run ? rounds : sim->rounds_run))
+        w->state = SIM_DONE;
+}
+
+/* Puts the worker in the queue if its next step can be done at some time that is known. Both ends skip empty pieces. */
+static void wake(struct sim *sim, int32_t number) {
+    struct sim_worker *w = &sim->workers[number];
+    w->state = SIM_BLOCKED;
+    while (w->state != SIM_DONE && piece_of(sim, w) <= 0)
+        advance(sim, w);
+    int64_t at_ps = w->at_ps;
+    if (w->state == SIM_DONE || !is_ready(sim, run_of(sim, w), &at_ps))
+        return;
+    w->state = SIM_READY;
+    w->at_ps = at_ps;
+    w->order = sim->norders++;
+    push(sim, (struct sim_event){at_ps, w->order, number});
+}
+
+/* ---- one step ---- */
+
+/* A message on its way over links: its first byte, its last byte. */
+struct transit {
+    int64_t head_ps, tail_ps;
+};
+
+static void cross(struct sim *sim, const struct sim_links *links, int host, double bytes, struct transit *transit) {
+    for (int k = 0; k < links->count; k++) {
+        int64_t *free_ps = &sim->link_free[host * sim->machine.nlinks + links->link[k]];
+        transit->head_ps = later(transit->head_ps, *free_ps);
+        *free_ps = transit->head_ps + (int64_t)(bytes * sim->link_ps[links->link[k]] + 0.5);
+        transit->tail_ps = later(transit->tail_ps, *free_ps);
+    }
+}
+
+/* When the last byte is through all links, if the head starts at head_ps. */
+static int64_t cross_all(struct sim *sim, const struct sim_conn *conn, int64_t head_ps, double bytes) {
+    struct transit transit = {head_ps, head_ps};
+    cross(sim, &conn->route.out, conn->out_host, bytes, &transit);
+    cross(sim, &conn->route.in, conn->in_host, bytes, &transit);
+    return transit.tail_ps;
+}
+
+static const struct step_cost *cost_of(const struct sim *sim, enum interp_protocol protocol, enum link_class class) {
+    return &sim->machine.costs->step[class][protocol];
+}
+
+struct sim_work sim_work_of(const struct sim *sim, enum interp_protocol protocol, const struct sim_run *run, double bytes) {
+    const struct step_cost *home = cost_of(sim, protocol, sim->machine.home);
+    struct sim_work work = {home->step_ns, run->touches * bytes * home->byte_ns};
+    for (uint32_t k = 0; k < run->recv_count + run->send_count; k++) {
+        uint32_t ref = k < run->recv_count ? run->recv_first + k : run->send_first + k - run->recv_count;
+        const struct step_cost *cost = cost_of(sim, protocol, sim->conns[sim->refs[ref]].route.class);
+        work.fixed_ns += cost->peer_ns;
+        work.bytes_ns += bytes * cost->byte_ns;
+    }
+    return work;
+}
+
+static void do_step(struct sim *sim, struct sim_worker *w) {
+    const struct sim_run *run = run_of(sim, w);
+    double bytes = piece_of(sim, w);
+    struct sim_work work = sim_work_of(sim, sim->protocol, run, bytes);
+    int64_t *engine_ps = &sim->engine_free[w->engine];
+    double crowd = sim->machine.crowd != NULL ? sim->machine.crowd[w->engine] : 1;
+    if (crowd > 1) {
+        work.fixed_ns = work.fixed_ns * crowd + (w->at_ps > *engine_ps ? sim->machine.costs->switch_ns * crowd : 0);
+        work.bytes_ns *= crowd;
+    }
+    int64_t head_ps = later(w->at_ps, *engine_ps) + ps_of(work.fixed_ns);
+    int64_t end_ps = head_ps + ps_of(work.bytes_ns);
+    *engine_ps = w->at_ps = end_ps;
+    double wire_bytes = bytes * sim->machine.costs->wire_factor[sim->protocol];
+    for (uint32_t k = 0; k < run->recv_count; k++) {
+        int32_t c = sim->refs[run->recv_first + k];
+        *slot_of(sim, c, sim->conns[c].received++) = end_ps;
+    }
+    for (uint32_t k = 0; k < run->send_count; k++) {
+        int32_t c = sim->refs[run->send_first + k];
+        struct sim_conn *conn = &sim->conns[c];
+        const struct step_cost *cost = cost_of(sim, sim->protocol, conn->route.class);
+        int64_t through_ps = later(end_ps, cross_all(sim, conn, head_ps, wire_bytes));
+        *slot_of(sim, c, conn->sent++) = through_ps + ps_of(cost->alpha_ns + bytes * cost->wire_byte_ns);
+    }
+}
+
+static void wake_peers(struct sim *sim, const struct sim_run *run) {
+    for (uint32_t k = 0; k < run->recv_count; k++) {
+        int32_t producer = sim->conns[sim->refs[run->recv_first + k]].producer;
+        if (sim->workers[producer].state == SIM_BLOCKED)
+            wake(sim, producer);
+    }
+    for (uint32_t k = 0; k < run->send_count; k++) {
+        int32_t consumer = sim->conns[sim->refs[run->send_first + k]].consumer;
+        if (sim->workers[consumer].state == SIM_BLOCKED)
+            wake(sim, consumer);
+    }
+}
+
+/* ---- a whole call ---- */
+
+/* Before the first run. */
+static enum collet_result make_ready(struct sim *sim) {
+    if (sim->heap != NULL)
+        return COLLET_SUCCESS;
+    for (size_t c = 0; c < sim->nconns; c++)
+        if (sim->conns[c].producer < 0 || sim->conns[c].consumer < 0)
+            return err_set(COLLET_ERR_INTERNAL, "simulated ranks disagree about who talks to whom");
+    sim->heap = malloc((sim->nworkers + 1) * sizeof *sim->heap);
+    sim->slots = malloc((sim->nconns + 1) * sim->machine.nslots * sizeof *sim->slots);
+    sim->link_free = malloc((sim->nlinks + 1) * sizeof *sim->link_free);
+    sim->engine_free = malloc((sim->nengines + 1) * sizeof *sim->engine_free);
+    if (sim->heap == NULL || sim->slots == NULL || sim->link_free == NULL || sim->engine_free == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory to simulate %zu workers and %zu connections", sim->nworkers,
+                       sim->nconns);
+    return COLLET_SUCCESS;
+}
+
+static void reset(struct sim *sim) {
+    memset(sim->slots, 0, sim->nconns * sim->machine.nslots * sizeof *sim->slots);
+    memset(sim->link_free, 0, sim->nlinks * sizeof *sim->link_free);
+    memset(sim->engine_free, 0, sim->nengines * sizeof *sim->engine_free);
+    for (size_t c = 0; c < sim->nconns; c++)
+        sim->conns[c].sent = sim->conns[c].received = 0;
+    sim->nheap = 0;
+    sim->norders = sim->nevents = 0;
+    for (size_t w = 0; w < sim->nworkers; w++) {
+        struct sim_worker *worker = &sim->workers[w];
+        worker->round = worker->run = worker->step = 0;
+        worker->at_ps = 0;
+        worker->state = SIM_BLOCKED;
+    }
+    for (size_t w = 0; w < sim->nworkers; w++)
+        wake(sim, (int32_t)w);
+}
+
+void sim_set(struct sim *sim, int channel, const struct sim_lengths *lengths) { sim->lengths[channel] = *lengths; }
+
+/* Time of so many rounds. */
+static enum collet_result run_rounds(struct sim *sim, uint32_t rounds, int64_t *ps_p) {
+    struct steady *steady = sim->no_jumps ? NULL : steady_create(sim);
+    sim->rounds_run = rounds;
+    reset(sim);
+    while (sim->nheap > 0) {
+        struct sim_event event = pop(sim);
+        struct sim_worker *w = &sim->workers[event.worker];
+        const struct sim_run *run = run_of(sim, w);
+        do_step(sim, w);
+        w->state = SIM_BLOCKED;
+        advance(sim, w);
+        if (w->state != SIM_DONE)
+            wake(sim, event.worker);
+        wake_peers(sim, run);
+        sim->nevents++;
+        if (steady != NULL)
+            steady_look(steady, sim, event.worker, event.at_ps);
+    }
+    steady_destroy(steady);
+    *ps_p = 0;
+    for (size_t w = 0; w < sim->nworkers; w++) {
+        if (sim->workers[w].state != SIM_DONE)
+            return err_set(COLLET_ERR_INTERNAL, "simulated ranks wait for each other: the program is wrong");
+        *ps_p = later(*ps_p, sim->workers[w].at_ps);
+    }
+    return COLLET_SUCCESS;
+}
+
+/* All rounds, or what more rounds cost from two numbers of rounds: a pipeline takes equally long for each once it is full,
+ * and both begin with filling and end with draining it. */
+enum collet_result sim_run(struct sim *sim, enum interp_protocol protocol, uint32_t rounds_max, double *ns_p) {
+    uint32_t nrounds = 1, fewer = rounds_max - (rounds_max + 2) / 3;
+    int64_t ps, fewer_ps;
+    COLLET_TRY(make_ready(sim));
+    sim->protocol = protocol;
+    for (int c = 0; c < sim->nchannels; c++)
+        if (sim_rounds(&sim->lengths[c]) > nrounds)
+            nrounds = sim_rounds(&sim->lengths[c]);
+    COLLET_TRY(run_rounds(sim, nrounds < rounds_max ? nrounds : rounds_max, &ps));
+    *ns_p = (double)ps / 1000;
+    if (nrounds <= rounds_max)
+        return COLLET_SUCCESS;
+    COLLET_TRY(run_rounds(sim, fewer, &fewer_ps));
+    *ns_p += (double)(nrounds - rounds_max) * (double)later(ps - fewer_ps, 0) / (rounds_max - fewer) / 1000;
+    return COLLET_SUCCESS;
+}

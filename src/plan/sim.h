@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Simulated execution of step programs in time, with links that are shared.
+ *
+ *    engine of A   ├ step ┤        ├ step ┤              a CPU runs all workers of its rank in turns; a GPU has many
+ *                    ╲ head          ╲
+ *    link 1           ├ bytes ┤       ├ bytes ┤          a link serves one message after the other; the next link
+ *    link 2             ├ bytes ┤        ┆├ bytes ┤      begins when the head has come through
+ *    engine of B                 ─α─▶├ step ┤            a step starts when its engine is free, its operands have
+ *                                                        arrived and its places have credit
+ *
+ * Workers act in the order in which they become ready, so the time of everything follows from the programs alone. Time
+ * is in whole picoseconds: sums are exact, so the same on every machine, and a state that repeats does so to the bit.
+ *
+ * The model of links is virtual cut-through with unlimited buffers, first come first served (P. Kermani, L. Kleinrock,
+ * "Virtual cut-through", Computer Networks 3, 1979), message by message as in the congestion-aware backend of ASTRA-sim
+ * (W. Won et al., "ASTRA-sim2.0", ISPASS 2023). Messages are chunks, so that flows which share a link take turns and get
+ * equal shares of it. Its errors: a message takes its place in the queues of all its links when its step starts, not
+ * when its head arrives there; queues never push back; two flows with chunks of different size share a link by
+ * messages, not by bytes; nothing is known of packets, routing inside the network, or a NIC's own limits.
+ *
+ * One simulated rank may stand for many that behave alike (symmetry.h): then a connection stands for all of its kind, and
+ * a link for the same link of every host.
+ * Read next: sim.c, sim_build.c, sim_steady.c.
+ */
+#ifndef COLLET_PLAN_SIM_H
+#define COLLET_PLAN_SIM_H
+
+#include "kernels/geometry.h"
+#include "kernels/worker.h"
+#include "plan/costs.h"
+#include "program/program.h"
+
+#define SIM_CHANNELS_MAX 64
+
+/* ---- who stands for whom ---- */
+
+/* Ranks are nlocal on each of nhosts hosts, host by host. EACH: every rank for itself. SHIFT, XOR: the ranks of host 0 stand
+ * for all; hosts are alike as seen at a distance modulo nhosts, or at a bitwise difference. */
+enum sim_grouping { SIM_EACH, SIM_SHIFT, SIM_XOR };
+struct sim_cast {
+    enum sim_grouping grouping;
+    int nhosts, nlocal;
+};
+
+static inline int sim_player_of(const struct sim_cast *cast, int rank) {
+    return cast->grouping == SIM_EACH ? rank : rank % cast->nlocal;
+}
+static inline int sim_nplayers(const struct sim_cast *cast) {
+    return cast->grouping == SIM_EACH ? cast->nhosts * cast->nlocal : cast->nlocal;
+}
+/* What connections of one kind have in common besides their ends' players. */
+int sim_distance(const struct sim_cast *cast, int from, int to);
+
+/* ---- what there is ---- */
+
+/* Links of one host, as numbers within it. */
+struct sim_links {
+    const int *link;
+    int count;
+};
+
+/* What a message from one rank to another crosses: links of the sender's host, then of the receiver's. */
+struct sim_route {
+    enum link_class class;
+    struct sim_links out, in;
+};
+
+/* The machine, as far as a simulation asks. */
+struct sim_machine {
+    const struct cost_table *costs;
+    enum link_class home;       /* of the memory of a rank's own engine */
+    bool gpu;                   /* engines are blocks, else one CPU a rank */
+    const double *crowd;        /* [rank]: ranks that share a CPU, at least 1; NULL: none do */
+    int nlinks;                 /* of one host */
+    const double *link_gbps;    /* [nlinks] */
+    uint32_t nslots;
+    void (*route)(const void *context, int channel, int from, int to, struct sim_route *route);
+    const void *context;
+};
+
+/* How long pieces are, in each channel. */
+struct sim_lengths {
+    bool uniform; /* all blocks are equally long: of part_bytes, in pieces of chunk_bytes */
+    double part_bytes, chunk_bytes;
+    struct geometry geometry; /* else */
+    uint32_t elem_bytes;
+};
+
+/* ---- the state ---- */
+
+/* `count` steps alike, one after another. */
+struct sim_run {
+    uint32_t count;
+    int32_t chunk; /* whose length the steps have, unless lengths are uniform */
+    uint32_t recv_first, recv_count, send_first, send_count; /* into refs: connections */
+    uint32_t touches;                                        /* local operand, local place */
+};
+
+enum sim_state { SIM_READY, SIM_BLOCKED, SIM_DONE };
+struct sim_worker {
+    uint32_t first_run, nruns;
+    int32_t engine;
+    int32_t channel;
+    uint32_t round, run, step; /* step: of the run */
+    enum sim_state state;
+    int64_t at_ps;  /* READY: since when; else the end of its last step */
+    uint64_t order; /* READY: of becoming so */
+};
+
+struct sim_conn {
+    int32_t producer, consumer; /* workers */
+    struct sim_route route;
+    int32_t out_host, in_host; /* whose links these are */
+    uint32_t sent, received;
+};
+
+struct sim_event {
+    int64_t at_ps;
+    uint64_t order;
+    int32_t worker;
+};
+
+struct sim {
+    struct sim_machine machine;
+    struct sim_cast cast;
+    enum interp_protocol protocol;
+    struct sim_lengths lengths[SIM_CHANNELS_MAX];
+    int nchannels;
+    uint32_t rounds_run;          /* how many rounds are simulated */
+    bool no_jumps;                /* never skip periods: for tests */
+
+    struct sim_run *runs;
+    struct sim_worker *workers;
+    struct sim_conn *conns;
+    int32_t *refs;
+    size_t nruns, nworkers, nconns, nrefs;
+    size_t runs_room, workers_room, conns_room, refs_room;
+
+    int64_t *slots;        /* [conn · nslots + s]: full since when, or free since when */
+    int64_t *link_free;    /* [host · nlinks + link] */
+    int64_t *engine_free;
+    double *link_ps;       /* [link]: a byte */
+    size_t nlinks, nengines;
+    struct sim_event *heap;
+    size_t nheap;
+    uint64_t norders, nevents;
+
+    struct sim_index *index; /* while building: connections of the channel by their ends */
+};
+
+/* ---- building (sim_build.c) ---- */
+
+enum collet_result sim_create(const struct sim_machine *machine, const struct sim_cast *cast, struct sim **sim_p);
+void sim_destroy(struct sim *sim);
+
+/* Channels in order, and in each the program of every player (a rank that stands for itself, or for those like it).
+ * Steps that are alike are folded if lengths are uniform; that may not change later. */
+enum collet_result sim_add_channel(struct sim *sim, const struct sim_lengths *lengths);
+enum collet_result sim_add_program(struct sim *sim, const struct prog *prog);
+
+/* ---- running (sim.c) ---- */
+
+/* Time from the first step to the last, in ns; rounds beyond rounds_max (at least 2) cost what the last third of these
+ * cost. May be repeated with other lengths (sim_set) and another protocol. Errors: INTERNAL if ranks wait for each other
+ * for ever, NO_MEMORY. */
+void sim_set(struct sim *sim, int channel, const struct sim_lengths *lengths);
+enum collet_result sim_run(struct sim *sim, enum interp_protocol protocol, uint32_t rounds_max, double *ns_p);
+
+uint32_t sim_rounds(const struct sim_lengths *lengths);
+/* The length of a run's steps in a round, in bytes. */
+double sim_piece(const struct sim_lengths *lengths, int32_t chunk, uint32_t round);
+
+/* Of the engine for a step of a run: what does not depend on bytes, and what does. */
+struct sim_work {
+    double fixed_ns, bytes_ns;
+};
+struct sim_work sim_work_of(const struct sim *sim, enum interp_protocol protocol, const struct sim_run *run, double bytes);
+
+/* ---- adding up (sim_bounds.c) ---- */
+
+/* What each link of a host carries in a call, in bytes: the most of all hosts. load: [nlinks of a host]. */
+enum collet_result sim_load(const struct sim *sim, enum interp_protocol protocol, double *load);
+/* All steps of the busiest engine, if none has to wait. */
+enum collet_result sim_busiest(const struct sim *sim, enum interp_protocol protocol, double *ns_p);
+
+/* ---- skipping (sim_steady.c) ---- */
+
+/* Looks for a period, and if all workers are inside long runs, skips as many periods as fit (sim_steady.c). `steady` is the
+ * detector's memory, from steady_create(). */
+struct steady *steady_create(const struct sim *sim);
+void steady_destroy(struct steady *steady);
+void steady_look(struct steady *steady, struct sim *sim, int32_t worker, int64_t now_ps);
+
+#endif
