@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * collet-sim: how long collectives would take on up to 131,072 ranks, and what their links would carry. Predictions of
+ * the cost model (plan/forecast.h), not measurements.
+ */
+#include "base/err.h"
+#include "plan/explain.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char usage[] =
+    "usage: collet-sim [--machine FILE | --synthetic TEXT] [--hosts N] [--ranks N]\n"
+    "                  [--op NAME] [--sizes FROM:TO] [--factor N] [--algo NAME] [--limit N] [-J]\n"
+    "\n"
+    "  --machine FILE    a recorded machine, in NCCL's format or hwloc's; this machine unless given\n"
+    "  --synthetic TEXT  an imagined one, e.g. \"8 gpu nvswitch : 4 nic 200\"\n"
+    "  --hosts N         a job on N hosts like this; 1 unless given\n"
+    "  --ranks N         ranks on each host that has no GPU; one for each NUMA node unless given\n"
+    "  --op NAME         the collective; allreduce unless given\n"
+    "  --sizes FROM:TO   bytes, as the sizes of the perf programs; 1K:1G unless given\n"
+    "  --factor N        from one size to the next; 4 unless given\n"
+    "  --algo NAME       one algorithm, as collet-prog --list shows them; all that apply unless given\n"
+    "  --limit N         simulate at most N million steps for a prediction; 60 unless given\n"
+    "  -J                JSON instead of a table\n"
+    "\n"
+    "For each size and algorithm the fastest protocol, number of channels and chunk. 'how' says what was simulated:\n"
+    "  each     every rank\n"
+    "  grouped  one host, which stands for all, because all hosts behave alike\n"
+    "  bound    grouped; the call has fewer elements than the algorithm has slices, of which some are therefore empty,\n"
+    "           but taken to be as long as the others: the time is no more than this\n"
+    "Load: bytes on the most loaded link of a kind, and the share of the time that the busiest of them is busy.\n"
+    "These are predictions of a model, not measurements; docs/scaling.md says which model.\n";
+
+enum { EXIT_BAD_INPUT = 2, HOSTS_MAX = 131072, RANKS_MAX = 131072, PER_HOST_MAX = 1024, SIZES_MAX = 64, ALGORITHMS_MAX = 16 };
+
+struct request {
+    const char *machine, *synthetic, *hosts, *ranks, *op, *sizes, *factor, *algo, *limit; /* NULL: not given */
+    bool json, help;
+};
+
+struct task {
+    int nhosts, per_host, limit;
+    enum prog_collective collective;
+    uint64_t sizes[SIZES_MAX];
+    int nsizes;
+    const struct algorithm *algorithms[ALGORITHMS_MAX];
+    int nalgorithms;
+    struct forecast results[ALGORITHMS_MAX][SIZES_MAX];
+};
+
+/* -------------------------------------------------------------------------------------------------------- arguments */
+
+static int complain(const char *name, const char *text, const char *wanted) {
+    fprintf(stderr, "collet-sim: %s is '%s': it must be %s\n", name, text, wanted);
+    return EXIT_BAD_INPUT;
+}
+
+/* A whole number in min … max; left alone if the option is not given. */
+static int parse_number(const char *name, const char *text, int min, int max, int *number_p) {
+    char *end, wanted[64];
+    if (text == NULL)
+        return 0;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    snprintf(wanted, sizeof wanted, "a whole number from %d to %d", min, max);
+    if (errno != 0 || end == text || *end != '\0' || number < min || number > max)
+        return complain(name, text, wanted);
+    *number_p = (int)number;
+    return 0;
+}
+
+static const char **option_with_value(struct request *request, const char *arg) {
+    struct {
+        const char *name;
+        const char **value;
+    } options[] = {{"--machine", &request->machine}, {"--synthetic", &request->synthetic}, {"--hosts", &request->hosts},
+                   {"--ranks", &request->ranks},     {"--op", &request->op},               {"--sizes", &request->sizes},
+                   {"--factor", &request->factor},   {"--algo", &request->algo},           {"--limit", &request->limit}};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (strcmp(arg, options[i].name) == 0)
+            return options[i].value;
+    return NULL;
+}
+
+static bool parse_arguments(int argc, char **argv, struct request *request) {
+    for (int i = 1; i < argc; i++) {
+        const char **value = option_with_value(request, argv[i]);
+        if (value != NULL && i + 1 == argc) {
+            fprintf(stderr, "collet-sim: %s needs a value behind it\n", argv[i]);
+            return false;
+        }
+        if (value != NULL) {
+            *value = argv[++i];
+        } else if (strcmp(argv[i], "-J") == 0) {
+            request->json = true;
+        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            request->help = true;
+        } else {
+            fprintf(stderr, "collet-sim: '%s' is not understood; --help shows what is\n", argv[i]);
+            return false;
+        }
+    }
+    if (request->machine != NULL && request->synthetic != NULL) {
+        fprintf(stderr, "collet-sim: --machine and --synthetic both say what the machine is: give one of them\n");
+        return false;
+    }
+    return true;
+}
+
+/* "1K:1G", or one size alone. */
+static int parse_sizes(const char *text, int factor, struct task *task) {
+    char from[32];
+    uint64_t first, last;
+    size_t length = strcspn(text, ":");
+    snprintf(from, sizeof from, "%.*s", (int)length, text);
+    if (length >= sizeof from || !explain_read_size(from, &first) ||
+        !explain_read_size(text[length] == ':' ? text + length + 1 : from, &last) || first > last)
+        return complain("--sizes", text, "two sizes, the smaller one first, like 1K:1G");
+    for (uint64_t bytes = first; bytes <= last && task->nsizes < SIZES_MAX; bytes *= (uint64_t)factor)
+        task->sizes[task->nsizes++] = bytes;
+    return 0;
+}
+
+static int parse_task(const struct request *request, struct task *task) {
+    int factor = 4, status;
+    *task = (struct task){.nhosts = 1, .limit = (int)(FORECAST_STEPS_MAX / 1e6), .collective = PROG_ALLREDUCE};
+    if ((status = parse_number("--hosts", request->hosts, 1, HOSTS_MAX, &task->nhosts)) != 0 ||
+        (status = parse_number("--ranks", request->ranks, 1, PER_HOST_MAX, &task->per_host)) != 0 ||
+        (status = parse_number("--factor", request->factor, 2, 1 << 20, &factor)) != 0 ||
+        (status = parse_number("--limit", request->limit, 1, 100000, &task->limit)) != 0)
+        return status;
+    if (request->op != NULL && !explain_read_collective(request->op, &task->collective))
+        return complain("--op", request->op, "a collective, like allreduce");
+    return parse_sizes(request->sizes != NULL ? request->sizes : "1K:1G", factor, task);
+}
+
+/* ------------------------------------------------------------------------------------------------------ the machine */
+
+static bool failed(const char *argument, enum collet_result status) {
+    if (status != COLLET_SUCCESS)
+        fprintf(stderr, "collet-sim: %s%s%s\n", argument, argument[0] == '\0' ? "" : ": ", err_last());
+    return status != COLLET_SUCCESS;
+}
+
+static int read_machine(const struct request *request, struct topo **topo_p) {
+    if (request->machine != NULL)
+        return failed("--machine", topo_read_file(request->machine, TOPO_RECORDED, topo_p)) ? EXIT_BAD_INPUT : 0;
+    if (request->synthetic != NULL)
+        return failed("--synthetic", topo_synthetic(request->synthetic, topo_p)) ? EXIT_BAD_INPUT : 0;
+    return failed("", topo_probe(topo_p)) ? EXIT_FAILURE : 0;
+}
+
+/* Two hosts are enough to see what there is between hosts. */
+static int pair_machine(struct task *task, struct topo **topo_p) {
+    const struct topo *hosts[] = {*topo_p, *topo_p};
+    struct topo *pair;
+    if ((*topo_p)->nhosts > 1 && task->nhosts > 1) {
+        fprintf(stderr, "collet-sim: --hosts is '%d', but --synthetic has %d nodes already: give one of them\n",
+                task->nhosts, (*topo_p)->nhosts);
+        return EXIT_BAD_INPUT;
+    }
+    if ((*topo_p)->nhosts > 1)
+        task->nhosts = (*topo_p)->nhosts;
+    if ((*topo_p)->nhosts > 1 || task->nhosts == 1)
+        return 0;
+    if (failed("", topo_fuse(hosts, 2, &pair)))
+        return EXIT_FAILURE;
+    topo_destroy(*topo_p);
+    *topo_p = pair;
+    return 0;
+}
+
+/* --------------------------------------------------------------------------------------------------------- computing */
+
+static int choose_algorithms(const char *name, const struct forecast_job *job, struct task *task) {
+    struct prog_shape shape = {.nranks = job->nranks, .nnodes = job->nhosts, .node_ranks = job->net->nlocal};
+    const char *collective = prog_collective_name(task->collective);
+    for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
+        if (a->collective != task->collective || (name != NULL && strcasecmp(a->name, name) != 0))
+            continue;
+        if (algorithm_applies(a, &shape) && task->nalgorithms < ALGORITHMS_MAX)
+            task->algorithms[task->nalgorithms++] = a;
+        else if (name != NULL) {
+            fprintf(stderr, "collet-sim: --algo is '%s', which takes %s, not %d rank(s) on %d host(s)\n", name, a->where,
+                    job->nranks, job->nhosts);
+            return EXIT_BAD_INPUT;
+        }
+    }
+    if (task->nalgorithms > 0)
+        return 0;
+    fprintf(stderr, "collet-sim: --algo is '%s', which is no algorithm of %s; collet-prog --list shows all\n",
+            name != NULL ? name : "", collective);
+    return EXIT_BAD_INPUT;
+}
+
+static bool is_known(const struct forecast *f) { return f->kind != FORECAST_NONE && f->kind != FORECAST_SLOWER; }
+
+static enum collet_result run_stage(struct forecast_stage *stage, const struct task *task, struct forecast *results) {
+    for (int s = 0; s < task->nsizes; s++) {
+        struct forecast_wish wishes[FORECAST_OPTIONS];
+        int n = forecast_wishes(stage, task->sizes[s], wishes);
+        for (int k = 0; k < n; k++) {
+            struct forecast forecast;
+            wishes[k].limit_ns = is_known(&results[s]) ? results[s].ns : 0;
+            COLLET_TRY(forecast_run(stage, &wishes[k], &forecast));
+            bool first = results[s].candidate.algorithm == NULL;
+            if (first || (is_known(&forecast) && (!is_known(&results[s]) || forecast.ns < results[s].ns)))
+                results[s] = forecast;
+        }
+    }
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result run_algorithm(const struct forecast_job *job, const struct task *task,
+                                        const struct algorithm *algorithm, struct forecast *results) {
+    int channels[FORECAST_OPTIONS], n = forecast_channels(job, channels);
+    for (int s = 0; s < task->nsizes; s++)
+        results[s] = (struct forecast){.kind = FORECAST_NONE};
+    for (int k = 0; k < n; k++) {
+        struct forecast_stage *stage;
+        COLLET_TRY(forecast_stage(job, algorithm, channels[k], &stage));
+        enum collet_result result = run_stage(stage, task, results);
+        forecast_unstage(stage);
+        COLLET_TRY(result);
+    }
+    return COLLET_SUCCESS;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- showing */
+
+static const char *const kinds[] = {[FORECAST_EACH] = "each",
+                                    [FORECAST_GROUPED] = "grouped",
+                                    [FORECAST_BOUND] = "bound",
+                                    [FORECAST_SLOWER] = "none",
+                                    [FORECAST_NONE] = "none"};
+
+static bool has_wire(const struct net *net, enum topo_wire wire) {
+    for (int link = 0; link < net->nlinks; link++)
+        if (wire != WIRE_LOCAL && net_link_wire(net, link) == wire)
+            return true;
+    return false;
+}
+
+static int fastest(const struct task *task, int size) {
+    int best = -1;
+    for (int a = 0; a < task->nalgorithms; a++)
+        if (is_known(&task->results[a][size]) &&
+            (best < 0 || task->results[a][size].ns < task->results[best][size].ns))
+            best = a;
+    return best;
+}
+
+static void print_head(const struct forecast_job *job, const struct task *task) {
+    printf("# collet-sim: predictions of a model, not measurements (docs/scaling.md)\n");
+    printf("# %s on %d ranks: %d host%s of %d %s; %d ring%s\n", prog_collective_name(task->collective), job->nranks,
+           job->nhosts, job->nhosts == 1 ? "" : "s", job->net->nlocal, job->net->gpu ? "GPUs" : "host ranks",
+           job->net->nrings, job->net->nrings == 1 ? "" : "s");
+    printf("#\n#%9s  %-9s  %-8s %8s %6s %12s %9s %9s  %-7s", "size", "algorithm", "protocol", "channels", "chunk",
+           "time", "algbw", "busbw", "how");
+    for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
+        if (has_wire(job->net, (enum topo_wire)wire))
+            printf(" %16s", topo_wire_name((enum topo_wire)wire));
+    printf("\n#%9s  %-9s  %-8s %8s %6s %12s %9s %9s  %-7s", "(B)", "", "", "", "(B)", "(us)", "(GB/s)", "(GB/s)", "");
+    for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
+        if (has_wire(job->net, (enum topo_wire)wire))
+            printf(" %16s", "(MB)   busy");
+    printf("\n");
+}
+
+static void print_row(const struct forecast_job *job, const struct task *task, int a, int s) {
+    const struct forecast *f = &task->results[a][s];
+    const struct forecast_candidate *c = &f->candidate;
+    char size[24], chunk[24];
+    explain_size(task->sizes[s], size);
+    if (!is_known(f)) {
+        printf("%10s  %-9s  not simulated: ranks are not alike, or do too much: %.0f million steps; --limit allows more\n",
+               size, task->algorithms[a]->name, f->steps / 1e6);
+        return;
+    }
+    explain_size(c->chunk_bytes, chunk);
+    double algbw = (double)task->sizes[s] / f->ns;
+    printf("%10s %c%-9s  %-8s %8d %6s %12.1f %9.3f %9.3f  %-7s", size, fastest(task, s) == a ? '*' : ' ',
+           c->algorithm->name, explain_protocols[c->protocol], c->nchannels, chunk, f->ns / 1000, algbw,
+           algbw * forecast_bus_factor(task->collective, job->nranks), kinds[f->kind]);
+    for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
+        if (has_wire(job->net, (enum topo_wire)wire))
+            printf(" %10.3f %4.0f%%", f->load[wire] / 1e6, 100 * f->use[wire]);
+    printf("\n");
+}
+
+static void print_table(const struct forecast_job *job, const struct task *task) {
+    print_head(job, task);
+    for (int s = 0; s < task->nsizes; s++)
+        for (int a = 0; a < task->nalgorithms; a++)
+            print_row(job, task, a, s);
+    if (task->nalgorithms > 1)
+        printf("# * is the fastest of its size\n");
+}
+
+static void print_json_row(const struct forecast_job *job, const struct task *task, int a, int s, bool first) {
+    const struct forecast *f = &task->results[a][s];
+    printf("%s\n    {\"size\": %llu, \"algorithm\": \"%s\", \"how\": \"%s\"", first ? "" : ",",
+           (unsigned long long)task->sizes[s], task->algorithms[a]->name, kinds[f->kind]);
+    if (is_known(f)) {
+        double algbw = (double)task->sizes[s] / f->ns;
+        printf(", \"protocol\": \"%s\", \"channels\": %d, \"chunk\": %u, \"time_us\": %.3f, \"algbw\": %.4f, "
+               "\"busbw\": %.4f, \"load\": {",
+               explain_protocols[f->candidate.protocol], f->candidate.nchannels, f->candidate.chunk_bytes, f->ns / 1000,
+               algbw, algbw * forecast_bus_factor(task->collective, job->nranks));
+        const char *comma = "";
+        for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
+            if (has_wire(job->net, (enum topo_wire)wire)) {
+                printf("%s\"%s\": {\"bytes\": %.0f, \"busy\": %.4f}", comma, topo_wire_name((enum topo_wire)wire),
+                       f->load[wire], f->use[wire]);
+                comma = ", ";
+            }
+        printf("}");
+    }
+    printf("}");
+}
+
+static void print_json(const struct forecast_job *job, const struct task *task) {
+    printf("{\n  \"program\": \"collet-sim\", \"measured\": false, \"op\": \"%s\", \"ranks\": %d, \"hosts\": %d,\n"
+           "  \"rows\": [",
+           prog_collective_name(task->collective), job->nranks, job->nhosts);
+    for (int s = 0; s < task->nsizes; s++)
+        for (int a = 0; a < task->nalgorithms; a++)
+            print_json_row(job, task, a, s, s == 0 && a == 0);
+    printf("\n  ]\n}\n");
+}
+
+static int simulate(const struct request *request, struct task *task, struct forecast_job *job) {
+    if (job->nranks > RANKS_MAX) {
+        fprintf(stderr, "collet-sim: %d hosts of %d ranks are %d ranks: at most %d can be simulated\n", job->nhosts,
+                job->net->nlocal, job->nranks, RANKS_MAX);
+        return EXIT_BAD_INPUT;
+    }
+    if (job->nranks < 2) {
+        fprintf(stderr, "collet-sim: one rank alone sends nothing: give more --hosts or --ranks\n");
+        return EXIT_BAD_INPUT;
+    }
+    int status = choose_algorithms(request->algo, job, task);
+    if (status != 0)
+        return status;
+    job->steps_max = task->limit * 1e6;
+    for (int a = 0; a < task->nalgorithms; a++)
+        if (failed("", run_algorithm(job, task, task->algorithms[a], task->results[a])))
+            return EXIT_FAILURE;
+    (request->json ? print_json : print_table)(job, task);
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+    struct request request = {0};
+    static struct task task; /* large */
+    struct topo *topo = NULL;
+    struct forecast_job *job;
+    int status;
+    if (!parse_arguments(argc, argv, &request))
+        return EXIT_BAD_INPUT;
+    if (request.help) {
+        fputs(usage, stdout);
+        return EXIT_SUCCESS;
+    }
+    if ((status = parse_task(&request, &task)) == 0 && (status = read_machine(&request, &topo)) == 0 &&
+        (status = pair_machine(&task, &topo)) == 0) {
+        if (failed("", forecast_open(topo, task.nhosts, task.per_host, &job))) {
+            status = EXIT_FAILURE;
+        } else {
+            status = simulate(&request, &task, job);
+            forecast_close(job);
+        }
+    }
+    topo_destroy(topo);
+    return status;
+}
