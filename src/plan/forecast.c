@@ -19,6 +19,12 @@
 /* Elements are taken to be of this size. */
 #define ELEM_BYTES 4u
 
+/* Stages of fewer hosts, each of half as many as the one before; how much the growth of their times may differ from the
+ * growth before; and how much of the time it may be to count as none. */
+#define FEWER 3
+#define FEWER_TOLERANCE 0.35
+#define FEWER_NOTHING 0.05
+
 /* So short that it costs nothing, but not empty. */
 #define NO_BYTES 1e-3
 
@@ -76,6 +82,9 @@ struct forecast_stage {
     double steps, bytes; /* of one round of all simulated ranks, and of memory, roughly */
     struct sim *uniform; /* NULL: too large */
     struct sim *exact;   /* every block as long as it is; NULL: not needed yet, or too large */
+    struct forecast_stage *fewer[FEWER]; /* where every rank is too many: the same on fewer hosts; else NULL */
+    struct forecast_job fewer_job[FEWER];
+    struct net fewer_net[FEWER];
 };
 
 static bool is_slices(const struct forecast_stage *stage) {
@@ -140,8 +149,46 @@ static enum collet_result build(const struct forecast_stage *stage, enum sim_gro
     return result;
 }
 
-static bool is_affordable(const struct forecast_stage *stage, double steps) {
-    return steps <= stage->job->steps_max && stage->bytes <= FORECAST_BYTES_MAX;
+static bool is_affordable(const struct forecast_stage *stage, enum sim_grouping grouping, double steps) {
+    double share = grouping == SIM_EACH ? FORECAST_EACH_SHARE : 1;
+    return steps <= share * stage->job->steps_max && stage->bytes <= FORECAST_BYTES_MAX;
+}
+
+/* A stage of so many hosts in place of the job's. */
+static enum collet_result stage_fewer(struct forecast_stage *stage, int k, int nhosts) {
+    stage->fewer_net[k] = *stage->job->net;
+    stage->fewer_net[k].nhosts = nhosts;
+    stage->fewer_job[k] = *stage->job;
+    stage->fewer_job[k].net = &stage->fewer_net[k];
+    stage->fewer_job[k].nhosts = nhosts;
+    stage->fewer_job[k].nranks = nhosts * stage->job->net->nlocal;
+    return forecast_stage(&stage->fewer_job[k], stage->algorithm, stage->nchannels, &stage->fewer[k]);
+}
+
+/* Too many ranks, each for itself: the largest power of two of hosts that is affordable, and a half and a quarter of them. */
+static enum collet_result stage_all_fewer(struct forecast_stage *stage) {
+    double host_steps = stage->steps / stage->job->nhosts * ROUNDS_MAX;
+    int nhosts = 1 << (FEWER - 1);
+    while (2 * nhosts < stage->job->nhosts &&
+           2 * nhosts * host_steps <= FORECAST_EACH_SHARE * stage->job->steps_max)
+        nhosts *= 2;
+    for (int k = 0; k < FEWER && nhosts < stage->job->nhosts; k++)
+        COLLET_TRY(stage_fewer(stage, k, nhosts >> k));
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result prepare(struct forecast_stage *stage) {
+    struct prog_shape shape;
+    COLLET_TRY(net_shape(stage->job->net, 0, &shape));
+    enum collet_result result = symmetry_find(stage->algorithm, &shape, stage->job->nhosts, &stage->grouping);
+    if (result == COLLET_SUCCESS)
+        result = measure(stage, &shape);
+    prog_shape_fini(&shape);
+    COLLET_TRY(result);
+    bool each = stage->grouping == SIM_EACH;
+    if (is_affordable(stage, stage->grouping, stage->steps * (each ? ROUNDS_MAX : 1)))
+        return build(stage, stage->grouping, true, &stage->uniform);
+    return each ? stage_all_fewer(stage) : COLLET_SUCCESS;
 }
 
 enum collet_result forecast_stage(const struct forecast_job *job, const struct algorithm *algorithm, int nchannels,
@@ -149,17 +196,10 @@ enum collet_result forecast_stage(const struct forecast_job *job, const struct a
     struct forecast_stage *stage = calloc(1, sizeof *stage);
     if (stage == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a forecast");
-    *stage = (struct forecast_stage){.job = job, .algorithm = algorithm, .nchannels = nchannels};
-    struct prog_shape shape;
-    enum collet_result result = net_shape(job->net, 0, &shape);
-    if (result == COLLET_SUCCESS) {
-        result = symmetry_find(algorithm, &shape, job->nhosts, &stage->grouping);
-        if (result == COLLET_SUCCESS)
-            result = measure(stage, &shape);
-        prog_shape_fini(&shape);
-    }
-    if (result == COLLET_SUCCESS && is_affordable(stage, stage->steps))
-        result = build(stage, stage->grouping, true, &stage->uniform);
+    stage->job = job;
+    stage->algorithm = algorithm;
+    stage->nchannels = nchannels;
+    enum collet_result result = prepare(stage);
     if (result == COLLET_SUCCESS)
         *stage_p = stage;
     else
@@ -172,6 +212,8 @@ void forecast_unstage(struct forecast_stage *stage) {
         return;
     sim_destroy(stage->uniform);
     sim_destroy(stage->exact);
+    for (int k = 0; k < FEWER; k++)
+        forecast_unstage(stage->fewer[k]);
     free(stage);
 }
 
@@ -276,19 +318,60 @@ static enum collet_result run_exact(struct forecast_stage *stage, const struct f
     return simulate(stage, stage->exact, wish->limit_ns, f);
 }
 
+/* a, b, c: of N, N/2, N/4 hosts; grown: N·grown is the number of hosts. Negative: they grow in no way that is known. */
+static double extend(double a, double b, double c, double grown) {
+    double ratio = (a - b) / (b - c);
+    bool hardly = fabs(a - b) <= FEWER_NOTHING * a && fabs(b - c) <= FEWER_NOTHING * a;
+    if (hardly || fabs(ratio - 1) <= FEWER_TOLERANCE)
+        return a + fmax(a - c, 0) / 2 * log2(grown);
+    if (fabs(ratio - 2) <= FEWER_TOLERANCE)
+        return a + 2 * (a - b) * (grown - 1);
+    return -1;
+}
+
+static enum collet_result run_fewer(struct forecast_stage *stage, const struct forecast_wish *wish, struct forecast *f) {
+    struct forecast fewer[FEWER];
+    for (int k = 0; k < FEWER; k++) {
+        COLLET_TRY(forecast_run(stage->fewer[k], wish, &fewer[k]));
+        if (fewer[k].kind != FORECAST_EACH) {
+            f->kind = fewer[k].kind;
+            return COLLET_SUCCESS;
+        }
+    }
+    double grown = (double)stage->job->nhosts / stage->fewer_job[0].nhosts;
+    double ns = extend(fewer[0].ns, fewer[1].ns, fewer[2].ns, grown);
+    if (ns < 0)
+        return COLLET_SUCCESS;
+    *f = fewer[0];
+    f->kind = FORECAST_EXTENDED;
+    for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
+        f->use[wire] *= f->ns / ns;
+    f->ns = ns;
+    if (wish->latency)
+        f->latency_ns = extend(fewer[0].latency_ns, fewer[1].latency_ns, fewer[2].latency_ns, grown);
+    return COLLET_SUCCESS;
+}
+
+/* Few enough elements for some slices to be empty, and few enough ranks to look at each of their steps. */
+static bool is_worth_exactness(const struct forecast_stage *stage, uint64_t bytes) {
+    double each = stage->grouping == SIM_EACH ? 1 : stage->job->nhosts;
+    double exact_bytes = each * (stage->bytes + stage->steps * sizeof(struct sim_run));
+    return has_empty_slices(stage, bytes) && exact_bytes <= FORECAST_BYTES_MAX / 4 &&
+           is_affordable(stage, SIM_EACH, each * stage->steps);
+}
+
 enum collet_result forecast_run(struct forecast_stage *stage, const struct forecast_wish *wish, struct forecast *f) {
+    double rounds = block_bytes(stage, wish->bytes) / stage->nchannels / wish->chunk_bytes;
     *f = (struct forecast){.candidate = {stage->algorithm, wish->protocol, stage->nchannels, wish->chunk_bytes},
                            .kind = FORECAST_NONE,
+                           .steps = stage->steps * fmin(fmax(rounds, 1), ROUNDS_MAX),
                            .latency_ns = -1,
                            .link = -1};
-    double each = stage->grouping == SIM_EACH ? 1 : stage->job->nhosts;
-    double rounds = block_bytes(stage, wish->bytes) / stage->nchannels / wish->chunk_bytes;
-    double exact_bytes = each * (stage->bytes + stage->steps * sizeof(struct sim_run));
-    f->steps = stage->steps * (rounds > ROUNDS_MAX ? ROUNDS_MAX : rounds > 1 ? rounds : 1);
-    if (has_empty_slices(stage, wish->bytes) && is_affordable(stage, each * stage->steps) &&
-        exact_bytes <= FORECAST_BYTES_MAX / 4)
+    if (stage->fewer[0] != NULL)
+        return run_fewer(stage, wish, f);
+    if (is_worth_exactness(stage, wish->bytes))
         return run_exact(stage, wish, f);
-    if (stage->uniform == NULL || !is_affordable(stage, f->steps))
+    if (stage->uniform == NULL || !is_affordable(stage, stage->grouping, f->steps))
         return COLLET_SUCCESS;
     return run_uniform(stage, wish, f);
 }
@@ -298,7 +381,7 @@ enum collet_result forecast_run(struct forecast_stage *stage, const struct forec
 int forecast_channels(const struct forecast_job *job, int channels[FORECAST_OPTIONS]) {
     int n = 0, nrings = job->net->nrings;
     channels[n++] = nrings;
-    if (job->net->gpu && 2 * nrings <= SIM_CHANNELS_MAX)
+    if (job->net->gpu && job->nranks <= FORECAST_MANY_RANKS && 2 * nrings <= SIM_CHANNELS_MAX)
         channels[n++] = 2 * nrings;
     if (nrings > 1)
         channels[n++] = 1;
@@ -308,7 +391,10 @@ int forecast_channels(const struct forecast_job *job, int channels[FORECAST_OPTI
 int forecast_wishes(const struct forecast_stage *stage, uint64_t bytes, struct forecast_wish wishes[FORECAST_OPTIONS]) {
     double part = block_bytes(stage, bytes) / stage->nchannels;
     int n = 0;
+    bool can_be_cut = part * stage->nchannels / stage->job->net->nrings >= GEOMETRY_ALIGN_ELEMS * ELEM_BYTES;
     if (stage->nchannels > 1 && part < GEOMETRY_ALIGN_ELEMS * ELEM_BYTES)
+        return 0;
+    if (stage->job->nranks > FORECAST_MANY_RANKS && stage->job->net->nrings > 1 && stage->nchannels == 1 && can_be_cut)
         return 0;
     if (part > SLOT_BYTES / 4)
         wishes[n++] = (struct forecast_wish){bytes, INTERP_SIMPLE, SLOT_BYTES, false, 0};

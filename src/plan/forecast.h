@@ -3,8 +3,10 @@
  * Forecasts: how long a collective would take on a job of equal hosts, with each candidate, and what its time goes into.
  *
  * A candidate is algorithm × protocol × channels × chunk. Its programs run in simulated time (sim.h) over the links of the
- * graph (net.h); where hosts behave alike (symmetry.h) one stands for all, else every rank is simulated as long as that
- * is affordable, and if it is not, the forecast says so.
+ * graph (net.h). Where hosts behave alike (symmetry.h) one stands for all. Else every rank is simulated, as long as that is
+ * affordable; and if it is not, every rank of N, N/2 and N/4 hosts, with the largest N that is. If the time then grew
+ * equally from each to the next, as of a tree, it goes on to do so with every doubling; if it grew twice as much, as of a
+ * chain, it grows with the number of hosts. If neither holds, there is no forecast, and it says so.
  *
  * Three bounds explain a time. It is no less than each of them, and near to the largest:
  *   latency   the same with bytes that cost nothing: hops, one after another
@@ -16,9 +18,14 @@
 
 #include "plan/net.h"
 
-/* Steps that one forecast may simulate, and memory for them. */
+/* Steps that one forecast may simulate, and memory for them. Where every rank is simulated steps are dearer, because
+ * little of what they touch is in a cache: FORECAST_EACH_SHARE of the steps. */
 #define FORECAST_STEPS_MAX 60000000.0
+#define FORECAST_EACH_SHARE 0.025
 #define FORECAST_BYTES_MAX 1600e6
+
+/* For more ranks than these one number of channels is tried for a size. */
+#define FORECAST_MANY_RANKS 4096
 
 struct forecast_job {
     struct topo_rings *rings;
@@ -40,6 +47,7 @@ enum forecast_kind {
     FORECAST_EACH,    /* every rank simulated */
     FORECAST_GROUPED, /* one host stands for all */
     FORECAST_BOUND,   /* the same, and slices are taken to be full that are empty: the truth is no more */
+    FORECAST_EXTENDED, /* every rank of fewer hosts simulated, three times: T grows with log2 of their number or with it */
     FORECAST_SLOWER,  /* not simulated: a bound is beyond the limit already */
     FORECAST_NONE,    /* not computed: too many steps or too much memory */
 };

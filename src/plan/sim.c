@@ -265,9 +265,11 @@ static enum collet_result run_rounds(struct sim *sim, uint32_t rounds, int64_t *
 }
 
 /* All rounds, or what more rounds cost from two numbers of rounds: a pipeline takes equally long for each once it is full,
- * and both begin with filling and end with draining it. */
+ * and both begin with filling and end with draining it. Where producers wait for credit, rounds come in bursts of nslots,
+ * so the two numbers differ by that if it can be. */
 enum collet_result sim_run(struct sim *sim, enum interp_protocol protocol, uint32_t rounds_max, double *ns_p) {
-    uint32_t nrounds = 1, fewer = rounds_max - (rounds_max + 2) / 3;
+    uint32_t nrounds = 1, nslots = sim->machine.nslots;
+    uint32_t fewer = rounds_max > nslots ? rounds_max - nslots : rounds_max - (rounds_max + 3) / 4;
     int64_t ps, fewer_ps;
     COLLET_TRY(make_ready(sim));
     sim->protocol = protocol;

@@ -33,11 +33,13 @@ static bool is_alike(const struct sim_cast *cast, const struct prog *a, const st
     return true;
 }
 
-/* The i-th host that is looked at: all, or neighbours of powers of two, the last one, and some between. */
+/* The i-th host that is looked at: all; or some from everywhere, some of the first and some of the last. */
 static int host_at(int i, int nhosts) {
     if (nhosts <= ALL_HOSTS)
         return i;
-    return i < SOME_HOSTS / 2 ? (int)((int64_t)nhosts * (2 * i + 1) / SOME_HOSTS) : nhosts - 1 - ((1 << (i - SOME_HOSTS / 2)) - 1);
+    if (i < SOME_HOSTS / 2)
+        return (int)((int64_t)nhosts * (2 * i + 1) / SOME_HOSTS);
+    return i % 2 == 0 ? 1 << (i - SOME_HOSTS / 2) / 2 : nhosts - (1 << (i - SOME_HOSTS / 2) / 2);
 }
 
 /* Whether rank `local` of hosts does the same as on host 0, under each grouping that is still open. */

@@ -23,7 +23,8 @@ static const char usage[] =
     "  --sizes FROM:TO   bytes, as the sizes of the perf programs; 1K:1G unless given\n"
     "  --factor N        from one size to the next; 4 unless given\n"
     "  --algo NAME       one algorithm, as collet-prog --list shows them; all that apply unless given\n"
-    "  --limit N         simulate at most N million steps for a prediction; 60 unless given\n"
+    "  --limit N         simulate at most N million steps for a prediction where one host stands for all,\n"
+    "                    and a fortieth of them where none does; 60 unless given\n"
     "  -J                JSON instead of a table\n"
     "\n"
     "For each size and algorithm the fastest protocol, number of channels and chunk. 'how' says what was simulated:\n"
@@ -31,6 +32,8 @@ static const char usage[] =
     "  grouped  one host, which stands for all, because all hosts behave alike\n"
     "  bound    grouped; the call has fewer elements than the algorithm has slices, of which some are therefore empty,\n"
     "           but taken to be as long as the others: the time is no more than this\n"
+    "  fewer    every rank of as many hosts as --limit lets be, of half and of a quarter of them: the time grew equally\n"
+    "           with each doubling, or in proportion to the hosts, and is taken to go on so; load is that of fewer hosts\n"
     "Load: bytes on the most loaded link of a kind, and the share of the time that the busiest of them is busy.\n"
     "These are predictions of a model, not measurements; docs/scaling.md says which model.\n";
 
@@ -234,6 +237,7 @@ static enum collet_result run_algorithm(const struct forecast_job *job, const st
 static const char *const kinds[] = {[FORECAST_EACH] = "each",
                                     [FORECAST_GROUPED] = "grouped",
                                     [FORECAST_BOUND] = "bound",
+                                    [FORECAST_EXTENDED] = "fewer",
                                     [FORECAST_SLOWER] = "none",
                                     [FORECAST_NONE] = "none"};
 
@@ -276,7 +280,7 @@ static void print_row(const struct forecast_job *job, const struct task *task, i
     char size[24], chunk[24];
     explain_size(task->sizes[s], size);
     if (!is_known(f)) {
-        printf("%10s  %-9s  not simulated: ranks are not alike, or do too much: %.0f million steps; --limit allows more\n",
+        printf("%10s  %-9s  no prediction: %.0f million steps are too many, and time does not grow regularly; --limit N allows more\n",
                size, task->algorithms[a]->name, f->steps / 1e6);
         return;
     }

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cost model: simulated time against closed formulas, shared links, and ranks that stand for others.
+ *
+ * The costs here are round numbers, so that formulas are exact: a step takes 10 ns, a hop 100 ns, nothing else anything,
+ * unless a test says so.
+ */
+#include "common/level.h"
+#include "plan/cost.h"
+#include "plan/forecast.h"
+#include "plan/sim.h"
+#include "plan/symmetry.h"
+#include "topo/topo.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define STEP_NS 10.0
+#define HOP_NS 100.0
+
+static struct cost_table round_costs(void) {
+    struct cost_table costs = {.wire_factor = {1, 2}, .gpu_blocks = 64};
+    for (int class = 0; class < LINK_CLASS_COUNT; class++)
+        for (int protocol = 0; protocol < COSTS_PROTOCOLS; protocol++)
+            costs.step[class][protocol] = (struct step_cost){.step_ns = STEP_NS, .alpha_ns = HOP_NS};
+    return costs;
+}
+
+/* ---- a machine in which all ranks share one link ---- */
+
+static const int the_link[] = {0};
+static const double one_gbps[] = {1.0}; /* a byte takes a nanosecond */
+
+static void over_the_link(const void *context, int channel, int from, int to, struct sim_route *route) {
+    (void)context, (void)channel, (void)from, (void)to;
+    *route = (struct sim_route){.class = LINK_GPU, .out = {the_link, 1}};
+}
+
+static void over_nothing(const void *context, int channel, int from, int to, struct sim_route *route) {
+    (void)context, (void)channel, (void)from, (void)to;
+    *route = (struct sim_route){.class = LINK_GPU};
+}
+
+static struct sim_machine machine_of(const struct cost_table *costs, bool shared) {
+    return (struct sim_machine){.costs = costs,
+                                .home = LINK_GPU,
+                                .gpu = true,
+                                .nlinks = 1,
+                                .link_gbps = one_gbps,
+                                .nslots = 8,
+                                .route = shared ? over_the_link : over_nothing};
+}
+
+static struct sim_lengths uniform(double part_bytes, double chunk_bytes) {
+    return (struct sim_lengths){.uniform = true, .part_bytes = part_bytes, .chunk_bytes = chunk_bytes};
+}
+
+static struct sim *staged(const struct sim_machine *machine, struct sim_cast cast, const struct algorithm *algorithm,
+                          const struct sim_lengths *lengths) {
+    int nranks = cast.nhosts * cast.nlocal;
+    struct prog_shape shape = {.nranks = nranks, .nnodes = cast.nhosts, .node_ranks = cast.nlocal};
+    struct sim *sim;
+    assert_int_equal(sim_create(machine, &cast, &sim), COLLET_SUCCESS);
+    assert_int_equal(sim_add_channel(sim, lengths), COLLET_SUCCESS);
+    for (int player = 0; player < sim_nplayers(&cast); player++) {
+        struct prog *prog;
+        assert_int_equal(algorithm_build(algorithm, &shape, player, 0, &prog), COLLET_SUCCESS);
+        assert_int_equal(sim_add_program(sim, prog), COLLET_SUCCESS);
+        prog_destroy(prog);
+    }
+    return sim;
+}
+
+static double time_of(const struct sim_machine *machine, struct sim_cast cast, enum prog_collective collective,
+                      const char *name, const struct sim_lengths *lengths, bool jumps) {
+    struct sim *sim = staged(machine, cast, algorithm_find(collective, name), lengths);
+    double ns;
+    sim->no_jumps = !jumps;
+    assert_int_equal(sim_run(sim, INTERP_SIMPLE, 16, &ns), COLLET_SUCCESS);
+    sim_destroy(sim);
+    return ns;
+}
+
+static struct sim_cast flat(int nranks) { return (struct sim_cast){SIM_EACH, 1, nranks}; }
+
+/* ---- contention ---- */
+
+/* One pair of ranks, or several, each sending to its own peer over the same link; all in one round. */
+static double pairs_over_one_link(int npairs, double bytes, double chunk) {
+    struct cost_table costs = round_costs();
+    struct sim_machine machine = machine_of(&costs, true);
+    struct sim_cast cast = flat(2 * npairs);
+    struct prog_shape shape = PROG_FLAT(2 * npairs);
+    struct sim_lengths lengths = uniform(bytes, chunk);
+    struct sim *sim;
+    double ns;
+    assert_int_equal(sim_create(&machine, &cast, &sim), COLLET_SUCCESS);
+    assert_int_equal(sim_add_channel(sim, &lengths), COLLET_SUCCESS);
+    for (int rank = 0; rank < 2 * npairs; rank++) {
+        struct prog *prog;
+        const struct algorithm *half = algorithm_find(rank % 2 == 0 ? PROG_SEND : PROG_RECV, "direct");
+        assert_int_equal(algorithm_build(half, &shape, rank, rank ^ 1, &prog), COLLET_SUCCESS);
+        assert_int_equal(sim_add_program(sim, prog), COLLET_SUCCESS);
+        prog_destroy(prog);
+    }
+    assert_int_equal(sim_run(sim, INTERP_SIMPLE, 1000, &ns), COLLET_SUCCESS);
+    double load;
+    assert_int_equal(sim_load(sim, INTERP_SIMPLE, &load), COLLET_SUCCESS);
+    assert_true(fabs(load - npairs * bytes) < 1e-6 * bytes);
+    sim_destroy(sim);
+    return ns;
+}
+
+static void one_flow_has_the_whole_link(void **state) {
+    (void)state;
+    /* step, bytes over the link, hop, step of the receiver */
+    assert_true(fabs(pairs_over_one_link(1, 1000, 1000) - (STEP_NS + 1000 + HOP_NS + STEP_NS)) < 1e-3);
+}
+
+static void two_flows_that_share_a_link_have_half_of_it_each(void **state) {
+    (void)state;
+    double alone = pairs_over_one_link(1, 100000, 1000), together = pairs_over_one_link(2, 100000, 1000);
+    assert_true(fabs(alone - (100000 + HOP_NS + 2 * STEP_NS)) < 1e-3);
+    assert_true(fabs(together - (200000 + HOP_NS + 2 * STEP_NS)) < 1e-3);
+    double five = pairs_over_one_link(5, 100000, 1000);
+    assert_true(fabs(five - (500000 + HOP_NS + 2 * STEP_NS)) < 1e-3);
+}
+
+/* ---- formulas ---- */
+
+static void ring_takes_as_many_hops_as_its_formula_says(void **state) {
+    (void)state;
+    struct cost_table costs = round_costs();
+    struct sim_machine machine = machine_of(&costs, false);
+    struct sim_lengths lengths = uniform(64, 64);
+    for (int n = 2; n <= 33; n++) {
+        double formula = 2 * (n - 1) * (STEP_NS + HOP_NS) + STEP_NS;
+        assert_true(fabs(time_of(&machine, flat(n), PROG_ALLREDUCE, "ring", &lengths, false) - formula) < 1e-3);
+        formula = (n - 1) * (STEP_NS + HOP_NS) + STEP_NS;
+        assert_true(fabs(time_of(&machine, flat(n), PROG_ALLGATHER, "ring", &lengths, false) - formula) < 1e-3);
+    }
+}
+
+static void ring_moves_its_bytes_as_fast_as_engines_do(void **state) {
+    (void)state;
+    struct cost_table costs = round_costs();
+    double byte_ns = 0.5;
+    for (int class = 0; class < LINK_CLASS_COUNT; class++)
+        costs.step[class][INTERP_SIMPLE].byte_ns = byte_ns;
+    struct sim_machine machine = machine_of(&costs, false);
+    double piece = 1 << 20;
+    struct sim_lengths lengths = uniform(piece, piece);
+    int n = 8;
+    /* Buffers that a step touches: 2 in the first and last, 3 in all others, 4 where the turn is. */
+    double formula = 2 * (n - 1) * (STEP_NS + HOP_NS) + STEP_NS + (2 + 3 * (2 * n - 4) + 4 + 2 + 0.0) * piece * byte_ns;
+    double ns = time_of(&machine, flat(n), PROG_ALLREDUCE, "ring", &lengths, false);
+    assert_true(fabs(ns - formula) < 1e-6 * formula);
+}
+
+static void broadcast_tree_takes_a_hop_a_level(void **state) {
+    (void)state;
+    struct cost_table costs = round_costs();
+    struct sim_machine machine = machine_of(&costs, false);
+    struct sim_lengths lengths = uniform(64, 64);
+    for (int levels = 1; levels <= 9; levels++) { /* the root above a full tree of 2^levels − 1 others */
+        double formula = levels * (STEP_NS + HOP_NS) + STEP_NS;
+        double ns = time_of(&machine, flat(1 << levels), PROG_BROADCAST, "tree", &lengths, false);
+        assert_true(fabs(ns - formula) < 1e-3);
+    }
+}
+
+static void chain_is_a_pipeline(void **state) {
+    (void)state;
+    struct cost_table costs = round_costs();
+    struct sim_machine machine = machine_of(&costs, false);
+    int n = 6, rounds = 500; /* most of them not simulated */
+    struct sim_lengths lengths = uniform(64.0 * rounds, 64);
+    double stage = 8 * STEP_NS > HOP_NS + 2 * STEP_NS ? STEP_NS : (HOP_NS + 2 * STEP_NS) / 8; /* 8 slots */
+    double formula = (n - 1) * (STEP_NS + HOP_NS) + STEP_NS + (rounds - 1) * stage;
+    double ns = time_of(&machine, flat(n), PROG_BROADCAST, "chain", &lengths, false);
+    assert_true(fabs(ns - formula) < 0.02 * formula);
+}
+
+/* ---- steps that only pass on ---- */
+
+static void a_relay_is_as_long_as_what_it_passes_on(void **state) {
+    (void)state;
+    struct cost_table costs = round_costs();
+    struct sim_machine machine = machine_of(&costs, true);
+    struct sim_cast cast = {SIM_EACH, 4, 2};
+    struct sim_lengths lengths = {.elem_bytes = 1};
+    uint64_t count = 256;
+    lengths.geometry = geometry_of(8 * count, count, 64, 0, 1);
+    struct sim *sim = staged(&machine, cast, algorithm_find(PROG_ALLTOALL, "hier"), &lengths);
+    double ns, load;
+    assert_int_equal(sim_run(sim, INTERP_SIMPLE, 16, &ns), COLLET_SUCCESS);
+    assert_int_equal(sim_load(sim, INTERP_SIMPLE, &load), COLLET_SUCCESS);
+    sim_destroy(sim);
+    /* Of each rank: 6 blocks to other nodes, 1 in the node, and 3 that change rails first. All hosts have the link. */
+    assert_true(fabs(load - 2 * (6 + 1 + 3) * (double)count) < 1e-6);
+}
+
+/* ---- steady states ---- */
+
+static void skipped_periods_take_the_same_time(void **state) {
+    (void)state;
+    struct cost_table costs = costs_default;
+    struct sim_machine machine = machine_of(&costs, true);
+    static const char *const names[] = {"ring", "halving"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        struct sim_lengths lengths = uniform(1234, 4096);
+        struct sim_cast cast = {k == 0 ? SIM_SHIFT : SIM_XOR, 1024, 4};
+        double skipped = time_of(&machine, cast, PROG_ALLREDUCE, names[k], &lengths, true);
+        double stepped = time_of(&machine, cast, PROG_ALLREDUCE, names[k], &lengths, false);
+        assert_true(skipped == stepped);
+    }
+}
+
+static void periods_are_really_skipped(void **state) {
+    (void)state;
+    struct cost_table costs = costs_default;
+    struct sim_machine machine = machine_of(&costs, true);
+    struct sim_lengths lengths = uniform(1234, 4096);
+    struct sim *sim = staged(&machine, (struct sim_cast){SIM_SHIFT, 8192, 2}, algorithm_find(PROG_ALLREDUCE, "ring"), &lengths);
+    double ns;
+    assert_int_equal(sim_run(sim, INTERP_SIMPLE, 16, &ns), COLLET_SUCCESS);
+    assert_true(sim->nevents < 2 * 2 * 16384 / 4); /* of 2 ranks, 2·16384 steps each */
+    sim_destroy(sim);
+}
+
+/* ---- ranks that stand for others ---- */
+
+struct job {
+    struct topo *topo;
+    struct forecast_job *forecast;
+};
+
+static struct job open_job(const char *host, int nhosts) {
+    struct topo *one;
+    struct job job;
+    assert_int_equal(topo_synthetic(host, &one), COLLET_SUCCESS);
+    const struct topo *hosts[] = {one, one};
+    assert_int_equal(topo_fuse(hosts, 2, &job.topo), COLLET_SUCCESS);
+    topo_destroy(one);
+    assert_int_equal(forecast_open(job.topo, nhosts, 0, &job.forecast), COLLET_SUCCESS);
+    return job;
+}
+
+static void close_job(struct job *job) {
+    forecast_close(job->forecast);
+    topo_destroy(job->topo);
+}
+
+static struct sim *net_sim(const struct job *job, const struct algorithm *algorithm, enum sim_grouping grouping,
+                           const struct sim_lengths *lengths) {
+    struct net *net = job->forecast->net;
+    struct sim_machine machine = {.costs = &costs_default,
+                                  .home = LINK_GPU,
+                                  .gpu = true,
+                                  .nlinks = net->nlinks,
+                                  .link_gbps = net->link_gbps,
+                                  .nslots = 8,
+                                  .route = net_route,
+                                  .context = net};
+    return staged(&machine, (struct sim_cast){grouping, job->forecast->nhosts, net->nlocal}, algorithm, lengths);
+}
+
+/* Time and load of one host for all against every rank for itself, over real links. */
+static void compare_grouping(enum prog_collective collective, const char *name, int nhosts, double bytes,
+                             enum sim_grouping expected) {
+    struct job job = open_job("4 gpu nvswitch : 2 nic 200", nhosts);
+    const struct algorithm *algorithm = algorithm_find(collective, name);
+    struct prog_shape shape = {.nranks = job.forecast->nranks, .nnodes = nhosts, .node_ranks = 4};
+    enum sim_grouping grouping;
+    assert_int_equal(symmetry_find(algorithm, &shape, nhosts, &grouping), COLLET_SUCCESS);
+    assert_int_equal(grouping, expected);
+    struct sim_lengths lengths = uniform(bytes, 4096);
+    struct sim *all = net_sim(&job, algorithm, SIM_EACH, &lengths), *one = net_sim(&job, algorithm, grouping, &lengths);
+    double all_ns, one_ns, all_load[256], one_load[256];
+    assert_int_equal(sim_run(all, INTERP_SIMPLE, 12, &all_ns), COLLET_SUCCESS);
+    assert_int_equal(sim_run(one, INTERP_SIMPLE, 12, &one_ns), COLLET_SUCCESS);
+    assert_true(fabs(one_ns - all_ns) <= 0.02 * all_ns); /* ties between messages may be broken otherwise */
+    assert_int_equal(sim_load(all, INTERP_SIMPLE, all_load), COLLET_SUCCESS);
+    assert_int_equal(sim_load(one, INTERP_SIMPLE, one_load), COLLET_SUCCESS);
+    for (int link = 0; link < job.forecast->net->nlinks; link++)
+        assert_true(fabs(one_load[link] - all_load[link]) <= 1e-9 * all_load[link]);
+    sim_destroy(all);
+    sim_destroy(one);
+    close_job(&job);
+}
+
+static void one_host_stands_for_all(void **state) {
+    (void)state;
+    static const int few[] = {2, 3, 8, 13}, many[] = {2, 3, 8, 13, 64, 100}, most[] = {2, 3, 8, 13, 64, 100, 1024};
+    enum level level = level_now();
+    const int *hosts = level == LEVEL_FAST ? few : level == LEVEL_NORMAL ? many : most;
+    for (int k = 0; k < (level == LEVEL_FAST ? 4 : level == LEVEL_NORMAL ? 6 : 7); k++)
+        for (int big = 0; big < 2; big++) {
+            double bytes = big ? 20000 : 300;
+            compare_grouping(PROG_ALLREDUCE, "ring", hosts[k], bytes, SIM_SHIFT);
+            compare_grouping(PROG_ALLREDUCE, "hier", hosts[k], bytes, SIM_SHIFT);
+            compare_grouping(PROG_ALLGATHER, "ring", hosts[k], bytes, SIM_SHIFT);
+            compare_grouping(PROG_ALLGATHER, "pat", hosts[k], bytes, SIM_SHIFT);
+            compare_grouping(PROG_REDUCESCATTER, "pat", hosts[k], bytes, SIM_SHIFT);
+            compare_grouping(PROG_ALLTOALL, "hier", hosts[k], bytes, SIM_SHIFT);
+            if ((hosts[k] & (hosts[k] - 1)) == 0)
+                compare_grouping(PROG_ALLREDUCE, "halving", hosts[k], bytes, hosts[k] == 2 ? SIM_SHIFT : SIM_XOR);
+        }
+}
+
+static void who_has_a_root_stands_for_itself(void **state) {
+    (void)state;
+    static const struct {
+        enum prog_collective collective;
+        const char *name;
+        int nhosts;
+    } cases[] = {{PROG_ALLREDUCE, "tree", 8},   {PROG_ALLREDUCE, "hiertree", 8}, {PROG_BROADCAST, "chain", 100},
+                 {PROG_ALLREDUCE, "halving", 6}, {PROG_REDUCE, "tree", 100}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct prog_shape shape = {.nranks = 4 * cases[k].nhosts, .nnodes = cases[k].nhosts, .node_ranks = 4};
+        enum sim_grouping grouping;
+        assert_int_equal(symmetry_find(algorithm_find(cases[k].collective, cases[k].name), &shape, cases[k].nhosts, &grouping),
+                         COLLET_SUCCESS);
+        assert_int_equal(grouping, SIM_EACH);
+    }
+}
+
+/* ---- forecasts ---- */
+
+static struct forecast forecast_of(const struct forecast_job *job, enum prog_collective collective, const char *name,
+                                   uint64_t bytes) {
+    struct forecast_stage *stage;
+    struct forecast forecast;
+    struct forecast_wish wish = {bytes, INTERP_SIMPLE, 128 << 10, true, 0};
+    assert_int_equal(forecast_stage(job, algorithm_find(collective, name), 1, &stage), COLLET_SUCCESS);
+    assert_int_equal(forecast_run(stage, &wish, &forecast), COLLET_SUCCESS);
+    forecast_unstage(stage);
+    return forecast;
+}
+
+static void fewer_hosts_foretell_more(void **state) {
+    (void)state;
+    static const char *const trees[] = {"tree", "hiertree"};
+    struct job job = open_job("4 gpu nvswitch : 2 nic 200", level_now() == LEVEL_FULL ? 1024 : 256);
+    for (int k = 0; k < 2; k++)
+        for (uint64_t bytes = 1 << 10; bytes <= 1 << 24; bytes <<= 7) {
+            job.forecast->steps_max = 1e9;
+            struct forecast all = forecast_of(job.forecast, PROG_ALLREDUCE, trees[k], bytes);
+            job.forecast->steps_max = 1e6;
+            struct forecast fewer = forecast_of(job.forecast, PROG_ALLREDUCE, trees[k], bytes);
+            assert_int_equal(all.kind, FORECAST_EACH);
+            assert_int_equal(fewer.kind, FORECAST_EXTENDED);
+            assert_true(fabs(fewer.ns - all.ns) <= 0.15 * all.ns);
+        }
+    close_job(&job);
+}
+
+static void no_forecast_is_below_its_bounds(void **state) {
+    (void)state;
+    struct job job = open_job("8 gpu pci : 4 nic 100", 4);
+    for (const struct algorithm *a = algorithms; a->name != NULL; a++)
+        for (uint64_t bytes = 1 << 8; bytes <= 1 << 28 && !prog_is_p2p(a->collective); bytes <<= 5) {
+            struct forecast f = forecast_of(job.forecast, a->collective, a->name, bytes);
+            assert_true(f.kind == FORECAST_EACH || f.kind == FORECAST_GROUPED);
+            assert_true(f.ns >= f.link_ns && f.ns >= f.engine_ns && f.link_ns > 0 && f.engine_ns > 0);
+        }
+    close_job(&job);
+}
+
+static void equal_questions_have_equal_answers(void **state) {
+    (void)state;
+    struct job job = open_job("8 gpu nvswitch : 4 nic 200", 8);
+    struct forecast first = forecast_of(job.forecast, PROG_ALLREDUCE, "tree", 1 << 22);
+    for (int k = 0; k < 3; k++) {
+        struct forecast again = forecast_of(job.forecast, PROG_ALLREDUCE, "tree", 1 << 22);
+        assert_true(again.ns == first.ns && again.link == first.link && again.link_ns == first.link_ns);
+    }
+    close_job(&job);
+}
+
+static void hosts_that_differ_are_refused(void **state) {
+    (void)state;
+    struct topo *a, *b, *both;
+    struct forecast_job *job;
+    assert_int_equal(topo_synthetic("4 gpu : 1 nic", &a), COLLET_SUCCESS);
+    assert_int_equal(topo_synthetic("2 gpu : 1 nic", &b), COLLET_SUCCESS);
+    const struct topo *hosts[] = {a, b};
+    assert_int_equal(topo_fuse(hosts, 2, &both), COLLET_SUCCESS);
+    assert_int_equal(forecast_open(both, 2, 0, &job), COLLET_ERR_INVALID_ARGUMENT);
+    topo_destroy(a);
+    topo_destroy(b);
+    topo_destroy(both);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_flow_has_the_whole_link),
+        cmocka_unit_test(two_flows_that_share_a_link_have_half_of_it_each),
+        cmocka_unit_test(ring_takes_as_many_hops_as_its_formula_says),
+        cmocka_unit_test(ring_moves_its_bytes_as_fast_as_engines_do),
+        cmocka_unit_test(broadcast_tree_takes_a_hop_a_level),
+        cmocka_unit_test(chain_is_a_pipeline),
+        cmocka_unit_test(a_relay_is_as_long_as_what_it_passes_on),
+        cmocka_unit_test(skipped_periods_take_the_same_time),
+        cmocka_unit_test(periods_are_really_skipped),
+        cmocka_unit_test(one_host_stands_for_all),
+        cmocka_unit_test(who_has_a_root_stands_for_itself),
+        cmocka_unit_test(fewer_hosts_foretell_more),
+        cmocka_unit_test(no_forecast_is_below_its_bounds),
+        cmocka_unit_test(equal_questions_have_equal_answers),
+        cmocka_unit_test(hosts_that_differ_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
