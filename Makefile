@@ -253,8 +253,11 @@ test-slurm: all
 	@BUILD=$(BUILD) scripts/run-tests.sh tests/multi/slurm.sh
 
 .PHONY: bench-peers
+.PHONY: bench-peers scaling
 bench-peers: all
 	scripts/bench-peers.sh
+scaling: $(BUILD)/bin/collet-sim
+	@BUILD=$(BUILD) scripts/scaling.sh
 
 # --------------------------------------------------------------------------------------------------------------- install
 
@@ -295,6 +298,7 @@ help:
 	@echo 'make asan tsan     the fast tests under gcc'"'"'s sanitizers, built in build-asan, build-tsan'
 	@echo 'make test-slurm    jobs by srun of a real Slurm, where it is installed'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
+	@echo 'make scaling       prints the tables of docs/scaling.md: predictions for up to 131,072 ranks (minutes)'
 	@echo 'make install       PREFIX=/usr/local DESTDIR= ; make uninstall'
 	@echo 'make format        clang-format over all tracked C files; format-check only looks'
 	@echo 'make clean'

@@ -50,10 +50,6 @@ static enum collet_result shapes_init(struct planner *planner) {
     return COLLET_SUCCESS;
 }
 
-static int node_at(const struct planner *planner, int position) {
-    return planner->chan->peers[prog_shape_rank(&planner->shapes[0], position)].node;
-}
-
 /* The first ranks in the order of the shape, and whole nodes of them where that is possible. */
 static enum collet_result simulated_init(struct planner *planner) {
     const struct prog_shape *whole = &planner->shapes[0];

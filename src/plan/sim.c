@@ -264,9 +264,27 @@ static enum collet_result run_rounds(struct sim *sim, uint32_t rounds, int64_t *
     return COLLET_SUCCESS;
 }
 
+/* The steps of one full round of the busiest engine. Counts in engine_free, which the next run resets. */
+static int64_t busiest_round_ps(struct sim *sim) {
+    int64_t most_ps = 0;
+    memset(sim->engine_free, 0, sim->nengines * sizeof *sim->engine_free);
+    for (size_t k = 0; k < sim->nworkers; k++) {
+        const struct sim_worker *w = &sim->workers[k];
+        double crowd = sim->machine.crowd != NULL ? sim->machine.crowd[w->engine] : 1;
+        for (const struct sim_run *run = &sim->runs[w->first_run]; run < &sim->runs[w->first_run + w->nruns]; run++) {
+            double bytes = sim_piece(&sim->lengths[w->channel], run->chunk, 0);
+            struct sim_work work = sim_work_of(sim, sim->protocol, run, bytes);
+            if (bytes > 0)
+                sim->engine_free[w->engine] += run->count * ps_of((work.fixed_ns + work.bytes_ns) * (crowd > 1 ? crowd : 1));
+        }
+        most_ps = later(most_ps, sim->engine_free[w->engine]);
+    }
+    return most_ps;
+}
+
 /* All rounds, or what more rounds cost from two numbers of rounds: a pipeline takes equally long for each once it is full,
  * and both begin with filling and end with draining it. Where producers wait for credit, rounds come in bursts of nslots,
- * so the two numbers differ by that if it can be. */
+ * so the two numbers differ by that if it can be. No round takes less than its busiest engine works. */
 enum collet_result sim_run(struct sim *sim, enum interp_protocol protocol, uint32_t rounds_max, double *ns_p) {
     uint32_t nrounds = 1, nslots = sim->machine.nslots;
     uint32_t fewer = rounds_max > nslots ? rounds_max - nslots : rounds_max - (rounds_max + 3) / 4;
@@ -281,6 +299,7 @@ enum collet_result sim_run(struct sim *sim, enum interp_protocol protocol, uint3
     if (nrounds <= rounds_max)
         return COLLET_SUCCESS;
     COLLET_TRY(run_rounds(sim, fewer, &fewer_ps));
-    *ns_p += (double)(nrounds - rounds_max) * (double)later(ps - fewer_ps, 0) / (rounds_max - fewer) / 1000;
+    int64_t more_ps = later(ps - fewer_ps, busiest_round_ps(sim) * (rounds_max - fewer));
+    *ns_p += (double)(nrounds - rounds_max) * (double)more_ps / (rounds_max - fewer) / 1000;
     return COLLET_SUCCESS;
 }
