@@ -123,6 +123,7 @@ COLLET_API enum collet_result collet_get_unique_id(struct collet_unique_id *id);
 #define COLLET_TRANSPORT_SELF 1u /* ranks of one process: plain memory */
 #define COLLET_TRANSPORT_SHM 2u  /* processes of one host: shared memory */
 #define COLLET_TRANSPORT_TCP 4u  /* anything that IP reaches */
+#define COLLET_TRANSPORT_VERBS 8u /* RDMA: InfiniBand and RoCE */
 
 /* collet_config: options of a communicator. Set size = sizeof(struct collet_config), leave the rest zero for defaults;
  * a program compiled against an older, shorter struct stays valid. The environment (COLLET_*) overrides defaults, and

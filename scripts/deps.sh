@@ -30,6 +30,7 @@ missing_packages() {
     need "pkg-config --exists libsodium" libsodium-dev
     need "pkg-config --exists hwloc" libhwloc-dev
     need "pkg-config --exists libxml-2.0" libxml2-dev
+    need "test -e /usr/include/infiniband/verbs.h" libibverbs-dev
     [ "$profile" = test ] || return 0
     need "command -v g++" g++
     need "pkg-config --exists cmocka" libcmocka-dev

@@ -8,7 +8,9 @@
 #include "base/log.h"
 #include "base/types.h"
 #include "base/wait.h"
+#include "boot/process.h"
 #include "transport/transport.h"
+#include "transport/verbs_device.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -353,6 +355,7 @@ enum collet_result collet_comm_init_rank_config(struct collet_comm **comm_p, int
         result = comm_create(nranks, rank, &options, &comm);
     if (result != COLLET_SUCCESS)
         return group_poison(result);
+    process_set_rdma(verbs_host()->kinds);
     result = boot_join(&id, nranks, rank, comm->device, &comm->config, &comm->boot);
     if (result != COLLET_SUCCESS) {
         comm_discard(comm);

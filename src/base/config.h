@@ -35,11 +35,23 @@ enum config_scope {
     INT(buffsize, "BUFFSIZE", "NCCL_BUFFSIZE", "bytes", AGREED, 1 << 20, 4096, 1 << 30,                                \
         "memory of one connection's Simple slots")                                                                     \
     INT(chunksize, "CHUNKSIZE", NULL, "bytes", AGREED, 0, 0, 1 << 30, "bytes one slot carries; 0: chosen")             \
-    TEXT(transport, "TRANSPORT", NULL, "", AGREED, "", "list of allowed transports: self, shm, tcp")                   \
+    TEXT(transport, "TRANSPORT", NULL, "", AGREED, "", "list of allowed transports: self, shm, verbs, tcp")            \
     TEXT(socket_ifname, "SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "", RANK, "",                                           \
          "interfaces by prefix; ^ excludes, = matches exactly; default: by reachability")                              \
     TEXT(socket_family, "SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", RANK, "", "AF_INET or AF_INET6; default both")      \
     INT(nsockets, "NSOCKETS", NULL, "", AGREED, 2, 1, 16, "sockets of one tcp connection")                             \
+    INT(ib_disable, "IB_DISABLE", "NCCL_IB_DISABLE", "", PROCESS, 0, 0, 1, "1: no RDMA")                               \
+    TEXT(ib_hca, "IB_HCA", "NCCL_IB_HCA", "", PROCESS, "",                                                             \
+         "RDMA devices as name or name:port, by prefix; ^ excludes, = matches exactly; default: all")                  \
+    INT(ib_gid_index, "IB_GID_INDEX", "NCCL_IB_GID_INDEX", "", PROCESS, -1, -1, 255, "GID of RDMA ports; -1: chosen")  \
+    INT(ib_timeout, "IB_TIMEOUT", "NCCL_IB_TIMEOUT", "", RANK, 17, 1, 31,                                              \
+        "an RDMA packet is sent again after 4.096 us * 2^this without an answer")                                      \
+    INT(ib_retry_cnt, "IB_RETRY_CNT", "NCCL_IB_RETRY_CNT", "", RANK, 7, 0, 7, "and so many times before it is an error") \
+    INT(ib_qps_per_connection, "IB_QPS_PER_CONNECTION", "NCCL_IB_QPS_PER_CONNECTION", "", AGREED, 1, 1, 8,             \
+        "queue pairs of a connection on each RDMA rail")                                                               \
+    INT(ib_tc, "IB_TC", "NCCL_IB_TC", "", RANK, 0, 0, 255, "traffic class of RDMA packets")                            \
+    INT(ib_sl, "IB_SL", "NCCL_IB_SL", "", RANK, 0, 0, 15, "service level of RDMA packets")                             \
+    INT(net_failover, "NET_FAILOVER", NULL, "", AGREED, 1, 0, 1, "other RDMA rails take over from one that dies")      \
     TEXT(comm_id, "COMM_ID", "NCCL_COMM_ID", "", PROCESS, "", "host:port where ranks meet; rank 0 listens there")      \
     TEXT(secret, "SECRET", NULL, "secret", PROCESS, "", "shared secret for COMM_ID and MASTER_ADDR jobs")              \
     TEXT(hostid, "HOSTID", "NCCL_HOSTID", "", RANK, "", "overrides the identity of this host")                         \

@@ -21,7 +21,7 @@ struct card {
     struct os_cpu_set cpus;
     uint8_t host_key[HOST_KEY_BYTES]; /* equal: perhaps the same host; different: another host, always */
     struct probe probe;
-    uint32_t zero;
+    uint32_t rdma;
     struct address_set listener; /* where its process takes connections of the tree */
 };
 _Static_assert(sizeof(struct card) == 352, "travels as it is");

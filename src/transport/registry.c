@@ -7,6 +7,7 @@
 #define TRANSPORTS(X)                                                                                                  \
     X(self) /* one process: plain memory */                                                                            \
     X(shm)  /* one host: a memfd mapped by both */                                                                     \
+    X(verbs) /* hosts with RDMA: the NIC writes into the other's memory */                                             \
     X(tcp)  /* anything IP reaches */
 
 #define X(name) extern const struct transport transport_##name;

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * verbs: RDMA. Two FIFOs of the same layout, one at each end, both registered with the NICs; the producer's NIC writes slots
+ * straight from the one into the other.
+ *
+ *    producer's FIFO                                                           consumer's FIFO
+ *    slot s:  │ payload │ frame │ ── RDMA WRITE, immediate (LL bit, step) ───▶ slot s:  │ payload │ frame │
+ *    head                         ◀── empty RDMA WRITE, immediate (head) ─────  arrived[s]; header s, then tail
+ *
+ *    what                    carried by                        checked by the consumer
+ *    step, 31 bits           immediate                         within nslots of tail, not there already
+ *    is it LL lines?         immediate, highest bit            –
+ *    payload's length        length of the write − frame       fits the slot
+ *    signature, sequence     frame, behind the payload         no: they become the slot header
+ *
+ * One slot is one write, and one packet where it fits into the MTU. Nothing is copied: the slot's memory at both ends is what
+ * the executors read and write. Small writes are inline: the NIC need not fetch them.
+ *
+ * Which order makes it right. Data that an RDMA WRITE puts into memory may be looked at when the completion of a write with
+ * immediate, or of a later send, has been taken; polling memory for a flag that was written behind the data is not promised
+ * by the InfiniBand Architecture Specification (volume 1, "Transaction Ordering"), though most machines do it. Here every
+ * slot's own write has the immediate, so its completion at the consumer covers all of it, in whatever order a NIC stores the
+ * parts, on however many queue pairs.
+ *
+ * All notifications are absolute counters (step; head), so it does not matter if one comes twice, late, or by another path. The
+ * steps go through the live queue pairs by turns, those of all rails; they may arrive out of order and are delivered in order.
+ *
+ * An empty write uses up a receive at the other end. Of slots at most nslots are on their way, of heads three; twice that
+ * many receives are posted, and refilled before a credit is given, so a receiver is never without one.
+ *
+ * Credits are given when half of the slots were consumed, as tcp does, with the same argument that it cannot deadlock.
+ *
+ * A slot's memory may be filled anew when its credit has come back. Its own completion may still be missing then; but the
+ * responder has executed the write, and a retransmission would be a duplicate, which is acknowledged without effect.
+ * Completions are asked for seldom (each write that leaves nothing behind it, and some between), to know when the send
+ * queue has room and when all has been acknowledged.
+ * Read next: verbs_setup.c, how ends come to be; verbs_failover.c, when a rail dies.
+ */
+#include "transport/verbs_end.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+#define COUNTER_MASK 0x7fffffffu
+#define POLL_BATCH 16
+#define LOOK_EVERY_TURNS 1024u /* of progress() that moved nothing: asking the device is a system call */
+#define RECEIVE_ID (1ull << 63)
+
+static bool verbs_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
+    *why = a->rdma == 0 || b->rdma == 0 ? "no RDMA port on one of both hosts (see collet-info)"
+                                        : "their RDMA networks differ (see collet-info)";
+    return verbs_common_kind(a->rdma, b->rdma) >= 0;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- posting */
+
+/* wr_id: of a send, the queue pair and how many are posted with it; of a receive, the queue pair. */
+static uint64_t send_id(int index, const struct verbs_qp *qp) { return (uint64_t)index << 32 | (qp->posted + 1); }
+uint64_t verbs_receive_id(int index) { return RECEIVE_ID | (uint64_t)index << 32; }
+static int index_of(uint64_t id) { return (int)(id >> 32 & 0xff); }
+
+static struct ibv_send_wr write_of(struct verbs_end *end, int index, uint64_t to, uint32_t immediate) {
+    return (struct ibv_send_wr){
+        .wr_id = send_id(index, verbs_qp_at(end, index)),
+        .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+        .imm_data = htonl(immediate),
+        .wr.rdma = {.remote_addr = to, .rkey = end->theirs.rails[index / VERBS_QPS_MAX].rkey},
+    };
+}
+
+bool verbs_post_counter(struct conn *conn, int index, uint64_t counter) {
+    struct verbs_end *end = conn->impl;
+    struct verbs_qp *qp = verbs_qp_at(end, index);
+    struct ibv_send_wr *bad, write = write_of(end, index, end->theirs.memory, (uint32_t)counter & COUNTER_MASK);
+    write.send_flags = IBV_SEND_SIGNALED;
+    if (!verbs_qp_has_room(qp))
+        return false;
+    errno = ibv_post_send(qp->qp, &write, &bad);
+    qp->posted += errno == 0;
+    return errno == 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- completions */
+
+/* The counter nearest to `near` whose low 31 bits came: what is older than near is negative in the difference. */
+static int64_t counter_ahead(uint32_t immediate, uint64_t near) {
+    uint32_t ahead = (immediate - (uint32_t)near) & COUNTER_MASK;
+    return ahead > COUNTER_MASK / 2 ? (int64_t)ahead - (int64_t)COUNTER_MASK - 1 : (int64_t)ahead;
+}
+
+static void take_credit(struct conn *conn, uint32_t immediate) {
+    uint64_t known = *conn->end.head;
+    int64_t ahead = counter_ahead(immediate, known);
+    if (ahead <= 0) /* it comes after a newer one */
+        return;
+    if ((uint64_t)ahead > *conn->end.tail - known)
+        verbs_set_broken(conn, "it returned credits for slots that were not sent");
+    else
+        port_store_release(conn->end.head, known + (uint64_t)ahead); /* pairs with fifo_has_credit() */
+}
+
+static char *payload_at(const struct conn *conn, uint64_t step, bool ll) {
+    const struct fifo_end *fifo = &conn->end;
+    size_t slot = step & (fifo->nslots - 1);
+    return ll ? (char *)(fifo->ll + slot * (fifo->ll_bytes / 4)) : fifo->simple + slot * fifo->slot_stride;
+}
+
+static void deliver_slots(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    for (uint64_t step = *conn->end.tail;; step++) {
+        uint32_t slot = (uint32_t)step & (conn->end.nslots - 1), arrived = end->arrived[slot];
+        if (arrived == 0)
+            return;
+        struct fifo_slot_header *header = &conn->end.headers[slot];
+        struct verbs_frame frame;
+        header->bytes = arrived - 1;
+        const char *payload = payload_at(conn, step, header->bytes & FIFO_LL_BIT);
+        memcpy(&frame, payload + (header->bytes & ~FIFO_LL_BIT), sizeof(frame));
+        header->signature = frame.signature;
+        header->sequence = frame.sequence;
+        end->arrived[slot] = 0;
+        port_store_release(conn->end.tail, step + 1); /* pairs with fifo_has_data() */
+    }
+}
+
+static void take_slot(struct conn *conn, uint32_t immediate, uint32_t length) {
+    struct verbs_end *end = conn->impl;
+    uint64_t tail = *conn->end.tail;
+    uint32_t ll = immediate & FIFO_LL_BIT, bytes = length - (uint32_t)sizeof(struct verbs_frame);
+    uint32_t most = ll ? 2 * conn->chan->layout.ll_bytes : conn->chan->layout.slot_bytes;
+    int64_t ahead = counter_ahead(immediate & COUNTER_MASK, tail);
+    uint64_t step = tail + (uint64_t)ahead;
+    uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
+    if (length < sizeof(struct verbs_frame) || bytes > most)
+        verbs_set_broken(conn, "it sent more than a slot holds");
+    else if (ahead < 0 || step - *conn->end.head >= conn->end.nslots || end->arrived[slot] != 0)
+        verbs_set_broken(conn, "it sent a step that was not due, or without credit");
+    else
+        end->arrived[slot] = 1 + (bytes | ll);
+    deliver_slots(conn);
+}
+
+static void take_failure(struct conn *conn, int index, const struct ibv_wc *wc) {
+    struct verbs_end *end = conn->impl;
+    int r = index / VERBS_QPS_MAX;
+    const struct verbs_rail *rail = &end->rails[r];
+    const struct verbs_qp *qp = verbs_qp_at(end, index);
+    if (rail->state != VERBS_RAIL_UP)
+        return; /* flushed, as was asked for */
+    verbs_look(conn); /* the device may know more */
+    int event = __atomic_load_n(&qp->event, __ATOMIC_RELAXED);
+    verbs_rail_lost(conn, r, "%s; queue pair %u, %s%s%s%s", verbs_status_meaning(wc->status), qp->qp->qp_num,
+                    end->host->lib.wc_status_str(wc->status), event != 0 ? ", " : "",
+                    event != 0 ? end->host->lib.event_type_str((enum ibv_event_type)event) : "",
+                    rail->port->down ? ", this end's port is down" : "");
+}
+
+static void take_completion(struct conn *conn, const struct ibv_wc *wc) {
+    struct verbs_end *end = conn->impl;
+    int index = index_of(wc->wr_id);
+    struct verbs_qp *qp = verbs_qp_at(end, index);
+    bool received = wc->wr_id & RECEIVE_ID;
+    if (received)
+        qp->receives--;
+    else
+        qp->completed = (uint32_t)wc->wr_id;
+    if (wc->status != IBV_WC_SUCCESS) {
+        take_failure(conn, index, wc);
+        return;
+    }
+    if (!received)
+        return;
+    qp->greeted = true;
+    if (conn->side == CONN_CONSUMER)
+        take_slot(conn, ntohl(wc->imm_data), wc->byte_len);
+    else
+        take_credit(conn, ntohl(wc->imm_data));
+}
+
+/* What one poll has taken is replaced in one go, once a quarter is gone. */
+static void refill(struct conn *conn, int r) {
+    struct verbs_end *end = conn->impl;
+    for (int q = 0; q < end->nqps && end->rails[r].state == VERBS_RAIL_UP; q++) {
+        struct verbs_qp *qp = &end->qps[r][q];
+        if (qp->receives < qp->depths.receives - qp->depths.receives / 4 &&
+            !verbs_qp_post_receives(qp, verbs_receive_id(r * VERBS_QPS_MAX + q)))
+            verbs_rail_lost(conn, r, "is cut off: the device takes no receives");
+    }
+}
+
+bool verbs_poll(struct conn *conn, int r) {
+    struct verbs_end *end = conn->impl;
+    struct ibv_wc wcs[POLL_BATCH];
+    int n = ibv_poll_cq(end->rails[r].cq, POLL_BATCH, wcs);
+    for (int k = 0; k < n; k++)
+        take_completion(conn, &wcs[k]);
+    if (n < 0)
+        verbs_rail_lost(conn, r, "is cut off: the completion queue has failed");
+    else if (n > 0)
+        refill(conn, r);
+    return n > 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- producer */
+
+/* What one progress() posts: a list a queue pair, each rung in with one doorbell. */
+struct batch {
+    struct ibv_send_wr writes[FIFO_MAX_SLOTS], *last[VERBS_LIVE_MAX], *first[VERBS_LIVE_MAX];
+    struct ibv_sge places[FIFO_MAX_SLOTS];
+    int n;
+};
+
+/* Adds the write of a step. False: its queue pair has no room now. */
+static bool add_step(struct conn *conn, struct batch *batch, uint64_t step, bool last) {
+    struct verbs_end *end = conn->impl;
+    int turn = (int)(step % (uint64_t)end->nlive), index = end->live[turn];
+    struct verbs_qp *qp = verbs_qp_at(end, index);
+    uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
+    const struct fifo_slot_header *header = &conn->end.headers[slot];
+    uint32_t ll = header->bytes & FIFO_LL_BIT, bytes = header->bytes & ~FIFO_LL_BIT;
+    struct verbs_frame frame = {header->sequence, header->signature, 0};
+    char *payload = payload_at(conn, step, ll);
+    if (!verbs_qp_has_room(qp))
+        return false;
+    memcpy(payload + bytes, &frame, sizeof(frame));
+    batch->places[batch->n] = (struct ibv_sge){(uintptr_t)payload, bytes + (uint32_t)sizeof(frame),
+                                               end->rails[index / VERBS_QPS_MAX].mr->lkey};
+    struct ibv_send_wr *write = &batch->writes[batch->n];
+    *write = write_of(end, index, end->theirs.memory + (uint64_t)(payload - (char *)end->memory),
+                      ((uint32_t)step & COUNTER_MASK) | ll);
+    write->sg_list = &batch->places[batch->n++];
+    write->num_sge = 1;
+    if (last || (qp->posted + 1) % (qp->depths.sends / 4 + 1) == 0)
+        write->send_flags = IBV_SEND_SIGNALED;
+    if (write->sg_list->length <= qp->depths.inline_bytes)
+        write->send_flags |= IBV_SEND_INLINE;
+    if (batch->first[turn] == NULL)
+        batch->first[turn] = write;
+    else
+        batch->last[turn]->next = write;
+    batch->last[turn] = write;
+    qp->posted++;
+    end->carrier[slot] = (uint8_t)index;
+    return true;
+}
+
+static void post_batch(struct conn *conn, const struct batch *batch) {
+    struct verbs_end *end = conn->impl;
+    uint8_t live[VERBS_LIVE_MAX];
+    int nlive = end->nlive; /* a rail that is lost meanwhile changes live[] */
+    memcpy(live, end->live, sizeof(live));
+    for (int turn = 0; turn < nlive; turn++) {
+        struct ibv_send_wr *bad;
+        if (batch->first[turn] == NULL)
+            continue;
+        int error = ibv_post_send(verbs_qp_at(end, live[turn])->qp, batch->first[turn], &bad);
+        if (error != 0)
+            verbs_rail_lost(conn, live[turn] / VERBS_QPS_MAX, "could not be sent to: the device takes no sends (%s)",
+                            strerror(error));
+    }
+}
+
+static bool send_slots(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    uint64_t tail = port_load_acquire(conn->end.tail); /* pairs with fifo_publish() */
+    if (end->nlive == 0 || (tail == end->sent && end->again == 0))
+        return false;
+    struct batch batch = {.n = 0};
+    bool room = true;
+    for (uint64_t step = tail - conn->end.nslots; end->again != 0 && room && step != end->sent; step++) {
+        uint32_t bit = 1u << (step & (conn->end.nslots - 1));
+        if ((int64_t)(step - *conn->end.head) < 0 || !(end->again & bit))
+            continue;
+        room = add_step(conn, &batch, step, true);
+        end->again &= room ? ~bit : ~0u;
+    }
+    while (room && end->sent != tail && batch.n < FIFO_MAX_SLOTS) {
+        room = add_step(conn, &batch, end->sent, end->sent + 1 == tail);
+        end->sent += room;
+    }
+    post_batch(conn, &batch);
+    return batch.n > 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- consumer */
+
+static bool credit_is_due(const struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    uint64_t half = conn->end.nslots > 1 ? conn->end.nslots / 2 : 1;
+    return *conn->end.head - end->credit >= half;
+}
+
+static void send_credit(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    uint64_t head = *conn->end.head;
+    if (end->nlive == 0 || !credit_is_due(conn))
+        return;
+    int index = end->live[head % (uint64_t)end->nlive];
+    errno = 0;
+    if (verbs_post_counter(conn, index, head))
+        end->credit = head;
+    else if (errno != 0)
+        verbs_rail_lost(conn, index / VERBS_QPS_MAX, "could not be sent to: the device takes no sends (%s)",
+                        strerror(errno));
+}
+
+/* --------------------------------------------------------------------------------------------------------------- the table */
+
+static bool has_left(const struct conn *conn) {
+    return boot_missing_count(conn->chan->boot) > 0 &&
+           boot_peer_state(conn->chan->boot, conn->peer, NULL) == PEER_LEFT;
+}
+
+static bool poll_rails(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    bool moved = false;
+    for (int r = 0; r < end->nrails; r++)
+        moved |= verbs_poll(conn, r);
+    if (!moved && ++end->turns % LOOK_EVERY_TURNS == 0)
+        verbs_look(conn);
+    return moved;
+}
+
+static bool all_greeted(const struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    for (int k = 0; k < end->nlive; k++) {
+        const struct verbs_qp *qp = verbs_qp_at(end, end->live[k]);
+        if (conn->side == CONN_PRODUCER ? !qp->greeted : qp->completed == 0)
+            return false;
+    }
+    return true;
+}
+
+static enum collet_result err_broken(const struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    return err_set(COLLET_ERR_REMOTE, "%s", end->broken);
+}
+
+static enum collet_result verbs_ready(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    if (end->stage == VERBS_OFFERED)
+        COLLET_TRY(verbs_connect(conn));
+    if (end->stage == VERBS_READY)
+        return COLLET_SUCCESS;
+    poll_rails(conn);
+    if (end->broken[0] != '\0')
+        return err_broken(conn);
+    if (!all_greeted(conn))
+        return COLLET_IN_PROGRESS;
+    end->stage = VERBS_READY;
+    return COLLET_SUCCESS;
+}
+
+/* What was received stays consumable, and the failure is reported when that is all consumed. That a rank which has finished
+ * and left no longer answers is none: whether somebody still waits for it, the executor knows. */
+static enum collet_result verbs_progress(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    bool moved = poll_rails(conn);
+    if (end->nrails > 1)
+        verbs_failover_progress(conn);
+    if (conn->side == CONN_PRODUCER)
+        moved |= send_slots(conn);
+    else
+        send_credit(conn);
+    bool consumed = conn->side == CONN_PRODUCER || *conn->end.head == *conn->end.tail;
+    if (end->broken[0] != '\0' && !moved && consumed && !has_left(conn))
+        return err_broken(conn);
+    return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
+}
+
+static bool all_acknowledged(const struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    for (int k = 0; k < end->nlive; k++) {
+        const struct verbs_qp *qp = verbs_qp_at(end, end->live[k]);
+        if (qp->posted != qp->completed)
+            return false;
+    }
+    return !verbs_settling(end);
+}
+
+/* The NIC delivers what it was given, whether anybody makes progress or not; unless its rail dies and another must take
+ * over. So where that can happen, an end is only idle when all has been acknowledged. */
+static bool verbs_idle(const struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    bool handed_over = conn->side == CONN_PRODUCER ? *conn->end.tail == end->sent && end->again == 0 : !credit_is_due(conn);
+    if (handed_over && (end->nrails == 1 || all_acknowledged(conn)))
+        return true;
+    return (conn->side == CONN_CONSUMER && end->broken[0] != '\0') || has_left(conn);
+}
+
+const struct transport transport_verbs = {
+    .name = "verbs",
+    .bit = COLLET_TRANSPORT_VERBS,
+    .remote = 1,
+    .reaches = verbs_reaches,
+    .offer = verbs_offer,
+    .accept = verbs_accept,
+    .ready = verbs_ready,
+    .progress = verbs_progress,
+    .idle = verbs_idle,
+    .close = verbs_free,
+};

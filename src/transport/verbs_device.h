@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The RDMA devices of this machine, their ports, and under which address (GID) each port is used.
+ *
+ *    device (context, protection domain)
+ *      port 1 ── GID table: │ 0 fe80::…  RoCEv1 │ 1 fe80::…  RoCEv2 │ 2 ::ffff:10.0.0.2 RoCEv1 │ 3 the same, RoCEv2 │
+ *                             kind: v1             link-local           v1                         IPv4
+ *
+ * Which kinds of network a port is part of follows from its GIDs; of each kind, the first GID is taken. Two ranks use the
+ * first kind of the order below that both have, and pair their ports of that kind: first with first, second with second …
+ * Each such pair is a rail.
+ *
+ * Opened once a process, at the first communicator, and open until it ends.
+ */
+#ifndef COLLET_TRANSPORT_VERBS_DEVICE_H
+#define COLLET_TRANSPORT_VERBS_DEVICE_H
+
+#include "base/config.h"
+#include "transport/verbs_lib.h"
+
+#include <pthread.h>
+
+/* In order of preference: what is routed comes first. */
+enum verbs_kind {
+    VERBS_INFINIBAND,
+    VERBS_ROCE_IPV4,
+    VERBS_ROCE_IPV6,
+    VERBS_ROCE_LINK, /* RoCEv2 with link-local addresses: one subnet only */
+    VERBS_ROCE_V1,   /* not IP: one subnet only */
+    VERBS_KIND_COUNT
+};
+
+#define VERBS_DEVICES_MAX 16
+#define VERBS_PORTS_MAX 32
+#define VERBS_GIDS_MAX 256
+#define VERBS_NAME_BYTES 64
+#define VERBS_TEXT_BYTES 160
+#define VERBS_GID_TEXT_BYTES 48
+
+struct verbs_device {
+    char name[VERBS_NAME_BYTES];
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    pthread_mutex_t events; /* held by who reads the device's events */
+    int removed;            /* an event said so */
+};
+
+struct verbs_port {
+    struct verbs_device *device;
+    uint8_t number;
+    int down; /* it has gone down since: by its events */
+    bool infiniband;
+    uint16_t lid;
+    enum ibv_mtu mtu;
+    int gid_index[VERBS_KIND_COUNT]; /* −1: it has none of this kind */
+    union ibv_gid gids[VERBS_KIND_COUNT];
+    uint32_t kinds;             /* bits by enum verbs_kind; 0: not usable, and … */
+    char why[VERBS_TEXT_BYTES]; /* … why not, with the remedy */
+};
+
+struct verbs_host {
+    struct verbs_lib lib;
+    int ndevices, nports;
+    struct verbs_device devices[VERBS_DEVICES_MAX];
+    struct verbs_port ports[VERBS_PORTS_MAX];
+    uint32_t kinds;                 /* of all usable ports */
+    char why[2 * VERBS_TEXT_BYTES]; /* kinds is 0: why, with the remedy */
+};
+
+/* This process's. Never NULL; after a fork the child has its own. */
+struct verbs_host *verbs_host(void);
+
+/* What verbs_host() does, into a struct of the caller's, who ends it with verbs_host_close(). */
+void verbs_host_open(struct verbs_host *host, const struct config *config);
+void verbs_host_close(struct verbs_host *host);
+
+/* The kind that two ranks use, from the bits of both; −1 if there is none. */
+int verbs_common_kind(uint32_t a, uint32_t b);
+const char *verbs_kind_name(enum verbs_kind kind);
+
+/* The kind of one GID; −1 for one that connects to nobody (loopback). */
+int verbs_gid_kind(const struct ibv_gid_entry *entry);
+/* An address as people write it: 10.0.0.2, or fe80::1. */
+void verbs_gid_text(const union ibv_gid *gid, char text[VERBS_GID_TEXT_BYTES]);
+
+/* Of each kind the first GID of the table (where only ≥ 0: that one alone), into port->gid_index, gids and kinds. */
+void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entries, int n, int only);
+
+/* Is the port wanted by a list "name[:port],…" of prefixes (^ in front excludes them, = matches whole names)? */
+bool verbs_port_listed(const char *list, const char *device, int port);
+
+/* Takes in what the device has to tell: ports that go down or come back, devices that vanish, queue pairs that fail (the
+ * event's type goes to the int that their qp_context points to). Does not block; any thread. */
+void verbs_device_look(struct verbs_host *host, struct verbs_device *device);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One end of a verbs connection, as verbs.c (slots), verbs_setup.c (how ends come to be) and verbs_failover.c (rails that
+ * die) share it.
+ *
+ *    rails[r] = a port here and the port that it is paired with there; one completion queue, one registration of the FIFO
+ *    qps[r][q] = the queue pairs on it;  live[] = those that slots and credits go through, rail by turns
+ */
+#ifndef COLLET_TRANSPORT_VERBS_END_H
+#define COLLET_TRANSPORT_VERBS_END_H
+
+#include "base/err.h"
+#include "base/log.h"
+#include "transport/transport.h"
+#include "transport/verbs_qp.h"
+
+#define VERBS_RAILS_MAX 4
+#define VERBS_LIVE_MAX (VERBS_RAILS_MAX * VERBS_QPS_MAX)
+
+/* Behind the payload of a slot, in the same write: the rest of the slot's header. The upper words are zero so that LL
+ * lines which happen to lie where a frame was cannot be taken for lines of any step. */
+struct verbs_frame {
+    uint64_t sequence;
+    uint32_t signature, zero;
+};
+
+/* What an end must know of the other. */
+struct verbs_hello {
+    uint64_t memory;
+    uint32_t psn;
+    uint32_t nrails;
+    struct verbs_address rails[VERBS_RAILS_MAX];
+};
+_Static_assert(sizeof(struct verbs_hello) <= CONN_BLOB_BYTES, "it travels in the connection's blob");
+
+enum verbs_rail_state {
+    VERBS_RAIL_UP,
+    VERBS_RAIL_LOST, /* its queue pairs are in error here; what went through it is being settled */
+    VERBS_RAIL_DOWN, /* settled, or never up */
+};
+
+struct verbs_rail {
+    struct verbs_port *port;
+    struct ibv_cq *cq;
+    struct ibv_mr *mr;
+    enum verbs_rail_state state;
+    bool told; /* producer: the consumer knows that it is lost */
+};
+
+enum verbs_stage { VERBS_OFFERED, VERBS_GREETING, VERBS_READY };
+
+struct verbs_end {
+    struct verbs_host *host;
+    void *memory;
+    size_t bytes;
+    enum verbs_kind kind;
+    enum verbs_stage stage;
+    int nrails, nqps;
+    struct verbs_rail rails[VERBS_RAILS_MAX];
+    struct verbs_qp qps[VERBS_RAILS_MAX][VERBS_QPS_MAX];
+    uint8_t live[VERBS_LIVE_MAX]; /* rail · VERBS_QPS_MAX + queue pair */
+    int nlive;
+    struct verbs_hello mine, theirs;
+    uint32_t turns; /* of progress() without any */
+
+    /* Producer. */
+    uint64_t sent;                    /* the next step that no queue pair has been given */
+    uint32_t again;                   /* bits by slot: steps below `sent` that must be sent once more */
+    uint8_t carrier[FIFO_MAX_SLOTS];  /* by slot: the entry of live[] that its step went through */
+
+    /* Consumer. */
+    uint32_t arrived[FIFO_MAX_SLOTS]; /* by slot: 1 + header.bytes … of a step that is there but not yet delivered; 0: not */
+    uint64_t credit;                  /* the head that was last sent */
+
+    char broken[ERR_TEXT_BYTES]; /* why the connection is over; "": it is not */
+};
+
+static inline struct verbs_qp *verbs_qp_at(struct verbs_end *end, int index) {
+    return &end->qps[index / VERBS_QPS_MAX][index % VERBS_QPS_MAX];
+}
+
+/* verbs_setup.c: transport.offer, accept and close, and their part of ready. */
+enum collet_result verbs_offer(struct conn *conn, struct conn_blob *blob);
+enum collet_result verbs_accept(struct conn *conn, const struct conn_blob *blob);
+enum collet_result verbs_connect(struct conn *conn); /* consumer: IN_PROGRESS until the producer has answered */
+void verbs_free(struct conn *conn);
+
+/* verbs.c: takes completions of one rail. True if something came. */
+bool verbs_poll(struct conn *conn, int rail);
+/* Posts an empty write that carries a counter, through queue pair `index` (as in live[]). False: it takes none. */
+bool verbs_post_counter(struct conn *conn, int index, uint64_t counter);
+/* The wr_id of receives of a queue pair. */
+uint64_t verbs_receive_id(int index);
+
+/* verbs_failover.c */
+void verbs_set_broken(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The rail cannot be used any more, because of what the text says. Another takes over, or the connection is broken. */
+void verbs_rail_lost(struct conn *conn, int rail, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool verbs_can_fail_over(const struct conn *conn); /* are there rails to spare, and may they be used so? */
+void verbs_update_live(struct verbs_end *end);
+void verbs_failover_progress(struct conn *conn);
+/* Asks the devices of the connection what has happened to them. */
+void verbs_look(struct conn *conn);
+bool verbs_settling(const struct verbs_end *end); /* is a rail lost and not settled? */
+
+#endif

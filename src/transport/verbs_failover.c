@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * When a rail dies and another takes over.
+ *
+ *    producer                                        consumer
+ *    a send fails, its port goes down … (or there ▶)  (◀ or here) its port goes down, a credit fails …
+ *    own queue pairs into error
+ *    LOST rail ──────────── control plane ─────────▶ own queue pairs into error: nothing that is still in the network can be
+ *                                                    written any more. Takes all completions that are there
+ *              ◀─────────── control plane ────────── SETTLED rail: tail, head, steps beyond tail that have arrived
+ *    sends again, over rails that are up, the steps
+ *    that went through this one and are not there
+ *
+ * The order is what makes it safe: were a slot sent again while its first write may still be executed, that write could come
+ * when the slot already holds a later step. The memory of those steps is as it was, since no credit for them has been given.
+ *
+ * Either end may begin; both hear of it by themselves or from the other. A rail that comes back is used by connections that are
+ * made from then on; this one goes on without.
+ */
+#include "transport/verbs_end.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MESSAGE_KIND_LOST 17ull
+#define MESSAGE_KIND_SETTLED 18ull
+#define LISTEN_EVERY_TURNS 64u /* while all rails are up: the mailbox has a lock */
+
+struct settled {
+    uint64_t tail, head;
+    uint32_t rail;
+    uint32_t arrived; /* bit k: step tail + k is there */
+};
+
+static uint64_t key_of(const struct conn *conn, uint64_t kind) {
+    return kind << 56 | (uint64_t)conn->channel << 8 | (uint64_t)conn->lane;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- losing */
+
+static void describe(const struct conn *conn, int r, const char *what, char *text, size_t room) {
+    const struct verbs_end *end = conn->impl;
+    const struct verbs_port *port = end->rails[r].port;
+    char address[VERBS_GID_TEXT_BYTES];
+    union ibv_gid gid;
+    memcpy(gid.raw, end->theirs.rails[r].gid, sizeof(gid.raw));
+    verbs_gid_text(&gid, address);
+    snprintf(text, room, "peer %s %s; GID %d on %s port %d, rank %d (host %s)", address, what,
+             port->gid_index[end->kind], port->device->name, port->number, conn->peer,
+             conn->chan->peers[conn->peer].host);
+}
+
+void verbs_set_broken(struct conn *conn, const char *format, ...) {
+    struct verbs_end *end = conn->impl;
+    char what[256];
+    va_list list;
+    if (end->broken[0] != '\0')
+        return;
+    va_start(list, format);
+    vsnprintf(what, sizeof(what), format, list);
+    va_end(list);
+    snprintf(end->broken, sizeof(end->broken), "the connection %s rank %d (host %s) broke: %s",
+             conn->side == CONN_PRODUCER ? "to" : "from", conn->peer, conn->chan->peers[conn->peer].host, what);
+}
+
+void verbs_update_live(struct verbs_end *end) {
+    end->nlive = 0;
+    for (int q = 0; q < end->nqps; q++) /* rail by turns */
+        for (int r = 0; r < end->nrails; r++)
+            if (end->rails[r].state == VERBS_RAIL_UP)
+                end->live[end->nlive++] = (uint8_t)(r * VERBS_QPS_MAX + q);
+}
+
+bool verbs_can_fail_over(const struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    int up = 0;
+    for (int r = 0; r < end->nrails; r++)
+        up += end->rails[r].state == VERBS_RAIL_UP;
+    return conn->chan->config->net_failover && up > 1 && end->stage == VERBS_READY;
+}
+
+bool verbs_settling(const struct verbs_end *end) {
+    for (int r = 0; r < end->nrails; r++)
+        if (end->rails[r].state == VERBS_RAIL_LOST)
+            return true;
+    return false;
+}
+
+void verbs_rail_lost(struct conn *conn, int r, const char *format, ...) {
+    struct verbs_end *end = conn->impl;
+    char what[192], text[ERR_TEXT_BYTES];
+    va_list list;
+    if (end->rails[r].state != VERBS_RAIL_UP || end->broken[0] != '\0')
+        return;
+    va_start(list, format);
+    vsnprintf(what, sizeof(what), format, list);
+    va_end(list);
+    describe(conn, r, what, text, sizeof(text));
+    if (!verbs_can_fail_over(conn)) {
+        verbs_set_broken(conn, "%s", text);
+        return;
+    }
+    log_warn(NET, "rank %d: %s; going on without this rail", conn->chan->rank, text);
+    end->rails[r].state = VERBS_RAIL_LOST;
+    for (int q = 0; q < end->nqps; q++)
+        verbs_qp_fail(end->host, &end->qps[r][q]);
+    verbs_update_live(end);
+}
+
+void verbs_look(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    for (int r = 0; r < end->nrails; r++) {
+        struct verbs_port *port = end->rails[r].port;
+        verbs_device_look(end->host, port->device);
+        if (__atomic_load_n(&port->device->removed, __ATOMIC_RELAXED))
+            verbs_rail_lost(conn, r, "is cut off: this end's device has failed or was removed");
+        else if (__atomic_load_n(&port->down, __ATOMIC_RELAXED) && verbs_can_fail_over(conn))
+            verbs_rail_lost(conn, r, "is cut off: this end's port is down"); /* alone, it may come back in time */
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------------------- settling */
+
+/* Consumer: has every receive been completed or flushed? Then no write through this rail can come any more. */
+static bool is_flushed(const struct verbs_end *end, int r) {
+    for (int q = 0; q < end->nqps; q++)
+        if (end->qps[r][q].receives > 0)
+            return __atomic_load_n(&end->rails[r].port->device->removed, __ATOMIC_RELAXED);
+    return true;
+}
+
+static enum collet_result settle(struct conn *conn, int r) {
+    struct verbs_end *end = conn->impl;
+    struct settled settled = {.tail = *conn->end.tail, .head = *conn->end.head, .rail = (uint32_t)r};
+    for (uint32_t k = 0; k < conn->end.nslots; k++)
+        if (end->arrived[(settled.tail + k) & (conn->end.nslots - 1)] != 0)
+            settled.arrived |= 1u << k;
+    end->rails[r].state = VERBS_RAIL_DOWN;
+    end->credit = settled.head;
+    return boot_send(conn->chan->boot, conn->peer, key_of(conn, MESSAGE_KIND_SETTLED), &settled, sizeof(settled));
+}
+
+static enum collet_result consumer_failover(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    uint32_t r;
+    size_t bytes;
+    while (boot_try_recv(conn->chan->boot, conn->peer, key_of(conn, MESSAGE_KIND_LOST), &r, sizeof(r), &bytes) ==
+           COLLET_SUCCESS)
+        if (bytes == sizeof(r) && r < (uint32_t)end->nrails)
+            verbs_rail_lost(conn, (int)r, "says that this rail is lost");
+    for (int k = 0; k < end->nrails; k++)
+        if (end->rails[k].state == VERBS_RAIL_LOST && is_flushed(end, k))
+            COLLET_TRY(settle(conn, k));
+    return COLLET_SUCCESS;
+}
+
+static void take_settled(struct conn *conn, const struct settled *settled) {
+    struct verbs_end *end = conn->impl;
+    int r = (int)settled->rail;
+    uint64_t head = *conn->end.head;
+    verbs_rail_lost(conn, r, "says that this rail is lost");
+    if (end->rails[r].state != VERBS_RAIL_LOST)
+        return;
+    for (uint64_t step = settled->tail; step != end->sent; step++) {
+        uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
+        if (end->carrier[slot] / VERBS_QPS_MAX == r && !(settled->arrived & 1u << (step - settled->tail)))
+            end->again |= 1u << slot;
+    }
+    if ((int64_t)(settled->head - head) > 0)
+        port_store_release(conn->end.head, settled->head); /* pairs with fifo_has_credit() */
+    end->rails[r].state = VERBS_RAIL_DOWN;
+    log_info(NET, "rank %d: rail %d to rank %d is settled, %d slot(s) are sent again", conn->chan->rank, r, conn->peer,
+             __builtin_popcount(end->again));
+}
+
+static enum collet_result producer_failover(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    struct settled settled;
+    size_t bytes;
+    while (boot_try_recv(conn->chan->boot, conn->peer, key_of(conn, MESSAGE_KIND_SETTLED), &settled, sizeof(settled),
+                         &bytes) == COLLET_SUCCESS) {
+        bool sane = bytes == sizeof(settled) && settled.rail < (uint32_t)end->nrails &&
+                    end->sent - settled.tail <= conn->end.nslots && settled.tail - settled.head <= conn->end.nslots;
+        if (sane)
+            take_settled(conn, &settled);
+        else
+            verbs_set_broken(conn, "it settled a rail with counters that cannot be");
+    }
+    for (int r = 0; r < end->nrails; r++)
+        if (end->rails[r].state == VERBS_RAIL_LOST && !end->rails[r].told) {
+            uint32_t rail = (uint32_t)r;
+            end->rails[r].told = true;
+            COLLET_TRY(boot_send(conn->chan->boot, conn->peer, key_of(conn, MESSAGE_KIND_LOST), &rail, sizeof(rail)));
+        }
+    return COLLET_SUCCESS;
+}
+
+void verbs_failover_progress(struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    if (!verbs_settling(end) && end->turns % LISTEN_EVERY_TURNS != 0)
+        return;
+    enum collet_result result = conn->side == CONN_PRODUCER ? producer_failover(conn) : consumer_failover(conn);
+    if (result < 0)
+        verbs_set_broken(conn, "%s", err_last());
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One reliable queue pair: its life, and what it says when it fails.
+ *
+ *    RESET ─▶ INIT (receives may be posted) ─▶ RTR (hears the other end) ─▶ RTS (speaks) ─▶ ERR (all that is posted is flushed)
+ */
+#ifndef COLLET_TRANSPORT_VERBS_QP_H
+#define COLLET_TRANSPORT_VERBS_QP_H
+
+#include "transport/verbs_device.h"
+
+#define VERBS_QPS_MAX 8 /* of one connection on one rail */
+
+/* How much a queue pair takes, as far as the device allows. */
+struct verbs_depths {
+    uint32_t sends, receives, inline_bytes;
+};
+
+/* Where the other end's queue pairs on one rail are. Travels as it is. */
+struct verbs_address {
+    uint8_t gid[16];
+    uint16_t lid;
+    uint8_t mtu;
+    uint8_t down; /* do not use this rail */
+    uint32_t rkey;
+    uint32_t qpn[VERBS_QPS_MAX];
+};
+
+struct verbs_qp {
+    struct ibv_qp *qp;
+    int event;                  /* the event that it failed with; 0: none. Set by whoever reads the device's events */
+    struct verbs_depths depths;
+    uint32_t posted, completed; /* sends; modulo 2^32 */
+    uint32_t receives;          /* posted and not completed */
+    bool greeted;               /* something has arrived */
+};
+
+enum collet_result verbs_qp_create(struct verbs_host *host, const struct verbs_port *port, struct ibv_cq *cq,
+                                   const struct verbs_depths *depths, struct verbs_qp *qp);
+void verbs_qp_destroy(struct verbs_host *host, struct verbs_qp *qp); /* never made is fine */
+
+/* To RTS, toward queue pair number `index` of the other end. Errors say which step failed, and why. */
+enum collet_result verbs_qp_connect(struct verbs_host *host, struct verbs_qp *qp, const struct verbs_port *port,
+                                    enum verbs_kind kind, const struct verbs_address *to, int index, uint32_t my_psn,
+                                    uint32_t their_psn, const struct config *config);
+/* To ERR: from now on nothing that the other end sends through it has an effect. */
+void verbs_qp_fail(struct verbs_host *host, struct verbs_qp *qp);
+
+/* Posts receives until `depths.receives` are posted; each carries `id`. A receive has no buffer: what arrives is written
+ * where the writer said, and the receive only tells that it has. */
+bool verbs_qp_post_receives(struct verbs_qp *qp, uint64_t id);
+
+/* Room for another send? */
+static inline bool verbs_qp_has_room(const struct verbs_qp *qp) {
+    return qp->posted - qp->completed < qp->depths.sends;
+}
+
+/* What a status means for somebody who must mend it. */
+const char *verbs_status_meaning(enum ibv_wc_status status);
+
+#endif

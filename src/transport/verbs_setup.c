@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the two ends of a verbs connection come to be.
+ *
+ *    consumer                                                              producer
+ *    FIFO, registered; queue pairs in INIT,
+ *    receives posted          ─── offer: GIDs, numbers, rkey (blob) ────▶  FIFO, queue pairs; connects them to RTS
+ *    connects its own to RTS  ◀── answer: the same (control plane) ──────  waits to be greeted
+ *    greets: an empty write with the first head, on every queue pair ───▶  ready when all have greeted
+ *    ready when all greetings are acknowledged
+ *
+ * So each path has carried something both ways before it is used, and one that does not work is an error here.
+ */
+#include "base/os.h"
+#include "base/wait.h"
+#include "transport/verbs_end.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define MESSAGE_KIND_ANSWER 16ull
+
+#define INLINE_BYTES 192u      /* wanted; a larger slot is fetched from memory by the NIC */
+#define SENDS_PER_SLOT 4u      /* room for sends whose completion is not known yet */
+#define RECEIVES_PER_SLOT 2u   /* a producer has at most nslots on their way; as many again are posted meanwhile */
+#define DRAIN_NS 2000000000ull /* longest wait of close() for what was sent to be acknowledged */
+
+static uint64_t answer_key(const struct conn *conn) {
+    return MESSAGE_KIND_ANSWER << 56 | (uint64_t)conn->channel << 8 | (uint64_t)conn->lane;
+}
+
+/* -------------------------------------------------------------------------------------------------------------- one rail */
+
+static enum collet_result err_registration(const struct verbs_port *port, size_t bytes) {
+    struct rlimit limit = {0};
+    int error = errno;
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    if (error == ENOMEM && limit.rlim_cur != RLIM_INFINITY)
+        return err_set(COLLET_ERR_SYSTEM, "%s cannot register %zu bytes: the limit of locked memory is %llu KiB; raise it "
+                       "(ulimit -l unlimited, or memlock in /etc/security/limits.conf)", port->device->name, bytes,
+                       (unsigned long long)limit.rlim_cur / 1024);
+    return err_set(COLLET_ERR_SYSTEM, "%s cannot register %zu bytes of memory: %s", port->device->name, bytes,
+                   strerror(error));
+}
+
+/* What is wanted, cut to what the device has. */
+static enum collet_result choose_depths(const struct conn *conn, const struct verbs_port *port, int nqps,
+                                        struct verbs_depths *depths) {
+    struct ibv_device_attr attr;
+    uint32_t nslots = conn->chan->layout.nslots;
+    struct verbs_end *end = conn->impl;
+    memset(&attr, 0, sizeof(attr));
+    if (end->host->lib.query_device(port->device->context, &attr) != 0)
+        return err_set(COLLET_ERR_SYSTEM, "%s does not tell its limits", port->device->name);
+    uint32_t per_queue = (uint32_t)attr.max_qp_wr, per_qp = (uint32_t)attr.max_cqe / (uint32_t)nqps;
+    uint32_t receives = RECEIVES_PER_SLOT * nslots + 2, sends = SENDS_PER_SLOT * nslots;
+    sends = sends < per_queue ? sends : per_queue;
+    if (per_qp < receives + 2 || per_queue < receives)
+        return err_set(COLLET_ERR_UNSUPPORTED,
+                       "%s has queues of %u and completion queues of %d entries: a connection needs %u and %u; "
+                       "lower COLLET_IB_QPS_PER_CONNECTION, or set COLLET_IB_HCA to other devices",
+                       port->device->name, per_queue, attr.max_cqe, receives, (receives + 2) * (uint32_t)nqps);
+    *depths = (struct verbs_depths){sends < per_qp - receives ? sends : per_qp - receives, receives, INLINE_BYTES};
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result rail_create(struct conn *conn, int r) {
+    struct verbs_end *end = conn->impl;
+    struct verbs_rail *rail = &end->rails[r];
+    struct verbs_port *port = rail->port;
+    struct verbs_address *address = &end->mine.rails[r];
+    struct verbs_depths depths;
+    COLLET_TRY(choose_depths(conn, port, end->nqps, &depths));
+    rail->mr = end->host->lib.reg_mr(port->device->pd, end->memory, end->bytes,
+                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (rail->mr == NULL)
+        return err_registration(port, end->bytes);
+    int entries = (int)(depths.sends + depths.receives) * end->nqps;
+    rail->cq = end->host->lib.create_cq(port->device->context, entries, NULL, NULL, 0);
+    if (rail->cq == NULL)
+        return err_set(COLLET_ERR_SYSTEM, "%s gives no completion queue of %d entries: %m", port->device->name, entries);
+    memcpy(address->gid, port->gids[end->kind].raw, sizeof(address->gid));
+    address->lid = port->lid;
+    address->mtu = (uint8_t)port->mtu;
+    address->down = (uint8_t)__atomic_load_n(&port->down, __ATOMIC_RELAXED);
+    address->rkey = rail->mr->rkey;
+    for (int q = 0; q < end->nqps; q++) {
+        struct verbs_qp *qp = &end->qps[r][q];
+        COLLET_TRY(verbs_qp_create(end->host, port, rail->cq, &depths, qp));
+        address->qpn[q] = qp->qp->qp_num;
+        if (!verbs_qp_post_receives(qp, verbs_receive_id(r * VERBS_QPS_MAX + q)))
+            return err_set(COLLET_ERR_SYSTEM, "%s takes no receives: %m", port->device->name);
+    }
+    return COLLET_SUCCESS;
+}
+
+static void rail_destroy(struct verbs_end *end, int r) {
+    struct verbs_rail *rail = &end->rails[r];
+    for (int q = 0; q < end->nqps; q++)
+        verbs_qp_destroy(end->host, &end->qps[r][q]);
+    if (rail->cq != NULL)
+        end->host->lib.destroy_cq(rail->cq);
+    if (rail->mr != NULL)
+        end->host->lib.dereg_mr(rail->mr);
+    rail->cq = NULL;
+    rail->mr = NULL;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- an end */
+
+/* Room for a frame behind each slot's payload, Simple or LL (whose lines take twice the payload). */
+static struct fifo_layout layout_of(const struct conn *conn) {
+    const struct fifo_layout *layout = &conn->chan->layout;
+    return fifo_layout_of(layout->nslots, layout->slot_bytes + (uint32_t)sizeof(struct verbs_frame),
+                          layout->ll_bytes + (uint32_t)sizeof(struct verbs_frame) / 2);
+}
+
+static int find_rails(struct verbs_end *end) {
+    int n = 0;
+    for (int k = 0; k < end->host->nports && n < VERBS_RAILS_MAX; k++)
+        if (end->host->ports[k].kinds & 1u << end->kind)
+            end->rails[n++].port = &end->host->ports[k];
+    return n;
+}
+
+static enum collet_result end_create(struct conn *conn, int nrails_max) {
+    const struct config *config = conn->chan->config;
+    const struct peer_info *peers = conn->chan->peers;
+    struct fifo_layout layout = layout_of(conn);
+    struct verbs_end *end = calloc(1, sizeof(*end));
+    if (end == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection with rank %d", conn->peer);
+    conn->impl = end; /* from here on verbs_free() cleans up */
+    end->host = verbs_host();
+    end->kind = (enum verbs_kind)verbs_common_kind(peers[conn->chan->rank].rdma, peers[conn->peer].rdma);
+    end->nqps = (int)config->ib_qps_per_connection;
+    end->bytes = layout.total_bytes;
+    COLLET_TRY(os_memory_create(end->bytes, &end->memory));
+    fifo_memory_init(end->memory, &layout, config);
+    fifo_end_init(&conn->end, end->memory, &layout, config);
+    end->sent = end->credit = conn->end.step;
+    end->nrails = find_rails(end);
+    end->nrails = end->nrails < nrails_max ? end->nrails : nrails_max;
+    os_random(&end->mine.psn, sizeof(end->mine.psn));
+    end->mine.psn &= 0xffffff;
+    end->mine.memory = (uintptr_t)end->memory;
+    end->mine.nrails = (uint32_t)end->nrails;
+    for (int r = 0; r < end->nrails; r++)
+        COLLET_TRY(rail_create(conn, r));
+    return COLLET_SUCCESS;
+}
+
+/* The other end is known: connects the queue pairs. */
+static enum collet_result rails_connect(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    for (int r = 0; r < end->nrails; r++) {
+        const struct verbs_rail *rail = &end->rails[r];
+        if (end->mine.rails[r].down || end->theirs.rails[r].down) {
+            end->rails[r].state = VERBS_RAIL_DOWN;
+            log_info(NET, "rank %d: a port of rail %d is down; the connection with rank %d does without", conn->chan->rank,
+                     r, conn->peer);
+            continue;
+        }
+        for (int q = 0; q < end->nqps; q++)
+            COLLET_TRY(verbs_qp_connect(end->host, &end->qps[r][q], rail->port, end->kind, &end->theirs.rails[r], q,
+                                        end->mine.psn, end->theirs.psn, conn->chan->config));
+    }
+    verbs_update_live(end);
+    if (end->nlive > 0)
+        return COLLET_SUCCESS;
+    return err_set(COLLET_ERR_SYSTEM, "no RDMA port between rank %d and rank %d (host %s) is up: set the link up, or "
+                   "COLLET_IB_DISABLE=1", conn->chan->rank, conn->peer, conn->chan->peers[conn->peer].host);
+}
+
+static void log_rails(const struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    char text[VERBS_GID_TEXT_BYTES];
+    for (int r = 0; r < end->nrails; r++) {
+        const struct verbs_port *port = end->rails[r].port;
+        int mine = 128 << port->mtu, theirs = 128 << end->theirs.rails[r].mtu;
+        union ibv_gid gid;
+        memcpy(gid.raw, end->theirs.rails[r].gid, sizeof(gid.raw));
+        verbs_gid_text(&gid, text);
+        log_info(NET, "rank %d %s %d: %s port %d, GID %d, to %s: %s, %d queue pair(s), MTU %d", conn->chan->rank,
+                 conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer, port->device->name, port->number,
+                 port->gid_index[end->kind], text, verbs_kind_name(end->kind), end->nqps, mine < theirs ? mine : theirs);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------- the steps */
+
+enum collet_result verbs_offer(struct conn *conn, struct conn_blob *blob) {
+    COLLET_TRY(end_create(conn, VERBS_RAILS_MAX));
+    struct verbs_end *end = conn->impl;
+    memcpy(blob->data, &end->mine, sizeof(end->mine));
+    blob->bytes = sizeof(end->mine);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result take_hello(struct conn *conn, const void *data, size_t bytes, struct verbs_hello *hello) {
+    if (bytes == sizeof(*hello))
+        memcpy(hello, data, bytes);
+    if (bytes != sizeof(*hello) || hello->nrails < 1 || hello->nrails > VERBS_RAILS_MAX)
+        return err_set(COLLET_ERR_INTERNAL, "what rank %d says of its end has %zu bytes and makes no sense", conn->peer,
+                       bytes);
+    return COLLET_SUCCESS;
+}
+
+enum collet_result verbs_accept(struct conn *conn, const struct conn_blob *blob) {
+    struct verbs_hello hello;
+    COLLET_TRY(take_hello(conn, blob->data, blob->bytes, &hello));
+    COLLET_TRY(end_create(conn, (int)hello.nrails));
+    struct verbs_end *end = conn->impl;
+    end->theirs = hello;
+    COLLET_TRY(rails_connect(conn));
+    COLLET_TRY(boot_send(conn->chan->boot, conn->peer, answer_key(conn), &end->mine, sizeof(end->mine)));
+    end->stage = VERBS_GREETING;
+    if (log_wanted(LOG_INFO, LOG_NET))
+        log_rails(conn);
+    return COLLET_SUCCESS;
+}
+
+enum collet_result verbs_connect(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    struct verbs_hello hello = {0};
+    size_t bytes;
+    COLLET_TRY(boot_try_recv(conn->chan->boot, conn->peer, answer_key(conn), &hello, sizeof(hello), &bytes));
+    COLLET_TRY(take_hello(conn, &hello, bytes, &hello));
+    end->theirs = hello;
+    if ((int)hello.nrails > end->nrails)
+        return err_set(COLLET_ERR_INTERNAL, "rank %d answers with %u rails to an offer of %d", conn->peer, hello.nrails,
+                       end->nrails);
+    while (end->nrails > (int)hello.nrails)
+        rail_destroy(end, --end->nrails);
+    COLLET_TRY(rails_connect(conn));
+    if (log_wanted(LOG_INFO, LOG_NET))
+        log_rails(conn);
+    for (int k = 0; k < end->nlive; k++)
+        if (!verbs_post_counter(conn, end->live[k], conn->end.step))
+            return err_set(COLLET_ERR_SYSTEM, "a queue pair to rank %d takes no send: %m", conn->peer);
+    end->stage = VERBS_GREETING;
+    return COLLET_SUCCESS;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------- end */
+
+static bool is_drained(const struct verbs_end *end) {
+    for (int k = 0; k < end->nlive; k++) {
+        const struct verbs_qp *qp = &end->qps[end->live[k] / VERBS_QPS_MAX][end->live[k] % VERBS_QPS_MAX];
+        if (qp->posted != qp->completed)
+            return false;
+    }
+    return true;
+}
+
+/* What a NIC has been given is not yet with the other end, and a queue pair that is destroyed sends nothing any more. */
+static void drain(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    struct waiter waiter = {.spin = conn->chan->spin};
+    uint64_t deadline_ns = os_now_ns() + DRAIN_NS;
+    while (end->broken[0] == '\0' && !is_drained(end) && os_now_ns() < deadline_ns &&
+           __atomic_load_n(boot_failed_word(conn->chan->boot), __ATOMIC_ACQUIRE) == COLLET_SUCCESS) {
+        for (int r = 0; r < end->nrails; r++)
+            verbs_poll(conn, r);
+        wait_pause(&waiter);
+    }
+}
+
+void verbs_free(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    if (end == NULL)
+        return;
+    if (conn->side == CONN_PRODUCER && end->stage == VERBS_READY)
+        drain(conn);
+    for (int r = 0; r < end->nrails; r++)
+        rail_destroy(end, r);
+    os_memory_destroy(end->memory, end->bytes);
+    free(end);
+}
