@@ -32,8 +32,8 @@
  *
  * A slot's memory may be filled anew when its credit has come back. Its own completion may still be missing then; but the
  * responder has executed the write, and a retransmission would be a duplicate, which is acknowledged without effect.
- * Completions are asked for seldom (each write that leaves nothing behind it, and some between), to know when the send
- * queue has room and when all has been acknowledged.
+ * Completions are asked for seldom (the last write of a list, and now and then one within), to know when the send queue has
+ * room and when all has been acknowledged.
  * Read next: verbs_setup.c, how ends come to be; verbs_failover.c, when a rail dies.
  */
 #include "transport/verbs_end.h"
@@ -212,7 +212,7 @@ struct batch {
 };
 
 /* Adds the write of a step. False: its queue pair has no room now. */
-static bool add_step(struct conn *conn, struct batch *batch, uint64_t step, bool last) {
+static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
     struct verbs_end *end = conn->impl;
     int turn = (int)(step % (uint64_t)end->nlive), index = end->live[turn];
     struct verbs_qp *qp = verbs_qp_at(end, index);
@@ -231,7 +231,7 @@ static bool add_step(struct conn *conn, struct batch *batch, uint64_t step, bool
                       ((uint32_t)step & COUNTER_MASK) | ll);
     write->sg_list = &batch->places[batch->n++];
     write->num_sge = 1;
-    if (last || (qp->posted + 1) % (qp->depths.sends / 4 + 1) == 0)
+    if (qp->posted % (qp->depths.sends / 4 + 1) == 0)
         write->send_flags = IBV_SEND_SIGNALED;
     if (write->sg_list->length <= qp->depths.inline_bytes)
         write->send_flags |= IBV_SEND_INLINE;
@@ -245,7 +245,7 @@ static bool add_step(struct conn *conn, struct batch *batch, uint64_t step, bool
     return true;
 }
 
-static void post_batch(struct conn *conn, const struct batch *batch) {
+static void post_batch(struct conn *conn, struct batch *batch) {
     struct verbs_end *end = conn->impl;
     uint8_t live[VERBS_LIVE_MAX];
     int nlive = end->nlive; /* a rail that is lost meanwhile changes live[] */
@@ -254,6 +254,7 @@ static void post_batch(struct conn *conn, const struct batch *batch) {
         struct ibv_send_wr *bad;
         if (batch->first[turn] == NULL)
             continue;
+        batch->last[turn]->send_flags |= IBV_SEND_SIGNALED;
         int error = ibv_post_send(verbs_qp_at(end, live[turn])->qp, batch->first[turn], &bad);
         if (error != 0)
             verbs_rail_lost(conn, live[turn] / VERBS_QPS_MAX, "could not be sent to: the device takes no sends (%s)",
@@ -272,11 +273,11 @@ static bool send_slots(struct conn *conn) {
         uint32_t bit = 1u << (step & (conn->end.nslots - 1));
         if ((int64_t)(step - *conn->end.head) < 0 || !(end->again & bit))
             continue;
-        room = add_step(conn, &batch, step, true);
+        room = add_step(conn, &batch, step);
         end->again &= room ? ~bit : ~0u;
     }
     while (room && end->sent != tail && batch.n < FIFO_MAX_SLOTS) {
-        room = add_step(conn, &batch, end->sent, end->sent + 1 == tail);
+        room = add_step(conn, &batch, end->sent);
         end->sent += room;
     }
     post_batch(conn, &batch);

@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A libibverbs that moves memory within one process, for tests: it stands in for verbs_lib.c, which is then not linked.
+ *
+ *    post_send ─▶ the queue pair's list ── poll_cq of anybody: some of them, in a random order of queue pairs ─▶ executed
+ *
+ * It is as strict as a NIC, and stricter: addresses, keys and lengths are checked, queues must not overflow, inline data
+ * must fit, and whatever was made must have been destroyed. What a test can make go wrong is in struct fake.
+ *
+ * A write whose sender has given up may still be in the network: a device that is `dying` keeps such writes, and executes
+ * them later if the queue pair they go to still takes them.
+ */
+#ifndef TESTS_COMMON_FAKE_VERBS_H
+#define TESTS_COMMON_FAKE_VERBS_H
+
+#include "transport/verbs_lib.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FAKE_DEVICES 2
+#define FAKE_QPS 64
+#define FAKE_WRITES 128 /* of one queue pair */
+#define FAKE_MRS 32
+#define FAKE_EVENTS 16
+#define FAKE_INLINE 512
+
+struct fake_write {
+    uint64_t wr_id, remote;
+    uint32_t rkey, lkey, length, immediate;
+    bool signalled, inlined;
+    const char *from;
+    char data[FAKE_INLINE]; /* of an inline write, as it was when posted */
+};
+
+struct fake_cq {
+    struct ibv_cq cq; /* first */
+    int entries, first, count;
+    struct ibv_wc *wcs;
+    uint64_t *sends; /* by entry: how many sends of its queue pair are over with it */
+    struct fake_qp **qps;
+};
+
+struct fake_qp {
+    struct ibv_qp qp; /* first */
+    enum ibv_qp_state state;
+    struct ibv_qp_cap cap;
+    struct fake_cq *cq;
+    uint32_t to, path_mtu;
+    bool global;
+    struct fake_write writes[FAKE_WRITES];
+    int nwrites;
+    uint64_t executed, polled; /* sends, from the beginning */
+    uint64_t receives[64];
+    int nreceives;
+    int events; /* not acknowledged */
+};
+
+struct fake_device {
+    struct ibv_device device;
+    struct ibv_context context;
+    struct ibv_gid_entry gids[8];
+    int ngids;
+    enum ibv_port_state state;
+    enum ibv_mtu mtu;
+    uint8_t link_layer;
+    uint16_t lid;
+    struct ibv_async_event events[FAKE_EVENTS];
+    int nevents;
+    /* What goes wrong. */
+    bool dying;     /* every send fails with retry exceeded; what was on its way stays in the network for a while */
+    bool lose_acks; /* sends are executed, but their senders see retry exceeded */
+    bool hanging;   /* nothing moves */
+};
+
+static struct fake {
+    struct fake_device devices[FAKE_DEVICES];
+    struct fake_qp *qps[FAKE_QPS];
+    struct {
+        struct ibv_mr mr;
+        int access;
+        bool used;
+    } mrs[FAKE_MRS];
+    struct {
+        struct fake_write write;
+        uint32_t to;
+    } network[FAKE_WRITES]; /* writes that nobody waits for any more */
+    int nnetwork;
+    int ncqs, npds;
+    uint64_t chance;
+    uint64_t nposts, nwrites, ninline, nsignalled, nexecuted, nghosts;
+    const char *fault; /* a rule that was broken; NULL: none */
+    /* What goes wrong. */
+    int max_qp_wr, max_cqe;
+    uint32_t max_inline;
+    int reg_mr_errno, create_cq_errno, modify_errno;
+    enum ibv_qp_state modify_fails_to;
+    bool no_rnr_check, absent;
+} fake;
+
+static void fake_fault(const char *what) {
+    if (fake.fault == NULL)
+        fake.fault = what;
+}
+
+static uint64_t fake_random(void) {
+    fake.chance ^= fake.chance << 13;
+    fake.chance ^= fake.chance >> 7;
+    fake.chance ^= fake.chance << 17;
+    return fake.chance;
+}
+
+static struct fake_device *fake_device_of(const struct ibv_context *context) {
+    for (int k = 0; k < FAKE_DEVICES; k++)
+        if (context == &fake.devices[k].context)
+            return &fake.devices[k];
+    return NULL;
+}
+
+static struct fake_qp *fake_find(uint32_t number) {
+    return number < FAKE_QPS ? fake.qps[number] : NULL;
+}
+
+/* ---- completions ---- */
+
+static void fake_complete(struct fake_qp *qp, struct ibv_wc wc, bool send) {
+    struct fake_cq *cq = qp->cq;
+    if (cq->count == cq->entries) {
+        fake_fault("a completion queue overflowed");
+        return;
+    }
+    int at = (cq->first + cq->count++) % cq->entries;
+    wc.qp_num = qp->qp.qp_num;
+    cq->wcs[at] = wc;
+    cq->sends[at] = send ? qp->executed : 0;
+    cq->qps[at] = qp;
+}
+
+static void fake_fail_qp(struct fake_qp *qp) {
+    if (qp->state == IBV_QPS_ERR)
+        return;
+    qp->state = IBV_QPS_ERR;
+    for (int k = 0; k < qp->nwrites; k++) {
+        qp->executed++;
+        fake_complete(qp, (struct ibv_wc){.wr_id = qp->writes[k].wr_id, .status = IBV_WC_WR_FLUSH_ERR}, true);
+    }
+    for (int k = 0; k < qp->nreceives; k++)
+        fake_complete(qp, (struct ibv_wc){.wr_id = qp->receives[k], .status = IBV_WC_WR_FLUSH_ERR}, false);
+    qp->nwrites = qp->nreceives = 0;
+}
+
+static void fake_event(int device, struct ibv_async_event event) {
+    struct fake_device *d = &fake.devices[device];
+    if (event.event_type == IBV_EVENT_QP_ACCESS_ERR)
+        ((struct fake_qp *)(void *)event.element.qp)->events++;
+    d->events[d->nevents++ % FAKE_EVENTS] = event;
+}
+
+/* ---- executing ---- */
+
+static const void *fake_local(const struct fake_write *write, const struct ibv_pd *pd) {
+    if (write->inlined)
+        return write->data;
+    if (write->length == 0)
+        return "";
+    for (int k = 0; k < FAKE_MRS; k++) {
+        const struct ibv_mr *mr = &fake.mrs[k].mr;
+        if (fake.mrs[k].used && mr->lkey == write->lkey && mr->pd == pd && write->from >= (char *)mr->addr &&
+            write->from + write->length <= (char *)mr->addr + mr->length)
+            return write->from;
+    }
+    return NULL;
+}
+
+static char *fake_remote(const struct fake_write *write, const struct ibv_pd *pd) {
+    for (int k = 0; k < FAKE_MRS; k++) {
+        const struct ibv_mr *mr = &fake.mrs[k].mr;
+        uint64_t first = (uintptr_t)mr->addr;
+        if (fake.mrs[k].used && mr->rkey == write->rkey && mr->pd == pd && write->remote >= first &&
+            write->remote + write->length <= first + mr->length && (fake.mrs[k].access & IBV_ACCESS_REMOTE_WRITE))
+            return (char *)(uintptr_t)write->remote;
+    }
+    return NULL;
+}
+
+/* What the responder makes of a write. */
+static enum ibv_wc_status fake_respond(struct fake_qp *to, const struct fake_write *write, const void *data) {
+    char *memory = fake_remote(write, to->qp.pd);
+    if (memory == NULL) {
+        fake_event((int)(fake_device_of(to->qp.context) - fake.devices),
+                   (struct ibv_async_event){.element.qp = &to->qp, .event_type = IBV_EVENT_QP_ACCESS_ERR});
+        fake_fail_qp(to);
+        return IBV_WC_REM_ACCESS_ERR;
+    }
+    if (to->nreceives == 0)
+        return IBV_WC_RNR_RETRY_EXC_ERR;
+    memcpy(memory, data, write->length);
+    struct ibv_wc wc = {.wr_id = to->receives[0], .opcode = IBV_WC_RECV_RDMA_WITH_IMM, .byte_len = write->length,
+                        .imm_data = write->immediate, .wc_flags = IBV_WC_WITH_IMM};
+    memmove(to->receives, to->receives + 1, (size_t)--to->nreceives * sizeof(to->receives[0]));
+    fake_complete(to, wc, false);
+    fake.nexecuted++;
+    return IBV_WC_SUCCESS;
+}
+
+static struct fake_write fake_take(struct fake_qp *qp) {
+    struct fake_write write = qp->writes[0];
+    memmove(qp->writes, qp->writes + 1, (size_t)--qp->nwrites * sizeof(write));
+    return write;
+}
+
+/* A write that goes on alone: with the data as it was. */
+static void fake_haunt(const struct fake_qp *qp, const struct fake_write *write, const void *data) {
+    if (fake.nnetwork == FAKE_WRITES || write->length > FAKE_INLINE)
+        return;
+    fake.network[fake.nnetwork].write = *write;
+    fake.network[fake.nnetwork].write.inlined = true;
+    fake.network[fake.nnetwork].to = qp->to;
+    memcpy(fake.network[fake.nnetwork++].write.data, data, write->length);
+}
+
+static void fake_execute(struct fake_qp *qp) {
+    struct fake_device *device = fake_device_of(qp->qp.context);
+    struct fake_qp *to = fake_find(qp->to);
+    if (qp->nwrites == 0 || qp->state != IBV_QPS_RTS || device->hanging)
+        return;
+    struct fake_write write = fake_take(qp);
+    const void *data = fake_local(&write, qp->qp.pd);
+    enum ibv_wc_status status = IBV_WC_RETRY_EXC_ERR;
+    qp->executed++;
+    if (data == NULL)
+        status = IBV_WC_LOC_PROT_ERR;
+    else if (device->dying)
+        fake_haunt(qp, &write, data);
+    else if (to != NULL && (to->state == IBV_QPS_RTS || to->state == IBV_QPS_RTR) && to->to == qp->qp.qp_num)
+        status = fake_respond(to, &write, data);
+    if (device->lose_acks && status == IBV_WC_SUCCESS)
+        status = IBV_WC_RETRY_EXC_ERR;
+    if (write.signalled || status != IBV_WC_SUCCESS)
+        fake_complete(qp, (struct ibv_wc){.wr_id = write.wr_id, .status = status, .opcode = IBV_WC_RDMA_WRITE}, true);
+    if (status == IBV_WC_SUCCESS)
+        return;
+    for (int k = 0; k < qp->nwrites && device->dying; k++)
+        if ((data = fake_local(&qp->writes[k], qp->qp.pd)) != NULL)
+            fake_haunt(qp, &qp->writes[k], data);
+    fake_fail_qp(qp);
+}
+
+/* A write in the network, if there is one, comes at last. */
+static void fake_ghost(void) {
+    if (fake.nnetwork == 0)
+        return;
+    uint32_t number = fake.network[0].to;
+    struct fake_write write = fake.network[0].write;
+    struct fake_qp *to = fake_find(number);
+    memmove(fake.network, fake.network + 1, (size_t)--fake.nnetwork * sizeof(fake.network[0]));
+    if (to == NULL || (to->state != IBV_QPS_RTS && to->state != IBV_QPS_RTR))
+        return;
+    fake.nghosts++;
+    fake_respond(to, &write, write.data);
+}
+
+static void fake_move(void) {
+    for (uint64_t n = fake_random() % 4; n > 0; n--) {
+        struct fake_qp *qp = fake_find((uint32_t)(fake_random() % FAKE_QPS));
+        if (qp != NULL)
+            fake_execute(qp);
+    }
+    if (fake_random() % 32 == 0)
+        fake_ghost();
+}
+
+/* ---- the functions behind ibv_post_send, ibv_post_recv, ibv_poll_cq ---- */
+
+static int fake_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad) {
+    struct fake_qp *qp = (struct fake_qp *)(void *)ibv;
+    fake.nposts++;
+    for (; wr != NULL; wr = wr->next) {
+        *bad = wr;
+        if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_ERR)
+            return EINVAL;
+        if (qp->executed + (uint64_t)qp->nwrites - qp->polled >= qp->cap.max_send_wr) {
+            fake_fault("a send queue overflowed");
+            return ENOMEM;
+        }
+        if (qp->state == IBV_QPS_ERR) {
+            qp->executed++;
+            fake_complete(qp, (struct ibv_wc){.wr_id = wr->wr_id, .status = IBV_WC_WR_FLUSH_ERR}, true);
+            continue;
+        }
+        struct fake_write *write = &qp->writes[qp->nwrites++];
+        *write = (struct fake_write){.wr_id = wr->wr_id, .remote = wr->wr.rdma.remote_addr, .rkey = wr->wr.rdma.rkey,
+                                     .immediate = wr->imm_data, .signalled = wr->send_flags & IBV_SEND_SIGNALED};
+        if (wr->num_sge == 1) {
+            write->length = wr->sg_list->length;
+            write->lkey = wr->sg_list->lkey;
+            write->from = (const char *)(uintptr_t)wr->sg_list->addr;
+        }
+        if ((wr->send_flags & IBV_SEND_INLINE) && write->length > qp->cap.max_inline_data)
+            fake_fault("more inline data than there is room for");
+        else if (wr->send_flags & IBV_SEND_INLINE) {
+            memcpy(write->data, write->from, write->length);
+            write->inlined = true;
+            fake.ninline++;
+        }
+        fake.nwrites++;
+        fake.nsignalled += write->signalled;
+    }
+    return 0;
+}
+
+static int fake_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) {
+    struct fake_qp *qp = (struct fake_qp *)(void *)ibv;
+    for (; wr != NULL; wr = wr->next) {
+        *bad = wr;
+        if ((uint32_t)qp->nreceives == qp->cap.max_recv_wr) {
+            fake_fault("a receive queue overflowed");
+            return ENOMEM;
+        }
+        qp->receives[qp->nreceives++] = wr->wr_id;
+    }
+    return 0;
+}
+
+static int fake_poll_cq(struct ibv_cq *ibv, int room, struct ibv_wc *wcs) {
+    struct fake_cq *cq = (struct fake_cq *)(void *)ibv;
+    int n = 0;
+    fake_move();
+    for (; n < room && cq->count > 0; n++, cq->count--) {
+        wcs[n] = cq->wcs[cq->first];
+        if (cq->sends[cq->first] != 0)
+            cq->qps[cq->first]->polled = cq->sends[cq->first];
+        cq->first = (cq->first + 1) % cq->entries;
+    }
+    return n;
+}
+
+/* ---- the functions of struct verbs_lib ---- */
+
+static int fake_fork_init(void) { return 0; }
+
+static struct ibv_device **fake_get_device_list(int *count) {
+    struct ibv_device **list = calloc(FAKE_DEVICES + 1, sizeof(*list));
+    for (int k = 0; k < FAKE_DEVICES; k++)
+        list[k] = &fake.devices[k].device;
+    *count = FAKE_DEVICES;
+    return list;
+}
+
+static void fake_free_device_list(struct ibv_device **list) { free(list); }
+static const char *fake_get_device_name(struct ibv_device *device) { return device->name; }
+
+static struct ibv_context *fake_open_device(struct ibv_device *device) {
+    struct fake_device *d = (struct fake_device *)(void *)device;
+    d->context = (struct ibv_context){.device = device, .async_fd = open("/dev/null", O_RDONLY)};
+    d->context.ops.post_send = fake_post_send;
+    d->context.ops.post_recv = fake_post_recv;
+    d->context.ops.poll_cq = fake_poll_cq;
+    return &d->context;
+}
+
+static int fake_close_device(struct ibv_context *context) { return close(context->async_fd); }
+
+static int fake_query_device(struct ibv_context *context, struct ibv_device_attr *attr) {
+    (void)context;
+    *attr = (struct ibv_device_attr){.phys_port_cnt = 1, .max_qp_wr = fake.max_qp_wr, .max_cqe = fake.max_cqe};
+    return 0;
+}
+
+static int fake_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *compat) {
+    struct ibv_port_attr *attr = (struct ibv_port_attr *)(void *)compat;
+    const struct fake_device *d = fake_device_of(context);
+    if (port != 1)
+        return EINVAL;
+    attr->state = d->state;
+    attr->active_mtu = d->mtu;
+    attr->link_layer = d->link_layer;
+    attr->lid = d->lid;
+    return 0;
+}
+
+static ssize_t fake_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t room,
+                                    uint32_t flags, size_t entry_bytes) {
+    const struct fake_device *d = fake_device_of(context);
+    (void)flags;
+    if (entry_bytes != sizeof(*entries) || room < (size_t)d->ngids)
+        return -EINVAL;
+    memcpy(entries, d->gids, (size_t)d->ngids * sizeof(*entries));
+    return d->ngids;
+}
+
+static struct ibv_pd *fake_alloc_pd(struct ibv_context *context) {
+    struct ibv_pd *pd = calloc(1, sizeof(*pd));
+    pd->context = context;
+    fake.npds++;
+    return pd;
+}
+
+static int fake_dealloc_pd(struct ibv_pd *pd) {
+    free(pd);
+    fake.npds--;
+    return 0;
+}
+
+static struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *address, size_t bytes, int access) {
+    errno = fake.reg_mr_errno;
+    for (int k = 0; fake.reg_mr_errno == 0 && k < FAKE_MRS; k++)
+        if (!fake.mrs[k].used) {
+            fake.mrs[k].used = true;
+            fake.mrs[k].access = access;
+            fake.mrs[k].mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = address, .length = bytes,
+                                             .lkey = 1000u + (uint32_t)k, .rkey = 2000u + (uint32_t)k};
+            return &fake.mrs[k].mr;
+        }
+    return NULL;
+}
+
+static int fake_dereg_mr(struct ibv_mr *mr) {
+    for (int k = 0; k < FAKE_MRS; k++)
+        if (mr == &fake.mrs[k].mr)
+            fake.mrs[k].used = false;
+    return 0;
+}
+
+static struct ibv_cq *fake_create_cq(struct ibv_context *context, int entries, void *user,
+                                     struct ibv_comp_channel *channel, int vector) {
+    (void)user, (void)channel, (void)vector;
+    errno = entries > fake.max_cqe ? EINVAL : fake.create_cq_errno;
+    if (errno != 0)
+        return NULL;
+    struct fake_cq *cq = calloc(1, sizeof(*cq));
+    cq->cq.context = context;
+    cq->entries = entries;
+    cq->wcs = calloc((size_t)entries, sizeof(*cq->wcs));
+    cq->sends = calloc((size_t)entries, sizeof(*cq->sends));
+    cq->qps = calloc((size_t)entries, sizeof(struct fake_qp *));
+    fake.ncqs++;
+    return &cq->cq;
+}
+
+static int fake_destroy_cq(struct ibv_cq *ibv) {
+    struct fake_cq *cq = (struct fake_cq *)(void *)ibv;
+    for (int k = 0; k < FAKE_QPS; k++)
+        if (fake.qps[k] != NULL && fake.qps[k]->cq == cq)
+            fake_fault("a completion queue was destroyed before its queue pairs");
+    free(cq->wcs);
+    free(cq->sends);
+    free(cq->qps);
+    free(cq);
+    fake.ncqs--;
+    return 0;
+}
+
+static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr) {
+    errno = EINVAL;
+    if (attr->cap.max_inline_data > fake.max_inline || attr->cap.max_send_wr > (uint32_t)fake.max_qp_wr ||
+        attr->cap.max_recv_wr > (uint32_t)fake.max_qp_wr)
+        return NULL;
+    for (uint32_t k = 1; k < FAKE_QPS; k++)
+        if (fake.qps[k] == NULL) {
+            struct fake_qp *qp = fake.qps[k] = calloc(1, sizeof(*qp));
+            qp->qp = (struct ibv_qp){.context = pd->context, .qp_context = attr->qp_context, .pd = pd, .qp_num = k};
+            qp->cap = attr->cap;
+            qp->cq = (struct fake_cq *)(void *)attr->send_cq;
+            return &qp->qp;
+        }
+    return NULL;
+}
+
+static int fake_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask) {
+    struct fake_qp *qp = (struct fake_qp *)(void *)ibv;
+    if (fake.modify_errno != 0 && attr->qp_state == fake.modify_fails_to)
+        return fake.modify_errno;
+    if (mask & IBV_QP_DEST_QPN)
+        qp->to = attr->dest_qp_num;
+    if (mask & IBV_QP_PATH_MTU)
+        qp->path_mtu = attr->path_mtu;
+    if (mask & IBV_QP_AV)
+        qp->global = attr->ah_attr.is_global;
+    if (attr->qp_state == IBV_QPS_ERR)
+        fake_fail_qp(qp);
+    qp->state = attr->qp_state;
+    return 0;
+}
+
+static int fake_destroy_qp(struct ibv_qp *ibv) {
+    struct fake_qp *qp = (struct fake_qp *)(void *)ibv;
+    if (qp->events != 0)
+        fake_fault("a queue pair was destroyed before its events were acknowledged"); /* a real one would wait */
+    for (int k = 0; k < qp->cq->count; k++) /* what is left in the completion queue goes */
+        if (qp->cq->qps[(qp->cq->first + k) % qp->cq->entries] == qp)
+            qp->cq->sends[(qp->cq->first + k) % qp->cq->entries] = 0;
+    fake.qps[ibv->qp_num] = NULL;
+    free(qp);
+    return 0;
+}
+
+static int fake_get_async_event(struct ibv_context *context, struct ibv_async_event *event) {
+    struct fake_device *d = fake_device_of(context);
+    errno = EAGAIN;
+    if (d->nevents == 0)
+        return -1;
+    *event = d->events[0];
+    memmove(d->events, d->events + 1, (size_t)--d->nevents * sizeof(*event));
+    return 0;
+}
+
+static void fake_ack_async_event(struct ibv_async_event *event) {
+    if (event->event_type == IBV_EVENT_QP_ACCESS_ERR)
+        ((struct fake_qp *)(void *)event->element.qp)->events--;
+}
+
+static const char *fake_event_type_str(enum ibv_event_type type) {
+    return type == IBV_EVENT_QP_ACCESS_ERR ? "local access violation work queue error" : "an event";
+}
+
+static const char *fake_wc_status_str(enum ibv_wc_status status) {
+    return status == IBV_WC_RETRY_EXC_ERR ? "transport retry counter exceeded" : "a status";
+}
+
+bool verbs_lib_open(struct verbs_lib *lib, const char **why) {
+    *why = "the fake has no device";
+    *lib = (struct verbs_lib){
+        fake_fork_init,    fake_get_device_list, fake_free_device_list, fake_get_device_name, fake_open_device,
+        fake_close_device, fake_query_device,    fake_query_port,       fake_query_gid_table, fake_alloc_pd,
+        fake_dealloc_pd,   fake_reg_mr,          fake_dereg_mr,         fake_create_cq,       fake_destroy_cq,
+        fake_create_qp,    fake_modify_qp,       fake_destroy_qp,       fake_get_async_event, fake_ack_async_event,
+        fake_event_type_str, fake_wc_status_str, true,
+    };
+    return !fake.absent;
+}
+
+/* ---- for tests ---- */
+
+static void fake_add_gid(struct fake_device *d, const char *address, enum ibv_gid_type type) {
+    struct ibv_gid_entry *entry = &d->gids[d->ngids];
+    *entry = (struct ibv_gid_entry){.gid_index = (uint32_t)d->ngids++, .port_num = 1, .gid_type = type};
+    inet_pton(AF_INET6, address, entry->gid.raw);
+}
+
+/* Two devices, mlx5_0 and mlx5_1, RoCE, each with the GIDs that a machine with an IPv4 address has. */
+static void fake_reset(void) {
+    memset(&fake, 0, sizeof(fake));
+    fake.chance = 88172645463325252ull;
+    fake.max_qp_wr = 1024;
+    fake.max_cqe = 4096;
+    fake.max_inline = 256;
+    for (int k = 0; k < FAKE_DEVICES; k++) {
+        struct fake_device *d = &fake.devices[k];
+        d->device.node_type = IBV_NODE_CA;
+        d->device.transport_type = IBV_TRANSPORT_IB;
+        strcpy(d->device.name, k == 0 ? "mlx5_0" : "mlx5_1");
+        d->state = IBV_PORT_ACTIVE;
+        d->mtu = IBV_MTU_4096;
+        d->link_layer = IBV_LINK_LAYER_ETHERNET;
+        fake_add_gid(d, k == 0 ? "fe80::1" : "fe80::2", IBV_GID_TYPE_ROCE_V1);
+        fake_add_gid(d, k == 0 ? "fe80::1" : "fe80::2", IBV_GID_TYPE_ROCE_V2);
+        fake_add_gid(d, k == 0 ? "::ffff:10.0.0.2" : "::ffff:10.0.1.2", IBV_GID_TYPE_ROCE_V1);
+        fake_add_gid(d, k == 0 ? "::ffff:10.0.0.2" : "::ffff:10.0.1.2", IBV_GID_TYPE_ROCE_V2);
+    }
+}
+
+/* Everything is repaired; devices stay open. */
+static void fake_repair(void) {
+    for (int k = 0; k < FAKE_DEVICES; k++)
+        fake.devices[k].dying = fake.devices[k].lose_acks = fake.devices[k].hanging = false;
+    fake.max_qp_wr = 1024;
+    fake.max_cqe = 4096;
+    fake.max_inline = 256;
+    fake.reg_mr_errno = fake.create_cq_errno = fake.modify_errno = 0;
+    fake.nnetwork = 0;
+    fake.nposts = fake.nwrites = fake.ninline = fake.nsignalled = fake.nexecuted = fake.nghosts = 0;
+}
+
+/* Connections are closed: is anything left of them, or was a rule broken? NULL: all is well. */
+static const char *fake_leftover(void) {
+    for (int k = 0; k < FAKE_QPS; k++)
+        if (fake.qps[k] != NULL)
+            return "a queue pair is left";
+    for (int k = 0; k < FAKE_MRS; k++)
+        if (fake.mrs[k].used)
+            return "a registration is left";
+    return fake.ncqs != 0 ? "a completion queue is left" : fake.fault;
+}
+
+#endif
