@@ -155,20 +155,25 @@ static enum collet_result consumer_failover(struct conn *conn) {
     return COLLET_SUCCESS;
 }
 
+/* Had the step come through the lost rail when it was settled? Steps further on were sent later, and came to nothing. */
+static bool had_arrived(const struct conn *conn, const struct settled *settled, uint64_t step) {
+    uint64_t ahead = step - settled->tail;
+    return (int64_t)ahead < 0 || (ahead < conn->end.nslots && (settled->arrived & 1u << ahead));
+}
+
 static void take_settled(struct conn *conn, const struct settled *settled) {
     struct verbs_end *end = conn->impl;
     int r = (int)settled->rail;
-    uint64_t head = *conn->end.head;
     verbs_rail_lost(conn, r, "says that this rail is lost");
     if (end->rails[r].state != VERBS_RAIL_LOST)
         return;
-    for (uint64_t step = settled->tail; step != end->sent; step++) {
+    if ((int64_t)(settled->head - *conn->end.head) > 0) /* else credits by another rail were faster */
+        port_store_release(conn->end.head, settled->head); /* pairs with fifo_has_credit() */
+    for (uint64_t step = *conn->end.head; step != end->sent; step++) {
         uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
-        if (end->carrier[slot] / VERBS_QPS_MAX == r && !(settled->arrived & 1u << (step - settled->tail)))
+        if (end->carrier[slot] / VERBS_QPS_MAX == r && !had_arrived(conn, settled, step))
             end->again |= 1u << slot;
     }
-    if ((int64_t)(settled->head - head) > 0)
-        port_store_release(conn->end.head, settled->head); /* pairs with fifo_has_credit() */
     end->rails[r].state = VERBS_RAIL_DOWN;
     log_info(NET, "rank %d: rail %d to rank %d is settled, %d slot(s) are sent again", conn->chan->rank, r, conn->peer,
              __builtin_popcount(end->again));
@@ -181,7 +186,7 @@ static enum collet_result producer_failover(struct conn *conn) {
     while (boot_try_recv(conn->chan->boot, conn->peer, key_of(conn, MESSAGE_KIND_SETTLED), &settled, sizeof(settled),
                          &bytes) == COLLET_SUCCESS) {
         bool sane = bytes == sizeof(settled) && settled.rail < (uint32_t)end->nrails &&
-                    end->sent - settled.tail <= conn->end.nslots && settled.tail - settled.head <= conn->end.nslots;
+                    (int64_t)(end->sent - settled.tail) >= 0 && settled.tail - settled.head <= conn->end.nslots;
         if (sane)
             take_settled(conn, &settled);
         else
