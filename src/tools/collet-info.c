@@ -1,14 +1,135 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * collet-info: what this build is and how it is configured here and now.
+ * collet-info: what this build is, what this machine can do for it, and how it is configured here and now. Each "no" comes
+ * with its reason and what to do about it.
  */
 #include "base/config.h"
 #include "base/err.h"
 #include "base/os.h"
 #include "kernels/reduce_host.h"
 #include "transport/transport.h"
+#include "transport/verbs_device.h"
 
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+__attribute__((format(printf, 3, 4))) static void row(const char *what, bool can, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    printf("  %-16s %-4s ", what, can ? "yes" : "no");
+    vprintf(format, list);
+    printf("\n");
+    va_end(list);
+}
+
+/* ---- shared memory ---- */
+
+static void show_shared_memory(void) {
+    void *memory, *again;
+    int fd;
+    if (os_shared_create("collet-info", 4096, &memory, &fd) != COLLET_SUCCESS) {
+        row("shared memory", false, "%s", err_last());
+        return;
+    }
+    if (os_shared_open(os_pid(), fd, 4096, &again) != COLLET_SUCCESS)
+        row("shared memory", false, "%s (is /proc mounted, and of this PID namespace?)", err_last());
+    else {
+        row("shared memory", true, "memfd, opened through /proc");
+        os_memory_destroy(again, 4096);
+    }
+    os_memory_destroy(memory, 4096);
+    close(fd);
+}
+
+/* ---- reading another process's memory (CMA) ---- */
+
+static pid_t child_that_sleeps(void) {
+    pid_t child = fork();
+    if (child != 0)
+        return child;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;)
+        pause();
+}
+
+/* Exits with the errno of reading from a process that is neither parent nor child, as ranks are to each other. */
+static int try_to_read(pid_t other, char *there) {
+    char here;
+    struct iovec to = {&here, 1}, from = {there, 1};
+    pid_t reader = fork();
+    int status = 0;
+    if (reader == 0)
+        _exit(process_vm_readv(other, &to, 1, &from, 1, 0) == 1 ? 0 : errno);
+    return reader > 0 && waitpid(reader, &status, 0) == reader && WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
+}
+
+static void show_cma(void) {
+    static char byte;
+    pid_t other = child_that_sleeps();
+    int error = other > 0 ? try_to_read(other, &byte) : errno;
+    if (other > 0) {
+        kill(other, SIGKILL);
+        waitpid(other, NULL, 0);
+    }
+    if (error == 0)
+        row("CMA", true, "process_vm_readv between processes of this user (no transport uses it yet)");
+    else
+        row("CMA", false, "process_vm_readv: %s (sysctl kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE in a container); no "
+            "transport uses it yet", strerror(error));
+}
+
+/* ---- RDMA ---- */
+
+static void show_memlock(void) {
+    struct rlimit limit = {0};
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    if (limit.rlim_cur == RLIM_INFINITY)
+        row("locked memory", true, "without limit");
+    else
+        row("locked memory", limit.rlim_cur >= 64u << 20,
+            "%llu KiB: each RDMA connection registers its FIFO, some 2 MiB; ulimit -l unlimited lifts it",
+            (unsigned long long)limit.rlim_cur / 1024);
+}
+
+static void show_port(const struct verbs_port *port) {
+    char name[VERBS_NAME_BYTES + 8], text[VERBS_GID_TEXT_BYTES];
+    snprintf(name, sizeof(name), "%s:%d", port->device->name, port->number);
+    if (port->kinds == 0)
+        row(name, false, "%s", port->why);
+    for (int kind = 0; kind < VERBS_KIND_COUNT; kind++)
+        if (port->kinds & 1u << kind) {
+            verbs_gid_text(&port->gids[kind], text);
+            row(name, true, "%s: GID %d, %s; MTU %d%s", verbs_kind_name((enum verbs_kind)kind), port->gid_index[kind], text,
+                128 << port->mtu, port->kinds & ((1u << kind) - 1) ? " (not preferred)" : "");
+        }
+}
+
+static void show_rdma(void) {
+    const struct verbs_host *host = verbs_host();
+    if (host->kinds != 0)
+        row("RDMA", true, "%d device(s), %d port(s)", host->ndevices, host->nports);
+    else
+        row("RDMA", false, "%s", host->why);
+    for (int k = 0; k < host->nports; k++)
+        show_port(&host->ports[k]);
+}
+
+static void show_gpus(void) {
+    const char *offer = verbs_host()->kinds == 0                          ? "no RDMA port here anyway"
+                        : verbs_host()->lib.has_dmabuf                    ? "libibverbs here could register dma-bufs"
+                        : access("/sys/module/nvidia_peermem", F_OK) == 0 ? "nvidia-peermem is loaded here"
+                                                                          : "neither dma-buf nor nvidia-peermem here";
+    row("GPU", false, "this build runs on host memory: no GPU, no peer access, no IPC between GPUs");
+    row("GPUDirect", false, "no GPU memory to register (%s)", offer);
+}
 
 int main(int argc, char **argv) {
     struct config config;
@@ -21,7 +142,14 @@ int main(int argc, char **argv) {
     printf("transports:");
     for (const struct transport *const *t = transports; *t != NULL; t++)
         printf(" %s", (*t)->name);
-    printf("\n\n");
+    printf("\n\nthis machine:\n");
+    fflush(stdout); /* before children have a copy of it */
+    show_shared_memory();
+    show_cma();
+    show_memlock();
+    show_rdma();
+    show_gpus();
+    printf("\n");
     if (config_read(&config) != COLLET_SUCCESS) {
         fprintf(stderr, "%s: %s\n", argv[0], err_last());
         return 1;
