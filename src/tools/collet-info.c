@@ -82,8 +82,10 @@ static void show_cma(void) {
     if (error == 0)
         row("CMA", true, "process_vm_readv between processes of this user (no transport uses it yet)");
     else
-        row("CMA", false, "process_vm_readv: %s (sysctl kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE in a container); no "
-            "transport uses it yet", strerror(error));
+        row("CMA", false,
+            "process_vm_readv: %s (sysctl kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE in a container); no "
+            "transport uses it yet",
+            strerror(error));
 }
 
 /* ---- RDMA ---- */
@@ -107,8 +109,8 @@ static void show_port(const struct verbs_port *port) {
     for (int kind = 0; kind < VERBS_KIND_COUNT; kind++)
         if (port->kinds & 1u << kind) {
             verbs_gid_text(&port->gids[kind], text);
-            row(name, true, "%s: GID %d, %s; MTU %d%s", verbs_kind_name((enum verbs_kind)kind), port->gid_index[kind], text,
-                128 << port->mtu, port->kinds & ((1u << kind) - 1) ? " (not preferred)" : "");
+            row(name, true, "%s: GID %d, %s; MTU %d%s", verbs_kind_name((enum verbs_kind)kind), port->gid_index[kind],
+                text, 128 << port->mtu, port->kinds & ((1u << kind) - 1) ? " (not preferred)" : "");
         }
 }
 

@@ -147,7 +147,7 @@ static void take_failure(struct conn *conn, int index, const struct ibv_wc *wc) 
     const struct verbs_rail *rail = &end->rails[r];
     const struct verbs_qp *qp = verbs_qp_at(end, index);
     if (rail->state != VERBS_RAIL_UP)
-        return; /* flushed, as was asked for */
+        return;       /* flushed, as was asked for */
     verbs_look(conn); /* the device may know more */
     int event = __atomic_load_n(&qp->event, __ATOMIC_RELAXED);
     verbs_rail_lost(conn, r, "%s; queue pair %u, %s%s%s%s", verbs_status_meaning(wc->status), qp->qp->qp_num,
@@ -309,8 +309,7 @@ static void send_credit(struct conn *conn) {
 /* --------------------------------------------------------------------------------------------------------------- the table */
 
 static bool has_left(const struct conn *conn) {
-    return boot_missing_count(conn->chan->boot) > 0 &&
-           boot_peer_state(conn->chan->boot, conn->peer, NULL) == PEER_LEFT;
+    return boot_missing_count(conn->chan->boot) > 0 && boot_peer_state(conn->chan->boot, conn->peer, NULL) == PEER_LEFT;
 }
 
 static bool poll_rails(struct conn *conn) {
@@ -384,7 +383,8 @@ static bool all_acknowledged(const struct conn *conn) {
  * over. So where that can happen, an end is only idle when all has been acknowledged. */
 static bool verbs_idle(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
-    bool handed_over = conn->side == CONN_PRODUCER ? *conn->end.tail == end->sent && end->again == 0 : !credit_is_due(conn);
+    bool handed_over =
+        conn->side == CONN_PRODUCER ? *conn->end.tail == end->sent && end->again == 0 : !credit_is_due(conn);
     if (handed_over && (end->nrails == 1 || all_acknowledged(conn)))
         return true;
     return (conn->side == CONN_CONSUMER && end->broken[0] != '\0') || has_left(conn);

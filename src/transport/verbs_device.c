@@ -38,7 +38,8 @@ void verbs_gid_text(const union ibv_gid *gid, char text[VERBS_GID_TEXT_BYTES]) {
 }
 
 const char *verbs_kind_name(enum verbs_kind kind) {
-    static const char *const names[] = {"InfiniBand", "RoCEv2 over IPv4", "RoCEv2 over IPv6", "RoCEv2, link-local", "RoCEv1"};
+    static const char *const names[] = {"InfiniBand", "RoCEv2 over IPv4", "RoCEv2 over IPv6", "RoCEv2, link-local",
+                                        "RoCEv1"};
     return names[kind];
 }
 

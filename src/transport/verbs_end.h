@@ -64,13 +64,14 @@ struct verbs_end {
     uint32_t turns; /* of progress() without any */
 
     /* Producer. */
-    uint64_t sent;                    /* the next step that no queue pair has been given */
-    uint32_t again;                   /* bits by slot: steps below `sent` that must be sent once more */
-    uint8_t carrier[FIFO_MAX_SLOTS];  /* by slot: the entry of live[] that its step went through */
+    uint64_t sent;                   /* the next step that no queue pair has been given */
+    uint32_t again;                  /* bits by slot: steps below `sent` that must be sent once more */
+    uint8_t carrier[FIFO_MAX_SLOTS]; /* by slot: the entry of live[] that its step went through */
 
     /* Consumer. */
-    uint32_t arrived[FIFO_MAX_SLOTS]; /* by slot: 1 + header.bytes … of a step that is there but not yet delivered; 0: not */
-    uint64_t credit;                  /* the head that was last sent */
+    uint32_t
+        arrived[FIFO_MAX_SLOTS]; /* by slot: 1 + header.bytes … of a step that is there but not yet delivered; 0: not */
+    uint64_t credit;             /* the head that was last sent */
 
     char broken[ERR_TEXT_BYTES]; /* why the connection is over; "": it is not */
 };

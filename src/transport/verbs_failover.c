@@ -167,7 +167,7 @@ static void take_settled(struct conn *conn, const struct settled *settled) {
     verbs_rail_lost(conn, r, "says that this rail is lost");
     if (end->rails[r].state != VERBS_RAIL_LOST)
         return;
-    if ((int64_t)(settled->head - *conn->end.head) > 0) /* else credits by another rail were faster */
+    if ((int64_t)(settled->head - *conn->end.head) > 0)    /* else credits by another rail were faster */
         port_store_release(conn->end.head, settled->head); /* pairs with fifo_has_credit() */
     for (uint64_t step = *conn->end.head; step != end->sent; step++) {
         uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);

@@ -10,7 +10,8 @@ static const struct {
     const char *name;
     size_t offset;
 } FUNCTIONS[] = {
-#define F(field, name) {name, offsetof(struct verbs_lib, field)}
+#define F(field, name)                                                                                                 \
+    { name, offsetof(struct verbs_lib, field) }
     F(fork_init, "ibv_fork_init"),
     F(get_device_list, "ibv_get_device_list"),
     F(free_device_list, "ibv_free_device_list"),

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define RNR_RETRIES 6   /* receives are always posted before they are needed; so this only bounds what cannot be */
-#define RNR_TIMER 12    /* 0.64 ms */
+#define RNR_RETRIES 6 /* receives are always posted before they are needed; so this only bounds what cannot be */
+#define RNR_TIMER 12  /* 0.64 ms */
 #define HOP_LIMIT 64
 
 enum collet_result verbs_qp_create(struct verbs_host *host, const struct verbs_port *port, struct ibv_cq *cq,
@@ -16,7 +16,10 @@ enum collet_result verbs_qp_create(struct verbs_host *host, const struct verbs_p
         .qp_context = &qp->event,
         .send_cq = cq,
         .recv_cq = cq,
-        .cap = {.max_send_wr = depths->sends, .max_recv_wr = depths->receives, .max_send_sge = 1, .max_recv_sge = 1,
+        .cap = {.max_send_wr = depths->sends,
+                .max_recv_wr = depths->receives,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
                 .max_inline_data = depths->inline_bytes},
         .qp_type = IBV_QPT_RC,
     };
@@ -32,8 +35,8 @@ enum collet_result verbs_qp_create(struct verbs_host *host, const struct verbs_p
     qp->depths.inline_bytes = init.cap.max_inline_data;
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_INIT, .port_num = port->number, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-    int error = host->lib.modify_qp(qp->qp, &attr,
-                                    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    int error =
+        host->lib.modify_qp(qp->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     if (error != 0)
         return err_set(COLLET_ERR_SYSTEM, "%s port %d does not initialise a queue pair: %s", port->device->name,
                        port->number, strerror(error));
@@ -94,8 +97,9 @@ enum collet_result verbs_qp_connect(struct verbs_host *host, struct verbs_qp *qp
         return COLLET_SUCCESS;
     memcpy(gid.raw, to->gid, sizeof(gid.raw));
     verbs_gid_text(&gid, text);
-    return err_set(COLLET_ERR_SYSTEM, "%s port %d does not connect to %s (%s, from GID %d, LID %u): %s", port->device->name,
-                   port->number, text, verbs_kind_name(kind), port->gid_index[kind], to->lid, strerror(error));
+    return err_set(COLLET_ERR_SYSTEM, "%s port %d does not connect to %s (%s, from GID %d, LID %u): %s",
+                   port->device->name, port->number, text, verbs_kind_name(kind), port->gid_index[kind], to->lid,
+                   strerror(error));
 }
 
 void verbs_qp_fail(struct verbs_host *host, struct verbs_qp *qp) {
@@ -126,7 +130,8 @@ const char *verbs_status_meaning(enum ibv_wc_status status) {
     case IBV_WC_REM_ACCESS_ERR: return "refuses access to its memory (remote access error)";
     case IBV_WC_REM_OP_ERR:
     case IBV_WC_REM_INV_REQ_ERR: return "refuses a request (remote operation error)";
-    case IBV_WC_LOC_PROT_ERR: return "could not be sent to: this end's memory is not registered (local protection error)";
+    case IBV_WC_LOC_PROT_ERR:
+        return "could not be sent to: this end's memory is not registered (local protection error)";
     case IBV_WC_WR_FLUSH_ERR: return "is cut off: the queue pair went into error";
     case IBV_WC_REM_ABORT_ERR:
     case IBV_WC_FATAL_ERR: return "is cut off: the device has failed";

@@ -28,7 +28,7 @@ struct verbs_address {
 
 struct verbs_qp {
     struct ibv_qp *qp;
-    int event;                  /* the event that it failed with; 0: none. Set by whoever reads the device's events */
+    int event; /* the event that it failed with; 0: none. Set by whoever reads the device's events */
     struct verbs_depths depths;
     uint32_t posted, completed; /* sends; modulo 2^32 */
     uint32_t receives;          /* posted and not completed */

@@ -38,9 +38,10 @@ static enum collet_result err_registration(const struct verbs_port *port, size_t
     int error = errno;
     getrlimit(RLIMIT_MEMLOCK, &limit);
     if (error == ENOMEM && limit.rlim_cur != RLIM_INFINITY)
-        return err_set(COLLET_ERR_SYSTEM, "%s cannot register %zu bytes: the limit of locked memory is %llu KiB; raise it "
-                       "(ulimit -l unlimited, or memlock in /etc/security/limits.conf)", port->device->name, bytes,
-                       (unsigned long long)limit.rlim_cur / 1024);
+        return err_set(COLLET_ERR_SYSTEM,
+                       "%s cannot register %zu bytes: the limit of locked memory is %llu KiB; raise it "
+                       "(ulimit -l unlimited, or memlock in /etc/security/limits.conf)",
+                       port->device->name, bytes, (unsigned long long)limit.rlim_cur / 1024);
     return err_set(COLLET_ERR_SYSTEM, "%s cannot register %zu bytes of memory: %s", port->device->name, bytes,
                    strerror(error));
 }
@@ -80,7 +81,8 @@ static enum collet_result rail_create(struct conn *conn, int r) {
     int entries = (int)(depths.sends + depths.receives) * end->nqps;
     rail->cq = end->host->lib.create_cq(port->device->context, entries, NULL, NULL, 0);
     if (rail->cq == NULL)
-        return err_set(COLLET_ERR_SYSTEM, "%s gives no completion queue of %d entries: %m", port->device->name, entries);
+        return err_set(COLLET_ERR_SYSTEM, "%s gives no completion queue of %d entries: %m", port->device->name,
+                       entries);
     memcpy(address->gid, port->gids[end->kind].raw, sizeof(address->gid));
     address->lid = port->lid;
     address->mtu = (uint8_t)port->mtu;
@@ -159,8 +161,8 @@ static enum collet_result rails_connect(struct conn *conn) {
         const struct verbs_rail *rail = &end->rails[r];
         if (end->mine.rails[r].down || end->theirs.rails[r].down) {
             end->rails[r].state = VERBS_RAIL_DOWN;
-            log_info(NET, "rank %d: a port of rail %d is down; the connection with rank %d does without", conn->chan->rank,
-                     r, conn->peer);
+            log_info(NET, "rank %d: a port of rail %d is down; the connection with rank %d does without",
+                     conn->chan->rank, r, conn->peer);
             continue;
         }
         for (int q = 0; q < end->nqps; q++)
@@ -170,8 +172,10 @@ static enum collet_result rails_connect(struct conn *conn) {
     verbs_update_live(end);
     if (end->nlive > 0)
         return COLLET_SUCCESS;
-    return err_set(COLLET_ERR_SYSTEM, "no RDMA port between rank %d and rank %d (host %s) is up: set the link up, or "
-                   "COLLET_IB_DISABLE=1", conn->chan->rank, conn->peer, conn->chan->peers[conn->peer].host);
+    return err_set(COLLET_ERR_SYSTEM,
+                   "no RDMA port between rank %d and rank %d (host %s) is up: set the link up, or "
+                   "COLLET_IB_DISABLE=1",
+                   conn->chan->rank, conn->peer, conn->chan->peers[conn->peer].host);
 }
 
 static void log_rails(const struct conn *conn) {
@@ -185,7 +189,8 @@ static void log_rails(const struct conn *conn) {
         verbs_gid_text(&gid, text);
         log_info(NET, "rank %d %s %d: %s port %d, GID %d, to %s: %s, %d queue pair(s), MTU %d", conn->chan->rank,
                  conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer, port->device->name, port->number,
-                 port->gid_index[end->kind], text, verbs_kind_name(end->kind), end->nqps, mine < theirs ? mine : theirs);
+                 port->gid_index[end->kind], text, verbs_kind_name(end->kind), end->nqps,
+                 mine < theirs ? mine : theirs);
     }
 }
 

@@ -122,9 +122,7 @@ static struct fake_device *fake_device_of(const struct ibv_context *context) {
     return NULL;
 }
 
-static struct fake_qp *fake_find(uint32_t number) {
-    return number < FAKE_QPS ? fake.qps[number] : NULL;
-}
+static struct fake_qp *fake_find(uint32_t number) { return number < FAKE_QPS ? fake.qps[number] : NULL; }
 
 /* ---- completions ---- */
 
@@ -200,8 +198,11 @@ static enum ibv_wc_status fake_respond(struct fake_qp *to, const struct fake_wri
     if (to->nreceives == 0)
         return IBV_WC_RNR_RETRY_EXC_ERR;
     memcpy(memory, data, write->length);
-    struct ibv_wc wc = {.wr_id = to->receives[0], .opcode = IBV_WC_RECV_RDMA_WITH_IMM, .byte_len = write->length,
-                        .imm_data = write->immediate, .wc_flags = IBV_WC_WITH_IMM};
+    struct ibv_wc wc = {.wr_id = to->receives[0],
+                        .opcode = IBV_WC_RECV_RDMA_WITH_IMM,
+                        .byte_len = write->length,
+                        .imm_data = write->immediate,
+                        .wc_flags = IBV_WC_WITH_IMM};
     memmove(to->receives, to->receives + 1, (size_t)--to->nreceives * sizeof(to->receives[0]));
     fake_complete(to, wc, false);
     fake.nexecuted++;
@@ -294,8 +295,11 @@ static int fake_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv
             continue;
         }
         struct fake_write *write = &qp->writes[qp->nwrites++];
-        *write = (struct fake_write){.wr_id = wr->wr_id, .remote = wr->wr.rdma.remote_addr, .rkey = wr->wr.rdma.rkey,
-                                     .immediate = wr->imm_data, .signalled = wr->send_flags & IBV_SEND_SIGNALED};
+        *write = (struct fake_write){.wr_id = wr->wr_id,
+                                     .remote = wr->wr.rdma.remote_addr,
+                                     .rkey = wr->wr.rdma.rkey,
+                                     .immediate = wr->imm_data,
+                                     .signalled = wr->send_flags & IBV_SEND_SIGNALED};
         if (wr->num_sge == 1) {
             write->length = wr->sg_list->length;
             write->lkey = wr->sg_list->lkey;
@@ -413,8 +417,12 @@ static struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *address, size_t bytes
         if (!fake.mrs[k].used) {
             fake.mrs[k].used = true;
             fake.mrs[k].access = access;
-            fake.mrs[k].mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = address, .length = bytes,
-                                             .lkey = 1000u + (uint32_t)k, .rkey = 2000u + (uint32_t)k};
+            fake.mrs[k].mr = (struct ibv_mr){.context = pd->context,
+                                             .pd = pd,
+                                             .addr = address,
+                                             .length = bytes,
+                                             .lkey = 1000u + (uint32_t)k,
+                                             .rkey = 2000u + (uint32_t)k};
             return &fake.mrs[k].mr;
         }
     return NULL;
@@ -526,11 +534,29 @@ static const char *fake_wc_status_str(enum ibv_wc_status status) {
 bool verbs_lib_open(struct verbs_lib *lib, const char **why) {
     *why = "the fake has no device";
     *lib = (struct verbs_lib){
-        fake_fork_init,    fake_get_device_list, fake_free_device_list, fake_get_device_name, fake_open_device,
-        fake_close_device, fake_query_device,    fake_query_port,       fake_query_gid_table, fake_alloc_pd,
-        fake_dealloc_pd,   fake_reg_mr,          fake_dereg_mr,         fake_create_cq,       fake_destroy_cq,
-        fake_create_qp,    fake_modify_qp,       fake_destroy_qp,       fake_get_async_event, fake_ack_async_event,
-        fake_event_type_str, fake_wc_status_str, true,
+        fake_fork_init,
+        fake_get_device_list,
+        fake_free_device_list,
+        fake_get_device_name,
+        fake_open_device,
+        fake_close_device,
+        fake_query_device,
+        fake_query_port,
+        fake_query_gid_table,
+        fake_alloc_pd,
+        fake_dealloc_pd,
+        fake_reg_mr,
+        fake_dereg_mr,
+        fake_create_cq,
+        fake_destroy_cq,
+        fake_create_qp,
+        fake_modify_qp,
+        fake_destroy_qp,
+        fake_get_async_event,
+        fake_ack_async_event,
+        fake_event_type_str,
+        fake_wc_status_str,
+        true,
     };
     return !fake.absent;
 }

@@ -62,8 +62,8 @@ static void pair_init(struct pair *pair, struct shape shape) {
         pair->peers[rank].rank = rank;
         pair->peers[rank].rdma = 1u << VERBS_ROCE_IPV4;
         snprintf(pair->peers[rank].host, sizeof(pair->peers[rank].host), "host%d", rank);
-        pair->chans[rank] = (struct chan){.config = &pair->configs[rank], .boot = pair->boots[rank],
-                                          .peers = pair->peers, .nranks = 2, .rank = rank};
+        pair->chans[rank] = (struct chan){
+            .config = &pair->configs[rank], .boot = pair->boots[rank], .peers = pair->peers, .nranks = 2, .rank = rank};
         pair->chans[rank].layout = fifo_layout_of(shape.nslots, shape.slot_bytes, 256);
     }
     pair->producer = (struct conn){.side = CONN_PRODUCER, .peer = 1, .chan = &pair->chans[0]};
@@ -222,9 +222,16 @@ static void expect_broken(struct pair *pair, struct conn *conn, const char *what
 static void slots_of_all_sizes_and_protocols_arrive_in_order(void **state) {
     (void)state;
     static const struct shape shapes[] = {
-        {8, 4096, 1, 1, 0},   {8, 4096, 1, 3, 0},          {8, 4096, 2, 1, 0},   {8, 100000, 2, 2, 0},
-        {2, 5000, 2, 2, 0},   {16, 64, 2, 8, 0},           {8, 4072, 2, 1, UINT64_MAX - 500},
-        {4, 1 << 20, 2, 1, 5}, {8, 2000, 1, 2, 0x7fffffff - 300}, {1, 3000, 2, 2, 0},
+        {8, 4096, 1, 1, 0},
+        {8, 4096, 1, 3, 0},
+        {8, 4096, 2, 1, 0},
+        {8, 100000, 2, 2, 0},
+        {2, 5000, 2, 2, 0},
+        {16, 64, 2, 8, 0},
+        {8, 4072, 2, 1, UINT64_MAX - 500},
+        {4, 1 << 20, 2, 1, 5},
+        {8, 2000, 1, 2, 0x7fffffff - 300},
+        {1, 3000, 2, 2, 0},
     };
     for (size_t k = 0; k < sizeof(shapes) / sizeof(shapes[0]); k++) {
         struct pair pair;
@@ -427,7 +434,8 @@ static void a_lid_is_enough_within_an_infiniband_subnet(void **state) {
         if (!same_subnet)
             ((struct verbs_hello *)(void *)pair.blob.data)->rails[0].gid[0] ^= 1;
         assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_SUCCESS);
-        assert_int_equal(((const struct fake_qp *)(const void *)end_of(&pair.producer)->qps[0][0].qp)->global, !same_subnet);
+        assert_int_equal(((const struct fake_qp *)(const void *)end_of(&pair.producer)->qps[0][0].qp)->global,
+                         !same_subnet);
         host->ports[0] = saved;
         pair_close(&pair);
     }
