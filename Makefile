@@ -96,7 +96,7 @@ TOOLS    := $(TOOL_SOURCES:src/tools/%.c=$(BUILD)/bin/%)
 PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(BUILD)/bin/%)
 EXAMPLES := $(EXAMPLE_SOURCES:examples/%.c=$(BUILD)/bin/%)
 TESTS    := $(TEST_SOURCES:%.c=$(BUILD)/%)
-SCRIPT_TESTS := $(sort $(wildcard tests/*/test_*.sh))
+SCRIPT_TESTS := $(sort $(filter-out tests/fabric/%,$(wildcard tests/*/test_*.sh)))
 
 SHARED_LIB   := $(BUILD)/lib/$(SO_NAME)
 STATIC_LIB   := $(BUILD)/lib/libcollet.a
@@ -252,7 +252,17 @@ asan tsan:
 test-slurm: all
 	@BUILD=$(BUILD) scripts/run-tests.sh tests/multi/slurm.sh
 
-.PHONY: bench-peers
+# Two virtual hosts with software RDMA. Where a machine cannot have them, one line says why and nothing fails.
+.PHONY: test-fabric fabric-shell fabric-ready
+test-fabric: fabric-ready
+	@BUILD=$(BUILD) tests/fabric/test_fabric.sh || [ $$? = 77 ]
+fabric-shell: fabric-ready
+	@BUILD=$(BUILD) bash --rcfile tests/fabric/shell.sh -i
+fabric-ready:
+	@scripts/deps.sh build
+	@scripts/deps.sh fabric || true
+	@$(AGAIN) all
+
 .PHONY: bench-peers scaling
 bench-peers: all
 	scripts/bench-peers.sh
@@ -297,6 +307,7 @@ help:
 	@echo 'make test-full     every combination of collective, type, algorithm, transport … (long)'
 	@echo 'make asan tsan     the fast tests under gcc'"'"'s sanitizers, built in build-asan, build-tsan'
 	@echo 'make test-slurm    jobs by srun of a real Slurm, where it is installed'
+	@echo 'make test-fabric   between two virtual hosts with software RDMA (minutes); fabric-shell: to try things in them'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
 	@echo 'make scaling       prints the tables of docs/scaling.md: predictions for up to 131,072 ranks (minutes)'
 	@echo 'make install       PREFIX=/usr/local DESTDIR= ; make uninstall'

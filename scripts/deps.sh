@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# deps.sh build|test: makes sure that what building (or building and testing) needs is there, and installs what is not.
+# deps.sh build|test|fabric: makes sure that what building (or building and testing, or the two virtual hosts of
+# `make test-fabric`) needs is there, and installs what is not.
 #
 #   as root                  installs with apt-get
 #   otherwise                says what it will run, then runs it through sudo
@@ -13,15 +14,23 @@ set -u
 
 profile=${1:-build}
 case $profile in
-build | test) ;;
+build | test | fabric) ;;
 *)
-    echo "usage: scripts/deps.sh build|test" >&2
+    echo "usage: scripts/deps.sh build|test|fabric" >&2
     exit 2
     ;;
 esac
 
 # Each need: how to see that it is there, and the Debian package that brings it.
 missing_packages() {
+    if [ "$profile" = fabric ]; then
+        virtual_hosts_need
+    else
+        building_needs
+    fi
+}
+
+building_needs() {
     need "command -v ${CC:-gcc}" gcc
     need "command -v ${LD:-ld} && command -v objcopy" binutils
     need "test -e /usr/include/stdio.h" libc6-dev
@@ -35,6 +44,19 @@ missing_packages() {
     need "command -v g++" g++
     need "pkg-config --exists cmocka" libcmocka-dev
     need "command -v ip" iproute2
+}
+
+virtual_hosts_need() {
+    local PATH=$PATH:/usr/sbin:/sbin
+    need "command -v qemu-system-x86_64" qemu-system-x86
+    need "command -v busybox" busybox-static
+    need "command -v cpio" cpio
+    need "command -v modprobe" kmod
+    need "command -v ip && command -v tc && command -v rdma" iproute2
+    need "command -v ibv_rc_pingpong" ibverbs-utils
+    need "ls /usr/lib/*/libibverbs/librxe*.so" ibverbs-providers
+    need "command -v ib_write_bw" perftest
+    need "command -v strip" binutils
 }
 
 need() {

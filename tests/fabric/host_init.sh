@@ -7,8 +7,7 @@
 #   eth1  10.0.1.<host>   rail 1, with the RDMA device rxe1
 #   eth2  10.0.2.<host>   rail 2, with the RDMA device rxe2
 #
-# Then a loop of commands on each of two virtio-serial ports (host_commands.sh), and a shell on the console where the
-# command line says `shell`.
+# Then a loop of commands on each of its virtio-serial ports (host_commands.sh).
 /bin/busybox mkdir -p /dev/shm
 /bin/busybox mount -t devtmpfs dev /dev
 exec </dev/console >/dev/console 2>&1
@@ -23,12 +22,7 @@ ln -s /proc/self/fd /dev/fd
 while read -r module; do
     insmod "/modules/$module" || echo "init: no module $module"
 done </modules/order
-for word in $(cat /proc/cmdline); do
-    case $word in
-    host=*) host=${word#host=} ;;
-    shell) shell=yes ;;
-    esac
-done
+host=$(sed 's/.*\<host=//; s/ .*//' /proc/cmdline)
 
 hostname "host$host"
 printf '127.0.0.1 localhost\n10.0.0.1 host1\n10.0.0.2 host2\n' >/etc/hosts
@@ -45,11 +39,6 @@ for port in /sys/class/virtio-ports/*; do
     name=$(cat "$port/name")
     setsid bash /commands "/dev/$(basename "$port")" "/tmp/$name.out" &
 done
-if [ "${shell:-}" = yes ]; then
-    echo "Host $host of 2; host $((3 - host)) is at 10.0.1.$((3 - host)). 'exit' ends both."
-    setsid cttyhack bash -i
-    poweroff -f
-fi
 while :; do
     wait
     sleep 1

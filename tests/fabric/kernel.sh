@@ -6,6 +6,7 @@
 # It is Debian's: downloaded and unpacked, not installed, so that it takes no rights and changes nothing outside DIR. Once
 # it is there nothing is done. Exits 77 with one line that says what is missing where it cannot be had.
 set -u
+PATH=$PATH:/usr/sbin:/sbin
 
 dir=$1
 package_pattern='^linux-image-6\.1\.0-[0-9]+-amd64$' # the newest of them

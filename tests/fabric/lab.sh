@@ -3,7 +3,7 @@
 # Two virtual hosts with software RDMA, and commands for them. To be sourced by a bash script, which then has:
 #
 #   lab_needs                    0, or says in one line what is missing on this machine
-#   lab_start DIR BIN            boots both hosts with the programs in BIN; all files are made in DIR
+#   lab_start DIR BIN            boots both hosts with the programs in BIN; all files are made in DIR; 77: no kernel
 #   on HOST COMMAND              runs it there: prints its output, returns its exit status
 #   tell PORT COMMAND, answer PORT    the two halves of that, for commands that run on both hosts at once
 #   pull_cable HOST RAIL, plug_cable HOST RAIL
@@ -18,30 +18,20 @@
 # children of this script and the kernel kills them when it ends, however it does.
 
 limit=60 # seconds that a command may take
+lab_scripts=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
 
 lab_needs() {
-    local missing=()
-    need() { command -v "$1" >/dev/null || missing+=("$2"); }
-    need qemu-system-x86_64 qemu-system-x86
-    need busybox busybox-static
-    need cpio cpio
-    need modprobe kmod
-    need rdma iproute2
-    need ibv_rc_pingpong ibverbs-utils
-    need ib_write_bw perftest
-    need strip binutils
-    ls /usr/lib/*/libibverbs/librxe*.so >/dev/null 2>&1 || missing+=(ibverbs-providers)
-    [ "$(uname -m)" = x86_64 ] || missing+=("an x86_64 machine")
-    [ ${#missing[@]} = 0 ] || { echo "two virtual hosts need: ${missing[*]} (scripts/deps.sh fabric installs it)"; return 1; }
+    local missing
+    [ "$(uname -m)" = x86_64 ] || { echo "the virtual hosts are x86_64, this machine is not"; return 1; }
+    missing=$(COLLET_NO_INSTALL=1 "$lab_scripts/../../scripts/deps.sh" fabric 2>&1) || { echo "${missing%%$'\n'*}"; return 1; }
 }
 
 lab_start() {
-    local dir=$1 bin=$2 here
-    here=$(dirname "${BASH_SOURCE[0]}")
+    local dir=$1 bin=$2
     mkdir -p "$dir"
     dir=$(realpath "$dir")
-    "$here/kernel.sh" "$dir/kernel" || return
-    "$here/build_image.sh" "$dir/kernel" "$bin" "$dir/image" || return
+    "$lab_scripts/kernel.sh" "$dir/kernel" || return
+    "$lab_scripts/build_image.sh" "$dir/kernel" "$bin" "$dir/image" || return
     lab_kernel=$(ls "$dir"/kernel/boot/vmlinuz-*) lab_image=$dir/image
     lab_dir=$(mktemp -d "$dir/run.XXXXXX")
     trap lab_stop EXIT
@@ -57,9 +47,8 @@ lab_stop() {
 
 # ------------------------------------------------------------------------------------------------------------- one host
 
-# start_host HOST [console]: its console is the terminal, or a file.
 start_host() {
-    local host=$1 other=$((3 - $1)) console=${2:-file} net arguments=() words="host=$1"
+    local host=$1 other=$((3 - $1)) net port arguments=()
     for net in 0 1 2; do
         arguments+=(
             -netdev "dgram,id=net$net,local.type=unix,local.path=$host.net$net,remote.type=unix,remote.path=$other.net$net"
@@ -72,20 +61,15 @@ start_host() {
     done
     lab_pipe "$host.qmp"
     arguments+=(-chardev "pipe,id=qmp,path=$host.qmp" -mon "chardev=qmp,mode=control")
-    if [ "$console" = terminal ]; then
-        arguments+=(-display none -serial stdio)
-        words+=" shell"
-    else
-        arguments+=(-display none -serial "file:$host.console")
-    fi
     rm -f "$lab_dir/$host".net?
     (
         cd "$lab_dir" || exit
-        exec setpriv --pdeathsig KILL qemu-system-x86_64 -nodefaults -no-user-config -M q35 -accel tcg,thread=multi \
-            -cpu max -smp 1 -m 768 -no-reboot -kernel "$lab_kernel" -initrd "$lab_image" \
-            -append "console=ttyS0 quiet panic=-1 $words" "${arguments[@]}"
+        exec setsid setpriv --pdeathsig KILL qemu-system-x86_64 -nodefaults -no-user-config -display none \
+            -M q35 -accel tcg,thread=multi -cpu max -smp 1 -m 768 -no-reboot -serial "file:$host.console" \
+            -kernel "$lab_kernel" -initrd "$lab_image" -append "console=ttyS0 quiet panic=-1 host=$host" "${arguments[@]}"
     ) &
     echo $! >"$lab_dir/$host.pid"
+    disown $!
 }
 
 # wait_host HOST: until it takes commands.
@@ -103,9 +87,10 @@ kill_host() {
     local pid
     pid=$(cat "$lab_dir/$1.pid" 2>/dev/null) || return 0
     rm -f "$lab_dir/$1.pid"
-    kill -KILL "$pid" 2>/dev/null
-    wait "$pid" 2>/dev/null
-    return 0
+    kill -KILL "$pid"
+    while kill -0 "$pid" 2>/dev/null; do
+        sleep 0.05
+    done
 }
 
 # ------------------------------------------------------------------------------------------------------------- commands

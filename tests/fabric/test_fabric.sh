@@ -1,0 +1,162 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# test_fabric.sh [TRANSPORT…]: collet between two virtual hosts with software RDMA (lab.sh), two ranks on each, so that
+# shared memory and a network mix. For each transport, in one boot:
+#
+#   conformance     every collective, type and operation, over both protocols; frames of 1500 and 9000 bytes
+#   bad networks    loss, delay, reordering: results are exact
+#   outages         a cable out for two seconds; for ever; a host without power: an error on every rank, no hang
+#   two rails       one of them dies (verbs)
+#
+# At the end a table of speeds beside those of perftest (speeds.sh).
+cd "$(dirname "$0")/../.." || exit 1
+. tests/common/cases.sh
+. tests/fabric/lab.sh
+. tests/fabric/jobs.sh
+. tests/fabric/speeds.sh
+
+build=${BUILD:-build}
+level=${COLLET_TEST_LEVEL:-normal}
+transports=("$@")
+[ $# -gt 0 ] || transports=(verbs tcp)
+
+skip() {
+    echo "skip  fabric: $*"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 77
+}
+
+# --------------------------------------------------------------------------------------------------------- conformance
+
+hosts_reach_each_other() {
+    on 1 "for net in 0 1 2; do ping -c 1 -s 8000 10.0.\$net.2 || exit 1; done"
+}
+
+pingpong() {
+    local status
+    tell 2 "ibv_rc_pingpong -d rxe$1 -g 1 -n 100"
+    sleep 1
+    on 1 "ibv_rc_pingpong -d rxe$1 -g 1 -n 100 10.0.$1.2"
+    status=$?
+    answer 2 && return $status
+}
+
+# Of every connection: shm on one host, the transport between them.
+connections_take() {
+    local transport=$1 output settings="$settings COLLET_DEBUG=INFO COLLET_DEBUG_SUBSYS=CONN"
+    output=$(is_exact 2 all_reduce_perf -b 8 -e 1M -f 128 -n 1) || { echo "$output"; return 1; }
+    grep -oE 'rank [0-9] (->|<-) [0-9] via [a-z]+' <<<"$output" | awk -v transport="$transport" '
+        { expected = int($2 / 2) == int($4 / 2) ? "shm" : transport; seen[expected]++ }
+        $6 != expected { print; wrong++ }
+        END { exit !(seen["shm"] && seen[transport] && !wrong) }'
+}
+
+# Sizes from nothing to many slots; every type and operation of allreduce at one of them.
+collective_is_exact() {
+    local program=$1 most=256K variables="COLLET_PROTO=$2"
+    [ "$level" != full ] || most=4M
+    local settings="$settings $variables"
+    is_exact 2 "$program" -b 4 -e $most -f 16 -n 2 -c 1
+}
+
+types_and_operations_are_exact() {
+    local sizes="-b 1K -e 1K" settings="$settings COLLET_PROTO=$1"
+    [ "$level" != full ] || sizes="-b 16 -e 256K -f 32"
+    is_exact 2 all_reduce_perf -d all -o all "$sizes" -n 1 -c 1
+}
+
+check_conformance() {
+    local transport=$1 program protocol
+    check "shared_memory_and_${transport}_mix" connections_take "$transport"
+    for protocol in Simple LL; do
+        for program in all_reduce all_gather reduce_scatter alltoall broadcast reduce; do
+            check "${program}_is_exact_over_${transport}_with_$protocol" collective_is_exact ${program}_perf $protocol
+        done
+        check "types_and_operations_are_exact_over_${transport}_with_$protocol" types_and_operations_are_exact $protocol
+    done
+    check "sendrecv_is_exact_over_$transport" collective_is_exact sendrecv_perf Simple
+    check "frames_of_1500_bytes_carry_$transport" with_mtu 1500 is_exact 2 all_reduce_perf -b 8 -e 1M -f 8 -n 2
+}
+
+# -------------------------------------------------------------------------------------------------------- bad networks
+
+traffic() {
+    is_exact 2 all_reduce_perf -b 8 -e 256K -f 8 -n 20 -c 1 && is_exact 2 alltoall_perf -b 64K -e 64K -n 20 -c 1
+}
+
+# The rule has to have done something, or it was not tested.
+survives_loss() {
+    local output
+    output=$(with_netem 1 "loss $1" traffic)
+    local status=$?
+    echo "$output"
+    [ $status = 0 ] && awk '/dropped [0-9]+/ { sub(/,/, "", $7); dropped += $7 } END { exit !dropped }' <<<"$output"
+}
+
+check_bad_networks() {
+    local transport=$1
+    check "${transport}_is_exact_when_one_packet_in_1000_is_lost" survives_loss 0.1%
+    check "${transport}_is_exact_when_one_packet_in_100_is_lost" survives_loss 1%
+    check "${transport}_is_exact_when_packets_are_late" with_netem 1 "delay 3ms 2ms" traffic
+    check "${transport}_is_exact_when_packets_overtake" with_netem 1 "delay 3ms reorder 25% 50%" traffic
+}
+
+# ------------------------------------------------------------------------------------------------------------- outages
+
+outage() {
+    pull_cable "$1" "$2" && sleep "$3" && plug_cable "$1" "$2"
+}
+
+cable_is_out_for_ever() {
+    local status
+    fails_everywhere pull_cable 2 1
+    status=$?
+    plug_cable 2 1
+    return $status
+}
+
+# Host 2 loses power, and is there again for the next case.
+check_outages() {
+    local transport=$1
+    check "${transport}_goes_on_after_2_seconds_without_a_cable" goes_on_through outage 2 1 2
+    check "a_cable_out_for_ever_is_an_error_on_every_rank_over_$transport" cable_is_out_for_ever
+    check "a_host_that_dies_is_an_error_on_every_other_rank_over_$transport" fails_everywhere kill_host 2
+    start_host 2
+    check "the_host_comes_up_again_after_$transport" wait_host 2
+}
+
+one_rail_dies() {
+    local status settings="$settings COLLET_IB_HCA=rxe1,rxe2"
+    goes_on_through pull_cable 2 "$1"
+    status=$?
+    plug_cable 2 "$1"
+    return $status
+}
+
+# -----------------------------------------------------------------------------------------------------------------------
+
+why=$(lab_needs) || skip "$why"
+lab_start "$build/fabric" "$build/bin"
+case $? in
+0) ;;
+77) skip "no kernel" ;;
+*) echo "the lab does not start"; echo "0 passed, 1 failed"; exit 1 ;;
+esac
+
+check the_hosts_reach_each_other hosts_reach_each_other
+check rdma_goes_over_rail_1 pingpong 1
+check rdma_goes_over_rail_2 pingpong 2
+for transport in "${transports[@]}"; do
+    settings_for "$transport"
+    check_conformance "$transport"
+    check_bad_networks "$transport"
+    if [ "$transport" = verbs ]; then
+        check the_second_rail_takes_over one_rail_dies 1
+        check the_first_rail_takes_over one_rail_dies 2
+    fi
+    check_outages "$transport"
+done
+check the_speeds_are_measured eval 'report_speeds "${transports[@]}" >"$lab_dir/speeds"'
+cat "$lab_dir/speeds"
+finish
