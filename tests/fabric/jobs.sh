@@ -11,11 +11,14 @@
 job_limit=40 # seconds after which a rank counts as hung
 
 # Ranks meet and watch each other over eth0, and data take rail 1; tcp has all of it on rail 1. What collet should notice
-# by itself is well below job_limit.
+# by itself is well below job_limit. Six retries, since rxe takes 7 to mean for ever.
 settings_for() {
     settings="COLLET_TIMEOUT=15 COLLET_INIT_TIMEOUT=20"
     case $1 in
-    verbs) settings+=" COLLET_TRANSPORT=self,shm,verbs COLLET_SOCKET_IFNAME==eth0 COLLET_IB_HCA=rxe1" ;;
+    verbs)
+        settings+=" COLLET_TRANSPORT=self,shm,verbs COLLET_SOCKET_IFNAME==eth0"
+        settings+=" COLLET_IB_HCA=rxe1 COLLET_IB_RETRY_CNT=6"
+        ;;
     tcp) settings+=" COLLET_TRANSPORT=self,shm,tcp COLLET_SOCKET_IFNAME==eth1" ;;
     esac
 }
@@ -24,7 +27,7 @@ start_job() {
     local ranks=$1 host
     shift
     for host in 1 2; do
-        limit=$((job_limit + 10)) tell $host "rm -f /tmp/rank.*; env $settings run_ranks $ranks $job_limit $*"
+        limit=$((job_limit + 10)) tell $host "rm -f /tmp/rank.* /tmp/status.*; env $settings run_ranks $ranks $job_limit $*"
     done
 }
 
@@ -61,7 +64,10 @@ wait_for_rows() {
     local from deadline=$((SECONDS + 25))
     from=$(rows)
     while [ "$(rows)" -lt $((from + $1)) ]; do
-        [ $SECONDS -lt $deadline ] || { echo "no progress: $from rows, then $(rows)"; return 1; }
+        if [ $SECONDS -ge $deadline ] || ! on 1.side "test ! -e /tmp/status.0"; then
+            echo "no progress: $from rows, then $(rows)"
+            return 1
+        fi
         sleep 0.2
     done
 }
