@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 #
 # host_commands.sh PORT FILE: inside a virtual host, runs what comes down a serial port, one command after another.

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 #
 # Jobs of collet on both hosts of the lab, and how they end. To be sourced after lab.sh.

@@ -1,9 +1,10 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 #
 # Two virtual hosts with software RDMA, and commands for them. To be sourced by a bash script, which then has:
 #
-#   lab_needs                    0, or says in one line what is missing on this machine
-#   lab_start DIR BIN            boots both hosts with the programs in BIN; all files are made in DIR; 77: no kernel
+#   lab_needs DIR                gets a kernel into DIR, or says in one line what is missing on this machine
+#   lab_start DIR BIN            boots both hosts with the programs in BIN; all files are made in DIR
 #   on HOST COMMAND              runs it there: prints its output, returns its exit status
 #   tell PORT COMMAND, answer PORT    the two halves of that, for commands that run on both hosts at once
 #   pull_cable HOST RAIL, plug_cable HOST RAIL
@@ -21,16 +22,16 @@ limit=60 # seconds that a command may take
 lab_scripts=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
 
 lab_needs() {
-    local missing
+    local why
     [ "$(uname -m)" = x86_64 ] || { echo "the virtual hosts are x86_64, this machine is not"; return 1; }
-    missing=$(COLLET_NO_INSTALL=1 "$lab_scripts/../../scripts/deps.sh" fabric 2>&1) || { echo "${missing%%$'\n'*}"; return 1; }
+    why=$(COLLET_NO_INSTALL=1 "$lab_scripts/../../scripts/deps.sh" fabric 2>&1) || { echo "${why%%$'\n'*}"; return 1; }
+    mkdir -p "$1"
+    "$lab_scripts/kernel.sh" "$1/kernel"
 }
 
 lab_start() {
-    local dir=$1 bin=$2
-    mkdir -p "$dir"
-    dir=$(realpath "$dir")
-    "$lab_scripts/kernel.sh" "$dir/kernel" || return
+    local dir bin=$2
+    dir=$(realpath "$1")
     "$lab_scripts/build_image.sh" "$dir/kernel" "$bin" "$dir/image" || return
     lab_kernel=$(ls "$dir"/kernel/boot/vmlinuz-*) lab_image=$dir/image
     lab_dir=$(mktemp -d "$dir/run.XXXXXX")
@@ -87,7 +88,7 @@ kill_host() {
     local pid
     pid=$(cat "$lab_dir/$1.pid" 2>/dev/null) || return 0
     rm -f "$lab_dir/$1.pid"
-    kill -KILL "$pid"
+    kill -KILL "$pid" 2>/dev/null
     while kill -0 "$pid" 2>/dev/null; do
         sleep 0.05
     done

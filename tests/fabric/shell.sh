@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 #
 # make fabric-shell: an interactive bash beside two virtual hosts, with the commands of lab.sh and jobs.sh. (This is its
@@ -13,7 +14,7 @@ job() {
     end_job
 }
 
-lab_needs && lab_start "${BUILD:-build}/fabric" "${BUILD:-build}/bin" || exit
+lab_needs "${BUILD:-build}/fabric" && lab_start "${BUILD:-build}/fabric" "${BUILD:-build}/bin" || exit
 settings_for tcp
 PS1='fabric$ '
 cat <<'END'

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 #
 # How fast collet is in the lab, beside perftest in the same boot. Everything is emulated, so only ratios mean anything,
@@ -16,7 +17,9 @@ declare -A best # of each thing measured, by name
 
 # keep NAME least|most VALUE
 keep() {
-    [ -z "$3" ] || best[$1]=$(printf '%s\n' "$3" ${best[$1]:-} | sort -g | { [ "$2" = least ] && head -n 1 || tail -n 1; })
+    best[$1]=$(awk -v which="$2" -v now="$3" -v best="${best[$1]:-}" 'BEGIN {
+        better = best == "" || now != "" && (which == "least" ? now + 0 < best + 0 : now + 0 > best + 0)
+        print better ? now : best }')
 }
 
 # time_calls TRANSPORT PROGRAM SIZES…: keeps the times of calls in us as "TRANSPORT PROGRAM BYTES", with a rank on each host.
