@@ -91,13 +91,13 @@ rows_are_right() {
 
 # PERF_FAILED, which is 1, is what a perf program ends with when a call of collet returned an error.
 fails_everywhere() {
-    local output done=1 left=4
+    local output acted=1 left=4
     start_job 2 "$endless"
-    wait_for_rows 3 && "$@" && done=0
+    wait_for_rows 3 && "$@" && acted=0
     [ -e "$lab_dir/2.pid" ] || left=2
     output=$(end_job)
     echo "$output"
-    [ $done = 0 ] && [ "$(ended_with 1 "$output")" = $left ] && rows_are_right "$output"
+    [ $acted = 0 ] && [ "$(ended_with 1 "$output")" = $left ] && rows_are_right "$output"
 }
 
 # ------------------------------------------------------------------------------------------------------ worse networks
