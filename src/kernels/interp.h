@@ -46,14 +46,14 @@ PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step)
         if (step->local_region != STEP_NONE && k == step->local_at)
             w->src[n++] = interp_local(op, step, w->round);
         if (k < step->recv_count)
-            w->src[n++] = op->protocol == INTERP_LL ? ll_operand(w, k)
-                                                    : simple_operand(op->recv_ends[step->recv_first + k]);
+            w->src[n++] = op->protocol == INTERP_SIMPLE ? simple_operand(op->recv_ends[step->recv_first + k])
+                                                        : ll_operand(w, k);
     }
     return n;
 }
 
-/* Lists the places to reduce into; returns how many. The local store comes first. LL packs its lines from a result that
- * is somewhere: stored, in scratch, or, where an operand is passed on as it is, that operand. */
+/* Lists the places to reduce into; returns how many. The local store comes first. LL and LL128 pack their
+ * lines from a result that is somewhere: stored, in scratch, or, where an operand is passed on as it is, that operand. */
 PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step, int nsrc) {
     const struct interp_op *op = w->op;
     int n = 0;
@@ -88,7 +88,7 @@ PORT_FN enum interp_result interp_try_step(struct interp_worker *w) {
         return interp_advance(w);
 
     enum interp_result ready =
-        op->protocol == INTERP_LL ? ll_ready(w, step, bytes) : simple_ready(w, step, bytes);
+        op->protocol == INTERP_SIMPLE ? simple_ready(w, step, bytes) : ll_ready(w, step, bytes);
     if (ready != INTERP_STEPPED)
         return ready;
 
@@ -97,10 +97,10 @@ PORT_FN enum interp_result interp_try_step(struct interp_worker *w) {
     if (count > 0 && ndst > 0)
         interp_reduce(w, step, ndst, nsrc, count);
 
-    if (op->protocol == INTERP_LL)
-        ll_done(w, step, bytes);
-    else
+    if (op->protocol == INTERP_SIMPLE)
         simple_done(w, step, bytes);
+    else
+        ll_done(w, step, bytes);
     return interp_advance(w);
 }
 

@@ -16,12 +16,13 @@
  * so memory that was never written (0) matches nothing, and lines of another call than the reader's match nothing either: a
  * mismatched call waits, and the ranks compare what they wait in (exec_wait.c). A short message leaves the lines behind it
  * as they were, and 2^bits steps later their old flags could match again; so twice in that time (whenever s mod 2^(bits−1)
- * is among the last nslots) the producer writes all lines of the slot, be the step LL or Simple. A line is then never older
+ * is among the last nslots) the producer writes all lines of the slot, whatever the protocol of the step. A line is then never older
  * than half the flags' period.
  */
 #ifndef COLLET_KERNELS_PROTO_LL_H
 #define COLLET_KERNELS_PROTO_LL_H
 
+#include "kernels/proto_ll128.h"
 #include "kernels/worker.h"
 
 #include <string.h>
@@ -91,14 +92,32 @@ PORT_FN void ll_pack(const struct fifo_end *end, const char *from, uint32_t byte
     ll_refresh(end, used, signature);
 }
 
+/* ---- what LL and LL128 have in common: lines are copied out of a slot, and into one from a result ---- */
+
+PORT_FN int ll_is_long(const struct interp_op *op, const struct fifo_end *end) {
+    return op->protocol == INTERP_LL128 && !end->remote;
+}
+
+PORT_FN int ll_take(const struct interp_op *op, struct fifo_end *end, char *to, uint32_t bytes) {
+    return ll_is_long(op, end) ? ll128_unpack(end, to, bytes, op->signature) : ll_unpack(end, to, bytes, op->signature);
+}
+
+PORT_FN void ll_put(const struct interp_op *op, const struct fifo_end *end, const char *from, uint32_t bytes) {
+    if (ll_is_long(op, end)) {
+        ll128_pack(end, from, bytes, op->signature);
+        ll_refresh(end, 0, op->signature);
+    } else {
+        ll_pack(end, from, bytes, op->signature);
+    }
+}
+
 /* Operands are unpacked as they arrive, in order; w->unpacked remembers how far. */
 PORT_FN enum interp_result ll_ready(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
     const struct interp_op *op = w->op;
     w->blocked_sending = 0;
     while (w->unpacked < (uint32_t)step->recv_count) {
         w->blocked_on = (uint32_t)step->recv_first + w->unpacked;
-        if (!ll_unpack(op->recv_ends[w->blocked_on], ll_operand(w, (int)w->unpacked), bytes,
-                       op->signature))
+        if (!ll_take(op, op->recv_ends[w->blocked_on], ll_operand(w, (int)w->unpacked), bytes))
             return INTERP_BUSY;
         w->unpacked++;
     }
@@ -109,7 +128,7 @@ PORT_FN void ll_done(struct interp_worker *w, const struct prog_step *step, uint
     const struct interp_op *op = w->op;
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = op->send_ends[step->send_first + k];
-        ll_pack(end, (const char *)w->result, bytes, op->signature);
+        ll_put(op, end, (const char *)w->result, bytes);
         if (!end->remote) {
             end->step++;
             continue;
