@@ -6,7 +6,6 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "kernels/proto_ll128.h"
 #include "chan/crowd.h"
 #include "transport/transport.h"
 
@@ -29,7 +28,7 @@ struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t
     l.headers_at = l.head_at + FIFO_LINE_BYTES;
     l.ll_at = round_up(l.headers_at + nslots * sizeof(struct fifo_slot_header), FIFO_LINE_BYTES);
     l.ll128_at = round_up(l.ll_at + (size_t)nslots * ll_bytes * 2, LL128_LINE_BYTES);
-    l.simple_at = round_up(l.ll128_at + (size_t)nslots * ll128_nlines(ll_bytes) * LL128_LINE_BYTES, 4096);
+    l.simple_at = round_up(l.ll128_at + (size_t)nslots * fifo_ll128_bytes(ll_bytes), 4096);
     l.total_bytes = round_up(l.simple_at + (size_t)nslots * l.slot_stride, 4096);
     return l;
 }

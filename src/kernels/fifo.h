@@ -39,6 +39,13 @@ struct fifo_slot_header {
     uint64_t unused[6]; /* a cache line each: filling one slot must not disturb the reader of its neighbour */
 };
 
+/* An LL128 line, and what the lines of ll_bytes of data take. */
+#define LL128_DATA_BYTES 120u
+#define LL128_LINE_BYTES 128u
+PORT_FN uint32_t fifo_ll128_bytes(uint32_t ll_bytes) {
+    return (ll_bytes + LL128_DATA_BYTES - 1) / LL128_DATA_BYTES * LL128_LINE_BYTES;
+}
+
 /* Offsets inside a connection's memory, in bytes; the same computation at both ends. */
 struct fifo_layout {
     uint32_t nslots;             /* a power of two ≤ FIFO_MAX_SLOTS */

@@ -25,18 +25,13 @@
 
 #include <string.h>
 
-#define LL128_DATA_BYTES 120u
-#define LL128_LINE_BYTES 128u
-
 PORT_FN uint64_t ll128_flag(const struct fifo_end *end, uint32_t signature) {
     const uint64_t written = 1ull << 47;
     return (uint64_t)(signature >> 16) << 48 | written | (end->step & (written - 1));
 }
 
-PORT_FN uint32_t ll128_nlines(uint32_t bytes) { return (bytes + LL128_DATA_BYTES - 1) / LL128_DATA_BYTES; }
-
 PORT_FN char *ll128_lines(const struct fifo_end *end) {
-    return end->ll128 + (size_t)fifo_slot(end) * ll128_nlines(end->ll_bytes) * LL128_LINE_BYTES;
+    return end->ll128 + (size_t)fifo_slot(end) * fifo_ll128_bytes(end->ll_bytes);
 }
 
 PORT_FN uint64_t *ll128_flag_of(char *line) { return (uint64_t *)(void *)(line + LL128_DATA_BYTES); }
