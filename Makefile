@@ -38,7 +38,7 @@ CXX := g++
 endif
 OBJCOPY     ?= objcopy
 CLANGFORMAT ?= clang-format
-NVCC_ARCH   ?= sm_80
+CUDA_ARCH   ?= all
 
 # ---------------------------------------------------------------------------------------------------------------- flags
 
@@ -68,13 +68,41 @@ PUBLIC_INCLUDES   := -Iinclude -Iexamples/perf
 Q   = $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '%-5s %s\n' '$(notdir $(1))' '$@')
 
+# ------------------------------------------------------------------------------------------------------------------ CUDA
+#
+# CUDA=auto uses nvcc where it is found, 1 insists, 0 leaves GPUs out. CUDA_ARCH=all: code for every architecture from 7.0
+# on that nvcc lists, and PTX for those to come; CUDA_ARCH=90: for that one alone.
+
+NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+ifneq ($(filter-out auto 0 1,$(CUDA)),)
+$(error CUDA=$(CUDA): expected auto, 0 or 1)
+endif
+ifeq ($(CUDA)$(NVCC),1)
+$(error CUDA=1, but nvcc is neither in PATH nor in /usr/local/cuda/bin; set NVCC=/path/to/nvcc)
+endif
+WITH_CUDA := $(if $(filter-out 0,$(CUDA)),$(if $(NVCC),1))
+
+ifeq ($(WITH_CUDA),1)
+CUDA_HOME   ?= $(patsubst %/bin/,%,$(dir $(realpath $(NVCC))))
+CUDA_LIBDIR ?= $(firstword $(dir $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a $(CUDA_HOME)/targets/*/lib/libcudart_static.a)))
+CUDA_KNOWN  := $(shell $(NVCC) --list-gpu-arch | sed -n 's/^compute_\([0-9]*\)$$/\1/p' | sort -n)
+CUDA_ARCHS  := $(if $(filter all,$(CUDA_ARCH)),$(foreach a,$(CUDA_KNOWN),$(if $(filter 1,$(shell echo $$(($(a) >= 70)))),$(a))),$(CUDA_ARCH))
+CUDA_NEWEST := $(lastword $(CUDA_ARCHS))
+CUDA_PTX    := -gencode arch=compute_$(CUDA_NEWEST),code=compute_$(CUDA_NEWEST)
+NVCC_TARGETS := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) $(if $(filter all,$(CUDA_ARCH)),$(CUDA_PTX))
+CUDA_SMALL  := $(if $(shell $(NVCC) --help | grep -- --compress-mode),--compress-mode=size,-Xfatbin=-compress-all)
+NVCC_FLAGS  := -std=c++17 -O3 $(CUDA_SMALL) -fmad=false -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics -MMD -MP
+CUDA_LIBS   := $(CUDA_LIBDIR)libcudart_static.a -lrt
+endif
+
 # --------------------------------------------------------------------------------------------------------------- sources
 
 OBJ := $(BUILD)/obj
-objects_of = $(patsubst %.c,$(OBJ)/%.o,$(1))
+objects_of = $(addprefix $(OBJ)/,$(addsuffix .o,$(basename $(1))))
 
 TOOL_SOURCES := $(wildcard src/tools/*.c)
-LIB_SOURCES  := $(filter-out $(TOOL_SOURCES),$(wildcard src/*/*.c))
+CUDA_SOURCES := src/gpu/cuda.c
+LIB_SOURCES  := $(filter-out $(TOOL_SOURCES) $(CUDA_SOURCES),$(wildcard src/*/*.c))
 VARIANT_FILE := $(filter src/kernels/reduce_variant.c,$(LIB_SOURCES))
 
 # The vectorised reductions: one source, compiled once for each kind of CPU and chosen at run time.
@@ -84,17 +112,20 @@ FLAGS_avx2   := -mavx2 -mf16c -mfma
 FLAGS_avx512 := $(FLAGS_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
 VARIANT_OBJECTS := $(if $(VARIANT_FILE),$(VARIANTS:%=$(OBJ)/src/kernels/reduce_variant.%.o))
 
-LIB_OBJECTS := $(call objects_of,$(filter-out $(VARIANT_FILE),$(LIB_SOURCES))) $(VARIANT_OBJECTS)
+CUDA_KERNELS := $(wildcard src/kernels/*.cu)
+CUDA_OBJECTS := $(if $(WITH_CUDA),$(call objects_of,$(CUDA_SOURCES) $(CUDA_KERNELS)))
+
+LIB_OBJECTS := $(call objects_of,$(filter-out $(VARIANT_FILE),$(LIB_SOURCES))) $(VARIANT_OBJECTS) $(CUDA_OBJECTS)
 
 PERF_SOURCES    := $(wildcard examples/perf/*_perf.c)
-PERF_COMMON     := $(filter-out $(PERF_SOURCES),$(wildcard examples/perf/*.c))
-EXAMPLE_SOURCES := $(wildcard examples/*.c)
-TEST_COMMON     := $(wildcard tests/common/*.c)
+PERF_COMMON     := $(filter-out $(PERF_SOURCES) $(if $(WITH_CUDA),,examples/perf/device_cuda.c),$(wildcard examples/perf/*.c))
+EXAMPLE_SOURCES := $(wildcard examples/*.c) $(if $(WITH_CUDA),$(wildcard examples/*.cu))
+TEST_COMMON     := $(filter-out $(if $(WITH_CUDA),,tests/common/gpu_side_cuda.c),$(wildcard tests/common/*.c tests/common/*.cc))
 TEST_SOURCES    := $(filter-out $(TEST_COMMON) tests/portable/%,$(wildcard tests/*/*.c))
 
 TOOLS    := $(TOOL_SOURCES:src/tools/%.c=$(BUILD)/bin/%)
 PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(BUILD)/bin/%)
-EXAMPLES := $(EXAMPLE_SOURCES:examples/%.c=$(BUILD)/bin/%)
+EXAMPLES := $(basename $(EXAMPLE_SOURCES:examples/%=$(BUILD)/bin/%))
 TESTS    := $(TEST_SOURCES:%.c=$(BUILD)/%)
 SCRIPT_TESTS := $(sort $(filter-out tests/fabric/%,$(wildcard tests/*/test_*.sh)))
 
@@ -110,7 +141,7 @@ libs: $(SHARED_LIB) $(BUILD)/lib/libcollet.so $(STATIC_LIB) $(INTERNAL_LIB)
 tests: $(TESTS)
 
 # Objects are made anew when the compiler or its flags change, and not before what they need is there.
-FLAGS_NOW := $(CC) $(BASE_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
+FLAGS_NOW := $(if $(WITH_CUDA),CUDA) $(CC) $(BASE_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@[ "$$(cat $@ 2>/dev/null)" = '$(FLAGS_NOW)' ] || echo '$(FLAGS_NOW)' > $@
@@ -131,6 +162,26 @@ $(OBJ)/%.o: %.c $(BUILD)/flags | $(BUILD)/needs
 	$(call say,CC)
 	$(Q)$(COMPILE) -c $< -o $@
 
+$(call objects_of,src/gpu/registry.c tests/gpu/test_accept.c examples/perf/device.c): CPPFLAGS += $(if $(WITH_CUDA),-DCOLLET_CUDA)
+$(call objects_of,$(CUDA_SOURCES) tests/common/gpu_side_cuda.c examples/perf/device_cuda.c): CPPFLAGS += -I$(CUDA_HOME)/include
+
+# Kernels depend on what they are made of and for, not on the flags of the C compiler: they take long.
+$(BUILD)/nvcc-flags: FORCE
+	@mkdir -p $(@D)
+	@[ "$$(cat $@ 2>/dev/null)" = '$(NVCC) $(NVCC_TARGETS) $(NVCC_FLAGS)' ] || echo '$(NVCC) $(NVCC_TARGETS) $(NVCC_FLAGS)' > $@
+$(OBJ)/%.o: %.cu $(BUILD)/nvcc-flags
+	@mkdir -p $(@D)
+	$(call say,NVCC)
+	$(Q)$(NVCC) $(NVCC_TARGETS) $(NVCC_FLAGS) --threads $(JOBS) $(if $(filter examples/%,$<),$(PUBLIC_INCLUDES),$(INTERNAL_INCLUDES)) -c $< -o $@
+
+# The device executor's source in C++, for tests that run it on the host.
+COMPILE_CXX = $(CXX) $(filter-out -std=% -D_GNU_SOURCE=,$(BASE_FLAGS)) -std=gnu++17 -fno-exceptions -fno-rtti $(CXX_QUIET) -O2 $(INCLUDES) $(CPPFLAGS) $(CFLAGS)
+CXX_QUIET  := -Wno-unknown-pragmas
+$(OBJ)/%.o: %.cc $(BUILD)/flags | $(BUILD)/needs
+	@mkdir -p $(@D)
+	$(call say,CXX)
+	$(Q)$(COMPILE_CXX) -c $< -o $@
+
 $(VARIANT_OBJECTS): VARIANT_FLAGS = -DREDUCE_VARIANT=$(VARIANT) $(FLAGS_$(VARIANT))
 $(VARIANT_OBJECTS): VARIANT = $(patsubst .%,%,$(suffix $(basename $@)))
 $(VARIANT_OBJECTS): $(OBJ)/src/kernels/reduce_variant.%.o: $(VARIANT_FILE) $(BUILD)/flags | $(BUILD)/needs
@@ -142,7 +193,7 @@ $(SHARED_LIB): $(LIB_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(LINK) -shared -Wl,-soname,$(SO_NAME) -Wl,-z,relro,-z,now,-z,nodelete $(if $(SANITIZE),,-Wl,--no-undefined) \
-	    -o $@ $(LIB_OBJECTS) $(PACKAGE_LIBS) $(SYSTEM_LIBS)
+	    -Wl,--exclude-libs,ALL -o $@ $(LIB_OBJECTS) $(CUDA_LIBS) $(PACKAGE_LIBS) $(SYSTEM_LIBS)
 
 $(BUILD)/lib/libcollet.so: $(SHARED_LIB)
 	$(Q)ln -sf $(SO_NAME) $@
@@ -165,7 +216,7 @@ $(INTERNAL_LIB): $(LIB_OBJECTS)
 define LINK_PROGRAM
 @mkdir -p $(@D)
 $(call say,LINK)
-$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(PACKAGE_LIBS) $(SYSTEM_LIBS) $(TEST_LIBS)
+$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(CUDA_LIBS) $(PACKAGE_LIBS) $(SYSTEM_LIBS) $(TEST_LIBS)
 endef
 
 $(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(INTERNAL_LIB)
@@ -181,26 +232,19 @@ $(TESTS): TEST_LIBS = -lcmocka
 # ------------------------------------------------------------------------- the shared kernel sources, in every language
 
 # What a GPU will run is compiled as C, C++ and CUDA by every compiler that is there, so that the host build cannot
-# drift away from it. CUDA=auto uses nvcc where it is found, 1 insists, 0 leaves it out.
+# drift away from it.
 .PHONY: portable
 PORTABLE_SOURCE := tests/portable/kernels_portable.c
-NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
-ifneq ($(filter-out auto 0 1,$(CUDA)),)
-$(error CUDA=$(CUDA): expected auto, 0 or 1)
-endif
-ifeq ($(CUDA)$(NVCC),1)
-$(error CUDA=1, but nvcc is neither in PATH nor in /usr/local/cuda/bin; set NVCC=/path/to/nvcc)
-endif
 have = $(if $(shell command -v $(1) 2>/dev/null),$(2))
 
 PORTABLE := gcc-c $(call have,g++,gcc-cxx) $(call have,clang,clang-c) $(call have,clang++,clang-cxx)
-PORTABLE += $(if $(filter-out 0,$(CUDA)),$(if $(NVCC),nvcc))
+PORTABLE += $(if $(WITH_CUDA),nvcc)
 PORTABLE_FLAGS    := -Wall -Wextra -Werror -MMD -MP $(INTERNAL_INCLUDES)
 portable_gcc-c     = $(CC) -std=c11 $(PORTABLE_FLAGS)
 portable_gcc-cxx   = g++ -x c++ -std=c++17 $(PORTABLE_FLAGS)
 portable_clang-c   = clang -std=c11 $(PORTABLE_FLAGS)
 portable_clang-cxx = clang++ -x c++ -std=c++17 $(PORTABLE_FLAGS)
-portable_nvcc      = $(NVCC) -x cu -std=c++17 -arch=$(NVCC_ARCH) -Werror all-warnings -MMD -MP $(INTERNAL_INCLUDES)
+portable_nvcc      = $(NVCC) -x cu -std=c++17 -arch=sm_$(CUDA_NEWEST) -Werror all-warnings -MMD -MP $(INTERNAL_INCLUDES)
 
 ifeq ($(SANITIZE),)
 portable: $(PORTABLE:%=$(BUILD)/portable/%.o)
@@ -217,7 +261,7 @@ AGAIN = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOB
 RUN_TESTS = scripts/run-tests.sh --level $(1) $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
 # Programs without threads have nothing to show to the thread sanitizer, and some are slow under it.
 UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/unit/test_algorithms $(BUILD)/tests/unit/test_program \
-    $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
+    $(BUILD)/tests/unit/test_block $(BUILD)/tests/multi/test_emulated_gpu $(BUILD)/tests/gpu/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
 
 .PHONY: deps demo test check test-full asan tsan run-check run-test run-test-full
 deps:
@@ -244,8 +288,13 @@ asan: SANITIZERS := address,undefined
 tsan: SANITIZERS := thread
 asan tsan:
 	@scripts/deps.sh test
-	@$(AGAIN) BUILD=build-$@ SANITIZE=$(SANITIZERS) WERROR= all tests
-	@$(MAKE) --no-print-directory BUILD=build-$@ SANITIZE=$(SANITIZERS) SCRIPT_TESTS= run-check
+	@$(AGAIN) BUILD=build-$@ CUDA=0 SANITIZE=$(SANITIZERS) WERROR= all tests
+	@$(MAKE) --no-print-directory BUILD=build-$@ CUDA=0 SANITIZE=$(SANITIZERS) SCRIPT_TESTS= run-check
+
+# What a GPU has to show, in 9 minutes at most: one report, its table last.
+.PHONY: gpu-accept
+gpu-accept: all tests
+	@BUILD=$(BUILD) scripts/gpu-accept.sh
 
 # A Slurm of its own, on hosts that are network namespaces; skipped where it is not installed or not permitted.
 .PHONY: test-slurm
@@ -279,7 +328,7 @@ install: all
 	install -m 755 $(SHARED_LIB) $(DESTDIR)$(LIBDIR)/
 	ln -sf $(SO_NAME) $(DESTDIR)$(LIBDIR)/libcollet.so
 	install -m 644 $(STATIC_LIB) $(DESTDIR)$(LIBDIR)/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCDIR@|$(INCDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PACKAGES@|$(PACKAGES)|' \
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCDIR@|$(INCDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PACKAGES@|$(PACKAGES)|' -e 's|@CUDA_LIBS@|$(CUDA_LIBS)|' \
 	    collet.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/collet.pc
 	$(if $(INSTALLED_PROGRAMS),install -m 755 $(INSTALLED_PROGRAMS) $(DESTDIR)$(BINDIR)/)
 
@@ -308,11 +357,12 @@ help:
 	@echo 'make asan tsan     the fast tests under gcc'"'"'s sanitizers, built in build-asan, build-tsan'
 	@echo 'make test-slurm    jobs by srun of a real Slurm, where it is installed'
 	@echo 'make test-fabric   between two virtual hosts with software RDMA (minutes); fabric-shell: to try things in them'
+	@echo 'make gpu-accept    everything that a GPU has to show, in one report (9 minutes; skipped where there is none)'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
 	@echo 'make scaling       prints the tables of docs/scaling.md: predictions for up to 131,072 ranks (minutes)'
 	@echo 'make install       PREFIX=/usr/local DESTDIR= ; make uninstall'
 	@echo 'make format        clang-format over all tracked C files; format-check only looks'
 	@echo 'make clean'
-	@echo 'Variables: V=1 CC CFLAGS LDFLAGS WERROR= BUILD=build CUDA=auto|0|1 NVCC NVCC_ARCH JOBS PREFIX DESTDIR LIBDIR'
+	@echo 'Variables: V=1 CC CFLAGS LDFLAGS WERROR= BUILD=build CUDA=auto|0|1 NVCC CUDA_ARCH=all|90|… JOBS PREFIX DESTDIR LIBDIR'
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -21,6 +21,75 @@
 #define PORT_FN static inline
 #endif
 
+/* Lanes: the threads that run one worker together, as block.cuh does it. A GPU has a block of them, the host executor one;
+ * with PORT_EMULATED, what includes this runs lanes on the host (tests/common/lanes.h).
+ *   port_sync   every lane has come here, and each sees what any wrote before
+ *   port_any    the same, and says whether any lane's condition holds
+ *   port_pause  between two looks at something that is waited for; `looks` counts them */
+#if defined(PORT_EMULATED)
+#ifdef __cplusplus
+extern "C" {
+#endif
+uint32_t port_emulated_lane(void);
+uint32_t port_emulated_lanes(void);
+int port_emulated_any(int condition);
+void port_emulated_pause(void);
+#ifdef __cplusplus
+}
+#endif
+#endif
+
+PORT_FN uint32_t port_lane(void) {
+#if defined(__CUDA_ARCH__)
+    return threadIdx.x;
+#elif defined(PORT_EMULATED)
+    return port_emulated_lane();
+#else
+    return 0;
+#endif
+}
+
+PORT_FN uint32_t port_lanes(void) {
+#if defined(__CUDA_ARCH__)
+    return blockDim.x;
+#elif defined(PORT_EMULATED)
+    return port_emulated_lanes();
+#else
+    return 1;
+#endif
+}
+
+PORT_FN int port_any(int condition) {
+#if defined(__CUDA_ARCH__)
+    return __syncthreads_or(condition);
+#elif defined(PORT_EMULATED)
+    return port_emulated_any(condition);
+#else
+    return condition;
+#endif
+}
+
+PORT_FN void port_sync(void) {
+#if defined(__CUDA_ARCH__)
+    __syncthreads();
+#else
+    (void)port_any(0);
+#endif
+}
+
+/* Backs off by and by: who waits for long leaves the memory system to those who work. */
+PORT_FN void port_pause(uint32_t looks) {
+#if defined(__CUDA_ARCH__)
+    if (looks > 64)
+        __nanosleep(looks > 4096 ? 1000 : 20);
+#elif defined(PORT_EMULATED)
+    (void)looks;
+    port_emulated_pause();
+#else
+    (void)looks;
+#endif
+}
+
 PORT_FN uint64_t port_load_acquire(const uint64_t *counter) {
 #if defined(__CUDA_ARCH__)
     uint64_t value;
@@ -56,6 +125,53 @@ PORT_FN void port_line_store(uint64_t *line, uint64_t value) {
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(line), "l"(value) : "memory");
 #else
     __atomic_store_n(line, value, __ATOMIC_RELAXED);
+#endif
+}
+
+/* Two neighbouring lines by one access, 16-byte aligned. Each is whole by itself; nothing is said about the pair. */
+PORT_FN void port_lines_load(const uint64_t *lines, uint64_t *first, uint64_t *second) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(*first), "=l"(*second) : "l"(lines) : "memory");
+#else
+    *first = port_line_load(lines);
+    *second = port_line_load(lines + 1);
+#endif
+}
+
+PORT_FN void port_lines_store(uint64_t *lines, uint64_t first, uint64_t second) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(lines), "l"(first), "l"(second) : "memory");
+#else
+    port_line_store(lines, first);
+    port_line_store(lines + 1, second);
+#endif
+}
+
+/* A 32-bit word through which host and device tell each other that a launch is to end, and why. */
+PORT_FN int32_t port_word_load(const int32_t *word) {
+#if defined(__CUDA_ARCH__)
+    int32_t value;
+    asm volatile("ld.relaxed.sys.global.s32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+#else
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+#endif
+}
+
+/* Has somebody claimed this word before? From now on somebody has. */
+PORT_FN int port_word_claim(int32_t *word) {
+#if defined(__CUDA_ARCH__)
+    return atomicExch_system((int *)word, 1);
+#else
+    return __atomic_exchange_n(word, 1, __ATOMIC_ACQ_REL);
+#endif
+}
+
+PORT_FN void port_word_store_release(int32_t *word, int32_t value) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("st.release.sys.global.s32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+#else
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
 #endif
 }
 

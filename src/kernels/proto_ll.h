@@ -66,12 +66,12 @@ PORT_FN int ll_unpack(struct fifo_end *end, char *to, uint32_t bytes, uint32_t s
     return line >> 32 == flag;
 }
 
-/* Gives lines `first` and beyond of the slot the flag of this step, if it is time. */
-PORT_FN void ll_refresh(const struct fifo_end *end, uint32_t first, uint32_t signature) {
+/* Gives lines first, first + stride, … of the slot the flag of this step, if it is time. */
+PORT_FN void ll_refresh(const struct fifo_end *end, uint32_t first, uint32_t stride, uint32_t signature) {
     uint64_t half = end->ll_flag_mask >> 1;
     if ((end->step & half) + end->nslots <= half)
         return;
-    for (uint32_t i = first; i < end->ll_bytes / 4; i++)
+    for (uint32_t i = first; i < end->ll_bytes / 4; i += stride)
         port_line_store(&ll_lines(end)[i], ll_flag(end, signature) << 32);
 }
 
@@ -89,7 +89,20 @@ PORT_FN void ll_pack(const struct fifo_end *end, const char *from, uint32_t byte
         memcpy(&word, from + 4 * (size_t)whole, bytes % 4);
         port_line_store(&lines[used++], flag | word);
     }
-    ll_refresh(end, used, signature);
+    ll_refresh(end, used, 1, signature);
+}
+
+/* After the last line of a step was stored. Without a wire the lines themselves are the notice. */
+PORT_FN void ll_publish(struct fifo_end *end, const struct interp_op *op, uint32_t bytes) {
+    if (!end->remote) {
+        end->step++;
+        return;
+    }
+    struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
+    header->bytes = ((bytes + 3) / 4 * 8) | FIFO_LL_BIT;
+    header->signature = op->signature;
+    header->sequence = op->sequence;
+    fifo_publish(end);
 }
 
 /* ---- what LL and LL128 have in common: lines are copied out of a slot, and into one from a result ---- */
@@ -105,7 +118,7 @@ PORT_FN int ll_take(const struct interp_op *op, struct fifo_end *end, char *to, 
 PORT_FN void ll_put(const struct interp_op *op, const struct fifo_end *end, const char *from, uint32_t bytes) {
     if (ll_is_long(op, end)) {
         ll128_pack(end, from, bytes, op->signature);
-        ll_refresh(end, 0, op->signature);
+        ll_refresh(end, 0, 1, op->signature);
     } else {
         ll_pack(end, from, bytes, op->signature);
     }
@@ -129,15 +142,7 @@ PORT_FN void ll_done(struct interp_worker *w, const struct prog_step *step, uint
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = op->send_ends[step->send_first + k];
         ll_put(op, end, (const char *)w->result, bytes);
-        if (!end->remote) {
-            end->step++;
-            continue;
-        }
-        struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
-        header->bytes = ((bytes + 3) / 4 * 8) | FIFO_LL_BIT;
-        header->signature = op->signature;
-        header->sequence = op->sequence;
-        fifo_publish(end);
+        ll_publish(end, op, bytes);
     }
     for (int k = 0; k < step->recv_count; k++)
         fifo_consumed(op->recv_ends[step->recv_first + k]);

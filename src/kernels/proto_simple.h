@@ -38,16 +38,21 @@ PORT_FN enum interp_result simple_ready(struct interp_worker *w, const struct pr
     return worker_has_credit(w, step) ? INTERP_STEPPED : INTERP_BUSY;
 }
 
+/* After the last byte of a step was stored. */
+PORT_FN void simple_publish(struct fifo_end *end, const struct interp_op *op, uint32_t bytes) {
+    struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
+    header->bytes = bytes;
+    header->signature = op->signature;
+    header->sequence = op->sequence;
+    fifo_publish(end);
+}
+
 PORT_FN void simple_done(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
     const struct interp_op *op = w->op;
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = op->send_ends[step->send_first + k];
-        struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
-        header->bytes = bytes;
-        header->signature = op->signature;
-        header->sequence = op->sequence;
-        ll_refresh(end, 0, op->signature);
-        fifo_publish(end);
+        ll_refresh(end, 0, 1, op->signature);
+        simple_publish(end, op, bytes);
     }
     for (int k = 0; k < step->recv_count; k++)
         fifo_consumed(op->recv_ends[step->recv_first + k]);

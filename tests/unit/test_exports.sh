@@ -41,6 +41,18 @@ shared_library_needs_no_executable_stack() {
     objdump -p "$lib/libcollet.so.0" | grep -A1 STACK | grep -E 'flags rw-$'
 }
 
+# With the kernels for every architecture in it.
+shared_library_is_small() {
+    strip -o "$work/stripped.so" "$lib/libcollet.so.0"
+    local bytes
+    bytes=$(stat -c %s "$work/stripped.so")
+    [ "$bytes" -lt 12000000 ] || { echo "$bytes bytes"; return 1; }
+}
+
+shared_library_needs_no_driver() {
+    ! objdump -p "$lib/libcollet.so.0" | grep -E 'NEEDED +libcuda'
+}
+
 cat >"$work/user.c" <<'PROGRAM'
 #include <collet.h>
 #include <stdio.h>
@@ -67,10 +79,10 @@ builds_with_shared_library() {
 
 # shellcheck disable=SC2046,SC2086
 builds_with_static_library() {
-    local needs
+    local needs libs
     needs=$(sed -n 's/^Requires.private: //p' "$work/root/usr/lib/pkgconfig/collet.pc")
-    gcc $(pkg --cflags) "$work/user.c" -o "$work/user" "$work/root/usr/lib/libcollet.a" $(pkg-config --libs $needs) \
-        -pthread -ldl -lm &&
+    libs=$(sed -n 's/^Libs.private: //p' "$work/root/usr/lib/pkgconfig/collet.pc")
+    gcc $(pkg --cflags) "$work/user.c" -o "$work/user" "$work/root/usr/lib/libcollet.a" $(pkg-config --libs $needs) $libs &&
         "$work/user"
 }
 
@@ -85,6 +97,8 @@ check the_shared_library_exports_what_the_header_declares shared_library_exports
 check the_static_library_exports_what_the_header_declares static_library_exports_what_the_header_declares
 check the_shared_library_has_its_soname shared_library_has_its_soname
 check the_shared_library_needs_no_executable_stack shared_library_needs_no_executable_stack
+check the_shared_library_stripped_is_below_12_MB shared_library_is_small
+check the_shared_library_needs_no_driver_to_be_loaded shared_library_needs_no_driver
 check make_install_installs installs
 check a_c99_program_builds_with_what_is_installed builds_with_shared_library gcc -std=c99
 check a_cxx_program_builds_with_what_is_installed builds_with_shared_library g++ -x c++ -std=c++17

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A block of lanes runs one worker of a program: what interp.h does on the host, with the waits inside the steps.
+ *
+ *    struct block_memory (shared by the lanes)
+ *      op, worker    as in worker.h; only lane 0 writes them
+ *      window        the next steps of the program; a ring of 4096 ranks has many times as many
+ *      ends          copies of the connection ends, if they are few: their positions move here and return at the end
+ *      src, dst      operands and places of the step in Simple
+ *
+ * Every lane keeps (round, pc) for itself; all take the same way, because what it depends on is the same for all.
+ * Read next: block_wait.cuh, block_reduce.cuh, block_ll.cuh, exec_cuda.cu.
+ */
+#ifndef COLLET_KERNELS_BLOCK_CUH
+#define COLLET_KERNELS_BLOCK_CUH
+
+#include "kernels/block_ll.cuh"
+#include "kernels/block_reduce.cuh"
+
+#define BLOCK_WINDOW_STEPS 64u
+#define BLOCK_STAGED_PEERS 16u
+#define BLOCK_STAGED_LIST 20u /* operands and places of a step */
+
+struct block_memory {
+    struct interp_op op;
+    struct interp_worker worker;
+    struct block_lists lists;
+    uint32_t window_first; /* of the worker's steps */
+    struct prog_step window[BLOCK_WINDOW_STEPS];
+    struct fifo_end ends[2 * BLOCK_STAGED_PEERS];
+    struct fifo_end *table[2 * BLOCK_STAGED_PEERS];
+    uint64_t began_at[2 * BLOCK_STAGED_PEERS]; /* positions of the ends at first */
+    const void *src[BLOCK_STAGED_LIST];
+    void *dst[BLOCK_STAGED_LIST];
+};
+
+/* ---- ends ---- */
+
+BLOCK_FN struct fifo_end *bound_end(const struct work_channel *program, uint32_t at) {
+    return at < program->npeers ? program->recv_ends[at] : program->send_ends[at - program->npeers];
+}
+
+/* Copies the ends of a channel, or refers to where they are. */
+BLOCK_FN void ends_take(struct block_memory *m, const struct work_channel *program) {
+    uint32_t npeers = program->npeers;
+    if (npeers > BLOCK_STAGED_PEERS) {
+        m->op.recv_ends = program->recv_ends; /* all lanes write the same */
+        m->op.send_ends = program->send_ends;
+        return;
+    }
+#pragma unroll 1
+    for (uint32_t k = port_lane(); k < 2 * npeers; k += port_lanes()) {
+        const struct fifo_end *end = bound_end(program, k);
+        m->table[k] = NULL;
+        if (end == NULL)
+            continue;
+        m->ends[k] = *end;
+        m->began_at[k] = end->step;
+        m->table[k] = &m->ends[k];
+    }
+    m->op.recv_ends = m->table;
+    m->op.send_ends = m->table + npeers;
+}
+
+/* Ends that have moved are this worker's; the others may be those of a block that is still at work. */
+BLOCK_FN void ends_return(struct block_memory *m, const struct work_channel *program) {
+    if (program->npeers > BLOCK_STAGED_PEERS)
+        return;
+#pragma unroll 1
+    for (uint32_t k = port_lane(); k < 2 * program->npeers; k += port_lanes())
+        if (m->table[k] != NULL && m->ends[k].step != m->began_at[k])
+            *bound_end(program, k) = m->ends[k];
+}
+
+/* ---- steps ---- */
+
+/* By all lanes. The steps before those that are loaded here have been done with by all: barriers ended them. */
+BLOCK_FN const struct prog_step *step_at(struct block_memory *m, uint32_t pc) {
+    uint32_t first = pc / BLOCK_WINDOW_STEPS * BLOCK_WINDOW_STEPS;
+    if (m->window_first != first) {
+        port_sync();
+        uint32_t nsteps = m->worker.nsteps - first;
+        const struct prog_step *steps = m->op.steps + m->worker.first_step + first;
+#pragma unroll 1
+        for (uint32_t k = port_lane(); k < nsteps && k < BLOCK_WINDOW_STEPS; k += port_lanes())
+            m->window[k] = steps[k];
+        if (port_lane() == 0)
+            m->window_first = first;
+        port_sync();
+    }
+    return &m->window[pc - first];
+}
+
+template <class R>
+BLOCK_FN enum work_failure block_simple_step(struct block_memory *m, const struct prog_step *step, uint64_t round,
+                                             uint64_t count, struct work_status *status) {
+    struct interp_worker *w = &m->worker;
+    const struct interp_op *op = &m->op;
+    uint32_t bytes = (uint32_t)(count * op->elem_bytes);
+    enum work_failure failure = WORK_FINE;
+    if (port_lane() == 0 && (failure = wait_simple(w, step, bytes, status)) == WORK_FINE) {
+        w->round = round;
+        m->lists.nsrc = (uint32_t)interp_gather(w, step);
+        m->lists.ndst = (uint32_t)interp_scatter(w, step, (int)m->lists.nsrc);
+        m->lists.divisor = step->finish ? op->divisor : 1;
+    }
+    if (port_any(failure != WORK_FINE))
+        return failure != WORK_FINE ? failure : WORK_ABORTED;
+    if (count > 0 && m->lists.ndst > 0)
+        block_reduce<R>(&m->lists, R::reduces ? count : bytes);
+#pragma unroll 1
+    for (int k = 0; k < step->send_count; k++)
+        ll_refresh(op->send_ends[step->send_first + k], port_lane(), port_lanes(), op->signature);
+    port_sync();
+    if (port_lane() != 0)
+        return WORK_FINE;
+#pragma unroll 1
+    for (int k = 0; k < step->send_count; k++)
+        simple_publish(op->send_ends[step->send_first + k], op, bytes);
+#pragma unroll 1
+    for (int k = 0; k < step->recv_count; k++)
+        fifo_consumed(op->recv_ends[step->recv_first + k]);
+    return WORK_FINE;
+}
+
+/* ---- a worker ---- */
+
+/* By lane 0. */
+BLOCK_FN void block_prepare(struct block_memory *m, const struct work *work, uint32_t channel, uint32_t worker) {
+    const struct work_channel *program = &work->program->channels[channel];
+    struct interp_op *op = &m->op;
+    struct interp_worker *w = &m->worker;
+    op->steps = program->steps;
+    op->geometry = geometry_of(work->total_elems, work->block_elems, work->chunk_elems, channel, work->nchannels);
+    op->in = work->in;
+    op->out = work->out;
+    op->elem_bytes = work->elem_bytes;
+    op->divisor = work->divisor;
+    op->protocol = work->protocol;
+    op->signature = work->signature;
+    op->sequence = work->sequence;
+    op->keep_empty = work->keep_empty;
+    w->op = op;
+    w->first_step = program->workers[worker].first_step;
+    w->nsteps = program->workers[worker].nsteps;
+    bool few = program->list_entries <= BLOCK_STAGED_LIST;
+    void **lists = program->lists + (uint64_t)worker * program->list_entries;
+    w->src = few ? m->src : (const void **)lists;
+    w->dst = few ? m->dst : lists + program->recv_entries;
+    m->lists.src = w->src;
+    m->lists.dst = w->dst;
+    m->window_first = ~0u;
+}
+
+/* Tells the host about the first failure of the rank. */
+BLOCK_FN void block_report(const struct block_memory *m, const struct work *work, uint32_t channel,
+                           enum work_failure failure) {
+    struct work_status *status = work->status;
+    if (failure != WORK_MISMATCH || port_word_claim(&status->claimed))
+        return;
+    const struct fifo_end *end = m->op.recv_ends[m->worker.blocked_on];
+    const struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
+    status->peer = work->program->channels[channel].peers[m->worker.blocked_on].rank;
+    status->bytes = header->bytes;
+    status->sequence = work->sequence;
+    status->their_sequence = header->sequence;
+    port_word_store_release(&status->failure, failure); /* pairs with exec_gpu_check() */
+}
+
+/* By all lanes: block `index` of a work. */
+template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct work *work, uint32_t index) {
+    uint32_t channel = work->first_channel, worker = index;
+    for (; worker >= work->program->channels[channel].nworkers; channel++)
+        worker -= work->program->channels[channel].nworkers;
+    if (port_lane() == 0)
+        block_prepare(m, work, channel, worker);
+    ends_take(m, &work->program->channels[channel]);
+    port_sync();
+    uint64_t nrounds = m->op.geometry.nrounds;
+    uint32_t nsteps = m->worker.nsteps;
+    bool ll = m->op.protocol == INTERP_LL;
+    for (uint64_t round = 0; round < nrounds; round++) {
+#pragma unroll 1
+        for (uint32_t pc = 0; pc < nsteps; pc++) {
+            const struct prog_step *step = step_at(m, pc);
+            uint64_t count = interp_count(&m->op, step, round);
+            if (count == 0 && !m->op.keep_empty)
+                continue;
+            enum work_failure failure =
+                ll ? block_ll_step<R>(&m->worker, step, round, (uint32_t)(count * m->op.elem_bytes), work->status)
+                   : block_simple_step<R>(m, step, round, count, work->status);
+            if (failure != WORK_FINE && port_lane() == 0)
+                block_report(m, work, channel, failure);
+            if (failure != WORK_FINE)
+                return;
+        }
+    }
+    port_sync();
+    ends_return(m, &work->program->channels[channel]);
+}
+
+/* By all lanes of block `block` of a launch. */
+template <class R> BLOCK_FN void launch_run(struct block_memory *m, const struct work_launch *launch, uint32_t block) {
+#pragma unroll 1
+    for (uint32_t k = 0; k < launch->nworks; k++) {
+        const struct work *work = &launch->works[k];
+        if (block < work->nblocks) {
+            block_run<R>(m, work, block);
+            return;
+        }
+        block -= work->nblocks;
+    }
+}
+
+#endif

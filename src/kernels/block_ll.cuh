@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A step in LL by all lanes of a block. No lane waits for another one's lines: each takes 8 bytes, polls for them, reduces
+ * them in registers and sends them on.
+ *
+ *    bytes of the chunk   │ 8 │ 8 │ 8 │ … │ 8 │ rest │        unit = lane, lane + lanes, …
+ *    lines of a slot      │d f│d f│d f│d f│ …                  two lines a unit, one access
+ *
+ * Barriers stand around the step: before it, positions of the ends are the last step's and credit is there; after it, all
+ * lanes have taken what they read, so that credit may be returned.
+ */
+#ifndef COLLET_KERNELS_BLOCK_LL_CUH
+#define COLLET_KERNELS_BLOCK_LL_CUH
+
+#include "kernels/block_ops.cuh"
+#include "kernels/block_wait.cuh"
+#include "kernels/operands.h"
+
+#define BLOCK_LL_UNIT 8u
+#define BLOCK_LL_TOGETHER 4 /* operands of a unit that are polled for at once */
+
+/* `bytes` ≤ 8 bytes at any address; the rest of the unit is 0. */
+BLOCK_FN uint64_t unit_load(const char *from, uint32_t bytes) {
+    uint64_t unit = 0;
+    if (bytes == 8 && (uintptr_t)from % 8 == 0)
+        return *(const uint64_t *)(const void *)from;
+#pragma unroll 1
+    for (uint32_t i = 0; i < bytes; i++)
+        unit |= (uint64_t)(uint8_t)from[i] << (8 * i);
+    return unit;
+}
+
+BLOCK_FN void unit_store(char *to, uint64_t unit, uint32_t bytes) {
+    if (bytes == 8 && (uintptr_t)to % 8 == 0) {
+        *(uint64_t *)(void *)to = unit;
+        return;
+    }
+#pragma unroll 1
+    for (uint32_t i = 0; i < bytes; i++)
+        to[i] = (char)(unit >> (8 * i));
+}
+
+/* Takes one unit from each of ends[0 … n−1], of 4 of them at most, as soon as it is there. `bytes` ≤ 4: it is one line.
+ * False: aborted. */
+BLOCK_FN bool units_receive(struct fifo_end *const *ends, int n, uint32_t index, uint32_t bytes, uint32_t signature,
+                            const struct work_status *status, uint64_t *units) {
+    for (uint32_t looks = 0;; looks++) {
+        bool all = true;
+#pragma unroll
+        for (int k = 0; k < BLOCK_LL_TOGETHER; k++) {
+            if (k >= n)
+                continue;
+            const uint64_t *lines = ll_lines(ends[k]) + 2 * index;
+            uint64_t flag = ll_flag(ends[k], signature), first, second;
+            if (bytes > 4) {
+                port_lines_load(lines, &first, &second);
+            } else {
+                first = port_line_load(lines);
+                second = flag << 32;
+            }
+            all = all && first >> 32 == flag && second >> 32 == flag;
+            units[k] = (first & 0xffffffffu) | second << 32;
+        }
+        if (all)
+            return true;
+        if (wait_must_end(status, looks))
+            return false;
+        port_pause(looks);
+    }
+}
+
+BLOCK_FN void unit_send(const struct fifo_end *end, uint32_t index, uint64_t unit, uint32_t bytes, uint32_t signature) {
+    uint64_t *lines = ll_lines(end) + 2 * index;
+    uint64_t flag = ll_flag(end, signature) << 32;
+    if (bytes > 4)
+        port_lines_store(lines, flag | (unit & 0xffffffffu), flag | unit >> 32);
+    else
+        port_line_store(lines, flag | (unit & 0xffffffffu));
+}
+
+/* A reduction of units as it grows. One operand that is not divided stays the bits it was. */
+template <class R> struct unit_sum {
+    typename R::sum sums[block_pack<R, uint64_t>::count];
+    uint64_t bits;
+    bool raw, empty;
+};
+
+template <class R> BLOCK_FN void unit_take(struct unit_sum<R> *sum, uint64_t unit) {
+    if (sum->raw)
+        sum->bits = unit;
+    else if (sum->empty)
+        pack_load<R, uint64_t>(unit, sum->sums);
+    else
+        pack_combine<R, uint64_t>(unit, sum->sums);
+    sum->empty = false;
+}
+
+/* The operands of one unit, in their order, reduced. local NULL: none. False: aborted. */
+template <class R>
+BLOCK_FN bool unit_reduce(const struct interp_op *op, const struct prog_step *step, const char *local, uint32_t index,
+                          uint32_t bytes, const struct work_status *status, uint64_t *unit_p) {
+    int n = step->recv_count;
+    uint32_t divisor = step->finish ? op->divisor : 1;
+    struct unit_sum<R> sum = {};
+    sum.empty = true;
+    sum.raw = !R::reduces || (n + (local != NULL) == 1 && divisor <= 1);
+#pragma unroll 1
+    for (int first = 0; first < n; first += BLOCK_LL_TOGETHER) {
+        uint64_t units[BLOCK_LL_TOGETHER];
+        if (!units_receive(&op->recv_ends[step->recv_first + first], n - first, index, bytes, op->signature, status,
+                           units))
+            return false;
+#pragma unroll
+        for (int k = 0; k < BLOCK_LL_TOGETHER; k++) {
+            if (first + k >= n)
+                continue;
+            if (local != NULL && first + k == step->local_at)
+                unit_take<R>(&sum, unit_load(local, bytes));
+            unit_take<R>(&sum, units[k]);
+        }
+    }
+    if (local != NULL && step->local_at >= n)
+        unit_take<R>(&sum, unit_load(local, bytes));
+    *unit_p = sum.raw ? sum.bits : pack_store<R, uint64_t>(sum.sums, divisor);
+    return true;
+}
+
+/* This lane's units of a step; false: aborted. */
+template <class R>
+BLOCK_FN bool units_run(const struct interp_op *op, const struct prog_step *step, uint64_t round, uint32_t bytes,
+                        const struct work_status *status) {
+    const char *local = step->local_region != STEP_NONE ? interp_local(op, step, round) : NULL;
+    char *store = step->store_region != STEP_NONE ? interp_store(op, step, round) : NULL;
+#pragma unroll 1
+    for (uint32_t index = port_lane(); index * BLOCK_LL_UNIT < bytes; index += port_lanes()) {
+        uint32_t at = index * BLOCK_LL_UNIT, length = bytes - at < BLOCK_LL_UNIT ? bytes - at : BLOCK_LL_UNIT;
+        uint64_t unit;
+        if (!unit_reduce<R>(op, step, local != NULL ? local + at : NULL, index, length, status, &unit))
+            return false;
+#pragma unroll 1
+        for (int k = 0; k < step->send_count; k++)
+            unit_send(op->send_ends[step->send_first + k], index, unit, length, op->signature);
+        if (store != NULL)
+            unit_store(store + at, unit, length);
+    }
+    return true;
+}
+
+template <class R>
+BLOCK_FN enum work_failure block_ll_step(struct interp_worker *w, const struct prog_step *step, uint64_t round,
+                                         uint32_t bytes, struct work_status *status) {
+    const struct interp_op *op = w->op;
+    enum work_failure failure = WORK_FINE;
+    if (port_lane() == 0)
+        failure = wait_credit(w, step, status);
+    if (port_any(failure != WORK_FINE)) /* also: the ends' positions are those after the last step */
+        return WORK_ABORTED;
+    bool arrived = units_run<R>(op, step, round, bytes, status);
+    uint32_t lines = (bytes + 3) / 4;
+#pragma unroll 1
+    for (int k = 0; k < step->send_count; k++)
+        ll_refresh(op->send_ends[step->send_first + k], lines + port_lane(), port_lanes(), op->signature);
+    if (port_any(!arrived))
+        return WORK_ABORTED;
+    if (port_lane() != 0)
+        return WORK_FINE;
+#pragma unroll 1
+    for (int k = 0; k < step->send_count; k++)
+        ll_publish(op->send_ends[step->send_first + k], op, bytes);
+#pragma unroll 1
+    for (int k = 0; k < step->recv_count; k++)
+        fifo_consumed(op->recv_ends[step->recv_first + k]);
+    return WORK_FINE;
+}
+
+#endif

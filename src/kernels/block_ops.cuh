@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Types × operators for the loops of a block: reduction<type, op> is how one element is loaded, combined, divided and
+ * stored, with the arithmetic of reduce.h; `copying` moves bytes.
+ */
+#ifndef COLLET_KERNELS_BLOCK_OPS_CUH
+#define COLLET_KERNELS_BLOCK_OPS_CUH
+
+#include "kernels/reduce.h"
+
+#if defined(__CUDACC__)
+#define BLOCK_FN static __device__ __forceinline__
+#define BLOCK_METHOD static __device__ __forceinline__
+#define BLOCK_SELDOM static __device__ __noinline__ /* long and not often run: once in the code */
+typedef uint4 block_vector;
+#else
+#define BLOCK_FN static inline
+#define BLOCK_METHOD static inline
+#define BLOCK_SELDOM static inline
+struct alignas(16) block_vector {
+    uint32_t x, y, z, w;
+};
+#endif
+
+/* Buffers and slots are global memory, whatever their addresses have passed through. */
+template <class T> BLOCK_FN T *block_global(T *address) {
+#if defined(__CUDA_ARCH__)
+    __builtin_assume(__isGlobal(address));
+#endif
+    return address;
+}
+
+template <int type, int op> struct reduction;
+
+struct copying {
+    typedef uint8_t element;
+    typedef uint8_t sum;
+    enum { reduces = 0, divides = 0, unroll = 4 };
+    BLOCK_METHOD sum load(element e) { return e; }
+    BLOCK_METHOD sum combine(sum a, sum) { return a; }
+    BLOCK_METHOD sum divide(sum a, uint32_t) { return a; }
+    BLOCK_METHOD element store(sum a) { return a; }
+};
+
+/* The machine's own conversions: the same numbers as those of reduce.h; of a NaN that is stored, only that it is one. */
+BLOCK_FN float block_load_half(uint16_t half) {
+#if defined(__CUDA_ARCH__)
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+    return value;
+#else
+    return reduce_load_half(half);
+#endif
+}
+
+BLOCK_FN uint16_t block_store_half(float value) {
+#if defined(__CUDA_ARCH__)
+    uint16_t half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+    return half;
+#else
+    return reduce_store_half(value);
+#endif
+}
+
+#define BLOCK_DEFINE_DIVIDE(TYPE, type, storage, accumulator)                                                          \
+    BLOCK_SELDOM accumulator block_divide_##type(accumulator sum, uint32_t divisor) {                                  \
+        return reduce_divide_##type(sum, divisor);                                                                     \
+    }
+COLLET_TYPES(BLOCK_DEFINE_DIVIDE)
+
+#define BLOCK_LOAD_float(e) (e)
+#define BLOCK_LOAD_double(e) (e)
+#define BLOCK_LOAD_int32(e) (e)
+#define BLOCK_LOAD_int64(e) (e)
+#define BLOCK_LOAD_uint8(e) (e)
+#define BLOCK_LOAD_half(e) block_load_half(e)
+#define BLOCK_LOAD_bfloat16(e) reduce_load_bfloat16(e)
+
+#define BLOCK_STORE_float(e) (e)
+#define BLOCK_STORE_double(e) (e)
+#define BLOCK_STORE_int32(e) (e)
+#define BLOCK_STORE_int64(e) (e)
+#define BLOCK_STORE_uint8(e) (e)
+#define BLOCK_STORE_half(e) block_store_half(e)
+#define BLOCK_STORE_bfloat16(e) reduce_store_bfloat16(e)
+
+/* unroll: vectors of each source that a lane has in flight; less where sums take many registers. */
+#define BLOCK_DEFINE(OP, op, TYPE, type, storage, accumulator)                                                         \
+    template <> struct reduction<COLLET_##TYPE, COLLET_##OP> {                                                         \
+        typedef storage element;                                                                                       \
+        typedef accumulator sum;                                                                                       \
+        enum { reduces = 1, divides = COLLET_##OP == COLLET_SUM, unroll = sizeof(storage) < 4 ? sizeof(storage) : 4 }; \
+        BLOCK_METHOD sum load(element e) { return BLOCK_LOAD_##type(e); }                                              \
+        BLOCK_METHOD sum combine(sum a, sum b) { return reduce_##op##_##type(a, b); }                                  \
+        BLOCK_METHOD sum divide(sum a, uint32_t divisor) { return block_divide_##type(a, divisor); }                   \
+        BLOCK_METHOD element store(sum a) { return BLOCK_STORE_##type(a); }                                            \
+    };
+#define BLOCK_DEFINE_SUM(TYPE, type, s, a) BLOCK_DEFINE(SUM, sum, TYPE, type, s, a)
+#define BLOCK_DEFINE_PROD(TYPE, type, s, a) BLOCK_DEFINE(PROD, prod, TYPE, type, s, a)
+#define BLOCK_DEFINE_MIN(TYPE, type, s, a) BLOCK_DEFINE(MIN, min, TYPE, type, s, a)
+#define BLOCK_DEFINE_MAX(TYPE, type, s, a) BLOCK_DEFINE(MAX, max, TYPE, type, s, a)
+#define BLOCK_DEFINE_AVG(TYPE, type, s, a) /* that of SUM, with a divisor */
+#define BLOCK_DEFINE_OP(OP, op) COLLET_TYPES(BLOCK_DEFINE_##OP)
+COLLET_OPS(BLOCK_DEFINE_OP)
+
+/* N elements as they lie in memory, in the bits of a V. */
+template <class R, class V> union block_pack {
+    enum { count = sizeof(V) / sizeof(typename R::element) };
+    V bits;
+    typename R::element elements[sizeof(V) / sizeof(typename R::element)];
+};
+
+template <class R, class V> BLOCK_FN void pack_load(const V &bits, typename R::sum *sums) {
+    block_pack<R, V> pack;
+    pack.bits = bits;
+#pragma unroll
+    for (int i = 0; i < block_pack<R, V>::count; i++)
+        sums[i] = R::load(pack.elements[i]);
+}
+
+template <class R, class V> BLOCK_FN void pack_combine(const V &bits, typename R::sum *sums) {
+    block_pack<R, V> pack;
+    pack.bits = bits;
+#pragma unroll
+    for (int i = 0; i < block_pack<R, V>::count; i++)
+        sums[i] = R::combine(sums[i], R::load(pack.elements[i]));
+}
+
+template <class R, class V> BLOCK_FN V pack_store(typename R::sum *sums, uint32_t divisor) {
+    block_pack<R, V> pack;
+    if (R::divides && divisor > 1) {
+#pragma unroll
+        for (int i = 0; i < block_pack<R, V>::count; i++)
+            sums[i] = R::divide(sums[i], divisor);
+    }
+#pragma unroll
+    for (int i = 0; i < block_pack<R, V>::count; i++)
+        pack.elements[i] = R::store(sums[i]);
+    return pack.bits;
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a step reads and writes, as addresses: its operands in their order, its places. Host and device executors ask here.
+ */
+#ifndef COLLET_KERNELS_OPERANDS_H
+#define COLLET_KERNELS_OPERANDS_H
+
+#include "kernels/proto_ll.h"
+#include "kernels/proto_simple.h"
+#include "kernels/worker.h"
+
+PORT_FN const char *interp_local(const struct interp_op *op, const struct prog_step *step, uint64_t round) {
+    const char *region = step->local_region == STEP_IN ? op->in : op->out;
+    return region + geometry_piece(&op->geometry, (uint32_t)step->local_chunk, round).first * op->elem_bytes;
+}
+
+PORT_FN char *interp_store(const struct interp_op *op, const struct prog_step *step, uint64_t round) {
+    return op->out + geometry_piece(&op->geometry, (uint32_t)step->store_chunk, round).first * op->elem_bytes;
+}
+
+/* The length of a step: that of the block it stores, else of its local operand. The other end has the same. */
+PORT_FN uint64_t interp_count(const struct interp_op *op, const struct prog_step *step, uint64_t round) {
+    int32_t chunk = step->store_region != STEP_NONE ? step->store_chunk : step->local_chunk;
+    return geometry_piece(&op->geometry, (uint32_t)chunk, round).count;
+}
+
+/* Lists the operands in their order; returns how many. */
+PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step) {
+    const struct interp_op *op = w->op;
+    int n = 0;
+    for (int k = 0; k <= step->recv_count; k++) {
+        if (step->local_region != STEP_NONE && k == step->local_at)
+            w->src[n++] = interp_local(op, step, w->round);
+        if (k < step->recv_count)
+            w->src[n++] = op->protocol == INTERP_SIMPLE ? simple_operand(op->recv_ends[step->recv_first + k])
+                                                        : ll_operand(w, k);
+    }
+    return n;
+}
+
+/* Lists the places to reduce into; returns how many. The local store comes first. LL and LL128 pack their
+ * lines from a result that is somewhere: stored, in scratch, or, where an operand is passed on as it is, that operand. */
+PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step, int nsrc) {
+    const struct interp_op *op = w->op;
+    int n = 0;
+    if (step->store_region != STEP_NONE)
+        w->dst[n++] = interp_store(op, step, w->round);
+    if (op->protocol == INTERP_SIMPLE) {
+        for (int k = 0; k < step->send_count; k++)
+            w->dst[n++] = simple_place(op->send_ends[step->send_first + k]);
+        return n;
+    }
+    int changed = nsrc > 1 || (step->finish && op->divisor > 1);
+    if (n == 0 && changed)
+        w->dst[n++] = ll_result(w, step);
+    w->result = n > 0 ? w->dst[0] : w->src[0];
+    return n;
+}
+
+#endif

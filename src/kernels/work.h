@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the host hands to a GPU: programs bound to connections, the calls of a launch, and the words through which both
+ * talk while it runs.
+ *
+ *    struct work_launch (kernel argument, by value: a captured graph holds its own copy)
+ *      └─ works[]  one call of one rank ─▶ struct work_program (device memory, made once)
+ *                                             └─ channels[]
+ *                                             ├─ steps, workers           as in struct prog
+ *                                             └─ ends ─▶ struct fifo_end  one an end of a connection: its step stays here
+ *                                                                         from launch to launch, so graphs can be replayed
+ *
+ *    blocks of a launch:   │ work 0: channel 0 worker 0, worker 1, … channel 1 … │ work 1: … │
+ */
+#ifndef COLLET_KERNELS_WORK_H
+#define COLLET_KERNELS_WORK_H
+
+#include "kernels/worker.h"
+
+struct work_span {
+    uint32_t first_step, nsteps;
+};
+
+/* The program of one channel. */
+struct work_channel {
+    const struct prog_step *steps;
+    const struct work_span *workers;   /* nworkers */
+    struct fifo_end *const *recv_ends; /* [npeers]; NULL where a peer is not used so */
+    struct fifo_end *const *send_ends;
+    void **lists; /* room for the operands and places of a step, list_entries for each worker */
+    const struct prog_peer *peers;
+    uint32_t nworkers, npeers, list_entries, recv_entries;
+};
+
+struct work_program {
+    const struct work_channel *channels;
+};
+
+/* One rank's part in a failure or an abort, in host memory that the device reaches. */
+struct work_status {
+    int32_t abort;   /* the host's: end whatever runs */
+    int32_t failure; /* the device's: enum work_failure of the first block that failed; written last */
+    int32_t claimed; /* by that block */
+    int32_t peer;    /* MISMATCH: the rank that sent something else, … */
+    uint32_t bytes;  /* … how much, … */
+    uint64_t sequence, their_sequence; /* … and the calls at both ends */
+};
+
+enum work_failure { WORK_FINE, WORK_ABORTED, WORK_MISMATCH };
+
+struct work {
+    const struct work_program *program;
+    struct work_status *status;
+    const char *in;
+    char *out;
+    uint64_t total_elems, block_elems, chunk_elems, sequence;
+    uint32_t first_channel, nblocks; /* the workers of this channel and the next ones; of nchannels in all */
+    uint32_t nchannels;
+    uint32_t elem_bytes, divisor, protocol, signature, keep_empty;
+};
+
+/* What fits into the 4 KiB that every driver takes as kernel arguments. */
+#define WORK_MAX 35
+struct work_launch {
+    uint32_t nworks;
+    struct work works[WORK_MAX];
+};
+
+#endif

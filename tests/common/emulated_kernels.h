@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kernels of exec_cuda.cu as the host runs them: the same source, by lanes (lanes.h) instead of a GPU's threads.
+ */
+#ifndef COLLET_TESTS_EMULATED_KERNELS_H
+#define COLLET_TESTS_EMULATED_KERNELS_H
+
+#include "collet.h"
+#include "kernels/work.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One grid. reduces: the kernel of type and op, else the one that copies. */
+void emulated_launch(const struct work_launch *launch, int reduces, enum collet_type type, enum collet_op op,
+                     uint32_t lanes, uint64_t seed);
+
+/* The loop of a step alone. */
+void emulated_reduce(int reduces, enum collet_type type, enum collet_op op, void *const *dst, uint32_t ndst,
+                     const void *const *src, uint32_t nsrc, uint64_t count, uint32_t divisor, uint32_t lanes,
+                     uint64_t seed);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

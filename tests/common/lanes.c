@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A scheduler of lanes, each on a stack of its own. See lanes.h.
+ */
+#include "common/lanes.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define LANES_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LANES_ASAN 1
+#endif
+#endif
+#ifdef LANES_ASAN
+#include <sanitizer/common_interface_defs.h>
+#define STACK_BYTES (256u << 10)
+#else
+#define STACK_BYTES (64u << 10)
+#endif
+
+enum lane_state { LANE_READY, LANE_AT_BARRIER, LANE_PAUSED, LANE_DONE };
+
+struct lane {
+    ucontext_t context;
+    void *fake_stack; /* of the address sanitizer */
+    char *stack;
+    enum lane_state state;
+    uint32_t block, number;
+};
+
+struct block {
+    uint32_t arrived, ended;
+    int any, result; /* gathered now; of the barrier that was passed last */
+};
+
+struct run {
+    uint32_t blocks, lanes, left;
+    uint64_t random;
+    lanes_body *body;
+    void *argument;
+    struct lane *lane; /* blocks · lanes */
+    struct block *block;
+    struct lane *current;
+    ucontext_t scheduler;
+    void *scheduler_fake;
+    const void *scheduler_stack;
+    size_t scheduler_bytes;
+};
+
+static _Thread_local struct run *run;
+
+/* The address sanitizer is told about each change of stack. */
+static void switch_begin(void **fake, const void *stack, size_t bytes) {
+#ifdef LANES_ASAN
+    __sanitizer_start_switch_fiber(fake, stack, bytes);
+#else
+    (void)fake, (void)stack, (void)bytes;
+#endif
+}
+
+static void switch_end(void *fake, const void **from, size_t *bytes) {
+#ifdef LANES_ASAN
+    __sanitizer_finish_switch_fiber(fake, from, bytes);
+#else
+    (void)fake, (void)from, (void)bytes;
+#endif
+}
+
+static void leave(enum lane_state state) {
+    struct lane *self = run->current;
+    self->state = state;
+    switch_begin(state == LANE_DONE ? NULL : &self->fake_stack, run->scheduler_stack, run->scheduler_bytes);
+    swapcontext(&self->context, &run->scheduler);
+    switch_end(self->fake_stack, &run->scheduler_stack, &run->scheduler_bytes);
+}
+
+static void lane_main(void) {
+    switch_end(NULL, &run->scheduler_stack, &run->scheduler_bytes);
+    run->body(run->argument, run->current->block);
+    leave(LANE_DONE);
+}
+
+static void lane_enter(struct lane *lane) {
+    run->current = lane;
+    lane->state = LANE_READY;
+    switch_begin(&run->scheduler_fake, lane->stack, STACK_BYTES);
+    swapcontext(&run->scheduler, &lane->context);
+    switch_end(run->scheduler_fake, NULL, NULL);
+    if (lane->state == LANE_DONE) {
+        run->left--;
+        run->block[lane->block].ended++;
+    }
+}
+
+/* ---- what port.h asks for ---- */
+
+uint32_t port_emulated_lane(void);
+uint32_t port_emulated_lanes(void);
+int port_emulated_any(int condition);
+void port_emulated_pause(void);
+
+uint32_t port_emulated_lane(void) { return run->current->number; }
+uint32_t port_emulated_lanes(void) { return run->lanes; }
+void port_emulated_pause(void) { leave(LANE_PAUSED); }
+
+int port_emulated_any(int condition) {
+    struct lane *self = run->current;
+    struct block *block = &run->block[self->block];
+    block->any |= condition != 0;
+    if (++block->arrived < run->lanes) {
+        leave(LANE_AT_BARRIER);
+        return block->result;
+    }
+    block->result = block->any;
+    block->any = 0;
+    block->arrived = 0;
+    for (uint32_t k = 0; k < run->lanes; k++) {
+        struct lane *lane = &run->lane[self->block * run->lanes + k];
+        if (lane->state == LANE_AT_BARRIER)
+            lane->state = LANE_READY;
+    }
+    return block->result;
+}
+
+/* ---- the scheduler ---- */
+
+static uint32_t draw(uint32_t below) {
+    run->random ^= run->random << 13;
+    run->random ^= run->random >> 7;
+    run->random ^= run->random << 17;
+    return (uint32_t)(run->random >> 33) % below;
+}
+
+static void lane_create(struct lane *lane, uint32_t block, uint32_t number) {
+    lane->block = block;
+    lane->number = number;
+    lane->state = LANE_READY;
+    lane->stack = malloc(STACK_BYTES);
+    if (lane->stack == NULL)
+        abort();
+    getcontext(&lane->context);
+    lane->context.uc_stack.ss_sp = lane->stack;
+    lane->context.uc_stack.ss_size = STACK_BYTES;
+    lane->context.uc_link = NULL;
+    makecontext(&lane->context, lane_main, 0);
+}
+
+/* One turn over all lanes, from a drawn one on, forwards or backwards. False: nobody but pausing lanes got on. */
+static int turn(uint32_t total) {
+    uint32_t first = run->random ? draw(total) : 0;
+    int backwards = run->random ? (int)draw(2) : 0, moved = 0;
+    for (uint32_t k = 0; k < total; k++) {
+        struct lane *lane = &run->lane[(backwards ? first + total - k : first + k) % total];
+        if (lane->state == LANE_AT_BARRIER || lane->state == LANE_DONE)
+            continue;
+        moved |= lane->state == LANE_READY;
+        if (run->random && draw(4) == 0)
+            continue; /* some lag behind */
+        lane_enter(lane);
+        moved |= lane->state != LANE_PAUSED;
+    }
+    return moved;
+}
+
+/* Lanes that wait at a barrier for lanes that have ended would wait for ever. */
+static void check_barriers(void) {
+    for (uint32_t b = 0; b < run->blocks; b++)
+        if (run->block[b].arrived > 0 && run->block[b].arrived + run->block[b].ended == run->lanes) {
+            fprintf(stderr, "block %u: %u lanes have ended, the others wait for them at a barrier\n", b,
+                    run->block[b].ended);
+            abort();
+        }
+}
+
+void lanes_run(uint32_t blocks, uint32_t lanes, uint64_t seed, lanes_body *body, void *argument) {
+    uint32_t total = blocks * lanes;
+    struct run here = {
+        .blocks = blocks, .lanes = lanes, .left = total, .random = seed, .body = body, .argument = argument};
+    struct run *outer = run;
+    here.lane = calloc(total, sizeof(*here.lane));
+    here.block = calloc(blocks, sizeof(*here.block));
+    if (here.lane == NULL || here.block == NULL)
+        abort();
+    run = &here;
+    for (uint32_t k = 0; k < total; k++)
+        lane_create(&here.lane[k], k / lanes, k % lanes);
+    while (here.left > 0) {
+        if (!turn(total))
+            sched_yield(); /* what all wait for comes from another thread or process */
+        check_barriers();
+    }
+    for (uint32_t k = 0; k < total; k++)
+        free(here.lane[k].stack);
+    free(here.lane);
+    free(here.block);
+    run = outer;
+}

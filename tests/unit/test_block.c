@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device executor's source, run by lanes on the host: the loop of a step at every alignment, then whole collectives
+ * of all ranks in one grid, in Simple and LL, with numbers of lanes that divide nothing and lanes that run ahead of each
+ * other as a seed says. Positions of connections stay in memory between launches, as under a replayed graph.
+ */
+#include "chan/chan.h"
+#include "common/emulated_kernels.h"
+#include "common/level.h"
+#include "common/numbers.h"
+#include "kernels/reduce_host.h"
+#include "plan/tuner.h"
+#include "program/program.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static uint64_t random_state = 1;
+
+static uint32_t random_below(uint32_t n) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t)(random_state >> 33) % n;
+}
+
+/* ---- the loop of a step ---- */
+
+#define MAX_BYTES 40000
+#define GUARD 64
+#define LISTS 5
+
+static unsigned char sources[LISTS][MAX_BYTES], got[LISTS][MAX_BYTES], expected[LISTS][MAX_BYTES];
+
+struct loop_case {
+    enum collet_type type;
+    enum collet_op op;
+    bool reduces;
+    size_t count;
+    uint32_t nsrc, ndst, divisor, lanes;
+    size_t src_at[LISTS], dst_at[LISTS];
+    bool in_place; /* the first place is the first source */
+};
+
+static void run_loop(const struct loop_case *c, bool emulated) {
+    unsigned char(*places)[MAX_BYTES] = emulated ? got : expected;
+    const void *src[LISTS];
+    void *dst[LISTS];
+    for (uint32_t k = 0; k < LISTS; k++)
+        memset(places[k], 0x5a, MAX_BYTES);
+    for (uint32_t k = 0; k < c->nsrc; k++)
+        src[k] = sources[k] + c->src_at[k];
+    for (uint32_t k = 0; k < c->ndst; k++)
+        dst[k] = places[k] + c->dst_at[k];
+    if (c->in_place) {
+        memcpy(dst[0], src[0], c->count * collet_type_size(c->type));
+        src[0] = dst[0];
+    }
+    if (emulated)
+        emulated_reduce(c->reduces, c->type, c->op, dst, c->ndst, src, c->nsrc,
+                        c->reduces ? c->count : c->count * collet_type_size(c->type), c->divisor, c->lanes,
+                        random_state | 1);
+    else
+        reduce_variant_plain.fn[c->op][c->type](dst, (int)c->ndst, src, (int)c->nsrc, c->count, c->divisor, 0);
+}
+
+static void check_loop(const struct loop_case *c) {
+    run_loop(c, false);
+    run_loop(c, true);
+    for (uint32_t k = 0; k < c->ndst; k++)
+        if (memcmp(got[k], expected[k], MAX_BYTES) != 0)
+            fail_msg("%s %s: %zu elements, %u sources, %u places, divisor %u, %u lanes, in place %d: place %u differs",
+                     numbers_type_name(c->type), numbers_op_name(c->op), c->count, c->nsrc, c->ndst, c->divisor,
+                     c->lanes, c->in_place, k);
+}
+
+static size_t random_place(size_t elem_bytes, int alike) { /* alike: 2 modulo 16, 1 modulo 4, 0 not at all */
+    size_t step = alike == 2 ? 16 : alike == 1 && elem_bytes < 4 ? 4 : elem_bytes;
+    return GUARD + random_below(8) * step;
+}
+
+static struct loop_case random_loop(enum collet_type type, enum collet_op op) {
+    static const uint32_t lanes[] = {1, 3, 32, 37, 64};
+    static const size_t largest[] = {4, 100, 1100, 4000};
+    size_t elem_bytes = collet_type_size(type);
+    struct loop_case c = {.type = type, .op = op, .reduces = true};
+    c.count = random_below((uint32_t)largest[random_below(4)]) + 1;
+    c.nsrc = 1 + random_below(LISTS);
+    c.ndst = 1 + random_below(LISTS);
+    c.lanes = lanes[random_below(5)];
+    c.divisor = op == COLLET_AVG ? 1 + random_below(5) : 1;
+    c.reduces = c.nsrc > 1 || c.divisor > 1 || random_below(2);
+    c.in_place = random_below(3) == 0;
+    int alike = (int)random_below(3);
+    size_t base = random_below(5) * elem_bytes;
+    for (int k = 0; k < LISTS; k++) {
+        c.src_at[k] = base + random_place(elem_bytes, alike);
+        c.dst_at[k] = base + random_place(elem_bytes, alike);
+    }
+    for (uint32_t k = 0; k < c.nsrc; k++)
+        numbers_fill_operands(sources[k] + c.src_at[k], type, op, random_state, (int)k, 0, c.count);
+    return c;
+}
+
+static void loops_of_a_block_give_what_those_of_the_host_give(void **state) {
+    (void)state;
+    int rounds = level_now() == LEVEL_FAST ? 8 : level_now() == LEVEL_NORMAL ? 40 : 2000;
+    for (int type = 0; type < COLLET_TYPE_COUNT; type++)
+        for (int op = 0; op < COLLET_OP_COUNT; op++)
+            for (int k = 0; k < rounds; k++) {
+                struct loop_case c = random_loop((enum collet_type)type, (enum collet_op)op);
+                check_loop(&c);
+            }
+}
+
+/* ---- collectives: all ranks of one communicator, their connections in this process ---- */
+
+struct wire {
+    int from, to, channel, lane;
+    void *memory;
+    struct fifo_end producer, consumer;
+};
+
+struct gang {
+    const struct algorithm *algorithm;
+    struct prog_shape shape;
+    int nchannels;
+    struct fifo_layout layout;
+    struct config config;
+    struct wire *wires;
+    int nwires, wires_room;
+    struct prog **progs;
+    struct work_program *programs;
+    struct work_status status;
+};
+
+static struct wire *wire_get(struct gang *gang, int from, int to, int channel, int lane) {
+    for (int k = 0; k < gang->nwires; k++) {
+        struct wire *w = &gang->wires[k];
+        if (w->from == from && w->to == to && w->channel == channel && w->lane == lane)
+            return w;
+    }
+    assert_true(gang->nwires < gang->wires_room);
+    struct wire *w = &gang->wires[gang->nwires++];
+    *w = (struct wire){from, to, channel, lane, aligned_alloc(4096, gang->layout.total_bytes), {0}, {0}};
+    assert_non_null(w->memory);
+    memset(w->memory, 0, gang->layout.total_bytes);
+    fifo_memory_init(w->memory, &gang->layout, &gang->config);
+    fifo_end_init(&w->producer, w->memory, &gang->layout, &gang->config);
+    fifo_end_init(&w->consumer, w->memory, &gang->layout, &gang->config);
+    return w;
+}
+
+static void bind_channel(struct gang *gang, int rank, int channel, struct work_channel *image) {
+    const struct prog *prog = gang->progs[rank];
+    struct fifo_end **recv_ends = calloc((size_t)prog->npeers + 1, sizeof(*recv_ends));
+    struct fifo_end **send_ends = calloc((size_t)prog->npeers + 1, sizeof(*send_ends));
+    struct work_span *spans = calloc((size_t)prog->nworkers, sizeof(*spans));
+    size_t recvs = 0, sends = 0;
+    for (int k = 0; k < prog->nsteps; k++) {
+        const struct prog_step *step = &prog->steps[k];
+        recvs = (size_t)step->recv_count > recvs ? (size_t)step->recv_count : recvs;
+        sends = (size_t)step->send_count > sends ? (size_t)step->send_count : sends;
+        for (int p = step->recv_first; p < step->recv_first + step->recv_count; p++)
+            recv_ends[p] = &wire_get(gang, prog->peers[p].rank, rank, channel, prog->peers[p].lane)->consumer;
+        for (int p = step->send_first; p < step->send_first + step->send_count; p++)
+            send_ends[p] = &wire_get(gang, rank, prog->peers[p].rank, channel, prog->peers[p].lane)->producer;
+    }
+    for (int k = 0; k < prog->nworkers; k++)
+        spans[k] = (struct work_span){(uint32_t)prog->workers[k].first_step, (uint32_t)prog->workers[k].nsteps};
+    *image = (struct work_channel){
+        .steps = prog->steps,
+        .workers = spans,
+        .recv_ends = recv_ends,
+        .send_ends = send_ends,
+        .lists = calloc((size_t)prog->nworkers * (recvs + sends + 2), sizeof(void *)),
+        .peers = prog->peers,
+        .nworkers = (uint32_t)prog->nworkers,
+        .npeers = (uint32_t)prog->npeers,
+        .list_entries = (uint32_t)(recvs + sends + 2),
+        .recv_entries = (uint32_t)recvs + 1,
+    };
+}
+
+static void bind_rank(struct gang *gang, int rank) {
+    struct work_channel *channels = calloc((size_t)gang->nchannels, sizeof(*channels));
+    for (int channel = 0; channel < gang->nchannels; channel++)
+        bind_channel(gang, rank, channel, &channels[channel]);
+    gang->programs[rank].channels = channels;
+}
+
+static void gang_init(struct gang *gang, const struct algorithm *algorithm, int nranks, int root, int nchannels) {
+    int nodes[WORK_MAX];
+    *gang = (struct gang){.algorithm = algorithm, .nchannels = nchannels};
+    assert_int_equal(config_read(&gang->config), COLLET_SUCCESS);
+    gang->config.ll_flag_bits = 5; /* flags wrap often */
+    gang->config.first_step = -3;  /* and so do positions */
+    for (int rank = 0; rank < nranks; rank++)
+        nodes[rank] = nranks % 2 == 0 ? rank % 2 * (nranks / 2) : 0; /* two nodes, numbered across each other */
+    assert_int_equal(prog_shape_init(&gang->shape, nranks, nodes), COLLET_SUCCESS);
+    gang->layout = fifo_layout_of(4, 4096, 1024);
+    gang->wires_room = nranks * nranks * nchannels * 8;
+    gang->wires = calloc((size_t)gang->wires_room, sizeof(*gang->wires));
+    gang->progs = calloc((size_t)nranks, sizeof(*gang->progs));
+    gang->programs = calloc((size_t)nranks, sizeof(*gang->programs));
+    for (int rank = 0; rank < nranks; rank++) {
+        assert_int_equal(algorithm_build(algorithm, &gang->shape, rank, root, &gang->progs[rank]), COLLET_SUCCESS);
+        bind_rank(gang, rank);
+    }
+}
+
+static void gang_fini(struct gang *gang) {
+    for (int k = 0; k < gang->nwires; k++)
+        free(gang->wires[k].memory);
+    for (int rank = 0; rank < gang->shape.nranks; rank++) {
+        const struct work_channel *channels = gang->programs[rank].channels;
+        for (int c = 0; c < gang->nchannels; c++) {
+            free((void *)channels[c].recv_ends);
+            free((void *)channels[c].send_ends);
+            free((void *)channels[c].workers);
+            free(channels[c].lists);
+        }
+        free((void *)channels);
+        prog_destroy(gang->progs[rank]);
+    }
+    free(gang->wires);
+    free(gang->progs);
+    free(gang->programs);
+    prog_shape_fini(&gang->shape);
+}
+
+struct grid_case {
+    size_t count, unalign; /* elements */
+    enum collet_type type;
+    enum collet_op op;
+    enum interp_protocol protocol;
+    uint32_t lanes, seed;
+    int root;
+};
+
+static bool reduces(enum prog_collective c) {
+    return c == PROG_ALLREDUCE || c == PROG_REDUCE || c == PROG_REDUCESCATTER;
+}
+
+static void launch_of(struct gang *gang, const struct grid_case *c, char *const *in, char *const *out,
+                      struct work_launch *launch) {
+    enum prog_collective collective = gang->algorithm->collective;
+    int nranks = gang->shape.nranks;
+    uint32_t elem_bytes = (uint32_t)collet_type_size(c->type);
+    uint64_t total, block;
+    plan_extent(collective, c->count, nranks, gang->progs[0]->nblocks, &total, &block);
+    uint32_t chunk_bytes = c->protocol == INTERP_LL ? gang->layout.ll_bytes : gang->layout.slot_bytes / 2;
+    *launch = (struct work_launch){.nworks = (uint32_t)nranks};
+    for (int rank = 0; rank < nranks; rank++)
+        launch->works[rank] = (struct work){
+            .program = &gang->programs[rank],
+            .status = &gang->status,
+            .in = in[rank],
+            .out = out[rank],
+            .total_elems = total,
+            .block_elems = block,
+            .chunk_elems = plan_chunk_elems(chunk_bytes, elem_bytes),
+            .sequence = c->seed,
+            .nblocks = (uint32_t)(gang->nchannels * gang->progs[rank]->nworkers),
+            .nchannels = (uint32_t)gang->nchannels,
+            .elem_bytes = elem_bytes,
+            .divisor = c->op == COLLET_AVG && reduces(collective) ? (uint32_t)nranks : 1,
+            .protocol = c->protocol,
+            .signature = 0x12345678u * (c->seed + 1),
+        };
+}
+
+/* Elements of a rank's input and output for `count` of the call. */
+static size_t input_elems(enum prog_collective c, size_t count, int nranks) {
+    return c == PROG_ALLTOALL || c == PROG_REDUCESCATTER ? count * (size_t)nranks : count;
+}
+static size_t output_elems(enum prog_collective c, size_t count, int nranks) {
+    return c == PROG_ALLTOALL || c == PROG_ALLGATHER ? count * (size_t)nranks : count;
+}
+
+static bool result_is_right(enum prog_collective collective, const struct grid_case *c, int nranks, int rank,
+                            const char *out, char *why) {
+    size_t n = c->count, bytes = collet_type_size(c->type);
+    switch (collective) {
+    case PROG_ALLREDUCE: return numbers_reduced(out, c->type, c->op, nranks, c->seed, 0, n, why);
+    case PROG_REDUCE: return rank != c->root || numbers_reduced(out, c->type, c->op, nranks, c->seed, 0, n, why);
+    case PROG_REDUCESCATTER: return numbers_reduced(out, c->type, c->op, nranks, c->seed, (size_t)rank * n, n, why);
+    case PROG_BROADCAST: return numbers_moved(out, c->type, c->seed, c->root, 0, n, why);
+    default: break;
+    }
+    for (int from = 0; from < nranks; from++)
+        if (!numbers_moved(out + (size_t)from * n * bytes, c->type, c->seed, from,
+                           collective == PROG_ALLTOALL ? (size_t)rank * n : 0, n, why))
+            return false;
+    return true;
+}
+
+#define MARGIN 64
+
+static bool margin_is_whole(const char *out, size_t bytes) {
+    for (int k = 1; k <= MARGIN; k++)
+        if (out[-k] != 0x77 || out[bytes + (size_t)k - 1] != 0x77)
+            return false;
+    return true;
+}
+
+static void run_grid(struct gang *gang, const struct grid_case *c) {
+    enum prog_collective collective = gang->algorithm->collective;
+    int nranks = gang->shape.nranks;
+    size_t elem_bytes = collet_type_size(c->type), shift = MARGIN + c->unalign * elem_bytes;
+    size_t in_elems = input_elems(collective, c->count, nranks);
+    size_t out_bytes = output_elems(collective, c->count, nranks) * elem_bytes;
+    char *memory[2][WORK_MAX], *in[WORK_MAX], *out[WORK_MAX], why[NUMBERS_WHY_BYTES];
+    for (int rank = 0; rank < nranks; rank++) {
+        memory[0][rank] = malloc(in_elems * elem_bytes + shift + MARGIN);
+        memory[1][rank] = malloc(out_bytes + shift + MARGIN);
+        in[rank] = memory[0][rank] + shift;
+        out[rank] = memory[1][rank] + shift;
+        memset(memory[1][rank], 0x77, out_bytes + shift + MARGIN);
+        if (reduces(collective))
+            numbers_fill_operands(in[rank], c->type, c->op, c->seed, rank, 0, in_elems);
+        else
+            numbers_fill(in[rank], c->type, c->seed, rank, 0, in_elems);
+    }
+    struct work_launch launch;
+    launch_of(gang, c, in, out, &launch);
+    emulated_launch(&launch, reduces(collective), c->type, c->op, c->lanes, c->seed);
+    assert_int_equal(gang->status.failure, WORK_FINE);
+    for (int rank = 0; rank < nranks; rank++) {
+        bool whole = margin_is_whole(out[rank], out_bytes);
+        if (!whole || !result_is_right(collective, c, nranks, rank, out[rank], why))
+            fail_msg("%s/%s %s %s %s, %zu elements + %zu, %d ranks, %u lanes: rank %d: %s",
+                     prog_collective_name(collective), gang->algorithm->name, numbers_type_name(c->type),
+                     numbers_op_name(c->op), c->protocol == INTERP_LL ? "LL" : "Simple", c->count, c->unalign, nranks,
+                     c->lanes, rank, whole ? why : "wrote beside its buffer");
+    }
+    for (int rank = 0; rank < nranks; rank++) {
+        free(memory[0][rank]);
+        free(memory[1][rank]);
+    }
+}
+
+static struct grid_case random_case(int nranks) {
+    static const uint32_t lanes[] = {1, 5, 32, 33};
+    static const size_t largest[] = {3, 40, 700, 3000};
+    return (struct grid_case){
+        .count = 1 + random_below((uint32_t)largest[random_below(4)]),
+        .unalign = random_below(3),
+        .type = (enum collet_type)random_below(COLLET_TYPE_COUNT),
+        .op = (enum collet_op)random_below(COLLET_OP_COUNT),
+        .protocol = random_below(2) ? INTERP_LL : INTERP_SIMPLE,
+        .lanes = lanes[random_below(4)],
+        .seed = random_below(1000000) + 1,
+        .root = (int)random_below((uint32_t)nranks),
+    };
+}
+
+/* Several calls on the same connections: protocols alternate, positions go on. */
+static void run_algorithm(const struct algorithm *algorithm, int nranks, int calls) {
+    struct gang gang;
+    int root = (int)random_below((uint32_t)nranks), nchannels = 1 + (int)random_below(3);
+    gang_init(&gang, algorithm, nranks, root, nchannels);
+    for (int k = 0; k < calls; k++) {
+        struct grid_case c = random_case(nranks);
+        c.root = root;
+        run_grid(&gang, &c);
+    }
+    gang_fini(&gang);
+}
+
+static void every_algorithm_runs_in_one_grid(void **state) {
+    (void)state;
+    static const int sizes[] = {1, 2, 3, 4, 5, 8, 13, 20};
+    int nsizes = level_now() == LEVEL_FAST ? 4 : level_now() == LEVEL_NORMAL ? 6 : 8;
+    int calls = level_now() == LEVEL_FAST ? 4 : level_now() == LEVEL_NORMAL ? 8 : 60;
+    for (const struct algorithm *a = algorithms; a->name != NULL; a++)
+        for (int k = 0; k < nsizes; k++) {
+            struct prog_shape shape = PROG_FLAT(sizes[k]);
+            if (!prog_is_p2p(a->collective) && algorithm_applies(a, &shape))
+                run_algorithm(a, sizes[k], calls);
+        }
+}
+
+/* ---- failures ---- */
+
+static void an_abort_ends_a_grid_that_waits(void **state) {
+    (void)state;
+    for (int protocol = INTERP_SIMPLE; protocol <= INTERP_LL; protocol++) {
+        struct gang gang;
+        char buffer[2][4096], *in[2] = {buffer[0], buffer[1]};
+        struct grid_case c = {
+            .count = 1000, .type = COLLET_FLOAT32, .protocol = (enum interp_protocol)protocol, .seed = 1};
+        struct work_launch launch;
+        memset(buffer, 0, sizeof(buffer));
+        gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
+        launch_of(&gang, &c, in, in, &launch);
+        launch.nworks = 1; /* rank 1 never comes */
+        gang.status.abort = 1;
+        emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);
+        gang_fini(&gang);
+    }
+}
+
+static void a_mismatch_is_reported_once(void **state) {
+    (void)state;
+    struct gang gang;
+    char buffer[2][4096], *in[2] = {buffer[0], buffer[1]};
+    struct grid_case c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = INTERP_SIMPLE, .seed = 1};
+    struct work_launch launch;
+    memset(buffer, 0, sizeof(buffer));
+    gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
+    launch_of(&gang, &c, in, in, &launch);
+    launch.works[1].signature++;
+    launch.works[1].sequence = 99;
+    emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);
+    assert_int_equal(gang.status.failure, WORK_MISMATCH);
+    assert_int_equal(gang.status.sequence + gang.status.their_sequence, 1 + 99);
+    gang_fini(&gang);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loops_of_a_block_give_what_those_of_the_host_give),
+        cmocka_unit_test(every_algorithm_runs_in_one_grid),
+        cmocka_unit_test(an_abort_ends_a_grid_that_waits),
+        cmocka_unit_test(a_mismatch_is_reported_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
