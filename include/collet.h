@@ -117,13 +117,15 @@ COLLET_API enum collet_result collet_get_unique_id(struct collet_unique_id *id);
 
 /* Devices: where the buffers of a communicator live. */
 #define COLLET_DEVICE_HOST 0                      /* any memory the CPU can address */
-#define COLLET_DEVICE_CUDA(ordinal) (1 + (ordinal)) /* GPU number `ordinal` of CUDA's numbering */
+#define COLLET_DEVICE_CUDA(ordinal) (1 + (ordinal)) /* GPU number `ordinal` of CUDA's numbering in this process */
+#define COLLET_DEVICE_CUDA_CURRENT (-1)             /* the GPU that is current in the calling thread */
 
 /* Transports, as bits of collet_config.transports. */
 #define COLLET_TRANSPORT_SELF 1u /* ranks of one process: plain memory */
 #define COLLET_TRANSPORT_SHM 2u  /* processes of one host: shared memory */
 #define COLLET_TRANSPORT_TCP 4u  /* anything that IP reaches */
 #define COLLET_TRANSPORT_VERBS 8u /* RDMA: InfiniBand and RoCE */
+#define COLLET_TRANSPORT_IPC 16u /* GPUs of one host: memory of the one, written by the other */
 
 /* collet_config: options of a communicator. Set size = sizeof(struct collet_config), leave the rest zero for defaults;
  * a program compiled against an older, shorter struct stays valid. The environment (COLLET_*) overrides defaults, and
@@ -133,7 +135,8 @@ struct collet_config {
     int nonblocking;     /* 1: init returns COLLET_IN_PROGRESS, then poll collet_comm_get_async_error() */
     int min_channels;    /* bounds on the channels of one call; 0: collet chooses */
     int max_channels;
-    int device;          /* COLLET_DEVICE_HOST (the default) or COLLET_DEVICE_CUDA(i) */
+    int device;          /* COLLET_DEVICE_HOST (the default), COLLET_DEVICE_CUDA(i) or …_CUDA_CURRENT; all or none of
+                          * the ranks are on GPUs. UNSUPPORTED where there is no GPU, no driver, or a build without CUDA */
     int timeout_ms;      /* longest time without progress inside a call; 0: COLLET_TIMEOUT, by default 30 minutes */
     unsigned transports; /* allowed transports, COLLET_TRANSPORT_* bits; 0: all */
     const char *name;    /* shown in logs and dumps; its first 31 bytes are copied */
@@ -204,8 +207,10 @@ COLLET_API enum collet_result collet_comm_dump(const struct collet_comm *comm, i
  * Common rules. All ranks call the same collective with the same count, type, op and root. Buffers need only the
  * alignment of their element type. count == 0 is a success that moves nothing (buffers may then be NULL). Buffers may
  * not overlap except as the in-place rule of the call says. `stream` is NULL for a host communicator: the call is done
- * when it, or the outermost group around it, returns. Result buffers are undefined after a failure, other buffers
- * are untouched.
+ * when it, or the outermost group around it, returns. On a communicator of GPUs, `stream` is a cudaStream_t (NULL: the
+ * default stream) of the communicator's GPU; the call returns when its work is in the stream, which may be in capture,
+ * and buffers may be any memory that the GPU reaches. Calls on one communicator are done in their order, also if their
+ * streams differ. Result buffers are undefined after a failure, other buffers are untouched.
  * Common errors: INVALID_ARGUMENT (names the argument: NULL buffer or communicator, unknown type or op, root out of
  * range, count so large that bytes overflow), INVALID_USAGE (finalized or failed communicator), REMOTE, TIMEOUT, ABORTED.
  */

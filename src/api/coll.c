@@ -30,7 +30,7 @@ static enum collet_result check_buffers(const struct exec_request *r, const stru
 static enum collet_result check_call(struct collet_comm *comm, const struct exec_request *r, const struct call_check *c,
                                      const void *stream) {
     COLLET_TRY(comm_check_usable(comm));
-    if (stream != NULL)
+    if (stream != NULL && comm->device == COLLET_DEVICE_HOST)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "stream is not NULL: a host communicator has no streams");
     if (!type_valid(r->type))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "type is %d: see enum collet_type", (int)r->type);
@@ -54,14 +54,14 @@ static enum collet_result refuse(struct collet_comm *comm, enum collet_result re
 }
 
 static enum collet_result call(struct collet_comm *comm, const struct exec_request *request,
-                               const struct call_check *check, const void *stream) {
+                               const struct call_check *check, void *stream) {
     enum collet_result result = check_call(comm, request, check, stream);
     if (result != COLLET_SUCCESS)
         return refuse(comm, result);
     bool p2p = prog_is_p2p(request->collective);
     if (request->count == 0 && !p2p)
         return COLLET_SUCCESS;
-    return group_call(comm, request, check->in, check->out);
+    return group_call(comm, request, check->in, check->out, stream);
 }
 
 /* Blocks of buffers of nranks·count elements; 1 for a communicator that check_call() will refuse. */
@@ -124,7 +124,7 @@ enum collet_result collet_reduce(const void *sendbuff, void *recvbuff, size_t co
 
 /* A message is bytes: the two ends need not name the same type. */
 static enum collet_result message(enum prog_collective direction, const void *in, void *out, size_t count,
-                                  enum collet_type type, int peer, struct collet_comm *comm, const void *stream) {
+                                  enum collet_type type, int peer, struct collet_comm *comm, void *stream) {
     if (comm_is_live(comm) && check_rank(comm, peer, "peer") != COLLET_SUCCESS)
         return refuse(comm, COLLET_ERR_INVALID_ARGUMENT);
     bool sends = direction == PROG_SEND;

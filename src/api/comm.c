@@ -9,6 +9,8 @@
 #include "base/types.h"
 #include "base/wait.h"
 #include "boot/process.h"
+#include "kernels/exec_gpu.h"
+#include "transport/ipc.h"
 #include "transport/transport.h"
 #include "transport/verbs_device.h"
 
@@ -45,6 +47,7 @@ static struct collet_comm *handle_take(void) {
     comm->map = NULL;
     comm->chan = NULL;
     comm->planner = NULL;
+    comm->gpu = NULL;
     comm->last_collective = -1;
     comm->single = (struct exec_batch){NULL, 1};
     comm->error_text[0] = '\0';
@@ -181,13 +184,14 @@ static enum collet_result options_check(const struct collet_config *o) {
     return COLLET_SUCCESS;
 }
 
-static enum collet_result device_check(int device, const char *argument) {
-    if (device == COLLET_DEVICE_HOST)
+/* Is the device there? The current GPU becomes its number. */
+static enum collet_result device_check(int *device, const char *argument) {
+    int ordinal;
+    if (*device == COLLET_DEVICE_HOST)
         return COLLET_SUCCESS;
-    if (device < 0)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT,
-                       "%s is %d: COLLET_DEVICE_HOST or COLLET_DEVICE_CUDA(i)", argument, device);
-    return err_set(COLLET_ERR_UNSUPPORTED, "%s is a CUDA GPU, but this build of collet drives host memory only", argument);
+    COLLET_TRY(gpu_find(*device, argument, &ordinal));
+    *device = COLLET_DEVICE_CUDA(ordinal);
+    return COLLET_SUCCESS;
 }
 
 /* The environment, overridden by the caller's options. */
@@ -227,13 +231,30 @@ static enum collet_result comm_create(int nranks, int rank, const struct collet_
     return COLLET_SUCCESS;
 }
 
+/* What runs on the GPU ends by itself, or is told to if the communicator has failed. False: it does not, although told. */
+static bool gpu_end(struct collet_comm *comm) {
+    if (comm->gpu == NULL || comm->chan == NULL)
+        return true;
+    while (*boot_failed_word(comm->boot) == COLLET_SUCCESS)
+        if (gpu_rank_wait(comm->gpu, 1000000))
+            break;
+    exec_gpu_unwatch(comm->chan);
+    exec_gpu_end(comm->chan);
+    return gpu_rank_wait(comm->gpu, ABORT_WAIT_NS);
+}
+
 void comm_discard(struct collet_comm *comm) {
     if (comm == NULL)
         return;
     __atomic_store_n(&comm->magic, 0, __ATOMIC_SEQ_CST);
     wait_for_readers(comm);
-    planner_destroy(comm->planner);
-    chan_destroy(comm->chan);
+    if (gpu_end(comm)) {
+        planner_destroy(comm->planner);
+        chan_destroy(comm->chan);
+        gpu_rank_destroy(comm->gpu);
+    } else {
+        log_warn(INIT, "the GPU is still at work for a communicator that has ended: its memory is kept");
+    }
     map_destroy(comm->map);
     survey_destroy(comm->survey);
     boot_destroy(comm->boot);
@@ -255,9 +276,31 @@ static enum collet_result survey_the_machine(struct collet_comm *comm) {
     return COLLET_SUCCESS;
 }
 
+/* All ranks on GPUs, or none. */
+static enum collet_result check_devices(const struct collet_comm *comm) {
+    const struct peer_info *peers = boot_peers(comm->boot);
+    for (int rank = 0; rank < comm->nranks; rank++)
+        if ((peers[rank].device == COLLET_DEVICE_HOST) != (comm->device == COLLET_DEVICE_HOST))
+            return err_set(COLLET_ERR_INVALID_USAGE,
+                           "rank %d is on %s and rank %d on %s: give all ranks of a communicator the same kind of device",
+                           rank, peers[rank].device == COLLET_DEVICE_HOST ? "host memory" : "a GPU", comm->rank,
+                           comm->device == COLLET_DEVICE_HOST ? "host memory" : "a GPU");
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result gpu_open(struct collet_comm *comm) {
+    COLLET_TRY(ipc_hello(comm->chan));
+    return exec_gpu_watch(comm->chan);
+}
+
 static enum collet_result rooms_open(struct collet_comm *comm) {
-    COLLET_TRY(chan_create(comm->boot, &comm->config, comm->nranks, comm->rank, &comm->chan));
+    COLLET_TRY(check_devices(comm));
+    if (comm->device != COLLET_DEVICE_HOST)
+        COLLET_TRY(gpu_rank_create(comm->device - COLLET_DEVICE_CUDA(0), &comm->gpu));
+    COLLET_TRY(chan_create(comm->boot, &comm->config, comm->nranks, comm->rank, comm->gpu, &comm->chan));
     comm->chan->timeout_ms = comm->timeout_ms;
+    if (comm->gpu != NULL)
+        COLLET_TRY(gpu_open(comm));
     return planner_create(comm->chan, &comm->config, comm->map, &comm->planner);
 }
 
@@ -350,7 +393,7 @@ enum collet_result collet_comm_init_rank_config(struct collet_comm **comm_p, int
     if (result == COLLET_SUCCESS)
         result = options_check(&options);
     if (result == COLLET_SUCCESS)
-        result = device_check(options.device, "config.device");
+        result = device_check(&options.device, "config.device");
     if (result == COLLET_SUCCESS)
         result = comm_create(nranks, rank, &options, &comm);
     if (result != COLLET_SUCCESS)
@@ -384,26 +427,29 @@ static enum collet_result join_in_turn(struct collet_comm **comms, int nranks) {
 static enum collet_result init_all(struct collet_comm **comms, int nranks, const int *devices) {
     struct config *configs = calloc((size_t)nranks, sizeof(*configs));
     struct boot **boots = calloc((size_t)nranks, sizeof(*boots));
-    int *host_devices = calloc((size_t)nranks, sizeof(int)); /* all COLLET_DEVICE_HOST */
+    int *resolved = calloc((size_t)nranks, sizeof(int)); /* all COLLET_DEVICE_HOST */
     struct collet_config options = {.size = sizeof(options)};
     enum collet_result result = COLLET_SUCCESS;
-    if (configs == NULL || boots == NULL || host_devices == NULL)
+    if (configs == NULL || boots == NULL || resolved == NULL)
         result = err_set(COLLET_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
     for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++) {
-        options.device = devices != NULL ? devices[rank] : COLLET_DEVICE_HOST;
+        resolved[rank] = devices != NULL ? devices[rank] : COLLET_DEVICE_HOST;
+        if ((result = device_check(&resolved[rank], "an entry of devices")) != COLLET_SUCCESS)
+            break;
+        options.device = resolved[rank];
         result = comm_create(nranks, rank, &options, &comms[rank]);
         if (result == COLLET_SUCCESS)
             configs[rank] = comms[rank]->config;
     }
     if (result == COLLET_SUCCESS)
-        result = boot_join_local(nranks, devices != NULL ? devices : host_devices, configs, boots);
+        result = boot_join_local(nranks, resolved, configs, boots);
     for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++) {
         comms[rank]->boot = boots[rank];
         comms[rank]->config = configs[rank];
     }
     if (result == COLLET_SUCCESS)
         result = join_in_turn(comms, nranks);
-    free(host_devices);
+    free(resolved);
     free(configs);
     free(boots);
     return result;
@@ -415,8 +461,6 @@ enum collet_result collet_comm_init_all(struct collet_comm **comms, int nranks, 
     if (nranks < 1)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: at least 1", nranks);
     memset(comms, 0, (size_t)nranks * sizeof(struct collet_comm *));
-    for (int rank = 0; devices != NULL && rank < nranks; rank++)
-        COLLET_TRY(device_check(devices[rank], "an entry of devices"));
     enum collet_result result = init_all(comms, nranks, devices);
     for (int rank = 0; result != COLLET_SUCCESS && rank < nranks; rank++) {
         comm_discard(comms[rank]);

@@ -32,6 +32,7 @@ struct collet_comm {
     struct map *map;
     struct chan *chan;
     struct planner *planner;
+    struct gpu_rank *gpu; /* NULL: on host memory */
     int last_collective;             /* while a group is put together: its newest collective here; −1: none */
     struct exec_batch single;         /* the call outside groups; ncalls is 1 */
     const struct exec_batch *running; /* for dumps: the calls in progress */

@@ -4,6 +4,7 @@
  * and direction likewise; everything else runs side by side.
  */
 #include "api/group.h"
+#include "kernels/exec_gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ struct grouped_call {
     struct exec_request request;
     const void *in;
     void *out;
+    void *stream;
     bool done; /* a message to oneself that has been copied */
 };
 
@@ -81,7 +83,7 @@ static void set_running(struct collet_comm *comm, const struct exec_batch *batch
 
 /* A call that cannot even be prepared here (no memory, no transport) would be waited for elsewhere: so all are told. */
 static enum collet_result prepare(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
-                                  struct exec_call **call_p) {
+                                  void *stream, struct exec_call **call_p) {
     enum collet_result result = plan_get(comm->planner, request, call_p);
     if (result != COLLET_SUCCESS) {
         boot_fail(comm->boot, result, err_last());
@@ -90,6 +92,7 @@ static enum collet_result prepare(struct collet_comm *comm, const struct exec_re
     struct exec_call *call = *call_p;
     call->args.in = in;
     call->args.out = out;
+    call->stream = stream;
     if (prog_is_p2p(request->collective))
         call->args.sequence = ++call->program->messages;
     else
@@ -97,8 +100,14 @@ static enum collet_result prepare(struct collet_comm *comm, const struct exec_re
     return COLLET_SUCCESS;
 }
 
+/* Calls of GPU communicators go into streams, the others are done here and now. */
+static enum collet_result run_calls(struct exec_call *calls, int ncalls) {
+    COLLET_TRY(exec_gpu_run(calls, ncalls));
+    return exec_run(calls, ncalls);
+}
+
 static enum collet_result run_alone(struct collet_comm *comm, const struct exec_request *request, const void *in,
-                                    void *out) {
+                                    void *out, void *stream) {
     if (prog_is_p2p(request->collective) && request->root == comm->rank)
         return err_set(COLLET_ERR_INVALID_USAGE,
                        "peer is %d, the calling rank itself: a message to oneself needs its send and its receive in one group",
@@ -107,11 +116,11 @@ static enum collet_result run_alone(struct collet_comm *comm, const struct exec_
     enum collet_result result = comm_check_locked(comm); /* it may have been aborted while we waited for the lock */
     struct exec_call *call;
     if (result == COLLET_SUCCESS)
-        result = prepare(comm, request, in, out, &call);
+        result = prepare(comm, request, in, out, stream, &call);
     if (result == COLLET_SUCCESS) {
         __atomic_store_n(&comm->single.calls, call, __ATOMIC_RELAXED); /* dumps look */
         set_running(comm, &comm->single);
-        result = exec_run(call, 1);
+        result = run_calls(call, 1);
         set_running(comm, NULL);
     }
     if (comm_is_live(comm))
@@ -120,11 +129,12 @@ static enum collet_result run_alone(struct collet_comm *comm, const struct exec_
     return result;
 }
 
-enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out) {
+enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
+                              void *stream) {
     if (group.depth == 0)
-        return run_alone(comm, request, in, out);
+        return run_alone(comm, request, in, out, stream);
     COLLET_TRY(make_room((void **)&group.calls, group.ncalls, &group.calls_room, sizeof(*group.calls)));
-    group.calls[group.ncalls++] = (struct grouped_call){comm, *request, in, out, false};
+    group.calls[group.ncalls++] = (struct grouped_call){comm, *request, in, out, stream, false};
     return COLLET_SUCCESS;
 }
 
@@ -148,7 +158,9 @@ static enum collet_result copy_to_self(struct grouped_call *send) {
         if (recv->request.count != send->request.count)
             return err_set(COLLET_ERR_MISMATCH, "a message to oneself sends %zu bytes but receives %zu",
                            send->request.count, recv->request.count);
-        if (send->request.count > 0)
+        if (send->request.count > 0 && send->comm->gpu != NULL)
+            COLLET_TRY(gpu_rank_copy(send->comm->gpu, recv->out, send->in, send->request.count, send->stream, recv->stream));
+        else if (send->request.count > 0)
             memmove(recv->out, send->in, send->request.count);
         send->done = recv->done = true;
         return COLLET_SUCCESS;
@@ -203,7 +215,7 @@ static enum collet_result prepare_all(int *nexecs) {
         if (c->done)
             continue;
         struct exec_call *prepared, *call = &group.execs[*nexecs];
-        COLLET_TRY(prepare(c->comm, &c->request, c->in, c->out, &prepared));
+        COLLET_TRY(prepare(c->comm, &c->request, c->in, c->out, c->stream, &prepared));
         *call = *prepared;
         chain(c->comm, prog_is_p2p(c->request.collective), call, (*nexecs)++);
     }
@@ -246,7 +258,7 @@ static enum collet_result run_locked(int ncomms) {
     const struct exec_batch batch = {group.execs, nexecs};
     for (int k = 0; k < ncomms; k++)
         set_running(group.comms[k], &batch);
-    result = exec_run(group.execs, nexecs);
+    result = run_calls(group.execs, nexecs);
     for (int k = 0; k < ncomms; k++) {
         set_running(group.comms[k], NULL);
         comm_wait_for_dumps(group.comms[k]); /* they may still look at the batch, which is ours */

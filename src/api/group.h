@@ -8,7 +8,8 @@
 #include "api/comm.h"
 
 /* Runs a checked call, or appends it to the thread's open group. */
-enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out);
+enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
+                              void *stream);
 
 /* Waits until *comm_p has joined, or leaves that to the end of the open group. *comm_p must stay valid until then. */
 enum collet_result group_join(struct collet_comm **comm_p);

@@ -35,7 +35,7 @@ enum config_scope {
     INT(buffsize, "BUFFSIZE", "NCCL_BUFFSIZE", "bytes", AGREED, 1 << 20, 4096, 1 << 30,                                \
         "memory of one connection's Simple slots")                                                                     \
     INT(chunksize, "CHUNKSIZE", NULL, "bytes", AGREED, 0, 0, 1 << 30, "bytes one slot carries; 0: chosen")             \
-    TEXT(transport, "TRANSPORT", NULL, "", AGREED, "", "list of allowed transports: self, shm, verbs, tcp")            \
+    TEXT(transport, "TRANSPORT", NULL, "", AGREED, "", "list of allowed transports: self, ipc, shm, verbs, tcp")       \
     TEXT(socket_ifname, "SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "", RANK, "",                                           \
          "interfaces by prefix; ^ excludes, = matches exactly; default: by reachability")                              \
     TEXT(socket_family, "SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", RANK, "", "AF_INET or AF_INET6; default both")      \

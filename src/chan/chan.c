@@ -27,8 +27,7 @@ struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t
     l.head_at = FIFO_LINE_BYTES;
     l.headers_at = l.head_at + FIFO_LINE_BYTES;
     l.ll_at = round_up(l.headers_at + nslots * sizeof(struct fifo_slot_header), FIFO_LINE_BYTES);
-    l.ll128_at = round_up(l.ll_at + (size_t)nslots * ll_bytes * 2, LL128_LINE_BYTES);
-    l.simple_at = round_up(l.ll128_at + (size_t)nslots * fifo_ll128_bytes(ll_bytes), 4096);
+    l.simple_at = round_up(l.ll_at + (size_t)nslots * ll_bytes * 2, 4096);
     l.total_bytes = round_up(l.simple_at + (size_t)nslots * l.slot_stride, 4096);
     return l;
 }
@@ -39,6 +38,12 @@ void fifo_memory_init(void *memory, const struct fifo_layout *layout, const stru
     *(uint64_t *)(void *)(base + layout->head_at) = (uint64_t)config->first_step;
 }
 
+enum collet_result fifo_memory_init_on_gpu(const struct chan *chan, void *memory) {
+    uint64_t step = (uint64_t)chan->config->first_step;
+    COLLET_TRY(chan->gpu->driver->write(memory, &step, sizeof(step)));
+    return chan->gpu->driver->write((char *)memory + chan->layout.head_at, &step, sizeof(step));
+}
+
 void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout *layout, const struct config *config) {
     char *base = memory;
     *end = (struct fifo_end){
@@ -46,7 +51,6 @@ void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout 
         .head = (uint64_t *)(void *)(base + layout->head_at),
         .headers = (struct fifo_slot_header *)(void *)(base + layout->headers_at),
         .ll = (uint64_t *)(void *)(base + layout->ll_at),
-        .ll128 = base + layout->ll128_at,
         .simple = base + layout->simple_at,
         .step = (uint64_t)config->first_step,
         .seen = (uint64_t)config->first_step,
@@ -143,12 +147,13 @@ static uint32_t slot_bytes_for(const struct config *config, int nranks) {
 #define SPIN_CROWDED 5u
 
 enum collet_result chan_create(struct boot *boot, const struct config *config, int nranks, int rank,
-                               struct chan **chan_p) {
+                               struct gpu_rank *gpu, struct chan **chan_p) {
     COLLET_TRY(check_names(config->transport));
     struct chan *chan = calloc(1, sizeof(*chan));
     if (chan == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the connection table");
     chan->boot = boot;
+    chan->gpu = gpu;
     chan->config = config;
     chan->peers = boot_peers(boot);
     chan->nranks = nranks;
@@ -172,6 +177,7 @@ void chan_destroy(struct chan *chan) {
         conn->transport->close(conn);
         free(conn);
     }
+    free(chan->gpu_buses);
     free(chan->index);
     free(chan);
 }

@@ -14,6 +14,7 @@
 
 #include "base/config.h"
 #include "boot/boot.h"
+#include "gpu/gpu.h"
 #include "kernels/fifo.h"
 
 enum conn_side { CONN_PRODUCER, CONN_CONSUMER };
@@ -33,6 +34,7 @@ struct conn {
     enum conn_side side;
     enum conn_state state;
     int peer, channel, lane;
+    struct fifo_end *end_on_gpu; /* a GPU's executor moves this copy; NULL: not made yet */
     const struct transport *transport;
     void *impl; /* the transport's own */
     struct chan *chan;
@@ -42,6 +44,7 @@ struct conn {
 /* The connections of one rank of one communicator, and what they are made with. */
 struct chan {
     struct boot *boot;
+    struct gpu_rank *gpu; /* NULL: on host memory */
     const struct config *config;
     const struct peer_info *peers;
     int nranks, rank;
@@ -52,10 +55,13 @@ struct chan {
     struct conn *first, **last;
     struct conn **index; /* open-addressed by key */
     uint32_t index_size, nconns;
+    uint64_t *gpu_buses; /* of ranks, plus 1; 0: not told yet (transport/ipc.c) */
+    uint64_t meetings; /* of all ranks, before first uses of programs on GPUs */
 };
 
+/* gpu: NULL for a rank on host memory. */
 enum collet_result chan_create(struct boot *boot, const struct config *config, int nranks, int rank,
-                               struct chan **chan_p);
+                               struct gpu_rank *gpu, struct chan **chan_p);
 void chan_destroy(struct chan *chan); /* closes all connections; NULL is fine */
 
 /* The connection, created in state NEW if it is asked for the first time. Errors: NO_MEMORY, UNSUPPORTED (no allowed
@@ -73,10 +79,12 @@ enum collet_result conn_try(struct conn *conn);
  * the same on every rank. NULL if there is none. */
 const struct transport *chan_pair_transport(const struct chan *chan, int a, int b);
 
-/* Where everything is in a connection of nslots slots of slot_bytes, LL and LL128 slots of ll_bytes payload. */
+/* Where everything is in a connection of nslots slots of slot_bytes, LL slots of ll_bytes payload. */
 struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t ll_bytes);
 /* Points end into memory laid out so, with both counters at first_step. The consumer's side also initialises memory. */
 void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout *layout, const struct config *config);
 void fifo_memory_init(void *memory, const struct fifo_layout *layout, const struct config *config);
+/* The same where memory is that of the GPU that chan's rank is on. */
+enum collet_result fifo_memory_init_on_gpu(const struct chan *chan, void *memory);
 
 #endif

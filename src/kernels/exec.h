@@ -29,6 +29,10 @@ struct exec_program {
     int *first_worker;             /* … [nchannels + 1]: those of channel c begin at first_worker[c] */
     int last_call;                 /* while a group is put together: its newest call of this program; −1: none */
     uint64_t messages;             /* sends or receives done with it */
+    struct work_program *on_gpu;   /* where the device executor finds it; NULL: not there yet */
+    uint64_t meeting;              /* on GPUs: number of the meeting before its first use … */
+    enum { MEET_NOT_YET, MEET_ANNOUNCED, MEET_DONE } met;
+    int arrived;                   /* … and, at rank 0, how many ranks have come */
     struct exec_program *next;     /* in its owner's list */
 };
 
@@ -83,6 +87,7 @@ struct exec_call {
     struct exec_program *program;
     struct exec_args args;
     struct chan *chan;
+    void *stream; /* of a GPU */
     int after; /* index of the call that must be DONE before this one starts; −1: none */
     enum exec_state state;
     int running;   /* workers not done */
@@ -99,6 +104,9 @@ struct exec_batch {
  * too (its ranks are told), and the first failure is returned. */
 enum collet_result exec_run(struct exec_call *calls, int ncalls);
 
+/* Makes every connection of the calls of GPU communicators. Failures as in exec_run(). */
+enum collet_result exec_connect(struct exec_call *calls, int ncalls);
+
 /* Nothing has moved for idle_ns (0: not for long): may this call still be waited for? SUCCESS, or the failure that ends
  * it (exec_wait.c). */
 enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns);
@@ -108,8 +116,6 @@ enum collet_result exec_explain(const struct exec_call *call, enum collet_result
 
 /* MISMATCH: what worker w has received is not of its call (exec_wait.c). */
 enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w);
-
-extern const char *const exec_protocol_names[INTERP_PROTOCOL_COUNT];
 
 /* Prints to fd where a call stands, worker by worker, if it is one of chan's. Another thread may be running it. */
 void exec_dump(const struct exec_call *call, const struct chan *chan, int fd);

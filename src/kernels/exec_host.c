@@ -4,6 +4,7 @@
  * rank at any step:  (gdb) break interp_try_step if w->pc == 3
  */
 #include "kernels/exec.h"
+#include "kernels/exec_gpu.h"
 
 #include "base/err.h"
 #include "base/wait.h"
@@ -219,10 +220,48 @@ static enum collet_result fail_unfinished(const struct exec_call *calls, int nca
     return result;
 }
 
+static enum collet_result connect_all(struct exec_call *calls, int ncalls, bool *moved, int *left) {
+    *left = 0;
+    for (int k = 0; k < ncalls; k++) {
+        struct exec_call *call = &calls[k];
+        if (call->chan->gpu == NULL || call->state == EXEC_RUNNING)
+            continue;
+        call->state = EXEC_CONNECTING;
+        enum collet_result result = call_connect(call, moved);
+        if (result == COLLET_SUCCESS)
+            result = exec_gpu_load(call);
+        if (result == COLLET_SUCCESS)
+            result = exec_gpu_meet(call, moved);
+        if (result < 0)
+            return fail_unfinished(calls, ncalls, exec_explain(call, result));
+        if (result == COLLET_SUCCESS)
+            call->state = EXEC_RUNNING;
+        *left += result != COLLET_SUCCESS;
+    }
+    return COLLET_SUCCESS;
+}
+
+enum collet_result exec_connect(struct exec_call *calls, int ncalls) {
+    struct waiter waiter = {.spin = calls[0].chan->spin};
+    for (int left = 1; left > 0;) {
+        bool moved = false;
+        COLLET_TRY(connect_all(calls, ncalls, &moved, &left));
+        if (moved)
+            wait_progressed(&waiter);
+        enum collet_result result = moved || left == 0 ? COLLET_SUCCESS : idle(calls, ncalls, &waiter);
+        if (result != COLLET_SUCCESS)
+            return fail_unfinished(calls, ncalls, result);
+    }
+    return COLLET_SUCCESS;
+}
+
 enum collet_result exec_run(struct exec_call *calls, int ncalls) {
     struct waiter waiter = {.spin = calls[0].chan->spin};
     uint32_t turns = 0;
-    for (int left = ncalls; left > 0;) {
+    int left = 0;
+    for (int k = 0; k < ncalls; k++)
+        left += calls[k].state != EXEC_DONE;
+    while (left > 0) {
         bool moved = false;
         for (int k = 0; k < ncalls; k++) {
             struct exec_call *call = &calls[k];

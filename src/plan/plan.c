@@ -31,6 +31,7 @@ struct planner {
     int *node_of;
     double *node_gbps;
     int *ranks_of_node;
+    int ranks_of_a_gpu; /* 0: not counted yet */
     struct tuner_limits limits;
     struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
     struct exec_program *programs;         /* most recently used first */
@@ -225,6 +226,36 @@ static struct plan_choice choose_p2p(const struct planner *planner, enum prog_co
     return (struct plan_choice){algorithm_find(collective, "direct"), INTERP_SIMPLE, 1, chunk, 0};
 }
 
+/* One block moves only some tens of GB/s; a block for little has little to do. Not measured yet. */
+#define GPU_CHANNEL_BYTES (64u << 10)
+#define GPU_CHANNELS_MAX 16
+
+/* Ranks of one GPU that are not called in one group are launched each for itself, and yet must run side by side: all
+ * together take no more blocks than a small GPU runs. */
+#define GPU_CHANNELS_SHARED 32
+
+/* The most ranks that share a GPU of a host. */
+static int ranks_of_a_gpu(const struct chan *chan) {
+    int most = 1;
+    for (int a = 0; a < chan->nranks; a++) {
+        int here = 0;
+        for (int b = 0; b < chan->nranks; b++)
+            here += chan->peers[b].node == chan->peers[a].node && chan->peers[b].device == chan->peers[a].device;
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
+static int channels_on_gpu(struct planner *planner, uint64_t bytes) {
+    int n = 1;
+    if (planner->ranks_of_a_gpu == 0)
+        planner->ranks_of_a_gpu = ranks_of_a_gpu(planner->chan);
+    while (n < GPU_CHANNELS_MAX && 2 * n * planner->ranks_of_a_gpu <= GPU_CHANNELS_SHARED &&
+           (uint64_t)n * GPU_CHANNEL_BYTES < bytes)
+        n *= 2;
+    return n;
+}
+
 static enum collet_result choose(struct planner *planner, const struct exec_request *request,
                                  struct plan_choice **choice_p) {
     uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
@@ -238,7 +269,10 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
         return COLLET_SUCCESS;
     }
     /* The class, not the call, is tuned, and in bytes: whichever call of a class comes first, all ranks choose the same. */
-    return tuner_choose(&planner->machine, &planner->limits, request->collective, class_bytes(class), 1, choice);
+    COLLET_TRY(tuner_choose(&planner->machine, &planner->limits, request->collective, class_bytes(class), 1, choice));
+    if (planner->chan->gpu != NULL && !planner->limits.channels_given)
+        choice->nchannels = channels_on_gpu(planner, class_bytes(class));
+    return COLLET_SUCCESS;
 }
 
 /* ---- bound programs ---- */

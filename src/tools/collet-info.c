@@ -6,6 +6,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/os.h"
+#include "gpu/gpu.h"
 #include "kernels/reduce_host.h"
 #include "transport/transport.h"
 #include "transport/verbs_device.h"
@@ -124,13 +125,30 @@ static void show_rdma(void) {
         show_port(&host->ports[k]);
 }
 
+/* Counting GPUs asks the driver; none of this opens one. */
+static void show_gpu_row(void) {
+    const struct gpu_driver *driver = gpu_driver();
+    const char *why = "";
+    int count = driver == NULL ? 0 : driver->count(&why);
+    if (driver == NULL)
+        row("GPU", false, "this build drives host memory only: it was built without nvcc, or with CUDA=0");
+    else if (count == 0)
+        row("GPU", false, "%s", why);
+    else
+        row("GPU", true, "%d; not run on one yet: docs/gpu.md", count);
+    for (int a = 0; a < count; a++)
+        for (int b = 0; b < count; b++)
+            if (a != b && !driver->can_reach(a, b))
+                row("peer access", false, "GPU %d does not reach GPU %d: slots between them in pinned host memory", a, b);
+}
+
 static void show_gpus(void) {
     const char *offer = verbs_host()->kinds == 0                          ? "no RDMA port here anyway"
                         : verbs_host()->lib.has_dmabuf                    ? "libibverbs here could register dma-bufs"
                         : access("/sys/module/nvidia_peermem", F_OK) == 0 ? "nvidia-peermem is loaded here"
                                                                           : "neither dma-buf nor nvidia-peermem here";
-    row("GPU", false, "this build runs on host memory: no GPU, no peer access, no IPC between GPUs");
-    row("GPUDirect", false, "no GPU memory to register (%s)", offer);
+    show_gpu_row();
+    row("GPUDirect", false, "GPUs on different hosts are not connected yet (%s)", offer);
 }
 
 int main(int argc, char **argv) {

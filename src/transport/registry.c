@@ -6,6 +6,7 @@
 
 #define TRANSPORTS(X)                                                                                                  \
     X(self) /* one process: plain memory */                                                                            \
+    X(ipc)  /* GPUs of one host: the consumer's memory, or pinned host memory */                                       \
     X(shm)  /* one host: a memfd mapped by both */                                                                     \
     X(verbs) /* hosts with RDMA: the NIC writes into the other's memory */                                             \
     X(tcp)  /* anything IP reaches */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * self: ranks of one process. The consumer allocates the FIFO and offers its address; the producer takes the offer up. Ends
+ * self: ranks of one process. The consumer allocates the FIFO, on GPUs where the producer's can write it, and offers its
+ * address; the producer takes the offer up. Ends
  * may be closed in any order, and an offer may never be taken up, so the memory counts its users, and offers are listed
  * until they are taken up or withdrawn.
  */
 #include "base/err.h"
+#include "base/log.h"
 #include "base/os.h"
 #include "transport/transport.h"
 
@@ -12,8 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum self_place { ON_HOST, ON_GPU, PINNED };
+
 struct self_memory {
     int users;
+    enum self_place place;
+    const struct gpu_driver *driver; /* NULL: on the host */
+    int ordinal;
     size_t bytes;
     void *fifo;
     struct self_memory *next; /* in offers */
@@ -33,6 +40,52 @@ static bool unlist(const struct self_memory *memory) {
     return true;
 }
 
+/* Between GPUs slots lie where the producer's GPU can write them. */
+static enum self_place place_for(const struct conn *conn) {
+    const struct gpu_rank *gpu = conn->chan->gpu;
+    int producer = conn->chan->peers[conn->peer].device - COLLET_DEVICE_CUDA(0);
+    if (gpu == NULL)
+        return ON_HOST;
+    if (gpu->driver->reaches(producer, gpu->ordinal))
+        return ON_GPU;
+    log_info(CONN, "channel %d lane %d: rank %d <- %d: slots in pinned host memory: GPU %d does not reach GPU %d",
+             conn->channel, conn->lane, conn->chan->rank, conn->peer, producer, gpu->ordinal);
+    return PINNED;
+}
+
+static enum collet_result fifo_create(const struct conn *conn, struct self_memory *memory) {
+    const struct chan *chan = conn->chan;
+    if (memory->place == ON_GPU) {
+        COLLET_TRY(memory->driver->memory_create(memory->bytes, &memory->fifo));
+        return fifo_memory_init_on_gpu(chan, memory->fifo);
+    }
+    COLLET_TRY(memory->place == PINNED ? memory->driver->pinned_create(memory->bytes, &memory->fifo)
+                                       : os_memory_create(memory->bytes, &memory->fifo));
+    fifo_memory_init(memory->fifo, &chan->layout, chan->config);
+    return COLLET_SUCCESS;
+}
+
+static void fifo_destroy(struct self_memory *memory) {
+    if (memory->place == ON_GPU)
+        memory->driver->memory_destroy(memory->fifo);
+    else if (memory->place == PINNED)
+        memory->driver->pinned_destroy(memory->fifo);
+    else
+        os_memory_destroy(memory->fifo, memory->bytes);
+}
+
+/* With the consumer's GPU entered, if it is on one. */
+static enum collet_result with_gpu(const struct conn *conn, struct self_memory *memory) {
+    if (memory->driver == NULL)
+        return fifo_create(conn, memory);
+    struct gpu_scope scope = memory->driver->enter(memory->ordinal);
+    enum collet_result result = fifo_create(conn, memory);
+    if (result != COLLET_SUCCESS)
+        fifo_destroy(memory);
+    memory->driver->leave(scope);
+    return result;
+}
+
 static bool self_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
     *why = "different processes";
     return memcmp(a->process, b->process, sizeof(a->process)) == 0;
@@ -43,13 +96,16 @@ static enum collet_result self_offer(struct conn *conn, struct conn_blob *offer)
     struct self_memory *memory = malloc(sizeof(*memory));
     if (memory == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection from rank %d", conn->peer);
-    *memory = (struct self_memory){.users = 1, .bytes = layout->total_bytes};
-    enum collet_result result = os_memory_create(memory->bytes, &memory->fifo);
+    *memory = (struct self_memory){.users = 1, .place = place_for(conn), .bytes = layout->total_bytes};
+    if (memory->place != ON_HOST) {
+        memory->driver = conn->chan->gpu->driver;
+        memory->ordinal = conn->chan->gpu->ordinal;
+    }
+    enum collet_result result = with_gpu(conn, memory);
     if (result != COLLET_SUCCESS) {
         free(memory);
         return result;
     }
-    fifo_memory_init(memory->fifo, layout, conn->chan->config);
     fifo_end_init(&conn->end, memory->fifo, layout, conn->chan->config);
     conn->impl = memory;
     pthread_mutex_lock(&offers_lock);
@@ -93,7 +149,7 @@ static void self_close(struct conn *conn) {
     pthread_mutex_unlock(&offers_lock);
     if (!last)
         return;
-    os_memory_destroy(memory->fifo, memory->bytes);
+    fifo_destroy(memory);
     free(memory);
 }
 

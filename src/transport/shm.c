@@ -34,8 +34,8 @@ struct shm_end {
 };
 
 static bool shm_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
-    *why = "different hosts";
-    return a->node == b->node;
+    *why = a->node != b->node ? "different hosts" : "for host memory only";
+    return a->node == b->node && a->device == COLLET_DEVICE_HOST && b->device == COLLET_DEVICE_HOST;
 }
 
 static size_t shm_bytes(const struct fifo_layout *layout) { return layout->total_bytes + sizeof(struct shm_trailer); }

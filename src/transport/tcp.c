@@ -91,9 +91,8 @@ struct tcp_end {
 };
 
 static bool tcp_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
-    (void)a, (void)b;
-    *why = "";
-    return true;
+    *why = "for host memory only";
+    return a->device == COLLET_DEVICE_HOST && b->device == COLLET_DEVICE_HOST;
 }
 
 /* ------------------------------------------------------------------------------------------------------ coming to be */

@@ -48,9 +48,11 @@
 #define RECEIVE_ID (1ull << 63)
 
 static bool verbs_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
-    *why = a->rdma == 0 || b->rdma == 0 ? "no RDMA port on one of both hosts (see collet-info)"
-                                        : "their RDMA networks differ (see collet-info)";
-    return verbs_common_kind(a->rdma, b->rdma) >= 0;
+    bool on_host = a->device == COLLET_DEVICE_HOST && b->device == COLLET_DEVICE_HOST;
+    *why = !on_host                       ? "for host memory only"
+           : a->rdma == 0 || b->rdma == 0 ? "no RDMA port on one of both hosts (see collet-info)"
+                                          : "their RDMA networks differ (see collet-info)";
+    return on_host && verbs_common_kind(a->rdma, b->rdma) >= 0;
 }
 
 /* --------------------------------------------------------------------------------------------------------------- posting */

@@ -88,20 +88,22 @@ void trial_prepare(struct trial *trial, const struct trial_call *call, int rank)
         trial->result_bytes = 0;
 }
 
-enum collet_result trial_run(struct trial *trial, struct collet_comm *comm) {
+enum collet_result trial_run_in(const struct trial *trial, struct collet_comm *comm, void *stream) {
     const struct trial_call *c = &trial->call;
     const void *in = trial->sendbuff;
     void *out = trial->recvbuff;
     switch (c->collective) {
-    case PROG_ALLREDUCE: return collet_allreduce(in, out, c->count, c->type, c->op, comm, NULL);
-    case PROG_ALLGATHER: return collet_allgather(in, out, c->count, c->type, comm, NULL);
-    case PROG_REDUCESCATTER: return collet_reducescatter(in, out, c->count, c->type, c->op, comm, NULL);
-    case PROG_ALLTOALL: return collet_alltoall(in, out, c->count, c->type, comm, NULL);
-    case PROG_BROADCAST: return collet_broadcast(in, out, c->count, c->type, c->root, comm, NULL);
-    case PROG_REDUCE: return collet_reduce(in, out, c->count, c->type, c->op, c->root, comm, NULL);
+    case PROG_ALLREDUCE: return collet_allreduce(in, out, c->count, c->type, c->op, comm, stream);
+    case PROG_ALLGATHER: return collet_allgather(in, out, c->count, c->type, comm, stream);
+    case PROG_REDUCESCATTER: return collet_reducescatter(in, out, c->count, c->type, c->op, comm, stream);
+    case PROG_ALLTOALL: return collet_alltoall(in, out, c->count, c->type, comm, stream);
+    case PROG_BROADCAST: return collet_broadcast(in, out, c->count, c->type, c->root, comm, stream);
+    case PROG_REDUCE: return collet_reduce(in, out, c->count, c->type, c->op, c->root, comm, stream);
     default: return COLLET_ERR_UNSUPPORTED;
     }
 }
+
+enum collet_result trial_run(struct trial *trial, struct collet_comm *comm) { return trial_run_in(trial, comm, NULL); }
 
 static bool check_blocks(const struct trial *trial, char why[NUMBERS_WHY_BYTES]) {
     const struct trial_call *c = &trial->call;

@@ -41,6 +41,7 @@ bool trial_same_everywhere(enum prog_collective collective); /* do all ranks get
 
 void trial_prepare(struct trial *trial, const struct trial_call *call, int rank);
 enum collet_result trial_run(struct trial *trial, struct collet_comm *comm);
+enum collet_result trial_run_in(const struct trial *trial, struct collet_comm *comm, void *stream);
 
 #define TRIAL_WHY_BYTES 320
 bool trial_is_right(const struct trial *trial, char why[TRIAL_WHY_BYTES]); /* the result */

@@ -10,22 +10,22 @@ cd "$(dirname "$0")/../.." || exit 1
 #
 #    the walk    api ▶ plan ▶ algo          an algorithm is data: it sees neither executors nor connections
 #                        └──▶ kernels ▶ chan ▶ transport
-#    nouns       program, topo, boot, base                                       below everything in the walk
+#    nouns       program, topo, boot, gpu, base                                       below everything in the walk
 #
 # Three single headers are seen from below: the layout of slots (kernels/fifo.h), which connections are made of, the
 # connection (chan/chan.h), which is what a transport serves, and the shape of trees (algo/trees.h), a function of n.
 may_include() {
     case $1 in
     base) ;;
-    program | boot) ;;
+    program | boot | gpu) ;;
     topo) echo program algo/trees.h ;;
     algo) echo program topo ;;
-    transport) echo chan/chan.h kernels/fifo.h boot topo program ;;
-    chan) echo transport kernels/fifo.h boot topo ;;
-    kernels) echo chan transport boot program ;;
-    plan) echo kernels chan transport boot topo program algo ;;
-    api) echo plan kernels chan transport boot topo program algo ;;
-    tools) echo api plan kernels chan transport boot topo program algo ;;
+    transport) echo chan/chan.h kernels/fifo.h boot gpu topo program ;;
+    chan) echo transport kernels/fifo.h boot gpu topo ;;
+    kernels) echo chan transport boot gpu program ;;
+    plan) echo kernels chan transport boot gpu topo program algo ;;
+    api) echo plan kernels chan transport boot gpu topo program algo ;;
+    tools) echo api gpu plan kernels chan transport boot topo program algo ;;
     *) return 1 ;;
     esac
 }
@@ -65,7 +65,7 @@ conditionals_are_where_they_belong() {
     local file found bad=0
     for file in src/*/*.[ch]; do
         case $file in
-        src/kernels/port.h | src/base/os.[ch] | src/*/registry.c | src/kernels/reduce_*) continue ;;
+        src/kernels/port.h | src/base/os.[ch] | src/gpu/cuda.c | src/*/registry.c | src/kernels/reduce_*) continue ;;
         esac
         found=$(grep -nE '^ *# *(if|ifdef|ifndef|elif)\b' "$file" | grep -vE '#ifndef COLLET_[A-Z0-9_]+_H$')
         [ -z "$found" ] || { echo "$found" | sed "s|^|$file:|"; bad=1; }

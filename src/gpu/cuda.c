@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The driver of NVIDIA GPUs, on CUDA's runtime, which is linked in statically and finds the machine's driver by itself
+ * when it is first asked; without one, count() is 0. Built where nvcc is.
+ *
+ * Not run on a GPU yet.
+ */
+#include "gpu/gpu.h"
+
+#include "base/err.h"
+
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <string.h>
+
+#define SHARE_BYTES ((size_t)2 << 20) /* whole pages of a GPU: what is shared has none in common with anything else */
+
+static enum collet_result err_cuda(cudaError_t error, const char *what) {
+    enum collet_result code = error == cudaErrorMemoryAllocation ? COLLET_ERR_NO_MEMORY : COLLET_ERR_SYSTEM;
+    cudaGetLastError(); /* it is reported; the user's next look finds none of ours */
+    return err_set(code, "%s: %s (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+#define CUDA_TRY(call)                                                                                                 \
+    do {                                                                                                               \
+        cudaError_t error_ = (call);                                                                                   \
+        if (error_ != cudaSuccess)                                                                                     \
+            return err_cuda(error_, #call);                                                                            \
+    } while (0)
+
+/* ---- GPUs ---- */
+
+static int cuda_count(const char **why) {
+    int count = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess)
+        cudaGetLastError();
+    *why = error == cudaSuccess ? "this process sees no GPU" : cudaGetErrorString(error);
+    return error == cudaSuccess ? count : 0;
+}
+
+static enum collet_result cuda_current(int *ordinal) {
+    CUDA_TRY(cudaGetDevice(ordinal));
+    return COLLET_SUCCESS;
+}
+
+/* Of each GPU, once it is open; 0 before. */
+#define GPUS_MAX 64
+static uint32_t resident_blocks[GPUS_MAX];
+
+/* Loads a kernel, and lowers *blocks to how many of its blocks a multiprocessor runs. */
+static enum collet_result load(const void *kernel, int *blocks) {
+    struct cudaFuncAttributes attributes;
+    int each;
+    CUDA_TRY(cudaFuncGetAttributes(&attributes, kernel));
+    CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, GPU_LANES, 0));
+    *blocks = each < *blocks ? each : *blocks;
+    return COLLET_SUCCESS;
+}
+
+static struct gpu_scope cuda_enter(int ordinal) {
+    struct gpu_scope scope = {-1, (int)cudaStreamCaptureModeRelaxed};
+    if (cudaGetDevice(&scope.ordinal) == cudaSuccess && scope.ordinal != ordinal)
+        cudaSetDevice(ordinal);
+    cudaThreadExchangeStreamCaptureMode((enum cudaStreamCaptureMode *)&scope.capture_mode);
+    return scope;
+}
+
+static void cuda_leave(struct gpu_scope scope) {
+    int now;
+    cudaThreadExchangeStreamCaptureMode((enum cudaStreamCaptureMode *)&scope.capture_mode);
+    if (scope.ordinal >= 0 && cudaGetDevice(&now) == cudaSuccess && now != scope.ordinal)
+        cudaSetDevice(scope.ordinal);
+}
+
+static enum collet_result load_all(int ordinal) {
+    int processors, each = 32;
+    CUDA_TRY(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, ordinal));
+    COLLET_TRY(load(gpu_cuda_kernels.copy, &each));
+    for (int op = 0; op < COLLET_OP_COUNT; op++)
+        for (int type = 0; type < COLLET_TYPE_COUNT; type++)
+            COLLET_TRY(load(gpu_cuda_kernels.reduce[op][type], &each));
+    __atomic_store_n(&resident_blocks[ordinal], (uint32_t)(processors * each), __ATOMIC_RELAXED);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result cuda_open(int ordinal) {
+    int major = 0, unified = 0;
+    if (ordinal >= GPUS_MAX)
+        return err_set(COLLET_ERR_UNSUPPORTED, "GPU %d: collet drives the first %d of a process", ordinal, GPUS_MAX);
+    if (__atomic_load_n(&resident_blocks[ordinal], __ATOMIC_RELAXED) > 0)
+        return COLLET_SUCCESS;
+    CUDA_TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
+    CUDA_TRY(cudaDeviceGetAttribute(&unified, cudaDevAttrUnifiedAddressing, ordinal));
+    if (major < 7 || !unified)
+        return err_set(COLLET_ERR_UNSUPPORTED,
+                       "GPU %d has compute capability %d.x%s: 7.0 or later with unified addressing", ordinal, major,
+                       unified ? "" : " without unified addressing");
+    struct gpu_scope scope = cuda_enter(ordinal);
+    enum collet_result result = load_all(ordinal);
+    cuda_leave(scope);
+    return result;
+}
+
+static uint32_t cuda_bus(int ordinal) {
+    int domain = 0, bus = 0, device = 0;
+    cudaDeviceGetAttribute(&domain, cudaDevAttrPciDomainId, ordinal);
+    cudaDeviceGetAttribute(&bus, cudaDevAttrPciBusId, ordinal);
+    cudaDeviceGetAttribute(&device, cudaDevAttrPciDeviceId, ordinal);
+    return (uint32_t)domain << 16 | (uint32_t)bus << 8 | (uint32_t)device;
+}
+
+/* ---- memory ---- */
+
+/* Transfers of ours must not meet the user's streams: one stream of each GPU that waits for no other. */
+static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
+static cudaStream_t streams[GPUS_MAX];
+
+static enum collet_result own_stream(cudaStream_t *stream_p) {
+    int ordinal;
+    CUDA_TRY(cudaGetDevice(&ordinal));
+    cudaError_t error = cudaSuccess;
+    pthread_mutex_lock(&streams_lock);
+    if (streams[ordinal] == NULL)
+        error = cudaStreamCreateWithFlags(&streams[ordinal], cudaStreamNonBlocking);
+    *stream_p = streams[ordinal];
+    pthread_mutex_unlock(&streams_lock);
+    return error == cudaSuccess ? COLLET_SUCCESS : err_cuda(error, "cudaStreamCreateWithFlags");
+}
+
+static enum collet_result cuda_write(void *to, const void *from, size_t bytes) {
+    cudaStream_t stream;
+    COLLET_TRY(own_stream(&stream));
+    CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
+    CUDA_TRY(cudaStreamSynchronize(stream));
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result clear(void *memory, size_t bytes) {
+    cudaStream_t stream;
+    COLLET_TRY(own_stream(&stream));
+    CUDA_TRY(cudaMemsetAsync(memory, 0, bytes, stream));
+    CUDA_TRY(cudaStreamSynchronize(stream));
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result cuda_memory_create(size_t bytes, void **memory_p) {
+    void *memory;
+    size_t rounded = bytes < SHARE_BYTES / 2 ? bytes : (bytes + SHARE_BYTES - 1) / SHARE_BYTES * SHARE_BYTES;
+    CUDA_TRY(cudaMalloc(&memory, rounded));
+    enum collet_result result = clear(memory, bytes);
+    if (result != COLLET_SUCCESS) {
+        cudaFree(memory);
+        return result;
+    }
+    *memory_p = memory;
+    return COLLET_SUCCESS;
+}
+
+static void cuda_memory_destroy(void *memory) { cudaFree(memory); }
+
+static enum collet_result cuda_pinned_create(size_t bytes, void **memory_p) {
+    CUDA_TRY(cudaHostAlloc(memory_p, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
+    memset(*memory_p, 0, bytes);
+    return COLLET_SUCCESS;
+}
+
+static void cuda_pinned_destroy(void *memory) { cudaFreeHost(memory); }
+
+static enum collet_result cuda_pin(void *memory, size_t bytes, void **device_p) {
+    CUDA_TRY(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped));
+    cudaError_t error = cudaHostGetDevicePointer(device_p, memory, 0);
+    if (error == cudaSuccess)
+        return COLLET_SUCCESS;
+    cudaHostUnregister(memory);
+    return err_cuda(error, "cudaHostGetDevicePointer");
+}
+
+static void cuda_unpin(void *memory) { cudaHostUnregister(memory); }
+
+static bool cuda_can_reach(int ordinal, int other) {
+    int can = 0;
+    return ordinal == other || (cudaDeviceCanAccessPeer(&can, ordinal, other) == cudaSuccess && can);
+}
+
+static bool cuda_reaches(int ordinal, int other) {
+    if (ordinal == other || !cuda_can_reach(ordinal, other))
+        return ordinal == other;
+    struct gpu_scope scope = cuda_enter(ordinal);
+    cudaError_t error = cudaDeviceEnablePeerAccess(other, 0);
+    cudaGetLastError(); /* "already enabled" is none */
+    cuda_leave(scope);
+    return error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled;
+}
+
+_Static_assert(sizeof(cudaIpcMemHandle_t) <= GPU_HANDLE_BYTES, "travels in an offer");
+
+static enum collet_result cuda_share(void *memory, char handle[GPU_HANDLE_BYTES]) {
+    cudaIpcMemHandle_t ipc;
+    CUDA_TRY(cudaIpcGetMemHandle(&ipc, memory));
+    memcpy(handle, &ipc, sizeof(ipc));
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result cuda_attach(const char handle[GPU_HANDLE_BYTES], void **memory_p) {
+    cudaIpcMemHandle_t ipc;
+    memcpy(&ipc, handle, sizeof(ipc));
+    CUDA_TRY(cudaIpcOpenMemHandle(memory_p, ipc, cudaIpcMemLazyEnablePeerAccess));
+    return COLLET_SUCCESS;
+}
+
+static void cuda_detach(void *memory) { cudaIpcCloseMemHandle(memory); }
+
+/* ---- work ---- */
+
+static enum collet_result cuda_event_create(void **event_p) {
+    CUDA_TRY(cudaEventCreateWithFlags((cudaEvent_t *)event_p, cudaEventDisableTiming));
+    return COLLET_SUCCESS;
+}
+
+static void cuda_event_destroy(void *event) {
+    if (event != NULL)
+        cudaEventDestroy(event);
+}
+
+static enum collet_result cuda_record(void *event, void *stream, bool external) {
+    CUDA_TRY(cudaEventRecordWithFlags(event, stream, external ? cudaEventRecordExternal : cudaEventRecordDefault));
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result cuda_wait(void *stream, void *event, bool external) {
+    CUDA_TRY(cudaStreamWaitEvent(stream, event, external ? cudaEventWaitExternal : cudaEventWaitDefault));
+    return COLLET_SUCCESS;
+}
+
+static bool cuda_pending(void *event) {
+    bool pending = cudaEventQuery(event) == cudaErrorNotReady;
+    cudaGetLastError();
+    return pending;
+}
+
+static enum collet_result cuda_capture(void *stream, uint64_t *id_p) {
+    enum cudaStreamCaptureStatus status;
+    unsigned long long id = 0;
+    *id_p = 0;
+    if (stream ==
+        NULL) /* the default stream cannot be captured, and may not even be asked during a capture elsewhere */
+        return COLLET_SUCCESS;
+#if CUDART_VERSION >= 13000
+    CUDA_TRY(cudaStreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL, NULL));
+#else
+    CUDA_TRY(cudaStreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL));
+#endif
+    *id_p = status == cudaStreamCaptureStatusActive ? id : 0;
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result cuda_copy(void *to, const void *from, size_t bytes, void *stream) {
+    CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result cuda_launch(const void *kernel, uint32_t blocks, uint32_t lanes, const void *argument,
+                                      void *stream) {
+    void *arguments[] = {(void *)argument};
+    struct dim3 grid = {blocks, 1, 1}, block = {lanes, 1, 1};
+    CUDA_TRY(cudaLaunchKernel(kernel, grid, block, arguments, 0, stream));
+    return COLLET_SUCCESS;
+}
+
+static uint32_t cuda_resident(int ordinal) { return __atomic_load_n(&resident_blocks[ordinal], __ATOMIC_RELAXED); }
+
+extern const struct gpu_driver gpu_driver_cuda;
+const struct gpu_driver gpu_driver_cuda = {
+    .kernels = &gpu_cuda_kernels,
+    .max_lanes = GPU_LANES,
+    .count = cuda_count,
+    .current = cuda_current,
+    .open = cuda_open,
+    .bus = cuda_bus,
+    .enter = cuda_enter,
+    .leave = cuda_leave,
+    .memory_create = cuda_memory_create,
+    .memory_destroy = cuda_memory_destroy,
+    .pinned_create = cuda_pinned_create,
+    .pinned_destroy = cuda_pinned_destroy,
+    .pin = cuda_pin,
+    .unpin = cuda_unpin,
+    .write = cuda_write,
+    .can_reach = cuda_can_reach,
+    .reaches = cuda_reaches,
+    .share = cuda_share,
+    .attach = cuda_attach,
+    .detach = cuda_detach,
+    .event_create = cuda_event_create,
+    .event_destroy = cuda_event_destroy,
+    .record = cuda_record,
+    .wait = cuda_wait,
+    .pending = cuda_pending,
+    .capture = cuda_capture,
+    .copy = cuda_copy,
+    .launch = cuda_launch,
+    .resident = cuda_resident,
+};

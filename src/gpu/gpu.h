@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GPUs, as the rest of collet sees them: a driver, which is a table of functions, and what one rank keeps on its GPU.
+ *
+ *    struct gpu_driver   cuda.c (a build with nvcc), or one that a test emulates; NULL where there is neither
+ *    struct gpu_rank     one rank of one communicator: its GPU, small memory there, the place of its newest operation
+ *
+ * GPUs have CUDA's numbers (ordinals) of this process. Streams and events are CUDA's, seen as void *. Every function may be
+ * called by any thread; none waits for work on a GPU unless it says so. Pointers are good on the host and on GPUs alike
+ * (unified addressing), as far as the memory behind them can be reached.
+ */
+#ifndef COLLET_GPU_GPU_H
+#define COLLET_GPU_GPU_H
+
+#include "gpu/kernels.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GPU_HANDLE_BYTES 64
+
+/* What a call of collet changes in the calling thread and restores. */
+struct gpu_scope {
+    int ordinal, capture_mode;
+};
+
+struct gpu_driver {
+    const struct gpu_kernels *kernels;
+    uint32_t max_lanes; /* threads of a block */
+
+    /* How many GPUs this process sees; 0 also without a driver, and then *why says why. */
+    int (*count)(const char **why);
+    /* The GPU that is current in the calling thread. */
+    enum collet_result (*current)(int *ordinal);
+    /* Makes GPU `ordinal` ready: its context, and every kernel loaded, since loading one while another spins may never
+     * end. */
+    enum collet_result (*open)(int ordinal);
+    /* PCI domain, bus and device: the same number in every process. */
+    uint32_t (*bus)(int ordinal);
+
+    /* Makes `ordinal` current in this thread, and calls that are none of a capture legal during one; undone by leave. */
+    struct gpu_scope (*enter)(int ordinal);
+    void (*leave)(struct gpu_scope scope);
+
+    /* ---- memory; on the GPU that is entered ---- */
+    enum collet_result (*memory_create)(size_t bytes, void **memory_p); /* zeroed */
+    void (*memory_destroy)(void *memory);                               /* NULL is fine; may wait for the GPU */
+    enum collet_result (*pinned_create)(size_t bytes, void **memory_p); /* of the host, for every GPU; zeroed */
+    void (*pinned_destroy)(void *memory);
+    enum collet_result (*pin)(void *memory, size_t bytes, void **device_p); /* host memory that is there already */
+    void (*unpin)(void *memory);
+    /* Writes to memory of the GPU; complete on return. */
+    enum collet_result (*write)(void *to, const void *from, size_t bytes);
+    /* Can kernels on GPU `ordinal` reach memory of GPU `other`? And, for those that are open: makes it so, if it can be. */
+    bool (*can_reach)(int ordinal, int other);
+    bool (*reaches)(int ordinal, int other);
+    /* A name for memory that other processes can attach, and the way there. */
+    enum collet_result (*share)(void *memory, char handle[GPU_HANDLE_BYTES]);
+    enum collet_result (*attach)(const char handle[GPU_HANDLE_BYTES], void **memory_p);
+    void (*detach)(void *memory);
+
+    /* ---- work, in stream order ---- */
+    enum collet_result (*event_create)(void **event_p);
+    void (*event_destroy)(void *event);
+    /* external: during a capture, of the event as it is whenever the graph runs, not of one inside the graph. */
+    enum collet_result (*record)(void *event, void *stream, bool external);
+    enum collet_result (*wait)(void *stream, void *event, bool external);
+    /* Is there work before the event that is not done? */
+    bool (*pending)(void *event);
+    /* 0, or a number that only this capture has. */
+    enum collet_result (*capture)(void *stream, uint64_t *id_p);
+    enum collet_result (*copy)(void *to, const void *from, size_t bytes, void *stream);
+    enum collet_result (*launch)(const void *kernel, uint32_t blocks, uint32_t lanes, const void *argument,
+                                 void *stream);
+    /* Blocks of any kernel that run at the same time on an open GPU, if nothing else runs there. */
+    uint32_t (*resident)(int ordinal);
+};
+
+/* The driver of this build; NULL in a build without CUDA (registry.c). */
+const struct gpu_driver *gpu_driver(void);
+/* For tests: from now on this one. */
+void gpu_driver_use(const struct gpu_driver *driver);
+
+/* COLLET_DEVICE_CUDA(ordinal) or COLLET_DEVICE_CUDA_CURRENT to an ordinal that exists here. UNSUPPORTED without driver or
+ * GPU, INVALID_ARGUMENT for one that is not there; `argument` is named. */
+enum collet_result gpu_find(int device, const char *argument, int *ordinal_p);
+
+/* ---- one rank ---- */
+
+struct gpu_chunk;
+
+struct gpu_rank {
+    const struct gpu_driver *driver;
+    int ordinal;
+    void *status; /* GPU_STATUS_BYTES of pinned memory, for the executor */
+    struct gpu_chunk *chunks;
+    /* Operations of one communicator run in their order, whichever streams they are given: */
+    void *done, *done_in_capture, *ready; /* events: behind the newest operation (twice), before a fused one */
+    bool any;                             /* was there an operation? */
+    void *stream;                         /* of the newest one … */
+    uint64_t capture;                     /* … and its capture, 0: none */
+};
+#define GPU_STATUS_BYTES 256
+
+enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p);
+/* Its operations are done. NULL is fine. */
+void gpu_rank_destroy(struct gpu_rank *rank);
+
+/* Waits for its operations, limit_ns at most (0: for as long as they take); false if they were not done by then. */
+bool gpu_rank_wait(const struct gpu_rank *rank, uint64_t limit_ns);
+
+/* Zeroed memory on its GPU that lives as long as the rank, 256-byte aligned. Its GPU is entered. */
+enum collet_result gpu_rank_take(struct gpu_rank *rank, size_t bytes, void **memory_p);
+
+/* Puts the rank's next operation into `stream` behind its newest one, and says afterwards that it is in. */
+enum collet_result gpu_rank_before(struct gpu_rank *rank, void *stream);
+enum collet_result gpu_rank_after(struct gpu_rank *rank, void *stream);
+/* One operation: copies behind what is in both streams, and before what comes in them. */
+enum collet_result gpu_rank_copy(struct gpu_rank *rank, void *to, const void *from, size_t bytes, void *stream,
+                                 void *other);
+/* Puts what is in stream `from` before what comes in `to`. */
+enum collet_result gpu_rank_join(struct gpu_rank *rank, void *from, void *to);
+
+#endif

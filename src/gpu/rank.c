@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a rank keeps on its GPU: small memory, carved from chunks, and the order of its operations.
+ *
+ *    user's streams    s1  ──▶ op 1 ──▶ ·                 record `done`
+ *                      s2       ·   wait `done` ──▶ op 2 ──▶
+ *
+ * In a capture the same waits become edges of the graph; towards what is outside of it, `done` is waited for and recorded
+ * as an external event, so that each replay takes its place among the communicator's operations.
+ */
+#include "gpu/gpu.h"
+
+#include "base/err.h"
+#include "base/wait.h"
+
+#include <stdlib.h>
+
+#define CHUNK_BYTES (256u << 10)
+#define ALIGN_BYTES 256u
+
+struct gpu_chunk {
+    struct gpu_chunk *next;
+    char *memory;
+    size_t used, bytes;
+};
+
+enum collet_result gpu_find(int device, const char *argument, int *ordinal_p) {
+    const struct gpu_driver *driver = gpu_driver();
+    const char *why = "";
+    if (device == COLLET_DEVICE_HOST || device < COLLET_DEVICE_CUDA_CURRENT)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "%s is %d: COLLET_DEVICE_HOST, COLLET_DEVICE_CUDA(i) or COLLET_DEVICE_CUDA_CURRENT", argument,
+                       device);
+    if (driver == NULL)
+        return err_set(COLLET_ERR_UNSUPPORTED,
+                       "%s is a CUDA GPU, but this build of collet drives host memory only (it was built without nvcc)",
+                       argument);
+    int count = driver->count(&why);
+    if (count == 0)
+        return err_set(COLLET_ERR_UNSUPPORTED, "%s is a CUDA GPU, but there is none here: %s", argument, why);
+    if (device == COLLET_DEVICE_CUDA_CURRENT)
+        return driver->current(ordinal_p);
+    *ordinal_p = device - COLLET_DEVICE_CUDA(0);
+    if (*ordinal_p >= count)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is GPU %d, but this process sees %d", argument, *ordinal_p,
+                       count);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result rank_init(struct gpu_rank *rank) {
+    const struct gpu_driver *driver = rank->driver;
+    COLLET_TRY(driver->pinned_create(GPU_STATUS_BYTES, &rank->status));
+    COLLET_TRY(driver->event_create(&rank->done));
+    COLLET_TRY(driver->event_create(&rank->done_in_capture));
+    return driver->event_create(&rank->ready);
+}
+
+enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p) {
+    struct gpu_rank *rank = calloc(1, sizeof(*rank));
+    if (rank == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a rank on GPU %d", ordinal);
+    rank->driver = gpu_driver();
+    rank->ordinal = ordinal;
+    enum collet_result result = rank->driver->open(ordinal);
+    if (result != COLLET_SUCCESS) {
+        free(rank);
+        return result;
+    }
+    struct gpu_scope scope = rank->driver->enter(ordinal);
+    result = rank_init(rank);
+    rank->driver->leave(scope);
+    if (result != COLLET_SUCCESS) {
+        gpu_rank_destroy(rank);
+        return result;
+    }
+    *rank_p = rank;
+    return COLLET_SUCCESS;
+}
+
+void gpu_rank_destroy(struct gpu_rank *rank) {
+    if (rank == NULL)
+        return;
+    const struct gpu_driver *driver = rank->driver;
+    struct gpu_scope scope = driver->enter(rank->ordinal);
+    for (struct gpu_chunk *chunk = rank->chunks, *next; chunk != NULL; chunk = next) {
+        next = chunk->next;
+        driver->memory_destroy(chunk->memory);
+        free(chunk);
+    }
+    driver->event_destroy(rank->done);
+    driver->event_destroy(rank->done_in_capture);
+    driver->event_destroy(rank->ready);
+    driver->pinned_destroy(rank->status);
+    driver->leave(scope);
+    free(rank);
+}
+
+bool gpu_rank_wait(const struct gpu_rank *rank, uint64_t limit_ns) {
+    struct waiter waiter = {.spin = 0};
+    struct gpu_scope scope = rank->driver->enter(rank->ordinal);
+    bool pending = rank->any && rank->driver->pending(rank->done);
+    while (pending && (limit_ns == 0 || wait_idle_ns(&waiter) < limit_ns)) {
+        wait_pause(&waiter);
+        pending = rank->driver->pending(rank->done);
+    }
+    rank->driver->leave(scope);
+    return !pending;
+}
+
+enum collet_result gpu_rank_take(struct gpu_rank *rank, size_t bytes, void **memory_p) {
+    size_t rounded = (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+    struct gpu_chunk *chunk = rank->chunks;
+    if (chunk == NULL || chunk->bytes - chunk->used < rounded) {
+        chunk = calloc(1, sizeof(*chunk));
+        if (chunk == NULL)
+            return err_set(COLLET_ERR_NO_MEMORY, "no memory to note %zu bytes on a GPU", bytes);
+        chunk->bytes = rounded > CHUNK_BYTES ? rounded : CHUNK_BYTES;
+        enum collet_result result = rank->driver->memory_create(chunk->bytes, (void **)&chunk->memory);
+        if (result != COLLET_SUCCESS) {
+            free(chunk);
+            return result;
+        }
+        chunk->next = rank->chunks;
+        rank->chunks = chunk;
+    }
+    *memory_p = chunk->memory + chunk->used;
+    chunk->used += rounded;
+    return COLLET_SUCCESS;
+}
+
+/* ---- order ---- */
+
+enum collet_result gpu_rank_before(struct gpu_rank *rank, void *stream) {
+    uint64_t capture;
+    COLLET_TRY(rank->driver->capture(stream, &capture));
+    if (!rank->any || (rank->stream == stream && rank->capture == capture))
+        return COLLET_SUCCESS;
+    if (capture != 0 && rank->capture == capture)
+        return rank->driver->wait(stream, rank->done_in_capture, false);
+    return rank->driver->wait(stream, rank->done, capture != 0);
+}
+
+enum collet_result gpu_rank_after(struct gpu_rank *rank, void *stream) {
+    COLLET_TRY(rank->driver->capture(stream, &rank->capture));
+    rank->any = true;
+    rank->stream = stream;
+    if (rank->capture != 0)
+        COLLET_TRY(rank->driver->record(rank->done_in_capture, stream, false));
+    return rank->driver->record(rank->done, stream, rank->capture != 0);
+}
+
+enum collet_result gpu_rank_join(struct gpu_rank *rank, void *from, void *to) {
+    if (from == to)
+        return COLLET_SUCCESS;
+    COLLET_TRY(rank->driver->record(rank->ready, from, false));
+    return rank->driver->wait(to, rank->ready, false);
+}
+
+static enum collet_result copy_in_order(struct gpu_rank *rank, void *to, const void *from, size_t bytes, void *stream,
+                                        void *other) {
+    COLLET_TRY(gpu_rank_before(rank, stream));
+    COLLET_TRY(gpu_rank_join(rank, other, stream));
+    COLLET_TRY(rank->driver->copy(to, from, bytes, stream));
+    COLLET_TRY(gpu_rank_join(rank, stream, other));
+    return gpu_rank_after(rank, stream);
+}
+
+enum collet_result gpu_rank_copy(struct gpu_rank *rank, void *to, const void *from, size_t bytes, void *stream,
+                                 void *other) {
+    struct gpu_scope scope = rank->driver->enter(rank->ordinal);
+    enum collet_result result = copy_in_order(rank, to, from, bytes, stream, other);
+    rank->driver->leave(scope);
+    return result;
+}

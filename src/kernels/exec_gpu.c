@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls of GPU communicators into streams: which are launched together, and in what order.
+ *
+ *    ranks of one communicator on one GPU     collective 0   collective 1   messages, by (how many-th of their pair, round)
+ *      rank 0   on stream s0                  ┌─────────┐    ┌─────────┐    ┌──────────────┐
+ *      rank 1   on stream s1                  │ 1 grid  │ ─▶ │ 1 grid  │ ─▶ │ 1 grid or so │
+ *
+ * Round r of the messages is to the rank r places further and from the rank r places back. Both ends of a message give it
+ * the same place in that order, and grids take whole rounds; so of all messages that are not done, the first one has both
+ * its ends running or about to run, whatever fits into a grid elsewhere.
+ */
+#include "kernels/exec_gpu.h"
+
+#include "base/err.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEET_KIND 3ull
+#define FEWEST_LANES 64u
+
+_Static_assert(sizeof(struct work_status) <= GPU_STATUS_BYTES, "lies in gpu_rank.status");
+_Static_assert(sizeof(struct work_launch) <= 4096, "is a kernel's argument");
+
+/* ---- meeting ---- */
+
+static enum collet_result meet_as_root(struct exec_call *call, uint64_t key, bool *moved) {
+    struct boot *boot = call->chan->boot;
+    struct exec_program *program = call->program;
+    char nothing[1];
+    size_t bytes;
+    while (program->arrived + 1 < call->chan->nranks) {
+        COLLET_TRY(boot_try_recv(boot, program->arrived + 1, key, nothing, sizeof(nothing), &bytes));
+        program->arrived++;
+        *moved = true;
+    }
+    for (int rank = 1; rank < call->chan->nranks; rank++)
+        COLLET_TRY(boot_send(boot, rank, key, "", 1));
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result meet_as_other(struct exec_call *call, uint64_t key) {
+    char nothing[1];
+    size_t bytes;
+    if (call->program->met == MEET_NOT_YET) {
+        COLLET_TRY(boot_send(call->chan->boot, 0, key, "", 1));
+        call->program->met = MEET_ANNOUNCED;
+    }
+    return boot_try_recv(call->chan->boot, 0, key, nothing, sizeof(nothing), &bytes);
+}
+
+/* All ranks come to the programs of collectives in the same order, so they number them alike. Of a message only two ranks
+ * know, and making their one connection is over when both have it. */
+enum collet_result exec_gpu_meet(struct exec_call *call, bool *moved) {
+    struct exec_program *program = call->program;
+    if (program->met == MEET_DONE || prog_is_p2p(call->request.collective) || call->chan->nranks == 1)
+        return COLLET_SUCCESS;
+    if (program->meeting == 0)
+        program->meeting = ++call->chan->meetings;
+    uint64_t key = MEET_KIND << 56 | program->meeting;
+    COLLET_TRY(call->chan->rank == 0 ? meet_as_root(call, key, moved) : meet_as_other(call, key));
+    program->met = MEET_DONE;
+    *moved = true;
+    return COLLET_SUCCESS;
+}
+
+/* ---- failures ---- */
+
+enum collet_result exec_gpu_check(const struct chan *chan) {
+    struct work_status *status = chan->gpu->status;
+    enum work_failure failure =
+        (enum work_failure)__atomic_load_n(&status->failure, __ATOMIC_ACQUIRE); /* block_report() */
+    if (failure == WORK_FINE)
+        return COLLET_SUCCESS;
+    return err_set(
+        COLLET_ERR_MISMATCH,
+        "rank %d is in its call %llu, but rank %d sent %u bytes of another call (its %llu): all ranks must make "
+        "the same calls, and a send and its receive must have equal byte counts",
+        chan->rank, (unsigned long long)status->sequence, status->peer, status->bytes & ~FIFO_LL_BIT,
+        (unsigned long long)status->their_sequence);
+}
+
+void exec_gpu_end(const struct chan *chan) {
+    struct work_status *status = chan->gpu->status;
+    __atomic_store_n(&status->abort, 1, __ATOMIC_RELEASE); /* pairs with wait_must_end() */
+}
+
+/* ---- sets of calls that are launched together ---- */
+
+struct entry {
+    struct exec_call *call;
+    uint64_t wave; /* its place in the order of the communicator's calls of the group */
+};
+
+#define WAVE_MESSAGES (1ull << 40) /* those of messages are above, of collectives below */
+
+/* Ranks of one process and communicator see the same table. */
+static const void *family_of(const struct entry *e) { return e->call->chan->peers; }
+
+static bool is_message(const struct entry *e) { return prog_is_p2p(e->call->request.collective); }
+
+static uint64_t round_of(const struct exec_call *call) {
+    int n = call->chan->nranks, distance = call->request.root - call->chan->rank;
+    int forward = call->request.collective == PROG_SEND ? distance : -distance;
+    return (uint64_t)((forward + n) % n);
+}
+
+static void set_wave(struct entry *entries, const struct exec_call *calls, int k) {
+    const struct exec_call *call = &calls[k];
+    uint64_t nranks = (uint64_t)call->chan->nranks;
+    entries[k].call = (struct exec_call *)call;
+    if (!prog_is_p2p(call->request.collective))
+        entries[k].wave = call->after < 0 ? 0 : entries[call->after].wave + 1;
+    else
+        entries[k].wave = call->after < 0 ? WAVE_MESSAGES + round_of(call) : entries[call->after].wave + nranks;
+}
+
+static int by_set(const void *a_, const void *b_) {
+    const struct entry *a = a_, *b = b_;
+    const struct chan *x = a->call->chan, *y = b->call->chan;
+    if (x->peers != y->peers)
+        return x->peers < y->peers ? -1 : 1;
+    if (x->gpu->ordinal != y->gpu->ordinal)
+        return x->gpu->ordinal - y->gpu->ordinal;
+    if (a->wave != b->wave)
+        return a->wave < b->wave ? -1 : 1;
+    return x->rank - y->rank;
+}
+
+static bool reduces(enum prog_collective collective) {
+    return collective == PROG_ALLREDUCE || collective == PROG_REDUCE || collective == PROG_REDUCESCATTER;
+}
+
+static const void *kernel_of(const struct exec_call *call) {
+    const struct gpu_kernels *kernels = call->chan->gpu->driver->kernels;
+    const struct exec_request *r = &call->request;
+    return reduces(r->collective) ? kernels->reduce[r->op][r->type] : kernels->copy;
+}
+
+/* So many that each has something to do in a step. */
+static uint32_t lanes_of(const struct exec_call *call) {
+    const struct exec_args *args = &call->args;
+    uint64_t elems = geometry_min(args->chunk_elems, geometry_share(args->block_elems, args->nchannels));
+    uint64_t lanes = elems * args->elem_bytes / (args->protocol == INTERP_LL ? 8 : 32) / 32 * 32 + 32;
+    uint32_t most = call->chan->gpu->driver->max_lanes;
+    lanes = lanes < FEWEST_LANES ? FEWEST_LANES : lanes;
+    return lanes < most ? (uint32_t)lanes : most;
+}
+
+static uint32_t blocks_of(const struct exec_call *call, uint32_t first_channel, uint32_t nchannels) {
+    const int *first_worker = call->program->first_worker;
+    return (uint32_t)(first_worker[first_channel + nchannels] - first_worker[first_channel]);
+}
+
+static struct work work_of(const struct exec_call *call, uint32_t first_channel, uint32_t nchannels) {
+    const struct exec_args *args = &call->args;
+    return (struct work){
+        .program = call->program->on_gpu,
+        .status = call->chan->gpu->status,
+        .in = args->in,
+        .out = args->out,
+        .total_elems = args->total_elems,
+        .block_elems = args->block_elems,
+        .chunk_elems = args->chunk_elems,
+        .sequence = args->sequence,
+        .first_channel = first_channel,
+        .nblocks = blocks_of(call, first_channel, nchannels),
+        .nchannels = args->nchannels,
+        .elem_bytes = args->elem_bytes,
+        .divisor = args->divisor,
+        .protocol = args->protocol,
+        .signature = args->signature,
+        .keep_empty = args->keep_empty,
+    };
+}
+
+static enum collet_result err_too_many(const struct entry *set, int n, uint32_t blocks, uint32_t resident) {
+    return err_set(
+        COLLET_ERR_UNSUPPORTED,
+        "%d calls in one group are on GPU %d, with %u blocks that must run side by side: the GPU runs %u, and a "
+        "launch holds %d calls; put fewer ranks on this GPU or name another algorithm in COLLET_ALGO",
+        n, set->call->chan->gpu->ordinal, blocks, resident, WORK_MAX);
+}
+
+static uint32_t set_blocks(const struct entry *set, int n, uint32_t first_channel, uint32_t nchannels) {
+    uint32_t blocks = 0;
+    for (int k = 0; k < n; k++)
+        blocks += blocks_of(set[k].call, first_channel, nchannels);
+    return blocks;
+}
+
+/* As many channels from `first` on as fit. */
+static uint32_t channels_that_fit(const struct entry *set, int n, uint32_t first, uint32_t resident) {
+    uint32_t channels = 0, most = set->call->args.nchannels - first;
+    while (channels < most && set_blocks(set, n, first, channels + 1) <= resident)
+        channels++;
+    return channels;
+}
+
+/* One grid, or several one after the other, of some channels each. */
+static enum collet_result launch(const struct entry *set, int n, uint32_t resident, void *stream) {
+    const struct gpu_driver *driver = set->call->chan->gpu->driver;
+    struct work_launch launch = {.nworks = (uint32_t)n};
+    uint32_t lanes = 0, some;
+    for (int k = 0; k < n; k++)
+        lanes = lanes_of(set[k].call) > lanes ? lanes_of(set[k].call) : lanes;
+    for (uint32_t first = 0; first < set->call->args.nchannels; first += some) {
+        some = channels_that_fit(set, n, first, resident);
+        for (int k = 0; k < n; k++)
+            launch.works[k] = work_of(set[k].call, first, some);
+        COLLET_TRY(driver->launch(kernel_of(set->call), set_blocks(set, n, first, some), lanes, &launch, stream));
+    }
+    return COLLET_SUCCESS;
+}
+
+/* The set goes into the stream of its first call; the streams of the others wait for it, and it for them. */
+static enum collet_result launch_in_order(const struct entry *set, int n, uint32_t resident) {
+    void *stream = set->call->stream;
+    for (int k = 0; k < n; k++) {
+        COLLET_TRY(gpu_rank_before(set[k].call->chan->gpu, stream));
+        COLLET_TRY(gpu_rank_join(set[k].call->chan->gpu, set[k].call->stream, stream));
+    }
+    COLLET_TRY(launch(set, n, resident, stream));
+    for (int k = 0; k < n; k++) {
+        COLLET_TRY(gpu_rank_join(set[k].call->chan->gpu, stream, set[k].call->stream));
+        COLLET_TRY(gpu_rank_after(set[k].call->chan->gpu, stream));
+    }
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result check_set(const struct entry *set, int n, uint32_t resident) {
+    for (int k = 0; k < n; k++)
+        if (!is_message(set) && set[k].call->args.signature != set->call->args.signature)
+            return err_set(COLLET_ERR_MISMATCH,
+                           "ranks %d and %d make different calls in one group: all ranks must make the same",
+                           set->call->chan->rank, set[k].call->chan->rank);
+    for (uint32_t channel = 0; channel < set->call->args.nchannels; channel++)
+        if (n > WORK_MAX || set_blocks(set, n, channel, 1) > resident)
+            return err_too_many(set, n, set_blocks(set, n, channel, 1), resident);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result launch_set(const struct entry *set, int n) {
+    struct gpu_rank *gpu = set->call->chan->gpu;
+    uint32_t resident = gpu->driver->resident(gpu->ordinal);
+    COLLET_TRY(check_set(set, n, resident));
+    struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
+    enum collet_result result = launch_in_order(set, n, resident);
+    gpu->driver->leave(scope);
+    return result;
+}
+
+static bool same_gpu(const struct entry *a, const struct entry *b) {
+    return family_of(a) == family_of(b) && a->call->chan->gpu->ordinal == b->call->chan->gpu->ordinal;
+}
+
+static int wave_length(const struct entry *entries, int n) {
+    int length = 1;
+    while (length < n && same_gpu(entries, &entries[length]) && entries[length].wave == entries->wave)
+        length++;
+    return length;
+}
+
+/* Does this round go into the same grid as those from `first` on? Of one pair and direction a grid takes one message. */
+static bool round_joins(const struct entry *first, const struct entry *round) {
+    uint64_t nranks = (uint64_t)first->call->chan->nranks;
+    return is_message(first) && same_gpu(first, round) &&
+           (first->wave - WAVE_MESSAGES) / nranks == (round->wave - WAVE_MESSAGES) / nranks;
+}
+
+static enum collet_result launch_sorted(const struct entry *entries, int n) {
+    const struct gpu_rank *gpu = entries->call->chan->gpu;
+    uint32_t resident = gpu->driver->resident(gpu->ordinal);
+    int most = resident < WORK_MAX ? (int)resident : WORK_MAX;
+    for (int at = 0, length; at < n; at += length) {
+        length = wave_length(&entries[at], n - at);
+        while (at + length < n && round_joins(&entries[at], &entries[at + length])) {
+            int more = wave_length(&entries[at + length], n - at - length);
+            if (length + more > most)
+                break;
+            length += more;
+        }
+        COLLET_TRY(launch_set(&entries[at], length));
+    }
+    return COLLET_SUCCESS;
+}
+
+/* ---- all of them ---- */
+
+static enum collet_result check_all(const struct exec_call *calls, int ncalls) {
+    for (int k = 0; k < ncalls; k++)
+        if (calls[k].chan->gpu != NULL)
+            COLLET_TRY(exec_gpu_check(calls[k].chan));
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result run(struct exec_call *calls, int ncalls, struct entry *entries) {
+    int n = 0;
+    COLLET_TRY(exec_connect(calls, ncalls));
+    COLLET_TRY(check_all(calls, ncalls));
+    for (int k = 0; k < ncalls; k++)
+        if (calls[k].chan->gpu != NULL)
+            set_wave(entries, calls, k);
+    for (int k = 0; k < ncalls; k++)
+        if (calls[k].chan->gpu != NULL)
+            entries[n++] = entries[k];
+    qsort(entries, (size_t)n, sizeof(*entries), by_set);
+    for (int at = 0, length; at < n; at += length) {
+        for (length = 1; at + length < n && same_gpu(&entries[at], &entries[at + length]);)
+            length++;
+        COLLET_TRY(launch_sorted(&entries[at], length));
+    }
+    return COLLET_SUCCESS;
+}
+
+enum collet_result exec_gpu_run(struct exec_call *calls, int ncalls) {
+    struct entry few[8], *entries = few;
+    char text[ERR_TEXT_BYTES];
+    bool any = false;
+    for (int k = 0; k < ncalls; k++)
+        any |= calls[k].chan->gpu != NULL;
+    if (!any)
+        return COLLET_SUCCESS;
+    if (ncalls > 8 && (entries = calloc((size_t)ncalls, sizeof(*entries))) == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a group of %d calls", ncalls);
+    enum collet_result result = run(calls, ncalls, entries);
+    if (entries != few)
+        free(entries);
+    snprintf(text, sizeof(text), "%s", err_last());
+    for (int k = 0; k < ncalls; k++)
+        if (calls[k].chan->gpu != NULL) {
+            calls[k].state = EXEC_DONE;
+            if (result != COLLET_SUCCESS)
+                boot_fail(calls[k].chan->boot, result, text);
+        }
+    return result;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device executor as the host sees it: puts calls of GPU communicators into streams.
+ *
+ *    calls of a group ──▶ connect ──▶ programs to the GPU ──▶ meet ──▶ launches, fused for ranks of one GPU ──▶ streams
+ *
+ * Ranks of one communicator that share a GPU and come in one group are launched as one grid all of whose blocks are on the
+ * GPU at the same time: so they always make progress together. What does not fit at once is launched channel by channel,
+ * which every rank does in the same order.
+ */
+#ifndef COLLET_KERNELS_EXEC_GPU_H
+#define COLLET_KERNELS_EXEC_GPU_H
+
+#include "kernels/exec.h"
+#include "kernels/work.h"
+
+/* Puts the calls of GPU communicators among these into their streams, after which they are DONE here. On a failure every
+ * communicator with such a call fails. Errors also: UNSUPPORTED, with the numbers, if ranks of one GPU do not fit. */
+enum collet_result exec_gpu_run(struct exec_call *calls, int ncalls);
+
+/* No launch of a program before every rank has its connections and the program: making them may have to wait for running
+ * kernels, which would wait for whoever is making them. SUCCESS once all have come, IN_PROGRESS before. */
+enum collet_result exec_gpu_meet(struct exec_call *call, bool *moved);
+
+/* Puts a program with connections on the GPU of its rank, once (gpu_program.c). */
+enum collet_result exec_gpu_load(struct exec_call *call);
+
+/* What a rank's blocks have found out about their calls: SUCCESS or MISMATCH, with a text. */
+enum collet_result exec_gpu_check(const struct chan *chan);
+/* Ends every launch of the rank, those in its streams too. */
+void exec_gpu_end(const struct chan *chan);
+
+/* From now on a thread of the process sees to it that a failure elsewhere ends this rank's launches, and that one here is
+ * told to the others; until unwatch (gpu_watch.c). */
+enum collet_result exec_gpu_watch(struct chan *chan);
+void exec_gpu_unwatch(struct chan *chan);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What runs on a GPU asks nobody whether it may go on waiting; so a thread of the process, collet-gpu, looks now and then
+ * at each of its ranks on GPUs:
+ *
+ *    the communicator failed somewhere      ──▶ the rank's launches are told to end
+ *    a block found a mismatch               ──▶ the communicator fails
+ *    a rank died, and ours has work pending ──▶ the communicator fails
+ *
+ * It sleeps in between, and ends with the last rank.
+ */
+#include "base/err.h"
+#include "base/os.h"
+#include "kernels/exec_gpu.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define LOOK_EVERY_NS 20000000
+#define DEATH_GRACE_NS 500000000u
+
+struct watched {
+    struct chan *chan;
+    struct watched *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct watched *all;
+static bool runs; /* the thread */
+
+/* With the GPU entered: what another thread captures must not be disturbed by a question of ours. */
+static bool has_work(const struct gpu_rank *gpu) {
+    struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
+    bool pending = gpu->driver->pending(gpu->done);
+    gpu->driver->leave(scope);
+    return pending;
+}
+
+static void check_deaths(struct chan *chan) {
+    if (boot_missing_count(chan->boot) == 0 || !has_work(chan->gpu))
+        return;
+    for (int rank = 0; rank < chan->nranks; rank++) {
+        uint64_t since_ns;
+        if (boot_peer_state(chan->boot, rank, &since_ns) != PEER_DEAD || os_now_ns() - since_ns < DEATH_GRACE_NS)
+            continue;
+        const struct peer_info *info = &chan->peers[rank];
+        boot_fail(chan->boot,
+                  err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) died while rank %d had work on its GPU", rank,
+                          info->host, info->pid, chan->rank),
+                  err_last());
+        return;
+    }
+}
+
+static void look(struct chan *chan) {
+    if (__atomic_load_n(boot_failed_word(chan->boot), __ATOMIC_ACQUIRE) != COLLET_SUCCESS) {
+        exec_gpu_end(chan);
+        return;
+    }
+    enum collet_result result = exec_gpu_check(chan);
+    if (result != COLLET_SUCCESS)
+        boot_fail(chan->boot, result, err_last());
+    else
+        check_deaths(chan);
+}
+
+static void *watch_main(void *unused) {
+    (void)unused;
+    pthread_setname_np(pthread_self(), "collet-gpu");
+    for (;;) {
+        pthread_mutex_lock(&lock);
+        for (struct watched *w = all; w != NULL; w = w->next)
+            look(w->chan);
+        runs = all != NULL;
+        bool go_on = runs;
+        pthread_mutex_unlock(&lock);
+        if (!go_on)
+            return NULL;
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_NS}, NULL);
+    }
+}
+
+static enum collet_result start(void) {
+    pthread_t thread;
+    int error = pthread_create(&thread, NULL, watch_main, NULL);
+    if (error != 0)
+        return err_set(COLLET_ERR_SYSTEM, "cannot start the thread collet-gpu: error %d", error);
+    pthread_detach(thread);
+    runs = true;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result exec_gpu_watch(struct chan *chan) {
+    struct watched *w = malloc(sizeof(*w));
+    if (w == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory to watch a rank on a GPU");
+    pthread_mutex_lock(&lock);
+    enum collet_result result = runs ? COLLET_SUCCESS : start();
+    if (result == COLLET_SUCCESS) {
+        *w = (struct watched){chan, all};
+        all = w;
+        w = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    free(w);
+    return result;
+}
+
+void exec_gpu_unwatch(struct chan *chan) {
+    struct watched *gone = NULL;
+    pthread_mutex_lock(&lock);
+    for (struct watched **link = &all; *link != NULL; link = &(*link)->next)
+        if ((*link)->chan == chan) {
+            gone = *link;
+            *link = gone->next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    free(gone);
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Streams as threads with a queue of tasks. See emulated_gpu.h.
+ */
+#include "common/emulated_gpu.h"
+
+#include "base/err.h"
+#include "base/os.h"
+#include "common/emulated_kernels.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define GPUS_MAX 8
+#define LANES 8u
+
+static int gpus = 2;
+static uint32_t reach[GPUS_MAX] = {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u}, resident_blocks = 64;
+static uint32_t launches, most_blocks;
+static _Thread_local int current;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all streams and events */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+struct event {
+    uint64_t recorded, reached; /* records put into streams, and come to there */
+};
+
+enum task_kind { LAUNCH, COPY, RECORD, WAIT, DELAY };
+struct task {
+    struct task *next;
+    enum task_kind kind;
+    const void *kernel;
+    uint32_t lanes;
+    struct work_launch *launch;
+    void *to;
+    const void *from;
+    size_t bytes;
+    struct event *event;
+    uint64_t until; /* WAIT: this many records; 0: those there are when the task is put into a stream */
+    bool external;
+    int delay_ms;
+};
+
+struct stream {
+    struct task *first, **end;
+    uint64_t put, done;
+    uint64_t capture;      /* 0: none */
+    struct task *captured; /* its work, in order */
+    struct task **captured_end;
+    bool over;
+    pthread_t thread;
+};
+
+static struct stream *default_stream;
+static uint64_t captures;
+
+/* A kernel's address says which it is. */
+static const char copy_kernel, reduce_kernels[COLLET_OP_COUNT][COLLET_TYPE_COUNT];
+
+/* ---- tasks ---- */
+
+static void run_launch(const struct task *task) {
+    int reduces = task->kernel != &copy_kernel,
+        index = reduces ? (int)((const char *)task->kernel - &reduce_kernels[0][0]) : 0;
+    emulated_launch(task->launch, reduces, (enum collet_type)(index % COLLET_TYPE_COUNT),
+                    (enum collet_op)(index / COLLET_TYPE_COUNT), task->lanes, task->launch->works[0].sequence + 1);
+}
+
+static void task_run(const struct task *task) {
+    if (task->kind == LAUNCH)
+        run_launch(task);
+    else if (task->kind == COPY)
+        memmove(task->to, task->from, task->bytes);
+    else if (task->kind == DELAY)
+        nanosleep(&(struct timespec){.tv_nsec = task->delay_ms * 1000000l}, NULL);
+    pthread_mutex_lock(&lock);
+    if (task->kind == RECORD)
+        task->event->reached++;
+    while (task->kind == WAIT && task->event->reached < task->until)
+        pthread_cond_wait(&changed, &lock);
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+static void task_free(struct task *task) {
+    free(task->launch);
+    free(task);
+}
+
+static void *stream_main(void *stream_) {
+    struct stream *stream = stream_;
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        struct task *task = stream->first;
+        if (task == NULL && stream->over)
+            break;
+        if (task == NULL) {
+            pthread_cond_wait(&changed, &lock);
+            continue;
+        }
+        stream->first = task->next;
+        if (stream->first == NULL)
+            stream->end = &stream->first;
+        pthread_mutex_unlock(&lock);
+        task_run(task);
+        task_free(task);
+        pthread_mutex_lock(&lock);
+        stream->done++;
+        pthread_cond_broadcast(&changed);
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+/* With the lock. */
+static struct stream *stream_of(void *stream) {
+    if (stream != NULL)
+        return stream;
+    if (default_stream == NULL)
+        default_stream = emulated_stream_create();
+    return default_stream;
+}
+
+/* With the lock: what a record or wait means is settled when it is put into a stream that runs. */
+static void enqueue(struct stream *stream, struct task *task) {
+    if (task->kind == RECORD)
+        task->event->recorded++;
+    if (task->kind == WAIT)
+        task->until = task->event->recorded;
+    task->next = NULL;
+    *stream->end = task;
+    stream->end = &task->next;
+    stream->put++;
+    pthread_cond_broadcast(&changed);
+}
+
+static enum collet_result put(void *stream_, const struct task *text) {
+    struct task *task = malloc(sizeof(*task));
+    if (task == NULL)
+        return COLLET_ERR_NO_MEMORY;
+    *task = *text;
+    pthread_mutex_lock(&lock);
+    struct stream *stream = stream_of(stream_);
+    if (stream->capture != 0) {
+        *stream->captured_end = task;
+        stream->captured_end = &task->next;
+        task->next = NULL;
+    } else {
+        enqueue(stream, task);
+    }
+    pthread_mutex_unlock(&lock);
+    return COLLET_SUCCESS;
+}
+
+/* ---- what tests call ---- */
+
+void emulated_gpu_set(int count, const uint32_t *reach_masks, uint32_t resident) {
+    gpus = count;
+    resident_blocks = resident;
+    for (int k = 0; reach_masks != NULL && k < count; k++)
+        reach[k] = reach_masks[k];
+}
+
+void *emulated_stream_create(void) {
+    struct stream *stream = calloc(1, sizeof(*stream));
+    if (stream == NULL)
+        abort();
+    stream->end = &stream->first;
+    if (pthread_create(&stream->thread, NULL, stream_main, stream) != 0)
+        abort();
+    return stream;
+}
+
+void emulated_stream_wait(void *stream_) {
+    pthread_mutex_lock(&lock);
+    struct stream *stream = stream_of(stream_);
+    while (stream->done < stream->put)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+bool emulated_stream_is_idle(void *stream_) {
+    pthread_mutex_lock(&lock);
+    const struct stream *stream = stream_of(stream_);
+    bool idle = stream->done == stream->put;
+    pthread_mutex_unlock(&lock);
+    return idle;
+}
+
+void emulated_stream_destroy(void *stream_) {
+    struct stream *stream = stream_;
+    pthread_mutex_lock(&lock);
+    stream->over = true;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    pthread_join(stream->thread, NULL);
+    free(stream);
+}
+
+void emulated_stream_delay(void *stream, int ms) { put(stream, &(struct task){.kind = DELAY, .delay_ms = ms}); }
+
+void emulated_capture_begin(void *stream_) {
+    struct stream *stream = stream_;
+    pthread_mutex_lock(&lock);
+    stream->capture = ++captures;
+    stream->captured = NULL;
+    stream->captured_end = &stream->captured;
+    pthread_mutex_unlock(&lock);
+}
+
+void *emulated_capture_end(void *stream_) {
+    struct stream *stream = stream_;
+    pthread_mutex_lock(&lock);
+    stream->capture = 0;
+    struct task *graph = stream->captured;
+    pthread_mutex_unlock(&lock);
+    return graph;
+}
+
+void emulated_graph_run(void *graph, void *stream) {
+    for (const struct task *task = graph; task != NULL; task = task->next) {
+        struct task copy = *task;
+        if (task->launch != NULL) {
+            copy.launch = malloc(sizeof(*copy.launch));
+            if (copy.launch == NULL)
+                abort();
+            *copy.launch = *task->launch;
+        }
+        put(stream, &copy);
+    }
+}
+
+void emulated_graph_destroy(void *graph) {
+    for (struct task *task = graph, *next; task != NULL; task = next) {
+        next = task->next;
+        task_free(task);
+    }
+}
+
+uint32_t emulated_launches(void) { return __atomic_load_n(&launches, __ATOMIC_RELAXED); }
+uint32_t emulated_most_blocks(void) { return __atomic_load_n(&most_blocks, __ATOMIC_RELAXED); }
+
+/* ---- the driver ---- */
+
+static int count(const char **why) {
+    *why = "there is none";
+    return gpus;
+}
+
+static enum collet_result current_gpu(int *ordinal) {
+    *ordinal = current;
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result open_gpu(int ordinal) {
+    (void)ordinal;
+    return COLLET_SUCCESS;
+}
+
+static uint32_t bus(int ordinal) { return 0x100u * ((uint32_t)ordinal + 1); }
+
+static struct gpu_scope enter(int ordinal) {
+    struct gpu_scope scope = {current, 0};
+    current = ordinal;
+    return scope;
+}
+
+static void leave(struct gpu_scope scope) { current = scope.ordinal; }
+
+/* Memory that can be shared: a memfd, behind a page that says which. */
+#define HEAD_BYTES 4096u
+struct head {
+    size_t bytes;
+    int fd, pid;
+};
+
+static enum collet_result memory_create(size_t bytes, void **memory_p) {
+    void *memory;
+    struct head head = {.bytes = bytes + HEAD_BYTES, .pid = os_pid()};
+    COLLET_TRY(os_shared_create("emulated-gpu", head.bytes, &memory, &head.fd));
+    memcpy(memory, &head, sizeof(head));
+    *memory_p = (char *)memory + HEAD_BYTES;
+    return COLLET_SUCCESS;
+}
+
+static void memory_destroy(void *memory) {
+    struct head head;
+    if (memory == NULL)
+        return;
+    memcpy(&head, (char *)memory - HEAD_BYTES, sizeof(head));
+    close(head.fd);
+    os_memory_destroy((char *)memory - HEAD_BYTES, head.bytes);
+}
+
+static enum collet_result pinned_create(size_t bytes, void **memory_p) {
+    *memory_p = calloc(1, bytes);
+    return *memory_p != NULL ? COLLET_SUCCESS : COLLET_ERR_NO_MEMORY;
+}
+
+static enum collet_result pin(void *memory, size_t bytes, void **device_p) {
+    (void)bytes;
+    *device_p = memory;
+    return COLLET_SUCCESS;
+}
+
+static void unpin(void *memory) { (void)memory; }
+
+static enum collet_result write_memory(void *to, const void *from, size_t bytes) {
+    memcpy(to, from, bytes);
+    return COLLET_SUCCESS;
+}
+
+static bool reaches(int ordinal, int other) { return ordinal == other || (reach[ordinal] >> other & 1); }
+
+static enum collet_result share(void *memory, char handle[GPU_HANDLE_BYTES]) {
+    memcpy(handle, (char *)memory - HEAD_BYTES, sizeof(struct head));
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result attach(const char handle[GPU_HANDLE_BYTES], void **memory_p) {
+    struct head head;
+    void *memory;
+    memcpy(&head, handle, sizeof(head));
+    COLLET_TRY(os_shared_open(head.pid, head.fd, head.bytes, &memory));
+    *memory_p = (char *)memory + HEAD_BYTES;
+    return COLLET_SUCCESS;
+}
+
+static void detach(void *memory) {
+    struct head head;
+    memcpy(&head, (char *)memory - HEAD_BYTES, sizeof(head));
+    os_memory_destroy((char *)memory - HEAD_BYTES, head.bytes);
+}
+
+static enum collet_result event_create(void **event_p) {
+    *event_p = calloc(1, sizeof(struct event));
+    return *event_p != NULL ? COLLET_SUCCESS : COLLET_ERR_NO_MEMORY;
+}
+
+static enum collet_result record(void *event, void *stream, bool external) {
+    return put(stream, &(struct task){.kind = RECORD, .event = event, .external = external});
+}
+
+static enum collet_result wait_event(void *stream, void *event, bool external) {
+    return put(stream, &(struct task){.kind = WAIT, .event = event, .external = external});
+}
+
+static bool pending(void *event_) {
+    const struct event *event = event_;
+    pthread_mutex_lock(&lock);
+    bool is = event->reached < event->recorded;
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
+static enum collet_result capture(void *stream, uint64_t *id_p) {
+    pthread_mutex_lock(&lock);
+    *id_p = stream_of(stream)->capture;
+    pthread_mutex_unlock(&lock);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result copy(void *to, const void *from, size_t bytes, void *stream) {
+    return put(stream, &(struct task){.kind = COPY, .to = to, .from = from, .bytes = bytes});
+}
+
+static enum collet_result launch(const void *kernel, uint32_t blocks, uint32_t lanes, const void *argument,
+                                 void *stream) {
+    struct task task = {.kind = LAUNCH, .kernel = kernel, .lanes = lanes};
+    __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
+    if (blocks > most_blocks)
+        __atomic_store_n(&most_blocks, blocks, __ATOMIC_RELAXED);
+    if (blocks > resident_blocks)
+        return err_set(COLLET_ERR_INTERNAL, "%u blocks were launched, but %u run", blocks, resident_blocks);
+    task.launch = malloc(sizeof(*task.launch));
+    if (task.launch == NULL)
+        return COLLET_ERR_NO_MEMORY;
+    memcpy(task.launch, argument, sizeof(*task.launch));
+    return put(stream, &task);
+}
+
+static uint32_t resident(int ordinal) {
+    (void)ordinal;
+    return resident_blocks;
+}
+
+#define COLUMNS(op)                                                                                                    \
+    {                                                                                                                  \
+        &reduce_kernels[op][0], &reduce_kernels[op][1], &reduce_kernels[op][2], &reduce_kernels[op][3],                \
+            &reduce_kernels[op][4], &reduce_kernels[op][5], &reduce_kernels[op][6]                                     \
+    }
+static const struct gpu_kernels kernels = {&copy_kernel, {COLUMNS(0), COLUMNS(1), COLUMNS(2), COLUMNS(3), COLUMNS(4)}};
+_Static_assert(COLLET_OP_COUNT == 5 && COLLET_TYPE_COUNT == 7, "the table above");
+
+const struct gpu_driver emulated_gpu_driver = {
+    .kernels = &kernels,
+    .max_lanes = LANES,
+    .count = count,
+    .current = current_gpu,
+    .open = open_gpu,
+    .bus = bus,
+    .enter = enter,
+    .leave = leave,
+    .memory_create = memory_create,
+    .memory_destroy = memory_destroy,
+    .pinned_create = pinned_create,
+    .pinned_destroy = free,
+    .pin = pin,
+    .unpin = unpin,
+    .write = write_memory,
+    .can_reach = reaches,
+    .reaches = reaches,
+    .share = share,
+    .attach = attach,
+    .detach = detach,
+    .event_create = event_create,
+    .event_destroy = free,
+    .record = record,
+    .wait = wait_event,
+    .pending = pending,
+    .capture = capture,
+    .copy = copy,
+    .launch = launch,
+    .resident = resident,
+};

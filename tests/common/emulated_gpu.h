@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GPUs that are none: a driver (gpu/gpu.h) whose memory is the host's, whose streams are threads, and whose kernels are
+ * those of exec_cuda.cu, run by lanes. With it everything between collet.h and a CUDA call is tested without a GPU.
+ *
+ * A stream that captures collects its work, which emulated_graph_run() puts into a stream as often as one likes.
+ */
+#ifndef COLLET_TESTS_EMULATED_GPU_H
+#define COLLET_TESTS_EMULATED_GPU_H
+
+#include "gpu/gpu.h"
+
+extern const struct gpu_driver emulated_gpu_driver;
+
+/* How many there are (2 at first), which see which (all at first: bit b of mask a says that a reaches b), and how many
+ * blocks each runs at the same time (64 at first). Before the first communicator. */
+void emulated_gpu_set(int count, const uint32_t *reach_masks, uint32_t resident);
+
+void *emulated_stream_create(void);
+void emulated_stream_destroy(void *stream); /* its work is done */
+void emulated_stream_wait(void *stream);    /* until it is; NULL is the default stream */
+bool emulated_stream_is_idle(void *stream);
+/* A pause of the stream, so that what must not overtake it has the time to. */
+void emulated_stream_delay(void *stream, int ms);
+
+void emulated_capture_begin(void *stream);
+void *emulated_capture_end(void *stream); /* the graph */
+void emulated_graph_run(void *graph, void *stream);
+void emulated_graph_destroy(void *graph);
+
+uint32_t emulated_launches(void);    /* in this process, since it began */
+uint32_t emulated_most_blocks(void); /* of one launch */
+
+#endif

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Communicators of GPUs, from collet.h down to the calls of CUDA, with a driver that emulates those (emulated_gpu.h).
+ */
+#include "common/emulated_gpu.h"
+#include "common/level.h"
+#include "common/ranks.h"
+#include "common/trial.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define RANKS 4
+
+static void must(struct ranks *ranks, enum collet_result result) {
+    if (result != COLLET_SUCCESS)
+        ranks_fail(ranks, "%s: %s", collet_error_string(result), collet_last_error(NULL));
+}
+
+static uint64_t random_state = 88172645463325252ull;
+static uint32_t random_below(uint32_t n) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t)(random_state >> 33) % n;
+}
+
+static struct trial_call random_call(int nranks) {
+    static const size_t counts[] = {1, 7, 129, 2000, 20000};
+    enum prog_collective collective = (enum prog_collective)random_below(PROG_SEND);
+    return (struct trial_call){
+        .collective = collective,
+        .type = (enum collet_type)random_below(COLLET_TYPE_COUNT),
+        .op = (enum collet_op)random_below(COLLET_OP_COUNT),
+        .count = 1 + random_below((uint32_t)counts[random_below(5)]),
+        .root = trial_has_root(collective) ? (int)random_below((uint32_t)nranks) : 0,
+        .nranks = nranks,
+        .in_place = trial_may_be_in_place(collective) && random_below(2),
+        .seed = random_state,
+    };
+}
+
+/* ---- all ranks in one thread, groups ---- */
+
+struct team {
+    struct collet_comm *comms[RANKS];
+    void *streams[RANKS];
+};
+
+static void team_init(struct team *team, const int *gpus) {
+    int devices[RANKS];
+    gpu_driver_use(&emulated_gpu_driver);
+    for (int rank = 0; rank < RANKS; rank++) {
+        devices[rank] = COLLET_DEVICE_CUDA(gpus[rank]);
+        team->streams[rank] = emulated_stream_create();
+    }
+    assert_int_equal(collet_comm_init_all(team->comms, RANKS, devices), COLLET_SUCCESS);
+}
+
+static void team_fini(struct team *team) {
+    for (int rank = 0; rank < RANKS; rank++)
+        assert_int_equal(collet_comm_destroy(team->comms[rank]), COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS; rank++)
+        emulated_stream_destroy(team->streams[rank]);
+}
+
+static void run_group(struct team *team, int ncalls) {
+    struct trial trials[3][RANKS];
+    char why[TRIAL_WHY_BYTES], name[TRIAL_NAME_BYTES];
+    for (int k = 0; k < ncalls; k++) {
+        struct trial_call call = random_call(RANKS);
+        for (int rank = 0; rank < RANKS; rank++)
+            trial_prepare(&trials[k][rank], &call, rank);
+    }
+    assert_int_equal(collet_group_start(), COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS; rank++)
+        for (int k = 0; k < ncalls; k++)
+            assert_int_equal(trial_run_in(&trials[k][rank], team->comms[rank], team->streams[rank]), COLLET_SUCCESS);
+    if (collet_group_end() != COLLET_SUCCESS)
+        fail_msg("group of %d calls: %s", ncalls, collet_last_error(NULL));
+    for (int rank = 0; rank < RANKS; rank++)
+        emulated_stream_wait(team->streams[rank]);
+    for (int k = 0; k < ncalls; k++)
+        for (int rank = 0; rank < RANKS; rank++) {
+            trial_name(&trials[k][rank].call, name);
+            if (!trial_check(&trials[k][rank], why))
+                fail_msg("%s, rank %d: %s", name, rank, why);
+            trial_destroy(&trials[k][rank]);
+        }
+}
+
+static void run_groups(const int *gpus) {
+    int rounds = level_now() == LEVEL_FAST ? 15 : level_now() == LEVEL_NORMAL ? 60 : 1000;
+    struct team team;
+    team_init(&team, gpus);
+    for (int k = 0; k < rounds; k++)
+        run_group(&team, 1 + (int)random_below(3));
+    team_fini(&team);
+}
+
+static void ranks_on_one_gpu_are_launched_together(void **state) {
+    (void)state;
+    uint32_t before = emulated_launches();
+    struct team team;
+    team_init(&team, (const int[]){0, 0, 0, 0});
+    run_group(&team, 1);
+    assert_int_equal(emulated_launches(), before + 1);
+    team_fini(&team);
+    run_groups((const int[]){0, 0, 0, 0});
+}
+
+static void ranks_on_several_gpus_work_together(void **state) {
+    (void)state;
+    run_groups((const int[]){0, 1, 1, 0});
+}
+
+static void gpus_that_do_not_reach_each_other_use_pinned_memory(void **state) {
+    (void)state;
+    static const uint32_t alone[] = {1, 2}, all[] = {~0u, ~0u};
+    emulated_gpu_set(2, alone, 64);
+    run_groups((const int[]){0, 1, 0, 1});
+    emulated_gpu_set(2, all, 64);
+}
+
+static void what_does_not_fit_is_launched_channel_by_channel(void **state) {
+    (void)state;
+    setenv("COLLET_NCHANNELS", "8", 1);
+    emulated_gpu_set(2, NULL, 20);
+    run_groups((const int[]){0, 0, 0, 0});
+    emulated_gpu_set(2, NULL, 3);
+    struct team team;
+    static float buffer[RANKS];
+    team_init(&team, (const int[]){0, 0, 0, 0});
+    collet_group_start();
+    for (int rank = 0; rank < RANKS; rank++)
+        collet_allreduce(&buffer[rank], &buffer[rank], 1, COLLET_FLOAT32, COLLET_SUM, team.comms[rank],
+                         team.streams[rank]);
+    assert_int_equal(collet_group_end(), COLLET_ERR_UNSUPPORTED);
+    assert_non_null(strstr(collet_last_error(NULL), "the GPU runs 3"));
+    team_fini(&team);
+    emulated_gpu_set(2, NULL, 64);
+    unsetenv("COLLET_NCHANNELS");
+}
+
+static void operations_keep_their_order_across_streams(void **state) {
+    (void)state;
+    static float data[RANKS];
+    struct team team;
+    void *other[2] = {emulated_stream_create(), emulated_stream_create()}; /* one a GPU */
+    team_init(&team, (const int[]){0, 0, 1, 1});
+    for (int round = 0; round < 6; round++) {
+        for (int rank = 0; rank < RANKS; rank++)
+            data[rank] = 1;
+        emulated_stream_delay(team.streams[0], 20);
+        for (int k = 0; k < 3; k++) { /* 4, 16, 64; every second one in another stream, which would be faster */
+            collet_group_start();
+            for (int rank = 0; rank < RANKS; rank++)
+                collet_allreduce(&data[rank], &data[rank], 1, COLLET_FLOAT32, COLLET_SUM, team.comms[rank],
+                                 k % 2 ? other[rank / 2] : team.streams[rank]);
+            assert_int_equal(collet_group_end(), COLLET_SUCCESS);
+        }
+        for (int rank = 0; rank < RANKS; rank++)
+            emulated_stream_wait(team.streams[rank]);
+        emulated_stream_wait(other[0]);
+        emulated_stream_wait(other[1]);
+        for (int rank = 0; rank < RANKS; rank++)
+            assert_true(data[rank] == 64);
+    }
+    team_fini(&team);
+    emulated_stream_destroy(other[0]);
+    emulated_stream_destroy(other[1]);
+}
+
+static void graphs_are_replayed(void **state) {
+    (void)state;
+    static float data[RANKS];
+    struct team team;
+    team_init(&team, (const int[]){0, 0, 0, 0});
+    for (int size = 0; size < 2; size++) {
+        emulated_capture_begin(team.streams[0]);
+        collet_group_start();
+        for (int rank = 0; rank < RANKS; rank++)
+            collet_allreduce(&data[rank], &data[rank], 1, COLLET_FLOAT32, COLLET_SUM, team.comms[rank],
+                             team.streams[0]);
+        assert_int_equal(collet_group_end(), COLLET_SUCCESS);
+        void *graph = emulated_capture_end(team.streams[0]);
+        for (int rank = 0; rank < RANKS; rank++)
+            data[rank] = 1;
+        for (int replay = 0; replay < 10; replay++)
+            emulated_graph_run(graph, team.streams[1]);
+        emulated_stream_wait(team.streams[1]);
+        for (int rank = 0; rank < RANKS; rank++)
+            assert_true(data[rank] == 1048576);
+        emulated_graph_destroy(graph);
+    }
+    team_fini(&team);
+}
+
+static void messages_of_a_group_meet(void **state) {
+    (void)state;
+    enum { COUNT = 3000, TIMES = 3 };
+    static int32_t out[RANKS][RANKS][TIMES][COUNT], in[RANKS][RANKS][TIMES][COUNT];
+    struct team team;
+    team_init(&team, (const int[]){0, 0, 1, 1});
+    for (int from = 0; from < RANKS; from++)
+        for (int to = 0; to < RANKS; to++)
+            for (int time = 0; time < TIMES; time++)
+                for (int k = 0; k < COUNT; k++)
+                    out[from][to][time][k] = ((from * RANKS + to) * TIMES + time) * COUNT + k;
+    collet_group_start();
+    for (int rank = 0; rank < RANKS; rank++)
+        for (int time = 0; time < TIMES; time++)
+            for (int peer = 0; peer < RANKS; peer++) {
+                collet_recv(in[rank][peer][time], COUNT, COLLET_INT32, peer, team.comms[rank], team.streams[rank]);
+                collet_send(out[rank][peer][time], COUNT, COLLET_INT32, peer, team.comms[rank], team.streams[rank]);
+            }
+    if (collet_group_end() != COLLET_SUCCESS)
+        fail_msg("%s", collet_last_error(NULL));
+    for (int rank = 0; rank < RANKS; rank++)
+        emulated_stream_wait(team.streams[rank]);
+    for (int rank = 0; rank < RANKS; rank++)
+        for (int peer = 0; peer < RANKS; peer++)
+            assert_memory_equal(in[rank][peer], out[peer][rank], sizeof(in[rank][peer]));
+    team_fini(&team);
+}
+
+/* ---- failures ---- */
+
+static void an_abort_ends_what_hangs(void **state) {
+    (void)state;
+    static float data[RANKS];
+    struct team team;
+    enum collet_result seen = COLLET_SUCCESS;
+    team_init(&team, (const int[]){0, 1, 0, 1});
+    run_group(&team, 1);
+    /* Ranks of one thread meet before a program's first use, so this must be one that all have used. */
+    for (int round = 0; round < 2; round++) {
+        collet_group_start();
+        for (int rank = 0; rank < (round == 0 ? RANKS : 3); rank++)
+            collet_allreduce(&data[rank], &data[rank], 1, COLLET_FLOAT32, COLLET_SUM, team.comms[rank],
+                             team.streams[rank]);
+        assert_int_equal(collet_group_end(), COLLET_SUCCESS);
+    }
+    assert_int_equal(collet_comm_abort(team.comms[3]), COLLET_SUCCESS); /* rank 3 never came */
+    for (int rank = 0; rank < 3; rank++)
+        emulated_stream_wait(team.streams[rank]);
+    assert_int_equal(collet_comm_get_async_error(team.comms[0], &seen), COLLET_SUCCESS);
+    assert_int_equal(seen, COLLET_ERR_ABORTED);
+    for (int rank = 0; rank < 3; rank++)
+        collet_comm_abort(team.comms[rank]);
+    for (int rank = 0; rank < RANKS; rank++)
+        emulated_stream_destroy(team.streams[rank]);
+}
+
+static void devices_are_checked(void **state) {
+    (void)state;
+    struct collet_comm *comms[2];
+    gpu_driver_use(&emulated_gpu_driver);
+    assert_int_equal(collet_comm_init_all(comms, 2, (const int[]){COLLET_DEVICE_CUDA(0), COLLET_DEVICE_CUDA(7)}),
+                     COLLET_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(collet_last_error(NULL), "GPU 7"));
+    assert_int_equal(collet_comm_init_all(comms, 2, (const int[]){COLLET_DEVICE_CUDA(0), COLLET_DEVICE_HOST}),
+                     COLLET_ERR_INVALID_USAGE);
+    int device = 0;
+    assert_int_equal(collet_comm_init_all(comms, 1, (const int[]){COLLET_DEVICE_CUDA_CURRENT}), COLLET_SUCCESS);
+    assert_int_equal(collet_comm_device(comms[0], &device), COLLET_SUCCESS);
+    assert_int_equal(device, COLLET_DEVICE_CUDA(0));
+    collet_comm_destroy(comms[0]);
+    gpu_driver_use(NULL);
+    assert_int_equal(collet_comm_init_all(comms, 1, (const int[]){COLLET_DEVICE_CUDA(0)}), COLLET_ERR_UNSUPPORTED);
+}
+
+/* ---- processes and threads ---- */
+
+struct layout {
+    int processes, threads, gpus;
+};
+
+static void run_rank(struct ranks *ranks, int rank) {
+    const struct layout *layout = ranks->argument;
+    struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(rank % layout->gpus)};
+    struct collet_comm *comm;
+    gpu_driver_use(&emulated_gpu_driver);
+    ranks_new_id(ranks, rank);
+    must(ranks, collet_comm_init_rank_config(&comm, ranks->nranks, ranks->id, rank, &config));
+    void *stream = emulated_stream_create();
+    for (int k = 0; k < (level_now() == LEVEL_FAST ? 10 : 40); k++) {
+        char why[TRIAL_WHY_BYTES], name[TRIAL_NAME_BYTES];
+        struct trial trial;
+        random_state = 1234567 + 999983ull * (uint64_t)k; /* the same call everywhere */
+        struct trial_call call = random_call(ranks->nranks);
+        call.seed = (uint64_t)k;
+        trial_prepare(&trial, &call, rank);
+        trial_name(&call, name);
+        ranks_doing(ranks, "%s", name);
+        must(ranks, trial_run_in(&trial, comm, stream));
+        emulated_stream_wait(stream);
+        if (!trial_check(&trial, why))
+            ranks_fail(ranks, "%s: %s", name, why);
+        trial_destroy(&trial);
+    }
+    must(ranks, collet_comm_destroy(comm));
+    emulated_stream_destroy(stream);
+}
+
+static void run_layout(int processes, int gpus) {
+    struct layout layout = {processes, 1, gpus};
+    struct ranks_job job = {.processes = processes, .limit_s = 30, .run = run_rank, .argument = &layout};
+    char why[RANKS_TEXT_BYTES];
+    if (!ranks_run(&job, why))
+        fail_msg("%d processes on %d GPUs: %s", processes, gpus, why);
+}
+
+static void processes_share_memory_of_gpus(void **state) {
+    (void)state;
+    run_layout(3, 2);
+    run_layout(3, 1);
+}
+
+static void processes_whose_gpus_do_not_reach_each_other_share_pinned_memory(void **state) {
+    (void)state;
+    static const uint32_t alone[] = {1, 2}, all[] = {~0u, ~0u};
+    emulated_gpu_set(2, alone, 64);
+    run_layout(3, 2);
+    emulated_gpu_set(2, all, 64);
+}
+
+static void run_apart(struct ranks *ranks, int rank) {
+    struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(0)};
+    struct collet_comm *comm;
+    float data = 1;
+    gpu_driver_use(&emulated_gpu_driver);
+    setenv("COLLET_HOSTID", rank == 0 ? "here" : "there", 1);
+    ranks_new_id(ranks, rank);
+    must(ranks, collet_comm_init_rank_config(&comm, ranks->nranks, ranks->id, rank, &config));
+    ranks_barrier(ranks); /* or the one's call fails the other's init */
+    ranks_expect(ranks, rank, collet_allreduce(&data, &data, 1, COLLET_FLOAT32, COLLET_SUM, comm, NULL),
+                 COLLET_ERR_UNSUPPORTED, "for host memory only");
+    ranks_barrier(ranks);
+    collet_comm_destroy(comm);
+}
+
+static void gpus_of_different_hosts_are_refused_with_the_reason(void **state) {
+    (void)state;
+    struct ranks_job job = {.processes = 2, .limit_s = 30, .run = run_apart};
+    char why[RANKS_TEXT_BYTES];
+    if (!ranks_run(&job, why))
+        fail_msg("%s", why);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(processes_share_memory_of_gpus),
+        cmocka_unit_test(processes_whose_gpus_do_not_reach_each_other_share_pinned_memory),
+        cmocka_unit_test(gpus_of_different_hosts_are_refused_with_the_reason),
+        cmocka_unit_test(ranks_on_one_gpu_are_launched_together),
+        cmocka_unit_test(ranks_on_several_gpus_work_together),
+        cmocka_unit_test(gpus_that_do_not_reach_each_other_use_pinned_memory),
+        cmocka_unit_test(what_does_not_fit_is_launched_channel_by_channel),
+        cmocka_unit_test(operations_keep_their_order_across_streams),
+        cmocka_unit_test(graphs_are_replayed),
+        cmocka_unit_test(messages_of_a_group_meet),
+        cmocka_unit_test(an_abort_ends_what_hangs),
+        cmocka_unit_test(devices_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
