@@ -9,7 +9,7 @@
 static const struct algorithm *candidates[CANDIDATES_MAX]; /* of the library's registry, those of collectives */
 static int ncandidates;
 
-static const char *const protocols[] = {"Simple", "LL", "LL128"};
+static const char *const protocols[] = {"Simple", "LL"};
 
 #define VARIABLES_MAX 3
 static const struct setting {

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The acceptance of GPU communicators, on one GPU or more. Without a GPU it is skipped; with --emulated it runs on the
+ * emulation of one, and shows that it would work.
+ *
+ *    test_accept [--emulated] [--seconds N] [part …]        parts: see the table at the end
+ *
+ * Every case has inputs of its own, drawn from a seed that is printed, buffers at odd places full of a pattern, and is
+ * checked against a reference in double precision and byte by byte beside its results.
+ */
+#include "base/os.h"
+#include "common/emulated_gpu.h"
+#include "common/gpu_side.h"
+#include "common/level.h"
+#include "common/ranks.h"
+#include "common/trial.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RANKS 4
+
+static const struct gpu_side *side;
+static bool emulated;
+static int ngpus, part_seconds;
+static int cases, failures;
+static uint64_t part_end_ns;
+static uint64_t random_state;
+
+static uint32_t random_below(uint32_t n) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t)(random_state >> 33) % n;
+}
+
+static void must(enum collet_result result, const char *what) {
+    if (result == COLLET_SUCCESS)
+        return;
+    printf("%s: %s: %s\n", what, collet_error_string(result), collet_last_error(NULL));
+    exit(1);
+}
+
+static void judge(bool right, const char *name, const char *why) {
+    cases++;
+    if (right)
+        return;
+    failures++;
+    printf("  wrong: %s: %s\n", name, why);
+}
+
+/* ---- trials in memory of a GPU ---- */
+
+struct mirror {
+    struct trial host; /* what is put in, and taken out */
+    struct trial gpu;  /* the same with addresses of the GPU; only its addresses are used */
+    void *in, *out;
+    enum gpu_side_memory kind;
+};
+
+static void *mirror_guard(const struct guard *guard, enum gpu_side_memory kind) {
+    if (guard->memory == NULL)
+        return NULL;
+    void *memory = side->memory(guard->total_bytes, kind);
+    side->copy(memory, guard->memory, guard->total_bytes);
+    return memory;
+}
+
+static const void *moved(const struct mirror *m, const void *address) {
+    const struct guard *guards[] = {&m->host.in, &m->host.out};
+    void *const places[] = {m->in, m->out};
+    for (int k = 0; k < 2; k++) {
+        const unsigned char *first = guards[k]->memory;
+        if (first != NULL && (const unsigned char *)address >= first &&
+            (const unsigned char *)address < first + guards[k]->total_bytes)
+            return (char *)places[k] + ((const unsigned char *)address - first);
+    }
+    return address; /* NULL, or one that nobody looks at */
+}
+
+static void mirror_create(struct mirror *m, const struct trial_call *call, int rank, enum gpu_side_memory kind) {
+    trial_prepare(&m->host, call, rank);
+    m->kind = kind;
+    m->in = mirror_guard(&m->host.in, kind);
+    m->out = mirror_guard(&m->host.out, kind);
+    m->gpu = m->host;
+    m->gpu.sendbuff = moved(m, m->host.sendbuff);
+    m->gpu.recvbuff = (void *)moved(m, m->host.recvbuff);
+}
+
+static bool mirror_check(struct mirror *m, char why[TRIAL_WHY_BYTES]) {
+    if (m->in != NULL)
+        side->copy(m->host.in.memory, m->in, m->host.in.total_bytes);
+    side->copy(m->host.out.memory, m->out, m->host.out.total_bytes);
+    return trial_check(&m->host, why);
+}
+
+static void mirror_destroy(struct mirror *m) {
+    if (m->in != NULL)
+        side->memory_free(m->in, m->kind);
+    side->memory_free(m->out, m->kind);
+    trial_destroy(&m->host);
+}
+
+/* ---- a team: all ranks in this thread ---- */
+
+struct team {
+    int nranks;
+    struct collet_comm *comms[RANKS];
+    void *streams[RANKS];
+};
+
+static void team_create(struct team *team, int nranks, const char *protocol) {
+    int devices[RANKS];
+    setenv("COLLET_PROTO", protocol, 1);
+    team->nranks = nranks;
+    for (int rank = 0; rank < nranks; rank++) {
+        devices[rank] = COLLET_DEVICE_CUDA(rank * ngpus / nranks);
+        side->use(rank * ngpus / nranks);
+        team->streams[rank] = side->stream();
+    }
+    must(collet_comm_init_all(team->comms, nranks, devices), "collet_comm_init_all");
+    side->use(0);
+    unsetenv("COLLET_PROTO");
+}
+
+static void team_destroy(struct team *team) {
+    for (int rank = 0; rank < team->nranks; rank++)
+        must(collet_comm_destroy(team->comms[rank]), "collet_comm_destroy");
+    for (int rank = 0; rank < team->nranks; rank++)
+        side->stream_free(team->streams[rank]);
+}
+
+static void team_wait(const struct team *team) {
+    for (int rank = 0; rank < team->nranks; rank++)
+        side->stream_wait(team->streams[rank]);
+}
+
+static void run_case(const struct team *team, const struct trial_call *call, enum gpu_side_memory kind) {
+    struct mirror mirrors[RANKS];
+    char why[TRIAL_WHY_BYTES] = "", name[TRIAL_NAME_BYTES];
+    bool right = true;
+    trial_name(call, name);
+    for (int rank = 0; rank < team->nranks; rank++)
+        mirror_create(&mirrors[rank], call, rank, kind);
+    must(collet_group_start(), "collet_group_start");
+    for (int rank = 0; rank < team->nranks; rank++)
+        must(trial_run_in(&mirrors[rank].gpu, team->comms[rank], team->streams[rank]), name);
+    must(collet_group_end(), name);
+    team_wait(team);
+    for (int rank = 0; rank < team->nranks; rank++)
+        right = right && mirror_check(&mirrors[rank], why);
+    judge(right, name, why);
+    for (int rank = 0; rank < team->nranks; rank++)
+        mirror_destroy(&mirrors[rank]);
+}
+
+static bool time_is_up(void) { return os_now_ns() > part_end_ns; }
+
+static size_t random_count(void) {
+    static const uint32_t largest[] = {8, 100, 5000, 70000, 1000000};
+    return 1 + random_below(largest[random_below(emulated ? 3 : 5)]);
+}
+
+static struct trial_call call_of(enum prog_collective collective, int type, int op, bool in_place, int nranks) {
+    return (struct trial_call){
+        .collective = collective,
+        .type = (enum collet_type)type,
+        .op = (enum collet_op)op,
+        .count = random_count(),
+        .root = trial_has_root(collective) ? (int)random_below((uint32_t)nranks) : 0,
+        .nranks = nranks,
+        .in_place = in_place,
+        .seed = random_state,
+    };
+}
+
+/* Every collective × type × op × place once, then again with other sizes while there is time. */
+static void conformance(const char *protocol) {
+    struct team team;
+    team_create(&team, RANKS, protocol);
+    for (int pass = 0; pass == 0 || (!time_is_up() && !emulated); pass++)
+        for (int c = 0; c < PROG_SEND; c++)
+            for (int type = 0; type < COLLET_TYPE_COUNT; type++)
+                for (int op = 0; op < (trial_reduces((enum prog_collective)c) ? COLLET_OP_COUNT : 1); op++)
+                    for (int in_place = 0; in_place <= trial_may_be_in_place((enum prog_collective)c); in_place++) {
+                        struct trial_call call = call_of((enum prog_collective)c, type, op, in_place, RANKS);
+                        run_case(&team, &call, MEMORY_PLAIN);
+                    }
+    team_destroy(&team);
+}
+
+static void part_simple(void) { conformance("Simple"); }
+static void part_ll(void) { conformance("LL"); }
+static void part_chosen(void) { conformance(""); }
+
+static void part_small(void) { /* for tools that make everything slow */
+    struct team team;
+    for (int k = 0; k < 2; k++) {
+        team_create(&team, 2, k ? "LL" : "Simple");
+        for (int c = 0; c < PROG_SEND; c++) {
+            struct trial_call call =
+                call_of((enum prog_collective)c, c % COLLET_TYPE_COUNT, c % COLLET_OP_COUNT, false, 2);
+            call.count = 1 + random_below(2000);
+            run_case(&team, &call, MEMORY_PLAIN);
+        }
+        team_destroy(&team);
+    }
+}
+
+static void part_memory(void) {
+    struct team team;
+    team_create(&team, RANKS, "");
+    for (int kind = 0; kind < MEMORY_KINDS; kind++)
+        for (int c = 0; c < PROG_SEND; c++) {
+            struct trial_call call = call_of((enum prog_collective)c, COLLET_FLOAT32, COLLET_SUM, false, RANKS);
+            run_case(&team, &call, (enum gpu_side_memory)kind);
+        }
+    team_destroy(&team);
+}
+
+/* ---- streams and graphs ---- */
+
+static float *ones(int n) {
+    float one = 1, *data = side->memory((size_t)n * sizeof(float), MEMORY_PLAIN);
+    for (int k = 0; k < n; k++)
+        side->copy(&data[k], &one, sizeof(one));
+    return data;
+}
+
+static void sum_once(const struct team *team, float *data, void *const *streams) {
+    must(collet_group_start(), "collet_group_start");
+    for (int rank = 0; rank < team->nranks; rank++)
+        must(
+            collet_allreduce(&data[rank], &data[rank], 1, COLLET_FLOAT32, COLLET_SUM, team->comms[rank], streams[rank]),
+            "collet_allreduce");
+    must(collet_group_end(), "collet_group_end");
+}
+
+static void expect(const char *name, const float *data, int n, float expected) {
+    char why[80];
+    for (int k = 0; k < n; k++) {
+        float got;
+        side->copy(&got, &data[k], sizeof(got));
+        snprintf(why, sizeof(why), "rank %d has %g, should have %g", k, (double)got, (double)expected);
+        judge(got == expected, name, why);
+    }
+}
+
+/* More streams than there are queues of the hardware; operations of a communicator keep their order all the same. */
+static void part_streams(void) {
+    enum { STREAMS = 12 };
+    struct team team;
+    void *streams[STREAMS];
+    team_create(&team, ngpus == 1 ? RANKS : 1, "");
+    for (int k = 0; k < STREAMS; k++)
+        streams[k] = side->stream();
+    for (int round = 0; round < (emulated ? 2 : 20); round++) {
+        float *data = ones(team.nranks), expected = 1;
+        for (int k = 0; k < 8; k++) {
+            void *mine[RANKS];
+            for (int rank = 0; rank < team.nranks; rank++)
+                mine[rank] = streams[random_below(STREAMS)];
+            sum_once(&team, data, mine);
+            expected *= (float)team.nranks;
+        }
+        for (int k = 0; k < STREAMS; k++)
+            side->stream_wait(streams[k]);
+        expect("8 sums in random streams", data, team.nranks, expected);
+        side->memory_free(data, MEMORY_PLAIN);
+    }
+    for (int k = 0; k < STREAMS; k++)
+        side->stream_free(streams[k]);
+    team_destroy(&team);
+}
+
+static void part_graphs(void) {
+    struct team team;
+    void *streams[RANKS];
+    team_create(&team, ngpus == 1 ? RANKS : 1, "");
+    for (int rank = 0; rank < RANKS; rank++)
+        streams[rank] = team.streams[0];
+    for (int warm = 0; warm < 2; warm++) {
+        float *data = ones(team.nranks), expected = 1;
+        side->capture_begin(team.streams[0]);
+        sum_once(&team, data, streams);
+        sum_once(&team, data, streams);
+        void *graph = side->capture_end(team.streams[0]);
+        for (int replay = 0; replay < 4; replay++) {
+            side->graph_run(graph, team.streams[0]);
+            expected *= (float)(team.nranks * team.nranks);
+        }
+        sum_once(&team, data, streams); /* after the graph, in the same stream */
+        expected *= (float)team.nranks;
+        side->stream_wait(team.streams[0]);
+        expect("4 replays of 2 sums, and one more", data, team.nranks, expected);
+        side->graph_free(graph);
+        side->memory_free(data, MEMORY_PLAIN);
+    }
+    team_destroy(&team);
+}
+
+static void part_device(void) {
+    struct team team;
+    int before = ngpus - 1;
+    side->use(before);
+    team_create(&team, 1, "");
+    side->use(before);
+    float *data = ones(1);
+    sum_once(&team, data, team.streams);
+    judge(side->current() == before, "the current GPU", "a call of collet has changed it");
+    side->use(0);
+    side->stream_wait(team.streams[0]);
+    side->memory_free(data, MEMORY_PLAIN);
+    team_destroy(&team);
+}
+
+/* ---- failures ---- */
+
+/* A rank that does not come leaves the others spinning on the GPU; an abort ends them, and the GPU works on. */
+static void part_abort(void) {
+    struct team team;
+    float *data = ones(RANKS);
+    team_create(&team, RANKS, "");
+    sum_once(&team, data, team.streams);
+    team_wait(&team);
+    must(collet_group_start(), "collet_group_start");
+    for (int rank = 0; rank < RANKS - 1; rank++)
+        must(collet_allreduce(&data[rank], &data[rank], 1, COLLET_FLOAT32, COLLET_SUM, team.comms[rank],
+                              team.streams[rank]),
+             "collet_allreduce");
+    must(collet_group_end(), "collet_group_end");
+    judge(!side->stream_wait_for(team.streams[0], 300), "a sum that one rank does not join", "is done");
+    uint64_t start = os_now_ns();
+    for (int rank = 0; rank < RANKS; rank++)
+        must(collet_comm_abort(team.comms[rank]), "collet_comm_abort");
+    judge(side->stream_wait_for(team.streams[0], 5000), "after an abort", "the GPU is not free after 5 s");
+    printf("  aborted after %.0f ms\n", (double)(os_now_ns() - start) / 1e6);
+    for (int rank = 0; rank < RANKS; rank++)
+        side->stream_free(team.streams[rank]);
+    side->memory_free(data, MEMORY_PLAIN);
+    part_small(); /* the GPU is usable */
+}
+
+/* ---- processes ---- */
+
+static void run_process(struct ranks *ranks, int rank) {
+    struct collet_config config = {.size = sizeof(config)};
+    char gpu[128];
+    struct team team = {.nranks = 1};
+    ngpus = side->count(gpu, sizeof(gpu));
+    config.device = COLLET_DEVICE_CUDA(rank % ngpus);
+    side->use(rank % ngpus);
+    ranks_new_id(ranks, rank);
+    must(collet_comm_init_rank_config(&team.comms[0], ranks->nranks, ranks->id, rank, &config),
+         "collet_comm_init_rank_config");
+    team.streams[0] = side->stream();
+    for (int k = 0; k < 12; k++) {
+        char why[TRIAL_WHY_BYTES], name[TRIAL_NAME_BYTES];
+        random_state = 77777 + 999983ull * (uint64_t)k;
+        struct trial_call call =
+            call_of((enum prog_collective)(k % PROG_SEND), COLLET_FLOAT32, COLLET_SUM, false, ranks->nranks);
+        struct mirror m;
+        trial_name(&call, name);
+        ranks_doing(ranks, "%s", name);
+        mirror_create(&m, &call, rank, MEMORY_PLAIN);
+        ranks_try(ranks, rank, trial_run_in(&m.gpu, team.comms[0], team.streams[0]));
+        side->stream_wait(team.streams[0]);
+        if (!mirror_check(&m, why))
+            ranks_fail(ranks, "%s: %s", name, why);
+        mirror_destroy(&m);
+    }
+    team_destroy(&team);
+}
+
+static void part_processes(void) {
+    struct ranks_job job = {.processes = 2, .limit_s = 60, .run = run_process};
+    char why[RANKS_TEXT_BYTES] = "";
+    judge(ranks_run(&job, why), "2 processes", why);
+}
+
+/* ---- main ---- */
+
+static const struct part {
+    const char *name;
+    void (*run)(void);
+    bool in_all; /* run when none is named */
+} parts[] = {
+    {"processes", part_processes, true}, /* before this process has touched a GPU: it forks */
+    {"small", part_small, false},        {"simple", part_simple, true}, {"ll", part_ll, true},
+    {"chosen", part_chosen, true},       {"memory", part_memory, true}, {"streams", part_streams, true},
+    {"graphs", part_graphs, true},       {"device", part_device, true}, {"abort", part_abort, true},
+};
+
+static int run_part(const struct part *part) {
+    uint64_t start = os_now_ns();
+    cases = failures = 0;
+    part_end_ns = start + (uint64_t)part_seconds * 1000000000u;
+    random_state = 88172645463325252ull ^ start;
+    printf("%s, seed %llu\n", part->name, (unsigned long long)random_state);
+    part->run();
+    printf("part %-10s %5d cases %4d wrong %7.1f s\n", part->name, cases, failures,
+           (double)(os_now_ns() - start) / 1e9);
+    fflush(stdout);
+    return failures;
+}
+
+static bool named(const char *name, int argc, char **argv) {
+    for (int k = 1; k < argc; k++)
+        if (strcmp(argv[k], name) == 0)
+            return true;
+    return false;
+}
+
+/* Is there a GPU? Asked in a child, since who forks later must not have looked. */
+static int skip_reason(char *text, size_t room) {
+    int pipes[2];
+    if (pipe(pipes) != 0)
+        return 0;
+    if (fork() == 0) {
+        char name[128] = "";
+        int n = side == NULL ? 0 : side->count(name, sizeof(name));
+        dprintf(pipes[1], "%d %s", n, name);
+        _exit(0);
+    }
+    close(pipes[1]);
+    char line[160] = "";
+    ssize_t got = read(pipes[0], line, sizeof(line) - 1);
+    close(pipes[0]);
+    snprintf(text, room, "%s", got > 2 ? line + 2 : "");
+    return got > 0 ? atoi(line) : 0;
+}
+
+int main(int argc, char **argv) {
+    char gpu[160];
+    int wrong = 0, named_parts = 0;
+    emulated = named("--emulated", argc, argv);
+#if defined(COLLET_CUDA)
+    side = &gpu_side_cuda;
+#endif
+    for (int k = 1; k + 1 < argc; k++)
+        if (strcmp(argv[k], "--seconds") == 0)
+            part_seconds = atoi(argv[k + 1]);
+    if (emulated) {
+        side = &gpu_side_emulated;
+        gpu_driver_use(&emulated_gpu_driver);
+    }
+    int found = skip_reason(gpu, sizeof(gpu));
+    if (found == 0) {
+        printf("skipped: no CUDA device\n");
+        return 77;
+    }
+    printf("%d GPU(s): %s\n", found, gpu);
+    for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++)
+        named_parts += named(parts[k].name, argc, argv);
+    for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++) {
+        if (named_parts ? !named(parts[k].name, argc, argv) : !parts[k].in_all)
+            continue;
+        if (parts[k].run != part_processes)
+            ngpus = side->count(gpu, sizeof(gpu));
+        wrong += run_part(&parts[k]);
+    }
+    return wrong > 0;
+}
