@@ -38,7 +38,8 @@ void job_run_threads(struct perf_job *job, job_function *function, void *context
     int count = job->options->threads, gpus = job->options->gpus;
     struct thread *threads = perf_allocate((size_t)count * sizeof(*threads));
     for (int i = count - 1; i >= 0; i--) { /* the caller is thread 0, so it comes last */
-        struct perf_team team = {job->team.comms + i * gpus, job->team.first_rank + i * gpus, gpus};
+        struct perf_team team = {job->team.comms + i * gpus, job->team.first_rank + i * gpus, gpus,
+                                 job->team.measured + i * gpus, job->team.streams + i * gpus};
         threads[i] = (struct thread){.job = job, .team = team, .index = i, .function = function, .context = context};
         if (i == 0) {
             thread_main(&threads[0]);
@@ -92,6 +93,36 @@ static void create_from_world(struct perf_job *job, struct collet_comm *world) {
     create_by_id(job, &id);
 }
 
+/* The communicators that are measured: those of the host, or as many again on GPUs. */
+static void join_devices(struct perf_job *job) {
+    struct perf_team *team = &job->team;
+    struct collet_unique_id id = {{0}};
+    device_choose(job);
+    team->streams = perf_allocate((size_t)team->count * sizeof(*team->streams));
+    team->measured = team->comms;
+    if (!perf_device)
+        return;
+    team->measured = perf_allocate((size_t)team->count * sizeof(*team->measured));
+    if (team->first_rank == 0)
+        MUST(0, collet_get_unique_id, &id);
+    struct collet_unique_id *ids = perf_allocate((size_t)job->nranks * sizeof(id));
+    struct collet_unique_id *own = perf_allocate((size_t)team->count * sizeof(id));
+    own[0] = id;
+    team_gather(team, own, sizeof(id), ids, job->nranks);
+    MUST(team->first_rank, collet_group_start);
+    for (int i = 0; i < team->count; i++) {
+        int gpu = device_of(team->first_rank + i);
+        struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(gpu)};
+        perf_device->use(gpu);
+        team->streams[i] = perf_device->stream();
+        MUST(team->first_rank + i, collet_comm_init_rank_config, &team->measured[i], job->nranks, ids[0],
+             team->first_rank + i, &config);
+    }
+    MUST(team->first_rank, collet_group_end);
+    free(ids);
+    free(own);
+}
+
 void job_join(struct perf_job *job) {
     bool forked = job->id_pipe >= 0;
     struct collet_comm *world = forked ? NULL : create_world(job);
@@ -111,9 +142,15 @@ void job_join(struct perf_job *job) {
         create_from_world(job, world);
         MUST(job->team.first_rank, collet_comm_destroy, world);
     }
+    join_devices(job);
 }
 
 void job_leave(struct perf_job *job) {
+    for (int i = 0; perf_device && i < job->team.count; i++)
+        MUST(job->team.first_rank + i, collet_comm_destroy, job->team.measured[i]);
+    if (perf_device)
+        free(job->team.measured);
+    free(job->team.streams);
     for (int i = 0; i < job->team.count; i++)
         MUST(job->team.first_rank + i, collet_comm_destroy, job->team.comms[i]);
     free(job->team.comms);

@@ -42,7 +42,7 @@ struct flag {
     const char *limit; /* why the range is as it is, where that needs saying */
 };
 
-enum { FLAG_PROCS = 256 };
+enum { FLAG_PROCS = 256, FLAG_HOST }; /* without a letter */
 #define FIELD(name) offsetof(struct perf_options, name)
 #define NO_GPU "needs a GPU communicator"
 
@@ -50,6 +50,7 @@ static const struct flag flags[] = {
     {FLAG_PROCS, "procs", parse_number, FIELD(procs), 1, 512, "fork this many local processes", NULL},
     {'t', "nthreads", parse_number, FIELD(threads), 1, 1024, "threads per process", NULL},
     {'g', "ngpus", parse_number, FIELD(gpus), 1, 1024, "ranks per thread", NULL},
+    {FLAG_HOST, "host", parse_number, FIELD(on_host), 0, 1, "1: host memory, even if there are GPUs", NULL},
     {'b', "minbytes", parse_size, FIELD(min_bytes), 0, 0, "smallest size; K, M and G are 1024-based", NULL},
     {'e', "maxbytes", parse_size, FIELD(max_bytes), 0, 0, "largest size", NULL},
     {'i', "stepbytes", parse_size, FIELD(step_bytes), 1, 0, "increment between sizes", "would never end"},
@@ -89,7 +90,7 @@ enum { FLAG_COUNT = sizeof(flags) / sizeof(flags[0]) };
 
 static bool complain(const struct flag *flag, const char *text, const char *why) {
     char spelling[64];
-    if (flag->letter == FLAG_PROCS)
+    if (flag->letter >= FLAG_PROCS)
         snprintf(spelling, sizeof(spelling), "--%s", flag->name);
     else
         snprintf(spelling, sizeof(spelling), "-%c", flag->letter);
@@ -155,7 +156,7 @@ static void print_usage(const char *program) {
     printf("usage: %s [flags]\n", program);
     for (const struct flag *flag = flags; flag < flags + FLAG_COUNT; flag++) {
         char letter[8] = "   ";
-        if (flag->letter != FLAG_PROCS)
+        if (flag->letter < FLAG_PROCS)
             snprintf(letter, sizeof(letter), "-%c,", flag->letter);
         printf("  %s --%-24s %s\n", letter, flag->name, flag->help ? flag->help : flag->limit);
     }
@@ -198,7 +199,7 @@ bool options_parse(int argc, char **argv, const char *program, struct perf_optio
     struct option names[FLAG_COUNT + 2] = {{"help", no_argument, NULL, 'h'}};
     for (int i = 0; i < FLAG_COUNT; i++) {
         names[i + 1] = (struct option){flags[i].name, required_argument, NULL, flags[i].letter};
-        if (flags[i].letter != FLAG_PROCS)
+        if (flags[i].letter < FLAG_PROCS)
             snprintf(letters + strlen(letters), 3, "%c:", flags[i].letter);
     }
 

@@ -7,6 +7,7 @@
  *   options.c       the command line, with the flags and defaults of nccl-tests
  *   procs.c         --procs: forks local processes and watches over them
  *   job.c           makes the communicator, whoever started the processes; learns who the ranks are
+ *   device.c        GPUs, where there are any: memory, streams
  *   team.c          the ranks that one thread drives: barrier, reductions of small numbers, failures
  *   sweep.c         types × ops × roots × sizes: warm up, time, check
  *   pattern.c       inputs that have one right result in any order of reduction, and that result
@@ -14,8 +15,8 @@
  *   table.c json.c  two printers of the same rows; format.c their numbers; stats.c percentiles; progress.c the terminal
  *   probe.c         the machine: CPU model, binding, round trip of a cache line between two CPUs
  *
- * Ranks: `procs` processes of `threads` threads that drive `gpus` ranks each; on host memory a "GPU" of nccl-tests is
- * just one more rank. Rank (process·threads + thread)·gpus + i is the i-th of its thread.
+ * Ranks: `procs` processes of `threads` threads that drive `gpus` ranks each; rank r of a host is on GPU r modulo their
+ * number; on host memory a "GPU" of nccl-tests is just one more rank. Rank (process·threads + thread)·gpus + i is the i-th of its thread.
  */
 #ifndef COLLET_EXAMPLES_PERF_H
 #define COLLET_EXAMPLES_PERF_H
@@ -107,6 +108,7 @@ struct perf_call {
     int nranks;
     bool in_place;
     struct collet_comm *comm;
+    void *stream; /* NULL on host memory */
     const void *send;
     void *recv;
 };
@@ -154,6 +156,7 @@ struct perf_options {
     const struct perf_op *op;     /* NULL: all */
     int report_cputime, report_timestamps, average, memory, unalign;
     int per_iter, per_iter_skip;
+    int on_host; /* even if there are GPUs */
     int graph, stream_null, local_register, cta_policy, device_implementation, device_ctas; /* only their defaults */
     const char *json_path;
     char **argv;
@@ -167,11 +170,30 @@ bool options_parse(int argc, char **argv, const char *program, struct perf_optio
 
 /* The ranks that one thread drives, first_rank … first_rank+count−1, through groups when there are several. */
 struct perf_team {
-    struct collet_comm **comms;
+    struct collet_comm **comms; /* on host memory: for all that is not measured */
     int first_rank;
     int count;
+    struct collet_comm **measured; /* on GPUs, or the same */
+    void **streams;                /* theirs; all NULL on host memory */
 };
 
+/* Where measured buffers are when they are not the host's. Failures end the program. */
+struct perf_device {
+    int (*count)(void); /* GPUs; 0 also where there is no driver */
+    void (*use)(int gpu);
+    void *(*allocate)(size_t bytes);
+    void (*release)(void *memory);
+    void (*copy)(void *to, const void *from, size_t bytes); /* either way; complete on return */
+    void *(*stream)(void);
+    void (*wait)(void *stream);
+};
+/* NULL in a build without CUDA, and where there is no GPU or --device host was given (device.c). */
+extern const struct perf_device *perf_device;
+struct perf_job;
+void device_choose(const struct perf_job *job);
+int device_of(int rank); /* the GPU of a rank of this process */
+
+void team_finish(const struct perf_team *team); /* until all that was called is done */
 void team_group_start(const struct perf_team *team); /* no-ops for a team of one */
 void team_group_end(const struct perf_team *team);
 /* Every team of the job calls these; values[i] is what the team's i-th rank gives. */
@@ -238,11 +260,12 @@ void procs_receive_id(const struct perf_job *job, struct collet_unique_id *id);
 /* A rank's two buffers, each long enough for the largest line, between guard zones that no call may touch. */
 struct perf_buffers {
     unsigned char *memory[2]; /* as allocated: send, receive */
+    unsigned char *on_gpu[2]; /* the same on a GPU, where calls use them; NULL: they use memory */
     unsigned char *send, *recv;
 };
 
 enum { VERIFY_MAX_UNALIGN = 4096 };
-void verify_allocate(struct perf_buffers *buffers, size_t max_bytes);
+void verify_allocate(struct perf_buffers *buffers, size_t max_bytes, int rank);
 void verify_unalign(struct perf_buffers *buffers, size_t bytes); /* moves both by bytes, at most VERIFY_MAX_UNALIGN */
 void verify_free(struct perf_buffers *buffers);
 size_t verify_allocated_bytes(size_t max_bytes); /* of one rank's two buffers */

@@ -28,7 +28,8 @@ static void set_calls(struct sweep *sweep, const struct perf_call *call) {
     for (int i = 0; i < sweep->team->count; i++) {
         sweep->calls[i] = *call;
         sweep->calls[i].rank = sweep->team->first_rank + i;
-        sweep->calls[i].comm = sweep->team->comms[i];
+        sweep->calls[i].comm = sweep->team->measured[i];
+        sweep->calls[i].stream = sweep->team->streams[i];
     }
 }
 
@@ -78,12 +79,14 @@ static double time_iterations(struct sweep *sweep, double *iter_us) {
     if (!iter_us && options->blocking != 3) {
         for (int iteration = 0; iteration < options->iters; iteration++)
             run_iteration(sweep, iteration);
+        team_finish(sweep->team);
         return (probe_now_s() - begin) / operations;
     }
     double total = 0;
     for (int iteration = 0; iteration < options->iters; iteration++) {
         double start = probe_now_s();
         run_iteration(sweep, iteration);
+        team_finish(sweep->team);
         double elapsed = probe_now_s() - start;
         total += elapsed;
         if (iter_us)
@@ -115,6 +118,7 @@ static long long check(struct sweep *sweep) {
     for (int round = 0; round < sweep->options->check && total == 0; round++) {
         fill(sweep);
         run_once(sweep, 0);
+        team_finish(sweep->team);
         double own = 0;
         for (int i = 0; i < sweep->team->count; i++) {
             wrong[i] = (double)verify_count_wrong(&sweep->buffers[i], &sweep->calls[i], sweep->seed);
@@ -160,6 +164,7 @@ static void measure_half(struct sweep *sweep, struct perf_half *half) {
 
     fill(sweep);
     run_once(sweep, 0);
+    team_finish(sweep->team);
     team_barrier(sweep->team);
     double seconds = agree_on_time(sweep, time_iterations(sweep, iter_us));
 
@@ -223,6 +228,7 @@ static void warm_up(struct sweep *sweep, struct perf_call *call) {
         set_calls(sweep, call);
         for (int iteration = 0; iteration < sweep->options->warmup_iters; iteration++)
             run_once(sweep, (size_t)iteration);
+        team_finish(sweep->team);
     }
 }
 
@@ -285,7 +291,7 @@ void sweep_run(struct perf_job *job, const struct perf_team *team, struct perf_s
     sweep.calls = perf_allocate((size_t)team->count * sizeof(*sweep.calls));
     sweep.buffers = perf_allocate((size_t)team->count * sizeof(*sweep.buffers));
     for (int i = 0; i < team->count; i++)
-        verify_allocate(&sweep.buffers[i], job->max_bytes);
+        verify_allocate(&sweep.buffers[i], job->max_bytes, team->first_rank + i);
     if (team->first_rank == 0)
         progress_start(total_work(job));
 

@@ -34,6 +34,11 @@ void *perf_allocate(size_t bytes) {
     return memset(memory, 0, rounded);
 }
 
+void team_finish(const struct perf_team *team) {
+    for (int i = 0; perf_device && i < team->count; i++)
+        perf_device->wait(team->streams[i]);
+}
+
 void team_group_start(const struct perf_team *team) {
     if (team->count > 1)
         MUST(team->first_rank, collet_group_start);

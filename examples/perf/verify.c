@@ -20,11 +20,16 @@ size_t verify_allocated_bytes(size_t max_bytes) {
     return 2 * (GUARD_BYTES + VERIFY_MAX_UNALIGN + max_bytes + GUARD_BYTES);
 }
 
-void verify_allocate(struct perf_buffers *buffers, size_t max_bytes) {
+void verify_allocate(struct perf_buffers *buffers, size_t max_bytes, int rank) {
     size_t bytes = verify_allocated_bytes(max_bytes) / 2;
+    if (perf_device)
+        perf_device->use(device_of(rank));
     for (int i = 0; i < 2; i++) {
         buffers->memory[i] = perf_allocate(bytes);
         memset(buffers->memory[i], filler, bytes);
+        buffers->on_gpu[i] = perf_device ? perf_device->allocate(bytes) : NULL;
+        if (perf_device)
+            perf_device->copy(buffers->on_gpu[i], buffers->memory[i], bytes);
     }
     verify_unalign(buffers, 0);
 }
@@ -35,19 +40,28 @@ void verify_unalign(struct perf_buffers *buffers, size_t bytes) {
 }
 
 void verify_free(struct perf_buffers *buffers) {
-    free(buffers->memory[0]);
-    free(buffers->memory[1]);
+    for (int i = 0; i < 2; i++) {
+        free(buffers->memory[i]);
+        if (buffers->on_gpu[i])
+            perf_device->release(buffers->on_gpu[i]);
+    }
+}
+
+/* Where calls find what the host has at `address` of buffer i. */
+static unsigned char *as_called(const struct perf_buffers *buffers, int i, unsigned char *address) {
+    return buffers->on_gpu[i] ? buffers->on_gpu[i] + (address - buffers->memory[i]) : address;
 }
 
 void verify_aim(const struct perf_buffers *buffers, size_t shift, struct perf_call *call) {
+    unsigned char *recv = as_called(buffers, 1, buffers->recv) + shift;
     if (!call->in_place) {
-        call->send = buffers->send + shift;
-        call->recv = buffers->recv + shift;
+        call->send = as_called(buffers, 0, buffers->send) + shift;
+        call->recv = recv;
         return;
     }
     size_t rank_bytes = (size_t)call->rank * call->type->size;
-    call->send = buffers->recv + shift + call->shape.in_place_input * rank_bytes;
-    call->recv = buffers->recv + shift + call->shape.in_place_output * rank_bytes;
+    call->send = recv + call->shape.in_place_input * rank_bytes;
+    call->recv = recv + call->shape.in_place_output * rank_bytes;
 }
 
 /* With a constant size memcpy() is one instruction, with any other a call. */
@@ -107,6 +121,18 @@ static struct perf_pattern pattern_of(const struct perf_call *call, uint64_t see
 
 static bool within(size_t element, size_t first, size_t count) { return element >= first && element - first < count; }
 
+/* An area with its guards, to the GPU or back. */
+static void area_copy(const struct perf_buffers *buffers, int i, const struct area *area, size_t size, bool to_gpu) {
+    unsigned char *first = area->start - GUARD_BYTES;
+    size_t bytes = area->elements * size + 2 * (size_t)GUARD_BYTES;
+    if (!buffers->on_gpu[i])
+        return;
+    if (to_gpu)
+        perf_device->copy(as_called(buffers, i, first), first, bytes);
+    else
+        perf_device->copy(first, as_called(buffers, i, first), bytes);
+}
+
 static uint64_t filler_element(const struct perf_type *type) {
     uint64_t bits = 0;
     memset(&bits, filler, type->size);
@@ -144,6 +170,7 @@ void verify_fill(const struct perf_buffers *buffers, const struct perf_call *cal
         for (size_t element = 0; element < area->elements; element++)
             store_element(area->start + element * size, size, before_call(call, &pattern, area, element));
         memset(area->start + area->elements * size, filler, GUARD_BYTES);
+        area_copy(buffers, (int)(area - areas), area, size, true);
     }
 }
 
@@ -165,6 +192,7 @@ size_t verify_count_wrong(const struct perf_buffers *buffers, const struct perf_
     size_t wrong = 0;
     for (const struct area *area = areas; area < areas + 2; area++) {
         size_t size = call->type->size;
+        area_copy(buffers, (int)(area - areas), area, size, false);
         for (size_t element = 0; element < area->elements; element++) {
             uint64_t got = load_element(area->start + element * size, size);
             wrong += !pattern_accepts(&pattern, got, after_call(call, &pattern, area, element));

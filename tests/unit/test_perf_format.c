@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 /* The programs' own sources: they are not part of any library. */
+#include "../../examples/perf/device.c"
 #include "../../examples/perf/format.c"
 #include "../../examples/perf/options.c"
 #include "../../examples/perf/pattern.c"
@@ -276,7 +277,7 @@ static void the_check_counts_every_byte_that_is_wrong(void **state) {
         .nranks = 3,
     };
     struct perf_buffers buffers;
-    verify_allocate(&buffers, ELEMENTS * 4);
+    verify_allocate(&buffers, ELEMENTS * 4, 0);
     verify_fill(&buffers, &call, 7);
     assert_true(verify_count_wrong(&buffers, &call, 7) > ELEMENTS / 2); /* nothing has been called yet */
 
