@@ -23,7 +23,7 @@ static void must(struct ranks *ranks, enum collet_result result) {
         ranks_fail(ranks, "%s: %s", collet_error_string(result), collet_last_error(NULL));
 }
 
-static uint64_t random_state = 88172645463325252ull;
+static _Thread_local uint64_t random_state = 88172645463325252ull;
 static uint32_t random_below(uint32_t n) {
     random_state ^= random_state << 13;
     random_state ^= random_state >> 7;
@@ -309,25 +309,26 @@ static void run_rank(struct ranks *ranks, int rank) {
     emulated_stream_destroy(stream);
 }
 
-static void run_layout(int processes, int gpus) {
-    struct layout layout = {processes, 1, gpus};
-    struct ranks_job job = {.processes = processes, .limit_s = 30, .run = run_rank, .argument = &layout};
+static void run_layout(int processes, int threads, int gpus) {
+    struct layout layout = {processes, threads, gpus};
+    struct ranks_job job = {
+        .processes = processes, .threads = threads, .limit_s = 30, .run = run_rank, .argument = &layout};
     char why[RANKS_TEXT_BYTES];
     if (!ranks_run(&job, why))
-        fail_msg("%d processes on %d GPUs: %s", processes, gpus, why);
+        fail_msg("%d processes of %d threads on %d GPUs: %s", processes, threads, gpus, why);
 }
 
 static void processes_share_memory_of_gpus(void **state) {
     (void)state;
-    run_layout(3, 2);
-    run_layout(3, 1);
+    run_layout(3, 1, 2);
+    run_layout(3, 1, 1);
 }
 
 static void processes_whose_gpus_do_not_reach_each_other_share_pinned_memory(void **state) {
     (void)state;
     static const uint32_t alone[] = {1, 2}, all[] = {~0u, ~0u};
     emulated_gpu_set(2, alone, 64);
-    run_layout(3, 2);
+    run_layout(3, 1, 2);
     emulated_gpu_set(2, all, 64);
 }
 
@@ -354,10 +355,18 @@ static void gpus_of_different_hosts_are_refused_with_the_reason(void **state) {
         fail_msg("%s", why);
 }
 
+/* Each is launched for itself: nothing but their number of channels keeps them from waiting for each other. */
+static void threads_with_a_rank_each_share_a_gpu(void **state) {
+    (void)state;
+    run_layout(1, 4, 1);
+    run_layout(2, 2, 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_share_memory_of_gpus),
         cmocka_unit_test(processes_whose_gpus_do_not_reach_each_other_share_pinned_memory),
+        cmocka_unit_test(threads_with_a_rank_each_share_a_gpu),
         cmocka_unit_test(gpus_of_different_hosts_are_refused_with_the_reason),
         cmocka_unit_test(ranks_on_one_gpu_are_launched_together),
         cmocka_unit_test(ranks_on_several_gpus_work_together),
