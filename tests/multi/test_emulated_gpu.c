@@ -177,6 +177,27 @@ static void operations_keep_their_order_across_streams(void **state) {
     emulated_stream_destroy(other[1]);
 }
 
+/* One grid for all, in the stream of one; the streams of the others stand still meanwhile, before it and behind it. */
+static void each_rank_of_a_grid_finds_its_result_in_its_own_stream(void **state) {
+    (void)state;
+    static float data[RANKS], late;
+    struct team team;
+    team_init(&team, (const int[]){0, 0, 0, 0});
+    for (int rank = 0; rank < RANKS; rank++)
+        data[rank] = 1;
+    late = 5;
+    emulated_stream_delay(team.streams[0], 50);
+    emulated_stream_delay(team.streams[2], 100);
+    assert_int_equal(emulated_gpu_driver.copy(&data[2], &late, sizeof(late), team.streams[2]), COLLET_SUCCESS);
+    collet_group_start();
+    for (int rank = 0; rank < RANKS; rank++)
+        collet_allreduce(&data[rank], &data[rank], 1, COLLET_FLOAT32, COLLET_SUM, team.comms[rank], team.streams[rank]);
+    assert_int_equal(collet_group_end(), COLLET_SUCCESS);
+    emulated_stream_wait(team.streams[1]);
+    assert_true(data[1] == 8);
+    team_fini(&team);
+}
+
 static void graphs_are_replayed(void **state) {
     (void)state;
     static float data[RANKS];
@@ -373,6 +394,7 @@ int main(void) {
         cmocka_unit_test(gpus_that_do_not_reach_each_other_use_pinned_memory),
         cmocka_unit_test(what_does_not_fit_is_launched_channel_by_channel),
         cmocka_unit_test(operations_keep_their_order_across_streams),
+        cmocka_unit_test(each_rank_of_a_grid_finds_its_result_in_its_own_stream),
         cmocka_unit_test(graphs_are_replayed),
         cmocka_unit_test(messages_of_a_group_meet),
         cmocka_unit_test(an_abort_ends_what_hangs),
