@@ -27,7 +27,8 @@ struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t
     l.head_at = FIFO_LINE_BYTES;
     l.headers_at = l.head_at + FIFO_LINE_BYTES;
     l.ll_at = round_up(l.headers_at + nslots * sizeof(struct fifo_slot_header), FIFO_LINE_BYTES);
-    l.simple_at = round_up(l.ll_at + (size_t)nslots * ll_bytes * 2, 4096);
+    l.ll128_at = round_up(l.ll_at + (size_t)nslots * ll_bytes * 2, LL128_LINE_BYTES);
+    l.simple_at = round_up(l.ll128_at + (size_t)nslots * fifo_ll128_bytes(ll_bytes), 4096);
     l.total_bytes = round_up(l.simple_at + (size_t)nslots * l.slot_stride, 4096);
     return l;
 }
@@ -51,6 +52,7 @@ void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout 
         .head = (uint64_t *)(void *)(base + layout->head_at),
         .headers = (struct fifo_slot_header *)(void *)(base + layout->headers_at),
         .ll = (uint64_t *)(void *)(base + layout->ll_at),
+        .ll128 = base + layout->ll128_at,
         .simple = base + layout->simple_at,
         .step = (uint64_t)config->first_step,
         .seen = (uint64_t)config->first_step,

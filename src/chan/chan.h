@@ -79,7 +79,7 @@ enum collet_result conn_try(struct conn *conn);
  * the same on every rank. NULL if there is none. */
 const struct transport *chan_pair_transport(const struct chan *chan, int a, int b);
 
-/* Where everything is in a connection of nslots slots of slot_bytes, LL slots of ll_bytes payload. */
+/* Where everything is in a connection of nslots slots of slot_bytes, LL and LL128 slots of ll_bytes payload. */
 struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t ll_bytes);
 /* Points end into memory laid out so, with both counters at first_step. The consumer's side also initialises memory. */
 void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout *layout, const struct config *config);

@@ -117,6 +117,8 @@ enum collet_result exec_explain(const struct exec_call *call, enum collet_result
 /* MISMATCH: what worker w has received is not of its call (exec_wait.c). */
 enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w);
 
+extern const char *const exec_protocol_names[INTERP_PROTOCOL_COUNT];
+
 /* Prints to fd where a call stands, worker by worker, if it is one of chan's. Another thread may be running it. */
 void exec_dump(const struct exec_call *call, const struct chan *chan, int fd);
 

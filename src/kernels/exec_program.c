@@ -68,7 +68,7 @@ static enum collet_result worker_init(struct interp_worker *w, const struct inte
     w->nsteps = (uint32_t)text->nsteps;
     w->src = calloc(operands, sizeof(*w->src));
     w->dst = calloc((size_t)extent.sends + 1, sizeof(*w->dst));
-    w->scratch = calloc(operands, ll_bytes); /* touched by LL only */
+    w->scratch = calloc(operands, ll_bytes); /* not touched by Simple */
     if (w->src == NULL || w->dst == NULL || w->scratch == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a worker with %d peers in a step", extent.recvs);
     return COLLET_SUCCESS;

@@ -4,17 +4,17 @@
  *
  *            producer                        memory both ends reach                        consumer
  *          step, seen head    ┌────────────────────────────────────────────────┐    step, seen tail
- *   writes tail, headers,     │ tail │ head │ headers[nslots] │ LL │ Simple     │    writes head
+ *   writes tail, headers,     │ tail │ head │ headers[] │ LL │ LL128 │ Simple   │    writes head
  *   slots, lines              └────────────────────────────────────────────────┘
  *
  *   field      written by   read by      order
  *   tail       producer     consumer     release after the slot's header and data; acquire before reading them
  *   head       consumer     producer     release after the slot was read; acquire before it is overwritten
  *   headers[s] producer     consumer     covered by tail
- *   LL lines   producer     consumer     each line carries its own flag; covered by head against overwriting
+ *   LL, LL128  producer     consumer     each line carries its own flag; covered by head against overwriting
  *
  * Both counters count steps from the beginning of the connection and never go back; step s lives in slot s mod nslots.
- * Slots of both protocols share the counters, so a connection may change protocol between calls:
+ * Slots of all protocols share the counters, so a connection may change protocol between calls:
  *   tail − head ≤ nslots,  credit = nslots − (step − head),  ready: tail − step > 0   (modulo 2^64)
  * The counters live in the connection's memory; each end keeps its own position in `step` and the last seen value of
  * the other's counter, so that a step that need not look at the other end's cache line does not.
@@ -39,13 +39,20 @@ struct fifo_slot_header {
     uint64_t unused[6]; /* a cache line each: filling one slot must not disturb the reader of its neighbour */
 };
 
+/* An LL128 line, and what the lines of ll_bytes of data take. */
+#define LL128_DATA_BYTES 120u
+#define LL128_LINE_BYTES 128u
+PORT_FN uint32_t fifo_ll128_bytes(uint32_t ll_bytes) {
+    return (ll_bytes + LL128_DATA_BYTES - 1) / LL128_DATA_BYTES * LL128_LINE_BYTES;
+}
+
 /* Offsets inside a connection's memory, in bytes; the same computation at both ends. */
 struct fifo_layout {
     uint32_t nslots;             /* a power of two ≤ FIFO_MAX_SLOTS */
     uint32_t slot_bytes;         /* payload of a Simple slot */
     uint32_t slot_stride;        /* distance of Simple slots */
-    uint32_t ll_bytes;           /* payload of an LL slot; its lines take twice that */
-    size_t head_at, headers_at, ll_at, simple_at; /* tail is at 0 */
+    uint32_t ll_bytes;           /* payload of an LL or LL128 slot; the lines of LL take twice that */
+    size_t head_at, headers_at, ll_at, ll128_at, simple_at; /* tail is at 0 */
     size_t total_bytes;
 };
 
@@ -54,6 +61,7 @@ struct fifo_end {
     uint64_t *tail, *head;
     struct fifo_slot_header *headers;
     uint64_t *ll;
+    char *ll128;
     char *simple;
     uint64_t step;  /* the step this end does next */
     uint64_t seen;  /* producer: last head read; consumer: last tail read */

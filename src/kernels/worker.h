@@ -11,7 +11,7 @@
 
 enum interp_result { INTERP_BUSY, INTERP_STEPPED, INTERP_DONE, INTERP_MISMATCH };
 
-enum interp_protocol { INTERP_SIMPLE, INTERP_LL };
+enum interp_protocol { INTERP_SIMPLE, INTERP_LL, INTERP_LL128, INTERP_PROTOCOL_COUNT };
 
 /* What the workers of one call on one channel share. */
 struct interp_op {
@@ -36,13 +36,13 @@ struct interp_worker {
     uint32_t first_step, nsteps;
     uint32_t pc;
     uint64_t round;
-    uint32_t unpacked;  /* LL: operands of this step that are already in scratch */
+    uint32_t unpacked;  /* LL, LL128: operands of this step that are already in scratch */
     uint32_t done;
     uint32_t blocked_on; /* BUSY, MISMATCH: index into the peer table … */
     uint32_t blocked_sending; /* … and whether it is a credit that is missing */
     const void **src;   /* room for the operands of the largest step */
     void **dst;         /* and for its places */
-    const void *result; /* LL: what is sent … */
+    const void *result; /* LL, LL128: what is sent … */
     char *scratch;      /* … and room: one slot's payload an operand, and one for the result */
 };
 

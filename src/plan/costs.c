@@ -7,16 +7,22 @@
  * not measured by us: hop latencies as NCCL's tuning table has them (src/graph/tuning.cc, hwLat), split between engine
  * and wire; a block moves some 50 GB/s of operands and places together, half as much with LL, whose lines carry as many
  * bytes of flags as of data. */
+_Static_assert(COSTS_PROTOCOLS == INTERP_PROTOCOL_COUNT, "a column for each protocol");
+
 const struct cost_table costs_default = {
     .step =
         {
-            [LINK_MEMORY] = {[INTERP_SIMPLE] = {15, 15, 0.022, 100, 0}, [INTERP_LL] = {15, 10, 0.12, 50, 0}},
-            [LINK_NET] = {[INTERP_SIMPLE] = {15, 2200, 0.10, 3000, 0.05}, [INTERP_LL] = {15, 2200, 0.40, 3000, 0.10}},
+            [LINK_MEMORY] = {[INTERP_SIMPLE] = {15, 15, 0.022, 100, 0},
+                             [INTERP_LL] = {15, 10, 0.12, 50, 0},
+                             [INTERP_LL128] = {15, 14, 0.026, 55, 0}},
+            [LINK_NET] = {[INTERP_SIMPLE] = {15, 2200, 0.10, 3000, 0.05},
+                          [INTERP_LL] = {15, 2200, 0.40, 3000, 0.10},
+                          [INTERP_LL128] = {15, 2200, 0.40, 3000, 0.10}},
             [LINK_GPU] = {[INTERP_SIMPLE] = {400, 200, 0.02, 2600, 0}, [INTERP_LL] = {100, 25, 0.04, 450, 0}},
             [LINK_GPU_PCI] = {[INTERP_SIMPLE] = {400, 200, 0.02, 4900, 0}, [INTERP_LL] = {100, 25, 0.04, 850, 0}},
             [LINK_GPU_NET] = {[INTERP_SIMPLE] = {400, 200, 0.02, 13200, 0}, [INTERP_LL] = {100, 25, 0.04, 2550, 0}},
         },
-    .wire_factor = {[INTERP_SIMPLE] = 1, [INTERP_LL] = 2},
+    .wire_factor = {[INTERP_SIMPLE] = 1, [INTERP_LL] = 2, [INTERP_LL128] = 128.0 / 120},
     .switch_ns = 900,
     .gpu_call_ns = 6000,
     .gpu_blocks = 64,

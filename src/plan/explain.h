@@ -5,6 +5,7 @@
 #ifndef COLLET_PLAN_EXPLAIN_H
 #define COLLET_PLAN_EXPLAIN_H
 
+#include "kernels/exec.h"
 #include "plan/forecast.h"
 
 /* "64", "1.5K", "64M", "2G", in units of 1024; false if it is none of 1 … 2^50. */
@@ -14,7 +15,6 @@ const char *explain_size(uint64_t bytes, char text[24]);
 /* "allreduce", "all_reduce"; false if it is no collective that all ranks take part in. */
 bool explain_read_collective(const char *text, enum prog_collective *collective_p);
 
-extern const char *const explain_protocols[]; /* by enum interp_protocol */
 
 /* All candidates for a call, fastest first, and why the first one is. */
 enum collet_result explain_print(const struct forecast_job *job, enum prog_collective collective, uint64_t bytes,

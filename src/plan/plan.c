@@ -158,6 +158,14 @@ void plan_dump(const struct planner *planner, int fd) {
 
 /* ---- life ---- */
 
+/* Blocks know Simple and LL. */
+static enum collet_result limit_to_gpu(struct tuner_limits *limits) {
+    limits->protocol_allowed[INTERP_LL128] = false;
+    if (limits->protocol_allowed[INTERP_SIMPLE] || limits->protocol_allowed[INTERP_LL])
+        return COLLET_SUCCESS;
+    return err_set(COLLET_ERR_UNSUPPORTED, "COLLET_PROTO allows LL128 alone, which GPUs do not run: add LL or Simple");
+}
+
 enum collet_result planner_create(struct chan *chan, const struct config *config, const struct map *map,
                                   struct planner **planner_p) {
     char place[TOPO_NAME_BYTES + 16];
@@ -167,6 +175,8 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     planner->chan = chan;
     planner->map = map;
     enum collet_result result = tuner_limits_read(config, &chan->layout, map_rails(map), &planner->limits);
+    if (result == COLLET_SUCCESS && chan->gpu != NULL)
+        result = limit_to_gpu(&planner->limits);
     if (result == COLLET_SUCCESS)
         result = shapes_init(planner);
     if (result == COLLET_SUCCESS)

@@ -16,7 +16,6 @@
 
 #define CHANNELS_MAX 64
 
-static const char *const protocol_names[] = {[INTERP_SIMPLE] = "Simple", [INTERP_LL] = "LL"};
 
 /* Takes the next name of a comma-separated list; false at its end. */
 static bool next_name(const char **list, char *name, size_t room) {
@@ -54,19 +53,23 @@ static enum collet_result read_algorithms(const char *list, struct tuner_limits 
     return COLLET_SUCCESS;
 }
 
+#define PROTOCOLS "Simple, LL and LL128"
+
 static enum collet_result read_protocols(const char *list, struct tuner_limits *limits) {
     char name[64];
-    limits->protocol_allowed[INTERP_SIMPLE] = limits->protocol_allowed[INTERP_LL] = *list == '\0';
+    bool any = *list == '\0';
+    for (int k = 0; k < INTERP_PROTOCOL_COUNT; k++)
+        limits->protocol_allowed[k] = any;
     while (next_name(&list, name, sizeof(name))) {
         bool known = false;
-        for (int k = 0; k < 2; k++)
-            if (strcasecmp(protocol_names[k], name) == 0)
-                known = limits->protocol_allowed[k] = true;
+        for (int k = 0; k < INTERP_PROTOCOL_COUNT; k++)
+            if (strcasecmp(exec_protocol_names[k], name) == 0)
+                any = known = limits->protocol_allowed[k] = true;
         if (!known)
-            return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO names \"%s\"; protocols are Simple and LL", name);
+            return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO names \"%s\"; protocols are " PROTOCOLS, name);
     }
-    if (!limits->protocol_allowed[INTERP_SIMPLE] && !limits->protocol_allowed[INTERP_LL])
-        return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO is set but names no protocol; protocols are Simple and LL");
+    if (!any)
+        return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO is set but names no protocol; protocols are " PROTOCOLS);
     return COLLET_SUCCESS;
 }
 
@@ -127,7 +130,7 @@ static enum collet_result consider(struct candidates *c, const struct algorithm 
     double ns;
     COLLET_TRY(cost_simulate(c->machine, progs, &call, &ns));
     log_trace(PLAN, "%s %llu bytes: %s %s chunk %u: %.1f us", prog_collective_name(c->collective),
-              (unsigned long long)c->count * c->elem_bytes, algorithm->name, protocol_names[protocol], chunk_bytes,
+              (unsigned long long)c->count * c->elem_bytes, algorithm->name, exec_protocol_names[protocol], chunk_bytes,
               ns / 1000);
     if (c->best.algorithm == NULL || ns < c->best.predicted_ns)
         c->best = (struct plan_choice){algorithm, protocol, c->limits->nchannels, chunk_bytes, ns};
@@ -146,8 +149,9 @@ static bool crosses_wire(const struct cost_machine *machine) {
  * shorter chunk lets the hops of a message overlap. */
 static enum collet_result consider_chunks(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs) {
     const struct tuner_limits *limits = c->limits;
-    if (limits->protocol_allowed[INTERP_LL])
-        COLLET_TRY(consider(c, algorithm, progs, INTERP_LL, limits->ll_bytes));
+    for (int k = INTERP_LL; k <= INTERP_LL128; k++)
+        if (limits->protocol_allowed[k])
+            COLLET_TRY(consider(c, algorithm, progs, (enum interp_protocol)k, limits->ll_bytes));
     if (!limits->protocol_allowed[INTERP_SIMPLE])
         return COLLET_SUCCESS;
     uint32_t forced = limits->forced_chunk_bytes;
@@ -201,7 +205,7 @@ enum collet_result tuner_choose(const struct cost_machine *machine, const struct
     *choice = c.best;
     log_info(PLAN, "%s up to %llu bytes on %d ranks: %s, %s, %d channel(s), chunk %u bytes, predicted %.1f us",
              prog_collective_name(collective), (unsigned long long)count * elem_bytes, machine->nranks,
-             choice->algorithm->name, protocol_names[choice->protocol], choice->nchannels, choice->chunk_bytes,
+             choice->algorithm->name, exec_protocol_names[choice->protocol], choice->nchannels, choice->chunk_bytes,
              choice->predicted_ns / 1000);
     return COLLET_SUCCESS;
 }

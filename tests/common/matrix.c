@@ -9,7 +9,7 @@
 static const struct algorithm *candidates[CANDIDATES_MAX]; /* of the library's registry, those of collectives */
 static int ncandidates;
 
-static const char *const protocols[] = {"Simple", "LL"};
+static const char *const protocols[] = {"Simple", "LL", "LL128"};
 
 #define VARIABLES_MAX 3
 static const struct setting {
