@@ -213,6 +213,11 @@ $(INTERNAL_LIB): $(LIB_OBJECTS)
 	@rm -f $@
 	$(Q)$(AR) rcsD $@ $(LIB_OBJECTS)
 
+# What a program is linked with, to use the static library.
+.PHONY: static-link
+static-link:
+	@echo $(STATIC_LIB) $(CUDA_LIBS) $(PACKAGE_LIBS) $(SYSTEM_LIBS)
+
 define LINK_PROGRAM
 @mkdir -p $(@D)
 $(call say,LINK)

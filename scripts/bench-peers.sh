@@ -57,8 +57,8 @@ build() {
     done
     [ -e "$BUILD/lib/libcollet.a" ] || die "$BUILD/lib/libcollet.a is not there: run make first"
     # shellcheck disable=SC2046 # a list of words
-    "$cc" -std=gnu11 "${flags[@]}" bench/collet_loop.c "${common[@]}" "$BUILD/lib/libcollet.a" \
-        $(pkg-config --libs $(sed -n "s/^PACKAGES *:= *//p" Makefile)) -ldl -lm -o "$out/collet_loop" || exit 1
+    "$cc" -std=gnu11 "${flags[@]}" bench/collet_loop.c "${common[@]}" $(make -s BUILD="$BUILD" static-link) \
+        -o "$out/collet_loop" || exit 1
     libraries=(collet)
     build_peer openmpi "Open MPI" "openmpi-bin libopenmpi-dev" mpirun.openmpi \
         mpicc.openmpi -std=gnu11 "${flags[@]}" bench/mpi_loop.c "${common[@]}" -lm

@@ -146,7 +146,7 @@ static uint32_t slot_bytes_for(const struct config *config, int nranks) {
 /* Ranks of this host that have no CPU of their own must hand theirs over at once when they wait. The others too, if not
  * at once: the scheduler may have put two of them on one CPU while another is idle, and a yield costs little else. */
 #define SPIN_ALONE 100u
-#define SPIN_CROWDED 5u
+#define SPIN_CROWDED 1u
 
 enum collet_result chan_create(struct boot *boot, const struct config *config, int nranks, int rank,
                                struct gpu_rank *gpu, struct chan **chan_p) {
