@@ -154,6 +154,7 @@ $(BUILD)/needs: scripts/deps.sh
 	@touch $@
 
 $(OBJ)/%.o: INCLUDES = $(INTERNAL_INCLUDES)
+$(OBJ)/src/tools/%.o: INCLUDES = $(INTERNAL_INCLUDES) -I.
 $(OBJ)/examples/%.o: INCLUDES = $(PUBLIC_INCLUDES)
 $(OBJ)/tests/%.o: INCLUDES = $(INTERNAL_INCLUDES) -Itests
 
@@ -221,11 +222,13 @@ static-link:
 define LINK_PROGRAM
 @mkdir -p $(@D)
 $(call say,LINK)
-$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(CUDA_LIBS) $(PACKAGE_LIBS) $(SYSTEM_LIBS) $(TEST_LIBS)
+$(Q)$(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(CUDA_LIBS) $(PACKAGE_LIBS) $(SYSTEM_LIBS) $(TEST_LIBS)
 endef
 
 $(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
+# A tool of several files has a folder; collet-tune takes its clocks and probes from the bench.
+$(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c bench/line_probe.c)
 $(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON)) $(STATIC_LIB)
 	$(LINK_PROGRAM)
 $(EXAMPLES): $(BUILD)/bin/%: $(OBJ)/examples/%.o $(STATIC_LIB)
@@ -317,9 +320,11 @@ fabric-ready:
 	@scripts/deps.sh fabric || true
 	@$(AGAIN) all
 
-.PHONY: bench-peers scaling
+.PHONY: bench-peers bench-regret scaling
 bench-peers: all
 	scripts/bench-peers.sh
+bench-regret: $(BUILD)/bin/collet-tune
+	$(BUILD)/bin/collet-tune --regret --procs 2,4
 scaling: $(BUILD)/bin/collet-sim
 	@BUILD=$(BUILD) scripts/scaling.sh
 
@@ -364,6 +369,7 @@ help:
 	@echo 'make test-fabric   between two virtual hosts with software RDMA (minutes); fabric-shell: to try things in them'
 	@echo 'make gpu-accept    everything that a GPU has to show, in one report (9 minutes; skipped where there is none)'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
+	@echo 'make bench-regret  the cost model'"'"'s choices beside the best ones, for 2 and 4 ranks on this machine (minutes)'
 	@echo 'make scaling       prints the tables of docs/scaling.md: predictions for up to 131,072 ranks (minutes)'
 	@echo 'make install       PREFIX=/usr/local DESTDIR= ; make uninstall'
 	@echo 'make format        clang-format over all tracked C files; format-check only looks'

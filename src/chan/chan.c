@@ -143,6 +143,10 @@ static uint32_t slot_bytes_for(const struct config *config, int nranks) {
     return (uint32_t)(slot < MIN_SLOT_BYTES ? MIN_SLOT_BYTES : slot);
 }
 
+struct fifo_layout chan_layout(const struct config *config, int nranks) {
+    return fifo_layout_of(NSLOTS, slot_bytes_for(config, nranks), LL_BYTES);
+}
+
 /* Ranks of this host that have no CPU of their own must hand theirs over at once when they wait. The others too, if not
  * at once: the scheduler may have put two of them on one CPU while another is idle, and a yield costs little else. */
 #define SPIN_ALONE 100u
@@ -165,7 +169,7 @@ enum collet_result chan_create(struct boot *boot, const struct config *config, i
     /* Ranks on one CPU share its cache: nothing to stream past, and time lost to the other rank looks like slow stores. */
     chan->nt_stores = config->nt_stores < 0 && crowded ? 0 : (int32_t)config->nt_stores;
     chan->timeout_ms = config->timeout * 1000;
-    chan->layout = fifo_layout_of(NSLOTS, slot_bytes_for(config, nranks), LL_BYTES);
+    chan->layout = chan_layout(config, nranks);
     chan->last = &chan->first;
     *chan_p = chan;
     return COLLET_SUCCESS;

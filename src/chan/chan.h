@@ -59,6 +59,9 @@ struct chan {
     uint64_t meetings; /* of all ranks, before first uses of programs on GPUs */
 };
 
+/* The layout that a communicator of nranks ranks gets. */
+struct fifo_layout chan_layout(const struct config *config, int nranks);
+
 /* gpu: NULL for a rank on host memory. */
 enum collet_result chan_create(struct boot *boot, const struct config *config, int nranks, int rank,
                                struct gpu_rank *gpu, struct chan **chan_p);

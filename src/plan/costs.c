@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/costs.h"
 
-#include "kernels/worker.h"
-
 /* Host classes are fitted to measurements of single calls (docs/performance.md); only ratios decide. GPU classes are
  * not measured by us: hop latencies as NCCL's tuning table has them (src/graph/tuning.cc, hwLat), split between engine
  * and wire; a block moves some 50 GB/s of operands and places together, half as much with LL, whose lines carry as many
  * bytes of flags as of data. */
-_Static_assert(COSTS_PROTOCOLS == INTERP_PROTOCOL_COUNT, "a column for each protocol");
-
 const struct cost_table costs_default = {
     .step =
         {

@@ -13,10 +13,12 @@
 #ifndef COLLET_PLAN_COSTS_H
 #define COLLET_PLAN_COSTS_H
 
+#include "kernels/worker.h"
+
 /* What lies between two ranks. The first two are of host ranks: shared slots, slots carried over a wire. */
 enum link_class { LINK_MEMORY, LINK_NET, LINK_GPU, LINK_GPU_PCI, LINK_GPU_NET, LINK_CLASS_COUNT };
 
-#define COSTS_PROTOCOLS 3 /* by enum interp_protocol */
+#define COSTS_PROTOCOLS INTERP_PROTOCOL_COUNT
 
 struct step_cost {
     double step_ns;      /* engine: a step; taken from the class of the engine's own memory */

@@ -16,7 +16,6 @@
 
 #define CHANNELS_MAX 64
 
-
 /* Takes the next name of a comma-separated list; false at its end. */
 static bool next_name(const char **list, char *name, size_t room) {
     *list += strspn(*list, ", ");
@@ -120,20 +119,25 @@ struct candidates {
     struct plan_choice best;
 };
 
+enum collet_result tuner_predict(const struct cost_machine *machine, struct prog *const *progs,
+                                 const struct plan_choice *choice, uint64_t count, uint32_t elem_bytes, double *ns_p) {
+    uint64_t total, block;
+    plan_extent(progs[0]->collective, count, machine->nranks, progs[0]->nblocks, &total, &block);
+    struct cost_call call = {.protocol = choice->protocol, .elem_bytes = elem_bytes};
+    call.geometry =
+        geometry_of(total, block, plan_chunk_elems(choice->chunk_bytes, elem_bytes), 0, (uint32_t)choice->nchannels);
+    return cost_simulate(machine, progs, &call, ns_p);
+}
+
 static enum collet_result consider(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs,
                      enum interp_protocol protocol, uint32_t chunk_bytes) {
-    uint64_t total, block;
-    plan_extent(c->collective, c->count, c->machine->nranks, progs[0]->nblocks, &total, &block);
-    struct cost_call call = {.protocol = protocol, .elem_bytes = c->elem_bytes};
-    call.geometry = geometry_of(total, block, plan_chunk_elems(chunk_bytes, c->elem_bytes), 0,
-                                (uint32_t)c->limits->nchannels);
-    double ns;
-    COLLET_TRY(cost_simulate(c->machine, progs, &call, &ns));
+    struct plan_choice choice = {algorithm, protocol, c->limits->nchannels, chunk_bytes, 0};
+    COLLET_TRY(tuner_predict(c->machine, progs, &choice, c->count, c->elem_bytes, &choice.predicted_ns));
     log_trace(PLAN, "%s %llu bytes: %s %s chunk %u: %.1f us", prog_collective_name(c->collective),
               (unsigned long long)c->count * c->elem_bytes, algorithm->name, exec_protocol_names[protocol], chunk_bytes,
-              ns / 1000);
-    if (c->best.algorithm == NULL || ns < c->best.predicted_ns)
-        c->best = (struct plan_choice){algorithm, protocol, c->limits->nchannels, chunk_bytes, ns};
+              choice.predicted_ns / 1000);
+    if (c->best.algorithm == NULL || choice.predicted_ns < c->best.predicted_ns)
+        c->best = choice;
     return COLLET_SUCCESS;
 }
 
@@ -147,20 +151,28 @@ static bool crosses_wire(const struct cost_machine *machine) {
 /* In shared memory full slots are best: short ones use the same few lines again and again, which the other CPU's cache
  * still holds. Where ranks share a CPU it is the other way round: what fits into its cache need not leave it. Over a wire a
  * shorter chunk lets the hops of a message overlap. */
-static enum collet_result consider_chunks(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs) {
-    const struct tuner_limits *limits = c->limits;
+int tuner_ways(const struct cost_machine *machine, const struct tuner_limits *limits, struct tuner_way ways[TUNER_WAYS_MAX]) {
+    int n = 0;
     for (int k = INTERP_LL; k <= INTERP_LL128; k++)
         if (limits->protocol_allowed[k])
-            COLLET_TRY(consider(c, algorithm, progs, (enum interp_protocol)k, limits->ll_bytes));
+            ways[n++] = (struct tuner_way){(enum interp_protocol)k, limits->ll_bytes};
     if (!limits->protocol_allowed[INTERP_SIMPLE])
-        return COLLET_SUCCESS;
+        return n;
     uint32_t forced = limits->forced_chunk_bytes;
     uint32_t full = forced > 0 && forced < limits->slot_bytes ? forced : limits->slot_bytes;
-    bool crowded = c->machine->ranks_of_node[0] > c->machine->cpus;
+    bool crowded = machine->ranks_of_node[0] > machine->cpus;
     if (forced > 0 || !crowded)
-        COLLET_TRY(consider(c, algorithm, progs, INTERP_SIMPLE, full));
-    if (forced == 0 && (crowded || crosses_wire(c->machine)))
-        COLLET_TRY(consider(c, algorithm, progs, INTERP_SIMPLE, full / 4));
+        ways[n++] = (struct tuner_way){INTERP_SIMPLE, full};
+    if (forced == 0 && (crowded || crosses_wire(machine)))
+        ways[n++] = (struct tuner_way){INTERP_SIMPLE, full / 4};
+    return n;
+}
+
+static enum collet_result consider_ways(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs) {
+    struct tuner_way ways[TUNER_WAYS_MAX];
+    int n = tuner_ways(c->machine, c->limits, ways);
+    for (int k = 0; k < n; k++)
+        COLLET_TRY(consider(c, algorithm, progs, ways[k].protocol, ways[k].chunk_bytes));
     return COLLET_SUCCESS;
 }
 
@@ -173,7 +185,7 @@ static enum collet_result consider_algorithm(struct candidates *c, const struct 
     for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++)
         result = algorithm_build(algorithm, &c->machine->shape, rank, 0, &progs[rank]);
     if (result == COLLET_SUCCESS)
-        result = consider_chunks(c, algorithm, progs);
+        result = consider_ways(c, algorithm, progs);
     for (int rank = 0; rank < nranks; rank++)
         prog_destroy(progs[rank]);
     free(progs);

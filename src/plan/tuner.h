@@ -22,11 +22,23 @@ struct tuner_limits {
 enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout, int nrails,
                                      struct tuner_limits *limits);
 
+/* How data may travel under any algorithm; the cheapest is chosen, the earlier one on a tie. */
+struct tuner_way {
+    enum interp_protocol protocol;
+    uint32_t chunk_bytes;
+};
+#define TUNER_WAYS_MAX (INTERP_PROTOCOL_COUNT + 2)
+int tuner_ways(const struct cost_machine *machine, const struct tuner_limits *limits, struct tuner_way ways[TUNER_WAYS_MAX]);
+
 /* The cheapest choice for `count` elements of elem_bytes; the geometry that plan_get() will make of it is the one that is
  * simulated. Errors: NO_MEMORY. */
 enum collet_result tuner_choose(const struct cost_machine *machine, const struct tuner_limits *limits,
                                 enum prog_collective collective, uint64_t count, uint32_t elem_bytes,
                                 struct plan_choice *choice);
+
+/* What the model says of one choice; progs are the programs of all ranks of the machine. */
+enum collet_result tuner_predict(const struct cost_machine *machine, struct prog *const *progs,
+                                 const struct plan_choice *choice, uint64_t count, uint32_t elem_bytes, double *ns_p);
 
 /* Total and block elements of a call's regions under an algorithm whose WHOLE regions have nblocks slices. */
 void plan_extent(enum prog_collective collective, uint64_t count, int nranks, int nblocks, uint64_t *total_elems,

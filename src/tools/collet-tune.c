@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * collet-tune: measures this machine and writes a file for COLLET_TUNER_FILE, or shows how good the choices are that the
+ * cost model makes. Read next: tune/lab.h, tune/fit.c, tune/regret.h.
+ */
+#include "base/err.h"
+#include "base/os.h"
+#include "plan/costs_file.h"
+#include "tools/tune/fit.h"
+#include "tools/tune/regret.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char usage[] =
+    "usage: collet-tune [--procs N[,N…]] [--transport NAME] [--quick] [--sizes FROM:TO] [--output FILE]\n"
+    "       collet-tune --regret [--costs FILE] [--all] [the options above but --output]\n"
+    "       collet-tune --print [--costs FILE]\n"
+    "\n"
+    "Without --regret: measures allreduces of every algorithm and protocol on ranks that it forks, fits the constants of\n"
+    "the cost model to them, and writes a tuning file. COLLET_TUNER_FILE=FILE on rank 0 makes all ranks use it.\n"
+    "\n"
+    "  --procs N,N…      numbers of ranks to measure with, 2 to 16; 2,4 unless given\n"
+    "  --transport NAME  shm or tcp; shm unless given\n"
+    "  --sizes FROM:TO   bytes, four times as many from one to the next; 8:67108864 unless given\n"
+    "  --quick           fewer samples, sizes to 2 MB: seconds instead of minutes\n"
+    "  --output FILE     where the tuning file goes; standard output unless given\n"
+    "  --regret          a table instead: the model's choice and the best one at every size\n"
+    "  --costs FILE      constants to begin with; those built in unless given\n"
+    "  --all             before the table everything that was measured\n"
+    "  --print           the constants alone\n"
+    "\n"
+    "The machine should do nothing else meanwhile.\n";
+
+enum { EXIT_BAD_INPUT = 2, LABS_MAX = 4 };
+
+#define QUICK_ROUNDS 8
+#define ROUNDS 16
+#define SMALLEST 8u
+#define LARGEST (64u << 20)
+#define QUICK_LARGEST (2u << 20)
+
+struct request {
+    const char *procs, *transport, *sizes, *output, *costs; /* NULL: not given */
+    bool quick, regret, all, print, help;
+};
+
+struct task {
+    struct lab_options options;
+    int procs[LABS_MAX];
+    int nlabs;
+    struct cost_table costs;
+    struct lab *labs[LABS_MAX];
+};
+
+/* -------------------------------------------------------------------------------------------------------- arguments */
+
+static bool complain(const char *name, const char *text, const char *wanted) {
+    fprintf(stderr, "collet-tune: %s is '%s': it must be %s\n", name, text, wanted);
+    return false;
+}
+
+static bool parse_arguments(int argc, char **argv, struct request *request) {
+    struct {
+        const char *name;
+        const char **value;
+        bool *flag;
+    } options[] = {{"--procs", &request->procs, NULL},   {"--transport", &request->transport, NULL},
+                   {"--sizes", &request->sizes, NULL},   {"--output", &request->output, NULL},
+                   {"--costs", &request->costs, NULL},   {"--quick", NULL, &request->quick},
+                   {"--regret", NULL, &request->regret}, {"--all", NULL, &request->all},
+                   {"--print", NULL, &request->print},   {"--help", NULL, &request->help},
+                   {"-h", NULL, &request->help}};
+    for (int i = 1; i < argc; i++) {
+        size_t o = 0;
+        while (o < sizeof options / sizeof *options && strcmp(argv[i], options[o].name) != 0)
+            o++;
+        if (o == sizeof options / sizeof *options)
+            return complain("an argument", argv[i], "one of those that --help shows");
+        if (options[o].flag != NULL)
+            *options[o].flag = true;
+        else if (i + 1 < argc)
+            *options[o].value = argv[++i];
+        else
+            return complain(argv[i], "", "followed by a value");
+    }
+    return true;
+}
+
+static bool parse_procs(const char *text, struct task *task) {
+    const char *at = text;
+    do {
+        char *end;
+        long n = strtol(at, &end, 10);
+        if (end == at || n < 2 || n > LAB_RANKS_MAX || task->nlabs == LABS_MAX || (*end != '\0' && *end != ','))
+            return complain("--procs", text, "up to four numbers from 2 to 16, with commas between");
+        task->procs[task->nlabs++] = (int)n;
+        at = end + 1;
+        if (*end == '\0')
+            return true;
+    } while (true);
+}
+
+static bool parse_sizes(const char *text, bool quick, struct task *task) {
+    unsigned long long from = SMALLEST, to = quick ? QUICK_LARGEST : LARGEST;
+    char rest;
+    if (text != NULL && (sscanf(text, "%llu:%llu%c", &from, &to, &rest) != 2 || from < 4 || to < from || to > 1ull << 30))
+        return complain("--sizes", text, "FROM:TO in bytes, from 4 to 1073741824");
+    for (unsigned long long bytes = from; bytes <= to && task->options.nsizes < LAB_SIZES_MAX; bytes *= 4)
+        task->options.sizes[task->options.nsizes++] = bytes / 4 * 4;
+    if (task->options.sizes[task->options.nsizes - 1] != to)
+        task->options.sizes[task->options.nsizes++] = to / 4 * 4;
+    return true;
+}
+
+static bool task_of(const struct request *request, struct task *task) {
+    const char *transport = request->transport != NULL ? request->transport : "shm";
+    if (strcmp(transport, "shm") != 0 && strcmp(transport, "tcp") != 0)
+        return complain("--transport", transport, "shm or tcp");
+    task->options.transport = transport;
+    task->options.rounds = request->quick ? QUICK_ROUNDS : ROUNDS;
+    task->costs = costs_default;
+    if (request->costs != NULL && costs_read(request->costs, &task->costs) != COLLET_SUCCESS) {
+        fprintf(stderr, "collet-tune: %s\n", err_last());
+        return false;
+    }
+    return parse_procs(request->procs != NULL ? request->procs : "2,4", task) &&
+           parse_sizes(request->sizes, request->quick, task);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- output */
+
+static void print_cpu(FILE *out) {
+    char line[256];
+    FILE *in = fopen("/proc/cpuinfo", "re");
+    while (in != NULL && fgets(line, sizeof line, in) != NULL)
+        if (strncmp(line, "model name", 10) == 0 && strchr(line, ':') != NULL) {
+            fprintf(out, ", %.*s", (int)strcspn(strchr(line, ':') + 2, "\n"), strchr(line, ':') + 2);
+            break;
+        }
+    if (in != NULL)
+        fclose(in);
+}
+
+/* Machine and date: a number without them says nothing. */
+static void print_head(const struct task *task, FILE *out) {
+    char date[32];
+    time_t now = time(NULL);
+    struct tm tm;
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &tm));
+    fprintf(out, "# %s, %s", date, os_host_name());
+    print_cpu(out);
+    fprintf(out, ", %d CPUs, %s\n", task->labs[0]->machine.cpus, task->options.transport);
+    for (int k = 0; k < task->nlabs; k++) {
+        const struct lab *lab = task->labs[k];
+        fprintf(out, "# %d ranks: round trip of a line near %.0f ns, far %.0f ns (0: not seen); %d samples dropped\n",
+                lab->options.nranks, lab->trips_ns[LAB_NEAR], lab->trips_ns[LAB_FAR], lab->dropped);
+    }
+}
+
+static void print_constants(const struct task *task, double error, FILE *out) {
+    fprintf(out, "# Constants of collet's cost model, fitted by collet-tune; COLLET_TUNER_FILE loads them.\n");
+    print_head(task, out);
+    fprintf(out,
+            "# Fitted so that predictions are near the measured times of every algorithm and protocol, nearest for the\n"
+            "# best ones, and so that what is predicted best is: small sizes settle latencies (step, peer, alpha), large\n"
+            "# ones slopes (byte), more ranks than CPUs the price of a switch. Mean error near the best: %.0f %%.\n",
+            100 * (exp(error) - 1));
+    costs_print(&task->costs, strcmp(task->options.transport, "tcp") == 0 ? "net." : "memory.", out);
+    costs_print(&task->costs, "host.", out);
+}
+
+static int write_constants(const struct task *task, double error, const char *path) {
+    FILE *out = path != NULL ? fopen(path, "we") : stdout;
+    if (out != NULL)
+        print_constants(task, error, out);
+    if (out == NULL || fflush(out) != 0 || (path != NULL && fclose(out) != 0)) {
+        fprintf(stderr, "collet-tune: cannot write %s\n", path != NULL ? path : "standard output");
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
+static void print_tables(const struct task *task, bool all) {
+    print_head(task, stdout);
+    for (int k = 0; k < task->nlabs; k++) {
+        if (all)
+            regret_print_all(task->labs[k], &task->costs, stdout);
+        printf("\n");
+        regret_print(task->labs[k], &task->costs, stdout);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------------- main */
+
+static int run(const struct request *request, struct task *task) {
+    int status = EXIT_SUCCESS;
+    for (int k = 0; k < task->nlabs; k++) {
+        task->options.nranks = task->procs[k];
+        lab_measure(&task->options, &task->costs, &task->labs[k]);
+    }
+    if (request->regret) {
+        print_tables(task, request->all);
+    } else {
+        enum link_class class = strcmp(task->options.transport, "tcp") == 0 ? LINK_NET : LINK_MEMORY;
+        double error = fit(task->labs, task->nlabs, class, &task->costs);
+        status = write_constants(task, error, request->output);
+        if (request->all)
+            print_tables(task, true);
+    }
+    for (int k = 0; k < task->nlabs; k++)
+        lab_destroy(task->labs[k]);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    struct request request = {.help = false};
+    struct task task = {.nlabs = 0};
+    if (!parse_arguments(argc, argv, &request))
+        return EXIT_BAD_INPUT;
+    if (request.help) {
+        fputs(usage, stdout);
+        return EXIT_SUCCESS;
+    }
+    if (!task_of(&request, &task))
+        return EXIT_BAD_INPUT;
+    if (request.print) {
+        costs_print(&task.costs, "", stdout);
+        return EXIT_SUCCESS;
+    }
+    return run(&request, &task);
+}

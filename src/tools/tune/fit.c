@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fitting by trying: each constant in turn is made a little larger and a little smaller, and what lessens the loss is
+ * kept; when nothing does, the steps become shorter. The model itself predicts, so whatever it knows of is fitted: small
+ * sizes settle latencies, large ones slopes, more ranks than CPUs the price of a switch.
+ *
+ *      loss = Σ over sizes   mean over candidates of (ln predicted ÷ measured)², those near the best weighing most
+ *                          + REGRET_WEIGHT · (ln time of the candidate predicted best ÷ least time)²
+ *           + PRIOR_WEIGHT · Σ over constants (ln constant ÷ where it began)²
+ *
+ * The second term is what the model is for; the last keeps constants that the measurements say nothing about.
+ */
+#include "tools/tune/fit.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define REGRET_WEIGHT 8.0
+#define PRIOR_WEIGHT 0.01
+#define FIRST_FACTOR 1.6
+#define LAST_FACTOR 1.02
+#define PARAMETERS_MAX (5 * COSTS_PROTOCOLS + 1)
+#define LEAST_NS 1e-4 /* a constant that is zero stays it */
+
+struct parameters {
+    double *constant[PARAMETERS_MAX];
+    double began[PARAMETERS_MAX];
+    int count;
+};
+
+struct loss {
+    double total, error, weight;
+};
+
+static void add(struct parameters *all, double *constant) {
+    if (*constant < LEAST_NS)
+        return;
+    all->constant[all->count] = constant;
+    all->began[all->count++] = *constant;
+}
+
+static void list_parameters(struct lab *const *labs, int nlabs, enum link_class class, struct cost_table *costs,
+                            struct parameters *all) {
+    bool crowded = false;
+    all->count = 0;
+    for (int protocol = 0; protocol < COSTS_PROTOCOLS; protocol++) {
+        struct step_cost *step = &costs->step[class][protocol];
+        add(all, &step->step_ns);
+        add(all, &step->peer_ns);
+        add(all, &step->byte_ns);
+        add(all, &step->alpha_ns);
+        add(all, &step->wire_byte_ns);
+    }
+    for (int k = 0; k < nlabs; k++)
+        crowded |= labs[k]->options.nranks > labs[k]->machine.cpus;
+    if (crowded)
+        add(all, &costs->switch_ns);
+}
+
+/* Of one size in one class of distance. */
+static void add_loss(const struct lab *lab, int size, enum lab_class class, const double *predicted_us, struct loss *loss) {
+    double us[LAB_CANDIDATES_MAX], least_us = INFINITY, chosen_us = 0, chosen_predicted = INFINITY;
+    double sum = 0, weights = 0;
+    for (int k = 0; k < lab->ncandidates; k++) {
+        us[k] = lab_value(lab, size, k, class).us;
+        if (us[k] <= 0)
+            continue;
+        least_us = us[k] < least_us ? us[k] : least_us;
+        if (lab->considered[k] && predicted_us[k] < chosen_predicted) {
+            chosen_predicted = predicted_us[k];
+            chosen_us = us[k];
+        }
+    }
+    for (int k = 0; k < lab->ncandidates; k++) {
+        if (us[k] <= 0)
+            continue;
+        double weight = least_us / us[k] * (least_us / us[k]), off = log(predicted_us[k] / us[k]);
+        sum += weight * off * off;
+        weights += weight;
+        loss->error += weight * fabs(off);
+        loss->weight += weight;
+    }
+    if (weights > 0 && chosen_us > 0)
+        loss->total += sum / weights + REGRET_WEIGHT * log(chosen_us / least_us) * log(chosen_us / least_us);
+}
+
+static struct loss loss_of(struct lab *const *labs, int nlabs, const struct cost_table *costs,
+                           const struct parameters *all) {
+    struct loss loss = {0, 0, 0};
+    for (int l = 0; l < nlabs; l++)
+        for (int size = 0; size < labs[l]->options.nsizes; size++) {
+            double predicted_us[LAB_CANDIDATES_MAX];
+            for (int k = 0; k < labs[l]->ncandidates; k++)
+                predicted_us[k] = lab_predict_us(labs[l], costs, size, k);
+            for (int class = 0; class < LAB_CLASSES; class++)
+                add_loss(labs[l], size, class, predicted_us, &loss);
+        }
+    for (int p = 0; p < all->count; p++)
+        loss.total += PRIOR_WEIGHT * log(*all->constant[p] / all->began[p]) * log(*all->constant[p] / all->began[p]);
+    return loss;
+}
+
+double fit(struct lab *const *labs, int nlabs, enum link_class class, struct cost_table *costs) {
+    struct parameters all;
+    list_parameters(labs, nlabs, class, costs, &all);
+    struct loss best = loss_of(labs, nlabs, costs, &all);
+    for (double factor = FIRST_FACTOR; factor > LAST_FACTOR;) {
+        bool better = false;
+        for (int p = 0; p < all.count; p++)
+            for (int up = 0; up < 2; up++) {
+                double before = *all.constant[p];
+                *all.constant[p] = up ? before * factor : before / factor;
+                struct loss loss = loss_of(labs, nlabs, costs, &all);
+                if (loss.total < best.total * 0.9999) {
+                    best = loss;
+                    better = true;
+                } else {
+                    *all.constant[p] = before;
+                }
+            }
+        if (!better)
+            factor = sqrt(factor);
+    }
+    return best.weight > 0 ? best.error / best.weight : 0;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The lab: ranks on this machine that measure every candidate of the tuner at every size, all in turns.
+ *
+ *      rank 0      │ probe │ candidate A │ probe │ candidate B │ probe │ …  one round; and again, and again
+ *      rank 1 … n  │ sleep │ candidate A │ sleep │ candidate B │ sleep │ …
+ *
+ * Each candidate has communicators of its own, created with COLLET_ALGO, COLLET_PROTO and COLLET_CHUNKSIZE set, in the same
+ * processes. A probe is the round trip of a cache line between the CPUs of the first two ranks: a sample belongs to the
+ * class (near, far) that the probes on both sides of it agree on, and is dropped where they do not; virtual CPUs move.
+ */
+#ifndef COLLET_TOOLS_TUNE_LAB_H
+#define COLLET_TOOLS_TUNE_LAB_H
+
+#include "plan/tuner.h"
+
+#define LAB_CANDIDATES_MAX 48
+#define LAB_SIZES_MAX 32
+#define LAB_ROUNDS_MAX 64
+#define LAB_RANKS_MAX 16
+
+enum lab_class { LAB_NEAR, LAB_FAR, LAB_CLASSES };
+
+/* Samples of one candidate at one size, in µs a call. */
+struct lab_cell {
+    float us[LAB_CLASSES][LAB_ROUNDS_MAX];
+    int count[LAB_CLASSES];
+};
+
+/* What the samples of a cell amount to. */
+struct lab_value {
+    double us;    /* median; 0: not measured */
+    double noise; /* half the distance of the quartiles, as a share of the median */
+};
+
+struct lab_options {
+    int nranks, rounds;
+    const char *transport; /* "" for any */
+    uint64_t sizes[LAB_SIZES_MAX];
+    int nsizes;
+};
+
+struct lab {
+    struct lab_options options;
+    struct cost_machine machine; /* as the tuner of these ranks sees it */
+    struct tuner_limits limits;
+    struct prog_shape shape;
+    uint8_t link[LAB_RANKS_MAX * LAB_RANKS_MAX];
+    int node_of[LAB_RANKS_MAX], ranks_of_node[LAB_RANKS_MAX];
+    double node_gbps[LAB_RANKS_MAX];
+    struct plan_choice candidates[LAB_CANDIDATES_MAX];
+    bool considered[LAB_CANDIDATES_MAX];     /* by the tuner; the others are measured all the same */
+    struct prog **progs[LAB_CANDIDATES_MAX]; /* of all ranks */
+    int ncandidates;
+    struct lab_cell cells[LAB_SIZES_MAX][LAB_CANDIDATES_MAX];
+    float trips_ns[LAB_CLASSES]; /* the last round trip seen of each class; 0: none */
+    int dropped;
+};
+
+/* Forks the ranks, measures, and ends them. Failures end the process with a message. lab_destroy() frees. */
+void lab_measure(const struct lab_options *options, const struct cost_table *costs, struct lab **lab_p);
+void lab_destroy(struct lab *lab);
+
+/* The class in which most was measured at this size. */
+enum lab_class lab_class_of(const struct lab *lab, int size);
+struct lab_value lab_value(const struct lab *lab, int size, int candidate, enum lab_class class);
+
+/* The candidate that the tuner chooses with these costs. */
+int lab_choice(struct lab *lab, const struct cost_table *costs, int size);
+double lab_predict_us(struct lab *lab, const struct cost_table *costs, int size, int candidate);
+
+/* "ring LL", "tree Simple 32K". */
+#define LAB_NAME_BYTES 48
+const char *lab_name(const struct plan_choice *candidate, char name[LAB_NAME_BYTES]);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How much is lost by trusting the cost model: its choice beside the best candidate, at every size.
+ */
+#ifndef COLLET_TOOLS_TUNE_REGRET_H
+#define COLLET_TOOLS_TUNE_REGRET_H
+
+#include "tools/tune/lab.h"
+
+#include <stdio.h>
+
+/* What may be lost without counting as a loss, if the measurements' noise is not larger. */
+#define REGRET_ALLOWED 0.15
+
+struct regret {
+    int choice, best;
+    enum lab_class class;
+    double ratio, noise; /* of choice ÷ best; noise of both together */
+    int ncandidates;     /* measured in this class */
+    bool good;
+};
+struct regret regret_of(struct lab *lab, const struct cost_table *costs, int size);
+
+/* The table, and "within 15 % (or noise) of the best at X of Y sizes". */
+void regret_print(struct lab *lab, const struct cost_table *costs, FILE *out);
+/* Every candidate's time and prediction at every size. */
+void regret_print_all(struct lab *lab, const struct cost_table *costs, FILE *out);
+
+#endif
