@@ -55,6 +55,8 @@ enum config_scope {
     TEXT(comm_id, "COMM_ID", "NCCL_COMM_ID", "", PROCESS, "", "host:port where ranks meet; rank 0 listens there")      \
     TEXT(secret, "SECRET", NULL, "secret", PROCESS, "", "shared secret for COMM_ID and MASTER_ADDR jobs")              \
     TEXT(hostid, "HOSTID", "NCCL_HOSTID", "", RANK, "", "overrides the identity of this host")                         \
+    TEXT(tuner_file, "TUNER_FILE", NULL, "", RANK, "",                                                                 \
+         "constants of the cost model from this file, which collet-tune makes; rank 0's is everybody's")                \
     TEXT(topo_file, "TOPO_FILE", "NCCL_TOPO_FILE", "", RANK, "",                                                       \
          "this host's topology from an XML file, NCCL's or hwloc's; default: probed")                                  \
     TEXT(topo_dump_file, "TOPO_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", "", RANK, "", "write the topology to this file")     \

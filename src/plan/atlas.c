@@ -59,11 +59,13 @@ static uint32_t put_shapes(struct text *text, const struct atlas_node *nodes, in
     return nshapes;
 }
 
-enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, void **atlas_p, size_t *size_p) {
+enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, const struct cost_table *costs, void **atlas_p,
+                              size_t *size_p) {
     struct text text = {.bytes = NULL};
     struct counts counts = {0, (uint32_t)nnodes};
     uint32_t *number = malloc((size_t)nnodes * sizeof *number);
     put(&text, &counts, sizeof counts);
+    put(&text, costs, sizeof *costs);
     if (number != NULL)
         counts.nshapes = put_shapes(&text, nodes, nnodes, number);
     for (int n = 0; n < nnodes && number != NULL; n++) {
@@ -179,15 +181,16 @@ static void shift_places(const struct topo *topo, const struct peer_info *peers,
 }
 
 enum collet_result atlas_read(const void *atlas, size_t size, const struct peer_info *peers, int nranks,
-                              struct topo **topo_p, int *place) {
+                              struct topo **topo_p, int *place, struct cost_table *costs) {
     struct reader reader = {atlas, size, false};
     int nnodes = count_nodes(peers, nranks);
     struct counts counts;
-    const void *at = take(&reader, sizeof counts);
-    if (at == NULL)
+    const void *at = take(&reader, sizeof counts), *costs_at = take(&reader, sizeof *costs);
+    if (costs_at == NULL)
         return err_broken();
     memcpy(&counts, at, sizeof counts);
-    if (counts.nnodes != (uint32_t)nnodes || counts.nshapes < 1 || counts.nshapes > counts.nnodes)
+    memcpy(costs, costs_at, sizeof *costs);
+    if (!costs_are_sound(costs) || counts.nnodes != (uint32_t)nnodes || counts.nshapes < 1 || counts.nshapes > counts.nnodes)
         return err_broken();
     struct topo **shapes = calloc(counts.nshapes, sizeof *shapes);
     const struct topo **hosts = calloc((size_t)nnodes, sizeof *hosts);

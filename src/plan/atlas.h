@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is known of a communicator's nodes, as bytes that travel:
+ * What is known of a communicator's nodes, and what things cost there, as bytes that travel:
  *
- *      │ counts │ shape 0: bytes │ shape 1: bytes │ … │ node 0: its shape, places of its ranks │ node 1 │ …
+ *      │ counts │ costs │ shape 0: bytes │ shape 1: bytes │ … │ node 0: its shape, places of its ranks │ node 1 │ …
  *
  * A shape is a host's graph (topo_pack()); nodes that are equal share one. A place is a node of that graph. Nodes come in
  * the order of their lowest ranks, and ranks of a node by number.
@@ -11,6 +11,7 @@
 #define COLLET_PLAN_ATLAS_H
 
 #include "boot/boot.h"
+#include "plan/costs.h"
 #include "topo/topo.h"
 
 /* One node of the communicator. */
@@ -22,11 +23,12 @@ struct atlas_node {
 };
 
 /* The bytes are the caller's to free(). */
-enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, void **atlas_p, size_t *size_p);
+enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, const struct cost_table *costs, void **atlas_p,
+                              size_t *size_p);
 
-/* The graph of all nodes, host h being the node with the h-th lowest rank, and where on it each rank is: place[nranks].
+/* The costs, the graph of all nodes, host h being the node with the h-th lowest rank, and where on it each rank is: place[nranks].
  * Errors: INTERNAL if the atlas does not fit the ranks that there are, INVALID_ARGUMENT if a graph is none, NO_MEMORY. */
 enum collet_result atlas_read(const void *atlas, size_t size, const struct peer_info *peers, int nranks,
-                              struct topo **topo_p, int *place);
+                              struct topo **topo_p, int *place, struct cost_table *costs);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/costs.h"
 
+#include <math.h>
+
 /* Host classes are fitted to measurements of single calls (docs/performance.md); only ratios decide. GPU classes are
  * not measured by us: hop latencies as NCCL's tuning table has them (src/graph/tuning.cc, hwLat), split between engine
  * and wire; a block moves some 50 GB/s of operands and places together, half as much with LL, whose lines carry as many
@@ -23,3 +25,18 @@ const struct cost_table costs_default = {
     .gpu_call_ns = 6000,
     .gpu_blocks = 64,
 };
+
+static bool is_sound(double number) { return isfinite(number) && number >= 0; }
+
+bool costs_are_sound(const struct cost_table *costs) {
+    bool sound = is_sound(costs->switch_ns) && is_sound(costs->gpu_call_ns) && costs->gpu_blocks >= 1;
+    for (int p = 0; p < COSTS_PROTOCOLS; p++)
+        sound = sound && is_sound(costs->wire_factor[p]);
+    for (int class = 0; class < LINK_CLASS_COUNT; class++)
+        for (int p = 0; p < COSTS_PROTOCOLS; p++) {
+            const struct step_cost *step = &costs->step[class][p];
+            sound = sound && is_sound(step->step_ns) && is_sound(step->peer_ns) && is_sound(step->byte_ns) &&
+                    is_sound(step->alpha_ns) && is_sound(step->wire_byte_ns);
+        }
+    return sound;
+}

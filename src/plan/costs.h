@@ -15,6 +15,8 @@
 
 #include "kernels/worker.h"
 
+#include <stdbool.h>
+
 /* What lies between two ranks. The first two are of host ranks: shared slots, slots carried over a wire. */
 enum link_class { LINK_MEMORY, LINK_NET, LINK_GPU, LINK_GPU_PCI, LINK_GPU_NET, LINK_CLASS_COUNT };
 
@@ -37,5 +39,8 @@ struct cost_table {
 };
 
 extern const struct cost_table costs_default;
+
+/* All numbers finite and not negative, something to divide by where that is done. */
+bool costs_are_sound(const struct cost_table *costs);
 
 #endif

@@ -7,6 +7,7 @@
 #define COLLET_PLAN_MAP_H
 
 #include "boot/boot.h"
+#include "plan/costs.h"
 #include "program/program.h"
 #include "topo/search.h"
 
@@ -15,6 +16,7 @@ struct map {
     struct topo *topo;        /* host h: the node of the communicator with the h-th lowest rank */
     int *place;               /* [nranks]: node of the graph */
     struct topo_rings *rings; /* NULL: none were found, the log says why */
+    struct cost_table costs;  /* for the cost model: rank 0's */
     uint64_t hash;            /* of the atlas */
 };
 

@@ -98,7 +98,7 @@ static enum collet_result machine_init(struct planner *planner, const struct con
     for (int a = 0; a < (int)n; a++)
         measure_node(planner, a);
     planner->machine = (struct cost_machine){
-        .costs = &costs_default,
+        .costs = &planner->map->costs,
         .nranks = (int)n,
         .shape = planner->simulated,
         .whole = &planner->shapes[0],

@@ -11,6 +11,7 @@
 #include "base/os.h"
 #include "boot/bundle.h"
 #include "plan/atlas.h"
+#include "plan/costs_file.h"
 #include "topo/topo.h"
 
 #include <stdlib.h>
@@ -137,10 +138,22 @@ static enum collet_result read_report(const struct survey *survey, int lowest, s
     return COLLET_SUCCESS;
 }
 
+/* Rank 0's are everybody's. */
+static enum collet_result read_costs(const struct config *config, struct cost_table *costs) {
+    *costs = costs_default;
+    if (config->tuner_file[0] == '\0')
+        return COLLET_SUCCESS;
+    COLLET_TRY(costs_read(config->tuner_file, costs));
+    log_info(PLAN, "the cost model's constants are those of %s", config->tuner_file);
+    return COLLET_SUCCESS;
+}
+
 static enum collet_result send_atlas(const struct survey *survey, const struct atlas_node *nodes, int nnodes) {
     void *atlas;
     size_t size;
-    COLLET_TRY(atlas_pack(nodes, nnodes, &atlas, &size));
+    struct cost_table costs;
+    COLLET_TRY(read_costs(survey->config, &costs));
+    COLLET_TRY(atlas_pack(nodes, nnodes, &costs, &atlas, &size));
     enum collet_result result = COLLET_SUCCESS;
     for (int rank = 0; rank < survey->nranks && result == COLLET_SUCCESS; rank++)
         if (leads(survey, rank))

@@ -54,7 +54,7 @@ static void draw(struct job *job, const char *machine, int nnodes, int node_rank
     assert_int_equal(topo_pack(job->host, &graph, &graph_bytes), COLLET_SUCCESS);
     for (int n = 0; n < nnodes; n++)
         nodes[n] = (struct atlas_node){graph, graph_bytes, node_ranks, job->place};
-    assert_int_equal(atlas_pack(nodes, nnodes, &job->atlas, &job->size), COLLET_SUCCESS);
+    assert_int_equal(atlas_pack(nodes, nnodes, &costs_default, &job->atlas, &job->size), COLLET_SUCCESS);
     free(graph);
     if (map_create(job->peers, job->nranks, job->atlas, job->size, &job->map) != COLLET_SUCCESS)
         fail_msg("%s", err_last());
