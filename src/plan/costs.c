@@ -22,6 +22,7 @@ const struct cost_table costs_default = {
         },
     .wire_factor = {[INTERP_SIMPLE] = 1, [INTERP_LL] = 2, [INTERP_LL128] = 128.0 / 120},
     .switch_ns = 900,
+    .turns_share = 0.3,
     .gpu_call_ns = 6000,
     .gpu_blocks = 64,
 };
@@ -29,7 +30,7 @@ const struct cost_table costs_default = {
 static bool is_sound(double number) { return isfinite(number) && number >= 0; }
 
 bool costs_are_sound(const struct cost_table *costs) {
-    bool sound = is_sound(costs->switch_ns) && is_sound(costs->gpu_call_ns) && costs->gpu_blocks >= 1;
+    bool sound = is_sound(costs->switch_ns) && is_sound(costs->turns_share) && is_sound(costs->gpu_call_ns) && costs->gpu_blocks >= 1;
     for (int p = 0; p < COSTS_PROTOCOLS; p++)
         sound = sound && is_sound(costs->wire_factor[p]);
     for (int class = 0; class < LINK_CLASS_COUNT; class++)

@@ -34,6 +34,7 @@ struct cost_table {
     struct step_cost step[LINK_CLASS_COUNT][COSTS_PROTOCOLS];
     double wire_factor[COSTS_PROTOCOLS]; /* bytes on a link for each byte of data */
     double switch_ns;                    /* a host rank that must wait for its CPU as well pays for the switch */
+    double turns_share;                  /* on a CPU that runs several workers in turns, bytes cost so much more */
     double gpu_call_ns;                  /* launch and end of a call on GPUs */
     int gpu_blocks;                      /* that a GPU runs at once */
 };

@@ -5,6 +5,7 @@
 #include "plan/costs_file.h"
 
 #include "base/err.h"
+#include "kernels/exec.h"
 
 #include <errno.h>
 #include <math.h>
@@ -48,7 +49,7 @@ static void add_step(struct constants *all, struct step_cost *step, const char *
 }
 
 static void list_constants(struct cost_table *costs, struct constants *all) {
-    _Static_assert(5 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + COSTS_PROTOCOLS + 3 <= CONSTANTS_MAX, "room for all constants");
+    _Static_assert(5 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + COSTS_PROTOCOLS + 4 <= CONSTANTS_MAX, "room for all constants");
     *all = (struct constants){.count = 0};
     for (int class = 0; class < LINK_CLASS_COUNT; class++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++)
@@ -56,6 +57,7 @@ static void list_constants(struct cost_table *costs, struct constants *all) {
     for (int p = 0; p < COSTS_PROTOCOLS; p++)
         add(all, &costs->wire_factor[p], "bytes/byte", "wire", exec_protocol_names[p], "factor");
     add(all, &costs->switch_ns, "ns", "host", "switch", "");
+    add(all, &costs->turns_share, "share", "host", "turns", "");
     add(all, &costs->gpu_call_ns, "ns", "gpu", "call", "");
     all->list[all->count++] = (struct constant){"gpu.blocks", "blocks", NULL, &costs->gpu_blocks};
 }

@@ -153,6 +153,7 @@ struct sim_work sim_work_of(const struct sim *sim, enum interp_protocol protocol
         work.fixed_ns += cost->peer_ns;
         work.bytes_ns += bytes * cost->byte_ns;
     }
+    work.bytes_ns *= 1 + (run->turns ? sim->machine.costs->turns_share : 0);
     return work;
 }
 

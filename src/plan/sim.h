@@ -95,6 +95,7 @@ struct sim_run {
     int32_t chunk; /* whose length the steps have, unless lengths are uniform */
     uint32_t recv_first, recv_count, send_first, send_count; /* into refs: connections */
     uint32_t touches;                                        /* local operand, local place */
+    bool turns; /* a CPU runs its worker and others in turns: what one leaves in the cache the next drives out */
 };
 
 enum sim_state { SIM_READY, SIM_BLOCKED, SIM_DONE };

@@ -167,6 +167,7 @@ static bool add_step(struct sim *sim, const struct prog *prog, const struct prog
         .send_first = refs + (uint32_t)(prog->npeers + step->send_first),
         .send_count = (uint32_t)step->send_count,
         .touches = (uint32_t)(step->local_region != STEP_NONE) + stores,
+        .turns = !sim->machine.gpu && prog->nworkers > 1,
     };
     struct sim_worker *w = &sim->workers[worker];
     if (w->nruns > 0 && is_alike(sim, &sim->runs[sim->nruns - 1], &run)) {

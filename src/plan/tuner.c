@@ -141,17 +141,8 @@ static enum collet_result consider(struct candidates *c, const struct algorithm 
     return COLLET_SUCCESS;
 }
 
-static bool crosses_wire(const struct cost_machine *machine) {
-    for (int k = 0; k < machine->nranks * machine->nranks; k++)
-        if (machine->link[k] == LINK_NET)
-            return true;
-    return false;
-}
-
-/* In shared memory full slots are best: short ones use the same few lines again and again, which the other CPU's cache
- * still holds. Where ranks share a CPU it is the other way round: what fits into its cache need not leave it. Over a wire a
- * shorter chunk lets the hops of a message overlap. */
-int tuner_ways(const struct cost_machine *machine, const struct tuner_limits *limits, struct tuner_way ways[TUNER_WAYS_MAX]) {
+/* Full slots go with fewer steps and switches; with shorter ones the hops of a message overlap. */
+int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WAYS_MAX]) {
     int n = 0;
     for (int k = INTERP_LL; k <= INTERP_LL128; k++)
         if (limits->protocol_allowed[k])
@@ -160,17 +151,15 @@ int tuner_ways(const struct cost_machine *machine, const struct tuner_limits *li
         return n;
     uint32_t forced = limits->forced_chunk_bytes;
     uint32_t full = forced > 0 && forced < limits->slot_bytes ? forced : limits->slot_bytes;
-    bool crowded = machine->ranks_of_node[0] > machine->cpus;
-    if (forced > 0 || !crowded)
-        ways[n++] = (struct tuner_way){INTERP_SIMPLE, full};
-    if (forced == 0 && (crowded || crosses_wire(machine)))
+    ways[n++] = (struct tuner_way){INTERP_SIMPLE, full};
+    if (forced == 0)
         ways[n++] = (struct tuner_way){INTERP_SIMPLE, full / 4};
     return n;
 }
 
 static enum collet_result consider_ways(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs) {
     struct tuner_way ways[TUNER_WAYS_MAX];
-    int n = tuner_ways(c->machine, c->limits, ways);
+    int n = tuner_ways(c->limits, ways);
     for (int k = 0; k < n; k++)
         COLLET_TRY(consider(c, algorithm, progs, ways[k].protocol, ways[k].chunk_bytes));
     return COLLET_SUCCESS;

@@ -19,7 +19,7 @@
 #define PRIOR_WEIGHT 0.01
 #define FIRST_FACTOR 1.6
 #define LAST_FACTOR 1.02
-#define PARAMETERS_MAX (5 * COSTS_PROTOCOLS + 1)
+#define PARAMETERS_MAX (5 * COSTS_PROTOCOLS + 2)
 #define LEAST_NS 1e-4 /* a constant that is zero stays it */
 
 struct parameters {
@@ -53,6 +53,8 @@ static void list_parameters(struct lab *const *labs, int nlabs, enum link_class 
     }
     for (int k = 0; k < nlabs; k++)
         crowded |= labs[k]->options.nranks > labs[k]->machine.cpus;
+    if (class == LINK_MEMORY)
+        add(all, &costs->turns_share);
     if (crowded)
         add(all, &costs->switch_ns);
 }
@@ -66,7 +68,7 @@ static void add_loss(const struct lab *lab, int size, enum lab_class class, cons
         if (us[k] <= 0)
             continue;
         least_us = us[k] < least_us ? us[k] : least_us;
-        if (lab->considered[k] && predicted_us[k] < chosen_predicted) {
+        if (predicted_us[k] < chosen_predicted) {
             chosen_predicted = predicted_us[k];
             chosen_us = us[k];
         }

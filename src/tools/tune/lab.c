@@ -12,6 +12,7 @@
 #include "bench/board.h"
 #include "bench/line_probe.h"
 #include "chan/chan.h"
+#include "kernels/exec.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 #define SAMPLE_NS 400e3      /* how long the timed calls of a sample should take together … */
 #define SAMPLE_CALLS_MAX 2000
 #define FAR_NS 220           /* from this on a round trip is far: docs/performance.md */
+#define DISTURBED_NS 5000    /* … and from this on other work was in the way */
 #define JUDGED_ROUNDS 3      /* after so many rounds … */
 #define HOPELESS 3.0         /* … candidates that take so many times as long as the best are left out … */
 #define KEPT 6               /* … but for the best so many */
@@ -132,10 +134,12 @@ static double sample(struct bench *bench, int candidate, uint64_t bytes, int cal
     return ns;
 }
 
-/* A machine that cannot be probed (one CPU) has one class. */
+/* A machine that cannot be probed (one CPU) has one class. LAB_CLASSES: the probe was disturbed. */
 static enum lab_class probe(struct bench *bench) {
     const struct board *board = bench->board;
     double ns = line_round_trip_ns(board->seats[0].cpu, board->seats[board->nranks > 1].cpu);
+    if (ns >= DISTURBED_NS)
+        return LAB_CLASSES;
     enum lab_class class = ns >= FAR_NS ? LAB_FAR : LAB_NEAR;
     bench->lab->trips_ns[class] = (float)ns;
     return class;
@@ -176,7 +180,7 @@ static void measure_size(struct bench *bench, int size) {
             enum lab_class after = probe(bench);
             struct lab_cell *cell = &lab->cells[size][k];
             least_ns[k] = ns < least_ns[k] ? ns : least_ns[k];
-            if (before == after)
+            if (before == after && after != LAB_CLASSES)
                 cell->us[after][cell->count[after]++] = (float)(ns / 1000);
             else
                 lab->dropped++;
@@ -221,25 +225,18 @@ static void add_candidate(struct lab *lab, const struct algorithm *algorithm, en
     if (k == LAB_CANDIDATES_MAX)
         bench_die("more than %d candidates", LAB_CANDIDATES_MAX);
     lab->candidates[k] = (struct plan_choice){algorithm, protocol, 1, chunk_bytes, 0};
-    struct tuner_way ways[TUNER_WAYS_MAX];
-    for (int nways = tuner_ways(&lab->machine, &lab->limits, ways); nways-- > 0;)
-        lab->considered[k] |= ways[nways].protocol == protocol && ways[nways].chunk_bytes == chunk_bytes;
     lab->progs[k] = calloc((size_t)n, sizeof **lab->progs);
     for (int r = 0; r < n; r++)
         if (lab->progs[k] == NULL || algorithm_build(algorithm, &lab->shape, r, 0, &lab->progs[k][r]) != COLLET_SUCCESS)
             bench_die("%s: %s", algorithm->name, err_last());
 }
 
-/* Every algorithm with every protocol, and Simple also with shorter chunks. */
 static void list_candidates(struct lab *lab) {
-    for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
-        if (a->collective != PROG_ALLREDUCE || !algorithm_applies(a, &lab->shape))
-            continue;
-        for (int protocol = 0; protocol < INTERP_PROTOCOL_COUNT; protocol++)
-            add_candidate(lab, a, protocol,
-                          protocol == INTERP_SIMPLE ? lab->limits.slot_bytes : lab->limits.ll_bytes);
-        add_candidate(lab, a, INTERP_SIMPLE, lab->limits.slot_bytes / 4);
-    }
+    struct tuner_way ways[TUNER_WAYS_MAX];
+    int nways = tuner_ways(&lab->limits, ways);
+    for (const struct algorithm *a = algorithms; a->name != NULL; a++)
+        for (int k = 0; k < nways && a->collective == PROG_ALLREDUCE && algorithm_applies(a, &lab->shape); k++)
+            add_candidate(lab, a, ways[k].protocol, ways[k].chunk_bytes);
 }
 
 static void lab_create(const struct lab_options *options, const struct cost_table *costs, struct lab **lab_p) {

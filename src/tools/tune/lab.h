@@ -49,7 +49,6 @@ struct lab {
     int node_of[LAB_RANKS_MAX], ranks_of_node[LAB_RANKS_MAX];
     double node_gbps[LAB_RANKS_MAX];
     struct plan_choice candidates[LAB_CANDIDATES_MAX];
-    bool considered[LAB_CANDIDATES_MAX];     /* by the tuner; the others are measured all the same */
     struct prog **progs[LAB_CANDIDATES_MAX]; /* of all ranks */
     int ncandidates;
     struct lab_cell cells[LAB_SIZES_MAX][LAB_CANDIDATES_MAX];
