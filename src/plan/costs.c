@@ -3,16 +3,17 @@
 
 #include <math.h>
 
-/* Host classes are fitted to measurements of single calls (docs/performance.md); only ratios decide. GPU classes are
+/* LINK_MEMORY and what CPUs cost: fitted by collet-tune on 2 and 4 ranks, partly near and partly far (docs/performance.md);
+ * only ratios decide. LINK_NET: guessed from single calls over TCP on one host. GPU classes are
  * not measured by us: hop latencies as NCCL's tuning table has them (src/graph/tuning.cc, hwLat), split between engine
  * and wire; a block moves some 50 GB/s of operands and places together, half as much with LL, whose lines carry as many
  * bytes of flags as of data. */
 const struct cost_table costs_default = {
     .step =
         {
-            [LINK_MEMORY] = {[INTERP_SIMPLE] = {15, 15, 0.022, 100, 0},
-                             [INTERP_LL] = {15, 10, 0.12, 50, 0},
-                             [INTERP_LL128] = {15, 14, 0.026, 55, 0}},
+            [LINK_MEMORY] = {[INTERP_SIMPLE] = {130, 70, 0.0233, 330, 0},
+                             [INTERP_LL] = {36, 43, 0.12, 172, 0},
+                             [INTERP_LL128] = {63, 40, 0.0416, 141, 0}},
             [LINK_NET] = {[INTERP_SIMPLE] = {15, 2200, 0.10, 3000, 0.05},
                           [INTERP_LL] = {15, 2200, 0.40, 3000, 0.10},
                           [INTERP_LL128] = {15, 2200, 0.40, 3000, 0.10}},
@@ -21,8 +22,8 @@ const struct cost_table costs_default = {
             [LINK_GPU_NET] = {[INTERP_SIMPLE] = {400, 200, 0.02, 13200, 0}, [INTERP_LL] = {100, 25, 0.04, 2550, 0}},
         },
     .wire_factor = {[INTERP_SIMPLE] = 1, [INTERP_LL] = 2, [INTERP_LL128] = 128.0 / 120},
-    .switch_ns = 900,
-    .turns_share = 0.3,
+    .switch_ns = 630,
+    .turns_share = 0.2,
     .gpu_call_ns = 6000,
     .gpu_blocks = 64,
 };
