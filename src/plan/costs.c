@@ -11,7 +11,7 @@
 const struct cost_table costs_default = {
     .step =
         {
-            [LINK_MEMORY] = {[INTERP_SIMPLE] = {130, 70, 0.0233, 330, 0},
+            [LINK_MEMORY] = {[INTERP_SIMPLE] = {98, 49, 0.0233, 241, 0},
                              [INTERP_LL] = {36, 43, 0.12, 172, 0},
                              [INTERP_LL128] = {63, 40, 0.0416, 141, 0}},
             [LINK_NET] = {[INTERP_SIMPLE] = {15, 2200, 0.10, 3000, 0.05},
