@@ -121,7 +121,7 @@ PERF_SOURCES    := $(wildcard examples/perf/*_perf.c)
 PERF_COMMON     := $(filter-out $(PERF_SOURCES) $(if $(WITH_CUDA),,examples/perf/device_cuda.c),$(wildcard examples/perf/*.c))
 EXAMPLE_SOURCES := $(wildcard examples/*.c) $(if $(WITH_CUDA),$(wildcard examples/*.cu))
 TEST_COMMON     := $(filter-out $(if $(WITH_CUDA),,tests/common/gpu_side_cuda.c),$(wildcard tests/common/*.c tests/common/*.cc))
-TEST_SOURCES    := $(filter-out $(TEST_COMMON) tests/portable/%,$(wildcard tests/*/*.c))
+TEST_SOURCES    := $(filter-out tests/common/% tests/portable/%,$(wildcard tests/*/*.c))
 
 TOOLS    := $(TOOL_SOURCES:src/tools/%.c=$(BUILD)/bin/%)
 PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(BUILD)/bin/%)
