@@ -307,3 +307,9 @@ enum collet_result conn_try(struct conn *conn) {
         log_connection(conn);
     return COLLET_SUCCESS;
 }
+
+void chan_attend(struct chan *chan) {
+    for (struct conn *conn = chan->first; conn != NULL; conn = conn->next)
+        if (conn->state == CONN_READY && conn->transport->attend != NULL)
+            conn->transport->attend(conn);
+}

@@ -78,6 +78,9 @@ struct conn *conn_find(const struct chan *chan, int peer, int channel, int lane,
 /* Moves a connection toward READY: SUCCESS when it is, IN_PROGRESS while it is not, or a failure. */
 enum collet_result conn_try(struct conn *conn);
 
+/* Does what other ranks may be waiting for on any connection of this rank (transport.attend). */
+void chan_attend(struct chan *chan);
+
 /* The transport that two ranks use with each other: the first of the registry that is allowed and reaches; the answer is
  * the same on every rank. NULL if there is none. */
 const struct transport *chan_pair_transport(const struct chan *chan, int a, int b);

@@ -159,11 +159,9 @@ static enum collet_result wires_progress(struct exec_program *program, bool *mov
 }
 
 static bool wires_idle(const struct exec_program *program) {
-    for (int k = 0; program->nremote > 0 && k < program->nconns; k++) {
-        const struct conn *conn = program->conns[k];
-        if (conn->transport->idle != NULL && !conn->transport->idle(conn))
+    for (int k = 0; program->nremote > 0 && k < program->nconns; k++)
+        if (!conn_is_idle(program->conns[k]))
             return false;
-    }
     return true;
 }
 
@@ -206,8 +204,16 @@ static enum collet_result look(struct exec_call *calls, int ncalls, uint64_t idl
     return COLLET_SUCCESS;
 }
 
+/* Another rank may be unable to finish its last call because of a connection that the calls here do not use. */
+#define ATTEND_AFTER_NS 1000000u
+
 static enum collet_result idle(struct exec_call *calls, int ncalls, struct waiter *waiter) {
-    return wait_pause(waiter) ? look(calls, ncalls, wait_idle_ns(waiter)) : COLLET_SUCCESS;
+    if (!wait_pause(waiter))
+        return COLLET_SUCCESS;
+    uint64_t idle_ns = wait_idle_ns(waiter);
+    for (int k = 0; k < ncalls && idle_ns > ATTEND_AFTER_NS; k++)
+        chan_attend(calls[k].chan);
+    return look(calls, ncalls, idle_ns);
 }
 
 /* A call that stops half-way leaves its connections in the middle of a message, so its communicator is over. */

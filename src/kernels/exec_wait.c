@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/os.h"
 #include "kernels/exec.h"
+#include "transport/transport.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +35,10 @@ static int blocked_peer(const struct exec_call *call, int *index) {
     for (; *index < nworkers; ++*index)
         if (!program->workers[*index].done)
             return exec_blocking_rank(program, (*index)++);
+    /* All workers are done, and a wire is not idle. */
+    for (; call->running == 0 && *index < nworkers + program->nconns; ++*index)
+        if (!conn_is_idle(program->conns[*index - nworkers]))
+            return program->conns[(*index)++ - nworkers]->peer;
     return -1;
 }
 

@@ -44,9 +44,18 @@ struct transport {
      * connections are idle, because nobody makes progress between calls. NULL where progress is. */
     bool (*idle)(const struct conn *conn);
 
+    /* Either end, now and then while this rank waits in a call that does not use the connection: does what the other end
+     * may be waiting for, or the two would wait for each other. Never fails: who uses the connection next is told. NULL
+     * where an end never waits for the other one's doing. */
+    void (*attend)(struct conn *conn);
+
     /* Frees conn->impl and memory; works on a half-made end (impl NULL). */
     void (*close)(struct conn *conn);
 };
+
+static inline bool conn_is_idle(const struct conn *conn) {
+    return conn->transport->idle == NULL || conn->transport->idle(conn);
+}
 
 /* In order of preference; ends with NULL (registry.c). */
 extern const struct transport *const transports[];

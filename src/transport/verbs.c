@@ -354,9 +354,7 @@ static enum collet_result verbs_ready(struct conn *conn) {
     return COLLET_SUCCESS;
 }
 
-/* What was received stays consumable, and the failure is reported when that is all consumed. That a rank which has finished
- * and left no longer answers is none: whether somebody still waits for it, the executor knows. */
-static enum collet_result verbs_progress(struct conn *conn) {
+static bool move(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     bool moved = poll_rails(conn);
     if (end->nrails > 1)
@@ -365,6 +363,21 @@ static enum collet_result verbs_progress(struct conn *conn) {
         moved |= send_slots(conn);
     else
         send_credit(conn);
+    return moved;
+}
+
+/* A rail that died is settled by both ends, and the producer's call does not end before. */
+static void verbs_attend(struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    if (end->nrails > 1 && end->broken[0] == '\0')
+        move(conn);
+}
+
+/* What was received stays consumable, and the failure is reported when that is all consumed. That a rank which has finished
+ * and left no longer answers is none: whether somebody still waits for it, the executor knows. */
+static enum collet_result verbs_progress(struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    bool moved = move(conn);
     bool consumed = conn->side == CONN_PRODUCER || *conn->end.head == *conn->end.tail;
     if (end->broken[0] != '\0' && !moved && consumed && !has_left(conn))
         return err_broken(conn);
@@ -402,5 +415,6 @@ const struct transport transport_verbs = {
     .ready = verbs_ready,
     .progress = verbs_progress,
     .idle = verbs_idle,
+    .attend = verbs_attend,
     .close = verbs_free,
 };

@@ -86,6 +86,7 @@ static enum collet_result rail_create(struct conn *conn, int r) {
     memcpy(address->gid, port->gids[end->kind].raw, sizeof(address->gid));
     address->lid = port->lid;
     address->mtu = (uint8_t)port->mtu;
+    verbs_device_look(end->host, port->device);
     address->down = (uint8_t)__atomic_load_n(&port->down, __ATOMIC_RELAXED);
     address->rkey = rail->mr->rkey;
     for (int q = 0; q < end->nqps; q++) {

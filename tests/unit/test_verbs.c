@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/os.h"
+#include "kernels/exec.h"
 #include "transport/verbs_end.h"
 
 #include <setjmp.h>
@@ -597,6 +598,75 @@ static void another_rail_takes_over_and_every_slot_comes_once(void **state) {
     print_message("late writes that found their queue pair still open: %llu\n", (unsigned long long)ghosts);
 }
 
+/* Everything that the producer sent has come and is consumed, but the acknowledgements were lost: the consumer's rank is in
+ * its next call, on other connections, and the producer's call cannot end before the rail is settled. */
+struct stranded {
+    struct pair pair;
+    struct exec_program sending, next;
+    struct conn *conns[1];
+    int first_worker[1];
+    struct exec_call calls[2];
+};
+
+static void strand(struct stranded *s) {
+    struct pair *pair = &s->pair;
+    pair_open(pair, (struct shape){8, 4096, 2, 1, 0});
+    move_slots(pair, 50);
+    strike(ACKS_LOST, 0);
+    publish(&pair->producer);
+    publish(&pair->producer);
+    while (pair->consumer.end.step != pair->producer.end.step) {
+        be_patient(pair);
+        end_of(&pair->producer)->turns = 1; /* it sends, and looks at nothing */
+        if (end_of(&pair->producer)->sent != pair->producer.end.step)
+            progress(&pair->producer);
+        progress(&pair->consumer);
+        if (fifo_has_data(&pair->consumer.end))
+            consume(&pair->consumer);
+    }
+    for (int rank = 0; rank < 2; rank++) {
+        struct conn *conn = rank == 0 ? &pair->producer : &pair->consumer;
+        conn->transport = &transport_verbs;
+        conn->state = CONN_READY;
+        pair->chans[rank].first = conn;
+        pair->chans[rank].timeout_ms = 60000;
+    }
+    s->conns[0] = &pair->producer;
+    s->sending = (struct exec_program){
+        .conns = s->conns, .nconns = 1, .nready = 1, .nremote = 1, .first_worker = s->first_worker};
+    s->next = (struct exec_program){.first_worker = s->first_worker};
+    s->calls[0] = (struct exec_call){.program = &s->sending, .chan = &pair->chans[0], .after = -1, .told_peer = -1};
+    s->calls[1] = (struct exec_call){.program = &s->next, .chan = &pair->chans[1], .after = 0, .told_peer = -1};
+}
+
+static void a_rail_is_settled_by_a_rank_that_is_in_another_call(void **state) {
+    (void)state;
+    static struct stranded s;
+    memset(&s, 0, sizeof(s));
+    strand(&s);
+    assert_false(transport_verbs.idle(&s.pair.producer));
+    assert_true(transport_verbs.idle(&s.pair.consumer));
+    assert_int_equal(exec_run(s.calls, 2), COLLET_SUCCESS);
+    assert_int_equal(end_of(&s.pair.producer)->rails[0].state, VERBS_RAIL_DOWN);
+    assert_int_equal(end_of(&s.pair.consumer)->rails[0].state, VERBS_RAIL_DOWN);
+    move_slots(&s.pair, 50);
+    pair_close(&s.pair);
+}
+
+static void a_call_that_only_waits_for_a_connection_to_be_idle_names_its_rank(void **state) {
+    (void)state;
+    static struct stranded s;
+    memset(&s, 0, sizeof(s));
+    strand(&s);
+    s.calls[0].state = EXEC_RUNNING;
+    assert_int_equal(exec_check_wait(&s.calls[0], 59ull * 1000000000), COLLET_SUCCESS);
+    assert_int_equal(exec_check_wait(&s.calls[0], 61ull * 1000000000), COLLET_ERR_TIMEOUT);
+    assert_non_null(strstr(err_last(), "waiting for rank 1:"));
+    fake_repair();
+    move_slots(&s.pair, 50);
+    pair_close(&s.pair);
+}
+
 static void when_the_last_rail_dies_too_it_is_an_error(void **state) {
     (void)state;
     struct pair pair;
@@ -789,6 +859,8 @@ int main(void) {
         cmocka_unit_test_setup(a_port_that_goes_down_for_a_while_is_no_failure_where_there_is_one, forget),
         cmocka_unit_test_setup(counters_that_cannot_be_break_the_connection, forget),
         cmocka_unit_test_setup(another_rail_takes_over_and_every_slot_comes_once, forget),
+        cmocka_unit_test_setup(a_rail_is_settled_by_a_rank_that_is_in_another_call, forget),
+        cmocka_unit_test_setup(a_call_that_only_waits_for_a_connection_to_be_idle_names_its_rank, forget),
         cmocka_unit_test_setup(when_the_last_rail_dies_too_it_is_an_error, forget),
         cmocka_unit_test_setup(without_failover_a_dead_rail_is_an_error, forget),
         cmocka_unit_test_setup(a_rail_that_is_down_from_the_beginning_is_left_out, forget),
