@@ -301,6 +301,8 @@ static enum collet_result rooms_open(struct collet_comm *comm) {
     comm->chan->timeout_ms = comm->timeout_ms;
     if (comm->gpu != NULL)
         COLLET_TRY(gpu_open(comm));
+    else
+        chan_list(comm->chan, &comm->lock);
     return planner_create(comm->chan, &comm->config, comm->map, &comm->planner);
 }
 

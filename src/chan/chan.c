@@ -178,6 +178,7 @@ enum collet_result chan_create(struct boot *boot, const struct config *config, i
 void chan_destroy(struct chan *chan) {
     if (chan == NULL)
         return;
+    chan_unlist(chan);
     for (struct conn *conn = chan->first, *next; conn != NULL; conn = next) {
         next = conn->next;
         conn->transport->close(conn);
@@ -306,10 +307,4 @@ enum collet_result conn_try(struct conn *conn) {
     if (log_wanted(LOG_INFO, LOG_CONN))
         log_connection(conn);
     return COLLET_SUCCESS;
-}
-
-void chan_attend(struct chan *chan) {
-    for (struct conn *conn = chan->first; conn != NULL; conn = conn->next)
-        if (conn->state == CONN_READY && conn->transport->attend != NULL)
-            conn->transport->attend(conn);
 }

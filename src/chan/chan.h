@@ -12,6 +12,7 @@
 #ifndef COLLET_CHAN_CHAN_H
 #define COLLET_CHAN_CHAN_H
 
+#include "base/call_lock.h"
 #include "base/config.h"
 #include "boot/boot.h"
 #include "gpu/gpu.h"
@@ -57,6 +58,8 @@ struct chan {
     uint32_t index_size, nconns;
     uint64_t *gpu_buses; /* of ranks, plus 1; 0: not told yet (transport/ipc.c) */
     uint64_t meetings; /* of all ranks, before first uses of programs on GPUs */
+    struct call_lock *lock; /* attend.c: held by who uses this struct; NULL: not listed */
+    struct chan *next_chan; /* attend.c: in the list of the process's */
 };
 
 /* The layout that a communicator of nranks ranks gets. */
@@ -78,8 +81,12 @@ struct conn *conn_find(const struct chan *chan, int peer, int channel, int lane,
 /* Moves a connection toward READY: SUCCESS when it is, IN_PROGRESS while it is not, or a failure. */
 enum collet_result conn_try(struct conn *conn);
 
-/* Does what other ranks may be waiting for on any connection of this rank (transport.attend). */
-void chan_attend(struct chan *chan);
+/* attend.c: a rank that waits does meanwhile what other ranks may be waiting for. */
+void chan_attend(struct chan *chan); /* on any connection of the communicator, whose thread this is … */
+void chan_attend_others(void);       /* … and on those of the process's other communicators that nobody is using */
+/* From now on chan is one of those others, while nobody holds the lock of its calls. */
+void chan_list(struct chan *chan, struct call_lock *lock);
+void chan_unlist(struct chan *chan); /* never listed is fine */
 
 /* The transport that two ranks use with each other: the first of the registry that is allowed and reaches; the answer is
  * the same on every rank. NULL if there is none. */

@@ -204,15 +204,18 @@ static enum collet_result look(struct exec_call *calls, int ncalls, uint64_t idl
     return COLLET_SUCCESS;
 }
 
-/* Another rank may be unable to finish its last call because of a connection that the calls here do not use. */
+/* Another rank may be unable to finish a call because of a connection that the calls here do not use (chan/attend.c). */
 #define ATTEND_AFTER_NS 1000000u
 
 static enum collet_result idle(struct exec_call *calls, int ncalls, struct waiter *waiter) {
     if (!wait_pause(waiter))
         return COLLET_SUCCESS;
     uint64_t idle_ns = wait_idle_ns(waiter);
-    for (int k = 0; k < ncalls && idle_ns > ATTEND_AFTER_NS; k++)
-        chan_attend(calls[k].chan);
+    if (idle_ns > ATTEND_AFTER_NS) {
+        for (int k = 0; k < ncalls; k++)
+            chan_attend(calls[k].chan);
+        chan_attend_others();
+    }
     return look(calls, ncalls, idle_ns);
 }
 

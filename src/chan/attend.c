@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a rank that waits does for others meanwhile. Two ranks in different calls could otherwise wait for each other:
+ *
+ *    rank 0   call 7: all is sent, but the rail died and rank 1    ◀── waits for rank 1 ──
+ *             must say what has come (transport/verbs_failover.c)                         │
+ *    rank 1   has finished call 7; call 8, by other connections or on another communicator ── waits for rank 0 ──▶
+ *
+ * So whoever waits attends to all connections of its communicator and to all communicators of its process that no call is
+ * using. A rank that is not in a call of collet at all attends to nothing: the others wait for it, as for any call of its.
+ */
+#include "chan/chan.h"
+#include "transport/transport.h"
+
+#include <pthread.h>
+
+static struct {
+    pthread_mutex_t lock;
+    struct chan *first;
+    int pid; /* whose the list is: a child of fork() has no business with its parent's connections */
+} listed = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void chan_attend(struct chan *chan) {
+    for (struct conn *conn = chan->first; conn != NULL; conn = conn->next)
+        if (conn->state == CONN_READY && conn->transport->attend != NULL)
+            conn->transport->attend(conn);
+}
+
+void chan_attend_others(void) {
+    if (pthread_mutex_trylock(&listed.lock) != 0)
+        return; /* somebody is at it */
+    for (struct chan *chan = listed.pid == os_pid() ? listed.first : NULL; chan != NULL; chan = chan->next_chan)
+        if (call_lock_try(chan->lock)) {
+            chan_attend(chan);
+            call_lock_release(chan->lock);
+        }
+    pthread_mutex_unlock(&listed.lock);
+}
+
+void chan_list(struct chan *chan, struct call_lock *lock) {
+    pthread_mutex_lock(&listed.lock);
+    if (listed.pid != os_pid())
+        listed.first = NULL;
+    listed.pid = os_pid();
+    chan->lock = lock;
+    chan->next_chan = listed.first;
+    listed.first = chan;
+    pthread_mutex_unlock(&listed.lock);
+}
+
+void chan_unlist(struct chan *chan) {
+    if (chan->lock == NULL)
+        return;
+    pthread_mutex_lock(&listed.lock);
+    for (struct chan **at = &listed.first; *at != NULL; at = &(*at)->next_chan)
+        if (*at == chan) {
+            *at = chan->next_chan;
+            break;
+        }
+    pthread_mutex_unlock(&listed.lock);
+}
