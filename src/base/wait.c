@@ -18,7 +18,7 @@ bool wait_pause_slowly(struct waiter *w) {
         return false;
     }
     uint64_t idle_ns = os_now_ns() - w->idle_since_ns;
-    if (idle_ns < YIELD_NS)
+    if (idle_ns < (w->yield_ns > 0 ? w->yield_ns : YIELD_NS))
         return true;
     uint64_t sleep_ns = idle_ns / 16; /* so that sleeping adds little to a wait that is long already */
     sleep_ns = sleep_ns < SLEEP_MIN_NS ? SLEEP_MIN_NS : sleep_ns > SLEEP_MAX_NS ? SLEEP_MAX_NS : sleep_ns;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #define NSLOTS 8
 #define LL_BYTES 4096u        /* payload of an LL slot: above this Simple has long won */
@@ -152,6 +153,10 @@ struct fifo_layout chan_layout(const struct config *config, int nranks) {
 #define SPIN_ALONE 100u
 #define SPIN_CROWDED 1u
 
+/* On a machine with one CPU the kernel's own work, a wire's packets among it, waits for that CPU too; and a yield does not
+ * always give way to it, or gives way for a whole time slice, while who sleeps is woken at once. */
+#define YIELD_ALONE_NS 100000u
+
 enum collet_result chan_create(struct boot *boot, const struct config *config, int nranks, int rank,
                                struct gpu_rank *gpu, struct chan **chan_p) {
     COLLET_TRY(check_names(config->transport));
@@ -166,6 +171,7 @@ enum collet_result chan_create(struct boot *boot, const struct config *config, i
     chan->rank = rank;
     bool crowded = crowd_around(chan->peers, nranks, rank, (int)config->cpus);
     chan->spin = config->spin >= 0 ? (uint32_t)config->spin : crowded ? SPIN_CROWDED : SPIN_ALONE;
+    chan->yield_ns = sysconf(_SC_NPROCESSORS_ONLN) == 1 ? YIELD_ALONE_NS : 0;
     /* Ranks on one CPU share its cache: nothing to stream past, and time lost to the other rank looks like slow stores. */
     chan->nt_stores = config->nt_stores < 0 && crowded ? 0 : (int32_t)config->nt_stores;
     chan->timeout_ms = config->timeout * 1000;

@@ -50,6 +50,7 @@ struct chan {
     const struct peer_info *peers;
     int nranks, rank;
     uint32_t spin;       /* polls before a waiting rank yields its CPU */
+    uint32_t yield_ns;   /* … and yields before it sleeps; 0: the waiting policy's own */
     int32_t nt_stores;   /* fifo_end.nt_stores of this rank's connections */
     int64_t timeout_ms;  /* longest time without progress */
     struct fifo_layout layout; /* of every connection; equal on all ranks */

@@ -265,7 +265,7 @@ enum collet_result exec_connect(struct exec_call *calls, int ncalls) {
 }
 
 enum collet_result exec_run(struct exec_call *calls, int ncalls) {
-    struct waiter waiter = {.spin = calls[0].chan->spin};
+    struct waiter waiter = {.spin = calls[0].chan->spin, .yield_ns = calls[0].chan->yield_ns};
     uint32_t turns = 0;
     int left = 0;
     for (int k = 0; k < ncalls; k++)

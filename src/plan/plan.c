@@ -369,6 +369,9 @@ static enum collet_result prepare(struct planner *planner, const struct exec_req
                 &args->block_elems);
     args->chunk_elems = plan_chunk_elems(choice->chunk_bytes, elem_bytes);
     args->nchannels = (uint32_t)choice->nchannels;
+    if (planner->chan->gpu == NULL)
+        args->nchannels =
+            (uint32_t)plan_channels(&planner->limits, choice->nchannels, args->block_elems * elem_bytes);
     args->elem_bytes = elem_bytes;
     args->divisor = request->op == COLLET_AVG ? (uint32_t)nranks : 1;
     args->protocol = choice->protocol;

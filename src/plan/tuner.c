@@ -72,6 +72,9 @@ static enum collet_result read_protocols(const char *list, struct tuner_limits *
     return COLLET_SUCCESS;
 }
 
+/* Another channel is another message for each hop: some microseconds, in which the first one's NIC sends this much. */
+#define PART_BYTES (32u << 10)
+
 enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout, int nrails,
                                      struct tuner_limits *limits) {
     *limits = (struct tuner_limits){.slot_bytes = layout->slot_bytes, .ll_bytes = layout->ll_bytes};
@@ -99,6 +102,12 @@ void plan_extent(enum prog_collective collective, uint64_t count, int nranks, in
         *total_elems = count * (uint64_t)nranks;
         *block_elems = count;
     }
+}
+
+int plan_channels(const struct tuner_limits *limits, int nchannels, uint64_t block_bytes) {
+    if (limits->channels_given || block_bytes / PART_BYTES >= (uint64_t)nchannels)
+        return nchannels;
+    return block_bytes < PART_BYTES ? 1 : (int)(block_bytes / PART_BYTES);
 }
 
 uint64_t plan_chunk_elems(uint32_t chunk_bytes, uint32_t elem_bytes) {

@@ -44,6 +44,9 @@ enum collet_result tuner_predict(const struct cost_machine *machine, struct prog
 void plan_extent(enum prog_collective collective, uint64_t count, int nranks, int nblocks, uint64_t *total_elems,
                  uint64_t *block_elems);
 
+/* How many of nchannels a call on host memory, with blocks of block_bytes, is spread over. */
+int plan_channels(const struct tuner_limits *limits, int nchannels, uint64_t block_bytes);
+
 /* Whole elements in a chunk of chunk_bytes, ≥ 1. */
 uint64_t plan_chunk_elems(uint32_t chunk_bytes, uint32_t elem_bytes);
 

@@ -4,14 +4,18 @@
  * straight from the one into the other.
  *
  *    producer's FIFO                                                           consumer's FIFO
- *    slot s:  │ payload │ frame │ ── RDMA WRITE, immediate (LL bit, step) ───▶ slot s:  │ payload │ frame │
+ *    slot s:  │ payload │ frame │ ── RDMA WRITE, immediate (bits, step) ─────▶ slot s:  │ payload │ frame │
  *    head                         ◀── empty RDMA WRITE, immediate (head) ─────  arrived[s]; header s, then tail
  *
  *    what                    carried by                        checked by the consumer
- *    step, 31 bits           immediate                         within nslots of tail, not there already
+ *    step, 30 bits           immediate                         within nslots of tail, not there already
  *    is it LL lines?         immediate, highest bit            –
+ *    is there a frame?       immediate, the bit below          a frame has come before, or with it
  *    payload's length        length of the write − frame       fits the slot
  *    signature, sequence     frame, behind the payload         no: they become the slot header
+ *
+ * Only a slot whose signature or sequence differ from those of the step before has a frame: the first of a call. The others
+ * would need one more packet for it, since payloads tend to be multiples of the MTU.
  *
  * One slot is one write, and one packet where it fits into the MTU. Nothing is copied: the slot's memory at both ends is what
  * the executors read and write. Small writes are inline: the NIC need not fetch them.
@@ -42,7 +46,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define COUNTER_MASK 0x7fffffffu
+#define FRAME_BIT (1u << 30) /* below FIFO_LL_BIT */
+#define COUNTER_MASK (FRAME_BIT - 1)
 #define POLL_BATCH 16
 #define LOOK_EVERY_TURNS 1024u /* of progress() that moved nothing: asking the device is a system call */
 #define RECEIVE_ID (1ull << 63)
@@ -85,7 +90,7 @@ bool verbs_post_counter(struct conn *conn, int index, uint64_t counter) {
 
 /* ------------------------------------------------------------------------------------------------------------- completions */
 
-/* The counter nearest to `near` whose low 31 bits came: what is older than near is negative in the difference. */
+/* The counter nearest to `near` whose low 30 bits came: what is older than near is negative in the difference. */
 static int64_t counter_ahead(uint32_t immediate, uint64_t near) {
     uint32_t ahead = (immediate - (uint32_t)near) & COUNTER_MASK;
     return ahead > COUNTER_MASK / 2 ? (int64_t)ahead - (int64_t)COUNTER_MASK - 1 : (int64_t)ahead;
@@ -115,12 +120,12 @@ static void deliver_slots(struct conn *conn) {
         if (arrived == 0)
             return;
         struct fifo_slot_header *header = &conn->end.headers[slot];
-        struct verbs_frame frame;
-        header->bytes = arrived - 1;
+        header->bytes = (arrived - 1) & ~FRAME_BIT;
         const char *payload = payload_at(conn, step, header->bytes & FIFO_LL_BIT);
-        memcpy(&frame, payload + (header->bytes & ~FIFO_LL_BIT), sizeof(frame));
-        header->signature = frame.signature;
-        header->sequence = frame.sequence;
+        if ((arrived - 1) & FRAME_BIT)
+            memcpy(&end->frame, payload + (header->bytes & ~FIFO_LL_BIT), sizeof(end->frame));
+        header->signature = end->frame.signature;
+        header->sequence = end->frame.sequence;
         end->arrived[slot] = 0;
         port_store_release(conn->end.tail, step + 1); /* pairs with fifo_has_data() */
     }
@@ -129,17 +134,20 @@ static void deliver_slots(struct conn *conn) {
 static void take_slot(struct conn *conn, uint32_t immediate, uint32_t length) {
     struct verbs_end *end = conn->impl;
     uint64_t tail = *conn->end.tail;
-    uint32_t ll = immediate & FIFO_LL_BIT, bytes = length - (uint32_t)sizeof(struct verbs_frame);
+    uint32_t ll = immediate & FIFO_LL_BIT, framed = immediate & FRAME_BIT;
+    uint32_t frame_bytes = framed ? (uint32_t)sizeof(struct verbs_frame) : 0, bytes = length - frame_bytes;
     uint32_t most = ll ? 2 * conn->chan->layout.ll_bytes : conn->chan->layout.slot_bytes;
-    int64_t ahead = counter_ahead(immediate & COUNTER_MASK, tail);
+    int64_t ahead = counter_ahead(immediate, tail);
     uint64_t step = tail + (uint64_t)ahead;
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
-    if (length < sizeof(struct verbs_frame) || bytes > most)
+    if (length < frame_bytes || bytes > most)
         verbs_set_broken(conn, "it sent more than a slot holds");
+    else if (step == (uint64_t)conn->chan->config->first_step && !framed)
+        verbs_set_broken(conn, "it does not say which call its first slot is of");
     else if (ahead < 0 || step - *conn->end.head >= conn->end.nslots || end->arrived[slot] != 0)
         verbs_set_broken(conn, "it sent a step that was not due, or without credit");
     else
-        end->arrived[slot] = 1 + (bytes | ll);
+        end->arrived[slot] = 1 + (bytes | ll | framed);
     deliver_slots(conn);
 }
 
@@ -213,6 +221,20 @@ struct batch {
     int n;
 };
 
+/* Has the write of this step a frame? What was decided when it was sent first holds when it is sent again. */
+static bool needs_frame(struct conn *conn, uint64_t step) {
+    struct verbs_end *end = conn->impl;
+    uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
+    const struct fifo_slot_header *header = &conn->end.headers[slot];
+    if (step != end->sent)
+        return end->framed & 1u << slot;
+    bool needed = step == (uint64_t)conn->chan->config->first_step || header->signature != end->frame.signature ||
+                  header->sequence != end->frame.sequence;
+    end->frame = (struct verbs_frame){header->sequence, header->signature, 0};
+    end->framed = needed ? end->framed | 1u << slot : end->framed & ~(1u << slot);
+    return needed;
+}
+
 /* Adds the write of a step. False: its queue pair has no room now. */
 static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
     struct verbs_end *end = conn->impl;
@@ -221,21 +243,25 @@ static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
     const struct fifo_slot_header *header = &conn->end.headers[slot];
     uint32_t ll = header->bytes & FIFO_LL_BIT, bytes = header->bytes & ~FIFO_LL_BIT;
-    struct verbs_frame frame = {header->sequence, header->signature, 0};
     char *payload = payload_at(conn, step, ll);
     if (!verbs_qp_has_room(qp))
         return false;
-    memcpy(payload + bytes, &frame, sizeof(frame));
-    batch->places[batch->n] = (struct ibv_sge){(uintptr_t)payload, bytes + (uint32_t)sizeof(frame),
-                                               end->rails[index / VERBS_QPS_MAX].mr->lkey};
+    uint32_t framed = needs_frame(conn, step) ? FRAME_BIT : 0;
+    if (framed) {
+        struct verbs_frame frame = {header->sequence, header->signature, 0};
+        memcpy(payload + bytes, &frame, sizeof(frame));
+    }
+    batch->places[batch->n] =
+        (struct ibv_sge){(uintptr_t)payload, bytes + (framed ? (uint32_t)sizeof(struct verbs_frame) : 0),
+                         end->rails[index / VERBS_QPS_MAX].mr->lkey};
     struct ibv_send_wr *write = &batch->writes[batch->n];
     *write = write_of(end, index, end->theirs.memory + (uint64_t)(payload - (char *)end->memory),
-                      ((uint32_t)step & COUNTER_MASK) | ll);
+                      ((uint32_t)step & COUNTER_MASK) | ll | framed);
     write->sg_list = &batch->places[batch->n++];
-    write->num_sge = 1;
+    write->num_sge = write->sg_list->length > 0;
     if (qp->posted % (qp->depths.sends / 4 + 1) == 0)
         write->send_flags = IBV_SEND_SIGNALED;
-    if (write->sg_list->length <= qp->depths.inline_bytes)
+    if (write->num_sge > 0 && write->sg_list->length <= qp->depths.inline_bytes)
         write->send_flags |= IBV_SEND_INLINE;
     if (batch->first[turn] == NULL)
         batch->first[turn] = write;

@@ -17,7 +17,7 @@
 #define VERBS_RAILS_MAX 4
 #define VERBS_LIVE_MAX (VERBS_RAILS_MAX * VERBS_QPS_MAX)
 
-/* Behind the payload of a slot, in the same write: the rest of the slot's header. The upper words are zero so that LL
+/* Behind the payload of a slot, in the same write, where it changes: the rest of the slot's header. The upper words are zero so that LL
  * lines which happen to lie where a frame was cannot be taken for lines of any step. */
 struct verbs_frame {
     uint64_t sequence;
@@ -66,6 +66,7 @@ struct verbs_end {
     /* Producer. */
     uint64_t sent;                   /* the next step that no queue pair has been given */
     uint32_t again;                  /* bits by slot: steps below `sent` that must be sent once more */
+    uint32_t framed;                 /* bits by slot: its write had a frame */
     uint8_t carrier[FIFO_MAX_SLOTS]; /* by slot: the entry of live[] that its step went through */
 
     /* Consumer. */
@@ -73,6 +74,7 @@ struct verbs_end {
         arrived[FIFO_MAX_SLOTS]; /* by slot: 1 + header.bytes … of a step that is there but not yet delivered; 0: not */
     uint64_t credit;             /* the head that was last sent */
 
+    struct verbs_frame frame; /* of the step that was last sent, or delivered */
     char broken[ERR_TEXT_BYTES]; /* why the connection is over; "": it is not */
 };
 

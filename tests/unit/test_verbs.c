@@ -128,6 +128,9 @@ static uint64_t mix(uint64_t x) {
     return x ^ x >> 29;
 }
 
+/* Calls of up to a few dozen steps; which step is the first of one follows no pattern of the slots. */
+static uint64_t call_of(uint64_t step) { return step / 29 + (mix(step / 29) % 29 < step % 29); }
+
 static bool is_ll(uint64_t step) { return mix(step + 1) % 3 == 0; }
 
 /* Mostly small, sometimes the whole slot. LL: whole lines. */
@@ -151,8 +154,8 @@ static void publish(struct conn *conn) {
     for (uint32_t i = 0; i < bytes_of(conn, step); i++)
         memory[i] = (char)(step * 7 + i);
     header->bytes = bytes_of(conn, step) | (is_ll(step) ? FIFO_LL_BIT : 0);
-    header->signature = (uint32_t)mix(step);
-    header->sequence = mix(step + 9);
+    header->signature = (uint32_t)mix(call_of(step));
+    header->sequence = mix(call_of(step) + 9);
     fifo_publish(&conn->end);
 }
 
@@ -161,8 +164,8 @@ static void consume(struct conn *conn) {
     const struct fifo_slot_header *header = &conn->end.headers[fifo_slot(&conn->end)];
     const char *memory = slot_memory(conn, step);
     assert_int_equal(header->bytes, bytes_of(conn, step) | (is_ll(step) ? FIFO_LL_BIT : 0));
-    assert_int_equal(header->signature, (uint32_t)mix(step));
-    assert_int_equal(header->sequence, mix(step + 9));
+    assert_int_equal(header->signature, (uint32_t)mix(call_of(step)));
+    assert_int_equal(header->sequence, mix(call_of(step) + 9));
     for (uint32_t i = 0; i < bytes_of(conn, step); i++)
         if (memory[i] != (char)(step * 7 + i))
             fail_msg("byte %u of step %llu is wrong", i, (unsigned long long)step);
@@ -231,7 +234,7 @@ static void slots_of_all_sizes_and_protocols_arrive_in_order(void **state) {
         {16, 64, 2, 8, 0},
         {8, 4072, 2, 1, UINT64_MAX - 500},
         {4, 1 << 20, 2, 1, 5},
-        {8, 2000, 1, 2, 0x7fffffff - 300},
+        {8, 2000, 1, 2, 0x3fffffff - 300},
         {1, 3000, 2, 2, 0},
     };
     for (size_t k = 0; k < sizeof(shapes) / sizeof(shapes[0]); k++) {
@@ -536,7 +539,7 @@ static void counters_that_cannot_be_break_the_connection(void **state) {
 
     pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
     assert_true(verbs_post_counter(&pair.producer, 0, 0)); /* a slot without a frame */
-    expect_broken(&pair, &pair.consumer, "more than a slot holds", "");
+    expect_broken(&pair, &pair.consumer, "which call its first slot is of", "");
     pair_close(&pair);
 
     pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
