@@ -9,7 +9,7 @@
 #include "gpu/gpu.h"
 #include "kernels/reduce_host.h"
 #include "transport/transport.h"
-#include "transport/verbs_device.h"
+#include "transport/verbs_memory.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -143,12 +143,19 @@ static void show_gpu_row(void) {
 }
 
 static void show_gpus(void) {
-    const char *offer = verbs_host()->kinds == 0                          ? "no RDMA port here anyway"
-                        : verbs_host()->lib.has_dmabuf                    ? "libibverbs here could register dma-bufs"
-                        : access("/sys/module/nvidia_peermem", F_OK) == 0 ? "nvidia-peermem is loaded here"
-                                                                          : "neither dma-buf nor nvidia-peermem here";
+    const struct verbs_host *host = verbs_host();
     show_gpu_row();
-    row("GPUDirect", false, "GPUs on different hosts are not connected yet (%s)", offer);
+    if (host->kinds == 0)
+        row("GPUDirect", false, "no RDMA port to register memory with; GPUs on different hosts are not connected yet");
+    for (int k = 0; host->kinds != 0 && k < host->ndevices; k++) {
+        const struct verbs_device *device = &host->devices[k];
+        struct verbs_memory_facts facts = verbs_memory_facts(&host->lib, device, true, true);
+        const char *why;
+        enum verbs_registration how = verbs_memory_choose(&facts, &why);
+        row("GPUDirect", false,
+            "GPUs on different hosts are not connected yet; %s would register memory of a GPU that exports dma-bufs %s: %s",
+            device->name, verbs_registration_name(how), why);
+    }
 }
 
 int main(int argc, char **argv) {

@@ -64,6 +64,7 @@ bool verbs_lib_open(struct verbs_lib *lib, const char **why) {
             return false;
         memcpy((char *)lib + FUNCTIONS[k].offset, &function, sizeof(function));
     }
-    lib->has_dmabuf = dlsym(handle, "ibv_reg_dmabuf_mr") != NULL;
+    void *function = dlsym(handle, "ibv_reg_dmabuf_mr");
+    memcpy(&lib->reg_dmabuf_mr, &function, sizeof(function));
     return true;
 }

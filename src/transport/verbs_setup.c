@@ -14,6 +14,7 @@
 #include "base/os.h"
 #include "base/wait.h"
 #include "transport/verbs_end.h"
+#include "transport/verbs_memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -74,8 +75,7 @@ static enum collet_result rail_create(struct conn *conn, int r) {
     struct verbs_address *address = &end->mine.rails[r];
     struct verbs_depths depths;
     COLLET_TRY(choose_depths(conn, port, end->nqps, &depths));
-    rail->mr = end->host->lib.reg_mr(port->device->pd, end->memory, end->bytes,
-                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    rail->mr = verbs_memory_register(&end->host->lib, port->device, end->memory, end->bytes);
     if (rail->mr == NULL)
         return err_registration(port, end->bytes);
     int entries = (int)(depths.sends + depths.receives) * end->nqps;

@@ -93,14 +93,14 @@ static struct fake {
     int nnetwork;
     int ncqs, npds;
     uint64_t chance;
-    uint64_t nposts, nwrites, ninline, nsignalled, nexecuted, nghosts;
+    uint64_t nposts, nwrites, ninline, nsignalled, nexecuted, nghosts, nregistered;
     const char *fault; /* a rule that was broken; NULL: none */
     /* What goes wrong. */
     int max_qp_wr, max_cqe;
     uint32_t max_inline;
     int reg_mr_errno, create_cq_errno, modify_errno;
     enum ibv_qp_state modify_fails_to;
-    bool no_rnr_check, absent;
+    bool no_rnr_check, absent, takes_no_dmabuf;
 } fake;
 
 static void fake_fault(const char *what) {
@@ -415,6 +415,7 @@ static struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *address, size_t bytes
     errno = fake.reg_mr_errno;
     for (int k = 0; fake.reg_mr_errno == 0 && k < FAKE_MRS; k++)
         if (!fake.mrs[k].used) {
+            fake.nregistered++;
             fake.mrs[k].used = true;
             fake.mrs[k].access = access;
             fake.mrs[k].mr = (struct ibv_mr){.context = pd->context,
@@ -425,6 +426,16 @@ static struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *address, size_t bytes
                                              .rkey = 2000u + (uint32_t)k};
             return &fake.mrs[k].mr;
         }
+    return NULL;
+}
+
+/* Takes no dma-buf that does not exist; which the errno tells from taking none at all. */
+static struct ibv_mr *fake_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
+                                         int access) {
+    (void)pd, (void)offset, (void)bytes, (void)iova, (void)access;
+    errno = fake.takes_no_dmabuf ? EOPNOTSUPP : EBADF;
+    if (fd >= 0)
+        fake_fault("a dma-buf was registered, and there is none");
     return NULL;
 }
 
@@ -556,7 +567,7 @@ bool verbs_lib_open(struct verbs_lib *lib, const char **why) {
         fake_ack_async_event,
         fake_event_type_str,
         fake_wc_status_str,
-        true,
+        fake_reg_dmabuf_mr,
     };
     return !fake.absent;
 }
@@ -600,7 +611,7 @@ static void fake_repair(void) {
     fake.max_inline = 256;
     fake.reg_mr_errno = fake.create_cq_errno = fake.modify_errno = 0;
     fake.nnetwork = 0;
-    fake.nposts = fake.nwrites = fake.ninline = fake.nsignalled = fake.nexecuted = fake.nghosts = 0;
+    fake.nposts = fake.nwrites = fake.ninline = fake.nsignalled = fake.nexecuted = fake.nghosts = fake.nregistered = 0;
 }
 
 /* Connections are closed: is anything left of them, or was a rule broken? NULL: all is well. */

@@ -9,6 +9,7 @@
 #include "base/os.h"
 #include "kernels/exec.h"
 #include "transport/verbs_end.h"
+#include "transport/verbs_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -329,6 +330,58 @@ static void what_a_producer_sent_before_it_left_arrives(void **state) {
         assert_true(transport_verbs.idle(&pair.consumer));
         pair_close(&pair);
     }
+}
+
+/* ------------------------------------------------------------------------------------------------------- registration */
+
+static void each_end_registers_its_memory_once_a_rail(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, (struct shape){8, 4096, 2, 2, 0});
+    assert_int_equal(fake.nregistered, 4);
+    move_slots(&pair, 2000);
+    assert_int_equal(fake.nregistered, 4);
+    pair_close(&pair);
+}
+
+static void gpu_memory_is_registered_by_dmabuf_then_peermem_then_staged(void **state) {
+    (void)state;
+    static const struct {
+        struct verbs_memory_facts facts; /* gpu, exports_dmabuf, lib_dmabuf, nic_dmabuf, peermem */
+        enum verbs_registration choice;
+        const char *why;
+    } table[] = {
+        {{false, true, true, true, true}, VERBS_PLAIN, "host memory"},
+        {{false, false, false, false, false}, VERBS_PLAIN, "host memory"},
+        {{true, true, true, true, true}, VERBS_DMABUF, "exports dma-bufs"},
+        {{true, true, true, true, false}, VERBS_DMABUF, "exports dma-bufs"},
+        {{true, false, true, true, true}, VERBS_PEERMEM, "GPU's driver exports no"},
+        {{true, true, false, false, true}, VERBS_PEERMEM, "no ibv_reg_dmabuf_mr"},
+        {{true, true, true, false, true}, VERBS_PEERMEM, "NIC's driver takes no"},
+        {{true, false, true, true, false}, VERBS_STAGED, "or load nvidia-peermem"},
+        {{true, true, false, false, false}, VERBS_STAGED, "rdma-core 34"},
+        {{true, true, true, false, false}, VERBS_STAGED, "NIC's driver takes no"},
+    };
+    for (size_t k = 0; k < sizeof(table) / sizeof(table[0]); k++) {
+        const char *why;
+        assert_int_equal(verbs_memory_choose(&table[k].facts, &why), table[k].choice);
+        if (strstr(why, table[k].why) == NULL)
+            fail_msg("row %zu does not say '%s': %s", k, table[k].why, why);
+    }
+}
+
+static void whether_a_device_takes_dmabufs_is_asked_of_its_driver(void **state) {
+    (void)state;
+    struct verbs_host *host = verbs_host();
+    struct verbs_lib without = host->lib;
+    without.reg_dmabuf_mr = NULL;
+    assert_true(verbs_memory_facts(&host->lib, &host->devices[0], true, true).nic_dmabuf);
+    fake.takes_no_dmabuf = true;
+    assert_false(verbs_memory_facts(&host->lib, &host->devices[0], true, true).nic_dmabuf);
+    assert_true(verbs_memory_facts(&host->lib, &host->devices[0], true, true).lib_dmabuf);
+    fake.takes_no_dmabuf = false;
+    assert_false(verbs_memory_facts(&without, &host->devices[0], true, true).lib_dmabuf);
+    assert_false(verbs_memory_facts(&without, &host->devices[0], true, true).nic_dmabuf);
 }
 
 /* --------------------------------------------------------------------------------------------------- narrow devices */
@@ -855,6 +908,9 @@ int main(void) {
         cmocka_unit_test_setup(a_slot_is_one_write_and_a_list_of_them_one_doorbell, forget),
         cmocka_unit_test_setup(the_steps_go_through_all_queue_pairs_of_all_rails, forget),
         cmocka_unit_test_setup(what_a_producer_sent_before_it_left_arrives, forget),
+        cmocka_unit_test_setup(each_end_registers_its_memory_once_a_rail, forget),
+        cmocka_unit_test_setup(gpu_memory_is_registered_by_dmabuf_then_peermem_then_staged, forget),
+        cmocka_unit_test_setup(whether_a_device_takes_dmabufs_is_asked_of_its_driver, forget),
         cmocka_unit_test_setup(queues_are_cut_to_what_the_device_has, forget),
         cmocka_unit_test_setup(what_a_device_refuses_is_an_error_with_its_cause, forget),
         cmocka_unit_test_setup(queue_pairs_that_do_not_connect_are_an_error_with_both_addresses, forget),

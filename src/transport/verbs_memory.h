@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How memory comes to be registered with a NIC.
+ *
+ *    whose memory   what is there                                           registered
+ *    host's         –                                                       as it is (ibv_reg_mr)
+ *    GPU's          GPU driver exports dma-bufs, libibverbs and NIC take    as a dma-buf (ibv_reg_dmabuf_mr)
+ *                   else nvidia-peermem is loaded                           by its address (ibv_reg_mr)
+ *                   else                                                    not at all: it is copied to pinned host memory
+ *
+ * Connections have their FIFOs in host memory now and register them once, when they are made; buffers of callers are never
+ * registered, so none can be freed or remapped behind a registration. The rows of GPUs have not been run on hardware.
+ */
+#ifndef COLLET_TRANSPORT_VERBS_MEMORY_H
+#define COLLET_TRANSPORT_VERBS_MEMORY_H
+
+#include "transport/verbs_device.h"
+
+enum verbs_registration { VERBS_PLAIN, VERBS_DMABUF, VERBS_PEERMEM, VERBS_STAGED };
+
+struct verbs_memory_facts {
+    bool gpu;            /* it is a GPU's; what follows matters only then */
+    bool exports_dmabuf; /* the GPU's driver says that it does */
+    bool lib_dmabuf, nic_dmabuf;
+    bool peermem;
+};
+
+/* *why: a static text. */
+enum verbs_registration verbs_memory_choose(const struct verbs_memory_facts *facts, const char **why);
+const char *verbs_registration_name(enum verbs_registration registration);
+
+/* What of the above this machine and this device have. */
+struct verbs_memory_facts verbs_memory_facts(const struct verbs_lib *lib, const struct verbs_device *device, bool gpu,
+                                             bool exports_dmabuf);
+
+/* Registers host memory for RDMA writes. NULL and errno: the device refuses. */
+struct ibv_mr *verbs_memory_register(const struct verbs_lib *lib, const struct verbs_device *device, void *memory,
+                                     size_t bytes);
+
+#endif
