@@ -10,6 +10,7 @@
 #include "base/wait.h"
 #include "boot/process.h"
 #include "kernels/exec_gpu.h"
+#include "proxy/proxy.h"
 #include "transport/ipc.h"
 #include "transport/transport.h"
 #include "transport/verbs_device.h"
@@ -248,7 +249,10 @@ void comm_discard(struct collet_comm *comm) {
         return;
     __atomic_store_n(&comm->magic, 0, __ATOMIC_SEQ_CST);
     wait_for_readers(comm);
-    if (gpu_end(comm)) {
+    bool ended = gpu_end(comm);
+    if (comm->chan != NULL)
+        proxy_leave(comm->chan);
+    if (ended) {
         planner_destroy(comm->planner);
         chan_destroy(comm->chan);
         gpu_rank_destroy(comm->gpu);

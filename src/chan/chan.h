@@ -29,6 +29,7 @@ struct conn_blob {
 
 struct transport;
 struct chan;
+struct proxy_client;
 
 struct conn {
     struct fifo_end end; /* first: executors hold a pointer to it */
@@ -46,6 +47,7 @@ struct conn {
 struct chan {
     struct boot *boot;
     struct gpu_rank *gpu; /* NULL: on host memory */
+    struct proxy_client *proxy; /* carries slots over networks (proxy/proxy.h); NULL: the executor does */
     const struct config *config;
     const struct peer_info *peers;
     int nranks, rank;

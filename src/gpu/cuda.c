@@ -260,6 +260,11 @@ static enum collet_result cuda_copy(void *to, const void *from, size_t bytes, vo
     return COLLET_SUCCESS;
 }
 
+static enum collet_result cuda_call(void (*function)(void *argument), void *argument, void *stream) {
+    CUDA_TRY(cudaLaunchHostFunc(stream, function, argument));
+    return COLLET_SUCCESS;
+}
+
 static enum collet_result cuda_launch(const void *kernel, uint32_t blocks, uint32_t lanes, const void *argument,
                                       void *stream) {
     void *arguments[] = {(void *)argument};
@@ -299,6 +304,7 @@ const struct gpu_driver gpu_driver_cuda = {
     .pending = cuda_pending,
     .capture = cuda_capture,
     .copy = cuda_copy,
+    .call = cuda_call,
     .launch = cuda_launch,
     .resident = cuda_resident,
 };

@@ -70,6 +70,8 @@ struct gpu_driver {
     /* 0, or a number that only this capture has. */
     enum collet_result (*capture)(void *stream, uint64_t *id_p);
     enum collet_result (*copy)(void *to, const void *from, size_t bytes, void *stream);
+    /* The host calls function(argument) when it is its turn, at each replay of a graph too; it may not use GPUs. */
+    enum collet_result (*call)(void (*function)(void *argument), void *argument, void *stream);
     enum collet_result (*launch)(const void *kernel, uint32_t blocks, uint32_t lanes, const void *argument,
                                  void *stream);
     /* Blocks of any kernel that run at the same time on an open GPU, if nothing else runs there. */
@@ -105,6 +107,9 @@ struct gpu_rank {
 enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p);
 /* Its operations are done. NULL is fine. */
 void gpu_rank_destroy(struct gpu_rank *rank);
+
+/* Are there any that are not done? By any thread, in a capture of another one too. */
+bool gpu_rank_is_busy(const struct gpu_rank *rank);
 
 /* Waits for its operations, limit_ns at most (0: for as long as they take); false if they were not done by then. */
 bool gpu_rank_wait(const struct gpu_rank *rank, uint64_t limit_ns);

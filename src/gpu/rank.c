@@ -95,6 +95,13 @@ void gpu_rank_destroy(struct gpu_rank *rank) {
     free(rank);
 }
 
+bool gpu_rank_is_busy(const struct gpu_rank *rank) {
+    struct gpu_scope scope = rank->driver->enter(rank->ordinal);
+    bool busy = rank->driver->pending(rank->done);
+    rank->driver->leave(scope);
+    return busy;
+}
+
 bool gpu_rank_wait(const struct gpu_rank *rank, uint64_t limit_ns) {
     struct waiter waiter = {.spin = 0};
     struct gpu_scope scope = rank->driver->enter(rank->ordinal);

@@ -6,8 +6,8 @@
  *    bytes of the chunk   │ 8 │ 8 │ 8 │ … │ 8 │ rest │        unit = lane, lane + lanes, …
  *    lines of a slot      │d f│d f│d f│d f│ …                  two lines a unit, one access
  *
- * Barriers stand around the step: before it, positions of the ends are the last step's and credit is there; after it, all
- * lanes have taken what they read, so that credit may be returned.
+ * Barriers stand around the step: before it, positions of the ends are the last step's, credit is there, and so is what comes
+ * over a wire; after it, all lanes have taken what they read, so that credit may be returned.
  */
 #ifndef COLLET_KERNELS_BLOCK_LL_CUH
 #define COLLET_KERNELS_BLOCK_LL_CUH
@@ -151,8 +151,8 @@ BLOCK_FN enum work_failure block_ll_step(struct interp_worker *w, const struct p
                                          uint32_t bytes, struct work_status *status) {
     const struct interp_op *op = w->op;
     enum work_failure failure = WORK_FINE;
-    if (port_lane() == 0)
-        failure = wait_credit(w, step, status);
+    if (port_lane() == 0 && (failure = wait_credit(w, step, status)) == WORK_FINE)
+        failure = wait_wires(w, step, status);
     if (port_any(failure != WORK_FINE)) /* also: the ends' positions are those after the last step */
         return WORK_ABORTED;
     bool arrived = units_run<R>(op, step, round, bytes, status);

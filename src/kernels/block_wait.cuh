@@ -27,6 +27,21 @@ BLOCK_FN enum work_failure wait_credit(struct interp_worker *w, const struct pro
     return WORK_FINE;
 }
 
+/* By one lane, in LL: over a wire the tail says that lines are there, and lines before that may be stale. */
+BLOCK_FN enum work_failure wait_wires(struct interp_worker *w, const struct prog_step *step,
+                                      const struct work_status *status) {
+#pragma unroll 1
+    for (int k = 0; k < step->recv_count; k++) {
+        struct fifo_end *end = w->op->recv_ends[step->recv_first + k];
+        for (uint32_t looks = 0; end->remote && !fifo_has_data(end); looks++) {
+            if (wait_must_end(status, looks))
+                return WORK_ABORTED;
+            port_pause(looks);
+        }
+    }
+    return WORK_FINE;
+}
+
 /* By one lane: until every operand is there and every place may be written. */
 BLOCK_FN enum work_failure wait_simple(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                        const struct work_status *status) {

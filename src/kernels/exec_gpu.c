@@ -13,6 +13,7 @@
 #include "kernels/exec_gpu.h"
 
 #include "base/err.h"
+#include "proxy/proxy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,17 +216,41 @@ static enum collet_result launch(const struct entry *set, int n, uint32_t reside
     return COLLET_SUCCESS;
 }
 
+/* ---- proxies, of calls with connections over a network ----
+ *
+ *    a launch         proxy_launched(), behind it                         its end is seen by gpu_watch.c
+ *    one in a graph   host nodes: proxy_hold() ─▶ grid ─▶ proxy_release()  at every replay
+ */
+
+static void hold_proxy(void *chan) { proxy_hold(chan); }
+static void release_proxy(void *chan) { proxy_release(chan); }
+
+static enum collet_result tell_proxies(const struct entry *set, int n, void (*tell)(void *chan), void *stream) {
+    for (int k = 0; k < n; k++)
+        if (set[k].call->program->nremote > 0)
+            COLLET_TRY(set[k].call->chan->gpu->driver->call(tell, set[k].call->chan, stream));
+    return COLLET_SUCCESS;
+}
+
 /* The set goes into the stream of its first call; the streams of the others wait for it, and it for them. */
 static enum collet_result launch_in_order(const struct entry *set, int n, uint32_t resident) {
     void *stream = set->call->stream;
+    uint64_t capture;
+    COLLET_TRY(set->call->chan->gpu->driver->capture(stream, &capture));
     for (int k = 0; k < n; k++) {
         COLLET_TRY(gpu_rank_before(set[k].call->chan->gpu, stream));
         COLLET_TRY(gpu_rank_join(set[k].call->chan->gpu, set[k].call->stream, stream));
     }
+    if (capture != 0)
+        COLLET_TRY(tell_proxies(set, n, hold_proxy, stream));
     COLLET_TRY(launch(set, n, resident, stream));
+    if (capture != 0)
+        COLLET_TRY(tell_proxies(set, n, release_proxy, stream));
     for (int k = 0; k < n; k++) {
         COLLET_TRY(gpu_rank_join(set[k].call->chan->gpu, stream, set[k].call->stream));
         COLLET_TRY(gpu_rank_after(set[k].call->chan->gpu, stream));
+        if (capture == 0 && set[k].call->program->nremote > 0)
+            proxy_launched(set[k].call->chan);
     }
     return COLLET_SUCCESS;
 }

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/wait.h"
+#include "proxy/proxy.h"
 #include "transport/transport.h"
 
 /* ---- cached or past the caches ----
@@ -113,8 +114,7 @@ static void call_start(struct exec_call *call) {
     call->state = EXEC_RUNNING;
 }
 
-static enum collet_result call_connect(struct exec_call *call, bool *moved) {
-    struct exec_program *program = call->program;
+static enum collet_result program_connect(struct exec_program *program, bool *moved) {
     for (int k = program->nready; k < program->nconns; k++)
         if (program->conns[k]->state != CONN_READY) {
             enum collet_result result = conn_try(program->conns[k]);
@@ -125,6 +125,15 @@ static enum collet_result call_connect(struct exec_call *call, bool *moved) {
     while (program->nready < program->nconns && program->conns[program->nready]->state == CONN_READY)
         program->nready++;
     return program->nready == program->nconns ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
+}
+
+static enum collet_result call_connect(struct exec_call *call, bool *moved) {
+    if (call->program->nready == call->program->nconns)
+        return COLLET_SUCCESS;
+    proxy_pause(call->chan);
+    enum collet_result result = program_connect(call->program, moved);
+    proxy_resume(call->chan);
+    return result;
 }
 
 /* Runs a worker until it is blocked, done, or had its turn. */
@@ -159,7 +168,7 @@ static enum collet_result wires_progress(struct exec_program *program, bool *mov
 }
 
 static bool wires_idle(const struct exec_program *program) {
-    for (int k = 0; program->nremote > 0 && k < program->nconns; k++)
+    for (int k = 0; k < program->nconns; k++)
         if (!conn_is_idle(program->conns[k]))
             return false;
     return true;
@@ -171,9 +180,10 @@ static enum collet_result call_run(struct exec_call *call, bool *moved) {
     for (int k = 0; k < nworkers; k++)
         if (!program->workers[k].done)
             COLLET_TRY(worker_visit(call, &program->workers[k], moved));
-    if (call->running == 0 && wires_idle(program))
+    bool carries = program->nremote > 0 && call->chan->proxy == NULL;
+    if (call->running == 0 && (!carries || wires_idle(program)))
         return COLLET_SUCCESS;
-    if (program->nremote > 0)
+    if (carries)
         COLLET_TRY(wires_progress(program, moved));
     return COLLET_IN_PROGRESS;
 }
@@ -264,7 +274,7 @@ enum collet_result exec_connect(struct exec_call *calls, int ncalls) {
     return COLLET_SUCCESS;
 }
 
-enum collet_result exec_run(struct exec_call *calls, int ncalls) {
+static enum collet_result run(struct exec_call *calls, int ncalls) {
     struct waiter waiter = {.spin = calls[0].chan->spin, .yield_ns = calls[0].chan->yield_ns};
     uint32_t turns = 0;
     int left = 0;
@@ -290,4 +300,18 @@ enum collet_result exec_run(struct exec_call *calls, int ncalls) {
             return fail_unfinished(calls, ncalls, result);
     }
     return COLLET_SUCCESS;
+}
+
+/* Calls of GPU communicators are in their streams already. */
+static void for_host_calls(struct exec_call *calls, int ncalls, void (*tell)(struct chan *chan)) {
+    for (int k = 0; k < ncalls; k++)
+        if (calls[k].chan->gpu == NULL)
+            tell(calls[k].chan);
+}
+
+enum collet_result exec_run(struct exec_call *calls, int ncalls) {
+    for_host_calls(calls, ncalls, proxy_hold);
+    enum collet_result result = run(calls, ncalls);
+    for_host_calls(calls, ncalls, proxy_release);
+    return result;
 }

@@ -6,6 +6,7 @@
 #include "kernels/exec.h"
 
 #include "base/err.h"
+#include "proxy/proxy.h"
 #include "transport/transport.h"
 
 #include <stdlib.h>
@@ -113,6 +114,12 @@ static void destroy_progs(struct prog **progs, int nchannels) {
     free(progs);
 }
 
+/* GPUs cannot carry slots over a network themselves. */
+static enum collet_result find_carrier(const struct exec_program *program, struct chan *chan) {
+    bool needed = program->nremote > 0 && (chan->gpu != NULL || chan->config->proxy);
+    return needed ? proxy_serve(chan) : COLLET_SUCCESS;
+}
+
 enum collet_result exec_program_create(struct chan *chan, struct prog **progs, const struct algorithm *source,
                                        int nchannels, struct exec_program **program_p) {
     struct exec_program *program = calloc(1, sizeof(*program));
@@ -124,7 +131,11 @@ enum collet_result exec_program_create(struct chan *chan, struct prog **progs, c
     program->source = source;
     program->last_call = -1;
     program->nchannels = nchannels;
+    proxy_pause(chan); /* connections are added to its table */
     enum collet_result result = bind(program, chan);
+    proxy_resume(chan);
+    if (result == COLLET_SUCCESS)
+        result = find_carrier(program, chan);
     if (result != COLLET_SUCCESS) {
         exec_program_destroy(program);
         return result;

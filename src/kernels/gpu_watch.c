@@ -6,12 +6,14 @@
  *    the communicator failed somewhere      ──▶ the rank's launches are told to end
  *    a block found a mismatch               ──▶ the communicator fails
  *    a rank died, and ours has work pending ──▶ the communicator fails
+ *    its launches have ended                ──▶ its proxy may sleep
  *
  * It sleeps in between, and ends with the last rank.
  */
 #include "base/err.h"
 #include "base/os.h"
 #include "kernels/exec_gpu.h"
+#include "proxy/proxy.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -29,16 +31,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct watched *all;
 static bool runs; /* the thread */
 
-/* With the GPU entered: what another thread captures must not be disturbed by a question of ours. */
-static bool has_work(const struct gpu_rank *gpu) {
-    struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
-    bool pending = gpu->driver->pending(gpu->done);
-    gpu->driver->leave(scope);
-    return pending;
-}
-
 static void check_deaths(struct chan *chan) {
-    if (boot_missing_count(chan->boot) == 0 || !has_work(chan->gpu))
+    if (boot_missing_count(chan->boot) == 0 || !gpu_rank_is_busy(chan->gpu))
         return;
     for (int rank = 0; rank < chan->nranks; rank++) {
         uint64_t since_ns;
@@ -53,6 +47,13 @@ static void check_deaths(struct chan *chan) {
     }
 }
 
+/* The proxy itself asks the driver nothing: an answer may be kept waiting by work that waits for the proxy. */
+static void check_landed(struct chan *chan) {
+    uint64_t launches = proxy_launches(chan); /* first: what is launched from here on counts as not landed */
+    if (launches > 0 && !gpu_rank_is_busy(chan->gpu))
+        proxy_landed(chan, launches);
+}
+
 static void look(struct chan *chan) {
     if (__atomic_load_n(boot_failed_word(chan->boot), __ATOMIC_ACQUIRE) != COLLET_SUCCESS) {
         exec_gpu_end(chan);
@@ -63,6 +64,7 @@ static void look(struct chan *chan) {
         boot_fail(chan->boot, result, err_last());
     else
         check_deaths(chan);
+    check_landed(chan);
 }
 
 static void *watch_main(void *unused) {

@@ -33,10 +33,10 @@
  * Read next: tcp_socket.h, how the sockets come to be.
  */
 #include "base/err.h"
-#include "base/os.h"
 #include "program/program.h"
 #include "transport/tcp_socket.h"
 #include "transport/transport.h"
+#include "transport/wire.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -91,8 +91,8 @@ struct tcp_end {
 };
 
 static bool tcp_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
-    *why = "for host memory only";
-    return a->device == COLLET_DEVICE_HOST && b->device == COLLET_DEVICE_HOST;
+    (void)a, (void)b, (void)why;
+    return true;
 }
 
 /* ------------------------------------------------------------------------------------------------------ coming to be */
@@ -109,7 +109,7 @@ static enum collet_result tcp_end_create(struct conn *conn, struct tcp_end **end
     for (uint32_t k = 0; k < end->nsockets; k++)
         end->sockets[k].fd = -1;
     conn->impl = end; /* from here on tcp_close() cleans up */
-    COLLET_TRY(os_memory_create(end->bytes, &end->memory));
+    COLLET_TRY(wire_memory_create(conn->chan, end->bytes, &end->memory));
     fifo_memory_init(end->memory, layout, conn->chan->config);
     fifo_end_init(&conn->end, end->memory, layout, conn->chan->config);
     *end_p = end;
@@ -178,7 +178,7 @@ static void tcp_close(struct conn *conn) {
     }
     if (end->credit_fd >= 0)
         close(end->credit_fd);
-    os_memory_destroy(end->memory, end->bytes);
+    wire_memory_destroy(conn->chan, end->memory, end->bytes);
     free(end);
 }
 
@@ -233,13 +233,13 @@ static void make_frame(const struct conn *conn, struct tcp_socket *socket) {
     if (consumer->credit_done > 0)
         return; /* an older head is half sent: let it arrive whole */
     socket->sending.has_head = 1;
-    socket->sending.head = consumer->credit = *other->end.head;
+    socket->sending.head = consumer->credit = wire_head(other);
 }
 
 /* Sends what the socket takes of the slots that are published. */
 static bool send_slots(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
-    uint64_t tail = port_load_acquire(conn->end.tail); /* pairs with fifo_publish() */
+    uint64_t tail = wire_tail(conn);
     bool moved = false;
     while ((int64_t)(tail - socket->step) > 0) {
         struct tcp_frame *frame = &socket->sending;
@@ -274,7 +274,7 @@ static bool take_head(struct conn *conn, uint64_t head) {
     uint64_t known = *conn->end.head;
     if ((int64_t)(head - known) <= 0)
         return true;
-    if (head - known > *conn->end.tail - known)
+    if (head - known > wire_tail(conn) - known)
         return false;
     port_store_release(conn->end.head, head); /* pairs with fifo_has_credit() */
     return true;
@@ -284,7 +284,7 @@ static bool take_head(struct conn *conn, uint64_t head) {
 static bool take_credits(struct conn *conn) {
     struct tcp_end *end = conn->impl;
     bool moved = false;
-    while (!end->credits_ended && *conn->end.tail - *conn->end.head > conn->end.nslots / 2) {
+    while (!end->credits_ended && wire_tail(conn) - *conn->end.head > conn->end.nslots / 2) {
         ssize_t n = recv(end->credit_fd, (char *)&end->credit + end->credit_done,
                          sizeof(end->credit) - end->credit_done, MSG_DONTWAIT);
         if (n <= 0) {
@@ -336,7 +336,7 @@ static bool take_head_of_frame(const struct conn *conn, const struct tcp_frame *
 
 static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
-    uint64_t tail = *conn->end.tail, head = *conn->end.head;
+    uint64_t tail = *conn->end.tail, head = wire_head(conn);
     take_ahead(socket, &end->frame, sizeof(end->frame));
     uint32_t bytes = end->frame.bytes & ~FIFO_LL_BIT;
     bool fits =
@@ -436,7 +436,7 @@ static bool receive_slots(struct conn *conn) {
 static bool credit_is_due(const struct conn *conn) {
     const struct tcp_end *end = conn->impl;
     uint64_t half = conn->end.nslots > 1 ? conn->end.nslots / 2 : 1;
-    return end->credit_done > 0 || *conn->end.head - end->credit >= half;
+    return end->credit_done > 0 || wire_head(conn) - end->credit >= half;
 }
 
 static void send_credit(struct conn *conn) {
@@ -444,7 +444,7 @@ static void send_credit(struct conn *conn) {
     if (end->credits_ended || !credit_is_due(conn))
         return;
     if (end->credit_done == 0)
-        end->credit = *conn->end.head;
+        end->credit = wire_head(conn);
     ssize_t n = send(end->credit_fd, (char *)&end->credit + end->credit_done, sizeof(end->credit) - end->credit_done,
                      MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n > 0)
@@ -457,7 +457,7 @@ static enum collet_result consumer_progress(struct conn *conn) {
     struct tcp_end *end = conn->impl;
     send_credit(conn);
     bool moved = receive_slots(conn);
-    if (end->broken != NULL && !moved && *conn->end.head == *conn->end.tail)
+    if (end->broken != NULL && !moved && wire_head(conn) == *conn->end.tail)
         return err_broken(conn);
     return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
 }
@@ -473,7 +473,7 @@ static bool tcp_idle(const struct conn *conn) {
     if (conn->side == CONN_CONSUMER)
         return end->credits_ended || !credit_is_due(conn);
     for (uint32_t k = 0; k < end->nsockets; k++)
-        if ((int64_t)(*conn->end.tail - end->sockets[k].step) > 0)
+        if ((int64_t)(wire_tail(conn) - end->sockets[k].step) > 0)
             return false;
     return true;
 }

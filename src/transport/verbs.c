@@ -53,11 +53,9 @@
 #define RECEIVE_ID (1ull << 63)
 
 static bool verbs_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
-    bool on_host = a->device == COLLET_DEVICE_HOST && b->device == COLLET_DEVICE_HOST;
-    *why = !on_host                       ? "for host memory only"
-           : a->rdma == 0 || b->rdma == 0 ? "no RDMA port on one of both hosts (see collet-info)"
-                                          : "their RDMA networks differ (see collet-info)";
-    return on_host && verbs_common_kind(a->rdma, b->rdma) >= 0;
+    *why = a->rdma == 0 || b->rdma == 0 ? "no RDMA port on one of both hosts (see collet-info)"
+                                        : "their RDMA networks differ (see collet-info)";
+    return verbs_common_kind(a->rdma, b->rdma) >= 0;
 }
 
 /* --------------------------------------------------------------------------------------------------------------- posting */
@@ -101,7 +99,7 @@ static void take_credit(struct conn *conn, uint32_t immediate) {
     int64_t ahead = counter_ahead(immediate, known);
     if (ahead <= 0) /* it comes after a newer one */
         return;
-    if ((uint64_t)ahead > *conn->end.tail - known)
+    if ((uint64_t)ahead > wire_tail(conn) - known)
         verbs_set_broken(conn, "it returned credits for slots that were not sent");
     else
         port_store_release(conn->end.head, known + (uint64_t)ahead); /* pairs with fifo_has_credit() */
@@ -144,7 +142,7 @@ static void take_slot(struct conn *conn, uint32_t immediate, uint32_t length) {
         verbs_set_broken(conn, "it sent more than a slot holds");
     else if (step == (uint64_t)conn->chan->config->first_step && !framed)
         verbs_set_broken(conn, "it does not say which call its first slot is of");
-    else if (ahead < 0 || step - *conn->end.head >= conn->end.nslots || end->arrived[slot] != 0)
+    else if (ahead < 0 || step - wire_head(conn) >= conn->end.nslots || end->arrived[slot] != 0)
         verbs_set_broken(conn, "it sent a step that was not due, or without credit");
     else
         end->arrived[slot] = 1 + (bytes | ll | framed);
@@ -292,7 +290,7 @@ static void post_batch(struct conn *conn, struct batch *batch) {
 
 static bool send_slots(struct conn *conn) {
     struct verbs_end *end = conn->impl;
-    uint64_t tail = port_load_acquire(conn->end.tail); /* pairs with fifo_publish() */
+    uint64_t tail = wire_tail(conn);
     if (end->nlive == 0 || (tail == end->sent && end->again == 0))
         return false;
     struct batch batch = {.n = 0};
@@ -317,12 +315,12 @@ static bool send_slots(struct conn *conn) {
 static bool credit_is_due(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     uint64_t half = conn->end.nslots > 1 ? conn->end.nslots / 2 : 1;
-    return *conn->end.head - end->credit >= half;
+    return wire_head(conn) - end->credit >= half;
 }
 
 static void send_credit(struct conn *conn) {
     struct verbs_end *end = conn->impl;
-    uint64_t head = *conn->end.head;
+    uint64_t head = wire_head(conn);
     if (end->nlive == 0 || !credit_is_due(conn))
         return;
     int index = end->live[head % (uint64_t)end->nlive];
@@ -404,7 +402,7 @@ static void verbs_attend(struct conn *conn) {
 static enum collet_result verbs_progress(struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     bool moved = move(conn);
-    bool consumed = conn->side == CONN_PRODUCER || *conn->end.head == *conn->end.tail;
+    bool consumed = conn->side == CONN_PRODUCER || wire_head(conn) == *conn->end.tail;
     if (end->broken[0] != '\0' && !moved && consumed && !has_left(conn))
         return err_broken(conn);
     return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
@@ -425,7 +423,7 @@ static bool all_acknowledged(const struct conn *conn) {
 static bool verbs_idle(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     bool handed_over =
-        conn->side == CONN_PRODUCER ? *conn->end.tail == end->sent && end->again == 0 : !credit_is_due(conn);
+        conn->side == CONN_PRODUCER ? wire_tail(conn) == end->sent && end->again == 0 : !credit_is_due(conn);
     if (handed_over && (end->nrails == 1 || all_acknowledged(conn)))
         return true;
     return (conn->side == CONN_CONSUMER && end->broken[0] != '\0') || has_left(conn);

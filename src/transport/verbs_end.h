@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "transport/transport.h"
 #include "transport/verbs_qp.h"
+#include "transport/wire.h"
 
 #define VERBS_RAILS_MAX 4
 #define VERBS_LIVE_MAX (VERBS_RAILS_MAX * VERBS_QPS_MAX)

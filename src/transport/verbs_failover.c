@@ -132,7 +132,7 @@ static bool is_flushed(const struct verbs_end *end, int r) {
 
 static enum collet_result settle(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
-    struct settled settled = {.tail = *conn->end.tail, .head = *conn->end.head, .rail = (uint32_t)r};
+    struct settled settled = {.tail = *conn->end.tail, .head = wire_head(conn), .rail = (uint32_t)r};
     for (uint32_t k = 0; k < conn->end.nslots; k++)
         if (end->arrived[(settled.tail + k) & (conn->end.nslots - 1)] != 0)
             settled.arrived |= 1u << k;

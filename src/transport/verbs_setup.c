@@ -140,7 +140,7 @@ static enum collet_result end_create(struct conn *conn, int nrails_max) {
     end->kind = (enum verbs_kind)verbs_common_kind(peers[conn->chan->rank].rdma, peers[conn->peer].rdma);
     end->nqps = (int)config->ib_qps_per_connection;
     end->bytes = layout.total_bytes;
-    COLLET_TRY(os_memory_create(end->bytes, &end->memory));
+    COLLET_TRY(wire_memory_create(conn->chan, end->bytes, &end->memory));
     fifo_memory_init(end->memory, &layout, config);
     fifo_end_init(&conn->end, end->memory, &layout, config);
     end->sent = end->credit = conn->end.step;
@@ -282,6 +282,6 @@ void verbs_free(struct conn *conn) {
         drain(conn);
     for (int r = 0; r < end->nrails; r++)
         rail_destroy(end, r);
-    os_memory_destroy(end->memory, end->bytes);
+    wire_memory_destroy(conn->chan, end->memory, end->bytes);
     free(end);
 }

@@ -30,7 +30,7 @@ struct event {
     uint64_t recorded, reached; /* records put into streams, and come to there */
 };
 
-enum task_kind { LAUNCH, COPY, RECORD, WAIT, DELAY };
+enum task_kind { LAUNCH, COPY, CALL, RECORD, WAIT, DELAY };
 struct task {
     struct task *next;
     enum task_kind kind;
@@ -40,6 +40,7 @@ struct task {
     void *to;
     const void *from;
     size_t bytes;
+    void (*function)(void *argument); /* CALL: of `to` */
     struct event *event;
     uint64_t until; /* WAIT: this many records; 0: those there are when the task is put into a stream */
     bool external;
@@ -76,6 +77,8 @@ static void task_run(const struct task *task) {
         run_launch(task);
     else if (task->kind == COPY)
         memmove(task->to, task->from, task->bytes);
+    else if (task->kind == CALL)
+        task->function(task->to);
     else if (task->kind == DELAY)
         nanosleep(&(struct timespec){.tv_nsec = task->delay_ms * 1000000l}, NULL);
     pthread_mutex_lock(&lock);
@@ -369,6 +372,10 @@ static enum collet_result copy(void *to, const void *from, size_t bytes, void *s
     return put(stream, &(struct task){.kind = COPY, .to = to, .from = from, .bytes = bytes});
 }
 
+static enum collet_result call(void (*function)(void *argument), void *argument, void *stream) {
+    return put(stream, &(struct task){.kind = CALL, .function = function, .to = argument});
+}
+
 static enum collet_result launch(const void *kernel, uint32_t blocks, uint32_t lanes, const void *argument,
                                  void *stream) {
     struct task task = {.kind = LAUNCH, .kernel = kernel, .lanes = lanes};
@@ -425,6 +432,7 @@ const struct gpu_driver emulated_gpu_driver = {
     .pending = pending,
     .capture = capture,
     .copy = copy,
+    .call = call,
     .launch = launch,
     .resident = resident,
 };

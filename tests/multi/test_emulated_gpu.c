@@ -303,13 +303,7 @@ struct layout {
     int processes, threads, gpus;
 };
 
-static void run_rank(struct ranks *ranks, int rank) {
-    const struct layout *layout = ranks->argument;
-    struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(rank % layout->gpus)};
-    struct collet_comm *comm;
-    gpu_driver_use(&emulated_gpu_driver);
-    ranks_new_id(ranks, rank);
-    must(ranks, collet_comm_init_rank_config(&comm, ranks->nranks, ranks->id, rank, &config));
+static void run_calls(struct ranks *ranks, int rank, struct collet_comm *comm) {
     void *stream = emulated_stream_create();
     for (int k = 0; k < (level_now() == LEVEL_FAST ? 10 : 40); k++) {
         char why[TRIAL_WHY_BYTES], name[TRIAL_NAME_BYTES];
@@ -330,14 +324,25 @@ static void run_rank(struct ranks *ranks, int rank) {
     emulated_stream_destroy(stream);
 }
 
-static void run_layout(int processes, int threads, int gpus) {
+static void run_rank(struct ranks *ranks, int rank) {
+    const struct layout *layout = ranks->argument;
+    struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(rank % layout->gpus)};
+    struct collet_comm *comm;
+    gpu_driver_use(&emulated_gpu_driver);
+    ranks_new_id(ranks, rank);
+    must(ranks, collet_comm_init_rank_config(&comm, ranks->nranks, ranks->id, rank, &config));
+    run_calls(ranks, rank, comm);
+}
+
+static void run_job(void (*run)(struct ranks *ranks, int rank), int processes, int threads, int gpus) {
     struct layout layout = {processes, threads, gpus};
-    struct ranks_job job = {
-        .processes = processes, .threads = threads, .limit_s = 30, .run = run_rank, .argument = &layout};
+    struct ranks_job job = {.processes = processes, .threads = threads, .limit_s = 30, .run = run, .argument = &layout};
     char why[RANKS_TEXT_BYTES];
     if (!ranks_run(&job, why))
         fail_msg("%d processes of %d threads on %d GPUs: %s", processes, threads, gpus, why);
 }
+
+static void run_layout(int processes, int threads, int gpus) { run_job(run_rank, processes, threads, gpus); }
 
 static void processes_share_memory_of_gpus(void **state) {
     (void)state;
@@ -353,27 +358,96 @@ static void processes_whose_gpus_do_not_reach_each_other_share_pinned_memory(voi
     emulated_gpu_set(2, all, 64);
 }
 
-static void run_apart(struct ranks *ranks, int rank) {
-    struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(0)};
+/* ---- hosts ---- */
+
+/* Each process is a host of its own. */
+static struct collet_comm *comm_apart(struct ranks *ranks, int rank, int gpus) {
+    struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(rank % gpus)};
     struct collet_comm *comm;
-    float data = 1;
+    char host[32];
     gpu_driver_use(&emulated_gpu_driver);
-    setenv("COLLET_HOSTID", rank == 0 ? "here" : "there", 1);
+    snprintf(host, sizeof(host), "host-%d", rank / ranks->nthreads);
+    if (rank % ranks->nthreads == 0)
+        setenv("COLLET_HOSTID", host, 1);
+    ranks_barrier(ranks);
     ranks_new_id(ranks, rank);
     must(ranks, collet_comm_init_rank_config(&comm, ranks->nranks, ranks->id, rank, &config));
-    ranks_barrier(ranks); /* or the one's call fails the other's init */
-    ranks_expect(ranks, rank, collet_allreduce(&data, &data, 1, COLLET_FLOAT32, COLLET_SUM, comm, NULL),
-                 COLLET_ERR_UNSUPPORTED, "for host memory only");
-    ranks_barrier(ranks);
-    collet_comm_destroy(comm);
+    return comm;
 }
 
-static void gpus_of_different_hosts_are_refused_with_the_reason(void **state) {
+static void run_rank_apart(struct ranks *ranks, int rank) {
+    const struct layout *layout = ranks->argument;
+    run_calls(ranks, rank, comm_apart(ranks, rank, layout->gpus));
+}
+
+static void gpus_of_different_hosts_work_through_the_proxy(void **state) {
     (void)state;
-    struct ranks_job job = {.processes = 2, .limit_s = 30, .run = run_apart};
-    char why[RANKS_TEXT_BYTES];
-    if (!ranks_run(&job, why))
-        fail_msg("%s", why);
+    static const char *const protocols[] = {"Simple", "LL", ""};
+    for (int k = 0; k < 3; k++) {
+        setenv("COLLET_PROTO", protocols[k], 1);
+        run_job(run_rank_apart, 2, 1, 1);
+        run_job(run_rank_apart, 3, 1, 2);
+    }
+    unsetenv("COLLET_PROTO");
+    run_job(run_rank_apart, 2, 2, 2);
+    run_job(run_rank_apart, 2, 2, 1);
+}
+
+/* The proxy sleeps between the replays; nothing but the graph itself wakes it. */
+static void replay_apart(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = comm_apart(ranks, rank, 1);
+    void *stream = emulated_stream_create();
+    static float data[5000];
+    emulated_capture_begin(stream);
+    must(ranks, collet_allreduce(data, data, 5000, COLLET_FLOAT32, COLLET_SUM, comm, stream));
+    void *graph = emulated_capture_end(stream);
+    for (int k = 0; k < 5000; k++)
+        data[k] = 1;
+    for (int replay = 0; replay < 6; replay++) {
+        emulated_graph_run(graph, stream);
+        emulated_stream_wait(stream);
+        ranks_sleep_ms(replay % 2 ? 60 : 0);
+    }
+    for (int k = 0; k < 5000; k++)
+        ranks_check(ranks, rank, data[k] == 64);
+    emulated_graph_destroy(graph);
+    must(ranks, collet_comm_destroy(comm));
+    emulated_stream_destroy(stream);
+}
+
+static void graphs_across_hosts_are_replayed(void **state) {
+    (void)state;
+    run_job(replay_apart, 2, 1, 1);
+}
+
+#define ABORT_FLOATS (1 << 20)
+
+static void abort_apart(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = comm_apart(ranks, rank, 1);
+    void *stream = emulated_stream_create();
+    static float data[ABORT_FLOATS];
+    must(ranks, collet_allreduce(data, data, 1, COLLET_FLOAT32, COLLET_SUM, comm, stream));
+    emulated_stream_wait(stream);
+    for (int k = 0; k < 20 + rank; k++) /* rank 0 never makes the last one */
+        if (collet_allreduce(data, data, ABORT_FLOATS, COLLET_FLOAT32, COLLET_SUM, comm, stream) != COLLET_SUCCESS)
+            break;
+    ranks_sleep_ms(rank == 0 ? 20 : 0);
+    if (rank == 0)
+        must(ranks, collet_comm_abort(comm));
+    emulated_stream_wait(stream);
+    enum collet_result seen = COLLET_ERR_ABORTED;
+    if (rank != 0)
+        must(ranks, collet_comm_get_async_error(comm, &seen));
+    ranks_check(ranks, rank, seen == COLLET_ERR_ABORTED);
+    if (rank != 0)
+        must(ranks, collet_comm_abort(comm));
+    emulated_stream_destroy(stream);
+}
+
+static void an_abort_ends_what_the_proxy_moves(void **state) {
+    (void)state;
+    run_job(abort_apart, 2, 1, 1);
+    run_job(abort_apart, 3, 1, 1);
 }
 
 /* Each is launched for itself: nothing but their number of channels keeps them from waiting for each other. */
@@ -388,7 +462,9 @@ int main(void) {
         cmocka_unit_test(processes_share_memory_of_gpus),
         cmocka_unit_test(processes_whose_gpus_do_not_reach_each_other_share_pinned_memory),
         cmocka_unit_test(threads_with_a_rank_each_share_a_gpu),
-        cmocka_unit_test(gpus_of_different_hosts_are_refused_with_the_reason),
+        cmocka_unit_test(gpus_of_different_hosts_work_through_the_proxy),
+        cmocka_unit_test(graphs_across_hosts_are_replayed),
+        cmocka_unit_test(an_abort_ends_what_the_proxy_moves),
         cmocka_unit_test(ranks_on_one_gpu_are_launched_together),
         cmocka_unit_test(ranks_on_several_gpus_work_together),
         cmocka_unit_test(gpus_that_do_not_reach_each_other_use_pinned_memory),

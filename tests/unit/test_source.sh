@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.." || exit 1
 # What the files of a room may include, besides their own room and base: rooms, or single headers of a room.
 #
 #    the walk    api ▶ plan ▶ algo          an algorithm is data: it sees neither executors nor connections
-#                        └──▶ kernels ▶ chan ▶ transport
+#                        └──▶ kernels ▶ proxy ▶ chan ▶ transport
 #    nouns       program, topo, boot, gpu, base                                       below everything in the walk
 #
 # Three single headers are seen from below: the layout of slots (kernels/fifo.h), which connections are made of, the
@@ -22,9 +22,10 @@ may_include() {
     algo) echo program topo ;;
     transport) echo chan/chan.h kernels/fifo.h boot gpu topo program ;;
     chan) echo transport kernels/fifo.h boot gpu topo ;;
-    kernels) echo chan transport boot gpu program ;;
+    proxy) echo chan transport boot gpu ;;
+    kernels) echo proxy chan transport boot gpu program ;;
     plan) echo kernels chan transport boot gpu topo program algo ;;
-    api) echo plan kernels chan transport boot gpu topo program algo ;;
+    api) echo plan kernels proxy chan transport boot gpu topo program algo ;;
     tools) echo api gpu plan kernels chan transport boot topo program algo ;;
     *) return 1 ;;
     esac

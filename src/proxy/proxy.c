@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The thread collet-proxy. See proxy.h.
+ */
+#include "proxy/proxy.h"
+
+#include "base/err.h"
+#include "base/wait.h"
+#include "transport/transport.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A wire that broke may be the second thing that happened; who waits a moment can leave it to others to name the first. */
+#define NEWS_WAIT_NS 1500000000u
+
+/* A rank that is served. Everything but `launches` is the proxy's lock's. */
+struct proxy_client {
+    struct proxy *proxy;
+    struct chan *chan;
+    struct proxy_client *next;
+    int held;
+    uint64_t launches, landed;
+    enum collet_result failure; /* of a connection; SUCCESS: none */
+    uint64_t failed_ns;
+    char failure_text[ERR_TEXT_BYTES];
+};
+
+struct proxy {
+    int gpu; /* its number; −1: host memory */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    int wanted; /* how many wait for the lock: the thread lets them have it */
+    bool over;
+    uint32_t spin;
+    struct proxy_client *clients;
+    struct proxy *next;
+};
+
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct proxy *all;
+
+static bool has_failed(const struct chan *chan) {
+    return __atomic_load_n(boot_failed_word(chan->boot), __ATOMIC_ACQUIRE) != COLLET_SUCCESS;
+}
+
+static bool is_wire(const struct conn *conn) {
+    return conn->state == CONN_READY && conn->transport->progress != NULL;
+}
+
+/* ---- the thread ---- */
+
+static void note_failure(struct proxy_client *client, enum collet_result result) {
+    client->failure = result;
+    client->failed_ns = os_now_ns();
+    snprintf(client->failure_text, sizeof(client->failure_text), "%s", err_last());
+}
+
+static void tell_failure(const struct proxy_client *client) {
+    if (os_now_ns() - client->failed_ns >= NEWS_WAIT_NS)
+        boot_fail(client->chan->boot, client->failure, client->failure_text);
+}
+
+/* One turn over a rank's connections: all of them while its executor may wait for the network, else those that still have
+ * something to send. False: there is nothing to be done. */
+static bool client_turn(struct proxy_client *client, bool *moved) {
+    bool active = client->held > 0 || client->landed != client->launches, work = active;
+    if (has_failed(client->chan))
+        return false;
+    if (client->failure != COLLET_SUCCESS) {
+        tell_failure(client);
+        return active;
+    }
+    for (struct conn *conn = client->chan->first; conn != NULL; conn = conn->next) {
+        if (!is_wire(conn) || (!active && conn->transport->idle(conn)))
+            continue;
+        enum collet_result result = conn->transport->progress(conn);
+        work = true;
+        *moved |= result == COLLET_SUCCESS;
+        if (result >= 0)
+            continue;
+        note_failure(client, result);
+        break;
+    }
+    return work;
+}
+
+static void *proxy_main(void *proxy_) {
+    struct proxy *proxy = proxy_;
+    struct waiter waiter = {.spin = 0};
+    pthread_setname_np(pthread_self(), "collet-proxy");
+    pthread_mutex_lock(&proxy->lock);
+    while (!proxy->over) {
+        bool moved = false, work = false;
+        for (struct proxy_client *client = proxy->clients; client != NULL; client = client->next)
+            work |= client_turn(client, &moved);
+        if (!work) {
+            pthread_cond_wait(&proxy->work, &proxy->lock);
+            wait_progressed(&waiter);
+            continue;
+        }
+        waiter.spin = proxy->spin;
+        pthread_mutex_unlock(&proxy->lock);
+        if (moved)
+            wait_progressed(&waiter);
+        else
+            wait_pause(&waiter);
+        while (__atomic_load_n(&proxy->wanted, __ATOMIC_ACQUIRE) > 0)
+            sched_yield();
+        pthread_mutex_lock(&proxy->lock);
+    }
+    pthread_mutex_unlock(&proxy->lock);
+    return NULL;
+}
+
+/* ---- who wants the lock ---- */
+
+static void enter(struct proxy *proxy) {
+    __atomic_add_fetch(&proxy->wanted, 1, __ATOMIC_ACQ_REL);
+    pthread_mutex_lock(&proxy->lock);
+    __atomic_sub_fetch(&proxy->wanted, 1, __ATOMIC_ACQ_REL);
+}
+
+static void leave(struct proxy *proxy) {
+    pthread_cond_signal(&proxy->work);
+    pthread_mutex_unlock(&proxy->lock);
+}
+
+static struct proxy_client *client_of(const struct chan *chan) {
+    return __atomic_load_n(&chan->proxy, __ATOMIC_ACQUIRE); /* pairs with proxy_serve() */
+}
+
+void proxy_pause(struct chan *chan) {
+    struct proxy_client *client = client_of(chan);
+    if (client != NULL)
+        enter(client->proxy);
+}
+
+void proxy_resume(struct chan *chan) {
+    struct proxy_client *client = client_of(chan);
+    if (client != NULL)
+        leave(client->proxy);
+}
+
+static void hold(struct proxy_client *client, int more) {
+    if (client == NULL)
+        return;
+    enter(client->proxy);
+    client->held += more;
+    leave(client->proxy);
+}
+
+void proxy_hold(struct chan *chan) { hold(client_of(chan), 1); }
+void proxy_release(struct chan *chan) { hold(client_of(chan), -1); }
+
+void proxy_launched(struct chan *chan) {
+    struct proxy_client *client = client_of(chan);
+    if (client == NULL)
+        return;
+    enter(client->proxy);
+    __atomic_add_fetch(&client->launches, 1, __ATOMIC_RELEASE); /* pairs with proxy_launches() */
+    leave(client->proxy);
+}
+
+uint64_t proxy_launches(const struct chan *chan) {
+    const struct proxy_client *client = client_of(chan);
+    return client != NULL ? __atomic_load_n(&client->launches, __ATOMIC_ACQUIRE) : 0;
+}
+
+void proxy_landed(struct chan *chan, uint64_t launches) {
+    struct proxy_client *client = client_of(chan);
+    if (client == NULL)
+        return;
+    enter(client->proxy);
+    client->landed = launches;
+    leave(client->proxy);
+}
+
+/* ---- coming and going ---- */
+
+static enum collet_result proxy_create(int gpu, struct proxy **proxy_p) {
+    struct proxy *proxy = calloc(1, sizeof(*proxy));
+    if (proxy == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a proxy");
+    proxy->gpu = gpu;
+    pthread_mutex_init(&proxy->lock, NULL);
+    pthread_cond_init(&proxy->work, NULL);
+    int error = pthread_create(&proxy->thread, NULL, proxy_main, proxy);
+    if (error != 0) {
+        free(proxy);
+        return err_set(COLLET_ERR_SYSTEM, "cannot start the thread collet-proxy: error %d", error);
+    }
+    proxy->next = all;
+    all = proxy;
+    *proxy_p = proxy;
+    return COLLET_SUCCESS;
+}
+
+/* With all_lock. */
+static enum collet_result proxy_get(int gpu, struct proxy **proxy_p) {
+    for (*proxy_p = all; *proxy_p != NULL; *proxy_p = (*proxy_p)->next)
+        if ((*proxy_p)->gpu == gpu)
+            return COLLET_SUCCESS;
+    return proxy_create(gpu, proxy_p);
+}
+
+enum collet_result proxy_serve(struct chan *chan) {
+    if (client_of(chan) != NULL)
+        return COLLET_SUCCESS;
+    struct proxy_client *client = calloc(1, sizeof(*client));
+    if (client == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the proxy of a rank");
+    client->chan = chan;
+    pthread_mutex_lock(&all_lock);
+    enum collet_result result = proxy_get(chan->gpu != NULL ? chan->gpu->ordinal : -1, &client->proxy);
+    if (result == COLLET_SUCCESS) {
+        enter(client->proxy);
+        client->next = client->proxy->clients;
+        client->proxy->clients = client;
+        client->proxy->spin = chan->spin;
+        leave(client->proxy);
+        __atomic_store_n(&chan->proxy, client, __ATOMIC_RELEASE); /* pairs with client_of() */
+    }
+    pthread_mutex_unlock(&all_lock);
+    if (result != COLLET_SUCCESS)
+        free(client);
+    return result;
+}
+
+static bool is_drained(const struct proxy_client *client) {
+    if (client->failure != COLLET_SUCCESS || has_failed(client->chan))
+        return true;
+    for (const struct conn *conn = client->chan->first; conn != NULL; conn = conn->next)
+        if (is_wire(conn) && !conn->transport->idle(conn))
+            return false;
+    return true;
+}
+
+static void drain(struct proxy_client *client) {
+    struct waiter waiter = {.spin = 0};
+    uint64_t limit_ns = (uint64_t)client->chan->timeout_ms * 1000000u;
+    for (bool done = false; !done;) {
+        enter(client->proxy);
+        done = is_drained(client);
+        leave(client->proxy);
+        done |= !done && wait_pause(&waiter) && wait_idle_ns(&waiter) > limit_ns;
+    }
+}
+
+/* With all_lock: takes the rank off its proxy. True if it was the last one, and the proxy is nobody's now. */
+static bool unlink_client(struct proxy_client *client) {
+    struct proxy *proxy = client->proxy;
+    struct proxy_client **link = &proxy->clients;
+    enter(proxy);
+    while (*link != client)
+        link = &(*link)->next;
+    *link = client->next;
+    bool last = proxy->over = proxy->clients == NULL;
+    leave(proxy);
+    struct proxy **listed = &all;
+    while (*listed != proxy)
+        listed = &(*listed)->next;
+    if (last)
+        *listed = proxy->next;
+    return last;
+}
+
+void proxy_leave(struct chan *chan) {
+    struct proxy_client *client = client_of(chan);
+    if (client == NULL)
+        return;
+    struct proxy *proxy = client->proxy;
+    drain(client);
+    pthread_mutex_lock(&all_lock);
+    bool last = unlink_client(client);
+    pthread_mutex_unlock(&all_lock);
+    __atomic_store_n(&chan->proxy, NULL, __ATOMIC_RELEASE);
+    free(client);
+    if (!last)
+        return;
+    pthread_join(proxy->thread, NULL);
+    pthread_mutex_destroy(&proxy->lock);
+    pthread_cond_destroy(&proxy->work);
+    free(proxy);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/wire.h"
+
+#include "base/os.h"
+
+enum collet_result wire_memory_create(const struct chan *chan, size_t bytes, void **memory_p) {
+    if (chan->gpu == NULL)
+        return os_memory_create(bytes, memory_p);
+    const struct gpu_driver *driver = chan->gpu->driver;
+    struct gpu_scope scope = driver->enter(chan->gpu->ordinal);
+    enum collet_result result = driver->pinned_create(bytes, memory_p);
+    driver->leave(scope);
+    return result;
+}
+
+void wire_memory_destroy(const struct chan *chan, void *memory, size_t bytes) {
+    if (chan->gpu == NULL) {
+        os_memory_destroy(memory, bytes);
+        return;
+    }
+    const struct gpu_driver *driver = chan->gpu->driver;
+    struct gpu_scope scope = driver->enter(chan->gpu->ordinal);
+    if (memory != NULL)
+        driver->pinned_destroy(memory);
+    driver->leave(scope);
+}
