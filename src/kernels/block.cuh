@@ -156,14 +156,17 @@ BLOCK_FN void block_prepare(struct block_memory *m, const struct work *work, uin
 BLOCK_FN void block_report(const struct block_memory *m, const struct work *work, uint32_t channel,
                            enum work_failure failure) {
     struct work_status *status = work->status;
-    if (failure != WORK_MISMATCH || port_word_claim(&status->claimed))
+    if (failure == WORK_ABORTED || port_word_claim(&status->claimed))
         return;
-    const struct fifo_end *end = m->op.recv_ends[m->worker.blocked_on];
-    const struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
     status->peer = work->program->channels[channel].peers[m->worker.blocked_on].rank;
-    status->bytes = header->bytes;
+    status->collective = work->collective;
     status->sequence = work->sequence;
-    status->their_sequence = header->sequence;
+    if (failure == WORK_MISMATCH) {
+        const struct fifo_end *end = m->op.recv_ends[m->worker.blocked_on];
+        const struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
+        status->bytes = header->bytes;
+        status->their_sequence = header->sequence;
+    }
     port_word_store_release(&status->failure, failure); /* pairs with exec_gpu_check() */
 }
 

@@ -40,11 +40,28 @@ BLOCK_FN void unit_store(char *to, uint64_t unit, uint32_t bytes) {
         to[i] = (char)(unit >> (8 * i));
 }
 
+/* Which of the ends has no unit for us yet, and is it because it has one of another call? No line is older than half the
+ * period of flags: one with this step's number is this step's, whoever wrote it. */
+BLOCK_SELDOM enum work_failure units_judge(struct fifo_end *const *ends, int n, uint32_t index, uint32_t signature,
+                                           enum work_failure failure, uint32_t *missing) {
+    for (int k = n < BLOCK_LL_TOGETHER ? n - 1 : BLOCK_LL_TOGETHER - 1; k >= 0; k--) {
+        uint64_t flag = ll_flag(ends[k], signature), seen = port_line_load(ll_lines(ends[k]) + 2 * index) >> 32;
+        if (seen == flag)
+            continue;
+        *missing = (uint32_t)k;
+        if ((uint16_t)seen == (uint16_t)flag)
+            return WORK_FOREIGN;
+    }
+    return failure;
+}
+
 /* Takes one unit from each of ends[0 … n−1], of 4 of them at most, as soon as it is there. `bytes` ≤ 4: it is one line.
- * False: aborted. */
-BLOCK_FN bool units_receive(struct fifo_end *const *ends, int n, uint32_t index, uint32_t bytes, uint32_t signature,
-                            const struct work_status *status, uint64_t *units) {
-    for (uint32_t looks = 0;; looks++) {
+ * Else *missing is the end that has none. */
+BLOCK_FN enum work_failure units_receive(struct fifo_end *const *ends, int n, uint32_t index, uint32_t bytes,
+                                         uint32_t signature, const struct work_status *status, uint64_t *units,
+                                         uint32_t *missing) {
+    struct block_wait wait = {0, 0};
+    for (;;) {
         bool all = true;
 #pragma unroll
         for (int k = 0; k < BLOCK_LL_TOGETHER; k++) {
@@ -62,10 +79,13 @@ BLOCK_FN bool units_receive(struct fifo_end *const *ends, int n, uint32_t index,
             units[k] = (first & 0xffffffffu) | second << 32;
         }
         if (all)
-            return true;
-        if (wait_must_end(status, looks))
-            return false;
-        port_pause(looks);
+            return WORK_FINE;
+        bool asks = wait_asks(&wait);
+        enum work_failure failure = wait_pause(&wait, status);
+        if (asks)
+            failure = units_judge(ends, n, index, signature, failure, missing);
+        if (failure != WORK_FINE)
+            return failure;
     }
 }
 
@@ -95,10 +115,12 @@ template <class R> BLOCK_FN void unit_take(struct unit_sum<R> *sum, uint64_t uni
     sum->empty = false;
 }
 
-/* The operands of one unit, in their order, reduced. local NULL: none. False: aborted. */
+/* The operands of one unit, in their order, reduced. local NULL: none. */
 template <class R>
-BLOCK_FN bool unit_reduce(const struct interp_op *op, const struct prog_step *step, const char *local, uint32_t index,
-                          uint32_t bytes, const struct work_status *status, uint64_t *unit_p) {
+BLOCK_FN enum work_failure unit_reduce(struct interp_worker *w, const struct prog_step *step, const char *local,
+                                       uint32_t index, uint32_t bytes, const struct work_status *status,
+                                       uint64_t *unit_p) {
+    const struct interp_op *op = w->op;
     int n = step->recv_count;
     uint32_t divisor = step->finish ? op->divisor : 1;
     struct unit_sum<R> sum = {};
@@ -107,9 +129,13 @@ BLOCK_FN bool unit_reduce(const struct interp_op *op, const struct prog_step *st
 #pragma unroll 1
     for (int first = 0; first < n; first += BLOCK_LL_TOGETHER) {
         uint64_t units[BLOCK_LL_TOGETHER];
-        if (!units_receive(&op->recv_ends[step->recv_first + first], n - first, index, bytes, op->signature, status,
-                           units))
-            return false;
+        uint32_t missing = 0;
+        enum work_failure failure = units_receive(&op->recv_ends[step->recv_first + first], n - first, index, bytes,
+                                                  op->signature, status, units, &missing);
+        if (failure != WORK_FINE) {
+            w->blocked_on = (uint32_t)(step->recv_first + first) + missing; /* of lanes that fail, any one's */
+            return failure;
+        }
 #pragma unroll
         for (int k = 0; k < BLOCK_LL_TOGETHER; k++) {
             if (first + k >= n)
@@ -122,28 +148,40 @@ BLOCK_FN bool unit_reduce(const struct interp_op *op, const struct prog_step *st
     if (local != NULL && step->local_at >= n)
         unit_take<R>(&sum, unit_load(local, bytes));
     *unit_p = sum.raw ? sum.bits : pack_store<R, uint64_t>(sum.sums, divisor);
-    return true;
+    return WORK_FINE;
 }
 
-/* This lane's units of a step; false: aborted. */
+/* This lane's units of a step. */
 template <class R>
-BLOCK_FN bool units_run(const struct interp_op *op, const struct prog_step *step, uint64_t round, uint32_t bytes,
-                        const struct work_status *status) {
+BLOCK_FN enum work_failure units_run(struct interp_worker *w, const struct prog_step *step, uint64_t round,
+                                     uint32_t bytes, const struct work_status *status) {
+    const struct interp_op *op = w->op;
     const char *local = step->local_region != STEP_NONE ? interp_local(op, step, round) : NULL;
     char *store = step->store_region != STEP_NONE ? interp_store(op, step, round) : NULL;
 #pragma unroll 1
     for (uint32_t index = port_lane(); index * BLOCK_LL_UNIT < bytes; index += port_lanes()) {
         uint32_t at = index * BLOCK_LL_UNIT, length = bytes - at < BLOCK_LL_UNIT ? bytes - at : BLOCK_LL_UNIT;
         uint64_t unit;
-        if (!unit_reduce<R>(op, step, local != NULL ? local + at : NULL, index, length, status, &unit))
-            return false;
+        enum work_failure failure =
+            unit_reduce<R>(w, step, local != NULL ? local + at : NULL, index, length, status, &unit);
+        if (failure != WORK_FINE)
+            return failure;
 #pragma unroll 1
         for (int k = 0; k < step->send_count; k++)
             unit_send(op->send_ends[step->send_first + k], index, unit, length, op->signature);
         if (store != NULL)
             unit_store(store + at, unit, length);
     }
-    return true;
+    return WORK_FINE;
+}
+
+/* By all lanes: what any of them found, told to all; the worst first. */
+BLOCK_FN enum work_failure failure_of_any(enum work_failure failure) {
+    if (!port_any(failure != WORK_FINE))
+        return WORK_FINE;
+    if (port_any(failure == WORK_FOREIGN))
+        return WORK_FOREIGN;
+    return port_any(failure == WORK_TIMEOUT) ? WORK_TIMEOUT : WORK_ABORTED;
 }
 
 template <class R>
@@ -153,15 +191,15 @@ BLOCK_FN enum work_failure block_ll_step(struct interp_worker *w, const struct p
     enum work_failure failure = WORK_FINE;
     if (port_lane() == 0 && (failure = wait_credit(w, step, status)) == WORK_FINE)
         failure = wait_wires(w, step, status);
-    if (port_any(failure != WORK_FINE)) /* also: the ends' positions are those after the last step */
-        return WORK_ABORTED;
-    bool arrived = units_run<R>(op, step, round, bytes, status);
+    if ((failure = failure_of_any(failure)) != WORK_FINE) /* also: the ends' positions are those after the last step */
+        return failure;
+    failure = units_run<R>(w, step, round, bytes, status);
     uint32_t lines = (bytes + 3) / 4;
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++)
         ll_refresh(op->send_ends[step->send_first + k], lines + port_lane(), port_lanes(), op->signature);
-    if (port_any(!arrived))
-        return WORK_ABORTED;
+    if ((failure = failure_of_any(failure)) != WORK_FINE)
+        return failure;
     if (port_lane() != 0)
         return WORK_FINE;
 #pragma unroll 1

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a block waits: one lane looks, backs off, and now and then asks whether it is to end.
+ * How a block waits: a lane looks, backs off, and now and then asks whether it is to end, or has waited too long.
  */
 #ifndef COLLET_KERNELS_BLOCK_WAIT_CUH
 #define COLLET_KERNELS_BLOCK_WAIT_CUH
@@ -12,46 +12,69 @@
 /* The abort word is the host's memory: a look at it takes longer than one at a counter. */
 #define BLOCK_LOOKS_AN_ABORT 256u
 
-BLOCK_FN bool wait_must_end(const struct work_status *status, uint32_t looks) {
-    return looks % BLOCK_LOOKS_AN_ABORT == BLOCK_LOOKS_AN_ABORT - 1 && port_word_load(&status->abort) != 0;
+/* One wait. All zero at first. */
+struct block_wait {
+    uint32_t looks;
+    uint64_t since_ns; /* 0: it has not looked often enough to ask */
+};
+
+BLOCK_FN bool wait_asks(const struct block_wait *wait) {
+    return wait->looks % BLOCK_LOOKS_AN_ABORT == BLOCK_LOOKS_AN_ABORT - 1;
+}
+
+/* A pause between two looks. Not FINE: the wait is over, although what it is for has not come. */
+BLOCK_FN enum work_failure wait_pause(struct block_wait *wait, const struct work_status *status) {
+    if (wait_asks(wait)) {
+        uint64_t now_ns = port_clock_ns();
+        if (port_word_load(&status->abort) != 0)
+            return WORK_ABORTED;
+        if (wait->since_ns == 0)
+            wait->since_ns = now_ns;
+        if (now_ns - wait->since_ns > status->timeout_ns)
+            return WORK_TIMEOUT;
+    }
+    port_pause(wait->looks++);
+    return WORK_FINE;
 }
 
 /* By one lane. */
 BLOCK_FN enum work_failure wait_credit(struct interp_worker *w, const struct prog_step *step,
                                        const struct work_status *status) {
-    for (uint32_t looks = 0; !worker_has_credit(w, step); looks++) {
-        if (wait_must_end(status, looks))
-            return WORK_ABORTED;
-        port_pause(looks);
-    }
-    return WORK_FINE;
+    struct block_wait wait = {0, 0};
+    enum work_failure failure = WORK_FINE;
+    while (failure == WORK_FINE && !worker_has_credit(w, step))
+        failure = wait_pause(&wait, status);
+    return failure;
 }
 
 /* By one lane, in LL: over a wire the tail says that lines are there, and lines before that may be stale. */
 BLOCK_FN enum work_failure wait_wires(struct interp_worker *w, const struct prog_step *step,
                                       const struct work_status *status) {
+    enum work_failure failure = WORK_FINE;
 #pragma unroll 1
     for (int k = 0; k < step->recv_count; k++) {
         struct fifo_end *end = w->op->recv_ends[step->recv_first + k];
-        for (uint32_t looks = 0; end->remote && !fifo_has_data(end); looks++) {
-            if (wait_must_end(status, looks))
-                return WORK_ABORTED;
-            port_pause(looks);
-        }
+        struct block_wait wait = {0, 0};
+        w->blocked_on = (uint32_t)(step->recv_first + k);
+        while (failure == WORK_FINE && end->remote && !fifo_has_data(end))
+            failure = wait_pause(&wait, status);
+        if (failure != WORK_FINE)
+            break;
     }
-    return WORK_FINE;
+    return failure;
 }
 
 /* By one lane: until every operand is there and every place may be written. */
 BLOCK_FN enum work_failure wait_simple(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                        const struct work_status *status) {
-    for (uint32_t looks = 0;; looks++) {
+    struct block_wait wait = {0, 0};
+    for (;;) {
         enum interp_result result = simple_ready(w, step, bytes);
         if (result != INTERP_BUSY)
             return result == INTERP_STEPPED ? WORK_FINE : WORK_MISMATCH;
-        if (wait_must_end(status, looks))
-            return WORK_ABORTED;
-        port_pause(looks);
+        enum work_failure failure = wait_pause(&wait, status);
+        if (failure != WORK_FINE)
+            return failure;
     }
 }
 

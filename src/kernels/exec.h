@@ -114,6 +114,10 @@ enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns);
 /* The call has failed with result: looks for a cause behind it, for a moment, and returns that or result (exec_wait.c). */
 enum collet_result exec_explain(const struct exec_call *call, enum collet_result result);
 
+/* TIMEOUT, in the words that every executor has for it; peers: ranks that were waited for. */
+enum collet_result exec_err_timeout(const struct chan *chan, uint64_t idle_ns, enum prog_collective collective,
+                                    uint64_t sequence, const char *peers);
+
 /* MISMATCH: what worker w has received is not of its call (exec_wait.c). */
 enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w);
 

@@ -69,12 +69,26 @@ enum collet_result exec_gpu_meet(struct exec_call *call, bool *moved) {
 
 /* ---- failures ---- */
 
+static enum collet_result err_timeout(const struct chan *chan, const struct work_status *status) {
+    char peer[16];
+    snprintf(peer, sizeof(peer), "%d", status->peer);
+    return exec_err_timeout(chan, status->timeout_ns, (enum prog_collective)status->collective, status->sequence, peer);
+}
+
 enum collet_result exec_gpu_check(const struct chan *chan) {
     struct work_status *status = chan->gpu->status;
     enum work_failure failure =
         (enum work_failure)__atomic_load_n(&status->failure, __ATOMIC_ACQUIRE); /* block_report() */
     if (failure == WORK_FINE)
         return COLLET_SUCCESS;
+    if (failure == WORK_TIMEOUT)
+        return err_timeout(chan, status);
+    if (failure == WORK_FOREIGN)
+        return err_set(COLLET_ERR_MISMATCH,
+                       "rank %d is in its call %llu, %s, but rank %d sent lines of another call: all ranks must make the "
+                       "same calls",
+                       chan->rank, (unsigned long long)status->sequence,
+                       prog_collective_name((enum prog_collective)status->collective), status->peer);
     return err_set(
         COLLET_ERR_MISMATCH,
         "rank %d is in its call %llu, but rank %d sent %u bytes of another call (its %llu): all ranks must make "
@@ -85,7 +99,7 @@ enum collet_result exec_gpu_check(const struct chan *chan) {
 
 void exec_gpu_end(const struct chan *chan) {
     struct work_status *status = chan->gpu->status;
-    __atomic_store_n(&status->abort, 1, __ATOMIC_RELEASE); /* pairs with wait_must_end() */
+    __atomic_store_n(&status->abort, 1, __ATOMIC_RELEASE); /* pairs with wait_pause() */
 }
 
 /* ---- sets of calls that are launched together ---- */
@@ -174,6 +188,7 @@ static struct work work_of(const struct exec_call *call, uint32_t first_channel,
         .protocol = args->protocol,
         .signature = args->signature,
         .keep_empty = args->keep_empty,
+        .collective = call->request.collective,
     };
 }
 

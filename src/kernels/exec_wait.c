@@ -157,6 +157,15 @@ enum collet_result exec_err_mismatch(const struct exec_call *call, const struct 
 
 /* ---- time ---- */
 
+enum collet_result exec_err_timeout(const struct chan *chan, uint64_t idle_ns, enum prog_collective collective,
+                                    uint64_t sequence, const char *peers) {
+    return err_set(COLLET_ERR_TIMEOUT,
+                   "rank %d made no progress for %.1f s in %s (call %llu), waiting for rank %s: did it make this call? "
+                   "(COLLET_TIMEOUT or config.timeout_ms sets the limit)",
+                   chan->rank, (double)idle_ns / 1e9, prog_collective_name(collective), (unsigned long long)sequence,
+                   peers);
+}
+
 static enum collet_result err_timeout(const struct exec_call *call, uint64_t idle_ns) {
     char peers[96] = "";
     int index = 0, last = -1;
@@ -165,10 +174,7 @@ static enum collet_result err_timeout(const struct exec_call *call, uint64_t idl
         if (peer != last && at + 12 < sizeof(peers))
             snprintf(peers + at, sizeof(peers) - at, "%s%d", at ? ", " : "", last = peer);
     }
-    return err_set(COLLET_ERR_TIMEOUT,
-                   "rank %d made no progress for %.1f s in %s (call %llu), waiting for rank %s: did it make this call? "
-                   "(COLLET_TIMEOUT or config.timeout_ms sets the limit)",
-                   call->chan->rank, (double)idle_ns / 1e9, name_of(call), (unsigned long long)call->args.sequence, peers);
+    return exec_err_timeout(call->chan, idle_ns, call->request.collective, call->args.sequence, peers);
 }
 
 enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns) {

@@ -4,7 +4,8 @@
  * at each of its ranks on GPUs:
  *
  *    the communicator failed somewhere      ──▶ the rank's launches are told to end
- *    a block found a mismatch               ──▶ the communicator fails
+ *    a block found a mismatch, or waited    ──▶ the communicator fails
+ *    longer than COLLET_TIMEOUT
  *    a rank died, and ours has work pending ──▶ the communicator fails
  *    its launches have ended                ──▶ its proxy may sleep
  *
@@ -95,8 +96,10 @@ static enum collet_result start(void) {
 
 enum collet_result exec_gpu_watch(struct chan *chan) {
     struct watched *w = malloc(sizeof(*w));
+    struct work_status *status = chan->gpu->status;
     if (w == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to watch a rank on a GPU");
+    status->timeout_ns = (uint64_t)chan->timeout_ms * 1000000u;
     pthread_mutex_lock(&lock);
     enum collet_result result = runs ? COLLET_SUCCESS : start();
     if (result == COLLET_SUCCESS) {

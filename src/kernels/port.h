@@ -25,7 +25,8 @@
  * with PORT_EMULATED, what includes this runs lanes on the host (tests/common/lanes.h).
  *   port_sync   every lane has come here, and each sees what any wrote before
  *   port_any    the same, and says whether any lane's condition holds
- *   port_pause  between two looks at something that is waited for; `looks` counts them */
+ *   port_pause  between two looks at something that is waited for; `looks` counts them
+ *   port_clock_ns   nanoseconds since some time; 0 in the host executor, which waits elsewhere */
 #if defined(PORT_EMULATED)
 #ifdef __cplusplus
 extern "C" {
@@ -34,6 +35,7 @@ uint32_t port_emulated_lane(void);
 uint32_t port_emulated_lanes(void);
 int port_emulated_any(int condition);
 void port_emulated_pause(void);
+uint64_t port_emulated_clock_ns(void);
 #ifdef __cplusplus
 }
 #endif
@@ -87,6 +89,18 @@ PORT_FN void port_pause(uint32_t looks) {
     port_emulated_pause();
 #else
     (void)looks;
+#endif
+}
+
+PORT_FN uint64_t port_clock_ns(void) {
+#if defined(__CUDA_ARCH__)
+    uint64_t ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return ns;
+#elif defined(PORT_EMULATED)
+    return port_emulated_clock_ns();
+#else
+    return 0;
 #endif
 }
 

@@ -41,12 +41,21 @@ struct work_status {
     int32_t abort;   /* the host's: end whatever runs */
     int32_t failure; /* the device's: enum work_failure of the first block that failed; written last */
     int32_t claimed; /* by that block */
-    int32_t peer;    /* MISMATCH: the rank that sent something else, … */
-    uint32_t bytes;  /* … how much, … */
-    uint64_t sequence, their_sequence; /* … and the calls at both ends */
+    uint64_t timeout_ns; /* the host's: longest wait of a block */
+    int32_t peer;        /* the rank it waited for, or that sent something else, … */
+    uint32_t collective; /* … in this call, … */
+    uint64_t sequence;
+    uint32_t bytes; /* … MISMATCH: how much, and of which call */
+    uint64_t their_sequence;
 };
 
-enum work_failure { WORK_FINE, WORK_ABORTED, WORK_MISMATCH };
+enum work_failure {
+    WORK_FINE,
+    WORK_ABORTED,
+    WORK_MISMATCH, /* a slot's header is of another call */
+    WORK_FOREIGN,  /* lines are, of which no more is known */
+    WORK_TIMEOUT,
+};
 
 struct work {
     const struct work_program *program;
@@ -57,6 +66,7 @@ struct work {
     uint32_t first_channel, nblocks; /* the workers of this channel and the next ones; of nchannels in all */
     uint32_t nchannels;
     uint32_t elem_bytes, divisor, protocol, signature, keep_empty;
+    uint32_t collective; /* for messages */
 };
 
 /* What fits into the 4 KiB that every driver takes as kernel arguments. */

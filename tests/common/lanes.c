@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <ucontext.h>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -103,10 +104,17 @@ uint32_t port_emulated_lane(void);
 uint32_t port_emulated_lanes(void);
 int port_emulated_any(int condition);
 void port_emulated_pause(void);
+uint64_t port_emulated_clock_ns(void);
 
 uint32_t port_emulated_lane(void) { return run->current->number; }
 uint32_t port_emulated_lanes(void) { return run->lanes; }
 void port_emulated_pause(void) { leave(LANE_PAUSED); }
+
+uint64_t port_emulated_clock_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 int port_emulated_any(int condition) {
     struct lane *self = run->current;

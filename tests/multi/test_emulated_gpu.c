@@ -279,6 +279,72 @@ static void an_abort_ends_what_hangs(void **state) {
         emulated_stream_destroy(team.streams[rank]);
 }
 
+/* Two ranks on a GPU each, in one thread, with a program that both have used. */
+static void pair_init(struct collet_comm **comms, void **streams) {
+    static float data[2];
+    gpu_driver_use(&emulated_gpu_driver);
+    assert_int_equal(collet_comm_init_all(comms, 2, (const int[]){COLLET_DEVICE_CUDA(0), COLLET_DEVICE_CUDA(1)}),
+                     COLLET_SUCCESS);
+    assert_int_equal(collet_group_start(), COLLET_SUCCESS);
+    for (int rank = 0; rank < 2; rank++) {
+        streams[rank] = emulated_stream_create();
+        collet_allreduce(&data[rank], &data[rank], 1, COLLET_FLOAT32, COLLET_SUM, comms[rank], streams[rank]);
+    }
+    assert_int_equal(collet_group_end(), COLLET_SUCCESS);
+}
+
+static void pair_ends_in(struct collet_comm **comms, void **streams, enum collet_result expected, const char *text) {
+    enum collet_result seen = COLLET_SUCCESS;
+    for (int rank = 0; rank < 2; rank++) {
+        emulated_stream_wait(streams[rank]);
+        emulated_stream_destroy(streams[rank]);
+    }
+    for (int looks = 0; looks < 500 && seen == COLLET_SUCCESS; looks++) { /* the thread collet-gpu has yet to see it */
+        assert_int_equal(collet_comm_get_async_error(comms[0], &seen), COLLET_SUCCESS);
+        ranks_sleep_ms(10);
+    }
+    assert_int_equal(seen, expected);
+    if (strstr(collet_last_error(comms[0]), text) == NULL)
+        fail_msg("%s", collet_last_error(comms[0]));
+    for (int rank = 0; rank < 2; rank++)
+        collet_comm_abort(comms[rank]);
+}
+
+static void a_rank_that_does_not_come_is_waited_for_no_longer_than_the_timeout(void **state) {
+    (void)state;
+    for (int ll = 0; ll < 2; ll++) {
+        struct collet_comm *comms[2];
+        void *streams[2];
+        static float data;
+        setenv("COLLET_TIMEOUT", "1", 1);
+        setenv("COLLET_PROTO", ll ? "LL" : "Simple", 1);
+        pair_init(comms, streams);
+        assert_int_equal(collet_allreduce(&data, &data, 1, COLLET_FLOAT32, COLLET_SUM, comms[0], streams[0]),
+                         COLLET_SUCCESS);
+        pair_ends_in(comms, streams, COLLET_ERR_TIMEOUT,
+                     "rank 0 made no progress for 1.0 s in allreduce (call 2), waiting for rank 1");
+    }
+    unsetenv("COLLET_TIMEOUT");
+    unsetenv("COLLET_PROTO");
+}
+
+static void ranks_that_make_different_calls_are_told(void **state) {
+    (void)state;
+    for (int ll = 0; ll < 2; ll++) {
+        struct collet_comm *comms[2];
+        void *streams[2];
+        static float data[2][8];
+        setenv("COLLET_PROTO", ll ? "LL" : "Simple", 1);
+        pair_init(comms, streams);
+        for (int rank = 0; rank < 2; rank++)
+            assert_int_equal(collet_allreduce(data[rank], data[rank], 1, COLLET_FLOAT32, rank ? COLLET_MAX : COLLET_SUM,
+                                              comms[rank], streams[rank]),
+                             COLLET_SUCCESS);
+        pair_ends_in(comms, streams, COLLET_ERR_MISMATCH, "of another call");
+    }
+    unsetenv("COLLET_PROTO");
+}
+
 static void devices_are_checked(void **state) {
     (void)state;
     struct collet_comm *comms[2];
@@ -474,6 +540,8 @@ int main(void) {
         cmocka_unit_test(graphs_are_replayed),
         cmocka_unit_test(messages_of_a_group_meet),
         cmocka_unit_test(an_abort_ends_what_hangs),
+        cmocka_unit_test(a_rank_that_does_not_come_is_waited_for_no_longer_than_the_timeout),
+        cmocka_unit_test(ranks_that_make_different_calls_are_told),
         cmocka_unit_test(devices_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

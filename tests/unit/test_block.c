@@ -198,6 +198,7 @@ static void gang_init(struct gang *gang, const struct algorithm *algorithm, int 
     int nodes[WORK_MAX];
     *gang = (struct gang){.algorithm = algorithm, .nchannels = nchannels};
     assert_int_equal(config_read(&gang->config), COLLET_SUCCESS);
+    gang->status.timeout_ns = 60000000000u;
     gang->config.ll_flag_bits = 5; /* flags wrap often */
     gang->config.first_step = -3;  /* and so do positions */
     for (int rank = 0; rank < nranks; rank++)
@@ -388,8 +389,8 @@ static void every_algorithm_runs_in_one_grid(void **state) {
 
 /* ---- failures ---- */
 
-static void an_abort_ends_a_grid_that_waits(void **state) {
-    (void)state;
+/* Rank 1 never comes. */
+static void run_half_a_grid(enum work_failure fails) {
     for (int protocol = INTERP_SIMPLE; protocol <= INTERP_LL; protocol++) {
         struct gang gang;
         char buffer[2][4096], *in[2] = {buffer[0], buffer[1]};
@@ -399,11 +400,39 @@ static void an_abort_ends_a_grid_that_waits(void **state) {
         memset(buffer, 0, sizeof(buffer));
         gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
         launch_of(&gang, &c, in, in, &launch);
-        launch.nworks = 1; /* rank 1 never comes */
-        gang.status.abort = 1;
+        launch.nworks = 1;
+        gang.status.abort = fails == WORK_ABORTED;
+        gang.status.timeout_ns = 1000000;
         emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);
+        assert_int_equal(gang.status.failure, fails == WORK_TIMEOUT ? WORK_TIMEOUT : WORK_FINE);
+        assert_int_equal(gang.status.peer, fails == WORK_TIMEOUT ? 1 : 0);
         gang_fini(&gang);
     }
+}
+
+static void an_abort_ends_a_grid_that_waits(void **state) {
+    (void)state;
+    run_half_a_grid(WORK_ABORTED);
+}
+
+static void a_wait_that_is_too_long_ends_and_is_reported(void **state) {
+    (void)state;
+    run_half_a_grid(WORK_TIMEOUT);
+}
+
+static void lines_of_another_call_are_reported(void **state) {
+    (void)state;
+    struct gang gang;
+    char buffer[2][4096], *in[2] = {buffer[0], buffer[1]};
+    struct grid_case c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = INTERP_LL, .seed = 1};
+    struct work_launch launch;
+    memset(buffer, 0, sizeof(buffer));
+    gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
+    launch_of(&gang, &c, in, in, &launch);
+    launch.works[1].signature ^= 0x10000;
+    emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);
+    assert_int_equal(gang.status.failure, WORK_FOREIGN);
+    gang_fini(&gang);
 }
 
 static void a_mismatch_is_reported_once(void **state) {
@@ -428,7 +457,9 @@ int main(void) {
         cmocka_unit_test(loops_of_a_block_give_what_those_of_the_host_give),
         cmocka_unit_test(every_algorithm_runs_in_one_grid),
         cmocka_unit_test(an_abort_ends_a_grid_that_waits),
+        cmocka_unit_test(a_wait_that_is_too_long_ends_and_is_reported),
         cmocka_unit_test(a_mismatch_is_reported_once),
+        cmocka_unit_test(lines_of_another_call_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
