@@ -9,12 +9,12 @@
  *      src, dst      operands and places of the step in Simple
  *
  * Every lane keeps (round, pc) for itself; all take the same way, because what it depends on is the same for all.
- * Read next: block_wait.cuh, block_reduce.cuh, block_ll.cuh, exec_cuda.cu.
+ * Read next: block_wait.cuh, block_reduce.cuh, block_ll.cuh, block_ll128.cuh, exec_cuda.cu.
  */
 #ifndef COLLET_KERNELS_BLOCK_CUH
 #define COLLET_KERNELS_BLOCK_CUH
 
-#include "kernels/block_ll.cuh"
+#include "kernels/block_ll128.cuh"
 #include "kernels/block_reduce.cuh"
 
 #define BLOCK_WINDOW_STEPS 64u
@@ -181,7 +181,7 @@ template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct 
     port_sync();
     uint64_t nrounds = m->op.geometry.nrounds;
     uint32_t nsteps = m->worker.nsteps;
-    bool ll = m->op.protocol == INTERP_LL;
+    uint32_t protocol = m->op.protocol;
     for (uint64_t round = 0; round < nrounds; round++) {
 #pragma unroll 1
         for (uint32_t pc = 0; pc < nsteps; pc++) {
@@ -189,9 +189,11 @@ template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct 
             uint64_t count = interp_count(&m->op, step, round);
             if (count == 0 && !m->op.keep_empty)
                 continue;
+            uint32_t bytes = (uint32_t)(count * m->op.elem_bytes);
             enum work_failure failure =
-                ll ? block_ll_step<R>(&m->worker, step, round, (uint32_t)(count * m->op.elem_bytes), work->status)
-                   : block_simple_step<R>(m, step, round, count, work->status);
+                protocol == INTERP_SIMPLE ? block_simple_step<R>(m, step, round, count, work->status)
+                : protocol == INTERP_LL   ? block_ll_step<R>(&m->worker, step, round, bytes, work->status)
+                                          : block_ll128_step<R>(&m->worker, step, round, bytes, work->status);
             if (failure != WORK_FINE && port_lane() == 0)
                 block_report(m, work, channel, failure);
             if (failure != WORK_FINE)

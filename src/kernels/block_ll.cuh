@@ -184,24 +184,24 @@ BLOCK_FN enum work_failure failure_of_any(enum work_failure failure) {
     return port_any(failure == WORK_TIMEOUT) ? WORK_TIMEOUT : WORK_ABORTED;
 }
 
-template <class R>
-BLOCK_FN enum work_failure block_ll_step(struct interp_worker *w, const struct prog_step *step, uint64_t round,
-                                         uint32_t bytes, struct work_status *status) {
-    const struct interp_op *op = w->op;
+/* Before a step in LL or LL128, by all lanes: credit is there, what comes over a wire is, and positions of ends are those after
+ * the last step. */
+BLOCK_FN enum work_failure ll_begin(struct interp_worker *w, const struct prog_step *step, struct work_status *status) {
     enum work_failure failure = WORK_FINE;
     if (port_lane() == 0 && (failure = wait_credit(w, step, status)) == WORK_FINE)
         failure = wait_wires(w, step, status);
-    if ((failure = failure_of_any(failure)) != WORK_FINE) /* also: the ends' positions are those after the last step */
-        return failure;
-    failure = units_run<R>(w, step, round, bytes, status);
-    uint32_t lines = (bytes + 3) / 4;
+    return failure_of_any(failure);
+}
+
+/* Behind it; `lines` of each slot sent have this step's LL flag already. */
+BLOCK_FN enum work_failure ll_end(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, uint32_t lines,
+                                  enum work_failure failure) {
+    const struct interp_op *op = w->op;
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++)
         ll_refresh(op->send_ends[step->send_first + k], lines + port_lane(), port_lanes(), op->signature);
-    if ((failure = failure_of_any(failure)) != WORK_FINE)
+    if ((failure = failure_of_any(failure)) != WORK_FINE || port_lane() != 0)
         return failure;
-    if (port_lane() != 0)
-        return WORK_FINE;
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++)
         ll_publish(op->send_ends[step->send_first + k], op, bytes);
@@ -209,6 +209,16 @@ BLOCK_FN enum work_failure block_ll_step(struct interp_worker *w, const struct p
     for (int k = 0; k < step->recv_count; k++)
         fifo_consumed(op->recv_ends[step->recv_first + k]);
     return WORK_FINE;
+}
+
+template <class R>
+BLOCK_FN enum work_failure block_ll_step(struct interp_worker *w, const struct prog_step *step, uint64_t round,
+                                         uint32_t bytes, struct work_status *status) {
+    enum work_failure failure = ll_begin(w, step, status);
+    if (failure != WORK_FINE)
+        return failure;
+    failure = units_run<R>(w, step, round, bytes, status);
+    return ll_end(w, step, bytes, (bytes + 3) / 4, failure);
 }
 
 #endif

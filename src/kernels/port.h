@@ -36,6 +36,9 @@ uint32_t port_emulated_lanes(void);
 int port_emulated_any(int condition);
 void port_emulated_pause(void);
 uint64_t port_emulated_clock_ns(void);
+int port_emulated_group_any(int condition);
+void port_emulated_line128_load(const char *line, uint64_t *first, uint64_t *second);
+void port_emulated_line128_store(char *line, uint64_t first, uint64_t second);
 #ifdef __cplusplus
 }
 #endif
@@ -158,6 +161,42 @@ PORT_FN void port_lines_store(uint64_t *lines, uint64_t first, uint64_t second) 
 #else
     port_line_store(lines, first);
     port_line_store(lines + 1, second);
+#endif
+}
+
+/* A group: 8 neighbouring lanes, which run together and share a line of LL128 (block_ll128.cuh), 16 bytes each. All of a
+ * group come to these. */
+#define PORT_GROUP 8u
+
+PORT_FN int port_group_any(int condition) {
+#if defined(__CUDA_ARCH__)
+    return __any_sync(0xffu << (threadIdx.x & 24), condition);
+#elif defined(PORT_EMULATED)
+    return port_emulated_group_any(condition);
+#else
+    return condition;
+#endif
+}
+
+PORT_FN void port_line128_load(const char *line, uint64_t *first, uint64_t *second) {
+#if defined(__CUDA_ARCH__)
+    __syncwarp(0xffu << (threadIdx.x & 24));
+    port_lines_load((const uint64_t *)(const void *)line + 2 * (threadIdx.x & 7), first, second);
+#elif defined(PORT_EMULATED)
+    port_emulated_line128_load(line, first, second);
+#else
+    port_lines_load((const uint64_t *)(const void *)line, first, second);
+#endif
+}
+
+PORT_FN void port_line128_store(char *line, uint64_t first, uint64_t second) {
+#if defined(__CUDA_ARCH__)
+    __syncwarp(0xffu << (threadIdx.x & 24));
+    port_lines_store((uint64_t *)(void *)line + 2 * (threadIdx.x & 7), first, second);
+#elif defined(PORT_EMULATED)
+    port_emulated_line128_store(line, first, second);
+#else
+    port_lines_store((uint64_t *)(void *)line, first, second);
 #endif
 }
 

@@ -24,7 +24,9 @@
 #define STACK_BYTES (64u << 10)
 #endif
 
-enum lane_state { LANE_READY, LANE_AT_BARRIER, LANE_PAUSED, LANE_DONE };
+enum lane_state { LANE_READY, LANE_AT_BARRIER, LANE_IN_GROUP, LANE_PAUSED, LANE_DONE };
+
+#define GROUP 8u
 
 struct lane {
     ucontext_t context;
@@ -39,6 +41,13 @@ struct block {
     int any, result; /* gathered now; of the barrier that was passed last */
 };
 
+/* 8 neighbouring lanes at something they do together. */
+struct group {
+    uint32_t arrived;
+    int any, result;
+    uint64_t parts[GROUP][2]; /* of a line */
+};
+
 struct run {
     uint32_t blocks, lanes, left;
     uint64_t random;
@@ -46,6 +55,7 @@ struct run {
     void *argument;
     struct lane *lane; /* blocks · lanes */
     struct block *block;
+    struct group *group; /* blocks · groups_of_block() */
     struct lane *current;
     ucontext_t scheduler;
     void *scheduler_fake;
@@ -105,6 +115,9 @@ uint32_t port_emulated_lanes(void);
 int port_emulated_any(int condition);
 void port_emulated_pause(void);
 uint64_t port_emulated_clock_ns(void);
+int port_emulated_group_any(int condition);
+void port_emulated_line128_load(const char *line, uint64_t *first, uint64_t *second);
+void port_emulated_line128_store(char *line, uint64_t first, uint64_t second);
 
 uint32_t port_emulated_lane(void) { return run->current->number; }
 uint32_t port_emulated_lanes(void) { return run->lanes; }
@@ -133,6 +146,62 @@ int port_emulated_any(int condition) {
             lane->state = LANE_READY;
     }
     return block->result;
+}
+
+/* ---- groups ---- */
+
+static uint32_t groups_of_block(const struct run *r) { return (r->lanes + GROUP - 1) / GROUP; }
+
+static struct group *own_group(void) {
+    return &run->group[run->current->block * groups_of_block(run) + run->current->number / GROUP];
+}
+
+/* True for the lane that comes last, which does what the group does; the others return behind that. */
+static int group_arrive(struct group *group) {
+    struct lane *self = run->current, *first = self - self->number % GROUP;
+    if (run->lanes % GROUP != 0)
+        abort(); /* a group is whole */
+    if (++group->arrived < GROUP) {
+        leave(LANE_IN_GROUP);
+        return 0;
+    }
+    group->arrived = 0;
+    for (uint32_t k = 0; k < GROUP; k++)
+        first[k].state = LANE_READY;
+    return 1;
+}
+
+int port_emulated_group_any(int condition) {
+    struct group *group = own_group();
+    group->any |= condition != 0;
+    if (group_arrive(group)) {
+        group->result = group->any;
+        group->any = 0;
+    }
+    return group->result;
+}
+
+/* A line is stored at once and loaded at once: so no lane sees part of one. Between threads, its flag goes last and comes
+ * first. */
+void port_emulated_line128_store(char *line, uint64_t first, uint64_t second) {
+    struct group *group = own_group();
+    uint64_t *words = (uint64_t *)(void *)line, *part = group->parts[run->current->number % GROUP];
+    part[0] = first;
+    part[1] = second;
+    if (!group_arrive(group))
+        return;
+    for (uint32_t k = 0; k < 2 * GROUP; k++)
+        __atomic_store_n(&words[k], group->parts[k / 2][k % 2], __ATOMIC_RELEASE);
+}
+
+void port_emulated_line128_load(const char *line, uint64_t *first, uint64_t *second) {
+    struct group *group = own_group();
+    const uint64_t *words = (const uint64_t *)(const void *)line, *part = group->parts[run->current->number % GROUP];
+    if (group_arrive(group))
+        for (uint32_t k = 2 * GROUP; k-- > 0;)
+            group->parts[k / 2][k % 2] = __atomic_load_n(&words[k], __ATOMIC_ACQUIRE);
+    *first = part[0];
+    *second = part[1];
 }
 
 /* ---- the scheduler ---- */
@@ -164,7 +233,7 @@ static int turn(uint32_t total) {
     int backwards = run->random ? (int)draw(2) : 0, moved = 0;
     for (uint32_t k = 0; k < total; k++) {
         struct lane *lane = &run->lane[(backwards ? first + total - k : first + k) % total];
-        if (lane->state == LANE_AT_BARRIER || lane->state == LANE_DONE)
+        if (lane->state == LANE_AT_BARRIER || lane->state == LANE_IN_GROUP || lane->state == LANE_DONE)
             continue;
         moved |= lane->state == LANE_READY;
         if (run->random && draw(4) == 0)
@@ -192,7 +261,8 @@ void lanes_run(uint32_t blocks, uint32_t lanes, uint64_t seed, lanes_body *body,
     struct run *outer = run;
     here.lane = calloc(total, sizeof(*here.lane));
     here.block = calloc(blocks, sizeof(*here.block));
-    if (here.lane == NULL || here.block == NULL)
+    here.group = calloc((size_t)blocks * groups_of_block(&here), sizeof(*here.group));
+    if (here.lane == NULL || here.block == NULL || here.group == NULL)
         abort();
     run = &here;
     for (uint32_t k = 0; k < total; k++)
@@ -206,5 +276,6 @@ void lanes_run(uint32_t blocks, uint32_t lanes, uint64_t seed, lanes_body *body,
         free(here.lane[k].stack);
     free(here.lane);
     free(here.block);
+    free(here.group);
     run = outer;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The device executor's source, run by lanes on the host: the loop of a step at every alignment, then whole collectives
- * of all ranks in one grid, in Simple and LL, with numbers of lanes that divide nothing and lanes that run ahead of each
+ * of all ranks in one grid, in Simple, LL and LL128, with numbers of lanes that divide nothing and lanes that run ahead of each
  * other as a seed says. Positions of connections stay in memory between launches, as under a replayed graph.
  */
 #include "chan/chan.h"
@@ -255,7 +255,7 @@ static void launch_of(struct gang *gang, const struct grid_case *c, char *const 
     uint32_t elem_bytes = (uint32_t)collet_type_size(c->type);
     uint64_t total, block;
     plan_extent(collective, c->count, nranks, gang->progs[0]->nblocks, &total, &block);
-    uint32_t chunk_bytes = c->protocol == INTERP_LL ? gang->layout.ll_bytes : gang->layout.slot_bytes / 2;
+    uint32_t chunk_bytes = c->protocol == INTERP_SIMPLE ? gang->layout.slot_bytes / 2 : gang->layout.ll_bytes;
     *launch = (struct work_launch){.nworks = (uint32_t)nranks};
     for (int rank = 0; rank < nranks; rank++)
         launch->works[rank] = (struct work){
@@ -310,6 +310,8 @@ static bool margin_is_whole(const char *out, size_t bytes) {
     return true;
 }
 
+static const char *const protocols[] = {"Simple", "LL", "LL128"};
+
 static void run_grid(struct gang *gang, const struct grid_case *c) {
     enum prog_collective collective = gang->algorithm->collective;
     int nranks = gang->shape.nranks;
@@ -337,7 +339,7 @@ static void run_grid(struct gang *gang, const struct grid_case *c) {
         if (!whole || !result_is_right(collective, c, nranks, rank, out[rank], why))
             fail_msg("%s/%s %s %s %s, %zu elements + %zu, %d ranks, %u lanes: rank %d: %s",
                      prog_collective_name(collective), gang->algorithm->name, numbers_type_name(c->type),
-                     numbers_op_name(c->op), c->protocol == INTERP_LL ? "LL" : "Simple", c->count, c->unalign, nranks,
+                     numbers_op_name(c->op), protocols[c->protocol], c->count, c->unalign, nranks,
                      c->lanes, rank, whole ? why : "wrote beside its buffer");
     }
     for (int rank = 0; rank < nranks; rank++) {
@@ -349,13 +351,14 @@ static void run_grid(struct gang *gang, const struct grid_case *c) {
 static struct grid_case random_case(int nranks) {
     static const uint32_t lanes[] = {1, 5, 32, 33};
     static const size_t largest[] = {3, 40, 700, 3000};
+    enum interp_protocol protocol = (enum interp_protocol)random_below(INTERP_PROTOCOL_COUNT);
     return (struct grid_case){
         .count = 1 + random_below((uint32_t)largest[random_below(4)]),
         .unalign = random_below(3),
         .type = (enum collet_type)random_below(COLLET_TYPE_COUNT),
         .op = (enum collet_op)random_below(COLLET_OP_COUNT),
-        .protocol = random_below(2) ? INTERP_LL : INTERP_SIMPLE,
-        .lanes = lanes[random_below(4)],
+        .protocol = protocol,
+        .lanes = protocol == INTERP_LL128 ? 8 * (1 + random_below(5)) : lanes[random_below(4)],
         .seed = random_below(1000000) + 1,
         .root = (int)random_below((uint32_t)nranks),
     };
@@ -391,7 +394,7 @@ static void every_algorithm_runs_in_one_grid(void **state) {
 
 /* Rank 1 never comes. */
 static void run_half_a_grid(enum work_failure fails) {
-    for (int protocol = INTERP_SIMPLE; protocol <= INTERP_LL; protocol++) {
+    for (int protocol = INTERP_SIMPLE; protocol <= INTERP_LL128; protocol++) {
         struct gang gang;
         char buffer[2][4096], *in[2] = {buffer[0], buffer[1]};
         struct grid_case c = {
@@ -422,17 +425,20 @@ static void a_wait_that_is_too_long_ends_and_is_reported(void **state) {
 
 static void lines_of_another_call_are_reported(void **state) {
     (void)state;
-    struct gang gang;
-    char buffer[2][4096], *in[2] = {buffer[0], buffer[1]};
-    struct grid_case c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = INTERP_LL, .seed = 1};
-    struct work_launch launch;
-    memset(buffer, 0, sizeof(buffer));
-    gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
-    launch_of(&gang, &c, in, in, &launch);
-    launch.works[1].signature ^= 0x10000;
-    emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);
-    assert_int_equal(gang.status.failure, WORK_FOREIGN);
-    gang_fini(&gang);
+    for (int protocol = INTERP_LL; protocol <= INTERP_LL128; protocol++) {
+        struct gang gang;
+        char buffer[2][4096], *in[2] = {buffer[0], buffer[1]};
+        struct grid_case c = {
+            .count = 1000, .type = COLLET_FLOAT32, .protocol = (enum interp_protocol)protocol, .seed = 1};
+        struct work_launch launch;
+        memset(buffer, 0, sizeof(buffer));
+        gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
+        launch_of(&gang, &c, in, in, &launch);
+        launch.works[1].signature ^= 0x10000;
+        emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);
+        assert_int_equal(gang.status.failure, WORK_FOREIGN);
+        gang_fini(&gang);
+    }
 }
 
 static void a_mismatch_is_reported_once(void **state) {
