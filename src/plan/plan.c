@@ -158,12 +158,25 @@ void plan_dump(const struct planner *planner, int fd) {
 
 /* ---- life ---- */
 
-/* Blocks know Simple and LL. */
-static enum collet_result limit_to_gpu(struct tuner_limits *limits) {
-    limits->protocol_allowed[INTERP_LL128] = false;
+/* LL128 is for links that keep stores of 128 bytes whole. Of memory of a GPU and its own blocks that is known, and ranks of
+ * one process that name the same GPU are on the same. */
+static bool on_one_gpu(const struct chan *chan) {
+    const struct peer_info *first = &chan->peers[0];
+    for (int rank = 1; rank < chan->nranks; rank++) {
+        const struct peer_info *peer = &chan->peers[rank];
+        if (peer->device != first->device || memcmp(peer->process, first->process, sizeof(peer->process)) != 0)
+            return false;
+    }
+    return true;
+}
+
+static enum collet_result limit_to_gpu(const struct chan *chan, struct tuner_limits *limits) {
+    limits->protocol_allowed[INTERP_LL128] &= on_one_gpu(chan);
+    if (limits->protocol_allowed[INTERP_LL128])
+        return COLLET_SUCCESS;
     if (limits->protocol_allowed[INTERP_SIMPLE] || limits->protocol_allowed[INTERP_LL])
         return COLLET_SUCCESS;
-    return err_set(COLLET_ERR_UNSUPPORTED, "COLLET_PROTO allows LL128 alone, which GPUs do not run: add LL or Simple");
+    return err_set(COLLET_ERR_UNSUPPORTED, "COLLET_PROTO allows LL128 alone, which runs between ranks of one process on one GPU: add LL or Simple");
 }
 
 enum collet_result planner_create(struct chan *chan, const struct config *config, const struct map *map,
@@ -176,7 +189,7 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     planner->map = map;
     enum collet_result result = tuner_limits_read(config, &chan->layout, map_rails(map), &planner->limits);
     if (result == COLLET_SUCCESS && chan->gpu != NULL)
-        result = limit_to_gpu(&planner->limits);
+        result = limit_to_gpu(chan, &planner->limits);
     if (result == COLLET_SUCCESS)
         result = shapes_init(planner);
     if (result == COLLET_SUCCESS)

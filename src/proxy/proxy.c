@@ -64,6 +64,12 @@ static void tell_failure(const struct proxy_client *client) {
         boot_fail(client->chan->boot, client->failure, client->failure_text);
 }
 
+/* The proxy is awake for others: see chan/attend.c. */
+static void attend(struct conn *conn) {
+    if (conn->transport->attend != NULL)
+        conn->transport->attend(conn);
+}
+
 /* One turn over a rank's connections: all of them while its executor may wait for the network, else those that still have
  * something to send. False: there is nothing to be done. */
 static bool client_turn(struct proxy_client *client, bool *moved) {
@@ -75,8 +81,12 @@ static bool client_turn(struct proxy_client *client, bool *moved) {
         return active;
     }
     for (struct conn *conn = client->chan->first; conn != NULL; conn = conn->next) {
-        if (!is_wire(conn) || (!active && conn->transport->idle(conn)))
+        if (!is_wire(conn))
             continue;
+        if (!active && conn->transport->idle(conn)) {
+            attend(conn);
+            continue;
+        }
         enum collet_result result = conn->transport->progress(conn);
         work = true;
         *moved |= result == COLLET_SUCCESS;

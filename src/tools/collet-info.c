@@ -146,14 +146,14 @@ static void show_gpus(void) {
     const struct verbs_host *host = verbs_host();
     show_gpu_row();
     if (host->kinds == 0)
-        row("GPUDirect", false, "no RDMA port to register memory with; GPUs on different hosts are not connected yet");
+        row("GPUDirect", false, "no RDMA port to register memory with; slots between hosts are in pinned host memory");
     for (int k = 0; host->kinds != 0 && k < host->ndevices; k++) {
         const struct verbs_device *device = &host->devices[k];
         struct verbs_memory_facts facts = verbs_memory_facts(&host->lib, device, true, true);
         const char *why;
         enum verbs_registration how = verbs_memory_choose(&facts, &why);
         row("GPUDirect", false,
-            "GPUs on different hosts are not connected yet; %s would register memory of a GPU that exports dma-bufs %s: %s",
+            "slots between hosts are in pinned host memory; %s would register memory of a GPU that exports dma-bufs %s: %s",
             device->name, verbs_registration_name(how), why);
     }
 }

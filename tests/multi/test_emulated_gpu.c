@@ -115,6 +115,17 @@ static void ranks_on_one_gpu_are_launched_together(void **state) {
     run_groups((const int[]){0, 0, 0, 0});
 }
 
+static void ranks_on_one_gpu_use_ll128(void **state) {
+    (void)state;
+    struct collet_comm *apart[2];
+    setenv("COLLET_PROTO", "LL128", 1);
+    run_groups((const int[]){0, 0, 0, 0});
+    assert_int_equal(collet_comm_init_all(apart, 2, (const int[]){COLLET_DEVICE_CUDA(0), COLLET_DEVICE_CUDA(1)}),
+                     COLLET_ERR_UNSUPPORTED);
+    assert_non_null(strstr(collet_last_error(NULL), "LL128"));
+    unsetenv("COLLET_PROTO");
+}
+
 static void ranks_on_several_gpus_work_together(void **state) {
     (void)state;
     run_groups((const int[]){0, 1, 1, 0});
@@ -532,6 +543,7 @@ int main(void) {
         cmocka_unit_test(graphs_across_hosts_are_replayed),
         cmocka_unit_test(an_abort_ends_what_the_proxy_moves),
         cmocka_unit_test(ranks_on_one_gpu_are_launched_together),
+        cmocka_unit_test(ranks_on_one_gpu_use_ll128),
         cmocka_unit_test(ranks_on_several_gpus_work_together),
         cmocka_unit_test(gpus_that_do_not_reach_each_other_use_pinned_memory),
         cmocka_unit_test(what_does_not_fit_is_launched_channel_by_channel),
