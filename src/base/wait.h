@@ -3,7 +3,7 @@
  * The waiting policy: poll at full speed for a while, then give the CPU away between polls, then sleep between polls.
  * What is waited for, and whether it can still come, is the caller's business.
  *
- *    polls      0 … spin               spin … for 2 ms          later
+ *    polls      0 … spin               spin … for yield_ns      later
  *    between    nothing, then pause    sched_yield              sleep 50 µs … 1 ms
  */
 #ifndef COLLET_BASE_WAIT_H

@@ -8,9 +8,9 @@
  *
  *   one step:  ready?  ──▶  gather operands  ──▶  reduce into places  ──▶  release what was read, publish what was sent
  *
- * A worker's whole state is (round, pc) and, for LL, how many operands have been unpacked; blocking, yielding and single
- * stepping are the caller's choice. The two protocols answer the same four questions (proto_simple.h, proto_ll.h).
- * Includers provide interp_reduce(); on the host it is exec_host.c.
+ * A worker's whole state is (round, pc) and, for LL and LL128, how many operands have been unpacked; blocking, yielding and
+ * single stepping are the caller's choice. Simple on the one hand, LL and LL128 on the other answer the same four questions
+ * (proto_simple.h, proto_ll.h). Includers provide interp_reduce(); on the host it is exec_host.c.
  * A GPU's blocks run the same steps with waits inside: block.cuh.
  * Read next: operands.h, proto_simple.h, proto_ll.h, exec_host.c.
  */

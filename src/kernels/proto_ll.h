@@ -16,8 +16,8 @@
  * so memory that was never written (0) matches nothing, and lines of another call than the reader's match nothing either: a
  * mismatched call waits, and the ranks compare what they wait in (exec_wait.c). A short message leaves the lines behind it
  * as they were, and 2^bits steps later their old flags could match again; so twice in that time (whenever s mod 2^(bits−1)
- * is among the last nslots) the producer writes all lines of the slot, whatever the protocol of the step. A line is then never older
- * than half the flags' period.
+ * is among the last nslots) the producer writes all lines of the slot, whatever the protocol of the step. A line is then
+ * never older than half the flags' period.
  */
 #ifndef COLLET_KERNELS_PROTO_LL_H
 #define COLLET_KERNELS_PROTO_LL_H

@@ -5,8 +5,8 @@
 
 /* LINK_MEMORY and what CPUs cost: fitted by collet-tune on 2 and 4 ranks, partly near and partly far (docs/performance.md);
  * only ratios decide. LINK_NET: guessed from single calls over TCP on one host. GPU classes are
- * not measured by us: hop latencies as NCCL's tuning table has them (src/graph/tuning.cc, hwLat), split between engine
- * and wire; a block moves some 50 GB/s of operands and places together, half as much with LL, whose lines carry as many
+ * neither measured nor taken from a source: latencies of the order of those that NCCL is known to assume for a hop, split
+ * between engine and wire; a block moves some 50 GB/s of operands and places together, half as much with LL, whose lines carry as many
  * bytes of flags as of data. */
 const struct cost_table costs_default = {
     .step =

@@ -172,11 +172,11 @@ static bool on_one_gpu(const struct chan *chan) {
 
 static enum collet_result limit_to_gpu(const struct chan *chan, struct tuner_limits *limits) {
     limits->protocol_allowed[INTERP_LL128] &= on_one_gpu(chan);
-    if (limits->protocol_allowed[INTERP_LL128])
-        return COLLET_SUCCESS;
-    if (limits->protocol_allowed[INTERP_SIMPLE] || limits->protocol_allowed[INTERP_LL])
-        return COLLET_SUCCESS;
-    return err_set(COLLET_ERR_UNSUPPORTED, "COLLET_PROTO allows LL128 alone, which runs between ranks of one process on one GPU: add LL or Simple");
+    for (int k = 0; k < INTERP_PROTOCOL_COUNT; k++)
+        if (limits->protocol_allowed[k])
+            return COLLET_SUCCESS;
+    return err_set(COLLET_ERR_UNSUPPORTED, "COLLET_PROTO allows LL128 alone, which runs between ranks of one process on "
+                                           "one GPU: add LL or Simple");
 }
 
 enum collet_result planner_create(struct chan *chan, const struct config *config, const struct map *map,
