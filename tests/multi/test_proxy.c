@@ -216,6 +216,7 @@ static void die_amid(struct ranks *ranks, int rank) {
     enum collet_result result = COLLET_SUCCESS;
     ranks->expendable[1] = 1;
     ranks_try(ranks, rank, collet_allreduce(data, data, LARGE, COLLET_FLOAT32, COLLET_SUM, comm, NULL));
+    ranks_barrier(ranks); /* what a proxy still holds dies with its process: all have their result first */
     if (rank == 1)
         raise(SIGKILL);
     while (result == COLLET_SUCCESS)

@@ -3,6 +3,8 @@
  * The tcp transport between two ends in one process, over loopback, with the executor's part (publish, consume) done by
  * hand. Some cases put a hand-made end on one side, which does what no end of ours would.
  */
+#include "common/slots.h"
+
 #include "base/err.h"
 #include "base/os.h"
 #include "transport/tcp_socket.h"
@@ -98,57 +100,6 @@ static void pair_close(struct pair *pair) {
     conn_close(&pair->consumer);
 }
 
-/* ------------------------------------------------------------------------------------------------------ slots to recognise */
-
-static uint64_t mix(uint64_t x) {
-    x ^= x >> 31;
-    x *= 0x9e3779b97f4a7c15ull;
-    return x ^ x >> 29;
-}
-
-static bool whole_slots; /* instead: Simple slots, all full */
-
-static bool is_ll(uint64_t step) { return !whole_slots && mix(step + 1) % 3 == 0; }
-
-/* Mostly small, sometimes the whole slot. LL: whole lines. */
-static uint32_t bytes_of(const struct conn *conn, uint64_t step) {
-    uint32_t room = is_ll(step) ? 2 * conn->end.ll_bytes : conn->chan->layout.slot_bytes;
-    uint32_t bytes = (uint32_t)(mix(step) >> 20) % (room + 1);
-    uint32_t some = whole_slots || mix(step + 2) % 4 == 0 ? room : mix(step + 3) % 2 ? bytes : bytes % 64;
-    return is_ll(step) ? some / 8 * 8 : some;
-}
-
-static char *slot_memory(const struct conn *conn, uint64_t step) {
-    size_t slot = step & (conn->end.nslots - 1);
-    return is_ll(step) ? (char *)(conn->end.ll + slot * (conn->end.ll_bytes / 4))
-                       : conn->end.simple + slot * conn->end.slot_stride;
-}
-
-static void publish(struct conn *conn) {
-    uint64_t step = conn->end.step;
-    struct fifo_slot_header *header = &conn->end.headers[fifo_slot(&conn->end)];
-    char *memory = slot_memory(conn, step);
-    for (uint32_t i = 0; i < bytes_of(conn, step); i++)
-        memory[i] = (char)(step * 7 + i);
-    header->bytes = bytes_of(conn, step) | (is_ll(step) ? FIFO_LL_BIT : 0);
-    header->signature = (uint32_t)mix(step);
-    header->sequence = mix(step + 9);
-    fifo_publish(&conn->end);
-}
-
-static void consume(struct conn *conn) {
-    uint64_t step = conn->end.step;
-    const struct fifo_slot_header *header = &conn->end.headers[fifo_slot(&conn->end)];
-    const char *memory = slot_memory(conn, step);
-    assert_int_equal(header->bytes, bytes_of(conn, step) | (is_ll(step) ? FIFO_LL_BIT : 0));
-    assert_int_equal(header->signature, (uint32_t)mix(step));
-    assert_int_equal(header->sequence, mix(step + 9));
-    for (uint32_t i = 0; i < bytes_of(conn, step); i++)
-        if (memory[i] != (char)(step * 7 + i))
-            fail_msg("byte %u of step %llu is wrong", i, (unsigned long long)step);
-    fifo_consumed(&conn->end);
-}
-
 static bool progress(struct conn *conn) {
     enum collet_result result = transport_tcp.progress(conn);
     if (result < 0)
@@ -171,16 +122,16 @@ static void settle(struct pair *pair) {
 static void move_slots(struct pair *pair, uint64_t n) {
     uint64_t end = pair->producer.end.step + n, chance = 1;
     while (pair->consumer.end.step != end || !transport_tcp.idle(&pair->producer)) {
-        chance = mix(chance + 77);
+        chance = slots_mix(chance + 77);
         be_patient(pair);
         if (chance % 4 != 0 && pair->producer.end.step != end && fifo_has_credit(&pair->producer.end))
-            publish(&pair->producer);
+            slots_publish(&pair->producer);
         if (chance % 3 == 0)
             progress(&pair->producer);
         if (chance % 5 < 3)
             progress(&pair->consumer);
         if (chance % 7 < 4 && fifo_has_data(&pair->consumer.end))
-            consume(&pair->consumer);
+            slots_consume(&pair->consumer);
     }
 }
 
@@ -210,21 +161,21 @@ static void a_full_fifo_waits_until_half_of_it_is_consumed(void **state) {
     struct pair pair;
     pair_open(&pair, (struct shape){8, 4096, 2, 0});
     while (fifo_has_credit(&pair.producer.end))
-        publish(&pair.producer);
+        slots_publish(&pair.producer);
     assert_int_equal(pair.producer.end.step, 8);
     settle(&pair);
     for (int k = 0; k < 3; k++)
-        consume(&pair.consumer);
+        slots_consume(&pair.consumer);
     settle(&pair);
     assert_true(transport_tcp.idle(&pair.consumer));
     assert_false(fifo_has_credit(&pair.producer.end));
-    consume(&pair.consumer);
+    slots_consume(&pair.consumer);
     assert_false(transport_tcp.idle(&pair.consumer)); /* a credit is due */
     settle(&pair);
     assert_true(transport_tcp.idle(&pair.consumer));
     for (int k = 0; k < 4; k++) {
         assert_true(fifo_has_credit(&pair.producer.end));
-        publish(&pair.producer);
+        slots_publish(&pair.producer);
     }
     assert_false(fifo_has_credit(&pair.producer.end));
     move_slots(&pair, 0);
@@ -234,10 +185,10 @@ static void a_full_fifo_waits_until_half_of_it_is_consumed(void **state) {
 static void what_the_sockets_do_not_take_is_sent_later(void **state) {
     (void)state;
     struct pair pair;
-    whole_slots = true;
+    slots_pattern.whole = true;
     pair_open(&pair, (struct shape){8, 4 << 20, 1, 0});
     while (fifo_has_credit(&pair.producer.end))
-        publish(&pair.producer);
+        slots_publish(&pair.producer);
     while (progress(&pair.producer))
         be_patient(&pair);
     assert_false(transport_tcp.idle(&pair.producer)); /* the consumer reads nothing: no kernel takes it all */
@@ -255,7 +206,7 @@ static void what_a_producer_sent_before_it_left_arrives(void **state) {
         pair_open(&pair, (struct shape){8, 300000, 2, 0});
         move_slots(&pair, 20);
         while (fifo_has_credit(&pair.producer.end))
-            publish(&pair.producer);
+            slots_publish(&pair.producer);
         uint64_t sent = pair.producer.end.step;
         while (!transport_tcp.idle(&pair.producer)) { /* takes in no credits while it sends */
             progress(&pair.producer);
@@ -266,7 +217,7 @@ static void what_a_producer_sent_before_it_left_arrives(void **state) {
             be_patient(&pair);
             progress(&pair.consumer);
             if (fifo_has_data(&pair.consumer.end))
-                consume(&pair.consumer);
+                slots_consume(&pair.consumer);
         }
         for (int k = 0; k < 20; k++)
             assert_false(progress(&pair.consumer)); /* and that it left is no failure */
@@ -294,10 +245,10 @@ static void expect_broken(struct pair *pair, struct conn *conn, const char *what
 static void a_slot_cut_short_breaks_the_connection_after_the_slots_before_it(void **state) {
     (void)state;
     struct pair pair;
-    whole_slots = true;
+    slots_pattern.whole = true;
     pair_open(&pair, (struct shape){8, 4 << 20, 1, 0});
     while (fifo_has_credit(&pair.producer.end))
-        publish(&pair.producer);
+        slots_publish(&pair.producer);
     while (*pair.consumer.end.tail < 2) {
         progress(&pair.producer);
         progress(&pair.consumer);
@@ -317,7 +268,7 @@ static void a_slot_cut_short_breaks_the_connection_after_the_slots_before_it(voi
     assert_in_range(last_tail, 2, 7);
     while (fifo_has_data(&pair.consumer.end)) {
         assert_false(progress(&pair.consumer)); /* no failure as long as there is something to consume */
-        consume(&pair.consumer);
+        slots_consume(&pair.consumer);
     }
     assert_int_equal(pair.consumer.end.step, last_tail);
     expect_broken(&pair, &pair.consumer, "middle of a slot");
@@ -335,7 +286,7 @@ static void a_producer_notices_that_its_consumer_is_gone(void **state) {
         assert_false(progress(&pair.producer)); /* nothing to send: nothing is wrong */
     enum collet_result result = COLLET_IN_PROGRESS;
     while (result >= 0 && fifo_has_credit(&pair.producer.end)) {
-        publish(&pair.producer);
+        slots_publish(&pair.producer);
         usleep(2000);
         result = transport_tcp.progress(&pair.producer);
     }
@@ -378,9 +329,9 @@ static void frames_in_pieces_of_any_size_are_put_together(void **state) {
         size_t length = 0, sent = 0;
         open_raw_producer(&pair, (struct shape){8, 900, 1, 0}, fds);
         for (uint64_t step = 0; step < 100; step++) {
-            uint32_t bytes = bytes_of(&pair.consumer, step);
-            struct frame frame = {
-                bytes | (is_ll(step) ? FIFO_LL_BIT : 0), (uint32_t)mix(step), mix(step + 9), step, 0, 0};
+            uint32_t bytes = slots_bytes(&pair.consumer, step);
+            struct fifo_slot_header header = slots_header(&pair.consumer, step);
+            struct frame frame = {header.bytes, header.signature, header.sequence, step, 0, 0};
             memcpy(wire + length, &frame, sizeof(frame));
             length += sizeof(frame);
             for (uint32_t i = 0; i < bytes; i++)
@@ -393,7 +344,7 @@ static void frames_in_pieces_of_any_size_are_put_together(void **state) {
             sent += n;
             while (progress(&pair.consumer) || fifo_has_data(&pair.consumer.end))
                 if (fifo_has_data(&pair.consumer.end))
-                    consume(&pair.consumer);
+                    slots_consume(&pair.consumer);
         }
         close_raw(&pair, fds, 2);
     }
@@ -455,7 +406,7 @@ static void credits_for_slots_never_sent_break_the_connection(void **state) {
     while (transport_tcp.ready(&pair.producer) != COLLET_SUCCESS)
         be_patient(&pair);
     while (fifo_has_credit(&pair.producer.end))
-        publish(&pair.producer);
+        slots_publish(&pair.producer);
     uint64_t head = 9;
     assert_int_equal(send(fds[2], &head, sizeof(head), MSG_NOSIGNAL), sizeof(head));
     expect_broken(&pair, &pair.producer, "not sent");
@@ -662,7 +613,7 @@ static void ends_that_never_connected_can_be_closed(void **state) {
 
 static int random_slots(void **state) {
     (void)state;
-    whole_slots = false;
+    slots_pattern.whole = false;
     return 0;
 }
 

@@ -4,6 +4,7 @@
  * executor's part (publish, consume) done by hand. What goes wrong here is what a real NIC would report.
  */
 #include "common/fake_verbs.h"
+#include "common/slots.h"
 
 #include "base/err.h"
 #include "base/os.h"
@@ -121,57 +122,8 @@ static int forget(void **state) {
 
 static struct verbs_end *end_of(const struct conn *conn) { return conn->impl; }
 
-/* ------------------------------------------------------------------------------------------------------ slots to recognise */
-
-static uint64_t mix(uint64_t x) {
-    x ^= x >> 31;
-    x *= 0x9e3779b97f4a7c15ull;
-    return x ^ x >> 29;
-}
-
 /* Calls of up to a few dozen steps; which step is the first of one follows no pattern of the slots. */
-static uint64_t call_of(uint64_t step) { return step / 29 + (mix(step / 29) % 29 < step % 29); }
-
-static bool is_ll(uint64_t step) { return mix(step + 1) % 3 == 0; }
-
-/* Mostly small, sometimes the whole slot. LL: whole lines. */
-static uint32_t bytes_of(const struct conn *conn, uint64_t step) {
-    uint32_t room = is_ll(step) ? 2 * conn->chan->layout.ll_bytes : conn->chan->layout.slot_bytes;
-    uint32_t bytes = (uint32_t)(mix(step) >> 20) % (room + 1);
-    uint32_t some = mix(step + 2) % 4 == 0 ? room : mix(step + 3) % 2 ? bytes : bytes % 64;
-    return is_ll(step) ? some / 8 * 8 : some;
-}
-
-static char *slot_memory(const struct conn *conn, uint64_t step) {
-    size_t slot = step & (conn->end.nslots - 1);
-    return is_ll(step) ? (char *)(conn->end.ll + slot * (conn->end.ll_bytes / 4))
-                       : conn->end.simple + slot * conn->end.slot_stride;
-}
-
-static void publish(struct conn *conn) {
-    uint64_t step = conn->end.step;
-    struct fifo_slot_header *header = &conn->end.headers[fifo_slot(&conn->end)];
-    char *memory = slot_memory(conn, step);
-    for (uint32_t i = 0; i < bytes_of(conn, step); i++)
-        memory[i] = (char)(step * 7 + i);
-    header->bytes = bytes_of(conn, step) | (is_ll(step) ? FIFO_LL_BIT : 0);
-    header->signature = (uint32_t)mix(call_of(step));
-    header->sequence = mix(call_of(step) + 9);
-    fifo_publish(&conn->end);
-}
-
-static void consume(struct conn *conn) {
-    uint64_t step = conn->end.step;
-    const struct fifo_slot_header *header = &conn->end.headers[fifo_slot(&conn->end)];
-    const char *memory = slot_memory(conn, step);
-    assert_int_equal(header->bytes, bytes_of(conn, step) | (is_ll(step) ? FIFO_LL_BIT : 0));
-    assert_int_equal(header->signature, (uint32_t)mix(call_of(step)));
-    assert_int_equal(header->sequence, mix(call_of(step) + 9));
-    for (uint32_t i = 0; i < bytes_of(conn, step); i++)
-        if (memory[i] != (char)(step * 7 + i))
-            fail_msg("byte %u of step %llu is wrong", i, (unsigned long long)step);
-    fifo_consumed(&conn->end);
-}
+static uint64_t call_of(uint64_t step) { return step / 29 + (slots_mix(step / 29) % 29 < step % 29); }
 
 static bool progress(struct conn *conn) {
     enum collet_result result = transport_verbs.progress(conn);
@@ -193,13 +145,13 @@ static void turn(struct pair *pair, uint64_t end) {
     uint64_t chance = fake_random();
     be_patient(pair);
     if (chance % 4 != 0 && pair->producer.end.step != end && fifo_has_credit(&pair->producer.end))
-        publish(&pair->producer);
+        slots_publish(&pair->producer);
     if (chance % 3 == 0)
         progress(&pair->producer);
     if (chance % 5 < 3)
         progress(&pair->consumer);
     if (chance % 7 < 4 && fifo_has_data(&pair->consumer.end))
-        consume(&pair->consumer);
+        slots_consume(&pair->consumer);
 }
 
 static void move_slots(struct pair *pair, uint64_t n) {
@@ -251,20 +203,20 @@ static void a_full_fifo_waits_until_half_of_it_is_consumed(void **state) {
     struct pair pair;
     pair_open(&pair, (struct shape){8, 4096, 1, 2, 0});
     while (fifo_has_credit(&pair.producer.end))
-        publish(&pair.producer);
+        slots_publish(&pair.producer);
     assert_int_equal(pair.producer.end.step, 8);
     settle(&pair);
     for (int k = 0; k < 3; k++)
-        consume(&pair.consumer);
+        slots_consume(&pair.consumer);
     settle(&pair);
     assert_true(transport_verbs.idle(&pair.consumer));
     assert_false(fifo_has_credit(&pair.producer.end));
-    consume(&pair.consumer);
+    slots_consume(&pair.consumer);
     assert_false(transport_verbs.idle(&pair.consumer)); /* a credit is due */
     settle(&pair);
     for (int k = 0; k < 4; k++) {
         assert_true(fifo_has_credit(&pair.producer.end));
-        publish(&pair.producer);
+        slots_publish(&pair.producer);
     }
     assert_false(fifo_has_credit(&pair.producer.end));
     move_slots(&pair, 0);
@@ -279,8 +231,8 @@ static void a_slot_is_one_write_and_a_list_of_them_one_doorbell(void **state) {
     uint64_t nwrites = fake.nwrites, nposts = fake.nposts, nsignalled = fake.nsignalled, ninline = fake.ninline;
     uint32_t small = 0;
     for (int k = 0; k < 8; k++) {
-        small += bytes_of(&pair.producer, pair.producer.end.step) + sizeof(struct verbs_frame) <= 192;
-        publish(&pair.producer);
+        small += slots_bytes(&pair.producer, pair.producer.end.step) + sizeof(struct verbs_frame) <= 192;
+        slots_publish(&pair.producer);
     }
     progress(&pair.producer);
     assert_int_equal(fake.nwrites - nwrites, 8);
@@ -312,7 +264,7 @@ static void what_a_producer_sent_before_it_left_arrives(void **state) {
         pair_open(&pair, (struct shape){8, 30000, 1, 2, 0});
         move_slots(&pair, 20);
         while (fifo_has_credit(&pair.producer.end))
-            publish(&pair.producer);
+            slots_publish(&pair.producer);
         uint64_t sent = pair.producer.end.step;
         while (!transport_verbs.idle(&pair.producer))
             progress(&pair.producer);
@@ -323,7 +275,7 @@ static void what_a_producer_sent_before_it_left_arrives(void **state) {
             be_patient(&pair);
             progress(&pair.consumer);
             if (fifo_has_data(&pair.consumer.end))
-                consume(&pair.consumer);
+                slots_consume(&pair.consumer);
         }
         for (int k = 0; k < 3000; k++) /* its credits come to nothing, and that is no failure */
             progress(&pair.consumer);
@@ -506,7 +458,7 @@ static void a_peer_that_does_not_answer_is_named_with_everything_that_helps(void
     pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
     move_slots(&pair, 10);
     fake.devices[0].dying = true;
-    publish(&pair.producer);
+    slots_publish(&pair.producer);
     expect_broken(&pair, &pair.producer, "peer 10.0.0.2 is unreachable or loses packets (retry count exceeded)",
                   "GID 3 on mlx5_0 port 1, rank 1");
     assert_non_null(strstr(err_last(), "queue pair "));
@@ -518,7 +470,7 @@ static void slots_that_came_before_a_failure_stay_consumable(void **state) {
     struct pair pair;
     pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
     for (int k = 0; k < 4; k++)
-        publish(&pair.producer);
+        slots_publish(&pair.producer);
     settle(&pair);
     verbs_host()->devices[0].removed = 1;
     while (end_of(&pair.consumer)->broken[0] == '\0') {
@@ -527,7 +479,7 @@ static void slots_that_came_before_a_failure_stay_consumable(void **state) {
     }
     for (int k = 0; k < 4; k++) {
         assert_true(transport_verbs.progress(&pair.consumer) >= 0);
-        consume(&pair.consumer);
+        slots_consume(&pair.consumer);
     }
     expect_broken(&pair, &pair.consumer, "device has failed or was removed", "mlx5_0");
     pair_close(&pair);
@@ -538,13 +490,13 @@ static void other_failures_are_told_apart(void **state) {
     struct pair pair;
     pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
     ((struct fake_qp *)(void *)end_of(&pair.consumer)->qps[0][0].qp)->nreceives = 0;
-    publish(&pair.producer);
+    slots_publish(&pair.producer);
     expect_broken(&pair, &pair.producer, "no receive posted (RNR", "mlx5_0");
     pair_close(&pair);
 
     pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
     end_of(&pair.producer)->theirs.rails[0].rkey ^= 77;
-    publish(&pair.producer);
+    slots_publish(&pair.producer);
     expect_broken(&pair, &pair.producer, "remote access error", "mlx5_0");
     expect_broken(&pair, &pair.consumer, "queue pair went into error", "local access violation");
     pair_close(&pair);
@@ -552,12 +504,12 @@ static void other_failures_are_told_apart(void **state) {
     pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
     for (int k = 0; k < FAKE_MRS; k++)
         fake.mrs[k].used &= &fake.mrs[k].mr != end_of(&pair.producer)->rails[0].mr;
-    while (bytes_of(&pair.producer, pair.producer.end.step) < 1000) { /* inline data need no registration */
-        publish(&pair.producer);
+    while (slots_bytes(&pair.producer, pair.producer.end.step) < 1000) { /* inline data need no registration */
+        slots_publish(&pair.producer);
         settle(&pair);
-        consume(&pair.consumer);
+        slots_consume(&pair.consumer);
     }
-    publish(&pair.producer);
+    slots_publish(&pair.producer);
     expect_broken(&pair, &pair.producer, "memory is not registered", "mlx5_0");
     pair_close(&pair);
 }
@@ -569,7 +521,7 @@ static void a_port_that_goes_down_for_a_while_is_no_failure_where_there_is_one(v
     move_slots(&pair, 10);
     fake.devices[0].hanging = true; /* the NIC goes on trying */
     fake_event(0, (struct ibv_async_event){.element.port_num = 1, .event_type = IBV_EVENT_PORT_ERR});
-    publish(&pair.producer);
+    slots_publish(&pair.producer);
     for (int k = 0; k < 5000; k++)
         progress(&pair.producer);
     assert_int_equal(verbs_host()->ports[0].down, 1);
@@ -598,7 +550,7 @@ static void counters_that_cannot_be_break_the_connection(void **state) {
     pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
     end_of(&pair.producer)->sent = pair.producer.end.step = 9; /* step 9, when 0 … 7 are due */
     *pair.producer.end.tail = 9;
-    publish(&pair.producer);
+    slots_publish(&pair.producer);
     while (end_of(&pair.consumer)->broken[0] == '\0') {
         be_patient(&pair);
         transport_verbs.progress(&pair.producer);
@@ -669,7 +621,7 @@ static void strand(struct stranded *s) {
     pair_open(pair, (struct shape){8, 4096, 2, 1, 0});
     move_slots(pair, 50);
     strike(ACKS_LOST, 0);
-    publish(&pair->producer); /* step 50: by rail 0, and no credit is due yet */
+    slots_publish(&pair->producer); /* step 50: by rail 0, and no credit is due yet */
     while (pair->consumer.end.step != pair->producer.end.step) {
         be_patient(pair);
         end_of(&pair->producer)->turns = 1; /* it sends, and looks at nothing */
@@ -677,7 +629,7 @@ static void strand(struct stranded *s) {
             progress(&pair->producer);
         progress(&pair->consumer);
         if (fifo_has_data(&pair->consumer.end))
-            consume(&pair->consumer);
+            slots_consume(&pair->consumer);
     }
     for (int rank = 0; rank < 2; rank++) {
         struct conn *conn = rank == 0 ? &pair->producer : &pair->consumer;
@@ -736,7 +688,7 @@ static void when_the_last_rail_dies_too_it_is_an_error(void **state) {
     strike(DYING, 0);
     move_slots(&pair, 50);
     strike(DYING, 1);
-    publish(&pair.producer);
+    slots_publish(&pair.producer);
     expect_broken(&pair, &pair.producer, "unreachable", "mlx5_1");
     pair_close(&pair);
 }
@@ -748,8 +700,8 @@ static void without_failover_a_dead_rail_is_an_error(void **state) {
     pair.configs[0].net_failover = pair.configs[1].net_failover = 0;
     move_slots(&pair, 50);
     strike(DYING, 0);
-    publish(&pair.producer);
-    publish(&pair.producer);
+    slots_publish(&pair.producer);
+    slots_publish(&pair.producer);
     expect_broken(&pair, &pair.producer, "unreachable", "mlx5_0");
     pair_close(&pair);
 }
@@ -935,5 +887,6 @@ int main(void) {
         cmocka_unit_test_setup(a_host_without_usable_ports_says_why, forget),
     };
     fake_reset();
+    slots_pattern.call_of = call_of;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/slots.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+struct slots_pattern slots_pattern;
+
+uint64_t slots_mix(uint64_t x) {
+    x ^= x >> 31;
+    x *= 0x9e3779b97f4a7c15ull;
+    return x ^ x >> 29;
+}
+
+bool slots_is_ll(uint64_t step) { return !slots_pattern.whole && slots_mix(step + 1) % 3 == 0; }
+
+/* Mostly small, sometimes the whole slot. LL: whole lines. */
+uint32_t slots_bytes(const struct conn *conn, uint64_t step) {
+    uint32_t room = slots_is_ll(step) ? 2 * conn->chan->layout.ll_bytes : conn->chan->layout.slot_bytes;
+    uint32_t bytes = (uint32_t)(slots_mix(step) >> 20) % (room + 1);
+    bool whole = slots_pattern.whole || slots_mix(step + 2) % 4 == 0;
+    uint32_t some = whole ? room : slots_mix(step + 3) % 2 ? bytes : bytes % 64;
+    return slots_is_ll(step) ? some / 8 * 8 : some;
+}
+
+struct fifo_slot_header slots_header(const struct conn *conn, uint64_t step) {
+    uint64_t call = slots_pattern.call_of != NULL ? slots_pattern.call_of(step) : step;
+    return (struct fifo_slot_header){
+        .bytes = slots_bytes(conn, step) | (slots_is_ll(step) ? FIFO_LL_BIT : 0),
+        .signature = (uint32_t)slots_mix(call),
+        .sequence = slots_mix(call + 9),
+    };
+}
+
+static char *memory_of(const struct conn *conn, uint64_t step) {
+    size_t slot = step & (conn->end.nslots - 1);
+    return slots_is_ll(step) ? (char *)(conn->end.ll + slot * (conn->end.ll_bytes / 4))
+                             : conn->end.simple + slot * conn->end.slot_stride;
+}
+
+void slots_publish(struct conn *conn) {
+    uint64_t step = conn->end.step;
+    char *memory = memory_of(conn, step);
+    for (uint32_t i = 0; i < slots_bytes(conn, step); i++)
+        memory[i] = (char)(step * 7 + i);
+    conn->end.headers[fifo_slot(&conn->end)] = slots_header(conn, step);
+    fifo_publish(&conn->end);
+}
+
+void slots_consume(struct conn *conn) {
+    uint64_t step = conn->end.step;
+    const struct fifo_slot_header *header = &conn->end.headers[fifo_slot(&conn->end)], right = slots_header(conn, step);
+    const char *memory = memory_of(conn, step);
+    assert_int_equal(header->bytes, right.bytes);
+    assert_int_equal(header->signature, right.signature);
+    assert_int_equal(header->sequence, right.sequence);
+    for (uint32_t i = 0; i < slots_bytes(conn, step); i++)
+        if (memory[i] != (char)(step * 7 + i))
+            fail_msg("byte %u of step %llu is wrong", i, (unsigned long long)step);
+    fifo_consumed(&conn->end);
+}
