@@ -87,14 +87,7 @@ enum collet_type {
  * width. float16 and bfloat16 are accumulated in float32 inside one step and rounded to nearest even between steps.
  * AVG is the sum divided by the number of ranks (integers: the wrapped sum, divided as C divides, toward zero).
  * MIN and MAX of a NaN are unspecified but equal on all ranks. */
-enum collet_op {
-    COLLET_SUM = 0,
-    COLLET_PROD = 1,
-    COLLET_MIN = 2,
-    COLLET_MAX = 3,
-    COLLET_AVG = 4,
-    COLLET_OP_COUNT = 5
-};
+enum collet_op { COLLET_SUM = 0, COLLET_PROD = 1, COLLET_MIN = 2, COLLET_MAX = 3, COLLET_AVG = 4, COLLET_OP_COUNT = 5 };
 
 /* collet_type_size: bytes of one element of type; 0 if type is none of the above. */
 COLLET_API size_t collet_type_size(enum collet_type type);
@@ -116,24 +109,24 @@ struct collet_unique_id {
 COLLET_API enum collet_result collet_get_unique_id(struct collet_unique_id *id);
 
 /* Devices: where the buffers of a communicator live. */
-#define COLLET_DEVICE_HOST 0                      /* any memory the CPU can address */
+#define COLLET_DEVICE_HOST 0                        /* any memory the CPU can address */
 #define COLLET_DEVICE_CUDA(ordinal) (1 + (ordinal)) /* GPU number `ordinal` of CUDA's numbering in this process */
 #define COLLET_DEVICE_CUDA_CURRENT (-1)             /* the GPU that is current in the calling thread */
 
 /* Transports, as bits of collet_config.transports. */
-#define COLLET_TRANSPORT_SELF 1u /* ranks of one process: plain memory */
-#define COLLET_TRANSPORT_SHM 2u  /* processes of one host: shared memory */
-#define COLLET_TRANSPORT_TCP 4u  /* anything that IP reaches */
+#define COLLET_TRANSPORT_SELF 1u  /* ranks of one process: plain memory */
+#define COLLET_TRANSPORT_SHM 2u   /* processes of one host: shared memory */
+#define COLLET_TRANSPORT_TCP 4u   /* anything that IP reaches */
 #define COLLET_TRANSPORT_VERBS 8u /* RDMA: InfiniBand and RoCE */
-#define COLLET_TRANSPORT_IPC 16u /* GPUs of one host: memory of the one, written by the other */
+#define COLLET_TRANSPORT_IPC 16u  /* GPUs of one host: memory of the one, written by the other */
 
 /* collet_config: options of a communicator. Set size = sizeof(struct collet_config), leave the rest zero for defaults;
  * a program compiled against an older, shorter struct stays valid. The environment (COLLET_*) overrides defaults, and
  * fields set here override the environment. What all ranks must agree on is taken from rank 0. */
 struct collet_config {
-    size_t size;         /* bytes of the caller's struct; required */
-    int nonblocking;     /* 1: init returns COLLET_IN_PROGRESS, then poll collet_comm_get_async_error() */
-    int min_channels;    /* bounds on the channels of one call; 0: collet chooses */
+    size_t size;      /* bytes of the caller's struct; required */
+    int nonblocking;  /* 1: init returns COLLET_IN_PROGRESS, then poll collet_comm_get_async_error() */
+    int min_channels; /* bounds on the channels of one call; 0: collet chooses */
     int max_channels;
     int device;          /* COLLET_DEVICE_HOST (the default), COLLET_DEVICE_CUDA(i) or …_CUDA_CURRENT; all or none of
                           * the ranks are on GPUs. UNSUPPORTED where there is no GPU, no driver, or a build without CUDA */

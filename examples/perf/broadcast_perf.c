@@ -14,7 +14,8 @@ static struct perf_shape shape(size_t elements, size_t type_size, int nranks) {
 }
 
 static enum collet_result run(const struct perf_call *call) {
-    return collet_broadcast(call->send, call->recv, call->shape.count, call->type->type, call->root, call->comm, call->stream);
+    return collet_broadcast(call->send, call->recv, call->shape.count, call->type->type, call->root, call->comm,
+                            call->stream);
 }
 
 static struct perf_origin origin(const struct perf_call *call, size_t element) {

@@ -156,7 +156,8 @@ struct perf_options {
     const struct perf_op *op;     /* NULL: all */
     int report_cputime, report_timestamps, average, memory, unalign;
     int per_iter, per_iter_skip;
-    int on_host; /* even if there are GPUs */
+    /* Even if there are GPUs. */
+    int on_host;
     int graph, stream_null, local_register, cta_policy, device_implementation, device_ctas; /* only their defaults */
     const char *json_path;
     char **argv;
@@ -193,7 +194,7 @@ struct perf_job;
 void device_choose(const struct perf_job *job);
 int device_of(int rank); /* the GPU of a rank of this process */
 
-void team_finish(const struct perf_team *team); /* until all that was called is done */
+void team_finish(const struct perf_team *team);      /* until all that was called is done */
 void team_group_start(const struct perf_team *team); /* no-ops for a team of one */
 void team_group_end(const struct perf_team *team);
 /* Every team of the job calls these; values[i] is what the team's i-th rank gives. */

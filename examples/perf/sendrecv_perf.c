@@ -23,7 +23,8 @@ static enum collet_result run(const struct perf_call *call) {
     enum collet_result result = collet_group_start();
     if (result != COLLET_SUCCESS)
         return result;
-    enum collet_result sent = collet_send(call->send, call->shape.count, call->type->type, next_rank, call->comm, call->stream);
+    enum collet_result sent =
+        collet_send(call->send, call->shape.count, call->type->type, next_rank, call->comm, call->stream);
     enum collet_result received =
         collet_recv(call->recv, call->shape.count, call->type->type, previous_rank(call), call->comm, call->stream);
     result = collet_group_end();

@@ -65,9 +65,7 @@ static enum collet_result call(struct collet_comm *comm, const struct exec_reque
 }
 
 /* Blocks of buffers of nranks·count elements; 1 for a communicator that check_call() will refuse. */
-static size_t blocks_of(const struct collet_comm *comm) {
-    return comm_is_live(comm) ? (size_t)comm->nranks : 1;
-}
+static size_t blocks_of(const struct collet_comm *comm) { return comm_is_live(comm) ? (size_t)comm->nranks : 1; }
 
 enum collet_result collet_allreduce(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
                                     enum collet_op op, struct collet_comm *comm, void *stream) {
@@ -79,16 +77,16 @@ enum collet_result collet_allreduce(const void *sendbuff, void *recvbuff, size_t
 enum collet_result collet_allgather(const void *sendbuff, void *recvbuff, size_t sendcount, enum collet_type type,
                                     struct collet_comm *comm, void *stream) {
     struct exec_request request = {PROG_ALLGATHER, sendcount, type, COLLET_SUM, 0};
-    struct call_check check = {sendbuff,   recvbuff,    true,           true, "sendbuff",
-                               "recvbuff", "sendcount", blocks_of(comm), false};
+    struct call_check check = {sendbuff,    recvbuff,        true, true, "sendbuff", "recvbuff",
+                               "sendcount", blocks_of(comm), false};
     return call(comm, &request, &check, stream);
 }
 
 enum collet_result collet_reducescatter(const void *sendbuff, void *recvbuff, size_t recvcount, enum collet_type type,
                                         enum collet_op op, struct collet_comm *comm, void *stream) {
     struct exec_request request = {PROG_REDUCESCATTER, recvcount, type, op, 0};
-    struct call_check check = {sendbuff,   recvbuff,    true,           true, "sendbuff",
-                               "recvbuff", "recvcount", blocks_of(comm), true};
+    struct call_check check = {sendbuff,    recvbuff,        true, true, "sendbuff", "recvbuff",
+                               "recvcount", blocks_of(comm), true};
     return call(comm, &request, &check, stream);
 }
 

@@ -111,9 +111,9 @@ static void wait_for_readers(struct collet_comm *comm) {
 enum collet_result comm_failure(struct collet_comm *comm) {
     if (!reader_enter(comm))
         return COLLET_SUCCESS;
-    enum collet_result failed = comm->boot == NULL ? COLLET_SUCCESS
-                                                   : (enum collet_result)__atomic_load_n(boot_failed_word(comm->boot),
-                                                                                         __ATOMIC_ACQUIRE);
+    enum collet_result failed =
+        comm->boot == NULL ? COLLET_SUCCESS
+                           : (enum collet_result)__atomic_load_n(boot_failed_word(comm->boot), __ATOMIC_ACQUIRE);
     reader_leave(comm);
     return failed;
 }
@@ -199,7 +199,8 @@ static enum collet_result device_check(int *device, const char *argument) {
 static enum collet_result options_apply(const struct collet_config *o, struct collet_comm *comm) {
     struct config *config = &comm->config;
     COLLET_TRY(config_read(config));
-    if (o->min_channels > 0 || o->max_channels > 0) { /* the environment's bounds give way to the caller's, all of them */
+    /* The environment's bounds give way to the caller's, all of them. */
+    if (o->min_channels > 0 || o->max_channels > 0) {
         config->nchannels = 0;
         config->min_nchannels = o->min_channels;
         config->max_nchannels = o->max_channels;
@@ -285,10 +286,11 @@ static enum collet_result check_devices(const struct collet_comm *comm) {
     const struct peer_info *peers = boot_peers(comm->boot);
     for (int rank = 0; rank < comm->nranks; rank++)
         if ((peers[rank].device == COLLET_DEVICE_HOST) != (comm->device == COLLET_DEVICE_HOST))
-            return err_set(COLLET_ERR_INVALID_USAGE,
-                           "rank %d is on %s and rank %d on %s: give all ranks of a communicator the same kind of device",
-                           rank, peers[rank].device == COLLET_DEVICE_HOST ? "host memory" : "a GPU", comm->rank,
-                           comm->device == COLLET_DEVICE_HOST ? "host memory" : "a GPU");
+            return err_set(
+                COLLET_ERR_INVALID_USAGE,
+                "rank %d is on %s and rank %d on %s: give all ranks of a communicator the same kind of device", rank,
+                peers[rank].device == COLLET_DEVICE_HOST ? "host memory" : "a GPU", comm->rank,
+                comm->device == COLLET_DEVICE_HOST ? "host memory" : "a GPU");
     return COLLET_SUCCESS;
 }
 
@@ -336,8 +338,8 @@ enum collet_result comm_try_join(struct collet_comm *comm) {
 /* Another thread may poll or abort the communicator meanwhile. */
 static enum collet_result try_join_locked(struct collet_comm *comm) {
     call_lock_acquire(&comm->lock, 0);
-    enum collet_result result = comm_is_live(comm) ? comm_try_join(comm)
-                                                   : err_set(COLLET_ERR_ABORTED, "aborted while it was being created");
+    enum collet_result result =
+        comm_is_live(comm) ? comm_try_join(comm) : err_set(COLLET_ERR_ABORTED, "aborted while it was being created");
     call_lock_release(&comm->lock);
     return result;
 }
@@ -393,8 +395,8 @@ enum collet_result collet_comm_init_rank_config(struct collet_comm **comm_p, int
     if (nranks < 1)
         return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: at least 1", nranks));
     if (rank < 0 || rank >= nranks)
-        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "rank is %d: 0 … %d for nranks = %d", rank, nranks - 1,
-                                    nranks));
+        return group_poison(
+            err_set(COLLET_ERR_INVALID_ARGUMENT, "rank is %d: 0 … %d for nranks = %d", rank, nranks - 1, nranks));
     enum collet_result result = options_copy(config, &options);
     if (result == COLLET_SUCCESS)
         result = options_check(&options);

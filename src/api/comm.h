@@ -32,11 +32,11 @@ struct collet_comm {
     struct map *map;
     struct chan *chan;
     struct planner *planner;
-    struct gpu_rank *gpu; /* NULL: on host memory */
-    int last_collective;             /* while a group is put together: its newest collective here; −1: none */
+    struct gpu_rank *gpu;             /* NULL: on host memory */
+    int last_collective;              /* while a group is put together: its newest collective here; −1: none */
     struct exec_batch single;         /* the call outside groups; ncalls is 1 */
     const struct exec_batch *running; /* for dumps: the calls in progress */
-    int dumps;                       /* that are looking at them */
+    int dumps;                        /* that are looking at them */
     pthread_mutex_t error_lock;
     char error_text[ERR_TEXT_BYTES];
     struct collet_comm *next_free;

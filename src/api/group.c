@@ -82,8 +82,8 @@ static void set_running(struct collet_comm *comm, const struct exec_batch *batch
 }
 
 /* A call that cannot even be prepared here (no memory, no transport) would be waited for elsewhere: so all are told. */
-static enum collet_result prepare(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
-                                  void *stream, struct exec_call **call_p) {
+static enum collet_result prepare(struct collet_comm *comm, const struct exec_request *request, const void *in,
+                                  void *out, void *stream, struct exec_call **call_p) {
     enum collet_result result = plan_get(comm->planner, request, call_p);
     if (result != COLLET_SUCCESS) {
         boot_fail(comm->boot, result, err_last());
@@ -109,9 +109,10 @@ static enum collet_result run_calls(struct exec_call *calls, int ncalls) {
 static enum collet_result run_alone(struct collet_comm *comm, const struct exec_request *request, const void *in,
                                     void *out, void *stream) {
     if (prog_is_p2p(request->collective) && request->root == comm->rank)
-        return err_set(COLLET_ERR_INVALID_USAGE,
-                       "peer is %d, the calling rank itself: a message to oneself needs its send and its receive in one group",
-                       request->root);
+        return err_set(
+            COLLET_ERR_INVALID_USAGE,
+            "peer is %d, the calling rank itself: a message to oneself needs its send and its receive in one group",
+            request->root);
     call_lock_acquire(&comm->lock, 0);
     enum collet_result result = comm_check_locked(comm); /* it may have been aborted while we waited for the lock */
     struct exec_call *call;
@@ -159,7 +160,8 @@ static enum collet_result copy_to_self(struct grouped_call *send) {
             return err_set(COLLET_ERR_MISMATCH, "a message to oneself sends %zu bytes but receives %zu",
                            send->request.count, recv->request.count);
         if (send->request.count > 0 && send->comm->gpu != NULL)
-            COLLET_TRY(gpu_rank_copy(send->comm->gpu, recv->out, send->in, send->request.count, send->stream, recv->stream));
+            COLLET_TRY(
+                gpu_rank_copy(send->comm->gpu, recv->out, send->in, send->request.count, send->stream, recv->stream));
         else if (send->request.count > 0)
             memmove(recv->out, send->in, send->request.count);
         send->done = recv->done = true;

@@ -46,7 +46,7 @@ enum config_scope {
     INT(ib_gid_index, "IB_GID_INDEX", "NCCL_IB_GID_INDEX", "", PROCESS, -1, -1, 255, "GID of RDMA ports; -1: chosen")  \
     INT(ib_timeout, "IB_TIMEOUT", "NCCL_IB_TIMEOUT", "", RANK, 17, 1, 31,                                              \
         "an RDMA packet is sent again after 4.096 us * 2^this without an answer")                                      \
-    INT(ib_retry_cnt, "IB_RETRY_CNT", "NCCL_IB_RETRY_CNT", "", RANK, 6, 0, 7, "and so often before it is an error") \
+    INT(ib_retry_cnt, "IB_RETRY_CNT", "NCCL_IB_RETRY_CNT", "", RANK, 6, 0, 7, "and so often before it is an error")    \
     INT(ib_qps_per_connection, "IB_QPS_PER_CONNECTION", "NCCL_IB_QPS_PER_CONNECTION", "", AGREED, 1, 1, 8,             \
         "queue pairs of a connection on each RDMA rail")                                                               \
     INT(ib_tc, "IB_TC", "NCCL_IB_TC", "", RANK, 0, 0, 255, "traffic class of RDMA packets")                            \
@@ -56,7 +56,7 @@ enum config_scope {
     TEXT(secret, "SECRET", NULL, "secret", PROCESS, "", "shared secret for COMM_ID and MASTER_ADDR jobs")              \
     TEXT(hostid, "HOSTID", "NCCL_HOSTID", "", RANK, "", "overrides the identity of this host")                         \
     TEXT(tuner_file, "TUNER_FILE", NULL, "", RANK, "",                                                                 \
-         "constants of the cost model from this file, which collet-tune makes; rank 0's is everybody's")                \
+         "constants of the cost model from this file, which collet-tune makes; rank 0's is everybody's")               \
     TEXT(topo_file, "TOPO_FILE", "NCCL_TOPO_FILE", "", RANK, "",                                                       \
          "this host's topology from an XML file, NCCL's or hwloc's; default: probed")                                  \
     TEXT(topo_dump_file, "TOPO_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", "", RANK, "", "write the topology to this file")     \
@@ -69,10 +69,12 @@ enum config_scope {
         "silence after which a rank on another host counts as dead; 0: never")                                         \
     INT(cpus, "CPUS", NULL, "", AGREED, 0, 0, 65536, "CPUs of a host, for the cost model and waiting; 0: as found")    \
     INT(spin, "SPIN", NULL, "polls", RANK, -1, -1, 1 << 30, "polls before yielding the CPU; -1: by CPUs and ranks")    \
-    INT(proxy, "PROXY", NULL, "", RANK, 0, 0, 1, "1: a thread carries slots over networks for ranks on host memory too")  \
-    INT(nt_stores, "NT_STORES", NULL, "", RANK, -1, -1, 1, "store slots past the caches; -1: by the speed of stores")    \
+    INT(proxy, "PROXY", NULL, "", RANK, 0, 0, 1,                                                                       \
+        "1: a thread carries slots over networks for ranks on host memory too")                                        \
+    INT(nt_stores, "NT_STORES", NULL, "", RANK, -1, -1, 1, "store slots past the caches; -1: by the speed of stores")  \
     INT(first_step, "FIRST_STEP", NULL, "", AGREED, 0, INT64_MIN, INT64_MAX, "testing: first value of step counters")  \
-    INT(ll_flag_bits, "LL_FLAG_BITS", NULL, "", AGREED, 15, 4, 15, "testing: bits of the step in LL flags, so they wrap")    \
+    INT(ll_flag_bits, "LL_FLAG_BITS", NULL, "", AGREED, 15, 4, 15,                                                     \
+        "testing: bits of the step in LL flags, so they wrap")                                                         \
     INT(check_programs, "CHECK_PROGRAMS", NULL, "", RANK, 0, 0, 1, "testing: verify each program before its first use")
 
 struct config {

@@ -14,9 +14,9 @@
 #include <stdbool.h>
 
 struct waiter {
-    uint32_t spin;  /* polls before yielding; few where ranks outnumber CPUs: a spinning rank keeps its peer off */
+    uint32_t spin;     /* polls before yielding; few where ranks outnumber CPUs: a spinning rank keeps its peer off */
     uint32_t yield_ns; /* yielding before sleeping; 0: 2 ms */
-    uint32_t polls; /* without progress */
+    uint32_t polls;    /* without progress */
     uint64_t idle_since_ns; /* set at the first yield */
 };
 

@@ -26,12 +26,12 @@
 /* What every rank knows of every rank; equal everywhere after init. */
 struct peer_info {
     int32_t rank;
-    int32_t node;       /* the lowest rank that was found, by trying, to share memory with this one: same node, same host */
+    int32_t node; /* the lowest rank that was found, by trying, to share memory with this one: same node, same host */
     int32_t pid;
     int32_t device;
-    uint32_t rdma;       /* kinds of RDMA network its process has, by bits; 0: none (transport/verbs_device.h) */
-    uint64_t process[2]; /* random identity of the process: equal means the same address space */
-    char host[64];       /* for messages */
+    uint32_t rdma;          /* kinds of RDMA network its process has, by bits; 0: none (transport/verbs_device.h) */
+    uint64_t process[2];    /* random identity of the process: equal means the same address space */
+    char host[64];          /* for messages */
     struct os_cpu_set cpus; /* that it could run on when it joined */
 };
 

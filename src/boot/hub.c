@@ -261,7 +261,8 @@ struct letter *hub_collect(struct boot *boot, int from, uint64_t key) {
 
 void hub_set_peer(struct hub *hub, const struct card *card) {
     struct peer_info *peer = &hub->peers[card->rank];
-    *peer = (struct peer_info){.rank = card->rank, .node = card->rank, .pid = card->pid, .device = card->device, .rdma = card->rdma};
+    *peer = (struct peer_info){
+        .rank = card->rank, .node = card->rank, .pid = card->pid, .device = card->device, .rdma = card->rdma};
     memcpy(peer->process, card->process, sizeof peer->process);
     peer->cpus = card->cpus;
     snprintf(peer->host, sizeof peer->host, "%.*s", (int)sizeof card->host - 1, card->host);

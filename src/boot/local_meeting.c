@@ -30,7 +30,8 @@
 static socklen_t name_socket(const char *job, struct sockaddr_un *address) {
     memset(address, 0, sizeof(*address));
     address->sun_family = AF_UNIX;
-    int length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "collet/%u/%s", (unsigned)getuid(), job);
+    int length =
+        snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "collet/%u/%s", (unsigned)getuid(), job);
     size_t most = sizeof(address->sun_path) - 2;
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + ((size_t)length < most ? (size_t)length : most));
 }
@@ -128,7 +129,8 @@ static enum collet_result fetch(const char *job, int rank, int timeout_s, struct
     uint64_t deadline_ns = os_now_ns() + (uint64_t)timeout_s * 1000000000u;
     while (!fetch_once(&address, length, rank, id)) {
         if (os_now_ns() > deadline_ns)
-            return err_set(COLLET_ERR_TIMEOUT, "after %d s rank 0 of job \"%s\" has not come on this host", timeout_s, job);
+            return err_set(COLLET_ERR_TIMEOUT, "after %d s rank 0 of job \"%s\" has not come on this host", timeout_s,
+                           job);
         struct timespec pause = {.tv_nsec = RETRY_NS};
         nanosleep(&pause, NULL);
     }

@@ -23,7 +23,8 @@ static void host_key(const struct config *config, uint8_t key[HOST_KEY_BYTES]) {
 }
 
 void card_fill(struct card *card, int nranks, int rank, int device, const struct config *config) {
-    *card = (struct card){.rank = rank, .nranks = nranks, .pid = os_pid(), .device = device, .probe.fd = -1, .rdma = process_rdma()};
+    *card = (struct card){
+        .rank = rank, .nranks = nranks, .pid = os_pid(), .device = device, .probe.fd = -1, .rdma = process_rdma()};
     memcpy(card->process, process_identity(), sizeof card->process);
     snprintf(card->host, sizeof card->host, "%s", os_host_name());
     os_cpu_set_get(&card->cpus);

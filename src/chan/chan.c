@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #define NSLOTS 8
-#define LL_BYTES 4096u        /* payload of an LL slot: above this Simple has long won */
-#define SLOT_PAD_BYTES 256u   /* keeps equal offsets of neighbouring slots out of one cache set */
+#define LL_BYTES 4096u      /* payload of an LL slot: above this Simple has long won */
+#define SLOT_PAD_BYTES 256u /* keeps equal offsets of neighbouring slots out of one cache set */
 #define MIN_SLOT_BYTES 4096u
 #define RANK_BUDGET_BYTES (256u << 20) /* Simple slots of one rank's connections to all others, on one channel */
 
@@ -95,8 +95,9 @@ static enum collet_result check_names(const char *list) {
         for (const struct transport *const *t = transports; *t != NULL; t++)
             known |= is_name(text, length, (*t)->name);
         if (!known)
-            return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_TRANSPORT names \"%.*s\", which is no transport; see collet-info",
-                           (int)length, text);
+            return err_set(COLLET_ERR_INVALID_USAGE,
+                           "COLLET_TRANSPORT names \"%.*s\", which is no transport; see collet-info", (int)length,
+                           text);
     }
     return COLLET_SUCCESS;
 }
@@ -286,8 +287,8 @@ static enum collet_result consumer_begin(struct conn *conn) {
 
 static enum collet_result producer_begin(struct conn *conn) {
     struct conn_blob offer = {0};
-    COLLET_TRY(boot_try_recv(conn->chan->boot, conn->peer, offer_key(conn), offer.data, sizeof(offer.data),
-                             &offer.bytes));
+    COLLET_TRY(
+        boot_try_recv(conn->chan->boot, conn->peer, offer_key(conn), offer.data, sizeof(offer.data), &offer.bytes));
     COLLET_TRY(conn->transport->accept(conn, &offer));
     conn->state = CONN_SETUP;
     return COLLET_SUCCESS;

@@ -46,21 +46,21 @@ struct conn {
 /* The connections of one rank of one communicator, and what they are made with. */
 struct chan {
     struct boot *boot;
-    struct gpu_rank *gpu; /* NULL: on host memory */
+    struct gpu_rank *gpu;       /* NULL: on host memory */
     struct proxy_client *proxy; /* carries slots over networks (proxy/proxy.h); NULL: the executor does */
     const struct config *config;
     const struct peer_info *peers;
     int nranks, rank;
-    uint32_t spin;       /* polls before a waiting rank yields its CPU */
-    uint32_t yield_ns;   /* … and yields before it sleeps; 0: the waiting policy's own */
-    int32_t nt_stores;   /* fifo_end.nt_stores of this rank's connections */
-    int64_t timeout_ms;  /* longest time without progress */
+    uint32_t spin;             /* polls before a waiting rank yields its CPU */
+    uint32_t yield_ns;         /* … and yields before it sleeps; 0: the waiting policy's own */
+    int32_t nt_stores;         /* fifo_end.nt_stores of this rank's connections */
+    int64_t timeout_ms;        /* longest time without progress */
     struct fifo_layout layout; /* of every connection; equal on all ranks */
     struct conn *first, **last;
     struct conn **index; /* open-addressed by key */
     uint32_t index_size, nconns;
-    uint64_t *gpu_buses; /* of ranks, plus 1; 0: not told yet (transport/ipc.c) */
-    uint64_t meetings; /* of all ranks, before first uses of programs on GPUs */
+    uint64_t *gpu_buses;    /* of ranks, plus 1; 0: not told yet (transport/ipc.c) */
+    uint64_t meetings;      /* of all ranks, before first uses of programs on GPUs */
     struct call_lock *lock; /* attend.c: held by who uses this struct; NULL: not listed */
     struct chan *next_chan; /* attend.c: in the list of the process's */
 };

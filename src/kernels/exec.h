@@ -17,12 +17,12 @@
 #include "program/program.h"
 
 struct exec_program {
-    struct prog **progs;            /* [nchannels], owned: of the same collective, algorithm, root and cut into slices */
+    struct prog **progs; /* [nchannels], owned: of the same collective, algorithm, root and cut into slices */
     const struct algorithm *source; /* what built it */
     int nchannels;
     int nconns, nready; /* connections of all channels; the first nready are READY */
     struct conn **conns;
-    int nremote;        /* of them over a wire */
+    int nremote;                   /* of them over a wire */
     struct interp_op *ops;         /* one a channel */
     uint64_t ops_id;               /* exec_args.id that they were last filled from; 0: none yet */
     struct interp_worker *workers; /* of all channels … */
@@ -32,8 +32,8 @@ struct exec_program {
     struct work_program *on_gpu;   /* where the device executor finds it; NULL: not there yet */
     uint64_t meeting;              /* on GPUs: number of the meeting before its first use … */
     enum { MEET_NOT_YET, MEET_ANNOUNCED, MEET_DONE } met;
-    int arrived;                   /* … and, at rank 0, how many ranks have come */
-    struct exec_program *next;     /* in its owner's list */
+    int arrived;               /* … and, at rank 0, how many ranks have come */
+    struct exec_program *next; /* in its owner's list */
 };
 
 /* Binds progs[c] to connections on channel c of chan, for c = 0 … nchannels−1. Takes the array and its programs over,
@@ -88,7 +88,7 @@ struct exec_call {
     struct exec_args args;
     struct chan *chan;
     void *stream; /* of a GPU */
-    int after; /* index of the call that must be DONE before this one starts; −1: none */
+    int after;    /* index of the call that must be DONE before this one starts; −1: none */
     enum exec_state state;
     int running;   /* workers not done */
     int told_peer; /* the rank that has been told what we are waiting in (exec_wait.c); −1: none */

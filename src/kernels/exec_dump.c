@@ -26,14 +26,13 @@ READS_RACILY static void dump_worker(const struct exec_call *call, int k, int fd
         dprintf(fd, "  channel %d worker %d: copying\n", channel, worker);
         return;
     }
-    const struct fifo_end *end =
-        w->blocked_sending ? w->op->send_ends[w->blocked_on] : w->op->recv_ends[w->blocked_on];
+    const struct fifo_end *end = w->blocked_sending ? w->op->send_ends[w->blocked_on] : w->op->recv_ends[w->blocked_on];
     dprintf(fd, "  channel %d worker %d: round %llu of %llu, step %u of %u, waiting for rank %d's %s", channel, worker,
             (unsigned long long)w->round, (unsigned long long)w->op->geometry.nrounds, w->pc, w->nsteps,
             prog->peers[w->blocked_on].rank, w->blocked_sending ? "credit" : "data");
     if (end != NULL)
-        dprintf(fd, " (slot %u: step %llu, tail %llu, head %llu)", (uint32_t)end->step & (end->nslots - 1), (unsigned long long)end->step,
-                (unsigned long long)*end->tail, (unsigned long long)*end->head);
+        dprintf(fd, " (slot %u: step %llu, tail %llu, head %llu)", (uint32_t)end->step & (end->nslots - 1),
+                (unsigned long long)end->step, (unsigned long long)*end->tail, (unsigned long long)*end->head);
     dprintf(fd, "\n");
 }
 
@@ -42,8 +41,9 @@ READS_RACILY void exec_dump(const struct exec_call *call, const struct chan *cha
     const struct exec_program *program = call->program;
     if (call->chan != chan)
         return;
-    dprintf(fd, " %s, call %llu, %s, %s: %s\n", prog_collective_name(call->request.collective), (unsigned long long)call->args.sequence,
-            exec_protocol_names[call->args.protocol], program->source->name, states[call->state]);
+    dprintf(fd, " %s, call %llu, %s, %s: %s\n", prog_collective_name(call->request.collective),
+            (unsigned long long)call->args.sequence, exec_protocol_names[call->args.protocol], program->source->name,
+            states[call->state]);
     if (chan->gpu != NULL && call->state != EXEC_CONNECTING) /* what it does is known to the GPU alone */
         return;
     if (call->state == EXEC_CONNECTING)

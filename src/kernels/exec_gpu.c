@@ -84,11 +84,12 @@ enum collet_result exec_gpu_check(const struct chan *chan) {
     if (failure == WORK_TIMEOUT)
         return err_timeout(chan, status);
     if (failure == WORK_FOREIGN)
-        return err_set(COLLET_ERR_MISMATCH,
-                       "rank %d is in its call %llu, %s, but rank %d sent lines of another call: all ranks must make the "
-                       "same calls",
-                       chan->rank, (unsigned long long)status->sequence,
-                       prog_collective_name((enum prog_collective)status->collective), status->peer);
+        return err_set(
+            COLLET_ERR_MISMATCH,
+            "rank %d is in its call %llu, %s, but rank %d sent lines of another call: all ranks must make the "
+            "same calls",
+            chan->rank, (unsigned long long)status->sequence,
+            prog_collective_name((enum prog_collective)status->collective), status->peer);
     return err_set(
         COLLET_ERR_MISMATCH,
         "rank %d is in its call %llu, but rank %d sent %u bytes of another call (its %llu): all ranks must make "

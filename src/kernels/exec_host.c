@@ -81,8 +81,7 @@ PORT_FN void interp_reduce(struct interp_worker *w, const struct prog_step *step
 static void fill_ops(struct exec_program *program, const struct exec_args *args) {
     for (uint32_t channel = 0; channel < args->nchannels; channel++) {
         struct interp_op *op = &program->ops[channel];
-        op->geometry =
-            geometry_of(args->total_elems, args->block_elems, args->chunk_elems, channel, args->nchannels);
+        op->geometry = geometry_of(args->total_elems, args->block_elems, args->chunk_elems, channel, args->nchannels);
         op->elem_bytes = args->elem_bytes;
         op->divisor = args->divisor;
         op->protocol = args->protocol;

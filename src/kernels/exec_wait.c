@@ -65,8 +65,8 @@ static enum collet_result check_missing(const struct exec_call *call, uint64_t i
         const struct peer_info *info = &call->chan->peers[peer];
         return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s while rank %d waited for it in %s (call %llu)",
                        peer, info->host, info->pid,
-                       state == PEER_DEAD ? "died" : "left the communicator (it was destroyed there)",
-                       call->chan->rank, name_of(call), (unsigned long long)call->args.sequence);
+                       state == PEER_DEAD ? "died" : "left the communicator (it was destroyed there)", call->chan->rank,
+                       name_of(call), (unsigned long long)call->args.sequence);
     }
     return COLLET_SUCCESS;
 }
@@ -100,14 +100,15 @@ struct call_record {
 
 static struct call_record record_of(const struct exec_call *call) {
     const struct exec_request *r = &call->request;
-    return (struct call_record){call->args.sequence, r->count, call->args.signature, (int32_t)r->collective,
-                                (int32_t)r->type,    (int32_t)r->op, r->root};
+    return (struct call_record){
+        call->args.sequence, r->count, call->args.signature, (int32_t)r->collective, (int32_t)r->type,
+        (int32_t)r->op,      r->root};
 }
 
 static void describe(const struct call_record *record, char *text, size_t room) {
-    snprintf(text, room, "%s of %llu %s, op %s, root %d", prog_collective_name((enum prog_collective)record->collective),
-             (unsigned long long)record->count, type_name((enum collet_type)record->type),
-             op_name((enum collet_op)record->op), record->root);
+    snprintf(text, room, "%s of %llu %s, op %s, root %d",
+             prog_collective_name((enum prog_collective)record->collective), (unsigned long long)record->count,
+             type_name((enum collet_type)record->type), op_name((enum collet_op)record->op), record->root);
 }
 
 static enum collet_result compare(const struct exec_call *call, int peer, const struct call_record *theirs) {
@@ -117,7 +118,8 @@ static enum collet_result compare(const struct exec_call *call, int peer, const 
         return COLLET_SUCCESS; /* another call of theirs is no contradiction: they may be ahead, or this is old */
     describe(&mine, my_text, sizeof(my_text));
     describe(theirs, their_text, sizeof(their_text));
-    return err_set(COLLET_ERR_MISMATCH, "call %llu is %s on rank %d but %s on rank %d: all ranks must make the same call",
+    return err_set(COLLET_ERR_MISMATCH,
+                   "call %llu is %s on rank %d but %s on rank %d: all ranks must make the same call",
                    (unsigned long long)mine.sequence, my_text, call->chan->rank, their_text, peer);
 }
 
@@ -147,12 +149,13 @@ enum collet_result exec_err_mismatch(const struct exec_call *call, const struct 
     struct call_record mine = record_of(call);
     char text[96];
     describe(&mine, text, sizeof(text));
-    return err_set(COLLET_ERR_MISMATCH,
-                   "rank %d is in its call %llu, %s, but rank %d sent %u bytes of another call (its %llu): all ranks must "
-                   "make the same calls, and a send and its receive must have equal byte counts",
-                   call->chan->rank, (unsigned long long)mine.sequence, text,
-                   exec_blocking_rank(call->program, (int)(w - call->program->workers)), header->bytes & ~FIFO_LL_BIT,
-                   (unsigned long long)header->sequence);
+    return err_set(
+        COLLET_ERR_MISMATCH,
+        "rank %d is in its call %llu, %s, but rank %d sent %u bytes of another call (its %llu): all ranks must "
+        "make the same calls, and a send and its receive must have equal byte counts",
+        call->chan->rank, (unsigned long long)mine.sequence, text,
+        exec_blocking_rank(call->program, (int)(w - call->program->workers)), header->bytes & ~FIFO_LL_BIT,
+        (unsigned long long)header->sequence);
 }
 
 /* ---- time ---- */

@@ -48,10 +48,10 @@ PORT_FN uint32_t fifo_ll128_bytes(uint32_t ll_bytes) {
 
 /* Offsets inside a connection's memory, in bytes; the same computation at both ends. */
 struct fifo_layout {
-    uint32_t nslots;             /* a power of two ≤ FIFO_MAX_SLOTS */
-    uint32_t slot_bytes;         /* payload of a Simple slot */
-    uint32_t slot_stride;        /* distance of Simple slots */
-    uint32_t ll_bytes;           /* payload of an LL or LL128 slot; the lines of LL take twice that */
+    uint32_t nslots;      /* a power of two ≤ FIFO_MAX_SLOTS */
+    uint32_t slot_bytes;  /* payload of a Simple slot */
+    uint32_t slot_stride; /* distance of Simple slots */
+    uint32_t ll_bytes;    /* payload of an LL or LL128 slot; the lines of LL take twice that */
     size_t head_at, headers_at, ll_at, ll128_at, simple_at; /* tail is at 0 */
     size_t total_bytes;
 };
@@ -63,14 +63,14 @@ struct fifo_end {
     uint64_t *ll;
     char *ll128;
     char *simple;
-    uint64_t step;  /* the step this end does next */
-    uint64_t seen;  /* producer: last head read; consumer: last tail read */
+    uint64_t step; /* the step this end does next */
+    uint64_t seen; /* producer: last head read; consumer: last tail read */
     uint32_t nslots, slot_stride, ll_bytes;
-    uint32_t ll_flag_mask;  /* flags hold 1 + (step & mask) */
-    uint32_t remote;        /* the ends share no memory: a wire carries slots, and needs headers and tails of LL slots too */
-    uint32_t slow_stores;   /* host producer: how often in a row cached stores into slots were slow … */
-    uint32_t streamed;      /* … and how many slots have been written past the caches since */
-    int32_t nt_stores;      /* host producer: 1 always past the caches, 0 never, −1 by the above */
+    uint32_t ll_flag_mask; /* flags hold 1 + (step & mask) */
+    uint32_t remote; /* the ends share no memory: a wire carries slots, and needs headers and tails of LL slots too */
+    uint32_t slow_stores; /* host producer: how often in a row cached stores into slots were slow … */
+    uint32_t streamed;    /* … and how many slots have been written past the caches since */
+    int32_t nt_stores;    /* host producer: 1 always past the caches, 0 never, −1 by the above */
 };
 
 PORT_FN uint32_t fifo_slot(const struct fifo_end *end) { return (uint32_t)end->step & (end->nslots - 1); }

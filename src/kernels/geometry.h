@@ -32,8 +32,9 @@ struct geometry {
 
 PORT_FN uint64_t geometry_share(uint64_t elems, uint64_t parts) {
     uint64_t share = (elems + parts - 1) / parts;
-    return elems <= GEOMETRY_ALIGN_ELEMS ? share
-                                         : (share + GEOMETRY_ALIGN_ELEMS - 1) / GEOMETRY_ALIGN_ELEMS * GEOMETRY_ALIGN_ELEMS;
+    return elems <= GEOMETRY_ALIGN_ELEMS
+               ? share
+               : (share + GEOMETRY_ALIGN_ELEMS - 1) / GEOMETRY_ALIGN_ELEMS * GEOMETRY_ALIGN_ELEMS;
 }
 
 /* The geometry of channel `channel` of `nchannels`, for blocks of block_elems in a region of total_elems. */
@@ -62,7 +63,8 @@ PORT_FN uint64_t geometry_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 PORT_FN struct span geometry_piece(const struct geometry *g, uint32_t block, uint64_t round) {
     struct span piece;
     uint64_t block_first = block * g->block_elems;
-    uint64_t block_count = block_first < g->total_elems ? geometry_min(g->block_elems, g->total_elems - block_first) : 0;
+    uint64_t block_count =
+        block_first < g->total_elems ? geometry_min(g->block_elems, g->total_elems - block_first) : 0;
     uint64_t begin = g->part_first + round * g->chunk_elems;
     uint64_t end = geometry_min(geometry_min(begin + g->chunk_elems, g->part_first + g->part_elems), block_count);
     piece.first = block_first + begin;

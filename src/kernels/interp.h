@@ -38,8 +38,7 @@ PORT_FN enum interp_result interp_try_step(struct interp_worker *w) {
     if (count == 0 && !op->keep_empty)
         return interp_advance(w);
 
-    enum interp_result ready =
-        op->protocol == INTERP_SIMPLE ? simple_ready(w, step, bytes) : ll_ready(w, step, bytes);
+    enum interp_result ready = op->protocol == INTERP_SIMPLE ? simple_ready(w, step, bytes) : ll_ready(w, step, bytes);
     if (ready != INTERP_STEPPED)
         return ready;
 

@@ -32,8 +32,8 @@ PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step)
         if (step->local_region != STEP_NONE && k == step->local_at)
             w->src[n++] = interp_local(op, step, w->round);
         if (k < step->recv_count)
-            w->src[n++] = op->protocol == INTERP_SIMPLE ? simple_operand(op->recv_ends[step->recv_first + k])
-                                                        : ll_operand(w, k);
+            w->src[n++] =
+                op->protocol == INTERP_SIMPLE ? simple_operand(op->recv_ends[step->recv_first + k]) : ll_operand(w, k);
     }
     return n;
 }

@@ -38,9 +38,9 @@ struct work_program {
 
 /* One rank's part in a failure or an abort, in host memory that the device reaches. */
 struct work_status {
-    int32_t abort;   /* the host's: end whatever runs */
-    int32_t failure; /* the device's: enum work_failure of the first block that failed; written last */
-    int32_t claimed; /* by that block */
+    int32_t abort;       /* the host's: end whatever runs */
+    int32_t failure;     /* the device's: enum work_failure of the first block that failed; written last */
+    int32_t claimed;     /* by that block */
     uint64_t timeout_ns; /* the host's: longest wait of a block */
     int32_t peer;        /* the rank it waited for, or that sent something else, … */
     uint32_t collective; /* … in this call, … */

@@ -36,14 +36,14 @@ struct interp_worker {
     uint32_t first_step, nsteps;
     uint32_t pc;
     uint64_t round;
-    uint32_t unpacked;  /* LL, LL128: operands of this step that are already in scratch */
+    uint32_t unpacked; /* LL, LL128: operands of this step that are already in scratch */
     uint32_t done;
-    uint32_t blocked_on; /* BUSY, MISMATCH: index into the peer table … */
+    uint32_t blocked_on;      /* BUSY, MISMATCH: index into the peer table … */
     uint32_t blocked_sending; /* … and whether it is a credit that is missing */
-    const void **src;   /* room for the operands of the largest step */
-    void **dst;         /* and for its places */
-    const void *result; /* LL, LL128: what is sent … */
-    char *scratch;      /* … and room: one slot's payload an operand, and one for the result */
+    const void **src;         /* room for the operands of the largest step */
+    void **dst;               /* and for its places */
+    const void *result;       /* LL, LL128: what is sent … */
+    char *scratch;            /* … and room: one slot's payload an operand, and one for the result */
 };
 
 /* May every place at a peer be written? Either protocol asks this last. */

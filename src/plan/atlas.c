@@ -59,8 +59,8 @@ static uint32_t put_shapes(struct text *text, const struct atlas_node *nodes, in
     return nshapes;
 }
 
-enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, const struct cost_table *costs, void **atlas_p,
-                              size_t *size_p) {
+enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, const struct cost_table *costs,
+                              void **atlas_p, size_t *size_p) {
     struct text text = {.bytes = NULL};
     struct counts counts = {0, (uint32_t)nnodes};
     uint32_t *number = malloc((size_t)nnodes * sizeof *number);
@@ -190,7 +190,8 @@ enum collet_result atlas_read(const void *atlas, size_t size, const struct peer_
         return err_broken();
     memcpy(&counts, at, sizeof counts);
     memcpy(costs, costs_at, sizeof *costs);
-    if (!costs_are_sound(costs) || counts.nnodes != (uint32_t)nnodes || counts.nshapes < 1 || counts.nshapes > counts.nnodes)
+    if (!costs_are_sound(costs) || counts.nnodes != (uint32_t)nnodes || counts.nshapes < 1 ||
+        counts.nshapes > counts.nnodes)
         return err_broken();
     struct topo **shapes = calloc(counts.nshapes, sizeof *shapes);
     const struct topo **hosts = calloc((size_t)nnodes, sizeof *hosts);

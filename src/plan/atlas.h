@@ -23,8 +23,8 @@ struct atlas_node {
 };
 
 /* The bytes are the caller's to free(). */
-enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, const struct cost_table *costs, void **atlas_p,
-                              size_t *size_p);
+enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, const struct cost_table *costs,
+                              void **atlas_p, size_t *size_p);
 
 /* The costs, the graph of all nodes, host h being the node with the h-th lowest rank, and where on it each rank is: place[nranks].
  * Errors: INTERNAL if the atlas does not fit the ranks that there are, INVALID_ARGUMENT if a graph is none, NO_MEMORY. */

@@ -65,8 +65,8 @@ enum collet_result cost_simulate(const struct cost_machine *machine, struct prog
                                .nslots = machine->nslots,
                                .route = route_of,
                                .nlinks = 2 * machine->shape.nnodes,
-                                .link_gbps = wires.gbps,
-                                .context = &wires};
+                               .link_gbps = wires.gbps,
+                               .context = &wires};
     struct sim_cast cast = {.grouping = SIM_EACH, .nhosts = 1, .nlocal = machine->nranks};
     struct sim *sim;
     COLLET_TRY(sim_create(&host, &cast, &sim));

@@ -20,14 +20,14 @@
 
 struct cost_machine {
     const struct cost_table *costs;
-    int nranks;                /* ≤ COST_RANKS_MAX */
-    struct prog_shape shape;   /* of these … */
+    int nranks;                     /* ≤ COST_RANKS_MAX */
+    struct prog_shape shape;        /* of these … */
     const struct prog_shape *whole; /* … and of the communicator */
-    const uint8_t *link;       /* [a · nranks + b]: enum link_class between two ranks */
-    const int *node_of;        /* of each rank: its node, 0 … shape.nnodes − 1 */
-    const double *node_gbps;   /* of each node: what its network adapter carries, each way; 0: not known */
-    const int *ranks_of_node;  /* of each rank: how many ranks its node has … */
-    int cpus;                  /* … and how many CPUs every node has */
+    const uint8_t *link;            /* [a · nranks + b]: enum link_class between two ranks */
+    const int *node_of;             /* of each rank: its node, 0 … shape.nnodes − 1 */
+    const double *node_gbps;        /* of each node: what its network adapter carries, each way; 0: not known */
+    const int *ranks_of_node;       /* of each rank: how many ranks its node has … */
+    int cpus;                       /* … and how many CPUs every node has */
     uint32_t nslots;
 };
 

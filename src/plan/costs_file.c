@@ -16,9 +16,11 @@
 #define NAME_BYTES 48
 #define CONSTANTS_MAX 128
 
-static const char *const class_names[LINK_CLASS_COUNT] = {
-    [LINK_MEMORY] = "memory", [LINK_NET] = "net",         [LINK_GPU] = "gpu",
-    [LINK_GPU_PCI] = "gpu-pci", [LINK_GPU_NET] = "gpu-net"};
+static const char *const class_names[LINK_CLASS_COUNT] = {[LINK_MEMORY] = "memory",
+                                                          [LINK_NET] = "net",
+                                                          [LINK_GPU] = "gpu",
+                                                          [LINK_GPU_PCI] = "gpu-pci",
+                                                          [LINK_GPU_NET] = "gpu-net"};
 
 /* One constant of a given table: where its value is. Exactly one of the two is not NULL. */
 struct constant {
@@ -49,9 +51,10 @@ static void add_step(struct constants *all, struct step_cost *step, const char *
 }
 
 static void list_constants(struct cost_table *costs, struct constants *all) {
-    _Static_assert(5 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + COSTS_PROTOCOLS + 4 <= CONSTANTS_MAX, "room for all constants");
+    _Static_assert(5 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + COSTS_PROTOCOLS + 4 <= CONSTANTS_MAX,
+                   "room for all constants");
     *all = (struct constants){.count = 0};
-    for (int class = 0; class < LINK_CLASS_COUNT; class++)
+    for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++)
             add_step(all, &costs->step[class][p], class_names[class], exec_protocol_names[p]);
     for (int p = 0; p < COSTS_PROTOCOLS; p++)

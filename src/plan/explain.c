@@ -8,7 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-
 /* ---- words ---- */
 
 bool explain_read_size(const char *text, uint64_t *bytes_p) {
@@ -43,7 +42,8 @@ bool explain_read_collective(const char *text, enum prog_collective *collective_
             name[n++] = *text;
     name[n] = '\0';
     for (int c = 0; c < PROG_COLLECTIVE_COUNT; c++)
-        if (strcasecmp(name, prog_collective_name((enum prog_collective)c)) == 0 && !prog_is_p2p((enum prog_collective)c)) {
+        if (strcasecmp(name, prog_collective_name((enum prog_collective)c)) == 0 &&
+            !prog_is_p2p((enum prog_collective)c)) {
             *collective_p = (enum prog_collective)c;
             return true;
         }

@@ -32,8 +32,8 @@
 
 static enum collet_result check_hosts(const struct topo_rings *rings) {
     if (rings->ncrossings > 1)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "host %d differs from host 0: forecasts are for jobs of equal hosts",
-                       rings->crossings[1].host);
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "host %d differs from host 0: forecasts are for jobs of equal hosts", rings->crossings[1].host);
     return COLLET_SUCCESS;
 }
 
@@ -79,9 +79,9 @@ struct forecast_stage {
     const struct algorithm *algorithm;
     int nchannels, nblocks;
     enum sim_grouping grouping;
-    double steps, bytes; /* of one round of all simulated ranks, and of memory, roughly */
-    struct sim *uniform; /* NULL: too large */
-    struct sim *exact;   /* every block as long as it is; NULL: not needed yet, or too large */
+    double steps, bytes;                 /* of one round of all simulated ranks, and of memory, roughly */
+    struct sim *uniform;                 /* NULL: too large */
+    struct sim *exact;                   /* every block as long as it is; NULL: not needed yet, or too large */
     struct forecast_stage *fewer[FEWER]; /* where every rank is too many: the same on fewer hosts; else NULL */
     struct forecast_job fewer_job[FEWER];
     struct net fewer_net[FEWER];
@@ -169,8 +169,7 @@ static enum collet_result stage_fewer(struct forecast_stage *stage, int k, int n
 static enum collet_result stage_all_fewer(struct forecast_stage *stage) {
     double host_steps = stage->steps / stage->job->nhosts * ROUNDS_MAX;
     int nhosts = 1 << (FEWER - 1);
-    while (2 * nhosts < stage->job->nhosts &&
-           2 * nhosts * host_steps <= FORECAST_EACH_SHARE * stage->job->steps_max)
+    while (2 * nhosts < stage->job->nhosts && 2 * nhosts * host_steps <= FORECAST_EACH_SHARE * stage->job->steps_max)
         nhosts *= 2;
     for (int k = 0; k < FEWER && nhosts < stage->job->nhosts; k++)
         COLLET_TRY(stage_fewer(stage, k, nhosts >> k));
@@ -288,13 +287,13 @@ static enum collet_result simulate(const struct forecast_stage *stage, struct si
 }
 
 static void set_uniform(struct forecast_stage *stage, double bytes, uint32_t chunk_bytes) {
-    struct sim_lengths lengths = {
-        .uniform = true, .part_bytes = bytes / stage->nchannels, .chunk_bytes = chunk_bytes};
+    struct sim_lengths lengths = {.uniform = true, .part_bytes = bytes / stage->nchannels, .chunk_bytes = chunk_bytes};
     for (int channel = 0; channel < stage->nchannels; channel++)
         sim_set(stage->uniform, channel, &lengths);
 }
 
-static enum collet_result run_uniform(struct forecast_stage *stage, const struct forecast_wish *wish, struct forecast *f) {
+static enum collet_result run_uniform(struct forecast_stage *stage, const struct forecast_wish *wish,
+                                      struct forecast *f) {
     f->kind = has_empty_slices(stage, wish->bytes) ? FORECAST_BOUND
               : stage->grouping == SIM_EACH        ? FORECAST_EACH
                                                    : FORECAST_GROUPED;
@@ -307,7 +306,8 @@ static enum collet_result run_uniform(struct forecast_stage *stage, const struct
     return simulate(stage, stage->uniform, wish->limit_ns, f);
 }
 
-static enum collet_result run_exact(struct forecast_stage *stage, const struct forecast_wish *wish, struct forecast *f) {
+static enum collet_result run_exact(struct forecast_stage *stage, const struct forecast_wish *wish,
+                                    struct forecast *f) {
     f->kind = FORECAST_EACH;
     if (stage->exact == NULL)
         COLLET_TRY(build(stage, SIM_EACH, false, &stage->exact));
@@ -329,7 +329,8 @@ static double extend(double a, double b, double c, double grown) {
     return -1;
 }
 
-static enum collet_result run_fewer(struct forecast_stage *stage, const struct forecast_wish *wish, struct forecast *f) {
+static enum collet_result run_fewer(struct forecast_stage *stage, const struct forecast_wish *wish,
+                                    struct forecast *f) {
     struct forecast fewer[FEWER];
     for (int k = 0; k < FEWER; k++) {
         COLLET_TRY(forecast_run(stage->fewer[k], wish, &fewer[k]));

@@ -48,8 +48,8 @@ enum forecast_kind {
     FORECAST_GROUPED, /* one host stands for all */
     FORECAST_BOUND,   /* the same, and slices are taken to be full that are empty: the truth is no more */
     FORECAST_EXTENDED, /* every rank of fewer hosts simulated, three times: T grows with log2 of their number or with it */
-    FORECAST_SLOWER,  /* not simulated: a bound is beyond the limit already */
-    FORECAST_NONE,    /* not computed: too many steps or too much memory */
+    FORECAST_SLOWER, /* not simulated: a bound is beyond the limit already */
+    FORECAST_NONE,   /* not computed: too many steps or too much memory */
 };
 
 struct forecast {
@@ -83,7 +83,8 @@ struct forecast_wish {
     bool latency;    /* latency_ns as well */
     double limit_ns; /* what takes longer need not be known; 0: no limit */
 };
-enum collet_result forecast_run(struct forecast_stage *stage, const struct forecast_wish *wish, struct forecast *forecast);
+enum collet_result forecast_run(struct forecast_stage *stage, const struct forecast_wish *wish,
+                                struct forecast *forecast);
 
 /* The candidates of an algorithm: numbers of channels, and in each stage, protocols with chunks. */
 #define FORECAST_OPTIONS 4

@@ -251,6 +251,4 @@ const char *net_link_name(const struct net *net, int link, char *text, size_t by
     return text;
 }
 
-enum topo_wire net_link_wire(const struct net *net, int link) {
-    return net->topo->links[net->link_of[link]].wire;
-}
+enum topo_wire net_link_wire(const struct net *net, int link) { return net->topo->links[net->link_of[link]].wire; }

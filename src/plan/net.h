@@ -21,9 +21,9 @@ struct net {
     int nhosts, nlocal, nrings;
     bool gpu;
     int nlinks;
-    int *link_of;      /* [number]: link of the graph */
-    double *link_gbps; /* [number] */
-    struct net_path *inside; /* [from local · nlocal + to local] */
+    int *link_of;              /* [number]: link of the graph */
+    double *link_gbps;         /* [number] */
+    struct net_path *inside;   /* [from local · nlocal + to local] */
     struct net_path *out, *in; /* [channel modulo nrings][local]: to and from the network */
     int *links, nlinks_listed, room;
 };

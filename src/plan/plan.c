@@ -67,8 +67,8 @@ static enum collet_result simulated_init(struct planner *planner) {
 }
 
 static void measure_pair(struct planner *planner, int a, int b) {
-    const struct transport *transport = chan_pair_transport(
-        planner->chan, prog_shape_rank(&planner->shapes[0], a), prog_shape_rank(&planner->shapes[0], b));
+    const struct transport *transport = chan_pair_transport(planner->chan, prog_shape_rank(&planner->shapes[0], a),
+                                                            prog_shape_rank(&planner->shapes[0], b));
     bool remote = transport != NULL && transport->remote;
     planner->link[a * planner->simulated.nranks + b] = remote ? LINK_NET : LINK_MEMORY;
 }
@@ -84,7 +84,8 @@ static void measure_node(struct planner *planner, int position) {
 static enum collet_result machine_init(struct planner *planner, const struct config *config) {
     const struct chan *chan = planner->chan;
     size_t n = (size_t)planner->simulated.nranks;
-    int cpus = config->cpus > 0 ? (int)config->cpus : crowd_cpus_of_node(chan->peers, chan->nranks, chan->peers[0].node);
+    int cpus =
+        config->cpus > 0 ? (int)config->cpus : crowd_cpus_of_node(chan->peers, chan->nranks, chan->peers[0].node);
     planner->link = calloc(n * n, sizeof(*planner->link));
     planner->node_of = calloc(n, sizeof(*planner->node_of));
     planner->node_gbps = calloc(n, sizeof(*planner->node_gbps));
@@ -175,8 +176,9 @@ static enum collet_result limit_to_gpu(const struct chan *chan, struct tuner_lim
     for (int k = 0; k < INTERP_PROTOCOL_COUNT; k++)
         if (limits->protocol_allowed[k])
             return COLLET_SUCCESS;
-    return err_set(COLLET_ERR_UNSUPPORTED, "COLLET_PROTO allows LL128 alone, which runs between ranks of one process on "
-                                           "one GPU: add LL or Simple");
+    return err_set(COLLET_ERR_UNSUPPORTED,
+                   "COLLET_PROTO allows LL128 alone, which runs between ranks of one process on "
+                   "one GPU: add LL or Simple");
 }
 
 enum collet_result planner_create(struct chan *chan, const struct config *config, const struct map *map,
@@ -383,8 +385,7 @@ static enum collet_result prepare(struct planner *planner, const struct exec_req
     args->chunk_elems = plan_chunk_elems(choice->chunk_bytes, elem_bytes);
     args->nchannels = (uint32_t)choice->nchannels;
     if (planner->chan->gpu == NULL)
-        args->nchannels =
-            (uint32_t)plan_channels(&planner->limits, choice->nchannels, args->block_elems * elem_bytes);
+        args->nchannels = (uint32_t)plan_channels(&planner->limits, choice->nchannels, args->block_elems * elem_bytes);
     args->elem_bytes = elem_bytes;
     args->divisor = request->op == COLLET_AVG ? (uint32_t)nranks : 1;
     args->protocol = choice->protocol;

@@ -144,7 +144,8 @@ static const struct step_cost *cost_of(const struct sim *sim, enum interp_protoc
     return &sim->machine.costs->step[class][protocol];
 }
 
-struct sim_work sim_work_of(const struct sim *sim, enum interp_protocol protocol, const struct sim_run *run, double bytes) {
+struct sim_work sim_work_of(const struct sim *sim, enum interp_protocol protocol, const struct sim_run *run,
+                            double bytes) {
     const struct step_cost *home = cost_of(sim, protocol, sim->machine.home);
     struct sim_work work = {home->step_ns, run->touches * bytes * home->byte_ns};
     for (uint32_t k = 0; k < run->recv_count + run->send_count; k++) {
@@ -276,7 +277,8 @@ static int64_t busiest_round_ps(struct sim *sim) {
             double bytes = sim_piece(&sim->lengths[w->channel], run->chunk, 0);
             struct sim_work work = sim_work_of(sim, sim->protocol, run, bytes);
             if (bytes > 0)
-                sim->engine_free[w->engine] += run->count * ps_of((work.fixed_ns + work.bytes_ns) * (crowd > 1 ? crowd : 1));
+                sim->engine_free[w->engine] +=
+                    run->count * ps_of((work.fixed_ns + work.bytes_ns) * (crowd > 1 ? crowd : 1));
         }
         most_ps = later(most_ps, sim->engine_free[w->engine]);
     }

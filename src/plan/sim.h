@@ -69,11 +69,11 @@ struct sim_route {
 /* The machine, as far as a simulation asks. */
 struct sim_machine {
     const struct cost_table *costs;
-    enum link_class home;       /* of the memory of a rank's own engine */
-    bool gpu;                   /* engines are blocks, else one CPU a rank */
-    const double *crowd;        /* [rank]: ranks that share a CPU, at least 1; NULL: none do */
-    int nlinks;                 /* of one host */
-    const double *link_gbps;    /* [nlinks] */
+    enum link_class home;    /* of the memory of a rank's own engine */
+    bool gpu;                /* engines are blocks, else one CPU a rank */
+    const double *crowd;     /* [rank]: ranks that share a CPU, at least 1; NULL: none do */
+    int nlinks;              /* of one host */
+    const double *link_gbps; /* [nlinks] */
     uint32_t nslots;
     void (*route)(const void *context, int channel, int from, int to, struct sim_route *route);
     const void *context;
@@ -128,8 +128,8 @@ struct sim {
     enum interp_protocol protocol;
     struct sim_lengths lengths[SIM_CHANNELS_MAX];
     int nchannels;
-    uint32_t rounds_run;          /* how many rounds are simulated */
-    bool no_jumps;                /* never skip periods: for tests */
+    uint32_t rounds_run; /* how many rounds are simulated */
+    bool no_jumps;       /* never skip periods: for tests */
 
     struct sim_run *runs;
     struct sim_worker *workers;
@@ -138,10 +138,10 @@ struct sim {
     size_t nruns, nworkers, nconns, nrefs;
     size_t runs_room, workers_room, conns_room, refs_room;
 
-    int64_t *slots;        /* [conn · nslots + s]: full since when, or free since when */
-    int64_t *link_free;    /* [host · nlinks + link] */
+    int64_t *slots;     /* [conn · nslots + s]: full since when, or free since when */
+    int64_t *link_free; /* [host · nlinks + link] */
     int64_t *engine_free;
-    double *link_ps;       /* [link]: a byte */
+    double *link_ps; /* [link]: a byte */
     size_t nlinks, nengines;
     struct sim_event *heap;
     size_t nheap;
@@ -176,7 +176,8 @@ double sim_piece(const struct sim_lengths *lengths, int32_t chunk, uint32_t roun
 struct sim_work {
     double fixed_ns, bytes_ns;
 };
-struct sim_work sim_work_of(const struct sim *sim, enum interp_protocol protocol, const struct sim_run *run, double bytes);
+struct sim_work sim_work_of(const struct sim *sim, enum interp_protocol protocol, const struct sim_run *run,
+                            double bytes);
 
 /* ---- adding up (sim_bounds.c) ---- */
 

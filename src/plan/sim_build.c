@@ -55,7 +55,7 @@ struct sim_index { /* a hash table of a power of two entries; conn −1: free */
     struct index_entry {
         struct ends ends;
         int32_t conn;
-    } *entries;
+    } * entries;
     size_t size, used;
 };
 
@@ -140,7 +140,8 @@ static enum collet_result refer(struct sim *sim, const struct prog *prog, uint32
 }
 
 /* Connects the peers first … first + count − 1 of the program with the worker. */
-static bool bind(struct sim *sim, const struct prog *prog, uint32_t refs, int first, int count, bool sends, int worker) {
+static bool bind(struct sim *sim, const struct prog *prog, uint32_t refs, int first, int count, bool sends,
+                 int worker) {
     for (int k = first; k < first + count; k++) {
         const struct prog_peer *peer = &prog->peers[k];
         int32_t *ref = &sim->refs[refs + (uint32_t)(sends ? prog->npeers + k : k)];
@@ -157,7 +158,8 @@ static bool bind(struct sim *sim, const struct prog *prog, uint32_t refs, int fi
     return true;
 }
 
-static bool add_step(struct sim *sim, const struct prog *prog, const struct prog_step *step, uint32_t refs, int worker) {
+static bool add_step(struct sim *sim, const struct prog *prog, const struct prog_step *step, uint32_t refs,
+                     int worker) {
     bool stores = step->store_region != STEP_NONE;
     struct sim_run run = {
         .count = 1,

@@ -46,8 +46,8 @@ static enum collet_result read_algorithms(const char *list, struct tuner_limits 
             if (strcasecmp(algorithms[k].name, name) == 0)
                 known = limits->algorithm_allowed[k] = true;
         if (!known)
-            return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_ALGO names \"%s\", which is no algorithm; see collet-prog --list",
-                           name);
+            return err_set(COLLET_ERR_INVALID_USAGE,
+                           "COLLET_ALGO names \"%s\", which is no algorithm; see collet-prog --list", name);
     }
     return COLLET_SUCCESS;
 }
@@ -81,8 +81,8 @@ enum collet_result tuner_limits_read(const struct config *config, const struct f
     int fewest = config->min_nchannels > 0 ? (int)config->min_nchannels : 1;
     int most = config->max_nchannels > 0 ? (int)config->max_nchannels : CHANNELS_MAX;
     if (most < fewest)
-        return err_set(COLLET_ERR_INVALID_USAGE, "at least %d channels but at most %d (COLLET_MIN_NCHANNELS, config)", fewest,
-                       most);
+        return err_set(COLLET_ERR_INVALID_USAGE, "at least %d channels but at most %d (COLLET_MIN_NCHANNELS, config)",
+                       fewest, most);
     int wanted = nrails < fewest ? fewest : nrails > most ? most : nrails;
     limits->nchannels = config->nchannels > 0 ? (int)config->nchannels : wanted;
     limits->channels_given = config->nchannels > 0 || config->min_nchannels > 0 || config->max_nchannels > 0;
@@ -139,7 +139,7 @@ enum collet_result tuner_predict(const struct cost_machine *machine, struct prog
 }
 
 static enum collet_result consider(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs,
-                     enum interp_protocol protocol, uint32_t chunk_bytes) {
+                                   enum interp_protocol protocol, uint32_t chunk_bytes) {
     struct plan_choice choice = {algorithm, protocol, c->limits->nchannels, chunk_bytes, 0};
     COLLET_TRY(tuner_predict(c->machine, progs, &choice, c->count, c->elem_bytes, &choice.predicted_ns));
     log_trace(PLAN, "%s %llu bytes: %s %s chunk %u: %.1f us", prog_collective_name(c->collective),
@@ -166,7 +166,8 @@ int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WA
     return n;
 }
 
-static enum collet_result consider_ways(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs) {
+static enum collet_result consider_ways(struct candidates *c, const struct algorithm *algorithm,
+                                        struct prog *const *progs) {
     struct tuner_way ways[TUNER_WAYS_MAX];
     int n = tuner_ways(c->limits, ways);
     for (int k = 0; k < n; k++)

@@ -10,10 +10,10 @@
 
 /* What may be chosen, from the configuration. */
 struct tuner_limits {
-    bool algorithm_allowed[64]; /* by index in algorithms[] */
+    bool algorithm_allowed[64];                   /* by index in algorithms[] */
     bool protocol_allowed[INTERP_PROTOCOL_COUNT]; /* by enum interp_protocol */
     int nchannels;
-    bool channels_given; /* by the configuration */
+    bool channels_given;         /* by the configuration */
     uint32_t forced_chunk_bytes; /* 0: free */
     uint32_t slot_bytes, ll_bytes;
 };

@@ -8,9 +8,7 @@
 
 #include <stdlib.h>
 
-static bool is_point_to_point(const struct cast *cast) {
-    return prog_is_p2p(cast->algorithm->collective);
-}
+static bool is_point_to_point(const struct cast *cast) { return prog_is_p2p(cast->algorithm->collective); }
 
 /* Of a send or recv, member 0 runs the given algorithm toward the root, and member 1, the root, its counterpart. */
 static enum collet_result build_member(struct cast *cast, const struct prog_shape *shape, int m) {

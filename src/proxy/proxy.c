@@ -47,9 +47,7 @@ static bool has_failed(const struct chan *chan) {
     return __atomic_load_n(boot_failed_word(chan->boot), __ATOMIC_ACQUIRE) != COLLET_SUCCESS;
 }
 
-static bool is_wire(const struct conn *conn) {
-    return conn->state == CONN_READY && conn->transport->progress != NULL;
-}
+static bool is_wire(const struct conn *conn) { return conn->state == CONN_READY && conn->transport->progress != NULL; }
 
 /* ---- the thread ---- */
 

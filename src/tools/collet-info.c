@@ -139,7 +139,8 @@ static void show_gpu_row(void) {
     for (int a = 0; a < count; a++)
         for (int b = 0; b < count; b++)
             if (a != b && !driver->can_reach(a, b))
-                row("peer access", false, "GPU %d does not reach GPU %d: slots between them in pinned host memory", a, b);
+                row("peer access", false, "GPU %d does not reach GPU %d: slots between them in pinned host memory", a,
+                    b);
 }
 
 static void show_gpus(void) {

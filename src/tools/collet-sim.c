@@ -37,7 +37,14 @@ static const char usage[] =
     "Load: bytes on the most loaded link of a kind, and the share of the time that the busiest of them is busy.\n"
     "These are predictions of a model, not measurements; docs/scaling.md says which model.\n";
 
-enum { EXIT_BAD_INPUT = 2, HOSTS_MAX = 131072, RANKS_MAX = 131072, PER_HOST_MAX = 1024, SIZES_MAX = 64, ALGORITHMS_MAX = 16 };
+enum {
+    EXIT_BAD_INPUT = 2,
+    HOSTS_MAX = 131072,
+    RANKS_MAX = 131072,
+    PER_HOST_MAX = 1024,
+    SIZES_MAX = 64,
+    ALGORITHMS_MAX = 16
+};
 
 struct request {
     const char *machine, *synthetic, *hosts, *ranks, *op, *sizes, *factor, *algo, *limit; /* NULL: not given */
@@ -79,9 +86,11 @@ static const char **option_with_value(struct request *request, const char *arg) 
     struct {
         const char *name;
         const char **value;
-    } options[] = {{"--machine", &request->machine}, {"--synthetic", &request->synthetic}, {"--hosts", &request->hosts},
-                   {"--ranks", &request->ranks},     {"--op", &request->op},               {"--sizes", &request->sizes},
-                   {"--factor", &request->factor},   {"--algo", &request->algo},           {"--limit", &request->limit}};
+    } options[] = {{"--machine", &request->machine}, {"--synthetic", &request->synthetic},
+                   {"--hosts", &request->hosts},     {"--ranks", &request->ranks},
+                   {"--op", &request->op},           {"--sizes", &request->sizes},
+                   {"--factor", &request->factor},   {"--algo", &request->algo},
+                   {"--limit", &request->limit}};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (strcmp(arg, options[i].name) == 0)
             return options[i].value;
@@ -187,8 +196,8 @@ static int choose_algorithms(const char *name, const struct forecast_job *job, s
         if (algorithm_applies(a, &shape) && task->nalgorithms < ALGORITHMS_MAX)
             task->algorithms[task->nalgorithms++] = a;
         else if (name != NULL) {
-            fprintf(stderr, "collet-sim: --algo is '%s', which takes %s, not %d rank(s) on %d host(s)\n", name, a->where,
-                    job->nranks, job->nhosts);
+            fprintf(stderr, "collet-sim: --algo is '%s', which takes %s, not %d rank(s) on %d host(s)\n", name,
+                    a->where, job->nranks, job->nhosts);
             return EXIT_BAD_INPUT;
         }
     }
@@ -234,12 +243,9 @@ static enum collet_result run_algorithm(const struct forecast_job *job, const st
 
 /* ---------------------------------------------------------------------------------------------------------- showing */
 
-static const char *const kinds[] = {[FORECAST_EACH] = "each",
-                                    [FORECAST_GROUPED] = "grouped",
-                                    [FORECAST_BOUND] = "bound",
-                                    [FORECAST_EXTENDED] = "fewer",
-                                    [FORECAST_SLOWER] = "none",
-                                    [FORECAST_NONE] = "none"};
+static const char *const kinds[] = {
+    [FORECAST_EACH] = "each",      [FORECAST_GROUPED] = "grouped", [FORECAST_BOUND] = "bound",
+    [FORECAST_EXTENDED] = "fewer", [FORECAST_SLOWER] = "none",     [FORECAST_NONE] = "none"};
 
 static bool has_wire(const struct net *net, enum topo_wire wire) {
     for (int link = 0; link < net->nlinks; link++)
@@ -251,8 +257,7 @@ static bool has_wire(const struct net *net, enum topo_wire wire) {
 static int fastest(const struct task *task, int size) {
     int best = -1;
     for (int a = 0; a < task->nalgorithms; a++)
-        if (is_known(&task->results[a][size]) &&
-            (best < 0 || task->results[a][size].ns < task->results[best][size].ns))
+        if (is_known(&task->results[a][size]) && (best < 0 || task->results[a][size].ns < task->results[best][size].ns))
             best = a;
     return best;
 }
@@ -280,8 +285,9 @@ static void print_row(const struct forecast_job *job, const struct task *task, i
     char size[24], chunk[24];
     explain_size(task->sizes[s], size);
     if (!is_known(f)) {
-        printf("%10s  %-9s  no prediction: %.0f million steps are too many, and time does not grow regularly; --limit N allows more\n",
-               size, task->algorithms[a]->name, f->steps / 1e6);
+        printf(
+            "%10s  %-9s  no prediction: %.0f million steps are too many, and time does not grow regularly; --limit N allows more\n",
+            size, task->algorithms[a]->name, f->steps / 1e6);
         return;
     }
     explain_size(c->chunk_bytes, chunk);
@@ -312,8 +318,8 @@ static void print_json_row(const struct forecast_job *job, const struct task *ta
         double algbw = (double)task->sizes[s] / f->ns;
         printf(", \"protocol\": \"%s\", \"channels\": %d, \"chunk\": %u, \"time_us\": %.3f, \"algbw\": %.4f, "
                "\"busbw\": %.4f, \"load\": {",
-               exec_protocol_names[f->candidate.protocol], f->candidate.nchannels, f->candidate.chunk_bytes, f->ns / 1000,
-               algbw, algbw * forecast_bus_factor(task->collective, job->nranks));
+               exec_protocol_names[f->candidate.protocol], f->candidate.nchannels, f->candidate.chunk_bytes,
+               f->ns / 1000, algbw, algbw * forecast_bus_factor(task->collective, job->nranks));
         const char *comma = "";
         for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
             if (has_wire(job->net, (enum topo_wire)wire)) {

@@ -52,12 +52,8 @@ static const char **option_with_value(struct request *request, const char *arg) 
     struct {
         const char *name;
         const char **value;
-    } options[] = {{"--xml", &request->xml},
-                   {"--synthetic", &request->synthetic},
-                   {"--hosts", &request->hosts},
-                   {"--ranks", &request->ranks},
-                   {"--dump", &request->dump},
-                   {"--op", &request->op},
+    } options[] = {{"--xml", &request->xml},     {"--synthetic", &request->synthetic}, {"--hosts", &request->hosts},
+                   {"--ranks", &request->ranks}, {"--dump", &request->dump},           {"--op", &request->op},
                    {"--size", &request->size}};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (strcmp(arg, options[i].name) == 0)

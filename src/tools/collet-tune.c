@@ -106,7 +106,8 @@ static bool parse_procs(const char *text, struct task *task) {
 static bool parse_sizes(const char *text, bool quick, struct task *task) {
     unsigned long long from = SMALLEST, to = quick ? QUICK_LARGEST : LARGEST;
     char rest;
-    if (text != NULL && (sscanf(text, "%llu:%llu%c", &from, &to, &rest) != 2 || from < 4 || to < from || to > 1ull << 30))
+    if (text != NULL &&
+        (sscanf(text, "%llu:%llu%c", &from, &to, &rest) != 2 || from < 4 || to < from || to > 1ull << 30))
         return complain("--sizes", text, "FROM:TO in bytes, from 4 to 1073741824");
     for (unsigned long long bytes = from; bytes <= to && task->options.nsizes < LAB_SIZES_MAX; bytes *= 4)
         task->options.sizes[task->options.nsizes++] = bytes / 4 * 4;
@@ -163,11 +164,12 @@ static void print_head(const struct task *task, FILE *out) {
 static void print_constants(const struct task *task, double error, FILE *out) {
     fprintf(out, "# Constants of collet's cost model, fitted by collet-tune; COLLET_TUNER_FILE loads them.\n");
     print_head(task, out);
-    fprintf(out,
-            "# Fitted so that predictions are near the measured times of every algorithm and protocol, nearest for the\n"
-            "# best ones, and so that what is predicted best is: small sizes settle latencies (step, peer, alpha), large\n"
-            "# ones slopes (byte), more ranks than CPUs the price of a switch. Mean error near the best: %.0f %%.\n",
-            100 * (exp(error) - 1));
+    fprintf(
+        out,
+        "# Fitted so that predictions are near the measured times of every algorithm and protocol, nearest for the\n"
+        "# best ones, and so that what is predicted best is: small sizes settle latencies (step, peer, alpha), large\n"
+        "# ones slopes (byte), more ranks than CPUs the price of a switch. Mean error near the best: %.0f %%.\n",
+        100 * (exp(error) - 1));
     costs_print(&task->costs, strcmp(task->options.transport, "tcp") == 0 ? "net." : "memory.", out);
     costs_print(&task->costs, "host.", out);
 }

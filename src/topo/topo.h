@@ -220,8 +220,8 @@ int topo_count(const struct topo *topo, int host, enum topo_kind kind);
 
 /* What a rank knows of where it is. */
 struct topo_whereabouts {
-    char busid[TOPO_BUSID_BYTES]; /* of its GPU; "" for ranks in host memory */
-    int32_t rank;                 /* in its communicator */
+    char busid[TOPO_BUSID_BYTES];  /* of its GPU; "" for ranks in host memory */
+    int32_t rank;                  /* in its communicator */
     uint32_t cpus[TOPO_CPU_WORDS]; /* that it may run on, least significant first */
 };
 /* Its node of host 0: its GPU; else the GPU that a file gives to this rank; else the CPU it may run on most. (locate.c) */

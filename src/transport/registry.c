@@ -5,11 +5,11 @@
 #include "transport/transport.h"
 
 #define TRANSPORTS(X)                                                                                                  \
-    X(self) /* one process: plain memory */                                                                            \
-    X(ipc)  /* GPUs of one host: the consumer's memory, or pinned host memory */                                       \
-    X(shm)  /* one host: a memfd mapped by both */                                                                     \
+    X(self)  /* one process: plain memory */                                                                           \
+    X(ipc)   /* GPUs of one host: the consumer's memory, or pinned host memory */                                      \
+    X(shm)   /* one host: a memfd mapped by both */                                                                    \
     X(verbs) /* hosts with RDMA: the NIC writes into the other's memory */                                             \
-    X(tcp)  /* anything IP reaches */
+    X(tcp)   /* anything IP reaches */
 
 #define X(name) extern const struct transport transport_##name;
 TRANSPORTS(X)

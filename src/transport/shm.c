@@ -80,8 +80,9 @@ static enum collet_result shm_accept(struct conn *conn, const struct conn_blob *
     COLLET_TRY(os_shared_open(offer.pid, offer.fd, end->bytes, &end->memory));
     struct shm_trailer *trailer = shm_trailer(conn, end->memory);
     if (trailer->nonce != offer.nonce)
-        return err_set(COLLET_ERR_REMOTE, "rank %d's shared memory is gone: descriptor %d of process %d is another file",
-                       conn->peer, offer.fd, offer.pid);
+        return err_set(COLLET_ERR_REMOTE,
+                       "rank %d's shared memory is gone: descriptor %d of process %d is another file", conn->peer,
+                       offer.fd, offer.pid);
     fifo_end_init(&conn->end, end->memory, &conn->chan->layout, conn->chan->config);
     port_store_release(&trailer->attached, 1); /* pairs with shm_ready() */
     return COLLET_SUCCESS;

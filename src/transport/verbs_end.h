@@ -75,7 +75,7 @@ struct verbs_end {
         arrived[FIFO_MAX_SLOTS]; /* by slot: 1 + header.bytes … of a step that is there but not yet delivered; 0: not */
     uint64_t credit;             /* the head that was last sent */
 
-    struct verbs_frame frame; /* of the step that was last sent, or delivered */
+    struct verbs_frame frame;    /* of the step that was last sent, or delivered */
     char broken[ERR_TEXT_BYTES]; /* why the connection is over; "": it is not */
 };
 

@@ -39,7 +39,8 @@ struct verbs_lib {
     const char *(*event_type_str)(enum ibv_event_type type);
     const char *(*wc_status_str)(enum ibv_wc_status status);
     /* NULL before rdma-core 34. */
-    struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t iova, int fd, int access);
+    struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
+                                    int access);
 };
 
 /* Fills the table. False: this machine has no RDMA devices or no usable libibverbs, and *why says so, with the remedy.

@@ -545,29 +545,11 @@ static const char *fake_wc_status_str(enum ibv_wc_status status) {
 bool verbs_lib_open(struct verbs_lib *lib, const char **why) {
     *why = "the fake has no device";
     *lib = (struct verbs_lib){
-        fake_fork_init,
-        fake_get_device_list,
-        fake_free_device_list,
-        fake_get_device_name,
-        fake_open_device,
-        fake_close_device,
-        fake_query_device,
-        fake_query_port,
-        fake_query_gid_table,
-        fake_alloc_pd,
-        fake_dealloc_pd,
-        fake_reg_mr,
-        fake_dereg_mr,
-        fake_create_cq,
-        fake_destroy_cq,
-        fake_create_qp,
-        fake_modify_qp,
-        fake_destroy_qp,
-        fake_get_async_event,
-        fake_ack_async_event,
-        fake_event_type_str,
-        fake_wc_status_str,
-        fake_reg_dmabuf_mr,
+        fake_fork_init,      fake_get_device_list, fake_free_device_list, fake_get_device_name, fake_open_device,
+        fake_close_device,   fake_query_device,    fake_query_port,       fake_query_gid_table, fake_alloc_pd,
+        fake_dealloc_pd,     fake_reg_mr,          fake_dereg_mr,         fake_create_cq,       fake_destroy_cq,
+        fake_create_qp,      fake_modify_qp,       fake_destroy_qp,       fake_get_async_event, fake_ack_async_event,
+        fake_event_type_str, fake_wc_status_str,   fake_reg_dmabuf_mr,
     };
     return !fake.absent;
 }

@@ -12,8 +12,9 @@
 #include <stdint.h>
 
 struct slots_pattern {
-    bool whole;                        /* Simple slots, all full; else of both protocols and all lengths */
-    uint64_t (*call_of)(uint64_t step); /* steps of one call have equal signatures and sequence numbers; NULL: each its own */
+    bool whole; /* Simple slots, all full; else of both protocols and all lengths */
+    uint64_t (*call_of)(
+        uint64_t step); /* steps of one call have equal signatures and sequence numbers; NULL: each its own */
 };
 extern struct slots_pattern slots_pattern;
 

@@ -339,8 +339,8 @@ static void run_grid(struct gang *gang, const struct grid_case *c) {
         if (!whole || !result_is_right(collective, c, nranks, rank, out[rank], why))
             fail_msg("%s/%s %s %s %s, %zu elements + %zu, %d ranks, %u lanes: rank %d: %s",
                      prog_collective_name(collective), gang->algorithm->name, numbers_type_name(c->type),
-                     numbers_op_name(c->op), protocols[c->protocol], c->count, c->unalign, nranks,
-                     c->lanes, rank, whole ? why : "wrote beside its buffer");
+                     numbers_op_name(c->op), protocols[c->protocol], c->count, c->unalign, nranks, c->lanes, rank,
+                     whole ? why : "wrote beside its buffer");
     }
     for (int rank = 0; rank < nranks; rank++) {
         free(memory[0][rank]);

@@ -25,7 +25,7 @@
 
 static struct cost_table round_costs(void) {
     struct cost_table costs = {.wire_factor = {1, 2}, .gpu_blocks = 64};
-    for (int class = 0; class < LINK_CLASS_COUNT; class++)
+    for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int protocol = 0; protocol < COSTS_PROTOCOLS; protocol++)
             costs.step[class][protocol] = (struct step_cost){.step_ns = STEP_NS, .alpha_ns = HOP_NS};
     return costs;
@@ -150,7 +150,7 @@ static void ring_moves_its_bytes_as_fast_as_engines_do(void **state) {
     (void)state;
     struct cost_table costs = round_costs();
     double byte_ns = 0.5;
-    for (int class = 0; class < LINK_CLASS_COUNT; class++)
+    for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         costs.step[class][INTERP_SIMPLE].byte_ns = byte_ns;
     struct sim_machine machine = machine_of(&costs, false);
     double piece = 1 << 20;
@@ -226,7 +226,8 @@ static void periods_are_really_skipped(void **state) {
     struct cost_table costs = costs_default;
     struct sim_machine machine = machine_of(&costs, true);
     struct sim_lengths lengths = uniform(1234, 4096);
-    struct sim *sim = staged(&machine, (struct sim_cast){SIM_SHIFT, 8192, 2}, algorithm_find(PROG_ALLREDUCE, "ring"), &lengths);
+    struct sim *sim =
+        staged(&machine, (struct sim_cast){SIM_SHIFT, 8192, 2}, algorithm_find(PROG_ALLREDUCE, "ring"), &lengths);
     double ns;
     assert_int_equal(sim_run(sim, INTERP_SIMPLE, 16, &ns), COLLET_SUCCESS);
     assert_true(sim->nevents < 2 * 2 * 16384 / 4); /* of 2 ranks, 2·16384 steps each */
@@ -319,13 +320,17 @@ static void who_has_a_root_stands_for_itself(void **state) {
         enum prog_collective collective;
         const char *name;
         int nhosts;
-    } cases[] = {{PROG_ALLREDUCE, "tree", 8},   {PROG_ALLREDUCE, "hiertree", 8}, {PROG_BROADCAST, "chain", 100},
-                 {PROG_ALLREDUCE, "halving", 6}, {PROG_REDUCE, "tree", 100}};
+    } cases[] = {{PROG_ALLREDUCE, "tree", 8},
+                 {PROG_ALLREDUCE, "hiertree", 8},
+                 {PROG_BROADCAST, "chain", 100},
+                 {PROG_ALLREDUCE, "halving", 6},
+                 {PROG_REDUCE, "tree", 100}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct prog_shape shape = {.nranks = 4 * cases[k].nhosts, .nnodes = cases[k].nhosts, .node_ranks = 4};
         enum sim_grouping grouping;
-        assert_int_equal(symmetry_find(algorithm_find(cases[k].collective, cases[k].name), &shape, cases[k].nhosts, &grouping),
-                         COLLET_SUCCESS);
+        assert_int_equal(
+            symmetry_find(algorithm_find(cases[k].collective, cases[k].name), &shape, cases[k].nhosts, &grouping),
+            COLLET_SUCCESS);
         assert_int_equal(grouping, SIM_EACH);
     }
 }

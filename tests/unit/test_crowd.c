@@ -11,9 +11,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-static struct peer_info peer(int node, uint64_t cpus) {
-    return (struct peer_info){.node = node, .cpus = {{cpus}}};
-}
+static struct peer_info peer(int node, uint64_t cpus) { return (struct peer_info){.node = node, .cpus = {{cpus}}}; }
 
 static void ranks_bound_to_a_cpu_each_are_not_crowded(void **state) {
     (void)state;

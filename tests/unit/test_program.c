@@ -180,7 +180,8 @@ static void a_shape_lists_ranks_node_by_node(void **state) {
 static void a_shape_lists_ranks_along_a_given_order(void **state) {
     (void)state;
     struct prog_shape shape;
-    int node_of[] = {0, 1, 0, 0, 1, 5}, along[] = {4, 3, 1, 0, 5, 2}, order[] = {4, 1, 3, 0, 2, 5}; /* 4 1 | 3 0 2 | 5 */
+    int node_of[] = {0, 1, 0, 0, 1, 5}, along[] = {4, 3, 1, 0, 5, 2},
+        order[] = {4, 1, 3, 0, 2, 5}; /* 4 1 | 3 0 2 | 5 */
     assert_int_equal(prog_shape_init_along(&shape, 6, node_of, along), COLLET_SUCCESS);
     for (int position = 0; position < 6; position++)
         assert_int_equal(prog_shape_rank(&shape, position), order[position]);

@@ -83,10 +83,16 @@ files_say_their_licence() {
     return $bad
 }
 
+files_are_formatted() { ! git ls-files '*.c' '*.h' '*.cu' | xargs clang-format --dry-run -Werror 2>&1 | grep -m 5 error; }
+
 check includes_go_down_the_walk includes_go_down
 check includes_name_the_room includes_name_the_room
 check the_rules_of_this_test_forbid_something the_rules_forbid_something
 check the_environment_is_read_in_one_place environment_is_read_once
 check conditionals_are_where_they_belong conditionals_are_where_they_belong
 check every_file_says_its_licence files_say_their_licence
+case $(clang-format --version 2>&1) in # other versions format differently
+*"version 14."*) check make_format_has_been_run files_are_formatted ;;
+*) skipped "make_format_has_been_run: clang-format 14 is not here" ;;
+esac
 finish

@@ -40,7 +40,7 @@ static void what_is_written_is_read_back(void **state) {
     (void)state;
     struct cost_table costs = costs_default, back;
     int k = 1;
-    for (int class = 0; class < LINK_CLASS_COUNT; class++)
+    for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++, k += 5)
             costs.step[class][p] = (struct step_cost){k, k + 1, k + 2, k + 3, k + 4.5};
     for (int p = 0; p < COSTS_PROTOCOLS; p++)
@@ -54,7 +54,7 @@ static void what_is_written_is_read_back(void **state) {
     costs_print(&costs, "", out);
     fclose(out);
     assert_int_equal(costs_read(path, &back), COLLET_SUCCESS);
-    for (int class = 0; class < LINK_CLASS_COUNT; class++)
+    for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++)
             assert_memory_equal(&back.step[class][p], &costs.step[class][p], sizeof costs.step[class][p]);
     assert_memory_equal(back.wire_factor, costs.wire_factor, sizeof costs.wire_factor);
@@ -119,9 +119,16 @@ static enum interp_protocol chosen(const struct cost_table *costs) {
     static const double node_gbps[2];
     struct tuner_limits limits = {.nchannels = 1, .slot_bytes = 131072, .ll_bytes = 4096};
     struct prog_shape shape = PROG_FLAT(2);
-    struct cost_machine machine = {.costs = costs, .nranks = 2, .shape = shape, .whole = &shape, .link = link,
-                                   .node_of = node_of, .node_gbps = node_gbps, .ranks_of_node = ranks_of_node,
-                                   .cpus = 2, .nslots = 8};
+    struct cost_machine machine = {.costs = costs,
+                                   .nranks = 2,
+                                   .shape = shape,
+                                   .whole = &shape,
+                                   .link = link,
+                                   .node_of = node_of,
+                                   .node_gbps = node_gbps,
+                                   .ranks_of_node = ranks_of_node,
+                                   .cpus = 2,
+                                   .nslots = 8};
     struct plan_choice choice;
     memset(limits.algorithm_allowed, true, sizeof limits.algorithm_allowed);
     memset(limits.protocol_allowed, true, sizeof limits.protocol_allowed);

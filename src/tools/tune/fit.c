@@ -60,7 +60,8 @@ static void list_parameters(struct lab *const *labs, int nlabs, enum link_class 
 }
 
 /* Of one size in one class of distance. */
-static void add_loss(const struct lab *lab, int size, enum lab_class class, const double *predicted_us, struct loss *loss) {
+static void add_loss(const struct lab *lab, int size, enum lab_class class, const double *predicted_us,
+                     struct loss *loss) {
     double us[LAB_CANDIDATES_MAX], least_us = INFINITY, chosen_us = 0, chosen_predicted = INFINITY;
     double sum = 0, weights = 0;
     for (int k = 0; k < lab->ncandidates; k++) {
@@ -94,7 +95,7 @@ static struct loss loss_of(struct lab *const *labs, int nlabs, const struct cost
             double predicted_us[LAB_CANDIDATES_MAX];
             for (int k = 0; k < labs[l]->ncandidates; k++)
                 predicted_us[k] = lab_predict_us(labs[l], costs, size, k);
-            for (int class = 0; class < LAB_CLASSES; class++)
+            for (int class = 0; class < LAB_CLASSES; class ++)
                 add_loss(labs[l], size, class, predicted_us, &loss);
         }
     for (int p = 0; p < all->count; p++)

@@ -21,13 +21,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define SAMPLE_NS 400e3      /* how long the timed calls of a sample should take together … */
+#define SAMPLE_NS 400e3 /* how long the timed calls of a sample should take together … */
 #define SAMPLE_CALLS_MAX 2000
-#define FAR_NS 220           /* from this on a round trip is far: docs/performance.md */
-#define DISTURBED_NS 5000    /* … and from this on other work was in the way */
-#define JUDGED_ROUNDS 3      /* after so many rounds … */
-#define HOPELESS 3.0         /* … candidates that take so many times as long as the best are left out … */
-#define KEPT 6               /* … but for the best so many */
+#define FAR_NS 220        /* from this on a round trip is far: docs/performance.md */
+#define DISTURBED_NS 5000 /* … and from this on other work was in the way */
+#define JUDGED_ROUNDS 3   /* after so many rounds … */
+#define HOPELESS 3.0      /* … candidates that take so many times as long as the best are left out … */
+#define KEPT 6            /* … but for the best so many */
 
 enum order_kind { ORDER_OPEN, ORDER_CALL, ORDER_END };
 
@@ -57,8 +57,8 @@ static void must(const struct bench *bench, enum collet_result result, const cha
 /* ---- names ---- */
 
 const char *lab_name(const struct plan_choice *candidate, char name[LAB_NAME_BYTES]) {
-    int at = snprintf(name, LAB_NAME_BYTES, "%s %s", candidate->algorithm->name,
-                      exec_protocol_names[candidate->protocol]);
+    int at =
+        snprintf(name, LAB_NAME_BYTES, "%s %s", candidate->algorithm->name, exec_protocol_names[candidate->protocol]);
     if (candidate->protocol == INTERP_SIMPLE)
         snprintf(name + at, LAB_NAME_BYTES - (size_t)at, " %uK", candidate->chunk_bytes >> 10);
     return name;
@@ -176,7 +176,10 @@ static void measure_size(struct bench *bench, int size) {
             if (!alive[k])
                 continue;
             double calls = SAMPLE_NS / least_ns[k];
-            double ns = sample(bench, k, bytes, calls < 1 ? 1 : calls < SAMPLE_CALLS_MAX ? (int)calls : SAMPLE_CALLS_MAX);
+            double ns = sample(bench, k, bytes,
+                               calls < 1                  ? 1
+                               : calls < SAMPLE_CALLS_MAX ? (int)calls
+                                                          : SAMPLE_CALLS_MAX);
             enum lab_class after = probe(bench);
             struct lab_cell *cell = &lab->cells[size][k];
             least_ns[k] = ns < least_ns[k] ? ns : least_ns[k];
@@ -312,7 +315,7 @@ void lab_destroy(struct lab *lab) {
 enum lab_class lab_class_of(const struct lab *lab, int size) {
     int count[LAB_CLASSES] = {0};
     for (int k = 0; k < lab->ncandidates; k++)
-        for (int class = 0; class < LAB_CLASSES; class++)
+        for (int class = 0; class < LAB_CLASSES; class ++)
             count[class] += lab->cells[size][k].count[class];
     return count[LAB_FAR] > count[LAB_NEAR] ? LAB_FAR : LAB_NEAR;
 }
@@ -342,7 +345,8 @@ double lab_predict_us(struct lab *lab, const struct cost_table *costs, int size,
 int lab_choice(struct lab *lab, const struct cost_table *costs, int size) {
     struct plan_choice choice;
     lab->machine.costs = costs;
-    if (tuner_choose(&lab->machine, &lab->limits, PROG_ALLREDUCE, lab->options.sizes[size], 1, &choice) != COLLET_SUCCESS)
+    if (tuner_choose(&lab->machine, &lab->limits, PROG_ALLREDUCE, lab->options.sizes[size], 1, &choice) !=
+        COLLET_SUCCESS)
         bench_die("%s", err_last());
     int k = 0;
     while (k < lab->ncandidates &&

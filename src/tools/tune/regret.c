@@ -57,13 +57,13 @@ void regret_print_all(struct lab *lab, const struct cost_table *costs, FILE *out
     char name[LAB_NAME_BYTES];
     fprintf(out, "# ranks bytes class samples us noise predicted_us candidate\n");
     for (int size = 0; size < lab->options.nsizes; size++)
-        for (int class = 0; class < LAB_CLASSES; class++)
+        for (int class = 0; class < LAB_CLASSES; class ++)
             for (int k = 0; k < lab->ncandidates; k++) {
                 struct lab_value value = lab_value(lab, size, k, class);
                 if (value.us > 0)
                     fprintf(out, "%d %llu %s %d %.4g %.2f %.4g %s\n", lab->options.nranks,
                             (unsigned long long)lab->options.sizes[size], class_names[class],
-                            lab->cells[size][k].count[class], value.us, value.noise, lab_predict_us(lab, costs, size, k),
-                            lab_name(&lab->candidates[k], name));
+                            lab->cells[size][k].count[class], value.us, value.noise,
+                            lab_predict_us(lab, costs, size, k), lab_name(&lab->candidates[k], name));
             }
 }
