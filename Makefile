@@ -225,7 +225,7 @@ $(call say,LINK)
 $(Q)$(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(CUDA_LIBS) $(PACKAGE_LIBS) $(SYSTEM_LIBS) $(TEST_LIBS)
 endef
 
-$(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(INTERNAL_LIB)
+$(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/tools/common/*.c)) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
 # A tool of several files has a folder; collet-tune takes its clocks and probes from the bench.
 $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c bench/line_probe.c)

@@ -4,9 +4,8 @@
  */
 #include "base/err.h"
 #include "program/program.h"
+#include "tools/common/arguments.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,57 +29,18 @@ struct request {
     bool check, list, help;
 };
 
-enum { EXIT_BAD_INPUT = 2 };
-
-/* A whole number in min … max; false and a message that names the argument if it is none. */
-static bool parse_number(const char *name, const char *text, int min, int max, int *number_p) {
-    char *end;
-    errno = 0;
-    long number = strtol(text, &end, 10);
-    if (errno == 0 && end != text && *end == '\0' && number >= min && number <= max) {
-        *number_p = (int)number;
-        return true;
-    }
-    fprintf(stderr, "collet-prog: %s is '%s': it must be a whole number from %d to %d\n", name, text, min, max);
-    return false;
-}
-
-/* Where the value of an option belongs; NULL if it is none that takes a value. */
-static const char **value_of(struct request *request, const char *option) {
-    return strcmp(option, "--nodes") == 0   ? &request->nodes
-           : strcmp(option, "--root") == 0  ? &request->root
-           : strcmp(option, "--slots") == 0 ? &request->slots
-                                            : NULL;
-}
-
 static bool parse_arguments(int argc, char **argv, struct request *request) {
-    for (int i = 1; i < argc; i++) {
-        const char *arg = argv[i], **value = value_of(request, arg);
-        if (strcmp(arg, "--list") == 0) {
-            request->list = true;
-        } else if (strcmp(arg, "--check") == 0) {
-            request->check = true;
-        } else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
-            request->help = true;
-        } else if (value != NULL) {
-            if (i + 1 == argc) {
-                fprintf(stderr, "collet-prog: %s needs a number behind it\n", arg);
-                return false;
-            }
-            *value = argv[++i];
-        } else if (arg[0] == '-') {
-            fprintf(stderr, "collet-prog: unknown option '%s'; --help shows all\n", arg);
-            return false;
-        } else if (request->algorithm == NULL) {
-            request->algorithm = arg;
-        } else if (request->ranks == NULL) {
-            request->ranks = arg;
-        } else {
-            fprintf(stderr, "collet-prog: '%s' is one argument too many; --help shows what is understood\n", arg);
-            return false;
-        }
-    }
-    return true;
+    const struct argument table[] = {
+        {"nodes", &request->nodes, NULL}, {"root", &request->root, NULL}, {"slots", &request->slots, NULL},
+        {"check", NULL, &request->check}, {"list", NULL, &request->list}, {"help", NULL, &request->help},
+        {"h", NULL, &request->help},
+    };
+    int rest = arguments_read(table, sizeof table / sizeof *table, argc, argv);
+    if (rest >= 0 && argc - rest > 2)
+        return argument_refuse("an argument", argv[rest + 2], "left out, it is one too many");
+    request->algorithm = rest >= 0 && argc > rest ? argv[rest] : NULL;
+    request->ranks = rest >= 0 && argc > rest + 1 ? argv[rest + 1] : NULL;
+    return rest >= 0;
 }
 
 static const struct algorithm *find_algorithm(const char *name) {
@@ -141,7 +101,7 @@ static int print(const struct algorithm *algorithm, const struct prog_shape *sha
 
 int main(int argc, char **argv) {
     struct request request = {0};
-    int nranks, nnodes = 1, root = 0, nslots = 2;
+    int nranks = 1, nnodes = 1, root = 0, nslots = 2;
     if (!parse_arguments(argc, argv, &request))
         return EXIT_BAD_INPUT;
     if (request.help) {
@@ -157,10 +117,10 @@ int main(int argc, char **argv) {
     const struct algorithm *algorithm = find_algorithm(request.algorithm);
     if (algorithm == NULL)
         return EXIT_BAD_INPUT;
-    if (!parse_number("<ranks>", request.ranks, 1, 1 << 20, &nranks) ||
-        (request.nodes != NULL && !parse_number("--nodes", request.nodes, 1, nranks, &nnodes)) ||
-        (request.root != NULL && !parse_number("--root", request.root, 0, nranks - 1, &root)) ||
-        (request.slots != NULL && !parse_number("--slots", request.slots, 1, 1024, &nslots)))
+    if (!argument_number("<ranks>", request.ranks, 1, 1 << 20, &nranks) ||
+        !argument_number("--nodes", request.nodes, 1, nranks, &nnodes) ||
+        !argument_number("--root", request.root, 0, nranks - 1, &root) ||
+        !argument_number("--slots", request.slots, 1, 1024, &nslots))
         return EXIT_BAD_INPUT;
     struct prog_shape shape;
     if (deal(nranks, nnodes, &shape) != COLLET_SUCCESS) {

@@ -5,8 +5,8 @@
  */
 #include "base/err.h"
 #include "plan/explain.h"
+#include "tools/common/arguments.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -37,14 +37,7 @@ static const char usage[] =
     "Load: bytes on the most loaded link of a kind, and the share of the time that the busiest of them is busy.\n"
     "These are predictions of a model, not measurements; docs/scaling.md says which model.\n";
 
-enum {
-    EXIT_BAD_INPUT = 2,
-    HOSTS_MAX = 131072,
-    RANKS_MAX = 131072,
-    PER_HOST_MAX = 1024,
-    SIZES_MAX = 64,
-    ALGORITHMS_MAX = 16
-};
+enum { HOSTS_MAX = 131072, RANKS_MAX = 131072, PER_HOST_MAX = 1024, SIZES_MAX = 64, ALGORITHMS_MAX = 16 };
 
 struct request {
     const char *machine, *synthetic, *hosts, *ranks, *op, *sizes, *factor, *algo, *limit; /* NULL: not given */
@@ -63,107 +56,47 @@ struct task {
 
 /* -------------------------------------------------------------------------------------------------------- arguments */
 
-static int complain(const char *name, const char *text, const char *wanted) {
-    fprintf(stderr, "collet-sim: %s is '%s': it must be %s\n", name, text, wanted);
-    return EXIT_BAD_INPUT;
-}
-
-/* A whole number in min … max; left alone if the option is not given. */
-static int parse_number(const char *name, const char *text, int min, int max, int *number_p) {
-    char *end, wanted[64];
-    if (text == NULL)
-        return 0;
-    errno = 0;
-    long number = strtol(text, &end, 10);
-    snprintf(wanted, sizeof wanted, "a whole number from %d to %d", min, max);
-    if (errno != 0 || end == text || *end != '\0' || number < min || number > max)
-        return complain(name, text, wanted);
-    *number_p = (int)number;
-    return 0;
-}
-
-static const char **option_with_value(struct request *request, const char *arg) {
-    struct {
-        const char *name;
-        const char **value;
-    } options[] = {{"--machine", &request->machine}, {"--synthetic", &request->synthetic},
-                   {"--hosts", &request->hosts},     {"--ranks", &request->ranks},
-                   {"--op", &request->op},           {"--sizes", &request->sizes},
-                   {"--factor", &request->factor},   {"--algo", &request->algo},
-                   {"--limit", &request->limit}};
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (strcmp(arg, options[i].name) == 0)
-            return options[i].value;
-    return NULL;
-}
-
 static bool parse_arguments(int argc, char **argv, struct request *request) {
-    for (int i = 1; i < argc; i++) {
-        const char **value = option_with_value(request, argv[i]);
-        if (value != NULL && i + 1 == argc) {
-            fprintf(stderr, "collet-sim: %s needs a value behind it\n", argv[i]);
-            return false;
-        }
-        if (value != NULL) {
-            *value = argv[++i];
-        } else if (strcmp(argv[i], "-J") == 0) {
-            request->json = true;
-        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            request->help = true;
-        } else {
-            fprintf(stderr, "collet-sim: '%s' is not understood; --help shows what is\n", argv[i]);
-            return false;
-        }
-    }
-    if (request->machine != NULL && request->synthetic != NULL) {
-        fprintf(stderr, "collet-sim: --machine and --synthetic both say what the machine is: give one of them\n");
-        return false;
-    }
-    return true;
+    const struct argument table[] = {
+        {"machine", &request->machine, NULL}, {"synthetic", &request->synthetic, NULL},
+        {"hosts", &request->hosts, NULL},     {"ranks", &request->ranks, NULL},
+        {"op", &request->op, NULL},           {"sizes", &request->sizes, NULL},
+        {"factor", &request->factor, NULL},   {"algo", &request->algo, NULL},
+        {"limit", &request->limit, NULL},     {"J", NULL, &request->json},
+        {"help", NULL, &request->help},       {"h", NULL, &request->help},
+    };
+    int rest = arguments_read(table, sizeof table / sizeof *table, argc, argv);
+    return rest == argc || (rest >= 0 && argument_refuse("an argument", argv[rest], "an option that --help shows"));
 }
 
 /* "1K:1G", or one size alone. */
-static int parse_sizes(const char *text, int factor, struct task *task) {
+static bool parse_sizes(const char *text, int factor, struct task *task) {
     char from[32];
     uint64_t first, last;
     size_t length = strcspn(text, ":");
     snprintf(from, sizeof from, "%.*s", (int)length, text);
     if (length >= sizeof from || !explain_read_size(from, &first) ||
         !explain_read_size(text[length] == ':' ? text + length + 1 : from, &last) || first > last)
-        return complain("--sizes", text, "two sizes, the smaller one first, like 1K:1G");
+        return argument_refuse("--sizes", text, "two sizes, the smaller one first, like 1K:1G");
     for (uint64_t bytes = first; bytes <= last && task->nsizes < SIZES_MAX; bytes *= (uint64_t)factor)
         task->sizes[task->nsizes++] = bytes;
-    return 0;
+    return true;
 }
 
-static int parse_task(const struct request *request, struct task *task) {
-    int factor = 4, status;
+static bool parse_task(const struct request *request, struct task *task) {
+    int factor = 4;
     *task = (struct task){.nhosts = 1, .limit = (int)(FORECAST_STEPS_MAX / 1e6), .collective = PROG_ALLREDUCE};
-    if ((status = parse_number("--hosts", request->hosts, 1, HOSTS_MAX, &task->nhosts)) != 0 ||
-        (status = parse_number("--ranks", request->ranks, 1, PER_HOST_MAX, &task->per_host)) != 0 ||
-        (status = parse_number("--factor", request->factor, 2, 1 << 20, &factor)) != 0 ||
-        (status = parse_number("--limit", request->limit, 1, 100000, &task->limit)) != 0)
-        return status;
+    if (!argument_number("--hosts", request->hosts, 1, HOSTS_MAX, &task->nhosts) ||
+        !argument_number("--ranks", request->ranks, 1, PER_HOST_MAX, &task->per_host) ||
+        !argument_number("--factor", request->factor, 2, 1 << 20, &factor) ||
+        !argument_number("--limit", request->limit, 1, 100000, &task->limit))
+        return false;
     if (request->op != NULL && !explain_read_collective(request->op, &task->collective))
-        return complain("--op", request->op, "a collective, like allreduce");
+        return argument_refuse("--op", request->op, "a collective, like allreduce");
     return parse_sizes(request->sizes != NULL ? request->sizes : "1K:1G", factor, task);
 }
 
 /* ------------------------------------------------------------------------------------------------------ the machine */
-
-static bool failed(const char *argument, enum collet_result status) {
-    if (status != COLLET_SUCCESS)
-        fprintf(stderr, "collet-sim: %s%s%s\n", argument, argument[0] == '\0' ? "" : ": ", err_last());
-    return status != COLLET_SUCCESS;
-}
-
-static int read_machine(const struct request *request, struct topo **topo_p) {
-    if (request->machine != NULL)
-        return failed("--machine", topo_read_file(request->machine, TOPO_RECORDED, topo_p)) ? EXIT_BAD_INPUT : 0;
-    if (request->synthetic != NULL)
-        return failed("--synthetic", topo_synthetic(request->synthetic, topo_p)) ? EXIT_BAD_INPUT : 0;
-    return failed("", topo_probe(topo_p)) ? EXIT_FAILURE : 0;
-}
 
 /* Two hosts are enough to see what there is between hosts. */
 static int pair_machine(struct task *task, struct topo **topo_p) {
@@ -178,7 +111,7 @@ static int pair_machine(struct task *task, struct topo **topo_p) {
         task->nhosts = (*topo_p)->nhosts;
     if ((*topo_p)->nhosts > 1 || task->nhosts == 1)
         return 0;
-    if (failed("", topo_fuse(hosts, 2, &pair)))
+    if (argument_failed("", topo_fuse(hosts, 2, &pair)))
         return EXIT_FAILURE;
     topo_destroy(*topo_p);
     *topo_p = pair;
@@ -357,7 +290,7 @@ static int simulate(const struct request *request, struct task *task, struct for
         return status;
     job->steps_max = task->limit * 1e6;
     for (int a = 0; a < task->nalgorithms; a++)
-        if (failed("", run_algorithm(job, task, task->algorithms[a], task->results[a])))
+        if (argument_failed("", run_algorithm(job, task, task->algorithms[a], task->results[a])))
             return EXIT_FAILURE;
     (request->json ? print_json : print_table)(job, task);
     return EXIT_SUCCESS;
@@ -368,16 +301,17 @@ int main(int argc, char **argv) {
     static struct task task; /* large */
     struct topo *topo = NULL;
     struct forecast_job *job;
-    int status;
     if (!parse_arguments(argc, argv, &request))
         return EXIT_BAD_INPUT;
     if (request.help) {
         fputs(usage, stdout);
         return EXIT_SUCCESS;
     }
-    if ((status = parse_task(&request, &task)) == 0 && (status = read_machine(&request, &topo)) == 0 &&
-        (status = pair_machine(&task, &topo)) == 0) {
-        if (failed("", forecast_open(topo, task.nhosts, task.per_host, &job))) {
+    if (!parse_task(&request, &task))
+        return EXIT_BAD_INPUT;
+    int status = argument_machine("--machine", request.machine, request.synthetic, &topo);
+    if (status == 0 && (status = pair_machine(&task, &topo)) == 0) {
+        if (argument_failed("", forecast_open(topo, task.nhosts, task.per_host, &job))) {
             status = EXIT_FAILURE;
         } else {
             status = simulate(&request, &task, job);

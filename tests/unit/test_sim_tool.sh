@@ -32,8 +32,8 @@ refuses_all() {
     refuses "--hosts is '0'" "$sim" --hosts 0 && refuses "--op is 'sing'" "$sim" --op sing &&
         refuses "--sizes is '1G:1K'" "$sim" --sizes 1G:1K && refuses "--sizes is 'x'" "$sim" --sizes x &&
         refuses "--factor is '1'" "$sim" --factor 1 && refuses "--limit is 'much'" "$sim" --limit much &&
-        refuses "--machine: .*none.xml" "$sim" --machine none.xml && refuses "--algo needs a value" "$sim" --algo &&
-        refuses "give one of them" "$sim" --machine a --synthetic b && refuses "'--speed' is not" "$sim" --speed &&
+        refuses "--machine: .*none.xml" "$sim" --machine none.xml && refuses "option '--algo' requires an argument" "$sim" --algo &&
+        refuses "give one of them" "$sim" --machine a --synthetic b && refuses "unrecognized option '--speed'" "$sim" --speed &&
         refuses "--algo is 'square', which is no algorithm of allreduce" "$sim" --synthetic "$machine" --algo square &&
         refuses "--algo is 'oneshot', which takes up to 64 ranks" "$sim" --synthetic "$machine" --hosts 9 --algo oneshot &&
         refuses "are 1048576 ranks: at most 131072" "$sim" --synthetic "$machine" --hosts 131072 &&

@@ -39,8 +39,8 @@ refuses_all() {
         refuses "--xml: $0:1:" --xml "$0" &&
         refuses "--synthetic: .*\"2 cows\": at \"cows\" \(character 3\)" --synthetic "2 cows" &&
         refuses "--hosts is 'two'" --hosts two && refuses "--hosts is '0'" --hosts 0 &&
-        refuses "--ranks is '-1'" --ranks -1 && refuses "--xml needs a value" --xml &&
-        refuses "'--speed' is not understood" --speed && refuses "give one of them" --xml a --synthetic b &&
+        refuses "--ranks is '-1'" --ranks -1 && refuses "option .--xml. requires an argument" --xml &&
+        refuses "unrecognized option .--speed" --speed && refuses "give one of them" --xml a --synthetic b &&
         refuses "--hosts is '2', but" --hosts 2 --synthetic "2 node : 1 cpu" &&
         refuses "--dump: /nonexistent/x: .* cannot be written" --dump /nonexistent/x
 }
