@@ -100,12 +100,6 @@ static enum collet_result prepare(struct collet_comm *comm, const struct exec_re
     return COLLET_SUCCESS;
 }
 
-/* Calls of GPU communicators go into streams, the others are done here and now. */
-static enum collet_result run_calls(struct exec_call *calls, int ncalls) {
-    COLLET_TRY(exec_gpu_run(calls, ncalls));
-    return exec_run(calls, ncalls);
-}
-
 static enum collet_result run_alone(struct collet_comm *comm, const struct exec_request *request, const void *in,
                                     void *out, void *stream) {
     if (prog_is_p2p(request->collective) && request->root == comm->rank)
@@ -121,7 +115,7 @@ static enum collet_result run_alone(struct collet_comm *comm, const struct exec_
     if (result == COLLET_SUCCESS) {
         __atomic_store_n(&comm->single.calls, call, __ATOMIC_RELAXED); /* dumps look */
         set_running(comm, &comm->single);
-        result = run_calls(call, 1);
+        result = comm->gpu != NULL ? exec_gpu_run(call, 1) : exec_run(call, 1);
         set_running(comm, NULL);
     }
     if (comm_is_live(comm))
@@ -245,6 +239,12 @@ static void fail_all(int ncomms, enum collet_result result) {
     for (int k = 0; k < ncomms; k++)
         if (comm_is_live(group.comms[k]))
             boot_fail(group.comms[k]->boot, result, text);
+}
+
+/* Calls of GPU communicators go into streams, the others are done here and now. */
+static enum collet_result run_calls(struct exec_call *calls, int ncalls) {
+    COLLET_TRY(exec_gpu_run(calls, ncalls));
+    return exec_run(calls, ncalls);
 }
 
 static enum collet_result run_locked(int ncomms) {

@@ -13,11 +13,6 @@ static const char *const OP_NAMES[COLLET_OP_COUNT] = {
 #undef X
 };
 
-/* Callers of the public API pass any integer where an enum is declared, so both ends of the range are looked at. */
-int type_valid(enum collet_type type) { return (int)type >= 0 && type < COLLET_TYPE_COUNT; }
-
-int op_valid(enum collet_op op) { return (int)op >= 0 && op < COLLET_OP_COUNT; }
-
 const char *type_name(enum collet_type type) { return type_valid(type) ? TYPE_NAMES[type] : "?"; }
 
 const char *op_name(enum collet_op op) { return op_valid(op) ? OP_NAMES[op] : "?"; }

@@ -28,7 +28,9 @@
 
 const char *type_name(enum collet_type type); /* "float" …; "?" if none */
 const char *op_name(enum collet_op op);
-int type_valid(enum collet_type type);
-int op_valid(enum collet_op op);
+
+/* Callers of the public API pass any integer where an enum is declared. */
+static inline int type_valid(enum collet_type type) { return (unsigned)type < COLLET_TYPE_COUNT; }
+static inline int op_valid(enum collet_op op) { return (unsigned)op < COLLET_OP_COUNT; }
 
 #endif
