@@ -28,6 +28,7 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 struct event {
     uint64_t recorded, reached; /* records put into streams, and come to there */
+    int users; /* whoever made it, until it is destroyed, and tasks that are left: as with CUDA's events */
 };
 
 enum task_kind { LAUNCH, COPY, CALL, RECORD, WAIT, DELAY };
@@ -90,7 +91,18 @@ static void task_run(const struct task *task) {
     pthread_mutex_unlock(&lock);
 }
 
+static void event_leave(void *event_) {
+    struct event *event = event_;
+    pthread_mutex_lock(&lock);
+    bool last = --event->users == 0;
+    pthread_mutex_unlock(&lock);
+    if (last)
+        free(event);
+}
+
 static void task_free(struct task *task) {
+    if (task->event != NULL)
+        event_leave(task->event);
     free(task->launch);
     free(task);
 }
@@ -148,6 +160,8 @@ static enum collet_result put(void *stream_, const struct task *text) {
         return COLLET_ERR_NO_MEMORY;
     *task = *text;
     pthread_mutex_lock(&lock);
+    if (task->event != NULL)
+        task->event->users++;
     struct stream *stream = stream_of(stream_);
     if (stream->capture != 0) {
         *stream->captured_end = task;
@@ -341,8 +355,12 @@ static void detach(void *memory) {
 }
 
 static enum collet_result event_create(void **event_p) {
-    *event_p = calloc(1, sizeof(struct event));
-    return *event_p != NULL ? COLLET_SUCCESS : COLLET_ERR_NO_MEMORY;
+    struct event *event = calloc(1, sizeof(*event));
+    if (event == NULL)
+        return COLLET_ERR_NO_MEMORY;
+    event->users = 1;
+    *event_p = event;
+    return COLLET_SUCCESS;
 }
 
 static enum collet_result record(void *event, void *stream, bool external) {
@@ -426,7 +444,7 @@ const struct gpu_driver emulated_gpu_driver = {
     .attach = attach,
     .detach = detach,
     .event_create = event_create,
-    .event_destroy = free,
+    .event_destroy = event_leave,
     .record = record,
     .wait = wait_event,
     .pending = pending,
