@@ -350,7 +350,7 @@ uninstall:
 # ----------------------------------------------------------------------------------------------------------- housekeeping
 
 .PHONY: format format-check clean help
-FORMATTED = git ls-files '*.c' '*.h' '*.cu'
+FORMATTED = git ls-files '*.c' '*.h' '*.cc' '*.cu' '*.cuh'
 format:
 	$(FORMATTED) | xargs -r $(CLANGFORMAT) -i
 format-check:

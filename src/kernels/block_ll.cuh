@@ -105,6 +105,20 @@ template <class R> struct unit_sum {
     bool raw, empty;
 };
 
+/* Of what a step receives and, where there is one, its local operand. */
+template <class R>
+BLOCK_FN struct unit_sum<R> unit_begin(const struct prog_step *step, bool has_local, uint32_t divisor) {
+    struct unit_sum<R> sum = {};
+    sum.empty = true;
+    sum.raw = !R::reduces || (step->recv_count + has_local == 1 && divisor <= 1);
+    return sum;
+}
+
+template <class R>
+BLOCK_FN uint64_t unit_end(struct unit_sum<R> *sum, uint32_t divisor) {
+    return sum->raw ? sum->bits : pack_store<R, uint64_t>(sum->sums, divisor);
+}
+
 template <class R> BLOCK_FN void unit_take(struct unit_sum<R> *sum, uint64_t unit) {
     if (sum->raw)
         sum->bits = unit;
@@ -123,9 +137,7 @@ BLOCK_FN enum work_failure unit_reduce(struct interp_worker *w, const struct pro
     const struct interp_op *op = w->op;
     int n = step->recv_count;
     uint32_t divisor = step->finish ? op->divisor : 1;
-    struct unit_sum<R> sum = {};
-    sum.empty = true;
-    sum.raw = !R::reduces || (n + (local != NULL) == 1 && divisor <= 1);
+    struct unit_sum<R> sum = unit_begin<R>(step, local != NULL, divisor);
 #pragma unroll 1
     for (int first = 0; first < n; first += BLOCK_LL_TOGETHER) {
         uint64_t units[BLOCK_LL_TOGETHER];
@@ -147,7 +159,7 @@ BLOCK_FN enum work_failure unit_reduce(struct interp_worker *w, const struct pro
     }
     if (local != NULL && step->local_at >= n)
         unit_take<R>(&sum, unit_load(local, bytes));
-    *unit_p = sum.raw ? sum.bits : pack_store<R, uint64_t>(sum.sums, divisor);
+    *unit_p = unit_end<R>(&sum, divisor);
     return WORK_FINE;
 }
 

@@ -16,9 +16,9 @@
 
 /* This lane's part of a line. */
 struct line_part {
-    uint32_t line, at;        /* which line, and where in the chunk the part begins */
-    uint32_t lengths[2];      /* of its two units, in bytes */
-    bool has_flag;            /* instead of the second */
+    uint32_t line, at;   /* which line, and where in the chunk the part begins */
+    uint32_t lengths[2]; /* of its two units, in bytes */
+    bool has_flag;       /* instead of the second */
 };
 
 BLOCK_FN uint32_t unit_length(uint32_t at, uint32_t bytes) {
@@ -28,7 +28,8 @@ BLOCK_FN uint32_t unit_length(uint32_t at, uint32_t bytes) {
 
 BLOCK_FN struct line_part part_of(uint32_t line, uint32_t bytes) {
     uint32_t place = port_lane() % PORT_GROUP;
-    struct line_part part = {line, line * LL128_DATA_BYTES + place * 2 * BLOCK_LL_UNIT, {0, 0}, place == PORT_GROUP - 1};
+    struct line_part part = {
+        line, line * LL128_DATA_BYTES + place * 2 * BLOCK_LL_UNIT, {0, 0}, place == PORT_GROUP - 1};
     part.lengths[0] = unit_length(part.at, bytes);
     part.lengths[1] = part.has_flag ? 0 : unit_length(part.at + BLOCK_LL_UNIT, bytes);
     return part;
@@ -67,11 +68,9 @@ BLOCK_FN enum work_failure part_reduce(struct interp_worker *w, const struct pro
     const struct interp_op *op = w->op;
     int n = step->recv_count;
     uint32_t divisor = step->finish ? op->divisor : 1;
-    struct unit_sum<R> sums[2] = {};
-    for (int u = 0; u < 2; u++) {
-        sums[u].empty = true;
-        sums[u].raw = !R::reduces || (n + (local != NULL) == 1 && divisor <= 1);
-    }
+    struct unit_sum<R> sums[2];
+    for (int u = 0; u < 2; u++)
+        sums[u] = unit_begin<R>(step, local != NULL, divisor);
 #pragma unroll 1
     for (int k = 0; k <= n; k++) {
         if (local != NULL && k == (step->local_at < n ? step->local_at : n))
@@ -89,7 +88,7 @@ BLOCK_FN enum work_failure part_reduce(struct interp_worker *w, const struct pro
             unit_take<R>(&sums[u], units[u]);
     }
     for (int u = 0; u < 2; u++)
-        units[u] = sums[u].raw ? sums[u].bits : pack_store<R, uint64_t>(sums[u].sums, divisor);
+        units[u] = unit_end<R>(&sums[u], divisor);
     return WORK_FINE;
 }
 

@@ -83,7 +83,7 @@ files_say_their_licence() {
     return $bad
 }
 
-files_are_formatted() { ! git ls-files '*.c' '*.h' '*.cu' | xargs clang-format --dry-run -Werror 2>&1 | grep -m 5 error; }
+files_are_formatted() { ! git ls-files '*.c' '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format --dry-run -Werror 2>&1 | grep -m 5 error; }
 
 check includes_go_down_the_walk includes_go_down
 check includes_name_the_room includes_name_the_room
