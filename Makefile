@@ -101,7 +101,7 @@ OBJ := $(BUILD)/obj
 objects_of = $(addprefix $(OBJ)/,$(addsuffix .o,$(basename $(1))))
 
 TOOL_SOURCES := $(wildcard src/tools/*.c)
-CUDA_SOURCES := src/gpu/cuda.c
+CUDA_SOURCES := $(wildcard src/gpu/cuda*.c)
 LIB_SOURCES  := $(filter-out $(TOOL_SOURCES) $(CUDA_SOURCES),$(wildcard src/*/*.c))
 VARIANT_FILE := $(filter src/kernels/reduce_variant.c,$(LIB_SOURCES))
 

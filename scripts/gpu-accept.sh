@@ -39,7 +39,7 @@ absent() { table+=("$(printf '%-28s %6s     not run: %s' "$1" - "$2")"); }
 sanitized() {
     local tool=$1
     if command -v compute-sanitizer >/dev/null; then
-        part "sanitizer $tool" 60 compute-sanitizer --tool "$tool" --error-exitcode 9 "$accept" small
+        part "sanitizer $tool" 55 compute-sanitizer --tool "$tool" --error-exitcode 9 "$accept" small
     else
         absent "sanitizer $tool" 'compute-sanitizer is not installed'
     fi
@@ -55,10 +55,11 @@ machine() {
 
 everything() {
     machine
-    part 'processes on one GPU' 45 "$accept" processes
-    part 'conformance, Simple' 60 "$accept" --seconds 30 simple
-    part 'conformance, LL' 60 "$accept" --seconds 30 ll
-    part 'conformance, chosen' 60 "$accept" --seconds 30 chosen
+    part 'processes on one GPU' 60 "$accept" processes
+    part 'conformance, Simple' 48 "$accept" --seconds 24 simple
+    part 'conformance, LL' 48 "$accept" --seconds 24 ll
+    part 'conformance, LL128' 48 "$accept" --seconds 24 ll128
+    part 'conformance, chosen' 48 "$accept" --seconds 24 chosen
     part 'kinds of memory' 20 "$accept" memory
     part 'streams' 20 "$accept" streams
     part 'graphs' 20 "$accept" graphs
@@ -66,7 +67,7 @@ everything() {
     part 'abort of a hung rank' 30 "$accept" abort
     sanitized memcheck
     sanitized racecheck
-    part 'unit test of the loops' 30 "$build/tests/unit/test_block"
+    part 'unit test of the loops' 25 "$build/tests/unit/test_block"
     if [ -x "$build/bin/overlap" ]; then
         part 'example: overlap' 30 "$build/bin/overlap"
     fi

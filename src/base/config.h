@@ -69,6 +69,8 @@ enum config_scope {
         "silence after which a rank on another host counts as dead; 0: never")                                         \
     INT(cpus, "CPUS", NULL, "", AGREED, 0, 0, 65536, "CPUs of a host, for the cost model and waiting; 0: as found")    \
     INT(spin, "SPIN", NULL, "polls", RANK, -1, -1, 1 << 30, "polls before yielding the CPU; -1: by CPUs and ranks")    \
+    INT(cumem_enable, "CUMEM_ENABLE", "NCCL_CUMEM_ENABLE", "", RANK, -1, -1, 1,                                        \
+        "GPU memory between processes: 1 by descriptors, 0 by CUDA IPC handles, -1 as the driver has it")              \
     INT(proxy, "PROXY", NULL, "", RANK, 0, 0, 1,                                                                       \
         "1: a thread carries slots over networks for ranks on host memory too")                                        \
     INT(nt_stores, "NT_STORES", NULL, "", RANK, -1, -1, 1, "store slots past the caches; -1: by the speed of stores")  \

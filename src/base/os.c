@@ -164,17 +164,22 @@ enum collet_result os_shared_create(const char *name, size_t bytes, void **memor
 
 /* The other process says what it created; this makes sure, because touching memory behind the end of a file, or of a
  * file that shrinks later, kills the toucher. */
-static enum collet_result check_shared(int fd, const char *path, size_t bytes) {
+static enum collet_result check_shared(int fd, size_t bytes) {
     struct stat status;
     if (fstat(fd, &status) != 0)
-        return err_set(COLLET_ERR_SYSTEM, "cannot look at %s: %m", path);
+        return err_set(COLLET_ERR_SYSTEM, "cannot look at shared memory of another process: %m");
     if (!S_ISREG(status.st_mode) || status.st_size < 0 || (size_t)status.st_size != bytes)
-        return err_set(COLLET_ERR_SYSTEM, "%s is not the shared memory of %zu bytes that its owner announced", path,
-                       bytes);
+        return err_set(COLLET_ERR_SYSTEM,
+                       "what another process shares is not the memory of %zu bytes that it announced", bytes);
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-        return err_set(COLLET_ERR_SYSTEM, "%s may shrink and is therefore not mapped", path);
+        return err_set(COLLET_ERR_SYSTEM, "shared memory of another process may shrink and is therefore not mapped");
     return COLLET_SUCCESS;
+}
+
+enum collet_result os_shared_map(int fd, size_t bytes, void **memory_p) {
+    COLLET_TRY(check_shared(fd, bytes));
+    return map_shared(fd, bytes, memory_p);
 }
 
 enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p) {
@@ -183,9 +188,7 @@ enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p
     int own_fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (own_fd < 0)
         return err_set(COLLET_ERR_SYSTEM, "cannot open shared memory of process %d (%s): %m", pid, path);
-    enum collet_result result = check_shared(own_fd, path, bytes);
-    if (result == COLLET_SUCCESS)
-        result = map_shared(own_fd, bytes, memory_p);
+    enum collet_result result = os_shared_map(own_fd, bytes, memory_p);
     close(own_fd); /* the mapping stays */
     return result;
 }

@@ -39,10 +39,12 @@ static inline void os_cpu_relax(void) {
 
 /* Anonymous shared memory: a sealed-size, mode 0600 memfd, mapped read-write; *fd_p stays open for os_shared_open(). */
 enum collet_result os_shared_create(const char *name, size_t bytes, void **memory_p, int *fd_p);
-/* Maps descriptor fd of process pid (through /proc/<pid>/fd). The size is checked against bytes. */
+/* Maps what another process created so, of which fd is a descriptor here. The size is checked against bytes. */
+enum collet_result os_shared_map(int fd, size_t bytes, void **memory_p);
+/* The same by its descriptor there (through /proc/<pid>/fd). */
 enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p);
 /* Private zeroed memory, page aligned, touched pages only. */
 enum collet_result os_memory_create(size_t bytes, void **memory_p);
-void os_memory_destroy(void *memory, size_t bytes); /* for all three; NULL is fine */
+void os_memory_destroy(void *memory, size_t bytes); /* for all of these; NULL is fine */
 
 #endif

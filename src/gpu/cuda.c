@@ -5,6 +5,7 @@
  *
  * Not run on a GPU yet.
  */
+#include "gpu/cuda_share.h"
 #include "gpu/gpu.h"
 
 #include "base/err.h"
@@ -12,8 +13,6 @@
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <string.h>
-
-#define SHARE_BYTES ((size_t)2 << 20) /* whole pages of a GPU: what is shared has none in common with anything else */
 
 static enum collet_result err_cuda(cudaError_t error, const char *what) {
     enum collet_result code = error == cudaErrorMemoryAllocation ? COLLET_ERR_NO_MEMORY : COLLET_ERR_SYSTEM;
@@ -136,7 +135,7 @@ static enum collet_result cuda_write(void *to, const void *from, size_t bytes) {
     return COLLET_SUCCESS;
 }
 
-static enum collet_result clear(void *memory, size_t bytes) {
+enum collet_result cuda_clear(void *memory, size_t bytes) {
     cudaStream_t stream;
     COLLET_TRY(own_stream(&stream));
     CUDA_TRY(cudaMemsetAsync(memory, 0, bytes, stream));
@@ -146,9 +145,8 @@ static enum collet_result clear(void *memory, size_t bytes) {
 
 static enum collet_result cuda_memory_create(size_t bytes, void **memory_p) {
     void *memory;
-    size_t rounded = bytes < SHARE_BYTES / 2 ? bytes : (bytes + SHARE_BYTES - 1) / SHARE_BYTES * SHARE_BYTES;
-    CUDA_TRY(cudaMalloc(&memory, rounded));
-    enum collet_result result = clear(memory, bytes);
+    CUDA_TRY(cudaMalloc(&memory, bytes));
+    enum collet_result result = cuda_clear(memory, bytes);
     if (result != COLLET_SUCCESS) {
         cudaFree(memory);
         return result;
@@ -192,24 +190,6 @@ static bool cuda_reaches(int ordinal, int other) {
     cuda_leave(scope);
     return error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled;
 }
-
-_Static_assert(sizeof(cudaIpcMemHandle_t) <= GPU_HANDLE_BYTES, "travels in an offer");
-
-static enum collet_result cuda_share(void *memory, char handle[GPU_HANDLE_BYTES]) {
-    cudaIpcMemHandle_t ipc;
-    CUDA_TRY(cudaIpcGetMemHandle(&ipc, memory));
-    memcpy(handle, &ipc, sizeof(ipc));
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result cuda_attach(const char handle[GPU_HANDLE_BYTES], void **memory_p) {
-    cudaIpcMemHandle_t ipc;
-    memcpy(&ipc, handle, sizeof(ipc));
-    CUDA_TRY(cudaIpcOpenMemHandle(memory_p, ipc, cudaIpcMemLazyEnablePeerAccess));
-    return COLLET_SUCCESS;
-}
-
-static void cuda_detach(void *memory) { cudaIpcCloseMemHandle(memory); }
 
 /* ---- work ---- */
 
@@ -294,7 +274,8 @@ const struct gpu_driver gpu_driver_cuda = {
     .write = cuda_write,
     .can_reach = cuda_can_reach,
     .reaches = cuda_reaches,
-    .share = cuda_share,
+    .shared_create = cuda_shared_create,
+    .shared_destroy = cuda_shared_destroy,
     .attach = cuda_attach,
     .detach = cuda_detach,
     .event_create = cuda_event_create,

@@ -19,6 +19,13 @@
 
 #define GPU_HANDLE_BYTES 64
 
+/* What memory of a GPU is called in other processes: by some bytes, or by a descriptor that they have to be given. */
+struct gpu_name {
+    uint64_t bytes; /* of the memory, with what it was rounded up by */
+    int32_t fd;     /* −1: the handle is all there is to it */
+    char handle[GPU_HANDLE_BYTES];
+};
+
 /* What a call of collet changes in the calling thread and restores. */
 struct gpu_scope {
     int ordinal, capture_mode;
@@ -54,10 +61,13 @@ struct gpu_driver {
     /* Can kernels on GPU `ordinal` reach memory of GPU `other`? And, for those that are open: makes it so, if it can be. */
     bool (*can_reach)(int ordinal, int other);
     bool (*reaches)(int ordinal, int other);
-    /* A name for memory that other processes can attach, and the way there. */
-    enum collet_result (*share)(void *memory, char handle[GPU_HANDLE_BYTES]);
-    enum collet_result (*attach)(const char handle[GPU_HANDLE_BYTES], void **memory_p);
-    void (*detach)(void *memory);
+    /* Memory that other processes can attach, zeroed, and its name, whose descriptor is the caller's to close. A driver
+     * may refuse one kind of name or the other. */
+    enum collet_result (*shared_create)(size_t bytes, bool by_fd, void **memory_p, struct gpu_name *name);
+    void (*shared_destroy)(void *memory, const struct gpu_name *name);
+    /* In another process, where name->fd is what that process was given; it may be closed afterwards. */
+    enum collet_result (*attach)(const struct gpu_name *name, void **memory_p);
+    void (*detach)(void *memory, const struct gpu_name *name);
 
     /* ---- work, in stream order ---- */
     enum collet_result (*event_create)(void **event_p);

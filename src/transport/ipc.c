@@ -2,16 +2,17 @@
  *
  * ipc: GPUs of one host, in different processes. The consumer makes the FIFO where the producer's GPU can write it:
  *
- *    the producer's GPU reaches the consumer's   memory of the consumer's GPU, attached by its handle
+ *    the producer's GPU reaches the consumer's   memory of the consumer's GPU; the producer attaches it by a handle or, where
+ *                                                the driver gives none, by a descriptor
  *    it does not, or is not to be seen there     a memfd that both processes map and pin
  *
- * Which GPU the producer is on it says in a letter when its communicator is made (ipc_hello). The consumer keeps the memfd
- * open until the producer has taken it. Nobody looks at the memory any more when the consumer frees it: it has then
- * received all that was sent.
+ * Which GPU the producer is on it says in a letter when its communicator is made (ipc_hello). Descriptors are handed over
+ * (hand_over.h). Nobody looks at the memory any more when the consumer frees it: it has then received all that was sent.
  */
 #include "base/err.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "transport/hand_over.h"
 #include "transport/ipc.h"
 #include "transport/transport.h"
 
@@ -19,22 +20,24 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HELLO_KEY (4ull << 56)
-#define TAKEN_KEY(conn) (5ull << 56 | (uint64_t)(conn)->channel << 8 | (uint64_t)(conn)->lane)
+#define HELLO_KEY (9ull << 56)
 
 enum ipc_kind { IPC_GPU = 1, IPC_PINNED };
 
 struct ipc_offer {
-    int32_t kind, pid, fd;
-    char handle[GPU_HANDLE_BYTES];
+    int32_t kind;
+    struct gpu_name name;                 /* IPC_GPU; what its fd says holds for the consumer */
+    char hand_over[HAND_OVER_NAME_BYTES]; /* where the descriptor is to be had; "": there is none */
 };
 
 struct ipc_end {
     enum ipc_kind kind;
-    void *memory; /* on the GPU, or as the process maps it */
+    void *memory; /* on the GPU, or as the process maps it; NULL: not yet */
     size_t bytes;
+    struct gpu_name name;
     bool pinned;
-    int fd; /* consumer: of a memfd that is not taken yet; else −1 */
+    int fd;     /* consumer: to be handed over; −1: nothing is, any more */
+    int socket; /* consumer: by this listener; producer: from there; −1: not, or not any more */
 };
 
 enum collet_result ipc_hello(const struct chan *chan) {
@@ -78,20 +81,37 @@ static enum collet_result end_create(struct conn *conn, enum ipc_kind kind, stru
     struct ipc_end *end = malloc(sizeof(*end));
     if (end == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection with rank %d", conn->peer);
-    *end = (struct ipc_end){.kind = kind, .bytes = conn->chan->layout.total_bytes, .fd = -1};
+    *end = (struct ipc_end){.kind = kind, .bytes = conn->chan->layout.total_bytes, .fd = -1, .socket = -1};
     conn->impl = end; /* from here on ipc_close() cleans up */
     *end_p = end;
     return COLLET_SUCCESS;
 }
 
-static enum collet_result offer_gpu(struct conn *conn, struct ipc_offer *offer) {
+static enum collet_result offer_fd(struct ipc_end *end, int fd, struct ipc_offer *offer) {
+    end->fd = fd;
+    return fd < 0 ? COLLET_SUCCESS : hand_over_listen(offer->hand_over, &end->socket);
+}
+
+/* By which kind of name is up to the driver, unless the user says it. */
+static enum collet_result create_shared(const struct conn *conn, struct ipc_end *end) {
     const struct gpu_driver *driver = conn->chan->gpu->driver;
+    int64_t by_fd = conn->chan->config->cumem_enable;
+    enum collet_result result = driver->shared_create(end->bytes, by_fd == 1, &end->memory, &end->name);
+    if (result == COLLET_SUCCESS || by_fd >= 0)
+        return result;
+    log_info(CONN, "memory of the GPU will be shared by descriptors, since: %s", err_last());
+    return driver->shared_create(end->bytes, true, &end->memory, &end->name);
+}
+
+static enum collet_result offer_gpu(struct conn *conn, struct ipc_offer *offer) {
     struct ipc_end *end = NULL;
     COLLET_TRY(end_create(conn, IPC_GPU, &end));
-    COLLET_TRY(driver->memory_create(end->bytes, &end->memory));
+    COLLET_TRY(create_shared(conn, end));
+    offer->name = end->name;
+    COLLET_TRY(offer_fd(end, end->name.fd, offer));
     COLLET_TRY(fifo_memory_init_on_gpu(conn->chan, end->memory));
     fifo_end_init(&conn->end, end->memory, &conn->chan->layout, conn->chan->config);
-    return driver->share(end->memory, offer->handle);
+    return COLLET_SUCCESS;
 }
 
 /* Maps what end->memory is to be, and points conn->end to where the GPU sees it. */
@@ -106,10 +126,10 @@ static enum collet_result end_pin(struct conn *conn, struct ipc_end *end) {
 static enum collet_result offer_pinned(struct conn *conn, struct ipc_offer *offer) {
     struct ipc_end *end = NULL;
     COLLET_TRY(end_create(conn, IPC_PINNED, &end));
-    COLLET_TRY(os_shared_create("collet-fifo", end->bytes, &end->memory, &end->fd));
+    int fd;
+    COLLET_TRY(os_shared_create("collet-fifo", end->bytes, &end->memory, &fd));
+    COLLET_TRY(offer_fd(end, fd, offer));
     fifo_memory_init(end->memory, &conn->chan->layout, conn->chan->config);
-    offer->pid = os_pid();
-    offer->fd = end->fd;
     return end_pin(conn, end);
 }
 
@@ -137,41 +157,58 @@ static enum collet_result ipc_offer(struct conn *conn, struct conn_blob *blob) {
     return result;
 }
 
-static enum collet_result take_offer(struct conn *conn, const struct ipc_offer *offer) {
-    struct ipc_end *end = NULL;
-    COLLET_TRY(end_create(conn, (enum ipc_kind)offer->kind, &end));
-    if (end->kind == IPC_GPU) {
-        COLLET_TRY(conn->chan->gpu->driver->attach(offer->handle, &end->memory));
-        fifo_end_init(&conn->end, end->memory, &conn->chan->layout, conn->chan->config);
-        return COLLET_SUCCESS;
-    }
-    COLLET_TRY(os_shared_open(offer->pid, offer->fd, end->bytes, &end->memory));
-    return end_pin(conn, end);
-}
-
 static enum collet_result ipc_accept(struct conn *conn, const struct conn_blob *blob) {
-    struct gpu_rank *gpu = conn->chan->gpu;
+    struct ipc_end *end = NULL;
     struct ipc_offer offer;
     if (blob->bytes != sizeof(offer))
         return err_set(COLLET_ERR_INTERNAL, "ipc offer of rank %d has %zu bytes", conn->peer, blob->bytes);
     memcpy(&offer, blob->data, sizeof(offer));
+    COLLET_TRY(end_create(conn, (enum ipc_kind)offer.kind, &end));
+    end->name = offer.name;
+    return offer.hand_over[0] == '\0' ? COLLET_SUCCESS : hand_over_connect(offer.hand_over, &end->socket);
+}
+
+static enum collet_result take_memory(struct conn *conn, struct ipc_end *end, int fd) {
+    end->name.fd = fd;
+    if (end->kind == IPC_PINNED) {
+        COLLET_TRY(os_shared_map(fd, end->bytes, &end->memory));
+        return end_pin(conn, end);
+    }
+    COLLET_TRY(conn->chan->gpu->driver->attach(&end->name, &end->memory));
+    fifo_end_init(&conn->end, end->memory, &conn->chan->layout, conn->chan->config);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result producer_ready(struct conn *conn, struct ipc_end *end) {
+    struct gpu_rank *gpu = conn->chan->gpu;
+    int fd = -1;
+    if (end->memory != NULL)
+        return COLLET_SUCCESS;
+    if (end->socket >= 0)
+        COLLET_TRY(hand_over_take(end->socket, &fd));
     struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
-    enum collet_result result = take_offer(conn, &offer);
+    enum collet_result result = take_memory(conn, end, fd);
     gpu->driver->leave(scope);
-    COLLET_TRY(result);
-    return boot_send(conn->chan->boot, conn->peer, TAKEN_KEY(conn), "", 1);
+    if (fd >= 0)
+        close(fd);
+    return result;
+}
+
+static void forget_fd(struct ipc_end *end) {
+    if (end->fd >= 0)
+        close(end->fd);
+    if (end->socket >= 0)
+        close(end->socket);
+    end->fd = end->socket = -1;
 }
 
 static enum collet_result ipc_ready(struct conn *conn) {
     struct ipc_end *end = conn->impl;
-    char nothing[1];
-    size_t bytes;
     if (conn->side == CONN_PRODUCER)
-        return COLLET_SUCCESS;
-    COLLET_TRY(boot_try_recv(conn->chan->boot, conn->peer, TAKEN_KEY(conn), nothing, sizeof(nothing), &bytes));
-    if (end->fd >= 0)
-        close(end->fd);
-    end->fd = -1;
+        COLLET_TRY(producer_ready(conn, end));
+    else if (end->fd >= 0)
+        COLLET_TRY(hand_over_give(end->socket, end->fd));
+    forget_fd(end);
     return COLLET_SUCCESS;
 }
 
@@ -185,13 +222,12 @@ static void ipc_close(struct conn *conn) {
         gpu->driver->unpin(end->memory);
     if (end->kind == IPC_PINNED)
         os_memory_destroy(end->memory, end->bytes);
-    else if (conn->side == CONN_CONSUMER)
-        gpu->driver->memory_destroy(end->memory);
+    else if (end->memory != NULL && conn->side == CONN_CONSUMER)
+        gpu->driver->shared_destroy(end->memory, &end->name);
     else if (end->memory != NULL)
-        gpu->driver->detach(end->memory);
+        gpu->driver->detach(end->memory, &end->name);
     gpu->driver->leave(scope);
-    if (end->fd >= 0)
-        close(end->fd);
+    forget_fd(end);
     free(end);
 }
 

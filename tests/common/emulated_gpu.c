@@ -20,6 +20,7 @@
 
 static int gpus = 2;
 static uint32_t reach[GPUS_MAX] = {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u}, resident_blocks = 64;
+static bool handles_refused;
 static uint32_t launches, most_blocks;
 static _Thread_local int current;
 
@@ -183,6 +184,8 @@ void emulated_gpu_set(int count, const uint32_t *reach_masks, uint32_t resident)
         reach[k] = reach_masks[k];
 }
 
+void emulated_gpu_refuse_handles(bool refuse) { handles_refused = refuse; }
+
 void *emulated_stream_create(void) {
     struct stream *stream = calloc(1, sizeof(*stream));
     if (stream == NULL)
@@ -334,24 +337,35 @@ static enum collet_result write_memory(void *to, const void *from, size_t bytes)
 
 static bool reaches(int ordinal, int other) { return ordinal == other || (reach[ordinal] >> other & 1); }
 
-static enum collet_result share(void *memory, char handle[GPU_HANDLE_BYTES]) {
-    memcpy(handle, (char *)memory - HEAD_BYTES, sizeof(struct head));
+static enum collet_result shared_create(size_t bytes, bool by_fd, void **memory_p, struct gpu_name *name) {
+    struct head head;
+    if (!by_fd && handles_refused)
+        return err_set(COLLET_ERR_UNSUPPORTED, "the emulated driver has no handles");
+    COLLET_TRY(memory_create(bytes, memory_p));
+    memcpy(&head, (char *)*memory_p - HEAD_BYTES, sizeof(head));
+    *name = (struct gpu_name){.bytes = head.bytes, .fd = by_fd ? dup(head.fd) : -1};
+    if (!by_fd)
+        memcpy(name->handle, &head, sizeof(head));
     return COLLET_SUCCESS;
 }
 
-static enum collet_result attach(const char handle[GPU_HANDLE_BYTES], void **memory_p) {
+static void shared_destroy(void *memory, const struct gpu_name *name) {
+    (void)name;
+    memory_destroy(memory);
+}
+
+static enum collet_result attach(const struct gpu_name *name, void **memory_p) {
     struct head head;
     void *memory;
-    memcpy(&head, handle, sizeof(head));
-    COLLET_TRY(os_shared_open(head.pid, head.fd, head.bytes, &memory));
+    memcpy(&head, name->handle, sizeof(head));
+    COLLET_TRY(name->fd >= 0 ? os_shared_map(name->fd, name->bytes, &memory)
+                             : os_shared_open(head.pid, head.fd, name->bytes, &memory));
     *memory_p = (char *)memory + HEAD_BYTES;
     return COLLET_SUCCESS;
 }
 
-static void detach(void *memory) {
-    struct head head;
-    memcpy(&head, (char *)memory - HEAD_BYTES, sizeof(head));
-    os_memory_destroy((char *)memory - HEAD_BYTES, head.bytes);
+static void detach(void *memory, const struct gpu_name *name) {
+    os_memory_destroy((char *)memory - HEAD_BYTES, name->bytes);
 }
 
 static enum collet_result event_create(void **event_p) {
@@ -440,7 +454,8 @@ const struct gpu_driver emulated_gpu_driver = {
     .write = write_memory,
     .can_reach = reaches,
     .reaches = reaches,
-    .share = share,
+    .shared_create = shared_create,
+    .shared_destroy = shared_destroy,
     .attach = attach,
     .detach = detach,
     .event_create = event_create,

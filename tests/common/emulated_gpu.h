@@ -16,6 +16,9 @@ extern const struct gpu_driver emulated_gpu_driver;
  * blocks each runs at the same time (64 at first). Before the first communicator. */
 void emulated_gpu_set(int count, const uint32_t *reach_masks, uint32_t resident);
 
+/* From now on memory is shared by descriptors alone. */
+void emulated_gpu_refuse_handles(bool refuse);
+
 void *emulated_stream_create(void);
 void emulated_stream_destroy(void *stream); /* its work is done */
 void emulated_stream_wait(void *stream);    /* until it is; NULL is the default stream */

@@ -196,10 +196,20 @@ static void part_simple(void) { conformance("Simple"); }
 static void part_ll(void) { conformance("LL"); }
 static void part_chosen(void) { conformance(""); }
 
+static void part_ll128(void) { /* ranks on one GPU */
+    int all = ngpus;
+    ngpus = 1;
+    conformance("LL128");
+    ngpus = all;
+}
+
 static void part_small(void) { /* for tools that make everything slow */
+    static const char *const protocols[] = {"Simple", "LL", "LL128"};
     struct team team;
-    for (int k = 0; k < 2; k++) {
-        team_create(&team, 2, k ? "LL" : "Simple");
+    int all = ngpus;
+    for (int k = 0; k < 3; k++) {
+        ngpus = k == 2 ? 1 : all;
+        team_create(&team, 2, protocols[k]);
         for (int c = 0; c < PROG_SEND; c++) {
             struct trial_call call =
                 call_of((enum prog_collective)c, c % COLLET_TYPE_COUNT, c % COLLET_OP_COUNT, false, 2);
@@ -208,6 +218,7 @@ static void part_small(void) { /* for tools that make everything slow */
         }
         team_destroy(&team);
     }
+    ngpus = all;
 }
 
 static void part_memory(void) {
@@ -376,9 +387,14 @@ static void run_process(struct ranks *ranks, int rank) {
 }
 
 static void part_processes(void) {
-    struct ranks_job job = {.processes = 2, .limit_s = 60, .run = run_process};
-    char why[RANKS_TEXT_BYTES] = "";
-    judge(ranks_run(&job, why), "2 processes", why);
+    static const char *const ways[] = {"0", "1"}, *const names[] = {"2 processes, handles", "2 processes, descriptors"};
+    for (int k = 0; k < 2; k++) {
+        struct ranks_job job = {.processes = 2, .limit_s = 25, .run = run_process};
+        char why[RANKS_TEXT_BYTES] = "";
+        setenv("COLLET_CUMEM_ENABLE", ways[k], 1);
+        judge(ranks_run(&job, why), names[k], why);
+    }
+    unsetenv("COLLET_CUMEM_ENABLE");
 }
 
 /* ---- main ---- */
@@ -390,8 +406,9 @@ static const struct part {
 } parts[] = {
     {"processes", part_processes, true}, /* before this process has touched a GPU: it forks */
     {"small", part_small, false},        {"simple", part_simple, true}, {"ll", part_ll, true},
-    {"chosen", part_chosen, true},       {"memory", part_memory, true}, {"streams", part_streams, true},
-    {"graphs", part_graphs, true},       {"device", part_device, true}, {"abort", part_abort, true},
+    {"ll128", part_ll128, true},         {"chosen", part_chosen, true}, {"memory", part_memory, true},
+    {"streams", part_streams, true},     {"graphs", part_graphs, true}, {"device", part_device, true},
+    {"abort", part_abort, true},
 };
 
 static int run_part(const struct part *part) {

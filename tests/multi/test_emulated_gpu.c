@@ -427,6 +427,40 @@ static void processes_share_memory_of_gpus(void **state) {
     run_layout(3, 1, 1);
 }
 
+static void processes_share_memory_of_gpus_by_descriptors(void **state) {
+    (void)state;
+    emulated_gpu_refuse_handles(true);
+    run_layout(3, 1, 2);
+    emulated_gpu_refuse_handles(false);
+    setenv("COLLET_CUMEM_ENABLE", "1", 1);
+    run_layout(2, 1, 1);
+    unsetenv("COLLET_CUMEM_ENABLE");
+}
+
+/* Refused, and no other way allowed: an error, on every rank. */
+static void run_rank_refused(struct ranks *ranks, int rank) {
+    struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(0)};
+    struct collet_comm *comm;
+    float one = 1;
+    gpu_driver_use(&emulated_gpu_driver);
+    ranks_new_id(ranks, rank);
+    must(ranks, collet_comm_init_rank_config(&comm, ranks->nranks, ranks->id, rank, &config));
+    void *stream = emulated_stream_create();
+    enum collet_result result = collet_allreduce(&one, &one, 1, COLLET_FLOAT32, COLLET_SUM, comm, stream);
+    ranks_check(ranks, rank, result < 0 && strstr(collet_last_error(comm), "no handles") != NULL);
+    must(ranks, collet_comm_abort(comm));
+    emulated_stream_destroy(stream);
+}
+
+static void what_the_driver_refuses_is_an_error_everywhere(void **state) {
+    (void)state;
+    emulated_gpu_refuse_handles(true);
+    setenv("COLLET_CUMEM_ENABLE", "0", 1);
+    run_job(run_rank_refused, 2, 1, 1);
+    unsetenv("COLLET_CUMEM_ENABLE");
+    emulated_gpu_refuse_handles(false);
+}
+
 static void processes_whose_gpus_do_not_reach_each_other_share_pinned_memory(void **state) {
     (void)state;
     static const uint32_t alone[] = {1, 2}, all[] = {~0u, ~0u};
@@ -537,6 +571,8 @@ static void threads_with_a_rank_each_share_a_gpu(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_share_memory_of_gpus),
+        cmocka_unit_test(processes_share_memory_of_gpus_by_descriptors),
+        cmocka_unit_test(what_the_driver_refuses_is_an_error_everywhere),
         cmocka_unit_test(processes_whose_gpus_do_not_reach_each_other_share_pinned_memory),
         cmocka_unit_test(threads_with_a_rank_each_share_a_gpu),
         cmocka_unit_test(gpus_of_different_hosts_work_through_the_proxy),
