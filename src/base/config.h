@@ -39,7 +39,7 @@ enum config_scope {
     TEXT(socket_ifname, "SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "", RANK, "",                                           \
          "interfaces by prefix; ^ excludes, = matches exactly; default: by reachability")                              \
     TEXT(socket_family, "SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", RANK, "", "AF_INET or AF_INET6; default both")      \
-    INT(nsockets, "NSOCKETS", NULL, "", AGREED, 2, 1, 16, "sockets of one tcp connection")                             \
+    INT(nsockets, "NSOCKETS", NULL, "", AGREED, 2, 1, 16, "sockets for slots between two ranks over tcp")              \
     INT(ib_disable, "IB_DISABLE", "NCCL_IB_DISABLE", "", PROCESS, 0, 0, 1, "1: no RDMA")                               \
     TEXT(ib_hca, "IB_HCA", "NCCL_IB_HCA", "", PROCESS, "",                                                             \
          "RDMA devices as name or name:port, by prefix; ^ excludes, = matches exactly; default: all")                  \

@@ -17,7 +17,7 @@
 #define STRANGER_NS 10000000000ull
 #define CONNECT_NS 2000000000ull /* in the first round; doubled from round to round */
 #define RAIL_NS 300000000ull     /* for the other rails, once one is connected; doubled too */
-#define ACK_NS 30000000000ull    /* the consumer may be slow to look */
+#define ACK_NS 30000000000ull    /* the listener may be slow to look */
 #define ROUNDS 4u
 
 /* ------------------------------------------------------------------------------------------------------------- sockets */

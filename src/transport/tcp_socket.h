@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the sockets of one tcp connection come to be.
+ * How the sockets between two ranks come to be.
  *
- *    consumer: listener                                      producer: dialer
+ *    lower rank: listener                                   higher rank: dialer
  *    port, addresses, token ────────── offer ─────────────▶
  *                           ◀───────── connect ───────────   socket k to rail (k mod rails); if an address fails,
  *                           ◀── hello {attempt, index, token}   all again without it: another attempt
@@ -10,13 +10,13 @@
  *    attempt has come       ────────── ack, one byte each ─▶  ready
  *    stops listening
  *
- * A rail is one interface of the consumer, by the first of its addresses that has not failed. Rails are the fastest such
+ * A rail is one interface of the listener, by the first of its addresses that has not failed. Rails are the fastest such
  * interfaces, those within a factor of about two of each other, since slots come in turns and the slowest would hold up all.
  * Loopback is for when nothing else works. When everything has failed, another round begins, more patient.
  *
  * Whoever connects without the token, or stays silent, is dropped; there is room for a few at a time, and the oldest goes
  * first. The ack is only sent when all sockets are there, so both ends always mean the same attempt.
- * How long a consumer waits for its producer is up to the caller; a producer gives up after a few rounds over the addresses.
+ * How long a listener waits is up to the caller; a dialer gives up after a few rounds over the addresses.
  * Nothing here blocks. fds[] of both ends are closed by whoever holds them last: tcp_listen_try() and tcp_dial_try()
  * hand them over with SUCCESS, tcp_listen_stop() and tcp_dial_stop() close the rest.
  */
@@ -32,7 +32,7 @@
 #define TCP_TOKEN_BYTES 16
 #define TCP_STRANGERS_MAX 32
 
-/* What the producer must know; travels in the connection's blob. */
+/* What the dialer must know; travels over the control plane. */
 struct tcp_offer {
     struct address_set set;
     uint8_t token[TCP_TOKEN_BYTES];

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The end of a tcp connection that receives slots and sends heads. See tcp.c.
+ */
+#include "transport/tcp_end.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+static uint32_t ahead_bytes(const struct tcp_socket *socket) { return socket->ahead_end - socket->ahead_begin; }
+
+static void take_ahead(struct tcp_socket *socket, void *to, uint32_t bytes) {
+    memcpy(to, socket->ahead + socket->ahead_begin, bytes);
+    socket->ahead_begin += bytes;
+}
+
+static bool take_head_of_frame(const struct conn *conn, const struct tcp_frame *frame) {
+    const struct tcp_end *end = conn->impl;
+    struct conn *other = frame->has_head ? tcp_link_other(end->link, conn) : NULL;
+    return other == NULL || tcp_take_head(other, frame->head);
+}
+
+static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
+    struct tcp_end *end = conn->impl;
+    uint64_t tail = *conn->end.tail, head = wire_head(conn);
+    take_ahead(socket, &end->frame, sizeof(end->frame));
+    uint32_t bytes = end->frame.bytes & ~FIFO_LL_BIT;
+    bool fits =
+        end->frame.bytes & FIFO_LL_BIT ? bytes <= 2 * conn->end.ll_bytes : bytes <= conn->chan->layout.slot_bytes;
+    if (end->frame.step != tail)
+        tcp_set_broken(end, "it sent another step than the next one");
+    else if (!fits)
+        tcp_set_broken(end, "it sent more than a slot holds");
+    else if (tail - head >= conn->end.nslots)
+        tcp_set_broken(end, "it sent without credit");
+    else if (!take_head_of_frame(conn, &end->frame))
+        tcp_set_broken(end, "it returned credits for slots that were not sent");
+    else
+        end->receiving = true;
+    end->received = 0;
+}
+
+static void deliver_slot(struct conn *conn) {
+    struct tcp_end *end = conn->impl;
+    uint64_t step = end->frame.step;
+    struct fifo_slot_header *header = &conn->end.headers[step & (conn->end.nslots - 1)];
+    header->bytes = end->frame.bytes;
+    header->signature = end->frame.signature;
+    header->sequence = end->frame.sequence;
+    end->receiving = false;
+    port_store_release(conn->end.tail, step + 1); /* pairs with fifo_has_data() */
+}
+
+/* Uses what was read ahead. True if a slot was delivered with it. */
+static bool use_ahead(struct conn *conn, struct tcp_socket *socket) {
+    struct tcp_end *end = conn->impl;
+    if (!end->receiving && ahead_bytes(socket) >= sizeof(end->frame))
+        begin_slot(conn, socket);
+    if (!end->receiving)
+        return false;
+    uint32_t bytes = end->frame.bytes & ~FIFO_LL_BIT;
+    uint32_t missing = bytes - end->received;
+    uint32_t here = ahead_bytes(socket) < missing ? ahead_bytes(socket) : missing;
+    if (here > 0)
+        take_ahead(socket, tcp_payload_at(conn, end->frame.step, end->frame.bytes) + end->received, here);
+    end->received += here;
+    if (end->received < bytes)
+        return false;
+    deliver_slot(conn);
+    return true;
+}
+
+/* Reads the rest of the current slot, if there is one, and beyond. True if that filled all that was asked for. */
+static bool read_more(struct conn *conn, struct tcp_socket *socket, bool *moved) {
+    struct tcp_end *end = conn->impl;
+    memmove(socket->ahead, socket->ahead + socket->ahead_begin, ahead_bytes(socket)); /* at most a part of a frame */
+    socket->ahead_end -= socket->ahead_begin;
+    socket->ahead_begin = 0;
+    uint32_t missing = end->receiving ? (end->frame.bytes & ~FIFO_LL_BIT) - end->received : 0;
+    struct iovec parts[2] = {
+        {end->receiving ? tcp_payload_at(conn, end->frame.step, end->frame.bytes) + end->received : NULL, missing},
+        {socket->ahead + socket->ahead_end, TCP_AHEAD_BYTES - socket->ahead_end},
+    };
+    ssize_t n = 0;
+    if (!socket->ended) /* most polls find nothing, and then the plain call is the cheaper one */
+        n = missing > 0 ? readv(socket->fd, parts, 2) : recv(socket->fd, parts[1].iov_base, parts[1].iov_len, 0);
+    if (n < 0) {
+        if (!tcp_would_block())
+            tcp_set_broken(end, strerror(errno));
+        return false;
+    }
+    if (n == 0) {
+        socket->ended = true;
+        if (end->receiving || ahead_bytes(socket) > 0)
+            tcp_set_broken(end, "it was closed in the middle of a slot");
+        return false;
+    }
+    *moved = true;
+    uint32_t into_slot = (size_t)n < missing ? (uint32_t)n : missing;
+    end->received += into_slot;
+    socket->ahead_end += (uint32_t)n - into_slot;
+    return (size_t)n == parts[0].iov_len + parts[1].iov_len;
+}
+
+/* Delivers slots from what has been read, and reads until the socket is empty or a slot has come: then the executor can
+ * work on it while it is in the cache. */
+static bool receive_slots(struct conn *conn) {
+    struct tcp_end *end = conn->impl;
+    bool moved = false, delivered = false, more = true;
+    while (end->broken == NULL) {
+        struct tcp_socket *socket = tcp_socket_of(end, conn, *conn->end.tail);
+        if (use_ahead(conn, socket))
+            moved = delivered = true;
+        else if (delivered || !more || end->broken != NULL)
+            break;
+        else
+            more = read_more(conn, socket, &moved);
+    }
+    return moved;
+}
+
+static bool credit_is_due(const struct conn *conn) {
+    const struct tcp_end *end = conn->impl;
+    uint64_t half = conn->end.nslots > 1 ? conn->end.nslots / 2 : 1;
+    return end->credit_done > 0 || wire_head(conn) - end->credit >= half;
+}
+
+static void send_credit(struct conn *conn) {
+    struct tcp_end *end = conn->impl;
+    if (end->credits_ended || !credit_is_due(conn))
+        return;
+    if (end->credit_done == 0)
+        end->credit = wire_head(conn);
+    ssize_t n = send(end->credit_fd, (char *)&end->credit + end->credit_done, sizeof(end->credit) - end->credit_done,
+                     MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0)
+        end->credit_done = (end->credit_done + (uint32_t)n) % sizeof(end->credit);
+    else if (!tcp_would_block())
+        end->credits_ended = true;
+}
+
+enum collet_result tcp_consumer_progress(struct conn *conn) {
+    struct tcp_end *end = conn->impl;
+    send_credit(conn);
+    bool moved = receive_slots(conn);
+    if (end->broken != NULL && !moved && wire_head(conn) == *conn->end.tail)
+        return tcp_err_broken(conn);
+    return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
+}
+
+bool tcp_consumer_is_idle(const struct conn *conn) {
+    const struct tcp_end *end = conn->impl;
+    return end->credits_ended || !credit_is_due(conn);
+}

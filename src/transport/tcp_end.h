@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One end of a tcp connection, as tcp.c (how ends come to be and go), tcp_producer.c (slots out, heads in) and tcp_consumer.c
+ * (slots in, heads out) share it.
+ */
+#ifndef COLLET_TRANSPORT_TCP_END_H
+#define COLLET_TRANSPORT_TCP_END_H
+
+#include "base/err.h"
+#include "transport/tcp_link.h"
+#include "transport/wire.h"
+
+#include <errno.h>
+
+/* What one read takes in that the consumer did not know of: a small slot with its frame, or several. */
+#define TCP_AHEAD_BYTES 4096u
+
+struct tcp_frame {
+    uint32_t bytes, signature;
+    uint64_t sequence;
+    uint64_t step;
+    uint64_t head, has_head;
+};
+
+/* A socket that carries slots. */
+struct tcp_socket {
+    int fd;
+    bool ended; /* consumer: the producer will send no more here */
+    /* Producer: what is sent next, and how much of its frame and payload is gone. */
+    uint64_t step;
+    size_t sent;
+    struct tcp_frame sending; /* the frame that `sent` counts from */
+    /* Consumer: bytes received beyond the current payload, ahead[ahead_begin … ahead_end). */
+    uint32_t ahead_begin, ahead_end;
+    char *ahead;
+};
+
+struct tcp_end {
+    struct tcp_link *link; /* the sockets, shared with the connection the other way */
+    void *memory;
+    size_t bytes;
+    bool connected;
+    uint32_t nsockets;
+    uint32_t first; /* slot s is on socket first + s, modulo nsockets */
+    struct tcp_socket sockets[TCP_SOCKETS_MAX - 1];
+
+    int credit_fd;
+    bool credits_ended;   /* the other end has left: credits are no longer of use */
+    uint64_t credit;      /* the head on its way */
+    uint32_t credit_done; /* bytes of it that are sent or received; 0: none is on its way */
+
+    /* Consumer: the slot that is being received, where `tail` is. */
+    bool receiving;
+    struct tcp_frame frame;
+    uint32_t received; /* bytes of its payload */
+
+    const char *broken; /* why the connection is over; NULL: it is not */
+};
+
+/* SUCCESS if something moved, IN_PROGRESS if not; REMOTE once the connection is broken and nothing moves any more. */
+enum collet_result tcp_producer_progress(struct conn *conn);
+enum collet_result tcp_consumer_progress(struct conn *conn);
+bool tcp_producer_is_idle(const struct conn *conn);
+bool tcp_consumer_is_idle(const struct conn *conn);
+
+/* At a producer: a head has come, on the socket for heads or in a frame. False: it is for slots that were never sent. */
+bool tcp_take_head(struct conn *conn, uint64_t head);
+
+enum collet_result tcp_err_broken(const struct conn *conn); /* says why the connection is over */
+
+static inline void tcp_set_broken(struct tcp_end *end, const char *why) {
+    if (end->broken == NULL)
+        end->broken = why;
+}
+
+static inline bool tcp_would_block(void) { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+static inline struct tcp_socket *tcp_socket_of(struct tcp_end *end, const struct conn *conn, uint64_t step) {
+    return &end->sockets[((step & (conn->end.nslots - 1)) + end->first) % end->nsockets];
+}
+
+/* Where the payload of a slot is. */
+static inline char *tcp_payload_at(const struct conn *conn, uint64_t step, uint32_t bytes) {
+    const struct fifo_end *fifo = &conn->end;
+    size_t slot = step & (fifo->nslots - 1);
+    if (bytes & FIFO_LL_BIT)
+        return (char *)(fifo->ll + slot * (fifo->ll_bytes / 4));
+    return fifo->simple + slot * fifo->slot_stride;
+}
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/tcp_link.h"
+
+#include "base/err.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MESSAGE_KIND_LINK 19ull
+
+static uint64_t link_key(const struct conn *conn) {
+    return MESSAGE_KIND_LINK << 56 | (uint64_t)conn->channel << 8 | (uint64_t)conn->lane;
+}
+
+static bool is_ours_to_listen(const struct conn *conn) {
+    return conn->peer != conn->chan->rank ? conn->chan->rank < conn->peer : conn->side == CONN_CONSUMER;
+}
+
+static enum collet_result begin_to_listen(struct tcp_link *link, const struct conn *conn) {
+    const struct chan *chan = conn->chan;
+    struct tcp_offer offer;
+    COLLET_TRY(tcp_listen_start(&link->listener, chan->config, link->nsockets + 1, &offer));
+    link->listens = true;
+    return boot_send(chan->boot, conn->peer, link_key(conn), &offer, sizeof(offer));
+}
+
+static enum collet_result begin_to_dial(struct tcp_link *link, const struct conn *conn) {
+    const struct chan *chan = conn->chan;
+    struct tcp_offer offer = {0};
+    size_t bytes;
+    COLLET_TRY(boot_try_recv(chan->boot, conn->peer, link_key(conn), &offer, sizeof(offer), &bytes));
+    if (bytes != sizeof(offer) || offer.set.count < 1 || offer.set.count > ADDRESS_MAX)
+        return err_set(COLLET_ERR_INTERNAL, "the tcp offer of rank %d has %zu bytes and makes no sense", conn->peer,
+                       bytes);
+    tcp_dial_start(&link->dialer, &offer, link->nsockets + 1, conn->peer, chan->peers[conn->peer].host);
+    link->dials = true;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result tcp_link_join(struct conn *conn, struct tcp_link *of_other, int nsockets, struct tcp_link **link_p) {
+    struct tcp_link *link = of_other != NULL ? of_other : calloc(1, sizeof(*link));
+    if (link == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for sockets to rank %d", conn->peer);
+    link->nsockets = nsockets;
+    link->conns[conn->side] = conn;
+    *link_p = link;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result tcp_link_try(struct tcp_link *link, const struct conn *conn) {
+    if (link->up)
+        return COLLET_SUCCESS;
+    bool listen = is_ours_to_listen(conn);
+    if (!link->listens && !link->dials)
+        COLLET_TRY(listen ? begin_to_listen(link, conn) : begin_to_dial(link, conn));
+    COLLET_TRY(listen ? tcp_listen_try(&link->listener, link->fds) : tcp_dial_try(&link->dialer, link->fds));
+    tcp_peer_text(link->fds[link->nsockets], link->address);
+    link->up = true;
+    return COLLET_SUCCESS;
+}
+
+void tcp_link_leave(struct tcp_link *link, const struct conn *conn) {
+    link->conns[conn->side] = NULL;
+    if (link->conns[CONN_PRODUCER] != NULL || link->conns[CONN_CONSUMER] != NULL)
+        return;
+    if (link->listens)
+        tcp_listen_stop(&link->listener);
+    if (link->dials)
+        tcp_dial_stop(&link->dialer);
+    for (int k = 0; link->up && k <= link->nsockets; k++)
+        close(link->fds[k]);
+    free(link);
+}

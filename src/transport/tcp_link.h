@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sockets between two ranks, on one channel and lane: both connections use them, each its own way.
+ *
+ *    lower rank                                                       higher rank
+ *    connection to it   ───── slots ─────▶   socket 0 … n−1   ─────▶   connection from it
+ *    connection from it ◀──── slots ──────   the same         ◀─────   connection to it
+ *    both               ◀──── heads ─────▶   socket n         ◀────▶   both
+ *
+ * So what goes one way acknowledges what came the other way, and the kernel need not send a packet for that alone: for small
+ * messages in turns, a fifth of their time.
+ *
+ * The lower rank listens, the higher one dials (tcp_socket.h), whichever of the two connections either of them uses first:
+ * nothing need be agreed on. A rank's connection with itself has both its ends here, and a link for each.
+ *
+ * The link lives as long as one of its connections does, and all ends of one rank are closed at once. An end that leaves has
+ * consumed all slots that were sent to it, so closing throws nothing away that is still on its way to the other rank. But
+ * nobody reads heads that he does not need: socket n may be reset, and means no more than that the other rank has left.
+ */
+#ifndef COLLET_TRANSPORT_TCP_LINK_H
+#define COLLET_TRANSPORT_TCP_LINK_H
+
+#include "chan/chan.h"
+#include "transport/tcp_socket.h"
+
+struct tcp_link {
+    struct conn *conns[2];            /* by side; NULL: not in use */
+    bool listens, dials, up;          /* one of the first two as soon as it does; `up` when that is done */
+    struct tcp_listener listener;     /* of the lower rank */
+    struct tcp_dialer dialer;         /* of the higher one */
+    int nsockets;                     /* for slots; there is one more, for heads */
+    int fds[TCP_SOCKETS_MAX];         /* once it is up */
+    char address[ADDRESS_TEXT_BYTES]; /* of the other rank */
+};
+
+/* The link of a connection: that of the other connection between the two ranks (NULL: it has none), or a new one, which
+ * needs tcp_link_try() until that is SUCCESS. */
+enum collet_result tcp_link_join(struct conn *conn, struct tcp_link *of_other, int nsockets, struct tcp_link **link_p);
+enum collet_result tcp_link_try(struct tcp_link *link, const struct conn *conn);
+void tcp_link_leave(struct tcp_link *link, const struct conn *conn); /* closes it after the last one */
+
+/* The connection the other way, if it is in use. */
+static inline struct conn *tcp_link_other(const struct tcp_link *link, const struct conn *conn) {
+    struct conn *other = link->conns[conn->side == CONN_PRODUCER ? CONN_CONSUMER : CONN_PRODUCER];
+    return other != NULL && other->state == CONN_READY ? other : NULL;
+}
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The end of a tcp connection that sends slots and takes heads in. See tcp.c.
+ */
+#include "program/program.h"
+#include "transport/tcp_end.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+static uint64_t next_on_socket(const struct conn *conn, const struct tcp_socket *socket) {
+    uint64_t step = socket->step + 1;
+    while (tcp_socket_of(conn->impl, conn, step) != socket)
+        step++;
+    return step;
+}
+
+static void make_frame(const struct conn *conn, struct tcp_socket *socket) {
+    const struct tcp_end *end = conn->impl;
+    const struct fifo_slot_header *header = &conn->end.headers[socket->step & (conn->end.nslots - 1)];
+    const struct conn *other = tcp_link_other(end->link, conn);
+    socket->sending = (struct tcp_frame){header->bytes, header->signature, header->sequence, socket->step, 0, 0};
+    if (other == NULL || conn->lane == PROG_LANE_P2P) /* there, who gets the head may not read this socket for long */
+        return;
+    struct tcp_end *consumer = other->impl;
+    if (consumer->credit_done > 0)
+        return; /* an older head is half sent: let it arrive whole */
+    socket->sending.has_head = 1;
+    socket->sending.head = consumer->credit = wire_head(other);
+}
+
+/* Sends the rest of the current frame and its payload, or what the socket takes of them. */
+static ssize_t send_rest(const struct conn *conn, const struct tcp_socket *socket, size_t payload_bytes) {
+    const struct tcp_frame *frame = &socket->sending;
+    size_t of_frame = socket->sent < sizeof(*frame) ? socket->sent : sizeof(*frame);
+    size_t of_payload = socket->sent - of_frame;
+    char *payload = tcp_payload_at(conn, socket->step, frame->bytes);
+    struct iovec parts[2] = {
+        {(char *)frame + of_frame, sizeof(*frame) - of_frame},
+        {payload + of_payload, payload_bytes - of_payload},
+    };
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    return sendmsg(socket->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Sends what the socket takes of the slots that are published. */
+static bool send_slots(struct conn *conn, struct tcp_socket *socket) {
+    uint64_t tail = wire_tail(conn);
+    bool moved = false;
+    while ((int64_t)(tail - socket->step) > 0) {
+        if (socket->sent == 0)
+            make_frame(conn, socket);
+        size_t bytes = socket->sending.bytes & ~FIFO_LL_BIT;
+        ssize_t n = send_rest(conn, socket, bytes);
+        if (n < 0) {
+            if (!tcp_would_block())
+                tcp_set_broken(conn->impl, strerror(errno));
+            return moved;
+        }
+        moved = true;
+        socket->sent += (size_t)n;
+        if (socket->sent < sizeof(socket->sending) + bytes)
+            return true; /* the socket is full */
+        socket->sent = 0;
+        socket->step = next_on_socket(conn, socket);
+    }
+    return moved;
+}
+
+/* A head has come. One that is older than another that came first is of no interest. */
+bool tcp_take_head(struct conn *conn, uint64_t head) {
+    uint64_t known = *conn->end.head;
+    if ((int64_t)(head - known) <= 0)
+        return true;
+    if (head - known > wire_tail(conn) - known)
+        return false;
+    port_store_release(conn->end.head, head); /* pairs with fifo_has_credit() */
+    return true;
+}
+
+/* Reads heads that have come, when so few credits are left that a new one must be on its way. */
+static bool take_credits(struct conn *conn) {
+    struct tcp_end *end = conn->impl;
+    bool moved = false;
+    while (!end->credits_ended && wire_tail(conn) - *conn->end.head > conn->end.nslots / 2) {
+        ssize_t n = recv(end->credit_fd, (char *)&end->credit + end->credit_done,
+                         sizeof(end->credit) - end->credit_done, MSG_DONTWAIT);
+        if (n <= 0) {
+            if (n == 0 || errno == ECONNRESET) /* it left, perhaps without having read all heads that it was sent */
+                end->credits_ended = true;
+            else if (!tcp_would_block())
+                tcp_set_broken(end, strerror(errno));
+            break;
+        }
+        end->credit_done += (uint32_t)n;
+        if (end->credit_done < sizeof(end->credit))
+            break;
+        end->credit_done = 0;
+        if (!tcp_take_head(conn, end->credit)) {
+            tcp_set_broken(end, "it returned credits for slots that were not sent");
+            break;
+        }
+        moved = true;
+    }
+    return moved;
+}
+
+enum collet_result tcp_producer_progress(struct conn *conn) {
+    struct tcp_end *end = conn->impl;
+    bool moved = false;
+    if (end->broken != NULL)
+        return tcp_err_broken(conn);
+    for (uint32_t k = 0; k < end->nsockets; k++)
+        moved |= send_slots(conn, &end->sockets[k]);
+    moved |= take_credits(conn);
+    if (end->broken != NULL && !moved)
+        return tcp_err_broken(conn);
+    return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
+}
+
+bool tcp_producer_is_idle(const struct conn *conn) {
+    const struct tcp_end *end = conn->impl;
+    for (uint32_t k = 0; k < end->nsockets; k++)
+        if ((int64_t)(wire_tail(conn) - end->sockets[k].step) > 0)
+            return false;
+    return true;
+}
