@@ -80,7 +80,7 @@ static bool read_more(struct conn *conn, struct tcp_socket *socket, bool *moved)
     uint32_t missing = end->receiving ? (end->frame.bytes & ~FIFO_LL_BIT) - end->received : 0;
     struct iovec parts[2] = {
         {end->receiving ? tcp_payload_at(conn, end->frame.step, end->frame.bytes) + end->received : NULL, missing},
-        {socket->ahead + socket->ahead_end, TCP_AHEAD_BYTES - socket->ahead_end},
+        {socket->ahead + socket->ahead_end, missing > 0 ? sizeof(end->frame) : TCP_AHEAD_BYTES - socket->ahead_end},
     };
     ssize_t n = 0;
     if (!socket->ended) /* most polls find nothing, and then the plain call is the cheaper one */

@@ -13,7 +13,7 @@
 #include <errno.h>
 
 /* What one read takes in that the consumer did not know of: a small slot with its frame, or several. */
-#define TCP_AHEAD_BYTES 4096u
+#define TCP_AHEAD_BYTES (8192u + 64u)
 
 struct tcp_frame {
     uint32_t bytes, signature;
