@@ -21,7 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAGE_BYTES ((size_t)2 << 20) /* whole pages of a GPU: what a handle shares has none in common with anything else */
+#define PAGE_BYTES                                                                                                     \
+    ((size_t)2 << 20) /* whole pages of a GPU: what a handle shares has none in common with anything else */
 
 _Static_assert(sizeof(cudaIpcMemHandle_t) <= GPU_HANDLE_BYTES, "travels in an offer");
 

@@ -101,9 +101,10 @@ enum collet_result hand_over_connect(const char name[HAND_OVER_NAME_BYTES], int 
         *socket_p = fd;
         return COLLET_SUCCESS;
     }
-    enum collet_result result = err_set(
-        COLLET_ERR_SYSTEM, "cannot connect to a Unix socket of another rank: %m; processes of one host that share memory "
-                           "of GPUs have to be in one network namespace");
+    enum collet_result result =
+        err_set(COLLET_ERR_SYSTEM,
+                "cannot connect to a Unix socket of another rank: %m; processes of one host that share memory "
+                "of GPUs have to be in one network namespace");
     if (fd >= 0)
         close(fd);
     return result;
