@@ -18,6 +18,11 @@
 #define LL_BYTES 4096u      /* payload of an LL slot: above this Simple has long won */
 #define SLOT_PAD_BYTES 256u /* keeps equal offsets of neighbouring slots out of one cache set */
 #define MIN_SLOT_BYTES 4096u
+
+/* COLLET_BUFFSIZE unless it is set. On a host, slots that stay in the caches between their writer and their reader. Over a
+ * network each slot is a message, with its own header, answer and look at a completion: there are fewer longer ones. */
+#define MEMORY_BUFFER_BYTES (1u << 20)
+#define NETWORK_BUFFER_BYTES (4u << 20)
 #define RANK_BUDGET_BYTES (256u << 20) /* Simple slots of one rank's connections to all others, on one channel */
 
 static size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
@@ -137,16 +142,28 @@ static enum collet_result err_unreachable(const struct chan *chan, int peer) {
 
 /* ---- table ---- */
 
-/* COLLET_BUFFSIZE, or less where many ranks would make it too much. */
-static uint32_t slot_bytes_for(const struct config *config, int nranks) {
-    size_t budget = RANK_BUDGET_BYTES / (size_t)nranks;
-    size_t buffer = (size_t)config->buffsize < budget ? (size_t)config->buffsize : budget;
+/* Less than wanted where many ranks would make it too much. */
+static uint32_t slot_bytes_for(const struct config *config, int nranks, bool network) {
+    size_t wanted = network ? NETWORK_BUFFER_BYTES : MEMORY_BUFFER_BYTES, budget = RANK_BUDGET_BYTES / (size_t)nranks;
+    if (config->buffsize > 0)
+        wanted = (size_t)config->buffsize;
+    size_t buffer = wanted < budget ? wanted : budget;
     size_t slot = buffer / NSLOTS / 64 * 64;
     return (uint32_t)(slot < MIN_SLOT_BYTES ? MIN_SLOT_BYTES : slot);
 }
 
-struct fifo_layout chan_layout(const struct config *config, int nranks) {
-    return fifo_layout_of(NSLOTS, slot_bytes_for(config, nranks), LL_BYTES);
+struct fifo_layout chan_layout(const struct config *config, int nranks, bool network) {
+    return fifo_layout_of(NSLOTS, slot_bytes_for(config, nranks, network), LL_BYTES);
+}
+
+/* Do connections of this communicator go over a network? Where any do, some of rank 0's do. */
+static bool uses_network(const struct chan *chan) {
+    for (int rank = 1; rank < chan->nranks; rank++) {
+        const struct transport *transport = chan_pair_transport(chan, 0, rank);
+        if (transport != NULL && transport->remote)
+            return true;
+    }
+    return false;
 }
 
 /* Ranks of this host that have no CPU of their own must hand theirs over at once when they wait. The others too, if not
@@ -176,7 +193,7 @@ enum collet_result chan_create(struct boot *boot, const struct config *config, i
     /* Ranks on one CPU share its cache: nothing to stream past, and time lost to the other rank looks like slow stores. */
     chan->nt_stores = config->nt_stores < 0 && crowded ? 0 : (int32_t)config->nt_stores;
     chan->timeout_ms = config->timeout * 1000;
-    chan->layout = chan_layout(config, nranks);
+    chan->layout = chan_layout(config, nranks, uses_network(chan));
     chan->last = &chan->first;
     *chan_p = chan;
     return COLLET_SUCCESS;

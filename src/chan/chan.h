@@ -65,8 +65,8 @@ struct chan {
     struct chan *next_chan; /* attend.c: in the list of the process's */
 };
 
-/* The layout that a communicator of nranks ranks gets. */
-struct fifo_layout chan_layout(const struct config *config, int nranks);
+/* The layout that a communicator of nranks ranks gets, some of whose connections go over a network or none. */
+struct fifo_layout chan_layout(const struct config *config, int nranks, bool network);
 
 /* gpu: NULL for a rank on host memory. */
 enum collet_result chan_create(struct boot *boot, const struct config *config, int nranks, int rank,

@@ -243,12 +243,27 @@ static uint64_t class_bytes(uint32_t class) {
     return class % 2 ? 2 * base : base + base / 2;
 }
 
-/* Sends and receives have one algorithm; a message is cut so that reading it begins while it is being written. */
-static struct plan_choice choose_p2p(const struct planner *planner, enum prog_collective collective) {
-    uint32_t forced = planner->limits.forced_chunk_bytes;
-    uint32_t slot = planner->limits.slot_bytes;
-    uint32_t chunk = forced == 0 ? slot / 4 : forced < slot ? forced : slot;
-    return (struct plan_choice){algorithm_find(collective, "direct"), INTERP_SIMPLE, 1, chunk, 0};
+/* A message is cut so that reading it begins while it is being written. On a host a piece costs little; over a network it
+ * is a message with its answer, so there are four or as many as slots make of it, and a short one is not cut. */
+#define P2P_MEMORY_CHUNK_BYTES (32u << 10)
+#define P2P_NETWORK_PIECES 4
+
+static uint32_t p2p_chunk(const struct planner *planner, int peer, uint64_t message_bytes) {
+    const struct transport *transport = chan_pair_transport(planner->chan, planner->chan->rank, peer);
+    uint32_t forced = planner->limits.forced_chunk_bytes, slot = planner->limits.slot_bytes;
+    uint64_t piece = message_bytes / P2P_NETWORK_PIECES;
+    if (forced > 0)
+        return forced < slot ? forced : slot;
+    if (transport == NULL || !transport->remote)
+        return slot / 4 < P2P_MEMORY_CHUNK_BYTES ? slot / 4 : P2P_MEMORY_CHUNK_BYTES;
+    return piece > slot ? slot : piece > slot / 8 ? (uint32_t)piece : slot / 8;
+}
+
+/* Sends and receives have one algorithm. */
+static struct plan_choice choose_p2p(const struct planner *planner, const struct exec_request *request,
+                                     uint64_t message_bytes) {
+    return (struct plan_choice){algorithm_find(request->collective, "direct"), INTERP_SIMPLE, 1,
+                                p2p_chunk(planner, request->root, message_bytes), 0};
 }
 
 /* One block moves only some tens of GB/s; a block for little has little to do. Not measured yet. */
@@ -282,21 +297,22 @@ static int channels_on_gpu(struct planner *planner, uint64_t bytes) {
 }
 
 static enum collet_result choose(struct planner *planner, const struct exec_request *request,
-                                 struct plan_choice **choice_p) {
+                                 struct plan_choice *choice_p) {
     uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
     uint32_t class = size_class((uint64_t)request->count * elem_bytes);
     struct plan_choice *choice = &planner->choices[request->collective][class];
-    *choice_p = choice;
-    if (choice->algorithm != NULL)
-        return COLLET_SUCCESS;
     if (prog_is_p2p(request->collective)) {
-        *choice = choose_p2p(planner, request->collective);
+        *choice_p = choose_p2p(planner, request, class_bytes(class));
         return COLLET_SUCCESS;
     }
     /* The class, not the call, is tuned, and in bytes: whichever call of a class comes first, all ranks choose the same. */
-    COLLET_TRY(tuner_choose(&planner->machine, &planner->limits, request->collective, class_bytes(class), 1, choice));
-    if (planner->chan->gpu != NULL && !planner->limits.channels_given)
-        choice->nchannels = channels_on_gpu(planner, class_bytes(class));
+    if (choice->algorithm == NULL) {
+        COLLET_TRY(
+            tuner_choose(&planner->machine, &planner->limits, request->collective, class_bytes(class), 1, choice));
+        if (planner->chan->gpu != NULL && !planner->limits.channels_given)
+            choice->nchannels = channels_on_gpu(planner, class_bytes(class));
+    }
+    *choice_p = *choice;
     return COLLET_SUCCESS;
 }
 
@@ -344,7 +360,7 @@ static enum collet_result program_get(struct planner *planner, const struct plan
         *program_p = planner->programs = program;
         return COLLET_SUCCESS;
     }
-    struct prog **progs;
+    struct prog **progs = NULL;
     struct exec_program *program;
     COLLET_TRY(build_all(planner, choice, root, &progs));
     COLLET_TRY(exec_program_create(planner->chan, progs, choice->algorithm, choice->nchannels, &program));
@@ -370,10 +386,10 @@ static uint32_t signature_of(const struct exec_request *request, const struct pl
 }
 
 static enum collet_result prepare(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
-    struct plan_choice *choice;
+    struct plan_choice choice;
     struct exec_program *program;
     COLLET_TRY(choose(planner, request, &choice));
-    COLLET_TRY(program_get(planner, choice, request->root, &program));
+    COLLET_TRY(program_get(planner, &choice, request->root, &program));
 
     int nranks = planner->chan->nranks;
     uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
@@ -382,14 +398,14 @@ static enum collet_result prepare(struct planner *planner, const struct exec_req
     args->id = ++planner->prepared;
     plan_extent(request->collective, request->count, nranks, program->progs[0]->nblocks, &args->total_elems,
                 &args->block_elems);
-    args->chunk_elems = plan_chunk_elems(choice->chunk_bytes, elem_bytes);
-    args->nchannels = (uint32_t)choice->nchannels;
+    args->chunk_elems = plan_chunk_elems(choice.chunk_bytes, elem_bytes);
+    args->nchannels = (uint32_t)choice.nchannels;
     if (planner->chan->gpu == NULL)
-        args->nchannels = (uint32_t)plan_channels(&planner->limits, choice->nchannels, args->block_elems * elem_bytes);
+        args->nchannels = (uint32_t)plan_channels(&planner->limits, choice.nchannels, args->block_elems * elem_bytes);
     args->elem_bytes = elem_bytes;
     args->divisor = request->op == COLLET_AVG ? (uint32_t)nranks : 1;
-    args->protocol = choice->protocol;
-    args->signature = signature_of(request, choice);
+    args->protocol = choice.protocol;
+    args->signature = signature_of(request, &choice);
     args->keep_empty = p2p;
     args->reduce = reduce_host_get(request->type, request->op);
     call->request = *request;

@@ -150,6 +150,8 @@ static enum collet_result consider(struct candidates *c, const struct algorithm 
     return COLLET_SUCCESS;
 }
 
+#define SHORTEST_WAY_BYTES (32u << 10) /* of slots as long as those over networks */
+
 /* Full slots go with fewer steps and switches; with shorter ones the hops of a message overlap. */
 int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WAYS_MAX]) {
     int n = 0;
@@ -163,6 +165,8 @@ int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WA
     ways[n++] = (struct tuner_way){INTERP_SIMPLE, full};
     if (forced == 0)
         ways[n++] = (struct tuner_way){INTERP_SIMPLE, full / 4};
+    if (forced == 0 && full / 16 >= SHORTEST_WAY_BYTES)
+        ways[n++] = (struct tuner_way){INTERP_SIMPLE, full / 16};
     return n;
 }
 

@@ -27,7 +27,7 @@ struct tuner_way {
     enum interp_protocol protocol;
     uint32_t chunk_bytes;
 };
-#define TUNER_WAYS_MAX (INTERP_PROTOCOL_COUNT + 1)
+#define TUNER_WAYS_MAX (INTERP_PROTOCOL_COUNT + 2)
 int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WAYS_MAX]);
 
 /* The cheapest choice for `count` elements of elem_bytes; the geometry that plan_get() will make of it is the one that is

@@ -32,6 +32,20 @@ time_calls() {
     done < <(end_job | awk '$4 == "float" { print $2, $7 }')
 }
 
+# time_pairs TRANSPORT PROGRAM SIZE…: keeps, as "TRANSPORT PROGRAM BYTES typical", the median of half the time of two
+# calls in a row, as ib_write_lat halves the time there and back. (Of two ranks in step, the one that was late in a call has
+# less to wait in it and more in the next: single times lie to both sides of what a call takes.)
+time_pairs() {
+    local transport=$1 program=$2 times=/tmp/calls.json bytes
+    settings_for "$transport"
+    on 1 "rm -f $times"
+    start_job 1 "${program}_perf ${*:3} -w 3 -c 0 -I 1 -J $times"
+    bytes=$(end_job | awk '$4 == "float" { print $2 }')
+    keep "$transport $program $bytes typical" least "$(
+        on 1 "grep -o '\"per_process_max_times_us\": [[][[][^]]*' $times | head -n 1" | sed 's/.*\[//' | tr ',' '\n' |
+            awk 'NR % 2 { first = $1; next } { print (first + $1) / 2 }' | sort -g | awk '{ us[NR] = $1 } END { print us[int((NR + 1) / 2)] }')"
+}
+
 measure_speeds() {
     local transport latency
     keep write_bw most "$(perftest ib_write_bw -b -s 1048576 -n 30 -t 16 | awk '{ print $4 }')"
@@ -41,6 +55,7 @@ measure_speeds() {
     for transport in "$@"; do
         time_calls "$transport" sendrecv -b 1M -e 1M -n 10
         time_calls "$transport" all_reduce -b 8 -e 8 -n 200
+        time_pairs "$transport" all_reduce -b 8 -e 8 -n 200
         time_calls "$transport" all_reduce -b 64K -e 1M -f 4 -n 10
     done
 }
@@ -65,7 +80,7 @@ half_of() {
 
 # report_speeds ROUNDS TRANSPORT…
 report_speeds() {
-    local rounds=$1 round transport latency bytes status=0
+    local rounds=$1 round transport bytes status=0
     shift
     for ((round = 0; round < rounds; round++)); do
         measure_speeds "$@"
@@ -74,10 +89,10 @@ report_speeds() {
     for transport in "$@"; do
         compare "sendrecv, 1 MiB, $transport: busbw" "$(speed_of 1048576 "${best[$transport sendrecv 1048576]:-}")" MB/s \
             "half of ib_write_bw -b" "$(half_of "${best[write_bw]:-}")" "≥ 0.85" || status=1
-        for latency in average typical; do
-            compare "allreduce, 8 B, $transport: average" "${best[$transport all_reduce 8]:-}" us \
-                "ib_write_lat, $latency" "${best[write_lat_$latency]:-}" "≤ 2.5" || status=1
-        done
+        compare "allreduce, 8 B, $transport: average" "${best[$transport all_reduce 8]:-}" us \
+            "ib_write_lat, average" "${best[write_lat_average]:-}" "≤ 2.5" || status=1
+        compare "allreduce, 8 B, $transport: typical" "${best[$transport all_reduce 8 typical]:-}" us \
+            "ib_write_lat, typical" "${best[write_lat_typical]:-}" "≤ 2.5" || status=1
     done
     [ $# -gt 1 ] || return $status
     for bytes in 65536 262144 1048576; do

@@ -39,7 +39,7 @@ static void an_empty_environment_gives_the_defaults(void **state) {
     (void)state;
     struct config config;
     assert_int_equal(config_read(&config), COLLET_SUCCESS);
-    assert_int_equal(config.buffsize, 1 << 20);
+    assert_int_equal(config.buffsize, 0);
     assert_int_equal(config.timeout, 1800);
     assert_int_equal(config.spin, -1);
     assert_string_equal(config.debug_subsys, "ALL");

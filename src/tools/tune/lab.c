@@ -218,7 +218,7 @@ static void describe_machine(struct lab *lab, const struct config *config, const
         .node_gbps = lab->node_gbps,
         .ranks_of_node = lab->ranks_of_node,
         .cpus = config->cpus > 0 ? (int)config->cpus : cpus_allowed(),
-        .nslots = chan_layout(config, n).nslots,
+        .nslots = chan_layout(config, n, false).nslots,
     };
 }
 
@@ -253,7 +253,7 @@ static void lab_create(const struct lab_options *options, const struct cost_tabl
     if (lab == NULL || config_read(&config) != COLLET_SUCCESS)
         bench_die("%s", lab == NULL ? "no memory" : err_last());
     lab->options = *options;
-    struct fifo_layout layout = chan_layout(&config, options->nranks);
+    struct fifo_layout layout = chan_layout(&config, options->nranks, false);
     if (tuner_limits_read(&config, &layout, 1, &lab->limits) != COLLET_SUCCESS)
         bench_die("%s", err_last());
     describe_machine(lab, &config, costs);
