@@ -52,6 +52,8 @@ enum config_scope {
     INT(ib_tc, "IB_TC", "NCCL_IB_TC", "", RANK, 0, 0, 255, "traffic class of RDMA packets")                            \
     INT(ib_sl, "IB_SL", "NCCL_IB_SL", "", RANK, 0, 0, 15, "service level of RDMA packets")                             \
     INT(net_failover, "NET_FAILOVER", NULL, "", AGREED, 1, 0, 1, "other RDMA rails take over from one that dies")      \
+    INT(net_gdr, "NET_GDR", NULL, "", RANK, 1, 0, 1,                                                                   \
+        "0: slots between hosts lie in host memory even where NICs reach the GPU's")                                   \
     TEXT(comm_id, "COMM_ID", "NCCL_COMM_ID", "", PROCESS, "", "host:port where ranks meet; rank 0 listens there")      \
     TEXT(secret, "SECRET", NULL, "secret", PROCESS, "", "shared secret for COMM_ID and MASTER_ADDR jobs")              \
     TEXT(hostid, "HOSTID", "NCCL_HOSTID", "", RANK, "", "overrides the identity of this host")                         \

@@ -5,6 +5,7 @@
  *
  * Not run on a GPU yet.
  */
+#include "gpu/cuda_direct.h"
 #include "gpu/cuda_share.h"
 #include "gpu/gpu.h"
 
@@ -278,6 +279,9 @@ const struct gpu_driver gpu_driver_cuda = {
     .shared_destroy = cuda_shared_destroy,
     .attach = cuda_attach,
     .detach = cuda_detach,
+    .direct = gpu_cuda_direct,
+    .export_dmabuf = gpu_cuda_export_dmabuf,
+    .flush = gpu_cuda_flush,
     .event_create = cuda_event_create,
     .event_destroy = cuda_event_destroy,
     .record = cuda_record,

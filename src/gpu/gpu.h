@@ -31,6 +31,13 @@ struct gpu_scope {
     int ordinal, capture_mode;
 };
 
+/* What a GPU does for NICs that read and write its memory (GPUDirect RDMA). */
+struct gpu_direct {
+    bool exports_dmabuf; /* ranges of its memory, as dma-bufs */
+    bool ordered;        /* its kernels see what a NIC wrote as soon as the NIC says that it is written */
+    bool flushes;        /* where they do not: the driver's flush() makes them */
+};
+
 struct gpu_driver {
     const struct gpu_kernels *kernels;
     uint32_t max_lanes; /* threads of a block */
@@ -68,6 +75,14 @@ struct gpu_driver {
     /* In another process, where name->fd is what that process was given; it may be closed afterwards. */
     enum collet_result (*attach)(const struct gpu_name *name, void **memory_p);
     void (*detach)(void *memory, const struct gpu_name *name);
+
+    /* ---- memory for NICs ---- */
+    struct gpu_direct (*direct)(int ordinal); /* opens nothing */
+    /* A file descriptor, from now on the caller's, for `bytes` of what memory_create() made on the GPU that is entered; whole
+     * pages. −1 and errno: it cannot be. */
+    int (*export_dmabuf)(void *memory, size_t bytes);
+    /* What NICs have written into the memory of the GPU that is entered is there for its kernels on return. */
+    enum collet_result (*flush)(void);
 
     /* ---- work, in stream order ---- */
     enum collet_result (*event_create)(void **event_p);

@@ -150,7 +150,7 @@ static void show_gpus(void) {
         row("GPUDirect", false, "no RDMA port to register memory with; slots between hosts are in pinned host memory");
     for (int k = 0; host->kinds != 0 && k < host->ndevices; k++) {
         const struct verbs_device *device = &host->devices[k];
-        struct verbs_memory_facts facts = verbs_memory_facts(&host->lib, device, true, true);
+        struct verbs_memory_facts facts = verbs_memory_facts(host, device, true, true);
         const char *why;
         enum verbs_registration how = verbs_memory_choose(&facts, &why);
         row("GPUDirect", false,

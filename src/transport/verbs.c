@@ -79,7 +79,7 @@ bool verbs_post_counter(struct conn *conn, int index, uint64_t counter) {
     struct verbs_qp *qp = verbs_qp_at(end, index);
     struct ibv_send_wr *bad, write = write_of(end, index, end->theirs.memory, (uint32_t)counter & COUNTER_MASK);
     write.send_flags = IBV_SEND_SIGNALED;
-    if (!verbs_qp_has_room(qp))
+    if (!verbs_qp_has_room(qp, 1))
         return false;
     errno = ibv_post_send(qp->qp, &write, &bad);
     qp->posted += errno == 0;
@@ -111,17 +111,25 @@ static char *payload_at(const struct conn *conn, uint64_t step, bool ll) {
     return ll ? (char *)(fifo->ll + slot * (fifo->ll_bytes / 4)) : fifo->simple + slot * fifo->slot_stride;
 }
 
+/* Where the frame of a step is, at either end. */
+static void *frame_at(const struct conn *conn, uint64_t step, uint32_t header_bytes) {
+    const struct verbs_end *end = conn->impl;
+    bool ll = header_bytes & FIFO_LL_BIT;
+    if (!ll && verbs_frames_apart(end))
+        return &end->frames[step & (conn->end.nslots - 1)];
+    return payload_at(conn, step, ll) + (header_bytes & ~FIFO_LL_BIT);
+}
+
 static void deliver_slots(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     for (uint64_t step = *conn->end.tail;; step++) {
         uint32_t slot = (uint32_t)step & (conn->end.nslots - 1), arrived = end->arrived[slot];
-        if (arrived == 0)
+        if (arrived == 0 || !verbs_direct_visible(end, slot))
             return;
         struct fifo_slot_header *header = &conn->end.headers[slot];
         header->bytes = (arrived - 1) & ~FRAME_BIT;
-        const char *payload = payload_at(conn, step, header->bytes & FIFO_LL_BIT);
         if ((arrived - 1) & FRAME_BIT)
-            memcpy(&end->frame, payload + (header->bytes & ~FIFO_LL_BIT), sizeof(end->frame));
+            memcpy(&end->frame, frame_at(conn, step, header->bytes), sizeof(end->frame));
         header->signature = end->frame.signature;
         header->sequence = end->frame.sequence;
         end->arrived[slot] = 0;
@@ -129,11 +137,12 @@ static void deliver_slots(struct conn *conn) {
     }
 }
 
-static void take_slot(struct conn *conn, uint32_t immediate, uint32_t length) {
+static void take_slot(struct conn *conn, int rail, uint32_t immediate, uint32_t length) {
     struct verbs_end *end = conn->impl;
     uint64_t tail = *conn->end.tail;
     uint32_t ll = immediate & FIFO_LL_BIT, framed = immediate & FRAME_BIT;
-    uint32_t frame_bytes = framed ? (uint32_t)sizeof(struct verbs_frame) : 0, bytes = length - frame_bytes;
+    bool behind = framed && (ll || !verbs_frames_apart(end));
+    uint32_t frame_bytes = behind ? (uint32_t)sizeof(struct verbs_frame) : 0, bytes = length - frame_bytes;
     uint32_t most = ll ? 2 * conn->chan->layout.ll_bytes : conn->chan->layout.slot_bytes;
     int64_t ahead = counter_ahead(immediate, tail);
     uint64_t step = tail + (uint64_t)ahead;
@@ -144,8 +153,10 @@ static void take_slot(struct conn *conn, uint32_t immediate, uint32_t length) {
         verbs_set_broken(conn, "it does not say which call its first slot is of");
     else if (ahead < 0 || step - wire_head(conn) >= conn->end.nslots || end->arrived[slot] != 0)
         verbs_set_broken(conn, "it sent a step that was not due, or without credit");
-    else
+    else {
         end->arrived[slot] = 1 + (bytes | ll | framed);
+        verbs_direct_landed(end, slot, rail, ll == 0 && bytes > 0);
+    }
     deliver_slots(conn);
 }
 
@@ -181,7 +192,7 @@ static void take_completion(struct conn *conn, const struct ibv_wc *wc) {
         return;
     qp->greeted = true;
     if (conn->side == CONN_CONSUMER)
-        take_slot(conn, ntohl(wc->imm_data), wc->byte_len);
+        take_slot(conn, index / VERBS_QPS_MAX, ntohl(wc->imm_data), wc->byte_len);
     else
         take_credit(conn, ntohl(wc->imm_data));
 }
@@ -212,10 +223,10 @@ bool verbs_poll(struct conn *conn, int r) {
 
 /* ---------------------------------------------------------------------------------------------------------------- producer */
 
-/* What one progress() posts: a list a queue pair, each rung in with one doorbell. */
+/* What one progress() posts: a list a queue pair, each rung in with one doorbell. Of a step two writes at most. */
 struct batch {
-    struct ibv_send_wr writes[FIFO_MAX_SLOTS], *last[VERBS_LIVE_MAX], *first[VERBS_LIVE_MAX];
-    struct ibv_sge places[FIFO_MAX_SLOTS];
+    struct ibv_send_wr writes[2 * FIFO_MAX_SLOTS], *last[VERBS_LIVE_MAX], *first[VERBS_LIVE_MAX];
+    struct ibv_sge places[2 * FIFO_MAX_SLOTS];
     int n;
 };
 
@@ -233,40 +244,98 @@ static bool needs_frame(struct conn *conn, uint64_t step) {
     return needed;
 }
 
-/* Adds the write of a step. False: its queue pair has no room now. */
+/* A part of this end's memory that is written into the other's. */
+struct part {
+    const char *from;
+    uint32_t bytes, lkey, rkey;
+    uint64_t to;
+    bool in_gpu; /* where the CPU, which would copy inline data, does not reach */
+};
+
+/* Behind what the batch has for the same entry of live[]. */
+static void add_write(struct conn *conn, struct batch *batch, int turn, struct part part, struct ibv_send_wr write) {
+    struct verbs_end *end = conn->impl;
+    struct verbs_qp *qp = verbs_qp_at(end, end->live[turn]);
+    struct ibv_send_wr *to = &batch->writes[batch->n];
+    struct ibv_sge *place = &batch->places[batch->n++];
+    *place = (struct ibv_sge){(uintptr_t)part.from, part.bytes, part.lkey};
+    *to = write;
+    to->wr.rdma.remote_addr = part.to;
+    to->wr.rdma.rkey = part.rkey;
+    to->sg_list = place;
+    to->num_sge = part.bytes > 0;
+    if (qp->posted % (qp->depths.sends / 4 + 1) == 0)
+        to->send_flags = IBV_SEND_SIGNALED;
+    if (part.bytes > 0 && !part.in_gpu && part.bytes <= qp->depths.inline_bytes)
+        to->send_flags |= IBV_SEND_INLINE;
+    if (batch->first[turn] == NULL)
+        batch->first[turn] = to;
+    else
+        batch->last[turn]->next = to;
+    batch->last[turn] = to;
+    qp->posted++;
+}
+
+/* Of the memory that has the same layout at both ends. */
+static struct part part_of_memory(const struct verbs_end *end, int rail, const char *from, uint32_t bytes) {
+    return (struct part){from,
+                         bytes,
+                         end->rails[rail].mr->lkey,
+                         end->theirs.rails[rail].rkey,
+                         end->theirs.memory + (uint64_t)(from - (const char *)end->memory),
+                         false};
+}
+
+static struct part part_of_slot(const struct conn *conn, int rail, uint64_t step, uint32_t bytes) {
+    const struct verbs_end *end = conn->impl;
+    const char *from = payload_at(conn, step, false);
+    const struct ibv_mr *mr = end->mine.direct ? end->direct.rails[rail].slots : end->rails[rail].mr;
+    return (struct part){from,
+                         bytes,
+                         mr->lkey,
+                         end->theirs.rails[rail].slots_rkey,
+                         end->theirs.slots + (uint64_t)(from - conn->end.simple),
+                         end->mine.direct};
+}
+
+/* The frame of a slot whose payload is in memory of a GPU: a write without a notification, which that of the payload, behind
+ * it on the same queue pair, gives for both. */
+static void add_frame(struct conn *conn, struct batch *batch, int turn, const struct verbs_frame *frame) {
+    struct verbs_end *end = conn->impl;
+    int index = end->live[turn], rail = index / VERBS_QPS_MAX;
+    struct part part = {(const char *)frame,
+                        sizeof(*frame),
+                        end->rails[rail].mr->lkey,
+                        end->theirs.rails[rail].rkey,
+                        end->theirs.frames + (uint64_t)((const char *)frame - (const char *)end->frames),
+                        false};
+    struct ibv_send_wr write = write_of(end, index, 0, 0);
+    write.opcode = IBV_WR_RDMA_WRITE;
+    add_write(conn, batch, turn, part, write);
+}
+
+/* Adds what carries a step. False: its queue pair has no room now. */
 static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
     struct verbs_end *end = conn->impl;
-    int turn = (int)(step % (uint64_t)end->nlive), index = end->live[turn];
-    struct verbs_qp *qp = verbs_qp_at(end, index);
+    int turn = (int)(step % (uint64_t)end->nlive), index = end->live[turn], rail = index / VERBS_QPS_MAX;
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
     const struct fifo_slot_header *header = &conn->end.headers[slot];
     uint32_t ll = header->bytes & FIFO_LL_BIT, bytes = header->bytes & ~FIFO_LL_BIT;
-    char *payload = payload_at(conn, step, ll);
-    if (!verbs_qp_has_room(qp))
+    bool apart = ll == 0 && verbs_frames_apart(end);
+    if (!verbs_qp_has_room(verbs_qp_at(end, index), 1 + apart))
         return false;
     uint32_t framed = needs_frame(conn, step) ? FRAME_BIT : 0;
     if (framed) {
         struct verbs_frame frame = {header->sequence, header->signature, 0};
-        memcpy(payload + bytes, &frame, sizeof(frame));
+        memcpy(frame_at(conn, step, header->bytes), &frame, sizeof(frame));
     }
-    batch->places[batch->n] =
-        (struct ibv_sge){(uintptr_t)payload, bytes + (framed ? (uint32_t)sizeof(struct verbs_frame) : 0),
-                         end->rails[index / VERBS_QPS_MAX].mr->lkey};
-    struct ibv_send_wr *write = &batch->writes[batch->n];
-    *write = write_of(end, index, end->theirs.memory + (uint64_t)(payload - (char *)end->memory),
-                      ((uint32_t)step & COUNTER_MASK) | ll | framed);
-    write->sg_list = &batch->places[batch->n++];
-    write->num_sge = write->sg_list->length > 0;
-    if (qp->posted % (qp->depths.sends / 4 + 1) == 0)
-        write->send_flags = IBV_SEND_SIGNALED;
-    if (write->num_sge > 0 && write->sg_list->length <= qp->depths.inline_bytes)
-        write->send_flags |= IBV_SEND_INLINE;
-    if (batch->first[turn] == NULL)
-        batch->first[turn] = write;
-    else
-        batch->last[turn]->next = write;
-    batch->last[turn] = write;
-    qp->posted++;
+    if (framed && apart)
+        add_frame(conn, batch, turn, &end->frames[slot]);
+    else if (framed)
+        bytes += (uint32_t)sizeof(struct verbs_frame);
+    struct part part = ll != 0 ? part_of_memory(end, rail, payload_at(conn, step, true), bytes)
+                               : part_of_slot(conn, rail, step, bytes);
+    add_write(conn, batch, turn, part, write_of(end, index, part.to, ((uint32_t)step & COUNTER_MASK) | ll | framed));
     end->carrier[slot] = (uint8_t)index;
     return true;
 }
@@ -302,7 +371,7 @@ static bool send_slots(struct conn *conn) {
         room = add_step(conn, &batch, step);
         end->again &= room ? ~bit : ~0u;
     }
-    while (room && end->sent != tail && batch.n < FIFO_MAX_SLOTS) {
+    while (room && end->sent != tail && batch.n < 2 * FIFO_MAX_SLOTS - 1) {
         room = add_step(conn, &batch, end->sent);
         end->sent += room;
     }
@@ -379,8 +448,12 @@ static enum collet_result verbs_ready(struct conn *conn) {
 }
 
 static bool move(struct conn *conn) {
-    struct verbs_end *end = conn->impl;
+    const struct verbs_end *end = conn->impl;
     bool moved = poll_rails(conn);
+    if (end->direct.memory != NULL && verbs_direct_progress(conn)) {
+        deliver_slots(conn);
+        moved = true;
+    }
     if (end->nrails > 1)
         verbs_failover_progress(conn);
     if (conn->side == CONN_PRODUCER)

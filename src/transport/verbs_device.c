@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---------------------------------------------------------------------------------------------------------------- GIDs */
 
@@ -177,6 +178,7 @@ void verbs_host_open(struct verbs_host *host, const struct config *config) {
         log_info(NET, "no RDMA: %s", host->why);
         return;
     }
+    host->peermem = access("/sys/module/nvidia_peermem", F_OK) == 0;
     host->lib.fork_init(); /* before all else; where the kernel makes it superfluous, it does nothing */
     snprintf(host->why, sizeof(host->why), "libibverbs finds no device: install its provider (ibverbs-providers)");
     struct ibv_device **list = host->lib.get_device_list(&count);

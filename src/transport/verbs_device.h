@@ -64,6 +64,7 @@ struct verbs_host {
     struct verbs_device devices[VERBS_DEVICES_MAX];
     struct verbs_port ports[VERBS_PORTS_MAX];
     uint32_t kinds;                 /* of all usable ports */
+    bool peermem;                   /* nvidia-peermem is loaded: devices register memory of GPUs by its address */
     char why[2 * VERBS_TEXT_BYTES]; /* kinds is 0: why, with the remedy */
 };
 

@@ -12,24 +12,25 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "transport/transport.h"
+#include "transport/verbs_direct.h"
 #include "transport/verbs_qp.h"
 #include "transport/wire.h"
 
-#define VERBS_RAILS_MAX 4
 #define VERBS_LIVE_MAX (VERBS_RAILS_MAX * VERBS_QPS_MAX)
 
-/* Behind the payload of a slot, in the same write, where it changes: the rest of the slot's header. The upper words are zero so that LL
- * lines which happen to lie where a frame was cannot be taken for lines of any step. */
+/* The rest of a slot's header, where it changes. Behind the payload in the same write; or, where the payload is in memory of
+ * a GPU at either end, in a write of its own before that, since no CPU looks there. The upper words are zero so that LL lines
+ * which happen to lie where a frame was cannot be taken for lines of any step. */
 struct verbs_frame {
     uint64_t sequence;
     uint32_t signature, zero;
 };
 
-/* What an end must know of the other. */
+/* What an end must know of the other: where its memory is, that of Simple slots, and frames that come by themselves. */
 struct verbs_hello {
-    uint64_t memory;
+    uint64_t memory, slots, frames;
     uint32_t psn;
-    uint32_t nrails;
+    uint8_t nrails, direct; /* direct: its Simple slots are in memory of a GPU */
     struct verbs_address rails[VERBS_RAILS_MAX];
 };
 _Static_assert(sizeof(struct verbs_hello) <= CONN_BLOB_BYTES, "it travels in the connection's blob");
@@ -52,8 +53,10 @@ enum verbs_stage { VERBS_OFFERED, VERBS_GREETING, VERBS_READY };
 
 struct verbs_end {
     struct verbs_host *host;
-    void *memory;
+    void *memory; /* of the host: all of the FIFO, but for Simple slots that are in `direct` */
     size_t bytes;
+    struct verbs_frame *frames; /* by slot; behind the FIFO */
+    struct verbs_direct direct;
     enum verbs_kind kind;
     enum verbs_stage stage;
     int nrails, nqps;
@@ -72,7 +75,7 @@ struct verbs_end {
 
     /* Consumer. */
     uint32_t
-        arrived[FIFO_MAX_SLOTS]; /* by slot: 1 + header.bytes … of a step that is there but not yet delivered; 0: not */
+        arrived[FIFO_MAX_SLOTS]; /* by slot: 1 + header.bytes … of a step that came and is not delivered yet; 0: none */
     uint64_t credit;             /* the head that was last sent */
 
     struct verbs_frame frame;    /* of the step that was last sent, or delivered */
@@ -82,6 +85,9 @@ struct verbs_end {
 static inline struct verbs_qp *verbs_qp_at(struct verbs_end *end, int index) {
     return &end->qps[index / VERBS_QPS_MAX][index % VERBS_QPS_MAX];
 }
+
+/* Are frames of Simple slots written by themselves? */
+static inline bool verbs_frames_apart(const struct verbs_end *end) { return end->mine.direct || end->theirs.direct; }
 
 /* verbs_setup.c: transport.offer, accept and close, and their part of ready. */
 enum collet_result verbs_offer(struct conn *conn, struct conn_blob *blob);

@@ -150,7 +150,7 @@ static enum collet_result consumer_failover(struct conn *conn) {
         if (bytes == sizeof(r) && r < (uint32_t)end->nrails)
             verbs_rail_lost(conn, (int)r, "says that this rail is lost");
     for (int k = 0; k < end->nrails; k++)
-        if (end->rails[k].state == VERBS_RAIL_LOST && is_flushed(end, k))
+        if (end->rails[k].state == VERBS_RAIL_LOST && is_flushed(end, k) && verbs_direct_settled(end, k))
             COLLET_TRY(settle(conn, k));
     return COLLET_SUCCESS;
 }

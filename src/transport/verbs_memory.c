@@ -1,31 +1,37 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Where flushing belongs once GPUs receive: a NIC's completion does not promise that what it wrote into GPU memory is
- * visible to a running kernel. Between taking the completion and moving the consumer's tail (deliver_slots() in verbs.c)
- * a read through the NIC from that memory, or the CUDA driver's own flush, has to come; host memory needs neither.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/verbs_memory.h"
 
+#include "base/log.h"
+
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
+static const char *why_no_dmabuf(const struct verbs_memory_facts *facts, bool peermem) {
+    if (!facts->lib_dmabuf)
+        return peermem ? "libibverbs has no ibv_reg_dmabuf_mr (rdma-core 34 has), but nvidia-peermem is loaded"
+                       : "libibverbs has no ibv_reg_dmabuf_mr (install rdma-core 34 or later, or load nvidia-peermem)";
+    if (!facts->nic_dmabuf)
+        return peermem ? "the NIC's driver takes no dma-bufs, but nvidia-peermem is loaded"
+                       : "the NIC's driver takes no dma-bufs (Linux 5.12 and a NIC that can, or load nvidia-peermem)";
+    if (!facts->exports_dmabuf)
+        return peermem ? "the GPU's driver exports no dma-bufs, but nvidia-peermem is loaded"
+                       : "the GPU's driver exports no dma-bufs (its open kernel modules do; or load nvidia-peermem)";
+    return peermem ? "registering a dma-buf failed, but nvidia-peermem is loaded"
+                   : "registering a dma-buf failed (load nvidia-peermem)";
+}
+
 enum verbs_registration verbs_memory_choose(const struct verbs_memory_facts *facts, const char **why) {
+    bool dmabuf = facts->exports_dmabuf && facts->lib_dmabuf && facts->nic_dmabuf && !facts->dmabuf_failed;
+    bool peermem = facts->peermem && !facts->peermem_failed;
     *why = "host memory";
     if (!facts->gpu)
         return VERBS_PLAIN;
     *why = "the GPU's driver exports dma-bufs, and libibverbs and the NIC's driver take them";
-    if (facts->exports_dmabuf && facts->lib_dmabuf && facts->nic_dmabuf)
+    if (dmabuf)
         return VERBS_DMABUF;
-    bool peermem = facts->peermem;
-    if (!facts->lib_dmabuf)
-        *why = peermem ? "libibverbs has no ibv_reg_dmabuf_mr (rdma-core 34 has), but nvidia-peermem is loaded"
-                       : "libibverbs has no ibv_reg_dmabuf_mr (install rdma-core 34 or later, or load nvidia-peermem)";
-    else if (!facts->nic_dmabuf)
-        *why = peermem ? "the NIC's driver takes no dma-bufs, but nvidia-peermem is loaded"
-                       : "the NIC's driver takes no dma-bufs (Linux 5.12 and a NIC that can, or load nvidia-peermem)";
-    else
-        *why = peermem ? "the GPU's driver exports no dma-bufs, but nvidia-peermem is loaded"
-                       : "the GPU's driver exports no dma-bufs (its open kernel modules do; or load nvidia-peermem)";
+    *why = facts->peermem_failed ? "neither as a dma-buf nor by nvidia-peermem could it be registered"
+                                 : why_no_dmabuf(facts, peermem);
     return peermem ? VERBS_PEERMEM : VERBS_STAGED;
 }
 
@@ -46,23 +52,52 @@ static bool takes_dmabuf(const struct verbs_lib *lib, const struct verbs_device 
     return mr != NULL || errno == EBADF;
 }
 
-struct verbs_memory_facts verbs_memory_facts(const struct verbs_lib *lib, const struct verbs_device *device, bool gpu,
+struct verbs_memory_facts verbs_memory_facts(const struct verbs_host *host, const struct verbs_device *device, bool gpu,
                                              bool exports_dmabuf) {
     return (struct verbs_memory_facts){
         .gpu = gpu,
         .exports_dmabuf = exports_dmabuf,
-        .lib_dmabuf = lib->reg_dmabuf_mr != NULL,
-        .nic_dmabuf = gpu && takes_dmabuf(lib, device),
-        .peermem = gpu && access("/sys/module/nvidia_peermem", F_OK) == 0,
+        .lib_dmabuf = host->lib.reg_dmabuf_mr != NULL,
+        .nic_dmabuf = gpu && takes_dmabuf(&host->lib, device),
+        .peermem = gpu && host->peermem,
     };
 }
 
+#define FIFO_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+
 struct ibv_mr *verbs_memory_register(const struct verbs_lib *lib, const struct verbs_device *device, void *memory,
                                      size_t bytes) {
-    struct verbs_memory_facts facts = verbs_memory_facts(lib, device, false, false);
-    const char *why;
-    errno = ENOTSUP;
-    if (verbs_memory_choose(&facts, &why) != VERBS_PLAIN)
+    return lib->reg_mr(device->pd, memory, bytes, FIFO_ACCESS);
+}
+
+/* Reads are what flushes it (verbs_direct.c). */
+#define GPU_ACCESS (FIFO_ACCESS | IBV_ACCESS_REMOTE_READ)
+
+static struct ibv_mr *register_dmabuf(const struct verbs_lib *lib, const struct verbs_device *device,
+                                      const struct gpu_driver *driver, void *memory, size_t bytes) {
+    int fd = driver->export_dmabuf(memory, bytes);
+    if (fd < 0)
         return NULL;
-    return lib->reg_mr(device->pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    struct ibv_mr *mr = lib->reg_dmabuf_mr(device->pd, 0, bytes, (uintptr_t)memory, fd, GPU_ACCESS);
+    int error = errno;
+    close(fd); /* the registration holds the memory by itself */
+    errno = error;
+    return mr;
+}
+
+struct ibv_mr *verbs_memory_register_gpu(const struct verbs_host *host, const struct verbs_device *device,
+                                         const struct gpu_driver *driver, int ordinal, void *memory, size_t bytes,
+                                         enum verbs_registration *how, const char **why) {
+    struct verbs_memory_facts facts = verbs_memory_facts(host, device, true, driver->direct(ordinal).exports_dmabuf);
+    while ((*how = verbs_memory_choose(&facts, why)) != VERBS_STAGED) {
+        struct ibv_mr *mr = *how == VERBS_DMABUF ? register_dmabuf(&host->lib, device, driver, memory, bytes)
+                                                 : host->lib.reg_mr(device->pd, memory, bytes, GPU_ACCESS);
+        if (mr != NULL)
+            return mr;
+        log_info(NET, "%s does not register %zu bytes of GPU %d %s: %s", device->name, bytes, ordinal,
+                 verbs_registration_name(*how), strerror(errno));
+        facts.dmabuf_failed |= *how == VERBS_DMABUF;
+        facts.peermem_failed |= *how == VERBS_PEERMEM;
+    }
+    return NULL;
 }

@@ -8,12 +8,15 @@
  *                   else nvidia-peermem is loaded                           by its address (ibv_reg_mr)
  *                   else                                                    not at all: it is copied to pinned host memory
  *
- * Connections have their FIFOs in host memory now and register them once, when they are made; buffers of callers are never
- * registered, so none can be freed or remapped behind a registration. The rows of GPUs have not been run on hardware.
+ * What fails when it is tried is passed over for the next line. Connections register their FIFOs once, when they are made;
+ * buffers of callers are never registered, so none can be freed or remapped behind a registration.
+ *
+ * The rows of GPUs have not been run on hardware.
  */
 #ifndef COLLET_TRANSPORT_VERBS_MEMORY_H
 #define COLLET_TRANSPORT_VERBS_MEMORY_H
 
+#include "gpu/gpu.h"
 #include "transport/verbs_device.h"
 
 enum verbs_registration { VERBS_PLAIN, VERBS_DMABUF, VERBS_PEERMEM, VERBS_STAGED };
@@ -23,18 +26,25 @@ struct verbs_memory_facts {
     bool exports_dmabuf; /* the GPU's driver says that it does */
     bool lib_dmabuf, nic_dmabuf;
     bool peermem;
+    bool dmabuf_failed, peermem_failed; /* when they were tried */
 };
 
 /* *why: a static text. */
 enum verbs_registration verbs_memory_choose(const struct verbs_memory_facts *facts, const char **why);
 const char *verbs_registration_name(enum verbs_registration registration);
 
-/* What of the above this machine and this device have. */
-struct verbs_memory_facts verbs_memory_facts(const struct verbs_lib *lib, const struct verbs_device *device, bool gpu,
+/* What of the above this host and this device have. */
+struct verbs_memory_facts verbs_memory_facts(const struct verbs_host *host, const struct verbs_device *device, bool gpu,
                                              bool exports_dmabuf);
 
 /* Registers host memory for RDMA writes. NULL and errno: the device refuses. */
 struct ibv_mr *verbs_memory_register(const struct verbs_lib *lib, const struct verbs_device *device, void *memory,
                                      size_t bytes);
+
+/* Registers memory of GPU `ordinal`, which is entered, in the best way that works. NULL: in none; *how and *why (a static
+ * text) say which it is, or why none is. */
+struct ibv_mr *verbs_memory_register_gpu(const struct verbs_host *host, const struct verbs_device *device,
+                                         const struct gpu_driver *driver, int ordinal, void *memory, size_t bytes,
+                                         enum verbs_registration *how, const char **why);
 
 #endif

@@ -33,8 +33,10 @@ enum collet_result verbs_qp_create(struct verbs_host *host, const struct verbs_p
         return err_set(COLLET_ERR_SYSTEM, "%s port %d gives no queue pair of %u sends and %u receives: %m",
                        port->device->name, port->number, depths->sends, depths->receives);
     qp->depths.inline_bytes = init.cap.max_inline_data;
-    struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_INIT, .port_num = port->number, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+                               .port_num = port->number,
+                               /* Reads are for verbs_direct.c; registrations of host memory do not permit them. */
+                               .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
     int error =
         host->lib.modify_qp(qp->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     if (error != 0)
@@ -73,7 +75,8 @@ enum collet_result verbs_qp_connect(struct verbs_host *host, struct verbs_qp *qp
         .path_mtu = to->mtu < port->mtu ? (enum ibv_mtu)to->mtu : port->mtu,
         .dest_qp_num = to->qpn[index],
         .rq_psn = their_psn,
-        .max_dest_rd_atomic = 1, /* neither reads nor atomics are used, but not every driver takes 0 */
+        .max_dest_rd_atomic =
+            1, /* not every driver takes 0, and one end's own read may be under way (verbs_direct.c) */
         .min_rnr_timer = RNR_TIMER,
     };
     struct ibv_qp_attr speak = {

@@ -22,7 +22,7 @@ struct verbs_address {
     uint16_t lid;
     uint8_t mtu;
     uint8_t down; /* do not use this rail */
-    uint32_t rkey;
+    uint32_t rkey, slots_rkey;
     uint32_t qpn[VERBS_QPS_MAX];
 };
 
@@ -50,9 +50,9 @@ void verbs_qp_fail(struct verbs_host *host, struct verbs_qp *qp);
  * where the writer said, and the receive only tells that it has. */
 bool verbs_qp_post_receives(struct verbs_qp *qp, uint64_t id);
 
-/* Room for another send? */
-static inline bool verbs_qp_has_room(const struct verbs_qp *qp) {
-    return qp->posted - qp->completed < qp->depths.sends;
+/* Room for that many sends? */
+static inline bool verbs_qp_has_room(const struct verbs_qp *qp, uint32_t sends) {
+    return qp->posted - qp->completed + sends <= qp->depths.sends;
 }
 
 /* What a status means for somebody who must mend it. */

@@ -89,6 +89,7 @@ static enum collet_result rail_create(struct conn *conn, int r) {
     verbs_device_look(end->host, port->device);
     address->down = (uint8_t)__atomic_load_n(&port->down, __ATOMIC_RELAXED);
     address->rkey = rail->mr->rkey;
+    address->slots_rkey = end->mine.direct ? end->direct.rails[r].slots->rkey : rail->mr->rkey;
     for (int q = 0; q < end->nqps; q++) {
         struct verbs_qp *qp = &end->qps[r][q];
         COLLET_TRY(verbs_qp_create(end->host, port, rail->cq, &depths, qp));
@@ -128,28 +129,43 @@ static int find_rails(struct verbs_end *end) {
     return n;
 }
 
-static enum collet_result end_create(struct conn *conn, int nrails_max) {
+/* Memory of the FIFO: all of it on the host, or Simple slots in memory of the rank's GPU; and frames. */
+static enum collet_result create_memory(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
     const struct config *config = conn->chan->config;
-    const struct peer_info *peers = conn->chan->peers;
     struct fifo_layout layout = layout_of(conn);
+    verbs_direct_create(conn, (size_t)layout.nslots * layout.slot_stride);
+    size_t frames_at = end->direct.memory != NULL ? layout.simple_at : layout.total_bytes;
+    end->bytes = frames_at + layout.nslots * sizeof(struct verbs_frame);
+    COLLET_TRY(wire_memory_create(conn->chan, end->bytes, &end->memory));
+    fifo_memory_init(end->memory, &layout, config);
+    fifo_end_init(&conn->end, end->memory, &layout, config);
+    if (end->direct.memory != NULL)
+        conn->end.simple = end->direct.memory;
+    end->frames = (struct verbs_frame *)(void *)((char *)end->memory + frames_at);
+    end->mine.direct = end->direct.memory != NULL;
+    end->mine.memory = (uintptr_t)end->memory;
+    end->mine.slots = (uintptr_t)conn->end.simple;
+    end->mine.frames = (uintptr_t)end->frames;
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result end_create(struct conn *conn, int nrails_max) {
+    const struct peer_info *peers = conn->chan->peers;
     struct verbs_end *end = calloc(1, sizeof(*end));
     if (end == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection with rank %d", conn->peer);
     conn->impl = end; /* from here on verbs_free() cleans up */
     end->host = verbs_host();
     end->kind = (enum verbs_kind)verbs_common_kind(peers[conn->chan->rank].rdma, peers[conn->peer].rdma);
-    end->nqps = (int)config->ib_qps_per_connection;
-    end->bytes = layout.total_bytes;
-    COLLET_TRY(wire_memory_create(conn->chan, end->bytes, &end->memory));
-    fifo_memory_init(end->memory, &layout, config);
-    fifo_end_init(&conn->end, end->memory, &layout, config);
-    end->sent = end->credit = conn->end.step;
+    end->nqps = (int)conn->chan->config->ib_qps_per_connection;
     end->nrails = find_rails(end);
     end->nrails = end->nrails < nrails_max ? end->nrails : nrails_max;
+    COLLET_TRY(create_memory(conn));
+    end->sent = end->credit = conn->end.step;
     os_random(&end->mine.psn, sizeof(end->mine.psn));
     end->mine.psn &= 0xffffff;
-    end->mine.memory = (uintptr_t)end->memory;
-    end->mine.nrails = (uint32_t)end->nrails;
+    end->mine.nrails = (uint8_t)end->nrails;
     for (int r = 0; r < end->nrails; r++)
         COLLET_TRY(rail_create(conn, r));
     return COLLET_SUCCESS;
@@ -282,6 +298,7 @@ void verbs_free(struct conn *conn) {
         drain(conn);
     for (int r = 0; r < end->nrails; r++)
         rail_destroy(end, r);
+    verbs_direct_destroy(conn);
     wire_memory_destroy(conn->chan, end->memory, end->bytes);
     free(end);
 }
