@@ -48,8 +48,8 @@ struct gpu_direct gpu_cuda_direct(int ordinal) {
 int gpu_cuda_export_dmabuf(void *memory, size_t bytes) {
     get_handle handle_of = (get_handle)cuda_entry("cuMemGetHandleForAddressRange", 11070);
     int fd = -1;
-    bool done = handle_of != NULL && handle_of(&fd, (CUdeviceptr)memory, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
-                                               0) == CUDA_SUCCESS;
+    bool done = handle_of != NULL &&
+                handle_of(&fd, (CUdeviceptr)memory, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0) == CUDA_SUCCESS;
     errno = handle_of == NULL ? ENOTSUP : EINVAL;
     return done ? fd : -1;
 }

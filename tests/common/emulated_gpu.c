@@ -8,6 +8,8 @@
 #include "base/os.h"
 #include "common/emulated_kernels.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +24,8 @@ static int gpus = 2;
 static uint32_t reach[GPUS_MAX] = {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u}, resident_blocks = 64;
 static bool handles_refused;
 static uint32_t launches, most_blocks;
+static struct gpu_direct direct;
+static void (*on_flush)(void);
 static _Thread_local int current;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all streams and events */
@@ -186,6 +190,11 @@ void emulated_gpu_set(int count, const uint32_t *reach_masks, uint32_t resident)
 
 void emulated_gpu_refuse_handles(bool refuse) { handles_refused = refuse; }
 
+void emulated_gpu_set_direct(struct gpu_direct can, void (*flush)(void)) {
+    direct = can;
+    on_flush = flush;
+}
+
 void *emulated_stream_create(void) {
     struct stream *stream = calloc(1, sizeof(*stream));
     if (stream == NULL)
@@ -297,13 +306,19 @@ static void leave(struct gpu_scope scope) { current = scope.ordinal; }
 struct head {
     size_t bytes;
     int fd, pid;
+    struct head *next; /* of those that this process has made */
 };
+static struct head *memories;
 
 static enum collet_result memory_create(size_t bytes, void **memory_p) {
     void *memory;
     struct head head = {.bytes = bytes + HEAD_BYTES, .pid = os_pid()};
     COLLET_TRY(os_shared_create("emulated-gpu", head.bytes, &memory, &head.fd));
+    pthread_mutex_lock(&lock);
+    head.next = memories;
     memcpy(memory, &head, sizeof(head));
+    memories = memory;
+    pthread_mutex_unlock(&lock);
     *memory_p = (char *)memory + HEAD_BYTES;
     return COLLET_SUCCESS;
 }
@@ -313,6 +328,13 @@ static void memory_destroy(void *memory) {
     if (memory == NULL)
         return;
     memcpy(&head, (char *)memory - HEAD_BYTES, sizeof(head));
+    pthread_mutex_lock(&lock);
+    for (struct head **at = &memories; *at != NULL; at = &(*at)->next)
+        if ((char *)*at == (char *)memory - HEAD_BYTES) {
+            *at = head.next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
     close(head.fd);
     os_memory_destroy((char *)memory - HEAD_BYTES, head.bytes);
 }
@@ -366,6 +388,34 @@ static enum collet_result attach(const struct gpu_name *name, void **memory_p) {
 
 static void detach(void *memory, const struct gpu_name *name) {
     os_memory_destroy((char *)memory - HEAD_BYTES, name->bytes);
+}
+
+bool emulated_gpu_owns(const void *memory) {
+    bool owns = false;
+    pthread_mutex_lock(&lock);
+    for (const struct head *at = memories; at != NULL; at = at->next)
+        owns |= (const char *)memory >= (const char *)at && (const char *)memory < (const char *)at + at->bytes;
+    pthread_mutex_unlock(&lock);
+    return owns;
+}
+
+static struct gpu_direct direct_of(int ordinal) {
+    (void)ordinal;
+    return direct;
+}
+
+/* Of the memfd: it stands for the memory, and who takes it only looks whether it is open. */
+static int export_dmabuf(void *memory, size_t bytes) {
+    struct head head;
+    memcpy(&head, (char *)memory - HEAD_BYTES, sizeof(head));
+    errno = EINVAL;
+    return bytes + HEAD_BYTES <= head.bytes ? fcntl(head.fd, F_DUPFD_CLOEXEC, 0) : -1;
+}
+
+static enum collet_result flush(void) {
+    if (on_flush != NULL)
+        on_flush();
+    return COLLET_SUCCESS;
 }
 
 static enum collet_result event_create(void **event_p) {
@@ -458,6 +508,9 @@ const struct gpu_driver emulated_gpu_driver = {
     .shared_destroy = shared_destroy,
     .attach = attach,
     .detach = detach,
+    .direct = direct_of,
+    .export_dmabuf = export_dmabuf,
+    .flush = flush,
     .event_create = event_create,
     .event_destroy = event_leave,
     .record = record,

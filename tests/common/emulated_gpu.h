@@ -19,6 +19,10 @@ void emulated_gpu_set(int count, const uint32_t *reach_masks, uint32_t resident)
 /* From now on memory is shared by descriptors alone. */
 void emulated_gpu_refuse_handles(bool refuse);
 
+/* What NICs can do with its memory (nothing at first), and what its flush() does besides; NULL: nothing. */
+void emulated_gpu_set_direct(struct gpu_direct direct, void (*flush)(void));
+bool emulated_gpu_owns(const void *memory); /* is it what memory_create() made, or inside? */
+
 void *emulated_stream_create(void);
 void emulated_stream_destroy(void *stream); /* its work is done */
 void emulated_stream_wait(void *stream);    /* until it is; NULL is the default stream */

@@ -7,6 +7,9 @@
  * It is as strict as a NIC, and stricter: addresses, keys and lengths are checked, queues must not overflow, inline data
  * must fit, and whatever was made must have been destroyed. What a test can make go wrong is in struct fake.
  *
+ * Memory of a GPU keeps a NIC's writes to itself for a while: they are on their way, behind buses, until that NIC reads from
+ * that memory, or the GPU's driver flushes (fake_land), or for ever. Where `gpu_ordered` they are there at once.
+ *
  * A write whose sender has given up may still be in the network: a device that is `dying` keeps such writes, and executes
  * them later if the queue pair they go to still takes them.
  */
@@ -18,23 +21,28 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+/* Not every test uses all of it. */
+#pragma GCC diagnostic ignored "-Wunused-function"
+
 #define FAKE_DEVICES 2
 #define FAKE_QPS 64
 #define FAKE_WRITES 128 /* of one queue pair */
-#define FAKE_MRS 32
+#define FAKE_MRS 64
 #define FAKE_EVENTS 16
 #define FAKE_INLINE 512
 
 struct fake_write {
+    enum ibv_wr_opcode opcode;
     uint64_t wr_id, remote;
     uint32_t rkey, lkey, length, immediate;
     bool signalled, inlined;
-    const char *from;
+    char *local;            /* where data come from; of a read, go to */
     char data[FAKE_INLINE]; /* of an inline write, as it was when posted */
 };
 
@@ -84,8 +92,15 @@ static struct fake {
     struct {
         struct ibv_mr mr;
         int access;
-        bool used;
+        bool used, gpu;
     } mrs[FAKE_MRS];
+    struct fake_landing {
+        struct fake_landing *next;
+        const struct ibv_pd *pd; /* of the NIC that wrote it */
+        char *to;
+        uint32_t bytes;
+        char data[];
+    } * landing; /* in order: writes that a NIC has reported, and that are not in the GPU's memory yet */
     struct {
         struct fake_write write;
         uint32_t to;
@@ -99,9 +114,23 @@ static struct fake {
     int max_qp_wr, max_cqe;
     uint32_t max_inline;
     int reg_mr_errno, create_cq_errno, modify_errno;
+    int dmabuf_fd;                       /* that was registered last */
+    int reg_dmabuf_errno, reg_gpu_errno; /* of GPU memory: as a dma-buf, by its address */
+    bool (*is_gpu)(const void *memory);
+    bool gpu_ordered, no_loop, reads_hang;
+    uint64_t nreads, nlanded;
     enum ibv_qp_state modify_fails_to;
     bool no_rnr_check, absent, takes_no_dmabuf;
 } fake;
+
+/* Proxies and executors are threads. */
+static pthread_mutex_t fake_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static int fake_enter(void) { return pthread_mutex_lock(&fake_lock); }
+static void fake_leave(const int *entered) {
+    (void)entered;
+    pthread_mutex_unlock(&fake_lock);
+}
+#define FAKE_LOCKED __attribute__((cleanup(fake_leave), unused)) int entered = fake_enter()
 
 static void fake_fault(const char *what) {
     if (fake.fault == NULL)
@@ -161,43 +190,88 @@ static void fake_event(int device, struct ibv_async_event event) {
 
 /* ---- executing ---- */
 
+/* The registration that a key, of these rights, names, if all bytes are inside. */
+static int fake_registration(const struct ibv_pd *pd, uint32_t key, bool remote, uint64_t at, uint32_t bytes,
+                             int access) {
+    for (int k = 0; k < FAKE_MRS; k++) {
+        const struct ibv_mr *mr = &fake.mrs[k].mr;
+        uint64_t first = (uintptr_t)mr->addr;
+        if (fake.mrs[k].used && (remote ? mr->rkey : mr->lkey) == key && mr->pd == pd && at >= first &&
+            at + bytes <= first + mr->length && (fake.mrs[k].access & access) == access)
+            return k;
+    }
+    return -1;
+}
+
 static const void *fake_local(const struct fake_write *write, const struct ibv_pd *pd) {
     if (write->inlined)
         return write->data;
     if (write->length == 0)
         return "";
-    for (int k = 0; k < FAKE_MRS; k++) {
-        const struct ibv_mr *mr = &fake.mrs[k].mr;
-        if (fake.mrs[k].used && mr->lkey == write->lkey && mr->pd == pd && write->from >= (char *)mr->addr &&
-            write->from + write->length <= (char *)mr->addr + mr->length)
-            return write->from;
-    }
-    return NULL;
+    int access = write->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
+    bool is = fake_registration(pd, write->lkey, false, (uintptr_t)write->local, write->length, access) >= 0;
+    return is ? write->local : NULL;
 }
 
-static char *fake_remote(const struct fake_write *write, const struct ibv_pd *pd) {
-    for (int k = 0; k < FAKE_MRS; k++) {
-        const struct ibv_mr *mr = &fake.mrs[k].mr;
-        uint64_t first = (uintptr_t)mr->addr;
-        if (fake.mrs[k].used && mr->rkey == write->rkey && mr->pd == pd && write->remote >= first &&
-            write->remote + write->length <= first + mr->length && (fake.mrs[k].access & IBV_ACCESS_REMOTE_WRITE))
-            return (char *)(uintptr_t)write->remote;
+/* What NICs of this protection domain (NULL: all) have written into memory of GPUs comes to lie there. */
+static void fake_land(const struct ibv_pd *pd) {
+    FAKE_LOCKED;
+    struct fake_landing **at = &fake.landing;
+    while (*at != NULL) {
+        struct fake_landing *landing = *at;
+        if (pd != NULL && landing->pd != pd) {
+            at = &landing->next;
+            continue;
+        }
+        memcpy(landing->to, landing->data, landing->bytes);
+        *at = landing->next;
+        free(landing);
+        fake.nlanded++;
     }
-    return NULL;
+}
+static void fake_land_all(void) { fake_land(NULL); }
+
+static void fake_store(const struct ibv_pd *pd, int registration, char *to, const void *data, uint32_t bytes) {
+    if (!fake.mrs[registration].gpu || fake.gpu_ordered) {
+        memcpy(to, data, bytes);
+        return;
+    }
+    struct fake_landing *landing = malloc(sizeof(*landing) + bytes);
+    *landing = (struct fake_landing){.pd = pd, .to = to, .bytes = bytes};
+    memcpy(landing->data, data, bytes);
+    struct fake_landing **end = &fake.landing;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = landing;
 }
 
-/* What the responder makes of a write. */
+static enum ibv_wc_status fake_refuse(struct fake_qp *to) {
+    fake_event((int)(fake_device_of(to->qp.context) - fake.devices),
+               (struct ibv_async_event){.element.qp = &to->qp, .event_type = IBV_EVENT_QP_ACCESS_ERR});
+    fake_fail_qp(to);
+    return IBV_WC_REM_ACCESS_ERR;
+}
+
+/* What the responder makes of a write, or of a read into `data`. */
 static enum ibv_wc_status fake_respond(struct fake_qp *to, const struct fake_write *write, const void *data) {
-    char *memory = fake_remote(write, to->qp.pd);
-    if (memory == NULL) {
-        fake_event((int)(fake_device_of(to->qp.context) - fake.devices),
-                   (struct ibv_async_event){.element.qp = &to->qp, .event_type = IBV_EVENT_QP_ACCESS_ERR});
-        fake_fail_qp(to);
-        return IBV_WC_REM_ACCESS_ERR;
-    }
-    if (to->nreceives == 0)
+    bool read = write->opcode == IBV_WR_RDMA_READ, tells = write->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    char *memory = (char *)(uintptr_t)write->remote;
+    int registration = fake_registration(to->qp.pd, write->rkey, true, write->remote, write->length,
+                                         read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE);
+    if (registration < 0)
+        return fake_refuse(to);
+    if (tells && to->nreceives == 0)
         return IBV_WC_RNR_RETRY_EXC_ERR;
-    memcpy(memory, data, write->length);
+    fake.nexecuted++;
+    if (read) {
+        fake.nreads++;
+        fake_land(to->qp.pd);
+        memcpy(write->local, memory, write->length);
+        return IBV_WC_SUCCESS;
+    }
+    fake_store(to->qp.pd, registration, memory, data, write->length);
+    if (!tells)
+        return IBV_WC_SUCCESS;
     struct ibv_wc wc = {.wr_id = to->receives[0],
                         .opcode = IBV_WC_RECV_RDMA_WITH_IMM,
                         .byte_len = write->length,
@@ -205,7 +279,6 @@ static enum ibv_wc_status fake_respond(struct fake_qp *to, const struct fake_wri
                         .wc_flags = IBV_WC_WITH_IMM};
     memmove(to->receives, to->receives + 1, (size_t)--to->nreceives * sizeof(to->receives[0]));
     fake_complete(to, wc, false);
-    fake.nexecuted++;
     return IBV_WC_SUCCESS;
 }
 
@@ -217,7 +290,7 @@ static struct fake_write fake_take(struct fake_qp *qp) {
 
 /* A write that goes on alone: with the data as it was. */
 static void fake_haunt(const struct fake_qp *qp, const struct fake_write *write, const void *data) {
-    if (fake.nnetwork == FAKE_WRITES || write->length > FAKE_INLINE)
+    if (fake.nnetwork == FAKE_WRITES || write->length > FAKE_INLINE || write->opcode == IBV_WR_RDMA_READ)
         return;
     fake.network[fake.nnetwork].write = *write;
     fake.network[fake.nnetwork].write.inlined = true;
@@ -228,7 +301,8 @@ static void fake_haunt(const struct fake_qp *qp, const struct fake_write *write,
 static void fake_execute(struct fake_qp *qp) {
     struct fake_device *device = fake_device_of(qp->qp.context);
     struct fake_qp *to = fake_find(qp->to);
-    if (qp->nwrites == 0 || qp->state != IBV_QPS_RTS || device->hanging)
+    if (qp->nwrites == 0 || qp->state != IBV_QPS_RTS || device->hanging ||
+        (fake.reads_hang && qp->writes[0].opcode == IBV_WR_RDMA_READ))
         return;
     struct fake_write write = fake_take(qp);
     const void *data = fake_local(&write, qp->qp.pd);
@@ -279,6 +353,7 @@ static void fake_move(void) {
 /* ---- the functions behind ibv_post_send, ibv_post_recv, ibv_poll_cq ---- */
 
 static int fake_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad) {
+    FAKE_LOCKED;
     struct fake_qp *qp = (struct fake_qp *)(void *)ibv;
     fake.nposts++;
     for (; wr != NULL; wr = wr->next) {
@@ -295,7 +370,8 @@ static int fake_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv
             continue;
         }
         struct fake_write *write = &qp->writes[qp->nwrites++];
-        *write = (struct fake_write){.wr_id = wr->wr_id,
+        *write = (struct fake_write){.opcode = wr->opcode,
+                                     .wr_id = wr->wr_id,
                                      .remote = wr->wr.rdma.remote_addr,
                                      .rkey = wr->wr.rdma.rkey,
                                      .immediate = wr->imm_data,
@@ -303,12 +379,14 @@ static int fake_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv
         if (wr->num_sge == 1) {
             write->length = wr->sg_list->length;
             write->lkey = wr->sg_list->lkey;
-            write->from = (const char *)(uintptr_t)wr->sg_list->addr;
+            write->local = (char *)(uintptr_t)wr->sg_list->addr;
         }
+        if ((wr->send_flags & IBV_SEND_INLINE) && fake.is_gpu != NULL && fake.is_gpu(write->local))
+            fake_fault("inline data in memory of a GPU, where the CPU copies them");
         if ((wr->send_flags & IBV_SEND_INLINE) && write->length > qp->cap.max_inline_data)
             fake_fault("more inline data than there is room for");
         else if (wr->send_flags & IBV_SEND_INLINE) {
-            memcpy(write->data, write->from, write->length);
+            memcpy(write->data, write->local, write->length);
             write->inlined = true;
             fake.ninline++;
         }
@@ -319,6 +397,7 @@ static int fake_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv
 }
 
 static int fake_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad) {
+    FAKE_LOCKED;
     struct fake_qp *qp = (struct fake_qp *)(void *)ibv;
     for (; wr != NULL; wr = wr->next) {
         *bad = wr;
@@ -332,6 +411,7 @@ static int fake_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv
 }
 
 static int fake_poll_cq(struct ibv_cq *ibv, int room, struct ibv_wc *wcs) {
+    FAKE_LOCKED;
     struct fake_cq *cq = (struct fake_cq *)(void *)ibv;
     int n = 0;
     fake_move();
@@ -411,12 +491,12 @@ static int fake_dealloc_pd(struct ibv_pd *pd) {
     return 0;
 }
 
-static struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *address, size_t bytes, int access) {
-    errno = fake.reg_mr_errno;
-    for (int k = 0; fake.reg_mr_errno == 0 && k < FAKE_MRS; k++)
+static struct ibv_mr *fake_register(struct ibv_pd *pd, void *address, size_t bytes, int access, bool gpu) {
+    for (int k = 0; k < FAKE_MRS; k++)
         if (!fake.mrs[k].used) {
             fake.nregistered++;
             fake.mrs[k].used = true;
+            fake.mrs[k].gpu = gpu;
             fake.mrs[k].access = access;
             fake.mrs[k].mr = (struct ibv_mr){.context = pd->context,
                                              .pd = pd,
@@ -429,17 +509,39 @@ static struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *address, size_t bytes
     return NULL;
 }
 
+static struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *address, size_t bytes, int access) {
+    FAKE_LOCKED;
+    bool gpu = fake.is_gpu != NULL && fake.is_gpu(address);
+    errno = gpu ? fake.reg_gpu_errno : fake.reg_mr_errno;
+    return errno == 0 ? fake_register(pd, address, bytes, access, gpu) : NULL;
+}
+
 /* Takes no dma-buf that does not exist; which the errno tells from taking none at all. */
 static struct ibv_mr *fake_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
                                          int access) {
-    (void)pd, (void)offset, (void)bytes, (void)iova, (void)access;
+    FAKE_LOCKED;
     errno = fake.takes_no_dmabuf ? EOPNOTSUPP : EBADF;
-    if (fd >= 0)
-        fake_fault("a dma-buf was registered, and there is none");
-    return NULL;
+    if (fd < 0 || fake.takes_no_dmabuf)
+        return NULL;
+    if (fcntl(fd, F_GETFD) < 0 || offset != 0 || bytes % 4096 != 0)
+        fake_fault("no dma-buf, or not of whole pages");
+    fake.dmabuf_fd = fd;
+    errno = fake.reg_dmabuf_errno;
+    return errno == 0 ? fake_register(pd, (void *)(uintptr_t)iova, bytes, access, true) : NULL;
 }
 
+/* What is on its way into memory that is no longer registered comes to nothing. */
 static int fake_dereg_mr(struct ibv_mr *mr) {
+    FAKE_LOCKED;
+    for (struct fake_landing **at = &fake.landing; *at != NULL;) {
+        struct fake_landing *landing = *at;
+        if (landing->pd == mr->pd && landing->to >= (char *)mr->addr && landing->to < (char *)mr->addr + mr->length) {
+            *at = landing->next;
+            free(landing);
+        } else {
+            at = &landing->next;
+        }
+    }
     for (int k = 0; k < FAKE_MRS; k++)
         if (mr == &fake.mrs[k].mr)
             fake.mrs[k].used = false;
@@ -448,6 +550,7 @@ static int fake_dereg_mr(struct ibv_mr *mr) {
 
 static struct ibv_cq *fake_create_cq(struct ibv_context *context, int entries, void *user,
                                      struct ibv_comp_channel *channel, int vector) {
+    FAKE_LOCKED;
     (void)user, (void)channel, (void)vector;
     errno = entries > fake.max_cqe ? EINVAL : fake.create_cq_errno;
     if (errno != 0)
@@ -463,6 +566,7 @@ static struct ibv_cq *fake_create_cq(struct ibv_context *context, int entries, v
 }
 
 static int fake_destroy_cq(struct ibv_cq *ibv) {
+    FAKE_LOCKED;
     struct fake_cq *cq = (struct fake_cq *)(void *)ibv;
     for (int k = 0; k < FAKE_QPS; k++)
         if (fake.qps[k] != NULL && fake.qps[k]->cq == cq)
@@ -476,6 +580,7 @@ static int fake_destroy_cq(struct ibv_cq *ibv) {
 }
 
 static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr) {
+    FAKE_LOCKED;
     errno = EINVAL;
     if (attr->cap.max_inline_data > fake.max_inline || attr->cap.max_send_wr > (uint32_t)fake.max_qp_wr ||
         attr->cap.max_recv_wr > (uint32_t)fake.max_qp_wr)
@@ -492,9 +597,12 @@ static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
 }
 
 static int fake_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask) {
+    FAKE_LOCKED;
     struct fake_qp *qp = (struct fake_qp *)(void *)ibv;
     if (fake.modify_errno != 0 && attr->qp_state == fake.modify_fails_to)
         return fake.modify_errno;
+    if (fake.no_loop && (mask & IBV_QP_DEST_QPN) && attr->dest_qp_num == ibv->qp_num)
+        return EINVAL;
     if (mask & IBV_QP_DEST_QPN)
         qp->to = attr->dest_qp_num;
     if (mask & IBV_QP_PATH_MTU)
@@ -508,6 +616,7 @@ static int fake_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask
 }
 
 static int fake_destroy_qp(struct ibv_qp *ibv) {
+    FAKE_LOCKED;
     struct fake_qp *qp = (struct fake_qp *)(void *)ibv;
     if (qp->events != 0)
         fake_fault("a queue pair was destroyed before its events were acknowledged"); /* a real one would wait */
@@ -520,6 +629,7 @@ static int fake_destroy_qp(struct ibv_qp *ibv) {
 }
 
 static int fake_get_async_event(struct ibv_context *context, struct ibv_async_event *event) {
+    FAKE_LOCKED;
     struct fake_device *d = fake_device_of(context);
     errno = EAGAIN;
     if (d->nevents == 0)
@@ -530,6 +640,7 @@ static int fake_get_async_event(struct ibv_context *context, struct ibv_async_ev
 }
 
 static void fake_ack_async_event(struct ibv_async_event *event) {
+    FAKE_LOCKED;
     if (event->event_type == IBV_EVENT_QP_ACCESS_ERR)
         ((struct fake_qp *)(void *)event->element.qp)->events--;
 }
@@ -591,8 +702,10 @@ static void fake_repair(void) {
     fake.max_qp_wr = 1024;
     fake.max_cqe = 4096;
     fake.max_inline = 256;
-    fake.reg_mr_errno = fake.create_cq_errno = fake.modify_errno = 0;
+    fake.reg_mr_errno = fake.create_cq_errno = fake.modify_errno = fake.reg_dmabuf_errno = fake.reg_gpu_errno = 0;
+    fake.gpu_ordered = fake.no_loop = fake.reads_hang = false;
     fake.nnetwork = 0;
+    fake.nreads = fake.nlanded = 0;
     fake.nposts = fake.nwrites = fake.ninline = fake.nsignalled = fake.nexecuted = fake.nghosts = fake.nregistered = 0;
 }
 

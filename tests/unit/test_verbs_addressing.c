@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * verbs: devices, ports, GIDs, and which of them two ranks use (common/verbs_pair.h).
+ */
+#include "common/verbs_pair.h"
+
+
+/* ------------------------------------------------------------------------------------------------------------ addressing */
+
+static void the_kind_of_a_gid_follows_from_its_type_and_address(void **state) {
+    (void)state;
+    static const struct {
+        const char *address;
+        enum ibv_gid_type type;
+        int kind;
+    } table[] = {
+        {"fe80::1", IBV_GID_TYPE_IB, VERBS_INFINIBAND},
+        {"::ffff:10.1.2.3", IBV_GID_TYPE_ROCE_V2, VERBS_ROCE_IPV4},
+        {"::ffff:169.254.1.1", IBV_GID_TYPE_ROCE_V2, VERBS_ROCE_LINK},
+        {"::ffff:127.0.0.1", IBV_GID_TYPE_ROCE_V2, -1},
+        {"2001:db8::1", IBV_GID_TYPE_ROCE_V2, VERBS_ROCE_IPV6},
+        {"fd00::1", IBV_GID_TYPE_ROCE_V2, VERBS_ROCE_IPV6},
+        {"fe80::1", IBV_GID_TYPE_ROCE_V2, VERBS_ROCE_LINK},
+        {"::1", IBV_GID_TYPE_ROCE_V2, -1},
+        {"::ffff:10.1.2.3", IBV_GID_TYPE_ROCE_V1, VERBS_ROCE_V1},
+    };
+    for (size_t k = 0; k < sizeof(table) / sizeof(table[0]); k++) {
+        struct ibv_gid_entry entry = {.gid_type = table[k].type};
+        inet_pton(AF_INET6, table[k].address, entry.gid.raw);
+        if (verbs_gid_kind(&entry) != table[k].kind)
+            fail_msg("%s of type %u is of kind %d", table[k].address, table[k].type, verbs_gid_kind(&entry));
+    }
+}
+
+static void of_each_kind_the_first_gid_of_the_port_is_taken(void **state) {
+    (void)state;
+    struct verbs_port port = {.number = 1};
+    struct ibv_gid_entry gids[] = {
+        {.gid_index = 9, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2},
+        {.gid_index = 3, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2},
+        {.gid_index = 1, .port_num = 2, .gid_type = IBV_GID_TYPE_ROCE_V2},
+        {.gid_index = 0, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2},
+        {.gid_index = 2, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V1},
+    };
+    char text[VERBS_GID_TEXT_BYTES];
+    inet_pton(AF_INET6, "::ffff:10.0.0.9", gids[0].gid.raw);
+    inet_pton(AF_INET6, "::ffff:10.0.0.3", gids[1].gid.raw);
+    inet_pton(AF_INET6, "::ffff:10.0.0.1", gids[2].gid.raw);
+    inet_pton(AF_INET6, "fe80::1", gids[3].gid.raw);
+    inet_pton(AF_INET6, "fe80::1", gids[4].gid.raw);
+    verbs_port_choose(&port, gids, 5, -1);
+    assert_int_equal(port.gid_index[VERBS_ROCE_IPV4], 3);
+    assert_int_equal(port.gid_index[VERBS_ROCE_LINK], 0);
+    assert_int_equal(port.gid_index[VERBS_ROCE_V1], 2);
+    assert_int_equal(port.gid_index[VERBS_ROCE_IPV6], -1);
+    verbs_gid_text(&port.gids[VERBS_ROCE_IPV4], text);
+    assert_string_equal(text, "10.0.0.3");
+    verbs_port_choose(&port, gids, 5, 9); /* COLLET_IB_GID_INDEX */
+    assert_int_equal(port.kinds, 1u << VERBS_ROCE_IPV4);
+    assert_int_equal(port.gid_index[VERBS_ROCE_IPV4], 9);
+    verbs_port_choose(&port, gids, 5, 7);
+    assert_int_equal(port.kinds, 0);
+}
+
+static void two_ranks_use_the_first_kind_that_both_have(void **state) {
+    (void)state;
+    const uint32_t ib = 1u << VERBS_INFINIBAND, v4 = 1u << VERBS_ROCE_IPV4, v6 = 1u << VERBS_ROCE_IPV6;
+    struct peer_info a = {.rdma = v4 | v6}, b = {.rdma = v6}, c = {.rdma = ib}, none = {.rdma = 0};
+    const char *why = "";
+    assert_int_equal(verbs_common_kind(v4 | v6, v4 | v6), VERBS_ROCE_IPV4);
+    assert_int_equal(verbs_common_kind(v4 | v6, v6 | ib), VERBS_ROCE_IPV6);
+    assert_true(transport_verbs.reaches(&a, &b, &why));
+    assert_true(transport_verbs.reaches(&b, &a, &why));
+    assert_false(transport_verbs.reaches(&a, &c, &why));
+    assert_non_null(strstr(why, "differ"));
+    assert_false(transport_verbs.reaches(&a, &none, &why));
+    assert_false(transport_verbs.reaches(&none, &a, &why));
+    assert_non_null(strstr(why, "no RDMA port"));
+}
+
+static void a_list_of_devices_says_which_ports_are_used(void **state) {
+    (void)state;
+    assert_true(verbs_port_listed("", "mlx5_0", 1));
+    assert_true(verbs_port_listed("mlx5", "mlx5_0", 1));
+    assert_true(verbs_port_listed("mlx4_0,mlx5_0:1", "mlx5_0", 1));
+    assert_false(verbs_port_listed("mlx5_0:2", "mlx5_0", 1));
+    assert_false(verbs_port_listed("=mlx5_1", "mlx5_10", 1));
+    assert_true(verbs_port_listed("=mlx5_1", "mlx5_1", 2));
+    assert_true(verbs_port_listed("=mlx5_1:2", "mlx5_1", 2));
+    assert_false(verbs_port_listed("^mlx5_1", "mlx5_1", 1));
+    assert_false(verbs_port_listed("^mlx5_1:1", "mlx5_1", 1));
+    assert_true(verbs_port_listed("^mlx5_1:1", "mlx5_1", 2));
+}
+
+static void expect_no_ports(const struct config *config, const char *why) {
+    static struct verbs_host host;
+    verbs_host_open(&host, config);
+    assert_int_equal(host.kinds, 0);
+    if (strstr(host.why, why) == NULL)
+        fail_msg("it does not say '%s': %s", why, host.why);
+    verbs_host_close(&host);
+}
+
+static void a_host_without_usable_ports_says_why(void **state) {
+    (void)state;
+    static struct config config;
+    struct fake saved = fake;
+    assert_int_equal(config_read(&config), COLLET_SUCCESS);
+    fake_reset();
+    config.ib_disable = 1;
+    expect_no_ports(&config, "COLLET_IB_DISABLE");
+    config.ib_disable = 0;
+    fake.absent = true;
+    expect_no_ports(&config, "the fake has no device");
+    fake.absent = false;
+    strcpy(config.ib_hca, "^mlx5");
+    expect_no_ports(&config, "excluded by COLLET_IB_HCA");
+    config.ib_hca[0] = '\0';
+    config.ib_gid_index = 77;
+    expect_no_ports(&config, "COLLET_IB_GID_INDEX");
+    config.ib_gid_index = -1;
+    fake.devices[0].state = fake.devices[1].state = IBV_PORT_DOWN;
+    expect_no_ports(&config, "ip link set");
+    fake.devices[0].state = fake.devices[1].state = IBV_PORT_INIT;
+    expect_no_ports(&config, "opensm");
+    fake.devices[0].state = fake.devices[1].state = IBV_PORT_ACTIVE;
+    fake.devices[0].ngids = fake.devices[1].ngids = 0;
+    expect_no_ports(&config, "IP address");
+    fake.devices[0].device.transport_type = fake.devices[1].device.transport_type = IBV_TRANSPORT_IWARP;
+    expect_no_ports(&config, "neither InfiniBand nor RoCE");
+    assert_int_equal(fake.npds, 0);
+    fake = saved;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_kind_of_a_gid_follows_from_its_type_and_address, forget),
+        cmocka_unit_test_setup(of_each_kind_the_first_gid_of_the_port_is_taken, forget),
+        cmocka_unit_test_setup(two_ranks_use_the_first_kind_that_both_have, forget),
+        cmocka_unit_test_setup(a_list_of_devices_says_which_ports_are_used, forget),
+        cmocka_unit_test_setup(a_host_without_usable_ports_says_why, forget),
+    };
+    fake_reset();
+    slots_pattern.call_of = call_of;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * verbs: failures of one rail, and rails that take over from one that died (common/verbs_pair.h).
+ */
+#include "common/verbs_pair.h"
+
+#include "kernels/exec.h"
+
+/* ------------------------------------------------------------------------------------------------------------- one rail */
+
+static void a_peer_that_does_not_answer_is_named_with_everything_that_helps(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
+    move_slots(&pair, 10);
+    fake.devices[0].dying = true;
+    slots_publish(&pair.producer);
+    expect_broken(&pair, &pair.producer, "peer 10.0.0.2 is unreachable or loses packets (retry count exceeded)",
+                  "GID 3 on mlx5_0 port 1, rank 1");
+    assert_non_null(strstr(err_last(), "queue pair "));
+    pair_close(&pair);
+}
+
+static void slots_that_came_before_a_failure_stay_consumable(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
+    for (int k = 0; k < 4; k++)
+        slots_publish(&pair.producer);
+    settle(&pair);
+    verbs_host()->devices[0].removed = 1;
+    while (end_of(&pair.consumer)->broken[0] == '\0') {
+        be_patient(&pair);
+        assert_true(transport_verbs.progress(&pair.consumer) >= 0);
+    }
+    for (int k = 0; k < 4; k++) {
+        assert_true(transport_verbs.progress(&pair.consumer) >= 0);
+        slots_consume(&pair.consumer);
+    }
+    expect_broken(&pair, &pair.consumer, "device has failed or was removed", "mlx5_0");
+    pair_close(&pair);
+}
+
+static void other_failures_are_told_apart(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
+    ((struct fake_qp *)(void *)end_of(&pair.consumer)->qps[0][0].qp)->nreceives = 0;
+    slots_publish(&pair.producer);
+    expect_broken(&pair, &pair.producer, "no receive posted (RNR", "mlx5_0");
+    pair_close(&pair);
+
+    pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
+    end_of(&pair.producer)->theirs.rails[0].rkey ^= 77;
+    slots_publish(&pair.producer);
+    expect_broken(&pair, &pair.producer, "remote access error", "mlx5_0");
+    expect_broken(&pair, &pair.consumer, "queue pair went into error", "local access violation");
+    pair_close(&pair);
+
+    pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
+    for (int k = 0; k < FAKE_MRS; k++)
+        fake.mrs[k].used &= &fake.mrs[k].mr != end_of(&pair.producer)->rails[0].mr;
+    while (slots_bytes(&pair.producer, pair.producer.end.step) < 1000) { /* inline data need no registration */
+        slots_publish(&pair.producer);
+        settle(&pair);
+        slots_consume(&pair.consumer);
+    }
+    slots_publish(&pair.producer);
+    expect_broken(&pair, &pair.producer, "memory is not registered", "mlx5_0");
+    pair_close(&pair);
+}
+
+static void a_port_that_goes_down_for_a_while_is_no_failure_where_there_is_one(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
+    move_slots(&pair, 10);
+    fake.devices[0].hanging = true; /* the NIC goes on trying */
+    fake_event(0, (struct ibv_async_event){.element.port_num = 1, .event_type = IBV_EVENT_PORT_ERR});
+    slots_publish(&pair.producer);
+    for (int k = 0; k < 5000; k++)
+        progress(&pair.producer);
+    assert_int_equal(verbs_host()->ports[0].down, 1);
+    fake_event(0, (struct ibv_async_event){.element.port_num = 1, .event_type = IBV_EVENT_PORT_ACTIVE});
+    fake.devices[0].hanging = false;
+    move_slots(&pair, 2000);
+    for (int k = 0; k < 5000; k++)
+        progress(&pair.producer);
+    assert_int_equal(verbs_host()->ports[0].down, 0);
+    pair_close(&pair);
+}
+
+static void counters_that_cannot_be_break_the_connection(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
+    assert_true(verbs_post_counter(&pair.consumer, 0, 1)); /* a credit, and nothing was sent */
+    expect_broken(&pair, &pair.producer, "credits for slots that were not sent", "");
+    pair_close(&pair);
+
+    pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
+    assert_true(verbs_post_counter(&pair.producer, 0, 0)); /* a slot without a frame */
+    expect_broken(&pair, &pair.consumer, "which call its first slot is of", "");
+    pair_close(&pair);
+
+    pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
+    end_of(&pair.producer)->sent = pair.producer.end.step = 9; /* step 9, when 0 … 7 are due */
+    *pair.producer.end.tail = 9;
+    slots_publish(&pair.producer);
+    while (end_of(&pair.consumer)->broken[0] == '\0') {
+        be_patient(&pair);
+        transport_verbs.progress(&pair.producer);
+        transport_verbs.progress(&pair.consumer);
+    }
+    expect_broken(&pair, &pair.consumer, "a step that was not due", "");
+    pair_close(&pair);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- failover */
+
+enum disaster { DYING, ACKS_LOST, PORT_DOWN, REMOVED };
+
+static void strike(enum disaster disaster, int device) {
+    struct fake_device *d = &fake.devices[device];
+    switch (disaster) {
+    case DYING: d->dying = true; break;
+    case ACKS_LOST: d->lose_acks = true; break;
+    case PORT_DOWN:
+        d->hanging = true;
+        fake_event(device, (struct ibv_async_event){.element.port_num = 1, .event_type = IBV_EVENT_PORT_ERR});
+        break;
+    case REMOVED:
+        d->hanging = true;
+        fake_event(device, (struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL});
+        break;
+    }
+}
+
+static void another_rail_takes_over_and_every_slot_comes_once(void **state) {
+    (void)state;
+    uint64_t ghosts = 0, executed = 0;
+    for (int round = 0; round < 200; round++) {
+        struct pair pair;
+        int device = round % 2;
+        pair_open(&pair, (struct shape){round % 3 == 0 ? 2 : 8, 400, 2, 1 + round % 3, UINT64_MAX - 100});
+        fake.chance += (uint64_t)round * 0x9e3779b97f4a7c15ull;
+        uint64_t end = pair.producer.end.step + 400, when = 20 + fake_random() % 300;
+        while (pair.producer.end.step != end - 400 + when)
+            turn(&pair, end);
+        strike((enum disaster)(round / 2 % 4), device);
+        while (pair.consumer.end.step != end || !transport_verbs.idle(&pair.producer) ||
+               !transport_verbs.idle(&pair.consumer))
+            turn(&pair, end);
+        assert_int_equal(end_of(&pair.producer)->rails[device].state, VERBS_RAIL_DOWN);
+        assert_int_equal(end_of(&pair.consumer)->rails[device].state, VERBS_RAIL_DOWN);
+        assert_int_equal(end_of(&pair.producer)->rails[1 - device].state, VERBS_RAIL_UP);
+        ghosts += fake.nghosts;
+        executed += fake.nexecuted;
+        pair_close(&pair);
+    }
+    assert_true(executed > 0);
+    print_message("late writes that found their queue pair still open: %llu\n", (unsigned long long)ghosts);
+}
+
+/* Everything that the producer sent has come and is consumed, but the acknowledgements were lost: the consumer's rank is in
+ * its next call, on other connections, and the producer's call cannot end before the rail is settled. */
+struct stranded {
+    struct pair pair;
+    struct exec_program sending, next;
+    struct conn *conns[1];
+    int first_worker[1];
+    struct exec_call calls[2];
+};
+
+static void strand(struct stranded *s) {
+    struct pair *pair = &s->pair;
+    pair_open(pair, (struct shape){8, 4096, 2, 1, 0});
+    move_slots(pair, 50);
+    strike(ACKS_LOST, 0);
+    slots_publish(&pair->producer); /* step 50: by rail 0, and no credit is due yet */
+    while (pair->consumer.end.step != pair->producer.end.step) {
+        be_patient(pair);
+        end_of(&pair->producer)->turns = 1; /* it sends, and looks at nothing */
+        if (end_of(&pair->producer)->sent != pair->producer.end.step)
+            progress(&pair->producer);
+        progress(&pair->consumer);
+        if (fifo_has_data(&pair->consumer.end))
+            slots_consume(&pair->consumer);
+    }
+    for (int rank = 0; rank < 2; rank++) {
+        struct conn *conn = rank == 0 ? &pair->producer : &pair->consumer;
+        conn->transport = &transport_verbs;
+        conn->state = CONN_READY;
+        pair->chans[rank].first = conn;
+        pair->chans[rank].timeout_ms = 60000;
+    }
+    s->conns[0] = &pair->producer;
+    s->sending = (struct exec_program){
+        .conns = s->conns, .nconns = 1, .nready = 1, .nremote = 1, .first_worker = s->first_worker};
+    s->next = (struct exec_program){.first_worker = s->first_worker};
+    s->calls[0] = (struct exec_call){.program = &s->sending, .chan = &pair->chans[0], .after = -1, .told_peer = -1};
+    s->calls[1] = (struct exec_call){.program = &s->next, .chan = &pair->chans[1], .after = 0, .told_peer = -1};
+}
+
+static void a_rail_is_settled_by_a_rank_that_is_in_another_call(void **state) {
+    (void)state;
+    static struct stranded s;
+    for (int other_communicator = 0; other_communicator < 2; other_communicator++) {
+        struct call_lock lock = {0};
+        memset(&s, 0, sizeof(s));
+        strand(&s);
+        if (other_communicator)
+            chan_list(&s.pair.chans[1], &lock);
+        assert_false(transport_verbs.idle(&s.pair.producer));
+        assert_true(transport_verbs.idle(&s.pair.consumer));
+        assert_int_equal(exec_run(s.calls, other_communicator ? 1 : 2), COLLET_SUCCESS);
+        assert_int_equal(end_of(&s.pair.producer)->rails[0].state, VERBS_RAIL_DOWN);
+        assert_int_equal(end_of(&s.pair.consumer)->rails[0].state, VERBS_RAIL_DOWN);
+        move_slots(&s.pair, 50);
+        chan_unlist(&s.pair.chans[1]);
+        pair_close(&s.pair);
+    }
+}
+
+static void a_call_that_only_waits_for_a_connection_to_be_idle_names_its_rank(void **state) {
+    (void)state;
+    static struct stranded s;
+    memset(&s, 0, sizeof(s));
+    strand(&s);
+    s.calls[0].state = EXEC_RUNNING;
+    assert_int_equal(exec_check_wait(&s.calls[0], 59ull * 1000000000), COLLET_SUCCESS);
+    assert_int_equal(exec_check_wait(&s.calls[0], 61ull * 1000000000), COLLET_ERR_TIMEOUT);
+    assert_non_null(strstr(err_last(), "waiting for rank 1:"));
+    fake_repair();
+    move_slots(&s.pair, 50);
+    pair_close(&s.pair);
+}
+
+static void when_the_last_rail_dies_too_it_is_an_error(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, (struct shape){8, 4096, 2, 1, 0});
+    move_slots(&pair, 50);
+    strike(DYING, 0);
+    move_slots(&pair, 50);
+    strike(DYING, 1);
+    slots_publish(&pair.producer);
+    expect_broken(&pair, &pair.producer, "unreachable", "mlx5_1");
+    pair_close(&pair);
+}
+
+static void without_failover_a_dead_rail_is_an_error(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, (struct shape){8, 4096, 2, 1, 0});
+    pair.configs[0].net_failover = pair.configs[1].net_failover = 0;
+    move_slots(&pair, 50);
+    strike(DYING, 0);
+    slots_publish(&pair.producer);
+    slots_publish(&pair.producer);
+    expect_broken(&pair, &pair.producer, "unreachable", "mlx5_0");
+    pair_close(&pair);
+}
+
+static void a_rail_that_is_down_from_the_beginning_is_left_out(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_init(&pair, (struct shape){8, 4096, 2, 2, 0});
+    verbs_host()->ports[0].down = 1;
+    fake.devices[0].hanging = true;
+    assert_int_equal(transport_verbs.offer(&pair.consumer, &pair.blob), COLLET_SUCCESS);
+    assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_SUCCESS);
+    pair_connect(&pair);
+    move_slots(&pair, 500);
+    pair_close(&pair);
+
+    pair_init(&pair, (struct shape){8, 4096, 1, 2, 0});
+    verbs_host()->ports[0].down = 1;
+    assert_int_equal(transport_verbs.offer(&pair.consumer, &pair.blob), COLLET_SUCCESS);
+    assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_ERR_SYSTEM);
+    assert_non_null(strstr(err_last(), "no RDMA port between rank 0 and rank 1"));
+    pair_close(&pair);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_peer_that_does_not_answer_is_named_with_everything_that_helps, forget),
+        cmocka_unit_test_setup(slots_that_came_before_a_failure_stay_consumable, forget),
+        cmocka_unit_test_setup(other_failures_are_told_apart, forget),
+        cmocka_unit_test_setup(a_port_that_goes_down_for_a_while_is_no_failure_where_there_is_one, forget),
+        cmocka_unit_test_setup(counters_that_cannot_be_break_the_connection, forget),
+        cmocka_unit_test_setup(another_rail_takes_over_and_every_slot_comes_once, forget),
+        cmocka_unit_test_setup(a_rail_is_settled_by_a_rank_that_is_in_another_call, forget),
+        cmocka_unit_test_setup(a_call_that_only_waits_for_a_connection_to_be_idle_names_its_rank, forget),
+        cmocka_unit_test_setup(when_the_last_rail_dies_too_it_is_an_error, forget),
+        cmocka_unit_test_setup(without_failover_a_dead_rail_is_an_error, forget),
+        cmocka_unit_test_setup(a_rail_that_is_down_from_the_beginning_is_left_out, forget),
+    };
+    fake_reset();
+    slots_pattern.call_of = call_of;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
