@@ -98,7 +98,7 @@ static void show_memlock(void) {
         row("locked memory", true, "without limit");
     else
         row("locked memory", limit.rlim_cur >= 64u << 20,
-            "%llu KiB: each RDMA connection registers its FIFO, some 2 MiB; ulimit -l unlimited lifts it",
+            "%llu KiB: each RDMA connection registers its FIFO, some 4 MiB; ulimit -l unlimited lifts it",
             (unsigned long long)limit.rlim_cur / 1024);
 }
 
@@ -143,20 +143,32 @@ static void show_gpu_row(void) {
                     b);
 }
 
+/* How verbs would register memory of a GPU with a NIC, and see what that wrote there. */
+static void show_gpudirect(const struct verbs_device *device, int ordinal) {
+    const struct verbs_host *host = verbs_host();
+    struct gpu_direct can = gpu_driver()->direct(ordinal);
+    struct verbs_memory_facts facts = verbs_memory_facts(host, device, true, can.exports_dmabuf);
+    const char *why;
+    enum verbs_registration how = verbs_memory_choose(&facts, &why);
+    if (how == VERBS_STAGED)
+        row("GPUDirect", false, "%s and GPU %d: slots between hosts in pinned host memory: %s", device->name, ordinal,
+            why);
+    else
+        row("GPUDirect", true, "%s and GPU %d: registered %s: %s; %s (not run on hardware: docs/gpu.md)", device->name,
+            ordinal, verbs_registration_name(how), why,
+            can.ordered ? "the GPU orders a NIC's writes" : "what a NIC wrote is flushed by a read");
+}
+
 static void show_gpus(void) {
     const struct verbs_host *host = verbs_host();
+    const char *why;
+    int count = gpu_driver() == NULL ? 0 : gpu_driver()->count(&why);
     show_gpu_row();
-    if (host->kinds == 0)
-        row("GPUDirect", false, "no RDMA port to register memory with; slots between hosts are in pinned host memory");
-    for (int k = 0; host->kinds != 0 && k < host->ndevices; k++) {
-        const struct verbs_device *device = &host->devices[k];
-        struct verbs_memory_facts facts = verbs_memory_facts(host, device, true, true);
-        const char *why;
-        enum verbs_registration how = verbs_memory_choose(&facts, &why);
-        row("GPUDirect", false,
-            "slots between hosts are in pinned host memory; %s would register memory of a GPU that exports dma-bufs %s: %s",
-            device->name, verbs_registration_name(how), why);
-    }
+    if (host->kinds == 0 || count == 0)
+        row("GPUDirect", false, "%s", host->kinds == 0 ? "no RDMA port to register memory with" : "no GPU");
+    for (int k = 0; host->kinds != 0 && k < host->ndevices; k++)
+        for (int ordinal = 0; ordinal < count; ordinal++)
+            show_gpudirect(&host->devices[k], ordinal);
 }
 
 int main(int argc, char **argv) {

@@ -20,11 +20,14 @@
  * One slot is one write, and one packet where it fits into the MTU. Nothing is copied: the slot's memory at both ends is what
  * the executors read and write. Small writes are inline: the NIC need not fetch them.
  *
+ * Payloads of Simple slots may lie in memory of a GPU at either end (verbs_direct.h). The frame then goes ahead of them, in a
+ * write of its own without an immediate, to a place in host memory.
+ *
  * Which order makes it right. Data that an RDMA WRITE puts into memory may be looked at when the completion of a write with
  * immediate, or of a later send, has been taken; polling memory for a flag that was written behind the data is not promised
  * by the InfiniBand Architecture Specification (volume 1, "Transaction Ordering"), though most machines do it. Here every
  * slot's own write has the immediate, so its completion at the consumer covers all of it, in whatever order a NIC stores the
- * parts, on however many queue pairs.
+ * parts, on however many queue pairs; and a frame that goes ahead of it is covered too, being earlier on the same queue pair.
  *
  * All notifications are absolute counters (step; head), so it does not matter if one comes twice, late, or by another path. The
  * steps go through the live queue pairs by turns, those of all rails; they may arrive out of order and are delivered in order.

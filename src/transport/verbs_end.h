@@ -46,7 +46,8 @@ struct verbs_rail {
     struct ibv_cq *cq;
     struct ibv_mr *mr;
     enum verbs_rail_state state;
-    bool told; /* producer: the consumer knows that it is lost */
+    bool told;     /* producer: the consumer knows that it is lost */
+    bool was_lost; /* it was up, and is not any more */
 };
 
 enum verbs_stage { VERBS_OFFERED, VERBS_GREETING, VERBS_READY };

@@ -87,6 +87,20 @@ bool verbs_settling(const struct verbs_end *end) {
     return false;
 }
 
+/* Has another connection with the same rank said already that it lost this rail? One warning is enough. */
+static bool is_known(const struct conn *conn, int r) {
+    const struct verbs_end *end = conn->impl;
+    for (const struct conn *other = conn->chan->first; other != NULL; other = other->next) {
+        const struct verbs_end *its = other->impl;
+        if (other == conn || other->transport != conn->transport || other->peer != conn->peer || its == NULL)
+            continue;
+        for (int k = 0; k < its->nrails; k++)
+            if (its->rails[k].was_lost && its->rails[k].port == end->rails[r].port)
+                return true;
+    }
+    return false;
+}
+
 void verbs_rail_lost(struct conn *conn, int r, const char *format, ...) {
     struct verbs_end *end = conn->impl;
     char what[192], text[ERR_TEXT_BYTES];
@@ -101,8 +115,12 @@ void verbs_rail_lost(struct conn *conn, int r, const char *format, ...) {
         verbs_set_broken(conn, "%s", text);
         return;
     }
-    log_warn(NET, "rank %d: %s; going on without this rail", conn->chan->rank, text);
+    if (is_known(conn, r))
+        log_info(NET, "rank %d: %s; going on without this rail, in one more connection", conn->chan->rank, text);
+    else
+        log_warn(NET, "rank %d: %s; going on without this rail", conn->chan->rank, text);
     end->rails[r].state = VERBS_RAIL_LOST;
+    end->rails[r].was_lost = true;
     for (int q = 0; q < end->nqps; q++)
         verbs_qp_fail(end->host, &end->qps[r][q]);
     verbs_update_live(end);

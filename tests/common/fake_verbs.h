@@ -31,9 +31,9 @@
 #pragma GCC diagnostic ignored "-Wunused-function"
 
 #define FAKE_DEVICES 2
-#define FAKE_QPS 64
+#define FAKE_QPS 512
 #define FAKE_WRITES 128 /* of one queue pair */
-#define FAKE_MRS 64
+#define FAKE_MRS 512
 #define FAKE_EVENTS 16
 #define FAKE_INLINE 512
 
@@ -88,7 +88,8 @@ struct fake_device {
 
 static struct fake {
     struct fake_device devices[FAKE_DEVICES];
-    struct fake_qp *qps[FAKE_QPS];
+    struct fake_qp *qps[FAKE_QPS]; /* by number … */
+    uint32_t above;                /* … all of which have been below this one */
     struct {
         struct ibv_mr mr;
         int access;
@@ -341,8 +342,8 @@ static void fake_ghost(void) {
 }
 
 static void fake_move(void) {
-    for (uint64_t n = fake_random() % 4; n > 0; n--) {
-        struct fake_qp *qp = fake_find((uint32_t)(fake_random() % FAKE_QPS));
+    for (uint64_t n = fake_random() % 4; n > 0 && fake.above > 0; n--) {
+        struct fake_qp *qp = fake_find((uint32_t)(fake_random() % fake.above));
         if (qp != NULL)
             fake_execute(qp);
     }
@@ -588,6 +589,7 @@ static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
     for (uint32_t k = 1; k < FAKE_QPS; k++)
         if (fake.qps[k] == NULL) {
             struct fake_qp *qp = fake.qps[k] = calloc(1, sizeof(*qp));
+            fake.above = k >= fake.above ? k + 1 : fake.above;
             qp->qp = (struct ibv_qp){.context = pd->context, .qp_context = attr->qp_context, .pd = pd, .qp_num = k};
             qp->cap = attr->cap;
             qp->cq = (struct fake_cq *)(void *)attr->send_cq;

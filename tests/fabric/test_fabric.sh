@@ -52,6 +52,12 @@ connections_take() {
         END { exit !(seen["shm"] && seen[transport] && !wrong) }'
 }
 
+# Carried by a thread of each rank's, which shares the host's one CPU with both of them.
+proxies_carry() {
+    local settings="$settings COLLET_PROXY=1"
+    is_exact 2 all_reduce_perf -b 8 -e 300K -f 30 -n 2 -c 1 && is_exact 2 alltoall_perf -b 64K -e 64K -n 2 -c 1
+}
+
 # Sizes from a few elements to many slots, odd counts among them.
 collective_is_exact() {
     local sizes="-b 20 -e 300K -f 11" settings="$settings COLLET_PROTO=$2"
@@ -76,6 +82,7 @@ check_conformance() {
         check "types_and_operations_are_exact_over_${transport}_with_$protocol" types_and_operations_are_exact $protocol
     done
     check "sendrecv_is_exact_over_$transport" collective_is_exact sendrecv_perf Simple
+    [ "$transport" = tcp ] || check "proxies_carry_$transport" proxies_carry
     check "frames_of_1500_bytes_carry_$transport" with_mtu 1500 is_exact 2 all_reduce_perf -b 8 -e 1M -f 8 -n 2
 }
 
@@ -146,7 +153,7 @@ both_rails_carry_data() {
     awk '{ exit !($3 - $1 > 1e6 && $4 - $2 > 1e6) }' <<<"$before $after"
 }
 
-# Pulled out of one end; both say so and go on with the other rail.
+# Pulled out of one end; both say so, once for each peer, and go on with the other rail.
 one_rail_dies() {
     local output status settings="$settings $two_rails COLLET_DEBUG=WARN"
     output=$(goes_on_through pull_cable 2 "$1")
@@ -154,7 +161,8 @@ one_rail_dies() {
     plug_cable 2 "$1"
     echo "$output"
     [ $status = 0 ] && grep -q "^[01]: .* on rxe$1 .*without this rail" <<<"$output" &&
-        grep -q "^[23]: .* on rxe$1 .*without this rail" <<<"$output"
+        grep -q "^[23]: .* on rxe$1 .*without this rail" <<<"$output" &&
+        ! sed -n "s/^\([0-3]\): .* on rxe$1 .*\(rank [0-9]*\) (host .*without this rail.*/\1 \2/p" <<<"$output" | sort | uniq -d | grep .
 }
 
 # -----------------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@
  */
 #include "common/verbs_pair.h"
 
-
 /* ------------------------------------------------------------------------------------------------------------ addressing */
 
 static void the_kind_of_a_gid_follows_from_its_type_and_address(void **state) {

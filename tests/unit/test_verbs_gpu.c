@@ -100,11 +100,8 @@ static const struct gpu_direct exports = {.exports_dmabuf = true};
 static void slots_of_gpus_are_in_their_memory_and_arrive(void **state) {
     (void)state;
     static const struct shape shapes[] = {
-        {8, 4096, 1, 1, 0},
-        {8, 100000, 2, 2, 0},
-        {2, 5000, 2, 2, UINT64_MAX - 500},
-        {1, 3000, 2, 1, 0},
-        {16, 64, 1, 8, 0},
+        {8, 4096, 1, 1, 0}, {8, 100000, 2, 2, 0}, {2, 5000, 2, 2, UINT64_MAX - 500},
+        {1, 3000, 2, 1, 0}, {16, 64, 1, 8, 0},
     };
     for (size_t k = 0; k < sizeof(shapes) / sizeof(shapes[0]); k++)
         for (int on = 1; on < 4; on++) {
@@ -213,9 +210,7 @@ static void a_registration_that_fails_falls_back_to_the_next_way(void **state) {
         {0, ENOMEM, true, true, true},       /* dma-buf */
         {EINVAL, 0, true, true, true},       /* then peermem */
         {EINVAL, EFAULT, true, true, false}, /* then pinned host memory */
-        {EINVAL, 0, true, false, false},
-        {EINVAL, 0, false, true, true},
-        {0, 0, false, false, false},
+        {EINVAL, 0, true, false, false},     {EINVAL, 0, false, true, true}, {0, 0, false, false, false},
     };
     for (size_t k = 0; k < sizeof(table) / sizeof(table[0]); k++) {
         struct pair pair;

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whole calls over verbs in one process: executors on emulated GPUs or the host, proxies, and NICs that are fakes
+ * (common/fake_verbs.h), which deliver in random order and keep what they wrote into a GPU's memory until it is flushed.
+ */
+#include "common/emulated_gpu.h"
+#include "common/fake_verbs.h"
+#include "common/level.h"
+#include "common/trial.h"
+
+#include "boot/process.h"
+#include "transport/verbs_device.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define RANKS 3
+
+struct team {
+    struct collet_comm *comms[RANKS];
+    void *streams[RANKS];
+    bool gpus;
+};
+
+static void team_init(struct team *team, bool gpus) {
+    int devices[RANKS];
+    team->gpus = gpus;
+    fake_repair();
+    fake.is_gpu = emulated_gpu_owns;
+    gpu_driver_use(&emulated_gpu_driver);
+    for (int rank = 0; rank < RANKS; rank++) {
+        devices[rank] = gpus ? COLLET_DEVICE_CUDA(rank % 2) : COLLET_DEVICE_HOST;
+        team->streams[rank] = gpus ? emulated_stream_create() : NULL;
+    }
+    if (collet_comm_init_all(team->comms, RANKS, devices) != COLLET_SUCCESS)
+        fail_msg("%s", collet_last_error(NULL));
+}
+
+static void team_fini(struct team *team) {
+    for (int rank = 0; rank < RANKS; rank++)
+        assert_int_equal(collet_comm_destroy(team->comms[rank]), COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS && team->gpus; rank++)
+        emulated_stream_destroy(team->streams[rank]);
+    if (fake_leftover() != NULL)
+        fail_msg("%s", fake_leftover());
+}
+
+static void wait_for(const struct team *team) {
+    for (int rank = 0; rank < RANKS && team->gpus; rank++)
+        emulated_stream_wait(team->streams[rank]);
+}
+
+static struct trial_call random_call(uint64_t seed) {
+    static const size_t counts[] = {1, 129, 2000, 20000};
+    struct trial_call call = {.nranks = RANKS, .seed = seed};
+    call.collective = (enum prog_collective)(fake_random() % PROG_SEND);
+    call.type = (enum collet_type)(fake_random() % COLLET_TYPE_COUNT);
+    call.op = (enum collet_op)(fake_random() % COLLET_OP_COUNT);
+    call.count = 1 + fake_random() % counts[fake_random() % 4];
+    call.root = trial_has_root(call.collective) ? (int)(fake_random() % RANKS) : 0;
+    call.in_place = trial_may_be_in_place(call.collective) && fake_random() % 2;
+    return call;
+}
+
+static void run_call(struct team *team, uint64_t seed) {
+    struct trial trials[RANKS];
+    char why[TRIAL_WHY_BYTES], name[TRIAL_NAME_BYTES];
+    struct trial_call call = random_call(seed);
+    trial_name(&call, name);
+    for (int rank = 0; rank < RANKS; rank++)
+        trial_prepare(&trials[rank], &call, rank);
+    assert_int_equal(collet_group_start(), COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS; rank++)
+        assert_int_equal(trial_run_in(&trials[rank], team->comms[rank], team->streams[rank]), COLLET_SUCCESS);
+    if (collet_group_end() != COLLET_SUCCESS)
+        fail_msg("%s: %s", name, collet_last_error(NULL));
+    wait_for(team);
+    for (int rank = 0; rank < RANKS; rank++) {
+        if (!trial_check(&trials[rank], why))
+            fail_msg("%s, rank %d: %s", name, rank, why);
+        trial_destroy(&trials[rank]);
+    }
+}
+
+static void run_calls(bool gpus) {
+    struct team team;
+    team_init(&team, gpus);
+    for (int k = 0; k < (level_now() == LEVEL_FAST ? 10 : level_now() == LEVEL_NORMAL ? 40 : 400); k++)
+        run_call(&team, (uint64_t)k);
+    team_fini(&team);
+}
+
+static void calls_of_host_ranks_are_carried_by_a_proxy(void **state) {
+    (void)state;
+    setenv("COLLET_PROXY", "1", 1);
+    run_calls(false);
+    unsetenv("COLLET_PROXY");
+}
+
+static void calls_of_host_ranks_are_carried_by_their_callers(void **state) {
+    (void)state;
+    run_calls(false);
+}
+
+static void calls_of_gpus_go_through_pinned_memory_where_nics_do_not_reach_them(void **state) {
+    (void)state;
+    emulated_gpu_set_direct((struct gpu_direct){.exports_dmabuf = false}, NULL);
+    run_calls(true);
+    assert_int_equal(fake.nlanded, 0);
+}
+
+static void calls_of_gpus_whose_memory_nics_write_flush_it_by_reads(void **state) {
+    (void)state;
+    static const char *const protocols[] = {"Simple", ""};
+    for (int k = 0; k < 2; k++) {
+        setenv("COLLET_PROTO", protocols[k], 1);
+        emulated_gpu_set_direct((struct gpu_direct){.exports_dmabuf = true}, NULL);
+        run_calls(true);
+        assert_true(fake.nlanded > 0 && fake.nreads > 0);
+    }
+    unsetenv("COLLET_PROTO");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_of_host_ranks_are_carried_by_a_proxy),
+        cmocka_unit_test(calls_of_host_ranks_are_carried_by_their_callers),
+        cmocka_unit_test(calls_of_gpus_go_through_pinned_memory_where_nics_do_not_reach_them),
+        cmocka_unit_test(calls_of_gpus_whose_memory_nics_write_flush_it_by_reads),
+    };
+    fake_reset();
+    setenv("COLLET_TRANSPORT", "verbs", 1);
+    setenv("COLLET_BUFFSIZE", "65536", 1);
+    setenv("COLLET_TIMEOUT", "20", 1);
+    process_set_rdma(verbs_host()->kinds); /* communicators of one process do not look for networks */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
