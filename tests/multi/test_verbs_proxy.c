@@ -55,15 +55,24 @@ static void wait_for(const struct team *team) {
         emulated_stream_wait(team->streams[rank]);
 }
 
+/* Not the fake's, which threads draw from. */
+static uint64_t chance(void) {
+    static uint64_t state = 88172645463325252ull;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state >> 8;
+}
+
 static struct trial_call random_call(uint64_t seed) {
     static const size_t counts[] = {1, 129, 2000, 20000};
     struct trial_call call = {.nranks = RANKS, .seed = seed};
-    call.collective = (enum prog_collective)(fake_random() % PROG_SEND);
-    call.type = (enum collet_type)(fake_random() % COLLET_TYPE_COUNT);
-    call.op = (enum collet_op)(fake_random() % COLLET_OP_COUNT);
-    call.count = 1 + fake_random() % counts[fake_random() % 4];
-    call.root = trial_has_root(call.collective) ? (int)(fake_random() % RANKS) : 0;
-    call.in_place = trial_may_be_in_place(call.collective) && fake_random() % 2;
+    call.collective = (enum prog_collective)(chance() % PROG_SEND);
+    call.type = (enum collet_type)(chance() % COLLET_TYPE_COUNT);
+    call.op = (enum collet_op)(chance() % COLLET_OP_COUNT);
+    call.count = 1 + chance() % counts[chance() % 4];
+    call.root = trial_has_root(call.collective) ? (int)(chance() % RANKS) : 0;
+    call.in_place = trial_may_be_in_place(call.collective) && chance() % 2;
     return call;
 }
 
