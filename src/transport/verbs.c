@@ -41,7 +41,8 @@
  * responder has executed the write, and a retransmission would be a duplicate, which is acknowledged without effect.
  * Completions are asked for seldom (the last write of a list, and now and then one within), to know when the send queue has
  * room and when all has been acknowledged.
- * Read next: verbs_setup.c, how ends come to be; verbs_failover.c, when a rail dies.
+ *
+ * Read next: verbs_send.c, what a step is sent as; verbs_setup.c, how ends come to be; verbs_failover.c, when a rail dies.
  */
 #include "transport/verbs_end.h"
 
@@ -49,8 +50,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define FRAME_BIT (1u << 30) /* below FIFO_LL_BIT */
-#define COUNTER_MASK (FRAME_BIT - 1)
 #define POLL_BATCH 16
 #define LOOK_EVERY_TURNS 1024u /* of progress() that moved nothing: asking the device is a system call */
 #define RECEIVE_ID (1ull << 63)
@@ -61,40 +60,15 @@ static bool verbs_reaches(const struct peer_info *a, const struct peer_info *b, 
     return verbs_common_kind(a->rdma, b->rdma) >= 0;
 }
 
-/* --------------------------------------------------------------------------------------------------------------- posting */
+/* ------------------------------------------------------------------------------------------------------------- completions */
 
-/* wr_id: of a send, the queue pair and how many are posted with it; of a receive, the queue pair. */
-static uint64_t send_id(int index, const struct verbs_qp *qp) { return (uint64_t)index << 32 | (qp->posted + 1); }
 uint64_t verbs_receive_id(int index) { return RECEIVE_ID | (uint64_t)index << 32; }
 static int index_of(uint64_t id) { return (int)(id >> 32 & 0xff); }
 
-static struct ibv_send_wr write_of(struct verbs_end *end, int index, uint64_t to, uint32_t immediate) {
-    return (struct ibv_send_wr){
-        .wr_id = send_id(index, verbs_qp_at(end, index)),
-        .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-        .imm_data = htonl(immediate),
-        .wr.rdma = {.remote_addr = to, .rkey = end->theirs.rails[index / VERBS_QPS_MAX].rkey},
-    };
-}
-
-bool verbs_post_counter(struct conn *conn, int index, uint64_t counter) {
-    struct verbs_end *end = conn->impl;
-    struct verbs_qp *qp = verbs_qp_at(end, index);
-    struct ibv_send_wr *bad, write = write_of(end, index, end->theirs.memory, (uint32_t)counter & COUNTER_MASK);
-    write.send_flags = IBV_SEND_SIGNALED;
-    if (!verbs_qp_has_room(qp, 1))
-        return false;
-    errno = ibv_post_send(qp->qp, &write, &bad);
-    qp->posted += errno == 0;
-    return errno == 0;
-}
-
-/* ------------------------------------------------------------------------------------------------------------- completions */
-
 /* The counter nearest to `near` whose low 30 bits came: what is older than near is negative in the difference. */
 static int64_t counter_ahead(uint32_t immediate, uint64_t near) {
-    uint32_t ahead = (immediate - (uint32_t)near) & COUNTER_MASK;
-    return ahead > COUNTER_MASK / 2 ? (int64_t)ahead - (int64_t)COUNTER_MASK - 1 : (int64_t)ahead;
+    uint32_t ahead = (immediate - (uint32_t)near) & VERBS_COUNTER_MASK;
+    return ahead > VERBS_COUNTER_MASK / 2 ? (int64_t)ahead - (int64_t)VERBS_COUNTER_MASK - 1 : (int64_t)ahead;
 }
 
 static void take_credit(struct conn *conn, uint32_t immediate) {
@@ -108,21 +82,6 @@ static void take_credit(struct conn *conn, uint32_t immediate) {
         port_store_release(conn->end.head, known + (uint64_t)ahead); /* pairs with fifo_has_credit() */
 }
 
-static char *payload_at(const struct conn *conn, uint64_t step, bool ll) {
-    const struct fifo_end *fifo = &conn->end;
-    size_t slot = step & (fifo->nslots - 1);
-    return ll ? (char *)(fifo->ll + slot * (fifo->ll_bytes / 4)) : fifo->simple + slot * fifo->slot_stride;
-}
-
-/* Where the frame of a step is, at either end. */
-static void *frame_at(const struct conn *conn, uint64_t step, uint32_t header_bytes) {
-    const struct verbs_end *end = conn->impl;
-    bool ll = header_bytes & FIFO_LL_BIT;
-    if (!ll && verbs_frames_apart(end))
-        return &end->frames[step & (conn->end.nslots - 1)];
-    return payload_at(conn, step, ll) + (header_bytes & ~FIFO_LL_BIT);
-}
-
 static void deliver_slots(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     for (uint64_t step = *conn->end.tail;; step++) {
@@ -130,9 +89,9 @@ static void deliver_slots(struct conn *conn) {
         if (arrived == 0 || !verbs_direct_visible(end, slot))
             return;
         struct fifo_slot_header *header = &conn->end.headers[slot];
-        header->bytes = (arrived - 1) & ~FRAME_BIT;
-        if ((arrived - 1) & FRAME_BIT)
-            memcpy(&end->frame, frame_at(conn, step, header->bytes), sizeof(end->frame));
+        header->bytes = (arrived - 1) & ~VERBS_FRAME_BIT;
+        if ((arrived - 1) & VERBS_FRAME_BIT)
+            memcpy(&end->frame, verbs_frame_at(conn, step, header->bytes), sizeof(end->frame));
         header->signature = end->frame.signature;
         header->sequence = end->frame.sequence;
         end->arrived[slot] = 0;
@@ -143,7 +102,7 @@ static void deliver_slots(struct conn *conn) {
 static void take_slot(struct conn *conn, int rail, uint32_t immediate, uint32_t length) {
     struct verbs_end *end = conn->impl;
     uint64_t tail = *conn->end.tail;
-    uint32_t ll = immediate & FIFO_LL_BIT, framed = immediate & FRAME_BIT;
+    uint32_t ll = immediate & FIFO_LL_BIT, framed = immediate & VERBS_FRAME_BIT;
     bool behind = framed && (ll || !verbs_frames_apart(end));
     uint32_t frame_bytes = behind ? (uint32_t)sizeof(struct verbs_frame) : 0, bytes = length - frame_bytes;
     uint32_t most = ll ? 2 * conn->chan->layout.ll_bytes : conn->chan->layout.slot_bytes;
@@ -224,164 +183,6 @@ bool verbs_poll(struct conn *conn, int r) {
     return n > 0;
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- producer */
-
-/* What one progress() posts: a list a queue pair, each rung in with one doorbell. Of a step two writes at most. */
-struct batch {
-    struct ibv_send_wr writes[2 * FIFO_MAX_SLOTS], *last[VERBS_LIVE_MAX], *first[VERBS_LIVE_MAX];
-    struct ibv_sge places[2 * FIFO_MAX_SLOTS];
-    int n;
-};
-
-/* Has the write of this step a frame? What was decided when it was sent first holds when it is sent again. */
-static bool needs_frame(struct conn *conn, uint64_t step) {
-    struct verbs_end *end = conn->impl;
-    uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
-    const struct fifo_slot_header *header = &conn->end.headers[slot];
-    if (step != end->sent)
-        return end->framed & 1u << slot;
-    bool needed = step == (uint64_t)conn->chan->config->first_step || header->signature != end->frame.signature ||
-                  header->sequence != end->frame.sequence;
-    end->frame = (struct verbs_frame){header->sequence, header->signature, 0};
-    end->framed = needed ? end->framed | 1u << slot : end->framed & ~(1u << slot);
-    return needed;
-}
-
-/* A part of this end's memory that is written into the other's. */
-struct part {
-    const char *from;
-    uint32_t bytes, lkey, rkey;
-    uint64_t to;
-    bool in_gpu; /* where the CPU, which would copy inline data, does not reach */
-};
-
-/* Behind what the batch has for the same entry of live[]. */
-static void add_write(struct conn *conn, struct batch *batch, int turn, struct part part, struct ibv_send_wr write) {
-    struct verbs_end *end = conn->impl;
-    struct verbs_qp *qp = verbs_qp_at(end, end->live[turn]);
-    struct ibv_send_wr *to = &batch->writes[batch->n];
-    struct ibv_sge *place = &batch->places[batch->n++];
-    *place = (struct ibv_sge){(uintptr_t)part.from, part.bytes, part.lkey};
-    *to = write;
-    to->wr.rdma.remote_addr = part.to;
-    to->wr.rdma.rkey = part.rkey;
-    to->sg_list = place;
-    to->num_sge = part.bytes > 0;
-    if (qp->posted % (qp->depths.sends / 4 + 1) == 0)
-        to->send_flags = IBV_SEND_SIGNALED;
-    if (part.bytes > 0 && !part.in_gpu && part.bytes <= qp->depths.inline_bytes)
-        to->send_flags |= IBV_SEND_INLINE;
-    if (batch->first[turn] == NULL)
-        batch->first[turn] = to;
-    else
-        batch->last[turn]->next = to;
-    batch->last[turn] = to;
-    qp->posted++;
-}
-
-/* Of the memory that has the same layout at both ends. */
-static struct part part_of_memory(const struct verbs_end *end, int rail, const char *from, uint32_t bytes) {
-    return (struct part){from,
-                         bytes,
-                         end->rails[rail].mr->lkey,
-                         end->theirs.rails[rail].rkey,
-                         end->theirs.memory + (uint64_t)(from - (const char *)end->memory),
-                         false};
-}
-
-static struct part part_of_slot(const struct conn *conn, int rail, uint64_t step, uint32_t bytes) {
-    const struct verbs_end *end = conn->impl;
-    const char *from = payload_at(conn, step, false);
-    const struct ibv_mr *mr = end->mine.direct ? end->direct.rails[rail].slots : end->rails[rail].mr;
-    return (struct part){from,
-                         bytes,
-                         mr->lkey,
-                         end->theirs.rails[rail].slots_rkey,
-                         end->theirs.slots + (uint64_t)(from - conn->end.simple),
-                         end->mine.direct};
-}
-
-/* The frame of a slot whose payload is in memory of a GPU: a write without a notification, which that of the payload, behind
- * it on the same queue pair, gives for both. */
-static void add_frame(struct conn *conn, struct batch *batch, int turn, const struct verbs_frame *frame) {
-    struct verbs_end *end = conn->impl;
-    int index = end->live[turn], rail = index / VERBS_QPS_MAX;
-    struct part part = {(const char *)frame,
-                        sizeof(*frame),
-                        end->rails[rail].mr->lkey,
-                        end->theirs.rails[rail].rkey,
-                        end->theirs.frames + (uint64_t)((const char *)frame - (const char *)end->frames),
-                        false};
-    struct ibv_send_wr write = write_of(end, index, 0, 0);
-    write.opcode = IBV_WR_RDMA_WRITE;
-    add_write(conn, batch, turn, part, write);
-}
-
-/* Adds what carries a step. False: its queue pair has no room now. */
-static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
-    struct verbs_end *end = conn->impl;
-    int turn = (int)(step % (uint64_t)end->nlive), index = end->live[turn], rail = index / VERBS_QPS_MAX;
-    uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
-    const struct fifo_slot_header *header = &conn->end.headers[slot];
-    uint32_t ll = header->bytes & FIFO_LL_BIT, bytes = header->bytes & ~FIFO_LL_BIT;
-    bool apart = ll == 0 && verbs_frames_apart(end);
-    if (!verbs_qp_has_room(verbs_qp_at(end, index), 1 + apart))
-        return false;
-    uint32_t framed = needs_frame(conn, step) ? FRAME_BIT : 0;
-    if (framed) {
-        struct verbs_frame frame = {header->sequence, header->signature, 0};
-        memcpy(frame_at(conn, step, header->bytes), &frame, sizeof(frame));
-    }
-    if (framed && apart)
-        add_frame(conn, batch, turn, &end->frames[slot]);
-    else if (framed)
-        bytes += (uint32_t)sizeof(struct verbs_frame);
-    struct part part = ll != 0 ? part_of_memory(end, rail, payload_at(conn, step, true), bytes)
-                               : part_of_slot(conn, rail, step, bytes);
-    add_write(conn, batch, turn, part, write_of(end, index, part.to, ((uint32_t)step & COUNTER_MASK) | ll | framed));
-    end->carrier[slot] = (uint8_t)index;
-    return true;
-}
-
-static void post_batch(struct conn *conn, struct batch *batch) {
-    struct verbs_end *end = conn->impl;
-    uint8_t live[VERBS_LIVE_MAX];
-    int nlive = end->nlive; /* a rail that is lost meanwhile changes live[] */
-    memcpy(live, end->live, sizeof(live));
-    for (int turn = 0; turn < nlive; turn++) {
-        struct ibv_send_wr *bad;
-        if (batch->first[turn] == NULL)
-            continue;
-        batch->last[turn]->send_flags |= IBV_SEND_SIGNALED;
-        int error = ibv_post_send(verbs_qp_at(end, live[turn])->qp, batch->first[turn], &bad);
-        if (error != 0)
-            verbs_rail_lost(conn, live[turn] / VERBS_QPS_MAX, "could not be sent to: the device takes no sends (%s)",
-                            strerror(error));
-    }
-}
-
-static bool send_slots(struct conn *conn) {
-    struct verbs_end *end = conn->impl;
-    uint64_t tail = wire_tail(conn);
-    if (end->nlive == 0 || (tail == end->sent && end->again == 0))
-        return false;
-    struct batch batch = {.n = 0};
-    bool room = true;
-    for (uint64_t step = tail - conn->end.nslots; end->again != 0 && room && step != end->sent; step++) {
-        uint32_t bit = 1u << (step & (conn->end.nslots - 1));
-        if ((int64_t)(step - *conn->end.head) < 0 || !(end->again & bit))
-            continue;
-        room = add_step(conn, &batch, step);
-        end->again &= room ? ~bit : ~0u;
-    }
-    while (room && end->sent != tail && batch.n < 2 * FIFO_MAX_SLOTS - 1) {
-        room = add_step(conn, &batch, end->sent);
-        end->sent += room;
-    }
-    post_batch(conn, &batch);
-    return batch.n > 0;
-}
-
 /* ---------------------------------------------------------------------------------------------------------------- consumer */
 
 static bool credit_is_due(const struct conn *conn) {
@@ -460,7 +261,7 @@ static bool move(struct conn *conn) {
     if (end->nrails > 1)
         verbs_failover_progress(conn);
     if (conn->side == CONN_PRODUCER)
-        moved |= send_slots(conn);
+        moved |= verbs_send_slots(conn);
     else
         send_credit(conn);
     return moved;

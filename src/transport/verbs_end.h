@@ -26,6 +26,10 @@ struct verbs_frame {
     uint32_t signature, zero;
 };
 
+/* An immediate: a counter, whether the write has a frame (or one goes ahead of it), and FIFO_LL_BIT. */
+#define VERBS_FRAME_BIT (1u << 30)
+#define VERBS_COUNTER_MASK (VERBS_FRAME_BIT - 1)
+
 /* What an end must know of the other: where its memory is, that of Simple slots, and frames that come by themselves. */
 struct verbs_hello {
     uint64_t memory, slots, frames;
@@ -90,6 +94,21 @@ static inline struct verbs_qp *verbs_qp_at(struct verbs_end *end, int index) {
 /* Are frames of Simple slots written by themselves? */
 static inline bool verbs_frames_apart(const struct verbs_end *end) { return end->mine.direct || end->theirs.direct; }
 
+static inline char *verbs_payload_at(const struct conn *conn, uint64_t step, bool ll) {
+    const struct fifo_end *fifo = &conn->end;
+    size_t slot = step & (fifo->nslots - 1);
+    return ll ? (char *)(fifo->ll + slot * (fifo->ll_bytes / 4)) : fifo->simple + slot * fifo->slot_stride;
+}
+
+/* Where the frame of a step is, at either end; header_bytes are its slot header's. */
+static inline void *verbs_frame_at(const struct conn *conn, uint64_t step, uint32_t header_bytes) {
+    const struct verbs_end *end = conn->impl;
+    bool ll = header_bytes & FIFO_LL_BIT;
+    if (!ll && verbs_frames_apart(end))
+        return &end->frames[step & (conn->end.nslots - 1)];
+    return verbs_payload_at(conn, step, ll) + (header_bytes & ~FIFO_LL_BIT);
+}
+
 /* verbs_setup.c: transport.offer, accept and close, and their part of ready. */
 enum collet_result verbs_offer(struct conn *conn, struct conn_blob *blob);
 enum collet_result verbs_accept(struct conn *conn, const struct conn_blob *blob);
@@ -98,10 +117,13 @@ void verbs_free(struct conn *conn);
 
 /* verbs.c: takes completions of one rail. True if something came. */
 bool verbs_poll(struct conn *conn, int rail);
-/* Posts an empty write that carries a counter, through queue pair `index` (as in live[]). False: it takes none. */
-bool verbs_post_counter(struct conn *conn, int index, uint64_t counter);
 /* The wr_id of receives of a queue pair. */
 uint64_t verbs_receive_id(int index);
+
+/* verbs_send.c: posts what was published, and what must be sent again. True if there was any. */
+bool verbs_send_slots(struct conn *conn);
+/* Posts an empty write that carries a counter, through queue pair `index` (as in live[]). False: it takes none. */
+bool verbs_post_counter(struct conn *conn, int index, uint64_t counter);
 
 /* verbs_failover.c */
 void verbs_set_broken(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));

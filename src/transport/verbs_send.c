@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A producer's part: steps that were published become writes.
+ *
+ *    in the same write                     │ payload │ frame │ ── WRITE, immediate ──▶ the slot
+ *    a payload in memory of a GPU, here    │ frame │ ───────────── WRITE ────────────▶ its place in host memory
+ *    or there: two, on one queue pair      │ payload │ ─────────── WRITE, immediate ─▶ the slot
+ *
+ * What a call of progress() finds goes out in one list a queue pair.
+ */
+#include "transport/verbs_end.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+/* wr_id: the queue pair, and how many are posted with it. */
+static uint64_t send_id(int index, const struct verbs_qp *qp) { return (uint64_t)index << 32 | (qp->posted + 1); }
+
+/* The next of queue pair `index`; of what, and to where, is still open. */
+static struct ibv_send_wr write_with(struct verbs_end *end, int index, uint32_t immediate) {
+    return (struct ibv_send_wr){.wr_id = send_id(index, verbs_qp_at(end, index)),
+                                .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                                .imm_data = htonl(immediate)};
+}
+
+bool verbs_post_counter(struct conn *conn, int index, uint64_t counter) {
+    struct verbs_end *end = conn->impl;
+    struct verbs_qp *qp = verbs_qp_at(end, index);
+    struct ibv_send_wr *bad, write = write_with(end, index, (uint32_t)counter & VERBS_COUNTER_MASK);
+    write.wr.rdma.remote_addr = end->theirs.memory;
+    write.wr.rdma.rkey = end->theirs.rails[index / VERBS_QPS_MAX].rkey;
+    write.send_flags = IBV_SEND_SIGNALED;
+    if (!verbs_qp_has_room(qp, 1))
+        return false;
+    errno = ibv_post_send(qp->qp, &write, &bad);
+    qp->posted += errno == 0;
+    return errno == 0;
+}
+
+/* What one progress() posts: a list a queue pair, each rung in with one doorbell. Of a step two writes at most. */
+struct batch {
+    struct ibv_send_wr writes[2 * FIFO_MAX_SLOTS], *last[VERBS_LIVE_MAX], *first[VERBS_LIVE_MAX];
+    struct ibv_sge places[2 * FIFO_MAX_SLOTS];
+    int n;
+};
+
+/* Has the write of this step a frame? What was decided when it was sent first holds when it is sent again. */
+static bool needs_frame(struct conn *conn, uint64_t step) {
+    struct verbs_end *end = conn->impl;
+    uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
+    const struct fifo_slot_header *header = &conn->end.headers[slot];
+    if (step != end->sent)
+        return end->framed & 1u << slot;
+    bool needed = step == (uint64_t)conn->chan->config->first_step || header->signature != end->frame.signature ||
+                  header->sequence != end->frame.sequence;
+    end->frame = (struct verbs_frame){header->sequence, header->signature, 0};
+    end->framed = needed ? end->framed | 1u << slot : end->framed & ~(1u << slot);
+    return needed;
+}
+
+/* A part of this end's memory that is written into the other's. */
+struct part {
+    const void *from;
+    uint32_t bytes, lkey, rkey;
+    uint64_t to;
+    bool in_gpu; /* where the CPU, which would copy inline data, does not reach */
+};
+
+/* Behind what the batch has for the same entry of live[]. */
+static void add_write(struct conn *conn, struct batch *batch, int turn, struct part part, struct ibv_send_wr write) {
+    struct verbs_end *end = conn->impl;
+    struct verbs_qp *qp = verbs_qp_at(end, end->live[turn]);
+    struct ibv_send_wr *to = &batch->writes[batch->n];
+    struct ibv_sge *place = &batch->places[batch->n++];
+    *place = (struct ibv_sge){(uintptr_t)part.from, part.bytes, part.lkey};
+    *to = write;
+    to->wr.rdma.remote_addr = part.to;
+    to->wr.rdma.rkey = part.rkey;
+    to->sg_list = place;
+    to->num_sge = part.bytes > 0;
+    if (qp->posted % (qp->depths.sends / 4 + 1) == 0)
+        to->send_flags = IBV_SEND_SIGNALED;
+    if (part.bytes > 0 && !part.in_gpu && part.bytes <= qp->depths.inline_bytes)
+        to->send_flags |= IBV_SEND_INLINE;
+    if (batch->first[turn] == NULL)
+        batch->first[turn] = to;
+    else
+        batch->last[turn]->next = to;
+    batch->last[turn] = to;
+    qp->posted++;
+}
+
+/* Of host memory, into the other end's. */
+static struct part part_of_memory(const struct verbs_end *end, int rail, const void *from, uint32_t bytes,
+                                  uint64_t to) {
+    return (struct part){from, bytes, end->rails[rail].mr->lkey, end->theirs.rails[rail].rkey, to, false};
+}
+
+/* Lines have the same place at both ends. */
+static struct part part_of_lines(const struct conn *conn, int rail, uint64_t step, uint32_t bytes) {
+    const struct verbs_end *end = conn->impl;
+    const char *from = verbs_payload_at(conn, step, true);
+    return part_of_memory(end, rail, from, bytes, end->theirs.memory + (uint64_t)(from - (const char *)end->memory));
+}
+
+static struct part part_of_slot(const struct conn *conn, int rail, uint64_t step, uint32_t bytes) {
+    const struct verbs_end *end = conn->impl;
+    const char *from = verbs_payload_at(conn, step, false);
+    const struct ibv_mr *mr = end->mine.direct ? end->direct.rails[rail].slots : end->rails[rail].mr;
+    return (struct part){from,
+                         bytes,
+                         mr->lkey,
+                         end->theirs.rails[rail].slots_rkey,
+                         end->theirs.slots + (uint64_t)(from - conn->end.simple),
+                         end->mine.direct};
+}
+
+/* The frame of a slot whose payload is in memory of a GPU: a write without a notification, which that of the payload, behind
+ * it on the same queue pair, gives for both. */
+static void add_frame(struct conn *conn, struct batch *batch, int turn, uint32_t slot) {
+    struct verbs_end *end = conn->impl;
+    uint64_t to = end->theirs.frames + slot * sizeof(struct verbs_frame);
+    struct ibv_send_wr write = write_with(end, end->live[turn], 0);
+    write.opcode = IBV_WR_RDMA_WRITE;
+    add_write(conn, batch, turn,
+              part_of_memory(end, end->live[turn] / VERBS_QPS_MAX, &end->frames[slot], sizeof(struct verbs_frame), to),
+              write);
+}
+
+/* Adds what carries a step. False: its queue pair has no room now. */
+static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
+    struct verbs_end *end = conn->impl;
+    int turn = (int)(step % (uint64_t)end->nlive), index = end->live[turn], rail = index / VERBS_QPS_MAX;
+    uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
+    const struct fifo_slot_header *header = &conn->end.headers[slot];
+    uint32_t ll = header->bytes & FIFO_LL_BIT, bytes = header->bytes & ~FIFO_LL_BIT;
+    bool apart = ll == 0 && verbs_frames_apart(end);
+    if (!verbs_qp_has_room(verbs_qp_at(end, index), 1 + apart))
+        return false;
+    uint32_t framed = needs_frame(conn, step) ? VERBS_FRAME_BIT : 0;
+    if (framed) {
+        struct verbs_frame frame = {header->sequence, header->signature, 0};
+        memcpy(verbs_frame_at(conn, step, header->bytes), &frame, sizeof(frame));
+    }
+    if (framed && apart)
+        add_frame(conn, batch, turn, slot);
+    else if (framed)
+        bytes += (uint32_t)sizeof(struct verbs_frame);
+    struct part part = ll != 0 ? part_of_lines(conn, rail, step, bytes) : part_of_slot(conn, rail, step, bytes);
+    add_write(conn, batch, turn, part, write_with(end, index, ((uint32_t)step & VERBS_COUNTER_MASK) | ll | framed));
+    end->carrier[slot] = (uint8_t)index;
+    return true;
+}
+
+static void post_batch(struct conn *conn, struct batch *batch) {
+    struct verbs_end *end = conn->impl;
+    uint8_t live[VERBS_LIVE_MAX];
+    int nlive = end->nlive; /* a rail that is lost meanwhile changes live[] */
+    memcpy(live, end->live, sizeof(live));
+    for (int turn = 0; turn < nlive; turn++) {
+        struct ibv_send_wr *bad;
+        if (batch->first[turn] == NULL)
+            continue;
+        batch->last[turn]->send_flags |= IBV_SEND_SIGNALED;
+        int error = ibv_post_send(verbs_qp_at(end, live[turn])->qp, batch->first[turn], &bad);
+        if (error != 0)
+            verbs_rail_lost(conn, live[turn] / VERBS_QPS_MAX, "could not be sent to: the device takes no sends (%s)",
+                            strerror(error));
+    }
+}
+
+bool verbs_send_slots(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    uint64_t tail = wire_tail(conn);
+    if (end->nlive == 0 || (tail == end->sent && end->again == 0))
+        return false;
+    struct batch batch = {.n = 0};
+    bool room = true;
+    for (uint64_t step = tail - conn->end.nslots; end->again != 0 && room && step != end->sent; step++) {
+        uint32_t bit = 1u << (step & (conn->end.nslots - 1));
+        if ((int64_t)(step - *conn->end.head) < 0 || !(end->again & bit))
+            continue;
+        room = add_step(conn, &batch, step);
+        end->again &= room ? ~bit : ~0u;
+    }
+    while (room && end->sent != tail && batch.n < 2 * FIFO_MAX_SLOTS - 1) {
+        room = add_step(conn, &batch, end->sent);
+        end->sent += room;
+    }
+    post_batch(conn, &batch);
+    return batch.n > 0;
+}
