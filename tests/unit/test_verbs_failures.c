@@ -176,8 +176,10 @@ static void strand(struct stranded *s) {
     struct pair *pair = &s->pair;
     pair_open(pair, (struct shape){8, 4096, 2, 1, 0});
     move_slots(pair, 50);
+    while (*pair->consumer.end.head + 1 - end_of(&pair->consumer)->credit >= 4)
+        move_slots(pair, 2);
     strike(ACKS_LOST, 0);
-    slots_publish(&pair->producer); /* step 50: by rail 0, and no credit is due yet */
+    slots_publish(&pair->producer); /* an even step: by rail 0, and no credit will be due for it */
     while (pair->consumer.end.step != pair->producer.end.step) {
         be_patient(pair);
         end_of(&pair->producer)->turns = 1; /* it sends, and looks at nothing */
