@@ -64,6 +64,23 @@ enum collet_result boot_try_init(struct boot *boot);
 
 const struct peer_info *boot_peers(const struct boot *boot); /* nranks entries; valid until boot_destroy() */
 
+/* What a message is about. Its key begins with that, so that no room takes a message for its own that is another's; the rest
+ * of the key is up to who sends and takes it. */
+enum boot_subject {
+    BOOT_OFFER = 1,   /* chan: a consumer's offer to its producer */
+    BOOT_TCP_LINK,    /* tcp: where the lower of two ranks listens */
+    BOOT_IPC_GPU,     /* ipc: which GPU a rank is on */
+    BOOT_RDMA_ANSWER, /* verbs: a producer's queue pairs … */
+    BOOT_RAIL_LOST,   /* … a rail that is lost … */
+    BOOT_RAIL_SETTLED,
+    BOOT_WAIT_RECORD, /* kernels: what a rank waits for */
+    BOOT_GPU_MEETING, /* kernels: a rank has a program on its GPU */
+    BOOT_PLACE,       /* plan: where a rank is … */
+    BOOT_GRAPH,       /* … and the graph of its node … */
+    BOOT_ATLAS        /* … and all of both */
+};
+static inline uint64_t boot_key(enum boot_subject subject, uint64_t rest) { return (uint64_t)subject << 56 | rest; }
+
 /* Sends bytes (≤ BOOT_MESSAGE_BYTES) to rank `to`, itself included, under a key that the receiver asks for. Messages of
  * one (sender, key) arrive in order. Queued, never blocks. */
 #define BOOT_MESSAGE_BYTES 1024

@@ -289,23 +289,17 @@ enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, 
 
 /* ---- set-up ---- */
 
-#define MESSAGE_KIND_OFFER 1ull
-
-static uint64_t offer_key(const struct conn *conn) {
-    return MESSAGE_KIND_OFFER << 56 | (uint64_t)conn->channel << 8 | (uint64_t)conn->lane;
-}
-
 static enum collet_result consumer_begin(struct conn *conn) {
     struct conn_blob offer = {0};
     COLLET_TRY(conn->transport->offer(conn, &offer));
     conn->state = CONN_SETUP;
-    return boot_send(conn->chan->boot, conn->peer, offer_key(conn), offer.data, offer.bytes);
+    return boot_send(conn->chan->boot, conn->peer, conn_key(conn, BOOT_OFFER), offer.data, offer.bytes);
 }
 
 static enum collet_result producer_begin(struct conn *conn) {
     struct conn_blob offer = {0};
-    COLLET_TRY(
-        boot_try_recv(conn->chan->boot, conn->peer, offer_key(conn), offer.data, sizeof(offer.data), &offer.bytes));
+    COLLET_TRY(boot_try_recv(conn->chan->boot, conn->peer, conn_key(conn, BOOT_OFFER), offer.data, sizeof(offer.data),
+                             &offer.bytes));
     COLLET_TRY(conn->transport->accept(conn, &offer));
     conn->state = CONN_SETUP;
     return COLLET_SUCCESS;

@@ -81,6 +81,11 @@ enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, 
 /* The same, but NULL if it was never asked for. */
 struct conn *conn_find(const struct chan *chan, int peer, int channel, int lane, enum conn_side side);
 
+/* The key of a message about a connection, between its two ends (boot_send()). */
+static inline uint64_t conn_key(const struct conn *conn, enum boot_subject subject) {
+    return boot_key(subject, (uint64_t)conn->channel << 8 | (uint64_t)conn->lane);
+}
+
 /* Moves a connection toward READY: SUCCESS when it is, IN_PROGRESS while it is not, or a failure. */
 enum collet_result conn_try(struct conn *conn);
 

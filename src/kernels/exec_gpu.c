@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEET_KIND 3ull
 #define FEWEST_LANES 64u
 
 _Static_assert(sizeof(struct work_status) <= GPU_STATUS_BYTES, "lies in gpu_rank.status");
@@ -60,7 +59,7 @@ enum collet_result exec_gpu_meet(struct exec_call *call, bool *moved) {
         return COLLET_SUCCESS;
     if (program->meeting == 0)
         program->meeting = ++call->chan->meetings;
-    uint64_t key = MEET_KIND << 56 | program->meeting;
+    uint64_t key = boot_key(BOOT_GPU_MEETING, program->meeting);
     COLLET_TRY(call->chan->rank == 0 ? meet_as_root(call, key, moved) : meet_as_other(call, key));
     program->met = MEET_DONE;
     *moved = true;

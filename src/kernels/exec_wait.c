@@ -20,7 +20,7 @@
 #define DEATH_GRACE_NS 100000000u
 #define WIRE_GRACE_NS 1000000000u
 #define TELL_AFTER_NS 1000000000u
-#define MESSAGE_KIND_RECORD 2ull
+#define RECORD_KEY boot_key(BOOT_WAIT_RECORD, 0)
 
 /* The ranks a call is blocked on, one after the other: call again with the same index until it returns −1. */
 static int blocked_peer(const struct exec_call *call, int *index) {
@@ -131,12 +131,12 @@ static enum collet_result check_records(struct exec_call *call) {
     struct call_record record = record_of(call);
     if (call->told_peer != peer) {
         call->told_peer = peer;
-        COLLET_TRY(boot_send(boot, peer, MESSAGE_KIND_RECORD << 56, &record, sizeof(record)));
+        COLLET_TRY(boot_send(boot, peer, RECORD_KEY, &record, sizeof(record)));
     }
     /* Whoever waits for us has told us; usually that is who we wait for, but not in a longer cycle. */
     for (int rank = 0; rank < call->chan->nranks; rank++) {
         size_t bytes;
-        while (boot_try_recv(boot, rank, MESSAGE_KIND_RECORD << 56, &record, sizeof(record), &bytes) == COLLET_SUCCESS)
+        while (boot_try_recv(boot, rank, RECORD_KEY, &record, sizeof(record), &bytes) == COLLET_SUCCESS)
             if (bytes == sizeof(record))
                 COLLET_TRY(compare(call, rank, &record));
     }

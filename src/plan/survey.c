@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY_WHERE (3ull << 56)
-#define KEY_REPORT (4ull << 56)
-#define KEY_ATLAS (5ull << 56)
+#define KEY_WHERE boot_key(BOOT_PLACE, 0)
+#define KEY_REPORT boot_key(BOOT_GRAPH, 0)
+#define KEY_ATLAS boot_key(BOOT_ATLAS, 0)
 
 /* Who vanishes may have sent what we wait for, and that be on its way. */
 #define DEATH_GRACE_NS 1000000000u

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HELLO_KEY (9ull << 56)
+#define HELLO_KEY boot_key(BOOT_IPC_GPU, 0)
 
 enum ipc_kind { IPC_GPU = 1, IPC_PINNED };
 

@@ -7,12 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MESSAGE_KIND_LINK 19ull
-
-static uint64_t link_key(const struct conn *conn) {
-    return MESSAGE_KIND_LINK << 56 | (uint64_t)conn->channel << 8 | (uint64_t)conn->lane;
-}
-
 static bool is_ours_to_listen(const struct conn *conn) {
     return conn->peer != conn->chan->rank ? conn->chan->rank < conn->peer : conn->side == CONN_CONSUMER;
 }
@@ -22,14 +16,14 @@ static enum collet_result begin_to_listen(struct tcp_link *link, const struct co
     struct tcp_offer offer;
     COLLET_TRY(tcp_listen_start(&link->listener, chan->config, link->nsockets + 1, &offer));
     link->listens = true;
-    return boot_send(chan->boot, conn->peer, link_key(conn), &offer, sizeof(offer));
+    return boot_send(chan->boot, conn->peer, conn_key(conn, BOOT_TCP_LINK), &offer, sizeof(offer));
 }
 
 static enum collet_result begin_to_dial(struct tcp_link *link, const struct conn *conn) {
     const struct chan *chan = conn->chan;
     struct tcp_offer offer = {0};
     size_t bytes;
-    COLLET_TRY(boot_try_recv(chan->boot, conn->peer, link_key(conn), &offer, sizeof(offer), &bytes));
+    COLLET_TRY(boot_try_recv(chan->boot, conn->peer, conn_key(conn, BOOT_TCP_LINK), &offer, sizeof(offer), &bytes));
     if (bytes != sizeof(offer) || offer.set.count < 1 || offer.set.count > ADDRESS_MAX)
         return err_set(COLLET_ERR_INTERNAL, "the tcp offer of rank %d has %zu bytes and makes no sense", conn->peer,
                        bytes);

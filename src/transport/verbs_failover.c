@@ -23,8 +23,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MESSAGE_KIND_LOST 17ull
-#define MESSAGE_KIND_SETTLED 18ull
 #define LISTEN_EVERY_TURNS 64u /* while all rails are up: the mailbox has a lock */
 
 struct settled {
@@ -32,10 +30,6 @@ struct settled {
     uint32_t rail;
     uint32_t arrived; /* bit k: step tail + k is there */
 };
-
-static uint64_t key_of(const struct conn *conn, uint64_t kind) {
-    return kind << 56 | (uint64_t)conn->channel << 8 | (uint64_t)conn->lane;
-}
 
 /* ---------------------------------------------------------------------------------------------------------------- losing */
 
@@ -156,14 +150,14 @@ static enum collet_result settle(struct conn *conn, int r) {
             settled.arrived |= 1u << k;
     end->rails[r].state = VERBS_RAIL_DOWN;
     end->credit = settled.head;
-    return boot_send(conn->chan->boot, conn->peer, key_of(conn, MESSAGE_KIND_SETTLED), &settled, sizeof(settled));
+    return boot_send(conn->chan->boot, conn->peer, conn_key(conn, BOOT_RAIL_SETTLED), &settled, sizeof(settled));
 }
 
 static enum collet_result consumer_failover(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     uint32_t r;
     size_t bytes;
-    while (boot_try_recv(conn->chan->boot, conn->peer, key_of(conn, MESSAGE_KIND_LOST), &r, sizeof(r), &bytes) ==
+    while (boot_try_recv(conn->chan->boot, conn->peer, conn_key(conn, BOOT_RAIL_LOST), &r, sizeof(r), &bytes) ==
            COLLET_SUCCESS)
         if (bytes == sizeof(r) && r < (uint32_t)end->nrails)
             verbs_rail_lost(conn, (int)r, "says that this rail is lost");
@@ -201,7 +195,7 @@ static enum collet_result producer_failover(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     struct settled settled;
     size_t bytes;
-    while (boot_try_recv(conn->chan->boot, conn->peer, key_of(conn, MESSAGE_KIND_SETTLED), &settled, sizeof(settled),
+    while (boot_try_recv(conn->chan->boot, conn->peer, conn_key(conn, BOOT_RAIL_SETTLED), &settled, sizeof(settled),
                          &bytes) == COLLET_SUCCESS) {
         bool sane = bytes == sizeof(settled) && settled.rail < (uint32_t)end->nrails &&
                     (int64_t)(end->sent - settled.tail) >= 0 && settled.tail - settled.head <= conn->end.nslots;
@@ -214,7 +208,7 @@ static enum collet_result producer_failover(struct conn *conn) {
         if (end->rails[r].state == VERBS_RAIL_LOST && !end->rails[r].told) {
             uint32_t rail = (uint32_t)r;
             end->rails[r].told = true;
-            COLLET_TRY(boot_send(conn->chan->boot, conn->peer, key_of(conn, MESSAGE_KIND_LOST), &rail, sizeof(rail)));
+            COLLET_TRY(boot_send(conn->chan->boot, conn->peer, conn_key(conn, BOOT_RAIL_LOST), &rail, sizeof(rail)));
         }
     return COLLET_SUCCESS;
 }

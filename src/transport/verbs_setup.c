@@ -21,16 +21,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define MESSAGE_KIND_ANSWER 16ull
-
 #define INLINE_BYTES 192u      /* wanted; a larger slot is fetched from memory by the NIC */
 #define SENDS_PER_SLOT 4u      /* room for sends whose completion is not known yet */
 #define RECEIVES_PER_SLOT 2u   /* a producer has at most nslots on their way; as many again are posted meanwhile */
 #define DRAIN_NS 2000000000ull /* longest wait of close() for what was sent to be acknowledged */
-
-static uint64_t answer_key(const struct conn *conn) {
-    return MESSAGE_KIND_ANSWER << 56 | (uint64_t)conn->channel << 8 | (uint64_t)conn->lane;
-}
 
 /* -------------------------------------------------------------------------------------------------------------- one rail */
 
@@ -237,7 +231,8 @@ enum collet_result verbs_accept(struct conn *conn, const struct conn_blob *blob)
     struct verbs_end *end = conn->impl;
     end->theirs = hello;
     COLLET_TRY(rails_connect(conn));
-    COLLET_TRY(boot_send(conn->chan->boot, conn->peer, answer_key(conn), &end->mine, sizeof(end->mine)));
+    COLLET_TRY(
+        boot_send(conn->chan->boot, conn->peer, conn_key(conn, BOOT_RDMA_ANSWER), &end->mine, sizeof(end->mine)));
     end->stage = VERBS_GREETING;
     if (log_wanted(LOG_INFO, LOG_NET))
         log_rails(conn);
@@ -248,7 +243,8 @@ enum collet_result verbs_connect(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     struct verbs_hello hello = {0};
     size_t bytes;
-    COLLET_TRY(boot_try_recv(conn->chan->boot, conn->peer, answer_key(conn), &hello, sizeof(hello), &bytes));
+    COLLET_TRY(
+        boot_try_recv(conn->chan->boot, conn->peer, conn_key(conn, BOOT_RDMA_ANSWER), &hello, sizeof(hello), &bytes));
     COLLET_TRY(take_hello(conn, &hello, bytes, &hello));
     end->theirs = hello;
     if ((int)hello.nrails > end->nrails)

@@ -122,19 +122,18 @@ static void pair_close(struct pair *pair) {
 }
 
 /* What rank 0 tells rank 1 of its listener. Rank 1 gets it only if tell_offer() sends it on. */
-#define KIND_OFFER 1ull
-#define KIND_LINK 19ull
 static struct tcp_offer take_offer(struct pair *pair) {
     struct tcp_offer offer;
     size_t bytes;
     assert_int_equal(conn_try(pair->consumer), COLLET_IN_PROGRESS);
-    assert_int_equal(boot_try_recv(pair->boots[1], 0, KIND_LINK << 56, &offer, sizeof(offer), &bytes), COLLET_SUCCESS);
+    assert_int_equal(boot_try_recv(pair->boots[1], 0, boot_key(BOOT_TCP_LINK, 0), &offer, sizeof(offer), &bytes),
+                     COLLET_SUCCESS);
     assert_int_equal(bytes, sizeof(offer));
     return offer;
 }
 
 static void tell_offer(struct pair *pair, const void *offer, size_t bytes) {
-    assert_int_equal(boot_send(pair->boots[0], 1, KIND_LINK << 56, offer, bytes), COLLET_SUCCESS);
+    assert_int_equal(boot_send(pair->boots[0], 1, boot_key(BOOT_TCP_LINK, 0), offer, bytes), COLLET_SUCCESS);
 }
 
 static bool progress(struct conn *conn) {
@@ -552,7 +551,7 @@ static void open_raw_consumer(struct pair *pair, struct shape shape, int *fds) {
     pair_init(pair, shape);
     assert_int_equal(tcp_listen_start(&listener, &pair->configs[0], shape.nsockets + 1, &offer), COLLET_SUCCESS);
     tell_offer(pair, &offer, sizeof(offer));
-    assert_int_equal(boot_send(pair->boots[0], 1, KIND_OFFER << 56, "", 0), COLLET_SUCCESS);
+    assert_int_equal(boot_send(pair->boots[0], 1, boot_key(BOOT_OFFER, 0), "", 0), COLLET_SUCCESS);
     while (tcp_listen_try(&listener, fds) == COLLET_IN_PROGRESS) {
         be_patient(pair);
         assert_true(conn_try(pair->producer) >= 0);
