@@ -227,8 +227,8 @@ endef
 
 $(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/tools/common/*.c)) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
-# A tool of several files has a folder; collet-tune takes its clocks and probes from the bench.
-$(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c bench/line_probe.c)
+# A tool of several files has a folder; collet-tune takes its meetings from the bench.
+$(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
 $(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON)) $(STATIC_LIB)
 	$(LINK_PROGRAM)
 $(EXAMPLES): $(BUILD)/bin/%: $(OBJ)/examples/%.o $(STATIC_LIB)

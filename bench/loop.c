@@ -9,7 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "loop.h"
-#include "line_probe.h"
+#include "base/line_probe.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define NEAR_BELOW_NS 220.0
+#define PROBE_NS 2000000
 #define BUSY_ABOVE_NS 1000.0 /* no two sockets are that far apart: the probe had to share a CPU */
 #define BUSY_NAPS 5
 #define BUSY_NAP_US 20000
@@ -116,10 +117,10 @@ static double longest_round_trip_ns(const cpu_set_t *cpus) {
             first = cpu;
             continue;
         }
-        double round_trip_ns = line_round_trip_ns(first, cpu);
-        if (round_trip_ns < 0)
+        struct line_trips trips;
+        if (!line_probe(first, cpu, PROBE_NS, &trips))
             bench_die("cannot start a thread on CPU %d and one on CPU %d to probe the way between them", first, cpu);
-        longest = fmax(longest, round_trip_ns);
+        longest = fmax(longest, trips.median_ns);
     }
     return longest;
 }

@@ -5,7 +5,7 @@
  *   collet_loop.c  mpi_loop.c  gloo_loop.cc    start one library, lend two of its calls to the loop
  *   loop.c                                     the loop: probe, warm up, time, probe, check; prints one line a size
  *   board.c                                    a page that the ranks share beside the library: times, CPUs, agreement
- *   line_probe.c                               round trip of a cache line between two CPUs
+ *   ../src/base/line_probe.c                   round trip of a cache line between two CPUs
  *   table.py                                   the lines of all runs → medians and ratios
  *   ../scripts/bench-peers.sh                  builds these and runs them in turns
  *

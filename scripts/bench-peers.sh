@@ -50,10 +50,10 @@ libraries=() # those that are here
 
 build() {
     local cc=${CC:-gcc} cxx=${CXX:-g++} common=() name
-    local flags=(-O2 -g -Wall -Wextra -pthread -Ibench -Iinclude)
-    for name in loop board line_probe; do
-        "$cc" -std=gnu11 "${flags[@]}" -c "bench/$name.c" -o "$out/$name.o" || exit 1
-        common+=("$out/$name.o")
+    local flags=(-O2 -g -Wall -Wextra -pthread -Ibench -Iinclude -Isrc)
+    for name in bench/loop bench/board src/base/line_probe; do
+        "$cc" -std=gnu11 "${flags[@]}" -c "$name.c" -o "$out/${name##*/}.o" || exit 1
+        common+=("$out/${name##*/}.o")
     done
     [ -e "$BUILD/lib/libcollet.a" ] || die "$BUILD/lib/libcollet.a is not there: run make first"
     # shellcheck disable=SC2046 # a list of words

@@ -305,6 +305,7 @@ static enum collet_result rooms_open(struct collet_comm *comm) {
         COLLET_TRY(gpu_rank_create(comm->device - COLLET_DEVICE_CUDA(0), &comm->gpu));
     COLLET_TRY(chan_create(comm->boot, &comm->config, comm->nranks, comm->rank, comm->gpu, &comm->chan));
     comm->chan->timeout_ms = comm->timeout_ms;
+    comm->chan->far = comm->map->far[comm->rank];
     if (comm->gpu != NULL)
         COLLET_TRY(gpu_open(comm));
     else

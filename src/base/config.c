@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 struct knob {
     const char *name; /* with COLLET_ in front */
@@ -87,6 +88,8 @@ static bool text_is_known(const struct knob *knob, const char *value) {
         return log_parse_level(value, &level);
     if (knob->offset == offsetof(struct config, debug_subsys))
         return log_parse_subsystems(value, &subsystems);
+    if (knob->offset == offsetof(struct config, cpu_distance))
+        return strcasecmp(value, "near") == 0 || strcasecmp(value, "far") == 0 || strcasecmp(value, "auto") == 0;
     return true;
 }
 

@@ -187,11 +187,9 @@ enum collet_result chan_create(struct boot *boot, const struct config *config, i
     chan->peers = boot_peers(boot);
     chan->nranks = nranks;
     chan->rank = rank;
-    bool crowded = crowd_around(chan->peers, nranks, rank, (int)config->cpus);
-    chan->spin = config->spin >= 0 ? (uint32_t)config->spin : crowded ? SPIN_CROWDED : SPIN_ALONE;
+    chan->crowded = crowd_around(chan->peers, nranks, rank, (int)config->cpus);
+    chan->spin = config->spin >= 0 ? (uint32_t)config->spin : chan->crowded ? SPIN_CROWDED : SPIN_ALONE;
     chan->yield_ns = sysconf(_SC_NPROCESSORS_ONLN) == 1 ? YIELD_ALONE_NS : 0;
-    /* Ranks on one CPU share its cache: nothing to stream past, and time lost to the other rank looks like slow stores. */
-    chan->nt_stores = config->nt_stores < 0 && crowded ? 0 : (int32_t)config->nt_stores;
     chan->timeout_ms = config->timeout * 1000;
     chan->layout = chan_layout(config, nranks, uses_network(chan));
     chan->last = &chan->first;
@@ -313,6 +311,16 @@ static void log_connection(const struct conn *conn) {
              conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer, conn->transport->name, reasons);
 }
 
+/* fifo_end.nt_stores. Where ranks share CPUs, time lost to another rank would look like slow stores. */
+static int32_t nt_stores_of(const struct conn *conn) {
+    const struct chan *chan = conn->chan;
+    if (chan->config->nt_stores >= 0)
+        return (int32_t)chan->config->nt_stores;
+    if (chan->far && crowd_apart(&chan->peers[chan->rank], &chan->peers[conn->peer]))
+        return 1;
+    return chan->crowded ? 0 : -1;
+}
+
 enum collet_result conn_try(struct conn *conn) {
     if (conn->state == CONN_READY)
         return COLLET_SUCCESS;
@@ -320,7 +328,7 @@ enum collet_result conn_try(struct conn *conn) {
         COLLET_TRY(conn->side == CONN_CONSUMER ? consumer_begin(conn) : producer_begin(conn));
     COLLET_TRY(conn->transport->ready(conn));
     conn->end.remote = (uint32_t)conn->transport->remote;
-    conn->end.nt_stores = conn->chan->nt_stores;
+    conn->end.nt_stores = nt_stores_of(conn);
     conn->state = CONN_READY;
     if (log_wanted(LOG_INFO, LOG_CONN))
         log_connection(conn);

@@ -53,7 +53,8 @@ struct chan {
     int nranks, rank;
     uint32_t spin;             /* polls before a waiting rank yields its CPU */
     uint32_t yield_ns;         /* … and yields before it sleeps; 0: the waiting policy's own */
-    int32_t nt_stores;         /* fifo_end.nt_stores of this rank's connections */
+    bool crowded;              /* this rank must share its CPU (crowd.h) */
+    bool far;                  /* the CPUs of this node are far from each other; told by who creates the chan */
     int64_t timeout_ms;        /* longest time without progress */
     struct fifo_layout layout; /* of every connection; equal on all ranks */
     struct conn *first, **last;

@@ -10,12 +10,20 @@
  */
 #include "chan/crowd.h"
 
+#include <string.h>
+
 int crowd_cpus_of_node(const struct peer_info *peers, int nranks, int node) {
     struct os_cpu_set cpus = {{0}};
     for (int r = 0; r < nranks; r++)
         if (peers[r].node == node)
             os_cpu_set_add(&cpus, &peers[r].cpus);
     return os_cpu_set_count(&cpus);
+}
+
+bool crowd_apart(const struct peer_info *a, const struct peer_info *b) {
+    bool bound_together = os_cpu_set_count(&a->cpus) == 1 && os_cpu_set_within(&a->cpus, &b->cpus) &&
+                          os_cpu_set_within(&b->cpus, &a->cpus);
+    return a->node == b->node && memcmp(a->process, b->process, sizeof a->process) != 0 && !bound_together;
 }
 
 static int ranks_of_node(const struct peer_info *peers, int nranks, int node) {

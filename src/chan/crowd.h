@@ -13,6 +13,10 @@
 /* CPUs that the ranks of this node may use, together. */
 int crowd_cpus_of_node(const struct peer_info *peers, int nranks, int node);
 
+/* May data between these two ranks go from one CPU to another? Not where both are bound to the same one. Ranks of one process
+ * count as together, since one thread may do the work of all of them. */
+bool crowd_apart(const struct peer_info *a, const struct peer_info *b);
+
 /* Must this rank share a CPU with another rank of its node? cpus > 0: the node's CPUs, whatever the sets say. */
 bool crowd_around(const struct peer_info *peers, int nranks, int rank, int cpus);
 

@@ -3,18 +3,21 @@
 
 #include <math.h>
 
-/* LINK_MEMORY and what CPUs cost: fitted by collet-tune on 2 and 4 ranks, partly near and partly far (docs/performance.md);
- * only ratios decide. LINK_NET: guessed from single calls over TCP on one host. GPU classes are
- * neither measured nor taken from a source: latencies of the order of those that NCCL is known to assume for a hop, split
- * between engine and wire; a block moves some 50 GB/s of operands and places together, half as much with LL, whose lines carry as many
- * bytes of flags as of data. */
+/* LINK_MEMORY, LINK_MEMORY_FAR and what CPUs cost: fitted by collet-tune to 2 and 4 ranks on 2 CPUs (docs/tuning.md); only
+ * ratios decide. LINK_NET: guessed from single calls over TCP on one host. GPU classes are neither measured nor taken
+ * from a source: latencies of the order of those that NCCL is known to assume for a hop, split between engine and wire;
+ * a block moves some 50 GB/s of operands and places together, half as much with LL, whose lines carry as many bytes of
+ * flags as of data. */
 const struct cost_table costs_default =
     {
         .step =
             {
-                [LINK_MEMORY] = {[INTERP_SIMPLE] = {98, 49, 0.0233, 241, 0},
-                                 [INTERP_LL] = {36, 43, 0.12, 172, 0},
-                                 [INTERP_LL128] = {63, 40, 0.0416, 141, 0}},
+                [LINK_MEMORY] = {[INTERP_SIMPLE] = {16, 52, 0.032, 24, 0},
+                                 [INTERP_LL] = {18, 36, 0.09, 26, 0},
+                                 [INTERP_LL128] = {12, 42, 0.038, 22, 0}},
+                [LINK_MEMORY_FAR] = {[INTERP_SIMPLE] = {16, 130, 0.0137, 310, 0},
+                                     [INTERP_LL] = {18, 69, 0.43, 180, 0},
+                                     [INTERP_LL128] = {12, 72, 0.17, 240, 0}},
                 [LINK_NET] = {[INTERP_SIMPLE] = {15, 2200, 0.10, 3000, 0.05},
                               [INTERP_LL] = {15, 2200, 0.40, 3000, 0.10},
                               [INTERP_LL128] = {15, 2200, 0.40, 3000, 0.10}},
@@ -24,7 +27,7 @@ const struct cost_table costs_default =
             },
         .wire_factor = {[INTERP_SIMPLE] = 1, [INTERP_LL] = 2, [INTERP_LL128] = 128.0 / 120},
         .switch_ns = 630,
-        .turns_share = 0.2,
+        .turns_share = 0.125,
         .gpu_call_ns = 6000,
         .gpu_blocks = 64,
 };

@@ -17,8 +17,9 @@
 
 #include <stdbool.h>
 
-/* What lies between two ranks. The first two are of host ranks: shared slots, slots carried over a wire. */
-enum link_class { LINK_MEMORY, LINK_NET, LINK_GPU, LINK_GPU_PCI, LINK_GPU_NET, LINK_CLASS_COUNT };
+/* What lies between two ranks. The first three are of host ranks: slots shared by CPUs that are near each other, or far
+ * (distance.h), and slots carried over a wire. */
+enum link_class { LINK_MEMORY, LINK_MEMORY_FAR, LINK_NET, LINK_GPU, LINK_GPU_PCI, LINK_GPU_NET, LINK_CLASS_COUNT };
 
 #define COSTS_PROTOCOLS INTERP_PROTOCOL_COUNT
 

@@ -37,11 +37,12 @@ enum collet_result map_create(const struct peer_info *peers, int nranks, const v
     map->nranks = nranks;
     map->hash = hash_of(atlas, size);
     map->place = calloc((size_t)nranks, sizeof *map->place);
+    map->far = calloc((size_t)nranks, sizeof *map->far);
     enum collet_result result = COLLET_ERR_NO_MEMORY;
-    if (map->place == NULL)
+    if (map->place == NULL || map->far == NULL)
         err_set(result, "no memory for the places of %d ranks", nranks);
     else
-        result = atlas_read(atlas, size, peers, nranks, &map->topo, map->place, &map->costs);
+        result = atlas_read(atlas, size, peers, nranks, &map->topo, map->place, map->far, &map->costs);
     if (result == COLLET_SUCCESS)
         result = find_rings(map);
     if (result == COLLET_SUCCESS)
@@ -57,6 +58,7 @@ void map_destroy(struct map *map) {
     topo_rings_destroy(map->rings);
     topo_destroy(map->topo);
     free(map->place);
+    free(map->far);
     free(map);
 }
 
@@ -144,8 +146,21 @@ double map_node_gbps(const struct map *map, int rank) {
 
 /* ---- the log ---- */
 
+static void print_distance(const struct map *map, FILE *out) {
+    int nfar = 0;
+    for (int h = 0; h < map->topo->nhosts; h++) {
+        bool far = false;
+        for (int rank = 0; rank < map->nranks; rank++)
+            far |= map->far[rank] && map->topo->nodes[map->place[rank]].host == h;
+        nfar += far;
+    }
+    fprintf(out, "CPUs far from each other on %d of %d host%s\n", nfar, map->topo->nhosts,
+            map->topo->nhosts == 1 ? "" : "s");
+}
+
 static enum collet_result print_all(const struct map *map, FILE *out) {
     topo_print(map->topo, out);
+    print_distance(map, out);
     if (map->rings == NULL)
         return COLLET_SUCCESS;
     COLLET_TRY(topo_print_rings(map->rings, out));

@@ -66,11 +66,18 @@ static enum collet_result simulated_init(struct planner *planner) {
     return COLLET_SUCCESS;
 }
 
+static enum link_class class_between(const struct planner *planner, int a, int b) {
+    const struct peer_info *peers = planner->chan->peers;
+    const struct transport *transport = chan_pair_transport(planner->chan, a, b);
+    if (transport != NULL && transport->remote)
+        return LINK_NET;
+    return planner->map->far[a] && crowd_apart(&peers[a], &peers[b]) ? LINK_MEMORY_FAR : LINK_MEMORY;
+}
+
 static void measure_pair(struct planner *planner, int a, int b) {
-    const struct transport *transport = chan_pair_transport(planner->chan, prog_shape_rank(&planner->shapes[0], a),
-                                                            prog_shape_rank(&planner->shapes[0], b));
-    bool remote = transport != NULL && transport->remote;
-    planner->link[a * planner->simulated.nranks + b] = remote ? LINK_NET : LINK_MEMORY;
+    const struct prog_shape *shape = &planner->shapes[0];
+    planner->link[a * planner->simulated.nranks + b] =
+        (uint8_t)class_between(planner, prog_shape_rank(shape, a), prog_shape_rank(shape, b));
 }
 
 static void measure_node(struct planner *planner, int position) {

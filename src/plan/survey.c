@@ -2,7 +2,7 @@
  *
  * The stages of a survey, each waiting for one rank after another. Read survey.h first.
  *
- *      report   │ bytes of the graph │ packed graph │ place of each rank of the node, by number │
+ *      report   │ bytes of the graph │ far? │ packed graph │ place of each rank of the node, by number │
  */
 #include "plan/survey.h"
 
@@ -12,6 +12,7 @@
 #include "boot/bundle.h"
 #include "plan/atlas.h"
 #include "plan/costs_file.h"
+#include "plan/distance.h"
 #include "topo/topo.h"
 
 #include <stdlib.h>
@@ -72,17 +73,25 @@ static enum collet_result look_here(const struct survey *survey, const struct to
     return COLLET_SUCCESS;
 }
 
+/* What a report begins with. */
+struct report_head {
+    uint32_t graph_bytes;
+    uint32_t far; /* are the node's CPUs? */
+};
+
 static enum collet_result send_report(const struct survey *survey, const struct topo *here, int nlocal) {
     void *graph;
     size_t graph_bytes;
     COLLET_TRY(topo_pack(here, &graph, &graph_bytes));
-    size_t size = sizeof(uint32_t) + graph_bytes + (size_t)nlocal * sizeof(int32_t);
+    struct report_head head = {(uint32_t)graph_bytes, 0};
+    size_t size = sizeof head + graph_bytes + (size_t)nlocal * sizeof(int32_t);
     char *report = malloc(size), *at = report;
     enum collet_result result = COLLET_ERR_NO_MEMORY;
     if (report == NULL) {
         err_set(result, "no memory to report on %d ranks", nlocal);
     } else {
-        at = (char *)memcpy(at, &(uint32_t){(uint32_t)graph_bytes}, sizeof(uint32_t)) + sizeof(uint32_t);
+        head.far = distance_is_far(survey->config, survey->peers, survey->nranks, survey->rank);
+        at = (char *)memcpy(at, &head, sizeof head) + sizeof head;
         at = (char *)memcpy(at, graph, graph_bytes) + graph_bytes;
         for (int i = 0; i < nlocal; i++, at += sizeof(int32_t))
             memcpy(at, &(int32_t){topo_locate(here, &survey->where[i])}, sizeof(int32_t));
@@ -125,16 +134,17 @@ static enum collet_result ask_ranks(struct survey *survey) {
 
 static enum collet_result read_report(const struct survey *survey, int lowest, struct atlas_node *node) {
     const struct bundle *report = &survey->reports[lowest];
-    uint32_t graph_bytes = 0;
+    struct report_head head = {0, 0};
     node->nlocal = count_of_node(survey, lowest, survey->nranks);
-    size_t rest = sizeof graph_bytes + (size_t)node->nlocal * sizeof(int32_t);
+    size_t rest = sizeof head + (size_t)node->nlocal * sizeof(int32_t);
     if (report->size >= rest)
-        memcpy(&graph_bytes, report->bytes, sizeof graph_bytes);
-    if (report->size != rest + graph_bytes)
+        memcpy(&head, report->bytes, sizeof head);
+    if (report->size != rest + head.graph_bytes)
         return err_set(COLLET_ERR_INTERNAL, "the report of rank %d on its node has %zu bytes", lowest, report->size);
-    node->graph = (const char *)report->bytes + sizeof graph_bytes;
-    node->graph_bytes = graph_bytes;
-    node->place = (const void *)((const char *)node->graph + graph_bytes);
+    node->graph = (const char *)report->bytes + sizeof head;
+    node->graph_bytes = head.graph_bytes;
+    node->place = (const void *)((const char *)node->graph + head.graph_bytes);
+    node->far = head.far != 0;
     return COLLET_SUCCESS;
 }
 

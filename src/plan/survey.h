@@ -3,8 +3,9 @@
  * How all ranks of a new communicator come to the same map (map.h), over the control plane:
  *
  *      every rank                lowest rank of a node              rank 0
- *      where am I?  ───────────▶ looks at the machine,              collects the reports of all nodes,
- *                                finds its ranks on it  ──────────▶ makes the atlas of them
+ *      where am I?  ───────────▶ looks at the machine, finds        collects the reports of all nodes,
+ *                                its ranks on it, measures
+ *                                how far CPUs are  ───────────────▶ makes the atlas of them
  *      makes the map ◀────────── passes on              ◀──────────
  *
  * So only one process of each node looks at the machine, and that once (topo_here()).

@@ -36,7 +36,7 @@ static const char usage[] =
 
 enum { EXIT_BAD_INPUT = 2, LABS_MAX = 4 };
 
-#define QUICK_ROUNDS 8
+#define QUICK_ROUNDS 12
 #define ROUNDS 16
 #define SMALLEST 8u
 #define LARGEST (64u << 20)
@@ -161,6 +161,8 @@ static void print_head(const struct task *task, FILE *out) {
     }
 }
 
+static bool is_wire(const struct task *task) { return strcmp(task->options.transport, "tcp") == 0; }
+
 static void print_constants(const struct task *task, double error, FILE *out) {
     fprintf(out, "# Constants of collet's cost model, fitted by collet-tune; COLLET_TUNER_FILE loads them.\n");
     print_head(task, out);
@@ -170,7 +172,7 @@ static void print_constants(const struct task *task, double error, FILE *out) {
         "# best ones, and so that what is predicted best is: small sizes settle latencies (step, peer, alpha), large\n"
         "# ones slopes (byte), more ranks than CPUs the price of a switch. Mean error near the best: %.0f %%.\n",
         100 * (exp(error) - 1));
-    costs_print(&task->costs, strcmp(task->options.transport, "tcp") == 0 ? "net." : "memory.", out);
+    costs_print(&task->costs, is_wire(task) ? "net." : "memory", out);
     costs_print(&task->costs, "host.", out);
 }
 
@@ -206,8 +208,7 @@ static int run(const struct request *request, struct task *task) {
     if (request->regret) {
         print_tables(task, request->all);
     } else {
-        enum link_class class = strcmp(task->options.transport, "tcp") == 0 ? LINK_NET : LINK_MEMORY;
-        double error = fit(task->labs, task->nlabs, class, &task->costs);
+        double error = fit(task->labs, task->nlabs, is_wire(task), &task->costs);
         status = write_constants(task, error, request->output);
         if (request->all)
             print_tables(task, true);

@@ -58,6 +58,20 @@ static void a_given_number_of_cpus_overrides_the_sets(void **state) {
     assert_true(crowd_around(peers, 2, 0, 1));
 }
 
+static void data_goes_from_cpu_to_cpu_unless_ranks_share_one_or_a_process(void **state) {
+    (void)state;
+    struct peer_info a = peer(0, 1), b = peer(0, 2);
+    assert_false(crowd_apart(&a, &b)); /* one process */
+    b.process[1] = 1;
+    assert_true(crowd_apart(&a, &b));
+    b.cpus.word[0] = 1;
+    assert_false(crowd_apart(&a, &b)); /* bound to one CPU */
+    a.cpus.word[0] = b.cpus.word[0] = 3;
+    assert_true(crowd_apart(&a, &b)); /* free to run anywhere */
+    b.node = 1;
+    assert_false(crowd_apart(&a, &b)); /* over a network, if at all */
+}
+
 static void the_calling_threads_cpus_are_those_it_is_bound_to(void **state) {
     (void)state;
     struct os_cpu_set all, one;
@@ -86,6 +100,7 @@ int main(void) {
         cmocka_unit_test(a_rank_shares_with_those_that_are_bound_inside_its_cpus),
         cmocka_unit_test(ranks_of_other_nodes_do_not_count),
         cmocka_unit_test(a_given_number_of_cpus_overrides_the_sets),
+        cmocka_unit_test(data_goes_from_cpu_to_cpu_unless_ranks_share_one_or_a_process),
         cmocka_unit_test(the_calling_threads_cpus_are_those_it_is_bound_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,7 @@ static void draw(struct job *job, const char *machine, int nnodes, int node_rank
     list_ranks(job);
     assert_int_equal(topo_pack(job->host, &graph, &graph_bytes), COLLET_SUCCESS);
     for (int n = 0; n < nnodes; n++)
-        nodes[n] = (struct atlas_node){graph, graph_bytes, node_ranks, job->place};
+        nodes[n] = (struct atlas_node){graph, graph_bytes, node_ranks, n % 2 == 1, job->place};
     assert_int_equal(atlas_pack(nodes, nnodes, &costs_default, &job->atlas, &job->size), COLLET_SUCCESS);
     free(graph);
     if (map_create(job->peers, job->nranks, job->atlas, job->size, &job->map) != COLLET_SUCCESS)
@@ -179,6 +179,15 @@ static void rails_are_adapters_that_carry_rings(void **state) {
     end(&job);
 }
 
+static void every_rank_knows_of_every_node_how_far_apart_its_cpus_are(void **state) {
+    (void)state;
+    struct job job;
+    draw(&job, "4 gpu mesh : 2 nic 100", 3, 4, false);
+    for (int rank = 0; rank < job.nranks; rank++)
+        assert_int_equal(job.map->far[rank], rank / 4 == 1); /* as draw() has it */
+    end(&job);
+}
+
 /* The programs of every channel, on a machine where rings zigzag and trees are chains. */
 static void programs_along_every_order_are_right(void **state) {
     (void)state;
@@ -245,7 +254,7 @@ static void equal_hosts_are_packed_once(void **state) {
     struct job one, eight;
     draw(&one, "8 gpu nvswitch : 4 nic 200", 1, 8, false);
     draw(&eight, "8 gpu nvswitch : 4 nic 200", 8, 8, false);
-    assert_int_equal(eight.size - one.size, 7 * (sizeof(uint32_t) + 8 * sizeof(int32_t)));
+    assert_int_equal(eight.size - one.size, 7 * (2 * sizeof(uint32_t) + 8 * sizeof(int32_t)));
     assert_int_equal(eight.map->rings->ncrossings, 1);
     end(&one);
     end(&eight);
@@ -258,6 +267,7 @@ int main(void) {
         cmocka_unit_test(a_rank_is_found_by_its_gpu_by_the_file_and_by_its_cpus),
         cmocka_unit_test(every_order_lists_ranks_node_by_node_along_its_ring),
         cmocka_unit_test(rails_are_adapters_that_carry_rings),
+        cmocka_unit_test(every_rank_knows_of_every_node_how_far_apart_its_cpus_are),
         cmocka_unit_test(programs_along_every_order_are_right),
         cmocka_unit_test(trees_are_those_of_the_search),
         cmocka_unit_test(a_map_that_does_not_fit_the_ranks_is_refused),

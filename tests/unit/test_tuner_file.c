@@ -113,8 +113,8 @@ static void a_file_that_is_not_there_is_named(void **state) {
 
 /* ---- the choice ---- */
 
-static enum interp_protocol chosen(const struct cost_table *costs) {
-    static const uint8_t link[4] = {LINK_MEMORY, LINK_MEMORY, LINK_MEMORY, LINK_MEMORY};
+static enum interp_protocol chosen(const struct cost_table *costs, enum link_class class) {
+    const uint8_t link[4] = {LINK_MEMORY, (uint8_t) class, (uint8_t) class, LINK_MEMORY};
     static const int node_of[2], ranks_of_node[2] = {2, 2};
     static const double node_gbps[2];
     struct tuner_limits limits = {.nchannels = 1, .slot_bytes = 131072, .ll_bytes = 4096};
@@ -141,8 +141,22 @@ static void choices_follow_the_file(void **state) {
     struct cost_table costs;
     write_file(cheap_ll);
     assert_int_equal(costs_read(path, &costs), COLLET_SUCCESS);
-    assert_int_equal(chosen(&costs), INTERP_LL);
-    assert_int_equal(chosen(&costs_default), INTERP_SIMPLE);
+    assert_int_equal(chosen(&costs, LINK_MEMORY), INTERP_LL);
+    assert_int_equal(chosen(&costs_default, LINK_MEMORY), INTERP_SIMPLE);
+}
+
+/* What makes LL dear where CPUs are far leaves it cheap where they are near. */
+static void near_and_far_have_constants_of_their_own(void **state) {
+    (void)state;
+    struct cost_table costs;
+    char text[1024];
+    snprintf(text, sizeof text, "%smemory-far.LL.byte 9 ns/byte\n", cheap_ll);
+    write_file(text);
+    assert_int_equal(costs_read(path, &costs), COLLET_SUCCESS);
+    assert_true(costs.step[LINK_MEMORY_FAR][INTERP_LL].byte_ns == 9);
+    assert_true(costs.step[LINK_MEMORY][INTERP_LL].byte_ns == 0);
+    assert_int_equal(chosen(&costs, LINK_MEMORY), INTERP_LL);
+    assert_int_equal(chosen(&costs, LINK_MEMORY_FAR), INTERP_SIMPLE);
 }
 
 /* ---- a job ---- */
@@ -151,6 +165,7 @@ static void plan_and_run(struct ranks *ranks, int rank) {
     const bool *with_file = ranks->argument;
     if (rank == 0 && *with_file)
         setenv("COLLET_TUNER_FILE", path, 1);
+    setenv("COLLET_CPU_DISTANCE", "near", 1); /* whose constants the file has */
     struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
     struct exec_request request = {
         .collective = PROG_ALLREDUCE, .count = MEGABYTE / 4, .type = COLLET_FLOAT32, .op = COLLET_SUM};
@@ -205,6 +220,7 @@ int main(void) {
         cmocka_unit_test(mistakes_are_named_by_their_line),
         cmocka_unit_test(a_file_that_is_not_there_is_named),
         cmocka_unit_test(choices_follow_the_file),
+        cmocka_unit_test(near_and_far_have_constants_of_their_own),
         cmocka_unit_test(a_file_of_rank_0_is_followed_by_all),
         cmocka_unit_test(a_bad_file_of_rank_0_is_an_error_of_all),
     };

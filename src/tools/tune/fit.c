@@ -19,7 +19,7 @@
 #define PRIOR_WEIGHT 0.01
 #define FIRST_FACTOR 1.6
 #define LAST_FACTOR 1.02
-#define PARAMETERS_MAX (5 * COSTS_PROTOCOLS + 2)
+#define PARAMETERS_MAX (9 * COSTS_PROTOCOLS + 2)
 #define LEAST_NS 1e-4 /* a constant that is zero stays it */
 
 struct parameters {
@@ -39,35 +39,59 @@ static void add(struct parameters *all, double *constant) {
     all->began[all->count++] = *constant;
 }
 
-static void list_parameters(struct lab *const *labs, int nlabs, enum link_class class, struct cost_table *costs,
-                            struct parameters *all) {
-    bool crowded = false;
-    all->count = 0;
+static void add_links(struct parameters *all, struct cost_table *costs, enum link_class class) {
     for (int protocol = 0; protocol < COSTS_PROTOCOLS; protocol++) {
         struct step_cost *step = &costs->step[class][protocol];
-        add(all, &step->step_ns);
+        if (class == LINK_MEMORY) /* of steps and of a rank's own memory */
+            add(all, &step->step_ns);
         add(all, &step->peer_ns);
         add(all, &step->byte_ns);
         add(all, &step->alpha_ns);
         add(all, &step->wire_byte_ns);
     }
-    for (int k = 0; k < nlabs; k++)
+}
+
+static bool was_seen(const struct lab *lab, enum lab_class class) {
+    for (int size = 0; size < lab->options.nsizes; size++)
+        for (int k = 0; k < lab->ncandidates; k++)
+            if (lab_value(lab, size, k, class).count > 0)
+                return true;
+    return false;
+}
+
+/* What has not been seen keeps its constants. */
+static void list_parameters(struct lab *const *labs, int nlabs, bool wire, struct cost_table *costs,
+                            struct parameters *all) {
+    bool crowded = false, seen[LAB_CLASSES] = {false};
+    all->count = 0;
+    for (int k = 0; k < nlabs; k++) {
         crowded |= labs[k]->options.nranks > labs[k]->machine.cpus;
-    if (class == LINK_MEMORY)
+        for (int class = 0; class < LAB_CLASSES; class ++)
+            seen[class] |= was_seen(labs[k], (enum lab_class) class);
+    }
+    if (wire)
+        add_links(all, costs, LINK_NET);
+    if (!wire && seen[LAB_NEAR])
+        add_links(all, costs, LINK_MEMORY);
+    if (!wire && seen[LAB_FAR])
+        add_links(all, costs, LINK_MEMORY_FAR);
+    if (!wire)
         add(all, &costs->turns_share);
     if (crowded)
         add(all, &costs->switch_ns);
 }
 
 /* Of one size in one class of distance. */
-static void add_loss(const struct lab *lab, int size, enum lab_class class, const double *predicted_us,
+static void add_loss(struct lab *lab, const struct cost_table *costs, int size, enum lab_class class,
                      struct loss *loss) {
-    double us[LAB_CANDIDATES_MAX], least_us = INFINITY, chosen_us = 0, chosen_predicted = INFINITY;
+    double us[LAB_CANDIDATES_MAX], predicted_us[LAB_CANDIDATES_MAX], least_us = INFINITY, chosen_us = 0,
+                                                                     chosen_predicted = INFINITY;
     double sum = 0, weights = 0;
     for (int k = 0; k < lab->ncandidates; k++) {
-        us[k] = lab_value(lab, size, k, class).us;
+        us[k] = lab_value(lab, size, k, class).median;
         if (us[k] <= 0)
             continue;
+        predicted_us[k] = lab_predict_us(lab, costs, size, k, class);
         least_us = us[k] < least_us ? us[k] : least_us;
         if (predicted_us[k] < chosen_predicted) {
             chosen_predicted = predicted_us[k];
@@ -91,21 +115,17 @@ static struct loss loss_of(struct lab *const *labs, int nlabs, const struct cost
                            const struct parameters *all) {
     struct loss loss = {0, 0, 0};
     for (int l = 0; l < nlabs; l++)
-        for (int size = 0; size < labs[l]->options.nsizes; size++) {
-            double predicted_us[LAB_CANDIDATES_MAX];
-            for (int k = 0; k < labs[l]->ncandidates; k++)
-                predicted_us[k] = lab_predict_us(labs[l], costs, size, k);
+        for (int size = 0; size < labs[l]->options.nsizes; size++)
             for (int class = 0; class < LAB_CLASSES; class ++)
-                add_loss(labs[l], size, class, predicted_us, &loss);
-        }
+                add_loss(labs[l], costs, size, (enum lab_class) class, &loss);
     for (int p = 0; p < all->count; p++)
         loss.total += PRIOR_WEIGHT * log(*all->constant[p] / all->began[p]) * log(*all->constant[p] / all->began[p]);
     return loss;
 }
 
-double fit(struct lab *const *labs, int nlabs, enum link_class class, struct cost_table *costs) {
+double fit(struct lab *const *labs, int nlabs, bool wire, struct cost_table *costs) {
     struct parameters all;
-    list_parameters(labs, nlabs, class, costs, &all);
+    list_parameters(labs, nlabs, wire, costs, &all);
     struct loss best = loss_of(labs, nlabs, costs, &all);
     for (double factor = FIRST_FACTOR; factor > LAST_FACTOR;) {
         bool better = false;

@@ -8,35 +8,46 @@
 #include "tools/tune/lab.h"
 
 #include "base/err.h"
+#include "base/line_probe.h"
 #include "base/os.h"
 #include "bench/board.h"
-#include "bench/line_probe.h"
 #include "chan/chan.h"
 #include "kernels/exec.h"
+#include "plan/distance.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SAMPLE_NS 400e3 /* how long the timed calls of a sample should take together … */
 #define SAMPLE_CALLS_MAX 2000
-#define FAR_NS 220        /* from this on a round trip is far: docs/performance.md */
-#define DISTURBED_NS 5000 /* … and from this on other work was in the way */
+#define DISTURBED_NS 5000 /* from this on a round trip had other work in its way */
+#define PROBE_NS 300000
+#define OWN_SHARE 0.9     /* the ranks of a CPU should have so much of it */
+#define ATTEMPTS 4        /* at a sample */
+#define SIZE_NS 4e9       /* after so long at one size no more rounds are begun … */
+#define FEWEST_ROUNDS 5   /* … if there have been so many */
 #define JUDGED_ROUNDS 3   /* after so many rounds … */
 #define HOPELESS 3.0      /* … candidates that take so many times as long as the best are left out … */
-#define KEPT 6            /* … but for the best so many */
+#define KEPT 6            /* … but for the best so many … */
+#define LONG_NS 10e6      /* … and those whose first call takes so long and … */
+#define HOPELESS_LONG 8.0 /* … so many times as long as the best at once */
 
 enum order_kind { ORDER_OPEN, ORDER_CALL, ORDER_END };
 
 struct orders {
     enum order_kind kind;
+    enum lab_class class; /* of the communicator */
     int candidate, calls;
     uint64_t bytes;
     struct collet_unique_id id;
-    double ns[LAB_RANKS_MAX]; /* a call, by rank */
+    double ns[LAB_RANKS_MAX];     /* a call, by rank */
+    double cpu_ns[LAB_RANKS_MAX]; /* of it with a CPU */
 };
 
 /* One rank, while it measures. */
@@ -45,7 +56,7 @@ struct bench {
     struct board *board;
     struct orders *orders;
     int rank;
-    struct collet_comm *comms[LAB_CANDIDATES_MAX];
+    struct collet_comm *comms[LAB_CLASSES][LAB_CANDIDATES_MAX];
     float *in, *out;
 };
 
@@ -54,17 +65,11 @@ static void must(const struct bench *bench, enum collet_result result, const cha
         bench_die("rank %d: %s: %s", bench->rank, what, collet_last_error(NULL));
 }
 
-/* ---- names ---- */
-
-const char *lab_name(const struct plan_choice *candidate, char name[LAB_NAME_BYTES]) {
-    int at =
-        snprintf(name, LAB_NAME_BYTES, "%s %s", candidate->algorithm->name, exec_protocol_names[candidate->protocol]);
-    if (candidate->protocol == INTERP_SIMPLE)
-        snprintf(name + at, LAB_NAME_BYTES - (size_t)at, " %uK", candidate->chunk_bytes >> 10);
-    return name;
-}
-
 /* ---- carrying out orders ---- */
+
+static struct collet_comm **comm_of(struct bench *bench) {
+    return &bench->comms[bench->orders->class][bench->orders->candidate];
+}
 
 static void open_comm(struct bench *bench, const struct plan_choice *candidate) {
     char chunk[16];
@@ -73,9 +78,8 @@ static void open_comm(struct bench *bench, const struct plan_choice *candidate) 
     setenv("COLLET_PROTO", exec_protocol_names[candidate->protocol], 1);
     setenv("COLLET_CHUNKSIZE", chunk, 1);
     setenv("COLLET_NCHANNELS", "1", 1);
-    must(bench,
-         collet_comm_init_rank(&bench->comms[bench->orders->candidate], bench->board->nranks, bench->orders->id,
-                               bench->rank),
+    setenv("COLLET_CPU_DISTANCE", lab_class_names[bench->orders->class], 1);
+    must(bench, collet_comm_init_rank(comm_of(bench), bench->board->nranks, bench->orders->id, bench->rank),
          "a communicator");
 }
 
@@ -83,66 +87,102 @@ static void call(struct bench *bench, int times) {
     for (int k = 0; k < times; k++)
         must(bench,
              collet_allreduce(bench->in, bench->out, bench->orders->bytes / sizeof(float), COLLET_FLOAT32, COLLET_SUM,
-                              bench->comms[bench->orders->candidate], NULL),
+                              *comm_of(bench), NULL),
              "allreduce");
+}
+
+static double own_cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
 /* Calls one after another: each begins where its rank is through with the one before. */
 static void time_calls(struct bench *bench) {
     int calls = bench->orders->calls;
     call(bench, 1 + calls / 4);
+    double cpu_ns = own_cpu_ns();
     uint64_t begin_ns = os_now_ns();
     call(bench, calls);
     bench->orders->ns[bench->rank] = (double)(os_now_ns() - begin_ns) / calls;
+    bench->orders->cpu_ns[bench->rank] = (own_cpu_ns() - cpu_ns) / calls;
 }
 
-static void carry_out(struct bench *bench) {
+static void close_all(struct bench *bench) {
+    for (int class = 0; class < LAB_CLASSES; class ++)
+        for (int k = 0; k < bench->lab->ncandidates; k++)
+            must(bench, collet_comm_destroy(bench->comms[class][k]), "the end of a communicator");
+}
+
+/* Returns what it was; after the second meeting the next order may be there already. */
+static enum order_kind carry_out(struct bench *bench) {
     board_meet(bench->board);
-    if (bench->orders->kind == ORDER_OPEN)
+    enum order_kind kind = bench->orders->kind;
+    if (kind == ORDER_OPEN)
         open_comm(bench, &bench->lab->candidates[bench->orders->candidate]);
-    if (bench->orders->kind == ORDER_CALL)
+    if (kind == ORDER_CALL)
         time_calls(bench);
-    for (int k = 0; k < bench->lab->ncandidates && bench->orders->kind == ORDER_END; k++)
-        must(bench, collet_comm_destroy(bench->comms[k]), "the end of a communicator");
+    if (kind == ORDER_END)
+        close_all(bench);
     board_meet(bench->board);
+    return kind;
 }
 
 static void serve(struct bench *bench) {
-    do
-        carry_out(bench);
-    while (bench->orders->kind != ORDER_END);
+    while (carry_out(bench) != ORDER_END)
+        ;
     _exit(0);
 }
 
 /* ---- giving orders ---- */
 
 static void open_all(struct bench *bench) {
-    for (int k = 0; k < bench->lab->ncandidates; k++) {
-        *bench->orders = (struct orders){.kind = ORDER_OPEN, .candidate = k};
+    for (int k = 0; k < LAB_CLASSES * bench->lab->ncandidates; k++) {
+        *bench->orders = (struct orders){
+            .kind = ORDER_OPEN, .class = (enum lab_class)(k % LAB_CLASSES), .candidate = k / LAB_CLASSES};
         must(bench, collet_get_unique_id(&bench->orders->id), "a unique id");
         carry_out(bench);
     }
 }
 
+/* Ranks that measure never sleep: what their CPU did not do for them it did for others. */
+static bool had_their_cpus(const struct bench *bench) {
+    const struct board_seat *seats = bench->board->seats;
+    for (int r = 0; r < bench->board->nranks; r++) {
+        double longest_ns = 0, own_ns = 0;
+        for (int with = 0; with < bench->board->nranks; with++)
+            if (seats[with].cpu == seats[r].cpu) {
+                longest_ns = fmax(longest_ns, bench->orders->ns[with]);
+                own_ns += bench->orders->cpu_ns[with];
+            }
+        if (own_ns < OWN_SHARE * longest_ns)
+            return false;
+    }
+    return true;
+}
+
 /* ns a call: the slowest rank's. */
-static double sample(struct bench *bench, int candidate, uint64_t bytes, int calls) {
-    *bench->orders = (struct orders){.kind = ORDER_CALL, .candidate = candidate, .bytes = bytes, .calls = calls};
+static double sample(struct bench *bench, enum lab_class class, int candidate, uint64_t bytes, int calls) {
+    *bench->orders =
+        (struct orders){.kind = ORDER_CALL, .class = class, .candidate = candidate, .bytes = bytes, .calls = calls};
     carry_out(bench);
     double ns = 0;
     for (int r = 0; r < bench->board->nranks; r++)
-        ns = bench->orders->ns[r] > ns ? bench->orders->ns[r] : ns;
+        ns = fmax(ns, bench->orders->ns[r]);
     return ns;
 }
 
-/* A machine that cannot be probed (one CPU) has one class. LAB_CLASSES: the probe was disturbed. */
-static enum lab_class probe(struct bench *bench) {
-    const struct board *board = bench->board;
-    double ns = line_round_trip_ns(board->seats[0].cpu, board->seats[board->nranks > 1].cpu);
-    if (ns >= DISTURBED_NS)
-        return LAB_CLASSES;
-    enum lab_class class = ns >= FAR_NS ? LAB_FAR : LAB_NEAR;
-    bench->lab->trips_ns[class] = (float)ns;
-    return class;
+/* False if the probe was disturbed. A machine of one CPU has one class. */
+static bool probe(struct bench *bench, enum lab_class *class) {
+    const struct board_seat *seats = bench->board->seats;
+    struct line_trips trips;
+    if (seats[0].cpu == seats[1].cpu)
+        return true;
+    if (!line_probe(seats[0].cpu, seats[1].cpu, PROBE_NS, &trips) || trips.median_ns >= DISTURBED_NS)
+        return false;
+    *class = trips.median_ns >= DISTANCE_FAR_NS ? LAB_FAR : LAB_NEAR;
+    bench->lab->trips_ns[*class] = (float)trips.median_ns;
+    return true;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -150,47 +190,64 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Leaves out what is hopeless: of the least of a few samples each. */
-static void judge(const struct lab *lab, const double *least_ns, bool *alive) {
+/* Leaves out what is hopeless, by the least that each has taken. */
+static void judge(const struct lab *lab, const double *least_ns, double least_long_ns, double hopeless, bool *alive) {
     double sorted[LAB_CANDIDATES_MAX];
     int n = lab->ncandidates;
     memcpy(sorted, least_ns, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    double kept_ns = sorted[n < KEPT ? n - 1 : KEPT - 1];
+    double kept_ns = fmax(sorted[n < KEPT ? n - 1 : KEPT - 1], fmax(hopeless * sorted[0], least_long_ns));
     for (int k = 0; k < n; k++)
-        alive[k] = least_ns[k] <= kept_ns || least_ns[k] <= HOPELESS * sorted[0];
+        alive[k] = alive[k] && least_ns[k] <= kept_ns;
+}
+
+/* Once more where something was in the way. *now: the class that the last probe found, if it found any. */
+static void fill_cell(struct bench *bench, int size, int candidate, int round, double *least_ns, enum lab_class *now) {
+    struct lab *lab = bench->lab;
+    struct lab_cell *cell = &lab->cells[size][candidate];
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        double calls = fmin(fmax(SAMPLE_NS / *least_ns, 1), SAMPLE_CALLS_MAX);
+        enum lab_class class = *now;
+        double ns = sample(bench, class, candidate, lab->options.sizes[size], (int)calls);
+        bool alone = had_their_cpus(bench), probed = probe(bench, now);
+        *least_ns = fmin(*least_ns, ns);
+        if (alone && probed && class == *now) {
+            cell->us[round] = (float)(ns / 1000);
+            cell->class[round] = (uint8_t) class;
+            return;
+        }
+        lab->dropped++;
+    }
+}
+
+/* Touches the memory that calls of this size use, of every slot: until then pages come one by one. Returns what a call takes. */
+static double warm_up(struct bench *bench, enum lab_class class, int candidate, uint64_t bytes) {
+    double ns = sample(bench, class, candidate, bytes, 1);
+    return ns >= LONG_NS ? ns : sample(bench, class, candidate, bytes, (int)bench->lab->machine.nslots);
 }
 
 static void measure_size(struct bench *bench, int size) {
     struct lab *lab = bench->lab;
-    uint64_t bytes = lab->options.sizes[size];
     double least_ns[LAB_CANDIDATES_MAX];
     bool alive[LAB_CANDIDATES_MAX];
+    enum lab_class now = LAB_NEAR;
+    probe(bench, &now);
     for (int k = 0; k < lab->ncandidates; k++) {
+        memset(lab->cells[size][k].class, LAB_CLASSES, sizeof lab->cells[size][k].class);
         alive[k] = true;
-        least_ns[k] = sample(bench, k, bytes, 1);
+        warm_up(bench, now == LAB_NEAR ? LAB_FAR : LAB_NEAR, k, lab->options.sizes[size]);
+        least_ns[k] = warm_up(bench, now, k, lab->options.sizes[size]);
     }
-    enum lab_class before = probe(bench);
+    judge(lab, least_ns, LONG_NS, HOPELESS_LONG, alive);
+    double until_ns = (double)os_now_ns() + SIZE_NS;
     for (int round = 0; round < lab->options.rounds; round++) {
-        for (int k = 0; k < lab->ncandidates; k++) {
-            if (!alive[k])
-                continue;
-            double calls = SAMPLE_NS / least_ns[k];
-            double ns = sample(bench, k, bytes,
-                               calls < 1                  ? 1
-                               : calls < SAMPLE_CALLS_MAX ? (int)calls
-                                                          : SAMPLE_CALLS_MAX);
-            enum lab_class after = probe(bench);
-            struct lab_cell *cell = &lab->cells[size][k];
-            least_ns[k] = ns < least_ns[k] ? ns : least_ns[k];
-            if (before == after && after != LAB_CLASSES)
-                cell->us[after][cell->count[after]++] = (float)(ns / 1000);
-            else
-                lab->dropped++;
-            before = after;
-        }
+        if (round >= FEWEST_ROUNDS && (double)os_now_ns() > until_ns)
+            break;
+        for (int k = 0; k < lab->ncandidates; k++)
+            if (alive[k])
+                fill_cell(bench, size, k, round, &least_ns[k], &now);
         if (round + 1 == JUDGED_ROUNDS)
-            judge(lab, least_ns, alive);
+            judge(lab, least_ns, 0, HOPELESS, alive);
     }
 }
 
@@ -208,16 +265,19 @@ static void describe_machine(struct lab *lab, const struct config *config, const
     for (int r = 0; r < n; r++)
         lab->ranks_of_node[r] = n;
     memset(lab->link, wire ? LINK_NET : LINK_MEMORY, sizeof lab->link);
+    int cpus = config->cpus > 0 ? (int)config->cpus : cpus_allowed();
+    for (int pair = 0; pair < n * n && !wire; pair++)
+        if (pair / n % cpus != pair % n % cpus) /* as board_fork() binds them */
+            lab->link[LAB_FAR][pair] = LINK_MEMORY_FAR;
     lab->machine = (struct cost_machine){
         .costs = costs,
         .nranks = n,
         .shape = lab->shape,
         .whole = &lab->shape,
-        .link = lab->link,
         .node_of = lab->node_of,
         .node_gbps = lab->node_gbps,
         .ranks_of_node = lab->ranks_of_node,
-        .cpus = config->cpus > 0 ? (int)config->cpus : cpus_allowed(),
+        .cpus = cpus,
         .nslots = chan_layout(config, n, false).nslots,
     };
 }
@@ -308,53 +368,4 @@ void lab_destroy(struct lab *lab) {
         free(lab->progs[k]);
     }
     free(lab);
-}
-
-/* ---- what was measured, what is predicted ---- */
-
-enum lab_class lab_class_of(const struct lab *lab, int size) {
-    int count[LAB_CLASSES] = {0};
-    for (int k = 0; k < lab->ncandidates; k++)
-        for (int class = 0; class < LAB_CLASSES; class ++)
-            count[class] += lab->cells[size][k].count[class];
-    return count[LAB_FAR] > count[LAB_NEAR] ? LAB_FAR : LAB_NEAR;
-}
-
-struct lab_value lab_value(const struct lab *lab, int size, int candidate, enum lab_class class) {
-    const struct lab_cell *cell = &lab->cells[size][candidate];
-    int n = cell->count[class];
-    double sorted[LAB_ROUNDS_MAX];
-    if (n == 0)
-        return (struct lab_value){0, 0};
-    for (int k = 0; k < n; k++)
-        sorted[k] = cell->us[class][k];
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    double median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
-    return (struct lab_value){median, (sorted[n - 1 - n / 4] - sorted[n / 4]) / 2 / median};
-}
-
-double lab_predict_us(struct lab *lab, const struct cost_table *costs, int size, int candidate) {
-    double ns;
-    lab->machine.costs = costs;
-    if (tuner_predict(&lab->machine, lab->progs[candidate], &lab->candidates[candidate], lab->options.sizes[size], 1,
-                      &ns) != COLLET_SUCCESS)
-        bench_die("%s", err_last());
-    return ns / 1000;
-}
-
-int lab_choice(struct lab *lab, const struct cost_table *costs, int size) {
-    struct plan_choice choice;
-    lab->machine.costs = costs;
-    if (tuner_choose(&lab->machine, &lab->limits, PROG_ALLREDUCE, lab->options.sizes[size], 1, &choice) !=
-        COLLET_SUCCESS)
-        bench_die("%s", err_last());
-    int k = 0;
-    while (k < lab->ncandidates &&
-           (lab->candidates[k].algorithm != choice.algorithm || lab->candidates[k].protocol != choice.protocol ||
-            lab->candidates[k].chunk_bytes != choice.chunk_bytes))
-        k++;
-    if (k == lab->ncandidates)
-        bench_die("the tuner chose %s with a chunk of %u bytes, which is no candidate here", choice.algorithm->name,
-                  choice.chunk_bytes);
-    return k;
 }

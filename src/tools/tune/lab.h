@@ -6,8 +6,12 @@
  *      rank 1 … n  │ sleep │ candidate A │ sleep │ candidate B │ sleep │ …
  *
  * Each candidate has communicators of its own, created with COLLET_ALGO, COLLET_PROTO and COLLET_CHUNKSIZE set, in the same
- * processes. A probe is the round trip of a cache line between the CPUs of the first two ranks: a sample belongs to the
- * class (near, far) that the probes on both sides of it agree on, and is dropped where they do not; virtual CPUs move.
+ * processes: one for each class of distance between CPUs (COLLET_CPU_DISTANCE), of which the one that fits is measured. A probe is the round trip of a cache line between the CPUs of the first two ranks: a sample belongs to the
+ * class (near, far) that the probes on both sides of it agree on. It is dropped, and taken again, where they do not, since
+ * virtual CPUs move, and where the ranks did not have their CPUs to themselves.
+ *
+ * Memory is faster in one minute than in the next. So two candidates are compared round by round (lab_compare()): what
+ * changes more slowly than a round lasts hits both alike.
  */
 #ifndef COLLET_TOOLS_TUNE_LAB_H
 #define COLLET_TOOLS_TUNE_LAB_H
@@ -20,17 +24,19 @@
 #define LAB_RANKS_MAX 16
 
 enum lab_class { LAB_NEAR, LAB_FAR, LAB_CLASSES };
+extern const char *const lab_class_names[LAB_CLASSES]; /* values of COLLET_CPU_DISTANCE */
 
-/* Samples of one candidate at one size, in µs a call. */
+/* Samples of one candidate at one size, by round. */
 struct lab_cell {
-    float us[LAB_CLASSES][LAB_ROUNDS_MAX];
-    int count[LAB_CLASSES];
+    float us[LAB_ROUNDS_MAX];      /* a call */
+    uint8_t class[LAB_ROUNDS_MAX]; /* enum lab_class; LAB_CLASSES: none */
 };
 
-/* What the samples of a cell amount to. */
+/* What the samples of a cell in one class amount to, or their ratios to those of another cell. */
 struct lab_value {
-    double us;    /* median; 0: not measured */
-    double noise; /* half the distance of the quartiles, as a share of the median */
+    double median; /* 0: not measured */
+    double noise;  /* half the distance of the quartiles, as a share of the median */
+    int count;
 };
 
 struct lab_options {
@@ -42,10 +48,10 @@ struct lab_options {
 
 struct lab {
     struct lab_options options;
-    struct cost_machine machine; /* as the tuner of these ranks sees it */
+    struct cost_machine machine; /* as the tuner of these ranks sees it, but for its links */
     struct tuner_limits limits;
     struct prog_shape shape;
-    uint8_t link[LAB_RANKS_MAX * LAB_RANKS_MAX];
+    uint8_t link[LAB_CLASSES][LAB_RANKS_MAX * LAB_RANKS_MAX];
     int node_of[LAB_RANKS_MAX], ranks_of_node[LAB_RANKS_MAX];
     double node_gbps[LAB_RANKS_MAX];
     struct plan_choice candidates[LAB_CANDIDATES_MAX];
@@ -62,11 +68,13 @@ void lab_destroy(struct lab *lab);
 
 /* The class in which most was measured at this size. */
 enum lab_class lab_class_of(const struct lab *lab, int size);
-struct lab_value lab_value(const struct lab *lab, int size, int candidate, enum lab_class class);
+struct lab_value lab_value(const struct lab *lab, int size, int candidate, enum lab_class class); /* in µs */
+/* The time of a candidate ÷ that of another one, in the rounds that have both. */
+struct lab_value lab_compare(const struct lab *lab, int size, int candidate, int other, enum lab_class class);
 
 /* The candidate that the tuner chooses with these costs. */
-int lab_choice(struct lab *lab, const struct cost_table *costs, int size);
-double lab_predict_us(struct lab *lab, const struct cost_table *costs, int size, int candidate);
+int lab_choice(struct lab *lab, const struct cost_table *costs, int size, enum lab_class class);
+double lab_predict_us(struct lab *lab, const struct cost_table *costs, int size, int candidate, enum lab_class class);
 
 /* "ring LL", "tree Simple 32K". */
 #define LAB_NAME_BYTES 48

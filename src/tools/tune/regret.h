@@ -12,10 +12,11 @@
 /* What may be lost without counting as a loss, if the measurements' noise is not larger. */
 #define REGRET_ALLOWED 0.15
 
+/* The best is one that was measured in at least half as many rounds as the choice: others were left out early. */
 struct regret {
     int choice, best;
     enum lab_class class;
-    double ratio, noise; /* of choice ÷ best; noise of both together */
+    double ratio, noise; /* of choice ÷ best, round by round */
     int ncandidates;     /* measured in this class */
     bool good;
 };
