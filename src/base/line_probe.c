@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -102,16 +103,26 @@ static bool start_on(int cpu, void *(*body)(void *), struct ball *ball, pthread_
     return failure == 0;
 }
 
-bool line_probe(int cpu_a, int cpu_b, uint64_t for_ns, struct line_trips *trips) {
-    struct ball ball = {.for_ns = (double)for_ns};
+static bool play(struct ball *ball, int cpu_a, int cpu_b) {
     pthread_t a, b;
-    if (!start_on(cpu_b, pong, &ball, &b))
+    if (!start_on(cpu_b, pong, ball, &b))
         return false;
-    if (start_on(cpu_a, ping, &ball, &a))
+    if (start_on(cpu_a, ping, ball, &a))
         pthread_join(a, NULL);
     else
-        __atomic_store_n(&ball.over, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&ball->over, 1, __ATOMIC_RELEASE);
     pthread_join(b, NULL);
+    return ball->count > 0;
+}
+
+/* Threads take over which signals are blocked; handlers of the program are not for these. */
+bool line_probe(int cpu_a, int cpu_b, uint64_t for_ns, struct line_trips *trips) {
+    struct ball ball = {.for_ns = (double)for_ns};
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool done = play(&ball, cpu_a, cpu_b);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     *trips = ball.trips;
-    return ball.count > 0;
+    return done;
 }

@@ -311,14 +311,15 @@ static void log_connection(const struct conn *conn) {
              conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer, conn->transport->name, reasons);
 }
 
-/* fifo_end.nt_stores. Where ranks share CPUs, time lost to another rank would look like slow stores. */
-static int32_t nt_stores_of(const struct conn *conn) {
+/* Whether slots are to be written past the caches, to begin with as CPUs were found to be, then by how fast stores are.
+ * Where ranks share CPUs time lost to another rank would look like slow stores, and the beginning is all there is. */
+static void stores_init(struct conn *conn) {
     const struct chan *chan = conn->chan;
-    if (chan->config->nt_stores >= 0)
-        return (int32_t)chan->config->nt_stores;
-    if (chan->far && crowd_apart(&chan->peers[chan->rank], &chan->peers[conn->peer]))
-        return 1;
-    return chan->crowded ? 0 : -1;
+    bool far = chan->far && crowd_apart(&chan->peers[chan->rank], &chan->peers[conn->peer]);
+    conn->end.nt_stores = (int32_t)chan->config->nt_stores;
+    if (conn->end.nt_stores < 0 && chan->crowded)
+        conn->end.nt_stores = far;
+    conn->end.slow_stores = far ? FIFO_SLOW_IN_A_ROW : 0;
 }
 
 enum collet_result conn_try(struct conn *conn) {
@@ -328,7 +329,7 @@ enum collet_result conn_try(struct conn *conn) {
         COLLET_TRY(conn->side == CONN_CONSUMER ? consumer_begin(conn) : producer_begin(conn));
     COLLET_TRY(conn->transport->ready(conn));
     conn->end.remote = (uint32_t)conn->transport->remote;
-    conn->end.nt_stores = nt_stores_of(conn);
+    stores_init(conn);
     conn->state = CONN_READY;
     if (log_wanted(LOG_INFO, LOG_CONN))
         log_connection(conn);

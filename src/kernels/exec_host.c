@@ -21,12 +21,10 @@
 #define STREAM_MIN_BYTES 2048u
 #define JUDGE_MIN_BYTES 4096u
 #define SLOW_BYTES_PER_NS 4u
-#define SLOW_IN_A_ROW                                                                                                  \
-    12u /* more than there are slots: the first use of each is slow, because its pages come one by one */
 #define STREAM_SLOTS 2048u /* long: the first cached stores after streaming are fast anywhere, the next ones tell */
 
 static bool end_streams(struct fifo_end *end, uint64_t bytes) {
-    if (bytes < STREAM_MIN_BYTES || end->nt_stores >= 0 || end->slow_stores < SLOW_IN_A_ROW)
+    if (bytes < STREAM_MIN_BYTES || end->nt_stores >= 0 || end->slow_stores < FIFO_SLOW_IN_A_ROW)
         return bytes >= STREAM_MIN_BYTES && end->nt_stores == 1;
     if (++end->streamed == STREAM_SLOTS)
         end->streamed = end->slow_stores = 0;

@@ -73,6 +73,10 @@ struct fifo_end {
     int32_t nt_stores;    /* host producer: 1 always past the caches, 0 never, −1 by the above */
 };
 
+/* So many slow stores in a row make a producer write past the caches. More than there are slots: the first use of each is
+ * slow anyway, because its pages come one by one. */
+#define FIFO_SLOW_IN_A_ROW 12u
+
 PORT_FN uint32_t fifo_slot(const struct fifo_end *end) { return (uint32_t)end->step & (end->nslots - 1); }
 
 PORT_FN int fifo_has_credit(struct fifo_end *end) {
