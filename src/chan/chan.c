@@ -19,10 +19,10 @@
 #define SLOT_PAD_BYTES 256u /* keeps equal offsets of neighbouring slots out of one cache set */
 #define MIN_SLOT_BYTES 4096u
 
-/* COLLET_BUFFSIZE unless it is set. On a host, slots that stay in the caches between their writer and their reader. Over a
- * network each slot is a message, with its own header, answer and look at a completion: there are fewer longer ones. */
+/* COLLET_BUFFSIZE unless it is set. Slots that stay in the caches between their writer and their reader, or whoever copies
+ * them on; but where each is a message, with its own header, answer and look at a completion, fewer longer ones. */
 #define MEMORY_BUFFER_BYTES (1u << 20)
-#define NETWORK_BUFFER_BYTES (4u << 20)
+#define MESSAGES_BUFFER_BYTES (4u << 20)
 #define RANK_BUDGET_BYTES (256u << 20) /* Simple slots of one rank's connections to all others, on one channel */
 
 static size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
@@ -143,8 +143,8 @@ static enum collet_result err_unreachable(const struct chan *chan, int peer) {
 /* ---- table ---- */
 
 /* Less than wanted where many ranks would make it too much. */
-static uint32_t slot_bytes_for(const struct config *config, int nranks, bool network) {
-    size_t wanted = network ? NETWORK_BUFFER_BYTES : MEMORY_BUFFER_BYTES, budget = RANK_BUDGET_BYTES / (size_t)nranks;
+static uint32_t slot_bytes_for(const struct config *config, int nranks, bool messages) {
+    size_t wanted = messages ? MESSAGES_BUFFER_BYTES : MEMORY_BUFFER_BYTES, budget = RANK_BUDGET_BYTES / (size_t)nranks;
     if (config->buffsize > 0)
         wanted = (size_t)config->buffsize;
     size_t buffer = wanted < budget ? wanted : budget;
@@ -152,15 +152,15 @@ static uint32_t slot_bytes_for(const struct config *config, int nranks, bool net
     return (uint32_t)(slot < MIN_SLOT_BYTES ? MIN_SLOT_BYTES : slot);
 }
 
-struct fifo_layout chan_layout(const struct config *config, int nranks, bool network) {
-    return fifo_layout_of(NSLOTS, slot_bytes_for(config, nranks, network), LL_BYTES);
+struct fifo_layout chan_layout(const struct config *config, int nranks, bool messages) {
+    return fifo_layout_of(NSLOTS, slot_bytes_for(config, nranks, messages), LL_BYTES);
 }
 
-/* Do connections of this communicator go over a network? Where any do, some of rank 0's do. */
-static bool uses_network(const struct chan *chan) {
+/* Are slots of this communicator's connections messages? Where any are, some of rank 0's are: to another host. */
+static bool sends_messages(const struct chan *chan) {
     for (int rank = 1; rank < chan->nranks; rank++) {
         const struct transport *transport = chan_pair_transport(chan, 0, rank);
-        if (transport != NULL && transport->remote)
+        if (transport != NULL && transport->messages)
             return true;
     }
     return false;
@@ -191,7 +191,7 @@ enum collet_result chan_create(struct boot *boot, const struct config *config, i
     chan->spin = config->spin >= 0 ? (uint32_t)config->spin : chan->crowded ? SPIN_CROWDED : SPIN_ALONE;
     chan->yield_ns = sysconf(_SC_NPROCESSORS_ONLN) == 1 ? YIELD_ALONE_NS : 0;
     chan->timeout_ms = config->timeout * 1000;
-    chan->layout = chan_layout(config, nranks, uses_network(chan));
+    chan->layout = chan_layout(config, nranks, sends_messages(chan));
     chan->last = &chan->first;
     *chan_p = chan;
     return COLLET_SUCCESS;

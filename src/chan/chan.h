@@ -66,8 +66,8 @@ struct chan {
     struct chan *next_chan; /* attend.c: in the list of the process's */
 };
 
-/* The layout that a communicator of nranks ranks gets, some of whose connections go over a network or none. */
-struct fifo_layout chan_layout(const struct config *config, int nranks, bool network);
+/* The layout that a communicator of nranks ranks gets, whose slots are messages (transport.h) or not. */
+struct fifo_layout chan_layout(const struct config *config, int nranks, bool messages);
 
 /* gpu: NULL for a rank on host memory. */
 enum collet_result chan_create(struct boot *boot, const struct config *config, int nranks, int rank,

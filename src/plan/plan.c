@@ -250,18 +250,18 @@ static uint64_t class_bytes(uint32_t class) {
     return class % 2 ? 2 * base : base + base / 2;
 }
 
-/* A message is cut so that reading it begins while it is being written. On a host a piece costs little; over a network it
- * is a message with its answer, so there are four or as many as slots make of it, and a short one is not cut. */
+/* A message is cut so that reading it begins while it is being written. Mostly a piece costs little; where it is a
+ * message with an answer, there are four or as many as slots make of it, and a short one is not cut. */
 #define P2P_MEMORY_CHUNK_BYTES (32u << 10)
-#define P2P_NETWORK_PIECES 4
+#define P2P_PIECES 4
 
 static uint32_t p2p_chunk(const struct planner *planner, int peer, uint64_t message_bytes) {
     const struct transport *transport = chan_pair_transport(planner->chan, planner->chan->rank, peer);
     uint32_t forced = planner->limits.forced_chunk_bytes, slot = planner->limits.slot_bytes;
-    uint64_t piece = message_bytes / P2P_NETWORK_PIECES;
+    uint64_t piece = message_bytes / P2P_PIECES;
     if (forced > 0)
         return forced < slot ? forced : slot;
-    if (transport == NULL || !transport->remote)
+    if (transport == NULL || !transport->messages)
         return slot / 4 < P2P_MEMORY_CHUNK_BYTES ? slot / 4 : P2P_MEMORY_CHUNK_BYTES;
     return piece > slot ? slot : piece > slot / 8 ? (uint32_t)piece : slot / 8;
 }

@@ -150,7 +150,7 @@ static enum collet_result consider(struct candidates *c, const struct algorithm 
     return COLLET_SUCCESS;
 }
 
-#define SHORTEST_WAY_BYTES (32u << 10) /* of slots as long as those over networks */
+#define SHORTEST_WAY_BYTES (32u << 10) /* of the longest slots there are */
 
 /* Full slots go with fewer steps and switches; with shorter ones the hops of a message overlap. */
 int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WAYS_MAX]) {

@@ -21,7 +21,8 @@ struct transport {
     const char *name; /* as in COLLET_TRANSPORT */
     unsigned bit;     /* COLLET_TRANSPORT_… of collet.h */
 
-    int remote; /* fifo_end.remote: 1 where progress() carries slots over a wire */
+    int remote;   /* fifo_end.remote: 1 where progress() carries slots over a wire */
+    int messages; /* 1 where each slot is a message of its own, with an answer: fewer and longer ones are better */
 
     /* Can these two ranks use it? Symmetric and pure: both ends must come to the same answer. On false *why says why
      * not, in a static string. */

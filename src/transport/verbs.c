@@ -310,6 +310,7 @@ const struct transport transport_verbs = {
     .name = "verbs",
     .bit = COLLET_TRANSPORT_VERBS,
     .remote = 1,
+    .messages = 1,
     .reaches = verbs_reaches,
     .offer = verbs_offer,
     .accept = verbs_accept,

@@ -8,6 +8,7 @@
 #include "common/level.h"
 #include "common/trial.h"
 
+#include "api/comm.h"
 #include "boot/process.h"
 #include "transport/verbs_device.h"
 
@@ -135,12 +136,24 @@ static void calls_of_gpus_whose_memory_nics_write_flush_it_by_reads(void **state
     unsetenv("COLLET_PROTO");
 }
 
+/* Each is a message (transport.h). */
+static void slots_are_long_unless_it_is_said_otherwise(void **state) {
+    (void)state;
+    struct team team;
+    unsetenv("COLLET_BUFFSIZE");
+    team_init(&team, false);
+    setenv("COLLET_BUFFSIZE", "65536", 1);
+    assert_int_equal(team.comms[0]->chan->layout.slot_bytes, 512 << 10);
+    team_fini(&team);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_of_host_ranks_are_carried_by_a_proxy),
         cmocka_unit_test(calls_of_host_ranks_are_carried_by_their_callers),
         cmocka_unit_test(calls_of_gpus_go_through_pinned_memory_where_nics_do_not_reach_them),
         cmocka_unit_test(calls_of_gpus_whose_memory_nics_write_flush_it_by_reads),
+        cmocka_unit_test(slots_are_long_unless_it_is_said_otherwise),
     };
     fake_reset();
     setenv("COLLET_TRANSPORT", "verbs", 1);

@@ -21,7 +21,7 @@ static struct config configured(const char *buffsize) {
     return config;
 }
 
-static void slots_over_networks_are_longer(void **state) {
+static void slots_that_are_messages_are_longer(void **state) {
     (void)state;
     struct config config = configured(NULL);
     assert_int_equal(chan_layout(&config, 2, false).slot_bytes, 128 << 10);
@@ -34,9 +34,10 @@ static void the_slots_of_a_rank_with_many_peers_stay_within_a_budget(void **stat
     assert_int_equal(chan_layout(&config, 64, true).slot_bytes, 512 << 10);
     assert_int_equal(chan_layout(&config, 256, false).slot_bytes, 128 << 10);
     for (int nranks = 512; nranks <= 1 << 17; nranks *= 2) {
-        struct fifo_layout network = chan_layout(&config, nranks, true), host = chan_layout(&config, nranks, false);
-        assert_int_equal(network.slot_bytes, host.slot_bytes);
-        assert_true(network.slot_bytes == 4096 || (uint64_t)network.slot_bytes * network.nslots * nranks <= 256u << 20);
+        struct fifo_layout messages = chan_layout(&config, nranks, true), other = chan_layout(&config, nranks, false);
+        assert_int_equal(messages.slot_bytes, other.slot_bytes);
+        assert_true(messages.slot_bytes == 4096 ||
+                    (uint64_t)messages.slot_bytes * messages.nslots * nranks <= 256u << 20);
     }
 }
 
@@ -47,7 +48,7 @@ static void a_buffer_size_that_is_set_holds_everywhere(void **state) {
     assert_int_equal(chan_layout(&config, 2, true).slot_bytes, 8192);
 }
 
-/* A communicator of two ranks of one process: one host, unless only a network is allowed. */
+/* Of a communicator of two ranks of one process. Over verbs: test_verbs_proxy.c. */
 static uint32_t slot_bytes_of(const char *transport) {
     struct config configs[2];
     struct boot *boots[2];
@@ -66,18 +67,18 @@ static uint32_t slot_bytes_of(const char *transport) {
     return bytes;
 }
 
-static void a_communicator_that_uses_a_network_has_its_slots(void **state) {
+static void communicators_have_the_slots_of_their_transports(void **state) {
     (void)state;
     assert_int_equal(slot_bytes_of(""), 128 << 10);
-    assert_int_equal(slot_bytes_of("tcp"), 512 << 10);
+    assert_int_equal(slot_bytes_of("tcp"), 128 << 10);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slots_over_networks_are_longer),
+        cmocka_unit_test(slots_that_are_messages_are_longer),
         cmocka_unit_test(the_slots_of_a_rank_with_many_peers_stay_within_a_budget),
         cmocka_unit_test(a_buffer_size_that_is_set_holds_everywhere),
-        cmocka_unit_test(a_communicator_that_uses_a_network_has_its_slots),
+        cmocka_unit_test(communicators_have_the_slots_of_their_transports),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
