@@ -319,7 +319,7 @@ static void stores_init(struct conn *conn) {
     conn->end.nt_stores = (int32_t)chan->config->nt_stores;
     if (conn->end.nt_stores < 0 && chan->crowded)
         conn->end.nt_stores = far;
-    conn->end.slow_stores = far ? FIFO_SLOW_IN_A_ROW : 0;
+    conn->end.slow_stores = far ? FIFO_SLOW_STORES : 0;
 }
 
 enum collet_result conn_try(struct conn *conn) {

@@ -15,8 +15,8 @@
  *
  * Where the two CPUs are far apart, storing into lines that the other CPU's cache holds is many times slower than
  * streaming past the caches; where they are near, it is the other way round, and which of both holds can change while a
- * program runs. So each connection watches the speed of steps that send, streams after a few slow ones in a row, and
- * after a long while tries again. It only matters to this end: no other rank need know. */
+ * program runs. So each connection watches the speed of steps that send, streams when slow ones have come to outnumber the
+ * fast ones, and after a long while tries again. It only matters to this end: no other rank need know. */
 
 #define STREAM_MIN_BYTES 2048u
 #define JUDGE_MIN_BYTES 4096u
@@ -24,7 +24,7 @@
 #define STREAM_SLOTS 2048u /* long: the first cached stores after streaming are fast anywhere, the next ones tell */
 
 static bool end_streams(struct fifo_end *end, uint64_t bytes) {
-    if (bytes < STREAM_MIN_BYTES || end->nt_stores >= 0 || end->slow_stores < FIFO_SLOW_IN_A_ROW)
+    if (bytes < STREAM_MIN_BYTES || end->nt_stores >= 0 || end->slow_stores < FIFO_SLOW_STORES)
         return bytes >= STREAM_MIN_BYTES && end->nt_stores == 1;
     if (++end->streamed == STREAM_SLOTS)
         end->streamed = end->slow_stores = 0;
@@ -32,7 +32,10 @@ static bool end_streams(struct fifo_end *end, uint64_t bytes) {
 }
 
 static void end_judge(struct fifo_end *end, uint64_t bytes, uint64_t ns) {
-    end->slow_stores = bytes < ns * SLOW_BYTES_PER_NS ? end->slow_stores + 1 : 0;
+    if (bytes < ns * SLOW_BYTES_PER_NS)
+        end->slow_stores++;
+    else if (end->slow_stores > 0)
+        end->slow_stores--;
 }
 
 static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *step, uint64_t bytes) {

@@ -68,14 +68,14 @@ struct fifo_end {
     uint32_t nslots, slot_stride, ll_bytes;
     uint32_t ll_flag_mask; /* flags hold 1 + (step & mask) */
     uint32_t remote; /* the ends share no memory: a wire carries slots, and needs headers and tails of LL slots too */
-    uint32_t slow_stores; /* host producer: how often in a row cached stores into slots were slow … */
+    uint32_t slow_stores; /* host producer: cached stores into slots that were slow, less those that were fast … */
     uint32_t streamed;    /* … and how many slots have been written past the caches since */
     int32_t nt_stores;    /* host producer: 1 always past the caches, 0 never, −1 by the above */
 };
 
-/* So many slow stores in a row make a producer write past the caches. More than there are slots: the first use of each is
- * slow anyway, because its pages come one by one. */
-#define FIFO_SLOW_IN_A_ROW 12u
+/* When slow stores outnumber fast ones by this, a producer writes past the caches. More than there are slots: the first use of
+ * each is slow anyway, because its pages come one by one. */
+#define FIFO_SLOW_STORES 12u
 
 PORT_FN uint32_t fifo_slot(const struct fifo_end *end) { return (uint32_t)end->step & (end->nslots - 1); }
 

@@ -258,6 +258,26 @@ static void machines_of_many_shapes_get_sound_rings(void **state) {
     }
 }
 
+/* As many as there can be: the complete directed graph of n places falls into n − 1 rings, but for n = 4 and 6 (Tillson 1980,
+ * "A Hamiltonian decomposition of K*2m, 2m ≥ 8"). */
+static void a_full_mesh_is_used_up(void **state) {
+    (void)state;
+    static const int sizes[] = {3, 5, 7, 8};
+    for (int k = 0; k < 4; k++) {
+        char machine[32];
+        snprintf(machine, sizeof machine, "%d gpu mesh", sizes[k]);
+        struct job job = job_of(machine, 0);
+        check_rings(job.rings);
+        assert_int_equal(job.rings->nrings, sizes[k] - 1);
+        for (int link = 0; link < job.topo->nlinks; link++)
+            if (job.topo->links[link].wire == WIRE_NVLINK) {
+                assert_true(job.rings->ring_gbps <= job.topo->links[link].gbps);
+                assert_true(1.001 * job.rings->ring_gbps >= job.topo->links[link].gbps);
+            }
+        job_end(&job);
+    }
+}
+
 static void where_every_gpu_has_its_nic_both_ends_are_nearest(void **state) {
     (void)state;
     struct job job = job_of("4 node : 8 gpu nvswitch : 8 nic 200", 0);
@@ -530,6 +550,7 @@ int main(void) {
         cmocka_unit_test(linked_cliques_use_all_nics_and_cross_between_cpus_once),
         cmocka_unit_test(switched_pairs_use_all_nics_and_stay_below_their_cpu_while_they_can),
         cmocka_unit_test(machines_of_many_shapes_get_sound_rings),
+        cmocka_unit_test(a_full_mesh_is_used_up),
         cmocka_unit_test(where_every_gpu_has_its_nic_both_ends_are_nearest),
         cmocka_unit_test(hops_between_hosts_stay_on_their_rail),
         cmocka_unit_test(a_slow_nic_is_left_out_but_not_a_second_fast_one),
