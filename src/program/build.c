@@ -56,12 +56,20 @@ struct prog *prog_create(enum prog_collective collective, const struct prog_shap
     return prog;
 }
 
+static void drop_chains(struct prog *prog) {
+    free(prog->peer_heads);
+    free(prog->peer_next);
+    prog->peer_heads = prog->peer_next = NULL;
+    prog->nbuckets = 0;
+}
+
 void prog_destroy(struct prog *prog) {
     if (prog == NULL)
         return;
     free(prog->workers);
     free(prog->steps);
     free(prog->peers);
+    drop_chains(prog);
     free(prog);
 }
 
@@ -117,25 +125,66 @@ static struct prog_peer peer_of(const struct prog *prog, const struct peer_run *
 
 static bool is_same_peer(struct prog_peer a, struct prog_peer b) { return a.rank == b.rank && a.lane == b.lane; }
 
+/* The table's peers by their hash, in chains, the newest first: a step's peers are found at once in a table of any length. */
+static int *chain_of(const struct prog *prog, struct prog_peer peer) {
+    uint32_t hash = (uint32_t)peer.rank * 0x9e3779b1u + (uint32_t)peer.lane * 0x85ebca6bu;
+    return &prog->peer_heads[(hash ^ hash >> 15) & (uint32_t)(prog->nbuckets - 1)];
+}
+
+/* Room in chains for all peers of the table. False and a sticky error if there is no memory. */
+static bool grow_chains(struct prog *prog) {
+    int want = 16;
+    while (want < 2 * prog->npeers)
+        want *= 2;
+    drop_chains(prog);
+    int room = 0;
+    prog->peer_heads = with_room(prog, NULL, &room, 0, want, sizeof(*prog->peer_heads));
+    room = 0;
+    prog->peer_next = with_room(prog, NULL, &room, 0, want, sizeof(*prog->peer_next));
+    if (prog->error != COLLET_SUCCESS)
+        return false;
+    prog->nbuckets = want;
+    memset(prog->peer_heads, 0xff, (size_t)want * sizeof(*prog->peer_heads)); /* all −1: ends */
+    return true;
+}
+
+/* Chains the table's peers from `first` on. */
+static void chain_peers(struct prog *prog, int first) {
+    if (prog->npeers > prog->nbuckets) {
+        if (!grow_chains(prog))
+            return;
+        first = 0;
+    }
+    for (int i = first; i < prog->npeers; i++) {
+        int *chain = chain_of(prog, prog->peers[i]);
+        prog->peer_next[i] = *chain;
+        *chain = i;
+    }
+}
+
+static bool stands_at(const struct prog *prog, const struct peer_run *run, int first) {
+    int same = 0;
+    while (same < run->count && first + same < prog->npeers &&
+           is_same_peer(peer_of(prog, run, same), prog->peers[first + same]))
+        same++;
+    return same == run->count;
+}
+
 /* Where this run of peers stands in the table: there already, or at its end from now on. */
 static int find_or_add_peers(struct prog *prog, const struct peer_run *run) {
-    struct prog_peer head = peer_of(prog, run, 0);
-    for (int first = 0; first + run->count <= prog->npeers; first++) {
-        if (!is_same_peer(head, prog->peers[first]))
-            continue;
-        int same = 1;
-        while (same < run->count && is_same_peer(peer_of(prog, run, same), prog->peers[first + same]))
-            same++;
-        if (same == run->count)
-            return first;
-    }
+    int first = prog->nbuckets > 0 ? *chain_of(prog, peer_of(prog, run, 0)) : -1;
+    while (first >= 0 && !stands_at(prog, run, first))
+        first = prog->peer_next[first];
+    if (first >= 0)
+        return first;
     struct prog_peer *peers = with_room(prog, prog->peers, &prog->peers_room, prog->npeers, run->count, sizeof(*peers));
     if (peers == NULL)
         return 0;
     prog->peers = peers;
-    int first = prog->npeers;
+    first = prog->npeers;
     for (int i = 0; i < run->count; i++)
         peers[prog->npeers++] = peer_of(prog, run, i);
+    chain_peers(prog, first);
     return first;
 }
 
@@ -247,6 +296,7 @@ enum collet_result prog_finish(struct prog *prog) {
             set_error(prog, s, fault);
     }
     prog->shape = NULL; /* the program outlives it */
+    drop_chains(prog);
     return prog->error;
 }
 

@@ -117,6 +117,7 @@ struct prog {
     /* While building: */
     const struct prog_shape *shape;
     int workers_room, steps_room, peers_room;
+    int *peer_heads, *peer_next, nbuckets; /* chains of peers with equal hashes, to find them by */
     enum collet_result error;
 };
 
