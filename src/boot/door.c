@@ -104,6 +104,7 @@ static void entrant_ready(struct wire *wire) {
     case AUTH_WAITING: break;
     case AUTH_PROVEN: door->proven(door, entrant_leave(entrant)); break;
     case AUTH_REFUSED:
+        door->has_refused = true;
         log_info(BOOT, "port %d: refused a connection that does not know the secret", door->port);
         wire_destroy(entrant_leave(entrant));
         break;

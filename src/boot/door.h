@@ -19,6 +19,7 @@ struct door {
     uint8_t key[SECRET_BYTES];
     struct entrant *oldest, **newest; /* connections that have not proven themselves */
     int nentrants, max_entrants;
+    bool has_refused; /* somebody who did not know the key */
     struct watch_timer timer;
     /* Gets the wire of one that did; must set its ready and owner, or destroy it. */
     void (*proven)(struct door *door, struct wire *wire);

@@ -118,7 +118,10 @@ static void send_news(struct watch_timer *timer) {
         snprintf(text, sizeof text, "of %d ranks these %s: %s", meeting->nranks,
                  meeting->state == MEETING_GATHERS ? "have not come" : "have come but are not connected yet", list);
     if (meeting->refused[0] != '\0')
-        snprintf(text + used, sizeof text - (size_t)used, "; refused: %.300s", meeting->refused);
+        used += snprintf(text + used, sizeof text - (size_t)used, "; refused: %.300s", meeting->refused);
+    if (meeting->door.has_refused)
+        snprintf(text + used, sizeof text - (size_t)used,
+                 "; somebody came with another secret: is COLLET_SECRET the same everywhere?");
     tell_all(meeting, TABLE_NEWS, text, strlen(text) + 1, NULL, 0);
 }
 

@@ -167,7 +167,8 @@ static void differ_in_secret(struct ranks *ranks, int rank) {
     if (rank == 1)
         setenv("COLLET_SECRET", "open sesame", 1);
     ranks_try(ranks, rank, collet_get_unique_id(&id));
-    fail_to_join(ranks, rank, 2, id, rank, COLLET_ERR_TIMEOUT, rank == 0 ? "have not come: 1" : "127.0.0.1");
+    fail_to_join(ranks, rank, 2, id, rank, COLLET_ERR_TIMEOUT,
+                 rank == 0 ? "have not come: 1; somebody came with another secret" : "127.0.0.1");
     ranks_barrier(ranks);
 }
 
