@@ -327,8 +327,8 @@ static void memory_destroy(void *memory) {
     struct head head;
     if (memory == NULL)
         return;
-    memcpy(&head, (char *)memory - HEAD_BYTES, sizeof(head));
     pthread_mutex_lock(&lock);
+    memcpy(&head, (char *)memory - HEAD_BYTES, sizeof(head)); /* next may change until here */
     for (struct head **at = &memories; *at != NULL; at = &(*at)->next)
         if ((char *)*at == (char *)memory - HEAD_BYTES) {
             *at = head.next;

@@ -130,11 +130,19 @@ static void *thread_main(void *argument) {
     return NULL;
 }
 
+/* cmocka's handlers belong to the process that runs the tests: a crash of a rank's is to end it by its signal. */
+static void forget_handlers(void) {
+    static const int signals[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSYS};
+    for (size_t k = 0; k < sizeof(signals) / sizeof(*signals); k++)
+        signal(signals[k], SIG_DFL);
+}
+
 static void process_main(struct ranks *ranks, const struct ranks_job *job, int process) {
     pthread_t threads[RANKS_MAX];
     struct rank_thread arguments[RANKS_MAX];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGUSR1, show);
+    forget_handlers();
     if (ranks->nthreads == 1) {
         job->run(ranks, process);
         exit(0); /* not _exit: what sanitizers and the library do at the end of a process is part of the test */
