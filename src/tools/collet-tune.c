@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/os.h"
 #include "plan/costs_file.h"
+#include "tools/common/arguments.h"
 #include "tools/tune/fit.h"
 #include "tools/tune/regret.h"
 
@@ -34,7 +35,7 @@ static const char usage[] =
     "\n"
     "The machine should do nothing else meanwhile.\n";
 
-enum { EXIT_BAD_INPUT = 2, LABS_MAX = 4 };
+enum { LABS_MAX = 4 };
 
 #define QUICK_ROUNDS 12
 #define ROUNDS 16
@@ -57,36 +58,17 @@ struct task {
 
 /* -------------------------------------------------------------------------------------------------------- arguments */
 
-static bool complain(const char *name, const char *text, const char *wanted) {
-    fprintf(stderr, "collet-tune: %s is '%s': it must be %s\n", name, text, wanted);
-    return false;
-}
-
 static bool parse_arguments(int argc, char **argv, struct request *request) {
-    struct {
-        const char *name;
-        const char **value;
-        bool *flag;
-    } options[] = {{"--procs", &request->procs, NULL},   {"--transport", &request->transport, NULL},
-                   {"--sizes", &request->sizes, NULL},   {"--output", &request->output, NULL},
-                   {"--costs", &request->costs, NULL},   {"--quick", NULL, &request->quick},
-                   {"--regret", NULL, &request->regret}, {"--all", NULL, &request->all},
-                   {"--print", NULL, &request->print},   {"--help", NULL, &request->help},
-                   {"-h", NULL, &request->help}};
-    for (int i = 1; i < argc; i++) {
-        size_t o = 0;
-        while (o < sizeof options / sizeof *options && strcmp(argv[i], options[o].name) != 0)
-            o++;
-        if (o == sizeof options / sizeof *options)
-            return complain("an argument", argv[i], "one of those that --help shows");
-        if (options[o].flag != NULL)
-            *options[o].flag = true;
-        else if (i + 1 < argc)
-            *options[o].value = argv[++i];
-        else
-            return complain(argv[i], "", "followed by a value");
-    }
-    return true;
+    const struct argument table[] = {
+        {"procs", &request->procs, NULL},   {"transport", &request->transport, NULL},
+        {"sizes", &request->sizes, NULL},   {"output", &request->output, NULL},
+        {"costs", &request->costs, NULL},   {"quick", NULL, &request->quick},
+        {"regret", NULL, &request->regret}, {"all", NULL, &request->all},
+        {"print", NULL, &request->print},   {"help", NULL, &request->help},
+        {"h", NULL, &request->help},
+    };
+    int rest = arguments_read(table, sizeof table / sizeof *table, argc, argv);
+    return rest == argc || (rest >= 0 && argument_refuse("an argument", argv[rest], "an option that --help shows"));
 }
 
 static bool parse_procs(const char *text, struct task *task) {
@@ -95,7 +77,7 @@ static bool parse_procs(const char *text, struct task *task) {
         char *end;
         long n = strtol(at, &end, 10);
         if (end == at || n < 2 || n > LAB_RANKS_MAX || task->nlabs == LABS_MAX || (*end != '\0' && *end != ','))
-            return complain("--procs", text, "up to four numbers from 2 to 16, with commas between");
+            return argument_refuse("--procs", text, "up to four numbers from 2 to 16, with commas between");
         task->procs[task->nlabs++] = (int)n;
         at = end + 1;
         if (*end == '\0')
@@ -108,7 +90,7 @@ static bool parse_sizes(const char *text, bool quick, struct task *task) {
     char rest;
     if (text != NULL &&
         (sscanf(text, "%llu:%llu%c", &from, &to, &rest) != 2 || from < 4 || to < from || to > 1ull << 30))
-        return complain("--sizes", text, "FROM:TO in bytes, from 4 to 1073741824");
+        return argument_refuse("--sizes", text, "FROM:TO in bytes, from 4 to 1073741824");
     for (unsigned long long bytes = from; bytes <= to && task->options.nsizes < LAB_SIZES_MAX; bytes *= 4)
         task->options.sizes[task->options.nsizes++] = bytes / 4 * 4;
     if (task->options.sizes[task->options.nsizes - 1] != to)
@@ -119,14 +101,12 @@ static bool parse_sizes(const char *text, bool quick, struct task *task) {
 static bool task_of(const struct request *request, struct task *task) {
     const char *transport = request->transport != NULL ? request->transport : "shm";
     if (strcmp(transport, "shm") != 0 && strcmp(transport, "tcp") != 0)
-        return complain("--transport", transport, "shm or tcp");
+        return argument_refuse("--transport", transport, "shm or tcp");
     task->options.transport = transport;
     task->options.rounds = request->quick ? QUICK_ROUNDS : ROUNDS;
     task->costs = costs_default;
-    if (request->costs != NULL && costs_read(request->costs, &task->costs) != COLLET_SUCCESS) {
-        fprintf(stderr, "collet-tune: %s\n", err_last());
+    if (request->costs != NULL && argument_failed("--costs", costs_read(request->costs, &task->costs)))
         return false;
-    }
     return parse_procs(request->procs != NULL ? request->procs : "2,4", task) &&
            parse_sizes(request->sizes, request->quick, task);
 }
