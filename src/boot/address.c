@@ -133,32 +133,74 @@ static bool is_up(const struct ifaddrs *interface) {
     return (interface->ifa_flags & usable) == usable;
 }
 
-static void collect(const struct ifaddrs *list, const char *ifname, int family, int loopback, int limit,
+enum sort { WANTED, OTHER, LOOPBACK };
+
+static enum sort sort_of(const struct ifaddrs *interface, const char *wanted) {
+    if (interface->ifa_flags & IFF_LOOPBACK)
+        return LOOPBACK;
+    return strcmp(interface->ifa_name, wanted) == 0 ? WANTED : OTHER;
+}
+
+/* What addresses are asked for. */
+struct request {
+    const char *ifname, *wanted;
+    int family;
+};
+
+static void collect(const struct ifaddrs *list, const struct request *request, enum sort sort, int limit,
                     struct address_set *set) {
     for (const struct ifaddrs *i = list; i != NULL && set->count < limit; i = i->ifa_next) {
         struct address *address = &set->addresses[set->count];
-        if (!is_up(i) || !(i->ifa_flags & IFF_LOOPBACK) != !loopback ||
-            !address_interface_allowed(ifname, i->ifa_name) || !from_sockaddr(i->ifa_addr, family, address))
+        if (!is_up(i) || sort_of(i, request->wanted) != sort ||
+            !address_interface_allowed(request->ifname, i->ifa_name) ||
+            !from_sockaddr(i->ifa_addr, request->family, address))
             continue;
         address->link = link_of(list, i->ifa_name);
-        address->speed = loopback ? 0 : speed_of(i->ifa_name);
+        address->speed = sort == LOOPBACK ? 0 : speed_of(i->ifa_name);
+        address->wanted = sort == WANTED;
         set->count++;
     }
 }
 
-enum collet_result address_local(const char *ifname, int family, struct address_set *set) {
+enum collet_result address_local(const char *ifname, int family, const char *wanted, struct address_set *set) {
+    const struct request request = {ifname, wanted, family};
     struct ifaddrs *list;
     if (getifaddrs(&list) != 0)
         return err_set(COLLET_ERR_SYSTEM, "cannot list the network interfaces: %m");
     memset(set->addresses, 0, sizeof set->addresses);
     set->count = 0;
-    collect(list, ifname, family, 0, ADDRESS_MAX - 1, set); /* one place stays free for a machine by itself */
-    collect(list, ifname, family, 1, ADDRESS_MAX, set);
+    collect(list, &request, WANTED, ADDRESS_MAX - 2, set); /* places stay free for another interface … */
+    collect(list, &request, OTHER, ADDRESS_MAX - 1, set);  /* … and for a machine by itself */
+    collect(list, &request, LOOPBACK, ADDRESS_MAX, set);
     freeifaddrs(list);
     if (set->count == 0)
         return err_set(COLLET_ERR_SYSTEM, "no network interface that is up has a usable address%s%s%s",
                        ifname[0] ? " and matches COLLET_SOCKET_IFNAME='" : "", ifname, ifname[0] ? "'" : "");
     return COLLET_SUCCESS;
+}
+
+bool address_of_interface(const char *interface, int family, struct address *address) {
+    struct ifaddrs *list;
+    bool found = false;
+    if (getifaddrs(&list) != 0)
+        return false;
+    for (const struct ifaddrs *i = list; i != NULL && !found; i = i->ifa_next)
+        found = is_up(i) && strcmp(i->ifa_name, interface) == 0 && from_sockaddr(i->ifa_addr, family, address);
+    freeifaddrs(list);
+    return found;
+}
+
+void address_interface(const struct address *address, char interface[ADDRESS_INTERFACE_BYTES]) {
+    struct ifaddrs *list;
+    struct address one;
+    snprintf(interface, ADDRESS_INTERFACE_BYTES, "?");
+    if (getifaddrs(&list) != 0)
+        return;
+    for (const struct ifaddrs *i = list; i != NULL; i = i->ifa_next)
+        if (from_sockaddr(i->ifa_addr, 0, &one) && one.family == address->family &&
+            memcmp(one.ip, address->ip, sizeof one.ip) == 0)
+            snprintf(interface, ADDRESS_INTERFACE_BYTES, "%s", i->ifa_name);
+    freeifaddrs(list);
 }
 
 void address_log_down(const char *ifname) {

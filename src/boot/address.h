@@ -15,7 +15,7 @@ struct address {
     uint8_t family; /* 4 or 6 */
     uint8_t link;   /* addresses of one interface have the same; 0: of an interface that is not known */
     uint8_t speed;  /* log2 of its Mbit/s; 0: not known */
-    uint8_t zero;
+    uint8_t wanted; /* 1: of the interface that a connection is meant to use */
     uint8_t ip[16]; /* network order; the first four bytes for IPv4 */
 };
 _Static_assert(sizeof(struct address) == 20, "travels in unique ids");
@@ -39,8 +39,16 @@ socklen_t address_to_sockaddr(const struct address *address, int port, struct so
 enum collet_result address_family(const char *text, int *family_p);
 
 /* Fills set->addresses with this host's usable ones: interfaces that are up and that ifname allows (see
- * COLLET_SOCKET_IFNAME), loopback last. family as from address_family(). SYSTEM if there is none. */
-enum collet_result address_local(const char *ifname, int family, struct address_set *set);
+ * COLLET_SOCKET_IFNAME), loopback last. Those of the interface `wanted` come first and are marked; "" wants none. family as
+ * from address_family(). SYSTEM if there is none. */
+enum collet_result address_local(const char *ifname, int family, const char *wanted, struct address_set *set);
+
+/* An address of this interface, if it is up and has one of the family (AF_INET or AF_INET6). */
+bool address_of_interface(const char *interface, int family, struct address *address);
+
+/* The name of the interface that has this address, "?" if none has. */
+#define ADDRESS_INTERFACE_BYTES 16 /* IFNAMSIZ */
+void address_interface(const struct address *address, char interface[ADDRESS_INTERFACE_BYTES]);
 
 /* Says in the log which of the interfaces that ifname allows are down, and so are not among these. */
 void address_log_down(const char *ifname);

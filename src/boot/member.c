@@ -174,7 +174,7 @@ enum collet_result member_create(struct hub *hub) {
     struct address_set *listener = &member->join.listener;
     enum collet_result result = tree_open(&member->tree, hub, family);
     if (result == COLLET_SUCCESS)
-        result = address_local(config->socket_ifname, member->tree.door.v6 ? family : AF_INET, listener);
+        result = address_local(config->socket_ifname, member->tree.door.v6 ? family : AF_INET, "", listener);
     if (result != COLLET_SUCCESS) {
         door_close(&member->tree.door);
         free(member);

@@ -368,7 +368,7 @@ enum collet_result rendezvous_open(struct id *id) {
     enum collet_result result = id->listed ? door_open(&meeting->door, family, id->set.port, id->set.nports)
                                            : door_open(&meeting->door, family, 0, 1);
     if (result == COLLET_SUCCESS && !id->listed) {
-        result = address_local(config->socket_ifname, meeting->door.v6 ? family : AF_INET, &id->set);
+        result = address_local(config->socket_ifname, meeting->door.v6 ? family : AF_INET, "", &id->set);
         id->set.port = (uint16_t)meeting->door.port;
         id->set.nports = 1;
         os_random(id->secret, SECRET_BYTES);

@@ -30,6 +30,7 @@ struct conn_blob {
 struct transport;
 struct chan;
 struct proxy_client;
+struct topo_rings;
 
 struct conn {
     struct fifo_end end; /* first: executors hold a pointer to it */
@@ -51,6 +52,7 @@ struct chan {
     const struct config *config;
     const struct peer_info *peers;
     int nranks, rank;
+    const struct topo_rings *rings; /* channel c leaves hosts by the NICs of ring c mod their number; NULL: by any */
     uint32_t spin;             /* polls before a waiting rank yields its CPU */
     uint32_t yield_ns;         /* … and yields before it sleeps; 0: the waiting policy's own */
     bool crowded;              /* this rank must share its CPU (crowd.h) */

@@ -127,6 +127,11 @@ int map_rails(const struct map *map) {
     return nrails;
 }
 
+const struct topo_rings *map_ties(const struct map *map, int nchannels) {
+    int nrails = map_rails(map);
+    return nrails > 1 && nchannels % nrails == 0 ? map->rings : NULL;
+}
+
 /* 0: of an adapter it is not known. */
 static double host_gbps(const struct topo *topo, int h) {
     double fastest = 0;

@@ -34,6 +34,10 @@ enum collet_result map_shape(const struct map *map, const struct peer_info *peer
 /* How many adapters of a node carry rings, where there are several nodes; at least 1. */
 int map_rails(const struct map *map);
 
+/* What ties nchannels channels to adapters (chan.h): the rings, if every adapter that carries one gets equally many of the
+ * channels; else NULL, since connections that use all adapters then share them better. */
+const struct topo_rings *map_ties(const struct map *map, int nchannels);
+
 /* What the fastest network adapter of a rank's node carries, each way, in GB/s; 0: its speed is not known. */
 double map_node_gbps(const struct map *map, int rank);
 

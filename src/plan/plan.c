@@ -164,6 +164,38 @@ void plan_dump(const struct planner *planner, int fd) {
     }
 }
 
+/* ---- channels ---- */
+
+/* One block moves only some tens of GB/s; a block for little has little to do. Not measured yet. */
+#define GPU_CHANNEL_BYTES (64u << 10)
+#define GPU_CHANNELS_MAX 16
+
+/* Ranks of one GPU that are not called in one group are launched each for itself, and yet must run side by side: all
+ * together take no more blocks than a small GPU runs. */
+#define GPU_CHANNELS_SHARED 32
+
+/* The most ranks that share a GPU of a host. */
+static int ranks_of_a_gpu(const struct chan *chan) {
+    int most = 1;
+    for (int a = 0; a < chan->nranks; a++) {
+        int here = 0;
+        for (int b = 0; b < chan->nranks; b++)
+            here += chan->peers[b].node == chan->peers[a].node && chan->peers[b].device == chan->peers[a].device;
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
+static int channels_on_gpu(struct planner *planner, uint64_t bytes) {
+    int n = 1;
+    if (planner->ranks_of_a_gpu == 0)
+        planner->ranks_of_a_gpu = ranks_of_a_gpu(planner->chan);
+    while (n < GPU_CHANNELS_MAX && 2 * n * planner->ranks_of_a_gpu <= GPU_CHANNELS_SHARED &&
+           (uint64_t)n * GPU_CHANNEL_BYTES < bytes)
+        n *= 2;
+    return n;
+}
+
 /* ---- life ---- */
 
 /* LL128 is for links that keep stores of 128 bytes whole. Of memory of a GPU and its own blocks that is known, and ranks of
@@ -188,6 +220,12 @@ static enum collet_result limit_to_gpu(const struct chan *chan, struct tuner_lim
                    "one GPU: add LL or Simple");
 }
 
+/* A call's channels may depend on its size. */
+static int most_channels(struct planner *planner) {
+    bool by_size = planner->chan->gpu != NULL && !planner->limits.channels_given;
+    return by_size ? channels_on_gpu(planner, UINT64_MAX) : planner->limits.nchannels;
+}
+
 enum collet_result planner_create(struct chan *chan, const struct config *config, const struct map *map,
                                   struct planner **planner_p) {
     char place[TOPO_NAME_BYTES + 16];
@@ -209,6 +247,7 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
         planner_destroy(planner);
         return result;
     }
+    chan->rings = map_ties(map, most_channels(planner));
     log_info(GRAPH, "rank %d: %s, map %016llx", chan->rank, topo_node_name(map->topo, map->place[chan->rank], place),
              (unsigned long long)map->hash);
     if (chan->rank == 0 && log_wanted(LOG_INFO, LOG_GRAPH))
@@ -271,36 +310,6 @@ static struct plan_choice choose_p2p(const struct planner *planner, const struct
                                      uint64_t message_bytes) {
     return (struct plan_choice){algorithm_find(request->collective, "direct"), INTERP_SIMPLE, 1,
                                 p2p_chunk(planner, request->root, message_bytes), 0};
-}
-
-/* One block moves only some tens of GB/s; a block for little has little to do. Not measured yet. */
-#define GPU_CHANNEL_BYTES (64u << 10)
-#define GPU_CHANNELS_MAX 16
-
-/* Ranks of one GPU that are not called in one group are launched each for itself, and yet must run side by side: all
- * together take no more blocks than a small GPU runs. */
-#define GPU_CHANNELS_SHARED 32
-
-/* The most ranks that share a GPU of a host. */
-static int ranks_of_a_gpu(const struct chan *chan) {
-    int most = 1;
-    for (int a = 0; a < chan->nranks; a++) {
-        int here = 0;
-        for (int b = 0; b < chan->nranks; b++)
-            here += chan->peers[b].node == chan->peers[a].node && chan->peers[b].device == chan->peers[a].device;
-        most = here > most ? here : most;
-    }
-    return most;
-}
-
-static int channels_on_gpu(struct planner *planner, uint64_t bytes) {
-    int n = 1;
-    if (planner->ranks_of_a_gpu == 0)
-        planner->ranks_of_a_gpu = ranks_of_a_gpu(planner->chan);
-    while (n < GPU_CHANNELS_MAX && 2 * n * planner->ranks_of_a_gpu <= GPU_CHANNELS_SHARED &&
-           (uint64_t)n * GPU_CHANNEL_BYTES < bytes)
-        n *= 2;
-    return n;
 }
 
 static enum collet_result choose(struct planner *planner, const struct exec_request *request,

@@ -169,10 +169,27 @@ static bool is_host_bridge(const xmlNode *object) {
     return is_bridge(object) && strcmp(xml_value(object, "bridge_type"), "0-1") == 0;
 }
 
+/* The name of the RDMA device (kind 3) counts before that of the interface (kind 2). */
+static void read_nic_name(struct reader *r, struct topo_nic *nic, const xmlNode *card) {
+    XML_FOR_EACH(object, card) {
+        const char *kind = xml_value(object, "osdev_type");
+        if (strcmp(kind, "3") == 0 || (strcmp(kind, "2") == 0 && nic->name[0] == '\0'))
+            xml_text(&r->attrs, object, "name", nic->name, sizeof nic->name);
+    }
+}
+
+/* Of this machine a card counts by what programs can use: without a driver, or with its interface in another container, it
+ * is no way out. A recording may have left the names out. */
+static bool is_way_out(struct reader *r, const xmlNode *card) {
+    struct topo_nic nic = {.name = ""};
+    read_nic_name(r, &nic, card);
+    return r->whose == TOPO_RECORDED || nic.name[0] != '\0';
+}
+
 static bool is_of_interest(struct reader *r, const xmlNode *object) {
     if (xml_is(object, "object") && is_type(object, "PCIDev")) {
         struct topo_pci pci = pci_of(r, object);
-        return topo_pci_is_gpu(&pci) || topo_pci_is_nic(&pci);
+        return topo_pci_is_gpu(&pci) || (topo_pci_is_nic(&pci) && is_way_out(r, object));
     }
     if (is_bridge(object))
         XML_FOR_EACH(child, object)
@@ -194,15 +211,6 @@ static void add_io_below(struct reader *r, const xmlNode *object, int parent, co
     XML_FOR_EACH(child, object)
     if (going(r) && is_of_interest(r, child))
         add_io(r, child, parent, above);
-}
-
-/* The name of the RDMA device (kind 3) counts before that of the interface (kind 2). */
-static void read_nic_name(struct reader *r, struct topo_nic *nic, const xmlNode *card) {
-    XML_FOR_EACH(object, card) {
-        const char *kind = xml_value(object, "osdev_type");
-        if (strcmp(kind, "3") == 0 || (strcmp(kind, "2") == 0 && nic->name[0] == '\0'))
-            xml_text(&r->attrs, object, "name", nic->name, sizeof nic->name);
-    }
 }
 
 /* above: the link of the bridges that became wire between this object and its parent. */

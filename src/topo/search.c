@@ -283,6 +283,19 @@ void topo_ring_order(const struct topo_rings *rings, int ring, int *order) {
     }
 }
 
+static bool is_first(const struct topo_rings *rings, int ring, int rank) {
+    bool unused;
+    return topo_route_of(rings, ring, rings->host_of[rank], &unused)->order[0] == rings->local_of[rank];
+}
+
+int topo_nic_towards(const struct topo_rings *rings, int ring, int rank, int peer) {
+    bool unused, begin = is_first(rings, ring, rank) && is_first(rings, ring, peer);
+    int host = rings->host_of[rank];
+    const struct topo_route *route = topo_route_of(rings, ring, host, &unused);
+    int nic = begin ? route->nic_in : route->nic_out;
+    return nic < 0 || host == rings->host_of[peer] ? -1 : rings->topo->hosts[host].first_node + nic;
+}
+
 static int head_of(const struct topo_rings *rings, int ring, int host) {
     bool unused;
     return rank_of(rings, host, topo_route_of(rings, ring, host, &unused)->order[0]);

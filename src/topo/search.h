@@ -72,6 +72,11 @@ const struct topo_route *topo_route_of(const struct topo_rings *rings, int ring,
 /* All ranks in the order of the ring, host by host. */
 void topo_ring_order(const struct topo_rings *rings, int ring, int *order);
 
+/* The NIC that a rank uses with a peer of another host along a ring, in both directions: nic_in if both are first on their
+ * routes, else nic_out. So neighbours of the ring use the NICs that it passes between them, and whoever else talks stays on
+ * one rail, as does the last hop of an odd number of hosts. A node of the rank's host; −1: there is none. */
+int topo_nic_towards(const struct topo_rings *rings, int ring, int rank, int peer);
+
 struct topo_tree_place {
     int parent;   /* −1: the root */
     int child[3]; /* other heads first, then the next of the chain */

@@ -15,6 +15,7 @@
 
 #include <dirent.h>
 #include <limits.h>
+#include <net/if.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,4 +198,14 @@ void topo_add_interfaces(struct topo *topo, const char *root) {
         free(entries[i]);
     }
     free(entries);
+}
+
+bool topo_find_interface(const char *nic, const char *root, char interface[TOPO_NAME_BYTES]) {
+    char folder[PATH_MAX];
+    if (nic[0] == '\0' || strchr(nic, '/') != NULL)
+        return false;
+    if (first_entry(set_path(folder, "%s/class/infiniband/%s/device/net", root, nic), interface))
+        return true;
+    snprintf(interface, TOPO_NAME_BYTES, "%s", nic);
+    return if_nametoindex(nic) != 0; /* the kernel is asked: a container may see another one's sysfs */
 }

@@ -2,6 +2,8 @@
 #include "transport/tcp_link.h"
 
 #include "base/err.h"
+#include "base/log.h"
+#include "transport/tcp_rail.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,21 +15,25 @@ static bool is_ours_to_listen(const struct conn *conn) {
 
 static enum collet_result begin_to_listen(struct tcp_link *link, const struct conn *conn) {
     const struct chan *chan = conn->chan;
+    char interface[ADDRESS_INTERFACE_BYTES];
     struct tcp_offer offer;
-    COLLET_TRY(tcp_listen_start(&link->listener, chan->config, link->nsockets + 1, &offer));
+    tcp_rail_find(conn, interface);
+    COLLET_TRY(tcp_listen_start(&link->listener, chan->config, interface, link->nsockets + 1, &offer));
     link->listens = true;
     return boot_send(chan->boot, conn->peer, conn_key(conn, BOOT_TCP_LINK), &offer, sizeof(offer));
 }
 
 static enum collet_result begin_to_dial(struct tcp_link *link, const struct conn *conn) {
     const struct chan *chan = conn->chan;
+    char interface[ADDRESS_INTERFACE_BYTES];
     struct tcp_offer offer = {0};
     size_t bytes;
     COLLET_TRY(boot_try_recv(chan->boot, conn->peer, conn_key(conn, BOOT_TCP_LINK), &offer, sizeof(offer), &bytes));
     if (bytes != sizeof(offer) || offer.set.count < 1 || offer.set.count > ADDRESS_MAX)
         return err_set(COLLET_ERR_INTERNAL, "the tcp offer of rank %d has %zu bytes and makes no sense", conn->peer,
                        bytes);
-    tcp_dial_start(&link->dialer, &offer, link->nsockets + 1, conn->peer, chan->peers[conn->peer].host);
+    tcp_rail_find(conn, interface);
+    tcp_dial_start(&link->dialer, &offer, interface, link->nsockets + 1, conn->peer, chan->peers[conn->peer].host);
     link->dials = true;
     return COLLET_SUCCESS;
 }
@@ -42,6 +48,14 @@ enum collet_result tcp_link_join(struct conn *conn, struct tcp_link *of_other, i
     return COLLET_SUCCESS;
 }
 
+/* A documented line. */
+static void log_interfaces(const struct tcp_link *link, const struct conn *conn) {
+    char text[TCP_INTERFACES_TEXT_BYTES];
+    tcp_interfaces_text(link->fds, link->nsockets + 1, text);
+    log_info(CONN, "channel %d lane %d: %d sockets of rank %d with rank %d (host %s) over %s", conn->channel,
+             conn->lane, link->nsockets + 1, conn->chan->rank, conn->peer, conn->chan->peers[conn->peer].host, text);
+}
+
 enum collet_result tcp_link_try(struct tcp_link *link, const struct conn *conn) {
     if (link->up)
         return COLLET_SUCCESS;
@@ -51,6 +65,8 @@ enum collet_result tcp_link_try(struct tcp_link *link, const struct conn *conn) 
     COLLET_TRY(listen ? tcp_listen_try(&link->listener, link->fds) : tcp_dial_try(&link->dialer, link->fds));
     tcp_peer_text(link->fds[link->nsockets], link->address);
     link->up = true;
+    if (log_wanted(LOG_INFO, LOG_CONN))
+        log_interfaces(link, conn);
     return COLLET_SUCCESS;
 }
 

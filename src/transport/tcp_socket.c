@@ -4,11 +4,13 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "transport/tcp_rail.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,7 +18,7 @@
 #define HELLO_MAGIC 0x636f6c31u
 #define STRANGER_NS 10000000000ull
 #define CONNECT_NS 2000000000ull /* in the first round; doubled from round to round */
-#define RAIL_NS 300000000ull     /* for the other rails, once one is connected; doubled too */
+#define RAIL_NS 300000000ull     /* for a rail that has others beside it; doubled too */
 #define ACK_NS 30000000000ull    /* the listener may be slow to look */
 #define ROUNDS 4u
 
@@ -64,6 +66,31 @@ void tcp_peer_text(int fd, char text[ADDRESS_TEXT_BYTES]) {
     address_text(&address, port, text);
 }
 
+static bool is_listed(const char *text, const char *name) {
+    size_t length = strlen(name);
+    for (const char *at = text; (at = strstr(at, name)) != NULL; at += length)
+        if ((at == text || at[-1] == ' ') && (at[length] == ',' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+void tcp_interfaces_text(const int *fds, int n, char text[TCP_INTERFACES_TEXT_BYTES]) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int k = 0; k < n && used < TCP_INTERFACES_TEXT_BYTES; k++) {
+        char interface[ADDRESS_INTERFACE_BYTES];
+        struct sockaddr_storage name = {0};
+        socklen_t length = sizeof(name);
+        int port;
+        getsockname(fds[k], (struct sockaddr *)&name, &length);
+        struct address address = address_of(&name, &port);
+        address_interface(&address, interface);
+        if (!is_listed(text, interface))
+            used += (size_t)snprintf(text + used, TCP_INTERFACES_TEXT_BYTES - used, "%s%s", used > 0 ? ", " : "",
+                                     interface);
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------------------ listener */
 
 static int listen_at(int family, int *port_p) {
@@ -85,8 +112,8 @@ static int listen_at(int family, int *port_p) {
     return fd;
 }
 
-enum collet_result tcp_listen_start(struct tcp_listener *listener, const struct config *config, int nsockets,
-                                    struct tcp_offer *offer) {
+enum collet_result tcp_listen_start(struct tcp_listener *listener, const struct config *config, const char *interface,
+                                    int nsockets, struct tcp_offer *offer) {
     int family, port = 0;
     *listener = (struct tcp_listener){.fd = -1, .nsockets = nsockets};
     memset(listener->fds, 0xff, sizeof(listener->fds));
@@ -94,7 +121,7 @@ enum collet_result tcp_listen_start(struct tcp_listener *listener, const struct 
         listener->strangers[k].fd = -1;
     *offer = (struct tcp_offer){0};
     COLLET_TRY(address_family(config->socket_family, &family));
-    COLLET_TRY(address_local(config->socket_ifname, family, &offer->set));
+    COLLET_TRY(address_local(config->socket_ifname, family, interface, &offer->set));
     if (family != AF_INET) /* an IPv6 socket takes both kinds */
         listener->fd = listen_at(AF_INET6, &port);
     if (listener->fd < 0 && family != AF_INET6)
@@ -209,35 +236,22 @@ void tcp_listen_stop(struct tcp_listener *listener) {
 
 /* -------------------------------------------------------------------------------------------------------------- dialer */
 
-static int worth_of(const struct address *address) { return address_is_loopback(address) ? 0 : 1 + address->speed; }
-
-static bool has_link(const struct address_set *set, const int *rails, int nrails, uint8_t link) {
-    for (int k = 0; k < nrails; k++)
-        if (set->addresses[rails[k]].link == link)
-            return true;
-    return false;
-}
-
-int tcp_rails_choose(const struct address_set *set, unsigned failed, int rails[ADDRESS_MAX]) {
-    int best = -1, nrails = 0;
-    for (int k = 0; k < set->count; k++)
-        if (!(failed & 1u << k) && worth_of(&set->addresses[k]) > best)
-            best = worth_of(&set->addresses[k]);
-    for (int k = 0; k < set->count; k++) {
-        const struct address *address = &set->addresses[k];
-        if (!(failed & 1u << k) && worth_of(address) == best && !has_link(set, rails, nrails, address->link))
-            rails[nrails++] = k;
-    }
-    return nrails;
-}
-
-void tcp_dial_start(struct tcp_dialer *dialer, const struct tcp_offer *offer, int nsockets, int peer,
-                    const char *host) {
+void tcp_dial_start(struct tcp_dialer *dialer, const struct tcp_offer *offer, const char *interface, int nsockets,
+                    int peer, const char *host) {
     *dialer = (struct tcp_dialer){.offer = *offer, .nsockets = nsockets, .peer = peer, .host = host};
+    dialer->tied = tcp_rails_wanted(&offer->set) != 0;
+    snprintf(dialer->interface, sizeof(dialer->interface), "%s", interface);
     memset(dialer->fds, 0xff, sizeof(dialer->fds));
 }
 
 void tcp_dial_stop(struct tcp_dialer *dialer) { close_all(dialer->fds, dialer->nsockets); }
+
+static bool is_bound(const struct tcp_dialer *dialer) { return dialer->tied && dialer->interface[0] != '\0'; }
+
+/* The bits of the addresses that are not to be tried now. */
+static unsigned left_out(const struct tcp_dialer *dialer) {
+    return dialer->tied ? dialer->failed | ~tcp_rails_wanted(&dialer->offer.set) : dialer->failed;
+}
 
 static int rail_of(const struct tcp_dialer *dialer, int k) { return dialer->rails[k % dialer->nrails]; }
 
@@ -250,8 +264,8 @@ static void rail_failed(struct tcp_dialer *dialer, int k) {
         return;
     dialer->failed |= 1u << rail_of(dialer, k);
     address_text(&set->addresses[rail_of(dialer, k)], set->port, text);
-    log_info(CONN, "no connection to rank %d (host %s) at %s: %s", dialer->peer, dialer->host, text,
-             strerror(dialer->error));
+    log_info(CONN, "no connection to rank %d (host %s) at %s%s%s: %s", dialer->peer, dialer->host, text,
+             is_bound(dialer) ? " by " : "", is_bound(dialer) ? dialer->interface : "", strerror(dialer->error));
 }
 
 /* Starts to connect socket k. False: errno says why not. */
@@ -265,6 +279,8 @@ static bool socket_begin(struct tcp_dialer *dialer, int k) {
     dialer->fds[k] = fd;
     dialer->states[k] = TCP_CONNECTING;
     send_at_once(fd);
+    if (is_bound(dialer) && !tcp_rail_bind(fd, name.ss_family, dialer->interface))
+        return false;
     return connect(fd, (struct sockaddr *)&name, length) == 0 || errno == EINPROGRESS;
 }
 
@@ -329,10 +345,10 @@ static void blame(struct tcp_dialer *dialer) {
 /* False: the attempt has failed; so have some addresses. */
 static bool attempt_begin(struct tcp_dialer *dialer) {
     unsigned failed = dialer->failed;
-    dialer->nrails = tcp_rails_choose(&dialer->offer.set, dialer->failed, dialer->rails);
+    dialer->nrails = tcp_rails_choose(&dialer->offer.set, left_out(dialer), dialer->rails);
     if (dialer->round > 0) /* one by one: whom else could an ack that does not come be blamed on? */
         dialer->nrails = 1;
-    dialer->deadline_ns = os_now_ns() + (CONNECT_NS << dialer->round);
+    dialer->deadline_ns = os_now_ns() + ((dialer->tied ? RAIL_NS : CONNECT_NS) << dialer->round);
     for (int k = 0; k < dialer->nsockets; k++)
         if (!socket_begin(dialer, k))
             rail_failed(dialer, k);
@@ -364,11 +380,16 @@ static bool attempt_advance(struct tcp_dialer *dialer) {
 
 static enum collet_result attempt_failed(struct tcp_dialer *dialer) {
     const struct address_set *set = &dialer->offer.set;
+    const unsigned all = (1u << set->count) - 1;
     close_all(dialer->fds, dialer->nsockets);
     dialer->attempt++;
-    if (dialer->failed != (1u << set->count) - 1)
+    if ((left_out(dialer) & all) != all)
         return COLLET_IN_PROGRESS;
     dialer->failed = 0;
+    if (dialer->tied) { /* the same addresses may do by another way */
+        dialer->tied = false;
+        return COLLET_IN_PROGRESS;
+    }
     if (++dialer->round < ROUNDS)
         return COLLET_IN_PROGRESS;
     char tried[256];
@@ -386,9 +407,6 @@ enum collet_result tcp_dial_try(struct tcp_dialer *dialer, int *fds_p) {
     for (int k = 0; k < dialer->nsockets; k++)
         if (dialer->states[k] != TCP_ACKED)
             return COLLET_IN_PROGRESS;
-    if (dialer->nrails > 1)
-        log_info(CONN, "%d sockets to rank %d (host %s) over %d interfaces", dialer->nsockets, dialer->peer,
-                 dialer->host, dialer->nrails);
     memcpy(fds_p, dialer->fds, (size_t)dialer->nsockets * sizeof(*fds_p));
     memset(dialer->fds, 0xff, sizeof(dialer->fds));
     return COLLET_SUCCESS;

@@ -10,9 +10,11 @@
  *    attempt has come       ────────── ack, one byte each ─▶  ready
  *    stops listening
  *
- * A rail is one interface of the listener, by the first of its addresses that has not failed. Rails are the fastest such
- * interfaces, those within a factor of about two of each other, since slots come in turns and the slowest would hold up all.
- * Loopback is for when nothing else works. When everything has failed, another round begins, more patient.
+ * A rail is one interface of the listener, by the first of its addresses that has not failed. Where the listener's end is tied
+ * to an interface (tcp_rail.h), that is the only rail, and the dialer's sockets are bound to the one that its own end is tied
+ * to; if that fails, they are not tied any more. Else rails are the fastest interfaces, those within a factor of about two
+ * of each other, since slots come in turns and the slowest would hold up all. Loopback is for when nothing else works. When
+ * everything has failed, another round begins, more patient.
  *
  * Whoever connects without the token, or stays silent, is dropped; there is room for a few at a time, and the oldest goes
  * first. The ack is only sent when all sockets are there, so both ends always mean the same attempt.
@@ -63,8 +65,9 @@ struct tcp_listener {
     struct tcp_stranger strangers[TCP_STRANGERS_MAX];
 };
 
-enum collet_result tcp_listen_start(struct tcp_listener *listener, const struct config *config, int nsockets,
-                                    struct tcp_offer *offer);
+/* interface: what this end is tied to; "" for nothing. */
+enum collet_result tcp_listen_start(struct tcp_listener *listener, const struct config *config, const char *interface,
+                                    int nsockets, struct tcp_offer *offer);
 /* SUCCESS once all have come; fds_p[0 … nsockets−1] are then the caller's. */
 enum collet_result tcp_listen_try(struct tcp_listener *listener, int *fds_p);
 void tcp_listen_stop(struct tcp_listener *listener);
@@ -79,6 +82,8 @@ struct tcp_dialer {
     uint32_t attempt; /* counts from 0 */
     uint32_t round;
     unsigned failed; /* bits: the addresses that have failed in this round */
+    bool tied;       /* only to addresses of the interface that the listener is tied to … */
+    char interface[ADDRESS_INTERFACE_BYTES]; /* … by this one of ours; "" by any */
     uint64_t deadline_ns;
     int nrails, rails[ADDRESS_MAX]; /* the addresses of this attempt */
     int fds[TCP_SOCKETS_MAX];
@@ -86,10 +91,9 @@ struct tcp_dialer {
     int error; /* errno of the last failure */
 };
 
-/* The addresses to use of those whose bit in `failed` is not set; their number, 0 if there is none left. */
-int tcp_rails_choose(const struct address_set *set, unsigned failed, int rails[ADDRESS_MAX]);
-
-void tcp_dial_start(struct tcp_dialer *dialer, const struct tcp_offer *offer, int nsockets, int peer, const char *host);
+/* interface: as for tcp_listen_start(). */
+void tcp_dial_start(struct tcp_dialer *dialer, const struct tcp_offer *offer, const char *interface, int nsockets,
+                    int peer, const char *host);
 /* SUCCESS once every socket has its ack; fds_p[0 … nsockets−1] are then the caller's. SYSTEM naming the addresses when
  * every address has failed several times. */
 enum collet_result tcp_dial_try(struct tcp_dialer *dialer, int *fds_p);
@@ -97,5 +101,9 @@ void tcp_dial_stop(struct tcp_dialer *dialer);
 
 /* "address:port" of the other end. */
 void tcp_peer_text(int fd, char text[ADDRESS_TEXT_BYTES]);
+
+/* The interfaces of this host that connected sockets have the addresses of: "eth0, eth1". */
+#define TCP_INTERFACES_TEXT_BYTES 128
+void tcp_interfaces_text(const int *fds, int n, char text[TCP_INTERFACES_TEXT_BYTES]);
 
 #endif

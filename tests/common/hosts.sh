@@ -62,7 +62,7 @@ lab_address() {
 on_host() {
     local holder=$lab/h$1.pid
     shift
-    nsenter --target "$(<"$holder")" --net --uts -- "$@"
+    nsenter --target "$(<"$holder")" --net --uts --mount -- env -C "$PWD" "$@"
 }
 
 lab_hosts() {
@@ -72,11 +72,12 @@ lab_hosts() {
         ip link add "rail$rail" type bridge && ip link set "rail$rail" up || return 1
     done
     echo "127.0.0.1 localhost" >$lab/hosts
+    mount --bind $lab/hosts /etc/hosts || return 1
     for ((host = 1; host <= hosts; host++)); do
         echo "$(lab_address "$host") h$host" >>$lab/hosts
         lab_host "$host" "$rails" || return 1
     done
-    mount --bind $lab/hosts /etc/hosts && lab_scripts
+    lab_scripts
 }
 
 # For launchers: $lab/rsh HOST command… as rsh would do it, and $lab/rank command… for a process that they start.
@@ -86,7 +87,7 @@ lab_scripts() {
 while [ "\${1#-}" != "\$1" ]; do shift; done
 host=\$1
 shift
-exec nsenter --target "\$(cat $lab/\$host.pid)" --net --uts -- sh -c "\$*"
+exec nsenter --target "\$(cat $lab/\$host.pid)" --net --uts --mount -- env -C "$PWD" sh -c "\$*"
 END
     cat >$lab/rank <<END
 #!/bin/sh
@@ -95,10 +96,11 @@ END
     chmod +x $lab/rsh $lab/rank
 }
 
-# One host: a process that keeps its namespaces, and its cables.
+# One host: a process that keeps its namespaces, and its cables. A sysfs of its own shows its interfaces, where permitted.
 lab_host() {
     local host=$1 rails=$2 rail tries=0
-    unshare --net --uts sh -c "hostname h$host && ip link set lo up && touch $lab/h$host.ready && exec sleep 100000" &
+    unshare --net --uts --mount sh -c "mount -t sysfs sysfs /sys; hostname h$host && ip link set lo up &&
+        touch $lab/h$host.ready && exec sleep 100000" 2>/dev/null &
     echo $! >"$lab/h$host.pid"
     disown
     until [ -e "$lab/h$host.ready" ]; do

@@ -69,7 +69,7 @@ traffic() {
 }
 
 two_interfaces_at_once() {
-    traffic && [ $on_eth0 -gt 8000 ] && [ $on_eth1 -gt 8000 ] && said 'over 2 interfaces'
+    traffic && [ $on_eth0 -gt 8000 ] && [ $on_eth1 -gt 8000 ] && said 'sockets of rank [01] .* over eth0, eth1'
 }
 
 one_interface_chosen() {

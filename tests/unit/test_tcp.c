@@ -336,7 +336,7 @@ static void open_raw_producer(struct pair *pair, struct shape shape, int *fds) {
     struct tcp_dialer dialer;
     pair_init(pair, shape);
     struct tcp_offer offer = take_offer(pair);
-    tcp_dial_start(&dialer, &offer, shape.nsockets + 1, 0, "host0");
+    tcp_dial_start(&dialer, &offer, "", shape.nsockets + 1, 0, "host0");
     while (tcp_dial_try(&dialer, fds) == COLLET_IN_PROGRESS) {
         be_patient(pair);
         assert_true(conn_try(pair->consumer) >= 0);
@@ -349,7 +349,7 @@ static void open_raw_consumer(struct pair *pair, struct shape shape, int *fds) {
     struct tcp_listener listener;
     struct tcp_offer offer;
     pair_init(pair, shape);
-    assert_int_equal(tcp_listen_start(&listener, &pair->configs[0], shape.nsockets + 1, &offer), COLLET_SUCCESS);
+    assert_int_equal(tcp_listen_start(&listener, &pair->configs[0], "", shape.nsockets + 1, &offer), COLLET_SUCCESS);
     tell_offer(pair, &offer, sizeof(offer));
     assert_int_equal(boot_send(pair->boots[0], 1, boot_key(BOOT_OFFER, 0), "", 0), COLLET_SUCCESS);
     while (tcp_listen_try(&listener, fds) == COLLET_IN_PROGRESS) {

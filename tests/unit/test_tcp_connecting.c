@@ -3,6 +3,7 @@
  * How the sockets of two ranks come to be: strangers, attempts, rails, and what cannot be reached (common/tcp_pair.h).
  */
 #include "common/tcp_pair.h"
+#include "transport/tcp_rail.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -131,14 +132,14 @@ static void sockets_are_spread_over_the_rails(void **state) {
     int theirs[3], ours[3];
     enum collet_result result = COLLET_IN_PROGRESS;
     pair_init(&pair, (struct shape){8, 4096, 2, 0});
-    assert_int_equal(tcp_listen_start(&listener, &pair.configs[0], 3, &offer), COLLET_SUCCESS);
+    assert_int_equal(tcp_listen_start(&listener, &pair.configs[0], "", 3, &offer), COLLET_SUCCESS);
     offer.set.count = 3;
     offer.set.addresses[0] = address_at(127, 1, 0);
     offer.set.addresses[1] = address_at(127, 2, 0);
     offer.set.addresses[1].ip[3] = 2;
     offer.set.addresses[2] = address_at(255, 3, 0);
     memset(offer.set.addresses[2].ip, 0xff, 4);
-    tcp_dial_start(&dialer, &offer, 3, 1, "host1");
+    tcp_dial_start(&dialer, &offer, "", 3, 1, "host1");
     while (tcp_listen_try(&listener, theirs) == COLLET_IN_PROGRESS) {
         be_patient(&pair);
         result = tcp_dial_try(&dialer, ours);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/tcp_rail.h"
+
+#include "program/program.h"
+#include "topo/search.h"
+#include "topo/sysfs.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* ------------------------------------------------------------------------------------------------------ what is tied */
+
+void tcp_rail_find(const struct conn *conn, char interface[ADDRESS_INTERFACE_BYTES]) {
+    const struct topo_rings *rings = conn->chan->rings;
+    char name[TOPO_NAME_BYTES];
+    interface[0] = '\0';
+    if (rings == NULL || conn->lane == PROG_LANE_P2P) /* messages have one channel */
+        return;
+    int nic = topo_nic_towards(rings, conn->channel % rings->nrings, conn->chan->rank, conn->peer);
+    if (nic >= 0 && topo_find_interface(rings->topo->nodes[nic].nic.name, "/sys", name) &&
+        strlen(name) < ADDRESS_INTERFACE_BYTES && address_interface_allowed(conn->chan->config->socket_ifname, name))
+        memcpy(interface, name, strlen(name) + 1);
+}
+
+bool tcp_rail_bind(int fd, int family, const char *interface) {
+    const int on = 1;
+    struct sockaddr_storage name;
+    struct address address;
+    if (!address_of_interface(interface, family, &address)) {
+        errno = EADDRNOTAVAIL;
+        return false;
+    }
+    socklen_t length = address_to_sockaddr(&address, 0, &name);
+    setsockopt(fd, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on)); /* a port is found by where it goes to */
+    if (bind(fd, (struct sockaddr *)&name, length) != 0) /* hosts may choose routes by this address … */
+        return false;
+    /* … and if not, this makes the route. Kernels before 5.7 permit it to root alone; then the address must do. */
+    return setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface, (socklen_t)strlen(interface)) == 0 || errno == EPERM;
+}
+
+/* ---------------------------------------------------------------------------------------------------- what is offered */
+
+static int worth_of(const struct address *address) { return address_is_loopback(address) ? 0 : 1 + address->speed; }
+
+static bool has_link(const struct address_set *set, const int *rails, int nrails, uint8_t link) {
+    for (int k = 0; k < nrails; k++)
+        if (set->addresses[rails[k]].link == link)
+            return true;
+    return false;
+}
+
+int tcp_rails_choose(const struct address_set *set, unsigned failed, int rails[ADDRESS_MAX]) {
+    int best = -1, nrails = 0;
+    for (int k = 0; k < set->count; k++)
+        if (!(failed & 1u << k) && worth_of(&set->addresses[k]) > best)
+            best = worth_of(&set->addresses[k]);
+    for (int k = 0; k < set->count; k++) {
+        const struct address *address = &set->addresses[k];
+        if (!(failed & 1u << k) && worth_of(address) == best && !has_link(set, rails, nrails, address->link))
+            rails[nrails++] = k;
+    }
+    return nrails;
+}
+
+unsigned tcp_rails_wanted(const struct address_set *set) {
+    unsigned wanted = 0;
+    for (int k = 0; k < set->count; k++)
+        wanted |= (unsigned)(set->addresses[k].wanted != 0) << k;
+    return wanted;
+}
