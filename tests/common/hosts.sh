@@ -113,12 +113,12 @@ lab_host() {
     done
 }
 
-# Gives an interface its addresses and sets it up.
+# Gives the interface of host $1 on rail $2, which is called eth$2 or $3, its addresses and sets it up.
 lab_plug() {
     on_host "$1" ip -batch - <<END
-address replace $(lab_address "$1" "$2")/24 dev eth$2
-address replace $(lab_address "$1" "$2" 6)/64 dev eth$2 nodad
-link set eth$2 up
+address replace $(lab_address "$1" "$2")/24 dev ${3:-eth$2}
+address replace $(lab_address "$1" "$2" 6)/64 dev ${3:-eth$2} nodad
+link set ${3:-eth$2} up
 END
 }
 
@@ -156,6 +156,7 @@ lab_start() {
     shift 2
     lab_port=$((lab_port + 16))
     lab_pids=()
+    rm -f $lab/rank*.out $lab/rank*.status
     for ((rank = 0; rank < hosts * per_host; rank++)); do
         lab_rank $((rank / per_host + 1)) "$rank" $((hosts * per_host)) "$per_host" "$@" &
         lab_pids+=($!)

@@ -59,18 +59,94 @@ algorithms_between_hosts() {
 
 # -------------------------------------------------------------------------------------------------------- interfaces
 
-# Runs 2 × 1 ranks; sets on_eth0 and on_eth1 to the KiB that host 2 received there.
+# Runs 2 × 1 ranks with calls of $1 (4M), $2 (4) of them; sets on_eth0 and on_eth1 to the KiB that host 2 received there.
 traffic() {
     local before0 before1
     before0=$(received 2 eth0) before1=$(received 2 eth1)
-    COLLET_DEBUG=INFO lab_job 2 1 "$bin/all_reduce_perf" -b 4M -e 4M -n 4 -w 1 || return 1
+    COLLET_DEBUG=INFO lab_job 2 1 "$bin/all_reduce_perf" -b "${1:-4M}" -e "${1:-4M}" -n "${2:-4}" -w 1 || return 1
     on_eth0=$((($(received 2 eth0) - before0) / 1024)) on_eth1=$((($(received 2 eth1) - before1) / 1024))
     echo "received: $on_eth0 KiB on eth0, $on_eth1 KiB on eth1"
 }
 
+# One channel takes all interfaces.
 two_interfaces_at_once() {
-    traffic && [ $on_eth0 -gt 8000 ] && [ $on_eth1 -gt 8000 ] && said 'sockets of rank [01] .* over eth0, eth1'
+    COLLET_NCHANNELS=1 traffic && [ $on_eth0 -gt 8000 ] && [ $on_eth1 -gt 8000 ] && tied 0 "eth0, eth1" "eth0, eth1"
 }
+
+# tied CHANNEL INTERFACES1 INTERFACES2: so say hosts 1 and 2 of the last job's connections on this channel ("0", or "0 lane
+# 63"), and nothing else.
+tied() {
+    local host=1 expected
+    for expected in "$2" "$3"; do
+        said "^h$host:.* channel $1( lane [0-9]+)?: [0-9]+ sockets of rank .* over $expected\$" >/dev/null &&
+            ! said "^h$host:.* channel $1( lane [0-9]+)?: [0-9]+ sockets of rank " | grep -v " over $expected\$" || {
+            echo "host $host: channel $1 is not over $expected alone"
+            return 1
+        }
+        host=$((host + 1))
+    done
+}
+
+# There is a channel for each interface, and small calls take the first channel alone.
+channels_have_rails() {
+    traffic && [ $on_eth0 -gt 8000 ] && [ $on_eth1 -gt 8000 ] && tied 0 eth0 eth0 && tied 1 eth1 eth1 || return 1
+    traffic 32K 100 && [ $on_eth0 -gt 3000 ] && [ $on_eth1 -lt 300 ] || return 1
+    COLLET_NSOCKETS=4 COLLET_NCHANNELS=2 traffic 32K 100 && [ $((on_eth0 - on_eth1)) -lt 300 ] &&
+        [ $((on_eth1 - on_eth0)) -lt 300 ] && tied 0 eth0 eth0 && tied 1 eth1 eth1
+}
+
+# All pairs of ranks, not only neighbours of the ring, and messages, which have one channel.
+all_pairs_have_rails() {
+    COLLET_DEBUG=INFO COLLET_ALGO=direct lab_job 2 2 "$bin/alltoall_perf" $short && tied 0 eth0 eth0 && tied 1 eth1 eth1 &&
+        COLLET_DEBUG=INFO lab_job 2 2 "$bin/sendrecv_perf" $short && tied "0 lane 63" "eth0, eth1" "eth0, eth1"
+}
+
+# With three channels for two interfaces, one of them would have two.
+odd_channels_use_all() {
+    COLLET_NCHANNELS=3 traffic && tied 0 "eth0, eth1" "eth0, eth1" && tied 2 "eth0, eth1" "eth0, eth1"
+}
+
+# Calls the interface of host 2 on rail $1 $2, and back.
+rename_interface() {
+    on_host 2 ip link set "eth$1" down && on_host 2 ip link set "eth$1" name "$2" && lab_plug 2 "$1" "$2"
+}
+name_back() {
+    on_host 2 ip link set "$2" down && on_host 2 ip link set "$2" name "eth$1" && lab_plug 2 "$1"
+}
+
+other_names() {
+    local result=1
+    rename_interface 1 fast1 && COLLET_DEBUG=INFO lab_job 2 1 "$bin/all_reduce_perf" -b 1M -e 1M -n 2 &&
+        tied 0 eth0 eth0 && tied 1 eth1 fast1 && result=0
+    name_back 1 fast1 && return $result
+}
+
+# Sorted by name, host 2 has its interfaces in the other order: what should be one rail are two. They do not meet if hosts
+# do not answer for addresses of other interfaces, as they do by default.
+rails_that_do_not_meet() {
+    local result=1
+    on_host 1 sh -c 'echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore' || return 1
+    rename_interface 0 late0 && COLLET_DEBUG=INFO lab_job 2 1 "$bin/all_reduce_perf" -b 1M -e 1M -n 2 &&
+        said 'no connection to rank .* by [a-z]+[01]: ' >/dev/null && tied 0 "eth0, eth1" "late0, eth1" && result=0
+    on_host 1 sh -c 'echo 0 >/proc/sys/net/ipv4/conf/all/arp_ignore'
+    name_back 0 late0 && return $result
+}
+
+# A file about the machine can name them in another order, and a NIC that is not there.
+rails_of_a_file() {
+    local file=$lab/machine.xml result
+    {
+        echo '<system version="1"><cpu numaid="0" affinity="0x3" arch="x86_64">'
+        for name in "$@"; do
+            echo "<pci busid=\"0000:0$((bus += 1)):00.0\" class=\"0x020000\" link_speed=\"16.0 GT/s PCIe\" link_width=\"16\"><nic>"
+            echo "<net name=\"$name\" dev=\"$((bus - 1))\" speed=\"10000\" port=\"1\"/></nic></pci>"
+        done
+        echo '</cpu></system>'
+    } >"$file"
+    COLLET_TOPO_FILE=$file traffic
+}
+order_of_a_file() { local bus=0; rails_of_a_file eth1 eth0 && tied 0 eth1 eth1 && tied 1 eth0 eth0; }
+unknown_name_in_a_file() { local bus=0; rails_of_a_file eth1 mlx5_7 && tied 0 eth1 eth1 && tied 1 "eth0, eth1" "eth0, eth1"; }
 
 one_interface_chosen() {
     COLLET_SOCKET_IFNAME==eth1 LAB_MASTER=$(lab_address 1 1) traffic && [ $on_eth0 -lt 100 ] && [ $on_eth1 -gt 8000 ]
@@ -199,6 +275,19 @@ lab_hosts 4 2 || lab_skip "the hosts could not be built"
 check ranks_share_memory_inside_a_host_and_use_tcp_between_hosts shared_memory_inside_tcp_between
 check hierarchical_algorithms_are_right_on_two_hosts algorithms_between_hosts 2 2
 check two_interfaces_carry_one_connection_at_once two_interfaces_at_once
+if on_host 1 test -e /sys/class/net/eth1; then
+    check channels_go_by_the_interfaces_of_their_rings channels_have_rails
+    if slow; then
+        check connections_of_all_ranks_stay_on_their_rail all_pairs_have_rails
+        check a_connection_uses_all_interfaces_if_channels_do_not_divide_by_them odd_channels_use_all
+        check interfaces_of_a_rail_may_have_unlike_names other_names
+        check rails_that_do_not_meet_are_given_up rails_that_do_not_meet
+    fi
+else
+    skipped "hosts may not have a sysfs of their own here"
+fi
+check a_file_says_which_channel_has_which_interface order_of_a_file
+check a_channel_whose_adapter_is_not_here_uses_all_interfaces unknown_name_in_a_file
 check an_interface_that_is_down_is_left_out_and_named down_at_init 1
 check a_rank_that_is_killed_is_noticed_on_the_other_host rank_killed
 if slow; then
