@@ -260,6 +260,21 @@ static void equal_hosts_are_packed_once(void **state) {
     end(&eight);
 }
 
+static void channels_are_tied_to_adapters_if_each_gets_equally_many(void **state) {
+    (void)state;
+    struct job job;
+    draw(&job, "8 gpu nvswitch : 4 nic 200", 2, 8, false);
+    for (int nchannels = 1; nchannels <= 16; nchannels++)
+        assert_ptr_equal(map_ties(job.map, nchannels), nchannels % 4 == 0 ? job.map->rings : NULL);
+    end(&job);
+    draw(&job, "8 gpu nvswitch : 1 nic 200", 2, 8, false);
+    assert_null(map_ties(job.map, 4));
+    end(&job);
+    draw(&job, "8 gpu nvswitch : 4 nic 200", 1, 8, false);
+    assert_null(map_ties(job.map, 4));
+    end(&job);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_graph_comes_back_as_it_was),
@@ -272,6 +287,7 @@ int main(void) {
         cmocka_unit_test(trees_are_those_of_the_search),
         cmocka_unit_test(a_map_that_does_not_fit_the_ranks_is_refused),
         cmocka_unit_test(equal_hosts_are_packed_once),
+        cmocka_unit_test(channels_are_tied_to_adapters_if_each_gets_equally_many),
     };
     return cmocka_run_group_tests_name("map", tests, NULL, NULL);
 }

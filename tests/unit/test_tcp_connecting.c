@@ -161,6 +161,81 @@ static void sockets_are_spread_over_the_rails(void **state) {
     pair_close(&pair);
 }
 
+/* ---------------------------------------------------------------------------------------------------------------- ties */
+
+/* A dialer whose offer has three addresses of the listener: 127.0.0.1, and the two given ones. */
+static int dial(struct pair *pair, const struct address *second, const struct address *third, const char *interface,
+                char text[ADDRESS_TEXT_BYTES]) {
+    struct tcp_listener listener;
+    struct tcp_dialer dialer;
+    struct tcp_offer offer;
+    int theirs[1], ours[1];
+    enum collet_result listened = COLLET_IN_PROGRESS, dialed = COLLET_IN_PROGRESS;
+    assert_int_equal(tcp_listen_start(&listener, &pair->configs[0], "", 1, &offer), COLLET_SUCCESS);
+    offer.set.count = 3;
+    offer.set.addresses[0] = address_at(127, 1, 0);
+    offer.set.addresses[1] = *second;
+    offer.set.addresses[2] = *third;
+    tcp_dial_start(&dialer, &offer, interface, 1, 1, "host1");
+    while (listened == COLLET_IN_PROGRESS || dialed == COLLET_IN_PROGRESS) {
+        be_patient(pair);
+        if (listened == COLLET_IN_PROGRESS)
+            listened = tcp_listen_try(&listener, theirs);
+        if (dialed == COLLET_IN_PROGRESS)
+            dialed = tcp_dial_try(&dialer, ours);
+        assert_true(listened >= 0 && dialed >= 0);
+    }
+    tcp_peer_text(ours[0], text);
+    close(ours[0]);
+    close(theirs[0]);
+    return (int)dialer.attempt;
+}
+
+static struct address wanted(struct address address, uint8_t last) {
+    address.wanted = 1;
+    address.ip[3] = last;
+    return address;
+}
+
+static void only_wanted_addresses_are_dialed_while_they_answer(void **state) {
+    (void)state;
+    struct pair pair;
+    char text[ADDRESS_TEXT_BYTES];
+    const struct address other = address_at(127, 2, 9), good = wanted(address_at(127, 3, 0), 3);
+    struct address bad = wanted(address_at(255, 3, 0), 255);
+    memset(bad.ip, 0xff, 4); /* cannot be connected to */
+    pair_init(&pair, (struct shape){8, 4096, 2, 0});
+    assert_int_equal(dial(&pair, &other, &good, "", text), 0);
+    assert_non_null(strstr(text, "127.0.0.3:"));
+    assert_int_equal(dial(&pair, &other, &good, "lo", text), 0); /* bound to an interface that leads there */
+    assert_non_null(strstr(text, "127.0.0.3:"));
+    assert_int_equal(dial(&pair, &bad, &good, "", text), 1); /* the interface has another address */
+    assert_non_null(strstr(text, "127.0.0.3:"));
+    assert_int_equal(dial(&pair, &other, &bad, "", text), 2); /* nor does it by any other way: no longer tied */
+    assert_non_null(strstr(text, "127.0.0.1:"));
+    assert_int_equal(dial(&pair, &other, &good, "nosuch0", text), 1); /* our own interface is gone: the same */
+    assert_non_null(strstr(text, "127.0.0.1:"));
+    pair_close(&pair);
+}
+
+static void addresses_of_a_wanted_interface_come_first_and_are_marked(void **state) {
+    (void)state;
+    struct address_set set, plain;
+    assert_int_equal(address_local("", 0, "", &plain), COLLET_SUCCESS);
+    assert_int_equal(tcp_rails_wanted(&plain), 0);
+    for (int k = 0; k < plain.count; k++) {
+        char interface[ADDRESS_INTERFACE_BYTES];
+        address_interface(&plain.addresses[k], interface);
+        if (address_is_loopback(&plain.addresses[k]))
+            continue;
+        assert_int_equal(address_local("", 0, interface, &set), COLLET_SUCCESS);
+        assert_int_equal(set.addresses[0].link, plain.addresses[k].link);
+        assert_true(tcp_rails_wanted(&set) & 1);
+        for (int i = 0; i < set.count; i++)
+            assert_int_equal(set.addresses[i].wanted, set.addresses[i].link == set.addresses[0].link);
+    }
+}
+
 static void a_peer_that_cannot_be_reached_is_named_with_its_addresses(void **state) {
     (void)state;
     struct pair pair;
@@ -215,6 +290,8 @@ int main(void) {
         cmocka_unit_test(rails_are_the_fastest_interfaces_that_have_not_failed),
         cmocka_unit_test(an_interface_is_one_rail_by_the_first_of_its_addresses_that_has_not_failed),
         cmocka_unit_test(sockets_are_spread_over_the_rails),
+        cmocka_unit_test(only_wanted_addresses_are_dialed_while_they_answer),
+        cmocka_unit_test(addresses_of_a_wanted_interface_come_first_and_are_marked),
         cmocka_unit_test_setup(a_peer_that_cannot_be_reached_is_named_with_its_addresses, random_slots),
         cmocka_unit_test_setup(an_interface_that_does_not_exist_is_an_error, random_slots),
         cmocka_unit_test_setup(an_offer_that_makes_no_sense_is_refused, random_slots),

@@ -300,6 +300,57 @@ static void hops_between_hosts_stay_on_their_rail(void **state) {
     job_end(&job);
 }
 
+/* The rail of a NIC: its number on its host. */
+static int rail_towards(const struct topo_rings *rings, int ring, int rank, int peer) {
+    int nic = topo_nic_towards(rings, ring, rank, peer), host = rings->host_of[rank];
+    if (host == rings->host_of[peer]) {
+        assert_int_equal(nic, -1);
+        return -1;
+    }
+    assert_int_equal(rings->topo->nodes[nic].kind, TOPO_NIC);
+    assert_int_equal(rings->topo->nodes[nic].host, host);
+    return nic - rings->topo->hosts[host].first_node;
+}
+
+/* The NIC by which the ring leaves (or enters) the host of a rank. */
+static int rail_of_ring(const struct topo_rings *rings, int ring, int host, bool leaves) {
+    bool backwards;
+    const struct topo_route *route = topo_route_of(rings, ring, host, &backwards);
+    return leaves != backwards ? route->nic_out : route->nic_in;
+}
+
+static void check_rails(const struct topo_rings *rings, int ring) {
+    int *order = malloc((size_t)rings->nranks * sizeof *order);
+    topo_ring_order(rings, ring, order);
+    for (int a = 0; a < rings->nranks; a++)
+        for (int b = 0; b < rings->nranks; b++)
+            assert_int_equal(rail_towards(rings, ring, a, b), rail_towards(rings, ring, b, a));
+    for (int i = 0; i + 1 < rings->nranks; i++) {
+        int host = rings->host_of[order[i]], next = rings->host_of[order[i + 1]];
+        if (host == next)
+            continue;
+        assert_int_equal(rail_towards(rings, ring, order[i], order[i + 1]), rail_of_ring(rings, ring, host, true));
+        assert_int_equal(rail_towards(rings, ring, order[i + 1], order[i]), rail_of_ring(rings, ring, next, false));
+    }
+    free(order);
+}
+
+static void all_ranks_stay_on_a_rail_and_neighbours_on_that_of_their_ring(void **state) {
+    (void)state;
+    static const char *const machines[] = {"4 node : 8 gpu nvswitch : 8 nic 200", "5 node : 4 gpu pci : 2 nic 100",
+                                           "3 node : 1 gpu : 4 nic", "2 node : 2 cpu : 2 nic"};
+    for (size_t m = 0; m < sizeof machines / sizeof *machines; m++) {
+        struct job job = job_of(machines[m], 0);
+        for (int ring = 0; ring < job.rings->nrings; ring++)
+            check_rails(job.rings, ring);
+        job_end(&job);
+    }
+    struct job job = job_of_file("tests/unit/topo/two_cliques.xml", 3);
+    for (int ring = 0; ring < job.rings->nrings; ring++)
+        check_rails(job.rings, ring);
+    job_end(&job);
+}
+
 static void a_slow_nic_is_left_out_but_not_a_second_fast_one(void **state) {
     (void)state;
     struct topo *host, *topo;
@@ -553,6 +604,7 @@ int main(void) {
         cmocka_unit_test(a_full_mesh_is_used_up),
         cmocka_unit_test(where_every_gpu_has_its_nic_both_ends_are_nearest),
         cmocka_unit_test(hops_between_hosts_stay_on_their_rail),
+        cmocka_unit_test(all_ranks_stay_on_a_rail_and_neighbours_on_that_of_their_ring),
         cmocka_unit_test(a_slow_nic_is_left_out_but_not_a_second_fast_one),
         cmocka_unit_test(different_hosts_share_rings),
         cmocka_unit_test(ranks_without_gpus_visit_numa_nodes_one_after_another),
