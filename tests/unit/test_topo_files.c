@@ -452,6 +452,26 @@ static void hwloc_xml_loses_bridges_that_are_wire(void **state) {
     topo_destroy(topo);
 }
 
+/* Its driver is not loaded, or its interface is in another container. A recording may have left names out. */
+static void a_card_without_an_interface_is_no_way_out_of_this_machine(void **state) {
+    (void)state;
+    static const char text[] =
+        "<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\" cpuset=\"0x1\">"
+        "<object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x1\"/>"
+        "<object type=\"Bridge\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"fff0:[00-01]\">"
+        "<object type=\"PCIDev\" pci_busid=\"fff0:00:01.0\" pci_type=\"0200 [1af4:1041] [1af4:1041] 01\"/>"
+        "<object type=\"PCIDev\" pci_busid=\"fff0:00:02.0\" pci_type=\"0200 [1af4:1041] [1af4:1041] 01\">"
+        "<object type=\"OSDev\" name=\"eth9\" osdev_type=\"2\"/></object></object></object></topology>";
+    struct topo *topo;
+    assert_int_equal(topo_read_text(text, sizeof text - 1, "card", TOPO_RECORDED, &topo), COLLET_SUCCESS);
+    assert_int_equal(topo_count(topo, 0, TOPO_NIC), 2);
+    topo_destroy(topo);
+    assert_int_equal(topo_read_text(text, sizeof text - 1, "card", TOPO_THIS_MACHINE, &topo), COLLET_SUCCESS);
+    assert_int_equal(topo_count(topo, 0, TOPO_NIC), 1);
+    assert_string_equal(node_at(topo, "fff0:00:02.0")->nic.name, "eth9");
+    topo_destroy(topo);
+}
+
 /* ---------------------------------------------------------------------------------- an imitation of the kernel's
  * files */
 
@@ -542,6 +562,20 @@ static void the_kernel_knows_links_and_ports(void **state) {
     assert_int_equal(topo->nodes[unknown].nic.mbits, 0);
     assert_string_equal(topo->nodes[absent].nic.name, "");
     topo_destroy(topo);
+}
+
+static void the_interface_of_a_nic_is_found(void **state) {
+    (void)state;
+    char interface[TOPO_NAME_BYTES];
+    put("class/infiniband/mlx5_0/device/net/ens1/speed", "100000");
+    put("class/infiniband/mlx5_0/device/net/ens1v0/speed", "100000");
+    assert_true(topo_find_interface("mlx5_0", root, interface));
+    assert_string_equal(interface, "ens1");
+    assert_true(topo_find_interface("lo", root, interface));
+    assert_string_equal(interface, "lo");
+    assert_false(topo_find_interface("mlx5_1", root, interface));
+    assert_false(topo_find_interface("", root, interface));
+    assert_false(topo_find_interface("../infiniband/mlx5_0", root, interface));
 }
 
 static void without_a_card_interfaces_count(void **state) {
@@ -661,6 +695,8 @@ int main(void) {
         cmocka_unit_test(a_file_that_cannot_be_written_is_an_error),
         cmocka_unit_test(a_bad_file_gives_way_to_this_machine),
         cmocka_unit_test(hwloc_xml_loses_bridges_that_are_wire),
+        cmocka_unit_test(a_card_without_an_interface_is_no_way_out_of_this_machine),
+        cmocka_unit_test_setup_teardown(the_interface_of_a_nic_is_found, make_root, remove_root),
         cmocka_unit_test_setup_teardown(the_kernel_knows_links_and_ports, make_root, remove_root),
         cmocka_unit_test_setup_teardown(without_a_card_interfaces_count, make_root, remove_root),
         cmocka_unit_test(the_library_of_gpus_knows_their_links),
