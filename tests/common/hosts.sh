@@ -96,11 +96,19 @@ END
     chmod +x $lab/rsh $lab/rank
 }
 
-# One host: a process that keeps its namespaces, and its cables. A sysfs of its own shows its interfaces, where permitted.
+# In a host's mount namespace: a sysfs of its own, which shows its interfaces, with the control groups that were in the old
+# one. Where that is not permitted the old one stays.
+lab_own_sysfs() {
+    mkdir -p "$lab/cgroup" && mount --rbind /sys/fs/cgroup $lab/cgroup
+    mount -t sysfs sysfs /sys && mount --rbind $lab/cgroup /sys/fs/cgroup
+    umount --recursive $lab/cgroup
+}
+
+# One host: a process that keeps its namespaces, and its cables.
 lab_host() {
     local host=$1 rails=$2 rail tries=0
-    unshare --net --uts --mount sh -c "mount -t sysfs sysfs /sys; hostname h$host && ip link set lo up &&
-        touch $lab/h$host.ready && exec sleep 100000" 2>/dev/null &
+    unshare --net --uts --mount bash -c "lab=$lab; $(declare -f lab_own_sysfs); lab_own_sysfs 2>/dev/null
+        hostname h$host && ip link set lo up && touch $lab/h$host.ready && exec sleep 100000" &
     echo $! >"$lab/h$host.pid"
     disown
     until [ -e "$lab/h$host.ready" ]; do
