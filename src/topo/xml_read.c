@@ -88,6 +88,19 @@ static struct topo_pci read_pci_attrs(struct reader *r, const xmlNode *element) 
     return pci;
 }
 
+/* A device or rank is one GPU. */
+static void refuse_numbers_of_others(struct reader *r, const xmlNode *element, const struct topo_gpu *gpu) {
+    for (int n = 0; n < r->topo->nnodes; n++) {
+        const struct topo_gpu *other = &r->topo->nodes[n].gpu;
+        if (r->topo->nodes[n].kind != TOPO_GPU)
+            continue;
+        if (gpu->dev >= 0 && gpu->dev == other->dev)
+            xml_fail(&r->attrs, element, "dev=\"%d\": another GPU has it already", gpu->dev);
+        if (gpu->rank >= 0 && gpu->rank == other->rank)
+            xml_fail(&r->attrs, element, "rank=\"%d\": another GPU has it already", gpu->rank);
+    }
+}
+
 static void add_gpu(struct reader *r, const xmlNode *element, int parent, const struct topo_pci *pci) {
     struct xml_attrs *a = &r->attrs;
     struct topo_node node = topo_blank(TOPO_GPU, parent);
@@ -99,9 +112,7 @@ static void add_gpu(struct reader *r, const xmlNode *element, int parent, const 
         node.gpu.gdr = xml_int(a, element, "gdr", 0, 1, 0) == 1;
         xml_text(a, element, "gcn", node.gpu.gcn, sizeof node.gpu.gcn);
         xml_note_unknown(a, element, " dev sm rank gdr gcn arch ");
-        for (int n = 0; n < r->topo->nnodes; n++)
-            if (r->topo->nodes[n].kind == TOPO_GPU && node.gpu.dev >= 0 && r->topo->nodes[n].gpu.dev == node.gpu.dev)
-                xml_fail(a, element, "dev=\"%d\": another GPU has it already", node.gpu.dev);
+        refuse_numbers_of_others(r, element, &node.gpu);
         XML_FOR_EACH(child, element)
         if (!is_gpu_link(child) && !xml_is(child, "c2c"))
             pass_over(r, child);

@@ -34,7 +34,7 @@ bool tcp_rail_bind(int fd, int family, const char *interface) {
     }
     socklen_t length = address_to_sockaddr(&address, 0, &name);
     setsockopt(fd, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on)); /* a port is found by where it goes to */
-    if (bind(fd, (struct sockaddr *)&name, length) != 0) /* hosts may choose routes by this address … */
+    if (bind(fd, (struct sockaddr *)&name, length) != 0)              /* hosts may choose routes by this address … */
         return false;
     /* … and if not, this makes the route. Kernels before 5.7 permit it to root alone; then the address must do. */
     return setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface, (socklen_t)strlen(interface)) == 0 || errno == EPERM;

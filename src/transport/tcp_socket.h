@@ -81,8 +81,8 @@ struct tcp_dialer {
     const char *host;
     uint32_t attempt; /* counts from 0 */
     uint32_t round;
-    unsigned failed; /* bits: the addresses that have failed in this round */
-    bool tied;       /* only to addresses of the interface that the listener is tied to … */
+    unsigned failed;                         /* bits: the addresses that have failed in this round */
+    bool tied;                               /* only to addresses of the interface that the listener is tied to … */
     char interface[ADDRESS_INTERFACE_BYTES]; /* … by this one of ours; "" by any */
     uint64_t deadline_ns;
     int nrails, rails[ADDRESS_MAX]; /* the addresses of this attempt */

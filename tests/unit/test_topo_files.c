@@ -191,7 +191,10 @@ static void what_is_wrong_is_refused_with_its_line(void **state) {
         {"<system><cpu numaid='0'><pci busid='a' class='0x1000000'/></cpu></system>", "class"},
         {"<system><cpu numaid='0'><pci busid='a'><gpu dev='1'/></pci><pci busid='b'><gpu dev='1'/></pci></cpu>"
          "</system>",
-         "another GPU"},
+         "dev=\"1\": another GPU"},
+        {"<system><cpu numaid='0'><pci busid='a'><gpu rank='3'/></pci>\n<pci busid='b'><gpu rank='3'/></pci></cpu>"
+         "</system>",
+         "test.xml:2: <gpu> rank=\"3\": another GPU"},
         {"<system><cpu numaid='0'><pci busid='a'><gpu><nvlink target='a' count='1'/></gpu></pci></cpu></system>",
          "another GPU, an NVSwitch"},
         {"<system><cpu numaid='0'><pci busid='a'><gpu><nvlink target='b' count='2000000000'/></gpu></pci></cpu>"
