@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* From this on a round trip is far. */
+#define LINE_TRIP_FAR_NS 220u
+
 /* Round trips, in ns: the quartile is what they take where something else runs on these CPUs now and then, the median tells
  * that it does. */
 struct line_trips {

@@ -187,8 +187,8 @@ enum collet_result chan_create(struct boot *boot, const struct config *config, i
     chan->peers = boot_peers(boot);
     chan->nranks = nranks;
     chan->rank = rank;
-    chan->crowded = crowd_around(chan->peers, nranks, rank, (int)config->cpus);
-    chan->spin = config->spin >= 0 ? (uint32_t)config->spin : chan->crowded ? SPIN_CROWDED : SPIN_ALONE;
+    bool crowded = crowd_around(chan->peers, nranks, rank, (int)config->cpus);
+    chan->spin = config->spin >= 0 ? (uint32_t)config->spin : crowded ? SPIN_CROWDED : SPIN_ALONE;
     chan->yield_ns = sysconf(_SC_NPROCESSORS_ONLN) == 1 ? YIELD_ALONE_NS : 0;
     chan->timeout_ms = config->timeout * 1000;
     chan->layout = chan_layout(config, nranks, sends_messages(chan));
@@ -311,15 +311,12 @@ static void log_connection(const struct conn *conn) {
              conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer, conn->transport->name, reasons);
 }
 
-/* Whether slots are to be written past the caches, to begin with as CPUs were found to be, then by how fast stores are.
- * Where ranks share CPUs time lost to another rank would look like slow stores, and the beginning is all there is. */
+/* Whether slots are written past the caches: to begin with as CPUs were found to be, then as the end finds its lines. */
 static void stores_init(struct conn *conn) {
     const struct chan *chan = conn->chan;
     bool far = chan->far && crowd_apart(&chan->peers[chan->rank], &chan->peers[conn->peer]);
     conn->end.nt_stores = (int32_t)chan->config->nt_stores;
-    if (conn->end.nt_stores < 0 && chan->crowded)
-        conn->end.nt_stores = far;
-    conn->end.slow_stores = far ? FIFO_SLOW_STORES : 0;
+    conn->end.far_lines = far ? FIFO_FAR_LINES : 0;
 }
 
 enum collet_result conn_try(struct conn *conn) {

@@ -55,7 +55,6 @@ struct chan {
     const struct topo_rings *rings; /* channel c leaves hosts by the NICs of ring c mod their number; NULL: by any */
     uint32_t spin;                  /* polls before a waiting rank yields its CPU */
     uint32_t yield_ns;              /* … and yields before it sleeps; 0: the waiting policy's own */
-    bool crowded;                   /* this rank must share its CPU (crowd.h) */
     bool far;                       /* the CPUs of this node are far from each other; told by who creates the chan */
     int64_t timeout_ms;             /* longest time without progress */
     struct fifo_layout layout;      /* of every connection; equal on all ranks */

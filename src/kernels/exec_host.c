@@ -7,6 +7,7 @@
 #include "kernels/exec_gpu.h"
 
 #include "base/err.h"
+#include "base/line_probe.h"
 #include "base/wait.h"
 #include "proxy/proxy.h"
 #include "transport/transport.h"
@@ -15,27 +16,34 @@
  *
  * Where the two CPUs are far apart, storing into lines that the other CPU's cache holds is many times slower than
  * streaming past the caches; where they are near, it is the other way round, and which of both holds can change while a
- * program runs. So each connection watches the speed of steps that send, streams when slow ones have come to outnumber the
- * fast ones, and after a long while tries again. It only matters to this end: no other rank need know. */
+ * program runs. So a producing end gauges now and then how long such a line takes to come:
+ *
+ *      consumer's CPU     has read the slot's header ──┐ the line
+ *      this CPU           fence, clock, atomic add ◀───┘ clock          near: under 80 ns, far: 120 and more
+ *
+ * and streams while most of its last gauges were far. It only matters to this end: no other rank need know. */
 
 #define STREAM_MIN_BYTES 2048u
-#define JUDGE_MIN_BYTES 4096u
-#define SLOW_BYTES_PER_NS 4u
-#define STREAM_SLOTS 2048u /* long: the first cached stores after streaming are fast anywhere, the next ones tell */
+#define GAUGE_SLOTS 8u /* one slot in so many is gauged */
 
-static bool end_streams(struct fifo_end *end, uint64_t bytes) {
-    if (bytes < STREAM_MIN_BYTES || end->nt_stores >= 0 || end->slow_stores < FIFO_SLOW_STORES)
-        return bytes >= STREAM_MIN_BYTES && end->nt_stores == 1;
-    if (++end->streamed == STREAM_SLOTS)
-        end->streamed = end->slow_stores = 0;
-    return true;
+/* The fence: what was stored before must not count. One way and the clock's own time, beside a round trip's two ways. */
+static void gauge(struct fifo_end *end) {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    uint64_t start_ns = os_now_ns();
+    __atomic_fetch_add(&end->headers[fifo_slot(end)].gauged, 1, __ATOMIC_RELAXED);
+    bool far = os_now_ns() - start_ns >= LINE_TRIP_FAR_NS / 2;
+    if (far && end->far_lines < FIFO_FAR_LINES)
+        end->far_lines++;
+    if (!far && end->far_lines > 0)
+        end->far_lines--;
 }
 
-static void end_judge(struct fifo_end *end, uint64_t bytes, uint64_t ns) {
-    if (bytes < ns * SLOW_BYTES_PER_NS)
-        end->slow_stores++;
-    else if (end->slow_stores > 0)
-        end->slow_stores--;
+static bool end_streams(struct fifo_end *end, uint64_t bytes) {
+    if (bytes < STREAM_MIN_BYTES || end->nt_stores >= 0)
+        return bytes >= STREAM_MIN_BYTES && end->nt_stores == 1;
+    if (end->step % GAUGE_SLOTS == 0)
+        gauge(end);
+    return end->far_lines > FIFO_FAR_LINES / 2;
 }
 
 static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *step, uint64_t bytes) {
@@ -50,25 +58,12 @@ static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *ste
     return mask;
 }
 
-/* Steps with more operands, or a division, may be slow for other reasons than their stores. */
-static bool tells_store_speed(const struct interp_op *op, const struct prog_step *step, int nsrc, uint64_t bytes) {
-    return op->protocol == INTERP_SIMPLE && step->send_count > 0 && nsrc <= 2 && bytes >= JUDGE_MIN_BYTES &&
-           (op->divisor == 1 || !step->finish);
-}
-
 PORT_FN void interp_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count) {
     const struct interp_op *op = w->op;
     uint64_t bytes = count * op->elem_bytes;
     uint32_t divisor = step->finish ? op->divisor : 1;
     uint32_t mask = bytes < STREAM_MIN_BYTES ? 0 : stream_mask(w, step, bytes);
-    bool judged = mask == 0 && tells_store_speed(op, step, nsrc, bytes);
-    uint64_t start_ns = judged ? os_now_ns() : 0;
     ((reduce_fn)op->reduce)(w->dst, ndst, w->src, nsrc, count, divisor, mask);
-    if (!judged)
-        return;
-    uint64_t ns = os_now_ns() - start_ns;
-    for (int k = 0; k < step->send_count; k++)
-        end_judge(op->send_ends[step->send_first + k], bytes * (uint64_t)step->send_count, ns);
 }
 
 #include "kernels/interp.h"

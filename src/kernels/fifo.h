@@ -36,7 +36,8 @@ struct fifo_slot_header {
     uint32_t bytes;     /* payload in this slot (with FIFO_LL_BIT: bytes of lines) */
     uint32_t signature; /* of the operation that filled it: what both ends must agree on, hashed */
     uint64_t sequence;  /* number of the operation on its communicator */
-    uint64_t unused[6]; /* a cache line each: filling one slot must not disturb the reader of its neighbour */
+    uint64_t gauged;    /* how often the producer has timed this line (exec_host.c) */
+    uint64_t unused[5]; /* a cache line each: filling one slot must not disturb the reader of its neighbour */
 };
 
 /* An LL128 line, and what the lines of ll_bytes of data take. */
@@ -68,14 +69,11 @@ struct fifo_end {
     uint32_t nslots, slot_stride, ll_bytes;
     uint32_t ll_flag_mask; /* flags hold 1 + (step & mask) */
     uint32_t remote; /* the ends share no memory: a wire carries slots, and needs headers and tails of LL slots too */
-    uint32_t slow_stores; /* host producer: cached stores into slots that were slow, less those that were fast … */
-    uint32_t streamed;    /* … and how many slots have been written past the caches since */
-    int32_t nt_stores;    /* host producer: 1 always past the caches, 0 never, −1 by the above */
+    uint32_t far_lines; /* host producer: 0 … FIFO_FAR_LINES, the more of its slots' lines came from far of late */
+    int32_t nt_stores;  /* host producer: 1 always past the caches, 0 never, −1 by the above */
 };
 
-/* When slow stores outnumber fast ones by this, a producer writes past the caches. More than there are slots: the first use of
- * each is slow anyway, because its pages come one by one. */
-#define FIFO_SLOW_STORES 12u
+#define FIFO_FAR_LINES 8u
 
 PORT_FN uint32_t fifo_slot(const struct fifo_end *end) { return (uint32_t)end->step & (end->nslots - 1); }
 

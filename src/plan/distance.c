@@ -57,7 +57,7 @@ static bool measure(const struct distance_pair *pairs, int npairs) {
             log_info(GRAPH, "CPUs %d and %d: how far they are could not be measured", pairs[k].a, pairs[k].b);
             continue;
         }
-        bool far = trips.quartile_ns >= DISTANCE_FAR_NS;
+        bool far = trips.quartile_ns >= LINE_TRIP_FAR_NS;
         log_info(GRAPH, "CPUs %d and %d are %s: a cache line's round trip takes %.0f ns", pairs[k].a, pairs[k].b,
                  far ? "far" : "near", trips.quartile_ns);
         if (far)

@@ -15,9 +15,6 @@
 
 #include <stdbool.h>
 
-/* From this on a round trip is far. */
-#define DISTANCE_FAR_NS 220
-
 /* Two CPUs. */
 struct distance_pair {
     int a, b;

@@ -180,7 +180,7 @@ static bool probe(struct bench *bench, enum lab_class *class) {
         return true;
     if (!line_probe(seats[0].cpu, seats[1].cpu, PROBE_NS, &trips) || trips.median_ns >= DISTURBED_NS)
         return false;
-    *class = trips.median_ns >= DISTANCE_FAR_NS ? LAB_FAR : LAB_NEAR;
+    *class = trips.median_ns >= LINE_TRIP_FAR_NS ? LAB_FAR : LAB_NEAR;
     bench->lab->trips_ns[*class] = (float)trips.median_ns;
     return true;
 }
