@@ -124,6 +124,45 @@ void os_random(void *bytes, size_t length) {
     }
 }
 
+/* A line of /sys/devices/system/cpu/cpu<cpu>/cache/index<index>/<file>; "" where there is none. */
+static void read_cache_line(int cpu, int index, const char *file, char *line, int size) {
+    char path[96];
+    line[0] = '\0';
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/%s", cpu, index, file);
+    FILE *stream = fopen(path, "re");
+    if (stream == NULL)
+        return;
+    if (fgets(line, size, stream) == NULL)
+        line[0] = '\0';
+    fclose(stream);
+}
+
+/* Of a mask as Linux writes it: hex digits, with commas in between. */
+static int mask_count(const char *mask) {
+    static const char digits[] = "0123456789abcdef";
+    int count = 0;
+    for (; *mask != '\0'; mask++) {
+        const char *digit = strchr(digits, *mask);
+        count += digit != NULL ? __builtin_popcount((unsigned)(digit - digits)) : 0;
+    }
+    return count;
+}
+
+/* Linux numbers caches from the CPU outwards: the last one is behind all others. Sizes are in KiB. */
+void os_last_cache_get(struct os_cache *cache) {
+    char line[OS_CPUS];
+    int cpu = sched_getcpu();
+    *cache = (struct os_cache){OS_CACHE_BYTES, 1};
+    for (int index = 0; cpu >= 0; index++) {
+        read_cache_line(cpu, index, "size", line, sizeof line);
+        if (line[0] == '\0')
+            return;
+        cache->bytes = strtoull(line, NULL, 10) << 10;
+        read_cache_line(cpu, index, "shared_cpu_map", line, sizeof line);
+        cache->cpus = mask_count(line);
+    }
+}
+
 /* ----------------------------------------------------------------------------------------------------------- memory */
 
 static enum collet_result memory_code(void) {

@@ -29,6 +29,15 @@ void os_cpu_set_add(struct os_cpu_set *set, const struct os_cpu_set *more);
 bool os_cpu_set_within(const struct os_cpu_set *inner, const struct os_cpu_set *outer);
 int os_cpu_count(void); /* of the calling thread's set */
 
+/* The last cache before memory of the CPU that the calling thread runs on. What Linux does not tell is OS_CACHE_BYTES, and
+ * one CPU's. */
+#define OS_CACHE_BYTES (32u << 20)
+struct os_cache {
+    uint64_t bytes;
+    int cpus; /* that share it */
+};
+void os_last_cache_get(struct os_cache *cache);
+
 static inline void os_cpu_relax(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();

@@ -187,9 +187,12 @@ enum collet_result chan_create(struct boot *boot, const struct config *config, i
     chan->peers = boot_peers(boot);
     chan->nranks = nranks;
     chan->rank = rank;
+    struct os_cache cache;
     bool crowded = crowd_around(chan->peers, nranks, rank, (int)config->cpus);
     chan->spin = config->spin >= 0 ? (uint32_t)config->spin : crowded ? SPIN_CROWDED : SPIN_ALONE;
     chan->yield_ns = sysconf(_SC_NPROCESSORS_ONLN) == 1 ? YIELD_ALONE_NS : 0;
+    os_last_cache_get(&cache);
+    chan->cache_bytes = crowd_cache_share(chan->peers, nranks, rank, &cache);
     chan->timeout_ms = config->timeout * 1000;
     chan->layout = chan_layout(config, nranks, sends_messages(chan));
     chan->last = &chan->first;

@@ -56,6 +56,7 @@ struct chan {
     uint32_t spin;                  /* polls before a waiting rank yields its CPU */
     uint32_t yield_ns;              /* … and yields before it sleeps; 0: the waiting policy's own */
     bool far;                       /* the CPUs of this node are far from each other; told by who creates the chan */
+    uint64_t cache_bytes;           /* this rank's part of the last cache */
     int64_t timeout_ms;             /* longest time without progress */
     struct fifo_layout layout;      /* of every connection; equal on all ranks */
     struct conn *first, **last;

@@ -49,3 +49,10 @@ bool crowd_around(const struct peer_info *peers, int nranks, int rank, int cpus)
     return here > crowd_cpus_of_node(peers, nranks, self->node) ||
            ranks_within(peers, nranks, self) > os_cpu_set_count(&self->cpus);
 }
+
+uint64_t crowd_cache_share(const struct peer_info *peers, int nranks, int rank, const struct os_cache *cache) {
+    int here = ranks_of_node(peers, nranks, peers[rank].node);
+    int cpus = crowd_cpus_of_node(peers, nranks, peers[rank].node);
+    int sharing = cache->cpus < cpus ? here * cache->cpus / cpus : here;
+    return cache->bytes / (uint64_t)(sharing > 0 ? sharing : 1);
+}

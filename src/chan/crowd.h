@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Do the ranks of a node have a CPU each? Who waits must know: where they have, a waiting rank polls; where they have not,
- * it must hand its CPU over at once. Ranks may be bound to CPUs or not, so their sets of CPUs are compared, not counted.
+ * it must hand its CPU over at once. And how much of a cache is a rank's? Ranks may be bound to CPUs or not, so their sets of CPUs are compared, not counted.
  */
 #ifndef COLLET_CHAN_CROWD_H
 #define COLLET_CHAN_CROWD_H
@@ -19,5 +19,8 @@ bool crowd_apart(const struct peer_info *a, const struct peer_info *b);
 
 /* Must this rank share a CPU with another rank of its node? cpus > 0: the node's CPUs, whatever the sets say. */
 bool crowd_around(const struct peer_info *peers, int nranks, int rank, int cpus);
+
+/* This rank's part of a cache, if the ranks of its node are spread evenly over its CPUs: in bytes. */
+uint64_t crowd_cache_share(const struct peer_info *peers, int nranks, int rank, const struct os_cache *cache);
 
 #endif

@@ -71,11 +71,11 @@ PORT_FN void interp_reduce(struct interp_worker *w, const struct prog_step *step
 /* ---- one call ---- */
 
 #define STEPS_PER_VISIT 64
-/* Local results are streamed when a call's buffers cannot stay in the last cache anyway. */
-#define STREAM_STORES_BYTES (32u << 20)
 
-/* Calls of one kind tend to follow each other: what they have in common is filled in once. */
-static void fill_ops(struct exec_program *program, const struct exec_args *args) {
+/* Local results are streamed when a call's two buffers cannot stay in this rank's part of the last cache anyway.
+ * Calls of one kind tend to follow each other: what they have in common is filled in once. */
+static void fill_ops(struct exec_program *program, const struct exec_args *args, const struct chan *chan) {
+    bool leaves_cache = 2 * args->total_elems * args->elem_bytes >= chan->cache_bytes;
     for (uint32_t channel = 0; channel < args->nchannels; channel++) {
         struct interp_op *op = &program->ops[channel];
         op->geometry = geometry_of(args->total_elems, args->block_elems, args->chunk_elems, channel, args->nchannels);
@@ -84,7 +84,7 @@ static void fill_ops(struct exec_program *program, const struct exec_args *args)
         op->protocol = args->protocol;
         op->signature = args->signature;
         op->keep_empty = args->keep_empty;
-        op->stream_stores = args->total_elems * args->elem_bytes >= STREAM_STORES_BYTES;
+        op->stream_stores = leaves_cache;
         op->reduce = (const void *)args->reduce;
     }
     program->ops_id = args->id;
@@ -94,7 +94,7 @@ static void call_start(struct exec_call *call) {
     struct exec_program *program = call->program;
     const struct exec_args *args = &call->args;
     if (program->ops_id != args->id)
-        fill_ops(program, args);
+        fill_ops(program, args, call->chan);
     for (uint32_t channel = 0; channel < args->nchannels; channel++) {
         struct interp_op *op = &program->ops[channel];
         op->in = args->in;

@@ -27,7 +27,7 @@ struct interp_op {
     uint32_t signature; /* equal on all ranks of the call, or the call is mismatched */
     uint64_t sequence;
     uint32_t keep_empty;    /* empty pieces are messages too (send, recv) */
-    uint32_t stream_stores; /* local results are larger than the caches */
+    uint32_t stream_stores; /* host: local results do not stay in the caches */
     const void *reduce;     /* the executor's own */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which ranks have a CPU of their own (chan/crowd.h).
+ * Which ranks have a CPU of their own, and how much of a cache (chan/crowd.h).
  */
 #include "chan/crowd.h"
 
@@ -92,10 +92,29 @@ static void the_calling_threads_cpus_are_those_it_is_bound_to(void **state) {
     assert_int_equal(os_cpu_set_count(&all), CPU_COUNT(&before));
 }
 
+static void a_cache_is_shared_by_the_ranks_on_its_cpus(void **state) {
+    (void)state;
+    const struct os_cache all = {1 << 20, 4}, pair = {1 << 20, 2};
+    const struct peer_info peers[] = {peer(0, 15), peer(0, 15), peer(0, 15), peer(0, 15), peer(1, 3)};
+    assert_int_equal(crowd_cache_share(peers, 5, 0, &all), 1 << 18);
+    assert_int_equal(crowd_cache_share(peers, 5, 0, &pair), 1 << 19);
+    assert_int_equal(crowd_cache_share(peers, 5, 4, &all), 1 << 20);
+}
+
+static void the_last_cache_of_this_machine_is_read(void **state) {
+    (void)state;
+    struct os_cache cache;
+    os_last_cache_get(&cache);
+    assert_in_range(cache.bytes, 1 << 16, 1ull << 40);
+    assert_in_range(cache.cpus, 1, OS_CPUS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_bound_to_a_cpu_each_are_not_crowded),
         cmocka_unit_test(unbound_ranks_are_crowded_when_they_outnumber_the_cpus),
+        cmocka_unit_test(a_cache_is_shared_by_the_ranks_on_its_cpus),
+        cmocka_unit_test(the_last_cache_of_this_machine_is_read),
         cmocka_unit_test(two_ranks_bound_to_one_cpu_are_crowded_and_their_neighbour_is_not),
         cmocka_unit_test(a_rank_shares_with_those_that_are_bound_inside_its_cpus),
         cmocka_unit_test(ranks_of_other_nodes_do_not_count),
