@@ -9,6 +9,7 @@
 #include "tools/common/arguments.h"
 #include "tools/tune/fit.h"
 #include "tools/tune/regret.h"
+#include "tools/tune/samples.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 static const char usage[] =
     "usage: collet-tune [--procs N[,N…]] [--transport NAME] [--quick] [--sizes FROM:TO] [--output FILE]\n"
     "       collet-tune --regret [--costs FILE] [--all] [the options above but --output]\n"
+    "       either of these with [--save FILE] or [--samples FILE[,FILE…]]\n"
     "       collet-tune --print [--costs FILE]\n"
     "\n"
     "Without --regret: measures allreduces of every algorithm and protocol on ranks that it forks, fits the constants of\n"
@@ -31,6 +33,8 @@ static const char usage[] =
     "  --regret          a table instead: the model's choice and the best one at every size\n"
     "  --costs FILE      constants to begin with; those built in unless given\n"
     "  --all             before the table everything that was measured\n"
+    "  --save FILE       all samples, to be judged or fitted later together with those of other runs\n"
+    "  --samples FILE,…  instead of measuring: what other runs have saved\n"
     "  --print           the constants alone\n"
     "\n"
     "The machine should do nothing else meanwhile.\n";
@@ -44,7 +48,7 @@ enum { LABS_MAX = 4 };
 #define QUICK_LARGEST (2u << 20)
 
 struct request {
-    const char *procs, *transport, *sizes, *output, *costs; /* NULL: not given */
+    const char *procs, *transport, *sizes, *output, *costs, *save, *samples; /* NULL: not given */
     bool quick, regret, all, print, help;
 };
 
@@ -52,6 +56,7 @@ struct task {
     struct lab_options options;
     int procs[LABS_MAX];
     int nlabs;
+    const char *samples; /* NULL: measured now */
     struct cost_table costs;
     struct lab *labs[LABS_MAX];
 };
@@ -60,11 +65,12 @@ struct task {
 
 static bool parse_arguments(int argc, char **argv, struct request *request) {
     const struct argument table[] = {
-        {"procs", &request->procs, NULL},   {"transport", &request->transport, NULL},
-        {"sizes", &request->sizes, NULL},   {"output", &request->output, NULL},
-        {"costs", &request->costs, NULL},   {"quick", NULL, &request->quick},
-        {"regret", NULL, &request->regret}, {"all", NULL, &request->all},
-        {"print", NULL, &request->print},   {"help", NULL, &request->help},
+        {"procs", &request->procs, NULL},     {"transport", &request->transport, NULL},
+        {"sizes", &request->sizes, NULL},     {"output", &request->output, NULL},
+        {"costs", &request->costs, NULL},     {"save", &request->save, NULL},
+        {"samples", &request->samples, NULL}, {"quick", NULL, &request->quick},
+        {"regret", NULL, &request->regret},   {"all", NULL, &request->all},
+        {"print", NULL, &request->print},     {"help", NULL, &request->help},
         {"h", NULL, &request->help},
     };
     int rest = arguments_read(table, sizeof table / sizeof *table, argc, argv);
@@ -103,7 +109,7 @@ static bool task_of(const struct request *request, struct task *task) {
     if (strcmp(transport, "shm") != 0 && strcmp(transport, "tcp") != 0)
         return argument_refuse("--transport", transport, "shm or tcp");
     task->options.transport = transport;
-    task->options.rounds = request->quick ? QUICK_ROUNDS : ROUNDS;
+    task->samples = request->samples;
     task->costs = costs_default;
     if (request->costs != NULL && argument_failed("--costs", costs_read(request->costs, &task->costs)))
         return false;
@@ -134,7 +140,9 @@ static void print_head(const struct task *task, FILE *out) {
     fprintf(out, "# %s, %s", date, os_host_name());
     print_cpu(out);
     fprintf(out, ", %d CPUs, %s\n", task->labs[0]->machine.cpus, task->options.transport);
-    for (int k = 0; k < task->nlabs; k++) {
+    if (task->samples != NULL)
+        fprintf(out, "# samples of %s\n", task->samples);
+    for (int k = 0; k < task->nlabs && task->samples == NULL; k++) {
         const struct lab *lab = task->labs[k];
         fprintf(out, "# %d ranks: round trip of a line near %.0f ns, far %.0f ns (0: not seen); %d samples dropped\n",
                 lab->options.nranks, lab->trips_ns[LAB_NEAR], lab->trips_ns[LAB_FAR], lab->dropped);
@@ -172,27 +180,59 @@ static void print_tables(const struct task *task, bool all) {
     for (int k = 0; k < task->nlabs; k++) {
         if (all)
             regret_print_all(task->labs[k], &task->costs, stdout);
-        printf("\n");
         regret_print(task->labs[k], &task->costs, stdout);
     }
 }
 
 /* --------------------------------------------------------------------------------------------------------------- main */
 
-static int run(const struct request *request, struct task *task) {
-    int status = EXIT_SUCCESS;
+static bool read_samples(struct task *task) {
+    char path[256];
+    for (const char *at = task->samples; *at != '\0'; at += strcspn(at, ","), at += *at == ',') {
+        snprintf(path, sizeof path, "%.*s", (int)strcspn(at, ","), at);
+        if (!samples_read(path, task->labs, task->nlabs)) {
+            fprintf(stderr, "collet-tune: --samples: %s\n", err_last());
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool save_samples(const char *path, const struct task *task) {
+    FILE *out = fopen(path, "we");
+    if (out != NULL)
+        samples_write(task->labs, task->nlabs, out);
+    if (out != NULL && fclose(out) == 0)
+        return true;
+    fprintf(stderr, "collet-tune: --save: cannot write %s\n", path);
+    return false;
+}
+
+static bool gather(const struct request *request, struct task *task) {
     for (int k = 0; k < task->nlabs; k++) {
         task->options.nranks = task->procs[k];
-        lab_measure(&task->options, &task->costs, &task->labs[k]);
+        lab_create(&task->options, &task->costs, &task->labs[k]);
+        if (request->samples == NULL)
+            lab_measure(task->labs[k], request->quick ? QUICK_ROUNDS : ROUNDS);
     }
+    return (request->samples == NULL || read_samples(task)) &&
+           (request->save == NULL || save_samples(request->save, task));
+}
+
+static int tell(const struct request *request, struct task *task) {
     if (request->regret) {
         print_tables(task, request->all);
-    } else {
-        double error = fit(task->labs, task->nlabs, is_wire(task), &task->costs);
-        status = write_constants(task, error, request->output);
-        if (request->all)
-            print_tables(task, true);
+        return EXIT_SUCCESS;
     }
+    double error = fit(task->labs, task->nlabs, is_wire(task), &task->costs);
+    int status = write_constants(task, error, request->output);
+    if (request->all)
+        print_tables(task, true);
+    return status;
+}
+
+static int run(const struct request *request, struct task *task) {
+    int status = gather(request, task) ? tell(request, task) : EXIT_BAD_INPUT;
     for (int k = 0; k < task->nlabs; k++)
         lab_destroy(task->labs[k]);
     return status;

@@ -51,14 +51,6 @@ static void add_links(struct parameters *all, struct cost_table *costs, enum lin
     }
 }
 
-static bool was_seen(const struct lab *lab, enum lab_class class) {
-    for (int size = 0; size < lab->options.nsizes; size++)
-        for (int k = 0; k < lab->ncandidates; k++)
-            if (lab_value(lab, size, k, class).count > 0)
-                return true;
-    return false;
-}
-
 /* What has not been seen keeps its constants. */
 static void list_parameters(struct lab *const *labs, int nlabs, bool wire, struct cost_table *costs,
                             struct parameters *all) {
@@ -67,7 +59,7 @@ static void list_parameters(struct lab *const *labs, int nlabs, bool wire, struc
     for (int k = 0; k < nlabs; k++) {
         crowded |= labs[k]->options.nranks > labs[k]->machine.cpus;
         for (int class = 0; class < LAB_CLASSES; class ++)
-            seen[class] |= was_seen(labs[k], (enum lab_class) class);
+            seen[class] |= lab_saw(labs[k], (enum lab_class) class);
     }
     if (wire)
         add_links(all, costs, LINK_NET);

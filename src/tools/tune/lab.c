@@ -233,14 +233,13 @@ static void measure_size(struct bench *bench, int size) {
     enum lab_class now = LAB_NEAR;
     probe(bench, &now);
     for (int k = 0; k < lab->ncandidates; k++) {
-        memset(lab->cells[size][k].class, LAB_CLASSES, sizeof lab->cells[size][k].class);
         alive[k] = true;
         warm_up(bench, now == LAB_NEAR ? LAB_FAR : LAB_NEAR, k, lab->options.sizes[size]);
         least_ns[k] = warm_up(bench, now, k, lab->options.sizes[size]);
     }
     judge(lab, least_ns, LONG_NS, HOPELESS_LONG, alive);
     double until_ns = (double)os_now_ns() + SIZE_NS;
-    for (int round = 0; round < lab->options.rounds; round++) {
+    for (int round = 0; round < lab->rounds; round++) {
         if (round >= FEWEST_ROUNDS && (double)os_now_ns() > until_ns)
             break;
         for (int k = 0; k < lab->ncandidates; k++)
@@ -302,7 +301,7 @@ static void list_candidates(struct lab *lab) {
             add_candidate(lab, a, ways[k].protocol, ways[k].chunk_bytes);
 }
 
-static void lab_create(const struct lab_options *options, const struct cost_table *costs, struct lab **lab_p) {
+void lab_create(const struct lab_options *options, const struct cost_table *costs, struct lab **lab_p) {
     struct config config;
     struct lab *lab = calloc(1, sizeof *lab);
     static const char *const free_knobs[] = {"COLLET_ALGO", "COLLET_PROTO", "NCCL_PROTO", "COLLET_CHUNKSIZE"};
@@ -313,6 +312,9 @@ static void lab_create(const struct lab_options *options, const struct cost_tabl
     if (lab == NULL || config_read(&config) != COLLET_SUCCESS)
         bench_die("%s", lab == NULL ? "no memory" : err_last());
     lab->options = *options;
+    for (int size = 0; size < LAB_SIZES_MAX; size++)
+        for (int k = 0; k < LAB_CANDIDATES_MAX; k++)
+            memset(lab->cells[size][k].class, LAB_CLASSES, sizeof lab->cells[size][k].class);
     struct fifo_layout layout = chan_layout(&config, options->nranks, false);
     if (tuner_limits_read(&config, &layout, 1, &lab->limits) != COLLET_SUCCESS)
         bench_die("%s", err_last());
@@ -335,21 +337,21 @@ static void make_buffers(struct bench *bench) {
     memset(bench->out, 0, most);
 }
 
-void lab_measure(const struct lab_options *options, const struct cost_table *costs, struct lab **lab_p) {
+void lab_measure(struct lab *lab, int rounds) {
     cpu_set_t allowed;
     sched_getaffinity(0, sizeof allowed, &allowed);
-    lab_create(options, costs, lab_p);
-    struct bench bench = {.lab = *lab_p};
+    struct bench bench = {.lab = lab};
+    lab->rounds = rounds;
     bench.orders = mmap(NULL, sizeof *bench.orders, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (bench.orders == MAP_FAILED)
         bench_die("no memory that the ranks could share");
-    bench.board = board_fork(options->nranks, true, &bench.rank);
+    bench.board = board_fork(lab->options.nranks, true, &bench.rank);
     make_buffers(&bench);
     board_sit(bench.board, bench.rank);
     if (bench.rank > 0)
         serve(&bench);
     open_all(&bench);
-    for (int size = 0; size < options->nsizes; size++)
+    for (int size = 0; size < lab->options.nsizes; size++)
         measure_size(&bench, size);
     *bench.orders = (struct orders){.kind = ORDER_END};
     carry_out(&bench);

@@ -6,9 +6,10 @@
  *      rank 1 … n  │ sleep │ candidate A │ sleep │ candidate B │ sleep │ …
  *
  * Each candidate has communicators of its own, created with COLLET_ALGO, COLLET_PROTO and COLLET_CHUNKSIZE set, in the same
- * processes: one for each class of distance between CPUs (COLLET_CPU_DISTANCE), of which the one that fits is measured. A probe is the round trip of a cache line between the CPUs of the first two ranks: a sample belongs to the
- * class (near, far) that the probes on both sides of it agree on. It is dropped, and taken again, where they do not, since
- * virtual CPUs move, and where the ranks did not have their CPUs to themselves.
+ * processes: one for each class of distance between CPUs (COLLET_CPU_DISTANCE), of which the one that fits is measured. A
+ * probe is the round trip of a cache line between the CPUs of the first two ranks: a sample belongs to the class (near, far)
+ * that the probes on both sides of it agree on. It is dropped, and taken again, where they do not, since virtual CPUs move,
+ * and where the ranks did not have their CPUs to themselves.
  *
  * Memory is faster in one minute than in the next. So two candidates are compared round by round (lab_compare()): what
  * changes more slowly than a round lasts hits both alike.
@@ -40,7 +41,7 @@ struct lab_value {
 };
 
 struct lab_options {
-    int nranks, rounds;
+    int nranks;
     const char *transport; /* "" for any */
     uint64_t sizes[LAB_SIZES_MAX];
     int nsizes;
@@ -58,17 +59,19 @@ struct lab {
     struct prog **progs[LAB_CANDIDATES_MAX]; /* of all ranks */
     int ncandidates;
     struct lab_cell cells[LAB_SIZES_MAX][LAB_CANDIDATES_MAX];
+    int rounds;                  /* cells have samples of rounds below this */
     float trips_ns[LAB_CLASSES]; /* the last round trip seen of each class; 0: none */
     int dropped;
 };
 
-/* Forks the ranks, measures, and ends them. Failures end the process with a message. lab_destroy() frees. */
-void lab_measure(const struct lab_options *options, const struct cost_table *costs, struct lab **lab_p);
+/* The machine and its candidates, nothing measured yet. Failures of these end the process with a message. */
+void lab_create(const struct lab_options *options, const struct cost_table *costs, struct lab **lab_p);
 void lab_destroy(struct lab *lab);
+/* Forks the ranks, measures, and ends them. */
+void lab_measure(struct lab *lab, int rounds);
 
-/* The class in which most was measured at this size. */
-enum lab_class lab_class_of(const struct lab *lab, int size);
 struct lab_value lab_value(const struct lab *lab, int size, int candidate, enum lab_class class); /* in µs */
+bool lab_saw(const struct lab *lab, enum lab_class class); /* any sample of it? */
 /* The time of a candidate ÷ that of another one, in the rounds that have both. */
 struct lab_value lab_compare(const struct lab *lab, int size, int candidate, int other, enum lab_class class);
 

@@ -23,14 +23,6 @@ const char *lab_name(const struct plan_choice *candidate, char name[LAB_NAME_BYT
 
 /* ---- what was measured ---- */
 
-enum lab_class lab_class_of(const struct lab *lab, int size) {
-    int count[LAB_CLASSES + 1] = {0};
-    for (int k = 0; k < lab->ncandidates; k++)
-        for (int round = 0; round < lab->options.rounds; round++)
-            count[lab->cells[size][k].class[round]]++;
-    return count[LAB_FAR] > count[LAB_NEAR] ? LAB_FAR : LAB_NEAR;
-}
-
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -48,7 +40,7 @@ struct lab_value lab_value(const struct lab *lab, int size, int candidate, enum 
     const struct lab_cell *cell = &lab->cells[size][candidate];
     double samples[LAB_ROUNDS_MAX];
     int n = 0;
-    for (int round = 0; round < lab->options.rounds; round++)
+    for (int round = 0; round < lab->rounds; round++)
         if (cell->class[round] == class)
             samples[n++] = cell->us[round];
     return value_of(samples, n);
@@ -58,10 +50,18 @@ struct lab_value lab_compare(const struct lab *lab, int size, int candidate, int
     const struct lab_cell *a = &lab->cells[size][candidate], *b = &lab->cells[size][other];
     double ratios[LAB_ROUNDS_MAX];
     int n = 0;
-    for (int round = 0; round < lab->options.rounds; round++)
+    for (int round = 0; round < lab->rounds; round++)
         if (a->class[round] == class && b->class[round] == class)
             ratios[n++] = a->us[round] / b->us[round];
     return value_of(ratios, n);
+}
+
+bool lab_saw(const struct lab *lab, enum lab_class class) {
+    for (int size = 0; size < lab->options.nsizes; size++)
+        for (int k = 0; k < lab->ncandidates; k++)
+            if (lab_value(lab, size, k, class).count > 0)
+                return true;
+    return false;
 }
 
 /* ---- what is predicted ---- */

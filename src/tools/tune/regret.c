@@ -13,13 +13,12 @@ static const char *size_text(uint64_t bytes, char text[16]) {
 }
 
 /* The best candidate is the one against which the choice does worst. */
-struct regret regret_of(struct lab *lab, const struct cost_table *costs, int size) {
-    struct regret regret = {.best = -1, .class = lab_class_of(lab, size)};
-    regret.choice = lab_choice(lab, costs, size, regret.class);
-    int enough = lab_value(lab, size, regret.choice, regret.class).count / 2;
+struct regret regret_of(struct lab *lab, const struct cost_table *costs, int size, enum lab_class class) {
+    struct regret regret = {.choice = lab_choice(lab, costs, size, class), .best = -1};
+    int enough = lab_value(lab, size, regret.choice, class).count / 2;
     for (int k = 0; k < lab->ncandidates; k++) {
-        struct lab_value value = lab_compare(lab, size, regret.choice, k, regret.class);
-        regret.ncandidates += value.count > 0;
+        struct lab_value value = lab_compare(lab, size, regret.choice, k, class);
+        regret.ncandidates += lab_value(lab, size, k, class).count > 0;
         if (value.count > 0 && value.count >= enough && (regret.best < 0 || value.median > regret.ratio)) {
             regret.best = k;
             regret.ratio = value.median;
@@ -30,28 +29,40 @@ struct regret regret_of(struct lab *lab, const struct cost_table *costs, int siz
     return regret;
 }
 
-void regret_print(struct lab *lab, const struct cost_table *costs, FILE *out) {
+static void print_row(struct lab *lab, const struct cost_table *costs, int size, enum lab_class class,
+                      const struct regret *r, FILE *out) {
     char size_name[16], choice_name[LAB_NAME_BYTES], best_name[LAB_NAME_BYTES];
-    int ngood = 0, nsizes = lab->options.nsizes;
-    fprintf(out, "| bytes | class | candidates | the model's choice | µs | predicted | best | µs | ratio | noise | |\n"
-                 "|---:|---|---:|---|---:|---:|---|---:|---:|---:|---|\n");
-    for (int size = 0; size < nsizes; size++) {
-        struct regret r = regret_of(lab, costs, size);
-        ngood += r.good;
-        if (r.best < 0) {
-            fprintf(out, "| %s | %s | %d | %s | | | | | | | not measured |\n",
-                    size_text(lab->options.sizes[size], size_name), lab_class_names[r.class], r.ncandidates,
-                    lab_name(&lab->candidates[r.choice], choice_name));
-            continue;
-        }
-        fprintf(out, "| %s | %s | %d | %s | %.4g | %.4g | %s | %.4g | %.2f | %.2f | %s |\n",
-                size_text(lab->options.sizes[size], size_name), lab_class_names[r.class], r.ncandidates,
-                lab_name(&lab->candidates[r.choice], choice_name), lab_value(lab, size, r.choice, r.class).median,
-                lab_predict_us(lab, costs, size, r.choice, r.class), lab_name(&lab->candidates[r.best], best_name),
-                lab_value(lab, size, r.best, r.class).median, r.ratio, r.noise, r.good ? "" : "worse");
+    fprintf(out, "| %s | %d | %s | ", size_text(lab->options.sizes[size], size_name), r->ncandidates,
+            lab_name(&lab->candidates[r->choice], choice_name));
+    if (r->best < 0)
+        fprintf(out, "| | | | | | %s |\n", r->ncandidates > 0 ? "left out as hopeless" : "not measured");
+    else
+        fprintf(out, "%.4g | %.4g | %s | %.4g | %.2f | %.2f | %s |\n", lab_value(lab, size, r->choice, class).median,
+                lab_predict_us(lab, costs, size, r->choice, class), lab_name(&lab->candidates[r->best], best_name),
+                lab_value(lab, size, r->best, class).median, r->ratio, r->noise, r->good ? "" : "worse");
+}
+
+static void print_class(struct lab *lab, const struct cost_table *costs, enum lab_class class, FILE *out) {
+    int ngood = 0, nmeasured = 0;
+    fprintf(out,
+            "\n#### %d ranks on %d CPUs, %s\n\n"
+            "| bytes | candidates | the model's choice | µs | predicted | best | µs | ratio | noise | |\n"
+            "|---:|---:|---|---:|---:|---|---:|---:|---:|---|\n",
+            lab->options.nranks, lab->machine.cpus, lab_class_names[class]);
+    for (int size = 0; size < lab->options.nsizes; size++) {
+        struct regret regret = regret_of(lab, costs, size, class);
+        nmeasured += regret.ncandidates > 0;
+        ngood += regret.good;
+        print_row(lab, costs, size, class, &regret, out);
     }
-    fprintf(out, "\n%d ranks: within %.0f %% (or noise) of the best at %d of %d sizes; %d samples dropped\n",
-            lab->options.nranks, 100 * REGRET_ALLOWED, ngood, nsizes, lab->dropped);
+    fprintf(out, "\n%d ranks, %s: within %.0f %% (or noise) of the best at %d of %d sizes\n", lab->options.nranks,
+            lab_class_names[class], 100 * REGRET_ALLOWED, ngood, nmeasured);
+}
+
+void regret_print(struct lab *lab, const struct cost_table *costs, FILE *out) {
+    for (int class = 0; class < LAB_CLASSES; class ++)
+        if (lab_saw(lab, (enum lab_class) class))
+            print_class(lab, costs, (enum lab_class) class, out);
 }
 
 void regret_print_all(struct lab *lab, const struct cost_table *costs, FILE *out) {
