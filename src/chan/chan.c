@@ -329,6 +329,7 @@ enum collet_result conn_try(struct conn *conn) {
         COLLET_TRY(conn->side == CONN_CONSUMER ? consumer_begin(conn) : producer_begin(conn));
     COLLET_TRY(conn->transport->ready(conn));
     conn->end.remote = (uint32_t)conn->transport->remote;
+    conn->end.roams = !conn->end.remote && conn->chan->gpu == NULL;
     stores_init(conn);
     conn->state = CONN_READY;
     if (log_wanted(LOG_INFO, LOG_CONN))

@@ -69,6 +69,7 @@ struct fifo_end {
     uint32_t nslots, slot_stride, ll_bytes;
     uint32_t ll_flag_mask; /* flags hold 1 + (step & mask) */
     uint32_t remote; /* the ends share no memory: a wire carries slots, and needs headers and tails of LL slots too */
+    uint32_t roams;  /* payload moves on within the slots, lap by lap (proto_simple.h) */
     uint32_t far_lines; /* host producer: 0 … FIFO_FAR_LINES, the more of its slots' lines came from far of late */
     int32_t nt_stores;  /* host producer: 1 always past the caches, 0 never, −1 by the above */
 };

@@ -16,11 +16,25 @@
 
 #include "kernels/proto_ll.h"
 
-PORT_FN char *simple_place(const struct fifo_end *end) {
-    return end->simple + (size_t)fifo_slot(end) * end->slot_stride;
+/* Most payloads are shorter than a slot. Where slots roam, they move on in it from lap to lap round the FIFO, by a power of
+ * two: what is overwritten then was read so long ago that it has left the small cache of the CPU that read it, and of the
+ * larger one which CPUs share it is got much faster. Both ends know step and length, and so the place. */
+#define SIMPLE_ROAM_BYTES 8192u
+
+PORT_FN size_t simple_roamed(const struct fifo_end *end, uint32_t bytes) {
+    uint32_t piece = SIMPLE_ROAM_BYTES;
+    if (!end->roams || bytes <= SIMPLE_ROAM_BYTES / 2)
+        return 0;
+    while (piece < bytes)
+        piece *= 2;
+    return piece < end->slot_stride ? end->step / end->nslots % (end->slot_stride / piece) * piece : 0;
 }
 
-PORT_FN const char *simple_operand(const struct fifo_end *end) { return simple_place(end); }
+PORT_FN char *simple_place(const struct fifo_end *end, uint32_t bytes) {
+    return end->simple + (size_t)fifo_slot(end) * end->slot_stride + simple_roamed(end, bytes);
+}
+
+PORT_FN const char *simple_operand(const struct fifo_end *end, uint32_t bytes) { return simple_place(end, bytes); }
 
 /* Every operand has arrived, every place has credit, and what arrived belongs to this very call? */
 PORT_FN enum interp_result simple_ready(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
