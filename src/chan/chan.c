@@ -25,6 +25,8 @@
 #define MESSAGES_BUFFER_BYTES (4u << 20)
 #define RANK_BUDGET_BYTES (256u << 20) /* Simple slots of one rank's connections to all others, on one channel */
 
+#define ROAM_NEIGHBOURS 2u
+
 static size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
 struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t ll_bytes) {
@@ -322,6 +324,17 @@ static void stores_init(struct conn *conn) {
     conn->end.far_lines = far ? FIFO_FAR_LINES : 0;
 }
 
+/* All of a slot where neighbours are few; where they are many, a part, lest one rank's connections take up all caches and a
+ * lot of memory. Both ends come to the same. */
+static uint32_t roam_bytes_of(const struct conn *conn) {
+    const struct chan *chan = conn->chan;
+    uint32_t neighbours = (uint32_t)crowd_of_node(chan->peers, chan->nranks, chan->peers[chan->rank].node) - 1;
+    uint32_t stride = conn->end.slot_stride;
+    if (conn->end.remote || chan->gpu != NULL)
+        return 0;
+    return neighbours <= ROAM_NEIGHBOURS ? stride : stride / neighbours * ROAM_NEIGHBOURS;
+}
+
 enum collet_result conn_try(struct conn *conn) {
     if (conn->state == CONN_READY)
         return COLLET_SUCCESS;
@@ -329,7 +342,7 @@ enum collet_result conn_try(struct conn *conn) {
         COLLET_TRY(conn->side == CONN_CONSUMER ? consumer_begin(conn) : producer_begin(conn));
     COLLET_TRY(conn->transport->ready(conn));
     conn->end.remote = (uint32_t)conn->transport->remote;
-    conn->end.roams = !conn->end.remote && conn->chan->gpu == NULL;
+    conn->end.roam_bytes = roam_bytes_of(conn);
     stores_init(conn);
     conn->state = CONN_READY;
     if (log_wanted(LOG_INFO, LOG_CONN))

@@ -26,7 +26,7 @@ bool crowd_apart(const struct peer_info *a, const struct peer_info *b) {
     return a->node == b->node && memcmp(a->process, b->process, sizeof a->process) != 0 && !bound_together;
 }
 
-static int ranks_of_node(const struct peer_info *peers, int nranks, int node) {
+int crowd_of_node(const struct peer_info *peers, int nranks, int node) {
     int ranks = 0;
     for (int r = 0; r < nranks; r++)
         ranks += peers[r].node == node;
@@ -43,7 +43,7 @@ static int ranks_within(const struct peer_info *peers, int nranks, const struct 
 
 bool crowd_around(const struct peer_info *peers, int nranks, int rank, int cpus) {
     const struct peer_info *self = &peers[rank];
-    int here = ranks_of_node(peers, nranks, self->node);
+    int here = crowd_of_node(peers, nranks, self->node);
     if (cpus > 0)
         return here > cpus;
     return here > crowd_cpus_of_node(peers, nranks, self->node) ||
@@ -51,7 +51,7 @@ bool crowd_around(const struct peer_info *peers, int nranks, int rank, int cpus)
 }
 
 uint64_t crowd_cache_share(const struct peer_info *peers, int nranks, int rank, const struct os_cache *cache) {
-    int here = ranks_of_node(peers, nranks, peers[rank].node);
+    int here = crowd_of_node(peers, nranks, peers[rank].node);
     int cpus = crowd_cpus_of_node(peers, nranks, peers[rank].node);
     int sharing = cache->cpus < cpus ? here * cache->cpus / cpus : here;
     return cache->bytes / (uint64_t)(sharing > 0 ? sharing : 1);

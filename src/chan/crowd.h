@@ -10,6 +10,8 @@
 
 #include <stdbool.h>
 
+int crowd_of_node(const struct peer_info *peers, int nranks, int node); /* its ranks */
+
 /* CPUs that the ranks of this node may use, together. */
 int crowd_cpus_of_node(const struct peer_info *peers, int nranks, int node);
 

@@ -24,7 +24,7 @@
  * and streams while most of its last gauges were far. It only matters to this end: no other rank need know. */
 
 #define STREAM_MIN_BYTES 2048u
-#define GAUGE_SLOTS 8u /* one slot in so many is gauged */
+#define GAUGE_SLOTS 32u /* one slot in so many is gauged */
 
 /* The fence: what was stored before must not count. One way and the clock's own time, beside a round trip's two ways. */
 static void gauge(struct fifo_end *end) {
@@ -39,11 +39,11 @@ static void gauge(struct fifo_end *end) {
 }
 
 static bool end_streams(struct fifo_end *end, uint64_t bytes) {
-    if (bytes < STREAM_MIN_BYTES || end->nt_stores >= 0)
-        return bytes >= STREAM_MIN_BYTES && end->nt_stores == 1;
-    if (end->step % GAUGE_SLOTS == 0)
+    if (bytes < STREAM_MIN_BYTES)
+        return false;
+    if (end->nt_stores < 0 && end->step % GAUGE_SLOTS == 0)
         gauge(end);
-    return end->far_lines > FIFO_FAR_LINES / 2;
+    return fifo_streams(end);
 }
 
 static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *step, uint64_t bytes) {

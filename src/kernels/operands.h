@@ -24,21 +24,21 @@ PORT_FN uint64_t interp_count(const struct interp_op *op, const struct prog_step
     return geometry_piece(&op->geometry, (uint32_t)chunk, round).count;
 }
 
-/* Lists the operands of a step of so many bytes in their order; returns how many. */
-PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
+/* Lists the operands in their order; returns how many. */
+PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step) {
     const struct interp_op *op = w->op;
     int n = 0;
     for (int k = 0; k <= step->recv_count; k++) {
         if (step->local_region != STEP_NONE && k == step->local_at)
             w->src[n++] = interp_local(op, step, w->round);
         if (k < step->recv_count)
-            w->src[n++] = op->protocol == INTERP_SIMPLE ? simple_operand(op->recv_ends[step->recv_first + k], bytes)
-                                                        : ll_operand(w, k);
+            w->src[n++] =
+                op->protocol == INTERP_SIMPLE ? simple_operand(op->recv_ends[step->recv_first + k]) : ll_operand(w, k);
     }
     return n;
 }
 
-/* Lists the places to reduce into; returns how many. The local store comes first. LL and LL128 pack their
+/* Lists the places to reduce so many bytes into; returns how many. The local store comes first. LL and LL128 pack their
  * lines from a result that is somewhere: stored, in scratch, or, where an operand is passed on as it is, that operand. */
 PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc) {
     const struct interp_op *op = w->op;

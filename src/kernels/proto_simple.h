@@ -16,25 +16,32 @@
 
 #include "kernels/proto_ll.h"
 
-/* Most payloads are shorter than a slot. Where slots roam, they move on in it from lap to lap round the FIFO, by a power of
- * two: what is overwritten then was read so long ago that it has left the small cache of the CPU that read it, and of the
- * larger one which CPUs share it is got much faster. Both ends know step and length, and so the place. */
+/* Most payloads are shorter than a slot. Where they may roam, they move on in it from lap to lap round the FIFO, by a power
+ * of two: what is overwritten then was read so long ago that it has left the small cache of the CPU that read it, and of
+ * the larger one which CPUs share it is got much faster. It is the producer's choice; the header says where they are. */
 #define SIMPLE_ROAM_BYTES 8192u
 
-PORT_FN size_t simple_roamed(const struct fifo_end *end, uint32_t bytes) {
+PORT_FN uint32_t simple_roamed(const struct fifo_end *end, uint32_t bytes) {
     uint32_t piece = SIMPLE_ROAM_BYTES;
-    if (!end->roams || bytes <= SIMPLE_ROAM_BYTES / 2)
+    if (end->roam_bytes == 0 || bytes <= SIMPLE_ROAM_BYTES / 2 || fifo_streams(end))
         return 0;
     while (piece < bytes)
         piece *= 2;
-    return piece < end->slot_stride ? end->step / end->nslots % (end->slot_stride / piece) * piece : 0;
+    return piece < end->roam_bytes ? (uint32_t)(end->step / end->nslots % (end->roam_bytes / piece)) * piece : 0;
 }
 
-PORT_FN char *simple_place(const struct fifo_end *end, uint32_t bytes) {
-    return end->simple + (size_t)fifo_slot(end) * end->slot_stride + simple_roamed(end, bytes);
+PORT_FN char *simple_slot(const struct fifo_end *end) {
+    return end->simple + (size_t)fifo_slot(end) * end->slot_stride;
 }
 
-PORT_FN const char *simple_operand(const struct fifo_end *end, uint32_t bytes) { return simple_place(end, bytes); }
+PORT_FN char *simple_place(struct fifo_end *end, uint32_t bytes) {
+    end->roamed = simple_roamed(end, bytes);
+    return simple_slot(end) + end->roamed;
+}
+
+PORT_FN const char *simple_operand(const struct fifo_end *end) {
+    return simple_slot(end) + end->headers[fifo_slot(end)].roamed;
+}
 
 /* Every operand has arrived, every place has credit, and what arrived belongs to this very call? */
 PORT_FN enum interp_result simple_ready(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
@@ -56,6 +63,7 @@ PORT_FN enum interp_result simple_ready(struct interp_worker *w, const struct pr
 PORT_FN void simple_publish(struct fifo_end *end, const struct interp_op *op, uint32_t bytes) {
     struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
     header->bytes = bytes;
+    header->roamed = end->roamed;
     header->signature = op->signature;
     header->sequence = op->sequence;
     fifo_publish(end);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long the slots of connections are.
+ * How long the slots of connections are, and where in them payloads lie.
  */
 #include "base/err.h"
 #include "chan/chan.h"
+#include "kernels/worker.h"
+#include "kernels/proto_simple.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -73,11 +76,83 @@ static void communicators_have_the_slots_of_their_transports(void **state) {
     assert_int_equal(slot_bytes_of("tcp"), 128 << 10);
 }
 
+/* ---- payloads ---- */
+
+struct connection {
+    void *memory;
+    struct fifo_end producer, consumer;
+};
+
+static struct connection connected(uint32_t roam_bytes) {
+    struct config config = configured(NULL);
+    struct fifo_layout layout = chan_layout(&config, 2, false);
+    struct connection c;
+    assert_int_equal(os_memory_create(layout.total_bytes, &c.memory), COLLET_SUCCESS);
+    fifo_memory_init(c.memory, &layout, &config);
+    fifo_end_init(&c.producer, c.memory, &layout, &config);
+    fifo_end_init(&c.consumer, c.memory, &layout, &config);
+    c.producer.roam_bytes = roam_bytes;
+    return c;
+}
+
+static void ended(struct connection *c) {
+    struct config config = configured(NULL);
+    os_memory_destroy(c->memory, chan_layout(&config, 2, false).total_bytes);
+}
+
+/* Carries bytes of this value through the next slot; returns where in it they lay. */
+static uint32_t carry(struct connection *c, uint32_t bytes, char value) {
+    struct interp_op op = {.signature = 1};
+    assert_true(fifo_has_credit(&c->producer));
+    memset(simple_place(&c->producer, bytes), value, bytes);
+    uint32_t roamed = c->producer.roamed;
+    assert_true(roamed + bytes <= c->producer.slot_stride);
+    simple_publish(&c->producer, &op, bytes);
+    assert_true(fifo_has_data(&c->consumer));
+    const char *operand = simple_operand(&c->consumer);
+    for (uint32_t k = 0; k < bytes; k++)
+        assert_int_equal(operand[k], value);
+    fifo_consumed(&c->consumer);
+    return roamed;
+}
+
+static void short_payloads_go_through_all_of_their_slot(void **state) {
+    (void)state;
+    struct connection c = connected(128 << 10);
+    for (uint32_t lap = 0; lap < 32; lap++)
+        for (uint32_t slot = 0; slot < c.producer.nslots; slot++)
+            assert_int_equal(carry(&c, 8000, (char)lap), lap % 16 * 8192);
+    ended(&c);
+}
+
+static void payloads_of_all_lengths_stay_in_their_slot(void **state) {
+    (void)state;
+    struct connection c = connected(128 << 10);
+    for (uint32_t k = 0; k < 500; k++)
+        carry(&c, k * 7919 % (128 << 10) + 1, (char)k);
+    ended(&c);
+}
+
+static void payloads_that_may_not_roam_begin_where_slots_do(void **state) {
+    (void)state;
+    struct connection still = connected(0), streaming = connected(128 << 10);
+    streaming.producer.nt_stores = 1;
+    for (uint32_t k = 0; k < 40; k++) {
+        assert_int_equal(carry(&still, 8192, 1), 0);
+        assert_int_equal(carry(&streaming, 8192, 1), 0);
+    }
+    ended(&still);
+    ended(&streaming);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_that_are_messages_are_longer),
         cmocka_unit_test(the_slots_of_a_rank_with_many_peers_stay_within_a_budget),
         cmocka_unit_test(a_buffer_size_that_is_set_holds_everywhere),
+        cmocka_unit_test(short_payloads_go_through_all_of_their_slot),
+        cmocka_unit_test(payloads_of_all_lengths_stay_in_their_slot),
+        cmocka_unit_test(payloads_that_may_not_roam_begin_where_slots_do),
         cmocka_unit_test(communicators_have_the_slots_of_their_transports),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,13 +28,15 @@
 #define SAMPLE_CALLS_MAX 2000
 #define DISTURBED_NS 5000 /* from this on a round trip had other work in its way */
 #define PROBE_NS 300000
-#define OWN_SHARE 0.9     /* the ranks of a CPU should have so much of it */
-#define ATTEMPTS 4        /* at a sample */
-#define SIZE_NS 4e9       /* after so long at one size no more rounds are begun … */
-#define FEWEST_ROUNDS 5   /* … if there have been so many */
-#define JUDGED_ROUNDS 3   /* after so many rounds … */
-#define HOPELESS 3.0      /* … candidates that take so many times as long as the best are left out … */
-#define KEPT 6            /* … but for the best so many … */
+#define OWN_SHARE 0.9   /* the ranks of a CPU should have so much of it */
+#define ATTEMPTS 4      /* at a sample */
+#define SIZE_NS 4e9     /* after so long at one size no more rounds are begun … */
+#define FEWEST_ROUNDS 5 /* … if there have been so many */
+#define JUDGED_ROUNDS 3 /* after so many rounds … */
+#define HOPELESS 3.0    /* … candidates that take so many times as long as the best are left out … */
+#define KEPT 6          /* … but for the best so many … */
+#define ROAMING_BYTES (512u << 10)
+#define ROAMING_LAPS 16   /* until payloads of calls up to that size are where they began */
 #define LONG_NS 10e6      /* … and those whose first call takes so long and … */
 #define HOPELESS_LONG 8.0 /* … so many times as long as the best at once */
 
@@ -220,10 +222,12 @@ static void fill_cell(struct bench *bench, int size, int candidate, int round, d
     }
 }
 
-/* Touches the memory that calls of this size use, of every slot: until then pages come one by one. Returns what a call takes. */
+/* Touches the memory that calls of this size use, all that short payloads roam through (proto_simple.h): until then pages come
+ * one by one. Returns what a call takes. */
 static double warm_up(struct bench *bench, enum lab_class class, int candidate, uint64_t bytes) {
     double ns = sample(bench, class, candidate, bytes, 1);
-    return ns >= LONG_NS ? ns : sample(bench, class, candidate, bytes, (int)bench->lab->machine.nslots);
+    int laps = bytes <= ROAMING_BYTES ? ROAMING_LAPS : 1;
+    return ns >= LONG_NS ? ns : sample(bench, class, candidate, bytes, (int)bench->lab->machine.nslots * laps);
 }
 
 static void measure_size(struct bench *bench, int size) {
