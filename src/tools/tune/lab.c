@@ -24,8 +24,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SAMPLE_NS 400e3 /* how long the timed calls of a sample should take together … */
-#define SAMPLE_CALLS_MAX 2000
+#define SAMPLE_NS 1e6      /* how long the timed calls of a sample should take together … */
+#define SAMPLE_CALLS_MIN 4 /* … of which one may begin before its peers have ended the one before … */
+#define SAMPLE_CALLS_MAX 5000
 #define DISTURBED_NS 5000 /* from this on a round trip had other work in its way */
 #define PROBE_NS 300000
 #define OWN_SHARE 0.9   /* the ranks of a CPU should have so much of it */
@@ -99,10 +100,16 @@ static double own_cpu_ns(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+/* How many calls use all the memory of connections that calls of this size use: short payloads roam through their slots
+ * (kernels/proto_simple.h), and one candidate's memory leaves the caches while the others are measured. */
+static int calls_of_all_memory(const struct lab *lab, uint64_t bytes) {
+    return bytes <= ROAMING_BYTES ? (int)lab->machine.nslots * ROAMING_LAPS : 1;
+}
+
 /* Calls one after another: each begins where its rank is through with the one before. */
 static void time_calls(struct bench *bench) {
-    int calls = bench->orders->calls;
-    call(bench, 1 + calls / 4);
+    int calls = bench->orders->calls, untimed = calls_of_all_memory(bench->lab, bench->orders->bytes);
+    call(bench, untimed > calls / 4 ? untimed : 1 + calls / 4);
     double cpu_ns = own_cpu_ns();
     uint64_t begin_ns = os_now_ns();
     call(bench, calls);
@@ -208,7 +215,7 @@ static void fill_cell(struct bench *bench, int size, int candidate, int round, d
     struct lab *lab = bench->lab;
     struct lab_cell *cell = &lab->cells[size][candidate];
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-        double calls = fmin(fmax(SAMPLE_NS / *least_ns, 1), SAMPLE_CALLS_MAX);
+        double calls = fmin(fmax(SAMPLE_NS / *least_ns, SAMPLE_CALLS_MIN), SAMPLE_CALLS_MAX);
         enum lab_class class = *now;
         double ns = sample(bench, class, candidate, lab->options.sizes[size], (int)calls);
         bool alone = had_their_cpus(bench), probed = probe(bench, now);
@@ -222,12 +229,10 @@ static void fill_cell(struct bench *bench, int size, int candidate, int round, d
     }
 }
 
-/* Touches the memory that calls of this size use, all that short payloads roam through (proto_simple.h): until then pages come
- * one by one. Returns what a call takes. */
+/* Touches the memory that calls of this size use: until then pages come one by one. Returns what a call takes. */
 static double warm_up(struct bench *bench, enum lab_class class, int candidate, uint64_t bytes) {
     double ns = sample(bench, class, candidate, bytes, 1);
-    int laps = bytes <= ROAMING_BYTES ? ROAMING_LAPS : 1;
-    return ns >= LONG_NS ? ns : sample(bench, class, candidate, bytes, (int)bench->lab->machine.nslots * laps);
+    return ns >= LONG_NS ? ns : sample(bench, class, candidate, bytes, (int)bench->lab->machine.nslots);
 }
 
 static void measure_size(struct bench *bench, int size) {
