@@ -273,8 +273,12 @@ static void phase_set(struct collet_comm *comm, enum comm_phase phase) {
 
 /* Until all ranks have the same map. */
 static enum collet_result survey_the_machine(struct collet_comm *comm) {
-    if (comm->survey == NULL)
-        COLLET_TRY(survey_create(comm->boot, &comm->config, "", comm->nranks, comm->rank, &comm->survey));
+    char busid[GPU_BUSID_BYTES] = "";
+    if (comm->survey == NULL) {
+        if (comm->device != COLLET_DEVICE_HOST)
+            gpu_busid(comm->device - COLLET_DEVICE_CUDA(0), busid);
+        COLLET_TRY(survey_create(comm->boot, &comm->config, busid, comm->nranks, comm->rank, &comm->survey));
+    }
     COLLET_TRY(survey_try(comm->survey, &comm->map));
     survey_destroy(comm->survey);
     comm->survey = NULL;

@@ -56,9 +56,10 @@ struct chan {
     uint32_t spin;                  /* polls before a waiting rank yields its CPU */
     uint32_t yield_ns;              /* … and yields before it sleeps; 0: the waiting policy's own */
     bool far;                       /* the CPUs of this node are far from each other; told by who creates the chan */
-    uint64_t cache_bytes;           /* this rank's part of the last cache */
-    int64_t timeout_ms;             /* longest time without progress */
-    struct fifo_layout layout;      /* of every connection; equal on all ranks */
+    bool whole_lines;          /* of GPUs: all agreed on slots where lines of LL128 arrive whole; told by the planner */
+    uint64_t cache_bytes;      /* this rank's part of the last cache */
+    int64_t timeout_ms;        /* longest time without progress */
+    struct fifo_layout layout; /* of every connection; equal on all ranks */
     struct conn *first, **last;
     struct conn **index; /* open-addressed by key */
     uint32_t index_size, nconns;
@@ -88,6 +89,9 @@ struct conn *conn_find(const struct chan *chan, int peer, int channel, int lane,
 static inline uint64_t conn_key(const struct conn *conn, enum boot_subject subject) {
     return boot_key(subject, (uint64_t)conn->channel << 8 | (uint64_t)conn->lane);
 }
+
+/* The failure of a connection whose slots cannot lie where its chan's whole_lines says that all do. */
+enum collet_result conn_err_not_whole(const struct conn *conn);
 
 /* Moves a connection toward READY: SUCCESS when it is, IN_PROGRESS while it is not, or a failure. */
 enum collet_result conn_try(struct conn *conn);

@@ -192,6 +192,21 @@ static bool cuda_reaches(int ordinal, int other) {
     return error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled;
 }
 
+static bool has_lines(int ordinal) {
+    int major = 0;
+    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal) == cudaSuccess && major >= 7;
+}
+
+/* Of a way between two GPUs CUDA does not say that it is NVLink; but atomics are native to that, and not to PCI. */
+static bool cuda_keeps_lines(int ordinal, int other) {
+    int native = 0;
+    if (!has_lines(ordinal) || !has_lines(other) || !cuda_can_reach(ordinal, other))
+        return false;
+    return ordinal == other ||
+           (cudaDeviceGetP2PAttribute(&native, cudaDevP2PAttrNativeAtomicSupported, ordinal, other) == cudaSuccess &&
+            native);
+}
+
 /* ---- work ---- */
 
 static enum collet_result cuda_event_create(void **event_p) {
@@ -275,6 +290,7 @@ const struct gpu_driver gpu_driver_cuda = {
     .write = cuda_write,
     .can_reach = cuda_can_reach,
     .reaches = cuda_reaches,
+    .keeps_lines = cuda_keeps_lines,
     .shared_create = cuda_shared_create,
     .shared_destroy = cuda_shared_destroy,
     .attach = cuda_attach,

@@ -68,6 +68,8 @@ struct gpu_driver {
     /* Can kernels on GPU `ordinal` reach memory of GPU `other`? And, for those that are open: makes it so, if it can be. */
     bool (*can_reach)(int ordinal, int other);
     bool (*reaches)(int ordinal, int other);
+    /* Do 128 bytes that 8 lanes of a kernel on GPU `ordinal` store together arrive whole in memory of `other`? Opens nothing. */
+    bool (*keeps_lines)(int ordinal, int other);
     /* Memory that other processes can attach, zeroed, and its name, whose descriptor is the caller's to close. A driver
      * may refuse one kind of name or the other. */
     enum collet_result (*shared_create)(size_t bytes, bool by_fd, void **memory_p, struct gpu_name *name);
@@ -111,6 +113,10 @@ void gpu_driver_use(const struct gpu_driver *driver);
 /* COLLET_DEVICE_CUDA(ordinal) or COLLET_DEVICE_CUDA_CURRENT to an ordinal that exists here. UNSUPPORTED without driver or
  * GPU, INVALID_ARGUMENT for one that is not there; `argument` is named. */
 enum collet_result gpu_find(int device, const char *argument, int *ordinal_p);
+
+/* "0000:4a:00.0", as topologies name PCI functions. */
+#define GPU_BUSID_BYTES 24
+void gpu_busid(int ordinal, char text[GPU_BUSID_BYTES]);
 
 /* ---- one rank ---- */
 

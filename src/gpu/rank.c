@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/wait.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define CHUNK_BYTES (256u << 10)
@@ -45,6 +46,11 @@ enum collet_result gpu_find(int device, const char *argument, int *ordinal_p) {
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is GPU %d, but this process sees %d", argument, *ordinal_p,
                        count);
     return COLLET_SUCCESS;
+}
+
+void gpu_busid(int ordinal, char text[GPU_BUSID_BYTES]) {
+    uint32_t bus = gpu_driver()->bus(ordinal);
+    snprintf(text, GPU_BUSID_BYTES, "%04x:%02x:%02x.0", bus >> 16, bus >> 8 & 0xff, bus & 0xff);
 }
 
 static enum collet_result rank_init(struct gpu_rank *rank) {

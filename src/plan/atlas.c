@@ -71,6 +71,7 @@ enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, const 
     for (int n = 0; n < nnodes && number != NULL; n++) {
         put_number(&text, number[n]);
         put_number(&text, nodes[n].far);
+        put_number(&text, nodes[n].joined);
         put(&text, nodes[n].place, (size_t)nodes[n].nlocal * sizeof *nodes[n].place);
     }
     bool failed = text.failed || number == NULL;
@@ -133,18 +134,18 @@ static int count_ranks(const struct peer_info *peers, int nranks, int lowest) {
     return count;
 }
 
-/* The graph of each node to hosts[], places as numbers within it, and far[]. */
+/* The graph of each node to hosts[], places as numbers within it, far[] and joined[]. */
 static enum collet_result read_nodes(struct reader *reader, const struct peer_info *peers, int nranks,
                                      struct topo *const *shapes, uint32_t nshapes, const struct topo **hosts,
-                                     int *place, bool *far) {
+                                     int *place, bool *far, bool *joined) {
     int h = 0;
     for (int lowest = 0; lowest < nranks; lowest++) {
         if (peers[lowest].node != lowest)
             continue;
-        uint32_t shape = take_number(reader), node_far = take_number(reader);
+        uint32_t shape = take_number(reader), node_far = take_number(reader), node_joined = take_number(reader);
         size_t nlocal = (size_t)count_ranks(peers, nranks, lowest);
         const char *places = take(reader, nlocal * sizeof(int32_t));
-        if (places == NULL || shape >= nshapes || node_far > 1)
+        if (places == NULL || shape >= nshapes || node_far > 1 || node_joined > 1)
             return err_broken();
         hosts[h++] = shapes[shape];
         for (int rank = lowest; rank < nranks; rank++) {
@@ -157,6 +158,7 @@ static enum collet_result read_nodes(struct reader *reader, const struct peer_in
                 return err_broken();
             place[rank] = node;
             far[rank] = node_far != 0;
+            joined[rank] = node_joined != 0;
         }
     }
     return reader->left > 0 ? err_broken() : COLLET_SUCCESS;
@@ -183,7 +185,7 @@ static void shift_places(const struct topo *topo, const struct peer_info *peers,
 }
 
 enum collet_result atlas_read(const void *atlas, size_t size, const struct peer_info *peers, int nranks,
-                              struct topo **topo_p, int *place, bool *far, struct cost_table *costs) {
+                              struct topo **topo_p, int *place, bool *far, bool *joined, struct cost_table *costs) {
     struct reader reader = {atlas, size, false};
     int nnodes = count_nodes(peers, nranks);
     struct counts counts;
@@ -203,7 +205,7 @@ enum collet_result atlas_read(const void *atlas, size_t size, const struct peer_
     else
         result = read_shapes(&reader, counts.nshapes, shapes);
     if (result == COLLET_SUCCESS)
-        result = read_nodes(&reader, peers, nranks, shapes, counts.nshapes, hosts, place, far);
+        result = read_nodes(&reader, peers, nranks, shapes, counts.nshapes, hosts, place, far, joined);
     if (result == COLLET_SUCCESS)
         result = topo_fuse(hosts, nnodes, topo_p);
     if (result == COLLET_SUCCESS)

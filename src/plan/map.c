@@ -38,11 +38,13 @@ enum collet_result map_create(const struct peer_info *peers, int nranks, const v
     map->hash = hash_of(atlas, size);
     map->place = calloc((size_t)nranks, sizeof *map->place);
     map->far = calloc((size_t)nranks, sizeof *map->far);
+    map->joined = calloc((size_t)nranks, sizeof *map->joined);
     enum collet_result result = COLLET_ERR_NO_MEMORY;
-    if (map->place == NULL || map->far == NULL)
+    if (map->place == NULL || map->far == NULL || map->joined == NULL)
         err_set(result, "no memory for the places of %d ranks", nranks);
     else
-        result = atlas_read(atlas, size, peers, nranks, &map->topo, map->place, map->far, &map->costs);
+        result =
+            atlas_read(atlas, size, peers, nranks, &map->topo, map->place, map->far, map->joined, &map->costs);
     if (result == COLLET_SUCCESS)
         result = find_rings(map);
     if (result == COLLET_SUCCESS)
@@ -59,6 +61,7 @@ void map_destroy(struct map *map) {
     topo_destroy(map->topo);
     free(map->place);
     free(map->far);
+    free(map->joined);
     free(map);
 }
 

@@ -16,6 +16,7 @@ struct map {
     struct topo *topo;        /* host h: the node of the communicator with the h-th lowest rank */
     int *place;               /* [nranks]: node of the graph */
     bool *far;                /* [nranks]: the CPUs of its node are far from each other (distance.h) */
+    bool *joined;             /* [nranks]: the GPUs of its node's ranks are joined, for LL128 (nvlink.h) */
     struct topo_rings *rings; /* NULL: none were found, the log says why */
     struct cost_table costs;  /* for the cost model: rank 0's */
     uint64_t hash;            /* of the atlas */

@@ -198,26 +198,31 @@ static int channels_on_gpu(struct planner *planner, uint64_t bytes) {
 
 /* ---- life ---- */
 
-/* LL128 is for links that keep stores of 128 bytes whole. Of memory of a GPU and its own blocks that is known, and ranks of
- * one process that name the same GPU are on the same. */
-static bool on_one_gpu(const struct chan *chan) {
-    const struct peer_info *first = &chan->peers[0];
-    for (int rank = 1; rank < chan->nranks; rank++) {
-        const struct peer_info *peer = &chan->peers[rank];
-        if (peer->device != first->device || memcmp(peer->process, first->process, sizeof(peer->process)) != 0)
+/* LL128 is for links that keep stores of 128 bytes whole: all ranks are on one node, their GPUs joined as map.h says, and
+ * their slots in memory of GPUs. */
+static bool lines_are_whole(const struct chan *chan, const struct map *map) {
+    for (int a = 0; a < chan->nranks; a++) {
+        if (chan->peers[a].node != chan->peers[0].node || !map->joined[a])
             return false;
+        for (int b = 0; b < a; b++) {
+            const struct transport *transport = chan_pair_transport(chan, a, b);
+            if (transport == NULL || transport->remote)
+                return false;
+        }
     }
     return true;
 }
 
-static enum collet_result limit_to_gpu(const struct chan *chan, struct tuner_limits *limits) {
-    limits->protocol_allowed[INTERP_LL128] &= on_one_gpu(chan);
+/* From here on no connection may be made where lines are not whole. */
+static enum collet_result limit_to_gpu(struct chan *chan, const struct map *map, struct tuner_limits *limits) {
+    limits->protocol_allowed[INTERP_LL128] &= lines_are_whole(chan, map);
+    chan->whole_lines = limits->protocol_allowed[INTERP_LL128];
     for (int k = 0; k < INTERP_PROTOCOL_COUNT; k++)
         if (limits->protocol_allowed[k])
             return COLLET_SUCCESS;
     return err_set(COLLET_ERR_UNSUPPORTED,
-                   "COLLET_PROTO allows LL128 alone, which runs between ranks of one process on "
-                   "one GPU: add LL or Simple");
+                   "COLLET_PROTO allows LL128 alone, which runs between ranks of one host that share a GPU or whose GPUs "
+                   "are joined by NVLink and reach each other: add LL or Simple");
 }
 
 /* A call's channels may depend on its size. */
@@ -236,7 +241,7 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     planner->map = map;
     enum collet_result result = tuner_limits_read(config, &chan->layout, map_rails(map), &planner->limits);
     if (result == COLLET_SUCCESS && chan->gpu != NULL)
-        result = limit_to_gpu(chan, &planner->limits);
+        result = limit_to_gpu(chan, map, &planner->limits);
     if (result == COLLET_SUCCESS)
         result = shapes_init(planner);
     if (result == COLLET_SUCCESS)

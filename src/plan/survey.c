@@ -2,7 +2,8 @@
  *
  * The stages of a survey, each waiting for one rank after another. Read survey.h first.
  *
- *      report   │ bytes of the graph │ far? │ packed graph │ place of each rank of the node, by number │
+ *      answer   │ where a rank is │ its GPU, and which others are joined with it │
+ *      report   │ bytes of the graph │ far? │ joined? │ packed graph │ place of each rank of the node, by number │
  */
 #include "plan/survey.h"
 
@@ -13,6 +14,7 @@
 #include "plan/atlas.h"
 #include "plan/costs_file.h"
 #include "plan/distance.h"
+#include "plan/nvlink.h"
 #include "topo/topo.h"
 
 #include <stdlib.h>
@@ -34,7 +36,8 @@ struct survey {
     int nranks, rank;
     enum stage stage;
     int next;                       /* the rank that is waited for; those before have answered */
-    struct topo_whereabouts *where; /* of a lowest rank: [nranks], by number among those of its node */
+    struct topo_whereabouts *where; /* of a lowest rank: [nranks], by number among those of its node … */
+    struct nvlink_card *cards;      /* … as well */
     struct bundle *reports;         /* of rank 0: [nranks], by lowest rank */
     struct bundle atlas;
     uint64_t deadline_ns;
@@ -44,12 +47,20 @@ static bool leads(const struct survey *survey, int rank) { return survey->peers[
 
 /* ---- one rank's answer ---- */
 
+struct answer {
+    struct topo_whereabouts where;
+    struct nvlink_card card;
+};
+_Static_assert(sizeof(struct answer) <= BOOT_MESSAGE_BYTES, "is one letter");
+
 static enum collet_result say_where(const struct survey *survey, const char *busid) {
-    struct topo_whereabouts where = {.rank = survey->rank};
-    snprintf(where.busid, sizeof where.busid, "%s", busid);
+    const struct peer_info *self = &survey->peers[survey->rank];
+    struct answer answer = {.where.rank = survey->rank};
+    snprintf(answer.where.busid, sizeof answer.where.busid, "%s", busid);
     for (int k = 0; k < TOPO_CPU_WORDS && k < OS_CPUS / 32; k++)
-        where.cpus[k] = (uint32_t)(survey->peers[survey->rank].cpus.word[k / 2] >> 32 * (k % 2));
-    return boot_send(survey->boot, survey->peers[survey->rank].node, KEY_WHERE, &where, sizeof where);
+        answer.where.cpus[k] = (uint32_t)(self->cpus.word[k / 2] >> 32 * (k % 2));
+    nvlink_ask(self->device, &answer.card);
+    return boot_send(survey->boot, self->node, KEY_WHERE, &answer, sizeof answer);
 }
 
 /* It need not be the rank that looks at its node's machine. That the file cannot be written is no reason to fail. */
@@ -76,28 +87,33 @@ static enum collet_result look_here(const struct survey *survey, const struct to
 /* What a report begins with. */
 struct report_head {
     uint32_t graph_bytes;
-    uint32_t far; /* are the node's CPUs? */
+    uint32_t far;    /* are the node's CPUs? */
+    uint32_t joined; /* are the GPUs of its ranks? */
 };
 
 static enum collet_result send_report(const struct survey *survey, const struct topo *here, int nlocal) {
     void *graph;
     size_t graph_bytes;
     COLLET_TRY(topo_pack(here, &graph, &graph_bytes));
-    struct report_head head = {(uint32_t)graph_bytes, 0};
+    struct report_head head = {(uint32_t)graph_bytes, 0, 0};
     size_t size = sizeof head + graph_bytes + (size_t)nlocal * sizeof(int32_t);
+    int32_t *place = malloc((size_t)nlocal * sizeof *place);
     char *report = malloc(size), *at = report;
     enum collet_result result = COLLET_ERR_NO_MEMORY;
-    if (report == NULL) {
+    if (report == NULL || place == NULL) {
         err_set(result, "no memory to report on %d ranks", nlocal);
     } else {
+        for (int i = 0; i < nlocal; i++)
+            place[i] = topo_locate(here, &survey->where[i]);
         head.far = distance_is_far(survey->config, survey->peers, survey->nranks, survey->rank);
+        head.joined = nvlink_joins_all(here, place, survey->cards, nlocal);
         at = (char *)memcpy(at, &head, sizeof head) + sizeof head;
         at = (char *)memcpy(at, graph, graph_bytes) + graph_bytes;
-        for (int i = 0; i < nlocal; i++, at += sizeof(int32_t))
-            memcpy(at, &(int32_t){topo_locate(here, &survey->where[i])}, sizeof(int32_t));
+        memcpy(at, place, (size_t)nlocal * sizeof *place);
         result = bundle_send(survey->boot, 0, KEY_REPORT, report, size);
     }
     free(graph);
+    free(place);
     free(report);
     return result;
 }
@@ -120,12 +136,15 @@ static int count_of_node(const struct survey *survey, int lowest, int before) {
 
 static enum collet_result ask_ranks(struct survey *survey) {
     for (; survey->next < survey->nranks; survey->next++) {
+        struct answer answer = {.where.rank = 0};
         size_t bytes;
         if (survey->peers[survey->next].node != survey->rank)
             continue;
-        struct topo_whereabouts *where = &survey->where[count_of_node(survey, survey->rank, survey->next)];
-        COLLET_TRY(boot_try_recv(survey->boot, survey->next, KEY_WHERE, where, sizeof *where, &bytes));
-        where->busid[TOPO_BUSID_BYTES - 1] = '\0';
+        COLLET_TRY(boot_try_recv(survey->boot, survey->next, KEY_WHERE, &answer, sizeof answer, &bytes));
+        answer.where.busid[TOPO_BUSID_BYTES - 1] = '\0';
+        int k = count_of_node(survey, survey->rank, survey->next);
+        survey->where[k] = answer.where;
+        survey->cards[k] = answer.card;
     }
     return report(survey, count_of_node(survey, survey->rank, survey->nranks));
 }
@@ -134,7 +153,7 @@ static enum collet_result ask_ranks(struct survey *survey) {
 
 static enum collet_result read_report(const struct survey *survey, int lowest, struct atlas_node *node) {
     const struct bundle *report = &survey->reports[lowest];
-    struct report_head head = {0, 0};
+    struct report_head head = {0, 0, 0};
     node->nlocal = count_of_node(survey, lowest, survey->nranks);
     size_t rest = sizeof head + (size_t)node->nlocal * sizeof(int32_t);
     if (report->size >= rest)
@@ -145,6 +164,7 @@ static enum collet_result read_report(const struct survey *survey, int lowest, s
     node->graph_bytes = head.graph_bytes;
     node->place = (const void *)((const char *)node->graph + head.graph_bytes);
     node->far = head.far != 0;
+    node->joined = head.joined != 0;
     return COLLET_SUCCESS;
 }
 
@@ -210,12 +230,14 @@ enum collet_result survey_create(struct boot *boot, const struct config *config,
         (struct survey){.boot = boot, .config = config, .peers = boot_peers(boot), .nranks = nranks, .rank = rank};
     survey->stage = leads(survey, rank) ? ASK_RANKS : AWAIT_ATLAS;
     survey->deadline_ns = os_now_ns() + (uint64_t)config->init_timeout * 1000000000u;
-    if (leads(survey, rank))
+    if (leads(survey, rank)) {
         survey->where = calloc((size_t)nranks, sizeof *survey->where);
+        survey->cards = calloc((size_t)nranks, sizeof *survey->cards);
+    }
     if (rank == 0)
         survey->reports = calloc((size_t)nranks, sizeof *survey->reports);
     enum collet_result result;
-    if ((leads(survey, rank) && survey->where == NULL) || (rank == 0 && survey->reports == NULL))
+    if ((leads(survey, rank) && (survey->where == NULL || survey->cards == NULL)) || (rank == 0 && survey->reports == NULL))
         result = err_set(COLLET_ERR_NO_MEMORY, "no memory to survey %d ranks", nranks);
     else
         result = say_where(survey, busid);
@@ -236,6 +258,7 @@ void survey_destroy(struct survey *survey) {
     bundle_fini(&survey->atlas);
     free(survey->reports);
     free(survey->where);
+    free(survey->cards);
     free(survey);
 }
 

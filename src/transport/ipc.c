@@ -2,8 +2,8 @@
  *
  * ipc: GPUs of one host, in different processes. The consumer makes the FIFO where the producer's GPU can write it:
  *
- *    the producer's GPU reaches the consumer's   memory of the consumer's GPU; the producer attaches it by a handle or, where
- *                                                the driver gives none, by a descriptor
+ *    the producer's GPU reaches the consumer's   memory of the consumer's GPU; the producer attaches it, for its own GPU, by a
+ *                                                handle or, where the driver gives none, by a descriptor
  *    it does not, or is not to be seen there     a memfd that both processes map and pin
  *
  * Which GPU the producer is on it says in a letter when its communicator is made (ipc_hello). Descriptors are handed over
@@ -135,7 +135,9 @@ static enum collet_result offer_pinned(struct conn *conn, struct ipc_offer *offe
 
 static enum collet_result make_offer(struct conn *conn, int producer, struct ipc_offer *offer) {
     struct chan *chan = conn->chan;
-    bool reached = producer >= 0 && chan->gpu->driver->reaches(producer, chan->gpu->ordinal);
+    bool reached = producer >= 0 && chan->gpu->driver->can_reach(producer, chan->gpu->ordinal);
+    if (!reached && chan->whole_lines)
+        return conn_err_not_whole(conn);
     offer->kind = reached ? IPC_GPU : IPC_PINNED;
     log_info(CONN, "channel %d lane %d: rank %d <- %d: slots in %s", conn->channel, conn->lane, chan->rank, conn->peer,
              reached         ? "memory of this rank's GPU, which the other one reaches"

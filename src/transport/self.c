@@ -41,16 +41,17 @@ static bool unlist(const struct self_memory *memory) {
 }
 
 /* Between GPUs slots lie where the producer's GPU can write them. */
-static enum self_place place_for(const struct conn *conn) {
+static enum collet_result place_for(const struct conn *conn, enum self_place *place_p) {
     const struct gpu_rank *gpu = conn->chan->gpu;
     int producer = conn->chan->peers[conn->peer].device - COLLET_DEVICE_CUDA(0);
-    if (gpu == NULL)
-        return ON_HOST;
-    if (gpu->driver->reaches(producer, gpu->ordinal))
-        return ON_GPU;
+    *place_p = gpu == NULL ? ON_HOST : gpu->driver->reaches(producer, gpu->ordinal) ? ON_GPU : PINNED;
+    if (*place_p != PINNED)
+        return COLLET_SUCCESS;
+    if (conn->chan->whole_lines)
+        return conn_err_not_whole(conn);
     log_info(CONN, "channel %d lane %d: rank %d <- %d: slots in pinned host memory: GPU %d does not reach GPU %d",
              conn->channel, conn->lane, conn->chan->rank, conn->peer, producer, gpu->ordinal);
-    return PINNED;
+    return COLLET_SUCCESS;
 }
 
 static enum collet_result fifo_create(const struct conn *conn, struct self_memory *memory) {
@@ -93,10 +94,12 @@ static bool self_reaches(const struct peer_info *a, const struct peer_info *b, c
 
 static enum collet_result self_offer(struct conn *conn, struct conn_blob *offer) {
     const struct fifo_layout *layout = &conn->chan->layout;
+    enum self_place place;
+    COLLET_TRY(place_for(conn, &place));
     struct self_memory *memory = malloc(sizeof(*memory));
     if (memory == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection from rank %d", conn->peer);
-    *memory = (struct self_memory){.users = 1, .place = place_for(conn), .bytes = layout->total_bytes};
+    *memory = (struct self_memory){.users = 1, .place = place, .bytes = layout->total_bytes};
     if (memory->place != ON_HOST) {
         memory->driver = conn->chan->gpu->driver;
         memory->ordinal = conn->chan->gpu->ordinal;

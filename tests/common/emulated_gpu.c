@@ -22,6 +22,7 @@
 
 static int gpus = 2;
 static uint32_t reach[GPUS_MAX] = {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u}, resident_blocks = 64;
+static uint32_t nvlink[GPUS_MAX]; /* as reach; none at first */
 static bool handles_refused;
 static uint32_t launches, most_blocks;
 static struct gpu_direct direct;
@@ -186,6 +187,11 @@ void emulated_gpu_set(int count, const uint32_t *reach_masks, uint32_t resident)
     resident_blocks = resident;
     for (int k = 0; reach_masks != NULL && k < count; k++)
         reach[k] = reach_masks[k];
+}
+
+void emulated_gpu_set_nvlink(const uint32_t *masks) {
+    for (int k = 0; k < gpus; k++)
+        nvlink[k] = masks == NULL ? 0 : masks[k];
 }
 
 void emulated_gpu_refuse_handles(bool refuse) { handles_refused = refuse; }
@@ -359,6 +365,8 @@ static enum collet_result write_memory(void *to, const void *from, size_t bytes)
 
 static bool reaches(int ordinal, int other) { return ordinal == other || (reach[ordinal] >> other & 1); }
 
+static bool keeps_lines(int ordinal, int other) { return ordinal == other || (nvlink[ordinal] >> other & 1); }
+
 static enum collet_result shared_create(size_t bytes, bool by_fd, void **memory_p, struct gpu_name *name) {
     struct head head;
     if (!by_fd && handles_refused)
@@ -504,6 +512,7 @@ const struct gpu_driver emulated_gpu_driver = {
     .write = write_memory,
     .can_reach = reaches,
     .reaches = reaches,
+    .keeps_lines = keeps_lines,
     .shared_create = shared_create,
     .shared_destroy = shared_destroy,
     .attach = attach,

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #define RANKS 4
+#define GPUS 4
 
 static void must(struct ranks *ranks, enum collet_result result) {
     if (result != COLLET_SUCCESS)
@@ -113,17 +114,6 @@ static void ranks_on_one_gpu_are_launched_together(void **state) {
     assert_int_equal(emulated_launches(), before + 1);
     team_fini(&team);
     run_groups((const int[]){0, 0, 0, 0});
-}
-
-static void ranks_on_one_gpu_use_ll128(void **state) {
-    (void)state;
-    struct collet_comm *apart[2];
-    setenv("COLLET_PROTO", "LL128", 1);
-    run_groups((const int[]){0, 0, 0, 0});
-    assert_int_equal(collet_comm_init_all(apart, 2, (const int[]){COLLET_DEVICE_CUDA(0), COLLET_DEVICE_CUDA(1)}),
-                     COLLET_ERR_UNSUPPORTED);
-    assert_non_null(strstr(collet_last_error(NULL), "LL128"));
-    unsetenv("COLLET_PROTO");
 }
 
 static void ranks_on_several_gpus_work_together(void **state) {
@@ -469,6 +459,148 @@ static void processes_whose_gpus_do_not_reach_each_other_share_pinned_memory(voi
     emulated_gpu_set(2, all, 64);
 }
 
+/* ---- LL128, on a machine of two pairs of GPUs: 0 with 1 and 2 with 3, if they are joined ---- */
+
+/* LL128 alone is allowed, and refused. */
+static void run_rank_without_ll128(struct ranks *ranks, int rank) {
+    const struct layout *layout = ranks->argument;
+    struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(rank % layout->gpus)};
+    struct collet_comm *comm;
+    gpu_driver_use(&emulated_gpu_driver);
+    ranks_new_id(ranks, rank);
+    enum collet_result result = collet_comm_init_rank_config(&comm, ranks->nranks, ranks->id, rank, &config);
+    ranks_check(ranks, rank, result == COLLET_ERR_UNSUPPORTED && strstr(collet_last_error(NULL), "LL128") != NULL);
+}
+
+/* Between the agreement and the first connection. */
+static void run_rank_that_is_cut_off(struct ranks *ranks, int rank) {
+    static const uint32_t alone[] = {1, 2, 4, 8};
+    struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(rank)};
+    struct collet_comm *comm;
+    float one = 1;
+    gpu_driver_use(&emulated_gpu_driver);
+    ranks_new_id(ranks, rank);
+    must(ranks, collet_comm_init_rank_config(&comm, ranks->nranks, ranks->id, rank, &config));
+    ranks_barrier(ranks);
+    emulated_gpu_set(GPUS, alone, 64);
+    void *stream = emulated_stream_create();
+    enum collet_result result = collet_allreduce(&one, &one, 1, COLLET_FLOAT32, COLLET_SUM, comm, stream);
+    ranks_check(ranks, rank, result < 0 && strstr(collet_last_error(comm), "COLLET_PROTO=LL,Simple") != NULL);
+    must(ranks, collet_comm_abort(comm));
+    emulated_stream_destroy(stream);
+}
+
+static enum collet_result sum_in_a_group(struct team *team, float *data) {
+    collet_group_start();
+    for (int rank = 0; rank < RANKS; rank++)
+        collet_allreduce(&data[rank], &data[rank], 1, COLLET_FLOAT32, COLLET_SUM, team->comms[rank],
+                         team->streams[rank]);
+    enum collet_result result = collet_group_end();
+    for (int rank = 0; rank < RANKS; rank++)
+        emulated_stream_wait(team->streams[rank]);
+    return result;
+}
+
+static void name_machine(const char *links[GPUS]) {
+    static char path[] = "/tmp/collet-test-XXXXXX";
+    snprintf(path, sizeof(path), "/tmp/collet-test-XXXXXX");
+    FILE *out = fdopen(mkstemp(path), "w");
+    assert_non_null(out);
+    fprintf(out, "<system version=\"1\"><cpu numaid=\"0\" affinity=\"ffffffff\" arch=\"x86_64\">");
+    for (int k = 0; k < GPUS; k++)
+        fprintf(out,
+                "<pci busid=\"0000:%02x:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\">"
+                "<gpu dev=\"%d\" sm=\"90\">%s</gpu></pci>",
+                k + 1, k, links[k]);
+    fprintf(out, "</cpu></system>");
+    fclose(out);
+    setenv("COLLET_TOPO_FILE", path, 1);
+}
+
+#define LINK(bus) "<nvlink target=\"0000:" bus ":00.0\" count=\"4\" tclass=\"0x030200\"/>"
+
+static void name_machine_of_pairs(void) {
+    static const uint32_t pairs[] = {1 << 1, 1 << 0, 1 << 3, 1 << 2};
+    name_machine((const char *[]){LINK("02"), LINK("01"), LINK("04"), LINK("03")});
+    emulated_gpu_set(GPUS, NULL, 64);
+    emulated_gpu_set_nvlink(pairs);
+    setenv("COLLET_PROTO", "LL128", 1);
+}
+
+static void forget_machine(void) {
+    unlink(getenv("COLLET_TOPO_FILE"));
+    unsetenv("COLLET_TOPO_FILE");
+    unsetenv("COLLET_PROTO");
+    emulated_gpu_set_nvlink(NULL);
+    emulated_gpu_set(2, NULL, 64);
+}
+
+/* Not where ranks are on these two GPUs. */
+static void ll128_is_refused(int gpu, int other) {
+    struct collet_comm *comms[2];
+    gpu_driver_use(&emulated_gpu_driver);
+    assert_int_equal(
+        collet_comm_init_all(comms, 2, (const int[]){COLLET_DEVICE_CUDA(gpu), COLLET_DEVICE_CUDA(other)}),
+        COLLET_ERR_UNSUPPORTED);
+    assert_non_null(strstr(collet_last_error(NULL), "LL128"));
+}
+
+static void ranks_on_one_gpu_use_ll128(void **state) {
+    (void)state;
+    setenv("COLLET_PROTO", "LL128", 1);
+    run_groups((const int[]){0, 0, 0, 0});
+    ll128_is_refused(0, 1);
+    setenv("COLLET_TRANSPORT", "tcp", 1); /* no memory that lines could arrive in */
+    ll128_is_refused(0, 0);
+    unsetenv("COLLET_TRANSPORT");
+    unsetenv("COLLET_PROTO");
+}
+
+static void ranks_on_gpus_joined_by_nvlink_use_ll128(void **state) {
+    (void)state;
+    name_machine_of_pairs();
+    run_groups((const int[]){2, 3, 3, 2});
+    ll128_is_refused(1, 2);
+    emulated_gpu_set_nvlink(NULL); /* the driver does not say what the file says */
+    ll128_is_refused(2, 3);
+    forget_machine();
+}
+
+/* Every rank comes to the same answer, whichever it is. */
+static void processes_on_gpus_joined_by_nvlink_use_ll128(void **state) {
+    (void)state;
+    name_machine_of_pairs();
+    run_layout(2, 1, 2);
+    run_layout(3, 2, 2);
+    run_layout(3, 1, 1); /* of one GPU, too */
+    run_job(run_rank_without_ll128, 4, 1, 4);
+    setenv("COLLET_PROTO", "", 1);
+    run_layout(4, 1, 4);
+    forget_machine();
+}
+
+/* What was agreed on cannot be had when connections are made: an error, and not slots elsewhere. */
+static void gpus_that_cease_to_reach_each_other_are_an_error(void **state) {
+    (void)state;
+    static const uint32_t alone[] = {1, 2, 4, 8}, all[] = {~0u, ~0u, ~0u, ~0u};
+    name_machine_of_pairs();
+    setenv("COLLET_PROTO", "", 1);
+    for (int ll128 = 0; ll128 < 2; ll128++) {
+        struct team team;
+        float data[RANKS] = {1, 1, 1, 1};
+        setenv("COLLET_PROTO", ll128 ? "" : "Simple,LL", 1);
+        team_init(&team, (const int[]){0, 1, 0, 1});
+        emulated_gpu_set(GPUS, alone, 64);
+        assert_int_equal(sum_in_a_group(&team, data), ll128 ? COLLET_ERR_SYSTEM : COLLET_SUCCESS);
+        if (ll128)
+            assert_non_null(strstr(collet_last_error(NULL), "COLLET_PROTO=LL,Simple"));
+        emulated_gpu_set(GPUS, all, 64);
+        team_fini(&team);
+    }
+    run_job(run_rank_that_is_cut_off, 2, 1, 2);
+    forget_machine();
+}
+
 /* ---- hosts ---- */
 
 /* Each process is a host of its own. */
@@ -574,12 +706,15 @@ int main(void) {
         cmocka_unit_test(processes_share_memory_of_gpus_by_descriptors),
         cmocka_unit_test(what_the_driver_refuses_is_an_error_everywhere),
         cmocka_unit_test(processes_whose_gpus_do_not_reach_each_other_share_pinned_memory),
+        cmocka_unit_test(processes_on_gpus_joined_by_nvlink_use_ll128),
         cmocka_unit_test(threads_with_a_rank_each_share_a_gpu),
         cmocka_unit_test(gpus_of_different_hosts_work_through_the_proxy),
         cmocka_unit_test(graphs_across_hosts_are_replayed),
         cmocka_unit_test(an_abort_ends_what_the_proxy_moves),
         cmocka_unit_test(ranks_on_one_gpu_are_launched_together),
         cmocka_unit_test(ranks_on_one_gpu_use_ll128),
+        cmocka_unit_test(ranks_on_gpus_joined_by_nvlink_use_ll128),
+        cmocka_unit_test(gpus_that_cease_to_reach_each_other_are_an_error),
         cmocka_unit_test(ranks_on_several_gpus_work_together),
         cmocka_unit_test(gpus_that_do_not_reach_each_other_use_pinned_memory),
         cmocka_unit_test(what_does_not_fit_is_launched_channel_by_channel),

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "plan/atlas.h"
 #include "plan/map.h"
+#include "plan/nvlink.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,7 @@ static void draw(struct job *job, const char *machine, int nnodes, int node_rank
     list_ranks(job);
     assert_int_equal(topo_pack(job->host, &graph, &graph_bytes), COLLET_SUCCESS);
     for (int n = 0; n < nnodes; n++)
-        nodes[n] = (struct atlas_node){graph, graph_bytes, node_ranks, n % 2 == 1, job->place};
+        nodes[n] = (struct atlas_node){graph, graph_bytes, node_ranks, n % 2 == 1, n % 3 == 0, job->place};
     assert_int_equal(atlas_pack(nodes, nnodes, &costs_default, &job->atlas, &job->size), COLLET_SUCCESS);
     free(graph);
     if (map_create(job->peers, job->nranks, job->atlas, job->size, &job->map) != COLLET_SUCCESS)
@@ -179,13 +180,93 @@ static void rails_are_adapters_that_carry_rings(void **state) {
     end(&job);
 }
 
-static void every_rank_knows_of_every_node_how_far_apart_its_cpus_are(void **state) {
+static void every_rank_knows_what_every_node_has_said_of_itself(void **state) {
     (void)state;
     struct job job;
     draw(&job, "4 gpu mesh : 2 nic 100", 3, 4, false);
-    for (int rank = 0; rank < job.nranks; rank++)
-        assert_int_equal(job.map->far[rank], rank / 4 == 1); /* as draw() has it */
+    for (int rank = 0; rank < job.nranks; rank++) { /* as draw() has it */
+        assert_int_equal(job.map->far[rank], rank / 4 == 1);
+        assert_int_equal(job.map->joined[rank], rank / 4 == 0);
+    }
     end(&job);
+}
+
+/* ---- GPUs that are joined ---- */
+
+enum { GPUS = 4 };
+
+/* A rank on each of the first GPUs of a host, where all say that they are joined. */
+static void deal_cards(const struct topo *host, struct nvlink_card cards[GPUS], int32_t place[GPUS]) {
+    int n = 0;
+    memset(cards, 0, GPUS * sizeof *cards);
+    for (int node = 0; node < host->nnodes && n < GPUS; node++)
+        if (host->nodes[node].kind == TOPO_GPU)
+            place[n++] = node;
+    for (int a = 0; a < GPUS; a++) {
+        cards[a].on_gpu = 1;
+        cards[a].bus = 0x100u * (uint32_t)(a + 1);
+        for (int b = 0; b < GPUS; b++)
+            if (b != a)
+                cards[a].joined[cards[a].njoined++] = 0x100u * (uint32_t)(b + 1);
+    }
+}
+
+static void gpus_are_joined_by_nvlink_and_not_by_pci(void **state) {
+    (void)state;
+    static const struct {
+        const char *machine;
+        bool joined;
+    } hosts[] = {{"4 gpu nvswitch", true}, {"4 gpu mesh", true}, {"4 gpu", false}, {"2 cpu : 4 gpu", false}};
+    for (size_t h = 0; h < sizeof hosts / sizeof *hosts; h++) {
+        struct nvlink_card cards[GPUS];
+        struct topo *host;
+        int32_t place[GPUS];
+        assert_int_equal(topo_synthetic(hosts[h].machine, &host), COLLET_SUCCESS);
+        deal_cards(host, cards, place);
+        assert_int_equal(nvlink_joins_all(host, place, cards, GPUS), hosts[h].joined);
+        assert_true(nvlink_joins_all(host, place, cards, 1));
+        topo_destroy(host);
+    }
+}
+
+/* A graph may say too much, and so may a driver; and a process may not see the other one's GPU. */
+static void both_ranks_and_the_graph_have_to_say_that_gpus_are_joined(void **state) {
+    (void)state;
+    struct nvlink_card cards[GPUS];
+    struct topo *host;
+    int32_t place[GPUS];
+    assert_int_equal(topo_synthetic("4 gpu nvswitch", &host), COLLET_SUCCESS);
+    for (int mute = 0; mute < GPUS; mute++) {
+        deal_cards(host, cards, place);
+        cards[mute].njoined--; /* of the last other one */
+        assert_false(nvlink_joins_all(host, place, cards, GPUS));
+        cards[mute].njoined = 0xffffffffu; /* what came in a letter */
+        assert_true(nvlink_joins_all(host, place, cards, GPUS));
+    }
+    deal_cards(host, cards, place);
+    host->nodes[place[2]].gpu.sm = 61;
+    assert_false(nvlink_joins_all(host, place, cards, GPUS));
+    host->nodes[place[2]].gpu.sm = 80;
+    place[2] = 0; /* a CPU: the graph does not know the GPU */
+    assert_false(nvlink_joins_all(host, place, cards, GPUS));
+    cards[1].on_gpu = 0;
+    assert_false(nvlink_joins_all(host, place, cards, 2));
+    topo_destroy(host);
+}
+
+static void ranks_on_one_gpu_are_joined_whatever_the_graph(void **state) {
+    (void)state;
+    struct nvlink_card cards[GPUS];
+    struct topo *host;
+    int32_t place[GPUS] = {0, 0, 0, 0};
+    assert_int_equal(topo_synthetic("1 cpu", &host), COLLET_SUCCESS);
+    memset(cards, 0, sizeof cards);
+    for (int k = 0; k < GPUS; k++)
+        cards[k] = (struct nvlink_card){.on_gpu = 1, .bus = 0x4a00};
+    assert_true(nvlink_joins_all(host, place, cards, GPUS));
+    cards[3].bus++;
+    assert_false(nvlink_joins_all(host, place, cards, GPUS));
+    topo_destroy(host);
 }
 
 /* The programs of every channel, on a machine where rings zigzag and trees are chains. */
@@ -254,7 +335,7 @@ static void equal_hosts_are_packed_once(void **state) {
     struct job one, eight;
     draw(&one, "8 gpu nvswitch : 4 nic 200", 1, 8, false);
     draw(&eight, "8 gpu nvswitch : 4 nic 200", 8, 8, false);
-    assert_int_equal(eight.size - one.size, 7 * (2 * sizeof(uint32_t) + 8 * sizeof(int32_t)));
+    assert_int_equal(eight.size - one.size, 7 * (3 * sizeof(uint32_t) + 8 * sizeof(int32_t)));
     assert_int_equal(eight.map->rings->ncrossings, 1);
     end(&one);
     end(&eight);
@@ -282,7 +363,10 @@ int main(void) {
         cmocka_unit_test(a_rank_is_found_by_its_gpu_by_the_file_and_by_its_cpus),
         cmocka_unit_test(every_order_lists_ranks_node_by_node_along_its_ring),
         cmocka_unit_test(rails_are_adapters_that_carry_rings),
-        cmocka_unit_test(every_rank_knows_of_every_node_how_far_apart_its_cpus_are),
+        cmocka_unit_test(every_rank_knows_what_every_node_has_said_of_itself),
+        cmocka_unit_test(gpus_are_joined_by_nvlink_and_not_by_pci),
+        cmocka_unit_test(both_ranks_and_the_graph_have_to_say_that_gpus_are_joined),
+        cmocka_unit_test(ranks_on_one_gpu_are_joined_whatever_the_graph),
         cmocka_unit_test(programs_along_every_order_are_right),
         cmocka_unit_test(trees_are_those_of_the_search),
         cmocka_unit_test(a_map_that_does_not_fit_the_ranks_is_refused),
