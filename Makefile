@@ -163,8 +163,8 @@ $(OBJ)/%.o: %.c $(BUILD)/flags | $(BUILD)/needs
 	$(call say,CC)
 	$(Q)$(COMPILE) -c $< -o $@
 
-$(call objects_of,src/gpu/registry.c tests/gpu/test_accept.c examples/perf/device.c): CPPFLAGS += $(if $(WITH_CUDA),-DCOLLET_CUDA)
-$(call objects_of,$(CUDA_SOURCES) tests/common/gpu_side_cuda.c examples/perf/device_cuda.c): CPPFLAGS += -I$(CUDA_HOME)/include
+$(call objects_of,src/gpu/registry.c tests/gpu/test_accept.c tests/unit/test_cuda_context.c examples/perf/device.c): CPPFLAGS += $(if $(WITH_CUDA),-DCOLLET_CUDA)
+$(call objects_of,$(CUDA_SOURCES) tests/common/gpu_side_cuda.c tests/unit/test_cuda_context.c examples/perf/device_cuda.c): CPPFLAGS += -I$(CUDA_HOME)/include
 
 # Kernels depend on what they are made of and for, not on the flags of the C compiler: they take long.
 $(BUILD)/nvcc-flags: FORCE

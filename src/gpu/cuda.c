@@ -5,6 +5,7 @@
  *
  * Not run on a GPU yet.
  */
+#include "gpu/cuda_context.h"
 #include "gpu/cuda_direct.h"
 #include "gpu/cuda_share.h"
 #include "gpu/gpu.h"
@@ -45,8 +46,7 @@ static enum collet_result cuda_current(int *ordinal) {
 }
 
 /* Of each GPU, once it is open; 0 before. */
-#define GPUS_MAX 64
-static uint32_t resident_blocks[GPUS_MAX];
+static uint32_t resident_blocks[CUDA_GPUS_MAX];
 
 /* Loads a kernel, and lowers *blocks to how many of its blocks a multiprocessor runs. */
 static enum collet_result load(const void *kernel, int *blocks) {
@@ -59,18 +59,15 @@ static enum collet_result load(const void *kernel, int *blocks) {
 }
 
 static struct gpu_scope cuda_enter(int ordinal) {
-    struct gpu_scope scope = {-1, (int)cudaStreamCaptureModeRelaxed};
-    if (cudaGetDevice(&scope.ordinal) == cudaSuccess && scope.ordinal != ordinal)
-        cudaSetDevice(ordinal);
+    struct gpu_scope scope = {cuda_context_push(ordinal) ? ordinal : -1, (int)cudaStreamCaptureModeRelaxed};
     cudaThreadExchangeStreamCaptureMode((enum cudaStreamCaptureMode *)&scope.capture_mode);
     return scope;
 }
 
 static void cuda_leave(struct gpu_scope scope) {
-    int now;
     cudaThreadExchangeStreamCaptureMode((enum cudaStreamCaptureMode *)&scope.capture_mode);
-    if (scope.ordinal >= 0 && cudaGetDevice(&now) == cudaSuccess && now != scope.ordinal)
-        cudaSetDevice(scope.ordinal);
+    if (scope.ordinal >= 0)
+        cuda_context_pop();
 }
 
 static enum collet_result load_all(int ordinal) {
@@ -86,8 +83,7 @@ static enum collet_result load_all(int ordinal) {
 
 static enum collet_result cuda_open(int ordinal) {
     int major = 0, unified = 0;
-    if (ordinal >= GPUS_MAX)
-        return err_set(COLLET_ERR_UNSUPPORTED, "GPU %d: collet drives the first %d of a process", ordinal, GPUS_MAX);
+    COLLET_TRY(cuda_context_make(ordinal));
     if (__atomic_load_n(&resident_blocks[ordinal], __ATOMIC_RELAXED) > 0)
         return COLLET_SUCCESS;
     CUDA_TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
@@ -114,7 +110,7 @@ static uint32_t cuda_bus(int ordinal) {
 
 /* Transfers of ours must not meet the user's streams: one stream of each GPU that waits for no other. */
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
-static cudaStream_t streams[GPUS_MAX];
+static cudaStream_t streams[CUDA_GPUS_MAX];
 
 static enum collet_result own_stream(cudaStream_t *stream_p) {
     int ordinal;
@@ -183,7 +179,7 @@ static bool cuda_can_reach(int ordinal, int other) {
 }
 
 static bool cuda_reaches(int ordinal, int other) {
-    if (ordinal == other || !cuda_can_reach(ordinal, other))
+    if (ordinal == other || !cuda_can_reach(ordinal, other) || cuda_context_make(ordinal) != COLLET_SUCCESS)
         return ordinal == other;
     struct gpu_scope scope = cuda_enter(ordinal);
     cudaError_t error = cudaDeviceEnablePeerAccess(other, 0);
@@ -239,8 +235,8 @@ static enum collet_result cuda_capture(void *stream, uint64_t *id_p) {
     enum cudaStreamCaptureStatus status;
     unsigned long long id = 0;
     *id_p = 0;
-    if (stream ==
-        NULL) /* the default stream cannot be captured, and may not even be asked during a capture elsewhere */
+    /* The default stream, by either name, cannot be captured, and may not even be asked during a capture elsewhere. */
+    if (stream == NULL || stream == cudaStreamLegacy)
         return COLLET_SUCCESS;
 #if CUDART_VERSION >= 13000
     CUDA_TRY(cudaStreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL, NULL));

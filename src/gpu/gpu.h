@@ -26,7 +26,7 @@ struct gpu_name {
     char handle[GPU_HANDLE_BYTES];
 };
 
-/* What a call of collet changes in the calling thread and restores. */
+/* What a call of collet changes in the calling thread and restores; the driver's own. */
 struct gpu_scope {
     int ordinal, capture_mode;
 };

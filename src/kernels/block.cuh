@@ -43,11 +43,13 @@ BLOCK_FN struct fifo_end *bound_end(const struct work_channel *program, uint32_t
 /* Copies the ends of a channel, or refers to where they are. */
 BLOCK_FN void ends_take(struct block_memory *m, const struct work_channel *program) {
     uint32_t npeers = program->npeers;
-    if (npeers > BLOCK_STAGED_PEERS) {
-        m->op.recv_ends = program->recv_ends; /* all lanes write the same */
-        m->op.send_ends = program->send_ends;
-        return;
+    bool few = npeers <= BLOCK_STAGED_PEERS;
+    if (port_lane() == 0) {
+        m->op.recv_ends = few ? m->table : program->recv_ends;
+        m->op.send_ends = few ? m->table + npeers : program->send_ends;
     }
+    if (!few)
+        return;
 #pragma unroll 1
     for (uint32_t k = port_lane(); k < 2 * npeers; k += port_lanes()) {
         const struct fifo_end *end = bound_end(program, k);
@@ -58,8 +60,6 @@ BLOCK_FN void ends_take(struct block_memory *m, const struct work_channel *progr
         m->began_at[k] = end->step;
         m->table[k] = &m->ends[k];
     }
-    m->op.recv_ends = m->table;
-    m->op.send_ends = m->table + npeers;
 }
 
 /* Ends that have moved are this worker's; the others may be those of a block that is still at work. */

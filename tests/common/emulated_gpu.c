@@ -25,6 +25,7 @@ static uint32_t reach[GPUS_MAX] = {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u}, resi
 static uint32_t nvlink[GPUS_MAX]; /* as reach; none at first */
 static bool handles_refused;
 static uint32_t launches, most_blocks;
+static uint32_t opened; /* by bits */
 static struct gpu_direct direct;
 static void (*on_flush)(void);
 static _Thread_local int current;
@@ -278,6 +279,7 @@ void emulated_graph_destroy(void *graph) {
 }
 
 uint32_t emulated_launches(void) { return __atomic_load_n(&launches, __ATOMIC_RELAXED); }
+uint32_t emulated_gpus_opened(void) { return __atomic_load_n(&opened, __ATOMIC_RELAXED); }
 uint32_t emulated_most_blocks(void) { return __atomic_load_n(&most_blocks, __ATOMIC_RELAXED); }
 
 /* ---- the driver ---- */
@@ -293,7 +295,7 @@ static enum collet_result current_gpu(int *ordinal) {
 }
 
 static enum collet_result open_gpu(int ordinal) {
-    (void)ordinal;
+    __atomic_or_fetch(&opened, 1u << ordinal, __ATOMIC_RELAXED);
     return COLLET_SUCCESS;
 }
 
@@ -363,7 +365,10 @@ static enum collet_result write_memory(void *to, const void *from, size_t bytes)
     return COLLET_SUCCESS;
 }
 
-static bool reaches(int ordinal, int other) { return ordinal == other || (reach[ordinal] >> other & 1); }
+static bool can_reach(int ordinal, int other) { return ordinal == other || (reach[ordinal] >> other & 1); }
+
+/* As CUDA's does: what is to reach another GPU must be open. */
+static bool reaches(int ordinal, int other) { return open_gpu(ordinal) == COLLET_SUCCESS && can_reach(ordinal, other); }
 
 static bool keeps_lines(int ordinal, int other) { return ordinal == other || (nvlink[ordinal] >> other & 1); }
 
@@ -510,7 +515,7 @@ const struct gpu_driver emulated_gpu_driver = {
     .pin = pin,
     .unpin = unpin,
     .write = write_memory,
-    .can_reach = reaches,
+    .can_reach = can_reach,
     .reaches = reaches,
     .keeps_lines = keeps_lines,
     .shared_create = shared_create,

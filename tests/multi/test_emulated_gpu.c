@@ -391,6 +391,14 @@ static void run_calls(struct ranks *ranks, int rank, struct collet_comm *comm) {
     emulated_stream_destroy(stream);
 }
 
+/* A process opens no GPU but those of its own ranks: each would cost it some hundred MB there. */
+static bool only_own_gpus_are_open(const struct ranks *ranks, int rank, int gpus) {
+    uint32_t own = 0;
+    for (int thread = 0; thread < ranks->nthreads; thread++)
+        own |= 1u << (rank / ranks->nthreads * ranks->nthreads + thread) % gpus;
+    return (emulated_gpus_opened() & ~own) == 0;
+}
+
 static void run_rank(struct ranks *ranks, int rank) {
     const struct layout *layout = ranks->argument;
     struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(rank % layout->gpus)};
@@ -399,6 +407,7 @@ static void run_rank(struct ranks *ranks, int rank) {
     ranks_new_id(ranks, rank);
     must(ranks, collet_comm_init_rank_config(&comm, ranks->nranks, ranks->id, rank, &config));
     run_calls(ranks, rank, comm);
+    ranks_check(ranks, rank, only_own_gpus_are_open(ranks, rank, layout->gpus));
 }
 
 static void run_job(void (*run)(struct ranks *ranks, int rank), int processes, int threads, int gpus) {
