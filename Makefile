@@ -71,7 +71,7 @@ say = $(if $(filter 1,$(V)),,@printf '%-5s %s\n' '$(notdir $(1))' '$@')
 # ------------------------------------------------------------------------------------------------------------------ CUDA
 #
 # CUDA=auto uses nvcc where it is found, 1 insists, 0 leaves GPUs out. CUDA_ARCH=all: code for every architecture from 7.0
-# on that nvcc lists, and PTX for those to come; CUDA_ARCH=90: for that one alone.
+# on that nvcc lists, and PTX for those to come; CUDA_ARCH=90: for that one alone; CUDA_ARCH=native: for the GPUs of this machine.
 
 NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 ifneq ($(filter-out auto 0 1,$(CUDA)),)
@@ -86,6 +86,10 @@ ifeq ($(WITH_CUDA),1)
 CUDA_HOME   ?= $(patsubst %/bin/,%,$(dir $(realpath $(NVCC))))
 CUDA_LIBDIR ?= $(firstword $(dir $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a $(CUDA_HOME)/targets/*/lib/libcudart_static.a)))
 CUDA_KNOWN  := $(shell $(NVCC) --list-gpu-arch | sed -n 's/^compute_\([0-9]*\)$$/\1/p' | sort -n)
+CUDA_HERE    = $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -nu)
+ifeq ($(CUDA_ARCH),native)
+override CUDA_ARCH := $(or $(CUDA_HERE),$(error CUDA_ARCH=native, but nvidia-smi names no GPU))
+endif
 CUDA_ARCHS  := $(if $(filter all,$(CUDA_ARCH)),$(foreach a,$(CUDA_KNOWN),$(if $(filter 1,$(shell echo $$(($(a) >= 70)))),$(a))),$(CUDA_ARCH))
 CUDA_NEWEST := $(lastword $(CUDA_ARCHS))
 CUDA_PTX    := -gencode arch=compute_$(CUDA_NEWEST),code=compute_$(CUDA_NEWEST)
@@ -233,9 +237,13 @@ $(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMM
 	$(LINK_PROGRAM)
 $(EXAMPLES): $(BUILD)/bin/%: $(OBJ)/examples/%.o $(STATIC_LIB)
 	$(LINK_PROGRAM)
-$(TESTS): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(TEST_COMMON)) $(INTERNAL_LIB)
+# What is to run where there is little beside a GPU does without cmocka.
+ACCEPT := $(BUILD)/tests/gpu/test_accept
+$(filter-out $(ACCEPT),$(TESTS)): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(TEST_COMMON)) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
-$(TESTS): TEST_LIBS = -lcmocka
+$(filter-out $(ACCEPT),$(TESTS)): TEST_LIBS = -lcmocka
+$(ACCEPT): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(filter-out %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
+	$(LINK_PROGRAM)
 
 # ------------------------------------------------------------------------- the shared kernel sources, in every language
 
@@ -299,10 +307,14 @@ asan tsan:
 	@$(AGAIN) BUILD=build-$@ CUDA=0 SANITIZE=$(SANITIZERS) WERROR= all tests
 	@$(MAKE) --no-print-directory BUILD=build-$@ CUDA=0 SANITIZE=$(SANITIZERS) SCRIPT_TESTS= run-check
 
-# What a GPU has to show, in 9 minutes at most: one report, its table last.
-.PHONY: gpu-accept
-gpu-accept: all tests
-	@BUILD=$(BUILD) scripts/gpu-accept.sh
+# What a GPU has to show, in 9 minutes at most: one report, its table last. Or in a folder, for where there is no compiler.
+.PHONY: gpu-accept gpu-accept-bundle
+GPU_ACCEPT_PROGRAMS := $(ACCEPT) $(BUILD)/bin/collet-info $(BUILD)/bin/all_reduce_perf $(if $(WITH_CUDA),$(BUILD)/bin/overlap) \
+    $(if $(shell $(PKGCONFIG) --exists cmocka && echo yes),$(BUILD)/tests/unit/test_block)
+gpu-accept: $(GPU_ACCEPT_PROGRAMS)
+	@BUILD=$(BUILD) scripts/gpu-accept.sh $(ACCEPT_SECONDS)
+gpu-accept-bundle: $(GPU_ACCEPT_PROGRAMS)
+	@BUILD=$(BUILD) scripts/gpu-accept-bundle.sh
 
 # A Slurm of its own, on hosts that are network namespaces; skipped where it is not installed or not permitted.
 .PHONY: test-slurm
@@ -367,13 +379,14 @@ help:
 	@echo 'make asan tsan     the fast tests under gcc'"'"'s sanitizers, built in build-asan, build-tsan'
 	@echo 'make test-slurm    jobs by srun of a real Slurm, where it is installed'
 	@echo 'make test-fabric   between two virtual hosts with software RDMA (minutes); fabric-shell: to try things in them'
-	@echo 'make gpu-accept    everything that a GPU has to show, in one report (9 minutes; skipped where there is none)'
+	@echo 'make gpu-accept    everything that a GPU has to show, in one report (9 minutes, ACCEPT_SECONDS=; skipped where there is none)'
+	@echo 'make gpu-accept-bundle  the same in a folder, to be copied to a machine with a GPU and no compiler'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
 	@echo 'make bench-regret  the cost model'"'"'s choices beside the best ones, for 2 and 4 ranks on this machine (minutes)'
 	@echo 'make scaling       prints the tables of docs/scaling.md: predictions for up to 131,072 ranks (minutes)'
 	@echo 'make install       PREFIX=/usr/local DESTDIR= ; make uninstall'
 	@echo 'make format        clang-format over all tracked C files; format-check only looks'
 	@echo 'make clean'
-	@echo 'Variables: V=1 CC CFLAGS LDFLAGS WERROR= BUILD=build CUDA=auto|0|1 NVCC CUDA_ARCH=all|90|… JOBS PREFIX DESTDIR LIBDIR'
+	@echo 'Variables: V=1 CC CFLAGS LDFLAGS WERROR= BUILD=build CUDA=auto|0|1 NVCC CUDA_ARCH=all|native|90|… JOBS PREFIX DESTDIR LIBDIR'
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

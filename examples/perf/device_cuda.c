@@ -15,8 +15,13 @@ static void must_cuda(cudaError_t error, const char *what) {
 }
 
 static int count(void) {
-    int n = 0;
-    return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
+    int n = 0, driver = 0;
+    cudaError_t error = cudaGetDeviceCount(&n);
+    if (error != cudaSuccess && error != cudaErrorNoDevice && cudaDriverGetVersion(&driver) == cudaSuccess &&
+        driver > 0)
+        fprintf(stderr, "GPUs are left out: %s; the driver is for CUDA %d.%d\n", cudaGetErrorString(error),
+                driver / 1000, driver % 1000 / 10);
+    return error == cudaSuccess ? n : 0;
 }
 
 static void use(int gpu) { must_cuda(cudaSetDevice(gpu), "cudaSetDevice"); }

@@ -293,10 +293,11 @@ enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, 
 /* ---- set-up ---- */
 
 enum collet_result conn_err_not_whole(const struct conn *conn) {
-    return err_set(COLLET_ERR_SYSTEM,
-                   "when the communicator was created, the GPUs of ranks %d and %d were said to reach each other by NVLink, "
-                   "and now they do not; with COLLET_PROTO=LL,Simple they go by another way",
-                   conn->peer, conn->chan->rank);
+    return err_set(
+        COLLET_ERR_SYSTEM,
+        "when the communicator was created, the GPUs of ranks %d and %d were said to reach each other by NVLink, "
+        "and now they do not; with COLLET_PROTO=LL,Simple they go by another way",
+        conn->peer, conn->chan->rank);
 }
 
 static enum collet_result consumer_begin(struct conn *conn) {

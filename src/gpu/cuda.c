@@ -14,6 +14,7 @@
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 static enum collet_result err_cuda(cudaError_t error, const char *what) {
@@ -31,12 +32,25 @@ static enum collet_result err_cuda(cudaError_t error, const char *what) {
 
 /* ---- GPUs ---- */
 
+/* The runtime says "insufficient" of a driver that is too old, and of one that is not there. */
+static const char *why_none(cudaError_t error) {
+    static _Thread_local char text[160];
+    int driver = 0;
+    if (error == cudaSuccess || error == cudaErrorNoDevice)
+        return "this process sees no GPU";
+    if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
+        return "this machine has no CUDA driver";
+    snprintf(text, sizeof(text), "%s (the driver is for CUDA %d.%d, this build of CUDA %d.%d)",
+             cudaGetErrorString(error), driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
+             CUDART_VERSION % 1000 / 10);
+    return text;
+}
+
 static int cuda_count(const char **why) {
     int count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
-    if (error != cudaSuccess)
-        cudaGetLastError();
-    *why = error == cudaSuccess ? "this process sees no GPU" : cudaGetErrorString(error);
+    *why = why_none(error);
+    cudaGetLastError();
     return error == cudaSuccess ? count : 0;
 }
 

@@ -34,9 +34,10 @@ static enum collet_result make(int ordinal) {
     if (error == CUDA_SUCCESS)
         error = retain(&context, device);
     if (error != CUDA_SUCCESS)
-        return err_set(error == CUDA_ERROR_OUT_OF_MEMORY ? COLLET_ERR_NO_MEMORY : COLLET_ERR_SYSTEM,
-                       "GPU %d cannot be used: no context on it (CUresult %d); is it in exclusive mode, or its memory full?",
-                       ordinal, (int)error);
+        return err_set(
+            error == CUDA_ERROR_OUT_OF_MEMORY ? COLLET_ERR_NO_MEMORY : COLLET_ERR_SYSTEM,
+            "GPU %d cannot be used: no context on it (CUresult %d); is it in exclusive mode, or its memory full?",
+            ordinal, (int)error);
     __atomic_store_n(&contexts[ordinal], context, __ATOMIC_RELEASE); /* pairs with cuda_context_push() */
     return COLLET_SUCCESS;
 }

@@ -43,8 +43,7 @@ enum collet_result map_create(const struct peer_info *peers, int nranks, const v
     if (map->place == NULL || map->far == NULL || map->joined == NULL)
         err_set(result, "no memory for the places of %d ranks", nranks);
     else
-        result =
-            atlas_read(atlas, size, peers, nranks, &map->topo, map->place, map->far, map->joined, &map->costs);
+        result = atlas_read(atlas, size, peers, nranks, &map->topo, map->place, map->far, map->joined, &map->costs);
     if (result == COLLET_SUCCESS)
         result = find_rings(map);
     if (result == COLLET_SUCCESS)

@@ -220,9 +220,10 @@ static enum collet_result limit_to_gpu(struct chan *chan, const struct map *map,
     for (int k = 0; k < INTERP_PROTOCOL_COUNT; k++)
         if (limits->protocol_allowed[k])
             return COLLET_SUCCESS;
-    return err_set(COLLET_ERR_UNSUPPORTED,
-                   "COLLET_PROTO allows LL128 alone, which runs between ranks of one host that share a GPU or whose GPUs "
-                   "are joined by NVLink and reach each other: add LL or Simple");
+    return err_set(
+        COLLET_ERR_UNSUPPORTED,
+        "COLLET_PROTO allows LL128 alone, which runs between ranks of one host that share a GPU or whose GPUs "
+        "are joined by NVLink and reach each other: add LL or Simple");
 }
 
 /* A call's channels may depend on its size. */

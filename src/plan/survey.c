@@ -237,7 +237,8 @@ enum collet_result survey_create(struct boot *boot, const struct config *config,
     if (rank == 0)
         survey->reports = calloc((size_t)nranks, sizeof *survey->reports);
     enum collet_result result;
-    if ((leads(survey, rank) && (survey->where == NULL || survey->cards == NULL)) || (rank == 0 && survey->reports == NULL))
+    if ((leads(survey, rank) && (survey->where == NULL || survey->cards == NULL)) ||
+        (rank == 0 && survey->reports == NULL))
         result = err_set(COLLET_ERR_NO_MEMORY, "no memory to survey %d ranks", nranks);
     else
         result = say_where(survey, busid);

@@ -11,7 +11,7 @@
 enum gpu_side_memory { MEMORY_PLAIN, MEMORY_POOL, MEMORY_MANAGED, MEMORY_PINNED, MEMORY_KINDS };
 
 struct gpu_side {
-    int (*count)(char *name, size_t room); /* GPUs, and the name of the first */
+    int (*count)(char *name, size_t room); /* GPUs, and the name of the first; −1: why they cannot be used */
     void (*use)(int gpu);                  /* becomes current in this thread */
     int (*current)(void);
     void *(*memory)(size_t bytes, enum gpu_side_memory kind);

@@ -18,10 +18,15 @@ static void must(cudaError_t error, const char *what) {
 static int count(char *name, size_t room) {
     struct cudaDeviceProp properties;
     int n = 0, driver = 0;
-    if (cudaGetDeviceCount(&n) != cudaSuccess || n == 0)
+    cudaError_t error = cudaGetDeviceCount(&n);
+    MUST(cudaDriverGetVersion(&driver)); /* 0: there is none */
+    if (driver == 0 || error == cudaErrorNoDevice || (error == cudaSuccess && n == 0))
         return 0;
+    snprintf(name, room, "%s; the driver is for CUDA %d.%d, this build of CUDA %d.%d", cudaGetErrorString(error),
+             driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    if (error != cudaSuccess)
+        return -1;
     MUST(cudaGetDeviceProperties(&properties, 0));
-    MUST(cudaDriverGetVersion(&driver));
     snprintf(name, room, "%s, driver for CUDA %d.%d", properties.name, driver / 1000, driver % 1000 / 10);
     return n;
 }

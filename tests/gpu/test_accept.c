@@ -3,7 +3,7 @@
  * The acceptance of GPU communicators, on one GPU or more. Without a GPU it is skipped; with --emulated it runs on the
  * emulation of one, and shows that it would work.
  *
- *    test_accept [--emulated] [--seconds N] [part …]        parts: see the table at the end
+ *    test_accept [--emulated] [--seconds N] [part …]        parts: see the table at the end; "none" only looks for GPUs
  *
  * Every case has inputs of its own, drawn from a seed that is printed, buffers at odd places full of a pattern, and is
  * checked against a reference in double precision and byte by byte beside its results.
@@ -203,21 +203,27 @@ static void part_ll128(void) { /* ranks on one GPU */
     ngpus = all;
 }
 
-static void part_small(void) { /* for tools that make everything slow */
-    static const char *const protocols[] = {"Simple", "LL", "LL128"};
+/* For tools that make everything slow. */
+static void a_few(const char *protocol) {
     struct team team;
-    int all = ngpus;
-    for (int k = 0; k < 3; k++) {
-        ngpus = k == 2 ? 1 : all;
-        team_create(&team, 2, protocols[k]);
-        for (int c = 0; c < PROG_SEND; c++) {
-            struct trial_call call =
-                call_of((enum prog_collective)c, c % COLLET_TYPE_COUNT, c % COLLET_OP_COUNT, false, 2);
-            call.count = 1 + random_below(2000);
-            run_case(&team, &call, MEMORY_PLAIN);
-        }
-        team_destroy(&team);
+    team_create(&team, 2, protocol);
+    for (int c = 0; c < PROG_SEND; c++) {
+        struct trial_call call = call_of((enum prog_collective)c, c % COLLET_TYPE_COUNT, c % COLLET_OP_COUNT, false, 2);
+        call.count = 1 + random_below(2000);
+        run_case(&team, &call, MEMORY_PLAIN);
     }
+    team_destroy(&team);
+}
+
+static void part_small(void) {
+    a_few("Simple");
+    a_few("LL");
+}
+
+static void part_small128(void) {
+    int all = ngpus;
+    ngpus = 1;
+    a_few("LL128");
     ngpus = all;
 }
 
@@ -405,9 +411,11 @@ static const struct part {
     bool in_all; /* run when none is named */
 } parts[] = {
     {"processes", part_processes, true}, /* before this process has touched a GPU: it forks */
-    {"small", part_small, false},        {"simple", part_simple, true}, {"ll", part_ll, true},
-    {"ll128", part_ll128, true},         {"chosen", part_chosen, true}, {"memory", part_memory, true},
-    {"streams", part_streams, true},     {"graphs", part_graphs, true}, {"device", part_device, true},
+    {"small", part_small, false},        {"small128", part_small128, false},
+    {"simple", part_simple, true},       {"ll", part_ll, true},
+    {"ll128", part_ll128, true},         {"chosen", part_chosen, true},
+    {"memory", part_memory, true},       {"streams", part_streams, true},
+    {"graphs", part_graphs, true},       {"device", part_device, true},
     {"abort", part_abort, true},
 };
 
@@ -431,28 +439,32 @@ static bool named(const char *name, int argc, char **argv) {
     return false;
 }
 
-/* Is there a GPU? Asked in a child, since who forks later must not have looked. */
-static int skip_reason(char *text, size_t room) {
+/* How many GPUs there are, and their name; −1 and why they cannot be used. */
+static int count_gpus(char *text, size_t room) { return side == NULL ? 0 : side->count(text, room); }
+
+/* The same asked in a child, since who forks later must not have looked. */
+static int count_gpus_apart(char *text, size_t room) {
+    struct {
+        int n;
+        char text[160];
+    } answer = {0, ""};
     int pipes[2];
     if (pipe(pipes) != 0)
         return 0;
     if (fork() == 0) {
-        char name[128] = "";
-        int n = side == NULL ? 0 : side->count(name, sizeof(name));
-        dprintf(pipes[1], "%d %s", n, name);
-        _exit(0);
+        answer.n = count_gpus(answer.text, sizeof(answer.text));
+        _exit(write(pipes[1], &answer, sizeof(answer)) < 0);
     }
     close(pipes[1]);
-    char line[160] = "";
-    ssize_t got = read(pipes[0], line, sizeof(line) - 1);
+    ssize_t got = read(pipes[0], &answer, sizeof(answer));
     close(pipes[0]);
-    snprintf(text, room, "%s", got > 2 ? line + 2 : "");
-    return got > 0 ? atoi(line) : 0;
+    snprintf(text, room, "%s", got < 0 ? "" : answer.text);
+    return answer.n;
 }
 
 int main(int argc, char **argv) {
-    char gpu[160];
-    int wrong = 0, named_parts = 0;
+    char gpu[160] = "";
+    int wrong = 0, named_parts = named("none", argc, argv);
     emulated = named("--emulated", argc, argv);
 #if defined(COLLET_CUDA)
     side = &gpu_side_cuda;
@@ -464,14 +476,19 @@ int main(int argc, char **argv) {
         side = &gpu_side_emulated;
         gpu_driver_use(&emulated_gpu_driver);
     }
-    int found = skip_reason(gpu, sizeof(gpu));
+    for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++)
+        named_parts += named(parts[k].name, argc, argv);
+    bool forks = named_parts == 0 || named(parts[0].name, argc, argv);
+    int found = forks ? count_gpus_apart(gpu, sizeof(gpu)) : count_gpus(gpu, sizeof(gpu));
     if (found == 0) {
         printf("skipped: no CUDA device\n");
         return 77;
     }
+    if (found < 0) {
+        printf("there may be a GPU, but it cannot be used: %s\n", gpu);
+        return 1;
+    }
     printf("%d GPU(s): %s\n", found, gpu);
-    for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++)
-        named_parts += named(parts[k].name, argc, argv);
     for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++) {
         if (named_parts ? !named(parts[k].name, argc, argv) : !parts[k].in_all)
             continue;

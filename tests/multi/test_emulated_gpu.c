@@ -548,9 +548,8 @@ static void forget_machine(void) {
 static void ll128_is_refused(int gpu, int other) {
     struct collet_comm *comms[2];
     gpu_driver_use(&emulated_gpu_driver);
-    assert_int_equal(
-        collet_comm_init_all(comms, 2, (const int[]){COLLET_DEVICE_CUDA(gpu), COLLET_DEVICE_CUDA(other)}),
-        COLLET_ERR_UNSUPPORTED);
+    assert_int_equal(collet_comm_init_all(comms, 2, (const int[]){COLLET_DEVICE_CUDA(gpu), COLLET_DEVICE_CUDA(other)}),
+                     COLLET_ERR_UNSUPPORTED);
     assert_non_null(strstr(collet_last_error(NULL), "LL128"));
 }
 

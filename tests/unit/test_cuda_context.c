@@ -64,7 +64,7 @@ void *cuda_entry(const char *name, unsigned version) {
         const char *name;
         void *function;
     } functions[] = {
-        {"cuDeviceGet", device_get},        {"cuDevicePrimaryCtxRetain", retain}, {"cuCtxPushCurrent", push_current},
+        {"cuDeviceGet", device_get},      {"cuDevicePrimaryCtxRetain", retain}, {"cuCtxPushCurrent", push_current},
         {"cuCtxPopCurrent", pop_current}, {"cuCtxGetCurrent", get_current},
     };
     (void)version;

@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What gpu-accept.sh makes of its parts, with programs that pass, fail, hang or are not there; and whether the bundle holds all
+# that it needs.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/common/cases.sh
+
+build=${BUILD:-build}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# A build folder of stubs: what test_accept does is said by part, the others pass.
+stubs() {
+    rm -rf "$work/build"
+    mkdir -p "$work/build/tests/gpu" "$work/build/bin"
+    printf '#!/bin/bash\nfor part; do case $part in\n%s\nesac; done\nexit 0\n' "$1" >"$work/build/tests/gpu/test_accept"
+    printf '#!/bin/bash\necho here\n' >"$work/build/bin/all_reduce_perf"
+    chmod +x "$work/build/tests/gpu/test_accept" "$work/build/bin/all_reduce_perf"
+}
+run() { BUILD=$work/build PATH=/usr/bin:/bin scripts/gpu-accept.sh "$@" >"$work/out.txt" 2>&1; }
+in_table() { sed -n '/^=== summary/,$p' "$work/build/gpu-accept/report.txt" | grep -E "$1"; }
+
+passes_if_all_parts_do() {
+    stubs ''
+    run && in_table '^graphs +[0-9]+ s +passed$' && in_table '^all_reduce_perf -t 4 +[0-9]+ s +passed$'
+}
+
+names_what_was_not_there() { in_table '^example: overlap +- s +not run: no .*/bin/overlap$'; }
+
+names_a_part_that_fails() {
+    stubs 'graphs) exit 3 ;;'
+    run && return 1
+    in_table '^graphs .*FAILED \(exit status 3\)$' && in_table '^streams .*passed$'
+}
+
+ends_in_time_whatever_hangs() {
+    stubs 'device) sleep 100 ;;'
+    local start=$SECONDS
+    run 14 && return 1
+    [ $((SECONDS - start)) -lt 14 ] && in_table '^current GPU unchanged .*FAILED \(stopped after' &&
+        in_table '^graphs .*FAILED \(not run: the time is up\)$'
+}
+
+is_skipped_without_a_gpu() {
+    stubs 'none) echo "skipped: no CUDA device"; exit 77 ;;'
+    run && [ "$(cat "$work/out.txt")" = 'skipped: no CUDA device' ]
+}
+
+fails_where_a_gpu_cannot_be_used() {
+    stubs '*) echo "there may be a GPU, but it cannot be used: the driver is too old"; exit 1 ;;'
+    run && return 1
+    grep 'the driver is too old' "$work/build/gpu-accept/report.txt"
+}
+
+bundle_runs_elsewhere() {
+    local said
+    BUILD=$build scripts/gpu-accept-bundle.sh && mv "$build/gpu-accept-bundle" "$work/bundle" || return 1
+    ldd "$build/tests/gpu/test_accept" | grep -o 'libhwloc.so[.0-9]*' | sort -u | while read -r library; do
+        [ -f "$work/bundle/build/needed/$library" ] || exit 1
+    done || return 1
+    said=$(cd / && env -i PATH=/usr/bin:/bin CUDA_VISIBLE_DEVICES= "$work/bundle/scripts/gpu-accept.sh") &&
+        [ "$said" = 'skipped: no CUDA device' ]
+}
+
+check passes_if_all_parts_do passes_if_all_parts_do
+check names_what_was_not_there names_what_was_not_there
+check names_a_part_that_fails names_a_part_that_fails
+check ends_in_time_whatever_hangs ends_in_time_whatever_hangs
+check is_skipped_without_a_gpu is_skipped_without_a_gpu
+check fails_where_a_gpu_cannot_be_used fails_where_a_gpu_cannot_be_used
+# A program that needs a library, which needs another one: neither is in any usual place.
+bundle_brings_what_a_machine_lacks() {
+    stubs ''
+    mkdir "$work/build/needed" "$work/far"
+    echo 'int far(void) { return 0; }' >"$work/far.c"
+    echo 'int far(void); int near(void) { return far(); }' >"$work/near.c"
+    echo 'int near(void); int main(void) { return near(); }' >"$work/main.c"
+    gcc -shared -fPIC -o "$work/build/needed/libfar.so" "$work/far.c" &&
+        gcc -shared -fPIC -o "$work/build/needed/libnear.so" "$work/near.c" -L"$work/build/needed" -lfar &&
+        gcc -o "$work/build/bin/overlap" "$work/main.c" -L"$work/build/needed" -lnear -Wl,-rpath-link="$work/build/needed" &&
+        run && in_table '^example: overlap .*passed$'
+}
+
+check the_bundle_runs_elsewhere bundle_runs_elsewhere
+check bundle_brings_what_a_machine_lacks bundle_brings_what_a_machine_lacks
+finish
