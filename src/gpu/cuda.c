@@ -239,10 +239,12 @@ static enum collet_result cuda_wait(void *stream, void *event, bool external) {
     return COLLET_SUCCESS;
 }
 
-static bool cuda_pending(void *event) {
-    bool pending = cudaEventQuery(event) == cudaErrorNotReady;
+static enum collet_result cuda_query(void *event) {
+    cudaError_t error = cudaEventQuery(event);
+    if (error != cudaErrorNotReady)
+        return error == cudaSuccess ? COLLET_SUCCESS : err_cuda(error, "work on the GPU has failed");
     cudaGetLastError();
-    return pending;
+    return COLLET_IN_PROGRESS;
 }
 
 static enum collet_result cuda_capture(void *stream, uint64_t *id_p) {
@@ -312,7 +314,7 @@ const struct gpu_driver gpu_driver_cuda = {
     .event_destroy = cuda_event_destroy,
     .record = cuda_record,
     .wait = cuda_wait,
-    .pending = cuda_pending,
+    .query = cuda_query,
     .capture = cuda_capture,
     .copy = cuda_copy,
     .call = cuda_call,

@@ -169,6 +169,16 @@ static enum collet_result attach_by_fd(const struct gpu_name *name, void **memor
 
 /* ---- by handle ---- */
 
+/* A handle names the whole of what the driver keeps together, and is opened at the beginning of that. */
+static bool is_whole(void *memory) {
+    CUresult (*range_of)(CUdeviceptr * base, size_t * bytes, CUdeviceptr address) =
+        cuda_entry("cuMemGetAddressRange", 11000);
+    CUdeviceptr base;
+    size_t bytes;
+    return range_of != NULL && range_of(&base, &bytes, (CUdeviceptr)(uintptr_t)memory) == CUDA_SUCCESS &&
+           base == (CUdeviceptr)(uintptr_t)memory;
+}
+
 static enum collet_result create_by_handle(size_t bytes, void **memory_p, struct gpu_name *name) {
     cudaIpcMemHandle_t handle;
     void *memory;
@@ -177,8 +187,11 @@ static enum collet_result create_by_handle(size_t bytes, void **memory_p, struct
     if (error != cudaSuccess)
         return err_runtime(error, "cudaMalloc");
     error = cudaIpcGetMemHandle(&handle, memory);
-    enum collet_result result =
-        error == cudaSuccess ? cuda_clear(memory, name->bytes) : err_runtime(error, "cudaIpcGetMemHandle");
+    enum collet_result result = error != cudaSuccess ? err_runtime(error, "cudaIpcGetMemHandle")
+                                : is_whole(memory)
+                                    ? cuda_clear(memory, name->bytes)
+                                    : err_set(COLLET_ERR_UNSUPPORTED, "cudaMalloc gave a part of something larger, "
+                                                                      "which has no handle of its own");
     if (result != COLLET_SUCCESS) {
         cudaFree(memory);
         return result;

@@ -92,8 +92,8 @@ struct gpu_driver {
     /* external: during a capture, of the event as it is whenever the graph runs, not of one inside the graph. */
     enum collet_result (*record)(void *event, void *stream, bool external);
     enum collet_result (*wait)(void *stream, void *event, bool external);
-    /* Is there work before the event that is not done? */
-    bool (*pending)(void *event);
+    /* IN_PROGRESS: there is work before the event that is not done. A failure: the GPU's, whoever's work has caused it. */
+    enum collet_result (*query)(void *event);
     /* 0, or a number that only this capture has. */
     enum collet_result (*capture)(void *stream, uint64_t *id_p);
     enum collet_result (*copy)(void *to, const void *from, size_t bytes, void *stream);
@@ -139,8 +139,8 @@ enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p);
 /* Its operations are done. NULL is fine. */
 void gpu_rank_destroy(struct gpu_rank *rank);
 
-/* Are there any that are not done? By any thread, in a capture of another one too. */
-bool gpu_rank_is_busy(const struct gpu_rank *rank);
+/* IN_PROGRESS: there are some that are not done. A failure: the GPU's. By any thread, in a capture of another one too. */
+enum collet_result gpu_rank_query(const struct gpu_rank *rank);
 
 /* Waits for its operations, limit_ns at most (0: for as long as they take); false if they were not done by then. */
 bool gpu_rank_wait(const struct gpu_rank *rank, uint64_t limit_ns);

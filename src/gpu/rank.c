@@ -101,20 +101,20 @@ void gpu_rank_destroy(struct gpu_rank *rank) {
     free(rank);
 }
 
-bool gpu_rank_is_busy(const struct gpu_rank *rank) {
+enum collet_result gpu_rank_query(const struct gpu_rank *rank) {
     struct gpu_scope scope = rank->driver->enter(rank->ordinal);
-    bool busy = rank->driver->pending(rank->done);
+    enum collet_result result = rank->driver->query(rank->done);
     rank->driver->leave(scope);
-    return busy;
+    return result;
 }
 
 bool gpu_rank_wait(const struct gpu_rank *rank, uint64_t limit_ns) {
     struct waiter waiter = {.spin = 0};
     struct gpu_scope scope = rank->driver->enter(rank->ordinal);
-    bool pending = rank->any && rank->driver->pending(rank->done);
+    bool pending = rank->any && rank->driver->query(rank->done) == COLLET_IN_PROGRESS;
     while (pending && (limit_ns == 0 || wait_idle_ns(&waiter) < limit_ns)) {
         wait_pause(&waiter);
-        pending = rank->driver->pending(rank->done);
+        pending = rank->driver->query(rank->done) == COLLET_IN_PROGRESS;
     }
     rank->driver->leave(scope);
     return !pending;

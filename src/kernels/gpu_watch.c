@@ -7,6 +7,7 @@
  *    a block found a mismatch, or waited    ──▶ the communicator fails
  *    longer than COLLET_TIMEOUT
  *    a rank died, and ours has work pending ──▶ the communicator fails
+ *    the GPU has failed, by whoever's work  ──▶ the communicator fails
  *    its launches have ended                ──▶ its proxy may sleep
  *
  * It sleeps in between, and ends with the last rank.
@@ -33,7 +34,7 @@ static struct watched *all;
 static bool runs; /* the thread */
 
 static void check_deaths(struct chan *chan) {
-    if (boot_missing_count(chan->boot) == 0 || !gpu_rank_is_busy(chan->gpu))
+    if (boot_missing_count(chan->boot) == 0 || gpu_rank_query(chan->gpu) != COLLET_IN_PROGRESS)
         return;
     for (int rank = 0; rank < chan->nranks; rank++) {
         uint64_t since_ns;
@@ -51,7 +52,7 @@ static void check_deaths(struct chan *chan) {
 /* The proxy itself asks the driver nothing: an answer may be kept waiting by work that waits for the proxy. */
 static void check_landed(struct chan *chan) {
     uint64_t launches = proxy_launches(chan); /* first: what is launched from here on counts as not landed */
-    if (launches > 0 && !gpu_rank_is_busy(chan->gpu))
+    if (launches > 0 && gpu_rank_query(chan->gpu) != COLLET_IN_PROGRESS)
         proxy_landed(chan, launches);
 }
 
@@ -61,7 +62,9 @@ static void look(struct chan *chan) {
         return;
     }
     enum collet_result result = exec_gpu_check(chan);
-    if (result != COLLET_SUCCESS)
+    if (result == COLLET_SUCCESS)
+        result = gpu_rank_query(chan->gpu);
+    if (result < 0)
         boot_fail(chan->boot, result, err_last());
     else
         check_deaths(chan);

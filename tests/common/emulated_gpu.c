@@ -23,7 +23,7 @@
 static int gpus = 2;
 static uint32_t reach[GPUS_MAX] = {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u}, resident_blocks = 64;
 static uint32_t nvlink[GPUS_MAX]; /* as reach; none at first */
-static bool handles_refused;
+static bool handles_refused, broken;
 static uint32_t launches, most_blocks;
 static uint32_t opened; /* by bits */
 static struct gpu_direct direct;
@@ -194,6 +194,8 @@ void emulated_gpu_set_nvlink(const uint32_t *masks) {
     for (int k = 0; k < gpus; k++)
         nvlink[k] = masks == NULL ? 0 : masks[k];
 }
+
+void emulated_gpu_break(bool is) { __atomic_store_n(&broken, is, __ATOMIC_RELAXED); }
 
 void emulated_gpu_refuse_handles(bool refuse) { handles_refused = refuse; }
 
@@ -448,12 +450,14 @@ static enum collet_result wait_event(void *stream, void *event, bool external) {
     return put(stream, &(struct task){.kind = WAIT, .event = event, .external = external});
 }
 
-static bool pending(void *event_) {
+static enum collet_result query(void *event_) {
     const struct event *event = event_;
+    if (__atomic_load_n(&broken, __ATOMIC_RELAXED))
+        return err_set(COLLET_ERR_SYSTEM, "the emulated GPU is broken");
     pthread_mutex_lock(&lock);
-    bool is = event->reached < event->recorded;
+    bool pending = event->reached < event->recorded;
     pthread_mutex_unlock(&lock);
-    return is;
+    return pending ? COLLET_IN_PROGRESS : COLLET_SUCCESS;
 }
 
 static enum collet_result capture(void *stream, uint64_t *id_p) {
@@ -529,7 +533,7 @@ const struct gpu_driver emulated_gpu_driver = {
     .event_destroy = event_leave,
     .record = record,
     .wait = wait_event,
-    .pending = pending,
+    .query = query,
     .capture = capture,
     .copy = copy,
     .call = call,

@@ -19,6 +19,9 @@ void emulated_gpu_set(int count, const uint32_t *reach_masks, uint32_t resident)
 /* Which keep lines whole in memory of which, by NVLink (each its own alone, at first); masks as above, NULL for none. */
 void emulated_gpu_set_nvlink(const uint32_t *masks);
 
+/* Whatever is asked about work of this process fails, as where a kernel of the user has gone astray. */
+void emulated_gpu_break(bool broken);
+
 /* From now on memory is shared by descriptors alone. */
 void emulated_gpu_refuse_handles(bool refuse);
 

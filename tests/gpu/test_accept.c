@@ -196,10 +196,28 @@ static void part_simple(void) { conformance("Simple"); }
 static void part_ll(void) { conformance("LL"); }
 static void part_chosen(void) { conformance(""); }
 
-static void part_ll128(void) { /* ranks on one GPU */
+/* Are GPUs 0 and 1 joined by NVLink, as collet sees it? */
+static bool lines_go_between_gpus(void) {
+    struct collet_comm *comms[2];
+    setenv("COLLET_PROTO", "LL128", 1);
+    enum collet_result result =
+        collet_comm_init_all(comms, 2, (const int[]){COLLET_DEVICE_CUDA(0), COLLET_DEVICE_CUDA(1)});
+    unsetenv("COLLET_PROTO");
+    for (int k = 0; k < 2 && result == COLLET_SUCCESS; k++)
+        must(collet_comm_destroy(comms[k]), "collet_comm_destroy");
+    if (result != COLLET_SUCCESS)
+        printf("  on one GPU alone: %s\n", collet_last_error(NULL));
+    return result == COLLET_SUCCESS;
+}
+
+/* Ranks on one GPU, then on two. */
+static void part_ll128(void) {
     int all = ngpus;
     ngpus = 1;
     conformance("LL128");
+    ngpus = 2;
+    if (all > 1 && lines_go_between_gpus())
+        conformance("LL128");
     ngpus = all;
 }
 

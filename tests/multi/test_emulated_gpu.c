@@ -609,6 +609,37 @@ static void gpus_that_cease_to_reach_each_other_are_an_error(void **state) {
     forget_machine();
 }
 
+/* Rank 0's GPU breaks while it is idle; rank 1, which waits for it, hears of it. */
+static void break_one(struct ranks *ranks, int rank) {
+    struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(rank)};
+    struct collet_comm *comm;
+    float one = 1;
+    gpu_driver_use(&emulated_gpu_driver);
+    ranks_new_id(ranks, rank);
+    must(ranks, collet_comm_init_rank_config(&comm, ranks->nranks, ranks->id, rank, &config));
+    void *stream = emulated_stream_create();
+    for (int k = 0; k < 1 + rank; k++)
+        must(ranks, collet_allreduce(&one, &one, 1, COLLET_FLOAT32, COLLET_SUM, comm, stream));
+    if (rank == 0) {
+        emulated_stream_wait(stream);
+        emulated_gpu_break(true);
+    }
+    emulated_stream_wait(stream);
+    enum collet_result seen = COLLET_SUCCESS;
+    while (seen == COLLET_SUCCESS) {
+        must(ranks, collet_comm_get_async_error(comm, &seen));
+        ranks_sleep_ms(1);
+    }
+    ranks_check(ranks, rank, strstr(collet_last_error(comm), "the emulated GPU is broken") != NULL);
+    must(ranks, collet_comm_abort(comm));
+    emulated_stream_destroy(stream);
+}
+
+static void a_gpu_that_fails_fails_the_communicator(void **state) {
+    (void)state;
+    run_job(break_one, 2, 1, 2);
+}
+
 /* ---- hosts ---- */
 
 /* Each process is a host of its own. */
@@ -715,6 +746,7 @@ int main(void) {
         cmocka_unit_test(what_the_driver_refuses_is_an_error_everywhere),
         cmocka_unit_test(processes_whose_gpus_do_not_reach_each_other_share_pinned_memory),
         cmocka_unit_test(processes_on_gpus_joined_by_nvlink_use_ll128),
+        cmocka_unit_test(a_gpu_that_fails_fails_the_communicator),
         cmocka_unit_test(threads_with_a_rank_each_share_a_gpu),
         cmocka_unit_test(gpus_of_different_hosts_work_through_the_proxy),
         cmocka_unit_test(graphs_across_hosts_are_replayed),
