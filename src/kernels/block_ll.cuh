@@ -205,13 +205,16 @@ BLOCK_FN enum work_failure ll_begin(struct interp_worker *w, const struct prog_s
     return failure_of_any(failure);
 }
 
-/* Behind it; `lines` of each slot sent have this step's LL flag already. */
-BLOCK_FN enum work_failure ll_end(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, uint32_t lines,
+/* Behind it. */
+BLOCK_FN enum work_failure ll_end(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                   enum work_failure failure) {
     const struct interp_op *op = w->op;
 #pragma unroll 1
-    for (int k = 0; k < step->send_count; k++)
-        ll_refresh(op->send_ends[step->send_first + k], lines + port_lane(), port_lanes(), op->signature);
+    for (int k = 0; k < step->send_count; k++) {
+        struct fifo_end *end = op->send_ends[step->send_first + k];
+        uint32_t written = ll_is_long(op, end) ? 0 : (bytes + 3) / 4; /* lines with this step's LL flag */
+        ll_refresh(end, written + port_lane(), port_lanes(), op->signature);
+    }
     if ((failure = failure_of_any(failure)) != WORK_FINE || port_lane() != 0)
         return failure;
 #pragma unroll 1
@@ -230,7 +233,7 @@ BLOCK_FN enum work_failure block_ll_step(struct interp_worker *w, const struct p
     if (failure != WORK_FINE)
         return failure;
     failure = units_run<R>(w, step, round, bytes, status);
-    return ll_end(w, step, bytes, (bytes + 3) / 4, failure);
+    return ll_end(w, step, bytes, failure);
 }
 
 #endif

@@ -60,6 +60,35 @@ BLOCK_FN enum work_failure line_receive(const struct fifo_end *end, const struct
     }
 }
 
+/* The same where the slot has lines of LL. */
+BLOCK_FN enum work_failure wire_receive(struct fifo_end *const *end, const struct line_part *part, uint32_t signature,
+                                        const struct work_status *status, uint64_t *units) {
+    enum work_failure failure = WORK_FINE;
+    uint32_t missing;
+#pragma unroll 1
+    for (uint32_t u = 0; u < 2; u++) {
+        units[u] = 0;
+        if (failure == WORK_FINE && part->lengths[u] > 0)
+            failure = units_receive(end, 1, part->at / BLOCK_LL_UNIT + u, part->lengths[u], signature, status,
+                                    &units[u], &missing);
+    }
+    if (!port_group_any(failure != WORK_FINE)) /* what follows, all of a group do together */
+        return WORK_FINE;
+    return failure != WORK_FINE ? failure : WORK_ABORTED;
+}
+
+BLOCK_FN void part_send(const struct fifo_end *end, const struct line_part *part, const uint64_t *units,
+                        uint32_t signature) {
+    if (!end->remote) {
+        port_line128_store(line_at(end, part->line), units[0], part->has_flag ? ll128_flag(end, signature) : units[1]);
+        return;
+    }
+#pragma unroll 1
+    for (uint32_t u = 0; u < 2; u++)
+        if (part->lengths[u] > 0)
+            unit_send(end, part->at / BLOCK_LL_UNIT + u, units[u], part->lengths[u], signature);
+}
+
 /* The operands of this lane's part, in their order, reduced. local NULL: none. */
 template <class R>
 BLOCK_FN enum work_failure part_reduce(struct interp_worker *w, const struct prog_step *step, const char *local,
@@ -78,8 +107,9 @@ BLOCK_FN enum work_failure part_reduce(struct interp_worker *w, const struct pro
                 unit_take<R>(&sums[u], unit_load(local + part->at + u * BLOCK_LL_UNIT, part->lengths[u]));
         if (k == n)
             break;
-        enum work_failure failure =
-            line_receive(op->recv_ends[step->recv_first + k], part, op->signature, status, units);
+        struct fifo_end *const *end = &op->recv_ends[step->recv_first + k];
+        enum work_failure failure = (*end)->remote ? wire_receive(end, part, op->signature, status, units)
+                                                   : line_receive(*end, part, op->signature, status, units);
         if (failure != WORK_FINE) {
             w->blocked_on = (uint32_t)(step->recv_first + k); /* of lanes that fail, any one's */
             return failure;
@@ -107,11 +137,8 @@ BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_
         if (failure != WORK_FINE)
             return failure;
 #pragma unroll 1
-        for (int k = 0; k < step->send_count; k++) {
-            const struct fifo_end *end = op->send_ends[step->send_first + k];
-            uint64_t second = part.has_flag ? ll128_flag(end, op->signature) : units[1];
-            port_line128_store(line_at(end, line), units[0], second);
-        }
+        for (int k = 0; k < step->send_count; k++)
+            part_send(op->send_ends[step->send_first + k], &part, units, op->signature);
         for (uint32_t u = 0; store != NULL && u < 2; u++)
             unit_store(store + part.at + u * BLOCK_LL_UNIT, units[u], part.lengths[u]);
     }
@@ -125,7 +152,7 @@ BLOCK_FN enum work_failure block_ll128_step(struct interp_worker *w, const struc
     if (failure != WORK_FINE)
         return failure;
     failure = parts_run<R>(w, step, round, bytes, status);
-    return ll_end(w, step, bytes, 0, failure);
+    return ll_end(w, step, bytes, failure);
 }
 
 #endif

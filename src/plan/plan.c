@@ -198,19 +198,18 @@ static int channels_on_gpu(struct planner *planner, uint64_t bytes) {
 
 /* ---- life ---- */
 
-/* LL128 is for links that keep stores of 128 bytes whole: all ranks are on one node, their GPUs joined as map.h says, and
- * their slots in memory of GPUs. */
+/* LL128 is for links that keep stores of 128 bytes whole: wherever ranks share a node, and somewhere they do, their GPUs are
+ * joined as map.h says, and their slots in memory of GPUs. Between nodes it moves lines of LL. */
 static bool lines_are_whole(const struct chan *chan, const struct map *map) {
+    bool share = false;
     for (int a = 0; a < chan->nranks; a++) {
-        if (chan->peers[a].node != chan->peers[0].node || !map->joined[a])
+        int node = chan->peers[a].node;
+        const struct transport *transport = chan_pair_transport(chan, a, node);
+        if (!map->joined[a] || transport == NULL || transport->remote)
             return false;
-        for (int b = 0; b < a; b++) {
-            const struct transport *transport = chan_pair_transport(chan, a, b);
-            if (transport == NULL || transport->remote)
-                return false;
-        }
+        share |= a != node;
     }
-    return true;
+    return share || chan->nranks == 1;
 }
 
 /* From here on no connection may be made where lines are not whole. */

@@ -675,6 +675,16 @@ static void gpus_of_different_hosts_work_through_the_proxy(void **state) {
     run_job(run_rank_apart, 2, 2, 1);
 }
 
+/* Lines of LL128 within a host, of LL between hosts, in one step. */
+static void hosts_with_gpus_that_are_joined_use_ll128(void **state) {
+    (void)state;
+    name_machine_of_pairs();
+    run_job(run_rank_apart, 2, 2, 1);
+    run_job(run_rank_apart, 2, 2, 2);
+    run_job(run_rank_apart, 3, 2, 2);
+    forget_machine();
+}
+
 /* The proxy sleeps between the replays; nothing but the graph itself wakes it. */
 static void replay_apart(struct ranks *ranks, int rank) {
     struct collet_comm *comm = comm_apart(ranks, rank, 1);
@@ -749,6 +759,7 @@ int main(void) {
         cmocka_unit_test(a_gpu_that_fails_fails_the_communicator),
         cmocka_unit_test(threads_with_a_rank_each_share_a_gpu),
         cmocka_unit_test(gpus_of_different_hosts_work_through_the_proxy),
+        cmocka_unit_test(hosts_with_gpus_that_are_joined_use_ll128),
         cmocka_unit_test(graphs_across_hosts_are_replayed),
         cmocka_unit_test(an_abort_ends_what_the_proxy_moves),
         cmocka_unit_test(ranks_on_one_gpu_are_launched_together),
