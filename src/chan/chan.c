@@ -23,15 +23,15 @@
  * them on; but where each is a message, with its own header, answer and look at a completion, fewer longer ones. */
 #define MEMORY_BUFFER_BYTES (1u << 20)
 #define MESSAGES_BUFFER_BYTES (4u << 20)
+#define ROAM_BYTES (2u << 20) /* what the payloads that one rank sends go through, lap by lap (proto_simple.h) */
 #define RANK_BUDGET_BYTES (256u << 20) /* Simple slots of one rank's connections to all others, on one channel */
-
-#define ROAM_NEIGHBOURS 2u
 
 static size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
-struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t ll_bytes) {
+/* room_bytes ≥ slot_bytes: from a slot to the next. */
+static struct fifo_layout layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t room_bytes, uint32_t ll_bytes) {
     struct fifo_layout l = {.nslots = nslots, .slot_bytes = slot_bytes, .ll_bytes = ll_bytes};
-    l.slot_stride = (uint32_t)round_up(slot_bytes, 64) + SLOT_PAD_BYTES;
+    l.slot_stride = (uint32_t)round_up(room_bytes, 64) + SLOT_PAD_BYTES;
     l.head_at = FIFO_LINE_BYTES;
     l.headers_at = l.head_at + FIFO_LINE_BYTES;
     l.ll_at = round_up(l.headers_at + nslots * sizeof(struct fifo_slot_header), FIFO_LINE_BYTES);
@@ -39,6 +39,10 @@ struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t
     l.simple_at = round_up(l.ll128_at + (size_t)nslots * fifo_ll128_bytes(ll_bytes), 4096);
     l.total_bytes = round_up(l.simple_at + (size_t)nslots * l.slot_stride, 4096);
     return l;
+}
+
+struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t ll_bytes) {
+    return layout_of(nslots, slot_bytes, slot_bytes, ll_bytes);
 }
 
 void fifo_memory_init(void *memory, const struct fifo_layout *layout, const struct config *config) {
@@ -154,8 +158,15 @@ static uint32_t slot_bytes_for(const struct config *config, int nranks, bool mes
     return (uint32_t)(slot < MIN_SLOT_BYTES ? MIN_SLOT_BYTES : slot);
 }
 
+/* Of each slot: where neighbours are many their connections fill the caches together. */
+static uint32_t roam_bytes_for(int neighbours) {
+    return ROAM_BYTES / NSLOTS / (uint32_t)(neighbours > 0 ? neighbours : 1);
+}
+
 struct fifo_layout chan_layout(const struct config *config, int nranks, bool messages) {
-    return fifo_layout_of(NSLOTS, slot_bytes_for(config, nranks, messages), LL_BYTES);
+    uint32_t slot_bytes = slot_bytes_for(config, nranks, messages);
+    uint32_t room_bytes = messages || config->buffsize > 0 ? 0 : roam_bytes_for(nranks - 1);
+    return layout_of(NSLOTS, slot_bytes, room_bytes > slot_bytes ? room_bytes : slot_bytes, LL_BYTES);
 }
 
 /* Are slots of this communicator's connections messages? Where any are, some of rank 0's are: to another host. */
@@ -332,15 +343,13 @@ static void stores_init(struct conn *conn) {
     conn->end.far_lines = far ? FIFO_FAR_LINES : 0;
 }
 
-/* All of a slot where neighbours are few; where they are many, a part, lest one rank's connections take up all caches and a
- * lot of memory. Both ends come to the same. */
 static uint32_t roam_bytes_of(const struct conn *conn) {
     const struct chan *chan = conn->chan;
-    uint32_t neighbours = (uint32_t)crowd_of_node(chan->peers, chan->nranks, chan->peers[chan->rank].node) - 1;
-    uint32_t stride = conn->end.slot_stride;
+    int node = chan->peers[chan->rank].node;
+    uint32_t roam = roam_bytes_for(crowd_of_node(chan->peers, chan->nranks, node) - 1);
     if (conn->end.remote || chan->gpu != NULL)
         return 0;
-    return neighbours <= ROAM_NEIGHBOURS ? stride : stride / neighbours * ROAM_NEIGHBOURS;
+    return roam < conn->end.slot_stride ? roam : conn->end.slot_stride;
 }
 
 enum collet_result conn_try(struct conn *conn) {

@@ -100,7 +100,7 @@ BLOCK_FN enum work_failure block_simple_step(struct block_memory *m, const struc
     enum work_failure failure = WORK_FINE;
     if (port_lane() == 0 && (failure = wait_simple(w, step, bytes, status)) == WORK_FINE) {
         w->round = round;
-        m->lists.nsrc = (uint32_t)interp_gather(w, step);
+        m->lists.nsrc = (uint32_t)interp_gather(w, step, bytes);
         m->lists.ndst = (uint32_t)interp_scatter(w, step, bytes, (int)m->lists.nsrc);
         m->lists.divisor = step->finish ? op->divisor : 1;
     }

@@ -36,7 +36,7 @@ struct fifo_slot_header {
     uint32_t bytes;     /* payload in this slot (with FIFO_LL_BIT: bytes of lines) */
     uint32_t signature; /* of the operation that filled it: what both ends must agree on, hashed */
     uint64_t sequence;  /* number of the operation on its communicator */
-    uint32_t roamed;    /* where in the slot the payload begins */
+    uint32_t roams;     /* the payload has moved on in the slot */
     uint32_t gauged;    /* how often the producer has timed this line (exec_host.c) */
     uint64_t unused[5]; /* a cache line each: filling one slot must not disturb the reader of its neighbour */
 };
@@ -70,8 +70,8 @@ struct fifo_end {
     uint32_t nslots, slot_stride, ll_bytes;
     uint32_t ll_flag_mask; /* flags hold 1 + (step & mask) */
     uint32_t remote; /* the ends share no memory: a wire carries slots, and needs headers and tails of LL slots too */
-    uint32_t roam_bytes; /* producer: of a slot, through which payloads move on lap by lap; 0: they do not … */
-    uint32_t roamed;     /* … and where in its slot this step's begins (proto_simple.h) */
+    uint32_t roam_bytes; /* of a slot, through which payloads move on lap by lap (proto_simple.h); 0: they do not … */
+    uint32_t roams;      /* … producer: this step's does; consumer: the last one's did */
     uint32_t far_lines;  /* host producer: 0 … FIFO_FAR_LINES, the more of its slots' lines came from far of late */
     int32_t nt_stores;   /* host producer: 1 always past the caches, 0 never, −1 by the above */
 };

@@ -42,7 +42,7 @@ PORT_FN enum interp_result interp_try_step(struct interp_worker *w) {
     if (ready != INTERP_STEPPED)
         return ready;
 
-    int nsrc = interp_gather(w, step);
+    int nsrc = interp_gather(w, step, bytes);
     int ndst = interp_scatter(w, step, bytes, nsrc);
     if (count > 0 && ndst > 0)
         interp_reduce(w, step, ndst, nsrc, count);

@@ -24,16 +24,16 @@ PORT_FN uint64_t interp_count(const struct interp_op *op, const struct prog_step
     return geometry_piece(&op->geometry, (uint32_t)chunk, round).count;
 }
 
-/* Lists the operands in their order; returns how many. */
-PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step) {
+/* Lists the operands of a step of so many bytes in their order; returns how many. */
+PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
     const struct interp_op *op = w->op;
     int n = 0;
     for (int k = 0; k <= step->recv_count; k++) {
         if (step->local_region != STEP_NONE && k == step->local_at)
             w->src[n++] = interp_local(op, step, w->round);
         if (k < step->recv_count)
-            w->src[n++] =
-                op->protocol == INTERP_SIMPLE ? simple_operand(op->recv_ends[step->recv_first + k]) : ll_operand(w, k);
+            w->src[n++] = op->protocol == INTERP_SIMPLE ? simple_operand(op->recv_ends[step->recv_first + k], bytes)
+                                                        : ll_operand(w, k);
     }
     return n;
 }

@@ -18,29 +18,26 @@
 
 /* Most payloads are shorter than a slot. Where they may roam, they move on in it from lap to lap round the FIFO, by a power
  * of two: what is overwritten then was read so long ago that it has left the small cache of the CPU that read it, and of
- * the larger one which CPUs share it is got much faster. It is the producer's choice; the header says where they are. */
+ * the larger one which CPUs share it is got much faster. Whether they do is the producer's choice, told by the header; the
+ * consumer assumes what it was told last, so that it need not have the header to begin with the data. */
 #define SIMPLE_ROAM_BYTES 8192u
 
-PORT_FN uint32_t simple_roamed(const struct fifo_end *end, uint32_t bytes) {
+PORT_FN size_t simple_roamed(const struct fifo_end *end, uint32_t bytes) {
     uint32_t piece = SIMPLE_ROAM_BYTES;
-    if (end->roam_bytes == 0 || bytes <= SIMPLE_ROAM_BYTES / 2 || fifo_streams(end))
+    if (!end->roams || bytes <= SIMPLE_ROAM_BYTES / 2)
         return 0;
     while (piece < bytes)
         piece *= 2;
-    return piece < end->roam_bytes ? (uint32_t)(end->step / end->nslots % (end->roam_bytes / piece)) * piece : 0;
+    return piece < end->roam_bytes ? end->step / end->nslots % (end->roam_bytes / piece) * piece : 0;
 }
 
-PORT_FN char *simple_slot(const struct fifo_end *end) {
-    return end->simple + (size_t)fifo_slot(end) * end->slot_stride;
+PORT_FN const char *simple_operand(const struct fifo_end *end, uint32_t bytes) {
+    return end->simple + (size_t)fifo_slot(end) * end->slot_stride + simple_roamed(end, bytes);
 }
 
 PORT_FN char *simple_place(struct fifo_end *end, uint32_t bytes) {
-    end->roamed = simple_roamed(end, bytes);
-    return simple_slot(end) + end->roamed;
-}
-
-PORT_FN const char *simple_operand(const struct fifo_end *end) {
-    return simple_slot(end) + end->headers[fifo_slot(end)].roamed;
+    end->roams = end->roam_bytes > 0 && !fifo_streams(end);
+    return end->simple + (size_t)fifo_slot(end) * end->slot_stride + simple_roamed(end, bytes);
 }
 
 /* Every operand has arrived, every place has credit, and what arrived belongs to this very call? */
@@ -55,6 +52,10 @@ PORT_FN enum interp_result simple_ready(struct interp_worker *w, const struct pr
         const struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
         if (header->signature != op->signature || header->bytes != bytes)
             return INTERP_MISMATCH;
+        if (header->roams != end->roams) { /* seldom: look again, knowing better */
+            end->roams = header->roams;
+            return INTERP_BUSY;
+        }
     }
     return worker_has_credit(w, step) ? INTERP_STEPPED : INTERP_BUSY;
 }
@@ -63,7 +64,7 @@ PORT_FN enum interp_result simple_ready(struct interp_worker *w, const struct pr
 PORT_FN void simple_publish(struct fifo_end *end, const struct interp_op *op, uint32_t bytes) {
     struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
     header->bytes = bytes;
-    header->roamed = end->roamed;
+    header->roams = end->roams;
     header->signature = op->signature;
     header->sequence = op->sequence;
     fifo_publish(end);

@@ -91,7 +91,7 @@ static struct connection connected(uint32_t roam_bytes) {
     fifo_memory_init(c.memory, &layout, &config);
     fifo_end_init(&c.producer, c.memory, &layout, &config);
     fifo_end_init(&c.consumer, c.memory, &layout, &config);
-    c.producer.roam_bytes = roam_bytes;
+    c.producer.roam_bytes = c.consumer.roam_bytes = roam_bytes;
     return c;
 }
 
@@ -100,16 +100,22 @@ static void ended(struct connection *c) {
     os_memory_destroy(c->memory, chan_layout(&config, 2, false).total_bytes);
 }
 
-/* Carries bytes of this value through the next slot; returns where in it they lay. */
+/* Carries bytes of this value through the next slot as a step does; returns where in it they lay. */
 static uint32_t carry(struct connection *c, uint32_t bytes, char value) {
-    struct interp_op op = {.signature = 1};
+    struct interp_op op = {.signature = 1, .recv_ends = (struct fifo_end *[]){&c->consumer}};
+    struct interp_worker worker = {.op = &op};
+    struct prog_step step = {.recv_count = 1};
     assert_true(fifo_has_credit(&c->producer));
-    memset(simple_place(&c->producer, bytes), value, bytes);
-    uint32_t roamed = c->producer.roamed;
+    char *place = simple_place(&c->producer, bytes);
+    uint32_t roamed = (uint32_t)simple_roamed(&c->producer, bytes);
     assert_true(roamed + bytes <= c->producer.slot_stride);
+    memset(place, value, bytes);
     simple_publish(&c->producer, &op, bytes);
-    assert_true(fifo_has_data(&c->consumer));
-    const char *operand = simple_operand(&c->consumer);
+    enum interp_result ready = simple_ready(&worker, &step, bytes);
+    if (ready == INTERP_BUSY) /* it has changed whether payloads roam */
+        ready = simple_ready(&worker, &step, bytes);
+    assert_int_equal(ready, INTERP_STEPPED);
+    const char *operand = simple_operand(&c->consumer, bytes);
     for (uint32_t k = 0; k < bytes; k++)
         assert_int_equal(operand[k], value);
     fifo_consumed(&c->consumer);
@@ -133,6 +139,16 @@ static void payloads_of_all_lengths_stay_in_their_slot(void **state) {
     ended(&c);
 }
 
+static void whether_payloads_roam_may_change_at_any_time(void **state) {
+    (void)state;
+    struct connection c = connected(128 << 10);
+    for (uint32_t k = 0; k < 100; k++) {
+        c.producer.nt_stores = k % 3 == 0;
+        carry(&c, 8192, (char)k);
+    }
+    ended(&c);
+}
+
 static void payloads_that_may_not_roam_begin_where_slots_do(void **state) {
     (void)state;
     struct connection still = connected(0), streaming = connected(128 << 10);
@@ -152,6 +168,7 @@ int main(void) {
         cmocka_unit_test(a_buffer_size_that_is_set_holds_everywhere),
         cmocka_unit_test(short_payloads_go_through_all_of_their_slot),
         cmocka_unit_test(payloads_of_all_lengths_stay_in_their_slot),
+        cmocka_unit_test(whether_payloads_roam_may_change_at_any_time),
         cmocka_unit_test(payloads_that_may_not_roam_begin_where_slots_do),
         cmocka_unit_test(communicators_have_the_slots_of_their_transports),
     };
