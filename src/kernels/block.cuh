@@ -40,7 +40,15 @@ BLOCK_FN struct fifo_end *bound_end(const struct work_channel *program, uint32_t
     return at < program->npeers ? program->recv_ends[at] : program->send_ends[at - program->npeers];
 }
 
-/* Copies the ends of a channel, or refers to where they are. */
+/* A peer may stand in the table more than once, for steps that have it in different company: the first entry of its end. */
+BLOCK_FN uint32_t first_entry(const struct work_channel *program, uint32_t at) {
+    uint32_t first = at < program->npeers ? 0 : program->npeers;
+    while (bound_end(program, first) != bound_end(program, at))
+        first++;
+    return first;
+}
+
+/* Copies the ends of a channel, each once, or refers to where they are. */
 BLOCK_FN void ends_take(struct block_memory *m, const struct work_channel *program) {
     uint32_t npeers = program->npeers;
     bool few = npeers <= BLOCK_STAGED_PEERS;
@@ -53,12 +61,12 @@ BLOCK_FN void ends_take(struct block_memory *m, const struct work_channel *progr
 #pragma unroll 1
     for (uint32_t k = port_lane(); k < 2 * npeers; k += port_lanes()) {
         const struct fifo_end *end = bound_end(program, k);
-        m->table[k] = NULL;
-        if (end == NULL)
+        uint32_t first = first_entry(program, k);
+        m->table[k] = end != NULL ? &m->ends[first] : NULL;
+        if (end == NULL || first != k)
             continue;
         m->ends[k] = *end;
-        m->began_at[k] = end->step;
-        m->table[k] = &m->ends[k];
+        m->began_at[k] = m->ends[k].step; /* not that of *end now: another block may just have returned it */
     }
 }
 
@@ -68,7 +76,7 @@ BLOCK_FN void ends_return(struct block_memory *m, const struct work_channel *pro
         return;
 #pragma unroll 1
     for (uint32_t k = port_lane(); k < 2 * program->npeers; k += port_lanes())
-        if (m->table[k] != NULL && m->ends[k].step != m->began_at[k])
+        if (m->table[k] == &m->ends[k] && m->ends[k].step != m->began_at[k])
             *bound_end(program, k) = m->ends[k];
 }
 

@@ -675,6 +675,19 @@ static void gpus_of_different_hosts_work_through_the_proxy(void **state) {
     run_job(run_rank_apart, 2, 2, 1);
 }
 
+/* Their programs have a peer in several steps, in different company. */
+static void hierarchical_algorithms_work_on_gpus_of_different_hosts(void **state) {
+    (void)state;
+    static const char *const algorithms[] = {"hier", "hiertree"}, *const protocols[] = {"Simple", "LL"};
+    for (int k = 0; k < 4; k++) {
+        setenv("COLLET_ALGO", algorithms[k / 2], 1);
+        setenv("COLLET_PROTO", protocols[k % 2], 1);
+        run_job(run_rank_apart, 2, 2, 2);
+    }
+    unsetenv("COLLET_ALGO");
+    unsetenv("COLLET_PROTO");
+}
+
 /* Lines of LL128 within a host, of LL between hosts, in one step. */
 static void hosts_with_gpus_that_are_joined_use_ll128(void **state) {
     (void)state;
@@ -759,6 +772,7 @@ int main(void) {
         cmocka_unit_test(a_gpu_that_fails_fails_the_communicator),
         cmocka_unit_test(threads_with_a_rank_each_share_a_gpu),
         cmocka_unit_test(gpus_of_different_hosts_work_through_the_proxy),
+        cmocka_unit_test(hierarchical_algorithms_work_on_gpus_of_different_hosts),
         cmocka_unit_test(hosts_with_gpus_that_are_joined_use_ll128),
         cmocka_unit_test(graphs_across_hosts_are_replayed),
         cmocka_unit_test(an_abort_ends_what_the_proxy_moves),
