@@ -4,10 +4,25 @@
 #include <math.h>
 
 /* LINK_MEMORY, LINK_MEMORY_FAR and what CPUs cost: fitted by collet-tune to 2 and 4 ranks on 2 CPUs (docs/tuning.md); only
- * ratios decide. LINK_NET: guessed from single calls over TCP on one host. GPU classes are neither measured nor taken
- * from a source: latencies of the order of those that NCCL is known to assume for a hop, split between engine and wire;
- * a block moves some 50 GB/s of operands and places together, half as much with LL, whose lines carry as many bytes of
- * flags as of data. */
+ * ratios decide. LINK_NET: guessed from single calls over TCP on one host.
+ *
+ * GPUs: assumed from data sheets and published figures, not measured (docs/tuning.md#ranks-on-gpus has all sources).
+ *
+ *      hop    step + 2 peers + α of a ring is what NCCL's src/graph/tuning.cc (2.19) has as hwLat, in µs:
+ *                             LL    LL128  Simple                       gpu       two thirds of gpu-nvlink's α
+ *                 NVLink      0.6   1.9    3.4                          gpu-host  twice gpu-pci's α: one way over PCI to
+ *                 PCI         1.0   2.5    5.7                                    write a line, one more to read it
+ *                 network     2.7   4.0    14.0, proxy and NIC in it
+ *      byte   a block moves 20 GB/s round a ring (there, perChMaxRingLL128Bws of sm_70 and sm_80), which touches each byte
+ *             three times: 1 ÷ 60 GB/s; with LL and LL128 only 8 of 16 and 120 of 128 bytes of a line are data
+ *      call   6.6 µs of a call by LL (there, baseLat): launch, first loads and end
+ *      block  guessed: that many blocks do not pay for a few bytes each
+ */
+#define GPU_BYTE_NS (1.0 / 60)
+#define GPU_SIMPLE(alpha_ns) {400, 200, GPU_BYTE_NS, alpha_ns, 0}
+#define GPU_LL(alpha_ns) {100, 25, GPU_BYTE_NS * 2, alpha_ns, 0}
+#define GPU_LL128(alpha_ns) {200, 50, GPU_BYTE_NS * 128 / 120, alpha_ns, 0}
+
 const struct cost_table costs_default =
     {
         .step =
@@ -21,22 +36,37 @@ const struct cost_table costs_default =
                 [LINK_NET] = {[INTERP_SIMPLE] = {15, 2200, 0.10, 3000, 0.05},
                               [INTERP_LL] = {15, 2200, 0.40, 3000, 0.10},
                               [INTERP_LL128] = {15, 2200, 0.40, 3000, 0.10}},
-                [LINK_GPU] = {[INTERP_SIMPLE] = {400, 200, 0.02, 2600, 0}, [INTERP_LL] = {100, 25, 0.04, 450, 0}},
-                [LINK_GPU_PCI] = {[INTERP_SIMPLE] = {400, 200, 0.02, 4900, 0}, [INTERP_LL] = {100, 25, 0.04, 850, 0}},
-                [LINK_GPU_NET] = {[INTERP_SIMPLE] = {400, 200, 0.02, 13200, 0}, [INTERP_LL] = {100, 25, 0.04, 2550, 0}},
+                [LINK_GPU] = {[INTERP_SIMPLE] = GPU_SIMPLE(1700), [INTERP_LL] = GPU_LL(300), [INTERP_LL128] = GPU_LL128(1100)},
+                [LINK_GPU_NVLINK] = {[INTERP_SIMPLE] = GPU_SIMPLE(2600), [INTERP_LL] = GPU_LL(450), [INTERP_LL128] = GPU_LL128(1600)},
+                [LINK_GPU_PCI] = {[INTERP_SIMPLE] = GPU_SIMPLE(4900), [INTERP_LL] = GPU_LL(850), [INTERP_LL128] = GPU_LL128(2200)},
+                [LINK_GPU_HOST] = {[INTERP_SIMPLE] = GPU_SIMPLE(9800), [INTERP_LL] = GPU_LL(1700), [INTERP_LL128] = GPU_LL128(4400)},
+                [LINK_GPU_NET] = {[INTERP_SIMPLE] = GPU_SIMPLE(13200), [INTERP_LL] = GPU_LL(2550), [INTERP_LL128] = GPU_LL128(3700)},
             },
         .wire_factor = {[INTERP_SIMPLE] = 1, [INTERP_LL] = 2, [INTERP_LL128] = 128.0 / 120},
         .switch_ns = 630,
         .turns_share = 0.125,
-        .gpu_call_ns = 6000,
+        .gpu_call_ns = 6600,
+        .gpu_block_ns = 50,
         .gpu_blocks = 64,
 };
+
+enum link_class costs_class_of_gpus(enum topo_class path) {
+    static const enum link_class classes[TOPO_CLASS_COUNT] = {
+        [PATH_LOC] = LINK_GPU,     [PATH_NVL] = LINK_GPU_NVLINK, [PATH_PIX] = LINK_GPU_PCI, [PATH_PXB] = LINK_GPU_PCI,
+        [PATH_PHB] = LINK_GPU_PCI, [PATH_SYS] = LINK_GPU_HOST,   [PATH_NET] = LINK_GPU_NET, [PATH_NONE] = LINK_GPU_NET};
+    return classes[path];
+}
+
+double costs_launch_ns(const struct cost_table *costs, int blocks) {
+    int grids = (blocks + costs->gpu_blocks - 1) / costs->gpu_blocks;
+    return grids * costs->gpu_call_ns + blocks * costs->gpu_block_ns;
+}
 
 static bool is_sound(double number) { return isfinite(number) && number >= 0; }
 
 bool costs_are_sound(const struct cost_table *costs) {
     bool sound = is_sound(costs->switch_ns) && is_sound(costs->turns_share) && is_sound(costs->gpu_call_ns) &&
-                 costs->gpu_blocks >= 1;
+                 is_sound(costs->gpu_block_ns) && costs->gpu_blocks >= 1;
     for (int p = 0; p < COSTS_PROTOCOLS; p++)
         sound = sound && is_sound(costs->wire_factor[p]);
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)

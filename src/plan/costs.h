@@ -14,12 +14,23 @@
 #define COLLET_PLAN_COSTS_H
 
 #include "kernels/worker.h"
+#include "topo/topo.h"
 
 #include <stdbool.h>
 
 /* What lies between two ranks. The first three are of host ranks: slots shared by CPUs that are near each other, or far
- * (distance.h), and slots carried over a wire. */
-enum link_class { LINK_MEMORY, LINK_MEMORY_FAR, LINK_NET, LINK_GPU, LINK_GPU_PCI, LINK_GPU_NET, LINK_CLASS_COUNT };
+ * (distance.h), and slots carried over a wire. The others are of ranks on GPUs. */
+enum link_class {
+    LINK_MEMORY,
+    LINK_MEMORY_FAR,
+    LINK_NET,
+    LINK_GPU,        /* slots in memory of the GPU that both are on */
+    LINK_GPU_NVLINK, /* of the consumer's GPU, over GPU links alone … */
+    LINK_GPU_PCI,    /* … or over PCI */
+    LINK_GPU_HOST,   /* in pinned memory of the host */
+    LINK_GPU_NET,    /* carried by the proxy */
+    LINK_CLASS_COUNT
+};
 
 #define COSTS_PROTOCOLS INTERP_PROTOCOL_COUNT
 
@@ -36,11 +47,19 @@ struct cost_table {
     double wire_factor[COSTS_PROTOCOLS]; /* bytes on a link for each byte of data */
     double switch_ns;                    /* a host rank that must wait for its CPU as well pays for the switch */
     double turns_share;                  /* on a CPU that runs several workers in turns, bytes cost so much more */
-    double gpu_call_ns;                  /* launch and end of a call on GPUs */
+    double gpu_call_ns;                  /* launch and end of a grid on a GPU … */
+    double gpu_block_ns;                 /* … and for each of its blocks */
     int gpu_blocks;                      /* that a GPU runs at once */
 };
 
 extern const struct cost_table costs_default;
+
+/* Between two GPUs, by their path (topo/paths.h): those of one host reach each other's memory unless CPUs are joined on the
+ * way. LOC: they are the same. */
+enum link_class costs_class_of_gpus(enum topo_class path);
+
+/* What a call of so many blocks on a GPU costs besides its steps. More than run at once are several grids. */
+double costs_launch_ns(const struct cost_table *costs, int blocks);
 
 /* All numbers finite and not negative, something to divide by where that is done. */
 bool costs_are_sound(const struct cost_table *costs);

@@ -14,11 +14,12 @@
 #include <string.h>
 
 #define NAME_BYTES 48
-#define CONSTANTS_MAX 128
+#define CONSTANTS_MAX 160
 
 static const char *const class_names[LINK_CLASS_COUNT] = {
     [LINK_MEMORY] = "memory", [LINK_MEMORY_FAR] = "memory-far", [LINK_NET] = "net",
-    [LINK_GPU] = "gpu",       [LINK_GPU_PCI] = "gpu-pci",       [LINK_GPU_NET] = "gpu-net"};
+    [LINK_GPU] = "gpu",       [LINK_GPU_NVLINK] = "gpu-nvlink", [LINK_GPU_PCI] = "gpu-pci",
+    [LINK_GPU_HOST] = "gpu-host", [LINK_GPU_NET] = "gpu-net"};
 
 /* One constant of a given table: where its value is. Exactly one of the two is not NULL. */
 struct constant {
@@ -49,7 +50,7 @@ static void add_step(struct constants *all, struct step_cost *step, const char *
 }
 
 static void list_constants(struct cost_table *costs, struct constants *all) {
-    _Static_assert(5 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + COSTS_PROTOCOLS + 4 <= CONSTANTS_MAX,
+    _Static_assert(5 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + COSTS_PROTOCOLS + 5 <= CONSTANTS_MAX,
                    "room for all constants");
     *all = (struct constants){.count = 0};
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
@@ -60,6 +61,7 @@ static void list_constants(struct cost_table *costs, struct constants *all) {
     add(all, &costs->switch_ns, "ns", "host", "switch", "");
     add(all, &costs->turns_share, "share", "host", "turns", "");
     add(all, &costs->gpu_call_ns, "ns", "gpu", "call", "");
+    add(all, &costs->gpu_block_ns, "ns", "gpu", "block", "");
     all->list[all->count++] = (struct constant){"gpu.blocks", "blocks", NULL, &costs->gpu_blocks};
 }
 

@@ -3,7 +3,7 @@
  * The cost table as text, which collet-tune writes and COLLET_TUNER_FILE loads: a line for each constant, its name, value
  * and unit; # begins a comment. Constants that a file does not name keep their defaults.
  *
- *      memory.Simple.byte   0.022   ns/byte      # memory, memory-far, net, gpu, gpu-pci, gpu-net · protocol · what
+ *      memory.Simple.byte   0.022   ns/byte      # a class of links (costs.h) · protocol · what
  *      host.switch          900     ns
  */
 #ifndef COLLET_PLAN_COSTS_FILE_H

@@ -69,9 +69,7 @@ static enum collet_result add_path(struct net *net, const struct topo_paths *pat
 }
 
 static enum link_class class_between(const struct net *net, enum topo_class class) {
-    if (!net->gpu)
-        return LINK_MEMORY;
-    return class <= PATH_NVL ? LINK_GPU : LINK_GPU_PCI;
+    return net->gpu ? costs_class_of_gpus(class) : LINK_MEMORY;
 }
 
 static enum collet_result find_inside(struct net *net, int from) {

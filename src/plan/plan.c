@@ -7,7 +7,7 @@
 #include "algo/trees.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "chan/crowd.h"
+#include "plan/model.h"
 #include "plan/tuner.h"
 #include "transport/transport.h"
 
@@ -25,13 +25,7 @@ struct planner {
     const struct map *map;
     struct prog_shape *shapes; /* channel c takes number c mod nshapes */
     int nshapes;
-    struct prog_shape simulated; /* the part of shape 0 that the cost model looks at */
-    struct cost_machine machine;
-    uint8_t *link;
-    int *node_of;
-    double *node_gbps;
-    int *ranks_of_node;
-    int ranks_of_a_gpu; /* 0: not counted yet */
+    struct model *model;
     struct tuner_limits limits;
     struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
     struct exec_program *programs;         /* most recently used first */
@@ -39,7 +33,7 @@ struct planner {
     uint64_t prepared;                     /* how many there have been */
 };
 
-/* ---- ranks, as algorithms and the cost model see them ---- */
+/* ---- ranks, as algorithms see them ---- */
 
 static enum collet_result shapes_init(struct planner *planner) {
     int nshapes = map_orders(planner->map);
@@ -48,75 +42,6 @@ static enum collet_result shapes_init(struct planner *planner) {
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d orders of ranks", nshapes);
     for (; planner->nshapes < nshapes; planner->nshapes++)
         COLLET_TRY(map_shape(planner->map, planner->chan->peers, planner->nshapes, &planner->shapes[planner->nshapes]));
-    return COLLET_SUCCESS;
-}
-
-/* The first ranks in the order of the shape, and whole nodes of them where that is possible. */
-static enum collet_result simulated_init(struct planner *planner) {
-    const struct prog_shape *whole = &planner->shapes[0];
-    int n = whole->nranks, node_ranks = whole->node_ranks;
-    int node_of[COST_RANKS_MAX];
-    if (n > COST_RANKS_MAX)
-        n = node_ranks > 0 && node_ranks < COST_RANKS_MAX ? COST_RANKS_MAX / node_ranks * node_ranks : COST_RANKS_MAX;
-    for (int position = 0; position < n; position++)
-        node_of[position] = prog_shape_span(whole, position).node;
-    COLLET_TRY(prog_shape_init(&planner->simulated, n, node_of));
-    planner->simulated.zigzag = whole->zigzag;
-    planner->simulated.chains = whole->chains;
-    return COLLET_SUCCESS;
-}
-
-static enum link_class class_between(const struct planner *planner, int a, int b) {
-    const struct peer_info *peers = planner->chan->peers;
-    const struct transport *transport = chan_pair_transport(planner->chan, a, b);
-    if (transport != NULL && transport->remote)
-        return LINK_NET;
-    return planner->map->far[a] && crowd_apart(&peers[a], &peers[b]) ? LINK_MEMORY_FAR : LINK_MEMORY;
-}
-
-static void measure_pair(struct planner *planner, int a, int b) {
-    const struct prog_shape *shape = &planner->shapes[0];
-    planner->link[a * planner->simulated.nranks + b] =
-        (uint8_t)class_between(planner, prog_shape_rank(shape, a), prog_shape_rank(shape, b));
-}
-
-static void measure_node(struct planner *planner, int position) {
-    struct prog_span span = prog_shape_span(&planner->shapes[0], position);
-    int rank = prog_shape_rank(&planner->shapes[0], position);
-    planner->node_of[position] = span.node;
-    planner->node_gbps[span.node] = map_node_gbps(planner->map, rank);
-    planner->ranks_of_node[position] = span.count;
-}
-
-static enum collet_result machine_init(struct planner *planner, const struct config *config) {
-    const struct chan *chan = planner->chan;
-    size_t n = (size_t)planner->simulated.nranks;
-    int cpus =
-        config->cpus > 0 ? (int)config->cpus : crowd_cpus_of_node(chan->peers, chan->nranks, chan->peers[0].node);
-    planner->link = calloc(n * n, sizeof(*planner->link));
-    planner->node_of = calloc(n, sizeof(*planner->node_of));
-    planner->node_gbps = calloc(n, sizeof(*planner->node_gbps));
-    planner->ranks_of_node = calloc(n, sizeof(*planner->ranks_of_node));
-    if (planner->link == NULL || planner->node_of == NULL || planner->node_gbps == NULL ||
-        planner->ranks_of_node == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the table of %d ranks", chan->nranks);
-    for (int a = 0; a < (int)n; a++)
-        for (int b = 0; b < (int)n; b++)
-            measure_pair(planner, a, b);
-    for (int a = 0; a < (int)n; a++)
-        measure_node(planner, a);
-    planner->machine = (struct cost_machine){
-        .costs = &planner->map->costs,
-        .nranks = (int)n,
-        .shape = planner->simulated,
-        .whole = &planner->shapes[0],
-        .link = planner->link,
-        .node_of = planner->node_of,
-        .node_gbps = planner->node_gbps,
-        .ranks_of_node = planner->ranks_of_node,
-        .cpus = cpus,
-        .nslots = chan->layout.nslots,
-    };
     return COLLET_SUCCESS;
 }
 
@@ -226,9 +151,21 @@ static enum collet_result limit_to_gpu(struct chan *chan, const struct map *map,
 }
 
 /* A call's channels may depend on its size. */
-static int most_channels(struct planner *planner) {
-    bool by_size = planner->chan->gpu != NULL && !planner->limits.channels_given;
-    return by_size ? channels_on_gpu(planner, UINT64_MAX) : planner->limits.nchannels;
+static int most_channels(const struct planner *planner) {
+    const struct tuner_limits *limits = &planner->limits;
+    return limits->most_nchannels > limits->nchannels ? limits->most_nchannels : limits->nchannels;
+}
+
+/* The most ranks that share a GPU of a host. */
+static int ranks_of_a_gpu(const struct chan *chan) {
+    int most = 1;
+    for (int a = 0; a < chan->nranks; a++) {
+        int here = 0;
+        for (int b = 0; b < chan->nranks; b++)
+            here += chan->peers[b].node == chan->peers[a].node && chan->peers[b].device == chan->peers[a].device;
+        most = here > most ? here : most;
+    }
+    return most;
 }
 
 enum collet_result planner_create(struct chan *chan, const struct config *config, const struct map *map,
@@ -240,14 +177,14 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     planner->chan = chan;
     planner->map = map;
     enum collet_result result = tuner_limits_read(config, &chan->layout, map_rails(map), &planner->limits);
-    if (result == COLLET_SUCCESS && chan->gpu != NULL)
+    if (result == COLLET_SUCCESS && chan->gpu != NULL) {
+        tuner_limits_of_gpus(config, ranks_of_a_gpu(chan), &planner->limits);
         result = limit_to_gpu(chan, map, &planner->limits);
+    }
     if (result == COLLET_SUCCESS)
         result = shapes_init(planner);
     if (result == COLLET_SUCCESS)
-        result = simulated_init(planner);
-    if (result == COLLET_SUCCESS)
-        result = machine_init(planner, config);
+        result = model_create(chan, config, map, &planner->shapes[0], planner->limits.nchannels, &planner->model);
     if (result != COLLET_SUCCESS) {
         planner_destroy(planner);
         return result;
@@ -271,11 +208,7 @@ void planner_destroy(struct planner *planner) {
     for (int k = 0; k < planner->nshapes; k++)
         prog_shape_fini(&planner->shapes[k]);
     free(planner->shapes);
-    prog_shape_fini(&planner->simulated);
-    free(planner->link);
-    free(planner->node_of);
-    free(planner->node_gbps);
-    free(planner->ranks_of_node);
+    model_destroy(planner->model);
     free(planner);
 }
 
@@ -328,10 +261,8 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
     }
     /* The class, not the call, is tuned, and in bytes: whichever call of a class comes first, all ranks choose the same. */
     if (choice->algorithm == NULL) {
-        COLLET_TRY(
-            tuner_choose(&planner->machine, &planner->limits, request->collective, class_bytes(class), 1, choice));
-        if (planner->chan->gpu != NULL && !planner->limits.channels_given)
-            choice->nchannels = channels_on_gpu(planner, class_bytes(class));
+        COLLET_TRY(tuner_choose(&planner->model->machine, &planner->limits, request->collective, class_bytes(class), 1,
+                                choice));
     }
     *choice_p = *choice;
     return COLLET_SUCCESS;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Candidates = algorithms × protocols × chunks. Each is simulated (cost.c) with the programs of all ranks; the cheapest
- * wins, the earlier one on a tie.
+ * Candidates = algorithms × protocols × chunks × numbers of channels. Each is simulated (cost.c) with the programs of all
+ * ranks; the cheapest wins, the earlier one on a tie.
  */
 #include "plan/tuner.h"
 
 #include "base/err.h"
 #include "base/log.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -84,11 +85,30 @@ enum collet_result tuner_limits_read(const struct config *config, const struct f
         return err_set(COLLET_ERR_INVALID_USAGE, "at least %d channels but at most %d (COLLET_MIN_NCHANNELS, config)",
                        fewest, most);
     int wanted = nrails < fewest ? fewest : nrails > most ? most : nrails;
-    limits->nchannels = config->nchannels > 0 ? (int)config->nchannels : wanted;
+    limits->nchannels = limits->most_nchannels = config->nchannels > 0 ? (int)config->nchannels : wanted;
     limits->channels_given = config->nchannels > 0 || config->min_nchannels > 0 || config->max_nchannels > 0;
     limits->forced_chunk_bytes = (uint32_t)config->chunksize;
     COLLET_TRY(read_algorithms(config->algo, limits));
     return read_protocols(config->proto, limits);
+}
+
+/* A block moves some tens of GB/s. */
+#define GPU_CHANNELS_MAX 32
+
+/* The Simple slots at both ends of a rank's connections in all channels of a call: GPUs' memory is for other things. */
+#define GPU_CONNECTIONS_BYTES (128ull << 20)
+
+/* Ranks of one GPU that are not called in one group are launched each for itself, and yet must run side by side: all
+ * together take no more blocks than a small GPU runs. */
+#define GPU_CHANNELS_SHARED 32
+
+void tuner_limits_of_gpus(const struct config *config, int ranks_of_a_gpu, struct tuner_limits *limits) {
+    int most = config->max_nchannels > 0 ? (int)config->max_nchannels : GPU_CHANNELS_MAX;
+    int shared = GPU_CHANNELS_SHARED / ranks_of_a_gpu;
+    if (config->nchannels > 0)
+        return;
+    limits->nchannels = config->min_nchannels > 0 ? (int)config->min_nchannels : 1;
+    limits->most_nchannels = most < shared ? most : shared;
 }
 
 /* ---- geometry of a call ---- */
@@ -132,21 +152,44 @@ enum collet_result tuner_predict(const struct cost_machine *machine, struct prog
                                  const struct plan_choice *choice, uint64_t count, uint32_t elem_bytes, double *ns_p) {
     uint64_t total, block;
     plan_extent(progs[0]->collective, count, machine->nranks, progs[0]->nblocks, &total, &block);
-    struct cost_call call = {.protocol = choice->protocol, .elem_bytes = elem_bytes};
+    struct cost_call call = {
+        .protocol = choice->protocol, .elem_bytes = elem_bytes, .nchannels = choice->nchannels};
     call.geometry =
         geometry_of(total, block, plan_chunk_elems(choice->chunk_bytes, elem_bytes), 0, (uint32_t)choice->nchannels);
     return cost_simulate(machine, progs, &call, ns_p);
 }
 
-static enum collet_result consider(struct candidates *c, const struct algorithm *algorithm, struct prog *const *progs,
-                                   enum interp_protocol protocol, uint32_t chunk_bytes) {
-    struct plan_choice choice = {algorithm, protocol, c->limits->nchannels, chunk_bytes, 0};
-    COLLET_TRY(tuner_predict(c->machine, progs, &choice, c->count, c->elem_bytes, &choice.predicted_ns));
-    log_trace(PLAN, "%s %llu bytes: %s %s chunk %u: %.1f us", prog_collective_name(c->collective),
-              (unsigned long long)c->count * c->elem_bytes, algorithm->name, exec_protocol_names[protocol], chunk_bytes,
-              choice.predicted_ns / 1000);
-    if (c->best.algorithm == NULL || choice.predicted_ns < c->best.predicted_ns)
-        c->best = choice;
+static enum collet_result consider(struct candidates *c, struct prog *const *progs, struct plan_choice *choice) {
+    COLLET_TRY(tuner_predict(c->machine, progs, choice, c->count, c->elem_bytes, &choice->predicted_ns));
+    log_trace(PLAN, "%s %llu bytes: %s %s %d channel(s), chunk %u: %.1f us", prog_collective_name(c->collective),
+              (unsigned long long)c->count * c->elem_bytes, choice->algorithm->name,
+              exec_protocol_names[choice->protocol], choice->nchannels, choice->chunk_bytes,
+              choice->predicted_ns / 1000);
+    if (c->best.algorithm == NULL || choice->predicted_ns < c->best.predicted_ns)
+        c->best = *choice;
+    return COLLET_SUCCESS;
+}
+
+/* How many channels the memory for connections suffices for. */
+static int affordable_channels(const struct candidates *c, struct prog *const *progs) {
+    uint64_t most = 1, buffer_bytes = (uint64_t)c->machine->nslots * c->limits->slot_bytes;
+    for (int rank = 0; rank < c->machine->nranks; rank++)
+        most = (uint64_t)progs[rank]->npeers > most ? (uint64_t)progs[rank]->npeers : most;
+    uint64_t affordable = GPU_CONNECTIONS_BYTES / (most * buffer_bytes);
+    return affordable < (uint64_t)c->limits->most_nchannels ? (int)affordable : c->limits->most_nchannels;
+}
+
+/* The fewest; and more, which only ranks on GPUs have, as long as they help. */
+static enum collet_result consider_channels(struct candidates *c, struct prog *const *progs,
+                                            struct plan_choice choice) {
+    double fewer_ns = INFINITY;
+    int most = affordable_channels(c, progs);
+    for (; choice.nchannels == c->limits->nchannels || choice.nchannels <= most; choice.nchannels *= 2) {
+        COLLET_TRY(consider(c, progs, &choice));
+        if (choice.predicted_ns >= fewer_ns)
+            break;
+        fewer_ns = choice.predicted_ns;
+    }
     return COLLET_SUCCESS;
 }
 
@@ -175,7 +218,8 @@ static enum collet_result consider_ways(struct candidates *c, const struct algor
     struct tuner_way ways[TUNER_WAYS_MAX];
     int n = tuner_ways(c->limits, ways);
     for (int k = 0; k < n; k++)
-        COLLET_TRY(consider(c, algorithm, progs, ways[k].protocol, ways[k].chunk_bytes));
+        COLLET_TRY(consider_channels(
+            c, progs, (struct plan_choice){algorithm, ways[k].protocol, c->limits->nchannels, ways[k].chunk_bytes, 0}));
     return COLLET_SUCCESS;
 }
 

@@ -12,7 +12,8 @@
 struct tuner_limits {
     bool algorithm_allowed[64];                   /* by index in algorithms[] */
     bool protocol_allowed[INTERP_PROTOCOL_COUNT]; /* by enum interp_protocol */
-    int nchannels;
+    int nchannels;               /* the fewest … */
+    int most_nchannels;          /* … and the most that are tried, twice as many from one to the next */
     bool channels_given;         /* by the configuration */
     uint32_t forced_chunk_bytes; /* 0: free */
     uint32_t slot_bytes, ll_bytes;
@@ -21,6 +22,10 @@ struct tuner_limits {
 /* nrails: how many channels there should be unless the configuration says otherwise. */
 enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout, int nrails,
                                      struct tuner_limits *limits);
+
+/* Ranks on GPUs, of which so many share one: each channel has blocks of its own, so their number is chosen too, unless the
+ * configuration has it. */
+void tuner_limits_of_gpus(const struct config *config, int ranks_of_a_gpu, struct tuner_limits *limits);
 
 /* How data may travel under any algorithm; the cheapest is chosen, the earlier one on a tie. */
 struct tuner_way {

@@ -126,6 +126,7 @@ static enum interp_protocol chosen(const struct cost_table *costs, enum link_cla
                                    .link = link,
                                    .node_of = node_of,
                                    .node_gbps = node_gbps,
+                                   .rails = 1,
                                    .ranks_of_node = ranks_of_node,
                                    .cpus = 2,
                                    .nslots = 8};

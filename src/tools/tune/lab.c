@@ -284,6 +284,7 @@ static void describe_machine(struct lab *lab, const struct config *config, const
         .whole = &lab->shape,
         .node_of = lab->node_of,
         .node_gbps = lab->node_gbps,
+        .rails = 1,
         .ranks_of_node = lab->ranks_of_node,
         .cpus = cpus,
         .nslots = chan_layout(config, n, false).nslots,
