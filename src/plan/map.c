@@ -151,11 +151,11 @@ double map_node_gbps(const struct map *map, int rank) {
     return host_gbps(map->topo, map->topo->nodes[map->place[rank]].host);
 }
 
-double map_gpu_gbps(const struct map *map, int rank, enum topo_wire wire) {
+double map_nvlink_gbps(const struct map *map, int rank) {
     const struct topo_node *node = &map->topo->nodes[map->place[rank]];
     double gbps = 0;
     for (int l = node->kind == TOPO_GPU ? node->first_link : -1; l >= 0; l = map->topo->links[l].next)
-        if (map->topo->links[l].wire == wire)
+        if (map->topo->links[l].wire == WIRE_NVLINK)
             gbps += map->topo->links[l].gbps;
     return gbps;
 }

@@ -42,8 +42,8 @@ const struct topo_rings *map_ties(const struct map *map, int nchannels);
 /* What the fastest network adapter of a rank's node carries, each way, in GB/s; 0: its speed is not known. */
 double map_node_gbps(const struct map *map, int rank);
 
-/* What the links of one kind of a rank's GPU carry together, each way, in GB/s; 0: it has none, or is not in the graph. */
-double map_gpu_gbps(const struct map *map, int rank, enum topo_wire wire);
+/* What the direct links of a rank's GPU carry together, each way, in GB/s; 0: it has none. */
+double map_nvlink_gbps(const struct map *map, int rank);
 
 /* Graph, rings, trees and bandwidth to the log, line by line. */
 void map_log(const struct map *map);

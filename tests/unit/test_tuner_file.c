@@ -115,18 +115,14 @@ static void a_file_that_is_not_there_is_named(void **state) {
 
 static enum interp_protocol chosen(const struct cost_table *costs, enum link_class class) {
     const uint8_t link[4] = {LINK_MEMORY, (uint8_t) class, (uint8_t) class, LINK_MEMORY};
-    static const int node_of[2], ranks_of_node[2] = {2, 2};
-    static const double node_gbps[2];
+    static const int ranks_of_node[2] = {2, 2};
     struct tuner_limits limits = {.nchannels = 1, .slot_bytes = 131072, .ll_bytes = 4096};
     struct prog_shape shape = PROG_FLAT(2);
     struct cost_machine machine = {.costs = costs,
                                    .nranks = 2,
                                    .shape = shape,
                                    .whole = &shape,
-                                   .link = link,
-                                   .node_of = node_of,
-                                   .node_gbps = node_gbps,
-                                   .rails = 1,
+                                   .class = link,
                                    .ranks_of_node = ranks_of_node,
                                    .cpus = 2,
                                    .nslots = 8};

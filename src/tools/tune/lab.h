@@ -53,8 +53,7 @@ struct lab {
     struct tuner_limits limits;
     struct prog_shape shape;
     uint8_t link[LAB_CLASSES][LAB_RANKS_MAX * LAB_RANKS_MAX];
-    int node_of[LAB_RANKS_MAX], ranks_of_node[LAB_RANKS_MAX];
-    double node_gbps[LAB_RANKS_MAX];
+    int ranks_of_node[LAB_RANKS_MAX];
     struct plan_choice candidates[LAB_CANDIDATES_MAX];
     struct prog **progs[LAB_CANDIDATES_MAX]; /* of all ranks */
     int ncandidates;

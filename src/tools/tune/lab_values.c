@@ -69,7 +69,7 @@ bool lab_saw(const struct lab *lab, enum lab_class class) {
 double lab_predict_us(struct lab *lab, const struct cost_table *costs, int size, int candidate, enum lab_class class) {
     double ns;
     lab->machine.costs = costs;
-    lab->machine.link = lab->link[class];
+    lab->machine.class = lab->link[class];
     if (tuner_predict(&lab->machine, lab->progs[candidate], &lab->candidates[candidate], lab->options.sizes[size], 1,
                       &ns) != COLLET_SUCCESS)
         bench_die("%s", err_last());
@@ -79,7 +79,7 @@ double lab_predict_us(struct lab *lab, const struct cost_table *costs, int size,
 int lab_choice(struct lab *lab, const struct cost_table *costs, int size, enum lab_class class) {
     struct plan_choice choice;
     lab->machine.costs = costs;
-    lab->machine.link = lab->link[class];
+    lab->machine.class = lab->link[class];
     if (tuner_choose(&lab->machine, &lab->limits, PROG_ALLREDUCE, lab->options.sizes[size], 1, &choice) !=
         COLLET_SUCCESS)
         bench_die("%s", err_last());
