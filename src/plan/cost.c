@@ -32,26 +32,36 @@ static enum collet_result add_programs(struct sim *sim, const struct cost_machin
     return COLLET_SUCCESS;
 }
 
-/* What one of so many channels has of each link. */
-static double *share_links(const struct cost_machine *machine, int nchannels) {
-    double *gbps = malloc(((size_t)machine->nlinks + 1) * sizeof(*gbps));
-    for (int k = 0; gbps != NULL && k < machine->nlinks; k++) {
+/* Links as the simulation of one of so many channels sees them. */
+struct wires {
+    double *gbps, *turns;
+};
+
+static enum collet_result wires_create(const struct cost_machine *machine, int nchannels, struct wires *wires) {
+    size_t n = (size_t)machine->nlinks;
+    wires->gbps = malloc(2 * (n + 1) * sizeof(*wires->gbps));
+    if (wires->gbps == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d links", machine->nlinks);
+    wires->turns = wires->gbps + n;
+    for (size_t k = 0; k < n; k++) {
         const struct cost_link *link = &machine->links[k];
-        gbps[k] = nchannels > link->wires ? link->gbps * link->wires / nchannels : link->gbps;
+        wires->gbps[k] = link->gbps;
+        wires->turns[k] = nchannels > link->wires ? (double)nchannels / link->wires : 1;
     }
-    return gbps;
+    return COLLET_SUCCESS;
 }
 
 /* No call is faster than its busiest link. */
 static enum collet_result heed_links(const struct sim *sim, enum interp_protocol protocol, double *ns_p) {
-    int nlinks = sim->machine.nlinks;
-    double *load = malloc(((size_t)nlinks + 1) * sizeof(*load));
+    const struct sim_machine *machine = &sim->machine;
+    double *load = malloc(((size_t)machine->nlinks + 1) * sizeof(*load));
     if (load == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the load of %d links", nlinks);
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the load of %d links", machine->nlinks);
     enum collet_result result = sim_load(sim, protocol, load);
-    for (int k = 0; k < nlinks && result == COLLET_SUCCESS; k++)
-        if (load[k] > *ns_p * sim->machine.link_gbps[k])
-            *ns_p = load[k] / sim->machine.link_gbps[k];
+    for (int k = 0; k < machine->nlinks && result == COLLET_SUCCESS; k++) {
+        double ns = load[k] * machine->link_turns[k] / machine->link_gbps[k];
+        *ns_p = ns > *ns_p ? ns : *ns_p;
+    }
     free(load);
     return result;
 }
@@ -77,9 +87,9 @@ static enum collet_result run(struct sim *sim, const struct cost_machine *machin
 
 enum collet_result cost_simulate(const struct cost_machine *machine, struct prog *const *progs,
                                  const struct cost_call *call, double *ns_p) {
-    double crowd[COST_RANKS_MAX], *gbps = share_links(machine, call->nchannels);
-    if (gbps == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d links", machine->nlinks);
+    double crowd[COST_RANKS_MAX];
+    struct wires wires = {NULL, NULL};
+    COLLET_TRY(wires_create(machine, call->nchannels, &wires));
     for (int rank = 0; rank < machine->nranks; rank++)
         crowd[rank] = (double)machine->ranks_of_node[rank] / machine->cpus;
     struct sim_machine ranks = {.costs = machine->costs,
@@ -89,7 +99,8 @@ enum collet_result cost_simulate(const struct cost_machine *machine, struct prog
                                 .nslots = machine->nslots,
                                 .route = route_of,
                                 .nlinks = machine->nlinks,
-                                .link_gbps = gbps,
+                                .link_gbps = wires.gbps,
+                                .link_turns = wires.turns,
                                 .context = machine};
     struct sim_cast cast = {.grouping = SIM_EACH, .nhosts = 1, .nlocal = machine->nranks};
     struct sim *sim = NULL;
@@ -97,6 +108,6 @@ enum collet_result cost_simulate(const struct cost_machine *machine, struct prog
     if (result == COLLET_SUCCESS)
         result = run(sim, machine, progs, call, ns_p);
     sim_destroy(sim);
-    free(gbps);
+    free(wires.gbps);
     return result;
 }

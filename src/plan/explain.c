@@ -50,6 +50,11 @@ bool explain_read_collective(const char *text, enum prog_collective *collective_
     return false;
 }
 
+const char *explain_constants(const struct forecast_job *job) {
+    return job->net->gpu ? "those of GPUs, assumed from data sheets, not measured"
+                         : "those of host memory, measured on one machine, and guesses for networks";
+}
+
 /* ---- all candidates ---- */
 
 #define CANDIDATES_MAX 128
@@ -189,6 +194,7 @@ static void print_all(const struct forecast_job *job, enum prog_collective colle
     char size[24];
     fprintf(out, "%s of %s bytes, %d ranks on %d host%s: predicted, fastest first\n", prog_collective_name(collective),
             explain_size(bytes, size), job->nranks, job->nhosts, job->nhosts == 1 ? "" : "s");
+    fprintf(out, "constants: %s\n", explain_constants(job));
     fprintf(out, "  %-10s %-8s %8s %6s  %11s %9s %11s %11s %11s  %s\n", "algorithm", "protocol", "channels", "chunk",
             "time us", "bus GB/s", "latency us", "link us", "engine us", "busiest link");
     for (int k = 0; k < all->count; k++)

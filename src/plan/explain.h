@@ -15,6 +15,9 @@ const char *explain_size(uint64_t bytes, char text[24]);
 /* "allreduce", "all_reduce"; false if it is no collective that all ranks take part in. */
 bool explain_read_collective(const char *text, enum prog_collective *collective_p);
 
+/* Where the constants of the job's model are from, in half a sentence. */
+const char *explain_constants(const struct forecast_job *job);
+
 /* All candidates for a call, fastest first, and why the first one is. */
 enum collet_result explain_print(const struct forecast_job *job, enum prog_collective collective, uint64_t bytes,
                                  FILE *out);

@@ -8,10 +8,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A communicator of few ranks has such connections (chan.c). */
+/* A communicator of few ranks has such connections (chan.c): on one host, and where slots are messages. */
 #define SLOTS 8
-#define SLOT_BYTES (512u << 10)
+#define SLOT_BYTES (128u << 10)
+#define MESSAGE_SLOT_BYTES (512u << 10)
 #define LL_SLOT_BYTES 4096u
+
+#define CHANNELS_MAX 32 /* of ranks on GPUs */
 
 /* Rounds after these cost what the last third of them cost: longer than slots let a producer run ahead. */
 #define ROUNDS_MAX 12
@@ -78,6 +81,7 @@ struct forecast_stage {
     const struct forecast_job *job;
     const struct algorithm *algorithm;
     int nchannels, nblocks;
+    int nworkers, npeers; /* of a rank of host 0, at most */
     enum sim_grouping grouping;
     double steps, bytes;                 /* of one round of all simulated ranks, and of memory, roughly */
     struct sim *uniform;                 /* NULL: too large */
@@ -98,6 +102,8 @@ static enum collet_result measure(struct forecast_stage *stage, const struct pro
         struct prog *prog;
         COLLET_TRY(algorithm_build(stage->algorithm, shape, rank, 0, &prog));
         stage->nblocks = prog->nblocks;
+        stage->nworkers = prog->nworkers > stage->nworkers ? prog->nworkers : stage->nworkers;
+        stage->npeers = prog->npeers > stage->npeers ? prog->npeers : stage->npeers;
         stage->steps += each * stage->nchannels * prog->nsteps;
         stage->bytes += each * stage->nchannels *
                         (prog->npeers * (double)(sizeof(struct sim_conn) + SLOTS * sizeof(int64_t) + 2 * sizeof(int)) +
@@ -268,7 +274,7 @@ static bool is_beyond(const struct forecast *f, double limit_ns) {
 }
 
 static double call_ns(const struct forecast_stage *stage) {
-    return stage->job->net->gpu ? stage->job->costs->gpu_call_ns : 0;
+    return stage->job->net->gpu ? costs_launch_ns(stage->job->costs, stage->nchannels * stage->nworkers) : 0;
 }
 
 /* With the lengths that are set. */
@@ -379,28 +385,46 @@ enum collet_result forecast_run(struct forecast_stage *stage, const struct forec
 
 /* ---- candidates ---- */
 
+static uint32_t slot_bytes(const struct forecast_job *job) {
+    return job->nhosts > 1 ? MESSAGE_SLOT_BYTES : SLOT_BYTES;
+}
+
+/* One, one for each ring, and on GPUs twice as many again and again. */
 int forecast_channels(const struct forecast_job *job, int channels[FORECAST_OPTIONS]) {
-    int n = 0, nrings = job->net->nrings;
-    channels[n++] = nrings;
-    if (job->net->gpu && job->nranks <= FORECAST_MANY_RANKS && 2 * nrings <= SIM_CHANNELS_MAX)
-        channels[n++] = 2 * nrings;
+    int n = 0, nrings = job->net->nrings, few = FORECAST_MANY_RANKS / job->nranks;
     if (nrings > 1)
         channels[n++] = 1;
+    channels[n++] = nrings;
+    for (int more = 2 * nrings; job->net->gpu && job->nranks <= FORECAST_MANY_RANKS && n < FORECAST_OPTIONS; more *= 2)
+        if (more <= CHANNELS_MAX && (more == 2 * nrings || more <= few))
+            channels[n++] = more;
+        else
+            break;
     return n;
+}
+
+static bool is_affordable_on_gpus(const struct forecast_stage *stage) {
+    return !stage->job->net->gpu || stage->nchannels <= stage->job->net->nrings ||
+           (uint64_t)stage->nchannels <= plan_affordable_channels(stage->npeers, SLOTS, slot_bytes(stage->job));
 }
 
 int forecast_wishes(const struct forecast_stage *stage, uint64_t bytes, struct forecast_wish wishes[FORECAST_OPTIONS]) {
     double part = block_bytes(stage, bytes) / stage->nchannels;
+    uint32_t slot = slot_bytes(stage->job);
     int n = 0;
     bool can_be_cut = part * stage->nchannels / stage->job->net->nrings >= GEOMETRY_ALIGN_ELEMS * ELEM_BYTES;
+    if (!is_affordable_on_gpus(stage))
+        return 0;
     if (stage->nchannels > 1 && part < GEOMETRY_ALIGN_ELEMS * ELEM_BYTES)
         return 0;
     if (stage->job->nranks > FORECAST_MANY_RANKS && stage->job->net->nrings > 1 && stage->nchannels == 1 && can_be_cut)
         return 0;
-    if (part > SLOT_BYTES / 4)
-        wishes[n++] = (struct forecast_wish){bytes, INTERP_SIMPLE, SLOT_BYTES, false, 0};
-    wishes[n++] = (struct forecast_wish){bytes, INTERP_SIMPLE, SLOT_BYTES / 4, false, 0};
+    if (part > slot / 4)
+        wishes[n++] = (struct forecast_wish){bytes, INTERP_SIMPLE, slot, false, 0};
+    wishes[n++] = (struct forecast_wish){bytes, INTERP_SIMPLE, slot / 4, false, 0};
     wishes[n++] = (struct forecast_wish){bytes, INTERP_LL, LL_SLOT_BYTES, false, 0};
+    if (net_keeps_lines(stage->job->net))
+        wishes[n++] = (struct forecast_wish){bytes, INTERP_LL128, LL_SLOT_BYTES, false, 0};
     return n;
 }
 

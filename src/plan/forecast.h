@@ -24,7 +24,7 @@
 #define FORECAST_EACH_SHARE 0.025
 #define FORECAST_BYTES_MAX 1600e6
 
-/* For more ranks than these one number of channels is tried for a size. */
+/* For more ranks than these one number of channels is tried for a size; for fewer so many ranks × channels. */
 #define FORECAST_MANY_RANKS 4096
 
 struct forecast_job {
@@ -87,7 +87,7 @@ enum collet_result forecast_run(struct forecast_stage *stage, const struct forec
                                 struct forecast *forecast);
 
 /* The candidates of an algorithm: numbers of channels, and in each stage, protocols with chunks. */
-#define FORECAST_OPTIONS 4
+#define FORECAST_OPTIONS 8
 int forecast_channels(const struct forecast_job *job, int channels[FORECAST_OPTIONS]);
 /* Fills in protocol and chunk_bytes of wishes that make sense: a channel's part of a block must be long enough to be cut
  * off, and longer chunks must make a difference. */

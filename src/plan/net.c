@@ -220,6 +220,13 @@ void net_route(const void *context, int channel, int from, int to, struct sim_ro
                                 .in = links_of(net, &net->in[ring * net->nlocal + b])};
 }
 
+bool net_keeps_lines(const struct net *net) {
+    for (int pair = 0; pair < net->nlocal * net->nlocal; pair++)
+        if (net->inside[pair].class != LINK_GPU && net->inside[pair].class != LINK_GPU_NVLINK)
+            return false;
+    return net->nhosts == 1;
+}
+
 enum collet_result net_shape(const struct net *net, int channel, struct prog_shape *shape) {
     bool backwards;
     const struct topo_route *route = topo_route_of(net->rings, channel % net->nrings, 0, &backwards);

@@ -41,6 +41,9 @@ void net_destroy(struct net *net);
 /* As sim_machine.route; context is a net. Ranks are numbered host by host. */
 void net_route(const void *context, int channel, int from, int to, struct sim_route *route);
 
+/* Are all ranks on GPUs that GPU links join, which keep stores of 128 bytes whole? */
+bool net_keeps_lines(const struct net *net);
+
 /* The order of ranks in which a channel's rings run, every host crossed forwards: shape->order and position are filled.
  * prog_shape_fini() frees them. */
 enum collet_result net_shape(const struct net *net, int channel, struct prog_shape *shape);

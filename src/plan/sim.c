@@ -127,8 +127,10 @@ static void cross(struct sim *sim, const struct sim_links *links, int host, doub
     for (int k = 0; k < links->count; k++) {
         int64_t *free_ps = &sim->link_free[host * sim->machine.nlinks + links->link[k]];
         transit->head_ps = later(transit->head_ps, *free_ps);
-        *free_ps = transit->head_ps + (int64_t)(bytes * sim->link_ps[links->link[k]] + 0.5);
-        transit->tail_ps = later(transit->tail_ps, *free_ps);
+        int64_t ps = (int64_t)(bytes * sim->link_ps[links->link[k]] + 0.5);
+        double turns = sim->machine.link_turns != NULL ? sim->machine.link_turns[links->link[k]] : 1;
+        *free_ps = transit->head_ps + (int64_t)((double)ps * turns);
+        transit->tail_ps = later(transit->tail_ps, transit->head_ps + ps);
     }
 }
 

@@ -74,6 +74,7 @@ struct sim_machine {
     const double *crowd;     /* [rank]: ranks that share a CPU, at least 1; NULL: none do */
     int nlinks;              /* of one host */
     const double *link_gbps; /* [nlinks] */
+    const double *link_turns; /* [nlinks]: so many channels, of which one is simulated, send there in turn; NULL: one */
     uint32_t nslots;
     void (*route)(const void *context, int channel, int from, int to, struct sim_route *route);
     const void *context;

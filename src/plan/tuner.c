@@ -78,7 +78,8 @@ static enum collet_result read_protocols(const char *list, struct tuner_limits *
 
 enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout, int nrails,
                                      struct tuner_limits *limits) {
-    *limits = (struct tuner_limits){.slot_bytes = layout->slot_bytes, .ll_bytes = layout->ll_bytes};
+    *limits =
+        (struct tuner_limits){.nrails = nrails, .slot_bytes = layout->slot_bytes, .ll_bytes = layout->ll_bytes};
     int fewest = config->min_nchannels > 0 ? (int)config->min_nchannels : 1;
     int most = config->max_nchannels > 0 ? (int)config->max_nchannels : CHANNELS_MAX;
     if (most < fewest)
@@ -94,9 +95,6 @@ enum collet_result tuner_limits_read(const struct config *config, const struct f
 
 /* A block moves some tens of GB/s. */
 #define GPU_CHANNELS_MAX 32
-
-/* The Simple slots at both ends of a rank's connections in all channels of a call: GPUs' memory is for other things. */
-#define GPU_CONNECTIONS_BYTES (128ull << 20)
 
 /* Ranks of one GPU that are not called in one group are launched each for itself, and yet must run side by side: all
  * together take no more blocks than a small GPU runs. */
@@ -128,6 +126,13 @@ int plan_channels(const struct tuner_limits *limits, int nchannels, uint64_t blo
     if (limits->channels_given || block_bytes / PART_BYTES >= (uint64_t)nchannels)
         return nchannels;
     return block_bytes < PART_BYTES ? 1 : (int)(block_bytes / PART_BYTES);
+}
+
+/* Simple slots at both ends of a rank's connections. */
+#define GPU_CONNECTIONS_BYTES (128ull << 20)
+
+uint64_t plan_affordable_channels(int npeers, uint32_t nslots, uint32_t slot_bytes) {
+    return GPU_CONNECTIONS_BYTES / ((uint64_t)npeers * nslots * slot_bytes);
 }
 
 uint64_t plan_chunk_elems(uint32_t chunk_bytes, uint32_t elem_bytes) {
@@ -170,20 +175,20 @@ static enum collet_result consider(struct candidates *c, struct prog *const *pro
     return COLLET_SUCCESS;
 }
 
-/* How many channels the memory for connections suffices for. */
-static int affordable_channels(const struct candidates *c, struct prog *const *progs) {
-    uint64_t most = 1, buffer_bytes = (uint64_t)c->machine->nslots * c->limits->slot_bytes;
+static int most_channels(const struct candidates *c, struct prog *const *progs) {
+    int npeers = 1;
     for (int rank = 0; rank < c->machine->nranks; rank++)
-        most = (uint64_t)progs[rank]->npeers > most ? (uint64_t)progs[rank]->npeers : most;
-    uint64_t affordable = GPU_CONNECTIONS_BYTES / (most * buffer_bytes);
-    return affordable < (uint64_t)c->limits->most_nchannels ? (int)affordable : c->limits->most_nchannels;
+        npeers = progs[rank]->npeers > npeers ? progs[rank]->npeers : npeers;
+    int affordable = (int)plan_affordable_channels(npeers, c->machine->nslots, c->limits->slot_bytes);
+    affordable = affordable > c->limits->nrails ? affordable : c->limits->nrails;
+    return affordable < c->limits->most_nchannels ? affordable : c->limits->most_nchannels;
 }
 
 /* The fewest; and more, which only ranks on GPUs have, as long as they help. */
 static enum collet_result consider_channels(struct candidates *c, struct prog *const *progs,
                                             struct plan_choice choice) {
     double fewer_ns = INFINITY;
-    int most = affordable_channels(c, progs);
+    int most = most_channels(c, progs);
     for (; choice.nchannels == c->limits->nchannels || choice.nchannels <= most; choice.nchannels *= 2) {
         COLLET_TRY(consider(c, progs, &choice));
         if (choice.predicted_ns >= fewer_ns)

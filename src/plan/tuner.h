@@ -15,6 +15,7 @@ struct tuner_limits {
     int nchannels;               /* the fewest … */
     int most_nchannels;          /* … and the most that are tried, twice as many from one to the next */
     bool channels_given;         /* by the configuration */
+    int nrails;                  /* so many channels use all adapters */
     uint32_t forced_chunk_bytes; /* 0: free */
     uint32_t slot_bytes, ll_bytes;
 };
@@ -51,6 +52,9 @@ void plan_extent(enum prog_collective collective, uint64_t count, int nranks, in
 
 /* How many of nchannels a call on host memory, with blocks of block_bytes, is spread over. */
 int plan_channels(const struct tuner_limits *limits, int nchannels, uint64_t block_bytes);
+
+/* How many channels of so many connections a rank on a GPU may have: GPUs' memory is for other things. */
+uint64_t plan_affordable_channels(int npeers, uint32_t nslots, uint32_t slot_bytes);
 
 /* Whole elements in a chunk of chunk_bytes, ≥ 1. */
 uint64_t plan_chunk_elems(uint32_t chunk_bytes, uint32_t elem_bytes);

@@ -200,6 +200,7 @@ static void print_head(const struct forecast_job *job, const struct task *task) 
     printf("# %s on %d ranks: %d host%s of %d %s; %d ring%s\n", prog_collective_name(task->collective), job->nranks,
            job->nhosts, job->nhosts == 1 ? "" : "s", job->net->nlocal, job->net->gpu ? "GPUs" : "host ranks",
            job->net->nrings, job->net->nrings == 1 ? "" : "s");
+    printf("# constants: %s\n", explain_constants(job));
     printf("#\n#%9s  %-9s  %-8s %8s %6s %12s %9s %9s  %-7s", "size", "algorithm", "protocol", "channels", "chunk",
            "time", "algbw", "busbw", "how");
     for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)

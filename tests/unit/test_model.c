@@ -88,3 +88,193 @@ static struct plan_choice choice_of(const struct job *job, uint64_t bytes) {
                      COLLET_SUCCESS);
     return choice;
 }
+
+static struct tuner_limits only(const struct job *job, const char *algorithm, int nchannels) {
+    struct tuner_limits limits = job->limits;
+    for (int k = 0; algorithms[k].name != NULL; k++)
+        limits.algorithm_allowed[k] = strcmp(algorithms[k].name, algorithm) == 0;
+    limits.nchannels = limits.most_nchannels = nchannels;
+    limits.protocol_allowed[INTERP_LL] = limits.protocol_allowed[INTERP_LL128] = false;
+    return limits;
+}
+
+/* Of allreduce with Simple. */
+static double ns_of(const struct job *job, const char *algorithm, int nchannels, uint64_t bytes) {
+    struct tuner_limits limits = only(job, algorithm, nchannels);
+    struct plan_choice choice;
+    assert_int_equal(tuner_choose(&job->model->machine, &limits, PROG_ALLREDUCE, bytes, 1, &choice), COLLET_SUCCESS);
+    return choice.predicted_ns;
+}
+
+/* ---- what lies between ranks ---- */
+
+static enum link_class class_between(const struct job *job, int a, int b) {
+    const struct prog_shape *shape = &job->shape;
+    return (enum link_class)
+        job->model->class[shape->position[a] * job->model->machine.nranks + shape->position[b]];
+}
+
+static int crossed_between(const struct job *job, int a, int b) {
+    const struct prog_shape *shape = &job->shape;
+    return job->model->route[shape->position[a] * job->model->machine.nranks + shape->position[b]].count;
+}
+
+static void links_between_gpus_have_the_class_of_their_path(void **state) {
+    (void)state;
+    struct job job;
+    open_job(&job, "8 gpu nvswitch : 4 nic 100", 2);
+    assert_int_equal(class_between(&job, 0, 0), LINK_GPU);
+    assert_int_equal(class_between(&job, 0, 7), LINK_GPU_NVLINK);
+    assert_int_equal(class_between(&job, 7, 8), LINK_GPU_NET);
+    assert_int_equal(crossed_between(&job, 0, 0), 0);
+    assert_int_equal(crossed_between(&job, 0, 7), 2); /* out of one GPU, into the other */
+    assert_int_equal(crossed_between(&job, 7, 8), 4); /* PCI and adapters, on both sides */
+    close_job(&job);
+    open_job(&job, "4 gpu pci : 4 nic 100", 1);
+    assert_int_equal(class_between(&job, 0, 1), LINK_GPU_PCI);
+    assert_int_equal(class_between(&job, 0, 2), LINK_GPU_HOST); /* behind the other CPU */
+    assert_true(crossed_between(&job, 0, 2) > crossed_between(&job, 0, 1));
+    close_job(&job);
+}
+
+/* ---- what is chosen ---- */
+
+static void eight_gpus_behind_a_switch_get_ll_then_ll128_then_rings_of_simple(void **state) {
+    (void)state;
+    struct job job;
+    bool ll128 = false;
+    open_job(&job, "8 gpu nvswitch : 4 nic 100", 1);
+    for (uint64_t bytes = 8; bytes <= 4096; bytes *= 2) {
+        struct plan_choice choice = choice_of(&job, bytes);
+        assert_int_equal(choice.protocol, INTERP_LL);
+        assert_true(choice.nchannels <= 8);
+    }
+    assert_int_equal(choice_of(&job, 8).nchannels, 1);
+    for (uint64_t bytes = 128 << 10; bytes <= 32 << 20; bytes *= 2)
+        ll128 |= choice_of(&job, bytes).protocol == INTERP_LL128;
+    assert_true(ll128);
+    struct plan_choice large = choice_of(&job, 256 << 20);
+    assert_string_equal(large.algorithm->name, "ring");
+    assert_int_equal(large.protocol, INTERP_SIMPLE);
+    assert_true(large.nchannels >= 8);
+    close_job(&job);
+}
+
+static void where_ll128_is_not_allowed_it_is_not_chosen(void **state) {
+    (void)state;
+    struct job job;
+    open_job(&job, "8 gpu nvswitch : 4 nic 100", 1);
+    job.limits.protocol_allowed[INTERP_LL128] = false;
+    for (uint64_t bytes = 8; bytes <= 1 << 30; bytes *= 8)
+        assert_int_not_equal(choice_of(&job, bytes).protocol, INTERP_LL128);
+    close_job(&job);
+}
+
+static void large_calls_between_nodes_use_all_adapters(void **state) {
+    (void)state;
+    struct job job;
+    open_job(&job, "8 gpu nvswitch : 4 nic 100", 2);
+    assert_true(choice_of(&job, 256 << 20).nchannels >= 4);
+    close_job(&job);
+}
+
+/* ---- bandwidth ---- */
+
+static void more_channels_carry_more_until_the_links_are_full(void **state) {
+    (void)state;
+    struct job job;
+    open_job(&job, "8 gpu nvswitch : 4 nic 100", 1);
+    uint64_t bytes = 256 << 20;
+    double full_ns = 2.0 * 7 / 8 * (double)bytes / map_nvlink_gbps(job.map, 0);
+    double one_ns = ns_of(&job, "ring", 1, bytes), most_ns = ns_of(&job, "ring", 32, bytes);
+    for (int n = 2; n <= 8; n *= 2)
+        assert_true(fabs(ns_of(&job, "ring", n, bytes) * n - one_ns) < 0.02 * one_ns);
+    assert_true(most_ns >= full_ns && most_ns < 1.1 * full_ns);
+    assert_true(ns_of(&job, "ring", 64, bytes) >= full_ns);
+    close_job(&job);
+}
+
+/* One channel and its share of the links, against all channels over the whole graph. */
+static void communicators_predict_what_forecasts_predict(void **state) {
+    (void)state;
+    static const int channels[] = {1, 8, 32};
+    struct job job;
+    struct forecast_job *forecasts;
+    open_job(&job, "8 gpu nvswitch : 4 nic 100", 1);
+    assert_int_equal(forecast_open(job.host, 1, 0, &forecasts), COLLET_SUCCESS);
+    for (size_t k = 0; k < sizeof(channels) / sizeof(*channels); k++) {
+        struct forecast_stage *stage;
+        struct forecast full, quarter;
+        struct forecast_wish wish = {64 << 20, INTERP_SIMPLE, job.limits.slot_bytes, false, 0};
+        assert_int_equal(
+            forecast_stage(forecasts, algorithm_find(PROG_ALLREDUCE, "ring"), channels[k], &stage), COLLET_SUCCESS);
+        assert_int_equal(forecast_run(stage, &wish, &full), COLLET_SUCCESS);
+        wish.chunk_bytes /= 4;
+        assert_int_equal(forecast_run(stage, &wish, &quarter), COLLET_SUCCESS);
+        double ns = ns_of(&job, "ring", channels[k], wish.bytes), expected = fmin(full.ns, quarter.ns);
+        assert_true(fabs(ns - expected) < 0.1 * expected);
+        forecast_unstage(stage);
+    }
+    forecast_close(forecasts);
+    close_job(&job);
+}
+
+/* ---- how many channels may be ---- */
+
+static void the_configuration_bounds_the_number_of_channels(void **state) {
+    (void)state;
+    struct job job;
+    open_job(&job, "8 gpu nvswitch : 4 nic 100", 1);
+    job.config.max_nchannels = 4;
+    assert_int_equal(tuner_limits_read(&job.config, &job.chan.layout, 1, &job.limits), COLLET_SUCCESS);
+    tuner_limits_of_gpus(&job.config, 1, &job.limits);
+    assert_int_equal(choice_of(&job, 256 << 20).nchannels, 4);
+    job.config.nchannels = 3;
+    assert_int_equal(tuner_limits_read(&job.config, &job.chan.layout, 1, &job.limits), COLLET_SUCCESS);
+    tuner_limits_of_gpus(&job.config, 1, &job.limits);
+    assert_int_equal(choice_of(&job, 8).nchannels, 3);
+    assert_int_equal(choice_of(&job, 256 << 20).nchannels, 3);
+    close_job(&job);
+}
+
+static void ranks_that_share_a_gpu_get_fewer_channels(void **state) {
+    (void)state;
+    struct job job;
+    open_job(&job, "8 gpu nvswitch : 4 nic 100", 1);
+    tuner_limits_of_gpus(&job.config, 16, &job.limits);
+    assert_true(choice_of(&job, 256 << 20).nchannels <= 2);
+    tuner_limits_of_gpus(&job.config, 100, &job.limits);
+    assert_int_equal(choice_of(&job, 256 << 20).nchannels, 1);
+    close_job(&job);
+}
+
+static void connections_do_not_take_all_memory_of_a_gpu(void **state) {
+    (void)state;
+    struct job job;
+    open_job(&job, "8 gpu nvswitch : 4 nic 100", 1);
+    for (uint64_t bytes = 8; bytes <= 1 << 30; bytes *= 8) {
+        struct plan_choice choice = choice_of(&job, bytes);
+        struct prog *prog;
+        assert_int_equal(algorithm_build(choice.algorithm, &job.shape, 0, 0, &prog), COLLET_SUCCESS);
+        assert_true((uint64_t)choice.nchannels * (uint64_t)prog->npeers * job.chan.layout.nslots *
+                        job.chan.layout.slot_bytes <=
+                    256u << 20);
+        prog_destroy(prog);
+    }
+    close_job(&job);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(links_between_gpus_have_the_class_of_their_path),
+        cmocka_unit_test(eight_gpus_behind_a_switch_get_ll_then_ll128_then_rings_of_simple),
+        cmocka_unit_test(where_ll128_is_not_allowed_it_is_not_chosen),
+        cmocka_unit_test(large_calls_between_nodes_use_all_adapters),
+        cmocka_unit_test(more_channels_carry_more_until_the_links_are_full),
+        cmocka_unit_test(communicators_predict_what_forecasts_predict),
+        cmocka_unit_test(the_configuration_bounds_the_number_of_channels),
+        cmocka_unit_test(ranks_that_share_a_gpu_get_fewer_channels),
+        cmocka_unit_test(connections_do_not_take_all_memory_of_a_gpu),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -48,6 +48,7 @@ static void what_is_written_is_read_back(void **state) {
     costs.switch_ns = 1001;
     costs.turns_share = 0.125;
     costs.gpu_call_ns = 1002;
+    costs.gpu_block_ns = 1003;
     costs.gpu_blocks = 7;
     FILE *out = fopen(path, "w");
     assert_non_null(out);
@@ -59,7 +60,8 @@ static void what_is_written_is_read_back(void **state) {
             assert_memory_equal(&back.step[class][p], &costs.step[class][p], sizeof costs.step[class][p]);
     assert_memory_equal(back.wire_factor, costs.wire_factor, sizeof costs.wire_factor);
     assert_true(back.switch_ns == costs.switch_ns && back.turns_share == costs.turns_share);
-    assert_true(back.gpu_call_ns == costs.gpu_call_ns && back.gpu_blocks == costs.gpu_blocks);
+    assert_true(back.gpu_call_ns == costs.gpu_call_ns && back.gpu_block_ns == costs.gpu_block_ns);
+    assert_int_equal(back.gpu_blocks, costs.gpu_blocks);
 }
 
 static void what_a_file_does_not_name_keeps_its_default(void **state) {
