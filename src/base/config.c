@@ -80,6 +80,15 @@ static bool parse_int(const struct knob *knob, const char *value, int64_t *numbe
     return true;
 }
 
+/* Is it a word of the list, whose words have single spaces between? In any case. */
+static bool is_listed(const char *word, const char *list) {
+    size_t length = strlen(word);
+    for (; list != NULL; list = strchr(list, ' ') != NULL ? strchr(list, ' ') + 1 : NULL)
+        if (strcspn(list, " ") == length && strncasecmp(list, word, length) == 0)
+            return true;
+    return false;
+}
+
 /* Texts with a vocabulary that this room knows; those of algorithms and transports are checked by their rooms. */
 static bool text_is_known(const struct knob *knob, const char *value) {
     enum log_level level;
@@ -89,7 +98,9 @@ static bool text_is_known(const struct knob *knob, const char *value) {
     if (knob->offset == offsetof(struct config, debug_subsys))
         return log_parse_subsystems(value, &subsystems);
     if (knob->offset == offsetof(struct config, cpu_distance))
-        return strcasecmp(value, "near") == 0 || strcasecmp(value, "far") == 0 || strcasecmp(value, "auto") == 0;
+        return is_listed(value, "near far auto");
+    if (knob->offset == offsetof(struct config, net_gdr_level))
+        return is_listed(value, "LOC PIX PXB PHB SYS");
     return true;
 }
 

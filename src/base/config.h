@@ -54,6 +54,8 @@ enum config_scope {
     INT(net_failover, "NET_FAILOVER", NULL, "", AGREED, 1, 0, 1, "other RDMA rails take over from one that dies")      \
     INT(net_gdr, "NET_GDR", NULL, "", RANK, 1, 0, 1,                                                                   \
         "0: slots between hosts lie in host memory even where NICs reach the GPU's")                                   \
+    TEXT(net_gdr_level, "NET_GDR_LEVEL", "NCCL_NET_GDR_LEVEL", "", RANK, "PHB",                                        \
+         "LOC, PIX, PXB, PHB or SYS: the longest path between a GPU and a NIC that is to reach it")                    \
     TEXT(comm_id, "COMM_ID", "NCCL_COMM_ID", "", PROCESS, "", "host:port where ranks meet; rank 0 listens there")      \
     TEXT(secret, "SECRET", NULL, "secret", PROCESS, "", "shared secret for COMM_ID and MASTER_ADDR jobs")              \
     TEXT(hostid, "HOSTID", "NCCL_HOSTID", "", RANK, "", "overrides the identity of this host")                         \

@@ -22,7 +22,7 @@ struct cost_link {
 
 struct cost_machine {
     const struct cost_table *costs;
-    bool gpu; /* ranks are on GPUs: engines are blocks, else CPUs */
+    bool gpu;                       /* ranks are on GPUs: engines are blocks, else CPUs */
     int nranks;                     /* ≤ COST_RANKS_MAX */
     struct prog_shape shape;        /* of these … */
     const struct prog_shape *whole; /* … and of the communicator */

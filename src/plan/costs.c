@@ -19,9 +19,12 @@
  *      block  guessed: that many blocks do not pay for a few bytes each
  */
 #define GPU_BYTE_NS (1.0 / 60)
-#define GPU_SIMPLE(alpha_ns) {400, 200, GPU_BYTE_NS, alpha_ns, 0}
-#define GPU_LL(alpha_ns) {100, 25, GPU_BYTE_NS * 2, alpha_ns, 0}
-#define GPU_LL128(alpha_ns) {200, 50, GPU_BYTE_NS * 128 / 120, alpha_ns, 0}
+#define GPU_SIMPLE(alpha_ns)                                                                                           \
+    { 400, 200, GPU_BYTE_NS, alpha_ns, 0 }
+#define GPU_LL(alpha_ns)                                                                                               \
+    { 100, 25, GPU_BYTE_NS * 2, alpha_ns, 0 }
+#define GPU_LL128(alpha_ns)                                                                                            \
+    { 200, 50, GPU_BYTE_NS * 128 / 120, alpha_ns, 0 }
 
 const struct cost_table costs_default =
     {
@@ -36,11 +39,16 @@ const struct cost_table costs_default =
                 [LINK_NET] = {[INTERP_SIMPLE] = {15, 2200, 0.10, 3000, 0.05},
                               [INTERP_LL] = {15, 2200, 0.40, 3000, 0.10},
                               [INTERP_LL128] = {15, 2200, 0.40, 3000, 0.10}},
-                [LINK_GPU] = {[INTERP_SIMPLE] = GPU_SIMPLE(1700), [INTERP_LL] = GPU_LL(300), [INTERP_LL128] = GPU_LL128(1100)},
-                [LINK_GPU_NVLINK] = {[INTERP_SIMPLE] = GPU_SIMPLE(2600), [INTERP_LL] = GPU_LL(450), [INTERP_LL128] = GPU_LL128(1600)},
-                [LINK_GPU_PCI] = {[INTERP_SIMPLE] = GPU_SIMPLE(4900), [INTERP_LL] = GPU_LL(850), [INTERP_LL128] = GPU_LL128(2200)},
-                [LINK_GPU_HOST] = {[INTERP_SIMPLE] = GPU_SIMPLE(9800), [INTERP_LL] = GPU_LL(1700), [INTERP_LL128] = GPU_LL128(4400)},
-                [LINK_GPU_NET] = {[INTERP_SIMPLE] = GPU_SIMPLE(13200), [INTERP_LL] = GPU_LL(2550), [INTERP_LL128] = GPU_LL128(3700)},
+                [LINK_GPU] =
+                    {[INTERP_SIMPLE] = GPU_SIMPLE(1700), [INTERP_LL] = GPU_LL(300), [INTERP_LL128] = GPU_LL128(1100)},
+                [LINK_GPU_NVLINK] =
+                    {[INTERP_SIMPLE] = GPU_SIMPLE(2600), [INTERP_LL] = GPU_LL(450), [INTERP_LL128] = GPU_LL128(1600)},
+                [LINK_GPU_PCI] =
+                    {[INTERP_SIMPLE] = GPU_SIMPLE(4900), [INTERP_LL] = GPU_LL(850), [INTERP_LL128] = GPU_LL128(2200)},
+                [LINK_GPU_HOST] =
+                    {[INTERP_SIMPLE] = GPU_SIMPLE(9800), [INTERP_LL] = GPU_LL(1700), [INTERP_LL128] = GPU_LL128(4400)},
+                [LINK_GPU_NET] =
+                    {[INTERP_SIMPLE] = GPU_SIMPLE(13200), [INTERP_LL] = GPU_LL(2550), [INTERP_LL128] = GPU_LL128(3700)},
             },
         .wire_factor = {[INTERP_SIMPLE] = 1, [INTERP_LL] = 2, [INTERP_LL128] = 128.0 / 120},
         .switch_ns = 630,

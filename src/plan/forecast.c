@@ -385,9 +385,7 @@ enum collet_result forecast_run(struct forecast_stage *stage, const struct forec
 
 /* ---- candidates ---- */
 
-static uint32_t slot_bytes(const struct forecast_job *job) {
-    return job->nhosts > 1 ? MESSAGE_SLOT_BYTES : SLOT_BYTES;
-}
+static uint32_t slot_bytes(const struct forecast_job *job) { return job->nhosts > 1 ? MESSAGE_SLOT_BYTES : SLOT_BYTES; }
 
 /* One, one for each ring, and on GPUs twice as many again and again. */
 int forecast_channels(const struct forecast_job *job, int channels[FORECAST_OPTIONS]) {

@@ -128,8 +128,8 @@ static enum collet_result cross_pci(struct source *source, struct model *model, 
 
 static enum collet_result cross_net(struct source *source, struct model *model, int a, enum way way) {
     int node = prog_shape_span(source->shape, a).node;
-    return cross(source, model, &source->net[WAY_COUNT * node + way],
-                 map_node_gbps(source->map, rank_at(source, a)), source->adapters);
+    return cross(source, model, &source->net[WAY_COUNT * node + way], map_node_gbps(source->map, rank_at(source, a)),
+                 source->adapters);
 }
 
 /* What stays inside a node does not come to its adapters, whatever carries it. */
@@ -158,9 +158,9 @@ static enum collet_result measure_from(struct source *source, struct model *mode
     int n = model->simulated.nranks, rank = rank_at(source, a);
     for (int b = 0; b < n; b++) {
         int other = rank_at(source, b), first = source->ncrossed;
-        enum link_class class = source->chan->gpu != NULL ? class_of_gpus(source, paths, rank, other)
-                                                          : class_of_hosts(source, rank, other);
-        model->class[a * n + b] = (uint8_t)class;
+        enum link_class class =
+            source->chan->gpu != NULL ? class_of_gpus(source, paths, rank, other) : class_of_hosts(source, rank, other);
+        model->class[a * n + b] = (uint8_t) class;
         COLLET_TRY(make_route(source, model, paths, a, b, class));
         model->route[a * n + b].count = source->ncrossed - first;
     }
@@ -171,8 +171,7 @@ static enum collet_result measure(struct source *source, struct model *model) {
     int n = model->simulated.nranks;
     for (int a = 0; a < n; a++) {
         struct topo_paths *paths;
-        COLLET_TRY(
-            topo_paths_from(source->map->topo, source->map->place[rank_at(source, a)], PATHS_IN_HOST, &paths));
+        COLLET_TRY(topo_paths_from(source->map->topo, source->map->place[rank_at(source, a)], PATHS_IN_HOST, &paths));
         enum collet_result result = measure_from(source, model, a, paths);
         free(paths);
         COLLET_TRY(result);

@@ -69,11 +69,11 @@ struct sim_route {
 /* The machine, as far as a simulation asks. */
 struct sim_machine {
     const struct cost_table *costs;
-    enum link_class home;    /* of the memory of a rank's own engine */
-    bool gpu;                /* engines are blocks, else one CPU a rank */
-    const double *crowd;     /* [rank]: ranks that share a CPU, at least 1; NULL: none do */
-    int nlinks;              /* of one host */
-    const double *link_gbps; /* [nlinks] */
+    enum link_class home;     /* of the memory of a rank's own engine */
+    bool gpu;                 /* engines are blocks, else one CPU a rank */
+    const double *crowd;      /* [rank]: ranks that share a CPU, at least 1; NULL: none do */
+    int nlinks;               /* of one host */
+    const double *link_gbps;  /* [nlinks] */
     const double *link_turns; /* [nlinks]: so many channels, of which one is simulated, send there in turn; NULL: one */
     uint32_t nslots;
     void (*route)(const void *context, int channel, int from, int to, struct sim_route *route);

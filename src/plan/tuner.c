@@ -78,8 +78,7 @@ static enum collet_result read_protocols(const char *list, struct tuner_limits *
 
 enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout, int nrails,
                                      struct tuner_limits *limits) {
-    *limits =
-        (struct tuner_limits){.nrails = nrails, .slot_bytes = layout->slot_bytes, .ll_bytes = layout->ll_bytes};
+    *limits = (struct tuner_limits){.nrails = nrails, .slot_bytes = layout->slot_bytes, .ll_bytes = layout->ll_bytes};
     int fewest = config->min_nchannels > 0 ? (int)config->min_nchannels : 1;
     int most = config->max_nchannels > 0 ? (int)config->max_nchannels : CHANNELS_MAX;
     if (most < fewest)
@@ -157,8 +156,7 @@ enum collet_result tuner_predict(const struct cost_machine *machine, struct prog
                                  const struct plan_choice *choice, uint64_t count, uint32_t elem_bytes, double *ns_p) {
     uint64_t total, block;
     plan_extent(progs[0]->collective, count, machine->nranks, progs[0]->nblocks, &total, &block);
-    struct cost_call call = {
-        .protocol = choice->protocol, .elem_bytes = elem_bytes, .nchannels = choice->nchannels};
+    struct cost_call call = {.protocol = choice->protocol, .elem_bytes = elem_bytes, .nchannels = choice->nchannels};
     call.geometry =
         geometry_of(total, block, plan_chunk_elems(choice->chunk_bytes, elem_bytes), 0, (uint32_t)choice->nchannels);
     return cost_simulate(machine, progs, &call, ns_p);

@@ -12,7 +12,7 @@
 struct tuner_limits {
     bool algorithm_allowed[64];                   /* by index in algorithms[] */
     bool protocol_allowed[INTERP_PROTOCOL_COUNT]; /* by enum interp_protocol */
-    int nchannels;               /* the fewest … */
+    int nchannels;                                /* the fewest … */
     int most_nchannels;          /* … and the most that are tried, twice as many from one to the next */
     bool channels_given;         /* by the configuration */
     int nrails;                  /* so many channels use all adapters */

@@ -10,6 +10,7 @@
 #include "kernels/reduce_host.h"
 #include "transport/transport.h"
 #include "transport/verbs_memory.h"
+#include "transport/verbs_near.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -144,22 +145,24 @@ static void show_gpu_row(void) {
 }
 
 /* How verbs would register memory of a GPU with a NIC, and see what that wrote there. */
-static void show_gpudirect(const struct verbs_device *device, int ordinal) {
+static void show_gpudirect(const struct verbs_device *device, int ordinal, const struct config *config) {
     const struct verbs_host *host = verbs_host();
     struct gpu_direct can = gpu_driver()->direct(ordinal);
     struct verbs_memory_facts facts = verbs_memory_facts(host, device, true, can.exports_dmabuf);
     const char *why;
+    enum topo_class path = verbs_path_to_gpu(config, device->name, ordinal);
+    facts.far = !verbs_is_near(config, path);
     enum verbs_registration how = verbs_memory_choose(&facts, &why);
     if (how == VERBS_STAGED)
-        row("GPUDirect", false, "%s and GPU %d: slots between hosts in pinned host memory: %s", device->name, ordinal,
-            why);
+        row("GPUDirect", false, "%s and GPU %d, path %s: slots between hosts in pinned host memory: %s", device->name,
+            ordinal, topo_class_name(path), why);
     else
-        row("GPUDirect", true, "%s and GPU %d: registered %s: %s; %s (not run on hardware: docs/gpu.md)", device->name,
-            ordinal, verbs_registration_name(how), why,
+        row("GPUDirect", true, "%s and GPU %d, path %s: registered %s: %s; %s (not run on hardware: docs/gpu.md)",
+            device->name, ordinal, topo_class_name(path), verbs_registration_name(how), why,
             can.ordered ? "the GPU orders a NIC's writes" : "what a NIC wrote is flushed by a read");
 }
 
-static void show_gpus(void) {
+static void show_gpus(const struct config *config) {
     const struct verbs_host *host = verbs_host();
     const char *why;
     int count = gpu_driver() == NULL ? 0 : gpu_driver()->count(&why);
@@ -168,7 +171,7 @@ static void show_gpus(void) {
         row("GPUDirect", false, "%s", host->kinds == 0 ? "no RDMA port to register memory with" : "no GPU");
     for (int k = 0; host->kinds != 0 && k < host->ndevices; k++)
         for (int ordinal = 0; ordinal < count; ordinal++)
-            show_gpudirect(&host->devices[k], ordinal);
+            show_gpudirect(&host->devices[k], ordinal, config);
 }
 
 int main(int argc, char **argv) {
@@ -188,7 +191,7 @@ int main(int argc, char **argv) {
     show_cma();
     show_memlock();
     show_rdma();
-    show_gpus();
+    show_gpus(config_process());
     printf("\n");
     if (config_read(&config) != COLLET_SUCCESS) {
         fprintf(stderr, "%s: %s\n", argv[0], err_last());

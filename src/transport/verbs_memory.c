@@ -2,6 +2,7 @@
 #include "transport/verbs_memory.h"
 
 #include "base/log.h"
+#include "transport/verbs_near.h"
 
 #include <errno.h>
 #include <string.h>
@@ -27,6 +28,9 @@ enum verbs_registration verbs_memory_choose(const struct verbs_memory_facts *fac
     *why = "host memory";
     if (!facts->gpu)
         return VERBS_PLAIN;
+    *why = "the path between NIC and GPU is longer than COLLET_NET_GDR_LEVEL allows";
+    if (facts->far)
+        return VERBS_STAGED;
     *why = "the GPU's driver exports dma-bufs, and libibverbs and the NIC's driver take them";
     if (dmabuf)
         return VERBS_DMABUF;
@@ -86,15 +90,21 @@ static struct ibv_mr *register_dmabuf(const struct verbs_lib *lib, const struct 
 }
 
 struct ibv_mr *verbs_memory_register_gpu(const struct verbs_host *host, const struct verbs_device *device,
-                                         const struct gpu_driver *driver, int ordinal, void *memory, size_t bytes,
-                                         enum verbs_registration *how, const char **why) {
-    struct verbs_memory_facts facts = verbs_memory_facts(host, device, true, driver->direct(ordinal).exports_dmabuf);
+                                         const struct gpu_rank *gpu, const struct config *config, void *memory,
+                                         size_t bytes, enum verbs_registration *how, const char **why) {
+    const struct gpu_driver *driver = gpu->driver;
+    enum topo_class path = verbs_path_to_gpu(config, device->name, gpu->ordinal);
+    struct verbs_memory_facts facts =
+        verbs_memory_facts(host, device, true, driver->direct(gpu->ordinal).exports_dmabuf);
+    facts.far = !verbs_is_near(config, path);
+    log_info(NET, "%s and GPU %d: path %s, COLLET_NET_GDR_LEVEL is %s", device->name, gpu->ordinal,
+             path == PATH_NONE ? "not known" : topo_class_name(path), config->net_gdr_level);
     while ((*how = verbs_memory_choose(&facts, why)) != VERBS_STAGED) {
         struct ibv_mr *mr = *how == VERBS_DMABUF ? register_dmabuf(&host->lib, device, driver, memory, bytes)
                                                  : host->lib.reg_mr(device->pd, memory, bytes, GPU_ACCESS);
         if (mr != NULL)
             return mr;
-        log_info(NET, "%s does not register %zu bytes of GPU %d %s: %s", device->name, bytes, ordinal,
+        log_info(NET, "%s does not register %zu bytes of GPU %d %s: %s", device->name, bytes, gpu->ordinal,
                  verbs_registration_name(*how), strerror(errno));
         facts.dmabuf_failed |= *how == VERBS_DMABUF;
         facts.peermem_failed |= *how == VERBS_PEERMEM;

@@ -4,7 +4,8 @@
  *
  *    whose memory   what is there                                           registered
  *    host's         –                                                       as it is (ibv_reg_mr)
- *    GPU's          GPU driver exports dma-bufs, libibverbs and NIC take    as a dma-buf (ibv_reg_dmabuf_mr)
+ *    GPU's          NIC is far from the GPU (verbs_near.h)                  not at all: it is copied to pinned host memory
+ *                   GPU driver exports dma-bufs, libibverbs and NIC take    as a dma-buf (ibv_reg_dmabuf_mr)
  *                   else nvidia-peermem is loaded                           by its address (ibv_reg_mr)
  *                   else                                                    not at all: it is copied to pinned host memory
  *
@@ -27,13 +28,14 @@ struct verbs_memory_facts {
     bool lib_dmabuf, nic_dmabuf;
     bool peermem;
     bool dmabuf_failed, peermem_failed; /* when they were tried */
+    bool far;                           /* the NIC is, from the GPU */
 };
 
 /* *why: a static text. */
 enum verbs_registration verbs_memory_choose(const struct verbs_memory_facts *facts, const char **why);
 const char *verbs_registration_name(enum verbs_registration registration);
 
-/* What of the above this host and this device have. */
+/* What of the above this host and this device have; who knows which GPU it is sets `far`. */
 struct verbs_memory_facts verbs_memory_facts(const struct verbs_host *host, const struct verbs_device *device, bool gpu,
                                              bool exports_dmabuf);
 
@@ -41,10 +43,10 @@ struct verbs_memory_facts verbs_memory_facts(const struct verbs_host *host, cons
 struct ibv_mr *verbs_memory_register(const struct verbs_lib *lib, const struct verbs_device *device, void *memory,
                                      size_t bytes);
 
-/* Registers memory of GPU `ordinal`, which is entered, in the best way that works. NULL: in none; *how and *why (a static
+/* Registers memory of the GPU, which is entered, in the best way that works. NULL: in none; *how and *why (a static
  * text) say which it is, or why none is. */
 struct ibv_mr *verbs_memory_register_gpu(const struct verbs_host *host, const struct verbs_device *device,
-                                         const struct gpu_driver *driver, int ordinal, void *memory, size_t bytes,
-                                         enum verbs_registration *how, const char **why);
+                                         const struct gpu_rank *gpu, const struct config *config, void *memory,
+                                         size_t bytes, enum verbs_registration *how, const char **why);
 
 #endif

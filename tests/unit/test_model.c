@@ -110,8 +110,7 @@ static double ns_of(const struct job *job, const char *algorithm, int nchannels,
 
 static enum link_class class_between(const struct job *job, int a, int b) {
     const struct prog_shape *shape = &job->shape;
-    return (enum link_class)
-        job->model->class[shape->position[a] * job->model->machine.nranks + shape->position[b]];
+    return (enum link_class)job->model->class[shape->position[a] * job->model->machine.nranks + shape->position[b]];
 }
 
 static int crossed_between(const struct job *job, int a, int b) {
@@ -206,8 +205,8 @@ static void communicators_predict_what_forecasts_predict(void **state) {
         struct forecast_stage *stage;
         struct forecast full, quarter;
         struct forecast_wish wish = {64 << 20, INTERP_SIMPLE, job.limits.slot_bytes, false, 0};
-        assert_int_equal(
-            forecast_stage(forecasts, algorithm_find(PROG_ALLREDUCE, "ring"), channels[k], &stage), COLLET_SUCCESS);
+        assert_int_equal(forecast_stage(forecasts, algorithm_find(PROG_ALLREDUCE, "ring"), channels[k], &stage),
+                         COLLET_SUCCESS);
         assert_int_equal(forecast_run(stage, &wish, &full), COLLET_SUCCESS);
         wish.chunk_bytes /= 4;
         assert_int_equal(forecast_run(stage, &wish, &quarter), COLLET_SUCCESS);

@@ -7,29 +7,33 @@
 
 #include "common/emulated_gpu.h"
 #include "transport/verbs_memory.h"
+#include "transport/verbs_near.h"
 
 /* ------------------------------------------------------------------------------------------------------------- choosing */
 
 static void gpu_memory_is_registered_by_dmabuf_then_peermem_then_staged(void **state) {
     (void)state;
     static const struct {
-        struct verbs_memory_facts facts; /* gpu, exports_dmabuf, lib_dmabuf, nic_dmabuf, peermem, the last two failed */
+        struct verbs_memory_facts
+            facts; /* gpu, exports_dmabuf, lib_dmabuf, nic_dmabuf, peermem, the last two failed, far */
         enum verbs_registration choice;
         const char *why;
     } table[] = {
-        {{false, true, true, true, true, false, false}, VERBS_PLAIN, "host memory"},
-        {{false, false, false, false, false, false, false}, VERBS_PLAIN, "host memory"},
-        {{true, true, true, true, true, false, false}, VERBS_DMABUF, "exports dma-bufs"},
-        {{true, true, true, true, false, false, false}, VERBS_DMABUF, "exports dma-bufs"},
-        {{true, false, true, true, true, false, false}, VERBS_PEERMEM, "GPU's driver exports no"},
-        {{true, true, false, false, true, false, false}, VERBS_PEERMEM, "no ibv_reg_dmabuf_mr"},
-        {{true, true, true, false, true, false, false}, VERBS_PEERMEM, "NIC's driver takes no"},
-        {{true, false, true, true, false, false, false}, VERBS_STAGED, "or load nvidia-peermem"},
-        {{true, true, false, false, false, false, false}, VERBS_STAGED, "rdma-core 34"},
-        {{true, true, true, false, false, false, false}, VERBS_STAGED, "NIC's driver takes no"},
-        {{true, true, true, true, true, true, false}, VERBS_PEERMEM, "registering a dma-buf failed"},
-        {{true, true, true, true, false, true, false}, VERBS_STAGED, "load nvidia-peermem"},
-        {{true, true, true, true, true, true, true}, VERBS_STAGED, "neither as a dma-buf nor"},
+        {{false, true, true, true, true, false, false, false}, VERBS_PLAIN, "host memory"},
+        {{false, false, false, false, false, false, false, false}, VERBS_PLAIN, "host memory"},
+        {{true, true, true, true, true, false, false, false}, VERBS_DMABUF, "exports dma-bufs"},
+        {{true, true, true, true, false, false, false, false}, VERBS_DMABUF, "exports dma-bufs"},
+        {{true, false, true, true, true, false, false, false}, VERBS_PEERMEM, "GPU's driver exports no"},
+        {{true, true, false, false, true, false, false, false}, VERBS_PEERMEM, "no ibv_reg_dmabuf_mr"},
+        {{true, true, true, false, true, false, false, false}, VERBS_PEERMEM, "NIC's driver takes no"},
+        {{true, false, true, true, false, false, false, false}, VERBS_STAGED, "or load nvidia-peermem"},
+        {{true, true, false, false, false, false, false, false}, VERBS_STAGED, "rdma-core 34"},
+        {{true, true, true, false, false, false, false, false}, VERBS_STAGED, "NIC's driver takes no"},
+        {{true, true, true, true, true, true, false, false}, VERBS_PEERMEM, "registering a dma-buf failed"},
+        {{true, true, true, true, false, true, false, false}, VERBS_STAGED, "load nvidia-peermem"},
+        {{true, true, true, true, true, true, true, false}, VERBS_STAGED, "neither as a dma-buf nor"},
+        {{true, true, true, true, true, false, false, true}, VERBS_STAGED, "COLLET_NET_GDR_LEVEL"},
+        {{false, true, true, true, true, false, false, true}, VERBS_PLAIN, "host memory"},
     };
     for (size_t k = 0; k < sizeof(table) / sizeof(table[0]); k++) {
         const char *why;
@@ -238,6 +242,80 @@ static void gpudirect_can_be_switched_off(void **state) {
     pair_close(&pair);
 }
 
+/* NIC 0 shares a switch with GPU 0 and a CPU with GPU 2; NIC 1 is behind the other CPU, with GPU 1. */
+static const char two_cpus[] =
+    "<system version=\"1\">\n"
+    "<cpu numaid=\"0\" affinity=\"0000ffff\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"85\">\n"
+    "<pci busid=\"0000:30:00.0\" class=\"0x060400\" link_speed=\"16 GT/s\" link_width=\"16\">\n"
+    "<pci busid=\"0000:01:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"/>\n"
+    "<nic><net name=\"mlx5_0\" dev=\"0\" speed=\"100000\" port=\"1\"/></nic>\n"
+    "</pci>\n"
+    "<pci busid=\"0000:03:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"/>\n"
+    "</cpu>\n"
+    "<cpu numaid=\"1\" affinity=\"ffff0000\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"85\">\n"
+    "<pci busid=\"0000:40:00.0\" class=\"0x060400\" link_speed=\"16 GT/s\" link_width=\"16\">\n"
+    "<pci busid=\"0000:02:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"/>\n"
+    "<nic><net name=\"mlx5_1\" dev=\"1\" speed=\"100000\" port=\"1\"/></nic>\n"
+    "</pci>\n"
+    "</cpu>\n"
+    "</system>\n";
+static char topo_path[] = "/tmp/collet-verbs-gpu-XXXXXX";
+
+static void slots_are_in_a_gpu_only_if_every_nic_is_near(void **state) {
+    (void)state;
+    static const struct {
+        const char *level;
+        int nrails, producer, consumer; /* GPUs */
+        bool producer_direct, consumer_direct;
+    } table[] = {
+        {"PHB", 1, 0, 1, true, false}, {"PHB", 1, 2, 1, true, false}, {"phb", 2, 0, 2, false, false},
+        {"PXB", 1, 0, 2, true, false}, {"PIX", 1, 0, 2, true, false}, {"LOC", 1, 0, 2, false, false},
+        {"SYS", 1, 0, 1, true, true},  {"SYS", 2, 1, 2, true, true},  {"PHB", 1, 7, 0, true, true}, /* 7: not known */
+    };
+    for (size_t k = 0; k < sizeof(table) / sizeof(table[0]); k++) {
+        struct pair pair;
+        gpu_pair_init(&pair, (struct shape){8, 4096, table[k].nrails, 1, 0}, (struct gpus){true, true, exports, false});
+        for (int rank = 0; rank < 2; rank++) {
+            strcpy(pair.configs[rank].topo_file, topo_path);
+            strcpy(pair.configs[rank].net_gdr_level, table[k].level);
+            gpus[rank].ordinal = rank == 0 ? table[k].producer : table[k].consumer;
+        }
+        connect_ends(&pair);
+        assert_int_equal(is_direct(&pair.producer), table[k].producer_direct);
+        assert_int_equal(is_direct(&pair.consumer), table[k].consumer_direct);
+        move_slots(&pair, 300);
+        pair_close(&pair);
+    }
+}
+
+static void the_distance_of_a_nic_is_that_of_its_path(void **state) {
+    (void)state;
+    struct config config;
+    assert_int_equal(config_read(&config), COLLET_SUCCESS);
+    strcpy(config.topo_file, topo_path);
+    assert_int_equal(verbs_path_to_gpu(&config, "mlx5_0", 0), PATH_PIX);
+    assert_int_equal(verbs_path_to_gpu(&config, "mlx5_0", 2), PATH_PHB);
+    assert_int_equal(verbs_path_to_gpu(&config, "mlx5_0", 1), PATH_SYS);
+    assert_int_equal(verbs_path_to_gpu(&config, "mlx5_1", 1), PATH_PIX);
+    assert_int_equal(verbs_path_to_gpu(&config, "mlx5_9", 0), PATH_NONE);
+    assert_int_equal(verbs_path_to_gpu(&config, "mlx5_0", 7), PATH_NONE);
+}
+
+static void a_level_that_is_none_is_refused(void **state) {
+    (void)state;
+    struct config config;
+    setenv("NCCL_NET_GDR_LEVEL", "NEAR", 1);
+    assert_int_equal(config_read(&config), COLLET_ERR_INVALID_USAGE);
+    assert_non_null(strstr(err_last(), "NCCL_NET_GDR_LEVEL"));
+    setenv("NCCL_NET_GDR_LEVEL", "sys", 1);
+    assert_int_equal(config_read(&config), COLLET_SUCCESS);
+    assert_true(verbs_is_near(&config, PATH_SYS));
+    unsetenv("NCCL_NET_GDR_LEVEL");
+    assert_int_equal(config_read(&config), COLLET_SUCCESS);
+    assert_true(verbs_is_near(&config, PATH_PHB) && !verbs_is_near(&config, PATH_SYS));
+    assert_true(verbs_is_near(&config, PATH_NONE));
+}
+
 static void a_rail_whose_reads_fail_is_lost_and_its_slots_come_again(void **state) {
     (void)state;
     for (int round = 0; round < 40; round++) {
@@ -285,10 +363,19 @@ int main(void) {
         cmocka_unit_test_setup(a_nic_without_a_queue_pair_to_itself_leaves_flushing_to_the_driver, forget),
         cmocka_unit_test_setup(a_registration_that_fails_falls_back_to_the_next_way, forget),
         cmocka_unit_test_setup(gpudirect_can_be_switched_off, forget),
+        cmocka_unit_test_setup(the_distance_of_a_nic_is_that_of_its_path, forget),
+        cmocka_unit_test_setup(slots_are_in_a_gpu_only_if_every_nic_is_near, forget),
+        cmocka_unit_test_setup(a_level_that_is_none_is_refused, forget),
         cmocka_unit_test_setup(a_rail_whose_reads_fail_is_lost_and_its_slots_come_again, forget),
         cmocka_unit_test_setup(a_rail_that_dies_under_slots_in_gpus_is_replaced, forget),
     };
+    int fd = mkstemp(topo_path);
+    if (fd < 0 || write(fd, two_cpus, strlen(two_cpus)) != (ssize_t)strlen(two_cpus) || close(fd) != 0)
+        return 1;
+    gpu_driver_use(&emulated_gpu_driver);
     fake_reset();
     slots_pattern.call_of = call_of;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(topo_path);
+    return failures;
 }
