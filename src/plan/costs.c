@@ -8,7 +8,7 @@
  *
  * GPUs: assumed from data sheets and published figures, not measured (docs/tuning.md#ranks-on-gpus has all sources).
  *
- *      hop    step + 2 peers + α of a ring is what NCCL's src/graph/tuning.cc (2.19) has as hwLat, in µs:
+ *      hop    step + 2 peers + α of a ring is what NCCL's src/graph/tuning.cc (of 2022 and 2023) has as hwLat, in µs:
  *                             LL    LL128  Simple                       gpu       two thirds of gpu-nvlink's α
  *                 NVLink      0.6   1.9    3.4                          gpu-host  twice gpu-pci's α: one way over PCI to
  *                 PCI         1.0   2.5    5.7                                    write a line, one more to read it

@@ -297,10 +297,8 @@ static void compare_grouping(enum prog_collective collective, const char *name, 
 
 static void one_host_stands_for_all(void **state) {
     (void)state;
-    static const int few[] = {2, 3, 8, 13}, many[] = {2, 3, 8, 13, 64, 100}, most[] = {2, 3, 8, 13, 64, 100, 1024};
-    enum level level = level_now();
-    const int *hosts = level == LEVEL_FAST ? few : level == LEVEL_NORMAL ? many : most;
-    for (int k = 0; k < (level == LEVEL_FAST ? 4 : level == LEVEL_NORMAL ? 6 : 7); k++)
+    static const int hosts[] = {2, 3, 8, 13, 64, 100};
+    for (int k = 0; k < (level_now() == LEVEL_FAST ? 4 : 6); k++)
         for (int big = 0; big < 2; big++) {
             double bytes = big ? 20000 : 300;
             compare_grouping(PROG_ALLREDUCE, "ring", hosts[k], bytes, SIM_SHIFT);
@@ -312,6 +310,21 @@ static void one_host_stands_for_all(void **state) {
             if ((hosts[k] & (hosts[k] - 1)) == 0)
                 compare_grouping(PROG_ALLREDUCE, "halving", hosts[k], bytes, hosts[k] == 2 ? SIM_SHIFT : SIM_XOR);
         }
+}
+
+/* Up to 4096 ranks. Where each rank talks to each, or has as many steps as there are ranks in the reductions of halving, half
+ * as many ranks are some hundred million steps already; so here two pieces must do. */
+static void one_host_stands_for_a_thousand(void **state) {
+    (void)state;
+    if (level_now() != LEVEL_FULL)
+        skip();
+    compare_grouping(PROG_ALLREDUCE, "ring", 1024, 8000, SIM_SHIFT);
+    compare_grouping(PROG_ALLREDUCE, "hier", 1024, 8000, SIM_SHIFT);
+    compare_grouping(PROG_ALLGATHER, "ring", 1024, 8000, SIM_SHIFT);
+    compare_grouping(PROG_ALLGATHER, "pat", 1024, 8000, SIM_SHIFT);
+    compare_grouping(PROG_REDUCESCATTER, "pat", 512, 8000, SIM_SHIFT);
+    compare_grouping(PROG_ALLTOALL, "hier", 512, 8000, SIM_SHIFT);
+    compare_grouping(PROG_ALLREDUCE, "halving", 512, 8000, SIM_XOR);
 }
 
 static void who_has_a_root_stands_for_itself(void **state) {
@@ -414,6 +427,7 @@ int main(void) {
         cmocka_unit_test(skipped_periods_take_the_same_time),
         cmocka_unit_test(periods_are_really_skipped),
         cmocka_unit_test(one_host_stands_for_all),
+        cmocka_unit_test(one_host_stands_for_a_thousand),
         cmocka_unit_test(who_has_a_root_stands_for_itself),
         cmocka_unit_test(fewer_hosts_foretell_more),
         cmocka_unit_test(no_forecast_is_below_its_bounds),
