@@ -244,6 +244,7 @@ $(filter-out $(ACCEPT),$(TESTS)): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(TES
 $(filter-out $(ACCEPT),$(TESTS)): TEST_LIBS = -lcmocka
 $(ACCEPT): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(filter-out %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
+$(BUILD)/tests/unit/test_tune_gpu: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
 
 # ------------------------------------------------------------------------- the shared kernel sources, in every language
 

@@ -117,6 +117,9 @@ everything() {
     echo 'next part alone, where "conformance, LL128" has none, are not a fault of the library.'
     sanitized memcheck small128
     part_if_there 'unit test of the loops' 25 "$build/tests/unit/test_block"
+    # Constants of the cost model, beside the report.
+    part_if_there 'tuning file' 60 "$build/bin/collet-tune" --device --procs 2 --quick --sizes 64:262144 \
+        --output "$work/gpu.tuning"
     printf '\n=== summary\n'
     printf '%s\n' "${table[@]}"
     [ $failed = 0 ]

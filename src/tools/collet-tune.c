@@ -5,6 +5,7 @@
  */
 #include "base/err.h"
 #include "base/os.h"
+#include "gpu/gpu.h"
 #include "plan/costs_file.h"
 #include "tools/common/arguments.h"
 #include "tools/tune/fit.h"
@@ -17,7 +18,7 @@
 #include <time.h>
 
 static const char usage[] =
-    "usage: collet-tune [--procs N[,N…]] [--transport NAME] [--quick] [--sizes FROM:TO] [--output FILE]\n"
+    "usage: collet-tune [--procs N[,N…]] [--transport NAME | --device] [--quick] [--sizes FROM:TO] [--output FILE]\n"
     "       collet-tune --regret [--costs FILE] [--all] [the options above but --output]\n"
     "       either of these with [--save FILE] or [--samples FILE[,FILE…]]\n"
     "       collet-tune --print [--costs FILE]\n"
@@ -27,6 +28,7 @@ static const char usage[] =
     "\n"
     "  --procs N,N…      numbers of ranks to measure with, 2 to 16; 2,4 unless given\n"
     "  --transport NAME  shm or tcp; shm unless given\n"
+    "  --device          ranks on this process's GPUs, dealt to them in turn; not with --regret\n"
     "  --sizes FROM:TO   bytes, four times as many from one to the next; 8:67108864 unless given\n"
     "  --quick           fewer samples, sizes to 2 MB: seconds instead of minutes\n"
     "  --output FILE     where the tuning file goes; standard output unless given\n"
@@ -49,7 +51,7 @@ enum { LABS_MAX = 4 };
 
 struct request {
     const char *procs, *transport, *sizes, *output, *costs, *save, *samples; /* NULL: not given */
-    bool quick, regret, all, print, help;
+    bool quick, regret, all, print, device, help;
 };
 
 struct task {
@@ -70,8 +72,8 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
         {"costs", &request->costs, NULL},     {"save", &request->save, NULL},
         {"samples", &request->samples, NULL}, {"quick", NULL, &request->quick},
         {"regret", NULL, &request->regret},   {"all", NULL, &request->all},
-        {"print", NULL, &request->print},     {"help", NULL, &request->help},
-        {"h", NULL, &request->help},
+        {"print", NULL, &request->print},     {"device", NULL, &request->device},
+        {"help", NULL, &request->help},       {"h", NULL, &request->help},
     };
     int rest = arguments_read(table, sizeof table / sizeof *table, argc, argv);
     return rest == argc || (rest >= 0 && argument_refuse("an argument", argv[rest], "an option that --help shows"));
@@ -108,8 +110,16 @@ static bool task_of(const struct request *request, struct task *task) {
     const char *transport = request->transport != NULL ? request->transport : "shm";
     if (strcmp(transport, "shm") != 0 && strcmp(transport, "tcp") != 0)
         return argument_refuse("--transport", transport, "shm or tcp");
+    if (request->device && request->transport != NULL)
+        return argument_refuse("--transport", transport, "left out beside --device");
+    if (request->device && (request->regret || request->save != NULL || request->samples != NULL)) {
+        fprintf(stderr, "collet-tune: --regret, --save and --samples are of ranks on host memory: leave out --device\n");
+        return false;
+    }
     task->options.transport = transport;
     task->samples = request->samples;
+    task->options.gpus = request->device;
+    task->options.most_nchannels = 16;
     task->costs = costs_default;
     if (request->costs != NULL && argument_failed("--costs", costs_read(request->costs, &task->costs)))
         return false;
@@ -139,10 +149,11 @@ static void print_head(const struct task *task, FILE *out) {
     strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &tm));
     fprintf(out, "# %s, %s", date, os_host_name());
     print_cpu(out);
-    fprintf(out, ", %d CPUs, %s\n", task->labs[0]->machine.cpus, task->options.transport);
+    fprintf(out, ", %d CPUs, %s\n", task->labs[0]->machine.cpus,
+            task->options.gpus ? "ranks on GPUs" : task->options.transport);
     if (task->samples != NULL)
         fprintf(out, "# samples of %s\n", task->samples);
-    for (int k = 0; k < task->nlabs && task->samples == NULL; k++) {
+    for (int k = 0; k < task->nlabs && task->samples == NULL && !task->options.gpus; k++) {
         const struct lab *lab = task->labs[k];
         fprintf(out, "# %d ranks: round trip of a line near %.0f ns, far %.0f ns (0: not seen); %d samples dropped\n",
                 lab->options.nranks, lab->trips_ns[LAB_NEAR], lab->trips_ns[LAB_FAR], lab->dropped);
@@ -160,8 +171,9 @@ static void print_constants(const struct task *task, double error, FILE *out) {
         "# best ones, and so that what is predicted best is: small sizes settle latencies (step, peer, alpha), large\n"
         "# ones slopes (byte), more ranks than CPUs the price of a switch. Mean error near the best: %.0f %%.\n",
         100 * (exp(error) - 1));
-    costs_print(&task->costs, is_wire(task) ? "net." : "memory", out);
-    costs_print(&task->costs, "host.", out);
+    costs_print(&task->costs, task->options.gpus ? "gpu" : is_wire(task) ? "net." : "memory", out);
+    if (!task->options.gpus)
+        costs_print(&task->costs, "host.", out);
 }
 
 static int write_constants(const struct task *task, double error, const char *path) {
@@ -186,6 +198,14 @@ static void print_tables(const struct task *task, bool all) {
 
 /* --------------------------------------------------------------------------------------------------------------- main */
 
+static bool has_gpus(void) {
+    const char *why = "this build of collet drives host memory only";
+    if (gpu_driver() != NULL && gpu_driver()->count(&why) > 0)
+        return true;
+    fprintf(stderr, "collet-tune: --device: no CUDA device: %s\n", why);
+    return false;
+}
+
 static bool read_samples(struct task *task) {
     char path[256];
     for (const char *at = task->samples; *at != '\0'; at += strcspn(at, ","), at += *at == ',') {
@@ -209,11 +229,16 @@ static bool save_samples(const char *path, const struct task *task) {
 }
 
 static bool gather(const struct request *request, struct task *task) {
+    int rounds = request->quick ? QUICK_ROUNDS : ROUNDS;
     for (int k = 0; k < task->nlabs; k++) {
         task->options.nranks = task->procs[k];
+        if (request->device) {
+            lab_measure_gpus(&task->options, &task->costs, rounds, &task->labs[k]);
+            continue;
+        }
         lab_create(&task->options, &task->costs, &task->labs[k]);
         if (request->samples == NULL)
-            lab_measure(task->labs[k], request->quick ? QUICK_ROUNDS : ROUNDS);
+            lab_measure(task->labs[k], rounds);
     }
     return (request->samples == NULL || read_samples(task)) &&
            (request->save == NULL || save_samples(request->save, task));
@@ -253,5 +278,7 @@ int main(int argc, char **argv) {
         costs_print(&task.costs, "", stdout);
         return EXIT_SUCCESS;
     }
+    if (request.device && !has_gpus())
+        return EXIT_FAILURE;
     return run(&request, &task);
 }

@@ -18,6 +18,7 @@ refuses_all() {
     refuses "--procs is '1'" --procs 1 && refuses "--procs is '2,x'" --procs 2,x &&
         refuses "--transport is 'pigeon'" --transport pigeon && refuses "--sizes is '9'" --sizes 9 &&
         refuses "--costs: .*none.tuning" --costs none.tuning && refuses "unrecognized option '--fast'" --fast &&
+        refuses "--transport is 'tcp'" --device --transport tcp && refuses "leave out --device" --device --regret &&
         refuses "option '--output' requires an argument" --output && refuses "an argument is 'file'" file
 }
 
@@ -63,6 +64,14 @@ samples_that_do_not_fit_are_refused() {
         misfits "there are more rounds" "2 8 near 99 1 ring LL" && misfits "ranks bytes .* are needed" "2 8 near"
 }
 
+# With a GPU it would measure, for minutes.
+without_a_gpu_it_says_so() {
+    local output
+    output=$(CUDA_VISIBLE_DEVICES='' "$tune" --device --quick 2>&1 >/dev/null)
+    [ $? = 1 ] && grep -q 'no CUDA device' <<<"$output" || { echo "$output"; return 1; }
+}
+
+check without_a_gpu_it_says_so without_a_gpu_it_says_so
 check bad_input_is_named_and_ends_with_2 refuses_all
 check samples_of_several_runs_are_judged_together runs_are_judged_together
 check samples_that_do_not_fit_name_file_and_line samples_that_do_not_fit_are_refused

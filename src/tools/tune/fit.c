@@ -14,12 +14,13 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define REGRET_WEIGHT 8.0
 #define PRIOR_WEIGHT 0.01
 #define FIRST_FACTOR 1.6
 #define LAST_FACTOR 1.02
-#define PARAMETERS_MAX (9 * COSTS_PROTOCOLS + 2)
+#define PARAMETERS_MAX ((5 * LINK_CLASS_COUNT) * COSTS_PROTOCOLS + 4)
 #define LEAST_NS 1e-4 /* a constant that is zero stays it */
 
 struct parameters {
@@ -42,7 +43,7 @@ static void add(struct parameters *all, double *constant) {
 static void add_links(struct parameters *all, struct cost_table *costs, enum link_class class) {
     for (int protocol = 0; protocol < COSTS_PROTOCOLS; protocol++) {
         struct step_cost *step = &costs->step[class][protocol];
-        if (class == LINK_MEMORY) /* of steps and of a rank's own memory */
+        if (class == LINK_MEMORY || class == LINK_GPU) /* of steps and of a rank's own memory */
             add(all, &step->step_ns);
         add(all, &step->peer_ns);
         add(all, &step->byte_ns);
@@ -51,11 +52,32 @@ static void add_links(struct parameters *all, struct cost_table *costs, enum lin
     }
 }
 
+static bool has_class(const struct lab *lab, enum link_class class) {
+    return memchr(lab->link[LAB_NEAR], class, (size_t)(lab->options.nranks * lab->options.nranks)) != NULL;
+}
+
+/* Blocks, launches, and what lies between these GPUs. */
+static void list_of_gpus(struct lab *const *labs, int nlabs, struct cost_table *costs, struct parameters *all) {
+    for (int class = LINK_GPU; class <= LINK_GPU_NET; class ++) {
+        bool seen = false;
+        for (int k = 0; k < nlabs; k++)
+            seen |= has_class(labs[k], (enum link_class) class);
+        if (seen)
+            add_links(all, costs, (enum link_class) class);
+    }
+    add(all, &costs->gpu_call_ns);
+    add(all, &costs->gpu_block_ns);
+}
+
 /* What has not been seen keeps its constants. */
 static void list_parameters(struct lab *const *labs, int nlabs, bool wire, struct cost_table *costs,
                             struct parameters *all) {
     bool crowded = false, seen[LAB_CLASSES] = {false};
     all->count = 0;
+    if (labs[0]->options.gpus) {
+        list_of_gpus(labs, nlabs, costs, all);
+        return;
+    }
     for (int k = 0; k < nlabs; k++) {
         crowded |= labs[k]->options.nranks > labs[k]->machine.cpus;
         for (int class = 0; class < LAB_CLASSES; class ++)

@@ -74,13 +74,24 @@ static struct collet_comm **comm_of(struct bench *bench) {
     return &bench->comms[bench->orders->class][bench->orders->candidate];
 }
 
-static void open_comm(struct bench *bench, const struct plan_choice *candidate) {
-    char chunk[16];
+void lab_set_candidate(const struct plan_choice *candidate) {
+    char chunk[16], channels[16];
     snprintf(chunk, sizeof chunk, "%u", candidate->protocol == INTERP_SIMPLE ? candidate->chunk_bytes : 0);
+    snprintf(channels, sizeof channels, "%d", candidate->nchannels);
     setenv("COLLET_ALGO", candidate->algorithm->name, 1);
     setenv("COLLET_PROTO", exec_protocol_names[candidate->protocol], 1);
     setenv("COLLET_CHUNKSIZE", chunk, 1);
-    setenv("COLLET_NCHANNELS", "1", 1);
+    setenv("COLLET_NCHANNELS", channels, 1);
+}
+
+void lab_forget_candidates(void) {
+    static const char *const knobs[] = {"COLLET_ALGO", "COLLET_PROTO", "NCCL_PROTO", "COLLET_CHUNKSIZE"};
+    for (size_t k = 0; k < sizeof knobs / sizeof *knobs; k++)
+        unsetenv(knobs[k]);
+}
+
+static void open_comm(struct bench *bench, const struct plan_choice *candidate) {
+    lab_set_candidate(candidate);
     setenv("COLLET_CPU_DISTANCE", lab_class_names[bench->orders->class], 1);
     must(bench, collet_comm_init_rank(comm_of(bench), bench->board->nranks, bench->orders->id, bench->rank),
          "a communicator");
@@ -288,12 +299,11 @@ static void describe_machine(struct lab *lab, const struct config *config, const
     };
 }
 
-static void add_candidate(struct lab *lab, const struct algorithm *algorithm, enum interp_protocol protocol,
-                          uint32_t chunk_bytes) {
+void lab_add_candidate(struct lab *lab, const struct algorithm *algorithm, const struct tuner_way *way, int nchannels) {
     int n = lab->options.nranks, k = lab->ncandidates++;
     if (k == LAB_CANDIDATES_MAX)
         bench_die("more than %d candidates", LAB_CANDIDATES_MAX);
-    lab->candidates[k] = (struct plan_choice){algorithm, protocol, 1, chunk_bytes, 0};
+    lab->candidates[k] = (struct plan_choice){algorithm, way->protocol, nchannels, way->chunk_bytes, 0};
     lab->progs[k] = calloc((size_t)n, sizeof **lab->progs);
     for (int r = 0; r < n; r++)
         if (lab->progs[k] == NULL || algorithm_build(algorithm, &lab->shape, r, 0, &lab->progs[k][r]) != COLLET_SUCCESS)
@@ -305,15 +315,13 @@ static void list_candidates(struct lab *lab) {
     int nways = tuner_ways(&lab->limits, ways);
     for (const struct algorithm *a = algorithms; a->name != NULL; a++)
         for (int k = 0; k < nways && a->collective == PROG_ALLREDUCE && algorithm_applies(a, &lab->shape); k++)
-            add_candidate(lab, a, ways[k].protocol, ways[k].chunk_bytes);
+            lab_add_candidate(lab, a, &ways[k], 1);
 }
 
 void lab_create(const struct lab_options *options, const struct cost_table *costs, struct lab **lab_p) {
     struct config config;
     struct lab *lab = calloc(1, sizeof *lab);
-    static const char *const free_knobs[] = {"COLLET_ALGO", "COLLET_PROTO", "NCCL_PROTO", "COLLET_CHUNKSIZE"};
-    for (size_t k = 0; k < sizeof free_knobs / sizeof *free_knobs; k++)
-        unsetenv(free_knobs[k]);
+    lab_forget_candidates();
     setenv("COLLET_NCHANNELS", "1", 1);
     setenv("COLLET_TRANSPORT", options->transport, 1);
     if (lab == NULL || config_read(&config) != COLLET_SUCCESS)
@@ -376,5 +384,9 @@ void lab_destroy(struct lab *lab) {
             prog_destroy(lab->progs[k][r]);
         free(lab->progs[k]);
     }
+    if (lab->map != NULL)
+        prog_shape_fini(&lab->shape);
+    model_destroy(lab->model);
+    map_destroy(lab->map);
     free(lab);
 }

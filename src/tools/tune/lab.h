@@ -17,9 +17,10 @@
 #ifndef COLLET_TOOLS_TUNE_LAB_H
 #define COLLET_TOOLS_TUNE_LAB_H
 
+#include "plan/model.h"
 #include "plan/tuner.h"
 
-#define LAB_CANDIDATES_MAX 48
+#define LAB_CANDIDATES_MAX 128
 #define LAB_SIZES_MAX 32
 #define LAB_ROUNDS_MAX 64
 #define LAB_RANKS_MAX 16
@@ -43,6 +44,8 @@ struct lab_value {
 struct lab_options {
     int nranks;
     const char *transport; /* "" for any */
+    bool gpus;             /* ranks on GPUs instead … */
+    int most_nchannels;    /* … with so many channels at most */
     uint64_t sizes[LAB_SIZES_MAX];
     int nsizes;
 };
@@ -59,6 +62,8 @@ struct lab {
     int ncandidates;
     struct lab_cell cells[LAB_SIZES_MAX][LAB_CANDIDATES_MAX];
     int rounds;                  /* cells have samples of rounds below this */
+    struct map *map;             /* of ranks on GPUs, else NULL … */
+    struct model *model;         /* … and what `machine` is of them */
     float trips_ns[LAB_CLASSES]; /* the last round trip seen of each class; 0: none */
     int dropped;
 };
@@ -68,6 +73,14 @@ void lab_create(const struct lab_options *options, const struct cost_table *cost
 void lab_destroy(struct lab *lab);
 /* Forks the ranks, measures, and ends them. */
 void lab_measure(struct lab *lab, int rounds);
+/* All of it on the GPUs of this process, of which there is at least one; what is measured counts as near. (lab_gpu.c) */
+void lab_measure_gpus(const struct lab_options *options, const struct cost_table *costs, int rounds,
+                      struct lab **lab_p);
+
+/* Of both: another candidate; the environment in which communicators are that candidate, or free again. */
+void lab_add_candidate(struct lab *lab, const struct algorithm *algorithm, const struct tuner_way *way, int nchannels);
+void lab_set_candidate(const struct plan_choice *candidate);
+void lab_forget_candidates(void);
 
 struct lab_value lab_value(const struct lab *lab, int size, int candidate, enum lab_class class); /* in µs */
 bool lab_saw(const struct lab *lab, enum lab_class class); /* any sample of it? */
