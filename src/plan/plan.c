@@ -91,36 +91,6 @@ void plan_dump(const struct planner *planner, int fd) {
 
 /* ---- channels ---- */
 
-/* One block moves only some tens of GB/s; a block for little has little to do. Not measured yet. */
-#define GPU_CHANNEL_BYTES (64u << 10)
-#define GPU_CHANNELS_MAX 16
-
-/* Ranks of one GPU that are not called in one group are launched each for itself, and yet must run side by side: all
- * together take no more blocks than a small GPU runs. */
-#define GPU_CHANNELS_SHARED 32
-
-/* The most ranks that share a GPU of a host. */
-static int ranks_of_a_gpu(const struct chan *chan) {
-    int most = 1;
-    for (int a = 0; a < chan->nranks; a++) {
-        int here = 0;
-        for (int b = 0; b < chan->nranks; b++)
-            here += chan->peers[b].node == chan->peers[a].node && chan->peers[b].device == chan->peers[a].device;
-        most = here > most ? here : most;
-    }
-    return most;
-}
-
-static int channels_on_gpu(struct planner *planner, uint64_t bytes) {
-    int n = 1;
-    if (planner->ranks_of_a_gpu == 0)
-        planner->ranks_of_a_gpu = ranks_of_a_gpu(planner->chan);
-    while (n < GPU_CHANNELS_MAX && 2 * n * planner->ranks_of_a_gpu <= GPU_CHANNELS_SHARED &&
-           (uint64_t)n * GPU_CHANNEL_BYTES < bytes)
-        n *= 2;
-    return n;
-}
-
 /* ---- life ---- */
 
 /* LL128 is for links that keep stores of 128 bytes whole: wherever ranks share a node, and somewhere they do, their GPUs are
