@@ -173,12 +173,18 @@ static enum collet_result consider(struct candidates *c, struct prog *const *pro
     return COLLET_SUCCESS;
 }
 
+/* Over a network each channel of an adapter has queue pairs of its own, and one proxy carries the slots of all. */
+#define RAIL_CHANNELS 2
+
 static int most_channels(const struct candidates *c, struct prog *const *progs) {
     int npeers = 1;
     for (int rank = 0; rank < c->machine->nranks; rank++)
         npeers = progs[rank]->npeers > npeers ? progs[rank]->npeers : npeers;
     int affordable = (int)plan_affordable_channels(npeers, c->machine->nslots, c->limits->slot_bytes);
     affordable = affordable > c->limits->nrails ? affordable : c->limits->nrails;
+    size_t npairs = (size_t)c->machine->nranks * (size_t)c->machine->nranks;
+    if (memchr(c->machine->class, LINK_GPU_NET, npairs) != NULL && affordable > RAIL_CHANNELS * c->limits->nrails)
+        affordable = RAIL_CHANNELS * c->limits->nrails;
     return affordable < c->limits->most_nchannels ? affordable : c->limits->most_nchannels;
 }
 
