@@ -113,7 +113,8 @@ static bool task_of(const struct request *request, struct task *task) {
     if (request->device && request->transport != NULL)
         return argument_refuse("--transport", transport, "left out beside --device");
     if (request->device && (request->regret || request->save != NULL || request->samples != NULL)) {
-        fprintf(stderr, "collet-tune: --regret, --save and --samples are of ranks on host memory: leave out --device\n");
+        fprintf(stderr,
+                "collet-tune: --regret, --save and --samples are of ranks on host memory: leave out --device\n");
         return false;
     }
     task->options.transport = transport;

@@ -47,7 +47,8 @@ static void draw_map(struct job *job, const char *machine, int nnodes) {
     assert_int_equal(topo_pack(job->host, &graph, &graph_bytes), COLLET_SUCCESS);
     int nlocal = topo_count(job->host, 0, TOPO_GPU);
     for (int n = 0; n < nnodes; n++)
-        nodes[n] = (struct atlas_node){graph, graph_bytes, nlocal, false, place};
+        nodes[n] = (struct atlas_node){
+            .graph = graph, .graph_bytes = graph_bytes, .nlocal = nlocal, .joined = true, .place = place};
     for (int rank = 0; rank < nnodes * nlocal; rank++)
         job->peers[rank] = (struct peer_info){.rank = rank,
                                               .node = rank / nlocal * nlocal,

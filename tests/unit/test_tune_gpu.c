@@ -21,8 +21,7 @@ static struct lab *lab;
 
 static int measure(void **state) {
     (void)state;
-    struct lab_options options = {
-        .nranks = 2, .gpus = true, .most_nchannels = 4, .sizes = {64}, .nsizes = 1};
+    struct lab_options options = {.nranks = 2, .gpus = true, .most_nchannels = 4, .sizes = {64}, .nsizes = 1};
     lab_measure_gpus(&options, &costs_default, 1, &lab);
     return 0;
 }
