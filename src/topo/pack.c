@@ -22,7 +22,7 @@ struct packed_header {
 struct packed_node {
     int32_t kind, parent;
     int32_t number; /* numaid of a CPU, dev of a GPU or NIC */
-    int32_t link_lanes;
+    int16_t link_lanes, port; /* port: of a NIC */
     double link_gts;
     int64_t mbits;
     char label[LABEL_BYTES]; /* name of a NIC, architecture of a CPU, bus id of the others */
@@ -46,13 +46,14 @@ static void pack_node(const struct topo_node *node, struct packed_node *packed) 
         .number = node->kind == TOPO_CPU   ? node->cpu.numaid
                   : node->kind == TOPO_GPU ? node->gpu.dev
                                            : -1,
-        .link_lanes = node->pci.link_lanes,
+        .link_lanes = (int16_t)node->pci.link_lanes,
         .link_gts = node->pci.link_gts,
     };
     const char *label = node->pci.busid;
     if (node->kind == TOPO_NIC) {
         packed->number = node->nic.dev;
         packed->mbits = node->nic.mbits;
+        packed->port = (int16_t)node->nic.port;
         label = node->nic.name;
     } else if (node->kind == TOPO_CPU) {
         label = node->cpu.arch;
@@ -107,6 +108,7 @@ static void unpack_node(struct topo *topo, const struct packed_node *packed) {
     case TOPO_NIC:
         node.nic.dev = packed->number;
         node.nic.mbits = packed->mbits;
+        node.nic.port = packed->port;
         snprintf(node.nic.name, sizeof node.nic.name, "%s", packed->label);
         break;
     case TOPO_GPU:

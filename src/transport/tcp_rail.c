@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/tcp_rail.h"
 
-#include "program/program.h"
-#include "topo/search.h"
 #include "topo/sysfs.h"
+#include "transport/rail.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -13,13 +12,10 @@
 /* ------------------------------------------------------------------------------------------------------ what is tied */
 
 void tcp_rail_find(const struct conn *conn, char interface[ADDRESS_INTERFACE_BYTES]) {
-    const struct topo_rings *rings = conn->chan->rings;
+    const struct topo_nic *nic = rail_nic(conn);
     char name[TOPO_NAME_BYTES];
     interface[0] = '\0';
-    if (rings == NULL || conn->lane == PROG_LANE_P2P) /* messages have one channel */
-        return;
-    int nic = topo_nic_towards(rings, conn->channel % rings->nrings, conn->chan->rank, conn->peer);
-    if (nic >= 0 && topo_find_interface(rings->topo->nodes[nic].nic.name, "/sys", name) &&
+    if (nic != NULL && topo_find_interface(nic->name, "/sys", name) &&
         strlen(name) < ADDRESS_INTERFACE_BYTES && address_interface_allowed(conn->chan->config->socket_ifname, name))
         memcpy(interface, name, strlen(name) + 1);
 }

@@ -3,7 +3,7 @@
  * Over which interfaces the sockets between two ranks go.
  *
  *      the plan ties channels to NICs      all sockets over the interface of the ring's NIC, at both ends
- *      (chan.h), as where each NIC
+ *      (rail.h), as where each NIC
  *      has a channel                       ring 0 ── channel 0 ── eth0 ═══ eth0        every interface has a channel of
  *                                          ring 1 ── channel 1 ── eth1 ═══ eth1        its own: together they use all
  *

@@ -42,7 +42,8 @@
  * Completions are asked for seldom (the last write of a list, and now and then one within), to know when the send queue has
  * room and when all has been acknowledged.
  *
- * Read next: verbs_send.c, what a step is sent as; verbs_setup.c, how ends come to be; verbs_failover.c, when a rail dies.
+ * Read next: verbs_send.c, what a step is sent as; verbs_setup.c, how ends come to be; verbs_rail.c, by which ports;
+ * verbs_failover.c, when a rail dies.
  */
 #include "transport/verbs_end.h"
 
@@ -248,6 +249,7 @@ static enum collet_result verbs_ready(struct conn *conn) {
     if (!all_greeted(conn))
         return COLLET_IN_PROGRESS;
     end->stage = VERBS_READY;
+    verbs_update_live(end);
     return COLLET_SUCCESS;
 }
 

@@ -47,11 +47,13 @@ const char *verbs_kind_name(enum verbs_kind kind) {
 int verbs_common_kind(uint32_t a, uint32_t b) { return __builtin_ffs((int)(a & b)) - 1; }
 
 void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entries, int n, int only) {
-    port->kinds = 0;
+    port->kinds = port->interface = 0;
     memset(port->gid_index, 0xff, sizeof(port->gid_index));
     for (int k = 0; k < n; k++) {
         const struct ibv_gid_entry *entry = &entries[k];
         int kind = verbs_gid_kind(entry);
+        if (entry->port_num == port->number && port->interface == 0)
+            port->interface = entry->ndev_ifindex;
         if (entry->port_num != port->number || kind < 0 || (only >= 0 && entry->gid_index != (uint32_t)only))
             continue;
         if (port->gid_index[kind] >= 0 && port->gid_index[kind] <= (int)entry->gid_index)

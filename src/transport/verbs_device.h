@@ -8,7 +8,7 @@
  *
  * Which kinds of network a port is part of follows from its GIDs; of each kind, the first GID is taken. Two ranks use the
  * first kind of the order below that both have, and pair their ports of that kind: first with first, second with second …
- * Each such pair is a rail.
+ * Each such pair is a rail (verbs_rail.c).
  *
  * Opened once a process, at the first communicator, and open until it ends.
  */
@@ -50,6 +50,7 @@ struct verbs_port {
     uint8_t number;
     int down; /* it has gone down since: by its events */
     bool infiniband;
+    unsigned interface; /* number of its network interface; 0: it has none that is known */
     uint16_t lid;
     enum ibv_mtu mtu;
     int gid_index[VERBS_KIND_COUNT]; /* −1: it has none of this kind */
@@ -84,7 +85,8 @@ int verbs_gid_kind(const struct ibv_gid_entry *entry);
 /* An address as people write it: 10.0.0.2, or fe80::1. */
 void verbs_gid_text(const union ibv_gid *gid, char text[VERBS_GID_TEXT_BYTES]);
 
-/* Of each kind the first GID of the table (where only ≥ 0: that one alone), into port->gid_index, gids and kinds. */
+/* Of each kind the first GID of the table (where only ≥ 0: that one alone), into port->gid_index, gids and kinds; and the
+ * interface that GIDs of the port are of. */
 void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entries, int n, int only);
 
 /* Is the port wanted by a list "name[:port],…" of prefixes (^ in front excludes them, = matches whole names)? */

@@ -4,7 +4,8 @@
  * die) share it.
  *
  *    rails[r] = a port here and the port that it is paired with there; one completion queue, one registration of the FIFO
- *    qps[r][q] = the queue pairs on it;  live[] = those that slots and credits go through, rail by turns
+ *    qps[r][q] = the queue pairs on it;  live[] = those that slots and credits go through, rail by turns: where the channel is
+ *    tied to a NIC (verbs_rail.c) those of that one, as long as it is up
  */
 #ifndef COLLET_TRANSPORT_VERBS_END_H
 #define COLLET_TRANSPORT_VERBS_END_H
@@ -35,6 +36,7 @@ struct verbs_hello {
     uint64_t memory, slots, frames;
     uint32_t psn;
     uint8_t nrails, direct; /* direct: its Simple slots are in memory of a GPU */
+    uint8_t home;           /* 1 + the number of the port that it is tied to; 0: it is to none */
     struct verbs_address rails[VERBS_RAILS_MAX];
 };
 _Static_assert(sizeof(struct verbs_hello) <= CONN_BLOB_BYTES, "it travels in the connection's blob");
@@ -65,6 +67,7 @@ struct verbs_end {
     enum verbs_kind kind;
     enum verbs_stage stage;
     int nrails, nqps;
+    int home; /* the rail of the NIC that the channel is tied to; −1: there is none */
     struct verbs_rail rails[VERBS_RAILS_MAX];
     struct verbs_qp qps[VERBS_RAILS_MAX][VERBS_QPS_MAX];
     uint8_t live[VERBS_LIVE_MAX]; /* rail · VERBS_QPS_MAX + queue pair */
@@ -115,6 +118,13 @@ enum collet_result verbs_accept(struct conn *conn, const struct conn_blob *blob)
 enum collet_result verbs_connect(struct conn *conn); /* consumer: IN_PROGRESS until the producer has answered */
 void verbs_free(struct conn *conn);
 
+/* verbs_rail.c: the ports of the rails and the home among them; for a producer in accordance with the consumer's offer, NULL
+ * for the consumer. */
+void verbs_rails_choose(struct conn *conn, const struct verbs_hello *offer);
+void verbs_rails_agree(struct conn *conn); /* the other end is known: are both tied to the same? */
+void verbs_update_live(struct verbs_end *end);
+const char *verbs_rail_part(const struct verbs_end *end, int rail); /* what it does for the connection, for the log */
+
 /* verbs.c: takes completions of one rail. True if something came. */
 bool verbs_poll(struct conn *conn, int rail);
 /* The wr_id of receives of a queue pair. */
@@ -130,7 +140,6 @@ void verbs_set_broken(struct conn *conn, const char *format, ...) __attribute__(
 /* The rail cannot be used any more, because of what the text says. Another takes over, or the connection is broken. */
 void verbs_rail_lost(struct conn *conn, int rail, const char *format, ...) __attribute__((format(printf, 3, 4)));
 bool verbs_can_fail_over(const struct conn *conn); /* are there rails to spare, and may they be used so? */
-void verbs_update_live(struct verbs_end *end);
 void verbs_failover_progress(struct conn *conn);
 /* Asks the devices of the connection what has happened to them. */
 void verbs_look(struct conn *conn);

@@ -58,14 +58,6 @@ void verbs_set_broken(struct conn *conn, const char *format, ...) {
              conn->side == CONN_PRODUCER ? "to" : "from", conn->peer, conn->chan->peers[conn->peer].host, what);
 }
 
-void verbs_update_live(struct verbs_end *end) {
-    end->nlive = 0;
-    for (int q = 0; q < end->nqps; q++) /* rail by turns */
-        for (int r = 0; r < end->nrails; r++)
-            if (end->rails[r].state == VERBS_RAIL_UP)
-                end->live[end->nlive++] = (uint8_t)(r * VERBS_QPS_MAX + q);
-}
-
 bool verbs_can_fail_over(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     int up = 0;

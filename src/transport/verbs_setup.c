@@ -115,14 +115,6 @@ static struct fifo_layout layout_of(const struct conn *conn) {
                           layout->ll_bytes + (uint32_t)sizeof(struct verbs_frame) / 2);
 }
 
-static int find_rails(struct verbs_end *end) {
-    int n = 0;
-    for (int k = 0; k < end->host->nports && n < VERBS_RAILS_MAX; k++)
-        if (end->host->ports[k].kinds & 1u << end->kind)
-            end->rails[n++].port = &end->host->ports[k];
-    return n;
-}
-
 /* Memory of the FIFO: all of it on the host, or Simple slots in memory of the rank's GPU; and frames. */
 static enum collet_result create_memory(struct conn *conn) {
     struct verbs_end *end = conn->impl;
@@ -144,7 +136,8 @@ static enum collet_result create_memory(struct conn *conn) {
     return COLLET_SUCCESS;
 }
 
-static enum collet_result end_create(struct conn *conn, int nrails_max) {
+/* offer: NULL for the consumer, whose it is. */
+static enum collet_result end_create(struct conn *conn, const struct verbs_hello *offer) {
     const struct peer_info *peers = conn->chan->peers;
     struct verbs_end *end = calloc(1, sizeof(*end));
     if (end == NULL)
@@ -153,13 +146,11 @@ static enum collet_result end_create(struct conn *conn, int nrails_max) {
     end->host = verbs_host();
     end->kind = (enum verbs_kind)verbs_common_kind(peers[conn->chan->rank].rdma, peers[conn->peer].rdma);
     end->nqps = (int)conn->chan->config->ib_qps_per_connection;
-    end->nrails = find_rails(end);
-    end->nrails = end->nrails < nrails_max ? end->nrails : nrails_max;
+    verbs_rails_choose(conn, offer);
     COLLET_TRY(create_memory(conn));
     end->sent = end->credit = conn->end.step;
     os_random(&end->mine.psn, sizeof(end->mine.psn));
     end->mine.psn &= 0xffffff;
-    end->mine.nrails = (uint8_t)end->nrails;
     for (int r = 0; r < end->nrails; r++)
         COLLET_TRY(rail_create(conn, r));
     return COLLET_SUCCESS;
@@ -198,17 +189,17 @@ static void log_rails(const struct conn *conn) {
         union ibv_gid gid;
         memcpy(gid.raw, end->theirs.rails[r].gid, sizeof(gid.raw));
         verbs_gid_text(&gid, text);
-        log_info(NET, "rank %d %s %d: %s port %d, GID %d, to %s: %s, %d queue pair(s), MTU %d", conn->chan->rank,
+        log_info(NET, "rank %d %s %d: %s port %d, GID %d, to %s: %s, %d queue pair(s), MTU %d, %s", conn->chan->rank,
                  conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer, port->device->name, port->number,
                  port->gid_index[end->kind], text, verbs_kind_name(end->kind), end->nqps,
-                 mine < theirs ? mine : theirs);
+                 mine < theirs ? mine : theirs, verbs_rail_part(end, r));
     }
 }
 
 /* ------------------------------------------------------------------------------------------------------------- the steps */
 
 enum collet_result verbs_offer(struct conn *conn, struct conn_blob *blob) {
-    COLLET_TRY(end_create(conn, VERBS_RAILS_MAX));
+    COLLET_TRY(end_create(conn, NULL));
     struct verbs_end *end = conn->impl;
     memcpy(blob->data, &end->mine, sizeof(end->mine));
     blob->bytes = sizeof(end->mine);
@@ -227,9 +218,10 @@ static enum collet_result take_hello(struct conn *conn, const void *data, size_t
 enum collet_result verbs_accept(struct conn *conn, const struct conn_blob *blob) {
     struct verbs_hello hello;
     COLLET_TRY(take_hello(conn, blob->data, blob->bytes, &hello));
-    COLLET_TRY(end_create(conn, (int)hello.nrails));
+    COLLET_TRY(end_create(conn, &hello));
     struct verbs_end *end = conn->impl;
     end->theirs = hello;
+    verbs_rails_agree(conn);
     COLLET_TRY(rails_connect(conn));
     COLLET_TRY(
         boot_send(conn->chan->boot, conn->peer, conn_key(conn, BOOT_RDMA_ANSWER), &end->mine, sizeof(end->mine)));
@@ -252,6 +244,7 @@ enum collet_result verbs_connect(struct conn *conn) {
                        end->nrails);
     while (end->nrails > (int)hello.nrails)
         rail_destroy(end, --end->nrails);
+    verbs_rails_agree(conn);
     COLLET_TRY(rails_connect(conn));
     if (log_wanted(LOG_INFO, LOG_NET))
         log_rails(conn);

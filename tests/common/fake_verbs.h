@@ -23,6 +23,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,7 +31,10 @@
 /* Not every test uses all of it. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 
+/* A test that needs more says so. */
+#ifndef FAKE_DEVICES
 #define FAKE_DEVICES 2
+#endif
 #define FAKE_QPS 512
 #define FAKE_WRITES 128 /* of one queue pair */
 #define FAKE_MRS 512
@@ -80,6 +84,7 @@ struct fake_device {
     uint16_t lid;
     struct ibv_async_event events[FAKE_EVENTS];
     int nevents;
+    uint64_t written; /* bytes that its writes have put into other memory */
     /* What goes wrong. */
     bool dying;     /* every send fails with retry exceeded; what was on its way stays in the network for a while */
     bool lose_acks; /* sends are executed, but their senders see retry exceeded */
@@ -315,6 +320,8 @@ static void fake_execute(struct fake_qp *qp) {
         fake_haunt(qp, &write, data);
     else if (to != NULL && (to->state == IBV_QPS_RTS || to->state == IBV_QPS_RTR) && to->to == qp->qp.qp_num)
         status = fake_respond(to, &write, data);
+    if (status == IBV_WC_SUCCESS && write.opcode != IBV_WR_RDMA_READ)
+        device->written += write.length;
     if (device->lose_acks && status == IBV_WC_SUCCESS)
         status = IBV_WC_RETRY_EXC_ERR;
     if (write.signalled || status != IBV_WC_SUCCESS)
@@ -675,7 +682,7 @@ static void fake_add_gid(struct fake_device *d, const char *address, enum ibv_gi
     inet_pton(AF_INET6, address, entry->gid.raw);
 }
 
-/* Two devices, mlx5_0 and mlx5_1, RoCE, each with the GIDs that a machine with an IPv4 address has. */
+/* Devices mlx5_0, mlx5_1 …, RoCE, each with the GIDs that a machine with an IPv4 address has. */
 static void fake_reset(void) {
     memset(&fake, 0, sizeof(fake));
     fake.chance = 88172645463325252ull;
@@ -686,21 +693,24 @@ static void fake_reset(void) {
         struct fake_device *d = &fake.devices[k];
         d->device.node_type = IBV_NODE_CA;
         d->device.transport_type = IBV_TRANSPORT_IB;
-        strcpy(d->device.name, k == 0 ? "mlx5_0" : "mlx5_1");
+        char local[16], mapped[32];
+        snprintf(d->device.name, sizeof(d->device.name), "mlx5_%d", k);
+        snprintf(local, sizeof(local), "fe80::%x", k + 1);
+        snprintf(mapped, sizeof(mapped), "::ffff:10.0.%d.2", k);
         d->state = IBV_PORT_ACTIVE;
         d->mtu = IBV_MTU_4096;
         d->link_layer = IBV_LINK_LAYER_ETHERNET;
-        fake_add_gid(d, k == 0 ? "fe80::1" : "fe80::2", IBV_GID_TYPE_ROCE_V1);
-        fake_add_gid(d, k == 0 ? "fe80::1" : "fe80::2", IBV_GID_TYPE_ROCE_V2);
-        fake_add_gid(d, k == 0 ? "::ffff:10.0.0.2" : "::ffff:10.0.1.2", IBV_GID_TYPE_ROCE_V1);
-        fake_add_gid(d, k == 0 ? "::ffff:10.0.0.2" : "::ffff:10.0.1.2", IBV_GID_TYPE_ROCE_V2);
+        fake_add_gid(d, local, IBV_GID_TYPE_ROCE_V1);
+        fake_add_gid(d, local, IBV_GID_TYPE_ROCE_V2);
+        fake_add_gid(d, mapped, IBV_GID_TYPE_ROCE_V1);
+        fake_add_gid(d, mapped, IBV_GID_TYPE_ROCE_V2);
     }
 }
 
 /* Everything is repaired; devices stay open. */
 static void fake_repair(void) {
     for (int k = 0; k < FAKE_DEVICES; k++)
-        fake.devices[k].dying = fake.devices[k].lose_acks = fake.devices[k].hanging = false;
+        fake.devices[k].dying = fake.devices[k].lose_acks = fake.devices[k].hanging = false, fake.devices[k].written = 0;
     fake.max_qp_wr = 1024;
     fake.max_cqe = 4096;
     fake.max_inline = 256;

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The NIC that a connection goes by, where the plan ties its channel to one (chan.h): that of its ring, at both ends.
+ *
+ *      ring 0 ── channel 0 ── NIC 0 ═══ NIC 0        every NIC has a channel of its own: together they use all
+ *      ring 1 ── channel 1 ── NIC 1 ═══ NIC 1
+ *
+ * Which interface of this host that is, tcp_rail.c knows; which RDMA port, verbs_rail.c.
+ */
+#ifndef COLLET_TRANSPORT_RAIL_H
+#define COLLET_TRANSPORT_RAIL_H
+
+#include "chan/chan.h"
+#include "topo/topo.h"
+
+/* As the graph has it, so this host need not know it. NULL: the connection is tied to none, and takes all in turn. */
+const struct topo_nic *rail_nic(const struct conn *conn);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which ports a connection pairs, and which of the pairs carries it. Ports are numbered among those of its kind.
+ *
+ *    not tied to a NIC (rail.h): all          tied to that of port 2               … of port 6
+ *
+ *    rail 0   port 0 ═══ port 0               port 0 ─── port 0   in reserve       port 0 ─── port 0   in reserve
+ *    rail 1   port 1 ═══ port 1  by turns     port 1 ─── port 1   in reserve       port 1 ─── port 1   in reserve
+ *    rail 2   port 2 ═══ port 2               port 2 ═══ port 2   the home rail    port 2 ─── port 2   in reserve
+ *    rail 3   port 3 ═══ port 3               port 3 ─── port 3   in reserve       port 6 ═══ port 6   the home rail
+ *
+ * A port is only ever paired with that of the same number, since networks may keep such apart from others. So it takes both
+ * ends to tie a connection: each finds the port of its own NIC, and where they are not alike, all rails take turns.
+ * Rails in reserve have queue pairs that are connected and tried; they carry something when the home rail has died.
+ */
+#include "transport/rail.h"
+#include "transport/verbs_end.h"
+
+#include <net/if.h>
+#include <string.h>
+
+/* Graphs call a NIC by its RDMA device or by its interface. */
+static bool is_port_of(const struct verbs_port *port, const struct topo_nic *nic) {
+    if (strcmp(port->device->name, nic->name) == 0)
+        return nic->port == 0 || nic->port == port->number;
+    return port->interface != 0 && port->interface == if_nametoindex(nic->name);
+}
+
+static const char *arrow_of(const struct conn *conn) { return conn->side == CONN_PRODUCER ? "->" : "<-"; }
+
+static int list_ports(const struct verbs_end *end, struct verbs_port **ports) {
+    int n = 0;
+    for (int k = 0; k < end->host->nports; k++)
+        if (end->host->ports[k].kinds & 1u << end->kind)
+            ports[n++] = &end->host->ports[k];
+    return n;
+}
+
+/* The number of the port that this end is tied to; −1: to none. */
+static int find_home(const struct conn *conn, struct verbs_port *const *ports, int n) {
+    const struct topo_nic *nic = rail_nic(conn);
+    for (int k = 0; nic != NULL && k < n; k++)
+        if (is_port_of(ports[k], nic))
+            return k;
+    if (nic != NULL)
+        log_info(NET,
+                 "rank %d %s %d: channel %d takes all RDMA ports by turns: \"%s\", the NIC of its ring, is none that "
+                 "can be used here",
+                 conn->chan->rank, arrow_of(conn), conn->peer, conn->channel, nic->name);
+    return -1;
+}
+
+void verbs_rails_choose(struct conn *conn, const struct verbs_hello *offer) {
+    struct verbs_end *end = conn->impl;
+    struct verbs_port *ports[VERBS_PORTS_MAX];
+    int n = list_ports(end, ports), mine = find_home(conn, ports, n);
+    int home = offer == NULL ? mine : offer->home - 1, most = offer == NULL ? VERBS_RAILS_MAX : offer->nrails;
+    end->home = -1;
+    for (end->nrails = 0; end->nrails < most; end->nrails++) {
+        int r = end->nrails, port = r == VERBS_RAILS_MAX - 1 && home > r ? home : r;
+        if (port >= n)
+            break;
+        end->rails[r].port = ports[port];
+        if (port == home && home == mine)
+            end->home = r;
+    }
+    end->mine.nrails = (uint8_t)end->nrails;
+    end->mine.home = end->home < 0 ? 0 : (uint8_t)(home + 1);
+}
+
+void verbs_rails_agree(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    bool alike = end->mine.home == end->theirs.home;
+    if (!alike || (end->home >= 0 && (end->mine.rails[end->home].down || end->theirs.rails[end->home].down)))
+        end->home = -1;
+    if (!alike && end->nrails > 1)
+        log_info(NET, "rank %d %s %d: channel %d takes all RDMA ports by turns: the NICs of its ring have no like ports",
+                 conn->chan->rank, arrow_of(conn), conn->peer, conn->channel);
+}
+
+const char *verbs_rail_part(const struct verbs_end *end, int r) {
+    if (end->home < 0)
+        return "by turns";
+    return r == end->home ? "of the channel's ring" : "in reserve";
+}
+
+void verbs_update_live(struct verbs_end *end) {
+    bool at_home = end->home >= 0 && end->stage == VERBS_READY && end->rails[end->home].state == VERBS_RAIL_UP;
+    end->nlive = 0;
+    for (int q = 0; q < end->nqps; q++) /* rail by turns */
+        for (int r = 0; r < end->nrails; r++)
+            if (end->rails[r].state == VERBS_RAIL_UP && (!at_home || r == end->home))
+                end->live[end->nlive++] = (uint8_t)(r * VERBS_QPS_MAX + q);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * verbs: which of a host's eight ports a connection uses, counted in bytes (common/verbs_pair.h). Two hosts with a NIC for
+ * each port; ring c goes out by NIC c.
+ */
+#define FAKE_DEVICES 8
+#include "common/verbs_pair.h"
+
+#include "program/program.h"
+#include "topo/search.h"
+
+#include <net/if.h>
+
+/* ----------------------------------------------------------------------------------------------------------- two hosts */
+
+struct job {
+    struct topo *host, *topo;
+    struct topo_rings *rings;
+};
+
+/* NIC k of both hosts is called what names[k] says, "mlx5_<k>" where that is NULL. */
+static void job_init(struct job *job, const char *const *names) {
+    int place[2], nic = 0;
+    assert_int_equal(topo_synthetic("1 cpu : 8 nic 200", &job->host), COLLET_SUCCESS);
+    for (int n = 0; n < job->host->nnodes; n++) {
+        struct topo_node *node = &job->host->nodes[n];
+        if (node->kind == TOPO_NIC)
+            snprintf(node->nic.name, sizeof(node->nic.name), "mlx5_%d", nic);
+        if (node->kind == TOPO_NIC && names != NULL && names[nic] != NULL)
+            snprintf(node->nic.name, sizeof(node->nic.name), "%s", names[nic]);
+        nic += node->kind == TOPO_NIC;
+    }
+    const struct topo *hosts[2] = {job->host, job->host};
+    assert_int_equal(topo_fuse(hosts, 2, &job->topo), COLLET_SUCCESS);
+    for (int h = 0; h < 2; h++)
+        for (int n = job->topo->hosts[h].first_node; n < job->topo->hosts[h].end_node; n++)
+            if (job->topo->nodes[n].kind == TOPO_CPU)
+                place[h] = n;
+    assert_int_equal(topo_search(job->topo, 2, place, &job->rings), COLLET_SUCCESS);
+    assert_int_equal(job->rings->nrings, FAKE_DEVICES);
+}
+
+static void job_fini(struct job *job) {
+    topo_rings_destroy(job->rings);
+    topo_destroy(job->topo);
+    topo_destroy(job->host);
+}
+
+static void pair_prepare(struct pair *pair, const struct job *job, int channel, int nports) {
+    pair_init(pair, (struct shape){8, 4096, nports, 1 + channel % 2, 0});
+    pair->chans[0].rings = pair->chans[1].rings = job == NULL ? NULL : job->rings;
+    pair->producer.channel = pair->consumer.channel = channel;
+}
+
+static void pair_join(struct pair *pair) {
+    assert_int_equal(transport_verbs.offer(&pair->consumer, &pair->blob), COLLET_SUCCESS);
+    assert_int_equal(transport_verbs.accept(&pair->producer, &pair->blob), COLLET_SUCCESS);
+    pair_connect(pair);
+}
+
+/* Moves slots. All that is written goes through the ports whose bits are given, and something through each of them. */
+static void expect_ports(struct pair *pair, unsigned ports) {
+    uint64_t before[FAKE_DEVICES];
+    for (int k = 0; k < FAKE_DEVICES; k++)
+        before[k] = fake.devices[k].written;
+    move_slots(pair, 200);
+    for (int k = 0; k < FAKE_DEVICES; k++)
+        if ((fake.devices[k].written != before[k]) != (ports >> k & 1))
+            fail_msg("channel %d: port %d wrote %llu bytes, but the ports to use are %#x", pair->producer.channel, k,
+                     (unsigned long long)(fake.devices[k].written - before[k]), ports);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- cases */
+
+static void every_channel_has_the_port_of_its_rings_nic_for_itself(void **state) {
+    (void)state;
+    struct job job;
+    job_init(&job, NULL);
+    for (int channel = 0; channel < 2 * FAKE_DEVICES; channel++) {
+        struct pair pair;
+        pair_prepare(&pair, &job, channel, FAKE_DEVICES);
+        pair_join(&pair);
+        expect_ports(&pair, 1u << channel % FAKE_DEVICES);
+        pair_close(&pair);
+    }
+    job_fini(&job);
+}
+
+static void credits_go_by_that_port_too(void **state) {
+    (void)state;
+    struct job job;
+    struct pair pair;
+    job_init(&job, NULL);
+    pair_prepare(&pair, &job, 6, FAKE_DEVICES);
+    pair_join(&pair);
+    uint32_t before[VERBS_RAILS_MAX];
+    for (int r = 0; r < VERBS_RAILS_MAX; r++)
+        before[r] = end_of(&pair.consumer)->qps[r][0].posted;
+    move_slots(&pair, 200);
+    for (int r = 0; r < VERBS_RAILS_MAX; r++) {
+        bool home = end_of(&pair.consumer)->rails[r].port == &verbs_host()->ports[6];
+        assert_int_equal(home, r == end_of(&pair.consumer)->home);
+        assert_int_equal(end_of(&pair.consumer)->qps[r][0].posted != before[r], home);
+    }
+    pair_close(&pair);
+    job_fini(&job);
+}
+
+static void what_is_not_tied_takes_ports_by_turns(void **state) {
+    (void)state;
+    struct job job;
+    struct pair pair;
+    job_init(&job, NULL);
+    pair_prepare(&pair, NULL, 6, FAKE_DEVICES);
+    pair_join(&pair);
+    expect_ports(&pair, 0xf);
+    pair_close(&pair);
+    pair_prepare(&pair, &job, 0, FAKE_DEVICES); /* messages have one channel */
+    pair.producer.lane = pair.consumer.lane = PROG_LANE_P2P;
+    pair_join(&pair);
+    expect_ports(&pair, 0xf);
+    pair_close(&pair);
+    job_fini(&job);
+}
+
+static void a_nic_that_is_not_known_leaves_ports_to_be_taken_by_turns(void **state) {
+    (void)state;
+    static const char *const names[FAKE_DEVICES] = {[2] = "nosuch", [6] = "nosuch6"};
+    struct job job;
+    job_init(&job, names);
+    for (int channel = 0; channel < FAKE_DEVICES; channel++) {
+        struct pair pair;
+        pair_prepare(&pair, &job, channel, FAKE_DEVICES);
+        pair_join(&pair);
+        expect_ports(&pair, channel % 4 == 2 ? 0xf : 1u << channel);
+        pair_close(&pair);
+    }
+    job_fini(&job);
+}
+
+/* As where a device is called by another name on one of two hosts: the pairs of ports are as they always are, and one end's
+ * wish alone ties nothing. */
+static void both_ends_choose_alike_where_only_one_knows_its_nic(void **state) {
+    (void)state;
+    static const char *const unknown[FAKE_DEVICES] = {[2] = "nosuch", [6] = "nosuch"};
+    static const char *const others[FAKE_DEVICES] = {[2] = "mlx5_3", [3] = "mlx5_2", [6] = "mlx5_7", [7] = "mlx5_6"};
+    const char *const *const names[] = {unknown, others};
+    struct job job;
+    job_init(&job, NULL);
+    for (int k = 0; k < 2 * 2 * 2; k++) {
+        struct job wrong;
+        struct pair pair;
+        int channel = k & 1 ? 2 : 6;
+        job_init(&wrong, names[k >> 2]);
+        pair_prepare(&pair, &job, channel, FAKE_DEVICES);
+        pair.chans[k >> 1 & 1].rings = wrong.rings;
+        pair_join(&pair);
+        assert_int_equal(end_of(&pair.producer)->home, -1);
+        assert_int_equal(end_of(&pair.consumer)->home, -1);
+        bool offered = channel == 6 && (k >> 1 & 1) == 0; /* by the consumer, who knows it */
+        bool swapped = channel == 6 && (k >> 1 & 1) == 1 && k >> 2 == 1;
+        expect_ports(&pair, offered ? 0x47 : swapped ? 0x87 : 0xf);
+        pair_close(&pair);
+        job_fini(&wrong);
+    }
+    job_fini(&job);
+}
+
+static void nics_may_go_by_the_names_of_their_interfaces(void **state) {
+    (void)state;
+    static const char *const names[FAKE_DEVICES] = {[5] = "lo"};
+    struct job job;
+    struct pair pair;
+    job_init(&job, names);
+    verbs_host()->ports[5].interface = if_nametoindex("lo");
+    pair_prepare(&pair, &job, 5, FAKE_DEVICES);
+    pair_join(&pair);
+    expect_ports(&pair, 1u << 5);
+    pair_close(&pair);
+    verbs_host()->ports[5].interface = 0;
+    job_fini(&job);
+}
+
+/* The one host has eight ports, the other three. */
+static void hosts_with_fewer_ports_are_tied_by_those_that_both_have(void **state) {
+    (void)state;
+    struct job job;
+    job_init(&job, NULL);
+    for (int fewer = 0; fewer < 2; fewer++) /* the producer, the consumer */
+        for (int channel = 0; channel < FAKE_DEVICES; channel++) {
+            struct pair pair;
+            pair_prepare(&pair, &job, channel, fewer == 0 ? FAKE_DEVICES : 3);
+            assert_int_equal(transport_verbs.offer(&pair.consumer, &pair.blob), COLLET_SUCCESS);
+            use_ports(fewer == 0 ? 3 : FAKE_DEVICES);
+            assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_SUCCESS);
+            pair_connect(&pair);
+            expect_ports(&pair, channel < 3 ? 1u << channel : 7);
+            pair_close(&pair);
+        }
+    job_fini(&job);
+}
+
+static void a_port_that_is_down_leaves_the_others_to_be_taken_by_turns(void **state) {
+    (void)state;
+    struct job job;
+    job_init(&job, NULL);
+    for (int channel = 0; channel < FAKE_DEVICES; channel += 3) {
+        struct pair pair;
+        unsigned rails = channel < 4 ? 0xf : 0x7;
+        pair_prepare(&pair, &job, channel, FAKE_DEVICES);
+        verbs_host()->ports[channel].down = 1;
+        fake.devices[channel].hanging = true;
+        pair_join(&pair);
+        expect_ports(&pair, rails & ~(1u << channel));
+        pair_close(&pair);
+    }
+    job_fini(&job);
+}
+
+static void when_the_port_dies_those_in_reserve_take_over(void **state) {
+    (void)state;
+    struct job job;
+    job_init(&job, NULL);
+    for (int channel = 0; channel < FAKE_DEVICES; channel++) {
+        struct pair pair;
+        unsigned reserve = channel < 4 ? 0xfu & ~(1u << channel) : 0x7;
+        pair_prepare(&pair, &job, channel, FAKE_DEVICES);
+        pair_join(&pair);
+        expect_ports(&pair, 1u << channel);
+        fake.devices[channel].dying = true;
+        uint64_t end = pair.producer.end.step + 100; /* through the port's death */
+        while (pair.consumer.end.step != end || !transport_verbs.idle(&pair.producer) ||
+               !transport_verbs.idle(&pair.consumer))
+            turn(&pair, end);
+        expect_ports(&pair, reserve);
+        pair_close(&pair);
+    }
+    job_fini(&job);
+}
+
+/* Nobody needed it, so nothing is sent again; both ends know. */
+static void a_port_in_reserve_that_dies_changes_nothing(void **state) {
+    (void)state;
+    struct job job;
+    struct pair pair;
+    job_init(&job, NULL);
+    pair_prepare(&pair, &job, 6, FAKE_DEVICES);
+    pair_join(&pair);
+    move_slots(&pair, 50);
+    fake_event(1, (struct ibv_async_event){.element.port_num = 1, .event_type = IBV_EVENT_PORT_ERR});
+    fake.devices[1].hanging = true;
+    while (end_of(&pair.producer)->rails[1].state != VERBS_RAIL_DOWN ||
+           end_of(&pair.consumer)->rails[1].state != VERBS_RAIL_DOWN)
+        settle(&pair);
+    expect_ports(&pair, 1u << 6);
+    pair_close(&pair);
+    job_fini(&job);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(every_channel_has_the_port_of_its_rings_nic_for_itself, forget),
+        cmocka_unit_test_setup(credits_go_by_that_port_too, forget),
+        cmocka_unit_test_setup(what_is_not_tied_takes_ports_by_turns, forget),
+        cmocka_unit_test_setup(a_nic_that_is_not_known_leaves_ports_to_be_taken_by_turns, forget),
+        cmocka_unit_test_setup(both_ends_choose_alike_where_only_one_knows_its_nic, forget),
+        cmocka_unit_test_setup(nics_may_go_by_the_names_of_their_interfaces, forget),
+        cmocka_unit_test_setup(hosts_with_fewer_ports_are_tied_by_those_that_both_have, forget),
+        cmocka_unit_test_setup(a_port_that_is_down_leaves_the_others_to_be_taken_by_turns, forget),
+        cmocka_unit_test_setup(when_the_port_dies_those_in_reserve_take_over, forget),
+        cmocka_unit_test_setup(a_port_in_reserve_that_dies_changes_nothing, forget),
+    };
+    fake_reset();
+    slots_pattern.call_of = call_of;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
