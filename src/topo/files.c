@@ -50,7 +50,7 @@ static enum collet_result read_document(xmlDoc *document, const char *name, enum
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s:1: it declares a document type of its own: remove that",
                        name);
     COLLET_TRY(read_root(root, name, whose, &topo));
-    if (whose == TOPO_THIS_MACHINE)
+    if (whose != TOPO_RECORDED)
         add_what_is_here(topo);
     enum collet_result status = topo_finish(topo);
     if (status == COLLET_SUCCESS)

@@ -20,6 +20,7 @@
 #include "topo/formats.h"
 
 #include "base/err.h"
+#include "base/log.h"
 #include "topo/speeds.h"
 #include "topo/sysfs.h"
 #include "topo/xml_attrs.h"
@@ -156,7 +157,7 @@ static struct topo_pci pci_of(struct reader *r, const xmlNode *object) {
     pci.class <<= 8;
     double gbps = xml_decimal(&r->attrs, object, "pci_link_speed", 1e4);
     /* hwloc has the speed of now, and an idle GPU slows its link down: the kernel knows better. */
-    if (r->whose == TOPO_THIS_MACHINE)
+    if (r->whose != TOPO_RECORDED)
         topo_read_sysfs_pci(&pci, "/sys");
     if (gbps > 0 && pci.link_gts <= 0)
         speed_guess_lanes(gbps, &pci);
@@ -179,11 +180,13 @@ static void read_nic_name(struct reader *r, struct topo_nic *nic, const xmlNode 
 }
 
 /* Of this machine a card counts by what programs can use: without a driver, or with its interface in another container, it
- * is no way out. A recording may have left the names out. */
+ * is no way out, nor is one that has no link now. A recording may have left the names out, and what a file says holds. */
 static bool is_way_out(struct reader *r, const xmlNode *card) {
     struct topo_nic nic = {.name = ""};
     read_nic_name(r, &nic, card);
-    return r->whose == TOPO_RECORDED || nic.name[0] != '\0';
+    if (r->whose == TOPO_RECORDED)
+        return true;
+    return nic.name[0] != '\0' && !(r->whose == TOPO_PROBED && topo_nic_is_down(nic.name, "/sys"));
 }
 
 static bool is_of_interest(struct reader *r, const xmlNode *object) {
@@ -252,6 +255,19 @@ static void add_host_bridges(struct reader *r, const xmlNode *parent) {
     }
 }
 
+static void say_what_is_down(struct reader *r, const xmlNode *parent) {
+    XML_FOR_EACH(object, parent) {
+        struct topo_nic nic = {.name = ""};
+        if (!xml_is(object, "object"))
+            continue;
+        if (is_type(object, "PCIDev"))
+            read_nic_name(r, &nic, object);
+        if (nic.name[0] != '\0' && topo_nic_is_down(nic.name, "/sys"))
+            log_info(GRAPH, "%s has no link and is left out", nic.name);
+        say_what_is_down(r, object);
+    }
+}
+
 enum collet_result topo_read_hwloc(const xmlNode *topology, const char *name, enum topo_whose whose,
                                    struct topo **topo_p) {
     struct reader r = {.attrs = {.file = name}, .whose = whose, .topology = topology};
@@ -260,6 +276,8 @@ enum collet_result topo_read_hwloc(const xmlNode *topology, const char *name, en
     add_whole_machine(&r);
     if (going(&r) && r.topo->nnodes == 0)
         xml_fail(&r.attrs, topology, "has no <object>");
+    if (whose == TOPO_PROBED)
+        say_what_is_down(&r, topology);
     if (going(&r))
         add_host_bridges(&r, topology);
     enum collet_result status = going(&r) ? COLLET_SUCCESS : r.topo->status;

@@ -32,7 +32,7 @@ enum collet_result topo_probe(struct topo **topo_p) {
     if (hwloc_topology_load(hwloc) != 0 || hwloc_topology_export_xmlbuffer(hwloc, &text, &bytes, 0) != 0) {
         status = err_set(COLLET_ERR_SYSTEM, "hwloc cannot look at this machine: %m");
     } else {
-        status = topo_read_text(text, (size_t)bytes - 1, "this machine", TOPO_THIS_MACHINE, topo_p);
+        status = topo_read_text(text, (size_t)bytes - 1, "this machine", TOPO_PROBED, topo_p);
         hwloc_free_xmlbuffer(hwloc, text);
     }
     hwloc_topology_destroy(hwloc);

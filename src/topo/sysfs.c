@@ -7,6 +7,8 @@
  *                                       /infiniband/mlx5_0/ports/1/rate         "200 Gb/sec (4X HDR)"
  *                                                         /ports/1/gids/0       "fe80:0000:…"
  *                                                         /sys_image_guid       "506b:4b03:00d5:4b9e"
+ *      /sys/class/infiniband/mlx5_0/ports/1/state            "4: ACTIVE"
+ *      /sys/class/net/eth0/operstate                         "up"
  *
  * The largest speed and width that a link can have are taken, not those it has now: idle GPUs slow their links down.
  * A network card with RDMA goes by the name of its RDMA device; without, by that of its interface.
@@ -164,6 +166,21 @@ void topo_read_sysfs(struct topo *topo, const char *root) {
         if (node->kind == TOPO_NIC && node->nic.mbits == 0 && !read_rdma(&node->nic, folder))
             read_interface(&node->nic, folder);
     }
+}
+
+/* An RDMA device is down if none of its ports is active. */
+bool topo_nic_is_down(const char *nic, const char *root) {
+    static const char *const down[] = {"down", "lowerlayerdown", "notpresent"};
+    char line[LINE_BYTES];
+    int port = 1;
+    for (; read_line(line, "%s/class/infiniband/%s/ports/%d/state", root, nic, port)[0] != '\0'; port++)
+        if (strstr(line, "ACTIVE") != NULL)
+            return false;
+    read_line(line, "%s/class/net/%s/operstate", root, nic);
+    for (size_t k = 0; k < sizeof down / sizeof *down; k++)
+        if (strcmp(line, down[k]) == 0)
+            return true;
+    return port > 1;
 }
 
 /* Bridges are made of other interfaces, and the loopback leads nowhere. */

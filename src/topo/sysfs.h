@@ -16,6 +16,9 @@ void topo_read_sysfs(struct topo *topo, const char *root);
 /* Without a NIC on a PCI bus: the network interfaces that there are, next to the first CPU. */
 void topo_add_interfaces(struct topo *topo, const char *root);
 
+/* Is it known that this NIC, by the name of its RDMA device or interface, has no link? */
+bool topo_nic_is_down(const char *nic, const char *root);
+
 /* The network interface of a NIC by the name that graphs give it: that of an interface, or of an RDMA device. False: this
  * host has no such interface. */
 bool topo_find_interface(const char *nic, const char *root, char interface[TOPO_NAME_BYTES]);

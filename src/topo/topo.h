@@ -150,7 +150,7 @@ enum collet_result topo_probe(struct topo **topo_p);
 /* NCCL's topology XML, or hwloc's. What is unknown in it is passed over with a line at INFO; what is wrong in it is
  * COLLET_ERR_INVALID_ARGUMENT with file and line. A file of this machine may leave out what can be found out: it is
  * then filled in as topo_probe() would. (files.c, xml_read.c, hwloc_read.c) */
-enum topo_whose { TOPO_RECORDED, TOPO_THIS_MACHINE };
+enum topo_whose { TOPO_RECORDED, TOPO_THIS_MACHINE, TOPO_PROBED /* what hwloc says of this machine, now */ };
 enum collet_result topo_read_file(const char *path, enum topo_whose whose, struct topo **topo_p);
 /* The same from memory; `name` stands for the file in messages. */
 enum collet_result topo_read_text(const char *text, size_t bytes, const char *name, enum topo_whose whose,

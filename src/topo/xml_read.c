@@ -219,7 +219,7 @@ static void read_pci(struct reader *r, const xmlNode *element, int parent, int d
         xml_fail(&r->attrs, element, "is more than %d deep", DEPTH_MAX);
     if (!going(r))
         return;
-    if (r->whose == TOPO_THIS_MACHINE)
+    if (r->whose != TOPO_RECORDED)
         topo_read_sysfs_pci(&pci, "/sys");
     bool alone = holds.pcis == 0 && holds.gpus + holds.nics <= 1;
     if (alone && (holds.gpus == 1 || (holds.nics == 0 && topo_pci_is_gpu(&pci))))

@@ -581,6 +581,24 @@ static void the_interface_of_a_nic_is_found(void **state) {
     assert_false(topo_find_interface("../infiniband/mlx5_0", root, interface));
 }
 
+static void a_nic_without_a_link_is_down(void **state) {
+    (void)state;
+    put("class/net/up0/operstate", "up");
+    put("class/net/quiet0/operstate", "unknown"); /* drivers need not say */
+    put("class/net/down0/operstate", "down");
+    put("class/net/lower0/operstate", "lowerlayerdown");
+    put("class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE");
+    put("class/infiniband/mlx5_1/ports/1/state", "1: DOWN");
+    put("class/infiniband/mlx5_2/ports/1/state", "2: INIT");
+    put("class/infiniband/mlx5_3/ports/1/state", "1: DOWN");
+    put("class/infiniband/mlx5_3/ports/2/state", "4: ACTIVE");
+    assert_true(topo_nic_is_down("down0", root) && topo_nic_is_down("lower0", root));
+    assert_true(topo_nic_is_down("mlx5_1", root) && topo_nic_is_down("mlx5_2", root));
+    assert_false(topo_nic_is_down("up0", root) || topo_nic_is_down("quiet0", root));
+    assert_false(topo_nic_is_down("mlx5_0", root) || topo_nic_is_down("mlx5_3", root));
+    assert_false(topo_nic_is_down("nosuch0", root) || topo_nic_is_down("", root));
+}
+
 static void without_a_card_interfaces_count(void **state) {
     (void)state;
     put("class/net/lo/flags", "0x9");
@@ -701,6 +719,7 @@ int main(void) {
         cmocka_unit_test(a_card_without_an_interface_is_no_way_out_of_this_machine),
         cmocka_unit_test_setup_teardown(the_interface_of_a_nic_is_found, make_root, remove_root),
         cmocka_unit_test_setup_teardown(the_kernel_knows_links_and_ports, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(a_nic_without_a_link_is_down, make_root, remove_root),
         cmocka_unit_test_setup_teardown(without_a_card_interfaces_count, make_root, remove_root),
         cmocka_unit_test(the_library_of_gpus_knows_their_links),
         cmocka_unit_test(this_machine_has_a_cpu),
