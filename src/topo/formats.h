@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The formats of files, each read from the root of its document, which is already parsed. The graph is not finished
- * yet: who calls may add to it. TOPO_THIS_MACHINE: what the file does not say about PCI functions is asked of the
- * kernel.
+ * yet: who calls may add to it. Unless it is TOPO_RECORDED, what the file does not say about PCI functions is asked
+ * of the kernel.
  */
 #ifndef COLLET_TOPO_FORMATS_H
 #define COLLET_TOPO_FORMATS_H

@@ -112,6 +112,9 @@ static inline void *verbs_frame_at(const struct conn *conn, uint64_t step, uint3
     return verbs_payload_at(conn, step, ll) + (header_bytes & ~FIFO_LL_BIT);
 }
 
+/* Does a rail carry something while all is well? Else it is in reserve. */
+static inline bool verbs_rail_carries(const struct verbs_end *end, int r) { return end->home < 0 || r == end->home; }
+
 /* verbs_setup.c: transport.offer, accept and close, and their part of ready. */
 enum collet_result verbs_offer(struct conn *conn, struct conn_blob *blob);
 enum collet_result verbs_accept(struct conn *conn, const struct conn_blob *blob);

@@ -79,9 +79,9 @@ void verbs_rails_agree(struct conn *conn) {
 }
 
 const char *verbs_rail_part(const struct verbs_end *end, int r) {
-    if (end->home < 0)
-        return "by turns";
-    return r == end->home ? "of the channel's ring" : "in reserve";
+    if (!verbs_rail_carries(end, r))
+        return "in reserve";
+    return end->home < 0 ? "by turns" : "of the channel's ring";
 }
 
 void verbs_update_live(struct verbs_end *end) {
@@ -89,6 +89,6 @@ void verbs_update_live(struct verbs_end *end) {
     end->nlive = 0;
     for (int q = 0; q < end->nqps; q++) /* rail by turns */
         for (int r = 0; r < end->nrails; r++)
-            if (end->rails[r].state == VERBS_RAIL_UP && (!at_home || r == end->home))
+            if (end->rails[r].state == VERBS_RAIL_UP && (!at_home || verbs_rail_carries(end, r)))
                 end->live[end->nlive++] = (uint8_t)(r * VERBS_QPS_MAX + q);
 }

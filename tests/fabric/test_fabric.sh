@@ -7,7 +7,7 @@
 #   conformance     every collective, type and operation, over both protocols; frames of 1500 and 9000 bytes
 #   bad networks    loss, delay, reordering: results are exact
 #   outages         a cable out for two seconds; for ever; a host without power: an error on every rank, no hang
-#   two rails       one of them dies (verbs)
+#   two rails       channels go by them; one of them dies; a NIC without a link (verbs)
 #
 # At the end a table of speeds beside those of perftest (speeds.sh).
 cd "$(dirname "$0")/../.." || exit 1
@@ -153,9 +153,54 @@ both_rails_carry_data() {
     awk '{ exit !($3 - $1 > 1e6 && $4 - $2 > 1e6) }' <<<"$before $after"
 }
 
+# A file about the machine with a NIC for each rail, the second one first: channel 0 goes by that.
+rails_in_a_file="$two_rails COLLET_TOPO_FILE=/tmp/machine.xml"
+write_machine() {
+    local host name bus=1 nics=
+    for name in rxe2 rxe1; do
+        nics+="<pci busid='0000:0$bus:00.0' class='0x020000' link_speed='16.0 GT/s PCIe' link_width='16'><nic>"
+        nics+="<net name='$name' dev='$((bus++ - 1))' speed='10000' port='1'/></nic></pci>"
+    done
+    for host in 1 2; do
+        on $host "echo \"<system version='1'><cpu numaid='0' affinity='0x1' arch='x86_64'>$nics</cpu></system>\" >/tmp/machine.xml"
+    done
+}
+
+# Small calls take the first channel alone.
+channels_have_rails() {
+    local before after output settings="$settings $rails_in_a_file COLLET_DEBUG=INFO COLLET_DEBUG_SUBSYS=NET"
+    before=$(sent_on_both_rails)
+    is_exact 2 all_reduce_perf -b 32K -e 32K -n 20 || return
+    after=$(sent_on_both_rails)
+    echo "bytes sent by eth1 and eth2: $before, then $after"
+    awk '{ exit !($4 - $2 > 5e5 && ($3 - $1) * 10 < $4 - $2) }' <<<"$before $after" || return
+    settings+=" COLLET_NCHANNELS=2"
+    output=$(is_exact 2 all_reduce_perf -b 1M -e 1M -n 2)
+    grep -oE "channel .* port 1|of the channel's ring|in reserve|by turns" <<<"$output" | paste -sd' \n' | sort | uniq -c
+    for rank in 0 1 2 3; do
+        grep -qE "^$rank: .*channel 0 .* rxe2 port 1.* of the channel's ring" <<<"$output" &&
+            grep -qE "^$rank: .*channel 1 .* rxe1 port 1.* of the channel's ring" <<<"$output" || return
+    done
+    ! grep -E "channel (0 .* rxe1|1 .* rxe2) port 1.* of the channel's ring|by turns" <<<"$output"
+}
+
+# Without a file, and with no cable in the NICs of rail 2.
+nic_without_a_link() {
+    local output host settings="$settings COLLET_DEBUG=INFO COLLET_DEBUG_SUBSYS=GRAPH"
+    for host in 1 2; do
+        pull_cable $host 2 && on $host "until grep -q down /sys/class/net/eth2/operstate; do sleep 0.1; done" || return
+    done
+    output=$(is_exact 1 all_reduce_perf -b 64K -e 64K -n 1)
+    local status=$?
+    plug_cable 1 2 && plug_cable 2 2 || return
+    echo "$output"
+    [ $status = 0 ] && grep -q 'eth2 has no link and is left out' <<<"$output" && grep -q 'map:.*NIC eth1' <<<"$output" &&
+        ! grep 'map:.*NIC eth2' <<<"$output"
+}
+
 # Pulled out of one end; both say so, once for each peer, and go on with the other rail.
 one_rail_dies() {
-    local output status settings="$settings $two_rails COLLET_DEBUG=WARN"
+    local output status settings="$settings $2 COLLET_DEBUG=WARN"
     output=$(goes_on_through pull_cable 2 "$1")
     status=$?
     plug_cable 2 "$1"
@@ -183,8 +228,12 @@ for transport in "${transports[@]}"; do
     check_bad_networks "$transport"
     if [ "$transport" = verbs ]; then
         check both_rails_carry_data both_rails_carry_data
-        check the_second_rail_takes_over one_rail_dies 1
-        check the_first_rail_takes_over one_rail_dies 2
+        write_machine
+        check channels_go_by_the_rails_of_their_rings channels_have_rails
+        check the_second_rail_takes_over one_rail_dies 1 "$two_rails"
+        check the_first_rail_takes_over one_rail_dies 2 "$two_rails"
+        check a_rail_in_reserve_takes_over one_rail_dies 2 "$rails_in_a_file"
+        check a_nic_without_a_link_carries_no_ring nic_without_a_link
     fi
     check_outages "$transport"
 done

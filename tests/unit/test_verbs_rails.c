@@ -6,6 +6,7 @@
 #define FAKE_DEVICES 8
 #include "common/verbs_pair.h"
 
+#include "common/emulated_gpu.h"
 #include "program/program.h"
 #include "topo/search.h"
 
@@ -238,6 +239,35 @@ static void when_the_port_dies_those_in_reserve_take_over(void **state) {
     job_fini(&job);
 }
 
+/* Payloads, their frames and what flushes them. */
+static void slots_of_gpus_go_by_the_same_ports(void **state) {
+    (void)state;
+    static struct gpu_rank gpus[2] = {{.driver = &emulated_gpu_driver, .ordinal = 0},
+                                      {.driver = &emulated_gpu_driver, .ordinal = 1}};
+    struct job job;
+    job_init(&job, NULL);
+    fake.is_gpu = emulated_gpu_owns;
+    emulated_gpu_set_direct((struct gpu_direct){.exports_dmabuf = true}, fake_land_all);
+    for (int channel = 0; channel < FAKE_DEVICES; channel++) {
+        struct pair pair;
+        pair_prepare(&pair, &job, channel, FAKE_DEVICES);
+        for (int rank = 0; rank < 2; rank++)
+            pair.chans[rank].gpu = &gpus[rank];
+        pair_join(&pair);
+        assert_non_null(end_of(&pair.producer)->direct.memory);
+        assert_non_null(end_of(&pair.consumer)->direct.memory);
+        expect_ports(&pair, 1u << channel);
+        for (int r = 0; r < VERBS_RAILS_MAX; r++)
+            assert_int_equal(end_of(&pair.consumer)->direct.rails[r].flushed != 0, r == end_of(&pair.consumer)->home);
+        fake.devices[channel].dying = true;
+        move_slots(&pair, 100);
+        expect_ports(&pair, channel < 4 ? 0xfu & ~(1u << channel) : 0x7);
+        pair_close(&pair);
+    }
+    fake.is_gpu = NULL;
+    job_fini(&job);
+}
+
 /* Nobody needed it, so nothing is sent again; both ends know. */
 static void a_port_in_reserve_that_dies_changes_nothing(void **state) {
     (void)state;
@@ -268,6 +298,7 @@ int main(void) {
         cmocka_unit_test_setup(hosts_with_fewer_ports_are_tied_by_those_that_both_have, forget),
         cmocka_unit_test_setup(a_port_that_is_down_leaves_the_others_to_be_taken_by_turns, forget),
         cmocka_unit_test_setup(when_the_port_dies_those_in_reserve_take_over, forget),
+        cmocka_unit_test_setup(slots_of_gpus_go_by_the_same_ports, forget),
         cmocka_unit_test_setup(a_port_in_reserve_that_dies_changes_nothing, forget),
     };
     fake_reset();
