@@ -21,7 +21,7 @@ struct packed_header {
 
 struct packed_node {
     int32_t kind, parent;
-    int32_t number; /* numaid of a CPU, dev of a GPU or NIC */
+    int32_t number;           /* numaid of a CPU, dev of a GPU or NIC */
     int16_t link_lanes, port; /* port: of a NIC */
     double link_gts;
     int64_t mbits;

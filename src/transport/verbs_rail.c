@@ -74,7 +74,8 @@ void verbs_rails_agree(struct conn *conn) {
     if (!alike || (end->home >= 0 && (end->mine.rails[end->home].down || end->theirs.rails[end->home].down)))
         end->home = -1;
     if (!alike && end->nrails > 1)
-        log_info(NET, "rank %d %s %d: channel %d takes all RDMA ports by turns: the NICs of its ring have no like ports",
+        log_info(NET,
+                 "rank %d %s %d: channel %d takes all RDMA ports by turns: the NICs of its ring have no like ports",
                  conn->chan->rank, arrow_of(conn), conn->peer, conn->channel);
 }
 

@@ -710,7 +710,8 @@ static void fake_reset(void) {
 /* Everything is repaired; devices stay open. */
 static void fake_repair(void) {
     for (int k = 0; k < FAKE_DEVICES; k++)
-        fake.devices[k].dying = fake.devices[k].lose_acks = fake.devices[k].hanging = false, fake.devices[k].written = 0;
+        fake.devices[k].dying = fake.devices[k].lose_acks = fake.devices[k].hanging = false,
+        fake.devices[k].written = 0;
     fake.max_qp_wr = 1024;
     fake.max_cqe = 4096;
     fake.max_inline = 256;
