@@ -62,7 +62,7 @@ int tcp_rails_choose(const struct address_set *set, unsigned failed, int rails[A
 
 unsigned tcp_rails_wanted(const struct address_set *set) {
     unsigned wanted = 0;
-    for (int k = 0; k < set->count; k++)
+    for (int k = 0; k < set->count && k < ADDRESS_MAX; k++)
         wanted |= (unsigned)(set->addresses[k].wanted != 0) << k;
     return wanted;
 }
