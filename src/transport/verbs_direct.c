@@ -149,7 +149,8 @@ static bool rail_create(const struct conn *conn, int r, const char **why) {
     const struct verbs_device *device = end->rails[r].port->device;
     enum verbs_registration how;
     direct->rails[r].slots =
-        verbs_memory_register_gpu(end->host, device, gpu, conn->chan->config, direct->memory, direct->bytes, &how, why);
+        verbs_memory_register_gpu(end->host, device, gpu, conn->chan->config, verbs_rail_carries(end, r),
+                                  direct->memory, direct->bytes, &how, why);
     if (direct->rails[r].slots != NULL)
         log_info(NET, "rank %d %s %d: slots in memory of GPU %d, registered with %s %s: %s", conn->chan->rank,
                  conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer, gpu->ordinal, device->name,

@@ -90,13 +90,13 @@ static struct ibv_mr *register_dmabuf(const struct verbs_lib *lib, const struct 
 }
 
 struct ibv_mr *verbs_memory_register_gpu(const struct verbs_host *host, const struct verbs_device *device,
-                                         const struct gpu_rank *gpu, const struct config *config, void *memory,
-                                         size_t bytes, enum verbs_registration *how, const char **why) {
+                                         const struct gpu_rank *gpu, const struct config *config, bool carries,
+                                         void *memory, size_t bytes, enum verbs_registration *how, const char **why) {
     const struct gpu_driver *driver = gpu->driver;
     enum topo_class path = verbs_path_to_gpu(config, device->name, gpu->ordinal);
     struct verbs_memory_facts facts =
         verbs_memory_facts(host, device, true, driver->direct(gpu->ordinal).exports_dmabuf);
-    facts.far = !verbs_is_near(config, path);
+    facts.far = carries && !verbs_is_near(config, path);
     log_info(NET, "%s and GPU %d: path %s, COLLET_NET_GDR_LEVEL is %s", device->name, gpu->ordinal,
              path == PATH_NONE ? "not known" : topo_class_name(path), config->net_gdr_level);
     while ((*how = verbs_memory_choose(&facts, why)) != VERBS_STAGED) {

@@ -44,9 +44,9 @@ struct ibv_mr *verbs_memory_register(const struct verbs_lib *lib, const struct v
                                      size_t bytes);
 
 /* Registers memory of the GPU, which is entered, in the best way that works. NULL: in none; *how and *why (a static
- * text) say which it is, or why none is. */
+ * text) say which it is, or why none is. carries: not in reserve, where a NIC may be far. */
 struct ibv_mr *verbs_memory_register_gpu(const struct verbs_host *host, const struct verbs_device *device,
-                                         const struct gpu_rank *gpu, const struct config *config, void *memory,
-                                         size_t bytes, enum verbs_registration *how, const char **why);
+                                         const struct gpu_rank *gpu, const struct config *config, bool carries,
+                                         void *memory, size_t bytes, enum verbs_registration *how, const char **why);
 
 #endif
