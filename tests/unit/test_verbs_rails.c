@@ -303,5 +303,6 @@ int main(void) {
     };
     fake_reset();
     slots_pattern.call_of = call_of;
+    gpu_driver_use(&emulated_gpu_driver);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
