@@ -12,33 +12,6 @@
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t ps_of(double ns) { return (int64_t)(ns * 1000 + 0.5); }
 
-/* ---- events, a binary heap ---- */
-
-static bool before(const struct sim_event *a, const struct sim_event *b) {
-    return a->at_ps < b->at_ps || (a->at_ps == b->at_ps && a->order < b->order);
-}
-
-static void push(struct sim *sim, struct sim_event event) {
-    size_t at = sim->nheap++;
-    for (; at > 0 && before(&event, &sim->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        sim->heap[at] = sim->heap[(at - 1) / 2];
-    sim->heap[at] = event;
-}
-
-static struct sim_event pop(struct sim *sim) {
-    struct sim_event first = sim->heap[0], last = sim->heap[--sim->nheap];
-    size_t at = 0;
-    for (size_t child; (child = 2 * at + 1) < sim->nheap; at = child) {
-        if (child + 1 < sim->nheap && before(&sim->heap[child + 1], &sim->heap[child]))
-            child++;
-        if (!before(&sim->heap[child], &last))
-            break;
-        sim->heap[at] = sim->heap[child];
-    }
-    sim->heap[at] = last;
-    return first;
-}
-
 /* ---- pieces ---- */
 
 static uint32_t uniform_rounds(const struct sim_lengths *lengths) {
@@ -69,7 +42,7 @@ static double piece_of(const struct sim *sim, const struct sim_worker *w) {
 }
 
 static int64_t *slot_of(const struct sim *sim, int32_t conn, uint32_t number) {
-    return &sim->slots[(size_t)conn * sim->machine.nslots + number % sim->machine.nslots];
+    return &sim->slots[(size_t)conn * sim->nslots + number % sim->nslots];
 }
 
 /* When everything the step needs is there; false if some of it is not even under way. */
@@ -113,7 +86,7 @@ static void wake(struct sim *sim, int32_t number) {
     w->state = SIM_READY;
     w->at_ps = at_ps;
     w->order = sim->norders++;
-    push(sim, (struct sim_event){at_ps, w->order, number});
+    sim_queue_put(sim->queue, (struct sim_event){at_ps, number});
 }
 
 /* ---- one step ---- */
@@ -146,24 +119,38 @@ static const struct step_cost *cost_of(const struct sim *sim, enum interp_protoc
     return &sim->machine.costs->step[class][protocol];
 }
 
-struct sim_work sim_work_of(const struct sim *sim, enum interp_protocol protocol, const struct sim_run *run,
+enum link_class sim_peer_class(const struct sim *sim, const struct sim_run *run, uint32_t k) {
+    uint32_t ref = k < run->recv_count ? run->recv_first + k : run->send_first + k - run->recv_count;
+    return sim->conns[sim->refs[ref]].route.class;
+}
+
+struct sim_work sim_work_of(const struct sim *sim, enum interp_protocol protocol, const struct sim_kind *kind,
                             double bytes) {
     const struct step_cost *home = cost_of(sim, protocol, sim->machine.home);
-    struct sim_work work = {home->step_ns, run->touches * bytes * home->byte_ns};
+    const struct sim_run *run = &sim->runs[kind->run];
+    struct sim_work work = {home->step_ns, kind->touches * bytes * home->byte_ns};
     for (uint32_t k = 0; k < run->recv_count + run->send_count; k++) {
-        uint32_t ref = k < run->recv_count ? run->recv_first + k : run->send_first + k - run->recv_count;
-        const struct step_cost *cost = cost_of(sim, protocol, sim->conns[sim->refs[ref]].route.class);
+        const struct step_cost *cost = cost_of(sim, protocol, sim_peer_class(sim, run, k));
         work.fixed_ns += cost->peer_ns;
         work.bytes_ns += bytes * cost->byte_ns;
     }
-    work.bytes_ns *= 1 + (run->turns ? sim->machine.costs->turns_share : 0);
+    work.bytes_ns *= 1 + (kind->turns ? sim->machine.costs->turns_share : 0);
     return work;
+}
+
+static struct sim_work work_of(struct sim *sim, const struct sim_run *run, double bytes) {
+    struct sim_kind *kind = &sim->kinds[run->kind];
+    if (kind->bytes != bytes) {
+        kind->bytes = bytes;
+        kind->work = sim_work_of(sim, sim->protocol, kind, bytes);
+    }
+    return kind->work;
 }
 
 static void do_step(struct sim *sim, struct sim_worker *w) {
     const struct sim_run *run = run_of(sim, w);
     double bytes = piece_of(sim, w);
-    struct sim_work work = sim_work_of(sim, sim->protocol, run, bytes);
+    struct sim_work work = work_of(sim, run, bytes);
     int64_t *engine_ps = &sim->engine_free[w->engine];
     double crowd = sim->machine.crowd != NULL ? sim->machine.crowd[w->engine] : 1;
     if (crowd > 1) {
@@ -204,28 +191,52 @@ static void wake_peers(struct sim *sim, const struct sim_run *run) {
 
 /* Before the first run. */
 static enum collet_result make_ready(struct sim *sim) {
-    if (sim->heap != NULL)
+    if (sim->queue != NULL)
         return COLLET_SUCCESS;
     for (size_t c = 0; c < sim->nconns; c++)
         if (sim->conns[c].producer < 0 || sim->conns[c].consumer < 0)
             return err_set(COLLET_ERR_INTERNAL, "simulated ranks disagree about who talks to whom");
-    sim->heap = malloc((sim->nworkers + 1) * sizeof *sim->heap);
-    sim->slots = malloc((sim->nconns + 1) * sim->machine.nslots * sizeof *sim->slots);
+    sim->most_sent = 1;
+    for (size_t k = 0; k < sim->nruns; k++)
+        for (uint32_t s = 0; s < sim->runs[k].send_count; s++) {
+            struct sim_conn *conn = &sim->conns[sim->refs[sim->runs[k].send_first + s]];
+            conn->sent += sim->runs[k].count;
+            sim->most_sent = conn->sent > sim->most_sent ? conn->sent : sim->most_sent;
+        }
+    sim->queue = sim_queue_create(sim->nworkers);
     sim->link_free = malloc((sim->nlinks + 1) * sizeof *sim->link_free);
     sim->engine_free = malloc((sim->nengines + 1) * sizeof *sim->engine_free);
-    if (sim->heap == NULL || sim->slots == NULL || sim->link_free == NULL || sim->engine_free == NULL)
+    if (sim->queue == NULL || sim->link_free == NULL || sim->engine_free == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to simulate %zu workers and %zu connections", sim->nworkers,
                        sim->nconns);
     return COLLET_SUCCESS;
 }
 
+/* Room for the slots that so many rounds use. */
+static enum collet_result make_slots(struct sim *sim, uint32_t rounds) {
+    uint64_t sent = (uint64_t)sim->most_sent * rounds;
+    sim->nslots = sent < sim->machine.nslots ? (uint32_t)sent : sim->machine.nslots;
+    size_t want = (sim->nconns + 1) * sim->nslots;
+    if (want <= sim->slots_room)
+        return COLLET_SUCCESS;
+    free(sim->slots);
+    sim->slots_room = 0;
+    sim->slots = malloc(want * sizeof *sim->slots);
+    if (sim->slots == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory to simulate %zu connections", sim->nconns);
+    sim->slots_room = want;
+    return COLLET_SUCCESS;
+}
+
 static void reset(struct sim *sim) {
-    memset(sim->slots, 0, sim->nconns * sim->machine.nslots * sizeof *sim->slots);
+    memset(sim->slots, 0, sim->nconns * sim->nslots * sizeof *sim->slots);
     memset(sim->link_free, 0, sim->nlinks * sizeof *sim->link_free);
     memset(sim->engine_free, 0, sim->nengines * sizeof *sim->engine_free);
     for (size_t c = 0; c < sim->nconns; c++)
         sim->conns[c].sent = sim->conns[c].received = 0;
-    sim->nheap = 0;
+    sim_queue_reset(sim->queue);
+    for (size_t k = 0; k < sim->nkinds; k++)
+        sim->kinds[k].bytes = -1;
     sim->norders = sim->nevents = 0;
     for (size_t w = 0; w < sim->nworkers; w++) {
         struct sim_worker *worker = &sim->workers[w];
@@ -241,11 +252,12 @@ void sim_set(struct sim *sim, int channel, const struct sim_lengths *lengths) { 
 
 /* Time of so many rounds. */
 static enum collet_result run_rounds(struct sim *sim, uint32_t rounds, int64_t *ps_p) {
+    COLLET_TRY(make_slots(sim, rounds));
     struct steady *steady = sim->no_jumps ? NULL : steady_create(sim);
+    struct sim_event event;
     sim->rounds_run = rounds;
     reset(sim);
-    while (sim->nheap > 0) {
-        struct sim_event event = pop(sim);
+    while (sim_queue_take(sim->queue, &event)) {
         struct sim_worker *w = &sim->workers[event.worker];
         const struct sim_run *run = run_of(sim, w);
         do_step(sim, w);
@@ -277,7 +289,7 @@ static int64_t busiest_round_ps(struct sim *sim) {
         double crowd = sim->machine.crowd != NULL ? sim->machine.crowd[w->engine] : 1;
         for (const struct sim_run *run = &sim->runs[w->first_run]; run < &sim->runs[w->first_run + w->nruns]; run++) {
             double bytes = sim_piece(&sim->lengths[w->channel], run->chunk, 0);
-            struct sim_work work = sim_work_of(sim, sim->protocol, run, bytes);
+            struct sim_work work = work_of(sim, run, bytes);
             if (bytes > 0)
                 sim->engine_free[w->engine] +=
                     run->count * ps_of((work.fixed_ns + work.bytes_ns) * (crowd > 1 ? crowd : 1));

@@ -21,7 +21,7 @@
  *
  * One simulated rank may stand for many that behave alike (symmetry.h): then a connection stands for all of its kind, and
  * a link for the same link of every host.
- * Read next: sim.c, sim_build.c, sim_steady.c.
+ * Read next: sim.c, sim_build.c, sim_queue.h, sim_steady.c.
  */
 #ifndef COLLET_PLAN_SIM_H
 #define COLLET_PLAN_SIM_H
@@ -29,6 +29,7 @@
 #include "kernels/geometry.h"
 #include "kernels/worker.h"
 #include "plan/costs.h"
+#include "plan/sim_queue.h"
 #include "program/program.h"
 
 #define SIM_CHANNELS_MAX 64
@@ -90,13 +91,26 @@ struct sim_lengths {
 
 /* ---- the state ---- */
 
+/* Of the engine for a step: what does not depend on bytes, and what does. */
+struct sim_work {
+    double fixed_ns, bytes_ns;
+};
+
 /* `count` steps alike, one after another. */
 struct sim_run {
     uint32_t count;
     int32_t chunk; /* whose length the steps have, unless lengths are uniform */
     uint32_t recv_first, recv_count, send_first, send_count; /* into refs: connections */
-    uint32_t touches;                                        /* local operand, local place */
-    bool turns; /* a CPU runs its worker and others in turns: what one leaves in the cache the next drives out */
+    int32_t kind;
+};
+
+/* What steps have in common that the engine's work depends on, besides bytes. */
+struct sim_kind {
+    uint32_t touches; /* local operand, local place */
+    bool turns;       /* a CPU runs its worker and others in turns: what one leaves in the cache the next drives out */
+    uint32_t run;     /* the first of this kind: the classes of its connections are those of all */
+    double bytes;     /* the work of a step of so many bytes, which are seldom others than in the step before */
+    struct sim_work work;
 };
 
 enum sim_state { SIM_READY, SIM_BLOCKED, SIM_DONE };
@@ -117,12 +131,6 @@ struct sim_conn {
     uint32_t sent, received;
 };
 
-struct sim_event {
-    int64_t at_ps;
-    uint64_t order;
-    int32_t worker;
-};
-
 struct sim {
     struct sim_machine machine;
     struct sim_cast cast;
@@ -136,18 +144,22 @@ struct sim {
     struct sim_worker *workers;
     struct sim_conn *conns;
     int32_t *refs;
-    size_t nruns, nworkers, nconns, nrefs;
-    size_t runs_room, workers_room, conns_room, refs_room;
+    struct sim_kind *kinds;
+    size_t nruns, nworkers, nconns, nrefs, nkinds;
+    size_t runs_room, workers_room, conns_room, refs_room, kinds_room;
 
+    uint32_t most_sent; /* messages of any connection in a round */
+    uint32_t nslots;    /* of a connection that are used: no more than messages go over it */
     int64_t *slots;     /* [conn · nslots + s]: full since when, or free since when */
+    size_t slots_room;
     int64_t *link_free; /* [host · nlinks + link] */
     int64_t *engine_free;
     double *link_ps; /* [link]: a byte */
     size_t nlinks, nengines;
-    struct sim_event *heap;
-    size_t nheap;
+    struct sim_queue *queue;
     uint64_t norders, nevents;
 
+    double *crossed; /* [link of a host]: messages of a round, of that host that has most; NULL: not counted yet */
     struct sim_index *index; /* while building: connections of the channel by their ends */
 };
 
@@ -173,17 +185,15 @@ uint32_t sim_rounds(const struct sim_lengths *lengths);
 /* The length of a run's steps in a round, in bytes. */
 double sim_piece(const struct sim_lengths *lengths, int32_t chunk, uint32_t round);
 
-/* Of the engine for a step of a run: what does not depend on bytes, and what does. */
-struct sim_work {
-    double fixed_ns, bytes_ns;
-};
-struct sim_work sim_work_of(const struct sim *sim, enum interp_protocol protocol, const struct sim_run *run,
+/* Of the k-th connection of a run's steps, first those they receive from. */
+enum link_class sim_peer_class(const struct sim *sim, const struct sim_run *run, uint32_t k);
+struct sim_work sim_work_of(const struct sim *sim, enum interp_protocol protocol, const struct sim_kind *kind,
                             double bytes);
 
 /* ---- adding up (sim_bounds.c) ---- */
 
 /* What each link of a host carries in a call, in bytes: the most of all hosts. load: [nlinks of a host]. */
-enum collet_result sim_load(const struct sim *sim, enum interp_protocol protocol, double *load);
+enum collet_result sim_load(struct sim *sim, enum interp_protocol protocol, double *load);
 /* All steps of the busiest engine, if none has to wait. */
 enum collet_result sim_busiest(const struct sim *sim, enum interp_protocol protocol, double *ns_p);
 

@@ -123,10 +123,31 @@ static int32_t conn_between(struct sim *sim, int from, int to, int lane) {
 
 /* ---- one program ---- */
 
-static bool is_alike(const struct sim *sim, const struct sim_run *a, const struct sim_run *b) {
+static bool is_alike(const struct sim *sim, const struct sim_run *a, const struct sim_run *b, uint32_t touches) {
     return sim->lengths[sim->nchannels - 1].uniform && a->recv_first == b->recv_first &&
            a->recv_count == b->recv_count && a->send_first == b->send_first && a->send_count == b->send_count &&
-           a->touches == b->touches;
+           sim->kinds[a->kind].touches == touches;
+}
+
+static bool is_of_kind(const struct sim *sim, const struct sim_kind *kind, const struct sim_run *run) {
+    const struct sim_run *first = &sim->runs[kind->run];
+    if (first->recv_count != run->recv_count || first->send_count != run->send_count)
+        return false;
+    for (uint32_t k = 0; k < run->recv_count + run->send_count; k++)
+        if (sim_peer_class(sim, first, k) != sim_peer_class(sim, run, k))
+            return false;
+    return true;
+}
+
+/* Of the run that is added next; −1: no memory. There are few kinds. */
+static int32_t kind_of(struct sim *sim, const struct sim_run *run, uint32_t touches, bool turns) {
+    for (size_t k = 0; k < sim->nkinds; k++)
+        if (sim->kinds[k].touches == touches && sim->kinds[k].turns == turns && is_of_kind(sim, &sim->kinds[k], run))
+            return (int32_t)k;
+    if (!GROW(sim, kinds, 1))
+        return -1;
+    sim->kinds[sim->nkinds] = (struct sim_kind){.touches = touches, .turns = turns, .run = (uint32_t)sim->nruns};
+    return (int32_t)sim->nkinds++;
 }
 
 /* Where in refs the connections of the peer table begin: first as received from, then as sent to. */
@@ -168,16 +189,18 @@ static bool add_step(struct sim *sim, const struct prog *prog, const struct prog
         .recv_count = (uint32_t)step->recv_count,
         .send_first = refs + (uint32_t)(prog->npeers + step->send_first),
         .send_count = (uint32_t)step->send_count,
-        .touches = (uint32_t)(step->local_region != STEP_NONE) + stores,
-        .turns = !sim->machine.gpu && prog->nworkers > 1,
     };
+    uint32_t touches = (uint32_t)(step->local_region != STEP_NONE) + stores;
     struct sim_worker *w = &sim->workers[worker];
-    if (w->nruns > 0 && is_alike(sim, &sim->runs[sim->nruns - 1], &run)) {
+    if (w->nruns > 0 && is_alike(sim, &sim->runs[sim->nruns - 1], &run, touches)) {
         sim->runs[sim->nruns - 1].count++;
         return true;
     }
     if (!bind(sim, prog, refs, step->recv_first, step->recv_count, false, worker) ||
         !bind(sim, prog, refs, step->send_first, step->send_count, true, worker) || !GROW(sim, runs, 1))
+        return false;
+    run.kind = kind_of(sim, &run, touches, !sim->machine.gpu && prog->nworkers > 1);
+    if (run.kind < 0)
         return false;
     sim->runs[sim->nruns++] = run;
     w->nruns++;
@@ -245,7 +268,9 @@ void sim_destroy(struct sim *sim) {
     free(sim->link_free);
     free(sim->engine_free);
     free(sim->link_ps);
-    free(sim->heap);
+    free(sim->kinds);
+    free(sim->crossed);
+    sim_queue_destroy(sim->queue);
     free(sim);
 }
 

@@ -49,7 +49,7 @@ struct steady *steady_create(const struct sim *sim) {
         return NULL;
     steady->workers = malloc(sim->nworkers * sizeof *steady->workers);
     steady->conns = malloc((sim->nconns + 1) * sizeof *steady->conns);
-    steady->slots = malloc((sim->nconns + 1) * sim->machine.nslots * sizeof *steady->slots);
+    steady->slots = malloc((sim->nconns + 1) * sim->nslots * sizeof *steady->slots);
     steady->link_free = malloc((sim->nlinks + 1) * sizeof *steady->link_free);
     steady->engine_free = malloc((sim->nengines + 1) * sizeof *steady->engine_free);
     steady->next = 2 * sim->nworkers + 64;
@@ -80,7 +80,7 @@ static void take_snapshot(struct steady *steady, const struct sim *sim, int32_t 
     steady->norders = sim->norders;
     memcpy(steady->workers, sim->workers, sim->nworkers * sizeof *sim->workers);
     memcpy(steady->conns, sim->conns, sim->nconns * sizeof *sim->conns);
-    memcpy(steady->slots, sim->slots, sim->nconns * sim->machine.nslots * sizeof *sim->slots);
+    memcpy(steady->slots, sim->slots, sim->nconns * sim->nslots * sizeof *sim->slots);
     memcpy(steady->link_free, sim->link_free, sim->nlinks * sizeof *sim->link_free);
     memcpy(steady->engine_free, sim->engine_free, sim->nengines * sizeof *sim->engine_free);
 }
@@ -111,7 +111,7 @@ static bool same_workers(const struct steady *steady, const struct sim *sim, int
 }
 
 static bool same_conns(const struct steady *steady, const struct sim *sim, int64_t now_ps) {
-    uint32_t nslots = sim->machine.nslots;
+    uint32_t nslots = sim->nslots;
     for (size_t c = 0; c < sim->nconns; c++) {
         const struct sim_conn *a = &steady->conns[c], *b = &sim->conns[c];
         if (a->sent - a->received != b->sent - b->received)
@@ -143,7 +143,7 @@ static uint64_t periods_left(const struct steady *steady, const struct sim *sim)
         uint64_t fit = left / (w->step - steady->workers[k].step);
         most = fit < most ? fit : most;
     }
-    return most == UINT64_MAX ? 0 : most / sim->machine.nslots * sim->machine.nslots;
+    return most == UINT64_MAX ? 0 : most / sim->nslots * sim->nslots;
 }
 
 static void shift(int64_t *times, size_t n, int64_t by_ps) {
@@ -165,9 +165,8 @@ static void skip(const struct steady *steady, struct sim *sim, uint64_t periods,
         sim->conns[c].sent += by;
         sim->conns[c].received += by;
     }
-    for (size_t e = 0; e < sim->nheap; e++)
-        sim->heap[e].at_ps += by_ps;
-    shift(sim->slots, sim->nconns * sim->machine.nslots, by_ps);
+    sim_queue_delay(sim->queue, by_ps);
+    shift(sim->slots, sim->nconns * sim->nslots, by_ps);
     shift(sim->link_free, sim->nlinks, by_ps);
     shift(sim->engine_free, sim->nengines, by_ps);
 }
