@@ -95,8 +95,8 @@ static enum collet_result try_stage(struct forecast_stage *stage, uint64_t bytes
     return COLLET_SUCCESS;
 }
 
-static enum collet_result try_algorithm(const struct forecast_job *job, const struct algorithm *algorithm,
-                                        uint64_t bytes, struct candidates *all) {
+static enum collet_result try_algorithm(struct forecast_job *job, const struct algorithm *algorithm, uint64_t bytes,
+                                        struct candidates *all) {
     int channels[FORECAST_OPTIONS], n = forecast_channels(job, channels);
     for (int k = 0; k < n; k++) {
         struct forecast_stage *stage;
@@ -203,8 +203,7 @@ static void print_all(const struct forecast_job *job, enum prog_collective colle
         print_why(job, all, out);
 }
 
-enum collet_result explain_print(const struct forecast_job *job, enum prog_collective collective, uint64_t bytes,
-                                 FILE *out) {
+enum collet_result explain_print(struct forecast_job *job, enum prog_collective collective, uint64_t bytes, FILE *out) {
     struct prog_shape shape = {.nranks = job->nranks, .nnodes = job->nhosts, .node_ranks = job->net->nlocal};
     struct candidates *all = calloc(1, sizeof *all);
     enum collet_result result = COLLET_SUCCESS;

@@ -19,7 +19,6 @@ bool explain_read_collective(const char *text, enum prog_collective *collective_
 const char *explain_constants(const struct forecast_job *job);
 
 /* All candidates for a call, fastest first, and why the first one is. */
-enum collet_result explain_print(const struct forecast_job *job, enum prog_collective collective, uint64_t bytes,
-                                 FILE *out);
+enum collet_result explain_print(struct forecast_job *job, enum prog_collective collective, uint64_t bytes, FILE *out);
 
 #endif

@@ -22,9 +22,8 @@
 /* Elements are taken to be of this size. */
 #define ELEM_BYTES 4u
 
-/* Stages of fewer hosts, each of half as many as the one before; how much the growth of their times may differ from the
- * growth before; and how much of the time it may be to count as none. */
-#define FEWER 3
+/* Times of fewer hosts: how much their growth may differ from the growth before, and how much of the time it may be to
+ * count as none. */
 #define FEWER_TOLERANCE 0.35
 #define FEWER_NOTHING 0.05
 
@@ -83,12 +82,12 @@ struct forecast_stage {
     int nchannels, nblocks;
     int nworkers, npeers; /* of a rank of host 0, at most */
     enum sim_grouping grouping;
-    double steps, bytes;                 /* of one round of all simulated ranks, and of memory, roughly */
-    struct sim *uniform;                 /* NULL: too large */
-    struct sim *exact;                   /* every block as long as it is; NULL: not needed yet, or too large */
-    struct forecast_stage *fewer[FEWER]; /* where every rank is too many: the same on fewer hosts; else NULL */
-    struct forecast_job fewer_job[FEWER];
-    struct net fewer_net[FEWER];
+    double steps, bytes;                          /* as those of the look, of all channels */
+    struct sim *uniform;                          /* NULL: too large */
+    struct sim *exact;                            /* every block as long as it is; NULL: not needed yet, or too large */
+    struct forecast_stage *fewer[FORECAST_FEWER]; /* where every rank is too many: the same on fewer hosts; else NULL */
+    struct forecast_job fewer_job[FORECAST_FEWER];
+    struct net fewer_net[FORECAST_FEWER];
 };
 
 static bool is_slices(const struct forecast_stage *stage) {
@@ -96,21 +95,37 @@ static bool is_slices(const struct forecast_stage *stage) {
 }
 
 /* Looks at the programs of host 0. A connection takes a name, its slots and its part of the index. */
-static enum collet_result measure(struct forecast_stage *stage, const struct prog_shape *shape) {
-    double each = stage->grouping == SIM_EACH ? stage->job->nhosts : 1;
-    for (int rank = 0; rank < stage->job->net->nlocal; rank++) {
+static enum collet_result measure(const struct forecast_job *job, const struct prog_shape *shape,
+                                  struct forecast_look *look) {
+    double each = look->grouping == SIM_EACH ? job->nhosts : 1;
+    for (int rank = 0; rank < job->net->nlocal; rank++) {
         struct prog *prog;
-        COLLET_TRY(algorithm_build(stage->algorithm, shape, rank, 0, &prog));
-        stage->nblocks = prog->nblocks;
-        stage->nworkers = prog->nworkers > stage->nworkers ? prog->nworkers : stage->nworkers;
-        stage->npeers = prog->npeers > stage->npeers ? prog->npeers : stage->npeers;
-        stage->steps += each * stage->nchannels * prog->nsteps;
-        stage->bytes += each * stage->nchannels *
-                        (prog->npeers * (double)(sizeof(struct sim_conn) + SLOTS * sizeof(int64_t) + 2 * sizeof(int)) +
-                         prog->nworkers * (double)(2 * sizeof(struct sim_worker) + sizeof(struct sim_run)));
+        COLLET_TRY(algorithm_build(look->algorithm, shape, rank, 0, &prog));
+        look->nblocks = prog->nblocks;
+        look->nworkers = prog->nworkers > look->nworkers ? prog->nworkers : look->nworkers;
+        look->npeers = prog->npeers > look->npeers ? prog->npeers : look->npeers;
+        look->steps += each * prog->nsteps;
+        look->bytes +=
+            each * (prog->npeers * (double)(sizeof(struct sim_conn) + SLOTS * sizeof(int64_t) + 2 * sizeof(int)) +
+                    prog->nworkers * (double)(2 * sizeof(struct sim_worker) + sizeof(struct sim_run)));
         prog_destroy(prog);
     }
     return COLLET_SUCCESS;
+}
+
+static enum collet_result look_at(struct forecast_job *job, const struct algorithm *algorithm) {
+    struct forecast_look look = {.algorithm = algorithm};
+    struct prog_shape shape;
+    if (job->look.algorithm == algorithm)
+        return COLLET_SUCCESS;
+    COLLET_TRY(net_shape(job->net, 0, &shape));
+    enum collet_result result = symmetry_find(algorithm, &shape, job->nhosts, &look.grouping);
+    if (result == COLLET_SUCCESS)
+        result = measure(job, &shape, &look);
+    prog_shape_fini(&shape);
+    if (result == COLLET_SUCCESS)
+        job->look = look;
+    return result;
 }
 
 static enum collet_result add_channel(const struct forecast_stage *stage, struct sim *sim, int channel,
@@ -167,6 +182,7 @@ static enum collet_result stage_fewer(struct forecast_stage *stage, int k, int n
     stage->fewer_job[k] = *stage->job;
     stage->fewer_job[k].net = &stage->fewer_net[k];
     stage->fewer_job[k].nhosts = nhosts;
+    stage->fewer_job[k].look = (struct forecast_look){0};
     stage->fewer_job[k].nranks = nhosts * stage->job->net->nlocal;
     return forecast_stage(&stage->fewer_job[k], stage->algorithm, stage->nchannels, &stage->fewer[k]);
 }
@@ -174,36 +190,36 @@ static enum collet_result stage_fewer(struct forecast_stage *stage, int k, int n
 /* Too many ranks, each for itself: the largest power of two of hosts that is affordable, and a half and a quarter of them. */
 static enum collet_result stage_all_fewer(struct forecast_stage *stage) {
     double host_steps = stage->steps / stage->job->nhosts * ROUNDS_MAX;
-    int nhosts = 1 << (FEWER - 1);
+    int nhosts = 1 << (FORECAST_FEWER - 1);
     while (2 * nhosts < stage->job->nhosts && 2 * nhosts * host_steps <= FORECAST_EACH_SHARE * stage->job->steps_max)
         nhosts *= 2;
-    for (int k = 0; k < FEWER && nhosts < stage->job->nhosts; k++)
+    for (int k = 0; k < FORECAST_FEWER && nhosts < stage->job->nhosts; k++)
         COLLET_TRY(stage_fewer(stage, k, nhosts >> k));
     return COLLET_SUCCESS;
 }
 
 static enum collet_result prepare(struct forecast_stage *stage) {
-    struct prog_shape shape;
-    COLLET_TRY(net_shape(stage->job->net, 0, &shape));
-    enum collet_result result = symmetry_find(stage->algorithm, &shape, stage->job->nhosts, &stage->grouping);
-    if (result == COLLET_SUCCESS)
-        result = measure(stage, &shape);
-    prog_shape_fini(&shape);
-    COLLET_TRY(result);
     bool each = stage->grouping == SIM_EACH;
     if (is_affordable(stage, stage->grouping, stage->steps * (each ? ROUNDS_MAX : 1)))
         return build(stage, stage->grouping, true, &stage->uniform);
     return each ? stage_all_fewer(stage) : COLLET_SUCCESS;
 }
 
-enum collet_result forecast_stage(const struct forecast_job *job, const struct algorithm *algorithm, int nchannels,
+enum collet_result forecast_stage(struct forecast_job *job, const struct algorithm *algorithm, int nchannels,
                                   struct forecast_stage **stage_p) {
+    COLLET_TRY(look_at(job, algorithm));
     struct forecast_stage *stage = calloc(1, sizeof *stage);
     if (stage == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a forecast");
-    stage->job = job;
-    stage->algorithm = algorithm;
-    stage->nchannels = nchannels;
+    *stage = (struct forecast_stage){.job = job,
+                                     .algorithm = algorithm,
+                                     .nchannels = nchannels,
+                                     .nblocks = job->look.nblocks,
+                                     .nworkers = job->look.nworkers,
+                                     .npeers = job->look.npeers,
+                                     .grouping = job->look.grouping,
+                                     .steps = nchannels * job->look.steps,
+                                     .bytes = nchannels * job->look.bytes};
     enum collet_result result = prepare(stage);
     if (result == COLLET_SUCCESS)
         *stage_p = stage;
@@ -217,7 +233,7 @@ void forecast_unstage(struct forecast_stage *stage) {
         return;
     sim_destroy(stage->uniform);
     sim_destroy(stage->exact);
-    for (int k = 0; k < FEWER; k++)
+    for (int k = 0; k < FORECAST_FEWER; k++)
         forecast_unstage(stage->fewer[k]);
     free(stage);
 }
@@ -298,30 +314,29 @@ static void set_uniform(struct forecast_stage *stage, double bytes, uint32_t chu
         sim_set(stage->uniform, channel, &lengths);
 }
 
-static enum collet_result run_uniform(struct forecast_stage *stage, const struct forecast_wish *wish,
-                                      struct forecast *f) {
+static enum collet_result find_latency(struct forecast_stage *stage, const struct forecast_wish *wish,
+                                       struct forecast *f) {
+    set_uniform(stage, NO_BYTES, 1);
+    COLLET_TRY(sim_run(stage->uniform, wish->protocol, ROUNDS_MAX, &f->latency_ns));
+    f->latency_ns += call_ns(stage);
+    return COLLET_SUCCESS;
+}
+
+static struct sim *set_lengths(struct forecast_stage *stage, const struct forecast_wish *wish, struct forecast *f) {
     f->kind = has_empty_slices(stage, wish->bytes) ? FORECAST_BOUND
               : stage->grouping == SIM_EACH        ? FORECAST_EACH
                                                    : FORECAST_GROUPED;
-    if (wish->latency) {
-        set_uniform(stage, NO_BYTES, 1);
-        COLLET_TRY(sim_run(stage->uniform, wish->protocol, ROUNDS_MAX, &f->latency_ns));
-        f->latency_ns += call_ns(stage);
-    }
     set_uniform(stage, block_bytes(stage, wish->bytes), wish->chunk_bytes);
-    return simulate(stage, stage->uniform, wish->limit_ns, f);
+    return stage->uniform;
 }
 
-static enum collet_result run_exact(struct forecast_stage *stage, const struct forecast_wish *wish,
-                                    struct forecast *f) {
+static struct sim *set_exact(struct forecast_stage *stage, const struct forecast_wish *wish, struct forecast *f) {
     f->kind = FORECAST_EACH;
-    if (stage->exact == NULL)
-        COLLET_TRY(build(stage, SIM_EACH, false, &stage->exact));
     for (int channel = 0; channel < stage->nchannels; channel++) {
         struct sim_lengths lengths = exact_lengths(stage, wish->bytes, wish->chunk_bytes, channel);
         sim_set(stage->exact, channel, &lengths);
     }
-    return simulate(stage, stage->exact, wish->limit_ns, f);
+    return stage->exact;
 }
 
 /* a, b, c: of N, N/2, N/4 hosts; grown: N·grown is the number of hosts. Negative: they grow in no way that is known. */
@@ -337,18 +352,22 @@ static double extend(double a, double b, double c, double grown) {
 
 static enum collet_result run_fewer(struct forecast_stage *stage, const struct forecast_wish *wish,
                                     struct forecast *f) {
-    struct forecast fewer[FEWER];
-    for (int k = 0; k < FEWER; k++) {
+    struct forecast fewer[FORECAST_FEWER];
+    for (int k = 0; k < FORECAST_FEWER; k++) {
         COLLET_TRY(forecast_run(stage->fewer[k], wish, &fewer[k]));
-        if (fewer[k].kind != FORECAST_EACH) {
-            f->kind = fewer[k].kind;
+        if (fewer[k].kind == FORECAST_SLOWER)
+            f->kind = FORECAST_SLOWER;
+        if (fewer[k].kind != FORECAST_EACH) /* one that is grouped does not tell of one that cannot be */
             return COLLET_SUCCESS;
-        }
     }
     double grown = (double)stage->job->nhosts / stage->fewer_job[0].nhosts;
     double ns = extend(fewer[0].ns, fewer[1].ns, fewer[2].ns, grown);
-    if (ns < 0)
+    if (ns < 0) {
+        f->fewer_hosts = stage->fewer_job[0].nhosts;
+        for (int k = 0; k < FORECAST_FEWER; k++)
+            f->fewer_ns[k] = fewer[k].ns;
         return COLLET_SUCCESS;
+    }
     *f = fewer[0];
     f->kind = FORECAST_EXTENDED;
     for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
@@ -367,20 +386,37 @@ static bool is_worth_exactness(const struct forecast_stage *stage, uint64_t byte
            is_affordable(stage, SIM_EACH, each * stage->steps);
 }
 
-enum collet_result forecast_run(struct forecast_stage *stage, const struct forecast_wish *wish, struct forecast *f) {
+/* A forecast without a time, and what will simulate it, with its lengths set; NULL: too many steps. */
+static enum collet_result begin(struct forecast_stage *stage, const struct forecast_wish *wish, struct forecast *f,
+                                struct sim **sim_p) {
     double rounds = block_bytes(stage, wish->bytes) / stage->nchannels / wish->chunk_bytes;
+    bool exact = stage->fewer[0] == NULL && is_worth_exactness(stage, wish->bytes);
     *f = (struct forecast){.candidate = {stage->algorithm, wish->protocol, stage->nchannels, wish->chunk_bytes},
                            .kind = FORECAST_NONE,
                            .steps = stage->steps * fmin(fmax(rounds, 1), ROUNDS_MAX),
                            .latency_ns = -1,
                            .link = -1};
+    if (exact && stage->exact == NULL)
+        COLLET_TRY(build(stage, SIM_EACH, false, &stage->exact));
+    if (exact)
+        *sim_p = set_exact(stage, wish, f);
+    else if (stage->uniform != NULL && is_affordable(stage, stage->grouping, f->steps))
+        *sim_p = set_lengths(stage, wish, f);
+    else
+        *sim_p = NULL;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result forecast_run(struct forecast_stage *stage, const struct forecast_wish *wish, struct forecast *f) {
+    struct sim *sim;
+    COLLET_TRY(begin(stage, wish, f, &sim));
     if (stage->fewer[0] != NULL)
         return run_fewer(stage, wish, f);
-    if (is_worth_exactness(stage, wish->bytes))
-        return run_exact(stage, wish, f);
-    if (stage->uniform == NULL || !is_affordable(stage, stage->grouping, f->steps))
-        return COLLET_SUCCESS;
-    return run_uniform(stage, wish, f);
+    if (sim != NULL && sim == stage->uniform && wish->latency) {
+        COLLET_TRY(find_latency(stage, wish, f));
+        set_lengths(stage, wish, f);
+    }
+    return sim != NULL ? simulate(stage, sim, wish->limit_ns, f) : COLLET_SUCCESS;
 }
 
 /* ---- candidates ---- */
@@ -424,6 +460,47 @@ int forecast_wishes(const struct forecast_stage *stage, uint64_t bytes, struct f
     if (net_keeps_lines(stage->job->net))
         wishes[n++] = (struct forecast_wish){bytes, INTERP_LL128, LL_SLOT_BYTES, false, 0};
     return n;
+}
+
+/* No time of the wish's is less than this. */
+static enum collet_result find_bound(struct forecast_stage *stage, const struct forecast_wish *wish, double *ns_p) {
+    struct forecast f;
+    struct sim *sim;
+    if (stage->fewer[0] != NULL)
+        return find_bound(stage->fewer[0], wish, ns_p);
+    COLLET_TRY(begin(stage, wish, &f, &sim));
+    if (sim != NULL)
+        COLLET_TRY(find_bounds(sim, &f));
+    *ns_p = fmax(f.link_ns, f.engine_ns);
+    return COLLET_SUCCESS;
+}
+
+bool forecast_is_known(const struct forecast *f) { return f->kind != FORECAST_NONE && f->kind != FORECAST_SLOWER; }
+
+/* The next wish: of those that are left the one with the lowest bound, of equal ones the first. */
+static int next_wish(const double *bounds, int n) {
+    int next = -1;
+    for (int k = 0; k < n; k++)
+        if (bounds[k] >= 0 && (next < 0 || bounds[k] < bounds[next]))
+            next = k;
+    return next;
+}
+
+enum collet_result forecast_improve(struct forecast_stage *stage, uint64_t bytes, struct forecast *best) {
+    struct forecast_wish wishes[FORECAST_OPTIONS];
+    double bounds[FORECAST_OPTIONS];
+    int n = forecast_wishes(stage, bytes, wishes);
+    for (int k = 0; k < n; k++)
+        COLLET_TRY(find_bound(stage, &wishes[k], &bounds[k]));
+    for (int k; (k = next_wish(bounds, n)) >= 0; bounds[k] = -1) {
+        struct forecast forecast;
+        wishes[k].limit_ns = forecast_is_known(best) ? best->ns : 0;
+        COLLET_TRY(forecast_run(stage, &wishes[k], &forecast));
+        bool first = best->candidate.algorithm == NULL;
+        if (first || (forecast_is_known(&forecast) && (!forecast_is_known(best) || forecast.ns < best->ns)))
+            *best = forecast;
+    }
+    return COLLET_SUCCESS;
 }
 
 double forecast_bus_factor(enum prog_collective collective, int nranks) {

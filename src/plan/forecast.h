@@ -27,12 +27,25 @@
 /* For more ranks than these one number of channels is tried for a size; for fewer so many ranks × channels. */
 #define FORECAST_MANY_RANKS 4096
 
+/* How many smaller jobs, each of half as many hosts, foretell one that is too large. */
+#define FORECAST_FEWER 3
+
+/* What the programs of an algorithm show, whatever the number of channels. */
+struct forecast_look {
+    const struct algorithm *algorithm; /* NULL: none was looked at */
+    enum sim_grouping grouping;
+    int nblocks;
+    int nworkers, npeers; /* of a rank of host 0, at most */
+    double steps, bytes;  /* of one round of all simulated ranks of a channel, and of memory, roughly */
+};
+
 struct forecast_job {
     struct topo_rings *rings;
     struct net *net;
     int nhosts, nranks;
     const struct cost_table *costs;
     double steps_max;
+    struct forecast_look look; /* the last one: to look takes as long as to simulate */
 };
 
 struct forecast_candidate {
@@ -61,6 +74,8 @@ struct forecast {
     double load[TOPO_WIRE_COUNT];          /* bytes on the most loaded link of each kind … */
     double use[TOPO_WIRE_COUNT];           /* … and the share of the time that it is busy, of the busiest */
     double steps;                          /* NONE: how many would have to be simulated */
+    int fewer_hosts;                       /* NONE, because times of so many hosts, half and a quarter of them … */
+    double fewer_ns[FORECAST_FEWER];       /* … which are these, do not grow regularly; else 0 */
 };
 
 /* topo: a finished graph of one host, or of two or more equal ones where the job has several; nhosts is the number of
@@ -71,7 +86,7 @@ void forecast_close(struct forecast_job *job);
 
 /* Everything that one algorithm needs for one number of channels, for any size. */
 struct forecast_stage;
-enum collet_result forecast_stage(const struct forecast_job *job, const struct algorithm *algorithm, int nchannels,
+enum collet_result forecast_stage(struct forecast_job *job, const struct algorithm *algorithm, int nchannels,
                                   struct forecast_stage **stage_p);
 void forecast_unstage(struct forecast_stage *stage);
 
@@ -92,6 +107,12 @@ int forecast_channels(const struct forecast_job *job, int channels[FORECAST_OPTI
 /* Fills in protocol and chunk_bytes of wishes that make sense: a channel's part of a block must be long enough to be cut
  * off, and longer chunks must make a difference. */
 int forecast_wishes(const struct forecast_stage *stage, uint64_t bytes, struct forecast_wish wishes[FORECAST_OPTIONS]);
+
+/* Tries them, those first that look best by their bounds, and spares what cannot be faster: *best, NONE of no
+ * algorithm in the beginning, is replaced by what is faster. Without `latency`. */
+enum collet_result forecast_improve(struct forecast_stage *stage, uint64_t bytes, struct forecast *best);
+/* It has a time. */
+bool forecast_is_known(const struct forecast *forecast);
 
 /* Bus bandwidth ÷ algorithm bandwidth, as the perf programs have it. */
 double forecast_bus_factor(enum prog_collective collective, int nranks);

@@ -141,25 +141,7 @@ static int choose_algorithms(const char *name, const struct forecast_job *job, s
     return EXIT_BAD_INPUT;
 }
 
-static bool is_known(const struct forecast *f) { return f->kind != FORECAST_NONE && f->kind != FORECAST_SLOWER; }
-
-static enum collet_result run_stage(struct forecast_stage *stage, const struct task *task, struct forecast *results) {
-    for (int s = 0; s < task->nsizes; s++) {
-        struct forecast_wish wishes[FORECAST_OPTIONS];
-        int n = forecast_wishes(stage, task->sizes[s], wishes);
-        for (int k = 0; k < n; k++) {
-            struct forecast forecast;
-            wishes[k].limit_ns = is_known(&results[s]) ? results[s].ns : 0;
-            COLLET_TRY(forecast_run(stage, &wishes[k], &forecast));
-            bool first = results[s].candidate.algorithm == NULL;
-            if (first || (is_known(&forecast) && (!is_known(&results[s]) || forecast.ns < results[s].ns)))
-                results[s] = forecast;
-        }
-    }
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result run_algorithm(const struct forecast_job *job, const struct task *task,
+static enum collet_result run_algorithm(struct forecast_job *job, const struct task *task,
                                         const struct algorithm *algorithm, struct forecast *results) {
     int channels[FORECAST_OPTIONS], n = forecast_channels(job, channels);
     for (int s = 0; s < task->nsizes; s++)
@@ -167,7 +149,9 @@ static enum collet_result run_algorithm(const struct forecast_job *job, const st
     for (int k = 0; k < n; k++) {
         struct forecast_stage *stage;
         COLLET_TRY(forecast_stage(job, algorithm, channels[k], &stage));
-        enum collet_result result = run_stage(stage, task, results);
+        enum collet_result result = COLLET_SUCCESS;
+        for (int s = 0; s < task->nsizes && result == COLLET_SUCCESS; s++)
+            result = forecast_improve(stage, task->sizes[s], &results[s]);
         forecast_unstage(stage);
         COLLET_TRY(result);
     }
@@ -190,7 +174,8 @@ static bool has_wire(const struct net *net, enum topo_wire wire) {
 static int fastest(const struct task *task, int size) {
     int best = -1;
     for (int a = 0; a < task->nalgorithms; a++)
-        if (is_known(&task->results[a][size]) && (best < 0 || task->results[a][size].ns < task->results[best][size].ns))
+        if (forecast_is_known(&task->results[a][size]) &&
+            (best < 0 || task->results[a][size].ns < task->results[best][size].ns))
             best = a;
     return best;
 }
@@ -213,15 +198,25 @@ static void print_head(const struct forecast_job *job, const struct task *task) 
     printf("\n");
 }
 
+/* Why there is no prediction. */
+static void print_none(const struct forecast *f) {
+    printf("no prediction: %.0f million steps are too many", f->steps / 1e6);
+    if (f->fewer_hosts > 0)
+        printf(", and time grows irregularly: %.0f, %.0f, %.0f us on %d, %d, %d hosts", f->fewer_ns[2] / 1000,
+               f->fewer_ns[1] / 1000, f->fewer_ns[0] / 1000, f->fewer_hosts / 4, f->fewer_hosts / 2, f->fewer_hosts);
+    else
+        printf(", and fewer hosts do not tell");
+    printf("; --limit N allows more\n");
+}
+
 static void print_row(const struct forecast_job *job, const struct task *task, int a, int s) {
     const struct forecast *f = &task->results[a][s];
     const struct forecast_candidate *c = &f->candidate;
     char size[24], chunk[24];
     explain_size(task->sizes[s], size);
-    if (!is_known(f)) {
-        printf(
-            "%10s  %-9s  no prediction: %.0f million steps are too many, and time does not grow regularly; --limit N allows more\n",
-            size, task->algorithms[a]->name, f->steps / 1e6);
+    if (!forecast_is_known(f)) {
+        printf("%10s  %-9s  ", size, task->algorithms[a]->name);
+        print_none(f);
         return;
     }
     explain_size(c->chunk_bytes, chunk);
@@ -248,7 +243,7 @@ static void print_json_row(const struct forecast_job *job, const struct task *ta
     const struct forecast *f = &task->results[a][s];
     printf("%s\n    {\"size\": %llu, \"algorithm\": \"%s\", \"how\": \"%s\"", first ? "" : ",",
            (unsigned long long)task->sizes[s], task->algorithms[a]->name, kinds[f->kind]);
-    if (is_known(f)) {
+    if (forecast_is_known(f)) {
         double algbw = (double)task->sizes[s] / f->ns;
         printf(", \"protocol\": \"%s\", \"channels\": %d, \"chunk\": %u, \"time_us\": %.3f, \"algbw\": %.4f, "
                "\"busbw\": %.4f, \"load\": {",

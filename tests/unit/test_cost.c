@@ -205,6 +205,36 @@ static void a_relay_is_as_long_as_what_it_passes_on(void **state) {
     assert_true(fabs(load - 2 * (6 + 1 + 3) * (double)count) < 1e-6);
 }
 
+/* ---- loads ---- */
+
+static void lengths_that_are_all_the_same_load_as_each_of_them(void **state) {
+    (void)state;
+    struct cost_table costs = round_costs();
+    struct sim_machine machine = machine_of(&costs, true);
+    struct sim_cast cast = {SIM_EACH, 4, 2};
+    for (uint64_t count = 64; count <= 64000; count *= 10) { /* blocks of less than a round, of one and of many */
+        struct sim_lengths exact = {.elem_bytes = 1, .geometry = geometry_of(8 * count, count, 640, 0, 1)};
+        struct sim_lengths same = uniform((double)count, 640);
+        struct sim *one = staged(&machine, cast, algorithm_find(PROG_ALLGATHER, "ring"), &same);
+        struct sim *all = staged(&machine, cast, algorithm_find(PROG_ALLGATHER, "ring"), &exact);
+        double load, exact_load, busiest, exact_busiest;
+        for (enum interp_protocol protocol = INTERP_SIMPLE; protocol <= INTERP_LL; protocol++) {
+            assert_int_equal(sim_load(one, protocol, &load), COLLET_SUCCESS);
+            assert_int_equal(sim_load(all, protocol, &exact_load), COLLET_SUCCESS);
+            assert_true(fabs(load - exact_load) <= 1e-9 * exact_load && load > 0);
+            assert_int_equal(sim_busiest(one, protocol, &busiest), COLLET_SUCCESS);
+            assert_int_equal(sim_busiest(all, protocol, &exact_busiest), COLLET_SUCCESS);
+            assert_true(fabs(busiest - exact_busiest) <= 1e-9 * exact_busiest && busiest > 0);
+        }
+        same = uniform(2.0 * (double)count, 640);
+        sim_set(one, 0, &same);
+        assert_int_equal(sim_load(one, INTERP_LL, &load), COLLET_SUCCESS);
+        assert_true(fabs(load - 2 * exact_load) <= 1e-9 * load);
+        sim_destroy(one);
+        sim_destroy(all);
+    }
+}
+
 /* ---- steady states ---- */
 
 static void skipped_periods_take_the_same_time(void **state) {
@@ -350,7 +380,7 @@ static void who_has_a_root_stands_for_itself(void **state) {
 
 /* ---- forecasts ---- */
 
-static struct forecast forecast_of(const struct forecast_job *job, enum prog_collective collective, const char *name,
+static struct forecast forecast_of(struct forecast_job *job, enum prog_collective collective, const char *name,
                                    uint64_t bytes) {
     struct forecast_stage *stage;
     struct forecast forecast;
@@ -375,6 +405,46 @@ static void fewer_hosts_foretell_more(void **state) {
             assert_int_equal(fewer.kind, FORECAST_EXTENDED);
             assert_true(fabs(fewer.ns - all.ns) <= 0.15 * all.ns);
         }
+    close_job(&job);
+}
+
+/* All candidates without a limit, against those that bounds do not spare. */
+static void what_is_spared_is_not_faster(void **state) {
+    (void)state;
+    struct job job = open_job("8 gpu pci : 4 nic 100", level_now() == LEVEL_FULL ? 512 : 16);
+    for (const struct algorithm *a = algorithms; a->name != NULL; a++)
+        for (uint64_t bytes = 1 << 10; bytes <= 1 << 28 && !prog_is_p2p(a->collective); bytes <<= 6) {
+            struct prog_shape shape = {.nranks = job.forecast->nranks, .nnodes = job.forecast->nhosts, .node_ranks = 8};
+            struct forecast_wish wishes[FORECAST_OPTIONS];
+            struct forecast_stage *stage;
+            struct forecast best = {.kind = FORECAST_NONE}, one;
+            double least = INFINITY;
+            if (!algorithm_applies(a, &shape))
+                continue;
+            assert_int_equal(forecast_stage(job.forecast, a, 2, &stage), COLLET_SUCCESS);
+            assert_int_equal(forecast_improve(stage, bytes, &best), COLLET_SUCCESS);
+            int n = forecast_wishes(stage, bytes, wishes);
+            for (int k = 0; k < n; k++) {
+                assert_int_equal(forecast_run(stage, &wishes[k], &one), COLLET_SUCCESS);
+                least = forecast_is_known(&one) ? fmin(least, one.ns) : least;
+            }
+            forecast_unstage(stage);
+            assert_true(forecast_is_known(&best) ? best.ns == least : least == INFINITY);
+        }
+    close_job(&job);
+}
+
+/* 100 hosts have no grouping for halving, 64, 32 and 16 have one: these do not tell of those. */
+static void what_cannot_be_foretold_has_no_time(void **state) {
+    (void)state;
+    struct job job = open_job("4 gpu nvswitch : 2 nic 200", 100);
+    job.forecast->steps_max = 1e6;
+    struct forecast f = forecast_of(job.forecast, PROG_ALLREDUCE, "halving", 1 << 20);
+    assert_int_equal(f.kind, FORECAST_NONE);
+    job.forecast->steps_max = 1e9;
+    f = forecast_of(job.forecast, PROG_ALLREDUCE, "halving", 1 << 20);
+    assert_int_equal(f.kind, FORECAST_EACH);
+    assert_true(f.ns > 0);
     close_job(&job);
 }
 
@@ -424,12 +494,15 @@ int main(void) {
         cmocka_unit_test(broadcast_tree_takes_a_hop_a_level),
         cmocka_unit_test(chain_is_a_pipeline),
         cmocka_unit_test(a_relay_is_as_long_as_what_it_passes_on),
+        cmocka_unit_test(lengths_that_are_all_the_same_load_as_each_of_them),
         cmocka_unit_test(skipped_periods_take_the_same_time),
         cmocka_unit_test(periods_are_really_skipped),
         cmocka_unit_test(one_host_stands_for_all),
         cmocka_unit_test(one_host_stands_for_a_thousand),
         cmocka_unit_test(who_has_a_root_stands_for_itself),
         cmocka_unit_test(fewer_hosts_foretell_more),
+        cmocka_unit_test(what_is_spared_is_not_faster),
+        cmocka_unit_test(what_cannot_be_foretold_has_no_time),
         cmocka_unit_test(no_forecast_is_below_its_bounds),
         cmocka_unit_test(equal_questions_have_equal_answers),
         cmocka_unit_test(hosts_that_differ_are_refused),
