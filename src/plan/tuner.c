@@ -150,6 +150,7 @@ struct candidates {
     uint64_t count;
     uint32_t elem_bytes;
     struct plan_choice best;
+    int best_npeers; /* that a rank has in it, at most */
 };
 
 enum collet_result tuner_predict(const struct cost_machine *machine, struct prog *const *progs,
@@ -162,14 +163,32 @@ enum collet_result tuner_predict(const struct cost_machine *machine, struct prog
     return cost_simulate(machine, progs, &call, ns_p);
 }
 
+/* Predictions that differ by less do not differ: then fewer connections are better, which take up less of the caches. */
+#define SAME 0.01
+
+static int peers_of(const struct candidates *c, struct prog *const *progs) {
+    int most = 1;
+    for (int rank = 0; rank < c->machine->nranks; rank++)
+        most = progs[rank]->npeers > most ? progs[rank]->npeers : most;
+    return most;
+}
+
+static bool is_better(const struct candidates *c, double ns, int npeers) {
+    double allowed = npeers < c->best_npeers ? 1 + SAME : npeers > c->best_npeers ? 1 - SAME : 1;
+    return c->best.algorithm == NULL || ns < allowed * c->best.predicted_ns;
+}
+
 static enum collet_result consider(struct candidates *c, struct prog *const *progs, struct plan_choice *choice) {
     COLLET_TRY(tuner_predict(c->machine, progs, choice, c->count, c->elem_bytes, &choice->predicted_ns));
     log_trace(PLAN, "%s %llu bytes: %s %s %d channel(s), chunk %u: %.1f us", prog_collective_name(c->collective),
               (unsigned long long)c->count * c->elem_bytes, choice->algorithm->name,
               exec_protocol_names[choice->protocol], choice->nchannels, choice->chunk_bytes,
               choice->predicted_ns / 1000);
-    if (c->best.algorithm == NULL || choice->predicted_ns < c->best.predicted_ns)
+    int npeers = peers_of(c, progs);
+    if (is_better(c, choice->predicted_ns, npeers)) {
         c->best = *choice;
+        c->best_npeers = npeers;
+    }
     return COLLET_SUCCESS;
 }
 
@@ -177,10 +196,7 @@ static enum collet_result consider(struct candidates *c, struct prog *const *pro
 #define RAIL_CHANNELS 2
 
 static int most_channels(const struct candidates *c, struct prog *const *progs) {
-    int npeers = 1;
-    for (int rank = 0; rank < c->machine->nranks; rank++)
-        npeers = progs[rank]->npeers > npeers ? progs[rank]->npeers : npeers;
-    int affordable = (int)plan_affordable_channels(npeers, c->machine->nslots, c->limits->slot_bytes);
+    int affordable = (int)plan_affordable_channels(peers_of(c, progs), c->machine->nslots, c->limits->slot_bytes);
     affordable = affordable > c->limits->nrails ? affordable : c->limits->nrails;
     size_t npairs = (size_t)c->machine->nranks * (size_t)c->machine->nranks;
     if (memchr(c->machine->class, LINK_GPU_NET, npairs) != NULL && affordable > RAIL_CHANNELS * c->limits->nrails)
@@ -258,7 +274,7 @@ static bool applies(const struct algorithm *algorithm, enum prog_collective coll
 enum collet_result tuner_choose(const struct cost_machine *machine, const struct tuner_limits *limits,
                                 enum prog_collective collective, uint64_t count, uint32_t elem_bytes,
                                 struct plan_choice *choice) {
-    struct candidates c = {machine, limits, collective, count, elem_bytes, {0}};
+    struct candidates c = {machine, limits, collective, count, elem_bytes, {0}, 0};
 
     /* COLLET_ALGO that names no algorithm of this collective leaves the collective free. */
     bool named = false;
