@@ -5,6 +5,7 @@
 #   src/<room>/*.c ──▶ build/obj/… ──┬─▶ build/lib/libcollet.so.0       only collet_* visible
 #                                    ├─▶ build/lib/libcollet.a          the same, as one object
 #                                    └─▶ build/lib/libcollet-internal.a every name, for tools and tests
+#   src/forecast/*.c ───────────────────▶ build/lib/libcollet-forecast.a predictions, for tools and tests
 #   examples/*.c, examples/perf/*_perf.c, src/tools/*.c ──▶ build/bin/<name>
 #   tests/<kind>/*.c ─────────────────────────────────────▶ build/tests/<kind>/<name>
 #   tests/portable/kernels_portable.c as C, C++ and CUDA ─▶ build/portable/*.o
@@ -57,7 +58,7 @@ ifneq ($(SANITIZE),)
 BASE_FLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
 LINK_FLAGS += -fsanitize=$(SANITIZE)
 endif
-OPTIMIZE = $(if $(findstring /kernels/,$<),-O3,-O2)
+OPTIMIZE = $(if $(filter src/kernels/% src/exec/%,$<),-O3,-O2)
 COMPILE  = $(CC) $(BASE_FLAGS) $(OPTIMIZE) $(INCLUDES) $(PACKAGE_CFLAGS) $(VARIANT_FLAGS) $(CPPFLAGS) $(CFLAGS)
 LINK     = $(CC) $(LINK_FLAGS) $(CFLAGS) $(LDFLAGS)
 
@@ -106,7 +107,9 @@ objects_of = $(addprefix $(OBJ)/,$(addsuffix .o,$(basename $(1))))
 
 TOOL_SOURCES := $(wildcard src/tools/*.c)
 CUDA_SOURCES := $(wildcard src/gpu/cuda*.c)
-LIB_SOURCES  := $(filter-out $(TOOL_SOURCES) $(CUDA_SOURCES),$(wildcard src/*/*.c))
+# What only tools need is no part of the library.
+FORECAST_SOURCES := $(wildcard src/forecast/*.c)
+LIB_SOURCES  := $(filter-out $(TOOL_SOURCES) $(CUDA_SOURCES) $(FORECAST_SOURCES),$(wildcard src/*/*.c))
 VARIANT_FILE := $(filter src/kernels/reduce_variant.c,$(LIB_SOURCES))
 
 # The vectorised reductions: one source, compiled once for each kind of CPU and chosen at run time.
@@ -136,12 +139,13 @@ SCRIPT_TESTS := $(sort $(filter-out tests/fabric/%,$(wildcard tests/*/test_*.sh)
 SHARED_LIB   := $(BUILD)/lib/$(SO_NAME)
 STATIC_LIB   := $(BUILD)/lib/libcollet.a
 INTERNAL_LIB := $(BUILD)/lib/libcollet-internal.a
+FORECAST_LIB := $(BUILD)/lib/libcollet-forecast.a
 
 # ----------------------------------------------------------------------------------------------------------------- build
 
 .PHONY: all libs tests
 all: libs $(TOOLS) $(PERFS) $(EXAMPLES) portable
-libs: $(SHARED_LIB) $(BUILD)/lib/libcollet.so $(STATIC_LIB) $(INTERNAL_LIB)
+libs: $(SHARED_LIB) $(BUILD)/lib/libcollet.so $(STATIC_LIB) $(FORECAST_LIB) $(INTERNAL_LIB)
 tests: $(TESTS)
 
 # Objects are made anew when the compiler or its flags change, and not before what they need is there.
@@ -218,6 +222,12 @@ $(INTERNAL_LIB): $(LIB_OBJECTS)
 	@rm -f $@
 	$(Q)$(AR) rcsD $@ $(LIB_OBJECTS)
 
+$(FORECAST_LIB): $(call objects_of,$(FORECAST_SOURCES))
+	@mkdir -p $(@D)
+	$(call say,AR)
+	@rm -f $@
+	$(Q)$(AR) rcsD $@ $^
+
 # What a program is linked with, to use the static library.
 .PHONY: static-link
 static-link:
@@ -229,7 +239,7 @@ $(call say,LINK)
 $(Q)$(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(CUDA_LIBS) $(PACKAGE_LIBS) $(SYSTEM_LIBS) $(TEST_LIBS)
 endef
 
-$(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/tools/common/*.c)) $(INTERNAL_LIB)
+$(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/tools/common/*.c)) $(FORECAST_LIB) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
 # A tool of several files has a folder; collet-tune takes its meetings from the bench.
 $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
@@ -239,7 +249,7 @@ $(EXAMPLES): $(BUILD)/bin/%: $(OBJ)/examples/%.o $(STATIC_LIB)
 	$(LINK_PROGRAM)
 # What is to run where there is little beside a GPU does without cmocka.
 ACCEPT := $(BUILD)/tests/gpu/test_accept
-$(filter-out $(ACCEPT),$(TESTS)): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(TEST_COMMON)) $(INTERNAL_LIB)
+$(filter-out $(ACCEPT),$(TESTS)): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(TEST_COMMON)) $(FORECAST_LIB) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
 $(filter-out $(ACCEPT),$(TESTS)): TEST_LIBS = -lcmocka
 $(ACCEPT): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(filter-out %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)

@@ -9,7 +9,7 @@
 #include "base/types.h"
 #include "base/wait.h"
 #include "boot/process.h"
-#include "kernels/exec_gpu.h"
+#include "exec/exec_gpu.h"
 #include "proxy/proxy.h"
 #include "transport/ipc.h"
 #include "transport/transport.h"

@@ -4,7 +4,7 @@
  * and direction likewise; everything else runs side by side.
  */
 #include "api/group.h"
-#include "kernels/exec_gpu.h"
+#include "exec/exec_gpu.h"
 
 #include <stdlib.h>
 #include <string.h>

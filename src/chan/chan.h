@@ -16,7 +16,7 @@
 #include "base/config.h"
 #include "boot/boot.h"
 #include "gpu/gpu.h"
-#include "kernels/fifo.h"
+#include "fifo/fifo.h"
 
 enum conn_side { CONN_PRODUCER, CONN_CONSUMER };
 enum conn_state { CONN_NEW, CONN_SETUP, CONN_READY };

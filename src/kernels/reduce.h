@@ -14,7 +14,7 @@
 #define COLLET_KERNELS_REDUCE_H
 
 #include "base/types.h"
-#include "kernels/port.h"
+#include "fifo/port.h"
 
 #include <string.h>
 

@@ -5,8 +5,8 @@
 #ifndef COLLET_KERNELS_WORKER_H
 #define COLLET_KERNELS_WORKER_H
 
-#include "kernels/fifo.h"
-#include "kernels/geometry.h"
+#include "fifo/fifo.h"
+#include "fifo/geometry.h"
 #include "program/step.h"
 
 enum interp_result { INTERP_BUSY, INTERP_STEPPED, INTERP_DONE, INTERP_MISMATCH };

@@ -5,7 +5,7 @@
 #include "plan/costs_file.h"
 
 #include "base/err.h"
-#include "kernels/exec.h"
+#include "exec/exec.h"
 
 #include <errno.h>
 #include <math.h>

@@ -8,7 +8,7 @@
 #ifndef COLLET_PLAN_PLAN_H
 #define COLLET_PLAN_PLAN_H
 
-#include "kernels/exec.h"
+#include "exec/exec.h"
 #include "plan/map.h"
 
 /* The choice for a collective and size. */

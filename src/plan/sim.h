@@ -26,7 +26,7 @@
 #ifndef COLLET_PLAN_SIM_H
 #define COLLET_PLAN_SIM_H
 
-#include "kernels/geometry.h"
+#include "fifo/geometry.h"
 #include "kernels/worker.h"
 #include "plan/costs.h"
 #include "plan/sim_queue.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * collet-sim: how long collectives would take on up to 131,072 ranks, and what their links would carry. Predictions of
- * the cost model (plan/forecast.h), not measurements.
+ * the cost model (forecast/forecast.h), not measurements.
  */
 #include "base/err.h"
-#include "plan/explain.h"
+#include "forecast/explain.h"
 #include "tools/common/arguments.h"
 
 #include <stdlib.h>

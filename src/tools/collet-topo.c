@@ -4,7 +4,7 @@
  * what they can carry, and why they are so.
  */
 #include "base/err.h"
-#include "plan/explain.h"
+#include "forecast/explain.h"
 #include "tools/common/arguments.h"
 #include "topo/print_rings.h"
 

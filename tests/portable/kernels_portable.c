@@ -5,10 +5,10 @@
  *
  * The interpreter is instantiated with the plainest reduction there is, so that its whole code is generated.
  */
-#include "kernels/fifo.h"
-#include "kernels/geometry.h"
+#include "fifo/fifo.h"
+#include "fifo/geometry.h"
 #include "kernels/interp.h"
-#include "kernels/port.h"
+#include "fifo/port.h"
 #include "kernels/proto_ll.h"
 #include "kernels/proto_simple.h"
 #include "kernels/reduce.h"

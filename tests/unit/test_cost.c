@@ -7,9 +7,9 @@
  */
 #include "common/level.h"
 #include "plan/cost.h"
-#include "plan/forecast.h"
+#include "forecast/forecast.h"
 #include "plan/sim.h"
-#include "plan/symmetry.h"
+#include "forecast/symmetry.h"
 #include "topo/topo.h"
 
 #include <math.h>

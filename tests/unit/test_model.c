@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "plan/atlas.h"
-#include "plan/forecast.h"
+#include "forecast/forecast.h"
 #include "plan/model.h"
 #include "plan/tuner.h"
 

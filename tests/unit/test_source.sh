@@ -6,27 +6,31 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
 
-# What the files of a room may include, besides their own room and base: rooms, or single headers of a room.
+# What the files of a room may include, besides their own room and base.
 #
-#    the walk    api ▶ plan ▶ algo          an algorithm is data: it sees neither executors nor connections
-#                        └──▶ kernels ▶ proxy ▶ chan ▶ transport
-#    nouns       program, topo, boot, gpu, base                                       below everything in the walk
+#    the walk    api ▶ plan ▶ algo                        an algorithm is data: it sees neither executors nor connections
+#                        └──▶ exec ▶ kernels              programs run; what they run on
+#                              └──▶ proxy ▶ chan ▶ transport
+#    beside it   forecast ▶ plan                          predictions for machines that are not here; not in the library
+#    nouns       fifo, program, topo, boot, gpu, base     below everything in the walk
 #
-# Three single headers are seen from below: the layout of slots (kernels/fifo.h), which connections are made of, the
-# connection (chan/chan.h), which is what a transport serves, and the shape of trees (algo/trees.h), a function of n.
+# Two single headers are seen from below: the connection (chan/chan.h), which is what a transport serves, and the shape of
+# trees (algo/trees.h), a function of n.
 may_include() {
     case $1 in
     base) ;;
-    program | boot | gpu) ;;
+    fifo | program | boot | gpu) ;;
     topo) echo program algo/trees.h ;;
     algo) echo program topo ;;
-    transport) echo chan/chan.h kernels/fifo.h boot gpu topo program ;;
-    chan) echo transport kernels/fifo.h boot gpu topo ;;
-    proxy) echo chan transport boot gpu ;;
-    kernels) echo proxy chan transport boot gpu program ;;
-    plan) echo kernels chan transport boot gpu topo program algo ;;
-    api) echo plan kernels proxy chan transport boot gpu topo program algo ;;
-    tools) echo api gpu plan kernels chan transport boot topo program algo ;;
+    transport) echo chan/chan.h fifo boot gpu topo program ;;
+    chan) echo transport fifo boot gpu topo ;;
+    proxy) echo chan transport fifo boot gpu ;;
+    kernels) echo fifo program gpu ;;
+    exec) echo kernels proxy chan transport fifo boot gpu program ;;
+    plan) echo exec kernels chan transport fifo boot gpu topo program algo ;;
+    forecast) echo plan exec kernels fifo topo program algo ;;
+    api) echo plan exec kernels proxy chan transport fifo boot gpu topo program algo ;;
+    tools) echo api forecast gpu plan exec kernels chan transport fifo boot topo program algo ;;
     *) return 1 ;;
     esac
 }
@@ -51,7 +55,7 @@ includes_name_the_room() {
 }
 
 the_rules_forbid_something() {
-    [[ " $(may_include algo) " != *" kernels "* ]] && [[ " $(may_include chan) " != *" kernels "* ]] &&
+    [[ " $(may_include algo) " != *" exec "* ]] && [[ " $(may_include chan) " != *" kernels "* ]] &&
         [ -z "$(may_include base)" ] && ! may_include nowhere
 }
 
@@ -66,7 +70,7 @@ conditionals_are_where_they_belong() {
     local file found bad=0
     for file in src/*/*.[ch]; do
         case $file in
-        src/kernels/port.h | src/base/os.[ch] | src/gpu/cuda*.c | src/*/registry.c | src/kernels/reduce_*) continue ;;
+        src/fifo/port.h | src/base/os.[ch] | src/gpu/cuda*.c | src/*/registry.c | src/kernels/reduce_*) continue ;;
         esac
         found=$(grep -nE '^ *# *(if|ifdef|ifndef|elif)\b' "$file" | grep -vE '#ifndef COLLET_[A-Z0-9_]+_H$')
         [ -z "$found" ] || { echo "$found" | sed "s|^|$file:|"; bad=1; }

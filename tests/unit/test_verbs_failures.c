@@ -4,7 +4,7 @@
  */
 #include "common/verbs_pair.h"
 
-#include "kernels/exec.h"
+#include "exec/exec.h"
 
 /* ------------------------------------------------------------------------------------------------------------- one rail */
 

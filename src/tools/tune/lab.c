@@ -12,7 +12,7 @@
 #include "base/os.h"
 #include "bench/board.h"
 #include "chan/chan.h"
-#include "kernels/exec.h"
+#include "exec/exec.h"
 #include "plan/distance.h"
 
 #include <math.h>

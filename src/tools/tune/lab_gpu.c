@@ -13,7 +13,7 @@
 #include "base/wait.h"
 #include "bench/board.h"
 #include "gpu/gpu.h"
-#include "kernels/exec.h"
+#include "exec/exec.h"
 #include "plan/atlas.h"
 #include "plan/model.h"
 

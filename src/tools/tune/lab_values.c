@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "bench/board.h"
-#include "kernels/exec.h"
+#include "exec/exec.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * The host executor's loop: try every worker of every call, let wires make progress, wait when nothing moved. To watch any
  * rank at any step:  (gdb) break interp_try_step if w->pc == 3
  */
-#include "kernels/exec.h"
-#include "kernels/exec_gpu.h"
+#include "exec/exec.h"
+#include "exec/exec_gpu.h"
 
 #include "base/err.h"
 #include "base/line_probe.h"

@@ -19,10 +19,10 @@
  * The counters live in the connection's memory; each end keeps its own position in `step` and the last seen value of
  * the other's counter, so that a step that need not look at the other end's cache line does not.
  */
-#ifndef COLLET_KERNELS_FIFO_H
-#define COLLET_KERNELS_FIFO_H
+#ifndef COLLET_FIFO_FIFO_H
+#define COLLET_FIFO_FIFO_H
 
-#include "kernels/port.h"
+#include "fifo/port.h"
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/forecast.h"
+#include "forecast/forecast.h"
 
 #include "base/err.h"
-#include "plan/symmetry.h"
+#include "forecast/symmetry.h"
 #include "plan/tuner.h"
 
 #include <math.h>

@@ -9,8 +9,8 @@
  * rank: the ends of a channel's ring by the ring's own NICs (topo/search.h), other ranks by the nearest one, of equally
  * near ones another in each channel. NET carries what the NICs send.
  */
-#ifndef COLLET_PLAN_NET_H
-#define COLLET_PLAN_NET_H
+#ifndef COLLET_FORECAST_NET_H
+#define COLLET_FORECAST_NET_H
 
 #include "plan/sim.h"
 #include "topo/search.h"

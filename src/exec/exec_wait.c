@@ -9,7 +9,7 @@
  */
 #include "base/err.h"
 #include "base/os.h"
-#include "kernels/exec.h"
+#include "exec/exec.h"
 #include "transport/transport.h"
 
 #include <stdio.h>

@@ -10,10 +10,10 @@
  * elements. Each channel has the same part of every block and walks through it, one piece of at most chunk_elems a
  * round. Pieces of no element are skipped by both ends, because both compute the same length here.
  */
-#ifndef COLLET_KERNELS_GEOMETRY_H
-#define COLLET_KERNELS_GEOMETRY_H
+#ifndef COLLET_FIFO_GEOMETRY_H
+#define COLLET_FIFO_GEOMETRY_H
 
-#include "kernels/port.h"
+#include "fifo/port.h"
 
 #include <stddef.h>
 #include <stdint.h>

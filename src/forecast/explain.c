@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/explain.h"
+#include "forecast/explain.h"
 
 #include "base/err.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/symmetry.h"
+#include "forecast/symmetry.h"
 
 #include "base/err.h"
 

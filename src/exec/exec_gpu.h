@@ -8,10 +8,10 @@
  * GPU at the same time: so they always make progress together. What does not fit at once is launched channel by channel,
  * which every rank does in the same order.
  */
-#ifndef COLLET_KERNELS_EXEC_GPU_H
-#define COLLET_KERNELS_EXEC_GPU_H
+#ifndef COLLET_EXEC_EXEC_GPU_H
+#define COLLET_EXEC_EXEC_GPU_H
 
-#include "kernels/exec.h"
+#include "exec/exec.h"
 #include "kernels/work.h"
 
 /* Puts the calls of GPU communicators among these into their streams, after which they are DONE here. On a failure every

@@ -4,7 +4,7 @@
  * synchronisation, because a call must not pay for being looked at; each is a small integer, and the picture may be a
  * moment old. Thread sanitizers are told so.
  */
-#include "kernels/exec.h"
+#include "exec/exec.h"
 
 #include <stdio.h>
 

@@ -8,8 +8,8 @@
  *
  *    CONNECTING ── every connection ready ──▶ RUNNING ── every worker done, every wire idle ──▶ DONE
  */
-#ifndef COLLET_KERNELS_EXEC_H
-#define COLLET_KERNELS_EXEC_H
+#ifndef COLLET_EXEC_EXEC_H
+#define COLLET_EXEC_EXEC_H
 
 #include "chan/chan.h"
 #include "kernels/reduce_host.h"

@@ -14,7 +14,7 @@
  */
 #include "base/err.h"
 #include "base/os.h"
-#include "kernels/exec_gpu.h"
+#include "exec/exec_gpu.h"
 #include "proxy/proxy.h"
 
 #include <pthread.h>

@@ -4,7 +4,7 @@
  * copied when the first program that uses it is; all programs share that copy, and its position lives there alone.
  */
 #include "base/err.h"
-#include "kernels/exec_gpu.h"
+#include "exec/exec_gpu.h"
 
 #include <stdlib.h>
 

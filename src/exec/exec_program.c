@@ -3,7 +3,7 @@
  * Binding programs, one a channel, to connections, once: peer table → connection ends, workers → their state and their
  * scratch.
  */
-#include "kernels/exec.h"
+#include "exec/exec.h"
 
 #include "base/err.h"
 #include "proxy/proxy.h"

@@ -10,8 +10,8 @@
  *   port_line_load      reads an LL line   data and flag of one line were stored together and arrive together; no
  *   port_line_store     writes an LL line  order among lines, none needed
  */
-#ifndef COLLET_KERNELS_PORT_H
-#define COLLET_KERNELS_PORT_H
+#ifndef COLLET_FIFO_PORT_H
+#define COLLET_FIFO_PORT_H
 
 #include <stdint.h>
 

@@ -13,10 +13,10 @@
  *   link      the bytes of the most loaded link ÷ its bandwidth
  *   engine    all steps of the busiest block (or CPU), without waiting
  */
-#ifndef COLLET_PLAN_FORECAST_H
-#define COLLET_PLAN_FORECAST_H
+#ifndef COLLET_FORECAST_FORECAST_H
+#define COLLET_FORECAST_FORECAST_H
 
-#include "plan/net.h"
+#include "forecast/net.h"
 
 /* Steps that one forecast may simulate, and memory for them. Where every rank is simulated steps are dearer, because
  * little of what they touch is in a cache: FORECAST_EACH_SHARE of the steps. */

@@ -9,8 +9,8 @@
  * If each host's programs are those of host 0 with all peers moved by the host's distance, and hosts are equal, then all
  * hosts see the same at every time: the ranks of one host stand for all.
  */
-#ifndef COLLET_PLAN_SYMMETRY_H
-#define COLLET_PLAN_SYMMETRY_H
+#ifndef COLLET_FORECAST_SYMMETRY_H
+#define COLLET_FORECAST_SYMMETRY_H
 
 #include "plan/sim.h"
 

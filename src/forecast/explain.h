@@ -2,11 +2,11 @@
  *
  * Forecasts in words, and the words that tools are asked in.
  */
-#ifndef COLLET_PLAN_EXPLAIN_H
-#define COLLET_PLAN_EXPLAIN_H
+#ifndef COLLET_FORECAST_EXPLAIN_H
+#define COLLET_FORECAST_EXPLAIN_H
 
-#include "kernels/exec.h"
-#include "plan/forecast.h"
+#include "exec/exec.h"
+#include "forecast/forecast.h"
 
 /* "64", "1.5K", "64M", "2G", in units of 1024; false if it is none of 1 … 2^50. */
 bool explain_read_size(const char *text, uint64_t *bytes_p);

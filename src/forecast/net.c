@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/net.h"
+#include "forecast/net.h"
 
 #include "base/err.h"
 #include "topo/paths.h"

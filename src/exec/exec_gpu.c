@@ -10,7 +10,7 @@
  * the same place in that order, and grids take whole rounds; so of all messages that are not done, the first one has both
  * its ends running or about to run, whatever fits into a grid elsewhere.
  */
-#include "kernels/exec_gpu.h"
+#include "exec/exec_gpu.h"
 
 #include "base/err.h"
 #include "proxy/proxy.h"
