@@ -164,6 +164,8 @@ $(BUILD)/needs: scripts/deps.sh
 $(OBJ)/%.o: INCLUDES = $(INTERNAL_INCLUDES)
 $(OBJ)/src/tools/%.o: INCLUDES = $(INTERNAL_INCLUDES) -I.
 $(OBJ)/examples/%.o: INCLUDES = $(PUBLIC_INCLUDES)
+# The perf programs take the table of types from base/types.h.
+$(OBJ)/examples/perf/%.o: INCLUDES = $(PUBLIC_INCLUDES) -Isrc
 $(OBJ)/tests/%.o: INCLUDES = $(INTERNAL_INCLUDES) -Itests
 
 $(OBJ)/%.o: %.c $(BUILD)/flags | $(BUILD)/needs

@@ -44,6 +44,8 @@ struct flag {
 
 enum { FLAG_PROCS = 256, FLAG_HOST }; /* without a letter */
 #define FIELD(name) offsetof(struct perf_options, name)
+#define NAME_OF_TYPE(ENUM, name, ...) #name ", "
+#define NAME_OF_OP(ENUM, name) #name ", "
 #define NO_GPU "needs a GPU communicator"
 
 static const struct flag flags[] = {
@@ -61,8 +63,8 @@ static const struct flag flags[] = {
     {'N', "run_cycles", parse_number, FIELD(cycles), 0, INT_MAX, "repetitions of the sweep; 0: for ever", NULL},
     {'p', "parallel_init", parse_number, FIELD(parallel_init), 0, 1, "1: each thread creates its own ranks", NULL},
     {'c', "check", parse_number, FIELD(check), 0, INT_MAX, "checked iterations; 0: none", NULL},
-    {'o', "op", parse_op, FIELD(op), 0, 0, "sum, prod, min, max, avg or all", NULL},
-    {'d', "datatype", parse_type, FIELD(type), 0, 0, "uint8, int32, int64, half, float, double, bfloat16 or all", NULL},
+    {'o', "op", parse_op, FIELD(op), 0, 0, COLLET_OPS(NAME_OF_OP) "or all", NULL},
+    {'d', "datatype", parse_type, FIELD(type), 0, 0, COLLET_TYPES(NAME_OF_TYPE) "or all", NULL},
     {'r', "root", parse_number, FIELD(root), -1, INT_MAX, "root rank; -1: each in turn", NULL},
     {'z', "blocking", parse_number, FIELD(blocking), 0, 3,
      "after each iteration 1: a barrier, 2: none, 3: a barrier that is not timed", NULL},
@@ -124,7 +126,7 @@ static bool parse_size(const struct flag *flag, const char *text, struct perf_op
 }
 
 static bool parse_type(const struct flag *flag, const char *text, struct perf_options *options) {
-    for (const struct perf_type *type = perf_types; type->name; type++) {
+    for (const struct type_format *type = perf_types; type->name; type++) {
         if (strcmp(type->name, text) == 0) {
             options->type = type;
             return true;
@@ -204,9 +206,7 @@ bool options_parse(int argc, char **argv, const char *program, struct perf_optio
     }
 
     *options = defaults;
-    options->type = perf_types;
-    while (strcmp(options->type->name, "float") != 0)
-        options->type++;
+    options->type = &perf_types[COLLET_FLOAT32];
     options->op = perf_ops;
     options->argv = argv;
     *exit_code = PERF_BAD_USAGE;

@@ -28,13 +28,13 @@ struct perf_draw {
 
 /* ------------------------------------------------------------------------------------------------- bits and numbers */
 
-static bool is_integer(const struct perf_type *type) { return type->fraction_bits == 0; }
+static bool is_integer(const struct type_format *type) { return type->fraction_bits == 0; }
 
-static uint64_t type_mask(const struct perf_type *type) { return ~UINT64_C(0) >> (64 - 8 * type->size); }
+static uint64_t type_mask(const struct type_format *type) { return ~UINT64_C(0) >> (64 - 8 * type->bytes); }
 
-static uint64_t sign_bit(const struct perf_type *type) { return UINT64_C(1) << (8 * type->size - 1); }
+static uint64_t sign_bit(const struct type_format *type) { return UINT64_C(1) << (8 * type->bytes - 1); }
 
-uint64_t pattern_real_bits(const struct perf_type *type, double value) {
+uint64_t pattern_real_bits(const struct type_format *type, double value) {
     enum { DOUBLE_BIAS = 1023, DOUBLE_FRACTION_BITS = 52 };
     uint64_t bits;
     memcpy(&bits, &value, sizeof(bits));
@@ -54,14 +54,14 @@ uint64_t pattern_real_bits(const struct perf_type *type, double value) {
 
 /* A number that orders the values of a type as they order themselves: of an integer its value, of a floating-point
  * number its place among all those that can be represented. */
-static int64_t ordinal_of(const struct perf_type *type, uint64_t bits) {
+static int64_t ordinal_of(const struct type_format *type, uint64_t bits) {
     if (!is_integer(type))
         return bits & sign_bit(type) ? -(int64_t)(bits ^ sign_bit(type)) : (int64_t)bits;
-    int unused_bits = (int)(64 - 8 * type->size);
+    int unused_bits = (int)(64 - 8 * type->bytes);
     return type->is_signed ? (int64_t)(bits << unused_bits) >> unused_bits : (int64_t)bits;
 }
 
-static uint64_t bits_of_ordinal(const struct perf_type *type, int64_t ordinal) {
+static uint64_t bits_of_ordinal(const struct type_format *type, int64_t ordinal) {
     if (!is_integer(type))
         return ordinal < 0 ? sign_bit(type) | (uint64_t)-ordinal : (uint64_t)ordinal;
     return (uint64_t)ordinal & type_mask(type);
@@ -94,7 +94,7 @@ static uint64_t draw_any(const struct perf_draw *draw) { return draw->random & t
 static uint64_t draw_odd(const struct perf_draw *draw) { return draw_any(draw) | (draw->place != 0); }
 
 static uint64_t draw_ordered(const struct perf_draw *draw) {
-    const struct perf_type *type = draw->pattern->type;
+    const struct type_format *type = draw->pattern->type;
     if (is_integer(type))
         return draw_any(draw);
     /* The lowest exponent bit cleared: neither infinite nor NaN. The lowest fraction bit set: not 0. */
@@ -108,13 +108,7 @@ static int64_t integer_product(int64_t a, int64_t b) { return (int64_t)((uint64_
 static int64_t ordinal_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t ordinal_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* In the order of nccl-tests. */
-const struct perf_type perf_types[] = {
-    {"uint8", COLLET_UINT8, 1, 0, 0, false},      {"int32", COLLET_INT32, 4, 0, 0, true},
-    {"int64", COLLET_INT64, 8, 0, 0, true},       {"half", COLLET_FLOAT16, 2, 5, 10, true},
-    {"float", COLLET_FLOAT32, 4, 8, 23, true},    {"double", COLLET_FLOAT64, 8, 11, 52, true},
-    {"bfloat16", COLLET_BFLOAT16, 2, 8, 7, true}, {.name = NULL},
-};
+const struct type_format perf_types[] = {TYPE_FORMATS{.name = NULL}};
 
 const struct perf_op perf_ops[] = {
     {"sum", COLLET_SUM, draw_any, integer_sum, draw_addend, real_sum},
@@ -127,7 +121,7 @@ const struct perf_op perf_ops[] = {
 
 /* ----------------------------------------------------------------------------------------------- inputs and results */
 
-struct perf_pattern pattern_make(const struct perf_type *type, const struct perf_op *op, int nranks, uint64_t seed) {
+struct perf_pattern pattern_make(const struct type_format *type, const struct perf_op *op, int nranks, uint64_t seed) {
     int64_t exact_limit = INT64_C(1) << (type->fraction_bits + 1);
     int64_t contributors = nranks < exact_limit ? nranks : exact_limit;
     return (struct perf_pattern){

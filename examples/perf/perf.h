@@ -21,6 +21,7 @@
 #ifndef COLLET_EXAMPLES_PERF_H
 #define COLLET_EXAMPLES_PERF_H
 
+#include "base/types.h"
 #include "collet.h"
 
 #include <stdbool.h>
@@ -38,17 +39,6 @@ enum perf_exit {
 
 /* --------------------------------------------------------------------------------------------- types, ops, patterns */
 
-/* A data type, described well enough to build and compare its elements: an element is `size` bytes of bits, read as
- * sign, exponent and fraction when fraction_bits is not 0, else as an integer. */
-struct perf_type {
-    const char *name; /* as nccl-tests spells it */
-    enum collet_type type;
-    size_t size;
-    int exponent_bits;
-    int fraction_bits; /* 0: integer */
-    bool is_signed;
-};
-
 /* An operation and operands for which every order of reduction gives the same result. Two ways to draw and to reduce:
  * over bits, read as whole numbers, and over reals. Floating-point types use the second where there is one. */
 struct perf_draw;
@@ -61,13 +51,13 @@ struct perf_op {
     double (*reduce_real)(double a, double b);
 };
 
-extern const struct perf_type perf_types[]; /* ends with a NULL name; so does the next */
+extern const struct type_format perf_types[]; /* all of collet; ends with a NULL name, as the next does */
 extern const struct perf_op perf_ops[];
 
 /* All inputs of one operation: element i of rank r is a pure function of (pattern, r, i), so any rank can tell what all
  * others have put in. Without an op: data that is only moved, any bits at all. */
 struct perf_pattern {
-    const struct perf_type *type;
+    const struct type_format *type;
     const struct perf_op *op; /* or NULL */
     int nranks;
     uint64_t seed;
@@ -77,13 +67,13 @@ struct perf_pattern {
     int64_t largest_addend; /* … and no more than this, or a partial sum might have to be rounded */
 };
 
-struct perf_pattern pattern_make(const struct perf_type *type, const struct perf_op *op, int nranks, uint64_t seed);
+struct perf_pattern pattern_make(const struct type_format *type, const struct perf_op *op, int nranks, uint64_t seed);
 uint64_t pattern_input(const struct perf_pattern *pattern, int rank, size_t element);
 uint64_t pattern_reduced(const struct perf_pattern *pattern, size_t element); /* over all ranks */
 /* Whether a result is right: the same bits, or for a floating-point average at most 2 representable numbers away. */
 bool pattern_accepts(const struct perf_pattern *pattern, uint64_t got, uint64_t expected);
 /* value in a floating-point type, rounded to nearest even; it must be 0 or within the type's normal numbers. */
-uint64_t pattern_real_bits(const struct perf_type *type, double value);
+uint64_t pattern_real_bits(const struct type_format *type, double value);
 
 /* ------------------------------------------------------------------------------------------------------ collectives */
 
@@ -100,7 +90,7 @@ struct perf_shape {
 /* One call by one rank. */
 struct perf_call {
     const struct perf_collective *collective;
-    const struct perf_type *type;
+    const struct type_format *type;
     const struct perf_op *op; /* of no meaning where the collective has none */
     struct perf_shape shape;
     int root;
@@ -152,8 +142,8 @@ struct perf_options {
     int step_factor; /* used if > 1, else step_bytes */
     int iters, warmup_iters, agg_iters, cycles;
     int parallel_init, check, root, blocking, timeout_s;
-    const struct perf_type *type; /* NULL: all */
-    const struct perf_op *op;     /* NULL: all */
+    const struct type_format *type; /* NULL: all */
+    const struct perf_op *op;       /* NULL: all */
     int report_cputime, report_timestamps, average, memory, unalign;
     int per_iter, per_iter_skip;
     /* Even if there are GPUs. */

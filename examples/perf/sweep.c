@@ -35,7 +35,7 @@ static void set_calls(struct sweep *sweep, const struct perf_call *call) {
 
 static size_t row_bytes(const struct perf_call *call) {
     size_t elements = call->shape.input > call->shape.output ? call->shape.input : call->shape.output;
-    return elements * call->type->size;
+    return elements * call->type->bytes;
 }
 
 static void run_once(struct sweep *sweep, size_t iteration) {
@@ -194,7 +194,7 @@ static double row_work(size_t size) { return (double)size + 65536; }
 
 static void measure_row(struct sweep *sweep, struct perf_call *call, size_t size) {
     bool prints = sweep->team->first_rank == 0;
-    call->shape = call->collective->shape(size / call->type->size, call->type->size, call->nranks);
+    call->shape = call->collective->shape(size / call->type->bytes, call->type->bytes, call->nranks);
     struct perf_row row = {
         .bytes = row_bytes(call),
         .count = call->shape.count,
@@ -224,7 +224,7 @@ static void measure_row(struct sweep *sweep, struct perf_call *call, size_t size
 static void warm_up(struct sweep *sweep, struct perf_call *call) {
     call->in_place = false;
     for (size_t size = sweep->job->min_bytes; size <= sweep->job->max_bytes; size = size ? size * 2 : 1) {
-        call->shape = call->collective->shape(size / call->type->size, call->type->size, call->nranks);
+        call->shape = call->collective->shape(size / call->type->bytes, call->type->bytes, call->nranks);
         set_calls(sweep, call);
         for (int iteration = 0; iteration < sweep->options->warmup_iters; iteration++)
             run_once(sweep, (size_t)iteration);
@@ -236,7 +236,7 @@ static void warm_up(struct sweep *sweep, struct perf_call *call) {
 static void sweep_sizes(struct sweep *sweep, struct perf_call *call) {
     const struct perf_options *options = sweep->options;
     for (int i = 0; i < sweep->team->count; i++)
-        verify_unalign(&sweep->buffers[i], (size_t)options->unalign * call->type->size);
+        verify_unalign(&sweep->buffers[i], (size_t)options->unalign * call->type->bytes);
     team_barrier(sweep->team);
     warm_up(sweep, call);
     for (int cycle = 0; cycle < options->cycles || options->cycles == 0; cycle += options->cycles != 0)

@@ -59,7 +59,7 @@ void verify_aim(const struct perf_buffers *buffers, size_t shift, struct perf_ca
         call->recv = recv;
         return;
     }
-    size_t rank_bytes = (size_t)call->rank * call->type->size;
+    size_t rank_bytes = (size_t)call->rank * call->type->bytes;
     call->send = recv + call->shape.in_place_input * rank_bytes;
     call->recv = recv + call->shape.in_place_output * rank_bytes;
 }
@@ -133,9 +133,9 @@ static void area_copy(const struct perf_buffers *buffers, int i, const struct ar
         perf_device->copy(first, as_called(buffers, i, first), bytes);
 }
 
-static uint64_t filler_element(const struct perf_type *type) {
+static uint64_t filler_element(const struct type_format *type) {
     uint64_t bits = 0;
-    memset(&bits, filler, type->size);
+    memset(&bits, filler, type->bytes);
     return bits;
 }
 
@@ -165,7 +165,7 @@ void verify_fill(const struct perf_buffers *buffers, const struct perf_call *cal
     struct area areas[2];
     describe_areas(buffers, call, areas);
     for (const struct area *area = areas; area < areas + 2; area++) {
-        size_t size = call->type->size;
+        size_t size = call->type->bytes;
         memset(area->start - GUARD_BYTES, filler, GUARD_BYTES);
         for (size_t element = 0; element < area->elements; element++)
             store_element(area->start + element * size, size, before_call(call, &pattern, area, element));
@@ -191,7 +191,7 @@ size_t verify_count_wrong(const struct perf_buffers *buffers, const struct perf_
     describe_areas(buffers, call, areas);
     size_t wrong = 0;
     for (const struct area *area = areas; area < areas + 2; area++) {
-        size_t size = call->type->size;
+        size_t size = call->type->bytes;
         area_copy(buffers, (int)(area - areas), area, size, false);
         for (size_t element = 0; element < area->elements; element++) {
             uint64_t got = load_element(area->start + element * size, size);

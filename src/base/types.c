@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/types.h"
 
-static const char *const TYPE_NAMES[COLLET_TYPE_COUNT] = {
-#define X(suffix, name, storage, accumulator) [COLLET_##suffix] = #name,
-    COLLET_TYPES(X)
-#undef X
-};
+static const struct type_format TYPES[] = {TYPE_FORMATS};
+_Static_assert(sizeof TYPES / sizeof *TYPES == COLLET_TYPE_COUNT, "one row for each enumerator of enum collet_type");
 
 static const char *const OP_NAMES[COLLET_OP_COUNT] = {
 #define X(suffix, name) [COLLET_##suffix] = #name,
@@ -13,15 +10,18 @@ static const char *const OP_NAMES[COLLET_OP_COUNT] = {
 #undef X
 };
 
-const char *type_name(enum collet_type type) { return type_valid(type) ? TYPE_NAMES[type] : "?"; }
+/* The order of rows, too: tables of C++ have no designators. */
+#define X(ENUM, ...) ROW_##ENUM,
+enum { COLLET_TYPES(X) };
+#undef X
+#define X(ENUM, ...) _Static_assert((int)ROW_##ENUM == (int)COLLET_##ENUM, "rows are in the order of enum collet_type");
+COLLET_TYPES(X)
+#undef X
+
+const struct type_format *type_format(enum collet_type type) { return &TYPES[type]; }
+
+const char *type_name(enum collet_type type) { return type_valid(type) ? TYPES[type].name : "?"; }
 
 const char *op_name(enum collet_op op) { return op_valid(op) ? OP_NAMES[op] : "?"; }
 
-size_t collet_type_size(enum collet_type type) {
-    static const size_t sizes[] = {
-#define X(upper, name, storage, accumulator) [COLLET_##upper] = sizeof(storage),
-        COLLET_TYPES(X)
-#undef X
-    };
-    return type_valid(type) ? sizes[type] : 0;
-}
+size_t collet_type_size(enum collet_type type) { return type_valid(type) ? TYPES[type].bytes : 0; }

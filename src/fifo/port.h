@@ -13,13 +13,9 @@
 #ifndef COLLET_FIFO_PORT_H
 #define COLLET_FIFO_PORT_H
 
-#include <stdint.h>
+#include "base/port.h"
 
-#if defined(__CUDACC__)
-#define PORT_FN static __host__ __device__ inline
-#else
-#define PORT_FN static inline
-#endif
+#include <stdint.h>
 
 /* Lanes: the threads that run one worker together, as block.cuh does it. A GPU has a block of them, the host executor one;
  * with PORT_EMULATED, what includes this runs lanes on the host (tests/common/lanes.h).

@@ -42,14 +42,14 @@ struct copying {
     BLOCK_METHOD element store(sum a) { return a; }
 };
 
-/* The machine's own conversions: the same numbers as those of reduce.h; of a NaN that is stored, only that it is one. */
+/* The machine's own conversions: the same numbers as those of base/types.h. A stored NaN is some NaN. */
 BLOCK_FN float block_load_half(uint16_t half) {
 #if defined(__CUDA_ARCH__)
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
     return value;
 #else
-    return reduce_load_half(half);
+    return type_load_half(half);
 #endif
 }
 
@@ -59,48 +59,40 @@ BLOCK_FN uint16_t block_store_half(float value) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
     return half;
 #else
-    return reduce_store_half(value);
+    return type_store_half(value);
 #endif
 }
 
-#define BLOCK_DEFINE_DIVIDE(TYPE, type, storage, accumulator)                                                          \
+#define BLOCK_DEFINE_DIVIDE(ENUM, type, element, accumulator, ...)                                                     \
     BLOCK_SELDOM accumulator block_divide_##type(accumulator sum, uint32_t divisor) {                                  \
         return reduce_divide_##type(sum, divisor);                                                                     \
     }
 COLLET_TYPES(BLOCK_DEFINE_DIVIDE)
 
-#define BLOCK_LOAD_float(e) (e)
-#define BLOCK_LOAD_double(e) (e)
-#define BLOCK_LOAD_int32(e) (e)
-#define BLOCK_LOAD_int64(e) (e)
-#define BLOCK_LOAD_uint8(e) (e)
-#define BLOCK_LOAD_half(e) block_load_half(e)
-#define BLOCK_LOAD_bfloat16(e) reduce_load_bfloat16(e)
-
-#define BLOCK_STORE_float(e) (e)
-#define BLOCK_STORE_double(e) (e)
-#define BLOCK_STORE_int32(e) (e)
-#define BLOCK_STORE_int64(e) (e)
-#define BLOCK_STORE_uint8(e) (e)
-#define BLOCK_STORE_half(e) block_store_half(e)
-#define BLOCK_STORE_bfloat16(e) reduce_store_bfloat16(e)
+/* By a type's conversion in the table. */
+#define BLOCK_LOAD_SAME(type, e) (e)
+#define BLOCK_LOAD_CODED(type, e) type_load_##type(e)
+#define BLOCK_LOAD_CHIP(type, e) block_load_##type(e)
+#define BLOCK_STORE_SAME(type, e) (e)
+#define BLOCK_STORE_CODED(type, e) type_store_##type(e)
+#define BLOCK_STORE_CHIP(type, e) block_store_##type(e)
 
 /* unroll: vectors of each source that a lane has in flight; less where sums take many registers. */
-#define BLOCK_DEFINE(OP, op, TYPE, type, storage, accumulator)                                                         \
-    template <> struct reduction<COLLET_##TYPE, COLLET_##OP> {                                                         \
+#define BLOCK_DEFINE(OP, op, ENUM, type, storage, accumulator, wrap, divisor_type, fraction_bits, largest, conversion) \
+    template <> struct reduction<COLLET_##ENUM, COLLET_##OP> {                                                         \
         typedef storage element;                                                                                       \
         typedef accumulator sum;                                                                                       \
         enum { reduces = 1, divides = COLLET_##OP == COLLET_SUM, unroll = sizeof(storage) < 4 ? sizeof(storage) : 4 }; \
-        BLOCK_METHOD sum load(element e) { return BLOCK_LOAD_##type(e); }                                              \
+        BLOCK_METHOD sum load(element e) { return BLOCK_LOAD_##conversion(type, e); }                                  \
         BLOCK_METHOD sum combine(sum a, sum b) { return reduce_##op##_##type(a, b); }                                  \
         BLOCK_METHOD sum divide(sum a, uint32_t divisor) { return block_divide_##type(a, divisor); }                   \
-        BLOCK_METHOD element store(sum a) { return BLOCK_STORE_##type(a); }                                            \
+        BLOCK_METHOD element store(sum a) { return BLOCK_STORE_##conversion(type, a); }                                \
     };
-#define BLOCK_DEFINE_SUM(TYPE, type, s, a) BLOCK_DEFINE(SUM, sum, TYPE, type, s, a)
-#define BLOCK_DEFINE_PROD(TYPE, type, s, a) BLOCK_DEFINE(PROD, prod, TYPE, type, s, a)
-#define BLOCK_DEFINE_MIN(TYPE, type, s, a) BLOCK_DEFINE(MIN, min, TYPE, type, s, a)
-#define BLOCK_DEFINE_MAX(TYPE, type, s, a) BLOCK_DEFINE(MAX, max, TYPE, type, s, a)
-#define BLOCK_DEFINE_AVG(TYPE, type, s, a) /* that of SUM, with a divisor */
+#define BLOCK_DEFINE_SUM(...) BLOCK_DEFINE(SUM, sum, __VA_ARGS__)
+#define BLOCK_DEFINE_PROD(...) BLOCK_DEFINE(PROD, prod, __VA_ARGS__)
+#define BLOCK_DEFINE_MIN(...) BLOCK_DEFINE(MIN, min, __VA_ARGS__)
+#define BLOCK_DEFINE_MAX(...) BLOCK_DEFINE(MAX, max, __VA_ARGS__)
+#define BLOCK_DEFINE_AVG(...) /* that of SUM, with a divisor */
 #define BLOCK_DEFINE_OP(OP, op) COLLET_TYPES(BLOCK_DEFINE_##OP)
 COLLET_OPS(BLOCK_DEFINE_OP)
 

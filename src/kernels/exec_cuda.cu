@@ -18,11 +18,11 @@ __global__ void __launch_bounds__(GPU_LANES, 1) run_launch(const __grid_constant
 }
 
 #define KERNEL(type, op) (const void *)run_launch<reduction<type, op>>
-#define ROW_SUM(TYPE, type, storage, accumulator) KERNEL(COLLET_##TYPE, COLLET_SUM),
-#define ROW_PROD(TYPE, type, storage, accumulator) KERNEL(COLLET_##TYPE, COLLET_PROD),
-#define ROW_MIN(TYPE, type, storage, accumulator) KERNEL(COLLET_##TYPE, COLLET_MIN),
-#define ROW_MAX(TYPE, type, storage, accumulator) KERNEL(COLLET_##TYPE, COLLET_MAX),
-#define ROW_AVG(TYPE, type, storage, accumulator) KERNEL(COLLET_##TYPE, COLLET_SUM),
+#define ROW_SUM(TYPE, ...) KERNEL(COLLET_##TYPE, COLLET_SUM),
+#define ROW_PROD(TYPE, ...) KERNEL(COLLET_##TYPE, COLLET_PROD),
+#define ROW_MIN(TYPE, ...) KERNEL(COLLET_##TYPE, COLLET_MIN),
+#define ROW_MAX(TYPE, ...) KERNEL(COLLET_##TYPE, COLLET_MAX),
+#define ROW_AVG(TYPE, ...) KERNEL(COLLET_##TYPE, COLLET_SUM),
 #define ROW(OP, op) {COLLET_TYPES(ROW_##OP)},
 extern "C" const struct gpu_kernels gpu_cuda_kernels = {
     (const void *)run_launch<copying>,

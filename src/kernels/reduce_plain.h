@@ -6,11 +6,11 @@
 #define COLLET_KERNELS_REDUCE_PLAIN_H
 
 static void cpu_load_half(float *to, const uint16_t *from, size_t n) {
-    EACH_ELEMENT(i, n) to[i] = reduce_load_half(from[i]);
+    EACH_ELEMENT(i, n) to[i] = type_load_half(from[i]);
 }
 
 static void cpu_store_half(uint16_t *to, const float *from, size_t n) {
-    EACH_ELEMENT(i, n) to[i] = reduce_store_half(from[i]);
+    EACH_ELEMENT(i, n) to[i] = type_store_half(from[i]);
 }
 
 enum { CPU_STREAMS = 0 }; /* stores always go through the caches */

@@ -49,20 +49,7 @@ struct loops {
     void (*fused)(void *to, const void *a, const void *b, size_t n); /* load, pair, store */
 };
 
-#define DEFINE_LOOPS(op, type, accumulator)                                                                            \
-    static void pair_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                              \
-        accumulator *to = to_;                                                                                         \
-        const accumulator *a = a_, *b = b_;                                                                            \
-        EACH_ELEMENT(i, n) to[i] = reduce_##op##_##type(a[i], b[i]);                                                   \
-    }                                                                                                                  \
-    static void twin_##op##_##type(void *to_, void *also_, const void *a_, const void *b_, size_t n) {                 \
-        accumulator *to = to_, *also = also_;                                                                          \
-        const accumulator *a = a_, *b = b_;                                                                            \
-        EACH_ELEMENT(i, n) to[i] = also[i] = reduce_##op##_##type(a[i], b[i]);                                         \
-    }                                                                                                                  \
-    DEFINE_FUSED_##type(op)
-
-#define DEFINE_DIVIDE(TYPE, type, storage, accumulator)                                                                \
+#define DEFINE_DIVIDE(ENUM, type, element, accumulator, ...)                                                           \
     static void divide_##type(void *to_, const void *from_, size_t n, uint32_t divisor) {                              \
         accumulator *to = to_;                                                                                         \
         const accumulator *from = from_;                                                                               \
@@ -70,55 +57,50 @@ struct loops {
     }
 COLLET_TYPES(DEFINE_DIVIDE)
 
-static void load_half(void *to, const void *from, size_t n) { cpu_load_half(to, from, n); }
-static void store_half(void *to, const void *from, size_t n) { cpu_store_half(to, from, n); }
+/* How a type's elements come into accumulators and back, by its conversion in the table. */
+#define CONVERT_SAME(type, element, accumulator)
+#define CONVERT_CODED(type, element, accumulator)                                                                      \
+    static void load_##type(void *to_, const void *from_, size_t n) {                                                  \
+        accumulator *to = to_;                                                                                         \
+        const element *from = from_;                                                                                   \
+        EACH_ELEMENT(i, n) to[i] = type_load_##type(from[i]);                                                          \
+    }                                                                                                                  \
+    static void store_##type(void *to_, const void *from_, size_t n) {                                                 \
+        element *to = to_;                                                                                             \
+        const accumulator *from = from_;                                                                               \
+        EACH_ELEMENT(i, n) to[i] = type_store_##type(from[i]);                                                         \
+    }
+#define CONVERT_CHIP(type, element, accumulator)                                                                       \
+    static void load_##type(void *to, const void *from, size_t n) { cpu_load_##type(to, from, n); }                    \
+    static void store_##type(void *to, const void *from, size_t n) { cpu_store_##type(to, from, n); }
+#define DEFINE_CONVERSION(ENUM, type, element, accumulator, wrap, divisor, fraction_bits, largest, conversion)         \
+    CONVERT_##conversion(type, element, accumulator)
+COLLET_TYPES(DEFINE_CONVERSION)
 
-static void load_bfloat16(void *to_, const void *from_, size_t n) {
-    float *to = to_;
-    const uint16_t *from = from_;
-    EACH_ELEMENT(i, n) to[i] = reduce_load_bfloat16(from[i]);
-}
-
-static void store_bfloat16(void *to_, const void *from_, size_t n) {
-    uint16_t *to = to_;
-    const float *from = from_;
-    EACH_ELEMENT(i, n) to[i] = reduce_store_bfloat16(from[i]);
-}
-
-#define DEFINE_FUSED(op, type)                                                                                         \
-    static inline void fuse_##op##_##type(uint16_t *to, const uint16_t *a, const uint16_t *b, size_t n) {              \
-        float x[FUSED_ELEMS], y[FUSED_ELEMS];                                                                          \
+/* What a type has besides pair and twin. */
+#define FUSE_SAME(op, type, element, accumulator)
+#define FUSE_CODED(op, type, element, accumulator)                                                                     \
+    static inline void fuse_##op##_##type(element *to, const element *a, const element *b, size_t n) {                 \
+        accumulator x[FUSED_ELEMS], y[FUSED_ELEMS];                                                                    \
         load_##type(x, a, n);                                                                                          \
         load_##type(y, b, n);                                                                                          \
         EACH_ELEMENT(i, n) x[i] = reduce_##op##_##type(x[i], y[i]);                                                    \
         store_##type(to, x, n);                                                                                        \
     }                                                                                                                  \
     static void fused_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                             \
-        uint16_t *to = to_;                                                                                            \
-        const uint16_t *a = a_, *b = b_;                                                                               \
+        element *to = to_;                                                                                             \
+        const element *a = a_, *b = b_;                                                                                \
         size_t i = 0;                                                                                                  \
         for (; i + FUSED_ELEMS <= n; i += FUSED_ELEMS)                                                                 \
             fuse_##op##_##type(to + i, a + i, b + i, FUSED_ELEMS);                                                     \
         if (i < n)                                                                                                     \
             fuse_##op##_##type(to + i, a + i, b + i, n - i);                                                           \
     }
+#define FUSE_CHIP FUSE_CODED
 
-/* Which types have accumulators of their own, and so the last three loops. */
-#define DEFINE_FUSED_float(op)
-#define DEFINE_FUSED_double(op)
-#define DEFINE_FUSED_int32(op)
-#define DEFINE_FUSED_int64(op)
-#define DEFINE_FUSED_uint8(op)
-#define DEFINE_FUSED_half(op) DEFINE_FUSED(op, half)
-#define DEFINE_FUSED_bfloat16(op) DEFINE_FUSED(op, bfloat16)
-
-#define WIDER_float(op) NULL, NULL, NULL
-#define WIDER_double(op) NULL, NULL, NULL
-#define WIDER_int32(op) NULL, NULL, NULL
-#define WIDER_int64(op) NULL, NULL, NULL
-#define WIDER_uint8(op) NULL, NULL, NULL
-#define WIDER_half(op) load_half, store_half, fused_##op##_half
-#define WIDER_bfloat16(op) load_bfloat16, store_bfloat16, fused_##op##_bfloat16
+#define WIDER_SAME(op, type) NULL, NULL, NULL
+#define WIDER_CODED(op, type) load_##type, store_##type, fused_##op##_##type
+#define WIDER_CHIP WIDER_CODED
 
 /* ---------------------------------------------------------------------------------------------- copies of equal bytes */
 
@@ -241,29 +223,39 @@ INLINE void reduce(const struct loops *loops, void *const *dst, int ndst, const 
 
 /* ------------------------------------------------------------------------------------------------- one for each, listed */
 
-#define DEFINE_REDUCE(op, type, storage, accumulator)                                                                  \
-    DEFINE_LOOPS(op, type, accumulator)                                                                                \
-    static void reduce_all_##op##_##type(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,   \
-                                         uint32_t divisor, uint32_t stream_mask) {                                     \
+#define DEFINE_REDUCE(op, ENUM, type, element, accumulator, wrap, divisor_type, fraction_bits, largest, conversion)    \
+    static void pair_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                              \
+        accumulator *to = to_;                                                                                         \
+        const accumulator *a = a_, *b = b_;                                                                            \
+        EACH_ELEMENT(i, n) to[i] = reduce_##op##_##type(a[i], b[i]);                                                   \
+    }                                                                                                                  \
+    static void twin_##op##_##type(void *to_, void *also_, const void *a_, const void *b_, size_t n) {                 \
+        accumulator *to = to_, *also = also_;                                                                          \
+        const accumulator *a = a_, *b = b_;                                                                            \
+        EACH_ELEMENT(i, n) to[i] = also[i] = reduce_##op##_##type(a[i], b[i]);                                         \
+    }                                                                                                                  \
+    FUSE_##conversion(op, type, element, accumulator) static void reduce_all_##op##_##type(                            \
+        void *const *dst, int ndst, const void *const *src, int nsrc, size_t count, uint32_t divisor,                  \
+        uint32_t stream_mask) {                                                                                        \
         static const struct loops loops = {                                                                            \
-            sizeof(storage),    sizeof(accumulator), pair_##op##_##type,                                               \
-            twin_##op##_##type, divide_##type,       WIDER_##type(op),                                                 \
+            sizeof(element),    sizeof(accumulator), pair_##op##_##type,                                               \
+            twin_##op##_##type, divide_##type,       WIDER_##conversion(op, type),                                     \
         };                                                                                                             \
         reduce(&loops, dst, ndst, src, nsrc, count, divisor, stream_mask);                                             \
     }
 
-#define DEFINE_SUM(TYPE, type, storage, accumulator) DEFINE_REDUCE(sum, type, storage, accumulator)
-#define DEFINE_PROD(TYPE, type, storage, accumulator) DEFINE_REDUCE(prod, type, storage, accumulator)
-#define DEFINE_MIN(TYPE, type, storage, accumulator) DEFINE_REDUCE(min, type, storage, accumulator)
-#define DEFINE_MAX(TYPE, type, storage, accumulator) DEFINE_REDUCE(max, type, storage, accumulator)
-#define DEFINE_AVG(TYPE, type, storage, accumulator) /* that of SUM */
+#define DEFINE_SUM(...) DEFINE_REDUCE(sum, __VA_ARGS__)
+#define DEFINE_PROD(...) DEFINE_REDUCE(prod, __VA_ARGS__)
+#define DEFINE_MIN(...) DEFINE_REDUCE(min, __VA_ARGS__)
+#define DEFINE_MAX(...) DEFINE_REDUCE(max, __VA_ARGS__)
+#define DEFINE_AVG(...) /* that of SUM */
 #define DEFINE_OP(OP, op) COLLET_TYPES(DEFINE_##OP)
 COLLET_OPS(DEFINE_OP)
 
-#define CELL_SUM(TYPE, type, storage, accumulator) [COLLET_##TYPE] = reduce_all_sum_##type,
-#define CELL_PROD(TYPE, type, storage, accumulator) [COLLET_##TYPE] = reduce_all_prod_##type,
-#define CELL_MIN(TYPE, type, storage, accumulator) [COLLET_##TYPE] = reduce_all_min_##type,
-#define CELL_MAX(TYPE, type, storage, accumulator) [COLLET_##TYPE] = reduce_all_max_##type,
+#define CELL_SUM(ENUM, type, ...) [COLLET_##ENUM] = reduce_all_sum_##type,
+#define CELL_PROD(ENUM, type, ...) [COLLET_##ENUM] = reduce_all_prod_##type,
+#define CELL_MIN(ENUM, type, ...) [COLLET_##ENUM] = reduce_all_min_##type,
+#define CELL_MAX(ENUM, type, ...) [COLLET_##ENUM] = reduce_all_max_##type,
 #define CELL_AVG CELL_SUM
 #define ROW(OP, op) [COLLET_##OP] = {COLLET_TYPES(CELL_##OP)},
 const struct reduce_variant JOIN(reduce_variant, REDUCE_VARIANT) = {TEXT(REDUCE_VARIANT), {COLLET_OPS(ROW)}};

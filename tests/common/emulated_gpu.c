@@ -495,13 +495,13 @@ static uint32_t resident(int ordinal) {
     return resident_blocks;
 }
 
-#define COLUMNS(op)                                                                                                    \
-    {                                                                                                                  \
-        &reduce_kernels[op][0], &reduce_kernels[op][1], &reduce_kernels[op][2], &reduce_kernels[op][3],                \
-            &reduce_kernels[op][4], &reduce_kernels[op][5], &reduce_kernels[op][6]                                     \
-    }
-static const struct gpu_kernels kernels = {&copy_kernel, {COLUMNS(0), COLUMNS(1), COLUMNS(2), COLUMNS(3), COLUMNS(4)}};
-_Static_assert(COLLET_OP_COUNT == 5 && COLLET_TYPE_COUNT == 7, "the table above");
+#define KERNEL_SUM(ENUM, ...) &reduce_kernels[COLLET_SUM][COLLET_##ENUM],
+#define KERNEL_PROD(ENUM, ...) &reduce_kernels[COLLET_PROD][COLLET_##ENUM],
+#define KERNEL_MIN(ENUM, ...) &reduce_kernels[COLLET_MIN][COLLET_##ENUM],
+#define KERNEL_MAX(ENUM, ...) &reduce_kernels[COLLET_MAX][COLLET_##ENUM],
+#define KERNEL_AVG(ENUM, ...) &reduce_kernels[COLLET_AVG][COLLET_##ENUM],
+#define ROW(OP, op) {COLLET_TYPES(KERNEL_##OP)},
+static const struct gpu_kernels kernels = {&copy_kernel, {COLLET_OPS(ROW)}};
 
 const struct gpu_driver emulated_gpu_driver = {
     .kernels = &kernels,

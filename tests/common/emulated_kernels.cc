@@ -33,10 +33,10 @@ struct bodies {
 
 #define KERNEL(TYPE, OP)                                                                                               \
     {run_launch<reduction<COLLET_##TYPE, COLLET_##OP>>, run_reduce<reduction<COLLET_##TYPE, COLLET_##OP>>},
-#define KERNEL_SUM(TYPE, type, storage, accumulator) KERNEL(TYPE, SUM)
-#define KERNEL_PROD(TYPE, type, storage, accumulator) KERNEL(TYPE, PROD)
-#define KERNEL_MIN(TYPE, type, storage, accumulator) KERNEL(TYPE, MIN)
-#define KERNEL_MAX(TYPE, type, storage, accumulator) KERNEL(TYPE, MAX)
+#define KERNEL_SUM(TYPE, ...) KERNEL(TYPE, SUM)
+#define KERNEL_PROD(TYPE, ...) KERNEL(TYPE, PROD)
+#define KERNEL_MIN(TYPE, ...) KERNEL(TYPE, MIN)
+#define KERNEL_MAX(TYPE, ...) KERNEL(TYPE, MAX)
 #define KERNEL_AVG KERNEL_SUM
 #define ROW(OP, op) {COLLET_TYPES(KERNEL_##OP)},
 static const struct bodies reducing[COLLET_OP_COUNT][COLLET_TYPE_COUNT] = {COLLET_OPS(ROW)};

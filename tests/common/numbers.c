@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/numbers.h"
 
+#include "base/types.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static const char *const type_names[] = {"float32", "float64", "int32", "int64", "uint8", "float16", "bfloat16"};
-static const char *const op_names[] = {"sum", "prod", "min", "max", "avg"};
-
-const char *numbers_type_name(enum collet_type type) { return type_names[type]; }
-const char *numbers_op_name(enum collet_op op) { return op_names[op]; }
 
 uint64_t numbers_hash(uint64_t seed, uint64_t rank, uint64_t index) {
     uint64_t x = seed * 0x9e3779b97f4a7c15u + rank * 0xd1b54a32d192ed03u + index * 0x8cb92ba72f3d8dd7u;
@@ -34,113 +30,99 @@ uint64_t numbers_digest(const void *data, size_t bytes) {
 
 /* ---- floating-point formats ---- */
 
-struct format {
-    int precision; /* bits of the significand, the hidden one included */
-    int least;     /* exponent of the smallest normal number */
-};
+static bool is_float(const struct type_format *format) { return format->fraction_bits > 0; }
 
-static bool is_float(enum collet_type type) {
-    return type == COLLET_FLOAT32 || type == COLLET_FLOAT64 || type == COLLET_FLOAT16 || type == COLLET_BFLOAT16;
-}
-
-static struct format format_of(enum collet_type type) {
-    switch (type) {
-    case COLLET_FLOAT64: return (struct format){53, -1022};
-    case COLLET_FLOAT16: return (struct format){11, -14};
-    case COLLET_BFLOAT16: return (struct format){8, -126};
-    default: return (struct format){24, -126};
-    }
-}
+static int bias_of(const struct type_format *format) { return (1 << (format->exponent_bits - 1)) - 1; }
 
 /* The distance between neighbouring numbers of the format around value. */
-static long double ulp_at(long double value, struct format format) {
-    int exponent = format.least;
+static long double ulp_at(long double value, const struct type_format *format) {
+    int least = 1 - bias_of(format), exponent = least;
     if (value != 0) {
         frexpl(value, &exponent);
         exponent -= 1;
     }
-    return ldexpl(1, (exponent < format.least ? format.least : exponent) - format.precision + 1);
+    return ldexpl(1, (exponent < least ? least : exponent) - format->fraction_bits);
 }
 
-static long double round_to(long double value, struct format format) {
+static long double round_to(long double value, const struct type_format *format) {
     long double ulp = ulp_at(value, format);
     return rintl(value / ulp) * ulp; /* to nearest, ties to even */
 }
 
-/* Only finite numbers occur. */
-static long double load_half(uint16_t bits) {
-    int exponent = bits >> 10 & 31;
-    long double fraction = bits & 1023;
-    long double magnitude = exponent == 0 ? ldexpl(fraction, -24) : ldexpl(fraction + 1024, exponent - 25);
-    return bits & 0x8000 ? -magnitude : magnitude;
+static uint64_t sign_of(const struct type_format *format) { return UINT64_C(1) << (8 * format->bytes - 1); }
+
+long double numbers_decode(const struct type_format *format, uint64_t bits) {
+    uint64_t magnitude = bits & (sign_of(format) - 1), hidden = UINT64_C(1) << format->fraction_bits;
+    uint64_t fraction = magnitude & (hidden - 1);
+    int exponent = (int)(magnitude >> format->fraction_bits);
+    long double value;
+    if (magnitude > format->largest)
+        value = fraction == 0 ? (long double)INFINITY : (long double)NAN;
+    else if (exponent == 0)
+        value = ldexpl(fraction, 1 - bias_of(format) - format->fraction_bits);
+    else
+        value = ldexpl(fraction + hidden, exponent - bias_of(format) - format->fraction_bits);
+    return bits & sign_of(format) ? -value : value;
 }
 
-static uint16_t store_half(long double value) {
-    uint16_t sign = signbit(value) ? 0x8000 : 0;
-    long double magnitude = fabsl(round_to(value, format_of(COLLET_FLOAT16)));
-    if (magnitude < ldexpl(1, -14))
-        return sign | (uint16_t)ldexpl(magnitude, 24);
-    int exponent;
-    frexpl(magnitude, &exponent);
-    return (uint16_t)(sign | (exponent + 14) << 10 | ((int)ldexpl(magnitude, 11 - exponent) & 1023));
+uint64_t numbers_encode(const struct type_format *format, long double value) {
+    uint64_t sign = signbit(value) ? sign_of(format) : 0, hidden = UINT64_C(1) << format->fraction_bits;
+    if (isnan(value))
+        return sign | (sign_of(format) - 1);
+    if (isinf(value))
+        return sign | (format->largest + 1);
+    long double ulp = ulp_at(value, format);
+    uint64_t units = (uint64_t)rintl(fabsl(value) / ulp); /* of the last place; a carry moves into the exponent */
+    uint64_t exponent = (uint64_t)(ilogbl(ulp) + format->fraction_bits + bias_of(format) - 1);
+    uint64_t bits = units + exponent * hidden;
+    return sign | (bits > format->largest ? format->largest + 1 : bits);
 }
 
-static long double load_bfloat16(uint16_t bits) {
-    uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, sizeof(value));
-    return value;
+/* The machine's own types need no decoding. */
+static long double load_float(const void *from, const struct type_format *format) {
+    uint64_t bits = 0;
+    if (format->type == COLLET_FLOAT32)
+        return *(const float *)from;
+    if (format->type == COLLET_FLOAT64)
+        return *(const double *)from;
+    memcpy(&bits, from, format->bytes);
+    return numbers_decode(format, bits);
 }
 
-static uint16_t store_bfloat16(long double value) {
-    float rounded = (float)round_to(value, format_of(COLLET_BFLOAT16));
-    uint32_t wide;
-    memcpy(&wide, &rounded, sizeof(wide));
-    return (uint16_t)(wide >> 16);
-}
-
-static long double load_float(const void *from, enum collet_type type) {
-    union {
-        float f;
-        double d;
-        uint16_t h;
-    } u;
-    memcpy(&u, from, collet_type_size(type));
-    switch (type) {
-    case COLLET_FLOAT32: return u.f;
-    case COLLET_FLOAT64: return u.d;
-    case COLLET_FLOAT16: return load_half(u.h);
-    default: return load_bfloat16(u.h);
+static void store_float(void *to, const struct type_format *format, long double value) {
+    if (format->type == COLLET_FLOAT32) {
+        *(float *)to = (float)value;
+    } else if (format->type == COLLET_FLOAT64) {
+        *(double *)to = (double)value;
+    } else {
+        uint64_t bits = numbers_encode(format, value);
+        memcpy(to, &bits, format->bytes);
     }
-}
-
-static void store_float(void *to, enum collet_type type, long double value) {
-    union {
-        float f;
-        double d;
-        uint16_t h;
-    } u;
-    switch (type) {
-    case COLLET_FLOAT32: u.f = (float)value; break;
-    case COLLET_FLOAT64: u.d = (double)value; break;
-    case COLLET_FLOAT16: u.h = store_half(value); break;
-    default: u.h = store_bfloat16(value);
-    }
-    memcpy(to, &u, collet_type_size(type));
 }
 
 /* ---- operands ---- */
 
-/* Whether the elements at index are whole numbers, whose sums and products are exact in every format. */
+/* Whether the elements at index are whole numbers of −8 … 7, of which products are of ±1 and ±2. */
 static bool is_whole(uint64_t seed, size_t index) { return numbers_hash(seed, 1000, index) & 1; }
 
-static long double float_operand(enum collet_type type, enum collet_op op, uint64_t seed, int rank, size_t index) {
-    uint64_t bits = numbers_hash(seed, (uint64_t)rank, index);
+/* Products stay among the normal numbers: ranks beyond the type's least exponent give ±1. */
+static long double factor(const struct type_format *format, uint64_t bits, int rank, bool whole) {
     long double sign = bits & 1 ? -1 : 1;
-    if (is_whole(seed, index))
-        return op == COLLET_PROD ? sign * (1 + (int)(bits >> 1 & 1)) : (long double)(int)(bits >> 1 & 15) - 8;
+    if (rank >= bias_of(format) - 1)
+        return sign;
+    return whole ? sign * (1 + (int)(bits >> 1 & 1)) : round_to(sign * (0.5 + (double)(bits >> 12) * 0x1p-52), format);
+}
+
+static long double addend(const struct type_format *format, uint64_t bits, bool whole) {
     double fraction = (double)(bits >> 12) * 0x1p-52;
-    return round_to(op == COLLET_PROD ? sign * (0.5 + fraction) : sign * fraction, format_of(type));
+    return whole ? (long double)(int)(bits >> 1 & 15) - 8 : round_to(bits & 1 ? -fraction : fraction, format);
+}
+
+static long double float_operand(const struct type_format *format, enum collet_op op, uint64_t seed, int rank,
+                                 size_t index) {
+    uint64_t bits = numbers_hash(seed, (uint64_t)rank, index);
+    bool whole = is_whole(seed, index);
+    return op == COLLET_PROD ? factor(format, bits, rank, whole) : addend(format, bits, whole);
 }
 
 void numbers_fill(void *to, enum collet_type type, uint64_t seed, int rank, size_t first, size_t count) {
@@ -153,13 +135,13 @@ void numbers_fill(void *to, enum collet_type type, uint64_t seed, int rank, size
 
 void numbers_fill_operands(void *to, enum collet_type type, enum collet_op op, uint64_t seed, int rank, size_t first,
                            size_t count) {
-    size_t size = collet_type_size(type);
-    if (!is_float(type)) {
+    const struct type_format *format = type_format(type);
+    if (!is_float(format)) {
         numbers_fill(to, type, seed, rank, first, count);
         return;
     }
     for (size_t i = 0; i < count; i++)
-        store_float((char *)to + i * size, type, float_operand(type, op, seed, rank, first + i));
+        store_float((char *)to + i * format->bytes, format, float_operand(format, op, seed, rank, first + i));
 }
 
 bool numbers_moved(const void *from, enum collet_type type, uint64_t seed, int rank, size_t first, size_t count,
@@ -181,30 +163,36 @@ bool numbers_moved(const void *from, enum collet_type type, uint64_t seed, int r
 /* ---- references ---- */
 
 /* The value of an integer type's bits. */
-static int64_t widen(uint64_t bits, enum collet_type type) {
-    return type == COLLET_INT32 ? (int32_t)bits : type == COLLET_UINT8 ? (uint8_t)bits : (int64_t)bits;
+static int64_t widen(uint64_t bits, const struct type_format *format) {
+    int unused = 64 - 8 * (int)format->bytes;
+    return format->is_signed ? (int64_t)(bits << unused) >> unused : (int64_t)(bits << unused >> unused);
 }
 
-static int64_t integer_reference(enum collet_type type, enum collet_op op, int nranks, uint64_t seed, size_t index) {
-    int64_t result = widen(numbers_hash(seed, 0, index), type);
+static int64_t integer_reference(const struct type_format *format, enum collet_op op, int nranks, uint64_t seed,
+                                 size_t index) {
+    int64_t result = widen(numbers_hash(seed, 0, index), format);
     for (int rank = 1; rank < nranks; rank++) {
-        int64_t x = widen(numbers_hash(seed, (uint64_t)rank, index), type);
+        int64_t x = widen(numbers_hash(seed, (uint64_t)rank, index), format);
         switch (op) {
-        case COLLET_PROD: result = widen((uint64_t)result * (uint64_t)x, type); break;
+        case COLLET_PROD: result = widen((uint64_t)result * (uint64_t)x, format); break;
         case COLLET_MIN: result = x < result ? x : result; break;
         case COLLET_MAX: result = x > result ? x : result; break;
-        default: result = widen((uint64_t)result + (uint64_t)x, type);
+        default: result = widen((uint64_t)result + (uint64_t)x, format);
         }
     }
     return op == COLLET_AVG ? result / nranks : result;
 }
 
-static long double float_reference(enum collet_type type, enum collet_op op, int nranks, uint64_t seed, size_t index,
-                                   long double *tolerance) {
-    struct format format = format_of(type);
-    long double result = float_operand(type, op, seed, 0, index), magnitudes = fabsl(result);
+/* Whether no partial result of whole numbers needs more bits than the type has. */
+static bool is_exact(const struct type_format *format, enum collet_op op, int nranks) {
+    return op == COLLET_PROD || 8 * (int64_t)nranks <= INT64_C(2) << format->fraction_bits;
+}
+
+static long double float_reference(const struct type_format *format, enum collet_op op, int nranks, uint64_t seed,
+                                   size_t index, long double *tolerance) {
+    long double result = float_operand(format, op, seed, 0, index), magnitudes = fabsl(result);
     for (int rank = 1; rank < nranks; rank++) {
-        long double x = float_operand(type, op, seed, rank, index);
+        long double x = float_operand(format, op, seed, rank, index);
         magnitudes += fabsl(x);
         switch (op) {
         case COLLET_PROD: result *= x; break;
@@ -220,7 +208,7 @@ static long double float_reference(enum collet_type type, enum collet_op op, int
     *tolerance = 0;
     if (op == COLLET_MIN || op == COLLET_MAX)
         return result;
-    if (is_whole(seed, index))
+    if (is_whole(seed, index) && is_exact(format, op, nranks))
         return round_to(result, format);
     /* Half a unit in the last place of a partial result for each operation, and a little for errors of errors. Products and
      * averages may meet the other end of the binade, where that unit is twice as much of the value. */
@@ -231,21 +219,21 @@ static long double float_reference(enum collet_type type, enum collet_op op, int
 
 bool numbers_reduced(const void *from, enum collet_type type, enum collet_op op, int nranks, uint64_t seed,
                      size_t first, size_t count, char why[NUMBERS_WHY_BYTES]) {
-    size_t size = collet_type_size(type);
+    const struct type_format *format = type_format(type);
     for (size_t i = 0; i < count; i++) {
-        const char *at = (const char *)from + i * size;
-        if (!is_float(type)) {
+        const char *at = (const char *)from + i * format->bytes;
+        if (!is_float(format)) {
             uint64_t bits = 0;
-            memcpy(&bits, at, size);
-            int64_t wanted = integer_reference(type, op, nranks, seed, first + i);
-            if (widen(bits, type) == wanted)
+            memcpy(&bits, at, format->bytes);
+            int64_t wanted = integer_reference(format, op, nranks, seed, first + i);
+            if (widen(bits, format) == wanted)
                 continue;
             snprintf(why, NUMBERS_WHY_BYTES, "element %zu of %zu is %lld, should be %lld", i, count,
-                     (long long)widen(bits, type), (long long)wanted);
+                     (long long)widen(bits, format), (long long)wanted);
             return false;
         }
-        long double tolerance, is = load_float(at, type);
-        long double wanted = float_reference(type, op, nranks, seed, first + i, &tolerance);
+        long double tolerance, is = load_float(at, format);
+        long double wanted = float_reference(format, op, nranks, seed, first + i, &tolerance);
         if (fabsl(is - wanted) <= tolerance)
             continue;
         snprintf(why, NUMBERS_WHY_BYTES, "element %zu of %zu is %.20Lg, should be %.20Lg ± %.2Lg", i, count, is, wanted,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Inputs and expected results. An element is a pure function of (seed, rank, index), so any rank can compute what all
- * others put in. The reference is computed in 64-bit integers or long double and shares no code with the library.
+ * others put in. The reference is computed in 64-bit integers or long double. It shares the
+ * table of types with the library, and no code.
  *
  * Elements that are only moved have random bits. Of those that are reduced, integers have random bits too (sums wrap);
  * of floating-point ones half are small whole numbers, whose result must be exact, and half are random fractions, whose
@@ -10,7 +11,7 @@
 #ifndef COLLET_TESTS_NUMBERS_H
 #define COLLET_TESTS_NUMBERS_H
 
-#include "collet.h"
+#include "base/types.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,7 +36,8 @@ bool numbers_reduced(const void *from, enum collet_type type, enum collet_op op,
 /* For comparing results across ranks. */
 uint64_t numbers_digest(const void *data, size_t bytes);
 
-const char *numbers_type_name(enum collet_type type);
-const char *numbers_op_name(enum collet_op op);
+/* The value of a floating-point type's bits, and the bits nearest to a value: to even from a tie. */
+long double numbers_decode(const struct type_format *format, uint64_t bits);
+uint64_t numbers_encode(const struct type_format *format, long double value);
 
 #endif

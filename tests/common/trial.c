@@ -25,7 +25,7 @@ void trial_name(const struct trial_call *call, char name[TRIAL_NAME_BYTES]) {
     if (trial_has_root(call->collective))
         snprintf(root, sizeof(root), " root=%d", call->root);
     snprintf(name, TRIAL_NAME_BYTES, "%s %s %s %s count=%zu n=%d%s", prog_collective_name(call->collective),
-             numbers_type_name(call->type), trial_reduces(call->collective) ? numbers_op_name(call->op) : "-",
+             type_name(call->type), trial_reduces(call->collective) ? op_name(call->op) : "-",
              call->in_place ? "in-place" : "out-of-place", call->count, call->nranks, root);
 }
 

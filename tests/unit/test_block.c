@@ -75,8 +75,8 @@ static void check_loop(const struct loop_case *c) {
     for (uint32_t k = 0; k < c->ndst; k++)
         if (memcmp(got[k], expected[k], MAX_BYTES) != 0)
             fail_msg("%s %s: %zu elements, %u sources, %u places, divisor %u, %u lanes, in place %d: place %u differs",
-                     numbers_type_name(c->type), numbers_op_name(c->op), c->count, c->nsrc, c->ndst, c->divisor,
-                     c->lanes, c->in_place, k);
+                     type_name(c->type), op_name(c->op), c->count, c->nsrc, c->ndst, c->divisor, c->lanes, c->in_place,
+                     k);
 }
 
 static size_t random_place(size_t elem_bytes, int alike) { /* alike: 2 modulo 16, 1 modulo 4, 0 not at all */
@@ -338,8 +338,8 @@ static void run_grid(struct gang *gang, const struct grid_case *c) {
         bool whole = margin_is_whole(out[rank], out_bytes);
         if (!whole || !result_is_right(collective, c, nranks, rank, out[rank], why))
             fail_msg("%s/%s %s %s %s, %zu elements + %zu, %d ranks, %u lanes: rank %d: %s",
-                     prog_collective_name(collective), gang->algorithm->name, numbers_type_name(c->type),
-                     numbers_op_name(c->op), protocols[c->protocol], c->count, c->unalign, nranks, c->lanes, rank,
+                     prog_collective_name(collective), gang->algorithm->name, type_name(c->type), op_name(c->op),
+                     protocols[c->protocol], c->count, c->unalign, nranks, c->lanes, rank,
                      whole ? why : "wrote beside its buffer");
     }
     for (int rank = 0; rank < nranks; rank++) {

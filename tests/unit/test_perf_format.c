@@ -171,8 +171,8 @@ static void a_flag_that_cannot_be_obeyed_is_named(void **state) {
 
 /* ------------------------------------------------------------------------------------------------------- data check */
 
-static const struct perf_type *find_type(const char *name) {
-    const struct perf_type *type = perf_types;
+static const struct type_format *find_type(const char *name) {
+    const struct type_format *type = perf_types;
     while (strcmp(type->name, name) != 0)
         type++;
     return type;
@@ -207,7 +207,7 @@ static void reals_are_rounded_to_nearest_even(void **state) {
 /* However the operands are grouped, a partial sum is no larger than the sum of their magnitudes. */
 static void no_partial_sum_can_be_rounded(void **state) {
     (void)state;
-    for (const struct perf_type *type = perf_types; type->name; type++)
+    for (const struct type_format *type = perf_types; type->name; type++)
         for (const int *nranks = (const int[]){1, 2, 3, 8, 255, 257, 3000, 0}; *nranks && !is_integer(type); nranks++) {
             struct perf_pattern pattern = pattern_make(type, find_op("sum"), *nranks, 5);
             bool any = false;
@@ -241,7 +241,7 @@ static void no_partial_product_leaves_the_type(void **state) {
 
 static void min_and_max_get_finite_numbers_that_are_not_zero(void **state) {
     (void)state;
-    const struct perf_type *half = find_type("half");
+    const struct type_format *half = find_type("half");
     struct perf_pattern pattern = pattern_make(half, find_op("max"), 2, 5);
     for (size_t element = 0; element < 10000; element++) {
         uint64_t bits = pattern_input(&pattern, 1, element) & 0x7fff;

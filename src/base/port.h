@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PORT_FN: a small function of a header that is compiled as C11, as C++17 and, by nvcc, for host and device.
+ */
+#ifndef COLLET_BASE_PORT_H
+#define COLLET_BASE_PORT_H
+
+#if defined(__CUDACC__)
+#define PORT_FN static __host__ __device__ inline
+#else
+#define PORT_FN static inline
+#endif
+
+#endif
