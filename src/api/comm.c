@@ -8,12 +8,9 @@
 #include "base/log.h"
 #include "base/types.h"
 #include "base/wait.h"
-#include "boot/process.h"
 #include "exec/exec_gpu.h"
 #include "proxy/proxy.h"
-#include "transport/ipc.h"
 #include "transport/transport.h"
-#include "transport/verbs_device.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -142,7 +139,7 @@ static void list_transports(unsigned bits, char *list, size_t room) {
     list[0] = '\0';
     for (const struct transport *const *t = transports; *t != NULL; t++) {
         size_t at = strlen(list);
-        if (bits & (*t)->bit)
+        if (bits & 1u << transport_number(*t))
             snprintf(list + at, room - at, "%s%s", at ? "," : "", (*t)->name);
     }
 }
@@ -178,7 +175,7 @@ static enum collet_result options_check(const struct collet_config *o) {
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.timeout_ms is %d: 0 (default) or more", o->timeout_ms);
     unsigned known = 0;
     for (const struct transport *const *t = transports; *t != NULL; t++)
-        known |= (*t)->bit;
+        known |= 1u << transport_number(*t);
     if (o->transports & ~known)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.transports has unknown bits 0x%x: this library has 0x%x",
                        o->transports & ~known, known);
@@ -298,22 +295,22 @@ static enum collet_result check_devices(const struct collet_comm *comm) {
     return COLLET_SUCCESS;
 }
 
-static enum collet_result gpu_open(struct collet_comm *comm) {
-    COLLET_TRY(ipc_hello(comm->chan));
-    return exec_gpu_watch(comm->chan);
-}
-
 static enum collet_result rooms_open(struct collet_comm *comm) {
     COLLET_TRY(check_devices(comm));
     if (comm->device != COLLET_DEVICE_HOST)
         COLLET_TRY(gpu_rank_create(comm->device - COLLET_DEVICE_CUDA(0), &comm->gpu));
-    COLLET_TRY(chan_create(comm->boot, &comm->config, comm->nranks, comm->rank, comm->gpu, &comm->chan));
-    comm->chan->timeout_ms = comm->timeout_ms;
-    comm->chan->far = comm->map->far[comm->rank];
-    if (comm->gpu != NULL)
-        COLLET_TRY(gpu_open(comm));
-    else
-        chan_list(comm->chan, &comm->lock);
+    bool on_host = comm->gpu == NULL;
+    struct chan_options options = {.boot = comm->boot,
+                                   .config = &comm->config,
+                                   .nranks = comm->nranks,
+                                   .rank = comm->rank,
+                                   .gpu = comm->gpu,
+                                   .far = comm->map->far[comm->rank],
+                                   .timeout_ms = comm->timeout_ms,
+                                   .lock = on_host ? &comm->lock : NULL};
+    COLLET_TRY(chan_create(&options, &comm->chan));
+    if (!on_host)
+        COLLET_TRY(exec_gpu_watch(comm->chan));
     return planner_create(comm->chan, &comm->config, comm->map, &comm->planner);
 }
 
@@ -338,6 +335,13 @@ enum collet_result comm_try_join(struct collet_comm *comm) {
         phase_set(comm, COMM_READY);
     }
     return result;
+}
+
+/* What a rank says of itself when it joins. */
+static struct boot_self self_of(const struct collet_comm *comm) {
+    struct boot_self self = {.device = comm->device};
+    transport_cards(comm->device, self.cards);
+    return self;
 }
 
 /* Another thread may poll or abort the communicator meanwhile. */
@@ -411,8 +415,8 @@ enum collet_result collet_comm_init_rank_config(struct collet_comm **comm_p, int
         result = comm_create(nranks, rank, &options, &comm);
     if (result != COLLET_SUCCESS)
         return group_poison(result);
-    process_set_rdma(verbs_host()->kinds);
-    result = boot_join(&id, nranks, rank, comm->device, &comm->config, &comm->boot);
+    struct boot_self self = self_of(comm);
+    result = boot_join(&id, nranks, rank, &self, &comm->config, &comm->boot);
     if (result != COLLET_SUCCESS) {
         comm_discard(comm);
         return group_poison(result);
@@ -440,29 +444,30 @@ static enum collet_result join_in_turn(struct collet_comm **comms, int nranks) {
 static enum collet_result init_all(struct collet_comm **comms, int nranks, const int *devices) {
     struct config *configs = calloc((size_t)nranks, sizeof(*configs));
     struct boot **boots = calloc((size_t)nranks, sizeof(*boots));
-    int *resolved = calloc((size_t)nranks, sizeof(int)); /* all COLLET_DEVICE_HOST */
+    struct boot_self *selves = calloc((size_t)nranks, sizeof(*selves));
     struct collet_config options = {.size = sizeof(options)};
     enum collet_result result = COLLET_SUCCESS;
-    if (configs == NULL || boots == NULL || resolved == NULL)
+    if (configs == NULL || boots == NULL || selves == NULL)
         result = err_set(COLLET_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
     for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++) {
-        resolved[rank] = devices != NULL ? devices[rank] : COLLET_DEVICE_HOST;
-        if ((result = device_check(&resolved[rank], "an entry of devices")) != COLLET_SUCCESS)
+        options.device = devices != NULL ? devices[rank] : COLLET_DEVICE_HOST;
+        if ((result = device_check(&options.device, "an entry of devices")) != COLLET_SUCCESS)
             break;
-        options.device = resolved[rank];
         result = comm_create(nranks, rank, &options, &comms[rank]);
-        if (result == COLLET_SUCCESS)
-            configs[rank] = comms[rank]->config;
+        if (result != COLLET_SUCCESS)
+            break;
+        configs[rank] = comms[rank]->config;
+        selves[rank] = self_of(comms[rank]);
     }
     if (result == COLLET_SUCCESS)
-        result = boot_join_local(nranks, resolved, configs, boots);
+        result = boot_join_local(nranks, selves, configs, boots);
     for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++) {
         comms[rank]->boot = boots[rank];
         comms[rank]->config = configs[rank];
     }
     if (result == COLLET_SUCCESS)
         result = join_in_turn(comms, nranks);
-    free(resolved);
+    free(selves);
     free(configs);
     free(boots);
     return result;

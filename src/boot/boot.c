@@ -50,15 +50,15 @@ static enum collet_result check_rank(int nranks, int rank) {
     return COLLET_SUCCESS;
 }
 
-enum collet_result boot_join(const struct collet_unique_id *unique_id, int nranks, int rank, int device,
-                             struct config *config, struct boot **boot_p) {
+enum collet_result boot_join(const struct collet_unique_id *unique_id, int nranks, int rank,
+                             const struct boot_self *self, struct config *config, struct boot **boot_p) {
     struct id id;
     struct watch *watch;
     struct boot *boot;
     COLLET_TRY(check_rank(nranks, rank));
     COLLET_TRY(id_unpack(unique_id, &id));
     COLLET_TRY(watch_start(&watch));
-    COLLET_TRY(hub_join(&id, nranks, rank, device, config, watch, member_create, &boot));
+    COLLET_TRY(hub_join(&id, nranks, rank, self, config, watch, member_create, &boot));
     if (id.listed && rank == 0) {
         enum collet_result result = rendezvous_open(&id);
         if (result != COLLET_SUCCESS) {
@@ -71,9 +71,10 @@ enum collet_result boot_join(const struct collet_unique_id *unique_id, int nrank
     return COLLET_SUCCESS;
 }
 
-static void fill_local_peers(struct hub *hub, struct card *cards, const int *devices, const struct config *configs) {
+static void fill_local_peers(struct hub *hub, struct card *cards, const struct boot *const *boots,
+                             const struct config *configs) {
     for (int rank = 0; rank < hub->nranks; rank++)
-        card_fill(&cards[rank], hub->nranks, rank, devices ? devices[rank] : COLLET_DEVICE_HOST, &configs[rank]);
+        card_fill(&cards[rank], hub->nranks, rank, &boots[rank]->self, &configs[rank]);
     for (int rank = 0; rank < hub->nranks; rank++) {
         struct peer_info *peer = &hub->peers[rank];
         int lower = card_find_node(cards, rank);
@@ -82,7 +83,9 @@ static void fill_local_peers(struct hub *hub, struct card *cards, const int *dev
     }
 }
 
-enum collet_result boot_join_local(int nranks, const int *devices, struct config *configs, struct boot **boots) {
+enum collet_result boot_join_local(int nranks, const struct boot_self *selves, struct config *configs,
+                                   struct boot **boots) {
+    static const struct boot_self on_host = {.device = COLLET_DEVICE_HOST};
     COLLET_TRY(check_rank(nranks, 0));
     struct hub *hub;
     struct card *cards = calloc((size_t)nranks, sizeof *cards);
@@ -99,11 +102,11 @@ enum collet_result boot_join_local(int nranks, const int *devices, struct config
     }
     int nmade = 0;
     while (nmade < nranks && result == COLLET_SUCCESS) {
-        result = hub_add(hub, nmade, devices ? devices[nmade] : COLLET_DEVICE_HOST, &configs[nmade], &made[nmade]);
+        result = hub_add(hub, nmade, selves ? &selves[nmade] : &on_host, &configs[nmade], &made[nmade]);
         nmade += result == COLLET_SUCCESS;
     }
     if (result == COLLET_SUCCESS) {
-        fill_local_peers(hub, cards, devices, configs);
+        fill_local_peers(hub, cards, (const struct boot *const *)made, configs);
         hub->agreed = configs[0];
         hub->phase = HUB_READY;
         memcpy(boots, made, (size_t)nranks * sizeof *made);

@@ -23,16 +23,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define BOOT_CARDS 8
+
 /* What every rank knows of every rank; equal everywhere after init. */
 struct peer_info {
     int32_t rank;
     int32_t node; /* the lowest rank that was found, by trying, to share memory with this one: same node, same host */
     int32_t pid;
     int32_t device;
-    uint32_t rdma;          /* kinds of RDMA network its process has, by bits; 0: none (transport/verbs_device.h) */
-    uint64_t process[2];    /* random identity of the process: equal means the same address space */
-    char host[64];          /* for messages */
-    struct os_cpu_set cpus; /* that it could run on when it joined */
+    uint64_t cards[BOOT_CARDS]; /* as its boot_self had them */
+    uint64_t process[2];        /* random identity of the process: equal means the same address space */
+    char host[64];              /* for messages */
+    struct os_cpu_set cpus;     /* that it could run on when it joined */
+};
+
+/* What a rank says of itself when it joins. Boot only carries the cards: what is on card k, the transport with number k knows
+ * (transport/transport.h). 0: nothing. */
+struct boot_self {
+    int32_t device; /* as in collet.h */
+    uint64_t cards[BOOT_CARDS];
 };
 
 enum peer_state {
@@ -51,12 +60,14 @@ enum collet_result boot_unique_id(struct collet_unique_id *id);
 enum collet_result boot_unique_id_at(const char *host, int port, const char *secret_text, struct collet_unique_id *id);
 
 /* Starts to join: never waits. *config holds this rank's configuration; its AGREED knobs become rank 0's before
- * boot_try_init() succeeds. device as in collet.h. On failure *boot_p is unwritten. */
-enum collet_result boot_join(const struct collet_unique_id *id, int nranks, int rank, int device, struct config *config,
-                             struct boot **boot_p);
+ * boot_try_init() succeeds. On failure *boot_p is unwritten. */
+enum collet_result boot_join(const struct collet_unique_id *id, int nranks, int rank, const struct boot_self *self,
+                             struct config *config, struct boot **boot_p);
 
-/* All ranks in this process: fills boots[0 … nranks−1], ready at once. configs[i] as above. */
-enum collet_result boot_join_local(int nranks, const int *devices, struct config *configs, struct boot **boots);
+/* All ranks in this process: fills boots[0 … nranks−1], ready at once. selves[i] and configs[i] as above; selves NULL: all on
+ * host memory, without cards. */
+enum collet_result boot_join_local(int nranks, const struct boot_self *selves, struct config *configs,
+                                   struct boot **boots);
 
 /* Advances init. IN_PROGRESS: call again (after a pause); SUCCESS: peers and messages are usable; else it failed, with
  * the cause in err_last(). Warns after 30 s naming the ranks that have not come; TIMEOUT after config.init_timeout. */
@@ -68,11 +79,7 @@ const struct peer_info *boot_peers(const struct boot *boot); /* nranks entries; 
  * of the key is up to who sends and takes it. */
 enum boot_subject {
     BOOT_OFFER = 1,   /* chan: a consumer's offer to its producer */
-    BOOT_TCP_LINK,    /* tcp: where the lower of two ranks listens */
-    BOOT_IPC_GPU,     /* ipc: which GPU a rank is on */
-    BOOT_RDMA_ANSWER, /* verbs: a producer's queue pairs … */
-    BOOT_RAIL_LOST,   /* … a rail that is lost … */
-    BOOT_RAIL_SETTLED,
+    BOOT_TRANSPORT,   /* a transport's own (transport_key()) */
     BOOT_WAIT_RECORD, /* kernels: what a rank waits for */
     BOOT_GPU_MEETING, /* kernels: a rank has a program on its GPU */
     BOOT_PLACE,       /* plan: where a rank is … */

@@ -87,13 +87,14 @@ void hub_release(struct hub *hub) {
     free(hub);
 }
 
-enum collet_result hub_add(struct hub *hub, int rank, int device, struct config *config, struct boot **boot_p) {
+enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *self, struct config *config,
+                           struct boot **boot_p) {
     struct boot *boot = calloc(1, sizeof *boot);
     if (boot == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for rank %d", rank);
     boot->hub = hub;
     boot->rank = rank;
-    boot->device = device;
+    boot->self = *self;
     boot->generation = process_generation();
     boot->config = config;
     boot->own_config = *config;
@@ -132,8 +133,8 @@ static struct hub *find_gathering(const struct process *process, const struct id
     return hub;
 }
 
-static enum collet_result join_found(struct hub *hub, int nranks, int rank, int device, struct config *config,
-                                     struct boot **boot_p) {
+static enum collet_result join_found(struct hub *hub, int nranks, int rank, const struct boot_self *self,
+                                     struct config *config, struct boot **boot_p) {
     if (hub->nranks != nranks)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
                        "nranks differs: %d on rank %d, but %d on another rank of this process", nranks, rank,
@@ -144,31 +145,32 @@ static enum collet_result join_found(struct hub *hub, int nranks, int rank, int 
     if (taken)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
                        "rank %d is taken: this process has created it with the same id before", rank);
-    return hub_add(hub, rank, device, config, boot_p);
+    return hub_add(hub, rank, self, config, boot_p);
 }
 
-static enum collet_result join_new(const struct id *id, int nranks, int rank, int device, struct config *config,
-                                   struct watch *watch, enum collet_result (*equip)(struct hub *hub),
-                                   struct boot **boot_p) {
+static enum collet_result join_new(const struct id *id, int nranks, int rank, const struct boot_self *self,
+                                   struct config *config, struct watch *watch,
+                                   enum collet_result (*equip)(struct hub *hub), struct boot **boot_p) {
     struct hub *hub;
     COLLET_TRY(hub_create(nranks, watch, &hub));
     hub->id = *id;
-    enum collet_result result = hub_add(hub, rank, device, config, boot_p);
+    enum collet_result result = hub_add(hub, rank, self, config, boot_p);
     if (result == COLLET_SUCCESS && (result = equip(hub)) != COLLET_SUCCESS)
         hub_remove(*boot_p);
     hub_release(hub); /* the creator's reference; the boot's and the watch's remain */
     return result;
 }
 
-enum collet_result hub_join(const struct id *id, int nranks, int rank, int device, struct config *config,
-                            struct watch *watch, enum collet_result (*equip)(struct hub *hub), struct boot **boot_p) {
+enum collet_result hub_join(const struct id *id, int nranks, int rank, const struct boot_self *self,
+                            struct config *config, struct watch *watch, enum collet_result (*equip)(struct hub *hub),
+                            struct boot **boot_p) {
     enum collet_result result;
     struct boot *boot;
     struct process *process = process_lock();
     struct hub *hub = find_gathering(process, id);
     if (hub != NULL) {
-        result = join_found(hub, nranks, rank, device, config, &boot);
-    } else if ((result = join_new(id, nranks, rank, device, config, watch, equip, &boot)) == COLLET_SUCCESS) {
+        result = join_found(hub, nranks, rank, self, config, &boot);
+    } else if ((result = join_new(id, nranks, rank, self, config, watch, equip, &boot)) == COLLET_SUCCESS) {
         boot->hub->next = process->gathering;
         process->gathering = boot->hub;
     }
@@ -261,8 +263,8 @@ struct letter *hub_collect(struct boot *boot, int from, uint64_t key) {
 
 void hub_set_peer(struct hub *hub, const struct card *card) {
     struct peer_info *peer = &hub->peers[card->rank];
-    *peer = (struct peer_info){
-        .rank = card->rank, .node = card->rank, .pid = card->pid, .device = card->device, .rdma = card->rdma};
+    *peer = (struct peer_info){.rank = card->rank, .node = card->rank, .pid = card->pid, .device = card->self.device};
+    memcpy(peer->cards, card->self.cards, sizeof peer->cards);
     memcpy(peer->process, card->process, sizeof peer->process);
     peer->cpus = card->cpus;
     snprintf(peer->host, sizeof peer->host, "%.*s", (int)sizeof card->host - 1, card->host);

@@ -43,7 +43,8 @@ struct letter *letter_create(int to, int from, uint64_t key, const void *data, s
 #define MAILBOX_COUNT 64
 struct boot {
     struct hub *hub;
-    int rank, device;
+    int rank;
+    struct boot_self self;
     unsigned generation; /* of the process that made it */
     struct config *config;
     struct config own_config; /* as it was at boot_join(): for the watch, which must not read the caller's */
@@ -88,14 +89,16 @@ enum collet_result hub_create(int nranks, struct watch *watch, struct hub **hub_
 void hub_release(struct hub *hub); /* one reference; the last frees */
 
 /* Makes rank's boot, a reference to the hub and a place in hub->local. */
-enum collet_result hub_add(struct hub *hub, int rank, int device, struct config *config, struct boot **boot_p);
+enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *self, struct config *config,
+                           struct boot **boot_p);
 /* Undoes it, reference included. */
 void hub_remove(struct boot *boot);
 
 /* Adds a rank to the gathering hub of the id in this process, or to a new one, which equip() has then given its work task
  * and the watch's side's reference. */
-enum collet_result hub_join(const struct id *id, int nranks, int rank, int device, struct config *config,
-                            struct watch *watch, enum collet_result (*equip)(struct hub *hub), struct boot **boot_p);
+enum collet_result hub_join(const struct id *id, int nranks, int rank, const struct boot_self *self,
+                            struct config *config, struct watch *watch, enum collet_result (*equip)(struct hub *hub),
+                            struct boot **boot_p);
 /* No longer to be found by hub_join(). */
 void hub_unlist(struct hub *hub);
 

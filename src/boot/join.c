@@ -26,7 +26,7 @@ static void fail(struct join *join, enum collet_result code, const char *text) {
 /* ------------------------------------------------------------------------------------------------------------ announcing */
 
 /* Finds a rank that the meeting point has not been told of and marks it; −1 if there is none. */
-static int next_unannounced(struct hub *hub, int *device, struct config *config) {
+static int next_unannounced(struct hub *hub, struct boot_self *self, struct config *config) {
     int found = -1;
     pthread_mutex_lock(&hub->lock);
     for (int rank = 0; rank < hub->nranks && found < 0; rank++) {
@@ -35,16 +35,16 @@ static int next_unannounced(struct hub *hub, int *device, struct config *config)
             continue;
         found = rank;
         boot->announced = true;
-        *device = boot->device;
+        *self = boot->self;
         *config = boot->own_config;
     }
     pthread_mutex_unlock(&hub->lock);
     return found;
 }
 
-static void announce(struct join *join, int rank, int device, const struct config *config) {
+static void announce(struct join *join, int rank, const struct boot_self *self, const struct config *config) {
     struct card card;
-    card_fill(&card, join->hub->nranks, rank, device, config);
+    card_fill(&card, join->hub->nranks, rank, self, config);
     card.probe = process_probe();
     card.listener = join->listener;
     wire_send(join->root, TABLE_JOIN, &card, sizeof card, config, rank == 0 ? sizeof *config : 0);
@@ -62,12 +62,13 @@ static void reject(struct hub *hub, int rank, enum collet_result code, const cha
 
 static void announce_ranks(struct join *join) {
     struct config config;
-    int rank, device;
+    int rank;
+    struct boot_self self;
     if (join->root == NULL && join->hub->phase != HUB_READY)
         return;
-    while ((rank = next_unannounced(join->hub, &device, &config)) >= 0) {
+    while ((rank = next_unannounced(join->hub, &self, &config)) >= 0) {
         if (join->root != NULL)
-            announce(join, rank, device, &config);
+            announce(join, rank, &self, &config);
         else
             reject(join->hub, rank, COLLET_ERR_INVALID_ARGUMENT,
                    "rank: taken by another process, with which the communicator is complete");

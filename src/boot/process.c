@@ -69,14 +69,3 @@ struct probe process_probe(void) {
 }
 
 unsigned process_generation(void) { return generation; }
-
-void process_set_rdma(uint32_t kinds) {
-    process_lock()->rdma = kinds;
-    process_unlock();
-}
-
-uint32_t process_rdma(void) {
-    uint32_t kinds = process_lock()->rdma;
-    process_unlock();
-    return kinds;
-}

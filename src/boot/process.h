@@ -24,7 +24,6 @@ struct process {
     uint64_t identity[2]; /* constant once process_lock() has returned */
     struct probe probe;   /* constant once process_probe() has returned */
     bool probe_made;
-    uint32_t rdma;
     struct watch *watch;
     struct hub *gathering;
     struct rendezvous *meetings; /* touched by the watch thread only, without the lock */
@@ -37,11 +36,6 @@ void process_unlock(void);
 const uint64_t *process_identity(void);
 bool process_is_here(const uint64_t identity[2]); /* is it this one? */
 struct probe process_probe(void);
-
-/* The kinds of RDMA network that this process has, as its ranks tell the others (peer_info.rdma). What the bits mean is the
- * transports' business; 0 until somebody says otherwise, and again in a forked child. */
-void process_set_rdma(uint32_t kinds);
-uint32_t process_rdma(void);
 
 /* Counts the forks on the way to this process: what was made under another number belongs to a parent. */
 unsigned process_generation(void);

@@ -22,9 +22,8 @@ static void host_key(const struct config *config, uint8_t key[HOST_KEY_BYTES]) {
         crypto_generichash(key, HOST_KEY_BYTES, (const uint8_t *)text, strlen(text), NULL, 0);
 }
 
-void card_fill(struct card *card, int nranks, int rank, int device, const struct config *config) {
-    *card = (struct card){
-        .rank = rank, .nranks = nranks, .pid = os_pid(), .device = device, .probe.fd = -1, .rdma = process_rdma()};
+void card_fill(struct card *card, int nranks, int rank, const struct boot_self *self, const struct config *config) {
+    *card = (struct card){.rank = rank, .nranks = nranks, .pid = os_pid(), .probe.fd = -1, .self = *self};
     memcpy(card->process, process_identity(), sizeof card->process);
     snprintf(card->host, sizeof card->host, "%s", os_host_name());
     os_cpu_set_get(&card->cpus);

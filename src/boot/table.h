@@ -15,16 +15,16 @@
 
 /* Who a rank is. */
 struct card {
-    int32_t rank, nranks, pid, device;
+    int32_t rank, nranks, pid;
     uint64_t process[2];
     char host[64];
     struct os_cpu_set cpus;
     uint8_t host_key[HOST_KEY_BYTES]; /* equal: perhaps the same host; different: another host, always */
     struct probe probe;
-    uint32_t rdma;
+    struct boot_self self;
     struct address_set listener; /* where its process takes connections of the tree */
 };
-_Static_assert(sizeof(struct card) == 352, "travels as it is");
+_Static_assert(sizeof(struct card) == 424, "travels as it is");
 
 enum table_frame {
     /* A rank's process to the meeting point */
@@ -55,7 +55,7 @@ struct failure {
 };
 
 /* The process's card for one of its ranks, without the listener. */
-void card_fill(struct card *card, int nranks, int rank, int device, const struct config *config);
+void card_fill(struct card *card, int nranks, int rank, const struct boot_self *self, const struct config *config);
 #define CARD_TEXT_BYTES 112
 void card_text(const struct card *card, char text[CARD_TEXT_BYTES]); /* "rank 3 (host n1, pid 77)" */
 

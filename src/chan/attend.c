@@ -23,7 +23,7 @@ static struct {
 void chan_attend(struct chan *chan) {
     if (__atomic_load_n(&chan->proxy, __ATOMIC_ACQUIRE) != NULL)
         return; /* its connections are the proxy's, which attends to them */
-    for (struct conn *conn = chan->first; conn != NULL; conn = conn->next)
+    for (struct conn *conn = chan->owner.first; conn != NULL; conn = conn->next)
         if (conn->state == CONN_READY && conn->transport->attend != NULL)
             conn->transport->attend(conn);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Connections of one rank: table, set-up, and the layout of their memory.
+ * Connections of one rank: table, set-up, and how long their slots are.
  */
 #include "chan/chan.h"
 
@@ -11,12 +11,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #define NSLOTS 8
-#define LL_BYTES 4096u      /* payload of an LL slot: above this Simple has long won */
-#define SLOT_PAD_BYTES 256u /* keeps equal offsets of neighbouring slots out of one cache set */
+#define LL_BYTES 4096u /* payload of an LL slot: above this Simple has long won */
 #define MIN_SLOT_BYTES 4096u
 
 /* COLLET_BUFFSIZE unless it is set. Slots that stay in the caches between their writer and their reader, or whoever copies
@@ -25,55 +23,6 @@
 #define MESSAGES_BUFFER_BYTES (4u << 20)
 #define ROAM_BYTES (2u << 20) /* what the payloads that one rank sends go through, lap by lap (proto_simple.h) */
 #define RANK_BUDGET_BYTES (256u << 20) /* Simple slots of one rank's connections to all others, on one channel */
-
-static size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
-
-/* room_bytes ≥ slot_bytes: from a slot to the next. */
-static struct fifo_layout layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t room_bytes, uint32_t ll_bytes) {
-    struct fifo_layout l = {.nslots = nslots, .slot_bytes = slot_bytes, .ll_bytes = ll_bytes};
-    l.slot_stride = (uint32_t)round_up(room_bytes, 64) + SLOT_PAD_BYTES;
-    l.head_at = FIFO_LINE_BYTES;
-    l.headers_at = l.head_at + FIFO_LINE_BYTES;
-    l.ll_at = round_up(l.headers_at + nslots * sizeof(struct fifo_slot_header), FIFO_LINE_BYTES);
-    l.ll128_at = round_up(l.ll_at + (size_t)nslots * ll_bytes * 2, LL128_LINE_BYTES);
-    l.simple_at = round_up(l.ll128_at + (size_t)nslots * fifo_ll128_bytes(ll_bytes), 4096);
-    l.total_bytes = round_up(l.simple_at + (size_t)nslots * l.slot_stride, 4096);
-    return l;
-}
-
-struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t ll_bytes) {
-    return layout_of(nslots, slot_bytes, slot_bytes, ll_bytes);
-}
-
-void fifo_memory_init(void *memory, const struct fifo_layout *layout, const struct config *config) {
-    char *base = memory;
-    *(uint64_t *)(void *)base = (uint64_t)config->first_step;
-    *(uint64_t *)(void *)(base + layout->head_at) = (uint64_t)config->first_step;
-}
-
-enum collet_result fifo_memory_init_on_gpu(const struct chan *chan, void *memory) {
-    uint64_t step = (uint64_t)chan->config->first_step;
-    COLLET_TRY(chan->gpu->driver->write(memory, &step, sizeof(step)));
-    return chan->gpu->driver->write((char *)memory + chan->layout.head_at, &step, sizeof(step));
-}
-
-void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout *layout, const struct config *config) {
-    char *base = memory;
-    *end = (struct fifo_end){
-        .tail = (uint64_t *)(void *)base,
-        .head = (uint64_t *)(void *)(base + layout->head_at),
-        .headers = (struct fifo_slot_header *)(void *)(base + layout->headers_at),
-        .ll = (uint64_t *)(void *)(base + layout->ll_at),
-        .ll128 = base + layout->ll128_at,
-        .simple = base + layout->simple_at,
-        .step = (uint64_t)config->first_step,
-        .seen = (uint64_t)config->first_step,
-        .nslots = layout->nslots,
-        .slot_stride = layout->slot_stride,
-        .ll_bytes = layout->ll_bytes,
-        .ll_flag_mask = (uint32_t)((1ull << config->ll_flag_bits) - 1),
-    };
-}
 
 /* ---- which transport ---- */
 
@@ -86,14 +35,10 @@ static const char *next_name(const char **list, size_t *length) {
     return *length > 0 ? name : NULL;
 }
 
-static bool is_name(const char *text, size_t length, const char *name) {
-    return strlen(name) == length && strncasecmp(text, name, length) == 0;
-}
-
-static bool name_listed(const char *list, const char *name) {
+static bool is_listed(const char *list, const struct transport *transport) {
     size_t length;
     for (const char *text; (text = next_name(&list, &length)) != NULL;)
-        if (is_name(text, length, name))
+        if (transport_named(text, length) == transport)
             return true;
     return false;
 }
@@ -101,49 +46,46 @@ static bool name_listed(const char *list, const char *name) {
 /* Every name that COLLET_TRANSPORT lists must be one of a transport. */
 static enum collet_result check_names(const char *list) {
     size_t length;
-    for (const char *text; (text = next_name(&list, &length)) != NULL;) {
-        bool known = false;
-        for (const struct transport *const *t = transports; *t != NULL; t++)
-            known |= is_name(text, length, (*t)->name);
-        if (!known)
+    for (const char *text; (text = next_name(&list, &length)) != NULL;)
+        if (transport_named(text, length) == NULL)
             return err_set(COLLET_ERR_INVALID_USAGE,
                            "COLLET_TRANSPORT names \"%.*s\", which is no transport; see collet-info", (int)length,
                            text);
-    }
     return COLLET_SUCCESS;
 }
 
 static bool allowed(const struct config *config, const struct transport *t) {
-    return config->transport[0] == '\0' || name_listed(config->transport, t->name);
+    return config->transport[0] == '\0' || is_listed(config->transport, t);
 }
 
 const struct transport *chan_pair_transport(const struct chan *chan, int a, int b) {
     const char *why;
     for (const struct transport *const *t = transports; *t != NULL; t++)
-        if (allowed(chan->config, *t) && (*t)->reaches(&chan->peers[a], &chan->peers[b], &why))
+        if (allowed(chan->owner.config, *t) && (*t)->reaches(&chan->owner.peers[a], &chan->owner.peers[b], &why))
             return *t;
     return NULL;
 }
 
 /* Why each transport before `chosen` (NULL: all of them) is not used with peer. */
-static void list_reasons(const struct chan *chan, int peer, const struct transport *chosen, char *text, size_t room) {
+static void list_reasons(const struct conn_owner *owner, int peer, const struct transport *chosen, char *text,
+                         size_t room) {
     text[0] = '\0';
     for (const struct transport *const *t = transports; *t != NULL && *t != chosen; t++) {
         const char *why = "";
         size_t at = strlen(text);
-        if (!allowed(chan->config, *t))
+        if (!allowed(owner->config, *t))
             why = "not in COLLET_TRANSPORT";
         else
-            (*t)->reaches(&chan->peers[chan->rank], &chan->peers[peer], &why);
+            (*t)->reaches(&owner->peers[owner->rank], &owner->peers[peer], &why);
         snprintf(text + at, room - at, "; not %s: %s", (*t)->name, why);
     }
 }
 
-static enum collet_result err_unreachable(const struct chan *chan, int peer) {
+static enum collet_result err_unreachable(const struct conn_owner *owner, int peer) {
     char reasons[256];
-    list_reasons(chan, peer, NULL, reasons, sizeof(reasons));
-    return err_set(COLLET_ERR_UNSUPPORTED, "no transport from rank %d to rank %d (host %s)%s", chan->rank, peer,
-                   chan->peers[peer].host, reasons);
+    list_reasons(owner, peer, NULL, reasons, sizeof(reasons));
+    return err_set(COLLET_ERR_UNSUPPORTED, "no transport from rank %d to rank %d (host %s)%s", owner->rank, peer,
+                   owner->peers[peer].host, reasons);
 }
 
 /* ---- table ---- */
@@ -166,12 +108,12 @@ static uint32_t roam_bytes_for(int neighbours) {
 struct fifo_layout chan_layout(const struct config *config, int nranks, bool messages) {
     uint32_t slot_bytes = slot_bytes_for(config, nranks, messages);
     uint32_t room_bytes = messages || config->buffsize > 0 ? 0 : roam_bytes_for(nranks - 1);
-    return layout_of(NSLOTS, slot_bytes, room_bytes > slot_bytes ? room_bytes : slot_bytes, LL_BYTES);
+    return fifo_layout_roomy(NSLOTS, slot_bytes, room_bytes > slot_bytes ? room_bytes : slot_bytes, LL_BYTES);
 }
 
 /* Are slots of this communicator's connections messages? Where any are, some of rank 0's are: to another host. */
 static bool sends_messages(const struct chan *chan) {
-    for (int rank = 1; rank < chan->nranks; rank++) {
+    for (int rank = 1; rank < chan->owner.nranks; rank++) {
         const struct transport *transport = chan_pair_transport(chan, 0, rank);
         if (transport != NULL && transport->messages)
             return true;
@@ -188,41 +130,56 @@ static bool sends_messages(const struct chan *chan) {
  * always give way to it, or gives way for a whole time slice, while who sleeps is woken at once. */
 #define YIELD_ALONE_NS 100000u
 
-enum collet_result chan_create(struct boot *boot, const struct config *config, int nranks, int rank,
-                               struct gpu_rank *gpu, struct chan **chan_p) {
+/* How patiently this rank waits, and how much of the last cache is its own. */
+static void waiting_init(struct chan *chan) {
+    const struct conn_owner *owner = &chan->owner;
+    const struct config *config = owner->config;
+    struct os_cache cache;
+    bool crowded = crowd_around(owner->peers, owner->nranks, owner->rank, (int)config->cpus);
+    chan->spin = config->spin >= 0 ? (uint32_t)config->spin : crowded ? SPIN_CROWDED : SPIN_ALONE;
+    chan->yield_ns = sysconf(_SC_NPROCESSORS_ONLN) == 1 ? YIELD_ALONE_NS : 0;
+    os_last_cache_get(&cache);
+    chan->cache_bytes = crowd_cache_share(owner->peers, owner->nranks, owner->rank, &cache);
+}
+
+enum collet_result chan_create(const struct chan_options *options, struct chan **chan_p) {
+    const struct config *config = options->config;
     COLLET_TRY(check_names(config->transport));
     struct chan *chan = calloc(1, sizeof(*chan));
     if (chan == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the connection table");
-    chan->boot = boot;
-    chan->gpu = gpu;
-    chan->config = config;
-    chan->peers = boot_peers(boot);
-    chan->nranks = nranks;
-    chan->rank = rank;
-    struct os_cache cache;
-    bool crowded = crowd_around(chan->peers, nranks, rank, (int)config->cpus);
-    chan->spin = config->spin >= 0 ? (uint32_t)config->spin : crowded ? SPIN_CROWDED : SPIN_ALONE;
-    chan->yield_ns = sysconf(_SC_NPROCESSORS_ONLN) == 1 ? YIELD_ALONE_NS : 0;
-    os_last_cache_get(&cache);
-    chan->cache_bytes = crowd_cache_share(chan->peers, nranks, rank, &cache);
-    chan->timeout_ms = config->timeout * 1000;
-    chan->layout = chan_layout(config, nranks, sends_messages(chan));
-    chan->last = &chan->first;
+    chan->owner = (struct conn_owner){.boot = options->boot,
+                                      .config = config,
+                                      .peers = boot_peers(options->boot),
+                                      .nranks = options->nranks,
+                                      .rank = options->rank,
+                                      .gpu = options->gpu};
+    chan->owner.layout = chan_layout(config, options->nranks, sends_messages(chan));
+    chan->far = options->far;
+    chan->timeout_ms = options->timeout_ms > 0 ? options->timeout_ms : config->timeout * 1000;
+    chan->last = &chan->owner.first;
+    waiting_init(chan);
+    if (options->lock != NULL)
+        chan_list(chan, options->lock);
     *chan_p = chan;
     return COLLET_SUCCESS;
+}
+
+void chan_plan(struct chan *chan, const struct topo_rings *rings, bool whole_lines) {
+    chan->owner.rings = rings;
+    chan->owner.whole_lines = whole_lines;
 }
 
 void chan_destroy(struct chan *chan) {
     if (chan == NULL)
         return;
     chan_unlist(chan);
-    for (struct conn *conn = chan->first, *next; conn != NULL; conn = next) {
-        next = conn->next;
+    for (struct conn *conn = chan->owner.first; conn != NULL; conn = conn->next)
         conn->transport->close(conn);
+    for (struct conn *conn = chan->owner.first, *next; conn != NULL; conn = next) {
+        next = conn->next;
         free(conn);
     }
-    free(chan->gpu_buses);
     free(chan->index);
     free(chan);
 }
@@ -249,36 +206,11 @@ static enum collet_result index_grow(struct chan *chan) {
     struct conn **index = calloc(size, sizeof(*index));
     if (index == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %u connections", size);
-    for (struct conn *conn = chan->first; conn != NULL; conn = conn->next)
+    for (struct conn *conn = chan->owner.first; conn != NULL; conn = conn->next)
         index_insert(index, size, conn);
     free(chan->index);
     chan->index = index;
     chan->index_size = size;
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result conn_create(struct chan *chan, int peer, int channel, int lane, enum conn_side side,
-                                      struct conn **conn_p) {
-    const struct transport *transport = chan_pair_transport(chan, chan->rank, peer);
-    if (transport == NULL)
-        return err_unreachable(chan, peer);
-    if (2 * (chan->nconns + 1) > chan->index_size)
-        COLLET_TRY(index_grow(chan));
-    struct conn *conn = calloc(1, sizeof(*conn));
-    if (conn == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection to rank %d", peer);
-    conn->side = side;
-    conn->state = CONN_NEW;
-    conn->peer = peer;
-    conn->channel = channel;
-    conn->lane = lane;
-    conn->transport = transport;
-    conn->chan = chan;
-    *chan->last = conn;
-    chan->last = &conn->next;
-    chan->nconns++;
-    index_insert(chan->index, chan->index_size, conn);
-    *conn_p = conn;
     return COLLET_SUCCESS;
 }
 
@@ -292,6 +224,40 @@ struct conn *conn_find(const struct chan *chan, int peer, int channel, int lane,
     }
 }
 
+static void join_opposites(const struct chan *chan, struct conn *conn) {
+    enum conn_side side = conn->side == CONN_PRODUCER ? CONN_CONSUMER : CONN_PRODUCER;
+    conn->opposite = conn_find(chan, conn->peer, conn->channel, conn->lane, side);
+    if (conn->opposite != NULL)
+        conn->opposite->opposite = conn;
+}
+
+static enum collet_result conn_create(struct chan *chan, int peer, int channel, int lane, enum conn_side side,
+                                      struct conn **conn_p) {
+    const struct transport *transport = chan_pair_transport(chan, chan->owner.rank, peer);
+    if (transport == NULL)
+        return err_unreachable(&chan->owner, peer);
+    if (2 * (chan->nconns + 1) > chan->index_size)
+        COLLET_TRY(index_grow(chan));
+    struct conn *conn = calloc(1, sizeof(*conn));
+    if (conn == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection to rank %d", peer);
+    conn->side = side;
+    conn->state = CONN_NEW;
+    conn->peer = peer;
+    conn->channel = channel;
+    conn->lane = lane;
+    conn->far = chan->far && crowd_apart(&chan->owner.peers[chan->owner.rank], &chan->owner.peers[peer]);
+    conn->transport = transport;
+    conn->owner = &chan->owner;
+    join_opposites(chan, conn);
+    *chan->last = conn;
+    chan->last = &conn->next;
+    chan->nconns++;
+    index_insert(chan->index, chan->index_size, conn);
+    *conn_p = conn;
+    return COLLET_SUCCESS;
+}
+
 enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, enum conn_side side,
                             struct conn **conn_p) {
     struct conn *conn = conn_find(chan, peer, channel, lane, side);
@@ -303,24 +269,16 @@ enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, 
 
 /* ---- set-up ---- */
 
-enum collet_result conn_err_not_whole(const struct conn *conn) {
-    return err_set(
-        COLLET_ERR_SYSTEM,
-        "when the communicator was created, the GPUs of ranks %d and %d were said to reach each other by NVLink, "
-        "and now they do not; with COLLET_PROTO=LL,Simple they go by another way",
-        conn->peer, conn->chan->rank);
-}
-
 static enum collet_result consumer_begin(struct conn *conn) {
     struct conn_blob offer = {0};
     COLLET_TRY(conn->transport->offer(conn, &offer));
     conn->state = CONN_SETUP;
-    return boot_send(conn->chan->boot, conn->peer, conn_key(conn, BOOT_OFFER), offer.data, offer.bytes);
+    return boot_send(conn->owner->boot, conn->peer, conn_key(conn, BOOT_OFFER), offer.data, offer.bytes);
 }
 
 static enum collet_result producer_begin(struct conn *conn) {
     struct conn_blob offer = {0};
-    COLLET_TRY(boot_try_recv(conn->chan->boot, conn->peer, conn_key(conn, BOOT_OFFER), offer.data, sizeof(offer.data),
+    COLLET_TRY(boot_try_recv(conn->owner->boot, conn->peer, conn_key(conn, BOOT_OFFER), offer.data, sizeof(offer.data),
                              &offer.bytes));
     COLLET_TRY(conn->transport->accept(conn, &offer));
     conn->state = CONN_SETUP;
@@ -330,24 +288,22 @@ static enum collet_result producer_begin(struct conn *conn) {
 /* A documented line: who, with whom, which way, by what, and why by nothing better. */
 static void log_connection(const struct conn *conn) {
     char reasons[256];
-    list_reasons(conn->chan, conn->peer, conn->transport, reasons, sizeof(reasons));
-    log_info(CONN, "channel %d lane %d: rank %d %s %d via %s%s", conn->channel, conn->lane, conn->chan->rank,
+    list_reasons(conn->owner, conn->peer, conn->transport, reasons, sizeof(reasons));
+    log_info(CONN, "channel %d lane %d: rank %d %s %d via %s%s", conn->channel, conn->lane, conn->owner->rank,
              conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer, conn->transport->name, reasons);
 }
 
 /* Whether slots are written past the caches: to begin with as CPUs were found to be, then as the end finds its lines. */
 static void stores_init(struct conn *conn) {
-    const struct chan *chan = conn->chan;
-    bool far = chan->far && crowd_apart(&chan->peers[chan->rank], &chan->peers[conn->peer]);
-    conn->end.nt_stores = (int32_t)chan->config->nt_stores;
-    conn->end.far_lines = far ? FIFO_FAR_LINES : 0;
+    conn->end.nt_stores = (int32_t)conn->owner->config->nt_stores;
+    conn->end.far_lines = conn->far ? FIFO_FAR_LINES : 0;
 }
 
 static uint32_t roam_bytes_of(const struct conn *conn) {
-    const struct chan *chan = conn->chan;
-    int node = chan->peers[chan->rank].node;
-    uint32_t roam = roam_bytes_for(crowd_of_node(chan->peers, chan->nranks, node) - 1);
-    if (conn->end.remote || chan->gpu != NULL)
+    const struct conn_owner *owner = conn->owner;
+    int node = owner->peers[owner->rank].node;
+    uint32_t roam = roam_bytes_for(crowd_of_node(owner->peers, owner->nranks, node) - 1);
+    if (conn->end.remote || owner->gpu != NULL)
         return 0;
     return roam < conn->end.slot_stride ? roam : conn->end.slot_stride;
 }

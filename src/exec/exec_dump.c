@@ -44,7 +44,7 @@ READS_RACILY void exec_dump(const struct exec_call *call, const struct chan *cha
     dprintf(fd, " %s, call %llu, %s, %s: %s\n", prog_collective_name(call->request.collective),
             (unsigned long long)call->args.sequence, exec_protocol_names[call->args.protocol], program->source->name,
             states[call->state]);
-    if (chan->gpu != NULL && call->state != EXEC_CONNECTING) /* what it does is known to the GPU alone */
+    if (chan->owner.gpu != NULL && call->state != EXEC_CONNECTING) /* what it does is known to the GPU alone */
         return;
     if (call->state == EXEC_CONNECTING)
         for (int k = program->nready; k < program->nconns; k++)

@@ -27,16 +27,16 @@ _Static_assert(sizeof(struct work_launch) <= 4096, "is a kernel's argument");
 /* ---- meeting ---- */
 
 static enum collet_result meet_as_root(struct exec_call *call, uint64_t key, bool *moved) {
-    struct boot *boot = call->chan->boot;
+    struct boot *boot = call->chan->owner.boot;
     struct exec_program *program = call->program;
     char nothing[1];
     size_t bytes;
-    while (program->arrived + 1 < call->chan->nranks) {
+    while (program->arrived + 1 < call->chan->owner.nranks) {
         COLLET_TRY(boot_try_recv(boot, program->arrived + 1, key, nothing, sizeof(nothing), &bytes));
         program->arrived++;
         *moved = true;
     }
-    for (int rank = 1; rank < call->chan->nranks; rank++)
+    for (int rank = 1; rank < call->chan->owner.nranks; rank++)
         COLLET_TRY(boot_send(boot, rank, key, "", 1));
     return COLLET_SUCCESS;
 }
@@ -45,22 +45,22 @@ static enum collet_result meet_as_other(struct exec_call *call, uint64_t key) {
     char nothing[1];
     size_t bytes;
     if (call->program->met == MEET_NOT_YET) {
-        COLLET_TRY(boot_send(call->chan->boot, 0, key, "", 1));
+        COLLET_TRY(boot_send(call->chan->owner.boot, 0, key, "", 1));
         call->program->met = MEET_ANNOUNCED;
     }
-    return boot_try_recv(call->chan->boot, 0, key, nothing, sizeof(nothing), &bytes);
+    return boot_try_recv(call->chan->owner.boot, 0, key, nothing, sizeof(nothing), &bytes);
 }
 
 /* All ranks come to the programs of collectives in the same order, so they number them alike. Of a message only two ranks
  * know, and making their one connection is over when both have it. */
 enum collet_result exec_gpu_meet(struct exec_call *call, bool *moved) {
     struct exec_program *program = call->program;
-    if (program->met == MEET_DONE || prog_is_p2p(call->request.collective) || call->chan->nranks == 1)
+    if (program->met == MEET_DONE || prog_is_p2p(call->request.collective) || call->chan->owner.nranks == 1)
         return COLLET_SUCCESS;
     if (program->meeting == 0)
-        program->meeting = ++call->chan->meetings;
+        program->meeting = ++call->chan->owner.gpu->meetings;
     uint64_t key = boot_key(BOOT_GPU_MEETING, program->meeting);
-    COLLET_TRY(call->chan->rank == 0 ? meet_as_root(call, key, moved) : meet_as_other(call, key));
+    COLLET_TRY(call->chan->owner.rank == 0 ? meet_as_root(call, key, moved) : meet_as_other(call, key));
     program->met = MEET_DONE;
     *moved = true;
     return COLLET_SUCCESS;
@@ -75,7 +75,7 @@ static enum collet_result err_timeout(const struct chan *chan, const struct work
 }
 
 enum collet_result exec_gpu_check(const struct chan *chan) {
-    struct work_status *status = chan->gpu->status;
+    struct work_status *status = chan->owner.gpu->status;
     enum work_failure failure =
         (enum work_failure)__atomic_load_n(&status->failure, __ATOMIC_ACQUIRE); /* block_report() */
     if (failure == WORK_FINE)
@@ -87,18 +87,18 @@ enum collet_result exec_gpu_check(const struct chan *chan) {
             COLLET_ERR_MISMATCH,
             "rank %d is in its call %llu, %s, but rank %d sent lines of another call: all ranks must make the "
             "same calls",
-            chan->rank, (unsigned long long)status->sequence,
+            chan->owner.rank, (unsigned long long)status->sequence,
             prog_collective_name((enum prog_collective)status->collective), status->peer);
     return err_set(
         COLLET_ERR_MISMATCH,
         "rank %d is in its call %llu, but rank %d sent %u bytes of another call (its %llu): all ranks must make "
         "the same calls, and a send and its receive must have equal byte counts",
-        chan->rank, (unsigned long long)status->sequence, status->peer, status->bytes & ~FIFO_LL_BIT,
+        chan->owner.rank, (unsigned long long)status->sequence, status->peer, status->bytes & ~FIFO_LL_BIT,
         (unsigned long long)status->their_sequence);
 }
 
 void exec_gpu_end(const struct chan *chan) {
-    struct work_status *status = chan->gpu->status;
+    struct work_status *status = chan->owner.gpu->status;
     __atomic_store_n(&status->abort, 1, __ATOMIC_RELEASE); /* pairs with wait_pause() */
 }
 
@@ -112,19 +112,19 @@ struct entry {
 #define WAVE_MESSAGES (1ull << 40) /* those of messages are above, of collectives below */
 
 /* Ranks of one process and communicator see the same table. */
-static const void *family_of(const struct entry *e) { return e->call->chan->peers; }
+static const void *family_of(const struct entry *e) { return e->call->chan->owner.peers; }
 
 static bool is_message(const struct entry *e) { return prog_is_p2p(e->call->request.collective); }
 
 static uint64_t round_of(const struct exec_call *call) {
-    int n = call->chan->nranks, distance = call->request.root - call->chan->rank;
+    int n = call->chan->owner.nranks, distance = call->request.root - call->chan->owner.rank;
     int forward = call->request.collective == PROG_SEND ? distance : -distance;
     return (uint64_t)((forward + n) % n);
 }
 
 static void set_wave(struct entry *entries, const struct exec_call *calls, int k) {
     const struct exec_call *call = &calls[k];
-    uint64_t nranks = (uint64_t)call->chan->nranks;
+    uint64_t nranks = (uint64_t)call->chan->owner.nranks;
     entries[k].call = (struct exec_call *)call;
     if (!prog_is_p2p(call->request.collective))
         entries[k].wave = call->after < 0 ? 0 : entries[call->after].wave + 1;
@@ -134,7 +134,7 @@ static void set_wave(struct entry *entries, const struct exec_call *calls, int k
 
 static int by_set(const void *a_, const void *b_) {
     const struct entry *a = a_, *b = b_;
-    const struct chan *x = a->call->chan, *y = b->call->chan;
+    const struct conn_owner *x = &a->call->chan->owner, *y = &b->call->chan->owner;
     if (x->peers != y->peers)
         return x->peers < y->peers ? -1 : 1;
     if (x->gpu->ordinal != y->gpu->ordinal)
@@ -149,7 +149,7 @@ static bool reduces(enum prog_collective collective) {
 }
 
 static const void *kernel_of(const struct exec_call *call) {
-    const struct gpu_kernels *kernels = call->chan->gpu->driver->kernels;
+    const struct gpu_kernels *kernels = call->chan->owner.gpu->driver->kernels;
     const struct exec_request *r = &call->request;
     return reduces(r->collective) ? kernels->reduce[r->op][r->type] : kernels->copy;
 }
@@ -159,7 +159,7 @@ static uint32_t lanes_of(const struct exec_call *call) {
     const struct exec_args *args = &call->args;
     uint64_t elems = geometry_min(args->chunk_elems, geometry_share(args->block_elems, args->nchannels));
     uint64_t lanes = elems * args->elem_bytes / (args->protocol == INTERP_LL ? 8 : 32) / 32 * 32 + 32;
-    uint32_t most = call->chan->gpu->driver->max_lanes;
+    uint32_t most = call->chan->owner.gpu->driver->max_lanes;
     lanes = lanes < FEWEST_LANES ? FEWEST_LANES : lanes;
     return lanes < most ? (uint32_t)lanes : most;
 }
@@ -173,7 +173,7 @@ static struct work work_of(const struct exec_call *call, uint32_t first_channel,
     const struct exec_args *args = &call->args;
     return (struct work){
         .program = call->program->on_gpu,
-        .status = call->chan->gpu->status,
+        .status = call->chan->owner.gpu->status,
         .in = args->in,
         .out = args->out,
         .total_elems = args->total_elems,
@@ -197,7 +197,7 @@ static enum collet_result err_too_many(const struct entry *set, int n, uint32_t 
         COLLET_ERR_UNSUPPORTED,
         "%d calls in one group are on GPU %d, with %u blocks that must run side by side: the GPU runs %u, and a "
         "launch holds %d calls; put fewer ranks on this GPU or name another algorithm in COLLET_ALGO",
-        n, set->call->chan->gpu->ordinal, blocks, resident, WORK_MAX);
+        n, set->call->chan->owner.gpu->ordinal, blocks, resident, WORK_MAX);
 }
 
 static uint32_t set_blocks(const struct entry *set, int n, uint32_t first_channel, uint32_t nchannels) {
@@ -217,7 +217,7 @@ static uint32_t channels_that_fit(const struct entry *set, int n, uint32_t first
 
 /* One grid, or several one after the other, of some channels each. */
 static enum collet_result launch(const struct entry *set, int n, uint32_t resident, void *stream) {
-    const struct gpu_driver *driver = set->call->chan->gpu->driver;
+    const struct gpu_driver *driver = set->call->chan->owner.gpu->driver;
     struct work_launch launch = {.nworks = (uint32_t)n};
     uint32_t lanes = 0, some;
     for (int k = 0; k < n; k++)
@@ -243,7 +243,7 @@ static void release_proxy(void *chan) { proxy_release(chan); }
 static enum collet_result tell_proxies(const struct entry *set, int n, void (*tell)(void *chan), void *stream) {
     for (int k = 0; k < n; k++)
         if (set[k].call->program->nremote > 0)
-            COLLET_TRY(set[k].call->chan->gpu->driver->call(tell, set[k].call->chan, stream));
+            COLLET_TRY(set[k].call->chan->owner.gpu->driver->call(tell, set[k].call->chan, stream));
     return COLLET_SUCCESS;
 }
 
@@ -251,10 +251,10 @@ static enum collet_result tell_proxies(const struct entry *set, int n, void (*te
 static enum collet_result launch_in_order(const struct entry *set, int n, uint32_t resident) {
     void *stream = set->call->stream;
     uint64_t capture;
-    COLLET_TRY(set->call->chan->gpu->driver->capture(stream, &capture));
+    COLLET_TRY(set->call->chan->owner.gpu->driver->capture(stream, &capture));
     for (int k = 0; k < n; k++) {
-        COLLET_TRY(gpu_rank_before(set[k].call->chan->gpu, stream));
-        COLLET_TRY(gpu_rank_join(set[k].call->chan->gpu, set[k].call->stream, stream));
+        COLLET_TRY(gpu_rank_before(set[k].call->chan->owner.gpu, stream));
+        COLLET_TRY(gpu_rank_join(set[k].call->chan->owner.gpu, set[k].call->stream, stream));
     }
     if (capture != 0)
         COLLET_TRY(tell_proxies(set, n, hold_proxy, stream));
@@ -262,8 +262,8 @@ static enum collet_result launch_in_order(const struct entry *set, int n, uint32
     if (capture != 0)
         COLLET_TRY(tell_proxies(set, n, release_proxy, stream));
     for (int k = 0; k < n; k++) {
-        COLLET_TRY(gpu_rank_join(set[k].call->chan->gpu, stream, set[k].call->stream));
-        COLLET_TRY(gpu_rank_after(set[k].call->chan->gpu, stream));
+        COLLET_TRY(gpu_rank_join(set[k].call->chan->owner.gpu, stream, set[k].call->stream));
+        COLLET_TRY(gpu_rank_after(set[k].call->chan->owner.gpu, stream));
         if (capture == 0 && set[k].call->program->nremote > 0)
             proxy_launched(set[k].call->chan);
     }
@@ -275,7 +275,7 @@ static enum collet_result check_set(const struct entry *set, int n, uint32_t res
         if (!is_message(set) && set[k].call->args.signature != set->call->args.signature)
             return err_set(COLLET_ERR_MISMATCH,
                            "ranks %d and %d make different calls in one group: all ranks must make the same",
-                           set->call->chan->rank, set[k].call->chan->rank);
+                           set->call->chan->owner.rank, set[k].call->chan->owner.rank);
     for (uint32_t channel = 0; channel < set->call->args.nchannels; channel++)
         if (n > WORK_MAX || set_blocks(set, n, channel, 1) > resident)
             return err_too_many(set, n, set_blocks(set, n, channel, 1), resident);
@@ -283,7 +283,7 @@ static enum collet_result check_set(const struct entry *set, int n, uint32_t res
 }
 
 static enum collet_result launch_set(const struct entry *set, int n) {
-    struct gpu_rank *gpu = set->call->chan->gpu;
+    struct gpu_rank *gpu = set->call->chan->owner.gpu;
     uint32_t resident = gpu->driver->resident(gpu->ordinal);
     COLLET_TRY(check_set(set, n, resident));
     struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
@@ -293,7 +293,7 @@ static enum collet_result launch_set(const struct entry *set, int n) {
 }
 
 static bool same_gpu(const struct entry *a, const struct entry *b) {
-    return family_of(a) == family_of(b) && a->call->chan->gpu->ordinal == b->call->chan->gpu->ordinal;
+    return family_of(a) == family_of(b) && a->call->chan->owner.gpu->ordinal == b->call->chan->owner.gpu->ordinal;
 }
 
 static int wave_length(const struct entry *entries, int n) {
@@ -305,13 +305,13 @@ static int wave_length(const struct entry *entries, int n) {
 
 /* Does this round go into the same grid as those from `first` on? Of one pair and direction a grid takes one message. */
 static bool round_joins(const struct entry *first, const struct entry *round) {
-    uint64_t nranks = (uint64_t)first->call->chan->nranks;
+    uint64_t nranks = (uint64_t)first->call->chan->owner.nranks;
     return is_message(first) && same_gpu(first, round) &&
            (first->wave - WAVE_MESSAGES) / nranks == (round->wave - WAVE_MESSAGES) / nranks;
 }
 
 static enum collet_result launch_sorted(const struct entry *entries, int n) {
-    const struct gpu_rank *gpu = entries->call->chan->gpu;
+    const struct gpu_rank *gpu = entries->call->chan->owner.gpu;
     uint32_t resident = gpu->driver->resident(gpu->ordinal);
     int most = resident < WORK_MAX ? (int)resident : WORK_MAX;
     for (int at = 0, length; at < n; at += length) {
@@ -331,7 +331,7 @@ static enum collet_result launch_sorted(const struct entry *entries, int n) {
 
 static enum collet_result check_all(const struct exec_call *calls, int ncalls) {
     for (int k = 0; k < ncalls; k++)
-        if (calls[k].chan->gpu != NULL)
+        if (calls[k].chan->owner.gpu != NULL)
             COLLET_TRY(exec_gpu_check(calls[k].chan));
     return COLLET_SUCCESS;
 }
@@ -341,10 +341,10 @@ static enum collet_result run(struct exec_call *calls, int ncalls, struct entry 
     COLLET_TRY(exec_connect(calls, ncalls));
     COLLET_TRY(check_all(calls, ncalls));
     for (int k = 0; k < ncalls; k++)
-        if (calls[k].chan->gpu != NULL)
+        if (calls[k].chan->owner.gpu != NULL)
             set_wave(entries, calls, k);
     for (int k = 0; k < ncalls; k++)
-        if (calls[k].chan->gpu != NULL)
+        if (calls[k].chan->owner.gpu != NULL)
             entries[n++] = entries[k];
     qsort(entries, (size_t)n, sizeof(*entries), by_set);
     for (int at = 0, length; at < n; at += length) {
@@ -360,7 +360,7 @@ enum collet_result exec_gpu_run(struct exec_call *calls, int ncalls) {
     char text[ERR_TEXT_BYTES];
     bool any = false;
     for (int k = 0; k < ncalls; k++)
-        any |= calls[k].chan->gpu != NULL;
+        any |= calls[k].chan->owner.gpu != NULL;
     if (!any)
         return COLLET_SUCCESS;
     if (ncalls > 8 && (entries = calloc((size_t)ncalls, sizeof(*entries))) == NULL)
@@ -370,10 +370,10 @@ enum collet_result exec_gpu_run(struct exec_call *calls, int ncalls) {
         free(entries);
     snprintf(text, sizeof(text), "%s", err_last());
     for (int k = 0; k < ncalls; k++)
-        if (calls[k].chan->gpu != NULL) {
+        if (calls[k].chan->owner.gpu != NULL) {
             calls[k].state = EXEC_DONE;
             if (result != COLLET_SUCCESS)
-                boot_fail(calls[k].chan->boot, result, text);
+                boot_fail(calls[k].chan->owner.boot, result, text);
         }
     return result;
 }

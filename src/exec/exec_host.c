@@ -231,7 +231,7 @@ static enum collet_result fail_unfinished(const struct exec_call *calls, int nca
     snprintf(text, sizeof(text), "%s", err_last());
     for (int k = 0; k < ncalls; k++)
         if (calls[k].state != EXEC_DONE)
-            boot_fail(calls[k].chan->boot, result, text);
+            boot_fail(calls[k].chan->owner.boot, result, text);
     return result;
 }
 
@@ -239,7 +239,7 @@ static enum collet_result connect_all(struct exec_call *calls, int ncalls, bool 
     *left = 0;
     for (int k = 0; k < ncalls; k++) {
         struct exec_call *call = &calls[k];
-        if (call->chan->gpu == NULL || call->state == EXEC_RUNNING)
+        if (call->chan->owner.gpu == NULL || call->state == EXEC_RUNNING)
             continue;
         call->state = EXEC_CONNECTING;
         enum collet_result result = call_connect(call, moved);
@@ -301,7 +301,7 @@ static enum collet_result run(struct exec_call *calls, int ncalls) {
 /* Calls of GPU communicators are in their streams already. */
 static void for_host_calls(struct exec_call *calls, int ncalls, void (*tell)(struct chan *chan)) {
     for (int k = 0; k < ncalls; k++)
-        if (calls[k].chan->gpu == NULL)
+        if (calls[k].chan->owner.gpu == NULL)
             tell(calls[k].chan);
 }
 

@@ -103,7 +103,7 @@ static enum collet_result bind(struct exec_program *program, struct chan *chan) 
         struct step_extent extent = extent_of(prog);
         for (int k = 0; k < prog->nworkers; k++)
             COLLET_TRY(worker_init(&program->workers[program->first_worker[channel] + k], &program->ops[channel],
-                                   &prog->workers[k], extent, chan->layout.ll_bytes));
+                                   &prog->workers[k], extent, chan->owner.layout.ll_bytes));
     }
     return COLLET_SUCCESS;
 }
@@ -116,7 +116,7 @@ static void destroy_progs(struct prog **progs, int nchannels) {
 
 /* GPUs cannot carry slots over a network themselves. */
 static enum collet_result find_carrier(const struct exec_program *program, struct chan *chan) {
-    bool needed = program->nremote > 0 && (chan->gpu != NULL || chan->config->proxy);
+    bool needed = program->nremote > 0 && (chan->owner.gpu != NULL || chan->owner.config->proxy);
     return needed ? proxy_serve(chan) : COLLET_SUCCESS;
 }
 

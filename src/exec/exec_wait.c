@@ -45,7 +45,7 @@ static int blocked_peer(const struct exec_call *call, int *index) {
 static const char *name_of(const struct exec_call *call) { return prog_collective_name(call->request.collective); }
 
 static enum collet_result check_failed(const struct exec_call *call) {
-    const struct boot *boot = call->chan->boot;
+    const struct boot *boot = call->chan->owner.boot;
     enum collet_result failed = (enum collet_result)__atomic_load_n(boot_failed_word(boot), __ATOMIC_ACQUIRE);
     return failed == COLLET_SUCCESS ? COLLET_SUCCESS : err_adopt(failed, boot_failed_text(boot));
 }
@@ -59,14 +59,14 @@ static enum collet_result check_missing(const struct exec_call *call, uint64_t i
         return COLLET_SUCCESS;
     for (int peer; (peer = blocked_peer(call, &index)) >= 0;) {
         uint64_t since_ns;
-        enum peer_state state = boot_peer_state(call->chan->boot, peer, &since_ns);
+        enum peer_state state = boot_peer_state(call->chan->owner.boot, peer, &since_ns);
         if (state == PEER_ALIVE || os_now_ns() - since_ns < grace_ns)
             continue;
-        const struct peer_info *info = &call->chan->peers[peer];
+        const struct peer_info *info = &call->chan->owner.peers[peer];
         return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s while rank %d waited for it in %s (call %llu)",
                        peer, info->host, info->pid,
-                       state == PEER_DEAD ? "died" : "left the communicator (it was destroyed there)", call->chan->rank,
-                       name_of(call), (unsigned long long)call->args.sequence);
+                       state == PEER_DEAD ? "died" : "left the communicator (it was destroyed there)",
+                       call->chan->owner.rank, name_of(call), (unsigned long long)call->args.sequence);
     }
     return COLLET_SUCCESS;
 }
@@ -83,7 +83,7 @@ enum collet_result exec_explain(const struct exec_call *call, enum collet_result
     snprintf(text, sizeof(text), "%s", err_last());
     while (os_now_ns() < deadline_ns) {
         COLLET_TRY(check_failed(call));
-        if (boot_missing_count(call->chan->boot) > 0)
+        if (boot_missing_count(call->chan->owner.boot) > 0)
             COLLET_TRY(check_missing(call, UINT64_MAX));
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
@@ -120,11 +120,11 @@ static enum collet_result compare(const struct exec_call *call, int peer, const 
     describe(theirs, their_text, sizeof(their_text));
     return err_set(COLLET_ERR_MISMATCH,
                    "call %llu is %s on rank %d but %s on rank %d: all ranks must make the same call",
-                   (unsigned long long)mine.sequence, my_text, call->chan->rank, their_text, peer);
+                   (unsigned long long)mine.sequence, my_text, call->chan->owner.rank, their_text, peer);
 }
 
 static enum collet_result check_records(struct exec_call *call) {
-    struct boot *boot = call->chan->boot;
+    struct boot *boot = call->chan->owner.boot;
     int index = 0, peer = blocked_peer(call, &index);
     if (peer < 0)
         return COLLET_SUCCESS;
@@ -134,7 +134,7 @@ static enum collet_result check_records(struct exec_call *call) {
         COLLET_TRY(boot_send(boot, peer, RECORD_KEY, &record, sizeof(record)));
     }
     /* Whoever waits for us has told us; usually that is who we wait for, but not in a longer cycle. */
-    for (int rank = 0; rank < call->chan->nranks; rank++) {
+    for (int rank = 0; rank < call->chan->owner.nranks; rank++) {
         size_t bytes;
         while (boot_try_recv(boot, rank, RECORD_KEY, &record, sizeof(record), &bytes) == COLLET_SUCCESS)
             if (bytes == sizeof(record))
@@ -153,7 +153,7 @@ enum collet_result exec_err_mismatch(const struct exec_call *call, const struct 
         COLLET_ERR_MISMATCH,
         "rank %d is in its call %llu, %s, but rank %d sent %u bytes of another call (its %llu): all ranks must "
         "make the same calls, and a send and its receive must have equal byte counts",
-        call->chan->rank, (unsigned long long)mine.sequence, text,
+        call->chan->owner.rank, (unsigned long long)mine.sequence, text,
         exec_blocking_rank(call->program, (int)(w - call->program->workers)), header->bytes & ~FIFO_LL_BIT,
         (unsigned long long)header->sequence);
 }
@@ -165,8 +165,8 @@ enum collet_result exec_err_timeout(const struct chan *chan, uint64_t idle_ns, e
     return err_set(COLLET_ERR_TIMEOUT,
                    "rank %d made no progress for %.1f s in %s (call %llu), waiting for rank %s: did it make this call? "
                    "(COLLET_TIMEOUT or config.timeout_ms sets the limit)",
-                   chan->rank, (double)idle_ns / 1e9, prog_collective_name(collective), (unsigned long long)sequence,
-                   peers);
+                   chan->owner.rank, (double)idle_ns / 1e9, prog_collective_name(collective),
+                   (unsigned long long)sequence, peers);
 }
 
 static enum collet_result err_timeout(const struct exec_call *call, uint64_t idle_ns) {
@@ -184,7 +184,7 @@ enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns) {
     COLLET_TRY(check_failed(call));
     if (idle_ns == 0)
         return COLLET_SUCCESS;
-    if (boot_missing_count(call->chan->boot) > 0)
+    if (boot_missing_count(call->chan->owner.boot) > 0)
         COLLET_TRY(check_missing(call, idle_ns));
     bool p2p = prog_is_p2p(call->request.collective);
     if (idle_ns > TELL_AFTER_NS && !p2p)

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 static enum collet_result put(struct chan *chan, const void *from, size_t bytes, void **to_p) {
-    COLLET_TRY(gpu_rank_take(chan->gpu, bytes > 0 ? bytes : 1, to_p));
-    return bytes > 0 ? chan->gpu->driver->write(*to_p, from, bytes) : COLLET_SUCCESS;
+    COLLET_TRY(gpu_rank_take(chan->owner.gpu, bytes > 0 ? bytes : 1, to_p));
+    return bytes > 0 ? chan->owner.gpu->driver->write(*to_p, from, bytes) : COLLET_SUCCESS;
 }
 
 /* host_end is the `end` of a connection, its first field. */
@@ -68,7 +68,7 @@ static enum collet_result put_channel(struct chan *chan, const struct prog *prog
     COLLET_TRY(put_workers(chan, prog, (void **)&image->workers));
     COLLET_TRY(put_ends(chan, prog->npeers, op->recv_ends, (void **)&image->recv_ends));
     COLLET_TRY(put_ends(chan, prog->npeers, op->send_ends, (void **)&image->send_ends));
-    return gpu_rank_take(chan->gpu, lists_bytes > 0 ? lists_bytes : 1, (void **)&image->lists);
+    return gpu_rank_take(chan->owner.gpu, lists_bytes > 0 ? lists_bytes : 1, (void **)&image->lists);
 }
 
 static enum collet_result load(struct chan *chan, struct exec_program *program) {
@@ -88,7 +88,7 @@ static enum collet_result load(struct chan *chan, struct exec_program *program) 
 }
 
 enum collet_result exec_gpu_load(struct exec_call *call) {
-    struct gpu_rank *gpu = call->chan->gpu;
+    struct gpu_rank *gpu = call->chan->owner.gpu;
     if (call->program->on_gpu != NULL)
         return COLLET_SUCCESS;
     struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);

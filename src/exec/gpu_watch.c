@@ -34,16 +34,16 @@ static struct watched *all;
 static bool runs; /* the thread */
 
 static void check_deaths(struct chan *chan) {
-    if (boot_missing_count(chan->boot) == 0 || gpu_rank_query(chan->gpu) != COLLET_IN_PROGRESS)
+    if (boot_missing_count(chan->owner.boot) == 0 || gpu_rank_query(chan->owner.gpu) != COLLET_IN_PROGRESS)
         return;
-    for (int rank = 0; rank < chan->nranks; rank++) {
+    for (int rank = 0; rank < chan->owner.nranks; rank++) {
         uint64_t since_ns;
-        if (boot_peer_state(chan->boot, rank, &since_ns) != PEER_DEAD || os_now_ns() - since_ns < DEATH_GRACE_NS)
+        if (boot_peer_state(chan->owner.boot, rank, &since_ns) != PEER_DEAD || os_now_ns() - since_ns < DEATH_GRACE_NS)
             continue;
-        const struct peer_info *info = &chan->peers[rank];
-        boot_fail(chan->boot,
+        const struct peer_info *info = &chan->owner.peers[rank];
+        boot_fail(chan->owner.boot,
                   err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) died while rank %d had work on its GPU", rank,
-                          info->host, info->pid, chan->rank),
+                          info->host, info->pid, chan->owner.rank),
                   err_last());
         return;
     }
@@ -52,20 +52,20 @@ static void check_deaths(struct chan *chan) {
 /* The proxy itself asks the driver nothing: an answer may be kept waiting by work that waits for the proxy. */
 static void check_landed(struct chan *chan) {
     uint64_t launches = proxy_launches(chan); /* first: what is launched from here on counts as not landed */
-    if (launches > 0 && gpu_rank_query(chan->gpu) != COLLET_IN_PROGRESS)
+    if (launches > 0 && gpu_rank_query(chan->owner.gpu) != COLLET_IN_PROGRESS)
         proxy_landed(chan, launches);
 }
 
 static void look(struct chan *chan) {
-    if (__atomic_load_n(boot_failed_word(chan->boot), __ATOMIC_ACQUIRE) != COLLET_SUCCESS) {
+    if (__atomic_load_n(boot_failed_word(chan->owner.boot), __ATOMIC_ACQUIRE) != COLLET_SUCCESS) {
         exec_gpu_end(chan);
         return;
     }
     enum collet_result result = exec_gpu_check(chan);
     if (result == COLLET_SUCCESS)
-        result = gpu_rank_query(chan->gpu);
+        result = gpu_rank_query(chan->owner.gpu);
     if (result < 0)
-        boot_fail(chan->boot, result, err_last());
+        boot_fail(chan->owner.boot, result, err_last());
     else
         check_deaths(chan);
     check_landed(chan);
@@ -99,7 +99,7 @@ static enum collet_result start(void) {
 
 enum collet_result exec_gpu_watch(struct chan *chan) {
     struct watched *w = malloc(sizeof(*w));
-    struct work_status *status = chan->gpu->status;
+    struct work_status *status = chan->owner.gpu->status;
     if (w == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to watch a rank on a GPU");
     status->timeout_ns = (uint64_t)chan->timeout_ms * 1000000u;

@@ -132,6 +132,7 @@ struct gpu_rank {
     bool any;                             /* was there an operation? */
     void *stream;                         /* of the newest one … */
     uint64_t capture;                     /* … and its capture, 0: none */
+    uint64_t meetings;                    /* of all ranks, before first uses of programs */
 };
 #define GPU_STATUS_BYTES 256
 

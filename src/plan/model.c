@@ -47,7 +47,7 @@ static bool is_remote(const struct chan *chan, int a, int b) {
 }
 
 static enum link_class class_of_hosts(const struct source *source, int a, int b) {
-    const struct peer_info *peers = source->chan->peers;
+    const struct peer_info *peers = source->chan->owner.peers;
     if (is_remote(source->chan, a, b))
         return LINK_NET;
     return source->map->far[a] && crowd_apart(&peers[a], &peers[b]) ? LINK_MEMORY_FAR : LINK_MEMORY;
@@ -59,7 +59,7 @@ static bool is_on_map(const struct source *source, int rank) {
 
 /* paths: from a's place. Of GPUs that the map does not know it is only known which are the same. */
 static enum link_class class_of_gpus(const struct source *source, const struct topo_paths *paths, int a, int b) {
-    const struct peer_info *x = &source->chan->peers[a], *y = &source->chan->peers[b];
+    const struct peer_info *x = &source->chan->owner.peers[a], *y = &source->chan->owner.peers[b];
     if (a != b && is_remote(source->chan, a, b))
         return LINK_GPU_NET;
     if (is_on_map(source, a) && is_on_map(source, b))
@@ -136,7 +136,7 @@ static enum collet_result cross_net(struct source *source, struct model *model, 
 static enum collet_result make_route(struct source *source, struct model *model, const struct topo_paths *paths, int a,
                                      int b, enum link_class class) {
     int from = rank_at(source, a), to = rank_at(source, b);
-    bool inside = source->chan->peers[from].node == source->chan->peers[to].node;
+    bool inside = source->chan->owner.peers[from].node == source->chan->owner.peers[to].node;
     if (class == LINK_GPU_NVLINK) {
         COLLET_TRY(cross_nvlinks(source, model, from, WAY_OUT));
         return cross_nvlinks(source, model, to, WAY_IN);
@@ -158,8 +158,8 @@ static enum collet_result measure_from(struct source *source, struct model *mode
     int n = model->simulated.nranks, rank = rank_at(source, a);
     for (int b = 0; b < n; b++) {
         int other = rank_at(source, b), first = source->ncrossed;
-        enum link_class class =
-            source->chan->gpu != NULL ? class_of_gpus(source, paths, rank, other) : class_of_hosts(source, rank, other);
+        enum link_class class = source->chan->owner.gpu != NULL ? class_of_gpus(source, paths, rank, other)
+                                                                : class_of_hosts(source, rank, other);
         model->class[a * n + b] = (uint8_t) class;
         COLLET_TRY(make_route(source, model, paths, a, b, class));
         model->route[a * n + b].count = source->ncrossed - first;
@@ -197,13 +197,13 @@ static enum collet_result fill(struct source *source, struct model *model) {
     enum collet_result result = COLLET_ERR_NO_MEMORY;
     source->nvlinks = none_yet(WAY_COUNT * source->map->topo->nnodes);
     source->graph_links = none_yet(source->map->topo->nlinks);
-    source->net = none_yet(WAY_COUNT * source->chan->nranks);
+    source->net = none_yet(WAY_COUNT * source->chan->owner.nranks);
     model->class = calloc(n * n, sizeof(*model->class));
     model->route = calloc(n * n, sizeof(*model->route));
     model->ranks_of_node = calloc(n, sizeof(*model->ranks_of_node));
     if (source->nvlinks == NULL || source->graph_links == NULL || source->net == NULL || model->class == NULL ||
         model->route == NULL || model->ranks_of_node == NULL)
-        err_set(result, "no memory for the table of %d ranks", source->chan->nranks);
+        err_set(result, "no memory for the table of %d ranks", source->chan->owner.nranks);
     else
         result = measure(source, model);
     free(source->nvlinks);
@@ -217,8 +217,8 @@ enum collet_result model_create(const struct chan *chan, const struct config *co
     struct source source = {.chan = chan, .map = map, .shape = shape};
     struct model *model = calloc(1, sizeof(*model));
     if (model == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the cost model's view of %d ranks", chan->nranks);
-    source.adapters = chan->gpu != NULL ? map_rails(map) : nchannels;
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the cost model's view of %d ranks", chan->owner.nranks);
+    source.adapters = chan->owner.gpu != NULL ? map_rails(map) : nchannels;
     enum collet_result result = choose_simulated(shape, &model->simulated);
     if (result == COLLET_SUCCESS)
         result = fill(&source, model);
@@ -226,10 +226,10 @@ enum collet_result model_create(const struct chan *chan, const struct config *co
         model_destroy(model);
         return result;
     }
-    int cpus = crowd_cpus_of_node(chan->peers, chan->nranks, chan->peers[0].node);
+    int cpus = crowd_cpus_of_node(chan->owner.peers, chan->owner.nranks, chan->owner.peers[0].node);
     model->machine = (struct cost_machine){
         .costs = &map->costs,
-        .gpu = chan->gpu != NULL,
+        .gpu = chan->owner.gpu != NULL,
         .nranks = model->simulated.nranks,
         .shape = model->simulated,
         .whole = shape,
@@ -239,7 +239,7 @@ enum collet_result model_create(const struct chan *chan, const struct config *co
         .nlinks = source.nlinks,
         .ranks_of_node = model->ranks_of_node,
         .cpus = config->cpus > 0 ? (int)config->cpus : cpus,
-        .nslots = chan->layout.nslots,
+        .nslots = chan->owner.layout.nslots,
     };
     *model_p = model;
     return COLLET_SUCCESS;

@@ -41,7 +41,8 @@ static enum collet_result shapes_init(struct planner *planner) {
     if (planner->shapes == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d orders of ranks", nshapes);
     for (; planner->nshapes < nshapes; planner->nshapes++)
-        COLLET_TRY(map_shape(planner->map, planner->chan->peers, planner->nshapes, &planner->shapes[planner->nshapes]));
+        COLLET_TRY(
+            map_shape(planner->map, planner->chan->owner.peers, planner->nshapes, &planner->shapes[planner->nshapes]));
     return COLLET_SUCCESS;
 }
 
@@ -77,7 +78,7 @@ static void log_shapes(const struct planner *planner) {
         log_info(GRAPH, "ring %d:%s", k, text);
     }
     for (int tree = 0; tree < TREES; tree++)
-        for (int rank = 0; rank < planner->chan->nranks; rank++)
+        for (int rank = 0; rank < planner->chan->owner.nranks; rank++)
             log_tree(&planner->shapes[0], tree, rank);
 }
 
@@ -97,20 +98,18 @@ void plan_dump(const struct planner *planner, int fd) {
  * joined as map.h says, and their slots in memory of GPUs. Between nodes it moves lines of LL. */
 static bool lines_are_whole(const struct chan *chan, const struct map *map) {
     bool share = false;
-    for (int a = 0; a < chan->nranks; a++) {
-        int node = chan->peers[a].node;
+    for (int a = 0; a < chan->owner.nranks; a++) {
+        int node = chan->owner.peers[a].node;
         const struct transport *transport = chan_pair_transport(chan, a, node);
         if (!map->joined[a] || transport == NULL || transport->remote)
             return false;
         share |= a != node;
     }
-    return share || chan->nranks == 1;
+    return share || chan->owner.nranks == 1;
 }
 
-/* From here on no connection may be made where lines are not whole. */
-static enum collet_result limit_to_gpu(struct chan *chan, const struct map *map, struct tuner_limits *limits) {
+static enum collet_result limit_to_gpu(const struct chan *chan, const struct map *map, struct tuner_limits *limits) {
     limits->protocol_allowed[INTERP_LL128] &= lines_are_whole(chan, map);
-    chan->whole_lines = limits->protocol_allowed[INTERP_LL128];
     for (int k = 0; k < INTERP_PROTOCOL_COUNT; k++)
         if (limits->protocol_allowed[k])
             return COLLET_SUCCESS;
@@ -129,10 +128,11 @@ static int most_channels(const struct planner *planner) {
 /* The most ranks that share a GPU of a host. */
 static int ranks_of_a_gpu(const struct chan *chan) {
     int most = 1;
-    for (int a = 0; a < chan->nranks; a++) {
+    for (int a = 0; a < chan->owner.nranks; a++) {
         int here = 0;
-        for (int b = 0; b < chan->nranks; b++)
-            here += chan->peers[b].node == chan->peers[a].node && chan->peers[b].device == chan->peers[a].device;
+        for (int b = 0; b < chan->owner.nranks; b++)
+            here += chan->owner.peers[b].node == chan->owner.peers[a].node &&
+                    chan->owner.peers[b].device == chan->owner.peers[a].device;
         most = here > most ? here : most;
     }
     return most;
@@ -146,8 +146,8 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the planner");
     planner->chan = chan;
     planner->map = map;
-    enum collet_result result = tuner_limits_read(config, &chan->layout, map_rails(map), &planner->limits);
-    if (result == COLLET_SUCCESS && chan->gpu != NULL) {
+    enum collet_result result = tuner_limits_read(config, &chan->owner.layout, map_rails(map), &planner->limits);
+    if (result == COLLET_SUCCESS && chan->owner.gpu != NULL) {
         tuner_limits_of_gpus(config, ranks_of_a_gpu(chan), &planner->limits);
         result = limit_to_gpu(chan, map, &planner->limits);
     }
@@ -159,10 +159,12 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
         planner_destroy(planner);
         return result;
     }
-    chan->rings = map_ties(map, most_channels(planner));
-    log_info(GRAPH, "rank %d: %s, map %016llx", chan->rank, topo_node_name(map->topo, map->place[chan->rank], place),
-             (unsigned long long)map->hash);
-    if (chan->rank == 0 && log_wanted(LOG_INFO, LOG_GRAPH))
+    /* From here on no connection may be made where lines are not whole. */
+    chan_plan(chan, map_ties(map, most_channels(planner)),
+              chan->owner.gpu != NULL && planner->limits.protocol_allowed[INTERP_LL128]);
+    log_info(GRAPH, "rank %d: %s, map %016llx", chan->owner.rank,
+             topo_node_name(map->topo, map->place[chan->owner.rank], place), (unsigned long long)map->hash);
+    if (chan->owner.rank == 0 && log_wanted(LOG_INFO, LOG_GRAPH))
         log_shapes(planner);
     *planner_p = planner;
     return COLLET_SUCCESS;
@@ -203,7 +205,7 @@ static uint64_t class_bytes(uint32_t class) {
 #define P2P_PIECES 4
 
 static uint32_t p2p_chunk(const struct planner *planner, int peer, uint64_t message_bytes) {
-    const struct transport *transport = chan_pair_transport(planner->chan, planner->chan->rank, peer);
+    const struct transport *transport = chan_pair_transport(planner->chan, planner->chan->owner.rank, peer);
     uint32_t forced = planner->limits.forced_chunk_bytes, slot = planner->limits.slot_bytes;
     uint64_t piece = message_bytes / P2P_PIECES;
     if (forced > 0)
@@ -246,10 +248,10 @@ static enum collet_result build(const struct planner *planner, const struct plan
     const struct chan *chan = planner->chan;
     const struct prog_shape *shape = &planner->shapes[channel % planner->nshapes];
     char why[256];
-    if (chan->config->check_programs && channel < planner->nshapes &&
-        !prog_check(choice->algorithm, shape, root, (int)chan->layout.nslots, false, why, sizeof(why)))
+    if (chan->owner.config->check_programs && channel < planner->nshapes &&
+        !prog_check(choice->algorithm, shape, root, (int)chan->owner.layout.nslots, false, why, sizeof(why)))
         return err_set(COLLET_ERR_INTERNAL, "algorithm %s is wrong: %s", choice->algorithm->name, why);
-    return algorithm_build(choice->algorithm, shape, chan->rank, root, prog_p);
+    return algorithm_build(choice->algorithm, shape, chan->owner.rank, root, prog_p);
 }
 
 /* One for each channel, along that channel's ring. */
@@ -313,7 +315,7 @@ static enum collet_result prepare(struct planner *planner, const struct exec_req
     COLLET_TRY(choose(planner, request, &choice));
     COLLET_TRY(program_get(planner, &choice, request->root, &program));
 
-    int nranks = planner->chan->nranks;
+    int nranks = planner->chan->owner.nranks;
     uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
     bool p2p = prog_is_p2p(request->collective);
     struct exec_args *args = &call->args;
@@ -322,7 +324,7 @@ static enum collet_result prepare(struct planner *planner, const struct exec_req
                 &args->block_elems);
     args->chunk_elems = plan_chunk_elems(choice.chunk_bytes, elem_bytes);
     args->nchannels = (uint32_t)choice.nchannels;
-    if (planner->chan->gpu == NULL)
+    if (planner->chan->owner.gpu == NULL)
         args->nchannels = (uint32_t)plan_channels(&planner->limits, choice.nchannels, args->block_elems * elem_bytes);
     args->elem_bytes = elem_bytes;
     args->divisor = request->op == COLLET_AVG ? (uint32_t)nranks : 1;

@@ -44,7 +44,7 @@ static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct proxy *all;
 
 static bool has_failed(const struct chan *chan) {
-    return __atomic_load_n(boot_failed_word(chan->boot), __ATOMIC_ACQUIRE) != COLLET_SUCCESS;
+    return __atomic_load_n(boot_failed_word(chan->owner.boot), __ATOMIC_ACQUIRE) != COLLET_SUCCESS;
 }
 
 static bool is_wire(const struct conn *conn) { return conn->state == CONN_READY && conn->transport->progress != NULL; }
@@ -59,7 +59,7 @@ static void note_failure(struct proxy_client *client, enum collet_result result)
 
 static void tell_failure(const struct proxy_client *client) {
     if (os_now_ns() - client->failed_ns >= NEWS_WAIT_NS)
-        boot_fail(client->chan->boot, client->failure, client->failure_text);
+        boot_fail(client->chan->owner.boot, client->failure, client->failure_text);
 }
 
 /* The proxy is awake for others: see chan/attend.c. */
@@ -78,7 +78,7 @@ static bool client_turn(struct proxy_client *client, bool *moved) {
         tell_failure(client);
         return active;
     }
-    for (struct conn *conn = client->chan->first; conn != NULL; conn = conn->next) {
+    for (struct conn *conn = client->chan->owner.first; conn != NULL; conn = conn->next) {
         if (!is_wire(conn))
             continue;
         if (!active && conn->transport->idle(conn)) {
@@ -223,7 +223,7 @@ enum collet_result proxy_serve(struct chan *chan) {
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the proxy of a rank");
     client->chan = chan;
     pthread_mutex_lock(&all_lock);
-    enum collet_result result = proxy_get(chan->gpu != NULL ? chan->gpu->ordinal : -1, &client->proxy);
+    enum collet_result result = proxy_get(chan->owner.gpu != NULL ? chan->owner.gpu->ordinal : -1, &client->proxy);
     if (result == COLLET_SUCCESS) {
         enter(client->proxy);
         client->next = client->proxy->clients;
@@ -241,7 +241,7 @@ enum collet_result proxy_serve(struct chan *chan) {
 static bool is_drained(const struct proxy_client *client) {
     if (client->failure != COLLET_SUCCESS || has_failed(client->chan))
         return true;
-    for (const struct conn *conn = client->chan->first; conn != NULL; conn = conn->next)
+    for (const struct conn *conn = client->chan->owner.first; conn != NULL; conn = conn->next)
         if (is_wire(conn) && !conn->transport->idle(conn))
             return false;
     return true;

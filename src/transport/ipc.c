@@ -6,21 +6,20 @@
  *                                                handle or, where the driver gives none, by a descriptor
  *    it does not, or is not to be seen there     a memfd that both processes map and pin
  *
- * Which GPU the producer is on it says in a letter when its communicator is made (ipc_hello). Descriptors are handed over
+ * Which GPU the producer is on, its card says. Descriptors are handed over
  * (hand_over.h). Nobody looks at the memory any more when the consumer frees it: it has then received all that was sent.
  */
 #include "base/err.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "transport/hand_over.h"
-#include "transport/ipc.h"
 #include "transport/transport.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define HELLO_KEY boot_key(BOOT_IPC_GPU, 0)
+extern const struct transport transport_ipc;
 
 enum ipc_kind { IPC_GPU = 1, IPC_PINNED };
 
@@ -40,16 +39,9 @@ struct ipc_end {
     int socket; /* consumer: by this listener; producer: from there; −1: not, or not any more */
 };
 
-enum collet_result ipc_hello(const struct chan *chan) {
-    const struct peer_info *self = &chan->peers[chan->rank];
-    uint32_t bus = chan->gpu->driver->bus(chan->gpu->ordinal);
-    for (int rank = 0; rank < chan->nranks; rank++) {
-        const struct peer_info *peer = &chan->peers[rank];
-        bool apart = memcmp(peer->process, self->process, sizeof(self->process)) != 0;
-        if (peer->node == self->node && apart)
-            COLLET_TRY(boot_send(chan->boot, rank, HELLO_KEY, &bus, sizeof(bus)));
-    }
-    return COLLET_SUCCESS;
+/* The PCI address of its GPU, plus 1. */
+static uint64_t ipc_card(int device) {
+    return device == COLLET_DEVICE_HOST ? 0 : (uint64_t)gpu_driver()->bus(device - COLLET_DEVICE_CUDA(0)) + 1;
 }
 
 static bool ipc_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
@@ -57,31 +49,22 @@ static bool ipc_reaches(const struct peer_info *a, const struct peer_info *b, co
     return a->node == b->node && a->device != COLLET_DEVICE_HOST && b->device != COLLET_DEVICE_HOST;
 }
 
-/* The GPU of a peer as this process numbers it; −1: not to be seen. IN_PROGRESS until its letter is there. */
-static enum collet_result peer_ordinal(const struct conn *conn, int *ordinal_p) {
-    struct chan *chan = conn->chan;
-    const struct gpu_driver *driver = chan->gpu->driver;
+/* The GPU of a peer as this process numbers it; −1: not to be seen. */
+static int peer_ordinal(const struct conn *conn) {
+    const struct gpu_driver *driver = conn->owner->gpu->driver;
     const char *why;
-    uint32_t bus;
-    size_t bytes;
-    if (chan->gpu_buses == NULL && (chan->gpu_buses = calloc((size_t)chan->nranks, sizeof(*chan->gpu_buses))) == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the GPUs of %d ranks", chan->nranks);
-    if (chan->gpu_buses[conn->peer] == 0) {
-        COLLET_TRY(boot_try_recv(chan->boot, conn->peer, HELLO_KEY, &bus, sizeof(bus), &bytes));
-        chan->gpu_buses[conn->peer] = (uint64_t)bus + 1;
-    }
-    *ordinal_p = -1;
-    for (int k = 0; k < driver->count(&why); k++)
-        if ((uint64_t)driver->bus(k) + 1 == chan->gpu_buses[conn->peer])
-            *ordinal_p = k;
-    return COLLET_SUCCESS;
+    uint64_t card = transport_card(&transport_ipc, &conn->owner->peers[conn->peer]);
+    int ordinal = driver->count(&why) - 1;
+    while (ordinal >= 0 && (uint64_t)driver->bus(ordinal) + 1 != card)
+        ordinal--;
+    return ordinal;
 }
 
 static enum collet_result end_create(struct conn *conn, enum ipc_kind kind, struct ipc_end **end_p) {
     struct ipc_end *end = malloc(sizeof(*end));
     if (end == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection with rank %d", conn->peer);
-    *end = (struct ipc_end){.kind = kind, .bytes = conn->chan->layout.total_bytes, .fd = -1, .socket = -1};
+    *end = (struct ipc_end){.kind = kind, .bytes = conn->owner->layout.total_bytes, .fd = -1, .socket = -1};
     conn->impl = end; /* from here on ipc_close() cleans up */
     *end_p = end;
     return COLLET_SUCCESS;
@@ -94,8 +77,8 @@ static enum collet_result offer_fd(struct ipc_end *end, int fd, struct ipc_offer
 
 /* By which kind of name is up to the driver, unless the user says it. */
 static enum collet_result create_shared(const struct conn *conn, struct ipc_end *end) {
-    const struct gpu_driver *driver = conn->chan->gpu->driver;
-    int64_t by_fd = conn->chan->config->cumem_enable;
+    const struct gpu_driver *driver = conn->owner->gpu->driver;
+    int64_t by_fd = conn->owner->config->cumem_enable;
     enum collet_result result = driver->shared_create(end->bytes, by_fd == 1, &end->memory, &end->name);
     if (result == COLLET_SUCCESS || by_fd >= 0)
         return result;
@@ -109,17 +92,17 @@ static enum collet_result offer_gpu(struct conn *conn, struct ipc_offer *offer) 
     COLLET_TRY(create_shared(conn, end));
     offer->name = end->name;
     COLLET_TRY(offer_fd(end, end->name.fd, offer));
-    COLLET_TRY(fifo_memory_init_on_gpu(conn->chan, end->memory));
-    fifo_end_init(&conn->end, end->memory, &conn->chan->layout, conn->chan->config);
+    COLLET_TRY(conn_memory_init_on_gpu(conn->owner, end->memory));
+    fifo_end_init(&conn->end, end->memory, &conn->owner->layout, conn->owner->config);
     return COLLET_SUCCESS;
 }
 
 /* Maps what end->memory is to be, and points conn->end to where the GPU sees it. */
 static enum collet_result end_pin(struct conn *conn, struct ipc_end *end) {
     void *on_gpu;
-    COLLET_TRY(conn->chan->gpu->driver->pin(end->memory, end->bytes, &on_gpu));
+    COLLET_TRY(conn->owner->gpu->driver->pin(end->memory, end->bytes, &on_gpu));
     end->pinned = true;
-    fifo_end_init(&conn->end, on_gpu, &conn->chan->layout, conn->chan->config);
+    fifo_end_init(&conn->end, on_gpu, &conn->owner->layout, conn->owner->config);
     return COLLET_SUCCESS;
 }
 
@@ -129,17 +112,17 @@ static enum collet_result offer_pinned(struct conn *conn, struct ipc_offer *offe
     int fd;
     COLLET_TRY(os_shared_create("collet-fifo", end->bytes, &end->memory, &fd));
     COLLET_TRY(offer_fd(end, fd, offer));
-    fifo_memory_init(end->memory, &conn->chan->layout, conn->chan->config);
+    fifo_memory_init(end->memory, &conn->owner->layout, conn->owner->config);
     return end_pin(conn, end);
 }
 
 static enum collet_result make_offer(struct conn *conn, int producer, struct ipc_offer *offer) {
-    struct chan *chan = conn->chan;
-    bool reached = producer >= 0 && chan->gpu->driver->can_reach(producer, chan->gpu->ordinal);
-    if (!reached && chan->whole_lines)
+    const struct conn_owner *owner = conn->owner;
+    bool reached = producer >= 0 && owner->gpu->driver->can_reach(producer, owner->gpu->ordinal);
+    if (!reached && owner->whole_lines)
         return conn_err_not_whole(conn);
     offer->kind = reached ? IPC_GPU : IPC_PINNED;
-    log_info(CONN, "channel %d lane %d: rank %d <- %d: slots in %s", conn->channel, conn->lane, chan->rank, conn->peer,
+    log_info(CONN, "channel %d lane %d: rank %d <- %d: slots in %s", conn->channel, conn->lane, owner->rank, conn->peer,
              reached         ? "memory of this rank's GPU, which the other one reaches"
              : producer >= 0 ? "pinned host memory: the other GPU does not reach this one"
                              : "pinned host memory: this process does not see the other GPU");
@@ -147,12 +130,10 @@ static enum collet_result make_offer(struct conn *conn, int producer, struct ipc
 }
 
 static enum collet_result ipc_offer(struct conn *conn, struct conn_blob *blob) {
-    struct gpu_rank *gpu = conn->chan->gpu;
+    struct gpu_rank *gpu = conn->owner->gpu;
     struct ipc_offer offer = {0};
-    int producer = -1;
-    COLLET_TRY(peer_ordinal(conn, &producer));
     struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
-    enum collet_result result = make_offer(conn, producer, &offer);
+    enum collet_result result = make_offer(conn, peer_ordinal(conn), &offer);
     gpu->driver->leave(scope);
     memcpy(blob->data, &offer, sizeof(offer));
     blob->bytes = sizeof(offer);
@@ -176,13 +157,13 @@ static enum collet_result take_memory(struct conn *conn, struct ipc_end *end, in
         COLLET_TRY(os_shared_map(fd, end->bytes, &end->memory));
         return end_pin(conn, end);
     }
-    COLLET_TRY(conn->chan->gpu->driver->attach(&end->name, &end->memory));
-    fifo_end_init(&conn->end, end->memory, &conn->chan->layout, conn->chan->config);
+    COLLET_TRY(conn->owner->gpu->driver->attach(&end->name, &end->memory));
+    fifo_end_init(&conn->end, end->memory, &conn->owner->layout, conn->owner->config);
     return COLLET_SUCCESS;
 }
 
 static enum collet_result producer_ready(struct conn *conn, struct ipc_end *end) {
-    struct gpu_rank *gpu = conn->chan->gpu;
+    struct gpu_rank *gpu = conn->owner->gpu;
     int fd = -1;
     if (end->memory != NULL)
         return COLLET_SUCCESS;
@@ -216,7 +197,7 @@ static enum collet_result ipc_ready(struct conn *conn) {
 
 static void ipc_close(struct conn *conn) {
     struct ipc_end *end = conn->impl;
-    struct gpu_rank *gpu = conn->chan->gpu;
+    struct gpu_rank *gpu = conn->owner->gpu;
     if (end == NULL)
         return;
     struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
@@ -235,7 +216,7 @@ static void ipc_close(struct conn *conn) {
 
 const struct transport transport_ipc = {
     .name = "ipc",
-    .bit = COLLET_TRANSPORT_IPC,
+    .card = ipc_card,
     .reaches = ipc_reaches,
     .offer = ipc_offer,
     .accept = ipc_accept,

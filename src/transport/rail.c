@@ -5,9 +5,9 @@
 #include "topo/search.h"
 
 const struct topo_nic *rail_nic(const struct conn *conn) {
-    const struct topo_rings *rings = conn->chan->rings;
+    const struct topo_rings *rings = conn->owner->rings;
     if (rings == NULL || conn->lane == PROG_LANE_P2P) /* messages have one channel */
         return NULL;
-    int nic = topo_nic_towards(rings, conn->channel % rings->nrings, conn->chan->rank, conn->peer);
+    int nic = topo_nic_towards(rings, conn->channel % rings->nrings, conn->owner->rank, conn->peer);
     return nic < 0 ? NULL : &rings->topo->nodes[nic].nic;
 }

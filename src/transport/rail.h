@@ -10,7 +10,7 @@
 #ifndef COLLET_TRANSPORT_RAIL_H
 #define COLLET_TRANSPORT_RAIL_H
 
-#include "chan/chan.h"
+#include "transport/conn.h"
 #include "topo/topo.h"
 
 /* As the graph has it, so this host need not know it. NULL: the connection is tied to none, and takes all in turn. */

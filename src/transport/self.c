@@ -42,27 +42,27 @@ static bool unlist(const struct self_memory *memory) {
 
 /* Between GPUs slots lie where the producer's GPU can write them. */
 static enum collet_result place_for(const struct conn *conn, enum self_place *place_p) {
-    const struct gpu_rank *gpu = conn->chan->gpu;
-    int producer = conn->chan->peers[conn->peer].device - COLLET_DEVICE_CUDA(0);
+    const struct gpu_rank *gpu = conn->owner->gpu;
+    int producer = conn->owner->peers[conn->peer].device - COLLET_DEVICE_CUDA(0);
     *place_p = gpu == NULL ? ON_HOST : gpu->driver->reaches(producer, gpu->ordinal) ? ON_GPU : PINNED;
     if (*place_p != PINNED)
         return COLLET_SUCCESS;
-    if (conn->chan->whole_lines)
+    if (conn->owner->whole_lines)
         return conn_err_not_whole(conn);
     log_info(CONN, "channel %d lane %d: rank %d <- %d: slots in pinned host memory: GPU %d does not reach GPU %d",
-             conn->channel, conn->lane, conn->chan->rank, conn->peer, producer, gpu->ordinal);
+             conn->channel, conn->lane, conn->owner->rank, conn->peer, producer, gpu->ordinal);
     return COLLET_SUCCESS;
 }
 
 static enum collet_result fifo_create(const struct conn *conn, struct self_memory *memory) {
-    const struct chan *chan = conn->chan;
+    const struct conn_owner *owner = conn->owner;
     if (memory->place == ON_GPU) {
         COLLET_TRY(memory->driver->memory_create(memory->bytes, &memory->fifo));
-        return fifo_memory_init_on_gpu(chan, memory->fifo);
+        return conn_memory_init_on_gpu(owner, memory->fifo);
     }
     COLLET_TRY(memory->place == PINNED ? memory->driver->pinned_create(memory->bytes, &memory->fifo)
                                        : os_memory_create(memory->bytes, &memory->fifo));
-    fifo_memory_init(memory->fifo, &chan->layout, chan->config);
+    fifo_memory_init(memory->fifo, &owner->layout, owner->config);
     return COLLET_SUCCESS;
 }
 
@@ -93,7 +93,7 @@ static bool self_reaches(const struct peer_info *a, const struct peer_info *b, c
 }
 
 static enum collet_result self_offer(struct conn *conn, struct conn_blob *offer) {
-    const struct fifo_layout *layout = &conn->chan->layout;
+    const struct fifo_layout *layout = &conn->owner->layout;
     enum self_place place;
     COLLET_TRY(place_for(conn, &place));
     struct self_memory *memory = malloc(sizeof(*memory));
@@ -101,15 +101,15 @@ static enum collet_result self_offer(struct conn *conn, struct conn_blob *offer)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection from rank %d", conn->peer);
     *memory = (struct self_memory){.users = 1, .place = place, .bytes = layout->total_bytes};
     if (memory->place != ON_HOST) {
-        memory->driver = conn->chan->gpu->driver;
-        memory->ordinal = conn->chan->gpu->ordinal;
+        memory->driver = conn->owner->gpu->driver;
+        memory->ordinal = conn->owner->gpu->ordinal;
     }
     enum collet_result result = with_gpu(conn, memory);
     if (result != COLLET_SUCCESS) {
         free(memory);
         return result;
     }
-    fifo_end_init(&conn->end, memory->fifo, layout, conn->chan->config);
+    fifo_end_init(&conn->end, memory->fifo, layout, conn->owner->config);
     conn->impl = memory;
     pthread_mutex_lock(&offers_lock);
     memory->next = offers;
@@ -130,8 +130,8 @@ static enum collet_result self_accept(struct conn *conn, const struct conn_blob 
     pthread_mutex_unlock(&offers_lock);
     if (!offered)
         return err_set(COLLET_ERR_REMOTE, "rank %d closed the connection before rank %d had come to it", conn->peer,
-                       conn->chan->rank);
-    fifo_end_init(&conn->end, memory->fifo, &conn->chan->layout, conn->chan->config);
+                       conn->owner->rank);
+    fifo_end_init(&conn->end, memory->fifo, &conn->owner->layout, conn->owner->config);
     conn->impl = memory;
     return COLLET_SUCCESS;
 }
@@ -158,7 +158,6 @@ static void self_close(struct conn *conn) {
 
 const struct transport transport_self = {
     .name = "self",
-    .bit = COLLET_TRANSPORT_SELF,
     .reaches = self_reaches,
     .offer = self_offer,
     .accept = self_accept,

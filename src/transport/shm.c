@@ -41,26 +41,26 @@ static bool shm_reaches(const struct peer_info *a, const struct peer_info *b, co
 static size_t shm_bytes(const struct fifo_layout *layout) { return layout->total_bytes + sizeof(struct shm_trailer); }
 
 static struct shm_trailer *shm_trailer(const struct conn *conn, void *memory) {
-    return (struct shm_trailer *)(void *)((char *)memory + conn->chan->layout.total_bytes);
+    return (struct shm_trailer *)(void *)((char *)memory + conn->owner->layout.total_bytes);
 }
 
 static enum collet_result shm_end_create(struct conn *conn, struct shm_end **end_p) {
     struct shm_end *end = malloc(sizeof(*end));
     if (end == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection with rank %d", conn->peer);
-    *end = (struct shm_end){.bytes = shm_bytes(&conn->chan->layout), .fd = -1};
+    *end = (struct shm_end){.bytes = shm_bytes(&conn->owner->layout), .fd = -1};
     conn->impl = end; /* from here on shm_close() cleans up */
     *end_p = end;
     return COLLET_SUCCESS;
 }
 
 static enum collet_result shm_offer(struct conn *conn, struct conn_blob *blob) {
-    const struct fifo_layout *layout = &conn->chan->layout;
+    const struct fifo_layout *layout = &conn->owner->layout;
     struct shm_end *end = NULL;
     COLLET_TRY(shm_end_create(conn, &end));
     COLLET_TRY(os_shared_create("collet-fifo", end->bytes, &end->memory, &end->fd));
-    fifo_memory_init(end->memory, layout, conn->chan->config);
-    fifo_end_init(&conn->end, end->memory, layout, conn->chan->config);
+    fifo_memory_init(end->memory, layout, conn->owner->config);
+    fifo_end_init(&conn->end, end->memory, layout, conn->owner->config);
 
     struct shm_offer offer = {.pid = os_pid(), .fd = end->fd};
     os_random(&offer.nonce, sizeof(offer.nonce));
@@ -83,7 +83,7 @@ static enum collet_result shm_accept(struct conn *conn, const struct conn_blob *
         return err_set(COLLET_ERR_REMOTE,
                        "rank %d's shared memory is gone: descriptor %d of process %d is another file", conn->peer,
                        offer.fd, offer.pid);
-    fifo_end_init(&conn->end, end->memory, &conn->chan->layout, conn->chan->config);
+    fifo_end_init(&conn->end, end->memory, &conn->owner->layout, conn->owner->config);
     port_store_release(&trailer->attached, 1); /* pairs with shm_ready() */
     return COLLET_SUCCESS;
 }
@@ -111,7 +111,6 @@ static void shm_close(struct conn *conn) {
 
 const struct transport transport_shm = {
     .name = "shm",
-    .bit = COLLET_TRANSPORT_SHM,
     .reaches = shm_reaches,
     .offer = shm_offer,
     .accept = shm_accept,

@@ -48,33 +48,29 @@ static bool tcp_reaches(const struct peer_info *a, const struct peer_info *b, co
 
 /* Does it go from the lower rank to the higher one? A rank's connection with itself does not. */
 static bool upward(const struct conn *conn) {
-    return conn->side == CONN_PRODUCER ? conn->chan->rank < conn->peer : conn->peer < conn->chan->rank;
+    return conn->side == CONN_PRODUCER ? conn->owner->rank < conn->peer : conn->peer < conn->owner->rank;
 }
 
-/* The same two ranks' connection the other way shares its sockets. A rank's connection with itself shares with nobody: what
- * goes the other way there is its own other end. */
+/* That of the connection the other way, which shares its sockets; NULL: it has none. */
 static struct tcp_link *link_of_other(const struct conn *conn) {
-    enum conn_side side = conn->side == CONN_PRODUCER ? CONN_CONSUMER : CONN_PRODUCER;
-    const struct conn *other = conn_find(conn->chan, conn->peer, conn->channel, conn->lane, side);
-    if (other == NULL || other->impl == NULL || conn->peer == conn->chan->rank)
-        return NULL;
-    return ((struct tcp_end *)other->impl)->link;
+    const struct conn *other = tcp_other(conn);
+    return other == NULL || other->impl == NULL ? NULL : ((struct tcp_end *)other->impl)->link;
 }
 
 static enum collet_result tcp_end_create(struct conn *conn) {
-    const struct fifo_layout *layout = &conn->chan->layout;
+    const struct fifo_layout *layout = &conn->owner->layout;
     struct tcp_end *end = calloc(1, sizeof(*end));
     if (end == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection with rank %d", conn->peer);
-    uint32_t wanted = (uint32_t)conn->chan->config->nsockets;
+    uint32_t wanted = (uint32_t)conn->owner->config->nsockets;
     end->nsockets = wanted < layout->nslots ? wanted : layout->nslots;
     end->bytes = layout->total_bytes;
     end->first = upward(conn) ? 0 : 1;
     conn->impl = end; /* from here on tcp_close() cleans up */
     COLLET_TRY(tcp_link_join(conn, link_of_other(conn), (int)end->nsockets, &end->link));
-    COLLET_TRY(wire_memory_create(conn->chan, end->bytes, &end->memory));
-    fifo_memory_init(end->memory, layout, conn->chan->config);
-    fifo_end_init(&conn->end, end->memory, layout, conn->chan->config);
+    COLLET_TRY(wire_memory_create(conn->owner, end->bytes, &end->memory));
+    fifo_memory_init(end->memory, layout, conn->owner->config);
+    fifo_end_init(&conn->end, end->memory, layout, conn->owner->config);
     for (uint32_t k = 0; k < end->nsockets && conn->side == CONN_CONSUMER; k++)
         if ((end->sockets[k].ahead = malloc(TCP_AHEAD_BYTES)) == NULL)
             return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection from rank %d", conn->peer);
@@ -112,17 +108,17 @@ static void tcp_close(struct conn *conn) {
     if (end == NULL)
         return;
     if (end->link != NULL)
-        tcp_link_leave(end->link, conn);
+        tcp_link_leave(end->link);
     for (uint32_t k = 0; k < end->nsockets; k++)
         free(end->sockets[k].ahead);
-    wire_memory_destroy(conn->chan, end->memory, end->bytes);
+    wire_memory_destroy(conn->owner, end->memory, end->bytes);
     free(end);
 }
 
 enum collet_result tcp_err_broken(const struct conn *conn) {
     const struct tcp_end *end = conn->impl;
     return err_set(COLLET_ERR_REMOTE, "the connection %s rank %d (host %s, %s) broke: %s",
-                   conn->side == CONN_PRODUCER ? "to" : "from", conn->peer, conn->chan->peers[conn->peer].host,
+                   conn->side == CONN_PRODUCER ? "to" : "from", conn->peer, conn->owner->peers[conn->peer].host,
                    end->link->address, end->broken);
 }
 
@@ -136,7 +132,6 @@ static bool tcp_idle(const struct conn *conn) {
 
 const struct transport transport_tcp = {
     .name = "tcp",
-    .bit = COLLET_TRANSPORT_TCP,
     .remote = 1,
     .reaches = tcp_reaches,
     .offer = tcp_offer,

@@ -16,9 +16,8 @@ static void take_ahead(struct tcp_socket *socket, void *to, uint32_t bytes) {
 }
 
 static bool take_head_of_frame(const struct conn *conn, const struct tcp_frame *frame) {
-    const struct tcp_end *end = conn->impl;
-    struct conn *other = frame->has_head ? tcp_link_other(end->link, conn) : NULL;
-    return other == NULL || tcp_take_head(other, frame->head);
+    struct conn *other = frame->has_head ? tcp_other(conn) : NULL;
+    return other == NULL || other->state != CONN_READY || tcp_take_head(other, frame->head);
 }
 
 static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
@@ -27,7 +26,7 @@ static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
     take_ahead(socket, &end->frame, sizeof(end->frame));
     uint32_t bytes = end->frame.bytes & ~FIFO_LL_BIT;
     bool fits =
-        end->frame.bytes & FIFO_LL_BIT ? bytes <= 2 * conn->end.ll_bytes : bytes <= conn->chan->layout.slot_bytes;
+        end->frame.bytes & FIFO_LL_BIT ? bytes <= 2 * conn->end.ll_bytes : bytes <= conn->owner->layout.slot_bytes;
     if (end->frame.step != tail)
         tcp_set_broken(end, "it sent another step than the next one");
     else if (!fits)

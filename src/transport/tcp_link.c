@@ -4,46 +4,48 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "transport/tcp_rail.h"
+#include "transport/transport.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static bool is_ours_to_listen(const struct conn *conn) {
-    return conn->peer != conn->chan->rank ? conn->chan->rank < conn->peer : conn->side == CONN_CONSUMER;
+    return conn->peer != conn->owner->rank ? conn->owner->rank < conn->peer : conn->side == CONN_CONSUMER;
 }
 
 static enum collet_result begin_to_listen(struct tcp_link *link, const struct conn *conn) {
-    const struct chan *chan = conn->chan;
+    const struct conn_owner *owner = conn->owner;
     char interface[ADDRESS_INTERFACE_BYTES];
     struct tcp_offer offer;
     tcp_rail_find(conn, interface);
-    COLLET_TRY(tcp_listen_start(&link->listener, chan->config, interface, link->nsockets + 1, &offer));
+    COLLET_TRY(tcp_listen_start(&link->listener, owner->config, interface, link->nsockets + 1, &offer));
     link->listens = true;
-    return boot_send(chan->boot, conn->peer, conn_key(conn, BOOT_TCP_LINK), &offer, sizeof(offer));
+    return boot_send(owner->boot, conn->peer, transport_key(conn, TCP_LISTENS), &offer, sizeof(offer));
 }
 
 static enum collet_result begin_to_dial(struct tcp_link *link, const struct conn *conn) {
-    const struct chan *chan = conn->chan;
+    const struct conn_owner *owner = conn->owner;
     char interface[ADDRESS_INTERFACE_BYTES];
     struct tcp_offer offer = {0};
     size_t bytes;
-    COLLET_TRY(boot_try_recv(chan->boot, conn->peer, conn_key(conn, BOOT_TCP_LINK), &offer, sizeof(offer), &bytes));
+    COLLET_TRY(boot_try_recv(owner->boot, conn->peer, transport_key(conn, TCP_LISTENS), &offer, sizeof(offer), &bytes));
     if (bytes != sizeof(offer) || offer.set.count < 1 || offer.set.count > ADDRESS_MAX)
         return err_set(COLLET_ERR_INTERNAL, "the tcp offer of rank %d has %zu bytes and makes no sense", conn->peer,
                        bytes);
     tcp_rail_find(conn, interface);
-    tcp_dial_start(&link->dialer, &offer, interface, link->nsockets + 1, conn->peer, chan->peers[conn->peer].host);
+    tcp_dial_start(&link->dialer, &offer, interface, link->nsockets + 1, conn->peer, owner->peers[conn->peer].host);
     link->dials = true;
     return COLLET_SUCCESS;
 }
 
-enum collet_result tcp_link_join(struct conn *conn, struct tcp_link *of_other, int nsockets, struct tcp_link **link_p) {
+enum collet_result tcp_link_join(const struct conn *conn, struct tcp_link *of_other, int nsockets,
+                                 struct tcp_link **link_p) {
     struct tcp_link *link = of_other != NULL ? of_other : calloc(1, sizeof(*link));
     if (link == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for sockets to rank %d", conn->peer);
     link->nsockets = nsockets;
-    link->conns[conn->side] = conn;
+    link->users++;
     *link_p = link;
     return COLLET_SUCCESS;
 }
@@ -53,7 +55,7 @@ static void log_interfaces(const struct tcp_link *link, const struct conn *conn)
     char text[TCP_INTERFACES_TEXT_BYTES];
     tcp_interfaces_text(link->fds, link->nsockets + 1, text);
     log_info(CONN, "channel %d lane %d: %d sockets of rank %d with rank %d (host %s) over %s", conn->channel,
-             conn->lane, link->nsockets + 1, conn->chan->rank, conn->peer, conn->chan->peers[conn->peer].host, text);
+             conn->lane, link->nsockets + 1, conn->owner->rank, conn->peer, conn->owner->peers[conn->peer].host, text);
 }
 
 enum collet_result tcp_link_try(struct tcp_link *link, const struct conn *conn) {
@@ -70,9 +72,8 @@ enum collet_result tcp_link_try(struct tcp_link *link, const struct conn *conn) 
     return COLLET_SUCCESS;
 }
 
-void tcp_link_leave(struct tcp_link *link, const struct conn *conn) {
-    link->conns[conn->side] = NULL;
-    if (link->conns[CONN_PRODUCER] != NULL || link->conns[CONN_CONSUMER] != NULL)
+void tcp_link_leave(struct tcp_link *link) {
+    if (--link->users > 0)
         return;
     if (link->listens)
         tcp_listen_stop(&link->listener);

@@ -20,11 +20,13 @@
 #ifndef COLLET_TRANSPORT_TCP_LINK_H
 #define COLLET_TRANSPORT_TCP_LINK_H
 
-#include "chan/chan.h"
+#include "transport/conn.h"
 #include "transport/tcp_socket.h"
 
+enum tcp_letter { TCP_LISTENS }; /* of the control plane: where the lower of two ranks does */
+
 struct tcp_link {
-    struct conn *conns[2];            /* by side; NULL: not in use */
+    int users;                        /* connections */
     bool listens, dials, up;          /* one of the first two as soon as it does; `up` when that is done */
     struct tcp_listener listener;     /* of the lower rank */
     struct tcp_dialer dialer;         /* of the higher one */
@@ -35,14 +37,15 @@ struct tcp_link {
 
 /* The link of a connection: that of the other connection between the two ranks (NULL: it has none), or a new one, which
  * needs tcp_link_try() until that is SUCCESS. */
-enum collet_result tcp_link_join(struct conn *conn, struct tcp_link *of_other, int nsockets, struct tcp_link **link_p);
+enum collet_result tcp_link_join(const struct conn *conn, struct tcp_link *of_other, int nsockets,
+                                 struct tcp_link **link_p);
 enum collet_result tcp_link_try(struct tcp_link *link, const struct conn *conn);
-void tcp_link_leave(struct tcp_link *link, const struct conn *conn); /* closes it after the last one */
+void tcp_link_leave(struct tcp_link *link); /* closes it after the last connection */
 
-/* The connection the other way, if it is in use. */
-static inline struct conn *tcp_link_other(const struct tcp_link *link, const struct conn *conn) {
-    struct conn *other = link->conns[conn->side == CONN_PRODUCER ? CONN_CONSUMER : CONN_PRODUCER];
-    return other != NULL && other->state == CONN_READY ? other : NULL;
+/* The connection the other way, which shares the link. A rank's connection with itself shares with nobody: what goes the other
+ * way there is its own other end. */
+static inline struct conn *tcp_other(const struct conn *conn) {
+    return conn->peer == conn->owner->rank ? NULL : conn->opposite;
 }
 
 #endif

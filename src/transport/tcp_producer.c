@@ -20,11 +20,11 @@ static uint64_t next_on_socket(const struct conn *conn, const struct tcp_socket 
 }
 
 static void make_frame(const struct conn *conn, struct tcp_socket *socket) {
-    const struct tcp_end *end = conn->impl;
     const struct fifo_slot_header *header = &conn->end.headers[socket->step & (conn->end.nslots - 1)];
-    const struct conn *other = tcp_link_other(end->link, conn);
+    const struct conn *other = tcp_other(conn);
     socket->sending = (struct tcp_frame){header->bytes, header->signature, header->sequence, socket->step, 0, 0};
-    if (other == NULL || conn->lane == PROG_LANE_P2P) /* there, who gets the head may not read this socket for long */
+    if (other == NULL || other->state != CONN_READY ||
+        conn->lane == PROG_LANE_P2P) /* there, who gets the head may not read this socket for long */
         return;
     struct tcp_end *consumer = other->impl;
     if (consumer->credit_done > 0)

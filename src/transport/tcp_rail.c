@@ -16,7 +16,7 @@ void tcp_rail_find(const struct conn *conn, char interface[ADDRESS_INTERFACE_BYT
     char name[TOPO_NAME_BYTES];
     interface[0] = '\0';
     if (nic != NULL && topo_find_interface(nic->name, "/sys", name) && strlen(name) < ADDRESS_INTERFACE_BYTES &&
-        address_interface_allowed(conn->chan->config->socket_ifname, name))
+        address_interface_allowed(conn->owner->config->socket_ifname, name))
         memcpy(interface, name, strlen(name) + 1);
 }
 

@@ -16,7 +16,7 @@
 #define COLLET_TRANSPORT_TCP_RAIL_H
 
 #include "boot/address.h"
-#include "chan/chan.h"
+#include "transport/conn.h"
 
 /* The interface of this host that a connection is tied to; "" if it is to none: it is not tied, or COLLET_SOCKET_IFNAME
  * does not allow the interface, or a file gives the NIC a name that this host does not know. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a transport does: make one end's slots appear at the other end. One file a transport, one line in registry.c.
+ * What a transport does: make one end's slots appear at the other end. One file per transport, one line in registry.c.
  *
  * Where the consumer's memory can be mapped by the producer (self, shm), the work is over once it is mapped: both ends
  * touch the same slots. Otherwise (tcp, verbs) each end has FIFO memory of its own with the same layout, the executor
@@ -15,14 +15,17 @@
 #ifndef COLLET_TRANSPORT_TRANSPORT_H
 #define COLLET_TRANSPORT_TRANSPORT_H
 
-#include "chan/chan.h"
+#include "transport/conn.h"
 
 struct transport {
     const char *name; /* as in COLLET_TRANSPORT */
-    unsigned bit;     /* COLLET_TRANSPORT_… of collet.h */
 
     int remote;   /* fifo_end.remote: 1 where progress() carries slots over a wire */
     int messages; /* 1 where each slot is a message of its own, with an answer: fewer and longer ones are better */
+
+    /* What a rank on this device says of itself to all others before there are connections, for reaches(); 0: nothing. NULL: it
+     * never says anything. */
+    uint64_t (*card)(int device);
 
     /* Can these two ranks use it? Symmetric and pure: both ends must come to the same answer. On false *why says why
      * not, in a static string. */
@@ -48,7 +51,7 @@ struct transport {
 
     /* Either end, now and then while this rank waits in a call that does not use the connection: does what the other end
      * may be waiting for, or the two would wait for each other. Never fails: who uses the connection next is told. NULL
-     * where an end never waits for the other one's doing. */
+     * where an end never waits for the other one's doing: only verbs has it, for rails that died (verbs_failover.c). */
     void (*attend)(struct conn *conn);
 
     /* Frees conn->impl and memory; works on a half-made end (impl NULL). */
@@ -61,5 +64,24 @@ static inline bool conn_is_idle(const struct conn *conn) {
 
 /* In order of preference; ends with NULL (registry.c). */
 extern const struct transport *const transports[];
+
+/* Constant for ever, and below BOOT_CARDS: the number of its card, and its bit in collet_config.transports is 1 << that. */
+int transport_number(const struct transport *transport);
+/* NULL: there is none of this name. */
+const struct transport *transport_named(const char *name, size_t length);
+
+/* All cards of a rank that is about to join. */
+void transport_cards(int device, uint64_t cards[BOOT_CARDS]);
+/* What a rank said of itself for this transport. */
+static inline uint64_t transport_card(const struct transport *transport, const struct peer_info *peer) {
+    return peer->cards[transport_number(transport)];
+}
+
+/* The key of a message between the two ends of a connection (boot_send()); letter: which of the transport's own messages it is,
+ * 0 … 255. */
+static inline uint64_t transport_key(const struct conn *conn, unsigned letter) {
+    uint64_t number = (uint64_t)transport_number(conn->transport);
+    return conn_key(conn, BOOT_TRANSPORT) | number << 40 | (uint64_t)letter << 32;
+}
 
 #endif

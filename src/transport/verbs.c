@@ -55,10 +55,15 @@
 #define LOOK_EVERY_TURNS 1024u /* of progress() that moved nothing: asking the device is a system call */
 #define RECEIVE_ID (1ull << 63)
 
+static uint64_t verbs_card(int device) {
+    (void)device;
+    return verbs_host()->kinds;
+}
+
 static bool verbs_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
-    *why = a->rdma == 0 || b->rdma == 0 ? "no RDMA port on one of both hosts (see collet-info)"
-                                        : "their RDMA networks differ (see collet-info)";
-    return verbs_common_kind(a->rdma, b->rdma) >= 0;
+    *why = verbs_kinds(a) == 0 || verbs_kinds(b) == 0 ? "no RDMA port on one of both hosts (see collet-info)"
+                                                      : "their RDMA networks differ (see collet-info)";
+    return verbs_common_kind(verbs_kinds(a), verbs_kinds(b)) >= 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- completions */
@@ -106,13 +111,13 @@ static void take_slot(struct conn *conn, int rail, uint32_t immediate, uint32_t 
     uint32_t ll = immediate & FIFO_LL_BIT, framed = immediate & VERBS_FRAME_BIT;
     bool behind = framed && (ll || !verbs_frames_apart(end));
     uint32_t frame_bytes = behind ? (uint32_t)sizeof(struct verbs_frame) : 0, bytes = length - frame_bytes;
-    uint32_t most = ll ? 2 * conn->chan->layout.ll_bytes : conn->chan->layout.slot_bytes;
+    uint32_t most = ll ? 2 * conn->owner->layout.ll_bytes : conn->owner->layout.slot_bytes;
     int64_t ahead = counter_ahead(immediate, tail);
     uint64_t step = tail + (uint64_t)ahead;
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
     if (length < frame_bytes || bytes > most)
         verbs_set_broken(conn, "it sent more than a slot holds");
-    else if (step == (uint64_t)conn->chan->config->first_step && !framed)
+    else if (step == (uint64_t)conn->owner->config->first_step && !framed)
         verbs_set_broken(conn, "it does not say which call its first slot is of");
     else if (ahead < 0 || step - wire_head(conn) >= conn->end.nslots || end->arrived[slot] != 0)
         verbs_set_broken(conn, "it sent a step that was not due, or without credit");
@@ -209,7 +214,8 @@ static void send_credit(struct conn *conn) {
 /* --------------------------------------------------------------------------------------------------------------- the table */
 
 static bool has_left(const struct conn *conn) {
-    return boot_missing_count(conn->chan->boot) > 0 && boot_peer_state(conn->chan->boot, conn->peer, NULL) == PEER_LEFT;
+    return boot_missing_count(conn->owner->boot) > 0 &&
+           boot_peer_state(conn->owner->boot, conn->peer, NULL) == PEER_LEFT;
 }
 
 static bool poll_rails(struct conn *conn) {
@@ -310,9 +316,9 @@ static bool verbs_idle(const struct conn *conn) {
 
 const struct transport transport_verbs = {
     .name = "verbs",
-    .bit = COLLET_TRANSPORT_VERBS,
     .remote = 1,
     .messages = 1,
+    .card = verbs_card,
     .reaches = verbs_reaches,
     .offer = verbs_offer,
     .accept = verbs_accept,

@@ -28,7 +28,7 @@ static bool loop_create(const struct conn *conn, int r) {
         verbs_qp_create(end->host, port, rail->cq, &depths, &rail->loop) != COLLET_SUCCESS)
         return false;
     self.qpn[0] = rail->loop.qp->qp_num;
-    return verbs_qp_connect(end->host, &rail->loop, port, end->kind, &self, 0, 0, 0, conn->chan->config) ==
+    return verbs_qp_connect(end->host, &rail->loop, port, end->kind, &self, 0, 0, 0, conn->owner->config) ==
            COLLET_SUCCESS;
 }
 
@@ -91,7 +91,7 @@ static bool read_progress(struct conn *conn, int r) {
 
 static bool driver_flush(struct conn *conn) {
     struct verbs_end *end = conn->impl;
-    const struct gpu_rank *gpu = conn->chan->gpu;
+    const struct gpu_rank *gpu = conn->owner->gpu;
     bool needed = false;
     for (int r = 0; r < end->nrails; r++)
         needed |= end->direct.rails[r].landed != end->direct.rails[r].flushed;
@@ -145,14 +145,14 @@ bool verbs_direct_settled(struct verbs_end *end, int r) {
 static bool rail_create(const struct conn *conn, int r, const char **why) {
     struct verbs_end *end = conn->impl;
     struct verbs_direct *direct = &end->direct;
-    const struct gpu_rank *gpu = conn->chan->gpu;
+    const struct gpu_rank *gpu = conn->owner->gpu;
     const struct verbs_device *device = end->rails[r].port->device;
     enum verbs_registration how;
     direct->rails[r].slots =
-        verbs_memory_register_gpu(end->host, device, gpu, conn->chan->config, verbs_rail_carries(end, r),
+        verbs_memory_register_gpu(end->host, device, gpu, conn->owner->config, verbs_rail_carries(end, r),
                                   direct->memory, direct->bytes, &how, why);
     if (direct->rails[r].slots != NULL)
-        log_info(NET, "rank %d %s %d: slots in memory of GPU %d, registered with %s %s: %s", conn->chan->rank,
+        log_info(NET, "rank %d %s %d: slots in memory of GPU %d, registered with %s %s: %s", conn->owner->rank,
                  conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer, gpu->ordinal, device->name,
                  verbs_registration_name(how), *why);
     return direct->rails[r].slots != NULL;
@@ -161,7 +161,7 @@ static bool rail_create(const struct conn *conn, int r, const char **why) {
 static bool flush_create(const struct conn *conn, const char **why) {
     struct verbs_end *end = conn->impl;
     struct verbs_direct *direct = &end->direct;
-    struct gpu_direct can = conn->chan->gpu->driver->direct(conn->chan->gpu->ordinal);
+    struct gpu_direct can = conn->owner->gpu->driver->direct(conn->owner->gpu->ordinal);
     bool loops = true;
     direct->flush = VERBS_FLUSH_NONE;
     if (conn->side == CONN_PRODUCER || can.ordered)
@@ -171,7 +171,7 @@ static bool flush_create(const struct conn *conn, const char **why) {
     direct->flush = loops ? VERBS_FLUSH_READ : VERBS_FLUSH_DRIVER;
     for (int r = 0; r < end->nrails && !loops; r++)
         loop_destroy(end, &direct->rails[r]);
-    log_info(NET, "rank %d <- %d: what comes is flushed by %s", conn->chan->rank, conn->peer,
+    log_info(NET, "rank %d <- %d: what comes is flushed by %s", conn->owner->rank, conn->peer,
              loops ? "reads of the NIC" : "the GPU's driver, since a NIC has no queue pair to itself");
     *why = "what a NIC writes into it could not be flushed: no queue pair to itself, and no flush by the GPU's driver";
     return loops || can.flushes;
@@ -180,7 +180,7 @@ static bool flush_create(const struct conn *conn, const char **why) {
 static bool create(const struct conn *conn, size_t bytes, const char **why) {
     struct verbs_end *end = conn->impl;
     struct verbs_direct *direct = &end->direct;
-    const struct gpu_driver *driver = conn->chan->gpu->driver;
+    const struct gpu_driver *driver = conn->owner->gpu->driver;
     direct->bytes = bytes > SLOTS_LEAST_BYTES ? bytes : SLOTS_LEAST_BYTES;
     direct->bytes = (direct->bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     *why = "there is no memory left for them";
@@ -194,24 +194,24 @@ static bool create(const struct conn *conn, size_t bytes, const char **why) {
 }
 
 void verbs_direct_create(struct conn *conn, size_t bytes) {
-    const struct gpu_rank *gpu = conn->chan->gpu;
+    const struct gpu_rank *gpu = conn->owner->gpu;
     const char *why = "COLLET_NET_GDR is 0";
     if (gpu == NULL)
         return;
     struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
-    bool created = conn->chan->config->net_gdr && create(conn, bytes, &why);
+    bool created = conn->owner->config->net_gdr && create(conn, bytes, &why);
     gpu->driver->leave(scope);
     if (created)
         return;
     verbs_direct_destroy(conn);
-    log_info(NET, "rank %d %s %d: slots in pinned host memory, not in that of GPU %d: %s", conn->chan->rank,
+    log_info(NET, "rank %d %s %d: slots in pinned host memory, not in that of GPU %d: %s", conn->owner->rank,
              conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer, gpu->ordinal, why);
 }
 
 void verbs_direct_destroy(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     struct verbs_direct *direct = &end->direct;
-    const struct gpu_rank *gpu = conn->chan->gpu;
+    const struct gpu_rank *gpu = conn->owner->gpu;
     if (gpu == NULL)
         return;
     for (int r = 0; r < VERBS_RAILS_MAX; r++) {

@@ -41,6 +41,13 @@ struct verbs_hello {
 };
 _Static_assert(sizeof(struct verbs_hello) <= CONN_BLOB_BYTES, "it travels in the connection's blob");
 
+/* Messages on the control plane, between the two ends. */
+enum verbs_letter {
+    VERBS_ANSWER, /* a producer's verbs_hello */
+    VERBS_LOST,   /* a rail that is lost … */
+    VERBS_SETTLED /* … and then settled: verbs_failover.c */
+};
+
 enum verbs_rail_state {
     VERBS_RAIL_UP,
     VERBS_RAIL_LOST, /* its queue pairs are in error here; what went through it is being settled */
@@ -114,6 +121,12 @@ static inline void *verbs_frame_at(const struct conn *conn, uint64_t step, uint3
 
 /* Does a rail carry something while all is well? Else it is in reserve. */
 static inline bool verbs_rail_carries(const struct verbs_end *end, int r) { return end->home < 0 || r == end->home; }
+
+extern const struct transport transport_verbs;
+/* The kinds of RDMA network that a rank's process has, by bits, as its card says; 0: none. */
+static inline uint32_t verbs_kinds(const struct peer_info *peer) {
+    return (uint32_t)transport_card(&transport_verbs, peer);
+}
 
 /* verbs_setup.c: transport.offer, accept and close, and their part of ready. */
 enum collet_result verbs_offer(struct conn *conn, struct conn_blob *blob);

@@ -42,7 +42,7 @@ static void describe(const struct conn *conn, int r, const char *what, char *tex
     verbs_gid_text(&gid, address);
     snprintf(text, room, "peer %s %s; GID %d on %s port %d, rank %d (host %s)", address, what,
              port->gid_index[end->kind], port->device->name, port->number, conn->peer,
-             conn->chan->peers[conn->peer].host);
+             conn->owner->peers[conn->peer].host);
 }
 
 void verbs_set_broken(struct conn *conn, const char *format, ...) {
@@ -55,7 +55,7 @@ void verbs_set_broken(struct conn *conn, const char *format, ...) {
     vsnprintf(what, sizeof(what), format, list);
     va_end(list);
     snprintf(end->broken, sizeof(end->broken), "the connection %s rank %d (host %s) broke: %s",
-             conn->side == CONN_PRODUCER ? "to" : "from", conn->peer, conn->chan->peers[conn->peer].host, what);
+             conn->side == CONN_PRODUCER ? "to" : "from", conn->peer, conn->owner->peers[conn->peer].host, what);
 }
 
 bool verbs_can_fail_over(const struct conn *conn) {
@@ -63,7 +63,7 @@ bool verbs_can_fail_over(const struct conn *conn) {
     int up = 0;
     for (int r = 0; r < end->nrails; r++)
         up += end->rails[r].state == VERBS_RAIL_UP;
-    return conn->chan->config->net_failover && up > 1 && end->stage == VERBS_READY;
+    return conn->owner->config->net_failover && up > 1 && end->stage == VERBS_READY;
 }
 
 bool verbs_settling(const struct verbs_end *end) {
@@ -76,7 +76,7 @@ bool verbs_settling(const struct verbs_end *end) {
 /* Has another connection with the same rank said already that it lost this rail? One warning is enough. */
 static bool is_known(const struct conn *conn, int r) {
     const struct verbs_end *end = conn->impl;
-    for (const struct conn *other = conn->chan->first; other != NULL; other = other->next) {
+    for (const struct conn *other = conn->owner->first; other != NULL; other = other->next) {
         const struct verbs_end *its = other->impl;
         if (other == conn || other->transport != conn->transport || other->peer != conn->peer || its == NULL)
             continue;
@@ -102,9 +102,9 @@ void verbs_rail_lost(struct conn *conn, int r, const char *format, ...) {
         return;
     }
     if (is_known(conn, r))
-        log_info(NET, "rank %d: %s; going on without this rail, in one more connection", conn->chan->rank, text);
+        log_info(NET, "rank %d: %s; going on without this rail, in one more connection", conn->owner->rank, text);
     else
-        log_warn(NET, "rank %d: %s; going on without this rail", conn->chan->rank, text);
+        log_warn(NET, "rank %d: %s; going on without this rail", conn->owner->rank, text);
     end->rails[r].state = VERBS_RAIL_LOST;
     end->rails[r].was_lost = true;
     for (int q = 0; q < end->nqps; q++)
@@ -142,14 +142,14 @@ static enum collet_result settle(struct conn *conn, int r) {
             settled.arrived |= 1u << k;
     end->rails[r].state = VERBS_RAIL_DOWN;
     end->credit = settled.head;
-    return boot_send(conn->chan->boot, conn->peer, conn_key(conn, BOOT_RAIL_SETTLED), &settled, sizeof(settled));
+    return boot_send(conn->owner->boot, conn->peer, transport_key(conn, VERBS_SETTLED), &settled, sizeof(settled));
 }
 
 static enum collet_result consumer_failover(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     uint32_t r;
     size_t bytes;
-    while (boot_try_recv(conn->chan->boot, conn->peer, conn_key(conn, BOOT_RAIL_LOST), &r, sizeof(r), &bytes) ==
+    while (boot_try_recv(conn->owner->boot, conn->peer, transport_key(conn, VERBS_LOST), &r, sizeof(r), &bytes) ==
            COLLET_SUCCESS)
         if (bytes == sizeof(r) && r < (uint32_t)end->nrails)
             verbs_rail_lost(conn, (int)r, "says that this rail is lost");
@@ -179,7 +179,7 @@ static void take_settled(struct conn *conn, const struct settled *settled) {
             end->again |= 1u << slot;
     }
     end->rails[r].state = VERBS_RAIL_DOWN;
-    log_info(NET, "rank %d: rail %d to rank %d is settled, %d slot(s) are sent again", conn->chan->rank, r, conn->peer,
+    log_info(NET, "rank %d: rail %d to rank %d is settled, %d slot(s) are sent again", conn->owner->rank, r, conn->peer,
              __builtin_popcount(end->again));
 }
 
@@ -187,7 +187,7 @@ static enum collet_result producer_failover(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     struct settled settled;
     size_t bytes;
-    while (boot_try_recv(conn->chan->boot, conn->peer, conn_key(conn, BOOT_RAIL_SETTLED), &settled, sizeof(settled),
+    while (boot_try_recv(conn->owner->boot, conn->peer, transport_key(conn, VERBS_SETTLED), &settled, sizeof(settled),
                          &bytes) == COLLET_SUCCESS) {
         bool sane = bytes == sizeof(settled) && settled.rail < (uint32_t)end->nrails &&
                     (int64_t)(end->sent - settled.tail) >= 0 && settled.tail - settled.head <= conn->end.nslots;
@@ -200,7 +200,7 @@ static enum collet_result producer_failover(struct conn *conn) {
         if (end->rails[r].state == VERBS_RAIL_LOST && !end->rails[r].told) {
             uint32_t rail = (uint32_t)r;
             end->rails[r].told = true;
-            COLLET_TRY(boot_send(conn->chan->boot, conn->peer, conn_key(conn, BOOT_RAIL_LOST), &rail, sizeof(rail)));
+            COLLET_TRY(boot_send(conn->owner->boot, conn->peer, transport_key(conn, VERBS_LOST), &rail, sizeof(rail)));
         }
     return COLLET_SUCCESS;
 }

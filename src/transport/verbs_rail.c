@@ -46,7 +46,7 @@ static int find_home(const struct conn *conn, struct verbs_port *const *ports, i
         log_info(NET,
                  "rank %d %s %d: channel %d takes all RDMA ports by turns: \"%s\", the NIC of its ring, is none that "
                  "can be used here",
-                 conn->chan->rank, arrow_of(conn), conn->peer, conn->channel, nic->name);
+                 conn->owner->rank, arrow_of(conn), conn->peer, conn->channel, nic->name);
     return -1;
 }
 
@@ -76,7 +76,7 @@ void verbs_rails_agree(struct conn *conn) {
     if (!alike && end->nrails > 1)
         log_info(NET,
                  "rank %d %s %d: channel %d takes all RDMA ports by turns: the NICs of its ring have no like ports",
-                 conn->chan->rank, arrow_of(conn), conn->peer, conn->channel);
+                 conn->owner->rank, arrow_of(conn), conn->peer, conn->channel);
 }
 
 const char *verbs_rail_part(const struct verbs_end *end, int r) {

@@ -52,7 +52,7 @@ static bool needs_frame(struct conn *conn, uint64_t step) {
     const struct fifo_slot_header *header = &conn->end.headers[slot];
     if (step != end->sent)
         return end->framed & 1u << slot;
-    bool needed = step == (uint64_t)conn->chan->config->first_step || header->signature != end->frame.signature ||
+    bool needed = step == (uint64_t)conn->owner->config->first_step || header->signature != end->frame.signature ||
                   header->sequence != end->frame.sequence;
     end->frame = (struct verbs_frame){header->sequence, header->signature, 0};
     end->framed = needed ? end->framed | 1u << slot : end->framed & ~(1u << slot);

@@ -45,7 +45,7 @@ static enum collet_result err_registration(const struct verbs_port *port, size_t
 static enum collet_result choose_depths(const struct conn *conn, const struct verbs_port *port, int nqps,
                                         struct verbs_depths *depths) {
     struct ibv_device_attr attr;
-    uint32_t nslots = conn->chan->layout.nslots;
+    uint32_t nslots = conn->owner->layout.nslots;
     struct verbs_end *end = conn->impl;
     memset(&attr, 0, sizeof(attr));
     if (end->host->lib.query_device(port->device->context, &attr) != 0)
@@ -110,7 +110,7 @@ static void rail_destroy(struct verbs_end *end, int r) {
 
 /* Room for a frame behind each slot's payload, Simple or LL (whose lines take twice the payload). */
 static struct fifo_layout layout_of(const struct conn *conn) {
-    const struct fifo_layout *layout = &conn->chan->layout;
+    const struct fifo_layout *layout = &conn->owner->layout;
     return fifo_layout_of(layout->nslots, layout->slot_bytes + (uint32_t)sizeof(struct verbs_frame),
                           layout->ll_bytes + (uint32_t)sizeof(struct verbs_frame) / 2);
 }
@@ -118,12 +118,12 @@ static struct fifo_layout layout_of(const struct conn *conn) {
 /* Memory of the FIFO: all of it on the host, or Simple slots in memory of the rank's GPU; and frames. */
 static enum collet_result create_memory(struct conn *conn) {
     struct verbs_end *end = conn->impl;
-    const struct config *config = conn->chan->config;
+    const struct config *config = conn->owner->config;
     struct fifo_layout layout = layout_of(conn);
     verbs_direct_create(conn, (size_t)layout.nslots * layout.slot_stride);
     size_t frames_at = end->direct.memory != NULL ? layout.simple_at : layout.total_bytes;
     end->bytes = frames_at + layout.nslots * sizeof(struct verbs_frame);
-    COLLET_TRY(wire_memory_create(conn->chan, end->bytes, &end->memory));
+    COLLET_TRY(wire_memory_create(conn->owner, end->bytes, &end->memory));
     fifo_memory_init(end->memory, &layout, config);
     fifo_end_init(&conn->end, end->memory, &layout, config);
     if (end->direct.memory != NULL)
@@ -136,16 +136,21 @@ static enum collet_result create_memory(struct conn *conn) {
     return COLLET_SUCCESS;
 }
 
+/* That of the network between the two ranks. */
+static int common_kind(const struct conn *conn) {
+    const struct peer_info *peers = conn->owner->peers, *self = &peers[conn->owner->rank], *peer = &peers[conn->peer];
+    return verbs_common_kind(verbs_kinds(self), verbs_kinds(peer));
+}
+
 /* offer: NULL for the consumer, whose it is. */
 static enum collet_result end_create(struct conn *conn, const struct verbs_hello *offer) {
-    const struct peer_info *peers = conn->chan->peers;
     struct verbs_end *end = calloc(1, sizeof(*end));
     if (end == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection with rank %d", conn->peer);
     conn->impl = end; /* from here on verbs_free() cleans up */
     end->host = verbs_host();
-    end->kind = (enum verbs_kind)verbs_common_kind(peers[conn->chan->rank].rdma, peers[conn->peer].rdma);
-    end->nqps = (int)conn->chan->config->ib_qps_per_connection;
+    end->kind = (enum verbs_kind)common_kind(conn);
+    end->nqps = (int)conn->owner->config->ib_qps_per_connection;
     verbs_rails_choose(conn, offer);
     COLLET_TRY(create_memory(conn));
     end->sent = end->credit = conn->end.step;
@@ -164,12 +169,12 @@ static enum collet_result rails_connect(struct conn *conn) {
         if (end->mine.rails[r].down || end->theirs.rails[r].down) {
             end->rails[r].state = VERBS_RAIL_DOWN;
             log_info(NET, "rank %d: a port of rail %d is down; the connection with rank %d does without",
-                     conn->chan->rank, r, conn->peer);
+                     conn->owner->rank, r, conn->peer);
             continue;
         }
         for (int q = 0; q < end->nqps; q++)
             COLLET_TRY(verbs_qp_connect(end->host, &end->qps[r][q], rail->port, end->kind, &end->theirs.rails[r], q,
-                                        end->mine.psn, end->theirs.psn, conn->chan->config));
+                                        end->mine.psn, end->theirs.psn, conn->owner->config));
     }
     verbs_update_live(end);
     if (end->nlive > 0)
@@ -177,7 +182,7 @@ static enum collet_result rails_connect(struct conn *conn) {
     return err_set(COLLET_ERR_SYSTEM,
                    "no RDMA port between rank %d and rank %d (host %s) is up: set the link up, or "
                    "COLLET_IB_DISABLE=1",
-                   conn->chan->rank, conn->peer, conn->chan->peers[conn->peer].host);
+                   conn->owner->rank, conn->peer, conn->owner->peers[conn->peer].host);
 }
 
 static void log_rails(const struct conn *conn) {
@@ -190,7 +195,7 @@ static void log_rails(const struct conn *conn) {
         memcpy(gid.raw, end->theirs.rails[r].gid, sizeof(gid.raw));
         verbs_gid_text(&gid, text);
         log_info(NET, "channel %d lane %d: rank %d %s %d: %s port %d, GID %d, to %s: %s, %d queue pair(s), MTU %d, %s",
-                 conn->channel, conn->lane, conn->chan->rank, conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer,
+                 conn->channel, conn->lane, conn->owner->rank, conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer,
                  port->device->name, port->number, port->gid_index[end->kind], text, verbs_kind_name(end->kind),
                  end->nqps, mine < theirs ? mine : theirs, verbs_rail_part(end, r));
     }
@@ -224,7 +229,7 @@ enum collet_result verbs_accept(struct conn *conn, const struct conn_blob *blob)
     verbs_rails_agree(conn);
     COLLET_TRY(rails_connect(conn));
     COLLET_TRY(
-        boot_send(conn->chan->boot, conn->peer, conn_key(conn, BOOT_RDMA_ANSWER), &end->mine, sizeof(end->mine)));
+        boot_send(conn->owner->boot, conn->peer, transport_key(conn, VERBS_ANSWER), &end->mine, sizeof(end->mine)));
     end->stage = VERBS_GREETING;
     if (log_wanted(LOG_INFO, LOG_NET))
         log_rails(conn);
@@ -236,7 +241,7 @@ enum collet_result verbs_connect(struct conn *conn) {
     struct verbs_hello hello = {0};
     size_t bytes;
     COLLET_TRY(
-        boot_try_recv(conn->chan->boot, conn->peer, conn_key(conn, BOOT_RDMA_ANSWER), &hello, sizeof(hello), &bytes));
+        boot_try_recv(conn->owner->boot, conn->peer, transport_key(conn, VERBS_ANSWER), &hello, sizeof(hello), &bytes));
     COLLET_TRY(take_hello(conn, &hello, bytes, &hello));
     end->theirs = hello;
     if ((int)hello.nrails > end->nrails)
@@ -269,10 +274,10 @@ static bool is_drained(const struct verbs_end *end) {
 /* What a NIC has been given is not yet with the other end, and a queue pair that is destroyed sends nothing any more. */
 static void drain(struct conn *conn) {
     struct verbs_end *end = conn->impl;
-    struct waiter waiter = {.spin = conn->chan->spin};
+    struct waiter waiter = {.spin = 0};
     uint64_t deadline_ns = os_now_ns() + DRAIN_NS;
     while (end->broken[0] == '\0' && !is_drained(end) && os_now_ns() < deadline_ns &&
-           __atomic_load_n(boot_failed_word(conn->chan->boot), __ATOMIC_ACQUIRE) == COLLET_SUCCESS) {
+           __atomic_load_n(boot_failed_word(conn->owner->boot), __ATOMIC_ACQUIRE) == COLLET_SUCCESS) {
         for (int r = 0; r < end->nrails; r++)
             verbs_poll(conn, r);
         wait_pause(&waiter);
@@ -288,6 +293,6 @@ void verbs_free(struct conn *conn) {
     for (int r = 0; r < end->nrails; r++)
         rail_destroy(end, r);
     verbs_direct_destroy(conn);
-    wire_memory_destroy(conn->chan, end->memory, end->bytes);
+    wire_memory_destroy(conn->owner, end->memory, end->bytes);
     free(end);
 }

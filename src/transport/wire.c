@@ -3,23 +3,23 @@
 
 #include "base/os.h"
 
-enum collet_result wire_memory_create(const struct chan *chan, size_t bytes, void **memory_p) {
-    if (chan->gpu == NULL)
+enum collet_result wire_memory_create(const struct conn_owner *owner, size_t bytes, void **memory_p) {
+    if (owner->gpu == NULL)
         return os_memory_create(bytes, memory_p);
-    const struct gpu_driver *driver = chan->gpu->driver;
-    struct gpu_scope scope = driver->enter(chan->gpu->ordinal);
+    const struct gpu_driver *driver = owner->gpu->driver;
+    struct gpu_scope scope = driver->enter(owner->gpu->ordinal);
     enum collet_result result = driver->pinned_create(bytes, memory_p);
     driver->leave(scope);
     return result;
 }
 
-void wire_memory_destroy(const struct chan *chan, void *memory, size_t bytes) {
-    if (chan->gpu == NULL) {
+void wire_memory_destroy(const struct conn_owner *owner, void *memory, size_t bytes) {
+    if (owner->gpu == NULL) {
         os_memory_destroy(memory, bytes);
         return;
     }
-    const struct gpu_driver *driver = chan->gpu->driver;
-    struct gpu_scope scope = driver->enter(chan->gpu->ordinal);
+    const struct gpu_driver *driver = owner->gpu->driver;
+    struct gpu_scope scope = driver->enter(owner->gpu->ordinal);
     if (memory != NULL)
         driver->pinned_destroy(memory);
     driver->leave(scope);

@@ -7,11 +7,11 @@
 #ifndef COLLET_TRANSPORT_WIRE_H
 #define COLLET_TRANSPORT_WIRE_H
 
-#include "chan/chan.h"
+#include "transport/conn.h"
 
 /* Zeroed memory of the host; of a rank on a GPU, pinned, so that the GPU reaches it. */
-enum collet_result wire_memory_create(const struct chan *chan, size_t bytes, void **memory_p);
-void wire_memory_destroy(const struct chan *chan, void *memory, size_t bytes);
+enum collet_result wire_memory_create(const struct conn_owner *owner, size_t bytes, void **memory_p);
+void wire_memory_destroy(const struct conn_owner *owner, void *memory, size_t bytes);
 
 /* At a producer: what has been published. */
 static inline uint64_t wire_tail(const struct conn *conn) {

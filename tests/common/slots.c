@@ -18,7 +18,7 @@ bool slots_is_ll(uint64_t step) { return !slots_pattern.whole && slots_mix(step 
 
 /* Mostly small, sometimes the whole slot. LL: whole lines. */
 uint32_t slots_bytes(const struct conn *conn, uint64_t step) {
-    uint32_t room = slots_is_ll(step) ? 2 * conn->chan->layout.ll_bytes : conn->chan->layout.slot_bytes;
+    uint32_t room = slots_is_ll(step) ? 2 * conn->owner->layout.ll_bytes : conn->owner->layout.slot_bytes;
     uint32_t bytes = (uint32_t)(slots_mix(step) >> 20) % (room + 1);
     bool whole = slots_pattern.whole || slots_mix(step + 2) % 4 == 0;
     uint32_t some = whole ? room : slots_mix(step + 3) % 2 ? bytes : bytes % 64;

@@ -6,7 +6,7 @@
 #ifndef COLLET_TESTS_SLOTS_H
 #define COLLET_TESTS_SLOTS_H
 
-#include "chan/chan.h"
+#include "transport/conn.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -10,7 +10,8 @@
 
 #include "base/err.h"
 #include "base/os.h"
-#include "transport/tcp_socket.h"
+#include "chan/chan.h"
+#include "transport/tcp_link.h"
 #include "transport/transport.h"
 
 #include <setjmp.h>
@@ -71,10 +72,11 @@ static void pair_init(struct pair *pair, struct shape shape) {
         snprintf(pair->peers[rank].host, sizeof(pair->peers[rank].host), "host%d", rank);
     }
     for (int rank = 0; rank < 2; rank++) {
-        assert_int_equal(chan_create(pair->boots[rank], &pair->configs[rank], 2, rank, NULL, &pair->chans[rank]),
-                         COLLET_SUCCESS);
-        pair->chans[rank]->peers = pair->peers;
-        pair->chans[rank]->layout = fifo_layout_of(shape.nslots, shape.slot_bytes, 256);
+        struct chan_options options = {
+            .boot = pair->boots[rank], .config = &pair->configs[rank], .nranks = 2, .rank = rank};
+        assert_int_equal(chan_create(&options, &pair->chans[rank]), COLLET_SUCCESS);
+        pair->chans[rank]->owner.peers = pair->peers;
+        pair->chans[rank]->owner.layout = fifo_layout_of(shape.nslots, shape.slot_bytes, 256);
     }
     pair->producer = conn_of(pair, 1, CONN_PRODUCER);
     pair->consumer = conn_of(pair, 0, CONN_CONSUMER);
@@ -128,14 +130,16 @@ static struct tcp_offer take_offer(struct pair *pair) {
     struct tcp_offer offer;
     size_t bytes;
     assert_int_equal(conn_try(pair->consumer), COLLET_IN_PROGRESS);
-    assert_int_equal(boot_try_recv(pair->boots[1], 0, boot_key(BOOT_TCP_LINK, 0), &offer, sizeof(offer), &bytes),
-                     COLLET_SUCCESS);
+    assert_int_equal(
+        boot_try_recv(pair->boots[1], 0, transport_key(pair->consumer, TCP_LISTENS), &offer, sizeof(offer), &bytes),
+        COLLET_SUCCESS);
     assert_int_equal(bytes, sizeof(offer));
     return offer;
 }
 
 static void tell_offer(struct pair *pair, const void *offer, size_t bytes) {
-    assert_int_equal(boot_send(pair->boots[0], 1, boot_key(BOOT_TCP_LINK, 0), offer, bytes), COLLET_SUCCESS);
+    assert_int_equal(boot_send(pair->boots[0], 1, transport_key(pair->consumer, TCP_LISTENS), offer, bytes),
+                     COLLET_SUCCESS);
 }
 
 static bool progress(struct conn *conn) {

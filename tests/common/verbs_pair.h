@@ -21,8 +21,6 @@
 
 #include <cmocka.h>
 
-extern const struct transport transport_verbs;
-
 #define TURNS_MAX 4000000 /* of progress() without an end in sight */
 
 /* -------------------------------------------------------------------------------------------------- two ends, one process */
@@ -37,7 +35,7 @@ struct pair {
     struct config configs[2];
     struct boot *boots[2];
     struct peer_info peers[2];
-    struct chan chans[2];
+    struct conn_owner owners[2];
     struct conn producer, consumer; /* of rank 0 and rank 1 */
     struct conn_blob blob;
     int turns;
@@ -53,6 +51,11 @@ static void use_ports(int n) {
     }
 }
 
+/* As if the rank had said so. */
+static void set_kinds(struct peer_info *peer, uint32_t kinds) {
+    peer->cards[transport_number(&transport_verbs)] = kinds;
+}
+
 static void pair_init(struct pair *pair, struct shape shape) {
     memset(pair, 0, sizeof(*pair));
     fake_repair();
@@ -65,14 +68,16 @@ static void pair_init(struct pair *pair, struct shape shape) {
     for (int rank = 0; rank < 2; rank++) {
         assert_int_equal(boot_try_init(pair->boots[rank]), COLLET_SUCCESS);
         pair->peers[rank].rank = rank;
-        pair->peers[rank].rdma = 1u << VERBS_ROCE_IPV4;
+        set_kinds(&pair->peers[rank], 1u << VERBS_ROCE_IPV4);
         snprintf(pair->peers[rank].host, sizeof(pair->peers[rank].host), "host%d", rank);
-        pair->chans[rank] = (struct chan){
+        pair->owners[rank] = (struct conn_owner){
             .config = &pair->configs[rank], .boot = pair->boots[rank], .peers = pair->peers, .nranks = 2, .rank = rank};
-        pair->chans[rank].layout = fifo_layout_of(shape.nslots, shape.slot_bytes, 256);
+        pair->owners[rank].layout = fifo_layout_of(shape.nslots, shape.slot_bytes, 256);
     }
-    pair->producer = (struct conn){.side = CONN_PRODUCER, .peer = 1, .chan = &pair->chans[0]};
-    pair->consumer = (struct conn){.side = CONN_CONSUMER, .peer = 0, .chan = &pair->chans[1]};
+    pair->producer =
+        (struct conn){.side = CONN_PRODUCER, .peer = 1, .transport = &transport_verbs, .owner = &pair->owners[0]};
+    pair->consumer =
+        (struct conn){.side = CONN_CONSUMER, .peer = 0, .transport = &transport_verbs, .owner = &pair->owners[1]};
 }
 
 static void be_patient(struct pair *pair) {

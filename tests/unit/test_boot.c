@@ -139,9 +139,12 @@ static enum collet_result poll_init(struct member *member) {
     return member->result;
 }
 
+static const struct boot_self on_host = {.device = COLLET_DEVICE_HOST};
+
 static void join(struct member *member, int nranks, int rank) {
+    const struct boot_self self = {.device = rank + 100};
     await(&shared->id_ready, 1);
-    EXPECT(boot_join(&shared->id, nranks, rank, rank + 100, &member->config, &member->boot) == COLLET_SUCCESS);
+    EXPECT(boot_join(&shared->id, nranks, rank, &self, &member->config, &member->boot) == COLLET_SUCCESS);
 }
 
 /* Rank `index` of n, in its own process, with an id by rank 0. */
@@ -212,7 +215,8 @@ static void local_ranks_get_messages_of_one_key_in_order(void **state) {
         configs[i].first_step = i;
     }
     snprintf(configs[2].hostid, sizeof configs[2].hostid, "elsewhere");
-    assert_int_equal(boot_join_local(3, (int[]){7, 8, 9}, configs, boots), COLLET_SUCCESS);
+    assert_int_equal(boot_join_local(3, (struct boot_self[]){{7, {0}}, {8, {0}}, {9, {0}}}, configs, boots),
+                     COLLET_SUCCESS);
     for (int i = 0; i < 3; i++) {
         members[i].boot = boots[i];
         assert_int_equal(boot_try_init(boots[i]), COLLET_SUCCESS);
@@ -277,15 +281,15 @@ static void bad_arguments_are_named(void **state) {
     struct config config;
     struct boot *boot = NULL;
     assert_int_equal(config_read(&config), COLLET_SUCCESS);
-    assert_int_equal(boot_join(&id, 2, 0, 0, &config, &boot), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(boot_join(&id, 2, 0, &on_host, &config, &boot), COLLET_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(err_last(), "not a unique id"));
     assert_int_equal(boot_unique_id_at("127.0.0.1", 29500, "x", &id), COLLET_SUCCESS);
-    assert_int_equal(boot_join(&id, 0, 0, 0, &config, &boot), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(boot_join(&id, 0, 0, &on_host, &config, &boot), COLLET_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(err_last(), "nranks is 0"));
-    assert_int_equal(boot_join(&id, 2, 2, 0, &config, &boot), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(boot_join(&id, 2, 2, &on_host, &config, &boot), COLLET_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(err_last(), "rank is 2"));
     id.bytes[100] ^= 1;
-    assert_int_equal(boot_join(&id, 2, 0, 0, &config, &boot), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(boot_join(&id, 2, 0, &on_host, &config, &boot), COLLET_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(err_last(), "damaged"));
     assert_int_equal(boot_unique_id_at("127.0.0.1", 0, NULL, &id), COLLET_ERR_INVALID_ARGUMENT);
     assert_non_null(strstr(err_last(), "port is 0"));
@@ -709,7 +713,7 @@ static void beside_a_spy(int index) {
         struct collet_unique_id forged;
         id_pack(&id, &forged);
         member.config.init_timeout = 1;
-        EXPECT(boot_join(&forged, 2, 1, 0, &member.config, &member.boot) == COLLET_SUCCESS);
+        EXPECT(boot_join(&forged, 2, 1, &on_host, &member.config, &member.boot) == COLLET_SUCCESS);
         EXPECT(poll_init(&member) == COLLET_ERR_TIMEOUT);
         EXPECT(strstr(err_last(), "no meeting point answers") != NULL && strstr(err_last(), "secret") != NULL);
         reach(0);
@@ -770,9 +774,9 @@ static void same_rank_twice_in_one_process(int index) {
     configure(&second);
     publish_id();
     join(&first, 2, 0);
-    EXPECT(boot_join(&shared->id, 2, 0, 0, &second.config, &second.boot) == COLLET_ERR_INVALID_ARGUMENT);
+    EXPECT(boot_join(&shared->id, 2, 0, &on_host, &second.config, &second.boot) == COLLET_ERR_INVALID_ARGUMENT);
     EXPECT(strstr(err_last(), "rank 0 is taken") != NULL);
-    EXPECT(boot_join(&shared->id, 3, 1, 0, &second.config, &second.boot) == COLLET_ERR_INVALID_ARGUMENT);
+    EXPECT(boot_join(&shared->id, 3, 1, &on_host, &second.config, &second.boot) == COLLET_ERR_INVALID_ARGUMENT);
     EXPECT(strstr(err_last(), "nranks differs") != NULL);
     boot_destroy(first.boot);
 }

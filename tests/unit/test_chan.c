@@ -62,8 +62,9 @@ static uint32_t slot_bytes_of(const char *transport) {
     assert_int_equal(boot_join_local(2, NULL, configs, boots), COLLET_SUCCESS);
     for (int rank = 0; rank < 2; rank++)
         assert_int_equal(boot_try_init(boots[rank]), COLLET_SUCCESS);
-    assert_int_equal(chan_create(boots[1], &configs[1], 2, 1, NULL, &chan), COLLET_SUCCESS);
-    uint32_t bytes = chan->layout.slot_bytes;
+    struct chan_options options = {.boot = boots[1], .config = &configs[1], .nranks = 2, .rank = 1};
+    assert_int_equal(chan_create(&options, &chan), COLLET_SUCCESS);
+    uint32_t bytes = chan->owner.layout.slot_bytes;
     chan_destroy(chan);
     for (int rank = 0; rank < 2; rank++)
         boot_destroy(boots[rank]);

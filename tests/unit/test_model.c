@@ -64,13 +64,13 @@ static void open_job(struct job *job, const char *machine, int nnodes) {
     memset(job, 0, sizeof(*job));
     draw_map(job, machine, nnodes);
     assert_int_equal(config_read(&job->config), COLLET_SUCCESS);
-    job->chan = (struct chan){.config = &job->config,
-                              .peers = job->peers,
-                              .nranks = job->map->nranks,
-                              .gpu = &job->gpu,
-                              .layout = chan_layout(&job->config, job->map->nranks, false)};
+    job->chan = (struct chan){.owner.config = &job->config,
+                              .owner.peers = job->peers,
+                              .owner.nranks = job->map->nranks,
+                              .owner.gpu = &job->gpu,
+                              .owner.layout = chan_layout(&job->config, job->map->nranks, false)};
     assert_int_equal(map_shape(job->map, job->peers, 0, &job->shape), COLLET_SUCCESS);
-    assert_int_equal(tuner_limits_read(&job->config, &job->chan.layout, map_rails(job->map), &job->limits),
+    assert_int_equal(tuner_limits_read(&job->config, &job->chan.owner.layout, map_rails(job->map), &job->limits),
                      COLLET_SUCCESS);
     tuner_limits_of_gpus(&job->config, 1, &job->limits);
     assert_int_equal(model_create(&job->chan, &job->config, job->map, &job->shape, 1, &job->model), COLLET_SUCCESS);
@@ -226,11 +226,11 @@ static void the_configuration_bounds_the_number_of_channels(void **state) {
     struct job job;
     open_job(&job, "8 gpu nvswitch : 4 nic 100", 1);
     job.config.max_nchannels = 4;
-    assert_int_equal(tuner_limits_read(&job.config, &job.chan.layout, 1, &job.limits), COLLET_SUCCESS);
+    assert_int_equal(tuner_limits_read(&job.config, &job.chan.owner.layout, 1, &job.limits), COLLET_SUCCESS);
     tuner_limits_of_gpus(&job.config, 1, &job.limits);
     assert_int_equal(choice_of(&job, 256 << 20).nchannels, 4);
     job.config.nchannels = 3;
-    assert_int_equal(tuner_limits_read(&job.config, &job.chan.layout, 1, &job.limits), COLLET_SUCCESS);
+    assert_int_equal(tuner_limits_read(&job.config, &job.chan.owner.layout, 1, &job.limits), COLLET_SUCCESS);
     tuner_limits_of_gpus(&job.config, 1, &job.limits);
     assert_int_equal(choice_of(&job, 8).nchannels, 3);
     assert_int_equal(choice_of(&job, 256 << 20).nchannels, 3);
@@ -256,8 +256,8 @@ static void connections_do_not_take_all_memory_of_a_gpu(void **state) {
         struct plan_choice choice = choice_of(&job, bytes);
         struct prog *prog;
         assert_int_equal(algorithm_build(choice.algorithm, &job.shape, 0, 0, &prog), COLLET_SUCCESS);
-        assert_true((uint64_t)choice.nchannels * (uint64_t)prog->npeers * job.chan.layout.nslots *
-                        job.chan.layout.slot_bytes <=
+        assert_true((uint64_t)choice.nchannels * (uint64_t)prog->npeers * job.chan.owner.layout.nslots *
+                        job.chan.owner.layout.slot_bytes <=
                     256u << 20);
         prog_destroy(prog);
     }

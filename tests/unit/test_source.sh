@@ -14,15 +14,14 @@ cd "$(dirname "$0")/../.." || exit 1
 #    beside it   forecast ▶ plan                          predictions for machines that are not here; not in the library
 #    nouns       fifo, program, topo, boot, gpu, base     below everything in the walk
 #
-# Two single headers are seen from below: the connection (chan/chan.h), which is what a transport serves, and the shape of
-# trees (algo/trees.h), a function of n.
+# One single header is seen from below: the shape of trees (algo/trees.h), a function of n.
 may_include() {
     case $1 in
     base) ;;
     fifo | program | boot | gpu) ;;
     topo) echo program algo/trees.h ;;
     algo) echo program topo ;;
-    transport) echo chan/chan.h fifo boot gpu topo program ;;
+    transport) echo fifo boot gpu topo program ;;
     chan) echo transport fifo boot gpu topo ;;
     proxy) echo chan transport fifo boot gpu ;;
     kernels) echo fifo program gpu ;;
@@ -49,6 +48,25 @@ includes_go_down() {
     done
     return $bad
 }
+
+# Every include of another room's file, as "the room, what it includes". Single headers that are seen from below count as no room.
+edges_of_rooms() {
+    local file room header
+    for file in src/*/*.[ch]; do
+        room=$(basename "$(dirname "$file")")
+        for header in $(sed -nE 's/^#include "([a-z0-9_]+\/[a-z0-9_]+\.h)".*/\1/p' "$file"); do
+            [ "${header%%/*}" = "$room" ] || [[ " $(may_include "$room") " == *" $header "* ]] || echo "$room ${header%%/*}"
+        done
+    done
+}
+
+no_circle() { # of the edges that it reads; prints one
+    ! tsort 2>&1 >/dev/null | grep .
+}
+
+rooms_form_no_circle() { edges_of_rooms | sort -u | no_circle; }
+
+circles_are_noticed() { ! { edges_of_rooms; echo "transport chan"; } | sort -u | no_circle; }
 
 includes_name_the_room() {
     ! grep -nE '^#include "[^/"]+"' src/*/*.[ch] | grep -v '"collet.h"'
@@ -90,6 +108,8 @@ files_say_their_licence() {
 files_are_formatted() { ! git ls-files '*.c' '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format --dry-run -Werror 2>&1 | grep -m 5 error; }
 
 check includes_go_down_the_walk includes_go_down
+check rooms_form_no_circle rooms_form_no_circle
+check a_circle_of_rooms_would_be_noticed circles_are_noticed
 check includes_name_the_room includes_name_the_room
 check the_rules_of_this_test_forbid_something the_rules_forbid_something
 check the_environment_is_read_in_one_place environment_is_read_once

@@ -26,11 +26,10 @@ struct group {
 };
 
 static void begin(struct group *group, int nsurveys) {
-    int devices[NRANKS] = {0};
     memset(group, 0, sizeof *group);
     for (int r = 0; r < NRANKS; r++)
         assert_int_equal(config_read(&group->configs[r]), COLLET_SUCCESS);
-    assert_int_equal(boot_join_local(NRANKS, devices, group->configs, group->boots), COLLET_SUCCESS);
+    assert_int_equal(boot_join_local(NRANKS, NULL, group->configs, group->boots), COLLET_SUCCESS);
     for (int r = 0; r < nsurveys; r++)
         assert_int_equal(survey_create(group->boots[r], &group->configs[r], "", NRANKS, r, &group->surveys[r]),
                          COLLET_SUCCESS);

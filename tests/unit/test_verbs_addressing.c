@@ -61,10 +61,16 @@ static void of_each_kind_the_first_gid_of_the_port_is_taken(void **state) {
     assert_int_equal(port.kinds, 0);
 }
 
+static struct peer_info says(uint32_t kinds) {
+    struct peer_info peer = {.rank = 0};
+    peer.cards[transport_number(&transport_verbs)] = kinds;
+    return peer;
+}
+
 static void two_ranks_use_the_first_kind_that_both_have(void **state) {
     (void)state;
     const uint32_t ib = 1u << VERBS_INFINIBAND, v4 = 1u << VERBS_ROCE_IPV4, v6 = 1u << VERBS_ROCE_IPV6;
-    struct peer_info a = {.rdma = v4 | v6}, b = {.rdma = v6}, c = {.rdma = ib}, none = {.rdma = 0};
+    struct peer_info a = says(v4 | v6), b = says(v6), c = says(ib), none = says(0);
     const char *why = "";
     assert_int_equal(verbs_common_kind(v4 | v6, v4 | v6), VERBS_ROCE_IPV4);
     assert_int_equal(verbs_common_kind(v4 | v6, v6 | ib), VERBS_ROCE_IPV6);

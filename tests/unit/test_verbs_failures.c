@@ -170,6 +170,7 @@ struct stranded {
     struct conn *conns[1];
     int first_worker[1];
     struct exec_call calls[2];
+    struct chan chans[2];
 };
 
 static void strand(struct stranded *s) {
@@ -191,17 +192,16 @@ static void strand(struct stranded *s) {
     }
     for (int rank = 0; rank < 2; rank++) {
         struct conn *conn = rank == 0 ? &pair->producer : &pair->consumer;
-        conn->transport = &transport_verbs;
         conn->state = CONN_READY;
-        pair->chans[rank].first = conn;
-        pair->chans[rank].timeout_ms = 60000;
+        pair->owners[rank].first = conn;
+        s->chans[rank] = (struct chan){.owner = pair->owners[rank], .timeout_ms = 60000};
     }
     s->conns[0] = &pair->producer;
     s->sending = (struct exec_program){
         .conns = s->conns, .nconns = 1, .nready = 1, .nremote = 1, .first_worker = s->first_worker};
     s->next = (struct exec_program){.first_worker = s->first_worker};
-    s->calls[0] = (struct exec_call){.program = &s->sending, .chan = &pair->chans[0], .after = -1, .told_peer = -1};
-    s->calls[1] = (struct exec_call){.program = &s->next, .chan = &pair->chans[1], .after = 0, .told_peer = -1};
+    s->calls[0] = (struct exec_call){.program = &s->sending, .chan = &s->chans[0], .after = -1, .told_peer = -1};
+    s->calls[1] = (struct exec_call){.program = &s->next, .chan = &s->chans[1], .after = 0, .told_peer = -1};
 }
 
 static void a_rail_is_settled_by_a_rank_that_is_in_another_call(void **state) {
@@ -212,14 +212,14 @@ static void a_rail_is_settled_by_a_rank_that_is_in_another_call(void **state) {
         memset(&s, 0, sizeof(s));
         strand(&s);
         if (other_communicator)
-            chan_list(&s.pair.chans[1], &lock);
+            chan_list(&s.chans[1], &lock);
         assert_false(transport_verbs.idle(&s.pair.producer));
         assert_true(transport_verbs.idle(&s.pair.consumer));
         assert_int_equal(exec_run(s.calls, other_communicator ? 1 : 2), COLLET_SUCCESS);
         assert_int_equal(end_of(&s.pair.producer)->rails[0].state, VERBS_RAIL_DOWN);
         assert_int_equal(end_of(&s.pair.consumer)->rails[0].state, VERBS_RAIL_DOWN);
         move_slots(&s.pair, 50);
-        chan_unlist(&s.pair.chans[1]);
+        chan_unlist(&s.chans[1]);
         pair_close(&s.pair);
     }
 }

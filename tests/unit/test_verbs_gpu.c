@@ -77,7 +77,7 @@ static void gpu_pair_init(struct pair *pair, struct shape shape, struct gpus wit
     emulated_gpu_set_direct(with.direct, fake_land_all);
     for (int rank = 0; rank < 2; rank++) {
         gpus[rank] = (struct gpu_rank){.driver = &emulated_gpu_driver, .ordinal = rank};
-        pair->chans[rank].gpu = on[rank] ? &gpus[rank] : NULL;
+        pair->owners[rank].gpu = on[rank] ? &gpus[rank] : NULL;
     }
 }
 

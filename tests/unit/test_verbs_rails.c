@@ -49,7 +49,7 @@ static void job_fini(struct job *job) {
 
 static void pair_prepare(struct pair *pair, const struct job *job, int channel, int nports) {
     pair_init(pair, (struct shape){8, 4096, nports, 1 + channel % 2, 0});
-    pair->chans[0].rings = pair->chans[1].rings = job == NULL ? NULL : job->rings;
+    pair->owners[0].rings = pair->owners[1].rings = job == NULL ? NULL : job->rings;
     pair->producer.channel = pair->consumer.channel = channel;
 }
 
@@ -154,7 +154,7 @@ static void both_ends_choose_alike_where_only_one_knows_its_nic(void **state) {
         int channel = k & 1 ? 2 : 6;
         job_init(&wrong, names[k >> 2]);
         pair_prepare(&pair, &job, channel, FAKE_DEVICES);
-        pair.chans[k >> 1 & 1].rings = wrong.rings;
+        pair.owners[k >> 1 & 1].rings = wrong.rings;
         pair_join(&pair);
         assert_int_equal(end_of(&pair.producer)->home, -1);
         assert_int_equal(end_of(&pair.consumer)->home, -1);
@@ -252,7 +252,7 @@ static void slots_of_gpus_go_by_the_same_ports(void **state) {
         struct pair pair;
         pair_prepare(&pair, &job, channel, FAKE_DEVICES);
         for (int rank = 0; rank < 2; rank++)
-            pair.chans[rank].gpu = &gpus[rank];
+            pair.owners[rank].gpu = &gpus[rank];
         pair_join(&pair);
         assert_non_null(end_of(&pair.producer)->direct.memory);
         assert_non_null(end_of(&pair.consumer)->direct.memory);

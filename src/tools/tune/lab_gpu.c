@@ -73,17 +73,17 @@ static void describe_machine(struct bench *bench, const struct config *config, c
     int n = lab->options.nranks;
     struct peer_info peers[LAB_RANKS_MAX];
     struct gpu_rank gpu = {.driver = bench->driver};
-    struct chan chan = {.config = config, .peers = peers, .nranks = n, .gpu = &gpu};
+    struct chan chan = {.owner = {.config = config, .peers = peers, .nranks = n, .gpu = &gpu}};
     memset(peers, 0, sizeof(peers));
     for (int r = 0; r < n; r++)
         peers[r] = (struct peer_info){.rank = r, .device = bench->devices[r]};
-    chan.layout = chan_layout(config, n, false);
+    chan.owner.layout = chan_layout(config, n, false);
     lab->map = map_of(bench, config, costs, peers);
     must(map_shape(lab->map, peers, 0, &lab->shape), "the order of ranks");
     must(model_create(&chan, config, lab->map, &lab->shape, 1, &lab->model), "the cost model");
     lab->machine = lab->model->machine;
     memcpy(lab->link[LAB_NEAR], lab->machine.class, (size_t)(n * n));
-    must(tuner_limits_read(config, &chan.layout, 1, &lab->limits), "the configuration");
+    must(tuner_limits_read(config, &chan.owner.layout, 1, &lab->limits), "the configuration");
 }
 
 static void list_candidates(struct lab *lab) {

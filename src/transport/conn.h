@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A connection: one direction between two ranks, on one channel and lane. The noun between two rooms:
+ *
+ *    chan        makes connections, finds them, moves them from NEW to READY
+ *    conn        one end: its FIFO (fifo/fifo.h), where it leads, and the rank that it belongs to
+ *    transport   gives an end its memory, and makes what one end writes appear at the other (transport.h)
+ */
+#ifndef COLLET_TRANSPORT_CONN_H
+#define COLLET_TRANSPORT_CONN_H
+
+#include "boot/boot.h"
+#include "fifo/layout.h"
+#include "gpu/gpu.h"
+
+enum conn_side { CONN_PRODUCER, CONN_CONSUMER };
+enum conn_state { CONN_NEW, CONN_SETUP, CONN_READY };
+
+/* What a consumer offers its producer. What is in it, the transport knows. */
+#define CONN_BLOB_BYTES 512
+struct conn_blob {
+    size_t bytes;
+    char data[CONN_BLOB_BYTES];
+};
+
+struct transport;
+struct topo_rings;
+struct conn;
+
+/* The rank that connections belong to: all that a transport may see of it. */
+struct conn_owner {
+    struct boot *boot;
+    const struct config *config;
+    const struct peer_info *peers; /* of all ranks */
+    int nranks, rank;
+    struct gpu_rank *gpu;      /* NULL: the rank is on host memory */
+    struct fifo_layout layout; /* of every connection; equal on all ranks */
+    const struct topo_rings
+        *rings;         /* channel c leaves hosts by the NICs of ring c mod their number; NULL: by any NIC */
+    struct conn *first; /* all connections of this rank, in order of creation: conn.next */
+    bool whole_lines;   /* all ranks, on GPUs, agreed on slots where lines of LL128 arrive whole */
+};
+
+struct conn {
+    struct fifo_end end; /* first: executors hold a pointer to it */
+    enum conn_side side;
+    enum conn_state state;
+    int peer, channel, lane;
+    bool far;                    /* the CPUs of this node are far from each other, and the ends may be on two of them */
+    struct fifo_end *end_on_gpu; /* a GPU's executor moves this copy; NULL: not made yet */
+    const struct transport *transport;
+    void *impl; /* the transport's own */
+    const struct conn_owner *owner;
+    struct conn *opposite; /* the other side between the same ranks, channel and lane; NULL: nobody has asked for it */
+    struct conn *next;     /* of the owner's connections */
+};
+
+/* "->" or "<-", between this rank and the peer, for messages. */
+static inline const char *conn_arrow(const struct conn *conn) { return conn->side == CONN_PRODUCER ? "->" : "<-"; }
+
+/* The key of a message about a connection, between its two ends (boot_send()). */
+static inline uint64_t conn_key(const struct conn *conn, enum boot_subject subject) {
+    return boot_key(subject, (uint64_t)conn->channel << 8 | (uint64_t)conn->lane);
+}
+
+/* The same as fifo_memory_init(), where memory is that of the GPU that the owner is on. */
+enum collet_result conn_memory_init_on_gpu(const struct conn_owner *owner, void *memory);
+
+/* The failure of a connection whose slots cannot lie where its owner's whole_lines says that all do. */
+enum collet_result conn_err_not_whole(const struct conn *conn);
+
+#endif
