@@ -39,7 +39,7 @@ CXX := g++
 endif
 OBJCOPY     ?= objcopy
 CLANGFORMAT ?= clang-format
-CUDA_ARCH   ?= all
+CUDA_ARCH   ?= auto
 
 # ---------------------------------------------------------------------------------------------------------------- flags
 
@@ -71,8 +71,14 @@ say = $(if $(filter 1,$(V)),,@printf '%-5s %s\n' '$(notdir $(1))' '$@')
 
 # ------------------------------------------------------------------------------------------------------------------ CUDA
 #
-# CUDA=auto uses nvcc where it is found, 1 insists, 0 leaves GPUs out. CUDA_ARCH=all: code for every architecture from 7.0
-# on that nvcc lists, and PTX for those to come; CUDA_ARCH=90: for that one alone; CUDA_ARCH=native: for the GPUs of this machine.
+# CUDA=auto uses nvcc if it is there, 1 requires it, 0 leaves GPUs out. CUDA_ARCH says for which GPUs there will be kernels:
+#
+#   auto      for the GPUs of this machine; without one, as ptx
+#   ptx       PTX for the lowest architecture that nvcc knows from 7.0 on; the driver compiles it when a communicator is made
+#   all       for every architecture that nvcc knows from 7.0 on
+#   90        for this architecture; "80 90" for two
+#
+# PTX of the highest of them is always there too, for newer GPUs.
 
 NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 ifneq ($(filter-out auto 0 1,$(CUDA)),)
@@ -86,16 +92,16 @@ WITH_CUDA := $(if $(filter-out 0,$(CUDA)),$(if $(NVCC),1))
 ifeq ($(WITH_CUDA),1)
 CUDA_HOME   ?= $(patsubst %/bin/,%,$(dir $(realpath $(NVCC))))
 CUDA_LIBDIR ?= $(firstword $(dir $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a $(CUDA_HOME)/targets/*/lib/libcudart_static.a)))
-CUDA_KNOWN  := $(shell $(NVCC) --list-gpu-arch | sed -n 's/^compute_\([0-9]*\)$$/\1/p' | sort -n)
-CUDA_HERE    = $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -nu)
-ifeq ($(CUDA_ARCH),native)
-override CUDA_ARCH := $(or $(CUDA_HERE),$(error CUDA_ARCH=native, but nvidia-smi names no GPU))
+CUDA_KNOWN  := $(shell $(NVCC) --list-gpu-arch | sed -n 's/^compute_\([0-9]*\)$$/\1/p' | sort -n | awk '$$1 >= 70')
+ifeq ($(CUDA_ARCH),auto)
+CUDA_HERE   := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -nu)
+override CUDA_ARCH := $(or $(filter $(CUDA_KNOWN),$(CUDA_HERE)),ptx)
 endif
-CUDA_ARCHS  := $(if $(filter all,$(CUDA_ARCH)),$(foreach a,$(CUDA_KNOWN),$(if $(filter 1,$(shell echo $$(($(a) >= 70)))),$(a))),$(CUDA_ARCH))
-CUDA_NEWEST := $(lastword $(CUDA_ARCHS))
-CUDA_PTX    := -gencode arch=compute_$(CUDA_NEWEST),code=compute_$(CUDA_NEWEST)
-NVCC_TARGETS := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) $(if $(filter all,$(CUDA_ARCH)),$(CUDA_PTX))
-CUDA_SMALL  := $(if $(shell $(NVCC) --help | grep -- --compress-mode),--compress-mode=size,-Xfatbin=-compress-all)
+CUDA_ARCHS  := $(if $(filter all,$(CUDA_ARCH)),$(CUDA_KNOWN),$(filter-out ptx,$(CUDA_ARCH)))
+CUDA_PTX    := $(or $(lastword $(CUDA_ARCHS)),$(firstword $(CUDA_KNOWN)))
+CUDA_CODE   := $(CUDA_ARCHS:%=sm_%) compute_$(CUDA_PTX)
+NVCC_TARGETS := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX)
+CUDA_SMALL  := $(if $(filter all,$(CUDA_ARCH)),$(if $(shell $(NVCC) --help | grep -- --compress-mode),--compress-mode=size,-Xfatbin=-compress-all))
 NVCC_FLAGS  := -std=c++17 -O3 $(CUDA_SMALL) -fmad=false -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics -MMD -MP
 CUDA_LIBS   := $(CUDA_LIBDIR)libcudart_static.a -lrt
 endif
@@ -119,8 +125,11 @@ FLAGS_avx2   := -mavx2 -mf16c -mfma
 FLAGS_avx512 := $(FLAGS_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
 VARIANT_OBJECTS := $(if $(VARIANT_FILE),$(VARIANTS:%=$(OBJ)/src/kernels/reduce_variant.%.o))
 
-CUDA_KERNELS := $(wildcard src/kernels/*.cu)
-CUDA_OBJECTS := $(if $(WITH_CUDA),$(call objects_of,$(CUDA_SOURCES) $(CUDA_KERNELS)))
+# The kernels: one source, compiled once per operator. AVG has none: an average is a sum with a divisor.
+CUDA_REDUCE  := src/kernels/exec_cuda_reduce.cu
+OPERATORS    := $(shell sed -nE '/define COLLET_OPS/,/[^\\]$$/s/^ +X.([A-Z]+),.*/\1/p' src/base/types.h)
+ROW_OBJECTS  := $(foreach o,$(filter-out AVG,$(OPERATORS)),$(OBJ)/$(basename $(CUDA_REDUCE)).$(o).o)
+CUDA_OBJECTS := $(if $(WITH_CUDA),$(call objects_of,$(CUDA_SOURCES) src/kernels/exec_cuda.cu) $(ROW_OBJECTS))
 
 LIB_OBJECTS := $(call objects_of,$(filter-out $(VARIANT_FILE),$(LIB_SOURCES))) $(VARIANT_OBJECTS) $(CUDA_OBJECTS)
 
@@ -176,14 +185,21 @@ $(OBJ)/%.o: %.c $(BUILD)/flags | $(BUILD)/needs
 $(call objects_of,src/gpu/registry.c tests/gpu/test_accept.c tests/unit/test_cuda_context.c examples/perf/device.c): CPPFLAGS += $(if $(WITH_CUDA),-DCOLLET_CUDA)
 $(call objects_of,$(CUDA_SOURCES) tests/common/gpu_side_cuda.c tests/unit/test_cuda_context.c examples/perf/device_cuda.c): CPPFLAGS += -I$(CUDA_HOME)/include
 
-# Kernels depend on what they are made of and for, not on the flags of the C compiler: they take long.
+# Kernels are compiled again when nvcc or its flags change. They do not depend on the flags of the C compiler.
 $(BUILD)/nvcc-flags: FORCE
 	@mkdir -p $(@D)
 	@[ "$$(cat $@ 2>/dev/null)" = '$(NVCC) $(NVCC_TARGETS) $(NVCC_FLAGS)' ] || echo '$(NVCC) $(NVCC_TARGETS) $(NVCC_FLAGS)' > $@
+define COMPILE_CUDA
+@mkdir -p $(@D)
+$(call say,NVCC)
+$(Q)$(NVCC) $(NVCC_TARGETS) $(NVCC_FLAGS) $(if $(word 2,$(CUDA_ARCHS)),--threads $(JOBS)) $(NVCC_DEFINES) $(if $(filter examples/%,$<),$(PUBLIC_INCLUDES),$(INTERNAL_INCLUDES)) -c $< -o $@
+endef
 $(OBJ)/%.o: %.cu $(BUILD)/nvcc-flags
-	@mkdir -p $(@D)
-	$(call say,NVCC)
-	$(Q)$(NVCC) $(NVCC_TARGETS) $(NVCC_FLAGS) --threads $(JOBS) $(if $(filter examples/%,$<),$(PUBLIC_INCLUDES),$(INTERNAL_INCLUDES)) -c $< -o $@
+	$(COMPILE_CUDA)
+$(OBJ)/src/kernels/exec_cuda.o: NVCC_DEFINES = '-DEXEC_CODE="$(strip $(CUDA_CODE))"'
+$(ROW_OBJECTS): NVCC_DEFINES = -DEXEC_OP=COLLET_$* -DEXEC_ROW=exec_cuda_$(shell echo $* | tr A-Z a-z)
+$(ROW_OBJECTS): $(OBJ)/$(basename $(CUDA_REDUCE)).%.o: $(CUDA_REDUCE) $(BUILD)/nvcc-flags
+	$(COMPILE_CUDA)
 
 # The device executor's source in C++, for tests that run it on the host.
 COMPILE_CXX = $(CXX) $(filter-out -std=% -D_GNU_SOURCE=,$(BASE_FLAGS)) -std=gnu++17 -fno-exceptions -fno-rtti $(CXX_QUIET) -O2 $(INCLUDES) $(CPPFLAGS) $(CFLAGS)
@@ -273,7 +289,7 @@ portable_gcc-c     = $(CC) -std=c11 $(PORTABLE_FLAGS)
 portable_gcc-cxx   = g++ -x c++ -std=c++17 $(PORTABLE_FLAGS)
 portable_clang-c   = clang -std=c11 $(PORTABLE_FLAGS)
 portable_clang-cxx = clang++ -x c++ -std=c++17 $(PORTABLE_FLAGS)
-portable_nvcc      = $(NVCC) -x cu -std=c++17 -arch=sm_$(CUDA_NEWEST) -Werror all-warnings -MMD -MP $(INTERNAL_INCLUDES)
+portable_nvcc      = $(NVCC) -x cu -std=c++17 -arch=compute_$(CUDA_PTX) -Werror all-warnings -MMD -MP $(INTERNAL_INCLUDES)
 
 ifeq ($(SANITIZE),)
 portable: $(PORTABLE:%=$(BUILD)/portable/%.o)
@@ -400,6 +416,6 @@ help:
 	@echo 'make install       PREFIX=/usr/local DESTDIR= ; make uninstall'
 	@echo 'make format        clang-format over all tracked C files; format-check only looks'
 	@echo 'make clean'
-	@echo 'Variables: V=1 CC CFLAGS LDFLAGS WERROR= BUILD=build CUDA=auto|0|1 NVCC CUDA_ARCH=all|native|90|… JOBS PREFIX DESTDIR LIBDIR'
+	@echo 'Variables: V=1 CC CFLAGS LDFLAGS WERROR= BUILD=build CUDA=auto|0|1 NVCC CUDA_ARCH=auto|ptx|all|90 JOBS PREFIX DESTDIR LIBDIR'
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

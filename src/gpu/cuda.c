@@ -11,6 +11,8 @@
 #include "gpu/gpu.h"
 
 #include "base/err.h"
+#include "base/log.h"
+#include "base/os.h"
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
@@ -62,11 +64,22 @@ static enum collet_result cuda_current(int *ordinal) {
 /* Of each GPU, once it is open; 0 before. */
 static uint32_t resident_blocks[CUDA_GPUS_MAX];
 
+/* No machine code for this GPU is in the library, and the driver could not make any of the PTX that is. */
+static bool no_code(cudaError_t error) {
+    return error == cudaErrorNoKernelImageForDevice || error == cudaErrorUnsupportedPtxVersion ||
+           error == cudaErrorInvalidPtx || error == cudaErrorJitCompilerNotFound;
+}
+
 /* Loads a kernel, and lowers *blocks to how many of its blocks a multiprocessor runs. */
 static enum collet_result load(const void *kernel, int *blocks) {
     struct cudaFuncAttributes attributes;
     int each;
-    CUDA_TRY(cudaFuncGetAttributes(&attributes, kernel));
+    cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);
+    if (no_code(error))
+        return err_set(COLLET_ERR_UNSUPPORTED,
+                       "%s: this library has kernels for %s alone; build it where this GPU is, or with CUDA_ARCH=all",
+                       cudaGetErrorString(error), gpu_cuda_kernels.code);
+    CUDA_TRY(error);
     CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, GPU_LANES, 0));
     *blocks = each < *blocks ? each : *blocks;
     return COLLET_SUCCESS;
@@ -84,7 +97,10 @@ static void cuda_leave(struct gpu_scope scope) {
         cuda_context_pop();
 }
 
+/* Loads every kernel. The driver compiles those that are PTX now, and not when one is first launched: that would wait for
+ * the kernels that already spin. */
 static enum collet_result load_all(int ordinal) {
+    uint64_t began = os_now_ns();
     int processors, each = 32;
     CUDA_TRY(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, ordinal));
     COLLET_TRY(load(gpu_cuda_kernels.copy, &each));
@@ -92,6 +108,8 @@ static enum collet_result load_all(int ordinal) {
         for (int type = 0; type < COLLET_TYPE_COUNT; type++)
             COLLET_TRY(load(gpu_cuda_kernels.reduce[op][type], &each));
     __atomic_store_n(&resident_blocks[ordinal], (uint32_t)(processors * each), __ATOMIC_RELAXED);
+    log_info(INIT, "GPU %d: its kernels (of %s) were loaded in %.1f s", ordinal, gpu_cuda_kernels.code,
+             (double)(os_now_ns() - began) / 1e9);
     return COLLET_SUCCESS;
 }
 

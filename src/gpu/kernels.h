@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernels of the device executor (kernels/exec_cuda.cu), as the functions of CUDA's runtime name them. All take one
- * struct work_launch.
+ * The kernels of the device executor, as the functions of CUDA's runtime name them. All take one struct work_launch.
  */
 #ifndef COLLET_GPU_KERNELS_H
 #define COLLET_GPU_KERNELS_H
@@ -11,8 +10,9 @@
 #define GPU_LANES 512 /* of a block, at most */
 
 struct gpu_kernels {
+    const char *code; /* for which GPUs: "sm_90" is machine code, "compute_90" is PTX, which the driver compiles */
     const void *copy;
-    const void *reduce[COLLET_OP_COUNT][COLLET_TYPE_COUNT]; /* in the order of collet.h; AVG is SUM, with a divisor */
+    const void *const *reduce[COLLET_OP_COUNT]; /* an array per operator, with a kernel per type; AVG's is SUM's */
 };
 extern const struct gpu_kernels gpu_cuda_kernels;
 

@@ -9,7 +9,7 @@
  *      src, dst      operands and places of the step in Simple
  *
  * Every lane keeps (round, pc) for itself; all take the same way, because what it depends on is the same for all.
- * Read next: block_wait.cuh, block_reduce.cuh, block_ll.cuh, block_ll128.cuh, exec_cuda.cu.
+ * Read next: block_wait.cuh, block_reduce.cuh, block_ll.cuh, block_ll128.cuh, exec_cuda.cuh.
  */
 #ifndef COLLET_KERNELS_BLOCK_CUH
 #define COLLET_KERNELS_BLOCK_CUH

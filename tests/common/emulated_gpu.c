@@ -495,13 +495,13 @@ static uint32_t resident(int ordinal) {
     return resident_blocks;
 }
 
-#define KERNEL_SUM(ENUM, ...) &reduce_kernels[COLLET_SUM][COLLET_##ENUM],
-#define KERNEL_PROD(ENUM, ...) &reduce_kernels[COLLET_PROD][COLLET_##ENUM],
-#define KERNEL_MIN(ENUM, ...) &reduce_kernels[COLLET_MIN][COLLET_##ENUM],
-#define KERNEL_MAX(ENUM, ...) &reduce_kernels[COLLET_MAX][COLLET_##ENUM],
-#define KERNEL_AVG(ENUM, ...) &reduce_kernels[COLLET_AVG][COLLET_##ENUM],
-#define ROW(OP, op) {COLLET_TYPES(KERNEL_##OP)},
-static const struct gpu_kernels kernels = {&copy_kernel, {COLLET_OPS(ROW)}};
+#define KERNEL_SUM(TYPE, ...) &reduce_kernels[COLLET_SUM][COLLET_##TYPE],
+#define KERNEL_PROD(TYPE, ...) &reduce_kernels[COLLET_PROD][COLLET_##TYPE],
+#define KERNEL_MIN(TYPE, ...) &reduce_kernels[COLLET_MIN][COLLET_##TYPE],
+#define KERNEL_MAX(TYPE, ...) &reduce_kernels[COLLET_MAX][COLLET_##TYPE],
+#define KERNEL_AVG(TYPE, ...) &reduce_kernels[COLLET_AVG][COLLET_##TYPE],
+#define ROW(OP, op) (const void *const[]){COLLET_TYPES(KERNEL_##OP)},
+static const struct gpu_kernels kernels = {"emulated", &copy_kernel, {COLLET_OPS(ROW)}};
 
 const struct gpu_driver emulated_gpu_driver = {
     .kernels = &kernels,

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device executor's kernel. A grid is a launch of work.h, a block is a worker. Not run on a GPU yet; block.cuh, which
+ * is all that happens here, runs on the host in tests/unit/test_block.c.
+ *
+ *    exec_cuda.cu           the kernel that moves bytes, and the table of all kernels
+ *    exec_cuda_reduce.cu    the kernels of one operator, one per type
+ */
+#ifndef COLLET_KERNELS_EXEC_CUDA_CUH
+#define COLLET_KERNELS_EXEC_CUDA_CUH
+
+#include "kernels/block.cuh"
+extern "C" {
+#include "gpu/kernels.h"
+}
+
+template <class R>
+__global__ void __launch_bounds__(GPU_LANES, 1) run_launch(const __grid_constant__ struct work_launch launch) {
+    __shared__ struct block_memory memory;
+    launch_run<R>(&memory, &launch, blockIdx.x);
+}
+
+#endif
