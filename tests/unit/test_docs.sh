@@ -5,9 +5,9 @@
 # form, programs compile, and every file, function, variable and link that a page names is there.
 #
 #    <!-- collet-prog allreduce_ring 4 -->
-#    ```                                        the block that follows such a line is what that command prints
-#    …                                          test_docs.sh --update makes all of them anew
-#    ```
+#    ```                                        the block that follows such a line is what that command prints: a program
+#    …                                          of build/bin, maybe behind env NAME=value, maybe with a filter behind a |
+#    ```                                        test_docs.sh --update makes all blocks anew
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
 
@@ -23,12 +23,12 @@ done
 
 # The page with every marked block made anew.
 with_fresh_tables() {
-    awk -v bin="$bin/" '
-        /^<!-- collet-prog .* -->$/ { command = $0; gsub(/^<!-- | -->$/, "", command) }
-        inside && /^```/            { inside = 0 }
-        !inside                     { print }
-        /^```/ && command != ""     { while (((bin command) | getline line) > 0) print line
-                                      close(bin command); command = ""; inside = 1 }
+    PATH="$PWD/$bin:$PWD/scripts:$PATH" awk '
+        /^<!-- (env |collet-[a-z]+ |choices.sh).* -->$/ { command = $0; gsub(/^<!-- | -->$/, "", command) }
+        inside && /^```/                                { inside = 0 }
+        !inside                                         { print }
+        /^```/ && command != ""                         { while ((command | getline line) > 0) print line
+                                                          close(command); command = ""; inside = 1 }
     ' "$1"
 }
 
