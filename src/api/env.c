@@ -3,7 +3,7 @@
  * collet_comm_init_from_env: what a launcher says in the environment → rank, size and a meeting point.
  *
  *    meeting point, the first that applies:   COLLET_COMM_ID   host:port, given by the user
- *                                             MASTER_ADDR      and MASTER_PORT, torchrun's and many scripts'
+ *                                             MASTER_ADDR      and MASTER_PORT + 2: torchrun's and many scripts'
  *                                             one host         the launcher's job id names a Unix socket
  *                                             several hosts    the launcher's store (PMI-1, PMIx)
  */
@@ -33,7 +33,10 @@ static const struct launcher launchers[] = {
     {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", NULL, "SLURM_NNODES", "SLURM_JOB_ID", "SLURM_STEP_ID", true},
 };
 
+/* MASTER_PORT itself is where torch's store listens. torchrun takes a port that the kernel gives to listeners; Linux gives
+ * those of the other parity to outgoing connections, which would be in the way. */
 #define DEFAULT_MASTER_PORT 29500
+#define PORT_AFTER_MASTER 2
 
 static enum collet_result read_int(const char *variable, long least, long most, int *value) {
     const char *text = config_env(variable);
@@ -120,9 +123,9 @@ static enum collet_result master_id(const struct config *config, struct collet_u
     const char *run = config_env("TORCHELASTIC_RUN_ID");
     int port = DEFAULT_MASTER_PORT;
     if (config_env("MASTER_PORT") != NULL)
-        COLLET_TRY(read_int("MASTER_PORT", 1, 65535, &port));
+        COLLET_TRY(read_int("MASTER_PORT", 1, 65535 - PORT_AFTER_MASTER, &port));
     snprintf(secret, sizeof(secret), "%s/%.60s", config->secret, run != NULL ? run : "");
-    return boot_unique_id_at(config_env("MASTER_ADDR"), port, secret, id);
+    return boot_unique_id_at(config_env("MASTER_ADDR"), port + PORT_AFTER_MASTER, secret, id);
 }
 
 static enum collet_result meet(const struct launcher *l, int nranks, int rank, struct collet_unique_id *id) {

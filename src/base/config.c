@@ -181,6 +181,20 @@ void config_adopt(struct config *config, const struct config *from) {
     }
 }
 
+bool config_agreed_valid(const struct config *config) {
+    for (size_t i = 0; i < KNOB_COUNT; i++) {
+        const struct knob *knob = &KNOBS[i];
+        const char *at = (const char *)config + knob->offset;
+        int64_t number;
+        memcpy(&number, at, sizeof number);
+        bool valid = knob->default_text != NULL ? memchr(at, '\0', CONFIG_TEXT_BYTES) != NULL
+                                                : number == knob->def || (number >= knob->min && number <= knob->max);
+        if (knob->scope == CONFIG_AGREED && !valid)
+            return false;
+    }
+    return true;
+}
+
 static void print_value(const struct config *config, const struct knob *knob, FILE *out) {
     struct config *unconst = (struct config *)(uintptr_t)config;
     char shown[CONFIG_TEXT_BYTES + 16];

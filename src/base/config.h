@@ -9,6 +9,7 @@
 
 #include "collet.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -103,6 +104,9 @@ const struct config *config_process(void);
 
 /* Overwrites in *config every AGREED knob with that of *from. */
 void config_adopt(struct config *config, const struct config *from);
+
+/* Is every AGREED knob within its bounds? For what another process sent. */
+bool config_agreed_valid(const struct config *config);
 
 /* One line a knob: name, value, whether it differs from the default, help. */
 void config_print(const struct config *config, FILE *out);

@@ -27,12 +27,17 @@ void address_set_text(const struct address_set *set, char *text, size_t room) {
     size_t used = 0;
     text[0] = '\0';
     for (int i = 0; i < set->count && used < room; i++) {
-        char one[ADDRESS_TEXT_BYTES], last_port[16] = "";
+        char one[ADDRESS_TEXT_BYTES];
         address_text(&set->addresses[i], set->port, one);
-        if (set->nports > 1)
-            snprintf(last_port, sizeof last_port, "-%d", set->port + set->nports - 1);
-        used += (size_t)snprintf(text + used, room - used, "%s%s%s", i ? ", " : "", one, last_port);
+        used += (size_t)snprintf(text + used, room - used, "%s%s", i ? ", " : "", one);
     }
+}
+
+bool address_set_valid(const struct address_set *set) {
+    for (int i = 0; i < set->count && i < ADDRESS_MAX; i++)
+        if (set->addresses[i].family != 4 && set->addresses[i].family != 6)
+            return false;
+    return set->count >= 1 && set->count <= ADDRESS_MAX && set->port != 0;
 }
 
 bool address_is_loopback(const struct address *address) {

@@ -20,16 +20,19 @@ struct address {
 };
 _Static_assert(sizeof(struct address) == 20, "travels in unique ids");
 
-/* Where something listens: any of these addresses, on one of nports ports from port on. */
+/* Where something listens: each of these addresses, on one port. */
 #define ADDRESS_MAX 4
 struct address_set {
     struct address addresses[ADDRESS_MAX];
-    uint16_t count, port, nports, zero;
+    uint16_t count, port;
+    uint32_t zero;
 };
+/* Is what another process sent a set of 1 … ADDRESS_MAX addresses of known kinds, and a port? */
+bool address_set_valid(const struct address_set *set);
 
 #define ADDRESS_TEXT_BYTES 64
 void address_text(const struct address *address, int port, char text[ADDRESS_TEXT_BYTES]);
-/* "a:1, b:1 …" (with a range of ports: "a:1-16"), cut to fit. */
+/* "a:1, b:1 …", cut to fit. */
 void address_set_text(const struct address_set *set, char *text, size_t room);
 
 bool address_is_loopback(const struct address *address);

@@ -6,7 +6,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#define GREETING_MAGIC "collet\0\1"
+#define GREETING_MAGIC "collet\0\2"
 #define MAGIC_BYTES 8
 
 struct greeting {
@@ -23,22 +23,36 @@ struct proof {
     uint8_t mac[AUTH_MAC_BYTES];
 };
 
-static void mac_of(const struct auth *auth, const char *role, uint8_t mac[AUTH_MAC_BYTES]) {
+_Static_assert(AUTH_MAC_BYTES == WIRE_KEY_BYTES, "session keys are MACs");
+
+static void mac_of(const struct auth *auth, const char *word, uint8_t mac[AUTH_MAC_BYTES]) {
     crypto_generichash_state state;
     crypto_generichash_init(&state, auth->key, SECRET_BYTES, AUTH_MAC_BYTES);
-    crypto_generichash_update(&state, (const uint8_t *)role, strlen(role) + 1);
+    crypto_generichash_update(&state, (const uint8_t *)word, strlen(word) + 1);
+    crypto_generichash_update(&state, (const uint8_t *)&auth->port, sizeof auth->port);
     crypto_generichash_update(&state, auth->nonces[0], sizeof auth->nonces);
     crypto_generichash_final(&state, mac, AUTH_MAC_BYTES);
 }
 
-static bool mac_is(const struct auth *auth, const char *role, const uint8_t mac[AUTH_MAC_BYTES]) {
+static bool mac_is(const struct auth *auth, const char *word, const uint8_t mac[AUTH_MAC_BYTES]) {
     uint8_t expected[AUTH_MAC_BYTES];
-    mac_of(auth, role, expected);
+    mac_of(auth, word, expected);
     return sodium_memcmp(mac, expected, AUTH_MAC_BYTES) == 0; /* in constant time */
 }
 
-void auth_start(struct auth *auth, bool server, const uint8_t key[SECRET_BYTES], struct wire *wire) {
-    *auth = (struct auth){.server = server};
+static enum auth_state proven(struct auth *auth, struct wire *wire) {
+    uint8_t client_sends[WIRE_KEY_BYTES], server_sends[WIRE_KEY_BYTES];
+    mac_of(auth, "client sends", client_sends);
+    mac_of(auth, "server sends", server_sends);
+    wire_begin_frames(wire, auth->server ? client_sends : server_sends, auth->server ? server_sends : client_sends);
+    sodium_memzero(client_sends, sizeof client_sends);
+    sodium_memzero(server_sends, sizeof server_sends);
+    sodium_memzero(auth->key, sizeof auth->key);
+    return AUTH_PROVEN;
+}
+
+void auth_start(struct auth *auth, bool server, const uint8_t key[SECRET_BYTES], int port, struct wire *wire) {
+    *auth = (struct auth){.server = server, .port = (uint16_t)port};
     memcpy(auth->key, key, SECRET_BYTES);
     os_random(auth->nonces[server ? 0 : 1], AUTH_NONCE_BYTES);
     if (!server)
@@ -59,7 +73,7 @@ static enum auth_state serve(struct auth *auth, struct wire *wire) {
     struct proof proof;
     mac_of(auth, "server", proof.mac);
     wire_put(wire, &proof, sizeof proof);
-    return AUTH_PROVEN;
+    return proven(auth, wire);
 }
 
 static enum auth_state answer_greeting(struct auth *auth, struct wire *wire) {
@@ -87,5 +101,5 @@ enum auth_state auth_try(struct auth *auth, struct wire *wire) {
     const struct proof *proof = wire_take(wire, sizeof *proof);
     if (proof == NULL)
         return open ? AUTH_WAITING : AUTH_LOST;
-    return mac_is(auth, "server", proof->mac) ? AUTH_PROVEN : AUTH_REFUSED;
+    return mac_is(auth, "server", proof->mac) ? proven(auth, wire) : AUTH_REFUSED;
 }

@@ -5,13 +5,20 @@
  *
  *      server                                                            client
  *      magic, nonce S ──────────────────────────────────────────────────▶ another greeting, or none: it is not us, leave
- *                     ◀────────────── nonce C, MAC(key, "client", S, C)
+ *                     ◀─────────── nonce C, MAC(key, "client", P, S, C)
  *      compares, or ends the connection
- *      MAC(key, "server", S, C) ────────────────────────────────────────▶ compares, or ends the connection
+ *      MAC(key, "server", P, S, C) ─────────────────────────────────────▶ compares, or ends the connection
  *
  * The server speaks first, so that a client that has hit upon somebody else's server (which typically waits for a
- * request) says nothing to it. MAC is BLAKE2b under the key; fresh nonces of both make it worth nothing to anyone who
- * recorded it; the words "client" and "server" keep an end from being shown its own proof.
+ * request) says nothing to it. MAC is BLAKE2b under the key, of a word, the server's port P and the two nonces:
+ *
+ *    fresh nonces        make a recorded handshake worthless
+ *    "client", "server"  keep an end from being shown its own proof
+ *    P                   keeps a relay on another port from passing for the server
+ *
+ * A relay on the very port can still pass all of it on. It gains nothing: both ends now hold two session keys,
+ * MAC(key, "client sends" or "server sends", P, S, C), which have not travelled, and every later byte is a frame under them
+ * (wire.h).
  */
 #ifndef COLLET_BOOT_AUTH_H
 #define COLLET_BOOT_AUTH_H
@@ -32,12 +39,13 @@ enum auth_state {
 struct auth {
     uint8_t key[SECRET_BYTES];
     bool server, greeted;
+    uint16_t port;                       /* the server's */
     uint8_t nonces[2][AUTH_NONCE_BYTES]; /* server's, client's */
 };
 
-void auth_start(struct auth *auth, bool server, const uint8_t key[SECRET_BYTES], struct wire *wire);
+void auth_start(struct auth *auth, bool server, const uint8_t key[SECRET_BYTES], int port, struct wire *wire);
 
-/* Call when the wire is ready. Reads no further than the handshake goes. */
+/* Call when the wire is ready. Reads no further than the handshake goes. With AUTH_PROVEN the wire is ready for frames. */
 enum auth_state auth_try(struct auth *auth, struct wire *wire);
 
 #endif

@@ -55,8 +55,8 @@ struct boot;
 /* The meeting point for a new id; see collet_get_unique_id(). */
 enum collet_result boot_unique_id(struct collet_unique_id *id);
 
-/* An id that all ranks can compute for themselves: rank 0 will listen on host:port (or, where that port is taken, on one
- * of the next 15), with a secret derived from the text. For COLLET_COMM_ID and MASTER_ADDR. */
+/* An id that all ranks can compute for themselves: rank 0 will listen on host:port, with a
+ * secret derived from the text. For COLLET_COMM_ID and MASTER_ADDR. */
 enum collet_result boot_unique_id_at(const char *host, int port, const char *secret_text, struct collet_unique_id *id);
 
 /* Starts to join: never waits. *config holds this rank's configuration; its AGREED knobs become rank 0's before

@@ -21,17 +21,9 @@ static uint64_t doubled(uint64_t first_ns, int round, int doublings) {
     return first_ns << (round < doublings ? round : doublings);
 }
 
-/* The address and port of the current attempt; addresses vary faster. */
-static const struct address *current(const struct dial *dial, int *port) {
-    *port = dial->set.port + dial->attempt / dial->set.count;
-    return &dial->set.addresses[dial->attempt % dial->set.count];
-}
-
 static void attempt_failed(struct dial *dial, const char *why, bool refused) {
-    int port;
     char where[ADDRESS_TEXT_BYTES];
-    const struct address *address = current(dial, &port);
-    address_text(address, port, where);
+    address_text(&dial->set.addresses[dial->attempt], dial->set.port, where);
     snprintf(dial->trouble, sizeof dial->trouble, "%s: %s", where, why);
     log_trace(BOOT, "dialling %s", dial->trouble);
     wire_destroy(dial->wire);
@@ -60,7 +52,7 @@ static void on_timer(struct watch_timer *timer) {
     struct dial *dial = WATCH_OWNER(timer, struct dial, timer);
     if (dial->wire != NULL)
         attempt_failed(dial, dial->auth.greeted ? "it did not finish the handshake" : "it does not answer", false);
-    else if (dial->attempt == dial->set.count * dial->set.nports)
+    else if (dial->attempt == dial->set.count)
         end_round(dial);
     else
         try_next(dial);
@@ -96,10 +88,8 @@ static bool meets_itself(int fd) {
 }
 
 static void try_next(struct dial *dial) {
-    int port;
     struct sockaddr_storage to;
-    const struct address *address = current(dial, &port);
-    socklen_t bytes = address_to_sockaddr(address, port, &to);
+    socklen_t bytes = address_to_sockaddr(&dial->set.addresses[dial->attempt], dial->set.port, &to);
     int fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int error = fd < 0 || (connect(fd, (struct sockaddr *)&to, bytes) != 0 && errno != EINPROGRESS) ? errno : 0;
     if (error == 0 && meets_itself(fd))
@@ -115,7 +105,7 @@ static void try_next(struct dial *dial) {
         attempt_failed(dial, "no resources for a connection", false);
         return;
     }
-    auth_start(&dial->auth, false, dial->key, dial->wire);
+    auth_start(&dial->auth, false, dial->key, dial->set.port, dial->wire);
     watch_timer_set(&dial->timer, os_now_ns() + doubled(FIRST_DEADLINE_NS, dial->round, DEADLINE_DOUBLINGS));
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A dial: tries the addresses and ports of a set in turn, again and again, until one answers and proves to know the key.
- * Each attempt has a short deadline, which grows from round to round: a port may be held by a server of somebody else that
- * never says a word. Belongs to the watch thread.
+ * A dial: tries the addresses of a set in turn, again and again, until one answers and proves to know the key. Each
+ * attempt has a short deadline, which grows from round to round: an address may lead nowhere, or to somebody else's server
+ * that never says a word. Belongs to the watch thread.
  */
 #ifndef COLLET_BOOT_DIAL_H
 #define COLLET_BOOT_DIAL_H
@@ -19,7 +19,7 @@ struct dial {
     void (*round_failed)(struct dial *dial); /* nobody answered; may dial_stop(); else it goes on after a pause */
 
     bool active;
-    int attempt, round; /* attempt counts (port, address) pairs of this round */
+    int attempt, round; /* attempt: the address of this round that is tried */
     bool all_refused;   /* in this round */
     uint64_t started_ns;
     uint64_t refused_since_ns; /* end of the first of the unbroken rounds in which all refused; 0: not so */

@@ -63,19 +63,20 @@ static int entrants_allowed(void) {
     return limit.rlim_cur >= 4 ? (int)(limit.rlim_cur / 4) : 1;
 }
 
-enum collet_result door_open(struct door *door, int family, int port, int nports) {
+enum collet_result door_open(struct door *door, int family, int port) {
     *door = (struct door){.listener.fd = -1};
     door->newest = &door->oldest;
     door->max_entrants = entrants_allowed();
-    for (int i = 0; i < nports && door->listener.fd < 0; i++) {
-        if (family != AF_INET) /* an IPv6 socket takes both kinds */
-            door->listener.fd = listen_at(AF_INET6, port + i);
-        door->v6 = door->listener.fd >= 0;
-        if (door->listener.fd < 0 && family != AF_INET6)
-            door->listener.fd = listen_at(AF_INET, port + i);
-    }
+    if (family != AF_INET) /* an IPv6 socket takes both kinds */
+        door->listener.fd = listen_at(AF_INET6, port);
+    door->v6 = door->listener.fd >= 0;
+    if (door->listener.fd < 0 && family != AF_INET6 && (family == AF_INET || errno != EADDRINUSE))
+        door->listener.fd = listen_at(AF_INET, port);
     if (door->listener.fd < 0 && port != 0)
-        return err_set(COLLET_ERR_SYSTEM, "cannot listen on any of the ports %d to %d: %m", port, port + nports - 1);
+        return err_set(COLLET_ERR_SYSTEM,
+                       "cannot listen on port %d, where the ranks are to meet: %m; name a free port in COLLET_COMM_ID "
+                       "(or, two less, in MASTER_PORT)",
+                       port);
     if (door->listener.fd < 0)
         return err_set(COLLET_ERR_SYSTEM, "cannot listen on a port: %m");
     door->port = port_of(door->listener.fd);
@@ -130,7 +131,7 @@ static void entrant_create(struct door *door, int fd) {
     *door->newest = entrant;
     door->newest = &entrant->next;
     door->nentrants++;
-    auth_start(&entrant->auth, true, door->key, entrant->wire);
+    auth_start(&entrant->auth, true, door->key, door->port, entrant->wire);
     if (door->timer.link == NULL)
         watch_timer_set(&door->timer, entrant->deadline_ns);
 }

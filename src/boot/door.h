@@ -25,9 +25,9 @@ struct door {
     void (*proven)(struct door *door, struct wire *wire);
 };
 
-/* Any thread: listens on all addresses of the host (family: 0 both, AF_INET, AF_INET6), on the first free port from `port`
- * on among nports; port 0: any. */
-enum collet_result door_open(struct door *door, int family, int port, int nports);
+/* Any thread: listens on all addresses of the host (family: 0 both, AF_INET, AF_INET6) on this port; 0: any that is free.
+ * A port that is taken is an error: whoever took it would get the connections of this job. */
+enum collet_result door_open(struct door *door, int family, int port);
 
 /* On the watch thread. */
 enum collet_result door_serve(struct door *door, const uint8_t key[SECRET_BYTES],

@@ -261,6 +261,19 @@ struct letter *hub_collect(struct boot *boot, int from, uint64_t key) {
     return letter;
 }
 
+bool hub_knows_itself(struct hub *hub, const struct card *cards) {
+    bool right = true;
+    pthread_mutex_lock(&hub->lock);
+    for (int rank = 0; rank < hub->nranks && right; rank++) {
+        const struct boot *boot = hub->local[rank];
+        const bool ours = boot != NULL && boot->rejected == COLLET_SUCCESS;
+        right = process_is_here(cards[rank].process) == ours &&
+                (!ours || memcmp(&cards[rank].self, &boot->self, sizeof boot->self) == 0);
+    }
+    pthread_mutex_unlock(&hub->lock);
+    return right;
+}
+
 void hub_set_peer(struct hub *hub, const struct card *card) {
     struct peer_info *peer = &hub->peers[card->rank];
     *peer = (struct peer_info){.rank = card->rank, .node = card->rank, .pid = card->pid, .device = card->self.device};

@@ -115,8 +115,10 @@ void hub_deliver(struct hub *hub, struct letter *letter);
 /* The next one for boot's rank; NULL if none. The caller frees it. */
 struct letter *hub_collect(struct boot *boot, int from, uint64_t key);
 
-/* What the table says of a rank. */
+/* Does the table have the ranks of this process, and only them, in this process and as they described themselves? */
 struct card;
+bool hub_knows_itself(struct hub *hub, const struct card *cards);
+/* What the table says of a rank. */
 void hub_set_peer(struct hub *hub, const struct card *card);
 
 /* "rank 3 (host n1, pid 77)", as far as known. */

@@ -10,15 +10,14 @@
 #include <string.h>
 
 #define ID_MAGIC "clID"
-#define ID_VERSION 1
-#define LISTED_PORTS 16 /* the given port and the next 15 */
+#define ID_VERSION 2
 
 struct packed_id {
     char magic[4];
     uint16_t version;
     uint8_t listed;
     uint8_t naddresses;
-    uint16_t port, nports;
+    uint16_t port, zero;
     uint32_t check; /* over the rest with this field zero: tells a damaged copy from a wrong secret */
     struct address addresses[ADDRESS_MAX];
     uint8_t secret[SECRET_BYTES];
@@ -42,7 +41,6 @@ void id_pack(const struct id *id, struct collet_unique_id *unique_id) {
         .listed = id->listed,
         .naddresses = (uint8_t)id->set.count,
         .port = id->set.port,
-        .nports = id->set.nports,
     };
     memcpy(packed.addresses, id->set.addresses, sizeof packed.addresses);
     memcpy(packed.secret, id->secret, SECRET_BYTES);
@@ -59,12 +57,11 @@ enum collet_result id_unpack(const struct collet_unique_id *unique_id, struct id
     if (packed.version != ID_VERSION)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "id: made by another version of collet (format %d, here %d)",
                        packed.version, ID_VERSION);
-    if (packed.check != check_of(packed) || packed.naddresses == 0 || packed.naddresses > ADDRESS_MAX ||
-        packed.nports == 0)
+    if (packed.check != check_of(packed) || packed.naddresses == 0 || packed.naddresses > ADDRESS_MAX)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
                        "id: damaged on its way; copy all %d bytes of it, zero bytes included", COLLET_UNIQUE_ID_BYTES);
     *id = (struct id){.listed = packed.listed};
-    id->set = (struct address_set){.count = packed.naddresses, .port = packed.port, .nports = packed.nports};
+    id->set = (struct address_set){.count = packed.naddresses, .port = packed.port};
     memcpy(id->set.addresses, packed.addresses, sizeof packed.addresses);
     memcpy(id->secret, packed.secret, SECRET_BYTES);
     return COLLET_SUCCESS;
@@ -78,7 +75,6 @@ enum collet_result boot_unique_id_at(const char *host, int port, const char *sec
     COLLET_TRY(address_family(config_process()->socket_family, &family));
     COLLET_TRY(address_resolve(host, family, &made.set));
     made.set.port = (uint16_t)port;
-    made.set.nports = (uint16_t)(port + LISTED_PORTS - 1 <= 65535 ? LISTED_PORTS : 65536 - port);
 
     /* From the text, not from the addresses: ranks may resolve the host differently. */
     char where[ADDRESS_HOST_BYTES + 16];

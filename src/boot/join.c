@@ -42,20 +42,24 @@ static int next_unannounced(struct hub *hub, struct boot_self *self, struct conf
     return found;
 }
 
+/* Rank 0's knobs travel only so far as they are everybody's: the secret, for one, is not. */
 static void announce(struct join *join, int rank, const struct boot_self *self, const struct config *config) {
     struct card card;
+    struct config agreed;
+    memset(&agreed, 0, sizeof agreed);
+    config_adopt(&agreed, config);
     card_fill(&card, join->hub->nranks, rank, self, config);
     card.probe = process_probe();
     card.listener = join->listener;
-    wire_send(join->root, TABLE_JOIN, &card, sizeof card, config, rank == 0 ? sizeof *config : 0);
+    wire_send(join->root, TABLE_JOIN, &card, sizeof card, &agreed, rank == 0 ? sizeof agreed : 0);
 }
 
-static void reject(struct hub *hub, int rank, enum collet_result code, const char *text) {
+static void turn_away(struct hub *hub, int rank, enum collet_result code, const char *text) {
     pthread_mutex_lock(&hub->lock);
     struct boot *boot = rank >= 0 && rank < hub->nranks ? hub->local[rank] : NULL;
     if (boot != NULL && boot->rejected == COLLET_SUCCESS) {
         snprintf(boot->rejected_text, sizeof boot->rejected_text, "%s", text);
-        boot->rejected = code < 0 ? code : COLLET_ERR_INTERNAL;
+        boot->rejected = code;
     }
     pthread_mutex_unlock(&hub->lock);
 }
@@ -70,8 +74,8 @@ static void announce_ranks(struct join *join) {
         if (join->root != NULL)
             announce(join, rank, &self, &config);
         else
-            reject(join->hub, rank, COLLET_ERR_INVALID_ARGUMENT,
-                   "rank: taken by another process, with which the communicator is complete");
+            turn_away(join->hub, rank, COLLET_ERR_INVALID_ARGUMENT,
+                      "rank: taken by another process, with which the communicator is complete");
     }
 }
 
@@ -99,17 +103,18 @@ void join_continue(struct join *join) {
 
 /* ------------------------------------------------------------------------------------------------------------ the frames */
 
-static void on_reject(struct join *join, const struct frame *frame) {
+/* False, here and below: the meeting point cannot mean that. */
+static bool on_reject(struct join *join, const struct frame *frame) {
     struct rejection rejection;
-    if (frame->bytes != sizeof rejection)
-        return;
-    memcpy(&rejection, frame->data, sizeof rejection);
-    rejection.text[sizeof rejection.text - 1] = '\0';
-    reject(join->hub, rejection.rank, (enum collet_result)rejection.code, rejection.text);
+    if (!rejection_read(frame->data, frame->bytes, &rejection))
+        return false;
+    turn_away(join->hub, rejection.rank, (enum collet_result)rejection.code, rejection.text);
+    return true;
 }
 
-static void on_news(struct join *join, const struct frame *frame) {
+static bool on_news(struct join *join, const struct frame *frame) {
     snprintf(join->news, sizeof join->news, "%.*s", (int)frame->bytes, frame->data);
+    return true;
 }
 
 static void take_table(struct hub *hub, const struct card *cards) {
@@ -124,59 +129,66 @@ static void take_table(struct hub *hub, const struct card *cards) {
             hub->peers[rank].node = card_find_node(cards, rank);
 }
 
-/* All have come: here is who they are. */
-static void on_all(struct join *join, const struct frame *frame) {
-    struct hub *hub = join->hub;
-    const size_t cards_bytes = (size_t)hub->nranks * sizeof(struct card);
-    struct card *cards = malloc(cards_bytes); /* a frame is not aligned */
-    if (cards == NULL || hub->phase != HUB_GATHERS || frame->bytes != sizeof hub->agreed + cards_bytes) {
-        fail(join, COLLET_ERR_INTERNAL, "the table of ranks cannot be taken in");
-        free(cards);
-        return;
-    }
+/* Reads what travels with TABLE_ALL. */
+static bool read_all(const struct frame *frame, struct hub *hub, struct card *cards) {
+    if (frame->bytes != sizeof hub->agreed + (size_t)hub->nranks * sizeof *cards)
+        return false;
     memcpy(&hub->agreed, frame->data, sizeof hub->agreed);
-    memcpy(cards, frame->data + sizeof hub->agreed, cards_bytes);
-    take_table(hub, cards);
-    join->linking = true;
-    enum collet_result result = tree_link(join->tree, cards);
-    if (result != COLLET_SUCCESS)
-        fail(join, result, err_last());
+    return config_agreed_valid(&hub->agreed) && table_read(frame->data + sizeof hub->agreed, hub->nranks, cards) &&
+           hub_knows_itself(hub, cards);
+}
+
+/* All have come: here is who they are. */
+static bool on_all(struct join *join, const struct frame *frame) {
+    struct hub *hub = join->hub;
+    struct card *cards = malloc((size_t)hub->nranks * sizeof *cards);
+    bool good = cards != NULL && hub->phase == HUB_GATHERS && read_all(frame, hub, cards);
+    if (good) {
+        take_table(hub, cards);
+        join->linking = true;
+        enum collet_result result = tree_link(join->tree, cards);
+        if (result != COLLET_SUCCESS)
+            fail(join, result, err_last());
+    }
     free(cards);
-    watch_post(hub->work);
+    return good;
 }
 
 /* The last word of the meeting point. */
-static void on_go(struct join *join, const struct frame *frame) {
+static bool on_go(struct join *join, const struct frame *frame) {
     struct hub *hub = join->hub;
-    if (hub->phase != HUB_LINKS || frame->bytes != (size_t)hub->nranks * sizeof(int32_t))
-        return;
-    pthread_mutex_lock(&hub->lock);
-    for (int rank = 0; rank < hub->nranks; rank++) {
-        int32_t node;
-        memcpy(&node, frame->data + (size_t)rank * sizeof node, sizeof node);
-        hub->peers[rank].node = node >= 0 && node <= rank ? node : rank;
+    int32_t *nodes = malloc((size_t)hub->nranks * sizeof *nodes);
+    bool good = nodes != NULL && hub->phase == HUB_LINKS && nodes_read(frame->data, frame->bytes, hub->nranks, nodes);
+    if (good) {
+        pthread_mutex_lock(&hub->lock);
+        for (int rank = 0; rank < hub->nranks; rank++)
+            hub->peers[rank].node = nodes[rank];
+        hub->phase = HUB_READY;
+        pthread_mutex_unlock(&hub->lock);
+        tree_run(join->tree);
+        log_info(BOOT, "%d ranks in %d processes are connected", hub->nranks, join->tree->places.count);
     }
-    hub->phase = HUB_READY;
-    pthread_mutex_unlock(&hub->lock);
-    tree_run(join->tree);
-    log_info(BOOT, "%d ranks in %d processes are connected", hub->nranks, join->tree->places.count);
+    free(nodes);
+    return good;
 }
 
-static void on_fail(struct join *join, const struct frame *frame) {
+static bool on_fail(struct join *join, const struct frame *frame) {
     struct failure failure;
-    if (failure_read(frame->data, frame->bytes, &failure))
-        hub_fail(join->hub, (enum collet_result)failure.code, failure.text);
+    if (!failure_read(frame->data, frame->bytes, &failure))
+        return false;
+    hub_fail(join->hub, (enum collet_result)failure.code, failure.text);
+    return true;
 }
 
-static void on_frame(struct join *join, const struct frame *frame) {
+static bool on_frame(struct join *join, const struct frame *frame) {
     switch (frame->type) {
-    case TABLE_REJECT: on_reject(join, frame); break;
-    case TABLE_NEWS: on_news(join, frame); break;
-    case TABLE_ALL: on_all(join, frame); break;
-    case TABLE_GO: on_go(join, frame); break;
-    case TABLE_FAIL: on_fail(join, frame); break;
-    case TABLE_OVER: join->met = false; break; /* it was that of an earlier communicator with the same listed id */
-    default: break;
+    case TABLE_REJECT: return on_reject(join, frame);
+    case TABLE_NEWS: return on_news(join, frame);
+    case TABLE_ALL: return on_all(join, frame);
+    case TABLE_GO: return on_go(join, frame);
+    case TABLE_FAIL: return on_fail(join, frame);
+    case TABLE_OVER: join->met = false; return true; /* that was an earlier communicator with the same listed id */
+    default: return false;
     }
 }
 
@@ -218,10 +230,13 @@ static void root_ready(struct wire *wire) {
     bool open = wire_fill(wire, wire_room(most));
     struct frame frame;
     int got;
-    while ((got = wire_next(wire, most, &frame)) > 0)
-        on_frame(join, &frame);
+    while ((got = wire_next(wire, most, &frame)) > 0 && on_frame(join, &frame))
+        ;
+    if (got != 0) /* neither all read nor all understood */
+        fail(join, COLLET_ERR_REMOTE,
+             "the meeting point sent what cannot be: another version of collet, or somebody on the way changed it");
     watch_post(join->hub->work);
-    if (!open || got < 0 || join->hub->phase == HUB_READY)
+    if (!open || got != 0 || join->hub->phase == HUB_READY)
         root_lost(join);
 }
 

@@ -182,7 +182,6 @@ enum collet_result member_create(struct hub *hub) {
     }
     address_log_down(config->socket_ifname);
     listener->port = (uint16_t)member->tree.door.port;
-    listener->nports = 1;
     member->hub = member->join.hub = hub;
     member->join.tree = &member->tree;
     member->timer.fire = on_timer;

@@ -29,7 +29,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NRANKS_MAX (1 << 20)
 #define NEWS_NS 100000000ull /* least time between two */
 
 enum meeting_state { MEETING_GATHERS, MEETING_LINKS, MEETING_FAILED };
@@ -60,7 +59,7 @@ struct rendezvous {
     struct guest **owner; /* NULL: has not come */
     uint8_t *have;        /* came (MEETING_GATHERS), reported its node (MEETING_LINKS) */
     int32_t *nodes;
-    struct config config; /* rank 0's */
+    struct config agreed; /* rank 0's agreed knobs, zero elsewhere */
 };
 
 /* --------------------------------------------------------------------------------------------------------------- ends */
@@ -74,6 +73,18 @@ static struct wire *guest_leave(struct guest *guest) {
     return wire;
 }
 
+static void meeting_table_destroy(struct rendezvous *meeting) {
+    free(meeting->cards);
+    free(meeting->owner);
+    free(meeting->have);
+    free(meeting->nodes);
+    meeting->cards = NULL;
+    meeting->owner = NULL;
+    meeting->have = NULL;
+    meeting->nodes = NULL;
+    meeting->nranks = 0;
+}
+
 static void meeting_destroy(struct rendezvous *meeting) {
     struct rendezvous **link = &process_lock()->meetings;
     process_unlock(); /* the list is the watch thread's */
@@ -84,10 +95,7 @@ static void meeting_destroy(struct rendezvous *meeting) {
     watch_timer_stop(&meeting->news);
     while (meeting->guests != NULL)
         wire_finish(guest_leave(meeting->guests));
-    free(meeting->cards);
-    free(meeting->owner);
-    free(meeting->have);
-    free(meeting->nodes);
+    meeting_table_destroy(meeting);
     free(meeting);
 }
 
@@ -142,23 +150,24 @@ static void reject(struct guest *guest, const struct card *card, const char *tex
         want_news(guest->meeting);
 }
 
-static bool table_create(struct rendezvous *meeting, int nranks) {
-    meeting->nranks = nranks;
+/* All of the table or, without memory, none of it. */
+static bool meeting_table_create(struct rendezvous *meeting, int nranks) {
     meeting->cards = calloc((size_t)nranks, sizeof *meeting->cards);
     meeting->owner = calloc((size_t)nranks, sizeof *meeting->owner);
     meeting->have = calloc((size_t)nranks, sizeof *meeting->have);
     meeting->nodes = calloc((size_t)nranks, sizeof *meeting->nodes);
-    return meeting->cards != NULL && meeting->owner != NULL && meeting->have != NULL && meeting->nodes != NULL;
+    if (meeting->cards == NULL || meeting->owner == NULL || meeting->have == NULL || meeting->nodes == NULL) {
+        meeting_table_destroy(meeting);
+        return false;
+    }
+    meeting->nranks = nranks;
+    return true;
 }
 
 /* What is wrong with this newcomer, if anything. */
 static bool find_fault(const struct rendezvous *meeting, const struct card *card, char text[ERR_TEXT_BYTES]) {
     char who[CARD_TEXT_BYTES], other[CARD_TEXT_BYTES];
     card_text(card, who);
-    if (card->nranks < 1 || card->nranks > NRANKS_MAX || card->rank < 0 || card->rank >= card->nranks) {
-        snprintf(text, ERR_TEXT_BYTES, "%s: its rank is not within 0 … nranks−1 of nranks %d", who, card->nranks);
-        return true;
-    }
     if (meeting->cards == NULL)
         return false;
     int first = 0;
@@ -183,7 +192,7 @@ static void send_table(struct rendezvous *meeting) {
     meeting->state = MEETING_LINKS;
     memset(meeting->have, 0, (size_t)meeting->nranks);
     log_info(BOOT, "all %d ranks have come to port %d", meeting->nranks, meeting->door.port);
-    tell_all(meeting, TABLE_ALL, &meeting->config, sizeof meeting->config, meeting->cards,
+    tell_all(meeting, TABLE_ALL, &meeting->agreed, sizeof meeting->agreed, meeting->cards,
              (size_t)meeting->nranks * sizeof *meeting->cards);
     want_news(meeting);
 }
@@ -195,11 +204,13 @@ static bool on_join(struct guest *guest, const struct frame *frame) {
     char text[ERR_TEXT_BYTES];
     if (frame->bytes < sizeof card)
         return true;
-    memcpy(&card, frame->data, sizeof card);
-    card.host[sizeof card.host - 1] = '\0';
-    size_t config_bytes = frame->bytes - sizeof card;
-    if (config_bytes != (card.rank == 0 ? sizeof meeting->config : 0)) {
-        reject(guest, &card, "this rank comes with another version of collet than the others");
+    const bool valid = card_read(frame->data, &card);
+    const size_t config_bytes = frame->bytes - sizeof card;
+    if (!valid || config_bytes != (card.rank == 0 ? sizeof meeting->agreed : 0)) {
+        snprintf(text, sizeof text,
+                 "rank %d of %d comes with another version of collet than the others, or with more than %d ranks",
+                 card.rank, card.nranks, NRANKS_MAX);
+        reject(guest, &card, text);
         return true;
     }
     if (meeting->state == MEETING_FAILED) {
@@ -210,7 +221,8 @@ static bool on_join(struct guest *guest, const struct frame *frame) {
         reject(guest, &card, text);
         return true;
     }
-    if (meeting->cards == NULL && !table_create(meeting, card.nranks)) {
+    if (meeting->cards == NULL && !meeting_table_create(meeting, card.nranks)) {
+        guest->nranks++; /* it is to hear of the failure */
         meeting_fail(meeting, &(struct failure){COLLET_ERR_NO_MEMORY, "no memory for the table of ranks"});
         return false;
     }
@@ -219,7 +231,7 @@ static bool on_join(struct guest *guest, const struct frame *frame) {
     meeting->have[card.rank] = 1;
     guest->nranks++;
     if (card.rank == 0)
-        memcpy(&meeting->config, frame->data + sizeof card, config_bytes);
+        memcpy(&meeting->agreed, frame->data + sizeof card, config_bytes);
     if (++meeting->njoined == meeting->nranks)
         send_table(meeting);
     else
@@ -291,7 +303,7 @@ static bool on_frame(struct guest *guest, const struct frame *frame) {
 
 /* ------------------------------------------------------------------------------------------------------------- guests */
 
-static void guest_lost(struct guest *guest) {
+static void guest_lost(struct guest *guest, const char *how) {
     struct rendezvous *meeting = guest->meeting;
     const int nranks = guest->nranks;
     struct failure failure = {.code = COLLET_ERR_REMOTE};
@@ -300,7 +312,7 @@ static void guest_lost(struct guest *guest) {
             continue;
         char who[CARD_TEXT_BYTES];
         card_text(&meeting->cards[rank], who);
-        snprintf(failure.text, sizeof failure.text, "%s died while the communicator was created", who);
+        snprintf(failure.text, sizeof failure.text, "%s %s while the communicator was created", who, how);
         meeting->owner[rank] = NULL;
     }
     wire_destroy(guest_leave(guest));
@@ -321,7 +333,7 @@ static void guest_ready(struct wire *wire) {
         if (!on_frame(guest, &frame))
             return;
     if (!open || got < 0)
-        guest_lost(guest);
+        guest_lost(guest, got < 0 ? "sent what is no message of collet, or somebody on the way changed it," : "died");
 }
 
 static void on_proven(struct door *door, struct wire *wire) {
@@ -365,12 +377,10 @@ enum collet_result rendezvous_open(struct id *id) {
     meeting->listed = id->listed;
     meeting->news.fire = send_news;
     meeting->door.listener.fd = -1;
-    enum collet_result result = id->listed ? door_open(&meeting->door, family, id->set.port, id->set.nports)
-                                           : door_open(&meeting->door, family, 0, 1);
+    enum collet_result result = door_open(&meeting->door, family, id->listed ? id->set.port : 0);
     if (result == COLLET_SUCCESS && !id->listed) {
         result = address_local(config->socket_ifname, meeting->door.v6 ? family : AF_INET, "", &id->set);
         id->set.port = (uint16_t)meeting->door.port;
-        id->set.nports = 1;
         os_random(id->secret, SECRET_BYTES);
     }
     memcpy(meeting->secret, id->secret, SECRET_BYTES);

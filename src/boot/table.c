@@ -82,12 +82,46 @@ void ranks_text(const uint8_t *have, int nranks, char *text, size_t room) {
         snprintf(text + used, room - used, " … (%d in all)", missing);
 }
 
+/* ------------------------------------------------------------------------------------------- what other processes sent */
+
+bool card_read(const void *data, struct card *card) {
+    memcpy(card, data, sizeof *card);
+    return card->nranks >= 1 && card->nranks <= NRANKS_MAX && card->rank >= 0 && card->rank < card->nranks &&
+           memchr(card->host, '\0', sizeof card->host) != NULL && address_set_valid(&card->listener);
+}
+
+bool table_read(const void *data, int nranks, struct card *cards) {
+    for (int rank = 0; rank < nranks; rank++)
+        if (!card_read((const char *)data + (size_t)rank * sizeof *cards, &cards[rank]) || cards[rank].rank != rank ||
+            cards[rank].nranks != nranks)
+            return false;
+    return true;
+}
+
+bool nodes_read(const void *data, size_t bytes, int nranks, int32_t *nodes) {
+    if (bytes != (size_t)nranks * sizeof *nodes)
+        return false;
+    memcpy(nodes, data, bytes);
+    for (int rank = 0; rank < nranks; rank++)
+        if (nodes[rank] < 0 || nodes[rank] > rank || nodes[nodes[rank]] != nodes[rank])
+            return false;
+    return true;
+}
+
+static bool is_failure(int32_t code, const char *text) {
+    return code < 0 && code >= COLLET_ERR_INTERNAL && memchr(text, '\0', ERR_TEXT_BYTES) != NULL;
+}
+
 bool failure_read(const void *data, size_t bytes, struct failure *failure) {
     if (bytes != sizeof *failure)
         return false;
     memcpy(failure, data, sizeof *failure);
-    failure->text[sizeof failure->text - 1] = '\0';
-    if (failure->code >= 0)
-        failure->code = COLLET_ERR_INTERNAL;
-    return true;
+    return is_failure(failure->code, failure->text);
+}
+
+bool rejection_read(const void *data, size_t bytes, struct rejection *rejection) {
+    if (bytes != sizeof *rejection)
+        return false;
+    memcpy(rejection, data, sizeof *rejection);
+    return is_failure(rejection->code, rejection->text);
 }

@@ -13,6 +13,8 @@
 
 #define HOST_KEY_BYTES 16
 
+#define NRANKS_MAX (1 << 20)
+
 /* Who a rank is. */
 struct card {
     int32_t rank, nranks, pid;
@@ -28,12 +30,12 @@ _Static_assert(sizeof(struct card) == 424, "travels as it is");
 
 enum table_frame {
     /* A rank's process to the meeting point */
-    TABLE_JOIN = 1, /* struct card; rank 0's also brings its struct config */
+    TABLE_JOIN = 1, /* struct card; rank 0's also brings its agreed knobs: a struct config that is zero elsewhere */
     TABLE_READY,    /* struct node_report[]: of all its ranks, when its edges of the tree stand */
     /* The meeting point to all */
     TABLE_NEWS,   /* text: who is still missing */
     TABLE_REJECT, /* struct rejection: one rank is not wanted */
-    TABLE_ALL,    /* struct config of rank 0, struct card[nranks] */
+    TABLE_ALL,    /* rank 0's agreed knobs, struct card[nranks] */
     TABLE_GO,     /* int32_t node[nranks]: init is complete */
     TABLE_OVER,   /* nothing: the communicator is complete without you; another one may meet here soon */
     /* Either way */
@@ -65,7 +67,12 @@ int card_find_node(const struct card *cards, int rank);
 /* "2, 3, 7" the ranks whose byte in `have` is 0, cut after some. */
 void ranks_text(const uint8_t *have, int nranks, char *text, size_t room);
 
-/* A received failure, made safe: a negative code, a text with an end. False if its size is wrong. */
+/* What comes from another process is read by these alone. They copy it from the frame, where it is not aligned, and are
+ * false if a rank, count, length or code in it cannot be. */
+bool card_read(const void *data, struct card *card); /* sizeof *card bytes: a rank within its nranks, a listener */
+bool table_read(const void *data, int nranks, struct card *cards); /* the cards of ranks 0 … nranks−1 in that order */
+bool nodes_read(const void *data, size_t bytes, int nranks, int32_t *nodes); /* each is the lowest rank of its node */
 bool failure_read(const void *data, size_t bytes, struct failure *failure);
+bool rejection_read(const void *data, size_t bytes, struct rejection *rejection);
 
 #endif

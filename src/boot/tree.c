@@ -357,7 +357,7 @@ enum collet_result tree_open(struct tree *tree, struct hub *hub, int family) {
     tree->courier.carry = carry;
     tree->courier.deliver = deliver;
     tree->beat.fire = beat;
-    return door_open(&tree->door, family, 0, 1);
+    return door_open(&tree->door, family, 0);
 }
 
 enum collet_result tree_link(struct tree *tree, const struct card *cards) {

@@ -72,6 +72,7 @@ static int fire_timers(struct watch *watch) {
 
 static void *watch_main(void *argument) {
     struct watch *watch = mine = argument;
+    pthread_setname_np(pthread_self(), "collet-watch"); /* fails where there is no /proc: then it has no name */
     for (;;) {
         run_tasks(watch);
         int timeout_ms = fire_timers(watch);
@@ -98,12 +99,11 @@ static enum collet_result start_thread(struct watch *watch) {
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    errno = pthread_create(&thread, &attributes, watch_main, watch);
-    if (errno == 0)
-        pthread_setname_np(thread, "collet-watch");
+    int error = pthread_create(&thread, &attributes, watch_main, watch);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
-    return errno == 0 ? COLLET_SUCCESS : err_set(COLLET_ERR_SYSTEM, "cannot start the watch thread: %m");
+    errno = error;
+    return error == 0 ? COLLET_SUCCESS : err_set(COLLET_ERR_SYSTEM, "cannot start the watch thread: %m");
 }
 
 static enum collet_result watch_create(struct watch **watch_p) {

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,8 +16,11 @@
 #define FINISH_NS 2000000000ull
 #define DISCARD_BYTES (64u << 10)
 
+#define MAC_BYTES crypto_aead_chacha20poly1305_ietf_ABYTES
+_Static_assert(WIRE_KEY_BYTES == crypto_aead_chacha20poly1305_ietf_KEYBYTES, "a wire's keys are the cipher's");
+
 struct frame_head {
-    uint32_t type, bytes;
+    uint32_t type, bytes; /* of the payload, without the MAC */
 };
 
 /* ------------------------------------------------------------------------------------------------------------ buffers */
@@ -108,6 +112,7 @@ void wire_destroy(struct wire *wire) {
     close(wire->watched.fd);
     free(wire->in.data);
     free(wire->out.data);
+    sodium_memzero(wire, sizeof *wire); /* the keys */
     free(wire);
 }
 
@@ -134,7 +139,7 @@ void wire_finish(struct wire *wire) {
 
 /* ------------------------------------------------------------------------------------------------------------ reading */
 
-size_t wire_room(size_t max_bytes) { return sizeof(struct frame_head) + max_bytes; }
+size_t wire_room(size_t max_bytes) { return sizeof(struct frame_head) + max_bytes + MAC_BYTES; }
 
 bool wire_fill(struct wire *wire, size_t limit) {
     const size_t had = content(&wire->in);
@@ -175,22 +180,6 @@ bool wire_starts_with(const struct wire *wire, const void *expected, size_t byte
     return here == 0 || memcmp(wire->in.data + wire->in.begin, expected, here) == 0;
 }
 
-int wire_next(struct wire *wire, size_t max_bytes, struct frame *frame) {
-    struct frame_head head;
-    if (content(&wire->in) < sizeof head)
-        return 0;
-    memcpy(&head, wire->in.data + wire->in.begin, sizeof head);
-    if (head.bytes > max_bytes)
-        return -1;
-    if (content(&wire->in) < sizeof head + head.bytes)
-        return 0;
-    const char *taken = wire_take(wire, sizeof head + head.bytes);
-    *frame = (struct frame){.type = head.type, .bytes = head.bytes, .data = taken + sizeof head};
-    return 1;
-}
-
-/* ------------------------------------------------------------------------------------------------------------ sending */
-
 void wire_put(struct wire *wire, const void *data, size_t bytes) {
     if (append(&wire->out, data, bytes))
         flush(wire);
@@ -198,14 +187,70 @@ void wire_put(struct wire *wire, const void *data, size_t bytes) {
         shutdown(wire->watched.fd, SHUT_RDWR);
 }
 
+/* ------------------------------------------------------------------------------------------------------------- frames */
+
+void wire_begin_frames(struct wire *wire, const uint8_t receive_key[WIRE_KEY_BYTES],
+                       const uint8_t send_key[WIRE_KEY_BYTES]) {
+    wire->receives = wire->sends = (struct wire_cipher){.frames = 0};
+    memcpy(wire->receives.key, receive_key, WIRE_KEY_BYTES);
+    memcpy(wire->sends.key, send_key, WIRE_KEY_BYTES);
+}
+
+struct nonce {
+    uint32_t zero;
+    uint8_t number[sizeof(uint64_t)];
+};
+_Static_assert(sizeof(struct nonce) == crypto_aead_chacha20poly1305_ietf_NPUBBYTES, "the cipher's nonce");
+
+static struct nonce next_nonce(struct wire_cipher *cipher) {
+    struct nonce nonce = {.zero = 0};
+    memcpy(nonce.number, &cipher->frames, sizeof cipher->frames);
+    cipher->frames++;
+    return nonce;
+}
+
+/* Turns `bytes` of payload, behind which there is room, into ciphertext and MAC, where they are. */
+static void seal(struct wire_cipher *cipher, const struct frame_head *head, uint8_t *payload) {
+    struct nonce nonce = next_nonce(cipher);
+    crypto_aead_chacha20poly1305_ietf_encrypt(payload, NULL, payload, head->bytes, (const uint8_t *)head, sizeof *head,
+                                              NULL, (const uint8_t *)&nonce, cipher->key);
+}
+
+/* The reverse. False if this is not the frame that the other end sent next. */
+static bool open_seal(struct wire_cipher *cipher, const struct frame_head *head, uint8_t *sealed) {
+    struct nonce nonce = next_nonce(cipher);
+    return crypto_aead_chacha20poly1305_ietf_decrypt(sealed, NULL, NULL, sealed, head->bytes + MAC_BYTES,
+                                                     (const uint8_t *)head, sizeof *head, (const uint8_t *)&nonce,
+                                                     cipher->key) == 0;
+}
+
+int wire_next(struct wire *wire, size_t max_bytes, struct frame *frame) {
+    struct frame_head head;
+    if (content(&wire->in) < sizeof head)
+        return 0;
+    memcpy(&head, wire->in.data + wire->in.begin, sizeof head);
+    if (head.bytes > max_bytes)
+        return -1;
+    if (content(&wire->in) < sizeof head + head.bytes + MAC_BYTES)
+        return 0;
+    char *payload = wire->in.data + wire->in.begin + sizeof head;
+    wire->in.begin += sizeof head + head.bytes + MAC_BYTES;
+    if (!open_seal(&wire->receives, &head, (uint8_t *)payload))
+        return -1;
+    *frame = (struct frame){.type = head.type, .bytes = head.bytes, .data = payload};
+    return 1;
+}
+
 void wire_send(struct wire *wire, uint32_t type, const void *head, size_t head_bytes, const void *data, size_t bytes) {
     const struct frame_head frame = {.type = type, .bytes = (uint32_t)(head_bytes + bytes)};
-    const size_t before = wire->out.end - wire->out.begin;
-    if (append(&wire->out, &frame, sizeof frame) && append(&wire->out, head, head_bytes) &&
-        append(&wire->out, data, bytes)) {
-        flush(wire);
+    if (!reserve(&wire->out, sizeof frame + frame.bytes + MAC_BYTES)) {
+        shutdown(wire->watched.fd, SHUT_RDWR);
         return;
     }
-    wire->out.end = wire->out.begin + before; /* no torn frame: the connection ends instead */
-    shutdown(wire->watched.fd, SHUT_RDWR);
+    append(&wire->out, &frame, sizeof frame);
+    append(&wire->out, head, head_bytes);
+    append(&wire->out, data, bytes);
+    seal(&wire->sends, &frame, (uint8_t *)wire->out.data + wire->out.end - frame.bytes);
+    wire->out.end += MAC_BYTES;
+    flush(wire);
 }

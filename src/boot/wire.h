@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A wire: a non-blocking TCP connection with buffers on both sides, served by the watch. First it carries the fixed-size
- * words of the handshake (auth.h), afterwards frames: a type, a length, a payload. All functions belong to the watch
- * thread.
+ * words of the handshake (auth.h). The handshake gives it a key per direction; afterwards it carries frames:
+ *
+ *      │ type, bytes │ payload, encrypted │ MAC │        ChaCha20-Poly1305 (RFC 8439)
+ *        in clear                           over the payload, type and bytes; the nonce is the number of the frame
+ *
+ * So whoever sits on the way, or took over the port, can end the connection but can neither read a frame nor forge,
+ * change, repeat, drop or reorder one: the receiver finds that the MAC does not belong to the next number.
+ *
+ * All functions belong to the watch thread.
  */
 #ifndef COLLET_BOOT_WIRE_H
 #define COLLET_BOOT_WIRE_H
@@ -16,10 +23,18 @@ struct wire_buffer {
     size_t begin, end, room; /* content: data[begin … end) */
 };
 
+/* One direction of a wire after the handshake. A key serves one direction of one connection, so no nonce comes twice. */
+#define WIRE_KEY_BYTES 32
+struct wire_cipher {
+    uint8_t key[WIRE_KEY_BYTES];
+    uint64_t frames; /* so far; the number of the next one */
+};
+
 struct wire {
     struct watch_fd watched;
     struct watch_timer timer; /* of wire_finish() */
     struct wire_buffer in, out;
+    struct wire_cipher receives, sends;
     bool dry;  /* the last wire_fill() read all there was */
     int error; /* errno of what ended the connection; 0: the other end closed it */
     /* There is something to wire_fill(). May destroy the wire. */
@@ -51,7 +66,11 @@ const void *wire_take(struct wire *wire, size_t bytes);
 bool wire_starts_with(const struct wire *wire, const void *expected, size_t bytes); /* so far as bytes have come */
 void wire_put(struct wire *wire, const void *data, size_t bytes);
 
-/* The next frame: 1, none yet: 0, longer than max_bytes: −1. */
+/* The handshake is over: from here on there are only frames. */
+void wire_begin_frames(struct wire *wire, const uint8_t receive_key[WIRE_KEY_BYTES],
+                       const uint8_t send_key[WIRE_KEY_BYTES]);
+
+/* The next frame: 1; none yet: 0; longer than max_bytes, or not what the other end sent next: −1. */
 int wire_next(struct wire *wire, size_t max_bytes, struct frame *frame);
 /* Queues a frame of two parts (either may be empty) and sends what the socket takes. If that fails, the wire will soon be
  * ready() with an error to read. */

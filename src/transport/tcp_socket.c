@@ -131,7 +131,6 @@ enum collet_result tcp_listen_start(struct tcp_listener *listener, const struct 
     os_random(listener->token, sizeof(listener->token));
     memcpy(offer->token, listener->token, sizeof(offer->token));
     offer->set.port = (uint16_t)port;
-    offer->set.nports = 1;
     return COLLET_SUCCESS;
 }
 

@@ -7,8 +7,9 @@
 #include "base/err.h"
 #include "base/os.h"
 #include "boot/boot.h"
-#include "boot/id.h"
+#include "boot/hub.h"
 #include "boot/places.h"
+#include "boot/watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,11 +20,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -864,7 +867,7 @@ static void an_id_cannot_be_used_twice(void **state) {
 
 /* ------------------------------------------------------------------------------------------------- ids by host and port */
 
-/* The same listed id again and again, on a port that a silent server holds. */
+/* The same listed id again and again. */
 static void listed_three_times(int index) {
     struct member member;
     configure(&member);
@@ -880,17 +883,169 @@ static void listed_three_times(int index) {
     }
 }
 
-static void ranks_meet_beside_a_silent_server_on_their_port_again_and_again(void **state) {
-    (void)state;
+/* A port of loopback that was free a moment ago, or still is held. */
+static int hold_port(int *port) {
     struct sockaddr_in any = {.sin_family = AF_INET};
     socklen_t length = sizeof any;
     int holder = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(holder, (struct sockaddr *)&any, sizeof any), 0);
     assert_int_equal(listen(holder, 16), 0);
     assert_int_equal(getsockname(holder, (struct sockaddr *)&any, &length), 0);
-    shared->port = ntohs(any.sin_port);
+    *port = ntohs(any.sin_port);
+    return holder;
+}
+
+static void ranks_meet_at_the_same_host_and_port_again_and_again(void **state) {
+    (void)state;
+    close(hold_port(&shared->port));
     run(3, listed_three_times);
-    close(holder);
+}
+
+/* ------------------------------------------------------------------------------------------- nonsense from the wire */
+
+static struct card a_card(int rank, int nranks) {
+    struct card card = {.rank = rank, .nranks = nranks, .self.device = COLLET_DEVICE_HOST, .host = "n1"};
+    card.listener = (struct address_set){.count = 1, .port = 1234};
+    card.listener.addresses[0].family = 4;
+    return card;
+}
+
+static void a_card_that_cannot_be_is_refused(void **state) {
+    (void)state;
+    struct card card, good = a_card(1, 2), bad;
+    assert_true(card_read(&good, &card));
+#define REFUSED(change)                                                                                                \
+    do {                                                                                                               \
+        bad = good;                                                                                                    \
+        change;                                                                                                        \
+        assert_false(card_read(&bad, &card));                                                                          \
+    } while (0)
+    REFUSED(bad.rank = -1);
+    REFUSED(bad.rank = 2);
+    REFUSED(bad.nranks = 0);
+    REFUSED(bad.nranks = NRANKS_MAX + 1);
+    REFUSED(memset(bad.host, 'x', sizeof bad.host));
+    REFUSED(bad.listener.count = 0);
+    REFUSED(bad.listener.count = ADDRESS_MAX + 1);
+    REFUSED(bad.listener.port = 0);
+    REFUSED(bad.listener.addresses[0].family = 9);
+#undef REFUSED
+}
+
+static void a_table_whose_ranks_are_out_of_place_is_refused(void **state) {
+    (void)state;
+    struct card cards[3], table[3] = {a_card(0, 3), a_card(1, 3), a_card(2, 3)};
+    assert_true(table_read(table, 3, cards));
+    table[1].rank = 2;
+    assert_false(table_read(table, 3, cards));
+    table[1] = a_card(1, 4);
+    assert_false(table_read(table, 3, cards));
+}
+
+static void a_table_that_moves_a_rank_of_this_process_is_refused(void **state) {
+    (void)state;
+    struct card cards[2] = {a_card(0, 2), a_card(1, 2)};
+    struct config config;
+    struct hub *hub;
+    struct boot *boot;
+    assert_int_equal(config_read(&config), COLLET_SUCCESS);
+    assert_int_equal(hub_create(2, NULL, &hub), COLLET_SUCCESS);
+    assert_int_equal(hub_add(hub, 1, &cards[1].self, &config, &boot), COLLET_SUCCESS);
+    memcpy(cards[1].process, process_identity(), sizeof cards[1].process);
+    assert_true(hub_knows_itself(hub, cards));
+    cards[1].self.device = COLLET_DEVICE_CUDA(0);
+    assert_false(hub_knows_itself(hub, cards));
+    cards[1].self.device = COLLET_DEVICE_HOST;
+    memcpy(cards[0].process, process_identity(), sizeof cards[0].process);
+    assert_false(hub_knows_itself(hub, cards));
+    memset(cards[0].process, 0, sizeof cards[0].process);
+    memset(cards[1].process, 0, sizeof cards[1].process);
+    assert_false(hub_knows_itself(hub, cards));
+    hub_remove(boot);
+    hub_release(hub);
+}
+
+static void nodes_and_failures_that_cannot_be_are_refused(void **state) {
+    (void)state;
+    int32_t nodes[3];
+    struct failure failure, good = {.code = COLLET_ERR_REMOTE, .text = "it died"};
+    assert_true(nodes_read((int32_t[]){0, 0, 2}, sizeof nodes, 3, nodes));
+    assert_false(nodes_read((int32_t[]){0, 0, 2}, sizeof nodes - 1, 3, nodes));
+    assert_false(nodes_read((int32_t[]){0, 2, 2}, sizeof nodes, 3, nodes));
+    assert_false(nodes_read((int32_t[]){0, -1, 2}, sizeof nodes, 3, nodes));
+    assert_false(nodes_read((int32_t[]){0, 0, 1}, sizeof nodes, 3, nodes));
+    assert_true(failure_read(&good, sizeof good, &failure));
+    assert_false(failure_read(&good, sizeof good - 1, &failure));
+    good.code = COLLET_SUCCESS;
+    assert_false(failure_read(&good, sizeof good, &failure));
+    good.code = COLLET_ERR_INTERNAL - 1;
+    assert_false(failure_read(&good, sizeof good, &failure));
+    good.code = COLLET_ERR_REMOTE;
+    memset(good.text, 'x', sizeof good.text);
+    assert_false(failure_read(&good, sizeof good, &failure));
+}
+
+static void agreed_knobs_out_of_bounds_are_refused(void **state) {
+    (void)state;
+    struct config config, agreed;
+    memset(&agreed, 0, sizeof agreed);
+    assert_int_equal(config_read(&config), COLLET_SUCCESS);
+    config_adopt(&agreed, &config);
+    assert_true(config_agreed_valid(&agreed));
+    agreed.heartbeat = -1;
+    assert_false(config_agreed_valid(&agreed));
+    config_adopt(&agreed, &config);
+    memset(agreed.algo, 'x', sizeof agreed.algo);
+    assert_false(config_agreed_valid(&agreed));
+}
+
+/* ----------------------------------------------------------------------------------------------------------- no memory */
+
+extern void __asan_init(void) __attribute__((weak)); /* there if the address sanitizer is */
+
+/* Index 0 keeps the meeting point, for more ranks than it has memory for. */
+static void without_memory_for_the_table(int index) {
+    struct member member;
+    if (index == 0) {
+        publish_id();
+        const struct rlimit scarce = {.rlim_cur = 100 << 20, .rlim_max = 100 << 20};
+        EXPECT(setrlimit(RLIMIT_AS, &scarce) == 0);
+        reach(0);
+        await(&shared->reached[1], 1);
+        usleep(100000); /* the guest has gone, and the meeting point goes on */
+        return;
+    }
+    configure(&member);
+    await(&shared->reached[0], 1);
+    join(&member, NRANKS_MAX, 1);
+    EXPECT(poll_init(&member) == COLLET_ERR_NO_MEMORY);
+    EXPECT(strstr(err_last(), "table of ranks") != NULL);
+    boot_destroy(member.boot);
+    reach(1);
+}
+
+static void a_table_too_large_for_the_meeting_point_ends_init_and_not_the_process(void **state) {
+    (void)state;
+    if (__asan_init != NULL || __tsan_init != NULL)
+        skip(); /* they need more than any limit leaves them */
+    run(2, without_memory_for_the_table);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- no /proc */
+
+/* As where there is no /proc. */
+int pthread_setname_np(pthread_t thread, const char *name) {
+    (void)thread;
+    (void)name;
+    return errno = ENOENT;
+}
+
+static void the_watch_starts_where_threads_cannot_be_named(void **state) {
+    (void)state;
+    struct watch *watch;
+    errno = 0;
+    assert_int_not_equal(pthread_setname_np(pthread_self(), "name"), 0);
+    assert_int_equal(watch_start(&watch), COLLET_SUCCESS);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -922,7 +1077,14 @@ int main(void) {
         CASE(a_failure_during_init_reaches_those_that_have_come),
         CASE(a_death_during_init_is_named),
         CASE(an_id_cannot_be_used_twice),
-        CASE(ranks_meet_beside_a_silent_server_on_their_port_again_and_again),
+        CASE(ranks_meet_at_the_same_host_and_port_again_and_again),
+        CASE(a_card_that_cannot_be_is_refused),
+        CASE(a_table_whose_ranks_are_out_of_place_is_refused),
+        CASE(a_table_that_moves_a_rank_of_this_process_is_refused),
+        CASE(nodes_and_failures_that_cannot_be_are_refused),
+        CASE(agreed_knobs_out_of_bounds_are_refused),
+        CASE(a_table_too_large_for_the_meeting_point_ends_init_and_not_the_process),
+        CASE(the_watch_starts_where_threads_cannot_be_named),
     };
     return cmocka_run_group_tests_name("boot", tests, NULL, NULL);
 }

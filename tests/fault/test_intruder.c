@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Somebody on the way between ranks who does not know the secret: reads what passes, takes the port first, relays the
+ * handshake, and then forges, repeats, changes or drops frames of the control plane.
+ *
+ * This program's own send() stands on the way: every byte of the control plane goes through it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "boot/id.h"
+#include "boot/table.h"
+#include "common/level.h"
+#include "common/world.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ----------------------------------------------------------------------------------------------------------- on the way */
+
+enum trick { NONE, FORGE, REPEAT, CHANGE, DROP };
+
+static enum trick trick; /* of this process */
+
+#define SNIFFED_BYTES (4u << 20)
+struct sniffed {
+    size_t bytes;
+    char data[SNIFFED_BYTES];
+};
+static struct sniffed *sniffed; /* of all processes; NULL: nobody sniffs */
+
+static void sniff(const void *data, size_t bytes) {
+    size_t at = sniffed != NULL ? __atomic_fetch_add(&sniffed->bytes, bytes, __ATOMIC_RELAXED) : SNIFFED_BYTES;
+    if (at + bytes <= SNIFFED_BYTES)
+        memcpy(sniffed->data + at, data, bytes);
+}
+
+static ssize_t pass_on(int fd, const void *data, size_t bytes, int flags) {
+    return syscall(SYS_sendto, fd, data, bytes, flags, NULL, 0);
+}
+
+/* The news of a failure, but for the MAC. 4 is TREE_FAIL. */
+static void send_forgery(int fd, int flags) {
+    struct {
+        uint32_t type, bytes;
+        struct failure failure;
+        uint8_t mac[16];
+    } forgery = {4, sizeof(struct failure), {COLLET_ERR_ABORTED, "forged"}, {0}};
+    pass_on(fd, &forgery, sizeof(forgery), flags);
+}
+
+static ssize_t send_changed(int fd, const void *data, size_t bytes, int flags) {
+    char copy[4096];
+    if (bytes > sizeof(copy))
+        return pass_on(fd, data, bytes, flags);
+    memcpy(copy, data, bytes);
+    copy[bytes - 1] ^= 1;
+    return pass_on(fd, copy, bytes, flags);
+}
+
+ssize_t send(int fd, const void *data, size_t bytes, int flags) {
+    enum trick now = __atomic_load_n(&trick, __ATOMIC_ACQUIRE);
+    sniff(data, bytes);
+    if (now == NONE || bytes <= 8)
+        return pass_on(fd, data, bytes, flags);
+    __atomic_store_n(&trick, NONE, __ATOMIC_RELEASE); /* once is enough */
+    if (now == DROP)
+        return (ssize_t)bytes;
+    if (now == CHANGE)
+        return send_changed(fd, data, bytes, flags);
+    ssize_t sent = pass_on(fd, data, bytes, flags);
+    if (now == FORGE)
+        send_forgery(fd, flags);
+    else
+        pass_on(fd, data, bytes, flags);
+    return sent;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- reading */
+
+static const char secret[] = "the secret of this job";
+static const char knob[] = "ring,tree"; /* travels, as rank 0's agreed value */
+
+static void check_it_works(struct ranks *ranks, int rank, struct collet_comm *comm) {
+    int x = rank + 1, n = ranks->nranks;
+    ranks_try(ranks, rank, collet_allreduce(&x, &x, 1, COLLET_INT32, COLLET_SUM, comm, NULL));
+    ranks_check(ranks, rank, x == n * (n + 1) / 2);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+}
+
+static void join_by_environment(struct ranks *ranks, int rank) {
+    struct collet_comm *comm;
+    ranks_try(ranks, rank, collet_get_unique_id(&ranks->id)); /* of COLLET_COMM_ID: the same on every rank */
+    ranks_try(ranks, rank, collet_comm_init_rank(&comm, ranks->nranks, ranks->id, rank));
+    struct id id;
+    id_unpack(&ranks->id, &id);
+    memcpy(ranks->argument, id.secret, SECRET_BYTES);
+    check_it_works(ranks, rank, comm);
+}
+
+static bool was_sniffed(const void *what, size_t bytes) {
+    return memmem(sniffed->data, sniffed->bytes, what, bytes) != NULL;
+}
+
+/* A listener of loopback. */
+static int listen_somewhere(int *port) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(fd, 16), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+static void neither_a_secret_nor_a_frame_can_be_read_on_the_way(void **state) {
+    (void)state;
+    char where[32];
+    int port;
+    close(listen_somewhere(&port));
+    snprintf(where, sizeof(where), "127.0.0.1:%d", port);
+    const char *const variables[] = {"COLLET_COMM_ID", where, "COLLET_SECRET", secret, "COLLET_ALGO", knob, NULL};
+    uint8_t *id_secret = ranks_share(SECRET_BYTES);
+    sniffed = ranks_share(sizeof(*sniffed));
+    world_run(&worlds[WORLD_SHM], 3, variables, join_by_environment, id_secret);
+    assert_in_range(sniffed->bytes, 1000, SNIFFED_BYTES);
+    assert_true(was_sniffed("collet\0", 7)); /* so begins each handshake */
+    assert_false(was_sniffed(secret, sizeof(secret) - 1));
+    assert_false(was_sniffed(id_secret, SECRET_BYTES));
+    assert_false(was_sniffed(knob, sizeof(knob) - 1));
+    ranks_unshare(sniffed, sizeof(*sniffed));
+    ranks_unshare(id_secret, SECRET_BYTES);
+    sniffed = NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ relaying */
+
+static void fail_at_a_taken_port(struct ranks *ranks, int rank) {
+    struct collet_unique_id id;
+    struct collet_comm *comm;
+    ranks_try(ranks, rank, collet_get_unique_id(&id));
+    enum collet_result expected = rank == 0 ? COLLET_ERR_SYSTEM : COLLET_ERR_TIMEOUT;
+    ranks_expect(ranks, rank, collet_comm_init_rank(&comm, 2, id, rank), expected, "init");
+    ranks_check(ranks, rank, strstr(collet_last_error(NULL), ranks->argument) != NULL);
+}
+
+static void a_port_that_somebody_took_first_is_an_error_that_names_it(void **state) {
+    (void)state;
+    char where[32];
+    int port, taken = listen_somewhere(&port);
+    snprintf(where, sizeof(where), "127.0.0.1:%d", port);
+    const char *const variables[] = {"COLLET_COMM_ID", where, "COLLET_INIT_TIMEOUT", "1", NULL};
+    world_run(&worlds[WORLD_SHM], 2, variables, fail_at_a_taken_port, strchr(where, ':') + 1);
+    close(taken);
+}
+
+static int connect_to(int port) {
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static bool copy_some(int from, int to) {
+    char data[4096];
+    ssize_t got = recv(from, data, sizeof(data), 0);
+    return got > 0 && pass_on(to, data, (size_t)got, MSG_NOSIGNAL) == got;
+}
+
+/* Passes every byte on, in both directions, for one client after the other. */
+static void relay(int listener, int port) {
+    for (;;) {
+        int client = accept(listener, NULL, NULL), server = connect_to(port);
+        struct pollfd ends[2] = {{.fd = client, .events = POLLIN}, {.fd = server, .events = POLLIN}};
+        for (bool open = server >= 0; open;) {
+            poll(ends, 2, -1);
+            if (ends[0].revents != 0)
+                open = copy_some(client, server);
+            if (open && ends[1].revents != 0)
+                open = copy_some(server, client);
+        }
+        close(client);
+        close(server);
+    }
+}
+
+struct relay_case {
+    int listener, port;
+};
+
+/* Rank 1 believes that the meeting point is where the relay listens. */
+static void join_through_a_relay(struct ranks *ranks, int rank) {
+    const struct relay_case *c = ranks->argument;
+    struct collet_comm *comm;
+    struct id id;
+    ranks_new_id(ranks, rank);
+    struct collet_unique_id packed = ranks->id;
+    id_unpack(&packed, &id);
+    if (rank == 2) {
+        pid_t child = fork();
+        if (child == 0)
+            relay(c->listener, id.set.port);
+        ranks->leftover = child;
+        return;
+    }
+    if (rank == 1)
+        id.set = (struct address_set){
+            .addresses = {{.family = 4, .ip = {127, 0, 0, 1}}}, .count = 1, .port = (uint16_t)c->port};
+    id_pack(&id, &packed);
+    ranks_expect(ranks, rank, collet_comm_init_rank(&comm, 2, packed, rank), COLLET_ERR_TIMEOUT, "init");
+    ranks_check(ranks, rank,
+                strstr(collet_last_error(NULL), rank == 0 ? "came with another secret" : "refuses") != NULL);
+}
+
+static void a_relay_on_another_port_is_refused(void **state) {
+    (void)state;
+    static const char *const variables[] = {"COLLET_INIT_TIMEOUT", "1", NULL};
+    struct relay_case c;
+    c.listener = listen_somewhere(&c.port);
+    world_run(&worlds[WORLD_SHM], 3, variables, join_through_a_relay, &c);
+    close(c.listener);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ tampering */
+
+/* From when the communicator is ready, somebody tampers with what rank 1 sends: its next heartbeat. */
+static void be_tampered_with(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    int x = 1;
+    ranks_try(ranks, rank, collet_allreduce(&x, &x, 1, COLLET_INT32, COLLET_SUM, comm, NULL));
+    if (rank == 1)
+        __atomic_store_n(&trick, *(const enum trick *)ranks->argument, __ATOMIC_RELEASE);
+    if (rank == 0) {
+        ranks_expect(ranks, rank, collet_allreduce(&x, &x, 1, COLLET_INT32, COLLET_SUM, comm, NULL), COLLET_ERR_REMOTE,
+                     "allreduce");
+        ranks_check(ranks, rank, strstr(collet_last_error(NULL), "rank 1") != NULL);
+    }
+    ranks_barrier(ranks);
+    ranks_try(ranks, rank, collet_comm_abort(comm));
+}
+
+static void tamper(enum trick with) {
+    static const char *const variables[] = {"COLLET_HEARTBEAT", "50", "COLLET_TIMEOUT", "5", NULL};
+    world_run(&worlds[WORLD_SHM], 2, variables, be_tampered_with, &with);
+}
+
+static void a_forged_failure_is_not_believed(void **state) {
+    (void)state;
+    tamper(FORGE);
+}
+
+static void a_repeated_frame_ends_the_connection(void **state) {
+    (void)state;
+    tamper(REPEAT);
+}
+
+static void a_changed_frame_ends_the_connection(void **state) {
+    (void)state;
+    tamper(CHANGE);
+}
+
+static void a_missing_frame_ends_the_connection(void **state) {
+    (void)state;
+    tamper(DROP);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(neither_a_secret_nor_a_frame_can_be_read_on_the_way),
+        cmocka_unit_test(a_port_that_somebody_took_first_is_an_error_that_names_it),
+        cmocka_unit_test(a_relay_on_another_port_is_refused),
+        cmocka_unit_test(a_forged_failure_is_not_believed),
+        cmocka_unit_test(a_repeated_frame_ends_the_connection),
+        cmocka_unit_test(a_changed_frame_ends_the_connection),
+        cmocka_unit_test(a_missing_frame_ends_the_connection),
+    };
+    return cmocka_run_group_tests_name("intruder", tests, NULL, NULL);
+}
