@@ -15,12 +15,11 @@ enum log_level { LOG_NONE = 0, LOG_WARN = 1, LOG_INFO = 2, LOG_TRACE = 3 };
 #define LOG_SUBSYSTEMS(X)                                                                                              \
     X(INIT)  /* communicators come and go */                                                                           \
     X(BOOT)  /* rendezvous, control plane, deaths */                                                                   \
-    X(ENV)   /* configuration as it was read */                                                                        \
+    X(ENV)   /* a log file that cannot be opened */                                                                    \
     X(GRAPH) /* machine, rings, trees */                                                                               \
     X(PLAN)  /* what was chosen for a call, and why */                                                                 \
     X(CONN)  /* connections: transport and why */                                                                      \
     X(NET)   /* sockets, RDMA */                                                                                       \
-    X(COLL)  /* calls */                                                                                               \
     X(ERR)   /* failures, in the words of collet_last_error() */
 
 enum log_subsystem {

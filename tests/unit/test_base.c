@@ -219,7 +219,7 @@ static void each_thread_has_its_own_last_error(void **state) {
 
 static void *write_lines(void *arg) {
     for (int i = 0; i < LINES_EACH; i++)
-        log_info(COLL, "thread %d line %d %0100d", *(int *)arg, i, 7);
+        log_info(CONN, "thread %d line %d %0100d", *(int *)arg, i, 7);
     return NULL;
 }
 
@@ -371,9 +371,9 @@ static void lines_of_many_threads_stay_whole(void **state) {
     int next[THREADS] = {0};
     for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
         int thread, number, seven;
-        const char *at = strstr(line, " collet INFO COLL thread ");
+        const char *at = strstr(line, " collet INFO CONN thread ");
         assert_non_null(at);
-        assert_int_equal(sscanf(at, " collet INFO COLL thread %d line %d %d", &thread, &number, &seven), 3);
+        assert_int_equal(sscanf(at, " collet INFO CONN thread %d line %d %d", &thread, &number, &seven), 3);
         assert_in_range(thread, 0, THREADS - 1);
         assert_int_equal(number, next[thread]++);
         assert_int_equal(seven, 7);

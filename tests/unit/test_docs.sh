@@ -74,6 +74,17 @@ log_lines_have_their_documented_form() {
     return $bad
 }
 
+# The table of subsystems has those of log.h, and for each of them the library has a line to log.
+subsystems_are_the_logs() {
+    local name bad=0
+    diff <(sed -nE 's/^ *X\(([A-Z]+)\) +\/\*.*/\1/p' src/base/log.h) \
+        <(sed -n '/^| subsystem |/,/^$/s/^| \([A-Z]*\) |.*/\1/p' docs/configuration.md) || bad=1
+    for name in $(sed -nE 's/^ *X\(([A-Z]+)\) +\/\*.*/\1/p' src/base/log.h); do
+        grep -rqE "log_[a-z]+\((LOG_[A-Z]+, (LOG_)?)?$name," src || { echo "nothing is logged under $name"; bad=1; }
+    done
+    return $bad
+}
+
 # C programs in README.md compile as C99 and C++ against the header.
 programs_compile() {
     local program
@@ -123,6 +134,7 @@ links_lead_somewhere() {
 check step_tables_are_what_collet_prog_prints tables_are_fresh
 check every_algorithm_has_its_step_table every_algorithm_has_its_table
 check log_lines_have_their_documented_form log_lines_have_their_documented_form
+check subsystems_of_the_log_are_those_that_the_table_lists subsystems_are_the_logs
 check the_programs_in_the_readme_compile programs_compile
 check files_that_pages_name_exist files_named_exist
 check functions_that_pages_name_exist functions_named_exist
