@@ -226,7 +226,8 @@ static enum collet_result launch(const struct entry *set, int n, uint32_t reside
         some = channels_that_fit(set, n, first, resident);
         for (int k = 0; k < n; k++)
             launch.works[k] = work_of(set[k].call, first, some);
-        COLLET_TRY(driver->launch(kernel_of(set->call), set_blocks(set, n, first, some), lanes, &launch, stream));
+        COLLET_TRY(
+            driver->streams->launch(kernel_of(set->call), set_blocks(set, n, first, some), lanes, &launch, stream));
     }
     return COLLET_SUCCESS;
 }
@@ -243,7 +244,7 @@ static void release_proxy(void *chan) { proxy_release(chan); }
 static enum collet_result tell_proxies(const struct entry *set, int n, void (*tell)(void *chan), void *stream) {
     for (int k = 0; k < n; k++)
         if (set[k].call->program->nremote > 0)
-            COLLET_TRY(set[k].call->chan->owner.gpu->driver->call(tell, set[k].call->chan, stream));
+            COLLET_TRY(set[k].call->chan->owner.gpu->driver->streams->call(tell, set[k].call->chan, stream));
     return COLLET_SUCCESS;
 }
 
@@ -251,7 +252,7 @@ static enum collet_result tell_proxies(const struct entry *set, int n, void (*te
 static enum collet_result launch_in_order(const struct entry *set, int n, uint32_t resident) {
     void *stream = set->call->stream;
     uint64_t capture;
-    COLLET_TRY(set->call->chan->owner.gpu->driver->capture(stream, &capture));
+    COLLET_TRY(set->call->chan->owner.gpu->driver->streams->capture(stream, &capture));
     for (int k = 0; k < n; k++) {
         COLLET_TRY(gpu_rank_before(set[k].call->chan->owner.gpu, stream));
         COLLET_TRY(gpu_rank_join(set[k].call->chan->owner.gpu, set[k].call->stream, stream));
@@ -284,7 +285,7 @@ static enum collet_result check_set(const struct entry *set, int n, uint32_t res
 
 static enum collet_result launch_set(const struct entry *set, int n) {
     struct gpu_rank *gpu = set->call->chan->owner.gpu;
-    uint32_t resident = gpu->driver->resident(gpu->ordinal);
+    uint32_t resident = gpu->driver->streams->resident(gpu->ordinal);
     COLLET_TRY(check_set(set, n, resident));
     struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
     enum collet_result result = launch_in_order(set, n, resident);
@@ -312,7 +313,7 @@ static bool round_joins(const struct entry *first, const struct entry *round) {
 
 static enum collet_result launch_sorted(const struct entry *entries, int n) {
     const struct gpu_rank *gpu = entries->call->chan->owner.gpu;
-    uint32_t resident = gpu->driver->resident(gpu->ordinal);
+    uint32_t resident = gpu->driver->streams->resident(gpu->ordinal);
     int most = resident < WORK_MAX ? (int)resident : WORK_MAX;
     for (int at = 0, length; at < n; at += length) {
         length = wave_length(&entries[at], n - at);

@@ -10,7 +10,7 @@
 
 static enum collet_result put(struct chan *chan, const void *from, size_t bytes, void **to_p) {
     COLLET_TRY(gpu_rank_take(chan->owner.gpu, bytes > 0 ? bytes : 1, to_p));
-    return bytes > 0 ? chan->owner.gpu->driver->write(*to_p, from, bytes) : COLLET_SUCCESS;
+    return bytes > 0 ? chan->owner.gpu->driver->memory->write(*to_p, from, bytes) : COLLET_SUCCESS;
 }
 
 /* host_end is the `end` of a connection, its first field. */

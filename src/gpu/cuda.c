@@ -210,7 +210,7 @@ static bool cuda_can_reach(int ordinal, int other) {
     return ordinal == other || (cudaDeviceCanAccessPeer(&can, ordinal, other) == cudaSuccess && can);
 }
 
-static bool cuda_reaches(int ordinal, int other) {
+static bool cuda_open_peer(int ordinal, int other) {
     if (ordinal == other || !cuda_can_reach(ordinal, other) || cuda_context_make(ordinal) != COLLET_SUCCESS)
         return ordinal == other;
     struct gpu_scope scope = cuda_enter(ordinal);
@@ -301,33 +301,30 @@ static enum collet_result cuda_launch(const void *kernel, uint32_t blocks, uint3
 
 static uint32_t cuda_resident(int ordinal) { return __atomic_load_n(&resident_blocks[ordinal], __ATOMIC_RELAXED); }
 
-extern const struct gpu_driver gpu_driver_cuda;
-const struct gpu_driver gpu_driver_cuda = {
-    .kernels = &gpu_cuda_kernels,
-    .max_lanes = GPU_LANES,
-    .count = cuda_count,
-    .current = cuda_current,
-    .open = cuda_open,
-    .bus = cuda_bus,
-    .enter = cuda_enter,
-    .leave = cuda_leave,
-    .memory_create = cuda_memory_create,
-    .memory_destroy = cuda_memory_destroy,
+static const struct gpu_memory cuda_memory = {
+    .create = cuda_memory_create,
+    .destroy = cuda_memory_destroy,
     .pinned_create = cuda_pinned_create,
     .pinned_destroy = cuda_pinned_destroy,
     .pin = cuda_pin,
     .unpin = cuda_unpin,
     .write = cuda_write,
+};
+
+static const struct gpu_sharing cuda_sharing = {
     .can_reach = cuda_can_reach,
-    .reaches = cuda_reaches,
+    .open_peer = cuda_open_peer,
     .keeps_lines = cuda_keeps_lines,
-    .shared_create = cuda_shared_create,
-    .shared_destroy = cuda_shared_destroy,
+    .create = cuda_shared_create,
+    .destroy = cuda_shared_destroy,
     .attach = cuda_attach,
     .detach = cuda_detach,
     .direct = gpu_cuda_direct,
     .export_dmabuf = gpu_cuda_export_dmabuf,
     .flush = gpu_cuda_flush,
+};
+
+static const struct gpu_streams cuda_streams = {
     .event_create = cuda_event_create,
     .event_destroy = cuda_event_destroy,
     .record = cuda_record,
@@ -338,4 +335,19 @@ const struct gpu_driver gpu_driver_cuda = {
     .call = cuda_call,
     .launch = cuda_launch,
     .resident = cuda_resident,
+};
+
+extern const struct gpu_driver gpu_driver_cuda;
+const struct gpu_driver gpu_driver_cuda = {
+    .kernels = &gpu_cuda_kernels,
+    .max_lanes = GPU_LANES,
+    .memory = &cuda_memory,
+    .sharing = &cuda_sharing,
+    .streams = &cuda_streams,
+    .count = cuda_count,
+    .current = cuda_current,
+    .open = cuda_open,
+    .bus = cuda_bus,
+    .enter = cuda_enter,
+    .leave = cuda_leave,
 };

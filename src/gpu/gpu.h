@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GPUs, as the rest of collet sees them: a driver, which is a table of functions, and what one rank keeps on its GPU.
+ * GPUs, as the rest of collet sees them: a driver, which is tables of functions, and what one rank keeps on its GPU.
  *
- *    struct gpu_driver   cuda.c (a build with nvcc), or one that a test emulates; NULL where there is neither
+ *    struct gpu_driver   cuda.c (a build with nvcc), or one that a test emulates; NULL where there is neither. Three tables:
+ *                        memory, what shares memory with others, and work in streams
  *    struct gpu_rank     one rank of one communicator: its GPU, small memory there, the place of its newest operation
  *
  * GPUs have CUDA's numbers (ordinals) of this process. Streams and events are CUDA's, seen as void *. Every function may be
@@ -38,55 +39,45 @@ struct gpu_direct {
     bool flushes;        /* where they do not: the driver's flush() makes them */
 };
 
-struct gpu_driver {
-    const struct gpu_kernels *kernels;
-    uint32_t max_lanes; /* threads of a block */
-
-    /* How many GPUs this process sees; 0 also without a driver, and then *why says why. */
-    int (*count)(const char **why);
-    /* The GPU that is current in the calling thread. */
-    enum collet_result (*current)(int *ordinal);
-    /* Makes GPU `ordinal` ready: its context, and every kernel loaded, since loading one while another spins may never
-     * end. */
-    enum collet_result (*open)(int ordinal);
-    /* PCI domain, bus and device: the same number in every process. */
-    uint32_t (*bus)(int ordinal);
-
-    /* Makes `ordinal` current in this thread, and calls that are none of a capture legal during one; undone by leave. */
-    struct gpu_scope (*enter)(int ordinal);
-    void (*leave)(struct gpu_scope scope);
-
-    /* ---- memory; on the GPU that is entered ---- */
-    enum collet_result (*memory_create)(size_t bytes, void **memory_p); /* zeroed */
-    void (*memory_destroy)(void *memory);                               /* NULL is fine; may wait for the GPU */
+/* A driver's memory; on the GPU that is entered. */
+struct gpu_memory {
+    enum collet_result (*create)(size_t bytes, void **memory_p);        /* zeroed */
+    void (*destroy)(void *memory);                                      /* NULL is fine; may wait for the GPU */
     enum collet_result (*pinned_create)(size_t bytes, void **memory_p); /* of the host, for every GPU; zeroed */
     void (*pinned_destroy)(void *memory);
     enum collet_result (*pin)(void *memory, size_t bytes, void **device_p); /* host memory that is there already */
     void (*unpin)(void *memory);
     /* Writes to memory of the GPU; complete on return. */
     enum collet_result (*write)(void *to, const void *from, size_t bytes);
-    /* Can kernels on GPU `ordinal` reach memory of GPU `other`? And, for those that are open: makes it so, if it can be. */
+};
+
+/* Memory of a GPU, for other GPUs, other processes and NICs. */
+struct gpu_sharing {
+    /* Can kernels on GPU `ordinal` reach memory of GPU `other`? Opens nothing. */
     bool (*can_reach)(int ordinal, int other);
-    bool (*reaches)(int ordinal, int other);
+    /* From now on they do; false: they cannot. Both are open. */
+    bool (*open_peer)(int ordinal, int other);
     /* Do 128 bytes that 8 lanes of a kernel on GPU `ordinal` store together arrive whole in memory of `other`? Opens nothing. */
     bool (*keeps_lines)(int ordinal, int other);
+
     /* Memory that other processes can attach, zeroed, and its name, whose descriptor is the caller's to close. A driver
      * may refuse one kind of name or the other. */
-    enum collet_result (*shared_create)(size_t bytes, bool by_fd, void **memory_p, struct gpu_name *name);
-    void (*shared_destroy)(void *memory, const struct gpu_name *name);
+    enum collet_result (*create)(size_t bytes, bool by_fd, void **memory_p, struct gpu_name *name);
+    void (*destroy)(void *memory, const struct gpu_name *name);
     /* In another process, where name->fd is what that process was given; it may be closed afterwards. */
     enum collet_result (*attach)(const struct gpu_name *name, void **memory_p);
     void (*detach)(void *memory, const struct gpu_name *name);
 
-    /* ---- memory for NICs ---- */
     struct gpu_direct (*direct)(int ordinal); /* opens nothing */
-    /* A file descriptor, from now on the caller's, for `bytes` of what memory_create() made on the GPU that is entered; whole
-     * pages. −1 and errno: it cannot be. */
+    /* A file descriptor, from now on the caller's, for `bytes` of what memory->create() made on the GPU that is entered;
+     * whole pages. −1 and errno: it cannot be. */
     int (*export_dmabuf)(void *memory, size_t bytes);
     /* What NICs have written into the memory of the GPU that is entered is there for its kernels on return. */
     enum collet_result (*flush)(void);
+};
 
-    /* ---- work, in stream order ---- */
+/* Work, in stream order. */
+struct gpu_streams {
     enum collet_result (*event_create)(void **event_p);
     void (*event_destroy)(void *event);
     /* external: during a capture, of the event as it is whenever the graph runs, not of one inside the graph. */
@@ -103,6 +94,28 @@ struct gpu_driver {
                                  void *stream);
     /* Blocks of any kernel that run at the same time on an open GPU, if nothing else runs there. */
     uint32_t (*resident)(int ordinal);
+};
+
+struct gpu_driver {
+    const struct gpu_kernels *kernels;
+    uint32_t max_lanes; /* threads of a block */
+    const struct gpu_memory *memory;
+    const struct gpu_sharing *sharing;
+    const struct gpu_streams *streams;
+
+    /* How many GPUs this process sees; 0 also without a driver, and then *why says why. */
+    int (*count)(const char **why);
+    /* The GPU that is current in the calling thread. */
+    enum collet_result (*current)(int *ordinal);
+    /* Makes GPU `ordinal` ready: its context, and every kernel loaded, since loading one while another spins may never
+     * end. */
+    enum collet_result (*open)(int ordinal);
+    /* PCI domain, bus and device: the same number in every process. */
+    uint32_t (*bus)(int ordinal);
+
+    /* Makes `ordinal` current in this thread, and calls that are none of a capture legal during one; undone by leave. */
+    struct gpu_scope (*enter)(int ordinal);
+    void (*leave)(struct gpu_scope scope);
 };
 
 /* The driver of this build; NULL in a build without CUDA (registry.c). */

@@ -55,10 +55,10 @@ void gpu_busid(int ordinal, char text[GPU_BUSID_BYTES]) {
 
 static enum collet_result rank_init(struct gpu_rank *rank) {
     const struct gpu_driver *driver = rank->driver;
-    COLLET_TRY(driver->pinned_create(GPU_STATUS_BYTES, &rank->status));
-    COLLET_TRY(driver->event_create(&rank->done));
-    COLLET_TRY(driver->event_create(&rank->done_in_capture));
-    return driver->event_create(&rank->ready);
+    COLLET_TRY(driver->memory->pinned_create(GPU_STATUS_BYTES, &rank->status));
+    COLLET_TRY(driver->streams->event_create(&rank->done));
+    COLLET_TRY(driver->streams->event_create(&rank->done_in_capture));
+    return driver->streams->event_create(&rank->ready);
 }
 
 enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p) {
@@ -90,20 +90,20 @@ void gpu_rank_destroy(struct gpu_rank *rank) {
     struct gpu_scope scope = driver->enter(rank->ordinal);
     for (struct gpu_chunk *chunk = rank->chunks, *next; chunk != NULL; chunk = next) {
         next = chunk->next;
-        driver->memory_destroy(chunk->memory);
+        driver->memory->destroy(chunk->memory);
         free(chunk);
     }
-    driver->event_destroy(rank->done);
-    driver->event_destroy(rank->done_in_capture);
-    driver->event_destroy(rank->ready);
-    driver->pinned_destroy(rank->status);
+    driver->streams->event_destroy(rank->done);
+    driver->streams->event_destroy(rank->done_in_capture);
+    driver->streams->event_destroy(rank->ready);
+    driver->memory->pinned_destroy(rank->status);
     driver->leave(scope);
     free(rank);
 }
 
 enum collet_result gpu_rank_query(const struct gpu_rank *rank) {
     struct gpu_scope scope = rank->driver->enter(rank->ordinal);
-    enum collet_result result = rank->driver->query(rank->done);
+    enum collet_result result = rank->driver->streams->query(rank->done);
     rank->driver->leave(scope);
     return result;
 }
@@ -111,10 +111,10 @@ enum collet_result gpu_rank_query(const struct gpu_rank *rank) {
 bool gpu_rank_wait(const struct gpu_rank *rank, uint64_t limit_ns) {
     struct waiter waiter = {.spin = 0};
     struct gpu_scope scope = rank->driver->enter(rank->ordinal);
-    bool pending = rank->any && rank->driver->query(rank->done) == COLLET_IN_PROGRESS;
+    bool pending = rank->any && rank->driver->streams->query(rank->done) == COLLET_IN_PROGRESS;
     while (pending && (limit_ns == 0 || wait_idle_ns(&waiter) < limit_ns)) {
         wait_pause(&waiter);
-        pending = rank->driver->query(rank->done) == COLLET_IN_PROGRESS;
+        pending = rank->driver->streams->query(rank->done) == COLLET_IN_PROGRESS;
     }
     rank->driver->leave(scope);
     return !pending;
@@ -128,7 +128,7 @@ enum collet_result gpu_rank_take(struct gpu_rank *rank, size_t bytes, void **mem
         if (chunk == NULL)
             return err_set(COLLET_ERR_NO_MEMORY, "no memory to note %zu bytes on a GPU", bytes);
         chunk->bytes = rounded > CHUNK_BYTES ? rounded : CHUNK_BYTES;
-        enum collet_result result = rank->driver->memory_create(chunk->bytes, (void **)&chunk->memory);
+        enum collet_result result = rank->driver->memory->create(chunk->bytes, (void **)&chunk->memory);
         if (result != COLLET_SUCCESS) {
             free(chunk);
             return result;
@@ -145,35 +145,35 @@ enum collet_result gpu_rank_take(struct gpu_rank *rank, size_t bytes, void **mem
 
 enum collet_result gpu_rank_before(struct gpu_rank *rank, void *stream) {
     uint64_t capture;
-    COLLET_TRY(rank->driver->capture(stream, &capture));
+    COLLET_TRY(rank->driver->streams->capture(stream, &capture));
     if (!rank->any || (rank->stream == stream && rank->capture == capture))
         return COLLET_SUCCESS;
     if (capture != 0 && rank->capture == capture)
-        return rank->driver->wait(stream, rank->done_in_capture, false);
-    return rank->driver->wait(stream, rank->done, capture != 0);
+        return rank->driver->streams->wait(stream, rank->done_in_capture, false);
+    return rank->driver->streams->wait(stream, rank->done, capture != 0);
 }
 
 enum collet_result gpu_rank_after(struct gpu_rank *rank, void *stream) {
-    COLLET_TRY(rank->driver->capture(stream, &rank->capture));
+    COLLET_TRY(rank->driver->streams->capture(stream, &rank->capture));
     rank->any = true;
     rank->stream = stream;
     if (rank->capture != 0)
-        COLLET_TRY(rank->driver->record(rank->done_in_capture, stream, false));
-    return rank->driver->record(rank->done, stream, rank->capture != 0);
+        COLLET_TRY(rank->driver->streams->record(rank->done_in_capture, stream, false));
+    return rank->driver->streams->record(rank->done, stream, rank->capture != 0);
 }
 
 enum collet_result gpu_rank_join(struct gpu_rank *rank, void *from, void *to) {
     if (from == to)
         return COLLET_SUCCESS;
-    COLLET_TRY(rank->driver->record(rank->ready, from, false));
-    return rank->driver->wait(to, rank->ready, false);
+    COLLET_TRY(rank->driver->streams->record(rank->ready, from, false));
+    return rank->driver->streams->wait(to, rank->ready, false);
 }
 
 static enum collet_result copy_in_order(struct gpu_rank *rank, void *to, const void *from, size_t bytes, void *stream,
                                         void *other) {
     COLLET_TRY(gpu_rank_before(rank, stream));
     COLLET_TRY(gpu_rank_join(rank, other, stream));
-    COLLET_TRY(rank->driver->copy(to, from, bytes, stream));
+    COLLET_TRY(rank->driver->streams->copy(to, from, bytes, stream));
     COLLET_TRY(gpu_rank_join(rank, stream, other));
     return gpu_rank_after(rank, stream);
 }

@@ -18,7 +18,7 @@ void nvlink_ask(int device, struct nvlink_card *card) {
     int own = device - COLLET_DEVICE_CUDA(0), count = driver->count(&why);
     card->bus = driver->bus(own);
     for (int other = 0; other < count && card->njoined < NVLINK_GPUS_MAX; other++)
-        if (other != own && driver->keeps_lines(own, other) && driver->keeps_lines(other, own))
+        if (other != own && driver->sharing->keeps_lines(own, other) && driver->sharing->keeps_lines(other, own))
             card->joined[card->njoined++] = driver->bus(other);
 }
 

@@ -141,7 +141,7 @@ static void show_gpu_row(void) {
         printf("  %-21s for %s\n", "kernels", driver->kernels->code);
     for (int a = 0; a < count; a++)
         for (int b = 0; b < count; b++)
-            if (a != b && !driver->can_reach(a, b))
+            if (a != b && !driver->sharing->can_reach(a, b))
                 row("peer access", false, "GPU %d does not reach GPU %d: slots between them in pinned host memory", a,
                     b);
 }
@@ -149,7 +149,7 @@ static void show_gpu_row(void) {
 /* How verbs would register memory of a GPU with a NIC, and see what that wrote there. */
 static void show_gpudirect(const struct verbs_device *device, int ordinal, const struct config *config) {
     const struct verbs_host *host = verbs_host();
-    struct gpu_direct can = gpu_driver()->direct(ordinal);
+    struct gpu_direct can = gpu_driver()->sharing->direct(ordinal);
     struct verbs_memory_facts facts = verbs_memory_facts(host, device, true, can.exports_dmabuf);
     const char *why;
     enum topo_class path = verbs_path_to_gpu(config, device->name, ordinal);

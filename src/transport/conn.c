@@ -5,8 +5,8 @@
 
 enum collet_result conn_memory_init_on_gpu(const struct conn_owner *owner, void *memory) {
     uint64_t step = (uint64_t)owner->config->first_step;
-    COLLET_TRY(owner->gpu->driver->write(memory, &step, sizeof(step)));
-    return owner->gpu->driver->write((char *)memory + owner->layout.head_at, &step, sizeof(step));
+    COLLET_TRY(owner->gpu->driver->memory->write(memory, &step, sizeof(step)));
+    return owner->gpu->driver->memory->write((char *)memory + owner->layout.head_at, &step, sizeof(step));
 }
 
 enum collet_result conn_err_not_whole(const struct conn *conn) {

@@ -79,11 +79,11 @@ static enum collet_result offer_fd(struct ipc_end *end, int fd, struct ipc_offer
 static enum collet_result create_shared(const struct conn *conn, struct ipc_end *end) {
     const struct gpu_driver *driver = conn->owner->gpu->driver;
     int64_t by_fd = conn->owner->config->cumem_enable;
-    enum collet_result result = driver->shared_create(end->bytes, by_fd == 1, &end->memory, &end->name);
+    enum collet_result result = driver->sharing->create(end->bytes, by_fd == 1, &end->memory, &end->name);
     if (result == COLLET_SUCCESS || by_fd >= 0)
         return result;
     log_info(CONN, "memory of the GPU will be shared by descriptors, since: %s", err_last());
-    return driver->shared_create(end->bytes, true, &end->memory, &end->name);
+    return driver->sharing->create(end->bytes, true, &end->memory, &end->name);
 }
 
 static enum collet_result offer_gpu(struct conn *conn, struct ipc_offer *offer) {
@@ -100,7 +100,7 @@ static enum collet_result offer_gpu(struct conn *conn, struct ipc_offer *offer) 
 /* Maps what end->memory is to be, and points conn->end to where the GPU sees it. */
 static enum collet_result end_pin(struct conn *conn, struct ipc_end *end) {
     void *on_gpu;
-    COLLET_TRY(conn->owner->gpu->driver->pin(end->memory, end->bytes, &on_gpu));
+    COLLET_TRY(conn->owner->gpu->driver->memory->pin(end->memory, end->bytes, &on_gpu));
     end->pinned = true;
     fifo_end_init(&conn->end, on_gpu, &conn->owner->layout, conn->owner->config);
     return COLLET_SUCCESS;
@@ -118,7 +118,7 @@ static enum collet_result offer_pinned(struct conn *conn, struct ipc_offer *offe
 
 static enum collet_result make_offer(struct conn *conn, int producer, struct ipc_offer *offer) {
     const struct conn_owner *owner = conn->owner;
-    bool reached = producer >= 0 && owner->gpu->driver->can_reach(producer, owner->gpu->ordinal);
+    bool reached = producer >= 0 && owner->gpu->driver->sharing->can_reach(producer, owner->gpu->ordinal);
     if (!reached && owner->whole_lines)
         return conn_err_not_whole(conn);
     offer->kind = reached ? IPC_GPU : IPC_PINNED;
@@ -157,7 +157,7 @@ static enum collet_result take_memory(struct conn *conn, struct ipc_end *end, in
         COLLET_TRY(os_shared_map(fd, end->bytes, &end->memory));
         return end_pin(conn, end);
     }
-    COLLET_TRY(conn->owner->gpu->driver->attach(&end->name, &end->memory));
+    COLLET_TRY(conn->owner->gpu->driver->sharing->attach(&end->name, &end->memory));
     fifo_end_init(&conn->end, end->memory, &conn->owner->layout, conn->owner->config);
     return COLLET_SUCCESS;
 }
@@ -202,13 +202,13 @@ static void ipc_close(struct conn *conn) {
         return;
     struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
     if (end->pinned)
-        gpu->driver->unpin(end->memory);
+        gpu->driver->memory->unpin(end->memory);
     if (end->kind == IPC_PINNED)
         os_memory_destroy(end->memory, end->bytes);
     else if (end->memory != NULL && conn->side == CONN_CONSUMER)
-        gpu->driver->shared_destroy(end->memory, &end->name);
+        gpu->driver->sharing->destroy(end->memory, &end->name);
     else if (end->memory != NULL)
-        gpu->driver->detach(end->memory, &end->name);
+        gpu->driver->sharing->detach(end->memory, &end->name);
     gpu->driver->leave(scope);
     forget_fd(end);
     free(end);

@@ -44,7 +44,7 @@ static bool unlist(const struct self_memory *memory) {
 static enum collet_result place_for(const struct conn *conn, enum self_place *place_p) {
     const struct gpu_rank *gpu = conn->owner->gpu;
     int producer = conn->owner->peers[conn->peer].device - COLLET_DEVICE_CUDA(0);
-    *place_p = gpu == NULL ? ON_HOST : gpu->driver->reaches(producer, gpu->ordinal) ? ON_GPU : PINNED;
+    *place_p = gpu == NULL ? ON_HOST : gpu->driver->sharing->open_peer(producer, gpu->ordinal) ? ON_GPU : PINNED;
     if (*place_p != PINNED)
         return COLLET_SUCCESS;
     if (conn->owner->whole_lines)
@@ -57,10 +57,10 @@ static enum collet_result place_for(const struct conn *conn, enum self_place *pl
 static enum collet_result fifo_create(const struct conn *conn, struct self_memory *memory) {
     const struct conn_owner *owner = conn->owner;
     if (memory->place == ON_GPU) {
-        COLLET_TRY(memory->driver->memory_create(memory->bytes, &memory->fifo));
+        COLLET_TRY(memory->driver->memory->create(memory->bytes, &memory->fifo));
         return conn_memory_init_on_gpu(owner, memory->fifo);
     }
-    COLLET_TRY(memory->place == PINNED ? memory->driver->pinned_create(memory->bytes, &memory->fifo)
+    COLLET_TRY(memory->place == PINNED ? memory->driver->memory->pinned_create(memory->bytes, &memory->fifo)
                                        : os_memory_create(memory->bytes, &memory->fifo));
     fifo_memory_init(memory->fifo, &owner->layout, owner->config);
     return COLLET_SUCCESS;
@@ -68,9 +68,9 @@ static enum collet_result fifo_create(const struct conn *conn, struct self_memor
 
 static void fifo_destroy(struct self_memory *memory) {
     if (memory->place == ON_GPU)
-        memory->driver->memory_destroy(memory->fifo);
+        memory->driver->memory->destroy(memory->fifo);
     else if (memory->place == PINNED)
-        memory->driver->pinned_destroy(memory->fifo);
+        memory->driver->memory->pinned_destroy(memory->fifo);
     else
         os_memory_destroy(memory->fifo, memory->bytes);
 }

@@ -98,7 +98,7 @@ static bool driver_flush(struct conn *conn) {
     if (!needed)
         return false;
     struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
-    enum collet_result result = gpu->driver->flush();
+    enum collet_result result = gpu->driver->sharing->flush();
     gpu->driver->leave(scope);
     if (result != COLLET_SUCCESS) {
         verbs_set_broken(conn, "%s", err_last());
@@ -161,7 +161,7 @@ static bool rail_create(const struct conn *conn, int r, const char **why) {
 static bool flush_create(const struct conn *conn, const char **why) {
     struct verbs_end *end = conn->impl;
     struct verbs_direct *direct = &end->direct;
-    struct gpu_direct can = conn->owner->gpu->driver->direct(conn->owner->gpu->ordinal);
+    struct gpu_direct can = conn->owner->gpu->driver->sharing->direct(conn->owner->gpu->ordinal);
     bool loops = true;
     direct->flush = VERBS_FLUSH_NONE;
     if (conn->side == CONN_PRODUCER || can.ordered)
@@ -184,8 +184,8 @@ static bool create(const struct conn *conn, size_t bytes, const char **why) {
     direct->bytes = bytes > SLOTS_LEAST_BYTES ? bytes : SLOTS_LEAST_BYTES;
     direct->bytes = (direct->bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     *why = "there is no memory left for them";
-    if (driver->memory_create(direct->bytes, (void **)&direct->memory) != COLLET_SUCCESS ||
-        driver->pinned_create(SCRATCH_BYTES, &direct->scratch) != COLLET_SUCCESS)
+    if (driver->memory->create(direct->bytes, (void **)&direct->memory) != COLLET_SUCCESS ||
+        driver->memory->pinned_create(SCRATCH_BYTES, &direct->scratch) != COLLET_SUCCESS)
         return false;
     for (int r = 0; r < end->nrails; r++)
         if (!rail_create(conn, r, why))
@@ -221,8 +221,8 @@ void verbs_direct_destroy(struct conn *conn) {
     }
     struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
     if (direct->scratch != NULL)
-        gpu->driver->pinned_destroy(direct->scratch);
-    gpu->driver->memory_destroy(direct->memory);
+        gpu->driver->memory->pinned_destroy(direct->scratch);
+    gpu->driver->memory->destroy(direct->memory);
     gpu->driver->leave(scope);
     *direct = (struct verbs_direct){.memory = NULL};
 }

@@ -79,7 +79,7 @@ struct ibv_mr *verbs_memory_register(const struct verbs_lib *lib, const struct v
 
 static struct ibv_mr *register_dmabuf(const struct verbs_lib *lib, const struct verbs_device *device,
                                       const struct gpu_driver *driver, void *memory, size_t bytes) {
-    int fd = driver->export_dmabuf(memory, bytes);
+    int fd = driver->sharing->export_dmabuf(memory, bytes);
     if (fd < 0)
         return NULL;
     struct ibv_mr *mr = lib->reg_dmabuf_mr(device->pd, 0, bytes, (uintptr_t)memory, fd, GPU_ACCESS);
@@ -95,7 +95,7 @@ struct ibv_mr *verbs_memory_register_gpu(const struct verbs_host *host, const st
     const struct gpu_driver *driver = gpu->driver;
     enum topo_class path = verbs_path_to_gpu(config, device->name, gpu->ordinal);
     struct verbs_memory_facts facts =
-        verbs_memory_facts(host, device, true, driver->direct(gpu->ordinal).exports_dmabuf);
+        verbs_memory_facts(host, device, true, driver->sharing->direct(gpu->ordinal).exports_dmabuf);
     facts.far = carries && !verbs_is_near(config, path);
     log_info(NET, "%s and GPU %d: path %s, COLLET_NET_GDR_LEVEL is %s", device->name, gpu->ordinal,
              path == PATH_NONE ? "not known" : topo_class_name(path), config->net_gdr_level);

@@ -8,7 +8,7 @@ enum collet_result wire_memory_create(const struct conn_owner *owner, size_t byt
         return os_memory_create(bytes, memory_p);
     const struct gpu_driver *driver = owner->gpu->driver;
     struct gpu_scope scope = driver->enter(owner->gpu->ordinal);
-    enum collet_result result = driver->pinned_create(bytes, memory_p);
+    enum collet_result result = driver->memory->pinned_create(bytes, memory_p);
     driver->leave(scope);
     return result;
 }
@@ -21,6 +21,6 @@ void wire_memory_destroy(const struct conn_owner *owner, void *memory, size_t by
     const struct gpu_driver *driver = owner->gpu->driver;
     struct gpu_scope scope = driver->enter(owner->gpu->ordinal);
     if (memory != NULL)
-        driver->pinned_destroy(memory);
+        driver->memory->pinned_destroy(memory);
     driver->leave(scope);
 }

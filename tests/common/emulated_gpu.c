@@ -370,7 +370,9 @@ static enum collet_result write_memory(void *to, const void *from, size_t bytes)
 static bool can_reach(int ordinal, int other) { return ordinal == other || (reach[ordinal] >> other & 1); }
 
 /* As CUDA's does: what is to reach another GPU must be open. */
-static bool reaches(int ordinal, int other) { return open_gpu(ordinal) == COLLET_SUCCESS && can_reach(ordinal, other); }
+static bool open_peer(int ordinal, int other) {
+    return open_gpu(ordinal) == COLLET_SUCCESS && can_reach(ordinal, other);
+}
 
 static bool keeps_lines(int ordinal, int other) { return ordinal == other || (nvlink[ordinal] >> other & 1); }
 
@@ -503,32 +505,30 @@ static uint32_t resident(int ordinal) {
 #define ROW(OP, op) (const void *const[]){COLLET_TYPES(KERNEL_##OP)},
 static const struct gpu_kernels kernels = {"emulated", &copy_kernel, {COLLET_OPS(ROW)}};
 
-const struct gpu_driver emulated_gpu_driver = {
-    .kernels = &kernels,
-    .max_lanes = LANES,
-    .count = count,
-    .current = current_gpu,
-    .open = open_gpu,
-    .bus = bus,
-    .enter = enter,
-    .leave = leave,
-    .memory_create = memory_create,
-    .memory_destroy = memory_destroy,
+static const struct gpu_memory table_of_memory = {
+    .create = memory_create,
+    .destroy = memory_destroy,
     .pinned_create = pinned_create,
     .pinned_destroy = free,
     .pin = pin,
     .unpin = unpin,
     .write = write_memory,
+};
+
+static const struct gpu_sharing table_of_sharing = {
     .can_reach = can_reach,
-    .reaches = reaches,
+    .open_peer = open_peer,
     .keeps_lines = keeps_lines,
-    .shared_create = shared_create,
-    .shared_destroy = shared_destroy,
+    .create = shared_create,
+    .destroy = shared_destroy,
     .attach = attach,
     .detach = detach,
     .direct = direct_of,
     .export_dmabuf = export_dmabuf,
     .flush = flush,
+};
+
+static const struct gpu_streams table_of_streams = {
     .event_create = event_create,
     .event_destroy = event_leave,
     .record = record,
@@ -539,4 +539,18 @@ const struct gpu_driver emulated_gpu_driver = {
     .call = call,
     .launch = launch,
     .resident = resident,
+};
+
+const struct gpu_driver emulated_gpu_driver = {
+    .kernels = &kernels,
+    .max_lanes = LANES,
+    .memory = &table_of_memory,
+    .sharing = &table_of_sharing,
+    .streams = &table_of_streams,
+    .count = count,
+    .current = current_gpu,
+    .open = open_gpu,
+    .bus = bus,
+    .enter = enter,
+    .leave = leave,
 };

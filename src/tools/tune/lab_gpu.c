@@ -126,9 +126,9 @@ static void wait_for_gpus(struct bench *bench) {
     struct waiter waiter = {.spin = 100};
     for (int r = 0; r < bench->lab->options.nranks; r++) {
         struct gpu_scope scope = bench->driver->enter(bench->ordinals[r]);
-        must(bench->driver->record(bench->event[r], NULL, false), "an event");
+        must(bench->driver->streams->record(bench->event[r], NULL, false), "an event");
         enum collet_result reached;
-        while ((reached = bench->driver->query(bench->event[r])) == COLLET_IN_PROGRESS)
+        while ((reached = bench->driver->streams->query(bench->event[r])) == COLLET_IN_PROGRESS)
             wait_pause(&waiter);
         must(reached, "a GPU");
         bench->driver->leave(scope);
@@ -184,9 +184,9 @@ static void make_buffers(struct bench *bench, int count) {
         bench->devices[r] = COLLET_DEVICE_CUDA(r % count);
         must(bench->driver->open(r % count), "a GPU");
         struct gpu_scope scope = bench->driver->enter(r % count);
-        must(bench->driver->memory_create(most, &bench->in[r]), "a buffer");
-        must(bench->driver->memory_create(most, &bench->out[r]), "a buffer");
-        must(bench->driver->event_create(&bench->event[r]), "an event");
+        must(bench->driver->memory->create(most, &bench->in[r]), "a buffer");
+        must(bench->driver->memory->create(most, &bench->out[r]), "a buffer");
+        must(bench->driver->streams->event_create(&bench->event[r]), "an event");
         bench->driver->leave(scope);
     }
 }
@@ -194,9 +194,9 @@ static void make_buffers(struct bench *bench, int count) {
 static void free_buffers(struct bench *bench) {
     for (int r = 0; r < bench->lab->options.nranks; r++) {
         struct gpu_scope scope = bench->driver->enter(bench->ordinals[r]);
-        bench->driver->memory_destroy(bench->in[r]);
-        bench->driver->memory_destroy(bench->out[r]);
-        bench->driver->event_destroy(bench->event[r]);
+        bench->driver->memory->destroy(bench->in[r]);
+        bench->driver->memory->destroy(bench->out[r]);
+        bench->driver->streams->event_destroy(bench->event[r]);
         bench->driver->leave(scope);
     }
 }
