@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define NSLOTS 8
-#define LL_BYTES 4096u /* payload of an LL slot: above this Simple has long won */
+#define SHORT_BYTES 4096u /* payload of a short slot: above this long ones have long won */
 #define MIN_SLOT_BYTES 4096u
 
 /* COLLET_BUFFSIZE unless it is set. Slots that stay in the caches between their writer and their reader, or whoever copies
@@ -108,7 +108,7 @@ static uint32_t roam_bytes_for(int neighbours) {
 struct fifo_layout chan_layout(const struct config *config, int nranks, bool messages) {
     uint32_t slot_bytes = slot_bytes_for(config, nranks, messages);
     uint32_t room_bytes = messages || config->buffsize > 0 ? 0 : roam_bytes_for(nranks - 1);
-    return fifo_layout_roomy(NSLOTS, slot_bytes, room_bytes > slot_bytes ? room_bytes : slot_bytes, LL_BYTES);
+    return fifo_layout_of(NSLOTS, slot_bytes, SHORT_BYTES, room_bytes);
 }
 
 /* Are slots of this communicator's connections messages? Where any are, some of rank 0's are: to another host. */
@@ -305,7 +305,8 @@ static uint32_t roam_bytes_of(const struct conn *conn) {
     uint32_t roam = roam_bytes_for(crowd_of_node(owner->peers, owner->nranks, node) - 1);
     if (conn->end.remote || owner->gpu != NULL)
         return 0;
-    return roam < conn->end.slot_stride ? roam : conn->end.slot_stride;
+    uint32_t stride = conn->end.strides[PROTOCOL_SIMPLE];
+    return roam < stride ? roam : stride;
 }
 
 enum collet_result conn_try(struct conn *conn) {

@@ -74,7 +74,7 @@ struct exec_args {
     uint32_t nchannels;                             /* ≤ the program's */
     uint32_t elem_bytes;
     uint32_t divisor;
-    enum interp_protocol protocol;
+    enum protocol protocol;
     uint32_t signature;
     uint32_t keep_empty;
     reduce_fn reduce;
@@ -120,8 +120,6 @@ enum collet_result exec_err_timeout(const struct chan *chan, uint64_t idle_ns, e
 
 /* MISMATCH: what worker w has received is not of its call (exec_wait.c). */
 enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w);
-
-extern const char *const exec_protocol_names[INTERP_PROTOCOL_COUNT];
 
 /* Prints to fd where a call stands, worker by worker, if it is one of chan's. Another thread may be running it. */
 void exec_dump(const struct exec_call *call, const struct chan *chan, int fd);

@@ -8,9 +8,6 @@
 
 #include <stdio.h>
 
-const char *const exec_protocol_names[INTERP_PROTOCOL_COUNT] = {
-    [INTERP_SIMPLE] = "Simple", [INTERP_LL] = "LL", [INTERP_LL128] = "LL128"};
-
 #define READS_RACILY __attribute__((no_sanitize("thread")))
 
 READS_RACILY static void dump_worker(const struct exec_call *call, int k, int fd) {
@@ -42,7 +39,7 @@ READS_RACILY void exec_dump(const struct exec_call *call, const struct chan *cha
     if (call->chan != chan)
         return;
     dprintf(fd, " %s, call %llu, %s, %s: %s\n", prog_collective_name(call->request.collective),
-            (unsigned long long)call->args.sequence, exec_protocol_names[call->args.protocol], program->source->name,
+            (unsigned long long)call->args.sequence, protocol_names[call->args.protocol], program->source->name,
             states[call->state]);
     if (chan->owner.gpu != NULL && call->state != EXEC_CONNECTING) /* what it does is known to the GPU alone */
         return;

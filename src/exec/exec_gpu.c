@@ -93,7 +93,7 @@ enum collet_result exec_gpu_check(const struct chan *chan) {
         COLLET_ERR_MISMATCH,
         "rank %d is in its call %llu, but rank %d sent %u bytes of another call (its %llu): all ranks must make "
         "the same calls, and a send and its receive must have equal byte counts",
-        chan->owner.rank, (unsigned long long)status->sequence, status->peer, status->bytes & ~FIFO_LL_BIT,
+        chan->owner.rank, (unsigned long long)status->sequence, status->peer, status->bytes,
         (unsigned long long)status->their_sequence);
 }
 
@@ -158,7 +158,7 @@ static const void *kernel_of(const struct exec_call *call) {
 static uint32_t lanes_of(const struct exec_call *call) {
     const struct exec_args *args = &call->args;
     uint64_t elems = geometry_min(args->chunk_elems, geometry_share(args->block_elems, args->nchannels));
-    uint64_t lanes = elems * args->elem_bytes / (args->protocol == INTERP_LL ? 8 : 32) / 32 * 32 + 32;
+    uint64_t lanes = elems * args->elem_bytes / (args->protocol == PROTOCOL_LL ? 8 : 32) / 32 * 32 + 32;
     uint32_t most = call->chan->owner.gpu->driver->max_lanes;
     lanes = lanes < FEWEST_LANES ? FEWEST_LANES : lanes;
     return lanes < most ? (uint32_t)lanes : most;

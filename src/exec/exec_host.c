@@ -50,7 +50,7 @@ static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *ste
     const struct interp_op *op = w->op;
     uint32_t first_send = step->store_region != STEP_NONE;
     uint32_t mask = first_send && op->stream_stores;
-    if (op->protocol != INTERP_SIMPLE)
+    if (op->protocol != PROTOCOL_SIMPLE)
         return mask;
     for (uint32_t k = 0; k < (uint32_t)step->send_count && first_send + k < 32; k++)
         if (end_streams(op->send_ends[(uint32_t)step->send_first + k], bytes))

@@ -62,14 +62,14 @@ static enum collet_result bind_channel(struct exec_program *program, struct chan
 }
 
 static enum collet_result worker_init(struct interp_worker *w, const struct interp_op *op,
-                                      const struct prog_worker *text, struct step_extent extent, uint32_t ll_bytes) {
+                                      const struct prog_worker *text, struct step_extent extent, uint32_t short_bytes) {
     size_t operands = (size_t)extent.recvs + 1;
     w->op = op;
     w->first_step = (uint32_t)text->first_step;
     w->nsteps = (uint32_t)text->nsteps;
     w->src = calloc(operands, sizeof(*w->src));
     w->dst = calloc((size_t)extent.sends + 1, sizeof(*w->dst));
-    w->scratch = calloc(operands, ll_bytes); /* not touched by Simple */
+    w->scratch = calloc(operands, short_bytes); /* not touched by Simple */
     if (w->src == NULL || w->dst == NULL || w->scratch == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a worker with %d peers in a step", extent.recvs);
     return COLLET_SUCCESS;
@@ -103,7 +103,7 @@ static enum collet_result bind(struct exec_program *program, struct chan *chan) 
         struct step_extent extent = extent_of(prog);
         for (int k = 0; k < prog->nworkers; k++)
             COLLET_TRY(worker_init(&program->workers[program->first_worker[channel] + k], &program->ops[channel],
-                                   &prog->workers[k], extent, chan->owner.layout.ll_bytes));
+                                   &prog->workers[k], extent, chan->owner.layout.short_bytes));
     }
     return COLLET_SUCCESS;
 }

@@ -154,7 +154,7 @@ enum collet_result exec_err_mismatch(const struct exec_call *call, const struct 
         "rank %d is in its call %llu, %s, but rank %d sent %u bytes of another call (its %llu): all ranks must "
         "make the same calls, and a send and its receive must have equal byte counts",
         call->chan->owner.rank, (unsigned long long)mine.sequence, text,
-        exec_blocking_rank(call->program, (int)(w - call->program->workers)), header->bytes & ~FIFO_LL_BIT,
+        exec_blocking_rank(call->program, (int)(w - call->program->workers)), fifo_word_bytes(header->word),
         (unsigned long long)header->sequence);
 }
 

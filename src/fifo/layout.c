@@ -1,24 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fifo/layout.h"
 
-#define SLOT_PAD_BYTES 256u /* keeps equal offsets of neighbouring slots out of one cache set */
+#define PAGE_BYTES 4096
+#define SLOT_PAD_BYTES 256u /* keeps equal offsets of neighbouring long slots out of one cache set */
+
+#define NAME_OF(NAME, name, text, slots, unit, line, costs) [PROTOCOL_##NAME] = text,
+const char *const protocol_names[PROTOCOL_COUNT] = {PROTOCOLS(NAME_OF)};
 
 static size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
-struct fifo_layout fifo_layout_roomy(uint32_t nslots, uint32_t slot_bytes, uint32_t room_bytes, uint32_t ll_bytes) {
-    struct fifo_layout l = {.nslots = nslots, .slot_bytes = slot_bytes, .ll_bytes = ll_bytes};
-    l.slot_stride = (uint32_t)round_up(room_bytes, 64) + SLOT_PAD_BYTES;
-    l.head_at = FIFO_LINE_BYTES;
-    l.headers_at = l.head_at + FIFO_LINE_BYTES;
-    l.ll_at = round_up(l.headers_at + nslots * sizeof(struct fifo_slot_header), FIFO_LINE_BYTES);
-    l.ll128_at = round_up(l.ll_at + (size_t)nslots * ll_bytes * 2, LL128_LINE_BYTES);
-    l.simple_at = round_up(l.ll128_at + (size_t)nslots * fifo_ll128_bytes(ll_bytes), 4096);
-    l.total_bytes = round_up(l.simple_at + (size_t)nslots * l.slot_stride, 4096);
-    return l;
+static uint32_t stride_of(uint32_t protocol, uint32_t payload_bytes) {
+    uint32_t pad = protocol_slots(protocol) == PROTOCOL_LONG ? SLOT_PAD_BYTES : 0;
+    return (uint32_t)round_up(protocol_memory_bytes(protocol, payload_bytes), FIFO_LINE_BYTES) + pad;
 }
 
-struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t ll_bytes) {
-    return fifo_layout_roomy(nslots, slot_bytes, slot_bytes, ll_bytes);
+struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t short_bytes, uint32_t room_bytes) {
+    struct fifo_layout l = {.nslots = nslots, .slot_bytes = slot_bytes, .short_bytes = short_bytes};
+    uint32_t long_bytes = room_bytes > slot_bytes ? room_bytes : slot_bytes;
+    l.head_at = FIFO_LINE_BYTES;
+    l.headers_at = l.head_at + FIFO_LINE_BYTES;
+    size_t at = l.headers_at + nslots * sizeof(struct fifo_slot_header);
+    for (uint32_t protocol = PROTOCOL_COUNT; protocol-- > 0;) {
+        l.slots_at[protocol] = round_up(at, PAGE_BYTES);
+        l.strides[protocol] = stride_of(protocol, protocol_payload_bytes(protocol, long_bytes, short_bytes));
+        at = l.slots_at[protocol] + (size_t)nslots * l.strides[protocol];
+    }
+    l.total_bytes = round_up(at, PAGE_BYTES);
+    return l;
 }
 
 void fifo_memory_init(void *memory, const struct fifo_layout *layout, const struct config *config) {
@@ -33,14 +41,14 @@ void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout 
         .tail = (uint64_t *)(void *)base,
         .head = (uint64_t *)(void *)(base + layout->head_at),
         .headers = (struct fifo_slot_header *)(void *)(base + layout->headers_at),
-        .ll = (uint64_t *)(void *)(base + layout->ll_at),
-        .ll128 = base + layout->ll128_at,
-        .simple = base + layout->simple_at,
         .step = (uint64_t)config->first_step,
         .seen = (uint64_t)config->first_step,
         .nslots = layout->nslots,
-        .slot_stride = layout->slot_stride,
-        .ll_bytes = layout->ll_bytes,
+        .short_bytes = layout->short_bytes,
         .ll_flag_mask = (uint32_t)((1ull << config->ll_flag_bits) - 1),
     };
+    for (uint32_t protocol = 0; protocol < PROTOCOL_COUNT; protocol++) {
+        end->slots[protocol] = base + layout->slots_at[protocol];
+        end->strides[protocol] = layout->strides[protocol];
+    }
 }

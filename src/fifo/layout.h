@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where everything lies in the memory of a connection, and how that memory and its ends begin.
+ * Where everything is in a connection's memory. Each protocol has an area of its own, computed from the table of protocols:
+ *
+ *    │ tail │ head │ headers[] │ slots of the last protocol │ … │ slots of Simple │
+ *
+ * Simple, the first protocol, has the last area: a transport may put it elsewhere.
  */
 #ifndef COLLET_FIFO_LAYOUT_H
 #define COLLET_FIFO_LAYOUT_H
@@ -8,12 +12,32 @@
 #include "base/config.h"
 #include "fifo/fifo.h"
 
-/* The layout of nslots slots of slot_bytes, and LL and LL128 slots of ll_bytes payload. */
-struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t ll_bytes);
-/* The same with room_bytes ≥ slot_bytes from a Simple slot to the next. */
-struct fifo_layout fifo_layout_roomy(uint32_t nslots, uint32_t slot_bytes, uint32_t room_bytes, uint32_t ll_bytes);
+/* Offsets and lengths in bytes; the same computation at both ends. */
+struct fifo_layout {
+    uint32_t nslots;                  /* a power of two ≤ FIFO_MAX_SLOTS */
+    uint32_t slot_bytes, short_bytes; /* most payload of a long slot, and of a short one */
+    uint32_t strides[PROTOCOL_COUNT]; /* from a slot to the next */
+    size_t slots_at[PROTOCOL_COUNT];  /* where a protocol's slots begin */
+    size_t head_at, headers_at;       /* tail is at 0 */
+    size_t total_bytes;
+};
 
-/* Points end into memory laid out so, with both counters at first_step. The consumer's side also initialises memory. */
+/* room_bytes: of a long slot, at least slot_bytes; 0: just those. */
+struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t short_bytes, uint32_t room_bytes);
+
+/* Most payload of a slot. */
+static inline uint32_t fifo_payload_bytes(const struct fifo_layout *layout, uint32_t protocol) {
+    return protocol_payload_bytes(protocol, layout->slot_bytes, layout->short_bytes);
+}
+
+/* Is this header, which came over a wire, that of a slot which can be? */
+static inline int fifo_header_fits(const struct fifo_layout *layout, uint32_t word) {
+    uint32_t protocol = fifo_word_protocol(word);
+    return protocol < PROTOCOL_COUNT && fifo_word_bytes(word) <= fifo_payload_bytes(layout, protocol);
+}
+
+/* Points end into memory laid out so, with both counters at config's first_step. The consumer's side also initialises
+ * memory. */
 void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout *layout, const struct config *config);
 void fifo_memory_init(void *memory, const struct fifo_layout *layout, const struct config *config);
 

@@ -120,7 +120,7 @@ static void print_row(const struct forecast_job *job, const struct forecast *f, 
     explain_size(c->chunk_bytes, chunk);
     if (f->kind == FORECAST_NONE) {
         fprintf(out, "  %-10s %-8s %8d %6s   not simulated: %.0f million steps are too many\n", c->algorithm->name,
-                exec_protocol_names[c->protocol], c->nchannels, chunk, f->steps / 1e6);
+                protocol_names[c->protocol], c->nchannels, chunk, f->steps / 1e6);
         return;
     }
     if (f->latency_ns >= 0)
@@ -128,7 +128,7 @@ static void print_row(const struct forecast_job *job, const struct forecast *f, 
     if (f->link >= 0)
         net_link_name(job->net, f->link, link, sizeof link);
     fprintf(out, "  %-10s %-8s %8d %6s %s%11.1f %9.2f %11s %11.1f %11.1f  %s\n", c->algorithm->name,
-            exec_protocol_names[c->protocol], c->nchannels, chunk, f->kind == FORECAST_BOUND ? "≤" : " ", f->ns / 1000,
+            protocol_names[c->protocol], c->nchannels, chunk, f->kind == FORECAST_BOUND ? "≤" : " ", f->ns / 1000,
             gbps_of(f, bytes, job->nranks), latency, f->link_ns / 1000, f->engine_ns / 1000, link);
 }
 
@@ -162,7 +162,7 @@ static void print_bound(const struct forecast_job *job, const struct forecast *f
 
 static void print_name(const struct forecast *f, FILE *out) {
     const struct forecast_candidate *c = &f->candidate;
-    fprintf(out, "%s, %s, %d channel%s", c->algorithm->name, exec_protocol_names[c->protocol], c->nchannels,
+    fprintf(out, "%s, %s, %d channel%s", c->algorithm->name, protocol_names[c->protocol], c->nchannels,
             c->nchannels == 1 ? "" : "s");
 }
 

@@ -454,11 +454,11 @@ int forecast_wishes(const struct forecast_stage *stage, uint64_t bytes, struct f
     if (stage->job->nranks > FORECAST_MANY_RANKS && stage->job->net->nrings > 1 && stage->nchannels == 1 && can_be_cut)
         return 0;
     if (part > slot / 4)
-        wishes[n++] = (struct forecast_wish){bytes, INTERP_SIMPLE, slot, false, 0};
-    wishes[n++] = (struct forecast_wish){bytes, INTERP_SIMPLE, slot / 4, false, 0};
-    wishes[n++] = (struct forecast_wish){bytes, INTERP_LL, LL_SLOT_BYTES, false, 0};
+        wishes[n++] = (struct forecast_wish){bytes, PROTOCOL_SIMPLE, slot, false, 0};
+    wishes[n++] = (struct forecast_wish){bytes, PROTOCOL_SIMPLE, slot / 4, false, 0};
+    wishes[n++] = (struct forecast_wish){bytes, PROTOCOL_LL, LL_SLOT_BYTES, false, 0};
     if (net_keeps_lines(stage->job->net))
-        wishes[n++] = (struct forecast_wish){bytes, INTERP_LL128, LL_SLOT_BYTES, false, 0};
+        wishes[n++] = (struct forecast_wish){bytes, PROTOCOL_LL128, LL_SLOT_BYTES, false, 0};
     return n;
 }
 

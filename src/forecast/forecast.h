@@ -50,7 +50,7 @@ struct forecast_job {
 
 struct forecast_candidate {
     const struct algorithm *algorithm;
-    enum interp_protocol protocol;
+    enum protocol protocol;
     int nchannels;
     uint32_t chunk_bytes;
 };
@@ -93,7 +93,7 @@ void forecast_unstage(struct forecast_stage *stage);
 /* What is asked of one forecast. */
 struct forecast_wish {
     uint64_t bytes; /* as the size column of the perf programs: of the larger of the two buffers */
-    enum interp_protocol protocol;
+    enum protocol protocol;
     uint32_t chunk_bytes;
     bool latency;    /* latency_ns as well */
     double limit_ns; /* what takes longer need not be known; 0: no limit */

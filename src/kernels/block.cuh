@@ -172,7 +172,7 @@ BLOCK_FN void block_report(const struct block_memory *m, const struct work *work
     if (failure == WORK_MISMATCH) {
         const struct fifo_end *end = m->op.recv_ends[m->worker.blocked_on];
         const struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
-        status->bytes = header->bytes;
+        status->bytes = fifo_word_bytes(header->word);
         status->their_sequence = header->sequence;
     }
     port_word_store_release(&status->failure, failure); /* pairs with exec_gpu_check() */
@@ -199,9 +199,9 @@ template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct 
                 continue;
             uint32_t bytes = (uint32_t)(count * m->op.elem_bytes);
             enum work_failure failure =
-                protocol == INTERP_SIMPLE ? block_simple_step<R>(m, step, round, count, work->status)
-                : protocol == INTERP_LL   ? block_ll_step<R>(&m->worker, step, round, bytes, work->status)
-                                          : block_ll128_step<R>(&m->worker, step, round, bytes, work->status);
+                protocol == PROTOCOL_SIMPLE ? block_simple_step<R>(m, step, round, count, work->status)
+                : protocol == PROTOCOL_LL   ? block_ll_step<R>(&m->worker, step, round, bytes, work->status)
+                                            : block_ll128_step<R>(&m->worker, step, round, bytes, work->status);
             if (failure != WORK_FINE && port_lane() == 0)
                 block_report(m, work, channel, failure);
             if (failure != WORK_FINE)

@@ -45,6 +45,8 @@ BLOCK_FN void unit_store(char *to, uint64_t unit, uint32_t bytes) {
 BLOCK_SELDOM enum work_failure units_judge(struct fifo_end *const *ends, int n, uint32_t index, uint32_t signature,
                                            enum work_failure failure, uint32_t *missing) {
     for (int k = n < BLOCK_LL_TOGETHER ? n - 1 : BLOCK_LL_TOGETHER - 1; k >= 0; k--) {
+        if (ends[k]->remote)
+            continue;
         uint64_t flag = ll_flag(ends[k], signature), seen = port_line_load(ll_lines(ends[k]) + 2 * index) >> 32;
         if (seen == flag)
             continue;
@@ -67,6 +69,10 @@ BLOCK_FN enum work_failure units_receive(struct fifo_end *const *ends, int n, ui
         for (int k = 0; k < BLOCK_LL_TOGETHER; k++) {
             if (k >= n)
                 continue;
+            if (ends[k]->remote) {
+                units[k] = unit_load(fifo_slot_at(ends[k], PROTOCOL_LL, ends[k]->step) + BLOCK_LL_UNIT * index, bytes);
+                continue;
+            }
             const uint64_t *lines = ll_lines(ends[k]) + 2 * index;
             uint64_t flag = ll_flag(ends[k], signature), first, second;
             if (bytes > 4) {
@@ -92,7 +98,9 @@ BLOCK_FN enum work_failure units_receive(struct fifo_end *const *ends, int n, ui
 BLOCK_FN void unit_send(const struct fifo_end *end, uint32_t index, uint64_t unit, uint32_t bytes, uint32_t signature) {
     uint64_t *lines = ll_lines(end) + 2 * index;
     uint64_t flag = ll_flag(end, signature) << 32;
-    if (bytes > 4)
+    if (end->remote)
+        unit_store(fifo_slot_at(end, PROTOCOL_LL, end->step) + BLOCK_LL_UNIT * index, unit, bytes);
+    else if (bytes > 4)
         port_lines_store(lines, flag | (unit & 0xffffffffu), flag | unit >> 32);
     else
         port_line_store(lines, flag | (unit & 0xffffffffu));
@@ -193,15 +201,18 @@ BLOCK_FN enum work_failure failure_of_any(enum work_failure failure) {
         return WORK_FINE;
     if (port_any(failure == WORK_FOREIGN))
         return WORK_FOREIGN;
+    if (port_any(failure == WORK_MISMATCH))
+        return WORK_MISMATCH;
     return port_any(failure == WORK_TIMEOUT) ? WORK_TIMEOUT : WORK_ABORTED;
 }
 
 /* Before a step in LL or LL128, by all lanes: credit is there, what comes over a wire is, and positions of ends are those after
  * the last step. */
-BLOCK_FN enum work_failure ll_begin(struct interp_worker *w, const struct prog_step *step, struct work_status *status) {
+BLOCK_FN enum work_failure ll_begin(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
+                                    struct work_status *status) {
     enum work_failure failure = WORK_FINE;
     if (port_lane() == 0 && (failure = wait_credit(w, step, status)) == WORK_FINE)
-        failure = wait_wires(w, step, status);
+        failure = wait_wires(w, step, bytes, status);
     return failure_of_any(failure);
 }
 
@@ -212,7 +223,8 @@ BLOCK_FN enum work_failure ll_end(struct interp_worker *w, const struct prog_ste
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = op->send_ends[step->send_first + k];
-        uint32_t written = ll_is_long(op, end) ? 0 : (bytes + 3) / 4; /* lines with this step's LL flag */
+        uint32_t written =
+            op->protocol == PROTOCOL_LL128 || end->remote ? 0 : (bytes + 3) / 4; /* lines with this step's LL flag */
         ll_refresh(end, written + port_lane(), port_lanes(), op->signature);
     }
     if ((failure = failure_of_any(failure)) != WORK_FINE || port_lane() != 0)
@@ -229,7 +241,7 @@ BLOCK_FN enum work_failure ll_end(struct interp_worker *w, const struct prog_ste
 template <class R>
 BLOCK_FN enum work_failure block_ll_step(struct interp_worker *w, const struct prog_step *step, uint64_t round,
                                          uint32_t bytes, struct work_status *status) {
-    enum work_failure failure = ll_begin(w, step, status);
+    enum work_failure failure = ll_begin(w, step, bytes, status);
     if (failure != WORK_FINE)
         return failure;
     failure = units_run<R>(w, step, round, bytes, status);

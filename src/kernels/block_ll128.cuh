@@ -60,21 +60,11 @@ BLOCK_FN enum work_failure line_receive(const struct fifo_end *end, const struct
     }
 }
 
-/* The same where the slot has lines of LL. */
-BLOCK_FN enum work_failure wire_receive(struct fifo_end *const *end, const struct line_part *part, uint32_t signature,
-                                        const struct work_status *status, uint64_t *units) {
-    enum work_failure failure = WORK_FINE;
-    uint32_t missing;
-#pragma unroll 1
-    for (uint32_t u = 0; u < 2; u++) {
-        units[u] = 0;
-        if (failure == WORK_FINE && part->lengths[u] > 0)
-            failure = units_receive(end, 1, part->at / BLOCK_LL_UNIT + u, part->lengths[u], signature, status,
-                                    &units[u], &missing);
-    }
-    if (!port_group_any(failure != WORK_FINE)) /* what follows, all of a group do together */
-        return WORK_FINE;
-    return failure != WORK_FINE ? failure : WORK_ABORTED;
+/* The same where a wire has brought plain payload. */
+BLOCK_FN void part_load(const struct fifo_end *end, const struct line_part *part, uint64_t *units) {
+    const char *from = fifo_slot_at(end, PROTOCOL_LL128, end->step) + part->at;
+    for (uint32_t u = 0; u < 2; u++)
+        units[u] = unit_load(from + u * BLOCK_LL_UNIT, part->lengths[u]);
 }
 
 BLOCK_FN void part_send(const struct fifo_end *end, const struct line_part *part, const uint64_t *units,
@@ -83,10 +73,9 @@ BLOCK_FN void part_send(const struct fifo_end *end, const struct line_part *part
         port_line128_store(line_at(end, part->line), units[0], part->has_flag ? ll128_flag(end, signature) : units[1]);
         return;
     }
-#pragma unroll 1
+    char *to = fifo_slot_at(end, PROTOCOL_LL128, end->step) + part->at;
     for (uint32_t u = 0; u < 2; u++)
-        if (part->lengths[u] > 0)
-            unit_send(end, part->at / BLOCK_LL_UNIT + u, units[u], part->lengths[u], signature);
+        unit_store(to + u * BLOCK_LL_UNIT, units[u], part->lengths[u]);
 }
 
 /* The operands of this lane's part, in their order, reduced. local NULL: none. */
@@ -107,9 +96,12 @@ BLOCK_FN enum work_failure part_reduce(struct interp_worker *w, const struct pro
                 unit_take<R>(&sums[u], unit_load(local + part->at + u * BLOCK_LL_UNIT, part->lengths[u]));
         if (k == n)
             break;
-        struct fifo_end *const *end = &op->recv_ends[step->recv_first + k];
-        enum work_failure failure = (*end)->remote ? wire_receive(end, part, op->signature, status, units)
-                                                   : line_receive(*end, part, op->signature, status, units);
+        const struct fifo_end *end = op->recv_ends[step->recv_first + k];
+        enum work_failure failure = WORK_FINE;
+        if (end->remote)
+            part_load(end, part, units);
+        else
+            failure = line_receive(end, part, op->signature, status, units);
         if (failure != WORK_FINE) {
             w->blocked_on = (uint32_t)(step->recv_first + k); /* of lanes that fail, any one's */
             return failure;
@@ -148,7 +140,7 @@ BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_
 template <class R>
 BLOCK_FN enum work_failure block_ll128_step(struct interp_worker *w, const struct prog_step *step, uint64_t round,
                                             uint32_t bytes, struct work_status *status) {
-    enum work_failure failure = ll_begin(w, step, status);
+    enum work_failure failure = ll_begin(w, step, bytes, status);
     if (failure != WORK_FINE)
         return failure;
     failure = parts_run<R>(w, step, round, bytes, status);

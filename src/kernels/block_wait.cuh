@@ -47,17 +47,20 @@ BLOCK_FN enum work_failure wait_credit(struct interp_worker *w, const struct pro
     return failure;
 }
 
-/* By one lane, in LL: over a wire the tail says that lines are there, and lines before that may be stale. */
-BLOCK_FN enum work_failure wait_wires(struct interp_worker *w, const struct prog_step *step,
+/* By one lane, in LL and LL128: over a wire the tail says that the payload is there. */
+BLOCK_FN enum work_failure wait_wires(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                       const struct work_status *status) {
     enum work_failure failure = WORK_FINE;
 #pragma unroll 1
     for (int k = 0; k < step->recv_count; k++) {
         struct fifo_end *end = w->op->recv_ends[step->recv_first + k];
         struct block_wait wait = {0, 0};
+        enum interp_result ready = INTERP_BUSY;
         w->blocked_on = (uint32_t)(step->recv_first + k);
-        while (failure == WORK_FINE && end->remote && !fifo_has_data(end))
+        while (failure == WORK_FINE && end->remote && (ready = ll_plain_ready(w->op, end, bytes)) == INTERP_BUSY)
             failure = wait_pause(&wait, status);
+        if (failure == WORK_FINE && ready == INTERP_MISMATCH)
+            failure = WORK_MISMATCH;
         if (failure != WORK_FINE)
             break;
     }

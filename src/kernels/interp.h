@@ -38,7 +38,8 @@ PORT_FN enum interp_result interp_try_step(struct interp_worker *w) {
     if (count == 0 && !op->keep_empty)
         return interp_advance(w);
 
-    enum interp_result ready = op->protocol == INTERP_SIMPLE ? simple_ready(w, step, bytes) : ll_ready(w, step, bytes);
+    enum interp_result ready =
+        op->protocol == PROTOCOL_SIMPLE ? simple_ready(w, step, bytes) : ll_ready(w, step, bytes);
     if (ready != INTERP_STEPPED)
         return ready;
 
@@ -47,7 +48,7 @@ PORT_FN enum interp_result interp_try_step(struct interp_worker *w) {
     if (count > 0 && ndst > 0)
         interp_reduce(w, step, ndst, nsrc, count);
 
-    if (op->protocol == INTERP_SIMPLE)
+    if (op->protocol == PROTOCOL_SIMPLE)
         simple_done(w, step, bytes);
     else
         ll_done(w, step, bytes);

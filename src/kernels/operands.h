@@ -32,8 +32,8 @@ PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step,
         if (step->local_region != STEP_NONE && k == step->local_at)
             w->src[n++] = interp_local(op, step, w->round);
         if (k < step->recv_count)
-            w->src[n++] = op->protocol == INTERP_SIMPLE ? simple_operand(op->recv_ends[step->recv_first + k], bytes)
-                                                        : ll_operand(w, k);
+            w->src[n++] = op->protocol == PROTOCOL_SIMPLE ? simple_operand(op->recv_ends[step->recv_first + k], bytes)
+                                                          : ll_operand(w, k);
     }
     return n;
 }
@@ -45,7 +45,7 @@ PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step
     int n = 0;
     if (step->store_region != STEP_NONE)
         w->dst[n++] = interp_store(op, step, w->round);
-    if (op->protocol == INTERP_SIMPLE) {
+    if (op->protocol == PROTOCOL_SIMPLE) {
         for (int k = 0; k < step->send_count; k++)
             w->dst[n++] = simple_place(op->send_ends[step->send_first + k], bytes);
         return n;

@@ -32,7 +32,7 @@ PORT_FN uint64_t ll_flag(const struct fifo_end *end, uint32_t signature) {
 }
 
 PORT_FN uint64_t *ll_lines(const struct fifo_end *end) {
-    return end->ll + (size_t)fifo_slot(end) * (end->ll_bytes / 4);
+    return (uint64_t *)(void *)fifo_slot_at(end, PROTOCOL_LL, end->step);
 }
 
 PORT_FN char *ll_operand(const struct interp_worker *w, int k) {
@@ -44,10 +44,8 @@ PORT_FN char *ll_result(const struct interp_worker *w, const struct prog_step *s
     return ll_operand(w, step->recv_count);
 }
 
-/* Copies the data of one slot to `to`, if all of it is there. Over a wire the tail says so, and lines may be stale. */
+/* Copies the data of one slot to `to`, if all of it is there. */
 PORT_FN int ll_unpack(struct fifo_end *end, char *to, uint32_t bytes, uint32_t signature) {
-    if (end->remote && !fifo_has_data(end))
-        return 0;
     const uint64_t *lines = ll_lines(end);
     uint64_t flag = ll_flag(end, signature);
     uint32_t whole = bytes / 4;
@@ -66,12 +64,12 @@ PORT_FN int ll_unpack(struct fifo_end *end, char *to, uint32_t bytes, uint32_t s
     return line >> 32 == flag;
 }
 
-/* Gives lines first, first + stride, … of the slot the flag of this step, if it is time. */
+/* Gives lines first, first + stride, … of the slot the flag of this step, if it is time. A wire carries no lines. */
 PORT_FN void ll_refresh(const struct fifo_end *end, uint32_t first, uint32_t stride, uint32_t signature) {
     uint64_t half = end->ll_flag_mask >> 1;
-    if ((end->step & half) + end->nslots <= half)
+    if (end->remote || (end->step & half) + end->nslots <= half)
         return;
-    for (uint32_t i = first; i < end->ll_bytes / 4; i += stride)
+    for (uint32_t i = first; i < end->strides[PROTOCOL_LL] / 8; i += stride)
         port_line_store(&ll_lines(end)[i], ll_flag(end, signature) << 32);
 }
 
@@ -92,14 +90,14 @@ PORT_FN void ll_pack(const struct fifo_end *end, const char *from, uint32_t byte
     ll_refresh(end, used, 1, signature);
 }
 
-/* After the last line of a step was stored. Without a wire the lines themselves are the notice. */
+/* After the last byte of a step was stored. Without a wire the lines themselves are the notice. */
 PORT_FN void ll_publish(struct fifo_end *end, const struct interp_op *op, uint32_t bytes) {
     if (!end->remote) {
         end->step++;
         return;
     }
     struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
-    header->bytes = ((bytes + 3) / 4 * 8) | FIFO_LL_BIT;
+    header->word = fifo_word(op->protocol, bytes);
     header->signature = op->signature;
     header->sequence = op->sequence;
     fifo_publish(end);
@@ -107,16 +105,31 @@ PORT_FN void ll_publish(struct fifo_end *end, const struct interp_op *op, uint32
 
 /* ---- what LL and LL128 have in common: lines are copied out of a slot, and into one from a result ---- */
 
-PORT_FN int ll_is_long(const struct interp_op *op, const struct fifo_end *end) {
-    return op->protocol == INTERP_LL128 && !end->remote;
+/* What a wire carries is no lines but plain payload: the tail says that it is there. */
+PORT_FN enum interp_result ll_plain_ready(const struct interp_op *op, struct fifo_end *end, uint32_t bytes) {
+    if (!fifo_has_data(end))
+        return INTERP_BUSY;
+    const struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
+    int ours = header->signature == op->signature && header->word == fifo_word(op->protocol, bytes);
+    return ours ? INTERP_STEPPED : INTERP_MISMATCH;
 }
 
-PORT_FN int ll_take(const struct interp_op *op, struct fifo_end *end, char *to, uint32_t bytes) {
-    return ll_is_long(op, end) ? ll128_unpack(end, to, bytes, op->signature) : ll_unpack(end, to, bytes, op->signature);
+PORT_FN enum interp_result ll_take(const struct interp_op *op, struct fifo_end *end, char *to, uint32_t bytes) {
+    if (end->remote) {
+        enum interp_result ready = ll_plain_ready(op, end, bytes);
+        if (ready == INTERP_STEPPED)
+            memcpy(to, fifo_slot_at(end, op->protocol, end->step), bytes);
+        return ready;
+    }
+    int taken = op->protocol == PROTOCOL_LL128 ? ll128_unpack(end, to, bytes, op->signature)
+                                               : ll_unpack(end, to, bytes, op->signature);
+    return taken ? INTERP_STEPPED : INTERP_BUSY;
 }
 
 PORT_FN void ll_put(const struct interp_op *op, const struct fifo_end *end, const char *from, uint32_t bytes) {
-    if (ll_is_long(op, end)) {
+    if (end->remote) {
+        memcpy(fifo_slot_at(end, op->protocol, end->step), from, bytes);
+    } else if (op->protocol == PROTOCOL_LL128) {
         ll128_pack(end, from, bytes, op->signature);
         ll_refresh(end, 0, 1, op->signature);
     } else {
@@ -130,8 +143,9 @@ PORT_FN enum interp_result ll_ready(struct interp_worker *w, const struct prog_s
     w->blocked_sending = 0;
     while (w->unpacked < (uint32_t)step->recv_count) {
         w->blocked_on = (uint32_t)step->recv_first + w->unpacked;
-        if (!ll_take(op, op->recv_ends[w->blocked_on], ll_operand(w, (int)w->unpacked), bytes))
-            return INTERP_BUSY;
+        enum interp_result taken = ll_take(op, op->recv_ends[w->blocked_on], ll_operand(w, (int)w->unpacked), bytes);
+        if (taken != INTERP_STEPPED)
+            return taken;
         w->unpacked++;
     }
     return worker_has_credit(w, step) ? INTERP_STEPPED : INTERP_BUSY;

@@ -10,8 +10,7 @@
  *
  * One flag for 120 bytes, where LL has one for 4: nearly the bandwidth of Simple with the latency of LL, since there is no
  * counter to fetch before the data. It needs a link that does not let a flag overtake the data of its own line. Between
- * CPUs a release store of the flag and an acquire load of it say just that. Over a wire lines have no use, the tail tells:
- * there an LL128 call moves LL slots.
+ * CPUs a release store of the flag and an acquire load of it say just that.
  *
  *    flag   │ upper half of the call's signature, 16 bits │ 1 │ step mod 2^47 │
  *
@@ -25,14 +24,15 @@
 
 #include <string.h>
 
+#define LL128_DATA_BYTES 120u
+#define LL128_LINE_BYTES 128u
+
 PORT_FN uint64_t ll128_flag(const struct fifo_end *end, uint32_t signature) {
     const uint64_t written = 1ull << 47;
     return (uint64_t)(signature >> 16) << 48 | written | (end->step & (written - 1));
 }
 
-PORT_FN char *ll128_lines(const struct fifo_end *end) {
-    return end->ll128 + (size_t)fifo_slot(end) * fifo_ll128_bytes(end->ll_bytes);
-}
+PORT_FN char *ll128_lines(const struct fifo_end *end) { return fifo_slot_at(end, PROTOCOL_LL128, end->step); }
 
 PORT_FN uint64_t *ll128_flag_of(char *line) { return (uint64_t *)(void *)(line + LL128_DATA_BYTES); }
 

@@ -32,12 +32,12 @@ PORT_FN size_t simple_roamed(const struct fifo_end *end, uint32_t bytes) {
 }
 
 PORT_FN const char *simple_operand(const struct fifo_end *end, uint32_t bytes) {
-    return end->simple + (size_t)fifo_slot(end) * end->slot_stride + simple_roamed(end, bytes);
+    return fifo_slot_at(end, PROTOCOL_SIMPLE, end->step) + simple_roamed(end, bytes);
 }
 
 PORT_FN char *simple_place(struct fifo_end *end, uint32_t bytes) {
     end->roams = end->roam_bytes > 0 && !fifo_streams(end);
-    return end->simple + (size_t)fifo_slot(end) * end->slot_stride + simple_roamed(end, bytes);
+    return fifo_slot_at(end, PROTOCOL_SIMPLE, end->step) + simple_roamed(end, bytes);
 }
 
 /* Every operand has arrived, every place has credit, and what arrived belongs to this very call? */
@@ -50,7 +50,7 @@ PORT_FN enum interp_result simple_ready(struct interp_worker *w, const struct pr
         if (!fifo_has_data(end))
             return INTERP_BUSY;
         const struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
-        if (header->signature != op->signature || header->bytes != bytes)
+        if (header->signature != op->signature || header->word != fifo_word(PROTOCOL_SIMPLE, bytes))
             return INTERP_MISMATCH;
         if (header->roams != end->roams) { /* seldom: look again, knowing better */
             end->roams = header->roams;
@@ -63,7 +63,7 @@ PORT_FN enum interp_result simple_ready(struct interp_worker *w, const struct pr
 /* After the last byte of a step was stored. */
 PORT_FN void simple_publish(struct fifo_end *end, const struct interp_op *op, uint32_t bytes) {
     struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
-    header->bytes = bytes;
+    header->word = fifo_word(PROTOCOL_SIMPLE, bytes);
     header->roams = end->roams;
     header->signature = op->signature;
     header->sequence = op->sequence;

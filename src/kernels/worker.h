@@ -11,8 +11,6 @@
 
 enum interp_result { INTERP_BUSY, INTERP_STEPPED, INTERP_DONE, INTERP_MISMATCH };
 
-enum interp_protocol { INTERP_SIMPLE, INTERP_LL, INTERP_LL128, INTERP_PROTOCOL_COUNT };
-
 /* What the workers of one call on one channel share. */
 struct interp_op {
     const struct prog_step *steps;
@@ -23,7 +21,7 @@ struct interp_op {
     char *out;
     uint32_t elem_bytes;
     uint32_t divisor;   /* what `finish` divides by; 1: nothing */
-    uint32_t protocol;  /* enum interp_protocol */
+    uint32_t protocol;  /* enum protocol */
     uint32_t signature; /* equal on all ranks of the call, or the call is mismatched */
     uint64_t sequence;
     uint32_t keep_empty;    /* empty pieces are messages too (send, recv) */

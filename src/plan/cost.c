@@ -52,7 +52,7 @@ static enum collet_result wires_create(const struct cost_machine *machine, int n
 }
 
 /* No call is faster than its busiest link. */
-static enum collet_result heed_links(struct sim *sim, enum interp_protocol protocol, double *ns_p) {
+static enum collet_result heed_links(struct sim *sim, enum protocol protocol, double *ns_p) {
     const struct sim_machine *machine = &sim->machine;
     double *load = malloc(((size_t)machine->nlinks + 1) * sizeof(*load));
     if (load == NULL)

@@ -36,7 +36,7 @@ struct cost_machine {
 };
 
 struct cost_call {
-    enum interp_protocol protocol;
+    enum protocol protocol;
     uint32_t elem_bytes;
     struct geometry geometry; /* of one channel … */
     int nchannels;            /* … of so many */

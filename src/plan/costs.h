@@ -32,7 +32,7 @@ enum link_class {
     LINK_CLASS_COUNT
 };
 
-#define COSTS_PROTOCOLS INTERP_PROTOCOL_COUNT
+#define COSTS_PROTOCOLS PROTOCOL_COUNT
 
 struct step_cost {
     double step_ns;      /* engine: a step; taken from the class of the engine's own memory */

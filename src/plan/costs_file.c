@@ -55,9 +55,9 @@ static void list_constants(struct cost_table *costs, struct constants *all) {
     *all = (struct constants){.count = 0};
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++)
-            add_step(all, &costs->step[class][p], class_names[class], exec_protocol_names[p]);
+            add_step(all, &costs->step[class][p], class_names[class], protocol_names[p]);
     for (int p = 0; p < COSTS_PROTOCOLS; p++)
-        add(all, &costs->wire_factor[p], "bytes/byte", "wire", exec_protocol_names[p], "factor");
+        add(all, &costs->wire_factor[p], "bytes/byte", "wire", protocol_names[p], "factor");
     add(all, &costs->switch_ns, "ns", "host", "switch", "");
     add(all, &costs->turns_share, "share", "host", "turns", "");
     add(all, &costs->gpu_call_ns, "ns", "gpu", "call", "");

@@ -95,7 +95,7 @@ void plan_dump(const struct planner *planner, int fd) {
 /* ---- life ---- */
 
 /* LL128 is for links that keep stores of 128 bytes whole: wherever ranks share a node, and somewhere they do, their GPUs are
- * joined as map.h says, and their slots in memory of GPUs. Between nodes it moves lines of LL. */
+ * joined as map.h says, and their slots in memory of GPUs. Between nodes there are no lines. */
 static bool lines_are_whole(const struct chan *chan, const struct map *map) {
     bool share = false;
     for (int a = 0; a < chan->owner.nranks; a++) {
@@ -109,8 +109,8 @@ static bool lines_are_whole(const struct chan *chan, const struct map *map) {
 }
 
 static enum collet_result limit_to_gpu(const struct chan *chan, const struct map *map, struct tuner_limits *limits) {
-    limits->protocol_allowed[INTERP_LL128] &= lines_are_whole(chan, map);
-    for (int k = 0; k < INTERP_PROTOCOL_COUNT; k++)
+    limits->protocol_allowed[PROTOCOL_LL128] &= lines_are_whole(chan, map);
+    for (int k = 0; k < PROTOCOL_COUNT; k++)
         if (limits->protocol_allowed[k])
             return COLLET_SUCCESS;
     return err_set(
@@ -161,7 +161,7 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     }
     /* From here on no connection may be made where lines are not whole. */
     chan_plan(chan, map_ties(map, most_channels(planner)),
-              chan->owner.gpu != NULL && planner->limits.protocol_allowed[INTERP_LL128]);
+              chan->owner.gpu != NULL && planner->limits.protocol_allowed[PROTOCOL_LL128]);
     log_info(GRAPH, "rank %d: %s, map %016llx", chan->owner.rank,
              topo_node_name(map->topo, map->place[chan->owner.rank], place), (unsigned long long)map->hash);
     if (chan->owner.rank == 0 && log_wanted(LOG_INFO, LOG_GRAPH))
@@ -218,7 +218,7 @@ static uint32_t p2p_chunk(const struct planner *planner, int peer, uint64_t mess
 /* Sends and receives have one algorithm. */
 static struct plan_choice choose_p2p(const struct planner *planner, const struct exec_request *request,
                                      uint64_t message_bytes) {
-    return (struct plan_choice){algorithm_find(request->collective, "direct"), INTERP_SIMPLE, 1,
+    return (struct plan_choice){algorithm_find(request->collective, "direct"), PROTOCOL_SIMPLE, 1,
                                 p2p_chunk(planner, request->root, message_bytes), 0};
 }
 

@@ -14,7 +14,7 @@
 /* The choice for a collective and size. */
 struct plan_choice {
     const struct algorithm *algorithm; /* NULL: not made yet */
-    enum interp_protocol protocol;
+    enum protocol protocol;
     int nchannels;
     uint32_t chunk_bytes;
     double predicted_ns;

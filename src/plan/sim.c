@@ -115,8 +115,8 @@ static int64_t cross_all(struct sim *sim, const struct sim_conn *conn, int64_t h
     return transit.tail_ps;
 }
 
-static const struct step_cost *cost_of(const struct sim *sim, enum interp_protocol protocol, enum link_class class) {
-    return &sim->machine.costs->step[class][protocol];
+static const struct step_cost *cost_of(const struct sim *sim, enum protocol protocol, enum link_class class) {
+    return &sim->machine.costs->step[class][protocol_costs_as(protocol)];
 }
 
 enum link_class sim_peer_class(const struct sim *sim, const struct sim_run *run, uint32_t k) {
@@ -124,8 +124,7 @@ enum link_class sim_peer_class(const struct sim *sim, const struct sim_run *run,
     return sim->conns[sim->refs[ref]].route.class;
 }
 
-struct sim_work sim_work_of(const struct sim *sim, enum interp_protocol protocol, const struct sim_kind *kind,
-                            double bytes) {
+struct sim_work sim_work_of(const struct sim *sim, enum protocol protocol, const struct sim_kind *kind, double bytes) {
     const struct step_cost *home = cost_of(sim, protocol, sim->machine.home);
     const struct sim_run *run = &sim->runs[kind->run];
     struct sim_work work = {home->step_ns, kind->touches * bytes * home->byte_ns};
@@ -302,7 +301,7 @@ static int64_t busiest_round_ps(struct sim *sim) {
 /* All rounds, or what more rounds cost from two numbers of rounds: a pipeline takes equally long for each once it is full,
  * and both begin with filling and end with draining it. Where producers wait for credit, rounds come in bursts of nslots,
  * so the two numbers differ by that if it can be. No round takes less than its busiest engine works. */
-enum collet_result sim_run(struct sim *sim, enum interp_protocol protocol, uint32_t rounds_max, double *ns_p) {
+enum collet_result sim_run(struct sim *sim, enum protocol protocol, uint32_t rounds_max, double *ns_p) {
     uint32_t nrounds = 1, nslots = sim->machine.nslots;
     uint32_t fewer = rounds_max > nslots ? rounds_max - nslots : rounds_max - (rounds_max + 3) / 4;
     int64_t ps, fewer_ps;

@@ -134,7 +134,7 @@ struct sim_conn {
 struct sim {
     struct sim_machine machine;
     struct sim_cast cast;
-    enum interp_protocol protocol;
+    enum protocol protocol;
     struct sim_lengths lengths[SIM_CHANNELS_MAX];
     int nchannels;
     uint32_t rounds_run; /* how many rounds are simulated */
@@ -179,7 +179,7 @@ enum collet_result sim_add_program(struct sim *sim, const struct prog *prog);
  * cost. May be repeated with other lengths (sim_set) and another protocol. Errors: INTERNAL if ranks wait for each other
  * for ever, NO_MEMORY. */
 void sim_set(struct sim *sim, int channel, const struct sim_lengths *lengths);
-enum collet_result sim_run(struct sim *sim, enum interp_protocol protocol, uint32_t rounds_max, double *ns_p);
+enum collet_result sim_run(struct sim *sim, enum protocol protocol, uint32_t rounds_max, double *ns_p);
 
 uint32_t sim_rounds(const struct sim_lengths *lengths);
 /* The length of a run's steps in a round, in bytes. */
@@ -187,15 +187,14 @@ double sim_piece(const struct sim_lengths *lengths, int32_t chunk, uint32_t roun
 
 /* Of the k-th connection of a run's steps, first those they receive from. */
 enum link_class sim_peer_class(const struct sim *sim, const struct sim_run *run, uint32_t k);
-struct sim_work sim_work_of(const struct sim *sim, enum interp_protocol protocol, const struct sim_kind *kind,
-                            double bytes);
+struct sim_work sim_work_of(const struct sim *sim, enum protocol protocol, const struct sim_kind *kind, double bytes);
 
 /* ---- adding up (sim_bounds.c) ---- */
 
 /* What each link of a host carries in a call, in bytes: the most of all hosts. load: [nlinks of a host]. */
-enum collet_result sim_load(struct sim *sim, enum interp_protocol protocol, double *load);
+enum collet_result sim_load(struct sim *sim, enum protocol protocol, double *load);
 /* All steps of the busiest engine, if none has to wait. */
-enum collet_result sim_busiest(const struct sim *sim, enum interp_protocol protocol, double *ns_p);
+enum collet_result sim_busiest(const struct sim *sim, enum protocol protocol, double *ns_p);
 
 /* ---- skipping (sim_steady.c) ---- */
 

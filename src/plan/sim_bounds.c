@@ -79,7 +79,7 @@ static enum collet_result count_crossed(struct sim *sim) {
     return result;
 }
 
-enum collet_result sim_load(struct sim *sim, enum interp_protocol protocol, double *load) {
+enum collet_result sim_load(struct sim *sim, enum protocol protocol, double *load) {
     double factor = sim->machine.costs->wire_factor[protocol];
     bool uniform = is_uniform(sim);
     COLLET_TRY(uniform ? count_crossed(sim) : load_all(sim, true, load));
@@ -90,7 +90,7 @@ enum collet_result sim_load(struct sim *sim, enum interp_protocol protocol, doub
 
 /* ---- engines ---- */
 
-static double work_of_run(const struct sim *sim, enum interp_protocol protocol, const struct sim_lengths *lengths,
+static double work_of_run(const struct sim *sim, enum protocol protocol, const struct sim_lengths *lengths,
                           const struct sim_run *run) {
     double ns = 0;
     uint32_t rounds = sim_rounds(lengths);
@@ -103,7 +103,7 @@ static double work_of_run(const struct sim *sim, enum interp_protocol protocol, 
 }
 
 /* One step of each kind, in all rounds, with lengths that are uniform. */
-static void work_of_kinds(const struct sim *sim, enum interp_protocol protocol, const struct sim_lengths *lengths,
+static void work_of_kinds(const struct sim *sim, enum protocol protocol, const struct sim_lengths *lengths,
                           double *kinds_ns) {
     for (size_t k = 0; k < sim->nkinds; k++) {
         struct sim_work work = sim_work_of(sim, protocol, &sim->kinds[k], lengths->part_bytes);
@@ -111,7 +111,7 @@ static void work_of_kinds(const struct sim *sim, enum interp_protocol protocol, 
     }
 }
 
-static double busiest(const struct sim *sim, enum interp_protocol protocol, double *busy, double *kinds_ns) {
+static double busiest(const struct sim *sim, enum protocol protocol, double *busy, double *kinds_ns) {
     const struct sim_lengths *lengths = NULL;
     double most = 0;
     for (size_t k = 0; k < sim->nworkers; k++) {
@@ -127,7 +127,7 @@ static double busiest(const struct sim *sim, enum interp_protocol protocol, doub
     return most;
 }
 
-enum collet_result sim_busiest(const struct sim *sim, enum interp_protocol protocol, double *ns_p) {
+enum collet_result sim_busiest(const struct sim *sim, enum protocol protocol, double *ns_p) {
     double *busy = calloc(sim->nengines + 1, sizeof *busy), *kinds_ns = malloc((sim->nkinds + 1) * sizeof *kinds_ns);
     enum collet_result result = COLLET_SUCCESS;
     if (busy != NULL && kinds_ns != NULL)

@@ -53,23 +53,24 @@ static enum collet_result read_algorithms(const char *list, struct tuner_limits 
     return COLLET_SUCCESS;
 }
 
-#define PROTOCOLS "Simple, LL and LL128"
+#define NAMED(NAME, name, text, slots, unit, line, costs) " " text
 
 static enum collet_result read_protocols(const char *list, struct tuner_limits *limits) {
     char name[64];
     bool any = *list == '\0';
-    for (int k = 0; k < INTERP_PROTOCOL_COUNT; k++)
+    for (int k = 0; k < PROTOCOL_COUNT; k++)
         limits->protocol_allowed[k] = any;
     while (next_name(&list, name, sizeof(name))) {
         bool known = false;
-        for (int k = 0; k < INTERP_PROTOCOL_COUNT; k++)
-            if (strcasecmp(exec_protocol_names[k], name) == 0)
+        for (int k = 0; k < PROTOCOL_COUNT; k++)
+            if (strcasecmp(protocol_names[k], name) == 0)
                 any = known = limits->protocol_allowed[k] = true;
         if (!known)
-            return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO names \"%s\"; protocols are " PROTOCOLS, name);
+            return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO names \"%s\"; protocols are" PROTOCOLS(NAMED), name);
     }
     if (!any)
-        return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO is set but names no protocol; protocols are " PROTOCOLS);
+        return err_set(COLLET_ERR_INVALID_USAGE,
+                       "COLLET_PROTO is set but names no protocol; protocols are" PROTOCOLS(NAMED));
     return COLLET_SUCCESS;
 }
 
@@ -78,7 +79,8 @@ static enum collet_result read_protocols(const char *list, struct tuner_limits *
 
 enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout, int nrails,
                                      struct tuner_limits *limits) {
-    *limits = (struct tuner_limits){.nrails = nrails, .slot_bytes = layout->slot_bytes, .ll_bytes = layout->ll_bytes};
+    *limits =
+        (struct tuner_limits){.nrails = nrails, .slot_bytes = layout->slot_bytes, .short_bytes = layout->short_bytes};
     int fewest = config->min_nchannels > 0 ? (int)config->min_nchannels : 1;
     int most = config->max_nchannels > 0 ? (int)config->max_nchannels : CHANNELS_MAX;
     if (most < fewest)
@@ -181,9 +183,8 @@ static bool is_better(const struct candidates *c, double ns, int npeers) {
 static enum collet_result consider(struct candidates *c, struct prog *const *progs, struct plan_choice *choice) {
     COLLET_TRY(tuner_predict(c->machine, progs, choice, c->count, c->elem_bytes, &choice->predicted_ns));
     log_trace(PLAN, "%s %llu bytes: %s %s %d channel(s), chunk %u: %.1f us", prog_collective_name(c->collective),
-              (unsigned long long)c->count * c->elem_bytes, choice->algorithm->name,
-              exec_protocol_names[choice->protocol], choice->nchannels, choice->chunk_bytes,
-              choice->predicted_ns / 1000);
+              (unsigned long long)c->count * c->elem_bytes, choice->algorithm->name, protocol_names[choice->protocol],
+              choice->nchannels, choice->chunk_bytes, choice->predicted_ns / 1000);
     int npeers = peers_of(c, progs);
     if (is_better(c, choice->predicted_ns, npeers)) {
         c->best = *choice;
@@ -221,20 +222,26 @@ static enum collet_result consider_channels(struct candidates *c, struct prog *c
 #define SHORTEST_WAY_BYTES (32u << 10) /* of the longest slots there are */
 
 /* Full slots go with fewer steps and switches; with shorter ones the hops of a message overlap. */
-int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WAYS_MAX]) {
-    int n = 0;
-    for (int k = INTERP_LL; k <= INTERP_LL128; k++)
-        if (limits->protocol_allowed[k])
-            ways[n++] = (struct tuner_way){(enum interp_protocol)k, limits->ll_bytes};
-    if (!limits->protocol_allowed[INTERP_SIMPLE])
-        return n;
+static int long_ways(const struct tuner_limits *limits, enum protocol protocol, struct tuner_way *ways) {
     uint32_t forced = limits->forced_chunk_bytes;
     uint32_t full = forced > 0 && forced < limits->slot_bytes ? forced : limits->slot_bytes;
-    ways[n++] = (struct tuner_way){INTERP_SIMPLE, full};
+    int n = 0;
+    ways[n++] = (struct tuner_way){protocol, full};
     if (forced == 0)
-        ways[n++] = (struct tuner_way){INTERP_SIMPLE, full / 4};
+        ways[n++] = (struct tuner_way){protocol, full / 4};
     if (forced == 0 && full / 16 >= SHORTEST_WAY_BYTES)
-        ways[n++] = (struct tuner_way){INTERP_SIMPLE, full / 16};
+        ways[n++] = (struct tuner_way){protocol, full / 16};
+    return n;
+}
+
+int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WAYS_MAX]) {
+    int n = 0;
+    for (int k = 0; k < PROTOCOL_COUNT; k++)
+        if (limits->protocol_allowed[k] && protocol_slots((uint32_t)k) == PROTOCOL_SHORT)
+            ways[n++] = (struct tuner_way){(enum protocol)k, limits->short_bytes};
+    for (int k = 0; k < PROTOCOL_COUNT; k++)
+        if (limits->protocol_allowed[k] && protocol_slots((uint32_t)k) == PROTOCOL_LONG)
+            n += long_ways(limits, (enum protocol)k, &ways[n]);
     return n;
 }
 
@@ -289,7 +296,7 @@ enum collet_result tuner_choose(const struct cost_machine *machine, const struct
     *choice = c.best;
     log_info(PLAN, "%s up to %llu bytes on %d ranks: %s, %s, %d channel(s), chunk %u bytes, predicted %.1f us",
              prog_collective_name(collective), (unsigned long long)count * elem_bytes, machine->nranks,
-             choice->algorithm->name, exec_protocol_names[choice->protocol], choice->nchannels, choice->chunk_bytes,
+             choice->algorithm->name, protocol_names[choice->protocol], choice->nchannels, choice->chunk_bytes,
              choice->predicted_ns / 1000);
     return COLLET_SUCCESS;
 }

@@ -10,14 +10,14 @@
 
 /* What may be chosen, from the configuration. */
 struct tuner_limits {
-    bool algorithm_allowed[64];                   /* by index in algorithms[] */
-    bool protocol_allowed[INTERP_PROTOCOL_COUNT]; /* by enum interp_protocol */
-    int nchannels;                                /* the fewest … */
-    int most_nchannels;          /* … and the most that are tried, twice as many from one to the next */
-    bool channels_given;         /* by the configuration */
-    int nrails;                  /* so many channels use all adapters */
-    uint32_t forced_chunk_bytes; /* 0: free */
-    uint32_t slot_bytes, ll_bytes;
+    bool algorithm_allowed[64];            /* by index in algorithms[] */
+    bool protocol_allowed[PROTOCOL_COUNT]; /* by enum protocol */
+    int nchannels;                         /* the fewest … */
+    int most_nchannels;                    /* … and the most that are tried, twice as many from one to the next */
+    bool channels_given;                   /* by the configuration */
+    int nrails;                            /* so many channels use all adapters */
+    uint32_t forced_chunk_bytes;           /* 0: free */
+    uint32_t slot_bytes, short_bytes;
 };
 
 /* nrails: how many channels there should be unless the configuration says otherwise. */
@@ -30,10 +30,10 @@ void tuner_limits_of_gpus(const struct config *config, int ranks_of_a_gpu, struc
 
 /* How data may travel under any algorithm; the cheapest is chosen, the earlier one on a tie. */
 struct tuner_way {
-    enum interp_protocol protocol;
+    enum protocol protocol;
     uint32_t chunk_bytes;
 };
-#define TUNER_WAYS_MAX (INTERP_PROTOCOL_COUNT + 2)
+#define TUNER_WAYS_MAX (3 * PROTOCOL_COUNT)
 int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WAYS_MAX]);
 
 /* The cheapest choice for `count` elements of elem_bytes; the geometry that plan_get() will make of it is the one that is

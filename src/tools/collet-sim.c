@@ -222,7 +222,7 @@ static void print_row(const struct forecast_job *job, const struct task *task, i
     explain_size(c->chunk_bytes, chunk);
     double algbw = (double)task->sizes[s] / f->ns;
     printf("%10s %c%-9s  %-8s %8d %6s %12.1f %9.3f %9.3f  %-7s", size, fastest(task, s) == a ? '*' : ' ',
-           c->algorithm->name, exec_protocol_names[c->protocol], c->nchannels, chunk, f->ns / 1000, algbw,
+           c->algorithm->name, protocol_names[c->protocol], c->nchannels, chunk, f->ns / 1000, algbw,
            algbw * forecast_bus_factor(task->collective, job->nranks), kinds[f->kind]);
     for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
         if (has_wire(job->net, (enum topo_wire)wire))
@@ -247,8 +247,8 @@ static void print_json_row(const struct forecast_job *job, const struct task *ta
         double algbw = (double)task->sizes[s] / f->ns;
         printf(", \"protocol\": \"%s\", \"channels\": %d, \"chunk\": %u, \"time_us\": %.3f, \"algbw\": %.4f, "
                "\"busbw\": %.4f, \"load\": {",
-               exec_protocol_names[f->candidate.protocol], f->candidate.nchannels, f->candidate.chunk_bytes,
-               f->ns / 1000, algbw, algbw * forecast_bus_factor(task->collective, job->nranks));
+               protocol_names[f->candidate.protocol], f->candidate.nchannels, f->candidate.chunk_bytes, f->ns / 1000,
+               algbw, algbw * forecast_bus_factor(task->collective, job->nranks));
         const char *comma = "";
         for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
             if (has_wire(job->net, (enum topo_wire)wire)) {

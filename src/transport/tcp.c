@@ -7,7 +7,7 @@
  *    head   ◀──── socket n:         │ head (8 bytes) │ head │ …  ─────────────────  head, now and then
  *
  *    frame field           written from               checked by the consumer
- *    bytes                 slot header                fits the slot; FIFO_LL_BIT says that the payload is LL lines
+ *    word                  slot header                its protocol and its bytes are those of a slot
  *    signature, sequence   slot header                no: they become the slot header
  *    step                  the producer's step        is the very step that comes next
  *    head, has_head        the FIFO the other way     within what was sent there

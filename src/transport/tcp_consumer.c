@@ -24,12 +24,9 @@ static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
     uint64_t tail = *conn->end.tail, head = wire_head(conn);
     take_ahead(socket, &end->frame, sizeof(end->frame));
-    uint32_t bytes = end->frame.bytes & ~FIFO_LL_BIT;
-    bool fits =
-        end->frame.bytes & FIFO_LL_BIT ? bytes <= 2 * conn->end.ll_bytes : bytes <= conn->owner->layout.slot_bytes;
     if (end->frame.step != tail)
         tcp_set_broken(end, "it sent another step than the next one");
-    else if (!fits)
+    else if (!fifo_header_fits(&conn->owner->layout, end->frame.word))
         tcp_set_broken(end, "it sent more than a slot holds");
     else if (tail - head >= conn->end.nslots)
         tcp_set_broken(end, "it sent without credit");
@@ -44,7 +41,7 @@ static void deliver_slot(struct conn *conn) {
     struct tcp_end *end = conn->impl;
     uint64_t step = end->frame.step;
     struct fifo_slot_header *header = &conn->end.headers[step & (conn->end.nslots - 1)];
-    header->bytes = end->frame.bytes;
+    header->word = end->frame.word;
     header->signature = end->frame.signature;
     header->sequence = end->frame.sequence;
     end->receiving = false;
@@ -58,11 +55,11 @@ static bool use_ahead(struct conn *conn, struct tcp_socket *socket) {
         begin_slot(conn, socket);
     if (!end->receiving)
         return false;
-    uint32_t bytes = end->frame.bytes & ~FIFO_LL_BIT;
+    uint32_t bytes = fifo_word_bytes(end->frame.word);
     uint32_t missing = bytes - end->received;
     uint32_t here = ahead_bytes(socket) < missing ? ahead_bytes(socket) : missing;
     if (here > 0)
-        take_ahead(socket, tcp_payload_at(conn, end->frame.step, end->frame.bytes) + end->received, here);
+        take_ahead(socket, tcp_payload_at(conn, &end->frame) + end->received, here);
     end->received += here;
     if (end->received < bytes)
         return false;
@@ -76,9 +73,9 @@ static bool read_more(struct conn *conn, struct tcp_socket *socket, bool *moved)
     memmove(socket->ahead, socket->ahead + socket->ahead_begin, ahead_bytes(socket)); /* at most a part of a frame */
     socket->ahead_end -= socket->ahead_begin;
     socket->ahead_begin = 0;
-    uint32_t missing = end->receiving ? (end->frame.bytes & ~FIFO_LL_BIT) - end->received : 0;
+    uint32_t missing = end->receiving ? fifo_word_bytes(end->frame.word) - end->received : 0;
     struct iovec parts[2] = {
-        {end->receiving ? tcp_payload_at(conn, end->frame.step, end->frame.bytes) + end->received : NULL, missing},
+        {end->receiving ? tcp_payload_at(conn, &end->frame) + end->received : NULL, missing},
         {socket->ahead + socket->ahead_end, missing > 0 ? sizeof(end->frame) : TCP_AHEAD_BYTES - socket->ahead_end},
     };
     ssize_t n = 0;

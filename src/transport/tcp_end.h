@@ -16,7 +16,7 @@
 #define TCP_AHEAD_BYTES (8192u + 64u)
 
 struct tcp_frame {
-    uint32_t bytes, signature;
+    uint32_t word, signature;
     uint64_t sequence;
     uint64_t step;
     uint64_t head, has_head;
@@ -80,12 +80,8 @@ static inline struct tcp_socket *tcp_socket_of(struct tcp_end *end, const struct
 }
 
 /* Where the payload of a slot is. */
-static inline char *tcp_payload_at(const struct conn *conn, uint64_t step, uint32_t bytes) {
-    const struct fifo_end *fifo = &conn->end;
-    size_t slot = step & (fifo->nslots - 1);
-    if (bytes & FIFO_LL_BIT)
-        return (char *)(fifo->ll + slot * (fifo->ll_bytes / 4));
-    return fifo->simple + slot * fifo->slot_stride;
+static inline char *tcp_payload_at(const struct conn *conn, const struct tcp_frame *frame) {
+    return fifo_slot_at(&conn->end, fifo_word_protocol(frame->word), frame->step);
 }
 
 #endif

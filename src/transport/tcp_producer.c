@@ -22,7 +22,7 @@ static uint64_t next_on_socket(const struct conn *conn, const struct tcp_socket 
 static void make_frame(const struct conn *conn, struct tcp_socket *socket) {
     const struct fifo_slot_header *header = &conn->end.headers[socket->step & (conn->end.nslots - 1)];
     const struct conn *other = tcp_other(conn);
-    socket->sending = (struct tcp_frame){header->bytes, header->signature, header->sequence, socket->step, 0, 0};
+    socket->sending = (struct tcp_frame){header->word, header->signature, header->sequence, socket->step, 0, 0};
     if (other == NULL || other->state != CONN_READY ||
         conn->lane == PROG_LANE_P2P) /* there, who gets the head may not read this socket for long */
         return;
@@ -39,7 +39,7 @@ static ssize_t send_rest(const struct conn *conn, const struct tcp_socket *socke
     const struct tcp_frame *frame = &socket->sending;
     size_t of_frame = socket->sent < sizeof(*frame) ? socket->sent : sizeof(*frame);
     size_t of_payload = socket->sent - of_frame;
-    char *payload = tcp_payload_at(conn, socket->step, frame->bytes);
+    char *payload = tcp_payload_at(conn, frame);
     if (socket->sent == 0 && payload_bytes <= SMALL_BYTES) {
         char copy[sizeof(*frame) + SMALL_BYTES];
         memcpy(copy, frame, sizeof(*frame));
@@ -61,7 +61,7 @@ static bool send_slots(struct conn *conn, struct tcp_socket *socket) {
     while ((int64_t)(tail - socket->step) > 0) {
         if (socket->sent == 0)
             make_frame(conn, socket);
-        size_t bytes = socket->sending.bytes & ~FIFO_LL_BIT;
+        size_t bytes = fifo_word_bytes(socket->sending.word);
         ssize_t n = send_rest(conn, socket, bytes);
         if (n < 0) {
             if (!tcp_would_block())

@@ -8,8 +8,8 @@
  *    head                         ◀── empty RDMA WRITE, immediate (head) ─────  arrived[s]; header s, then tail
  *
  *    what                    carried by                        checked by the consumer
- *    step, 30 bits           immediate                         within nslots of tail, not there already
- *    is it LL lines?         immediate, highest bit            –
+ *    step, 28 bits           immediate                         within nslots of tail, not there already
+ *    protocol                immediate, highest three bits     is one
  *    is there a frame?       immediate, the bit below          a frame has come before, or with it
  *    payload's length        length of the write − frame       fits the slot
  *    signature, sequence     frame, behind the payload         no: they become the slot header
@@ -71,7 +71,7 @@ static bool verbs_reaches(const struct peer_info *a, const struct peer_info *b, 
 uint64_t verbs_receive_id(int index) { return RECEIVE_ID | (uint64_t)index << 32; }
 static int index_of(uint64_t id) { return (int)(id >> 32 & 0xff); }
 
-/* The counter nearest to `near` whose low 30 bits came: what is older than near is negative in the difference. */
+/* The counter nearest to `near` whose low 28 bits came: what is older than near is negative in the difference. */
 static int64_t counter_ahead(uint32_t immediate, uint64_t near) {
     uint32_t ahead = (immediate - (uint32_t)near) & VERBS_COUNTER_MASK;
     return ahead > VERBS_COUNTER_MASK / 2 ? (int64_t)ahead - (int64_t)VERBS_COUNTER_MASK - 1 : (int64_t)ahead;
@@ -95,9 +95,9 @@ static void deliver_slots(struct conn *conn) {
         if (arrived == 0 || !verbs_direct_visible(end, slot))
             return;
         struct fifo_slot_header *header = &conn->end.headers[slot];
-        header->bytes = (arrived - 1) & ~VERBS_FRAME_BIT;
+        header->word = (arrived - 1) & ~VERBS_FRAME_BIT;
         if ((arrived - 1) & VERBS_FRAME_BIT)
-            memcpy(&end->frame, verbs_frame_at(conn, step, header->bytes), sizeof(end->frame));
+            memcpy(&end->frame, verbs_frame_at(conn, step, header->word), sizeof(end->frame));
         header->signature = end->frame.signature;
         header->sequence = end->frame.sequence;
         end->arrived[slot] = 0;
@@ -108,22 +108,22 @@ static void deliver_slots(struct conn *conn) {
 static void take_slot(struct conn *conn, int rail, uint32_t immediate, uint32_t length) {
     struct verbs_end *end = conn->impl;
     uint64_t tail = *conn->end.tail;
-    uint32_t ll = immediate & FIFO_LL_BIT, framed = immediate & VERBS_FRAME_BIT;
-    bool behind = framed && (ll || !verbs_frames_apart(end));
+    uint32_t protocol = fifo_word_protocol(immediate), framed = immediate & VERBS_FRAME_BIT;
+    bool behind = framed && (protocol != PROTOCOL_SIMPLE || !verbs_frames_apart(end));
     uint32_t frame_bytes = behind ? (uint32_t)sizeof(struct verbs_frame) : 0, bytes = length - frame_bytes;
-    uint32_t most = ll ? 2 * conn->owner->layout.ll_bytes : conn->owner->layout.slot_bytes;
+    uint32_t word = fifo_word(protocol, bytes);
     int64_t ahead = counter_ahead(immediate, tail);
     uint64_t step = tail + (uint64_t)ahead;
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
-    if (length < frame_bytes || bytes > most)
+    if (length < frame_bytes || !fifo_header_fits(&conn->owner->layout, word))
         verbs_set_broken(conn, "it sent more than a slot holds");
     else if (step == (uint64_t)conn->owner->config->first_step && !framed)
         verbs_set_broken(conn, "it does not say which call its first slot is of");
     else if (ahead < 0 || step - wire_head(conn) >= conn->end.nslots || end->arrived[slot] != 0)
         verbs_set_broken(conn, "it sent a step that was not due, or without credit");
     else {
-        end->arrived[slot] = 1 + (bytes | ll | framed);
-        verbs_direct_landed(end, slot, rail, ll == 0 && bytes > 0);
+        end->arrived[slot] = 1 + (word | framed);
+        verbs_direct_landed(end, slot, rail, protocol == PROTOCOL_SIMPLE && bytes > 0);
     }
     deliver_slots(conn);
 }

@@ -3,8 +3,8 @@
  * GPUDirect RDMA: an end whose Simple slots lie in memory of its rank's GPU, where NICs read and write them. All else of the
  * FIFO, which the CPU looks at, stays in pinned host memory.
  *
- *    memory of the GPU          │ slot 0 │ slot 1 │ …                            conn->end.simple
- *    pinned memory of the host  tail │ head │ headers │ LL lines │ … │ frames     all else
+ *    memory of the GPU          │ slot 0 │ slot 1 │ …                            conn->end.slots[PROTOCOL_SIMPLE]
+ *    pinned memory of the host  tail │ head │ headers │ short slots │ … │ frames     all else
  *
  * Seeing what came. A NIC reports a write by a completion in host memory; that does not say that the write has reached the
  * GPU's memory, which is behind other buses and bridges. Before the consumer's tail moves past a slot there, one of these:
@@ -58,7 +58,7 @@ struct verbs_end;
 void verbs_direct_create(struct conn *conn, size_t bytes);
 void verbs_direct_destroy(struct conn *conn);
 
-/* Consumer: a slot has come by a rail. LL lines are in host memory. */
+/* Consumer: a slot has come by a rail. Short slots are in host memory. */
 void verbs_direct_landed(struct verbs_end *end, uint32_t slot, int rail, bool in_gpu);
 /* May the tail move past it? */
 bool verbs_direct_visible(const struct verbs_end *end, uint32_t slot);

@@ -20,15 +20,15 @@
 #define VERBS_LIVE_MAX (VERBS_RAILS_MAX * VERBS_QPS_MAX)
 
 /* The rest of a slot's header, where it changes. Behind the payload in the same write; or, where the payload is in memory of
- * a GPU at either end, in a write of its own before that, since no CPU looks there. The upper words are zero so that LL lines
- * which happen to lie where a frame was cannot be taken for lines of any step. */
+ * a GPU at either end, in a write of its own before that, since no CPU looks there. */
 struct verbs_frame {
     uint64_t sequence;
     uint32_t signature, zero;
 };
 
-/* An immediate: a counter, whether the write has a frame (or one goes ahead of it), and FIFO_LL_BIT. */
-#define VERBS_FRAME_BIT (1u << 30)
+/* An immediate: a counter, whether the write has a frame (or one goes ahead of it), and the slot's protocol as in its
+ * header's word. */
+#define VERBS_FRAME_BIT (1u << (FIFO_WORD_SHIFT - 1))
 #define VERBS_COUNTER_MASK (VERBS_FRAME_BIT - 1)
 
 /* What an end must know of the other: where its memory is, that of Simple slots, and frames that come by themselves. */
@@ -90,7 +90,7 @@ struct verbs_end {
 
     /* Consumer. */
     uint32_t
-        arrived[FIFO_MAX_SLOTS]; /* by slot: 1 + header.bytes … of a step that came and is not delivered yet; 0: none */
+        arrived[FIFO_MAX_SLOTS]; /* by slot: 1 + header.word … of a step that came and is not delivered yet; 0: none */
     uint64_t credit;             /* the head that was last sent */
 
     struct verbs_frame frame;    /* of the step that was last sent, or delivered */
@@ -104,19 +104,13 @@ static inline struct verbs_qp *verbs_qp_at(struct verbs_end *end, int index) {
 /* Are frames of Simple slots written by themselves? */
 static inline bool verbs_frames_apart(const struct verbs_end *end) { return end->mine.direct || end->theirs.direct; }
 
-static inline char *verbs_payload_at(const struct conn *conn, uint64_t step, bool ll) {
-    const struct fifo_end *fifo = &conn->end;
-    size_t slot = step & (fifo->nslots - 1);
-    return ll ? (char *)(fifo->ll + slot * (fifo->ll_bytes / 4)) : fifo->simple + slot * fifo->slot_stride;
-}
-
-/* Where the frame of a step is, at either end; header_bytes are its slot header's. */
-static inline void *verbs_frame_at(const struct conn *conn, uint64_t step, uint32_t header_bytes) {
+/* Where the frame of a step is, at either end; word: of its slot's header. */
+static inline void *verbs_frame_at(const struct conn *conn, uint64_t step, uint32_t word) {
     const struct verbs_end *end = conn->impl;
-    bool ll = header_bytes & FIFO_LL_BIT;
-    if (!ll && verbs_frames_apart(end))
+    uint32_t protocol = fifo_word_protocol(word);
+    if (protocol == PROTOCOL_SIMPLE && verbs_frames_apart(end))
         return &end->frames[step & (conn->end.nslots - 1)];
-    return verbs_payload_at(conn, step, ll) + (header_bytes & ~FIFO_LL_BIT);
+    return fifo_slot_at(&conn->end, protocol, step) + fifo_word_bytes(word);
 }
 
 /* Does a rail carry something while all is well? Else it is in reserve. */

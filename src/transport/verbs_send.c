@@ -97,22 +97,20 @@ static struct part part_of_memory(const struct verbs_end *end, int rail, const v
     return (struct part){from, bytes, end->rails[rail].mr->lkey, end->theirs.rails[rail].rkey, to, false};
 }
 
-/* Lines have the same place at both ends. */
-static struct part part_of_lines(const struct conn *conn, int rail, uint64_t step, uint32_t bytes) {
+/* All slots but those of Simple are in host memory, and have the same place at both ends. */
+static struct part part_of_host_slot(const struct conn *conn, int rail, const char *from, uint32_t bytes) {
     const struct verbs_end *end = conn->impl;
-    const char *from = verbs_payload_at(conn, step, true);
     return part_of_memory(end, rail, from, bytes, end->theirs.memory + (uint64_t)(from - (const char *)end->memory));
 }
 
-static struct part part_of_slot(const struct conn *conn, int rail, uint64_t step, uint32_t bytes) {
+static struct part part_of_slot(const struct conn *conn, int rail, const char *from, uint32_t bytes) {
     const struct verbs_end *end = conn->impl;
-    const char *from = verbs_payload_at(conn, step, false);
     const struct ibv_mr *mr = end->mine.direct ? end->direct.rails[rail].slots : end->rails[rail].mr;
     return (struct part){from,
                          bytes,
                          mr->lkey,
                          end->theirs.rails[rail].slots_rkey,
-                         end->theirs.slots + (uint64_t)(from - conn->end.simple),
+                         end->theirs.slots + (uint64_t)(from - conn->end.slots[PROTOCOL_SIMPLE]),
                          end->mine.direct};
 }
 
@@ -134,21 +132,24 @@ static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
     int turn = (int)(step % (uint64_t)end->nlive), index = end->live[turn], rail = index / VERBS_QPS_MAX;
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
     const struct fifo_slot_header *header = &conn->end.headers[slot];
-    uint32_t ll = header->bytes & FIFO_LL_BIT, bytes = header->bytes & ~FIFO_LL_BIT;
-    bool apart = ll == 0 && verbs_frames_apart(end);
+    uint32_t protocol = fifo_word_protocol(header->word), bytes = fifo_word_bytes(header->word);
+    bool apart = protocol == PROTOCOL_SIMPLE && verbs_frames_apart(end);
     if (!verbs_qp_has_room(verbs_qp_at(end, index), 1 + apart))
         return false;
     uint32_t framed = needs_frame(conn, step) ? VERBS_FRAME_BIT : 0;
     if (framed) {
         struct verbs_frame frame = {header->sequence, header->signature, 0};
-        memcpy(verbs_frame_at(conn, step, header->bytes), &frame, sizeof(frame));
+        memcpy(verbs_frame_at(conn, step, header->word), &frame, sizeof(frame));
     }
     if (framed && apart)
         add_frame(conn, batch, turn, slot);
     else if (framed)
         bytes += (uint32_t)sizeof(struct verbs_frame);
-    struct part part = ll != 0 ? part_of_lines(conn, rail, step, bytes) : part_of_slot(conn, rail, step, bytes);
-    add_write(conn, batch, turn, part, write_with(end, index, ((uint32_t)step & VERBS_COUNTER_MASK) | ll | framed));
+    const char *from = fifo_slot_at(&conn->end, protocol, step);
+    struct part part = protocol == PROTOCOL_SIMPLE ? part_of_slot(conn, rail, from, bytes)
+                                                   : part_of_host_slot(conn, rail, from, bytes);
+    uint32_t immediate = ((uint32_t)step & VERBS_COUNTER_MASK) | fifo_word(protocol, 0) | framed;
+    add_write(conn, batch, turn, part, write_with(end, index, immediate));
     end->carrier[slot] = (uint8_t)index;
     return true;
 }

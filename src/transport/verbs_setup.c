@@ -108,11 +108,11 @@ static void rail_destroy(struct verbs_end *end, int r) {
 
 /* --------------------------------------------------------------------------------------------------------------- an end */
 
-/* Room for a frame behind each slot's payload, Simple or LL (whose lines take twice the payload). */
+/* Room for a frame behind each slot's payload. */
 static struct fifo_layout layout_of(const struct conn *conn) {
     const struct fifo_layout *layout = &conn->owner->layout;
-    return fifo_layout_of(layout->nslots, layout->slot_bytes + (uint32_t)sizeof(struct verbs_frame),
-                          layout->ll_bytes + (uint32_t)sizeof(struct verbs_frame) / 2);
+    uint32_t frame = sizeof(struct verbs_frame);
+    return fifo_layout_of(layout->nslots, layout->slot_bytes + frame, layout->short_bytes + frame, 0);
 }
 
 /* Memory of the FIFO: all of it on the host, or Simple slots in memory of the rank's GPU; and frames. */
@@ -120,18 +120,18 @@ static enum collet_result create_memory(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     const struct config *config = conn->owner->config;
     struct fifo_layout layout = layout_of(conn);
-    verbs_direct_create(conn, (size_t)layout.nslots * layout.slot_stride);
-    size_t frames_at = end->direct.memory != NULL ? layout.simple_at : layout.total_bytes;
+    verbs_direct_create(conn, (size_t)layout.nslots * layout.strides[PROTOCOL_SIMPLE]);
+    size_t frames_at = end->direct.memory != NULL ? layout.slots_at[PROTOCOL_SIMPLE] : layout.total_bytes;
     end->bytes = frames_at + layout.nslots * sizeof(struct verbs_frame);
     COLLET_TRY(wire_memory_create(conn->owner, end->bytes, &end->memory));
     fifo_memory_init(end->memory, &layout, config);
     fifo_end_init(&conn->end, end->memory, &layout, config);
     if (end->direct.memory != NULL)
-        conn->end.simple = end->direct.memory;
+        conn->end.slots[PROTOCOL_SIMPLE] = end->direct.memory;
     end->frames = (struct verbs_frame *)(void *)((char *)end->memory + frames_at);
     end->mine.direct = end->direct.memory != NULL;
     end->mine.memory = (uintptr_t)end->memory;
-    end->mine.slots = (uintptr_t)conn->end.simple;
+    end->mine.slots = (uintptr_t)conn->end.slots[PROTOCOL_SIMPLE];
     end->mine.frames = (uintptr_t)end->frames;
     return COLLET_SUCCESS;
 }

@@ -14,30 +14,29 @@ uint64_t slots_mix(uint64_t x) {
     return x ^ x >> 29;
 }
 
-bool slots_is_ll(uint64_t step) { return !slots_pattern.whole && slots_mix(step + 1) % 3 == 0; }
+static uint32_t protocol_of(uint64_t step) {
+    return slots_pattern.whole ? PROTOCOL_SIMPLE : (uint32_t)(slots_mix(step + 1) % PROTOCOL_COUNT);
+}
 
-/* Mostly small, sometimes the whole slot. LL: whole lines. */
+/* Mostly small, sometimes the whole slot. */
 uint32_t slots_bytes(const struct conn *conn, uint64_t step) {
-    uint32_t room = slots_is_ll(step) ? 2 * conn->owner->layout.ll_bytes : conn->owner->layout.slot_bytes;
+    uint32_t room = fifo_payload_bytes(&conn->owner->layout, protocol_of(step));
     uint32_t bytes = (uint32_t)(slots_mix(step) >> 20) % (room + 1);
     bool whole = slots_pattern.whole || slots_mix(step + 2) % 4 == 0;
-    uint32_t some = whole ? room : slots_mix(step + 3) % 2 ? bytes : bytes % 64;
-    return slots_is_ll(step) ? some / 8 * 8 : some;
+    return whole ? room : slots_mix(step + 3) % 2 ? bytes : bytes % 64;
 }
 
 struct fifo_slot_header slots_header(const struct conn *conn, uint64_t step) {
     uint64_t call = slots_pattern.call_of != NULL ? slots_pattern.call_of(step) : step;
     return (struct fifo_slot_header){
-        .bytes = slots_bytes(conn, step) | (slots_is_ll(step) ? FIFO_LL_BIT : 0),
+        .word = fifo_word(protocol_of(step), slots_bytes(conn, step)),
         .signature = (uint32_t)slots_mix(call),
         .sequence = slots_mix(call + 9),
     };
 }
 
 static char *memory_of(const struct conn *conn, uint64_t step) {
-    size_t slot = step & (conn->end.nslots - 1);
-    return slots_is_ll(step) ? (char *)(conn->end.ll + slot * (conn->end.ll_bytes / 4))
-                             : conn->end.simple + slot * conn->end.slot_stride;
+    return fifo_slot_at(&conn->end, protocol_of(step), step);
 }
 
 void slots_publish(struct conn *conn) {
@@ -53,7 +52,7 @@ void slots_consume(struct conn *conn) {
     uint64_t step = conn->end.step;
     const struct fifo_slot_header *header = &conn->end.headers[fifo_slot(&conn->end)], right = slots_header(conn, step);
     const char *memory = memory_of(conn, step);
-    assert_int_equal(header->bytes, right.bytes);
+    assert_int_equal(header->word, right.word);
     assert_int_equal(header->signature, right.signature);
     assert_int_equal(header->sequence, right.sequence);
     for (uint32_t i = 0; i < slots_bytes(conn, step); i++)

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct slots_pattern {
-    bool whole; /* Simple slots, all full; else of both protocols and all lengths */
+    bool whole; /* Simple slots, all full; else of all protocols and lengths */
     uint64_t (*call_of)(
         uint64_t step); /* steps of one call have equal signatures and sequence numbers; NULL: each its own */
 };
@@ -20,7 +20,6 @@ extern struct slots_pattern slots_pattern;
 
 uint64_t slots_mix(uint64_t x); /* a number that looks random */
 
-bool slots_is_ll(uint64_t step);
 uint32_t slots_bytes(const struct conn *conn, uint64_t step);
 struct fifo_slot_header slots_header(const struct conn *conn, uint64_t step);
 

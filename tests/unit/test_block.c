@@ -204,7 +204,7 @@ static void gang_init(struct gang *gang, const struct algorithm *algorithm, int 
     for (int rank = 0; rank < nranks; rank++)
         nodes[rank] = nranks % 2 == 0 ? rank % 2 * (nranks / 2) : 0; /* two nodes, numbered across each other */
     assert_int_equal(prog_shape_init(&gang->shape, nranks, nodes), COLLET_SUCCESS);
-    gang->layout = fifo_layout_of(4, 4096, 1024);
+    gang->layout = fifo_layout_of(4, 4096, 1024, 0);
     gang->wires_room = nranks * nranks * nchannels * 8;
     gang->wires = calloc((size_t)gang->wires_room, sizeof(*gang->wires));
     gang->progs = calloc((size_t)nranks, sizeof(*gang->progs));
@@ -239,7 +239,7 @@ struct grid_case {
     size_t count, unalign; /* elements */
     enum collet_type type;
     enum collet_op op;
-    enum interp_protocol protocol;
+    enum protocol protocol;
     uint32_t lanes, seed;
     int root;
 };
@@ -255,7 +255,7 @@ static void launch_of(struct gang *gang, const struct grid_case *c, char *const 
     uint32_t elem_bytes = (uint32_t)collet_type_size(c->type);
     uint64_t total, block;
     plan_extent(collective, c->count, nranks, gang->progs[0]->nblocks, &total, &block);
-    uint32_t chunk_bytes = c->protocol == INTERP_SIMPLE ? gang->layout.slot_bytes / 2 : gang->layout.ll_bytes;
+    uint32_t chunk_bytes = c->protocol == PROTOCOL_SIMPLE ? gang->layout.slot_bytes / 2 : gang->layout.short_bytes;
     *launch = (struct work_launch){.nworks = (uint32_t)nranks};
     for (int rank = 0; rank < nranks; rank++)
         launch->works[rank] = (struct work){
@@ -310,8 +310,6 @@ static bool margin_is_whole(const char *out, size_t bytes) {
     return true;
 }
 
-static const char *const protocols[] = {"Simple", "LL", "LL128"};
-
 static void run_grid(struct gang *gang, const struct grid_case *c) {
     enum prog_collective collective = gang->algorithm->collective;
     int nranks = gang->shape.nranks;
@@ -339,7 +337,7 @@ static void run_grid(struct gang *gang, const struct grid_case *c) {
         if (!whole || !result_is_right(collective, c, nranks, rank, out[rank], why))
             fail_msg("%s/%s %s %s %s, %zu elements + %zu, %d ranks, %u lanes: rank %d: %s",
                      prog_collective_name(collective), gang->algorithm->name, type_name(c->type), op_name(c->op),
-                     protocols[c->protocol], c->count, c->unalign, nranks, c->lanes, rank,
+                     protocol_names[c->protocol], c->count, c->unalign, nranks, c->lanes, rank,
                      whole ? why : "wrote beside its buffer");
     }
     for (int rank = 0; rank < nranks; rank++) {
@@ -351,14 +349,14 @@ static void run_grid(struct gang *gang, const struct grid_case *c) {
 static struct grid_case random_case(int nranks) {
     static const uint32_t lanes[] = {1, 5, 32, 33};
     static const size_t largest[] = {3, 40, 700, 3000};
-    enum interp_protocol protocol = (enum interp_protocol)random_below(INTERP_PROTOCOL_COUNT);
+    enum protocol protocol = (enum protocol)random_below(PROTOCOL_COUNT);
     return (struct grid_case){
         .count = 1 + random_below((uint32_t)largest[random_below(4)]),
         .unalign = random_below(3),
         .type = (enum collet_type)random_below(COLLET_TYPE_COUNT),
         .op = (enum collet_op)random_below(COLLET_OP_COUNT),
         .protocol = protocol,
-        .lanes = protocol == INTERP_LL128 ? 8 * (1 + random_below(5)) : lanes[random_below(4)],
+        .lanes = protocol == PROTOCOL_LL128 ? 8 * (1 + random_below(5)) : lanes[random_below(4)],
         .seed = random_below(1000000) + 1,
         .root = (int)random_below((uint32_t)nranks),
     };
@@ -394,11 +392,10 @@ static void every_algorithm_runs_in_one_grid(void **state) {
 
 /* Rank 1 never comes. */
 static void run_half_a_grid(enum work_failure fails) {
-    for (int protocol = INTERP_SIMPLE; protocol <= INTERP_LL128; protocol++) {
+    for (int protocol = PROTOCOL_SIMPLE; protocol <= PROTOCOL_LL128; protocol++) {
         struct gang gang;
         char buffer[2][4096], *in[2] = {buffer[0], buffer[1]};
-        struct grid_case c = {
-            .count = 1000, .type = COLLET_FLOAT32, .protocol = (enum interp_protocol)protocol, .seed = 1};
+        struct grid_case c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = (enum protocol)protocol, .seed = 1};
         struct work_launch launch;
         memset(buffer, 0, sizeof(buffer));
         gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
@@ -425,11 +422,10 @@ static void a_wait_that_is_too_long_ends_and_is_reported(void **state) {
 
 static void lines_of_another_call_are_reported(void **state) {
     (void)state;
-    for (int protocol = INTERP_LL; protocol <= INTERP_LL128; protocol++) {
+    for (int protocol = PROTOCOL_LL; protocol <= PROTOCOL_LL128; protocol++) {
         struct gang gang;
         char buffer[2][4096], *in[2] = {buffer[0], buffer[1]};
-        struct grid_case c = {
-            .count = 1000, .type = COLLET_FLOAT32, .protocol = (enum interp_protocol)protocol, .seed = 1};
+        struct grid_case c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = (enum protocol)protocol, .seed = 1};
         struct work_launch launch;
         memset(buffer, 0, sizeof(buffer));
         gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
@@ -445,7 +441,7 @@ static void a_mismatch_is_reported_once(void **state) {
     (void)state;
     struct gang gang;
     char buffer[2][4096], *in[2] = {buffer[0], buffer[1]};
-    struct grid_case c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = INTERP_SIMPLE, .seed = 1};
+    struct grid_case c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = PROTOCOL_SIMPLE, .seed = 1};
     struct work_launch launch;
     memset(buffer, 0, sizeof(buffer));
     gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);

@@ -109,7 +109,7 @@ static uint32_t carry(struct connection *c, uint32_t bytes, char value) {
     assert_true(fifo_has_credit(&c->producer));
     char *place = simple_place(&c->producer, bytes);
     uint32_t roamed = (uint32_t)simple_roamed(&c->producer, bytes);
-    assert_true(roamed + bytes <= c->producer.slot_stride);
+    assert_true(roamed + bytes <= c->producer.strides[PROTOCOL_SIMPLE]);
     memset(place, value, bytes);
     simple_publish(&c->producer, &op, bytes);
     enum interp_result ready = simple_ready(&worker, &step, bytes);

@@ -81,7 +81,7 @@ static double time_of(const struct sim_machine *machine, struct sim_cast cast, e
     struct sim *sim = staged(machine, cast, algorithm_find(collective, name), lengths);
     double ns;
     sim->no_jumps = !jumps;
-    assert_int_equal(sim_run(sim, INTERP_SIMPLE, 16, &ns), COLLET_SUCCESS);
+    assert_int_equal(sim_run(sim, PROTOCOL_SIMPLE, 16, &ns), COLLET_SUCCESS);
     sim_destroy(sim);
     return ns;
 }
@@ -108,9 +108,9 @@ static double pairs_over_one_link(int npairs, double bytes, double chunk) {
         assert_int_equal(sim_add_program(sim, prog), COLLET_SUCCESS);
         prog_destroy(prog);
     }
-    assert_int_equal(sim_run(sim, INTERP_SIMPLE, 1000, &ns), COLLET_SUCCESS);
+    assert_int_equal(sim_run(sim, PROTOCOL_SIMPLE, 1000, &ns), COLLET_SUCCESS);
     double load;
-    assert_int_equal(sim_load(sim, INTERP_SIMPLE, &load), COLLET_SUCCESS);
+    assert_int_equal(sim_load(sim, PROTOCOL_SIMPLE, &load), COLLET_SUCCESS);
     assert_true(fabs(load - npairs * bytes) < 1e-6 * bytes);
     sim_destroy(sim);
     return ns;
@@ -151,7 +151,7 @@ static void ring_moves_its_bytes_as_fast_as_engines_do(void **state) {
     struct cost_table costs = round_costs();
     double byte_ns = 0.5;
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
-        costs.step[class][INTERP_SIMPLE].byte_ns = byte_ns;
+        costs.step[class][PROTOCOL_SIMPLE].byte_ns = byte_ns;
     struct sim_machine machine = machine_of(&costs, false);
     double piece = 1 << 20;
     struct sim_lengths lengths = uniform(piece, piece);
@@ -198,8 +198,8 @@ static void a_relay_is_as_long_as_what_it_passes_on(void **state) {
     lengths.geometry = geometry_of(8 * count, count, 64, 0, 1);
     struct sim *sim = staged(&machine, cast, algorithm_find(PROG_ALLTOALL, "hier"), &lengths);
     double ns, load;
-    assert_int_equal(sim_run(sim, INTERP_SIMPLE, 16, &ns), COLLET_SUCCESS);
-    assert_int_equal(sim_load(sim, INTERP_SIMPLE, &load), COLLET_SUCCESS);
+    assert_int_equal(sim_run(sim, PROTOCOL_SIMPLE, 16, &ns), COLLET_SUCCESS);
+    assert_int_equal(sim_load(sim, PROTOCOL_SIMPLE, &load), COLLET_SUCCESS);
     sim_destroy(sim);
     /* Of each rank: 6 blocks to other nodes, 1 in the node, and 3 that change rails first. All hosts have the link. */
     assert_true(fabs(load - 2 * (6 + 1 + 3) * (double)count) < 1e-6);
@@ -218,7 +218,7 @@ static void lengths_that_are_all_the_same_load_as_each_of_them(void **state) {
         struct sim *one = staged(&machine, cast, algorithm_find(PROG_ALLGATHER, "ring"), &same);
         struct sim *all = staged(&machine, cast, algorithm_find(PROG_ALLGATHER, "ring"), &exact);
         double load, exact_load, busiest, exact_busiest;
-        for (enum interp_protocol protocol = INTERP_SIMPLE; protocol <= INTERP_LL; protocol++) {
+        for (enum protocol protocol = PROTOCOL_SIMPLE; protocol <= PROTOCOL_LL; protocol++) {
             assert_int_equal(sim_load(one, protocol, &load), COLLET_SUCCESS);
             assert_int_equal(sim_load(all, protocol, &exact_load), COLLET_SUCCESS);
             assert_true(fabs(load - exact_load) <= 1e-9 * exact_load && load > 0);
@@ -228,7 +228,7 @@ static void lengths_that_are_all_the_same_load_as_each_of_them(void **state) {
         }
         same = uniform(2.0 * (double)count, 640);
         sim_set(one, 0, &same);
-        assert_int_equal(sim_load(one, INTERP_LL, &load), COLLET_SUCCESS);
+        assert_int_equal(sim_load(one, PROTOCOL_LL, &load), COLLET_SUCCESS);
         assert_true(fabs(load - 2 * exact_load) <= 1e-9 * load);
         sim_destroy(one);
         sim_destroy(all);
@@ -259,7 +259,7 @@ static void periods_are_really_skipped(void **state) {
     struct sim *sim =
         staged(&machine, (struct sim_cast){SIM_SHIFT, 8192, 2}, algorithm_find(PROG_ALLREDUCE, "ring"), &lengths);
     double ns;
-    assert_int_equal(sim_run(sim, INTERP_SIMPLE, 16, &ns), COLLET_SUCCESS);
+    assert_int_equal(sim_run(sim, PROTOCOL_SIMPLE, 16, &ns), COLLET_SUCCESS);
     assert_true(sim->nevents < 2 * 2 * 16384 / 4); /* of 2 ranks, 2·16384 steps each */
     sim_destroy(sim);
 }
@@ -313,11 +313,11 @@ static void compare_grouping(enum prog_collective collective, const char *name, 
     struct sim_lengths lengths = uniform(bytes, 4096);
     struct sim *all = net_sim(&job, algorithm, SIM_EACH, &lengths), *one = net_sim(&job, algorithm, grouping, &lengths);
     double all_ns, one_ns, all_load[256], one_load[256];
-    assert_int_equal(sim_run(all, INTERP_SIMPLE, 12, &all_ns), COLLET_SUCCESS);
-    assert_int_equal(sim_run(one, INTERP_SIMPLE, 12, &one_ns), COLLET_SUCCESS);
+    assert_int_equal(sim_run(all, PROTOCOL_SIMPLE, 12, &all_ns), COLLET_SUCCESS);
+    assert_int_equal(sim_run(one, PROTOCOL_SIMPLE, 12, &one_ns), COLLET_SUCCESS);
     assert_true(fabs(one_ns - all_ns) <= 0.02 * all_ns); /* ties between messages may be broken otherwise */
-    assert_int_equal(sim_load(all, INTERP_SIMPLE, all_load), COLLET_SUCCESS);
-    assert_int_equal(sim_load(one, INTERP_SIMPLE, one_load), COLLET_SUCCESS);
+    assert_int_equal(sim_load(all, PROTOCOL_SIMPLE, all_load), COLLET_SUCCESS);
+    assert_int_equal(sim_load(one, PROTOCOL_SIMPLE, one_load), COLLET_SUCCESS);
     for (int link = 0; link < job.forecast->net->nlinks; link++)
         assert_true(fabs(one_load[link] - all_load[link]) <= 1e-9 * all_load[link]);
     sim_destroy(all);
@@ -384,7 +384,7 @@ static struct forecast forecast_of(struct forecast_job *job, enum prog_collectiv
                                    uint64_t bytes) {
     struct forecast_stage *stage;
     struct forecast forecast;
-    struct forecast_wish wish = {bytes, INTERP_SIMPLE, 128 << 10, true, 0};
+    struct forecast_wish wish = {bytes, PROTOCOL_SIMPLE, 128 << 10, true, 0};
     assert_int_equal(forecast_stage(job, algorithm_find(collective, name), 1, &stage), COLLET_SUCCESS);
     assert_int_equal(forecast_run(stage, &wish, &forecast), COLLET_SUCCESS);
     forecast_unstage(stage);

@@ -95,7 +95,7 @@ static struct tuner_limits only(const struct job *job, const char *algorithm, in
     for (int k = 0; algorithms[k].name != NULL; k++)
         limits.algorithm_allowed[k] = strcmp(algorithms[k].name, algorithm) == 0;
     limits.nchannels = limits.most_nchannels = nchannels;
-    limits.protocol_allowed[INTERP_LL] = limits.protocol_allowed[INTERP_LL128] = false;
+    limits.protocol_allowed[PROTOCOL_LL] = limits.protocol_allowed[PROTOCOL_LL128] = false;
     return limits;
 }
 
@@ -146,16 +146,16 @@ static void eight_gpus_behind_a_switch_get_ll_then_ll128_then_rings_of_simple(vo
     open_job(&job, "8 gpu nvswitch : 4 nic 100", 1);
     for (uint64_t bytes = 8; bytes <= 4096; bytes *= 2) {
         struct plan_choice choice = choice_of(&job, bytes);
-        assert_int_equal(choice.protocol, INTERP_LL);
+        assert_int_equal(choice.protocol, PROTOCOL_LL);
         assert_true(choice.nchannels <= 8);
     }
     assert_int_equal(choice_of(&job, 8).nchannels, 1);
     for (uint64_t bytes = 128 << 10; bytes <= 32 << 20; bytes *= 2)
-        ll128 |= choice_of(&job, bytes).protocol == INTERP_LL128;
+        ll128 |= choice_of(&job, bytes).protocol == PROTOCOL_LL128;
     assert_true(ll128);
     struct plan_choice large = choice_of(&job, 256 << 20);
     assert_string_equal(large.algorithm->name, "ring");
-    assert_int_equal(large.protocol, INTERP_SIMPLE);
+    assert_int_equal(large.protocol, PROTOCOL_SIMPLE);
     assert_true(large.nchannels >= 8);
     close_job(&job);
 }
@@ -164,9 +164,9 @@ static void where_ll128_is_not_allowed_it_is_not_chosen(void **state) {
     (void)state;
     struct job job;
     open_job(&job, "8 gpu nvswitch : 4 nic 100", 1);
-    job.limits.protocol_allowed[INTERP_LL128] = false;
+    job.limits.protocol_allowed[PROTOCOL_LL128] = false;
     for (uint64_t bytes = 8; bytes <= 1 << 30; bytes *= 8)
-        assert_int_not_equal(choice_of(&job, bytes).protocol, INTERP_LL128);
+        assert_int_not_equal(choice_of(&job, bytes).protocol, PROTOCOL_LL128);
     close_job(&job);
 }
 
@@ -205,7 +205,7 @@ static void communicators_predict_what_forecasts_predict(void **state) {
     for (size_t k = 0; k < sizeof(channels) / sizeof(*channels); k++) {
         struct forecast_stage *stage;
         struct forecast full, quarter;
-        struct forecast_wish wish = {64 << 20, INTERP_SIMPLE, job.limits.slot_bytes, false, 0};
+        struct forecast_wish wish = {64 << 20, PROTOCOL_SIMPLE, job.limits.slot_bytes, false, 0};
         assert_int_equal(forecast_stage(forecasts, algorithm_find(PROG_ALLREDUCE, "ring"), channels[k], &stage),
                          COLLET_SUCCESS);
         assert_int_equal(forecast_run(stage, &wish, &full), COLLET_SUCCESS);

@@ -377,7 +377,7 @@ static void frames_in_pieces_of_any_size_are_put_together(void **state) {
         for (uint64_t step = 0; step < 100; step++) {
             uint32_t bytes = slots_bytes(pair.consumer, step);
             struct fifo_slot_header header = slots_header(pair.consumer, step);
-            struct frame frame = {header.bytes, header.signature, header.sequence, step, 0, 0};
+            struct frame frame = {header.word, header.signature, header.sequence, step, 0, 0};
             memcpy(wire + length, &frame, sizeof(frame));
             length += sizeof(frame);
             for (uint32_t i = 0; i < bytes; i++)
@@ -404,7 +404,7 @@ static void frames_that_make_no_sense_break_the_connection(void **state) {
     } wrong[] = {
         {{8, 0, 0, 1, 0, 0}, "another step"},
         {{1001, 0, 0, 0, 0, 0}, "more than a slot"},
-        {{520 | FIFO_LL_BIT, 0, 0, 0, 0, 0}, "more than a slot"},
+        {{PROTOCOL_LL << FIFO_WORD_SHIFT | 520, 0, 0, 0, 0, 0}, "more than a slot"},
         {{~0u, 0, 0, 0, 0, 0}, "more than a slot"},
     };
     for (size_t k = 0; k < sizeof(wrong) / sizeof(wrong[0]); k++) {

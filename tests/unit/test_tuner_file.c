@@ -69,9 +69,9 @@ static void what_a_file_does_not_name_keeps_its_default(void **state) {
     struct cost_table costs;
     write_file(cheap_ll);
     assert_int_equal(costs_read(path, &costs), COLLET_SUCCESS);
-    assert_true(costs.step[LINK_MEMORY][INTERP_LL].byte_ns == 0);
-    assert_true(costs.step[LINK_MEMORY][INTERP_LL].step_ns == 1);
-    assert_memory_equal(&costs.step[LINK_MEMORY][INTERP_SIMPLE], &costs_default.step[LINK_MEMORY][INTERP_SIMPLE],
+    assert_true(costs.step[LINK_MEMORY][PROTOCOL_LL].byte_ns == 0);
+    assert_true(costs.step[LINK_MEMORY][PROTOCOL_LL].step_ns == 1);
+    assert_memory_equal(&costs.step[LINK_MEMORY][PROTOCOL_SIMPLE], &costs_default.step[LINK_MEMORY][PROTOCOL_SIMPLE],
                         sizeof(struct step_cost));
     assert_true(costs.switch_ns == costs_default.switch_ns);
 }
@@ -115,10 +115,10 @@ static void a_file_that_is_not_there_is_named(void **state) {
 
 /* ---- the choice ---- */
 
-static enum interp_protocol chosen(const struct cost_table *costs, enum link_class class) {
+static enum protocol chosen(const struct cost_table *costs, enum link_class class) {
     const uint8_t link[4] = {LINK_MEMORY, (uint8_t) class, (uint8_t) class, LINK_MEMORY};
     static const int ranks_of_node[2] = {2, 2};
-    struct tuner_limits limits = {.nchannels = 1, .slot_bytes = 131072, .ll_bytes = 4096};
+    struct tuner_limits limits = {.nchannels = 1, .slot_bytes = 131072, .short_bytes = 4096};
     struct prog_shape shape = PROG_FLAT(2);
     struct cost_machine machine = {.costs = costs,
                                    .nranks = 2,
@@ -140,8 +140,8 @@ static void choices_follow_the_file(void **state) {
     struct cost_table costs;
     write_file(cheap_ll);
     assert_int_equal(costs_read(path, &costs), COLLET_SUCCESS);
-    assert_int_equal(chosen(&costs, LINK_MEMORY), INTERP_LL);
-    assert_int_equal(chosen(&costs_default, LINK_MEMORY), INTERP_SIMPLE);
+    assert_int_equal(chosen(&costs, LINK_MEMORY), PROTOCOL_LL);
+    assert_int_equal(chosen(&costs_default, LINK_MEMORY), PROTOCOL_SIMPLE);
 }
 
 /* What makes LL dear where CPUs are far leaves it cheap where they are near. */
@@ -152,10 +152,10 @@ static void near_and_far_have_constants_of_their_own(void **state) {
     snprintf(text, sizeof text, "%smemory-far.LL.byte 9 ns/byte\n", cheap_ll);
     write_file(text);
     assert_int_equal(costs_read(path, &costs), COLLET_SUCCESS);
-    assert_true(costs.step[LINK_MEMORY_FAR][INTERP_LL].byte_ns == 9);
-    assert_true(costs.step[LINK_MEMORY][INTERP_LL].byte_ns == 0);
-    assert_int_equal(chosen(&costs, LINK_MEMORY), INTERP_LL);
-    assert_int_equal(chosen(&costs, LINK_MEMORY_FAR), INTERP_SIMPLE);
+    assert_true(costs.step[LINK_MEMORY_FAR][PROTOCOL_LL].byte_ns == 9);
+    assert_true(costs.step[LINK_MEMORY][PROTOCOL_LL].byte_ns == 0);
+    assert_int_equal(chosen(&costs, LINK_MEMORY), PROTOCOL_LL);
+    assert_int_equal(chosen(&costs, LINK_MEMORY_FAR), PROTOCOL_SIMPLE);
 }
 
 /* ---- a job ---- */
@@ -170,7 +170,7 @@ static void plan_and_run(struct ranks *ranks, int rank) {
         .collective = PROG_ALLREDUCE, .count = MEGABYTE / 4, .type = COLLET_FLOAT32, .op = COLLET_SUM};
     struct exec_call *call;
     ranks_try(ranks, rank, plan_get(comm->planner, &request, &call));
-    ranks_check(ranks, rank, call->args.protocol == (*with_file ? INTERP_LL : INTERP_SIMPLE));
+    ranks_check(ranks, rank, call->args.protocol == (*with_file ? PROTOCOL_LL : PROTOCOL_SIMPLE));
     float *data = calloc(MEGABYTE / 4, sizeof *data);
     for (size_t k = 0; k < MEGABYTE / 4; k++)
         data[k] = (float)(rank + 1);

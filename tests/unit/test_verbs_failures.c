@@ -51,20 +51,21 @@ static void other_failures_are_told_apart(void **state) {
     pair_close(&pair);
 
     pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
-    end_of(&pair.producer)->theirs.rails[0].rkey ^= 77;
+    struct verbs_address *theirs = &end_of(&pair.producer)->theirs.rails[0];
+    theirs->rkey = theirs->slots_rkey ^= 77;
     slots_publish(&pair.producer);
     expect_broken(&pair, &pair.producer, "remote access error", "mlx5_0");
     expect_broken(&pair, &pair.consumer, "queue pair went into error", "local access violation");
     pair_close(&pair);
 
     pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
-    for (int k = 0; k < FAKE_MRS; k++)
-        fake.mrs[k].used &= &fake.mrs[k].mr != end_of(&pair.producer)->rails[0].mr;
     while (slots_bytes(&pair.producer, pair.producer.end.step) < 1000) { /* inline data need no registration */
         slots_publish(&pair.producer);
         settle(&pair);
         slots_consume(&pair.consumer);
     }
+    for (int k = 0; k < FAKE_MRS; k++)
+        fake.mrs[k].used &= &fake.mrs[k].mr != end_of(&pair.producer)->rails[0].mr;
     slots_publish(&pair.producer);
     expect_broken(&pair, &pair.producer, "memory is not registered", "mlx5_0");
     pair_close(&pair);

@@ -94,8 +94,8 @@ static void gpu_pair_open(struct pair *pair, struct shape shape, struct gpus wit
 
 static bool is_direct(const struct conn *conn) {
     bool direct = end_of(conn)->direct.memory != NULL;
-    assert_int_equal(emulated_gpu_owns(conn->end.simple), direct);
-    assert_false(emulated_gpu_owns(conn->end.ll) || emulated_gpu_owns(conn->end.tail));
+    assert_int_equal(emulated_gpu_owns(conn->end.slots[PROTOCOL_SIMPLE]), direct);
+    assert_false(emulated_gpu_owns(conn->end.slots[PROTOCOL_LL]) || emulated_gpu_owns(conn->end.tail));
     return direct;
 }
 

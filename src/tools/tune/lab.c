@@ -76,10 +76,10 @@ static struct collet_comm **comm_of(struct bench *bench) {
 
 void lab_set_candidate(const struct plan_choice *candidate) {
     char chunk[16], channels[16];
-    snprintf(chunk, sizeof chunk, "%u", candidate->protocol == INTERP_SIMPLE ? candidate->chunk_bytes : 0);
+    snprintf(chunk, sizeof chunk, "%u", candidate->protocol == PROTOCOL_SIMPLE ? candidate->chunk_bytes : 0);
     snprintf(channels, sizeof channels, "%d", candidate->nchannels);
     setenv("COLLET_ALGO", candidate->algorithm->name, 1);
-    setenv("COLLET_PROTO", exec_protocol_names[candidate->protocol], 1);
+    setenv("COLLET_PROTO", protocol_names[candidate->protocol], 1);
     setenv("COLLET_CHUNKSIZE", chunk, 1);
     setenv("COLLET_NCHANNELS", channels, 1);
 }

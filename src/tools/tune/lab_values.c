@@ -14,9 +14,8 @@
 const char *const lab_class_names[LAB_CLASSES] = {[LAB_NEAR] = "near", [LAB_FAR] = "far"};
 
 const char *lab_name(const struct plan_choice *candidate, char name[LAB_NAME_BYTES]) {
-    int at =
-        snprintf(name, LAB_NAME_BYTES, "%s %s", candidate->algorithm->name, exec_protocol_names[candidate->protocol]);
-    if (candidate->protocol == INTERP_SIMPLE)
+    int at = snprintf(name, LAB_NAME_BYTES, "%s %s", candidate->algorithm->name, protocol_names[candidate->protocol]);
+    if (candidate->protocol == PROTOCOL_SIMPLE)
         snprintf(name + at, LAB_NAME_BYTES - (size_t)at, " %uK", candidate->chunk_bytes >> 10);
     return name;
 }

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The protocols: how a slot's payload lies in memory, and what tells the consumer that it is there. A protocol is one line
+ * of this table and one file, kernels/proto_<name>.h, which says all that it is.
+ *
+ *    slots   LONG: a large part of COLLET_BUFFSIZE. SHORT: a few KiB, for messages that latency decides.
+ *    unit    bytes of payload that a protocol moves together; each piece of a slot begins at a multiple of it
+ *    line    bytes of memory that a unit takes; what is not payload is a flag. line = unit: no flags, plain payload
+ *    costs   the protocol whose constants the cost model takes for this one (plan/costs.h)
+ */
+#ifndef COLLET_FIFO_PROTOCOL_H
+#define COLLET_FIFO_PROTOCOL_H
+
+#include "fifo/port.h"
+
+#define PROTOCOLS(X)                                                                                                   \
+    /* NAME, name of its functions, text, slots, unit, line, costs */                                                  \
+    X(SIMPLE, simple, "Simple", LONG, 16, 16, SIMPLE)                                                                  \
+    X(LL, ll, "LL", SHORT, 8, 16, LL)                                                                                  \
+    X(LL128, ll128, "LL128", SHORT, 120, 128, LL128)
+
+#define PROTOCOL_ENUM(NAME, name, text, slots, unit, line, costs) PROTOCOL_##NAME,
+enum protocol { PROTOCOLS(PROTOCOL_ENUM) PROTOCOL_COUNT };
+
+enum protocol_slots { PROTOCOL_LONG, PROTOCOL_SHORT };
+
+/* A slot's header and the wires have three bits for it (fifo.h). */
+#define PROTOCOLS_MAX 8
+typedef char protocol_count_is_small[PROTOCOL_COUNT <= PROTOCOLS_MAX ? 1 : -1];
+
+/* The columns, as functions that host and device share. */
+#define PROTOCOL_SLOTS(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? PROTOCOL_##slots:
+#define PROTOCOL_UNIT(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? unit:
+#define PROTOCOL_LINE(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? line:
+#define PROTOCOL_COSTS(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? PROTOCOL_##costs:
+PORT_FN enum protocol_slots protocol_slots(uint32_t protocol) { return PROTOCOLS(PROTOCOL_SLOTS) PROTOCOL_LONG; }
+PORT_FN uint32_t protocol_unit_bytes(uint32_t protocol) { return PROTOCOLS(PROTOCOL_UNIT) 1; }
+PORT_FN uint32_t protocol_line_bytes(uint32_t protocol) { return PROTOCOLS(PROTOCOL_LINE) 1; }
+PORT_FN enum protocol protocol_costs_as(uint32_t protocol) { return PROTOCOLS(PROTOCOL_COSTS) PROTOCOL_SIMPLE; }
+
+/* Most payload of a slot, where long slots have long_bytes and short ones short_bytes. */
+PORT_FN uint32_t protocol_payload_bytes(uint32_t protocol, uint32_t long_bytes, uint32_t short_bytes) {
+    return protocol_slots(protocol) == PROTOCOL_SHORT ? short_bytes : long_bytes;
+}
+
+/* What a slot with so much payload takes in memory. */
+PORT_FN uint32_t protocol_memory_bytes(uint32_t protocol, uint32_t payload_bytes) {
+    uint32_t unit = protocol_unit_bytes(protocol);
+    return (payload_bytes + unit - 1) / unit * protocol_line_bytes(protocol);
+}
+
+/* Bytes on the way between two ranks per byte of payload. Ends that share memory write and read lines. Over a wire lines
+ * have no use, since the tail says what has arrived: whatever the protocol, the payload alone is carried. */
+PORT_FN double protocol_wire_factor(uint32_t protocol, int over_a_wire) {
+    return over_a_wire ? 1 : (double)protocol_line_bytes(protocol) / protocol_unit_bytes(protocol);
+}
+
+/* As in COLLET_PROTO and in all that is printed (layout.c). */
+extern const char *const protocol_names[PROTOCOL_COUNT];
+
+#endif
