@@ -161,7 +161,7 @@ static void assert_refused(char *flag, char *value, const char *complaint_expect
 static void a_flag_that_cannot_be_obeyed_is_named(void **state) {
     (void)state;
     assert_refused("-G", "1", "-G 1: needs a GPU communicator\n");
-    assert_refused("-d", "f8e4m3", "-d f8e4m3: not a data type of collet, or not yet; see -h\n");
+    assert_refused("-d", "float128", "-d float128: not a data type of collet, or not yet; see -h\n");
     assert_refused("-o", "mulsum", "-o mulsum: not an operation of collet, or not yet; see -h\n");
     assert_refused("-n", "0", "-n 0: must be 1 to 2147483647\n");
     assert_refused("-n", "9x", "-n 9x: not a whole number\n");
