@@ -3,6 +3,7 @@
  * The collectives and messages of collet.h: check the arguments, make one request, hand it to the group.
  */
 #include "api/group.h"
+#include "base/log.h"
 #include "base/types.h"
 
 /* What is to be checked of a call, beside the communicator. */
@@ -59,6 +60,10 @@ static enum collet_result call(struct collet_comm *comm, const struct exec_reque
     if (result != COLLET_SUCCESS)
         return refuse(comm, result);
     bool p2p = prog_is_p2p(request->collective);
+    log_trace(COLL, "rank %d of %s: %s of %zu %s, op %s, %s %d", comm->rank,
+              comm->name[0] != '\0' ? comm->name : "(unnamed)", prog_collective_name(request->collective),
+              request->count, type_name(request->type), check->reduces ? op_name(request->op) : "none",
+              p2p ? "peer" : "root", request->root);
     if (request->count == 0 && !p2p)
         return COLLET_SUCCESS;
     return group_call(comm, request, check->in, check->out, stream);

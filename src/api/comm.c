@@ -9,6 +9,7 @@
 #include "base/types.h"
 #include "base/wait.h"
 #include "exec/exec_gpu.h"
+#include "plan/tuner.h"
 #include "proxy/proxy.h"
 #include "transport/transport.h"
 
@@ -196,6 +197,8 @@ static enum collet_result device_check(int *device, const char *argument) {
 static enum collet_result options_apply(const struct collet_config *o, struct collet_comm *comm) {
     struct config *config = &comm->config;
     COLLET_TRY(config_read(config));
+    COLLET_TRY(tuner_check_names(config));
+    COLLET_TRY(chan_check_names(config));
     /* The environment's bounds give way to the caller's, all of them. */
     if (o->min_channels > 0 || o->max_channels > 0) {
         config->nchannels = 0;

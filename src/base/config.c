@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/spelling.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 struct knob {
     const char *name; /* with COLLET_ in front */
@@ -111,6 +113,14 @@ static bool parse_text(const struct knob *knob, const char *value, char *text) {
     return true;
 }
 
+/* The variable that sets a knob, and its value: NULL where none does. */
+static const char *knob_variable(const struct knob *knob, const char **variable) {
+    const char *value = config_env(*variable = knob->name);
+    if (value == NULL && knob->nccl_name != NULL)
+        value = config_env(*variable = knob->nccl_name);
+    return value;
+}
+
 /* Stores the knob's value or its default. False if the environment's value is no good: *variable and *value are it, and
  * the default is stored. */
 static bool read_knob(struct config *config, const struct knob *knob, const char **variable, const char **value) {
@@ -119,12 +129,7 @@ static bool read_knob(struct config *config, const struct knob *knob, const char
     else
         *int_of(config, knob) = knob->def;
 
-    *variable = knob->name;
-    *value = config_env(knob->name);
-    if (*value == NULL && knob->nccl_name != NULL) {
-        *variable = knob->nccl_name;
-        *value = config_env(knob->nccl_name);
-    }
+    *value = knob_variable(knob, variable);
     if (*value == NULL)
         return true;
     return knob->default_text != NULL ? parse_text(knob, *value, text_of(config, knob))
@@ -143,7 +148,56 @@ static enum collet_result refuse(const struct knob *knob, const char *variable, 
     return err_set(COLLET_ERR_INVALID_USAGE, "%s=%.64s: expected %s", variable, shown, knob->help);
 }
 
+/* ------------------------------------------------------------------------------------------- what the log says of it */
+
+/* Variables of scripts, tests and perf programs begin like this. */
+static const char *const OTHERS[] = {"COLLET_TEST", "COLLET_LAB", "COLLET_NO_INSTALL"};
+
+static bool is_known(const char *name) {
+    for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++)
+        if (strncmp(name, OTHERS[i], strlen(OTHERS[i])) == 0)
+            return true;
+    for (size_t i = 0; i < KNOB_COUNT; i++)
+        if (strcmp(name, KNOBS[i].name) == 0)
+            return true;
+    return false;
+}
+
+static void warn_unknown(const char *name) {
+    const struct knob *nearest = KNOBS;
+    int distance = SPELLING_FAR;
+    for (size_t i = 0; i < KNOB_COUNT; i++) {
+        int d = spelling_distance(name, KNOBS[i].name);
+        if (d < distance) {
+            distance = d;
+            nearest = &KNOBS[i];
+        }
+    }
+    if (distance <= 3) /* mistakes in a name that has COLLET_ in front */
+        log_always(ENV, "%s is unknown; did you mean %s?", name, nearest->name);
+    else
+        log_always(ENV, "%s is unknown; collet-info lists what can be set", name);
+}
+
+/* Names that nothing reads, and the values of those that are set. */
+static void log_environment(void) {
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
+        char name[SPELLING_WORD_MAX + 1];
+        size_t length = strcspn(*entry, "=");
+        snprintf(name, sizeof name, "%.*s", (int)length, *entry);
+        if (strncmp(name, "COLLET_", strlen("COLLET_")) == 0 && !is_known(name))
+            warn_unknown(name);
+    }
+    for (size_t i = 0; i < KNOB_COUNT; i++) {
+        const char *variable, *value = knob_variable(&KNOBS[i], &variable);
+        if (value != NULL)
+            log_info(ENV, "%s=%s", variable, is_secret(&KNOBS[i]) ? "(hidden)" : value);
+    }
+}
+
 enum collet_result config_read(struct config *config) {
+    static pthread_once_t logged = PTHREAD_ONCE_INIT;
+    pthread_once(&logged, log_environment);
     for (size_t i = 0; i < KNOB_COUNT; i++) {
         const char *variable, *value;
         if (!read_knob(config, &KNOBS[i], &variable, &value))

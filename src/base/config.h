@@ -64,9 +64,7 @@ enum config_scope {
          "constants of the cost model from this file, which collet-tune makes; rank 0's is everybody's")               \
     TEXT(topo_file, "TOPO_FILE", "NCCL_TOPO_FILE", "", RANK, "",                                                       \
          "this host's topology from an XML file, NCCL's or hwloc's; default: probed")                                  \
-    TEXT(topo_dump_file, "TOPO_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", "", RANK, "", "write the topology to this file")     \
-    INT(topo_dump_file_rank, "TOPO_DUMP_FILE_RANK", "NCCL_TOPO_DUMP_FILE_RANK", "", RANK, 0, 0, 1 << 30,               \
-        "the rank that writes it")                                                                                     \
+    TEXT(topo_dump_file, "TOPO_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", "", RANK, "", "where rank 0 writes its topology")    \
     INT(init_timeout, "INIT_TIMEOUT", NULL, "s", RANK, 600, 1, 86400, "longest wait for all ranks at init")            \
     INT(timeout, "TIMEOUT", NULL, "s", RANK, 1800, 1, 864000, "longest time without progress inside a call")           \
     INT(heartbeat, "HEARTBEAT", NULL, "ms", AGREED, 1000, 10, 60000, "interval of heartbeats between hosts")           \
@@ -95,7 +93,8 @@ struct config {
 };
 
 /* Reads all knobs from the environment as it is now. A value that does not parse, is out of range or too long is an
- * INVALID_USAGE that names the variable, the value and what it accepts; *config is then unspecified. */
+ * INVALID_USAGE that names the variable, the value and what it accepts; *config is then unspecified. The process's first
+ * call also warns of each COLLET_… variable that is no knob, and logs the values of those that are set. */
 enum collet_result config_read(struct config *config);
 
 /* The process's configuration, read at the first call; values that do not parse count as unset (config_read() reports

@@ -15,11 +15,12 @@ enum log_level { LOG_NONE = 0, LOG_WARN = 1, LOG_INFO = 2, LOG_TRACE = 3 };
 #define LOG_SUBSYSTEMS(X)                                                                                              \
     X(INIT)  /* communicators come and go */                                                                           \
     X(BOOT)  /* rendezvous, control plane, deaths */                                                                   \
-    X(ENV)   /* a log file that cannot be opened */                                                                    \
+    X(ENV)   /* variables that are set, or misspelled */                                                               \
     X(GRAPH) /* machine, rings, trees */                                                                               \
     X(PLAN)  /* what was chosen for a call, and why */                                                                 \
     X(CONN)  /* connections: transport and why */                                                                      \
     X(NET)   /* sockets, RDMA */                                                                                       \
+    X(COLL)  /* every call, at TRACE */                                                                                \
     X(ERR)   /* failures, in the words of collet_last_error() */
 
 enum log_subsystem {
@@ -47,6 +48,13 @@ static inline int log_wanted(enum log_level level, enum log_subsystem subsystem)
     do {                                                                                                               \
         if (log_wanted(level, LOG_##subsystem))                                                                        \
             log_write(level, LOG_##subsystem, __VA_ARGS__);                                                            \
+    } while (0)
+
+/* Written whatever the level: what somebody has to know who did not ask for a log. */
+#define log_always(subsystem, ...)                                                                                     \
+    do {                                                                                                               \
+        (void)log_wanted_slow(LOG_WARN, LOG_##subsystem); /* opens the log */                                          \
+        log_write(LOG_WARN, LOG_##subsystem, __VA_ARGS__);                                                             \
     } while (0)
 
 #define log_warn(subsystem, ...) log_at(LOG_WARN, subsystem, __VA_ARGS__)

@@ -44,7 +44,8 @@ static bool is_listed(const char *list, const struct transport *transport) {
 }
 
 /* Every name that COLLET_TRANSPORT lists must be one of a transport. */
-static enum collet_result check_names(const char *list) {
+enum collet_result chan_check_names(const struct config *config) {
+    const char *list = config->transport;
     size_t length;
     for (const char *text; (text = next_name(&list, &length)) != NULL;)
         if (transport_named(text, length) == NULL)
@@ -144,7 +145,6 @@ static void waiting_init(struct chan *chan) {
 
 enum collet_result chan_create(const struct chan_options *options, struct chan **chan_p) {
     const struct config *config = options->config;
-    COLLET_TRY(check_names(config->transport));
     struct chan *chan = calloc(1, sizeof(*chan));
     if (chan == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the connection table");

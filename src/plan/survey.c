@@ -242,7 +242,7 @@ enum collet_result survey_create(struct boot *boot, const struct config *config,
         result = err_set(COLLET_ERR_NO_MEMORY, "no memory to survey %d ranks", nranks);
     else
         result = say_where(survey, busid);
-    if (result == COLLET_SUCCESS && config->topo_dump_file[0] != '\0' && config->topo_dump_file_rank == rank)
+    if (result == COLLET_SUCCESS && config->topo_dump_file[0] != '\0' && rank == 0)
         dump_machine(config);
     if (result == COLLET_SUCCESS)
         *survey_p = survey;

@@ -74,6 +74,12 @@ static enum collet_result read_protocols(const char *list, struct tuner_limits *
     return COLLET_SUCCESS;
 }
 
+enum collet_result tuner_check_names(const struct config *config) {
+    struct tuner_limits limits;
+    COLLET_TRY(read_algorithms(config->algo, &limits));
+    return read_protocols(config->proto, &limits);
+}
+
 /* Another channel is another message for each hop: some microseconds, in which the first one's NIC sends this much. */
 #define PART_BYTES (32u << 10)
 

@@ -20,6 +20,10 @@ struct tuner_limits {
     uint32_t slot_bytes, short_bytes;
 };
 
+/* Does the configuration name algorithms and protocols that there are? For values of this process, before it takes those of
+ * rank 0. Errors: INVALID_USAGE. */
+enum collet_result tuner_check_names(const struct config *config);
+
 /* nrails: how many channels there should be unless the configuration says otherwise. */
 enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout, int nrails,
                                      struct tuner_limits *limits);

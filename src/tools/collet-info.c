@@ -6,8 +6,10 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/os.h"
+#include "chan/chan.h"
 #include "gpu/gpu.h"
 #include "kernels/reduce_host.h"
+#include "plan/tuner.h"
 #include "transport/transport.h"
 #include "transport/verbs_memory.h"
 #include "transport/verbs_near.h"
@@ -195,7 +197,8 @@ int main(int argc, char **argv) {
     show_rdma();
     show_gpus(config_process());
     printf("\n");
-    if (config_read(&config) != COLLET_SUCCESS) {
+    if (config_read(&config) != COLLET_SUCCESS || tuner_check_names(&config) != COLLET_SUCCESS ||
+        chan_check_names(&config) != COLLET_SUCCESS) {
         fprintf(stderr, "%s: %s\n", argv[0], err_last());
         return 1;
     }

@@ -25,10 +25,9 @@ enum { RANKS_OF_HOST = 4, HOSTS_MAX = 2, PATH_BYTES = 64, RINGS_MAX = 4 };
 struct job {
     char files[HOSTS_MAX][PATH_BYTES]; /* of each host; "" none */
     char dump[PATH_BYTES];             /* "" none */
-    int dump_rank;
-    char rings[RINGS_MAX][64]; /* as a dump must show them; "" that far and no further */
-    const char *error;         /* what the text of the last error must hold at the rank that reads the file */
-    uint64_t *hashes;          /* [rank], shared */
+    char rings[RINGS_MAX][64];         /* as a dump must show them; "" that far and no further */
+    const char *error;                 /* what the text of the last error must hold at the rank that reads the file */
+    uint64_t *hashes;                  /* [rank], shared */
 };
 
 /* ---- files ---- */
@@ -115,12 +114,9 @@ static void check_hashes(struct ranks *ranks, int rank, const struct job *job, s
 static void run_rank(struct ranks *ranks, int rank) {
     const struct job *job = ranks->argument;
     int host = rank / RANKS_OF_HOST;
-    char number[16];
     setenv("COLLET_HOSTID", host == 0 ? "first" : "second", 1);
     setenv("COLLET_TOPO_FILE", job->files[host], 1);
     setenv("COLLET_TOPO_DUMP_FILE", job->dump, 1);
-    snprintf(number, sizeof number, "%d", job->dump_rank);
-    setenv("COLLET_TOPO_DUMP_FILE_RANK", number, 1);
     setenv("COLLET_CHECK_PROGRAMS", "1", 1);
     struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
     if (job->error != NULL && rank == 0)
@@ -178,7 +174,7 @@ static void a_bad_file_is_named_and_the_job_goes_on(void **state) {
 
 static void the_machine_is_written_by_the_rank_that_is_named(void **state) {
     (void)state;
-    struct job job = {.dump_rank = 2, .rings = {"0 2 1 3"}};
+    struct job job = {.rings = {"0 2 1 3"}};
     struct topo *written;
     write_machine(job.files[0], 0);
     make_path(job.dump);

@@ -280,6 +280,23 @@ static void variables_that_mean_nothing_are_refused_by_name(void **state) {
     assert_variable_refused("COLLET_TRANSPORT", "shm,pigeon", "pigeon");
 }
 
+/* Rank 0's values are everybody's, and yet another rank's are read. */
+static void a_rank_other_than_0_does_not_pass_over_its_variables(void **state) {
+    (void)state;
+    static const char *const variables[] = {"COLLET_ALGO", "COLLET_PROTO", "COLLET_TRANSPORT"};
+    struct collet_unique_id id;
+    assert_success(collet_get_unique_id(&id));
+    setenv("COLLET_INIT_TIMEOUT", "1", 1);
+    for (size_t k = 0; k < sizeof(variables) / sizeof(*variables); k++) {
+        struct collet_comm *comm = (void *)1;
+        setenv(variables[k], "XX", 1);
+        assert_bad_usage(collet_comm_init_rank(&comm, 2, id, 1), "XX");
+        assert_null(comm);
+        unsetenv(variables[k]);
+    }
+    unsetenv("COLLET_INIT_TIMEOUT");
+}
+
 /* ---------------------------------------------------------------------------------------------------------- non-blocking */
 
 static enum collet_result wait_until_ready(struct collet_comm **comms, int n) {
@@ -761,6 +778,7 @@ int main(void) {
         cmocka_unit_test(gpus_are_unsupported_in_a_build_for_hosts),
         cmocka_unit_test(init_all_names_the_bad_argument_and_leaves_no_handle),
         cmocka_unit_test_teardown(variables_that_mean_nothing_are_refused_by_name, no_variables),
+        cmocka_unit_test_teardown(a_rank_other_than_0_does_not_pass_over_its_variables, no_variables),
         cmocka_unit_test(a_non_blocking_init_is_in_progress_until_all_have_come),
         cmocka_unit_test(a_non_blocking_init_can_be_ended_while_it_is_in_progress),
         cmocka_unit_test_teardown(a_non_blocking_init_reports_a_bad_variable_when_polled, no_variables),

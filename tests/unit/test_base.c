@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "base/spelling.h"
 #include "base/types.h"
 #include "base/wait.h"
 
@@ -225,6 +226,10 @@ static void *write_lines(void *arg) {
 
 /* What this program does as the child of a case. */
 static int child(const char *what) {
+    if (strcmp(what, "config") == 0) {
+        struct config config;
+        return config_read(&config) == COLLET_SUCCESS && config_read(&config) == COLLET_SUCCESS ? 0 : 1;
+    }
     if (strcmp(what, "levels") == 0) {
         log_warn(NET, "a warning");
         log_info(PLAN, "an info of PLAN");
@@ -290,6 +295,49 @@ static void without_a_level_the_log_is_silent(void **state) {
     (void)state;
     assert_string_equal(stderr_of_child("levels", ""), "");
     assert_string_equal(stderr_of_child("levels", "nonsense"), "");
+}
+
+static void a_variable_that_is_no_knob_is_named_once_with_the_nearest_one(void **state) {
+    (void)state;
+    setenv("COLLET_DEBGU", "INFO", 1);
+    setenv("COLLET_HEARTBEATTIMEOUT", "1", 1);
+    setenv("COLLET_SOMETHING_ELSE", "1", 1);
+    setenv("COLLET_TEST_LEVEL", "fast", 1);
+    setenv("COLLET_ALGO", "ring", 1);
+    const char *text = stderr_of_child("config", "");
+    assert_non_null(strstr(text, "COLLET_DEBGU is unknown; did you mean COLLET_DEBUG?\n"));
+    assert_non_null(strstr(text, "COLLET_HEARTBEATTIMEOUT is unknown; did you mean COLLET_HEARTBEAT_TIMEOUT?\n"));
+    assert_non_null(strstr(text, "COLLET_SOMETHING_ELSE is unknown; collet-info lists what can be set\n"));
+    assert_int_equal(count_lines(text), 3);
+}
+
+static void what_the_environment_sets_is_logged_but_for_secrets(void **state) {
+    (void)state;
+    setenv("NCCL_BUFFSIZE", "64K", 1);
+    setenv("COLLET_SECRET", "hunter2", 1);
+    setenv("COLLET_DEBUG_SUBSYS", "ENV", 1);
+    const char *text = stderr_of_child("config", "INFO");
+    assert_non_null(strstr(text, " collet INFO ENV NCCL_BUFFSIZE=64K\n"));
+    assert_non_null(strstr(text, " collet INFO ENV COLLET_SECRET=(hidden)\n"));
+    assert_null(strstr(text, "hunter2"));
+    assert_int_equal(count_lines(text), 4);
+}
+
+static void a_word_is_as_far_as_it_has_mistakes(void **state) {
+    (void)state;
+    assert_int_equal(spelling_distance("ring", "ring"), 0);
+    assert_int_equal(spelling_distance("ring", "Ring"), 0);
+    assert_int_equal(spelling_distance("rign", "ring"), 1);
+    assert_int_equal(spelling_distance("rng", "ring"), 1);
+    assert_int_equal(spelling_distance("springs", "ring"), 3);
+    assert_int_equal(spelling_distance("", "ring"), 4);
+    assert_int_equal(spelling_distance("ring", ""), 4);
+    char text[SPELLING_WORD_MAX + 2];
+    memset(text, 'a', sizeof text);
+    text[SPELLING_WORD_MAX + 1] = '\0';
+    assert_int_equal(spelling_distance(text, "a"), SPELLING_FAR);
+    text[SPELLING_WORD_MAX] = '\0';
+    assert_int_equal(spelling_distance(text, "a"), SPELLING_WORD_MAX - 1);
 }
 
 static void a_level_includes_the_ones_before_it(void **state) {
@@ -545,6 +593,9 @@ int main(int argc, char **argv) {
         CASE(an_overlong_error_is_cut),
         CASE(each_thread_has_its_own_last_error),
         CASE(without_a_level_the_log_is_silent),
+        CASE(a_variable_that_is_no_knob_is_named_once_with_the_nearest_one),
+        CASE(what_the_environment_sets_is_logged_but_for_secrets),
+        CASE(a_word_is_as_far_as_it_has_mistakes),
         CASE(a_level_includes_the_ones_before_it),
         CASE(a_line_says_host_pid_tid_level_and_subsystem),
         CASE(subsystems_are_chosen_or_excluded_and_warnings_always_pass),
