@@ -144,14 +144,10 @@ static int by_set(const void *a_, const void *b_) {
     return x->rank - y->rank;
 }
 
-static bool reduces(enum prog_collective collective) {
-    return collective == PROG_ALLREDUCE || collective == PROG_REDUCE || collective == PROG_REDUCESCATTER;
-}
-
 static const void *kernel_of(const struct exec_call *call) {
     const struct gpu_kernels *kernels = call->chan->owner.gpu->driver->kernels;
     const struct exec_request *r = &call->request;
-    return reduces(r->collective) ? kernels->reduce[r->op][r->type] : kernels->copy;
+    return prog_facts[r->collective].reduces ? kernels->reduce[r->op][r->type] : kernels->copy;
 }
 
 /* So many that each has something to do in a step. */

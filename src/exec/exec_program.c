@@ -49,6 +49,7 @@ static enum collet_result bind_channel(struct exec_program *program, struct chan
     if (ends == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d peers", prog->npeers);
     op->steps = prog->steps;
+    op->locals = prog->locals;
     op->recv_ends = ends;
     op->send_ends = ends + prog->npeers;
     for (int k = 0; k < prog->nsteps; k++) {

@@ -64,6 +64,7 @@ static enum collet_result put_channel(struct chan *chan, const struct prog *prog
     image->list_entries = recvs + sends + 2;
     size_t lists_bytes = (size_t)prog->nworkers * image->list_entries * sizeof(void *);
     COLLET_TRY(put(chan, prog->steps, (size_t)prog->nsteps * sizeof(*prog->steps), (void **)&image->steps));
+    COLLET_TRY(put(chan, prog->locals, (size_t)prog->nlocals * sizeof(*prog->locals), (void **)&image->locals));
     COLLET_TRY(put(chan, prog->peers, (size_t)prog->npeers * sizeof(*prog->peers), (void **)&image->peers));
     COLLET_TRY(put_workers(chan, prog, (void **)&image->workers));
     COLLET_TRY(put_ends(chan, prog->npeers, op->recv_ends, (void **)&image->recv_ends));

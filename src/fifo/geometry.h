@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which elements a chunk number means: the one function that both ends of a connection, host and device ask.
+ * Which elements a block's number means, and where its piece is in a slot: both ends of a connection, host and device
+ * ask here.
  *
- *   a region of one call     ├────── block 0 ──────┼────── block 1 ──────┼──── block 2 ────┤   (chunk number = block)
+ *   a region of one call     ├────── block 0 ──────┼────── block 1 ──────┼──── block 2 ────┤
  *   a channel's part of it        ├ part ┤              ├ part ┤              ├ part ┤
  *   one round's piece               ├┤                    ├┤                    ├┤
+ *   a slot with all three           ├┤┊├┤┊├┤┊              one behind another, each at a multiple of the protocol's unit
  *
- * A block is either a slice of one buffer (the last slices may be short or empty) or one rank's block of `count`
- * elements. Each channel has the same part of every block and walks through it, one piece of at most chunk_elems a
- * round. Pieces of no element are skipped by both ends, because both compute the same length here.
+ * A block is a slice of one buffer (the last slices may be short or empty), or one rank's block of equally many elements,
+ * or one rank's block with an extent of its own. Each channel has its part of every block and walks through it, one piece
+ * of at most chunk_elems per round. A piece without elements takes no room in a slot, and a slot without elements is not
+ * sent; both ends know, because both compute the lengths here.
  */
 #ifndef COLLET_FIFO_GEOMETRY_H
 #define COLLET_FIFO_GEOMETRY_H
@@ -18,17 +21,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* ---- runs of blocks ---- */
+
+/* Groups of `group` neighbours; groups begin `stride` apart; all modulo the number of blocks of their region. How many
+ * blocks it is, the step says.
+ *
+ *    first 2, stride 4, group 2, 6 blocks     0 1 [2 3] 4 5 [6 7] 8 9 [10 11]    the blocks whose number has bit 1 set
+ *    first 6, stride 1, group 1, 4 blocks     [0 1] 2 3 4 5 [6 7]                neighbours, which wrap around
+ *    first 3, stride −1, group 1, 3 blocks    0 [1 2 3] 4                        3, then 2, then 1
+ *
+ * This is the vector type of MPI. */
+struct block_run {
+    int32_t first, stride, group;
+};
+
+/* The i-th block of a run in a region of nblocks. */
+PORT_FN uint32_t geometry_block(const struct block_run *run, uint32_t i, uint32_t nblocks) {
+    uint32_t group = (uint32_t)run->group;
+    int64_t block = run->first + (int64_t)(i / group) * run->stride + i % group;
+    int64_t rest = block % (int64_t)nblocks;
+    return (uint32_t)(rest < 0 ? rest + nblocks : rest);
+}
+
+/* ---- blocks and their pieces ---- */
+
+struct span {
+    uint64_t first, count; /* elements */
+};
+
 struct geometry {
     uint64_t total_elems; /* of a region of slices; block_elems · blocks where blocks are ranks' */
     uint64_t block_elems; /* distance between blocks, and the length of all but the last slices */
     uint64_t part_first;  /* this channel's part: elements part_first … part_first + part_elems − 1 of each block */
     uint64_t part_elems;
-    uint64_t chunk_elems; /* most elements of one piece: what one slot carries */
+    uint64_t chunk_elems; /* most elements of one piece */
     uint64_t nrounds;
+    const struct span *extents; /* [block], where each has its own; NULL: evenly spaced, as above */
+    uint32_t channel, nchannels;
 };
 
-/* Parts and slices begin at multiples of this many elements, so that a vector loop meets a cut seldom. */
+/* Parts and slices begin at multiples of this many elements, so that vector loops rarely meet a cut. */
 #define GEOMETRY_ALIGN_ELEMS 16u
+
+PORT_FN uint64_t geometry_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 PORT_FN uint64_t geometry_share(uint64_t elems, uint64_t parts) {
     uint64_t share = (elems + parts - 1) / parts;
@@ -37,39 +72,81 @@ PORT_FN uint64_t geometry_share(uint64_t elems, uint64_t parts) {
                : (share + GEOMETRY_ALIGN_ELEMS - 1) / GEOMETRY_ALIGN_ELEMS * GEOMETRY_ALIGN_ELEMS;
 }
 
+/* A channel's part of a block, counted from the block's first element. */
+PORT_FN struct span geometry_part(uint64_t block_elems, uint32_t channel, uint32_t nchannels) {
+    uint64_t share = geometry_share(block_elems, nchannels);
+    struct span part;
+    part.first = geometry_min(channel * share, block_elems);
+    part.count = geometry_min(block_elems - part.first, share);
+    return part;
+}
+
 /* The geometry of channel `channel` of `nchannels`, for blocks of block_elems in a region of total_elems. */
 PORT_FN struct geometry geometry_of(uint64_t total_elems, uint64_t block_elems, uint64_t chunk_elems, uint32_t channel,
                                     uint32_t nchannels) {
     struct geometry g;
-    uint64_t part = geometry_share(block_elems, nchannels);
-    uint64_t first = channel * part < block_elems ? channel * part : block_elems;
+    struct span part = geometry_part(block_elems, channel, nchannels);
     g.total_elems = total_elems;
     g.block_elems = block_elems;
-    g.part_first = first;
-    g.part_elems = block_elems - first < part ? block_elems - first : part;
+    g.part_first = part.first;
+    g.part_elems = part.count;
     g.chunk_elems = chunk_elems;
     g.nrounds = (g.part_elems + chunk_elems - 1) / chunk_elems;
     if (g.nrounds == 0)
         g.nrounds = 1; /* one round in which every piece is empty */
+    g.extents = NULL;
+    g.channel = channel;
+    g.nchannels = nchannels;
     return g;
 }
 
-struct span {
-    uint64_t first, count; /* elements */
-};
+/* The same for blocks of different lengths; extents are looked at as long as the geometry is. */
+PORT_FN struct geometry geometry_of_extents(const struct span *extents, uint32_t nblocks, uint64_t chunk_elems,
+                                            uint32_t channel, uint32_t nchannels) {
+    uint64_t longest = 0;
+    for (uint32_t block = 0; block < nblocks; block++)
+        longest = extents[block].count > longest ? extents[block].count : longest;
+    struct geometry g = geometry_of(longest, longest, chunk_elems, channel, nchannels);
+    g.nrounds = (geometry_share(longest, nchannels) + chunk_elems - 1) / chunk_elems;
+    if (g.nrounds == 0)
+        g.nrounds = 1;
+    g.extents = extents;
+    return g;
+}
 
-PORT_FN uint64_t geometry_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
-PORT_FN struct span geometry_piece(const struct geometry *g, uint32_t block, uint64_t round) {
+/* What a part, counted from the first element of a block of block_count elements, has in a round. */
+PORT_FN struct span geometry_cut(struct span part, uint64_t block_first, uint64_t block_count, uint64_t chunk_elems,
+                                 uint64_t round) {
     struct span piece;
-    uint64_t block_first = block * g->block_elems;
-    uint64_t block_count =
-        block_first < g->total_elems ? geometry_min(g->block_elems, g->total_elems - block_first) : 0;
-    uint64_t begin = g->part_first + round * g->chunk_elems;
-    uint64_t end = geometry_min(geometry_min(begin + g->chunk_elems, g->part_first + g->part_elems), block_count);
+    uint64_t begin = part.first + round * chunk_elems;
+    uint64_t end = geometry_min(geometry_min(begin + chunk_elems, part.first + part.count), block_count);
     piece.first = block_first + begin;
     piece.count = begin < end ? end - begin : 0;
     return piece;
+}
+
+PORT_FN struct span geometry_piece(const struct geometry *g, uint32_t block, uint64_t round) {
+    if (g->extents != NULL) {
+        struct span extent = g->extents[block];
+        struct span part = geometry_part(extent.count, g->channel, g->nchannels);
+        return geometry_cut(part, extent.first, extent.count, g->chunk_elems, round);
+    }
+    struct span part = {g->part_first, g->part_elems};
+    uint64_t first = block * g->block_elems;
+    uint64_t count = first < g->total_elems ? geometry_min(g->block_elems, g->total_elems - first) : 0;
+    return geometry_cut(part, first, count, g->chunk_elems, round);
+}
+
+/* ---- pieces in a slot ---- */
+
+/* What a piece takes in a slot that carries several. */
+PORT_FN uint32_t geometry_padded(uint32_t bytes, uint32_t unit_bytes) {
+    return (bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
+}
+
+/* The room for each piece in a slot of slot_bytes if the longest message of a program carries `longest_run` of them. */
+PORT_FN uint32_t geometry_room(uint32_t slot_bytes, uint32_t longest_run, uint32_t unit_bytes) {
+    return longest_run > 1 ? slot_bytes / longest_run / unit_bytes * unit_bytes : slot_bytes;
 }
 
 #endif

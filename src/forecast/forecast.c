@@ -91,7 +91,7 @@ struct forecast_stage {
 };
 
 static bool is_slices(const struct forecast_stage *stage) {
-    return prog_in_layout(stage->algorithm->collective) == PROG_WHOLE;
+    return prog_is_sliced(stage->algorithm->collective);
 }
 
 /* Looks at the programs of host 0. A connection takes a name, its slots and its part of the index. */
@@ -505,6 +505,7 @@ enum collet_result forecast_improve(struct forecast_stage *stage, uint64_t bytes
 
 double forecast_bus_factor(enum prog_collective collective, int nranks) {
     double others = (double)(nranks - 1) / nranks;
-    bool from_one = collective == PROG_BROADCAST || collective == PROG_REDUCE;
-    return from_one ? 1 : collective == PROG_ALLREDUCE ? 2 * others : others;
+    if (!prog_is_sliced(collective))
+        return others;
+    return prog_facts[collective].root == PROG_NO_ROOT ? 2 * others : 1;
 }

@@ -8,7 +8,8 @@
 
 static bool is_same_step(const struct prog_step *a, const struct prog_step *b) {
     return a->recv_first == b->recv_first && a->recv_count == b->recv_count && a->send_first == b->send_first &&
-           a->send_count == b->send_count && a->local_region == b->local_region && a->store_region == b->store_region;
+           a->send_count == b->send_count && a->locals_count == b->locals_count && a->count == b->count &&
+           a->store_region == b->store_region;
 }
 
 static bool is_same_peer(const struct sim_cast *cast, const struct prog *a, const struct prog *b, int k) {

@@ -139,6 +139,7 @@ BLOCK_FN void block_prepare(struct block_memory *m, const struct work *work, uin
     struct interp_op *op = &m->op;
     struct interp_worker *w = &m->worker;
     op->steps = program->steps;
+    op->locals = program->locals;
     op->geometry = geometry_of(work->total_elems, work->block_elems, work->chunk_elems, channel, work->nchannels);
     op->in = work->in;
     op->out = work->out;

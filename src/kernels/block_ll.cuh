@@ -143,7 +143,7 @@ BLOCK_FN enum work_failure unit_reduce(struct interp_worker *w, const struct pro
                                        uint32_t index, uint32_t bytes, const struct work_status *status,
                                        uint64_t *unit_p) {
     const struct interp_op *op = w->op;
-    int n = step->recv_count;
+    int n = step->recv_count, local_at = local != NULL ? op->locals[step->locals_first].at : 0;
     uint32_t divisor = step->finish ? op->divisor : 1;
     struct unit_sum<R> sum = unit_begin<R>(step, local != NULL, divisor);
 #pragma unroll 1
@@ -160,12 +160,12 @@ BLOCK_FN enum work_failure unit_reduce(struct interp_worker *w, const struct pro
         for (int k = 0; k < BLOCK_LL_TOGETHER; k++) {
             if (first + k >= n)
                 continue;
-            if (local != NULL && first + k == step->local_at)
+            if (local != NULL && first + k == local_at)
                 unit_take<R>(&sum, unit_load(local, bytes));
             unit_take<R>(&sum, units[k]);
         }
     }
-    if (local != NULL && step->local_at >= n)
+    if (local != NULL && local_at >= n)
         unit_take<R>(&sum, unit_load(local, bytes));
     *unit_p = unit_end<R>(&sum, divisor);
     return WORK_FINE;
@@ -176,7 +176,7 @@ template <class R>
 BLOCK_FN enum work_failure units_run(struct interp_worker *w, const struct prog_step *step, uint64_t round,
                                      uint32_t bytes, const struct work_status *status) {
     const struct interp_op *op = w->op;
-    const char *local = step->local_region != STEP_NONE ? interp_local(op, step, round) : NULL;
+    const char *local = step->locals_count > 0 ? interp_local(op, step, round) : NULL;
     char *store = step->store_region != STEP_NONE ? interp_store(op, step, round) : NULL;
 #pragma unroll 1
     for (uint32_t index = port_lane(); index * BLOCK_LL_UNIT < bytes; index += port_lanes()) {

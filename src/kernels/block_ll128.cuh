@@ -84,14 +84,14 @@ BLOCK_FN enum work_failure part_reduce(struct interp_worker *w, const struct pro
                                        const struct line_part *part, const struct work_status *status,
                                        uint64_t *units) {
     const struct interp_op *op = w->op;
-    int n = step->recv_count;
+    int n = step->recv_count, local_at = local != NULL ? op->locals[step->locals_first].at : 0;
     uint32_t divisor = step->finish ? op->divisor : 1;
     struct unit_sum<R> sums[2];
     for (int u = 0; u < 2; u++)
         sums[u] = unit_begin<R>(step, local != NULL, divisor);
 #pragma unroll 1
     for (int k = 0; k <= n; k++) {
-        if (local != NULL && k == (step->local_at < n ? step->local_at : n))
+        if (local != NULL && k == (local_at < n ? local_at : n))
             for (uint32_t u = 0; u < 2; u++)
                 unit_take<R>(&sums[u], unit_load(local + part->at + u * BLOCK_LL_UNIT, part->lengths[u]));
         if (k == n)
@@ -119,7 +119,7 @@ template <class R>
 BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_step *step, uint64_t round,
                                      uint32_t bytes, const struct work_status *status) {
     const struct interp_op *op = w->op;
-    const char *local = step->local_region != STEP_NONE ? interp_local(op, step, round) : NULL;
+    const char *local = step->locals_count > 0 ? interp_local(op, step, round) : NULL;
     char *store = step->store_region != STEP_NONE ? interp_store(op, step, round) : NULL;
 #pragma unroll 1
     for (uint32_t line = port_lane() / PORT_GROUP; line * LL128_DATA_BYTES < bytes; line += port_lanes() / PORT_GROUP) {

@@ -10,18 +10,18 @@
 #include "kernels/worker.h"
 
 PORT_FN const char *interp_local(const struct interp_op *op, const struct prog_step *step, uint64_t round) {
-    const char *region = step->local_region == STEP_IN ? op->in : op->out;
-    return region + geometry_piece(&op->geometry, (uint32_t)step->local_chunk, round).first * op->elem_bytes;
+    const struct prog_local *local = &op->locals[step->locals_first];
+    const char *region = local->region == STEP_IN ? op->in : op->out;
+    return region + geometry_piece(&op->geometry, (uint32_t)local->run.first, round).first * op->elem_bytes;
 }
 
 PORT_FN char *interp_store(const struct interp_op *op, const struct prog_step *step, uint64_t round) {
-    return op->out + geometry_piece(&op->geometry, (uint32_t)step->store_chunk, round).first * op->elem_bytes;
+    return op->out + geometry_piece(&op->geometry, (uint32_t)step->store.first, round).first * op->elem_bytes;
 }
 
-/* The length of a step: that of the block it stores, else of its local operand. The other end has the same. */
+/* The length of a step: that of the block it is about. The other end has the same. */
 PORT_FN uint64_t interp_count(const struct interp_op *op, const struct prog_step *step, uint64_t round) {
-    int32_t chunk = step->store_region != STEP_NONE ? step->store_chunk : step->local_chunk;
-    return geometry_piece(&op->geometry, (uint32_t)chunk, round).count;
+    return geometry_piece(&op->geometry, (uint32_t)step->about.first, round).count;
 }
 
 /* Lists the operands of a step of so many bytes in their order; returns how many. */
@@ -29,7 +29,7 @@ PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step,
     const struct interp_op *op = w->op;
     int n = 0;
     for (int k = 0; k <= step->recv_count; k++) {
-        if (step->local_region != STEP_NONE && k == step->local_at)
+        if (step->locals_count > 0 && k == op->locals[step->locals_first].at)
             w->src[n++] = interp_local(op, step, w->round);
         if (k < step->recv_count)
             w->src[n++] = op->protocol == PROTOCOL_SIMPLE ? simple_operand(op->recv_ends[step->recv_first + k], bytes)

@@ -24,6 +24,7 @@ struct work_span {
 /* The program of one channel. */
 struct work_channel {
     const struct prog_step *steps;
+    const struct prog_local *locals;
     const struct work_span *workers;   /* nworkers */
     struct fifo_end *const *recv_ends; /* [npeers]; NULL where a peer is not used so */
     struct fifo_end *const *send_ends;

@@ -317,7 +317,6 @@ static enum collet_result prepare(struct planner *planner, const struct exec_req
 
     int nranks = planner->chan->owner.nranks;
     uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
-    bool p2p = prog_is_p2p(request->collective);
     struct exec_args *args = &call->args;
     args->id = ++planner->prepared;
     plan_extent(request->collective, request->count, nranks, program->progs[0]->nblocks, &args->total_elems,
@@ -330,7 +329,7 @@ static enum collet_result prepare(struct planner *planner, const struct exec_req
     args->divisor = request->op == COLLET_AVG ? (uint32_t)nranks : 1;
     args->protocol = choice.protocol;
     args->signature = signature_of(request, &choice);
-    args->keep_empty = p2p;
+    args->keep_empty = prog_keeps_empty(request->collective);
     args->reduce = reduce_host_get(request->type, request->op);
     call->request = *request;
     call->program = program;

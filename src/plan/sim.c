@@ -24,11 +24,18 @@ uint32_t sim_rounds(const struct sim_lengths *lengths) {
     return lengths->uniform ? uniform_rounds(lengths) : (uint32_t)lengths->geometry.nrounds;
 }
 
-double sim_piece(const struct sim_lengths *lengths, int32_t chunk, uint32_t round) {
-    if (!lengths->uniform)
-        return (double)(geometry_piece(&lengths->geometry, (uint32_t)chunk, round).count * lengths->elem_bytes);
+static double uniform_bytes(const struct sim_lengths *lengths, const struct sim_run *run, uint32_t round) {
     double left = lengths->part_bytes - round * lengths->chunk_bytes;
-    return left < lengths->chunk_bytes ? left > 0 ? left : 0 : lengths->chunk_bytes;
+    return run->pieces * (left < lengths->chunk_bytes ? left > 0 ? left : 0 : lengths->chunk_bytes);
+}
+
+double sim_bytes(const struct sim_lengths *lengths, const struct sim_run *run, uint32_t round) {
+    if (lengths->uniform)
+        return uniform_bytes(lengths, run, round);
+    uint64_t elems = 0;
+    for (uint32_t i = 0; i < run->pieces; i++)
+        elems += geometry_piece(&lengths->geometry, geometry_block(&run->about, i, run->nblocks), round).count;
+    return (double)(elems * lengths->elem_bytes);
 }
 
 /* ---- becoming ready ---- */
@@ -38,7 +45,7 @@ static const struct sim_run *run_of(const struct sim *sim, const struct sim_work
 }
 
 static double piece_of(const struct sim *sim, const struct sim_worker *w) {
-    return sim_piece(&sim->lengths[w->channel], run_of(sim, w)->chunk, w->round);
+    return sim_bytes(&sim->lengths[w->channel], run_of(sim, w), w->round);
 }
 
 static int64_t *slot_of(const struct sim *sim, int32_t conn, uint32_t number) {
@@ -287,7 +294,7 @@ static int64_t busiest_round_ps(struct sim *sim) {
         const struct sim_worker *w = &sim->workers[k];
         double crowd = sim->machine.crowd != NULL ? sim->machine.crowd[w->engine] : 1;
         for (const struct sim_run *run = &sim->runs[w->first_run]; run < &sim->runs[w->first_run + w->nruns]; run++) {
-            double bytes = sim_piece(&sim->lengths[w->channel], run->chunk, 0);
+            double bytes = sim_bytes(&sim->lengths[w->channel], run, 0);
             struct sim_work work = work_of(sim, run, bytes);
             if (bytes > 0)
                 sim->engine_free[w->engine] +=

@@ -99,7 +99,8 @@ struct sim_work {
 /* `count` steps alike, one after another. */
 struct sim_run {
     uint32_t count;
-    int32_t chunk; /* whose length the steps have, unless lengths are uniform */
+    struct block_run about; /* the blocks whose lengths a step's pieces have, unless lengths are uniform */
+    uint32_t pieces, nblocks; /* how many they are, and of how many */
     uint32_t recv_first, recv_count, send_first, send_count; /* into refs: connections */
     int32_t kind;
 };
@@ -182,8 +183,8 @@ void sim_set(struct sim *sim, int channel, const struct sim_lengths *lengths);
 enum collet_result sim_run(struct sim *sim, enum protocol protocol, uint32_t rounds_max, double *ns_p);
 
 uint32_t sim_rounds(const struct sim_lengths *lengths);
-/* The length of a run's steps in a round, in bytes. */
-double sim_piece(const struct sim_lengths *lengths, int32_t chunk, uint32_t round);
+/* What a step of a run moves in a round, in bytes. */
+double sim_bytes(const struct sim_lengths *lengths, const struct sim_run *run, uint32_t round);
 
 /* Of the k-th connection of a run's steps, first those they receive from. */
 enum link_class sim_peer_class(const struct sim *sim, const struct sim_run *run, uint32_t k);

@@ -32,7 +32,7 @@ static void load_run(const struct sim *sim, const struct sim_run *run, double by
 static double bytes_of(const struct sim_lengths *lengths, const struct sim_run *run) {
     double bytes = 0;
     for (uint32_t round = 0; round < lengths->geometry.nrounds; round++)
-        bytes += sim_piece(lengths, run->chunk, round);
+        bytes += sim_bytes(lengths, run, round);
     return run->count * bytes;
 }
 
@@ -95,7 +95,7 @@ static double work_of_run(const struct sim *sim, enum protocol protocol, const s
     double ns = 0;
     uint32_t rounds = sim_rounds(lengths);
     for (uint32_t round = 0; round < rounds; round++) {
-        double bytes = sim_piece(lengths, run->chunk, round);
+        double bytes = sim_bytes(lengths, run, round);
         struct sim_work work = sim_work_of(sim, protocol, &sim->kinds[run->kind], bytes);
         ns += bytes > 0 ? work.fixed_ns + work.bytes_ns : 0;
     }

@@ -124,8 +124,8 @@ static int32_t conn_between(struct sim *sim, int from, int to, int lane) {
 /* ---- one program ---- */
 
 static bool is_alike(const struct sim *sim, const struct sim_run *a, const struct sim_run *b, uint32_t touches) {
-    return sim->lengths[sim->nchannels - 1].uniform && a->recv_first == b->recv_first &&
-           a->recv_count == b->recv_count && a->send_first == b->send_first && a->send_count == b->send_count &&
+    return sim->lengths[sim->nchannels - 1].uniform && a->pieces == b->pieces &&
+           a->recv_first == b->recv_first && a->recv_count == b->recv_count && a->send_first == b->send_first && a->send_count == b->send_count &&
            sim->kinds[a->kind].touches == touches;
 }
 
@@ -181,16 +181,17 @@ static bool bind(struct sim *sim, const struct prog *prog, uint32_t refs, int fi
 
 static bool add_step(struct sim *sim, const struct prog *prog, const struct prog_step *step, uint32_t refs,
                      int worker) {
-    bool stores = step->store_region != STEP_NONE;
     struct sim_run run = {
         .count = 1,
-        .chunk = stores ? step->store_chunk : step->local_chunk,
+        .about = step->about,
+        .pieces = (uint32_t)step->count,
+        .nblocks = (uint32_t)prog_region_blocks(prog, (enum step_region)step->about_region),
         .recv_first = refs + (uint32_t)step->recv_first,
         .recv_count = (uint32_t)step->recv_count,
         .send_first = refs + (uint32_t)(prog->npeers + step->send_first),
         .send_count = (uint32_t)step->send_count,
     };
-    uint32_t touches = (uint32_t)(step->local_region != STEP_NONE) + stores;
+    uint32_t touches = (uint32_t)step->locals_count + (step->store_region != STEP_NONE);
     struct sim_worker *w = &sim->workers[worker];
     if (w->nruns > 0 && is_alike(sim, &sim->runs[sim->nruns - 1], &run, touches)) {
         sim->runs[sim->nruns - 1].count++;

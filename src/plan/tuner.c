@@ -120,7 +120,7 @@ void tuner_limits_of_gpus(const struct config *config, int ranks_of_a_gpu, struc
 
 void plan_extent(enum prog_collective collective, uint64_t count, int nranks, int nblocks, uint64_t *total_elems,
                  uint64_t *block_elems) {
-    if (prog_in_layout(collective) == PROG_WHOLE) {
+    if (prog_is_sliced(collective)) {
         *total_elems = count;
         *block_elems = geometry_share(count, (uint64_t)nblocks);
     } else {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builds step programs: three growing arrays (workers, steps, peers) and one sticky error.
+ * Builds step programs: four growing arrays (workers, steps, peers, locals) and one sticky error.
  *
  *   workers   │ 0 … 2 │ 3 … 3 │                  each a run of steps
  *   steps     │ s0 │ s1 │ s2 │ s3 │              each with a run of peers to receive from, and one to send to
  *   peers     │ (1,0) │ (2,0) │ (3,0) │          (rank, lane); steps with the same run share it
+ *   locals    │ IN 3 │ IN 2 │ IN 1 │             operands in memory, in the order of the steps
  *
  * Read next: cast.c, then check.c.
  */
@@ -14,32 +15,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const collective_names[] = {
-#define X(upper, lower) #lower,
+const struct prog_facts prog_facts[] = {
+#define X(upper, lower, in, out, reduces, root, in_place)                                                              \
+    {#lower, PROG_##in, PROG_##out, PROG_##reduces, PROG_##root, PROG_##in_place},
     PROG_COLLECTIVES(X)
 #undef X
 };
 
-static const struct {
-    enum prog_layout in, out;
-} layouts[] = {
-    [PROG_ALLREDUCE] = {PROG_WHOLE, PROG_WHOLE},
-    [PROG_ALLGATHER] = {PROG_SINGLE, PROG_PER_RANK},
-    [PROG_REDUCESCATTER] = {PROG_PER_RANK, PROG_SINGLE},
-    [PROG_ALLTOALL] = {PROG_PER_RANK, PROG_PER_RANK},
-    [PROG_BROADCAST] = {PROG_WHOLE, PROG_WHOLE},
-    [PROG_REDUCE] = {PROG_WHOLE, PROG_WHOLE},
-    [PROG_SEND] = {PROG_WHOLE, PROG_WHOLE},
-    [PROG_RECV] = {PROG_WHOLE, PROG_WHOLE},
-};
-_Static_assert(sizeof(layouts) / sizeof(layouts[0]) == PROG_COLLECTIVE_COUNT, "a layout for every collective");
-
 const char *prog_collective_name(enum prog_collective collective) {
-    return (unsigned)collective < PROG_COLLECTIVE_COUNT ? collective_names[collective] : "?";
+    return (unsigned)collective < PROG_COLLECTIVE_COUNT ? prog_facts[collective].name : "?";
 }
 
-enum prog_layout prog_in_layout(enum prog_collective collective) { return layouts[collective].in; }
-enum prog_layout prog_out_layout(enum prog_collective collective) { return layouts[collective].out; }
+static int blocks_of_layout(const struct prog *prog, enum prog_layout layout) {
+    switch (layout) {
+    case PROG_WHOLE: return prog->nblocks;
+    case PROG_PER_RANK:
+    case PROG_COUNTS: return prog->nranks;
+    default: return 1;
+    }
+}
+
+int prog_region_blocks(const struct prog *prog, enum step_region region) {
+    switch (region) {
+    case STEP_IN: return blocks_of_layout(prog, prog_facts[prog->collective].in);
+    case STEP_OUT: return blocks_of_layout(prog, prog_facts[prog->collective].out);
+    case STEP_TMP: return prog->ntmp;
+    default: return 0;
+    }
+}
 
 /* ---- emitting ---- */
 
@@ -53,6 +56,7 @@ struct prog *prog_create(enum prog_collective collective, const struct prog_shap
     prog->rank = rank;
     prog->root = root;
     prog->nblocks = 1;
+    prog->longest_run = 1;
     return prog;
 }
 
@@ -69,11 +73,13 @@ void prog_destroy(struct prog *prog) {
     free(prog->workers);
     free(prog->steps);
     free(prog->peers);
+    free(prog->locals);
     drop_chains(prog);
     free(prog);
 }
 
 void prog_slices(struct prog *prog, int nblocks) { prog->nblocks = nblocks; }
+void prog_tmp(struct prog *prog, int nblocks) { prog->ntmp = nblocks; }
 
 /* The array, moved if need be, with room for `more` elements behind the `used`; NULL and a sticky error if there is no
  * memory. */
@@ -200,47 +206,132 @@ static void set_error(struct prog *prog, int step, const char *what) {
                 prog_collective_name(prog->collective), prog->rank, prog->nranks, worker, step_of_worker, what);
 }
 
-void prog_emit(struct prog *prog, struct step_text text) {
-    if (prog->error != COLLET_SUCCESS)
-        return;
+/* ---- operands and places in memory ---- */
+
+static struct block_run block_run_of(const struct run *run) {
+    if (run->count == 1)
+        return (struct block_run){run->first, 1, 1};
+    return (struct block_run){run->first, run->stride, run->group};
+}
+
+static int owner_of(const struct prog *prog, const struct local *local) {
+    return local->owner == OWN ? prog->rank : local->owner;
+}
+
+/* Where the step's operands in memory begin in the table. */
+static int add_locals(struct prog *prog, const struct local_operand *list, int count) {
+    struct prog_local *locals =
+        with_room(prog, prog->locals, &prog->locals_room, prog->nlocals, count, sizeof(*locals));
+    if (locals == NULL)
+        return 0;
+    prog->locals = locals;
+    int first = prog->nlocals;
+    for (int i = 0; i < count; i++)
+        locals[prog->nlocals++] = (struct prog_local){list[i].at, owner_of(prog, &list[i].local),
+                                                      block_run_of(&list[i].local.run), (int)list[i].local.region};
+    return first;
+}
+
+/* The blocks that a step is about. */
+static const struct local *about_of(const struct step_text *text, const struct local_list *operands) {
+    if (text->length_of.region != STEP_NONE)
+        return &text->length_of;
+    if (text->store.region == STEP_IN || text->store.region == STEP_OUT)
+        return &text->store;
+    for (int i = 0; i < operands->count; i++)
+        if (operands->list[i].local.region != STEP_TMP)
+            return &operands->list[i].local;
+    return &text->length_of; /* nothing says */
+}
+
+/* What is wrong with runs of a step; NULL if nothing is. */
+static const char *fault_of_runs(const struct local *about, const struct local *store,
+                                 const struct local_list *operands) {
+    int count = about->run.count;
+    if (about->region == STEP_NONE)
+        return "no block of IN or OUT, no length_of: nothing says how long the step is";
+    if (count < 1)
+        return "a run of fewer than one block";
+    if (about->run.group < 1)
+        return "a run in groups of fewer than one block";
+    if (store->region != STEP_NONE && (store->run.count != count || store->run.group < 1))
+        return "the run that is stored differs in its number of blocks";
+    for (int i = 0; i < operands->count; i++)
+        if (operands->list[i].local.run.count != count || operands->list[i].local.run.group < 1)
+            return "the run of a local operand differs in its number of blocks";
+    return NULL;
+}
+
+/* What is wrong with a step's text, before it is a step; NULL if nothing is. */
+static const char *fault_of_text(const struct prog *prog, const struct step_text *text) {
     if (prog->nworkers == 0)
-        return set_error(prog, 0, "a step before the first prog_worker()");
-    if ((text.recv.count != 0 && text.recv_list.count != 0) || (text.send.count != 0 && text.send_list.count != 0))
-        return set_error(prog, prog->nsteps, "peers given both as a run and as a list: use one");
-    struct peer_run recv = run_of(prog, &text.recv, &text.recv_list);
-    struct peer_run send = run_of(prog, &text.send, &text.send_list);
-    if (recv.count < 0 || send.count < 0)
-        return set_error(prog, prog->nsteps, "a negative number of peers");
-    if (recv.count > prog->nranks || send.count > prog->nranks)
-        return set_error(prog, prog->nsteps, "more peers than ranks");
+        return "a step before the first prog_worker()";
+    if ((text->recv.count != 0 && text->recv_list.count != 0) || (text->send.count != 0 && text->send_list.count != 0))
+        return "peers given both as a run and as a list: use one";
+    if (text->local.region != STEP_NONE && text->local_list.count != 0)
+        return "local operands given both alone and as a list: use one";
+    return NULL;
+}
+
+static const char *fault_of_peer_counts(const struct prog *prog, const struct peer_run *recv,
+                                        const struct peer_run *send) {
+    if (recv->count < 0 || send->count < 0)
+        return "a negative number of peers";
+    return recv->count > prog->nranks || send->count > prog->nranks ? "more peers than ranks" : NULL;
+}
+
+static void add_step(struct prog *prog, const struct prog_step *step) {
     struct prog_step *steps = with_room(prog, prog->steps, &prog->steps_room, prog->nsteps, 1, sizeof(*steps));
     if (steps == NULL)
         return;
     prog->steps = steps;
-    struct local local = text.local.region != STEP_NONE       ? text.local
-                         : text.length_of.region != STEP_NONE ? text.length_of
-                                                              : (struct local){STEP_NONE, -1};
+    steps[prog->nsteps++] = *step;
+    prog->workers[prog->nworkers - 1].nsteps++;
+    if (step->recv_count + step->send_count > 0 && step->count > prog->longest_run)
+        prog->longest_run = step->count;
+}
+
+void prog_emit(struct prog *prog, struct step_text text) {
+    if (prog->error != COLLET_SUCCESS)
+        return;
+    struct peer_run recv = run_of(prog, &text.recv, &text.recv_list);
+    struct peer_run send = run_of(prog, &text.send, &text.send_list);
+    struct local_operand alone = {text.local_at, text.local};
+    struct local_list operands = text.local_list;
+    if (text.local.region != STEP_NONE)
+        operands = (struct local_list){&alone, 1};
+    const struct local *about = about_of(&text, &operands);
+    const char *fault = fault_of_text(prog, &text);
+    if (fault == NULL)
+        fault = fault_of_peer_counts(prog, &recv, &send);
+    if (fault == NULL)
+        fault = fault_of_runs(about, &text.store, &operands);
+    if (fault != NULL)
+        return set_error(prog, prog->nsteps, fault);
     struct prog_step step = {
         .recv_first = recv.count > 0 ? find_or_add_peers(prog, &recv) : 0,
         .recv_count = recv.count,
         .send_first = send.count > 0 ? find_or_add_peers(prog, &send) : 0,
         .send_count = send.count,
-        .local_at = text.local_at,
-        .local_region = (uint8_t)text.local.region,
-        .local_chunk = local.chunk,
+        .locals_first = add_locals(prog, operands.list, operands.count),
+        .locals_count = operands.count,
+        .count = about->run.count,
+        .store_owner = owner_of(prog, &text.store),
+        .store = block_run_of(&text.store.run),
+        .about = block_run_of(&about->run),
         .store_region = (uint8_t)text.store.region,
-        .store_chunk = text.store.chunk,
+        .about_region = (uint8_t)about->region,
         .finish = text.finish,
     };
-    steps[prog->nsteps++] = step;
-    prog->workers[prog->nworkers - 1].nsteps++;
+    add_step(prog, &step);
 }
 
 /* ---- finishing ---- */
 
-static bool chunk_in_range(const struct prog *prog, enum step_region region, int chunk) {
-    enum prog_layout layout = region == STEP_IN ? prog_in_layout(prog->collective) : prog_out_layout(prog->collective);
-    return chunk >= 0 && chunk < prog_chunks(prog, layout);
+/* Runs wrap around, but begin where there is a block, and have no block twice: neither are they longer than the region. */
+static bool run_in_range(const struct prog *prog, enum step_region region, const struct block_run *run, int count) {
+    int nblocks = prog_region_blocks(prog, region);
+    return run->first >= 0 && run->first < nblocks && count <= nblocks;
 }
 
 static const char *fault_of_peers(const struct prog *prog, int first, int count) {
@@ -257,28 +348,58 @@ static const char *fault_of_peers(const struct prog *prog, int first, int count)
     return NULL;
 }
 
+#define NOT_OWN "memory of another rank: that takes direct access, which executors do not have"
+
+static const char *fault_of_local(const struct prog *prog, const struct prog_step *step,
+                                  const struct prog_local *local) {
+    if (local->region <= STEP_NONE || local->region >= STEP_REGIONS)
+        return "a local operand from an unknown region";
+    if (local->owner != prog->rank)
+        return "a local operand in the " NOT_OWN;
+    if (!run_in_range(prog, (enum step_region)local->region, &local->run, step->count))
+        return "the local block is out of range";
+    if (local->at < 0 || local->at > step->recv_count)
+        return "the local operand's place is behind more operands than are received";
+    return NULL;
+}
+
+static const char *fault_of_locals(const struct prog *prog, const struct prog_step *step) {
+    const struct prog_local *locals = prog->locals + step->locals_first;
+    const char *fault = NULL;
+    for (int i = 0; i < step->locals_count && fault == NULL; i++) {
+        fault = fault_of_local(prog, step, &locals[i]);
+        if (i > 0 && locals[i].at < locals[i - 1].at)
+            fault = "local operands are not listed in the order of their places";
+    }
+    return fault;
+}
+
+static const char *fault_of_store(const struct prog *prog, const struct prog_step *step) {
+    if (step->store_region == STEP_NONE)
+        return NULL;
+    if (step->store_region != STEP_OUT && step->store_region != STEP_TMP)
+        return "a store to a region other than OUT and TMP";
+    if (step->store_owner != prog->rank)
+        return "a store to the " NOT_OWN;
+    if (!run_in_range(prog, (enum step_region)step->store_region, &step->store, step->count))
+        return "the block that is stored is out of range";
+    return NULL;
+}
+
 /* What is wrong with one step; NULL if nothing is. */
 static const char *fault_of_step(const struct prog *prog, const struct prog_step *step) {
-    bool local = step->local_region != STEP_NONE, store = step->store_region != STEP_NONE;
-    if (step->recv_count == 0 && !local)
+    if (step->recv_count == 0 && step->locals_count == 0)
         return "no operand: neither received nor local";
-    if (step->send_count == 0 && !store)
+    if (step->send_count == 0 && step->store_region == STEP_NONE)
         return "no place for the result: neither sent nor stored";
-    if (!local && !store && step->local_chunk < 0)
-        return "no local chunk, no store chunk, no length_of: nothing says how long the step is";
-    if (!local && !store && !chunk_in_range(prog, STEP_IN, step->local_chunk))
-        return "the chunk that it is as long as is out of range";
-    if (store && step->store_region != STEP_OUT)
-        return "a store to a region other than OUT";
-    if (store && !chunk_in_range(prog, STEP_OUT, step->store_chunk))
-        return "the store chunk is out of range";
-    if (local && step->local_region != STEP_IN && step->local_region != STEP_OUT)
-        return "a local operand from an unknown region";
-    if (local && !chunk_in_range(prog, step->local_region, step->local_chunk))
-        return "the local chunk is out of range";
-    if (local && (step->local_at < 0 || step->local_at > step->recv_count))
-        return "the local operand's place is behind more operands than are received";
-    const char *fault = fault_of_peers(prog, step->recv_first, step->recv_count);
+    const char *fault = fault_of_store(prog, step);
+    if (fault == NULL)
+        fault = fault_of_locals(prog, step);
+    if (fault == NULL && (step->about_region == STEP_TMP ||
+                          !run_in_range(prog, (enum step_region)step->about_region, &step->about, step->count)))
+        fault = "the block that it is as long as is out of range";
+    if (fault == NULL)
+        fault = fault_of_peers(prog, step->recv_first, step->recv_count);
     return fault != NULL ? fault : fault_of_peers(prog, step->send_first, step->send_count);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What each collective means, in chunks: who has buffers, what belongs where, and what "in place" lays over what.
+ * What each collective means, in blocks: who has buffers, what belongs where, and what "in place" lays over what. All of
+ * it follows from the collective's line in registry.h.
  */
 #include "program/cast.h"
 
@@ -8,7 +9,16 @@
 
 #include <stdlib.h>
 
+static const struct prog_facts *facts_of(const struct cast *cast) { return &prog_facts[cast->algorithm->collective]; }
+
 static bool is_point_to_point(const struct cast *cast) { return prog_is_p2p(cast->algorithm->collective); }
+
+/* Without buffers, what goes in and out is that a rank was there. */
+static void give_buffers(struct cast_member *member, const struct prog_facts *facts, bool is_root) {
+    bool bare = facts->in == PROG_NONE && facts->out == PROG_NONE;
+    member->has_in = (bare || facts->in != PROG_NONE) && (facts->root != PROG_FROM_ROOT || is_root);
+    member->has_out = (bare || facts->out != PROG_NONE) && (facts->root != PROG_TO_ROOT || is_root);
+}
 
 /* Of a send or recv, member 0 runs the given algorithm toward the root, and member 1, the root, its counterpart. */
 static enum collet_result build_member(struct cast *cast, const struct prog_shape *shape, int m) {
@@ -28,10 +38,7 @@ static enum collet_result build_member(struct cast *cast, const struct prog_shap
                            prog_collective_name(cast->algorithm->collective), cast->algorithm->name,
                            prog_collective_name(counterpart));
     }
-    enum prog_collective collective = algorithm->collective;
-    bool is_root = member->rank == cast->root;
-    member->has_in = collective != PROG_RECV && (collective != PROG_BROADCAST || is_root);
-    member->has_out = collective != PROG_SEND && (collective != PROG_REDUCE || is_root);
+    give_buffers(member, &prog_facts[algorithm->collective], member->rank == cast->root);
     return algorithm_build(algorithm, shape, member->rank, root, &member->prog);
 }
 
@@ -70,30 +77,31 @@ int cast_peer_of(const struct cast *cast, int member, int rank) {
     return cast->members[1 - member].rank == rank ? 1 - member : -1;
 }
 
-bool cast_reduces(const struct cast *cast) {
-    enum prog_collective collective = cast->algorithm->collective;
-    return collective == PROG_ALLREDUCE || collective == PROG_REDUCE || collective == PROG_REDUCESCATTER;
+bool cast_reduces(const struct cast *cast) { return facts_of(cast)->reduces; }
+
+static bool is_per_rank(enum prog_layout layout) { return layout == PROG_PER_RANK || layout == PROG_COUNTS; }
+
+/* Whose contribution block `block` of an OUT is; −1: everybody's. */
+static int contributor_of(const struct cast *cast, int block) {
+    const struct prog_facts *facts = facts_of(cast);
+    if (facts->reduces)
+        return -1;
+    if (facts->root == PROG_PEER)
+        return facts->in == PROG_NONE ? 1 : 0;
+    return facts->root == PROG_FROM_ROOT ? cast->root : block;
 }
 
-struct cast_source cast_source_of(const struct cast *cast, int member, int chunk) {
-    switch (cast->algorithm->collective) {
-    case PROG_REDUCESCATTER: return (struct cast_source){-1, member};
-    case PROG_ALLGATHER: return (struct cast_source){chunk, 0};
-    case PROG_ALLTOALL: return (struct cast_source){chunk, member};
-    case PROG_BROADCAST: return (struct cast_source){cast->root, chunk};
-    case PROG_SEND: return (struct cast_source){0, chunk};
-    case PROG_RECV: return (struct cast_source){1, chunk};
-    default: /* allreduce, reduce */ return (struct cast_source){-1, chunk};
-    }
+struct cast_source cast_source_of(const struct cast *cast, int member, int block) {
+    const struct prog_facts *facts = facts_of(cast);
+    int in_block = is_per_rank(facts->in) ? member : facts->in == PROG_SINGLE ? 0 : block;
+    return (struct cast_source){contributor_of(cast, block), in_block};
 }
 
-int cast_alias_of(const struct cast *cast, int member, int chunk) {
-    switch (cast->algorithm->collective) {
-    case PROG_ALLREDUCE:
-    case PROG_BROADCAST:
-    case PROG_REDUCE: return chunk;
-    case PROG_ALLGATHER: return member;
-    case PROG_REDUCESCATTER: return chunk == member ? 0 : -1;
-    default: /* never in place */ return -1;
+int cast_alias_of(const struct cast *cast, int member, int block) {
+    switch (facts_of(cast)->in_place) {
+    case PROG_SAME_PLACE: return block;
+    case PROG_IN_IS_OWN_BLOCK: return member;
+    case PROG_OUT_IS_OWN_BLOCK: return block == member ? 0 : -1;
+    default: return -1;
     }
 }

@@ -33,13 +33,13 @@ int cast_peer_of(const struct cast *cast, int member, int rank);
 /* Whether results are reductions of everybody's contributions (else copies of one). */
 bool cast_reduces(const struct cast *cast);
 
-/* Which IN chunk belongs into OUT chunk `chunk` of member `member`: of whom (reductions: −1, everybody), and which. */
+/* Which block of IN belongs into block `block` of a member's OUT: whose it is (reductions: −1, everybody's), and which. */
 struct cast_source {
-    int member, chunk;
+    int member, block;
 };
-struct cast_source cast_source_of(const struct cast *cast, int member, int chunk);
+struct cast_source cast_source_of(const struct cast *cast, int member, int block);
 
-/* The OUT chunk that an in-place call keeps in the same memory as IN chunk `chunk`; −1 if none. */
-int cast_alias_of(const struct cast *cast, int member, int chunk);
+/* The block of OUT that an in-place call keeps in the same memory as block `block` of IN; −1 if none. */
+int cast_alias_of(const struct cast *cast, int member, int block);
 
 #endif

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-void expr_init(struct expr_store *store, int nmembers, int nchunks) {
-    *store = (struct expr_store){.nleaves = nmembers * nchunks, .nchunks = nchunks};
+void expr_init(struct expr_store *store, int nmembers, int nblocks) {
+    *store = (struct expr_store){.nleaves = nmembers * nblocks, .nblocks = nblocks};
 }
 
 void expr_fini(struct expr_store *store) {
@@ -85,6 +85,23 @@ bool expr_is_finish(const struct expr_store *store, int32_t e) {
     return node != NULL && node->right == EXPR_NONE;
 }
 
+/* The member whose contribution a leaf is; −1: it is no leaf. */
+static int member_of(const struct expr_store *store, int32_t e) { return e < store->nleaves ? e / store->nblocks : -1; }
+
+/* From the last addition to the first: each adds the contribution of the member before. */
+bool expr_is_in_order(const struct expr_store *store, int32_t e) {
+    e = node_of(store, e)->left; /* what is finished */
+    for (int member = expr_nleaves(store, e) - 1; member > 0; member--) {
+        const struct expr_node *sum = node_of(store, e);
+        bool swapped = sum != NULL && member_of(store, sum->left) != member;
+        int32_t added = sum == NULL ? e : swapped ? sum->right : sum->left;
+        if (sum == NULL || sum->rounded || member_of(store, added) != member)
+            return false;
+        e = swapped ? sum->left : sum->right;
+    }
+    return member_of(store, e) == 0;
+}
+
 int32_t expr_nleaves(const struct expr_store *store, int32_t e) {
     const struct expr_node *node = node_of(store, e);
     return node == NULL ? 1 : node->nleaves;
@@ -121,7 +138,7 @@ static bool print_into(const struct expr_store *store, int32_t e, char **text, s
     const struct expr_node *node = node_of(store, e);
     if (node == NULL) {
         char number[16];
-        snprintf(number, sizeof(number), "%d", e / store->nchunks);
+        snprintf(number, sizeof(number), "%d", e / store->nblocks);
         return append(text, bytes, number);
     }
     bool swap = node->left < store->nleaves && node->right >= store->nleaves;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a chunk holds, as an expression: which contributions, reduced in which order.
+ * What a block holds, as an expression: which contributions, reduced in which order.
  *
- *      ((r0 + r1) + r2) ÷        a leaf is an IN chunk of a member, ÷ is the finish
+ *      ((r0 + r1) + r2) ÷        a leaf is an IN block of a member, ÷ is the finish
  *
  * Equal expressions have equal numbers (they are stored once), and a + b is b + a; so "all ranks get the same bits" is
  * a comparison of two integers. Sums inside one step are kept in the accumulator's precision and rounded at its end:
@@ -24,20 +24,20 @@ struct expr_node {
     bool rounded;
 };
 
-/* Leaf (member, chunk) has the number member · nchunks + chunk; nodes have the numbers behind the leaves. */
+/* Leaf (member, block) has the number member · nblocks + block; nodes have the numbers behind the leaves. */
 struct expr_store {
-    int32_t nleaves, nchunks;
+    int32_t nleaves, nblocks;
     struct expr_node *nodes;
     int32_t nnodes, room;
     int32_t *index; /* hash table of node numbers */
     uint32_t index_size;
 };
 
-void expr_init(struct expr_store *store, int nmembers, int nchunks);
+void expr_init(struct expr_store *store, int nmembers, int nblocks);
 void expr_fini(struct expr_store *store);
 
-static inline int32_t expr_leaf(const struct expr_store *store, int member, int chunk) {
-    return member * store->nchunks + chunk;
+static inline int32_t expr_leaf(const struct expr_store *store, int member, int block) {
+    return member * store->nblocks + block;
 }
 
 /* a + b; rounded: the last addition of a step, whose result is put into places. EXPR_NO_MEMORY on failure. */
@@ -45,6 +45,8 @@ int32_t expr_add(struct expr_store *store, int32_t a, int32_t b, bool rounded);
 int32_t expr_finish(struct expr_store *store, int32_t a);
 
 bool expr_is_finish(const struct expr_store *store, int32_t e);
+/* Whether a finished e is the sum of the members' contributions in the order of their numbers, made in one step. */
+bool expr_is_in_order(const struct expr_store *store, int32_t e);
 int32_t expr_nleaves(const struct expr_store *store, int32_t e);
 
 /* Writes the leaves of e, or `room` of them if there are more, to leaves; returns how many. */

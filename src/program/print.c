@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prints programs: a row a step, a column a rank; and what the rows add up to.
+ * Prints programs: one row per step, one column per rank; and what the rows add up to.
  *
- *      step   rank0   rank1        R  receives an operand         !  stores the result to OUT
+ *      step   rank0   rank1        R  receives an operand         !  stores the result
  *         0   ...S 1  ...S 0       +  reduces several operands    S  sends it
- *         1   R+!. 0  R+!. 1       then the chunk the step is about
+ *         1   R+!. 0  R+!. 1       then the blocks that the step is about: 3, or 4-7, or 2,3,6,7
  */
 #include "base/err.h"
 #include "program/cast.h"
@@ -19,25 +19,56 @@ static int digits_of(int number) {
     return digits;
 }
 
-/* The widths of a cell, and of its chunk number; wide enough for the title "rank12" too. */
+#define BLOCKS_TEXT_BYTES 28
+
+/* From where in the run on blocks no longer follow each other. */
+static int end_of_row(const struct prog_step *step, int nblocks, int i) {
+    uint32_t block = geometry_block(&step->about, (uint32_t)i++, (uint32_t)nblocks);
+    while (i < step->count && geometry_block(&step->about, (uint32_t)i, (uint32_t)nblocks) == ++block)
+        i++;
+    return i;
+}
+
+/* The blocks that a step is about; what does not fit is "..". */
+static void print_blocks(const struct prog *prog, const struct prog_step *step, char text[BLOCKS_TEXT_BYTES]) {
+    int nblocks = prog_region_blocks(prog, (enum step_region)step->about_region), room = BLOCKS_TEXT_BYTES, at = 0;
+    for (int i = 0, end; i < step->count; i = end) {
+        end = end_of_row(step, nblocks, i);
+        end = end - i == 2 ? i + 1 : end; /* 2,3 and not 2-3 */
+        int first = (int)geometry_block(&step->about, (uint32_t)i, (uint32_t)nblocks);
+        char row[28];
+        snprintf(row, sizeof(row), end - i > 1 ? "%s%d-%d" : "%s%d", i > 0 ? "," : "", first, first + end - i - 1);
+        bool fits = at + (int)strlen(row) < room - (end < step->count ? 4 : 0);
+        at += snprintf(text + at, (size_t)(room - at), "%s", fits ? row : ",..");
+        if (!fits)
+            return;
+    }
+}
+
+/* The widths of a cell, and of its blocks; wide enough for the title "rank12" too. */
 struct widths {
-    int cell, chunk;
+    int cell, blocks;
 };
 
 static struct widths widths_of(const struct cast *cast) {
     const struct prog *prog = cast->members[0].prog;
-    int nin = prog_chunks(prog, prog_in_layout(prog->collective));
-    int nout = prog_chunks(prog, prog_out_layout(prog->collective));
-    int chunk = digits_of((nin > nout ? nin : nout) - 1), title = 4 + digits_of(cast->nranks - 1);
-    return (struct widths){.cell = 5 + chunk > title ? 5 + chunk : title, .chunk = chunk};
+    int nin = prog_region_blocks(prog, STEP_IN), nout = prog_region_blocks(prog, STEP_OUT);
+    int blocks = digits_of((nin > nout ? nin : nout) - 1), title = 4 + digits_of(cast->nranks - 1);
+    for (int m = 0; m < cast->nmembers && cast->members[m].prog->longest_run > 1; m++)
+        for (int s = 0; s < cast->members[m].prog->nsteps; s++) {
+            char text[BLOCKS_TEXT_BYTES];
+            print_blocks(cast->members[m].prog, &cast->members[m].prog->steps[s], text);
+            blocks = (int)strlen(text) > blocks ? (int)strlen(text) : blocks;
+        }
+    return (struct widths){.cell = 5 + blocks > title ? 5 + blocks : title, .blocks = blocks};
 }
 
-static void print_cell(const struct prog_step *step, struct widths widths, FILE *out) {
-    int noperands = step->recv_count + (step->local_region != STEP_NONE ? 1 : 0);
-    char text[32];
-    snprintf(text, sizeof(text), "%c%c%c%c %*d", step->recv_count > 0 ? 'R' : '.', noperands > 1 ? '+' : '.',
-             step->store_region != STEP_NONE ? '!' : '.', step->send_count > 0 ? 'S' : '.', widths.chunk,
-             step->store_region != STEP_NONE ? step->store_chunk : step->local_chunk);
+static void print_cell(const struct prog *prog, const struct prog_step *step, struct widths widths, FILE *out) {
+    char blocks[BLOCKS_TEXT_BYTES], text[48];
+    print_blocks(prog, step, blocks);
+    snprintf(text, sizeof(text), "%c%c%c%c %*s", step->recv_count > 0 ? 'R' : '.',
+             step->recv_count + step->locals_count > 1 ? '+' : '.', step->store_region != STEP_NONE ? '!' : '.',
+             step->send_count > 0 ? 'S' : '.', widths.blocks, blocks);
     fprintf(out, "%-*s", widths.cell, text);
 }
 
@@ -70,7 +101,7 @@ static void print_worker(const struct cast *cast, int w, struct widths widths, F
             const struct prog_step *step = find_step(cast->members[m].prog, w, s);
             fprintf(out, "  ");
             if (step != NULL)
-                print_cell(step, widths, out);
+                print_cell(cast->members[m].prog, step, widths, out);
             else
                 fprintf(out, "%*s", widths.cell, "");
         }
@@ -78,7 +109,7 @@ static void print_worker(const struct cast *cast, int w, struct widths widths, F
     }
 }
 
-/* What one rank does in a round, in chunks; and its connections. */
+/* What one rank does in a round, in blocks; and its connections. */
 struct totals {
     int sends, reduces, stores, connections;
 };
@@ -87,9 +118,9 @@ static struct totals totals_of(const struct prog *prog) {
     struct totals totals = {0};
     for (int s = 0; s < prog->nsteps; s++) {
         const struct prog_step *step = &prog->steps[s];
-        totals.sends += step->send_count;
-        totals.reduces += step->recv_count + (step->local_region != STEP_NONE ? 1 : 0) - 1;
-        totals.stores += step->store_region != STEP_NONE ? 1 : 0;
+        totals.sends += step->send_count * step->count;
+        totals.reduces += (step->recv_count + step->locals_count - 1) * step->count;
+        totals.stores += step->store_region != STEP_NONE ? step->count : 0;
     }
     return totals;
 }

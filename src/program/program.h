@@ -3,64 +3,92 @@
  * The step program: what an algorithm is, as data.
  *
  * An algorithm moves no byte. For one rank it emits a short list of steps per worker; executors run the list, check.c
- * proves it right, cost models add it up, print.c shows it. A step reduces an ordered list of operands (chunks received
- * from peers, and at most one local chunk at a stated place among them) and puts the result into a local chunk, into
- * slots of peers, or both:
+ * proves it right, cost models add it up, print.c shows it. A step is about one block, or about a run of blocks. It
+ * reduces an ordered list of operands (what peers sent, and local blocks at stated places among it) and puts the result
+ * into local blocks, into slots of peers, or both:
  *
  *        operands, in this order                                    places
  *     ┌──────────────────────────────┐                        ┌─────────────────┐
- *     │ recv[0] … local … recv[k−1]  │ ── op ── (finish) ───▶ │ local chunk     │
+ *     │ recv[0] … local … recv[k−1]  │ ── op ── (finish) ───▶ │ local blocks    │
  *     └──────────────────────────────┘                        │ send[0]…send[m] │
  *                                                             └─────────────────┘
  *
- * A program is one *round*; a collective repeats it over the buffers, piece by piece. A chunk number names a block of a
- * region; geometry.h says which elements that is in a given round. Workers of one program run concurrently, each
- * through its own steps in order. Every connection (peer, lane) has one producing and one consuming worker.
+ * A program is one *round*; a collective repeats it over the buffers, piece by piece: geometry.h says which elements of a
+ * block that is in a given round. What a step sends to a peer is one message, in one slot, whatever the number of its
+ * blocks. Workers of one program run concurrently, each through its own steps in order. Every connection (peer, lane) has
+ * one producing and one consuming worker.
  *
  * A builder keeps a sticky error: emit freely, then look at what prog_finish() says.
- * Read next: ../algo/allreduce_ring.c, build.c, shape.c, then check.c.
+ * Read next: registry.h, ../algo/allreduce_ring.c, build.c, shape.c, then check.c.
  */
 #ifndef COLLET_PROGRAM_PROGRAM_H
 #define COLLET_PROGRAM_PROGRAM_H
 
 #include "collet.h"
+#include "program/registry.h"
 #include "program/step.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 
-/* The collectives that algorithms implement. */
-#define PROG_COLLECTIVES(X)                                                                                            \
-    X(ALLREDUCE, allreduce)                                                                                            \
-    X(ALLGATHER, allgather)                                                                                            \
-    X(REDUCESCATTER, reducescatter)                                                                                    \
-    X(ALLTOALL, alltoall)                                                                                              \
-    X(BROADCAST, broadcast)                                                                                            \
-    X(REDUCE, reduce)                                                                                                  \
-    X(SEND, send)                                                                                                      \
-    X(RECV, recv)
+/* ---- collectives ---- */
 
 enum prog_collective {
-#define X(upper, lower) PROG_##upper,
+#define X(upper, lower, in, out, reduces, root, in_place) PROG_##upper,
     PROG_COLLECTIVES(X)
 #undef X
         PROG_COLLECTIVE_COUNT
 };
 
-/* Send or receive: between two ranks, not among all. */
-static inline bool prog_is_p2p(enum prog_collective collective) {
-    return collective == PROG_SEND || collective == PROG_RECV;
-}
+/* How block numbers of a region map to elements of a call's buffer (the call's `count` as in collet.h). */
+enum prog_layout {
+    PROG_WHOLE,    /* one buffer of count elements, cut into prog.nblocks slices */
+    PROG_PER_RANK, /* nranks blocks of count elements each */
+    PROG_SINGLE,   /* one block of count elements: block 0 only */
+    PROG_COUNTS,   /* nranks blocks, each with a count and a displacement of its own */
+    PROG_NONE,     /* no buffer; if neither region has one, block 0 has no element and is sent all the same */
+};
 
+enum { PROG_COPIES = 0, PROG_REDUCES = 1 };
+
+/* Of a rooted collective: what the root of a program is. */
+enum prog_root {
+    PROG_NO_ROOT,
+    PROG_FROM_ROOT, /* the only rank that has an IN */
+    PROG_TO_ROOT,   /* the only rank that has an OUT */
+    PROG_PEER,      /* the other end of a message: the collective is between two ranks */
+};
+
+/* What a call in place lays over what. */
+enum prog_in_place {
+    PROG_SAME_PLACE,       /* IN and OUT are the same buffer */
+    PROG_IN_IS_OWN_BLOCK,  /* IN is the rank's own block of OUT */
+    PROG_OUT_IS_OWN_BLOCK, /* OUT is the rank's own block of IN */
+    PROG_APART,            /* it does not work in place */
+};
+
+/* A line of PROG_COLLECTIVES. */
+struct prog_facts {
+    const char *name;
+    enum prog_layout in, out;
+    bool reduces;
+    enum prog_root root;
+    enum prog_in_place in_place;
+};
+extern const struct prog_facts prog_facts[PROG_COLLECTIVE_COUNT];
+
+/* Also of a number that is no collective: "?". */
 const char *prog_collective_name(enum prog_collective collective);
 
-/* How chunk numbers of a region map to elements of a call's buffer (the call's `count` as in collet.h):
- *   WHOLE    one buffer of count elements, cut into prog.nblocks slices (allreduce, broadcast, reduce, send, recv)
- *   PER_RANK nranks blocks of count elements each
- *   SINGLE   one block of count elements: chunk 0 only (allgather's in, reducescatter's out) */
-enum prog_layout { PROG_WHOLE, PROG_PER_RANK, PROG_SINGLE };
-enum prog_layout prog_in_layout(enum prog_collective collective);
-enum prog_layout prog_out_layout(enum prog_collective collective);
+/* Send or receive: between two ranks, not among all. */
+static inline bool prog_is_p2p(enum prog_collective collective) { return prog_facts[collective].root == PROG_PEER; }
+
+/* Whether blocks are slices of one buffer. */
+static inline bool prog_is_sliced(enum prog_collective collective) {
+    return prog_facts[collective].in == PROG_WHOLE || prog_facts[collective].out == PROG_WHOLE;
+}
+
+/* ---- shapes ---- */
 
 /* Where ranks are, as all of them see it alike: listed node by node, so that who walks along the list (a ring) enters
  * and leaves every node once, however ranks are numbered. */
@@ -109,14 +137,17 @@ struct prog_worker {
 struct prog {
     enum prog_collective collective;
     int nranks, rank, root;
-    int nblocks; /* chunk numbers of a WHOLE region are 0 … nblocks−1 */
-    int nworkers, nsteps, npeers;
+    int nblocks;     /* block numbers of a WHOLE region are 0 … nblocks−1 */
+    int ntmp;        /* blocks of TMP, each with room for one piece of a round */
+    int longest_run; /* blocks of the longest message; the same on all ranks */
+    int nworkers, nsteps, npeers, nlocals;
     struct prog_worker *workers;
     struct prog_step *steps;
-    struct prog_peer *peers; /* the peer table that steps point into */
+    struct prog_peer *peers; /* the tables that steps point into */
+    struct prog_local *locals;
     /* While building: */
     const struct prog_shape *shape;
-    int workers_room, steps_room, peers_room;
+    int workers_room, steps_room, peers_room, locals_room;
     int *peer_heads, *peer_next, nbuckets; /* chains of peers with equal hashes, to find them by */
     enum collet_result error;
 };
@@ -129,6 +160,10 @@ void prog_destroy(struct prog *prog);
 
 /* Cuts WHOLE regions into nblocks slices (1 unless called). */
 void prog_slices(struct prog *prog, int nblocks);
+
+/* Gives the program a region TMP of nblocks blocks. It is the same memory in every round: workers that share a block of it
+ * must order their rounds by messages. */
+void prog_tmp(struct prog *prog, int nblocks);
 
 /* Starts a worker; the steps that follow are its. */
 void prog_worker(struct prog *prog);
@@ -151,23 +186,47 @@ struct peer_list {
     int count, lane;
 };
 
+/* A run of blocks in memory. */
+struct run {
+    int first, count, stride, group; /* as in struct block_run */
+};
 struct local {
     enum step_region region;
-    int chunk;
+    int owner; /* rank; OWN: the program's */
+    struct run run;
 };
-#define IN(c) ((struct local){STEP_IN, (c)})
-#define OUT(c) ((struct local){STEP_OUT, (c)})
+#define OWN (-1)
+#define ROW(first, count) ((struct run){(first), (count), 1, 1}) /* neighbours, which wrap around */
+#define IN_RUN(run) ((struct local){STEP_IN, OWN, (run)})
+#define OUT_RUN(run) ((struct local){STEP_OUT, OWN, (run)})
+#define TMP_RUN(run) ((struct local){STEP_TMP, OWN, (run)})
+#define IN(block) IN_RUN(ROW(block, 1))
+#define OUT(block) OUT_RUN(ROW(block, 1))
+#define TMP(block) TMP_RUN(ROW(block, 1))
+
+/* A local operand among several, and its place: after `at` received ones. */
+struct local_operand {
+    int at;
+    struct local local;
+};
+struct local_list {
+    const struct local_operand *list;
+    int count;
+};
 
 /* A step as an algorithm writes it. Fields left out mean: nothing received, no local operand, nothing sent, nothing
- * stored, not finished. Use either `recv` or `recv_list`, either `send` or `send_list`. */
+ * stored, not finished. Use either `recv` or `recv_list`, either `local` or `local_list`, either `send` or `send_list`.
+ * All runs of a step are equally long. */
 struct step_text {
-    struct peers recv; /* operands from peers, in rank order as listed */
+    struct peers recv; /* operands from peers, in the order listed */
     struct peer_list recv_list;
-    struct local local;     /* the local operand … */
-    int local_at;           /* … and its place: after this many received operands */
-    struct local store;     /* where the result goes here */
-    struct local length_of; /* a step without local operand and store says here which chunk it is as long as */
-    struct peers send;      /* to whom it goes */
+    struct local local; /* the local operand */
+    int local_at;       /* its place: after this many received operands */
+    struct local_list local_list;
+    struct local store; /* where the result goes here */
+    struct local
+        length_of;     /* the blocks of IN or OUT whose lengths the pieces have; else those stored, else those read */
+    struct peers send; /* to whom it goes */
     struct peer_list send_list;
     bool finish; /* the result holds every rank's contribution: avg divides here */
 };
@@ -196,7 +255,7 @@ static inline int prog_behind_root(const struct prog *prog) {
     return prog_wrap(prog, prog_ring_place(prog, prog->rank) - prog_ring_place(prog, prog->root));
 }
 
-/* Ends building; returns the first error met (no memory, a chunk or peer out of range, a step without effect …). */
+/* Ends building; returns the first error met (no memory, a block or peer out of range, a step without effect …). */
 enum collet_result prog_finish(struct prog *prog);
 
 /* ---- algorithms ---- */
@@ -205,13 +264,17 @@ enum collet_result prog_finish(struct prog *prog);
  * collectives without one; for SEND and RECV it is the peer. */
 typedef void (*prog_build_fn)(struct prog *prog);
 
+/* In which order results are summed up. IN_RANK_ORDER: that of the ranks' numbers, in one step. */
+enum prog_order { PROG_ANY_ORDER, PROG_IN_RANK_ORDER };
+
 struct algorithm {
     const char *name; /* as in COLLET_ALGO: "ring", "tree", "oneshot" … */
     enum prog_collective collective;
     prog_build_fn build;
     bool (*applies)(const struct prog_shape *shape); /* where it works and makes sense; NULL: everywhere */
     const char *where;                               /* the same in words: "up to 64 ranks" */
-    const char *about;                               /* one line for tools */
+    enum prog_order order;
+    const char *about; /* one line for tools */
 };
 
 /* All algorithms, in order of registration; ends with name == NULL (algo/registry.c). */
@@ -227,24 +290,28 @@ enum collet_result algorithm_build(const struct algorithm *algorithm, const stru
 
 /* ---- readers ---- */
 
-/* How many chunk numbers a region of this layout has. */
-static inline int prog_chunks(const struct prog *prog, enum prog_layout layout) {
-    return layout == PROG_WHOLE ? prog->nblocks : layout == PROG_PER_RANK ? prog->nranks : 1;
+/* How many block numbers a region has; 0 if the program has no such region. */
+int prog_region_blocks(const struct prog *prog, enum step_region region);
+
+/* Whether a message of this collective is sent although it has no element. */
+static inline bool prog_keeps_empty(enum prog_collective collective) {
+    return prog_facts[collective].in == PROG_NONE || prog_facts[collective].out == PROG_NONE;
 }
 
-/* Executes the programs of all ranks symbolically with `nslots` slots a connection, over so many rounds that slots are
+/* Executes the programs of all ranks symbolically with `nslots` slots per connection, over so many rounds that slots are
  * reused, and then over short rounds in which the last blocks are empty; and checks:
- *   every output chunk is the reduction of every contribution exactly once, in an expression that is the same on all
- *   ranks up to a+b = b+a; finish applied exactly once to every reduced output; no read of a chunk that was not yet
- *   written or was overwritten (also in place), in whatever order workers run; no deadlock; nothing sent that is not
- *   received; lengths agree on both ends; one producing and one consuming worker a connection.
+ *   every output block is the reduction of every contribution exactly once, in an expression that is the same on all
+ *   ranks up to a+b = b+a, and in rank order where the algorithm promises it; finish applied exactly once to every reduced
+ *   output; no read of a block that was not yet written or was overwritten (also in place), in whatever order workers run;
+ *   no deadlock; nothing sent that is not received; messages have as many pieces, of the same lengths, on both ends; one
+ *   producing and one consuming worker per connection.
  * in_place: the buffers alias as the collective's in-place rule in collet.h says; ignored where it has none.
  * For send and recv, `root` is the peer, and the other direction of the same name is its counterpart there.
- * On failure `why` (why_bytes long) says which rank, worker, step and chunk; on success it is "". */
+ * On failure `why` (why_bytes long) says which rank, worker, step and block; on success it is "". */
 bool prog_check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots, bool in_place,
                 char *why, size_t why_bytes);
 
-/* The step tables of all ranks side by side, one for each worker: R recv, + reduce, ! store, S send, and the chunk;
+/* The step tables of all ranks side by side, one for each worker: R recv, + reduce, ! store, S send, and the blocks;
  * then what each rank sends, reduces and stores in one round, and its connections. */
 enum collet_result prog_print(const struct algorithm *algorithm, const struct prog_shape *shape, int root, FILE *out);
 

@@ -1,23 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One step of a program, as every executor reads it: plain data, the same bytes on a CPU and on a GPU.
- * The words are explained in program.h.
+ *
+ *    the step is about blocks     4    5    6           a run of `count` blocks: fifo/geometry.h says which elements
+ *    operand from a peer        │ 4 │ 5 │ 6 │           one slot: the pieces of the run, one behind another
+ *    operand in memory            a    b    c           another run of as many blocks, of a region of this rank
+ *    place in memory              x    y    z           another one
+ *    place at a peer            │ 4 │ 5 │ 6 │           one slot again
+ *
+ * The i-th pieces of all operands are reduced into the i-th pieces of all places. The words are explained in program.h.
  */
 #ifndef COLLET_PROGRAM_STEP_H
 #define COLLET_PROGRAM_STEP_H
 
-#include <stdint.h>
+#include "fifo/geometry.h"
 
-enum step_region { STEP_NONE = 0, STEP_IN = 1, STEP_OUT = 2 };
+enum step_region { STEP_NONE = 0, STEP_IN = 1, STEP_OUT = 2, STEP_TMP = 3, STEP_REGIONS = 4 };
 
 struct prog_step {
     int32_t recv_first, recv_count; /* operands from peers: prog.peers[recv_first … +recv_count−1], in this order */
     int32_t send_first, send_count; /* places at peers */
-    int32_t local_at;               /* the local operand stands after this many received ones */
-    int32_t local_chunk, store_chunk;   /* a step has the length of store_chunk; without a store, that of local_chunk */
-    uint8_t local_region, store_region; /* enum step_region; STEP_NONE: absent */
-    uint8_t finish;                     /* result is complete: avg divides */
+    int32_t locals_first, locals_count; /* operands in memory: prog.locals[locals_first … +locals_count−1] */
+    int32_t count;                      /* blocks of every operand and place */
+    int32_t store_owner;                /* rank whose memory the result is stored to */
+    struct block_run store, about;      /* blocks that are stored; blocks whose lengths the pieces have */
+    uint8_t store_region, about_region; /* enum step_region; store_region STEP_NONE: nothing is stored */
+    uint8_t finish;                     /* the result is complete: avg divides */
     uint8_t unused;
+};
+
+/* An operand in memory. It stands behind `at` received ones, and behind those that the table lists before it. */
+struct prog_local {
+    int32_t at;
+    int32_t owner; /* rank whose memory it is in */
+    struct block_run run;
+    int32_t region; /* enum step_region */
 };
 
 /* The other end of a connection: a rank, and a lane that keeps several connections between two ranks apart. */

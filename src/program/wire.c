@@ -13,7 +13,17 @@ static struct machine_conn *conn_between(struct machine *m, int src, int dst, in
         int *place = &m->conn_index[i & (m->conn_index_size - 1)];
         if (*place < 0) {
             *place = m->nconns++;
-            m->conns[*place] = (struct machine_conn){src, dst, lane, -1, -1, -1, -1, -1, -1, 0, 0};
+            m->conns[*place] = (struct machine_conn){
+                .src = src,
+                .dst = dst,
+                .lane = lane,
+                .producer = -1,
+                .consumer = -1,
+                .first_sent = -1,
+                .first_received = -1,
+                .newest_sent = -1,
+                .newest_received = -1,
+            };
         }
         struct machine_conn *conn = &m->conns[*place];
         if (conn->src == src && conn->dst == dst && conn->lane == lane)
@@ -47,29 +57,63 @@ static bool wire_peers(struct machine *m, int worker, int step, int first, int c
             *first_use = step;
         *end = worker;
         *newest_use = step;
+        conn->longest = conn->longest > self->prog->steps[step].count ? conn->longest : self->prog->steps[step].count;
         (sending ? m->send_conn : m->recv_conn)[m->first_peer[member] + i] = (int)(conn - m->conns);
     }
     return true;
 }
 
-/* What the collective and the length of the step allow. */
-static bool wire_step(struct machine *m, int worker, int step_number) {
-    int member = m->workers[worker].member;
-    const struct cast_member *self = &m->cast->members[member];
-    const struct prog_step *step = &self->prog->steps[step_number];
+/* ---- what the collective and the lengths of a step allow ---- */
+
+static bool wire_region(struct machine *m, int worker, int step, enum step_region region) {
+    const struct cast_member *self = &m->cast->members[m->workers[worker].member];
     const char *collective = prog_collective_name(self->prog->collective);
-    bool uses_out = step->store_region == STEP_OUT || step->local_region == STEP_OUT;
-    if (step->local_region == STEP_IN && !self->has_in)
-        return machine_fail_at(m, worker, step_number, "reads IN, which a %s gives only to the root", collective);
-    if (uses_out && !self->has_out)
-        return machine_fail_at(m, worker, step_number, "touches OUT, which a %s gives only to the root", collective);
+    if (region == STEP_IN && !self->has_in)
+        return machine_fail_at(m, worker, step, "reads IN, which a %s gives only to the root", collective);
+    if (region == STEP_OUT && !self->has_out)
+        return machine_fail_at(m, worker, step, "touches OUT, which a %s gives only to the root", collective);
+    return true;
+}
+
+/* What lengths TMP holds is seen only when it is read. */
+static bool wire_length(struct machine *m, int worker, int step, struct machine_place place, struct machine_place about,
+                        const char *verb) {
+    if (place.region == STEP_TMP || machine_length_of(m, place) == machine_length_of(m, about))
+        return true;
+    bool stored = about.region == STEP_OUT;
+    return machine_fail_at(m, worker, step, "%s slice %d and %s slice %d, which differ in length", verb, place.block,
+                           stored ? "stores" : "is as long as", about.block);
+}
+
+static bool wire_memory(struct machine *m, int worker, int step_number) {
+    int member = m->workers[worker].member;
+    const struct prog *prog = m->cast->members[member].prog;
+    const struct prog_step *step = &prog->steps[step_number];
+    for (int l = 0; l < step->locals_count; l++)
+        if (!wire_region(m, worker, step_number, (enum step_region)prog->locals[step->locals_first + l].region))
+            return false;
+    if (!wire_region(m, worker, step_number, (enum step_region)step->store_region))
+        return false;
+    for (int i = 0; i < step->count && (m->sliced || m->counted); i++) {
+        struct machine_place about = machine_about(m, member, step, i);
+        for (int l = 0; l < step->locals_count; l++)
+            if (!wire_length(m, worker, step_number, machine_local(m, member, step, l, i), about, "reads"))
+                return false;
+        if (step->store_region != STEP_NONE &&
+            !wire_length(m, worker, step_number, machine_store(m, member, step, i), about, "stores"))
+            return false;
+    }
+    return true;
+}
+
+static bool wire_step(struct machine *m, int worker, int step_number) {
+    const struct prog *prog = m->cast->members[m->workers[worker].member].prog;
+    const struct prog_step *step = &prog->steps[step_number];
     if (step->finish && !cast_reduces(m->cast))
-        return machine_fail_at(m, worker, step_number, "finishes a value, but a %s does not reduce", collective);
-    bool both = step->local_region != STEP_NONE && step->store_region != STEP_NONE;
-    if (both && prog_out_layout(self->prog->collective) == PROG_WHOLE && step->local_chunk != step->store_chunk)
-        return machine_fail_at(m, worker, step_number, "reads slice %d and stores slice %d, which differ in length",
-                               step->local_chunk, step->store_chunk);
-    return wire_peers(m, worker, step_number, step->recv_first, step->recv_count, false) &&
+        return machine_fail_at(m, worker, step_number, "finishes a value, but a %s does not reduce",
+                               prog_collective_name(prog->collective));
+    return wire_memory(m, worker, step_number) &&
+           wire_peers(m, worker, step_number, step->recv_first, step->recv_count, false) &&
            wire_peers(m, worker, step_number, step->send_first, step->send_count, true);
 }
 
@@ -87,23 +131,30 @@ static void note_use(int *ntimes, int *by, int worker) {
     ++*ntimes;
 }
 
+static void note_read(struct place_use *use, int worker, bool hands_over) {
+    note_use(&use->nreads, &use->reader, worker);
+    use->hands_over |= hands_over;
+}
+
+static void note_uses_of_step(const struct machine *m, int member, int worker, const struct prog_step *step,
+                              struct place_use *uses) {
+    for (int i = 0; i < step->count; i++) {
+        for (int l = 0; l < step->locals_count; l++) {
+            struct machine_place place = machine_local(m, member, step, l, i);
+            note_read(&uses[machine_index(m, place)], worker, place.region != STEP_IN);
+        }
+        if (step->store_region == STEP_NONE)
+            continue;
+        struct place_use *use = &uses[machine_index(m, machine_store(m, member, step, i))];
+        note_use(&use->nwrites, &use->writer, worker);
+    }
+}
+
 static void note_uses(const struct machine *m, int member, struct place_use *uses) {
     const struct prog *prog = m->cast->members[member].prog;
-    size_t base = machine_place(m, 0, member, STEP_OUT, 0);
     for (int w = 0; w < prog->nworkers; w++)
-        for (int s = 0; s < prog->workers[w].nsteps; s++) {
-            const struct prog_step *step = &prog->steps[prog->workers[w].first_step + s];
-            if (step->local_region != STEP_NONE) {
-                struct place_use *use =
-                    &uses[machine_place(m, 0, member, step->local_region, step->local_chunk) - base];
-                note_use(&use->nreads, &use->reader, w);
-                use->hands_over |= step->local_region == STEP_OUT;
-            }
-            if (step->store_region != STEP_NONE) {
-                struct place_use *use = &uses[machine_place(m, 0, member, STEP_OUT, step->store_chunk) - base];
-                note_use(&use->nwrites, &use->writer, w);
-            }
-        }
+        for (int s = 0; s < prog->workers[w].nsteps; s++)
+            note_uses_of_step(m, member, w, &prog->steps[prog->workers[w].first_step + s], uses);
 }
 
 /* Whether it takes clocks to know that accesses are in order: several workers use the place, and one of them writes it.
@@ -119,7 +170,7 @@ static bool is_order_open(const struct place_use *use) {
 }
 
 static bool shares_memory(const struct machine *m, int member, struct place_use *uses) {
-    size_t nplaces = (size_t)(m->nin + m->nout);
+    size_t nplaces = (size_t)machine_places_of_member(m);
     memset(uses, 0, nplaces * sizeof(*uses));
     note_uses(m, member, uses);
     for (size_t i = 0; i < nplaces; i++)
@@ -129,7 +180,7 @@ static bool shares_memory(const struct machine *m, int member, struct place_use 
 }
 
 static bool wire_order(struct machine *m) {
-    struct place_use *uses = malloc((size_t)(m->nin + m->nout) * sizeof(*uses));
+    struct place_use *uses = malloc((size_t)machine_places_of_member(m) * sizeof(*uses));
     if (uses == NULL)
         return machine_fail(m, "no memory to verify programs");
     size_t group = 1;
@@ -141,7 +192,7 @@ static bool wire_order(struct machine *m) {
     free(uses);
     if (!m->ordered)
         return true;
-    size_t nplaces = (size_t)m->nrounds * (size_t)m->cast->nmembers * (size_t)(m->nin + m->nout);
+    size_t nplaces = (size_t)m->nrounds * (size_t)m->cast->nmembers * (size_t)machine_places_of_member(m);
     if (!order_create(&m->order, (size_t)m->nworkers, group, (size_t)m->nconns * (size_t)m->nslots, nplaces))
         return machine_fail(m, "no memory to verify programs");
     return true;
@@ -207,6 +258,7 @@ static bool allocate(struct machine *m) {
         npeers += (size_t)m->cast->members[member].prog->npeers;
     }
     size_t max_conns = 2 * npeers + 1, ncells = (size_t)m->nrounds * nmembers * (size_t)m->nout;
+    size_t ntmp = nmembers * (size_t)m->ntmp;
     m->conn_index_size = 4;
     while (m->conn_index_size < 2 * max_conns)
         m->conn_index_size *= 2;
@@ -219,34 +271,66 @@ static bool allocate(struct machine *m) {
     m->recv_conn = malloc(max_conns * sizeof(*m->recv_conn));
     m->send_conn = malloc(max_conns * sizeof(*m->send_conn));
     m->out = malloc(ncells * sizeof(*m->out));
+    m->tmp = malloc(ntmp * sizeof(*m->tmp) + 1);
+    m->results = malloc((size_t)m->longest * sizeof(*m->results));
     if (m->first_worker == NULL || m->first_peer == NULL || m->workers == NULL || m->runnable == NULL ||
-        m->conns == NULL || m->conn_index == NULL || m->recv_conn == NULL || m->send_conn == NULL || m->out == NULL)
+        m->conns == NULL || m->conn_index == NULL || m->recv_conn == NULL || m->send_conn == NULL || m->out == NULL ||
+        m->tmp == NULL || m->results == NULL)
         return false;
     memset(m->conn_index, 0xff, m->conn_index_size * sizeof(*m->conn_index)); /* every entry −1: free */
     for (size_t i = 0; i < ncells; i++)
-        m->out[i].value = EXPR_NONE;
+        m->out[i] = (struct machine_cell){.value = EXPR_NONE};
+    for (size_t i = 0; i < ntmp; i++)
+        m->tmp[i] = (struct machine_cell){.value = EXPR_NONE};
     return true;
+}
+
+/* What all programs must have in common; and the largest of what they need not. */
+static bool compare_programs(struct machine *m) {
+    const struct cast_member *first = &m->cast->members[0];
+    for (int member = 0; member < m->cast->nmembers; member++) {
+        const struct cast_member *other = &m->cast->members[member];
+        if (other->prog->nblocks != first->prog->nblocks)
+            return machine_fail(m, "rank %d cuts its buffers into %d slices, rank %d into %d", other->rank,
+                                other->prog->nblocks, first->rank, first->prog->nblocks);
+        if (other->prog->longest_run != first->prog->longest_run)
+            return machine_fail(
+                m, "the longest message of rank %d has %d blocks, that of rank %d has %d: pieces are cut by it",
+                other->rank, other->prog->longest_run, first->rank, first->prog->longest_run);
+        m->ntmp = m->ntmp > other->prog->ntmp ? m->ntmp : other->prog->ntmp;
+        for (int s = 0; s < other->prog->nsteps; s++)
+            m->longest = m->longest > other->prog->steps[s].count ? m->longest : other->prog->steps[s].count;
+    }
+    return true;
+}
+
+static bool make_slots(struct machine *m) {
+    size_t nvalues = 0;
+    for (int c = 0; c < m->nconns; c++) {
+        m->conns[c].first_value = nvalues;
+        nvalues += (size_t)m->conns[c].longest * (size_t)m->nslots;
+    }
+    m->slots = malloc((size_t)m->nconns * (size_t)m->nslots * sizeof(*m->slots) + 1);
+    m->values = malloc(nvalues * sizeof(*m->values) + 1);
+    return (m->slots != NULL && m->values != NULL) || machine_fail(m, "no memory to verify programs");
 }
 
 bool machine_create(struct machine *m, const struct cast *cast, int nslots, bool in_place, char *why,
                     size_t why_bytes) {
     *m = (struct machine){.cast = cast, .nslots = nslots, .in_place = in_place, .why = why, .why_bytes = why_bytes};
     const struct prog *prog = cast->members[0].prog;
-    for (int member = 1; member < cast->nmembers; member++)
-        if (cast->members[member].prog->nblocks != prog->nblocks)
-            return machine_fail(m, "rank %d cuts its buffers into %d slices, rank %d into %d",
-                                cast->members[member].rank, cast->members[member].prog->nblocks, cast->members[0].rank,
-                                prog->nblocks);
-    m->nin = prog_chunks(prog, prog_in_layout(prog->collective));
-    m->nout = prog_chunks(prog, prog_out_layout(prog->collective));
+    const struct prog_facts *facts = &prog_facts[prog->collective];
+    m->sliced = prog_is_sliced(prog->collective);
+    m->counted = facts->in == PROG_COUNTS || facts->out == PROG_COUNTS;
+    if (!compare_programs(m))
+        return false;
+    m->nin = prog_region_blocks(prog, STEP_IN);
+    m->nout = prog_region_blocks(prog, STEP_OUT);
     expr_init(&m->exprs, cast->nmembers, m->nin);
     if (!count_rounds(m) || !allocate(m))
         return machine_fail(m, "no memory to verify programs");
     list_workers(m);
-    if (!wire(m))
-        return false;
-    m->slots = malloc((size_t)m->nconns * (size_t)nslots * sizeof(*m->slots) + 1);
-    return m->slots != NULL || machine_fail(m, "no memory to verify programs");
+    return wire(m) && make_slots(m);
 }
 
 void machine_destroy(struct machine *m) {
@@ -263,5 +347,8 @@ void machine_destroy(struct machine *m) {
     free(m->recv_conn);
     free(m->send_conn);
     free(m->slots);
+    free(m->values);
     free(m->out);
+    free(m->tmp);
+    free(m->results);
 }

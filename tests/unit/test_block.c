@@ -175,6 +175,7 @@ static void bind_channel(struct gang *gang, int rank, int channel, struct work_c
         spans[k] = (struct work_span){(uint32_t)prog->workers[k].first_step, (uint32_t)prog->workers[k].nsteps};
     *image = (struct work_channel){
         .steps = prog->steps,
+        .locals = prog->locals,
         .workers = spans,
         .recv_ends = recv_ends,
         .send_ends = send_ends,

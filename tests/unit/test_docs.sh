@@ -52,7 +52,7 @@ tables_are_fresh() {
 
 every_algorithm_has_its_table() {
     local source bad=0
-    for source in $(sed -nE 's/^ *X\([A-Z]+, ([a-z]+), ([a-z]+),.*/\1_\2/p' src/algo/registry.c); do
+    for source in $(sed -nE 's/^ *X\([A-Z]+, ([a-z]+), ([a-z]+),.*/\1_\2/p' src/program/registry.h); do
         grep -q "^<!-- collet-prog $source 4\b.*-->$" docs/algorithms.md || { echo "$source has none"; bad=1; }
     done
     return $bad

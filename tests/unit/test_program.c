@@ -39,7 +39,7 @@ static void length_beyond_slices(struct prog *prog) {
     prog_worker(prog);
     prog_step(prog, .recv = PEER(prog->rank + 1), .length_of = IN(1), .send = PEER(prog->rank + 1));
 }
-static void chunk_beyond_slices(struct prog *prog) {
+static void block_beyond_slices(struct prog *prog) {
     prog_slices(prog, 2);
     prog_worker(prog);
     prog_step(prog, .local = IN(2), .store = OUT(1));
@@ -96,9 +96,9 @@ static void the_builder_refuses_nonsense_and_says_what_it_is(void **state) {
         {no_place, "no place"},
         {no_length, "how long"},
         {length_beyond_slices, "as long as is out of range"},
-        {chunk_beyond_slices, "local chunk is out of range"},
-        {store_beyond_slices, "store chunk is out of range"},
-        {store_to_in, "other than OUT"},
+        {block_beyond_slices, "local block is out of range"},
+        {store_beyond_slices, "block that is stored is out of range"},
+        {store_to_in, "other than OUT and TMP"},
         {local_too_far_behind, "local operand's place"},
         {self_peer, "its own peer"},
         {peer_beyond_ranks, "peer out of range"},
@@ -355,12 +355,12 @@ static void a_dropped_contribution_is_named(void **state) {
     expect_wrong((struct wrong){PROG_ALLREDUCE, dropped_in_a_ring, 4, 0, false}, "worker 0 step 3",
                  "3 of 4 contributions: that of rank 1 is missing");
     expect_wrong((struct wrong){PROG_ALLREDUCE, dropped_by_one, 2, 0, false},
-                 "rank 0 worker 0 step 1: stores to OUT chunk 0", "the contribution of rank 0 is missing");
+                 "rank 0 worker 0 step 1: stores to OUT block 0", "the contribution of rank 0 is missing");
 }
 
 static void a_doubled_contribution_is_named(void **state) {
     (void)state;
-    expect_wrong((struct wrong){PROG_ALLREDUCE, doubled, 2, 0, false}, "rank 1 worker 0 step 2: stores to OUT chunk 0",
+    expect_wrong((struct wrong){PROG_ALLREDUCE, doubled, 2, 0, false}, "rank 1 worker 0 step 2: stores to OUT block 0",
                  "the contribution of rank 1 is doubled");
 }
 
@@ -383,7 +383,7 @@ static void rounding_between_steps_is_another_order(void **state) {
 static void a_missing_finish_is_found(void **state) {
     (void)state;
     expect_wrong((struct wrong){PROG_ALLREDUCE, unfinished, 3, 0, false},
-                 "rank 1 worker 0 step 1: stores to OUT chunk 0", "not finished");
+                 "rank 1 worker 0 step 1: stores to OUT block 0", "not finished");
 }
 
 static void finish_half_reduced(struct prog *prog) {
@@ -463,7 +463,7 @@ static void a_slot_that_is_never_read_is_found(void **state) {
     expect_wrong((struct wrong){PROG_BROADCAST, unheard, 2, 0, false}, "rank 0 worker 0 step 1",
                  "sends to rank 1 on lane 3, and rank 1 never receives there");
     expect_wrong((struct wrong){PROG_BROADCAST, twice, 2, 0, false}, "rank 1 worker 0 step 0",
-                 "in round 1 it receives what rank 0 worker 0 step 1 sent in round 0");
+                 "expected a message of round 1, got one of round 0 from rank 0 worker 0 step 1");
     expect_wrong((struct wrong){PROG_BROADCAST, unsent, 2, 0, false}, "rank 1 worker 0 step 0",
                  "receives from rank 0 on lane 0, and rank 0 never sends there");
 }
@@ -471,7 +471,7 @@ static void a_slot_that_is_never_read_is_found(void **state) {
 static void ends_that_disagree_about_the_length_are_found(void **state) {
     (void)state;
     expect_wrong((struct wrong){PROG_BROADCAST, one_too_many, 2, 0, false}, "rank 1 worker 0 step 1",
-                 "receives slice 0, but rank 0 worker 0 step 1 sent slice 1");
+                 "expected slice 0, got slice 1 from rank 0 worker 0 step 1");
 }
 
 static void two_slices_in_a_step(struct prog *prog) {
@@ -524,13 +524,13 @@ static void reading_in_after_the_result_is_wrong_only_in_place(void **state) {
     (void)state;
     expect_right((struct wrong){PROG_ALLREDUCE, reads_after_result, 1, 0, false});
     expect_wrong((struct wrong){PROG_ALLREDUCE, reads_after_result, 1, 0, true}, "rank 0 worker 0 step 1",
-                 "reads IN chunk 0, which a result has overwritten (in place)");
+                 "reads IN block 0, which a result has overwritten (in place)");
 }
 
 static void workers_that_race_for_memory_are_found(void **state) {
     (void)state;
     expect_right((struct wrong){PROG_ALLREDUCE, racing, 3, 0, false});
-    expect_wrong((struct wrong){PROG_ALLREDUCE, racing, 3, 0, true}, "chunk 0 while worker",
+    expect_wrong((struct wrong){PROG_ALLREDUCE, racing, 3, 0, true}, "block 0 while worker",
                  "no message orders the two (in place)");
 }
 
@@ -550,7 +550,7 @@ static void relays_through_memory(struct prog *prog) {
 static void workers_may_not_hand_over_through_memory(void **state) {
     (void)state;
     expect_wrong((struct wrong){PROG_BROADCAST, relays_through_memory, 3, 0, false}, "rank 1 worker 1 step 0",
-                 "OUT chunk 0");
+                 "OUT block 0");
 }
 
 static void reads_before_writing(struct prog *prog) {
@@ -562,7 +562,7 @@ static void reading_out_before_it_is_written_is_found(void **state) {
     (void)state;
     for (int in_place = 0; in_place < 2; in_place++)
         expect_wrong((struct wrong){PROG_ALLREDUCE, reads_before_writing, 1, 0, in_place == 1},
-                     "rank 0 worker 0 step 0", "reads OUT chunk 0, which nobody has written yet");
+                     "rank 0 worker 0 step 0", "reads OUT block 0, which nobody has written yet");
 }
 
 static void non_root_stores(struct prog *prog) {
@@ -599,9 +599,9 @@ static void blocks_in_wrong_places_are_named(void **state) {
     (void)state;
     expect_right((struct wrong){PROG_ALLGATHER, right_gather, 2, 0, true});
     expect_wrong((struct wrong){PROG_ALLGATHER, swapped_blocks, 2, 0, false}, "rank 0 worker 0 step 1",
-                 "stores to OUT chunk 0 the IN chunk 0 of rank 1, where chunk 0 of rank 0 belongs");
+                 "stores to OUT block 0 the IN block 0 of rank 1, where block 0 of rank 0 belongs");
     expect_wrong((struct wrong){PROG_ALLGATHER, missing_block, 2, 0, false}, "rank 1",
-                 "nothing is stored to OUT chunk 0 in round 0");
+                 "nothing is stored to OUT block 0 in round 0");
 }
 
 /* ---- connections ---- */
@@ -646,14 +646,14 @@ static void a_connection_has_one_worker_at_each_end(void **state) {
 }
 
 /* Rank 1 only passes on what goes from 0 to 2, in a broadcast to rank 2 … and to itself from there. */
-static void pass_on(struct prog *prog, int length_chunk) {
+static void pass_on(struct prog *prog, int length_block) {
     prog_slices(prog, 2);
     prog_worker(prog);
     for (int slice = 0; slice < 2; slice++)
         if (prog->rank == 0)
             prog_step(prog, .local = IN(slice), .store = OUT(slice), .send = PEER(1));
         else if (prog->rank == 1)
-            prog_step(prog, .recv = PEER(0), .length_of = IN(length_chunk < 0 ? slice : length_chunk), .send = PEER(2));
+            prog_step(prog, .recv = PEER(0), .length_of = IN(length_block < 0 ? slice : length_block), .send = PEER(2));
         else
             prog_step(prog, .recv = PEER(1), .store = OUT(slice), .send = PEER_LANE(1, 1));
     if (prog->rank != 1)
@@ -669,7 +669,7 @@ static void a_step_that_only_passes_on_has_the_length_it_names(void **state) {
     (void)state;
     expect_right((struct wrong){PROG_BROADCAST, pass_on_alike, 3, 0, false});
     expect_wrong((struct wrong){PROG_BROADCAST, pass_on_otherwise, 3, 0, false}, "rank 1 worker 0 step 1",
-                 "receives slice 0, but rank 0 worker 0 step 1 sent slice 1");
+                 "expected slice 0, got slice 1 from rank 0 worker 0 step 1");
 }
 
 static void a_check_of_nonsense_fails_with_a_reason(void **state) {

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The two tables of collet: what collectives there are, and which algorithms. Everything else asks them.
+ *
+ *      a new algorithm     its file src/algo/<collective>_<name>.c, and one line of ALGORITHMS
+ *      a new collective    one line of PROG_COLLECTIVES, its prototype in collet.h, and an algorithm
+ *
+ * Read next: program.h, ../algo/registry.c.
+ */
+#ifndef COLLET_PROGRAM_REGISTRY_H
+#define COLLET_PROGRAM_REGISTRY_H
+
+/* X(UPPER, lower, IN, OUT, does it reduce, root, in place). The words of the last five columns are explained where
+ * program.h makes enums of them. Collectives come before messages. */
+#define PROG_COLLECTIVES(X)                                                                                            \
+    X(ALLREDUCE, allreduce, WHOLE, WHOLE, REDUCES, NO_ROOT, SAME_PLACE)                                                \
+    X(ALLGATHER, allgather, SINGLE, PER_RANK, COPIES, NO_ROOT, IN_IS_OWN_BLOCK)                                        \
+    X(REDUCESCATTER, reducescatter, PER_RANK, SINGLE, REDUCES, NO_ROOT, OUT_IS_OWN_BLOCK)                              \
+    X(ALLTOALL, alltoall, PER_RANK, PER_RANK, COPIES, NO_ROOT, APART)                                                  \
+    X(BROADCAST, broadcast, WHOLE, WHOLE, COPIES, FROM_ROOT, SAME_PLACE)                                               \
+    X(REDUCE, reduce, WHOLE, WHOLE, REDUCES, TO_ROOT, SAME_PLACE)                                                      \
+    X(SEND, send, WHOLE, NONE, COPIES, PEER, APART)                                                                    \
+    X(RECV, recv, NONE, WHOLE, COPIES, PEER, APART)
+
+/* X(COLLECTIVE, collective, name as in COLLET_ALGO, where it works, order of its sums, one line about it). The words of
+ * `where` are those of algo/registry.c. Order of sums: IN_RANK_ORDER if every result is the sum of all ranks'
+ * contributions in the order of their numbers, made in one step; else ANY_ORDER. */
+#define ALGORITHMS(X)                                                                                                  \
+    X(ALLREDUCE, allreduce, ring, ANYWHERE, ANY_ORDER,                                                                 \
+      "one slice per rank goes round the ring twice: to be reduced, then known")                                       \
+    X(ALLREDUCE, allreduce, tree, ANYWHERE, ANY_ORDER,                                                                 \
+      "two complementary binary trees, each reduces and broadcasts one half")                                          \
+    X(ALLREDUCE, allreduce, oneshot, UP_TO_64, IN_RANK_ORDER,                                                          \
+      "everyone sends everything to everyone and reduces by itself")                                                   \
+    X(ALLREDUCE, allreduce, twoshot, UP_TO_256, IN_RANK_ORDER, "direct reduce-scatter, then direct all-gather")        \
+    X(ALLREDUCE, allreduce, halving, ANYWHERE, ANY_ORDER,                                                              \
+      "recursive halving, then doubling: a binomial tree for each slice")                                              \
+    X(ALLREDUCE, allreduce, hier, ON_RAILS, ANY_ORDER, "directly inside nodes, a ring for each rail between nodes")    \
+    X(ALLREDUCE, allreduce, hiertree, ON_RAILS, ANY_ORDER,                                                             \
+      "directly inside nodes, a double tree for each rail between nodes")                                              \
+    X(REDUCE, reduce, chain, ANYWHERE, ANY_ORDER, "a pipeline that ends at the root")                                  \
+    X(REDUCE, reduce, tree, ANYWHERE, ANY_ORDER,                                                                       \
+      "two complementary binary trees below the root, each reduces one half")                                          \
+    X(BROADCAST, broadcast, chain, ANYWHERE, ANY_ORDER, "a pipeline that starts at the root")                          \
+    X(BROADCAST, broadcast, tree, ANYWHERE, ANY_ORDER,                                                                 \
+      "two complementary binary trees below the root, each carries one half")                                          \
+    X(ALLGATHER, allgather, ring, ANYWHERE, ANY_ORDER, "every block travels round the ring once")                      \
+    X(ALLGATHER, allgather, direct, UP_TO_256, ANY_ORDER, "everyone sends its block to everyone")                      \
+    X(ALLGATHER, allgather, pat, ANYWHERE, ANY_ORDER, "every block goes down a binomial tree of its own, far first")   \
+    X(REDUCESCATTER, reducescatter, ring, ANYWHERE, ANY_ORDER,                                                         \
+      "every block goes round, is reduced on its way, comes home")                                                     \
+    X(REDUCESCATTER, reducescatter, direct, UP_TO_256, IN_RANK_ORDER,                                                  \
+      "everyone sends each block to its owner, who reduces them all")                                                  \
+    X(REDUCESCATTER, reducescatter, pat, ANYWHERE, ANY_ORDER,                                                          \
+      "every block is reduced up a binomial tree of its own, near first")                                              \
+    X(ALLTOALL, alltoall, direct, ANYWHERE, ANY_ORDER,                                                                 \
+      "a worker for each distance: one block to rank+d, one from rank-d")                                              \
+    X(ALLTOALL, alltoall, hier, ON_RAILS, ANY_ORDER,                                                                   \
+      "blocks change rails inside the node, then nodes inside the rail")                                               \
+    X(SEND, send, direct, ANYWHERE, ANY_ORDER, "one step: into the connection to the peer")                            \
+    X(RECV, recv, direct, ANYWHERE, ANY_ORDER, "one step: out of the connection from the peer")
+
+#endif
