@@ -90,9 +90,7 @@ struct forecast_stage {
     struct net fewer_net[FORECAST_FEWER];
 };
 
-static bool is_slices(const struct forecast_stage *stage) {
-    return prog_is_sliced(stage->algorithm->collective);
-}
+static bool is_slices(const struct forecast_stage *stage) { return prog_is_sliced(stage->algorithm->collective); }
 
 /* Looks at the programs of host 0. A connection takes a name, its slots and its part of the index. */
 static enum collet_result measure(const struct forecast_job *job, const struct prog_shape *shape,

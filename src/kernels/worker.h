@@ -14,7 +14,7 @@ enum interp_result { INTERP_BUSY, INTERP_STEPPED, INTERP_DONE, INTERP_MISMATCH }
 /* What the workers of one call on one channel share. */
 struct interp_op {
     const struct prog_step *steps;
-    const struct prog_local *locals; /* operands in memory, which steps point into */
+    const struct prog_local *locals;   /* operands in memory, which steps point into */
     struct fifo_end *const *recv_ends; /* the program's peer table, as connections; NULL where a peer is not used so */
     struct fifo_end *const *send_ends;
     struct geometry geometry;

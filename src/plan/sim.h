@@ -99,7 +99,7 @@ struct sim_work {
 /* `count` steps alike, one after another. */
 struct sim_run {
     uint32_t count;
-    struct block_run about; /* the blocks whose lengths a step's pieces have, unless lengths are uniform */
+    struct block_run about;   /* the blocks whose lengths a step's pieces have, unless lengths are uniform */
     uint32_t pieces, nblocks; /* how many they are, and of how many */
     uint32_t recv_first, recv_count, send_first, send_count; /* into refs: connections */
     int32_t kind;

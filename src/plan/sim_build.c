@@ -124,8 +124,8 @@ static int32_t conn_between(struct sim *sim, int from, int to, int lane) {
 /* ---- one program ---- */
 
 static bool is_alike(const struct sim *sim, const struct sim_run *a, const struct sim_run *b, uint32_t touches) {
-    return sim->lengths[sim->nchannels - 1].uniform && a->pieces == b->pieces &&
-           a->recv_first == b->recv_first && a->recv_count == b->recv_count && a->send_first == b->send_first && a->send_count == b->send_count &&
+    return sim->lengths[sim->nchannels - 1].uniform && a->pieces == b->pieces && a->recv_first == b->recv_first &&
+           a->recv_count == b->recv_count && a->send_first == b->send_first && a->send_count == b->send_count &&
            sim->kinds[a->kind].touches == touches;
 }
 
