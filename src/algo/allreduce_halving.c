@@ -15,102 +15,79 @@
  * all children's sums of the slice. So each rank sends (n−1)/n of the buffer twice, like in a ring, in 2 log2 n hops,
  * most of it to near ranks: core ranks are numbered in the order of the shape.
  *
- * With n no power of two, 2^k < n: the first 2 (n − 2^k) ranks are pairs of a core rank and an extra one, which hands
- * its contribution to its core rank, slice by slice, and gets the results from there.
+ * With n no power of two there are extra ranks (cube.h): each hands its contribution to its core rank, slice by slice, and
+ * gets the results from there.
  *
  * Levels have workers of their own, as binomial.h says: up, then down. A connection needs one slot.
  * After: R. Rabenseifner, "Optimization of collective reduction operations", ICCS 2004, LNCS 3036: vector halving with
  * distance doubling, then vector doubling with distance halving.
  */
 #include "algo/binomial.h"
+#include "algo/cube.h"
 #include "program/program.h"
 
 /* A lane is the level of the worker: up of the one that receives, down of the one that sends. */
 enum { LANE_UP = 0, LANE_DOWN = BINOMIAL_MAX_CHILDREN + 1 };
 
-struct core {
-    int nranks, nextras;
-    int self;   /* number of this rank, or of the one whose extra it is */
-    bool extra; /* it is one */
-};
-
-static struct core core_of(const struct prog *prog) {
-    int position = prog_shape_position(prog->shape, prog->rank);
-    struct core core = {.nranks = 1};
-    while (core.nranks <= prog->nranks / 2)
-        core.nranks *= 2;
-    core.nextras = prog->nranks - core.nranks;
-    bool paired = position < 2 * core.nextras;
-    core.self = paired ? position / 2 : position - core.nextras;
-    core.extra = paired && position % 2 == 1;
-    return core;
-}
-
-static int rank_of(const struct prog *prog, const struct core *core, int number) {
-    return prog_shape_rank(prog->shape, number < core->nextras ? 2 * number : number + core->nextras);
-}
-
-static int extra_of(const struct prog *prog, int number) { return prog_shape_rank(prog->shape, 2 * number + 1); }
-
 /* Whom a core rank at place x of a slice's tree has below it: children, and its extra rank. */
-static int list_below(const struct prog *prog, const struct core *core, int x, int *ranks) {
-    int nbelow = binomial_children(core->nranks, x, ranks);
+static int list_below(const struct prog *prog, const struct cube *cube, int x, int *ranks) {
+    int nbelow = binomial_children(cube->nranks, x, ranks);
     for (int i = 0; i < nbelow; i++)
-        ranks[i] = rank_of(prog, core, core->self ^ ranks[i] ^ x);
-    if (core->self < core->nextras)
-        ranks[nbelow++] = extra_of(prog, core->self);
+        ranks[i] = cube_rank(prog, cube, cube->self ^ ranks[i] ^ x);
+    if (cube->self < cube->nextras)
+        ranks[nbelow++] = cube_extra(prog, cube, cube->self);
     return nbelow;
 }
 
-static void add_to_slice(struct prog *prog, const struct core *core, int level, int x) {
-    int below[BINOMIAL_MAX_CHILDREN + 1], nbelow = list_below(prog, core, x, below);
-    int slice = core->self ^ x, up = binomial_parent(x);
+static void add_to_slice(struct prog *prog, const struct cube *cube, int level, int x) {
+    int below[BINOMIAL_MAX_CHILDREN + 1], nbelow = list_below(prog, cube, x, below);
+    int slice = cube->self ^ x, up = binomial_parent(x);
     struct peer_list sums = {below, nbelow, LANE_UP + level}, results = {below, nbelow, LANE_DOWN + level};
     if (x == 0)
         prog_step(prog, .recv_list = sums, .local = IN(slice), .finish = true, .store = OUT(slice),
                   .send_list = results);
     else
         prog_step(prog, .recv_list = sums, .local = IN(slice),
-                  .send = PEER_LANE(rank_of(prog, core, slice ^ up), LANE_UP + binomial_level(core->nranks, up)));
+                  .send = PEER_LANE(cube_rank(prog, cube, slice ^ up), LANE_UP + binomial_level(cube->nranks, up)));
 }
 
-static void pass_slice(struct prog *prog, const struct core *core, int level, int x) {
-    int below[BINOMIAL_MAX_CHILDREN + 1], nbelow = list_below(prog, core, x, below);
-    int slice = core->self ^ x, up = binomial_parent(x);
+static void pass_slice(struct prog *prog, const struct cube *cube, int level, int x) {
+    int below[BINOMIAL_MAX_CHILDREN + 1], nbelow = list_below(prog, cube, x, below);
+    int slice = cube->self ^ x, up = binomial_parent(x);
     struct peer_list results = {below, nbelow, LANE_DOWN + level};
-    prog_step(prog, .recv = PEER_LANE(rank_of(prog, core, slice ^ up), LANE_DOWN + binomial_level(core->nranks, up)),
+    prog_step(prog, .recv = PEER_LANE(cube_rank(prog, cube, slice ^ up), LANE_DOWN + binomial_level(cube->nranks, up)),
               .store = OUT(slice), .send_list = results);
 }
 
-static void build_core(struct prog *prog, const struct core *core) {
-    int n = core->nranks, levels = binomial_levels(n);
+static void build_core(struct prog *prog, const struct cube *cube) {
+    int n = cube->nranks, levels = binomial_levels(n);
     for (int level = 0; level <= levels; level++) {
         prog_worker(prog);
         for (int i = binomial_count(n, level) - 1; i >= 0; i--)
-            add_to_slice(prog, core, level, binomial_place(n, level, i));
+            add_to_slice(prog, cube, level, binomial_place(n, level, i));
     }
     for (int level = levels - 1; level >= 0; level--) {
         prog_worker(prog);
         for (int i = 0; i < binomial_count(n, level); i++)
-            pass_slice(prog, core, level, binomial_place(n, level, i));
+            pass_slice(prog, cube, level, binomial_place(n, level, i));
     }
 }
 
-static void build_extra(struct prog *prog, const struct core *core) {
-    int n = core->nranks, partner = rank_of(prog, core, core->self);
+static void build_extra(struct prog *prog, const struct cube *cube) {
+    int n = cube->nranks, partner = cube_rank(prog, cube, cube->self);
     prog_worker(prog);
     for (int x = n - 1; x >= 0; x--)
-        prog_step(prog, .local = IN(core->self ^ x), .send = PEER_LANE(partner, LANE_UP + binomial_level(n, x)));
+        prog_step(prog, .local = IN(cube->self ^ x), .send = PEER_LANE(partner, LANE_UP + binomial_level(n, x)));
     prog_worker(prog);
     for (int x = 0; x < n; x++)
-        prog_step(prog, .recv = PEER_LANE(partner, LANE_DOWN + binomial_level(n, x)), .store = OUT(core->self ^ x));
+        prog_step(prog, .recv = PEER_LANE(partner, LANE_DOWN + binomial_level(n, x)), .store = OUT(cube->self ^ x));
 }
 
 void allreduce_halving_build(struct prog *prog) {
-    struct core core = core_of(prog);
-    prog_slices(prog, core.nranks);
-    if (core.extra)
-        build_extra(prog, &core);
+    struct cube cube = cube_of(prog);
+    prog_slices(prog, cube.nranks);
+    if (cube.extra)
+        build_extra(prog, &cube);
     else
-        build_core(prog, &core);
+        build_core(prog, &cube);
 }

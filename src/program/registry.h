@@ -35,6 +35,8 @@
     X(ALLREDUCE, allreduce, twoshot, UP_TO_256, IN_RANK_ORDER, "direct reduce-scatter, then direct all-gather")        \
     X(ALLREDUCE, allreduce, halving, ANYWHERE, ANY_ORDER,                                                              \
       "recursive halving, then doubling: a binomial tree for each slice")                                              \
+    X(ALLREDUCE, allreduce, doubling, ANYWHERE, ANY_ORDER,                                                             \
+      "at each of log2 n levels two ranks swap sums of all below")                                                     \
     X(ALLREDUCE, allreduce, hier, ON_RAILS, ANY_ORDER, "directly inside nodes, a ring for each rail between nodes")    \
     X(ALLREDUCE, allreduce, hiertree, ON_RAILS, ANY_ORDER,                                                             \
       "directly inside nodes, a double tree for each rail between nodes")                                              \

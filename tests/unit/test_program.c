@@ -78,6 +78,53 @@ static void negative_peers(struct prog *prog) {
     prog_worker(prog);
     prog_step(prog, .local = IN(0), .send = {.first = 1, .count = -2});
 }
+static void local_and_list(struct prog *prog) {
+    struct local_operand operands[] = {{0, IN(0)}};
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .local_list = {operands, 1}, .store = OUT(0));
+}
+static void locals_out_of_order(struct prog *prog) {
+    struct local_operand operands[] = {{1, IN(0)}, {0, IN(0)}};
+    prog_worker(prog);
+    prog_step(prog, .recv = PEER(prog->rank + 1), .local_list = {operands, 2}, .store = OUT(0));
+}
+static void runs_that_differ(struct prog *prog) {
+    prog_slices(prog, 4);
+    prog_worker(prog);
+    prog_step(prog, .local = IN_RUN(ROW(0, 3)), .store = OUT_RUN(ROW(0, 2)));
+}
+static void run_longer_than_the_region(struct prog *prog) {
+    prog_slices(prog, 4);
+    prog_worker(prog);
+    prog_step(prog, .local = IN_RUN(ROW(0, 5)), .send = PEER(prog->rank + 1));
+}
+static void run_without_groups(struct prog *prog) {
+    struct run run = {.first = 0, .count = 2, .stride = 1};
+    prog_slices(prog, 4);
+    prog_worker(prog);
+    prog_step(prog, .local = IN_RUN(run), .send = PEER(prog->rank + 1));
+}
+static void tmp_that_was_not_declared(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .length_of = IN(0), .store = TMP(0));
+}
+static void tmp_alone_says_no_length(struct prog *prog) {
+    prog_tmp(prog, 1);
+    prog_worker(prog);
+    prog_step(prog, .local = TMP(0), .send = PEER(prog->rank + 1));
+}
+static void memory_of_another(struct prog *prog) {
+    struct local there = IN(0);
+    there.owner = prog->rank + 1;
+    prog_worker(prog);
+    prog_step(prog, .local = there, .store = OUT(0));
+}
+static void store_to_another(struct prog *prog) {
+    struct local there = OUT(0);
+    there.owner = prog->rank + 1;
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .store = there);
+}
 static void step_without_worker(struct prog *prog) { prog_step(prog, .local = IN(0), .store = OUT(0)); }
 static void no_worker(struct prog *prog) { (void)prog; }
 static void idle_worker(struct prog *prog) {
@@ -105,6 +152,15 @@ static void the_builder_refuses_nonsense_and_says_what_it_is(void **state) {
         {lane_beyond_lanes, "lane out of range"},
         {run_and_list, "as a run and as a list"},
         {negative_peers, "negative number of peers"},
+        {local_and_list, "both alone and as a list"},
+        {locals_out_of_order, "not listed in the order of their places"},
+        {runs_that_differ, "local operand differs in its number of blocks"},
+        {run_longer_than_the_region, "out of range"},
+        {run_without_groups, "groups of fewer than one"},
+        {tmp_that_was_not_declared, "the block that is stored is out of range"},
+        {tmp_alone_says_no_length, "how long"},
+        {memory_of_another, "direct access"},
+        {store_to_another, "direct access"},
         {step_without_worker, "before the first prog_worker"},
         {no_worker, "no worker"},
         {idle_worker, "worker 1 step 0: a worker without a step"},
@@ -686,7 +742,192 @@ static void a_check_of_nonsense_fails_with_a_reason(void **state) {
     assert_int_equal(strlen(why), 7);
 }
 
+/* ---- runs of blocks ---- */
+
+static void expect_run(struct block_run run, int count, int nblocks, const int *blocks) {
+    for (int i = 0; i < count; i++)
+        assert_int_equal(geometry_block(&run, (uint32_t)i, (uint32_t)nblocks), blocks[i]);
+}
+
+static void runs_go_in_groups_backwards_and_around(void **state) {
+    (void)state;
+    expect_run((struct block_run){4, 1, 1}, 3, 9, (int[]){4, 5, 6});
+    expect_run((struct block_run){4, 1, 1}, 4, 6, (int[]){4, 5, 0, 1});
+    expect_run((struct block_run){4, 0, 4}, 4, 6, (int[]){4, 5, 0, 1});
+    expect_run((struct block_run){2, 4, 2}, 5, 12, (int[]){2, 3, 6, 7, 10});
+    expect_run((struct block_run){2, -1, 1}, 5, 5, (int[]){2, 1, 0, 4, 3});
+    expect_run((struct block_run){5, -3, 2}, 6, 8, (int[]){5, 6, 2, 3, 7, 0});
+}
+
+static void blocks_may_have_extents_of_their_own(void **state) {
+    (void)state;
+    const struct span extents[] = {{100, 7}, {0, 0}, {7, 50}, {300, 1000}};
+    for (uint32_t nchannels = 1; nchannels <= 3; nchannels++)
+        for (uint32_t block = 0; block < 4; block++) {
+            uint64_t next = extents[block].first, most = 0;
+            for (uint32_t channel = 0; channel < nchannels; channel++) {
+                struct geometry g = geometry_of_extents(extents, 4, 32, channel, nchannels);
+                most = g.nrounds > most ? g.nrounds : most;
+                for (uint64_t round = 0; round < g.nrounds; round++) {
+                    struct span piece = geometry_piece(&g, block, round);
+                    assert_in_range(piece.count, 0, 32);
+                    if (piece.count > 0)
+                        assert_int_equal(piece.first, next);
+                    next += piece.count;
+                }
+            }
+            assert_int_equal(next, extents[block].first + extents[block].count); /* all of it, in order */
+            assert_in_range(most, 1000 / nchannels / 32, 1000 / 32 + 1);
+        }
+}
+
+static void pieces_in_a_slot_begin_at_units(void **state) {
+    (void)state;
+    assert_int_equal(geometry_padded(0, 16), 0);
+    assert_int_equal(geometry_padded(1, 16), 16);
+    assert_int_equal(geometry_padded(121, 120), 240);
+    assert_int_equal(geometry_room(4096, 1, 16), 4096);
+    assert_int_equal(geometry_room(4096, 3, 16), 1360);
+    assert_int_equal(geometry_room(4096, 32, 120), 120);
+    assert_int_equal(geometry_room(4096, 64, 120), 0);
+}
+
+/* Two ranks swap two slices at once; `run` is what rank 1 sends and expects. */
+static void swap_runs(struct prog *prog, struct run run) {
+    struct run own = prog->rank == 1 ? run : ROW(0, 2);
+    prog_slices(prog, 4);
+    prog_worker(prog);
+    prog_step(prog, .local = IN_RUN(own), .send = PEER(1 - prog->rank));
+    prog_step(prog, .recv = PEER(1 - prog->rank), .local = IN_RUN(own), .finish = true, .store = OUT_RUN(own));
+    prog_step(prog, .local = IN_RUN(ROW(2, 2)), .send = PEER(1 - prog->rank));
+    prog_step(prog, .recv = PEER(1 - prog->rank), .local = IN_RUN(ROW(2, 2)), .finish = true,
+              .store = OUT_RUN(ROW(2, 2)));
+}
+static void right_runs(struct prog *prog) { swap_runs(prog, ROW(0, 2)); }
+static void shifted_runs(struct prog *prog) { swap_runs(prog, ROW(1, 2)); }
+static void longer_runs(struct prog *prog) { swap_runs(prog, ROW(0, prog->rank == 1 ? 3 : 2)); }
+
+static void a_message_has_the_blocks_that_are_expected(void **state) {
+    (void)state;
+    expect_right((struct wrong){PROG_ALLREDUCE, right_runs, 2, 0, true});
+    expect_wrong((struct wrong){PROG_ALLREDUCE, shifted_runs, 2, 0, false}, "worker 0 step 1: expected slice",
+                 "they differ in length");
+    expect_wrong((struct wrong){PROG_ALLREDUCE, longer_runs, 2, 0, false}, "longest message of rank 1 has 3 blocks",
+                 "rank 0 has 2");
+}
+
+/* Rank 0 sends its blocks for both ranks one by one, which rank 1 takes for one message. */
+static void one_for_two(struct prog *prog) {
+    int rank = prog->rank;
+    prog_tmp(prog, 2);
+    prog_worker(prog);
+    for (int i = 0; rank == 0 && i < 2; i++)
+        prog_step(prog, .local = IN(i), .send = PEER(1));
+    prog_step(prog, .local = IN_RUN(ROW(0, 2)), .length_of = IN_RUN(ROW(0, 2)), .send = PEER_LANE(1 - rank, 1));
+    prog_step(prog, .recv = PEER_LANE(1 - rank, 1), .length_of = IN_RUN(ROW(0, 2)), .store = TMP_RUN(ROW(0, 2)));
+    if (rank == 1)
+        prog_step(prog, .recv = PEER(0), .store = OUT_RUN(ROW(0, 2)));
+}
+
+static void a_message_has_as_many_blocks_as_are_expected(void **state) {
+    (void)state;
+    expect_wrong((struct wrong){PROG_ALLTOALL, one_for_two, 2, 0, false}, "rank 1 worker 0 step 2",
+                 "expected 2 blocks, got 1 from rank 0 worker 0 step 0");
+}
+
+/* ---- several local operands, and memory for a while ---- */
+
+/* Rank 0 keeps what rank 1 sent in TMP, and reduces both from memory. */
+static void through_tmp(struct prog *prog, int stored, int read) {
+    prog_slices(prog, 2);
+    prog_tmp(prog, 2);
+    prog_worker(prog);
+    for (int slice = 0; slice < 2; slice++) {
+        struct local_operand operands[] = {{0, IN(slice)}, {0, TMP(read < 0 ? slice : read)}};
+        if (prog->rank == 1) {
+            prog_step(prog, .local = IN(slice), .send = PEER(0));
+            continue;
+        }
+        prog_step(prog, .recv = PEER(1), .length_of = IN(slice), .store = TMP(stored < 0 ? slice : stored));
+        prog_step(prog, .local_list = {operands, 2}, .finish = true, .store = OUT(slice));
+    }
+}
+static void right_tmp(struct prog *prog) { through_tmp(prog, -1, -1); }
+static void same_tmp(struct prog *prog) { through_tmp(prog, 0, 0); }
+static void stale_tmp(struct prog *prog) { through_tmp(prog, -1, 0); }
+static void unwritten_tmp(struct prog *prog) { through_tmp(prog, 0, 1); }
+
+static void tmp_keeps_pieces_within_a_round(void **state) {
+    (void)state;
+    expect_right((struct wrong){PROG_REDUCE, right_tmp, 2, 0, true});
+    expect_right((struct wrong){PROG_REDUCE, same_tmp, 2, 0, false});
+    expect_wrong((struct wrong){PROG_REDUCE, stale_tmp, 2, 0, false}, "rank 0 worker 0 step 3",
+                 "expected slice 1 in TMP block 0, found slice 0");
+    expect_wrong((struct wrong){PROG_REDUCE, unwritten_tmp, 2, 0, false}, "rank 0 worker 0 step 1",
+                 "reads TMP block 1, which nobody has written yet");
+}
+
+/* Worker 0 fills TMP while worker 1 may still read what the round before put there. */
+static void tmp_reused_too_early(struct prog *prog) {
+    prog_tmp(prog, 1);
+    prog_worker(prog);
+    if (prog->rank == 1) {
+        prog_step(prog, .recv = PEER(0), .length_of = IN(0), .send = PEER_LANE(0, 1));
+        prog_worker(prog);
+        prog_step(prog, .recv = PEER_LANE(0, 2), .store = OUT(0));
+        return;
+    }
+    prog_step(prog, .local = IN(0), .store = TMP(0));
+    prog_step(prog, .local = IN(0), .send = PEER(1));
+    prog_worker(prog);
+    prog_step(prog, .recv = PEER_LANE(1, 1), .store = OUT(0));
+    prog_step(prog, .local = TMP(0), .length_of = IN(0), .send = PEER_LANE(1, 2));
+}
+
+static void tmp_is_the_same_memory_in_every_round(void **state) {
+    (void)state;
+    expect_wrong((struct wrong){PROG_BROADCAST, tmp_reused_too_early, 2, 0, false}, "TMP block 0 while worker",
+                 "no message orders the two");
+}
+
+static void moves_its_own_run(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .store = OUT(prog->rank), .send = PEER(1 - prog->rank));
+    prog_step(prog, .recv = PEER(1 - prog->rank), .store = OUT(1 - prog->rank));
+    prog_step(prog, .local = OUT_RUN(ROW(0, 2)), .store = OUT_RUN(ROW(1, 2)));
+    prog_step(prog, .local = OUT_RUN(ROW(0, 2)), .store = OUT_RUN(ROW(1, 2)));
+}
+
+static void a_step_may_not_store_what_it_reads_for_another_block(void **state) {
+    (void)state;
+    expect_wrong((struct wrong){PROG_ALLGATHER, moves_its_own_run, 2, 0, false}, "worker 0 step 2",
+                 "stores to OUT block 1, which the same step uses for another block");
+}
+
+static void a_promise_of_rank_order_is_checked(void **state) {
+    (void)state;
+    char why[512];
+    struct algorithm algorithm = *algorithm_find(PROG_ALLREDUCE, "ring");
+    assert_true(prog_check(&algorithm, &PROG_FLAT(2), 0, 2, false, why, sizeof(why))); /* a+b is b+a */
+    algorithm.order = PROG_IN_RANK_ORDER;
+    assert_false(prog_check(&algorithm, &PROG_FLAT(3), 0, 2, false, why, sizeof(why)));
+    assert_non_null(strstr(why, "which is not in rank order, as allreduce_ring promises"));
+}
+
 /* ---- the printer ---- */
+
+static void a_run_is_printed_in_short(void **state) {
+    (void)state;
+    struct algorithm algorithm = {.name = "test", .collective = PROG_ALLREDUCE, .build = right_runs};
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    assert_int_equal(prog_print(&algorithm, &PROG_FLAT(2), 0, out), COLLET_SUCCESS);
+    fclose(out);
+    assert_non_null(strstr(text, "   1   R+!. 0,1  R+!. 0,1\n"));
+    free(text);
+}
 
 static char *printed(enum prog_collective collective, const char *name, int nranks, int root) {
     char *text = NULL;
@@ -778,6 +1019,16 @@ int main(void) {
         cmocka_unit_test(a_connection_has_one_worker_at_each_end),
         cmocka_unit_test(a_step_that_only_passes_on_has_the_length_it_names),
         cmocka_unit_test(a_check_of_nonsense_fails_with_a_reason),
+        cmocka_unit_test(runs_go_in_groups_backwards_and_around),
+        cmocka_unit_test(blocks_may_have_extents_of_their_own),
+        cmocka_unit_test(pieces_in_a_slot_begin_at_units),
+        cmocka_unit_test(a_message_has_the_blocks_that_are_expected),
+        cmocka_unit_test(a_message_has_as_many_blocks_as_are_expected),
+        cmocka_unit_test(tmp_keeps_pieces_within_a_round),
+        cmocka_unit_test(tmp_is_the_same_memory_in_every_round),
+        cmocka_unit_test(a_step_may_not_store_what_it_reads_for_another_block),
+        cmocka_unit_test(a_promise_of_rank_order_is_checked),
+        cmocka_unit_test(a_run_is_printed_in_short),
         cmocka_unit_test(the_ring_of_four_prints_as_documented),
         cmocka_unit_test(workers_are_printed_one_by_one),
         cmocka_unit_test(a_send_prints_both_ends),
