@@ -8,6 +8,7 @@
 #include "topo/topo.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "topo/speeds.h"
 
 #include <stdlib.h>
@@ -57,21 +58,8 @@ bool topo_pci_is_nic(const struct topo_pci *pci) { return pci->class >> 16 == 0x
 
 /* --------------------------------------------------------------------------------------------------------- building */
 
-/* Makes room for one more of `size` bytes behind n; false if there is none. */
-static bool make_room(void **array, int n, int *room, size_t size) {
-    if (n < *room)
-        return true;
-    int wanted = *room > 0 ? 2 * *room : 32;
-    void *larger = realloc(*array, (size_t)wanted * size);
-    if (larger == NULL)
-        return false;
-    *array = larger;
-    *room = wanted;
-    return true;
-}
-
 static void append_link(struct topo *topo, const struct topo_link *link) {
-    if (!make_room((void **)&topo->links, topo->nlinks, &topo->room_links, sizeof *link)) {
+    if (!grow(&topo->links, (size_t)topo->nlinks, 1, &topo->room_links, sizeof *link)) {
         topo->status = err_set(COLLET_ERR_NO_MEMORY, "no memory for %d links of a graph", topo->nlinks + 1);
         return;
     }
@@ -103,7 +91,7 @@ void topo_add_link(struct topo *topo, int from, int to, enum topo_wire wire, int
 static int append_node(struct topo *topo, const struct topo_node *node) {
     if (topo->status != COLLET_SUCCESS)
         return -1;
-    if (!make_room((void **)&topo->nodes, topo->nnodes, &topo->room_nodes, sizeof *node)) {
+    if (!grow(&topo->nodes, (size_t)topo->nnodes, 1, &topo->room_nodes, sizeof *node)) {
         topo->status = err_set(COLLET_ERR_NO_MEMORY, "no memory for %d nodes of a graph", topo->nnodes + 1);
         return -1;
     }

@@ -93,7 +93,8 @@ static bool node_is_sound(const struct packed_node *packed, int self, int nnodes
 
 static bool link_is_sound(const struct packed_link *packed, int nnodes) {
     return packed->from >= 0 && packed->from < nnodes && packed->to >= 0 && packed->to < nnodes && packed->wire >= 0 &&
-           packed->wire < WIRE_NET && isfinite(packed->gbps) && packed->gbps > 0;
+           packed->wire < WIRE_NET && packed->count >= 1 && packed->count <= TOPO_PARALLEL_LINKS_MAX &&
+           isfinite(packed->gbps) && packed->gbps > 0;
 }
 
 static void unpack_node(struct topo *topo, const struct packed_node *packed) {

@@ -27,6 +27,7 @@
 
 /* What one host may have at most. A file that says more is refused. */
 #define TOPO_HOST_NODES_MAX 1024
+#define TOPO_PARALLEL_LINKS_MAX 128 /* in one link */
 #define TOPO_BUSID_BYTES 24
 #define TOPO_NAME_BYTES 64
 #define TOPO_CPU_WORDS 32 /* affinities name up to 1024 CPUs */

@@ -33,7 +33,6 @@
 
 enum {
     DEPTH_MAX = 32,
-    GPU_LINKS_MAX = 128, /* parallel links between two devices */
 };
 
 struct reader {
@@ -288,7 +287,7 @@ static int cpu_of(const struct topo *topo, int node) {
 static void read_gpu_link(struct reader *r, const xmlNode *element, int gpu) {
     char target[TOPO_BUSID_BYTES];
     xml_text(&r->attrs, element, "target", target, sizeof target);
-    int count = (int)xml_int(&r->attrs, element, "count", 1, GPU_LINKS_MAX, 1);
+    int count = (int)xml_int(&r->attrs, element, "count", 1, TOPO_PARALLEL_LINKS_MAX, 1);
     uint64_t class = xml_hex(&r->attrs, element, "tclass", 0xffffff);
     xml_note_unknown(&r->attrs, element, " target count tclass ");
     int to = topo_find_busid(r->topo, target);
@@ -308,7 +307,7 @@ static void read_gpu_link(struct reader *r, const xmlNode *element, int gpu) {
 }
 
 static void read_c2c(struct reader *r, const xmlNode *element, int gpu) {
-    int count = (int)xml_int(&r->attrs, element, "count", 1, GPU_LINKS_MAX, 1);
+    int count = (int)xml_int(&r->attrs, element, "count", 1, TOPO_PARALLEL_LINKS_MAX, 1);
     double mbytes = xml_decimal(&r->attrs, element, "bw", 1e7);
     xml_note_unknown(&r->attrs, element, " bw count ");
     if (mbytes > 0)

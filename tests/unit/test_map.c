@@ -119,6 +119,19 @@ static void broken_bytes_are_refused_or_harmless(void **state) {
     topo_destroy(topo);
 }
 
+static void a_link_of_more_parallel_ones_than_can_be_is_refused(void **state) {
+    (void)state;
+    struct topo *topo, *back;
+    void *bytes;
+    size_t size;
+    assert_int_equal(topo_synthetic("2 gpu nvswitch : 1 nic", &topo), COLLET_SUCCESS);
+    topo_add_link(topo, 0, 1, WIRE_LOCAL, TOPO_PARALLEL_LINKS_MAX + 1, 1);
+    assert_int_equal(topo_pack(topo, &bytes, &size), COLLET_SUCCESS);
+    assert_int_equal(topo_unpack(bytes, size, &back), COLLET_ERR_INVALID_ARGUMENT);
+    free(bytes);
+    topo_destroy(topo);
+}
+
 /* ---- where ranks are ---- */
 
 static void a_rank_is_found_by_its_gpu_by_the_file_and_by_its_cpus(void **state) {
@@ -360,6 +373,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_graph_comes_back_as_it_was),
         cmocka_unit_test(broken_bytes_are_refused_or_harmless),
+        cmocka_unit_test(a_link_of_more_parallel_ones_than_can_be_is_refused),
         cmocka_unit_test(a_rank_is_found_by_its_gpu_by_the_file_and_by_its_cpus),
         cmocka_unit_test(every_order_lists_ranks_node_by_node_along_its_ring),
         cmocka_unit_test(rails_are_adapters_that_carry_rings),
