@@ -4,12 +4,9 @@
  */
 #include "api/comm.h"
 
-#include "api/group.h"
 #include "base/log.h"
-#include "base/types.h"
 #include "base/wait.h"
 #include "exec/exec_gpu.h"
-#include "plan/tuner.h"
 #include "proxy/proxy.h"
 #include "transport/transport.h"
 
@@ -18,20 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ABORT_WAIT_NS 5000000000ull
-
 /* ---- handles ---- */
 
-static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct collet_comm *free_handles;
-
-/* A handle keeps its locks for ever, since somebody may be waiting for one; all else is zeroed. */
+/* A handle keeps its locks until the process ends, since somebody may be waiting for one; all else is zeroed. */
 static struct collet_comm *handle_take(void) {
-    pthread_mutex_lock(&handles_lock);
-    struct collet_comm *comm = free_handles;
+    struct process *process = process_lock();
+    struct collet_comm *comm = process->free_handles;
     if (comm != NULL)
-        free_handles = comm->next_free;
-    pthread_mutex_unlock(&handles_lock);
+        process->free_handles = comm->next_free;
+    process_unlock();
     if (comm == NULL) {
         comm = calloc(1, sizeof(*comm));
         if (comm == NULL)
@@ -54,15 +46,19 @@ static struct collet_comm *handle_take(void) {
 }
 
 static void handle_return(struct collet_comm *comm) {
-    pthread_mutex_lock(&handles_lock);
-    comm->next_free = free_handles;
-    free_handles = comm;
-    pthread_mutex_unlock(&handles_lock);
+    struct process *process = process_lock();
+    comm->next_free = process->free_handles;
+    process->free_handles = comm;
+    process_unlock();
 }
 
 enum collet_result comm_check(const struct collet_comm *comm) {
     if (comm == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "comm is NULL: pass a communicator made by collet_comm_init_*");
+    if (comm_is_inherited(comm))
+        return err_set(COLLET_ERR_INVALID_USAGE,
+                       "comm was made before fork(): it is of the parent process, and a child "
+                       "process has to create its own");
     if (!comm_is_live(comm))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "comm is no communicator: destroyed, aborted or never initialised");
     return COLLET_SUCCESS;
@@ -89,16 +85,16 @@ enum collet_result comm_check_locked(struct collet_comm *comm) {
     return adopt_failure(comm);
 }
 
-/* The rooms stay while there are readers: either comm_discard() sees this one, or it sees the cleared magic. */
-static bool reader_enter(struct collet_comm *comm) {
+/* Either comm_discard() sees this reader, or the reader sees the cleared magic. */
+bool comm_enter(struct collet_comm *comm) {
     __atomic_add_fetch(&comm->readers, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&comm->magic, __ATOMIC_SEQ_CST) == COMM_MAGIC)
+    if (__atomic_load_n(&comm->magic, __ATOMIC_SEQ_CST) == comm_magic())
         return true;
     __atomic_sub_fetch(&comm->readers, 1, __ATOMIC_SEQ_CST);
     return false;
 }
 
-static void reader_leave(struct collet_comm *comm) { __atomic_sub_fetch(&comm->readers, 1, __ATOMIC_SEQ_CST); }
+void comm_leave(struct collet_comm *comm) { __atomic_sub_fetch(&comm->readers, 1, __ATOMIC_SEQ_CST); }
 
 static void wait_for_readers(struct collet_comm *comm) {
     struct waiter waiter = {.spin = 0};
@@ -107,12 +103,12 @@ static void wait_for_readers(struct collet_comm *comm) {
 }
 
 enum collet_result comm_failure(struct collet_comm *comm) {
-    if (!reader_enter(comm))
+    if (!comm_enter(comm))
         return COLLET_SUCCESS;
     enum collet_result failed =
         comm->boot == NULL ? COLLET_SUCCESS
                            : (enum collet_result)__atomic_load_n(boot_failed_word(comm->boot), __ATOMIC_ACQUIRE);
-    reader_leave(comm);
+    comm_leave(comm);
     return failed;
 }
 
@@ -124,111 +120,25 @@ void comm_keep_error(struct collet_comm *comm) {
 
 void comm_error_text(struct collet_comm *comm, char *text, size_t room) {
     text[0] = '\0';
-    if (!reader_enter(comm))
+    if (!comm_enter(comm))
         return;
     pthread_mutex_lock(&comm->error_lock);
     snprintf(text, room, "%s", comm->error_text);
     pthread_mutex_unlock(&comm->error_lock);
     if (text[0] == '\0' && comm->boot != NULL)
         snprintf(text, room, "%s", boot_failed_text(comm->boot));
-    reader_leave(comm);
-}
-
-/* ---- options ---- */
-
-static void list_transports(unsigned bits, char *list, size_t room) {
-    list[0] = '\0';
-    for (const struct transport *const *t = transports; *t != NULL; t++) {
-        size_t at = strlen(list);
-        if (bits & 1u << transport_number(*t))
-            snprintf(list + at, room - at, "%s%s", at ? "," : "", (*t)->name);
-    }
-}
-
-/* The caller's struct may be shorter (older program: the rest is zero) or longer (newer: the rest must be zero). */
-static enum collet_result options_copy(const struct collet_config *from, struct collet_config *to) {
-    *to = (struct collet_config){.size = sizeof(*to)};
-    if (from == NULL)
-        return COLLET_SUCCESS;
-    if (from->size < sizeof(from->size) || from->size > 4096)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.size is %zu: set it to sizeof(struct collet_config)",
-                       from->size);
-    for (size_t k = sizeof(*to); k < from->size; k++)
-        if (((const char *)from)[k] != 0)
-            return err_set(COLLET_ERR_INVALID_ARGUMENT,
-                           "config has a field at byte %zu that this library (version %d) does not know", k,
-                           COLLET_VERSION);
-    memcpy(to, from, from->size < sizeof(*to) ? from->size : sizeof(*to));
-    to->size = sizeof(*to);
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result options_check(const struct collet_config *o) {
-    if (o->nonblocking != 0 && o->nonblocking != 1)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.nonblocking is %d: 0 or 1", o->nonblocking);
-    if (o->min_channels < 0 || o->min_channels > 64 || o->max_channels < 0 || o->max_channels > 64)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.min_channels is %d and max_channels %d: 0 … 64 each",
-                       o->min_channels, o->max_channels);
-    if (o->max_channels != 0 && o->max_channels < o->min_channels)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.max_channels %d is less than config.min_channels %d",
-                       o->max_channels, o->min_channels);
-    if (o->timeout_ms < 0)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.timeout_ms is %d: 0 (default) or more", o->timeout_ms);
-    unsigned known = 0;
-    for (const struct transport *const *t = transports; *t != NULL; t++)
-        known |= 1u << transport_number(*t);
-    if (o->transports & ~known)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.transports has unknown bits 0x%x: this library has 0x%x",
-                       o->transports & ~known, known);
-    return COLLET_SUCCESS;
-}
-
-/* Is the device there? The current GPU becomes its number. */
-static enum collet_result device_check(int *device, const char *argument) {
-    int ordinal;
-    if (*device == COLLET_DEVICE_HOST)
-        return COLLET_SUCCESS;
-    COLLET_TRY(gpu_find(*device, argument, &ordinal));
-    *device = COLLET_DEVICE_CUDA(ordinal);
-    return COLLET_SUCCESS;
-}
-
-/* The environment, overridden by the caller's options. */
-static enum collet_result options_apply(const struct collet_config *o, struct collet_comm *comm) {
-    struct config *config = &comm->config;
-    COLLET_TRY(config_read(config));
-    COLLET_TRY(tuner_check_names(config));
-    COLLET_TRY(chan_check_names(config));
-    /* The environment's bounds give way to the caller's, all of them. */
-    if (o->min_channels > 0 || o->max_channels > 0) {
-        config->nchannels = 0;
-        config->min_nchannels = o->min_channels;
-        config->max_nchannels = o->max_channels;
-    }
-    if (o->transports != 0)
-        list_transports(o->transports, config->transport, sizeof(config->transport));
-    comm->timeout_ms = o->timeout_ms > 0 ? o->timeout_ms : config->timeout * 1000;
-    comm->nonblocking = o->nonblocking;
-    comm->device = o->device;
-    snprintf(comm->name, sizeof(comm->name), "%s", o->name != NULL ? o->name : "");
-    return COLLET_SUCCESS;
+    comm_leave(comm);
 }
 
 /* ---- creation ---- */
 
-static enum collet_result comm_create(int nranks, int rank, const struct collet_config *options,
-                                      struct collet_comm **comm_p) {
+enum collet_result comm_create(int nranks, int rank, struct collet_comm **comm_p) {
     struct collet_comm *comm = handle_take();
     if (comm == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a communicator");
     comm->nranks = nranks;
     comm->rank = rank;
-    enum collet_result result = options_apply(options, comm);
-    if (result != COLLET_SUCCESS) {
-        comm_discard(comm);
-        return result;
-    }
-    __atomic_store_n(&comm->magic, COMM_MAGIC, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&comm->magic, comm_magic(), __ATOMIC_SEQ_CST);
     *comm_p = comm;
     return COLLET_SUCCESS;
 }
@@ -242,7 +152,7 @@ static bool gpu_end(struct collet_comm *comm) {
             break;
     exec_gpu_unwatch(comm->chan);
     exec_gpu_end(comm->chan);
-    return gpu_rank_wait(comm->gpu, ABORT_WAIT_NS);
+    return gpu_rank_wait(comm->gpu, COMM_ABORT_WAIT_NS);
 }
 
 void comm_discard(struct collet_comm *comm) {
@@ -267,7 +177,7 @@ void comm_discard(struct collet_comm *comm) {
     handle_return(comm);
 }
 
-static void phase_set(struct collet_comm *comm, enum comm_phase phase) {
+void comm_set_phase(struct collet_comm *comm, enum comm_phase phase) {
     __atomic_store_n(&comm->phase, phase, __ATOMIC_RELEASE);
 }
 
@@ -331,22 +241,16 @@ enum collet_result comm_try_join(struct collet_comm *comm) {
         comm_remember(comm, result);
         boot_fail(comm->boot, result, err_last());
         comm->failure = result;
-        phase_set(comm, COMM_FAILED);
+        comm_set_phase(comm, COMM_FAILED);
     } else if (result == COLLET_SUCCESS) {
         log_info(INIT, "communicator %s: rank %d of %d ready", comm->name[0] ? comm->name : "(unnamed)", comm->rank,
                  comm->nranks);
-        phase_set(comm, COMM_READY);
+        comm_set_phase(comm, COMM_READY);
     }
     return result;
 }
 
 /* What a rank says of itself when it joins. */
-static struct boot_self self_of(const struct collet_comm *comm) {
-    struct boot_self self = {.device = comm->device};
-    transport_cards(comm->device, self.cards);
-    return self;
-}
-
 /* Another thread may poll or abort the communicator meanwhile. */
 static enum collet_result try_join_locked(struct collet_comm *comm) {
     call_lock_acquire(&comm->lock, 0);
@@ -384,160 +288,6 @@ enum collet_result comm_join_all(struct collet_comm **const *comms, int ncomms) 
         if (left > 0)
             wait_pause(&waiter);
     }
-    return COLLET_SUCCESS;
-}
-
-enum collet_result collet_get_unique_id(struct collet_unique_id *id) {
-    if (id == NULL)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "id is NULL: pass the address of a struct collet_unique_id");
-    return boot_unique_id(id);
-}
-
-enum collet_result collet_comm_init_rank(struct collet_comm **comm, int nranks, struct collet_unique_id id, int rank) {
-    return collet_comm_init_rank_config(comm, nranks, id, rank, NULL);
-}
-
-enum collet_result collet_comm_init_rank_config(struct collet_comm **comm_p, int nranks, struct collet_unique_id id,
-                                                int rank, const struct collet_config *config) {
-    struct collet_config options;
-    struct collet_comm *comm;
-    if (comm_p == NULL)
-        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "comm is NULL: pass where the handle goes"));
-    *comm_p = NULL;
-    if (nranks < 1)
-        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: at least 1", nranks));
-    if (rank < 0 || rank >= nranks)
-        return group_poison(
-            err_set(COLLET_ERR_INVALID_ARGUMENT, "rank is %d: 0 … %d for nranks = %d", rank, nranks - 1, nranks));
-    enum collet_result result = options_copy(config, &options);
-    if (result == COLLET_SUCCESS)
-        result = options_check(&options);
-    if (result == COLLET_SUCCESS)
-        result = device_check(&options.device, "config.device");
-    if (result == COLLET_SUCCESS)
-        result = comm_create(nranks, rank, &options, &comm);
-    if (result != COLLET_SUCCESS)
-        return group_poison(result);
-    struct boot_self self = self_of(comm);
-    result = boot_join(&id, nranks, rank, &self, &comm->config, &comm->boot);
-    if (result != COLLET_SUCCESS) {
-        comm_discard(comm);
-        return group_poison(result);
-    }
-    *comm_p = comm;
-    if (comm->nonblocking)
-        return COLLET_IN_PROGRESS;
-    return group_join(comm_p);
-}
-
-/* Ranks of one process wait for nobody else: after a few turns all are ready. */
-static enum collet_result join_in_turn(struct collet_comm **comms, int nranks) {
-    for (int left = nranks; left > 0;) {
-        left = nranks;
-        for (int rank = 0; rank < nranks; rank++) {
-            enum collet_result result = comm_try_join(comms[rank]);
-            if (result < 0)
-                return result;
-            left -= result == COLLET_SUCCESS;
-        }
-    }
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result init_all(struct collet_comm **comms, int nranks, const int *devices) {
-    struct config *configs = calloc((size_t)nranks, sizeof(*configs));
-    struct boot **boots = calloc((size_t)nranks, sizeof(*boots));
-    struct boot_self *selves = calloc((size_t)nranks, sizeof(*selves));
-    struct collet_config options = {.size = sizeof(options)};
-    enum collet_result result = COLLET_SUCCESS;
-    if (configs == NULL || boots == NULL || selves == NULL)
-        result = err_set(COLLET_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
-    for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++) {
-        options.device = devices != NULL ? devices[rank] : COLLET_DEVICE_HOST;
-        if ((result = device_check(&options.device, "an entry of devices")) != COLLET_SUCCESS)
-            break;
-        result = comm_create(nranks, rank, &options, &comms[rank]);
-        if (result != COLLET_SUCCESS)
-            break;
-        configs[rank] = comms[rank]->config;
-        selves[rank] = self_of(comms[rank]);
-    }
-    if (result == COLLET_SUCCESS)
-        result = boot_join_local(nranks, selves, configs, boots);
-    for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++) {
-        comms[rank]->boot = boots[rank];
-        comms[rank]->config = configs[rank];
-    }
-    if (result == COLLET_SUCCESS)
-        result = join_in_turn(comms, nranks);
-    free(selves);
-    free(configs);
-    free(boots);
-    return result;
-}
-
-enum collet_result collet_comm_init_all(struct collet_comm **comms, int nranks, const int *devices) {
-    if (comms == NULL)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "comms is NULL: pass an array of nranks handles");
-    if (nranks < 1)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: at least 1", nranks);
-    memset(comms, 0, (size_t)nranks * sizeof(struct collet_comm *));
-    enum collet_result result = init_all(comms, nranks, devices);
-    for (int rank = 0; result != COLLET_SUCCESS && rank < nranks; rank++) {
-        comm_discard(comms[rank]);
-        comms[rank] = NULL;
-    }
-    return result;
-}
-
-/* ---- end ---- */
-
-enum collet_result collet_comm_finalize(struct collet_comm *comm) {
-    if (comm == NULL)
-        return COLLET_SUCCESS;
-    COLLET_TRY(comm_check(comm));
-    call_lock_acquire(&comm->lock, 0); /* calls in progress are complete when it is ours */
-    enum comm_phase phase = comm->phase;
-    if (phase == COMM_READY)
-        phase_set(comm, COMM_FINALIZED);
-    call_lock_release(&comm->lock);
-    if (phase == COMM_FINALIZED)
-        return err_set(COLLET_ERR_INVALID_USAGE, "the communicator was finalized before");
-    if (phase == COMM_JOINING)
-        return err_set(COLLET_ERR_INVALID_USAGE, "the communicator is still being created: abort it instead");
-    return COLLET_SUCCESS;
-}
-
-enum collet_result collet_comm_destroy(struct collet_comm *comm) {
-    if (comm == NULL)
-        return COLLET_SUCCESS;
-    COLLET_TRY(comm_check(comm));
-    call_lock_acquire(&comm->lock, 0); /* calls in progress are complete */
-    if (!comm_is_live(comm)) {
-        call_lock_release(&comm->lock);
-        return comm_check(comm);
-    }
-    comm_discard(comm);
-    return COLLET_SUCCESS;
-}
-
-enum collet_result collet_comm_abort(struct collet_comm *comm) {
-    if (comm == NULL)
-        return COLLET_SUCCESS;
-    if (!reader_enter(comm))
-        return comm_check(comm);
-    char text[96];
-    snprintf(text, sizeof(text), "rank %d called collet_comm_abort()", comm->rank);
-    boot_fail(comm->boot, COLLET_ERR_ABORTED, text);
-    reader_leave(comm);
-    if (!call_lock_acquire(&comm->lock, ABORT_WAIT_NS)) { /* a call that does not come back: leak rather than hang */
-        log_warn(INIT, "a call on the aborted communicator has not returned: its memory is kept");
-        return COLLET_SUCCESS;
-    }
-    if (comm_is_live(comm))
-        comm_discard(comm);
-    else
-        call_lock_release(&comm->lock);
     return COLLET_SUCCESS;
 }
 
@@ -592,19 +342,22 @@ enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd) {
     COLLET_TRY(comm_check(comm));
     if (fd < 0)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "fd is %d: pass an open file descriptor", fd);
+    struct collet_comm *looked_at = (struct collet_comm *)comm;
+    if (!comm_enter(looked_at)) /* destroyed a moment ago */
+        return comm_check(comm);
     enum comm_phase phase = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE);
     dprintf(fd, "communicator %s: rank %d of %d, %s, %llu collectives called\n",
             comm->name[0] ? comm->name : "(unnamed)", comm->rank, comm->nranks, phases[phase],
             (unsigned long long)__atomic_load_n(&comm->sequence, __ATOMIC_RELAXED));
     if (phase == COMM_READY)
         plan_dump(comm->planner, fd);
-    struct collet_comm *looked_at = (struct collet_comm *)comm;
     __atomic_add_fetch(&looked_at->dumps, 1, __ATOMIC_SEQ_CST); /* before the load: see comm_wait_for_dumps() */
     const struct exec_batch *batch = __atomic_load_n(&comm->running, __ATOMIC_SEQ_CST);
     const struct exec_call *calls = batch != NULL ? __atomic_load_n(&batch->calls, __ATOMIC_RELAXED) : NULL;
     for (int k = 0; calls != NULL && k < batch->ncalls; k++)
         exec_dump(&calls[k], comm->chan, fd);
     __atomic_sub_fetch(&looked_at->dumps, 1, __ATOMIC_SEQ_CST);
+    comm_leave(looked_at);
     return COLLET_SUCCESS;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/call_lock.h"
 #include "base/err.h"
+#include "boot/process.h"
 #include "plan/plan.h"
 #include "plan/survey.h"
 
@@ -42,14 +43,22 @@ struct collet_comm {
     struct collet_comm *next_free;
 };
 
-#define COMM_MAGIC 0x636f6c6c65742101ull
+/* The magic of communicators counts the forks on the way to the process that made them. So a child of fork(), which has
+ * only a picture of its parent's communicators, finds that they are not its own by the check that every call makes. */
+#define COMM_MAGIC 0x636f6c6c65740000ull
+static inline uint64_t comm_magic(void) { return COMM_MAGIC + process_generation(); }
 
 /* Is it a communicator? Silent. */
 static inline bool comm_is_live(const struct collet_comm *comm) {
-    return comm != NULL && __atomic_load_n(&comm->magic, __ATOMIC_ACQUIRE) == COMM_MAGIC;
+    return comm != NULL && __atomic_load_n(&comm->magic, __ATOMIC_ACQUIRE) == comm_magic();
 }
 
-/* INVALID_ARGUMENT with a text if comm is NULL or no (longer a) communicator. */
+/* Was it made before a fork(), by an ancestor of this process? */
+static inline bool comm_is_inherited(const struct collet_comm *comm) {
+    return __atomic_load_n(&comm->magic, __ATOMIC_ACQUIRE) - COMM_MAGIC < process_generation();
+}
+
+/* INVALID_ARGUMENT with a text if comm is NULL or no (longer a) communicator, INVALID_USAGE if it is inherited. */
 enum collet_result comm_check(const struct collet_comm *comm);
 
 /* Also that it may be called: INVALID_USAGE while joining or when finalized. */
@@ -67,6 +76,14 @@ enum collet_result comm_check_locked(struct collet_comm *comm);
 /* The communicator's failure on any rank, or SUCCESS; without the lock. */
 enum collet_result comm_failure(struct collet_comm *comm);
 
+/* Keeps the rooms below comm while the caller looks at them without the lock. False: comm is no communicator. */
+bool comm_enter(struct collet_comm *comm);
+void comm_leave(struct collet_comm *comm);
+
+/* A communicator that is joining, with nothing but these. */
+enum collet_result comm_create(int nranks, int rank, struct collet_comm **comm_p);
+void comm_set_phase(struct collet_comm *comm, enum comm_phase phase);
+
 /* Moves a joining communicator forward; IN_PROGRESS until it is ready. On failure it is FAILED. */
 enum collet_result comm_try_join(struct collet_comm *comm);
 
@@ -75,6 +92,9 @@ enum collet_result comm_join_all(struct collet_comm **const *comms, int ncomms);
 
 /* Returns when no dump looks any more at calls that were running. */
 void comm_wait_for_dumps(struct collet_comm *comm);
+
+/* How long the end of comm waits for calls and GPUs that were told to stop. */
+#define COMM_ABORT_WAIT_NS 5000000000ull
 
 /* Frees comm, whatever its state. With its lock held, which goes with it, or where nobody else knows it; NULL is fine. */
 void comm_discard(struct collet_comm *comm);

@@ -4,6 +4,10 @@
  * and direction likewise; everything else runs side by side.
  */
 #include "api/group.h"
+
+#include "base/grow.h"
+#include "base/log.h"
+#include "base/types.h"
 #include "exec/exec_gpu.h"
 
 #include <stdlib.h>
@@ -21,6 +25,7 @@ struct grouped_call {
 /* What this thread has collected. The arrays are kept from group to group. */
 struct group {
     int depth;
+    unsigned generation;      /* of the process that opened it */
     enum collet_result error; /* the first; nothing runs then */
     char error_text[ERR_TEXT_BYTES];
     struct grouped_call *calls;
@@ -37,15 +42,28 @@ static _Thread_local struct group group;
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
+/* What group_end() would have run is not silently forgotten. */
+static void warn_of_open_group(const struct group *g) {
+    if (g->depth > 0 && g->ncalls > 0 && g->generation == process_generation())
+        log_warn(ERR, "a thread ended before collet_group_end(): %d calls of its group, the first a %s, were not made",
+                 g->ncalls, prog_collective_name(g->calls[0].request.collective));
+}
+
+static void warn_at_exit(void) { warn_of_open_group(&group); }
+
 static void free_arrays(void *of_thread) {
     struct group *g = of_thread;
+    warn_of_open_group(g);
     free(g->calls);
     free(g->joins);
     free(g->execs);
     free(g->comms);
 }
 
-static void exit_key_create(void) { pthread_key_create(&exit_key, free_arrays); }
+static void exit_key_create(void) {
+    pthread_key_create(&exit_key, free_arrays);
+    atexit(warn_at_exit); /* the thread that ends the process does not end by itself */
+}
 
 /* From now on the arrays are freed when this thread ends. */
 static void free_at_thread_exit(void) {
@@ -62,17 +80,12 @@ enum collet_result group_poison(enum collet_result result) {
 }
 
 /* Room for one more entry of an array of the group. */
-static enum collet_result make_room(void **array, int used, int *room, size_t entry_bytes) {
-    if (used < *room)
+static enum collet_result make_room(void *array_p, int used, int *room, size_t entry_bytes) {
+    if (used == *room)
+        free_at_thread_exit();
+    if (grow(array_p, (size_t)used, 1, room, entry_bytes))
         return COLLET_SUCCESS;
-    int larger = *room > 0 ? 2 * *room : 16;
-    free_at_thread_exit();
-    void *grown = realloc(*array, (size_t)larger * entry_bytes);
-    if (grown == NULL)
-        return group_poison(err_set(COLLET_ERR_NO_MEMORY, "no memory for a group of %d calls", larger));
-    *array = grown;
-    *room = larger;
-    return COLLET_SUCCESS;
+    return group_poison(err_set(COLLET_ERR_NO_MEMORY, "no memory for a group of %d calls", used + 1));
 }
 
 /* ---- one call alone ---- */
@@ -82,8 +95,8 @@ static void set_running(struct collet_comm *comm, const struct exec_batch *batch
 }
 
 /* A call that cannot even be prepared here (no memory, no transport) would be waited for elsewhere: so all are told. */
-static enum collet_result prepare(struct collet_comm *comm, const struct exec_request *request, const void *in,
-                                  void *out, void *stream, struct exec_call **call_p) {
+static enum collet_result begin_call(struct collet_comm *comm, const struct exec_request *request, const void *in,
+                                     void *out, void *stream, struct exec_call **call_p) {
     enum collet_result result = plan_get(comm->planner, request, call_p);
     if (result != COLLET_SUCCESS) {
         boot_fail(comm->boot, result, err_last());
@@ -111,7 +124,7 @@ static enum collet_result run_alone(struct collet_comm *comm, const struct exec_
     enum collet_result result = comm_check_locked(comm); /* it may have been aborted while we waited for the lock */
     struct exec_call *call;
     if (result == COLLET_SUCCESS)
-        result = prepare(comm, request, in, out, stream, &call);
+        result = begin_call(comm, request, in, out, stream, &call);
     if (result == COLLET_SUCCESS) {
         __atomic_store_n(&comm->single.calls, call, __ATOMIC_RELAXED); /* dumps look */
         set_running(comm, &comm->single);
@@ -124,19 +137,43 @@ static enum collet_result run_alone(struct collet_comm *comm, const struct exec_
     return result;
 }
 
+/* A child of fork() inherits what its parent's thread has collected: calls on communicators that are not the child's. */
+static void forget_parents_group(void) {
+    if (group.generation == process_generation())
+        return;
+    group.depth = group.ncalls = group.njoins = 0;
+    group.error = COLLET_SUCCESS;
+    group.generation = process_generation();
+}
+
+enum collet_result group_check_none_queued(const struct collet_comm *comm, const char *function) {
+    forget_parents_group();
+    for (int k = 0; group.depth > 0 && k < group.ncalls; k++) {
+        const struct exec_request *r = &group.calls[k].request;
+        if (group.calls[k].comm == comm)
+            return err_set(COLLET_ERR_INVALID_USAGE,
+                           "%s(): a call of this communicator (%s of %zu %s) waits for the collet_group_end() of this "
+                           "thread's open group: call that first",
+                           function, prog_collective_name(r->collective), r->count, type_name(r->type));
+    }
+    return COLLET_SUCCESS;
+}
+
 enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
                               void *stream) {
+    forget_parents_group();
     if (group.depth == 0)
         return run_alone(comm, request, in, out, stream);
-    COLLET_TRY(make_room((void **)&group.calls, group.ncalls, &group.calls_room, sizeof(*group.calls)));
+    COLLET_TRY(make_room(&group.calls, group.ncalls, &group.calls_room, sizeof(*group.calls)));
     group.calls[group.ncalls++] = (struct grouped_call){comm, *request, in, out, stream, false};
     return COLLET_SUCCESS;
 }
 
 enum collet_result group_join(struct collet_comm **comm_p) {
+    forget_parents_group();
     if (group.depth == 0)
         return comm_join_all(&comm_p, 1);
-    COLLET_TRY(make_room((void **)&group.joins, group.njoins, &group.joins_room, sizeof(*group.joins)));
+    COLLET_TRY(make_room(&group.joins, group.njoins, &group.joins_room, sizeof(*group.joins)));
     group.joins[group.njoins++] = comm_p;
     return COLLET_SUCCESS;
 }
@@ -204,15 +241,15 @@ static void chain(struct collet_comm *comm, bool p2p, struct exec_call *call, in
     *last = index;
 }
 
-static enum collet_result prepare_all(int *nexecs) {
+static enum collet_result begin_calls(int *nexecs) {
     *nexecs = 0;
     for (int k = 0; k < group.ncalls; k++) {
         const struct grouped_call *c = &group.calls[k];
         if (c->done)
             continue;
-        struct exec_call *prepared, *call = &group.execs[*nexecs];
-        COLLET_TRY(prepare(c->comm, &c->request, c->in, c->out, c->stream, &prepared));
-        *call = *prepared;
+        struct exec_call *begun, *call = &group.execs[*nexecs];
+        COLLET_TRY(begin_call(c->comm, &c->request, c->in, c->out, c->stream, &begun));
+        *call = *begun;
         chain(c->comm, prog_is_p2p(c->request.collective), call, (*nexecs)++);
     }
     return COLLET_SUCCESS;
@@ -251,7 +288,7 @@ static enum collet_result run_locked(int ncomms) {
     int nexecs = 0;
     enum collet_result result = check_all(ncomms);
     if (result == COLLET_SUCCESS)
-        result = prepare_all(&nexecs);
+        result = begin_calls(&nexecs);
     unchain_all(nexecs);
     if (result != COLLET_SUCCESS)
         fail_all(ncomms, result);
@@ -298,6 +335,7 @@ static enum collet_result run_all(void) {
 /* ---- the API ---- */
 
 enum collet_result collet_group_start(void) {
+    forget_parents_group();
     group.depth++;
     return COLLET_SUCCESS;
 }
@@ -319,8 +357,10 @@ static void discard_joins(void) {
 }
 
 enum collet_result collet_group_end(void) {
+    forget_parents_group();
     if (group.depth == 0)
-        return err_set(COLLET_ERR_INVALID_USAGE, "collet_group_end() without collet_group_start() in this thread");
+        return err_set(COLLET_ERR_INVALID_USAGE,
+                       "collet_group_end() without collet_group_start() in this thread of this process");
     if (--group.depth > 0)
         return COLLET_SUCCESS;
     enum collet_result result = group_run();

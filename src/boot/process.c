@@ -15,23 +15,23 @@
 static struct process the_process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 /* Only kept in view, so that leak checkers do not take what hangs on it for lost. */
 static struct process parents_process __attribute__((used));
-static unsigned generation;
+unsigned process_forks;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void forget_parent(void) {
     parents_process = the_process;
     the_process = (struct process){.lock = PTHREAD_MUTEX_INITIALIZER};
-    generation++;
+    process_forks++;
 }
 
-static void prepare(void) {
+static void process_begin(void) {
     pthread_atfork(NULL, NULL, forget_parent);
     if (sodium_init() < 0)
         abort();
 }
 
 struct process *process_lock(void) {
-    pthread_once(&once, prepare);
+    pthread_once(&once, process_begin);
     pthread_mutex_lock(&the_process.lock);
     while (the_process.identity[0] == 0)
         os_random(the_process.identity, sizeof the_process.identity);
@@ -67,5 +67,3 @@ struct probe process_probe(void) {
     process_unlock();
     return probe;
 }
-
-unsigned process_generation(void) { return generation; }

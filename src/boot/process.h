@@ -26,7 +26,8 @@ struct process {
     bool probe_made;
     struct watch *watch;
     struct hub *gathering;
-    struct rendezvous *meetings; /* touched by the watch thread only, without the lock */
+    struct collet_comm *free_handles; /* of destroyed communicators, to be used again */
+    struct rendezvous *meetings;      /* touched by the watch thread only, without the lock */
 };
 
 /* The process, locked. Critical sections are short; a hub's lock may be taken inside. */
@@ -38,6 +39,7 @@ bool process_is_here(const uint64_t identity[2]); /* is it this one? */
 struct probe process_probe(void);
 
 /* Counts the forks on the way to this process: what was made under another number belongs to a parent. */
-unsigned process_generation(void);
+extern unsigned process_forks;
+static inline unsigned process_generation(void) { return process_forks; }
 
 #endif

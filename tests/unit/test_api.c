@@ -14,9 +14,11 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* The call fails with this code, and the thread's last error has this word. */
@@ -295,6 +297,96 @@ static void a_rank_other_than_0_does_not_pass_over_its_variables(void **state) {
         unsetenv(variables[k]);
     }
     unsetenv("COLLET_INIT_TIMEOUT");
+}
+
+/* ---------------------------------------------------------------------------------------------------- forgotten group ends */
+
+static void a_communicator_with_calls_in_an_open_group_is_not_ended(void **state) {
+    (void)state;
+    struct collet_comm *comm = comm_of_one(), *other = comm_of_one();
+    float x = 2, y = 0;
+    assert_success(collet_group_start());
+    assert_success(collet_allreduce(&x, &y, 1, COLLET_FLOAT32, COLLET_SUM, comm, NULL));
+    assert_bad_usage(collet_comm_finalize(comm), "allreduce of 1 float");
+    assert_bad_usage(collet_comm_destroy(comm), "collet_group_end");
+    assert_success(collet_comm_destroy(other)); /* has no call in the group */
+    assert_true(y == 0);
+    assert_success(collet_group_end()); /* what was refused has not harmed the group */
+    assert_true(y == 2);
+    assert_success(collet_comm_destroy(comm));
+}
+
+static void an_abort_takes_the_calls_of_the_open_group_with_it(void **state) {
+    (void)state;
+    struct collet_comm *comm = comm_of_one();
+    float x = 2, y = 0;
+    assert_success(collet_group_start());
+    assert_success(collet_allreduce(&x, &y, 1, COLLET_FLOAT32, COLLET_SUM, comm, NULL));
+    assert_success(collet_comm_abort(comm));
+    assert_error(collet_group_end(), COLLET_ERR_ABORTED, "collet_comm_abort");
+    assert_true(y == 0);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- fork */
+
+/* Runs check in a child of fork(), whose exit status says whether all of it held. */
+static void check_in_child(bool (*check)(struct collet_comm *comm), struct collet_comm *comm) {
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(check(comm) ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static bool is_refused(enum collet_result result) {
+    return result == COLLET_ERR_INVALID_USAGE && strstr(collet_last_error(NULL), "fork") != NULL;
+}
+
+static bool child_calls(struct collet_comm *comm) {
+    enum collet_result state;
+    float x[2] = {1, 1}, y[2] = {0, 0};
+    int n;
+    return is_refused(collet_allreduce(x, y, 1, COLLET_FLOAT32, COLLET_SUM, comm, NULL)) &&
+           is_refused(collet_allgather(x, y, 1, COLLET_FLOAT32, comm, NULL)) &&
+           is_refused(collet_alltoall(x, y, 1, COLLET_FLOAT32, comm, NULL)) &&
+           is_refused(collet_broadcast(x, y, 1, COLLET_FLOAT32, 0, comm, NULL)) &&
+           is_refused(collet_send(x, 1, COLLET_FLOAT32, 0, comm, NULL)) &&
+           is_refused(collet_comm_get_async_error(comm, &state)) && is_refused(collet_comm_count(comm, &n)) &&
+           is_refused(collet_comm_dump(comm, 2)) && is_refused(collet_comm_finalize(comm)) && y[0] == 0;
+}
+
+static bool child_ends(struct collet_comm *comm) {
+    return collet_comm_destroy(comm) == COLLET_SUCCESS && collet_comm_abort(comm) == COLLET_SUCCESS;
+}
+
+static bool child_makes_its_own(struct collet_comm *comm) {
+    float x = 1, y = 0;
+    struct collet_comm *own = comm_of_one();
+    return own != comm && collet_allreduce(&x, &y, 1, COLLET_FLOAT32, COLLET_SUM, own, NULL) == COLLET_SUCCESS &&
+           y == 1 && collet_comm_destroy(own) == COLLET_SUCCESS;
+}
+
+static bool child_ends_the_group(struct collet_comm *comm) {
+    (void)comm;
+    return collet_group_end() == COLLET_ERR_INVALID_USAGE && child_makes_its_own(comm);
+}
+
+static void a_communicator_is_refused_in_a_forked_child_and_unharmed_in_its_parent(void **state) {
+    (void)state;
+    struct collet_comm *comm = comm_of_one();
+    float x = 1, y = 0;
+    check_in_child(child_calls, comm);
+    check_in_child(child_ends, comm);
+    check_in_child(child_makes_its_own, comm);
+    assert_success(collet_group_start());
+    assert_success(collet_allreduce(&x, &y, 1, COLLET_FLOAT32, COLLET_SUM, comm, NULL));
+    check_in_child(child_ends_the_group, comm);
+    assert_true(y == 0);
+    assert_success(collet_group_end());
+    assert_true(y == 1);
+    assert_success(collet_comm_destroy(comm));
 }
 
 /* ---------------------------------------------------------------------------------------------------------- non-blocking */
@@ -779,6 +871,9 @@ int main(void) {
         cmocka_unit_test(init_all_names_the_bad_argument_and_leaves_no_handle),
         cmocka_unit_test_teardown(variables_that_mean_nothing_are_refused_by_name, no_variables),
         cmocka_unit_test_teardown(a_rank_other_than_0_does_not_pass_over_its_variables, no_variables),
+        cmocka_unit_test(a_communicator_with_calls_in_an_open_group_is_not_ended),
+        cmocka_unit_test(an_abort_takes_the_calls_of_the_open_group_with_it),
+        cmocka_unit_test(a_communicator_is_refused_in_a_forked_child_and_unharmed_in_its_parent),
         cmocka_unit_test(a_non_blocking_init_is_in_progress_until_all_have_come),
         cmocka_unit_test(a_non_blocking_init_can_be_ended_while_it_is_in_progress),
         cmocka_unit_test_teardown(a_non_blocking_init_reports_a_bad_variable_when_polled, no_variables),

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The functions of collet.h that begin and end communicators.
+ */
+#include "api/comm.h"
+#include "api/group.h"
+#include "api/options.h"
+#include "base/log.h"
+#include "transport/transport.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- creation ---- */
+
+static enum collet_result create_with(const struct collet_config *options, int nranks, int rank,
+                                      struct collet_comm **comm_p) {
+    struct collet_comm *comm;
+    COLLET_TRY(comm_create(nranks, rank, &comm));
+    enum collet_result result = options_apply(options, comm);
+    if (result == COLLET_SUCCESS)
+        *comm_p = comm;
+    else
+        comm_discard(comm);
+    return result;
+}
+
+static struct boot_self self_of(const struct collet_comm *comm) {
+    struct boot_self self = {.device = comm->device};
+    transport_cards(comm->device, self.cards);
+    return self;
+}
+
+enum collet_result collet_get_unique_id(struct collet_unique_id *id) {
+    if (id == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "id is NULL: pass the address of a struct collet_unique_id");
+    return boot_unique_id(id);
+}
+
+enum collet_result collet_comm_init_rank(struct collet_comm **comm, int nranks, struct collet_unique_id id, int rank) {
+    return collet_comm_init_rank_config(comm, nranks, id, rank, NULL);
+}
+
+enum collet_result collet_comm_init_rank_config(struct collet_comm **comm_p, int nranks, struct collet_unique_id id,
+                                                int rank, const struct collet_config *config) {
+    struct collet_config options;
+    struct collet_comm *comm;
+    if (comm_p == NULL)
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "comm is NULL: pass where the handle goes"));
+    *comm_p = NULL;
+    if (nranks < 1)
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: at least 1", nranks));
+    if (rank < 0 || rank >= nranks)
+        return group_poison(
+            err_set(COLLET_ERR_INVALID_ARGUMENT, "rank is %d: 0 … %d for nranks = %d", rank, nranks - 1, nranks));
+    enum collet_result result = options_read(config, &options);
+    if (result == COLLET_SUCCESS)
+        result = create_with(&options, nranks, rank, &comm);
+    if (result != COLLET_SUCCESS)
+        return group_poison(result);
+    struct boot_self self = self_of(comm);
+    result = boot_join(&id, nranks, rank, &self, &comm->config, &comm->boot);
+    if (result != COLLET_SUCCESS) {
+        comm_discard(comm);
+        return group_poison(result);
+    }
+    *comm_p = comm;
+    if (comm->nonblocking)
+        return COLLET_IN_PROGRESS;
+    return group_join(comm_p);
+}
+
+/* Ranks of one process wait for nobody else: after a few turns all are ready. */
+static enum collet_result join_in_turn(struct collet_comm **comms, int nranks) {
+    for (int left = nranks; left > 0;) {
+        left = nranks;
+        for (int rank = 0; rank < nranks; rank++) {
+            enum collet_result result = comm_try_join(comms[rank]);
+            if (result < 0)
+                return result;
+            left -= result == COLLET_SUCCESS;
+        }
+    }
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result init_all(struct collet_comm **comms, int nranks, const int *devices) {
+    struct config *configs = calloc((size_t)nranks, sizeof(*configs));
+    struct boot **boots = calloc((size_t)nranks, sizeof(*boots));
+    struct boot_self *selves = calloc((size_t)nranks, sizeof(*selves));
+    struct collet_config options = {.size = sizeof(options)};
+    enum collet_result result = COLLET_SUCCESS;
+    if (configs == NULL || boots == NULL || selves == NULL)
+        result = err_set(COLLET_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
+    for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++) {
+        options.device = devices != NULL ? devices[rank] : COLLET_DEVICE_HOST;
+        if ((result = options_check_device(&options.device, "an entry of devices")) != COLLET_SUCCESS)
+            break;
+        result = create_with(&options, nranks, rank, &comms[rank]);
+        if (result != COLLET_SUCCESS)
+            break;
+        configs[rank] = comms[rank]->config;
+        selves[rank] = self_of(comms[rank]);
+    }
+    if (result == COLLET_SUCCESS)
+        result = boot_join_local(nranks, selves, configs, boots);
+    for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++) {
+        comms[rank]->boot = boots[rank];
+        comms[rank]->config = configs[rank];
+    }
+    if (result == COLLET_SUCCESS)
+        result = join_in_turn(comms, nranks);
+    free(selves);
+    free(configs);
+    free(boots);
+    return result;
+}
+
+enum collet_result collet_comm_init_all(struct collet_comm **comms, int nranks, const int *devices) {
+    if (comms == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "comms is NULL: pass an array of nranks handles");
+    if (nranks < 1)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: at least 1", nranks);
+    memset(comms, 0, (size_t)nranks * sizeof(struct collet_comm *));
+    enum collet_result result = init_all(comms, nranks, devices);
+    for (int rank = 0; result != COLLET_SUCCESS && rank < nranks; rank++) {
+        comm_discard(comms[rank]);
+        comms[rank] = NULL;
+    }
+    return result;
+}
+
+/* ---- end ---- */
+
+enum collet_result collet_comm_finalize(struct collet_comm *comm) {
+    if (comm == NULL)
+        return COLLET_SUCCESS;
+    COLLET_TRY(comm_check(comm));
+    COLLET_TRY(group_check_none_queued(comm, "collet_comm_finalize"));
+    call_lock_acquire(&comm->lock, 0); /* calls in progress are complete when it is ours */
+    enum comm_phase phase = comm->phase;
+    if (phase == COMM_READY)
+        comm_set_phase(comm, COMM_FINALIZED);
+    call_lock_release(&comm->lock);
+    if (phase == COMM_FINALIZED)
+        return err_set(COLLET_ERR_INVALID_USAGE, "the communicator was finalized before");
+    if (phase == COMM_JOINING)
+        return err_set(COLLET_ERR_INVALID_USAGE, "the communicator is still being created: abort it instead");
+    return COLLET_SUCCESS;
+}
+
+/* A child of fork() has a picture of its parent's communicator: there is nothing to end. */
+enum collet_result collet_comm_destroy(struct collet_comm *comm) {
+    if (comm == NULL || comm_is_inherited(comm))
+        return COLLET_SUCCESS;
+    COLLET_TRY(comm_check(comm));
+    COLLET_TRY(group_check_none_queued(comm, "collet_comm_destroy"));
+    call_lock_acquire(&comm->lock, 0); /* calls in progress are complete */
+    if (!comm_is_live(comm)) {
+        call_lock_release(&comm->lock);
+        return comm_check(comm);
+    }
+    comm_discard(comm);
+    return COLLET_SUCCESS;
+}
+
+enum collet_result collet_comm_abort(struct collet_comm *comm) {
+    if (comm == NULL || comm_is_inherited(comm))
+        return COLLET_SUCCESS;
+    if (!comm_enter(comm))
+        return comm_check(comm);
+    char text[96];
+    snprintf(text, sizeof(text), "rank %d called collet_comm_abort()", comm->rank);
+    boot_fail(comm->boot, COLLET_ERR_ABORTED, text);
+    comm_leave(comm);
+    if (group_check_none_queued(comm, "collet_comm_abort") != COLLET_SUCCESS)
+        group_poison(COLLET_ERR_ABORTED);
+    if (!call_lock_acquire(&comm->lock,
+                           COMM_ABORT_WAIT_NS)) { /* a call that does not come back: leak rather than hang */
+        log_warn(INIT, "a call on the aborted communicator has not returned: its memory is kept");
+        return COLLET_SUCCESS;
+    }
+    if (comm_is_live(comm))
+        comm_discard(comm);
+    else
+        call_lock_release(&comm->lock);
+    return COLLET_SUCCESS;
+}
