@@ -10,7 +10,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 for hosts in 2 16 128 1024 16384; do
-    "$sim" --synthetic "$machine" --hosts "$hosts" --sizes 1K:1G --factor 1024 >"$scratch/table" || exit 1
+    "$sim" --synthetic "$machine" --nodes "$hosts" --sizes 1K:1G --factor 1024 >"$scratch/table" || exit 1
     sed -E '/^#/d; s/\*/ /' "$scratch/table" | awk -v ranks=$((8 * hosts)) '
         $3 == "no" || $3 == "not" { print $1, $2, ranks, "–"; next }
         { print $1, $2, ranks, sprintf("%.0f", $6) ($9 == "each" || $9 == "grouped" ? "" : " " $9) }' OFS='\t'

@@ -9,38 +9,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: collet-prog [--check] [--slots K] <algorithm> <ranks> [--nodes N] [--root R]\n"
+static const struct command command = {
+    "collet-prog [options] <algorithm> <ranks>\n"
     "       collet-prog --list\n"
     "\n"
     "  <algorithm>  collective_name as --list shows it, e.g. allreduce_ring\n"
-    "  <ranks>      number of ranks, 1 or more\n"
-    "  --nodes N    the ranks are dealt in order to N nodes, as evenly as it goes; 1 unless given\n"
-    "  --root R     root of a broadcast or reduce, peer of a send or recv; 0 unless given\n"
-    "  --check      verify instead of printing: exit 0 if verified, 1 if not\n"
-    "  --slots K    verify with K slots a connection; 2 unless given\n"
-    "  --list       all algorithms, with what they take and one line about each\n"
-    "\n"
-    "In a table: R receives, + reduces, ! stores to OUT, S sends; then the chunk. One row is one step.\n";
+    "  <ranks>      number of ranks, 1 or more",
+    "In a table: R receives, + reduces, ! stores to OUT, S sends; then the chunk. One row is one step.\n"};
 
 struct request {
     const char *algorithm, *ranks;
     const char *nodes, *root, *slots; /* NULL: not given */
-    bool check, list, help;
+    bool check, list;
 };
 
 static bool parse_arguments(int argc, char **argv, struct request *request) {
     const struct argument table[] = {
-        {"nodes", &request->nodes, NULL}, {"root", &request->root, NULL}, {"slots", &request->slots, NULL},
-        {"check", NULL, &request->check}, {"list", NULL, &request->list}, {"help", NULL, &request->help},
-        {"h", NULL, &request->help},
+        ARGUMENT_VALUE("nodes", "N", &request->nodes,
+                       "the ranks are dealt in order to N nodes, as evenly as possible; 1 unless given"),
+        ARGUMENT_VALUE("root", "R", &request->root,
+                       "root of a broadcast or reduce, peer of a send or recv; 0 unless given"),
+        ARGUMENT_FLAG("check", &request->check, "verify instead of printing: exit 0 if verified, 1 if not"),
+        ARGUMENT_VALUE("slots", "K", &request->slots, "verify with K slots per connection; 2 unless given"),
+        ARGUMENT_FLAG("list", &request->list, "all algorithms, with what they take and one line about each"),
     };
-    int rest = arguments_read(table, sizeof table / sizeof *table, argc, argv);
-    if (rest >= 0 && argc - rest > 2)
+    int rest = arguments_read(&command, table, sizeof table / sizeof *table, argc, argv);
+    if (argc - rest > 2)
         return argument_refuse("an argument", argv[rest + 2], "left out, it is one too many");
-    request->algorithm = rest >= 0 && argc > rest ? argv[rest] : NULL;
-    request->ranks = rest >= 0 && argc > rest + 1 ? argv[rest + 1] : NULL;
-    return rest >= 0;
+    request->algorithm = argc > rest ? argv[rest] : NULL;
+    request->ranks = argc > rest + 1 ? argv[rest + 1] : NULL;
+    if (argc - rest == 2 || request->list)
+        return true;
+    fprintf(stderr, "collet-prog: %s is missing; --help shows what is understood\n",
+            request->algorithm == NULL ? "<algorithm>" : "<ranks>");
+    return false;
 }
 
 static const struct algorithm *find_algorithm(const char *name) {
@@ -86,7 +88,7 @@ static int check(const struct algorithm *algorithm, const struct prog_shape *sha
     char nodes[32] = "";
     if (shape->nnodes > 1)
         snprintf(nodes, sizeof(nodes), " on %d nodes", shape->nnodes);
-    printf("verified: %s_%s, %d rank%s%s, root %d, %d slot%s a connection\n",
+    printf("verified: %s_%s, %d rank%s%s, root %d, %d slot%s per connection\n",
            prog_collective_name(algorithm->collective), algorithm->name, shape->nranks, shape->nranks == 1 ? "" : "s",
            nodes, root, nslots, nslots == 1 ? "" : "s");
     return EXIT_SUCCESS;
@@ -104,16 +106,8 @@ int main(int argc, char **argv) {
     int nranks = 1, nnodes = 1, root = 0, nslots = 2;
     if (!parse_arguments(argc, argv, &request))
         return EXIT_BAD_INPUT;
-    if (request.help) {
-        fputs(usage, stdout);
-        return EXIT_SUCCESS;
-    }
     if (request.list)
         return list();
-    if (request.algorithm == NULL || request.ranks == NULL) {
-        fprintf(stderr, "collet-prog: %s is missing\n%s", request.algorithm == NULL ? "<algorithm>" : "<ranks>", usage);
-        return EXIT_BAD_INPUT;
-    }
     const struct algorithm *algorithm = find_algorithm(request.algorithm);
     if (algorithm == NULL)
         return EXIT_BAD_INPUT;

@@ -5,28 +5,14 @@
  */
 #include "base/err.h"
 #include "forecast/explain.h"
-#include "tools/common/arguments.h"
+#include "tools/common/machine.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-static const char usage[] =
-    "usage: collet-sim [--machine FILE | --synthetic TEXT] [--hosts N] [--ranks N]\n"
-    "                  [--op NAME] [--sizes FROM:TO] [--factor N] [--algo NAME] [--limit N] [-J]\n"
-    "\n"
-    "  --machine FILE    a recorded machine, in NCCL's format or hwloc's; this machine unless given\n"
-    "  --synthetic TEXT  an imagined one, e.g. \"8 gpu nvswitch : 4 nic 200\"\n"
-    "  --hosts N         a job on N hosts like this; 1 unless given\n"
-    "  --ranks N         ranks on each host that has no GPU; one for each NUMA node unless given\n"
-    "  --op NAME         the collective; allreduce unless given\n"
-    "  --sizes FROM:TO   bytes, as the sizes of the perf programs; 1K:1G unless given\n"
-    "  --factor N        from one size to the next; 4 unless given\n"
-    "  --algo NAME       one algorithm, as collet-prog --list shows them; all that apply unless given\n"
-    "  --limit N         simulate at most N million steps for a prediction where one host stands for all,\n"
-    "                    and a fortieth of them where none does; 60 unless given\n"
-    "  -J                JSON instead of a table\n"
-    "\n"
+static const struct command command = {
+    "collet-sim [options]",
     "For each size and algorithm the fastest protocol, number of channels and chunk. 'how' says what was simulated:\n"
     "  each     every rank\n"
     "  grouped  one host, which stands for all, because all hosts behave alike\n"
@@ -35,13 +21,14 @@ static const char usage[] =
     "  fewer    every rank of as many hosts as --limit lets be, of half and of a quarter of them: the time grew equally\n"
     "           with each doubling, or in proportion to the hosts, and is taken to go on so; load is that of fewer hosts\n"
     "Load: bytes on the most loaded link of a kind, and the share of the time that the busiest of them is busy.\n"
-    "These are predictions of a model, not measurements; docs/scaling.md says which model.\n";
+    "These are predictions of a model, not measurements; docs/scaling.md says which model.\n"};
 
-enum { HOSTS_MAX = 131072, RANKS_MAX = 131072, PER_HOST_MAX = 1024, SIZES_MAX = 64, ALGORITHMS_MAX = 16 };
+enum { RANKS_MAX = 131072, SIZES_MAX = 64, ALGORITHMS_MAX = 16 };
 
 struct request {
-    const char *machine, *synthetic, *hosts, *ranks, *op, *sizes, *factor, *algo, *limit; /* NULL: not given */
-    bool json, help;
+    struct machine_request machine;
+    const char *collective, *sizes, *factor, *algo, *limit; /* NULL: not given */
+    bool json;
 };
 
 struct task {
@@ -56,17 +43,21 @@ struct task {
 
 /* -------------------------------------------------------------------------------------------------------- arguments */
 
-static bool parse_arguments(int argc, char **argv, struct request *request) {
+static void parse_arguments(int argc, char **argv, struct request *request) {
     const struct argument table[] = {
-        {"machine", &request->machine, NULL}, {"synthetic", &request->synthetic, NULL},
-        {"hosts", &request->hosts, NULL},     {"ranks", &request->ranks, NULL},
-        {"op", &request->op, NULL},           {"sizes", &request->sizes, NULL},
-        {"factor", &request->factor, NULL},   {"algo", &request->algo, NULL},
-        {"limit", &request->limit, NULL},     {"J", NULL, &request->json},
-        {"help", NULL, &request->help},       {"h", NULL, &request->help},
+        MACHINE_OPTIONS(&request->machine),
+        ARGUMENT_VALUE("collective", "NAME", &request->collective, "the collective; allreduce unless given"),
+        ARGUMENT_VALUE("sizes", "FROM:TO", &request->sizes,
+                       "bytes, as the sizes of the perf programs; 1K:1G unless given"),
+        ARGUMENT_VALUE("factor", "N", &request->factor, "from one size to the next; 4 unless given"),
+        ARGUMENT_VALUE("algo", "NAME", &request->algo,
+                       "one algorithm, as collet-prog --list shows them; all that apply unless given"),
+        ARGUMENT_VALUE("limit", "N", &request->limit,
+                       "simulate at most N million steps for a prediction where one host stands for all,\n"
+                       "and a fortieth of them where none does; 60 unless given"),
+        ARGUMENT_FLAG("json", &request->json, "JSON instead of a table"),
     };
-    int rest = arguments_read(table, sizeof table / sizeof *table, argc, argv);
-    return rest == argc || (rest >= 0 && argument_refuse("an argument", argv[rest], "an option that --help shows"));
+    arguments_read_options(&command, table, sizeof table / sizeof *table, argc, argv);
 }
 
 /* "1K:1G", or one size alone. */
@@ -86,13 +77,12 @@ static bool parse_sizes(const char *text, int factor, struct task *task) {
 static bool parse_task(const struct request *request, struct task *task) {
     int factor = 4;
     *task = (struct task){.nhosts = 1, .limit = (int)(FORECAST_STEPS_MAX / 1e6), .collective = PROG_ALLREDUCE};
-    if (!argument_number("--hosts", request->hosts, 1, HOSTS_MAX, &task->nhosts) ||
-        !argument_number("--ranks", request->ranks, 1, PER_HOST_MAX, &task->per_host) ||
+    if (!machine_numbers(&request->machine, &task->nhosts, &task->per_host) ||
         !argument_number("--factor", request->factor, 2, 1 << 20, &factor) ||
         !argument_number("--limit", request->limit, 1, 100000, &task->limit))
         return false;
-    if (request->op != NULL && !explain_read_collective(request->op, &task->collective))
-        return argument_refuse("--op", request->op, "a collective, like allreduce");
+    if (request->collective != NULL && !explain_read_collective(request->collective, &task->collective))
+        return argument_refuse("--collective", request->collective, "a collective, like allreduce");
     return parse_sizes(request->sizes != NULL ? request->sizes : "1K:1G", factor, task);
 }
 
@@ -102,11 +92,6 @@ static bool parse_task(const struct request *request, struct task *task) {
 static int pair_machine(struct task *task, struct topo **topo_p) {
     const struct topo *hosts[] = {*topo_p, *topo_p};
     struct topo *pair;
-    if ((*topo_p)->nhosts > 1 && task->nhosts > 1) {
-        fprintf(stderr, "collet-sim: --hosts is '%d', but --synthetic has %d nodes already: give one of them\n",
-                task->nhosts, (*topo_p)->nhosts);
-        return EXIT_BAD_INPUT;
-    }
     if ((*topo_p)->nhosts > 1)
         task->nhosts = (*topo_p)->nhosts;
     if ((*topo_p)->nhosts > 1 || task->nhosts == 1)
@@ -278,7 +263,7 @@ static int simulate(const struct request *request, struct task *task, struct for
         return EXIT_BAD_INPUT;
     }
     if (job->nranks < 2) {
-        fprintf(stderr, "collet-sim: one rank alone sends nothing: give more --hosts or --ranks\n");
+        fprintf(stderr, "collet-sim: one rank alone sends nothing: give more --nodes or --ranks\n");
         return EXIT_BAD_INPUT;
     }
     int status = choose_algorithms(request->algo, job, task);
@@ -297,15 +282,10 @@ int main(int argc, char **argv) {
     static struct task task; /* large */
     struct topo *topo = NULL;
     struct forecast_job *job;
-    if (!parse_arguments(argc, argv, &request))
-        return EXIT_BAD_INPUT;
-    if (request.help) {
-        fputs(usage, stdout);
-        return EXIT_SUCCESS;
-    }
+    parse_arguments(argc, argv, &request);
     if (!parse_task(&request, &task))
         return EXIT_BAD_INPUT;
-    int status = argument_machine("--machine", request.machine, request.synthetic, &topo);
+    int status = machine_open(&request.machine, task.nhosts, &topo);
     if (status == 0 && (status = pair_machine(&task, &topo)) == 0) {
         if (argument_failed("", forecast_open(topo, task.nhosts, task.per_host, &job))) {
             status = EXIT_FAILURE;

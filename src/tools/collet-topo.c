@@ -5,52 +5,38 @@
  */
 #include "base/err.h"
 #include "forecast/explain.h"
-#include "tools/common/arguments.h"
+#include "tools/common/machine.h"
 #include "topo/print_rings.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: collet-topo [--xml FILE | --synthetic TEXT] [--hosts N] [--ranks N] [--dot] [--dump FILE]\n"
-    "                   [--explain --op NAME --size BYTES]\n"
-    "\n"
-    "  --xml FILE        a recorded machine, in NCCL's format or hwloc's; this machine unless given\n"
-    "  --synthetic TEXT  an imagined one, e.g. \"2 node : 8 gpu nvswitch : 4 nic 200\"\n"
-    "  --hosts N         a job on N hosts like this; 1 unless given\n"
-    "  --ranks N         ranks on each host that has no GPU; one for each NUMA node unless given\n"
-    "  --dot             the graph for Graphviz, and nothing else\n"
-    "  --dump FILE       also writes the machine to FILE, in NCCL's format\n"
-    "  --explain         instead, what each algorithm would take for a call, and why one is fastest (a prediction)\n"
-    "  --op NAME         of which collective: allreduce unless given\n"
-    "  --size BYTES      and how large, e.g. 64M: as the size of the perf programs; 1M unless given\n";
-
-enum { HOSTS_MAX = 131072, RANKS_MAX = 1024 };
+static const struct command command = {"collet-topo [options]", NULL};
 
 struct request {
-    const char *xml, *synthetic, *hosts, *ranks, *dump, *op, *size; /* NULL: not given */
-    bool dot, help, explain;
+    struct machine_request machine;
+    const char *dump, *collective, *size; /* NULL: not given */
+    bool dot, explain;
 };
 
 /* -------------------------------------------------------------------------------------------------------- arguments */
 
 static bool parse_arguments(int argc, char **argv, struct request *request) {
     const struct argument table[] = {
-        {"xml", &request->xml, NULL},         {"synthetic", &request->synthetic, NULL},
-        {"hosts", &request->hosts, NULL},     {"ranks", &request->ranks, NULL},
-        {"dump", &request->dump, NULL},       {"op", &request->op, NULL},
-        {"size", &request->size, NULL},       {"dot", NULL, &request->dot},
-        {"explain", NULL, &request->explain}, {"help", NULL, &request->help},
-        {"h", NULL, &request->help},
+        MACHINE_OPTIONS(&request->machine),
+        ARGUMENT_FLAG("dot", &request->dot, "the graph for Graphviz, and nothing else"),
+        ARGUMENT_VALUE("dump", "FILE", &request->dump, "also writes the machine to FILE, in NCCL's format"),
+        ARGUMENT_FLAG("explain", &request->explain,
+                      "instead, what each algorithm would take for a call, and why one is fastest (a prediction)"),
+        ARGUMENT_VALUE("collective", "NAME", &request->collective, "of which collective; allreduce unless given"),
+        ARGUMENT_VALUE("size", "BYTES", &request->size, "and how large, e.g. 64M; 1M unless given"),
     };
-    int rest = arguments_read(table, sizeof table / sizeof *table, argc, argv);
-    if (rest >= 0 && rest < argc)
-        return argument_refuse("an argument", argv[rest], "an option that --help shows");
-    if (rest > 0 && !request->explain && (request->op != NULL || request->size != NULL)) {
-        fprintf(stderr, "collet-topo: %s is for --explain: give that too\n", request->op != NULL ? "--op" : "--size");
-        return false;
-    }
-    return rest > 0;
+    arguments_read_options(&command, table, sizeof table / sizeof *table, argc, argv);
+    if (request->explain || (request->collective == NULL && request->size == NULL))
+        return true;
+    fprintf(stderr, "collet-topo: %s is for --explain: give that too\n",
+            request->collective != NULL ? "--collective" : "--size");
+    return false;
 }
 
 /* The call to explain. */
@@ -61,8 +47,8 @@ struct call {
 
 static bool parse_call(const struct request *request, struct call *call) {
     *call = (struct call){PROG_ALLREDUCE, 1 << 20};
-    if (request->op != NULL && !explain_read_collective(request->op, &call->collective))
-        return argument_refuse("--op", request->op, "a collective, like allreduce");
+    if (request->collective != NULL && !explain_read_collective(request->collective, &call->collective))
+        return argument_refuse("--collective", request->collective, "a collective, like allreduce");
     if (request->size != NULL && !explain_read_size(request->size, &call->bytes))
         return argument_refuse("--size", request->size, "a number of bytes, like 64M");
     return true;
@@ -76,11 +62,6 @@ static int repeat_machine(int nhosts, struct topo **topo_p) {
     struct topo *fused;
     if (nhosts == 1)
         return 0;
-    if ((*topo_p)->nhosts > 1) {
-        fprintf(stderr, "collet-topo: --hosts is '%d', but --synthetic has %d nodes already: give one of them\n",
-                nhosts, (*topo_p)->nhosts);
-        return EXIT_BAD_INPUT;
-    }
     hosts = malloc((size_t)nhosts * sizeof *hosts);
     if (hosts == NULL) {
         fprintf(stderr, "collet-topo: no memory for %d hosts\n", nhosts);
@@ -88,7 +69,7 @@ static int repeat_machine(int nhosts, struct topo **topo_p) {
     }
     for (int h = 0; h < nhosts; h++)
         hosts[h] = *topo_p;
-    bool bad = argument_failed("--hosts", topo_fuse(hosts, nhosts, &fused));
+    bool bad = argument_failed("--nodes", topo_fuse(hosts, nhosts, &fused));
     free(hosts);
     if (bad)
         return EXIT_FAILURE;
@@ -137,14 +118,9 @@ int main(int argc, char **argv) {
     int nhosts = 1, per_host = 0;
     if (!parse_arguments(argc, argv, &request))
         return EXIT_BAD_INPUT;
-    if (request.help) {
-        fputs(usage, stdout);
-        return EXIT_SUCCESS;
-    }
-    if (!argument_number("--hosts", request.hosts, 1, HOSTS_MAX, &nhosts) ||
-        !argument_number("--ranks", request.ranks, 1, RANKS_MAX, &per_host) || !parse_call(&request, &call))
+    if (!machine_numbers(&request.machine, &nhosts, &per_host) || !parse_call(&request, &call))
         return EXIT_BAD_INPUT;
-    int status = argument_machine("--xml", request.xml, request.synthetic, &topo);
+    int status = machine_open(&request.machine, nhosts, &topo);
     if (status == 0 && request.dump != NULL && argument_failed("--dump", topo_write_file(topo, request.dump)))
         status = EXIT_BAD_INPUT;
     if (status == 0)

@@ -7,7 +7,7 @@
 #include "base/os.h"
 #include "gpu/gpu.h"
 #include "plan/costs_file.h"
-#include "tools/common/arguments.h"
+#include "tools/common/machine.h"
 #include "tools/tune/fit.h"
 #include "tools/tune/regret.h"
 #include "tools/tune/samples.h"
@@ -17,29 +17,14 @@
 #include <string.h>
 #include <time.h>
 
-static const char usage[] =
-    "usage: collet-tune [--procs N[,N…]] [--transport NAME | --device] [--quick] [--sizes FROM:TO] [--output FILE]\n"
-    "       collet-tune --regret [--costs FILE] [--all] [the options above but --output]\n"
-    "       either of these with [--save FILE] or [--samples FILE[,FILE…]]\n"
+static const struct command command = {
+    "collet-tune [options]\n"
+    "       collet-tune --regret [options]\n"
     "       collet-tune --print [--costs FILE]\n"
     "\n"
     "Without --regret: measures allreduces of every algorithm and protocol on ranks that it forks, fits the constants of\n"
-    "the cost model to them, and writes a tuning file. COLLET_TUNER_FILE=FILE on rank 0 makes all ranks use it.\n"
-    "\n"
-    "  --procs N,N…      numbers of ranks to measure with, 2 to 16; 2,4 unless given\n"
-    "  --transport NAME  shm or tcp; shm unless given\n"
-    "  --device          ranks on this process's GPUs, dealt to them in turn; not with --regret\n"
-    "  --sizes FROM:TO   bytes, four times as many from one to the next; 8:67108864 unless given\n"
-    "  --quick           fewer samples, sizes to 2 MB: seconds instead of minutes\n"
-    "  --output FILE     where the tuning file goes; standard output unless given\n"
-    "  --regret          a table instead: the model's choice and the best one at every size\n"
-    "  --costs FILE      constants to begin with; those built in unless given\n"
-    "  --all             before the table everything that was measured\n"
-    "  --save FILE       all samples, to be judged or fitted later together with those of other runs\n"
-    "  --samples FILE,…  instead of measuring: what other runs have saved\n"
-    "  --print           the constants alone\n"
-    "\n"
-    "The machine should do nothing else meanwhile.\n";
+    "the cost model to them, and writes a tuning file. COLLET_TUNER_FILE=FILE on rank 0 makes all ranks use it.",
+    "The machine should do nothing else meanwhile.\n"};
 
 enum { LABS_MAX = 4 };
 
@@ -51,7 +36,7 @@ enum { LABS_MAX = 4 };
 
 struct request {
     const char *procs, *transport, *sizes, *output, *costs, *save, *samples; /* NULL: not given */
-    bool quick, regret, all, print, device, help;
+    bool quick, regret, all, print, device;
 };
 
 struct task {
@@ -65,18 +50,26 @@ struct task {
 
 /* -------------------------------------------------------------------------------------------------------- arguments */
 
-static bool parse_arguments(int argc, char **argv, struct request *request) {
+static void parse_arguments(int argc, char **argv, struct request *request) {
     const struct argument table[] = {
-        {"procs", &request->procs, NULL},     {"transport", &request->transport, NULL},
-        {"sizes", &request->sizes, NULL},     {"output", &request->output, NULL},
-        {"costs", &request->costs, NULL},     {"save", &request->save, NULL},
-        {"samples", &request->samples, NULL}, {"quick", NULL, &request->quick},
-        {"regret", NULL, &request->regret},   {"all", NULL, &request->all},
-        {"print", NULL, &request->print},     {"device", NULL, &request->device},
-        {"help", NULL, &request->help},       {"h", NULL, &request->help},
+        ARGUMENT_VALUE("procs", "N,N...", &request->procs, "numbers of ranks to measure with, 2 to 16; 2,4 unless given"),
+        ARGUMENT_VALUE("transport", "NAME", &request->transport, "shm or tcp; shm unless given"),
+        ARGUMENT_FLAG("device", &request->device,
+                      "ranks on this process's GPUs, dealt to them in turn; not with --regret"),
+        ARGUMENT_VALUE("sizes", "FROM:TO", &request->sizes,
+                       "bytes, four times as many from one to the next; 8:67108864 unless given"),
+        ARGUMENT_FLAG("quick", &request->quick, "fewer samples, sizes to 2 MB: seconds instead of minutes"),
+        ARGUMENT_VALUE("output", "FILE", &request->output, "where the tuning file goes; standard output unless given"),
+        ARGUMENT_FLAG("regret", &request->regret,
+                      "a table instead: the model's choice and the best one at every size"),
+        ARGUMENT_VALUE("costs", "FILE", &request->costs, "constants to begin with; those built in unless given"),
+        ARGUMENT_FLAG("all", &request->all, "before the table everything that was measured"),
+        ARGUMENT_VALUE("save", "FILE", &request->save,
+                       "all samples, to be judged or fitted later together with those of other runs"),
+        ARGUMENT_VALUE("samples", "FILE,...", &request->samples, "instead of measuring: what other runs have saved"),
+        ARGUMENT_FLAG("print", &request->print, "the constants alone"),
     };
-    int rest = arguments_read(table, sizeof table / sizeof *table, argc, argv);
-    return rest == argc || (rest >= 0 && argument_refuse("an argument", argv[rest], "an option that --help shows"));
+    arguments_read_options(&command, table, sizeof table / sizeof *table, argc, argv);
 }
 
 static bool parse_procs(const char *text, struct task *task) {
@@ -265,14 +258,9 @@ static int run(const struct request *request, struct task *task) {
 }
 
 int main(int argc, char **argv) {
-    struct request request = {.help = false};
+    struct request request = {.quick = false};
     struct task task = {.nlabs = 0};
-    if (!parse_arguments(argc, argv, &request))
-        return EXIT_BAD_INPUT;
-    if (request.help) {
-        fputs(usage, stdout);
-        return EXIT_SUCCESS;
-    }
+    parse_arguments(argc, argv, &request);
     if (!task_of(&request, &task))
         return EXIT_BAD_INPUT;
     if (request.print) {

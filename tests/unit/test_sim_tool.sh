@@ -29,28 +29,28 @@ refuses() { # pattern program arguments…
 }
 
 refuses_all() {
-    refuses "--hosts is '0'" "$sim" --hosts 0 && refuses "--op is 'sing'" "$sim" --op sing &&
+    refuses "--nodes is '0'" "$sim" --nodes 0 && refuses "--collective is 'sing'" "$sim" --collective sing &&
         refuses "--sizes is '1G:1K'" "$sim" --sizes 1G:1K && refuses "--sizes is 'x'" "$sim" --sizes x &&
         refuses "--factor is '1'" "$sim" --factor 1 && refuses "--limit is 'much'" "$sim" --limit much &&
         refuses "--machine: .*none.xml" "$sim" --machine none.xml && refuses "option '--algo' requires an argument" "$sim" --algo &&
         refuses "give one of them" "$sim" --machine a --synthetic b && refuses "unrecognized option '--speed'" "$sim" --speed &&
         refuses "--algo is 'square', which is no algorithm of allreduce" "$sim" --synthetic "$machine" --algo square &&
-        refuses "--algo is 'oneshot', which takes up to 64 ranks" "$sim" --synthetic "$machine" --hosts 9 --algo oneshot &&
-        refuses "are 1048576 ranks: at most 131072" "$sim" --synthetic "$machine" --hosts 131072 &&
-        refuses "--hosts is '2', but" "$sim" --hosts 2 --synthetic "2 node : 1 gpu" &&
+        refuses "--algo is 'oneshot', which takes up to 64 ranks" "$sim" --synthetic "$machine" --nodes 9 --algo oneshot &&
+        refuses "are 1048576 ranks: at most 131072" "$sim" --synthetic "$machine" --nodes 131072 &&
+        refuses "--nodes is '2', but" "$sim" --nodes 2 --synthetic "2 node : 1 gpu" &&
         refuses "one rank alone" "$sim" --synthetic "1 gpu : 1 nic" &&
-        refuses "--op is 'sing'" "$topo" --explain --op sing && refuses "--size is 'big'" "$topo" --explain --size big &&
+        refuses "--collective is 'sing'" "$topo" --explain --collective sing && refuses "--size is 'big'" "$topo" --explain --size big &&
         refuses "--size is for --explain" "$topo" --size 1M
 }
 
 json_is_json() {
     command -v python3 >/dev/null || return 0
-    "$sim" --synthetic "$machine" --hosts 4 --sizes 1K:1M -J |
+    "$sim" --synthetic "$machine" --nodes 4 --sizes 1K:1M --json |
         python3 -c 'import json, sys; j = json.load(sys.stdin); assert j["ranks"] == 32 and len(j["rows"]) > 10 and j["measured"] is False'
 }
 
 same_twice() {
-    [ "$("$sim" --synthetic "$machine" --hosts 64 --sizes 64K:64K)" = "$("$sim" --synthetic "$machine" --hosts 64 --sizes 64K:64K)" ]
+    [ "$("$sim" --synthetic "$machine" --nodes 64 --sizes 64K:64K)" = "$("$sim" --synthetic "$machine" --nodes 64 --sizes 64K:64K)" ]
 }
 
 # The largest there are, in under a minute and 2 GiB; in less than a full test one size of one algorithm.
@@ -59,15 +59,15 @@ largest() {
     [ "${COLLET_TEST_LEVEL:-normal}" = full ] && sizes=(--sizes 1K:1G)
     (
         ulimit -v $((2 << 20))
-        timeout 60 "$sim" --synthetic "$machine" --hosts 16384 "${sizes[@]}"
+        timeout 60 "$sim" --synthetic "$machine" --nodes 16384 "${sizes[@]}"
     ) | grep -qE "^ +64M .*ring .* grouped"
 }
 
-check candidates_are_explained shows "^why" "$topo" --xml "$pairs" --hosts 2 --explain --size 64M --op allreduce
+check candidates_are_explained shows "^why" "$topo" --machine "$pairs" --nodes 2 --explain --size 64M --collective allreduce
 check the_link_that_binds_is_named shows "busiest link, NET NIC" "$topo" --synthetic "2 node : 2 gpu nvswitch : 1 nic" --explain --size 64M
-check every_collective_is_explained shows "^  pat " "$topo" --synthetic "2 node : 4 gpu : 2 nic" --explain --op all_gather
+check every_collective_is_explained shows "^  pat " "$topo" --synthetic "2 node : 4 gpu : 2 nic" --explain --collective all_gather
 check hosts_without_gpus_are_explained shows "^  ring " "$topo" --synthetic "2 node : 2 cpu" --ranks 4 --explain
-check a_machine_is_simulated shows "^ +1M .*ring" "$sim" --machine "$pairs" --hosts 4 --sizes 1M
+check a_machine_is_simulated shows "^ +1M .*ring" "$sim" --machine "$pairs" --nodes 4 --sizes 1M
 check json_has_the_same_rows json_is_json
 check the_same_question_has_the_same_answer same_twice
 check the_largest_jobs_fit_into_their_limits largest

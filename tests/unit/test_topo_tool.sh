@@ -29,24 +29,24 @@ refuses() { # pattern arguments…
 }
 
 dump_is_read_again() {
-    "$tool" --xml "$pairs" --dump "$scratch/once.xml" >"$scratch/once" &&
-        "$tool" --xml "$scratch/once.xml" --dump "$scratch/twice.xml" >"$scratch/twice" &&
+    "$tool" --machine "$pairs" --dump "$scratch/once.xml" >"$scratch/once" &&
+        "$tool" --machine "$scratch/once.xml" --dump "$scratch/twice.xml" >"$scratch/twice" &&
         cmp "$scratch/once.xml" "$scratch/twice.xml" && cmp "$scratch/once" "$scratch/twice"
 }
 
 refuses_all() {
-    refuses "--xml: .*none.xml: cannot be read" --xml none.xml &&
-        refuses "--xml: $0:1:" --xml "$0" &&
+    refuses "--machine: .*none.xml: cannot be read" --machine none.xml &&
+        refuses "--machine: $0:1:" --machine "$0" &&
         refuses "--synthetic: .*\"2 cows\": at \"cows\" \(character 3\)" --synthetic "2 cows" &&
-        refuses "--hosts is 'two'" --hosts two && refuses "--hosts is '0'" --hosts 0 &&
-        refuses "--ranks is '-1'" --ranks -1 && refuses "option .--xml. requires an argument" --xml &&
-        refuses "unrecognized option .--speed" --speed && refuses "give one of them" --xml a --synthetic b &&
-        refuses "--hosts is '2', but" --hosts 2 --synthetic "2 node : 1 cpu" &&
+        refuses "--nodes is 'two'" --nodes two && refuses "--nodes is '0'" --nodes 0 &&
+        refuses "--ranks is '-1'" --ranks -1 && refuses "option .--machine. requires an argument" --machine &&
+        refuses "unrecognized option .--speed" --speed && refuses "give one of them" --machine a --synthetic b &&
+        refuses "--nodes is '2', but" --nodes 2 --synthetic "2 node : 1 cpu" &&
         refuses "--dump: /nonexistent/x: .* cannot be written" --dump /nonexistent/x
 }
 
 check this_machine_is_shown shows "^  CPU 0"
-check a_recorded_one_is_shown_on_two_hosts shows "^rings: 4 over 16 ranks on 2 hosts" --xml "$pairs" --hosts 2
+check a_recorded_one_is_shown_on_two_hosts shows "^rings: 4 over 16 ranks on 2 hosts" --machine "$pairs" --nodes 2
 check an_imagined_one_is_shown shows "^  rings: 4 × 25.00 = 100.00 GB/s" --synthetic "2 node : 8 gpu nvswitch : 4 nic 200"
 check the_link_that_binds_is_named shows "rings: bound by NET NIC nic0 ▶ NET" --synthetic "2 node : 2 gpu : 1 nic"
 check ranks_without_gpus_are_as_many_as_asked shows "over 6 ranks" --synthetic "2 node : 2 cpu" --ranks 3

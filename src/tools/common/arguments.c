@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/common/arguments.h"
 
-#include "base/err.h"
+#include "collet.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -9,41 +9,86 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPTIONS_MAX 32
+enum { OPTIONS_MAX = 64, HELP, VERSION, FIRST_ROW = 1000 }; /* numbers of options, above all letters */
 
-static void use(const struct argument *argument) {
-    if (argument->value != NULL)
+static void print_option(const struct argument *a, int width) {
+    char left[64] = "";
+    if (a->letter != 0)
+        snprintf(left, sizeof left, "-%c, ", a->letter);
+    size_t used = strlen(left);
+    snprintf(left + used, sizeof left - used, "--%s%s%s", a->name, a->meta != NULL ? " " : "",
+             a->meta != NULL ? a->meta : "");
+    for (const char *line = a->help; line != NULL; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+        printf("  %-*s  %.*s\n", width, line == a->help ? left : "", (int)strcspn(line, "\n"), line);
+}
+
+static int option_width(const struct argument *a) {
+    return (int)(strlen(a->name) + 2 + (a->letter ? 4 : 0) + (a->meta != NULL ? strlen(a->meta) + 1 : 0));
+}
+
+static void print_help(const struct command *command, const struct argument *table, size_t n) {
+    static const struct argument last[] = {{"help", 'h', NULL, NULL, NULL, "this text"},
+                                           {"version", 0, NULL, NULL, NULL, "the version of collet"}};
+    int width = option_width(&last[0]);
+    for (size_t k = 0; k < n; k++)
+        if (table[k].help != NULL && option_width(&table[k]) > width)
+            width = option_width(&table[k]);
+    printf("usage: %s\n\n", command->usage);
+    for (size_t k = 0; k < n; k++)
+        if (table[k].help != NULL)
+            print_option(&table[k], width);
+    for (size_t k = 0; k < sizeof last / sizeof *last; k++)
+        print_option(&last[k], width);
+    if (command->about != NULL)
+        printf("\n%s", command->about);
+}
+
+static void note(const struct argument *argument) {
+    if (argument->meta != NULL)
         *argument->value = optarg;
     else
         *argument->flag = true;
 }
 
-int arguments_read(const struct argument *table, size_t n, int argc, char **argv) {
-    struct option options[OPTIONS_MAX] = {0}; /* ends with zeros; val: the row, where letters cannot be */
-    char letters[2 * OPTIONS_MAX] = "";
-    size_t nletters = 0;
-    int row, noptions = 0;
-    for (size_t k = 0; k < n && k + 1 < OPTIONS_MAX; k++) {
-        bool takes_value = table[k].value != NULL;
-        if (table[k].name[1] != '\0') {
-            options[noptions++] = (struct option){table[k].name, takes_value, NULL, 256 + (int)k};
-        } else {
-            letters[nletters++] = table[k].name[0];
-            if (takes_value)
-                letters[nletters++] = ':';
-        }
+static const struct argument *with_letter(const struct argument *table, int letter) {
+    while (table->letter != letter)
+        table++;
+    return table;
+}
+
+int arguments_read(const struct command *command, const struct argument *table, size_t n, int argc, char **argv) {
+    struct option options[OPTIONS_MAX + 3] = {{"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}};
+    char letters[2 * OPTIONS_MAX + 2] = "h";
+    for (size_t k = 0; k < n && k < OPTIONS_MAX; k++) {
+        options[k + 2] = (struct option){table[k].name, table[k].meta != NULL, NULL, FIRST_ROW + (int)k};
+        if (table[k].letter != 0)
+            snprintf(letters + strlen(letters), 3, "%c%s", table[k].letter, table[k].meta != NULL ? ":" : "");
     }
-    while ((row = getopt_long(argc, argv, letters, options, NULL)) != -1) {
-        if (row == '?') {
-            fprintf(stderr, "%s: --help shows what is understood\n", program_invocation_short_name);
-            return -1;
+    for (int option; (option = getopt_long(argc, argv, letters, options, NULL)) != -1;) {
+        if (option == HELP || option == 'h') {
+            print_help(command, table, n);
+            exit(EXIT_SUCCESS);
         }
-        for (size_t k = 0; k < n && row < 256; k++)
-            if (table[k].name[0] == row && table[k].name[1] == '\0')
-                row = 256 + (int)k;
-        use(&table[row - 256]);
+        if (option == VERSION) {
+            printf("%s (collet) %d.%d.%d\n", program_invocation_short_name, COLLET_MAJOR, COLLET_MINOR, COLLET_PATCH);
+            exit(EXIT_SUCCESS);
+        }
+        if (option == '?') {
+            fprintf(stderr, "%s: --help shows what is understood\n", program_invocation_short_name);
+            exit(EXIT_BAD_INPUT);
+        }
+        note(option >= FIRST_ROW ? &table[option - FIRST_ROW] : with_letter(table, option));
     }
     return optind;
+}
+
+void arguments_read_options(const struct command *command, const struct argument *table, size_t n, int argc,
+                            char **argv) {
+    int rest = arguments_read(command, table, n, argc, argv);
+    if (rest == argc)
+        return;
+    (void)argument_refuse("an argument", argv[rest], "an option that --help shows");
+    exit(EXIT_BAD_INPUT);
 }
 
 bool argument_refuse(const char *name, const char *text, const char *wanted) {
@@ -62,23 +107,4 @@ bool argument_number(const char *name, const char *text, int min, int max, int *
         return argument_refuse(name, text, wanted);
     *number_p = (int)number;
     return true;
-}
-
-bool argument_failed(const char *name, enum collet_result status) {
-    if (status != COLLET_SUCCESS)
-        fprintf(stderr, "%s: %s%s%s\n", program_invocation_short_name, name, name[0] == '\0' ? "" : ": ", err_last());
-    return status != COLLET_SUCCESS;
-}
-
-int argument_machine(const char *name, const char *file, const char *synthetic, struct topo **topo_p) {
-    if (file != NULL && synthetic != NULL) {
-        fprintf(stderr, "%s: %s and --synthetic both say what the machine is: give one of them\n",
-                program_invocation_short_name, name);
-        return EXIT_BAD_INPUT;
-    }
-    if (file != NULL)
-        return argument_failed(name, topo_read_file(file, TOPO_RECORDED, topo_p)) ? EXIT_BAD_INPUT : 0;
-    if (synthetic != NULL)
-        return argument_failed("--synthetic", topo_synthetic(synthetic, topo_p)) ? EXIT_BAD_INPUT : 0;
-    return argument_failed("", topo_probe(topo_p)) ? EXIT_FAILURE : 0;
 }

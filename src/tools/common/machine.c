@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/common/machine.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+bool argument_failed(const char *name, enum collet_result status) {
+    if (status != COLLET_SUCCESS)
+        fprintf(stderr, "%s: %s%s%s\n", program_invocation_short_name, name, name[0] == '\0' ? "" : ": ", err_last());
+    return status != COLLET_SUCCESS;
+}
+
+bool machine_numbers(const struct machine_request *request, int *nodes_p, int *ranks_p) {
+    return argument_number("--nodes", request->nodes, 1, MACHINE_NODES_MAX, nodes_p) &&
+           argument_number("--ranks", request->ranks, 1, MACHINE_RANKS_MAX, ranks_p);
+}
+
+static int read_machine(const struct machine_request *request, struct topo **topo_p) {
+    if (request->file != NULL && request->synthetic != NULL) {
+        fprintf(stderr, "%s: --machine and --synthetic both say what the machine is: give one of them\n",
+                program_invocation_short_name);
+        return EXIT_BAD_INPUT;
+    }
+    if (request->file != NULL)
+        return argument_failed("--machine", topo_read_file(request->file, TOPO_RECORDED, topo_p)) ? EXIT_BAD_INPUT : 0;
+    if (request->synthetic != NULL)
+        return argument_failed("--synthetic", topo_synthetic(request->synthetic, topo_p)) ? EXIT_BAD_INPUT : 0;
+    return argument_failed("", topo_probe(topo_p)) ? EXIT_FAILURE : 0;
+}
+
+int machine_open(const struct machine_request *request, int nodes, struct topo **topo_p) {
+    int status = read_machine(request, topo_p);
+    if (status != 0 || nodes == 1 || (*topo_p)->nhosts == 1)
+        return status;
+    fprintf(stderr, "%s: --nodes is '%d', but --synthetic has %d nodes already: give one of them\n",
+            program_invocation_short_name, nodes, (*topo_p)->nhosts);
+    return EXIT_BAD_INPUT;
+}

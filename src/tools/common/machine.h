@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The machine that a tool is about, and failures of the library, as programs tell them.
+ */
+#ifndef COLLET_TOOLS_COMMON_MACHINE_H
+#define COLLET_TOOLS_COMMON_MACHINE_H
+
+#include "tools/common/arguments.h"
+#include "topo/topo.h"
+
+/* Says what err_last() does, about an argument ("": none in particular); false if status is SUCCESS. */
+bool argument_failed(const char *name, enum collet_result status);
+
+/* The options --machine, --synthetic, --nodes and --ranks, which say on what a job runs. NULL: not given. */
+struct machine_request {
+    const char *file, *synthetic, *nodes, *ranks;
+};
+#define MACHINE_OPTIONS(r)                                                                                             \
+    ARGUMENT_VALUE("machine", "FILE", &(r)->file,                                                                      \
+                   "a recorded machine, in NCCL's format or hwloc's; this machine unless given"),                      \
+        ARGUMENT_VALUE("synthetic", "TEXT", &(r)->synthetic,                                                           \
+                       "an imagined one, e.g. \"2 node : 8 gpu nvswitch : 4 nic 200\""),                               \
+        ARGUMENT_VALUE("nodes", "N", &(r)->nodes, "a job on N hosts like this; 1 unless given"),                       \
+        ARGUMENT_VALUE("ranks", "N", &(r)->ranks,                                                                      \
+                       "ranks on each host that has no GPU; one per NUMA node unless given")
+
+enum { MACHINE_NODES_MAX = 131072, MACHINE_RANKS_MAX = 1024 };
+
+/* The numbers; they stay as they are where an option was not given. */
+bool machine_numbers(const struct machine_request *request, int *nodes_p, int *ranks_p);
+
+/* One of the machine's hosts, or all of them if it was described so. --nodes and several hosts of --synthetic exclude each
+ * other. Returns what to exit with after a message, 0 without. */
+int machine_open(const struct machine_request *request, int nodes, struct topo **topo_p);
+
+#endif
