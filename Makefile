@@ -173,7 +173,7 @@ $(BUILD)/needs: scripts/deps.sh
 $(OBJ)/%.o: INCLUDES = $(INTERNAL_INCLUDES)
 $(OBJ)/src/tools/%.o: INCLUDES = $(INTERNAL_INCLUDES) -I.
 $(OBJ)/examples/%.o: INCLUDES = $(PUBLIC_INCLUDES)
-# The perf programs take the table of types from base/types.h.
+# The perf programs share the table of types (base/types.h) and the reading of options with the library and its tools.
 $(OBJ)/examples/perf/%.o: INCLUDES = $(PUBLIC_INCLUDES) -Isrc
 $(OBJ)/tests/%.o: INCLUDES = $(INTERNAL_INCLUDES) -Itests
 
@@ -261,7 +261,7 @@ $(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/
 	$(LINK_PROGRAM)
 # A tool of several files has a folder; collet-tune takes its meetings from the bench.
 $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
-$(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON)) $(STATIC_LIB)
+$(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/tools/common/arguments.c src/tools/common/json.c) $(STATIC_LIB)
 	$(LINK_PROGRAM)
 $(EXAMPLES): $(BUILD)/bin/%: $(OBJ)/examples/%.o $(STATIC_LIB)
 	$(LINK_PROGRAM)

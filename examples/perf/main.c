@@ -80,8 +80,8 @@ static void report_memory(struct perf_job *job, double before, double joined, st
 int perf_main(const struct perf_collective *collective, int argc, char **argv) {
     struct perf_options options;
     int exit_code;
-    if (!options_parse(argc, argv, collective->program, &options, &exit_code))
-        return exit_code;
+    if (!options_parse(argc, argv, &options))
+        return PERF_BAD_USAGE;
     set_timeout(options.timeout_s);
 
     struct perf_job job = {.collective = collective, .options = &options, .id_pipe = -1, .min_busbw = demanded_busbw()};

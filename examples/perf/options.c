@@ -4,9 +4,9 @@
  * for a GPU are in it with their default as the only value, and say why. New here: --procs.
  */
 #include "perf.h"
+#include "tools/common/arguments.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ typedef bool parse_function(const struct flag *flag, const char *text, struct pe
 static parse_function parse_number, parse_size, parse_type, parse_op, parse_text;
 
 struct flag {
-    int letter; /* or a number above all letters for a flag that has only a name */
+    char letter; /* 0: it has only a name */
     const char *name;
     parse_function *parse;
     size_t offset; /* of the field in struct perf_options */
@@ -42,17 +42,16 @@ struct flag {
     const char *limit; /* why the range is as it is, where that needs saying */
 };
 
-enum { FLAG_PROCS = 256, FLAG_HOST }; /* without a letter */
 #define FIELD(name) offsetof(struct perf_options, name)
 #define NAME_OF_TYPE(ENUM, name, ...) #name ", "
 #define NAME_OF_OP(ENUM, name) #name ", "
 #define NO_GPU "needs a GPU communicator"
 
 static const struct flag flags[] = {
-    {FLAG_PROCS, "procs", parse_number, FIELD(procs), 1, 512, "fork this many local processes", NULL},
+    {0, "procs", parse_number, FIELD(procs), 1, 512, "fork this many local processes", NULL},
     {'t', "nthreads", parse_number, FIELD(threads), 1, 1024, "threads per process", NULL},
     {'g', "ngpus", parse_number, FIELD(gpus), 1, 1024, "ranks per thread", NULL},
-    {FLAG_HOST, "host", parse_number, FIELD(on_host), 0, 1, "1: host memory, even if there are GPUs", NULL},
+    {0, "host", parse_number, FIELD(on_host), 0, 1, "1: host memory, even if there are GPUs", NULL},
     {'b', "minbytes", parse_size, FIELD(min_bytes), 0, 0, "smallest size; K, M and G are 1024-based", NULL},
     {'e', "maxbytes", parse_size, FIELD(max_bytes), 0, 0, "largest size", NULL},
     {'i', "stepbytes", parse_size, FIELD(step_bytes), 1, 0, "increment between sizes", "would never end"},
@@ -92,7 +91,7 @@ enum { FLAG_COUNT = sizeof(flags) / sizeof(flags[0]) };
 
 static bool complain(const struct flag *flag, const char *text, const char *why) {
     char spelling[64];
-    if (flag->letter >= FLAG_PROCS)
+    if (flag->letter == 0)
         snprintf(spelling, sizeof(spelling), "--%s", flag->name);
     else
         snprintf(spelling, sizeof(spelling), "-%c", flag->letter);
@@ -154,19 +153,6 @@ static bool parse_text(const struct flag *flag, const char *text, struct perf_op
 
 /* ----------------------------------------------------------------------------------------------------- command line */
 
-static void print_usage(const char *program) {
-    printf("usage: %s [flags]\n", program);
-    for (const struct flag *flag = flags; flag < flags + FLAG_COUNT; flag++) {
-        char letter[8] = "   ";
-        if (flag->letter < FLAG_PROCS)
-            snprintf(letter, sizeof(letter), "-%c,", flag->letter);
-        printf("  %s --%-24s %s\n", letter, flag->name, flag->help ? flag->help : flag->limit);
-    }
-    printf("  -h, --%-24s this text\n\n", "help");
-    printf("Ranks: processes x threads x ranks per thread. Processes: --procs, or mpirun, srun, torchrun.\n"
-           "COLLET_TESTS_MIN_BW=<GB/s>: exit with 7 if the average bus bandwidth is below 90 %% of it.\n");
-}
-
 /* What flags may not say together. */
 static bool options_agree(const struct perf_options *options) {
     if (options->min_bytes > options->max_bytes) {
@@ -189,42 +175,34 @@ static bool options_agree(const struct perf_options *options) {
     return true;
 }
 
-static const struct flag *find_flag(int letter) {
-    const struct flag *flag = flags;
-    while (flag < flags + FLAG_COUNT && flag->letter != letter)
-        flag++;
-    return flag < flags + FLAG_COUNT ? flag : NULL;
+/* What --help calls a flag's value. */
+static const char *meta_of(const struct flag *flag) {
+    return flag->parse == parse_number ? "N"
+           : flag->parse == parse_size ? "BYTES"
+           : flag->parse == parse_text ? "FILE"
+                                       : "NAME";
 }
 
-bool options_parse(int argc, char **argv, const char *program, struct perf_options *options, int *exit_code) {
-    char letters[2 * FLAG_COUNT + 2] = "h";
-    struct option names[FLAG_COUNT + 2] = {{"help", no_argument, NULL, 'h'}};
+static const struct command command = {
+    "[flags]", "Ranks: processes x threads x ranks per thread. Processes: --procs, or mpirun, srun, torchrun.\n"
+               "COLLET_TESTS_MIN_BW=<GB/s>: exit with 7 if the average bus bandwidth is below 90 % of it.\n"};
+
+bool options_parse(int argc, char **argv, struct perf_options *options) {
+    const char *texts[FLAG_COUNT] = {NULL};
+    struct argument arguments[FLAG_COUNT];
     for (int i = 0; i < FLAG_COUNT; i++) {
-        names[i + 1] = (struct option){flags[i].name, required_argument, NULL, flags[i].letter};
-        if (flags[i].letter < FLAG_PROCS)
-            snprintf(letters + strlen(letters), 3, "%c:", flags[i].letter);
+        const struct flag *flag = &flags[i];
+        arguments[i] = (struct argument){flag->name, flag->letter, meta_of(flag),
+                                         &texts[i],  NULL,         flag->help != NULL ? flag->help : flag->limit};
     }
+    arguments_read_options(&command, arguments, FLAG_COUNT, argc, argv);
 
     *options = defaults;
     options->type = &perf_types[COLLET_FLOAT32];
     options->op = perf_ops;
     options->argv = argv;
-    *exit_code = PERF_BAD_USAGE;
-
-    int letter;
-    while ((letter = getopt_long(argc, argv, letters, names, NULL)) != -1) {
-        if (letter == 'h') {
-            print_usage(program);
-            *exit_code = PERF_OK;
+    for (int i = 0; i < FLAG_COUNT; i++)
+        if (texts[i] != NULL && !flags[i].parse(&flags[i], texts[i], options))
             return false;
-        }
-        const struct flag *flag = find_flag(letter);
-        if (!flag || !flag->parse(flag, optarg, options))
-            return false; /* getopt has complained about a flag it does not know */
-    }
-    if (optind < argc) {
-        fprintf(stderr, "%s: not a flag; see -h\n", argv[optind]);
-        return false;
-    }
     return options_agree(options);
 }

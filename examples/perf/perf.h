@@ -153,9 +153,8 @@ struct perf_options {
     char **argv;
 };
 
-/* Fills *options. Returns false when there is nothing to run, with the exit code in *exit_code: after -h, or after a
- * one-line complaint that names the flag. */
-bool options_parse(int argc, char **argv, const char *program, struct perf_options *options, int *exit_code);
+/* Fills *options. False after a one-line complaint that names the flag. Ends the program after -h and --version. */
+bool options_parse(int argc, char **argv, struct perf_options *options);
 
 /* -------------------------------------------------------------------------------------------------- ranks and teams */
 

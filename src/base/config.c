@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -224,7 +225,7 @@ const struct config *config_process(void) {
     return &process_config;
 }
 
-/* ----------------------------------------------------------------------------------------------- agreeing, printing */
+/* ----------------------------------------------------------------------------------------------- agreeing, showing */
 
 void config_adopt(struct config *config, const struct config *from) {
     for (size_t i = 0; i < KNOB_COUNT; i++) {
@@ -249,23 +250,20 @@ bool config_agreed_valid(const struct config *config) {
     return true;
 }
 
-static void print_value(const struct config *config, const struct knob *knob, FILE *out) {
+bool config_value(const struct config *config, size_t index, struct config_value *value) {
+    if (index >= KNOB_COUNT)
+        return false;
+    const struct knob *knob = &KNOBS[index];
     struct config *unconst = (struct config *)(uintptr_t)config;
-    char shown[CONFIG_TEXT_BYTES + 16];
-    bool differs;
+    *value = (struct config_value){.name = knob->name, .help = knob->help};
     if (knob->default_text != NULL) {
         const char *text = text_of(unconst, knob);
-        differs = strcmp(text, knob->default_text) != 0;
-        snprintf(shown, sizeof shown, "%s", *text == '\0' ? "-" : is_secret(knob) ? "(hidden)" : text);
+        value->is_default = strcmp(text, knob->default_text) == 0;
+        snprintf(value->text, sizeof value->text, "%s", *text != '\0' && is_secret(knob) ? "(hidden)" : text);
     } else {
-        differs = *int_of(unconst, knob) != knob->def;
-        snprintf(shown, sizeof shown, "%" PRId64 "%s%s", *int_of(unconst, knob), *knob->unit != '\0' ? " " : "",
-                 knob->unit);
+        value->is_default = *int_of(unconst, knob) == knob->def;
+        snprintf(value->text, sizeof value->text, "%" PRId64 "%s%s", *int_of(unconst, knob),
+                 *knob->unit != '\0' ? " " : "", knob->unit);
     }
-    fprintf(out, "%c %-24s %-16s %s\n", differs ? '*' : ' ', knob->name, shown, knob->help);
-}
-
-void config_print(const struct config *config, FILE *out) {
-    for (size_t i = 0; i < KNOB_COUNT; i++)
-        print_value(config, &KNOBS[i], out);
+    return true;
 }

@@ -10,6 +10,7 @@
 #include "collet.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -107,8 +108,15 @@ void config_adopt(struct config *config, const struct config *from);
 /* Is every AGREED knob within its bounds? For what another process sent. */
 bool config_agreed_valid(const struct config *config);
 
-/* One line a knob: name, value, whether it differs from the default, help. */
-void config_print(const struct config *config, FILE *out);
+/* A knob as people are shown it. */
+struct config_value {
+    const char *name, *help;
+    char text[CONFIG_TEXT_BYTES]; /* with its unit; "(hidden)" for a secret */
+    bool is_default;
+};
+
+/* The knob of this index, from 0 on; false if there is none. */
+bool config_value(const struct config *config, size_t index, struct config_value *value);
 
 /* A variable of a launcher (RANK, SLURM_PROCID …); NULL if unset or empty. Nothing else reads the environment. */
 const char *config_env(const char *name);

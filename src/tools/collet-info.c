@@ -6,10 +6,13 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/os.h"
+#include "base/types.h"
 #include "chan/chan.h"
 #include "gpu/gpu.h"
 #include "kernels/reduce_host.h"
 #include "plan/tuner.h"
+#include "tools/common/arguments.h"
+#include "tools/common/json.h"
 #include "transport/transport.h"
 #include "transport/verbs_memory.h"
 #include "transport/verbs_near.h"
@@ -18,6 +21,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -25,13 +29,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static struct json *json; /* NULL: text */
+
 __attribute__((format(printf, 3, 4))) static void row(const char *what, bool can, const char *format, ...) {
+    char why[512];
     va_list list;
     va_start(list, format);
-    printf("  %-16s %-4s ", what, can ? "yes" : "no");
-    vprintf(format, list);
-    printf("\n");
+    vsnprintf(why, sizeof why, format, list);
     va_end(list);
+    if (json == NULL) {
+        printf("  %-16s %-4s %s\n", what, can ? "yes" : "no", why);
+        return;
+    }
+    json_open(json, NULL, '{');
+    json_text(json, "what", what);
+    json_bool(json, "can", can);
+    json_text(json, "why", why);
+    json_close(json, '}');
 }
 
 /* ---- shared memory ---- */
@@ -178,30 +192,87 @@ static void show_gpus(const struct config *config) {
             show_gpudirect(&host->devices[k], ordinal, config);
 }
 
-int main(int argc, char **argv) {
-    struct config config;
-    if (argc > 1) {
-        fprintf(stderr, "%s: unexpected argument \"%s\"; it takes none\n", argv[0], argv[1]);
-        return 2;
-    }
-    printf("collet %d.%d.%d\n", COLLET_MAJOR, COLLET_MINOR, COLLET_PATCH);
-    printf("host %s, %d CPUs allowed, reductions: %s\n", os_host_name(), os_cpu_count(), reduce_host_variant());
-    printf("transports:");
-    for (const struct transport *const *t = transports; *t != NULL; t++)
-        printf(" %s", (*t)->name);
-    printf("\n\nthis machine:\n");
-    fflush(stdout); /* before children have a copy of it */
+/* ---- all of it ---- */
+
+static void show_machine(void) {
     show_shared_memory();
     show_cma();
     show_memlock();
     show_rdma();
     show_gpus(config_process());
+}
+
+static void print_text(const struct config *config) {
+    struct config_value value;
+    printf("collet %d.%d.%d\n", COLLET_MAJOR, COLLET_MINOR, COLLET_PATCH);
+    printf("host %s, %d CPUs allowed, reductions: %s\n", os_host_name(), os_cpu_count(), reduce_host_variant());
+    printf("transports:");
+    for (const struct transport *const *t = transports; *t != NULL; t++)
+        printf(" %s", (*t)->name);
+    printf("\ntypes:");
+    for (int type = 0; type < COLLET_TYPE_COUNT; type++)
+        printf(" %s", type_name((enum collet_type)type));
+    printf("\n\nthis machine:\n");
+    fflush(stdout); /* before children have a copy of it */
+    show_machine();
     printf("\n");
+    for (size_t k = 0; config_value(config, k, &value); k++)
+        printf("%c %-24s %-16s %s\n", value.is_default ? ' ' : '*', value.name, *value.text != '\0' ? value.text : "-",
+               value.help);
+}
+
+static void print_json(const struct config *config) {
+    struct config_value value;
+    char version[32];
+    struct json writer = {.file = stdout};
+    json = &writer;
+    snprintf(version, sizeof version, "%d.%d.%d", COLLET_MAJOR, COLLET_MINOR, COLLET_PATCH);
+    json_open(json, NULL, '{');
+    json_text(json, "collet", version);
+    json_text(json, "host", os_host_name());
+    json_integer(json, "cpus", os_cpu_count());
+    json_text(json, "reductions", reduce_host_variant());
+    json_open(json, "transports", '[');
+    for (const struct transport *const *t = transports; *t != NULL; t++)
+        json_text(json, NULL, (*t)->name);
+    json_close(json, ']');
+    json_open(json, "types", '[');
+    for (int type = 0; type < COLLET_TYPE_COUNT; type++)
+        json_text(json, NULL, type_name((enum collet_type)type));
+    json_close(json, ']');
+    json_open(json, "machine", '[');
+    fflush(stdout);
+    show_machine();
+    json_close(json, ']');
+    json_open(json, "knobs", '[');
+    for (size_t k = 0; config_value(config, k, &value); k++) {
+        json_open(json, NULL, '{');
+        json_text(json, "name", value.name);
+        json_text(json, "value", value.text);
+        json_bool(json, "default", value.is_default);
+        json_text(json, "help", value.help);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+    json_close(json, '}');
+    printf("\n");
+}
+
+int main(int argc, char **argv) {
+    bool as_json = false;
+    struct config config;
+    const struct command command = {"[--json]", NULL};
+    const struct argument table[] = {ARGUMENT_FLAG("json", &as_json, "JSON instead of text")};
+    arguments_read_options(&command, table, sizeof table / sizeof *table, argc, argv);
+    char why[ERR_TEXT_BYTES] = "";
     if (config_read(&config) != COLLET_SUCCESS || tuner_check_names(&config) != COLLET_SUCCESS ||
         chan_check_names(&config) != COLLET_SUCCESS) {
-        fprintf(stderr, "%s: %s\n", argv[0], err_last());
-        return 1;
+        snprintf(why, sizeof why, "%s", err_last());
+        config = *config_process();
     }
-    config_print(&config, stdout);
-    return 0;
+    (as_json ? print_json : print_text)(&config);
+    if (why[0] == '\0')
+        return EXIT_SUCCESS;
+    fprintf(stderr, "collet-info: %s\n", why);
+    return EXIT_FAILURE;
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const struct command command = {
-    "collet-prog [options] <algorithm> <ranks>\n"
+    "[options] <algorithm> <ranks>\n"
     "       collet-prog --list\n"
     "\n"
     "  <algorithm>  collective_name as --list shows it, e.g. allreduce_ring\n"

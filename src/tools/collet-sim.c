@@ -12,7 +12,7 @@
 #include <strings.h>
 
 static const struct command command = {
-    "collet-sim [options]",
+    "[options]",
     "For each size and algorithm the fastest protocol, number of channels and chunk. 'how' says what was simulated:\n"
     "  each     every rank\n"
     "  grouped  one host, which stands for all, because all hosts behave alike\n"

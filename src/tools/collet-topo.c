@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct command command = {"collet-topo [options]", NULL};
+static const struct command command = {"[options]", NULL};
 
 struct request {
     struct machine_request machine;

@@ -18,7 +18,7 @@
 #include <time.h>
 
 static const struct command command = {
-    "collet-tune [options]\n"
+    "[options]\n"
     "       collet-tune --regret [options]\n"
     "       collet-tune --print [--costs FILE]\n"
     "\n"
@@ -52,7 +52,8 @@ struct task {
 
 static void parse_arguments(int argc, char **argv, struct request *request) {
     const struct argument table[] = {
-        ARGUMENT_VALUE("procs", "N,N...", &request->procs, "numbers of ranks to measure with, 2 to 16; 2,4 unless given"),
+        ARGUMENT_VALUE("procs", "N,N...", &request->procs,
+                       "numbers of ranks to measure with, 2 to 16; 2,4 unless given"),
         ARGUMENT_VALUE("transport", "NAME", &request->transport, "shm or tcp; shm unless given"),
         ARGUMENT_FLAG("device", &request->device,
                       "ranks on this process's GPUs, dealt to them in turn; not with --regret"),
@@ -60,8 +61,7 @@ static void parse_arguments(int argc, char **argv, struct request *request) {
                        "bytes, four times as many from one to the next; 8:67108864 unless given"),
         ARGUMENT_FLAG("quick", &request->quick, "fewer samples, sizes to 2 MB: seconds instead of minutes"),
         ARGUMENT_VALUE("output", "FILE", &request->output, "where the tuning file goes; standard output unless given"),
-        ARGUMENT_FLAG("regret", &request->regret,
-                      "a table instead: the model's choice and the best one at every size"),
+        ARGUMENT_FLAG("regret", &request->regret, "a table instead: the model's choice and the best one at every size"),
         ARGUMENT_VALUE("costs", "FILE", &request->costs, "constants to begin with; those built in unless given"),
         ARGUMENT_FLAG("all", &request->all, "before the table everything that was measured"),
         ARGUMENT_VALUE("save", "FILE", &request->save,

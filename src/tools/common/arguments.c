@@ -11,19 +11,17 @@
 
 enum { OPTIONS_MAX = 64, HELP, VERSION, FIRST_ROW = 1000 }; /* numbers of options, above all letters */
 
-static void print_option(const struct argument *a, int width) {
-    char left[64] = "";
-    if (a->letter != 0)
-        snprintf(left, sizeof left, "-%c, ", a->letter);
-    size_t used = strlen(left);
-    snprintf(left + used, sizeof left - used, "--%s%s%s", a->name, a->meta != NULL ? " " : "",
-             a->meta != NULL ? a->meta : "");
-    for (const char *line = a->help; line != NULL; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
-        printf("  %-*s  %.*s\n", width, line == a->help ? left : "", (int)strcspn(line, "\n"), line);
+static int option_width(const struct argument *a) {
+    return (int)(strlen("-x, --") + strlen(a->name) + (a->meta != NULL ? 1 + strlen(a->meta) : 0));
 }
 
-static int option_width(const struct argument *a) {
-    return (int)(strlen(a->name) + 2 + (a->letter ? 4 : 0) + (a->meta != NULL ? strlen(a->meta) + 1 : 0));
+static void print_option(const struct argument *a, int width) {
+    char left[80], letter[5] = "    ";
+    if (a->letter != 0)
+        snprintf(letter, sizeof letter, "-%c, ", a->letter);
+    snprintf(left, sizeof left, "%s--%s%s%s", letter, a->name, a->meta ? " " : "", a->meta ? a->meta : "");
+    for (const char *line = a->help; line != NULL; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+        printf("  %-*s  %.*s\n", width, line == a->help ? left : "", (int)strcspn(line, "\n"), line);
 }
 
 static void print_help(const struct command *command, const struct argument *table, size_t n) {
@@ -31,12 +29,11 @@ static void print_help(const struct command *command, const struct argument *tab
                                            {"version", 0, NULL, NULL, NULL, "the version of collet"}};
     int width = option_width(&last[0]);
     for (size_t k = 0; k < n; k++)
-        if (table[k].help != NULL && option_width(&table[k]) > width)
+        if (option_width(&table[k]) > width)
             width = option_width(&table[k]);
-    printf("usage: %s\n\n", command->usage);
+    printf("usage: %s %s\n\n", program_invocation_short_name, command->usage);
     for (size_t k = 0; k < n; k++)
-        if (table[k].help != NULL)
-            print_option(&table[k], width);
+        print_option(&table[k], width);
     for (size_t k = 0; k < sizeof last / sizeof *last; k++)
         print_option(&last[k], width);
     if (command->about != NULL)
@@ -57,7 +54,8 @@ static const struct argument *with_letter(const struct argument *table, int lett
 }
 
 int arguments_read(const struct command *command, const struct argument *table, size_t n, int argc, char **argv) {
-    struct option options[OPTIONS_MAX + 3] = {{"help", no_argument, NULL, HELP}, {"version", no_argument, NULL, VERSION}};
+    struct option options[OPTIONS_MAX + 3] = {{"help", no_argument, NULL, HELP},
+                                              {"version", no_argument, NULL, VERSION}};
     char letters[2 * OPTIONS_MAX + 2] = "h";
     for (size_t k = 0; k < n && k < OPTIONS_MAX; k++) {
         options[k + 2] = (struct option){table[k].name, table[k].meta != NULL, NULL, FIRST_ROW + (int)k};

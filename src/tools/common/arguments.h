@@ -18,16 +18,18 @@ struct argument {
     const char *meta;   /* what --help calls its value; NULL: it takes none */
     const char **value; /* where its value goes */
     bool *flag;         /* where an option without a value is noted */
-    const char *help;   /* may have several lines; NULL: --help passes it over */
+    const char *help;   /* may have several lines */
 };
 
 /* A value or a flag, for tables of options. */
-#define ARGUMENT_VALUE(name, meta, to, help) {name, 0, meta, to, NULL, help}
-#define ARGUMENT_FLAG(name, to, help) {name, 0, NULL, NULL, to, help}
+#define ARGUMENT_VALUE(name, meta, to, help)                                                                           \
+    { name, 0, meta, to, NULL, help }
+#define ARGUMENT_FLAG(name, to, help)                                                                                  \
+    { name, 0, NULL, NULL, to, help }
 
 /* What --help says beside the options. */
 struct command {
-    const char *usage; /* after "usage: ", lines below indented by 7 */
+    const char *usage; /* after "usage: <program> " */
     const char *about; /* after the options, or NULL */
 };
 
