@@ -50,7 +50,8 @@ PKGCONFIG := $(if $(PKG_CONFIG),$(PKG_CONFIG),pkg-config)
 
 PACKAGE_CFLAGS := $(shell $(PKGCONFIG) --cflags $(PACKAGES) 2>/dev/null)
 PACKAGE_LIBS   := $(shell $(PKGCONFIG) --libs $(PACKAGES) 2>/dev/null)
-SYSTEM_LIBS    := -pthread -ldl -lm
+# What a program that links the static library links too.
+PRIVATE_LIBS    = $(strip $(CUDA_LIBS) $(PACKAGE_LIBS) -pthread -ldl -lm)
 
 # No contraction of a*b+c anywhere: every variant and every machine makes the same bits. Linux only: all that glibc has.
 BASE_FLAGS := -std=gnu11 -D_GNU_SOURCE= -Wall -Wextra $(WERROR) -ffp-contract=off -fvisibility=hidden -fPIC -pthread -MMD -MP
@@ -220,7 +221,7 @@ $(SHARED_LIB): $(LIB_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(LINK) -shared -Wl,-soname,$(SO_NAME) -Wl,-z,relro,-z,now,-z,nodelete $(if $(SANITIZE),,-Wl,--no-undefined) \
-	    -Wl,--exclude-libs,ALL -o $@ $(LIB_OBJECTS) $(CUDA_LIBS) $(PACKAGE_LIBS) $(SYSTEM_LIBS)
+	    -Wl,--exclude-libs,ALL -o $@ $(LIB_OBJECTS) $(PRIVATE_LIBS)
 
 $(BUILD)/lib/libcollet.so: $(SHARED_LIB)
 	$(Q)ln -sf $(SO_NAME) $@
@@ -249,12 +250,12 @@ $(FORECAST_LIB): $(call objects_of,$(FORECAST_SOURCES))
 # What a program is linked with, to use the static library.
 .PHONY: static-link
 static-link:
-	@echo $(STATIC_LIB) $(CUDA_LIBS) $(PACKAGE_LIBS) $(SYSTEM_LIBS)
+	@echo $(STATIC_LIB) $(PRIVATE_LIBS)
 
 define LINK_PROGRAM
 @mkdir -p $(@D)
 $(call say,LINK)
-$(Q)$(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(CUDA_LIBS) $(PACKAGE_LIBS) $(SYSTEM_LIBS) $(TEST_LIBS)
+$(Q)$(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(PRIVATE_LIBS) $(TEST_LIBS)
 endef
 
 $(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/tools/common/*.c)) $(FORECAST_LIB) $(INTERNAL_LIB)
@@ -350,6 +351,11 @@ gpu-accept-bundle: $(GPU_ACCEPT_PROGRAMS)
 test-slurm: all
 	@BUILD=$(BUILD) scripts/run-tests.sh tests/multi/slurm.sh
 
+# The README's first commands on a Debian 12 where nothing is installed. CUDA=1 shows it this machine's CUDA toolkit.
+.PHONY: test-bare
+test-bare:
+	@scripts/bare-debian.sh $(if $(filter 1,$(CUDA)),--cuda) || [ $$? = 77 ]
+
 # Two virtual hosts with software RDMA. Where a machine cannot have them, one line says why and nothing fails.
 .PHONY: test-fabric fabric-shell fabric-ready
 test-fabric: fabric-ready
@@ -379,7 +385,7 @@ install: all
 	install -m 755 $(SHARED_LIB) $(DESTDIR)$(LIBDIR)/
 	ln -sf $(SO_NAME) $(DESTDIR)$(LIBDIR)/libcollet.so
 	install -m 644 $(STATIC_LIB) $(DESTDIR)$(LIBDIR)/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCDIR@|$(INCDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PACKAGES@|$(PACKAGES)|' -e 's|@CUDA_LIBS@|$(CUDA_LIBS)|' \
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCDIR@|$(INCDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PRIVATE_LIBS@|$(PRIVATE_LIBS)|' \
 	    collet.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/collet.pc
 	$(if $(INSTALLED_PROGRAMS),install -m 755 $(INSTALLED_PROGRAMS) $(DESTDIR)$(BINDIR)/)
 
@@ -408,6 +414,7 @@ help:
 	@echo 'make asan tsan     the fast tests under gcc'"'"'s sanitizers, built in build-asan, build-tsan'
 	@echo 'make test-slurm    jobs by srun of a real Slurm, where it is installed'
 	@echo 'make test-fabric   between two virtual hosts with software RDMA (minutes); fabric-shell: to try things in them'
+	@echo 'make test-bare     the commands of README on a Debian 12 with nothing installed (as root, with a network; CUDA=1: with nvcc)'
 	@echo 'make gpu-accept    everything that a GPU has to show, in one report (9 minutes, ACCEPT_SECONDS=; skipped where there is none)'
 	@echo 'make gpu-accept-bundle  the same in a folder, to be copied to a machine with a GPU and no compiler'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
