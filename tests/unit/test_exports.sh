@@ -77,13 +77,17 @@ builds_with_shared_library() {
     LD_LIBRARY_PATH=$work/root/usr/lib "$work/user"
 }
 
-# shellcheck disable=SC2046,SC2086
+# shellcheck disable=SC2046
 builds_with_static_library() {
-    local needs libs
-    needs=$(sed -n 's/^Requires.private: //p' "$work/root/usr/lib/pkgconfig/collet.pc")
-    libs=$(sed -n 's/^Libs.private: //p' "$work/root/usr/lib/pkgconfig/collet.pc")
-    gcc $(pkg --cflags) "$work/user.c" -o "$work/user" "$work/root/usr/lib/libcollet.a" $(pkg-config --libs $needs) $libs &&
-        "$work/user"
+    gcc $(pkg --cflags) "$work/user.c" -o "$work/user" -Wl,-Bstatic -lcollet -Wl,-Bdynamic $(pkg --static --libs) &&
+        ! ldd "$work/user" | grep libcollet && "$work/user"
+}
+
+# As where the packages that collet is built with are not installed: a user of the shared library needs none of them.
+pkg_config_asks_for_nothing_else() {
+    local flags
+    flags=$(PKG_CONFIG_LIBDIR=$work/root/usr/lib/pkgconfig pkg-config --cflags --libs collet) || return 1
+    [ "${flags% }" = "-lcollet" ] || { echo "$flags"; return 1; }
 }
 
 uninstalls() {
@@ -103,5 +107,6 @@ check make_install_installs installs
 check a_c99_program_builds_with_what_is_installed builds_with_shared_library gcc -std=c99
 check a_cxx_program_builds_with_what_is_installed builds_with_shared_library g++ -x c++ -std=c++17
 check a_program_links_statically_with_what_is_installed builds_with_static_library
+check pkg_config_asks_for_collet_alone pkg_config_asks_for_nothing_else
 check make_uninstall_leaves_nothing uninstalls
 finish
