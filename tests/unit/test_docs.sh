@@ -74,6 +74,12 @@ log_lines_have_their_documented_form() {
     return $bad
 }
 
+# The table of rooms has a line for every folder of src, and none more.
+rooms_are_the_folders() {
+    diff <(printf 'src/%s\n' $(ls src) | sort) \
+        <(sed -n '/^| room |/,/^$/s/^| `\(src\/[a-z]*\)` |.*/\1/p' docs/architecture.md | sort)
+}
+
 # The table of subsystems has those of log.h, and for each of them the library has a line to log.
 subsystems_are_the_logs() {
     local name bad=0
@@ -134,6 +140,7 @@ links_lead_somewhere() {
 check step_tables_are_what_collet_prog_prints tables_are_fresh
 check every_algorithm_has_its_step_table every_algorithm_has_its_table
 check log_lines_have_their_documented_form log_lines_have_their_documented_form
+check rooms_of_the_architecture_are_the_folders_of_src rooms_are_the_folders
 check subsystems_of_the_log_are_those_that_the_table_lists subsystems_are_the_logs
 check the_programs_in_the_readme_compile programs_compile
 check files_that_pages_name_exist files_named_exist
