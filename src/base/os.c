@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -163,6 +164,31 @@ void os_last_cache_get(struct os_cache *cache) {
     }
 }
 
+/* ------------------------------------------------------------------------------------------------------ descriptors */
+
+bool os_more_descriptors(void) {
+    const int error = errno;
+    struct rlimit limit;
+    bool raised = error == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max;
+    if (raised) {
+        limit.rlim_cur = limit.rlim_max;
+        raised = setrlimit(RLIMIT_NOFILE, &limit) == 0;
+    }
+    errno = error;
+    return raised;
+}
+
+const char *os_remedy(void) {
+    static _Thread_local char text[112];
+    struct rlimit limit;
+    if (errno != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return "";
+    snprintf(text, sizeof text, "; this process may have %llu file descriptors: raise the limit (ulimit -n)",
+             (unsigned long long)limit.rlim_cur);
+    errno = EMFILE;
+    return text;
+}
+
 /* ----------------------------------------------------------------------------------------------------------- memory */
 
 static enum collet_result memory_code(void) {
@@ -180,14 +206,16 @@ static enum collet_result map_shared(int fd, size_t bytes, void **memory_p) {
 /* A kernel that does not know NOEXEC_SEAL refuses it; one that is set to require it refuses everything else. */
 static int create_memfd(const char *name) {
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+    int fd;
+    while ((fd = memfd_create(name, flags | MFD_NOEXEC_SEAL)) < 0 && os_more_descriptors())
+        ;
     return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
 }
 
 enum collet_result os_shared_create(const char *name, size_t bytes, void **memory_p, int *fd_p) {
     int fd = create_memfd(name);
     if (fd < 0)
-        return err_set(memory_code(), "cannot create shared memory (memfd %s): %m", name);
+        return err_set(memory_code(), "cannot create shared memory (memfd %s): %m%s", name, os_remedy());
     enum collet_result result;
     if (fchmod(fd, 0600) != 0 || ftruncate(fd, (off_t)bytes) != 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
@@ -224,9 +252,11 @@ enum collet_result os_shared_map(int fd, size_t bytes, void **memory_p) {
 enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
-    int own_fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    int own_fd;
+    while ((own_fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK)) < 0 && os_more_descriptors())
+        ;
     if (own_fd < 0)
-        return err_set(COLLET_ERR_SYSTEM, "cannot open shared memory of process %d (%s): %m", pid, path);
+        return err_set(COLLET_ERR_SYSTEM, "cannot open shared memory of process %d (%s): %m%s", pid, path, os_remedy());
     enum collet_result result = os_shared_map(own_fd, bytes, memory_p);
     close(own_fd); /* the mapping stays */
     return result;

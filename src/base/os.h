@@ -46,6 +46,12 @@ static inline void os_cpu_relax(void) {
 #endif
 }
 
+/* A call failed for want of a file descriptor (errno is EMFILE): raises this process's soft limit of them to the hard one.
+ * True: the limit is higher now, so try again. Keeps errno. */
+bool os_more_descriptors(void);
+/* What to do about errno, to be put behind %m; "" if there is nothing to say. */
+const char *os_remedy(void);
+
 /* Anonymous shared memory: a sealed-size, mode 0600 memfd, mapped read-write; *fd_p stays open for os_shared_open(). */
 enum collet_result os_shared_create(const char *name, size_t bytes, void **memory_p, int *fd_p);
 /* Maps what another process created so, of which fd is a descriptor here. The size is checked against bytes. */

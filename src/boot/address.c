@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/os.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -59,6 +60,13 @@ socklen_t address_to_sockaddr(const struct address *address, int port, struct so
     v4->sin_port = htons((uint16_t)port);
     memcpy(&v4->sin_addr, address->ip, 4);
     return sizeof *v4;
+}
+
+static int list_interfaces(struct ifaddrs **list) {
+    int failed;
+    while ((failed = getifaddrs(list)) != 0 && os_more_descriptors())
+        ;
+    return failed;
 }
 
 /* False for what cannot be offered to others: other families, and IPv6 addresses that only mean something on one link. */
@@ -170,8 +178,8 @@ static void collect(const struct ifaddrs *list, const struct request *request, e
 enum collet_result address_local(const char *ifname, int family, const char *wanted, struct address_set *set) {
     const struct request request = {ifname, wanted, family};
     struct ifaddrs *list;
-    if (getifaddrs(&list) != 0)
-        return err_set(COLLET_ERR_SYSTEM, "cannot list the network interfaces: %m");
+    if (list_interfaces(&list) != 0)
+        return err_set(COLLET_ERR_SYSTEM, "cannot list the network interfaces: %m%s", os_remedy());
     memset(set->addresses, 0, sizeof set->addresses);
     set->count = 0;
     collect(list, &request, WANTED, ADDRESS_MAX - 2, set); /* places stay free for another interface … */
@@ -187,7 +195,7 @@ enum collet_result address_local(const char *ifname, int family, const char *wan
 bool address_of_interface(const char *interface, int family, struct address *address) {
     struct ifaddrs *list;
     bool found = false;
-    if (getifaddrs(&list) != 0)
+    if (list_interfaces(&list) != 0)
         return false;
     for (const struct ifaddrs *i = list; i != NULL && !found; i = i->ifa_next)
         found = is_up(i) && strcmp(i->ifa_name, interface) == 0 && from_sockaddr(i->ifa_addr, family, address);
@@ -199,7 +207,7 @@ void address_interface(const struct address *address, char interface[ADDRESS_INT
     struct ifaddrs *list;
     struct address one;
     snprintf(interface, ADDRESS_INTERFACE_BYTES, "?");
-    if (getifaddrs(&list) != 0)
+    if (list_interfaces(&list) != 0)
         return;
     for (const struct ifaddrs *i = list; i != NULL; i = i->ifa_next)
         if (from_sockaddr(i->ifa_addr, 0, &one) && one.family == address->family &&
@@ -212,7 +220,7 @@ void address_log_down(const char *ifname) {
     struct ifaddrs *list;
     char names[256] = "";
     size_t used = 0;
-    if (getifaddrs(&list) != 0)
+    if (list_interfaces(&list) != 0)
         return;
     for (const struct ifaddrs *i = list; i != NULL && used < sizeof names; i = i->ifa_next)
         if (i->ifa_addr != NULL && i->ifa_addr->sa_family == AF_PACKET && !is_up(i) &&

@@ -90,14 +90,20 @@ static bool meets_itself(int fd) {
 static void try_next(struct dial *dial) {
     struct sockaddr_storage to;
     socklen_t bytes = address_to_sockaddr(&dial->set.addresses[dial->attempt], dial->set.port, &to);
-    int fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd;
+    while ((fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) < 0 && os_more_descriptors())
+        ;
+    dial->exhausted = fd < 0 && errno == EMFILE;
     int error = fd < 0 || (connect(fd, (struct sockaddr *)&to, bytes) != 0 && errno != EINPROGRESS) ? errno : 0;
     if (error == 0 && meets_itself(fd))
         error = ECONNREFUSED;
     if (error != 0) {
+        char why[DIAL_TROUBLE_BYTES];
         if (fd >= 0)
             close(fd);
-        attempt_failed(dial, strerror(error), error == ECONNREFUSED);
+        errno = error;
+        snprintf(why, sizeof why, "%s%s", strerror(error), os_remedy());
+        attempt_failed(dial, why, error == ECONNREFUSED);
         return;
     }
     if (wire_create(fd, on_ready, dial, &dial->wire) != COLLET_SUCCESS) {

@@ -9,7 +9,7 @@
 
 #include "boot/auth.h"
 
-#define DIAL_TROUBLE_BYTES 160
+#define DIAL_TROUBLE_BYTES 256
 
 struct dial {
     struct address_set set;
@@ -21,6 +21,7 @@ struct dial {
     bool active;
     int attempt, round; /* attempt: the address of this round that is tried */
     bool all_refused;   /* in this round */
+    bool exhausted;     /* this process has no file descriptor left */
     uint64_t started_ns;
     uint64_t refused_since_ns; /* end of the first of the unbroken rounds in which all refused; 0: not so */
     struct wire *wire;

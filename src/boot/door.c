@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -33,7 +35,9 @@ static int listen_at(int family, int port) {
     const struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
     const struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     const struct sockaddr *any = family == AF_INET6 ? (const void *)&v6 : (const void *)&v4;
-    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd;
+    while ((fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) < 0 && os_more_descriptors())
+        ;
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -72,13 +76,13 @@ enum collet_result door_open(struct door *door, int family, int port) {
     door->v6 = door->listener.fd >= 0;
     if (door->listener.fd < 0 && family != AF_INET6 && (family == AF_INET || errno != EADDRINUSE))
         door->listener.fd = listen_at(AF_INET, port);
-    if (door->listener.fd < 0 && port != 0)
+    if (door->listener.fd < 0 && errno == EADDRINUSE && port != 0)
         return err_set(COLLET_ERR_SYSTEM,
                        "cannot listen on port %d, where the ranks are to meet: %m; name a free port in COLLET_COMM_ID "
                        "(or, two less, in MASTER_PORT)",
                        port);
     if (door->listener.fd < 0)
-        return err_set(COLLET_ERR_SYSTEM, "cannot listen on a port: %m");
+        return err_set(COLLET_ERR_SYSTEM, "cannot listen on port %d (0: any): %m%s", port, os_remedy());
     door->port = port_of(door->listener.fd);
     return COLLET_SUCCESS;
 }
@@ -146,32 +150,51 @@ static void door_timer(struct watch_timer *timer) {
         watch_timer_set(timer, door->oldest->deadline_ns);
 }
 
+/* There is no descriptor for who waits outside. Makes room by sending one away that has not proven itself; if nobody has to
+ * go, this process itself has too many. False: do not try again now. */
+static bool make_room_for_next(struct door *door) {
+    struct pollfd outside = {.fd = door->listener.fd, .events = POLLIN};
+    if (poll(&outside, 1, 0) == 0) /* accept() takes a descriptor before it looks whether there is anybody */
+        return false;
+    if (os_more_descriptors())
+        return true;
+    if (door->oldest != NULL) {
+        wire_destroy(entrant_leave(door->oldest));
+        return true;
+    }
+    const bool own_limit = errno == EMFILE;
+    char text[ERR_TEXT_BYTES];
+    snprintf(text, sizeof text, "process %d cannot take the connection of another one: %s%s", os_pid(), strerror(errno),
+             os_remedy());
+    watch_change(&door->listener, 0);
+    watch_timer_set(&door->timer, os_now_ns() + BREATHER_NS);
+    if (own_limit)
+        door->exhausted(door, text);
+    return false;
+}
+
 static void door_ready(struct watch_fd *listener, uint32_t events) {
     struct door *door = WATCH_OWNER(listener, struct door, listener);
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
         int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0) {
+        if (fd >= 0)
             entrant_create(door, fd);
-        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            if (door->oldest != NULL) {
-                wire_destroy(entrant_leave(door->oldest));
-                continue;
-            }
-            watch_change(listener, 0);
-            watch_timer_set(&door->timer, os_now_ns() + BREATHER_NS);
+        else if (errno == EAGAIN || errno == EWOULDBLOCK)
             return;
-        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        else if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) &&
+                 !make_room_for_next(door))
             return;
-        }
     }
 }
 
 enum collet_result door_serve(struct door *door, const uint8_t key[SECRET_BYTES],
-                              void (*proven)(struct door *door, struct wire *wire)) {
+                              void (*proven)(struct door *door, struct wire *wire),
+                              void (*exhausted)(struct door *door, const char *text)) {
     memcpy(door->key, key, SECRET_BYTES);
     door->newest = &door->oldest;
     door->proven = proven;
+    door->exhausted = exhausted;
     door->timer.fire = door_timer;
     door->listener.ready = door_ready;
     COLLET_TRY(watch_add(&door->listener, EPOLLIN));

@@ -23,6 +23,8 @@ struct door {
     struct watch_timer timer;
     /* Gets the wire of one that did; must set its ready and owner, or destroy it. */
     void (*proven)(struct door *door, struct wire *wire);
+    /* Somebody waits outside, and this process has no file descriptor for it. May close the door. */
+    void (*exhausted)(struct door *door, const char *text);
 };
 
 /* Any thread: listens on all addresses of the host (family: 0 both, AF_INET, AF_INET6) on this port; 0: any that is free.
@@ -31,7 +33,8 @@ enum collet_result door_open(struct door *door, int family, int port);
 
 /* On the watch thread. */
 enum collet_result door_serve(struct door *door, const uint8_t key[SECRET_BYTES],
-                              void (*proven)(struct door *door, struct wire *wire));
+                              void (*proven)(struct door *door, struct wire *wire),
+                              void (*exhausted)(struct door *door, const char *text));
 void door_close(struct door *door); /* harmless if closed; before door_serve(), from any thread */
 
 #endif

@@ -126,9 +126,9 @@ void hub_remove(struct boot *boot) {
 
 /* --------------------------------------------------------------------------------------------------- finding each other */
 
-static struct hub *find_gathering(const struct process *process, const struct id *id) {
+static struct hub *find_gathering(const struct process *process, const uint8_t secret[SECRET_BYTES]) {
     struct hub *hub = process->gathering;
-    while (hub != NULL && memcmp(hub->id.secret, id->secret, SECRET_BYTES) != 0)
+    while (hub != NULL && memcmp(hub->id.secret, secret, SECRET_BYTES) != 0)
         hub = hub->next;
     return hub;
 }
@@ -167,7 +167,7 @@ enum collet_result hub_join(const struct id *id, int nranks, int rank, const str
     enum collet_result result;
     struct boot *boot;
     struct process *process = process_lock();
-    struct hub *hub = find_gathering(process, id);
+    struct hub *hub = find_gathering(process, id->secret);
     if (hub != NULL) {
         result = join_found(hub, nranks, rank, self, config, &boot);
     } else if ((result = join_new(id, nranks, rank, self, config, watch, equip, &boot)) == COLLET_SUCCESS) {
@@ -207,6 +207,13 @@ bool hub_fail(struct hub *hub, enum collet_result code, const char *text) {
 
 enum collet_result hub_failed(const struct hub *hub) {
     return (enum collet_result)__atomic_load_n(&hub->failed_word, __ATOMIC_ACQUIRE);
+}
+
+void hub_fail_gathering(const uint8_t secret[SECRET_BYTES], enum collet_result code, const char *text) {
+    struct hub *hub = find_gathering(process_lock(), secret);
+    if (hub != NULL && hub_fail(hub, code, text))
+        watch_post(hub->work);
+    process_unlock();
 }
 
 bool hub_set_state(struct hub *hub, int rank, enum peer_state state) {

@@ -102,6 +102,9 @@ enum collet_result hub_join(const struct id *id, int nranks, int rank, const str
 /* No longer to be found by hub_join(). */
 void hub_unlist(struct hub *hub);
 
+/* Fails the hub of the id with this secret in this process, if there is one that gathers. */
+void hub_fail_gathering(const uint8_t secret[SECRET_BYTES], enum collet_result code, const char *text);
+
 /* The first failure wins; false if there was one before. */
 bool hub_fail(struct hub *hub, enum collet_result code, const char *text);
 enum collet_result hub_failed(const struct hub *hub);

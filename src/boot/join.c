@@ -254,6 +254,11 @@ static void on_proven(struct dial *dial, struct wire *wire) {
 static void on_round_failed(struct dial *dial) {
     struct join *join = WATCH_OWNER(dial, struct join, dial);
     char text[ERR_TEXT_BYTES];
+    if (dial->exhausted) {
+        snprintf(text, sizeof text, "cannot connect to the meeting point: %s", dial->trouble);
+        fail(join, COLLET_ERR_SYSTEM, text);
+        return;
+    }
     if ((join->hub->id.listed && !join->met) || dial_refused_ns(dial) < GONE_NS)
         return;
     dial_stop(dial);

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "boot/door.h"
+#include "boot/hub.h"
 #include "boot/table.h"
 
 #include <stdarg.h>
@@ -351,6 +352,17 @@ static void on_proven(struct door *door, struct wire *wire) {
     wire->owner = guest;
 }
 
+static void on_exhausted(struct door *door, const char *text) {
+    struct rendezvous *meeting = WATCH_OWNER(door, struct rendezvous, door);
+    struct failure failure = {.code = COLLET_ERR_SYSTEM};
+    snprintf(failure.text, sizeof failure.text, "%s", text);
+    if (meeting->state == MEETING_FAILED)
+        return;
+    log_warn(BOOT, "%s", text);
+    hub_fail_gathering(meeting->secret, COLLET_ERR_SYSTEM, text); /* perhaps it is this process that waits outside */
+    meeting_fail(meeting, &failure);
+}
+
 /* --------------------------------------------------------------------------------------------------------------- life */
 
 static void start(struct watch_task *task) {
@@ -361,7 +373,7 @@ static void start(struct watch_task *task) {
     meeting->next = process->meetings;
     process->meetings = meeting;
     id_key(meeting->secret, "meeting point", NULL, 0, key);
-    if (door_serve(&meeting->door, key, on_proven) != COLLET_SUCCESS)
+    if (door_serve(&meeting->door, key, on_proven, on_exhausted) != COLLET_SUCCESS)
         meeting_destroy(meeting);
 }
 

@@ -57,6 +57,13 @@ static void find_parent(struct tree *tree);
 static struct place *place_of(const struct tree *tree, int number) { return &tree->places.list[number]; }
 static void changed(const struct tree *tree) { watch_post(tree->hub->work); }
 
+static void fail(const struct tree *tree, enum collet_result code, const char *text) {
+    if (!hub_fail(tree->hub, code, text))
+        return;
+    log_warn(BOOT, "%s", text);
+    changed(tree);
+}
+
 /* --------------------------------------------------------------------------------------------------------------- news */
 
 static void send_state(struct edge *edge, int rank, enum peer_state state) {
@@ -154,8 +161,7 @@ static void place_lost(struct tree *tree, int number, const char *why) {
     if (death && !tree->running) {
         hub_name_rank(hub, place->lowest_rank, name);
         snprintf(text, sizeof text, "%s died while the communicator was created: %s", name, why);
-        if (hub_fail(hub, COLLET_ERR_REMOTE, text))
-            log_warn(BOOT, "%s", text);
+        fail(tree, COLLET_ERR_REMOTE, text);
     }
     courier_forget(&tree->courier, number);
     if (number == tree->parent)
@@ -187,8 +193,8 @@ static bool on_state(struct tree *tree, const struct edge *from, const struct fr
         return false;
     int place = tree->places.of_rank[news.rank];
     if (place == tree->places.self) {
-        if (news.state == PEER_DEAD && hub_fail(tree->hub, COLLET_ERR_REMOTE, counted_as_dead))
-            log_warn(BOOT, "%s", counted_as_dead);
+        if (news.state == PEER_DEAD)
+            fail(tree, COLLET_ERR_REMOTE, counted_as_dead);
     } else if (hub_set_state(tree->hub, news.rank, (enum peer_state)news.state)) {
         spread_state(tree, news.rank, (enum peer_state)news.state, from);
         if (news.state == PEER_DEAD)
@@ -280,6 +286,10 @@ static void on_child(struct door *door, struct wire *wire) {
         edge_read(edge);
 }
 
+static void on_exhausted(struct door *door, const char *text) {
+    fail(WATCH_OWNER(door, struct tree, door), COLLET_ERR_SYSTEM, text);
+}
+
 static void on_parent(struct dial *dial, struct wire *wire) {
     struct tree *tree = WATCH_OWNER(dial, struct tree, dial);
     struct edge *edge = add_edge(tree, wire, tree->parent);
@@ -305,6 +315,8 @@ static bool patience_over(const struct tree *tree, uint64_t since_ns) {
 /* During init whoever does not answer may be slow. Afterwards it was there before, and is gone. */
 static void on_round_failed(struct dial *dial) {
     struct tree *tree = WATCH_OWNER(dial, struct tree, dial);
+    if (!tree->running && dial->exhausted)
+        fail(tree, COLLET_ERR_SYSTEM, dial->trouble);
     if (tree->running && (dial_refused_ns(dial) > GONE_NS || patience_over(tree, dial->started_ns)))
         place_lost(tree, tree->parent, dial->trouble);
 }
@@ -369,7 +381,7 @@ enum collet_result tree_link(struct tree *tree, const struct card *cards) {
     COLLET_TRY(courier_init(&tree->courier, tree->places.self, tree->places.count));
     uint8_t key[SECRET_BYTES];
     id_key(tree->hub->id.secret, "tree", process_identity(), 2 * sizeof(uint64_t), key);
-    COLLET_TRY(door_serve(&tree->door, key, on_child));
+    COLLET_TRY(door_serve(&tree->door, key, on_child, on_exhausted));
     const struct config *agreed = &tree->hub->agreed;
     tree->beat_ns = (uint64_t)(agreed->heartbeat > 10 ? agreed->heartbeat : 10) * 1000000u;
     tree->silence_ns = (uint64_t)(agreed->heartbeat_timeout > 0 ? agreed->heartbeat_timeout : 0) * 1000000u;

@@ -113,12 +113,14 @@ static enum collet_result watch_create(struct watch **watch_p) {
     struct epoll_event event = {.events = EPOLLIN};
     pthread_mutex_init(&watch->lock, NULL);
     watch->tasks_end = &watch->tasks;
-    watch->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    watch->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    while ((watch->epoll_fd = epoll_create1(EPOLL_CLOEXEC)) < 0 && os_more_descriptors())
+        ;
+    while ((watch->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 && os_more_descriptors())
+        ;
     enum collet_result result;
     if (watch->epoll_fd < 0 || watch->wake_fd < 0 ||
         epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, watch->wake_fd, &event) != 0)
-        result = err_set(COLLET_ERR_SYSTEM, "cannot create the descriptors of the watch: %m");
+        result = err_set(COLLET_ERR_SYSTEM, "cannot create the descriptors of the watch: %m%s", os_remedy());
     else
         result = start_thread(watch);
     if (result != COLLET_SUCCESS) {

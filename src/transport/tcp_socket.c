@@ -97,7 +97,9 @@ static int listen_at(int family, int *port_p) {
     const int off = 0;
     struct sockaddr_storage name = {.ss_family = (sa_family_t)family}; /* any address, any port */
     socklen_t length = family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd;
+    while ((fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) < 0 && os_more_descriptors())
+        ;
     if (fd < 0)
         return -1;
     if (family == AF_INET6)
@@ -157,9 +159,11 @@ static struct tcp_stranger *stranger_place(struct tcp_listener *listener) {
 
 static enum collet_result accept_strangers(struct tcp_listener *listener) {
     for (int n = 0; n < TCP_STRANGERS_MAX; n++) { /* at most: their hellos must be read now and then */
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd;
+        while ((fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) < 0 && os_more_descriptors())
+            ;
         if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-            return err_set(COLLET_ERR_SYSTEM, "cannot accept a connection: %m; raise the limit (ulimit -n)");
+            return err_set(COLLET_ERR_SYSTEM, "cannot accept a connection: %m%s", os_remedy());
         if (fd < 0)
             return COLLET_SUCCESS; /* nobody there, or gone again */
         *stranger_place(listener) = (struct tcp_stranger){.fd = fd, .since_ns = os_now_ns()};
@@ -272,7 +276,9 @@ static bool socket_begin(struct tcp_dialer *dialer, int k) {
     const struct address_set *set = &dialer->offer.set;
     struct sockaddr_storage name;
     socklen_t length = address_to_sockaddr(&set->addresses[rail_of(dialer, k)], set->port, &name);
-    int fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd;
+    while ((fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) < 0 && os_more_descriptors())
+        ;
     if (fd < 0)
         return false;
     dialer->fds[k] = fd;

@@ -1031,6 +1031,63 @@ static void a_table_too_large_for_the_meeting_point_ends_init_and_not_the_proces
     run(2, without_memory_for_the_table);
 }
 
+/* ------------------------------------------------------------------------------------------------------ no descriptors */
+
+static int spare, limited; /* descriptors of the process with this index */
+static bool may_raise;     /* its own limit */
+
+static void limit_descriptors(void) {
+    const int lowest = dup(0);
+    const rlim_t most = (rlim_t)(lowest + spare);
+    const struct rlimit limit = {.rlim_cur = most, .rlim_max = may_raise ? most + 64 : most};
+    close(lowest);
+    EXPECT(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
+static void with_few_descriptors(int index) {
+    struct member member = {.boot = NULL};
+    configure(&member);
+    if (index == 0)
+        publish_id();
+    await(&shared->id_ready, 1);
+    if (index == limited)
+        limit_descriptors();
+    uint64_t begun_ns = os_now_ns();
+    member.result = boot_join(&shared->id, 2, index, &on_host, &member.config, &member.boot);
+    while (member.boot != NULL && (member.result = boot_try_init(member.boot)) == COLLET_IN_PROGRESS &&
+           (index == limited || shared->reached[0] == 0))
+        nap();
+    if (index == limited) {
+        EXPECT(os_now_ns() - begun_ns < 5 * SECOND);
+        EXPECT(member.result == COLLET_SUCCESS ||
+               (member.result == COLLET_ERR_SYSTEM && strstr(err_last(), "ulimit -n") != NULL && !may_raise));
+        shared->port = member.result == COLLET_SUCCESS; /* for the parent */
+        reach(0);
+    }
+    boot_destroy(member.boot);
+}
+
+static void run_with_few_descriptors(int index, int count, bool raise) {
+    limited = index;
+    spare = count;
+    may_raise = raise;
+    shared->id_ready = shared->reached[0] = 0;
+    run(2, with_few_descriptors);
+}
+
+static void init_without_descriptors_says_so_at_once_unless_it_may_have_more(void **state) {
+    (void)state;
+    for (int index = 0; index < 2; index++) {
+        int count = -1;
+        do
+            run_with_few_descriptors(index, ++count, false);
+        while (shared->port == 0);
+        assert_in_range(count, 2, 16);
+        run_with_few_descriptors(index, 0, true);
+        run_with_few_descriptors(index, count - 1, true);
+    }
+}
+
 /* ----------------------------------------------------------------------------------------------------------- no /proc */
 
 /* As where there is no /proc. */
@@ -1084,6 +1141,7 @@ int main(void) {
         CASE(nodes_and_failures_that_cannot_be_are_refused),
         CASE(agreed_knobs_out_of_bounds_are_refused),
         CASE(a_table_too_large_for_the_meeting_point_ends_init_and_not_the_process),
+        CASE(init_without_descriptors_says_so_at_once_unless_it_may_have_more),
         CASE(the_watch_starts_where_threads_cannot_be_named),
     };
     return cmocka_run_group_tests_name("boot", tests, NULL, NULL);
