@@ -129,6 +129,10 @@ variables_named_exist() {
     return $bad
 }
 
+english_is_plain() {
+    tests/common/english.sh README.md CONTRIBUTING.md CHANGELOG.md docs/*.md
+}
+
 links_lead_somewhere() {
     local page link bad=0
     while IFS=: read -r page link; do
@@ -146,5 +150,6 @@ check the_programs_in_the_readme_compile programs_compile
 check files_that_pages_name_exist files_named_exist
 check functions_that_pages_name_exist functions_named_exist
 check variables_that_pages_name_exist variables_named_exist
+check no_page_has_a_pattern_that_must_be_read_twice english_is_plain
 check links_lead_somewhere links_lead_somewhere
 finish
