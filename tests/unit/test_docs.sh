@@ -129,6 +129,19 @@ variables_named_exist() {
     return $bad
 }
 
+# Every --option and -o that a command on a page gives to a program of build/bin is in the program's --help.
+options_named_exist() {
+    local place program words option bad=0
+    while IFS=$'\t' read -r place program words; do
+        [ -x "$bin/$program" ] || continue
+        for option in $(grep -oE '(^| )--?[A-Za-z][a-z_]*' <<<"$words"); do
+            "$bin/$program" --help 2>&1 | grep -qE -- "(^|[ [,|])$option\b" || { echo "$place: $program has no $option"; bad=1; }
+        done
+    done < <(grep -nE '\b(collet-[a-z]+|[a-z]+_perf) ' "${pages[@]}" | sed -E 's/`[^`]*$//' |
+        sed -nE 's/^([^:]*:[0-9]+):.*\b(collet-[a-z]+|[a-z_]+_perf)( [^`#|&;]*).*/\1\t\2\t\3/p')
+    return $bad
+}
+
 english_is_plain() {
     tests/common/english.sh README.md CONTRIBUTING.md CHANGELOG.md docs/*.md
 }
@@ -150,6 +163,7 @@ check the_programs_in_the_readme_compile programs_compile
 check files_that_pages_name_exist files_named_exist
 check functions_that_pages_name_exist functions_named_exist
 check variables_that_pages_name_exist variables_named_exist
+check options_that_commands_on_pages_give_exist options_named_exist
 check no_page_has_a_pattern_that_must_be_read_twice english_is_plain
 check links_lead_somewhere links_lead_somewhere
 finish
