@@ -75,14 +75,9 @@ enum collet_result comm_check_phase(const struct collet_comm *comm) {
     return COLLET_SUCCESS;
 }
 
-static enum collet_result adopt_failure(const struct collet_comm *comm) {
-    enum collet_result failed = (enum collet_result)__atomic_load_n(boot_failed_word(comm->boot), __ATOMIC_ACQUIRE);
-    return failed == COLLET_SUCCESS ? COLLET_SUCCESS : err_adopt(failed, boot_failed_text(comm->boot));
-}
-
 enum collet_result comm_check_locked(struct collet_comm *comm) {
     COLLET_TRY(comm_check_usable(comm));
-    return adopt_failure(comm);
+    return boot_check(comm->boot);
 }
 
 /* Either comm_discard() sees this reader, or the reader sees the cleared magic. */
@@ -105,9 +100,7 @@ static void wait_for_readers(struct collet_comm *comm) {
 enum collet_result comm_failure(struct collet_comm *comm) {
     if (!comm_enter(comm))
         return COLLET_SUCCESS;
-    enum collet_result failed =
-        comm->boot == NULL ? COLLET_SUCCESS
-                           : (enum collet_result)__atomic_load_n(boot_failed_word(comm->boot), __ATOMIC_ACQUIRE);
+    enum collet_result failed = comm->boot == NULL ? COLLET_SUCCESS : boot_failed(comm->boot);
     comm_leave(comm);
     return failed;
 }
@@ -147,7 +140,7 @@ enum collet_result comm_create(int nranks, int rank, struct collet_comm **comm_p
 static bool gpu_end(struct collet_comm *comm) {
     if (comm->gpu == NULL || comm->chan == NULL)
         return true;
-    while (*boot_failed_word(comm->boot) == COLLET_SUCCESS)
+    while (boot_failed(comm->boot) == COLLET_SUCCESS)
         if (gpu_rank_wait(comm->gpu, 1000000))
             break;
     exec_gpu_unwatch(comm->chan);

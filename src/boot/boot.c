@@ -128,8 +128,7 @@ enum collet_result boot_try_init(struct boot *boot) {
     pthread_mutex_unlock(&hub->lock);
     if (rejected != COLLET_SUCCESS)
         return err_adopt(rejected, boot->rejected_text);
-    if (hub_failed(hub) != COLLET_SUCCESS)
-        return err_adopt(hub_failed(hub), hub->failed_text);
+    COLLET_TRY(boot_check(boot));
     if (phase != HUB_READY)
         return COLLET_IN_PROGRESS;
     if (!boot->adopted)
@@ -152,8 +151,7 @@ enum collet_result boot_send(struct boot *boot, int to, uint64_t key, const void
     struct hub *hub = boot->hub;
     if (to < 0 || to >= hub->nranks || bytes > BOOT_MESSAGE_BYTES)
         return err_set(COLLET_ERR_INTERNAL, "a control message of %zu bytes to rank %d of %d", bytes, to, hub->nranks);
-    if (hub_failed(hub) != COLLET_SUCCESS)
-        return err_adopt(hub_failed(hub), hub->failed_text);
+    COLLET_TRY(boot_check(boot));
     struct letter *letter = letter_create(to, boot->rank, key, data, bytes);
     if (letter == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a control message to rank %d", to);
@@ -185,10 +183,15 @@ enum collet_result boot_try_recv(struct boot *boot, int from, uint64_t key, void
 
 /* ------------------------------------------------------------------------------------------------------------ failures */
 
-const int *boot_failed_word(const struct boot *boot) { return &boot->hub->failed_word; }
+enum collet_result boot_failed(const struct boot *boot) { return hub_failed(boot->hub); }
 
 const char *boot_failed_text(const struct boot *boot) {
     return hub_failed(boot->hub) != COLLET_SUCCESS ? boot->hub->failed_text : "";
+}
+
+enum collet_result boot_check(const struct boot *boot) {
+    enum collet_result failed = boot_failed(boot);
+    return failed == COLLET_SUCCESS ? COLLET_SUCCESS : err_adopt(failed, boot_failed_text(boot));
 }
 
 void boot_fail(struct boot *boot, enum collet_result code, const char *text) {
@@ -202,6 +205,15 @@ void boot_fail(struct boot *boot, enum collet_result code, const char *text) {
 
 enum peer_state boot_peer_state(const struct boot *boot, int rank, uint64_t *since_ns) {
     return hub_state(boot->hub, rank, since_ns);
+}
+
+uint64_t boot_grace_ns(bool far) { return far ? 1000000000u : 100000000u; }
+
+enum peer_state boot_peer_settled(const struct boot *boot, int rank, bool far) {
+    uint64_t since_ns;
+    enum peer_state state = boot_missing_count(boot) > 0 ? hub_state(boot->hub, rank, &since_ns) : PEER_ALIVE;
+    bool early = state != PEER_ALIVE && os_now_ns() - since_ns < boot_grace_ns(far);
+    return early ? PEER_ALIVE : state;
 }
 
 int boot_missing_count(const struct boot *boot) { return __atomic_load_n(&boot->hub->missing_count, __ATOMIC_ACQUIRE); }

@@ -96,12 +96,13 @@ enum collet_result boot_send(struct boot *boot, int to, uint64_t key, const void
 /* Takes the next message from rank `from` under key: SUCCESS and *bytes ≤ room, or IN_PROGRESS if there is none yet. */
 enum collet_result boot_try_recv(struct boot *boot, int from, uint64_t key, void *data, size_t room, size_t *bytes);
 
-/* The abort word: 0, or the code of the communicator's first failure (a collet_result, < 0). Cheap to load in a wait
- * loop; set by the watch, boot_fail() or a local peer. */
-const int *boot_failed_word(const struct boot *boot);
-
+/* The code of the communicator's first failure, or SUCCESS. One load, cheap in a wait loop. The watch, boot_fail() and local
+ * peers set it. */
+enum collet_result boot_failed(const struct boot *boot);
 /* The text of that failure, "" if none; valid until boot_destroy(). */
 const char *boot_failed_text(const struct boot *boot);
+/* boot_failed(), whose text becomes the calling thread's last error. */
+enum collet_result boot_check(const struct boot *boot);
 
 /* Makes the communicator fail everywhere: the first failure wins, on this rank at once, on the others as the news spreads.
  * A code of ABORTED arrives elsewhere as ABORTED too. Works at any time after boot_join(), also while init is going on. */
@@ -110,6 +111,11 @@ void boot_fail(struct boot *boot, enum collet_result code, const char *text);
 /* What is known of a rank now. Death alone does not fail the communicator: only who waits for a dead rank's data
  * decides that (and calls boot_fail). *since_ns (may be NULL): os_now_ns() of the news. */
 enum peer_state boot_peer_state(const struct boot *boot, int rank, uint64_t *since_ns);
+
+/* How long what a rank sent before its end may be under way: over a network (far), or through memory. */
+uint64_t boot_grace_ns(bool far);
+/* What is known of a rank, but ALIVE until that time has passed since the news. */
+enum peer_state boot_peer_settled(const struct boot *boot, int rank, bool far);
 
 /* The number of ranks known dead or gone; one load, to keep wait loops cheap. */
 int boot_missing_count(const struct boot *boot);

@@ -198,7 +198,7 @@ bool hub_fail(struct hub *hub, enum collet_result code, const char *text) {
     bool first = hub->failed_word == 0;
     if (first) {
         snprintf(hub->failed_text, sizeof hub->failed_text, "%s", text);
-        /* Pairs with the acquire in hub_failed() and with those who wait on boot_failed_word(). */
+        /* Pairs with the acquire in hub_failed() and through it with boot_failed() in wait loops. */
         __atomic_store_n(&hub->failed_word, code < 0 ? code : COLLET_ERR_INTERNAL, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&hub->lock);

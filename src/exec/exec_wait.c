@@ -16,9 +16,6 @@
 #include <string.h>
 #include <time.h>
 
-/* Data that was sent before a death was noticed may still be on its way through a wire. */
-#define DEATH_GRACE_NS 100000000u
-#define WIRE_GRACE_NS 1000000000u
 #define TELL_AFTER_NS 1000000000u
 #define RECORD_KEY boot_key(BOOT_WAIT_RECORD, 0)
 
@@ -44,23 +41,16 @@ static int blocked_peer(const struct exec_call *call, int *index) {
 
 static const char *name_of(const struct exec_call *call) { return prog_collective_name(call->request.collective); }
 
-static enum collet_result check_failed(const struct exec_call *call) {
-    const struct boot *boot = call->chan->owner.boot;
-    enum collet_result failed = (enum collet_result)__atomic_load_n(boot_failed_word(boot), __ATOMIC_ACQUIRE);
-    return failed == COLLET_SUCCESS ? COLLET_SUCCESS : err_adopt(failed, boot_failed_text(boot));
-}
-
 /* ---- missing ranks ---- */
 
 static enum collet_result check_missing(const struct exec_call *call, uint64_t idle_ns) {
-    uint64_t grace_ns = call->program->nremote > 0 ? WIRE_GRACE_NS : DEATH_GRACE_NS;
+    const bool far = call->program->nremote > 0;
     int index = 0;
-    if (idle_ns < grace_ns)
+    if (idle_ns < boot_grace_ns(far))
         return COLLET_SUCCESS;
     for (int peer; (peer = blocked_peer(call, &index)) >= 0;) {
-        uint64_t since_ns;
-        enum peer_state state = boot_peer_state(call->chan->owner.boot, peer, &since_ns);
-        if (state == PEER_ALIVE || os_now_ns() - since_ns < grace_ns)
+        enum peer_state state = boot_peer_settled(call->chan->owner.boot, peer, far);
+        if (state == PEER_ALIVE)
             continue;
         const struct peer_info *info = &call->chan->owner.peers[peer];
         return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s while rank %d waited for it in %s (call %llu)",
@@ -82,7 +72,7 @@ enum collet_result exec_explain(const struct exec_call *call, enum collet_result
         return result;
     snprintf(text, sizeof(text), "%s", err_last());
     while (os_now_ns() < deadline_ns) {
-        COLLET_TRY(check_failed(call));
+        COLLET_TRY(boot_check(call->chan->owner.boot));
         if (boot_missing_count(call->chan->owner.boot) > 0)
             COLLET_TRY(check_missing(call, UINT64_MAX));
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -181,7 +171,7 @@ static enum collet_result err_timeout(const struct exec_call *call, uint64_t idl
 }
 
 enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns) {
-    COLLET_TRY(check_failed(call));
+    COLLET_TRY(boot_check(call->chan->owner.boot));
     if (idle_ns == 0)
         return COLLET_SUCCESS;
     if (boot_missing_count(call->chan->owner.boot) > 0)

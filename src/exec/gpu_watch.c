@@ -22,7 +22,6 @@
 #include <time.h>
 
 #define LOOK_EVERY_NS 20000000
-#define DEATH_GRACE_NS 500000000u
 
 struct watched {
     struct chan *chan;
@@ -37,8 +36,7 @@ static void check_deaths(struct chan *chan) {
     if (boot_missing_count(chan->owner.boot) == 0 || gpu_rank_query(chan->owner.gpu) != COLLET_IN_PROGRESS)
         return;
     for (int rank = 0; rank < chan->owner.nranks; rank++) {
-        uint64_t since_ns;
-        if (boot_peer_state(chan->owner.boot, rank, &since_ns) != PEER_DEAD || os_now_ns() - since_ns < DEATH_GRACE_NS)
+        if (boot_peer_settled(chan->owner.boot, rank, true) != PEER_DEAD)
             continue;
         const struct peer_info *info = &chan->owner.peers[rank];
         boot_fail(chan->owner.boot,
@@ -57,7 +55,7 @@ static void check_landed(struct chan *chan) {
 }
 
 static void look(struct chan *chan) {
-    if (__atomic_load_n(boot_failed_word(chan->owner.boot), __ATOMIC_ACQUIRE) != COLLET_SUCCESS) {
+    if (boot_failed(chan->owner.boot) != COLLET_SUCCESS) {
         exec_gpu_end(chan);
         return;
     }

@@ -24,9 +24,6 @@
 #define KEY_REPORT boot_key(BOOT_GRAPH, 0)
 #define KEY_ATLAS boot_key(BOOT_ATLAS, 0)
 
-/* Who vanishes may have sent what we wait for, and that be on its way. */
-#define DEATH_GRACE_NS 1000000000u
-
 enum stage { ASK_RANKS, ASK_NODES, AWAIT_ATLAS };
 
 struct survey {
@@ -265,16 +262,12 @@ void survey_destroy(struct survey *survey) {
 
 /* May the rank that is waited for still answer? */
 static enum collet_result check_wait(const struct survey *survey) {
-    uint64_t since_ns, now_ns = os_now_ns();
     const struct peer_info *peer = &survey->peers[survey->next];
-    enum collet_result failed = (enum collet_result)__atomic_load_n(boot_failed_word(survey->boot), __ATOMIC_ACQUIRE);
-    if (failed != COLLET_SUCCESS)
-        return err_adopt(failed, boot_failed_text(survey->boot));
-    if (boot_missing_count(survey->boot) > 0 && boot_peer_state(survey->boot, survey->next, &since_ns) != PEER_ALIVE &&
-        now_ns - since_ns > DEATH_GRACE_NS)
+    COLLET_TRY(boot_check(survey->boot));
+    if (boot_peer_settled(survey->boot, survey->next, true) != PEER_ALIVE)
         return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) is gone, which was to say what machine it is on",
                        survey->next, peer->host, peer->pid);
-    if (now_ns > survey->deadline_ns)
+    if (os_now_ns() > survey->deadline_ns)
         return err_set(COLLET_ERR_TIMEOUT, "rank %d (host %s, pid %d) has not said what machine it is on", survey->next,
                        peer->host, peer->pid);
     return COLLET_IN_PROGRESS;

@@ -43,9 +43,7 @@ struct proxy {
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct proxy *all;
 
-static bool has_failed(const struct chan *chan) {
-    return __atomic_load_n(boot_failed_word(chan->owner.boot), __ATOMIC_ACQUIRE) != COLLET_SUCCESS;
-}
+static bool has_failed(const struct chan *chan) { return boot_failed(chan->owner.boot) != COLLET_SUCCESS; }
 
 static bool is_wire(const struct conn *conn) { return conn->state == CONN_READY && conn->transport->progress != NULL; }
 

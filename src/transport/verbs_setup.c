@@ -277,7 +277,7 @@ static void drain(struct conn *conn) {
     struct waiter waiter = {.spin = 0};
     uint64_t deadline_ns = os_now_ns() + DRAIN_NS;
     while (end->broken[0] == '\0' && !is_drained(end) && os_now_ns() < deadline_ns &&
-           __atomic_load_n(boot_failed_word(conn->owner->boot), __ATOMIC_ACQUIRE) == COLLET_SUCCESS) {
+           boot_failed(conn->owner->boot) == COLLET_SUCCESS) {
         for (int r = 0; r < end->nrails; r++)
             verbs_poll(conn, r);
         wait_pause(&waiter);

@@ -170,7 +170,7 @@ static int recv_number(struct member *member, int from, uint64_t key) {
     enum collet_result result;
     while ((result = boot_try_recv(member->boot, from, key, &number, sizeof number, &bytes)) == COLLET_IN_PROGRESS) {
         EXPECT(os_now_ns() < deadline_ns);
-        EXPECT(*boot_failed_word(member->boot) == 0);
+        EXPECT(boot_failed(member->boot) == 0);
         nap();
     }
     EXPECT(result == COLLET_SUCCESS && bytes == sizeof number);
@@ -198,11 +198,11 @@ static void await_state(struct member *member, int rank, enum peer_state state, 
 
 static void await_failure(struct member *member, enum collet_result code, const char *text) {
     uint64_t deadline_ns = os_now_ns() + 2 * SECOND;
-    while (__atomic_load_n(boot_failed_word(member->boot), __ATOMIC_ACQUIRE) == 0) {
+    while (boot_failed(member->boot) == 0) {
         EXPECT(os_now_ns() < deadline_ns);
         nap();
     }
-    EXPECT(*boot_failed_word(member->boot) == (int)code);
+    EXPECT(boot_failed(member->boot) == (int)code);
     EXPECT(strcmp(boot_failed_text(member->boot), text) == 0);
 }
 
@@ -266,11 +266,11 @@ static void local_ranks_share_failures_and_goodbyes(void **state) {
     assert_int_equal(boot_peer_state(boots[0], 2, NULL), PEER_LEFT);
     assert_int_equal(boot_send(boots[0], 2, 1, &number, sizeof number), COLLET_SUCCESS);
 
-    assert_int_equal(*boot_failed_word(boots[0]), 0);
+    assert_int_equal(boot_failed(boots[0]), 0);
     assert_string_equal(boot_failed_text(boots[0]), "");
     boot_fail(boots[0], COLLET_ERR_ABORTED, "first");
     boot_fail(boots[1], COLLET_ERR_REMOTE, "second");
-    assert_int_equal(*boot_failed_word(boots[1]), COLLET_ERR_ABORTED);
+    assert_int_equal(boot_failed(boots[1]), COLLET_ERR_ABORTED);
     assert_string_equal(boot_failed_text(boots[1]), "first");
     assert_int_equal(boot_send(boots[0], 1, 1, &number, sizeof number), COLLET_ERR_ABORTED);
     boot_destroy(boots[0]);
@@ -510,7 +510,7 @@ static void one_dies(int index) {
         kill(getpid(), SIGKILL);
     }
     await_state(&member, death_victim, PEER_DEAD, 2 * SECOND);
-    EXPECT(*boot_failed_word(member.boot) == 0); /* a death alone does not fail the communicator */
+    EXPECT(boot_failed(member.boot) == 0); /* a death alone does not fail the communicator */
 
     /* The others still reach each other, wherever the dead one stood. */
     int number = 0, survivors = death_nranks - 1;
@@ -579,7 +579,7 @@ static void one_leaves(int index) {
         send_number(&member, to, 6, index);
     for (int from = 1; from < 4; from++)
         EXPECT(recv_number(&member, from, 6) == from);
-    EXPECT(boot_missing_count(member.boot) == 1 && *boot_failed_word(member.boot) == 0);
+    EXPECT(boot_missing_count(member.boot) == 1 && boot_failed(member.boot) == 0);
     EXPECT(boot_peer_state(member.boot, 0, NULL) == PEER_LEFT);
     meet(1, 3);
     boot_destroy(member.boot);
