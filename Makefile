@@ -28,6 +28,7 @@ INCDIR   ?= $(PREFIX)/include
 CUDA     ?= auto
 SANITIZE ?=
 JOBS     ?= $(shell nproc)
+TEST_JOBS ?= 2
 WERROR   ?= -Werror
 V        ?= 0
 CFLAGS   ?= -g
@@ -59,7 +60,8 @@ ifneq ($(SANITIZE),)
 BASE_FLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
 LINK_FLAGS += -fsanitize=$(SANITIZE)
 endif
-OPTIMIZE = $(if $(filter src/kernels/% src/exec/%,$<),-O3,-O2)
+# Sanitized code is compiled quickly rather than well: it is run once.
+OPTIMIZE = $(if $(SANITIZE),-O1,$(if $(filter src/kernels/% src/exec/%,$<),-O3,-O2))
 COMPILE  = $(CC) $(BASE_FLAGS) $(OPTIMIZE) $(INCLUDES) $(PACKAGE_CFLAGS) $(VARIANT_FLAGS) $(CPPFLAGS) $(CFLAGS)
 LINK     = $(CC) $(LINK_FLAGS) $(CFLAGS) $(LDFLAGS)
 
@@ -203,7 +205,7 @@ $(ROW_OBJECTS): $(OBJ)/$(basename $(CUDA_REDUCE)).%.o: $(CUDA_REDUCE) $(BUILD)/n
 	$(COMPILE_CUDA)
 
 # The device executor's source in C++, for tests that run it on the host.
-COMPILE_CXX = $(CXX) $(filter-out -std=% -D_GNU_SOURCE=,$(BASE_FLAGS)) -std=gnu++17 -fno-exceptions -fno-rtti $(CXX_QUIET) -O2 $(INCLUDES) $(CPPFLAGS) $(CFLAGS)
+COMPILE_CXX = $(CXX) $(filter-out -std=% -D_GNU_SOURCE=,$(BASE_FLAGS)) -std=gnu++17 -fno-exceptions -fno-rtti $(CXX_QUIET) $(if $(SANITIZE),-O0,-O1) $(INCLUDES) $(CPPFLAGS) $(CFLAGS)
 CXX_QUIET  := -Wno-unknown-pragmas
 $(OBJ)/%.o: %.cc $(BUILD)/flags | $(BUILD)/needs
 	@mkdir -p $(@D)
@@ -304,7 +306,7 @@ $(BUILD)/portable/%.o: $(PORTABLE_SOURCE) | $(BUILD)/needs
 
 # A child make: it sees what deps.sh has just installed, and uses all CPUs unless the caller chose otherwise.
 AGAIN = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
-RUN_TESTS = scripts/run-tests.sh --level $(1) $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
+RUN_TESTS = scripts/run-tests.sh --level $(1) --jobs $(TEST_JOBS) $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
 # Programs without threads have nothing to show to the thread sanitizer, and some are slow under it.
 UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/unit/test_algorithms $(BUILD)/tests/unit/test_program \
     $(BUILD)/tests/unit/test_block $(BUILD)/tests/multi/test_emulated_gpu $(BUILD)/tests/gpu/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
@@ -334,7 +336,7 @@ asan: SANITIZERS := address,undefined
 tsan: SANITIZERS := thread
 asan tsan:
 	@scripts/deps.sh test
-	@$(AGAIN) BUILD=build-$@ CUDA=0 SANITIZE=$(SANITIZERS) WERROR= all tests
+	@$(AGAIN) BUILD=build-$@ CUDA=0 SANITIZE=$(SANITIZERS) WERROR= tests
 	@$(MAKE) --no-print-directory BUILD=build-$@ CUDA=0 SANITIZE=$(SANITIZERS) SCRIPT_TESTS= run-check
 
 # What a GPU has to show, in 9 minutes at most: one report, its table last. Or in a folder, for where there is no compiler.

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run-tests.sh [--level fast|normal|full] PROGRAM…: runs test programs one after another, one line for each:
+# run-tests.sh [--level fast|normal|full] [--jobs N] PROGRAM…: runs test programs, N at a time, and prints a line for each
+# when it ends:
 #
 #   ok    unit/test_base        23 cases   0.4 s
 #   FAIL  multi/conformance     2 of 310 cases failed   48.1 s      followed by what it printed
@@ -13,11 +14,18 @@
 # Programs learn the level from COLLET_TEST_LEVEL and choose how much to do.
 set -u
 
-level=normal
-if [ "${1:-}" = --level ]; then
-    level=$2
+level=normal jobs=1
+while [[ "${1:-}" == --* ]]; do
+    case $1 in
+    --level) level=$2 ;;
+    --jobs) jobs=$2 ;;
+    *)
+        echo "run-tests: $1: expected --level or --jobs" >&2
+        exit 2
+        ;;
+    esac
     shift 2
-fi
+done
 case $level in
 fast) limit=120 ;;
 normal) limit=400 ;;
@@ -30,8 +38,8 @@ esac
 limit=${COLLET_TEST_TIMEOUT:-$limit}
 export COLLET_TEST_LEVEL=$level
 
-output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
 # A sanitizer wants the address space laid out as it expects; where that cannot be had, it is tried as it is.
 fixed_layout=
@@ -71,17 +79,16 @@ describe_status() {
     esac
 }
 
-passed=0 failed=0 skipped=0
-for program in "$@"; do
-    name=${program#*tests/}
+# Runs one program. Its lines come out together, its counts go to a file.
+run_program() {
+    local program=$1 name=${1#*tests/} output=$work/$2 start status seconds
     start=$(date +%s%N)
-    { $fixed_layout timeout --kill-after=5 "$limit" "$program" >"$output" 2>&1 </dev/null; } 2>/dev/null
+    # A program in the background would ignore Ctrl-C, and its children too, and some are tested with it.
+    { $fixed_layout env --default-signal=INT,QUIT timeout --kill-after=5 "$limit" "$program" >"$output" 2>&1 </dev/null; } 2>/dev/null
     status=$?
     seconds=$(awk -v ns=$(($(date +%s%N) - start)) 'BEGIN { printf "%.1f s", ns / 1e9 }')
     count_cases $status
-    passed=$((passed + cases_ok))
-    failed=$((failed + cases_bad))
-    skipped=$((skipped + cases_skipped))
+    echo "$cases_ok $cases_bad $cases_skipped" >>"$work/counts"
     if [ "$cases_bad" -gt 0 ]; then
         printf 'FAIL  %-28s %d of %d cases failed%s   %s\n' "$name" "$cases_bad" $((cases_bad + cases_ok)) \
             "$(describe_status $status)" "$seconds"
@@ -90,8 +97,18 @@ for program in "$@"; do
         printf 'skip  %-28s %s   %s\n' "$name" "$(tail -n 1 "$output")" "$seconds"
     else
         printf 'ok    %-28s %d cases   %s\n' "$name" "$cases_ok" "$seconds"
-    fi
-done
+    fi >"$output.lines"
+    flock "$work" cat "$output.lines"
+}
 
-echo "$passed passed, $failed failed$([ $skipped = 0 ] || echo ", $skipped skipped")"
-[ $failed = 0 ]
+number=0
+for program in "$@"; do
+    [ $number -lt "$jobs" ] || wait -n
+    number=$((number + 1))
+    run_program "$program" $number &
+done
+wait
+
+read -r passed failed skipped < <(awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }' "$work/counts" /dev/null)
+echo "$passed passed, $failed failed$([ "$skipped" = 0 ] || echo ", $skipped skipped")"
+[ "$failed" = 0 ] && [ "$(wc -l <"$work/counts")" = $# ]
