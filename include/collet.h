@@ -120,6 +120,10 @@ COLLET_API enum collet_result collet_get_unique_id(struct collet_unique_id *id);
 #define COLLET_TRANSPORT_VERBS 8u /* RDMA: InfiniBand and RoCE */
 #define COLLET_TRANSPORT_IPC 16u  /* GPUs of one host: memory of the one, written by the other */
 
+/* collet_transport_bit: the same by name, as COLLET_TRANSPORT has it ("tcp"; case does not matter), also for transports that
+ * have no constant above; 0: this library has none of that name. collet-info lists all names. Does not block; any thread. */
+COLLET_API unsigned collet_transport_bit(const char *name);
+
 /* collet_config: options of a communicator. Set size = sizeof(struct collet_config), leave the rest zero for defaults;
  * a program compiled against an older, shorter struct stays valid. The environment (COLLET_*) overrides defaults, and
  * fields set here override the environment. What all ranks must agree on is taken from rank 0. */
@@ -131,7 +135,7 @@ struct collet_config {
     int device;          /* COLLET_DEVICE_HOST (the default), COLLET_DEVICE_CUDA(i) or …_CUDA_CURRENT; all or none of
                           * the ranks are on GPUs. UNSUPPORTED where there is no GPU, no driver, or a build without CUDA */
     int timeout_ms;      /* longest time without progress inside a call; 0: COLLET_TIMEOUT, by default 30 minutes */
-    unsigned transports; /* allowed transports, COLLET_TRANSPORT_* bits; 0: all */
+    unsigned transports; /* allowed transports, bits of transports; 0: all */
     const char *name;    /* shown in logs and dumps; its first 31 bytes are copied */
 };
 

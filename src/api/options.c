@@ -16,6 +16,11 @@ static void list_transports(unsigned bits, char *list, size_t room) {
     }
 }
 
+unsigned collet_transport_bit(const char *name) {
+    const struct transport *transport = name == NULL ? NULL : transport_named(name, strlen(name));
+    return transport == NULL ? 0 : 1u << transport_number(transport);
+}
+
 /* The caller's struct may be shorter (older program: the rest is zero) or longer (newer: the rest must be zero). */
 static enum collet_result options_copy(const struct collet_config *from, struct collet_config *to) {
     *to = (struct collet_config){.size = sizeof(*to)};

@@ -84,6 +84,24 @@ static void *fresh_thread(void *unused) {
     return collet_last_error(NULL)[0] == '\0' ? NULL : (void *)1;
 }
 
+static void transports_have_their_bits_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        unsigned bit;
+    } documented[] = {{"self", COLLET_TRANSPORT_SELF},
+                      {"shm", COLLET_TRANSPORT_SHM},
+                      {"tcp", COLLET_TRANSPORT_TCP},
+                      {"verbs", COLLET_TRANSPORT_VERBS},
+                      {"ipc", COLLET_TRANSPORT_IPC}};
+    for (size_t k = 0; k < sizeof(documented) / sizeof(*documented); k++)
+        assert_int_equal(collet_transport_bit(documented[k].name), documented[k].bit);
+    assert_int_equal(collet_transport_bit("TCP"), COLLET_TRANSPORT_TCP);
+    assert_int_equal(collet_transport_bit("tc"), 0);
+    assert_int_equal(collet_transport_bit("pigeon"), 0);
+    assert_int_equal(collet_transport_bit(NULL), 0);
+}
+
 static void last_error_belongs_to_its_thread(void **state) {
     (void)state;
     pthread_t thread;
@@ -859,6 +877,7 @@ int main(void) {
         cmocka_unit_test(every_result_has_its_own_text),
         cmocka_unit_test(version_is_that_of_the_header),
         cmocka_unit_test(type_sizes_are_right_and_0_for_what_is_no_type),
+        cmocka_unit_test(transports_have_their_bits_by_name),
         cmocka_unit_test(last_error_belongs_to_its_thread),
         cmocka_unit_test(last_error_of_a_communicator_is_its_newest_failure),
         cmocka_unit_test(init_rank_names_the_bad_argument),
