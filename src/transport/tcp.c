@@ -23,9 +23,7 @@
  * and for what may follow (`ahead`): a small frame with its payload takes one read, a stream of large ones one read a slot.
  *
  * Where slots go both ways between two ranks, a frame takes the head of the other direction along, and credits cost
- * nothing. Else a head is sent when at least half of the slots were consumed since the last one. This cannot deadlock: fewer
- * than nslots/2 credits are ever held back, so to the producer the FIFO looks like one of more than nslots/2 slots whose
- * credits come at once; that is at least two, and every program is verified to run with two.
+ * nothing. Else a head is sent when it is due (wire.h).
  *
  * Credits have a socket of their own, since closing a socket with unread bytes throws away what the other end has not received
  * yet. Slots that were sent to an end that leaves, it has consumed; heads it may not have read, and then nothing is lost but
@@ -34,7 +32,7 @@
  * When a connection breaks, what was received stays consumable; the failure is reported when that is all consumed. An
  * orderly end between two frames is none: the other rank may have finished and left. Whether somebody waits for more than
  * that, the executor knows (and the control plane, that the rank is gone).
- * Read next: tcp_producer.c and tcp_consumer.c, what moves; tcp_link.h, whose the sockets are; tcp_socket.h, how they come to be.
+ * Read next: tcp_producer.c, tcp_consumer.c and tcp_credit.c, what moves; tcp_link.h, whose the sockets are; tcp_socket.h, how they come to be.
  */
 #include "transport/tcp_end.h"
 #include "transport/transport.h"

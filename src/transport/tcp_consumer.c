@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end of a tcp connection that receives slots and sends heads. See tcp.c.
+ * The end of a tcp connection that receives slots. See tcp.c.
  */
 #include "transport/tcp_end.h"
 
@@ -15,11 +15,6 @@ static void take_ahead(struct tcp_socket *socket, void *to, uint32_t bytes) {
     socket->ahead_begin += bytes;
 }
 
-static bool take_head_of_frame(const struct conn *conn, const struct tcp_frame *frame) {
-    struct conn *other = frame->has_head ? tcp_other(conn) : NULL;
-    return other == NULL || other->state != CONN_READY || tcp_take_head(other, frame->head);
-}
-
 static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
     uint64_t tail = *conn->end.tail, head = wire_head(conn);
@@ -27,11 +22,11 @@ static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
     if (end->frame.step != tail)
         tcp_set_broken(end, "it sent another step than the next one");
     else if (!fifo_header_fits(&conn->owner->layout, end->frame.word))
-        tcp_set_broken(end, "it sent more than a slot holds");
+        tcp_set_broken(end, WIRE_TOO_LONG);
     else if (tail - head >= conn->end.nslots)
         tcp_set_broken(end, "it sent without credit");
-    else if (!take_head_of_frame(conn, &end->frame))
-        tcp_set_broken(end, "it returned credits for slots that were not sent");
+    else if (!tcp_credit_take(conn, &end->frame))
+        tcp_set_broken(end, WIRE_NOT_SENT);
     else
         end->receiving = true;
     end->received = 0;
@@ -39,13 +34,8 @@ static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
 
 static void deliver_slot(struct conn *conn) {
     struct tcp_end *end = conn->impl;
-    uint64_t step = end->frame.step;
-    struct fifo_slot_header *header = &conn->end.headers[step & (conn->end.nslots - 1)];
-    header->word = end->frame.word;
-    header->signature = end->frame.signature;
-    header->sequence = end->frame.sequence;
     end->receiving = false;
-    port_store_release(conn->end.tail, step + 1); /* pairs with fifo_has_data() */
+    wire_deliver(conn, end->frame.word, end->frame.signature, end->frame.sequence);
 }
 
 /* Uses what was read ahead. True if a slot was delivered with it. */
@@ -116,36 +106,13 @@ static bool receive_slots(struct conn *conn) {
     return moved;
 }
 
-static bool credit_is_due(const struct conn *conn) {
-    const struct tcp_end *end = conn->impl;
-    uint64_t half = conn->end.nslots > 1 ? conn->end.nslots / 2 : 1;
-    return end->credit_done > 0 || wire_head(conn) - end->credit >= half;
-}
-
-static void send_credit(struct conn *conn) {
-    struct tcp_end *end = conn->impl;
-    if (end->credits_ended || !credit_is_due(conn))
-        return;
-    if (end->credit_done == 0)
-        end->credit = wire_head(conn);
-    ssize_t n = send(end->credit_fd, (char *)&end->credit + end->credit_done, sizeof(end->credit) - end->credit_done,
-                     MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n > 0)
-        end->credit_done = (end->credit_done + (uint32_t)n) % sizeof(end->credit);
-    else if (!tcp_would_block())
-        end->credits_ended = true;
-}
-
 enum collet_result tcp_consumer_progress(struct conn *conn) {
     struct tcp_end *end = conn->impl;
-    send_credit(conn);
+    tcp_credit_send(conn);
     bool moved = receive_slots(conn);
     if (end->broken != NULL && !moved && wire_head(conn) == *conn->end.tail)
         return tcp_err_broken(conn);
     return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
 }
 
-bool tcp_consumer_is_idle(const struct conn *conn) {
-    const struct tcp_end *end = conn->impl;
-    return end->credits_ended || !credit_is_due(conn);
-}
+bool tcp_consumer_is_idle(const struct conn *conn) { return tcp_credit_is_sent(conn); }

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One end of a tcp connection, as tcp.c (how ends come to be and go), tcp_producer.c (slots out, heads in) and tcp_consumer.c
- * (slots in, heads out) share it.
+ * One end of a tcp connection, as its files share it:
+ *
+ *    tcp.c            how ends come to be and go
+ *    tcp_producer.c   slots out
+ *    tcp_consumer.c   slots in
+ *    tcp_credit.c     heads, from the consumer to the producer: below the other three
  */
 #ifndef COLLET_TRANSPORT_TCP_END_H
 #define COLLET_TRANSPORT_TCP_END_H
@@ -63,8 +67,15 @@ enum collet_result tcp_consumer_progress(struct conn *conn);
 bool tcp_producer_is_idle(const struct conn *conn);
 bool tcp_consumer_is_idle(const struct conn *conn);
 
-/* At a producer: a head has come, on the socket for heads or in a frame. False: it is for slots that were never sent. */
-bool tcp_take_head(struct conn *conn, uint64_t head);
+/* tcp_credit.c. Consumer: sends the head, if that is due; is there none that is due and not sent? */
+void tcp_credit_send(struct conn *conn);
+bool tcp_credit_is_sent(const struct conn *conn);
+/* Producer: reads heads that have come. True if there was one. */
+bool tcp_credit_receive(struct conn *conn);
+/* Where slots also go the other way, frames take the head of that connection along: the frame of a slot that conn sends, or has
+ * received. False: what is in it cannot be. */
+void tcp_credit_put(const struct conn *conn, struct tcp_frame *frame);
+bool tcp_credit_take(const struct conn *conn, const struct tcp_frame *frame);
 
 enum collet_result tcp_err_broken(const struct conn *conn); /* says why the connection is over */
 

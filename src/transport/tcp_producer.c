@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end of a tcp connection that sends slots and takes heads in. See tcp.c.
+ * The end of a tcp connection that sends slots. See tcp.c.
  */
-#include "program/program.h"
 #include "transport/tcp_end.h"
 
 #include <string.h>
@@ -21,16 +20,8 @@ static uint64_t next_on_socket(const struct conn *conn, const struct tcp_socket 
 
 static void make_frame(const struct conn *conn, struct tcp_socket *socket) {
     const struct fifo_slot_header *header = &conn->end.headers[socket->step & (conn->end.nslots - 1)];
-    const struct conn *other = tcp_other(conn);
     socket->sending = (struct tcp_frame){header->word, header->signature, header->sequence, socket->step, 0, 0};
-    if (other == NULL || other->state != CONN_READY ||
-        conn->lane == PROG_LANE_P2P) /* there, who gets the head may not read this socket for long */
-        return;
-    struct tcp_end *consumer = other->impl;
-    if (consumer->credit_done > 0)
-        return; /* an older head is half sent: let it arrive whole */
-    socket->sending.has_head = 1;
-    socket->sending.head = consumer->credit = wire_head(other);
+    tcp_credit_put(conn, &socket->sending);
 }
 
 /* Sends the rest of the current frame and its payload, or what the socket takes of them. A small slot is copied behind its
@@ -78,44 +69,6 @@ static bool send_slots(struct conn *conn, struct tcp_socket *socket) {
     return moved;
 }
 
-/* A head has come. One that is older than another that came first is of no interest. */
-bool tcp_take_head(struct conn *conn, uint64_t head) {
-    uint64_t known = *conn->end.head;
-    if ((int64_t)(head - known) <= 0)
-        return true;
-    if (head - known > wire_tail(conn) - known)
-        return false;
-    port_store_release(conn->end.head, head); /* pairs with fifo_has_credit() */
-    return true;
-}
-
-/* Reads heads that have come, when so few credits are left that a new one must be on its way. */
-static bool take_credits(struct conn *conn) {
-    struct tcp_end *end = conn->impl;
-    bool moved = false;
-    while (!end->credits_ended && wire_tail(conn) - *conn->end.head > conn->end.nslots / 2) {
-        ssize_t n = recv(end->credit_fd, (char *)&end->credit + end->credit_done,
-                         sizeof(end->credit) - end->credit_done, MSG_DONTWAIT);
-        if (n <= 0) {
-            if (n == 0 || errno == ECONNRESET) /* it left, perhaps without having read all heads that it was sent */
-                end->credits_ended = true;
-            else if (!tcp_would_block())
-                tcp_set_broken(end, strerror(errno));
-            break;
-        }
-        end->credit_done += (uint32_t)n;
-        if (end->credit_done < sizeof(end->credit))
-            break;
-        end->credit_done = 0;
-        if (!tcp_take_head(conn, end->credit)) {
-            tcp_set_broken(end, "it returned credits for slots that were not sent");
-            break;
-        }
-        moved = true;
-    }
-    return moved;
-}
-
 enum collet_result tcp_producer_progress(struct conn *conn) {
     struct tcp_end *end = conn->impl;
     bool moved = false;
@@ -123,7 +76,7 @@ enum collet_result tcp_producer_progress(struct conn *conn) {
         return tcp_err_broken(conn);
     for (uint32_t k = 0; k < end->nsockets; k++)
         moved |= send_slots(conn, &end->sockets[k]);
-    moved |= take_credits(conn);
+    moved |= tcp_credit_receive(conn);
     if (end->broken != NULL && !moved)
         return tcp_err_broken(conn);
     return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;

@@ -35,25 +35,19 @@
  * An empty write uses up a receive at the other end. Of slots at most nslots are on their way, of heads three; twice that
  * many receives are posted, and refilled before a credit is given, so a receiver is never without one.
  *
- * Credits are given when half of the slots were consumed, as tcp does, with the same argument that it cannot deadlock.
+ * Credits are given when they are due (wire.h).
  *
  * A slot's memory may be filled anew when its credit has come back. Its own completion may still be missing then; but the
  * responder has executed the write, and a retransmission would be a duplicate, which is acknowledged without effect.
  * Completions are asked for seldom (the last write of a list, and now and then one within), to know when the send queue has
  * room and when all has been acknowledged.
  *
- * Read next: verbs_send.c, what a step is sent as; verbs_setup.c, how ends come to be; verbs_rail.c, by which ports;
- * verbs_failover.c, when a rail dies.
+ * Read next, each file above those behind it: verbs_setup.c, how ends come to be; verbs_send.c, what a step is sent as;
+ * verbs_receive.c, what comes; verbs_failover.c and verbs_lost.c, when a rail dies; verbs_rail.c, by which ports.
  */
 #include "transport/verbs_end.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <string.h>
-
-#define POLL_BATCH 16
 #define LOOK_EVERY_TURNS 1024u /* of progress() that moved nothing: asking the device is a system call */
-#define RECEIVE_ID (1ull << 63)
 
 static uint64_t verbs_card(int device) {
     (void)device;
@@ -65,153 +59,6 @@ static bool verbs_reaches(const struct peer_info *a, const struct peer_info *b, 
                                                       : "their RDMA networks differ (see collet-info)";
     return verbs_common_kind(verbs_kinds(a), verbs_kinds(b)) >= 0;
 }
-
-/* ------------------------------------------------------------------------------------------------------------- completions */
-
-uint64_t verbs_receive_id(int index) { return RECEIVE_ID | (uint64_t)index << 32; }
-static int index_of(uint64_t id) { return (int)(id >> 32 & 0xff); }
-
-/* The counter nearest to `near` whose low 28 bits came: what is older than near is negative in the difference. */
-static int64_t counter_ahead(uint32_t immediate, uint64_t near) {
-    uint32_t ahead = (immediate - (uint32_t)near) & VERBS_COUNTER_MASK;
-    return ahead > VERBS_COUNTER_MASK / 2 ? (int64_t)ahead - (int64_t)VERBS_COUNTER_MASK - 1 : (int64_t)ahead;
-}
-
-static void take_credit(struct conn *conn, uint32_t immediate) {
-    uint64_t known = *conn->end.head;
-    int64_t ahead = counter_ahead(immediate, known);
-    if (ahead <= 0) /* it comes after a newer one */
-        return;
-    if ((uint64_t)ahead > wire_tail(conn) - known)
-        verbs_set_broken(conn, "it returned credits for slots that were not sent");
-    else
-        port_store_release(conn->end.head, known + (uint64_t)ahead); /* pairs with fifo_has_credit() */
-}
-
-static void deliver_slots(struct conn *conn) {
-    struct verbs_end *end = conn->impl;
-    for (uint64_t step = *conn->end.tail;; step++) {
-        uint32_t slot = (uint32_t)step & (conn->end.nslots - 1), arrived = end->arrived[slot];
-        if (arrived == 0 || !verbs_direct_visible(end, slot))
-            return;
-        struct fifo_slot_header *header = &conn->end.headers[slot];
-        header->word = (arrived - 1) & ~VERBS_FRAME_BIT;
-        if ((arrived - 1) & VERBS_FRAME_BIT)
-            memcpy(&end->frame, verbs_frame_at(conn, step, header->word), sizeof(end->frame));
-        header->signature = end->frame.signature;
-        header->sequence = end->frame.sequence;
-        end->arrived[slot] = 0;
-        port_store_release(conn->end.tail, step + 1); /* pairs with fifo_has_data() */
-    }
-}
-
-static void take_slot(struct conn *conn, int rail, uint32_t immediate, uint32_t length) {
-    struct verbs_end *end = conn->impl;
-    uint64_t tail = *conn->end.tail;
-    uint32_t protocol = fifo_word_protocol(immediate), framed = immediate & VERBS_FRAME_BIT;
-    bool behind = framed && (protocol != PROTOCOL_SIMPLE || !verbs_frames_apart(end));
-    uint32_t frame_bytes = behind ? (uint32_t)sizeof(struct verbs_frame) : 0, bytes = length - frame_bytes;
-    uint32_t word = fifo_word(protocol, bytes);
-    int64_t ahead = counter_ahead(immediate, tail);
-    uint64_t step = tail + (uint64_t)ahead;
-    uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
-    if (length < frame_bytes || !fifo_header_fits(&conn->owner->layout, word))
-        verbs_set_broken(conn, "it sent more than a slot holds");
-    else if (step == (uint64_t)conn->owner->config->first_step && !framed)
-        verbs_set_broken(conn, "it does not say which call its first slot is of");
-    else if (ahead < 0 || step - wire_head(conn) >= conn->end.nslots || end->arrived[slot] != 0)
-        verbs_set_broken(conn, "it sent a step that was not due, or without credit");
-    else {
-        end->arrived[slot] = 1 + (word | framed);
-        verbs_direct_landed(end, slot, rail, protocol == PROTOCOL_SIMPLE && bytes > 0);
-    }
-    deliver_slots(conn);
-}
-
-static void take_failure(struct conn *conn, int index, const struct ibv_wc *wc) {
-    struct verbs_end *end = conn->impl;
-    int r = index / VERBS_QPS_MAX;
-    const struct verbs_rail *rail = &end->rails[r];
-    const struct verbs_qp *qp = verbs_qp_at(end, index);
-    if (rail->state != VERBS_RAIL_UP)
-        return;       /* flushed, as was asked for */
-    verbs_look(conn); /* the device may know more */
-    int event = __atomic_load_n(&qp->event, __ATOMIC_RELAXED);
-    verbs_rail_lost(conn, r, "%s; queue pair %u, %s%s%s%s", verbs_status_meaning(wc->status), qp->qp->qp_num,
-                    end->host->lib.wc_status_str(wc->status), event != 0 ? ", " : "",
-                    event != 0 ? end->host->lib.event_type_str((enum ibv_event_type)event) : "",
-                    rail->port->down ? ", this end's port is down" : "");
-}
-
-static void take_completion(struct conn *conn, const struct ibv_wc *wc) {
-    struct verbs_end *end = conn->impl;
-    int index = index_of(wc->wr_id);
-    struct verbs_qp *qp = verbs_qp_at(end, index);
-    bool received = wc->wr_id & RECEIVE_ID;
-    if (received)
-        qp->receives--;
-    else
-        qp->completed = (uint32_t)wc->wr_id;
-    if (wc->status != IBV_WC_SUCCESS) {
-        take_failure(conn, index, wc);
-        return;
-    }
-    if (!received)
-        return;
-    qp->greeted = true;
-    if (conn->side == CONN_CONSUMER)
-        take_slot(conn, index / VERBS_QPS_MAX, ntohl(wc->imm_data), wc->byte_len);
-    else
-        take_credit(conn, ntohl(wc->imm_data));
-}
-
-/* What one poll has taken is replaced in one go, once a quarter is gone. */
-static void refill(struct conn *conn, int r) {
-    struct verbs_end *end = conn->impl;
-    for (int q = 0; q < end->nqps && end->rails[r].state == VERBS_RAIL_UP; q++) {
-        struct verbs_qp *qp = &end->qps[r][q];
-        if (qp->receives < qp->depths.receives - qp->depths.receives / 4 &&
-            !verbs_qp_post_receives(qp, verbs_receive_id(r * VERBS_QPS_MAX + q)))
-            verbs_rail_lost(conn, r, "is cut off: the device takes no receives");
-    }
-}
-
-bool verbs_poll(struct conn *conn, int r) {
-    struct verbs_end *end = conn->impl;
-    struct ibv_wc wcs[POLL_BATCH];
-    int n = ibv_poll_cq(end->rails[r].cq, POLL_BATCH, wcs);
-    for (int k = 0; k < n; k++)
-        take_completion(conn, &wcs[k]);
-    if (n < 0)
-        verbs_rail_lost(conn, r, "is cut off: the completion queue has failed");
-    else if (n > 0)
-        refill(conn, r);
-    return n > 0;
-}
-
-/* ---------------------------------------------------------------------------------------------------------------- consumer */
-
-static bool credit_is_due(const struct conn *conn) {
-    const struct verbs_end *end = conn->impl;
-    uint64_t half = conn->end.nslots > 1 ? conn->end.nslots / 2 : 1;
-    return wire_head(conn) - end->credit >= half;
-}
-
-static void send_credit(struct conn *conn) {
-    struct verbs_end *end = conn->impl;
-    uint64_t head = wire_head(conn);
-    if (end->nlive == 0 || !credit_is_due(conn))
-        return;
-    int index = end->live[head % (uint64_t)end->nlive];
-    errno = 0;
-    if (verbs_post_counter(conn, index, head))
-        end->credit = head;
-    else if (errno != 0)
-        verbs_rail_lost(conn, index / VERBS_QPS_MAX, "could not be sent to: the device takes no sends (%s)",
-                        strerror(errno));
-}
-
-/* --------------------------------------------------------------------------------------------------------------- the table */
 
 static bool has_left(const struct conn *conn) {
     return boot_missing_count(conn->owner->boot) > 0 &&
@@ -263,7 +110,7 @@ static bool move(struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     bool moved = poll_rails(conn);
     if (end->direct.memory != NULL && verbs_direct_progress(conn)) {
-        deliver_slots(conn);
+        verbs_deliver(conn);
         moved = true;
     }
     if (end->nrails > 1)
@@ -271,7 +118,7 @@ static bool move(struct conn *conn) {
     if (conn->side == CONN_PRODUCER)
         moved |= verbs_send_slots(conn);
     else
-        send_credit(conn);
+        verbs_send_credit(conn);
     return moved;
 }
 
@@ -293,23 +140,13 @@ static enum collet_result verbs_progress(struct conn *conn) {
     return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
 }
 
-static bool all_acknowledged(const struct conn *conn) {
-    struct verbs_end *end = conn->impl;
-    for (int k = 0; k < end->nlive; k++) {
-        const struct verbs_qp *qp = verbs_qp_at(end, end->live[k]);
-        if (qp->posted != qp->completed)
-            return false;
-    }
-    return !verbs_settling(end);
-}
-
 /* The NIC delivers what it was given, whether anybody makes progress or not; unless its rail dies and another must take
  * over. So where that can happen, an end is only idle when all has been acknowledged. */
 static bool verbs_idle(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
-    bool handed_over =
-        conn->side == CONN_PRODUCER ? wire_tail(conn) == end->sent && end->again == 0 : !credit_is_due(conn);
-    if (handed_over && (end->nrails == 1 || all_acknowledged(conn)))
+    bool handed_over = conn->side == CONN_PRODUCER ? wire_tail(conn) == end->sent && end->again == 0
+                                                   : !wire_credit_is_due(conn, end->credit);
+    if (handed_over && (end->nrails == 1 || (verbs_all_acknowledged(conn) && !verbs_settling(end))))
         return true;
     return (conn->side == CONN_CONSUMER && end->broken[0] != '\0') || has_left(conn);
 }

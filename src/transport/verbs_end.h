@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One end of a verbs connection, as verbs.c (slots), verbs_setup.c (how ends come to be) and verbs_failover.c (rails that
- * die) share it.
+ * One end of a verbs connection, as its files share it. Each calls only those below it:
+ *
+ *    verbs.c                                      the transport's table
+ *    verbs_setup.c                                how ends come to be and go
+ *    verbs_send.c, verbs_receive.c                slots and heads
+ *    verbs_failover.c                             rails that died are settled
+ *    verbs_direct.c                               slots in memory of a GPU
+ *    verbs_lost.c                                 a rail is lost, or the connection is broken
+ *    verbs_rail.c                                 which ports are the rails
+ *    verbs_qp.c, verbs_memory.c, verbs_device.c   queue pairs, registrations, devices: know nothing of connections
  *
  *    rails[r] = a port here and the port that it is paired with there; one completion queue, one registration of the FIFO
  *    qps[r][q] = the queue pairs on it;  live[] = those that slots and credits go through, rail by turns: where the channel is
@@ -135,24 +143,32 @@ void verbs_rails_agree(struct conn *conn); /* the other end is known: are both t
 void verbs_update_live(struct verbs_end *end);
 const char *verbs_rail_part(const struct verbs_end *end, int rail); /* what it does for the connection, for the log */
 
-/* verbs.c: takes completions of one rail. True if something came. */
+/* verbs_receive.c: takes completions of one rail. True if something came. */
 bool verbs_poll(struct conn *conn, int rail);
+/* Consumer: lets the executor see slots that have arrived, in the order of steps, as far as they are visible. */
+void verbs_deliver(struct conn *conn);
 /* The wr_id of receives of a queue pair. */
 uint64_t verbs_receive_id(int index);
 
 /* verbs_send.c: posts what was published, and what must be sent again. True if there was any. */
 bool verbs_send_slots(struct conn *conn);
+/* Consumer: sends the head, if that is due. */
+void verbs_send_credit(struct conn *conn);
+/* Has everything that was posted on live queue pairs reached the other end? */
+bool verbs_all_acknowledged(const struct conn *conn);
 /* Posts an empty write that carries a counter, through queue pair `index` (as in live[]). False: it takes none. */
 bool verbs_post_counter(struct conn *conn, int index, uint64_t counter);
 
-/* verbs_failover.c */
+/* verbs_lost.c */
 void verbs_set_broken(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The rail cannot be used any more, because of what the text says. Another takes over, or the connection is broken. */
 void verbs_rail_lost(struct conn *conn, int rail, const char *format, ...) __attribute__((format(printf, 3, 4)));
 bool verbs_can_fail_over(const struct conn *conn); /* are there rails to spare, and may they be used so? */
-void verbs_failover_progress(struct conn *conn);
 /* Asks the devices of the connection what has happened to them. */
 void verbs_look(struct conn *conn);
 bool verbs_settling(const struct verbs_end *end); /* is a rail lost and not settled? */
+
+/* verbs_failover.c: settles rails that are lost. */
+void verbs_failover_progress(struct conn *conn);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A producer's part: steps that were published become writes.
+ * What an end sends: a producer's steps that were published become writes; a consumer's heads become empty ones.
  *
  *    in the same write                     │ payload │ frame │ ── WRITE, immediate ──▶ the slot
  *    a payload in memory of a GPU, here    │ frame │ ───────────── WRITE ────────────▶ its place in host memory
@@ -191,4 +191,28 @@ bool verbs_send_slots(struct conn *conn) {
     }
     post_batch(conn, &batch);
     return batch.n > 0;
+}
+
+void verbs_send_credit(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    uint64_t head = wire_head(conn);
+    if (end->nlive == 0 || !wire_credit_is_due(conn, end->credit))
+        return;
+    int index = end->live[head % (uint64_t)end->nlive];
+    errno = 0;
+    if (verbs_post_counter(conn, index, head))
+        end->credit = head;
+    else if (errno != 0)
+        verbs_rail_lost(conn, index / VERBS_QPS_MAX, "could not be sent to: the device takes no sends (%s)",
+                        strerror(errno));
+}
+
+bool verbs_all_acknowledged(const struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    for (int k = 0; k < end->nlive; k++) {
+        const struct verbs_qp *qp = verbs_qp_at(end, end->live[k]);
+        if (qp->posted != qp->completed)
+            return false;
+    }
+    return true;
 }

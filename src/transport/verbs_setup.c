@@ -262,21 +262,12 @@ enum collet_result verbs_connect(struct conn *conn) {
 
 /* ------------------------------------------------------------------------------------------------------------------- end */
 
-static bool is_drained(const struct verbs_end *end) {
-    for (int k = 0; k < end->nlive; k++) {
-        const struct verbs_qp *qp = &end->qps[end->live[k] / VERBS_QPS_MAX][end->live[k] % VERBS_QPS_MAX];
-        if (qp->posted != qp->completed)
-            return false;
-    }
-    return true;
-}
-
 /* What a NIC has been given is not yet with the other end, and a queue pair that is destroyed sends nothing any more. */
 static void drain(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     struct waiter waiter = {.spin = 0};
     uint64_t deadline_ns = os_now_ns() + DRAIN_NS;
-    while (end->broken[0] == '\0' && !is_drained(end) && os_now_ns() < deadline_ns &&
+    while (end->broken[0] == '\0' && !verbs_all_acknowledged(conn) && os_now_ns() < deadline_ns &&
            boot_failed(conn->owner->boot) == COLLET_SUCCESS) {
         for (int r = 0; r < end->nrails; r++)
             verbs_poll(conn, r);
