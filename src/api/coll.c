@@ -3,6 +3,7 @@
  * The collectives and messages of collet.h: check the arguments, make one request, hand it to the group.
  */
 #include "api/group.h"
+#include "api/overlap.h"
 #include "base/log.h"
 #include "base/types.h"
 
@@ -37,7 +38,8 @@ static enum collet_result check_call(struct collet_comm *comm, const struct exec
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "type is %d: see enum collet_type", (int)r->type);
     if (c->reduces && !op_valid(r->op))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "op is %d: see enum collet_op", (int)r->op);
-    return check_buffers(r, c);
+    COLLET_TRY(check_buffers(r, c));
+    return overlap_check(r, comm->rank, comm->nranks, c->needs_in ? c->in : NULL, c->needs_out ? c->out : NULL);
 }
 
 static enum collet_result check_rank(const struct collet_comm *comm, int rank, const char *argument) {
@@ -99,9 +101,6 @@ enum collet_result collet_alltoall(const void *sendbuff, void *recvbuff, size_t 
                                    struct collet_comm *comm, void *stream) {
     struct exec_request request = {PROG_ALLTOALL, count, type, COLLET_SUM, 0};
     struct call_check check = {sendbuff, recvbuff, true, true, "sendbuff", "recvbuff", "count", blocks_of(comm), false};
-    if (count > 0 && sendbuff != NULL && sendbuff == recvbuff)
-        return refuse(comm, err_set(COLLET_ERR_INVALID_ARGUMENT,
-                                    "recvbuff is sendbuff: collet_alltoall() does not work in place"));
     return call(comm, &request, &check, stream);
 }
 

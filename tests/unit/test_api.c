@@ -317,6 +317,64 @@ static void a_rank_other_than_0_does_not_pass_over_its_variables(void **state) {
     unsetenv("COLLET_INIT_TIMEOUT");
 }
 
+/* ---------------------------------------------------------------------------------------------------- overlapping buffers */
+
+static void assert_overlap(enum collet_result result) {
+    assert_int_equal(result, COLLET_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(collet_last_error(NULL), "sendbuff (0x"));
+    assert_non_null(strstr(collet_last_error(NULL), "recvbuff (0x"));
+}
+
+static void buffers_that_overlap_are_refused_unless_the_call_is_in_place(void **state) {
+    (void)state;
+    struct collet_comm *comms[2];
+    float x[16] = {0};
+    const enum collet_type f = COLLET_FLOAT32;
+    assert_success(collet_comm_init_all(comms, 2, NULL));
+    struct collet_comm *one = comms[1]; /* rank 1 of 2 */
+    assert_overlap(collet_allreduce(x, x + 1, 4, f, COLLET_SUM, one, NULL));
+    assert_overlap(collet_allreduce(x + 3, x, 4, f, COLLET_SUM, one, NULL));
+    assert_overlap(collet_allgather(x, x, 4, f, one, NULL));     /* that is rank 0's block */
+    assert_overlap(collet_allgather(x + 7, x, 4, f, one, NULL)); /* half behind the last block */
+    assert_overlap(collet_reducescatter(x, x, 4, f, COLLET_SUM, one, NULL));
+    assert_overlap(collet_reducescatter(x, x + 5, 4, f, COLLET_SUM, one, NULL));
+    assert_overlap(collet_alltoall(x, x, 4, f, one, NULL));
+    assert_overlap(collet_alltoall(x, x + 7, 4, f, one, NULL));
+    assert_overlap(collet_broadcast(x, x + 1, 4, f, 1, one, NULL));
+    assert_overlap(collet_reduce(x, x + 1, 4, f, COLLET_SUM, 1, one, NULL));
+    for (int rank = 0; rank < 2; rank++)
+        assert_success(collet_comm_destroy(comms[rank]));
+}
+
+/* Both ranks make these calls, each group of which is one call. */
+static void buffers_that_touch_or_lie_in_place_are_accepted(void **state) {
+    (void)state;
+    struct collet_comm *comms[2];
+    float x[2][16] = {{0}};
+    const enum collet_type f = COLLET_FLOAT32;
+    assert_success(collet_comm_init_all(comms, 2, NULL));
+    for (int call = 0; call < 7; call++) {
+        assert_success(collet_group_start());
+        for (int rank = 0; rank < 2; rank++) {
+            struct collet_comm *comm = comms[rank];
+            float *b = x[rank];
+            enum collet_result results[] = {
+                call == 0 ? collet_allreduce(b, b, 4, f, COLLET_SUM, comm, NULL) : COLLET_SUCCESS,
+                call == 1 ? collet_allreduce(b, b + 4, 4, f, COLLET_SUM, comm, NULL) : COLLET_SUCCESS,
+                call == 2 ? collet_allgather(b + 4 * rank, b, 4, f, comm, NULL) : COLLET_SUCCESS,
+                call == 3 ? collet_reducescatter(b, b + 4 * rank, 4, f, COLLET_SUM, comm, NULL) : COLLET_SUCCESS,
+                call == 4 ? collet_alltoall(b, b + 8, 4, f, comm, NULL) : COLLET_SUCCESS,
+                /* A rank that is not the root may pass anything for the buffer that it does not use. */
+                call == 5 ? collet_broadcast(rank == 0 ? b : b + 1, b, 4, f, 0, comm, NULL) : COLLET_SUCCESS,
+                call == 6 ? collet_reduce(b, rank == 0 ? b : b + 1, 4, f, COLLET_SUM, 0, comm, NULL) : COLLET_SUCCESS};
+            assert_success(results[call]);
+        }
+        assert_success(collet_group_end());
+    }
+    for (int rank = 0; rank < 2; rank++)
+        assert_success(collet_comm_destroy(comms[rank]));
+}
+
 /* ---------------------------------------------------------------------------------------------------- forgotten group ends */
 
 static void a_communicator_with_calls_in_an_open_group_is_not_ended(void **state) {
@@ -890,6 +948,8 @@ int main(void) {
         cmocka_unit_test(init_all_names_the_bad_argument_and_leaves_no_handle),
         cmocka_unit_test_teardown(variables_that_mean_nothing_are_refused_by_name, no_variables),
         cmocka_unit_test_teardown(a_rank_other_than_0_does_not_pass_over_its_variables, no_variables),
+        cmocka_unit_test(buffers_that_overlap_are_refused_unless_the_call_is_in_place),
+        cmocka_unit_test(buffers_that_touch_or_lie_in_place_are_accepted),
         cmocka_unit_test(a_communicator_with_calls_in_an_open_group_is_not_ended),
         cmocka_unit_test(an_abort_takes_the_calls_of_the_open_group_with_it),
         cmocka_unit_test(a_communicator_is_refused_in_a_forked_child_and_unharmed_in_its_parent),

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What may lie over what (rank 1 of 3; a letter is one block of count elements):
+ *
+ *    SAME_PLACE          IN_IS_OWN_BLOCK        OUT_IS_OWN_BLOCK       APART
+ *    send  abc           send     b             send  abc              send  abc
+ *    recv  abc           recv    abc            recv   b               recv     def
+ */
+#include "api/overlap.h"
+
+#include "base/types.h"
+#include "program/program.h"
+
+#include <stdint.h>
+
+struct range {
+    uintptr_t begin, end;
+};
+
+static struct range range_of(const void *buffer, enum prog_layout layout, size_t block_bytes, int nranks) {
+    const uintptr_t begin = (uintptr_t)buffer;
+    switch (layout) {
+    case PROG_WHOLE:
+    case PROG_SINGLE: return (struct range){begin, begin + block_bytes};
+    case PROG_PER_RANK: return (struct range){begin, begin + block_bytes * (size_t)nranks};
+    default: return (struct range){begin, begin}; /* no buffer, or one whose counts are not known here */
+    }
+}
+
+static bool is_in_place(enum prog_in_place rule, uintptr_t in, uintptr_t out, size_t own_block) {
+    switch (rule) {
+    case PROG_SAME_PLACE: return in == out;
+    case PROG_IN_IS_OWN_BLOCK: return in == out + own_block;
+    case PROG_OUT_IS_OWN_BLOCK: return out == in + own_block;
+    default: return false;
+    }
+}
+
+static const char *rule_text(enum prog_in_place rule) {
+    static const char *const texts[] = {
+        [PROG_SAME_PLACE] = ", or be the same",
+        [PROG_IN_IS_OWN_BLOCK] = ", or sendbuff must be this rank's block of recvbuff",
+        [PROG_OUT_IS_OWN_BLOCK] = ", or recvbuff must be this rank's block of sendbuff",
+        [PROG_APART] = "",
+    };
+    return texts[rule];
+}
+
+enum collet_result overlap_check(const struct exec_request *request, int rank, int nranks, const void *sendbuff,
+                                 const void *recvbuff) {
+    const struct prog_facts *facts = &prog_facts[request->collective];
+    const size_t block_bytes = request->count * collet_type_size(request->type);
+    if (sendbuff == NULL || recvbuff == NULL)
+        return COLLET_SUCCESS;
+    const struct range in = range_of(sendbuff, facts->in, block_bytes, nranks);
+    const struct range out = range_of(recvbuff, facts->out, block_bytes, nranks);
+    if (in.end <= out.begin || out.end <= in.begin || in.begin == in.end || out.begin == out.end ||
+        is_in_place(facts->in_place, in.begin, out.begin, block_bytes * (size_t)rank))
+        return COLLET_SUCCESS;
+    return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                   "sendbuff (0x%jx … 0x%jx) and recvbuff (0x%jx … 0x%jx) of %s overlap: they must be apart%s",
+                   (uintmax_t)in.begin, (uintmax_t)in.end, (uintmax_t)out.begin, (uintmax_t)out.end, facts->name,
+                   rule_text(facts->in_place));
+}
