@@ -42,6 +42,9 @@ enum collet_result exec_program_create(struct chan *chan, struct prog **progs, c
                                        int nchannels, struct exec_program **program_p);
 void exec_program_destroy(struct exec_program *program);
 
+/* The memory of a program beside the buffers of calls; without TMP itself, which is where the executor is. */
+struct interp_memory exec_memory_of(const struct prog *prog, const struct fifo_layout *layout);
+
 static inline int exec_channel_of(const struct exec_program *program, int worker) {
     int channel = 0;
     while (worker >= program->first_worker[channel + 1])

@@ -12,15 +12,16 @@
 #include <stdlib.h>
 
 struct step_extent {
-    int32_t recvs, sends; /* of the largest step */
+    int32_t recvs, sends, locals; /* of the largest step */
 };
 
 static struct step_extent extent_of(const struct prog *prog) {
-    struct step_extent extent = {0, 0};
+    struct step_extent extent = {0, 0, 0};
     for (int k = 0; k < prog->nsteps; k++) {
         const struct prog_step *step = &prog->steps[k];
         extent.recvs = step->recv_count > extent.recvs ? step->recv_count : extent.recvs;
         extent.sends = step->send_count > extent.sends ? step->send_count : extent.sends;
+        extent.locals = step->locals_count > extent.locals ? step->locals_count : extent.locals;
     }
     return extent;
 }
@@ -41,6 +42,18 @@ static enum collet_result bind_peer(struct exec_program *program, struct chan *c
     return COLLET_SUCCESS;
 }
 
+/* A block of TMP has room for one piece, whatever the protocol. */
+#define TMP_ALIGN_BYTES 64u
+
+struct interp_memory exec_memory_of(const struct prog *prog, const struct fifo_layout *layout) {
+    uint32_t most = layout->slot_bytes > layout->short_bytes ? layout->slot_bytes : layout->short_bytes;
+    struct interp_memory memory = {.tmp_stride = most / (uint32_t)prog->longest_run};
+    memory.tmp_stride = (memory.tmp_stride + TMP_ALIGN_BYTES - 1) / TMP_ALIGN_BYTES * TMP_ALIGN_BYTES;
+    for (int region = STEP_IN; region < STEP_REGIONS; region++)
+        memory.nblocks[region] = (uint32_t)prog_region_blocks(prog, (enum step_region)region);
+    return memory;
+}
+
 static enum collet_result bind_channel(struct exec_program *program, struct chan *chan, int channel) {
     const struct prog *prog = program->progs[channel];
     struct interp_op *op = &program->ops[channel];
@@ -50,6 +63,11 @@ static enum collet_result bind_channel(struct exec_program *program, struct chan
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d peers", prog->npeers);
     op->steps = prog->steps;
     op->locals = prog->locals;
+    op->memory = exec_memory_of(prog, &chan->owner.layout);
+    if (prog->ntmp > 0 && chan->owner.gpu == NULL)
+        op->memory.tmp = malloc((size_t)prog->ntmp * op->memory.tmp_stride);
+    if (prog->ntmp > 0 && chan->owner.gpu == NULL && op->memory.tmp == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d blocks between steps", prog->ntmp);
     op->recv_ends = ends;
     op->send_ends = ends + prog->npeers;
     for (int k = 0; k < prog->nsteps; k++) {
@@ -68,9 +86,10 @@ static enum collet_result worker_init(struct interp_worker *w, const struct inte
     w->op = op;
     w->first_step = (uint32_t)text->first_step;
     w->nsteps = (uint32_t)text->nsteps;
-    w->src = calloc(operands, sizeof(*w->src));
-    w->dst = calloc((size_t)extent.sends + 1, sizeof(*w->dst));
+    w->src = calloc(operands + (size_t)extent.locals, sizeof(*w->src));
+    w->dst = calloc((size_t)extent.sends + 2, sizeof(*w->dst));
     w->scratch = calloc(operands, short_bytes); /* not touched by Simple */
+    w->scratch_stride = short_bytes;
     if (w->src == NULL || w->dst == NULL || w->scratch == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a worker with %d peers in a step", extent.recvs);
     return COLLET_SUCCESS;
@@ -153,8 +172,10 @@ void exec_program_destroy(struct exec_program *program) {
         free(program->workers[k].dst);
         free(program->workers[k].scratch);
     }
-    for (int channel = 0; program->ops != NULL && channel < program->nchannels; channel++)
+    for (int channel = 0; program->ops != NULL && channel < program->nchannels; channel++) {
         free((void *)program->ops[channel].recv_ends);
+        free(program->ops[channel].memory.tmp);
+    }
     free(program->ops);
     free(program->workers);
     free(program->first_worker);

@@ -54,14 +54,16 @@ static enum collet_result put_workers(struct chan *chan, const struct prog *prog
 
 static enum collet_result put_channel(struct chan *chan, const struct prog *prog, const struct interp_op *op,
                                       struct work_channel *image) {
-    uint32_t recvs = 0, sends = 0;
+    uint32_t operands = 0, sends = 0;
     for (int k = 0; k < prog->nsteps; k++) {
-        recvs = (uint32_t)prog->steps[k].recv_count > recvs ? (uint32_t)prog->steps[k].recv_count : recvs;
+        uint32_t here = (uint32_t)(prog->steps[k].recv_count + prog->steps[k].locals_count);
+        operands = here > operands ? here : operands;
         sends = (uint32_t)prog->steps[k].send_count > sends ? (uint32_t)prog->steps[k].send_count : sends;
     }
     *image = (struct work_channel){.nworkers = (uint32_t)prog->nworkers, .npeers = (uint32_t)prog->npeers};
-    image->recv_entries = recvs + 1;
-    image->list_entries = recvs + sends + 2;
+    image->recv_entries = operands + 1;
+    image->list_entries = operands + sends + 2;
+    image->memory = op->memory;
     size_t lists_bytes = (size_t)prog->nworkers * image->list_entries * sizeof(void *);
     COLLET_TRY(put(chan, prog->steps, (size_t)prog->nsteps * sizeof(*prog->steps), (void **)&image->steps));
     COLLET_TRY(put(chan, prog->locals, (size_t)prog->nlocals * sizeof(*prog->locals), (void **)&image->locals));
@@ -69,6 +71,9 @@ static enum collet_result put_channel(struct chan *chan, const struct prog *prog
     COLLET_TRY(put_workers(chan, prog, (void **)&image->workers));
     COLLET_TRY(put_ends(chan, prog->npeers, op->recv_ends, (void **)&image->recv_ends));
     COLLET_TRY(put_ends(chan, prog->npeers, op->send_ends, (void **)&image->send_ends));
+    if (prog->ntmp > 0)
+        COLLET_TRY(
+            gpu_rank_take(chan->owner.gpu, (size_t)prog->ntmp * op->memory.tmp_stride, (void **)&image->memory.tmp));
     return gpu_rank_take(chan->owner.gpu, lists_bytes > 0 ? lists_bytes : 1, (void **)&image->lists);
 }
 

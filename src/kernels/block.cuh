@@ -99,23 +99,42 @@ BLOCK_FN const struct prog_step *step_at(struct block_memory *m, uint32_t pc) {
     return &m->window[pc - first];
 }
 
+/* By all lanes: the lists go from piece to piece. */
+template <class R>
+BLOCK_FN void block_simple_pieces(struct block_memory *m, const struct prog_step *step, uint64_t round,
+                                  const struct interp_piece *first) {
+    struct interp_piece piece = *first;
+#pragma unroll 1
+    for (int i = 0;;) {
+        if (piece.elems.count > 0 && m->lists.ndst > 0)
+            block_reduce<R>(&m->lists, R::reduces ? piece.elems.count : interp_bytes(&m->op, &piece));
+        if (++i == step->count)
+            return;
+        uint32_t padded = interp_padded(&m->op, &piece);
+        piece = interp_piece_of(&m->op, step, i, round);
+        port_sync(); /* all have read the lists */
+        if (port_lane() == 0)
+            interp_next(&m->worker, step, i, padded, (int)m->lists.nsrc, (int)m->lists.ndst, &piece);
+        port_sync();
+    }
+}
+
 template <class R>
 BLOCK_FN enum work_failure block_simple_step(struct block_memory *m, const struct prog_step *step, uint64_t round,
-                                             uint64_t count, struct work_status *status) {
+                                             uint32_t bytes, const struct interp_piece *first,
+                                             struct work_status *status) {
     struct interp_worker *w = &m->worker;
     const struct interp_op *op = &m->op;
-    uint32_t bytes = (uint32_t)(count * op->elem_bytes);
     enum work_failure failure = WORK_FINE;
     if (port_lane() == 0 && (failure = wait_simple(w, step, bytes, status)) == WORK_FINE) {
         w->round = round;
-        m->lists.nsrc = (uint32_t)interp_gather(w, step, bytes);
-        m->lists.ndst = (uint32_t)interp_scatter(w, step, bytes, (int)m->lists.nsrc);
+        m->lists.nsrc = (uint32_t)interp_gather(w, step, bytes, first);
+        m->lists.ndst = (uint32_t)interp_scatter(w, step, bytes, (int)m->lists.nsrc, first);
         m->lists.divisor = step->finish ? op->divisor : 1;
     }
     if (port_any(failure != WORK_FINE))
         return failure != WORK_FINE ? failure : WORK_ABORTED;
-    if (count > 0 && m->lists.ndst > 0)
-        block_reduce<R>(&m->lists, R::reduces ? count : bytes);
+    block_simple_pieces<R>(m, step, round, first);
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++)
         ll_refresh(op->send_ends[step->send_first + k], port_lane(), port_lanes(), op->signature);
@@ -140,6 +159,7 @@ BLOCK_FN void block_prepare(struct block_memory *m, const struct work *work, uin
     struct interp_worker *w = &m->worker;
     op->steps = program->steps;
     op->locals = program->locals;
+    op->memory = program->memory;
     op->geometry = geometry_of(work->total_elems, work->block_elems, work->chunk_elems, channel, work->nchannels);
     op->in = work->in;
     op->out = work->out;
@@ -195,12 +215,12 @@ template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct 
 #pragma unroll 1
         for (uint32_t pc = 0; pc < nsteps; pc++) {
             const struct prog_step *step = step_at(m, pc);
-            uint64_t count = interp_count(&m->op, step, round);
-            if (count == 0 && !m->op.keep_empty)
+            struct interp_piece piece = interp_piece_of(&m->op, step, 0, round);
+            uint32_t bytes = interp_payload(&m->op, step, round, &piece);
+            if (bytes == 0 && !m->op.keep_empty)
                 continue;
-            uint32_t bytes = (uint32_t)(count * m->op.elem_bytes);
             enum work_failure failure =
-                protocol == PROTOCOL_SIMPLE ? block_simple_step<R>(m, step, round, count, work->status)
+                protocol == PROTOCOL_SIMPLE ? block_simple_step<R>(m, step, round, bytes, &piece, work->status)
                 : protocol == PROTOCOL_LL   ? block_ll_step<R>(&m->worker, step, round, bytes, work->status)
                                             : block_ll128_step<R>(&m->worker, step, round, bytes, work->status);
             if (failure != WORK_FINE && port_lane() == 0)

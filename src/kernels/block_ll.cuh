@@ -113,12 +113,10 @@ template <class R> struct unit_sum {
     bool raw, empty;
 };
 
-/* Of what a step receives and, where there is one, its local operand. */
-template <class R>
-BLOCK_FN struct unit_sum<R> unit_begin(const struct prog_step *step, bool has_local, uint32_t divisor) {
+template <class R> BLOCK_FN struct unit_sum<R> unit_begin(const struct prog_step *step, uint32_t divisor) {
     struct unit_sum<R> sum = {};
     sum.empty = true;
-    sum.raw = !R::reduces || (step->recv_count + has_local == 1 && divisor <= 1);
+    sum.raw = !R::reduces || (step->recv_count + step->locals_count == 1 && divisor <= 1);
     return sum;
 }
 
@@ -137,15 +135,65 @@ template <class R> BLOCK_FN void unit_take(struct unit_sum<R> *sum, uint64_t uni
     sum->empty = false;
 }
 
-/* The operands of one unit, in their order, reduced. local NULL: none. */
+/* What a lane knows of a piece: where it is in memory, and in slots. */
+struct ll_piece {
+    struct interp_piece piece;
+    int number; /* among those of the step */
+    uint64_t round;
+    uint32_t bytes, slot_at; /* its length; bytes of the slot before it */
+    const char *local;       /* the first operand in memory; NULL: there is none */
+    int local_at;            /* behind so many received ones */
+    char *store;             /* NULL: nothing is stored */
+};
+
+BLOCK_FN struct ll_piece ll_piece_of(const struct interp_op *op, const struct prog_step *step, int number,
+                                     uint64_t round, uint32_t slot_at) {
+    struct ll_piece p;
+    p.piece = interp_piece_of(op, step, number, round);
+    p.number = number;
+    p.round = round;
+    p.bytes = interp_bytes(op, &p.piece);
+    p.slot_at = slot_at;
+    p.local = step->locals_count > 0 ? interp_local(op, step, 0, number, round, &p.piece) : NULL;
+    p.local_at = step->locals_count > 0 ? op->locals[step->locals_first].at : -1;
+    p.store = step->store_region != STEP_NONE ? interp_store(op, step, number, round, &p.piece) : NULL;
+    return p;
+}
+
+/* The first of the piece's units of unit_bytes that falls to a runner, of so many that take turns over the whole slot. */
+BLOCK_FN uint32_t ll_first_unit(const struct ll_piece *p, uint32_t unit_bytes, uint32_t runner, uint32_t runners) {
+    uint32_t before = p->slot_at / unit_bytes % runners;
+    return runner >= before ? runner - before : runner + runners - before;
+}
+
+/* Further operands in memory that stand behind so many received ones. */
 template <class R>
-BLOCK_FN enum work_failure unit_reduce(struct interp_worker *w, const struct prog_step *step, const char *local,
-                                       uint32_t index, uint32_t bytes, const struct work_status *status,
+BLOCK_SELDOM void unit_take_more(struct unit_sum<R> *sum, const struct interp_op *op, const struct prog_step *step,
+                                 const struct ll_piece *p, int received, uint32_t at, uint32_t bytes) {
+    for (int l = 1; l < step->locals_count; l++)
+        if (op->locals[step->locals_first + l].at == received)
+            unit_take<R>(sum, unit_load(interp_local(op, step, l, p->number, p->round, &p->piece) + at, bytes));
+}
+
+/* The operands in memory that stand behind so many received ones: `bytes` of them, from `at` on. */
+template <class R>
+BLOCK_FN void unit_take_locals(struct unit_sum<R> *sum, const struct interp_op *op, const struct prog_step *step,
+                               const struct ll_piece *p, int received, uint32_t at, uint32_t bytes) {
+    if (received == p->local_at)
+        unit_take<R>(sum, unit_load(p->local + at, bytes));
+    if (step->locals_count > 1)
+        unit_take_more<R>(sum, op, step, p, received, at, bytes);
+}
+
+/* The operands of one unit, in their order, reduced. */
+template <class R>
+BLOCK_FN enum work_failure unit_reduce(struct interp_worker *w, const struct prog_step *step, const struct ll_piece *p,
+                                       uint32_t at, uint32_t bytes, const struct work_status *status,
                                        uint64_t *unit_p) {
     const struct interp_op *op = w->op;
-    int n = step->recv_count, local_at = local != NULL ? op->locals[step->locals_first].at : 0;
-    uint32_t divisor = step->finish ? op->divisor : 1;
-    struct unit_sum<R> sum = unit_begin<R>(step, local != NULL, divisor);
+    int n = step->recv_count;
+    uint32_t divisor = step->finish ? op->divisor : 1, index = (p->slot_at + at) / BLOCK_LL_UNIT;
+    struct unit_sum<R> sum = unit_begin<R>(step, divisor);
 #pragma unroll 1
     for (int first = 0; first < n; first += BLOCK_LL_TOGETHER) {
         uint64_t units[BLOCK_LL_TOGETHER];
@@ -160,37 +208,35 @@ BLOCK_FN enum work_failure unit_reduce(struct interp_worker *w, const struct pro
         for (int k = 0; k < BLOCK_LL_TOGETHER; k++) {
             if (first + k >= n)
                 continue;
-            if (local != NULL && first + k == local_at)
-                unit_take<R>(&sum, unit_load(local, bytes));
+            unit_take_locals<R>(&sum, op, step, p, first + k, at, bytes);
             unit_take<R>(&sum, units[k]);
         }
     }
-    if (local != NULL && local_at >= n)
-        unit_take<R>(&sum, unit_load(local, bytes));
+    unit_take_locals<R>(&sum, op, step, p, n, at, bytes);
     *unit_p = unit_end<R>(&sum, divisor);
     return WORK_FINE;
 }
 
-/* This lane's units of a step. */
+/* This lane's units of a piece. Several pieces have no line between them that is not written. */
 template <class R>
-BLOCK_FN enum work_failure units_run(struct interp_worker *w, const struct prog_step *step, uint64_t round,
-                                     uint32_t bytes, const struct work_status *status) {
+BLOCK_FN enum work_failure units_run(struct interp_worker *w, const struct prog_step *step, const struct ll_piece *p,
+                                     const struct work_status *status) {
     const struct interp_op *op = w->op;
-    const char *local = step->locals_count > 0 ? interp_local(op, step, round) : NULL;
-    char *store = step->store_region != STEP_NONE ? interp_store(op, step, round) : NULL;
+    uint32_t lanes = port_lanes();
 #pragma unroll 1
-    for (uint32_t index = port_lane(); index * BLOCK_LL_UNIT < bytes; index += port_lanes()) {
-        uint32_t at = index * BLOCK_LL_UNIT, length = bytes - at < BLOCK_LL_UNIT ? bytes - at : BLOCK_LL_UNIT;
+    for (uint32_t index = ll_first_unit(p, BLOCK_LL_UNIT, port_lane(), lanes); index * BLOCK_LL_UNIT < p->bytes;
+         index += lanes) {
+        uint32_t at = index * BLOCK_LL_UNIT, length = p->bytes - at < BLOCK_LL_UNIT ? p->bytes - at : BLOCK_LL_UNIT;
         uint64_t unit;
-        enum work_failure failure =
-            unit_reduce<R>(w, step, local != NULL ? local + at : NULL, index, length, status, &unit);
+        enum work_failure failure = unit_reduce<R>(w, step, p, at, length, status, &unit);
         if (failure != WORK_FINE)
             return failure;
 #pragma unroll 1
         for (int k = 0; k < step->send_count; k++)
-            unit_send(op->send_ends[step->send_first + k], index, unit, length, op->signature);
-        if (store != NULL)
-            unit_store(store + at, unit, length);
+            unit_send(op->send_ends[step->send_first + k], (p->slot_at + at) / BLOCK_LL_UNIT, unit,
+                      step->count > 1 ? BLOCK_LL_UNIT : length, op->signature);
+        if (p->store != NULL)
+            unit_store(p->store + at, unit, length);
     }
     return WORK_FINE;
 }
@@ -244,7 +290,13 @@ BLOCK_FN enum work_failure block_ll_step(struct interp_worker *w, const struct p
     enum work_failure failure = ll_begin(w, step, bytes, status);
     if (failure != WORK_FINE)
         return failure;
-    failure = units_run<R>(w, step, round, bytes, status);
+    uint32_t slot_at = 0;
+#pragma unroll 1
+    for (int i = 0; i < step->count && failure == WORK_FINE; i++) {
+        struct ll_piece p = ll_piece_of(w->op, step, i, round, slot_at);
+        failure = units_run<R>(w, step, &p, status);
+        slot_at += interp_padded(w->op, &p.piece);
+    }
     return ll_end(w, step, bytes, failure);
 }
 

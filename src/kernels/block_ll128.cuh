@@ -16,7 +16,8 @@
 
 /* This lane's part of a line. */
 struct line_part {
-    uint32_t line, at;   /* which line, and where in the chunk the part begins */
+    uint32_t line, at;   /* which line of the slot, and where in the piece the part begins */
+    uint32_t slot_at;    /* where in the slot's payload */
     uint32_t lengths[2]; /* of its two units, in bytes */
     bool has_flag;       /* instead of the second */
 };
@@ -26,12 +27,16 @@ BLOCK_FN uint32_t unit_length(uint32_t at, uint32_t bytes) {
     return left < BLOCK_LL_UNIT ? left : BLOCK_LL_UNIT;
 }
 
-BLOCK_FN struct line_part part_of(uint32_t line, uint32_t bytes) {
+/* Of the piece's so-many-eth line. */
+BLOCK_FN struct line_part part_of(const struct ll_piece *p, uint32_t line) {
     uint32_t place = port_lane() % PORT_GROUP;
-    struct line_part part = {
-        line, line * LL128_DATA_BYTES + place * 2 * BLOCK_LL_UNIT, {0, 0}, place == PORT_GROUP - 1};
-    part.lengths[0] = unit_length(part.at, bytes);
-    part.lengths[1] = part.has_flag ? 0 : unit_length(part.at + BLOCK_LL_UNIT, bytes);
+    struct line_part part;
+    part.line = p->slot_at / LL128_DATA_BYTES + line;
+    part.at = line * LL128_DATA_BYTES + place * 2 * BLOCK_LL_UNIT;
+    part.slot_at = p->slot_at + part.at;
+    part.has_flag = place == PORT_GROUP - 1;
+    part.lengths[0] = unit_length(part.at, p->bytes);
+    part.lengths[1] = part.has_flag ? 0 : unit_length(part.at + BLOCK_LL_UNIT, p->bytes);
     return part;
 }
 
@@ -62,7 +67,7 @@ BLOCK_FN enum work_failure line_receive(const struct fifo_end *end, const struct
 
 /* The same where a wire has brought plain payload. */
 BLOCK_FN void part_load(const struct fifo_end *end, const struct line_part *part, uint64_t *units) {
-    const char *from = fifo_slot_at(end, PROTOCOL_LL128, end->step) + part->at;
+    const char *from = fifo_slot_at(end, PROTOCOL_LL128, end->step) + part->slot_at;
     for (uint32_t u = 0; u < 2; u++)
         units[u] = unit_load(from + u * BLOCK_LL_UNIT, part->lengths[u]);
 }
@@ -73,28 +78,26 @@ BLOCK_FN void part_send(const struct fifo_end *end, const struct line_part *part
         port_line128_store(line_at(end, part->line), units[0], part->has_flag ? ll128_flag(end, signature) : units[1]);
         return;
     }
-    char *to = fifo_slot_at(end, PROTOCOL_LL128, end->step) + part->at;
+    char *to = fifo_slot_at(end, PROTOCOL_LL128, end->step) + part->slot_at;
     for (uint32_t u = 0; u < 2; u++)
         unit_store(to + u * BLOCK_LL_UNIT, units[u], part->lengths[u]);
 }
 
-/* The operands of this lane's part, in their order, reduced. local NULL: none. */
+/* The operands of this lane's part, in their order, reduced. */
 template <class R>
-BLOCK_FN enum work_failure part_reduce(struct interp_worker *w, const struct prog_step *step, const char *local,
+BLOCK_FN enum work_failure part_reduce(struct interp_worker *w, const struct prog_step *step, const struct ll_piece *p,
                                        const struct line_part *part, const struct work_status *status,
                                        uint64_t *units) {
     const struct interp_op *op = w->op;
-    int n = step->recv_count, local_at = local != NULL ? op->locals[step->locals_first].at : 0;
     uint32_t divisor = step->finish ? op->divisor : 1;
     struct unit_sum<R> sums[2];
     for (int u = 0; u < 2; u++)
-        sums[u] = unit_begin<R>(step, local != NULL, divisor);
+        sums[u] = unit_begin<R>(step, divisor);
 #pragma unroll 1
-    for (int k = 0; k <= n; k++) {
-        if (local != NULL && k == (local_at < n ? local_at : n))
-            for (uint32_t u = 0; u < 2; u++)
-                unit_take<R>(&sums[u], unit_load(local + part->at + u * BLOCK_LL_UNIT, part->lengths[u]));
-        if (k == n)
+    for (int k = 0; k <= step->recv_count; k++) {
+        for (uint32_t u = 0; u < 2; u++)
+            unit_take_locals<R>(&sums[u], op, step, p, k, part->at + u * BLOCK_LL_UNIT, part->lengths[u]);
+        if (k == step->recv_count)
             break;
         const struct fifo_end *end = op->recv_ends[step->recv_first + k];
         enum work_failure failure = WORK_FINE;
@@ -114,25 +117,25 @@ BLOCK_FN enum work_failure part_reduce(struct interp_worker *w, const struct pro
     return WORK_FINE;
 }
 
-/* This lane's parts of a step. */
+/* This lane's parts of a piece. */
 template <class R>
-BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_step *step, uint64_t round,
-                                     uint32_t bytes, const struct work_status *status) {
+BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_step *step, const struct ll_piece *p,
+                                     const struct work_status *status) {
     const struct interp_op *op = w->op;
-    const char *local = step->locals_count > 0 ? interp_local(op, step, round) : NULL;
-    char *store = step->store_region != STEP_NONE ? interp_store(op, step, round) : NULL;
+    uint32_t groups = port_lanes() / PORT_GROUP;
 #pragma unroll 1
-    for (uint32_t line = port_lane() / PORT_GROUP; line * LL128_DATA_BYTES < bytes; line += port_lanes() / PORT_GROUP) {
-        struct line_part part = part_of(line, bytes);
+    for (uint32_t line = ll_first_unit(p, LL128_DATA_BYTES, port_lane() / PORT_GROUP, groups);
+         line * LL128_DATA_BYTES < p->bytes; line += groups) {
+        struct line_part part = part_of(p, line);
         uint64_t units[2];
-        enum work_failure failure = part_reduce<R>(w, step, local, &part, status, units);
+        enum work_failure failure = part_reduce<R>(w, step, p, &part, status, units);
         if (failure != WORK_FINE)
             return failure;
 #pragma unroll 1
         for (int k = 0; k < step->send_count; k++)
             part_send(op->send_ends[step->send_first + k], &part, units, op->signature);
-        for (uint32_t u = 0; store != NULL && u < 2; u++)
-            unit_store(store + part.at + u * BLOCK_LL_UNIT, units[u], part.lengths[u]);
+        for (uint32_t u = 0; p->store != NULL && u < 2; u++)
+            unit_store(p->store + part.at + u * BLOCK_LL_UNIT, units[u], part.lengths[u]);
     }
     return WORK_FINE;
 }
@@ -143,7 +146,13 @@ BLOCK_FN enum work_failure block_ll128_step(struct interp_worker *w, const struc
     enum work_failure failure = ll_begin(w, step, bytes, status);
     if (failure != WORK_FINE)
         return failure;
-    failure = parts_run<R>(w, step, round, bytes, status);
+    uint32_t slot_at = 0;
+#pragma unroll 1
+    for (int i = 0; i < step->count && failure == WORK_FINE; i++) {
+        struct ll_piece p = ll_piece_of(w->op, step, i, round, slot_at);
+        failure = parts_run<R>(w, step, &p, status);
+        slot_at += interp_padded(w->op, &p.piece);
+    }
     return ll_end(w, step, bytes, failure);
 }
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a step reads and writes, as addresses: its operands in their order, its places. Host and device executors ask here.
+ *
+ *    step about blocks 4, 5     list of operands    slot of a peer         IN 4          the first piece
+ *                                                   + padded length        IN 5          the next one
  */
 #ifndef COLLET_KERNELS_OPERANDS_H
 #define COLLET_KERNELS_OPERANDS_H
@@ -9,52 +12,134 @@
 #include "kernels/proto_simple.h"
 #include "kernels/worker.h"
 
-PORT_FN const char *interp_local(const struct interp_op *op, const struct prog_step *step, uint64_t round) {
-    const struct prog_local *local = &op->locals[step->locals_first];
-    const char *region = local->region == STEP_IN ? op->in : op->out;
-    return region + geometry_piece(&op->geometry, (uint32_t)local->run.first, round).first * op->elem_bytes;
+/* ---- pieces ---- */
+
+/* A piece of the blocks that a step is about. */
+struct interp_piece {
+    uint32_t block;
+    struct span elems;
+};
+
+/* The i-th block of a run of so many. */
+PORT_FN uint32_t interp_block(const struct interp_op *op, uint32_t region, const struct block_run *run, int count,
+                              int i) {
+    return count == 1 ? (uint32_t)run->first : geometry_block(run, (uint32_t)i, op->memory.nblocks[region]);
 }
 
-PORT_FN char *interp_store(const struct interp_op *op, const struct prog_step *step, uint64_t round) {
-    return op->out + geometry_piece(&op->geometry, (uint32_t)step->store.first, round).first * op->elem_bytes;
+PORT_FN struct interp_piece interp_piece_of(const struct interp_op *op, const struct prog_step *step, int i,
+                                            uint64_t round) {
+    struct interp_piece piece;
+    piece.block = interp_block(op, step->about_region, &step->about, step->count, i);
+    piece.elems = geometry_piece(&op->geometry, piece.block, round);
+    return piece;
 }
 
-/* The length of a step: that of the block it is about. The other end has the same. */
-PORT_FN uint64_t interp_count(const struct interp_op *op, const struct prog_step *step, uint64_t round) {
-    return geometry_piece(&op->geometry, (uint32_t)step->about.first, round).count;
+PORT_FN uint32_t interp_bytes(const struct interp_op *op, const struct interp_piece *piece) {
+    return (uint32_t)(piece->elems.count * op->elem_bytes);
 }
 
-/* Lists the operands of a step of so many bytes in their order; returns how many. */
-PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
-    const struct interp_op *op = w->op;
-    int n = 0;
-    for (int k = 0; k <= step->recv_count; k++) {
-        if (step->locals_count > 0 && k == op->locals[step->locals_first].at)
-            w->src[n++] = interp_local(op, step, w->round);
-        if (k < step->recv_count)
-            w->src[n++] = op->protocol == PROTOCOL_SIMPLE ? simple_operand(op->recv_ends[step->recv_first + k], bytes)
-                                                          : ll_operand(w, k);
+/* What a piece takes in a slot that carries several. */
+PORT_FN uint32_t interp_padded(const struct interp_op *op, const struct interp_piece *piece) {
+    return geometry_padded(interp_bytes(op, piece), protocol_unit_bytes(op->protocol));
+}
+
+/* Bytes that a slot of the step carries. The other end computes the same. first: the step's first piece. */
+PORT_FN uint32_t interp_payload(const struct interp_op *op, const struct prog_step *step, uint64_t round,
+                                const struct interp_piece *first) {
+    if (step->count == 1)
+        return interp_bytes(op, first);
+    uint32_t bytes = 0;
+    for (int i = 0; i < step->count; i++) {
+        struct interp_piece piece = interp_piece_of(op, step, i, round);
+        bytes += interp_padded(op, &piece);
     }
+    return bytes;
+}
+
+/* ---- addresses ---- */
+
+/* Where the piece is in a block of a region. */
+PORT_FN char *interp_memory(const struct interp_op *op, uint32_t region, uint32_t block, uint64_t round,
+                            const struct interp_piece *piece) {
+    if (region == STEP_TMP)
+        return op->memory.tmp + (size_t)block * op->memory.tmp_stride;
+    char *base = region == STEP_IN ? (char *)op->in : op->out;
+    uint64_t first = block == piece->block ? piece->elems.first : geometry_piece(&op->geometry, block, round).first;
+    return base + first * op->elem_bytes;
+}
+
+PORT_FN const char *interp_local(const struct interp_op *op, const struct prog_step *step, int l, int i, uint64_t round,
+                                 const struct interp_piece *piece) {
+    const struct prog_local *local = &op->locals[step->locals_first + l];
+    uint32_t region = (uint32_t)local->region;
+    return interp_memory(op, region, interp_block(op, region, &local->run, step->count, i), round, piece);
+}
+
+PORT_FN char *interp_store(const struct interp_op *op, const struct prog_step *step, int i, uint64_t round,
+                           const struct interp_piece *piece) {
+    uint32_t region = step->store_region;
+    return interp_memory(op, region, interp_block(op, region, &step->store, step->count, i), round, piece);
+}
+
+/* ---- lists ---- */
+
+/* Does the next operand come from memory? taken, received: how many there were of each kind. */
+PORT_FN int interp_is_local(const struct interp_op *op, const struct prog_step *step, int taken, int received) {
+    return taken < step->locals_count && op->locals[step->locals_first + taken].at == received;
+}
+
+PORT_FN const char *interp_slot(const struct interp_worker *w, const struct prog_step *step, int k, uint32_t bytes) {
+    const struct interp_op *op = w->op;
+    return op->protocol == PROTOCOL_SIMPLE ? simple_operand(op->recv_ends[step->recv_first + k], bytes)
+                                           : ll_operand(w, k);
+}
+
+/* Lists the operands of a step's first piece in their order; returns how many. A slot of the step has so many bytes. */
+PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
+                          const struct interp_piece *piece) {
+    int n = 0, taken = 0, noperands = step->recv_count + step->locals_count;
+    for (; n < noperands; n++)
+        if (interp_is_local(w->op, step, taken, n - taken))
+            w->src[n] = interp_local(w->op, step, taken++, 0, w->round, piece);
+        else
+            w->src[n] = interp_slot(w, step, n - taken, bytes);
     return n;
 }
 
-/* Lists the places to reduce so many bytes into; returns how many. The local store comes first. LL and LL128 pack their
- * lines from a result that is somewhere: stored, in scratch, or, where an operand is passed on as it is, that operand. */
-PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc) {
+/* Lists the places to reduce a step's first piece into; returns how many. The local one comes first. LL and LL128 pack their
+ * lines from a result that is somewhere: in scratch, or, of a single piece, where it was stored, or where the only operand
+ * is that is passed on as it is. */
+PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
+                           const struct interp_piece *piece) {
     const struct interp_op *op = w->op;
     int n = 0;
     if (step->store_region != STEP_NONE)
-        w->dst[n++] = interp_store(op, step, w->round);
+        w->dst[n++] = interp_store(op, step, 0, w->round, piece);
     if (op->protocol == PROTOCOL_SIMPLE) {
         for (int k = 0; k < step->send_count; k++)
             w->dst[n++] = simple_place(op->send_ends[step->send_first + k], bytes);
         return n;
     }
-    int changed = nsrc > 1 || (step->finish && op->divisor > 1);
-    if (n == 0 && changed)
+    int changed = nsrc > 1 || (step->finish && op->divisor > 1), several = step->count > 1 && step->send_count > 0;
+    if (several || (n == 0 && changed))
         w->dst[n++] = ll_result(w, step);
-    w->result = n > 0 ? w->dst[0] : w->src[0];
+    w->result = n > 0 ? w->dst[n - 1] : w->src[0];
     return n;
+}
+
+/* From one piece to the i-th, which is the next: slots go on behind it, memory is elsewhere. */
+PORT_FN void interp_next(struct interp_worker *w, const struct prog_step *step, int i, uint32_t padded, int nsrc,
+                         int ndst, const struct interp_piece *piece) {
+    for (int n = 0, taken = 0; n < nsrc; n++)
+        if (interp_is_local(w->op, step, taken, n - taken))
+            w->src[n] = interp_local(w->op, step, taken++, i, w->round, piece);
+        else
+            w->src[n] = (const char *)w->src[n] + padded;
+    int stored = step->store_region != STEP_NONE;
+    if (stored)
+        w->dst[0] = interp_store(w->op, step, i, w->round, piece);
+    for (int n = stored; n < ndst; n++)
+        w->dst[n] = (char *)w->dst[n] + padded;
 }
 
 #endif

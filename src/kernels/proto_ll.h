@@ -35,9 +35,7 @@ PORT_FN uint64_t *ll_lines(const struct fifo_end *end) {
     return (uint64_t *)(void *)fifo_slot_at(end, PROTOCOL_LL, end->step);
 }
 
-PORT_FN char *ll_operand(const struct interp_worker *w, int k) {
-    return w->scratch + (size_t)k * w->op->geometry.chunk_elems * w->op->elem_bytes;
-}
+PORT_FN char *ll_operand(const struct interp_worker *w, int k) { return w->scratch + (size_t)k * w->scratch_stride; }
 
 /* Where a result is made that is stored nowhere but only sent. */
 PORT_FN char *ll_result(const struct interp_worker *w, const struct prog_step *step) {

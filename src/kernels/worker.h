@@ -11,12 +11,20 @@
 
 enum interp_result { INTERP_BUSY, INTERP_STEPPED, INTERP_DONE, INTERP_MISMATCH };
 
+/* Memory of a program on one channel, beside the buffers of a call. */
+struct interp_memory {
+    char *tmp;                      /* the blocks of TMP … */
+    uint64_t tmp_stride;            /* … and how far apart they are */
+    uint32_t nblocks[STEP_REGIONS]; /* how many blocks each region has */
+};
+
 /* What the workers of one call on one channel share. */
 struct interp_op {
     const struct prog_step *steps;
     const struct prog_local *locals;   /* operands in memory, which steps point into */
     struct fifo_end *const *recv_ends; /* the program's peer table, as connections; NULL where a peer is not used so */
     struct fifo_end *const *send_ends;
+    struct interp_memory memory;
     struct geometry geometry;
     const char *in;
     char *out;
@@ -42,7 +50,8 @@ struct interp_worker {
     const void **src;         /* room for the operands of the largest step */
     void **dst;               /* and for its places */
     const void *result;       /* LL, LL128: what is sent … */
-    char *scratch;            /* … and room: one slot's payload an operand, and one for the result */
+    char *scratch;            /* … and room: one slot's payload per operand, and one for the result */
+    uint32_t scratch_stride;  /* from one to the next */
 };
 
 /* May every place at a peer be written? Either protocol asks this last. */

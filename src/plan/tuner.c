@@ -251,13 +251,20 @@ int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WA
     return n;
 }
 
+/* A slot that several blocks share must have room for an element of each. */
+#define LARGEST_ELEM_BYTES 8u
+
 static enum collet_result consider_ways(struct candidates *c, const struct algorithm *algorithm,
                                         struct prog *const *progs) {
     struct tuner_way ways[TUNER_WAYS_MAX];
     int n = tuner_ways(c->limits, ways);
-    for (int k = 0; k < n; k++)
-        COLLET_TRY(consider_channels(
-            c, progs, (struct plan_choice){algorithm, ways[k].protocol, c->limits->nchannels, ways[k].chunk_bytes, 0}));
+    for (int k = 0; k < n; k++) {
+        uint32_t chunk_bytes =
+            geometry_room(ways[k].chunk_bytes, (uint32_t)progs[0]->longest_run, protocol_unit_bytes(ways[k].protocol));
+        struct plan_choice choice = {algorithm, ways[k].protocol, c->limits->nchannels, chunk_bytes, 0};
+        if (chunk_bytes >= LARGEST_ELEM_BYTES)
+            COLLET_TRY(consider_channels(c, progs, choice));
+    }
     return COLLET_SUCCESS;
 }
 
@@ -297,8 +304,9 @@ enum collet_result tuner_choose(const struct cost_machine *machine, const struct
         if (applies(&algorithms[k], collective, machine) && (limits->algorithm_allowed[k] || !named))
             COLLET_TRY(consider_algorithm(&c, &algorithms[k]));
     if (c.best.algorithm == NULL)
-        return err_set(COLLET_ERR_INTERNAL, "no algorithm for %s of %d ranks", prog_collective_name(collective),
-                       machine->nranks);
+        return err_set(COLLET_ERR_INTERNAL,
+                       "no algorithm for %s of %d ranks; if COLLET_ALGO names one, its messages do not fit into slots",
+                       prog_collective_name(collective), machine->nranks);
     *choice = c.best;
     log_info(PLAN, "%s up to %llu bytes on %d ranks: %s, %s, %d channel(s), chunk %u bytes, predicted %.1f us",
              prog_collective_name(collective), (unsigned long long)count * elem_bytes, machine->nranks,

@@ -49,6 +49,7 @@
     X(ALLGATHER, allgather, ring, ANYWHERE, ANY_ORDER, "every block travels round the ring once")                      \
     X(ALLGATHER, allgather, direct, UP_TO_256, ANY_ORDER, "everyone sends its block to everyone")                      \
     X(ALLGATHER, allgather, pat, ANYWHERE, ANY_ORDER, "every block goes down a binomial tree of its own, far first")   \
+    X(ALLGATHER, allgather, bruck, ANYWHERE, ANY_ORDER, "log2 n messages, each doubles the blocks that a rank knows")  \
     X(REDUCESCATTER, reducescatter, ring, ANYWHERE, ANY_ORDER,                                                         \
       "every block goes round, is reduced on its way, comes home")                                                     \
     X(REDUCESCATTER, reducescatter, direct, UP_TO_256, IN_RANK_ORDER,                                                  \
@@ -59,6 +60,7 @@
       "a worker for each distance: one block to rank+d, one from rank-d")                                              \
     X(ALLTOALL, alltoall, hier, ON_RAILS, ANY_ORDER,                                                                   \
       "blocks change rails inside the node, then nodes inside the rail")                                               \
+    X(ALLTOALL, alltoall, bruck, ANYWHERE, ANY_ORDER, "log2 n messages: a block travels by the bits of its distance")  \
     X(SEND, send, direct, ANYWHERE, ANY_ORDER, "one step: into the connection to the peer")                            \
     X(RECV, recv, direct, ANYWHERE, ANY_ORDER, "one step: out of the connection from the peer")
 

@@ -8,6 +8,7 @@
 #include "common/emulated_kernels.h"
 #include "common/level.h"
 #include "common/numbers.h"
+#include "exec/exec.h"
 #include "kernels/reduce_host.h"
 #include "plan/tuner.h"
 #include "program/program.h"
@@ -161,10 +162,11 @@ static void bind_channel(struct gang *gang, int rank, int channel, struct work_c
     struct fifo_end **recv_ends = calloc((size_t)prog->npeers + 1, sizeof(*recv_ends));
     struct fifo_end **send_ends = calloc((size_t)prog->npeers + 1, sizeof(*send_ends));
     struct work_span *spans = calloc((size_t)prog->nworkers, sizeof(*spans));
-    size_t recvs = 0, sends = 0;
+    size_t operands = 0, sends = 0;
     for (int k = 0; k < prog->nsteps; k++) {
         const struct prog_step *step = &prog->steps[k];
-        recvs = (size_t)step->recv_count > recvs ? (size_t)step->recv_count : recvs;
+        size_t operands_here = (size_t)(step->recv_count + step->locals_count);
+        operands = operands_here > operands ? operands_here : operands;
         sends = (size_t)step->send_count > sends ? (size_t)step->send_count : sends;
         for (int p = step->recv_first; p < step->recv_first + step->recv_count; p++)
             recv_ends[p] = &wire_get(gang, prog->peers[p].rank, rank, channel, prog->peers[p].lane)->consumer;
@@ -179,13 +181,15 @@ static void bind_channel(struct gang *gang, int rank, int channel, struct work_c
         .workers = spans,
         .recv_ends = recv_ends,
         .send_ends = send_ends,
-        .lists = calloc((size_t)prog->nworkers * (recvs + sends + 2), sizeof(void *)),
+        .lists = calloc((size_t)prog->nworkers * (operands + sends + 2), sizeof(void *)),
         .peers = prog->peers,
         .nworkers = (uint32_t)prog->nworkers,
         .npeers = (uint32_t)prog->npeers,
-        .list_entries = (uint32_t)(recvs + sends + 2),
-        .recv_entries = (uint32_t)recvs + 1,
+        .list_entries = (uint32_t)(operands + sends + 2),
+        .recv_entries = (uint32_t)operands + 1,
+        .memory = exec_memory_of(prog, &gang->layout),
     };
+    image->memory.tmp = malloc((size_t)prog->ntmp * image->memory.tmp_stride + 1);
 }
 
 static void bind_rank(struct gang *gang, int rank) {
@@ -205,7 +209,7 @@ static void gang_init(struct gang *gang, const struct algorithm *algorithm, int 
     for (int rank = 0; rank < nranks; rank++)
         nodes[rank] = nranks % 2 == 0 ? rank % 2 * (nranks / 2) : 0; /* two nodes, numbered across each other */
     assert_int_equal(prog_shape_init(&gang->shape, nranks, nodes), COLLET_SUCCESS);
-    gang->layout = fifo_layout_of(4, 4096, 1024, 0);
+    gang->layout = fifo_layout_of(4, 4096, 2048, 0);
     gang->wires_room = nranks * nranks * nchannels * 8;
     gang->wires = calloc((size_t)gang->wires_room, sizeof(*gang->wires));
     gang->progs = calloc((size_t)nranks, sizeof(*gang->progs));
@@ -226,6 +230,7 @@ static void gang_fini(struct gang *gang) {
             free((void *)channels[c].send_ends);
             free((void *)channels[c].workers);
             free(channels[c].lists);
+            free(channels[c].memory.tmp);
         }
         free((void *)channels);
         prog_destroy(gang->progs[rank]);
@@ -245,10 +250,6 @@ struct grid_case {
     int root;
 };
 
-static bool reduces(enum prog_collective c) {
-    return c == PROG_ALLREDUCE || c == PROG_REDUCE || c == PROG_REDUCESCATTER;
-}
-
 static void launch_of(struct gang *gang, const struct grid_case *c, char *const *in, char *const *out,
                       struct work_launch *launch) {
     enum prog_collective collective = gang->algorithm->collective;
@@ -257,6 +258,8 @@ static void launch_of(struct gang *gang, const struct grid_case *c, char *const 
     uint64_t total, block;
     plan_extent(collective, c->count, nranks, gang->progs[0]->nblocks, &total, &block);
     uint32_t chunk_bytes = c->protocol == PROTOCOL_SIMPLE ? gang->layout.slot_bytes / 2 : gang->layout.short_bytes;
+    uint32_t room_bytes =
+        geometry_room(chunk_bytes, (uint32_t)gang->progs[0]->longest_run, protocol_unit_bytes(c->protocol));
     *launch = (struct work_launch){.nworks = (uint32_t)nranks};
     for (int rank = 0; rank < nranks; rank++)
         launch->works[rank] = (struct work){
@@ -266,12 +269,12 @@ static void launch_of(struct gang *gang, const struct grid_case *c, char *const 
             .out = out[rank],
             .total_elems = total,
             .block_elems = block,
-            .chunk_elems = plan_chunk_elems(chunk_bytes, elem_bytes),
+            .chunk_elems = plan_chunk_elems(room_bytes, elem_bytes),
             .sequence = c->seed,
             .nblocks = (uint32_t)(gang->nchannels * gang->progs[rank]->nworkers),
             .nchannels = (uint32_t)gang->nchannels,
             .elem_bytes = elem_bytes,
-            .divisor = c->op == COLLET_AVG && reduces(collective) ? (uint32_t)nranks : 1,
+            .divisor = c->op == COLLET_AVG && prog_facts[collective].reduces ? (uint32_t)nranks : 1,
             .protocol = c->protocol,
             .signature = 0x12345678u * (c->seed + 1),
         };
@@ -324,14 +327,14 @@ static void run_grid(struct gang *gang, const struct grid_case *c) {
         in[rank] = memory[0][rank] + shift;
         out[rank] = memory[1][rank] + shift;
         memset(memory[1][rank], 0x77, out_bytes + shift + MARGIN);
-        if (reduces(collective))
+        if (prog_facts[collective].reduces)
             numbers_fill_operands(in[rank], c->type, c->op, c->seed, rank, 0, in_elems);
         else
             numbers_fill(in[rank], c->type, c->seed, rank, 0, in_elems);
     }
     struct work_launch launch;
     launch_of(gang, c, in, out, &launch);
-    emulated_launch(&launch, reduces(collective), c->type, c->op, c->lanes, c->seed);
+    emulated_launch(&launch, prog_facts[collective].reduces, c->type, c->op, c->lanes, c->seed);
     assert_int_equal(gang->status.failure, WORK_FINE);
     for (int rank = 0; rank < nranks; rank++) {
         bool whole = margin_is_whole(out[rank], out_bytes);
