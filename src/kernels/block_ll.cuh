@@ -166,23 +166,23 @@ BLOCK_FN uint32_t ll_first_unit(const struct ll_piece *p, uint32_t unit_bytes, u
     return runner >= before ? runner - before : runner + runners - before;
 }
 
-/* Further operands in memory that stand behind so many received ones. */
-template <class R>
-BLOCK_SELDOM void unit_take_more(struct unit_sum<R> *sum, const struct interp_op *op, const struct prog_step *step,
-                                 const struct ll_piece *p, int received, uint32_t at, uint32_t bytes) {
-    for (int l = 1; l < step->locals_count; l++)
-        if (op->locals[step->locals_first + l].at == received)
-            unit_take<R>(sum, unit_load(interp_local(op, step, l, p->number, p->round, &p->piece) + at, bytes));
+/* A unit of the l-th operand in memory, of a piece that is looked up. */
+BLOCK_SELDOM uint64_t unit_of_local(const struct interp_op *op, const struct prog_step *step, int l, int number,
+                                    uint64_t round, uint32_t at, uint32_t bytes) {
+    struct interp_piece piece = interp_piece_of(op, step, number, round);
+    return unit_load(interp_local(op, step, l, number, round, &piece) + at, bytes);
 }
 
-/* The operands in memory that stand behind so many received ones: `bytes` of them, from `at` on. */
+/* The operands in memory that stand behind so many received ones: `bytes` of them, from `at` on. Mostly there is one. */
 template <class R>
 BLOCK_FN void unit_take_locals(struct unit_sum<R> *sum, const struct interp_op *op, const struct prog_step *step,
                                const struct ll_piece *p, int received, uint32_t at, uint32_t bytes) {
     if (received == p->local_at)
         unit_take<R>(sum, unit_load(p->local + at, bytes));
-    if (step->locals_count > 1)
-        unit_take_more<R>(sum, op, step, p, received, at, bytes);
+#pragma unroll 1
+    for (int l = 1; l < step->locals_count; l++)
+        if (op->locals[step->locals_first + l].at == received)
+            unit_take<R>(sum, unit_of_local(op, step, l, p->number, p->round, at, bytes));
 }
 
 /* The operands of one unit, in their order, reduced. */
