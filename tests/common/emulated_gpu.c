@@ -421,7 +421,7 @@ static struct gpu_direct direct_of(int ordinal) {
     return direct;
 }
 
-/* Of the memfd: it stands for the memory, and who takes it only looks whether it is open. */
+/* The memfd stands for the memory. The code that takes the descriptor only looks whether it is open. */
 static int export_dmabuf(void *memory, size_t bytes) {
     struct head head;
     memcpy(&head, (char *)memory - HEAD_BYTES, sizeof(head));

@@ -7,8 +7,8 @@
  * It is as strict as a NIC, and stricter: addresses, keys and lengths are checked, queues must not overflow, inline data
  * must fit, and whatever was made must have been destroyed. What a test can make go wrong is in struct fake.
  *
- * Memory of a GPU keeps a NIC's writes to itself for a while: they are on their way, behind buses, until that NIC reads from
- * that memory, or the GPU's driver flushes (fake_land), or for ever. Where `gpu_ordered` they are there at once.
+ * Memory of a GPU does not show a NIC's writes at once: they are on their way, behind buses. They arrive when that NIC reads
+ * from that memory, or when the GPU's driver flushes (fake_land), or never. With `gpu_ordered` they arrive at once.
  *
  * A write whose sender has given up may still be in the network: a device that is `dying` keeps such writes, and executes
  * them later if the queue pair they go to still takes them.

@@ -244,7 +244,7 @@ static int turn(uint32_t total) {
     return moved;
 }
 
-/* Lanes that wait at a barrier for lanes that have ended would wait for ever. */
+/* Lanes that wait at a barrier for lanes that have ended would never go on. */
 static void check_barriers(void) {
     for (uint32_t b = 0; b < run->blocks; b++)
         if (run->block[b].arrived > 0 && run->block[b].arrived + run->block[b].ended == run->lanes) {

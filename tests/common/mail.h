@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages of one rank whose bytes can be checked: they are a function of who sends to whom, and of a number.
+ * Messages of one rank whose bytes can be checked: they are a function of sender, receiver and a number.
  *
  *      mail_send, mail_recv … ─▶ (the calls are complete) ─▶ mail_settle
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Slots that tests of transports send and recognise: of each step the length, protocol, header and every byte follow from
- * its number alone, so whoever receives one can tell whether it is right.
+ * its number alone, so its receiver can tell whether it is right.
  */
 #ifndef COLLET_TESTS_SLOTS_H
 #define COLLET_TESTS_SLOTS_H

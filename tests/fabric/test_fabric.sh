@@ -6,7 +6,7 @@
 #
 #   conformance     every collective, type and operation, over both protocols; frames of 1500 and 9000 bytes
 #   bad networks    loss, delay, reordering: results are exact
-#   outages         a cable out for two seconds; for ever; a host without power: an error on every rank, no hang
+#   outages         a cable out for two seconds, and until the end; a host without power: an error on every rank, no hang
 #   two rails       channels go by them; one of them dies; a NIC without a link (verbs)
 #
 # At the end a table of speeds beside those of perftest (speeds.sh).

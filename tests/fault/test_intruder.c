@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Somebody on the way between ranks who does not know the secret: reads what passes, takes the port first, relays the
+ * An attacker stands between the ranks and does not know the secret. It reads what passes, takes the port first, relays the
  * handshake, and then forges, repeats, changes or drops frames of the control plane.
  *
  * This program's own send() stands on the way: every byte of the control plane goes through it.
@@ -49,7 +49,7 @@ static ssize_t pass_on(int fd, const void *data, size_t bytes, int flags) {
     return syscall(SYS_sendto, fd, data, bytes, flags, NULL, 0);
 }
 
-/* The news of a failure, but for the MAC. 4 is TREE_FAIL. */
+/* The news of a failure, without the MAC. 4 is TREE_FAIL. */
 static void send_forgery(int fd, int flags) {
     struct {
         uint32_t type, bytes;

@@ -32,7 +32,7 @@ static struct sockaddr_in loopback(int port) {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
-/* Below the ports that the kernel gives to others meanwhile. */
+/* Below the ports that the kernel may give to another process at the same time. */
 static int free_port(void) {
     for (int port = 20000 + getpid() % 10000;; port++) {
         struct sockaddr_in address = loopback(port);
@@ -201,7 +201,7 @@ static void an_id_whose_maker_has_ended_is_an_error(void **state) {
 static void differ_in_nranks(struct ranks *ranks, int rank) {
     ranks_new_id(ranks, rank);
     if (rank == 1)
-        ranks_sleep_ms(200); /* who comes second is the one to be refused */
+        ranks_sleep_ms(200); /* the rank that comes second must be refused */
     enum collet_result expected = rank == 1 ? COLLET_ERR_INVALID_ARGUMENT : COLLET_ERR_TIMEOUT;
     fail_to_join(ranks, rank, rank == 1 ? 3 : 2, ranks->id, rank, expected, rank == 1 ? "nranks" : "have not come: 1");
     ranks_barrier(ranks);

@@ -460,7 +460,7 @@ static bool named(const char *name, int argc, char **argv) {
 /* How many GPUs there are, and their name; −1 and why they cannot be used. */
 static int count_gpus(char *text, size_t room) { return side == NULL ? 0 : side->count(text, room); }
 
-/* The same asked in a child, since who forks later must not have looked. */
+/* The same, asked in a child: a process that forks later must not have looked. */
 static int count_gpus_apart(char *text, size_t room) {
     struct {
         int n;

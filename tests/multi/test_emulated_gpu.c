@@ -178,7 +178,7 @@ static void operations_keep_their_order_across_streams(void **state) {
     emulated_stream_destroy(other[1]);
 }
 
-/* One grid for all, in the stream of one; the streams of the others stand still meanwhile, before it and behind it. */
+/* One grid for all, in the stream of one rank. While it runs, the streams of the other ranks stand still. */
 static void each_rank_of_a_grid_finds_its_result_in_its_own_stream(void **state) {
     (void)state;
     static float data[RANKS], late;

@@ -293,7 +293,7 @@ static void a_shape_that_an_algorithm_does_not_take_is_refused(void **state) {
 
 /* ---- the verifier ----
  *
- * Each wrong program is a small one that is right but for one thing. The rank at fault is 1 where only one is. */
+ * Each wrong program is a small one with a single error. If only one rank is at fault, it is rank 1. */
 
 struct wrong {
     enum prog_collective collective;

@@ -29,7 +29,7 @@ static void write_file(const char *text) {
     assert_int_equal(fclose(out), 0);
 }
 
-/* Under these constants LL costs nothing by the byte, so that it wins where Simple does otherwise. */
+/* With these constants LL costs nothing per byte. So it wins where otherwise Simple wins. */
 static const char cheap_ll[] = "# cheap LL\nmemory.LL.byte 0 ns/byte\n\n  memory.LL.step\t1 ns # a comment\n"
                                "memory.LL.peer 1 ns\nmemory.LL.alpha 1 ns\n";
 #define MEGABYTE (1u << 20)
