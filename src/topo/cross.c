@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The search, one host at a time. Each ring needs a NIC to come in by, an order of all GPUs, and a NIC to go out by.
+ * The search for rings, one host at a time. Each ring needs a NIC by which it comes in, an order of all GPUs, and a NIC by
+ * which it goes out.
  *
  *                 ┌─ 1. ends ──┐   ┌──────── 2. order ────────┐   ┌─ 1. ends ──┐
  *      NET ═▶ NIC in ─▶ nearest GPU ─▶ … all others once … ─▶ nearest GPU ─▶ NIC out ═▶ NET
  *
- * 1. Ends. Ring i comes in by NIC i mod k, and goes out by the NIC that is `shift` further; the first and the last GPU
- *    are the nearest to their NICs, and of several equally near ones those that have been ends least often. All NICs
- *    are used once each way before any is used twice. Shift 0 (out by the same NIC) suits hosts with two GPUs for each
- *    NIC, shift 1 those with one, k/2 those where a ring should end on the other CPU. All three are tried.
- * 2. Order. tour_find() gives the best order between the two ends: fewest hops over the interconnect of CPUs, then
- *    fewest over a host bridge, and so on: GPU links are taken wherever that is possible at all. Among equal ones it
- *    takes the order whose links have the most left, after the rings before have taken theirs.
- * 3. How many. Rings are added, a set of one for each NIC at a time, as long as number × what the most loaded link
- *    leaves to each grows well. Then the best shift wins: the fewest ends that are not nearest, then the most
- *    bandwidth, then the fewest hops between CPUs.
+ * 1. Ends. Ring i comes in by NIC i mod k and goes out by the NIC that is `shift` further. The first and the last GPU are
+ *    the GPUs nearest to these NICs. If several are equally near, the search takes the GPU that was an end least often.
+ *    Every NIC is used once in each direction before any NIC is used twice. Three shifts are tried:
+ *      0      out by the same NIC: good for hosts with two GPUs per NIC
+ *      1      out by the next NIC: good for hosts with one GPU per NIC
+ *      k/2    good if a ring should end on the other CPU
+ * 2. Order. tour_find() gives the best order between the two ends: the fewest hops between CPUs, then the fewest hops over
+ *    a host bridge, and so on. So a ring takes GPU links wherever that is possible. Of equal orders it takes the one whose
+ *    links have the most bandwidth left after the earlier rings.
+ * 3. How many. One ring per NIC is added at a time, while the sum of what the rings carry grows by WORTH. Then the shifts
+ *    are compared: first by how few ends are not nearest, then by bandwidth, then by how few hops cross between CPUs.
+ * 4. Again. The rings found so far may leave links that form no ring: for the last of the seven rings of a full mesh of 8
+ *    GPUs, for example. So on small hosts the search runs again with other choices among equal orders, and the best result
+ *    counts.
  *
- * 4. Again. Rings that are found one after another may leave a rest that is no ring: of the seven that a full mesh of 8 GPUs
- *    has, the last. So where it costs little, all is done again with other choices among equal orders, and the best counts.
- *
- * What is guaranteed: every NIC taken carries a ring; an end is nearest to its NIC, unless all of the nearest are the
- * other end already; an order is the best there is for its ends and the rings before (up to 16 places). What is not:
- * that no other choice for earlier rings would leave more to later ones. At most 3 shifts × max(16, NICs) rings are
- * looked at, AGAIN times as many where there are few places.
+ * Guaranteed: every NIC that is used carries a ring. An end is nearest to its NIC, unless all of the nearest GPUs are the
+ * ring's other end. An order is the best for its ends and the earlier rings (up to 16 places).
+ * Not guaranteed: another choice for earlier rings might leave more to later ones.
+ * Cost: at most 3 shifts × max(16, NICs) rings are looked at, and AGAIN times as many on hosts with few places.
  */
 #include "topo/cross.h"
 
@@ -35,7 +37,7 @@
 
 enum { RINGS_TRIED = 16, SETS_WITHOUT_GAIN = 3, AGAIN = 32, AGAIN_STOPS_MAX = 8 };
 
-/* More rings cost memory and instructions: each must bring this part of what those before bring on average. */
+/* More rings cost memory and instructions. Each must add this part of what the earlier rings carry on average. */
 #define WORTH 0.5
 
 /* Sums of the same numbers in another order are equal. */
@@ -56,9 +58,9 @@ struct trial {
     struct tour_hop *hops; /* [stop · nstops + stop] */
     int *stops;            /* [nstops] order of the ring in the making */
     struct topo_route *routes;
-    int nroutes;            /* made so far */
-    int far_ends, sys_hops; /* of these: ends that are not at a nearest stop, hops between CPUs */
-    struct score best;      /* of the best number of them */
+    int nroutes;            /* so far */
+    int far_ends, sys_hops; /* of these: how many ends are not at a nearest stop; hops between CPUs */
+    struct score best;      /* of the best number of rings */
 };
 
 /* ------------------------------------------------------------------------------------------------------ 1. the ends */
@@ -67,12 +69,12 @@ static const struct topo_path *nic_path(const struct load *load, int nic, int st
     return topo_path_to(load->to_nic[nic], load->stop_node[stop]);
 }
 
-/* As near as: the same class and width. */
+/* Nearer: of a better class, or of the same class and wider. */
 static bool nearer(const struct topo_path *a, const struct topo_path *b) {
     return a->class < b->class || (a->class == b->class && a->gbps > b->gbps);
 }
 
-/* The stop next to a NIC, but not `other` unless there is no choice. */
+/* The stop nearest to a NIC. It is not `other`, unless there is no choice. */
 static int pick_end(struct trial *t, int nic, int other) {
     int best = -1, nearest = 0;
     for (int s = 0; s < t->load->nstops; s++) {
@@ -132,7 +134,7 @@ static void take_hops(struct trial *t, bool cycle) {
         take_hop(t, t->stops[t->load->nstops - 1], t->stops[0]);
 }
 
-/* The order between these ends, last = −1: of a cycle, as the next route. */
+/* The order between these ends becomes the next route. last = −1: the order is a cycle. */
 static enum collet_result add_order(struct trial *t, int first, int last) {
     measure_hops(t);
     COLLET_TRY(tour_find(t->load->nstops, t->hops, first, last, t->stops));
@@ -141,7 +143,7 @@ static enum collet_result add_order(struct trial *t, int first, int last) {
     return COLLET_SUCCESS;
 }
 
-/* One ring for each NIC. All ends come first, so that the orders can go around their load. */
+/* One ring per NIC. All ends are chosen first, so the orders can avoid the links that the ends use. */
 static enum collet_result add_crossings(struct trial *t) {
     struct load *load = t->load;
     int host_start = load->topo->hosts[load->topo->nodes[load->nic_node[0]].host].first_node;
@@ -166,7 +168,7 @@ static enum collet_result add_crossings(struct trial *t) {
 
 static double total(const struct score *score) { return score->nrings * score->bound.gbps; }
 
-/* With nothing that binds (infinite bandwidth) more is never worth it. */
+/* If no link limits the rings (infinite bandwidth), more rings are never worth it. */
 static bool is_worth_more(const struct score *more, const struct score *than) {
     double each = total(than) / than->nrings;
     return than->nrings == 0 || total(more) - total(than) > WORTH * each * (more->nrings - than->nrings);
@@ -224,7 +226,7 @@ static enum collet_result run_trial(struct trial *t) {
     return status;
 }
 
-/* Ends and hops per ring, for the scores may be of different numbers of rings. */
+/* Compares ends and hops per ring, because the scores may belong to different numbers of rings. */
 static bool beats(const struct score *a, const struct score *b) {
     long a_ends = (long)a->far_ends * b->nrings, b_ends = (long)b->far_ends * a->nrings;
     long a_hops = (long)a->sys_hops * b->nrings, b_hops = (long)b->sys_hops * a->nrings;
@@ -235,7 +237,7 @@ static bool beats(const struct score *a, const struct score *b) {
     return a_hops < b_hops;
 }
 
-/* The routes of a trial, if they are better than the crossing's, of which *best says what they are worth. */
+/* Runs a trial. Its routes replace those of the crossing if they are better; *best is the score of the better ones. */
 static enum collet_result try_once(struct load *load, int shift, uint32_t variant, struct topo_crossing *crossing,
                                    struct score *best) {
     struct trial trial = {.load = load, .shift = shift, .variant = variant};

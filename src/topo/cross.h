@@ -8,12 +8,12 @@
 #include "topo/search.h"
 
 /* Finds routes for the nlocal ranks at these nodes of a host. with_nics: the rings go on to other hosts.
- * *crossing is topo_crossing_fini()'s to free, also after a failure. tree_bound is not set. */
+ * topo_crossing_fini() frees *crossing, also after a failure. tree_bound is not set. */
 enum collet_result topo_cross_host(const struct topo *topo, int host, int nlocal, const int *place, bool with_nics,
                                    struct topo_crossing *crossing);
 
-/* Sets tree_bound. nic_weight: data that a head sends to other heads, and receives, over one ring's, both trees
- * together. */
+/* Sets tree_bound. nic_weight: what a head sends to other heads in the two trees together, divided by a ring's data. It
+ * receives as much. */
 enum collet_result topo_cross_trees(const struct topo *topo, const int *place, double nic_weight,
                                     struct topo_crossing *crossing);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Documents: parsed by libxml2, told apart by their root, read by the reader of their format, finished.
+ * Reads documents. libxml2 parses a document, its root tells the format, and the reader of this format makes the graph.
  *
  *      text ─▶ parse ─▶ <system>   topo_read_nccl() ──┬─▶ of this machine: what else is known ─▶ topo_finish()
  *                   └─▶ <topology> topo_read_hwloc() ─┘

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The formats of files, each read from the root of its document, which is already parsed. The graph is not finished
- * yet: who calls may add to it. Unless it is TOPO_RECORDED, what the file does not say about PCI functions is asked
- * of the kernel.
+ * The formats of files. Each reader begins at the root of a parsed document. It does not finish the graph, so its caller
+ * may add to it. If the graph is not TOPO_RECORDED, the kernel is asked for what the file does not say about PCI functions.
  */
 #ifndef COLLET_TOPO_FORMATS_H
 #define COLLET_TOPO_FORMATS_H

@@ -3,9 +3,9 @@
  * GPUs and their links, as NVIDIA's management library (NVML) knows them. It is opened when it is needed and never
  * required. Not run on a GPU yet: tests give topo_add_gpus() functions of their own.
  *
- * NVML lists a GPU's links one by one, with the bus id at the other end: of another GPU of this graph, or of something
- * that is no GPU, and that is an NVSwitch. On virtual machines that hide their switches, the ends of all links may be
- * unknown; a link that is active and ends at no known GPU counts as one to the switch.
+ * NVML lists a GPU's links one by one, with the bus id at the other end. This id belongs to another GPU of the graph, or to
+ * something else, which is an NVSwitch. A virtual machine may hide its switches; then the ends of all links are unknown. So
+ * an active link that ends at no known GPU counts as a link to the switch.
  */
 #include "topo/gpus.h"
 

@@ -7,7 +7,7 @@
 
 #include "topo/topo.h"
 
-/* The library's functions that are used, under its names without the prefix. All return 0 on success. */
+/* The functions of the library that are used. They have its names without the prefix. All return 0 on success. */
 struct gpus_pci {
     char busid_legacy[16];
     unsigned domain, bus, device, device_id, subsystem_id;
@@ -25,7 +25,7 @@ struct gpus_nvml {
     int (*DeviceGetP2PStatus)(void *device, void *peer, unsigned capability, unsigned *status);
 };
 
-/* Of a graph that is not finished: numbers GPUs as the library does, and adds the links of those that have none. */
+/* Of a graph that is not finished: numbers GPUs as the library does, and adds links to GPUs that have none. */
 void topo_add_gpus(struct topo *topo, const struct gpus_nvml *nvml);
 
 /* The same with the library of this machine, if it has one. */

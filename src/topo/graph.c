@@ -2,8 +2,8 @@
  *
  * Building a graph, and fusing the graphs of several hosts into one.
  *
- * While a graph is built, the first failure stays in topo->status and later calls do nothing, so that those who build
- * write no error handling: topo_finish() tells.
+ * While a graph is built, the first failure stays in topo->status, and later calls do nothing. So the code that builds has no
+ * error handling: topo_finish() tells the failure.
  */
 #include "topo/topo.h"
 
@@ -120,7 +120,7 @@ int topo_add_node(struct topo *topo, const struct topo_node *node) {
 
 static int *dev_of(struct topo_node *node) { return node->kind == TOPO_GPU ? &node->gpu.dev : &node->nic.dev; }
 
-/* Devices without a number get the lowest free ones, in order. */
+/* Devices without a number get the lowest free numbers, in order. */
 static void number_devices(struct topo *topo, enum topo_kind kind) {
     bool taken[TOPO_HOST_NODES_MAX] = {false};
     int next = 0;
@@ -180,7 +180,7 @@ enum collet_result topo_finish(struct topo *topo) {
 
 /* ----------------------------------------------------------------------------------------------------------- fusing */
 
-/* Copies host 0 of `host` to the end of topo; its nodes are renumbered. */
+/* Copies host 0 of `host` to the end of topo and renumbers its nodes. */
 static void append_host(struct topo *topo, int h, const struct topo *host) {
     int base = topo->nnodes;
     topo->hosts[h].first_node = base;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The machine of this process, looked at once. Looking takes some ten milliseconds, and a program makes many communicators;
- * forked processes find what their parent has seen.
+ * The machine of this process is probed only once, because this takes some ten milliseconds and a program makes many
+ * communicators. A forked process uses the graph of its parent.
  */
 #include "topo/topo.h"
 
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Graphs by the file they were asked for with: "" for none. They are kept as long as the process, since whoever has got
- * one may look at it at any time. */
+/* A graph for each file that was asked for; "" stands for no file. Graphs are kept as long as the process lives, because
+ * any caller that has got one may still use it. */
 struct seen {
     struct seen *next;
     struct topo *topo;

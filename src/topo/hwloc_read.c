@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hwloc's XML into a graph: NUMA nodes become CPU nodes, and of the PCI tree what matters remains.
+ * Turns hwloc's XML into a graph. NUMA nodes become CPU nodes. Of the PCI tree, only what matters remains.
  *
  *      <object type=…>                              here
  *      NUMANode 0                                   CPU 0
  *      Bridge 0-1, of the host                       │
  *      └ Bridge, root port                           │
  *        └ Bridge, upstream port of a switch        PCI          joins two: stays
- *          ├ Bridge, downstream port ─ PCIDev GPU   ├ GPU        one thing behind it: a piece of wire
+ *          ├ Bridge, downstream port ─ PCIDev GPU   ├ GPU        one thing behind it: no node
  *          ├ Bridge, downstream port ─ PCIDev NIC   └ NIC
  *          └ Bridge, downstream port ─ PCIDev disk               neither GPU nor NIC: not here
  *
- * A bridge that has only one thing of interest behind it is a piece of wire: what is behind it moves up, with the
- * narrower of the two links.
+ * A bridge with only one thing of interest behind it is no node: this thing moves up, and takes the narrower of the two
+ * links.
  *
- * Also this machine comes as such XML (probe.c), so there is one way from hwloc to a graph. hwloc itself is not asked
- * to read files: it trusts them, and a damaged one can make it crash.
+ * The probe of this machine makes such XML too (probe.c), so there is one way from hwloc to a graph. hwloc itself does not
+ * read files here: it trusts them, and a damaged file can make it crash.
  */
 #include "topo/formats.h"
 
@@ -42,7 +42,7 @@ static bool going(const struct reader *r) {
 
 static bool is_type(const xmlNode *object, const char *type) { return strcmp(xml_value(object, "type"), type) == 0; }
 
-/* The set that an attribute names, empty if there is none or it names no finite one. hwloc_bitmap_free() it. */
+/* The set that an attribute names. It is empty if there is none, or if the set is not finite. hwloc_bitmap_free() frees it. */
 static hwloc_bitmap_t set_of(const xmlNode *object, const char *name) {
     hwloc_bitmap_t set = hwloc_bitmap_alloc();
     const char *text = xml_value(object, name);
@@ -133,7 +133,7 @@ static void add_whole_machine(struct reader *r) {
         add_cpu(r, machine, 0);
 }
 
-/* The CPU node next to an object; the first one if it is next to several, or that is not known. */
+/* The CPU node next to an object. If there are several, or if this is not known, the first one. */
 static int cpu_next_to(const struct topo *topo, const xmlNode *object) {
     int cpu = 0;
     while (object->parent != NULL && xml_value(object, "nodeset")[0] == '\0' && xml_is(object->parent, "object"))
@@ -156,7 +156,7 @@ static struct topo_pci pci_of(struct reader *r, const xmlNode *object) {
            &pci.subsystem_vendor, &pci.subsystem_device);
     pci.class <<= 8;
     double gbps = xml_decimal(&r->attrs, object, "pci_link_speed", 1e4);
-    /* hwloc has the speed of now, and an idle GPU slows its link down: the kernel knows better. */
+    /* hwloc tells the present speed, but an idle GPU slows its link down. The kernel also knows the full speed. */
     if (r->whose != TOPO_RECORDED)
         topo_read_sysfs_pci(&pci, "/sys");
     if (gbps > 0 && pci.link_gts <= 0)
@@ -179,8 +179,8 @@ static void read_nic_name(struct reader *r, struct topo_nic *nic, const xmlNode 
     }
 }
 
-/* Of this machine a card counts by what programs can use: without a driver, or with its interface in another container, it
- * is no way out, nor is one that has no link now. A recording may have left the names out, and what a file says holds. */
+/* A card of this machine counts if programs can use it. It does not count if it has no driver, if its interface is in
+ * another container, or if it has no link now. In a file every card counts, because a recording may lack the names. */
 static bool is_way_out(struct reader *r, const xmlNode *card) {
     struct topo_nic nic = {.name = ""};
     read_nic_name(r, &nic, card);
@@ -216,7 +216,7 @@ static void add_io_below(struct reader *r, const xmlNode *object, int parent, co
         add_io(r, child, parent, above);
 }
 
-/* above: the link of the bridges that became wire between this object and its parent. */
+/* above: the link of the bridges between this object and its parent that became no nodes. */
 static void add_io(struct reader *r, const xmlNode *object, int parent, const struct topo_pci *above) {
     static const struct topo_pci nothing;
     struct topo_pci pci = pci_of(r, object);

@@ -27,8 +27,8 @@ static int faster_first(const void *a, const void *b) {
 
 static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-/* Rings have equal shares of the data, so a slow NIC slows down all of them: of the NICs, fastest first, as many are
- * taken as makes number × slowest the most. */
+/* Rings have equal shares of the data, so a slow NIC slows down all of them. So take the k fastest NICs, for the k that
+ * makes k × the slowest of them largest. */
 static void choose_nics(struct load *load, const struct topo_host *host) {
     const struct topo_node *nics[TOPO_HOST_NODES_MAX + 1];
     int nnics = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of a host that routes run over: the stops they visit, the NICs they use, the paths between these, and how
- * much data every link carries.
+ * The part of a host that routes use: the stops that they visit, their NICs, the paths between stops and NICs, and how much
+ * data every link carries.
  */
 #ifndef COLLET_TOPO_LOAD_H
 #define COLLET_TOPO_LOAD_H

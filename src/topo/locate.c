@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a rank is on its host: what it knows of itself, looked up in the host's graph.
+ * Where is a rank on its host? Looks up in the host's graph what the rank knows of itself.
  */
 #include "topo/topo.h"
 
@@ -19,7 +19,7 @@ static int count_common(const struct topo_cpu *cpu, const uint32_t *cpus) {
     return common;
 }
 
-/* The CPU that has most of these; the first of equals, so that a rank which may run anywhere counts as on the first. */
+/* The CPU node with most of these CPUs; of equal ones the first. So a rank that may run anywhere counts as on the first. */
 static int find_cpu(const struct topo *topo, const uint32_t *cpus) {
     int best = -1, most = -1;
     for (int n = topo->hosts[0].first_node; n < topo->hosts[0].end_node; n++) {

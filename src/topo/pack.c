@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A host's graph on its way to other ranks: what paths, rings and messages need, and nothing that tells one of two equal
- * hosts from the other (GUIDs, addresses, sets of CPUs), so that equal hosts have equal bytes.
+ * A host's graph on its way to other ranks. It holds what paths, rings and messages need. It holds nothing that distinguishes
+ * two equal hosts (GUIDs, addresses, sets of CPUs), so equal hosts have equal bytes.
  *
  *      │ header │ node 0 │ node 1 │ … │ link 0 │ link 1 │ …        in the order of the graph: searches then go the same way
  */

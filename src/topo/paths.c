@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dijkstra's algorithm with another order: of two paths the one with the wider bottleneck is better, then the shorter
- * one. Lengthening a path makes it no better in this order, which is all that the algorithm needs: the best of the
- * nodes not yet settled can be settled.
+ * Dijkstra's algorithm with another order: the path with the wider bottleneck is better; of equally wide paths, the shorter
+ * one. A longer path is never better than its beginning. This is all that the algorithm needs: it can always settle the best
+ * node that is not settled yet.
  *
  *     A ──24── S ──24── B          from A: S 24 (1 link), B 24 (2 links), C 16 (3 links)
  *      ╲___8___╱         ╲16       the direct link of 8 to B is never the best: 24 over S is wider
  *                          C
  *
- * It runs twice: over GPU links alone, for GPUs and NVSwitches, then over everything, for what the first did not reach.
- * No path leads through a GPU, so the paths of the two runs never need each other's nodes in between.
+ * It runs twice: first over GPU links alone, for GPUs and NVSwitches, then over everything, for what the first run did not
+ * reach. No path leads through a GPU, so no path needs links of both runs.
  */
 #include "topo/paths.h"
 
@@ -77,9 +77,8 @@ static void dijkstra(struct run *run) {
     }
 }
 
-static bool is_switch(const struct topo_node *node) {
-    return node->kind == TOPO_PCI && !topo_pci_is_nic(&node->pci); /* a card with several ports switches nothing */
-}
+/* A network card with several ports does not forward between them. */
+static bool is_switch(const struct topo_node *node) { return node->kind == TOPO_PCI && !topo_pci_is_nic(&node->pci); }
 
 static enum topo_class class_of(const struct topo *topo, const struct topo_paths *paths, int node) {
     const struct topo_path *path = topo_path_to(paths, node);
@@ -111,7 +110,7 @@ static void classify(const struct topo *topo, struct topo_paths *paths) {
         paths->to[n].class = class_of(topo, paths, paths->first_node + n);
 }
 
-/* What the run over GPU links reached, if it is something that only ends paths. */
+/* Takes the paths over GPU links to the GPUs and NVSwitches that they reach. */
 static void prefer_gpu_links(const struct topo *topo, struct topo_paths *paths, const struct topo_path *gpu_links) {
     for (int n = 0; n < paths->nnodes; n++) {
         enum topo_kind kind = topo->nodes[paths->first_node + n].kind;

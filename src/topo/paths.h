@@ -2,9 +2,9 @@
  *
  * The best paths from one node to all others.
  *
- * Between GPUs a path over GPU links alone, if there is one, counts before all others; among those, and among all
- * others, the best path is the one whose narrowest link is widest, and of these the one with the fewest links. GPUs
- * and, within a host, NICs are ends of paths: nothing is forwarded through them.
+ * Which path is the best? Between GPUs, a path over GPU links alone comes first. Then the path whose narrowest link is
+ * widest, and of several such paths the one with the fewest links. GPUs, and NICs within a host, only end paths: nothing is
+ * forwarded through them.
  */
 #ifndef COLLET_TOPO_PATHS_H
 #define COLLET_TOPO_PATHS_H
@@ -25,7 +25,7 @@ struct topo_paths {
     struct topo_path to[]; /* [n]: to node first_node + n */
 };
 
-/* *paths_p is the caller's to free(). */
+/* The caller frees *paths_p with free(). */
 enum collet_result topo_paths_from(const struct topo *topo, int from, enum paths_scope scope,
                                    struct topo_paths **paths_p);
 

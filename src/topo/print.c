@@ -25,7 +25,7 @@ static void print_cpu(const struct topo_cpu *cpu, FILE *out) {
 static void print_links_of_wire(const struct topo *topo, int n, enum topo_wire wire, FILE *out) {
     char name[NAME_TEXT];
     double gbps = -1;
-    /* In the order of their making; equal ones share one mention of their speed. */
+    /* Links in the order in which they were made. Equal ones share one mention of their speed. */
     for (int l = 0; l < topo->nlinks; l++) {
         const struct topo_link *link = &topo->links[l];
         if (link->from != n || link->wire != wire)
@@ -103,7 +103,7 @@ void topo_print_dot(const struct topo *topo, FILE *out) {
         dot_host(topo, h, out);
     if (topo->net >= 0)
         fprintf(out, "  n%d [label=\"NET\", shape=ellipse];\n", topo->net);
-    for (int l = 0; l < topo->nlinks; l++) { /* each wire once, not once each way */
+    for (int l = 0; l < topo->nlinks; l++) { /* each pair of links once, not once per direction */
         const struct topo_link *link = &topo->links[l];
         if (link->from < link->to)
             fprintf(out, "  n%d -- n%d [label=\"%s %.1f\"];\n", link->from, link->to, topo_wire_name(link->wire),

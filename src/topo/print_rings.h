@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rings and trees for people: what they are, what they carry, and why they are so.
+ * Prints rings and trees: what they are, what they carry, and why.
  */
 #ifndef COLLET_TOPO_PRINT_RINGS_H
 #define COLLET_TOPO_PRINT_RINGS_H

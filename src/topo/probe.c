@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This machine: hwloc has the tree, the kernel the links and ports, the GPUs' library the rest.
+ * Probes this machine. hwloc has the tree, the kernel has the links and ports, and the library of the GPUs has the rest.
  *
  * hwloc's answer is taken as XML, as if it were a file about this machine: see files.c, which adds the rest.
  */
@@ -9,8 +9,8 @@
 
 #include <hwloc.h>
 
-/* Plugins for accelerators stay out: they would start the drivers of GPUs that this process may not even use. So does
- * the one for PCI, which leaks memory: without it hwloc finds the same in /sys. */
+/* hwloc runs without its plugins for accelerators: they would start the drivers of GPUs that this process may not even use.
+ * It also runs without its plugin for PCI, which leaks memory. Without this plugin hwloc finds the same in /sys. */
 static hwloc_topology_t new_hwloc(void) {
     static const char *const unwanted[] = {"cuda", "nvml", "opencl", "rsmi", "levelzero", "gl", "pci"};
     hwloc_topology_t hwloc;

@@ -2,12 +2,12 @@
  *
  * Rings and trees of a whole job, put together from the routes through each host.
  *
- * Hosts that are equal, with ranks in equal places, share one search (cross.c has it): 16,384 of them cost as much as
- * one. Hosts join at a NET node that never binds, so what a ring can carry is what the worst of its hosts lets it
- * carry. A host with fewer routes than others uses them several times.
+ * Equal hosts with ranks in equal places share one search (cross.c), so 16,384 of them cost as much as one. Hosts join at a
+ * NET node that never limits anything. So a ring can carry what the worst of its hosts lets it carry. A host with fewer
+ * routes than others uses them several times.
  *
- * Where rings come in and go out by different NICs, routes of odd hosts are run backwards, so that a ring stays on its
- * rails (with an odd number of hosts but for the way back to the first):
+ * If rings come in and go out by different NICs, routes of odd hosts run backwards. So a ring stays on its rail. (If the
+ * number of hosts is odd, the hop from the last host to the first does not.)
  *
  *      host 0                  host 1                  host 2                  host 3
  *   ▶ NIC 0 … NIC 1 ═rail 1═▶ NIC 1 … NIC 0 ═rail 0═▶ NIC 0 … NIC 1 ═rail 1═▶ NIC 1 … NIC 0 ═rail 0═▶ host 0
@@ -53,7 +53,7 @@ static int list_nodes(const struct topo *topo, int host, enum topo_kind kind, in
     return count;
 }
 
-/* The places of one host behind those that there are. */
+/* Appends the places of one host. */
 static enum collet_result place_on_host(const struct topo *topo, int host, int per_host, int *nranks, int **place) {
     int nodes[TOPO_HOST_NODES_MAX + 1];
     int n = list_nodes(topo, host, TOPO_GPU, nodes);
@@ -144,8 +144,8 @@ static bool are_equal(const struct topo_rings *rings, int a, int b) {
     return true;
 }
 
-/* What goes in and out of the most loaded head, both trees together, in units of one ring's data: an edge of a tree
- * carries half of the data up, and half down. */
+/* How much goes into and out of the most loaded head in the two trees together, in units of one ring's data. An edge of a
+ * tree carries half of the data up, and half of it down. */
 static double head_weight(int nhosts) {
     double most = 0;
     for (int h = 0; h < nhosts && nhosts > 1; h++) {

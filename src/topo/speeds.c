@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rounded figures of what large transfers reach. Their order decides what is chosen; their digits hardly matter.
+ * Rounded figures of what large transfers reach. Only their order matters for a choice, their digits hardly do.
  */
 #include "topo/speeds.h"
 

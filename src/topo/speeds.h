@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What links carry, in GB/s and one direction: numbers that no file and no driver tells.
+ * What links carry in one direction, in GB/s: numbers that no file and no driver tells.
  */
 #ifndef COLLET_TOPO_SPEEDS_H
 #define COLLET_TOPO_SPEEDS_H
@@ -8,7 +8,7 @@
 #include "topo/topo.h"
 
 #define SPEED_LOCAL 5000.0    /* never binds */
-#define SPEED_NIC_MBITS 10000 /* of a port about which nothing is known */
+#define SPEED_NIC_MBITS 10000 /* of a port of unknown speed */
 
 /* The link of this function towards the CPU; where it is unknown, 16 lanes of 8 GT/s. */
 double speed_of_pci(const struct topo_pci *pci);

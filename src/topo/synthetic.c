@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Machines from one line of text. The grammar and what is assumed is in topo.h, at topo_synthetic().
+ * Machines from one line of text. The comment of topo_synthetic() in topo.h has the grammar and the assumptions.
  */
 #include "topo/topo.h"
 
@@ -147,7 +147,7 @@ static void set_pci(struct topo_node *node, int domain, int device, uint32_t cla
     node->pci.link_lanes = 16;
 }
 
-/* Device i of n is behind the switch at the same fraction of all switches, and a switch below such a CPU. */
+/* Device i of n is behind switch i·k/n of k switches. Switches and CPUs go together in the same way. */
 static int share_of(int i, int n, int nparents) { return i * nparents / n; }
 
 static void link_gpus(struct topo *topo, const struct recipe *r, int first_gpu) {

@@ -10,8 +10,8 @@
  *      /sys/class/infiniband/mlx5_0/ports/1/state            "4: ACTIVE"
  *      /sys/class/net/eth0/operstate                         "up"
  *
- * The largest speed and width that a link can have are taken, not those it has now: idle GPUs slow their links down.
- * A network card with RDMA goes by the name of its RDMA device; without, by that of its interface.
+ * A link counts with the largest speed and width that it can have, not with the present ones: idle GPUs slow their links
+ * down. A network card with RDMA has the name of its RDMA device, any other card has the name of its interface.
  */
 #include "topo/sysfs.h"
 
@@ -25,7 +25,7 @@
 
 #define LINE_BYTES 128
 
-/* Sets path as printf() would. Longer ones than Linux has are cut off: there is no such file then. */
+/* Sets path as printf() would. A path longer than Linux allows is cut off, and no file has the cut name. */
 __attribute__((format(printf, 2, 3))) static const char *set_path(char path[PATH_MAX], const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -34,7 +34,7 @@ __attribute__((format(printf, 2, 3))) static const char *set_path(char path[PATH
     return path;
 }
 
-/* The first line of a file whose path is given as for printf(); "" if it cannot be read. */
+/* The first line of a file, whose path is given as for printf(); "" if the file cannot be read. */
 __attribute__((format(printf, 2, 3))) static const char *read_line(char line[LINE_BYTES], const char *format, ...) {
     char path[PATH_MAX];
     va_list args;
@@ -52,8 +52,8 @@ __attribute__((format(printf, 2, 3))) static const char *read_line(char line[LIN
     return line;
 }
 
-/* The alphabetically first entry of a folder that does not start with a dot, so that the same machine always looks the
- * same; false if there is none. */
+/* The alphabetically first entry of a folder that does not start with a dot. So the same machine always looks the same. False
+ * if there is none. */
 static bool first_entry(const char *folder, char name[TOPO_NAME_BYTES]) {
     DIR *dir = opendir(folder);
     name[0] = '\0';
@@ -183,7 +183,7 @@ bool topo_nic_is_down(const char *nic, const char *root) {
     return port > 1;
 }
 
-/* Bridges are made of other interfaces, and the loopback leads nowhere. */
+/* Not counted: bridges, because they are made of other interfaces, and the loopback, which leads nowhere. */
 static bool is_way_out(const char *folder) {
     char line[LINE_BYTES], path[PATH_MAX];
     unsigned long flags = strtoul(read_line(line, "%s/flags", folder), NULL, 16);
@@ -192,7 +192,7 @@ static bool is_way_out(const char *folder) {
     return up && !loopback && carries && access(set_path(path, "%s/bridge", folder), F_OK) != 0;
 }
 
-/* More interfaces than this are those of virtual machines and containers that run here. */
+/* If there are more interfaces than this, they belong to virtual machines and containers that run here. */
 enum { INTERFACES_MAX = 16 };
 
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }

@@ -7,20 +7,20 @@
 
 #include "topo/topo.h"
 
-/* Fills in what is not known yet of a PCI function. root is "/sys", or a copy of parts of it. */
+/* Fills in what is still unknown about a PCI function. root is "/sys", or a copy of parts of it. */
 void topo_read_sysfs_pci(struct topo_pci *pci, const char *root);
 
-/* The same for all nodes of a graph that is not finished, and their network ports. */
+/* The same for all nodes of a graph that is not finished, and for their network ports. */
 void topo_read_sysfs(struct topo *topo, const char *root);
 
-/* Without a NIC on a PCI bus: the network interfaces that there are, next to the first CPU. */
+/* If there is no NIC on a PCI bus: adds the network interfaces of the host, next to the first CPU. */
 void topo_add_interfaces(struct topo *topo, const char *root);
 
-/* Is it known that this NIC, by the name of its RDMA device or interface, has no link? */
+/* Is it known that this NIC has no link? It has the name of its RDMA device or of its interface. */
 bool topo_nic_is_down(const char *nic, const char *root);
 
-/* The network interface of a NIC by the name that graphs give it: that of an interface, or of an RDMA device. False: this
- * host has no such interface. */
+/* The network interface of a NIC. The NIC's name in graphs is that of an interface or of an RDMA device. False if this host
+ * has no such interface. */
 bool topo_find_interface(const char *nic, const char *root, char interface[TOPO_NAME_BYTES]);
 
 #endif

@@ -13,7 +13,7 @@
  * A graph is made by topo_probe() (this machine), topo_read_file() (a recorded one), topo_synthetic() (one line of
  * text) or topo_fuse() (several hosts). From topo_finish() on it does not change; all that computes on it is pure.
  *
- * Bandwidth is in GB/s (10^9 bytes) and of one direction; every wire is two links, one each way.
+ * Bandwidth is in GB/s (10^9 bytes) and of one direction. What joins two nodes is two links, one per direction.
  * Read next: paths.h, search.h.
  */
 #ifndef COLLET_TOPO_TOPO_H
@@ -163,7 +163,7 @@ enum collet_result topo_write_file(const struct topo *topo, const char *path);
 
 /* The file, if it is named and good, else this machine; a bad file is a warning. "" names none. (here.c) */
 enum collet_result topo_load(const char *file_path, struct topo **topo_p);
-/* The same, but only the first call of a process takes its time. The graph stays for ever, and is nobody's to free. */
+/* The same, but only the first call of a process takes its time. The graph lives as long as the process. Do not free it. */
 enum collet_result topo_here(const char *file_path, const struct topo **topo_p);
 
 /* Host 0 of topo as bytes for other ranks, equal for equal hosts; the caller's to free(). And back: the graph is finished.

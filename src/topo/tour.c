@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Up to 16 stops: all orders at once, by sets (M. Held, R. Karp, "A dynamic programming approach to sequencing
- * problems", 1962). Of the ways that have visited the same set of stops and stand at the same one, only the best can be
- * the beginning of the best tour, whatever comes later:
+ * Up to 16 stops: compares all orders, set by set (M. Held, R. Karp, "A dynamic programming approach to sequencing
+ * problems", 1962). Take all ways that have visited the same set of stops and are at the same stop. Only the best of them
+ * can be the beginning of the best tour, whatever comes later:
  *
  *      visited {0,1,2}, at 2:   0 ▶ 1 ▶ 2  cost 5   keep           2^(n−1) sets × (n − 1) stops × n next ones:
  *                               (1 ▶ 0 ▶ 2 does not begin at 0)    4 million small steps for 16
  *      visited {0,1,2}, at 1:   0 ▶ 2 ▶ 1  cost 7   keep
  *
- * That "whatever comes later" holds because costs compare lexicographically and what is added later, counts of hops by
- * class and a maximum of strains, keeps their order.
+ * Why "whatever comes later"? Costs compare lexicographically. Later hops add counts per class and a maximum of strains, and
+ * this keeps the order of two costs.
  *
- * More stops: always on to the nearest stop not yet visited, then sections are reversed as long as that makes it
- * better.
+ * More stops: the tour always goes to the nearest stop that it has not visited. Then sections are reversed as long as this
+ * makes the tour better.
  */
 #include "topo/tour.h"
 
@@ -21,8 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number of hops of each class that matters, 12 bits each, the farthest class uppermost: comparing such numbers
- * compares tours class by class. */
+/* The number of hops of each class that matters, 12 bits per class, with the farthest class in the highest bits. So comparing
+ * two such numbers compares two tours class by class. */
 struct cost {
     uint64_t hops;
     double strain;
@@ -73,7 +73,7 @@ static void extend(struct exact *e, unsigned set, int at) {
             continue;
         unsigned to = (set | 1u << next) * (unsigned)e->m + (unsigned)next;
         struct cost there = longer(here, hop(e, at, next));
-        if (!less(e->best[to], there)) { /* of equals the last: tours then go upwards where nothing else decides */
+        if (!less(e->best[to], there)) { /* of equals the last: so tours go upwards if nothing else decides */
             e->best[to] = there;
             e->before[to] = (int8_t)at;
         }

@@ -7,21 +7,21 @@
 
 #include "topo/topo.h"
 
-#define TOUR_EXACT_MAX 16 /* stops; beyond, the order is good but need not be the best */
+#define TOUR_EXACT_MAX 16 /* with up to so many stops the order is the best; with more it is good */
 #define TOUR_STOPS_MAX 1024
 
 /* Going from one stop to another. */
 struct tour_hop {
     enum topo_class class;
-    double strain; /* of its narrowest link: the more, the less is left of it */
+    double strain; /* of its narrowest link: the higher, the less bandwidth is left */
 };
 
 /* Stops 0 … n − 1; hops[a · n + b] from a to b. The order begins with `first` and ends with `last`; last = −1: the
  * order is a cycle that begins with `first`, and going back to it counts. With n > 1 first and last differ.
  *
- * Of all such orders the result has the fewest hops of the farthest class (PATH_NONE, then PATH_SYS), then the fewest
- * of the next one, and so on; of those, the least strain of its most strained hop. With n > TOUR_EXACT_MAX it has this
- * only among the orders that differ from it by the reversal of a section. */
+ * Of all such orders, the result has the fewest hops of the farthest class (PATH_NONE, then PATH_SYS), then the fewest hops
+ * of the next class, and so on. Of equal orders, it is the one whose most strained hop has the least strain. With
+ * n > TOUR_EXACT_MAX, it is the best only among the orders that differ from it by the reversal of a section. */
 enum collet_result tour_find(int n, const struct tour_hop *hops, int first, int last, int *order);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attributes of XML elements as numbers and texts, with bounds; the first thing that is wrong stays.
+ * Attributes of XML elements as numbers and texts, with bounds. The first error stays.
  */
 #ifndef COLLET_TOPO_XML_ATTRS_H
 #define COLLET_TOPO_XML_ATTRS_H
@@ -23,7 +23,7 @@ void xml_fail(struct xml_attrs *attrs, const xmlNode *element, const char *forma
 /* The attribute's text, "" if it is missing. */
 const char *xml_value(const xmlNode *element, const char *name);
 
-/* An attribute that is missing gives `missing`; one that is wrong fails and gives `missing`. */
+/* A missing attribute gives `missing`. A wrong attribute fails and gives `missing`. */
 int64_t xml_int(struct xml_attrs *attrs, const xmlNode *element, const char *name, int64_t min, int64_t max,
                 int64_t missing);
 uint64_t xml_hex(struct xml_attrs *attrs, const xmlNode *element, const char *name, uint64_t max);

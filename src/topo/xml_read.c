@@ -15,9 +15,9 @@
  *            <pci busid="0000:13:00.0" class="0x020000" …>
  *              <nic> <net name="mlx5_0" dev="0" speed="200000" port="1" guid="0x…" gdr="1"/> </nic>  Mbit/s
  *
- * A PCI function that holds one gpu or one net is one node, GPU or NIC; one that holds several things is a PCI node
- * with those below it. One that says nothing is judged by its class. GPU links name their target by bus id, and it may
- * come later in the file: they are made when all of it has been read.
+ * A PCI function that holds one gpu or one net is one node, a GPU or a NIC. A function that holds several things is a PCI node
+ * with these things below it. A function that holds nothing is judged by its class. A GPU link names its target by bus id,
+ * and this target may come later in the file. So GPU links are made at the end.
  */
 #include "topo/formats.h"
 
@@ -52,7 +52,7 @@ static void check_room(struct reader *r, const xmlNode *element) {
         xml_fail(&r->attrs, element, "is one too many: a host has at most %d nodes", TOPO_HOST_NODES_MAX);
 }
 
-/* Elements that have a place of their own are wrong elsewhere; others are of a version that is not known here. */
+/* A known element in the wrong place is an error. An unknown element belongs to a version that is not known here. */
 static void pass_over(struct reader *r, const xmlNode *element) {
     static const char *const known[] = {"system", "cpu", "pci", "gpu", "nvlink", "xgmi", "c2c", "nic", "net"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)

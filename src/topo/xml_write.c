@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A graph as NCCL's topology XML: the reverse of xml_read.c, which shows the format. Links between CPUs are not in it,
- * they follow from the CPUs.
+ * Writes a graph as NCCL's topology XML. It is the reverse of xml_read.c, which shows the format. Links between CPUs are not
+ * written, because they follow from the CPUs.
  */
 #include "topo/topo.h"
 
@@ -21,7 +21,7 @@ struct writer {
     xmlTextWriter *xml;
 };
 
-/* What goes wrong while writing (memory) shows in the end: the document is then not closed. */
+/* An error while writing (no memory) shows at the end: then the document is not closed. */
 static void begin(struct writer *w, const char *element) {
     xmlTextWriterStartElement(w->xml, (const xmlChar *)element);
 }
@@ -36,7 +36,7 @@ static void number(struct writer *w, const char *name, int64_t value) {
     xmlTextWriterWriteFormatAttribute(w->xml, (const xmlChar *)name, "%" PRId64, value);
 }
 
-/* `unknown` is what a number has that is not known: it is not written then. */
+/* `unknown` is the value of an unknown number, which is not written. */
 static void known_number(struct writer *w, const char *name, int64_t value, int64_t unknown) {
     if (value != unknown)
         number(w, name, value);
