@@ -340,12 +340,14 @@ asan tsan:
 	@$(MAKE) --no-print-directory BUILD=build-$@ CUDA=0 SANITIZE=$(SANITIZERS) SCRIPT_TESTS= run-check
 
 # What a GPU has to show, in 9 minutes at most: one report, its table last. Or in a folder, for where there is no compiler.
-.PHONY: gpu-accept gpu-accept-bundle
+.PHONY: gpu-accept gpu-accept-bundle bundle
 GPU_ACCEPT_PROGRAMS := $(ACCEPT) $(BUILD)/bin/collet-info $(BUILD)/bin/all_reduce_perf $(if $(WITH_CUDA),$(BUILD)/bin/overlap) \
     $(if $(shell $(PKGCONFIG) --exists cmocka && echo yes),$(BUILD)/tests/unit/test_block)
 gpu-accept: $(GPU_ACCEPT_PROGRAMS)
 	@BUILD=$(BUILD) scripts/gpu-accept.sh $(ACCEPT_SECONDS)
-gpu-accept-bundle: $(GPU_ACCEPT_PROGRAMS)
+gpu-accept-bundle:
+	@$(AGAIN) BUILD=build-dist CUDA_ARCH=all bundle
+bundle: $(GPU_ACCEPT_PROGRAMS)
 	@BUILD=$(BUILD) scripts/gpu-accept-bundle.sh
 
 # A Slurm of its own, on hosts that are network namespaces; skipped where it is not installed or not permitted.
@@ -390,11 +392,32 @@ install: all
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCDIR@|$(INCDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PRIVATE_LIBS@|$(PRIVATE_LIBS)|' \
 	    collet.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/collet.pc
 	$(if $(INSTALLED_PROGRAMS),install -m 755 $(INSTALLED_PROGRAMS) $(DESTDIR)$(BINDIR)/)
+	@echo 'installed in $(DESTDIR)$(PREFIX): GPU kernels for $(if $(WITH_CUDA),$(strip $(CUDA_CODE)),no GPU)'
 
 uninstall:
 	rm -f $(DESTDIR)$(INCDIR)/collet.h $(DESTDIR)$(LIBDIR)/pkgconfig/collet.pc
 	rm -f $(DESTDIR)$(LIBDIR)/$(SO_NAME) $(DESTDIR)$(LIBDIR)/libcollet.so $(DESTDIR)$(LIBDIR)/libcollet.a
 	rm -f $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(INSTALLED_PROGRAMS)))
+
+# A release: what `make install` installs, and the licence, in one archive to be unpacked anywhere. Its programs are linked
+# statically; its pkg-config file gives the folder that it lies in. Kernels for every GPU, where nvcc is.
+.PHONY: dist
+RELEASE := collet-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
+dist:
+	@$(AGAIN) BUILD=build-dist CUDA_ARCH=all all
+	@rm -rf build-dist/$(RELEASE)
+	@$(MAKE) --no-print-directory BUILD=build-dist CUDA_ARCH=all PREFIX=/ DESTDIR=build-dist/$(RELEASE) BINDIR=/bin LIBDIR=/lib INCDIR=/include install
+	@sed -i -e 's|^prefix=.*|prefix=$${pcfiledir}/../..|' -e 's|^libdir=.*|libdir=$${prefix}/lib|' -e 's|^includedir=.*|includedir=$${prefix}/include|' \
+	    build-dist/$(RELEASE)/lib/pkgconfig/collet.pc
+	@install -m 644 LICENSE README.md CHANGELOG.md build-dist/$(RELEASE)/
+	@strip --strip-debug build-dist/$(RELEASE)/lib/libcollet.so.0 build-dist/$(RELEASE)/lib/libcollet.a build-dist/$(RELEASE)/bin/*
+	@tar -C build-dist -czf build-dist/$(RELEASE).tar.gz $(RELEASE)
+	@ls -sh build-dist/$(RELEASE).tar.gz
+
+# For gdb: no optimisation, and no GPU kernels.
+.PHONY: gdb
+gdb:
+	@$(AGAIN) BUILD=build-gdb CUDA=0 CFLAGS='-g -O0' all
 
 # ----------------------------------------------------------------------------------------------------------- housekeeping
 
@@ -405,24 +428,26 @@ format:
 format-check:
 	$(FORMATTED) | xargs -r $(CLANGFORMAT) --dry-run -Werror
 clean:
-	rm -rf $(BUILD) build-asan build-tsan
+	rm -rf $(BUILD) build-asan build-tsan build-dist build-gdb
 
 help:
 	@echo 'make               libraries in build/lib, programs in build/bin'
 	@echo 'make demo          installs what is missing, builds, runs an allreduce among 4 processes'
 	@echo 'make test          installs what is missing, builds, runs the tests (minutes)'
-	@echo 'make check         the fast part of the tests (below a minute)'
+	@echo 'make check         the fast part of the tests (about a minute on 2 CPUs)'
 	@echo 'make test-full     every combination of collective, type, algorithm, transport … (long)'
 	@echo 'make asan tsan     the fast tests under gcc'"'"'s sanitizers, built in build-asan, build-tsan'
 	@echo 'make test-slurm    jobs by srun of a real Slurm, where it is installed'
 	@echo 'make test-fabric   between two virtual hosts with software RDMA (minutes); fabric-shell: to try things in them'
 	@echo 'make test-bare     the commands of README on a Debian 12 with nothing installed (as root, with a network; CUDA=1: with nvcc)'
 	@echo 'make gpu-accept    everything that a GPU has to show, in one report (9 minutes, ACCEPT_SECONDS=; skipped where there is none)'
-	@echo 'make gpu-accept-bundle  the same in a folder, to be copied to a machine with a GPU and no compiler'
+	@echo 'make gpu-accept-bundle  the same in a folder, with kernels for every GPU, for a machine without a compiler'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
 	@echo 'make bench-regret  the cost model'"'"'s choices beside the best ones, for 2 and 4 ranks on this machine (minutes)'
 	@echo 'make scaling       prints the tables of docs/scaling.md: predictions for up to 131,072 ranks (minutes)'
 	@echo 'make install       PREFIX=/usr/local DESTDIR= ; make uninstall'
+	@echo 'make dist          a release in one archive: library, header, programs, licence, kernels for every GPU (many minutes of CPU time)'
+	@echo 'make gdb           the same as make, in build-gdb, without optimisation and GPU kernels'
 	@echo 'make format        clang-format over all tracked C files; format-check only looks'
 	@echo 'make clean'
 	@echo 'Variables: V=1 CC CFLAGS LDFLAGS WERROR= BUILD=build CUDA=auto|0|1 NVCC CUDA_ARCH=auto|ptx|all|90 JOBS PREFIX DESTDIR LIBDIR'

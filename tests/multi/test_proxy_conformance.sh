@@ -11,5 +11,5 @@ export COLLET_PROXY=1
 conforms() { timeout 100 "$build/tests/multi/test_conformance" tcp "$@"; }
 
 check collectives_are_right_with_a_proxy conforms n=3 int32 sum count=17
-check large_ones_are_right_with_a_proxy conforms n=2 allreduce/ring float32 Simple
+check large_ones_are_right_with_a_proxy conforms n=2 allreduce/ring float Simple
 finish
