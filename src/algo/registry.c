@@ -29,6 +29,7 @@ const struct algorithm algorithms[] = {
 #undef X
         {.name = NULL},
 };
+_Static_assert(sizeof(algorithms) / sizeof(*algorithms) - 1 <= ALGORITHMS_MAX, "arrays by index hold all algorithms");
 
 const struct algorithm *algorithm_find(enum prog_collective collective, const char *name) {
     for (const struct algorithm *a = algorithms; a->name != NULL; a++)

@@ -6,7 +6,6 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "base/names.h"
 #include "chan/crowd.h"
 #include "transport/transport.h"
 
@@ -27,10 +26,19 @@
 
 /* ---- which transport ---- */
 
+/* Takes the next name of a comma-separated list; NULL at its end. */
+static const char *next_name(const char **list, size_t *length) {
+    *list += strspn(*list, ", ");
+    const char *name = *list;
+    *length = strcspn(name, ", ");
+    *list += *length;
+    return *length > 0 ? name : NULL;
+}
+
 static bool is_listed(const char *list, const struct transport *transport) {
-    char name[NAME_BYTES];
-    while (name_next(&list, name))
-        if (transport_named(name) == transport)
+    size_t length;
+    for (const char *text; (text = next_name(&list, &length)) != NULL;)
+        if (transport_named(text, length) == transport)
             return true;
     return false;
 }
@@ -38,11 +46,12 @@ static bool is_listed(const char *list, const struct transport *transport) {
 /* Every name that COLLET_TRANSPORT lists must be one of a transport. */
 enum collet_result chan_check_names(const struct config *config) {
     const char *list = config->transport;
-    char name[NAME_BYTES];
-    while (name_next(&list, name))
-        if (transport_named(name) == NULL)
+    size_t length;
+    for (const char *text; (text = next_name(&list, &length)) != NULL;)
+        if (transport_named(text, length) == NULL)
             return err_set(COLLET_ERR_INVALID_USAGE,
-                           "COLLET_TRANSPORT names \"%s\", which is no transport; see collet-info", name);
+                           "COLLET_TRANSPORT names \"%.*s\", which is no transport; see collet-info", (int)length,
+                           text);
     return COLLET_SUCCESS;
 }
 
@@ -118,7 +127,7 @@ static bool sends_messages(const struct chan *chan) {
 #define SPIN_ALONE 100u
 #define SPIN_CROWDED 1u
 
-/* On a machine with one CPU the kernel's own work, a network's packets among it, waits for that CPU too; and a yield does not
+/* On a machine with one CPU the kernel's own work, a wire's packets among it, waits for that CPU too; and a yield does not
  * always give way to it, or gives way for a whole time slice, while who sleeps is woken at once. */
 #define YIELD_ALONE_NS 100000u
 

@@ -51,71 +51,77 @@ bool explain_read_collective(const char *text, enum prog_collective *collective_
 }
 
 const char *explain_constants(const struct forecast_job *job) {
-    return job->net->gpu ? "those of GPUs, assumed from data sheets, not measured"
-                         : "those of host memory, measured on one machine, and guesses for networks";
+    return job->machine.gpu ? "those of GPUs, assumed from data sheets, not measured"
+                            : "those of host memory, measured on one machine, and guesses for networks";
 }
 
 /* ---- all candidates ---- */
 
-#define CANDIDATES_MAX 128
-
 struct candidates {
-    struct forecast list[CANDIDATES_MAX];
+    struct forecast list[FORECASTS_MAX];
     int count;
 };
 
-/* What is not known comes last. */
+/* What is not known comes last: its time is infinite. */
 static int faster_first(const void *a, const void *b) {
-    const struct forecast *x = a, *y = b;
-    if (x->kind == FORECAST_NONE || y->kind == FORECAST_NONE)
-        return (x->kind == FORECAST_NONE) - (y->kind == FORECAST_NONE);
-    return x->ns < y->ns ? -1 : x->ns > y->ns;
+    double x = ((const struct forecast *)a)->choice.predicted_ns, y = ((const struct forecast *)b)->choice.predicted_ns;
+    return x < y ? -1 : x > y;
 }
 
 /* Of two that differ in nothing but the chunk, the faster one stays. */
 static void keep(struct candidates *all, const struct forecast *f) {
-    const struct forecast_candidate *c = &f->candidate, *last = &all->list[all->count - 1].candidate;
-    bool again = all->count > 0 && last->algorithm == c->algorithm && last->protocol == c->protocol &&
-                 last->nchannels == c->nchannels;
-    if (!again && all->count < CANDIDATES_MAX)
+    const struct plan_choice *c = &f->choice;
+    for (struct forecast *known = all->list; known < &all->list[all->count]; known++) {
+        const struct plan_choice *k = &known->choice;
+        if (k->algorithm != c->algorithm || k->protocol != c->protocol || k->nchannels != c->nchannels)
+            continue;
+        if (faster_first(f, known) < 0)
+            *known = *f;
+        return;
+    }
+    if (all->count < FORECASTS_MAX)
         all->list[all->count++] = *f;
-    else if (again && faster_first(f, &all->list[all->count - 1]) < 0)
-        all->list[all->count - 1] = *f;
 }
 
 static enum collet_result try_stage(struct forecast_stage *stage, uint64_t bytes, struct candidates *all) {
-    struct forecast_wish wishes[FORECAST_OPTIONS];
-    struct forecast forecast;
-    int n = forecast_wishes(stage, bytes, wishes);
+    struct tuner_try tries[TUNER_TRIES_MAX];
+    int n = tuner_list(&stage->job->limits, stage->cost, forecast_count(stage, bytes), 1, tries);
     for (int k = 0; k < n; k++) {
-        wishes[k].latency = true;
-        COLLET_TRY(forecast_run(stage, &wishes[k], &forecast));
+        struct forecast forecast;
+        COLLET_TRY(forecast_run(stage, &tries[k].choice, bytes, true, &forecast));
         keep(all, &forecast);
     }
     return COLLET_SUCCESS;
 }
 
-static enum collet_result try_algorithm(struct forecast_job *job, const struct algorithm *algorithm, uint64_t bytes,
-                                        struct candidates *all) {
-    int channels[FORECAST_OPTIONS], n = forecast_channels(job, channels);
-    for (int k = 0; k < n; k++) {
-        struct forecast_stage *stage;
-        COLLET_TRY(forecast_stage(job, algorithm, channels[k], &stage));
-        enum collet_result result = try_stage(stage, bytes, all);
-        forecast_unstage(stage);
-        COLLET_TRY(result);
+static enum collet_result try_algorithm(const struct forecast_job *job, const struct algorithm *algorithm,
+                                        uint64_t bytes, struct candidates *all) {
+    struct forecast_stage *stage;
+    COLLET_TRY(forecast_stage_open(job, algorithm, &stage));
+    enum collet_result result = try_stage(stage, bytes, all);
+    forecast_stage_close(stage);
+    return result;
+}
+
+/* By time, but the tuner's choice comes first: others may be faster by next to nothing. */
+static void sort(struct candidates *all) {
+    qsort(all->list, (size_t)all->count, sizeof(*all->list), faster_first);
+    int pick = forecast_pick(all->list, all->count);
+    for (; pick > 0; pick--) {
+        struct forecast before = all->list[pick - 1];
+        all->list[pick - 1] = all->list[pick];
+        all->list[pick] = before;
     }
-    return COLLET_SUCCESS;
 }
 
 /* ---- the table ---- */
 
 static double gbps_of(const struct forecast *f, uint64_t bytes, int nranks) {
-    return (double)bytes / f->ns * forecast_bus_factor(f->candidate.algorithm->collective, nranks);
+    return (double)bytes / f->choice.predicted_ns * forecast_bus_factor(f->choice.algorithm->collective, nranks);
 }
 
 static void print_row(const struct forecast_job *job, const struct forecast *f, uint64_t bytes, FILE *out) {
-    const struct forecast_candidate *c = &f->candidate;
+    const struct plan_choice *c = &f->choice;
     char chunk[24], link[200] = "-", latency[24] = "-";
     explain_size(c->chunk_bytes, chunk);
     if (f->kind == FORECAST_NONE) {
@@ -125,11 +131,12 @@ static void print_row(const struct forecast_job *job, const struct forecast *f, 
     }
     if (f->latency_ns >= 0)
         snprintf(latency, sizeof latency, "%.1f", f->latency_ns / 1000);
-    if (f->link >= 0)
-        net_link_name(job->net, f->link, link, sizeof link);
+    if (f->bounds.link >= 0)
+        net_link_name(job->net, f->bounds.link, link, sizeof link);
     fprintf(out, "  %-10s %-8s %8d %6s %s%11.1f %9.2f %11s %11.1f %11.1f  %s\n", c->algorithm->name,
-            protocol_names[c->protocol], c->nchannels, chunk, f->kind == FORECAST_BOUND ? "≤" : " ", f->ns / 1000,
-            gbps_of(f, bytes, job->nranks), latency, f->link_ns / 1000, f->engine_ns / 1000, link);
+            protocol_names[c->protocol], c->nchannels, chunk, f->kind == FORECAST_BOUND ? "≤" : " ",
+            f->choice.predicted_ns / 1000, gbps_of(f, bytes, job->nranks), latency, f->bounds.link_ns / 1000,
+            f->bounds.engine_ns / 1000, link);
 }
 
 /* ---- the reason ---- */
@@ -137,9 +144,9 @@ static void print_row(const struct forecast_job *job, const struct forecast *f, 
 enum bound { BOUND_LATENCY, BOUND_LINK, BOUND_ENGINE };
 
 static enum bound bound_of(const struct forecast *f) {
-    if (f->link_ns >= f->latency_ns && f->link_ns >= f->engine_ns)
+    if (f->bounds.link_ns >= f->latency_ns && f->bounds.link_ns >= f->bounds.engine_ns)
         return BOUND_LINK;
-    return f->latency_ns >= f->engine_ns ? BOUND_LATENCY : BOUND_ENGINE;
+    return f->latency_ns >= f->bounds.engine_ns ? BOUND_LATENCY : BOUND_ENGINE;
 }
 
 static void print_bound(const struct forecast_job *job, const struct forecast *f, FILE *out) {
@@ -147,21 +154,22 @@ static void print_bound(const struct forecast_job *job, const struct forecast *f
     switch (bound_of(f)) {
     case BOUND_LINK:
         fprintf(out, "its busiest link, %s: %.2f MB at %.1f GB/s take %.1f us, %.0f %% of the time",
-                net_link_name(job->net, f->link, link, sizeof link), f->link_ns * job->net->link_gbps[f->link] / 1e6,
-                job->net->link_gbps[f->link], f->link_ns / 1000, 100 * f->link_ns / f->ns);
+                net_link_name(job->net, f->bounds.link, link, sizeof link),
+                f->bounds.link_ns * job->net->link_gbps[f->bounds.link] / 1e6, job->net->link_gbps[f->bounds.link],
+                f->bounds.link_ns / 1000, 100 * f->bounds.link_ns / f->choice.predicted_ns);
         break;
     case BOUND_LATENCY:
         fprintf(out, "latency: its hops take %.1f us one after another, %.0f %% of the time", f->latency_ns / 1000,
-                100 * f->latency_ns / f->ns);
+                100 * f->latency_ns / f->choice.predicted_ns);
         break;
     case BOUND_ENGINE:
-        fprintf(out, "its busiest %s, which works %.1f us, %.0f %% of the time", job->net->gpu ? "block" : "CPU",
-                f->engine_ns / 1000, 100 * f->engine_ns / f->ns);
+        fprintf(out, "its busiest %s, which works %.1f us, %.0f %% of the time", job->machine.gpu ? "block" : "CPU",
+                f->bounds.engine_ns / 1000, 100 * f->bounds.engine_ns / f->choice.predicted_ns);
     }
 }
 
 static void print_name(const struct forecast *f, FILE *out) {
-    const struct forecast_candidate *c = &f->candidate;
+    const struct plan_choice *c = &f->choice;
     fprintf(out, "%s, %s, %d channel%s", c->algorithm->name, protocol_names[c->protocol], c->nchannels,
             c->nchannels == 1 ? "" : "s");
 }
@@ -171,19 +179,19 @@ static void print_why(const struct forecast_job *job, const struct candidates *a
     const struct forecast *best = &all->list[0];
     fprintf(out, "\nwhy\n  ");
     print_name(best, out);
-    fprintf(out, " is fastest with %.1f us. What binds it most is ", best->ns / 1000);
+    fprintf(out, " is chosen: %.1f us. What binds it most is ", best->choice.predicted_ns / 1000);
     print_bound(job, best, out);
     fprintf(out, ".\n");
     for (int k = 1; k < all->count; k++) {
         const struct forecast *f = &all->list[k];
         int same = 0;
-        while (all->list[same].candidate.algorithm != f->candidate.algorithm)
+        while (all->list[same].choice.algorithm != f->choice.algorithm)
             same++;
         if (same < k || f->kind == FORECAST_NONE)
             continue;
         fprintf(out, "  ");
         print_name(f, out);
-        fprintf(out, " takes %.2f times as long: it is bound by ", f->ns / best->ns);
+        fprintf(out, " takes %.2f times as long: it is bound by ", f->choice.predicted_ns / best->choice.predicted_ns);
         print_bound(job, f, out);
         fprintf(out, ".\n");
     }
@@ -192,8 +200,9 @@ static void print_why(const struct forecast_job *job, const struct candidates *a
 static void print_all(const struct forecast_job *job, enum prog_collective collective, uint64_t bytes,
                       const struct candidates *all, FILE *out) {
     char size[24];
-    fprintf(out, "%s of %s bytes, %d ranks on %d host%s: predicted, fastest first\n", prog_collective_name(collective),
-            explain_size(bytes, size), job->nranks, job->nhosts, job->nhosts == 1 ? "" : "s");
+    fprintf(out, "%s of %s bytes, %d ranks on %d host%s: predicted, the choice first, then by time\n",
+            prog_collective_name(collective), explain_size(bytes, size), job->nranks, job->nhosts,
+            job->nhosts == 1 ? "" : "s");
     fprintf(out, "constants: %s\n", explain_constants(job));
     fprintf(out, "  %-10s %-8s %8s %6s  %11s %9s %11s %11s %11s  %s\n", "algorithm", "protocol", "channels", "chunk",
             "time us", "bus GB/s", "latency us", "link us", "engine us", "busiest link");
@@ -203,17 +212,17 @@ static void print_all(const struct forecast_job *job, enum prog_collective colle
         print_why(job, all, out);
 }
 
-enum collet_result explain_print(struct forecast_job *job, enum prog_collective collective, uint64_t bytes, FILE *out) {
-    struct prog_shape shape = {.nranks = job->nranks, .nnodes = job->nhosts, .node_ranks = job->net->nlocal};
+enum collet_result explain_print(const struct forecast_job *job, enum prog_collective collective, uint64_t bytes,
+                                 FILE *out) {
     struct candidates *all = calloc(1, sizeof *all);
     enum collet_result result = COLLET_SUCCESS;
     if (all == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the candidates");
     for (const struct algorithm *a = algorithms; a->name != NULL && result == COLLET_SUCCESS; a++)
-        if (a->collective == collective && algorithm_applies(a, &shape))
+        if (a->collective == collective && algorithm_applies(a, job->machine.whole))
             result = try_algorithm(job, a, bytes, all);
     if (result == COLLET_SUCCESS) {
-        qsort(all->list, (size_t)all->count, sizeof *all->list, faster_first);
+        sort(all);
         print_all(job, collective, bytes, all, out);
     }
     free(all);

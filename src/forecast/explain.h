@@ -5,7 +5,6 @@
 #ifndef COLLET_FORECAST_EXPLAIN_H
 #define COLLET_FORECAST_EXPLAIN_H
 
-#include "exec/exec.h"
 #include "forecast/forecast.h"
 
 /* "64", "1.5K", "64M", "2G", in units of 1024; false if it is none of 1 … 2^50. */
@@ -18,7 +17,8 @@ bool explain_read_collective(const char *text, enum prog_collective *collective_
 /* Where the constants of the job's model are from, in half a sentence. */
 const char *explain_constants(const struct forecast_job *job);
 
-/* All candidates for a call, fastest first, and why the first one is. */
-enum collet_result explain_print(struct forecast_job *job, enum prog_collective collective, uint64_t bytes, FILE *out);
+/* All candidates for a call, the choice first, and why it is chosen. */
+enum collet_result explain_print(const struct forecast_job *job, enum prog_collective collective, uint64_t bytes,
+                                 FILE *out);
 
 #endif

@@ -1,113 +1,201 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ranks of a communicator as a simulation: every rank stands for itself. On host memory it has one engine, its CPU, and
- * shares that with others if its node has more ranks than CPUs; on a GPU each of its workers has a block.
+ * On host memory a rank has one engine, its CPU, and shares that with others if its node has more ranks than CPUs; on a GPU
+ * each of its workers has a block.
  */
 #include "plan/cost.h"
 
 #include "base/err.h"
+#include "plan/extent.h"
 
 #include <stdlib.h>
 
-/* Rounds after these cost what the last of them cost. On GPUs a hop takes longer than many a step, and there are more rounds
- * than slots let a producer run ahead. */
+/* On GPUs a hop takes longer than many a step, and there are more rounds than slots let a producer run ahead. */
 #define HOST_ROUNDS 4
 #define GPU_ROUNDS 12
 
-static void route_of(const void *context, int channel, int from, int to, struct sim_route *route) {
-    const struct cost_machine *machine = context;
-    int pair = from * machine->nranks + to;
-    (void)channel; /* all alike */
-    *route = (struct sim_route){.class = (enum link_class)machine->class[pair]};
-    if (machine->route != NULL)
-        route->out = machine->route[pair];
-}
+uint32_t cost_rounds(const struct cost_machine *machine) { return machine->gpu ? GPU_ROUNDS : HOST_ROUNDS; }
 
-static enum collet_result add_programs(struct sim *sim, const struct cost_machine *machine, struct prog *const *progs,
-                                       const struct cost_call *call) {
-    struct sim_lengths lengths = {.geometry = call->geometry, .elem_bytes = call->elem_bytes};
-    COLLET_TRY(sim_add_channel(sim, &lengths));
-    for (int rank = 0; rank < machine->nranks; rank++)
-        COLLET_TRY(sim_add_program(sim, progs[rank]));
-    return COLLET_SUCCESS;
-}
+/* ---- one algorithm ---- */
 
-/* Links as the simulation of one of so many channels sees them. */
-struct wires {
-    double *gbps, *turns;
-};
-
-static enum collet_result wires_create(const struct cost_machine *machine, int nchannels, struct wires *wires) {
-    size_t n = (size_t)machine->nlinks;
-    wires->gbps = malloc(2 * (n + 1) * sizeof(*wires->gbps));
-    if (wires->gbps == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d links", machine->nlinks);
-    wires->turns = wires->gbps + n;
-    for (size_t k = 0; k < n; k++) {
-        const struct cost_link *link = &machine->links[k];
-        wires->gbps[k] = link->gbps;
-        wires->turns[k] = nchannels > link->wires ? (double)nchannels / link->wires : 1;
+/* Looks at all programs; where ranks are too many, at those of the first host. */
+static enum collet_result stage_look(struct cost_stage *stage) {
+    const struct sim_cast *cast = &stage->machine->cast;
+    int nlooked = stage->machine->uniform ? cast->nlocal : sim_nplayers(cast);
+    for (int rank = 0; rank < nlooked; rank++) {
+        struct prog *prog;
+        COLLET_TRY(algorithm_build(stage->algorithm, &stage->machine->shapes[0], rank, 0, &prog));
+        stage->nblocks = prog->nblocks;
+        stage->longest_run = prog->longest_run;
+        stage->nworkers = prog->nworkers > stage->nworkers ? prog->nworkers : stage->nworkers;
+        stage->npeers = prog->npeers > stage->npeers ? prog->npeers : stage->npeers;
+        stage->host_steps += prog->nsteps;
+        stage->host_peers += prog->npeers;
+        stage->host_workers += prog->nworkers;
+        prog_destroy(prog);
     }
     return COLLET_SUCCESS;
 }
 
-/* No call is faster than its busiest link. */
-static enum collet_result heed_links(struct sim *sim, enum protocol protocol, double *ns_p) {
-    const struct sim_machine *machine = &sim->machine;
-    double *load = malloc(((size_t)machine->nlinks + 1) * sizeof(*load));
-    if (load == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the load of %d links", machine->nlinks);
-    enum collet_result result = sim_load(sim, protocol, load);
-    for (int k = 0; k < machine->nlinks && result == COLLET_SUCCESS; k++) {
-        double ns = load[k] * machine->link_turns[k] / machine->link_gbps[k];
-        *ns_p = ns > *ns_p ? ns : *ns_p;
-    }
-    free(load);
+enum collet_result cost_stage_open(const struct cost_machine *machine, const struct algorithm *algorithm,
+                                   struct cost_stage **stage_p) {
+    struct cost_stage *stage = calloc(1, sizeof(*stage));
+    if (stage == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory to predict %s", algorithm->name);
+    *stage = (struct cost_stage){.machine = machine, .algorithm = algorithm};
+    enum collet_result result = stage_look(stage);
+    if (result == COLLET_SUCCESS)
+        *stage_p = stage;
+    else
+        cost_stage_close(stage);
     return result;
 }
 
-/* Of all channels, at most. */
-static int blocks_of(const struct cost_machine *machine, struct prog *const *progs, int nchannels) {
-    int most = 0;
-    for (int rank = 0; rank < machine->nranks; rank++)
-        most = progs[rank]->nworkers > most ? progs[rank]->nworkers : most;
-    return most * nchannels;
+void cost_stage_close(struct cost_stage *stage) {
+    if (stage == NULL)
+        return;
+    for (int n = 0; n <= SIM_CHANNELS_MAX; n++)
+        sim_destroy(stage->sims[n]);
+    free(stage);
 }
 
-static enum collet_result run(struct sim *sim, const struct cost_machine *machine, struct prog *const *progs,
-                              const struct cost_call *call, double *ns_p) {
-    COLLET_TRY(add_programs(sim, machine, progs, call));
-    if (!machine->gpu)
-        return sim_run(sim, call->protocol, HOST_ROUNDS, ns_p);
-    COLLET_TRY(sim_run(sim, call->protocol, GPU_ROUNDS, ns_p));
-    COLLET_TRY(heed_links(sim, call->protocol, ns_p));
-    *ns_p += costs_launch_ns(machine->costs, blocks_of(machine, progs, call->nchannels));
+/* ---- its simulations ---- */
+
+static enum collet_result stage_add_ring(const struct cost_stage *stage, struct sim *sim, int ring) {
+    struct sim_lengths lengths = {.uniform = stage->machine->uniform, .part_bytes = 1, .chunk_bytes = 1};
+    COLLET_TRY(sim_add_channel(sim, &lengths));
+    for (int player = 0; player < sim_nplayers(&stage->machine->cast); player++) {
+        struct prog *prog;
+        COLLET_TRY(algorithm_build(stage->algorithm, &stage->machine->shapes[ring], player, 0, &prog));
+        enum collet_result result = sim_add_program(sim, prog);
+        prog_destroy(prog);
+        COLLET_TRY(result);
+    }
     return COLLET_SUCCESS;
 }
 
-enum collet_result cost_simulate(const struct cost_machine *machine, struct prog *const *progs,
-                                 const struct cost_call *call, double *ns_p) {
-    double crowd[COST_RANKS_MAX];
-    struct wires wires = {NULL, NULL};
-    COLLET_TRY(wires_create(machine, call->nchannels, &wires));
-    for (int rank = 0; rank < machine->nranks; rank++)
-        crowd[rank] = (double)machine->ranks_of_node[rank] / machine->cpus;
+static enum collet_result stage_build(struct cost_stage *stage, int nrings) {
+    const struct cost_machine *machine = stage->machine;
     struct sim_machine ranks = {.costs = machine->costs,
                                 .home = machine->gpu ? LINK_GPU : LINK_MEMORY,
                                 .gpu = machine->gpu,
-                                .crowd = machine->gpu ? NULL : crowd,
+                                .crowd = machine->crowd,
+                                .nlinks = machine->net->nlinks,
+                                .link_gbps = machine->net->link_gbps,
                                 .nslots = machine->nslots,
-                                .route = route_of,
-                                .nlinks = machine->nlinks,
-                                .link_gbps = wires.gbps,
-                                .link_turns = wires.turns,
-                                .context = machine};
-    struct sim_cast cast = {.grouping = SIM_EACH, .nhosts = 1, .nlocal = machine->nranks};
-    struct sim *sim = NULL;
-    enum collet_result result = sim_create(&ranks, &cast, &sim);
-    if (result == COLLET_SUCCESS)
-        result = run(sim, machine, progs, call, ns_p);
-    sim_destroy(sim);
-    free(wires.gbps);
+                                .route = net_route,
+                                .context = machine->net};
+    enum collet_result result = sim_create(&ranks, &machine->cast, &stage->sims[nrings]);
+    for (int ring = 0; ring < nrings && result == COLLET_SUCCESS; ring++)
+        result = stage_add_ring(stage, stage->sims[nrings], ring);
+    if (result != COLLET_SUCCESS) {
+        sim_destroy(stage->sims[nrings]);
+        stage->sims[nrings] = NULL;
+        return result;
+    }
+    stage->sims[nrings]->skips = machine->skips;
+    return COLLET_SUCCESS;
+}
+
+static struct sim_lengths lengths_of(const struct cost_stage *stage, const struct plan_choice *choice, uint64_t count,
+                                     uint32_t elem_bytes, int channel) {
+    uint64_t total, block, chunk = plan_chunk_elems(choice->chunk_bytes, elem_bytes);
+    int nranks = stage->machine->cast.nhosts * stage->machine->cast.nlocal;
+    enum prog_collective collective = stage->algorithm->collective;
+    plan_extent(collective, count, nranks, stage->nblocks, &total, &block);
+    double elems = prog_is_sliced(collective) ? (double)count / stage->nblocks : (double)count;
+    return (struct sim_lengths){
+        .uniform = stage->machine->uniform,
+        .part_bytes = elems * elem_bytes / choice->nchannels,
+        .chunk_bytes = (double)chunk * elem_bytes,
+        .geometry = geometry_of(total, block, chunk, (uint32_t)channel, (uint32_t)choice->nchannels),
+        .elem_bytes = elem_bytes,
+    };
+}
+
+enum collet_result cost_set(struct cost_stage *stage, const struct plan_choice *choice, uint64_t count,
+                            uint32_t elem_bytes, struct sim **sim_p) {
+    int nrings = choice->nchannels < stage->machine->nshapes ? choice->nchannels : stage->machine->nshapes;
+    if (stage->sims[nrings] == NULL)
+        COLLET_TRY(stage_build(stage, nrings));
+    struct sim *sim = *sim_p = stage->sims[nrings];
+    sim->machine.costs = stage->machine->costs;
+    sim->turns = (double)choice->nchannels / nrings;
+    for (int channel = 0; channel < nrings; channel++) {
+        struct sim_lengths lengths = lengths_of(stage, choice, count, elem_bytes, channel);
+        sim_set(sim, channel, &lengths);
+    }
+    return COLLET_SUCCESS;
+}
+
+/* ---- what it costs ---- */
+
+static double launch_ns(const struct cost_stage *stage, const struct plan_choice *choice) {
+    const struct cost_machine *machine = stage->machine;
+    return machine->gpu ? costs_launch_ns(machine->costs, stage->nworkers * choice->nchannels) : 0;
+}
+
+static void bound_by_links(const struct sim *sim, const double *load, struct cost_bounds *bounds) {
+    for (int link = 0; link < sim->machine.nlinks; link++) {
+        double ns = load[link] / sim->machine.link_gbps[link];
+        if (ns > bounds->link_ns) {
+            bounds->link_ns = ns;
+            bounds->link = link;
+        }
+    }
+}
+
+enum collet_result cost_bound(const struct cost_stage *stage, struct sim *sim, const struct plan_choice *choice,
+                              struct cost_bounds *bounds, double *load) {
+    double *on = load != NULL ? load : malloc(((size_t)sim->machine.nlinks + 1) * sizeof(*on));
+    if (on == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the load of %d links", sim->machine.nlinks);
+    *bounds = (struct cost_bounds){.link = -1, .launch_ns = launch_ns(stage, choice)};
+    enum collet_result result = sim_load(sim, choice->protocol, on);
+    if (result == COLLET_SUCCESS) {
+        bound_by_links(sim, on, bounds);
+        result = sim_busiest(sim, choice->protocol, &bounds->engine_ns);
+    }
+    if (load == NULL)
+        free(on);
+    return result;
+}
+
+/* Ranks that wait for each other, or disagree about who talks to whom: the verifier says which, where, and what to do. */
+static enum collet_result explain_wrong(const struct cost_stage *stage, enum collet_result result) {
+    const struct cost_machine *machine = stage->machine;
+    char why[256];
+    if (result != COLLET_ERR_INTERNAL || sim_nplayers(&machine->cast) > COST_RANKS_MAX)
+        return result;
+    if (prog_check(stage->algorithm, &machine->shapes[0], 0, (int)machine->nslots, false, why, sizeof(why)))
+        return result;
+    return err_set(COLLET_ERR_INTERNAL, "algorithm %s is wrong: %s", stage->algorithm->name, why);
+}
+
+enum collet_result cost_time(const struct cost_stage *stage, struct sim *sim, const struct plan_choice *choice,
+                             double *ns_p) {
+    struct cost_bounds bounds;
+    COLLET_TRY(cost_bound(stage, sim, choice, &bounds, NULL));
+    enum collet_result result = sim_run(sim, choice->protocol, cost_rounds(stage->machine), ns_p);
+    if (result != COLLET_SUCCESS)
+        return explain_wrong(stage, result);
+    *ns_p += bounds.launch_ns;
+    *ns_p = *ns_p > cost_least_ns(&bounds) ? *ns_p : cost_least_ns(&bounds);
+    return COLLET_SUCCESS;
+}
+
+enum collet_result cost_latency(const struct cost_stage *stage, struct sim *sim, const struct plan_choice *choice,
+                                double *ns_p) {
+    for (int channel = 0; channel < sim->nchannels; channel++) {
+        struct sim_lengths lengths = sim->lengths[channel];
+        lengths.geometry.chunk_elems = lengths.geometry.part_elems;
+        lengths.geometry.nrounds = 1;
+        lengths.chunk_bytes = lengths.part_bytes;
+        sim_set(sim, channel, &lengths);
+    }
+    sim->weightless = true;
+    enum collet_result result = sim_run(sim, choice->protocol, 2, ns_p);
+    sim->weightless = false;
+    *ns_p += launch_ns(stage, choice);
     return result;
 }

@@ -55,7 +55,6 @@ const struct cost_table costs_default =
                                   [PROTOCOL_LL] = GPU_LL(2550),
                                   [PROTOCOL_LL128] = GPU_LL128(3700)},
             },
-        .wire_factor = {[PROTOCOL_SIMPLE] = 1, [PROTOCOL_LL] = 2, [PROTOCOL_LL128] = 128.0 / 120},
         .switch_ns = 668,
         .turns_share = 0.078,
         .gpu_call_ns = 6600,
@@ -80,8 +79,6 @@ static bool is_sound(double number) { return isfinite(number) && number >= 0; }
 bool costs_are_sound(const struct cost_table *costs) {
     bool sound = is_sound(costs->switch_ns) && is_sound(costs->turns_share) && is_sound(costs->gpu_call_ns) &&
                  is_sound(costs->gpu_block_ns) && costs->gpu_blocks >= 1;
-    for (int p = 0; p < COSTS_PROTOCOLS; p++)
-        sound = sound && is_sound(costs->wire_factor[p]);
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++) {
             const struct step_cost *step = &costs->step[class][p];

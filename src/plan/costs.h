@@ -44,12 +44,11 @@ struct step_cost {
 
 struct cost_table {
     struct step_cost step[LINK_CLASS_COUNT][COSTS_PROTOCOLS];
-    double wire_factor[COSTS_PROTOCOLS]; /* bytes on a link for each byte of data */
-    double switch_ns;                    /* a host rank that must wait for its CPU as well pays for the switch */
-    double turns_share;                  /* on a CPU that runs several workers in turns, bytes cost so much more */
-    double gpu_call_ns;                  /* launch and end of a grid on a GPU … */
-    double gpu_block_ns;                 /* … and for each of its blocks */
-    int gpu_blocks;                      /* that a GPU runs at once */
+    double switch_ns;    /* a host rank that must wait for its CPU as well pays for the switch */
+    double turns_share;  /* on a CPU that runs several workers in turns, bytes cost so much more */
+    double gpu_call_ns;  /* launch and end of a grid on a GPU */
+    double gpu_block_ns; /* the same, of each of its blocks */
+    int gpu_blocks;      /* that a GPU runs at once */
 };
 
 extern const struct cost_table costs_default;
@@ -57,6 +56,9 @@ extern const struct cost_table costs_default;
 /* Between two GPUs, by their path (topo/paths.h): those of one host reach each other's memory unless CPUs are joined on the
  * way. LOC: they are the same. */
 enum link_class costs_class_of_gpus(enum topo_class path);
+
+/* Is it carried over a network, message by message? */
+static inline bool costs_is_remote(enum link_class class) { return class == LINK_NET || class == LINK_GPU_NET; }
 
 /* What a call of so many blocks on a GPU costs besides its steps. More than run at once are several grids. */
 double costs_launch_ns(const struct cost_table *costs, int blocks);

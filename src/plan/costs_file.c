@@ -50,14 +50,11 @@ static void add_step(struct constants *all, struct step_cost *step, const char *
 }
 
 static void list_constants(struct cost_table *costs, struct constants *all) {
-    _Static_assert(5 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + COSTS_PROTOCOLS + 5 <= CONSTANTS_MAX,
-                   "room for all constants");
+    _Static_assert(5 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + 5 <= CONSTANTS_MAX, "room for all constants");
     *all = (struct constants){.count = 0};
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++)
             add_step(all, &costs->step[class][p], class_names[class], protocol_names[p]);
-    for (int p = 0; p < COSTS_PROTOCOLS; p++)
-        add(all, &costs->wire_factor[p], "bytes/byte", "wire", protocol_names[p], "factor");
     add(all, &costs->switch_ns, "ns", "host", "switch", "");
     add(all, &costs->turns_share, "share", "host", "turns", "");
     add(all, &costs->gpu_call_ns, "ns", "gpu", "call", "");

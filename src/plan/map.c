@@ -120,44 +120,20 @@ static int rails_through(const struct topo_crossing *crossing) {
     return nrails;
 }
 
-int map_rails(const struct map *map) {
+int map_rails_of(const struct topo_rings *rings) {
     int nrails = 1;
-    for (int c = 0; map->rings != NULL && c < map->rings->ncrossings; c++) {
-        int through = rails_through(&map->rings->crossings[c]);
+    for (int c = 0; rings != NULL && c < rings->ncrossings; c++) {
+        int through = rails_through(&rings->crossings[c]);
         nrails = through > nrails ? through : nrails;
     }
     return nrails;
 }
 
+int map_rails(const struct map *map) { return map_rails_of(map->rings); }
+
 const struct topo_rings *map_ties(const struct map *map, int nchannels) {
     int nrails = map_rails(map);
     return nrails > 1 && nchannels % nrails == 0 ? map->rings : NULL;
-}
-
-/* 0: of an adapter it is not known. */
-static double host_gbps(const struct topo *topo, int h) {
-    double fastest = 0;
-    for (int n = topo->hosts[h].first_node; n < topo->hosts[h].end_node; n++) {
-        const struct topo_node *node = &topo->nodes[n];
-        if (node->kind == TOPO_NIC && node->nic.mbits == 0)
-            return 0;
-        if (node->kind == TOPO_NIC && (double)node->nic.mbits / 8000 > fastest)
-            fastest = (double)node->nic.mbits / 8000;
-    }
-    return fastest;
-}
-
-double map_node_gbps(const struct map *map, int rank) {
-    return host_gbps(map->topo, map->topo->nodes[map->place[rank]].host);
-}
-
-double map_nvlink_gbps(const struct map *map, int rank) {
-    const struct topo_node *node = &map->topo->nodes[map->place[rank]];
-    double gbps = 0;
-    for (int l = node->kind == TOPO_GPU ? node->first_link : -1; l >= 0; l = map->topo->links[l].next)
-        if (map->topo->links[l].wire == WIRE_NVLINK)
-            gbps += map->topo->links[l].gbps;
-    return gbps;
 }
 
 /* ---- the log ---- */

@@ -32,18 +32,13 @@ int map_orders(const struct map *map);
 /* One of them as a shape; channels take them in turn. */
 enum collet_result map_shape(const struct map *map, const struct peer_info *peers, int order, struct prog_shape *shape);
 
-/* How many adapters of a node carry rings, where there are several nodes; at least 1. */
+/* How many adapters of a node carry rings, where there are several nodes; at least 1. NULL: no rings. */
+int map_rails_of(const struct topo_rings *rings);
 int map_rails(const struct map *map);
 
 /* What ties nchannels channels to adapters (chan.h): the rings, if every adapter that carries one gets equally many of the
  * channels; else NULL, since connections that use all adapters then share them better. */
 const struct topo_rings *map_ties(const struct map *map, int nchannels);
-
-/* What the fastest network adapter of a rank's node carries, each way, in GB/s; 0: its speed is not known. */
-double map_node_gbps(const struct map *map, int rank);
-
-/* What the direct links of a rank's GPU carry together, each way, in GB/s; 0: it has none. */
-double map_nvlink_gbps(const struct map *map, int rank);
 
 /* Graph, rings, trees and bandwidth to the log, line by line. */
 void map_log(const struct map *map);

@@ -7,6 +7,7 @@
 #include "algo/trees.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "plan/extent.h"
 #include "plan/model.h"
 #include "plan/tuner.h"
 #include "transport/transport.h"
@@ -28,6 +29,7 @@ struct planner {
     struct model *model;
     struct tuner_limits limits;
     struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
+    bool warned[PROG_COLLECTIVE_COUNT];    /* of names that cannot be followed */
     struct exec_program *programs;         /* most recently used first */
     struct exec_call recent[RECENT_CALLS]; /* prepared calls by hash of their request; program NULL: none */
     uint64_t prepared;                     /* how many there have been */
@@ -89,8 +91,6 @@ void plan_dump(const struct planner *planner, int fd) {
         dprintf(fd, " ring %d:%s\n", k, text);
     }
 }
-
-/* ---- channels ---- */
 
 /* ---- life ---- */
 
@@ -154,7 +154,7 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     if (result == COLLET_SUCCESS)
         result = shapes_init(planner);
     if (result == COLLET_SUCCESS)
-        result = model_create(chan, config, map, &planner->shapes[0], planner->limits.nchannels, &planner->model);
+        result = model_create(chan, config, map, planner->shapes, planner->nshapes, &planner->model);
     if (result != COLLET_SUCCESS) {
         planner_destroy(planner);
         return result;
@@ -222,8 +222,15 @@ static struct plan_choice choose_p2p(const struct planner *planner, const struct
                                 p2p_chunk(planner, request->root, message_bytes), 0};
 }
 
-static enum collet_result choose(struct planner *planner, const struct exec_request *request,
-                                 struct plan_choice *choice_p) {
+/* Nothing that was asked for is ignored in silence. */
+static void warn_once(struct planner *planner, enum prog_collective collective) {
+    if (planner->chan->owner.rank == 0 && !planner->warned[collective])
+        tuner_warn_of_names(&planner->limits, collective, &planner->shapes[0]);
+    planner->warned[collective] = true;
+}
+
+static enum collet_result choice_get(struct planner *planner, const struct exec_request *request,
+                                     struct plan_choice *choice_p) {
     uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
     uint32_t class = size_class((uint64_t)request->count * elem_bytes);
     struct plan_choice *choice = &planner->choices[request->collective][class];
@@ -233,6 +240,7 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
     }
     /* The class, not the call, is tuned, and in bytes: whichever call of a class comes first, all ranks choose the same. */
     if (choice->algorithm == NULL) {
+        warn_once(planner, request->collective);
         COLLET_TRY(tuner_choose(&planner->model->machine, &planner->limits, request->collective, class_bytes(class), 1,
                                 choice));
     }
@@ -243,8 +251,8 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
 /* ---- bound programs ---- */
 
 /* Of one channel, of this rank; with COLLET_CHECK_PROGRAMS also verified, with those of all other ranks. */
-static enum collet_result build(const struct planner *planner, const struct plan_choice *choice, int root, int channel,
-                                struct prog **prog_p) {
+static enum collet_result build_channel(const struct planner *planner, const struct plan_choice *choice, int root,
+                                        int channel, struct prog **prog_p) {
     const struct chan *chan = planner->chan;
     const struct prog_shape *shape = &planner->shapes[channel % planner->nshapes];
     char why[256];
@@ -255,14 +263,14 @@ static enum collet_result build(const struct planner *planner, const struct plan
 }
 
 /* One for each channel, along that channel's ring. */
-static enum collet_result build_all(const struct planner *planner, const struct plan_choice *choice, int root,
-                                    struct prog ***progs_p) {
+static enum collet_result build_channels(const struct planner *planner, const struct plan_choice *choice, int root,
+                                         struct prog ***progs_p) {
     struct prog **progs = calloc((size_t)choice->nchannels, sizeof(*progs));
     enum collet_result result = COLLET_SUCCESS;
     if (progs == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for programs of %d channels", choice->nchannels);
     for (int channel = 0; channel < choice->nchannels && result == COLLET_SUCCESS; channel++)
-        result = build(planner, choice, root, channel, &progs[channel]);
+        result = build_channel(planner, choice, root, channel, &progs[channel]);
     for (int channel = 0; channel < choice->nchannels && result != COLLET_SUCCESS; channel++)
         prog_destroy(progs[channel]);
     if (result == COLLET_SUCCESS)
@@ -286,7 +294,7 @@ static enum collet_result program_get(struct planner *planner, const struct plan
     }
     struct prog **progs = NULL;
     struct exec_program *program;
-    COLLET_TRY(build_all(planner, choice, root, &progs));
+    COLLET_TRY(build_channels(planner, choice, root, &progs));
     COLLET_TRY(exec_program_create(planner->chan, progs, choice->algorithm, choice->nchannels, &program));
     program->next = planner->programs;
     *program_p = planner->programs = program;
@@ -309,10 +317,11 @@ static uint32_t signature_of(const struct exec_request *request, const struct pl
     return mix(hash, (uint64_t)choice->protocol << 32 | choice->chunk_bytes);
 }
 
-static enum collet_result prepare(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
+static enum collet_result call_prepare(struct planner *planner, const struct exec_request *request,
+                                       struct exec_call *call) {
     struct plan_choice choice;
     struct exec_program *program;
-    COLLET_TRY(choose(planner, request, &choice));
+    COLLET_TRY(choice_get(planner, request, &choice));
     COLLET_TRY(program_get(planner, &choice, request->root, &program));
 
     int nranks = planner->chan->owner.nranks;
@@ -323,8 +332,8 @@ static enum collet_result prepare(struct planner *planner, const struct exec_req
                 &args->block_elems);
     args->chunk_elems = plan_chunk_elems(choice.chunk_bytes, elem_bytes);
     args->nchannels = (uint32_t)choice.nchannels;
-    if (planner->chan->owner.gpu == NULL)
-        args->nchannels = (uint32_t)plan_channels(&planner->limits, choice.nchannels, args->block_elems * elem_bytes);
+    if (planner->chan->owner.gpu == NULL && !planner->limits.channels_given)
+        args->nchannels = (uint32_t)plan_channels(choice.nchannels, args->block_elems * elem_bytes);
     args->elem_bytes = elem_bytes;
     args->divisor = request->op == COLLET_AVG ? (uint32_t)nranks : 1;
     args->protocol = choice.protocol;
@@ -349,7 +358,7 @@ enum collet_result plan_get(struct planner *planner, const struct exec_request *
     struct exec_call *recent = &planner->recent[hash % RECENT_CALLS];
     if (recent->program == NULL || !same_request(&recent->request, request)) {
         recent->program = NULL;
-        COLLET_TRY(prepare(planner, request, recent));
+        COLLET_TRY(call_prepare(planner, request, recent));
     }
     recent->state = EXEC_WAITING;
     recent->told_peer = -1;

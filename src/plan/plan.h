@@ -11,15 +11,6 @@
 #include "exec/exec.h"
 #include "plan/map.h"
 
-/* The choice for a collective and size. */
-struct plan_choice {
-    const struct algorithm *algorithm; /* NULL: not made yet */
-    enum protocol protocol;
-    int nchannels;
-    uint32_t chunk_bytes;
-    double predicted_ns;
-};
-
 struct planner;
 
 /* For one rank. Errors: INVALID_USAGE naming COLLET_ALGO or COLLET_PROTO if they hold an unknown name. The chan, config

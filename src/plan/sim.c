@@ -108,8 +108,7 @@ static void cross(struct sim *sim, const struct sim_links *links, int host, doub
         int64_t *free_ps = &sim->link_free[host * sim->machine.nlinks + links->link[k]];
         transit->head_ps = later(transit->head_ps, *free_ps);
         int64_t ps = (int64_t)(bytes * sim->link_ps[links->link[k]] + 0.5);
-        double turns = sim->machine.link_turns != NULL ? sim->machine.link_turns[links->link[k]] : 1;
-        *free_ps = transit->head_ps + (int64_t)((double)ps * turns);
+        *free_ps = transit->head_ps + (int64_t)((double)ps * sim->turns);
         transit->tail_ps = later(transit->tail_ps, transit->head_ps + ps);
     }
 }
@@ -140,7 +139,10 @@ struct sim_work sim_work_of(const struct sim *sim, enum protocol protocol, const
         work.fixed_ns += cost->peer_ns;
         work.bytes_ns += bytes * cost->byte_ns;
     }
-    work.bytes_ns *= 1 + (kind->turns ? sim->machine.costs->turns_share : 0);
+    double turns =
+        sim->machine.gpu ? 1 : sim->turns; /* a CPU runs all channels, each of which has its blocks on a GPU */
+    work.fixed_ns *= turns;
+    work.bytes_ns *= turns * (1 + (kind->turns ? sim->machine.costs->turns_share : 0));
     return work;
 }
 
@@ -155,7 +157,7 @@ static struct sim_work work_of(struct sim *sim, const struct sim_run *run, doubl
 
 static void do_step(struct sim *sim, struct sim_worker *w) {
     const struct sim_run *run = run_of(sim, w);
-    double bytes = piece_of(sim, w);
+    double bytes = sim->weightless ? 0 : piece_of(sim, w);
     struct sim_work work = work_of(sim, run, bytes);
     int64_t *engine_ps = &sim->engine_free[w->engine];
     double crowd = sim->machine.crowd != NULL ? sim->machine.crowd[w->engine] : 1;
@@ -166,7 +168,6 @@ static void do_step(struct sim *sim, struct sim_worker *w) {
     int64_t head_ps = later(w->at_ps, *engine_ps) + ps_of(work.fixed_ns);
     int64_t end_ps = head_ps + ps_of(work.bytes_ns);
     *engine_ps = w->at_ps = end_ps;
-    double wire_bytes = bytes * sim->machine.costs->wire_factor[sim->protocol];
     for (uint32_t k = 0; k < run->recv_count; k++) {
         int32_t c = sim->refs[run->recv_first + k];
         *slot_of(sim, c, sim->conns[c].received++) = end_ps;
@@ -175,6 +176,7 @@ static void do_step(struct sim *sim, struct sim_worker *w) {
         int32_t c = sim->refs[run->send_first + k];
         struct sim_conn *conn = &sim->conns[c];
         const struct step_cost *cost = cost_of(sim, sim->protocol, conn->route.class);
+        double wire_bytes = bytes * protocol_wire_factor(sim->protocol, costs_is_remote(conn->route.class));
         int64_t through_ps = later(end_ps, cross_all(sim, conn, head_ps, wire_bytes));
         *slot_of(sim, c, conn->sent++) = through_ps + ps_of(cost->alpha_ns + bytes * cost->wire_byte_ns);
     }
@@ -259,7 +261,7 @@ void sim_set(struct sim *sim, int channel, const struct sim_lengths *lengths) { 
 /* Time of so many rounds. */
 static enum collet_result run_rounds(struct sim *sim, uint32_t rounds, int64_t *ps_p) {
     COLLET_TRY(make_slots(sim, rounds));
-    struct steady *steady = sim->no_jumps ? NULL : steady_create(sim);
+    void *skipper = sim->skips != NULL ? sim->skips->create(sim) : NULL;
     struct sim_event event;
     sim->rounds_run = rounds;
     reset(sim);
@@ -273,10 +275,11 @@ static enum collet_result run_rounds(struct sim *sim, uint32_t rounds, int64_t *
             wake(sim, event.worker);
         wake_peers(sim, run);
         sim->nevents++;
-        if (steady != NULL)
-            steady_look(steady, sim, event.worker, event.at_ps);
+        if (skipper != NULL)
+            sim->skips->look(skipper, sim, event.worker, event.at_ps);
     }
-    steady_destroy(steady);
+    if (skipper != NULL)
+        sim->skips->destroy(skipper);
     *ps_p = 0;
     for (size_t w = 0; w < sim->nworkers; w++) {
         if (sim->workers[w].state != SIM_DONE)

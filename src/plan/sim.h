@@ -19,9 +19,9 @@
  * when its head arrives there; queues never push back; two flows with chunks of different size share a link by
  * messages, not by bytes; nothing is known of packets, routing inside the network, or a NIC's own limits.
  *
- * One simulated rank may stand for many that behave alike (symmetry.h): then a connection stands for all of its kind, and
- * a link for the same link of every host.
- * Read next: sim.c, sim_build.c, sim_queue.h, sim_steady.c.
+ * One simulated rank may stand for many that behave alike (../forecast/symmetry.h): then a connection stands for all of its
+ * kind, and a link for the same link of every host. One simulated channel may stand for several that take turns.
+ * Read next: sim.c, sim_build.c, sim_queue.h, sim_bounds.c.
  */
 #ifndef COLLET_PLAN_SIM_H
 #define COLLET_PLAN_SIM_H
@@ -70,12 +70,11 @@ struct sim_route {
 /* The machine, as far as a simulation asks. */
 struct sim_machine {
     const struct cost_table *costs;
-    enum link_class home;     /* of the memory of a rank's own engine */
-    bool gpu;                 /* engines are blocks, else one CPU a rank */
-    const double *crowd;      /* [rank]: ranks that share a CPU, at least 1; NULL: none do */
-    int nlinks;               /* of one host */
-    const double *link_gbps;  /* [nlinks] */
-    const double *link_turns; /* [nlinks]: so many channels, of which one is simulated, send there in turn; NULL: one */
+    enum link_class home;    /* of the memory of a rank's own engine */
+    bool gpu;                /* engines are blocks, else one CPU per rank */
+    const double *crowd;     /* [rank]: ranks that share a CPU, at least 1; NULL: none do */
+    int nlinks;              /* of one host */
+    const double *link_gbps; /* [nlinks] */
     uint32_t nslots;
     void (*route)(const void *context, int channel, int from, int to, struct sim_route *route);
     const void *context;
@@ -138,8 +137,10 @@ struct sim {
     enum protocol protocol;
     struct sim_lengths lengths[SIM_CHANNELS_MAX];
     int nchannels;
-    uint32_t rounds_run; /* how many rounds are simulated */
-    bool no_jumps;       /* never skip periods: for tests */
+    double turns;                    /* so many channels does each of them stand for: they send in turn */
+    bool weightless;                 /* bytes cost nothing: what is left is latency */
+    const struct sim_skipper *skips; /* NULL: every step is simulated */
+    uint32_t rounds_run;             /* how many rounds are simulated */
 
     struct sim_run *runs;
     struct sim_worker *workers;
@@ -160,8 +161,8 @@ struct sim {
     struct sim_queue *queue;
     uint64_t norders, nevents;
 
-    double *crossed; /* [link of a host]: messages of a round, of that host that has most; NULL: not counted yet */
-    struct sim_index *index; /* while building: connections of the channel by their ends */
+    double *crossed[COSTS_PROTOCOLS]; /* [link of a host]: by messages of a round, weighed; NULL: not counted yet */
+    struct sim_index *index;          /* while building: connections of the channel by their ends */
 };
 
 /* ---- building (sim_build.c) ---- */
@@ -192,17 +193,18 @@ struct sim_work sim_work_of(const struct sim *sim, enum protocol protocol, const
 
 /* ---- adding up (sim_bounds.c) ---- */
 
-/* What each link of a host carries in a call, in bytes: the most of all hosts. load: [nlinks of a host]. */
+/* What each link of a host carries in a call of all channels, in bytes: the most of all hosts. load: [nlinks of a host]. */
 enum collet_result sim_load(struct sim *sim, enum protocol protocol, double *load);
 /* All steps of the busiest engine, if none has to wait. */
 enum collet_result sim_busiest(const struct sim *sim, enum protocol protocol, double *ns_p);
 
-/* ---- skipping (sim_steady.c) ---- */
+/* ---- skipping ---- */
 
-/* Looks for a period, and if all workers are inside long runs, skips as many periods as fit (sim_steady.c). `steady` is the
- * detector's memory, from steady_create(). */
-struct steady *steady_create(const struct sim *sim);
-void steady_destroy(struct steady *steady);
-void steady_look(struct steady *steady, struct sim *sim, int32_t worker, int64_t now_ps);
+/* Who looks at a simulation after each step, and may move all of it ahead (../forecast/steady.c). */
+struct sim_skipper {
+    void *(*create)(const struct sim *sim); /* when a simulation begins; NULL: there is nothing to skip */
+    void (*look)(void *skipper, struct sim *sim, int32_t worker, int64_t now_ps);
+    void (*destroy)(void *skipper);
+};
 
 #endif

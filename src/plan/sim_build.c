@@ -241,6 +241,7 @@ enum collet_result sim_create(const struct sim_machine *machine, const struct si
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to simulate");
     sim->machine = *machine;
     sim->cast = *cast;
+    sim->turns = 1;
     sim->nengines = (size_t)sim_nplayers(cast) * (size_t)(machine->gpu ? machine->costs->gpu_blocks : 1);
     sim->nlinks = (size_t)machine->nlinks * (cast->grouping == SIM_EACH ? (size_t)cast->nhosts : 1);
     sim->link_ps = malloc((size_t)(machine->nlinks + 1) * sizeof *sim->link_ps);
@@ -270,7 +271,8 @@ void sim_destroy(struct sim *sim) {
     free(sim->engine_free);
     free(sim->link_ps);
     free(sim->kinds);
-    free(sim->crossed);
+    for (int protocol = 0; protocol < COSTS_PROTOCOLS; protocol++)
+        free(sim->crossed[protocol]);
     sim_queue_destroy(sim->queue);
     free(sim);
 }

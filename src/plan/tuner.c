@@ -1,219 +1,14 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Candidates = algorithms × protocols × chunks × numbers of channels. Each is simulated (cost.c) with the programs of all
- * ranks; the cheapest wins, the earlier one on a tie.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/tuner.h"
 
 #include "base/err.h"
-#include "base/names.h"
 #include "base/log.h"
+#include "plan/extent.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
-/* ---- limits ---- */
-
-#define CHANNELS_MAX 64
-
-static int algorithm_count(void) {
-    int n = 0;
-    while (algorithms[n].name != NULL)
-        n++;
-    return n;
-}
-
-static enum collet_result read_algorithms(const char *list, struct tuner_limits *limits) {
-    char name[NAME_BYTES];
-    int n = algorithm_count();
-    bool any = *list != '\0';
-    for (int k = 0; k < n; k++)
-        limits->algorithm_allowed[k] = !any;
-    while (name_next(&list, name)) {
-        bool known = false;
-        for (int k = 0; k < n; k++)
-            if (strcasecmp(algorithms[k].name, name) == 0)
-                known = limits->algorithm_allowed[k] = true;
-        if (!known)
-            return err_set(COLLET_ERR_INVALID_USAGE,
-                           "COLLET_ALGO names \"%s\", which is no algorithm; see collet-prog --list", name);
-    }
-    return COLLET_SUCCESS;
-}
-
-#define NAMED(NAME, name, text, slots, unit, line, costs) " " text
-
-static enum collet_result read_protocols(const char *list, struct tuner_limits *limits) {
-    char name[NAME_BYTES];
-    bool any = *list == '\0';
-    for (int k = 0; k < PROTOCOL_COUNT; k++)
-        limits->protocol_allowed[k] = any;
-    while (name_next(&list, name)) {
-        bool known = false;
-        for (int k = 0; k < PROTOCOL_COUNT; k++)
-            if (strcasecmp(protocol_names[k], name) == 0)
-                any = known = limits->protocol_allowed[k] = true;
-        if (!known)
-            return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO names \"%s\"; protocols are" PROTOCOLS(NAMED), name);
-    }
-    if (!any)
-        return err_set(COLLET_ERR_INVALID_USAGE,
-                       "COLLET_PROTO is set but names no protocol; protocols are" PROTOCOLS(NAMED));
-    return COLLET_SUCCESS;
-}
-
-enum collet_result tuner_check_names(const struct config *config) {
-    struct tuner_limits limits;
-    COLLET_TRY(read_algorithms(config->algo, &limits));
-    return read_protocols(config->proto, &limits);
-}
-
-/* Another channel is another message for each hop: some microseconds, in which the first one's NIC sends this much. */
-#define PART_BYTES (32u << 10)
-
-enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout, int nrails,
-                                     struct tuner_limits *limits) {
-    *limits =
-        (struct tuner_limits){.nrails = nrails, .slot_bytes = layout->slot_bytes, .short_bytes = layout->short_bytes};
-    int fewest = config->min_nchannels > 0 ? (int)config->min_nchannels : 1;
-    int most = config->max_nchannels > 0 ? (int)config->max_nchannels : CHANNELS_MAX;
-    if (most < fewest)
-        return err_set(COLLET_ERR_INVALID_USAGE, "at least %d channels but at most %d (COLLET_MIN_NCHANNELS, config)",
-                       fewest, most);
-    int wanted = nrails < fewest ? fewest : nrails > most ? most : nrails;
-    limits->nchannels = limits->most_nchannels = config->nchannels > 0 ? (int)config->nchannels : wanted;
-    limits->channels_given = config->nchannels > 0 || config->min_nchannels > 0 || config->max_nchannels > 0;
-    limits->forced_chunk_bytes = (uint32_t)config->chunksize;
-    COLLET_TRY(read_algorithms(config->algo, limits));
-    return read_protocols(config->proto, limits);
-}
-
-/* A block moves some tens of GB/s. */
-#define GPU_CHANNELS_MAX 32
-
-/* Ranks of one GPU that are not called in one group are launched each for itself, and yet must run side by side: all
- * together take no more blocks than a small GPU runs. */
-#define GPU_CHANNELS_SHARED 32
-
-void tuner_limits_of_gpus(const struct config *config, int ranks_of_a_gpu, struct tuner_limits *limits) {
-    int most = config->max_nchannels > 0 ? (int)config->max_nchannels : GPU_CHANNELS_MAX;
-    int shared = GPU_CHANNELS_SHARED / ranks_of_a_gpu;
-    if (config->nchannels > 0)
-        return;
-    limits->nchannels = config->min_nchannels > 0 ? (int)config->min_nchannels : 1;
-    limits->most_nchannels = most < shared ? most : shared;
-}
-
-/* ---- geometry of a call ---- */
-
-void plan_extent(enum prog_collective collective, uint64_t count, int nranks, int nblocks, uint64_t *total_elems,
-                 uint64_t *block_elems) {
-    if (prog_is_sliced(collective)) {
-        *total_elems = count;
-        *block_elems = geometry_share(count, (uint64_t)nblocks);
-    } else {
-        *total_elems = count * (uint64_t)nranks;
-        *block_elems = count;
-    }
-}
-
-int plan_channels(const struct tuner_limits *limits, int nchannels, uint64_t block_bytes) {
-    if (limits->channels_given || block_bytes / PART_BYTES >= (uint64_t)nchannels)
-        return nchannels;
-    return block_bytes < PART_BYTES ? 1 : (int)(block_bytes / PART_BYTES);
-}
-
-/* Simple slots at both ends of a rank's connections. */
-#define GPU_CONNECTIONS_BYTES (128ull << 20)
-
-uint64_t plan_affordable_channels(int npeers, uint32_t nslots, uint32_t slot_bytes) {
-    return GPU_CONNECTIONS_BYTES / ((uint64_t)npeers * nslots * slot_bytes);
-}
-
-uint64_t plan_chunk_elems(uint32_t chunk_bytes, uint32_t elem_bytes) {
-    uint64_t elems = chunk_bytes / elem_bytes;
-    if (elems >= GEOMETRY_ALIGN_ELEMS)
-        return elems / GEOMETRY_ALIGN_ELEMS * GEOMETRY_ALIGN_ELEMS;
-    return elems > 0 ? elems : 1;
-}
-
-/* ---- choosing ---- */
-
-struct candidates {
-    const struct cost_machine *machine;
-    const struct tuner_limits *limits;
-    enum prog_collective collective;
-    uint64_t count;
-    uint32_t elem_bytes;
-    struct plan_choice best;
-    int best_npeers; /* that a rank has in it, at most */
-};
-
-enum collet_result tuner_predict(const struct cost_machine *machine, struct prog *const *progs,
-                                 const struct plan_choice *choice, uint64_t count, uint32_t elem_bytes, double *ns_p) {
-    uint64_t total, block;
-    plan_extent(progs[0]->collective, count, machine->nranks, progs[0]->nblocks, &total, &block);
-    struct cost_call call = {.protocol = choice->protocol, .elem_bytes = elem_bytes, .nchannels = choice->nchannels};
-    call.geometry =
-        geometry_of(total, block, plan_chunk_elems(choice->chunk_bytes, elem_bytes), 0, (uint32_t)choice->nchannels);
-    return cost_simulate(machine, progs, &call, ns_p);
-}
-
-/* Predictions that differ by less do not differ: then fewer connections are better, which take up less of the caches. */
-#define SAME 0.01
-
-static int peers_of(const struct candidates *c, struct prog *const *progs) {
-    int most = 1;
-    for (int rank = 0; rank < c->machine->nranks; rank++)
-        most = progs[rank]->npeers > most ? progs[rank]->npeers : most;
-    return most;
-}
-
-static bool is_better(const struct candidates *c, double ns, int npeers) {
-    double allowed = npeers < c->best_npeers ? 1 + SAME : npeers > c->best_npeers ? 1 - SAME : 1;
-    return c->best.algorithm == NULL || ns < allowed * c->best.predicted_ns;
-}
-
-static enum collet_result consider(struct candidates *c, struct prog *const *progs, struct plan_choice *choice) {
-    COLLET_TRY(tuner_predict(c->machine, progs, choice, c->count, c->elem_bytes, &choice->predicted_ns));
-    log_trace(PLAN, "%s %llu bytes: %s %s %d channel(s), chunk %u: %.1f us", prog_collective_name(c->collective),
-              (unsigned long long)c->count * c->elem_bytes, choice->algorithm->name, protocol_names[choice->protocol],
-              choice->nchannels, choice->chunk_bytes, choice->predicted_ns / 1000);
-    int npeers = peers_of(c, progs);
-    if (is_better(c, choice->predicted_ns, npeers)) {
-        c->best = *choice;
-        c->best_npeers = npeers;
-    }
-    return COLLET_SUCCESS;
-}
-
-/* Over a network each channel of an adapter has queue pairs of its own, and one proxy carries the slots of all. */
-#define RAIL_CHANNELS 2
-
-static int most_channels(const struct candidates *c, struct prog *const *progs) {
-    int affordable = (int)plan_affordable_channels(peers_of(c, progs), c->machine->nslots, c->limits->slot_bytes);
-    affordable = affordable > c->limits->nrails ? affordable : c->limits->nrails;
-    size_t npairs = (size_t)c->machine->nranks * (size_t)c->machine->nranks;
-    if (memchr(c->machine->class, LINK_GPU_NET, npairs) != NULL && affordable > RAIL_CHANNELS * c->limits->nrails)
-        affordable = RAIL_CHANNELS * c->limits->nrails;
-    return affordable < c->limits->most_nchannels ? affordable : c->limits->most_nchannels;
-}
-
-/* The fewest; and more, which only ranks on GPUs have, as long as they help. */
-static enum collet_result consider_channels(struct candidates *c, struct prog *const *progs,
-                                            struct plan_choice choice) {
-    double fewer_ns = INFINITY;
-    int most = most_channels(c, progs);
-    for (; choice.nchannels == c->limits->nchannels || choice.nchannels <= most; choice.nchannels *= 2) {
-        COLLET_TRY(consider(c, progs, &choice));
-        if (choice.predicted_ns >= fewer_ns)
-            break;
-        fewer_ns = choice.predicted_ns;
-    }
-    return COLLET_SUCCESS;
-}
+/* ---- the list ---- */
 
 #define SHORTEST_WAY_BYTES (32u << 10) /* of the longest slots there are */
 
@@ -241,66 +36,225 @@ int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WA
     return n;
 }
 
+/* Simple slots at both ends of a rank's connections: GPUs' memory is for other things. */
+#define GPU_CONNECTIONS_BYTES (128ull << 20)
+
+/* Over a network each channel of an adapter has queue pairs of its own, and one proxy carries the slots of all. */
+#define RAIL_CHANNELS 2
+
+/* More than the fewest, which only ranks on GPUs may have. */
+static int most_channels(const struct tuner_limits *limits, const struct cost_stage *stage) {
+    uint64_t slots_bytes = (uint64_t)stage->machine->nslots * limits->slot_bytes;
+    int peers = stage->npeers > 0 ? stage->npeers : 1, most = (int)(GPU_CONNECTIONS_BYTES / slots_bytes) / peers;
+    most = most > limits->nrails ? most : limits->nrails;
+    if (net_has_class(stage->machine->net, LINK_GPU_NET) && most > RAIL_CHANNELS * limits->nrails)
+        most = RAIL_CHANNELS * limits->nrails;
+    return most < limits->most_nchannels ? most : limits->most_nchannels;
+}
+
+static uint64_t block_bytes(const struct cost_stage *stage, uint64_t count, uint32_t elem_bytes) {
+    const struct sim_cast *cast = &stage->machine->cast;
+    uint64_t total, block;
+    plan_extent(stage->algorithm->collective, count, cast->nhosts * cast->nlocal, stage->nblocks, &total, &block);
+    return block * elem_bytes;
+}
+
+/* A part of a block that is no longer than a cache line is not worth a channel. */
+#define PART_BYTES_MIN 64
+
+/* Does it differ from what is in the list? Not if the way before it has chunks that hold all there is for a channel too. */
+static bool is_different(const struct tuner_way *way, const struct tuner_way *before, int fewest, int nchannels,
+                         uint64_t block) {
+    uint64_t part = block / (uint64_t)nchannels;
+    bool shorter = before != NULL && before->protocol == way->protocol;
+    return (nchannels == fewest || part >= PART_BYTES_MIN) && (!shorter || part > way->chunk_bytes);
+}
+
 /* A slot that several blocks share must have room for an element of each. */
 #define LARGEST_ELEM_BYTES 8u
 
-static enum collet_result consider_ways(struct candidates *c, const struct algorithm *algorithm,
-                                        struct prog *const *progs) {
+static uint32_t room_in_slot(const struct cost_stage *stage, const struct tuner_way *way) {
+    return geometry_room(way->chunk_bytes, (uint32_t)stage->longest_run, protocol_unit_bytes(way->protocol));
+}
+
+int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage, uint64_t count, uint32_t elem_bytes,
+               struct tuner_try tries[TUNER_TRIES_MAX]) {
     struct tuner_way ways[TUNER_WAYS_MAX];
-    int n = tuner_ways(c->limits, ways);
-    for (int k = 0; k < n; k++) {
-        uint32_t chunk_bytes =
-            geometry_room(ways[k].chunk_bytes, (uint32_t)progs[0]->longest_run, protocol_unit_bytes(ways[k].protocol));
-        struct plan_choice choice = {algorithm, ways[k].protocol, c->limits->nchannels, chunk_bytes, 0};
-        if (chunk_bytes >= LARGEST_ELEM_BYTES)
-            COLLET_TRY(consider_channels(c, progs, choice));
+    uint64_t block = block_bytes(stage, count, elem_bytes);
+    int n = 0, nways = tuner_ways(limits, ways), most = most_channels(limits, stage), fewest = limits->nchannels;
+    for (int k = 0; k < nways; k++) {
+        struct tuner_way *way = &ways[k], *before = k > 0 ? &ways[k - 1] : NULL;
+        way->chunk_bytes = room_in_slot(stage, way);
+        for (int channels = fewest; channels == fewest || channels <= most; channels *= 2)
+            if (way->chunk_bytes >= LARGEST_ELEM_BYTES && is_different(way, before, fewest, channels, block))
+                tries[n++] = (struct tuner_try){
+                    .choice = {stage->algorithm, way->protocol, channels, way->chunk_bytes, INFINITY},
+                    .npeers = stage->npeers};
+    }
+    return n;
+}
+
+/* ---- the search ---- */
+
+/* Predictions that differ by less do not differ: then fewer connections are better, which take up less of the caches. */
+#define SAME 0.01
+
+static int lower_bound_first(const void *a, const void *b) {
+    const struct tuner_try *x = *(struct tuner_try *const *)a, *y = *(struct tuner_try *const *)b;
+    if (x->bound_ns != y->bound_ns)
+        return x->bound_ns < y->bound_ns ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static enum collet_result time_in_order(const struct tuner_judge *judge, struct tuner_try **order, int n) {
+    double least_ns = INFINITY;
+    for (int k = 0; k < n && order[k]->bound_ns <= (1 + SAME) * least_ns; k++) {
+        struct plan_choice *choice = &order[k]->choice;
+        COLLET_TRY(judge->time(judge->context, order[k], &choice->predicted_ns));
+        least_ns = fmin(least_ns, choice->predicted_ns);
+        log_trace(PLAN, "%s %s %d channel(s), chunk %u: %.1f us, at least %.1f", choice->algorithm->name,
+                  protocol_names[choice->protocol], choice->nchannels, choice->chunk_bytes, choice->predicted_ns / 1000,
+                  order[k]->bound_ns / 1000);
     }
     return COLLET_SUCCESS;
 }
 
-static enum collet_result consider_algorithm(struct candidates *c, const struct algorithm *algorithm) {
-    int nranks = c->machine->nranks;
+enum collet_result tuner_search(const struct tuner_judge *judge, struct tuner_try *tries, int n) {
+    struct tuner_try **order = malloc(((size_t)n + 1) * sizeof(struct tuner_try *));
     enum collet_result result = COLLET_SUCCESS;
-    struct prog **progs = calloc((size_t)nranks, sizeof(*progs));
-    if (progs == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory to compare algorithms for %d ranks", nranks);
-    for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++)
-        result = algorithm_build(algorithm, &c->machine->shape, rank, 0, &progs[rank]);
-    if (result == COLLET_SUCCESS)
-        result = consider_ways(c, algorithm, progs);
-    for (int rank = 0; rank < nranks; rank++)
-        prog_destroy(progs[rank]);
-    free(progs);
+    if (order == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory to compare %d candidates", n);
+    for (int k = 0; k < n && result == COLLET_SUCCESS; k++) {
+        order[k] = &tries[k];
+        result = judge->bound(judge->context, &tries[k], &tries[k].bound_ns);
+    }
+    if (result == COLLET_SUCCESS) {
+        qsort(order, (size_t)n, sizeof(struct tuner_try *), lower_bound_first);
+        result = time_in_order(judge, order, n);
+    }
+    free(order);
     return result;
+}
+
+static bool is_better(const struct tuner_try *a, const struct tuner_try *b) {
+    return a->npeers < b->npeers || (a->npeers == b->npeers && a->choice.predicted_ns < b->choice.predicted_ns);
+}
+
+int tuner_pick(const struct tuner_try *tries, int n) {
+    double least_ns = INFINITY;
+    int best = -1;
+    for (int k = 0; k < n; k++)
+        least_ns = fmin(least_ns, tries[k].choice.predicted_ns);
+    for (int k = 0; k < n; k++)
+        if (tries[k].choice.predicted_ns <= (1 + SAME) * least_ns && !isinf(tries[k].choice.predicted_ns) &&
+            (best < 0 || is_better(&tries[k], &tries[best])))
+            best = k;
+    return best;
+}
+
+/* ---- one prediction ---- */
+
+struct plan_choice tuner_as_run(const struct tuner_limits *limits, const struct cost_stage *stage,
+                                const struct plan_choice *choice, uint64_t count, uint32_t elem_bytes) {
+    struct plan_choice as_run = *choice;
+    if (!stage->machine->gpu && !limits->channels_given)
+        as_run.nchannels = plan_channels(choice->nchannels, block_bytes(stage, count, elem_bytes));
+    return as_run;
+}
+
+enum collet_result tuner_predict(const struct tuner_limits *limits, struct cost_stage *stage,
+                                 const struct plan_choice *choice, uint64_t count, uint32_t elem_bytes, double *ns_p) {
+    struct plan_choice as_run = tuner_as_run(limits, stage, choice, count, elem_bytes);
+    struct sim *sim;
+    COLLET_TRY(cost_set(stage, &as_run, count, elem_bytes, &sim));
+    return cost_time(stage, sim, &as_run, ns_p);
+}
+
+/* ---- a communicator's choice ---- */
+
+struct contest {
+    const struct cost_machine *machine;
+    const struct tuner_limits *limits;
+    uint64_t count;
+    uint32_t elem_bytes;
+    struct cost_stage *stages[ALGORITHMS_MAX]; /* by index in algorithms[]; NULL: not allowed */
+    struct tuner_try *tries;
+    int ntries;
+};
+
+static struct cost_stage *stage_of(const struct contest *contest, const struct tuner_try *one) {
+    return contest->stages[one->choice.algorithm - algorithms];
+}
+
+static enum collet_result contest_bound(void *context, const struct tuner_try *one, double *ns_p) {
+    const struct contest *contest = context;
+    struct cost_stage *stage = stage_of(contest, one);
+    struct plan_choice as_run = tuner_as_run(contest->limits, stage, &one->choice, contest->count, contest->elem_bytes);
+    struct cost_bounds bounds;
+    struct sim *sim;
+    COLLET_TRY(cost_set(stage, &as_run, contest->count, contest->elem_bytes, &sim));
+    COLLET_TRY(cost_bound(stage, sim, &as_run, &bounds, NULL));
+    *ns_p = cost_least_ns(&bounds);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result contest_time(void *context, const struct tuner_try *one, double *ns_p) {
+    const struct contest *contest = context;
+    return tuner_predict(contest->limits, stage_of(contest, one), &one->choice, contest->count, contest->elem_bytes,
+                         ns_p);
 }
 
 /* To the communicator, and to that part of it which is simulated. */
 static bool applies(const struct algorithm *algorithm, enum prog_collective collective,
                     const struct cost_machine *machine) {
     return algorithm->collective == collective && algorithm_applies(algorithm, machine->whole) &&
-           algorithm_applies(algorithm, &machine->shape);
+           algorithm_applies(algorithm, &machine->shapes[0]);
+}
+
+/* Opens the stages of all that COLLET_ALGO allows, and lists their choices. */
+static enum collet_result contest_enter(struct contest *contest, enum prog_collective collective) {
+    bool named = tuner_is_named(contest->limits, collective, contest->machine->whole);
+    for (int k = 0; algorithms[k].name != NULL; k++) {
+        if (!applies(&algorithms[k], collective, contest->machine) || (named && !contest->limits->algorithm_named[k]))
+            continue;
+        COLLET_TRY(cost_stage_open(contest->machine, &algorithms[k], &contest->stages[k]));
+        struct tuner_try *more =
+            realloc(contest->tries, ((size_t)contest->ntries + TUNER_TRIES_MAX) * sizeof(*contest->tries));
+        if (more == NULL)
+            return err_set(COLLET_ERR_NO_MEMORY, "no memory to compare algorithms");
+        contest->tries = more;
+        contest->ntries += tuner_list(contest->limits, contest->stages[k], contest->count, contest->elem_bytes,
+                                      more + contest->ntries);
+    }
+    return COLLET_SUCCESS;
+}
+
+static void contest_end(struct contest *contest) {
+    for (int k = 0; k < ALGORITHMS_MAX; k++)
+        cost_stage_close(contest->stages[k]);
+    free(contest->tries);
 }
 
 enum collet_result tuner_choose(const struct cost_machine *machine, const struct tuner_limits *limits,
                                 enum prog_collective collective, uint64_t count, uint32_t elem_bytes,
                                 struct plan_choice *choice) {
-    struct candidates c = {machine, limits, collective, count, elem_bytes, {0}, 0};
-
-    /* COLLET_ALGO that names no algorithm of this collective leaves the collective free. */
-    bool named = false;
-    for (int k = 0; algorithms[k].name != NULL; k++)
-        named |= applies(&algorithms[k], collective, machine) && limits->algorithm_allowed[k];
-    for (int k = 0; algorithms[k].name != NULL; k++)
-        if (applies(&algorithms[k], collective, machine) && (limits->algorithm_allowed[k] || !named))
-            COLLET_TRY(consider_algorithm(&c, &algorithms[k]));
-    if (c.best.algorithm == NULL)
+    struct contest contest = {.machine = machine, .limits = limits, .count = count, .elem_bytes = elem_bytes};
+    struct tuner_judge judge = {contest_bound, contest_time, &contest};
+    enum collet_result result = contest_enter(&contest, collective);
+    if (result == COLLET_SUCCESS)
+        result = tuner_search(&judge, contest.tries, contest.ntries);
+    int best = result == COLLET_SUCCESS ? tuner_pick(contest.tries, contest.ntries) : -1;
+    if (best >= 0)
+        *choice = contest.tries[best].choice;
+    contest_end(&contest);
+    COLLET_TRY(result);
+    if (best < 0)
         return err_set(COLLET_ERR_INTERNAL,
                        "no algorithm for %s of %d ranks; if COLLET_ALGO names one, its messages do not fit into slots",
-                       prog_collective_name(collective), machine->nranks);
-    *choice = c.best;
+                       prog_collective_name(collective), machine->whole->nranks);
     log_info(PLAN, "%s up to %llu bytes on %d ranks: %s, %s, %d channel(s), chunk %u bytes, predicted %.1f us",
-             prog_collective_name(collective), (unsigned long long)count * elem_bytes, machine->nranks,
-             choice->algorithm->name, protocol_names[choice->protocol], choice->nchannels, choice->chunk_bytes,
-             choice->predicted_ns / 1000);
+             prog_collective_name(collective), (unsigned long long)count * elem_bytes,
+             machine->cast.nhosts * machine->cast.nlocal, choice->algorithm->name, protocol_names[choice->protocol],
+             choice->nchannels, choice->chunk_bytes, choice->predicted_ns / 1000);
     return COLLET_SUCCESS;
 }

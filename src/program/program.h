@@ -277,7 +277,8 @@ struct algorithm {
     const char *about; /* one line for tools */
 };
 
-/* All algorithms, in order of registration; ends with name == NULL (algo/registry.c). */
+/* All algorithms, in order of registration; ends with name == NULL (algo/registry.c, which checks that they fit). */
+#define ALGORITHMS_MAX 64
 extern const struct algorithm algorithms[];
 const struct algorithm *algorithm_find(enum prog_collective collective, const char *name); /* NULL if there is none */
 

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A connection that broke may be the second thing that happened; who waits a moment can leave it to others to name the first. */
+/* A wire that broke may be the second thing that happened; who waits a moment can leave it to others to name the first. */
 #define NEWS_WAIT_NS 1500000000u
 
 /* A rank that is served. Everything but `launches` is the proxy's lock's. */
@@ -45,9 +45,7 @@ static struct proxy *all;
 
 static bool has_failed(const struct chan *chan) { return boot_failed(chan->owner.boot) != COLLET_SUCCESS; }
 
-static bool goes_by_wire(const struct conn *conn) {
-    return conn->state == CONN_READY && conn->transport->progress != NULL;
-}
+static bool is_wire(const struct conn *conn) { return conn->state == CONN_READY && conn->transport->progress != NULL; }
 
 /* ---- the thread ---- */
 
@@ -79,7 +77,7 @@ static bool client_turn(struct proxy_client *client, bool *moved) {
         return active;
     }
     for (struct conn *conn = client->chan->owner.first; conn != NULL; conn = conn->next) {
-        if (!goes_by_wire(conn))
+        if (!is_wire(conn))
             continue;
         if (!active && conn->transport->idle(conn)) {
             attend(conn);
@@ -242,7 +240,7 @@ static bool is_drained(const struct proxy_client *client) {
     if (client->failure != COLLET_SUCCESS || has_failed(client->chan))
         return true;
     for (const struct conn *conn = client->chan->owner.first; conn != NULL; conn = conn->next)
-        if (goes_by_wire(conn) && !conn->transport->idle(conn))
+        if (is_wire(conn) && !conn->transport->idle(conn))
             return false;
     return true;
 }

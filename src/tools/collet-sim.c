@@ -23,7 +23,7 @@ static const struct command command = {
     "Load: bytes on the most loaded link of a kind, and the share of the time that the busiest of them is busy.\n"
     "These are predictions of a model, not measurements; docs/scaling.md says which model.\n"};
 
-enum { RANKS_MAX = 131072, SIZES_MAX = 64, ALGORITHMS_MAX = 16 };
+enum { RANKS_MAX = 131072, SIZES_MAX = 64 };
 
 struct request {
     struct machine_request machine;
@@ -105,15 +105,23 @@ static int pair_machine(struct task *task, struct topo **topo_p) {
 
 /* --------------------------------------------------------------------------------------------------------- computing */
 
-static int choose_algorithms(const char *name, const struct forecast_job *job, struct task *task) {
-    struct prog_shape shape = {.nranks = job->nranks, .nnodes = job->nhosts, .node_ranks = job->net->nlocal};
+/* "ring" and "allreduce_ring" are the same of allreduce. */
+static bool is_named(const struct algorithm *algorithm, const char *name) {
+    const char *collective = prog_collective_name(algorithm->collective);
+    size_t length = strlen(collective);
+    if (strncasecmp(name, collective, length) == 0 && name[length] == '_')
+        name += length + 1;
+    return strcasecmp(algorithm->name, name) == 0;
+}
+
+static int list_algorithms(const char *name, const struct forecast_job *job, struct task *task) {
     const char *collective = prog_collective_name(task->collective);
     for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
-        if (a->collective != task->collective || (name != NULL && strcasecmp(a->name, name) != 0))
+        if (a->collective != task->collective || (name != NULL && !is_named(a, name)))
             continue;
-        if (algorithm_applies(a, &shape) && task->nalgorithms < ALGORITHMS_MAX)
+        if (algorithm_applies(a, job->machine.whole)) {
             task->algorithms[task->nalgorithms++] = a;
-        else if (name != NULL) {
+        } else if (name != NULL) {
             fprintf(stderr, "collet-sim: --algo is '%s', which takes %s, not %d rank(s) on %d host(s)\n", name,
                     a->where, job->nranks, job->nhosts);
             return EXIT_BAD_INPUT;
@@ -121,33 +129,30 @@ static int choose_algorithms(const char *name, const struct forecast_job *job, s
     }
     if (task->nalgorithms > 0)
         return 0;
-    fprintf(stderr, "collet-sim: --algo is '%s', which is no algorithm of %s; collet-prog --list shows all\n",
+    fprintf(stderr,
+            "collet-sim: --algo is '%s', which is no algorithm of %s (--collective); collet-prog --list shows all\n",
             name != NULL ? name : "", collective);
     return EXIT_BAD_INPUT;
 }
 
-static enum collet_result run_algorithm(struct forecast_job *job, const struct task *task,
+static enum collet_result run_algorithm(const struct forecast_job *job, const struct task *task,
                                         const struct algorithm *algorithm, struct forecast *results) {
-    int channels[FORECAST_OPTIONS], n = forecast_channels(job, channels);
-    for (int s = 0; s < task->nsizes; s++)
-        results[s] = (struct forecast){.kind = FORECAST_NONE};
-    for (int k = 0; k < n; k++) {
-        struct forecast_stage *stage;
-        COLLET_TRY(forecast_stage(job, algorithm, channels[k], &stage));
-        enum collet_result result = COLLET_SUCCESS;
-        for (int s = 0; s < task->nsizes && result == COLLET_SUCCESS; s++)
-            result = forecast_improve(stage, task->sizes[s], &results[s]);
-        forecast_unstage(stage);
-        COLLET_TRY(result);
-    }
-    return COLLET_SUCCESS;
+    struct forecast_stage *stage;
+    COLLET_TRY(forecast_stage_open(job, algorithm, &stage));
+    enum collet_result result = COLLET_SUCCESS;
+    for (int s = 0; s < task->nsizes && result == COLLET_SUCCESS; s++)
+        result = forecast_best(stage, task->sizes[s], &results[s]);
+    forecast_stage_close(stage);
+    return result;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- showing */
 
-static const char *const kinds[] = {
-    [FORECAST_EACH] = "each",      [FORECAST_GROUPED] = "grouped", [FORECAST_BOUND] = "bound",
-    [FORECAST_EXTENDED] = "fewer", [FORECAST_SLOWER] = "none",     [FORECAST_NONE] = "none"};
+static const char *const kinds[] = {[FORECAST_EACH] = "each",
+                                    [FORECAST_GROUPED] = "grouped",
+                                    [FORECAST_BOUND] = "bound",
+                                    [FORECAST_EXTENDED] = "fewer",
+                                    [FORECAST_NONE] = "none"};
 
 static bool has_wire(const struct net *net, enum topo_wire wire) {
     for (int link = 0; link < net->nlinks; link++)
@@ -156,19 +161,18 @@ static bool has_wire(const struct net *net, enum topo_wire wire) {
     return false;
 }
 
-static int fastest(const struct task *task, int size) {
-    int best = -1;
+/* What the tuner would pick of a size. */
+static int picked(const struct task *task, int size) {
+    struct forecast of_size[ALGORITHMS_MAX];
     for (int a = 0; a < task->nalgorithms; a++)
-        if (forecast_is_known(&task->results[a][size]) &&
-            (best < 0 || task->results[a][size].ns < task->results[best][size].ns))
-            best = a;
-    return best;
+        of_size[a] = task->results[a][size];
+    return forecast_pick(of_size, task->nalgorithms);
 }
 
 static void print_head(const struct forecast_job *job, const struct task *task) {
     printf("# collet-sim: predictions of a model, not measurements (docs/scaling.md)\n");
     printf("# %s on %d ranks: %d host%s of %d %s; %d ring%s\n", prog_collective_name(task->collective), job->nranks,
-           job->nhosts, job->nhosts == 1 ? "" : "s", job->net->nlocal, job->net->gpu ? "GPUs" : "host ranks",
+           job->nhosts, job->nhosts == 1 ? "" : "s", job->nlocal, job->machine.gpu ? "GPUs" : "host ranks",
            job->net->nrings, job->net->nrings == 1 ? "" : "s");
     printf("# constants: %s\n", explain_constants(job));
     printf("#\n#%9s  %-9s  %-8s %8s %6s %12s %9s %9s  %-7s", "size", "algorithm", "protocol", "channels", "chunk",
@@ -196,7 +200,7 @@ static void print_none(const struct forecast *f) {
 
 static void print_row(const struct forecast_job *job, const struct task *task, int a, int s) {
     const struct forecast *f = &task->results[a][s];
-    const struct forecast_candidate *c = &f->candidate;
+    const struct plan_choice *c = &f->choice;
     char size[24], chunk[24];
     explain_size(task->sizes[s], size);
     if (!forecast_is_known(f)) {
@@ -205,9 +209,9 @@ static void print_row(const struct forecast_job *job, const struct task *task, i
         return;
     }
     explain_size(c->chunk_bytes, chunk);
-    double algbw = (double)task->sizes[s] / f->ns;
-    printf("%10s %c%-9s  %-8s %8d %6s %12.1f %9.3f %9.3f  %-7s", size, fastest(task, s) == a ? '*' : ' ',
-           c->algorithm->name, protocol_names[c->protocol], c->nchannels, chunk, f->ns / 1000, algbw,
+    double algbw = (double)task->sizes[s] / c->predicted_ns;
+    printf("%10s %c%-9s  %-8s %8d %6s %12.1f %9.3f %9.3f  %-7s", size, picked(task, s) == a ? '*' : ' ',
+           c->algorithm->name, protocol_names[c->protocol], c->nchannels, chunk, c->predicted_ns / 1000, algbw,
            algbw * forecast_bus_factor(task->collective, job->nranks), kinds[f->kind]);
     for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
         if (has_wire(job->net, (enum topo_wire)wire))
@@ -221,7 +225,7 @@ static void print_table(const struct forecast_job *job, const struct task *task)
         for (int a = 0; a < task->nalgorithms; a++)
             print_row(job, task, a, s);
     if (task->nalgorithms > 1)
-        printf("# * is the fastest of its size\n");
+        printf("# * is the one that is chosen\n");
 }
 
 static void print_json_row(const struct forecast_job *job, const struct task *task, int a, int s, bool first) {
@@ -229,11 +233,12 @@ static void print_json_row(const struct forecast_job *job, const struct task *ta
     printf("%s\n    {\"size\": %llu, \"algorithm\": \"%s\", \"how\": \"%s\"", first ? "" : ",",
            (unsigned long long)task->sizes[s], task->algorithms[a]->name, kinds[f->kind]);
     if (forecast_is_known(f)) {
-        double algbw = (double)task->sizes[s] / f->ns;
+        const struct plan_choice *c = &f->choice;
+        double algbw = (double)task->sizes[s] / c->predicted_ns;
         printf(", \"protocol\": \"%s\", \"channels\": %d, \"chunk\": %u, \"time_us\": %.3f, \"algbw\": %.4f, "
                "\"busbw\": %.4f, \"load\": {",
-               protocol_names[f->candidate.protocol], f->candidate.nchannels, f->candidate.chunk_bytes, f->ns / 1000,
-               algbw, algbw * forecast_bus_factor(task->collective, job->nranks));
+               protocol_names[c->protocol], c->nchannels, c->chunk_bytes, c->predicted_ns / 1000, algbw,
+               algbw * forecast_bus_factor(task->collective, job->nranks));
         const char *comma = "";
         for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
             if (has_wire(job->net, (enum topo_wire)wire)) {
@@ -259,14 +264,14 @@ static void print_json(const struct forecast_job *job, const struct task *task) 
 static int simulate(const struct request *request, struct task *task, struct forecast_job *job) {
     if (job->nranks > RANKS_MAX) {
         fprintf(stderr, "collet-sim: %d hosts of %d ranks are %d ranks: at most %d can be simulated\n", job->nhosts,
-                job->net->nlocal, job->nranks, RANKS_MAX);
+                job->nlocal, job->nranks, RANKS_MAX);
         return EXIT_BAD_INPUT;
     }
     if (job->nranks < 2) {
         fprintf(stderr, "collet-sim: one rank alone sends nothing: give more --nodes or --ranks\n");
         return EXIT_BAD_INPUT;
     }
-    int status = choose_algorithms(request->algo, job, task);
+    int status = list_algorithms(request->algo, job, task);
     if (status != 0)
         return status;
     job->steps_max = task->limit * 1e6;

@@ -143,7 +143,7 @@ static void print_head(const struct task *task, FILE *out) {
     strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &tm));
     fprintf(out, "# %s, %s", date, os_host_name());
     print_cpu(out);
-    fprintf(out, ", %d CPUs, %s\n", task->labs[0]->machine.cpus,
+    fprintf(out, ", %d CPUs, %s\n", task->labs[0]->cpus,
             task->options.gpus ? "ranks on GPUs" : task->options.transport);
     if (task->samples != NULL)
         fprintf(out, "# samples of %s\n", task->samples);

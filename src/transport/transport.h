@@ -68,7 +68,7 @@ extern const struct transport *const transports[];
 /* Constant for ever, and below BOOT_CARDS: the number of its card, and its bit in collet_config.transports is 1 << that. */
 int transport_number(const struct transport *transport);
 /* NULL: there is none of this name. */
-const struct transport *transport_named(const char *name);
+const struct transport *transport_named(const char *name, size_t length);
 
 /* All cards of a rank that is about to join. */
 void transport_cards(int device, uint64_t cards[BOOT_CARDS]);

@@ -50,7 +50,6 @@ struct verbs_port {
     uint8_t number;
     int down; /* it has gone down since: by its events */
     bool infiniband;
-    bool grh_required;  /* every queue pair must be addressed by GID */
     unsigned interface; /* number of its network interface; 0: it has none that is known */
     uint16_t lid;
     enum ibv_mtu mtu;

@@ -10,7 +10,7 @@
 #include "common/numbers.h"
 #include "exec/exec.h"
 #include "kernels/reduce_host.h"
-#include "plan/tuner.h"
+#include "plan/extent.h"
 #include "program/program.h"
 
 #include <setjmp.h>

@@ -9,6 +9,7 @@
 #include "plan/cost.h"
 #include "forecast/forecast.h"
 #include "plan/sim.h"
+#include "forecast/steady.h"
 #include "forecast/symmetry.h"
 #include "topo/topo.h"
 
@@ -24,7 +25,7 @@
 #define HOP_NS 100.0
 
 static struct cost_table round_costs(void) {
-    struct cost_table costs = {.wire_factor = {1, 2}, .gpu_blocks = 64};
+    struct cost_table costs = {.gpu_blocks = 64};
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int protocol = 0; protocol < COSTS_PROTOCOLS; protocol++)
             costs.step[class][protocol] = (struct step_cost){.step_ns = STEP_NS, .alpha_ns = HOP_NS};
@@ -80,7 +81,7 @@ static double time_of(const struct sim_machine *machine, struct sim_cast cast, e
                       const char *name, const struct sim_lengths *lengths, bool jumps) {
     struct sim *sim = staged(machine, cast, algorithm_find(collective, name), lengths);
     double ns;
-    sim->no_jumps = !jumps;
+    sim->skips = jumps ? &steady_skipper : NULL;
     assert_int_equal(sim_run(sim, PROTOCOL_SIMPLE, 16, &ns), COLLET_SUCCESS);
     sim_destroy(sim);
     return ns;
@@ -259,6 +260,7 @@ static void periods_are_really_skipped(void **state) {
     struct sim *sim =
         staged(&machine, (struct sim_cast){SIM_SHIFT, 8192, 2}, algorithm_find(PROG_ALLREDUCE, "ring"), &lengths);
     double ns;
+    sim->skips = &steady_skipper;
     assert_int_equal(sim_run(sim, PROTOCOL_SIMPLE, 16, &ns), COLLET_SUCCESS);
     assert_true(sim->nevents < 2 * 2 * 16384 / 4); /* of 2 ranks, 2·16384 steps each */
     sim_destroy(sim);
@@ -298,7 +300,7 @@ static struct sim *net_sim(const struct job *job, const struct algorithm *algori
                                   .nslots = 8,
                                   .route = net_route,
                                   .context = net};
-    return staged(&machine, (struct sim_cast){grouping, job->forecast->nhosts, net->nlocal}, algorithm, lengths);
+    return staged(&machine, (struct sim_cast){grouping, job->forecast->nhosts, net->nranks}, algorithm, lengths);
 }
 
 /* Time and load of one host for all against every rank for itself, over real links. */
@@ -315,7 +317,7 @@ static void compare_grouping(enum prog_collective collective, const char *name, 
     double all_ns, one_ns, all_load[256], one_load[256];
     assert_int_equal(sim_run(all, PROTOCOL_SIMPLE, 12, &all_ns), COLLET_SUCCESS);
     assert_int_equal(sim_run(one, PROTOCOL_SIMPLE, 12, &one_ns), COLLET_SUCCESS);
-    assert_true(fabs(one_ns - all_ns) <= 0.02 * all_ns); /* ties between messages may be broken otherwise */
+    assert_true(fabs(one_ns - all_ns) <= 0.03 * all_ns); /* ties between messages may be broken otherwise */
     assert_int_equal(sim_load(all, PROTOCOL_SIMPLE, all_load), COLLET_SUCCESS);
     assert_int_equal(sim_load(one, PROTOCOL_SIMPLE, one_load), COLLET_SUCCESS);
     for (int link = 0; link < job.forecast->net->nlinks; link++)
@@ -382,12 +384,13 @@ static void who_has_a_root_stands_for_itself(void **state) {
 
 static struct forecast forecast_of(struct forecast_job *job, enum prog_collective collective, const char *name,
                                    uint64_t bytes) {
+    const struct algorithm *algorithm = algorithm_find(collective, name);
     struct forecast_stage *stage;
     struct forecast forecast;
-    struct forecast_wish wish = {bytes, PROTOCOL_SIMPLE, 128 << 10, true, 0};
-    assert_int_equal(forecast_stage(job, algorithm_find(collective, name), 1, &stage), COLLET_SUCCESS);
-    assert_int_equal(forecast_run(stage, &wish, &forecast), COLLET_SUCCESS);
-    forecast_unstage(stage);
+    struct plan_choice choice = {algorithm, PROTOCOL_SIMPLE, 1, 128 << 10, 0};
+    assert_int_equal(forecast_stage_open(job, algorithm, &stage), COLLET_SUCCESS);
+    assert_int_equal(forecast_run(stage, &choice, bytes, true, &forecast), COLLET_SUCCESS);
+    forecast_stage_close(stage);
     return forecast;
 }
 
@@ -399,37 +402,36 @@ static void fewer_hosts_foretell_more(void **state) {
         for (uint64_t bytes = 1 << 10; bytes <= 1 << 24; bytes <<= 7) {
             job.forecast->steps_max = 1e9;
             struct forecast all = forecast_of(job.forecast, PROG_ALLREDUCE, trees[k], bytes);
-            job.forecast->steps_max = 1e6;
+            job.forecast->steps_max = 2e6;
             struct forecast fewer = forecast_of(job.forecast, PROG_ALLREDUCE, trees[k], bytes);
             assert_int_equal(all.kind, FORECAST_EACH);
             assert_int_equal(fewer.kind, FORECAST_EXTENDED);
-            assert_true(fabs(fewer.ns - all.ns) <= 0.15 * all.ns);
+            assert_true(fabs(fewer.choice.predicted_ns - all.choice.predicted_ns) <= 0.15 * all.choice.predicted_ns);
         }
     close_job(&job);
 }
 
-/* All candidates without a limit, against those that bounds do not spare. */
+/* All candidates, against those that bounds do not spare. */
 static void what_is_spared_is_not_faster(void **state) {
     (void)state;
     struct job job = open_job("8 gpu pci : 4 nic 100", level_now() == LEVEL_FULL ? 512 : 16);
     for (const struct algorithm *a = algorithms; a->name != NULL; a++)
         for (uint64_t bytes = 1 << 10; bytes <= 1 << 28 && !prog_is_p2p(a->collective); bytes <<= 6) {
-            struct prog_shape shape = {.nranks = job.forecast->nranks, .nnodes = job.forecast->nhosts, .node_ranks = 8};
-            struct forecast_wish wishes[FORECAST_OPTIONS];
+            struct tuner_try tries[TUNER_TRIES_MAX];
             struct forecast_stage *stage;
-            struct forecast best = {.kind = FORECAST_NONE}, one;
+            struct forecast best, one;
             double least = INFINITY;
-            if (!algorithm_applies(a, &shape))
+            if (!algorithm_applies(a, job.forecast->machine.whole))
                 continue;
-            assert_int_equal(forecast_stage(job.forecast, a, 2, &stage), COLLET_SUCCESS);
-            assert_int_equal(forecast_improve(stage, bytes, &best), COLLET_SUCCESS);
-            int n = forecast_wishes(stage, bytes, wishes);
+            assert_int_equal(forecast_stage_open(job.forecast, a, &stage), COLLET_SUCCESS);
+            assert_int_equal(forecast_best(stage, bytes, &best), COLLET_SUCCESS);
+            int n = tuner_list(&job.forecast->limits, stage->cost, forecast_count(stage, bytes), 1, tries);
             for (int k = 0; k < n; k++) {
-                assert_int_equal(forecast_run(stage, &wishes[k], &one), COLLET_SUCCESS);
-                least = forecast_is_known(&one) ? fmin(least, one.ns) : least;
+                assert_int_equal(forecast_run(stage, &tries[k].choice, bytes, false, &one), COLLET_SUCCESS);
+                least = fmin(least, one.choice.predicted_ns);
             }
-            forecast_unstage(stage);
-            assert_true(forecast_is_known(&best) ? best.ns == least : least == INFINITY);
+            forecast_stage_close(stage);
+            assert_true(best.choice.predicted_ns == least);
         }
     close_job(&job);
 }
@@ -444,7 +446,7 @@ static void what_cannot_be_foretold_has_no_time(void **state) {
     job.forecast->steps_max = 1e9;
     f = forecast_of(job.forecast, PROG_ALLREDUCE, "halving", 1 << 20);
     assert_int_equal(f.kind, FORECAST_EACH);
-    assert_true(f.ns > 0);
+    assert_true(f.choice.predicted_ns > 0);
     close_job(&job);
 }
 
@@ -455,7 +457,9 @@ static void no_forecast_is_below_its_bounds(void **state) {
         for (uint64_t bytes = 1 << 8; bytes <= 1 << 28 && !prog_is_p2p(a->collective); bytes <<= 5) {
             struct forecast f = forecast_of(job.forecast, a->collective, a->name, bytes);
             assert_true(f.kind == FORECAST_EACH || f.kind == FORECAST_GROUPED);
-            assert_true(f.ns >= f.link_ns && f.ns >= f.engine_ns && f.link_ns > 0 && f.engine_ns > 0);
+            double ns = f.choice.predicted_ns;
+            assert_true(ns >= f.bounds.link_ns && ns >= f.bounds.engine_ns);
+            assert_true(f.bounds.link_ns > 0 && f.bounds.engine_ns > 0);
         }
     close_job(&job);
 }
@@ -466,7 +470,7 @@ static void equal_questions_have_equal_answers(void **state) {
     struct forecast first = forecast_of(job.forecast, PROG_ALLREDUCE, "tree", 1 << 22);
     for (int k = 0; k < 3; k++) {
         struct forecast again = forecast_of(job.forecast, PROG_ALLREDUCE, "tree", 1 << 22);
-        assert_true(again.ns == first.ns && again.link == first.link && again.link_ns == first.link_ns);
+        assert_true(again.choice.predicted_ns == first.choice.predicted_ns && again.bounds.link == first.bounds.link);
     }
     close_job(&job);
 }

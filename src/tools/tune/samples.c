@@ -21,7 +21,7 @@ static void write_cell(const struct lab *lab, int size, int candidate, FILE *out
 }
 
 void samples_write(struct lab *const *labs, int nlabs, FILE *out) {
-    fprintf(out, "collet-tune samples: %d CPUs, %s\n# ranks bytes class round µs candidate\n", labs[0]->machine.cpus,
+    fprintf(out, "collet-tune samples: %d CPUs, %s\n# ranks bytes class round µs candidate\n", labs[0]->cpus,
             labs[0]->options.transport);
     for (int l = 0; l < nlabs; l++)
         for (int size = 0; size < labs[l]->options.nsizes; size++)
@@ -100,7 +100,7 @@ static bool refuse(const char *path, int line, const char *what) {
 static bool head_fits(const char *text, const struct lab *lab) {
     int cpus;
     char transport[16];
-    return sscanf(text, HEAD, &cpus, transport) == 2 && cpus == lab->machine.cpus &&
+    return sscanf(text, HEAD, &cpus, transport) == 2 && cpus == lab->cpus &&
            strcmp(transport, lab->options.transport) == 0;
 }
 

@@ -14,7 +14,7 @@
  * behind the transient (R. Brent, "An improved Monte Carlo factorization algorithm", BIT 20, 1980, for cycles of
  * functions).
  */
-#include "plan/sim.h"
+#include "forecast/steady.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +42,18 @@ static bool worthwhile(const struct sim *sim) {
     return false;
 }
 
+static void stop_looking(void *skipper) {
+    struct steady *steady = skipper;
+    free(steady->workers);
+    free(steady->conns);
+    free(steady->slots);
+    free(steady->link_free);
+    free(steady->engine_free);
+    free(steady);
+}
+
 /* NULL: there is nothing to find, or no memory to find it. */
-struct steady *steady_create(const struct sim *sim) {
+static void *start_looking(const struct sim *sim) {
     struct steady *steady = worthwhile(sim) ? calloc(1, sizeof *steady) : NULL;
     if (steady == NULL)
         return NULL;
@@ -55,21 +65,10 @@ struct steady *steady_create(const struct sim *sim) {
     steady->next = 2 * sim->nworkers + 64;
     if (steady->workers == NULL || steady->conns == NULL || steady->slots == NULL || steady->link_free == NULL ||
         steady->engine_free == NULL) {
-        steady_destroy(steady);
+        stop_looking(steady);
         return NULL;
     }
     return steady;
-}
-
-void steady_destroy(struct steady *steady) {
-    if (steady == NULL)
-        return;
-    free(steady->workers);
-    free(steady->conns);
-    free(steady->slots);
-    free(steady->link_free);
-    free(steady->engine_free);
-    free(steady);
 }
 
 static void take_snapshot(struct steady *steady, const struct sim *sim, int32_t worker, int64_t now_ps) {
@@ -171,7 +170,8 @@ static void skip(const struct steady *steady, struct sim *sim, uint64_t periods,
     shift(sim->engine_free, sim->nengines, by_ps);
 }
 
-void steady_look(struct steady *steady, struct sim *sim, int32_t worker, int64_t now_ps) {
+static void look_for_period(void *skipper, struct sim *sim, int32_t worker, int64_t now_ps) {
+    struct steady *steady = skipper;
     if (steady->armed && worker == steady->marker && same_state(steady, sim, now_ps)) {
         uint64_t periods = periods_left(steady, sim);
         if (periods > 0)
@@ -182,3 +182,5 @@ void steady_look(struct steady *steady, struct sim *sim, int32_t worker, int64_t
         take_snapshot(steady, sim, worker, now_ps);
     }
 }
+
+const struct sim_skipper steady_skipper = {start_looking, look_for_period, stop_looking};

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A job of equal hosts as the cost model sees it: one host's ranks and routes, which are those of every host. Ranks are
+ * numbered along the first ring, as a communicator's model numbers them.
+ */
+#include "forecast/forecast.h"
+
+#include "base/err.h"
+#include "chan/chan.h"
+#include "plan/map.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- ranks ---- */
+
+static enum collet_result find_rings(const struct topo *topo, int per_host, struct topo_rings **rings_p) {
+    int nranks, *place;
+    COLLET_TRY(topo_place_ranks(topo, per_host, &nranks, &place));
+    enum collet_result result = topo_search(topo, nranks, place, rings_p);
+    free(place);
+    if (result == COLLET_SUCCESS && (*rings_p)->ncrossings > 1)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "host %d differs from host 0: forecasts are for jobs of equal hosts",
+                       (*rings_p)->crossings[1].host);
+    return result;
+}
+
+static const int *order_of(const struct topo_rings *rings, int ring) {
+    bool backwards;
+    return topo_route_of(rings, ring, 0, &backwards)->order;
+}
+
+/* local: as the ring numbers ranks of a host; along the first ring, its place is the number that it has here. */
+static int number_of(const struct forecast_job *job, int local) {
+    const int *order = order_of(job->rings, 0);
+    int number = 0;
+    while (order[number] != local)
+        number++;
+    return number;
+}
+
+/* ---- shapes ---- */
+
+static enum collet_result make_shape(const struct forecast_job *job, int ring, struct prog_shape *shape) {
+    const int *order = order_of(job->rings, ring);
+    *shape = (struct prog_shape){.nranks = job->nranks,
+                                 .nnodes = job->nhosts,
+                                 .node_ranks = job->nlocal,
+                                 .order = malloc((size_t)job->nranks * sizeof(int)),
+                                 .position = malloc((size_t)job->nranks * sizeof(int)),
+                                 .zigzag = job->rings->zigzag && !job->machine.uniform,
+                                 .chains = job->machine.gpu};
+    if (shape->order == NULL || shape->position == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the order of %d ranks", job->nranks);
+    for (int i = 0; i < job->nlocal; i++) {
+        int number = number_of(job, order[i]);
+        for (int h = 0; h < job->nhosts; h++) {
+            shape->order[h * job->nlocal + i] = h * job->nlocal + number;
+            shape->position[h * job->nlocal + number] = h * job->nlocal + i;
+        }
+    }
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result make_shapes(struct forecast_job *job) {
+    job->shapes = calloc((size_t)job->rings->nrings, sizeof(*job->shapes));
+    if (job->shapes == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d rings", job->rings->nrings);
+    for (; job->machine.nshapes < job->rings->nrings; job->machine.nshapes++)
+        COLLET_TRY(make_shape(job, job->machine.nshapes, &job->shapes[job->machine.nshapes]));
+    job->machine.shapes = job->machine.whole = job->shapes;
+    return COLLET_SUCCESS;
+}
+
+/* ---- routes ---- */
+
+static enum net_reach reach_of(const void *context, int from, int to) {
+    const struct forecast_job *job = context;
+    (void)from, (void)to;
+    return strcasecmp(job->config.cpu_distance, "far") == 0 ? NET_FAR : NET_NEAR;
+}
+
+static enum collet_result find_routes(struct forecast_job *job) {
+    const struct topo_rings *rings = job->rings;
+    int n = job->nlocal, *rank_of = malloc(2 * (size_t)n * sizeof(*rank_of)),
+        *place = malloc((size_t)n * sizeof(*place));
+    enum collet_result result = COLLET_ERR_NO_MEMORY;
+    if (rank_of == NULL || place == NULL) {
+        err_set(result, "no memory for the routes of %d ranks", n);
+    } else {
+        for (int i = 0; i < n; i++) {
+            rank_of[i] = rings->ranks_by_host[order_of(rings, 0)[i]];
+            rank_of[n + i] = rings->nhosts > 1 ? rings->ranks_by_host[rings->first[1] + order_of(rings, 0)[i]] : -1;
+            place[i] = rings->place[rank_of[i]];
+        }
+        struct net_source source = {rings->topo,      rings,    n,  job->nhosts, rank_of, place,
+                                    job->machine.gpu, reach_of, job};
+        result = net_create(&source, &job->net);
+    }
+    free(rank_of);
+    free(place);
+    job->machine.net = job->net;
+    return result;
+}
+
+/* ---- what may be chosen ---- */
+
+/* Of LL128, as communicators have it (plan.c): between GPUs only where several share a host, joined by GPU links. */
+static bool lines_are_whole(const struct forecast_job *job) {
+    for (int pair = 0; pair < job->nlocal * job->nlocal; pair++) {
+        enum link_class class = job->net->inside[pair].class;
+        if (class != LINK_GPU && class != LINK_GPU_NVLINK)
+            return false;
+    }
+    return job->nlocal > 1 || job->nranks == 1;
+}
+
+static enum collet_result set_limits(struct forecast_job *job) {
+    struct fifo_layout layout = chan_layout(&job->config, job->nranks, job->nhosts > 1);
+    job->machine.nslots = layout.nslots;
+    COLLET_TRY(tuner_limits_read(&job->config, &layout, map_rails_of(job->rings), &job->limits));
+    if (!job->machine.gpu)
+        return COLLET_SUCCESS;
+    tuner_limits_of_gpus(&job->config, 1, &job->limits);
+    job->limits.protocol_allowed[PROTOCOL_LL128] &= lines_are_whole(job);
+    return COLLET_SUCCESS;
+}
+
+/* ---- who shares a CPU ---- */
+
+/* CPUs of a host, as far as the graph names them; 0: it does not. */
+static int count_cpus(const struct topo *topo) {
+    int cpus = 0;
+    for (int node = topo->hosts[0].first_node; node < topo->hosts[0].end_node; node++)
+        for (int k = 0; topo->nodes[node].kind == TOPO_CPU && k < topo->nodes[node].cpu.affinity_words; k++)
+            cpus += __builtin_popcount(topo->nodes[node].cpu.affinity[k]);
+    return cpus;
+}
+
+static enum collet_result count_crowds(struct forecast_job *job) {
+    int cpus = job->config.cpus > 0 ? (int)job->config.cpus : count_cpus(job->rings->topo);
+    if (job->machine.gpu || cpus == 0)
+        return COLLET_SUCCESS;
+    double *crowd = job->crowd = malloc((size_t)job->nranks * sizeof(*crowd));
+    if (crowd == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the CPUs of %d ranks", job->nranks);
+    for (int rank = 0; rank < job->nranks; rank++)
+        crowd[rank] = (double)job->nlocal / cpus;
+    job->machine.crowd = crowd;
+    return COLLET_SUCCESS;
+}
+
+/* ---- all of it ---- */
+
+static enum collet_result fill(struct forecast_job *job, const struct topo *topo, int per_host) {
+    COLLET_TRY(config_read(&job->config));
+    COLLET_TRY(find_rings(topo, per_host, &job->rings));
+    job->nlocal = job->rings->first[1] - job->rings->first[0];
+    job->nranks = job->nhosts * job->nlocal;
+    job->machine = (struct cost_machine){
+        .costs = &costs_default,
+        .gpu = topo->nodes[job->rings->place[0]].kind == TOPO_GPU,
+        .cast = {.grouping = SIM_EACH, .nhosts = job->nhosts, .nlocal = job->nlocal},
+        .uniform = job->nranks > COST_RANKS_MAX,
+    };
+    COLLET_TRY(make_shapes(job));
+    COLLET_TRY(find_routes(job));
+    COLLET_TRY(count_crowds(job));
+    return set_limits(job);
+}
+
+enum collet_result forecast_open(const struct topo *topo, int nhosts, int per_host, struct forecast_job **job_p) {
+    struct forecast_job *job = calloc(1, sizeof(*job));
+    if (job == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a job of %d hosts", nhosts);
+    job->nhosts = nhosts;
+    job->steps_max = FORECAST_STEPS_MAX;
+    enum collet_result result = fill(job, topo, per_host);
+    if (result == COLLET_SUCCESS)
+        *job_p = job;
+    else
+        forecast_close(job);
+    return result;
+}
+
+void forecast_close(struct forecast_job *job) {
+    if (job == NULL)
+        return;
+    for (int k = 0; k < job->machine.nshapes; k++)
+        prog_shape_fini(&job->shapes[k]);
+    free(job->shapes);
+    free(job->crowd);
+    net_destroy(job->net);
+    topo_rings_destroy(job->rings);
+    free(job);
+}

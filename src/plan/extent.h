@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a call to its geometry (fifo/geometry.h): how long its regions and blocks are, and over how many channels it goes.
+ */
+#ifndef COLLET_PLAN_EXTENT_H
+#define COLLET_PLAN_EXTENT_H
+
+#include "fifo/geometry.h"
+#include "program/program.h"
+
+/* Total and block elements of a call's regions under an algorithm whose WHOLE regions have nblocks slices. */
+void plan_extent(enum prog_collective collective, uint64_t count, int nranks, int nblocks, uint64_t *total_elems,
+                 uint64_t *block_elems);
+
+/* Whole elements in a chunk of chunk_bytes, ≥ 1. */
+uint64_t plan_chunk_elems(uint32_t chunk_bytes, uint32_t elem_bytes);
+
+/* How many of nchannels a call on host memory, with blocks of block_bytes, is spread over. */
+int plan_channels(int nchannels, uint64_t block_bytes);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/limits.h"
+
+#include "base/err.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define CHANNELS_MAX 64
+
+/* ---- names ---- */
+
+/* Takes the next name of a comma-separated list; false at its end. */
+static bool next_name(const char **list, char *name, size_t room) {
+    *list += strspn(*list, ", ");
+    size_t length = strcspn(*list, ", ");
+    if (length == 0)
+        return false;
+    snprintf(name, room, "%.*s", (int)length, *list);
+    *list += length;
+    return true;
+}
+
+static enum collet_result read_algorithms(const char *list, struct tuner_limits *limits) {
+    char name[64];
+    while (next_name(&list, name, sizeof(name))) {
+        bool known = false;
+        for (int k = 0; algorithms[k].name != NULL; k++)
+            if (strcasecmp(algorithms[k].name, name) == 0)
+                known = limits->algorithm_named[k] = true;
+        if (!known)
+            return err_set(COLLET_ERR_INVALID_USAGE,
+                           "COLLET_ALGO names \"%s\", which is no algorithm; see collet-prog --list", name);
+    }
+    return COLLET_SUCCESS;
+}
+
+#define NAMED(NAME, name, text, slots, unit, line, costs) " " text
+
+static enum collet_result read_protocols(const char *list, struct tuner_limits *limits) {
+    char name[64];
+    bool any = *list == '\0';
+    for (int k = 0; k < PROTOCOL_COUNT; k++)
+        limits->protocol_allowed[k] = any;
+    while (next_name(&list, name, sizeof(name))) {
+        bool known = false;
+        for (int k = 0; k < PROTOCOL_COUNT; k++)
+            if (strcasecmp(protocol_names[k], name) == 0)
+                any = known = limits->protocol_allowed[k] = true;
+        if (!known)
+            return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO names \"%s\"; protocols are" PROTOCOLS(NAMED), name);
+    }
+    if (!any)
+        return err_set(COLLET_ERR_INVALID_USAGE,
+                       "COLLET_PROTO is set but names no protocol; protocols are" PROTOCOLS(NAMED));
+    return COLLET_SUCCESS;
+}
+
+enum collet_result tuner_check_names(const struct config *config) {
+    struct tuner_limits limits = {.nrails = 0};
+    COLLET_TRY(read_algorithms(config->algo, &limits));
+    return read_protocols(config->proto, &limits);
+}
+
+enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout, int nrails,
+                                     struct tuner_limits *limits) {
+    *limits =
+        (struct tuner_limits){.nrails = nrails, .slot_bytes = layout->slot_bytes, .short_bytes = layout->short_bytes};
+    int fewest = config->min_nchannels > 0 ? (int)config->min_nchannels : 1;
+    int most = config->max_nchannels > 0 ? (int)config->max_nchannels : CHANNELS_MAX;
+    if (most < fewest)
+        return err_set(COLLET_ERR_INVALID_USAGE, "at least %d channels but at most %d (COLLET_MIN_NCHANNELS, config)",
+                       fewest, most);
+    int wanted = nrails < fewest ? fewest : nrails > most ? most : nrails;
+    limits->nchannels = limits->most_nchannels = config->nchannels > 0 ? (int)config->nchannels : wanted;
+    limits->channels_given = config->nchannels > 0 || config->min_nchannels > 0 || config->max_nchannels > 0;
+    limits->forced_chunk_bytes = (uint32_t)config->chunksize;
+    COLLET_TRY(read_algorithms(config->algo, limits));
+    return read_protocols(config->proto, limits);
+}
+
+/* A block moves some tens of GB/s. */
+#define GPU_CHANNELS_MAX 32
+
+/* Ranks of one GPU that are not called in one group are launched each for itself, and yet must run side by side: all
+ * together take no more blocks than a small GPU runs. */
+#define GPU_CHANNELS_SHARED 32
+
+void tuner_limits_of_gpus(const struct config *config, int ranks_of_a_gpu, struct tuner_limits *limits) {
+    int most = config->max_nchannels > 0 ? (int)config->max_nchannels : GPU_CHANNELS_MAX;
+    int shared = GPU_CHANNELS_SHARED / ranks_of_a_gpu;
+    if (config->nchannels > 0)
+        return;
+    limits->nchannels = config->min_nchannels > 0 ? (int)config->min_nchannels : 1;
+    limits->most_nchannels = most < shared ? most : shared;
+}
+
+/* ---- names that cannot be followed ---- */
+
+bool tuner_is_named(const struct tuner_limits *limits, enum prog_collective collective,
+                    const struct prog_shape *shape) {
+    for (int k = 0; algorithms[k].name != NULL; k++)
+        if (limits->algorithm_named[k] && algorithms[k].collective == collective &&
+            algorithm_applies(&algorithms[k], shape))
+            return true;
+    return false;
+}
+
+void tuner_warn_of_names(const struct tuner_limits *limits, enum prog_collective collective,
+                         const struct prog_shape *shape) {
+    bool followed = tuner_is_named(limits, collective, shape);
+    for (int k = 0; algorithms[k].name != NULL; k++)
+        if (limits->algorithm_named[k] && algorithms[k].collective == collective &&
+            !algorithm_applies(&algorithms[k], shape))
+            log_warn(PLAN, "COLLET_ALGO names %s, which takes %s: %s of %d ranks on %d node%s is done by %s",
+                     algorithms[k].name, algorithms[k].where, prog_collective_name(collective), shape->nranks,
+                     shape->nnodes, shape->nnodes == 1 ? "" : "s",
+                     followed ? "another algorithm that it names" : "an algorithm that it does not name");
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What may be chosen: the bounds that the configuration, the slots and the devices set.
+ */
+#ifndef COLLET_PLAN_LIMITS_H
+#define COLLET_PLAN_LIMITS_H
+
+#include "base/config.h"
+#include "fifo/layout.h"
+#include "program/program.h"
+
+struct tuner_limits {
+    bool algorithm_named[ALGORITHMS_MAX];  /* by COLLET_ALGO, by index in algorithms[] */
+    bool protocol_allowed[PROTOCOL_COUNT]; /* by enum protocol */
+    int nchannels;                         /* the fewest */
+    int most_nchannels;                    /* the most that are tried: twice as many from one number to the next */
+    bool channels_given;                   /* by the configuration */
+    int nrails;                            /* so many channels use all adapters */
+    uint32_t forced_chunk_bytes;           /* 0: free */
+    uint32_t slot_bytes, short_bytes;
+};
+
+/* Does the configuration name algorithms and protocols that there are? For values of this process, before it takes those of
+ * rank 0. Errors: INVALID_USAGE. */
+enum collet_result tuner_check_names(const struct config *config);
+
+/* nrails: how many channels there should be unless the configuration says otherwise. Errors: INVALID_USAGE if COLLET_ALGO
+ * or COLLET_PROTO hold an unknown name, or the numbers of channels exclude each other. */
+enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout, int nrails,
+                                     struct tuner_limits *limits);
+
+/* Ranks on GPUs, of which so many share one: each channel has blocks of its own, so their number is chosen too, unless the
+ * configuration has it. */
+void tuner_limits_of_gpus(const struct config *config, int ranks_of_a_gpu, struct tuner_limits *limits);
+
+/* Does COLLET_ALGO name an algorithm of the collective that takes the shape? If it names none, all are free. */
+bool tuner_is_named(const struct tuner_limits *limits, enum prog_collective collective, const struct prog_shape *shape);
+
+/* A warning for each name of the collective that does not take the shape. */
+void tuner_warn_of_names(const struct tuner_limits *limits, enum prog_collective collective,
+                         const struct prog_shape *shape);
+
+#endif
