@@ -166,7 +166,7 @@ void comm_discard(struct collet_comm *comm) {
     map_destroy(comm->map);
     survey_destroy(comm->survey);
     boot_destroy(comm->boot);
-    call_lock_release(&comm->lock); /* whoever waits for it will see the magic */
+    call_lock_release(&comm->lock); /* a thread that waits for it will see the magic */
     handle_return(comm);
 }
 
@@ -244,7 +244,7 @@ enum collet_result comm_try_join(struct collet_comm *comm) {
 }
 
 /* What a rank says of itself when it joins. */
-/* Another thread may poll or abort the communicator meanwhile. */
+/* Another thread may poll or abort the communicator at the same time. */
 static enum collet_result try_join_locked(struct collet_comm *comm) {
     call_lock_acquire(&comm->lock, 0);
     enum collet_result result =

@@ -18,7 +18,7 @@ enum comm_phase { COMM_JOINING, COMM_READY, COMM_FAILED, COMM_FINALIZED };
 /* Handles are never given back to the system, only reused, so that the magic of a destroyed one can be looked at. */
 struct collet_comm {
     uint64_t magic;
-    struct call_lock lock; /* serialises calls; whoever has waited for it must look again whether comm still is one */
+    struct call_lock lock; /* serialises calls; a thread that has waited for it must look whether comm still is one */
     int readers;           /* that look at the rooms below without the lock; the end of comm waits for them */
     enum comm_phase phase;
     enum collet_result failure; /* phase FAILED: its code */

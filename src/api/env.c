@@ -69,7 +69,7 @@ static bool on_one_host(const struct launcher *l, int nranks) {
 
 /* ---- the name of the job, where ranks of one host have nothing else ---- */
 
-static int parent_of(int pid) {
+static int parent_pid(int pid) {
     char path[64], line[128];
     int parent = 0;
     snprintf(path, sizeof(path), "/proc/%d/status", pid);
@@ -99,9 +99,9 @@ static bool environment_has(int pid, const char *variable) {
 
 /* The launcher's process is the nearest ancestor that was not itself launched: shells and debuggers may stand between. */
 static int launcher_pid(const struct launcher *l) {
-    int pid = parent_of(getpid());
+    int pid = parent_pid(getpid());
     while (pid > 1 && environment_has(pid, l->rank))
-        pid = parent_of(pid);
+        pid = parent_pid(pid);
     return pid;
 }
 

@@ -80,7 +80,7 @@ enum collet_result group_poison(enum collet_result result) {
 }
 
 /* Room for one more entry of an array of the group. */
-static enum collet_result make_room(void *array_p, int used, int *room, size_t entry_bytes) {
+static enum collet_result group_make_room(void *array_p, int used, int *room, size_t entry_bytes) {
     if (used == *room)
         free_at_thread_exit();
     if (grow(array_p, (size_t)used, 1, room, entry_bytes))
@@ -164,7 +164,7 @@ enum collet_result group_call(struct collet_comm *comm, const struct exec_reques
     forget_parents_group();
     if (group.depth == 0)
         return run_alone(comm, request, in, out, stream);
-    COLLET_TRY(make_room(&group.calls, group.ncalls, &group.calls_room, sizeof(*group.calls)));
+    COLLET_TRY(group_make_room(&group.calls, group.ncalls, &group.calls_room, sizeof(*group.calls)));
     group.calls[group.ncalls++] = (struct grouped_call){comm, *request, in, out, stream, false};
     return COLLET_SUCCESS;
 }
@@ -173,7 +173,7 @@ enum collet_result group_join(struct collet_comm **comm_p) {
     forget_parents_group();
     if (group.depth == 0)
         return comm_join_all(&comm_p, 1);
-    COLLET_TRY(make_room(&group.joins, group.njoins, &group.joins_room, sizeof(*group.joins)));
+    COLLET_TRY(group_make_room(&group.joins, group.njoins, &group.joins_room, sizeof(*group.joins)));
     group.joins[group.njoins++] = comm_p;
     return COLLET_SUCCESS;
 }
@@ -263,7 +263,7 @@ static void unchain_all(int nexecs) {
 }
 
 /* A communicator may have been ended since its call was collected. */
-static enum collet_result check_all(int ncomms) {
+static enum collet_result check_comms(int ncomms) {
     for (int k = 0; k < ncomms; k++)
         COLLET_TRY(comm_check_locked(group.comms[k]));
     return COLLET_SUCCESS;
@@ -286,7 +286,7 @@ static enum collet_result run_calls(struct exec_call *calls, int ncalls) {
 
 static enum collet_result run_locked(int ncomms) {
     int nexecs = 0;
-    enum collet_result result = check_all(ncomms);
+    enum collet_result result = check_comms(ncomms);
     if (result == COLLET_SUCCESS)
         result = begin_calls(&nexecs);
     unchain_all(nexecs);

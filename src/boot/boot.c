@@ -42,7 +42,7 @@ enum collet_result boot_unique_id(struct collet_unique_id *unique_id) {
     return COLLET_SUCCESS;
 }
 
-static enum collet_result check_rank(int nranks, int rank) {
+static enum collet_result check_rank_number(int nranks, int rank) {
     if (nranks < 1)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: it must be at least 1", nranks);
     if (rank < 0 || rank >= nranks)
@@ -55,7 +55,7 @@ enum collet_result boot_join(const struct collet_unique_id *unique_id, int nrank
     struct id id;
     struct watch *watch;
     struct boot *boot;
-    COLLET_TRY(check_rank(nranks, rank));
+    COLLET_TRY(check_rank_number(nranks, rank));
     COLLET_TRY(id_unpack(unique_id, &id));
     COLLET_TRY(watch_start(&watch));
     COLLET_TRY(hub_join(&id, nranks, rank, self, config, watch, member_create, &boot));
@@ -86,7 +86,7 @@ static void fill_local_peers(struct hub *hub, struct card *cards, const struct b
 enum collet_result boot_join_local(int nranks, const struct boot_self *selves, struct config *configs,
                                    struct boot **boots) {
     static const struct boot_self on_host = {.device = COLLET_DEVICE_HOST};
-    COLLET_TRY(check_rank(nranks, 0));
+    COLLET_TRY(check_rank_number(nranks, 0));
     struct hub *hub;
     struct card *cards = calloc((size_t)nranks, sizeof *cards);
     struct boot **made = calloc((size_t)nranks, sizeof *made);

@@ -76,15 +76,15 @@ enum collet_result boot_try_init(struct boot *boot);
 const struct peer_info *boot_peers(const struct boot *boot); /* nranks entries; valid until boot_destroy() */
 
 /* What a message is about. Its key begins with that, so that no room takes a message for its own that is another's; the rest
- * of the key is up to who sends and takes it. */
+ * of the key is up to the sender and the receiver. */
 enum boot_subject {
     BOOT_OFFER = 1,   /* chan: a consumer's offer to its producer */
     BOOT_TRANSPORT,   /* a transport's own (transport_key()) */
     BOOT_WAIT_RECORD, /* kernels: what a rank waits for */
     BOOT_GPU_MEETING, /* kernels: a rank has a program on its GPU */
-    BOOT_PLACE,       /* plan: where a rank is … */
-    BOOT_GRAPH,       /* … and the graph of its node … */
-    BOOT_ATLAS        /* … and all of both */
+    BOOT_PLACE,       /* plan: where a rank is */
+    BOOT_GRAPH,       /* plan: the graph of a node */
+    BOOT_ATLAS        /* plan: the places of all ranks and the graphs of all nodes */
 };
 static inline uint64_t boot_key(enum boot_subject subject, uint64_t rest) { return (uint64_t)subject << 56 | rest; }
 
@@ -108,8 +108,8 @@ enum collet_result boot_check(const struct boot *boot);
  * A code of ABORTED arrives elsewhere as ABORTED too. Works at any time after boot_join(), also while init is going on. */
 void boot_fail(struct boot *boot, enum collet_result code, const char *text);
 
-/* What is known of a rank now. Death alone does not fail the communicator: only who waits for a dead rank's data
- * decides that (and calls boot_fail). *since_ns (may be NULL): os_now_ns() of the news. */
+/* What is known of a rank now. Death alone does not fail the communicator: a rank that waits for the dead one's
+ * data decides that (and calls boot_fail). *since_ns (may be NULL): os_now_ns() of the news. */
 enum peer_state boot_peer_state(const struct boot *boot, int rank, uint64_t *since_ns);
 
 /* How long what a rank sent before its end may be under way: over a network (far), or through memory. */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESEND_NS 200000000ull /* doubles while nothing is heard … */
-#define RESEND_DOUBLINGS 5     /* … so often */
+#define RESEND_NS 200000000ull /* doubles while nothing is heard */
+#define RESEND_DOUBLINGS 5     /* at most */
 
 struct lane {
     struct letter_queue kept; /* sent and not yet confirmed */
@@ -61,7 +61,7 @@ static void resend(struct courier *courier, int place) {
         lane->resends++;
 }
 
-static void on_timer(struct watch_timer *timer) {
+static void on_resend_timer(struct watch_timer *timer) {
     struct courier *courier = WATCH_OWNER(timer, struct courier, timer);
     for (int place = 0; place < courier->nplaces; place++) {
         struct lane *lane = &courier->lanes[place];
@@ -117,7 +117,7 @@ enum collet_result courier_init(struct courier *courier, int self, int nplaces) 
     courier->self = self;
     courier->nplaces = nplaces;
     courier->lanes = lanes;
-    courier->timer.fire = on_timer;
+    courier->timer.fire = on_resend_timer;
     return COLLET_SUCCESS;
 }
 

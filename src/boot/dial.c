@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define FIRST_DEADLINE_NS 500000000ull /* doubles from round to round … */
-#define DEADLINE_DOUBLINGS 3           /* … so often */
+#define FIRST_DEADLINE_NS 500000000ull /* of an attempt; doubles from round to round */
+#define DEADLINE_DOUBLINGS 3           /* at most */
 #define FIRST_PAUSE_NS 10000000ull     /* between rounds; doubles too */
 #define PAUSE_DOUBLINGS 5
 
@@ -48,7 +48,7 @@ static void end_round(struct dial *dial) {
     dial->round_failed(dial);
 }
 
-static void on_timer(struct watch_timer *timer) {
+static void on_dial_timer(struct watch_timer *timer) {
     struct dial *dial = WATCH_OWNER(timer, struct dial, timer);
     if (dial->wire != NULL)
         attempt_failed(dial, dial->auth.greeted ? "it did not finish the handshake" : "it does not answer", false);
@@ -58,7 +58,7 @@ static void on_timer(struct watch_timer *timer) {
         try_next(dial);
 }
 
-static void on_ready(struct wire *wire) {
+static void on_dial_ready(struct wire *wire) {
     struct dial *dial = wire->owner;
     switch (auth_try(&dial->auth, wire)) {
     case AUTH_WAITING: break;
@@ -106,7 +106,7 @@ static void try_next(struct dial *dial) {
         attempt_failed(dial, why, error == ECONNREFUSED);
         return;
     }
-    if (wire_create(fd, on_ready, dial, &dial->wire) != COLLET_SUCCESS) {
+    if (wire_create(fd, on_dial_ready, dial, &dial->wire) != COLLET_SUCCESS) {
         dial->wire = NULL;
         attempt_failed(dial, "no resources for a connection", false);
         return;
@@ -122,7 +122,7 @@ void dial_start(struct dial *dial, const struct address_set *set, const uint8_t 
     snprintf(dial->trouble, sizeof dial->trouble, "nothing was tried yet");
     dial->all_refused = true;
     dial->started_ns = os_now_ns();
-    dial->timer.fire = on_timer;
+    dial->timer.fire = on_dial_timer;
     watch_timer_set(&dial->timer, dial->started_ns);
 }
 

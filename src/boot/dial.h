@@ -34,7 +34,7 @@ void dial_start(struct dial *dial, const struct address_set *set, const uint8_t 
                 void (*proven)(struct dial *dial, struct wire *wire), void (*round_failed)(struct dial *dial));
 void dial_stop(struct dial *dial); /* harmless if not active */
 
-/* For how long everybody asked has said that nobody listens there; 0: not so. */
+/* How long all attempts have ended because nobody listens there; 0: the last round was different. */
 uint64_t dial_refused_ns(const struct dial *dial);
 
 #endif

@@ -30,7 +30,7 @@ struct entrant {
 
 /* ---------------------------------------------------------------------------------------------------------- listening */
 
-static int listen_at(int family, int port) {
+static int door_listen(int family, int port) {
     const int on = 1, off = 0;
     const struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
     const struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -72,10 +72,10 @@ enum collet_result door_open(struct door *door, int family, int port) {
     door->newest = &door->oldest;
     door->max_entrants = entrants_allowed();
     if (family != AF_INET) /* an IPv6 socket takes both kinds */
-        door->listener.fd = listen_at(AF_INET6, port);
+        door->listener.fd = door_listen(AF_INET6, port);
     door->v6 = door->listener.fd >= 0;
     if (door->listener.fd < 0 && family != AF_INET6 && (family == AF_INET || errno != EADDRINUSE))
-        door->listener.fd = listen_at(AF_INET, port);
+        door->listener.fd = door_listen(AF_INET, port);
     if (door->listener.fd < 0 && errno == EADDRINUSE && port != 0)
         return err_set(COLLET_ERR_SYSTEM,
                        "cannot listen on port %d, where the ranks are to meet: %m; name a free port in COLLET_COMM_ID "
@@ -150,8 +150,8 @@ static void door_timer(struct watch_timer *timer) {
         watch_timer_set(timer, door->oldest->deadline_ns);
 }
 
-/* There is no descriptor for who waits outside. Makes room by sending one away that has not proven itself; if nobody has to
- * go, this process itself has too many. False: do not try again now. */
+/* Somebody waits outside, and there is no descriptor for the connection. Makes room by ending the oldest unproven one. If
+ * there is none, this process itself has too many descriptors. False: do not try again now. */
 static bool make_room_for_next(struct door *door) {
     struct pollfd outside = {.fd = door->listener.fd, .events = POLLIN};
     if (poll(&outside, 1, 0) == 0) /* accept() takes a descriptor before it looks whether there is anybody */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A door: a listening socket that lets in whoever proves to know its key. Used by the meeting point and by each process's
- * end of the tree. Letting in never waits for one peer: every connection that has not proven itself yet stands by itself,
- * for at most 5 s, and when 256 of them stand there (fewer, if this process may have few descriptors) the oldest has to go
- * for the next.
+ * A door: a listening socket that lets in each connection that proves to know its key. The meeting point has one, and each
+ * process's end of the tree. Letting in never waits for one peer: every connection that has not proven itself yet stands by
+ * itself, for at most 5 s. When 256 of them stand there (fewer, if this process may have few descriptors), the oldest makes
+ * room for the next.
  */
 #ifndef COLLET_BOOT_DOOR_H
 #define COLLET_BOOT_DOOR_H
@@ -19,7 +19,7 @@ struct door {
     uint8_t key[SECRET_BYTES];
     struct entrant *oldest, **newest; /* connections that have not proven themselves */
     int nentrants, max_entrants;
-    bool has_refused; /* somebody who did not know the key */
+    bool has_refused; /* a connection that did not know the key */
     struct watch_timer timer;
     /* Gets the wire of one that did; must set its ready and owner, or destroy it. */
     void (*proven)(struct door *door, struct wire *wire);
@@ -28,7 +28,7 @@ struct door {
 };
 
 /* Any thread: listens on all addresses of the host (family: 0 both, AF_INET, AF_INET6) on this port; 0: any that is free.
- * A port that is taken is an error: whoever took it would get the connections of this job. */
+ * A port that is taken is an error: the process that took it gets the connections of this job. */
 enum collet_result door_open(struct door *door, int family, int port);
 
 /* On the watch thread. */

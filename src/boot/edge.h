@@ -4,7 +4,7 @@
  *
  *    same host     a pidfd tells the moment a process ends (where the kernel refuses one: the process table, polled)
  *    other host    heartbeats; silence for too long is a death
- *    both          the connection ends
+ *    either        the connection ends
  *
  * The end of a connection alone would not do: a forked child of the dead process may hold its sockets. Silence alone does
  * not count on the same host, where a process may well stand still in a debugger.
@@ -20,7 +20,7 @@
 
 struct edge {
     struct wire *wire;
-    int place; /* the owner's number for the other end; −1: it has not said who it is */
+    int place; /* the owner's number for the other end; −1: the other end has not said HELLO */
     pid_t pid; /* of the other end, if it is on this host; 0: on another, or not known yet */
     struct watch_fd pidfd;
     uint64_t heard_ns;
@@ -39,7 +39,7 @@ void edge_send(struct edge *edge, uint32_t type, const void *head, size_t head_b
 
 /* Watches the process at the other end. */
 void edge_watch_process(struct edge *edge, pid_t pid);
-/* Has this process of our host ended, be it that nobody has waited for it yet? */
+/* Has this process of our host ended? Also true of one whose parent has not waited for it yet. */
 bool edge_process_ended(pid_t pid);
 /* Sends a heartbeat, and looks whether the other end lives; silence_ns 0: however silent. */
 void edge_beat(struct edge *edge, uint64_t silence_ns);

@@ -74,7 +74,7 @@ struct hub {
     uint64_t *since_ns;
     int missing_count;
 
-    int failed_word; /* written last, with release: who sees it may read the text */
+    int failed_word; /* written last, with release: a reader that sees it may read the text */
     char failed_text[ERR_TEXT_BYTES];
 
     struct letter_queue outbox;            /* for the watch's side */
@@ -94,8 +94,8 @@ enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *se
 /* Undoes it, reference included. */
 void hub_remove(struct boot *boot);
 
-/* Adds a rank to the gathering hub of the id in this process, or to a new one, which equip() has then given its work task
- * and the watch's side's reference. */
+/* Adds a rank to the gathering hub of the id in this process, or to a new one. equip() gives a new hub its work task and the
+ * reference of the watch's side. */
 enum collet_result hub_join(const struct id *id, int nranks, int rank, const struct boot_self *self,
                             struct config *config, struct watch *watch, enum collet_result (*equip)(struct hub *hub),
                             struct boot **boot_p);

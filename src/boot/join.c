@@ -16,7 +16,7 @@
 
 static void dial_root(struct join *join);
 
-static void fail(struct join *join, enum collet_result code, const char *text) {
+static void fail_init(struct join *join, enum collet_result code, const char *text) {
     if (!hub_fail(join->hub, code, text))
         return;
     log_warn(BOOT, "%s", text);
@@ -84,7 +84,7 @@ static void say_ready(struct join *join) {
     struct node_report *reports = calloc((size_t)hub->nranks, sizeof *reports);
     size_t nreports = 0;
     if (reports == NULL) {
-        fail(join, COLLET_ERR_NO_MEMORY, "no memory to report nodes");
+        fail_init(join, COLLET_ERR_NO_MEMORY, "no memory to report nodes");
         return;
     }
     for (int rank = 0; rank < hub->nranks; rank++)
@@ -130,7 +130,7 @@ static void take_table(struct hub *hub, const struct card *cards) {
 }
 
 /* Reads what travels with TABLE_ALL. */
-static bool read_all(const struct frame *frame, struct hub *hub, struct card *cards) {
+static bool read_table(const struct frame *frame, struct hub *hub, struct card *cards) {
     if (frame->bytes != sizeof hub->agreed + (size_t)hub->nranks * sizeof *cards)
         return false;
     memcpy(&hub->agreed, frame->data, sizeof hub->agreed);
@@ -142,13 +142,13 @@ static bool read_all(const struct frame *frame, struct hub *hub, struct card *ca
 static bool on_all(struct join *join, const struct frame *frame) {
     struct hub *hub = join->hub;
     struct card *cards = malloc((size_t)hub->nranks * sizeof *cards);
-    bool good = cards != NULL && hub->phase == HUB_GATHERS && read_all(frame, hub, cards);
+    bool good = cards != NULL && hub->phase == HUB_GATHERS && read_table(frame, hub, cards);
     if (good) {
         take_table(hub, cards);
         join->linking = true;
         enum collet_result result = tree_link(join->tree, cards);
         if (result != COLLET_SUCCESS)
-            fail(join, result, err_last());
+            fail_init(join, result, err_last());
     }
     free(cards);
     return good;
@@ -172,7 +172,7 @@ static bool on_go(struct join *join, const struct frame *frame) {
     return good;
 }
 
-static bool on_fail(struct join *join, const struct frame *frame) {
+static bool on_root_fail(struct join *join, const struct frame *frame) {
     struct failure failure;
     if (!failure_read(frame->data, frame->bytes, &failure))
         return false;
@@ -180,13 +180,13 @@ static bool on_fail(struct join *join, const struct frame *frame) {
     return true;
 }
 
-static bool on_frame(struct join *join, const struct frame *frame) {
+static bool on_root_frame(struct join *join, const struct frame *frame) {
     switch (frame->type) {
     case TABLE_REJECT: return on_reject(join, frame);
     case TABLE_NEWS: return on_news(join, frame);
     case TABLE_ALL: return on_all(join, frame);
     case TABLE_GO: return on_go(join, frame);
-    case TABLE_FAIL: return on_fail(join, frame);
+    case TABLE_FAIL: return on_root_fail(join, frame);
     case TABLE_OVER: join->met = false; return true; /* that was an earlier communicator with the same listed id */
     default: return false;
     }
@@ -216,7 +216,8 @@ static void root_lost(struct join *join) {
     if (hub->phase == HUB_READY || hub_failed(hub) != COLLET_SUCCESS)
         return;
     if (join->linking) {
-        fail(join, COLLET_ERR_REMOTE, "the process with the meeting point died while the communicator was created");
+        fail_init(join, COLLET_ERR_REMOTE,
+                  "the process with the meeting point died while the communicator was created");
         return;
     }
     if (announce_again(hub))
@@ -230,17 +231,18 @@ static void root_ready(struct wire *wire) {
     bool open = wire_fill(wire, wire_room(most));
     struct frame frame;
     int got;
-    while ((got = wire_next(wire, most, &frame)) > 0 && on_frame(join, &frame))
+    while ((got = wire_next(wire, most, &frame)) > 0 && on_root_frame(join, &frame))
         ;
     if (got != 0) /* neither all read nor all understood */
-        fail(join, COLLET_ERR_REMOTE,
-             "the meeting point sent what cannot be: another version of collet, or somebody on the way changed it");
+        fail_init(
+            join, COLLET_ERR_REMOTE,
+            "the meeting point sent what cannot be: another version of collet, or somebody on the way changed it");
     watch_post(join->hub->work);
     if (!open || got != 0 || join->hub->phase == HUB_READY)
         root_lost(join);
 }
 
-static void on_proven(struct dial *dial, struct wire *wire) {
+static void on_root_proven(struct dial *dial, struct wire *wire) {
     struct join *join = WATCH_OWNER(dial, struct join, dial);
     join->root = wire;
     join->met = true;
@@ -251,12 +253,12 @@ static void on_proven(struct dial *dial, struct wire *wire) {
 }
 
 /* A listed meeting point may still have to come. Any other one was there before its id was. */
-static void on_round_failed(struct dial *dial) {
+static void on_root_round_failed(struct dial *dial) {
     struct join *join = WATCH_OWNER(dial, struct join, dial);
     char text[ERR_TEXT_BYTES];
     if (dial->exhausted) {
         snprintf(text, sizeof text, "cannot connect to the meeting point: %s", dial->trouble);
-        fail(join, COLLET_ERR_SYSTEM, text);
+        fail_init(join, COLLET_ERR_SYSTEM, text);
         return;
     }
     if ((join->hub->id.listed && !join->met) || dial_refused_ns(dial) < GONE_NS)
@@ -266,14 +268,14 @@ static void on_round_failed(struct dial *dial) {
              "nobody listens at the meeting point any more (%s): the process that made the id has exited, or a "
              "communicator was created with this id before",
              dial->trouble);
-    fail(join, COLLET_ERR_REMOTE, text);
+    fail_init(join, COLLET_ERR_REMOTE, text);
 }
 
 static void dial_root(struct join *join) {
     const struct id *id = &join->hub->id;
     uint8_t key[SECRET_BYTES];
     id_key(id->secret, "meeting point", NULL, 0, key);
-    dial_start(&join->dial, &id->set, key, on_proven, on_round_failed);
+    dial_start(&join->dial, &id->set, key, on_root_proven, on_root_round_failed);
 }
 
 void join_start(struct join *join) { dial_root(join); }

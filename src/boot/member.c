@@ -75,7 +75,7 @@ static void check_time(struct member *member) {
     watch_timer_set(&member->timer, warns_first ? member->warn_ns : deadline_ns);
 }
 
-static void on_timer(struct watch_timer *timer) { check_time(WATCH_OWNER(timer, struct member, timer)); }
+static void on_init_timer(struct watch_timer *timer) { check_time(WATCH_OWNER(timer, struct member, timer)); }
 
 /* ----------------------------------------------------------------------------------------------------------- the work */
 
@@ -112,7 +112,7 @@ static void send_letters(struct member *member) {
     }
 }
 
-/* Has everybody left, or is nobody here any more whom it could concern? */
+/* Have all ranks left, or is no rank of this process left that could be concerned? */
 static bool is_over(struct hub *hub) {
     pthread_mutex_lock(&hub->lock);
     bool over =
@@ -184,7 +184,7 @@ enum collet_result member_create(struct hub *hub) {
     listener->port = (uint16_t)member->tree.door.port;
     member->hub = member->join.hub = hub;
     member->join.tree = &member->tree;
-    member->timer.fire = on_timer;
+    member->timer.fire = on_init_timer;
     watch_task_init(&member->work, hub->watch, work);
     hub->work = &member->work;
     hub->references++;

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int parent_of(int place) { return (place - 1) / TREE_ARITY; }
+static int parent_place(int place) { return (place - 1) / TREE_ARITY; }
 
-static int find(const struct places *places, const struct card *card) {
+static int find_place(const struct places *places, const struct card *card) {
     int place = 0;
     while (place < places->count && memcmp(places->list[place].process, card->process, sizeof card->process) != 0)
         place++;
@@ -23,7 +23,7 @@ enum collet_result places_create(struct places *places, const struct card *cards
     }
     for (int rank = 0; rank < nranks; rank++) {
         const struct card *card = &cards[rank];
-        int number = places->of_rank[rank] = find(places, card);
+        int number = places->of_rank[rank] = find_place(places, card);
         if (number < places->count)
             continue;
         struct place *place = &places->list[places->count++];
@@ -43,7 +43,7 @@ void places_destroy(struct places *places) {
 
 int places_choose_parent(const struct places *places, int of) {
     for (int place = of; place > 0;) {
-        place = parent_of(place);
+        place = parent_place(place);
         if (!places->list[place].gone)
             return place;
     }
@@ -56,7 +56,7 @@ int places_choose_parent(const struct places *places, int of) {
 /* Up from the target until one of our neighbours. Who comes to the top without having met one, or us, is in another part
  * of the tree. */
 int places_next_hop(const struct places *places, int parent, int target) {
-    for (int place = target; place != places->self; place = parent_of(place)) {
+    for (int place = target; place != places->self; place = parent_place(place)) {
         if (places->list[place].edge != NULL)
             return place;
         if (place == 0)

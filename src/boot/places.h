@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The processes of a communicator as places of a tree: who stands where, whom to connect to, which way to send. Only
- * arithmetic; nothing here talks to anybody.
+ * The processes of a communicator as places of a tree: which stands where, which to connect to, which way to send.
+ * Only arithmetic: nothing here sends anything.
  */
 #ifndef COLLET_BOOT_PLACES_H
 #define COLLET_BOOT_PLACES_H

@@ -88,7 +88,7 @@ static enum collet_result ask(const char *question, const char *answer, char lin
     return COLLET_SUCCESS;
 }
 
-/* If the socket has been closed meanwhile, by an MPI library that said goodbye itself, this fails and nobody minds. */
+/* This fails, harmlessly, if an MPI library has said goodbye itself and closed the socket. */
 static void say_goodbye(void) {
     char line[LINE_BYTES];
     if (os_pid() == launcher.pid)

@@ -13,7 +13,7 @@
 #define PROBE_BYTES 4096
 #define PROBE_NONCE_BYTES 16
 
-/* Shared memory with a random content. Who can map it and finds the nonce shares memory with this process. */
+/* Shared memory with a random content. A process that can map it and finds the nonce shares memory with this process. */
 struct probe {
     int32_t fd; /* −1 if it could not be made: then nobody shares memory with us */
     uint8_t nonce[PROBE_NONCE_BYTES];
@@ -38,7 +38,7 @@ const uint64_t *process_identity(void);
 bool process_is_here(const uint64_t identity[2]); /* is it this one? */
 struct probe process_probe(void);
 
-/* Counts the forks on the way to this process: what was made under another number belongs to a parent. */
+/* The number of forks on the way to this process. What was made under another number belongs to an ancestor. */
 extern unsigned process_forks;
 static inline unsigned process_generation(void) { return process_forks; }
 

@@ -11,9 +11,9 @@
  *      READY nodes          ───────────────────▶
  *                           ◀─────────────────── GO nodes, once the last guest is ready
  *
- * Until GO, whoever leaves or says FAIL ends init for everybody; so either all ranks begin or, short of a death at the very
- * end, none. A meeting point that failed stays open, so that who comes late hears why; not so a listed one, whose port the
- * next attempt wants.
+ * Until GO, a guest that leaves or says FAIL ends init for all. So either all ranks begin or none, except for a death at the
+ * very end. A meeting point that failed stays open: a guest that comes late hears why. A listed one is closed, because the
+ * next attempt needs its port.
  *
  * Read next: join.c, the guests' side.
  */
@@ -165,7 +165,7 @@ static bool meeting_table_create(struct rendezvous *meeting, int nranks) {
     return true;
 }
 
-/* What is wrong with this newcomer, if anything. */
+/* Is something wrong with this newcomer? What? */
 static bool find_fault(const struct rendezvous *meeting, const struct card *card, char text[ERR_TEXT_BYTES]) {
     char who[CARD_TEXT_BYTES], other[CARD_TEXT_BYTES];
     card_text(card, who);
@@ -259,7 +259,7 @@ static void send_go(struct rendezvous *meeting) {
     meeting_destroy(meeting);
 }
 
-static bool on_ready(struct guest *guest, const struct frame *frame) {
+static bool on_guest_ready(struct guest *guest, const struct frame *frame) {
     struct rendezvous *meeting = guest->meeting;
     if (meeting->state != MEETING_LINKS)
         return true;
@@ -283,7 +283,7 @@ static bool on_ready(struct guest *guest, const struct frame *frame) {
     return false;
 }
 
-static bool on_fail(struct guest *guest, const struct frame *frame) {
+static bool on_guest_fail(struct guest *guest, const struct frame *frame) {
     struct failure failure;
     if (guest->nranks == 0 || guest->meeting->state == MEETING_FAILED ||
         !failure_read(frame->data, frame->bytes, &failure))
@@ -293,11 +293,11 @@ static bool on_fail(struct guest *guest, const struct frame *frame) {
     return !listed;
 }
 
-static bool on_frame(struct guest *guest, const struct frame *frame) {
+static bool on_guest_frame(struct guest *guest, const struct frame *frame) {
     switch (frame->type) {
     case TABLE_JOIN: return on_join(guest, frame);
-    case TABLE_READY: return on_ready(guest, frame);
-    case TABLE_FAIL: return on_fail(guest, frame);
+    case TABLE_READY: return on_guest_ready(guest, frame);
+    case TABLE_FAIL: return on_guest_fail(guest, frame);
     default: return true;
     }
 }
@@ -331,13 +331,13 @@ static void guest_ready(struct wire *wire) {
     struct frame frame;
     int got;
     while ((got = wire_next(wire, most, &frame)) > 0)
-        if (!on_frame(guest, &frame))
+        if (!on_guest_frame(guest, &frame))
             return;
     if (!open || got < 0)
         guest_lost(guest, got < 0 ? "sent what is no message of collet, or somebody on the way changed it," : "died");
 }
 
-static void on_proven(struct door *door, struct wire *wire) {
+static void on_guest_proven(struct door *door, struct wire *wire) {
     struct rendezvous *meeting = WATCH_OWNER(door, struct rendezvous, door);
     struct guest *guest = calloc(1, sizeof *guest);
     if (guest == NULL) {
@@ -352,7 +352,7 @@ static void on_proven(struct door *door, struct wire *wire) {
     wire->owner = guest;
 }
 
-static void on_exhausted(struct door *door, const char *text) {
+static void on_meeting_exhausted(struct door *door, const char *text) {
     struct rendezvous *meeting = WATCH_OWNER(door, struct rendezvous, door);
     struct failure failure = {.code = COLLET_ERR_SYSTEM};
     snprintf(failure.text, sizeof failure.text, "%s", text);
@@ -365,7 +365,7 @@ static void on_exhausted(struct door *door, const char *text) {
 
 /* --------------------------------------------------------------------------------------------------------------- life */
 
-static void start(struct watch_task *task) {
+static void start_meeting(struct watch_task *task) {
     struct rendezvous *meeting = WATCH_OWNER(task, struct rendezvous, start);
     uint8_t key[SECRET_BYTES];
     struct process *process = process_lock();
@@ -373,7 +373,7 @@ static void start(struct watch_task *task) {
     meeting->next = process->meetings;
     process->meetings = meeting;
     id_key(meeting->secret, "meeting point", NULL, 0, key);
-    if (door_serve(&meeting->door, key, on_proven, on_exhausted) != COLLET_SUCCESS)
+    if (door_serve(&meeting->door, key, on_guest_proven, on_meeting_exhausted) != COLLET_SUCCESS)
         meeting_destroy(meeting);
 }
 
@@ -396,7 +396,7 @@ enum collet_result rendezvous_open(struct id *id) {
         os_random(id->secret, SECRET_BYTES);
     }
     memcpy(meeting->secret, id->secret, SECRET_BYTES);
-    watch_task_init(&meeting->start, watch, start);
+    watch_task_init(&meeting->start, watch, start_meeting);
     if (result != COLLET_SUCCESS) {
         door_close(&meeting->door);
         free(meeting);

@@ -33,7 +33,7 @@ enum table_frame {
     TABLE_JOIN = 1, /* struct card; rank 0's also brings its agreed knobs: a struct config that is zero elsewhere */
     TABLE_READY,    /* struct node_report[]: of all its ranks, when its edges of the tree stand */
     /* The meeting point to all */
-    TABLE_NEWS,   /* text: who is still missing */
+    TABLE_NEWS,   /* text: which ranks are still missing */
     TABLE_REJECT, /* struct rejection: one rank is not wanted */
     TABLE_ALL,    /* rank 0's agreed knobs, struct card[nranks] */
     TABLE_GO,     /* int32_t node[nranks]: init is complete */

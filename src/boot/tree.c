@@ -8,7 +8,7 @@
  *       ┌──┴─…         (9 … 16 below 1, 17 … 24 below 2, and so on)
  *
  * A letter goes to the neighbour in whose part of the tree its receiver is. News (a rank left, a rank died, the
- * communicator failed) goes to all neighbours, who pass on what is news to them; so it ends.
+ * communicator failed) goes to all neighbours. They pass on what is new to them, so the spreading ends.
  *
  * When a process is lost, its neighbours notice and spread the news, each in its part of the broken tree; and each of its
  * children dials the next living ancestor instead (or, if there is none, the lowest living process, which is thereby the
@@ -32,7 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOPS_MAX 64          /* only while processes disagree on who lives can a letter go in circles */
+#define HOPS_MAX 64          /* a letter can go in circles while processes disagree about which of them live */
 #define GONE_NS 500000000ull /* refusals of this duration mean that a process which was there is no more */
 #define DIAL_PATIENCE_NS 5000000000ull
 
@@ -57,7 +57,7 @@ static void find_parent(struct tree *tree);
 static struct place *place_of(const struct tree *tree, int number) { return &tree->places.list[number]; }
 static void changed(const struct tree *tree) { watch_post(tree->hub->work); }
 
-static void fail(const struct tree *tree, enum collet_result code, const char *text) {
+static void fail_hub(const struct tree *tree, enum collet_result code, const char *text) {
     if (!hub_fail(tree->hub, code, text))
         return;
     log_warn(BOOT, "%s", text);
@@ -161,7 +161,7 @@ static void place_lost(struct tree *tree, int number, const char *why) {
     if (death && !tree->running) {
         hub_name_rank(hub, place->lowest_rank, name);
         snprintf(text, sizeof text, "%s died while the communicator was created: %s", name, why);
-        fail(tree, COLLET_ERR_REMOTE, text);
+        fail_hub(tree, COLLET_ERR_REMOTE, text);
     }
     courier_forget(&tree->courier, number);
     if (number == tree->parent)
@@ -194,7 +194,7 @@ static bool on_state(struct tree *tree, const struct edge *from, const struct fr
     int place = tree->places.of_rank[news.rank];
     if (place == tree->places.self) {
         if (news.state == PEER_DEAD)
-            fail(tree, COLLET_ERR_REMOTE, counted_as_dead);
+            fail_hub(tree, COLLET_ERR_REMOTE, counted_as_dead);
     } else if (hub_set_state(tree->hub, news.rank, (enum peer_state)news.state)) {
         spread_state(tree, news.rank, (enum peer_state)news.state, from);
         if (news.state == PEER_DEAD)
@@ -249,7 +249,7 @@ static bool on_hello(struct tree *tree, struct edge *edge, const struct frame *f
     return true;
 }
 
-static bool on_frame(struct edge *edge, const struct frame *frame) {
+static bool on_edge_frame(struct edge *edge, const struct frame *frame) {
     struct tree *tree = edge->owner;
     struct failure failure;
     if (edge->place < 0)
@@ -273,7 +273,7 @@ static struct edge *add_edge(struct tree *tree, struct wire *wire, int place) {
     const struct edge like = {
         .place = place,
         .max_bytes = sizeof(struct parcel) + BOOT_MESSAGE_BYTES,
-        .frame = on_frame,
+        .frame = on_edge_frame,
         .lost = on_lost,
         .owner = tree,
     };
@@ -286,8 +286,8 @@ static void on_child(struct door *door, struct wire *wire) {
         edge_read(edge);
 }
 
-static void on_exhausted(struct door *door, const char *text) {
-    fail(WATCH_OWNER(door, struct tree, door), COLLET_ERR_SYSTEM, text);
+static void on_door_exhausted(struct door *door, const char *text) {
+    fail_hub(WATCH_OWNER(door, struct tree, door), COLLET_ERR_SYSTEM, text);
 }
 
 static void on_parent(struct dial *dial, struct wire *wire) {
@@ -312,11 +312,11 @@ static bool patience_over(const struct tree *tree, uint64_t since_ns) {
     return tree->silence_ns != 0 && os_now_ns() - since_ns > patience_ns;
 }
 
-/* During init whoever does not answer may be slow. Afterwards it was there before, and is gone. */
-static void on_round_failed(struct dial *dial) {
+/* During init, a parent that does not answer may be slow. Afterwards it was there before, so it is gone. */
+static void on_parent_round_failed(struct dial *dial) {
     struct tree *tree = WATCH_OWNER(dial, struct tree, dial);
     if (!tree->running && dial->exhausted)
-        fail(tree, COLLET_ERR_SYSTEM, dial->trouble);
+        fail_hub(tree, COLLET_ERR_SYSTEM, dial->trouble);
     if (tree->running && (dial_refused_ns(dial) > GONE_NS || patience_over(tree, dial->started_ns)))
         place_lost(tree, tree->parent, dial->trouble);
 }
@@ -329,12 +329,12 @@ static void find_parent(struct tree *tree) {
     const struct place *place = place_of(tree, tree->parent);
     uint8_t key[SECRET_BYTES];
     id_key(tree->hub->id.secret, "tree", place->process, sizeof place->process, key);
-    dial_start(&tree->dial, &place->listener, key, on_parent, on_round_failed);
+    dial_start(&tree->dial, &place->listener, key, on_parent, on_parent_round_failed);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- life */
 
-/* A lost process leaves children that now should come to us. Perhaps they were lost with it: then nobody else would know. */
+/* A lost process leaves children that should come to us now. If they were lost with it, only we can notice. */
 static void look_for_orphans(struct tree *tree) {
     const struct places *places = &tree->places;
     const struct peer_info *peers = tree->hub->peers;
@@ -381,7 +381,7 @@ enum collet_result tree_link(struct tree *tree, const struct card *cards) {
     COLLET_TRY(courier_init(&tree->courier, tree->places.self, tree->places.count));
     uint8_t key[SECRET_BYTES];
     id_key(tree->hub->id.secret, "tree", process_identity(), 2 * sizeof(uint64_t), key);
-    COLLET_TRY(door_serve(&tree->door, key, on_child, on_exhausted));
+    COLLET_TRY(door_serve(&tree->door, key, on_child, on_door_exhausted));
     const struct config *agreed = &tree->hub->agreed;
     tree->beat_ns = (uint64_t)(agreed->heartbeat > 10 ? agreed->heartbeat : 10) * 1000000u;
     tree->silence_ns = (uint64_t)(agreed->heartbeat_timeout > 0 ? agreed->heartbeat_timeout : 0) * 1000000u;

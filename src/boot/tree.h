@@ -16,8 +16,8 @@ struct tree {
     struct door door; /* for children */
     struct dial dial; /* to the parent, while it is not connected */
     struct places places;
-    int parent;         /* whom we dial or are connected to upwards; −1: nobody, we are the root */
-    struct edge *edges; /* all, also those whose other end has not said yet who it is */
+    int parent;         /* the place that we dial, or are connected to, upwards; −1: we are the root */
+    struct edge *edges; /* all, also those whose other end has not said HELLO */
     struct courier courier;
     bool running; /* init is complete: nodes are known, a lost process is a death, not a failed init */
     struct watch_timer beat;

@@ -75,7 +75,7 @@ static void flush(struct wire *wire) {
     watch_change(&wire->watched, EPOLLIN | (content(&wire->out) > 0 ? (uint32_t)EPOLLOUT : 0));
 }
 
-static void on_ready(struct watch_fd *watched, uint32_t events) {
+static void on_wire_ready(struct watch_fd *watched, uint32_t events) {
     struct wire *wire = WATCH_OWNER(watched, struct wire, watched);
     if (events & EPOLLOUT)
         flush(wire);
@@ -90,7 +90,7 @@ enum collet_result wire_create(int fd, void (*ready)(struct wire *), void *owner
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection of the control plane");
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    wire->watched = (struct watch_fd){.fd = fd, .ready = on_ready};
+    wire->watched = (struct watch_fd){.fd = fd, .ready = on_wire_ready};
     wire->ready = ready;
     wire->owner = owner;
     enum collet_result result = watch_add(&wire->watched, EPOLLIN);

@@ -6,8 +6,8 @@
  *      │ type, bytes │ payload, encrypted │ MAC │        ChaCha20-Poly1305 (RFC 8439)
  *        in clear                           over the payload, type and bytes; the nonce is the number of the frame
  *
- * So whoever sits on the way, or took over the port, can end the connection but can neither read a frame nor forge,
- * change, repeat, drop or reorder one: the receiver finds that the MAC does not belong to the next number.
+ * So a process that sits on the way, or that took over the port, can end the connection. It can neither read a frame nor
+ * forge, change, repeat, drop or reorder one: the receiver finds that the MAC does not belong to the next number.
  *
  * All functions belong to the watch thread.
  */

@@ -70,7 +70,7 @@ static void call_differently(struct ranks *ranks, int rank) {
     ranks_try(ranks, rank, collet_comm_get_async_error(comm, &state));
     ranks_check(ranks, rank, state == result || result == COLLET_SUCCESS);
     ranks_barrier(
-        ranks); /* an unnoticed difference leaves ranks at different places: nobody goes before all are here */
+        ranks); /* an unnoticed difference leaves ranks at different places: no rank goes on before all are here */
     ranks_try(ranks, rank, collet_comm_destroy(comm));
     free(in);
     free(out);
