@@ -15,7 +15,8 @@
  *             collet_comm_get_async_error() may be called by any thread at any time.
  *   Blocking  A collective outside a group returns when its buffers may be reused. No wait is for ever: a dead rank,
  *             a timeout or an abort ends it with an error on every rank.
- *   Fork      A communicator is not usable in a child of fork(); the child may exit or exec freely.
+ *   Fork      In a child of fork(), calls on a communicator of the parent return INVALID_USAGE. Destroying or aborting it
+ *             there does nothing. The child may create communicators of its own, exit or exec freely.
  */
 #ifndef COLLET_H
 #define COLLET_H
@@ -172,16 +173,19 @@ COLLET_API enum collet_result collet_comm_init_all(struct collet_comm **comms, i
 COLLET_API enum collet_result collet_comm_init_from_env(struct collet_comm **comm, const struct collet_config *config);
 
 /* collet_comm_finalize: says that no more calls follow on comm, after those issued are complete. comm == NULL is a
- * success. The handle stays valid for getters and collet_comm_destroy(). Errors: INVALID_USAGE on the second call. */
+ * success. The handle stays valid for getters and collet_comm_destroy(). Errors: INVALID_USAGE on the second call, and
+ * while calls on comm wait in the open group of the calling thread. */
 COLLET_API enum collet_result collet_comm_finalize(struct collet_comm *comm);
 
 /* collet_comm_destroy: finalizes if that was not done, tells the other ranks goodbye, and frees comm. NULL is a
  * success. Not a barrier: it does not wait for other ranks to call it. The handle is invalid afterwards (collet notices
- * most later uses and answers INVALID_ARGUMENT). */
+ * most later uses and answers INVALID_ARGUMENT). Errors: INVALID_USAGE while calls on comm wait in the open group of the
+ * calling thread; comm then stays as it was. */
 COLLET_API enum collet_result collet_comm_destroy(struct collet_comm *comm);
 
 /* collet_comm_abort: ends comm at once: calls in progress on it, in any thread and on any rank, return
- * COLLET_ERR_ABORTED (or REMOTE elsewhere); then frees comm. NULL is a success. Always returns. */
+ * COLLET_ERR_ABORTED (or REMOTE elsewhere); then frees comm. NULL is a success. Always returns.
+ * If calls on comm wait in the open group of the calling thread, nothing of that group runs. */
 COLLET_API enum collet_result collet_comm_abort(struct collet_comm *comm);
 
 /* Getters; the result is written to the last argument. Errors: INVALID_ARGUMENT (NULL or no communicator),
@@ -203,11 +207,11 @@ COLLET_API enum collet_result collet_comm_dump(const struct collet_comm *comm, i
  *
  * Common rules. All ranks call the same collective with the same count, type, op and root. Buffers need only the
  * alignment of their element type. count == 0 is a success that moves nothing (buffers may then be NULL). Buffers may
- * not overlap except as the in-place rule of the call says. `stream` is NULL for a host communicator: the call is done
- * when it, or the outermost group around it, returns. On a communicator of GPUs, `stream` is a cudaStream_t (NULL: the
- * default stream) of the communicator's GPU; the call returns when its work is in the stream, which may be in capture,
- * and buffers may be any memory that the GPU reaches. Calls on one communicator are done in their order, also if their
- * streams differ. Result buffers are undefined after a failure, other buffers are untouched.
+ * not overlap except as the in-place rule of the call says; INVALID_ARGUMENT otherwise. `stream` is NULL for a host
+ * communicator: the call is done when it, or the outermost group around it, returns. On a communicator of GPUs, `stream`
+ * is a cudaStream_t (NULL: the default stream) of the communicator's GPU; the call returns when its work is in the
+ * stream, which may be in capture, and buffers may be any memory that the GPU reaches. Calls on one communicator are done
+ * in their order, also if their streams differ. Result buffers are undefined after a failure, other buffers are untouched.
  * Common errors: INVALID_ARGUMENT (names the argument: NULL buffer or communicator, unknown type or op, root out of
  * range, count so large that bytes overflow), INVALID_USAGE (finalized or failed communicator), REMOTE, TIMEOUT, ABORTED.
  */
