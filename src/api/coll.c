@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The collectives and messages of collet.h: check the arguments, make one request, hand it to the group.
+ * The collectives and messages of collet.h: check the arguments, make one request, hand it to the group. What a call needs
+ * follows from its line in ../program/registry.h; the functions themselves are at the end.
  */
 #include "api/group.h"
 #include "api/overlap.h"
@@ -12,7 +13,7 @@ struct call_check {
     const void *in;
     void *out;
     bool needs_in, needs_out;
-    const char *in_name, *out_name, *count_name;
+    const char *count_name;
     size_t blocks; /* buffers hold up to this many times count */
     bool reduces;
 };
@@ -23,9 +24,9 @@ static enum collet_result check_buffers(const struct exec_request *r, const stru
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is %zu: that many %s elements do not fit into memory",
                        c->count_name, r->count, type_name(r->type));
     if (r->count > 0 && c->needs_in && c->in == NULL)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL, but %s is %zu", c->in_name, c->count_name, r->count);
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "sendbuff is NULL, but %s is %zu", c->count_name, r->count);
     if (r->count > 0 && c->needs_out && c->out == NULL)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL, but %s is %zu", c->out_name, c->count_name, r->count);
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "recvbuff is NULL, but %s is %zu", c->count_name, r->count);
     return COLLET_SUCCESS;
 }
 
@@ -56,96 +57,99 @@ static enum collet_result refuse(struct collet_comm *comm, enum collet_result re
     return group_poison(result);
 }
 
-static enum collet_result call(struct collet_comm *comm, const struct exec_request *request,
-                               const struct call_check *check, void *stream) {
-    enum collet_result result = check_call(comm, request, check, stream);
-    if (result != COLLET_SUCCESS)
-        return refuse(comm, result);
+static enum collet_result hand_over(struct collet_comm *comm, const struct exec_request *request,
+                                    const struct call_check *check, void *stream) {
     bool p2p = prog_is_p2p(request->collective);
     log_trace(COLL, "rank %d of %s: %s of %zu %s, op %s, %s %d", comm->rank,
               comm->name[0] != '\0' ? comm->name : "(unnamed)", prog_collective_name(request->collective),
               request->count, type_name(request->type), check->reduces ? op_name(request->op) : "none",
               p2p ? "peer" : "root", request->root);
-    if (request->count == 0 && !p2p)
+    if (request->count == 0 && !prog_keeps_empty(request->collective))
         return COLLET_SUCCESS;
     return group_call(comm, request, check->in, check->out, stream);
 }
 
-/* Blocks of buffers of nranks·count elements; 1 for a communicator that check_call() will refuse. */
-static size_t blocks_of(const struct collet_comm *comm) { return comm_is_live(comm) ? (size_t)comm->nranks : 1; }
-
-enum collet_result collet_allreduce(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
-                                    enum collet_op op, struct collet_comm *comm, void *stream) {
-    struct exec_request request = {PROG_ALLREDUCE, count, type, op, 0};
-    struct call_check check = {sendbuff, recvbuff, true, true, "sendbuff", "recvbuff", "count", 1, true};
-    return call(comm, &request, &check, stream);
+/* As collet.h calls the count of a block where one of the buffers is a single block. */
+static const char *count_name_of(const struct prog_facts *facts) {
+    if (facts->in == PROG_SINGLE)
+        return "sendcount";
+    return facts->out == PROG_SINGLE ? "recvcount" : "count";
 }
 
-enum collet_result collet_allgather(const void *sendbuff, void *recvbuff, size_t sendcount, enum collet_type type,
-                                    struct collet_comm *comm, void *stream) {
-    struct exec_request request = {PROG_ALLGATHER, sendcount, type, COLLET_SUM, 0};
-    struct call_check check = {sendbuff,    recvbuff,        true, true, "sendbuff", "recvbuff",
-                               "sendcount", blocks_of(comm), false};
-    return call(comm, &request, &check, stream);
+/* Of a communicator that check_call() will refuse nothing is known. */
+static struct call_check check_of(const struct collet_comm *comm, const struct exec_request *r, const void *in,
+                                  void *out) {
+    const struct prog_facts *facts = &prog_facts[r->collective];
+    bool live = comm_is_live(comm), is_root = live && comm->rank == r->root;
+    bool per_rank = facts->in == PROG_PER_RANK || facts->out == PROG_PER_RANK;
+    return (struct call_check){
+        .in = in,
+        .out = out,
+        .needs_in = facts->in != PROG_NONE && (facts->root != PROG_FROM_ROOT || is_root),
+        .needs_out = facts->out != PROG_NONE && (facts->root != PROG_TO_ROOT || is_root),
+        .count_name = count_name_of(facts),
+        .blocks = live && per_rank ? (size_t)comm->nranks : 1,
+        .reduces = facts->reduces,
+    };
 }
 
-enum collet_result collet_reducescatter(const void *sendbuff, void *recvbuff, size_t recvcount, enum collet_type type,
-                                        enum collet_op op, struct collet_comm *comm, void *stream) {
-    struct exec_request request = {PROG_REDUCESCATTER, recvcount, type, op, 0};
-    struct call_check check = {sendbuff,    recvbuff,        true, true, "sendbuff", "recvbuff",
-                               "recvcount", blocks_of(comm), true};
-    return call(comm, &request, &check, stream);
-}
-
-enum collet_result collet_alltoall(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
-                                   struct collet_comm *comm, void *stream) {
-    struct exec_request request = {PROG_ALLTOALL, count, type, COLLET_SUM, 0};
-    struct call_check check = {sendbuff, recvbuff, true, true, "sendbuff", "recvbuff", "count", blocks_of(comm), false};
-    return call(comm, &request, &check, stream);
-}
-
-enum collet_result collet_broadcast(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type, int root,
-                                    struct collet_comm *comm, void *stream) {
-    if (comm_is_live(comm) && check_rank(comm, root, "root") != COLLET_SUCCESS)
+static enum collet_result coll_call(struct exec_request request, const void *in, void *out, struct collet_comm *comm,
+                                    void *stream) {
+    bool p2p = prog_is_p2p(request.collective);
+    struct call_check check = check_of(comm, &request, in, out);
+    if (comm_is_live(comm) && check_rank(comm, request.root, p2p ? "peer" : "root") != COLLET_SUCCESS)
         return refuse(comm, COLLET_ERR_INVALID_ARGUMENT);
-    bool is_root = comm_is_live(comm) && comm->rank == root;
-    struct exec_request request = {PROG_BROADCAST, count, type, COLLET_SUM, root};
-    struct call_check check = {sendbuff, recvbuff, is_root, true, "sendbuff", "recvbuff", "count", 1, false};
-    return call(comm, &request, &check, stream);
-}
-
-enum collet_result collet_reduce(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
-                                 enum collet_op op, int root, struct collet_comm *comm, void *stream) {
-    if (comm_is_live(comm) && check_rank(comm, root, "root") != COLLET_SUCCESS)
-        return refuse(comm, COLLET_ERR_INVALID_ARGUMENT);
-    bool is_root = comm_is_live(comm) && comm->rank == root;
-    struct exec_request request = {PROG_REDUCE, count, type, op, root};
-    struct call_check check = {sendbuff, recvbuff, true, is_root, "sendbuff", "recvbuff", "count", 1, true};
-    return call(comm, &request, &check, stream);
-}
-
-/* A message is bytes: the two ends need not name the same type. */
-static enum collet_result message(enum prog_collective direction, const void *in, void *out, size_t count,
-                                  enum collet_type type, int peer, struct collet_comm *comm, void *stream) {
-    if (comm_is_live(comm) && check_rank(comm, peer, "peer") != COLLET_SUCCESS)
-        return refuse(comm, COLLET_ERR_INVALID_ARGUMENT);
-    bool sends = direction == PROG_SEND;
-    struct exec_request request = {direction, count, type, COLLET_SUM, peer};
-    struct call_check check = {in, out, sends, !sends, "sendbuff", "recvbuff", "count", 1, false};
     enum collet_result result = check_call(comm, &request, &check, stream);
     if (result != COLLET_SUCCESS)
         return refuse(comm, result);
-    request.count = count * collet_type_size(type);
-    request.type = COLLET_UINT8;
-    return call(comm, &request, &check, stream);
+    if (p2p) { /* a message is bytes: the two ends need not name the same type */
+        request.count *= collet_type_size(request.type);
+        request.type = COLLET_UINT8;
+    }
+    return hand_over(comm, &request, &check, stream);
 }
 
-enum collet_result collet_send(const void *sendbuff, size_t count, enum collet_type type, int peer,
-                               struct collet_comm *comm, void *stream) {
-    return message(PROG_SEND, sendbuff, NULL, count, type, peer, comm, stream);
-}
+/* ---- the functions of collet.h ----
+ *
+ * Signatures follow from the columns `root` and `does it reduce`; those of messages from which buffer there is. */
 
-enum collet_result collet_recv(void *recvbuff, size_t count, enum collet_type type, int peer, struct collet_comm *comm,
-                               void *stream) {
-    return message(PROG_RECV, NULL, recvbuff, count, type, peer, comm, stream);
-}
+#define NO_ROOT_COPIES(NAME, name, in)                                                                                 \
+    enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
+                                     struct collet_comm *comm, void *stream) {                                         \
+        return coll_call((struct exec_request){PROG_##NAME, count, type, COLLET_SUM, 0}, sendbuff, recvbuff, comm,     \
+                         stream);                                                                                      \
+    }
+#define NO_ROOT_REDUCES(NAME, name, in)                                                                                \
+    enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
+                                     enum collet_op op, struct collet_comm *comm, void *stream) {                      \
+        return coll_call((struct exec_request){PROG_##NAME, count, type, op, 0}, sendbuff, recvbuff, comm, stream);    \
+    }
+#define FROM_ROOT_COPIES(NAME, name, in)                                                                               \
+    enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
+                                     int root, struct collet_comm *comm, void *stream) {                               \
+        return coll_call((struct exec_request){PROG_##NAME, count, type, COLLET_SUM, root}, sendbuff, recvbuff, comm,  \
+                         stream);                                                                                      \
+    }
+#define TO_ROOT_COPIES FROM_ROOT_COPIES
+#define TO_ROOT_REDUCES(NAME, name, in)                                                                                \
+    enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
+                                     enum collet_op op, int root, struct collet_comm *comm, void *stream) {            \
+        return coll_call((struct exec_request){PROG_##NAME, count, type, op, root}, sendbuff, recvbuff, comm, stream); \
+    }
+#define PEER_COPIES(NAME, name, in) PEER_FROM_##in(NAME, name)
+#define PEER_FROM_WHOLE(NAME, name)                                                                                    \
+    enum collet_result collet_##name(const void *sendbuff, size_t count, enum collet_type type, int peer,              \
+                                     struct collet_comm *comm, void *stream) {                                         \
+        return coll_call((struct exec_request){PROG_##NAME, count, type, COLLET_SUM, peer}, sendbuff, NULL, comm,      \
+                         stream);                                                                                      \
+    }
+#define PEER_FROM_NONE(NAME, name)                                                                                     \
+    enum collet_result collet_##name(void *recvbuff, size_t count, enum collet_type type, int peer,                    \
+                                     struct collet_comm *comm, void *stream) {                                         \
+        return coll_call((struct exec_request){PROG_##NAME, count, type, COLLET_SUM, peer}, NULL, recvbuff, comm,      \
+                         stream);                                                                                      \
+    }
+
+#define X(NAME, name, in, out, reduces, root, in_place) root##_##reduces(NAME, name, in)
+PROG_COLLECTIVES(X)
+#undef X
