@@ -250,7 +250,17 @@ static int tell(const struct request *request, struct task *task) {
     return status;
 }
 
+/* Before measurements that take minutes. What the file holds stays until then. */
+static bool can_write(const char *path) {
+    FILE *out = path != NULL ? fopen(path, "ae") : NULL;
+    if (out != NULL)
+        fclose(out);
+    return path == NULL || out != NULL || argument_refuse("--output", path, "a file that can be written");
+}
+
 static int run(const struct request *request, struct task *task) {
+    if (!can_write(request->output))
+        return EXIT_BAD_INPUT;
     int status = gather(request, task) ? tell(request, task) : EXIT_BAD_INPUT;
     for (int k = 0; k < task->nlabs; k++)
         lab_destroy(task->labs[k]);

@@ -91,12 +91,18 @@ enum collet_result topo_print_rings(const struct topo_rings *rings, FILE *out) {
 /* Larger jobs show the beginning. */
 enum { HEADS_SHOWN = 16 };
 
-static void print_head(const struct topo_tree_place *place, int head, FILE *out) {
-    fprintf(out, "  %d", head);
-    if (place->parent < 0)
+static int head_of(const struct topo_rings *rings, int host) {
+    bool unused;
+    return rank_of(rings, host, topo_route_of(rings, 0, host, &unused)->order[0]);
+}
+
+static void print_head(const struct topo_rings *rings, int which, int host, FILE *out) {
+    int parent = tree_place(rings->nhosts, which, host).parent;
+    fprintf(out, "  %d", head_of(rings, host));
+    if (parent < 0)
         fprintf(out, " (root)");
     else
-        fprintf(out, " below %d", place->parent);
+        fprintf(out, " below %d", head_of(rings, parent));
 }
 
 enum collet_result topo_print_trees(const struct topo_rings *rings, FILE *out) {
@@ -115,12 +121,8 @@ enum collet_result topo_print_trees(const struct topo_rings *rings, FILE *out) {
     }
     for (int which = 0; which < TREES && rings->nhosts > 1; which++) {
         fprintf(out, "  heads of ring 0, tree %d:", which);
-        for (int h = 0; h < rings->nhosts && h < HEADS_SHOWN; h++) {
-            bool unused;
-            int head = rank_of(rings, h, topo_route_of(rings, 0, h, &unused)->order[0]);
-            struct topo_tree_place place = topo_tree_of(rings, 0, which, head);
-            print_head(&place, head, out);
-        }
+        for (int h = 0; h < rings->nhosts && h < HEADS_SHOWN; h++)
+            print_head(rings, which, h, out);
         fprintf(out, "%s\n", rings->nhosts > HEADS_SHOWN ? "  …" : "");
     }
     return COLLET_SUCCESS;

@@ -295,28 +295,3 @@ int topo_nic_towards(const struct topo_rings *rings, int ring, int rank, int pee
     int nic = begin ? route->nic_in : route->nic_out;
     return nic < 0 || host == rings->host_of[peer] ? -1 : rings->topo->hosts[host].first_node + nic;
 }
-
-static int head_of(const struct topo_rings *rings, int ring, int host) {
-    bool unused;
-    return rank_of(rings, host, topo_route_of(rings, ring, host, &unused)->order[0]);
-}
-
-struct topo_tree_place topo_tree_of(const struct topo_rings *rings, int ring, int which, int rank) {
-    struct topo_tree_place place = {.parent = -1, .child = {-1, -1, -1}};
-    int host = rings->host_of[rank], nlocal = nlocal_of(rings, host), at = 0;
-    bool unused;
-    const int *chain = topo_route_of(rings, ring, host, &unused)->order;
-    while (chain[at] != rings->local_of[rank])
-        at++;
-    if (at > 0) {
-        place.parent = rank_of(rings, host, chain[at - 1]);
-    } else {
-        struct tree_place heads = tree_place(rings->nhosts, which, host);
-        place.parent = heads.parent < 0 ? -1 : head_of(rings, ring, heads.parent);
-        for (int i = 0; i < heads.nchildren; i++)
-            place.child[place.nchildren++] = head_of(rings, ring, heads.child[i]);
-    }
-    if (at + 1 < nlocal)
-        place.child[place.nchildren++] = rank_of(rings, host, chain[at + 1]);
-    return place;
-}

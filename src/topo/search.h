@@ -77,13 +77,4 @@ void topo_ring_order(const struct topo_rings *rings, int ring, int *order);
  * on one rail, and so does the last hop of an odd number of hosts. The result is a node of the rank's host; −1: none. */
 int topo_nic_towards(const struct topo_rings *rings, int ring, int rank, int peer);
 
-struct topo_tree_place {
-    int parent;   /* −1: the root */
-    int child[3]; /* first other heads, then the next rank of the chain */
-    int nchildren;
-};
-
-/* The place of a rank in tree 0 or 1 of a ring. */
-struct topo_tree_place topo_tree_of(const struct topo_rings *rings, int ring, int which, int rank);
-
 #endif

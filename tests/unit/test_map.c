@@ -299,32 +299,6 @@ static void programs_along_every_order_are_right(void **state) {
     end(&job);
 }
 
-/* Tree edges in programs are those that the search counts with. */
-static void trees_are_those_of_the_search(void **state) {
-    (void)state;
-    struct job job;
-    draw(&job, "4 gpu mesh : 2 nic 100", 5, 4, false);
-    for (int k = 0; k < map_orders(job.map); k++) {
-        struct prog_shape shape;
-        assert_int_equal(map_shape(job.map, job.peers, k, &shape), COLLET_SUCCESS);
-        for (int rank = 0; rank < job.nranks; rank++) {
-            struct topo_tree_place place = topo_tree_of(job.map->rings, k, 0, rank);
-            struct prog *prog = NULL;
-            assert_int_equal(algorithm_build(algorithm_find(PROG_ALLREDUCE, "tree"), &shape, rank, 0, &prog),
-                             COLLET_SUCCESS);
-            const struct prog_step *up = &prog->steps[prog->workers[0].first_step];
-            assert_int_equal(up->recv_count, place.nchildren);
-            for (int c = 0; c < place.nchildren; c++)
-                assert_int_equal(prog->peers[up->recv_first + c].rank, place.child[c]);
-            if (place.parent >= 0)
-                assert_int_equal(prog->peers[up->send_first].rank, place.parent);
-            prog_destroy(prog);
-        }
-        prog_shape_fini(&shape);
-    }
-    end(&job);
-}
-
 static void a_map_that_does_not_fit_the_ranks_is_refused(void **state) {
     (void)state;
     struct job job;
@@ -381,7 +355,6 @@ int main(void) {
         cmocka_unit_test(both_ranks_and_the_graph_have_to_say_that_gpus_are_joined),
         cmocka_unit_test(ranks_on_one_gpu_are_joined_whatever_the_graph),
         cmocka_unit_test(programs_along_every_order_are_right),
-        cmocka_unit_test(trees_are_those_of_the_search),
         cmocka_unit_test(a_map_that_does_not_fit_the_ranks_is_refused),
         cmocka_unit_test(equal_hosts_are_packed_once),
         cmocka_unit_test(channels_are_tied_to_adapters_if_each_gets_equally_many),

@@ -207,11 +207,66 @@ static void the_lists_are_the_same(void **state) {
     }
 }
 
+/* ---- what is wrong ---- */
+
+/* Rank 1 sends to rank 2 what rank 0 waits for. */
+static void build_wrong(struct prog *prog) {
+    prog_worker(prog);
+    if (prog->rank == 0)
+        prog_step(prog, .recv = PEER(1), .local = IN(0), .store = OUT(0));
+    else if (prog->rank == 1)
+        prog_step(prog, .local = IN(0), .send = PEER(2));
+    else
+        prog_step(prog, .local = IN(0), .store = OUT(0));
+}
+
+static void a_wrong_algorithm_is_explained_by_the_verifier(void **state) {
+    (void)state;
+    static const struct algorithm wrong = {.name = "wrong", .collective = PROG_ALLREDUCE, .build = build_wrong};
+    struct both both;
+    struct cost_stage *stage;
+    struct plan_choice choice = {&wrong, PROTOCOL_SIMPLE, 1, 4096, 0};
+    double ns;
+    open_both(&both, "1 cpu", 1, 4);
+    if (cost_stage_open(&both.model->machine, &wrong, &stage) != COLLET_SUCCESS)
+        fail_msg("%s", err_last());
+    assert_int_equal(tuner_predict(&both.limits, stage, &choice, 1024, 1, &ns), COLLET_ERR_INTERNAL);
+    assert_non_null(strstr(err_last(), "algorithm wrong is wrong: "));
+    assert_non_null(strstr(err_last(), "rank "));
+    cost_stage_close(stage);
+    close_both(&both);
+}
+
+/* ---- names ---- */
+
+static void a_name_that_does_not_take_the_shape_leaves_the_choice_free(void **state) {
+    (void)state;
+    struct both both;
+    struct plan_choice chosen;
+    open_both(&both, "1 cpu", 1, 4);
+    snprintf(both.config.algo, sizeof(both.config.algo), "hier");
+    assert_int_equal(tuner_limits_read(&both.config, &both.chan.owner.layout, 1, &both.limits), COLLET_SUCCESS);
+    assert_false(tuner_is_named(&both.limits, PROG_ALLREDUCE, both.shapes));
+    assert_int_equal(tuner_choose(&both.model->machine, &both.limits, PROG_ALLREDUCE, 1024, 1, &chosen),
+                     COLLET_SUCCESS);
+    snprintf(both.config.algo, sizeof(both.config.algo), "hier,tree");
+    assert_int_equal(tuner_limits_read(&both.config, &both.chan.owner.layout, 1, &both.limits), COLLET_SUCCESS);
+    assert_int_equal(tuner_choose(&both.model->machine, &both.limits, PROG_ALLREDUCE, 1024, 1, &chosen),
+                     COLLET_SUCCESS);
+    assert_string_equal(chosen.algorithm->name, "tree");
+    snprintf(both.config.algo, sizeof(both.config.algo), "hire");
+    assert_int_equal(tuner_limits_read(&both.config, &both.chan.owner.layout, 1, &both.limits),
+                     COLLET_ERR_INVALID_USAGE);
+    close_both(&both);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_on_hosts_are_foretold_as_they_are_chosen),
         cmocka_unit_test(ranks_on_gpus_are_foretold_as_they_are_chosen),
         cmocka_unit_test(the_lists_are_the_same),
+        cmocka_unit_test(a_wrong_algorithm_is_explained_by_the_verifier),
+        cmocka_unit_test(a_name_that_does_not_take_the_shape_leaves_the_choice_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,25 +88,6 @@ static void check_rings(const struct topo_rings *rings) {
     free(seen);
 }
 
-static void check_trees(const struct topo_rings *rings) {
-    for (int ring = 0; ring < rings->nrings; ring++)
-        for (int which = 0; which < 2; which++) {
-            int roots = 0, children = 0;
-            for (int r = 0; r < rings->nranks; r++) {
-                struct topo_tree_place place = topo_tree_of(rings, ring, which, r);
-                roots += place.parent < 0;
-                for (int c = 0; c < place.nchildren; c++, children++)
-                    assert_int_equal(topo_tree_of(rings, ring, which, place.child[c]).parent, r);
-                int up = r, depth = 0;
-                while (up >= 0 && depth++ <= rings->nranks)
-                    up = topo_tree_of(rings, ring, which, up).parent;
-                assert_true(depth <= rings->nranks); /* no circle */
-            }
-            assert_int_equal(roots, 1);
-            assert_int_equal(children, rings->nranks - 1);
-        }
-}
-
 /* Every NIC is entered and left as often as any other. */
 static void check_nics(const struct topo_rings *rings) {
     for (int c = 0; c < rings->ncrossings; c++) {
@@ -201,7 +182,6 @@ static void linked_cliques_use_all_nics_and_cross_between_cpus_once(void **state
     (void)state;
     struct job job = job_of_file("tests/unit/topo/two_cliques.xml", 3);
     check_rings(job.rings);
-    check_trees(job.rings);
     check_nics(job.rings);
     check_ends(job.rings);
     check_bandwidth(job.rings);
@@ -219,7 +199,6 @@ static void switched_pairs_use_all_nics_and_stay_below_their_cpu_while_they_can(
     (void)state;
     struct job job = job_of_file("tests/unit/topo/switched_pairs.xml", 2);
     check_rings(job.rings);
-    check_trees(job.rings);
     check_nics(job.rings);
     check_ends(job.rings);
     check_bandwidth(job.rings);
@@ -250,7 +229,6 @@ static void machines_of_many_shapes_get_sound_rings(void **state) {
     for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
         struct job job = job_of(machines[i], 0);
         check_rings(job.rings);
-        check_trees(job.rings);
         check_bandwidth(job.rings);
         if (job.rings->nhosts > 1)
             check_nics(job.rings);
@@ -388,7 +366,6 @@ static void different_hosts_share_rings(void **state) {
     assert_int_equal(job.rings->ncrossings, 2);
     assert_int_equal(job.rings->nrings, 2);
     check_rings(job.rings);
-    check_trees(job.rings);
     assert_true(job.rings->ring_gbps == 6.25); /* both rings through the one NIC of the small host */
     job_end(&job);
 }
@@ -422,7 +399,6 @@ static void ranks_may_be_numbered_across_hosts(void **state) {
     job.topo = topo;
     assert_int_equal(topo_search(topo, nranks, mixed, &job.rings), COLLET_SUCCESS);
     check_rings(job.rings);
-    check_trees(job.rings);
     assert_int_equal(job.rings->host_of[5], 1);
     free(place);
     job_end(&job);

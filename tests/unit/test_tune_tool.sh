@@ -15,7 +15,7 @@ refuses() { # pattern arguments…
 }
 
 refuses_all() {
-    refuses "--procs is '1'" --procs 1 && refuses "--procs is '2,x'" --procs 2,x &&
+    refuses "--output is '/nonexistent/x'" --quick --output /nonexistent/x && refuses "--procs is '1'" --procs 1 && refuses "--procs is '2,x'" --procs 2,x &&
         refuses "--transport is 'pigeon'" --transport pigeon && refuses "--sizes is '9'" --sizes 9 &&
         refuses "--costs: .*none.tuning" --costs none.tuning && refuses "unrecognized option '--fast'" --fast &&
         refuses "--transport is 'tcp'" --device --transport tcp && refuses "leave out --device" --device --regret &&
