@@ -21,7 +21,7 @@
  * them on; but where each is a message, with its own header, answer and look at a completion, fewer longer ones. */
 #define MEMORY_BUFFER_BYTES (1u << 20)
 #define MESSAGES_BUFFER_BYTES (4u << 20)
-#define ROAM_BYTES (2u << 20) /* what the payloads that one rank sends go through, lap by lap (proto_simple.h) */
+#define ROAM_BYTES (2u << 20)          /* what the payloads that one rank sends go through, lap by lap (fifo_place.h) */
 #define RANK_BUDGET_BYTES (256u << 20) /* Simple slots of one rank's connections to all others, on one channel */
 
 /* ---- which transport ---- */
@@ -295,8 +295,8 @@ static void log_connection(const struct conn *conn) {
 
 /* Whether slots are written past the caches: to begin with as CPUs were found to be, then as the end finds its lines. */
 static void stores_init(struct conn *conn) {
-    conn->end.nt_stores = (int32_t)conn->owner->config->nt_stores;
-    conn->end.far_lines = conn->far ? FIFO_FAR_LINES : 0;
+    conn->end.place.nt_stores = (int32_t)conn->owner->config->nt_stores;
+    conn->end.place.far = conn->far ? FIFO_PLACE_FAR_MAX : 0;
 }
 
 static uint32_t roam_bytes_of(const struct conn *conn) {
@@ -316,7 +316,7 @@ enum collet_result conn_try(struct conn *conn) {
         COLLET_TRY(conn->side == CONN_CONSUMER ? consumer_begin(conn) : producer_begin(conn));
     COLLET_TRY(conn->transport->ready(conn));
     conn->end.remote = (uint32_t)conn->transport->remote;
-    conn->end.roam_bytes = roam_bytes_of(conn);
+    conn->end.place.roam_bytes = roam_bytes_of(conn);
     stores_init(conn);
     conn->state = CONN_READY;
     if (log_wanted(LOG_INFO, LOG_CONN))

@@ -11,6 +11,7 @@
 #ifndef COLLET_EXEC_EXEC_H
 #define COLLET_EXEC_EXEC_H
 
+#include "base/wait.h"
 #include "chan/chan.h"
 #include "kernels/reduce_host.h"
 #include "kernels/worker.h"
@@ -23,8 +24,8 @@ struct exec_program {
     int nconns, nready; /* connections of all channels; the first nready are READY */
     struct conn **conns;
     int nremote;                   /* of them over a wire */
-    struct interp_op *ops;         /* one a channel */
-    uint64_t ops_id;               /* exec_args.id that they were last filled from; 0: none yet */
+    struct interp_op *ops;         /* one per channel */
+    uint64_t ops_id;               /* args_id of the call that they were last filled from; 0: none yet */
     struct interp_worker *workers; /* of all channels … */
     int *first_worker;             /* … [nchannels + 1]: those of channel c begin at first_worker[c] */
     int last_call;                 /* while a group is put together: its newest call of this program; −1: none */
@@ -52,7 +53,7 @@ static inline int exec_channel_of(const struct exec_program *program, int worker
     return channel;
 }
 
-/* Whom a worker waits for. */
+/* The rank that a worker waits for. */
 static inline int exec_blocking_rank(const struct exec_program *program, int worker) {
     const struct prog *prog = program->progs[exec_channel_of(program, worker)];
     return prog->peers[program->workers[worker].blocked_on].rank;
@@ -67,28 +68,14 @@ struct exec_request {
     int root;          /* or the peer of a send or receive; 0 where there is none */
 };
 
-/* What it comes to for a bound program. */
-struct exec_args {
-    const void *in;
-    void *out;
-    uint64_t sequence;
-    uint64_t id; /* of all that follows: equal on calls that differ only in the above; never 0 */
-    uint64_t total_elems, block_elems, chunk_elems; /* see geometry.h */
-    uint32_t nchannels;                             /* ≤ the program's */
-    uint32_t elem_bytes;
-    uint32_t divisor;
-    enum protocol protocol;
-    uint32_t signature;
-    uint32_t keep_empty;
-    reduce_fn reduce;
-};
-
 enum exec_state { EXEC_WAITING, EXEC_CONNECTING, EXEC_RUNNING, EXEC_DONE };
 
 struct exec_call {
     struct exec_request request;
     struct exec_program *program;
-    struct exec_args args;
+    struct work_args args; /* what the request comes to for the bound program */
+    uint64_t args_id;      /* equal on calls whose args differ only in buffers and sequence; never 0 */
+    reduce_fn reduce;
     struct chan *chan;
     void *stream; /* of a GPU */
     int after;    /* index of the call that must be DONE before this one starts; −1: none */
@@ -97,7 +84,7 @@ struct exec_call {
     int told_peer; /* the rank that has been told what we are waiting in (exec_wait.c); −1: none */
 };
 
-/* Calls that run together, for those who look at them meanwhile. */
+/* Calls that run together, for threads that look at them meanwhile. */
 struct exec_batch {
     const struct exec_call *calls;
     int ncalls;
@@ -107,21 +94,34 @@ struct exec_batch {
  * too (its ranks are told), and the first failure is returned. */
 enum collet_result exec_run(struct exec_call *calls, int ncalls);
 
+/* ---- connections of calls (exec_connect.c) ---- */
+
+/* Moves the connections of a call's program toward READY: SUCCESS when all are, IN_PROGRESS while not. */
+enum collet_result exec_connect_call(struct exec_call *call, bool *moved);
+
 /* Makes every connection of the calls of GPU communicators. Failures as in exec_run(). */
 enum collet_result exec_connect(struct exec_call *calls, int ncalls);
 
-/* Nothing has moved for idle_ns (0: not for long): may this call still be waited for? SUCCESS, or the failure that ends
- * it (exec_wait.c). */
-enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns);
+/* ---- waiting (exec_wait.c) ---- */
 
-/* The call has failed with result: looks for a cause behind it, for a moment, and returns that or result (exec_wait.c). */
+/* May the calls that have begun still be waited for? SUCCESS, or the failure that ends one. idle_ns: for how long nothing
+ * has moved; 0: not for long. */
+enum collet_result exec_look(struct exec_call *calls, int ncalls, uint64_t idle_ns);
+
+/* A pause in a loop in which nothing has moved, and what must be looked at meanwhile. Failures as of exec_look(). */
+enum collet_result exec_idle(struct exec_call *calls, int ncalls, struct waiter *waiter);
+
+/* One of the calls has failed with result: fails every communicator with an unfinished call, and returns result. */
+enum collet_result exec_fail_unfinished(const struct exec_call *calls, int ncalls, enum collet_result result);
+
+/* The call has failed with result: looks for a cause behind it, for a moment, and returns that or result. */
 enum collet_result exec_explain(const struct exec_call *call, enum collet_result result);
 
 /* TIMEOUT, in the words that every executor has for it; peers: ranks that were waited for. */
 enum collet_result exec_err_timeout(const struct chan *chan, uint64_t idle_ns, enum prog_collective collective,
                                     uint64_t sequence, const char *peers);
 
-/* MISMATCH: what worker w has received is not of its call (exec_wait.c). */
+/* MISMATCH: what worker w has received is not of its call. */
 enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w);
 
 /* Prints to fd where a call stands, worker by worker, if it is one of chan's. Another thread may be running it. */

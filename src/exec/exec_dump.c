@@ -28,8 +28,8 @@ READS_RACILY static void dump_worker(const struct exec_call *call, int k, int fd
             (unsigned long long)w->round, (unsigned long long)w->op->geometry.nrounds, w->pc, w->nsteps,
             prog->peers[w->blocked_on].rank, w->blocked_sending ? "credit" : "data");
     if (end != NULL)
-        dprintf(fd, " (slot %u: step %llu, tail %llu, head %llu)", (uint32_t)end->step & (end->nslots - 1),
-                (unsigned long long)end->step, (unsigned long long)*end->tail, (unsigned long long)*end->head);
+        dprintf(fd, " (slot %u: position %llu, tail %llu, head %llu)", (uint32_t)end->position & (end->nslots - 1),
+                (unsigned long long)end->position, (unsigned long long)*end->tail, (unsigned long long)*end->head);
     dprintf(fd, "\n");
 }
 

@@ -13,6 +13,7 @@
 #include "exec/exec_gpu.h"
 
 #include "base/err.h"
+#include "fifo/proto.h"
 #include "proxy/proxy.h"
 
 #include <stdio.h>
@@ -24,51 +25,9 @@
 _Static_assert(sizeof(struct work_status) <= GPU_STATUS_BYTES, "lies in gpu_rank.status");
 _Static_assert(sizeof(struct work_launch) <= 4096, "is a kernel's argument");
 
-/* ---- meeting ---- */
-
-static enum collet_result meet_as_root(struct exec_call *call, uint64_t key, bool *moved) {
-    struct boot *boot = call->chan->owner.boot;
-    struct exec_program *program = call->program;
-    char nothing[1];
-    size_t bytes;
-    while (program->arrived + 1 < call->chan->owner.nranks) {
-        COLLET_TRY(boot_try_recv(boot, program->arrived + 1, key, nothing, sizeof(nothing), &bytes));
-        program->arrived++;
-        *moved = true;
-    }
-    for (int rank = 1; rank < call->chan->owner.nranks; rank++)
-        COLLET_TRY(boot_send(boot, rank, key, "", 1));
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result meet_as_other(struct exec_call *call, uint64_t key) {
-    char nothing[1];
-    size_t bytes;
-    if (call->program->met == MEET_NOT_YET) {
-        COLLET_TRY(boot_send(call->chan->owner.boot, 0, key, "", 1));
-        call->program->met = MEET_ANNOUNCED;
-    }
-    return boot_try_recv(call->chan->owner.boot, 0, key, nothing, sizeof(nothing), &bytes);
-}
-
-/* All ranks come to the programs of collectives in the same order, so they number them alike. Of a message only two ranks
- * know, and making their one connection is over when both have it. */
-enum collet_result exec_gpu_meet(struct exec_call *call, bool *moved) {
-    struct exec_program *program = call->program;
-    if (program->met == MEET_DONE || prog_is_p2p(call->request.collective) || call->chan->owner.nranks == 1)
-        return COLLET_SUCCESS;
-    if (program->meeting == 0)
-        program->meeting = ++call->chan->owner.gpu->meetings;
-    uint64_t key = boot_key(BOOT_GPU_MEETING, program->meeting);
-    COLLET_TRY(call->chan->owner.rank == 0 ? meet_as_root(call, key, moved) : meet_as_other(call, key));
-    program->met = MEET_DONE;
-    *moved = true;
-    return COLLET_SUCCESS;
-}
-
 /* ---- failures ---- */
 
-static enum collet_result err_timeout(const struct chan *chan, const struct work_status *status) {
+static enum collet_result err_gpu_timeout(const struct chan *chan, const struct work_status *status) {
     char peer[16];
     snprintf(peer, sizeof(peer), "%d", status->peer);
     return exec_err_timeout(chan, status->timeout_ns, (enum prog_collective)status->collective, status->sequence, peer);
@@ -81,7 +40,7 @@ enum collet_result exec_gpu_check(const struct chan *chan) {
     if (failure == WORK_FINE)
         return COLLET_SUCCESS;
     if (failure == WORK_TIMEOUT)
-        return err_timeout(chan, status);
+        return err_gpu_timeout(chan, status);
     if (failure == WORK_FOREIGN)
         return err_set(
             COLLET_ERR_MISMATCH,
@@ -150,11 +109,12 @@ static const void *kernel_of(const struct exec_call *call) {
     return prog_facts[r->collective].reduces ? kernels->reduce[r->op][r->type] : kernels->copy;
 }
 
-/* So many that each has something to do in a step. */
+/* So many that each has something to do in a step: its part of a line, or two vectors of plain payload. */
 static uint32_t lanes_of(const struct exec_call *call) {
-    const struct exec_args *args = &call->args;
+    const struct work_args *args = &call->args;
     uint64_t elems = geometry_min(args->chunk_elems, geometry_share(args->block_elems, args->nchannels));
-    uint64_t lanes = elems * args->elem_bytes / (args->protocol == PROTOCOL_LL ? 8 : 32) / 32 * 32 + 32;
+    uint64_t bytes = elems * args->elem_bytes;
+    uint64_t lanes = bytes / proto_lane_bytes(args->protocol) / 32 * 32 + 32;
     uint32_t most = call->chan->owner.gpu->driver->max_lanes;
     lanes = lanes < FEWEST_LANES ? FEWEST_LANES : lanes;
     return lanes < most ? (uint32_t)lanes : most;
@@ -166,24 +126,12 @@ static uint32_t blocks_of(const struct exec_call *call, uint32_t first_channel, 
 }
 
 static struct work work_of(const struct exec_call *call, uint32_t first_channel, uint32_t nchannels) {
-    const struct exec_args *args = &call->args;
     return (struct work){
         .program = call->program->on_gpu,
         .status = call->chan->owner.gpu->status,
-        .in = args->in,
-        .out = args->out,
-        .total_elems = args->total_elems,
-        .block_elems = args->block_elems,
-        .chunk_elems = args->chunk_elems,
-        .sequence = args->sequence,
+        .args = call->args,
         .first_channel = first_channel,
         .nblocks = blocks_of(call, first_channel, nchannels),
-        .nchannels = args->nchannels,
-        .elem_bytes = args->elem_bytes,
-        .divisor = args->divisor,
-        .protocol = args->protocol,
-        .signature = args->signature,
-        .keep_empty = args->keep_empty,
         .collective = call->request.collective,
     };
 }
@@ -212,7 +160,7 @@ static uint32_t channels_that_fit(const struct entry *set, int n, uint32_t first
 }
 
 /* One grid, or several one after the other, of some channels each. */
-static enum collet_result launch(const struct entry *set, int n, uint32_t resident, void *stream) {
+static enum collet_result launch_grids(const struct entry *set, int n, uint32_t resident, void *stream) {
     const struct gpu_driver *driver = set->call->chan->owner.gpu->driver;
     struct work_launch launch = {.nworks = (uint32_t)n};
     uint32_t lanes = 0, some;
@@ -255,7 +203,7 @@ static enum collet_result launch_in_order(const struct entry *set, int n, uint32
     }
     if (capture != 0)
         COLLET_TRY(tell_proxies(set, n, hold_proxy, stream));
-    COLLET_TRY(launch(set, n, resident, stream));
+    COLLET_TRY(launch_grids(set, n, resident, stream));
     if (capture != 0)
         COLLET_TRY(tell_proxies(set, n, release_proxy, stream));
     for (int k = 0; k < n; k++) {
@@ -333,7 +281,7 @@ static enum collet_result check_all(const struct exec_call *calls, int ncalls) {
     return COLLET_SUCCESS;
 }
 
-static enum collet_result run(struct exec_call *calls, int ncalls, struct entry *entries) {
+static enum collet_result launch_calls(struct exec_call *calls, int ncalls, struct entry *entries) {
     int n = 0;
     COLLET_TRY(exec_connect(calls, ncalls));
     COLLET_TRY(check_all(calls, ncalls));
@@ -362,7 +310,7 @@ enum collet_result exec_gpu_run(struct exec_call *calls, int ncalls) {
         return COLLET_SUCCESS;
     if (ncalls > 8 && (entries = calloc((size_t)ncalls, sizeof(*entries))) == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a group of %d calls", ncalls);
-    enum collet_result result = run(calls, ncalls, entries);
+    enum collet_result result = launch_calls(calls, ncalls, entries);
     if (entries != few)
         free(entries);
     snprintf(text, sizeof(text), "%s", err_last());

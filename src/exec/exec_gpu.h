@@ -18,8 +18,8 @@
  * communicator with such a call fails. Errors also: UNSUPPORTED, with the numbers, if ranks of one GPU do not fit. */
 enum collet_result exec_gpu_run(struct exec_call *calls, int ncalls);
 
-/* No launch of a program before every rank has its connections and the program: making them may have to wait for running
- * kernels, which would wait for whoever is making them. SUCCESS once all have come, IN_PROGRESS before. */
+/* No launch of a program before every rank has its connections and the program (gpu_meet.c): making them may have to wait
+ * for running kernels, which would wait for the rank that is making them. SUCCESS once all have come, IN_PROGRESS before. */
 enum collet_result exec_gpu_meet(struct exec_call *call, bool *moved);
 
 /* Puts a program with connections on the GPU of its rank, once (gpu_program.c). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binding programs, one a channel, to connections, once: peer table → connection ends, workers → their state and their
+ * Binding programs, one per channel, to connections, once: peer table → connection ends, workers → their state and their
  * scratch.
  */
 #include "exec/exec.h"
@@ -81,15 +81,16 @@ static enum collet_result bind_channel(struct exec_program *program, struct chan
 }
 
 static enum collet_result worker_init(struct interp_worker *w, const struct interp_op *op,
-                                      const struct prog_worker *text, struct step_extent extent, uint32_t short_bytes) {
+                                      const struct prog_worker *text, struct step_extent extent,
+                                      uint32_t scratch_bytes) {
     size_t operands = (size_t)extent.recvs + 1;
     w->op = op;
     w->first_step = (uint32_t)text->first_step;
     w->nsteps = (uint32_t)text->nsteps;
     w->src = calloc(operands + (size_t)extent.locals, sizeof(*w->src));
     w->dst = calloc((size_t)extent.sends + 2, sizeof(*w->dst));
-    w->scratch = calloc(operands, short_bytes); /* not touched by Simple */
-    w->scratch_stride = short_bytes;
+    w->scratch = calloc(operands, scratch_bytes); /* touched by protocols with lines only */
+    w->scratch_stride = scratch_bytes;
     if (w->src == NULL || w->dst == NULL || w->scratch == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a worker with %d peers in a step", extent.recvs);
     return COLLET_SUCCESS;
@@ -114,7 +115,7 @@ static enum collet_result make_room(struct exec_program *program) {
     return COLLET_SUCCESS;
 }
 
-static enum collet_result bind(struct exec_program *program, struct chan *chan) {
+static enum collet_result program_bind(struct exec_program *program, struct chan *chan) {
     COLLET_TRY(make_room(program));
     for (int channel = 0; channel < program->nchannels; channel++)
         COLLET_TRY(bind_channel(program, chan, channel));
@@ -123,7 +124,7 @@ static enum collet_result bind(struct exec_program *program, struct chan *chan) 
         struct step_extent extent = extent_of(prog);
         for (int k = 0; k < prog->nworkers; k++)
             COLLET_TRY(worker_init(&program->workers[program->first_worker[channel] + k], &program->ops[channel],
-                                   &prog->workers[k], extent, chan->owner.layout.short_bytes));
+                                   &prog->workers[k], extent, fifo_scratch_bytes(&chan->owner.layout)));
     }
     return COLLET_SUCCESS;
 }
@@ -152,7 +153,7 @@ enum collet_result exec_program_create(struct chan *chan, struct prog **progs, c
     program->last_call = -1;
     program->nchannels = nchannels;
     proxy_pause(chan); /* connections are added to its table */
-    enum collet_result result = bind(program, chan);
+    enum collet_result result = program_bind(program, chan);
     proxy_resume(chan);
     if (result == COLLET_SUCCESS)
         result = find_carrier(program, chan);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What may end a wait: the communicator failed, a rank that is waited for died or left, it called something else, or time
- * is up. Every wait of the executor comes through exec_check_wait().
+ * is up. Every wait of the executor comes through exec_look().
  *
  * Mismatched calls often show in a slot's header. But ranks that disagree may also wait on different connections, or in
  * LL, whose lines have no header: so a rank that has been blocked for a second tells the rank it waits for what it is
@@ -134,8 +134,7 @@ static enum collet_result check_records(struct exec_call *call) {
 }
 
 enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w) {
-    const struct fifo_end *end = w->op->recv_ends[w->blocked_on];
-    const struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
+    const struct fifo_slot_header *header = fifo_header(w->op->recv_ends[w->blocked_on]);
     struct call_record mine = record_of(call);
     char text[96];
     describe(&mine, text, sizeof(text));
@@ -170,7 +169,7 @@ static enum collet_result err_timeout(const struct exec_call *call, uint64_t idl
     return exec_err_timeout(call->chan, idle_ns, call->request.collective, call->args.sequence, peers);
 }
 
-enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns) {
+static enum collet_result check_wait(struct exec_call *call, uint64_t idle_ns) {
     COLLET_TRY(boot_check(call->chan->owner.boot));
     if (idle_ns == 0)
         return COLLET_SUCCESS;
@@ -180,4 +179,38 @@ enum collet_result exec_check_wait(struct exec_call *call, uint64_t idle_ns) {
     if (idle_ns > TELL_AFTER_NS && !p2p)
         COLLET_TRY(check_records(call));
     return idle_ns / 1000000u < (uint64_t)call->chan->timeout_ms ? COLLET_SUCCESS : err_timeout(call, idle_ns);
+}
+
+/* ---- all calls ---- */
+
+enum collet_result exec_look(struct exec_call *calls, int ncalls, uint64_t idle_ns) {
+    for (int k = 0; k < ncalls; k++)
+        if (calls[k].state == EXEC_CONNECTING || calls[k].state == EXEC_RUNNING)
+            COLLET_TRY(check_wait(&calls[k], idle_ns));
+    return COLLET_SUCCESS;
+}
+
+/* Another rank may be unable to finish a call because of a connection that the calls here do not use (chan/attend.c). */
+#define ATTEND_AFTER_NS 1000000u
+
+enum collet_result exec_idle(struct exec_call *calls, int ncalls, struct waiter *waiter) {
+    if (!wait_pause(waiter))
+        return COLLET_SUCCESS;
+    uint64_t idle_ns = wait_idle_ns(waiter);
+    if (idle_ns > ATTEND_AFTER_NS) {
+        for (int k = 0; k < ncalls; k++)
+            chan_attend(calls[k].chan);
+        chan_attend_others();
+    }
+    return exec_look(calls, ncalls, idle_ns);
+}
+
+/* A call that stops half-way leaves its connections in the middle of a message, so its communicator is over. */
+enum collet_result exec_fail_unfinished(const struct exec_call *calls, int ncalls, enum collet_result result) {
+    char text[ERR_TEXT_BYTES];
+    snprintf(text, sizeof(text), "%s", err_last());
+    for (int k = 0; k < ncalls; k++)
+        if (calls[k].state != EXEC_DONE)
+            boot_fail(calls[k].chan->owner.boot, result, text);
+    return result;
 }

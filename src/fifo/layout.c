@@ -41,10 +41,10 @@ void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout 
         .tail = (uint64_t *)(void *)base,
         .head = (uint64_t *)(void *)(base + layout->head_at),
         .headers = (struct fifo_slot_header *)(void *)(base + layout->headers_at),
-        .step = (uint64_t)config->first_step,
+        .position = (uint64_t)config->first_step,
         .seen = (uint64_t)config->first_step,
         .nslots = layout->nslots,
-        .short_bytes = layout->short_bytes,
+        .ll_turn = (uint32_t)config->first_step,
         .ll_flag_mask = (uint32_t)((1ull << config->ll_flag_bits) - 1),
     };
     for (uint32_t protocol = 0; protocol < PROTOCOL_COUNT; protocol++) {

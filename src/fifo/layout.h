@@ -30,6 +30,15 @@ static inline uint32_t fifo_payload_bytes(const struct fifo_layout *layout, uint
     return protocol_payload_bytes(protocol, layout->slot_bytes, layout->short_bytes);
 }
 
+/* Most payload of a slot with lines, which is copied out of them. */
+static inline uint32_t fifo_scratch_bytes(const struct fifo_layout *layout) {
+    uint32_t most = 0;
+    for (uint32_t p = 0; p < PROTOCOL_COUNT; p++)
+        if (protocol_line_bytes(p) > protocol_unit_bytes(p) && fifo_payload_bytes(layout, p) > most)
+            most = fifo_payload_bytes(layout, p);
+    return most;
+}
+
 /* Is this header, which came over a wire, that of a slot which can be? */
 static inline int fifo_header_fits(const struct fifo_layout *layout, uint32_t word) {
     uint32_t protocol = fifo_word_protocol(word);

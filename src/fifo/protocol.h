@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The protocols: how a slot's payload lies in memory, and what tells the consumer that it is there. A protocol is one line
- * of this table and one file, kernels/proto_<name>.h, which says all that it is.
+ * of this table and one file, fifo/proto_<name>.h, which says all that it is.
  *
  *    slots   LONG: a large part of COLLET_BUFFSIZE. SHORT: a few KiB, for messages that latency decides.
  *    unit    bytes of payload that a protocol moves together; each piece of a slot begins at a multiple of it
@@ -58,4 +58,12 @@ PORT_FN double protocol_wire_factor(uint32_t protocol, int over_a_wire) {
 /* As in COLLET_PROTO and in all that is printed (layout.c). */
 extern const char *const protocol_names[PROTOCOL_COUNT];
 
+#endif
+
+/* fifo/proto.h asks for the files of the protocols as well. So a new one is its own file and two lines here. */
+#if defined(PROTOCOL_FILES) && !defined(COLLET_FIFO_PROTOCOL_FILES_H)
+#define COLLET_FIFO_PROTOCOL_FILES_H
+#include "fifo/proto_ll.h"
+#include "fifo/proto_ll128.h"
+#include "fifo/proto_simple.h"
 #endif

@@ -14,7 +14,7 @@
 #ifndef COLLET_KERNELS_BLOCK_CUH
 #define COLLET_KERNELS_BLOCK_CUH
 
-#include "kernels/block_ll128.cuh"
+#include "kernels/block_lines.cuh"
 #include "kernels/block_reduce.cuh"
 
 #define BLOCK_WINDOW_STEPS 64u
@@ -66,7 +66,7 @@ BLOCK_FN void ends_take(struct block_memory *m, const struct work_channel *progr
         if (end == NULL || first != k)
             continue;
         m->ends[k] = *end;
-        m->began_at[k] = m->ends[k].step; /* not that of *end now: another block may just have returned it */
+        m->began_at[k] = m->ends[k].position; /* not that of *end now: another block may just have returned it */
     }
 }
 
@@ -76,7 +76,7 @@ BLOCK_FN void ends_return(struct block_memory *m, const struct work_channel *pro
         return;
 #pragma unroll 1
     for (uint32_t k = port_lane(); k < 2 * program->npeers; k += port_lanes())
-        if (m->table[k] == &m->ends[k] && m->ends[k].step != m->began_at[k])
+        if (m->table[k] == &m->ends[k] && m->ends[k].position != m->began_at[k])
             *bound_end(program, k) = m->ends[k];
 }
 
@@ -99,10 +99,31 @@ BLOCK_FN const struct prog_step *step_at(struct block_memory *m, uint32_t pc) {
     return &m->window[pc - first];
 }
 
+/* By all lanes: what any of them found, told to all; the worst first. */
+BLOCK_FN enum work_failure failure_of_any(enum work_failure failure) {
+    if (!port_any(failure != WORK_FINE))
+        return WORK_FINE;
+    if (port_any(failure == WORK_FOREIGN))
+        return WORK_FOREIGN;
+    if (port_any(failure == WORK_MISMATCH))
+        return WORK_MISMATCH;
+    return port_any(failure == WORK_TIMEOUT) ? WORK_TIMEOUT : WORK_ABORTED;
+}
+
+/* By lane 0. */
+BLOCK_FN void block_list(struct block_memory *m, const struct prog_step *step, uint64_t round, uint32_t bytes,
+                         const struct interp_piece *first) {
+    struct interp_worker *w = &m->worker;
+    w->round = round;
+    m->lists.nsrc = (uint32_t)interp_gather(w, step, bytes, first);
+    m->lists.ndst = (uint32_t)interp_scatter(w, step, bytes, (int)m->lists.nsrc, first);
+    m->lists.divisor = step->finish ? m->op.args.divisor : 1;
+}
+
 /* By all lanes: the lists go from piece to piece. */
 template <class R>
-BLOCK_FN void block_simple_pieces(struct block_memory *m, const struct prog_step *step, uint64_t round,
-                                  const struct interp_piece *first) {
+BLOCK_FN void block_pieces(struct block_memory *m, const struct prog_step *step, uint64_t round,
+                           const struct interp_piece *first) {
     struct interp_piece piece = *first;
 #pragma unroll 1
     for (int i = 0;;) {
@@ -119,56 +140,58 @@ BLOCK_FN void block_simple_pieces(struct block_memory *m, const struct prog_step
     }
 }
 
-template <class R>
-BLOCK_FN enum work_failure block_simple_step(struct block_memory *m, const struct prog_step *step, uint64_t round,
-                                             uint32_t bytes, const struct interp_piece *first,
-                                             struct work_status *status) {
+/* Slots of plain payload are operands and places of a reduction by all lanes; with lines every lane does its own. Barriers
+ * stand around that: before it, positions of the ends are the last step's, credit is there, and so is plain payload; after
+ * it, all lanes have taken what they read and stored what is published. */
+template <class R, class P>
+BLOCK_FN enum work_failure block_step(struct block_memory *m, const struct prog_step *step, uint64_t round,
+                                      uint32_t bytes, const struct interp_piece *first, struct work_status *status) {
     struct interp_worker *w = &m->worker;
     const struct interp_op *op = &m->op;
     enum work_failure failure = WORK_FINE;
-    if (port_lane() == 0 && (failure = wait_simple(w, step, bytes, status)) == WORK_FINE) {
-        w->round = round;
-        m->lists.nsrc = (uint32_t)interp_gather(w, step, bytes, first);
-        m->lists.ndst = (uint32_t)interp_scatter(w, step, bytes, (int)m->lists.nsrc, first);
-        m->lists.divisor = step->finish ? op->divisor : 1;
+    if (port_lane() == 0 && (failure = wait_step(w, step, bytes, status)) == WORK_FINE && !P::has_lines)
+        block_list(m, step, round, bytes, first);
+    if ((failure = failure_of_any(failure)) != WORK_FINE)
+        return failure;
+    if constexpr (P::has_lines)
+        failure = block_lines<R, P>(w, step, round, status);
+    else
+        block_pieces<R>(m, step, round, first);
+#pragma unroll 1
+    for (int k = 0; k < step->send_count; k++) {
+        const struct fifo_end *end = op->send_ends[step->send_first + k];
+        proto_seal(proto_kind(P::number, end), &op->args, end, bytes);
     }
-    if (port_any(failure != WORK_FINE))
-        return failure != WORK_FINE ? failure : WORK_ABORTED;
-    block_simple_pieces<R>(m, step, round, first);
-#pragma unroll 1
-    for (int k = 0; k < step->send_count; k++)
-        ll_refresh(op->send_ends[step->send_first + k], port_lane(), port_lanes(), op->signature);
-    port_sync();
-    if (port_lane() != 0)
-        return WORK_FINE;
-#pragma unroll 1
-    for (int k = 0; k < step->send_count; k++)
-        simple_publish(op->send_ends[step->send_first + k], op, bytes);
-#pragma unroll 1
-    for (int k = 0; k < step->recv_count; k++)
-        fifo_consumed(op->recv_ends[step->recv_first + k]);
-    return WORK_FINE;
+    if ((failure = failure_of_any(failure)) == WORK_FINE && port_lane() == 0)
+        interp_finish(op, step, bytes);
+    return failure;
+}
+
+/* The step of the call's protocol. */
+template <class R>
+BLOCK_FN enum work_failure block_protocol_step(struct block_memory *m, const struct prog_step *step, uint64_t round,
+                                               uint32_t bytes, const struct interp_piece *first,
+                                               struct work_status *status) {
+#define BLOCK_STEP(NAME, name, text, slots, unit, line, costs)                                                         \
+    if (m->op.args.protocol == PROTOCOL_##NAME)                                                                        \
+        return block_step<R, block_protocol<PROTOCOL_##NAME>>(m, step, round, bytes, first, status);
+    PROTOCOLS(BLOCK_STEP)
+    return WORK_ABORTED;
 }
 
 /* ---- a worker ---- */
 
 /* By lane 0. */
-BLOCK_FN void block_prepare(struct block_memory *m, const struct work *work, uint32_t channel, uint32_t worker) {
+BLOCK_FN void block_begin(struct block_memory *m, const struct work *work, uint32_t channel, uint32_t worker) {
     const struct work_channel *program = &work->program->channels[channel];
     struct interp_op *op = &m->op;
     struct interp_worker *w = &m->worker;
     op->steps = program->steps;
     op->locals = program->locals;
     op->memory = program->memory;
-    op->geometry = geometry_of(work->total_elems, work->block_elems, work->chunk_elems, channel, work->nchannels);
-    op->in = work->in;
-    op->out = work->out;
-    op->elem_bytes = work->elem_bytes;
-    op->divisor = work->divisor;
-    op->protocol = work->protocol;
-    op->signature = work->signature;
-    op->sequence = work->sequence;
-    op->keep_empty = work->keep_empty;
+    op->args = work->args;
+    op->geometry = geometry_of(work->args.total_elems, work->args.block_elems, work->args.chunk_elems, channel,
+                               work->args.nchannels);
     w->op = op;
     w->first_step = program->workers[worker].first_step;
     w->nsteps = program->workers[worker].nsteps;
@@ -189,10 +212,9 @@ BLOCK_FN void block_report(const struct block_memory *m, const struct work *work
         return;
     status->peer = work->program->channels[channel].peers[m->worker.blocked_on].rank;
     status->collective = work->collective;
-    status->sequence = work->sequence;
+    status->sequence = work->args.sequence;
     if (failure == WORK_MISMATCH) {
-        const struct fifo_end *end = m->op.recv_ends[m->worker.blocked_on];
-        const struct fifo_slot_header *header = &end->headers[fifo_slot(end)];
+        const struct fifo_slot_header *header = fifo_header(m->op.recv_ends[m->worker.blocked_on]);
         status->bytes = fifo_word_bytes(header->word);
         status->their_sequence = header->sequence;
     }
@@ -205,24 +227,20 @@ template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct 
     for (; worker >= work->program->channels[channel].nworkers; channel++)
         worker -= work->program->channels[channel].nworkers;
     if (port_lane() == 0)
-        block_prepare(m, work, channel, worker);
+        block_begin(m, work, channel, worker);
     ends_take(m, &work->program->channels[channel]);
     port_sync();
     uint64_t nrounds = m->op.geometry.nrounds;
     uint32_t nsteps = m->worker.nsteps;
-    uint32_t protocol = m->op.protocol;
     for (uint64_t round = 0; round < nrounds; round++) {
 #pragma unroll 1
         for (uint32_t pc = 0; pc < nsteps; pc++) {
             const struct prog_step *step = step_at(m, pc);
-            struct interp_piece piece = interp_piece_of(&m->op, step, 0, round);
-            uint32_t bytes = interp_payload(&m->op, step, round, &piece);
-            if (bytes == 0 && !m->op.keep_empty)
+            struct interp_piece first = interp_piece_of(&m->op, step, 0, round);
+            uint32_t bytes = interp_payload(&m->op, step, round, &first);
+            if (interp_skips(&m->op, bytes))
                 continue;
-            enum work_failure failure =
-                protocol == PROTOCOL_SIMPLE ? block_simple_step<R>(m, step, round, bytes, &piece, work->status)
-                : protocol == PROTOCOL_LL   ? block_ll_step<R>(&m->worker, step, round, bytes, work->status)
-                                            : block_ll128_step<R>(&m->worker, step, round, bytes, work->status);
+            enum work_failure failure = block_protocol_step<R>(m, step, round, bytes, &first, work->status);
             if (failure != WORK_FINE && port_lane() == 0)
                 block_report(m, work, channel, failure);
             if (failure != WORK_FINE)

@@ -6,7 +6,7 @@
 #define COLLET_KERNELS_BLOCK_WAIT_CUH
 
 #include "kernels/block_ops.cuh"
-#include "kernels/operands.h"
+#include "kernels/interp.h"
 #include "kernels/work.h"
 
 /* The abort word is the host's memory: a look at it takes longer than one at a counter. */
@@ -37,48 +37,38 @@ BLOCK_FN enum work_failure wait_pause(struct block_wait *wait, const struct work
     return WORK_FINE;
 }
 
-/* By one lane. */
-BLOCK_FN enum work_failure wait_credit(struct interp_worker *w, const struct prog_step *step,
-                                       const struct work_status *status) {
-    struct block_wait wait = {0, 0};
-    enum work_failure failure = WORK_FINE;
-    while (failure == WORK_FINE && !worker_has_credit(w, step))
-        failure = wait_pause(&wait, status);
-    return failure;
-}
-
-/* By one lane, in LL and LL128: over a wire the tail says that the payload is there. */
-BLOCK_FN enum work_failure wait_wires(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
-                                      const struct work_status *status) {
-    enum work_failure failure = WORK_FINE;
-#pragma unroll 1
-    for (int k = 0; k < step->recv_count; k++) {
-        struct fifo_end *end = w->op->recv_ends[step->recv_first + k];
-        struct block_wait wait = {0, 0};
-        enum interp_result ready = INTERP_BUSY;
-        w->blocked_on = (uint32_t)(step->recv_first + k);
-        while (failure == WORK_FINE && end->remote && (ready = ll_plain_ready(w->op, end, bytes)) == INTERP_BUSY)
-            failure = wait_pause(&wait, status);
-        if (failure == WORK_FINE && ready == INTERP_MISMATCH)
-            failure = WORK_MISMATCH;
-        if (failure != WORK_FINE)
-            break;
-    }
-    return failure;
-}
-
-/* By one lane: until every operand is there and every place may be written. */
-BLOCK_FN enum work_failure wait_simple(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
-                                       const struct work_status *status) {
+/* By one lane: until a slot of plain payload has arrived. */
+BLOCK_FN enum work_failure wait_slot(const struct work_args *args, struct fifo_end *end, uint32_t kind, uint32_t bytes,
+                                     const struct work_status *status) {
     struct block_wait wait = {0, 0};
     for (;;) {
-        enum interp_result result = simple_ready(w, step, bytes);
+        enum interp_result result = proto_ready(kind, args, end, bytes, NULL);
         if (result != INTERP_BUSY)
             return result == INTERP_STEPPED ? WORK_FINE : WORK_MISMATCH;
         enum work_failure failure = wait_pause(&wait, status);
         if (failure != WORK_FINE)
             return failure;
     }
+}
+
+/* By one lane: until every slot of plain payload has arrived and every place may be written. Lines are waited for by the
+ * lanes that take them. */
+BLOCK_FN enum work_failure wait_step(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
+                                     const struct work_status *status) {
+    const struct work_args *args = &w->op->args;
+    struct block_wait wait = {0, 0};
+    enum work_failure failure = WORK_FINE;
+#pragma unroll 1
+    for (int k = 0; k < step->recv_count; k++) {
+        struct fifo_end *end = w->op->recv_ends[step->recv_first + k];
+        uint32_t kind = proto_kind(args->protocol, end);
+        w->blocked_on = (uint32_t)(step->recv_first + k);
+        if (!proto_has_lines(kind) && (failure = wait_slot(args, end, kind, bytes, status)) != WORK_FINE)
+            return failure;
+    }
+    while (failure == WORK_FINE && !interp_has_credit(w, step))
+        failure = wait_pause(&wait, status);
+    return failure;
 }
 
 #endif

@@ -6,25 +6,80 @@
  *   try ─┼─ STEPPED: one step is done
  *        └─ DONE: all steps of all rounds are
  *
- *   one step:  ready?  ──▶  gather operands  ──▶  reduce into places  ──▶  release what was read, publish what was sent
+ *   one step:  ready?  ──▶  gather operands  ──▶  reduce into places  ──▶  publish what was sent, return what was read
  *                                   ▲── the next piece ──╯
  *
- * A worker's whole state is (round, pc) and, for LL and LL128, how many operands have been unpacked; blocking, yielding and
- * single stepping are the caller's choice. Simple on the one hand, LL and LL128 on the other answer the same four questions
- * (proto_simple.h, proto_ll.h). Includers provide interp_reduce(); on the host it is exec_host.c.
- * A GPU's blocks run the same steps with waits inside: block.cuh.
- * Read next: operands.h, proto_simple.h, proto_ll.h, exec_host.c.
+ * A worker's whole state is (round, pc) and how many operands of the step have arrived; blocking, yielding and single
+ * stepping are the caller's choice. The parts of a step are stated here once. A GPU's blocks put the same parts together with
+ * waits in between (block.cuh), since there no caller tries again.
+ * Read next: operands.h, proto.h, proto_simple.h, exec_host.c.
  */
 #ifndef COLLET_KERNELS_INTERP_H
 #define COLLET_KERNELS_INTERP_H
 
 #include "kernels/operands.h"
 
-/* Provided by the executor: reduces w->src[0 … nsrc−1] into w->dst[0 … ndst−1]. */
-PORT_FN void interp_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count);
+/* ---- parts of a step ---- */
+
+/* Is a step whose slots carry so many bytes left out, at both ends of its connections? */
+PORT_FN int interp_skips(const struct interp_op *op, uint32_t bytes) { return bytes == 0 && !op->args.keep_empty; }
+
+/* May every place at a peer be written? A step asks this last. */
+PORT_FN int interp_has_credit(struct interp_worker *w, const struct prog_step *step) {
+    w->blocked_sending = 1;
+    for (int k = 0; k < step->send_count; k++) {
+        w->blocked_on = (uint32_t)(step->send_first + k);
+        if (!fifo_has_credit(w->op->send_ends[step->send_first + k]))
+            return 0;
+    }
+    return 1;
+}
+
+/* Has every operand arrived, does it belong to this very call, and may every place be written? */
+PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
+    const struct work_args *args = &w->op->args;
+    w->blocked_sending = 0;
+    for (; w->arrived < (uint32_t)step->recv_count; w->arrived++) {
+        w->blocked_on = (uint32_t)step->recv_first + w->arrived;
+        struct fifo_end *end = w->op->recv_ends[w->blocked_on];
+        uint32_t kind = proto_kind(args->protocol, end);
+        enum interp_result ready = proto_ready(kind, args, end, bytes, interp_scratch(w, w->arrived));
+        if (ready != INTERP_STEPPED)
+            return ready;
+    }
+    return interp_has_credit(w, step) ? INTERP_STEPPED : INTERP_BUSY;
+}
+
+/* After the last byte of a step was stored. */
+PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *step, uint32_t bytes) {
+    const struct work_args *args = &op->args;
+    for (int k = 0; k < step->send_count; k++) {
+        struct fifo_end *end = op->send_ends[step->send_first + k];
+        proto_publish(proto_kind(args->protocol, end), args, end, bytes);
+    }
+    for (int k = 0; k < step->recv_count; k++) {
+        struct fifo_end *end = op->recv_ends[step->recv_first + k];
+        proto_consume(proto_kind(args->protocol, end), end);
+    }
+}
+
+/* ---- a step, tried ---- */
+
+/* Reduces w->src[0 … nsrc−1] into w->dst[0 … ndst−1]; the executor passes it in. */
+typedef void interp_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count);
+
+PORT_FN void interp_put(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
+    const struct work_args *args = &w->op->args;
+    for (int k = 0; k < step->send_count; k++) {
+        struct fifo_end *end = w->op->send_ends[step->send_first + k];
+        uint32_t kind = proto_kind(args->protocol, end);
+        proto_put(kind, args, end, (const char *)w->result, bytes);
+        proto_seal(kind, args, end, bytes);
+    }
+}
 
 PORT_FN enum interp_result interp_advance(struct interp_worker *w) {
-    w->unpacked = 0;
+    w->arrived = 0;
     if (++w->pc < w->nsteps)
         return INTERP_STEPPED;
     w->pc = 0;
@@ -33,41 +88,36 @@ PORT_FN enum interp_result interp_advance(struct interp_worker *w) {
 
 /* The pieces of a run behind the first. */
 PORT_FN void interp_other_pieces(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc,
-                                 const struct interp_piece *first) {
+                                 const struct interp_piece *first, interp_reduce *reduce) {
     struct interp_piece piece = *first;
     for (int i = 1; i < step->count; i++) {
         uint32_t padded = interp_padded(w->op, &piece);
         piece = interp_piece_of(w->op, step, i, w->round);
         interp_next(w, step, i, padded, nsrc, ndst, &piece);
         if (piece.elems.count > 0 && ndst > 0)
-            interp_reduce(w, step, ndst, nsrc, piece.elems.count);
+            reduce(w, step, ndst, nsrc, piece.elems.count);
     }
 }
 
-PORT_FN enum interp_result interp_try_step(struct interp_worker *w) {
+PORT_FN enum interp_result interp_try_step(struct interp_worker *w, interp_reduce *reduce) {
     const struct interp_op *op = w->op;
     const struct prog_step *step = &op->steps[w->first_step + w->pc];
     struct interp_piece piece = interp_piece_of(op, step, 0, w->round);
     uint32_t bytes = interp_payload(op, step, w->round, &piece);
-    if (bytes == 0 && !op->keep_empty)
+    if (interp_skips(op, bytes))
         return interp_advance(w);
-
-    enum interp_result ready =
-        op->protocol == PROTOCOL_SIMPLE ? simple_ready(w, step, bytes) : ll_ready(w, step, bytes);
+    enum interp_result ready = interp_ready(w, step, bytes);
     if (ready != INTERP_STEPPED)
         return ready;
 
     int nsrc = interp_gather(w, step, bytes, &piece);
     int ndst = interp_scatter(w, step, bytes, nsrc, &piece);
     if (piece.elems.count > 0 && ndst > 0)
-        interp_reduce(w, step, ndst, nsrc, piece.elems.count);
+        reduce(w, step, ndst, nsrc, piece.elems.count);
     if (step->count > 1)
-        interp_other_pieces(w, step, ndst, nsrc, &piece);
-
-    if (op->protocol == PROTOCOL_SIMPLE)
-        simple_done(w, step, bytes);
-    else
-        ll_done(w, step, bytes);
+        interp_other_pieces(w, step, ndst, nsrc, &piece, reduce);
+    interp_put(w, step, bytes);
+    interp_finish(op, step, bytes);
     return interp_advance(w);
 }
 

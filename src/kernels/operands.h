@@ -8,8 +8,7 @@
 #ifndef COLLET_KERNELS_OPERANDS_H
 #define COLLET_KERNELS_OPERANDS_H
 
-#include "kernels/proto_ll.h"
-#include "kernels/proto_simple.h"
+#include "fifo/proto.h"
 #include "kernels/worker.h"
 
 /* ---- pieces ---- */
@@ -35,12 +34,12 @@ PORT_FN struct interp_piece interp_piece_of(const struct interp_op *op, const st
 }
 
 PORT_FN uint32_t interp_bytes(const struct interp_op *op, const struct interp_piece *piece) {
-    return (uint32_t)(piece->elems.count * op->elem_bytes);
+    return (uint32_t)(piece->elems.count * op->args.elem_bytes);
 }
 
 /* What a piece takes in a slot that carries several. */
 PORT_FN uint32_t interp_padded(const struct interp_op *op, const struct interp_piece *piece) {
-    return geometry_padded(interp_bytes(op, piece), protocol_unit_bytes(op->protocol));
+    return geometry_padded(interp_bytes(op, piece), protocol_unit_bytes(op->args.protocol));
 }
 
 /* Bytes that a slot of the step carries. The other end computes the same. first: the step's first piece. */
@@ -63,9 +62,9 @@ PORT_FN char *interp_memory(const struct interp_op *op, uint32_t region, uint32_
                             const struct interp_piece *piece) {
     if (region == STEP_TMP)
         return op->memory.tmp + (size_t)block * op->memory.tmp_stride;
-    char *base = region == STEP_IN ? (char *)op->in : op->out;
+    char *base = region == STEP_IN ? (char *)op->args.in : op->args.out;
     uint64_t first = block == piece->block ? piece->elems.first : geometry_piece(&op->geometry, block, round).first;
-    return base + first * op->elem_bytes;
+    return base + first * op->args.elem_bytes;
 }
 
 PORT_FN const char *interp_local(const struct interp_op *op, const struct prog_step *step, int l, int i, uint64_t round,
@@ -88,10 +87,15 @@ PORT_FN int interp_is_local(const struct interp_op *op, const struct prog_step *
     return taken < step->locals_count && op->locals[step->locals_first + taken].at == received;
 }
 
+/* Room for an operand of a slot with lines. */
+PORT_FN char *interp_scratch(const struct interp_worker *w, uint32_t operand) {
+    return w->scratch + (size_t)operand * w->scratch_stride;
+}
+
 PORT_FN const char *interp_slot(const struct interp_worker *w, const struct prog_step *step, int k, uint32_t bytes) {
-    const struct interp_op *op = w->op;
-    return op->protocol == PROTOCOL_SIMPLE ? simple_operand(op->recv_ends[step->recv_first + k], bytes)
-                                           : ll_operand(w, k);
+    const struct work_args *args = &w->op->args;
+    const struct fifo_end *end = w->op->recv_ends[step->recv_first + k];
+    return proto_operand(proto_kind(args->protocol, end), args, end, bytes, interp_scratch(w, (uint32_t)k));
 }
 
 /* Lists the operands of a step's first piece in their order; returns how many. A slot of the step has so many bytes. */
@@ -106,23 +110,26 @@ PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step,
     return n;
 }
 
-/* Lists the places to reduce a step's first piece into; returns how many. The local one comes first. LL and LL128 pack their
- * lines from a result that is somewhere: in scratch, or, of a single piece, where it was stored, or where the only operand
- * is that is passed on as it is. */
+/* Lists the places to reduce a step's first piece into; returns how many. The one in memory comes first. Slots with lines
+ * take their payload from a result that is somewhere: in scratch, or, of a single piece, in one of the other places, or where
+ * the only operand is that is passed on as it is. */
 PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
                            const struct interp_piece *piece) {
-    const struct interp_op *op = w->op;
-    int n = 0;
+    const struct work_args *args = &w->op->args;
+    int n = 0, puts = 0;
     if (step->store_region != STEP_NONE)
-        w->dst[n++] = interp_store(op, step, 0, w->round, piece);
-    if (op->protocol == PROTOCOL_SIMPLE) {
-        for (int k = 0; k < step->send_count; k++)
-            w->dst[n++] = simple_place(op->send_ends[step->send_first + k], bytes);
-        return n;
+        w->dst[n++] = interp_store(w->op, step, 0, w->round, piece);
+    for (int k = 0; k < step->send_count; k++) {
+        const struct fifo_end *end = w->op->send_ends[step->send_first + k];
+        char *place = proto_place(proto_kind(args->protocol, end), args, end, bytes);
+        if (place != NULL)
+            w->dst[n++] = place;
+        else
+            puts = 1;
     }
-    int changed = nsrc > 1 || (step->finish && op->divisor > 1), several = step->count > 1 && step->send_count > 0;
-    if (several || (n == 0 && changed))
-        w->dst[n++] = ll_result(w, step);
+    int changed = nsrc > 1 || (step->finish && args->divisor > 1);
+    if (puts && (step->count > 1 || (n == 0 && changed)))
+        w->dst[n++] = interp_scratch(w, (uint32_t)step->recv_count);
     w->result = n > 0 ? w->dst[n - 1] : w->src[0];
     return n;
 }

@@ -7,7 +7,7 @@
  *      └─ works[]  one call of one rank ─▶ struct work_program (device memory, made once)
  *                                             └─ channels[]
  *                                             ├─ steps, workers           as in struct prog
- *                                             └─ ends ─▶ struct fifo_end  one an end of a connection: its step stays here
+ *                                             └─ ends ─▶ struct fifo_end  one an end of a connection: its position stays here
  *                                                                         from launch to launch, so graphs can be replayed
  *
  *    blocks of a launch:   │ work 0: channel 0 worker 0, worker 1, … channel 1 … │ work 1: … │
@@ -62,13 +62,9 @@ enum work_failure {
 struct work {
     const struct work_program *program;
     struct work_status *status;
-    const char *in;
-    char *out;
-    uint64_t total_elems, block_elems, chunk_elems, sequence;
-    uint32_t first_channel, nblocks; /* the workers of this channel and the next ones; of nchannels in all */
-    uint32_t nchannels;
-    uint32_t elem_bytes, divisor, protocol, signature, keep_empty;
-    uint32_t collective; /* for messages */
+    struct work_args args;
+    uint32_t first_channel, nblocks; /* the workers of this channel and the next ones; of args.nchannels in all */
+    uint32_t collective;             /* for messages */
 };
 
 /* What fits into the 4 KiB that every driver takes as kernel arguments. */

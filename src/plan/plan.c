@@ -326,8 +326,7 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
 
     int nranks = planner->chan->owner.nranks;
     uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
-    struct exec_args *args = &call->args;
-    args->id = ++planner->prepared;
+    struct work_args *args = &call->args;
     plan_extent(request->collective, request->count, nranks, program->progs[0]->nblocks, &args->total_elems,
                 &args->block_elems);
     args->chunk_elems = plan_chunk_elems(choice.chunk_bytes, elem_bytes);
@@ -339,7 +338,8 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
     args->protocol = choice.protocol;
     args->signature = signature_of(request, &choice);
     args->keep_empty = prog_keeps_empty(request->collective);
-    args->reduce = reduce_host_get(request->type, request->op);
+    call->args_id = ++planner->prepared;
+    call->reduce = reduce_host_get(request->type, request->op);
     call->request = *request;
     call->program = program;
     call->chan = planner->chan;

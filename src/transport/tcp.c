@@ -94,9 +94,9 @@ static enum collet_result tcp_ready(struct conn *conn) {
     for (uint32_t k = 0; k < end->nsockets; k++)
         end->sockets[k].fd = end->link->fds[k];
     end->credit_fd = end->link->fds[end->nsockets];
-    for (uint64_t step = conn->end.step + conn->end.nslots; step-- != conn->end.step;) /* each socket's first */
+    for (uint64_t step = conn->end.position + conn->end.nslots; step-- != conn->end.position;) /* each socket's first */
         tcp_socket_of(end, conn, step)->step = step;
-    end->credit = conn->end.step;
+    end->credit = conn->end.position;
     end->connected = true;
     return COLLET_SUCCESS;
 }

@@ -153,7 +153,7 @@ static enum collet_result end_create(struct conn *conn, const struct verbs_hello
     end->nqps = (int)conn->owner->config->ib_qps_per_connection;
     verbs_rails_choose(conn, offer);
     COLLET_TRY(create_memory(conn));
-    end->sent = end->credit = conn->end.step;
+    end->sent = end->credit = conn->end.position;
     os_random(&end->mine.psn, sizeof(end->mine.psn));
     end->mine.psn &= 0xffffff;
     for (int r = 0; r < end->nrails; r++)
@@ -254,7 +254,7 @@ enum collet_result verbs_connect(struct conn *conn) {
     if (log_wanted(LOG_INFO, LOG_NET))
         log_rails(conn);
     for (int k = 0; k < end->nlive; k++)
-        if (!verbs_post_counter(conn, end->live[k], conn->end.step))
+        if (!verbs_post_counter(conn, end->live[k], conn->end.position))
             return err_set(COLLET_ERR_SYSTEM, "a queue pair to rank %d takes no send: %m", conn->peer);
     end->stage = VERBS_GREETING;
     return COLLET_SUCCESS;

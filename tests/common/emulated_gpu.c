@@ -77,7 +77,7 @@ static void run_launch(const struct task *task) {
     int reduces = task->kernel != &copy_kernel,
         index = reduces ? (int)((const char *)task->kernel - &reduce_kernels[0][0]) : 0;
     emulated_launch(task->launch, reduces, (enum collet_type)(index % COLLET_TYPE_COUNT),
-                    (enum collet_op)(index / COLLET_TYPE_COUNT), task->lanes, task->launch->works[0].sequence + 1);
+                    (enum collet_op)(index / COLLET_TYPE_COUNT), task->lanes, task->launch->works[0].args.sequence + 1);
 }
 
 static void task_run(const struct task *task) {

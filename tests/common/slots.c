@@ -40,17 +40,17 @@ static char *memory_of(const struct conn *conn, uint64_t step) {
 }
 
 void slots_publish(struct conn *conn) {
-    uint64_t step = conn->end.step;
+    uint64_t step = conn->end.position;
     char *memory = memory_of(conn, step);
     for (uint32_t i = 0; i < slots_bytes(conn, step); i++)
         memory[i] = (char)(step * 7 + i);
-    conn->end.headers[fifo_slot(&conn->end)] = slots_header(conn, step);
+    *fifo_header(&conn->end) = slots_header(conn, step);
     fifo_publish(&conn->end);
 }
 
 void slots_consume(struct conn *conn) {
-    uint64_t step = conn->end.step;
-    const struct fifo_slot_header *header = &conn->end.headers[fifo_slot(&conn->end)], right = slots_header(conn, step);
+    uint64_t step = conn->end.position;
+    const struct fifo_slot_header *header = fifo_header(&conn->end), right = slots_header(conn, step);
     const char *memory = memory_of(conn, step);
     assert_int_equal(header->word, right.word);
     assert_int_equal(header->signature, right.signature);

@@ -166,16 +166,16 @@ struct stream {
 };
 
 static struct stream stream_of(struct conn *producer, struct conn *consumer, uint64_t n) {
-    return (struct stream){producer, consumer, producer->end.step + n};
+    return (struct stream){producer, consumer, producer->end.position + n};
 }
 
 static bool stream_is_over(const struct stream *stream) {
-    return stream->consumer->end.step == stream->end && transport_tcp.idle(stream->producer);
+    return stream->consumer->end.position == stream->end && transport_tcp.idle(stream->producer);
 }
 
 /* Producer and consumer act or do not, by chance. */
 static void stream_turn(const struct stream *stream, uint64_t chance) {
-    if (chance % 4 != 0 && stream->producer->end.step != stream->end && fifo_has_credit(&stream->producer->end))
+    if (chance % 4 != 0 && stream->producer->end.position != stream->end && fifo_has_credit(&stream->producer->end))
         slots_publish(stream->producer);
     if (chance % 3 == 0)
         progress(stream->producer);

@@ -151,7 +151,7 @@ static void settle(struct pair *pair) {
 static void turn(struct pair *pair, uint64_t end) {
     uint64_t chance = fake_random();
     be_patient(pair);
-    if (chance % 4 != 0 && pair->producer.end.step != end && fifo_has_credit(&pair->producer.end))
+    if (chance % 4 != 0 && pair->producer.end.position != end && fifo_has_credit(&pair->producer.end))
         slots_publish(&pair->producer);
     if (chance % 3 == 0)
         progress(&pair->producer);
@@ -162,8 +162,8 @@ static void turn(struct pair *pair, uint64_t end) {
 }
 
 static void move_slots(struct pair *pair, uint64_t n) {
-    uint64_t end = pair->producer.end.step + n;
-    while (pair->consumer.end.step != end || !transport_verbs.idle(&pair->producer) ||
+    uint64_t end = pair->producer.end.position + n;
+    while (pair->consumer.end.position != end || !transport_verbs.idle(&pair->producer) ||
            !transport_verbs.idle(&pair->consumer))
         turn(pair, end);
 }

@@ -9,8 +9,7 @@
 #include "fifo/geometry.h"
 #include "kernels/interp.h"
 #include "fifo/port.h"
-#include "kernels/proto_ll.h"
-#include "kernels/proto_simple.h"
+#include "fifo/proto.h"
 #include "kernels/reduce.h"
 #include "kernels/worker.h"
 #include "program/step.h"
@@ -23,13 +22,14 @@
 #define ENTRY
 #endif
 
-PORT_FN void interp_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count) {
+PORT_FN void portable_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc,
+                             uint64_t count) {
     for (uint64_t i = 0; i < count; i++) {
         float sum = ((const float *)w->src[0])[i];
         for (int k = 1; k < nsrc; k++)
             sum = reduce_sum_float(sum, ((const float *)w->src[k])[i]);
-        if (step->finish && w->op->divisor > 1)
-            sum = reduce_divide_float(sum, w->op->divisor);
+        if (step->finish && w->op->args.divisor > 1)
+            sum = reduce_divide_float(sum, w->op->args.divisor);
         for (int k = 0; k < ndst; k++)
             ((float *)w->dst[k])[i] = sum;
     }
@@ -38,7 +38,7 @@ PORT_FN void interp_reduce(struct interp_worker *w, const struct prog_step *step
 ENTRY void portable_run(struct interp_worker *worker) {
     enum interp_result result;
     do
-        result = interp_try_step(worker);
+        result = interp_try_step(worker, portable_reduce);
     while (result == INTERP_BUSY || result == INTERP_STEPPED);
     worker->done = result == INTERP_DONE;
 }

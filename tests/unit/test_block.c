@@ -265,18 +265,21 @@ static void launch_of(struct gang *gang, const struct grid_case *c, char *const 
         launch->works[rank] = (struct work){
             .program = &gang->programs[rank],
             .status = &gang->status,
-            .in = in[rank],
-            .out = out[rank],
-            .total_elems = total,
-            .block_elems = block,
-            .chunk_elems = plan_chunk_elems(room_bytes, elem_bytes),
-            .sequence = c->seed,
             .nblocks = (uint32_t)(gang->nchannels * gang->progs[rank]->nworkers),
-            .nchannels = (uint32_t)gang->nchannels,
-            .elem_bytes = elem_bytes,
-            .divisor = c->op == COLLET_AVG && prog_facts[collective].reduces ? (uint32_t)nranks : 1,
-            .protocol = c->protocol,
-            .signature = 0x12345678u * (c->seed + 1),
+            .args =
+                {
+                    .in = in[rank],
+                    .out = out[rank],
+                    .total_elems = total,
+                    .block_elems = block,
+                    .chunk_elems = plan_chunk_elems(room_bytes, elem_bytes),
+                    .sequence = c->seed,
+                    .nchannels = (uint32_t)gang->nchannels,
+                    .elem_bytes = elem_bytes,
+                    .divisor = c->op == COLLET_AVG && prog_facts[collective].reduces ? (uint32_t)nranks : 1,
+                    .protocol = c->protocol,
+                    .signature = 0x12345678u * (c->seed + 1),
+                },
         };
 }
 
@@ -434,7 +437,7 @@ static void lines_of_another_call_are_reported(void **state) {
         memset(buffer, 0, sizeof(buffer));
         gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
         launch_of(&gang, &c, in, in, &launch);
-        launch.works[1].signature ^= 0x10000;
+        launch.works[1].args.signature ^= 0x10000;
         emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);
         assert_int_equal(gang.status.failure, WORK_FOREIGN);
         gang_fini(&gang);
@@ -450,8 +453,8 @@ static void a_mismatch_is_reported_once(void **state) {
     memset(buffer, 0, sizeof(buffer));
     gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
     launch_of(&gang, &c, in, in, &launch);
-    launch.works[1].signature++;
-    launch.works[1].sequence = 99;
+    launch.works[1].args.signature++;
+    launch.works[1].args.sequence = 99;
     emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);
     assert_int_equal(gang.status.failure, WORK_MISMATCH);
     assert_int_equal(gang.status.sequence + gang.status.their_sequence, 1 + 99);

@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "chan/chan.h"
 #include "kernels/worker.h"
-#include "kernels/proto_simple.h"
+#include "fifo/proto_simple.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,7 +92,7 @@ static struct connection connected(uint32_t roam_bytes) {
     fifo_memory_init(c.memory, &layout, &config);
     fifo_end_init(&c.producer, c.memory, &layout, &config);
     fifo_end_init(&c.consumer, c.memory, &layout, &config);
-    c.producer.roam_bytes = c.consumer.roam_bytes = roam_bytes;
+    c.producer.place.roam_bytes = c.consumer.place.roam_bytes = roam_bytes;
     return c;
 }
 
@@ -103,23 +103,19 @@ static void ended(struct connection *c) {
 
 /* Carries bytes of this value through the next slot as a step does; returns where in it they lay. */
 static uint32_t carry(struct connection *c, uint32_t bytes, char value) {
-    struct interp_op op = {.signature = 1, .recv_ends = (struct fifo_end *[]){&c->consumer}};
-    struct interp_worker worker = {.op = &op};
-    struct prog_step step = {.recv_count = 1};
+    struct work_args args = {.signature = 1, .protocol = PROTOCOL_SIMPLE};
     assert_true(fifo_has_credit(&c->producer));
-    char *place = simple_place(&c->producer, bytes);
-    uint32_t roamed = (uint32_t)simple_roamed(&c->producer, bytes);
+    char *slot = fifo_slot_at(&c->producer, PROTOCOL_SIMPLE, c->producer.position);
+    char *place = simple_place(&args, &c->producer, bytes);
+    uint32_t roamed = (uint32_t)(place - slot);
     assert_true(roamed + bytes <= c->producer.strides[PROTOCOL_SIMPLE]);
     memset(place, value, bytes);
-    simple_publish(&c->producer, &op, bytes);
-    enum interp_result ready = simple_ready(&worker, &step, bytes);
-    if (ready == INTERP_BUSY) /* it has changed whether payloads roam */
-        ready = simple_ready(&worker, &step, bytes);
-    assert_int_equal(ready, INTERP_STEPPED);
-    const char *operand = simple_operand(&c->consumer, bytes);
+    simple_publish(&args, &c->producer, bytes);
+    assert_int_equal(simple_ready(&args, &c->consumer, bytes, NULL), INTERP_STEPPED);
+    const char *operand = simple_operand(&args, &c->consumer, bytes, NULL);
     for (uint32_t k = 0; k < bytes; k++)
         assert_int_equal(operand[k], value);
-    fifo_consumed(&c->consumer);
+    simple_consume(&c->consumer);
     return roamed;
 }
 
@@ -144,7 +140,7 @@ static void whether_payloads_roam_may_change_at_any_time(void **state) {
     (void)state;
     struct connection c = connected(128 << 10);
     for (uint32_t k = 0; k < 100; k++) {
-        c.producer.nt_stores = k % 3 == 0;
+        c.producer.place.nt_stores = k % 3 == 0;
         carry(&c, 8192, (char)k);
     }
     ended(&c);
@@ -153,7 +149,7 @@ static void whether_payloads_roam_may_change_at_any_time(void **state) {
 static void payloads_that_may_not_roam_begin_where_slots_do(void **state) {
     (void)state;
     struct connection still = connected(0), streaming = connected(128 << 10);
-    streaming.producer.nt_stores = 1;
+    streaming.producer.place.nt_stores = 1;
     for (uint32_t k = 0; k < 40; k++) {
         assert_int_equal(carry(&still, 8192, 1), 0);
         assert_int_equal(carry(&streaming, 8192, 1), 0);

@@ -37,7 +37,7 @@ static void a_full_fifo_waits_until_half_of_it_is_consumed(void **state) {
     pair_open(&pair, (struct shape){8, 4096, 2, 0});
     while (fifo_has_credit(&pair.producer->end))
         slots_publish(pair.producer);
-    assert_int_equal(pair.producer->end.step, 8);
+    assert_int_equal(pair.producer->end.position, 8);
     settle(&pair);
     for (int k = 0; k < 3; k++)
         slots_consume(pair.consumer);
@@ -196,11 +196,11 @@ static void credits_that_nobody_read_do_not_spoil_what_was_sent(void **state) {
     }
     progress(pair.back_consumer); /* sends a head */
     assert_true(transport_tcp.idle(pair.back_consumer));
-    uint64_t sent = pair.back_producer->end.step;
+    uint64_t sent = pair.back_producer->end.position;
     conn_close(pair.back_producer);
     conn_close(pair.consumer);
     assert_false(progress(pair.producer)); /* 5 slots were consumed, and no credit for them came */
-    while (pair.back_consumer->end.step != sent) {
+    while (pair.back_consumer->end.position != sent) {
         be_patient(&pair);
         progress(pair.back_consumer);
         if (fifo_has_data(&pair.back_consumer->end))
@@ -236,13 +236,13 @@ static void what_a_producer_sent_before_it_left_arrives(void **state) {
         move_slots(&pair, 20);
         while (fifo_has_credit(&pair.producer->end))
             slots_publish(pair.producer);
-        uint64_t sent = pair.producer->end.step;
+        uint64_t sent = pair.producer->end.position;
         while (!transport_tcp.idle(pair.producer)) { /* takes in no credits while it sends */
             progress(pair.producer);
             progress(pair.consumer);
         }
         conn_close(pair.producer);
-        while (pair.consumer->end.step != sent) {
+        while (pair.consumer->end.position != sent) {
             be_patient(&pair);
             progress(pair.consumer);
             if (fifo_has_data(&pair.consumer->end))
@@ -299,7 +299,7 @@ static void a_slot_cut_short_breaks_the_connection_after_the_slots_before_it(voi
         assert_false(progress(pair.consumer)); /* no failure as long as there is something to consume */
         slots_consume(pair.consumer);
     }
-    assert_int_equal(pair.consumer->end.step, last_tail);
+    assert_int_equal(pair.consumer->end.position, last_tail);
     expect_broken(&pair, pair.consumer, "middle of a slot");
     pair_close(&pair);
 }
@@ -383,7 +383,7 @@ static void frames_in_pieces_of_any_size_are_put_together(void **state) {
             for (uint32_t i = 0; i < bytes; i++)
                 wire[length++] = (char)(step * 7 + i);
         }
-        while (pair.consumer->end.step < 100) { /* which consumes at once, so that credit is no matter */
+        while (pair.consumer->end.position < 100) { /* which consumes at once, so that credit is no matter */
             size_t n = length - sent < piece ? length - sent : piece;
             be_patient(&pair);
             assert_int_equal(send(fds[0], wire + sent, n, MSG_NOSIGNAL), n);

@@ -34,7 +34,7 @@ static void a_full_fifo_waits_until_half_of_it_is_consumed(void **state) {
     pair_open(&pair, (struct shape){8, 4096, 1, 2, 0});
     while (fifo_has_credit(&pair.producer.end))
         slots_publish(&pair.producer);
-    assert_int_equal(pair.producer.end.step, 8);
+    assert_int_equal(pair.producer.end.position, 8);
     settle(&pair);
     for (int k = 0; k < 3; k++)
         slots_consume(&pair.consumer);
@@ -61,7 +61,7 @@ static void a_slot_is_one_write_and_a_list_of_them_one_doorbell(void **state) {
     uint64_t nwrites = fake.nwrites, nposts = fake.nposts, nsignalled = fake.nsignalled, ninline = fake.ninline;
     uint32_t small = 0;
     for (int k = 0; k < 8; k++) {
-        small += slots_bytes(&pair.producer, pair.producer.end.step) + sizeof(struct verbs_frame) <= 192;
+        small += slots_bytes(&pair.producer, pair.producer.end.position) + sizeof(struct verbs_frame) <= 192;
         slots_publish(&pair.producer);
     }
     progress(&pair.producer);
@@ -95,13 +95,13 @@ static void what_a_producer_sent_before_it_left_arrives(void **state) {
         move_slots(&pair, 20);
         while (fifo_has_credit(&pair.producer.end))
             slots_publish(&pair.producer);
-        uint64_t sent = pair.producer.end.step;
+        uint64_t sent = pair.producer.end.position;
         while (!transport_verbs.idle(&pair.producer))
             progress(&pair.producer);
         conn_close(&pair.producer);
         boot_destroy(pair.boots[0]);
         pair.boots[0] = NULL;
-        while (pair.consumer.end.step != sent) {
+        while (pair.consumer.end.position != sent) {
             be_patient(&pair);
             progress(&pair.consumer);
             if (fifo_has_data(&pair.consumer.end))

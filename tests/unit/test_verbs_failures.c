@@ -59,7 +59,7 @@ static void other_failures_are_told_apart(void **state) {
     pair_close(&pair);
 
     pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
-    while (slots_bytes(&pair.producer, pair.producer.end.step) < 1000) { /* inline data need no registration */
+    while (slots_bytes(&pair.producer, pair.producer.end.position) < 1000) { /* inline data need no registration */
         slots_publish(&pair.producer);
         settle(&pair);
         slots_consume(&pair.consumer);
@@ -105,7 +105,7 @@ static void counters_that_cannot_be_break_the_connection(void **state) {
     pair_close(&pair);
 
     pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
-    end_of(&pair.producer)->sent = pair.producer.end.step = 9; /* step 9, when 0 … 7 are due */
+    end_of(&pair.producer)->sent = pair.producer.end.position = 9; /* step 9, when 0 … 7 are due */
     *pair.producer.end.tail = 9;
     slots_publish(&pair.producer);
     while (end_of(&pair.consumer)->broken[0] == '\0') {
@@ -145,11 +145,11 @@ static void another_rail_takes_over_and_every_slot_comes_once(void **state) {
         int device = round % 2;
         pair_open(&pair, (struct shape){round % 3 == 0 ? 2 : 8, 400, 2, 1 + round % 3, UINT64_MAX - 100});
         fake.chance += (uint64_t)round * 0x9e3779b97f4a7c15ull;
-        uint64_t end = pair.producer.end.step + 400, when = 20 + fake_random() % 300;
-        while (pair.producer.end.step != end - 400 + when)
+        uint64_t end = pair.producer.end.position + 400, when = 20 + fake_random() % 300;
+        while (pair.producer.end.position != end - 400 + when)
             turn(&pair, end);
         strike((enum disaster)(round / 2 % 4), device);
-        while (pair.consumer.end.step != end || !transport_verbs.idle(&pair.producer) ||
+        while (pair.consumer.end.position != end || !transport_verbs.idle(&pair.producer) ||
                !transport_verbs.idle(&pair.consumer))
             turn(&pair, end);
         assert_int_equal(end_of(&pair.producer)->rails[device].state, VERBS_RAIL_DOWN);
@@ -182,10 +182,10 @@ static void strand(struct stranded *s) {
         move_slots(pair, 2);
     strike(ACKS_LOST, 0);
     slots_publish(&pair->producer); /* an even step: by rail 0, and no credit will be due for it */
-    while (pair->consumer.end.step != pair->producer.end.step) {
+    while (pair->consumer.end.position != pair->producer.end.position) {
         be_patient(pair);
         end_of(&pair->producer)->turns = 1; /* it sends, and looks at nothing */
-        if (end_of(&pair->producer)->sent != pair->producer.end.step)
+        if (end_of(&pair->producer)->sent != pair->producer.end.position)
             progress(&pair->producer);
         progress(&pair->consumer);
         if (fifo_has_data(&pair->consumer.end))
@@ -231,8 +231,8 @@ static void a_call_that_only_waits_for_a_connection_to_be_idle_names_its_rank(vo
     memset(&s, 0, sizeof(s));
     strand(&s);
     s.calls[0].state = EXEC_RUNNING;
-    assert_int_equal(exec_check_wait(&s.calls[0], 59ull * 1000000000), COLLET_SUCCESS);
-    assert_int_equal(exec_check_wait(&s.calls[0], 61ull * 1000000000), COLLET_ERR_TIMEOUT);
+    assert_int_equal(exec_look(&s.calls[0], 1, 59ull * 1000000000), COLLET_SUCCESS);
+    assert_int_equal(exec_look(&s.calls[0], 1, 61ull * 1000000000), COLLET_ERR_TIMEOUT);
     assert_non_null(strstr(err_last(), "waiting for rank 1:"));
     fake_repair();
     move_slots(&s.pair, 50);

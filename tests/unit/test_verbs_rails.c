@@ -229,8 +229,8 @@ static void when_the_port_dies_those_in_reserve_take_over(void **state) {
         pair_join(&pair);
         expect_ports(&pair, 1u << channel);
         fake.devices[channel].dying = true;
-        uint64_t end = pair.producer.end.step + 100; /* through the port's death */
-        while (pair.consumer.end.step != end || !transport_verbs.idle(&pair.producer) ||
+        uint64_t end = pair.producer.end.position + 100; /* through the port's death */
+        while (pair.consumer.end.position != end || !transport_verbs.idle(&pair.producer) ||
                !transport_verbs.idle(&pair.consumer))
             turn(&pair, end);
         expect_ports(&pair, reserve);

@@ -112,7 +112,7 @@ static double own_cpu_ns(void) {
 }
 
 /* How many calls use all the memory of connections that calls of this size use: short payloads roam through their slots
- * (kernels/proto_simple.h), and one candidate's memory leaves the caches while the others are measured. */
+ * (fifo/proto_simple.h), and one candidate's memory leaves the caches while the others are measured. */
 static int calls_of_all_memory(const struct lab *lab, uint64_t bytes) {
     return bytes <= ROAMING_BYTES ? (int)lab->machine[LAB_NEAR].nslots * ROAMING_LAPS : 1;
 }

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One call of one rank, as the planner makes it and every executor reads it, and how far a step of it may come.
+ */
+#ifndef COLLET_FIFO_CALL_H
+#define COLLET_FIFO_CALL_H
+
+#include <stdint.h>
+
+enum interp_result { INTERP_BUSY, INTERP_STEPPED, INTERP_DONE, INTERP_MISMATCH };
+
+struct work_args {
+    const char *in;
+    char *out;
+    uint64_t sequence;                              /* its number on the communicator */
+    uint64_t total_elems, block_elems, chunk_elems; /* see geometry.h */
+    uint32_t nchannels;                             /* ≤ the program's */
+    uint32_t elem_bytes;
+    uint32_t divisor;    /* what `finish` divides by; 1: nothing */
+    uint32_t protocol;   /* enum protocol */
+    uint32_t signature;  /* equal on all ranks of the call, or the call is mismatched */
+    uint32_t keep_empty; /* empty pieces are messages too (send, recv) */
+};
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lanes: the threads that run one worker together, as block.cuh does it. A GPU has a block of them, the host executor has
+ * one. With PORT_EMULATED the file that includes this runs lanes on the host (tests/common/lanes.h).
+ *
+ *    port_sync       every lane has come here, and each sees what any lane wrote before
+ *    port_any        the same, and says whether any lane's condition holds
+ *    port_pause      between two looks at something that is waited for; `looks` counts them
+ *    port_clock_ns   nanoseconds since some time; 0 in the host executor, which waits elsewhere
+ *
+ * A lane moves data in words of 8 bytes, at any address. Bytes of a word that are not there are 0.
+ */
+#ifndef COLLET_FIFO_LANES_H
+#define COLLET_FIFO_LANES_H
+
+#include "fifo/port.h"
+
+#if defined(PORT_EMULATED)
+#ifdef __cplusplus
+extern "C" {
+#endif
+uint32_t port_emulated_lane(void);
+uint32_t port_emulated_lanes(void);
+int port_emulated_any(int condition);
+void port_emulated_pause(void);
+uint64_t port_emulated_clock_ns(void);
+int port_emulated_group_any(int condition);
+void port_emulated_line128_load(const char *line, uint64_t *first, uint64_t *second);
+void port_emulated_line128_store(char *line, uint64_t first, uint64_t second);
+#ifdef __cplusplus
+}
+#endif
+#endif
+
+PORT_FN uint32_t port_lane(void) {
+#if defined(__CUDA_ARCH__)
+    return threadIdx.x;
+#elif defined(PORT_EMULATED)
+    return port_emulated_lane();
+#else
+    return 0;
+#endif
+}
+
+PORT_FN uint32_t port_lanes(void) {
+#if defined(__CUDA_ARCH__)
+    return blockDim.x;
+#elif defined(PORT_EMULATED)
+    return port_emulated_lanes();
+#else
+    return 1;
+#endif
+}
+
+PORT_FN int port_any(int condition) {
+#if defined(__CUDA_ARCH__)
+    return __syncthreads_or(condition);
+#elif defined(PORT_EMULATED)
+    return port_emulated_any(condition);
+#else
+    return condition;
+#endif
+}
+
+PORT_FN void port_sync(void) {
+#if defined(__CUDA_ARCH__)
+    __syncthreads();
+#else
+    (void)port_any(0);
+#endif
+}
+
+/* Backs off by and by: a lane that waits for long leaves the memory system to those that work. */
+PORT_FN void port_pause(uint32_t looks) {
+#if defined(__CUDA_ARCH__)
+    if (looks > 64)
+        __nanosleep(looks > 4096 ? 1000 : 20);
+#elif defined(PORT_EMULATED)
+    (void)looks;
+    port_emulated_pause();
+#else
+    (void)looks;
+#endif
+}
+
+PORT_FN uint64_t port_clock_ns(void) {
+#if defined(__CUDA_ARCH__)
+    uint64_t ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return ns;
+#elif defined(PORT_EMULATED)
+    return port_emulated_clock_ns();
+#else
+    return 0;
+#endif
+}
+
+/* A group: 8 neighbouring lanes, which run together and share a line of LL128, 16 bytes each. All lanes of a group come to
+ * these. */
+#define PORT_GROUP 8u
+
+PORT_FN int port_group_any(int condition) {
+#if defined(__CUDA_ARCH__)
+    return __any_sync(0xffu << (threadIdx.x & 24), condition);
+#elif defined(PORT_EMULATED)
+    return port_emulated_group_any(condition);
+#else
+    return condition;
+#endif
+}
+
+PORT_FN void port_line128_load(const char *line, uint64_t *first, uint64_t *second) {
+#if defined(__CUDA_ARCH__)
+    __syncwarp(0xffu << (threadIdx.x & 24));
+    port_lines_load((const uint64_t *)(const void *)line + 2 * (threadIdx.x & 7), first, second);
+#elif defined(PORT_EMULATED)
+    port_emulated_line128_load(line, first, second);
+#else
+    port_lines_load((const uint64_t *)(const void *)line, first, second);
+#endif
+}
+
+PORT_FN void port_line128_store(char *line, uint64_t first, uint64_t second) {
+#if defined(__CUDA_ARCH__)
+    __syncwarp(0xffu << (threadIdx.x & 24));
+    port_lines_store((uint64_t *)(void *)line + 2 * (threadIdx.x & 7), first, second);
+#elif defined(PORT_EMULATED)
+    port_emulated_line128_store(line, first, second);
+#else
+    port_lines_store((uint64_t *)(void *)line, first, second);
+#endif
+}
+
+/* Loops that run a few times only, and are not worth more code. */
+#if defined(__CUDACC__)
+#define PORT_ROLLED _Pragma("unroll 1")
+#else
+#define PORT_ROLLED
+#endif
+
+#define LANE_WORD_BYTES 8u
+
+PORT_FN uint64_t lane_load(const char *from, uint32_t bytes) {
+    uint64_t word = 0;
+    if (bytes == LANE_WORD_BYTES && (uintptr_t)from % LANE_WORD_BYTES == 0)
+        return *(const uint64_t *)(const void *)from;
+    PORT_ROLLED
+    for (uint32_t i = 0; i < bytes; i++)
+        word |= (uint64_t)(uint8_t)from[i] << (8 * i);
+    return word;
+}
+
+PORT_FN void lane_store(char *to, uint64_t word, uint32_t bytes) {
+    if (bytes == LANE_WORD_BYTES && (uintptr_t)to % LANE_WORD_BYTES == 0) {
+        *(uint64_t *)(void *)to = word;
+        return;
+    }
+    PORT_ROLLED
+    for (uint32_t i = 0; i < bytes; i++)
+        to[i] = (char)(word >> (8 * i));
+}
+
+/* A lane's part of a line: where it begins in the slot's payload, and the lengths of its words. */
+#define LANE_WORDS_MAX 2u
+struct lane_part {
+    uint32_t at, lengths[LANE_WORDS_MAX];
+};
+
+/* What a lane finds of a line that it has waited for. */
+enum lane_finding { LANE_HERE, LANE_MISSING, LANE_FOREIGN /* a line of another call */ };
+
+#endif

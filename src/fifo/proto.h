@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a step asks of a protocol. Each question is answered by the function of that name in proto_<name>.h; that function is
+ * chosen here, from the table of protocols, and nowhere else.
+ *
+ *    consumer    ready     has the slot arrived? A slot with lines is copied to scratch as it arrives
+ *                operand   where its payload is now
+ *                consume   it has been read: the producer may have it again
+ *    producer    place     where the payload is to be made; NULL: make it anywhere, then put it
+ *                put       copies the payload into the slot, where place() was NULL
+ *                seal      by all lanes, after the last byte: what else must be written
+ *                publish   by one lane, after that: the slot is the consumer's
+ *    lanes       look      takes this lane's part of a line, if it is there
+ *    of a GPU    find      is that part there, missing, or of another call?
+ *                send      stores this lane's part of a line
+ *
+ * `bytes` is the payload of the whole slot. A wire carries plain payload, whatever the protocol: there Simple
+ * answers.
+ */
+#ifndef COLLET_FIFO_PROTO_H
+#define COLLET_FIFO_PROTO_H
+
+#define PROTOCOL_FILES
+#include "fifo/protocol.h"
+#include "fifo/call.h"
+#include "fifo/fifo.h"
+
+PORT_FN uint32_t proto_kind(uint32_t protocol, const struct fifo_end *end) {
+    return end->remote ? (uint32_t)PROTOCOL_SIMPLE : protocol;
+}
+
+PORT_FN int proto_has_lines(uint32_t kind) { return protocol_line_bytes(kind) > protocol_unit_bytes(kind); }
+
+/* ---- consumer ---- */
+
+#define PROTO_READY(NAME, name, text, slots, unit, line, costs)                                                        \
+    if (kind == PROTOCOL_##NAME)                                                                                       \
+        return name##_ready(args, end, bytes, scratch);
+PORT_FN enum interp_result proto_ready(uint32_t kind, const struct work_args *args, struct fifo_end *end,
+                                       uint32_t bytes, char *scratch) {
+    PROTOCOLS(PROTO_READY)
+    return INTERP_MISMATCH;
+}
+
+#define PROTO_OPERAND(NAME, name, text, slots, unit, line, costs)                                                      \
+    if (kind == PROTOCOL_##NAME)                                                                                       \
+        return name##_operand(args, end, bytes, scratch);
+PORT_FN const char *proto_operand(uint32_t kind, const struct work_args *args, const struct fifo_end *end,
+                                  uint32_t bytes, const char *scratch) {
+    PROTOCOLS(PROTO_OPERAND)
+    return NULL;
+}
+
+#define PROTO_CONSUME(NAME, name, text, slots, unit, line, costs)                                                      \
+    if (kind == PROTOCOL_##NAME)                                                                                       \
+        name##_consume(end);
+PORT_FN void proto_consume(uint32_t kind, struct fifo_end *end){PROTOCOLS(PROTO_CONSUME)}
+
+/* ---- producer ---- */
+
+#define PROTO_PLACE(NAME, name, text, slots, unit, line, costs)                                                        \
+    if (kind == PROTOCOL_##NAME)                                                                                       \
+        return name##_place(args, end, bytes);
+PORT_FN char *proto_place(uint32_t kind, const struct work_args *args, const struct fifo_end *end, uint32_t bytes) {
+    PROTOCOLS(PROTO_PLACE)
+    return NULL;
+}
+
+#define PROTO_PUT(NAME, name, text, slots, unit, line, costs)                                                          \
+    if (kind == PROTOCOL_##NAME)                                                                                       \
+        name##_put(args, end, from, bytes);
+PORT_FN void proto_put(uint32_t kind, const struct work_args *args, const struct fifo_end *end, const char *from,
+                       uint32_t bytes){PROTOCOLS(PROTO_PUT)}
+
+#define PROTO_SEAL(NAME, name, text, slots, unit, line, costs)                                                         \
+    if (kind == PROTOCOL_##NAME)                                                                                       \
+        name##_seal(args, end, bytes);
+PORT_FN void proto_seal(uint32_t kind, const struct work_args *args, const struct fifo_end *end,
+                        uint32_t bytes){PROTOCOLS(PROTO_SEAL)}
+
+#define PROTO_PUBLISH(NAME, name, text, slots, unit, line, costs)                                                      \
+    if (kind == PROTOCOL_##NAME)                                                                                       \
+        name##_publish(args, end, bytes);
+PORT_FN void proto_publish(uint32_t kind, const struct work_args *args, struct fifo_end *end,
+                           uint32_t bytes){PROTOCOLS(PROTO_PUBLISH)}
+
+/* ---- lanes ---- */
+
+/* What a lane takes in a step at least. */
+#define PROTO_LANE(NAME, name, text, slots, unit, line, costs)                                                         \
+    if (kind == PROTOCOL_##NAME)                                                                                       \
+        return line > unit ? unit / NAME##_LANES : 2 * unit;
+PORT_FN uint32_t proto_lane_bytes(uint32_t kind) {
+    PROTOCOLS(PROTO_LANE)
+    return 1;
+}
+
+#define PROTO_LOOK(NAME, name, text, slots, unit, line, costs)                                                         \
+    if (kind == PROTOCOL_##NAME)                                                                                       \
+        return name##_look(args, end, part, words);
+PORT_FN int proto_look(uint32_t kind, const struct work_args *args, const struct fifo_end *end,
+                       const struct lane_part *part, uint64_t *words) {
+    PROTOCOLS(PROTO_LOOK)
+    return 0;
+}
+
+#define PROTO_FIND(NAME, name, text, slots, unit, line, costs)                                                         \
+    if (kind == PROTOCOL_##NAME)                                                                                       \
+        return name##_find(args, end, part);
+PORT_FN enum lane_finding proto_find(uint32_t kind, const struct work_args *args, const struct fifo_end *end,
+                                     const struct lane_part *part) {
+    PROTOCOLS(PROTO_FIND)
+    return LANE_FOREIGN;
+}
+
+#define PROTO_SEND(NAME, name, text, slots, unit, line, costs)                                                         \
+    if (kind == PROTOCOL_##NAME)                                                                                       \
+        name##_send(args, end, part, words);
+PORT_FN void proto_send(uint32_t kind, const struct work_args *args, const struct fifo_end *end,
+                        const struct lane_part *part, const uint64_t *words) {
+    PROTOCOLS(PROTO_SEND)
+}
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * LL, low latency: the data carries its own arrival notice.
+ *
+ *    line (8 bytes, stored at once):   │ data 32 bit │ flag 32 bit │
+ *
+ *    producer                                       consumer
+ *    for each word: store (word, flag)  ──────────▶ poll until every line has the flag; the words are the data
+ *    may overwrite                      ◀────────── head := position + 1
+ *
+ * One cache line travels, not two, at the price of half the bytes being flags. No order among lines is assumed: each is
+ * checked. Slots of LL have turns of their own, counted alike at both ends: turn t has LL slot t mod nslots, and its flag is
+ *
+ *    │ upper half of the call's signature │ 1 + (t mod 2^bits) │      16 bits each, bits ≤ 15
+ *
+ * So memory that was never written (0) matches nothing, and lines of another call than the reader's match nothing either: a
+ * mismatched call waits, and the ranks compare what they wait in (exec_wait.c). A short message leaves the lines behind it
+ * as they were, and 2^bits turns later their old flags could match again. Therefore the producer writes all lines of a slot
+ * twice in that time, whenever t mod 2^(bits−1) is among the last nslots: a line is never older than half the flags' period.
+ *
+ * On a GPU a lane takes two lines by one access, polls for them, and waits for no other lane.
+ */
+#ifndef COLLET_FIFO_PROTO_LL_H
+#define COLLET_FIFO_PROTO_LL_H
+
+#include "fifo/call.h"
+#include "fifo/fifo.h"
+#include "fifo/lanes.h"
+
+#include <string.h>
+
+PORT_FN uint64_t ll_flag(const struct work_args *args, const struct fifo_end *end) {
+    return (uint64_t)(args->signature & 0xffff0000u) | (1 + (end->ll_turn & end->ll_flag_mask));
+}
+
+PORT_FN uint64_t *ll_lines(const struct fifo_end *end) {
+    return (uint64_t *)(void *)fifo_slot_at(end, PROTOCOL_LL, end->ll_turn);
+}
+
+/* ---- consumer: copies the words of a slot out of their lines ---- */
+
+PORT_FN enum interp_result ll_ready(const struct work_args *args, struct fifo_end *end, uint32_t bytes, char *scratch) {
+    const uint64_t *lines = ll_lines(end);
+    uint64_t flag = ll_flag(args, end), line;
+    uint32_t whole = bytes / 4, word;
+    for (uint32_t i = 0; i < whole; i++) {
+        line = port_line_load(&lines[i]); /* pairs with ll_put(), ll_send() */
+        if (line >> 32 != flag)
+            return INTERP_BUSY;
+        word = (uint32_t)line;
+        memcpy(scratch + 4 * (size_t)i, &word, 4);
+    }
+    if (bytes % 4 == 0)
+        return INTERP_STEPPED;
+    line = port_line_load(&lines[whole]);
+    word = (uint32_t)line;
+    memcpy(scratch + 4 * (size_t)whole, &word, bytes % 4);
+    return line >> 32 == flag ? INTERP_STEPPED : INTERP_BUSY;
+}
+
+PORT_FN const char *ll_operand(const struct work_args *args, const struct fifo_end *end, uint32_t bytes,
+                               const char *scratch) {
+    (void)args, (void)end, (void)bytes;
+    return scratch;
+}
+
+PORT_FN void ll_consume(struct fifo_end *end) {
+    end->ll_turn++;
+    fifo_consumed(end);
+}
+
+/* ---- producer ---- */
+
+/* A result cannot be made in lines: it is put into them. */
+PORT_FN char *ll_place(const struct work_args *args, const struct fifo_end *end, uint32_t bytes) {
+    (void)args, (void)end, (void)bytes;
+    return NULL;
+}
+
+PORT_FN void ll_put(const struct work_args *args, const struct fifo_end *end, const char *from, uint32_t bytes) {
+    uint64_t *lines = ll_lines(end);
+    uint64_t flag = ll_flag(args, end) << 32;
+    uint32_t whole = bytes / 4, word;
+    for (uint32_t i = 0; i < whole; i++) {
+        memcpy(&word, from + 4 * (size_t)i, 4);
+        port_line_store(&lines[i], flag | word); /* pairs with ll_ready(), ll_look() */
+    }
+    if (bytes % 4 == 0)
+        return;
+    word = 0;
+    memcpy(&word, from + 4 * (size_t)whole, bytes % 4);
+    port_line_store(&lines[whole], flag | word);
+}
+
+/* By all lanes: gives the lines behind the payload the flag of this turn, if it is time. */
+PORT_FN void ll_seal(const struct work_args *args, const struct fifo_end *end, uint32_t bytes) {
+    uint32_t half = end->ll_flag_mask >> 1;
+    if ((end->ll_turn & half) + end->nslots <= half)
+        return;
+    for (uint32_t i = (bytes + 3) / 4 + port_lane(); i < end->strides[PROTOCOL_LL] / 8; i += port_lanes())
+        port_line_store(&ll_lines(end)[i], ll_flag(args, end) << 32);
+}
+
+/* The lines themselves have told the consumer. */
+PORT_FN void ll_publish(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
+    (void)args, (void)bytes;
+    end->ll_turn++;
+    end->position++;
+}
+
+/* ---- lanes: each moves a word of 8 bytes, in two lines ---- */
+
+enum { LL_LANES = 1, LL_WORDS = 1 };
+
+PORT_FN int ll_look(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
+                    uint64_t *words) {
+    const uint64_t *lines = ll_lines(end) + part->at / 4;
+    uint64_t flag = ll_flag(args, end), first, second = flag << 32;
+    if (part->lengths[0] > 4)
+        port_lines_load(lines, &first, &second); /* pairs with ll_put(), ll_send() */
+    else
+        first = port_line_load(lines);
+    words[0] = (first & 0xffffffffu) | second << 32;
+    return first >> 32 == flag && second >> 32 == flag;
+}
+
+/* No line is older than half the period of flags: one with this turn's number is this turn's, whoever wrote it. */
+PORT_FN enum lane_finding ll_find(const struct work_args *args, const struct fifo_end *end,
+                                  const struct lane_part *part) {
+    uint64_t flag = ll_flag(args, end), seen = port_line_load(ll_lines(end) + part->at / 4) >> 32;
+    return seen == flag ? LANE_HERE : (uint16_t)seen == (uint16_t)flag ? LANE_FOREIGN : LANE_MISSING;
+}
+
+PORT_FN void ll_send(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
+                     const uint64_t *words) {
+    uint64_t *lines = ll_lines(end) + part->at / 4;
+    uint64_t flag = ll_flag(args, end) << 32;
+    if (part->lengths[0] > 4)
+        port_lines_store(lines, flag | (words[0] & 0xffffffffu), flag | words[0] >> 32); /* pairs with ll_look() */
+    else
+        port_line_store(lines, flag | (words[0] & 0xffffffffu));
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Simple: large slots, one counter each way.
+ *
+ *    producer                                       consumer
+ *    credit? position − head < nslots               data? tail − position > 0
+ *    write payload and header of its slot
+ *    tail := position + 1  ── release/acquire ────▶ read header and payload
+ *    may overwrite         ◀── release/acquire ──── head := position + 1
+ *
+ * Two cache lines travel before the data does (tail there, and the data itself), which is why LL exists. In return the
+ * payload is plain memory: reductions read operands from slots and write results into slots at full speed, without a copy in
+ * between. Where in its slot a payload lies, fifo_place.h says.
+ *
+ * Over a wire the slots of every protocol are moved by these functions, each in its protocol's area.
+ */
+#ifndef COLLET_FIFO_PROTO_SIMPLE_H
+#define COLLET_FIFO_PROTO_SIMPLE_H
+
+#include "fifo/call.h"
+#include "fifo/fifo.h"
+#include "fifo/lanes.h"
+
+PORT_FN char *simple_payload(const struct work_args *args, const struct fifo_end *end, uint32_t bytes) {
+    return fifo_slot_at(end, args->protocol, end->position) +
+           fifo_place_offset(&end->place, end->position / end->nslots, bytes);
+}
+
+/* ---- consumer ---- */
+
+/* Has the slot arrived, and does it belong to this very call? */
+PORT_FN enum interp_result simple_ready(const struct work_args *args, struct fifo_end *end, uint32_t bytes,
+                                        char *scratch) {
+    (void)scratch;
+    if (!fifo_has_data(end))
+        return INTERP_BUSY;
+    const struct fifo_slot_header *header = fifo_header(end);
+    end->place.roams = header->place.roams;
+    int ours = header->signature == args->signature && header->word == fifo_word(args->protocol, bytes);
+    return ours ? INTERP_STEPPED : INTERP_MISMATCH;
+}
+
+PORT_FN const char *simple_operand(const struct work_args *args, const struct fifo_end *end, uint32_t bytes,
+                                   const char *scratch) {
+    (void)scratch;
+    return simple_payload(args, end, bytes);
+}
+
+PORT_FN void simple_consume(struct fifo_end *end) { fifo_consumed(end); }
+
+/* ---- producer ---- */
+
+PORT_FN char *simple_place(const struct work_args *args, const struct fifo_end *end, uint32_t bytes) {
+    return simple_payload(args, end, bytes);
+}
+
+/* The result was made in the slot already. */
+PORT_FN void simple_put(const struct work_args *args, const struct fifo_end *end, const char *from, uint32_t bytes) {
+    (void)args, (void)end, (void)from, (void)bytes;
+}
+
+PORT_FN void simple_seal(const struct work_args *args, const struct fifo_end *end, uint32_t bytes) {
+    (void)args, (void)end, (void)bytes;
+}
+
+PORT_FN void simple_publish(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
+    struct fifo_slot_header *header = fifo_header(end);
+    header->word = fifo_word(args->protocol, bytes);
+    header->signature = args->signature;
+    header->sequence = args->sequence;
+    header->place.roams = end->place.roams;
+    fifo_publish(end);
+    fifo_place_choose(&end->place);
+}
+
+/* ---- lanes, in a step that also has slots with lines: one word each ---- */
+
+enum { SIMPLE_LANES = 1, SIMPLE_WORDS = 1 };
+
+PORT_FN int simple_look(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
+                        uint64_t *words) {
+    const char *from = fifo_slot_at(end, args->protocol, end->position) + part->at;
+    for (uint32_t k = 0; k < LANE_WORDS_MAX; k++)
+        if (k == 0 || part->lengths[k] > 0)
+            words[k] = lane_load(from + k * LANE_WORD_BYTES, part->lengths[k]);
+    return 1;
+}
+
+PORT_FN enum lane_finding simple_find(const struct work_args *args, const struct fifo_end *end,
+                                      const struct lane_part *part) {
+    (void)args, (void)end, (void)part;
+    return LANE_HERE;
+}
+
+PORT_FN void simple_send(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
+                         const uint64_t *words) {
+    char *to = fifo_slot_at(end, args->protocol, end->position) + part->at;
+    for (uint32_t k = 0; k < LANE_WORDS_MAX; k++)
+        if (part->lengths[k] > 0)
+            lane_store(to + k * LANE_WORD_BYTES, words[k], part->lengths[k]);
+}
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A step in slots with lines by all lanes of a block. No lane waits for more than its own parts of lines: it polls for them,
+ * reduces them in registers and sends them on.
+ *
+ *    payload of the slot   │ line 0 │ line 1 │ line 2 │ …         of protocol_unit_bytes() each
+ *    lanes                  a lane, or the lanes of a group, per line; then lines + lanes, …
+ *    a lane's part          one or two words of 8 bytes
+ *
+ * What a line is, the protocol says (proto.h). Ends whose slots a wire carries are of the same step, as plain payload.
+ */
+#ifndef COLLET_KERNELS_BLOCK_LINES_CUH
+#define COLLET_KERNELS_BLOCK_LINES_CUH
+
+#include "kernels/block_ops.cuh"
+#include "kernels/block_wait.cuh"
+
+/* The table of protocols, as constants: lanes of a line, and words of a lane. */
+template <int protocol> struct block_protocol;
+#define BLOCK_PROTOCOL(NAME, name, text, slots, unit, line, costs)                                                     \
+    template <> struct block_protocol<PROTOCOL_##NAME> {                                                               \
+        enum { number = PROTOCOL_##NAME, lanes = NAME##_LANES, words = NAME##_WORDS, unit_bytes = unit };              \
+        enum { has_lines = line > unit, together = 4 / NAME##_WORDS }; /* operands that are polled for at once */      \
+    };
+PROTOCOLS(BLOCK_PROTOCOL)
+
+BLOCK_FN uint32_t word_length(uint32_t at, uint32_t end) {
+    uint32_t left = at < end ? end - at : 0;
+    return left < LANE_WORD_BYTES ? left : LANE_WORD_BYTES;
+}
+
+/* This lane's part of a line of a piece that has so many bytes and begins at slot_at in the slot's payload. */
+template <class P> BLOCK_FN struct lane_part part_of(uint32_t slot_at, uint32_t line, uint32_t bytes) {
+    uint32_t line_end = (line + 1) * P::unit_bytes, end = line_end < bytes ? line_end : bytes;
+    uint32_t at = line * P::unit_bytes + port_lane() % P::lanes * P::words * LANE_WORD_BYTES;
+    struct lane_part part = {slot_at + at, {word_length(at, end), 0}};
+    if (P::words > 1)
+        part.lengths[1] = word_length(at + LANE_WORD_BYTES, end);
+    return part;
+}
+
+/* By all lanes of a line: do any of them say so? */
+template <class P> BLOCK_FN bool any_of_line(bool condition) {
+    return P::lanes > 1 ? port_group_any(condition) : condition;
+}
+
+/* ---- waiting ---- */
+
+/* Which of the ends has no part for this lane yet, and is it because it has one of another call? */
+template <class P>
+BLOCK_SELDOM enum work_failure parts_judge(const struct work_args *args, struct fifo_end *const *ends, int n,
+                                           const struct lane_part *part, enum work_failure failure, uint32_t *missing) {
+    for (int k = n < P::together ? n - 1 : P::together - 1; k >= 0; k--) {
+        enum lane_finding finding = proto_find(proto_kind(P::number, ends[k]), args, ends[k], part);
+        if (finding == LANE_HERE)
+            continue;
+        *missing = (uint32_t)k;
+        if (finding == LANE_FOREIGN)
+            return WORK_FOREIGN;
+    }
+    return failure;
+}
+
+/* Takes this lane's part from each of ends[0 … n−1], at most `together` of them, as soon as all are there. Else *missing is
+ * an end that has none. A lane that has no failure of its own says ABORTED if another one of its line has. */
+template <class P>
+BLOCK_FN enum work_failure parts_receive(const struct work_args *args, struct fifo_end *const *ends, int n,
+                                         const struct lane_part *part, const struct work_status *status,
+                                         uint64_t (*words)[P::words], uint32_t *missing) {
+    struct block_wait wait = {0, 0};
+    for (;;) {
+        bool all = true;
+#pragma unroll
+        for (int k = 0; k < P::together; k++)
+            if (k < n)
+                all &= proto_look(proto_kind(P::number, ends[k]), args, ends[k], part, words[k]) != 0;
+        if (all)
+            return WORK_FINE;
+        bool asks = wait_asks(&wait);
+        enum work_failure failure = wait_pause(&wait, status);
+        if (!asks)
+            continue;
+        failure = parts_judge<P>(args, ends, n, part, failure, missing);
+        if (any_of_line<P>(failure != WORK_FINE))
+            return failure != WORK_FINE ? failure : WORK_ABORTED;
+    }
+}
+
+/* ---- reducing ---- */
+
+/* A reduction of a word as it grows. One operand that is not divided stays the bits it was. */
+template <class R> struct word_sum {
+    typename R::sum sums[block_pack<R, uint64_t>::count];
+    uint64_t bits;
+    bool raw, empty;
+};
+
+template <class R> BLOCK_FN struct word_sum<R> word_begin(const struct prog_step *step, uint32_t divisor) {
+    struct word_sum<R> sum = {};
+    sum.empty = true;
+    sum.raw = !R::reduces || (step->recv_count + step->locals_count == 1 && divisor <= 1);
+    return sum;
+}
+
+template <class R>
+BLOCK_FN uint64_t word_end(struct word_sum<R> *sum, uint32_t divisor) {
+    return sum->raw ? sum->bits : pack_store<R, uint64_t>(sum->sums, divisor);
+}
+
+template <class R> BLOCK_FN void word_take(struct word_sum<R> *sum, uint64_t word) {
+    if (sum->raw)
+        sum->bits = word;
+    else if (sum->empty)
+        pack_load<R, uint64_t>(word, sum->sums);
+    else
+        pack_combine<R, uint64_t>(word, sum->sums);
+    sum->empty = false;
+}
+
+/* What a lane knows of a piece: where it is in memory, and in slots. */
+struct lines_piece {
+    struct interp_piece piece;
+    int number; /* among those of the step */
+    uint64_t round;
+    uint32_t bytes, slot_at; /* its length; bytes of the slot before it */
+    const char *local;       /* the first operand in memory; NULL: there is none */
+    int local_at;            /* behind so many received ones */
+    char *store;             /* NULL: nothing is stored */
+};
+
+BLOCK_FN struct lines_piece lines_piece_of(const struct interp_op *op, const struct prog_step *step, int number,
+                                           uint64_t round, uint32_t slot_at) {
+    struct lines_piece p;
+    p.piece = interp_piece_of(op, step, number, round);
+    p.number = number;
+    p.round = round;
+    p.bytes = interp_bytes(op, &p.piece);
+    p.slot_at = slot_at;
+    p.local = step->locals_count > 0 ? interp_local(op, step, 0, number, round, &p.piece) : NULL;
+    p.local_at = step->locals_count > 0 ? op->locals[step->locals_first].at : -1;
+    p.store = step->store_region != STEP_NONE ? interp_store(op, step, number, round, &p.piece) : NULL;
+    return p;
+}
+
+/* A word of the l-th operand in memory, of a piece that is looked up. */
+BLOCK_SELDOM uint64_t word_of_local(const struct interp_op *op, const struct prog_step *step, int l, int number,
+                                    uint64_t round, uint32_t at, uint32_t bytes) {
+    struct interp_piece piece = interp_piece_of(op, step, number, round);
+    return lane_load(interp_local(op, step, l, number, round, &piece) + at, bytes);
+}
+
+/* The operands in memory that stand behind so many received ones. Mostly there is one. */
+template <class R, class P>
+BLOCK_FN void locals_take(struct word_sum<R> *sums, const struct interp_op *op, const struct prog_step *step,
+                          const struct lines_piece *p, int received, const struct lane_part *part) {
+    uint32_t at = part->at - p->slot_at;
+#pragma unroll
+    for (int u = 0; received == p->local_at && u < P::words; u++)
+        word_take<R>(&sums[u], lane_load(p->local + at + u * LANE_WORD_BYTES, part->lengths[u]));
+#pragma unroll 1
+    for (int l = 1; l < step->locals_count; l++) {
+        if (op->locals[step->locals_first + l].at != received)
+            continue;
+#pragma unroll
+        for (int u = 0; u < P::words; u++)
+            word_take<R>(&sums[u],
+                         word_of_local(op, step, l, p->number, p->round, at + u * LANE_WORD_BYTES, part->lengths[u]));
+    }
+}
+
+/* The operands of this lane's part, in their order, reduced. */
+template <class R, class P>
+BLOCK_FN enum work_failure part_reduce(struct interp_worker *w, const struct prog_step *step,
+                                       const struct lines_piece *p, const struct lane_part *part,
+                                       const struct work_status *status, uint64_t *result) {
+    const struct interp_op *op = w->op;
+    int n = step->recv_count;
+    uint32_t divisor = step->finish ? op->args.divisor : 1;
+    struct word_sum<R> sums[P::words];
+#pragma unroll
+    for (int u = 0; u < P::words; u++)
+        sums[u] = word_begin<R>(step, divisor);
+#pragma unroll 1
+    for (int first = 0; first < n; first += P::together) {
+        uint64_t words[P::together][P::words];
+        uint32_t missing = 0;
+        enum work_failure failure = parts_receive<P>(&op->args, &op->recv_ends[step->recv_first + first], n - first,
+                                                     part, status, words, &missing);
+        if (failure != WORK_FINE) {
+            w->blocked_on = (uint32_t)(step->recv_first + first) + missing; /* of lanes that fail, any one's */
+            return failure;
+        }
+#pragma unroll
+        for (int k = 0; k < P::together; k++) {
+            if (first + k >= n)
+                continue;
+            locals_take<R, P>(sums, op, step, p, first + k, part);
+#pragma unroll
+            for (int u = 0; u < P::words; u++)
+                word_take<R>(&sums[u], words[k][u]);
+        }
+    }
+    locals_take<R, P>(sums, op, step, p, n, part);
+#pragma unroll
+    for (int u = 0; u < P::words; u++)
+        result[u] = word_end<R>(&sums[u], divisor);
+    return WORK_FINE;
+}
+
+/* ---- a step ---- */
+
+/* The first of the piece's lines that falls to a runner, of so many that take turns over the whole slot. */
+template <class P> BLOCK_FN uint32_t first_line(const struct lines_piece *p, uint32_t runner, uint32_t runners) {
+    uint32_t before = p->slot_at / P::unit_bytes % runners;
+    return runner >= before ? runner - before : runner + runners - before;
+}
+
+/* This lane's parts of a piece. Where a slot carries several pieces, the lines that fill a piece up are written as well, so
+ * that no line of the slot stays old. */
+template <class R, class P>
+BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_step *step, const struct lines_piece *p,
+                                     const struct work_status *status) {
+    const struct interp_op *op = w->op;
+    uint32_t runners = port_lanes() / P::lanes, padded = step->count > 1 ? interp_padded(op, &p->piece) : p->bytes;
+#pragma unroll 1
+    for (uint32_t line = first_line<P>(p, port_lane() / P::lanes, runners); line * P::unit_bytes < p->bytes;
+         line += runners) {
+        struct lane_part part = part_of<P>(p->slot_at, line, p->bytes);
+        struct lane_part sent = part_of<P>(p->slot_at, line, padded);
+        uint64_t words[P::words];
+        enum work_failure failure = part_reduce<R, P>(w, step, p, &part, status, words);
+        if (failure != WORK_FINE)
+            return failure;
+#pragma unroll 1
+        for (int k = 0; k < step->send_count; k++) {
+            const struct fifo_end *end = op->send_ends[step->send_first + k];
+            proto_send(proto_kind(P::number, end), &op->args, end, &sent, words);
+        }
+#pragma unroll
+        for (int u = 0; p->store != NULL && u < P::words; u++)
+            lane_store(p->store + part.at - p->slot_at + u * LANE_WORD_BYTES, words[u], part.lengths[u]);
+    }
+    return WORK_FINE;
+}
+
+/* This lane's parts of all pieces. */
+template <class R, class P>
+BLOCK_FN enum work_failure block_lines(struct interp_worker *w, const struct prog_step *step, uint64_t round,
+                                       const struct work_status *status) {
+    enum work_failure failure = WORK_FINE;
+    uint32_t slot_at = 0;
+#pragma unroll 1
+    for (int i = 0; i < step->count && failure == WORK_FINE; i++) {
+        struct lines_piece p = lines_piece_of(w->op, step, i, round, slot_at);
+        failure = parts_run<R, P>(w, step, &p, status);
+        slot_at += interp_padded(w->op, &p.piece);
+    }
+    return failure;
+}
+
+#endif
