@@ -17,7 +17,7 @@ static void list_transports(unsigned bits, char *list, size_t room) {
 }
 
 unsigned collet_transport_bit(const char *name) {
-    const struct transport *transport = name == NULL ? NULL : transport_named(name, strlen(name));
+    const struct transport *transport = name == NULL ? NULL : transport_named(name);
     return transport == NULL ? 0 : 1u << transport_number(transport);
 }
 

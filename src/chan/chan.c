@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "chan/crowd.h"
 #include "transport/transport.h"
 
@@ -26,19 +27,10 @@
 
 /* ---- which transport ---- */
 
-/* Takes the next name of a comma-separated list; NULL at its end. */
-static const char *next_name(const char **list, size_t *length) {
-    *list += strspn(*list, ", ");
-    const char *name = *list;
-    *length = strcspn(name, ", ");
-    *list += *length;
-    return *length > 0 ? name : NULL;
-}
-
 static bool is_listed(const char *list, const struct transport *transport) {
-    size_t length;
-    for (const char *text; (text = next_name(&list, &length)) != NULL;)
-        if (transport_named(text, length) == transport)
+    char name[NAME_BYTES];
+    while (name_next(&list, name))
+        if (transport_named(name) == transport)
             return true;
     return false;
 }
@@ -46,12 +38,11 @@ static bool is_listed(const char *list, const struct transport *transport) {
 /* Every name that COLLET_TRANSPORT lists must be one of a transport. */
 enum collet_result chan_check_names(const struct config *config) {
     const char *list = config->transport;
-    size_t length;
-    for (const char *text; (text = next_name(&list, &length)) != NULL;)
-        if (transport_named(text, length) == NULL)
+    char name[NAME_BYTES];
+    while (name_next(&list, name))
+        if (transport_named(name) == NULL)
             return err_set(COLLET_ERR_INVALID_USAGE,
-                           "COLLET_TRANSPORT names \"%.*s\", which is no transport; see collet-info", (int)length,
-                           text);
+                           "COLLET_TRANSPORT names \"%s\", which is no transport; see collet-info", name);
     return COLLET_SUCCESS;
 }
 
@@ -127,8 +118,8 @@ static bool sends_messages(const struct chan *chan) {
 #define SPIN_ALONE 100u
 #define SPIN_CROWDED 1u
 
-/* On a machine with one CPU the kernel's own work, a wire's packets among it, waits for that CPU too; and a yield does not
- * always give way to it, or gives way for a whole time slice, while who sleeps is woken at once. */
+/* On a machine with one CPU the kernel's own work, a network's packets among it, waits for that CPU too; and a yield does not
+ * always give way to it, or gives way for a whole time slice, while a sleeper is woken at once. */
 #define YIELD_ALONE_NS 100000u
 
 /* How patiently this rank waits, and how much of the last cache is its own. */
@@ -285,7 +276,7 @@ static enum collet_result producer_begin(struct conn *conn) {
     return COLLET_SUCCESS;
 }
 
-/* A documented line: who, with whom, which way, by what, and why by nothing better. */
+/* A documented line: the two ranks, the direction, the transport, and why no better one. */
 static void log_connection(const struct conn *conn) {
     char reasons[256];
     list_reasons(conn->owner, conn->peer, conn->transport, reasons, sizeof(reasons));

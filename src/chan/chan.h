@@ -29,7 +29,7 @@ struct chan {
     struct conn **last;         /* where the next of owner.first goes */
     struct conn **index;        /* open-addressed by key */
     uint32_t index_size, nconns;
-    struct call_lock *lock; /* attend.c: held by who uses this struct; NULL: not listed */
+    struct call_lock *lock; /* attend.c: held while this struct is used; NULL: not listed */
     struct chan *next_chan; /* attend.c: in the list of the process's */
 };
 

@@ -2,6 +2,7 @@
 #include "plan/limits.h"
 
 #include "base/err.h"
+#include "base/names.h"
 #include "base/log.h"
 
 #include <stdio.h>
@@ -12,20 +13,9 @@
 
 /* ---- names ---- */
 
-/* Takes the next name of a comma-separated list; false at its end. */
-static bool next_name(const char **list, char *name, size_t room) {
-    *list += strspn(*list, ", ");
-    size_t length = strcspn(*list, ", ");
-    if (length == 0)
-        return false;
-    snprintf(name, room, "%.*s", (int)length, *list);
-    *list += length;
-    return true;
-}
-
 static enum collet_result read_algorithms(const char *list, struct tuner_limits *limits) {
-    char name[64];
-    while (next_name(&list, name, sizeof(name))) {
+    char name[NAME_BYTES];
+    while (name_next(&list, name)) {
         bool known = false;
         for (int k = 0; algorithms[k].name != NULL; k++)
             if (strcasecmp(algorithms[k].name, name) == 0)
@@ -40,11 +30,11 @@ static enum collet_result read_algorithms(const char *list, struct tuner_limits 
 #define NAMED(NAME, name, text, slots, unit, line, costs) " " text
 
 static enum collet_result read_protocols(const char *list, struct tuner_limits *limits) {
-    char name[64];
+    char name[NAME_BYTES];
     bool any = *list == '\0';
     for (int k = 0; k < PROTOCOL_COUNT; k++)
         limits->protocol_allowed[k] = any;
-    while (next_name(&list, name, sizeof(name))) {
+    while (name_next(&list, name)) {
         bool known = false;
         for (int k = 0; k < PROTOCOL_COUNT; k++)
             if (strcasecmp(protocol_names[k], name) == 0)

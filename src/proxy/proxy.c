@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A wire that broke may be the second thing that happened; who waits a moment can leave it to others to name the first. */
+/* A connection that broke may be the second thing that happened. After a moment another rank may have named the first. */
 #define NEWS_WAIT_NS 1500000000u
 
 /* A rank that is served. Everything but `launches` is the proxy's lock's. */
@@ -45,7 +45,9 @@ static struct proxy *all;
 
 static bool has_failed(const struct chan *chan) { return boot_failed(chan->owner.boot) != COLLET_SUCCESS; }
 
-static bool is_wire(const struct conn *conn) { return conn->state == CONN_READY && conn->transport->progress != NULL; }
+static bool goes_by_wire(const struct conn *conn) {
+    return conn->state == CONN_READY && conn->transport->progress != NULL;
+}
 
 /* ---- the thread ---- */
 
@@ -61,7 +63,7 @@ static void tell_failure(const struct proxy_client *client) {
 }
 
 /* The proxy is awake for others: see chan/attend.c. */
-static void attend(struct conn *conn) {
+static void attend_idle(struct conn *conn) {
     if (conn->transport->attend != NULL)
         conn->transport->attend(conn);
 }
@@ -77,10 +79,10 @@ static bool client_turn(struct proxy_client *client, bool *moved) {
         return active;
     }
     for (struct conn *conn = client->chan->owner.first; conn != NULL; conn = conn->next) {
-        if (!is_wire(conn))
+        if (!goes_by_wire(conn))
             continue;
         if (!active && conn->transport->idle(conn)) {
-            attend(conn);
+            attend_idle(conn);
             continue;
         }
         enum collet_result result = conn->transport->progress(conn);
@@ -122,15 +124,15 @@ static void *proxy_main(void *proxy_) {
     return NULL;
 }
 
-/* ---- who wants the lock ---- */
+/* ---- others that want the lock ---- */
 
-static void enter(struct proxy *proxy) {
+static void lock_take(struct proxy *proxy) {
     __atomic_add_fetch(&proxy->wanted, 1, __ATOMIC_ACQ_REL);
     pthread_mutex_lock(&proxy->lock);
     __atomic_sub_fetch(&proxy->wanted, 1, __ATOMIC_ACQ_REL);
 }
 
-static void leave(struct proxy *proxy) {
+static void lock_give(struct proxy *proxy) {
     pthread_cond_signal(&proxy->work);
     pthread_mutex_unlock(&proxy->lock);
 }
@@ -142,33 +144,33 @@ static struct proxy_client *client_of(const struct chan *chan) {
 void proxy_pause(struct chan *chan) {
     struct proxy_client *client = client_of(chan);
     if (client != NULL)
-        enter(client->proxy);
+        lock_take(client->proxy);
 }
 
 void proxy_resume(struct chan *chan) {
     struct proxy_client *client = client_of(chan);
     if (client != NULL)
-        leave(client->proxy);
+        lock_give(client->proxy);
 }
 
-static void hold(struct proxy_client *client, int more) {
+static void client_hold(struct proxy_client *client, int more) {
     if (client == NULL)
         return;
-    enter(client->proxy);
+    lock_take(client->proxy);
     client->held += more;
-    leave(client->proxy);
+    lock_give(client->proxy);
 }
 
-void proxy_hold(struct chan *chan) { hold(client_of(chan), 1); }
-void proxy_release(struct chan *chan) { hold(client_of(chan), -1); }
+void proxy_hold(struct chan *chan) { client_hold(client_of(chan), 1); }
+void proxy_release(struct chan *chan) { client_hold(client_of(chan), -1); }
 
 void proxy_launched(struct chan *chan) {
     struct proxy_client *client = client_of(chan);
     if (client == NULL)
         return;
-    enter(client->proxy);
+    lock_take(client->proxy);
     __atomic_add_fetch(&client->launches, 1, __ATOMIC_RELEASE); /* pairs with proxy_launches() */
-    leave(client->proxy);
+    lock_give(client->proxy);
 }
 
 uint64_t proxy_launches(const struct chan *chan) {
@@ -180,9 +182,9 @@ void proxy_landed(struct chan *chan, uint64_t launches) {
     struct proxy_client *client = client_of(chan);
     if (client == NULL)
         return;
-    enter(client->proxy);
+    lock_take(client->proxy);
     client->landed = launches;
-    leave(client->proxy);
+    lock_give(client->proxy);
 }
 
 /* ---- coming and going ---- */
@@ -223,11 +225,11 @@ enum collet_result proxy_serve(struct chan *chan) {
     pthread_mutex_lock(&all_lock);
     enum collet_result result = proxy_get(chan->owner.gpu != NULL ? chan->owner.gpu->ordinal : -1, &client->proxy);
     if (result == COLLET_SUCCESS) {
-        enter(client->proxy);
+        lock_take(client->proxy);
         client->next = client->proxy->clients;
         client->proxy->clients = client;
         client->proxy->spin = chan->spin;
-        leave(client->proxy);
+        lock_give(client->proxy);
         __atomic_store_n(&chan->proxy, client, __ATOMIC_RELEASE); /* pairs with client_of() */
     }
     pthread_mutex_unlock(&all_lock);
@@ -240,18 +242,18 @@ static bool is_drained(const struct proxy_client *client) {
     if (client->failure != COLLET_SUCCESS || has_failed(client->chan))
         return true;
     for (const struct conn *conn = client->chan->owner.first; conn != NULL; conn = conn->next)
-        if (is_wire(conn) && !conn->transport->idle(conn))
+        if (goes_by_wire(conn) && !conn->transport->idle(conn))
             return false;
     return true;
 }
 
-static void drain(struct proxy_client *client) {
+static void client_drain(struct proxy_client *client) {
     struct waiter waiter = {.spin = 0};
     uint64_t limit_ns = (uint64_t)client->chan->timeout_ms * 1000000u;
     for (bool done = false; !done;) {
-        enter(client->proxy);
+        lock_take(client->proxy);
         done = is_drained(client);
-        leave(client->proxy);
+        lock_give(client->proxy);
         done |= !done && wait_pause(&waiter) && wait_idle_ns(&waiter) > limit_ns;
     }
 }
@@ -260,12 +262,12 @@ static void drain(struct proxy_client *client) {
 static bool unlink_client(struct proxy_client *client) {
     struct proxy *proxy = client->proxy;
     struct proxy_client **link = &proxy->clients;
-    enter(proxy);
+    lock_take(proxy);
     while (*link != client)
         link = &(*link)->next;
     *link = client->next;
     bool last = proxy->over = proxy->clients == NULL;
-    leave(proxy);
+    lock_give(proxy);
     struct proxy **listed = &all;
     while (*listed != proxy)
         listed = &(*listed)->next;
@@ -279,7 +281,7 @@ void proxy_leave(struct chan *chan) {
     if (client == NULL)
         return;
     struct proxy *proxy = client->proxy;
-    drain(client);
+    client_drain(client);
     pthread_mutex_lock(&all_lock);
     bool last = unlink_client(client);
     pthread_mutex_unlock(&all_lock);

@@ -56,9 +56,9 @@ int transport_number(const struct transport *transport) {
     return numbers[k];
 }
 
-const struct transport *transport_named(const char *name, size_t length) {
+const struct transport *transport_named(const char *name) {
     for (const struct transport *const *t = transports; *t != NULL; t++)
-        if (strlen((*t)->name) == length && strncasecmp(name, (*t)->name, length) == 0)
+        if (strcasecmp((*t)->name, name) == 0)
             return *t;
     return NULL;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * self: ranks of one process. The consumer allocates the FIFO, on GPUs where the producer's can write it, and offers its
- * address; the producer takes the offer up. Ends
- * may be closed in any order, and an offer may never be taken up, so the memory counts its users, and offers are listed
+ * self: ranks of one process. The consumer allocates the FIFO and offers its address; the producer takes the offer up. Between
+ * GPUs the FIFO lies where the producer's GPU can write it.
+ *
+ * Ends may be closed in any order, so the memory counts its users. An offer may never be taken up, so offers are listed
  * until they are taken up or withdrawn.
  */
 #include "base/err.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Heads of a tcp connection: how far the consumer has come, on the way to the producer, who may then fill those slots again.
+ * Heads of a tcp connection. A head says how far the consumer has come; the producer may then fill those slots again.
  *
  *    by itself    consumer ── tcp_credit_send ─────────── socket n ───────────▶ tcp_credit_receive ── producer
  *    in a frame   consumer's connection the other way: tcp_credit_put ─▶ frame of a slot ─▶ tcp_credit_take ── producer
@@ -79,7 +79,7 @@ static struct conn *other_in_use(const struct conn *conn) {
 
 void tcp_credit_put(const struct conn *conn, struct tcp_frame *frame) {
     const struct conn *other = other_in_use(conn);
-    if (other == NULL || conn->lane == PROG_LANE_P2P) /* there, who gets the head may not read this socket for long */
+    if (other == NULL || conn->lane == PROG_LANE_P2P) /* there, the other rank may not read this socket for long */
         return;
     struct tcp_end *consumer = other->impl;
     if (consumer->credit_done > 0)

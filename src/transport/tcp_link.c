@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "transport/tcp_rail.h"
+#include "transport/tcp_way.h"
 #include "transport/transport.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static enum collet_result begin_to_listen(struct tcp_link *link, const struct co
     const struct conn_owner *owner = conn->owner;
     char interface[ADDRESS_INTERFACE_BYTES];
     struct tcp_offer offer;
-    tcp_rail_find(conn, interface);
+    tcp_way_find(conn, interface);
     COLLET_TRY(tcp_listen_start(&link->listener, owner->config, interface, link->nsockets + 1, &offer));
     link->listens = true;
     return boot_send(owner->boot, conn->peer, transport_key(conn, TCP_LISTENS), &offer, sizeof(offer));
@@ -33,7 +33,7 @@ static enum collet_result begin_to_dial(struct tcp_link *link, const struct conn
     if (bytes != sizeof(offer) || offer.set.count < 1 || offer.set.count > ADDRESS_MAX)
         return err_set(COLLET_ERR_INTERNAL, "the tcp offer of rank %d has %zu bytes and makes no sense", conn->peer,
                        bytes);
-    tcp_rail_find(conn, interface);
+    tcp_way_find(conn, interface);
     tcp_dial_start(&link->dialer, &offer, interface, link->nsockets + 1, conn->peer, owner->peers[conn->peer].host);
     link->dials = true;
     return COLLET_SUCCESS;

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/os.h"
-#include "transport/tcp_rail.h"
+#include "transport/tcp_way.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -18,7 +18,7 @@
 #define HELLO_MAGIC 0x636f6c31u
 #define STRANGER_NS 10000000000ull
 #define CONNECT_NS 2000000000ull /* in the first round; doubled from round to round */
-#define RAIL_NS 300000000ull     /* for a rail that has others beside it; doubled too */
+#define WAY_NS 300000000ull      /* for a way that has others beside it; doubled too */
 #define ACK_NS 30000000000ull    /* the listener may be slow to look */
 #define ROUNDS 4u
 
@@ -242,7 +242,7 @@ void tcp_listen_stop(struct tcp_listener *listener) {
 void tcp_dial_start(struct tcp_dialer *dialer, const struct tcp_offer *offer, const char *interface, int nsockets,
                     int peer, const char *host) {
     *dialer = (struct tcp_dialer){.offer = *offer, .nsockets = nsockets, .peer = peer, .host = host};
-    dialer->tied = tcp_rails_wanted(&offer->set) != 0;
+    dialer->tied = tcp_ways_wanted(&offer->set) != 0;
     snprintf(dialer->interface, sizeof(dialer->interface), "%s", interface);
     memset(dialer->fds, 0xff, sizeof(dialer->fds));
 }
@@ -253,20 +253,20 @@ static bool is_bound(const struct tcp_dialer *dialer) { return dialer->tied && d
 
 /* The bits of the addresses that are not to be tried now. */
 static unsigned left_out(const struct tcp_dialer *dialer) {
-    return dialer->tied ? dialer->failed | ~tcp_rails_wanted(&dialer->offer.set) : dialer->failed;
+    return dialer->tied ? dialer->failed | ~tcp_ways_wanted(&dialer->offer.set) : dialer->failed;
 }
 
-static int rail_of(const struct tcp_dialer *dialer, int k) { return dialer->rails[k % dialer->nrails]; }
+static int way_of(const struct tcp_dialer *dialer, int k) { return dialer->ways[k % dialer->nways]; }
 
 /* The address of socket k has failed, for the reason in errno. */
-static void rail_failed(struct tcp_dialer *dialer, int k) {
+static void way_failed(struct tcp_dialer *dialer, int k) {
     const struct address_set *set = &dialer->offer.set;
     char text[ADDRESS_TEXT_BYTES];
     dialer->error = errno;
-    if (dialer->failed & 1u << rail_of(dialer, k))
+    if (dialer->failed & 1u << way_of(dialer, k))
         return;
-    dialer->failed |= 1u << rail_of(dialer, k);
-    address_text(&set->addresses[rail_of(dialer, k)], set->port, text);
+    dialer->failed |= 1u << way_of(dialer, k);
+    address_text(&set->addresses[way_of(dialer, k)], set->port, text);
     log_info(CONN, "no connection to rank %d (host %s) at %s%s%s: %s", dialer->peer, dialer->host, text,
              is_bound(dialer) ? " by " : "", is_bound(dialer) ? dialer->interface : "", strerror(dialer->error));
 }
@@ -275,7 +275,7 @@ static void rail_failed(struct tcp_dialer *dialer, int k) {
 static bool socket_begin(struct tcp_dialer *dialer, int k) {
     const struct address_set *set = &dialer->offer.set;
     struct sockaddr_storage name;
-    socklen_t length = address_to_sockaddr(&set->addresses[rail_of(dialer, k)], set->port, &name);
+    socklen_t length = address_to_sockaddr(&set->addresses[way_of(dialer, k)], set->port, &name);
     int fd;
     while ((fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) < 0 && os_more_descriptors())
         ;
@@ -284,7 +284,7 @@ static bool socket_begin(struct tcp_dialer *dialer, int k) {
     dialer->fds[k] = fd;
     dialer->states[k] = TCP_CONNECTING;
     send_at_once(fd);
-    if (is_bound(dialer) && !tcp_rail_bind(fd, name.ss_family, dialer->interface))
+    if (is_bound(dialer) && !tcp_way_bind(fd, name.ss_family, dialer->interface))
         return false;
     return connect(fd, (struct sockaddr *)&name, length) == 0 || errno == EINPROGRESS;
 }
@@ -313,9 +313,9 @@ static bool take_ack(struct tcp_dialer *dialer, int k) {
     return n == 1 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/* Is a socket of this rail connected? */
-static bool rail_answers(const struct tcp_dialer *dialer, int rail) {
-    for (int k = rail; k < dialer->nsockets; k += dialer->nrails)
+/* Is a socket of this way connected? */
+static bool way_answers(const struct tcp_dialer *dialer, int way) {
+    for (int k = way; k < dialer->nsockets; k += dialer->nways)
         if (dialer->states[k] != TCP_CONNECTING)
             return true;
     return false;
@@ -323,40 +323,40 @@ static bool rail_answers(const struct tcp_dialer *dialer, int rail) {
 
 /* A socket was connected: how long are the others waited for? */
 static void hurry(struct tcp_dialer *dialer) {
-    uint64_t now_ns = os_now_ns(), soon_ns = now_ns + (RAIL_NS << dialer->round);
+    uint64_t now_ns = os_now_ns(), soon_ns = now_ns + (WAY_NS << dialer->round);
     bool all_answer = true;
-    for (int rail = 0; rail < dialer->nrails && rail < dialer->nsockets; rail++)
-        all_answer = all_answer && rail_answers(dialer, rail);
+    for (int way = 0; way < dialer->nways && way < dialer->nsockets; way++)
+        all_answer = all_answer && way_answers(dialer, way);
     if (all_answer)
         dialer->deadline_ns = now_ns + ACK_NS;
     else if (soon_ns < dialer->deadline_ns)
         dialer->deadline_ns = soon_ns;
 }
 
-/* The deadline has passed: the rails are to blame that do not answer, or else those without an ack. */
+/* The deadline has passed: the ways are to blame that do not answer, or else those without an ack. */
 static void blame(struct tcp_dialer *dialer) {
     bool blamed = false;
     errno = ETIMEDOUT;
     for (int k = 0; k < dialer->nsockets; k++)
-        if (!rail_answers(dialer, k % dialer->nrails)) {
-            rail_failed(dialer, k);
+        if (!way_answers(dialer, k % dialer->nways)) {
+            way_failed(dialer, k);
             blamed = true;
         }
     for (int k = 0; k < dialer->nsockets && !blamed; k++)
         if (dialer->states[k] != TCP_ACKED)
-            rail_failed(dialer, k);
+            way_failed(dialer, k);
 }
 
 /* False: the attempt has failed; so have some addresses. */
 static bool attempt_begin(struct tcp_dialer *dialer) {
     unsigned failed = dialer->failed;
-    dialer->nrails = tcp_rails_choose(&dialer->offer.set, left_out(dialer), dialer->rails);
+    dialer->nways = tcp_ways_choose(&dialer->offer.set, left_out(dialer), dialer->ways);
     if (dialer->round > 0) /* one by one: whom else could an ack that does not come be blamed on? */
-        dialer->nrails = 1;
-    dialer->deadline_ns = os_now_ns() + ((dialer->tied ? RAIL_NS : CONNECT_NS) << dialer->round);
+        dialer->nways = 1;
+    dialer->deadline_ns = os_now_ns() + ((dialer->tied ? WAY_NS : CONNECT_NS) << dialer->round);
     for (int k = 0; k < dialer->nsockets; k++)
         if (!socket_begin(dialer, k))
-            rail_failed(dialer, k);
+            way_failed(dialer, k);
     return dialer->failed == failed;
 }
 
@@ -374,7 +374,7 @@ static bool attempt_advance(struct tcp_dialer *dialer) {
             continue;
         bool connecting = dialer->states[k] == TCP_CONNECTING;
         if (!(connecting ? greet(dialer, k) : take_ack(dialer, k)))
-            rail_failed(dialer, k);
+            way_failed(dialer, k);
         else if (connecting)
             hurry(dialer);
     }

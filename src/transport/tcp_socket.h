@@ -4,15 +4,15 @@
  *
  *    lower rank: listener                                   higher rank: dialer
  *    port, addresses, token ────────── offer ─────────────▶
- *                           ◀───────── connect ───────────   socket k to rail (k mod rails); if an address fails,
+ *                           ◀───────── connect ───────────   socket k to way (k mod ways); if an address fails,
  *                           ◀── hello {attempt, index, token}   all again without it: another attempt
  *    every socket of one
  *    attempt has come       ────────── ack, one byte each ─▶  ready
  *    stops listening
  *
- * A rail is one interface of the listener, by the first of its addresses that has not failed. Where the listener's end is tied
- * to an interface (tcp_rail.h), that is the only rail, and the dialer's sockets are bound to the one that its own end is tied
- * to; if that fails, they are not tied any more. Else rails are the fastest interfaces, those within a factor of about two
+ * A way is one interface of the listener, by the first of its addresses that has not failed. Where the listener's end is tied
+ * to an interface (tcp_way.h), that is the only way, and the dialer's sockets are bound to the one that its own end is tied
+ * to; if that fails, they are not tied any more. Else ways are the fastest interfaces, those within a factor of about two
  * of each other, since slots come in turns and the slowest would hold up all. Loopback is for when nothing else works. When
  * everything has failed, another round begins, more patient.
  *
@@ -40,7 +40,7 @@ struct tcp_offer {
     uint8_t token[TCP_TOKEN_BYTES];
 };
 
-/* The first bytes on every socket. The magic is in the byte order of the machine, as everything else on the wire. */
+/* The first bytes on every socket. The magic is in the byte order of the machine, as all that sockets carry. */
 struct tcp_hello {
     uint32_t magic;
     uint32_t attempt;
@@ -48,7 +48,7 @@ struct tcp_hello {
     uint8_t token[TCP_TOKEN_BYTES];
 };
 
-/* Somebody who has connected and not yet said hello. */
+/* A connection that was accepted and has not yet said hello. */
 struct tcp_stranger {
     int fd; /* −1: a free place */
     uint32_t got;
@@ -85,7 +85,7 @@ struct tcp_dialer {
     bool tied;                               /* only to addresses of the interface that the listener is tied to … */
     char interface[ADDRESS_INTERFACE_BYTES]; /* … by this one of ours; "" by any */
     uint64_t deadline_ns;
-    int nrails, rails[ADDRESS_MAX]; /* the addresses of this attempt */
+    int nways, ways[ADDRESS_MAX]; /* the addresses of this attempt */
     int fds[TCP_SOCKETS_MAX];
     enum tcp_dial_state states[TCP_SOCKETS_MAX];
     int error; /* errno of the last failure */

@@ -50,7 +50,7 @@ struct transport {
     bool (*idle)(const struct conn *conn);
 
     /* Either end, now and then while this rank waits in a call that does not use the connection: does what the other end
-     * may be waiting for, or the two would wait for each other. Never fails: who uses the connection next is told. NULL
+     * may be waiting for, or the two would wait for each other. Never fails: the next call on the connection is told. NULL
      * where an end never waits for the other one's doing: only verbs has it, for rails that died (verbs_failover.c). */
     void (*attend)(struct conn *conn);
 
@@ -65,10 +65,10 @@ static inline bool conn_is_idle(const struct conn *conn) {
 /* In order of preference; ends with NULL (registry.c). */
 extern const struct transport *const transports[];
 
-/* Constant for ever, and below BOOT_CARDS: the number of its card, and its bit in collet_config.transports is 1 << that. */
+/* Always the same number, below BOOT_CARDS. It is the number of the card; 1 << it is the bit in collet_config.transports. */
 int transport_number(const struct transport *transport);
 /* NULL: there is none of this name. */
-const struct transport *transport_named(const char *name, size_t length);
+const struct transport *transport_named(const char *name);
 
 /* All cards of a rank that is about to join. */
 void transport_cards(int device, uint64_t cards[BOOT_CARDS]);

@@ -39,7 +39,7 @@
  *
  * A slot's memory may be filled anew when its credit has come back. Its own completion may still be missing then; but the
  * responder has executed the write, and a retransmission would be a duplicate, which is acknowledged without effect.
- * Completions are asked for seldom (the last write of a list, and now and then one within), to know when the send queue has
+ * Few completions are asked for (of the last write of a list, and now and then of one within), to know when the send queue has
  * room and when all has been acknowledged.
  *
  * Read next, each file above those behind it: verbs_setup.c, how ends come to be; verbs_send.c, what a step is sent as;
@@ -106,7 +106,7 @@ static enum collet_result verbs_ready(struct conn *conn) {
     return COLLET_SUCCESS;
 }
 
-static bool move(struct conn *conn) {
+static bool move_both(struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     bool moved = poll_rails(conn);
     if (end->direct.memory != NULL && verbs_direct_progress(conn)) {
@@ -126,14 +126,14 @@ static bool move(struct conn *conn) {
 static void verbs_attend(struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     if (end->nrails > 1 && end->broken[0] == '\0')
-        move(conn);
+        move_both(conn);
 }
 
 /* What was received stays consumable, and the failure is reported when that is all consumed. That a rank which has finished
  * and left no longer answers is none: whether somebody still waits for it, the executor knows. */
 static enum collet_result verbs_progress(struct conn *conn) {
     const struct verbs_end *end = conn->impl;
-    bool moved = move(conn);
+    bool moved = move_both(conn);
     bool consumed = conn->side == CONN_PRODUCER || wire_head(conn) == *conn->end.tail;
     if (end->broken[0] != '\0' && !moved && consumed && !has_left(conn))
         return err_broken(conn);

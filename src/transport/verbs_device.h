@@ -41,7 +41,7 @@ struct verbs_device {
     char name[VERBS_NAME_BYTES];
     struct ibv_context *context;
     struct ibv_pd *pd;
-    pthread_mutex_t events; /* held by who reads the device's events */
+    pthread_mutex_t events; /* held while the device's events are read */
     int removed;            /* an event said so */
 };
 
@@ -50,6 +50,7 @@ struct verbs_port {
     uint8_t number;
     int down; /* it has gone down since: by its events */
     bool infiniband;
+    bool grh_required;  /* every queue pair must be addressed by GID */
     unsigned interface; /* number of its network interface; 0: it has none that is known */
     uint16_t lid;
     enum ibv_mtu mtu;
@@ -72,7 +73,7 @@ struct verbs_host {
 /* This process's. Never NULL; after a fork the child has its own. */
 struct verbs_host *verbs_host(void);
 
-/* What verbs_host() does, into a struct of the caller's, who ends it with verbs_host_close(). */
+/* What verbs_host() does, into a struct of the caller's; verbs_host_close() ends it. */
 void verbs_host_open(struct verbs_host *host, const struct config *config);
 void verbs_host_close(struct verbs_host *host);
 

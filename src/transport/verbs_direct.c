@@ -142,7 +142,7 @@ bool verbs_direct_settled(struct verbs_end *end, int r) {
 /* ------------------------------------------------------------------------------------------------------ coming and going */
 
 /* False, and *why: this rail's NIC cannot. */
-static bool rail_create(const struct conn *conn, int r, const char **why) {
+static bool slots_register(const struct conn *conn, int r, const char **why) {
     struct verbs_end *end = conn->impl;
     struct verbs_direct *direct = &end->direct;
     const struct gpu_rank *gpu = conn->owner->gpu;
@@ -177,7 +177,7 @@ static bool flush_create(const struct conn *conn, const char **why) {
     return loops || can.flushes;
 }
 
-static bool create(const struct conn *conn, size_t bytes, const char **why) {
+static bool slots_create(const struct conn *conn, size_t bytes, const char **why) {
     struct verbs_end *end = conn->impl;
     struct verbs_direct *direct = &end->direct;
     const struct gpu_driver *driver = conn->owner->gpu->driver;
@@ -188,7 +188,7 @@ static bool create(const struct conn *conn, size_t bytes, const char **why) {
         driver->memory->pinned_create(SCRATCH_BYTES, &direct->scratch) != COLLET_SUCCESS)
         return false;
     for (int r = 0; r < end->nrails; r++)
-        if (!rail_create(conn, r, why))
+        if (!slots_register(conn, r, why))
             return false;
     return flush_create(conn, why);
 }
@@ -199,7 +199,7 @@ void verbs_direct_create(struct conn *conn, size_t bytes) {
     if (gpu == NULL)
         return;
     struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
-    bool created = conn->owner->config->net_gdr && create(conn, bytes, &why);
+    bool created = conn->owner->config->net_gdr && slots_create(conn, bytes, &why);
     gpu->driver->leave(scope);
     if (created)
         return;

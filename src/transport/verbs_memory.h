@@ -35,7 +35,7 @@ struct verbs_memory_facts {
 enum verbs_registration verbs_memory_choose(const struct verbs_memory_facts *facts, const char **why);
 const char *verbs_registration_name(enum verbs_registration registration);
 
-/* What of the above this host and this device have; who knows which GPU it is sets `far`. */
+/* What of the above this host and this device have; the caller, which knows the GPU, sets `far`. */
 struct verbs_memory_facts verbs_memory_facts(const struct verbs_host *host, const struct verbs_device *device, bool gpu,
                                              bool exports_dmabuf);
 

@@ -51,12 +51,12 @@ void verbs_qp_destroy(struct verbs_host *host, struct verbs_qp *qp) {
     qp->qp = NULL;
 }
 
-/* Within one InfiniBand subnet a LID is enough; all else is addressed by GID. */
+/* Within one InfiniBand subnet a LID is enough, unless the port demands more; all else is addressed by GID. */
 static struct ibv_ah_attr route_to(const struct verbs_port *port, enum verbs_kind kind, const struct verbs_address *to,
                                    const struct config *config) {
     struct ibv_ah_attr route = {.dlid = to->lid, .sl = (uint8_t)config->ib_sl, .port_num = port->number};
     bool same_subnet = memcmp(to->gid, port->gids[kind].raw, 8) == 0;
-    if (kind == VERBS_INFINIBAND && same_subnet && to->lid != 0)
+    if (kind == VERBS_INFINIBAND && same_subnet && to->lid != 0 && !port->grh_required)
         return route;
     route.is_global = 1;
     memcpy(route.grh.dgid.raw, to->gid, sizeof(to->gid));

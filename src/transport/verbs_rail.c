@@ -2,7 +2,7 @@
  *
  * Which ports a connection pairs, and which of the pairs carries it. Ports are numbered among those of its kind.
  *
- *    not tied to a NIC (rail.h): all          tied to that of port 2               … of port 6
+ *    not tied to a NIC (nic.h): all          tied to that of port 2               … of port 6
  *
  *    rail 0   port 0 ═══ port 0               port 0 ─── port 0   in reserve       port 0 ─── port 0   in reserve
  *    rail 1   port 1 ═══ port 1  by turns     port 1 ─── port 1   in reserve       port 1 ─── port 1   in reserve
@@ -13,7 +13,7 @@
  * ends to tie a connection: each finds the port of its own NIC, and where they are not alike, all rails take turns.
  * Rails in reserve have queue pairs that are connected and tried; they carry something when the home rail has died.
  */
-#include "transport/rail.h"
+#include "transport/nic.h"
 #include "transport/verbs_end.h"
 
 #include <net/if.h>
@@ -38,7 +38,7 @@ static int list_ports(const struct verbs_end *end, struct verbs_port **ports) {
 
 /* The number of the port that this end is tied to; −1: to none. */
 static int find_home(const struct conn *conn, struct verbs_port *const *ports, int n) {
-    const struct topo_nic *nic = rail_nic(conn);
+    const struct topo_nic *nic = nic_of_conn(conn);
     for (int k = 0; nic != NULL && k < n; k++)
         if (is_port_of(ports[k], nic))
             return k;

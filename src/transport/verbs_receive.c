@@ -105,7 +105,7 @@ static void take_completion(struct conn *conn, const struct ibv_wc *wc) {
 }
 
 /* What one poll has taken is replaced in one go, once a quarter is gone. */
-static void refill(struct conn *conn, int r) {
+static void refill_receives(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
     for (int q = 0; q < end->nqps && end->rails[r].state == VERBS_RAIL_UP; q++) {
         struct verbs_qp *qp = &end->qps[r][q];
@@ -124,6 +124,6 @@ bool verbs_poll(struct conn *conn, int r) {
     if (n < 0)
         verbs_rail_lost(conn, r, "is cut off: the completion queue has failed");
     else if (n > 0)
-        refill(conn, r);
+        refill_receives(conn, r);
     return n > 0;
 }

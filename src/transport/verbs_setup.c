@@ -263,7 +263,7 @@ enum collet_result verbs_connect(struct conn *conn) {
 /* ------------------------------------------------------------------------------------------------------------------- end */
 
 /* What a NIC has been given is not yet with the other end, and a queue pair that is destroyed sends nothing any more. */
-static void drain(struct conn *conn) {
+static void drain_sends(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     struct waiter waiter = {.spin = 0};
     uint64_t deadline_ns = os_now_ns() + DRAIN_NS;
@@ -280,7 +280,7 @@ void verbs_free(struct conn *conn) {
     if (end == NULL)
         return;
     if (conn->side == CONN_PRODUCER && end->stage == VERBS_READY)
-        drain(conn);
+        drain_sends(conn);
     for (int r = 0; r < end->nrails; r++)
         rail_destroy(end, r);
     verbs_direct_destroy(conn);

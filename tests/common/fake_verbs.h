@@ -80,7 +80,7 @@ struct fake_device {
     int ngids;
     enum ibv_port_state state;
     enum ibv_mtu mtu;
-    uint8_t link_layer;
+    uint8_t link_layer, flags;
     uint16_t lid;
     struct ibv_async_event events[FAKE_EVENTS];
     int nevents;
@@ -472,6 +472,7 @@ static int fake_query_port(struct ibv_context *context, uint8_t port, struct _co
     attr->state = d->state;
     attr->active_mtu = d->mtu;
     attr->link_layer = d->link_layer;
+    attr->flags = d->flags;
     attr->lid = d->lid;
     return 0;
 }

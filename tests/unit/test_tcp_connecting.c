@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the sockets of two ranks come to be: strangers, attempts, rails, and what cannot be reached (common/tcp_pair.h).
+ * How the sockets of two ranks come to be: strangers, attempts, ways, and what cannot be reached (common/tcp_pair.h).
  */
 #include "common/tcp_pair.h"
-#include "transport/tcp_rail.h"
+#include "transport/tcp_way.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -82,20 +82,20 @@ static void a_new_attempt_replaces_the_sockets_of_one_that_was_given_up(void **s
     close(old);
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- rails */
+/* ---------------------------------------------------------------------------------------------------------------- ways */
 
 static struct address address_at(uint8_t first, uint8_t link, uint8_t speed) {
     return (struct address){.family = 4, .link = link, .speed = speed, .ip = {first, 0, 0, 1}};
 }
 
-static void assert_rails(const struct address_set *set, unsigned failed, int nrails, int first, int second) {
-    int rails[ADDRESS_MAX] = {-1, -1, -1, -1};
-    assert_int_equal(tcp_rails_choose(set, failed, rails), nrails);
-    assert_int_equal(rails[0], first);
-    assert_int_equal(rails[1], second);
+static void assert_rails(const struct address_set *set, unsigned failed, int nways, int first, int second) {
+    int ways[ADDRESS_MAX] = {-1, -1, -1, -1};
+    assert_int_equal(tcp_ways_choose(set, failed, ways), nways);
+    assert_int_equal(ways[0], first);
+    assert_int_equal(ways[1], second);
 }
 
-static void rails_are_the_fastest_interfaces_that_have_not_failed(void **state) {
+static void ways_are_the_fastest_interfaces_that_have_not_failed(void **state) {
     (void)state;
     struct address_set set = {.count = 4};
     set.addresses[0] = address_at(10, 2, 9);
@@ -222,7 +222,7 @@ static void addresses_of_a_wanted_interface_come_first_and_are_marked(void **sta
     (void)state;
     struct address_set set, plain;
     assert_int_equal(address_local("", 0, "", &plain), COLLET_SUCCESS);
-    assert_int_equal(tcp_rails_wanted(&plain), 0);
+    assert_int_equal(tcp_ways_wanted(&plain), 0);
     for (int k = 0; k < plain.count; k++) {
         char interface[ADDRESS_INTERFACE_BYTES];
         address_interface(&plain.addresses[k], interface);
@@ -230,7 +230,7 @@ static void addresses_of_a_wanted_interface_come_first_and_are_marked(void **sta
             continue;
         assert_int_equal(address_local("", 0, interface, &set), COLLET_SUCCESS);
         assert_int_equal(set.addresses[0].link, plain.addresses[k].link);
-        assert_true(tcp_rails_wanted(&set) & 1);
+        assert_true(tcp_ways_wanted(&set) & 1);
         for (int i = 0; i < set.count; i++)
             assert_int_equal(set.addresses[i].wanted, set.addresses[i].link == set.addresses[0].link);
     }
@@ -287,7 +287,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(strangers_are_dropped_and_do_not_keep_the_producer_out, random_slots),
         cmocka_unit_test_setup(a_new_attempt_replaces_the_sockets_of_one_that_was_given_up, random_slots),
-        cmocka_unit_test(rails_are_the_fastest_interfaces_that_have_not_failed),
+        cmocka_unit_test(ways_are_the_fastest_interfaces_that_have_not_failed),
         cmocka_unit_test(an_interface_is_one_rail_by_the_first_of_its_addresses_that_has_not_failed),
         cmocka_unit_test(sockets_are_spread_over_the_rails),
         cmocka_unit_test(only_wanted_addresses_are_dialed_while_they_answer),

@@ -137,6 +137,41 @@ static void a_host_without_usable_ports_says_why(void **state) {
     fake = saved;
 }
 
+/* Is a queue pair of the first port addressed by GID, to a port of the same InfiniBand subnet? */
+static bool is_global(const struct config *config) {
+    static struct verbs_host host;
+    struct verbs_depths depths = {.sends = 4, .receives = 4};
+    struct verbs_address to = {.lid = 9, .mtu = IBV_MTU_1024};
+    struct verbs_qp qp;
+    verbs_host_open(&host, config);
+    const struct verbs_port *port = &host.ports[0];
+    struct ibv_cq *cq = host.lib.create_cq(port->device->context, 8, NULL, NULL, 0);
+    memcpy(to.gid, port->gids[VERBS_INFINIBAND].raw, sizeof(to.gid));
+    assert_int_equal(verbs_qp_create(&host, port, cq, &depths, &qp), COLLET_SUCCESS);
+    assert_int_equal(verbs_qp_connect(&host, &qp, port, VERBS_INFINIBAND, &to, 0, 0, 0, config), COLLET_SUCCESS);
+    bool global = ((const struct fake_qp *)(const void *)qp.qp)->global;
+    verbs_qp_destroy(&host, &qp);
+    host.lib.destroy_cq(cq);
+    verbs_host_close(&host);
+    return global;
+}
+
+static void a_port_that_demands_a_gid_is_never_addressed_by_a_lid_alone(void **state) {
+    (void)state;
+    static struct config config;
+    struct fake saved = fake;
+    assert_int_equal(config_read(&config), COLLET_SUCCESS);
+    fake_reset();
+    fake.devices[0].ngids = 0;
+    fake_add_gid(&fake.devices[0], "fe80::1", IBV_GID_TYPE_IB);
+    fake.devices[0].link_layer = IBV_LINK_LAYER_INFINIBAND;
+    fake.devices[0].lid = 7;
+    assert_false(is_global(&config));
+    fake.devices[0].flags = IBV_QPF_GRH_REQUIRED;
+    assert_true(is_global(&config));
+    fake = saved;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_kind_of_a_gid_follows_from_its_type_and_address, forget),
@@ -144,6 +179,7 @@ int main(void) {
         cmocka_unit_test_setup(two_ranks_use_the_first_kind_that_both_have, forget),
         cmocka_unit_test_setup(a_list_of_devices_says_which_ports_are_used, forget),
         cmocka_unit_test_setup(a_host_without_usable_ports_says_why, forget),
+        cmocka_unit_test_setup(a_port_that_demands_a_gid_is_never_addressed_by_a_lid_alone, forget),
     };
     fake_reset();
     slots_pattern.call_of = call_of;

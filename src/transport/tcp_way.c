@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "transport/tcp_rail.h"
+#include "transport/tcp_way.h"
 
 #include "topo/sysfs.h"
-#include "transport/rail.h"
+#include "transport/nic.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -11,8 +11,8 @@
 
 /* ------------------------------------------------------------------------------------------------------ what is tied */
 
-void tcp_rail_find(const struct conn *conn, char interface[ADDRESS_INTERFACE_BYTES]) {
-    const struct topo_nic *nic = rail_nic(conn);
+void tcp_way_find(const struct conn *conn, char interface[ADDRESS_INTERFACE_BYTES]) {
+    const struct topo_nic *nic = nic_of_conn(conn);
     char name[TOPO_NAME_BYTES];
     interface[0] = '\0';
     if (nic != NULL && topo_find_interface(nic->name, "/sys", name) && strlen(name) < ADDRESS_INTERFACE_BYTES &&
@@ -20,7 +20,7 @@ void tcp_rail_find(const struct conn *conn, char interface[ADDRESS_INTERFACE_BYT
         memcpy(interface, name, strlen(name) + 1);
 }
 
-bool tcp_rail_bind(int fd, int family, const char *interface) {
+bool tcp_way_bind(int fd, int family, const char *interface) {
     const int on = 1;
     struct sockaddr_storage name;
     struct address address;
@@ -40,27 +40,27 @@ bool tcp_rail_bind(int fd, int family, const char *interface) {
 
 static int worth_of(const struct address *address) { return address_is_loopback(address) ? 0 : 1 + address->speed; }
 
-static bool has_link(const struct address_set *set, const int *rails, int nrails, uint8_t link) {
-    for (int k = 0; k < nrails; k++)
-        if (set->addresses[rails[k]].link == link)
+static bool has_link(const struct address_set *set, const int *ways, int nways, uint8_t link) {
+    for (int k = 0; k < nways; k++)
+        if (set->addresses[ways[k]].link == link)
             return true;
     return false;
 }
 
-int tcp_rails_choose(const struct address_set *set, unsigned failed, int rails[ADDRESS_MAX]) {
-    int best = -1, nrails = 0;
+int tcp_ways_choose(const struct address_set *set, unsigned failed, int ways[ADDRESS_MAX]) {
+    int best = -1, nways = 0;
     for (int k = 0; k < set->count; k++)
         if (!(failed & 1u << k) && worth_of(&set->addresses[k]) > best)
             best = worth_of(&set->addresses[k]);
     for (int k = 0; k < set->count; k++) {
         const struct address *address = &set->addresses[k];
-        if (!(failed & 1u << k) && worth_of(address) == best && !has_link(set, rails, nrails, address->link))
-            rails[nrails++] = k;
+        if (!(failed & 1u << k) && worth_of(address) == best && !has_link(set, ways, nways, address->link))
+            ways[nways++] = k;
     }
-    return nrails;
+    return nways;
 }
 
-unsigned tcp_rails_wanted(const struct address_set *set) {
+unsigned tcp_ways_wanted(const struct address_set *set) {
     unsigned wanted = 0;
     for (int k = 0; k < set->count && k < ADDRESS_MAX; k++)
         wanted |= (unsigned)(set->addresses[k].wanted != 0) << k;

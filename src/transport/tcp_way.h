@@ -3,7 +3,7 @@
  * Over which interfaces the sockets between two ranks go.
  *
  *      the plan ties channels to NICs      all sockets over the interface of the ring's NIC, at both ends
- *      (rail.h), as where each NIC
+ *      (nic.h), as where each NIC
  *      has a channel                       ring 0 ── channel 0 ── eth0 ═══ eth0        every interface has a channel of
  *                                          ring 1 ── channel 1 ── eth1 ═══ eth1        its own: together they use all
  *
@@ -12,24 +12,24 @@
  *      or that interface leads nowhere     channel 0 ─┬─ socket 0 ── eth0 ═══ eth0     one channel uses all
  *                                                     └─ socket 1 ── eth1 ═══ eth1
  */
-#ifndef COLLET_TRANSPORT_TCP_RAIL_H
-#define COLLET_TRANSPORT_TCP_RAIL_H
+#ifndef COLLET_TRANSPORT_TCP_WAY_H
+#define COLLET_TRANSPORT_TCP_WAY_H
 
 #include "boot/address.h"
 #include "transport/conn.h"
 
 /* The interface of this host that a connection is tied to; "" if it is to none: it is not tied, or COLLET_SOCKET_IFNAME
  * does not allow the interface, or a file gives the NIC a name that this host does not know. */
-void tcp_rail_find(const struct conn *conn, char interface[ADDRESS_INTERFACE_BYTES]);
+void tcp_way_find(const struct conn *conn, char interface[ADDRESS_INTERFACE_BYTES]);
 
 /* From now on the socket goes by this interface alone, as far as the kernel lets us say that. False: errno says why not. */
-bool tcp_rail_bind(int fd, int family, const char *interface);
+bool tcp_way_bind(int fd, int family, const char *interface);
 
 /* The addresses to use of those whose bit in `failed` is not set: one for each of the fastest interfaces. Their number, 0
  * if there is none left. */
-int tcp_rails_choose(const struct address_set *set, unsigned failed, int rails[ADDRESS_MAX]);
+int tcp_ways_choose(const struct address_set *set, unsigned failed, int ways[ADDRESS_MAX]);
 
 /* The bits of the addresses of the interface that the listener's end is tied to; 0 if it is to none. */
-unsigned tcp_rails_wanted(const struct address_set *set);
+unsigned tcp_ways_wanted(const struct address_set *set);
 
 #endif

@@ -5,15 +5,15 @@
  *      ring 0 ── channel 0 ── NIC 0 ═══ NIC 0        every NIC has a channel of its own: together they use all
  *      ring 1 ── channel 1 ── NIC 1 ═══ NIC 1
  *
- * Which interface of this host that is, tcp_rail.c knows; which RDMA port, verbs_rail.c.
+ * Which interface of this host that is, tcp_way.c knows; which RDMA port, verbs_rail.c.
  */
-#ifndef COLLET_TRANSPORT_RAIL_H
-#define COLLET_TRANSPORT_RAIL_H
+#ifndef COLLET_TRANSPORT_NIC_H
+#define COLLET_TRANSPORT_NIC_H
 
 #include "transport/conn.h"
 #include "topo/topo.h"
 
 /* As the graph has it, so this host need not know it. NULL: the connection is tied to none, and takes all in turn. */
-const struct topo_nic *rail_nic(const struct conn *conn);
+const struct topo_nic *nic_of_conn(const struct conn *conn);
 
 #endif

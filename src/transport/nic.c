@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "transport/rail.h"
+#include "transport/nic.h"
 
 #include "program/program.h"
 #include "topo/search.h"
 
-const struct topo_nic *rail_nic(const struct conn *conn) {
+const struct topo_nic *nic_of_conn(const struct conn *conn) {
     const struct topo_rings *rings = conn->owner->rings;
     if (rings == NULL || conn->lane == PROG_LANE_P2P) /* messages have one channel */
         return NULL;

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lists of names, as knobs have them: "ring, tree".
+ */
+#ifndef COLLET_BASE_NAMES_H
+#define COLLET_BASE_NAMES_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NAME_BYTES 64
+
+/* Takes the next name of a list; false at its end. */
+static inline bool name_next(const char **list, char name[NAME_BYTES]) {
+    *list += strspn(*list, ", ");
+    size_t length = strcspn(*list, ", ");
+    snprintf(name, NAME_BYTES, "%.*s", (int)length, *list);
+    *list += length;
+    return length > 0;
+}
+
+#endif
