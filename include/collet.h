@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * collet: collective communication among processes, threads and (soon) GPUs.
+ * collet: collective communication among processes, threads and GPUs.
  *
  * Read from top to bottom, this header is the manual. Words used throughout:
  *   rank          one participant of a communicator, numbered 0 … nranks−1
  *   communicator  an ordered set of ranks that call collectives together
  *   count         a number of elements of the call's data type, never of bytes
  *
- * What holds for every function
+ * What holds for every function, unless it says otherwise
  *   Results   0 is success, a positive value means "not yet", a negative value is a failure. A failure leaves outputs
- *             unwritten unless the function says otherwise, and collet_last_error() tells its cause.
- *   Threads   Calls on different communicators may run at the same time in different threads and never wait for each
- *             other. Calls on one communicator are serialised by a lock in it. collet_comm_abort() and
- *             collet_comm_get_async_error() may be called by any thread at any time.
- *   Blocking  A collective outside a group returns when its buffers may be reused. No wait is for ever: a dead rank,
- *             a timeout or an abort ends it with an error on every rank.
- *   Fork      In a child of fork(), calls on a communicator of the parent return INVALID_USAGE. Destroying or aborting it
- *             there does nothing. The child may create communicators of its own, exit or exec freely.
+ *             unwritten, and collet_last_error() tells its cause.
+ *   Threads   Any thread may call any function. Calls on different communicators may run at the same time and never
+ *             wait for each other. A lock in each communicator serialises the calls on it. collet_comm_abort(),
+ *             collet_comm_get_async_error() and collet_comm_dump() do not wait for that lock.
+ *   Blocking  Functions return at once, but for those that create communicators, collectives and messages. A collective
+ *             outside a group returns when its buffers may be reused. Every wait ends: a dead rank, a timeout or an
+ *             abort ends it with an error on every rank.
+ *   Memory    Buffers and arrays stay the caller's. Strings that collet returns are static or belong to the thread. The
+ *             caller owns communicators and ends each one exactly once.
+ *   Fork      In a child of fork(), calls on a communicator of the parent return INVALID_USAGE. Destroying or aborting
+ *             it there does nothing. The child may create communicators of its own, exit or exec freely.
  */
 #ifndef COLLET_H
 #define COLLET_H
@@ -48,21 +51,21 @@ enum collet_result {
     COLLET_ERR_INVALID_ARGUMENT = -1, /* an argument is wrong in itself; the text names it */
     COLLET_ERR_INVALID_USAGE = -2,    /* the call is wrong here and now: destroyed communicator, unbalanced group … */
     COLLET_ERR_SYSTEM = -3,           /* the operating system refused something; the text has its reason */
-    COLLET_ERR_NO_MEMORY = -4,        /* memory could not be had */
+    COLLET_ERR_NO_MEMORY = -4,        /* there is not enough memory */
     COLLET_ERR_REMOTE = -5,           /* another rank died, left or failed; the text names it */
-    COLLET_ERR_TIMEOUT = -6,          /* a wait passed its limit; the text names who was waited for */
+    COLLET_ERR_TIMEOUT = -6,          /* a wait passed its limit; the text names the ranks it waited for */
     COLLET_ERR_ABORTED = -7,          /* collet_comm_abort() was called here or on another rank */
-    COLLET_ERR_MISMATCH = -8,         /* ranks called different things; the text has both */
+    COLLET_ERR_MISMATCH = -8,         /* ranks made different calls; the text has both */
     COLLET_ERR_UNSUPPORTED = -9,      /* not in this build or on this device */
     COLLET_ERR_INTERNAL = -10         /* a defect in collet: please report it */
 };
 
-/* collet_error_string: a short constant text for a result, e.g. "invalid argument". Never NULL, also for a number that
- * is no result. The string is static. */
+/* collet_error_string: a short constant text for a result, e.g. "invalid argument". Never NULL, even for a
+ * number that is no result. The string is static. */
 COLLET_API const char *collet_error_string(enum collet_result result);
 
 /* collet_last_error: the text of the newest failure: what was wrong, with which argument or rank, and the remedy.
- *   comm  the communicator whose newest failure is wanted, or NULL for that of the calling thread.
+ *   comm  NULL: the newest failure of the calling thread. Otherwise: the newest failure of this communicator.
  * Returns "" if there was none; never NULL. The string stays valid until the thread's next call to this function. */
 struct collet_comm;
 COLLET_API const char *collet_last_error(const struct collet_comm *comm);
@@ -86,30 +89,31 @@ enum collet_type {
 
 /* Reductions. Every rank gets the same bits for the same call, whatever the order of arrival. Integers wrap at their
  * width. float16 and bfloat16 are accumulated in float32 inside one step and rounded to nearest even between steps.
- * AVG is the sum divided by the number of ranks (integers: the wrapped sum, divided as C divides, toward zero).
+ * AVG is the sum divided by the number of ranks; for integers, the wrapped sum is divided toward zero, as C does it.
  * MIN and MAX of a NaN are unspecified but equal on all ranks. */
 enum collet_op { COLLET_SUM = 0, COLLET_PROD = 1, COLLET_MIN = 2, COLLET_MAX = 3, COLLET_AVG = 4, COLLET_OP_COUNT = 5 };
 
 /* collet_type_size: bytes of one element of type; 0 if type is none of the above. */
 COLLET_API size_t collet_type_size(enum collet_type type);
 
-/* --------------------------------------------------------------------------------------------------------------- life */
+/* -------------------------------------------------------------------------------------------------------------- life */
 
-/* A unique id names one communicator that is about to be created: where its ranks meet, and a secret that they prove to
- * each other. Copy its bytes to every rank (MPI_Bcast, a file, a store) over a channel that you trust: who knows the id
- * can join. */
+/* A unique id is for one communicator that is about to be created. It holds the place where the ranks meet and a secret
+ * that they prove to each other. Copy its bytes to every rank (MPI_Bcast, a file, a store) over a channel that you
+ * trust: a process that knows the id can join. */
 #define COLLET_UNIQUE_ID_BYTES 128
 struct collet_unique_id {
     char bytes[COLLET_UNIQUE_ID_BYTES];
 };
 
-/* collet_get_unique_id: makes a fresh id and starts a meeting point for it in the calling process (a listening socket
- * served by a thread of collet), which must live until all ranks have been created. With COLLET_COMM_ID=host:port
- * set, ranks meet there instead, rank 0 listens, and nothing is started here.
- * Does not block. Errors: INVALID_ARGUMENT (id is NULL), SYSTEM (no socket, or COLLET_SOCKET_IFNAME matches nothing). */
+/* collet_get_unique_id: makes a fresh id and starts a meeting point for it in the calling process: a listening socket,
+ * served by a thread of collet. The process must live until all ranks have been created. With COLLET_COMM_ID=host:port
+ * set, ranks meet there instead: rank 0 listens, and nothing is started here.
+ *   id  written on success
+ * Errors: INVALID_ARGUMENT (id is NULL), SYSTEM (no socket, or COLLET_SOCKET_IFNAME matches nothing). */
 COLLET_API enum collet_result collet_get_unique_id(struct collet_unique_id *id);
 
-/* Devices: where the buffers of a communicator live. */
+/* A device is where the buffers of a communicator live. */
 #define COLLET_DEVICE_HOST 0                        /* any memory the CPU can address */
 #define COLLET_DEVICE_CUDA(ordinal) (1 + (ordinal)) /* GPU number `ordinal` of CUDA's numbering in this process */
 #define COLLET_DEVICE_CUDA_CURRENT (-1)             /* the GPU that is current in the calling thread */
@@ -121,38 +125,42 @@ COLLET_API enum collet_result collet_get_unique_id(struct collet_unique_id *id);
 #define COLLET_TRANSPORT_VERBS 8u /* RDMA: InfiniBand and RoCE */
 #define COLLET_TRANSPORT_IPC 16u  /* GPUs of one host: memory of the one, written by the other */
 
-/* collet_transport_bit: the same by name, as COLLET_TRANSPORT has it ("tcp"; case does not matter), also for transports that
- * have no constant above; 0: this library has none of that name. collet-info lists all names. Does not block; any thread. */
+/* collet_transport_bit: the same by name, as COLLET_TRANSPORT has it ("tcp"; case does not matter), also for transports
+ * that have no constant above; 0: this library has none of that name. collet-info lists all names. Does not block; any
+ * thread. */
 COLLET_API unsigned collet_transport_bit(const char *name);
 
 /* collet_config: options of a communicator. Set size = sizeof(struct collet_config), leave the rest zero for defaults;
  * a program compiled against an older, shorter struct stays valid. The environment (COLLET_*) overrides defaults, and
- * fields set here override the environment. What all ranks must agree on is taken from rank 0. */
+ * fields set here override the environment. All ranks get rank 0's value of what they must agree on. */
 struct collet_config {
     size_t size;      /* bytes of the caller's struct; required */
     int nonblocking;  /* 1: init returns COLLET_IN_PROGRESS, then poll collet_comm_get_async_error() */
     int min_channels; /* bounds on the channels of one call; 0: collet chooses */
     int max_channels;
-    int device;          /* COLLET_DEVICE_HOST (the default), COLLET_DEVICE_CUDA(i) or …_CUDA_CURRENT; all or none of
-                          * the ranks are on GPUs. UNSUPPORTED where there is no GPU, no driver, or a build without CUDA */
+    /* COLLET_DEVICE_HOST (the default), COLLET_DEVICE_CUDA(i) or COLLET_DEVICE_CUDA_CURRENT. All ranks are on GPUs or
+     * none is. UNSUPPORTED: there is no such GPU, no driver, or the build has no CUDA. */
+    int device;
     int timeout_ms;      /* longest time without progress inside a call; 0: COLLET_TIMEOUT, by default 30 minutes */
     unsigned transports; /* allowed transports, bits of transports; 0: all */
     const char *name;    /* shown in logs and dumps; its first 31 bytes are copied */
 };
 
 /* collet_comm_init_rank: creates rank `rank` of a communicator of `nranks` ranks that share `id`.
- * Collective: every rank calls it, with the same nranks and id and its own rank. Blocks until all have come; warns after
- * 30 s with the missing ranks, fails after COLLET_INIT_TIMEOUT (10 minutes). Inside a group the work is done by
- * collet_group_end(), so one thread may create several ranks; *comm is set at once but usable only after it.
- * On failure *comm is NULL. The caller owns *comm and ends it with collet_comm_destroy() or collet_comm_abort().
- * Errors: INVALID_ARGUMENT (comm NULL, nranks < 1, rank outside 0 … nranks−1, an id that is none, a rank taken
- * twice, nranks differing among ranks), TIMEOUT, REMOTE, SYSTEM. */
+ * Collective: every rank calls it, with the same nranks and id and its own rank. Blocks until all ranks have come.
+ * After 30 s it warns and names the missing ranks; after COLLET_INIT_TIMEOUT (10 minutes) it fails. Inside a group
+ * collet_group_end() does the work, so one thread may create several ranks; *comm is set at once but usable only after
+ * it. On failure *comm is NULL. The caller owns *comm and ends it with collet_comm_destroy() or collet_comm_abort().
+ * Errors: INVALID_ARGUMENT (comm is NULL, nranks < 1, rank outside 0 … nranks−1, id is not one of collet, two ranks
+ * with one number, nranks differs among ranks), INVALID_USAGE (an environment variable that cannot be obeyed), TIMEOUT,
+ * REMOTE, SYSTEM, NO_MEMORY. */
 COLLET_API enum collet_result collet_comm_init_rank(struct collet_comm **comm, int nranks, struct collet_unique_id id,
                                                     int rank);
 
 /* collet_comm_init_rank_config: the same with options; config may be NULL. With config->nonblocking it returns
- * COLLET_IN_PROGRESS with a valid *comm: poll collet_comm_get_async_error() until it is no longer COLLET_IN_PROGRESS;
- * until then only that, abort and destroy may be called. Further errors: INVALID_ARGUMENT naming a config field. */
+ * COLLET_IN_PROGRESS and a valid *comm. Then call collet_comm_get_async_error() until it no longer gives
+ * COLLET_IN_PROGRESS; until then, only abort and destroy may be called besides.
+ * Further errors: INVALID_ARGUMENT (names a field of config), UNSUPPORTED (config->device). */
 COLLET_API enum collet_result collet_comm_init_rank_config(struct collet_comm **comm, int nranks,
                                                            struct collet_unique_id id, int rank,
                                                            const struct collet_config *config);
@@ -160,60 +168,83 @@ COLLET_API enum collet_result collet_comm_init_rank_config(struct collet_comm **
 /* collet_comm_init_all: creates a communicator whose ranks all live in this process; comms[i] becomes rank i.
  *   comms    array of nranks handles, written on success, all NULL on failure
  *   devices  array of nranks devices, or NULL for COLLET_DEVICE_HOST everywhere
- * Needs no id, opens no socket, starts no thread. One thread may then drive all ranks, with each collective called on
- * every comm between collet_group_start() and collet_group_end(); or one thread a rank, without groups. */
+ * Needs no id, opens no socket, starts no thread. Then either one thread drives all ranks: it calls each collective on
+ * every comm between collet_group_start() and collet_group_end(). Or each rank has a thread, without groups.
+ * Errors: INVALID_ARGUMENT (comms is NULL, nranks < 1, no such device), INVALID_USAGE, UNSUPPORTED, NO_MEMORY. */
 COLLET_API enum collet_result collet_comm_init_all(struct collet_comm **comms, int nranks, const int *devices);
 
 /* collet_comm_init_from_env: creates this process's rank of the job that a launcher describes in the environment.
  *   RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun and friends), or
- *   OMPI_COMM_WORLD_*, PMI_*, SLURM_* for rank and size; the meeting point is then COLLET_COMM_ID or MASTER_ADDR, or,
- *   when all ranks share one host, found from the launcher's job id, or else handed over by the launcher (PMI-1, PMIx).
+ *   OMPI_COMM_WORLD_*, PMI_*, SLURM_* for rank and size. The ranks then meet at COLLET_COMM_ID or MASTER_ADDR. Without
+ *   these, ranks that share one host meet by the launcher's job id; others meet through the launcher (PMI-1, PMIx).
  * With none of these set it makes a communicator of one rank. config may be NULL. Blocks and fails like
- * collet_comm_init_rank(); INVALID_USAGE names the variable that is missing or contradictory. */
+ * collet_comm_init_rank(); INVALID_USAGE names the variable that is missing or contradicts another. */
 COLLET_API enum collet_result collet_comm_init_from_env(struct collet_comm **comm, const struct collet_config *config);
 
-/* collet_comm_finalize: says that no more calls follow on comm, after those issued are complete. comm == NULL is a
- * success. The handle stays valid for getters and collet_comm_destroy(). Errors: INVALID_USAGE on the second call, and
- * while calls on comm wait in the open group of the calling thread. */
+/* collet_comm_finalize: waits for calls of other threads on comm; no more calls may follow. comm == NULL is a success.
+ * The handle stays valid for getters and collet_comm_destroy().
+ * Errors: INVALID_ARGUMENT (no communicator), INVALID_USAGE (the second call, comm is still being created, or calls on
+ * comm wait in the open group of the calling thread). */
 COLLET_API enum collet_result collet_comm_finalize(struct collet_comm *comm);
 
-/* collet_comm_destroy: finalizes if that was not done, tells the other ranks goodbye, and frees comm. NULL is a
- * success. Not a barrier: it does not wait for other ranks to call it. The handle is invalid afterwards (collet notices
- * most later uses and answers INVALID_ARGUMENT). Errors: INVALID_USAGE while calls on comm wait in the open group of the
- * calling thread; comm then stays as it was. */
+/* collet_comm_destroy: finalizes comm if that was not done, tells the other ranks goodbye, and frees comm. NULL is a
+ * success. It is not a barrier: it does not wait until other ranks call it. The handle is invalid afterwards; collet
+ * notices most later uses. Errors: INVALID_ARGUMENT (no communicator), INVALID_USAGE (calls on comm wait in the open
+ * group of the calling thread; comm then stays as it was). */
 COLLET_API enum collet_result collet_comm_destroy(struct collet_comm *comm);
 
-/* collet_comm_abort: ends comm at once: calls in progress on it, in any thread and on any rank, return
- * COLLET_ERR_ABORTED (or REMOTE elsewhere); then frees comm. NULL is a success. Always returns.
- * If calls on comm wait in the open group of the calling thread, nothing of that group runs. */
+/* collet_comm_abort: ends comm at once and frees it. Calls in progress on it return COLLET_ERR_ABORTED in any thread of
+ * this process, and ABORTED or REMOTE on other ranks. If calls on comm wait in the open group of the calling thread,
+ * nothing of that group runs. NULL is a success. Always returns.
+ * Errors: INVALID_ARGUMENT (no communicator). */
 COLLET_API enum collet_result collet_comm_abort(struct collet_comm *comm);
 
-/* Getters; the result is written to the last argument. Errors: INVALID_ARGUMENT (NULL or no communicator),
- * INVALID_USAGE while a non-blocking init is in progress. */
+/* collet_comm_count, _rank, _device: write the number of ranks, the rank and the device of comm to the last argument.
+ * Errors: INVALID_ARGUMENT (NULL or no communicator), INVALID_USAGE while a non-blocking init is in progress. */
 COLLET_API enum collet_result collet_comm_count(const struct collet_comm *comm, int *nranks);
 COLLET_API enum collet_result collet_comm_rank(const struct collet_comm *comm, int *rank);
 COLLET_API enum collet_result collet_comm_device(const struct collet_comm *comm, int *device);
 
-/* collet_comm_get_async_error: the state of comm, cheaply and without blocking: COLLET_SUCCESS, COLLET_IN_PROGRESS
- * during a non-blocking init, or the first failure of this communicator on any rank. */
+/* collet_comm_get_async_error: writes the state of comm to *async_error, cheaply: COLLET_SUCCESS, COLLET_IN_PROGRESS
+ * during a non-blocking init, or the first failure of this communicator on any rank.
+ * Errors: INVALID_ARGUMENT (async_error is NULL, or no communicator). */
 COLLET_API enum collet_result collet_comm_get_async_error(struct collet_comm *comm, enum collet_result *async_error);
 
 /* collet_comm_dump: prints to file descriptor fd where comm stands: for each channel and worker the step, the slots in
- * flight, and which rank it waits for. Meant for debuggers and hung programs; may be called from another thread while
- * a call is in progress (the picture may then be a moment old). */
+ * flight, and the rank that it waits for. It is meant for debuggers and hung programs. Another thread may call it while
+ * a call is in progress; what it prints may then be a moment old.
+ * Errors: INVALID_ARGUMENT (no communicator, or fd is negative). */
 COLLET_API enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd);
+
+/* collet_comm_plan: writes to text how a collective would be run, without running it: for example
+ * "ring, Simple, 1 channel(s), chunk 131072 bytes, predicted 230.0 us". The prediction is the cost model's. All ranks
+ * get the same answer, and no rank needs to ask.
+ *   collective  the name of a collective below, without "collet_": "allreduce"
+ *   count       its count argument, in elements of type
+ *   text, size  the caller's buffer and its bytes; a longer text is cut, and always ends with '\0'
+ * Waits for a call of another thread on comm. Does not communicate. Errors: INVALID_ARGUMENT (names the argument),
+ * NO_MEMORY, and as collectives for a communicator that cannot be used. */
+COLLET_API enum collet_result collet_comm_plan(struct collet_comm *comm, const char *collective, size_t count,
+                                               enum collet_type type, char *text, size_t size);
 
 /* -------------------------------------------------------------------------------------------------------- collectives
  *
- * Common rules. All ranks call the same collective with the same count, type, op and root. Buffers need only the
- * alignment of their element type. count == 0 is a success that moves nothing (buffers may then be NULL). Buffers may
- * not overlap except as the in-place rule of the call says; INVALID_ARGUMENT otherwise. `stream` is NULL for a host
- * communicator: the call is done when it, or the outermost group around it, returns. On a communicator of GPUs, `stream`
- * is a cudaStream_t (NULL: the default stream) of the communicator's GPU; the call returns when its work is in the
- * stream, which may be in capture, and buffers may be any memory that the GPU reaches. Calls on one communicator are done
- * in their order, also if their streams differ. Result buffers are undefined after a failure, other buffers are untouched.
- * Common errors: INVALID_ARGUMENT (names the argument: NULL buffer or communicator, unknown type or op, root out of
- * range, count so large that bytes overflow), INVALID_USAGE (finalized or failed communicator), REMOTE, TIMEOUT, ABORTED.
+ * Common rules
+ *   Arguments  All ranks call the same collective with the same count, type, op and root. Counts are in elements. count
+ *              == 0 is a success that moves nothing; buffers may then be NULL.
+ *   Buffers    Buffers need only the alignment of their element type. They may overlap only as the in-place rule of the
+ *              call says; otherwise INVALID_ARGUMENT. A result buffer is undefined after a failure. collet does not
+ *              write to other buffers.
+ *   Host       On a communicator of host memory, `stream` is NULL. The call is done when it returns, or when the
+ *              outermost group around it returns.
+ *   GPU        On a communicator of GPUs, `stream` is a cudaStream_t of the communicator's GPU (NULL: the default
+ *              stream). The call returns when its work is in the stream, which may be in capture. Buffers may be any
+ *              memory that the GPU reaches.
+ *   Order      Calls on one communicator are done in the order in which they were issued, even if their streams differ.
+ *   Errors     INVALID_ARGUMENT (names the argument: NULL buffer or communicator, unknown type or op, root out of
+ *              range, count so large that bytes overflow), INVALID_USAGE (a communicator that is not ready or was
+ *              finalized), MISMATCH (ranks disagree), REMOTE, TIMEOUT, ABORTED, SYSTEM, NO_MEMORY. A failed
+ *              communicator answers every later call with its first failure.
  */
 
 /* collet_allreduce: recvbuff[i] = op over ranks of sendbuff[i], i in 0 … count−1, on every rank.
@@ -228,34 +259,36 @@ COLLET_API enum collet_result collet_allgather(const void *sendbuff, void *recvb
                                                enum collet_type type, struct collet_comm *comm, void *stream);
 
 /* collet_reducescatter: recvbuff[i] on rank r = op over ranks of sendbuff[r·recvcount + i].
- * sendbuff: nranks·recvcount elements; recvbuff: recvcount. In place: recvbuff == sendbuff + rank·recvcount; the rest
- * of sendbuff is then left as it was. */
+ * sendbuff: nranks·recvcount elements; recvbuff: recvcount. In place: recvbuff == sendbuff + rank·recvcount; collet
+ * does not change the rest of sendbuff then. */
 COLLET_API enum collet_result collet_reducescatter(const void *sendbuff, void *recvbuff, size_t recvcount,
                                                    enum collet_type type, enum collet_op op, struct collet_comm *comm,
                                                    void *stream);
 
 /* collet_alltoall: block s of recvbuff on rank r = block r of sendbuff on rank s; a block is count elements.
- * Both buffers: nranks·count elements. Not in place. */
+ * Both buffers: nranks·count elements. There is no in-place form: sendbuff == recvbuff is INVALID_ARGUMENT. */
 COLLET_API enum collet_result collet_alltoall(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
                                               struct collet_comm *comm, void *stream);
 
-/* collet_broadcast: recvbuff[i] = sendbuff[i] of rank root, on every rank. sendbuff is read on the root only (elsewhere
- * anything, NULL too). In place: sendbuff == recvbuff. */
+/* collet_broadcast: recvbuff[i] = sendbuff[i] of rank root, on every rank. Both buffers hold count elements. sendbuff
+ * is read on the root only; elsewhere it may be NULL. In place: sendbuff == recvbuff. */
 COLLET_API enum collet_result collet_broadcast(const void *sendbuff, void *recvbuff, size_t count,
                                                enum collet_type type, int root, struct collet_comm *comm, void *stream);
 
-/* collet_reduce: recvbuff[i] on root = op over ranks of sendbuff[i]. recvbuff is neither read nor written elsewhere
- * than on the root (anything there, NULL too). In place on the root: sendbuff == recvbuff. */
+/* collet_reduce: recvbuff[i] on rank root = op over ranks of sendbuff[i]. Both buffers hold count elements. recvbuff is
+ * touched on the root only; elsewhere it may be NULL. In place on the root: sendbuff == recvbuff. */
 COLLET_API enum collet_result collet_reduce(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
                                             enum collet_op op, int root, struct collet_comm *comm, void *stream);
 
 /* ------------------------------------------------------------------------------------------------------ point to point
  *
- * collet_send on rank a with peer b meets collet_recv on rank b with peer a; those of one pair match in the order of
- * issue. Their byte counts must be equal (types need not be). Outside a group a call blocks until its own part is
- * complete, so two ranks that both send first may wait for each other: put the send and the receive into one group,
- * inside which all of them progress together, in any order. A message to oneself needs its receive in the same group.
- * A count of 0 is a real message and must be received. Errors as for collectives; MISMATCH if byte counts differ. */
+ * collet_send on rank a with peer b meets collet_recv on rank b with peer a. Messages of one pair of ranks match in the
+ * order of issue. The buffer holds count elements. Byte counts must be equal at both ends; types need not be. count ==
+ * 0 is a real message and must be received.
+ * Outside a group a call blocks until its own part is complete. So two ranks that both send first may wait for each
+ * other: put the send and the receive into one group, inside which all messages progress together, in any order. A
+ * message to oneself needs its receive in the same group. Stream and errors are as for collectives; MISMATCH: byte
+ * counts differ. */
 COLLET_API enum collet_result collet_send(const void *sendbuff, size_t count, enum collet_type type, int peer,
                                           struct collet_comm *comm, void *stream);
 COLLET_API enum collet_result collet_recv(void *recvbuff, size_t count, enum collet_type type, int peer,
@@ -263,11 +296,12 @@ COLLET_API enum collet_result collet_recv(void *recvbuff, size_t count, enum col
 
 /* -------------------------------------------------------------------------------------------------------------- groups
  *
- * Calls between collet_group_start() and collet_group_end() of one thread are collected and run together by the
- * outermost end, over any mix of calls and any number of communicators: collectives of one communicator in the order of
- * issue, sends and receives beside them. Groups nest. A call with a bad argument returns its error at once and makes
- * the end return the same error with nothing of the group run. An empty group is a success.
- * collet_group_end errors: INVALID_USAGE without a start; otherwise those of the calls in the group. */
+ * Calls between collet_group_start() and collet_group_end() of one thread are collected; the outermost end runs them
+ * together. A group may mix calls and communicators. Collectives of one communicator run in the order of issue, sends
+ * and receives beside them. Groups nest. A call with a bad argument returns its error at once; then the end returns the
+ * same error and runs nothing of the group. An empty group is a success.
+ * collet_group_end blocks until all of the group is done. Errors: INVALID_USAGE without a start; otherwise those of the
+ * calls in the group. */
 COLLET_API enum collet_result collet_group_start(void);
 COLLET_API enum collet_result collet_group_end(void);
 

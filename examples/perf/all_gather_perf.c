@@ -8,12 +8,6 @@
  */
 #include "perf.h"
 
-static struct perf_shape shape(size_t elements, size_t type_size, int nranks) {
-    size_t block = perf_block(elements, type_size, nranks);
-    return (struct perf_shape){
-        .count = block, .input = block, .output = block * (size_t)nranks, .in_place_input = block};
-}
-
 static enum collet_result run(const struct perf_call *call) {
     return collet_allgather(call->send, call->recv, call->shape.count, call->type->type, call->comm, call->stream);
 }
@@ -26,8 +20,10 @@ static struct perf_origin origin(const struct perf_call *call, size_t element) {
 static const struct perf_collective all_gather = {
     .program = "all_gather_perf",
     .function = "collet_allgather",
+    .planned = "allgather",
     .has_in_place = true,
-    .shape = shape,
+    .input = PERF_COUNT,
+    .output = PERF_BLOCKS,
     .run = run,
     .origin = origin,
     .bus_factor = perf_bus_factor_blocks,

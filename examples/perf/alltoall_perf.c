@@ -7,11 +7,6 @@
  */
 #include "perf.h"
 
-static struct perf_shape shape(size_t elements, size_t type_size, int nranks) {
-    size_t block = perf_block(elements, type_size, nranks);
-    return (struct perf_shape){.count = block, .input = block * (size_t)nranks, .output = block * (size_t)nranks};
-}
-
 static enum collet_result run(const struct perf_call *call) {
     return collet_alltoall(call->send, call->recv, call->shape.count, call->type->type, call->comm, call->stream);
 }
@@ -24,7 +19,9 @@ static struct perf_origin origin(const struct perf_call *call, size_t element) {
 static const struct perf_collective alltoall = {
     .program = "alltoall_perf",
     .function = "collet_alltoall",
-    .shape = shape,
+    .planned = "alltoall",
+    .input = PERF_BLOCKS,
+    .output = PERF_BLOCKS,
     .run = run,
     .origin = origin,
     .bus_factor = perf_bus_factor_blocks,

@@ -7,12 +7,6 @@
  */
 #include "perf.h"
 
-static struct perf_shape shape(size_t elements, size_t type_size, int nranks) {
-    (void)type_size;
-    (void)nranks;
-    return (struct perf_shape){.count = elements, .input = elements, .output = elements};
-}
-
 static enum collet_result run(const struct perf_call *call) {
     return collet_broadcast(call->send, call->recv, call->shape.count, call->type->type, call->root, call->comm,
                             call->stream);
@@ -25,9 +19,11 @@ static struct perf_origin origin(const struct perf_call *call, size_t element) {
 static const struct perf_collective broadcast = {
     .program = "broadcast_perf",
     .function = "collet_broadcast",
+    .planned = "broadcast",
     .has_root = true,
     .has_in_place = true,
-    .shape = shape,
+    .input = PERF_COUNT,
+    .output = PERF_COUNT,
     .run = run,
     .origin = origin,
     .bus_factor = perf_bus_factor_one,

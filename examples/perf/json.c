@@ -190,6 +190,8 @@ void json_row(const struct perf_job *job, const struct perf_row *row) {
     json_text(json, "type", row->type);
     json_text(json, "redop", row->op);
     json_text(json, "root", root);
+    if (row->plan[0])
+        json_text(json, "plan", row->plan);
     for (int i = 0; i < 2; i++) {
         put_half(json, job->options, keys[i], &row->halves[i]);
         if (job->options->per_iter && row->halves[i].ran)

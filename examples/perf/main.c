@@ -6,9 +6,18 @@
 
 #include <stdlib.h>
 
-size_t perf_block(size_t elements, size_t type_size, int nranks) {
-    size_t elements_per_16_bytes = 16 / type_size;
-    return elements / (size_t)nranks / elements_per_16_bytes * elements_per_16_bytes;
+struct perf_shape perf_shape_of(const struct perf_collective *collective, size_t elements, size_t type_bytes,
+                                int nranks) {
+    bool blocks = collective->input == PERF_BLOCKS || collective->output == PERF_BLOCKS;
+    size_t elements_per_16_bytes = 16 / type_bytes;
+    size_t count = blocks ? elements / (size_t)nranks / elements_per_16_bytes * elements_per_16_bytes : elements;
+    return (struct perf_shape){
+        .count = count,
+        .input = collective->input == PERF_BLOCKS ? count * (size_t)nranks : count,
+        .output = collective->output == PERF_BLOCKS ? count * (size_t)nranks : count,
+        .in_place_input = blocks && collective->input == PERF_COUNT ? count : 0,
+        .in_place_output = blocks && collective->output == PERF_COUNT ? count : 0,
+    };
 }
 
 double perf_bus_factor_one(int nranks) {

@@ -77,6 +77,7 @@ static const struct flag flags[] = {
     {'u', "unalign", parse_number, FIELD(unalign), 0, VERIFY_MAX_UNALIGN / 8, "shift buffers by elements", NULL},
     {'I', "per_iter_timing", parse_number, FIELD(per_iter), 0, 1, "1: time each iteration by itself", NULL},
     {'K', "per_iter_skip", parse_number, FIELD(per_iter_skip), 0, INT_MAX, "leading samples left out of -I", NULL},
+    {0, "plan", parse_number, FIELD(plan), 0, 1, "1: add what was chosen for each row, and its predicted time", NULL},
     {'y', "stream_null", parse_number, FIELD(stream_null), 0, 0, NULL, NO_GPU ": there is no NULL stream"},
     {'G', "cudagraph", parse_number, FIELD(graph), 0, 0, NULL, NO_GPU},
     {'R', "local_register", parse_number, FIELD(local_register), 0, 0, NULL,

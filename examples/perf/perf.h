@@ -110,24 +110,28 @@ struct perf_origin {
     size_t element;
 };
 
+/* The buffers of a collective: as long as its count, or one such block per rank. */
+enum perf_extent { PERF_COUNT, PERF_BLOCKS };
+
 struct perf_collective {
     const char *program;
     const char *function; /* for error messages */
+    const char *planned;  /* as collet_comm_plan() calls it; NULL: there is no plan to ask for */
     bool has_op;          /* sweeps over -o; the redop column is "none" otherwise */
     bool reduces;         /* inputs are made for the op, not just any bits */
     bool has_root;        /* sweeps over -r; the root column is -1 otherwise */
-    bool has_in_place;
-    /* For a line of elements·type_size bytes. */
-    struct perf_shape (*shape)(size_t elements, size_t type_size, int nranks);
+    bool has_in_place;    /* a rank's block then lies where it does among the blocks of the other buffer */
+    enum perf_extent input, output;
     enum collet_result (*run)(const struct perf_call *call);
     struct perf_origin (*origin)(const struct perf_call *call, size_t element);
     double (*bus_factor)(int nranks); /* busbw ÷ algbw: traffic on the busiest link per byte of the operation */
 };
 
-/* A rank's share of `elements`, a multiple of 16 bytes: the rule of nccl-tests for buffers of one block a rank. */
-size_t perf_block(size_t elements, size_t type_size, int nranks);
+/* For a line of elements·type_bytes. Blocks are multiples of 16 bytes, as with nccl-tests. */
+struct perf_shape perf_shape_of(const struct perf_collective *collective, size_t elements, size_t type_bytes,
+                                int nranks);
 double perf_bus_factor_one(int nranks);
-double perf_bus_factor_blocks(int nranks); /* (n−1)/n: all blocks travel, except one's own */
+double perf_bus_factor_blocks(int nranks); /* (n−1)/n: all blocks travel, except a rank's own */
 
 int perf_main(const struct perf_collective *collective, int argc, char **argv);
 
@@ -145,7 +149,7 @@ struct perf_options {
     const struct type_format *type; /* NULL: all */
     const struct perf_op *op;       /* NULL: all */
     int report_cputime, report_timestamps, average, memory, unalign;
-    int per_iter, per_iter_skip;
+    int per_iter, per_iter_skip, plan;
     /* Even if there are GPUs. */
     int on_host;
     int graph, stream_null, local_register, cta_policy, device_implementation, device_ctas; /* only their defaults */
@@ -283,10 +287,12 @@ struct perf_half {
     double *proc_iter_us;         /* and these those of each process: nprocs·iters */
 };
 
+enum { PERF_PLAN_BYTES = 128 };
 struct perf_row {
     size_t bytes, count;
     const char *type, *op;
     int root;
+    char plan[PERF_PLAN_BYTES]; /* with --plan 1, else "" */
     struct perf_half halves[2]; /* out of place, in place */
 };
 

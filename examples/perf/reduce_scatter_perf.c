@@ -8,12 +8,6 @@
  */
 #include "perf.h"
 
-static struct perf_shape shape(size_t elements, size_t type_size, int nranks) {
-    size_t block = perf_block(elements, type_size, nranks);
-    return (struct perf_shape){
-        .count = block, .input = block * (size_t)nranks, .output = block, .in_place_output = block};
-}
-
 static enum collet_result run(const struct perf_call *call) {
     return collet_reducescatter(call->send, call->recv, call->shape.count, call->type->type, call->op->op, call->comm,
                                 call->stream);
@@ -26,10 +20,12 @@ static struct perf_origin origin(const struct perf_call *call, size_t element) {
 static const struct perf_collective reduce_scatter = {
     .program = "reduce_scatter_perf",
     .function = "collet_reducescatter",
+    .planned = "reducescatter",
     .has_op = true,
     .reduces = true,
     .has_in_place = true,
-    .shape = shape,
+    .input = PERF_BLOCKS,
+    .output = PERF_COUNT,
     .run = run,
     .origin = origin,
     .bus_factor = perf_bus_factor_blocks,

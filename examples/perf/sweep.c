@@ -192,9 +192,16 @@ static size_t next_size(size_t size, const struct perf_options *options) {
 /* A measure of how long the row of a size takes, for the progress line only. */
 static double row_work(size_t size) { return (double)size + 65536; }
 
+/* What the first measured communicator of the team says; messages have no plan. */
+static void ask_plan(const struct sweep *sweep, const struct perf_call *call, char text[PERF_PLAN_BYTES]) {
+    if (call->collective->planned)
+        MUST(sweep->team->first_rank, collet_comm_plan, sweep->team->measured[0], call->collective->planned,
+             call->shape.count, call->type->type, text, PERF_PLAN_BYTES);
+}
+
 static void measure_row(struct sweep *sweep, struct perf_call *call, size_t size) {
     bool prints = sweep->team->first_rank == 0;
-    call->shape = call->collective->shape(size / call->type->bytes, call->type->bytes, call->nranks);
+    call->shape = perf_shape_of(call->collective, size / call->type->bytes, call->type->bytes, call->nranks);
     struct perf_row row = {
         .bytes = row_bytes(call),
         .count = call->shape.count,
@@ -202,6 +209,8 @@ static void measure_row(struct sweep *sweep, struct perf_call *call, size_t size
         .op = call->collective->has_op ? call->op->name : "none",
         .root = call->collective->has_root ? call->root : -1,
     };
+    if (sweep->options->plan)
+        ask_plan(sweep, call, row.plan);
     for (int in_place = 0; in_place <= call->collective->has_in_place; in_place++) {
         if (prints)
             progress_show(sweep->work_done, row.bytes, in_place);
@@ -224,7 +233,7 @@ static void measure_row(struct sweep *sweep, struct perf_call *call, size_t size
 static void warm_up(struct sweep *sweep, struct perf_call *call) {
     call->in_place = false;
     for (size_t size = sweep->job->min_bytes; size <= sweep->job->max_bytes; size = size ? size * 2 : 1) {
-        call->shape = call->collective->shape(size / call->type->bytes, call->type->bytes, call->nranks);
+        call->shape = perf_shape_of(call->collective, size / call->type->bytes, call->type->bytes, call->nranks);
         set_calls(sweep, call);
         for (int iteration = 0; iteration < sweep->options->warmup_iters; iteration++)
             run_once(sweep, (size_t)iteration);

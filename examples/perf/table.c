@@ -105,7 +105,8 @@ static void print_titles(const struct perf_options *options, const char *const k
     printf("# %10s  %12s  %8s  %6s  %6s", keys[0], keys[1], keys[2], keys[3], keys[4]);
     print_half_titles(options, titles);
     print_half_titles(options, titles);
-    printf(" %*s\n", options->report_timestamps ? 19 : 0, options->report_timestamps ? timestamp : "");
+    printf(" %*s%s\n", options->report_timestamps ? 19 : 0, options->report_timestamps ? timestamp : "",
+           options->plan && keys[0][0] == 's' ? "  plan" : "");
 }
 
 void table_columns(const struct perf_job *job) {
@@ -160,7 +161,7 @@ void table_row(const struct perf_options *options, const struct perf_row *row) {
         format_time(now);
         printf("%21s", now);
     }
-    printf("\n");
+    printf("%s%s\n", row->plan[0] ? "  " : "", row->plan);
     fflush(stdout);
 }
 

@@ -7,6 +7,9 @@
 #include "api/overlap.h"
 #include "base/log.h"
 #include "base/types.h"
+#include "plan/tuner.h"
+
+#include <string.h>
 
 /* What is to be checked of a call, beside the communicator. */
 struct call_check {
@@ -153,3 +156,36 @@ static enum collet_result coll_call(struct exec_request request, const void *in,
 #define X(NAME, name, in, out, reduces, root, in_place) root##_##reduces(NAME, name, in)
 PROG_COLLECTIVES(X)
 #undef X
+
+/* ---- what would be done ---- */
+
+static bool collective_named(const char *name, enum prog_collective *collective) {
+    for (int c = 0; c < PROG_COLLECTIVE_COUNT; c++)
+        if (!prog_is_p2p((enum prog_collective)c) && strcmp(prog_collective_name((enum prog_collective)c), name) == 0) {
+            *collective = (enum prog_collective)c;
+            return true;
+        }
+    return false;
+}
+
+enum collet_result collet_comm_plan(struct collet_comm *comm, const char *collective, size_t count,
+                                    enum collet_type type, char *text, size_t size) {
+    struct exec_request request = {PROG_ALLREDUCE, count, type, COLLET_SUM, 0};
+    struct plan_choice choice;
+    if (collective == NULL || !collective_named(collective, &request.collective))
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "collective is \"%s\": pass a name like \"allreduce\"",
+                       collective != NULL ? collective : "(NULL)");
+    struct call_check check = check_of(comm, &request, NULL, NULL);
+    check.needs_in = check.needs_out = false;
+    COLLET_TRY(check_call(comm, &request, &check, NULL));
+    if (text == NULL || size == 0)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "text is NULL or size is 0: nothing can be written there");
+    call_lock_acquire(&comm->lock, 0);
+    enum collet_result result = comm_check_locked(comm);
+    if (result == COLLET_SUCCESS)
+        result = plan_choose(comm->planner, &request, &choice);
+    call_lock_release(&comm->lock);
+    if (result == COLLET_SUCCESS)
+        tuner_choice_text(&choice, text, size);
+    return result;
+}

@@ -229,8 +229,8 @@ static void warn_once(struct planner *planner, enum prog_collective collective) 
     planner->warned[collective] = true;
 }
 
-static enum collet_result choice_get(struct planner *planner, const struct exec_request *request,
-                                     struct plan_choice *choice_p) {
+enum collet_result plan_choose(struct planner *planner, const struct exec_request *request,
+                               struct plan_choice *choice_p) {
     uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
     uint32_t class = size_class((uint64_t)request->count * elem_bytes);
     struct plan_choice *choice = &planner->choices[request->collective][class];
@@ -321,7 +321,7 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
                                        struct exec_call *call) {
     struct plan_choice choice;
     struct exec_program *program;
-    COLLET_TRY(choice_get(planner, request, &choice));
+    COLLET_TRY(plan_choose(planner, request, &choice));
     COLLET_TRY(program_get(planner, &choice, request->root, &program));
 
     int nranks = planner->chan->owner.nranks;

@@ -9,6 +9,7 @@
 #define COLLET_PLAN_PLAN_H
 
 #include "exec/exec.h"
+#include "plan/cost.h"
 #include "plan/map.h"
 
 struct planner;
@@ -21,6 +22,10 @@ void planner_destroy(struct planner *planner); /* NULL is fine */
 
 /* The ranks in the order of each ring that channels use, as text. */
 void plan_dump(const struct planner *planner, int fd);
+
+/* What a call would be run with: the table's entry for its size, made when it is first asked for. */
+enum collet_result plan_choose(struct planner *planner, const struct exec_request *request,
+                               struct plan_choice *choice_p);
 
 /* The call, ready to run but for the buffers and the sequence number; it follows no other call (after = −1). It stays the
  * planner's, until the next plan_get(). */

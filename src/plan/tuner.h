@@ -58,4 +58,7 @@ enum collet_result tuner_choose(const struct cost_machine *machine, const struct
                                 enum prog_collective collective, uint64_t count, uint32_t elem_bytes,
                                 struct plan_choice *choice);
 
+/* A choice in words, as logs and collet_comm_plan() have it. */
+void tuner_choice_text(const struct plan_choice *choice, char *text, size_t room);
+
 #endif

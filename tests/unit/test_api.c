@@ -465,6 +465,38 @@ static void a_communicator_is_refused_in_a_forked_child_and_unharmed_in_its_pare
     assert_success(collet_comm_destroy(comm));
 }
 
+/* ------------------------------------------------------------------------------------------------------------- plans */
+
+static void a_plan_can_be_asked_for_and_is_the_same_on_all_ranks(void **state) {
+    (void)state;
+    struct collet_comm *comms[2];
+    char texts[2][128], cut[8];
+    assert_success(collet_comm_init_all(comms, 2, NULL));
+    for (int rank = 0; rank < 2; rank++)
+        assert_success(collet_comm_plan(comms[rank], "allreduce", 1 << 18, COLLET_FLOAT32, texts[rank], 128));
+    assert_string_equal(texts[0], texts[1]);
+    double us = 0;
+    const char *predicted = strstr(texts[0], ", predicted ");
+    assert_non_null(predicted);
+    assert_int_equal(sscanf(predicted, ", predicted %lf us", &us), 1);
+    assert_true(us > 0);
+    assert_success(collet_comm_plan(comms[0], "allreduce", 1 << 18, COLLET_FLOAT32, cut, sizeof(cut)));
+    assert_int_equal(strncmp(cut, texts[0], sizeof(cut) - 1), 0);
+    assert_int_equal(strlen(cut), sizeof(cut) - 1);
+    assert_success(collet_comm_plan(comms[0], "broadcast", 0, COLLET_UINT8, cut, sizeof(cut)));
+
+    assert_bad_argument(collet_comm_plan(comms[0], "allreduced", 1, COLLET_UINT8, cut, sizeof(cut)), "collective");
+    assert_bad_argument(collet_comm_plan(comms[0], "send", 1, COLLET_UINT8, cut, sizeof(cut)), "collective");
+    assert_bad_argument(collet_comm_plan(comms[0], NULL, 1, COLLET_UINT8, cut, sizeof(cut)), "collective");
+    assert_bad_argument(collet_comm_plan(comms[0], "allreduce", SIZE_MAX, COLLET_INT64, cut, sizeof(cut)), "count");
+    assert_bad_argument(collet_comm_plan(comms[0], "allreduce", 1, COLLET_TYPE_COUNT, cut, sizeof(cut)), "type");
+    assert_bad_argument(collet_comm_plan(comms[0], "allreduce", 1, COLLET_UINT8, NULL, sizeof(cut)), "text");
+    assert_bad_argument(collet_comm_plan(comms[0], "allreduce", 1, COLLET_UINT8, cut, 0), "size");
+    assert_bad_argument(collet_comm_plan(NULL, "allreduce", 1, COLLET_UINT8, cut, sizeof(cut)), "comm");
+    for (int rank = 0; rank < 2; rank++)
+        assert_success(collet_comm_destroy(comms[rank]));
+}
+
 /* ---------------------------------------------------------------------------------------------------------- non-blocking */
 
 static enum collet_result wait_until_ready(struct collet_comm **comms, int n) {
@@ -950,6 +982,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_rank_other_than_0_does_not_pass_over_its_variables, no_variables),
         cmocka_unit_test(buffers_that_overlap_are_refused_unless_the_call_is_in_place),
         cmocka_unit_test(buffers_that_touch_or_lie_in_place_are_accepted),
+        cmocka_unit_test(a_plan_can_be_asked_for_and_is_the_same_on_all_ranks),
         cmocka_unit_test(a_communicator_with_calls_in_an_open_group_is_not_ended),
         cmocka_unit_test(an_abort_takes_the_calls_of_the_open_group_with_it),
         cmocka_unit_test(a_communicator_is_refused_in_a_forked_child_and_unharmed_in_its_parent),

@@ -109,6 +109,17 @@ static void a_half_that_did_not_run_shows_na(void **state) {
                               "      N/A     N/A     N/A     N/A\n");
 }
 
+static void a_row_ends_with_its_plan_where_one_was_asked_for(void **state) {
+    (void)state;
+    struct perf_options options = defaults;
+    struct perf_row row = {.type = "half", .op = "none", .plan = "ring, Simple, predicted 1.0 us"};
+    char text[512];
+    capture_begin(stdout);
+    table_row(&options, &row);
+    capture_end(stdout, text, sizeof(text));
+    assert_non_null(strstr(text, "     N/A  ring, Simple, predicted 1.0 us\n"));
+}
+
 static void percentiles_are_of_the_nearest_rank(void **state) {
     (void)state;
     double samples[200];
@@ -301,6 +312,7 @@ int main(void) {
         cmocka_unit_test(sizes_are_multiples_of_1024),
         cmocka_unit_test(a_row_lies_in_the_columns_of_nccl_tests),
         cmocka_unit_test(a_half_that_did_not_run_shows_na),
+        cmocka_unit_test(a_row_ends_with_its_plan_where_one_was_asked_for),
         cmocka_unit_test(percentiles_are_of_the_nearest_rank),
         cmocka_unit_test(flags_have_the_defaults_of_nccl_tests),
         cmocka_unit_test(a_flag_that_cannot_be_obeyed_is_named),
