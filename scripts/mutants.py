@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# Does the verifier notice when an algorithm is wrong? This script breaks src/algo on purpose, one place at a time:
+#
+#     allreduce_ring.c:33    k < n - 1   ──▶   k <= n - 1        a mutant
+#
+# and lets collet-prog --check, then test_algorithms, judge each mutant:
+#
+#     killed      a check failed, crashed or took too long: somebody would have noticed
+#     stillborn   the mutant does not compile
+#     the same    the mutant compiles to the same programs: it is listed in tests/mutants.txt, with the reason
+#     SURVIVED    nobody noticed: a test is missing, or the mutant belongs into the list
+#
+# usage: scripts/mutants.py [--per-file N | --all] [--file NAME] [--build DIR]      exit status 1: a mutant survived
+#
+# `make mutants` builds what is needed first. A few mutants per file take minutes, all of them hours.
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+# What is replaced, and by what. A mutant differs from its source in one such place.
+OPERATORS = [
+    (r' \+ ', ' - '), (r' - ', ' + '), (r' \+ 1\b', ' + 2'), (r' - 1\b', ' - 2'), (r' \* 2\b', ' * 1'), (r'\b2 \* ', ''),
+    (r' / 2\b', ' / 1'), (r' % 2\b', ' % 3'), (r' << ', ' >> '), (r' \^ ', ' | '), (r' & ', ' | '),
+    (r' < ', ' <= '), (r' <= ', ' < '), (r' > ', ' >= '), (r' >= ', ' > '), (r' == ', ' != '), (r' != ', ' == '),
+    (r' && ', ' || '), (r' \|\| ', ' && '), (r'\btrue\b', 'false'), (r'\bfalse\b', 'true'),
+    (r'\bIN\(', 'OUT('), (r'\bOUT\(', 'IN('), (r'\bTMP\(', 'OUT('), (r', \.finish = true', ''), (r', \.local_at = [^,)]+', ''),
+    (r', \.store = \w+\([^()]*\)', ''), (r', \.send = \w+(\([^()]*\))?', ''),
+]
+
+# Shapes for the first judge: ranks, then nodes.
+SHAPES = [(n, 1) for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17)] + [(4, 2), (6, 3), (8, 2), (9, 3), (12, 4), (15, 5), (16, 4)]
+
+
+def code_lines(text):
+    """The lines of a C file with comments blanked, so that no comment is mutated."""
+    def blank(match):
+        return re.sub(r'[^\n]', ' ', match.group(0))
+    return re.sub(r'/\*.*?\*/', blank, text, flags=re.S).split('\n')
+
+
+def mutants_of(path):
+    """All (line number, new line) of a file."""
+    source = open(path).read()
+    lines, found = source.split('\n'), []
+    for number, code in enumerate(code_lines(source)):
+        if code.lstrip().startswith('#'):
+            continue
+        for pattern, replacement in OPERATORS:
+            for match in re.finditer(pattern, code):
+                new = lines[number][:match.start()] + replacement + lines[number][match.end():]
+                if new != lines[number] and (number, new) not in found:
+                    found.append((number, new))
+    return found
+
+
+def sample(found, count):
+    """`count` of them, evenly spread over the file; always the same ones."""
+    if count is None or len(found) <= count:
+        return found
+    return [found[(2 * k + 1) * len(found) // (2 * count)] for k in range(count)]
+
+
+def run(command, seconds, **more):
+    """True if the command succeeds in time."""
+    try:
+        return subprocess.run(command, timeout=seconds, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **more).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+class Judge:
+    def __init__(self, build, scratch):
+        self.build, self.scratch = build, scratch
+        self.flags = ['-std=gnu11', '-D_GNU_SOURCE=', '-O1', '-g', '-Iinclude', '-Isrc', '-Itests', '-fsanitize=address']
+        self.libs = [f'{build}/lib/libcollet-forecast.a', f'{build}/lib/libcollet-internal.a']
+        packages = subprocess.run(['pkg-config', '--libs', 'libsodium', 'hwloc', 'libxml-2.0'], capture_output=True, text=True)
+        self.libs += packages.stdout.split() + ['-pthread', '-ldl', '-lm', '-lrt']
+        names = subprocess.run([f'{build}/bin/collet-prog', '--list'], capture_output=True, text=True, check=True)
+        self.algorithms = [line.split()[0] for line in names.stdout.splitlines() if line and not line[0].isspace()]
+
+    def path(self, name):
+        return os.path.join(self.scratch, name)
+
+    def compile(self, path, text):
+        """Compiles the mutant and links the judges with it; the libraries keep the right version of all other files."""
+        source = self.path(os.path.basename(path))
+        open(source, 'w').write(text)
+        return run(['gcc', *self.flags, '-I' + os.path.dirname(path), '-c', source, '-o', self.path('mutant.o')], 60)
+
+    def link(self, name, objects):
+        return run(['gcc', '-fsanitize=address', '-o', self.path(name), self.path('mutant.o'), *objects, *self.libs,
+                    *(['-lcmocka'] if name != 'prog' else [])], 60)
+
+    def survives_prog(self):
+        """Every algorithm, on every shape of the list that it takes."""
+        objects = [f'{self.build}/obj/src/tools/collet-prog.o']
+        objects += [f'{self.build}/obj/src/tools/common/{name}' for name in sorted(os.listdir(f'{self.build}/obj/src/tools/common'))
+                    if name.endswith('.o')]
+        if not self.link('prog', objects):
+            return False
+        environment = dict(os.environ, ASAN_OPTIONS='detect_leaks=0')
+        for algorithm in self.affected():
+            for ranks, nodes in SHAPES:
+                command = [self.path('prog'), '--check', algorithm, str(ranks), '--nodes', str(nodes)]
+                code = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, timeout=120).returncode
+                if code not in (0, 2):  # 2: the algorithm does not take the shape
+                    return False
+        return True
+
+    def affected(self):
+        return self.algorithms if self.shared else [a for a in self.algorithms if a == self.name]
+
+    def survives_tests(self):
+        objects = [f'{self.build}/obj/tests/unit/test_algorithms.o']
+        objects += [f'{self.build}/obj/tests/common/{name}' for name in sorted(os.listdir(f'{self.build}/obj/tests/common')) if name.endswith('.o')]
+        if not self.link('tests', objects):
+            return False
+        return run([self.path('tests')], 1200, env=dict(os.environ, ASAN_OPTIONS='detect_leaks=0', COLLET_TEST_LEVEL='normal'))
+
+    def judge(self, path, text):
+        self.name = os.path.basename(path)[:-2]
+        self.shared = self.name not in self.algorithms
+        if not self.compile(path, text):
+            return 'stillborn'
+        try:
+            return 'SURVIVED' if self.survives_prog() and self.survives_tests() else 'killed'
+        except subprocess.TimeoutExpired:
+            return 'killed'
+
+
+def read_known():
+    """(file, mutated line) of mutants that make the same programs."""
+    known = set()
+    for line in open('tests/mutants.txt'):
+        if line.strip() and not line.startswith('#') and not line.startswith(' '):
+            name, text = line.rstrip('\n').split(': ', 1)
+            known.add((name, text.strip()))
+    return known
+
+
+def main():
+    parser = argparse.ArgumentParser(description='Breaks src/algo on purpose and reports what no check notices.')
+    parser.add_argument('--per-file', type=int, default=5, metavar='N', help='mutants per file; 5 unless given')
+    parser.add_argument('--all', action='store_true', help='every mutant of every file')
+    parser.add_argument('--file', metavar='NAME', help='only this file of src/algo')
+    parser.add_argument('--build', default='build', metavar='DIR', help='where the libraries and programs are; build unless given')
+    options = parser.parse_args()
+    known, totals, survivors = read_known(), {}, []
+    print(f'{"file":26} {"mutants":>8} {"killed":>8} {"stillborn":>10} {"the same":>9} {"SURVIVED":>9}')
+    with tempfile.TemporaryDirectory() as scratch:
+        judge = Judge(options.build, scratch)
+        for name in sorted(os.listdir('src/algo')):
+            if not name.endswith('.c') or (options.file and name != options.file):
+                continue
+            path, counts = os.path.join('src/algo', name), {}
+            lines = open(path).read().split('\n')
+            for number, new in sample(mutants_of(path), None if options.all else options.per_file):
+                if (name, new.strip()) in known:
+                    verdict = 'the same'
+                else:
+                    verdict = judge.judge(path, '\n'.join(lines[:number] + [new] + lines[number + 1:]))
+                counts[verdict] = counts.get(verdict, 0) + 1
+                totals[verdict] = totals.get(verdict, 0) + 1
+                if verdict == 'SURVIVED':
+                    survivors.append((name, number + 1, lines[number].strip(), new.strip()))
+            print_row(name, counts)
+    print_row('all', totals)
+    for name, number, old, new in survivors:
+        print(f'\n{name}:{number} survived\n  -  {old}\n  +  {new}')
+    return 1 if survivors else 0
+
+
+def print_row(name, counts):
+    print(f'{name:26} {sum(counts.values()):8} {counts.get("killed", 0):8} {counts.get("stillborn", 0):10} {counts.get("the same", 0):9} '
+          f'{counts.get("SURVIVED", 0):9}', flush=True)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
