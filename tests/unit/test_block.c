@@ -9,6 +9,7 @@
 #include "common/level.h"
 #include "common/numbers.h"
 #include "exec/exec.h"
+#include "kernels/interp.h"
 #include "kernels/reduce_host.h"
 #include "plan/extent.h"
 #include "program/program.h"
@@ -246,7 +247,7 @@ struct grid_case {
     enum collet_type type;
     enum collet_op op;
     enum protocol protocol;
-    uint32_t lanes, seed;
+    uint32_t lanes, seed; /* lanes 0: by the host executor */
     int root;
 };
 
@@ -308,6 +309,86 @@ static bool result_is_right(enum prog_collective collective, const struct grid_c
     return true;
 }
 
+/* ---- the same on the host ---- */
+
+static void host_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count) {
+    ((reduce_fn)w->op->reduce)(w->dst, ndst, w->src, nsrc, count, step->finish ? w->op->args.divisor : 1, 0);
+}
+
+static void host_worker_init(struct interp_worker *w, const struct interp_op *op, const struct work_channel *channel,
+                             uint32_t worker, uint32_t short_bytes) {
+    *w = (struct interp_worker){
+        .op = op,
+        .first_step = channel->workers[worker].first_step,
+        .nsteps = channel->workers[worker].nsteps,
+        .src = calloc(channel->list_entries, sizeof(void *)),
+        .dst = calloc(channel->list_entries + 1, sizeof(void *)),
+        .scratch = malloc((size_t)channel->list_entries * short_bytes),
+        .scratch_stride = short_bytes,
+    };
+}
+
+/* One channel of one rank's call. */
+static struct interp_op host_op_of(const struct work *work, uint32_t channel, reduce_fn reduce) {
+    const struct work_channel *program = &work->program->channels[channel];
+    return (struct interp_op){
+        .steps = program->steps,
+        .locals = program->locals,
+        .recv_ends = program->recv_ends,
+        .send_ends = program->send_ends,
+        .memory = program->memory,
+        .geometry = geometry_of(work->args.total_elems, work->args.block_elems, work->args.chunk_elems, channel,
+                                work->args.nchannels),
+        .args = work->args,
+        .reduce = (const void *)reduce,
+    };
+}
+
+/* Until all are done; fails if none can move. */
+static void host_workers_run(struct interp_worker *workers, int nworkers) {
+    for (int left = nworkers; left > 0;) {
+        bool moved = false;
+        for (int k = 0; k < nworkers; k++) {
+            if (workers[k].done)
+                continue;
+            enum interp_result result = interp_try_step(&workers[k], host_reduce);
+            assert_int_not_equal(result, INTERP_MISMATCH);
+            moved |= result != INTERP_BUSY;
+            workers[k].done = result == INTERP_DONE;
+            left -= result == INTERP_DONE;
+        }
+        if (!moved && left > 0)
+            fail_msg("%d workers wait for each other", left);
+    }
+}
+
+static void host_launch(const struct gang *gang, const struct work_launch *launch, const struct grid_case *c) {
+    int nworkers = 0, nops = 0;
+    struct interp_op *ops = calloc((size_t)launch->nworks * (size_t)gang->nchannels, sizeof(*ops));
+    size_t room = 0;
+    for (uint32_t rank = 0; rank < launch->nworks; rank++)
+        room += launch->works[rank].nblocks;
+    struct interp_worker *workers = calloc(room, sizeof(*workers));
+    for (uint32_t rank = 0; rank < launch->nworks; rank++)
+        for (uint32_t channel = 0; channel < (uint32_t)gang->nchannels; channel++) {
+            const struct work_channel *program = &launch->works[rank].program->channels[channel];
+            struct interp_op *op = &ops[nops++];
+            *op = host_op_of(&launch->works[rank], channel, reduce_host_get(c->type, c->op));
+            for (uint32_t worker = 0; worker < program->nworkers; worker++)
+                host_worker_init(&workers[nworkers++], op, program, worker, gang->layout.short_bytes);
+        }
+    host_workers_run(workers, nworkers);
+    for (int k = 0; k < nworkers; k++) {
+        free(workers[k].src);
+        free(workers[k].dst);
+        free(workers[k].scratch);
+    }
+    free(workers);
+    free(ops);
+}
+
+/* ---- grids ---- */
+
 #define MARGIN 64
 
 static bool margin_is_whole(const char *out, size_t bytes) {
@@ -337,7 +418,10 @@ static void run_grid(struct gang *gang, const struct grid_case *c) {
     }
     struct work_launch launch;
     launch_of(gang, c, in, out, &launch);
-    emulated_launch(&launch, prog_facts[collective].reduces, c->type, c->op, c->lanes, c->seed);
+    if (c->lanes > 0)
+        emulated_launch(&launch, prog_facts[collective].reduces, c->type, c->op, c->lanes, c->seed);
+    else
+        host_launch(gang, &launch, c);
     assert_int_equal(gang->status.failure, WORK_FINE);
     for (int rank = 0; rank < nranks; rank++) {
         bool whole = margin_is_whole(out[rank], out_bytes);
@@ -370,13 +454,14 @@ static struct grid_case random_case(int nranks) {
 }
 
 /* Several calls on the same connections: protocols alternate, positions go on. */
-static void run_algorithm(const struct algorithm *algorithm, int nranks, int calls) {
+static void run_algorithm(const struct algorithm *algorithm, int nranks, int calls, bool on_host) {
     struct gang gang;
     int root = (int)random_below((uint32_t)nranks), nchannels = 1 + (int)random_below(3);
     gang_init(&gang, algorithm, nranks, root, nchannels);
     for (int k = 0; k < calls; k++) {
         struct grid_case c = random_case(nranks);
         c.root = root;
+        c.lanes = on_host ? 0 : c.lanes;
         run_grid(&gang, &c);
     }
     gang_fini(&gang);
@@ -391,8 +476,55 @@ static void every_algorithm_runs_in_one_grid(void **state) {
         for (int k = 0; k < nsizes; k++) {
             struct prog_shape shape = PROG_FLAT(sizes[k]);
             if (!prog_is_p2p(a->collective) && algorithm_applies(a, &shape))
-                run_algorithm(a, sizes[k], calls);
+                run_algorithm(a, sizes[k], calls, false);
         }
+}
+
+static void every_algorithm_runs_on_the_host_with_short_slots(void **state) {
+    (void)state;
+    static const int sizes[] = {1, 2, 3, 5, 8, 13};
+    for (const struct algorithm *a = algorithms; a->name != NULL; a++)
+        for (int k = 0; k < 6; k++) {
+            struct prog_shape shape = PROG_FLAT(sizes[k]);
+            if (!prog_is_p2p(a->collective) && algorithm_applies(a, &shape))
+                run_algorithm(a, sizes[k], level_now() == LEVEL_FULL ? 60 : 10, true);
+        }
+}
+
+/* An allreduce of one message per pair of ranks: a run that wraps around. What comes from all but the last other rank waits
+ * in TMP; then the step that receives the last one reduces all of them, in rank order: n operands, of which one is received. */
+static void meeting_build(struct prog *prog) {
+    int n = prog->nranks, rank = prog->rank, last = rank == n - 1 ? n - 2 : n - 1;
+    struct run slices = {.first = 1, .count = n, .stride = 0, .group = n};
+    struct local_operand operands[WORK_MAX];
+    int noperands = 0;
+
+    prog_slices(prog, n);
+    prog_tmp(prog, n * n);
+    prog_worker(prog);
+    prog_step(prog, .local = IN_RUN(slices), .send = {.first = rank + 1, .count = OTHERS});
+    for (int from = 0; from < n; from++) {
+        struct run kept = ROW(from * n, n);
+        if (from != rank && from != last)
+            prog_step(prog, .recv = PEER(from), .length_of = IN_RUN(slices), .store = TMP_RUN(kept));
+        if (from != last)
+            operands[noperands++] =
+                (struct local_operand){from > last ? 1 : 0, from == rank ? IN_RUN(slices) : TMP_RUN(kept)};
+    }
+    prog_step(prog, .recv = PEER(last), .local_list = {operands, noperands}, .finish = true, .store = OUT_RUN(slices));
+}
+
+static void a_step_may_have_several_operands_in_memory(void **state) {
+    (void)state;
+    const struct algorithm meeting = {
+        .name = "meeting", .collective = PROG_ALLREDUCE, .build = meeting_build, .order = PROG_IN_RANK_ORDER};
+    for (int nranks = 2; nranks <= 6; nranks++) {
+        char why[256];
+        if (!prog_check(&meeting, &PROG_FLAT(nranks), 0, 2, true, why, sizeof(why)))
+            fail_msg("%s", why);
+        run_algorithm(&meeting, nranks, 12, false);
+        run_algorithm(&meeting, nranks, 12, true);
+    }
 }
 
 /* ---- failures ---- */
@@ -465,6 +597,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loops_of_a_block_give_what_those_of_the_host_give),
         cmocka_unit_test(every_algorithm_runs_in_one_grid),
+        cmocka_unit_test(every_algorithm_runs_on_the_host_with_short_slots),
+        cmocka_unit_test(a_step_may_have_several_operands_in_memory),
         cmocka_unit_test(an_abort_ends_a_grid_that_waits),
         cmocka_unit_test(a_wait_that_is_too_long_ends_and_is_reported),
         cmocka_unit_test(a_mismatch_is_reported_once),
