@@ -72,7 +72,7 @@ static void create_by_id(struct perf_job *job, struct collet_unique_id *id) {
         create_ranks(job, &job->team, 0, id);
 }
 
-/* Of one rank a process, under a launcher or alone. */
+/* With one rank per process, under a launcher or alone. */
 static struct collet_comm *create_world(struct perf_job *job) {
     struct collet_comm *world;
     MUST(-1, collet_comm_init_from_env, &world, NULL);

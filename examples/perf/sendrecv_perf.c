@@ -11,7 +11,7 @@
 
 static int previous_rank(const struct perf_call *call) { return (call->rank + call->nranks - 1) % call->nranks; }
 
-/* One group: a rank that waited for its send before it received could wait for ever, as could all others. */
+/* One group: if every rank waited for its send before it received, no rank would ever go on. */
 static enum collet_result run(const struct perf_call *call) {
     int next_rank = (call->rank + 1) % call->nranks;
     enum collet_result result = collet_group_start();

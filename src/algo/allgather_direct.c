@@ -7,8 +7,8 @@
  *         │  ╳    │     ╳ │            worker 1   block p of OUT ◀── p, for every other p, nearest first
  *         ▼╱  ╲   ▼   ╱  ╲▼
  *
- * One hop; n−1 connections a rank. The own block is read once for all its places. Receiving is a worker of its own, so
- * that nobody stops receiving while it waits for credit. A connection needs one slot.
+ * One hop, and n−1 connections per rank. A rank reads its block once and writes it to all places. Receiving has a worker of
+ * its own, so a rank that waits for credit still receives. A connection needs one slot.
  */
 #include "program/program.h"
 

@@ -5,7 +5,7 @@
  *      block of rank r, 8 ranks      r ──▶ r+4 ──▶ r+6 ──▶ r+7        far first, when there is one copy; near last,
  *      on one node                   │      ╰────▶ r+5                when there are many
  *                                    ├───▶ r+2 ──▶ r+3
- *                                    ╰───▶ r+1                        one step a tree, which stores and passes on
+ *                                    ╰───▶ r+1                        one step per tree, which stores and passes on
  *
  *      worker `level`:   parent ──▶ OUT of the tree's root, and all children;   for each place of the level
  *                        at the root: IN ──▶ own OUT and all children

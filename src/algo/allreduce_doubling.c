@@ -7,12 +7,11 @@
  *      level 1        ╰────── ◀▶ ─────╯                now all know the sum of 4
  *                             ╰────── ◀▶ ─────╯
  *
- *      one step per level:   partner's sum + own sum ──▶ OUT, and to the partner of the next level
+ *      one step per level:   partner's sum + its sum ──▶ OUT, and to the partner of the next level
  *
- * The fewest hops in which an allreduce can be done with one message per hop; every hop carries the whole buffer, so it
- * is for small ones. Both partners compute the same a + b, so all ranks get the same bits. OUT is where the own sum
- * waits. With n no power of two there are extra ranks (cube.h), at the price of one hop there and one back. A connection
- * needs one slot.
+ * No allreduce with one message per hop has fewer hops. But every hop carries the whole buffer, so this is for small
+ * buffers. Both partners compute the same a + b, so all ranks get the same bits. The sum of a rank waits in OUT. If n is not
+ * a power of two there are extra ranks (cube.h), which cost one hop there and one back. A connection needs one slot.
  * After: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", Int. J.
  * High Perform. Comput. Appl. 19 (2005), the recursive-doubling algorithm for all-reduce.
  */

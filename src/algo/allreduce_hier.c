@@ -15,10 +15,10 @@
  *                 prev ──▶ OUT, next, all mates                  2 and 3 in one step
  *      worker 2   mate ──▶ OUT(slice)                            for all slices of other rails
  *
- * Between nodes goes the least possible, 2 (N−1)/N of the buffer for N nodes, and evenly by all ranks of a node. Slice
+ * Between nodes goes the least possible, 2 (N−1)/N of the buffer for N nodes, and all ranks of a node send equally much. Slice
  * j of a rail ends its first journey at node j. All ranks get the bits that one rank computed. In place, a result
  * overwrites a slice only after the mate that sends it had that slice. Sums travel on one lane, results on another. The
- * ring needs two slots a connection.
+ * ring needs two slots per connection.
  * After: M. Cho et al., "BlueConnect: decomposing all-reduce for deep learning on heterogeneous network hierarchy", IBM
  * J. Res. Dev. 63 (2019), the decomposition; the ring as in allreduce_ring.c.
  */

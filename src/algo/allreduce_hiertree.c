@@ -30,7 +30,7 @@ static int slice_of(const struct rails *rails, int rail, int tree) {
 struct branch {
     int parent; /* −1: none */
     int below[RAILS_MAX + 2], nbelow;
-    int at; /* after how many of them the own contribution is due */
+    int at; /* after how many of them this rank's contribution is due */
 };
 
 /* First child, mates in order, second child. */

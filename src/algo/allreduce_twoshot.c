@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two-shot allreduce: a direct reduce-scatter, then a direct all-gather. The buffer is cut into one slice a rank;
+ * Two-shot allreduce: a direct reduce-scatter, then a direct all-gather. The buffer is cut into one slice per rank;
  * rank r owns slice r.
  *
  *      first hop: slice p to its owner p               second hop: the owner's result to everyone
@@ -9,7 +9,7 @@
  *      worker 1   all others' slice r, own IN(r) ── reduce in rank order ──▶ OUT(r), all others   lanes 0, 1
  *      worker 2   p ──▶ OUT(p), for every other p        lane 1
  *
- * Two hops at the traffic of a ring: the best of both for middle sizes, if n−1 connections a rank are not too many.
+ * Two hops at the traffic of a ring. So it suits middle sizes, if n−1 connections per rank are not too many.
  * Three workers, so that sending, reducing and receiving wait only for what they need. In place, slice p of the result
  * overwrites slice p of the input only after owner p had it, because it comes from there. A connection needs one slot.
  * After: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", Int. J.

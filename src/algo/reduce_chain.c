@@ -7,8 +7,8 @@
  *      + d: d positions behind the root in the order of the shape
  *
  * Every rank sends its buffer once and receives once, piece by piece; while one piece is at the root, the next ones are
- * on their way. Full bandwidth, latency n−1. The result buffers of other ranks are never touched. One slot a connection
- * is enough: a chain has no cycle.
+ * on their way. Full bandwidth, latency n−1. The result buffers of other ranks are never touched. One slot per connection
+ * is enough, because a chain has no cycle.
  * After: J. Pješivac-Grbović et al., "Performance analysis of MPI collective operations", Cluster Computing 10 (2007),
  * the pipeline algorithm.
  */

@@ -7,8 +7,8 @@
  *         │  ╳    │     ╳ │            worker 1   all others' block r, own IN(r) ── in rank order ──▶ OUT
  *         ▼╱  ╲   ▼   ╱  ╲▼
  *
- * One hop; n−1 connections a rank. In place only the rank's own block is overwritten, which nobody else is sent. A
- * connection needs one slot.
+ * One hop, and n−1 connections per rank. In place, only the rank's block is overwritten, and this block is sent to no other
+ * rank. A connection needs one slot.
  * After: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", Int. J.
  * High Perform. Comput. Appl. 19 (2005), reduce-scatter by pairwise exchange; with the exchange done at once.
  */

@@ -5,7 +5,7 @@
  *      block of rank r, 8 ranks      r ◀── r+4 ◀── r+6 ◀── r+7        near first, then sums of many
  *      on one node                   ▲      ╰◀─── r+5
  *                                    ├◀── r+2 ◀─── r+3
- *                                    ╰◀── r+1                         one step a tree, which takes in all children
+ *                                    ╰◀── r+1                         one step per tree, which takes in all children
  *
  *      worker `level`:   own IN for the tree's root and all children ── + ──▶ parent;   for each place of the level
  *                        at the root: ── + ──▶ OUT

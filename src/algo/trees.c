@@ -117,7 +117,7 @@ static struct tree_place chain_place(int n, int at) {
     return place;
 }
 
-/* The place on the own node: the head is the root there. */
+/* The place in the tree of this rank's node, whose root is the head. */
 static struct tree_place place_on_node(const struct prog_shape *shape, int which, struct spot spot, int root) {
     int n = spot.span.count;
     struct tree_place place = shape->chains ? chain_place(n, spot.behind) : tree_place_below(n, which, spot.behind, 0);

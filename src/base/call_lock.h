@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A lock that is nearly always free, held for the length of a call. Taking it is one exchange, giving it back a plain
- * store, which unlike a mutex's unlock does not wait until all earlier stores have left the CPU. Who finds it taken waits
- * by the waiting policy of wait.h: calls of several threads on one communicator are serialised, not made fast.
+ * A lock that is nearly always free, held for the length of a call. Taking it is one exchange. Giving it back is a plain
+ * store: unlike a mutex's unlock, it does not wait until all earlier stores have left the CPU. A thread that finds the lock
+ * taken waits by the waiting policy of wait.h. So calls of several threads on one communicator are serialised, not made fast.
  */
 #ifndef COLLET_BASE_CALL_LOCK_H
 #define COLLET_BASE_CALL_LOCK_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a rank that waits does for others meanwhile. Two ranks in different calls could otherwise wait for each other:
+ * What a waiting rank does for other ranks. Otherwise, two ranks in different calls could wait for each other:
  *
  *    rank 0   call 7: all is sent, but the rail died and rank 1    ◀── waits for rank 1 ──
  *             must say what has come (transport/verbs_failover.c)                         │
  *    rank 1   has finished call 7; call 8, by other connections or on another communicator ── waits for rank 0 ──▶
  *
- * So whoever waits attends to all connections of its communicator and to all communicators of its process that no call is
- * using. A rank that is not in a call of collet at all attends to nothing: the others wait for it, as for any call of its.
+ * So a waiting rank attends to all connections of its communicator, and to all communicators of its process that no call
+ * is using. A rank that is not in a call of collet at all attends to nothing: the others wait for it, as for any call of its.
  */
 #include "chan/chan.h"
 #include "transport/transport.h"

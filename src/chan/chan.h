@@ -69,7 +69,7 @@ struct conn *conn_find(const struct chan *chan, int peer, int channel, int lane,
 /* Moves a connection toward READY: SUCCESS when it is, IN_PROGRESS while it is not, or a failure. */
 enum collet_result conn_try(struct conn *conn);
 
-/* attend.c: a rank that waits does meanwhile what other ranks may be waiting for. */
+/* attend.c: a waiting rank does what other ranks may be waiting for. */
 void chan_attend(struct chan *chan); /* on any connection of the communicator, whose thread this is … */
 void chan_attend_others(void);       /* … and on those of the process's other communicators that nobody is using */
 /* From now on chan is one of those others, while nobody holds the lock of its calls. */

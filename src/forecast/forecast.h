@@ -27,7 +27,7 @@
 #define FORECAST_EACH_SHARE 0.025
 #define FORECAST_BYTES_MAX 1600e6
 
-/* How many smaller jobs, each of half as many hosts, foretell one that is too large. */
+/* How many smaller jobs, each of half as many hosts, predict a job that is too large. */
 #define FORECAST_FEWER 3
 
 struct forecast_job {

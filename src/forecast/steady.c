@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steady states. A ring of 131,072 ranks does 262,142 steps a rank, nearly all of them alike: soon everything repeats.
+ * Steady states. In a ring of 131,072 ranks each rank does 262,142 steps, nearly all of them alike. Soon everything repeats.
  *
  *      ├ transient ┤├ period ┤├ period ┤ … ├ period ┤├ rest ┤
  *                   ▲        ▲                       ▲

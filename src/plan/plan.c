@@ -71,7 +71,7 @@ static void log_tree(const struct prog_shape *shape, int tree, int rank) {
     log_info(GRAPH, "tree %d: rank %d, parent %d, children%s", tree, rank, place.parent, children);
 }
 
-/* The shapes that channels use, once a communicator, as rank 0 sees them. Documented lines. */
+/* The shapes that channels use, once per communicator, as rank 0 sees them. Documented lines. */
 static void log_shapes(const struct planner *planner) {
     char text[RING_TEXT_BYTES];
     map_log(planner->map);

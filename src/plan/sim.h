@@ -109,7 +109,7 @@ struct sim_kind {
     uint32_t touches; /* local operand, local place */
     bool turns;       /* a CPU runs its worker and others in turns: what one leaves in the cache the next drives out */
     uint32_t run;     /* the first of this kind: the classes of its connections are those of all */
-    double bytes;     /* the work of a step of so many bytes, which are seldom others than in the step before */
+    double bytes;     /* the work of a step of so many bytes; mostly as many as in the step before */
     struct sim_work work;
 };
 
@@ -179,7 +179,7 @@ enum collet_result sim_add_program(struct sim *sim, const struct prog *prog);
 
 /* Time from the first step to the last, in ns; rounds beyond rounds_max (at least 2) cost what the last third of these
  * cost. May be repeated with other lengths (sim_set) and another protocol. Errors: INTERNAL if ranks wait for each other
- * for ever, NO_MEMORY. */
+ * without end, NO_MEMORY. */
 void sim_set(struct sim *sim, int channel, const struct sim_lengths *lengths);
 enum collet_result sim_run(struct sim *sim, enum protocol protocol, uint32_t rounds_max, double *ns_p);
 

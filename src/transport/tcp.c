@@ -18,9 +18,9 @@
  * socket (s + 1 mod n). Two ranks that send to each other at the same time then use different sockets, and neither holds one
  * while the other one's packets want it.
  *
- * The consumer reads slots in the order of their steps, so a socket is read only when the next step is on it; what the
- * others receive meanwhile waits in the kernel. A read asks for the rest of the current payload, straight into the slot,
- * and for what may follow (`ahead`): a small frame with its payload takes one read, a stream of large ones one read a slot.
+ * The consumer reads slots in the order of their positions, so it reads a socket only when the next position is on it. What
+ * other sockets receive waits in the kernel. A read asks for the rest of the current payload, straight into the slot, and
+ * for what may follow (`ahead`). So a small frame with its payload takes one read, and a stream of large ones one per slot.
  *
  * Where slots go both ways between two ranks, a frame takes the head of the other direction along, and credits cost
  * nothing. Else a head is sent when it is due (wire.h).

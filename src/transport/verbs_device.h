@@ -10,7 +10,7 @@
  * first kind of the order below that both have, and pair their ports of that kind: first with first, second with second …
  * Each such pair is a rail (verbs_rail.c).
  *
- * Opened once a process, at the first communicator, and open until it ends.
+ * Opened once per process, at the first communicator, and open until it ends.
  */
 #ifndef COLLET_TRANSPORT_VERBS_DEVICE_H
 #define COLLET_TRANSPORT_VERBS_DEVICE_H

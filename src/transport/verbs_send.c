@@ -157,7 +157,7 @@ static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
 static void post_batch(struct conn *conn, struct batch *batch) {
     struct verbs_end *end = conn->impl;
     uint8_t live[VERBS_LIVE_MAX];
-    int nlive = end->nlive; /* a rail that is lost meanwhile changes live[] */
+    int nlive = end->nlive; /* a rail that is lost here changes live[] */
     memcpy(live, end->live, sizeof(live));
     for (int turn = 0; turn < nlive; turn++) {
         struct ibv_send_wr *bad;

@@ -23,7 +23,7 @@
 
 #define INLINE_BYTES 192u      /* wanted; a larger slot is fetched from memory by the NIC */
 #define SENDS_PER_SLOT 4u      /* room for sends whose completion is not known yet */
-#define RECEIVES_PER_SLOT 2u   /* a producer has at most nslots on their way; as many again are posted meanwhile */
+#define RECEIVES_PER_SLOT 2u   /* at most nslots are on their way while as many again are posted */
 #define DRAIN_NS 2000000000ull /* longest wait of close() for what was sent to be acknowledged */
 
 /* -------------------------------------------------------------------------------------------------------------- one rail */
