@@ -84,7 +84,7 @@ struct exec_call {
     int told_peer; /* the rank that has been told what we are waiting in (exec_wait.c); −1: none */
 };
 
-/* Calls that run together, for threads that look at them meanwhile. */
+/* Calls that run together, for other threads that look at them while they run. */
 struct exec_batch {
     const struct exec_call *calls;
     int ncalls;
@@ -108,7 +108,7 @@ enum collet_result exec_connect(struct exec_call *calls, int ncalls);
  * has moved; 0: not for long. */
 enum collet_result exec_look(struct exec_call *calls, int ncalls, uint64_t idle_ns);
 
-/* A pause in a loop in which nothing has moved, and what must be looked at meanwhile. Failures as of exec_look(). */
+/* A pause in a loop in which nothing has moved, and what must be looked at in such a loop. Failures as of exec_look(). */
 enum collet_result exec_idle(struct exec_call *calls, int ncalls, struct waiter *waiter);
 
 /* One of the calls has failed with result: fails every communicator with an unfinished call, and returns result. */

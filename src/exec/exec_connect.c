@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call before it runs: its connections are made, and, where it is one of a rank on a GPU, its program is put there and all
+ * A call before it runs: its connections are made, and, if its rank is on a GPU, its program is put there and all
  * ranks meet.
  */
 #include "exec/exec_gpu.h"

@@ -62,7 +62,7 @@ static enum collet_result check_missing(const struct exec_call *call, uint64_t i
 }
 
 /* A wire that broke may be the second thing that happened: the other rank closed it because it failed over a third one.
- * That news is on its way; who waits a moment can name the cause. */
+ * That news is on its way. A rank that waits a moment can name the cause. */
 #define NEWS_WAIT_NS 1500000000u
 
 enum collet_result exec_explain(const struct exec_call *call, enum collet_result result) {

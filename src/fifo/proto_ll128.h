@@ -23,7 +23,7 @@
  *    line     │   16   │   16   │   16   │   16   │   16   │   16   │   16   │ 8 │ flag │
  *
  * They are of one warp and store together, so a line leaves the multiprocessor as one access of 128 bytes; they load
- * together too, and vote whether the flag was there. That a reader who sees the flag sees the rest is a property of the way
+ * together too, and vote whether the flag was there. That a reader of the flag sees the rest is a property of the way
  * between them, which the memory model does not promise: memory of a GPU has it for its own blocks and over NVLink.
  */
 #ifndef COLLET_FIFO_PROTO_LL128_H

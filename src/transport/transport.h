@@ -10,7 +10,7 @@
  *    producer's FIFO: head moved by progress() ◀─────── credits ───────── progress() sees executor move consumer's head
  *
  * No function blocks. All are called by the thread that runs the communicator, or the proxy (proxy/proxy.h), never by two at
- * once for connections of one rank. The executor may run meanwhile, in another thread or on a GPU.
+ * once for connections of one rank. The executor may run at the same time, in another thread or on a GPU.
  */
 #ifndef COLLET_TRANSPORT_TRANSPORT_H
 #define COLLET_TRANSPORT_TRANSPORT_H

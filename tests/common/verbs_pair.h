@@ -147,7 +147,7 @@ static void settle(struct pair *pair) {
     }
 }
 
-/* One turn of producer and consumer, who act in a random order. */
+/* One turn of producer and consumer, which act in a random order. */
 static void turn(struct pair *pair, uint64_t end) {
     uint64_t chance = fake_random();
     be_patient(pair);

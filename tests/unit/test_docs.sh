@@ -143,7 +143,8 @@ options_named_exist() {
 }
 
 english_is_plain() {
-    tests/common/english.sh README.md CONTRIBUTING.md CHANGELOG.md docs/*.md
+    tests/common/english.sh README.md CONTRIBUTING.md CHANGELOG.md docs/*.md \
+        src/*/*.[ch] src/*/*.cu* include/*.h examples/*.[ch] examples/*/*.[ch] tests/*/*.[ch]
 }
 
 links_lead_somewhere() {
@@ -164,6 +165,6 @@ check files_that_pages_name_exist files_named_exist
 check functions_that_pages_name_exist functions_named_exist
 check variables_that_pages_name_exist variables_named_exist
 check options_that_commands_on_pages_give_exist options_named_exist
-check no_page_has_a_pattern_that_must_be_read_twice english_is_plain
+check no_page_or_comment_has_a_pattern_that_must_be_read_twice english_is_plain
 check links_lead_somewhere links_lead_somewhere
 finish

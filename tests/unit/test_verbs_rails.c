@@ -158,7 +158,7 @@ static void both_ends_choose_alike_where_only_one_knows_its_nic(void **state) {
         pair_join(&pair);
         assert_int_equal(end_of(&pair.producer)->home, -1);
         assert_int_equal(end_of(&pair.consumer)->home, -1);
-        bool offered = channel == 6 && (k >> 1 & 1) == 0; /* by the consumer, who knows it */
+        bool offered = channel == 6 && (k >> 1 & 1) == 0; /* by the consumer, which knows it */
         bool swapped = channel == 6 && (k >> 1 & 1) == 1 && k >> 2 == 1;
         expect_ports(&pair, offered ? 0x47 : swapped ? 0x87 : 0xf);
         pair_close(&pair);
