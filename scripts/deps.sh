@@ -44,6 +44,7 @@ building_needs() {
     need "command -v g++" g++
     need "pkg-config --exists cmocka" libcmocka-dev
     need "command -v ip" iproute2
+    need "command -v gdb" gdb
 }
 
 virtual_hosts_need() {
