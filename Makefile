@@ -371,11 +371,17 @@ fabric-ready:
 	@scripts/deps.sh fabric || true
 	@$(AGAIN) all
 
-.PHONY: bench-peers bench-regret scaling
+.PHONY: bench-peers bench-regret bench-instructions scaling
 bench-peers: all
 	scripts/bench-peers.sh
 bench-regret: $(BUILD)/bin/collet-tune
 	$(BUILD)/bin/collet-tune --regret --procs 2,4
+$(BUILD)/bench/instructions: bench/instructions.c $(STATIC_LIB)
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) -O2 $(PUBLIC_INCLUDES) $< -o $@ $(STATIC_LIB) $(PRIVATE_LIBS)
+bench-instructions: $(BUILD)/bench/instructions
+	scripts/instructions.sh $<
 scaling: $(BUILD)/bin/collet-sim
 	@BUILD=$(BUILD) scripts/scaling.sh
 
@@ -443,6 +449,7 @@ help:
 	@echo 'make gpu-accept    everything that a GPU has to show, in one report (9 minutes, ACCEPT_SECONDS=; skipped where there is none)'
 	@echo 'make gpu-accept-bundle  the same in a folder, with kernels for every GPU, for a machine without a compiler'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
+	@echo 'make bench-instructions  instructions of a warm call, under valgrind'
 	@echo 'make bench-regret  the cost model'"'"'s choices beside the best ones, for 2 and 4 ranks on this machine (minutes)'
 	@echo 'make scaling       prints the tables of docs/scaling.md: predictions for up to 131,072 ranks (minutes)'
 	@echo 'make install       PREFIX=/usr/local DESTDIR= ; make uninstall'

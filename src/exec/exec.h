@@ -96,6 +96,8 @@ enum collet_result exec_run(struct exec_call *calls, int ncalls);
 
 /* ---- connections of calls (exec_connect.c) ---- */
 
+static inline bool exec_is_connected(const struct exec_program *program) { return program->nready == program->nconns; }
+
 /* Moves the connections of a call's program toward READY: SUCCESS when all are, IN_PROGRESS while not. */
 enum collet_result exec_connect_call(struct exec_call *call, bool *moved);
 

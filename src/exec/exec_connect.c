@@ -18,11 +18,11 @@ static enum collet_result program_connect(struct exec_program *program, bool *mo
         }
     while (program->nready < program->nconns && program->conns[program->nready]->state == CONN_READY)
         program->nready++;
-    return program->nready == program->nconns ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
+    return exec_is_connected(program) ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
 }
 
 enum collet_result exec_connect_call(struct exec_call *call, bool *moved) {
-    if (call->program->nready == call->program->nconns)
+    if (exec_is_connected(call->program))
         return COLLET_SUCCESS;
     proxy_pause(call->chan);
     enum collet_result result = program_connect(call->program, moved);

@@ -130,7 +130,8 @@ static enum collet_result exec_call_try(struct exec_call *call, bool *moved) {
     if (call->state == EXEC_WAITING)
         call->state = EXEC_CONNECTING;
     if (call->state == EXEC_CONNECTING) {
-        COLLET_TRY(exec_connect_call(call, moved));
+        if (!exec_is_connected(call->program))
+            COLLET_TRY(exec_connect_call(call, moved));
         exec_call_start(call);
         *moved = true;
     }

@@ -163,7 +163,7 @@ BLOCK_FN enum work_failure block_step(struct block_memory *m, const struct prog_
         proto_seal(proto_kind(P::number, end), &op->args, end, bytes);
     }
     if ((failure = failure_of_any(failure)) == WORK_FINE && port_lane() == 0)
-        interp_finish(op, step, bytes);
+        interp_finish(op, step, bytes, NULL);
     return failure;
 }
 

@@ -26,11 +26,12 @@ PORT_FN int interp_skips(const struct interp_op *op, uint32_t bytes) { return by
 
 /* May every place at a peer be written? A step asks this last. */
 PORT_FN int interp_has_credit(struct interp_worker *w, const struct prog_step *step) {
-    w->blocked_sending = 1;
     for (int k = 0; k < step->send_count; k++) {
+        if (fifo_has_credit(w->op->send_ends[step->send_first + k]))
+            continue;
         w->blocked_on = (uint32_t)(step->send_first + k);
-        if (!fifo_has_credit(w->op->send_ends[step->send_first + k]))
-            return 0;
+        w->blocked_sending = 1;
+        return 0;
     }
     return 1;
 }
@@ -38,24 +39,34 @@ PORT_FN int interp_has_credit(struct interp_worker *w, const struct prog_step *s
 /* Has every operand arrived, does it belong to this very call, and may every place be written? */
 PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
     const struct work_args *args = &w->op->args;
-    w->blocked_sending = 0;
-    for (; w->arrived < (uint32_t)step->recv_count; w->arrived++) {
-        w->blocked_on = (uint32_t)step->recv_first + w->arrived;
-        struct fifo_end *end = w->op->recv_ends[w->blocked_on];
+    for (uint32_t k = w->arrived; k < (uint32_t)step->recv_count; k++) {
+        struct fifo_end *end = w->op->recv_ends[(uint32_t)step->recv_first + k];
         uint32_t kind = proto_kind(args->protocol, end);
-        enum interp_result ready = proto_ready(kind, args, end, bytes, interp_scratch(w, w->arrived));
-        if (ready != INTERP_STEPPED)
+        enum interp_result ready = proto_ready(kind, args, end, bytes, interp_scratch(w, k));
+        if (ready != INTERP_STEPPED) {
+            w->arrived = k;
+            w->blocked_on = (uint32_t)step->recv_first + k;
+            w->blocked_sending = 0;
             return ready;
+        }
     }
+    w->arrived = (uint32_t)step->recv_count;
     return interp_has_credit(w, step) ? INTERP_STEPPED : INTERP_BUSY;
 }
 
-/* After the last byte of a step was stored. */
-PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *step, uint32_t bytes) {
+/* After the step's result was made: hands over what was sent, returns what was read. result: what slots with lines take their
+ * payload from; NULL: there are none, or lanes have put it there. */
+PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *step, uint32_t bytes,
+                           const char *result) {
     const struct work_args *args = &op->args;
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = op->send_ends[step->send_first + k];
-        proto_publish(proto_kind(args->protocol, end), args, end, bytes);
+        uint32_t kind = proto_kind(args->protocol, end);
+        if (result != NULL) {
+            proto_put(kind, args, end, result, bytes);
+            proto_seal(kind, args, end, bytes);
+        }
+        proto_publish(kind, args, end, bytes);
     }
     for (int k = 0; k < step->recv_count; k++) {
         struct fifo_end *end = op->recv_ends[step->recv_first + k];
@@ -67,16 +78,6 @@ PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *s
 
 /* Reduces w->src[0 … nsrc−1] into w->dst[0 … ndst−1]; the executor passes it in. */
 typedef void interp_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count);
-
-PORT_FN void interp_put(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
-    const struct work_args *args = &w->op->args;
-    for (int k = 0; k < step->send_count; k++) {
-        struct fifo_end *end = w->op->send_ends[step->send_first + k];
-        uint32_t kind = proto_kind(args->protocol, end);
-        proto_put(kind, args, end, (const char *)w->result, bytes);
-        proto_seal(kind, args, end, bytes);
-    }
-}
 
 PORT_FN enum interp_result interp_advance(struct interp_worker *w) {
     w->arrived = 0;
@@ -116,8 +117,7 @@ PORT_FN enum interp_result interp_try_step(struct interp_worker *w, interp_reduc
         reduce(w, step, ndst, nsrc, piece.elems.count);
     if (step->count > 1)
         interp_other_pieces(w, step, ndst, nsrc, &piece, reduce);
-    interp_put(w, step, bytes);
-    interp_finish(op, step, bytes);
+    interp_finish(op, step, bytes, (const char *)w->result);
     return interp_advance(w);
 }
 

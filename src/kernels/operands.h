@@ -127,8 +127,10 @@ PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step
         else
             puts = 1;
     }
+    if (!puts)
+        return n;
     int changed = nsrc > 1 || (step->finish && args->divisor > 1);
-    if (puts && (step->count > 1 || (n == 0 && changed)))
+    if (step->count > 1 || (n == 0 && changed))
         w->dst[n++] = interp_scratch(w, (uint32_t)step->recv_count);
     w->result = n > 0 ? w->dst[n - 1] : w->src[0];
     return n;
