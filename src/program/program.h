@@ -313,7 +313,9 @@ bool prog_check(const struct algorithm *algorithm, const struct prog_shape *shap
                 char *why, size_t why_bytes);
 
 /* The step tables of all ranks side by side, one for each worker: R recv, + reduce, ! store, S send, and the blocks;
- * then what each rank sends, reduces and stores in one round, and its connections. */
-enum collet_result prog_print(const struct algorithm *algorithm, const struct prog_shape *shape, int root, FILE *out);
+ * then what each rank sends, reduces and stores in one round, and its connections. peers: cells name them, <3 >1 from
+ * rank 3 and to rank 1. The first 32 ranks have columns. */
+enum collet_result prog_print(const struct algorithm *algorithm, const struct prog_shape *shape, int root, bool peers,
+                              FILE *out);
 
 #endif

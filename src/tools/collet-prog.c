@@ -15,12 +15,13 @@ static const struct command command = {
     "\n"
     "  <algorithm>  collective_name as --list shows it, e.g. allreduce_ring\n"
     "  <ranks>      number of ranks, 1 or more",
-    "In a table: R receives, + reduces, ! stores to OUT, S sends; then the chunk. One row is one step.\n"};
+    "In a table: R receives, + reduces, ! stores to OUT, S sends; then the blocks. One row is one step.\n"
+    "With --peers: <3 receives from rank 3, >1 sends to rank 1.\n"};
 
 struct request {
     const char *algorithm, *ranks;
     const char *nodes, *root, *slots; /* NULL: not given */
-    bool check, list;
+    bool check, list, peers;
 };
 
 static bool parse_arguments(int argc, char **argv, struct request *request) {
@@ -29,6 +30,7 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
                        "the ranks are dealt in order to N nodes, as evenly as possible; 1 unless given"),
         ARGUMENT_VALUE("root", "R", &request->root,
                        "root of a broadcast or reduce, peer of a send or recv; 0 unless given"),
+        ARGUMENT_FLAG("peers", &request->peers, "the table names with whom each step exchanges"),
         ARGUMENT_FLAG("check", &request->check, "verify instead of printing: exit 0 if verified, 1 if not"),
         ARGUMENT_VALUE("slots", "K", &request->slots, "verify with K slots per connection; 2 unless given"),
         ARGUMENT_FLAG("list", &request->list, "all algorithms, with what they take and one line about each"),
@@ -94,8 +96,8 @@ static int check(const struct algorithm *algorithm, const struct prog_shape *sha
     return EXIT_SUCCESS;
 }
 
-static int print(const struct algorithm *algorithm, const struct prog_shape *shape, int root) {
-    if (prog_print(algorithm, shape, root, stdout) == COLLET_SUCCESS)
+static int print(const struct algorithm *algorithm, const struct prog_shape *shape, int root, bool peers) {
+    if (prog_print(algorithm, shape, root, peers, stdout) == COLLET_SUCCESS)
         return EXIT_SUCCESS;
     fprintf(stderr, "collet-prog: %s\n", err_last());
     return EXIT_FAILURE;
@@ -127,7 +129,7 @@ int main(int argc, char **argv) {
         prog_shape_fini(&shape);
         return EXIT_BAD_INPUT;
     }
-    int status = request.check ? check(algorithm, &shape, root, nslots) : print(algorithm, &shape, root);
+    int status = request.check ? check(algorithm, &shape, root, nslots) : print(algorithm, &shape, root, request.peers);
     prog_shape_fini(&shape);
     return status;
 }

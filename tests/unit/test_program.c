@@ -923,7 +923,7 @@ static void a_run_is_printed_in_short(void **state) {
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
-    assert_int_equal(prog_print(&algorithm, &PROG_FLAT(2), 0, out), COLLET_SUCCESS);
+    assert_int_equal(prog_print(&algorithm, &PROG_FLAT(2), 0, false, out), COLLET_SUCCESS);
     fclose(out);
     assert_non_null(strstr(text, "   1   R+!. 0,1  R+!. 0,1\n"));
     free(text);
@@ -934,7 +934,8 @@ static char *printed(enum prog_collective collective, const char *name, int nran
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
-    assert_int_equal(prog_print(algorithm_find(collective, name), &PROG_FLAT(nranks), root, out), COLLET_SUCCESS);
+    assert_int_equal(prog_print(algorithm_find(collective, name), &PROG_FLAT(nranks), root, false, out),
+                     COLLET_SUCCESS);
     fclose(out);
     return text;
 }

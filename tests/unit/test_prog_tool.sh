@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# collet-prog as a program: what its tables, traces and pictures say, and that large ones are cut.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/common/cases.sh
+
+prog=${BUILD:-build}/bin/collet-prog
+if [ ! -x "$prog" ]; then
+    echo "$prog is not built"
+    exit 77
+fi
+
+# Exactly this line is in what the tool prints for the arguments.
+shows() { # line arguments…
+    local line=$1 output
+    shift
+    output=$("$prog" "$@") && grep -qxF -- "$line" <<<"$output" || { head -20 <<<"$output" | cut -c 1-150; return 1; }
+}
+
+# Ends with 2, and the message names the argument.
+refuses() { # pattern arguments…
+    local pattern=$1 output
+    shift
+    output=$("$prog" "$@" 2>&1 >/dev/null)
+    [ $? = 2 ] && grep -qE -- "$pattern" <<<"$output" || { echo "$output"; return 1; }
+}
+
+# No line of a thousand ranks is wider than a large window, and no output longer than anybody reads.
+stays_small() { # arguments…
+    local lines width
+    read -r lines width < <("$prog" "$@" | awk '{ w = length > w ? length : w } END { print NR, w }')
+    [ "$lines" -lt 1000 ] && [ "$width" -lt 1000 ] || { echo "$lines lines, up to $width wide"; return 1; }
+}
+
+cells_name_peers() {
+    shows "   1   R+.S 1 <2 >1  R+.S 2 <0 >2  R+.S 0 <1 >0" --peers allreduce_ring 3 &&
+        shows "   0   R+!S 0 <1-3 >1-3      R+!S 1 <0,2,3 >2,3,0  R+!S 2 <0,1,3 >3,0,1  R+!S 3 <0-2 >0-2" --peers allreduce_twoshot 4
+}
+
+tables_are_cut() {
+    stays_small allreduce_ring 1000 && shows "ranks 32-999 are not shown" allreduce_ring 1000 &&
+        shows "steps 256-1998 are not shown" allreduce_ring 1000 && stays_small allreduce_tree 1000
+}
+
+check the_cells_of_a_table_name_peers cells_name_peers
+check tables_of_a_thousand_ranks_are_cut_and_say_so tables_are_cut
+finish
