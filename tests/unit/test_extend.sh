@@ -1,0 +1,138 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# How many files does it take to add something? This test adds one dummy of each kind to a copy of the tree, prints which
+# files each dummy touched, builds the copy, and uses every dummy: verified, chosen by name, simulated, run with checked
+# results, and compiled for GPUs where nvcc is installed.
+#
+#    collective   its line in PROG_COLLECTIVES, its prototype in collet.h, its algorithm       at most 3 files
+#    algorithm    src/algo/<collective>_<name>.c     and its line in ALGORITHMS                2
+#    type         its enumerator in collet.h         and its row in COLLET_TYPES               2
+#    protocol     src/kernels/proto_<name>.h         and its row in PROTOCOLS                  2
+#    transport    src/transport/<name>.c             and its line in TRANSPORTS                2
+#
+# Each dummy is a copy of something that works, under another name.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/common/cases.sh
+
+copy=$(mktemp -d)
+trap 'rm -rf "$copy" "$copy".*' EXIT
+tar -cf - --exclude='./build*' --exclude=./.git . | tar -xf - -C "$copy"
+build=$copy/build
+
+# ---- adding
+
+# Runs an edit in the copy and prints the files that it touched. Fails if the edit fails or touches more files than it may.
+#    adds WHAT MOST EDIT
+adds() {
+    local what=$1 most=$2 edit=$3 files
+    rm -rf "$copy.before" && cp -r "$copy" "$copy.before"
+    (cd "$copy" && "$edit") || return 1
+    files=$(cd "$copy" && find . -type f | sort | while read -r file; do cmp -s "$file" "$copy.before/$file" || echo "${file#./}"; done)
+    printf '%-10s %d files: %s\n' "$what" "$(echo "$files" | wc -l)" "$(echo $files)"
+    [ "$(echo "$files" | wc -l)" -le "$most" ]
+}
+
+# Puts a line behind the one line of a file that has this text in it.
+#    insert FILE TEXT LINE
+insert() {
+    local file=$1 text=$2 line=$3
+    [ "$(grep -cF -- "$text" "$file")" = 1 ] || { echo "$file: '$text' stands in $(grep -cF -- "$text" "$file") lines"; return 1; }
+    TEXT=$text LINE=$line awk '{ print } index($0, ENVIRON["TEXT"]) { print ENVIRON["LINE"] }' "$file" > "$file.new" &&
+        mv "$file.new" "$file"
+}
+
+# The same for the last row of a table, which gets the backslash that rows before it have.
+append() {
+    sed -i -E "s/^(    X\($2,.*[^\\ ]) *$/\1 \\\\/" "$1" && insert "$1" "    X($2," "$3"
+}
+
+add_algorithm() {
+    sed 's/allreduce_ring/allreduce_dummy/g' src/algo/allreduce_ring.c > src/algo/allreduce_dummy.c &&
+        insert src/program/registry.h '#define ALGORITHMS(X)' \
+            '    X(ALLREDUCE, allreduce, dummy, ANYWHERE, ANY_ORDER, "the ring under another name") \'
+}
+
+add_type() {
+    local count
+    count=$(sed -n 's/^ *COLLET_TYPE_COUNT = \([0-9]*\).*/\1/p' include/collet.h)
+    sed -i "s/^    COLLET_TYPE_COUNT = $count/    COLLET_DUMMY = $count, COLLET_TYPE_COUNT = $((count + 1))/" include/collet.h &&
+        append src/base/types.h BFLOAT16 '    X(DUMMY, dummy, int16_t, int16_t, uint16_t, int16_t, 0, 0, SAME)'
+}
+
+add_protocol() {
+    sed 's/simple_/dummy_/g; s/SIMPLE_/DUMMY_/g' src/fifo/proto_simple.h > src/fifo/proto_dummy.h &&
+        append src/fifo/protocol.h LL128 '    X(DUMMY, dummy, "Dummy", LONG, 16, 16, SIMPLE)' &&
+        insert src/fifo/protocol.h '#include "fifo/proto_simple.h"' '#include "fifo/proto_dummy.h"'
+}
+
+add_transport() {
+    sed 's/shm_/dummy_/g; s/transport_shm/transport_dummy/; s/"shm"/"dummy"/' src/transport/shm.c > src/transport/dummy.c &&
+        insert src/transport/registry.c '    X(shm, ' '    X(dummy, 7) \'
+}
+
+add_collective() {
+    sed 's/broadcast_chain/dummy_chain/g' src/algo/broadcast_chain.c > src/algo/dummy_chain.c &&
+        insert src/program/registry.h '#define PROG_COLLECTIVES(X)' '    X(DUMMY, dummy, WHOLE, WHOLE, COPIES, FROM_ROOT, SAME_PLACE) \' &&
+        insert src/program/registry.h '#define ALGORITHMS(X)' '    X(DUMMY, dummy, chain, ANYWHERE, ANY_ORDER, "a pipeline that starts at the root") \' &&
+        insert include/collet.h 'COLLET_API enum collet_result collet_group_end(void);' \
+            'COLLET_API enum collet_result collet_dummy(const void *, void *, size_t, enum collet_type, int, struct collet_comm *, void *);'
+}
+
+# The program that measures a collective is its user's, as a test is, and not counted.
+add_perf_program() {
+    sed 's/broadcast/dummy/g' "$copy/examples/perf/broadcast_perf.c" > "$copy/examples/perf/dummy_perf.c"
+}
+
+# ---- using
+
+builds() { make -s -C "$copy" -j"$(nproc)" WERROR= "$@" > "$copy.log" 2>&1 || { grep -E 'error|undefined' "$copy.log" | head -n 20; return 1; }; }
+
+verifies() {
+    for ranks in 1 2 5 8; do
+        "$build/bin/collet-prog" --check "$1" "$ranks" || return 1
+    done
+}
+
+#    is_simulated WORD OPTION…
+is_simulated() {
+    local word=$1
+    shift
+    "$build/bin/collet-sim" --synthetic '4 cpu' --ranks 4 --sizes 1M:1M "$@" > "$copy.log" || return 1
+    grep -v '^#' "$copy.log" | grep -q "$word" || { cat "$copy.log"; return 1; }
+}
+
+# A perf program with checked results, and a line of the plan that says that the dummy was chosen.
+#    measures WORD PROGRAM OPTION…
+measures() {
+    local word=$1 program=$2
+    shift 2
+    COLLET_DEBUG=INFO "$build/bin/$program" --procs 3 -b 8 -e 256K -f 32 -n 2 -w 1 "$@" > "$copy.out" 2> "$copy.log" ||
+        { cat "$copy.out" "$copy.log"; return 1; }
+    grep -q '# Out of bounds values *: *0 OK' "$copy.out" || { cat "$copy.out"; return 1; }
+    grep -qi -- "$word" "$copy.log" || { echo "no line of the log names $word"; return 1; }
+}
+
+# ---- the cases
+
+check a_collective_touches_at_most_three_files adds collective 3 add_collective
+check an_algorithm_touches_two_files adds algorithm 2 add_algorithm
+check a_type_touches_two_files adds type 2 add_type
+check a_protocol_touches_two_files adds protocol 2 add_protocol
+check a_transport_touches_two_files adds transport 2 add_transport
+
+add_perf_program
+programs=(collet-prog collet-sim all_reduce_perf dummy_perf)
+check the_copy_with_all_of_them_builds builds "${programs[@]/#/$build/bin/}" BUILD="$build"
+check the_algorithm_is_verified verifies allreduce_dummy
+check the_collective_is_verified verifies dummy_chain
+check the_algorithm_is_simulated is_simulated dummy --collective allreduce --algo dummy
+check the_collective_is_simulated is_simulated chain --collective dummy
+COLLET_PROTO=dummy check the_protocol_is_simulated is_simulated Dummy --collective allreduce
+COLLET_ALGO=dummy check the_algorithm_is_chosen_and_right measures 'ranks: dummy' all_reduce_perf
+COLLET_PROTO=dummy check the_protocol_is_chosen_and_right measures ', Dummy,' all_reduce_perf
+COLLET_TRANSPORT=dummy check the_transport_is_chosen_and_right measures 'via dummy' all_reduce_perf
+check the_type_is_right measures PLAN all_reduce_perf -d dummy -o all
+check the_collective_is_right measures 'dummy up to' dummy_perf
+COLLET_ALGO=dummy COLLET_PROTO=dummy COLLET_TRANSPORT=dummy check all_of_them_together_are_right measures ', Dummy,' all_reduce_perf -d dummy
+finish
