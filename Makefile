@@ -371,6 +371,13 @@ fabric-ready:
 	@scripts/deps.sh fabric || true
 	@$(AGAIN) all
 
+# Breaks algorithms on purpose and reports what no check notices. MUTANTS=--all: every place, which takes hours.
+.PHONY: mutants
+mutants:
+	@scripts/deps.sh test
+	@$(AGAIN) $(TOOLS) $(BUILD)/tests/unit/test_algorithms
+	scripts/mutants.py --build $(BUILD) $(MUTANTS)
+
 .PHONY: bench-peers bench-regret bench-instructions scaling
 bench-peers: all
 	scripts/bench-peers.sh
@@ -450,6 +457,7 @@ help:
 	@echo 'make gpu-accept-bundle  the same in a folder, with kernels for every GPU, for a machine without a compiler'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
 	@echo 'make bench-instructions  instructions of a warm call, under valgrind'
+	@echo 'make mutants       breaks algorithms on purpose and reports what no check notices (minutes)'
 	@echo 'make bench-regret  the cost model'"'"'s choices beside the best ones, for 2 and 4 ranks on this machine (minutes)'
 	@echo 'make scaling       prints the tables of docs/scaling.md: predictions for up to 131,072 ranks (minutes)'
 	@echo 'make install       PREFIX=/usr/local DESTDIR= ; make uninstall'

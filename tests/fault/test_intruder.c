@@ -15,6 +15,7 @@
 #include "boot/id.h"
 #include "boot/table.h"
 #include "common/level.h"
+#include "common/ports.h"
 #include "common/world.h"
 
 #include <netinet/in.h>
@@ -114,22 +115,19 @@ static bool was_sniffed(const void *what, size_t bytes) {
 
 /* A listener of loopback. */
 static int listen_somewhere(int *port) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof(address);
+    *port = port_free();
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)*port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     assert_int_equal(listen(fd, 16), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-    *port = ntohs(address.sin_port);
     return fd;
 }
 
 static void neither_a_secret_nor_a_frame_can_be_read_on_the_way(void **state) {
     (void)state;
     char where[32];
-    int port;
-    close(listen_somewhere(&port));
-    snprintf(where, sizeof(where), "127.0.0.1:%d", port);
+    snprintf(where, sizeof(where), "127.0.0.1:%d", port_free());
     const char *const variables[] = {"COLLET_COMM_ID", where, "COLLET_SECRET", secret, "COLLET_ALGO", knob, NULL};
     uint8_t *id_secret = ranks_share(SECRET_BYTES);
     sniffed = ranks_share(sizeof(*sniffed));

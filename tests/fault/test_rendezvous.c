@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "common/level.h"
+#include "common/ports.h"
 #include "common/world.h"
 
 #include <netinet/in.h>
@@ -30,19 +31,6 @@ static int ms_since(uint64_t since_ns) { return (int)((ranks_now_ns() - since_ns
 static struct sockaddr_in loopback(int port) {
     return (struct sockaddr_in){
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-}
-
-/* Below the ports that the kernel may give to another process at the same time. */
-static int free_port(void) {
-    for (int port = 20000 + getpid() % 10000;; port++) {
-        struct sockaddr_in address = loopback(port);
-        int fd = socket(AF_INET, SOCK_STREAM, 0);
-        int bound = bind(fd, (struct sockaddr *)&address, sizeof(address));
-        close(fd);
-        if (bound == 0)
-            return port;
-        assert_true(port < 32000);
-    }
 }
 
 /* Connects as soon as somebody listens, within 5 s. */
@@ -108,7 +96,7 @@ static void join_among_a_crowd(struct ranks *ranks, int rank) {
 
 static void start_with_port(void (*run)(struct ranks *ranks, int rank)) {
     char where[32];
-    int port = free_port();
+    int port = port_free();
     snprintf(where, sizeof(where), "127.0.0.1:%d", port);
     const char *const variables[] = {"COLLET_COMM_ID", where, "COLLET_INIT_TIMEOUT", "15", NULL};
     world_run(&worlds[WORLD_SHM], 3, variables, run, &port);
@@ -175,7 +163,7 @@ static void differ_in_secret(struct ranks *ranks, int rank) {
 static void another_secret_opens_no_door(void **state) {
     (void)state;
     char where[32];
-    snprintf(where, sizeof(where), "127.0.0.1:%d", free_port());
+    snprintf(where, sizeof(where), "127.0.0.1:%d", port_free());
     const char *const variables[] = {"COLLET_COMM_ID", where, "COLLET_INIT_TIMEOUT", "1", NULL};
     world_run(&worlds[WORLD_SHM], 2, variables, differ_in_secret, NULL);
 }

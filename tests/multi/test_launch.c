@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "common/level.h"
+#include "common/ports.h"
 #include "common/world.h"
 
 #include <netinet/in.h>
@@ -52,14 +53,12 @@ static int be_rank(int expected) {
 
 /* ------------------------------------------------------------------------------------------------ torchrun's variables */
 
-static int listen_in_silence(int *port) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
-    socklen_t length = sizeof(address);
+static int listen_in_silence(int port) {
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_ANY)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     assert_int_equal(listen(fd, 16), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
-    *port = ntohs(address.sin_port);
     return fd;
 }
 
@@ -83,15 +82,13 @@ static void launch_at(const char *address, int port) {
 
 static void ranks_meet_at_the_master_address(void **state) {
     (void)state;
-    int port;
-    close(listen_in_silence(&port));
-    launch_at("127.0.0.1", port);
-    launch_at("localhost", port);
+    launch_at("127.0.0.1", port_free());
+    launch_at("localhost", port_free());
 }
 
 static void ranks_meet_though_the_master_port_is_taken_by_a_silent_server(void **state) {
     (void)state;
-    int port, fd = listen_in_silence(&port);
+    int port = port_free(), fd = listen_in_silence(port);
     launch_at("127.0.0.1", port);
     close(fd);
 }

@@ -14,6 +14,10 @@
 # Each dummy is a copy of something that works, under another name.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
+if [ "${COLLET_TEST_LEVEL:-normal}" = fast ]; then
+    echo "builds a second copy of the library: not at the fast level"
+    exit 77
+fi
 
 copy=$(mktemp -d)
 trap 'rm -rf "$copy" "$copy".*' EXIT
@@ -86,7 +90,7 @@ add_perf_program() {
 
 # ---- using
 
-builds() { make -s -C "$copy" -j"$(nproc)" WERROR= "$@" > "$copy.log" 2>&1 || { grep -E 'error|undefined' "$copy.log" | head -n 20; return 1; }; }
+builds() { make -s -C "$copy" -j"$(nproc)" BUILD="$build" WERROR= "$@" > "$copy.log" 2>&1 || { grep -E 'error|undefined' "$copy.log" | head -n 20; return 1; }; }
 
 verifies() {
     for ranks in 1 2 5 8; do
@@ -123,7 +127,12 @@ check a_transport_touches_two_files adds transport 2 add_transport
 
 add_perf_program
 programs=(collet-prog collet-sim all_reduce_perf dummy_perf)
-check the_copy_with_all_of_them_builds builds "${programs[@]/#/$build/bin/}" BUILD="$build"
+check the_copy_with_all_of_them_builds builds CUDA=0 "${programs[@]/#/$build/bin/}"
+if [ -n "$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)" ]; then
+    check kernels_with_all_of_them_compile builds CUDA=1 CUDA_ARCH=ptx "$build/obj/src/kernels/exec_cuda_reduce.SUM.o"
+else
+    skipped "kernels_with_all_of_them_compile: nvcc is not installed"
+fi
 check the_algorithm_is_verified verifies allreduce_dummy
 check the_collective_is_verified verifies dummy_chain
 check the_algorithm_is_simulated is_simulated dummy --collective allreduce --algo dummy
