@@ -33,7 +33,7 @@ adds() {
     rm -rf "$copy.before" && cp -r "$copy" "$copy.before"
     (cd "$copy" && "$edit") || return 1
     files=$(cd "$copy" && find . -type f | sort | while read -r file; do cmp -s "$file" "$copy.before/$file" || echo "${file#./}"; done)
-    printf '%-10s %d files: %s\n' "$what" "$(echo "$files" | wc -l)" "$(echo $files)"
+    printf '%-10s %d files: %s\n' "$what" "$(echo "$files" | wc -l)" "$(echo $files)" | tee -a "$copy.touched"
     [ "$(echo "$files" | wc -l)" -le "$most" ]
 }
 
@@ -124,6 +124,8 @@ check an_algorithm_touches_two_files adds algorithm 2 add_algorithm
 check a_type_touches_two_files adds type 2 add_type
 check a_protocol_touches_two_files adds protocol 2 add_protocol
 check a_transport_touches_two_files adds transport 2 add_transport
+
+cat "$copy.touched"
 
 add_perf_program
 programs=(collet-prog collet-sim all_reduce_perf dummy_perf)
