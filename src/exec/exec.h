@@ -18,7 +18,7 @@
 #include "program/program.h"
 
 struct exec_program {
-    struct prog **progs; /* [nchannels], owned: of the same collective, algorithm, root and cut into slices */
+    struct prog **progs; /* [nchannels], owned; all have the same collective, algorithm, root and cut into slices */
     const struct algorithm *source; /* what built it */
     int nchannels;
     int nconns, nready; /* connections of all channels; the first nready are READY */
@@ -26,14 +26,14 @@ struct exec_program {
     int nremote;                   /* of them over a wire */
     struct interp_op *ops;         /* one per channel */
     uint64_t ops_id;               /* args_id of the call that they were last filled from; 0: none yet */
-    struct interp_worker *workers; /* of all channels … */
-    int *first_worker;             /* … [nchannels + 1]: those of channel c begin at first_worker[c] */
+    struct interp_worker *workers; /* of all channels */
+    int *first_worker;             /* [nchannels + 1]: the workers of channel c begin at first_worker[c] */
     int last_call;                 /* while a group is put together: its newest call of this program; −1: none */
     uint64_t messages;             /* sends or receives done with it */
     struct work_program *on_gpu;   /* where the device executor finds it; NULL: not there yet */
-    uint64_t meeting;              /* on GPUs: number of the meeting before its first use … */
+    uint64_t meeting;              /* on GPUs: number of the meeting before its first use; 0: not numbered yet */
     enum { MEET_NOT_YET, MEET_ANNOUNCED, MEET_DONE } met;
-    int arrived;               /* … and, at rank 0, how many ranks have come */
+    int arrived;               /* at rank 0: how many ranks have come to the meeting */
     struct exec_program *next; /* in its owner's list */
 };
 

@@ -58,7 +58,7 @@ enum collet_result exec_gpu_check(const struct chan *chan) {
 
 void exec_gpu_end(const struct chan *chan) {
     struct work_status *status = chan->owner.gpu->status;
-    __atomic_store_n(&status->abort, 1, __ATOMIC_RELEASE); /* pairs with wait_pause() */
+    __atomic_store_n(&status->abort, 1, __ATOMIC_RELEASE); /* pairs with block_pause() */
 }
 
 /* ---- sets of calls that are launched together ---- */
@@ -125,7 +125,7 @@ static uint32_t blocks_of(const struct exec_call *call, uint32_t first_channel, 
     return (uint32_t)(first_worker[first_channel + nchannels] - first_worker[first_channel]);
 }
 
-static struct work work_of(const struct exec_call *call, uint32_t first_channel, uint32_t nchannels) {
+static struct work gpu_work_of(const struct exec_call *call, uint32_t first_channel, uint32_t nchannels) {
     return (struct work){
         .program = call->program->on_gpu,
         .status = call->chan->owner.gpu->status,
@@ -169,7 +169,7 @@ static enum collet_result launch_grids(const struct entry *set, int n, uint32_t 
     for (uint32_t first = 0; first < set->call->args.nchannels; first += some) {
         some = channels_that_fit(set, n, first, resident);
         for (int k = 0; k < n; k++)
-            launch.works[k] = work_of(set[k].call, first, some);
+            launch.works[k] = gpu_work_of(set[k].call, first, some);
         COLLET_TRY(
             driver->streams->launch(kernel_of(set->call), set_blocks(set, n, first, some), lanes, &launch, stream));
     }

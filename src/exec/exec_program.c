@@ -97,7 +97,7 @@ static enum collet_result worker_init(struct interp_worker *w, const struct inte
 }
 
 /* The places of workers and connections, before there are any. */
-static enum collet_result make_room(struct exec_program *program) {
+static enum collet_result program_make_room(struct exec_program *program) {
     size_t nchannels = (size_t)program->nchannels, npeers = 0;
     program->first_worker = calloc(nchannels + 1, sizeof(*program->first_worker));
     program->ops = calloc(nchannels, sizeof(*program->ops));
@@ -116,7 +116,7 @@ static enum collet_result make_room(struct exec_program *program) {
 }
 
 static enum collet_result program_bind(struct exec_program *program, struct chan *chan) {
-    COLLET_TRY(make_room(program));
+    COLLET_TRY(program_make_room(program));
     for (int channel = 0; channel < program->nchannels; channel++)
         COLLET_TRY(bind_channel(program, chan, channel));
     for (int channel = 0; channel < program->nchannels; channel++) {

@@ -95,19 +95,19 @@ static struct call_record record_of(const struct exec_call *call) {
         (int32_t)r->op,      r->root};
 }
 
-static void describe(const struct call_record *record, char *text, size_t room) {
+static void describe_record(const struct call_record *record, char *text, size_t room) {
     snprintf(text, room, "%s of %llu %s, op %s, root %d",
              prog_collective_name((enum prog_collective)record->collective), (unsigned long long)record->count,
              type_name((enum collet_type)record->type), op_name((enum collet_op)record->op), record->root);
 }
 
-static enum collet_result compare(const struct exec_call *call, int peer, const struct call_record *theirs) {
+static enum collet_result compare_records(const struct exec_call *call, int peer, const struct call_record *theirs) {
     struct call_record mine = record_of(call);
     char my_text[96], their_text[96];
     if (theirs->sequence != mine.sequence || theirs->signature == mine.signature)
         return COLLET_SUCCESS; /* another call of theirs is no contradiction: they may be ahead, or this is old */
-    describe(&mine, my_text, sizeof(my_text));
-    describe(theirs, their_text, sizeof(their_text));
+    describe_record(&mine, my_text, sizeof(my_text));
+    describe_record(theirs, their_text, sizeof(their_text));
     return err_set(COLLET_ERR_MISMATCH,
                    "call %llu is %s on rank %d but %s on rank %d: all ranks must make the same call",
                    (unsigned long long)mine.sequence, my_text, call->chan->owner.rank, their_text, peer);
@@ -128,7 +128,7 @@ static enum collet_result check_records(struct exec_call *call) {
         size_t bytes;
         while (boot_try_recv(boot, rank, RECORD_KEY, &record, sizeof(record), &bytes) == COLLET_SUCCESS)
             if (bytes == sizeof(record))
-                COLLET_TRY(compare(call, rank, &record));
+                COLLET_TRY(compare_records(call, rank, &record));
     }
     return COLLET_SUCCESS;
 }
@@ -137,7 +137,7 @@ enum collet_result exec_err_mismatch(const struct exec_call *call, const struct 
     const struct fifo_slot_header *header = fifo_header(w->op->recv_ends[w->blocked_on]);
     struct call_record mine = record_of(call);
     char text[96];
-    describe(&mine, text, sizeof(text));
+    describe_record(&mine, text, sizeof(text));
     return err_set(
         COLLET_ERR_MISMATCH,
         "rank %d is in its call %llu, %s, but rank %d sent %u bytes of another call (its %llu): all ranks must "
@@ -169,7 +169,7 @@ static enum collet_result err_timeout(const struct exec_call *call, uint64_t idl
     return exec_err_timeout(call->chan, idle_ns, call->request.collective, call->args.sequence, peers);
 }
 
-static enum collet_result check_wait(struct exec_call *call, uint64_t idle_ns) {
+static enum collet_result check_call(struct exec_call *call, uint64_t idle_ns) {
     COLLET_TRY(boot_check(call->chan->owner.boot));
     if (idle_ns == 0)
         return COLLET_SUCCESS;
@@ -186,7 +186,7 @@ static enum collet_result check_wait(struct exec_call *call, uint64_t idle_ns) {
 enum collet_result exec_look(struct exec_call *calls, int ncalls, uint64_t idle_ns) {
     for (int k = 0; k < ncalls; k++)
         if (calls[k].state == EXEC_CONNECTING || calls[k].state == EXEC_RUNNING)
-            COLLET_TRY(check_wait(&calls[k], idle_ns));
+            COLLET_TRY(check_call(&calls[k], idle_ns));
     return COLLET_SUCCESS;
 }
 

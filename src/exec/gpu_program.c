@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-static enum collet_result put(struct chan *chan, const void *from, size_t bytes, void **to_p) {
+static enum collet_result put_on_gpu(struct chan *chan, const void *from, size_t bytes, void **to_p) {
     COLLET_TRY(gpu_rank_take(chan->owner.gpu, bytes > 0 ? bytes : 1, to_p));
     return bytes > 0 ? chan->owner.gpu->driver->memory->write(*to_p, from, bytes) : COLLET_SUCCESS;
 }
@@ -21,7 +21,7 @@ static enum collet_result put_end(struct chan *chan, struct fifo_end *host_end, 
         return COLLET_SUCCESS;
     if (conn->end_on_gpu == NULL) {
         void *copy;
-        COLLET_TRY(put(chan, &conn->end, sizeof(conn->end), &copy));
+        COLLET_TRY(put_on_gpu(chan, &conn->end, sizeof(conn->end), &copy));
         conn->end_on_gpu = copy;
     }
     *to_p = conn->end_on_gpu;
@@ -36,7 +36,7 @@ static enum collet_result put_ends(struct chan *chan, int npeers, struct fifo_en
     for (int k = 0; k < npeers && result == COLLET_SUCCESS; k++)
         result = put_end(chan, ends[k], &table[k]);
     if (result == COLLET_SUCCESS)
-        result = put(chan, table, (size_t)npeers * sizeof(*table), to_p);
+        result = put_on_gpu(chan, table, (size_t)npeers * sizeof(*table), to_p);
     free(table);
     return result;
 }
@@ -47,7 +47,7 @@ static enum collet_result put_workers(struct chan *chan, const struct prog *prog
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d workers", prog->nworkers);
     for (int k = 0; k < prog->nworkers; k++)
         spans[k] = (struct work_span){(uint32_t)prog->workers[k].first_step, (uint32_t)prog->workers[k].nsteps};
-    enum collet_result result = put(chan, spans, (size_t)prog->nworkers * sizeof(*spans), to_p);
+    enum collet_result result = put_on_gpu(chan, spans, (size_t)prog->nworkers * sizeof(*spans), to_p);
     free(spans);
     return result;
 }
@@ -65,9 +65,9 @@ static enum collet_result put_channel(struct chan *chan, const struct prog *prog
     image->list_entries = operands + sends + 2;
     image->memory = op->memory;
     size_t lists_bytes = (size_t)prog->nworkers * image->list_entries * sizeof(void *);
-    COLLET_TRY(put(chan, prog->steps, (size_t)prog->nsteps * sizeof(*prog->steps), (void **)&image->steps));
-    COLLET_TRY(put(chan, prog->locals, (size_t)prog->nlocals * sizeof(*prog->locals), (void **)&image->locals));
-    COLLET_TRY(put(chan, prog->peers, (size_t)prog->npeers * sizeof(*prog->peers), (void **)&image->peers));
+    COLLET_TRY(put_on_gpu(chan, prog->steps, (size_t)prog->nsteps * sizeof(*prog->steps), (void **)&image->steps));
+    COLLET_TRY(put_on_gpu(chan, prog->locals, (size_t)prog->nlocals * sizeof(*prog->locals), (void **)&image->locals));
+    COLLET_TRY(put_on_gpu(chan, prog->peers, (size_t)prog->npeers * sizeof(*prog->peers), (void **)&image->peers));
     COLLET_TRY(put_workers(chan, prog, (void **)&image->workers));
     COLLET_TRY(put_ends(chan, prog->npeers, op->recv_ends, (void **)&image->recv_ends));
     COLLET_TRY(put_ends(chan, prog->npeers, op->send_ends, (void **)&image->send_ends));
@@ -77,7 +77,7 @@ static enum collet_result put_channel(struct chan *chan, const struct prog *prog
     return gpu_rank_take(chan->owner.gpu, lists_bytes > 0 ? lists_bytes : 1, (void **)&image->lists);
 }
 
-static enum collet_result load(struct chan *chan, struct exec_program *program) {
+static enum collet_result program_to_gpu(struct chan *chan, struct exec_program *program) {
     struct work_program image = {NULL};
     size_t nchannels = (size_t)program->nchannels;
     struct work_channel *channels = calloc(nchannels, sizeof(*channels));
@@ -87,10 +87,10 @@ static enum collet_result load(struct chan *chan, struct exec_program *program) 
     for (size_t c = 0; c < nchannels && result == COLLET_SUCCESS; c++)
         result = put_channel(chan, program->progs[c], &program->ops[c], &channels[c]);
     if (result == COLLET_SUCCESS)
-        result = put(chan, channels, nchannels * sizeof(*channels), (void **)&image.channels);
+        result = put_on_gpu(chan, channels, nchannels * sizeof(*channels), (void **)&image.channels);
     free(channels);
     COLLET_TRY(result);
-    return put(chan, &image, sizeof(image), (void **)&program->on_gpu);
+    return put_on_gpu(chan, &image, sizeof(image), (void **)&program->on_gpu);
 }
 
 enum collet_result exec_gpu_load(struct exec_call *call) {
@@ -98,7 +98,7 @@ enum collet_result exec_gpu_load(struct exec_call *call) {
     if (call->program->on_gpu != NULL)
         return COLLET_SUCCESS;
     struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
-    enum collet_result result = load(call->chan, call->program);
+    enum collet_result result = program_to_gpu(call->chan, call->program);
     if (result != COLLET_SUCCESS)
         call->program->on_gpu = NULL;
     gpu->driver->leave(scope);

@@ -54,7 +54,7 @@ static void check_landed(struct chan *chan) {
         proxy_landed(chan, launches);
 }
 
-static void look(struct chan *chan) {
+static void look_at_rank(struct chan *chan) {
     if (boot_failed(chan->owner.boot) != COLLET_SUCCESS) {
         exec_gpu_end(chan);
         return;
@@ -69,13 +69,13 @@ static void look(struct chan *chan) {
     check_landed(chan);
 }
 
-static void *watch_main(void *unused) {
+static void *gpu_watch_main(void *unused) {
     (void)unused;
     pthread_setname_np(pthread_self(), "collet-gpu");
     for (;;) {
         pthread_mutex_lock(&lock);
         for (struct watched *w = all; w != NULL; w = w->next)
-            look(w->chan);
+            look_at_rank(w->chan);
         runs = all != NULL;
         bool go_on = runs;
         pthread_mutex_unlock(&lock);
@@ -87,7 +87,7 @@ static void *watch_main(void *unused) {
 
 static enum collet_result start(void) {
     pthread_t thread;
-    int error = pthread_create(&thread, NULL, watch_main, NULL);
+    int error = pthread_create(&thread, NULL, gpu_watch_main, NULL);
     if (error != 0)
         return err_set(COLLET_ERR_SYSTEM, "cannot start the thread collet-gpu: error %d", error);
     pthread_detach(thread);

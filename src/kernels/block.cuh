@@ -41,7 +41,7 @@ BLOCK_FN struct fifo_end *bound_end(const struct work_channel *program, uint32_t
 }
 
 /* A peer may stand in the table more than once, for steps that have it in different company: the first entry of its end. */
-BLOCK_FN uint32_t first_entry(const struct work_channel *program, uint32_t at) {
+BLOCK_FN uint32_t first_of_end(const struct work_channel *program, uint32_t at) {
     uint32_t first = at < program->npeers ? 0 : program->npeers;
     while (bound_end(program, first) != bound_end(program, at))
         first++;
@@ -61,7 +61,7 @@ BLOCK_FN void ends_take(struct block_memory *m, const struct work_channel *progr
 #pragma unroll 1
     for (uint32_t k = port_lane(); k < 2 * npeers; k += port_lanes()) {
         const struct fifo_end *end = bound_end(program, k);
-        uint32_t first = first_entry(program, k);
+        uint32_t first = first_of_end(program, k);
         m->table[k] = end != NULL ? &m->ends[first] : NULL;
         if (end == NULL || first != k)
             continue;

@@ -76,8 +76,8 @@ BLOCK_FN enum work_failure parts_receive(const struct work_args *args, struct fi
                 all &= proto_look(proto_kind(P::number, ends[k]), args, ends[k], part, words[k]) != 0;
         if (all)
             return WORK_FINE;
-        bool asks = wait_asks(&wait);
-        enum work_failure failure = wait_pause(&wait, status);
+        bool asks = block_asks(&wait);
+        enum work_failure failure = block_pause(&wait, status);
         if (!asks)
             continue;
         failure = parts_judge<P>(args, ends, n, part, failure, missing);

@@ -18,13 +18,13 @@ struct block_wait {
     uint64_t since_ns; /* 0: it has not looked often enough to ask */
 };
 
-BLOCK_FN bool wait_asks(const struct block_wait *wait) {
+BLOCK_FN bool block_asks(const struct block_wait *wait) {
     return wait->looks % BLOCK_LOOKS_AN_ABORT == BLOCK_LOOKS_AN_ABORT - 1;
 }
 
 /* A pause between two looks. Not FINE: the wait is over, although what it is for has not come. */
-BLOCK_FN enum work_failure wait_pause(struct block_wait *wait, const struct work_status *status) {
-    if (wait_asks(wait)) {
+BLOCK_FN enum work_failure block_pause(struct block_wait *wait, const struct work_status *status) {
+    if (block_asks(wait)) {
         uint64_t now_ns = port_clock_ns();
         if (port_word_load(&status->abort) != 0)
             return WORK_ABORTED;
@@ -45,7 +45,7 @@ BLOCK_FN enum work_failure wait_slot(const struct work_args *args, struct fifo_e
         enum interp_result result = proto_ready(kind, args, end, bytes, NULL);
         if (result != INTERP_BUSY)
             return result == INTERP_STEPPED ? WORK_FINE : WORK_MISMATCH;
-        enum work_failure failure = wait_pause(&wait, status);
+        enum work_failure failure = block_pause(&wait, status);
         if (failure != WORK_FINE)
             return failure;
     }
@@ -67,7 +67,7 @@ BLOCK_FN enum work_failure wait_step(struct interp_worker *w, const struct prog_
             return failure;
     }
     while (failure == WORK_FINE && !interp_has_credit(w, step))
-        failure = wait_pause(&wait, status);
+        failure = block_pause(&wait, status);
     return failure;
 }
 

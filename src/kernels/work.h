@@ -7,7 +7,7 @@
  *      └─ works[]  one call of one rank ─▶ struct work_program (device memory, made once)
  *                                             └─ channels[]
  *                                             ├─ steps, workers           as in struct prog
- *                                             └─ ends ─▶ struct fifo_end  one an end of a connection: its position stays here
+ *                                             └─ ends ─▶ struct fifo_end  one per end of a connection: its position stays here
  *                                                                         from launch to launch, so graphs can be replayed
  *
  *    blocks of a launch:   │ work 0: channel 0 worker 0, worker 1, … channel 1 … │ work 1: … │
@@ -40,15 +40,15 @@ struct work_program {
 
 /* One rank's part in a failure or an abort, in host memory that the device reaches. */
 struct work_status {
-    int32_t abort;       /* the host's: end whatever runs */
-    int32_t failure;     /* the device's: enum work_failure of the first block that failed; written last */
-    int32_t claimed;     /* by that block */
-    uint64_t timeout_ns; /* the host's: longest wait of a block */
-    int32_t peer;        /* the rank it waited for, or that sent something else, … */
-    uint32_t collective; /* … in this call, … */
-    uint64_t sequence;
-    uint32_t bytes; /* … MISMATCH: how much, and of which call */
-    uint64_t their_sequence;
+    int32_t abort;           /* the host's: end whatever runs */
+    int32_t failure;         /* the device's: enum work_failure of the first block that failed; written last */
+    int32_t claimed;         /* by that block */
+    uint64_t timeout_ns;     /* the host's: longest wait of a block */
+    int32_t peer;            /* the rank that the block waited for, or that sent something else */
+    uint32_t collective;     /* of the block's call */
+    uint64_t sequence;       /* of the block's call */
+    uint32_t bytes;          /* MISMATCH: how much the peer sent */
+    uint64_t their_sequence; /* MISMATCH: of the peer's call */
 };
 
 enum work_failure {

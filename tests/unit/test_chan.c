@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "chan/chan.h"
 #include "kernels/worker.h"
-#include "fifo/proto_simple.h"
+#include "fifo/proto.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -158,6 +158,57 @@ static void payloads_that_may_not_roam_begin_where_slots_do(void **state) {
     ended(&streaming);
 }
 
+/* ---- wires ---- */
+
+static void over_a_wire_slots_of_all_protocols_are_plain_payload(void **state) {
+    (void)state;
+    struct connection c = connected(0);
+    char payload[1000], scratch[4096];
+    c.producer.remote = c.consumer.remote = 1;
+    for (uint32_t protocol = 0; protocol < PROTOCOL_COUNT; protocol++) {
+        struct work_args args = {.signature = 1, .protocol = protocol};
+        uint32_t kind = proto_kind(protocol, &c.producer);
+        char *place = proto_place(kind, &args, &c.producer, sizeof(payload));
+        assert_ptr_equal(place, fifo_slot_at(&c.producer, protocol, c.producer.position));
+        memset(payload, (int)protocol + 1, sizeof(payload));
+        memcpy(place, payload, sizeof(payload));
+        assert_int_equal(fifo_word_bytes(fifo_header(&c.producer)->word), 0);
+        proto_seal(kind, &args, &c.producer, sizeof(payload));
+        proto_publish(kind, &args, &c.producer, sizeof(payload));
+        assert_int_equal(fifo_header(&c.consumer)->word, fifo_word(protocol, sizeof(payload)));
+        assert_int_equal(proto_ready(kind, &args, &c.consumer, sizeof(payload), scratch), INTERP_STEPPED);
+        assert_memory_equal(proto_operand(kind, &args, &c.consumer, sizeof(payload), scratch), payload,
+                            sizeof(payload));
+        proto_consume(kind, &c.consumer);
+        assert_true(protocol_wire_factor(protocol, 1) == 1);
+    }
+    ended(&c);
+}
+
+/* LL counts its own turns, however many slots of other protocols are between them. A period of flags has 32. */
+static void no_line_of_ll_is_older_than_a_period_of_its_flags(void **state) {
+    (void)state;
+    struct connection c = connected(0);
+    char payload[64], scratch[4096];
+    c.producer.ll_flag_mask = c.consumer.ll_flag_mask = 31;
+    for (uint32_t k = 0; k < 1000; k++) {
+        struct work_args args = {.signature = 0x10000, .protocol = PROTOCOL_LL};
+        uint32_t bytes = k % 32 == 0 ? sizeof(payload) : 8;
+        carry(&c, 100, (char)k);
+        memset(payload, (int)k, sizeof(payload));
+        ll_put(&args, &c.producer, payload, 8);
+        if (bytes > 8) /* the lines behind were last used one period ago */
+            assert_int_equal(ll_ready(&args, &c.consumer, bytes, scratch), INTERP_BUSY);
+        ll_put(&args, &c.producer, payload, bytes);
+        ll_seal(&args, &c.producer, bytes);
+        ll_publish(&args, &c.producer, bytes);
+        assert_int_equal(ll_ready(&args, &c.consumer, bytes, scratch), INTERP_STEPPED);
+        assert_memory_equal(scratch, payload, bytes);
+        ll_consume(&c.consumer);
+    }
+    ended(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_that_are_messages_are_longer),
@@ -167,6 +218,8 @@ int main(void) {
         cmocka_unit_test(payloads_of_all_lengths_stay_in_their_slot),
         cmocka_unit_test(whether_payloads_roam_may_change_at_any_time),
         cmocka_unit_test(payloads_that_may_not_roam_begin_where_slots_do),
+        cmocka_unit_test(over_a_wire_slots_of_all_protocols_are_plain_payload),
+        cmocka_unit_test(no_line_of_ll_is_older_than_a_period_of_its_flags),
         cmocka_unit_test(communicators_have_the_slots_of_their_transports),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
