@@ -10,7 +10,7 @@
  */
 #include "boot/boot.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 #include "base/os.h"
 #include "boot/hub.h"
 #include "boot/member.h"
@@ -20,7 +20,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -88,18 +87,12 @@ enum collet_result boot_join_local(int nranks, const struct boot_self *selves, s
     static const struct boot_self on_host = {.device = COLLET_DEVICE_HOST};
     COLLET_TRY(check_rank_number(nranks, 0));
     struct hub *hub;
-    struct card *cards = calloc((size_t)nranks, sizeof *cards);
-    struct boot **made = calloc((size_t)nranks, sizeof *made);
-    enum collet_result result = COLLET_ERR_NO_MEMORY;
-    if (cards == NULL || made == NULL)
-        err_set(result, "no memory for a communicator of %d ranks", nranks);
-    else
-        result = hub_create(nranks, NULL, &hub);
-    if (result != COLLET_SUCCESS) {
-        free(cards);
-        free(made);
-        return result;
-    }
+    struct arena arena SCOPED_ARENA = {0};
+    struct card *cards = arena_get(&arena, (size_t)nranks, sizeof *cards);
+    struct boot **made = arena_get(&arena, (size_t)nranks, sizeof *made);
+    COLLET_TRY(arena_check(&arena, "no memory for a communicator of %d ranks", nranks));
+    COLLET_TRY(hub_create(nranks, NULL, &hub));
+    enum collet_result result = COLLET_SUCCESS;
     int nmade = 0;
     while (nmade < nranks && result == COLLET_SUCCESS) {
         result = hub_add(hub, nmade, selves ? &selves[nmade] : &on_host, &configs[nmade], &made[nmade]);
@@ -115,8 +108,6 @@ enum collet_result boot_join_local(int nranks, const struct boot_self *selves, s
             hub_remove(made[--nmade]);
     }
     hub_release(hub);
-    free(cards);
-    free(made);
     return result;
 }
 
@@ -159,26 +150,21 @@ enum collet_result boot_send(struct boot *boot, int to, uint64_t key, const void
         hub_deliver(hub, letter);
         return COLLET_SUCCESS;
     }
-    pthread_mutex_lock(&hub->lock);
+    SCOPED_LOCK(&hub->lock);
     put_out(hub, letter);
-    pthread_mutex_unlock(&hub->lock);
     return COLLET_SUCCESS;
 }
 
 enum collet_result boot_try_recv(struct boot *boot, int from, uint64_t key, void *data, size_t room, size_t *bytes) {
-    struct letter *letter = hub_collect(boot, from, key);
+    SCOPED_FREE struct letter *letter = hub_collect(boot, from, key);
     if (letter == NULL)
         return COLLET_IN_PROGRESS;
-    enum collet_result result = COLLET_SUCCESS;
-    if (letter->bytes > room) {
-        result = err_set(COLLET_ERR_INTERNAL, "a control message of rank %d has %u bytes, expected at most %zu", from,
-                         letter->bytes, room);
-    } else {
-        memcpy(data, letter->data, letter->bytes);
-        *bytes = letter->bytes;
-    }
-    free(letter);
-    return result;
+    if (letter->bytes > room)
+        return err_set(COLLET_ERR_INTERNAL, "a control message of rank %d has %u bytes, expected at most %zu", from,
+                       letter->bytes, room);
+    memcpy(data, letter->data, letter->bytes);
+    *bytes = letter->bytes;
+    return COLLET_SUCCESS;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ failures */
@@ -228,12 +214,11 @@ static void await_flush(struct hub *hub) {
     until.tv_nsec += GOODBYE_MS * 1000000;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&hub->lock);
+    SCOPED_LOCK(&hub->lock);
     uint64_t flush = ++hub->flushes_wanted;
     watch_post(hub->work);
     while (hub->flushes_done < flush && pthread_cond_timedwait(&hub->flushed, &hub->lock, &until) != ETIMEDOUT)
         ;
-    pthread_mutex_unlock(&hub->lock);
 }
 
 static void say_goodbye(struct boot *boot) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "boot/courier.h"
 
+#include "base/memory.h"
 #include "base/os.h"
 
 #include <stdlib.h>
@@ -109,9 +110,8 @@ void courier_forget(struct courier *courier, int place) {
 }
 
 enum collet_result courier_init(struct courier *courier, int self, int nplaces) {
-    struct lane *lanes = calloc((size_t)nplaces, sizeof *lanes);
-    if (lanes == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the lanes to %d processes", nplaces);
+    struct lane *lanes;
+    COLLET_TRY(memory_get(&lanes, (size_t)nplaces, sizeof *lanes, "no memory for the lanes to %d processes", nplaces));
     for (int place = 0; place < nplaces; place++)
         letter_queue_init(&lanes[place].kept);
     courier->self = self;

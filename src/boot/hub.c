@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "boot/hub.h"
 
+#include "base/memory.h"
 #include "base/os.h"
 #include "boot/process.h"
 #include "boot/table.h"
@@ -46,9 +47,8 @@ struct letter *letter_create(int to, int from, uint64_t key, const void *data, s
 
 enum collet_result hub_create(int nranks, struct watch *watch, struct hub **hub_p) {
     const size_t n = (size_t)nranks;
-    struct hub *hub = calloc(1, sizeof *hub);
-    if (hub == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a communicator");
+    struct hub *hub;
+    COLLET_TRY(memory_get(&hub, 1, sizeof *hub, "no memory for a communicator"));
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -59,16 +59,16 @@ enum collet_result hub_create(int nranks, struct watch *watch, struct hub **hub_
     hub->references = 1;
     hub->nranks = nranks;
     hub->watch = watch;
-    hub->local = calloc(n, sizeof *hub->local);
-    hub->peers = calloc(n, sizeof *hub->peers);
-    hub->states = calloc(n, sizeof *hub->states);
-    hub->since_ns = calloc(n, sizeof *hub->since_ns);
-    if (hub->local == NULL || hub->peers == NULL || hub->states == NULL || hub->since_ns == NULL) {
+    hub->local = arena_get(&hub->arena, n, sizeof *hub->local);
+    hub->peers = arena_get(&hub->arena, n, sizeof *hub->peers);
+    hub->states = arena_get(&hub->arena, n, sizeof *hub->states);
+    hub->since_ns = arena_get(&hub->arena, n, sizeof *hub->since_ns);
+    enum collet_result result = arena_check(&hub->arena, "no memory for a communicator of %d ranks", nranks);
+    if (result == COLLET_SUCCESS)
+        *hub_p = hub;
+    else
         hub_release(hub);
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a communicator of %d ranks", nranks);
-    }
-    *hub_p = hub;
-    return COLLET_SUCCESS;
+    return result;
 }
 
 void hub_release(struct hub *hub) {
@@ -80,18 +80,14 @@ void hub_release(struct hub *hub) {
     letter_queue_clear(&hub->outbox);
     pthread_mutex_destroy(&hub->lock);
     pthread_cond_destroy(&hub->flushed);
-    free(hub->local);
-    free(hub->peers);
-    free(hub->states);
-    free(hub->since_ns);
+    arena_free(&hub->arena);
     free(hub);
 }
 
 enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *self, struct config *config,
                            struct boot **boot_p) {
-    struct boot *boot = calloc(1, sizeof *boot);
-    if (boot == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for rank %d", rank);
+    struct boot *boot;
+    COLLET_TRY(memory_get(&boot, 1, sizeof *boot, "no memory for rank %d", rank));
     boot->hub = hub;
     boot->rank = rank;
     boot->self = *self;
@@ -101,11 +97,10 @@ enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *se
     boot->deadline_ns = os_now_ns() + (uint64_t)config->init_timeout * 1000000000u;
     for (int i = 0; i < MAILBOX_COUNT; i++)
         letter_queue_init(&boot->mailboxes[i]);
-    pthread_mutex_lock(&hub->lock);
+    SCOPED_LOCK(&hub->lock);
     hub->references++;
     hub->local[rank] = boot;
     hub->nlocal++;
-    pthread_mutex_unlock(&hub->lock);
     *boot_p = boot;
     return COLLET_SUCCESS;
 }
@@ -194,14 +189,13 @@ void hub_unlist(struct hub *hub) {
 /* -------------------------------------------------------------------------------------------------------- what is known */
 
 bool hub_fail(struct hub *hub, enum collet_result code, const char *text) {
-    pthread_mutex_lock(&hub->lock);
+    SCOPED_LOCK(&hub->lock);
     bool first = hub->failed_word == 0;
     if (first) {
         snprintf(hub->failed_text, sizeof hub->failed_text, "%s", text);
         /* Pairs with the acquire in hub_failed() and through it with boot_failed() in wait loops. */
         __atomic_store_n(&hub->failed_word, code < 0 ? code : COLLET_ERR_INTERNAL, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&hub->lock);
     return first;
 }
 
@@ -217,24 +211,21 @@ void hub_fail_gathering(const uint8_t secret[SECRET_BYTES], enum collet_result c
 }
 
 bool hub_set_state(struct hub *hub, int rank, enum peer_state state) {
-    pthread_mutex_lock(&hub->lock);
+    SCOPED_LOCK(&hub->lock);
     bool news = hub->states[rank] == PEER_ALIVE && state != PEER_ALIVE;
     if (news) {
         hub->states[rank] = state;
         hub->since_ns[rank] = os_now_ns();
         __atomic_store_n(&hub->missing_count, hub->missing_count + 1, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&hub->lock);
     return news;
 }
 
 enum peer_state hub_state(struct hub *hub, int rank, uint64_t *since_ns) {
-    pthread_mutex_lock(&hub->lock);
-    enum peer_state state = hub->states[rank];
+    SCOPED_LOCK(&hub->lock);
     if (since_ns != NULL)
         *since_ns = hub->since_ns[rank];
-    pthread_mutex_unlock(&hub->lock);
-    return state;
+    return hub->states[rank];
 }
 
 static struct letter_queue *mailbox_of(struct boot *boot, int from, uint64_t key) {
@@ -243,19 +234,18 @@ static struct letter_queue *mailbox_of(struct boot *boot, int from, uint64_t key
 }
 
 void hub_deliver(struct hub *hub, struct letter *letter) {
-    pthread_mutex_lock(&hub->lock);
+    SCOPED_LOCK(&hub->lock);
     struct boot *boot = hub->local[letter->to];
     if (boot != NULL)
         letter_append(mailbox_of(boot, letter->from, letter->key), letter);
-    pthread_mutex_unlock(&hub->lock);
-    if (boot == NULL)
+    else
         free(letter);
 }
 
 struct letter *hub_collect(struct boot *boot, int from, uint64_t key) {
     struct letter_queue *mailbox = mailbox_of(boot, from, key);
     struct letter **link = &mailbox->first;
-    pthread_mutex_lock(&boot->hub->lock);
+    SCOPED_LOCK(&boot->hub->lock);
     while (*link != NULL && ((*link)->from != from || (*link)->key != key))
         link = &(*link)->next;
     struct letter *letter = *link;
@@ -264,7 +254,6 @@ struct letter *hub_collect(struct boot *boot, int from, uint64_t key) {
         if (mailbox->end == &letter->next)
             mailbox->end = link;
     }
-    pthread_mutex_unlock(&boot->hub->lock);
     return letter;
 }
 
@@ -272,14 +261,13 @@ bool hub_knows_itself(struct hub *hub, const struct card *cards) {
     const uint64_t *here =
         process_identity(); /* before the hub's lock: a rank that joins holds the process's and takes this one */
     bool right = true;
-    pthread_mutex_lock(&hub->lock);
+    SCOPED_LOCK(&hub->lock);
     for (int rank = 0; rank < hub->nranks && right; rank++) {
         const struct boot *boot = hub->local[rank];
         const bool ours = boot != NULL && boot->rejected == COLLET_SUCCESS;
         right = (memcmp(cards[rank].process, here, sizeof cards[rank].process) == 0) == ours &&
                 (!ours || memcmp(&cards[rank].self, &boot->self, sizeof boot->self) == 0);
     }
-    pthread_mutex_unlock(&hub->lock);
     return right;
 }
 

@@ -11,7 +11,7 @@
 #define COLLET_BOOT_HUB_H
 
 #include "base/config.h"
-#include "base/err.h"
+#include "base/memory.h"
 #include "boot/boot.h"
 #include "boot/id.h"
 #include "boot/watch.h"
@@ -67,6 +67,7 @@ struct hub {
     struct watch *watch;     /* NULL: all ranks are in this process, nothing is to be watched */
     struct watch_task *work; /* tells the watch's side that there is something to do */
 
+    struct arena arena;  /* has the arrays */
     struct boot **local; /* by rank; NULL: lives elsewhere, or has left */
     int nlocal;
     struct peer_info *peers;

@@ -6,6 +6,7 @@
 #include "boot/join.h"
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "boot/rendezvous.h"
 
 #include <stdio.h>
@@ -28,7 +29,7 @@ static void fail_init(struct join *join, enum collet_result code, const char *te
 /* Finds a rank that the meeting point has not been told of and marks it; −1 if there is none. */
 static int next_unannounced(struct hub *hub, struct boot_self *self, struct config *config) {
     int found = -1;
-    pthread_mutex_lock(&hub->lock);
+    SCOPED_LOCK(&hub->lock);
     for (int rank = 0; rank < hub->nranks && found < 0; rank++) {
         struct boot *boot = hub->local[rank];
         if (boot == NULL || boot->announced)
@@ -38,7 +39,6 @@ static int next_unannounced(struct hub *hub, struct boot_self *self, struct conf
         *self = boot->self;
         *config = boot->own_config;
     }
-    pthread_mutex_unlock(&hub->lock);
     return found;
 }
 
@@ -55,13 +55,12 @@ static void announce(struct join *join, int rank, const struct boot_self *self, 
 }
 
 static void turn_away(struct hub *hub, int rank, enum collet_result code, const char *text) {
-    pthread_mutex_lock(&hub->lock);
+    SCOPED_LOCK(&hub->lock);
     struct boot *boot = rank >= 0 && rank < hub->nranks ? hub->local[rank] : NULL;
     if (boot != NULL && boot->rejected == COLLET_SUCCESS) {
         snprintf(boot->rejected_text, sizeof boot->rejected_text, "%s", text);
         boot->rejected = code;
     }
-    pthread_mutex_unlock(&hub->lock);
 }
 
 static void announce_ranks(struct join *join) {
@@ -81,7 +80,7 @@ static void announce_ranks(struct join *join) {
 
 static void say_ready(struct join *join) {
     struct hub *hub = join->hub;
-    struct node_report *reports = calloc((size_t)hub->nranks, sizeof *reports);
+    SCOPED_FREE struct node_report *reports = calloc((size_t)hub->nranks, sizeof *reports);
     size_t nreports = 0;
     if (reports == NULL) {
         fail_init(join, COLLET_ERR_NO_MEMORY, "no memory to report nodes");
@@ -91,7 +90,6 @@ static void say_ready(struct join *join) {
         if (process_is_here(hub->peers[rank].process))
             reports[nreports++] = (struct node_report){.rank = rank, .node = hub->peers[rank].node};
     wire_send(join->root, TABLE_READY, reports, nreports * sizeof *reports, NULL, 0);
-    free(reports);
     join->ready_said = true;
 }
 
@@ -141,35 +139,31 @@ static bool read_table(const struct frame *frame, struct hub *hub, struct card *
 /* All have come: here is who they are. */
 static bool on_all(struct join *join, const struct frame *frame) {
     struct hub *hub = join->hub;
-    struct card *cards = malloc((size_t)hub->nranks * sizeof *cards);
-    bool good = cards != NULL && hub->phase == HUB_GATHERS && read_table(frame, hub, cards);
-    if (good) {
-        take_table(hub, cards);
-        join->linking = true;
-        enum collet_result result = tree_link(join->tree, cards);
-        if (result != COLLET_SUCCESS)
-            fail_init(join, result, err_last());
-    }
-    free(cards);
-    return good;
+    SCOPED_FREE struct card *cards = malloc((size_t)hub->nranks * sizeof *cards);
+    if (cards == NULL || hub->phase != HUB_GATHERS || !read_table(frame, hub, cards))
+        return false;
+    take_table(hub, cards);
+    join->linking = true;
+    enum collet_result result = tree_link(join->tree, cards);
+    if (result != COLLET_SUCCESS)
+        fail_init(join, result, err_last());
+    return true;
 }
 
 /* The last word of the meeting point. */
 static bool on_go(struct join *join, const struct frame *frame) {
     struct hub *hub = join->hub;
-    int32_t *nodes = malloc((size_t)hub->nranks * sizeof *nodes);
-    bool good = nodes != NULL && hub->phase == HUB_LINKS && nodes_read(frame->data, frame->bytes, hub->nranks, nodes);
-    if (good) {
-        pthread_mutex_lock(&hub->lock);
-        for (int rank = 0; rank < hub->nranks; rank++)
-            hub->peers[rank].node = nodes[rank];
-        hub->phase = HUB_READY;
-        pthread_mutex_unlock(&hub->lock);
-        tree_run(join->tree);
-        log_info(BOOT, "%d ranks in %d processes are connected", hub->nranks, join->tree->places.count);
-    }
-    free(nodes);
-    return good;
+    SCOPED_FREE int32_t *nodes = malloc((size_t)hub->nranks * sizeof *nodes);
+    if (nodes == NULL || hub->phase != HUB_LINKS || !nodes_read(frame->data, frame->bytes, hub->nranks, nodes))
+        return false;
+    pthread_mutex_lock(&hub->lock);
+    for (int rank = 0; rank < hub->nranks; rank++)
+        hub->peers[rank].node = nodes[rank];
+    hub->phase = HUB_READY;
+    pthread_mutex_unlock(&hub->lock);
+    tree_run(join->tree);
+    log_info(BOOT, "%d ranks in %d processes are connected", hub->nranks, join->tree->places.count);
+    return true;
 }
 
 static bool on_root_fail(struct join *join, const struct frame *frame) {
@@ -197,7 +191,7 @@ static bool on_root_frame(struct join *join, const struct frame *frame) {
 /* False if there is no rank that could still be wanted. */
 static bool announce_again(struct hub *hub) {
     bool any = false;
-    pthread_mutex_lock(&hub->lock);
+    SCOPED_LOCK(&hub->lock);
     for (int rank = 0; rank < hub->nranks; rank++) {
         struct boot *boot = hub->local[rank];
         if (boot == NULL || boot->rejected != COLLET_SUCCESS)
@@ -205,7 +199,6 @@ static bool announce_again(struct hub *hub) {
         boot->announced = false;
         any = true;
     }
-    pthread_mutex_unlock(&hub->lock);
     return any;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "boot/launcher_meeting.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 #include "base/os.h"
 #include "boot/boot.h"
 #include "boot/pmi.h"
@@ -33,8 +33,6 @@ static enum collet_result share_id(int rank, int number, uint64_t deadline_ns, s
 enum collet_result launcher_meeting(int rank, int timeout_s, struct collet_unique_id *id) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static int meetings; /* of this process so far: all ranks count alike */
-    pthread_mutex_lock(&lock);
-    enum collet_result result = share_id(rank, meetings++, os_now_ns() + (uint64_t)timeout_s * 1000000000u, id);
-    pthread_mutex_unlock(&lock);
-    return result;
+    SCOPED_LOCK(&lock);
+    return share_id(rank, meetings++, os_now_ns() + (uint64_t)timeout_s * 1000000000u, id);
 }

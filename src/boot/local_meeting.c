@@ -9,7 +9,7 @@
  */
 #include "boot/local_meeting.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 #include "base/os.h"
 #include "boot/boot.h"
 
@@ -17,7 +17,6 @@
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -70,10 +69,8 @@ static enum collet_result err_missing(const bool *served, int nranks, int timeou
 
 static enum collet_result serve_all(int listener, int nranks, uint64_t deadline_ns, int timeout_s,
                                     const struct collet_unique_id *id) {
-    bool *served = calloc((size_t)nranks, sizeof(*served));
-    if (served == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
-    enum collet_result result = COLLET_SUCCESS;
+    SCOPED_FREE bool *served = NULL;
+    COLLET_TRY(memory_get(&served, (size_t)nranks, sizeof *served, "no memory for %d ranks", nranks));
     for (int left = nranks - 1; left > 0;) {
         struct pollfd poller = {.fd = listener, .events = POLLIN};
         poll(&poller, 1, 100);
@@ -85,12 +82,10 @@ static enum collet_result serve_all(int listener, int nranks, uint64_t deadline_
             if (rank > 0)
                 served[rank] = true;
         } else if (os_now_ns() > deadline_ns) {
-            result = err_missing(served, nranks, timeout_s);
-            break;
+            return err_missing(served, nranks, timeout_s);
         }
     }
-    free(served);
-    return result;
+    return COLLET_SUCCESS;
 }
 
 static enum collet_result host_meeting(const char *job, int nranks, int timeout_s, struct collet_unique_id *id) {

@@ -14,6 +14,7 @@
 #include "boot/member.h"
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/os.h"
 #include "boot/join.h"
 
@@ -37,7 +38,7 @@ struct member {
 /* The earliest deadline among this process's ranks; 0: there are none. */
 static uint64_t first_deadline(struct hub *hub, int *timeout_s) {
     uint64_t first_ns = 0;
-    pthread_mutex_lock(&hub->lock);
+    SCOPED_LOCK(&hub->lock);
     for (int rank = 0; rank < hub->nranks; rank++) {
         const struct boot *boot = hub->local[rank];
         if (boot != NULL && boot->rejected == COLLET_SUCCESS && (first_ns == 0 || boot->deadline_ns < first_ns)) {
@@ -45,7 +46,6 @@ static uint64_t first_deadline(struct hub *hub, int *timeout_s) {
             *timeout_s = (int)boot->own_config.init_timeout;
         }
     }
-    pthread_mutex_unlock(&hub->lock);
     return first_ns;
 }
 
@@ -114,11 +114,8 @@ static void send_letters(struct member *member) {
 
 /* Have all ranks left, or is no rank of this process left that could be concerned? */
 static bool is_over(struct hub *hub) {
-    pthread_mutex_lock(&hub->lock);
-    bool over =
-        hub->nlocal == 0 && (hub->failed_word != 0 || hub->phase != HUB_READY || hub->missing_count == hub->nranks);
-    pthread_mutex_unlock(&hub->lock);
-    return over;
+    SCOPED_LOCK(&hub->lock);
+    return hub->nlocal == 0 && (hub->failed_word != 0 || hub->phase != HUB_READY || hub->missing_count == hub->nranks);
 }
 
 static void member_destroy(struct member *member) {
@@ -168,9 +165,8 @@ enum collet_result member_create(struct hub *hub) {
     const struct config *config = config_of_first(hub);
     int family;
     COLLET_TRY(address_family(config->socket_family, &family));
-    struct member *member = calloc(1, sizeof *member);
-    if (member == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a communicator");
+    struct member *member;
+    COLLET_TRY(memory_get(&member, 1, sizeof *member, "no memory for a communicator"));
     struct address_set *listener = &member->join.listener;
     enum collet_result result = tree_open(&member->tree, hub, family);
     if (result == COLLET_SUCCESS)

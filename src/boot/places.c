@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "boot/places.h"
 
-#include <stdlib.h>
+#include "base/memory.h"
+
 #include <string.h>
 
 static int parent_place(int place) { return (place - 1) / TREE_ARITY; }
@@ -15,12 +16,9 @@ static int find_place(const struct places *places, const struct card *card) {
 
 enum collet_result places_create(struct places *places, const struct card *cards, int nranks) {
     *places = (struct places){0};
-    places->list = calloc((size_t)nranks, sizeof *places->list);
-    places->of_rank = calloc((size_t)nranks, sizeof *places->of_rank);
-    if (places->list == NULL || places->of_rank == NULL) {
-        places_destroy(places);
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a tree of %d ranks", nranks);
-    }
+    places->list = arena_get(&places->arena, (size_t)nranks, sizeof *places->list);
+    places->of_rank = arena_get(&places->arena, (size_t)nranks, sizeof *places->of_rank);
+    COLLET_TRY(arena_check(&places->arena, "no memory for a tree of %d ranks", nranks));
     for (int rank = 0; rank < nranks; rank++) {
         const struct card *card = &cards[rank];
         int number = places->of_rank[rank] = find_place(places, card);
@@ -36,8 +34,7 @@ enum collet_result places_create(struct places *places, const struct card *cards
 }
 
 void places_destroy(struct places *places) {
-    free(places->list);
-    free(places->of_rank);
+    arena_free(&places->arena);
     *places = (struct places){0};
 }
 

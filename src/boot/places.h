@@ -6,6 +6,7 @@
 #ifndef COLLET_BOOT_PLACES_H
 #define COLLET_BOOT_PLACES_H
 
+#include "base/memory.h"
 #include "boot/table.h"
 
 #define TREE_ARITY 8
@@ -23,6 +24,7 @@ struct place {
 };
 
 struct places {
+    struct arena arena; /* has the arrays */
     int count, self;
     struct place *list;
     int *of_rank;

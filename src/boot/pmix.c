@@ -6,7 +6,7 @@
 #include "boot/pmi.h"
 
 #include "base/config.h"
-#include "base/err.h"
+#include "base/memory.h"
 #include "base/os.h"
 
 #include <dlfcn.h>
@@ -65,7 +65,7 @@ bool pmix_is_here(void) { return config_env("PMIX_NAMESPACE") != NULL; }
 /* ------------------------------------------------------------------------------------------------------------ waiting */
 
 static void on_found(int status, struct pmix_value *value, void *ticket) {
-    pthread_mutex_lock(&answer.lock);
+    SCOPED_LOCK(&answer.lock);
     if (answer.ticket == (uintptr_t)ticket) {
         answer.come = true;
         answer.status = status;
@@ -73,35 +73,29 @@ static void on_found(int status, struct pmix_value *value, void *ticket) {
             snprintf(answer.text, sizeof answer.text, "%s", value->data.string);
         pthread_cond_signal(&answer.changed);
     }
-    pthread_mutex_unlock(&answer.lock);
 }
 
 static void on_done(int status, void *ticket) { on_found(status, NULL, ticket); }
 
 static void *new_ticket(void) {
-    pthread_mutex_lock(&answer.lock);
-    uintptr_t ticket = ++answer.ticket;
+    SCOPED_LOCK(&answer.lock);
     answer.come = false;
     answer.text[0] = '\0';
-    pthread_mutex_unlock(&answer.lock);
-    return (void *)ticket;
+    return (void *)++answer.ticket;
 }
 
 static enum collet_result wait_for_answer(const char *what, int status, uint64_t deadline_ns) {
     struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000), .tv_nsec = (long)(deadline_ns % 1000000000)};
     if (status == PMIX_DONE_AT_ONCE)
         return COLLET_SUCCESS;
-    bool come = false;
-    pthread_mutex_lock(&answer.lock);
+    SCOPED_LOCK(&answer.lock);
     while (status == PMIX_OK && !answer.come &&
            pthread_cond_clockwait(&answer.changed, &answer.lock, CLOCK_MONOTONIC, &until) == 0)
         ;
-    come = answer.come;
-    status = come ? answer.status : status;
-    pthread_mutex_unlock(&answer.lock);
+    status = answer.come ? answer.status : status;
     if (status != PMIX_OK)
         return err_set(COLLET_ERR_SYSTEM, "the launcher's PMIx_%s failed with status %d", what, status);
-    if (!come)
+    if (!answer.come)
         return err_set(COLLET_ERR_TIMEOUT, "the launcher's PMIx_%s took too long: a rank may be missing", what);
     return COLLET_SUCCESS;
 }
@@ -163,8 +157,7 @@ enum collet_result pmix_share(int rank, const char *key, char text[PMI_TEXT_BYTE
     publisher.rank = 0;
     ticket = new_ticket();
     COLLET_TRY(wait_for_answer("Get", pmix.Get_nb(&publisher, key, NULL, 0, on_found, ticket), deadline_ns));
-    pthread_mutex_lock(&answer.lock);
+    SCOPED_LOCK(&answer.lock);
     memcpy(text, answer.text, PMI_TEXT_BYTES);
-    pthread_mutex_unlock(&answer.lock);
     return COLLET_SUCCESS;
 }

@@ -20,6 +20,7 @@
 #include "boot/rendezvous.h"
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/os.h"
 #include "boot/door.h"
 #include "boot/hub.h"
@@ -56,6 +57,7 @@ struct rendezvous {
 
     /* From the first JOIN on: */
     int nranks, njoined;
+    struct arena arena;   /* has the arrays */
     struct card *cards;   /* by rank, as all that follow */
     struct guest **owner; /* NULL: has not come */
     uint8_t *have;        /* came (MEETING_GATHERS), reported its node (MEETING_LINKS) */
@@ -74,18 +76,6 @@ static struct wire *guest_leave(struct guest *guest) {
     return wire;
 }
 
-static void meeting_table_destroy(struct rendezvous *meeting) {
-    free(meeting->cards);
-    free(meeting->owner);
-    free(meeting->have);
-    free(meeting->nodes);
-    meeting->cards = NULL;
-    meeting->owner = NULL;
-    meeting->have = NULL;
-    meeting->nodes = NULL;
-    meeting->nranks = 0;
-}
-
 static void meeting_destroy(struct rendezvous *meeting) {
     struct rendezvous **link = &process_lock()->meetings;
     process_unlock(); /* the list is the watch thread's */
@@ -96,7 +86,7 @@ static void meeting_destroy(struct rendezvous *meeting) {
     watch_timer_stop(&meeting->news);
     while (meeting->guests != NULL)
         wire_finish(guest_leave(meeting->guests));
-    meeting_table_destroy(meeting);
+    arena_free(&meeting->arena);
     free(meeting);
 }
 
@@ -151,16 +141,15 @@ static void reject(struct guest *guest, const struct card *card, const char *tex
         want_news(guest->meeting);
 }
 
-/* All of the table or, without memory, none of it. */
 static bool meeting_table_create(struct rendezvous *meeting, int nranks) {
-    meeting->cards = calloc((size_t)nranks, sizeof *meeting->cards);
-    meeting->owner = calloc((size_t)nranks, sizeof *meeting->owner);
-    meeting->have = calloc((size_t)nranks, sizeof *meeting->have);
-    meeting->nodes = calloc((size_t)nranks, sizeof *meeting->nodes);
-    if (meeting->cards == NULL || meeting->owner == NULL || meeting->have == NULL || meeting->nodes == NULL) {
-        meeting_table_destroy(meeting);
+    size_t n = (size_t)nranks;
+    meeting->owner = arena_get(&meeting->arena, n, sizeof *meeting->owner);
+    meeting->have = arena_get(&meeting->arena, n, sizeof *meeting->have);
+    meeting->nodes = arena_get(&meeting->arena, n, sizeof *meeting->nodes);
+    struct card *cards = arena_get(&meeting->arena, n, sizeof *cards);
+    if (meeting->arena.failed)
         return false;
-    }
+    meeting->cards = cards;
     meeting->nranks = nranks;
     return true;
 }
@@ -383,9 +372,8 @@ enum collet_result rendezvous_open(struct id *id) {
     int family;
     COLLET_TRY(watch_start(&watch));
     COLLET_TRY(address_family(config->socket_family, &family));
-    struct rendezvous *meeting = calloc(1, sizeof *meeting);
-    if (meeting == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the meeting point");
+    struct rendezvous *meeting;
+    COLLET_TRY(memory_get(&meeting, 1, sizeof *meeting, "no memory for the meeting point"));
     meeting->listed = id->listed;
     meeting->news.fire = send_news;
     meeting->door.listener.fd = -1;

@@ -13,7 +13,7 @@
  */
 #include "boot/watch.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 #include "base/os.h"
 #include "boot/process.h"
 
@@ -107,9 +107,8 @@ static enum collet_result start_thread(struct watch *watch) {
 }
 
 static enum collet_result watch_create(struct watch **watch_p) {
-    struct watch *watch = calloc(1, sizeof *watch);
-    if (watch == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the watch");
+    struct watch *watch;
+    COLLET_TRY(memory_get(&watch, 1, sizeof *watch, "no memory for the watch"));
     struct epoll_event event = {.events = EPOLLIN};
     pthread_mutex_init(&watch->lock, NULL);
     watch->tasks_end = &watch->tasks;
@@ -164,10 +163,8 @@ void watch_post(struct watch_task *task) {
 }
 
 bool watch_task_queued(struct watch_task *task) {
-    pthread_mutex_lock(&task->watch->lock);
-    bool queued = task->queued;
-    pthread_mutex_unlock(&task->watch->lock);
-    return queued;
+    SCOPED_LOCK(&task->watch->lock);
+    return task->queued;
 }
 
 enum collet_result watch_add(struct watch_fd *watched, uint32_t events) {

@@ -9,6 +9,7 @@
  * So a waiting rank attends to all connections of its communicator, and to all communicators of its process that no call
  * is using. A rank that is not in a call of collet at all attends to nothing: the others wait for it, as for any call of its.
  */
+#include "base/memory.h"
 #include "chan/chan.h"
 #include "transport/transport.h"
 
@@ -40,24 +41,22 @@ void chan_attend_others(void) {
 }
 
 void chan_list(struct chan *chan, struct call_lock *lock) {
-    pthread_mutex_lock(&listed.lock);
+    SCOPED_LOCK(&listed.lock);
     if (listed.pid != os_pid())
         listed.first = NULL;
     listed.pid = os_pid();
     chan->lock = lock;
     chan->next_chan = listed.first;
     listed.first = chan;
-    pthread_mutex_unlock(&listed.lock);
 }
 
 void chan_unlist(struct chan *chan) {
     if (chan->lock == NULL)
         return;
-    pthread_mutex_lock(&listed.lock);
-    for (struct chan **at = &listed.first; *at != NULL; at = &(*at)->next_chan)
-        if (*at == chan) {
-            *at = chan->next_chan;
-            break;
-        }
-    pthread_mutex_unlock(&listed.lock);
+    SCOPED_LOCK(&listed.lock);
+    struct chan **at = &listed.first;
+    while (*at != NULL && *at != chan)
+        at = &(*at)->next_chan;
+    if (*at != NULL)
+        *at = chan->next_chan;
 }

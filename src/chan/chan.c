@@ -4,8 +4,8 @@
  */
 #include "chan/chan.h"
 
-#include "base/err.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/names.h"
 #include "chan/crowd.h"
 #include "transport/transport.h"
@@ -136,9 +136,8 @@ static void waiting_init(struct chan *chan) {
 
 enum collet_result chan_create(const struct chan_options *options, struct chan **chan_p) {
     const struct config *config = options->config;
-    struct chan *chan = calloc(1, sizeof(*chan));
-    if (chan == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the connection table");
+    struct chan *chan;
+    COLLET_TRY(memory_get(&chan, 1, sizeof *chan, "no memory for the connection table"));
     chan->owner = (struct conn_owner){.boot = options->boot,
                                       .config = config,
                                       .peers = boot_peers(options->boot),
@@ -229,9 +228,8 @@ static enum collet_result conn_create(struct chan *chan, int peer, int channel, 
         return err_unreachable(&chan->owner, peer);
     if (2 * (chan->nconns + 1) > chan->index_size)
         COLLET_TRY(index_grow(chan));
-    struct conn *conn = calloc(1, sizeof(*conn));
-    if (conn == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection to rank %d", peer);
+    struct conn *conn;
+    COLLET_TRY(memory_get(&conn, 1, sizeof *conn, "no memory for a connection to rank %d", peer));
     conn->side = side;
     conn->state = CONN_NEW;
     conn->peer = peer;

@@ -120,6 +120,16 @@ struct gpu_driver {
 
 /* The driver of this build; NULL in a build without CUDA (registry.c). */
 const struct gpu_driver *gpu_driver(void);
+
+/* A GPU is entered until the block ends. */
+#define GPU_ENTERED(driver, ordinal)                                                                                   \
+    struct gpu_entered gpu_entered_ __attribute__((cleanup(gpu_leave), unused)) = {driver, (driver)->enter(ordinal)}
+struct gpu_entered {
+    const struct gpu_driver *driver;
+    struct gpu_scope scope;
+};
+static inline void gpu_leave(const struct gpu_entered *entered) { entered->driver->leave(entered->scope); }
+
 /* For tests: from now on this one. */
 void gpu_driver_use(const struct gpu_driver *driver);
 

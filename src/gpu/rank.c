@@ -10,7 +10,7 @@
  */
 #include "gpu/gpu.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 #include "base/wait.h"
 
 #include <stdio.h>
@@ -62,9 +62,8 @@ static enum collet_result rank_init(struct gpu_rank *rank) {
 }
 
 enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p) {
-    struct gpu_rank *rank = calloc(1, sizeof(*rank));
-    if (rank == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a rank on GPU %d", ordinal);
+    struct gpu_rank *rank;
+    COLLET_TRY(memory_get(&rank, 1, sizeof *rank, "no memory for a rank on GPU %d", ordinal));
     rank->driver = gpu_driver();
     rank->ordinal = ordinal;
     enum collet_result result = rank->driver->open(ordinal);
@@ -72,22 +71,20 @@ enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p) {
         free(rank);
         return result;
     }
-    struct gpu_scope scope = rank->driver->enter(ordinal);
+    GPU_ENTERED(rank->driver, ordinal);
     result = rank_init(rank);
-    rank->driver->leave(scope);
-    if (result != COLLET_SUCCESS) {
+    if (result == COLLET_SUCCESS)
+        *rank_p = rank;
+    else
         gpu_rank_destroy(rank);
-        return result;
-    }
-    *rank_p = rank;
-    return COLLET_SUCCESS;
+    return result;
 }
 
 void gpu_rank_destroy(struct gpu_rank *rank) {
     if (rank == NULL)
         return;
     const struct gpu_driver *driver = rank->driver;
-    struct gpu_scope scope = driver->enter(rank->ordinal);
+    GPU_ENTERED(rank->driver, rank->ordinal);
     for (struct gpu_chunk *chunk = rank->chunks, *next; chunk != NULL; chunk = next) {
         next = chunk->next;
         driver->memory->destroy(chunk->memory);
@@ -97,26 +94,22 @@ void gpu_rank_destroy(struct gpu_rank *rank) {
     driver->streams->event_destroy(rank->done_in_capture);
     driver->streams->event_destroy(rank->ready);
     driver->memory->pinned_destroy(rank->status);
-    driver->leave(scope);
     free(rank);
 }
 
 enum collet_result gpu_rank_query(const struct gpu_rank *rank) {
-    struct gpu_scope scope = rank->driver->enter(rank->ordinal);
-    enum collet_result result = rank->driver->streams->query(rank->done);
-    rank->driver->leave(scope);
-    return result;
+    GPU_ENTERED(rank->driver, rank->ordinal);
+    return rank->driver->streams->query(rank->done);
 }
 
 bool gpu_rank_wait(const struct gpu_rank *rank, uint64_t limit_ns) {
     struct waiter waiter = {.spin = 0};
-    struct gpu_scope scope = rank->driver->enter(rank->ordinal);
+    GPU_ENTERED(rank->driver, rank->ordinal);
     bool pending = rank->any && rank->driver->streams->query(rank->done) == COLLET_IN_PROGRESS;
     while (pending && (limit_ns == 0 || wait_idle_ns(&waiter) < limit_ns)) {
         wait_pause(&waiter);
         pending = rank->driver->streams->query(rank->done) == COLLET_IN_PROGRESS;
     }
-    rank->driver->leave(scope);
     return !pending;
 }
 
@@ -169,19 +162,12 @@ enum collet_result gpu_rank_join(struct gpu_rank *rank, void *from, void *to) {
     return rank->driver->streams->wait(to, rank->ready, false);
 }
 
-static enum collet_result copy_in_order(struct gpu_rank *rank, void *to, const void *from, size_t bytes, void *stream,
-                                        void *other) {
+enum collet_result gpu_rank_copy(struct gpu_rank *rank, void *to, const void *from, size_t bytes, void *stream,
+                                 void *other) {
+    GPU_ENTERED(rank->driver, rank->ordinal);
     COLLET_TRY(gpu_rank_before(rank, stream));
     COLLET_TRY(gpu_rank_join(rank, other, stream));
     COLLET_TRY(rank->driver->streams->copy(to, from, bytes, stream));
     COLLET_TRY(gpu_rank_join(rank, stream, other));
     return gpu_rank_after(rank, stream);
-}
-
-enum collet_result gpu_rank_copy(struct gpu_rank *rank, void *to, const void *from, size_t bytes, void *stream,
-                                 void *other) {
-    struct gpu_scope scope = rank->driver->enter(rank->ordinal);
-    enum collet_result result = copy_in_order(rank, to, from, bytes, stream, other);
-    rank->driver->leave(scope);
-    return result;
 }

@@ -4,7 +4,7 @@
  */
 #include "proxy/proxy.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 #include "base/wait.h"
 #include "transport/transport.h"
 
@@ -190,9 +190,8 @@ void proxy_landed(struct chan *chan, uint64_t launches) {
 /* ---- coming and going ---- */
 
 static enum collet_result proxy_create(int gpu, struct proxy **proxy_p) {
-    struct proxy *proxy = calloc(1, sizeof(*proxy));
-    if (proxy == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a proxy");
+    struct proxy *proxy;
+    COLLET_TRY(memory_get(&proxy, 1, sizeof *proxy, "no memory for a proxy"));
     proxy->gpu = gpu;
     pthread_mutex_init(&proxy->lock, NULL);
     pthread_cond_init(&proxy->work, NULL);
@@ -218,9 +217,8 @@ static enum collet_result proxy_get(int gpu, struct proxy **proxy_p) {
 enum collet_result proxy_serve(struct chan *chan) {
     if (client_of(chan) != NULL)
         return COLLET_SUCCESS;
-    struct proxy_client *client = calloc(1, sizeof(*client));
-    if (client == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the proxy of a rank");
+    struct proxy_client *client;
+    COLLET_TRY(memory_get(&client, 1, sizeof *client, "no memory for the proxy of a rank"));
     client->chan = chan;
     pthread_mutex_lock(&all_lock);
     enum collet_result result = proxy_get(chan->owner.gpu != NULL ? chan->owner.gpu->ordinal : -1, &client->proxy);

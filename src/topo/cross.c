@@ -28,7 +28,7 @@
  */
 #include "topo/cross.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 #include "topo/load.h"
 #include "topo/tour.h"
 
@@ -189,41 +189,26 @@ static enum collet_result add_rings(struct trial *t) {
 }
 
 static enum collet_result create_routes(int nroutes, int nlocal, struct topo_route **routes_p) {
-    struct topo_route *routes = malloc((size_t)nroutes * sizeof *routes);
-    int *orders = malloc((size_t)nroutes * (size_t)nlocal * sizeof *orders);
-    if (routes == NULL || orders == NULL) {
-        free(routes);
-        free(orders);
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d rings of %d ranks of a host", nroutes, nlocal);
-    }
+    size_t order_bytes = (size_t)nlocal * sizeof(int);
+    struct topo_route *routes; /* and behind them their orders */
+    COLLET_TRY(memory_get(&routes, (size_t)nroutes, sizeof *routes + order_bytes,
+                          "no memory for %d rings of %d ranks of a host", nroutes, nlocal));
     for (int i = 0; i < nroutes; i++)
-        routes[i] = (struct topo_route){-1, -1, orders + (size_t)i * (size_t)nlocal};
+        routes[i] = (struct topo_route){-1, -1, (int *)(void *)(routes + nroutes) + (size_t)i * (size_t)nlocal};
     *routes_p = routes;
     return COLLET_SUCCESS;
-}
-
-static void destroy_routes(struct topo_route *routes) {
-    if (routes != NULL)
-        free(routes[0].order);
-    free(routes);
 }
 
 static enum collet_result run_trial(struct trial *t) {
     size_t n = (size_t)t->load->nstops;
     COLLET_TRY(create_routes(SEARCH_RINGS_MAX, t->load->nlocal, &t->routes));
-    t->used = calloc(n, sizeof *t->used);
-    t->hops = malloc(n * n * sizeof *t->hops);
-    t->stops = malloc(n * sizeof *t->stops);
+    struct arena arena SCOPED_ARENA = {0};
+    t->used = arena_get(&arena, n, sizeof *t->used);
+    t->hops = arena_get(&arena, n * n, sizeof *t->hops);
+    t->stops = arena_get(&arena, n, sizeof *t->stops);
+    COLLET_TRY(arena_check(&arena, "no memory to order %zu places of a host", n));
     load_clear(t->load);
-    enum collet_result status = COLLET_SUCCESS;
-    if (t->used == NULL || t->hops == NULL || t->stops == NULL)
-        status = err_set(COLLET_ERR_NO_MEMORY, "no memory to order %zu places of a host", n);
-    else
-        status = add_rings(t);
-    free(t->used);
-    free(t->hops);
-    free(t->stops);
-    return status;
+    return add_rings(t);
 }
 
 /* Compares ends and hops per ring, because the scores may belong to different numbers of rings. */
@@ -243,7 +228,7 @@ static enum collet_result try_once(struct load *load, int shift, uint32_t varian
     struct trial trial = {.load = load, .shift = shift, .variant = variant};
     enum collet_result status = run_trial(&trial);
     bool take = status == COLLET_SUCCESS && beats(&trial.best, best);
-    destroy_routes(take ? crossing->routes : trial.routes);
+    free(take ? crossing->routes : trial.routes);
     if (take) {
         crossing->routes = trial.routes;
         *best = trial.best;
@@ -268,19 +253,16 @@ static enum collet_result try_all(struct load *load, struct topo_crossing *cross
 
 enum collet_result topo_cross_host(const struct topo *topo, int host, int nlocal, const int *place, bool with_nics,
                                    struct topo_crossing *crossing) {
-    struct load load;
+    struct load load SCOPED_LOAD = {0};
     *crossing = (struct topo_crossing){.host = host, .nlocal = nlocal};
-    enum collet_result status = load_init(&load, topo, host, nlocal, place, with_nics);
-    if (status == COLLET_SUCCESS && load.nstops > TOUR_STOPS_MAX)
-        status = err_set(COLLET_ERR_INVALID_ARGUMENT, "a host has ranks in %d places: at most %d are possible",
-                         load.nstops, TOUR_STOPS_MAX);
-    if (status == COLLET_SUCCESS)
-        status = try_all(&load, crossing);
-    load_fini(&load);
-    return status;
+    COLLET_TRY(load_init(&load, topo, host, nlocal, place, with_nics));
+    if (load.nstops > TOUR_STOPS_MAX)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "a host has ranks in %d places: at most %d are possible",
+                       load.nstops, TOUR_STOPS_MAX);
+    return try_all(&load, crossing);
 }
 
-void topo_crossing_fini(struct topo_crossing *crossing) { destroy_routes(crossing->routes); }
+void topo_crossing_fini(struct topo_crossing *crossing) { free(crossing->routes); }
 
 /* ------------------------------------------------------------------------------------------------------------ trees */
 
@@ -305,14 +287,11 @@ static void load_tree(struct load *load, const struct topo_crossing *crossing, c
 
 enum collet_result topo_cross_trees(const struct topo *topo, const int *place, double nic_weight,
                                     struct topo_crossing *crossing) {
-    struct load load;
+    struct load load SCOPED_LOAD = {0};
     bool with_nics = crossing->routes[0].nic_in >= 0;
-    enum collet_result status = load_init(&load, topo, crossing->host, crossing->nlocal, place, with_nics);
-    if (status == COLLET_SUCCESS) {
-        for (int i = 0; i < crossing->nroutes; i++)
-            load_tree(&load, crossing, &crossing->routes[i], nic_weight);
-        crossing->tree_bound = load_bound(&load);
-    }
-    load_fini(&load);
-    return status;
+    COLLET_TRY(load_init(&load, topo, crossing->host, crossing->nlocal, place, with_nics));
+    for (int i = 0; i < crossing->nroutes; i++)
+        load_tree(&load, crossing, &crossing->routes[i], nic_weight);
+    crossing->tree_bound = load_bound(&load);
+    return COLLET_SUCCESS;
 }

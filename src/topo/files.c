@@ -8,14 +8,13 @@
  * A file is not trusted: its size, its depth and every number are bounded, declarations of entities are refused,
  * nothing is loaded from elsewhere.
  */
-#include "base/err.h"
+#include "base/memory.h"
 #include "topo/formats.h"
 #include "topo/gpus.h"
 #include "topo/sysfs.h"
 #include "topo/xml_attrs.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <libxml/parser.h>
@@ -52,12 +51,7 @@ static enum collet_result read_document(xmlDoc *document, const char *name, enum
     COLLET_TRY(read_root(root, name, whose, &topo));
     if (whose != TOPO_RECORDED)
         add_what_is_here(topo);
-    enum collet_result status = topo_finish(topo);
-    if (status == COLLET_SUCCESS)
-        *topo_p = topo;
-    else
-        topo_destroy(topo);
-    return status;
+    return topo_give(topo, topo_finish(topo), topo_p);
 }
 
 static enum collet_result not_well_formed(xmlParserCtxt *parser, const char *name) {
@@ -91,16 +85,11 @@ enum collet_result topo_read_file(const char *path, enum topo_whose whose, struc
     FILE *file = fopen(path, "r");
     if (file == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s: cannot be read: %m", path);
-    char *text = malloc(FILE_BYTES_MAX + 1);
+    SCOPED_FREE char *text = NULL;
+    enum collet_result status = memory_get(&text, FILE_BYTES_MAX + 1, 1, "%.200s: no memory to read it", path);
     size_t bytes = text == NULL ? 0 : fread(text, 1, FILE_BYTES_MAX + 1, file);
-    enum collet_result status;
-    if (text == NULL)
-        status = err_set(COLLET_ERR_NO_MEMORY, "%.200s: no memory to read it", path);
-    else if (ferror(file))
+    if (ferror(file))
         status = err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s: cannot be read: %m", path);
-    else
-        status = topo_read_text(text, bytes, path, whose, topo_p);
-    free(text);
     fclose(file);
-    return status;
+    return status != COLLET_SUCCESS ? status : topo_read_text(text, bytes, path, whose, topo_p);
 }

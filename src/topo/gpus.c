@@ -25,14 +25,6 @@ static int find_gpu(const struct topo *topo, const struct gpus_pci *pci) {
     return node >= 0 && topo->nodes[node].kind == TOPO_GPU ? node : -1;
 }
 
-static int find_or_add_nvswitch(struct topo *topo) {
-    for (int n = 0; n < topo->nnodes; n++)
-        if (topo->nodes[n].kind == TOPO_NVS)
-            return n;
-    struct topo_node nvs = topo_blank(TOPO_NVS, -1);
-    return topo_add_node(topo, &nvs);
-}
-
 static bool has_links(const struct topo *topo, int gpu) {
     for (int l = topo->nodes[gpu].first_link; l >= 0; l = topo->links[l].next)
         if (topo->links[l].wire == WIRE_NVLINK)
@@ -49,7 +41,7 @@ static void add_links(struct topo *topo, const struct gpus_nvml *nvml, void *dev
             continue;
         bool known = nvml->DeviceGetNvLinkRemotePciInfo_v2(device, link, &remote) == 0;
         int to = known ? find_gpu(topo, &remote) : -1;
-        topo_add_link(topo, gpu, to >= 0 ? to : find_or_add_nvswitch(topo), WIRE_NVLINK, 1, gbps);
+        topo_add_link(topo, gpu, to >= 0 ? to : topo_nvswitch(topo), WIRE_NVLINK, 1, gbps);
     }
 }
 

@@ -7,25 +7,34 @@
  */
 #include "topo/topo.h"
 
-#include "base/err.h"
 #include "base/grow.h"
+#include "base/memory.h"
 #include "topo/speeds.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+static enum collet_result make_hosts(struct topo *topo, int nhosts) {
+    free(topo->hosts);
+    topo->hosts = NULL;
+    topo->nhosts = nhosts;
+    return memory_get(&topo->hosts, (size_t)nhosts, sizeof *topo->hosts, "no memory for %d hosts", nhosts);
+}
+
+enum collet_result topo_give(struct topo *topo, enum collet_result status, struct topo **topo_p) {
+    if (status == COLLET_SUCCESS)
+        *topo_p = topo;
+    else
+        topo_destroy(topo);
+    return status;
+}
+
 enum collet_result topo_create(struct topo **topo_p) {
-    struct topo *topo = calloc(1, sizeof *topo);
-    struct topo_host *host = calloc(1, sizeof *host);
-    if (topo == NULL || host == NULL) {
-        free(topo);
-        free(host);
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the graph of a host");
-    }
-    *topo = (struct topo){.hosts = host, .nhosts = 1, .net = -1};
-    *topo_p = topo;
-    return COLLET_SUCCESS;
+    struct topo *topo;
+    COLLET_TRY(memory_get(&topo, 1, sizeof *topo, "no memory for the graph of a host"));
+    topo->net = -1;
+    return topo_give(topo, make_hosts(topo, 1), topo_p);
 }
 
 void topo_destroy(struct topo *topo) {
@@ -114,6 +123,14 @@ int topo_add_node(struct topo *topo, const struct topo_node *node) {
     topo_add_link(topo, n, node->parent, parent_wire(node), 1, SPEED_LOCAL);
     topo_add_link(topo, node->parent, n, parent_wire(node), 1, SPEED_LOCAL);
     return n;
+}
+
+int topo_nvswitch(struct topo *topo) {
+    for (int n = 0; n < topo->nnodes; n++)
+        if (topo->nodes[n].kind == TOPO_NVS)
+            return n;
+    struct topo_node nvs = topo_blank(TOPO_NVS, -1);
+    return topo_add_node(topo, &nvs);
 }
 
 /* -------------------------------------------------------------------------------------------------------- finishing */
@@ -239,11 +256,7 @@ enum collet_result topo_fuse(const struct topo *const *hosts, int nhosts, struct
             return err_set(COLLET_ERR_INVALID_ARGUMENT, "host %d is itself a graph of %d hosts: only single hosts fuse",
                            h, hosts[h]->nhosts);
     COLLET_TRY(topo_create(&topo));
-    free(topo->hosts);
-    topo->hosts = calloc((size_t)nhosts, sizeof *topo->hosts);
-    if (topo->hosts == NULL)
-        topo->status = err_set(COLLET_ERR_NO_MEMORY, "no memory for %d hosts", nhosts);
-    topo->nhosts = nhosts;
+    topo->status = make_hosts(topo, nhosts);
     for (int h = 0; h < nhosts && topo->status == COLLET_SUCCESS; h++) {
         append_host(topo, h, hosts[h]);
         if (topo->status == COLLET_SUCCESS)
@@ -251,12 +264,7 @@ enum collet_result topo_fuse(const struct topo *const *hosts, int nhosts, struct
     }
     if (nhosts > 1 && topo->status == COLLET_SUCCESS)
         join_hosts(topo);
-    enum collet_result status = topo->status;
-    if (status == COLLET_SUCCESS)
-        *topo_p = topo;
-    else
-        topo_destroy(topo);
-    return status;
+    return topo_give(topo, topo->status, topo_p);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- asking */

@@ -5,11 +5,10 @@
  */
 #include "topo/topo.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 #include "base/log.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A graph for each file that was asked for; "" stands for no file. Graphs are kept as long as the process lives, because
@@ -34,28 +33,26 @@ enum collet_result topo_load(const char *file_path, struct topo **topo_p) {
 
 static enum collet_result look(const char *file_path, struct seen **seen_p) {
     size_t bytes = strlen(file_path) + 1;
-    struct seen *seen = malloc(sizeof *seen + bytes);
-    if (seen == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a graph of this machine");
-    memcpy(seen->path, file_path, bytes);
-    enum collet_result status = topo_load(file_path, &seen->topo);
+    struct topo *topo;
+    COLLET_TRY(topo_load(file_path, &topo));
+    enum collet_result status = memory_get(seen_p, 1, sizeof **seen_p + bytes, "no memory for a graph of this machine");
     if (status != COLLET_SUCCESS) {
-        free(seen);
+        topo_destroy(topo);
         return status;
     }
-    seen->next = all_seen;
-    *seen_p = all_seen = seen;
+    **seen_p = (struct seen){.next = all_seen, .topo = topo};
+    memcpy((*seen_p)->path, file_path, bytes);
+    all_seen = *seen_p;
     return COLLET_SUCCESS;
 }
 
 enum collet_result topo_here(const char *file_path, const struct topo **topo_p) {
-    pthread_mutex_lock(&lock);
+    SCOPED_LOCK(&lock);
     struct seen *seen = all_seen;
     while (seen != NULL && strcmp(seen->path, file_path) != 0)
         seen = seen->next;
-    enum collet_result status = seen != NULL ? COLLET_SUCCESS : look(file_path, &seen);
-    pthread_mutex_unlock(&lock);
-    if (status == COLLET_SUCCESS)
-        *topo_p = seen->topo;
-    return status;
+    if (seen == NULL)
+        COLLET_TRY(look(file_path, &seen));
+    *topo_p = seen->topo;
+    return COLLET_SUCCESS;
 }

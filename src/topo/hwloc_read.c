@@ -280,12 +280,5 @@ enum collet_result topo_read_hwloc(const xmlNode *topology, const char *name, en
         say_what_is_down(&r, topology);
     if (going(&r))
         add_host_bridges(&r, topology);
-    enum collet_result status = going(&r) ? COLLET_SUCCESS : r.topo->status;
-    if (r.attrs.status != COLLET_SUCCESS)
-        status = r.attrs.status;
-    if (status == COLLET_SUCCESS)
-        *topo_p = r.topo;
-    else
-        topo_destroy(r.topo);
-    return status;
+    return topo_give(r.topo, r.attrs.status != COLLET_SUCCESS ? r.attrs.status : r.topo->status, topo_p);
 }

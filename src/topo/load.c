@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topo/load.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 #include "topo/speeds.h"
 
 #include <math.h>
@@ -60,15 +60,13 @@ enum collet_result load_init(struct load *load, const struct topo *topo, int hos
                              bool with_nics) {
     size_t n = (size_t)nlocal;
     *load = (struct load){.topo = topo, .nlocal = nlocal};
-    load->stop_node = malloc(n * sizeof *load->stop_node);
-    load->stop_of = malloc(n * sizeof *load->stop_of);
-    load->nic_node = malloc(SEARCH_RINGS_MAX * sizeof *load->nic_node);
-    load->to_stop = calloc(n, sizeof *load->to_stop);
-    load->to_nic = calloc(SEARCH_RINGS_MAX, sizeof *load->to_nic);
-    load->on = calloc((size_t)topo->nlinks + 1, sizeof *load->on);
-    if (load->stop_node == NULL || load->stop_of == NULL || load->nic_node == NULL || load->to_stop == NULL ||
-        load->to_nic == NULL || load->on == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory to search rings for %d ranks of a host", nlocal);
+    load->stop_node = arena_get(&load->arena, n, sizeof *load->stop_node);
+    load->stop_of = arena_get(&load->arena, n, sizeof *load->stop_of);
+    load->nic_node = arena_get(&load->arena, SEARCH_RINGS_MAX, sizeof *load->nic_node);
+    load->to_stop = arena_get(&load->arena, n, sizeof *load->to_stop);
+    load->to_nic = arena_get(&load->arena, SEARCH_RINGS_MAX, sizeof *load->to_nic);
+    load->on = arena_get(&load->arena, (size_t)topo->nlinks + 1, sizeof *load->on);
+    COLLET_TRY(arena_check(&load->arena, "no memory to search rings for %d ranks of a host", nlocal));
     find_stops(load, place);
     if (with_nics)
         choose_nics(load, &topo->hosts[host]);
@@ -80,12 +78,7 @@ void load_fini(struct load *load) {
         free(load->to_stop[s]);
     for (int k = 0; load->to_nic != NULL && k < load->nnics; k++)
         free(load->to_nic[k]);
-    free(load->stop_node);
-    free(load->stop_of);
-    free(load->nic_node);
-    free(load->to_stop);
-    free(load->to_nic);
-    free(load->on);
+    arena_free(&load->arena);
 }
 
 void load_clear(struct load *load) { memset(load->on, 0, (size_t)load->topo->nlinks * sizeof *load->on); }

@@ -11,6 +11,7 @@
 
 struct load {
     const struct topo *topo;
+    struct arena arena;          /* has the arrays */
     int nstops, *stop_node;      /* different places of ranks */
     int nlocal, *stop_of;        /* [local rank] */
     int nnics, *nic_node;        /* those that carry rings; none in a job of one host */
@@ -22,6 +23,7 @@ struct load {
 enum collet_result load_init(struct load *load, const struct topo *topo, int host, int nlocal, const int *place,
                              bool with_nics);
 void load_fini(struct load *load);
+#define SCOPED_LOAD __attribute__((cleanup(load_fini)))
 
 void load_clear(struct load *load);
 /* Data along the path to a node of the host. */

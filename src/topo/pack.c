@@ -7,10 +7,9 @@
  */
 #include "topo/topo.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { LABEL_BYTES = 32, LINKS_MAX = 64 * TOPO_HOST_NODES_MAX };
@@ -64,9 +63,9 @@ static void pack_node(const struct topo_node *node, struct packed_node *packed) 
 enum collet_result topo_pack(const struct topo *topo, void **bytes_p, size_t *size_p) {
     struct packed_header header = {(uint32_t)topo->nnodes, (uint32_t)topo->nlinks};
     size_t size = packed_bytes(header.nnodes, header.nlinks);
-    char *bytes = malloc(size), *at = bytes;
-    if (bytes == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory to pack a graph of %d nodes", topo->nnodes);
+    char *at;
+    COLLET_TRY(memory_get(bytes_p, size, 1, "no memory to pack a graph of %d nodes", topo->nnodes));
+    at = *bytes_p;
     at = (char *)memcpy(at, &header, sizeof header) + sizeof header;
     for (int n = 0; n < topo->nnodes; n++) {
         struct packed_node packed;
@@ -78,7 +77,6 @@ enum collet_result topo_pack(const struct topo *topo, void **bytes_p, size_t *si
         struct packed_link packed = {link->from, link->to, (int32_t)link->wire, link->count, link->gbps};
         at = (char *)memcpy(at, &packed, sizeof packed) + sizeof packed;
     }
-    *bytes_p = bytes;
     *size_p = size;
     return COLLET_SUCCESS;
 }
@@ -156,9 +154,5 @@ enum collet_result topo_unpack(const void *bytes, size_t size, struct topo **top
     enum collet_result status = topo->status;
     if (status == COLLET_SUCCESS && !sound)
         status = err_set(COLLET_ERR_INVALID_ARGUMENT, "a packed graph of %u nodes contradicts itself", header.nnodes);
-    if (status == COLLET_SUCCESS)
-        *topo_p = topo;
-    else
-        topo_destroy(topo);
-    return status;
+    return topo_give(topo, status, topo_p);
 }

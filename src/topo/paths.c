@@ -13,10 +13,9 @@
  */
 #include "topo/paths.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 struct run {
     const struct topo *topo;
@@ -125,15 +124,12 @@ enum collet_result topo_paths_from(const struct topo *topo, int from, enum paths
     const struct topo_host *host = anywhere ? NULL : &topo->hosts[topo->nodes[from].host];
     int first = anywhere ? 0 : host->first_node, end = anywhere ? topo->nnodes : host->end_node;
     size_t n = (size_t)(end - first);
-    struct topo_paths *paths = malloc(sizeof *paths + n * sizeof *paths->to);
-    struct topo_path *gpu_links = malloc(n * sizeof *gpu_links);
-    bool *settled = malloc(n);
-    if (paths == NULL || gpu_links == NULL || settled == NULL) {
-        free(paths);
-        free(gpu_links);
-        free(settled);
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for paths to %zu nodes", n);
-    }
+    struct arena arena SCOPED_ARENA = {0};
+    struct topo_path *gpu_links = arena_get(&arena, n, sizeof *gpu_links);
+    bool *settled = arena_get(&arena, n, sizeof *settled);
+    struct topo_paths *paths;
+    COLLET_TRY(arena_check(&arena, "no memory for paths to %zu nodes", n));
+    COLLET_TRY(memory_get(&paths, 1, sizeof *paths + n * sizeof *paths->to, "no memory for paths to %zu nodes", n));
     paths->from = from;
     paths->first_node = first;
     paths->nnodes = (int)n;
@@ -145,8 +141,6 @@ enum collet_result topo_paths_from(const struct topo *topo, int from, enum paths
     dijkstra(&run);
     prefer_gpu_links(topo, paths, gpu_links);
     classify(topo, paths);
-    free(gpu_links);
-    free(settled);
     *paths_p = paths;
     return COLLET_SUCCESS;
 }

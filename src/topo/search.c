@@ -15,7 +15,7 @@
 #include "topo/search.h"
 
 #include "algo/trees.h"
-#include "base/err.h"
+#include "base/memory.h"
 #include "topo/cross.h"
 
 #include <math.h>
@@ -108,15 +108,13 @@ static enum collet_result sort_ranks(struct topo_rings *rings) {
             return err_set(COLLET_ERR_INVALID_ARGUMENT, "host %d of the graph has no rank: leave it out", h);
         rings->first[h + 1] += rings->first[h];
     }
-    int *met = calloc((size_t)rings->nhosts, sizeof *met);
-    if (met == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d hosts", rings->nhosts);
+    SCOPED_FREE int *met = NULL;
+    COLLET_TRY(memory_get(&met, (size_t)rings->nhosts, sizeof *met, "no memory for %d hosts", rings->nhosts));
     for (int r = 0; r < rings->nranks; r++) {
         int h = rings->host_of[r];
         rings->local_of[r] = met[h]++;
         rings->ranks_by_host[rings->first[h] + rings->local_of[r]] = r;
     }
-    free(met);
     return COLLET_SUCCESS;
 }
 
@@ -161,17 +159,12 @@ static double head_weight(int nhosts) {
 
 static enum collet_result cross_host(struct topo_rings *rings, int host, double weight) {
     int nlocal = nlocal_of(rings, host);
-    struct topo_crossing *crossing = &rings->crossings[rings->ncrossings];
-    int *places = malloc((size_t)nlocal * sizeof *places);
-    if (places == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the places of %d ranks", nlocal);
+    SCOPED_FREE int *places = NULL;
+    COLLET_TRY(memory_get(&places, (size_t)nlocal, sizeof *places, "no memory for the places of %d ranks", nlocal));
     list_places(rings, host, places);
-    enum collet_result status = topo_cross_host(rings->topo, host, nlocal, places, rings->nhosts > 1, crossing);
-    if (status == COLLET_SUCCESS)
-        status = topo_cross_trees(rings->topo, places, weight, crossing);
-    rings->crossing_of[host] = rings->ncrossings++;
-    free(places);
-    return status;
+    struct topo_crossing *crossing = &rings->crossings[rings->ncrossings++];
+    COLLET_TRY(topo_cross_host(rings->topo, host, nlocal, places, rings->nhosts > 1, crossing));
+    return topo_cross_trees(rings->topo, places, weight, crossing);
 }
 
 static enum collet_result cross_hosts(struct topo_rings *rings) {
@@ -209,38 +202,30 @@ static void take_the_worst(struct topo_rings *rings) {
     }
 }
 
-static struct topo_rings *new_rings(const struct topo *topo, int nranks, const int *place) {
-    struct topo_rings *rings = calloc(1, sizeof *rings);
-    if (rings == NULL)
-        return NULL;
+static enum collet_result make_rings(struct topo_rings *rings, const struct topo *topo, int nranks, const int *place) {
     size_t n = (size_t)nranks, h = (size_t)topo->nhosts;
-    int *copy = malloc(n * sizeof *copy);
-    *rings = (struct topo_rings){.topo = topo, .nranks = nranks, .nhosts = topo->nhosts, .place = copy};
-    rings->host_of = calloc(n, sizeof(int));
-    rings->local_of = calloc(n, sizeof(int));
-    rings->ranks_by_host = calloc(n, sizeof(int));
-    rings->first = calloc(h + 1, sizeof(int));
-    rings->crossing_of = calloc(h, sizeof(int));
-    rings->crossings = calloc(h, sizeof *rings->crossings);
-    if (copy == NULL || rings->host_of == NULL || rings->local_of == NULL || rings->ranks_by_host == NULL ||
-        rings->first == NULL || rings->crossing_of == NULL || rings->crossings == NULL) {
-        topo_rings_destroy(rings);
-        return NULL;
-    }
-    memcpy(copy, place, n * sizeof *copy);
-    return rings;
+    struct arena *arena = &rings->arena;
+    *rings = (struct topo_rings){.topo = topo, .nranks = nranks, .nhosts = topo->nhosts};
+    rings->place = arena_get(arena, n, sizeof(int));
+    rings->host_of = arena_get(arena, n, sizeof(int));
+    rings->local_of = arena_get(arena, n, sizeof(int));
+    rings->ranks_by_host = arena_get(arena, n, sizeof(int));
+    rings->first = arena_get(arena, h + 1, sizeof(int));
+    rings->crossing_of = arena_get(arena, h, sizeof(int));
+    rings->crossings = arena_get(arena, h, sizeof *rings->crossings);
+    COLLET_TRY(arena_check(arena, "no memory for rings of %d ranks", nranks));
+    memcpy(rings->place, place, n * sizeof *place);
+    COLLET_TRY(sort_ranks(rings));
+    return cross_hosts(rings);
 }
 
 enum collet_result topo_search(const struct topo *topo, int nranks, const int *place, struct topo_rings **rings_p) {
     if (nranks < 1)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "number of ranks is %d: it must be at least 1", nranks);
     COLLET_TRY(check_places(topo, nranks, place));
-    struct topo_rings *rings = new_rings(topo, nranks, place);
-    if (rings == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for rings of %d ranks", nranks);
-    enum collet_result status = sort_ranks(rings);
-    if (status == COLLET_SUCCESS)
-        status = cross_hosts(rings);
+    struct topo_rings *rings;
+    COLLET_TRY(memory_get(&rings, 1, sizeof *rings, "no memory for rings of %d ranks", nranks));
+    enum collet_result status = make_rings(rings, topo, nranks, place);
     if (status != COLLET_SUCCESS) {
         topo_rings_destroy(rings);
         return status;
@@ -255,13 +240,7 @@ void topo_rings_destroy(struct topo_rings *rings) {
         return;
     for (int c = 0; c < rings->ncrossings; c++)
         topo_crossing_fini(&rings->crossings[c]);
-    free(rings->place);
-    free(rings->host_of);
-    free(rings->local_of);
-    free(rings->ranks_by_host);
-    free(rings->first);
-    free(rings->crossing_of);
-    free(rings->crossings);
+    arena_free(&rings->arena);
     free(rings);
 }
 

@@ -17,6 +17,7 @@
 #ifndef COLLET_TOPO_SEARCH_H
 #define COLLET_TOPO_SEARCH_H
 
+#include "base/memory.h"
 #include "topo/topo.h"
 
 #define SEARCH_RINGS_MAX 64
@@ -43,6 +44,7 @@ struct topo_crossing {
 
 struct topo_rings {
     const struct topo *topo; /* borrowed */
+    struct arena arena;      /* has the arrays */
     int nranks, nhosts, nrings;
     int *place;              /* [nranks] node of each rank */
     int *host_of, *local_of; /* [nranks] */

@@ -4,7 +4,7 @@
  */
 #include "topo/topo.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 #include "topo/speeds.h"
 
 #include <stdlib.h>
@@ -198,14 +198,11 @@ static void build_host(struct topo *topo, const struct recipe *r) {
 }
 
 static enum collet_result repeat(const struct topo *host, int nodes, struct topo **topo_p) {
-    const struct topo **hosts = malloc((size_t)nodes * sizeof *hosts);
-    if (hosts == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d hosts", nodes);
+    SCOPED_FREE const struct topo **hosts = NULL;
+    COLLET_TRY(memory_get(&hosts, (size_t)nodes, sizeof *hosts, "no memory for %d hosts", nodes));
     for (int h = 0; h < nodes; h++)
         hosts[h] = host;
-    enum collet_result status = topo_fuse(hosts, nodes, topo_p);
-    free(hosts);
-    return status;
+    return topo_fuse(hosts, nodes, topo_p);
 }
 
 enum collet_result topo_synthetic(const char *text, struct topo **topo_p) {

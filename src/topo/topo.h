@@ -201,11 +201,16 @@ enum collet_result topo_create(struct topo **topo_p);
 /* Appends a copy of node and links it with its parent. Its number, or −1 on failure, which the graph
  * remembers; −1 as a parent or an end of a link is then passed over. */
 int topo_add_node(struct topo *topo, const struct topo_node *node);
+/* The NVSwitch node, added if there is none yet. */
+int topo_nvswitch(struct topo *topo);
 /* A link in one direction; what there is already of the same wire becomes wider. */
 void topo_add_link(struct topo *topo, int from, int to, enum topo_wire wire, int count, double gbps);
 /* Gives links to parents the bandwidth that PCI data say, numbers devices, joins CPUs, gives every link its opposite,
  * checks. The first failure of building, if there was one. */
 enum collet_result topo_finish(struct topo *topo);
+
+/* The graph to *topo_p if status is SUCCESS, else its end. Returns status. */
+enum collet_result topo_give(struct topo *topo, enum collet_result status, struct topo **topo_p);
 
 /* A node of this kind with everything unknown. */
 struct topo_node topo_blank(enum topo_kind kind, int parent);

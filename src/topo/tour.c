@@ -16,9 +16,8 @@
  */
 #include "topo/tour.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* The number of hops of each class that matters, 12 bits per class, with the farthest class in the highest bits. So comparing
@@ -102,13 +101,10 @@ static enum collet_result find_exact(int n, const struct tour_hop *hops, int fir
     for (int stop = 0, bit = 0; stop < n; stop++)
         if (stop != first)
             e.stop[bit++] = stop;
-    e.best = malloc(states * sizeof *e.best);
-    e.before = calloc(states, 1);
-    if (e.best == NULL || e.before == NULL) {
-        free(e.best);
-        free(e.before);
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory to order %d stops of a ring", n);
-    }
+    struct arena arena SCOPED_ARENA = {0};
+    e.best = arena_get(&arena, states, sizeof *e.best);
+    e.before = arena_get(&arena, states, sizeof *e.before);
+    COLLET_TRY(arena_check(&arena, "no memory to order %d stops of a ring", n));
     for (size_t s = 0; s < states; s++)
         e.best[s] = NEVER;
     for (int at = 0; at < e.m; at++)
@@ -125,8 +121,6 @@ static enum collet_result find_exact(int n, const struct tour_hop *hops, int fir
         set &= ~(1u << at);
         at = before;
     }
-    free(e.best);
-    free(e.before);
     return COLLET_SUCCESS;
 }
 

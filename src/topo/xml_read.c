@@ -270,14 +270,6 @@ static void read_cpu(struct reader *r, const xmlNode *element) {
 
 /* -------------------------------------------------------------------------------------------------------- GPU links */
 
-static int find_or_add_nvswitch(struct topo *topo) {
-    for (int n = 0; n < topo->nnodes; n++)
-        if (topo->nodes[n].kind == TOPO_NVS)
-            return n;
-    struct topo_node nvs = topo_blank(TOPO_NVS, -1);
-    return topo_add_node(topo, &nvs);
-}
-
 static int cpu_of(const struct topo *topo, int node) {
     while (topo->nodes[node].parent >= 0)
         node = topo->nodes[node].parent;
@@ -292,7 +284,7 @@ static void read_gpu_link(struct reader *r, const xmlNode *element, int gpu) {
     xml_note_unknown(&r->attrs, element, " target count tclass ");
     int to = topo_find_busid(r->topo, target);
     if (class == 0x068000)
-        to = find_or_add_nvswitch(r->topo);
+        to = topo_nvswitch(r->topo);
     else if (class == 0x068001)
         to = cpu_of(r->topo, gpu);
     if (to < 0) {
@@ -348,10 +340,5 @@ enum collet_result topo_read_nccl(const xmlNode *system, const char *name, enum 
     struct reader r = {.attrs = {.file = name}, .whose = whose};
     COLLET_TRY(topo_create(&r.topo));
     read_machine(&r, system);
-    enum collet_result status = r.attrs.status != COLLET_SUCCESS ? r.attrs.status : r.topo->status;
-    if (status == COLLET_SUCCESS)
-        *topo_p = r.topo;
-    else
-        topo_destroy(r.topo);
-    return status;
+    return topo_give(r.topo, r.attrs.status != COLLET_SUCCESS ? r.attrs.status : r.topo->status, topo_p);
 }

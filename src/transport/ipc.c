@@ -132,9 +132,8 @@ static enum collet_result make_offer(struct conn *conn, int producer, struct ipc
 static enum collet_result ipc_offer(struct conn *conn, struct conn_blob *blob) {
     struct gpu_rank *gpu = conn->owner->gpu;
     struct ipc_offer offer = {0};
-    struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
+    GPU_ENTERED(gpu->driver, gpu->ordinal);
     enum collet_result result = make_offer(conn, peer_ordinal(conn), &offer);
-    gpu->driver->leave(scope);
     memcpy(blob->data, &offer, sizeof(offer));
     blob->bytes = sizeof(offer);
     return result;
@@ -169,9 +168,8 @@ static enum collet_result producer_ready(struct conn *conn, struct ipc_end *end)
         return COLLET_SUCCESS;
     if (end->socket >= 0)
         COLLET_TRY(hand_over_take(end->socket, &fd));
-    struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
+    GPU_ENTERED(gpu->driver, gpu->ordinal);
     enum collet_result result = take_memory(conn, end, fd);
-    gpu->driver->leave(scope);
     if (fd >= 0)
         close(fd);
     return result;
@@ -200,7 +198,7 @@ static void ipc_close(struct conn *conn) {
     struct gpu_rank *gpu = conn->owner->gpu;
     if (end == NULL)
         return;
-    struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
+    GPU_ENTERED(gpu->driver, gpu->ordinal);
     if (end->pinned)
         gpu->driver->memory->unpin(end->memory);
     if (end->kind == IPC_PINNED)
@@ -209,7 +207,6 @@ static void ipc_close(struct conn *conn) {
         gpu->driver->sharing->destroy(end->memory, &end->name);
     else if (end->memory != NULL)
         gpu->driver->sharing->detach(end->memory, &end->name);
-    gpu->driver->leave(scope);
     forget_fd(end);
     free(end);
 }

@@ -80,11 +80,10 @@ static void fifo_destroy(struct self_memory *memory) {
 static enum collet_result with_gpu(const struct conn *conn, struct self_memory *memory) {
     if (memory->driver == NULL)
         return fifo_create(conn, memory);
-    struct gpu_scope scope = memory->driver->enter(memory->ordinal);
+    GPU_ENTERED(memory->driver, memory->ordinal);
     enum collet_result result = fifo_create(conn, memory);
     if (result != COLLET_SUCCESS)
         fifo_destroy(memory);
-    memory->driver->leave(scope);
     return result;
 }
 

@@ -34,6 +34,7 @@
  * that, the executor knows (and the control plane, that the rank is gone).
  * Read next: tcp_producer.c, tcp_consumer.c and tcp_credit.c, what moves; tcp_link.h, whose the sockets are; tcp_socket.h, how they come to be.
  */
+#include "base/memory.h"
 #include "transport/tcp_end.h"
 #include "transport/transport.h"
 
@@ -57,9 +58,8 @@ static struct tcp_link *link_of_other(const struct conn *conn) {
 
 static enum collet_result tcp_end_create(struct conn *conn) {
     const struct fifo_layout *layout = &conn->owner->layout;
-    struct tcp_end *end = calloc(1, sizeof(*end));
-    if (end == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection with rank %d", conn->peer);
+    struct tcp_end *end;
+    COLLET_TRY(memory_get(&end, 1, sizeof *end, "no memory for a connection with rank %d", conn->peer));
     uint32_t wanted = (uint32_t)conn->owner->config->nsockets;
     end->nsockets = wanted < layout->nslots ? wanted : layout->nslots;
     end->bytes = layout->total_bytes;

@@ -2,6 +2,7 @@
 #include "transport/verbs_device.h"
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "boot/address.h"
 #include "boot/process.h"
 
@@ -212,13 +213,12 @@ struct verbs_host *verbs_host(void) {
     static unsigned generation;
     static bool opened;
     process_identity(); /* from here on forks are counted */
-    pthread_mutex_lock(&lock);
+    SCOPED_LOCK(&lock);
     if (!opened || generation != process_generation()) { /* what the parent opened is of no use to a child */
         verbs_host_open(&the_host, config_process());
         opened = true;
         generation = process_generation();
     }
-    pthread_mutex_unlock(&lock);
     return &the_host;
 }
 

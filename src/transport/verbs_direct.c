@@ -97,10 +97,8 @@ static bool driver_flush(struct conn *conn) {
         needed |= end->direct.rails[r].landed != end->direct.rails[r].flushed;
     if (!needed)
         return false;
-    struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
-    enum collet_result result = gpu->driver->sharing->flush();
-    gpu->driver->leave(scope);
-    if (result != COLLET_SUCCESS) {
+    GPU_ENTERED(gpu->driver, gpu->ordinal);
+    if (gpu->driver->sharing->flush() != COLLET_SUCCESS) {
         verbs_set_broken(conn, "%s", err_last());
         return false;
     }
@@ -198,10 +196,8 @@ void verbs_direct_create(struct conn *conn, size_t bytes) {
     const char *why = "COLLET_NET_GDR is 0";
     if (gpu == NULL)
         return;
-    struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
-    bool created = conn->owner->config->net_gdr && slots_create(conn, bytes, &why);
-    gpu->driver->leave(scope);
-    if (created)
+    GPU_ENTERED(gpu->driver, gpu->ordinal);
+    if (conn->owner->config->net_gdr && slots_create(conn, bytes, &why))
         return;
     verbs_direct_destroy(conn);
     log_info(NET, "rank %d %s %d: slots in pinned host memory, not in that of GPU %d: %s", conn->owner->rank,
@@ -219,10 +215,9 @@ void verbs_direct_destroy(struct conn *conn) {
         if (direct->rails[r].slots != NULL)
             end->host->lib.dereg_mr(direct->rails[r].slots);
     }
-    struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
+    GPU_ENTERED(gpu->driver, gpu->ordinal);
     if (direct->scratch != NULL)
         gpu->driver->memory->pinned_destroy(direct->scratch);
     gpu->driver->memory->destroy(direct->memory);
-    gpu->driver->leave(scope);
     *direct = (struct verbs_direct){.memory = NULL};
 }

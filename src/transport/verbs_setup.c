@@ -11,6 +11,7 @@
  *
  * So each path has carried something both ways before it is used, and one that does not work is an error here.
  */
+#include "base/memory.h"
 #include "base/os.h"
 #include "base/wait.h"
 #include "transport/verbs_end.h"
@@ -144,9 +145,8 @@ static int common_kind(const struct conn *conn) {
 
 /* offer: NULL for the consumer, whose it is. */
 static enum collet_result end_create(struct conn *conn, const struct verbs_hello *offer) {
-    struct verbs_end *end = calloc(1, sizeof(*end));
-    if (end == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection with rank %d", conn->peer);
+    struct verbs_end *end;
+    COLLET_TRY(memory_get(&end, 1, sizeof *end, "no memory for a connection with rank %d", conn->peer));
     conn->impl = end; /* from here on verbs_free() cleans up */
     end->host = verbs_host();
     end->kind = (enum verbs_kind)common_kind(conn);

@@ -7,10 +7,8 @@ enum collet_result wire_memory_create(const struct conn_owner *owner, size_t byt
     if (owner->gpu == NULL)
         return os_memory_create(bytes, memory_p);
     const struct gpu_driver *driver = owner->gpu->driver;
-    struct gpu_scope scope = driver->enter(owner->gpu->ordinal);
-    enum collet_result result = driver->memory->pinned_create(bytes, memory_p);
-    driver->leave(scope);
-    return result;
+    GPU_ENTERED(driver, owner->gpu->ordinal);
+    return driver->memory->pinned_create(bytes, memory_p);
 }
 
 void wire_memory_destroy(const struct conn_owner *owner, void *memory, size_t bytes) {
@@ -19,8 +17,7 @@ void wire_memory_destroy(const struct conn_owner *owner, void *memory, size_t by
         return;
     }
     const struct gpu_driver *driver = owner->gpu->driver;
-    struct gpu_scope scope = driver->enter(owner->gpu->ordinal);
+    GPU_ENTERED(driver, owner->gpu->ordinal);
     if (memory != NULL)
         driver->memory->pinned_destroy(memory);
-    driver->leave(scope);
 }

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory that is asked for in one place and freed in one place, and locks that end with their block.
+ *
+ *     SCOPED_FREE int *places = NULL;                                             freed where the block ends
+ *     COLLET_TRY(memory_get(&places, n, sizeof *places, "no memory for %zu places", n));
+ *
+ *     rings->place = arena_get(&rings->arena, n, sizeof *rings->place);           freed together, by arena_free()
+ *     rings->first = arena_get(&rings->arena, h, sizeof *rings->first);
+ *     COLLET_TRY(arena_check(&rings->arena, "no memory for %zu ranks", n));       the failure of any of them
+ *
+ *     SCOPED_LOCK(&hub->lock);                                                    unlocked where the block ends
+ *
+ * A block ends by its brace, by return, break or continue: cleanup is an attribute of gcc and clang.
+ */
+#ifndef COLLET_BASE_MEMORY_H
+#define COLLET_BASE_MEMORY_H
+
+#include "base/err.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Memory for n entries, all zero, which free() frees. memory_p is the address of the pointer to the first entry. The text
+ * tells the failure. */
+enum collet_result memory_get(void *memory_p, size_t n, size_t entry_bytes, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The pointer that is declared so starts as NULL. */
+#define SCOPED_FREE __attribute__((cleanup(memory_free)))
+void memory_free(void *memory_p);
+
+/* Arrays with one end. {0} is an empty one. */
+struct arena {
+    struct arena_block *newest;
+    bool failed; /* there was no memory for one of them */
+};
+#define SCOPED_ARENA __attribute__((cleanup(arena_free)))
+
+/* n entries, all zero. NULL without memory: see arena_check(). */
+void *arena_get(struct arena *arena, size_t n, size_t entry_bytes);
+enum collet_result arena_check(const struct arena *arena, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void arena_free(struct arena *arena);
+
+#define SCOPED_LOCK(mutex)                                                                                             \
+    pthread_mutex_t *scoped_lock_ __attribute__((cleanup(memory_unlock), unused)) = memory_lock(mutex)
+static inline pthread_mutex_t *memory_lock(pthread_mutex_t *mutex) {
+    pthread_mutex_lock(mutex);
+    return mutex;
+}
+static inline void memory_unlock(pthread_mutex_t *const *mutex) { pthread_mutex_unlock(*mutex); }
+
+#endif
