@@ -10,7 +10,7 @@
  * Read next: cast.c (what is expected), machine.h (how it runs), expr.h and order.h.
  */
 #include "base/err.h"
-#include "program/machine.h"
+#include "program/trace.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -33,7 +33,9 @@ fail_output(const struct judge *j, int member, int block, int round, const char 
     va_start(args, format);
     vsnprintf(what, sizeof(what), format, args);
     va_end(args);
-    return machine_fail_at(j->machine, cell->worker, cell->step, "stores to OUT block %d %s", block, what);
+    machine_fail_at(j->machine, cell->worker, cell->step, "stores to OUT block %d %s", block, what);
+    j->machine->failed.round = round;
+    return false;
 }
 
 /* Counts contributions: each exactly once, and of the right block. */
@@ -93,6 +95,7 @@ static bool judge_output(const struct judge *j, int member, int block, int round
     int rank = j->cast->members[member].rank;
     int32_t value = machine_out(m, round, member, block)->value;
     struct cast_source source = cast_source_of(j->cast, member, block);
+    m->failed = (struct machine_failure){member, -1, round};
     if (value == EXPR_NONE)
         return machine_fail(m, "rank %d: nothing is stored to OUT block %d in round %d", rank, block, round);
     if (source.member < 0)
@@ -140,6 +143,11 @@ static bool judge_run(struct machine *m) {
 
 bool prog_check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots, bool in_place,
                 char *why, size_t why_bytes) {
+    return prog_check_showing(algorithm, shape, root, nslots, in_place, NULL, why, why_bytes);
+}
+
+bool prog_check_showing(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots,
+                        bool in_place, const struct prog_view *view, char *why, size_t why_bytes) {
     struct cast cast;
     struct machine machine;
     if (why_bytes > 0)
@@ -152,8 +160,11 @@ bool prog_check(const struct algorithm *algorithm, const struct prog_shape *shap
         snprintf(why, why_bytes, "%s", err_last());
         return false;
     }
-    bool right = machine_create(&machine, &cast, nslots, in_place, why, why_bytes) && machine_run(&machine) &&
+    bool right = machine_create(&machine, &cast, nslots, in_place, why, why_bytes) &&
+                 (view == NULL || !view->turns || trace_turns(&machine, view->out)) && machine_run(&machine) &&
                  judge_run(&machine);
+    if (!right && view != NULL)
+        trace_failure(&machine, view->out);
     machine_destroy(&machine);
     cast_destroy(&cast);
     return right;

@@ -21,6 +21,7 @@ bool machine_fail(struct machine *m, const char *format, ...) {
 bool machine_fail_at(struct machine *m, int worker, int step, const char *format, ...) {
     const struct machine_worker *w = &m->workers[worker];
     int rank = m->cast->members[w->member].rank;
+    m->failed = (struct machine_failure){w->member, step, w->round};
     int length = snprintf(m->why, m->why_bytes, "rank %d worker %d step %d: ", rank, w->index, step - w->first_step);
     size_t used = (size_t)length < m->why_bytes ? (size_t)length : m->why_bytes;
     va_list args;
@@ -463,9 +464,30 @@ static bool end_run(struct machine *m) {
     return true;
 }
 
+int machine_turn(struct machine *m, int round) {
+    int nready = 0;
+    for (int i = 0; i < m->nworkers; i++) {
+        struct machine_worker *w = &m->workers[i];
+        w->turned = -1;
+        if (w->round <= round && (!has_elements(m, w, step_of(m, w)) || is_ready(m, w, step_of(m, w))))
+            m->runnable[nready++] = i;
+    }
+    m->nrunnable = nready; /* workers that wake up come behind, and wait for the next turn */
+    for (int i = 0; i < nready; i++) {
+        struct machine_worker *w = &m->workers[m->runnable[i]];
+        w->turned = w->pc;
+        if (try_step(m, w) == FAILED)
+            return -1;
+    }
+    return nready;
+}
+
 bool machine_run(struct machine *m) {
-    for (int w = m->nworkers - 1; w >= 0; w--)
+    m->nrunnable = 0;
+    for (int w = m->nworkers - 1; w >= 0; w--) {
+        m->workers[w].blocked_on = -1;
         m->runnable[m->nrunnable++] = w;
+    }
     while (m->nrunnable > 0) {
         struct machine_worker *w = &m->workers[m->runnable[--m->nrunnable]];
         enum outcome outcome = STEPPED;

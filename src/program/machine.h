@@ -29,6 +29,7 @@ struct machine_worker {
     int pc, round;
     int blocked_on; /* connection, −1: not blocked */
     bool blocked_sending;
+    int turned; /* the step that it did in the last turn; −1: none */
 };
 
 struct machine_conn {
@@ -52,6 +53,13 @@ struct machine_cell {
     int length;       /* number of its piece's length */
     uint32_t touched; /* number of the last step that looked at it or wrote it … */
     int piece;        /* … and the piece that it was for */
+};
+
+/* Where it went wrong. */
+struct machine_failure {
+    int member; /* −1: it is no rank's fault */
+    int step;   /* of the member's program; −1: a step is missing */
+    int round;
 };
 
 /* A place in memory: a block of a region of a member. */
@@ -95,6 +103,7 @@ struct machine {
 
     char *why;
     size_t why_bytes;
+    struct machine_failure failed;
 };
 
 /* Connects the cast. On failure *why says what is wrong; destroy the machine all the same. */
@@ -103,6 +112,10 @@ void machine_destroy(struct machine *m);
 
 /* Runs all rounds to the end. */
 bool machine_run(struct machine *m);
+
+/* Every worker that has something to do up to `round`, and is able to, does one step. Returns how many did; −1: one
+ * failed. */
+int machine_turn(struct machine *m, int round);
 
 /* Of OUT. */
 struct machine_cell *machine_out(const struct machine *m, int round, int member, int block);

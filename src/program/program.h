@@ -312,6 +312,14 @@ static inline bool prog_keeps_empty(enum prog_collective collective) {
 bool prog_check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots, bool in_place,
                 char *why, size_t why_bytes);
 
+/* What a check also shows: on failure what the ranks concerned hold; turns: what all hold during the first round. */
+struct prog_view {
+    FILE *out;
+    bool turns;
+};
+bool prog_check_showing(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots,
+                        bool in_place, const struct prog_view *view, char *why, size_t why_bytes);
+
 /* The step tables of all ranks side by side, one for each worker: R recv, + reduce, ! store, S send, and the blocks;
  * then what each rank sends, reduces and stores in one round, and its connections. peers: cells name them, <3 >1 from
  * rank 3 and to rank 1. The first 32 ranks have columns. */

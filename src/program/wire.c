@@ -318,6 +318,7 @@ static bool make_slots(struct machine *m) {
 bool machine_create(struct machine *m, const struct cast *cast, int nslots, bool in_place, char *why,
                     size_t why_bytes) {
     *m = (struct machine){.cast = cast, .nslots = nslots, .in_place = in_place, .why = why, .why_bytes = why_bytes};
+    m->failed.member = -1;
     const struct prog *prog = cast->members[0].prog;
     const struct prog_facts *facts = &prog_facts[prog->collective];
     m->sliced = prog_is_sliced(prog->collective);

@@ -16,12 +16,15 @@ static const struct command command = {
     "  <algorithm>  collective_name as --list shows it, e.g. allreduce_ring\n"
     "  <ranks>      number of ranks, 1 or more",
     "In a table: R receives, + reduces, ! stores to OUT, S sends; then the blocks. One row is one step.\n"
-    "With --peers: <3 receives from rank 3, >1 sends to rank 1.\n"};
+    "With --peers: <3 receives from rank 3, >1 sends to rank 1.\n"
+    "With --trace: in one turn every worker that can does one step (w2:0 is step 0 of worker 2). r1+r2 is the sum of\n"
+    "what ranks 1 and 2 contribute, =r0+r1+r2 one that is finished; r2[3] is block 3 of rank 2 where another belongs;\n"
+    "<1 4:r1 arrived from rank 1 and was not read yet: block 4 of it.\n"};
 
 struct request {
     const char *algorithm, *ranks;
     const char *nodes, *root, *slots; /* NULL: not given */
-    bool check, list, peers;
+    bool check, list, peers, trace;
 };
 
 static bool parse_arguments(int argc, char **argv, struct request *request) {
@@ -32,6 +35,7 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
                        "root of a broadcast or reduce, peer of a send or recv; 0 unless given"),
         ARGUMENT_FLAG("peers", &request->peers, "the table names with whom each step exchanges"),
         ARGUMENT_FLAG("check", &request->check, "verify instead of printing: exit 0 if verified, 1 if not"),
+        ARGUMENT_FLAG("trace", &request->trace, "verify, and show turn by turn what each rank holds in one round"),
         ARGUMENT_VALUE("slots", "K", &request->slots, "verify with K slots per connection; 2 unless given"),
         ARGUMENT_FLAG("list", &request->list, "all algorithms, with what they take and one line about each"),
     };
@@ -79,11 +83,12 @@ static enum collet_result deal(int nranks, int nnodes, struct prog_shape *shape)
     return result;
 }
 
-/* Out of place and, where the collective knows it, in place. */
-static int check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots) {
+/* Out of place and, where the collective knows it, in place; turns are shown out of place. */
+static int check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots, bool turns) {
     char why[ERR_TEXT_BYTES];
     for (int in_place = 0; in_place < 2; in_place++)
-        if (!prog_check(algorithm, shape, root, nslots, in_place == 1, why, sizeof(why))) {
+        if (!prog_check_showing(algorithm, shape, root, nslots, in_place == 1,
+                                &(struct prog_view){stdout, turns && in_place == 0}, why, sizeof(why))) {
             printf("wrong%s: %s\n", in_place == 1 ? " in place" : "", why);
             return EXIT_FAILURE;
         }
@@ -129,7 +134,8 @@ int main(int argc, char **argv) {
         prog_shape_fini(&shape);
         return EXIT_BAD_INPUT;
     }
-    int status = request.check ? check(algorithm, &shape, root, nslots) : print(algorithm, &shape, root, request.peers);
+    int status = request.check || request.trace ? check(algorithm, &shape, root, nslots, request.trace)
+                                                : print(algorithm, &shape, root, request.peers);
     prog_shape_fini(&shape);
     return status;
 }

@@ -43,6 +43,27 @@ tables_are_cut() {
         shows "steps 256-1998 are not shown" allreduce_ring 1000 && stays_small allreduce_tree 1000
 }
 
+# The last turn of every algorithm leaves each rank what the verifier, which goes on from there, accepts.
+traces_end_right() {
+    local sum="=r0+..+r3"
+    shows "rank 1  1     -      -      -      -      <0 2:r0+r3" --trace allreduce_ring 4 || return 1
+    [ "$("$prog" --trace allreduce_ring 4 | grep -c "^rank . .*  $sum  $sum  $sum  $sum  -$")" = 4 ] || return 1
+    [ "$("$prog" --trace alltoall_direct 3 | tail -5 | grep -c "^rank .*  r0     r1     r2     -$")" = 3 ] || return 1
+    for algorithm in $("$prog" --list | awk '{ print $1 }'); do
+        shows "verified: $algorithm, 8 ranks on 2 nodes, root 0, 2 slots per connection" --nodes 2 --trace "$algorithm" 8 ||
+            return 1
+    done
+    stays_small --trace allreduce_tree 1000 && shows "ranks 32-999 are not shown" --trace allreduce_tree 1000
+}
+
+failures_show_values() {
+    local output
+    output=$("$prog" --check --slots 1 allreduce_ring 3)
+    [ $? = 1 ] && grep -qx "rank 1  -      -      -      <0 2:r0" <<<"$output" || { echo "$output"; return 1; }
+}
+
+check a_trace_ends_with_what_the_verifier_accepts traces_end_right
+check a_failed_check_shows_what_is_held failures_show_values
 check the_cells_of_a_table_name_peers cells_name_peers
 check tables_of_a_thousand_ranks_are_cut_and_say_so tables_are_cut
 finish

@@ -414,6 +414,21 @@ static void a_dropped_contribution_is_named(void **state) {
                  "rank 0 worker 0 step 1: stores to OUT block 0", "the contribution of rank 0 is missing");
 }
 
+static void a_failed_check_shows_what_the_ranks_hold(void **state) {
+    (void)state;
+    struct algorithm algorithm = {.name = "wrong", .collective = PROG_ALLREDUCE, .build = dropped_in_a_ring};
+    char *text = NULL, why[512];
+    size_t bytes = 0;
+    struct prog_view view = {.out = open_memstream(&text, &bytes)};
+    assert_non_null(view.out);
+    assert_false(prog_check_showing(&algorithm, &PROG_FLAT(4), 0, 2, false, &view, why, sizeof(why)));
+    fclose(view.out);
+    /* What rank 2 sent lacks the part of rank 1. */
+    if (strstr(text, "\nrank 3  -      -      -      -      <2 3:r0+r2\n") == NULL)
+        fail_msg("%s: %s", why, text);
+    free(text);
+}
+
 static void a_doubled_contribution_is_named(void **state) {
     (void)state;
     expect_wrong((struct wrong){PROG_ALLREDUCE, doubled, 2, 0, false}, "rank 1 worker 0 step 2: stores to OUT block 0",
@@ -1001,6 +1016,7 @@ int main(void) {
         cmocka_unit_test(distances_follow_the_shape_and_wrap_around),
         cmocka_unit_test(a_shape_that_an_algorithm_does_not_take_is_refused),
         cmocka_unit_test(a_dropped_contribution_is_named),
+        cmocka_unit_test(a_failed_check_shows_what_the_ranks_hold),
         cmocka_unit_test(a_doubled_contribution_is_named),
         cmocka_unit_test(another_order_on_one_rank_is_found),
         cmocka_unit_test(rounding_between_steps_is_another_order),
