@@ -326,4 +326,8 @@ bool prog_check_showing(const struct algorithm *algorithm, const struct prog_sha
 enum collet_result prog_print(const struct algorithm *algorithm, const struct prog_shape *shape, int root, bool peers,
                               FILE *out);
 
+/* Who sends to whom: the rings, chains and trees of each lane; dot: all connections as Graphviz. */
+enum collet_result prog_print_chains(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
+                                     bool dot, FILE *out);
+
 #endif

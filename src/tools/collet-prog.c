@@ -17,6 +17,7 @@ static const struct command command = {
     "  <ranks>      number of ranks, 1 or more",
     "In a table: R receives, + reduces, ! stores to OUT, S sends; then the blocks. One row is one step.\n"
     "With --peers: <3 receives from rank 3, >1 sends to rank 1.\n"
+    "With --chains: 0 > 1 > 0 is a ring. A tree is indented: < a child sends to its parent, > the parent to it.\n"
     "With --trace: in one turn every worker that can does one step (w2:0 is step 0 of worker 2). r1+r2 is the sum of\n"
     "what ranks 1 and 2 contribute, =r0+r1+r2 one that is finished; r2[3] is block 3 of rank 2 where another belongs;\n"
     "<1 4:r1 arrived from rank 1 and was not read yet: block 4 of it.\n"};
@@ -24,7 +25,7 @@ static const struct command command = {
 struct request {
     const char *algorithm, *ranks;
     const char *nodes, *root, *slots; /* NULL: not given */
-    bool check, list, peers, trace;
+    bool check, list, peers, trace, chains, dot;
 };
 
 static bool parse_arguments(int argc, char **argv, struct request *request) {
@@ -34,6 +35,8 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
         ARGUMENT_VALUE("root", "R", &request->root,
                        "root of a broadcast or reduce, peer of a send or recv; 0 unless given"),
         ARGUMENT_FLAG("peers", &request->peers, "the table names with whom each step exchanges"),
+        ARGUMENT_FLAG("chains", &request->chains, "who sends to whom: the rings, chains and trees of each lane"),
+        ARGUMENT_FLAG("dot", &request->dot, "the connections as Graphviz: collet-prog --dot … | dot -Tsvg"),
         ARGUMENT_FLAG("check", &request->check, "verify instead of printing: exit 0 if verified, 1 if not"),
         ARGUMENT_FLAG("trace", &request->trace, "verify, and show turn by turn what each rank holds in one round"),
         ARGUMENT_VALUE("slots", "K", &request->slots, "verify with K slots per connection; 2 unless given"),
@@ -101,8 +104,12 @@ static int check(const struct algorithm *algorithm, const struct prog_shape *sha
     return EXIT_SUCCESS;
 }
 
-static int print(const struct algorithm *algorithm, const struct prog_shape *shape, int root, bool peers) {
-    if (prog_print(algorithm, shape, root, peers, stdout) == COLLET_SUCCESS)
+static int print(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
+                 const struct request *request) {
+    enum collet_result result = request->chains || request->dot
+                                    ? prog_print_chains(algorithm, shape, root, request->dot, stdout)
+                                    : prog_print(algorithm, shape, root, request->peers, stdout);
+    if (result == COLLET_SUCCESS)
         return EXIT_SUCCESS;
     fprintf(stderr, "collet-prog: %s\n", err_last());
     return EXIT_FAILURE;
@@ -135,7 +142,7 @@ int main(int argc, char **argv) {
         return EXIT_BAD_INPUT;
     }
     int status = request.check || request.trace ? check(algorithm, &shape, root, nslots, request.trace)
-                                                : print(algorithm, &shape, root, request.peers);
+                                                : print(algorithm, &shape, root, &request);
     prog_shape_fini(&shape);
     return status;
 }

@@ -62,6 +62,29 @@ failures_show_values() {
     [ $? = 1 ] && grep -qx "rank 1  -      -      -      <0 2:r0" <<<"$output" || { echo "$output"; return 1; }
 }
 
+# A tree of the tool's output in one line, without blanks.
+tree() { "$prog" --chains "$@" | tr -d ' \n'; }
+
+chains_have_forms() {
+    shows "  0 > 1 > 2 > 3 > 0" --chains allreduce_ring 4 && shows "  0 > 1 > 2" --chains broadcast_chain 3 &&
+        [ "$(tree allreduce_tree 4)" = "lane03<>1<>0<>2lane10<>2<>1<>3" ] &&
+        [ "$(tree broadcast_tree 4 --root 1)" != "$(tree broadcast_tree 4)" ] &&
+        shows "  each to each: 0,1,2,3" --chains allreduce_twoshot 4 && shows "  0 > 1 2" --chains allreduce_doubling 4 &&
+        shows "lane 0, inside nodes" --chains --nodes 2 allreduce_hier 4 && shows "  1 > 3 > 1" --chains --nodes 2 allreduce_hier 4 &&
+        shows "    < 2" --chains --nodes 4 allreduce_hiertree 8 && stays_small --chains allreduce_tree 1000 &&
+        stays_small --chains allreduce_ring 1000
+}
+
+# Every connection once, both ways where both are used.
+dot_is_a_graph() {
+    shows "  subgraph cluster_1 { label=\"node 1\"; 2; 3; }" --dot --nodes 2 allreduce_ring 4 &&
+        shows "  3 -> 0 [label=\"lane 0\"];" --dot allreduce_ring 4 &&
+        [ "$("$prog" --dot allreduce_ring 4 | grep -c -e '->')" = 4 ] &&
+        [ "$("$prog" --dot allreduce_twoshot 4 | grep -c -e '->')" = 24 ]
+}
+
+check chains_show_rings_trees_and_crowds chains_have_forms
+check dot_lists_every_connection dot_is_a_graph
 check a_trace_ends_with_what_the_verifier_accepts traces_end_right
 check a_failed_check_shows_what_is_held failures_show_values
 check the_cells_of_a_table_name_peers cells_name_peers
