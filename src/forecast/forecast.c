@@ -156,10 +156,14 @@ struct quest {
     struct forecast best;
 };
 
-/* No time is less than this. */
+/* The stage whose times are no more than those of the quest's. */
+static struct forecast_stage *stage_below(const struct quest *quest) {
+    return quest->stage->fewer != NULL ? fewer_largest(quest->stage->fewer) : quest->stage;
+}
+
 static enum collet_result quest_bound(void *context, const struct tuner_try *one, double *ns_p) {
     const struct quest *quest = context;
-    struct forecast_stage *stage = quest->stage->fewer != NULL ? fewer_largest(quest->stage->fewer) : quest->stage;
+    struct forecast_stage *stage = stage_below(quest);
     struct forecast f;
     struct sim *sim;
     COLLET_TRY(set_choice(stage, &one->choice, quest->bytes, &f, &sim));
@@ -167,6 +171,10 @@ static enum collet_result quest_bound(void *context, const struct tuner_try *one
         COLLET_TRY(cost_bound(stage->cost, sim, &one->choice, &f.bounds, NULL));
     *ns_p = cost_least_ns(&f.bounds);
     return COLLET_SUCCESS;
+}
+
+static enum collet_result quest_hops(void *context, const struct tuner_try *one, double *ns_p) {
+    return cost_hops(stage_below(context)->cost, &one->choice, ns_p);
 }
 
 static enum collet_result quest_time(void *context, const struct tuner_try *one, double *ns_p) {
@@ -182,7 +190,7 @@ static enum collet_result quest_time(void *context, const struct tuner_try *one,
 enum collet_result forecast_best(struct forecast_stage *stage, uint64_t bytes, struct forecast *best) {
     struct tuner_try tries[TUNER_TRIES_MAX];
     struct quest quest = {.stage = stage, .bytes = bytes};
-    struct tuner_judge judge = {quest_bound, quest_time, &quest};
+    struct tuner_judge judge = {quest_bound, quest_hops, quest_time, &quest};
     int n = tuner_list(&stage->job->limits, stage->cost, forecast_count(stage, bytes), 1, tries);
     COLLET_TRY(tuner_search(&judge, tries, n));
     int pick = tuner_pick(tries, n);

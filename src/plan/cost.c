@@ -199,3 +199,20 @@ enum collet_result cost_latency(const struct cost_stage *stage, struct sim *sim,
     *ns_p += launch_ns(stage, choice);
     return result;
 }
+
+enum collet_result cost_hops(struct cost_stage *stage, const struct plan_choice *choice, double *ns_p) {
+    struct plan_choice alone = *choice;
+    double *hops_ns = &stage->hops_ns[choice->protocol];
+    struct sim *sim;
+    *ns_p = 0;
+    if (!stage->machine->uniform || !stage->machine->gpu)
+        return COLLET_SUCCESS;
+    if (*hops_ns == 0) {
+        alone.nchannels = 1;
+        COLLET_TRY(cost_set(stage, &alone, choice->chunk_bytes, 1, &sim));
+        COLLET_TRY(cost_latency(stage, sim, &alone, hops_ns));
+        *hops_ns -= launch_ns(stage, &alone);
+    }
+    *ns_p = *hops_ns + launch_ns(stage, choice);
+    return COLLET_SUCCESS;
+}

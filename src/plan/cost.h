@@ -52,6 +52,7 @@ struct cost_stage {
     int nworkers, npeers;                        /* of a rank, at most */
     double host_steps, host_peers, host_workers; /* of all ranks that were looked at together */
     struct sim *sims[SIM_CHANNELS_MAX + 1];      /* [n]: of n rings; NULL: not asked for yet */
+    double hops_ns[PROTOCOL_COUNT];              /* what cost_hops() has computed; 0: nothing yet */
 };
 
 enum collet_result cost_stage_open(const struct cost_machine *machine, const struct algorithm *algorithm,
@@ -82,6 +83,9 @@ enum collet_result cost_time(const struct cost_stage *stage, struct sim *sim, co
 /* The same with bytes that cost nothing, in one round: hops, one after another. */
 enum collet_result cost_latency(const struct cost_stage *stage, struct sim *sim, const struct plan_choice *choice,
                                 double *ns_p);
+/* No call of the choice's protocol is faster, however it is cut: the hops of the first ring. That needs a simulation, but only
+ * one per protocol, where blocks are equally long and workers have engines of their own; elsewhere it is 0. */
+enum collet_result cost_hops(struct cost_stage *stage, const struct plan_choice *choice, double *ns_p);
 
 /* Rounds beyond these are not simulated, but cost what the last of them cost. */
 uint32_t cost_rounds(const struct cost_machine *machine);

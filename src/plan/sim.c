@@ -121,8 +121,8 @@ static int64_t cross_all(struct sim *sim, const struct sim_conn *conn, int64_t h
     return transit.tail_ps;
 }
 
-static const struct step_cost *cost_of(const struct sim *sim, enum protocol protocol, enum link_class class) {
-    return &sim->machine.costs->step[class][protocol_costs_as(protocol)];
+static const struct step_cost *cost_of(const struct sim *sim, enum link_class class) {
+    return &sim->machine.costs->step[class][protocol_costs_as(sim->protocol)];
 }
 
 enum link_class sim_peer_class(const struct sim *sim, const struct sim_run *run, uint32_t k) {
@@ -130,12 +130,12 @@ enum link_class sim_peer_class(const struct sim *sim, const struct sim_run *run,
     return sim->conns[sim->refs[ref]].route.class;
 }
 
-struct sim_work sim_work_of(const struct sim *sim, enum protocol protocol, const struct sim_kind *kind, double bytes) {
-    const struct step_cost *home = cost_of(sim, protocol, sim->machine.home);
+static struct sim_work work_of_kind(const struct sim *sim, const struct sim_kind *kind, double bytes) {
+    const struct step_cost *home = cost_of(sim, sim->machine.home);
     const struct sim_run *run = &sim->runs[kind->run];
     struct sim_work work = {home->step_ns, kind->touches * bytes * home->byte_ns};
     for (uint32_t k = 0; k < run->recv_count + run->send_count; k++) {
-        const struct step_cost *cost = cost_of(sim, protocol, sim_peer_class(sim, run, k));
+        const struct step_cost *cost = cost_of(sim, sim_peer_class(sim, run, k));
         work.fixed_ns += cost->peer_ns;
         work.bytes_ns += bytes * cost->byte_ns;
     }
@@ -146,19 +146,25 @@ struct sim_work sim_work_of(const struct sim *sim, enum protocol protocol, const
     return work;
 }
 
-static struct sim_work work_of(struct sim *sim, const struct sim_run *run, double bytes) {
+struct sim_work sim_work_of(struct sim *sim, const struct sim_run *run, double bytes) {
     struct sim_kind *kind = &sim->kinds[run->kind];
     if (kind->bytes != bytes) {
         kind->bytes = bytes;
-        kind->work = sim_work_of(sim, sim->protocol, kind, bytes);
+        kind->work = work_of_kind(sim, kind, bytes);
     }
     return kind->work;
+}
+
+void sim_begin(struct sim *sim, enum protocol protocol) {
+    sim->protocol = protocol;
+    for (size_t k = 0; k < sim->nkinds; k++)
+        sim->kinds[k].bytes = -1;
 }
 
 static void do_step(struct sim *sim, struct sim_worker *w) {
     const struct sim_run *run = run_of(sim, w);
     double bytes = sim->weightless ? 0 : piece_of(sim, w);
-    struct sim_work work = work_of(sim, run, bytes);
+    struct sim_work work = sim_work_of(sim, run, bytes);
     int64_t *engine_ps = &sim->engine_free[w->engine];
     double crowd = sim->machine.crowd != NULL ? sim->machine.crowd[w->engine] : 1;
     if (crowd > 1) {
@@ -175,7 +181,7 @@ static void do_step(struct sim *sim, struct sim_worker *w) {
     for (uint32_t k = 0; k < run->send_count; k++) {
         int32_t c = sim->refs[run->send_first + k];
         struct sim_conn *conn = &sim->conns[c];
-        const struct step_cost *cost = cost_of(sim, sim->protocol, conn->route.class);
+        const struct step_cost *cost = cost_of(sim, conn->route.class);
         double wire_bytes = bytes * protocol_wire_factor(sim->protocol, costs_is_remote(conn->route.class));
         int64_t through_ps = later(end_ps, cross_all(sim, conn, head_ps, wire_bytes));
         *slot_of(sim, c, conn->sent++) = through_ps + ps_of(cost->alpha_ns + bytes * cost->wire_byte_ns);
@@ -243,8 +249,6 @@ static void reset(struct sim *sim) {
     for (size_t c = 0; c < sim->nconns; c++)
         sim->conns[c].sent = sim->conns[c].received = 0;
     sim_queue_reset(sim->queue);
-    for (size_t k = 0; k < sim->nkinds; k++)
-        sim->kinds[k].bytes = -1;
     sim->norders = sim->nevents = 0;
     for (size_t w = 0; w < sim->nworkers; w++) {
         struct sim_worker *worker = &sim->workers[w];
@@ -298,7 +302,7 @@ static int64_t busiest_round_ps(struct sim *sim) {
         double crowd = sim->machine.crowd != NULL ? sim->machine.crowd[w->engine] : 1;
         for (const struct sim_run *run = &sim->runs[w->first_run]; run < &sim->runs[w->first_run + w->nruns]; run++) {
             double bytes = sim_bytes(&sim->lengths[w->channel], run, 0);
-            struct sim_work work = work_of(sim, run, bytes);
+            struct sim_work work = sim_work_of(sim, run, bytes);
             if (bytes > 0)
                 sim->engine_free[w->engine] +=
                     run->count * ps_of((work.fixed_ns + work.bytes_ns) * (crowd > 1 ? crowd : 1));
@@ -316,7 +320,7 @@ enum collet_result sim_run(struct sim *sim, enum protocol protocol, uint32_t rou
     uint32_t fewer = rounds_max > nslots ? rounds_max - nslots : rounds_max - (rounds_max + 3) / 4;
     int64_t ps, fewer_ps;
     COLLET_TRY(make_ready(sim));
-    sim->protocol = protocol;
+    sim_begin(sim, protocol);
     for (int c = 0; c < sim->nchannels; c++)
         if (sim_rounds(&sim->lengths[c]) > nrounds)
             nrounds = sim_rounds(&sim->lengths[c]);

@@ -189,14 +189,16 @@ double sim_bytes(const struct sim_lengths *lengths, const struct sim_run *run, u
 
 /* Of the k-th connection of a run's steps, first those they receive from. */
 enum link_class sim_peer_class(const struct sim *sim, const struct sim_run *run, uint32_t k);
-struct sim_work sim_work_of(const struct sim *sim, enum protocol protocol, const struct sim_kind *kind, double bytes);
+/* What the engine does for a step, by the protocol of sim_begin(), which forgets what was computed by another. */
+void sim_begin(struct sim *sim, enum protocol protocol);
+struct sim_work sim_work_of(struct sim *sim, const struct sim_run *run, double bytes);
 
 /* ---- adding up (sim_bounds.c) ---- */
 
 /* What each link of a host carries in a call of all channels, in bytes: the most of all hosts. load: [nlinks of a host]. */
 enum collet_result sim_load(struct sim *sim, enum protocol protocol, double *load);
 /* All steps of the busiest engine, if none has to wait. */
-enum collet_result sim_busiest(const struct sim *sim, enum protocol protocol, double *ns_p);
+enum collet_result sim_busiest(struct sim *sim, enum protocol protocol, double *ns_p);
 
 /* ---- skipping ---- */
 

@@ -33,9 +33,10 @@ static void load_run(const struct sim *sim, enum protocol protocol, const struct
 
 /* The bytes of one step of the run in all rounds: those of a round that is as long as all. */
 static double bytes_of(const struct sim_lengths *lengths, const struct sim_run *run) {
+    if (lengths->uniform)
+        return run->pieces * lengths->part_bytes;
     struct sim_lengths whole = *lengths;
     whole.geometry.chunk_elems = whole.geometry.part_elems;
-    whole.chunk_bytes = whole.part_bytes;
     return sim_bytes(&whole, run, 0);
 }
 
@@ -94,22 +95,22 @@ enum collet_result sim_load(struct sim *sim, enum protocol protocol, double *loa
 /* ---- engines ---- */
 
 /* One step of the run in all rounds; of short blocks the last rounds are empty. */
-static double work_of_run(const struct sim *sim, enum protocol protocol, const struct sim_lengths *lengths,
-                          const struct sim_run *run) {
+static double work_of_run(struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run) {
     double bytes = bytes_of(lengths, run);
-    struct sim_work work = sim_work_of(sim, protocol, &sim->kinds[run->kind], bytes);
+    struct sim_work work = sim_work_of(sim, run, bytes);
     return bytes > 0 ? ceil(bytes / sim_bytes(lengths, run, 0)) * work.fixed_ns + work.bytes_ns : 0;
 }
 
-enum collet_result sim_busiest(const struct sim *sim, enum protocol protocol, double *ns_p) {
+enum collet_result sim_busiest(struct sim *sim, enum protocol protocol, double *ns_p) {
     double *busy = calloc(sim->nengines + 1, sizeof(*busy));
     if (busy == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the work of %zu engines", sim->nengines);
     *ns_p = 0;
+    sim_begin(sim, protocol);
     for (size_t k = 0; k < sim->nworkers; k++) {
         const struct sim_worker *w = &sim->workers[k];
         for (const struct sim_run *run = runs_of(sim, w); run < runs_of(sim, w) + w->nruns; run++)
-            busy[w->engine] += run->count * work_of_run(sim, protocol, &sim->lengths[w->channel], run);
+            busy[w->engine] += run->count * work_of_run(sim, &sim->lengths[w->channel], run);
         *ns_p = busy[w->engine] > *ns_p ? busy[w->engine] : *ns_p;
     }
     free(busy);

@@ -106,12 +106,31 @@ static int lower_bound_first(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+/* Clearly faster than the best so far, or as fast with fewer connections. */
+static bool may_win(const struct tuner_try *one, const struct tuner_try *best) {
+    return best == NULL || (1 + SAME) * one->bound_ns < best->choice.predicted_ns ||
+           (one->npeers < best->npeers && one->bound_ns <= (1 + SAME) * best->choice.predicted_ns);
+}
+
+static enum collet_result raise_bound(const struct tuner_judge *judge, struct tuner_try *one) {
+    double hops_ns = 0;
+    if (judge->hops != NULL)
+        COLLET_TRY(judge->hops(judge->context, one, &hops_ns));
+    one->bound_ns = fmax(one->bound_ns, hops_ns);
+    return COLLET_SUCCESS;
+}
+
 static enum collet_result time_in_order(const struct tuner_judge *judge, struct tuner_try **order, int n) {
-    double least_ns = INFINITY;
-    for (int k = 0; k < n && order[k]->bound_ns <= (1 + SAME) * least_ns; k++) {
+    const struct tuner_try *best = NULL;
+    for (int k = 0; k < n; k++) {
         struct plan_choice *choice = &order[k]->choice;
+        if (best != NULL && may_win(order[k], best))
+            COLLET_TRY(raise_bound(judge, order[k]));
+        if (!may_win(order[k], best))
+            continue;
         COLLET_TRY(judge->time(judge->context, order[k], &choice->predicted_ns));
-        least_ns = fmin(least_ns, choice->predicted_ns);
+        if (!isinf(choice->predicted_ns) && (best == NULL || choice->predicted_ns < best->choice.predicted_ns))
+            best = order[k];
         log_trace(PLAN, "%s %s %d channel(s), chunk %u: %.1f us, at least %.1f", choice->algorithm->name,
                   protocol_names[choice->protocol], choice->nchannels, choice->chunk_bytes, choice->predicted_ns / 1000,
                   order[k]->bound_ns / 1000);
@@ -244,7 +263,7 @@ enum collet_result tuner_choose(const struct cost_machine *machine, const struct
                                 enum prog_collective collective, uint64_t count, uint32_t elem_bytes,
                                 struct plan_choice *choice) {
     struct contest contest = {.machine = machine, .limits = limits, .count = count, .elem_bytes = elem_bytes};
-    struct tuner_judge judge = {contest_bound, contest_time, &contest};
+    struct tuner_judge judge = {.bound = contest_bound, .time = contest_time, .context = &contest};
     enum collet_result result = contest_enter(&contest, collective);
     if (result == COLLET_SUCCESS)
         result = tuner_search(&judge, contest.tries, contest.ntries);

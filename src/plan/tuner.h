@@ -4,7 +4,7 @@
  *
  *      list      algorithms × protocols and chunks × numbers of channels
  *      bounds    of each: its busiest link or engine, without a simulation
- *      search    those with the lowest bounds are simulated first; what is left when a bound exceeds the least time is spared
+ *      search    those with the lowest bounds are simulated first; one whose bound says that it cannot win is spared
  *      pick      the least time; of times that hardly differ the one with the fewest connections
  */
 #ifndef COLLET_PLAN_TUNER_H
@@ -36,6 +36,8 @@ int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage
 /* What the search asks of an entry. A time may be infinite: there is none. */
 struct tuner_judge {
     enum collet_result (*bound)(void *context, const struct tuner_try *one, double *ns_p);
+    enum collet_result (*hops)(void *context, const struct tuner_try *one,
+                               double *ns_p); /* a dearer bound; NULL: none */
     enum collet_result (*time)(void *context, const struct tuner_try *one, double *ns_p);
     void *context;
 };
