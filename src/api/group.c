@@ -222,12 +222,16 @@ static int by_address(const void *a, const void *b) {
 }
 
 /* The communicators of the group's calls, each once. Locked in order of address, so that threads with overlapping groups
- * do not lock each other out. */
+ * do not lock each other out. Mostly they come in that order. */
 static int list_comms(void) {
-    int n = 0, unique = 0;
-    for (int k = 0; k < group.ncalls; k++)
-        group.comms[n++] = group.calls[k].comm;
-    qsort(group.comms, (size_t)n, sizeof(struct collet_comm *), by_address);
+    int n = group.ncalls, unique = 0;
+    bool sorted = true;
+    for (int k = 0; k < n; k++) {
+        group.comms[k] = group.calls[k].comm;
+        sorted &= k == 0 || group.comms[k - 1] <= group.comms[k];
+    }
+    if (!sorted)
+        qsort(group.comms, (size_t)n, sizeof(struct collet_comm *), by_address);
     for (int k = 0; k < n; k++)
         if (unique == 0 || group.comms[unique - 1] != group.comms[k])
             group.comms[unique++] = group.comms[k];

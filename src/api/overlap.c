@@ -8,9 +8,6 @@
  */
 #include "api/overlap.h"
 
-#include "base/types.h"
-#include "program/program.h"
-
 #include <stdint.h>
 
 struct range {
@@ -19,12 +16,8 @@ struct range {
 
 static struct range range_of(const void *buffer, enum prog_layout layout, size_t block_bytes, int nranks) {
     const uintptr_t begin = (uintptr_t)buffer;
-    switch (layout) {
-    case PROG_WHOLE:
-    case PROG_SINGLE: return (struct range){begin, begin + block_bytes};
-    case PROG_PER_RANK: return (struct range){begin, begin + block_bytes * (size_t)nranks};
-    default: return (struct range){begin, begin}; /* no buffer, or one whose counts are not known here */
-    }
+    const size_t blocks = layout == PROG_PER_RANK ? (size_t)nranks : 1;
+    return (struct range){begin, begin + blocks * block_bytes};
 }
 
 static bool is_in_place(enum prog_in_place rule, uintptr_t in, uintptr_t out, size_t own_block) {
@@ -46,15 +39,14 @@ static const char *rule_text(enum prog_in_place rule) {
     return texts[rule];
 }
 
-enum collet_result overlap_check(const struct exec_request *request, int rank, int nranks, const void *sendbuff,
-                                 const void *recvbuff) {
-    const struct prog_facts *facts = &prog_facts[request->collective];
-    const size_t block_bytes = request->count * collet_type_size(request->type);
-    if (sendbuff == NULL || recvbuff == NULL)
+enum collet_result overlap_check(enum prog_collective collective, size_t block_bytes, int rank, int nranks,
+                                 const void *sendbuff, const void *recvbuff) {
+    const struct prog_facts *facts = &prog_facts[collective];
+    if (facts->in == PROG_COUNTS || facts->out == PROG_COUNTS) /* the lengths are not known here */
         return COLLET_SUCCESS;
     const struct range in = range_of(sendbuff, facts->in, block_bytes, nranks);
     const struct range out = range_of(recvbuff, facts->out, block_bytes, nranks);
-    if (in.end <= out.begin || out.end <= in.begin || in.begin == in.end || out.begin == out.end ||
+    if (in.end <= out.begin || out.end <= in.begin ||
         is_in_place(facts->in_place, in.begin, out.begin, block_bytes * (size_t)rank))
         return COLLET_SUCCESS;
     return err_set(COLLET_ERR_INVALID_ARGUMENT,

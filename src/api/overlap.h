@@ -6,11 +6,11 @@
 #define COLLET_API_OVERLAP_H
 
 #include "base/err.h"
-#include "exec/exec.h"
+#include "program/program.h"
 
-/* INVALID_ARGUMENT, with both ranges, if the buffers overlap and do not lie as the collective's calls in place do. A buffer
- * that this rank does not use is NULL. */
-enum collet_result overlap_check(const struct exec_request *request, int rank, int nranks, const void *sendbuff,
-                                 const void *recvbuff);
+/* INVALID_ARGUMENT, with both ranges, if buffers of blocks of block_bytes > 0 overlap and do not lie as the collective's calls in
+ * place do. */
+enum collet_result overlap_check(enum prog_collective collective, size_t block_bytes, int rank, int nranks,
+                                 const void *sendbuff, const void *recvbuff);
 
 #endif

@@ -53,6 +53,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
     for (uint32_t channel = 0; channel < args->nchannels; channel++) {
         struct interp_op *op = &program->ops[channel];
         op->geometry = geometry_of(args->total_elems, args->block_elems, args->chunk_elems, channel, args->nchannels);
+        op->args = *args;
         op->stream_stores = leaves_cache;
         op->reduce = (const void *)call->reduce;
     }
@@ -63,8 +64,12 @@ static void exec_call_start(struct exec_call *call) {
     struct exec_program *program = call->program;
     if (program->ops_id != call->args_id)
         fill_ops(program, call);
-    for (uint32_t channel = 0; channel < call->args.nchannels; channel++)
-        program->ops[channel].args = call->args;
+    for (uint32_t channel = 0; channel < call->args.nchannels; channel++) {
+        struct work_args *args = &program->ops[channel].args; /* calls with one args_id differ in these alone */
+        args->in = call->args.in;
+        args->out = call->args.out;
+        args->sequence = call->args.sequence;
+    }
     call->running = program->first_worker[call->args.nchannels];
     for (int k = 0; k < call->running; k++) {
         struct interp_worker *w = &program->workers[k];
