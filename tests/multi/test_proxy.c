@@ -192,6 +192,7 @@ static void abort_amid(struct ranks *ranks, int rank) {
     enum collet_result result = COLLET_SUCCESS;
     pthread_t thread;
     ranks_try(ranks, rank, collet_allreduce(data, data, 10, COLLET_FLOAT32, COLLET_SUM, comm, NULL));
+    ranks_barrier(ranks); /* else a rank that is slow may still be in the call that must succeed */
     if (rank == 0)
         pthread_create(&thread, NULL, abort_soon, comm);
     while (result == COLLET_SUCCESS)
