@@ -3,18 +3,23 @@
  * collet-prog: shows and verifies the step programs of collet's algorithms.
  */
 #include "base/err.h"
+#include "base/types.h"
+#include "fifo/protocol.h"
 #include "program/program.h"
 #include "tools/common/arguments.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const struct command command = {
     "[options] <algorithm> <ranks>\n"
     "       collet-prog --list\n"
+    "       collet-prog --geometry [options] <count> <type>\n"
     "\n"
     "  <algorithm>  collective_name as --list shows it, e.g. allreduce_ring\n"
-    "  <ranks>      number of ranks, 1 or more",
+    "  <ranks>      number of ranks, 1 or more\n"
+    "  <count>      elements of a buffer; <type> is float, half …: how slices, channels and rounds cut the buffer",
     "In a table: R receives, + reduces, ! stores to OUT, S sends; then the blocks. One row is one step.\n"
     "With --peers: <3 receives from rank 3, >1 sends to rank 1.\n"
     "With --chains: 0 > 1 > 0 is a ring. A tree is indented: < a child sends to its parent, > the parent to it.\n"
@@ -25,7 +30,8 @@ static const struct command command = {
 struct request {
     const char *algorithm, *ranks;
     const char *nodes, *root, *slots; /* NULL: not given */
-    bool check, list, peers, trace, chains, dot;
+    bool check, list, peers, trace, chains, dot, geometry;
+    const char *buffer_ranks, *channels, *chunk; /* of the geometry */
 };
 
 static bool parse_arguments(int argc, char **argv, struct request *request) {
@@ -40,6 +46,10 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
         ARGUMENT_FLAG("check", &request->check, "verify instead of printing: exit 0 if verified, 1 if not"),
         ARGUMENT_FLAG("trace", &request->trace, "verify, and show turn by turn what each rank holds in one round"),
         ARGUMENT_VALUE("slots", "K", &request->slots, "verify with K slots per connection; 2 unless given"),
+        ARGUMENT_FLAG("geometry", &request->geometry, "from a buffer to a piece in a slot, with numbers"),
+        ARGUMENT_VALUE("ranks", "N", &request->buffer_ranks, "of --geometry: slices, one per rank; 4 unless given"),
+        ARGUMENT_VALUE("channels", "C", &request->channels, "of --geometry: 2 unless given"),
+        ARGUMENT_VALUE("chunk", "BYTES", &request->chunk, "of --geometry: most bytes of a piece; 65536 unless given"),
         ARGUMENT_FLAG("list", &request->list, "all algorithms, with what they take and one line about each"),
     };
     int rest = arguments_read(&command, table, sizeof table / sizeof *table, argc, argv);
@@ -50,7 +60,9 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
     if (argc - rest == 2 || request->list)
         return true;
     fprintf(stderr, "collet-prog: %s is missing; --help shows what is understood\n",
-            request->algorithm == NULL ? "<algorithm>" : "<ranks>");
+            request->geometry            ? "<count> or <type>"
+            : request->algorithm == NULL ? "<algorithm>"
+                                         : "<ranks>");
     return false;
 }
 
@@ -71,6 +83,77 @@ static int list(void) {
         snprintf(full_name, sizeof(full_name), "%s_%s", prog_collective_name(a->collective), a->name);
         printf("%-21s %-46s %s\n", full_name, a->where, a->about);
     }
+    return EXIT_SUCCESS;
+}
+
+/* ---- fifo/geometry.h with numbers: each line takes one part of the line before and cuts it again ---- */
+
+enum { PARTS_SHOWN = 8 };
+
+/* "| 0 | 1 | 2 |" */
+static void print_bar(uint64_t nparts, const char *what, FILE *out) {
+    fprintf(out, "%10s  ", "");
+    for (uint64_t i = 0; i < nparts && i < PARTS_SHOWN; i++)
+        fprintf(out, "|%4" PRIu64 "  ", i);
+    fprintf(out, "|%s  %" PRIu64 " %s\n", nparts > PARTS_SHOWN ? " .. |" : "", nparts, what);
+}
+
+static void print_span(const char *name, uint64_t number, struct span span, uint32_t elem_bytes, FILE *out) {
+    fprintf(out, "%-7s %2" PRIu64 "  ", name, number);
+    if (span.count == 0)
+        fprintf(out, "no elements\n");
+    else
+        fprintf(out, "elements %" PRIu64 "-%" PRIu64 ": %" PRIu64 " elements, %" PRIu64 " bytes\n", span.first,
+                span.first + span.count - 1, span.count, span.count * elem_bytes);
+}
+
+/* The second of n, if there are two. */
+static uint32_t second(uint64_t n) { return n > 1 ? 1 : 0; }
+
+/* The second slice, of it the second channel's part, of that the piece of the second round, and its slot. A chunk has
+ * at least one element. */
+static void print_buffer(uint64_t count, uint32_t elem_bytes, uint32_t nranks, uint32_t nchannels, uint32_t chunk_bytes,
+                         FILE *out) {
+    uint64_t slice = geometry_share(count, nranks), chunk = chunk_bytes / elem_bytes;
+    uint32_t block = second(nranks), channel = second(nchannels);
+    uint64_t uncut = slice > 0 ? slice : 1; /* one round is enough for a whole slice */
+    struct geometry whole = geometry_of(count, slice, uncut, 0, 1);
+    struct geometry all = geometry_of(count, slice, uncut, channel, nchannels);
+    struct geometry cut = geometry_of(count, slice, chunk, channel, nchannels);
+    uint32_t round = second(cut.nrounds);
+    struct span piece = geometry_piece(&cut, block, round);
+    fprintf(out, "%-10s  %" PRIu64 " elements of %" PRIu32 " bytes\n", "buffer", count, elem_bytes);
+    print_bar(nranks, "slices (blocks), one per rank", out);
+    print_span("slice", block, geometry_piece(&whole, block, 0), elem_bytes, out);
+    print_bar(nchannels, "parts, one per channel", out);
+    print_span("part", channel, geometry_piece(&all, block, 0), elem_bytes, out);
+    print_bar(cut.nrounds, "rounds, one piece (at most a chunk) per round", out);
+    print_span("piece", round, piece, elem_bytes, out);
+    for (uint32_t p = 0; p < PROTOCOL_COUNT; p++) {
+        uint32_t bytes = geometry_padded((uint32_t)piece.count * elem_bytes, protocol_unit_bytes(p));
+        fprintf(out, "%-10s  %-6s takes %" PRIu32 " bytes of payload (units of %" PRIu32 "), %" PRIu32 " of memory\n",
+                p == 0 ? "slot" : "", protocol_names[p], bytes, protocol_unit_bytes(p),
+                protocol_memory_bytes(p, bytes));
+    }
+    if (piece.count == 0)
+        fprintf(out, "%-10s  a slot without elements is not sent\n", "");
+}
+
+static int print_geometry(const struct request *request) {
+    int count = 0, nranks = 4, nchannels = 2, chunk = 65536, type = 0;
+    while (type < COLLET_TYPE_COUNT && strcmp(type_name((enum collet_type)type), request->ranks) != 0)
+        type++;
+    if (type == COLLET_TYPE_COUNT) {
+        (void)argument_refuse("<type>", request->ranks, "float, double, int32, int64, uint8, half or bfloat16");
+        return EXIT_BAD_INPUT;
+    }
+    uint32_t elem_bytes = (uint32_t)collet_type_size((enum collet_type)type);
+    if (!argument_number("<count>", request->algorithm, 0, INT32_MAX, &count) ||
+        !argument_number("--ranks", request->buffer_ranks, 1, 1 << 20, &nranks) ||
+        !argument_number("--channels", request->channels, 1, 64, &nchannels) ||
+        !argument_number("--chunk", request->chunk, (int)elem_bytes, 1 << 30, &chunk))
+        return EXIT_BAD_INPUT;
+    print_buffer((uint64_t)count, elem_bytes, (uint32_t)nranks, (uint32_t)nchannels, (uint32_t)chunk, stdout);
     return EXIT_SUCCESS;
 }
 
@@ -122,6 +205,8 @@ int main(int argc, char **argv) {
         return EXIT_BAD_INPUT;
     if (request.list)
         return list();
+    if (request.geometry)
+        return print_geometry(&request);
     const struct algorithm *algorithm = find_algorithm(request.algorithm);
     if (algorithm == NULL)
         return EXIT_BAD_INPUT;

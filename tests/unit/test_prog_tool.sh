@@ -83,6 +83,20 @@ dot_is_a_graph() {
         [ "$("$prog" --dot allreduce_twoshot 4 | grep -c -e '->')" = 24 ]
 }
 
+# As the executors compute it: 262144 elements, 4 slices, 2 channels, chunks of 16384 elements.
+geometry_has_numbers() {
+    shows "slice    1  elements 65536-131071: 65536 elements, 262144 bytes" --geometry 262144 float &&
+        shows "part     1  elements 98304-131071: 32768 elements, 131072 bytes" --geometry 262144 float &&
+        shows "piece    1  elements 114688-131071: 16384 elements, 65536 bytes" --geometry 262144 float &&
+        shows "piece    1  elements 106496-114687: 8192 elements, 16384 bytes" --geometry --chunk 16384 262144 half &&
+        shows "piece    0  no elements" --geometry --ranks 4 --channels 1 1 float &&
+        shows "piece    0  no elements" --geometry 0 half &&
+        stays_small --geometry --ranks 1000 --channels 64 100000 float &&
+        refuses "<type> is 'gold': it must be float" --geometry 4 gold &&
+        refuses "<count> or <type> is missing" --geometry 4
+}
+
+check geometry_is_a_picture_with_numbers geometry_has_numbers
 check chains_show_rings_trees_and_crowds chains_have_forms
 check dot_lists_every_connection dot_is_a_graph
 check a_trace_ends_with_what_the_verifier_accepts traces_end_right
