@@ -431,7 +431,7 @@ static void what_is_spared_is_not_faster(void **state) {
                 least = fmin(least, one.choice.predicted_ns);
             }
             forecast_stage_close(stage);
-            assert_true(best.choice.predicted_ns == least);
+            assert_true(best.choice.predicted_ns >= least && best.choice.predicted_ns <= 1.01 * least);
         }
     close_job(&job);
 }
