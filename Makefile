@@ -309,6 +309,7 @@ AGAIN = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOB
 RUN_TESTS = scripts/run-tests.sh --level $(1) --jobs $(TEST_JOBS) $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
 # Programs without threads have nothing to show to the thread sanitizer, and some are slow under it.
 UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/unit/test_algorithms $(BUILD)/tests/unit/test_program \
+    $(BUILD)/tests/unit/test_cost $(BUILD)/tests/unit/test_one_tuner \
     $(BUILD)/tests/unit/test_block $(BUILD)/tests/multi/test_emulated_gpu $(BUILD)/tests/gpu/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
 
 .PHONY: deps demo test check test-full asan tsan run-check run-test run-test-full
