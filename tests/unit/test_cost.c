@@ -414,7 +414,9 @@ static void fewer_hosts_foretell_more(void **state) {
 /* All candidates, against those that bounds do not spare. */
 static void what_is_spared_is_not_faster(void **state) {
     (void)state;
-    struct job job = open_job("8 gpu pci : 4 nic 100", level_now() == LEVEL_FULL ? 512 : 16);
+    struct job job = open_job("8 gpu pci : 4 nic 100", level_now() == LEVEL_FULL   ? 512
+                                                       : level_now() == LEVEL_FAST ? 2
+                                                                                   : 16);
     for (const struct algorithm *a = algorithms; a->name != NULL; a++)
         for (uint64_t bytes = 1 << 10; bytes <= 1 << 28 && !prog_is_p2p(a->collective); bytes <<= 6) {
             struct tuner_try tries[TUNER_TRIES_MAX];
