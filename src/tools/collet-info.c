@@ -154,7 +154,7 @@ static void show_gpu_row(void) {
     else
         row("GPU", true, "%d; not run on one yet: docs/gpu.md", count);
     if (driver != NULL)
-        printf("  %-21s for %s\n", "kernels", driver->kernels->code);
+        row("kernels", true, "for %s", driver->kernels->code);
     for (int a = 0; a < count; a++)
         for (int b = 0; b < count; b++)
             if (a != b && !driver->sharing->can_reach(a, b))

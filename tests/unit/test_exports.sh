@@ -77,9 +77,11 @@ builds_with_shared_library() {
     LD_LIBRARY_PATH=$work/root/usr/lib "$work/user"
 }
 
+# What the sysroot of this test has is collet, not CUDA.
 # shellcheck disable=SC2046
 builds_with_static_library() {
-    gcc $(pkg --cflags) "$work/user.c" -o "$work/user" -Wl,-Bstatic -lcollet -Wl,-Bdynamic $(pkg --static --libs) &&
+    gcc $(pkg --cflags) "$work/user.c" -o "$work/user" -Wl,-Bstatic -lcollet -Wl,-Bdynamic \
+        $(pkg --static --libs | sed "s|$work/root\(/[^ ]*libcudart_static\.a\)|\1|") &&
         ! ldd "$work/user" | grep libcollet && "$work/user"
 }
 
