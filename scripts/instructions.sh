@@ -15,8 +15,8 @@ while read -r bytes limit; do
     printf '%8d %13d %7d\n' "$bytes" $each "$limit"
     [ $each -gt 0 ] && [ $each -le "$limit" ] || failed=1
 done <<'END'
-8 3700
-512 4300
-4096 6700
+8 3270
+512 3870
+4096 6270
 END
 exit $failed
