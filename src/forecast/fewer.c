@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "forecast/fewer.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -54,9 +54,8 @@ enum collet_result fewer_open(const struct forecast_stage *stage, struct fewer_h
     int nhosts = most_hosts(stage);
     if (nhosts >= stage->job->nhosts)
         return COLLET_SUCCESS;
-    struct fewer_hosts *fewer = calloc(1, sizeof(*fewer));
-    if (fewer == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a forecast");
+    struct fewer_hosts *fewer;
+    COLLET_TRY(memory_get(&fewer, 1, sizeof *fewer, "no memory for a forecast"));
     fewer->nhosts = stage->job->nhosts;
     enum collet_result result = COLLET_SUCCESS;
     for (int k = 0; k < FORECAST_FEWER && result == COLLET_SUCCESS; k++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "forecast/forecast.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 #include "forecast/fewer.h"
 #include "forecast/steady.h"
 #include "forecast/symmetry.h"
@@ -44,9 +44,8 @@ static enum collet_result open_stage(struct forecast_stage *stage, const struct 
 
 enum collet_result forecast_stage_open(const struct forecast_job *job, const struct algorithm *algorithm,
                                        struct forecast_stage **stage_p) {
-    struct forecast_stage *stage = calloc(1, sizeof(*stage));
-    if (stage == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a forecast");
+    struct forecast_stage *stage;
+    COLLET_TRY(memory_get(&stage, 1, sizeof *stage, "no memory for a forecast"));
     stage->job = job;
     stage->machine = job->machine;
     enum collet_result result = open_stage(stage, algorithm);
@@ -120,14 +119,12 @@ static void sum_up_links(const struct net *net, const double *load, struct forec
 
 static enum collet_result find_bounds(const struct forecast_stage *stage, struct sim *sim, struct forecast *f) {
     const struct net *net = stage->machine.net;
-    double *load = malloc(((size_t)net->nlinks + 1) * sizeof(*load));
-    if (load == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the load of %d links", net->nlinks);
-    enum collet_result result = cost_bound(stage->cost, sim, &f->choice, &f->bounds, load);
-    if (result == COLLET_SUCCESS)
-        sum_up_links(net, load, f);
-    free(load);
-    return result;
+    SCOPED_FREE double *load = NULL;
+    COLLET_TRY(
+        memory_get(&load, (size_t)net->nlinks + 1, sizeof(*load), "no memory for the load of %d links", net->nlinks));
+    COLLET_TRY(cost_bound(stage->cost, sim, &f->choice, &f->bounds, load));
+    sum_up_links(net, load, f);
+    return COLLET_SUCCESS;
 }
 
 enum collet_result forecast_run(struct forecast_stage *stage, const struct plan_choice *choice, uint64_t bytes,

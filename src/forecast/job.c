@@ -5,7 +5,7 @@
  */
 #include "forecast/forecast.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 #include "chan/chan.h"
 #include "plan/map.h"
 
@@ -84,25 +84,20 @@ static enum net_reach reach_of(const void *context, int from, int to) {
 
 static enum collet_result find_routes(struct forecast_job *job) {
     const struct topo_rings *rings = job->rings;
-    int n = job->nlocal, *rank_of = malloc(2 * (size_t)n * sizeof(*rank_of)),
-        *place = malloc((size_t)n * sizeof(*place));
-    enum collet_result result = COLLET_ERR_NO_MEMORY;
-    if (rank_of == NULL || place == NULL) {
-        err_set(result, "no memory for the routes of %d ranks", n);
-    } else {
-        for (int i = 0; i < n; i++) {
-            rank_of[i] = rings->ranks_by_host[order_of(rings, 0)[i]];
-            rank_of[n + i] = rings->nhosts > 1 ? rings->ranks_by_host[rings->first[1] + order_of(rings, 0)[i]] : -1;
-            place[i] = rings->place[rank_of[i]];
-        }
-        struct net_source source = {rings->topo,      rings,    n,  job->nhosts, rank_of, place,
-                                    job->machine.gpu, reach_of, job};
-        result = net_create(&source, &job->net);
+    int n = job->nlocal;
+    struct arena arena SCOPED_ARENA = {0};
+    int *rank_of = arena_get(&arena, 2 * (size_t)n, sizeof(*rank_of));
+    int *place = arena_get(&arena, (size_t)n, sizeof(*place));
+    COLLET_TRY(arena_check(&arena, "no memory for the routes of %d ranks", n));
+    for (int i = 0; i < n; i++) {
+        rank_of[i] = rings->ranks_by_host[order_of(rings, 0)[i]];
+        rank_of[n + i] = rings->nhosts > 1 ? rings->ranks_by_host[rings->first[1] + order_of(rings, 0)[i]] : -1;
+        place[i] = rings->place[rank_of[i]];
     }
-    free(rank_of);
-    free(place);
+    struct net_source source = {rings->topo, rings, n, job->nhosts, rank_of, place, job->machine.gpu, reach_of, job};
+    COLLET_TRY(net_create(&source, &job->net));
     job->machine.net = job->net;
-    return result;
+    return COLLET_SUCCESS;
 }
 
 /* ---- what may be chosen ---- */
@@ -172,9 +167,8 @@ static enum collet_result fill(struct forecast_job *job, const struct topo *topo
 }
 
 enum collet_result forecast_open(const struct topo *topo, int nhosts, int per_host, struct forecast_job **job_p) {
-    struct forecast_job *job = calloc(1, sizeof(*job));
-    if (job == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a job of %d hosts", nhosts);
+    struct forecast_job *job;
+    COLLET_TRY(memory_get(&job, 1, sizeof *job, "no memory for a job of %d hosts", nhosts));
     job->nhosts = nhosts;
     job->steps_max = FORECAST_STEPS_MAX;
     enum collet_result result = fill(job, topo, per_host);

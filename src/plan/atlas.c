@@ -4,7 +4,7 @@
  */
 #include "plan/atlas.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,20 +63,18 @@ enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, const 
                               void **atlas_p, size_t *size_p) {
     struct text text = {.bytes = NULL};
     struct counts counts = {0, (uint32_t)nnodes};
-    uint32_t *number = malloc((size_t)nnodes * sizeof *number);
+    SCOPED_FREE uint32_t *number = NULL;
+    COLLET_TRY(memory_get(&number, (size_t)nnodes, sizeof *number, "no memory for the map of %d nodes", nnodes));
     put(&text, &counts, sizeof counts);
     put(&text, costs, sizeof *costs);
-    if (number != NULL)
-        counts.nshapes = put_shapes(&text, nodes, nnodes, number);
-    for (int n = 0; n < nnodes && number != NULL; n++) {
+    counts.nshapes = put_shapes(&text, nodes, nnodes, number);
+    for (int n = 0; n < nnodes; n++) {
         put_number(&text, number[n]);
         put_number(&text, nodes[n].far);
         put_number(&text, nodes[n].joined);
         put(&text, nodes[n].place, (size_t)nodes[n].nlocal * sizeof *nodes[n].place);
     }
-    bool failed = text.failed || number == NULL;
-    free(number);
-    if (failed) {
+    if (text.failed) {
         free(text.bytes);
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the map of %d nodes", nnodes);
     }
@@ -197,22 +195,18 @@ enum collet_result atlas_read(const void *atlas, size_t size, const struct peer_
     if (!costs_are_sound(costs) || counts.nnodes != (uint32_t)nnodes || counts.nshapes < 1 ||
         counts.nshapes > counts.nnodes)
         return err_broken();
-    struct topo **shapes = calloc(counts.nshapes, sizeof *shapes);
-    const struct topo **hosts = calloc((size_t)nnodes, sizeof *hosts);
-    enum collet_result result = COLLET_ERR_NO_MEMORY;
-    if (shapes == NULL || hosts == NULL)
-        err_set(result, "no memory for the graphs of %d nodes", nnodes);
-    else
-        result = read_shapes(&reader, counts.nshapes, shapes);
+    struct arena arena SCOPED_ARENA = {0};
+    struct topo **shapes = arena_get(&arena, counts.nshapes, sizeof *shapes);
+    const struct topo **hosts = arena_get(&arena, (size_t)nnodes, sizeof *hosts);
+    COLLET_TRY(arena_check(&arena, "no memory for the graphs of %d nodes", nnodes));
+    enum collet_result result = read_shapes(&reader, counts.nshapes, shapes);
     if (result == COLLET_SUCCESS)
         result = read_nodes(&reader, peers, nranks, shapes, counts.nshapes, hosts, place, far, joined);
     if (result == COLLET_SUCCESS)
         result = topo_fuse(hosts, nnodes, topo_p);
     if (result == COLLET_SUCCESS)
         shift_places(*topo_p, peers, nranks, place);
-    for (uint32_t k = 0; shapes != NULL && k < counts.nshapes; k++)
+    for (uint32_t k = 0; k < counts.nshapes; k++)
         topo_destroy(shapes[k]);
-    free(shapes);
-    free(hosts);
     return result;
 }

@@ -5,7 +5,7 @@
  */
 #include "plan/cost.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 #include "plan/extent.h"
 
 #include <stdlib.h>
@@ -39,9 +39,8 @@ static enum collet_result stage_look(struct cost_stage *stage) {
 
 enum collet_result cost_stage_open(const struct cost_machine *machine, const struct algorithm *algorithm,
                                    struct cost_stage **stage_p) {
-    struct cost_stage *stage = calloc(1, sizeof(*stage));
-    if (stage == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory to predict %s", algorithm->name);
+    struct cost_stage *stage;
+    COLLET_TRY(memory_get(&stage, 1, sizeof *stage, "no memory to predict %s", algorithm->name));
     *stage = (struct cost_stage){.machine = machine, .algorithm = algorithm};
     enum collet_result result = stage_look(stage);
     if (result == COLLET_SUCCESS)

@@ -4,8 +4,8 @@
  */
 #include "plan/map.h"
 
-#include "base/err.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "plan/atlas.h"
 #include "topo/print_rings.h"
 
@@ -31,18 +31,15 @@ static enum collet_result find_rings(struct map *map) {
 
 enum collet_result map_create(const struct peer_info *peers, int nranks, const void *atlas, size_t size,
                               struct map **map_p) {
-    struct map *map = calloc(1, sizeof *map);
-    if (map == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a map of %d ranks", nranks);
+    struct map *map;
+    COLLET_TRY(memory_get(&map, 1, sizeof *map, "no memory for a map of %d ranks", nranks));
     map->nranks = nranks;
     map->hash = hash_of(atlas, size);
-    map->place = calloc((size_t)nranks, sizeof *map->place);
-    map->far = calloc((size_t)nranks, sizeof *map->far);
-    map->joined = calloc((size_t)nranks, sizeof *map->joined);
-    enum collet_result result = COLLET_ERR_NO_MEMORY;
-    if (map->place == NULL || map->far == NULL || map->joined == NULL)
-        err_set(result, "no memory for the places of %d ranks", nranks);
-    else
+    map->place = arena_get(&map->arena, (size_t)nranks, sizeof *map->place);
+    map->far = arena_get(&map->arena, (size_t)nranks, sizeof *map->far);
+    map->joined = arena_get(&map->arena, (size_t)nranks, sizeof *map->joined);
+    enum collet_result result = arena_check(&map->arena, "no memory for the places of %d ranks", nranks);
+    if (result == COLLET_SUCCESS)
         result = atlas_read(atlas, size, peers, nranks, &map->topo, map->place, map->far, map->joined, &map->costs);
     if (result == COLLET_SUCCESS)
         result = find_rings(map);
@@ -58,9 +55,7 @@ void map_destroy(struct map *map) {
         return;
     topo_rings_destroy(map->rings);
     topo_destroy(map->topo);
-    free(map->place);
-    free(map->far);
-    free(map->joined);
+    arena_free(&map->arena);
     free(map);
 }
 
@@ -87,24 +82,18 @@ static bool has_gpus(const struct map *map) {
 
 enum collet_result map_shape(const struct map *map, const struct peer_info *peers, int order,
                              struct prog_shape *shape) {
-    int *node_of = malloc((size_t)map->nranks * sizeof *node_of), *along = malloc((size_t)map->nranks * sizeof *along);
-    enum collet_result result = COLLET_ERR_NO_MEMORY;
-    if (node_of == NULL || along == NULL) {
-        err_set(result, "no memory to order %d ranks", map->nranks);
-    } else {
-        for (int rank = 0; rank < map->nranks; rank++)
-            node_of[rank] = peers[rank].node;
-        if (map->rings != NULL)
-            list_along(map->rings, order, along);
-        result = prog_shape_init_along(shape, map->nranks, node_of, map->rings != NULL ? along : NULL);
-    }
-    if (result == COLLET_SUCCESS) {
-        shape->zigzag = map->rings != NULL && map->rings->zigzag;
-        shape->chains = has_gpus(map);
-    }
-    free(node_of);
-    free(along);
-    return result;
+    struct arena arena SCOPED_ARENA = {0};
+    int *node_of = arena_get(&arena, (size_t)map->nranks, sizeof *node_of);
+    int *along = arena_get(&arena, (size_t)map->nranks, sizeof *along);
+    COLLET_TRY(arena_check(&arena, "no memory to order %d ranks", map->nranks));
+    for (int rank = 0; rank < map->nranks; rank++)
+        node_of[rank] = peers[rank].node;
+    if (map->rings != NULL)
+        list_along(map->rings, order, along);
+    COLLET_TRY(prog_shape_init_along(shape, map->nranks, node_of, map->rings != NULL ? along : NULL));
+    shape->zigzag = map->rings != NULL && map->rings->zigzag;
+    shape->chains = has_gpus(map);
+    return COLLET_SUCCESS;
 }
 
 /* ---- links ---- */

@@ -6,6 +6,7 @@
 #ifndef COLLET_PLAN_MAP_H
 #define COLLET_PLAN_MAP_H
 
+#include "base/memory.h"
 #include "boot/boot.h"
 #include "plan/costs.h"
 #include "program/program.h"
@@ -13,6 +14,7 @@
 
 struct map {
     int nranks;
+    struct arena arena;       /* has the arrays */
     struct topo *topo;        /* host h: the node of the communicator with the h-th lowest rank */
     int *place;               /* [nranks]: node of the graph */
     bool *far;                /* [nranks]: the CPUs of its node are far from each other (distance.h) */

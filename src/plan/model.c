@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/model.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 #include "chan/crowd.h"
 #include "transport/transport.h"
 
@@ -105,11 +105,10 @@ static void count_crowds(const struct source *source, struct model *model) {
 static enum collet_result fill(const struct source *source, struct model *model) {
     const struct chan *chan = source->chan;
     size_t n = (size_t)model->machine.cast.nlocal;
-    model->simulated = calloc((size_t)model->machine.nshapes, sizeof(*model->simulated));
-    model->rank_of = calloc(n, sizeof(*model->rank_of));
-    model->crowd = calloc(n, sizeof(*model->crowd));
-    if (model->simulated == NULL || model->rank_of == NULL || model->crowd == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the cost model's view of %d ranks", chan->owner.nranks);
+    model->simulated = arena_get(&model->arena, (size_t)model->machine.nshapes, sizeof(*model->simulated));
+    model->rank_of = arena_get(&model->arena, n, sizeof(*model->rank_of));
+    model->crowd = arena_get(&model->arena, n, sizeof(*model->crowd));
+    COLLET_TRY(arena_check(&model->arena, "no memory for the cost model's view of %d ranks", chan->owner.nranks));
     COLLET_TRY(choose_simulated(source, model));
     COLLET_TRY(find_routes(source, model));
     count_crowds(source, model);
@@ -122,9 +121,9 @@ static enum collet_result fill(const struct source *source, struct model *model)
 enum collet_result model_create(const struct chan *chan, const struct config *config, const struct map *map,
                                 const struct prog_shape *shapes, int nshapes, struct model **model_p) {
     struct source source = {.chan = chan, .config = config, .map = map, .shapes = shapes};
-    struct model *model = calloc(1, sizeof(*model));
-    if (model == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the cost model's view of %d ranks", chan->owner.nranks);
+    struct model *model;
+    COLLET_TRY(
+        memory_get(&model, 1, sizeof *model, "no memory for the cost model's view of %d ranks", chan->owner.nranks));
     model->machine = (struct cost_machine){
         .costs = &map->costs,
         .gpu = chan->owner.gpu != NULL,
@@ -147,8 +146,6 @@ void model_destroy(struct model *model) {
     for (int k = 0; model->simulated != NULL && k < model->machine.nshapes; k++)
         prog_shape_fini(&model->simulated[k]);
     net_destroy(model->net);
-    free(model->simulated);
-    free(model->rank_of);
-    free(model->crowd);
+    arena_free(&model->arena);
     free(model);
 }

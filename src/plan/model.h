@@ -6,12 +6,14 @@
 #ifndef COLLET_PLAN_MODEL_H
 #define COLLET_PLAN_MODEL_H
 
+#include "base/memory.h"
 #include "chan/chan.h"
 #include "plan/cost.h"
 #include "plan/map.h"
 
 struct model {
     struct cost_machine machine;
+    struct arena arena;           /* has the arrays */
     struct prog_shape *simulated; /* [machine.nshapes] */
     int *rank_of;                 /* [simulated rank]: which one of the communicator it is */
     struct net *net;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/net.h"
 
-#include "base/err.h"
+#include "base/grow.h"
+#include "base/memory.h"
 #include "topo/paths.h"
 
 #include <stdlib.h>
@@ -29,14 +30,8 @@ static bool is_bound(const struct topo *topo, const struct topo_link *link) {
 static enum collet_result add_link(struct net *net, int link, struct net_path *path) {
     if (!is_bound(net->topo, &net->topo->links[link]))
         return COLLET_SUCCESS;
-    if (net->nlinks_listed == net->room) {
-        int room = 2 * net->room + 64;
-        int *links = realloc(net->links, (size_t)room * sizeof(*links));
-        if (links == NULL)
-            return err_set(COLLET_ERR_NO_MEMORY, "no memory for routes of %d links", room);
-        net->links = links;
-        net->room = room;
-    }
+    if (!grow(&net->links, (size_t)net->nlinks_listed, 1, &net->room, sizeof(*net->links)))
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for routes of %d links", net->nlinks_listed + 1);
     net->links[net->nlinks_listed++] = number_of(net, link);
     path->nlinks++;
     return COLLET_SUCCESS;
@@ -183,21 +178,19 @@ static int number_nics(const struct topo *topo, int *nics) {
 static enum collet_result make_room(struct net *net, const struct net_source *source) {
     size_t n = (size_t)net->nranks, nranks = n * (source->nhosts > 1 ? 2 : 1);
     size_t nnodes = (size_t)net->topo->nnodes, nlinks = (size_t)net->topo->nlinks + 1;
-    net->nics = malloc(nnodes * sizeof(*net->nics));
+    struct arena *arena = &net->arena;
+    net->nics = arena_get(arena, nnodes, sizeof(*net->nics));
     net->nnics = net->nics != NULL ? number_nics(net->topo, net->nics) : 1;
-    net->rank_of = malloc(nranks * sizeof(*net->rank_of));
-    net->host_of = malloc(n * sizeof(*net->host_of));
-    net->inside = calloc(n * n, sizeof(*net->inside));
-    net->out = calloc(n * (size_t)net->nnics, sizeof(*net->out));
-    net->in = calloc(n * (size_t)net->nnics, sizeof(*net->in));
-    net->nearest = malloc(n * sizeof(*net->nearest));
-    net->number_of = malloc(nlinks * sizeof(*net->number_of));
-    net->link_of = malloc(nlinks * sizeof(*net->link_of));
-    net->link_gbps = malloc(nlinks * sizeof(*net->link_gbps));
-    if (net->nics == NULL || net->rank_of == NULL || net->host_of == NULL || net->inside == NULL || net->out == NULL ||
-        net->in == NULL || net->nearest == NULL || net->number_of == NULL || net->link_of == NULL ||
-        net->link_gbps == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the routes of %d ranks", net->nranks);
+    net->rank_of = arena_get(arena, nranks, sizeof(*net->rank_of));
+    net->host_of = arena_get(arena, n, sizeof(*net->host_of));
+    net->inside = arena_get(arena, n * n, sizeof(*net->inside));
+    net->out = arena_get(arena, n * (size_t)net->nnics, sizeof(*net->out));
+    net->in = arena_get(arena, n * (size_t)net->nnics, sizeof(*net->in));
+    net->nearest = arena_get(arena, n, sizeof(*net->nearest));
+    net->number_of = arena_get(arena, nlinks, sizeof(*net->number_of));
+    net->link_of = arena_get(arena, nlinks, sizeof(*net->link_of));
+    net->link_gbps = arena_get(arena, nlinks, sizeof(*net->link_gbps));
+    COLLET_TRY(arena_check(arena, "no memory for the routes of %d ranks", net->nranks));
     memcpy(net->rank_of, source->rank_of, nranks * sizeof(*net->rank_of));
     for (size_t k = 0; k < nlinks; k++)
         net->number_of[k] = -1;
@@ -209,9 +202,8 @@ static enum collet_result make_room(struct net *net, const struct net_source *so
 }
 
 enum collet_result net_create(const struct net_source *source, struct net **net_p) {
-    struct net *net = calloc(1, sizeof(*net));
-    if (net == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the routes of %d ranks", source->nranks);
+    struct net *net;
+    COLLET_TRY(memory_get(&net, 1, sizeof *net, "no memory for the routes of %d ranks", source->nranks));
     *net = (struct net){.topo = source->topo,
                         .rings = source->rings,
                         .nranks = source->nranks,
@@ -233,16 +225,7 @@ enum collet_result net_create(const struct net_source *source, struct net **net_
 void net_destroy(struct net *net) {
     if (net == NULL)
         return;
-    free(net->rank_of);
-    free(net->host_of);
-    free(net->inside);
-    free(net->out);
-    free(net->in);
-    free(net->nearest);
-    free(net->nics);
-    free(net->number_of);
-    free(net->link_of);
-    free(net->link_gbps);
+    arena_free(&net->arena);
     free(net->links);
     free(net);
 }

@@ -15,6 +15,7 @@
 #ifndef COLLET_PLAN_NET_H
 #define COLLET_PLAN_NET_H
 
+#include "base/memory.h"
 #include "plan/sim.h"
 #include "topo/search.h"
 
@@ -49,6 +50,7 @@ struct net {
     const struct topo_rings *rings;
     int nranks, nhosts, nrings, nnics;
     bool gpu;
+    struct arena arena;        /* has the arrays, but for links */
     int *rank_of, *host_of;    /* as in the source; [nranks]: host of the graph */
     struct net_path *inside;   /* [from · nranks + to]; between hosts the class alone */
     struct net_path *out, *in; /* [rank · nnics + NIC of its host]: to and from the network */

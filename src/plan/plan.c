@@ -5,8 +5,8 @@
 #include "plan/plan.h"
 
 #include "algo/trees.h"
-#include "base/err.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "plan/extent.h"
 #include "plan/model.h"
 #include "plan/tuner.h"
@@ -141,9 +141,8 @@ static int ranks_of_a_gpu(const struct chan *chan) {
 enum collet_result planner_create(struct chan *chan, const struct config *config, const struct map *map,
                                   struct planner **planner_p) {
     char place[TOPO_NAME_BYTES + 16];
-    struct planner *planner = calloc(1, sizeof(*planner));
-    if (planner == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the planner");
+    struct planner *planner;
+    COLLET_TRY(memory_get(&planner, 1, sizeof *planner, "no memory for the planner"));
     planner->chan = chan;
     planner->map = map;
     enum collet_result result = tuner_limits_read(config, &chan->owner.layout, map_rails(map), &planner->limits);

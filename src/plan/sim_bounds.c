@@ -5,7 +5,7 @@
  */
 #include "plan/sim.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -42,9 +42,8 @@ static double bytes_of(const struct sim_lengths *lengths, const struct sim_run *
 
 /* Of each link the most that any host has: in bytes, or weighed by pieces of a round. */
 static enum collet_result load_all(const struct sim *sim, enum protocol protocol, bool bytes, double *load) {
-    double *on = calloc(sim->nlinks + 1, sizeof(*on));
-    if (on == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the load of %zu links", sim->nlinks);
+    SCOPED_FREE double *on = NULL;
+    COLLET_TRY(memory_get(&on, sim->nlinks + 1, sizeof(*on), "no memory for the load of %zu links", sim->nlinks));
     for (size_t k = 0; k < sim->nworkers; k++) {
         const struct sim_worker *w = &sim->workers[k];
         for (const struct sim_run *run = runs_of(sim, w); run < runs_of(sim, w) + w->nruns; run++)
@@ -57,7 +56,6 @@ static enum collet_result load_all(const struct sim *sim, enum protocol protocol
     for (size_t link = 0; link < sim->nlinks; link++)
         if (on[link] > load[link % (size_t)nlinks])
             load[link % (size_t)nlinks] = on[link];
-    free(on);
     return COLLET_SUCCESS;
 }
 
@@ -102,9 +100,9 @@ static double work_of_run(struct sim *sim, const struct sim_lengths *lengths, co
 }
 
 enum collet_result sim_busiest(struct sim *sim, enum protocol protocol, double *ns_p) {
-    double *busy = calloc(sim->nengines + 1, sizeof(*busy));
-    if (busy == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the work of %zu engines", sim->nengines);
+    SCOPED_FREE double *busy = NULL;
+    COLLET_TRY(
+        memory_get(&busy, sim->nengines + 1, sizeof(*busy), "no memory for the work of %zu engines", sim->nengines));
     *ns_p = 0;
     sim_begin(sim, protocol);
     for (size_t k = 0; k < sim->nworkers; k++) {
@@ -113,6 +111,5 @@ enum collet_result sim_busiest(struct sim *sim, enum protocol protocol, double *
             busy[w->engine] += run->count * work_of_run(sim, &sim->lengths[w->channel], run);
         *ns_p = busy[w->engine] > *ns_p ? busy[w->engine] : *ns_p;
     }
-    free(busy);
     return COLLET_SUCCESS;
 }

@@ -12,7 +12,7 @@
  */
 #include "plan/sim.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -236,9 +236,8 @@ enum collet_result sim_add_program(struct sim *sim, const struct prog *prog) {
 /* ---- the whole ---- */
 
 enum collet_result sim_create(const struct sim_machine *machine, const struct sim_cast *cast, struct sim **sim_p) {
-    struct sim *sim = calloc(1, sizeof *sim);
-    if (sim == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory to simulate");
+    struct sim *sim;
+    COLLET_TRY(memory_get(&sim, 1, sizeof *sim, "no memory to simulate"));
     sim->machine = *machine;
     sim->cast = *cast;
     sim->turns = 1;

@@ -7,8 +7,8 @@
  */
 #include "plan/survey.h"
 
-#include "base/err.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/os.h"
 #include "boot/bundle.h"
 #include "plan/atlas.h"
@@ -38,6 +38,7 @@ struct survey {
     struct bundle *reports;         /* of rank 0: [nranks], by lowest rank */
     struct bundle atlas;
     uint64_t deadline_ns;
+    struct arena arena; /* has the arrays */
 };
 
 static bool leads(const struct survey *survey, int rank) { return survey->peers[rank].node == rank; }
@@ -89,30 +90,23 @@ struct report_head {
 };
 
 static enum collet_result send_report(const struct survey *survey, const struct topo *here, int nlocal) {
-    void *graph;
+    SCOPED_FREE void *graph = NULL;
     size_t graph_bytes;
     COLLET_TRY(topo_pack(here, &graph, &graph_bytes));
     struct report_head head = {(uint32_t)graph_bytes, 0, 0};
     size_t size = sizeof head + graph_bytes + (size_t)nlocal * sizeof(int32_t);
-    int32_t *place = malloc((size_t)nlocal * sizeof *place);
-    char *report = malloc(size), *at = report;
-    enum collet_result result = COLLET_ERR_NO_MEMORY;
-    if (report == NULL || place == NULL) {
-        err_set(result, "no memory to report on %d ranks", nlocal);
-    } else {
-        for (int i = 0; i < nlocal; i++)
-            place[i] = topo_locate(here, &survey->where[i]);
-        head.far = distance_is_far(survey->config, survey->peers, survey->nranks, survey->rank);
-        head.joined = nvlink_joins_all(here, place, survey->cards, nlocal);
-        at = (char *)memcpy(at, &head, sizeof head) + sizeof head;
-        at = (char *)memcpy(at, graph, graph_bytes) + graph_bytes;
-        memcpy(at, place, (size_t)nlocal * sizeof *place);
-        result = bundle_send(survey->boot, 0, KEY_REPORT, report, size);
-    }
-    free(graph);
-    free(place);
-    free(report);
-    return result;
+    struct arena arena SCOPED_ARENA = {0};
+    int32_t *place = arena_get(&arena, (size_t)nlocal, sizeof *place);
+    char *report = arena_get(&arena, size, 1), *at = report;
+    COLLET_TRY(arena_check(&arena, "no memory to report on %d ranks", nlocal));
+    for (int i = 0; i < nlocal; i++)
+        place[i] = topo_locate(here, &survey->where[i]);
+    head.far = distance_is_far(survey->config, survey->peers, survey->nranks, survey->rank);
+    head.joined = nvlink_joins_all(here, place, survey->cards, nlocal);
+    at = (char *)memcpy(at, &head, sizeof head) + sizeof head;
+    at = (char *)memcpy(at, graph, graph_bytes) + graph_bytes;
+    memcpy(at, place, (size_t)nlocal * sizeof *place);
+    return bundle_send(survey->boot, 0, KEY_REPORT, report, size);
 }
 
 static enum collet_result report(const struct survey *survey, int nlocal) {
@@ -176,17 +170,15 @@ static enum collet_result read_costs(const struct config *config, struct cost_ta
 }
 
 static enum collet_result send_atlas(const struct survey *survey, const struct atlas_node *nodes, int nnodes) {
-    void *atlas;
+    SCOPED_FREE void *atlas = NULL;
     size_t size;
     struct cost_table costs;
     COLLET_TRY(read_costs(survey->config, &costs));
     COLLET_TRY(atlas_pack(nodes, nnodes, &costs, &atlas, &size));
-    enum collet_result result = COLLET_SUCCESS;
-    for (int rank = 0; rank < survey->nranks && result == COLLET_SUCCESS; rank++)
+    for (int rank = 0; rank < survey->nranks; rank++)
         if (leads(survey, rank))
-            result = bundle_send(survey->boot, rank, KEY_ATLAS, atlas, size);
-    free(atlas);
-    return result;
+            COLLET_TRY(bundle_send(survey->boot, rank, KEY_ATLAS, atlas, size));
+    return COLLET_SUCCESS;
 }
 
 static enum collet_result ask_nodes(struct survey *survey) {
@@ -194,17 +186,13 @@ static enum collet_result ask_nodes(struct survey *survey) {
     for (; survey->next < survey->nranks; survey->next++)
         if (leads(survey, survey->next))
             COLLET_TRY(bundle_try_recv(&survey->reports[survey->next], survey->boot, survey->next, KEY_REPORT));
-    struct atlas_node *nodes = malloc((size_t)survey->nranks * sizeof *nodes);
-    if (nodes == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the nodes of %d ranks", survey->nranks);
-    enum collet_result result = COLLET_SUCCESS;
-    for (int rank = 0; rank < survey->nranks && result == COLLET_SUCCESS; rank++)
+    SCOPED_FREE struct atlas_node *nodes = NULL;
+    COLLET_TRY(memory_get(&nodes, (size_t)survey->nranks, sizeof *nodes, "no memory for the nodes of %d ranks",
+                          survey->nranks));
+    for (int rank = 0; rank < survey->nranks; rank++)
         if (leads(survey, rank))
-            result = read_report(survey, rank, &nodes[nnodes++]);
-    if (result == COLLET_SUCCESS)
-        result = send_atlas(survey, nodes, nnodes);
-    free(nodes);
-    return result;
+            COLLET_TRY(read_report(survey, rank, &nodes[nnodes++]));
+    return send_atlas(survey, nodes, nnodes);
 }
 
 static enum collet_result await_atlas(struct survey *survey) {
@@ -220,24 +208,20 @@ static enum collet_result await_atlas(struct survey *survey) {
 
 enum collet_result survey_create(struct boot *boot, const struct config *config, const char *busid, int nranks,
                                  int rank, struct survey **survey_p) {
-    struct survey *survey = calloc(1, sizeof *survey);
-    if (survey == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory to survey %d ranks", nranks);
+    struct survey *survey;
+    COLLET_TRY(memory_get(&survey, 1, sizeof *survey, "no memory to survey %d ranks", nranks));
     *survey =
         (struct survey){.boot = boot, .config = config, .peers = boot_peers(boot), .nranks = nranks, .rank = rank};
     survey->stage = leads(survey, rank) ? ASK_RANKS : AWAIT_ATLAS;
     survey->deadline_ns = os_now_ns() + (uint64_t)config->init_timeout * 1000000000u;
     if (leads(survey, rank)) {
-        survey->where = calloc((size_t)nranks, sizeof *survey->where);
-        survey->cards = calloc((size_t)nranks, sizeof *survey->cards);
+        survey->where = arena_get(&survey->arena, (size_t)nranks, sizeof *survey->where);
+        survey->cards = arena_get(&survey->arena, (size_t)nranks, sizeof *survey->cards);
     }
     if (rank == 0)
-        survey->reports = calloc((size_t)nranks, sizeof *survey->reports);
-    enum collet_result result;
-    if ((leads(survey, rank) && (survey->where == NULL || survey->cards == NULL)) ||
-        (rank == 0 && survey->reports == NULL))
-        result = err_set(COLLET_ERR_NO_MEMORY, "no memory to survey %d ranks", nranks);
-    else
+        survey->reports = arena_get(&survey->arena, (size_t)nranks, sizeof *survey->reports);
+    enum collet_result result = arena_check(&survey->arena, "no memory to survey %d ranks", nranks);
+    if (result == COLLET_SUCCESS)
         result = say_where(survey, busid);
     if (result == COLLET_SUCCESS && config->topo_dump_file[0] != '\0' && rank == 0)
         dump_machine(config);
@@ -254,9 +238,7 @@ void survey_destroy(struct survey *survey) {
     for (int rank = 0; survey->reports != NULL && rank < survey->nranks; rank++)
         bundle_fini(&survey->reports[rank]);
     bundle_fini(&survey->atlas);
-    free(survey->reports);
-    free(survey->where);
-    free(survey->cards);
+    arena_free(&survey->arena);
     free(survey);
 }
 

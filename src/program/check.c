@@ -9,11 +9,10 @@
  *
  * Read next: cast.c (what is expected), machine.h (how it runs), expr.h and order.h.
  */
-#include "base/err.h"
+#include "base/memory.h"
 #include "program/trace.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct judge {
@@ -120,25 +119,16 @@ static bool judge_outputs(const struct judge *j) {
 
 static bool judge_run(struct machine *m) {
     const struct cast *cast = m->cast;
-    struct judge j = {
-        .machine = m,
-        .cast = cast,
-        .leaves = malloc((2 * (size_t)cast->nmembers + 1) * sizeof(int32_t)),
-        .seen = malloc((size_t)cast->nmembers * sizeof(int32_t)),
-        .verified = malloc((size_t)m->nin * sizeof(int32_t)),
-    };
-    bool right = false;
-    if (j.leaves == NULL || j.seen == NULL || j.verified == NULL) {
-        machine_fail(m, "no memory to verify programs");
-    } else {
-        for (int block = 0; block < m->nin; block++)
-            j.verified[block] = EXPR_NONE;
-        right = judge_outputs(&j);
-    }
-    free(j.leaves);
-    free(j.seen);
-    free(j.verified);
-    return right;
+    struct judge j = {.machine = m, .cast = cast};
+    struct arena arena SCOPED_ARENA = {0};
+    j.leaves = arena_get(&arena, 2 * (size_t)cast->nmembers + 1, sizeof(int32_t));
+    j.seen = arena_get(&arena, (size_t)cast->nmembers, sizeof(int32_t));
+    j.verified = arena_get(&arena, (size_t)m->nin, sizeof(int32_t));
+    if (arena.failed)
+        return machine_fail(m, "no memory to verify programs");
+    for (int block = 0; block < m->nin; block++)
+        j.verified[block] = EXPR_NONE;
+    return judge_outputs(&j);
 }
 
 bool prog_check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots, bool in_place,

@@ -19,6 +19,7 @@
 #ifndef COLLET_PROGRAM_MACHINE_H
 #define COLLET_PROGRAM_MACHINE_H
 
+#include "base/memory.h"
 #include "program/cast.h"
 #include "program/expr.h"
 #include "program/order.h"
@@ -76,6 +77,7 @@ struct machine {
     bool sliced, counted; /* blocks are slices; blocks have counts of their own. Else all are equally long */
     int *blocks;          /* [round]: slices with elements in this round */
     int nin, nout, ntmp;  /* blocks of each region; TMP: of the member that has most */
+    struct arena arena;   /* has the arrays */
     struct expr_store exprs;
 
     int nworkers;

@@ -6,31 +6,27 @@
  */
 #include "program/order.h"
 
-#include <stdlib.h>
+#include "base/memory.h"
+
 #include <string.h>
 
 bool order_create(struct order *order, size_t nworkers, size_t group, size_t nslots, size_t nplaces) {
     *order = (struct order){
         .nworkers = nworkers,
         .group = group,
-        .clocks = calloc(nworkers * nworkers, sizeof(uint32_t)),
-        .carried = calloc(nslots * nworkers + 1, sizeof(uint32_t)),
-        .places = malloc(nplaces * sizeof(struct order_place)),
-        .read_at = calloc(nplaces * group, sizeof(uint32_t)),
     };
-    if (order->clocks == NULL || order->carried == NULL || order->places == NULL || order->read_at == NULL)
+    order->clocks = arena_get(&order->arena, nworkers * nworkers, sizeof(uint32_t));
+    order->carried = arena_get(&order->arena, nslots * nworkers, sizeof(uint32_t));
+    order->places = arena_get(&order->arena, nplaces, sizeof(struct order_place));
+    order->read_at = arena_get(&order->arena, nplaces * group, sizeof(uint32_t));
+    if (order->arena.failed)
         return false;
     for (size_t p = 0; p < nplaces; p++)
         order->places[p] = (struct order_place){.writer = -1};
     return true;
 }
 
-void order_destroy(struct order *order) {
-    free(order->clocks);
-    free(order->carried);
-    free(order->places);
-    free(order->read_at);
-}
+void order_destroy(struct order *order) { arena_free(&order->arena); }
 
 static uint32_t *clock_of(struct order *order, int worker) { return order->clocks + (size_t)worker * order->nworkers; }
 

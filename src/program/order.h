@@ -13,6 +13,7 @@
 #ifndef COLLET_PROGRAM_ORDER_H
 #define COLLET_PROGRAM_ORDER_H
 
+#include "base/memory.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@ struct order_place {
 
 struct order {
     size_t nworkers, group; /* all workers; most workers of one rank */
+    struct arena arena;     /* has the arrays */
     uint32_t *clocks;       /* [worker][worker] */
     uint32_t *carried;      /* [slot][worker]: what the message in a slot knows */
     struct order_place *places;

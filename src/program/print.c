@@ -8,7 +8,7 @@
  *
  * With peers: R+!S 2 <3 >1 receives from rank 3 and sends to rank 1.
  */
-#include "base/err.h"
+#include "base/memory.h"
 #include "program/cast.h"
 
 #include <stdlib.h>
@@ -196,11 +196,9 @@ static enum collet_result add_connections(const struct prog *prog, struct totals
     size_t nuses = 1;
     for (int s = 0; s < prog->nsteps; s++)
         nuses += (size_t)(prog->steps[s].send_count + prog->steps[s].recv_count);
-    struct prog_peer *scratch = malloc(nuses * sizeof(*scratch));
-    if (scratch == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory to count %zu uses of connections", nuses);
+    SCOPED_FREE struct prog_peer *scratch = NULL;
+    COLLET_TRY(memory_get(&scratch, nuses, sizeof(*scratch), "no memory to count %zu uses of connections", nuses));
     totals->connections = count_connections(prog, true, scratch) + count_connections(prog, false, scratch);
-    free(scratch);
     return COLLET_SUCCESS;
 }
 

@@ -4,6 +4,8 @@
  */
 #include "program/machine.h"
 
+#include "base/memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -224,7 +226,7 @@ static bool count_rounds(struct machine *m) {
     const struct prog *prog = m->cast->members[0].prog;
     int nfull = m->nslots + 1;
     m->nrounds = nfull + (prog->nblocks > 1 ? 2 : 0);
-    m->blocks = malloc((size_t)m->nrounds * sizeof(*m->blocks));
+    m->blocks = arena_get(&m->arena, (size_t)m->nrounds, sizeof(*m->blocks));
     if (m->blocks == NULL)
         return false;
     for (int round = 0; round < m->nrounds; round++)
@@ -262,20 +264,18 @@ static bool allocate(struct machine *m) {
     m->conn_index_size = 4;
     while (m->conn_index_size < 2 * max_conns)
         m->conn_index_size *= 2;
-    m->first_worker = malloc(nmembers * sizeof(*m->first_worker));
-    m->first_peer = malloc(nmembers * sizeof(*m->first_peer));
-    m->workers = malloc(nworkers * sizeof(*m->workers));
-    m->runnable = malloc(nworkers * sizeof(*m->runnable));
-    m->conns = malloc(max_conns * sizeof(*m->conns));
-    m->conn_index = malloc(m->conn_index_size * sizeof(*m->conn_index));
-    m->recv_conn = malloc(max_conns * sizeof(*m->recv_conn));
-    m->send_conn = malloc(max_conns * sizeof(*m->send_conn));
-    m->out = malloc(ncells * sizeof(*m->out));
-    m->tmp = malloc(ntmp * sizeof(*m->tmp) + 1);
-    m->results = malloc((size_t)m->longest * sizeof(*m->results));
-    if (m->first_worker == NULL || m->first_peer == NULL || m->workers == NULL || m->runnable == NULL ||
-        m->conns == NULL || m->conn_index == NULL || m->recv_conn == NULL || m->send_conn == NULL || m->out == NULL ||
-        m->tmp == NULL || m->results == NULL)
+    m->first_worker = arena_get(&m->arena, nmembers, sizeof(*m->first_worker));
+    m->first_peer = arena_get(&m->arena, nmembers, sizeof(*m->first_peer));
+    m->workers = arena_get(&m->arena, nworkers, sizeof(*m->workers));
+    m->runnable = arena_get(&m->arena, nworkers, sizeof(*m->runnable));
+    m->conns = arena_get(&m->arena, max_conns, sizeof(*m->conns));
+    m->conn_index = arena_get(&m->arena, m->conn_index_size, sizeof(*m->conn_index));
+    m->recv_conn = arena_get(&m->arena, max_conns, sizeof(*m->recv_conn));
+    m->send_conn = arena_get(&m->arena, max_conns, sizeof(*m->send_conn));
+    m->out = arena_get(&m->arena, ncells, sizeof(*m->out));
+    m->tmp = arena_get(&m->arena, ntmp, sizeof(*m->tmp));
+    m->results = arena_get(&m->arena, (size_t)m->longest, sizeof(*m->results));
+    if (m->arena.failed)
         return false;
     memset(m->conn_index, 0xff, m->conn_index_size * sizeof(*m->conn_index)); /* every entry −1: free */
     for (size_t i = 0; i < ncells; i++)
@@ -310,9 +310,9 @@ static bool make_slots(struct machine *m) {
         m->conns[c].first_value = nvalues;
         nvalues += (size_t)m->conns[c].longest * (size_t)m->nslots;
     }
-    m->slots = malloc((size_t)m->nconns * (size_t)m->nslots * sizeof(*m->slots) + 1);
-    m->values = malloc(nvalues * sizeof(*m->values) + 1);
-    return (m->slots != NULL && m->values != NULL) || machine_fail(m, "no memory to verify programs");
+    m->slots = arena_get(&m->arena, (size_t)m->nconns * (size_t)m->nslots, sizeof(*m->slots));
+    m->values = arena_get(&m->arena, nvalues, sizeof(*m->values));
+    return !m->arena.failed || machine_fail(m, "no memory to verify programs");
 }
 
 bool machine_create(struct machine *m, const struct cast *cast, int nslots, bool in_place, char *why,
@@ -338,18 +338,5 @@ void machine_destroy(struct machine *m) {
     if (m->ordered)
         order_destroy(&m->order);
     expr_fini(&m->exprs);
-    free(m->blocks);
-    free(m->first_worker);
-    free(m->first_peer);
-    free(m->workers);
-    free(m->runnable);
-    free(m->conns);
-    free(m->conn_index);
-    free(m->recv_conn);
-    free(m->send_conn);
-    free(m->slots);
-    free(m->values);
-    free(m->out);
-    free(m->tmp);
-    free(m->results);
+    arena_free(&m->arena);
 }
