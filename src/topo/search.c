@@ -62,7 +62,11 @@ static enum collet_result place_on_host(const struct topo *topo, int host, int p
         n = list_nodes(topo, host, TOPO_CPU, nodes);
     else
         sort_gpus(topo, nodes, n);
-    int wanted = on_cpus && per_host > 0 ? per_host : n;
+    if (!on_cpus && per_host > 0 && per_host != n)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "%d ranks per host are asked for, but host %d has %d GPUs with one rank each: leave --ranks out",
+                       per_host, host, n);
+    int wanted = per_host > 0 ? per_host : n;
     int *longer = realloc(*place, (size_t)(*nranks + wanted) * sizeof **place);
     if (longer == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the places of %d ranks", *nranks + wanted);
