@@ -13,7 +13,7 @@
  *    1   3   5   7
  *
  * In tree 0 rank r stands at position r + 1; in tree 1 everyone moves one position down, and the first goes to the end.
- * An even position becomes odd: who is interior in one tree is a leaf in the other. So each tree can carry half of the
+ * An even position becomes odd: a rank that is interior in one tree is a leaf in the other. So each tree can carry half of the
  * data, and every rank sends and receives about as much as any other.
  *
  * Depth: floor(log2 n) + 1 positions from the root to the deepest leaf.

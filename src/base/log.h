@@ -50,7 +50,7 @@ static inline int log_wanted(enum log_level level, enum log_subsystem subsystem)
             log_write(level, LOG_##subsystem, __VA_ARGS__);                                                            \
     } while (0)
 
-/* Written whatever the level: what somebody has to know who did not ask for a log. */
+/* Written whatever the level: a user must know it, also without asking for a log. */
 #define log_always(subsystem, ...)                                                                                     \
     do {                                                                                                               \
         (void)log_wanted_slow(LOG_WARN, LOG_##subsystem); /* opens the log */                                          \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What each collective means, in blocks: who has buffers, what belongs where, and what "in place" lays over what. All of
- * it follows from the collective's line in registry.h.
+ * What each collective means, in blocks: which ranks have buffers, which block belongs where, and which memory
+ * "in place" makes one. All of it follows from the collective's line in registry.h.
  */
 #include "program/cast.h"
 

@@ -90,7 +90,7 @@ static inline bool prog_is_sliced(enum prog_collective collective) {
 
 /* ---- shapes ---- */
 
-/* Where ranks are, as all of them see it alike: listed node by node, so that who walks along the list (a ring) enters
+/* Where ranks are, as all of them see it alike: listed node by node, so that a ring, which walks along the list, enters
  * and leaves every node once, however ranks are numbered. */
 struct prog_shape {
     int nranks, nnodes;

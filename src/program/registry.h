@@ -53,7 +53,7 @@
     X(REDUCESCATTER, reducescatter, ring, ANYWHERE, ANY_ORDER,                                                         \
       "every block goes round, is reduced on its way, comes home")                                                     \
     X(REDUCESCATTER, reducescatter, direct, UP_TO_256, IN_RANK_ORDER,                                                  \
-      "everyone sends each block to its owner, who reduces them all")                                                  \
+      "every rank sends each block to its owner, and the owner reduces them")                                          \
     X(REDUCESCATTER, reducescatter, pat, ANYWHERE, ANY_ORDER,                                                          \
       "every block is reduced up a binomial tree of its own, near first")                                              \
     X(ALLTOALL, alltoall, direct, ANYWHERE, ANY_ORDER,                                                                 \
