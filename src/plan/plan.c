@@ -4,7 +4,7 @@
  */
 #include "plan/plan.h"
 
-#include "algo/trees.h"
+#include "program/trees.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "plan/extent.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topo/print_rings.h"
 
-#include "algo/trees.h"
+#include "program/trees.h"
 #include "base/err.h"
 #include "topo/paths.h"
 #include "topo/speeds.h"

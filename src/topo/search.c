@@ -14,7 +14,7 @@
  */
 #include "topo/search.h"
 
-#include "algo/trees.h"
+#include "program/trees.h"
 #include "base/memory.h"
 #include "topo/cross.h"
 

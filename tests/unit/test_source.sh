@@ -14,14 +14,13 @@ cd "$(dirname "$0")/../.." || exit 1
 #    beside it   forecast ▶ plan                          predictions for machines that are not here; not in the library
 #    nouns       fifo, program, topo, boot, gpu, base     below everything in the walk
 #
-# Two single headers are seen from below or beside: the shape of trees (algo/trees.h), a function of n; and what block numbers
-# mean (fifo/geometry.h), which steps speak of.
+# One single header is seen from beside: what block numbers mean (fifo/geometry.h), which steps speak of.
 may_include() {
     case $1 in
     base) ;;
     fifo | boot | gpu) ;;
     program) echo fifo/geometry.h ;;
-    topo) echo program algo/trees.h ;;
+    topo) echo program ;;
     algo) echo program topo ;;
     transport) echo fifo boot gpu topo program ;;
     chan) echo transport fifo boot gpu topo ;;

@@ -28,7 +28,7 @@
  * After: P. Sanders, J. Speck, J. L. Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
  * Parallel Computing 35 (2009).
  */
-#include "algo/trees.h"
+#include "program/trees.h"
 
 static int position_of(int n, int which, int rank) { return which == 0 || rank > 0 ? rank + 1 - which : n; }
 static int rank_at(int n, int which, int position) { return (position - 1 + which) % n; }

@@ -2,8 +2,8 @@
  *
  * Double binary trees: who is whose parent, as a pure function of n or of a shape. See trees.c for the pictures.
  */
-#ifndef COLLET_ALGO_TREES_H
-#define COLLET_ALGO_TREES_H
+#ifndef COLLET_PROGRAM_TREES_H
+#define COLLET_PROGRAM_TREES_H
 
 #include "program/program.h"
 
