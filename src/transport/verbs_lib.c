@@ -10,31 +10,9 @@ static const struct {
     const char *name;
     size_t offset;
 } FUNCTIONS[] = {
-#define F(field, name)                                                                                                 \
-    { name, offsetof(struct verbs_lib, field) }
-    F(fork_init, "ibv_fork_init"),
-    F(get_device_list, "ibv_get_device_list"),
-    F(free_device_list, "ibv_free_device_list"),
-    F(get_device_name, "ibv_get_device_name"),
-    F(open_device, "ibv_open_device"),
-    F(close_device, "ibv_close_device"),
-    F(query_device, "ibv_query_device"),
-    F(query_port, "ibv_query_port"),
-    F(query_gid_table, "_ibv_query_gid_table"),
-    F(alloc_pd, "ibv_alloc_pd"),
-    F(dealloc_pd, "ibv_dealloc_pd"),
-    F(reg_mr, "ibv_reg_mr"),
-    F(dereg_mr, "ibv_dereg_mr"),
-    F(create_cq, "ibv_create_cq"),
-    F(destroy_cq, "ibv_destroy_cq"),
-    F(create_qp, "ibv_create_qp"),
-    F(modify_qp, "ibv_modify_qp"),
-    F(destroy_qp, "ibv_destroy_qp"),
-    F(get_async_event, "ibv_get_async_event"),
-    F(ack_async_event, "ibv_ack_async_event"),
-    F(event_type_str, "ibv_event_type_str"),
-    F(wc_status_str, "ibv_wc_status_str"),
-#undef F
+#define X(field, function) {#function, offsetof(struct verbs_lib, field)},
+    VERBS_FUNCTIONS(X)
+#undef X
 };
 
 /* What most machines answer, without opening anything. */

@@ -12,33 +12,37 @@
 
 #include <stdbool.h>
 
+/* X(field, function). query_port fills a zeroed struct ibv_port_attr as far as the oldest drivers know it, which is all
+ * that is used here. */
+#define VERBS_FUNCTIONS(X)                                                                                             \
+    X(fork_init, ibv_fork_init)                                                                                        \
+    X(get_device_list, ibv_get_device_list)                                                                            \
+    X(free_device_list, ibv_free_device_list)                                                                          \
+    X(get_device_name, ibv_get_device_name)                                                                            \
+    X(open_device, ibv_open_device)                                                                                    \
+    X(close_device, ibv_close_device)                                                                                  \
+    X(query_device, ibv_query_device)                                                                                  \
+    X(query_port, ibv_query_port)                                                                                      \
+    X(query_gid_table, _ibv_query_gid_table)                                                                           \
+    X(alloc_pd, ibv_alloc_pd)                                                                                          \
+    X(dealloc_pd, ibv_dealloc_pd)                                                                                      \
+    X(reg_mr, ibv_reg_mr)                                                                                              \
+    X(dereg_mr, ibv_dereg_mr)                                                                                          \
+    X(create_cq, ibv_create_cq)                                                                                        \
+    X(destroy_cq, ibv_destroy_cq)                                                                                      \
+    X(create_qp, ibv_create_qp)                                                                                        \
+    X(modify_qp, ibv_modify_qp)                                                                                        \
+    X(destroy_qp, ibv_destroy_qp)                                                                                      \
+    X(get_async_event, ibv_get_async_event)                                                                            \
+    X(ack_async_event, ibv_ack_async_event)                                                                            \
+    X(event_type_str, ibv_event_type_str)                                                                              \
+    X(wc_status_str, ibv_wc_status_str)
+
 struct verbs_lib {
-    int (*fork_init)(void);
-    struct ibv_device **(*get_device_list)(int *count);
-    void (*free_device_list)(struct ibv_device **list);
-    const char *(*get_device_name)(struct ibv_device *device);
-    struct ibv_context *(*open_device)(struct ibv_device *device);
-    int (*close_device)(struct ibv_context *context);
-    int (*query_device)(struct ibv_context *context, struct ibv_device_attr *attr);
-    /* Fills a zeroed struct ibv_port_attr as far as the oldest drivers know it, which is all that is used here. */
-    int (*query_port)(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr);
-    ssize_t (*query_gid_table)(struct ibv_context *context, struct ibv_gid_entry *entries, size_t room, uint32_t flags,
-                               size_t entry_bytes);
-    struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
-    int (*dealloc_pd)(struct ibv_pd *pd);
-    struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *address, size_t bytes, int access);
-    int (*dereg_mr)(struct ibv_mr *mr);
-    struct ibv_cq *(*create_cq)(struct ibv_context *context, int entries, void *user, struct ibv_comp_channel *channel,
-                                int vector);
-    int (*destroy_cq)(struct ibv_cq *cq);
-    struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
-    int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
-    int (*destroy_qp)(struct ibv_qp *qp);
-    int (*get_async_event)(struct ibv_context *context, struct ibv_async_event *event);
-    void (*ack_async_event)(struct ibv_async_event *event);
-    const char *(*event_type_str)(enum ibv_event_type type);
-    const char *(*wc_status_str)(enum ibv_wc_status status);
-    /* NULL before rdma-core 34. */
+#define X(field, function) __typeof__(function) *field;
+    VERBS_FUNCTIONS(X)
+#undef X
+    /* NULL before rdma-core 34, whose header is the first that declares it. */
     struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
                                     int access);
 };
