@@ -11,14 +11,14 @@ static void list_transports(unsigned bits, char *list, size_t room) {
     list[0] = '\0';
     for (const struct transport *const *t = transports; *t != NULL; t++) {
         size_t at = strlen(list);
-        if (bits & 1u << transport_number(*t))
+        if (bits & (*t)->bit)
             snprintf(list + at, room - at, "%s%s", at ? "," : "", (*t)->name);
     }
 }
 
 unsigned collet_transport_bit(const char *name) {
     const struct transport *transport = name == NULL ? NULL : transport_named(name);
-    return transport == NULL ? 0 : 1u << transport_number(transport);
+    return transport == NULL ? 0 : transport->bit;
 }
 
 /* The caller's struct may be shorter (older program: the rest is zero) or longer (newer: the rest must be zero). */
@@ -52,7 +52,7 @@ static enum collet_result options_check(const struct collet_config *o) {
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.timeout_ms is %d: 0 (default) or more", o->timeout_ms);
     unsigned known = 0;
     for (const struct transport *const *t = transports; *t != NULL; t++)
-        known |= 1u << transport_number(*t);
+        known |= (*t)->bit;
     if (o->transports & ~known)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.transports has unknown bits 0x%x: this library has 0x%x",
                        o->transports & ~known, known);

@@ -213,6 +213,7 @@ static void ipc_close(struct conn *conn) {
 
 const struct transport transport_ipc = {
     .name = "ipc",
+    .bit = COLLET_TRANSPORT_IPC,
     .card = ipc_card,
     .reaches = ipc_reaches,
     .offer = ipc_offer,

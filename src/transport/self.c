@@ -158,6 +158,7 @@ static void self_close(struct conn *conn) {
 
 const struct transport transport_self = {
     .name = "self",
+    .bit = COLLET_TRANSPORT_SELF,
     .reaches = self_reaches,
     .offer = self_offer,
     .accept = self_accept,

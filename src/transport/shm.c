@@ -111,6 +111,7 @@ static void shm_close(struct conn *conn) {
 
 const struct transport transport_shm = {
     .name = "shm",
+    .bit = COLLET_TRANSPORT_SHM,
     .reaches = shm_reaches,
     .offer = shm_offer,
     .accept = shm_accept,

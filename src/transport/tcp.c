@@ -130,6 +130,7 @@ static bool tcp_idle(const struct conn *conn) {
 
 const struct transport transport_tcp = {
     .name = "tcp",
+    .bit = COLLET_TRANSPORT_TCP,
     .remote = 1,
     .reaches = tcp_reaches,
     .offer = tcp_offer,

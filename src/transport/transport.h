@@ -19,6 +19,7 @@
 
 struct transport {
     const char *name; /* as in COLLET_TRANSPORT */
+    uint32_t bit;     /* in collet_config.transports: one of its own, below 1 << BOOT_CARDS */
 
     int remote;   /* fifo_end.remote: 1 where progress() carries slots over a wire */
     int messages; /* 1 where each slot is a message of its own, with an answer: fewer and longer ones are better */
@@ -65,8 +66,8 @@ static inline bool conn_is_idle(const struct conn *conn) {
 /* In order of preference; ends with NULL (registry.c). */
 extern const struct transport *const transports[];
 
-/* Always the same number, below BOOT_CARDS. It is the number of the card; 1 << it is the bit in collet_config.transports. */
-int transport_number(const struct transport *transport);
+/* The number of its card, and of its messages. */
+static inline int transport_number(const struct transport *transport) { return __builtin_ctz(transport->bit); }
 /* NULL: there is none of this name. */
 const struct transport *transport_named(const char *name);
 

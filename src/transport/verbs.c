@@ -153,6 +153,7 @@ static bool verbs_idle(const struct conn *conn) {
 
 const struct transport transport_verbs = {
     .name = "verbs",
+    .bit = COLLET_TRANSPORT_VERBS,
     .remote = 1,
     .messages = 1,
     .card = verbs_card,

@@ -6,6 +6,7 @@
 #include "chan/chan.h"
 #include "kernels/worker.h"
 #include "fifo/proto.h"
+#include "transport/transport.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,6 +76,17 @@ static void communicators_have_the_slots_of_their_transports(void **state) {
     (void)state;
     assert_int_equal(slot_bytes_of(""), 128 << 10);
     assert_int_equal(slot_bytes_of("tcp"), 128 << 10);
+}
+
+static void every_transport_has_a_bit_of_its_own(void **state) {
+    (void)state;
+    unsigned seen = 0;
+    for (const struct transport *const *t = transports; *t != NULL; t++) {
+        assert_int_equal(__builtin_popcount((*t)->bit), 1);
+        assert_true(transport_number(*t) < BOOT_CARDS);
+        assert_int_equal(seen & (*t)->bit, 0);
+        seen |= (*t)->bit;
+    }
 }
 
 /* ---- payloads ---- */
@@ -221,6 +233,7 @@ int main(void) {
         cmocka_unit_test(over_a_wire_slots_of_all_protocols_are_plain_payload),
         cmocka_unit_test(no_line_of_ll_is_older_than_a_period_of_its_flags),
         cmocka_unit_test(communicators_have_the_slots_of_their_transports),
+        cmocka_unit_test(every_transport_has_a_bit_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,8 +71,8 @@ add_protocol() {
 }
 
 add_transport() {
-    sed 's/shm_/dummy_/g; s/transport_shm/transport_dummy/; s/"shm"/"dummy"/' src/transport/shm.c > src/transport/dummy.c &&
-        insert src/transport/registry.c '    X(shm, ' '    X(dummy, 7) \'
+    sed 's/shm_/dummy_/g; s/transport_shm/transport_dummy/; s/"shm"/"dummy"/; s/COLLET_TRANSPORT_SHM/1u << 7/' src/transport/shm.c > src/transport/dummy.c &&
+        insert src/transport/registry.c '    X(shm)' '    X(dummy) \'
 }
 
 add_collective() {
