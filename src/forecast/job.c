@@ -90,8 +90,8 @@ static enum collet_result find_routes(struct forecast_job *job) {
     int *place = arena_get(&arena, (size_t)n, sizeof(*place));
     COLLET_TRY(arena_check(&arena, "no memory for the routes of %d ranks", n));
     for (int i = 0; i < n; i++) {
-        rank_of[i] = rings->ranks_by_host[order_of(rings, 0)[i]];
-        rank_of[n + i] = rings->nhosts > 1 ? rings->ranks_by_host[rings->first[1] + order_of(rings, 0)[i]] : -1;
+        rank_of[i] = topo_rank_of(rings, 0, order_of(rings, 0)[i]);
+        rank_of[n + i] = rings->nhosts > 1 ? topo_rank_of(rings, 1, order_of(rings, 0)[i]) : -1;
         place[i] = rings->place[rank_of[i]];
     }
     struct net_source source = {rings->topo, rings, n, job->nhosts, rank_of, place, job->machine.gpu, reach_of, job};
@@ -152,7 +152,7 @@ static enum collet_result count_crowds(struct forecast_job *job) {
 static enum collet_result fill(struct forecast_job *job, const struct topo *topo, int per_host) {
     COLLET_TRY(config_read(&job->config));
     COLLET_TRY(find_rings(topo, per_host, &job->rings));
-    job->nlocal = job->rings->first[1] - job->rings->first[0];
+    job->nlocal = topo_nlocal(job->rings, 0);
     job->nranks = job->nhosts * job->nlocal;
     job->machine = (struct cost_machine){
         .costs = &costs_default,

@@ -68,8 +68,8 @@ static void list_along(const struct topo_rings *rings, int ring, int *along) {
     for (int h = 0; h < rings->nhosts; h++) {
         bool backwards;
         const int *route = topo_route_of(rings, ring, h, &backwards)->order;
-        for (int i = 0; i < rings->first[h + 1] - rings->first[h]; i++)
-            *along++ = rings->ranks_by_host[rings->first[h] + route[i]];
+        for (int i = 0; i < topo_nlocal(rings, h); i++)
+            *along++ = topo_rank_of(rings, h, route[i]);
     }
 }
 

@@ -90,11 +90,6 @@ static enum collet_result find_inside(struct net *net, const struct net_source *
 
 /* ---- to the network and from it ---- */
 
-/* Nearer, then wider; an equal one is not better. */
-static bool is_nearer(const struct topo_path *a, const struct topo_path *b) {
-    return a->class < b->class || (a->class == b->class && a->gbps > b->gbps);
-}
-
 static enum collet_result find_out(struct net *net, const struct topo_paths *paths, int rank, int nic) {
     struct net_path *path = &net->out[rank * net->nnics + net->nics[nic]];
     path->first = net->nlinks_listed;
@@ -141,7 +136,7 @@ static enum collet_result find_all_out(struct net *net, const struct topo_paths 
     for (int node = host->first_node; node < host->end_node; node++) {
         if (net->topo->nodes[node].kind != TOPO_NIC)
             continue;
-        if (nearest < 0 || is_nearer(topo_path_to(paths, node), topo_path_to(paths, nearest)))
+        if (nearest < 0 || topo_path_is_nearer(topo_path_to(paths, node), topo_path_to(paths, nearest)))
             nearest = node;
         COLLET_TRY(find_out(net, paths, rank, node));
     }

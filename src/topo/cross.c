@@ -69,26 +69,22 @@ static const struct topo_path *nic_path(const struct load *load, int nic, int st
     return topo_path_to(load->to_nic[nic], load->stop_node[stop]);
 }
 
-/* Nearer: of a better class, or of the same class and wider. */
-static bool nearer(const struct topo_path *a, const struct topo_path *b) {
-    return a->class < b->class || (a->class == b->class && a->gbps > b->gbps);
-}
-
 /* The stop nearest to a NIC. It is not `other`, unless there is no choice. */
 static int pick_end(struct trial *t, int nic, int other) {
     int best = -1, nearest = 0;
     for (int s = 0; s < t->load->nstops; s++) {
         const struct topo_path *path = nic_path(t->load, nic, s);
-        if (nearer(path, nic_path(t->load, nic, nearest)))
+        if (topo_path_is_nearer(path, nic_path(t->load, nic, nearest)))
             nearest = s;
         if (s == other && t->load->nstops > 1)
             continue;
         const struct topo_path *best_path = best < 0 ? NULL : nic_path(t->load, nic, best);
-        if (best < 0 || nearer(path, best_path) || (!nearer(best_path, path) && t->used[s] < t->used[best]))
+        if (best < 0 || topo_path_is_nearer(path, best_path) ||
+            (!topo_path_is_nearer(best_path, path) && t->used[s] < t->used[best]))
             best = s;
     }
     t->used[best]++;
-    t->far_ends += nearer(nic_path(t->load, nic, nearest), nic_path(t->load, nic, best));
+    t->far_ends += topo_path_is_nearer(nic_path(t->load, nic, nearest), nic_path(t->load, nic, best));
     return best;
 }
 

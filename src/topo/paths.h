@@ -34,6 +34,11 @@ static inline const struct topo_path *topo_path_to(const struct topo_paths *path
     return &paths->to[node - paths->first_node];
 }
 
+/* Of a better class, or of the same class and wider. */
+static inline bool topo_path_is_nearer(const struct topo_path *a, const struct topo_path *b) {
+    return a->class < b->class || (a->class == b->class && a->gbps > b->gbps);
+}
+
 /* The link in front of `link` on the same path; −1: link is the first.
  * All links of a path:  for (int l = path->last_link; l >= 0; l = topo_path_before(topo, paths, l)) */
 static inline int topo_path_before(const struct topo *topo, const struct topo_paths *paths, int link) {

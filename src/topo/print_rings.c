@@ -11,12 +11,8 @@
 
 #define NAME_TEXT (TOPO_NAME_BYTES + 16)
 
-static int rank_of(const struct topo_rings *rings, int host, int local) {
-    return rings->ranks_by_host[rings->first[host] + local];
-}
-
 static int place_of(const struct topo_rings *rings, int host, int local) {
-    return rings->place[rank_of(rings, host, local)];
+    return rings->place[topo_rank_of(rings, host, local)];
 }
 
 static int nic_node(const struct topo_rings *rings, int host, int nic) {
@@ -54,7 +50,7 @@ static enum collet_result print_route(const struct topo_rings *rings, const stru
         COLLET_TRY(print_hop(topo, nic, place_of(rings, host, route->order[0]), out));
     }
     for (int i = 0; i <= last; i++) {
-        fprintf(out, "%d", rank_of(rings, host, route->order[i]));
+        fprintf(out, "%d", topo_rank_of(rings, host, route->order[i]));
         if (i < last)
             COLLET_TRY(print_hop(topo, place_of(rings, host, route->order[i]),
                                  place_of(rings, host, route->order[i + 1]), out));
@@ -64,7 +60,7 @@ static enum collet_result print_route(const struct topo_rings *rings, const stru
     if (route->nic_out >= 0)
         fprintf(out, "%s\n", topo_node_name(topo, end, name));
     else
-        fprintf(out, "%d\n", rank_of(rings, host, route->order[0]));
+        fprintf(out, "%d\n", topo_rank_of(rings, host, route->order[0]));
     return COLLET_SUCCESS;
 }
 
@@ -77,7 +73,7 @@ enum collet_result topo_print_rings(const struct topo_rings *rings, FILE *out) {
         print_crossing_title(rings, c, out);
         fprintf(out, "    ranks   ");
         for (int i = 0; i < crossing->nlocal; i++)
-            fprintf(out, "%s %d on %s", i == 0 ? "" : ",", rank_of(rings, crossing->host, i),
+            fprintf(out, "%s %d on %s", i == 0 ? "" : ",", topo_rank_of(rings, crossing->host, i),
                     topo_node_name(rings->topo, place_of(rings, crossing->host, i), name));
         fputc('\n', out);
         for (int ring = 0; ring < crossing->nroutes; ring++)
@@ -93,7 +89,7 @@ enum { HEADS_SHOWN = 16 };
 
 static int head_of(const struct topo_rings *rings, int host) {
     bool unused;
-    return rank_of(rings, host, topo_route_of(rings, 0, host, &unused)->order[0]);
+    return topo_rank_of(rings, host, topo_route_of(rings, 0, host, &unused)->order[0]);
 }
 
 static void print_head(const struct topo_rings *rings, int which, int host, FILE *out) {
@@ -115,7 +111,7 @@ enum collet_result topo_print_trees(const struct topo_rings *rings, FILE *out) {
             fprintf(out, "    chain %-2d ", ring);
             for (int i = 0; i < crossing->nlocal; i++)
                 fprintf(out, "%s%d", i == 0 ? "" : " ◀ ",
-                        rank_of(rings, crossing->host, crossing->routes[ring].order[i]));
+                        topo_rank_of(rings, crossing->host, crossing->routes[ring].order[i]));
             fputc('\n', out);
         }
     }
@@ -178,7 +174,7 @@ static enum collet_result print_end(const struct topo_rings *rings, const struct
     const struct topo_path *mine = topo_path_to(paths, end);
     for (int i = 0; i < crossing->nlocal; i++) {
         const struct topo_path *path = topo_path_to(paths, place_of(rings, crossing->host, i));
-        nearer += path->class < mine->class || (path->class == mine->class && path->gbps > mine->gbps);
+        nearer += topo_path_is_nearer(path, mine);
         equal += path->class == mine->class && path->gbps == mine->gbps;
     }
     fprintf(out, "    %-16s ring %-2d %s %s: %s, %.1f GB/s; ", topo_node_name(topo, nic, name), ring,

@@ -122,26 +122,21 @@ static enum collet_result sort_ranks(struct topo_rings *rings) {
     return COLLET_SUCCESS;
 }
 
-static int nlocal_of(const struct topo_rings *rings, int host) { return rings->first[host + 1] - rings->first[host]; }
-
-static int rank_of(const struct topo_rings *rings, int host, int local) {
-    return rings->ranks_by_host[rings->first[host] + local];
-}
-
 /* The nodes of a host's ranks, by local number. */
 static void list_places(const struct topo_rings *rings, int host, int *places) {
-    for (int i = 0; i < nlocal_of(rings, host); i++)
-        places[i] = rings->place[rank_of(rings, host, i)];
+    for (int i = 0; i < topo_nlocal(rings, host); i++)
+        places[i] = rings->place[topo_rank_of(rings, host, i)];
 }
 
 /* ------------------------------------------------------------------------------------------------------------ hosts */
 
 static bool are_equal(const struct topo_rings *rings, int a, int b) {
     const struct topo_host *x = &rings->topo->hosts[a], *y = &rings->topo->hosts[b];
-    if (x->shape != y->shape || nlocal_of(rings, a) != nlocal_of(rings, b))
+    if (x->shape != y->shape || topo_nlocal(rings, a) != topo_nlocal(rings, b))
         return false;
-    for (int i = 0; i < nlocal_of(rings, a); i++)
-        if (rings->place[rank_of(rings, a, i)] - x->first_node != rings->place[rank_of(rings, b, i)] - y->first_node)
+    for (int i = 0; i < topo_nlocal(rings, a); i++)
+        if (rings->place[topo_rank_of(rings, a, i)] - x->first_node !=
+            rings->place[topo_rank_of(rings, b, i)] - y->first_node)
             return false;
     return true;
 }
@@ -162,7 +157,7 @@ static double head_weight(int nhosts) {
 }
 
 static enum collet_result cross_host(struct topo_rings *rings, int host, double weight) {
-    int nlocal = nlocal_of(rings, host);
+    int nlocal = topo_nlocal(rings, host);
     SCOPED_FREE int *places = NULL;
     COLLET_TRY(memory_get(&places, (size_t)nlocal, sizeof *places, "no memory for the places of %d ranks", nlocal));
     list_places(rings, host, places);
@@ -254,16 +249,6 @@ const struct topo_route *topo_route_of(const struct topo_rings *rings, int ring,
     const struct topo_crossing *crossing = &rings->crossings[rings->crossing_of[host]];
     *backwards = rings->zigzag && host % 2 == 1;
     return &crossing->routes[ring % crossing->nroutes];
-}
-
-void topo_ring_order(const struct topo_rings *rings, int ring, int *order) {
-    for (int h = 0; h < rings->nhosts; h++) {
-        bool backwards;
-        const struct topo_route *route = topo_route_of(rings, ring, h, &backwards);
-        int nlocal = nlocal_of(rings, h);
-        for (int i = 0; i < nlocal; i++)
-            *order++ = rank_of(rings, h, route->order[backwards ? nlocal - 1 - i : i]);
-    }
 }
 
 static bool is_first(const struct topo_rings *rings, int ring, int rank) {

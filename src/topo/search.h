@@ -72,8 +72,13 @@ void topo_rings_destroy(struct topo_rings *rings);
  * (and swap nic_in and nic_out), so that rings stay on their rails. */
 const struct topo_route *topo_route_of(const struct topo_rings *rings, int ring, int host, bool *backwards);
 
-/* All ranks in the order of the ring, host by host. */
-void topo_ring_order(const struct topo_rings *rings, int ring, int *order);
+/* By its number on the host. */
+static inline int topo_rank_of(const struct topo_rings *rings, int host, int local) {
+    return rings->ranks_by_host[rings->first[host] + local];
+}
+static inline int topo_nlocal(const struct topo_rings *rings, int host) {
+    return rings->first[host + 1] - rings->first[host];
+}
 
 /* The NIC that a rank uses with a peer of another host along a ring, in both directions: nic_in if both ranks are the first of
  * their routes, else nic_out. So neighbours of the ring use the NICs that the ring passes between them. All other pairs stay

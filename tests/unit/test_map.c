@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "common/ring_order.h"
 #include "plan/atlas.h"
 #include "plan/map.h"
 #include "plan/nvlink.h"
@@ -170,7 +171,7 @@ static void every_order_lists_ranks_node_by_node_along_its_ring(void **state) {
         assert_int_equal(map_orders(job.map), job.map->rings->nrings);
         for (int k = 0; k < map_orders(job.map); k++) {
             struct prog_shape shape;
-            topo_ring_order(job.map->rings, k, order);
+            ring_order(job.map->rings, k, order);
             assert_int_equal(map_shape(job.map, job.peers, k, &shape), COLLET_SUCCESS);
             assert_true(shape.chains);
             for (int place = 0; place < job.nranks; place++)

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/os.h"
 #include "common/level.h"
+#include "common/ring_order.h"
 #include "topo/paths.h"
 #include "topo/print_rings.h"
 #include "topo/search.h"
@@ -75,7 +76,7 @@ static void check_rings(const struct topo_rings *rings) {
     int *order = malloc((size_t)rings->nranks * sizeof *order), *seen = calloc((size_t)rings->nranks, sizeof *seen);
     assert_in_range(rings->nrings, 1, SEARCH_RINGS_MAX);
     for (int ring = 0; ring < rings->nrings; ring++) {
-        topo_ring_order(rings, ring, order);
+        ring_order(rings, ring, order);
         int changes = 0;
         for (int i = 0; i < rings->nranks; i++) {
             assert_in_range(order[i], 0, rings->nranks - 1);
@@ -132,7 +133,7 @@ static void check_bandwidth(const struct topo_rings *rings) {
     double *load = calloc((size_t)rings->topo->nlinks, sizeof *load), worst = INFINITY;
     int *order = malloc((size_t)rings->nranks * sizeof *order);
     for (int ring = 0; ring < rings->nrings; ring++) {
-        topo_ring_order(rings, ring, order);
+        ring_order(rings, ring, order);
         for (int i = 0; i < rings->nranks; i++) {
             int from = order[i], to = order[(i + 1) % rings->nranks];
             bool same = rings->host_of[from] == rings->host_of[to], back_from, back_to;
@@ -299,7 +300,7 @@ static int rail_of_ring(const struct topo_rings *rings, int ring, int host, bool
 
 static void check_rails(const struct topo_rings *rings, int ring) {
     int *order = malloc((size_t)rings->nranks * sizeof *order);
-    topo_ring_order(rings, ring, order);
+    ring_order(rings, ring, order);
     for (int a = 0; a < rings->nranks; a++)
         for (int b = 0; b < rings->nranks; b++)
             assert_int_equal(rail_towards(rings, ring, a, b), rail_towards(rings, ring, b, a));
@@ -378,7 +379,7 @@ static void ranks_without_gpus_visit_numa_nodes_one_after_another(void **state) 
     check_bandwidth(job.rings);
     assert_int_equal(job.rings->nranks, 20);
     for (int ring = 0; ring < job.rings->nrings; ring++) {
-        topo_ring_order(job.rings, ring, order);
+        ring_order(job.rings, ring, order);
         int changes = 0;
         for (int i = 0; i < 20; i++)
             changes += job.rings->place[order[i]] != job.rings->place[order[(i + 1) % 20]];
@@ -425,8 +426,8 @@ static void the_same_job_gets_the_same_rings(void **state) {
     int one[16], other[16];
     assert_int_equal(a.rings->nrings, b.rings->nrings);
     for (int ring = 0; ring < a.rings->nrings; ring++) {
-        topo_ring_order(a.rings, ring, one);
-        topo_ring_order(b.rings, ring, other);
+        ring_order(a.rings, ring, one);
+        ring_order(b.rings, ring, other);
         assert_memory_equal(one, other, sizeof one);
     }
     job_end(&a);
