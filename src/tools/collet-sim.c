@@ -86,23 +86,6 @@ static bool parse_task(const struct request *request, struct task *task) {
     return parse_sizes(request->sizes != NULL ? request->sizes : "1K:1G", factor, task);
 }
 
-/* ------------------------------------------------------------------------------------------------------ the machine */
-
-/* Two hosts are enough to see what there is between hosts. */
-static int pair_machine(struct task *task, struct topo **topo_p) {
-    const struct topo *hosts[] = {*topo_p, *topo_p};
-    struct topo *pair;
-    if ((*topo_p)->nhosts > 1)
-        task->nhosts = (*topo_p)->nhosts;
-    if ((*topo_p)->nhosts > 1 || task->nhosts == 1)
-        return 0;
-    if (argument_failed("", topo_fuse(hosts, 2, &pair)))
-        return EXIT_FAILURE;
-    topo_destroy(*topo_p);
-    *topo_p = pair;
-    return 0;
-}
-
 /* --------------------------------------------------------------------------------------------------------- computing */
 
 /* "ring" and "allreduce_ring" are the same of allreduce. */
@@ -286,19 +269,17 @@ int main(int argc, char **argv) {
     struct request request = {0};
     static struct task task; /* large */
     struct topo *topo = NULL;
-    struct forecast_job *job;
+    struct forecast_job *job = NULL;
     parse_arguments(argc, argv, &request);
     if (!parse_task(&request, &task))
         return EXIT_BAD_INPUT;
-    int status = machine_open(&request.machine, task.nhosts, &topo);
-    if (status == 0 && (status = pair_machine(&task, &topo)) == 0) {
-        if (argument_failed("", forecast_open(topo, task.nhosts, task.per_host, &job))) {
-            status = EXIT_FAILURE;
-        } else {
-            status = simulate(&request, &task, job);
-            forecast_close(job);
-        }
-    }
+    /* Two hosts are enough to see what there is between hosts. */
+    int status = machine_open(&request.machine, 2, &task.nhosts, &topo);
+    if (status == 0 && argument_failed("", forecast_open(topo, task.nhosts, task.per_host, &job)))
+        status = EXIT_FAILURE;
+    if (status == 0)
+        status = simulate(&request, &task, job);
+    forecast_close(job);
     topo_destroy(topo);
     return status;
 }

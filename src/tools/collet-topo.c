@@ -54,30 +54,6 @@ static bool parse_call(const struct request *request, struct call *call) {
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------------ the machine */
-
-/* Replaces *topo_p by nhosts like it. */
-static int repeat_machine(int nhosts, struct topo **topo_p) {
-    const struct topo **hosts;
-    struct topo *fused;
-    if (nhosts == 1)
-        return 0;
-    hosts = malloc((size_t)nhosts * sizeof *hosts);
-    if (hosts == NULL) {
-        fprintf(stderr, "collet-topo: no memory for %d hosts\n", nhosts);
-        return EXIT_FAILURE;
-    }
-    for (int h = 0; h < nhosts; h++)
-        hosts[h] = *topo_p;
-    bool bad = argument_failed("--nodes", topo_fuse(hosts, nhosts, &fused));
-    free(hosts);
-    if (bad)
-        return EXIT_FAILURE;
-    topo_destroy(*topo_p);
-    *topo_p = fused;
-    return 0;
-}
-
 /* ---------------------------------------------------------------------------------------------------------- showing */
 
 /* What is shown of rings, one after another. */
@@ -120,11 +96,9 @@ int main(int argc, char **argv) {
         return EXIT_BAD_INPUT;
     if (!machine_numbers(&request.machine, &nhosts, &per_host) || !parse_call(&request, &call))
         return EXIT_BAD_INPUT;
-    int status = machine_open(&request.machine, nhosts, &topo);
+    int status = machine_open(&request.machine, MACHINE_NODES_MAX, &nhosts, &topo);
     if (status == 0 && request.dump != NULL && argument_failed("--dump", topo_write_file(topo, request.dump)))
         status = EXIT_BAD_INPUT;
-    if (status == 0)
-        status = repeat_machine(nhosts, &topo);
     if (status == 0 && request.dot)
         topo_print_dot(topo, stdout);
     else if (status == 0 && request.explain)

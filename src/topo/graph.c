@@ -267,6 +267,14 @@ enum collet_result topo_fuse(const struct topo *const *hosts, int nhosts, struct
     return topo_give(topo, topo->status, topo_p);
 }
 
+enum collet_result topo_repeat(const struct topo *host, int nhosts, struct topo **topo_p) {
+    SCOPED_FREE const struct topo **hosts = NULL;
+    COLLET_TRY(memory_get(&hosts, (size_t)nhosts, sizeof *hosts, "no memory for %d hosts", nhosts));
+    for (int h = 0; h < nhosts; h++)
+        hosts[h] = host;
+    return topo_fuse(hosts, nhosts, topo_p);
+}
+
 /* ----------------------------------------------------------------------------------------------------------- asking */
 
 int topo_find_busid(const struct topo *topo, const char *busid) {

@@ -4,7 +4,7 @@
  */
 #include "topo/topo.h"
 
-#include "base/memory.h"
+#include "base/err.h"
 #include "topo/speeds.h"
 
 #include <stdlib.h>
@@ -197,14 +197,6 @@ static void build_host(struct topo *topo, const struct recipe *r) {
     }
 }
 
-static enum collet_result repeat(const struct topo *host, int nodes, struct topo **topo_p) {
-    SCOPED_FREE const struct topo **hosts = NULL;
-    COLLET_TRY(memory_get(&hosts, (size_t)nodes, sizeof *hosts, "no memory for %d hosts", nodes));
-    for (int h = 0; h < nodes; h++)
-        hosts[h] = host;
-    return topo_fuse(hosts, nodes, topo_p);
-}
-
 enum collet_result topo_synthetic(const char *text, struct topo **topo_p) {
     struct recipe recipe;
     struct topo *host;
@@ -218,7 +210,7 @@ enum collet_result topo_synthetic(const char *text, struct topo **topo_p) {
         return COLLET_SUCCESS;
     }
     if (status == COLLET_SUCCESS)
-        status = repeat(host, recipe.nodes, topo_p);
+        status = topo_repeat(host, recipe.nodes, topo_p);
     topo_destroy(host);
     return status;
 }

@@ -190,6 +190,8 @@ enum collet_result topo_synthetic(const char *text, struct topo **topo_p);
  * several (their shape is then known to be equal). A host without a NIC gets one of unknown kind and 10 Gbit/s. The
  * arguments remain the caller's. (graph.c) */
 enum collet_result topo_fuse(const struct topo *const *hosts, int nhosts, struct topo **topo_p);
+/* The same of nhosts like this one. */
+enum collet_result topo_repeat(const struct topo *host, int nhosts, struct topo **topo_p);
 
 /* NULL is fine. */
 void topo_destroy(struct topo *topo);

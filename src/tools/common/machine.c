@@ -31,11 +31,22 @@ static int read_machine(const struct machine_request *request, struct topo **top
     return argument_failed("", topo_probe(topo_p)) ? EXIT_FAILURE : 0;
 }
 
-int machine_open(const struct machine_request *request, int nodes, struct topo **topo_p) {
-    int status = read_machine(request, topo_p);
-    if (status != 0 || nodes == 1 || (*topo_p)->nhosts == 1)
+int machine_open(const struct machine_request *request, int copies, int *nodes_p, struct topo **topo_p) {
+    struct topo *one = NULL;
+    int status = read_machine(request, &one);
+    if (status == 0 && *nodes_p > 1 && one->nhosts == 1) {
+        status = argument_failed("--nodes", topo_repeat(one, *nodes_p < copies ? *nodes_p : copies, topo_p));
+        topo_destroy(one);
         return status;
-    fprintf(stderr, "%s: --nodes is '%d', but --synthetic has %d nodes already: give one of them\n",
-            program_invocation_short_name, nodes, (*topo_p)->nhosts);
-    return EXIT_BAD_INPUT;
+    }
+    *topo_p = one;
+    if (status != 0 || one->nhosts == 1)
+        return status;
+    if (*nodes_p > 1) {
+        fprintf(stderr, "%s: --nodes is '%d', but --synthetic has %d nodes already: give one of them\n",
+                program_invocation_short_name, *nodes_p, one->nhosts);
+        return EXIT_BAD_INPUT;
+    }
+    *nodes_p = one->nhosts;
+    return 0;
 }

@@ -29,8 +29,8 @@ enum { MACHINE_NODES_MAX = 131072, MACHINE_RANKS_MAX = 1024 };
 /* The numbers; they stay as they are where an option was not given. */
 bool machine_numbers(const struct machine_request *request, int *nodes_p, int *ranks_p);
 
-/* One of the machine's hosts, or all of them if it was described so. --nodes and several hosts of --synthetic exclude each
- * other. Returns what to exit with after a message, 0 without. */
-int machine_open(const struct machine_request *request, int nodes, struct topo **topo_p);
+/* *nodes_p hosts like the machine, but at most `copies` of them are made; or the hosts of --synthetic if it has several,
+ * which --nodes excludes: *nodes_p is their number then. Returns what to exit with after a message, 0 without. */
+int machine_open(const struct machine_request *request, int copies, int *nodes_p, struct topo **topo_p);
 
 #endif
