@@ -143,8 +143,6 @@ enum collet_result forecast_run(struct forecast_stage *stage, const struct plan_
     return latency ? cost_latency(stage->cost, sim, &as_run, &f->latency_ns) : COLLET_SUCCESS;
 }
 
-bool forecast_is_known(const struct forecast *f) { return f->kind != FORECAST_NONE; }
-
 /* ---- the best ---- */
 
 struct quest {

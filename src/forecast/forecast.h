@@ -69,7 +69,6 @@ struct forecast {
     int fewer_hosts; /* NONE, because times of fewer hosts do not grow regularly: how many, at most; else 0 */
     double fewer_ns[FORECAST_FEWER]; /* those times, of so many hosts, a half and a quarter of them */
 };
-bool forecast_is_known(const struct forecast *forecast); /* it has a time */
 
 /* Everything that forecasts of one algorithm need, for any size. */
 struct forecast_stage {

@@ -186,7 +186,7 @@ static void print_row(const struct forecast_job *job, const struct task *task, i
     const struct plan_choice *c = &f->choice;
     char size[24], chunk[24];
     explain_size(task->sizes[s], size);
-    if (!forecast_is_known(f)) {
+    if (f->kind == FORECAST_NONE) {
         printf("%10s  %-9s  ", size, task->algorithms[a]->name);
         print_none(f);
         return;
@@ -215,7 +215,7 @@ static void print_json_row(const struct forecast_job *job, const struct task *ta
     const struct forecast *f = &task->results[a][s];
     printf("%s\n    {\"size\": %llu, \"algorithm\": \"%s\", \"how\": \"%s\"", first ? "" : ",",
            (unsigned long long)task->sizes[s], task->algorithms[a]->name, kinds[f->kind]);
-    if (forecast_is_known(f)) {
+    if (f->kind != FORECAST_NONE) {
         const struct plan_choice *c = &f->choice;
         double algbw = (double)task->sizes[s] / c->predicted_ns;
         printf(", \"protocol\": \"%s\", \"channels\": %d, \"chunk\": %u, \"time_us\": %.3f, \"algbw\": %.4f, "
