@@ -2,7 +2,7 @@
 #
 # GNU make. `make help` lists what there is to make.
 #
-#   src/<room>/*.c ──▶ build/obj/… ──┬─▶ build/lib/libcollet.so.0       only collet_* visible
+#   src/<room>/*.c ──▶ build/obj/… ──┬─▶ build/lib/libcollet.so.0.1     only collet_* visible
 #                                    ├─▶ build/lib/libcollet.a          the same, as one object
 #                                    └─▶ build/lib/libcollet-internal.a every name, for tools and tests
 #   src/forecast/*.c ───────────────────▶ build/lib/libcollet-forecast.a predictions, for tools and tests
@@ -25,6 +25,8 @@ PREFIX   ?= /usr/local
 BINDIR   ?= $(PREFIX)/bin
 LIBDIR   ?= $(PREFIX)/lib
 INCDIR   ?= $(PREFIX)/include
+MANDIR   ?= $(PREFIX)/share/man
+DOCDIR   ?= $(PREFIX)/share/doc/collet
 CUDA     ?= auto
 SANITIZE ?=
 JOBS     ?= $(shell nproc)
@@ -45,7 +47,9 @@ CUDA_ARCH   ?= auto
 # ---------------------------------------------------------------------------------------------------------------- flags
 
 VERSION   := $(shell sed -n 's/^\#define COLLET_\(MAJOR\|MINOR\|PATCH\) //p' include/collet.h | paste -sd.)
-SO_NAME   := libcollet.so.0
+# Libraries of one interface have one name: 1.x and 1.y, but before 1.0 only 0.1.x and 0.1.y. CONTRIBUTING.md has the rule.
+ABI       := $(shell echo $(VERSION) | sed -E 's/^(0\.[0-9]+|[0-9]+).*/\1/')
+SO_NAME   := libcollet.so.$(ABI)
 PACKAGES  := libsodium hwloc libxml-2.0
 PKGCONFIG := $(if $(PKG_CONFIG),$(PKG_CONFIG),pkg-config)
 
@@ -395,23 +399,48 @@ scaling: $(BUILD)/bin/collet-sim
 
 # --------------------------------------------------------------------------------------------------------------- install
 
-.PHONY: install uninstall
+.PHONY: man install uninstall deb
 INSTALLED_PROGRAMS := $(TOOLS) $(PERFS)
-install: all
-	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCDIR)
+CMAKEDIR      = $(LIBDIR)/cmake/collet
+# What examples/CMakeLists.txt and examples/Makefile build outside this tree.
+EXAMPLE_FILES = $(wildcard examples/*.c examples/*.cc examples/CMakeLists.txt examples/Makefile)
+EXAMPLE_HEADERS = $(wildcard examples/common/*.h)
+# Writes packaging/NAME.in to a folder, its @WORDS@ filled in.
+fill = sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCDIR@|$(INCDIR)|; s|@VERSION@|$(VERSION)|; s|@ABI@|$(ABI)|; s|@SO_NAME@|$(SO_NAME)|' \
+    -e 's|@INCDIR_FROM_CMAKE@|$(shell realpath -m --relative-to=$(CMAKEDIR) $(INCDIR))|; s|@PRIVATE_LIBS@|$(PRIVATE_LIBS)|' \
+    -e 's|@PRIVATE_LIST@|$(shell echo $(PRIVATE_LIBS) | tr ' ' ';')|' packaging/$(1).in > $(DESTDIR)$(2)/$(1)
+
+man: $(BUILD)/man/made
+$(BUILD)/man/made: include/collet.h scripts/man-pages.sh scripts/man-pages.awk $(INSTALLED_PROGRAMS)
+	$(Q)scripts/man-pages.sh $(abspath $(BUILD)/man $(INSTALLED_PROGRAMS))
+	@touch $@
+
+install: all man
+	install -d $(addprefix $(DESTDIR),$(BINDIR) $(LIBDIR)/pkgconfig $(CMAKEDIR) $(INCDIR) $(MANDIR)/man1 $(MANDIR)/man3 $(MANDIR)/man7 $(DOCDIR)/examples/common)
 	install -m 644 include/collet.h $(DESTDIR)$(INCDIR)/
-	install -m 755 $(SHARED_LIB) $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(SHARED_LIB) $(DESTDIR)$(LIBDIR)/libcollet.so.$(VERSION)
+	ln -sf libcollet.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SO_NAME)
 	ln -sf $(SO_NAME) $(DESTDIR)$(LIBDIR)/libcollet.so
 	install -m 644 $(STATIC_LIB) $(DESTDIR)$(LIBDIR)/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCDIR@|$(INCDIR)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@PRIVATE_LIBS@|$(PRIVATE_LIBS)|' \
-	    collet.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/collet.pc
+	$(call fill,collet.pc,$(LIBDIR)/pkgconfig)
+	$(call fill,collet-config.cmake,$(CMAKEDIR))
+	$(call fill,collet-config-version.cmake,$(CMAKEDIR))
 	$(if $(INSTALLED_PROGRAMS),install -m 755 $(INSTALLED_PROGRAMS) $(DESTDIR)$(BINDIR)/)
+	for section in 1 3 7; do install -m 644 $(BUILD)/man/man$$section/* $(DESTDIR)$(MANDIR)/man$$section/; done
+	$(if $(EXAMPLE_FILES),install -m 644 $(EXAMPLE_FILES) $(DESTDIR)$(DOCDIR)/examples/)
+	$(if $(EXAMPLE_HEADERS),install -m 644 $(EXAMPLE_HEADERS) $(DESTDIR)$(DOCDIR)/examples/common/)
 	@echo 'installed in $(DESTDIR)$(PREFIX): GPU kernels for $(if $(WITH_CUDA),$(strip $(CUDA_CODE)),no GPU)'
 
 uninstall:
 	rm -f $(DESTDIR)$(INCDIR)/collet.h $(DESTDIR)$(LIBDIR)/pkgconfig/collet.pc
-	rm -f $(DESTDIR)$(LIBDIR)/$(SO_NAME) $(DESTDIR)$(LIBDIR)/libcollet.so $(DESTDIR)$(LIBDIR)/libcollet.a
-	rm -f $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(INSTALLED_PROGRAMS)))
+	rm -f $(DESTDIR)$(LIBDIR)/libcollet.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SO_NAME) $(DESTDIR)$(LIBDIR)/libcollet.so $(DESTDIR)$(LIBDIR)/libcollet.a
+	rm -f $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(INSTALLED_PROGRAMS))) $(addsuffix .1,$(addprefix $(DESTDIR)$(MANDIR)/man1/,$(notdir $(INSTALLED_PROGRAMS))))
+	rm -f $(DESTDIR)$(MANDIR)/man3/collet_*.3 $(DESTDIR)$(MANDIR)/man7/collet.7
+	rm -rf $(DESTDIR)$(CMAKEDIR) $(DESTDIR)$(DOCDIR)
+
+# The same as Debian packages: the library, what building with it needs, and the programs.
+deb: all man
+	@BUILD=$(BUILD) packaging/deb.sh '$(MAKE) --no-print-directory' $(DEB_DIR)
 
 # A release: what `make install` installs, and the licence, in one archive to be unpacked anywhere. Its programs are linked
 # statically; its pkg-config file gives the folder that it lies in. Kernels for every GPU, where nvcc is.
@@ -420,11 +449,11 @@ RELEASE := collet-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 dist:
 	@$(AGAIN) BUILD=build-dist CUDA_ARCH=all all
 	@rm -rf build-dist/$(RELEASE)
-	@$(MAKE) --no-print-directory BUILD=build-dist CUDA_ARCH=all PREFIX=/ DESTDIR=build-dist/$(RELEASE) BINDIR=/bin LIBDIR=/lib INCDIR=/include install
+	@$(MAKE) --no-print-directory BUILD=build-dist CUDA_ARCH=all PREFIX=/ DESTDIR=build-dist/$(RELEASE) BINDIR=/bin LIBDIR=/lib INCDIR=/include MANDIR=/share/man DOCDIR=/share/doc/collet install
 	@sed -i -e 's|^prefix=.*|prefix=$${pcfiledir}/../..|' -e 's|^libdir=.*|libdir=$${prefix}/lib|' -e 's|^includedir=.*|includedir=$${prefix}/include|' \
 	    build-dist/$(RELEASE)/lib/pkgconfig/collet.pc
 	@install -m 644 LICENSE README.md CHANGELOG.md build-dist/$(RELEASE)/
-	@strip --strip-debug build-dist/$(RELEASE)/lib/libcollet.so.0 build-dist/$(RELEASE)/lib/libcollet.a build-dist/$(RELEASE)/bin/*
+	@strip --strip-debug build-dist/$(RELEASE)/lib/libcollet.so.$(VERSION) build-dist/$(RELEASE)/lib/libcollet.a build-dist/$(RELEASE)/bin/*
 	@tar -C build-dist -czf build-dist/$(RELEASE).tar.gz $(RELEASE)
 	@ls -sh build-dist/$(RELEASE).tar.gz
 
@@ -461,7 +490,8 @@ help:
 	@echo 'make mutants       breaks algorithms on purpose and reports what no check notices (minutes)'
 	@echo 'make bench-regret  the cost model'"'"'s choices beside the best ones, for 2 and 4 ranks on this machine (minutes)'
 	@echo 'make scaling       prints the tables of docs/scaling.md: predictions for up to 131,072 ranks (minutes)'
-	@echo 'make install       PREFIX=/usr/local DESTDIR= ; make uninstall'
+	@echo 'make install       PREFIX=/usr/local DESTDIR= ; make uninstall; make man: the manual pages alone'
+	@echo 'make deb           Debian packages in build/deb (DEB_DIR=): libcollet$(ABI), libcollet-dev, collet-tools'
 	@echo 'make dist          a release in one archive: library, header, programs, licence, kernels for every GPU (many minutes of CPU time)'
 	@echo 'make gdb           the same as make, in build-gdb, without optimisation and GPU kernels'
 	@echo 'make format        clang-format over all tracked C files; format-check only looks'

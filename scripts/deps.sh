@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# deps.sh build|test|fabric: makes sure that what building (or building and testing, or the two virtual hosts of
-# `make test-fabric`) needs is there, and installs what is not.
+# deps.sh build|test|package|fabric: makes sure that what building (or building and testing, or the tests of packages and manual
+# pages, or the two virtual hosts of `make test-fabric`) needs is there, and installs what is not.
 #
 #   as root                  installs with apt-get
 #   otherwise                says what it will run, then runs it through sudo
@@ -14,20 +14,20 @@ set -u
 
 profile=${1:-build}
 case $profile in
-build | test | fabric) ;;
+build | test | package | fabric) ;;
 *)
-    echo "usage: scripts/deps.sh build|test|fabric" >&2
+    echo "usage: scripts/deps.sh build|test|package|fabric" >&2
     exit 2
     ;;
 esac
 
 # Each need: how to see that it is there, and the Debian package that brings it.
 missing_packages() {
-    if [ "$profile" = fabric ]; then
-        virtual_hosts_need
-    else
-        building_needs
-    fi
+    case $profile in
+    fabric) virtual_hosts_need ;;
+    package) packaging_needs ;;
+    *) building_needs ;;
+    esac
 }
 
 building_needs() {
@@ -45,6 +45,13 @@ building_needs() {
     need "pkg-config --exists cmocka" libcmocka-dev
     need "command -v ip" iproute2
     need "command -v gdb" gdb
+}
+
+packaging_needs() {
+    need "command -v cmake" cmake
+    need "command -v groff" groff
+    need "command -v man" man-db
+    need "command -v dpkg-shlibdeps" dpkg-dev
 }
 
 virtual_hosts_need() {
