@@ -186,11 +186,12 @@ static enum collet_result add_rings(struct trial *t) {
 
 static enum collet_result create_routes(int nroutes, int nlocal, struct topo_route **routes_p) {
     size_t order_bytes = (size_t)nlocal * sizeof(int);
-    struct topo_route *routes; /* and behind them their orders */
-    COLLET_TRY(memory_get(&routes, (size_t)nroutes, sizeof *routes + order_bytes,
+    struct topo_route *routes; /* and behind them their orders and homes */
+    COLLET_TRY(memory_get(&routes, (size_t)nroutes, sizeof *routes + 2 * order_bytes,
                           "no memory for %d rings of %d ranks of a host", nroutes, nlocal));
-    for (int i = 0; i < nroutes; i++)
-        routes[i] = (struct topo_route){-1, -1, (int *)(void *)(routes + nroutes) + (size_t)i * (size_t)nlocal};
+    int *numbers = (int *)(void *)(routes + nroutes);
+    for (int i = 0; i < nroutes; i++, numbers += 2 * nlocal)
+        routes[i] = (struct topo_route){-1, -1, numbers, numbers + nlocal};
     *routes_p = routes;
     return COLLET_SUCCESS;
 }
@@ -247,6 +248,28 @@ static enum collet_result try_all(struct load *load, struct topo_crossing *cross
     return COLLET_SUCCESS;
 }
 
+/* Of NICs that are equally near, the home is the one that fewest ranks have. */
+static int find_home(const struct load *load, int stop, int *used) {
+    int best = 0;
+    for (int nic = 1; nic < load->nnics; nic++) {
+        const struct topo_path *path = nic_path(load, nic, stop), *best_path = nic_path(load, best, stop);
+        if (topo_path_is_nearer(path, best_path) || (!topo_path_is_nearer(best_path, path) && used[nic] < used[best]))
+            best = nic;
+    }
+    used[best]++;
+    return best;
+}
+
+static void find_homes(const struct load *load, struct topo_crossing *crossing) {
+    int used[SEARCH_RINGS_MAX] = {0}, host_start = load->topo->hosts[crossing->host].first_node;
+    for (int i = 0; i < crossing->nroutes && load->nnics > 0; i++)
+        for (int r = 0; r < load->nlocal; r++)
+            crossing->routes[i].home[r] = load->nic_node[find_home(load, load->stop_of[r], used)] - host_start;
+    crossing->has_homes = load->nnics > 0;
+    for (int nic = 0; nic < load->nnics; nic++)
+        crossing->has_homes = crossing->has_homes && used[nic] == used[0];
+}
+
 enum collet_result topo_cross_host(const struct topo *topo, int host, int nlocal, const int *place, bool with_nics,
                                    struct topo_crossing *crossing) {
     struct load load SCOPED_LOAD = {0};
@@ -255,7 +278,9 @@ enum collet_result topo_cross_host(const struct topo *topo, int host, int nlocal
     if (load.nstops > TOUR_STOPS_MAX)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "a host has ranks in %d places: at most %d are possible",
                        load.nstops, TOUR_STOPS_MAX);
-    return try_all(&load, crossing);
+    COLLET_TRY(try_all(&load, crossing));
+    find_homes(&load, crossing);
+    return COLLET_SUCCESS;
 }
 
 void topo_crossing_fini(struct topo_crossing *crossing) { free(crossing->routes); }

@@ -251,15 +251,14 @@ const struct topo_route *topo_route_of(const struct topo_rings *rings, int ring,
     return &crossing->routes[ring % crossing->nroutes];
 }
 
-static bool is_first(const struct topo_rings *rings, int ring, int rank) {
-    bool unused;
-    return topo_route_of(rings, ring, rings->host_of[rank], &unused)->order[0] == rings->local_of[rank];
-}
-
 int topo_nic_towards(const struct topo_rings *rings, int ring, int rank, int peer) {
-    bool unused, begin = is_first(rings, ring, rank) && is_first(rings, ring, peer);
-    int host = rings->host_of[rank];
+    int host = rings->host_of[rank], there = rings->host_of[peer], a = rings->local_of[rank], b = rings->local_of[peer];
+    bool unused, alike = a == b && rings->crossing_of[host] == rings->crossing_of[there];
     const struct topo_route *route = topo_route_of(rings, ring, host, &unused);
-    int nic = begin ? route->nic_in : route->nic_out;
-    return nic < 0 || host == rings->host_of[peer] ? -1 : rings->topo->hosts[host].first_node + nic;
+    const struct topo_route *other = topo_route_of(rings, ring, there, &unused);
+    bool begin = route->order[0] == a && other->order[0] == b;
+    bool end = route->order[topo_nlocal(rings, host) - 1] == a && other->order[topo_nlocal(rings, there) - 1] == b;
+    bool at_home = alike && !begin && !end && rings->crossings[rings->crossing_of[host]].has_homes;
+    int nic = at_home ? route->home[a] : begin ? route->nic_in : route->nic_out;
+    return nic < 0 || host == there ? -1 : rings->topo->hosts[host].first_node + nic;
 }

@@ -26,6 +26,7 @@
 struct topo_route {
     int nic_in, nic_out; /* as numbers behind the host's first node; −1 in a job of one host */
     int *order;          /* [nlocal] ranks of the host, as local numbers */
+    int *home;           /* [local number] the NIC nearest to the rank, numbered as nic_in */
 };
 
 /* The link that limits rings (or trees): the one that leaves the least to each ring that uses it. */
@@ -39,6 +40,7 @@ struct topo_bound {
 struct topo_crossing {
     int host, nlocal, nroutes;
     struct topo_route *routes;
+    bool has_homes; /* with homes every NIC has equally many ranks, all routes together */
     struct topo_bound ring_bound, tree_bound;
 };
 
@@ -80,9 +82,14 @@ static inline int topo_nlocal(const struct topo_rings *rings, int host) {
     return rings->first[host + 1] - rings->first[host];
 }
 
-/* The NIC that a rank uses with a peer of another host along a ring, in both directions: nic_in if both ranks are the first of
- * their routes, else nic_out. So neighbours of the ring use the NICs that the ring passes between them. All other pairs stay
- * on one rail, and so does the last hop of an odd number of hosts. The result is a node of the rank's host; −1: none. */
+/* The NIC that a rank uses with a peer of another host along a ring, in both directions:
+ *
+ *      both are the first ranks of their routes       nic_in     neighbours of the ring and heads of trees use the NICs that
+ *      both are the last ones                         nic_out    the ring passes between them
+ *      ranks with one local number on equal hosts     home       no rank's data crosses between CPUs, all NICs are in use
+ *      other pairs                                    nic_out
+ *
+ * Both ends use NICs of one number, so they stay on one rail. The result is a node of the rank's host; −1: none. */
 int topo_nic_towards(const struct topo_rings *rings, int ring, int rank, int peer);
 
 #endif

@@ -330,6 +330,25 @@ static void all_ranks_stay_on_a_rail_and_neighbours_on_that_of_their_ring(void *
     job_end(&job);
 }
 
+/* As rails of hierarchical algorithms do: rank k of a host with rank k of the others. */
+static void ranks_of_one_number_meet_by_the_nic_nearest_to_them(void **state) {
+    (void)state;
+    struct job job = job_of("2 node : 8 gpu pci : 4 nic 100", 0);
+    int uses[4] = {0};
+    for (int ring = 0; ring < job.rings->nrings; ring++)
+        for (int rank = 0; rank < 8; rank++) {
+            struct topo_paths *paths;
+            int nic = topo_nic_towards(job.rings, ring, rank, 8 + rank);
+            assert_int_equal(topo_paths_from(job.topo, nic, PATHS_IN_HOST, &paths), COLLET_SUCCESS);
+            assert_int_equal(topo_path_to(paths, job.rings->place[rank])->class, PATH_PIX);
+            uses[job.topo->nodes[nic].nic.dev]++;
+            free(paths);
+        }
+    for (int nic = 1; nic < 4; nic++)
+        assert_int_equal(uses[nic], uses[0]);
+    job_end(&job);
+}
+
 static void a_slow_nic_is_left_out_but_not_a_second_fast_one(void **state) {
     (void)state;
     struct topo *host, *topo;
@@ -582,6 +601,7 @@ int main(void) {
         cmocka_unit_test(where_every_gpu_has_its_nic_both_ends_are_nearest),
         cmocka_unit_test(hops_between_hosts_stay_on_their_rail),
         cmocka_unit_test(all_ranks_stay_on_a_rail_and_neighbours_on_that_of_their_ring),
+        cmocka_unit_test(ranks_of_one_number_meet_by_the_nic_nearest_to_them),
         cmocka_unit_test(a_slow_nic_is_left_out_but_not_a_second_fast_one),
         cmocka_unit_test(different_hosts_share_rings),
         cmocka_unit_test(ranks_without_gpus_visit_numa_nodes_one_after_another),
