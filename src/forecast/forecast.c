@@ -68,9 +68,9 @@ void forecast_stage_close(struct forecast_stage *stage) {
 
 static bool is_slices(const struct forecast_stage *stage) { return prog_is_sliced(stage->cost->algorithm->collective); }
 
-/* The call's count, in bytes. */
 uint64_t forecast_count(const struct forecast_stage *stage, uint64_t bytes) {
-    return is_slices(stage) ? bytes : bytes / (uint64_t)stage->job->nranks;
+    uint64_t per_rank = bytes / (uint64_t)stage->job->nranks;
+    return is_slices(stage) ? bytes : per_rank > 0 ? per_rank : 1;
 }
 
 /* Slices are whole multiples of a few elements: of a short buffer the last ones are empty. */

@@ -81,7 +81,7 @@ enum collet_result forecast_stage_open(const struct forecast_job *job, const str
                                        struct forecast_stage **stage_p);
 void forecast_stage_close(struct forecast_stage *stage); /* NULL is fine */
 
-/* The count of a call, in bytes. */
+/* The count of a call, in bytes; at least 1. */
 uint64_t forecast_count(const struct forecast_stage *stage, uint64_t bytes);
 
 /* May so many rounds of so many rings be simulated? */

@@ -466,6 +466,17 @@ static void no_forecast_is_below_its_bounds(void **state) {
     close_job(&job);
 }
 
+static void fewer_bytes_than_ranks_are_a_call_of_one(void **state) {
+    (void)state;
+    struct job job = open_job("8 gpu nvswitch : 4 nic 200", 2);
+    struct forecast_stage *stage;
+    assert_int_equal(forecast_stage_open(job.forecast, algorithm_find(PROG_ALLGATHER, "ring"), &stage), COLLET_SUCCESS);
+    assert_int_equal(forecast_count(stage, 8), 1);
+    forecast_stage_close(stage);
+    assert_true(forecast_of(job.forecast, PROG_ALLGATHER, "ring", 8).bounds.engine_ns > 0);
+    close_job(&job);
+}
+
 static void equal_questions_have_equal_answers(void **state) {
     (void)state;
     struct job job = open_job("8 gpu nvswitch : 4 nic 200", 8);
@@ -510,6 +521,7 @@ int main(void) {
         cmocka_unit_test(what_is_spared_is_not_faster),
         cmocka_unit_test(what_cannot_be_foretold_has_no_time),
         cmocka_unit_test(no_forecast_is_below_its_bounds),
+        cmocka_unit_test(fewer_bytes_than_ranks_are_a_call_of_one),
         cmocka_unit_test(equal_questions_have_equal_answers),
         cmocka_unit_test(hosts_that_differ_are_refused),
     };
