@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,64 +24,54 @@ static int shape_of(const struct atlas_node *nodes, int node) {
     return first;
 }
 
-struct text {
-    char *bytes;
-    size_t size, room;
-    bool failed;
-};
+static void put(FILE *out, const void *bytes, size_t size) { fwrite(bytes, size, 1, out); }
 
-static void put(struct text *text, const void *bytes, size_t size) {
-    if (text->size + size > text->room) {
-        size_t room = 2 * (text->size + size);
-        char *larger = text->failed ? NULL : realloc(text->bytes, room);
-        text->failed = larger == NULL;
-        if (text->failed)
-            return;
-        text->bytes = larger;
-        text->room = room;
-    }
-    memcpy(text->bytes + text->size, bytes, size);
-    text->size += size;
-}
-
-static void put_number(struct text *text, uint32_t number) { put(text, &number, sizeof number); }
+static void put_number(FILE *out, uint32_t number) { put(out, &number, sizeof number); }
 
 /* Numbers each shape at its first node, and says so in number[node]. */
-static uint32_t put_shapes(struct text *text, const struct atlas_node *nodes, int nnodes, uint32_t *number) {
+static uint32_t number_shapes(const struct atlas_node *nodes, int nnodes, uint32_t *number) {
     uint32_t nshapes = 0;
     for (int n = 0; n < nnodes; n++) {
         int first = shape_of(nodes, n);
         number[n] = first < n ? number[first] : nshapes++;
-        if (first < n)
-            continue;
-        put_number(text, (uint32_t)nodes[n].graph_bytes);
-        put(text, nodes[n].graph, nodes[n].graph_bytes);
     }
     return nshapes;
 }
 
+static void put_atlas(FILE *out, const struct atlas_node *nodes, uint32_t nnodes, const struct cost_table *costs,
+                      uint32_t *number) {
+    struct counts counts = {number_shapes(nodes, (int)nnodes, number), nnodes};
+    put(out, &counts, sizeof counts);
+    put(out, costs, sizeof *costs);
+    for (uint32_t n = 0, next = 0; n < nnodes; n++)
+        if (number[n] == next) {
+            put_number(out, (uint32_t)nodes[n].graph_bytes);
+            put(out, nodes[n].graph, nodes[n].graph_bytes);
+            next++;
+        }
+    for (uint32_t n = 0; n < nnodes; n++) {
+        put_number(out, number[n]);
+        put_number(out, nodes[n].far);
+        put_number(out, nodes[n].joined);
+        put(out, nodes[n].place, (size_t)nodes[n].nlocal * sizeof *nodes[n].place);
+    }
+}
+
 enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, const struct cost_table *costs,
                               void **atlas_p, size_t *size_p) {
-    struct text text = {.bytes = NULL};
-    struct counts counts = {0, (uint32_t)nnodes};
+    char *bytes = NULL;
+    size_t size;
     SCOPED_FREE uint32_t *number = NULL;
     COLLET_TRY(memory_get(&number, (size_t)nnodes, sizeof *number, "no memory for the map of %d nodes", nnodes));
-    put(&text, &counts, sizeof counts);
-    put(&text, costs, sizeof *costs);
-    counts.nshapes = put_shapes(&text, nodes, nnodes, number);
-    for (int n = 0; n < nnodes; n++) {
-        put_number(&text, number[n]);
-        put_number(&text, nodes[n].far);
-        put_number(&text, nodes[n].joined);
-        put(&text, nodes[n].place, (size_t)nodes[n].nlocal * sizeof *nodes[n].place);
-    }
-    if (text.failed) {
-        free(text.bytes);
+    FILE *out = open_memstream(&bytes, &size);
+    if (out != NULL)
+        put_atlas(out, nodes, (uint32_t)nnodes, costs, number);
+    if (out == NULL || fclose(out) != 0) {
+        free(bytes);
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the map of %d nodes", nnodes);
     }
-    memcpy(text.bytes, &counts, sizeof counts);
-    *atlas_p = text.bytes;
-    *size_p = text.size;
+    *atlas_p = bytes;
+    *size_p = size;
     return COLLET_SUCCESS;
 }
 

@@ -148,7 +148,7 @@ struct sim {
     int32_t *refs;
     struct sim_kind *kinds;
     size_t nruns, nworkers, nconns, nrefs, nkinds;
-    size_t runs_room, workers_room, conns_room, refs_room, kinds_room;
+    int runs_room, workers_room, conns_room, refs_room, kinds_room;
 
     uint32_t most_sent; /* messages of any connection in a round */
     uint32_t nslots;    /* of a connection that are used: no more than messages go over it */

@@ -12,27 +12,13 @@
  */
 #include "plan/sim.h"
 
+#include "base/grow.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- growing arrays ---- */
-
-/* Makes room for `more` elements behind the `used`. */
-static bool grow(void **array, size_t *room, size_t used, size_t more, size_t elem_bytes) {
-    if (used + more <= *room)
-        return true;
-    size_t want = 2 * (used + more);
-    void *bigger = realloc(*array, want * elem_bytes);
-    if (bigger == NULL)
-        return false;
-    *array = bigger;
-    *room = want;
-    return true;
-}
-#define GROW(sim, name, more)                                                                                          \
-    grow((void **)&(sim)->name, &(sim)->name##_room, (sim)->n##name, (more), sizeof *(sim)->name)
+#define GROW(sim, name, more) grow(&(sim)->name, (sim)->n##name, (more), &(sim)->name##_room, sizeof *(sim)->name)
 
 static enum collet_result no_memory(const struct sim *sim) {
     return err_set(COLLET_ERR_NO_MEMORY, "no memory to simulate %d ranks", sim->cast.nhosts * sim->cast.nlocal);
