@@ -65,9 +65,8 @@ static enum collet_result make_shape(const struct forecast_job *job, int ring, s
 }
 
 static enum collet_result make_shapes(struct forecast_job *job) {
-    job->shapes = calloc((size_t)job->rings->nrings, sizeof(*job->shapes));
-    if (job->shapes == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d rings", job->rings->nrings);
+    COLLET_TRY(memory_get(&job->shapes, (size_t)job->rings->nrings, sizeof(*job->shapes), "no memory for %d rings",
+                          job->rings->nrings));
     for (; job->machine.nshapes < job->rings->nrings; job->machine.nshapes++)
         COLLET_TRY(make_shape(job, job->machine.nshapes, &job->shapes[job->machine.nshapes]));
     job->machine.shapes = job->machine.whole = job->shapes;
@@ -138,12 +137,11 @@ static enum collet_result count_crowds(struct forecast_job *job) {
     int cpus = job->config.cpus > 0 ? (int)job->config.cpus : count_cpus(job->rings->topo);
     if (job->machine.gpu || cpus == 0)
         return COLLET_SUCCESS;
-    double *crowd = job->crowd = malloc((size_t)job->nranks * sizeof(*crowd));
-    if (crowd == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the CPUs of %d ranks", job->nranks);
+    COLLET_TRY(memory_get(&job->crowd, (size_t)job->nranks, sizeof(*job->crowd), "no memory for the CPUs of %d ranks",
+                          job->nranks));
     for (int rank = 0; rank < job->nranks; rank++)
-        crowd[rank] = (double)job->nlocal / cpus;
-    job->machine.crowd = crowd;
+        job->crowd[rank] = (double)job->nlocal / cpus;
+    job->machine.crowd = job->crowd;
     return COLLET_SUCCESS;
 }
 

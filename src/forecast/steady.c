@@ -16,6 +16,8 @@
  */
 #include "forecast/steady.h"
 
+#include "base/memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +25,7 @@
 #define RUN_MIN 64
 
 struct steady {
+    struct arena arena; /* has the arrays */
     bool armed;
     int32_t marker; /* worker whose steps are looked at */
     uint64_t next;  /* number of events at which the next snapshot is due */
@@ -44,11 +47,7 @@ static bool worthwhile(const struct sim *sim) {
 
 static void stop_looking(void *skipper) {
     struct steady *steady = skipper;
-    free(steady->workers);
-    free(steady->conns);
-    free(steady->slots);
-    free(steady->link_free);
-    free(steady->engine_free);
+    arena_free(&steady->arena);
     free(steady);
 }
 
@@ -57,14 +56,14 @@ static void *start_looking(const struct sim *sim) {
     struct steady *steady = worthwhile(sim) ? calloc(1, sizeof *steady) : NULL;
     if (steady == NULL)
         return NULL;
-    steady->workers = malloc(sim->nworkers * sizeof *steady->workers);
-    steady->conns = malloc((sim->nconns + 1) * sizeof *steady->conns);
-    steady->slots = malloc((sim->nconns + 1) * sim->nslots * sizeof *steady->slots);
-    steady->link_free = malloc((sim->nlinks + 1) * sizeof *steady->link_free);
-    steady->engine_free = malloc((sim->nengines + 1) * sizeof *steady->engine_free);
+    struct arena *arena = &steady->arena;
+    steady->workers = arena_get(arena, sim->nworkers, sizeof *steady->workers);
+    steady->conns = arena_get(arena, sim->nconns, sizeof *steady->conns);
+    steady->slots = arena_get(arena, sim->nconns * sim->nslots, sizeof *steady->slots);
+    steady->link_free = arena_get(arena, sim->nlinks, sizeof *steady->link_free);
+    steady->engine_free = arena_get(arena, sim->nengines, sizeof *steady->engine_free);
     steady->next = 2 * sim->nworkers + 64;
-    if (steady->workers == NULL || steady->conns == NULL || steady->slots == NULL || steady->link_free == NULL ||
-        steady->engine_free == NULL) {
+    if (arena->failed) {
         stop_looking(steady);
         return NULL;
     }

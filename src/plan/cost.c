@@ -146,18 +146,15 @@ static void bound_by_links(const struct sim *sim, const double *load, struct cos
 
 enum collet_result cost_bound(const struct cost_stage *stage, struct sim *sim, const struct plan_choice *choice,
                               struct cost_bounds *bounds, double *load) {
-    double *on = load != NULL ? load : malloc(((size_t)sim->machine.nlinks + 1) * sizeof(*on));
-    if (on == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the load of %d links", sim->machine.nlinks);
+    size_t nlinks = (size_t)sim->machine.nlinks;
+    SCOPED_FREE double *own = NULL;
     *bounds = (struct cost_bounds){.link = -1, .launch_ns = launch_ns(stage, choice)};
-    enum collet_result result = sim_load(sim, choice->protocol, on);
-    if (result == COLLET_SUCCESS) {
-        bound_by_links(sim, on, bounds);
-        result = sim_busiest(sim, choice->protocol, &bounds->engine_ns);
-    }
     if (load == NULL)
-        free(on);
-    return result;
+        COLLET_TRY(memory_get(&own, nlinks, sizeof(*own), "no memory for the load of %zu links", nlinks));
+    load = load != NULL ? load : own;
+    COLLET_TRY(sim_load(sim, choice->protocol, load));
+    bound_by_links(sim, load, bounds);
+    return sim_busiest(sim, choice->protocol, &bounds->engine_ns);
 }
 
 /* Ranks that wait for each other, or disagree about who talks to whom: the verifier says which, where, and what to do. */

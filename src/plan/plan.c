@@ -39,9 +39,8 @@ struct planner {
 
 static enum collet_result shapes_init(struct planner *planner) {
     int nshapes = map_orders(planner->map);
-    planner->shapes = calloc((size_t)nshapes, sizeof(*planner->shapes));
-    if (planner->shapes == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d orders of ranks", nshapes);
+    COLLET_TRY(
+        memory_get(&planner->shapes, (size_t)nshapes, sizeof(*planner->shapes), "no memory for %d rings", nshapes));
     for (; planner->nshapes < nshapes; planner->nshapes++)
         COLLET_TRY(
             map_shape(planner->map, planner->chan->owner.peers, planner->nshapes, &planner->shapes[planner->nshapes]));
@@ -264,10 +263,10 @@ static enum collet_result build_channel(const struct planner *planner, const str
 /* One for each channel, along that channel's ring. */
 static enum collet_result build_channels(const struct planner *planner, const struct plan_choice *choice, int root,
                                          struct prog ***progs_p) {
-    struct prog **progs = calloc((size_t)choice->nchannels, sizeof(*progs));
+    struct prog **progs;
     enum collet_result result = COLLET_SUCCESS;
-    if (progs == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for programs of %d channels", choice->nchannels);
+    COLLET_TRY(memory_get(&progs, (size_t)choice->nchannels, sizeof(*progs), "no memory for programs of %d channels",
+                          choice->nchannels));
     for (int channel = 0; channel < choice->nchannels && result == COLLET_SUCCESS; channel++)
         result = build_channel(planner, choice, root, channel, &progs[channel]);
     for (int channel = 0; channel < choice->nchannels && result != COLLET_SUCCESS; channel++)

@@ -71,9 +71,9 @@ static bool is_uniform(const struct sim *sim) {
 static enum collet_result count_crossed(struct sim *sim, enum protocol protocol) {
     if (sim->crossed[protocol] != NULL)
         return COLLET_SUCCESS;
-    double *crossed = malloc((size_t)(sim->machine.nlinks + 1) * sizeof(*crossed));
-    if (crossed == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the load of %d links", sim->machine.nlinks);
+    double *crossed;
+    int nlinks = sim->machine.nlinks;
+    COLLET_TRY(memory_get(&crossed, (size_t)nlinks, sizeof(*crossed), "no memory for the load of %d links", nlinks));
     enum collet_result result = load_all(sim, protocol, false, crossed);
     if (result == COLLET_SUCCESS)
         sim->crossed[protocol] = crossed;
