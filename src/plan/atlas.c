@@ -111,7 +111,7 @@ static enum collet_result read_shapes(struct reader *reader, uint32_t nshapes, s
         const void *bytes = take(reader, size);
         if (bytes == NULL)
             return err_broken();
-        COLLET_TRY(topo_unpack(bytes, size, &shapes[s]));
+        COLLET_TRY(topo_read_text(bytes, size, "the map of rank 0", TOPO_RECORDED, &shapes[s]));
     }
     return COLLET_SUCCESS;
 }

@@ -4,7 +4,7 @@
  *
  *      │ counts │ costs │ shape 0: bytes │ shape 1: bytes │ … │ node 0: its shape, far?, joined?, places of its ranks │ node 1 │ …
  *
- * A shape is a host's graph (topo_pack()); nodes that are equal share one. A place is a node of that graph. Nodes come in
+ * A shape is a host's graph (topo_share()); nodes that are equal share one. A place is a node of that graph. Nodes come in
  * the order of their lowest ranks, and ranks of a node by number.
  */
 #ifndef COLLET_PLAN_ATLAS_H
@@ -16,7 +16,7 @@
 
 /* One node of the communicator. */
 struct atlas_node {
-    const void *graph; /* packed */
+    const char *graph; /* as text */
     size_t graph_bytes;
     int nlocal;
     bool far;             /* its CPUs from each other (distance.h) */

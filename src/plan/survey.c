@@ -3,7 +3,7 @@
  * The stages of a survey, each waiting for one rank after another. Read survey.h first.
  *
  *      answer   │ where a rank is │ its GPU, and which others are joined with it │
- *      report   │ bytes of the graph │ far? │ joined? │ packed graph │ place of each rank of the node, by number │
+ *      report   │ bytes of the graph │ far? │ joined? │ place of each rank of the node, by number │ graph as text │
  */
 #include "plan/survey.h"
 
@@ -90,22 +90,21 @@ struct report_head {
 };
 
 static enum collet_result send_report(const struct survey *survey, const struct topo *here, int nlocal) {
-    SCOPED_FREE void *graph = NULL;
-    size_t graph_bytes;
-    COLLET_TRY(topo_pack(here, &graph, &graph_bytes));
-    struct report_head head = {(uint32_t)graph_bytes, 0, 0};
-    size_t size = sizeof head + graph_bytes + (size_t)nlocal * sizeof(int32_t);
-    struct arena arena SCOPED_ARENA = {0};
-    int32_t *place = arena_get(&arena, (size_t)nlocal, sizeof *place);
-    char *report = arena_get(&arena, size, 1), *at = report;
-    COLLET_TRY(arena_check(&arena, "no memory to report on %d ranks", nlocal));
+    SCOPED_FREE char *graph = NULL, *report = NULL;
+    SCOPED_FREE int32_t *place = NULL;
+    struct report_head head = {0, 0, 0};
+    COLLET_TRY(memory_get(&place, (size_t)nlocal, sizeof *place, "no memory to report on %d ranks", nlocal));
     for (int i = 0; i < nlocal; i++)
         place[i] = topo_locate(here, &survey->where[i]);
     head.far = distance_is_far(survey->config, survey->peers, survey->nranks, survey->rank);
     head.joined = nvlink_joins_all(here, place, survey->cards, nlocal);
-    at = (char *)memcpy(at, &head, sizeof head) + sizeof head;
-    at = (char *)memcpy(at, graph, graph_bytes) + graph_bytes;
-    memcpy(at, place, (size_t)nlocal * sizeof *place);
+    COLLET_TRY(topo_share(here, nlocal, place, &graph));
+    size_t graph_bytes = strlen(graph), size = sizeof head + graph_bytes + (size_t)nlocal * sizeof *place;
+    COLLET_TRY(memory_get(&report, size, 1, "no memory to report on %d ranks", nlocal));
+    head.graph_bytes = (uint32_t)graph_bytes;
+    char *at = (char *)memcpy(report, &head, sizeof head) + sizeof head;
+    at = (char *)memcpy(at, place, (size_t)nlocal * sizeof *place) + (size_t)nlocal * sizeof *place;
+    memcpy(at, graph, graph_bytes);
     return bundle_send(survey->boot, 0, KEY_REPORT, report, size);
 }
 
@@ -151,9 +150,9 @@ static enum collet_result read_report(const struct survey *survey, int lowest, s
         memcpy(&head, report->bytes, sizeof head);
     if (report->size != rest + head.graph_bytes)
         return err_set(COLLET_ERR_INTERNAL, "the report of rank %d on its node has %zu bytes", lowest, report->size);
-    node->graph = (const char *)report->bytes + sizeof head;
+    node->place = (const void *)((const char *)report->bytes + sizeof head);
+    node->graph = (const char *)report->bytes + rest;
     node->graph_bytes = head.graph_bytes;
-    node->place = (const void *)((const char *)node->graph + head.graph_bytes);
     node->far = head.far != 0;
     node->joined = head.joined != 0;
     return COLLET_SUCCESS;

@@ -166,10 +166,10 @@ enum collet_result topo_load(const char *file_path, struct topo **topo_p);
 /* The same, but only the first call of a process takes its time. The graph lives as long as the process. Do not free it. */
 enum collet_result topo_here(const char *file_path, const struct topo **topo_p);
 
-/* Host 0 of topo as bytes for other ranks, equal for equal hosts; the caller's to free(). And back: the graph is finished.
- * Errors: INVALID_ARGUMENT if the bytes are no graph. (pack.c) */
-enum collet_result topo_pack(const struct topo *topo, void **bytes_p, size_t *size_p);
-enum collet_result topo_unpack(const void *bytes, size_t size, struct topo **topo_p);
+/* The text that other ranks read, with topo_read_text() and TOPO_RECORDED. Equal hosts have equal texts, so it has no GUIDs,
+ * addresses, ranks or sets of CPUs. place[0 … n−1] are nodes of host 0; they become the same nodes of the graph that is
+ * read. */
+enum collet_result topo_share(const struct topo *topo, int n, int32_t *place, char **text_p);
 
 /* A machine from one line, for tests and for thinking. (synthetic.c)
  *

@@ -5,7 +5,7 @@
  */
 #include "topo/topo.h"
 
-#include "base/err.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,6 +18,7 @@
 
 struct writer {
     const struct topo *topo;
+    bool shared; /* with other ranks: see topo_share() */
     xmlTextWriter *xml;
 };
 
@@ -95,7 +96,8 @@ static void write_gpu(struct writer *w, int n) {
     number(w, "dev", gpu->dev);
     known_number(w, "sm", gpu->sm, 0);
     text(w, "gcn", gpu->gcn);
-    known_number(w, "rank", gpu->rank, -1);
+    if (!w->shared)
+        known_number(w, "rank", gpu->rank, -1);
     number(w, "gdr", gpu->gdr);
     for (int l = 0; l < w->topo->nlinks; l++)
         if (w->topo->links[l].from == n && w->topo->links[l].wire == WIRE_NVLINK)
@@ -111,11 +113,11 @@ static void write_nic(struct writer *w, int n) {
     number(w, "dev", nic->dev);
     known_number(w, "speed", nic->mbits, 0);
     known_number(w, "port", nic->port, 0);
-    known_hex(w, "guid", 1, nic->guid);
+    known_hex(w, "guid", 1, w->shared ? 0 : nic->guid);
     known_decimal(w, "latency", nic->latency_us);
     known_number(w, "maxconn", nic->maxconn, 0);
     number(w, "gdr", nic->gdr);
-    text(w, "gid", nic->gid);
+    text(w, "gid", w->shared ? "" : nic->gid);
     end(w);
     end(w);
 }
@@ -160,7 +162,7 @@ static void write_cpu(struct writer *w, int n) {
     const struct topo_cpu *cpu = &w->topo->nodes[n].cpu;
     begin(w, "cpu");
     number(w, "numaid", cpu->numaid);
-    mask(w, "affinity", cpu->affinity, cpu->affinity_words);
+    mask(w, "affinity", cpu->affinity, w->shared ? 0 : cpu->affinity_words);
     text(w, "arch", cpu->arch);
     text(w, "vendor", cpu->vendor);
     known_number(w, "familyid", cpu->familyid, -1);
@@ -171,9 +173,9 @@ static void write_cpu(struct writer *w, int n) {
 
 /* -------------------------------------------------------------------------------------------------------- documents */
 
-enum collet_result topo_write_text(const struct topo *topo, char **text_p) {
+static enum collet_result write_text(const struct topo *topo, bool shared, char **text_p) {
     xmlBuffer *buffer = xmlBufferCreate();
-    struct writer w = {topo, buffer == NULL ? NULL : xmlNewTextWriterMemory(buffer, 0)};
+    struct writer w = {topo, shared, buffer == NULL ? NULL : xmlNewTextWriterMemory(buffer, 0)};
     int written = -1;
     if (w.xml != NULL) {
         xmlTextWriterSetIndent(w.xml, 1);
@@ -192,6 +194,31 @@ enum collet_result topo_write_text(const struct topo *topo, char **text_p) {
     if (copy == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to write a topology of %d nodes", topo->nnodes);
     *text_p = copy;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result topo_write_text(const struct topo *topo, char **text_p) { return write_text(topo, false, text_p); }
+
+/* The node of the same name; −1: there is none. */
+static int find_like(const struct topo *topo, const struct topo *other, int node) {
+    char name[TOPO_NAME_BYTES + 16], wanted[TOPO_NAME_BYTES + 16];
+    topo_node_name(other, node, wanted);
+    for (int n = 0; n < topo->nnodes; n++)
+        if (strcmp(topo_node_name(topo, n, name), wanted) == 0)
+            return n;
+    return -1;
+}
+
+enum collet_result topo_share(const struct topo *topo, int n, int32_t *place, char **text_p) {
+    SCOPED_FREE char *text = NULL;
+    struct topo *read;
+    COLLET_TRY(write_text(topo, true, &text));
+    COLLET_TRY(topo_read_text(text, strlen(text), "the text for other ranks", TOPO_RECORDED, &read));
+    for (int i = 0; i < n; i++)
+        place[i] = find_like(read, topo, place[i]);
+    topo_destroy(read);
+    *text_p = text;
+    text = NULL;
     return COLLET_SUCCESS;
 }
 

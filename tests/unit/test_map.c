@@ -48,14 +48,13 @@ static void list_ranks(struct job *job) {
 
 static void draw(struct job *job, const char *machine, int nnodes, int node_ranks, bool round) {
     struct atlas_node nodes[NODES_MAX];
-    void *graph;
-    size_t graph_bytes;
+    char *graph;
     *job = (struct job){.nnodes = nnodes, .node_ranks = node_ranks, .nranks = nnodes * node_ranks, .round = round};
     assert_int_equal(topo_synthetic(machine, &job->host), COLLET_SUCCESS);
     list_ranks(job);
-    assert_int_equal(topo_pack(job->host, &graph, &graph_bytes), COLLET_SUCCESS);
+    assert_int_equal(topo_share(job->host, node_ranks, job->place, &graph), COLLET_SUCCESS);
     for (int n = 0; n < nnodes; n++)
-        nodes[n] = (struct atlas_node){graph, graph_bytes, node_ranks, n % 2 == 1, n % 3 == 0, job->place};
+        nodes[n] = (struct atlas_node){graph, strlen(graph), node_ranks, n % 2 == 1, n % 3 == 0, job->place};
     assert_int_equal(atlas_pack(nodes, nnodes, &costs_default, &job->atlas, &job->size), COLLET_SUCCESS);
     free(graph);
     if (map_create(job->peers, job->nranks, job->atlas, job->size, &job->map) != COLLET_SUCCESS)
@@ -68,7 +67,12 @@ static void end(struct job *job) {
     free(job->atlas);
 }
 
-/* ---- graphs as bytes ---- */
+/* ---- graphs as texts ---- */
+
+static void assert_same_name(const struct topo *a, int at_a, const struct topo *b, int at_b) {
+    char name_a[TOPO_NAME_BYTES + 16], name_b[TOPO_NAME_BYTES + 16];
+    assert_string_equal(topo_node_name(a, at_a, name_a), topo_node_name(b, at_b, name_b));
+}
 
 static void a_graph_comes_back_as_it_was(void **state) {
     (void)state;
@@ -76,60 +80,45 @@ static void a_graph_comes_back_as_it_was(void **state) {
                                            "8 gpu : 8 nic"};
     for (size_t m = 0; m < sizeof machines / sizeof *machines; m++) {
         struct topo *topo, *back;
-        void *bytes, *again;
-        size_t size, size_again;
+        char *text, *again;
+        int32_t place[2] = {0, 0};
         assert_int_equal(topo_synthetic(machines[m], &topo), COLLET_SUCCESS);
-        assert_int_equal(topo_pack(topo, &bytes, &size), COLLET_SUCCESS);
-        assert_int_equal(topo_unpack(bytes, size, &back), COLLET_SUCCESS);
-        assert_int_equal(topo_pack(back, &again, &size_again), COLLET_SUCCESS);
-        assert_int_equal(size, size_again);
-        assert_memory_equal(bytes, again, size);
+        place[1] = topo->nnodes - 1;
+        assert_int_equal(topo_share(topo, 2, place, &text), COLLET_SUCCESS);
+        assert_int_equal(topo_read_text(text, strlen(text), "text", TOPO_RECORDED, &back), COLLET_SUCCESS);
         assert_int_equal(back->nlinks, topo->nlinks);
-        for (int l = 0; l < topo->nlinks; l++)
-            assert_memory_equal(&back->links[l], &topo->links[l], sizeof *topo->links);
-        free(bytes);
+        assert_same_name(topo, 0, back, place[0]);
+        assert_same_name(topo, topo->nnodes - 1, back, place[1]);
+        assert_int_equal(topo_share(back, 0, NULL, &again), COLLET_SUCCESS);
+        assert_string_equal(text, again);
+        free(text);
         free(again);
         topo_destroy(topo);
         topo_destroy(back);
     }
 }
 
-/* Every byte once, to several values: a refusal or a graph, nothing else. */
-static void broken_bytes_are_refused_or_harmless(void **state) {
+static void equal_hosts_have_equal_texts(void **state) {
     (void)state;
-    struct topo *topo, *back;
-    unsigned char *bytes;
-    size_t size;
-    int refused = 0;
-    assert_int_equal(topo_synthetic("2 gpu nvswitch : 1 nic", &topo), COLLET_SUCCESS);
-    assert_int_equal(topo_pack(topo, (void **)&bytes, &size), COLLET_SUCCESS);
-    for (size_t cut = 0; cut < size; cut += 7)
-        assert_int_equal(topo_unpack(bytes, cut, &back), COLLET_ERR_INVALID_ARGUMENT);
-    for (size_t at = 0; at < size; at++)
-        for (int value = 0; value < 3; value++) {
-            unsigned char kept = bytes[at];
-            bytes[at] = (unsigned char[]){0xff, 0x7f, 0x00}[value];
-            if (topo_unpack(bytes, size, &back) == COLLET_SUCCESS)
-                topo_destroy(back);
-            else
-                refused++;
-            bytes[at] = kept;
+    struct topo *topo;
+    char *one, *other;
+    assert_int_equal(topo_synthetic("1 cpu : 1 gpu : 1 nic", &topo), COLLET_SUCCESS);
+    assert_int_equal(topo_share(topo, 0, NULL, &one), COLLET_SUCCESS);
+    for (int n = 0; n < topo->nnodes; n++) {
+        struct topo_node *node = &topo->nodes[n];
+        if (node->kind == TOPO_CPU)
+            node->cpu.affinity_words = 1;
+        if (node->kind == TOPO_GPU)
+            node->gpu.rank = 7;
+        if (node->kind == TOPO_NIC) {
+            node->nic.guid = 99;
+            strcpy(node->nic.gid, "fe80::1");
         }
-    assert_true(refused > 100);
-    free(bytes);
-    topo_destroy(topo);
-}
-
-static void a_link_of_more_parallel_ones_than_can_be_is_refused(void **state) {
-    (void)state;
-    struct topo *topo, *back;
-    void *bytes;
-    size_t size;
-    assert_int_equal(topo_synthetic("2 gpu nvswitch : 1 nic", &topo), COLLET_SUCCESS);
-    topo_add_link(topo, 0, 1, WIRE_LOCAL, TOPO_PARALLEL_LINKS_MAX + 1, 1);
-    assert_int_equal(topo_pack(topo, &bytes, &size), COLLET_SUCCESS);
-    assert_int_equal(topo_unpack(bytes, size, &back), COLLET_ERR_INVALID_ARGUMENT);
-    free(bytes);
+    }
+    assert_int_equal(topo_share(topo, 0, NULL, &other), COLLET_SUCCESS);
+    assert_string_equal(one, other);
+    free(one);
+    free(other);
     topo_destroy(topo);
 }
 
@@ -346,8 +335,7 @@ static void channels_are_tied_to_adapters_if_each_gets_equally_many(void **state
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_graph_comes_back_as_it_was),
-        cmocka_unit_test(broken_bytes_are_refused_or_harmless),
-        cmocka_unit_test(a_link_of_more_parallel_ones_than_can_be_is_refused),
+        cmocka_unit_test(equal_hosts_have_equal_texts),
         cmocka_unit_test(a_rank_is_found_by_its_gpu_by_the_file_and_by_its_cpus),
         cmocka_unit_test(every_order_lists_ranks_node_by_node_along_its_ring),
         cmocka_unit_test(rails_are_adapters_that_carry_rings),

@@ -37,17 +37,18 @@ struct job {
 static void draw_map(struct job *job, const char *machine, int nnodes) {
     struct atlas_node nodes[NODES_MAX];
     int32_t place[NODE_RANKS_MAX];
-    void *graph, *atlas;
-    size_t graph_bytes, size;
+    char *graph;
+    void *atlas;
+    size_t size;
     assert_int_equal(topo_synthetic(machine, &job->host), COLLET_SUCCESS);
     for (int n = 0; n < job->host->nnodes; n++)
         if (job->host->nodes[n].kind == TOPO_GPU)
             place[job->host->nodes[n].gpu.dev] = n;
-    assert_int_equal(topo_pack(job->host, &graph, &graph_bytes), COLLET_SUCCESS);
     int nlocal = topo_count(job->host, 0, TOPO_GPU);
+    assert_int_equal(topo_share(job->host, nlocal, place, &graph), COLLET_SUCCESS);
     for (int n = 0; n < nnodes; n++)
         nodes[n] = (struct atlas_node){
-            .graph = graph, .graph_bytes = graph_bytes, .nlocal = nlocal, .joined = true, .place = place};
+            .graph = graph, .graph_bytes = strlen(graph), .nlocal = nlocal, .joined = true, .place = place};
     for (int rank = 0; rank < nnodes * nlocal; rank++)
         job->peers[rank] = (struct peer_info){.rank = rank,
                                               .node = rank / nlocal * nlocal,

@@ -53,16 +53,17 @@ static void draw_map(struct both *both, int nnodes, int per_host) {
     struct atlas_node nodes[NODES_MAX];
     int32_t place[NODE_RANKS_MAX];
     int nlocal, *places;
-    void *graph, *atlas;
-    size_t graph_bytes, size;
+    char *graph;
+    void *atlas;
+    size_t size;
     assert_int_equal(topo_place_ranks(both->host, per_host, &nlocal, &places), COLLET_SUCCESS);
     for (int k = 0; k < nlocal; k++)
         place[k] = places[k];
     bool gpu = both->host->nodes[places[0]].kind == TOPO_GPU;
-    assert_int_equal(topo_pack(both->host, &graph, &graph_bytes), COLLET_SUCCESS);
+    assert_int_equal(topo_share(both->host, nlocal, place, &graph), COLLET_SUCCESS);
     for (int n = 0; n < nnodes; n++)
         nodes[n] = (struct atlas_node){
-            .graph = graph, .graph_bytes = graph_bytes, .nlocal = nlocal, .joined = true, .place = place};
+            .graph = graph, .graph_bytes = strlen(graph), .nlocal = nlocal, .joined = true, .place = place};
     name_ranks(both, nnodes, nlocal, gpu);
     assert_int_equal(atlas_pack(nodes, nnodes, &costs_default, &atlas, &size), COLLET_SUCCESS);
     assert_int_equal(map_create(both->peers, nnodes * nlocal, atlas, size, &both->map), COLLET_SUCCESS);

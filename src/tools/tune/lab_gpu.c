@@ -50,8 +50,9 @@ static struct map *map_of(const struct bench *bench, const struct config *config
     int n = bench->lab->options.nranks;
     const struct topo *topo;
     int32_t place[LAB_RANKS_MAX];
-    void *graph, *atlas;
-    size_t graph_bytes, size;
+    char *graph;
+    void *atlas;
+    size_t size;
     struct map *map;
     must(topo_here(config->topo_file, &topo), "the topology");
     for (int r = 0; r < n; r++) {
@@ -59,8 +60,8 @@ static struct map *map_of(const struct bench *bench, const struct config *config
         gpu_busid(bench->ordinals[r], where.busid);
         place[r] = topo_locate(topo, &where);
     }
-    must(topo_pack(topo, &graph, &graph_bytes), "the topology");
-    struct atlas_node node = {.graph = graph, .graph_bytes = graph_bytes, .nlocal = n, .place = place};
+    must(topo_share(topo, n, place, &graph), "the topology");
+    struct atlas_node node = {.graph = graph, .graph_bytes = strlen(graph), .nlocal = n, .place = place};
     must(atlas_pack(&node, 1, costs, &atlas, &size), "the map");
     must(map_create(peers, n, atlas, size, &map), "the map");
     free(graph);
