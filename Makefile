@@ -132,10 +132,12 @@ FLAGS_avx2   := -mavx2 -mf16c -mfma
 FLAGS_avx512 := $(FLAGS_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
 VARIANT_OBJECTS := $(if $(VARIANT_FILE),$(VARIANTS:%=$(OBJ)/src/kernels/reduce_variant.%.o))
 
-# The kernels: one source, compiled once per operator. AVG has none: an average is a sum with a divisor.
+# The kernels: one source, compiled once per operator that has code of its own: NAME,name,types,sign of its row.
 CUDA_REDUCE  := src/kernels/exec_cuda_reduce.cu
-OPERATORS    := $(shell sed -nE '/define COLLET_OPS/,/[^\\]$$/s/^ +X.([A-Z]+),.*/\1/p' src/base/types.h)
-ROW_OBJECTS  := $(foreach o,$(filter-out AVG,$(OPERATORS)),$(OBJ)/$(basename $(CUDA_REDUCE)).$(o).o)
+OPERATORS    := $(shell sed -nE 's/^ +X.([A-Z]+), ([a-z]+), \2, ([A-Z]+), ([A-Z]+).*/\1,\2,\3,\4/p' src/base/types.h)
+comma        := ,
+of_operator   = $(word $(2),$(subst $(comma), ,$(filter $(1)$(comma)%,$(OPERATORS))))
+ROW_OBJECTS  := $(foreach o,$(OPERATORS),$(OBJ)/$(basename $(CUDA_REDUCE)).$(firstword $(subst $(comma), ,$(o))).o)
 CUDA_OBJECTS := $(if $(WITH_CUDA),$(call objects_of,$(CUDA_SOURCES) src/kernels/exec_cuda.cu) $(ROW_OBJECTS))
 
 LIB_OBJECTS := $(call objects_of,$(filter-out $(VARIANT_FILE),$(LIB_SOURCES))) $(VARIANT_OBJECTS) $(CUDA_OBJECTS)
@@ -204,7 +206,8 @@ endef
 $(OBJ)/%.o: %.cu $(BUILD)/nvcc-flags
 	$(COMPILE_CUDA)
 $(OBJ)/src/kernels/exec_cuda.o: NVCC_DEFINES = '-DEXEC_CODE="$(strip $(CUDA_CODE))"'
-$(ROW_OBJECTS): NVCC_DEFINES = -DEXEC_OP=COLLET_$* -DEXEC_ROW=exec_cuda_$(shell echo $* | tr A-Z a-z)
+$(ROW_OBJECTS): NVCC_DEFINES = -DEXEC_OP=$(call of_operator,$*,2) -DEXEC_ROW=exec_cuda_$(call of_operator,$*,2) \
+    -DEXEC_TYPES=$(call of_operator,$*,3) -DEXEC_SIGN=$(call of_operator,$*,4)
 $(ROW_OBJECTS): $(OBJ)/$(basename $(CUDA_REDUCE)).%.o: $(CUDA_REDUCE) $(BUILD)/nvcc-flags
 	$(COMPILE_CUDA)
 

@@ -84,13 +84,23 @@ enum collet_type {
     COLLET_UINT8 = 4,
     COLLET_FLOAT16 = 5,  /* IEEE 754 binary16 */
     COLLET_BFLOAT16 = 6, /* upper half of a float32 */
-    COLLET_TYPE_COUNT = 7
+    COLLET_INT8 = 7,
+    COLLET_INT16 = 8,
+    COLLET_UINT16 = 9,
+    COLLET_UINT32 = 10,
+    COLLET_UINT64 = 11,
+    COLLET_FLOAT8_E4M3 = 12, /* 4 bits of exponent, 3 of fraction; largest 448; a NaN, but no infinity */
+    COLLET_FLOAT8_E5M2 = 13, /* upper half of a float16 */
+    COLLET_TYPE_COUNT = 14
 };
 
 /* Reductions. Every rank gets the same bits for the same call, whatever the order of arrival. Integers wrap at their
- * width. float16 and bfloat16 are accumulated in float32 inside one step and rounded to nearest even between steps.
+ * width. Floats of 8 and 16 bits are accumulated in float32 inside one step and rounded to nearest even between steps.
+ * What is too large for a float of 16 bits becomes infinity. For one of 8 bits it becomes the largest finite number,
+ * and so does infinity itself.
  * AVG is the sum divided by the number of ranks; for integers, the wrapped sum is divided toward zero, as C does it.
- * MIN and MAX of a NaN are unspecified but equal on all ranks. */
+ * SUM, PROD and AVG with a NaN are NaN. MIN and MAX leave NaNs out: they are NaN only where all ranks have one; −0 is
+ * below +0. Of a NaN's bits nothing else is promised. */
 enum collet_op { COLLET_SUM = 0, COLLET_PROD = 1, COLLET_MIN = 2, COLLET_MAX = 3, COLLET_AVG = 4, COLLET_OP_COUNT = 5 };
 
 /* collet_type_size: bytes of one element of type; 0 if type is none of the above. */

@@ -44,7 +44,7 @@ struct flag {
 
 #define FIELD(name) offsetof(struct perf_options, name)
 #define NAME_OF_TYPE(ENUM, name, ...) #name ", "
-#define NAME_OF_OP(ENUM, name) #name ", "
+#define NAME_OF_OP(ENUM, name, ...) #name ", "
 #define NO_GPU "needs a GPU communicator"
 
 static const struct flag flags[] = {
@@ -63,7 +63,7 @@ static const struct flag flags[] = {
     {'p', "parallel_init", parse_number, FIELD(parallel_init), 0, 1, "1: each thread creates its own ranks", NULL},
     {'c', "check", parse_number, FIELD(check), 0, INT_MAX, "checked iterations; 0: none", NULL},
     {'o', "op", parse_op, FIELD(op), 0, 0, COLLET_OPS(NAME_OF_OP) "or all", NULL},
-    {'d', "datatype", parse_type, FIELD(type), 0, 0, COLLET_TYPES(NAME_OF_TYPE) "or all", NULL},
+    {'d', "datatype", parse_type, FIELD(type), 0, 0, COLLET_TYPES(NAME_OF_TYPE, ) "or all", NULL},
     {'r', "root", parse_number, FIELD(root), -1, INT_MAX, "root rank; -1: each in turn", NULL},
     {'z', "blocking", parse_number, FIELD(blocking), 0, 3,
      "after each iteration 1: a barrier, 2: none, 3: a barrier that is not timed", NULL},

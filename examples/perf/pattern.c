@@ -7,8 +7,8 @@
  *   moved      any bits, NaNs included
  *   integers   any bits; sums and products wrap, which is associative. Products use odd numbers, all but one, or they
  *              would soon be 0
- *   sum, avg   small whole numbers, so small that the largest possible sum still fits the fraction of the type (16-bit
- *              types and very many ranks: the others add 0). No partial sum is ever rounded
+ *   sum, avg   small whole numbers, so small that the largest possible sum still fits the fraction of the type (types of
+ *              8 or 16 bits and many ranks: the others add 0). No partial sum is ever rounded
  *   product    one rank gives a whole number of full precision, up to four give ±2 or ±½, the rest ±1
  *   min, max   any finite numbers but 0, which has two signs
  *
@@ -17,6 +17,7 @@
  */
 #include "perf.h"
 
+#include <math.h>
 #include <string.h>
 
 /* What an input is drawn from. */
@@ -40,9 +41,9 @@ uint64_t pattern_real_bits(const struct type_format *type, double value) {
     memcpy(&bits, &value, sizeof(bits));
     uint64_t sign = bits >> 63 ? sign_bit(type) : 0;
     uint64_t magnitude = bits & ~(UINT64_C(1) << 63);
-    if (magnitude == 0)
-        return sign;
     int bias = (1 << (type->exponent_bits - 1)) - 1;
+    if (fabs(value) < ldexp(1, 1 - bias)) /* 0 or subnormal: so many times the smallest number */
+        return sign | (uint64_t)nearbyint(ldexp(fabs(value), bias - 1 + type->fraction_bits));
     magnitude -= (uint64_t)(DOUBLE_BIAS - bias) << DOUBLE_FRACTION_BITS;
     int dropped_bits = DOUBLE_FRACTION_BITS - type->fraction_bits;
     if (dropped_bits > 0) { /* to nearest, ties to even; a carry out of the fraction rightly counts up the exponent */
@@ -54,14 +55,14 @@ uint64_t pattern_real_bits(const struct type_format *type, double value) {
 
 /* A number that orders the values of a type as they order themselves: of an integer its value, of a floating-point
  * number its place among all those that can be represented. */
-static int64_t ordinal_of(const struct type_format *type, uint64_t bits) {
+static perf_ordinal ordinal_of(const struct type_format *type, uint64_t bits) {
     if (!is_integer(type))
         return bits & sign_bit(type) ? -(int64_t)(bits ^ sign_bit(type)) : (int64_t)bits;
     int unused_bits = (int)(64 - 8 * type->bytes);
-    return type->is_signed ? (int64_t)(bits << unused_bits) >> unused_bits : (int64_t)bits;
+    return type->is_signed ? (int64_t)(bits << unused_bits) >> unused_bits : (perf_ordinal)bits;
 }
 
-static uint64_t bits_of_ordinal(const struct type_format *type, int64_t ordinal) {
+static uint64_t bits_of_ordinal(const struct type_format *type, perf_ordinal ordinal) {
     if (!is_integer(type))
         return ordinal < 0 ? sign_bit(type) | (uint64_t)-ordinal : (uint64_t)ordinal;
     return (uint64_t)ordinal & type_mask(type);
@@ -103,10 +104,10 @@ static uint64_t draw_ordered(const struct perf_draw *draw) {
 
 static double real_sum(double a, double b) { return a + b; }
 static double real_product(double a, double b) { return a * b; }
-static int64_t integer_sum(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-static int64_t integer_product(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
-static int64_t ordinal_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t ordinal_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static perf_ordinal integer_sum(perf_ordinal a, perf_ordinal b) { return (uint64_t)a + (uint64_t)b; }
+static perf_ordinal integer_product(perf_ordinal a, perf_ordinal b) { return (uint64_t)a * (uint64_t)b; }
+static perf_ordinal ordinal_min(perf_ordinal a, perf_ordinal b) { return a < b ? a : b; }
+static perf_ordinal ordinal_max(perf_ordinal a, perf_ordinal b) { return a > b ? a : b; }
 
 const struct type_format perf_types[] = {TYPE_FORMATS{.name = NULL}};
 
@@ -179,7 +180,7 @@ static uint64_t reduce_reals(const struct perf_pattern *pattern, uint64_t hash) 
 
 static uint64_t reduce_ordinals(const struct perf_pattern *pattern, uint64_t hash) {
     struct perf_draw draw = draw_of(pattern, 0, hash);
-    int64_t result = ordinal_of(pattern->type, pattern->op->draw_bits(&draw));
+    perf_ordinal result = ordinal_of(pattern->type, pattern->op->draw_bits(&draw));
     for (int rank = 1; rank < pattern->nranks; rank++) {
         draw = draw_of(pattern, rank, hash);
         result = pattern->op->reduce_ordinal(result, ordinal_of(pattern->type, pattern->op->draw_bits(&draw)));
@@ -200,6 +201,6 @@ bool pattern_accepts(const struct perf_pattern *pattern, uint64_t got, uint64_t 
         return true;
     if (!pattern->in_reals || pattern->op->op != COLLET_AVG)
         return false;
-    int64_t distance = ordinal_of(pattern->type, got) - ordinal_of(pattern->type, expected);
+    perf_ordinal distance = ordinal_of(pattern->type, got) - ordinal_of(pattern->type, expected);
     return distance >= -2 && distance <= 2;
 }

@@ -42,11 +42,12 @@ enum perf_exit {
 /* An operation and operands for which every order of reduction gives the same result. Two ways to draw and to reduce:
  * over bits, read as whole numbers, and over reals. Floating-point types use the second where there is one. */
 struct perf_draw;
+typedef __int128 perf_ordinal; /* holds whole numbers of 64 bits, signed or not */
 struct perf_op {
     const char *name;
     enum collet_op op;
     uint64_t (*draw_bits)(const struct perf_draw *draw);
-    int64_t (*reduce_ordinal)(int64_t a, int64_t b);
+    perf_ordinal (*reduce_ordinal)(perf_ordinal a, perf_ordinal b);
     double (*draw_real)(const struct perf_draw *draw); /* NULL: comparing needs no reals */
     double (*reduce_real)(double a, double b);
 };
@@ -72,7 +73,7 @@ uint64_t pattern_input(const struct perf_pattern *pattern, int rank, size_t elem
 uint64_t pattern_reduced(const struct perf_pattern *pattern, size_t element); /* over all ranks */
 /* Whether a result is right: the same bits, or for a floating-point average at most 2 representable numbers away. */
 bool pattern_accepts(const struct perf_pattern *pattern, uint64_t got, uint64_t expected);
-/* value in a floating-point type, rounded to nearest even; it must be 0 or within the type's normal numbers. */
+/* value in a floating-point type, rounded to nearest even; it must not be beyond the type's largest number. */
 uint64_t pattern_real_bits(const struct type_format *type, double value);
 
 /* ------------------------------------------------------------------------------------------------------ collectives */

@@ -4,24 +4,30 @@
 static const struct type_format TYPES[] = {TYPE_FORMATS};
 _Static_assert(sizeof TYPES / sizeof *TYPES == COLLET_TYPE_COUNT, "one row for each enumerator of enum collet_type");
 
-static const char *const OP_NAMES[COLLET_OP_COUNT] = {
-#define X(suffix, name) [COLLET_##suffix] = #name,
-    COLLET_OPS(X)
+#define X(ENUM, name, runs, types, sign) [COLLET_##ENUM] = {#name, ONLY_##types},
+enum { ONLY_ANY, ONLY_WHOLE };
+static const struct {
+    const char *name;
+    int only;
+} OPS[COLLET_OP_COUNT] = {COLLET_OPS(X)};
 #undef X
-};
 
 /* The order of rows, too: tables of C++ have no designators. */
 #define X(ENUM, ...) ROW_##ENUM,
-enum { COLLET_TYPES(X) };
+enum { COLLET_TYPES(X, ) };
 #undef X
 #define X(ENUM, ...) _Static_assert((int)ROW_##ENUM == (int)COLLET_##ENUM, "rows are in the order of enum collet_type");
-COLLET_TYPES(X)
+COLLET_TYPES(X, )
 #undef X
 
 const struct type_format *type_format(enum collet_type type) { return &TYPES[type]; }
 
 const char *type_name(enum collet_type type) { return type_valid(type) ? TYPES[type].name : "?"; }
 
-const char *op_name(enum collet_op op) { return op_valid(op) ? OP_NAMES[op] : "?"; }
+const char *op_name(enum collet_op op) { return op_valid(op) ? OPS[op].name : "?"; }
+
+int op_takes(enum collet_op op, enum collet_type type) {
+    return OPS[op].only == ONLY_ANY || TYPES[type].fraction_bits == 0;
+}
 
 size_t collet_type_size(enum collet_type type) { return type_valid(type) ? TYPES[type].bytes : 0; }

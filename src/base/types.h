@@ -2,7 +2,7 @@
  *
  * The tables of element types and of reduction operators. Loops on the host, kernels on GPUs, the perf programs' -d and -o
  * and the tests' numbers are generated from them. A new type is its enumerator in collet.h and, in this file, its row and
- * its two conversions, if it has any. An operator has its arithmetic in kernels/reduce.h.
+ * its two conversions, if it has any. A new operator is its enumerator, its row and its formula in kernels/reduce.h.
  *
  * This header is compiled as C, as C++ and for GPUs.
  */
@@ -16,36 +16,63 @@
 #include <stdint.h>
 #include <string.h>
 
-/* X(ENUM, name, element, accumulator, wrap, divisor, fraction_bits, largest, conversion), in the order of enum collet_type
+/* X(ENUM, name, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, conversion, …), in the order of
+ * enum collet_type
  *   ENUM           the type is COLLET_<ENUM>
  *   name           what tools and logs call it, as nccl-tests does
+ *   kind           WHOLE numbers or REAL ones
  *   element        the C type that has its bits in memory
  *   accumulator    elements are loaded into it, combined in it and stored from it
  *   wrap           the type in which sums and products are taken: integers wrap, so theirs is unsigned
  *   divisor        the type to which the number of ranks is converted before it divides an average
+ *   alike          name of the type whose code it shares where the sign of integers makes no difference
  *   fraction_bits  of a floating-point type; 0: an integer. One bit is the sign, the rest is the exponent
  *   largest        bits of the largest finite number of a floating-point type. The next magnitude is infinity if its
  *                  fraction is 0, and the type's only NaN otherwise
  *   conversion     from element to accumulator and back:
  *                    SAME   none: the two are one type
  *                    CODED  type_load_<name>() and type_store_<name>() below
- *                    CHIP   the same two; CPUs and GPUs also have instructions for it (reduce_avx2.h, block_ops.cuh) */
-#define COLLET_TYPES(X)                                                                                                \
-    X(FLOAT32, float, float, float, float, float, 23, 0x7f7fffffu, SAME)                                               \
-    X(FLOAT64, double, double, double, double, double, 52, 0x7fefffffffffffffu, SAME)                                  \
-    X(INT32, int32, int32_t, int32_t, uint32_t, int32_t, 0, 0, SAME)                                                   \
-    X(INT64, int64, int64_t, int64_t, uint64_t, int64_t, 0, 0, SAME)                                                   \
-    X(UINT8, uint8, uint8_t, uint8_t, uint32_t, uint32_t, 0, 0, SAME)                                                  \
-    X(FLOAT16, half, uint16_t, float, float, float, 10, 0x7bffu, CHIP)                                                 \
-    X(BFLOAT16, bfloat16, uint16_t, float, float, float, 7, 0x7f7fu, CODED)
+ *                    CHIP   the same two; CPUs and GPUs also have instructions for it (reduce_avx2.h, block_ops.cuh)
+ *   …              what COLLET_TYPES was given behind X: so X can be about an operator, too */
+#define COLLET_TYPES(X, ...)                                                                                           \
+    X(FLOAT32, float, REAL, float, float, float, float, float, 23, 0x7f7fffffu, SAME, __VA_ARGS__)                     \
+    X(FLOAT64, double, REAL, double, double, double, double, double, 52, 0x7fefffffffffffffu, SAME, __VA_ARGS__)       \
+    X(INT32, int32, WHOLE, int32_t, int32_t, uint32_t, int32_t, uint32, 0, 0, SAME, __VA_ARGS__)                       \
+    X(INT64, int64, WHOLE, int64_t, int64_t, uint64_t, int64_t, uint64, 0, 0, SAME, __VA_ARGS__)                       \
+    X(UINT8, uint8, WHOLE, uint8_t, uint8_t, uint32_t, uint32_t, uint8, 0, 0, SAME, __VA_ARGS__)                       \
+    X(FLOAT16, half, REAL, uint16_t, float, float, float, half, 10, 0x7bffu, CHIP, __VA_ARGS__)                        \
+    X(BFLOAT16, bfloat16, REAL, uint16_t, float, float, float, bfloat16, 7, 0x7f7fu, CODED, __VA_ARGS__)               \
+    X(INT8, int8, WHOLE, int8_t, int8_t, uint32_t, int32_t, uint8, 0, 0, SAME, __VA_ARGS__)                            \
+    X(INT16, int16, WHOLE, int16_t, int16_t, uint32_t, int32_t, uint16, 0, 0, SAME, __VA_ARGS__)                       \
+    X(UINT16, uint16, WHOLE, uint16_t, uint16_t, uint32_t, uint32_t, uint16, 0, 0, SAME, __VA_ARGS__)                  \
+    X(UINT32, uint32, WHOLE, uint32_t, uint32_t, uint32_t, uint32_t, uint32, 0, 0, SAME, __VA_ARGS__)                  \
+    X(UINT64, uint64, WHOLE, uint64_t, uint64_t, uint64_t, uint64_t, uint64, 0, 0, SAME, __VA_ARGS__)                  \
+    X(FLOAT8_E4M3, f8e4m3, REAL, uint8_t, float, float, float, f8e4m3, 3, 0x7eu, CODED, __VA_ARGS__)                   \
+    X(FLOAT8_E5M2, f8e5m2, REAL, uint8_t, float, float, float, f8e5m2, 2, 0x7bu, CODED, __VA_ARGS__)
 
-/* X(ENUM, name) */
+/* X(ENUM, name, runs, types, sign), in the order of enum collet_op
+ *   runs   name of the operator whose code it runs: an average is a sum whose end is divided
+ *   types  ANY, or WHOLE numbers only
+ *   sign   FREE: signed and unsigned integers of one width share the code; BOUND: they do not, because they are compared
+ *          or may be divided */
 #define COLLET_OPS(X)                                                                                                  \
-    X(SUM, sum)                                                                                                        \
-    X(PROD, prod)                                                                                                      \
-    X(MIN, min)                                                                                                        \
-    X(MAX, max)                                                                                                        \
-    X(AVG, avg)
+    X(SUM, sum, sum, ANY, BOUND)                                                                                       \
+    X(PROD, prod, prod, ANY, FREE)                                                                                     \
+    X(MIN, min, min, ANY, BOUND)                                                                                       \
+    X(MAX, max, max, ANY, BOUND)                                                                                       \
+    X(AVG, avg, sum, ANY, BOUND)
+
+/* TYPE_IF_<types>_<kind>(X, Y)(…): X(…) for types that an operator takes, Y(…) for the others. */
+#define TYPE_IF_ANY_WHOLE(X, Y) X
+#define TYPE_IF_ANY_REAL(X, Y) X
+#define TYPE_IF_WHOLE_WHOLE(X, Y) X
+#define TYPE_IF_WHOLE_REAL(X, Y) Y
+#define TYPE_NOTHING(...)
+
+/* The enumerators by name: TYPE_float is COLLET_FLOAT32, OP_sum is COLLET_SUM. */
+#define TYPE_NAMED(ENUM, name, ...) TYPE_##name = COLLET_##ENUM,
+#define OP_NAMED(ENUM, name, ...) OP_##name = COLLET_##ENUM,
+enum { COLLET_TYPES(TYPE_NAMED, ) COLLET_OPS(OP_NAMED) };
 
 const char *type_name(enum collet_type type); /* "float" …; "?" if none */
 const char *op_name(enum collet_op op);
@@ -53,6 +80,7 @@ const char *op_name(enum collet_op op);
 /* Callers of the public API pass any integer where an enum is declared. */
 static inline int type_valid(enum collet_type type) { return (unsigned)type < COLLET_TYPE_COUNT; }
 static inline int op_valid(enum collet_op op) { return (unsigned)op < COLLET_OP_COUNT; }
+int op_takes(enum collet_op op, enum collet_type type); /* both valid */
 
 /* How to read the bits of an element, for whoever makes or compares elements one by one. */
 struct type_format {
@@ -67,21 +95,24 @@ struct type_format {
 const struct type_format *type_format(enum collet_type type); /* of a valid type */
 
 /* TYPE_FORMATS: the initialiser of an array of them. An element without fraction is a signed integer if −1 is below 0. */
-#define TYPE_FORMAT(ENUM, name, element, accumulator, wrap, divisor, fraction_bits, largest, conversion)               \
+#define TYPE_FORMAT(ENUM, name, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, ...)         \
     {#name,           COLLET_##ENUM,                                                                                   \
      sizeof(element), (fraction_bits) > 0 || (element)-1 < (element)1,                                                 \
      fraction_bits,   (fraction_bits) > 0 ? 8 * (int)sizeof(element) - 1 - (fraction_bits) : 0,                        \
      largest},
-#define TYPE_FORMATS COLLET_TYPES(TYPE_FORMAT)
+#define TYPE_FORMATS COLLET_TYPES(TYPE_FORMAT, )
 
 /* ---------------------------------------------------------------------------------------------------- conversions
  *
  *    float32    s eeeeeeee mmmmmmmmmmmmmmmmmmmmmmm     exponent bias 127
- *    float16    s    eeeee mmmmmmmmmm                  exponent bias 15
  *    bfloat16   s eeeeeeee mmmmmmm                     the upper half of a float32
+ *    float16    s    eeeee mmmmmmmmmm                  exponent bias 15
+ *    e5m2       s    eeeee mm                          the upper half of a float16
+ *    e4m3       s     eeee mmm                         exponent bias 7; no infinity, one NaN
  *
  * They have no branches, so loops over them vectorise. Stores round to nearest, ties to even. A NaN keeps the upper part of
- * its payload and becomes quiet, exactly as the conversion instructions of x86 and Arm do it. */
+ * its payload and becomes quiet, as the conversion instructions of x86 and Arm do it. What is too large for a type of 16 bits
+ * becomes infinity; for one of 8 bits, infinity too becomes the largest finite number, as CUDA's types do it. */
 
 PORT_FN uint32_t type_float_bits(float value) {
     uint32_t bits;
@@ -101,37 +132,52 @@ PORT_FN uint32_t type_select(int condition, uint32_t yes, uint32_t no) {
     return (yes & mask) | (no & ~mask);
 }
 
-#define TYPE_HALF_INFINITY 0x7c00u
-#define TYPE_HALF_MIN_NORMAL 0x400u
 #define TYPE_FLOAT_INFINITY 0x7f800000u
 #define TYPE_FLOAT_QUIET 0x00400000u
-#define TYPE_HALF_BIAS_STEP (112u << 23) /* difference of the biases, at the place of float32's exponent */
 
-PORT_FN float type_load_half(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
-    uint32_t magnitude = half & 0x7fffu;
-    uint32_t normal = (magnitude << 13) + TYPE_HALF_BIAS_STEP;
-    uint32_t subnormal = type_float_bits((float)(int32_t)magnitude * 0x1p-24f); /* exact */
-    uint32_t special = (magnitude << 13) | TYPE_FLOAT_INFINITY;
-    special |= type_select(magnitude > TYPE_HALF_INFINITY, TYPE_FLOAT_QUIET, 0);
-    uint32_t finite = type_select(magnitude < TYPE_HALF_MIN_NORMAL, subnormal, normal);
-    return type_bits_float(sign | type_select(magnitude >= TYPE_HALF_INFINITY, special, finite));
-}
+/* A small type is one whose exponent has fewer bits than float32's. All that follows from (width, fraction bits, largest) is
+ * constant where these are. */
+PORT_FN uint32_t type_small_bias(uint32_t width, uint32_t fraction) { return (1u << (width - fraction - 2)) - 1; }
 
-PORT_FN uint16_t type_store_half(float value) {
-    const uint32_t min_normal = 0x38800000u; /* 2^-14 */
-    const uint32_t overflow = 0x477ff000u;   /* 65520: from here on the nearest half is infinity */
-    uint32_t bits = type_float_bits(value);
-    uint32_t sign = (bits >> 16) & 0x8000u;
-    uint32_t magnitude = bits & 0x7fffffffu;
-    uint32_t normal = (magnitude - TYPE_HALF_BIAS_STEP + 0xfffu + ((magnitude >> 13) & 1)) >> 13;
-    /* One unit in the last place of 0.5 is the smallest subnormal half: the addition rounds. */
-    uint32_t subnormal = type_float_bits(type_bits_float(magnitude) + 0.5f) - type_float_bits(0.5f);
-    uint32_t nan = TYPE_HALF_INFINITY | 0x200u | ((magnitude >> 13) & 0x3ffu);
-    uint32_t special = type_select(magnitude > TYPE_FLOAT_INFINITY, nan, TYPE_HALF_INFINITY);
+PORT_FN float type_load_small(uint32_t bits, uint32_t width, uint32_t fraction, uint32_t largest) {
+    uint32_t bias = type_small_bias(width, fraction), drop = 23 - fraction, min_normal = 1u << fraction;
+    uint32_t sign = bits >> (width - 1) << 31;
+    uint32_t magnitude = bits & ((1u << (width - 1)) - 1);
+    uint32_t normal = (magnitude << drop) + ((127 - bias) << 23);
+    float least = type_bits_float((128 - bias - fraction) << 23);            /* the smallest subnormal number */
+    uint32_t subnormal = type_float_bits((float)(int32_t)magnitude * least); /* exact */
+    uint32_t special = (magnitude << drop) | TYPE_FLOAT_INFINITY;
+    special |= type_select(special != TYPE_FLOAT_INFINITY, TYPE_FLOAT_QUIET, 0);
     uint32_t finite = type_select(magnitude < min_normal, subnormal, normal);
-    return (uint16_t)(sign | type_select(magnitude >= overflow, special, finite));
+    return type_bits_float(sign | type_select(magnitude > largest, special, finite));
 }
+
+/* over: what a number beyond the largest one becomes. */
+PORT_FN uint32_t type_store_small(float value, uint32_t width, uint32_t fraction, uint32_t largest, uint32_t over) {
+    uint32_t bias = type_small_bias(width, fraction), drop = 23 - fraction, min_normal = (128 - bias) << 23;
+    uint32_t bits = type_float_bits(value);
+    uint32_t sign = bits >> 31 << (width - 1);
+    uint32_t magnitude = bits & 0x7fffffffu;
+    uint32_t half_unit = (1u << (drop - 1)) - 1 + ((magnitude >> drop) & 1); /* to even from a tie */
+    uint32_t normal = (magnitude - ((127 - bias) << 23) + half_unit) >> drop;
+    /* One unit in the last place of this number is the smallest subnormal one: the addition rounds. */
+    uint32_t unit = (151 - bias - fraction) << 23;
+    uint32_t subnormal = type_float_bits(type_bits_float(magnitude) + type_bits_float(unit)) - unit;
+    uint32_t quiet = (largest + 1) | (1u << (fraction - 1));
+    uint32_t nan = quiet | ((magnitude >> drop) & ((1u << fraction) - 1));
+    uint32_t rounded = type_select(magnitude < min_normal, subnormal, normal);
+    uint32_t number = type_select(rounded > largest, over, rounded);
+    return sign | type_select(magnitude > TYPE_FLOAT_INFINITY, nan, number);
+}
+
+PORT_FN float type_load_half(uint16_t half) { return type_load_small(half, 16, 10, 0x7bff); }
+PORT_FN uint16_t type_store_half(float value) { return (uint16_t)type_store_small(value, 16, 10, 0x7bff, 0x7c00); }
+
+PORT_FN float type_load_f8e4m3(uint8_t bits) { return type_load_small(bits, 8, 3, 0x7e); }
+PORT_FN uint8_t type_store_f8e4m3(float value) { return (uint8_t)type_store_small(value, 8, 3, 0x7e, 0x7e); }
+
+PORT_FN float type_load_f8e5m2(uint8_t bits) { return type_load_small(bits, 8, 2, 0x7b); }
+PORT_FN uint8_t type_store_f8e5m2(float value) { return (uint8_t)type_store_small(value, 8, 2, 0x7b, 0x7b); }
 
 PORT_FN float type_load_bfloat16(uint16_t upper) { return type_bits_float((uint32_t)upper << 16); }
 

@@ -63,11 +63,11 @@ BLOCK_FN uint16_t block_store_half(float value) {
 #endif
 }
 
-#define BLOCK_DEFINE_DIVIDE(ENUM, type, element, accumulator, ...)                                                     \
+#define BLOCK_DEFINE_DIVIDE(ENUM, type, kind, element, accumulator, ...)                                               \
     BLOCK_SELDOM accumulator block_divide_##type(accumulator sum, uint32_t divisor) {                                  \
         return reduce_divide_##type(sum, divisor);                                                                     \
     }
-COLLET_TYPES(BLOCK_DEFINE_DIVIDE)
+COLLET_TYPES(BLOCK_DEFINE_DIVIDE, )
 
 /* By a type's conversion in the table. */
 #define BLOCK_LOAD_SAME(type, e) (e)
@@ -78,7 +78,10 @@ COLLET_TYPES(BLOCK_DEFINE_DIVIDE)
 #define BLOCK_STORE_CHIP(type, e) block_store_##type(e)
 
 /* unroll: vectors of each source that a lane has in flight; less where sums take many registers. */
-#define BLOCK_DEFINE(OP, op, ENUM, type, storage, accumulator, wrap, divisor_type, fraction_bits, largest, conversion) \
+#define BLOCK_DEFINE(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, conversion, \
+                     OP, op, types)                                                                                    \
+    TYPE_IF_##types##_##kind(BLOCK_REDUCTION, TYPE_NOTHING)(ENUM, type, element, accumulator, conversion, OP, op)
+#define BLOCK_REDUCTION(ENUM, type, storage, accumulator, conversion, OP, op)                                          \
     template <> struct reduction<COLLET_##ENUM, COLLET_##OP> {                                                         \
         typedef storage element;                                                                                       \
         typedef accumulator sum;                                                                                       \
@@ -88,13 +91,18 @@ COLLET_TYPES(BLOCK_DEFINE_DIVIDE)
         BLOCK_METHOD sum divide(sum a, uint32_t divisor) { return block_divide_##type(a, divisor); }                   \
         BLOCK_METHOD element store(sum a) { return BLOCK_STORE_##conversion(type, a); }                                \
     };
-#define BLOCK_DEFINE_SUM(...) BLOCK_DEFINE(SUM, sum, __VA_ARGS__)
-#define BLOCK_DEFINE_PROD(...) BLOCK_DEFINE(PROD, prod, __VA_ARGS__)
-#define BLOCK_DEFINE_MIN(...) BLOCK_DEFINE(MIN, min, __VA_ARGS__)
-#define BLOCK_DEFINE_MAX(...) BLOCK_DEFINE(MAX, max, __VA_ARGS__)
-#define BLOCK_DEFINE_AVG(...) /* that of SUM, with a divisor */
-#define BLOCK_DEFINE_OP(OP, op) COLLET_TYPES(BLOCK_DEFINE_##OP)
+#define BLOCK_DEFINE_OP(OP, op, runs, types, sign) COLLET_TYPES(BLOCK_DEFINE, OP, op, types)
 COLLET_OPS(BLOCK_DEFINE_OP)
+
+/* KERNELS(kernel, op, types, sign): for each type a kernel of the reduction by an operator, which has that row of the table:
+ * kernel(reduction<type, operator>), NULL where there is none. */
+#define BLOCK_KERNEL(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, conversion, \
+                     kernel, op, types, sign)                                                                          \
+    TYPE_IF_##types##_##kind(BLOCK_KERNEL_##sign, BLOCK_NO_KERNEL)(kernel, type, alike, op)
+#define BLOCK_KERNEL_FREE(kernel, type, alike, op) kernel<reduction<TYPE_##alike, OP_##op>>,
+#define BLOCK_KERNEL_BOUND(kernel, type, alike, op) kernel<reduction<TYPE_##type, OP_##op>>,
+#define BLOCK_NO_KERNEL(kernel, type, alike, op) NULL,
+#define BLOCK_KERNELS(kernel, op, types, sign) COLLET_TYPES(BLOCK_KERNEL, kernel, op, types, sign)
 
 /* N elements as they lie in memory, in the bits of a V. */
 template <class R, class V> union block_pack {

@@ -4,12 +4,10 @@
  */
 #include "kernels/exec_cuda.cuh"
 
-#define exec_cuda_avg exec_cuda_sum /* an average is a sum with a divisor */
-
-#define DECLARE(OP, op) extern "C" const void *const exec_cuda_##op[COLLET_TYPE_COUNT];
+#define DECLARE(OP, op, ...) extern "C" const void *const exec_cuda_##op[COLLET_TYPE_COUNT];
 COLLET_OPS(DECLARE)
 
-#define ROW(OP, op) exec_cuda_##op,
+#define ROW(OP, op, runs, ...) exec_cuda_##runs,
 extern "C" const struct gpu_kernels gpu_cuda_kernels = {
     EXEC_CODE,
     (const void *)run_launch<copying>,

@@ -6,9 +6,10 @@
  *    stored element ──type_load_<type>──▶ accumulator ──reduce_<op>_<type>──▶ … ──reduce_divide_<type>──▶
  *                                                                 ──type_store_<type>──▶ stored element
  *
- * For most types element and accumulator are the same, and there is nothing to load or store (base/types.h). Integers wrap: their
- * sums and products are taken in an unsigned type. MIN and MAX pass a NaN on. Only when two NaNs meet in a sum or
- * product does the machine choose which of the two payloads survives.
+ * For most types element and accumulator are the same, and there is nothing to load or store (base/types.h). Integers wrap:
+ * their sums and products are taken in an unsigned type. MIN and MAX prefer a number to a NaN, and −0 is below +0; so they,
+ * too, give the same bits whichever operand comes first. Only where two NaNs meet does the machine choose which of the two
+ * payloads survives.
  */
 #ifndef COLLET_KERNELS_REDUCE_H
 #define COLLET_KERNELS_REDUCE_H
@@ -16,26 +17,34 @@
 #include "base/types.h"
 #include "fifo/port.h"
 
-#define REDUCE_DEFINE_SUM(ENUM, type, element, accumulator, wrap, ...)                                                 \
-    PORT_FN accumulator reduce_sum_##type(accumulator a, accumulator b) { return (accumulator)((wrap)a + (wrap)b); }
+/* Does MIN or MAX take its first operand? b != b says that b is a NaN. If the first is one, no comparison with it is true. */
+PORT_FN int reduce_takes(int better, int b_is_nan, int right_zero) { return better | b_is_nan | right_zero; }
 
-#define REDUCE_DEFINE_PROD(ENUM, type, element, accumulator, wrap, ...)                                                \
-    PORT_FN accumulator reduce_prod_##type(accumulator a, accumulator b) { return (accumulator)((wrap)a * (wrap)b); }
+#define REDUCE_SUM(a, b, wrap, is_real) ((wrap)(a) + (wrap)(b))
+#define REDUCE_PROD(a, b, wrap, is_real) ((wrap)(a) * (wrap)(b))
+#define REDUCE_MIN(a, b, wrap, is_real)                                                                                \
+    (reduce_takes((a) < (b), (b) != (b), is_real && (a) == (b) && reduce_negative(a)) ? (a) : (b))
+#define REDUCE_MAX(a, b, wrap, is_real)                                                                                \
+    (reduce_takes((a) > (b), (b) != (b), is_real && (a) == (b) && !reduce_negative(a)) ? (a) : (b))
+#define REDUCE_AVG REDUCE_SUM /* until reduce_divide_<type> ends it */
 
-/* a != a: a is a NaN. A NaN in b wins because no comparison with it is true. */
-#define REDUCE_DEFINE_MIN(ENUM, type, element, accumulator, ...)                                                       \
-    PORT_FN accumulator reduce_min_##type(accumulator a, accumulator b) { return ((a < b) | (a != a)) ? a : b; }
+/* Its sign bit; any accumulator's sign stays when it becomes a float. */
+PORT_FN int reduce_negative(float value) { return (int)(type_float_bits(value) >> 31); }
 
-#define REDUCE_DEFINE_MAX(ENUM, type, element, accumulator, ...)                                                       \
-    PORT_FN accumulator reduce_max_##type(accumulator a, accumulator b) { return ((a > b) | (a != a)) ? a : b; }
+#define REDUCE_DEFINE(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest,            \
+                      conversion, OP, op, types)                                                                       \
+    TYPE_IF_##types##_##kind(REDUCE_FUNCTION, TYPE_NOTHING)(type, accumulator, wrap, (fraction_bits) > 0, OP, op)
+#define REDUCE_FUNCTION(type, accumulator, wrap, is_real, OP, op)                                                      \
+    PORT_FN accumulator reduce_##op##_##type(accumulator a, accumulator b) {                                           \
+        return (accumulator)REDUCE_##OP(a, b, wrap, is_real);                                                          \
+    }
+#define REDUCE_DEFINE_FOR_TYPES(OP, op, runs, types, sign) COLLET_TYPES(REDUCE_DEFINE, OP, op, types)
+COLLET_OPS(REDUCE_DEFINE_FOR_TYPES)
 
-/* An average is a sum until reduce_divide_<type> ends it. */
-#define REDUCE_DEFINE_AVG(ENUM, type, element, accumulator, wrap, divisor_type, ...)                                   \
+#define REDUCE_DEFINE_DIVIDE(ENUM, type, kind, element, accumulator, wrap, divisor_type, ...)                          \
     PORT_FN accumulator reduce_divide_##type(accumulator sum, uint32_t divisor) {                                      \
         return (accumulator)(sum / (divisor_type)divisor);                                                             \
     }
-
-#define REDUCE_DEFINE(OP, op) COLLET_TYPES(REDUCE_DEFINE_##OP)
-COLLET_OPS(REDUCE_DEFINE)
+COLLET_TYPES(REDUCE_DEFINE_DIVIDE, )
 
 #endif

@@ -23,6 +23,8 @@
 #define CPU_LINE_BYTES 64
 #define FUSED_ELEMS 32 /* of 16-bit floats, in vector registers between load and store */
 
+#define UNUSED __attribute__((unused))
+
 /* A loop whose iterations are independent, also where `to` is one of the sources. */
 #if defined(__clang__)
 #define EACH_ELEMENT(i, n) _Pragma("clang loop vectorize(assume_safety)") for (size_t i = 0; i < (n); i++)
@@ -49,13 +51,13 @@ struct loops {
     void (*fused)(void *to, const void *a, const void *b, size_t n); /* load, pair, store */
 };
 
-#define DEFINE_DIVIDE(ENUM, type, element, accumulator, ...)                                                           \
+#define DEFINE_DIVIDE(ENUM, type, kind, element, accumulator, ...)                                                     \
     static void divide_##type(void *to_, const void *from_, size_t n, uint32_t divisor) {                              \
         accumulator *to = to_;                                                                                         \
         const accumulator *from = from_;                                                                               \
         EACH_ELEMENT(i, n) to[i] = reduce_divide_##type(from[i], divisor);                                             \
     }
-COLLET_TYPES(DEFINE_DIVIDE)
+COLLET_TYPES(DEFINE_DIVIDE, )
 
 /* How a type's elements come into accumulators and back, by its conversion in the table. */
 #define CONVERT_SAME(type, element, accumulator)
@@ -73,9 +75,10 @@ COLLET_TYPES(DEFINE_DIVIDE)
 #define CONVERT_CHIP(type, element, accumulator)                                                                       \
     static void load_##type(void *to, const void *from, size_t n) { cpu_load_##type(to, from, n); }                    \
     static void store_##type(void *to, const void *from, size_t n) { cpu_store_##type(to, from, n); }
-#define DEFINE_CONVERSION(ENUM, type, element, accumulator, wrap, divisor, fraction_bits, largest, conversion)         \
+#define DEFINE_CONVERSION(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest,        \
+                          conversion, ...)                                                                             \
     CONVERT_##conversion(type, element, accumulator)
-COLLET_TYPES(DEFINE_CONVERSION)
+COLLET_TYPES(DEFINE_CONVERSION, )
 
 /* What a type has besides pair and twin. */
 #define FUSE_SAME(op, type, element, accumulator)
@@ -87,7 +90,7 @@ COLLET_TYPES(DEFINE_CONVERSION)
         EACH_ELEMENT(i, n) x[i] = reduce_##op##_##type(x[i], y[i]);                                                    \
         store_##type(to, x, n);                                                                                        \
     }                                                                                                                  \
-    static void fused_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                             \
+    UNUSED static void fused_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                      \
         element *to = to_;                                                                                             \
         const element *a = a_, *b = b_;                                                                                \
         size_t i = 0;                                                                                                  \
@@ -186,7 +189,7 @@ INLINE void reduce_wider(const struct loops *loops, char *to, const void *const 
     loops->store(to, sum, n);
 }
 
-INLINE void reduce_blocks(const struct loops *loops, void *const *dst, int ndst, const void *const *src, int nsrc,
+static void reduce_blocks(const struct loops *loops, void *const *dst, int ndst, const void *const *src, int nsrc,
                           size_t count, uint32_t divisor, uint32_t stream_mask) {
     _Alignas(64) char result[BLOCK_BYTES];
     size_t block_elems = BLOCK_BYTES / loops->accumulator_bytes;
@@ -221,41 +224,40 @@ INLINE void reduce(const struct loops *loops, void *const *dst, int ndst, const 
         reduce_blocks(loops, dst, ndst, src, nsrc, count, divisor, stream_mask);
 }
 
-/* ------------------------------------------------------------------------------------------------- one for each, listed */
+/* ------------------------------------------------------------------------------------------------- one for each, listed
+ *
+ * What no cell of the table names, as products of signed integers, the compiler leaves out. */
 
-#define DEFINE_REDUCE(op, ENUM, type, element, accumulator, wrap, divisor_type, fraction_bits, largest, conversion)    \
-    static void pair_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                              \
+#define DEFINE_REDUCE(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest,            \
+                      conversion, op, types)                                                                           \
+    TYPE_IF_##types##_##kind(REDUCE_ALL, TYPE_NOTHING)(op, type, element, accumulator, conversion)
+#define REDUCE_ALL(op, type, element, accumulator, conversion)                                                         \
+    UNUSED static void pair_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                       \
         accumulator *to = to_;                                                                                         \
         const accumulator *a = a_, *b = b_;                                                                            \
         EACH_ELEMENT(i, n) to[i] = reduce_##op##_##type(a[i], b[i]);                                                   \
     }                                                                                                                  \
-    static void twin_##op##_##type(void *to_, void *also_, const void *a_, const void *b_, size_t n) {                 \
+    UNUSED static void twin_##op##_##type(void *to_, void *also_, const void *a_, const void *b_, size_t n) {          \
         accumulator *to = to_, *also = also_;                                                                          \
         const accumulator *a = a_, *b = b_;                                                                            \
         EACH_ELEMENT(i, n) to[i] = also[i] = reduce_##op##_##type(a[i], b[i]);                                         \
     }                                                                                                                  \
-    FUSE_##conversion(op, type, element, accumulator) static void reduce_all_##op##_##type(                            \
-        void *const *dst, int ndst, const void *const *src, int nsrc, size_t count, uint32_t divisor,                  \
-        uint32_t stream_mask) {                                                                                        \
+    FUSE_##conversion(op, type, element, accumulator)                                                                  \
+        UNUSED static void reduce_all_##op##_##type(void *const *dst, int ndst, const void *const *src, int nsrc,      \
+                                                    size_t count, uint32_t divisor, uint32_t stream_mask) {            \
         static const struct loops loops = {                                                                            \
             sizeof(element),    sizeof(accumulator), pair_##op##_##type,                                               \
             twin_##op##_##type, divide_##type,       WIDER_##conversion(op, type),                                     \
         };                                                                                                             \
         reduce(&loops, dst, ndst, src, nsrc, count, divisor, stream_mask);                                             \
     }
-
-#define DEFINE_SUM(...) DEFINE_REDUCE(sum, __VA_ARGS__)
-#define DEFINE_PROD(...) DEFINE_REDUCE(prod, __VA_ARGS__)
-#define DEFINE_MIN(...) DEFINE_REDUCE(min, __VA_ARGS__)
-#define DEFINE_MAX(...) DEFINE_REDUCE(max, __VA_ARGS__)
-#define DEFINE_AVG(...) /* that of SUM */
-#define DEFINE_OP(OP, op) COLLET_TYPES(DEFINE_##OP)
+#define DEFINE_OP(OP, op, runs, types, sign) COLLET_TYPES(DEFINE_REDUCE, op, types)
 COLLET_OPS(DEFINE_OP)
 
-#define CELL_SUM(ENUM, type, ...) [COLLET_##ENUM] = reduce_all_sum_##type,
-#define CELL_PROD(ENUM, type, ...) [COLLET_##ENUM] = reduce_all_prod_##type,
-#define CELL_MIN(ENUM, type, ...) [COLLET_##ENUM] = reduce_all_min_##type,
-#define CELL_MAX(ENUM, type, ...) [COLLET_##ENUM] = reduce_all_max_##type,
-#define CELL_AVG CELL_SUM
-#define ROW(OP, op) [COLLET_##OP] = {COLLET_TYPES(CELL_##OP)},
+#define CELL(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, conversion, runs,   \
+             types, sign)                                                                                              \
+    TYPE_IF_##types##_##kind(CELL_##sign, TYPE_NOTHING)(ENUM, runs, type, alike)
+#define CELL_FREE(ENUM, op, type, alike) [COLLET_##ENUM] = reduce_all_##op##_##alike,
+#define CELL_BOUND(ENUM, op, type, alike) [COLLET_##ENUM] = reduce_all_##op##_##type,
+#define ROW(OP, op, runs, types, sign) [COLLET_##OP] = {COLLET_TYPES(CELL, runs, types, sign)},
 const struct reduce_variant JOIN(reduce_variant, REDUCE_VARIANT) = {TEXT(REDUCE_VARIANT), {COLLET_OPS(ROW)}};

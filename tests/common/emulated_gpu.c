@@ -497,12 +497,12 @@ static uint32_t resident(int ordinal) {
     return resident_blocks;
 }
 
-#define KERNEL_SUM(TYPE, ...) &reduce_kernels[COLLET_SUM][COLLET_##TYPE],
-#define KERNEL_PROD(TYPE, ...) &reduce_kernels[COLLET_PROD][COLLET_##TYPE],
-#define KERNEL_MIN(TYPE, ...) &reduce_kernels[COLLET_MIN][COLLET_##TYPE],
-#define KERNEL_MAX(TYPE, ...) &reduce_kernels[COLLET_MAX][COLLET_##TYPE],
-#define KERNEL_AVG(TYPE, ...) &reduce_kernels[COLLET_AVG][COLLET_##TYPE],
-#define ROW(OP, op) (const void *const[]){COLLET_TYPES(KERNEL_##OP)},
+#define KERNEL(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, conversion, OP,   \
+               types)                                                                                                  \
+    TYPE_IF_##types##_##kind(THE_KERNEL, NO_KERNEL)(OP, ENUM)
+#define THE_KERNEL(OP, ENUM) &reduce_kernels[COLLET_##OP][COLLET_##ENUM],
+#define NO_KERNEL(OP, ENUM) NULL,
+#define ROW(OP, op, runs, types, sign) (const void *const[]){COLLET_TYPES(KERNEL, OP, types)},
 static const struct gpu_kernels kernels = {"emulated", &copy_kernel, {COLLET_OPS(ROW)}};
 
 static const struct gpu_memory table_of_memory = {

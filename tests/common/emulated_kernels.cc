@@ -27,25 +27,10 @@ template <class R> static void run_reduce(void *argument, uint32_t) {
     block_reduce<R>(&grid->lists, grid->count);
 }
 
-struct bodies {
-    lanes_body *launch, *reduce;
-};
-
-#define KERNEL(TYPE, OP)                                                                                               \
-    {run_launch<reduction<COLLET_##TYPE, COLLET_##OP>>, run_reduce<reduction<COLLET_##TYPE, COLLET_##OP>>},
-#define KERNEL_SUM(TYPE, ...) KERNEL(TYPE, SUM)
-#define KERNEL_PROD(TYPE, ...) KERNEL(TYPE, PROD)
-#define KERNEL_MIN(TYPE, ...) KERNEL(TYPE, MIN)
-#define KERNEL_MAX(TYPE, ...) KERNEL(TYPE, MAX)
-#define KERNEL_AVG KERNEL_SUM
-#define ROW(OP, op) {COLLET_TYPES(KERNEL_##OP)},
-static const struct bodies reducing[COLLET_OP_COUNT][COLLET_TYPE_COUNT] = {COLLET_OPS(ROW)};
-static const struct bodies moving = {run_launch<copying>, run_reduce<copying>};
-
-static const struct bodies *bodies_of(int reduces, enum collet_type type, enum collet_op op) {
-    return reduces ? &reducing[op][type] : &moving;
-}
-
+#define ROW_OF_LAUNCHES(OP, op, runs, types, sign) {BLOCK_KERNELS(run_launch, runs, types, sign)},
+#define ROW_OF_LOOPS(OP, op, runs, types, sign) {BLOCK_KERNELS(run_reduce, runs, types, sign)},
+static lanes_body *const launches[COLLET_OP_COUNT][COLLET_TYPE_COUNT] = {COLLET_OPS(ROW_OF_LAUNCHES)};
+static lanes_body *const loops[COLLET_OP_COUNT][COLLET_TYPE_COUNT] = {COLLET_OPS(ROW_OF_LOOPS)};
 void emulated_launch(const struct work_launch *launch, int reduces, enum collet_type type, enum collet_op op,
                      uint32_t lanes, uint64_t seed) {
     struct grid grid = {};
@@ -57,7 +42,7 @@ void emulated_launch(const struct work_launch *launch, int reduces, enum collet_
     if (grid.memory == NULL)
         abort();
     memset((void *)grid.memory, 0xa5, blocks * sizeof(*grid.memory)); /* as shared memory is found: full of anything */
-    lanes_run(blocks, lanes, seed, bodies_of(reduces, type, op)->launch, &grid);
+    lanes_run(blocks, lanes, seed, reduces ? launches[op][type] : run_launch<copying>, &grid);
     free(grid.memory);
 }
 
@@ -71,5 +56,5 @@ void emulated_reduce(int reduces, enum collet_type type, enum collet_op op, void
     grid.lists.ndst = ndst;
     grid.lists.divisor = divisor;
     grid.count = count;
-    lanes_run(1, lanes, seed, bodies_of(reduces, type, op)->reduce, &grid);
+    lanes_run(1, lanes, seed, reduces ? loops[op][type] : run_reduce<copying>, &grid);
 }

@@ -69,13 +69,14 @@ uint64_t numbers_encode(const struct type_format *format, long double value) {
     uint64_t sign = signbit(value) ? sign_of(format) : 0, hidden = UINT64_C(1) << format->fraction_bits;
     if (isnan(value))
         return sign | (sign_of(format) - 1);
+    uint64_t over = format->bytes == 1 ? format->largest : format->largest + 1; /* types of 8 bits saturate */
     if (isinf(value))
-        return sign | (format->largest + 1);
+        return sign | over;
     long double ulp = ulp_at(value, format);
     uint64_t units = (uint64_t)rintl(fabsl(value) / ulp); /* of the last place; a carry moves into the exponent */
     uint64_t exponent = (uint64_t)(ilogbl(ulp) + format->fraction_bits + bias_of(format) - 1);
     uint64_t bits = units + exponent * hidden;
-    return sign | (bits > format->largest ? format->largest + 1 : bits);
+    return sign | (bits > format->largest ? over : bits);
 }
 
 /* The machine's own types need no decoding. */
@@ -162,23 +163,27 @@ bool numbers_moved(const void *from, enum collet_type type, uint64_t seed, int r
 
 /* ---- references ---- */
 
-/* The value of an integer type's bits. */
-static int64_t widen(uint64_t bits, const struct type_format *format) {
+/* The value of an integer type's bits; wide enough for what two of them give. */
+static __int128 widen(uint64_t bits, const struct type_format *format) {
     int unused = 64 - 8 * (int)format->bytes;
-    return format->is_signed ? (int64_t)(bits << unused) >> unused : (int64_t)(bits << unused >> unused);
+    return format->is_signed ? (int64_t)(bits << unused) >> unused : (__int128)(bits << unused >> unused);
 }
 
-static int64_t integer_reference(const struct type_format *format, enum collet_op op, int nranks, uint64_t seed,
-                                 size_t index) {
-    int64_t result = widen(numbers_hash(seed, 0, index), format);
+static __int128 integer_pair(enum collet_op op, __int128 a, __int128 b) {
+    switch (op) {
+    case COLLET_PROD: return (__int128)((unsigned __int128)a * (unsigned __int128)b);
+    case COLLET_MIN: return a < b ? a : b;
+    case COLLET_MAX: return a > b ? a : b;
+    default: return a + b;
+    }
+}
+
+static __int128 integer_reference(const struct type_format *format, enum collet_op op, int nranks, uint64_t seed,
+                                  size_t index) {
+    __int128 result = widen(numbers_hash(seed, 0, index), format);
     for (int rank = 1; rank < nranks; rank++) {
-        int64_t x = widen(numbers_hash(seed, (uint64_t)rank, index), format);
-        switch (op) {
-        case COLLET_PROD: result = widen((uint64_t)result * (uint64_t)x, format); break;
-        case COLLET_MIN: result = x < result ? x : result; break;
-        case COLLET_MAX: result = x > result ? x : result; break;
-        default: result = widen((uint64_t)result + (uint64_t)x, format);
-        }
+        __int128 next = widen(numbers_hash(seed, (uint64_t)rank, index), format);
+        result = widen((uint64_t)integer_pair(op, result, next), format);
     }
     return op == COLLET_AVG ? result / nranks : result;
 }
@@ -225,7 +230,7 @@ bool numbers_reduced(const void *from, enum collet_type type, enum collet_op op,
         if (!is_float(format)) {
             uint64_t bits = 0;
             memcpy(&bits, at, format->bytes);
-            int64_t wanted = integer_reference(format, op, nranks, seed, first + i);
+            __int128 wanted = integer_reference(format, op, nranks, seed, first + i);
             if (widen(bits, format) == wanted)
                 continue;
             snprintf(why, NUMBERS_WHY_BYTES, "element %zu of %zu is %lld, should be %lld", i, count,

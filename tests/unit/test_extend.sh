@@ -61,7 +61,8 @@ add_type() {
     local count
     count=$(sed -n 's/^ *COLLET_TYPE_COUNT = \([0-9]*\).*/\1/p' include/collet.h)
     sed -i "s/^    COLLET_TYPE_COUNT = $count/    COLLET_DUMMY = $count, COLLET_TYPE_COUNT = $((count + 1))/" include/collet.h &&
-        append src/base/types.h BFLOAT16 '    X(DUMMY, dummy, int16_t, int16_t, uint16_t, int16_t, 0, 0, SAME)'
+        append src/base/types.h FLOAT8_E5M2 \
+            '    X(DUMMY, dummy, WHOLE, int16_t, int16_t, uint16_t, int16_t, dummy, 0, 0, SAME, __VA_ARGS__)'
 }
 
 add_protocol() {

@@ -203,6 +203,9 @@ static void reals_are_rounded_to_nearest_even(void **state) {
     assert_int_equal(pattern_real_bits(find_type("half"), 2047.9), 0x6800);
     assert_int_equal(pattern_real_bits(find_type("bfloat16"), 257), 0x4380);
     assert_int_equal(pattern_real_bits(find_type("bfloat16"), 0), 0);
+    assert_int_equal(pattern_real_bits(find_type("f8e4m3"), -448), 0xfe);
+    assert_int_equal(pattern_real_bits(find_type("f8e4m3"), 0.01), 0x05);
+    assert_int_equal(pattern_real_bits(find_type("f8e5m2"), -0x1.8p-16), 0x82);
     float third = 1.0f / 3;
     uint32_t third_bits;
     memcpy(&third_bits, &third, sizeof(third_bits));

@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
 /* ---------------------------------------------------------------------------------------------------- random elements */
 
 static uint64_t random_state = 1;
@@ -46,10 +48,13 @@ static int is_nan_of(const struct type_format *format, uint64_t bits) {
     return format->fraction_bits > 0 && isnan(numbers_decode(format, bits));
 }
 
+/* A number is preferred to a NaN, −0 is below +0. */
+static bool is_below(double a, double b) { return a < b || isnan(b) || (a == b && signbit(a)); }
+
 #define FLOAT_OP(op, a, b)                                                                                             \
     ((op) == COLLET_PROD  ? (a) * (b)                                                                                  \
-     : (op) == COLLET_MIN ? (isnan(a) || (a) < (b) ? (a) : (b))                                                        \
-     : (op) == COLLET_MAX ? (isnan(a) || (a) > (b) ? (a) : (b))                                                        \
+     : (op) == COLLET_MIN ? (is_below(a, b) ? (a) : (b))                                                               \
+     : (op) == COLLET_MAX ? (is_below(-(a), -(b)) ? (a) : (b))                                                         \
                           : (a) + (b))
 
 /* In the arithmetic of `real`: that of the type's accumulator. */
@@ -66,22 +71,27 @@ static int is_nan_of(const struct type_format *format, uint64_t bits) {
 REFERENCE_IN(float)
 REFERENCE_IN(double)
 
-static int64_t integer_of(const struct type_format *format, uint64_t bits) {
+/* Wide enough for the sum and the product of any two. */
+static __int128 integer_of(const struct type_format *format, uint64_t bits) {
     int unused = 64 - 8 * (int)format->bytes;
-    return format->is_signed ? (int64_t)(bits << unused) >> unused : (int64_t)(bits << unused >> unused);
+    return format->is_signed ? (int64_t)(bits << unused) >> unused : (__int128)(bits << unused >> unused);
+}
+
+static __int128 integer_op(enum collet_op op, __int128 a, __int128 b) {
+    switch (op) {
+    case COLLET_PROD: return (__int128)((unsigned __int128)a * (unsigned __int128)b);
+    case COLLET_MIN: return a < b ? a : b;
+    case COLLET_MAX: return a > b ? a : b;
+    default: return a + b;
+    }
 }
 
 static uint64_t reference_in_integers(const struct type_format *format, enum collet_op op, const void *const *src,
                                       int nsrc, size_t i, uint32_t divisor) {
-    int64_t v = integer_of(format, bits_at(format, src[0], i));
-    for (int k = 1; k < nsrc; k++) {
-        int64_t next = integer_of(format, bits_at(format, src[k], i));
-        uint64_t wrapped = op == COLLET_PROD ? (uint64_t)v * (uint64_t)next : (uint64_t)v + (uint64_t)next;
-        v = op == COLLET_MIN   ? (v < next ? v : next)
-            : op == COLLET_MAX ? (v > next ? v : next)
-                               : integer_of(format, wrapped);
-    }
-    return (uint64_t)(divisor > 1 ? v / (int64_t)divisor : v);
+    __int128 v = integer_of(format, bits_at(format, src[0], i));
+    for (int k = 1; k < nsrc; k++)
+        v = integer_of(format, (uint64_t)integer_op(op, v, integer_of(format, bits_at(format, src[k], i))));
+    return (uint64_t)(divisor > 1 ? v / divisor : v);
 }
 
 static void reference_element(enum collet_type type, enum collet_op op, void *to, const void *const *src, int nsrc,
@@ -216,8 +226,8 @@ static void every_type_and_operator_gives_the_reference_in_every_shape(void **st
     static const int nsrcs[] = {1, 2, 3, 5};
     for (int type = 0; type < COLLET_TYPE_COUNT; type++)
         for (int op = 0; op < COLLET_OP_COUNT; op++)
-            for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
-                for (size_t n = 0; n < sizeof nsrcs / sizeof nsrcs[0]; n++)
+            for (size_t c = 0; op_takes((enum collet_op)op, (enum collet_type)type) && c < LENGTH(counts); c++)
+                for (size_t n = 0; n < LENGTH(nsrcs); n++)
                     run_shapes((enum collet_type)type, (enum collet_op)op, nsrcs[n], counts[c]);
 }
 
@@ -276,9 +286,9 @@ static void copying_a_buffer_onto_itself_leaves_it_alone(void **state) {
     static float load_##type(uint64_t bits) { return type_load_##type((element)bits); }                                \
     static uint64_t store_##type(float value) { return type_store_##type(value); }
 #define WRAP_CHIP WRAP_CODED
-#define WRAP(ENUM, type, element, accumulator, wrap, divisor, fraction_bits, largest, conversion)                      \
+#define WRAP(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, conversion, ...)    \
     WRAP_##conversion(type, element)
-COLLET_TYPES(WRAP)
+COLLET_TYPES(WRAP, )
 
 struct conversion {
     float (*load)(uint64_t bits);
@@ -287,9 +297,10 @@ struct conversion {
 #define CELLS_SAME(type) NULL, NULL
 #define CELLS_CODED(type) load_##type, store_##type
 #define CELLS_CHIP CELLS_CODED
-#define CONVERSION(ENUM, type, element, accumulator, wrap, divisor, fraction_bits, largest, conversion)                \
+#define CONVERSION(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, conversion,   \
+                   ...)                                                                                                \
     {CELLS_##conversion(type)},
-static const struct conversion conversions[] = {COLLET_TYPES(CONVERSION)};
+static const struct conversion conversions[] = {COLLET_TYPES(CONVERSION, )};
 
 /* Runs check for each type that has conversions. */
 static void for_conversions(void (*check)(const struct type_format *format, const struct conversion *conversion)) {
@@ -313,7 +324,7 @@ static void check_every_element(const struct type_format *format, const struct c
             assert_int_equal(conversion->store(value), bits | quiet);
         } else {
             assert_int_equal(type_float_bits(value), type_float_bits((float)numbers_decode(format, bits)));
-            assert_int_equal(conversion->store(value), bits);
+            assert_int_equal(conversion->store(value), numbers_encode(format, (long double)value)); /* or saturated */
         }
     }
 }
@@ -345,7 +356,7 @@ static void check_roundings(const struct type_format *format, const struct conve
     for (int i = 0; i < 300000; i++)
         check_rounding(format, conversion, (uint32_t)(random_bits() >> 32));
     static const float tiny[] = {0x1p-126f, 0x1p-149f, -0x1p-126f, -0x1p-149f};
-    for (size_t i = 0; i < sizeof tiny / sizeof tiny[0]; i++)
+    for (size_t i = 0; i < LENGTH(tiny); i++)
         check_rounding(format, conversion, type_float_bits(tiny[i]));
 }
 
@@ -385,6 +396,54 @@ static void all_variants_convert_alike(void **state) {
     for_conversions(check_variants);
 }
 
+static void floats_of_8_bits_saturate_and_have_these_codes(void **state) {
+    (void)state;
+    static const struct {
+        float value;
+        uint8_t e4m3, e5m2;
+    } codes[] = {{1, 0x38, 0x3c},        {-1.5f, 0xbc, 0xbe},     {448, 0x7e, 0x5f},       {465, 0x7e, 0x5f},
+                 {57344, 0x7e, 0x7b},    {1e30f, 0x7e, 0x7b},     {-INFINITY, 0xfe, 0xfb}, {0x1p-9f, 0x01, 0x18},
+                 {0x1p-10f, 0x00, 0x14}, {0x1.8p-9f, 0x02, 0x1a}, {-0x1p-17f, 0x80, 0x80}, {0x1.8p-16f, 0x00, 0x02}};
+    for (size_t i = 0; i < LENGTH(codes); i++) {
+        assert_int_equal(type_store_f8e4m3(codes[i].value), codes[i].e4m3);
+        assert_int_equal(type_store_f8e5m2(codes[i].value), codes[i].e5m2);
+    }
+    assert_int_equal(type_store_f8e4m3(NAN) & 0x7f, 0x7f);
+    assert_true(isinf(type_load_f8e5m2(0xfc)) && isnan(type_load_f8e5m2(0x7d)) && isnan(type_load_f8e4m3(0xff)));
+}
+
+static uint64_t one_result(const struct reduce_variant *variant, enum collet_type type, enum collet_op op, uint64_t a,
+                           uint64_t b) {
+    uint64_t result = 0; /* little-endian, as everything here */
+    const void *src[2] = {&a, &b};
+    void *dst[1] = {&result};
+    variant->fn[op][type](dst, 1, src, 2, 1, 1, 0);
+    return result;
+}
+
+static void check_order(const struct reduce_variant *variant, const struct type_format *format) {
+    enum collet_type t = format->type;
+    uint64_t minus = UINT64_C(1) << (8 * format->bytes - 1), nan = minus - 1, one = numbers_encode(format, 1);
+    for (int op = COLLET_MIN; op <= COLLET_MAX; op++) {
+        uint64_t zero = op == COLLET_MIN ? minus : 0;
+        assert_int_equal(one_result(variant, t, (enum collet_op)op, nan, one), one);
+        assert_int_equal(one_result(variant, t, (enum collet_op)op, one, nan), one);
+        assert_int_equal(one_result(variant, t, (enum collet_op)op, minus, 0), zero);
+        assert_int_equal(one_result(variant, t, (enum collet_op)op, 0, minus), zero);
+        assert_true(is_nan_of(format, one_result(variant, t, (enum collet_op)op, nan, nan)));
+    }
+    assert_true(is_nan_of(format, one_result(variant, t, COLLET_SUM, nan, one)));
+    assert_true(is_nan_of(format, one_result(variant, t, COLLET_PROD, one, nan)));
+}
+
+static void minima_leave_nans_out_and_order_zeros_by_their_sign(void **state) {
+    (void)state;
+    for (int n = 0; reduce_host_nth(n); n++)
+        for (int type = 0; type < COLLET_TYPE_COUNT; type++)
+            if (type_format((enum collet_type)type)->fraction_bits > 0)
+                check_order(reduce_host_nth(n), type_format((enum collet_type)type));
+}
+
 static void the_best_variant_is_handed_out(void **state) {
     (void)state;
     assert_string_equal(reduce_host_variant(), reduce_host_nth(0)->name);
@@ -412,6 +471,8 @@ int main(void) {
         cmocka_unit_test(sixty_four_sources_reach_sixty_four_places),
         cmocka_unit_test(divisions_by_large_numbers_of_ranks_go_toward_zero),
         cmocka_unit_test(copying_a_buffer_onto_itself_leaves_it_alone),
+        cmocka_unit_test(floats_of_8_bits_saturate_and_have_these_codes),
+        cmocka_unit_test(minima_leave_nans_out_and_order_zeros_by_their_sign),
         cmocka_unit_test(the_best_variant_is_handed_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
