@@ -4,6 +4,7 @@
 #
 #   src/<room>/*.c ──▶ build/obj/… ──┬─▶ build/lib/libcollet.so.0.1     only collet_* visible
 #                                    ├─▶ build/lib/libcollet.a          the same, as one object
+#                                    ├─▶ build/lib/libnccl.so.2         NCCL's names over it (src/compat/), no others visible
 #                                    └─▶ build/lib/libcollet-internal.a every name, for tools and tests
 #   src/forecast/*.c ───────────────────▶ build/lib/libcollet-forecast.a predictions, for tools and tests
 #   examples/*.c, examples/perf/*_perf.c, src/tools/*.c ──▶ build/bin/<name>
@@ -122,7 +123,9 @@ TOOL_SOURCES := $(wildcard src/tools/*.c)
 CUDA_SOURCES := $(wildcard src/gpu/cuda*.c)
 # What only tools need is no part of the library.
 FORECAST_SOURCES := $(wildcard src/forecast/*.c)
-LIB_SOURCES  := $(filter-out $(TOOL_SOURCES) $(CUDA_SOURCES) $(FORECAST_SOURCES),$(wildcard src/*/*.c))
+# NCCL's names are a library of their own.
+COMPAT_SOURCES := $(wildcard src/compat/*.c)
+LIB_SOURCES  := $(filter-out $(TOOL_SOURCES) $(CUDA_SOURCES) $(FORECAST_SOURCES) $(COMPAT_SOURCES),$(wildcard src/*/*.c))
 VARIANT_FILE := $(filter src/kernels/reduce_variant.c,$(LIB_SOURCES))
 
 # The vectorised reductions: one source, compiled once for each kind of CPU and chosen at run time.
@@ -146,16 +149,17 @@ PERF_SOURCES    := $(wildcard examples/perf/*_perf.c)
 PERF_COMMON     := $(filter-out $(PERF_SOURCES) $(if $(WITH_CUDA),,examples/perf/device_cuda.c),$(wildcard examples/perf/*.c))
 EXAMPLE_SOURCES := $(wildcard examples/*.c) $(if $(WITH_CUDA),$(wildcard examples/*.cu))
 TEST_COMMON     := $(filter-out $(if $(WITH_CUDA),,tests/common/gpu_side_cuda.c),$(wildcard tests/common/*.c tests/common/*.cc))
-TEST_SOURCES    := $(filter-out tests/common/% tests/portable/%,$(wildcard tests/*/*.c))
+TEST_SOURCES    := $(filter-out tests/common/% tests/portable/% tests/nccl/%,$(wildcard tests/*/*.c))
 
 TOOLS    := $(TOOL_SOURCES:src/tools/%.c=$(BUILD)/bin/%)
 PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(BUILD)/bin/%)
 EXAMPLES := $(basename $(EXAMPLE_SOURCES:examples/%=$(BUILD)/bin/%))
 TESTS    := $(TEST_SOURCES:%.c=$(BUILD)/%)
-SCRIPT_TESTS := $(sort $(filter-out tests/fabric/%,$(wildcard tests/*/test_*.sh)))
+SCRIPT_TESTS := $(sort $(filter-out tests/fabric/% tests/nccl/%,$(wildcard tests/*/test_*.sh)))
 
 SHARED_LIB   := $(BUILD)/lib/$(SO_NAME)
 STATIC_LIB   := $(BUILD)/lib/libcollet.a
+NCCL_LIB     := $(BUILD)/lib/libnccl.so.2
 INTERNAL_LIB := $(BUILD)/lib/libcollet-internal.a
 FORECAST_LIB := $(BUILD)/lib/libcollet-forecast.a
 
@@ -163,7 +167,7 @@ FORECAST_LIB := $(BUILD)/lib/libcollet-forecast.a
 
 .PHONY: all libs tests
 all: libs $(TOOLS) $(PERFS) $(EXAMPLES) portable
-libs: $(SHARED_LIB) $(BUILD)/lib/libcollet.so $(STATIC_LIB) $(FORECAST_LIB) $(INTERNAL_LIB)
+libs: $(SHARED_LIB) $(BUILD)/lib/libcollet.so $(NCCL_LIB) $(STATIC_LIB) $(FORECAST_LIB) $(INTERNAL_LIB)
 tests: $(TESTS)
 
 # Objects are made anew when the compiler or its flags change, and not before what they need is there.
@@ -234,6 +238,12 @@ $(SHARED_LIB): $(LIB_OBJECTS)
 
 $(BUILD)/lib/libcollet.so: $(SHARED_LIB)
 	$(Q)ln -sf $(SO_NAME) $@
+
+$(NCCL_LIB): $(call objects_of,$(COMPAT_SOURCES)) $(LIB_OBJECTS) src/compat/nccl.map
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(LINK) -shared -Wl,-soname,$(@F) -Wl,-z,relro,-z,now,-z,nodelete $(if $(SANITIZE),,-Wl,--no-undefined) \
+	    -Wl,--exclude-libs,ALL -Wl,--version-script,src/compat/nccl.map -o $@ $(filter %.o,$^) $(PRIVATE_LIBS)
 
 # One object whose internal names are local: they cannot meet names of the program it is linked into.
 $(STATIC_LIB): $(LIB_OBJECTS)
@@ -363,6 +373,11 @@ bundle: $(GPU_ACCEPT_PROGRAMS)
 test-slurm: all
 	@BUILD=$(BUILD) scripts/run-tests.sh tests/multi/slurm.sh
 
+# libnccl.so.2 in NCCL's place; what needs NVIDIA's NCCL is skipped where it is not installed.
+.PHONY: test-nccl-abi
+test-nccl-abi: libs
+	@BUILD=$(BUILD) scripts/run-tests.sh tests/nccl/test_abi.sh
+
 # The README's first commands on a Debian 12 where nothing is installed. CUDA=1 shows it this machine's CUDA toolkit.
 .PHONY: test-bare
 test-bare:
@@ -424,6 +439,8 @@ install: all man
 	install -m 755 $(SHARED_LIB) $(DESTDIR)$(LIBDIR)/libcollet.so.$(VERSION)
 	ln -sf libcollet.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SO_NAME)
 	ln -sf $(SO_NAME) $(DESTDIR)$(LIBDIR)/libcollet.so
+	install -D -m 755 -t $(DESTDIR)$(LIBDIR)/collet $(NCCL_LIB)
+	install -D -m 644 -t $(DESTDIR)$(INCDIR)/collet/compat include/compat/nccl.h
 	install -m 644 $(STATIC_LIB) $(DESTDIR)$(LIBDIR)/
 	$(call fill,collet.pc,$(LIBDIR)/pkgconfig)
 	$(call fill,collet-config.cmake,$(CMAKEDIR))
@@ -436,6 +453,7 @@ install: all man
 
 uninstall:
 	rm -f $(DESTDIR)$(INCDIR)/collet.h $(DESTDIR)$(LIBDIR)/pkgconfig/collet.pc
+	rm -rf $(DESTDIR)$(LIBDIR)/collet $(DESTDIR)$(INCDIR)/collet
 	rm -f $(DESTDIR)$(LIBDIR)/libcollet.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SO_NAME) $(DESTDIR)$(LIBDIR)/libcollet.so $(DESTDIR)$(LIBDIR)/libcollet.a
 	rm -f $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(INSTALLED_PROGRAMS))) $(addsuffix .1,$(addprefix $(DESTDIR)$(MANDIR)/man1/,$(notdir $(INSTALLED_PROGRAMS))))
 	rm -f $(DESTDIR)$(MANDIR)/man3/collet_*.3 $(DESTDIR)$(MANDIR)/man7/collet.7
@@ -456,7 +474,7 @@ dist:
 	@sed -i -e 's|^prefix=.*|prefix=$${pcfiledir}/../..|' -e 's|^libdir=.*|libdir=$${prefix}/lib|' -e 's|^includedir=.*|includedir=$${prefix}/include|' \
 	    build-dist/$(RELEASE)/lib/pkgconfig/collet.pc
 	@install -m 644 LICENSE README.md CHANGELOG.md build-dist/$(RELEASE)/
-	@strip --strip-debug build-dist/$(RELEASE)/lib/libcollet.so.$(VERSION) build-dist/$(RELEASE)/lib/libcollet.a build-dist/$(RELEASE)/bin/*
+	@strip --strip-debug build-dist/$(RELEASE)/lib/libcollet.so.$(VERSION) build-dist/$(RELEASE)/lib/libcollet.a build-dist/$(RELEASE)/lib/collet/libnccl.so.2 build-dist/$(RELEASE)/bin/*
 	@tar -C build-dist -czf build-dist/$(RELEASE).tar.gz $(RELEASE)
 	@ls -sh build-dist/$(RELEASE).tar.gz
 
@@ -483,6 +501,7 @@ help:
 	@echo 'make check         the fast part of the tests (about a minute on 2 CPUs)'
 	@echo 'make test-full     every combination of collective, type, algorithm, transport … (long)'
 	@echo 'make asan tsan     the fast tests under gcc'"'"'s sanitizers, built in build-asan, build-tsan'
+	@echo 'make test-nccl-abi libnccl.so.2 in NCCL'"'"'s place (a minute; NCCL_HOME=, NCCL_TESTS= name what it is compared with)'
 	@echo 'make test-slurm    jobs by srun of a real Slurm, where it is installed'
 	@echo 'make test-fabric   between two virtual hosts with software RDMA (minutes); fabric-shell: to try things in them'
 	@echo 'make test-bare     the commands of README on a Debian 12 with nothing installed (as root, with a network; CUDA=1: with nvcc)'

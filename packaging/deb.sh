@@ -5,7 +5,7 @@
 #
 #   libcollet0.1    the library that programs run with; one package per SONAME, so that two may be installed side by side
 #   libcollet-dev   what building with it needs: header, links, pkg-config, CMake, manual pages of the calls, examples
-#   collet-tools    collet-info, all_reduce_perf … with their manual pages
+#   collet-tools    collet-info, all_reduce_perf … with their manual pages; collet/libnccl.so.2
 #
 # The packages depend on what dpkg-shlibdeps finds in the programs. DEBFULLNAME and DEBEMAIL name the one who packs.
 set -eu -o pipefail
@@ -27,7 +27,7 @@ $make -s install DESTDIR="$all" PREFIX=/usr LIBDIR="/$libdir" DOCDIR=/usr/share/
 
 soname=$(objdump -p "$all/$libdir/libcollet.so" | sed -n 's/ *SONAME *//p')
 library=libcollet${soname#libcollet.so.}
-strip --strip-unneeded "$all/$libdir/libcollet.so.$version" "$all"/usr/bin/*
+strip --strip-unneeded "$all/$libdir/libcollet.so.$version" "$all/$libdir/collet/libnccl.so.2" "$all"/usr/bin/*
 strip --strip-debug "$all/$libdir/libcollet.a"
 find "$all/usr/share/man" -type f -exec gzip -9n {} +
 
@@ -78,7 +78,7 @@ mkdir -p "$out"
 take "$library" "$libdir/libcollet.so.*"
 take libcollet-dev usr/include "$libdir/libcollet.so $libdir/libcollet.a $libdir/pkgconfig $libdir/cmake" \
     usr/share/man/man3 usr/share/man/man7 usr/share/doc/libcollet-dev
-take collet-tools usr/bin usr/share/man/man1
+take collet-tools usr/bin usr/share/man/man1 "$libdir/collet"
 left=$(find "$all" ! -type d)
 [ -z "$left" ] || { echo "make deb: no package takes ${left//$all/}" >&2; exit 1; }
 

@@ -100,6 +100,8 @@ static bool text_is_known(const struct knob *knob, const char *value) {
         return log_parse_level(value, &level);
     if (knob->offset == offsetof(struct config, debug_subsys))
         return log_parse_subsystems(value, &subsystems);
+    if (knob->offset == offsetof(struct config, device))
+        return is_listed(value, "host cuda");
     if (knob->offset == offsetof(struct config, cpu_distance))
         return is_listed(value, "near far auto");
     if (knob->offset == offsetof(struct config, net_gdr_level))
@@ -154,14 +156,19 @@ static enum collet_result refuse(const struct knob *knob, const char *variable, 
 /* Variables of scripts, tests and perf programs begin like this. */
 static const char *const OTHERS[] = {"COLLET_TEST", "COLLET_LAB", "COLLET_NO_INSTALL"};
 
+bool config_reads(const char *variable) {
+    for (size_t i = 0; i < KNOB_COUNT; i++)
+        if (strcmp(variable, KNOBS[i].name) == 0 ||
+            (KNOBS[i].nccl_name != NULL && strcmp(variable, KNOBS[i].nccl_name) == 0))
+            return true;
+    return false;
+}
+
 static bool is_known(const char *name) {
     for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++)
         if (strncmp(name, OTHERS[i], strlen(OTHERS[i])) == 0)
             return true;
-    for (size_t i = 0; i < KNOB_COUNT; i++)
-        if (strcmp(name, KNOBS[i].name) == 0)
-            return true;
-    return false;
+    return config_reads(name);
 }
 
 static void warn_unknown(const char *name) {

@@ -29,8 +29,8 @@ enum config_scope {
     TEXT(debug, "DEBUG", "NCCL_DEBUG", "", PROCESS, "", "WARN, INFO or TRACE: which log lines to write")               \
     TEXT(debug_subsys, "DEBUG_SUBSYS", NULL, "", PROCESS, "ALL", "list of subsystems to log; ^ in front excludes")     \
     TEXT(debug_file, "DEBUG_FILE", "NCCL_DEBUG_FILE", "", PROCESS, "", "log file; %h host, %p pid; default stderr")    \
-    TEXT(algo, "ALGO", NULL, "", AGREED, "", "force an algorithm by name, e.g. ring; a list allows several")           \
-    TEXT(proto, "PROTO", "NCCL_PROTO", "", AGREED, "", "force a protocol: Simple, LL or LL128")                        \
+    TEXT(algo, "ALGO", "NCCL_ALGO", "", AGREED, "", "force an algorithm by name, e.g. ring; a list allows several")    \
+    TEXT(proto, "PROTO", "NCCL_PROTO", "", AGREED, "", "force a protocol: Simple, LL or LL128; ^ excludes")            \
     INT(nchannels, "NCHANNELS", NULL, "", AGREED, 0, 0, 64, "channels of a call; 0: chosen")                           \
     INT(min_nchannels, "MIN_NCHANNELS", "NCCL_MIN_NCHANNELS", "", AGREED, 0, 0, 64, "fewest channels; 0: no bound")    \
     INT(max_nchannels, "MAX_NCHANNELS", "NCCL_MAX_NCHANNELS", "", AGREED, 0, 0, 64, "most channels; 0: no bound")      \
@@ -60,6 +60,8 @@ enum config_scope {
          "LOC, PIX, PXB, PHB or SYS: the longest path between a GPU and a NIC that is to reach it")                    \
     TEXT(comm_id, "COMM_ID", "NCCL_COMM_ID", "", PROCESS, "", "host:port where ranks meet; rank 0 listens there")      \
     TEXT(secret, "SECRET", NULL, "secret", PROCESS, "", "shared secret for COMM_ID and MASTER_ADDR jobs")              \
+    TEXT(device, "DEVICE", NULL, "", PROCESS, "cuda",                                                                  \
+         "cuda or host: where the buffers of communicators are that were made by NCCL's names")                        \
     TEXT(hostid, "HOSTID", "NCCL_HOSTID", "", RANK, "", "overrides the identity of this host")                         \
     TEXT(tuner_file, "TUNER_FILE", NULL, "", RANK, "",                                                                 \
          "constants of the cost model from this file, which collet-tune makes; rank 0's is everybody's")               \
@@ -101,6 +103,9 @@ enum collet_result config_read(struct config *config);
 /* The process's configuration, read at the first call; values that do not parse count as unset (config_read() reports
  * them when a communicator is made). Never NULL. */
 const struct config *config_process(void);
+
+/* Is it a variable that sets a knob, by collet's name or by NCCL's? */
+bool config_reads(const char *variable);
 
 /* Overwrites in *config every AGREED knob with that of *from. */
 void config_adopt(struct config *config, const struct config *from);

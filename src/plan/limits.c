@@ -22,7 +22,7 @@ static enum collet_result read_algorithms(const char *list, struct tuner_limits 
                 known = limits->algorithm_named[k] = true;
         if (!known)
             return err_set(COLLET_ERR_INVALID_USAGE,
-                           "COLLET_ALGO names \"%s\", which is no algorithm; see collet-prog --list", name);
+                           "COLLET_ALGO (NCCL_ALGO) names \"%s\", which is no algorithm; see collet-prog --list", name);
     }
     return COLLET_SUCCESS;
 }
@@ -31,20 +31,24 @@ static enum collet_result read_algorithms(const char *list, struct tuner_limits 
 
 static enum collet_result read_protocols(const char *list, struct tuner_limits *limits) {
     char name[NAME_BYTES];
-    bool any = *list == '\0';
+    bool exclude = *list == '^', any = *list == '\0';
     for (int k = 0; k < PROTOCOL_COUNT; k++)
-        limits->protocol_allowed[k] = any;
-    while (name_next(&list, name)) {
+        limits->protocol_allowed[k] = any || exclude;
+    for (list += exclude; name_next(&list, name);) {
         bool known = false;
         for (int k = 0; k < PROTOCOL_COUNT; k++)
-            if (strcasecmp(protocol_names[k], name) == 0)
-                any = known = limits->protocol_allowed[k] = true;
+            if (strcasecmp(protocol_names[k], name) == 0) {
+                limits->protocol_allowed[k] = !exclude;
+                known = true;
+            }
         if (!known)
             return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO names \"%s\"; protocols are" PROTOCOLS(NAMED), name);
     }
+    for (int k = 0; k < PROTOCOL_COUNT; k++)
+        any |= limits->protocol_allowed[k];
     if (!any)
         return err_set(COLLET_ERR_INVALID_USAGE,
-                       "COLLET_PROTO is set but names no protocol; protocols are" PROTOCOLS(NAMED));
+                       "COLLET_PROTO is set but leaves no protocol; protocols are" PROTOCOLS(NAMED));
     return COLLET_SUCCESS;
 }
 

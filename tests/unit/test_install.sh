@@ -29,7 +29,8 @@ PROGRAM
 
 installs() {
     make -s install BUILD="$build" PREFIX=/usr DESTDIR="$root" >/dev/null &&
-        [ "$(stat -c %a "$root/usr/lib/libcollet.so.$version")" = 755 ] && [ -x "$root/usr/bin/all_reduce_perf" ]
+        [ "$(stat -c %a "$root/usr/lib/libcollet.so.$version")" = 755 ] && [ -x "$root/usr/bin/all_reduce_perf" ] &&
+        [ -x "$root/usr/lib/collet/libnccl.so.2" ] && [ -e "$root/usr/include/collet/compat/nccl.h" ]
 }
 
 # libcollet.so, for linking ▶ libcollet.so.<SONAME>, for running ▶ the file, named by its version

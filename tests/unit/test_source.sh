@@ -12,9 +12,11 @@ cd "$(dirname "$0")/../.." || exit 1
 #                        └──▶ exec ▶ kernels              programs run; what they run on
 #                              └──▶ proxy ▶ chan ▶ transport
 #    beside it   forecast ▶ plan                          predictions for machines that are not here; not in the library
+#                compat                                   NCCL's names over collet.h; a library of its own
 #    nouns       fifo, program, topo, boot, gpu, base     below everything in the walk
 #
-# One single header is seen from beside: what block numbers mean (fifo/geometry.h), which steps speak of.
+# Two single headers are seen from beside: what block numbers mean (fifo/geometry.h), which steps speak of, and how a group is
+# told that it is not to run (api/group.h), which NCCL's names need.
 may_include() {
     case $1 in
     base) ;;
@@ -30,6 +32,7 @@ may_include() {
     plan) echo exec kernels chan transport fifo boot gpu topo program algo ;;
     forecast) echo plan chan fifo topo program algo ;;
     api) echo plan exec kernels proxy chan transport fifo boot gpu topo program algo ;;
+    compat) echo api/group.h ;;
     tools) echo api forecast gpu plan exec kernels chan transport fifo boot topo program algo ;;
     *) return 1 ;;
     esac
@@ -100,7 +103,7 @@ conditionals_are_where_they_belong() {
 
 files_say_their_licence() {
     local file bad=0
-    for file in src/*/*.[ch] include/*.h examples/*.c examples/*/*.[ch] tests/*/*.[ch] tests/*/*.sh scripts/*.sh Makefile .ci/run; do
+    for file in src/*/*.[ch] include/*.h include/*/*.h examples/*.c examples/*/*.[ch] tests/*/*.[ch] tests/*/*.sh scripts/*.sh Makefile .ci/run; do
         [ -e "$file" ] || continue
         head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || { echo "$file"; bad=1; }
     done

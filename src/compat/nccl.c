@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NCCL's names over collet: libnccl.so.2. Each function translates its arguments, calls a function of collet.h and
+ * translates the result. A communicator of NCCL is one of collet.
+ *
+ *    ncclX    weak ──┐
+ *    pncclX   strong ┴─▶ collet_x     a profiler may define ncclX and call pncclX, so nothing here calls either
+ *
+ * Read next: nccl_names.h, what there is; nccl_config.c, options.
+ */
+#define ncclComm collet_comm
+#pragma GCC visibility push(default)
+#include "compat/nccl.h"
+#pragma GCC visibility pop
+
+#include "compat/nccl_config.h"
+#include "compat/nccl_names.h"
+
+#include "api/group.h"
+#include "base/err.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VERSION 22809
+
+/* A function that the header, which is of an older version, does not declare. */
+#define NEWER(result, name, ...)                                                                                       \
+    __attribute__((visibility("default"))) result pnccl##name(__VA_ARGS__);                                            \
+    result pnccl##name(__VA_ARGS__)
+
+/* ---- results ---- */
+
+/* NCCL's last error is the process's. */
+static char last_error[1024];
+static pthread_mutex_t last_error_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void keep_error(const char *text) {
+    pthread_mutex_lock(&last_error_lock);
+    snprintf(last_error, sizeof last_error, "%s", text);
+    pthread_mutex_unlock(&last_error_lock);
+}
+
+static ncclResult_t result_of(enum collet_result result) {
+    switch (result) {
+    case COLLET_SUCCESS: return ncclSuccess;
+    case COLLET_IN_PROGRESS: return ncclInProgress;
+    case COLLET_ERR_INVALID_ARGUMENT: return ncclInvalidArgument;
+    case COLLET_ERR_INVALID_USAGE:
+    case COLLET_ERR_UNSUPPORTED:
+    case COLLET_ERR_MISMATCH: return ncclInvalidUsage;
+    case COLLET_ERR_SYSTEM:
+    case COLLET_ERR_NO_MEMORY: return ncclSystemError;
+    case COLLET_ERR_REMOTE:
+    case COLLET_ERR_TIMEOUT:
+    case COLLET_ERR_ABORTED: return ncclRemoteError;
+    case COLLET_ERR_INTERNAL: break;
+    }
+    return ncclInternalError;
+}
+
+static ncclResult_t reply(enum collet_result result) {
+    if (result < 0)
+        keep_error(err_last());
+    return result_of(result);
+}
+
+/* The same for calls that NCCL refuses as a bad argument where collet sees a wrong moment: a communicator that is still
+ * being created, or was finalized before. */
+static ncclResult_t reply_of_state(enum collet_result result) {
+    ncclResult_t replied = reply(result);
+    return replied == ncclInvalidUsage ? ncclInvalidArgument : replied;
+}
+
+static ncclResult_t refuse(const char *name, const char *about) {
+    return reply(group_poison(err_set(COLLET_ERR_UNSUPPORTED, "nccl%s() is not supported by collet: %s", name, about)));
+}
+
+ncclResult_t pncclGetVersion(int *version) {
+    if (version == NULL)
+        return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "version is NULL: pass the address of an int"));
+    *version = VERSION;
+    return ncclSuccess;
+}
+
+const char *pncclGetErrorString(ncclResult_t result) {
+    static const char *const texts[ncclNumResults] = {"no error",
+                                                      "unhandled CUDA error",
+                                                      "system error",
+                                                      "internal error",
+                                                      "invalid argument",
+                                                      "invalid usage",
+                                                      "remote error: another rank or the way to it failed",
+                                                      "in progress"};
+    return (unsigned)result < ncclNumResults ? texts[result] : "unknown result code";
+}
+
+const char *pncclGetLastError(ncclComm_t comm) {
+    (void)comm;
+    return last_error;
+}
+
+void pncclResetDebugInit(void) {}
+
+/* ---- groups ---- */
+
+static _Thread_local struct {
+    int depth;
+    bool creating; /* a communicator that does not block, in the open group */
+} group;
+
+ncclResult_t pncclGroupStart(void) {
+    group.depth++;
+    return reply(collet_group_start());
+}
+
+static enum collet_result group_close(void) {
+    group.depth -= group.depth > 0;
+    enum collet_result result = collet_group_end();
+    if (group.depth > 0 || !group.creating)
+        return result;
+    group.creating = false;
+    return result == COLLET_SUCCESS ? COLLET_IN_PROGRESS : result;
+}
+
+ncclResult_t pncclGroupEnd(void) { return reply(group_close()); }
+
+/* Ends the group: an argument that is refused is what collet has for a group that is not to run. */
+ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info) {
+    (void)info;
+    ncclResult_t refused = refuse("GroupSimulateEnd", "the predicted time of a group");
+    enum collet_result result = group_close();
+    return result < 0 ? reply(result) : refused;
+}
+
+/* ---- communicators ---- */
+
+ncclResult_t pncclGetUniqueId(ncclUniqueId *id) {
+    struct collet_unique_id fresh;
+    enum collet_result result = collet_get_unique_id(id != NULL ? &fresh : NULL);
+    if (result == COLLET_SUCCESS)
+        memcpy(id->internal, fresh.bytes, sizeof fresh.bytes);
+    return reply(result);
+}
+
+static enum collet_result comm_init(ncclComm_t *comm, int nranks, const ncclUniqueId *id, int rank,
+                                    const ncclConfig_t *config) {
+    struct collet_unique_id same;
+    struct collet_config options;
+    _Static_assert(sizeof same.bytes == sizeof id->internal, "an id of NCCL is one of collet");
+    memcpy(same.bytes, id->internal, sizeof same.bytes);
+    enum collet_result result = nccl_config_read(config, &options);
+    if (result != COLLET_SUCCESS)
+        return group_poison(result);
+    result = collet_comm_init_rank_config(comm, nranks, same, rank, &options);
+    group.creating |= result == COLLET_IN_PROGRESS && group.depth > 0;
+    return result;
+}
+
+ncclResult_t pncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank) {
+    return reply(comm_init(comm, nranks, &id, rank, NULL));
+}
+
+ncclResult_t pncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config) {
+    return reply(comm_init(comm, nranks, &id, rank, config));
+}
+
+/* One meeting point is enough for any number of ranks: the first. */
+ncclResult_t pncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int nids, ncclUniqueId *ids,
+                                       ncclConfig_t *config) {
+    if (ids == NULL || nids < 1 || nids > nranks)
+        return reply(group_poison(
+            err_set(COLLET_ERR_INVALID_ARGUMENT, "nId is %d: 1 … nranks (%d), and as many ids", nids, nranks)));
+    return reply(comm_init(comm, nranks, ids, rank, config));
+}
+
+/* Several ranks on one GPU are a mistake, unless it is said that they are none. */
+static enum collet_result list_devices(int n, const int *ordinals, int *devices) {
+    bool may_repeat = nccl_env_int("NCCL_MULTI_RANK_GPU_ENABLE", 0) != 0;
+    for (int k = 0; k < n; k++) {
+        int ordinal = ordinals != NULL ? ordinals[k] : k;
+        devices[k] = COLLET_DEVICE_CUDA(ordinal);
+        for (int j = 0; j < k && !may_repeat; j++)
+            if (devices[j] == devices[k])
+                return err_set(COLLET_ERR_INVALID_USAGE,
+                               "devlist has GPU %d twice: set NCCL_MULTI_RANK_GPU_ENABLE=1 if that is meant", ordinal);
+    }
+    return COLLET_SUCCESS;
+}
+
+ncclResult_t pncclCommInitAll(ncclComm_t *comms, int ndev, const int *devlist) {
+    if (nccl_on_host())
+        return reply(collet_comm_init_all(comms, ndev, NULL));
+    int *devices = calloc(ndev > 0 ? (size_t)ndev : 1, sizeof *devices);
+    enum collet_result result =
+        devices != NULL ? list_devices(ndev, devlist, devices) : err_set(COLLET_ERR_NO_MEMORY, "no memory");
+    if (result == COLLET_SUCCESS)
+        result = collet_comm_init_all(comms, ndev, devices);
+    free(devices);
+    return reply(result);
+}
+
+ncclResult_t pncclCommFinalize(ncclComm_t comm) { return reply_of_state(collet_comm_finalize(comm)); }
+ncclResult_t pncclCommDestroy(ncclComm_t comm) { return reply(collet_comm_destroy(comm)); }
+ncclResult_t pncclCommAbort(ncclComm_t comm) { return reply(collet_comm_abort(comm)); }
+
+ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async_error) {
+    enum collet_result state;
+    enum collet_result result = collet_comm_get_async_error(comm, async_error != NULL ? &state : NULL);
+    if (result != COLLET_SUCCESS)
+        return reply(result);
+    *async_error = result_of(state);
+    if (state < 0)
+        keep_error(collet_last_error(comm));
+    return ncclSuccess;
+}
+
+ncclResult_t pncclCommCount(const ncclComm_t comm, int *count) {
+    return reply_of_state(collet_comm_count(comm, count));
+}
+
+ncclResult_t pncclCommUserRank(const ncclComm_t comm, int *rank) {
+    return reply_of_state(collet_comm_rank(comm, rank));
+}
+
+ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int *ordinal) {
+    int device;
+    enum collet_result result = collet_comm_device(comm, ordinal != NULL ? &device : NULL);
+    if (result != COLLET_SUCCESS)
+        return reply_of_state(result);
+    if (device == COLLET_DEVICE_HOST)
+        return refuse("CommCuDevice", "this communicator is on host memory (COLLET_DEVICE=host), and on no GPU");
+    *ordinal = device - COLLET_DEVICE_CUDA(0);
+    return ncclSuccess;
+}
+
+/* ---- collectives ---- */
+
+#define NO_TYPE COLLET_TYPE_COUNT
+static const enum collet_type TYPES[ncclNumTypes] = {
+    [ncclInt8] = NO_TYPE,           [ncclUint8] = COLLET_UINT8,
+    [ncclInt32] = COLLET_INT32,     [ncclUint32] = NO_TYPE,
+    [ncclInt64] = COLLET_INT64,     [ncclUint64] = NO_TYPE,
+    [ncclFloat16] = COLLET_FLOAT16, [ncclFloat32] = COLLET_FLOAT32,
+    [ncclFloat64] = COLLET_FLOAT64, [ncclBfloat16] = COLLET_BFLOAT16,
+    [ncclFloat8e4m3] = NO_TYPE,     [ncclFloat8e5m2] = NO_TYPE,
+};
+static const enum collet_op OPS[ncclNumOps] = {[ncclSum] = COLLET_SUM,
+                                               [ncclProd] = COLLET_PROD,
+                                               [ncclMax] = COLLET_MAX,
+                                               [ncclMin] = COLLET_MIN,
+                                               [ncclAvg] = COLLET_AVG};
+
+/* What collet refuses is what has no translation: the call then poisons its group, as every call with a bad argument. */
+static enum collet_type type_of(ncclDataType_t type) { return (unsigned)type < ncclNumTypes ? TYPES[type] : NO_TYPE; }
+static enum collet_op op_of(ncclRedOp_t op) { return (unsigned)op < ncclNumOps ? OPS[op] : COLLET_OP_COUNT; }
+
+ncclResult_t pncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                            ncclComm_t comm, cudaStream_t stream) {
+    return reply(collet_allreduce(in, out, count, type_of(type), op_of(op), comm, stream));
+}
+
+ncclResult_t pncclReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                         ncclComm_t comm, cudaStream_t stream) {
+    return reply(collet_reduce(in, out, count, type_of(type), op_of(op), root, comm, stream));
+}
+
+ncclResult_t pncclBroadcast(const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                            cudaStream_t stream) {
+    return reply(collet_broadcast(in, out, count, type_of(type), root, comm, stream));
+}
+
+ncclResult_t pncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                        cudaStream_t stream) {
+    return reply(collet_broadcast(buffer, buffer, count, type_of(type), root, comm, stream));
+}
+
+ncclResult_t pncclAllGather(const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
+                            cudaStream_t stream) {
+    return reply(collet_allgather(in, out, count, type_of(type), comm, stream));
+}
+
+ncclResult_t pncclReduceScatter(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                ncclComm_t comm, cudaStream_t stream) {
+    return reply(collet_reducescatter(in, out, count, type_of(type), op_of(op), comm, stream));
+}
+
+ncclResult_t pncclSend(const void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                       cudaStream_t stream) {
+    return reply(collet_send(buffer, count, type_of(type), peer, comm, stream));
+}
+
+ncclResult_t pncclRecv(void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                       cudaStream_t stream) {
+    return reply(collet_recv(buffer, count, type_of(type), peer, comm, stream));
+}
+
+/* NCCL has no alltoall in place, but programs call it so and expect success: nccl-tests measures it. What the blocks hold
+ * afterwards is undefined, as there. */
+static enum collet_result alltoall_in_place(char *buffer, size_t count, enum collet_type type, ncclComm_t comm,
+                                            cudaStream_t stream) {
+    int nranks, rank;
+    COLLET_TRY(collet_comm_count(comm, &nranks));
+    COLLET_TRY(collet_comm_rank(comm, &rank));
+    COLLET_TRY(collet_group_start());
+    for (int peer = 0; peer < nranks && count > 0; peer++) {
+        char *block = buffer + (size_t)peer * count * collet_type_size(type);
+        if (peer != rank) { /* what these refuse, the end of the group returns */
+            collet_send(block, count, type, peer, comm, stream);
+            collet_recv(block, count, type, peer, comm, stream);
+        }
+    }
+    return collet_group_end();
+}
+
+NEWER(ncclResult_t, AlltoAll, const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
+      cudaStream_t stream) {
+    bool in_place = in == out && in != NULL;
+    return reply(in_place ? alltoall_in_place(out, count, type_of(type), comm, stream)
+                          : collet_alltoall(in, out, count, type_of(type), comm, stream));
+}
+
+/* ---- memory ---- */
+
+/* NCCL answers the following with success and nothing in it, too, where it cannot register anything. */
+static ncclResult_t register_nothing(const ncclComm_t comm, void *handle, const char *argument) {
+    int nranks;
+    if (handle == NULL)
+        return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL: pass where the handle goes", argument));
+    memset(handle, 0, sizeof(void *));
+    return reply_of_state(collet_comm_count(comm, &nranks));
+}
+
+ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, void **handle) {
+    (void)buffer, (void)size;
+    return register_nothing(comm, handle, "handle");
+}
+
+ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window, int flags) {
+    (void)buffer, (void)size, (void)flags;
+    return register_nothing(comm, window, "win");
+}
+
+NEWER(ncclResult_t, WinGetUserPtr, ncclComm_t comm, ncclWindow_t window, void **pointer) {
+    (void)window;
+    return register_nothing(comm, pointer, "outUserPtr");
+}
+
+static ncclResult_t deregister_nothing(const void *handle, const char *argument) {
+    if (handle == NULL)
+        return ncclSuccess;
+    return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is %p: it is none that this library gave", argument, handle));
+}
+
+ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle) {
+    (void)comm;
+    return deregister_nothing(handle, "handle");
+}
+
+ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+    (void)comm;
+    return deregister_nothing(window, "win");
+}
+
+ncclResult_t pncclMemAlloc(void **pointer, size_t size) {
+    (void)pointer, (void)size;
+    return refuse("MemAlloc", "memory of the library");
+}
+
+ncclResult_t pncclMemFree(void *pointer) {
+    return pointer == NULL ? ncclSuccess : refuse("MemFree", "memory of the library");
+}
+
+ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
+                                       ncclScalarResidence_t residence, ncclComm_t comm) {
+    (void)op, (void)scalar, (void)type, (void)residence, (void)comm;
+    return refuse("RedOpCreatePreMulSum", "sums of scaled inputs");
+}
+
+ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+    (void)op, (void)comm;
+    return refuse("RedOpDestroy", "sums of scaled inputs");
+}
+
+ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config) {
+    (void)comm, (void)color, (void)key, (void)child, (void)config;
+    return refuse("CommSplit", "splitting a communicator");
+}
+
+ncclResult_t pncclCommShrink(ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *child, ncclConfig_t *config,
+                             int flags) {
+    (void)comm, (void)excluded, (void)nexcluded, (void)child, (void)config, (void)flags;
+    return refuse("CommShrink", "taking ranks out of a communicator");
+}
+
+/* ---- teams ----
+ *
+ * Which ranks code on GPUs reaches by plain loads and stores: none but its own. So each rank is a team of one, and all
+ * ranks are on one rail. */
+
+struct team {
+    int nranks, rank, stride;
+};
+
+static struct team team_of_all(ncclComm_t comm) {
+    struct team team = {.stride = 1};
+    if (reply(collet_comm_count(comm, &team.nranks)) != ncclSuccess ||
+        reply(collet_comm_rank(comm, &team.rank)) != ncclSuccess)
+        return (struct team){0, 0, 0};
+    return team;
+}
+
+NEWER(struct team, TeamWorld, ncclComm_t comm) { return team_of_all(comm); }
+NEWER(struct team, TeamRail, ncclComm_t comm) { return team_of_all(comm); }
+
+NEWER(struct team, TeamLsa, ncclComm_t comm) {
+    return team_of_all(comm).stride != 0 ? (struct team){1, 0, 1} : (struct team){0, 0, 0};
+}
+
+NEWER(int, TeamRankToWorld, ncclComm_t comm, struct team team, int rank) {
+    return team_of_all(comm).rank + (rank - team.rank) * team.stride;
+}
+
+NEWER(int, TeamRankToLsa, ncclComm_t comm, struct team team, int rank) {
+    (void)comm;
+    return (rank - team.rank) * team.stride;
+}
+
+NEWER(int, LLA2ACalcSlots, int elements, int element_bytes) {
+    (void)elements, (void)element_bytes;
+    return 0;
+}
+
+/* ---- what is refused, and every name ---- */
+
+/* Arguments are left where the caller put them. */
+#define DEFINE_WORKS(name, about)
+#define DEFINE_NOTHING(name, about)
+#define DEFINE_DECLINED(name, about)
+#define DEFINE_REFUSED(name, about)                                                                                    \
+    NEWER(ncclResult_t, name, void) { return refuse(#name, about); }
+#define X(kind, name, since, about)                                                                                    \
+    DEFINE_##kind(name, about) extern __typeof__(pnccl##name) nccl##name                                               \
+        __attribute__((weak, alias("pnccl" #name), visibility("default")));
+NCCL_NAMES(X)
+#undef X
+
+/* A name that NCCL 2.28.9 shows by mistake. */
+__attribute__((visibility("default"))) void ncclResetDebugInitInternal(void);
+void ncclResetDebugInitInternal(void) {}

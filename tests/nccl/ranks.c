@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program of NCCL's users: it knows <nccl.h> and nothing of collet. Four processes on host memory (COLLET_DEVICE=host)
+ * call everything that such programs call, and check every result. tests/nccl/test_abi.sh compiles it against NVIDIA's
+ * header and against ours, and starts it with our library in three ways.
+ *
+ *    ranks            runs all cases, prints one line per case; the last line is "N passed, N failed"
+ *    ranks CASE       runs one
+ */
+#include <nccl.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if NCCL_VERSION_CODE < 22800 /* what is newer than the header */
+ncclResult_t ncclAlltoAll(const void *, void *, size_t, ncclDataType_t, ncclComm_t, cudaStream_t);
+#endif
+
+#define N 4
+#define COUNT 300 /* elements per block */
+
+static struct shared {
+    pthread_barrier_t barrier;
+    ncclUniqueId id;
+} * shared;
+static int rank;
+static ncclComm_t comm; /* of all ranks, in most cases */
+
+static void fail(const char *file, int line, const char *text, ncclResult_t result) {
+    printf("      rank %d: %s:%d: %s: %s (%s)\n", rank, file, line, text, ncclGetErrorString(result),
+           ncclGetLastError(NULL));
+    fflush(stdout);
+    _exit(1);
+}
+
+#define EXPECT(result, call)                                                                                           \
+    do {                                                                                                               \
+        ncclResult_t got_ = (call);                                                                                    \
+        if (got_ != (result))                                                                                          \
+            fail(__FILE__, __LINE__, #call, got_);                                                                     \
+    } while (0)
+#define OK(call) EXPECT(ncclSuccess, call)
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            fail(__FILE__, __LINE__, "not so: " #condition, ncclSuccess);                                              \
+    } while (0)
+#define SAYS(word) CHECK(strstr(ncclGetLastError(NULL), word) != NULL)
+
+static void meet(void) { pthread_barrier_wait(&shared->barrier); }
+
+static ncclUniqueId new_id(void) {
+    meet();
+    if (rank == 0)
+        OK(ncclGetUniqueId(&shared->id));
+    meet();
+    return shared->id;
+}
+
+/* ---- elements ---- */
+
+static const struct {
+    ncclDataType_t type;
+    const char *name;
+    size_t bytes;
+    int mantissa, exponent; /* bits of a float; 0: an integer */
+} TYPES[] = {{ncclUint8, "uint8", 1, 0, 0},      {ncclInt32, "int32", 4, 0, 0},    {ncclInt64, "int64", 8, 0, 0},
+             {ncclFloat16, "half", 2, 10, 5},    {ncclFloat32, "float", 4, 23, 8}, {ncclFloat64, "double", 8, 52, 11},
+             {ncclBfloat16, "bfloat16", 2, 7, 8}};
+#define TYPE_COUNT (sizeof TYPES / sizeof *TYPES)
+
+/* The bits of a small whole number ≥ 0 in a type. All are exact. */
+static uint64_t bits_of(size_t t, int value) {
+    if (TYPES[t].mantissa == 0 || value == 0)
+        return (uint64_t)value;
+    int power = 31 - __builtin_clz((unsigned)value), bias = (1 << (TYPES[t].exponent - 1)) - 1;
+    uint64_t fraction = ((uint64_t)value << TYPES[t].mantissa >> power) & ((1ull << TYPES[t].mantissa) - 1);
+    return (uint64_t)(power + bias) << TYPES[t].mantissa | fraction;
+}
+
+static void put(void *buffer, size_t t, size_t index, int value) {
+    uint64_t bits = bits_of(t, value);
+    memcpy((char *)buffer + index * TYPES[t].bytes, &bits, TYPES[t].bytes);
+}
+
+static int is(const void *buffer, size_t t, size_t index, int value) {
+    uint64_t bits = bits_of(t, value);
+    return memcmp((const char *)buffer + index * TYPES[t].bytes, &bits, TYPES[t].bytes) == 0;
+}
+
+/* Contributions are 0, 1 or 2: sums and products of four are exact in every type. */
+static int contribution(int of, size_t i) { return (int)((i + (size_t)of * 2) % 3); }
+
+static int reduced(ncclRedOp_t op, size_t i) {
+    int sum = 0, product = 1, least = 9, most = 0;
+    for (int r = 0; r < N; r++) {
+        int v = contribution(r, i);
+        sum += v;
+        product *= v;
+        least = v < least ? v : least;
+        most = v > most ? v : most;
+    }
+    return op == ncclSum ? sum : op == ncclProd ? product : op == ncclMin ? least : most;
+}
+
+static char in[N * COUNT * 8 + 64], out[N * COUNT * 8 + 64];
+
+static void fill(size_t t, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        put(in, t, i, contribution(rank, i));
+    memset(out, 0x55, sizeof out);
+}
+
+/* ---- cases ---- */
+
+static void names_versions_and_texts(void) {
+    int version = 0;
+    OK(ncclGetVersion(&version));
+    CHECK(version == 22809);
+    EXPECT(ncclInvalidArgument, ncclGetVersion(NULL));
+    SAYS("version");
+    for (int k = -1; k < 12; k++)
+        CHECK(ncclGetErrorString((ncclResult_t)k) != NULL);
+    EXPECT(ncclInvalidArgument, ncclGetUniqueId(NULL));
+}
+
+static void getters_answer(void) {
+    int value = -1;
+    OK(ncclCommCount(comm, &value));
+    CHECK(value == N);
+    OK(ncclCommUserRank(comm, &value));
+    CHECK(value == rank);
+    EXPECT(ncclInvalidUsage, ncclCommCuDevice(comm, &value));
+    SAYS("host memory");
+    EXPECT(ncclInvalidArgument, ncclCommCount(comm, NULL));
+    EXPECT(ncclInvalidArgument, ncclCommCount(NULL, &value));
+    ncclResult_t state = ncclInternalError;
+    OK(ncclCommGetAsyncError(comm, &state));
+    CHECK(state == ncclSuccess);
+}
+
+static void reductions_of_all_types_and_operators(void) {
+    for (size_t t = 0; t < TYPE_COUNT; t++)
+        for (int op = ncclSum; op <= ncclMin; op++) {
+            fill(t, N * COUNT);
+            OK(ncclAllReduce(in, out, COUNT, TYPES[t].type, (ncclRedOp_t)op, comm, NULL));
+            for (size_t i = 0; i < COUNT; i++)
+                CHECK(is(out, t, i, reduced((ncclRedOp_t)op, i)));
+            OK(ncclReduceScatter(in, out, COUNT, TYPES[t].type, (ncclRedOp_t)op, comm, NULL));
+            for (size_t i = 0; i < COUNT; i++)
+                CHECK(is(out, t, i, reduced((ncclRedOp_t)op, i + (size_t)rank * COUNT)));
+            memset(out, 0x55, sizeof out);
+            int root = op % N;
+            OK(ncclReduce(in, rank == root ? out : NULL, COUNT, TYPES[t].type, (ncclRedOp_t)op, root, comm, NULL));
+            for (size_t i = 0; i < COUNT; i++)
+                CHECK(rank == root ? is(out, t, i, reduced((ncclRedOp_t)op, i)) : out[i] == 0x55);
+            fill(t, COUNT);
+            OK(ncclAllReduce(in, in, COUNT, TYPES[t].type, (ncclRedOp_t)op, comm, NULL));
+            for (size_t i = 0; i < COUNT; i++)
+                CHECK(is(in, t, i, reduced((ncclRedOp_t)op, i)));
+        }
+}
+
+static void averages_divide_toward_zero(void) {
+    for (size_t t = 0; t < TYPE_COUNT; t++) {
+        for (size_t i = 0; i < COUNT; i++)
+            put(in, t, i, rank == (int)(i % N) ? 4 : 0);
+        OK(ncclAllReduce(in, out, COUNT, TYPES[t].type, ncclAvg, comm, NULL));
+        for (size_t i = 0; i < COUNT; i++)
+            CHECK(is(out, t, i, 1));
+    }
+    int32_t each = rank == 0 ? -7 : 0, average = 9;
+    OK(ncclAllReduce(&each, &average, 1, ncclInt32, ncclAvg, comm, NULL));
+    CHECK(average == -1);
+}
+
+static void copies_of_all_types(void) {
+    for (size_t t = 0; t < TYPE_COUNT; t++) {
+        int root = (int)t % N;
+        size_t block = COUNT * TYPES[t].bytes;
+        fill(t, N * COUNT);
+        OK(ncclBroadcast(rank == root ? in : NULL, out, COUNT, TYPES[t].type, root, comm, NULL));
+        for (size_t i = 0; i < COUNT; i++)
+            CHECK(is(out, t, i, contribution(root, i)));
+        OK(ncclAllGather(in, out, COUNT, TYPES[t].type, comm, NULL));
+        for (size_t i = 0; i < N * COUNT; i++)
+            CHECK(is(out, t, i, contribution((int)(i / COUNT), i % COUNT)));
+        memcpy(out + (size_t)rank * block, in, block);
+        OK(ncclAllGather(out + (size_t)rank * block, out, COUNT, TYPES[t].type, comm, NULL));
+        for (size_t i = 0; i < N * COUNT; i++)
+            CHECK(is(out, t, i, contribution((int)(i / COUNT), i % COUNT)));
+        OK(ncclAlltoAll(in, out, COUNT, TYPES[t].type, comm, NULL));
+        for (size_t i = 0; i < N * COUNT; i++)
+            CHECK(is(out, t, i, contribution((int)(i / COUNT), i % COUNT + (size_t)rank * COUNT)));
+        OK(ncclBcast(in, COUNT, TYPES[t].type, root, comm, NULL));
+        for (size_t i = 0; i < COUNT; i++)
+            CHECK(is(in, t, i, contribution(root, i)));
+    }
+}
+
+static void alltoall_in_place_succeeds(void) {
+    OK(ncclAlltoAll(in, in, COUNT, ncclFloat32, comm, NULL));
+    OK(ncclAlltoAll(in, in, 0, ncclFloat32, comm, NULL));
+    EXPECT(ncclInvalidArgument, ncclAlltoAll(in, in, 1, (ncclDataType_t)99, comm, NULL));
+    OK(ncclAllReduce(in, out, 1, ncclFloat32, ncclSum, comm, NULL));
+}
+
+static void messages_meet(void) {
+    int right = (rank + 1) % N, left = (rank + N - 1) % N;
+    fill(1, COUNT);
+    OK(ncclGroupStart());
+    OK(ncclSend(in, COUNT, ncclInt32, right, comm, NULL));
+    OK(ncclRecv(out, COUNT, ncclInt32, left, comm, NULL));
+    OK(ncclSend(in, 5, ncclUint8, rank, comm, NULL)); /* to oneself, in the same group */
+    OK(ncclRecv(in + sizeof in / 2, 5, ncclUint8, rank, comm, NULL));
+    OK(ncclGroupEnd());
+    for (size_t i = 0; i < COUNT; i++)
+        CHECK(is(out, 1, i, contribution(left, i)));
+    CHECK(memcmp(in, in + sizeof in / 2, 5) == 0);
+    OK(ncclGroupStart()); /* messages without bytes are real */
+    OK(ncclSend(NULL, 0, ncclInt32, right, comm, NULL));
+    OK(ncclRecv(NULL, 0, ncclInt32, left, comm, NULL));
+    OK(ncclGroupEnd());
+    OK(rank % 2 ? ncclRecv(out, 3, ncclUint8, rank - 1, comm, NULL) : ncclSend(in, 3, ncclUint8, rank + 1, comm, NULL));
+    EXPECT(ncclInvalidUsage, ncclSend(in, 1, ncclUint8, rank, comm, NULL));
+}
+
+static void groups_nest_and_fail_as_a_whole(void) {
+    int one = 1, two = 2, sum = 0, most = 0;
+    OK(ncclGroupStart());
+    OK(ncclGroupEnd());
+    EXPECT(ncclInvalidUsage, ncclGroupEnd());
+    OK(ncclGroupStart());
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, NULL));
+    OK(ncclGroupEnd());
+    CHECK(sum == 0);
+    OK(ncclAllReduce(&two, &most, 1, ncclInt, ncclMax, comm, NULL));
+    OK(ncclGroupEnd());
+    CHECK(sum == N && most == 2);
+    sum = 0;
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, NULL));
+    EXPECT(ncclInvalidArgument, ncclAllReduce(&one, &sum, 1, (ncclDataType_t)99, ncclSum, comm, NULL));
+    EXPECT(ncclInvalidArgument, ncclGroupEnd());
+    CHECK(sum == 0);
+    OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, NULL));
+    CHECK(sum == N);
+}
+
+static void bad_arguments_are_refused(void) {
+    int one = 1, sum;
+    EXPECT(ncclInvalidArgument, ncclAllReduce(&one, &sum, 1, ncclInt, (ncclRedOp_t)77, comm, NULL));
+    EXPECT(ncclInvalidArgument, ncclAllReduce(&one, &sum, 1, (ncclDataType_t)-1, ncclSum, comm, NULL));
+    EXPECT(ncclInvalidArgument, ncclReduce(&one, &sum, 1, ncclInt, ncclSum, N, comm, NULL));
+    EXPECT(ncclInvalidArgument, ncclAllReduce(NULL, &sum, 1, ncclInt, ncclSum, comm, NULL));
+    EXPECT(ncclInvalidArgument, ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, NULL, NULL));
+    EXPECT(ncclInvalidArgument, ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, (cudaStream_t)&one));
+    SAYS("stream");
+    OK(ncclAllReduce(NULL, NULL, 0, ncclInt, ncclSum, comm, NULL));
+    OK(ncclAlltoAll(NULL, NULL, 0, ncclInt, comm, NULL));
+}
+
+static void many_communicators_at_once(void) {
+    ncclComm_t comms[3], single;
+    ncclUniqueId ids[3];
+    for (int k = 0; k < 3; k++)
+        ids[k] = new_id();
+    OK(ncclGroupStart());
+    for (int k = 0; k < 3; k++)
+        OK(ncclCommInitRank(&comms[k], N, ids[k], rank));
+    OK(ncclGroupEnd());
+    int one = 1, sums[3] = {0};
+    OK(ncclGroupStart());
+    for (int k = 0; k < 3; k++)
+        OK(ncclAllReduce(&one, &sums[k], 1, ncclInt, ncclSum, comms[k], NULL));
+    OK(ncclGroupEnd());
+    for (int k = 0; k < 3; k++) {
+        CHECK(sums[k] == N);
+        OK(ncclCommDestroy(comms[k]));
+    }
+    ncclUniqueId own;
+    OK(ncclGetUniqueId(&own));
+    OK(ncclCommInitRank(&single, 1, own, 0));
+    OK(ncclAllReduce(&one, &sums[0], 1, ncclInt, ncclAvg, single, NULL));
+    CHECK(sums[0] == 1);
+    OK(ncclCommDestroy(single));
+    ids[0] = new_id();
+    OK(ncclCommInitRankScalable(&single, N, rank, 2, ids, NULL));
+    OK(ncclAllReduce(&one, &sums[0], 1, ncclInt, ncclSum, single, NULL));
+    CHECK(sums[0] == N);
+    OK(ncclCommDestroy(single));
+    EXPECT(ncclInvalidArgument, ncclCommInitRankScalable(&single, N, rank, N + 1, ids, NULL));
+    EXPECT(ncclInvalidArgument, ncclCommInitRank(&single, N, ids[0], N));
+    EXPECT(ncclInvalidArgument, ncclCommInitRank(NULL, N, ids[0], rank));
+}
+
+static void one_process_has_all_ranks(void) {
+    ncclComm_t comms[3];
+    int ones[3] = {1, 1, 1}, sums[3] = {0};
+    OK(ncclCommInitAll(comms, 3, NULL));
+    OK(ncclGroupStart());
+    for (int k = 0; k < 3; k++)
+        OK(ncclAllReduce(&ones[k], &sums[k], 1, ncclInt, ncclSum, comms[k], NULL));
+    OK(ncclGroupEnd());
+    for (int k = 0; k < 3; k++)
+        CHECK(sums[k] == 3);
+    for (int k = 0; k < 3; k++)
+        OK(ncclCommDestroy(comms[k]));
+}
+
+static void wait_until_ready(ncclComm_t of) {
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress)
+        OK(ncclCommGetAsyncError(of, &state));
+    CHECK(state == ncclSuccess);
+}
+
+static void creation_need_not_block(void) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t early = NULL;
+    int one = 1, sum = 0;
+    config.blocking = 0;
+    config.commName = "early";
+    ncclUniqueId id = new_id();
+    EXPECT(ncclInProgress, ncclCommInitRankConfig(&early, N, id, rank, &config));
+    CHECK(early != NULL);
+    EXPECT(ncclInvalidArgument, ncclCommCount(early, &sum));
+    wait_until_ready(early);
+    OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, early, NULL));
+    CHECK(sum == N);
+    OK(ncclCommFinalize(early));
+    wait_until_ready(early);
+    OK(ncclCommDestroy(early));
+
+    id = new_id();
+    OK(ncclGroupStart());
+    EXPECT(ncclInProgress, ncclCommInitRankConfig(&early, N, id, rank, &config));
+    EXPECT(ncclInProgress, ncclGroupEnd());
+    wait_until_ready(early);
+    OK(ncclGroupStart());
+    OK(ncclGroupEnd());
+    meet(); /* nobody is told of the abort before */
+    OK(ncclCommAbort(early));
+}
+
+/* The struct of any version: its size, that version, and bytes that are none of its fields. */
+static ncclResult_t init_with(size_t size, unsigned version, unsigned magic, int offset, int value) {
+    union {
+        unsigned char bytes[128];
+        struct {
+            size_t size;
+            unsigned magic, version;
+            int ints[28];
+        } head;
+    } config;
+    memset(&config, 0xee, sizeof config); /* beyond the end, and padding */
+    for (size_t k = 0; k < 20; k++)
+        if (16 + 4 * k < size)
+            config.head.ints[k] = NCCL_CONFIG_UNDEF_INT;
+    memset(config.bytes + 32, 0, 8); /* netName */
+    if (size > 48)
+        memset(config.bytes + 48, 0, 8); /* commName */
+    if (version < 22600)
+        memset(config.bytes + 44, 0xee, 4); /* padding behind splitShare */
+    config.head.size = size;
+    config.head.magic = magic;
+    config.head.version = version;
+    if (offset > 0)
+        memcpy(config.bytes + offset, &value, sizeof value);
+    ncclComm_t made = NULL;
+    ncclUniqueId id;
+    OK(ncclGetUniqueId(&id));
+    ncclResult_t result = ncclCommInitRankConfig(&made, 1, id, 0, (ncclConfig_t *)config.bytes);
+    if (result == ncclSuccess)
+        OK(ncclCommDestroy(made));
+    return result;
+}
+
+static void options_of_all_versions_are_read(void) {
+    const unsigned magic = 0xcafebeef;
+    OK(init_with(24, 21400, magic, 0, 0));
+    OK(init_with(40, 21700, magic, 0, 0));
+    OK(init_with(48, 21800, magic, 0, 0));
+    OK(init_with(48, 22203, magic, 0, 0));
+    OK(init_with(48, 22602, magic, 0, 0));
+    OK(init_with(72, 22703, magic, 0, 0));
+    OK(init_with(80, 22809, magic, 0, 0));
+    OK(init_with(88, 22903, magic, 0, 0));
+    OK(init_with(96, 23003, magic, 92, 12345)); /* padding there */
+    OK(init_with(96, 23007, magic, 92, 1));
+    OK(init_with(112, 23100, magic, 0, 0));
+    EXPECT(ncclInvalidArgument, init_with(96, 23007, magic, 92, 12345));
+    SAYS("graphStreamOrdering");
+    EXPECT(ncclInvalidArgument, init_with(80, 22809, 0xcafe, 0, 0));
+    SAYS("magic");
+    EXPECT(ncclInvalidArgument, init_with(8, 22809, magic, 0, 0));
+    EXPECT(ncclInvalidArgument, init_with(80, 22809, magic, 16, 2));
+    SAYS("blocking");
+    EXPECT(ncclInvalidArgument, init_with(80, 22809, magic, 24, 4));
+    SAYS("minCTAs");
+    OK(init_with(80, 22809, magic, 28, 4));
+    OK(init_with(80, 22809, magic, 76, 1)); /* as nccl-tests sets it */
+    OK(init_with(96, 23007, magic, 88, 2));
+}
+
+static void ends_are_noticed(void) {
+    ncclComm_t made;
+    ncclUniqueId id = new_id();
+    int one = 1, sum;
+    OK(ncclCommInitRank(&made, N, id, rank));
+    OK(ncclCommFinalize(made));
+    EXPECT(ncclInvalidArgument, ncclCommFinalize(made));
+    EXPECT(ncclInvalidUsage, ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, made, NULL));
+    OK(ncclCommDestroy(made));
+    EXPECT(ncclInvalidArgument, ncclCommDestroy(made));
+    EXPECT(ncclInvalidArgument, ncclCommAbort(made));
+    OK(ncclCommFinalize(NULL));
+    OK(ncclCommDestroy(NULL));
+    OK(ncclCommAbort(NULL));
+}
+
+static void buffers_may_be_registered(void) {
+    void *handle = &handle;
+    ncclWindow_t window = (ncclWindow_t)&handle;
+    OK(ncclCommRegister(comm, in, sizeof in, &handle));
+    OK(ncclCommDeregister(comm, handle));
+    OK(ncclCommDeregister(comm, NULL));
+    OK(ncclCommWindowRegister(comm, in, 4096, &window, NCCL_WIN_COLL_SYMMETRIC));
+    CHECK(window == NULL);
+    OK(ncclCommWindowDeregister(comm, window));
+    EXPECT(ncclInvalidArgument, ncclCommRegister(comm, in, sizeof in, NULL));
+}
+
+/* Of every function that the library does not have: an error that names it. */
+static void what_is_refused_says_so(void) {
+    const char *names = getenv("NCCL_REFUSED"); /* "ncclX ncclY …" */
+    char name[64];
+    int length;
+    CHECK(names != NULL && *names != '\0');
+    for (; sscanf(names, " %63s%n", name, &length) == 1; names += length) {
+        ncclResult_t (*function)(void *, void *, void *, void *, void *, void *);
+        *(void **)&function = dlsym(RTLD_DEFAULT, name);
+        CHECK(function != NULL);
+        EXPECT(ncclInvalidUsage, function(NULL, NULL, NULL, NULL, NULL, NULL));
+        SAYS(name);
+    }
+}
+
+static void a_simulated_group_ends_without_running(void) {
+    int one = 1, sum = 0;
+    ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, NULL));
+    EXPECT(ncclInvalidUsage, ncclGroupSimulateEnd(&info));
+    SAYS("ncclGroupSimulateEnd");
+    CHECK(sum == 0);
+    EXPECT(ncclInvalidUsage, ncclGroupEnd());
+    OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, NULL));
+    CHECK(sum == N);
+}
+
+/* The last case: it leaves a communicator that has failed. */
+static void a_rank_that_dies_is_noticed(void) {
+    int one = 1, sum;
+    ncclResult_t state = ncclSuccess;
+    if (rank == N - 1)
+        _exit(0); /* without a goodbye */
+    ncclResult_t result = ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, NULL);
+    CHECK(result == ncclRemoteError);
+    SAYS("rank 3");
+    OK(ncclCommGetAsyncError(comm, &state));
+    CHECK(state == ncclRemoteError);
+    OK(ncclCommAbort(comm));
+    comm = NULL;
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} CASES[] = {
+#define CASE(name)                                                                                                     \
+    { #name, name }
+    CASE(names_versions_and_texts),
+    CASE(getters_answer),
+    CASE(reductions_of_all_types_and_operators),
+    CASE(averages_divide_toward_zero),
+    CASE(copies_of_all_types),
+    CASE(alltoall_in_place_succeeds),
+    CASE(messages_meet),
+    CASE(groups_nest_and_fail_as_a_whole),
+    CASE(bad_arguments_are_refused),
+    CASE(many_communicators_at_once),
+    CASE(one_process_has_all_ranks),
+    CASE(creation_need_not_block),
+    CASE(options_of_all_versions_are_read),
+    CASE(ends_are_noticed),
+    CASE(buffers_may_be_registered),
+    CASE(what_is_refused_says_so),
+    CASE(a_simulated_group_ends_without_running),
+    CASE(a_rank_that_dies_is_noticed),
+};
+
+static void run_rank(int of, void (*run)(void)) {
+    rank = of;
+    alarm(60);
+    ncclUniqueId id = new_id();
+    OK(ncclCommInitRank(&comm, N, id, rank));
+    run();
+    OK(ncclCommDestroy(comm));
+    _exit(0);
+}
+
+static int run_case(void (*run)(void)) {
+    pthread_barrierattr_t attributes;
+    pthread_barrierattr_init(&attributes);
+    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(&shared->barrier, &attributes, N);
+    pid_t pids[N];
+    int bad = 0;
+    fflush(stdout);
+    for (int r = 0; r < N; r++)
+        if ((pids[r] = fork()) == 0)
+            run_rank(r, run);
+    for (int r = 0; r < N; r++) {
+        int status;
+        pid_t ended = wait(&status);
+        if (ended > 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0) && bad++ == 0)
+            for (int k = 0; k < N; k++)
+                if (pids[k] != ended)
+                    kill(pids[k], SIGKILL);
+    }
+    return bad == 0;
+}
+
+int main(int argc, char **argv) {
+    int passed = 0, failed = 0;
+    Dl_info place;
+    setenv("COLLET_DEVICE", "host", 1);
+    if (dladdr((void *)(uintptr_t)&ncclGetVersion, &place) != 0)
+        printf("library: %s\n", place.dli_fname);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (size_t k = 0; k < sizeof CASES / sizeof *CASES; k++) {
+        if (argc > 1 && strcmp(argv[1], CASES[k].name) != 0)
+            continue;
+        int ok = run_case(CASES[k].run);
+        printf("%s  %s\n", ok ? "ok  " : "FAIL", CASES[k].name);
+        passed += ok;
+        failed += !ok;
+    }
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed != 0 || passed == 0;
+}

@@ -1,0 +1,128 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# libnccl.so.2 in NCCL's place: its names, the values and layouts that programs have compiled into them, and a program of
+# NCCL's users that runs with it. What needs NVIDIA's NCCL looks for it in NCCL_HOME (by default where CUDA is), and is
+# skipped where there is none. NCCL_TESTS=folder: the sources of nccl-tests, which are then built with our header.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/common/cases.sh
+
+lib=$PWD/${BUILD:-build}/lib
+ours=$lib/libnccl.so.2
+cuda=${CUDA_HOME:-/usr/local/cuda}
+theirs=${NCCL_HOME:-$cuda}
+real=$(ls "$theirs"/lib/libnccl.so.2 "$theirs"/lib64/libnccl.so.2 2>/dev/null | head -n 1)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export COLLET_DEVICE=host
+NCCL_REFUSED=$(sed -nE 's/^ *X\(REFUSED, ([A-Za-z0-9]+),.*/nccl\1/p' src/compat/nccl_names.h | paste -sd ' ')
+export NCCL_REFUSED
+
+# ---- names ----
+
+shown() { nm -D --defined-only "$1" | awk '{ print $2, $3 }' | sort; }
+
+# Weak and strong ones, and no other name.
+exports_are_nccls() {
+    diff <(awk '/^2/ { print "T", (NF > 2 ? "nccl" : "pnccl") $2; if (NF == 2) print "W", "nccl" $2 }' tests/nccl/names.txt | sort) \
+        <(shown "$ours")
+}
+
+both_names_are_one_function() {
+    nm -D --defined-only "$ours" | sed 's/ p\?nccl/ /' | awk '{ if ($3 in at && at[$3] != $1) { print $3; bad = 1 } at[$3] = $1 } END { exit bad }'
+}
+
+soname_is_nccls() { objdump -p "$ours" | grep -E 'SONAME +libnccl\.so\.2$'; }
+names_have_no_version() { objdump -T "$ours" | grep -E ' p?nccl' | grep -vE '(Base|g    DF \.text|w   DF \.text)' && return 1 || ! objdump -p "$ours" | grep 'Version definitions'; }
+no_name_of_theirs_is_missing() { comm -23 <(shown "$real" | cut -d' ' -f2 | sort) <(shown "$ours" | cut -d' ' -f2 | sort) | grep . && return 1 || return 0; }
+
+# docs/nccl.md has the table of names.
+page_is_the_table() {
+    diff <(sed -nE 's/^ *X\(([A-Z]+), ([A-Za-z0-9]+), "([0-9.]+)", "(.*)"\).*/| `nccl\2` | \3 | \L\1\E | \4 |/p' src/compat/nccl_names.h | sed 's/| declined |/| refused |/') \
+        <(grep '^| `nccl' docs/nccl.md)
+}
+
+# ---- headers ----
+
+header_compiles() { "$@" -Wall -Wextra -Werror -pedantic -Iinclude/compat -fsyntax-only -include nccl.h -x "$language" /dev/null; }
+layouts_agree() { gcc -std=c11 -Wall -Wextra -Werror -I"$1" tests/nccl/layouts.c -o "$work/layouts" && "$work/layouts"; }
+
+# ---- programs ----
+
+build() { # PROGRAM, folder of nccl.h, library
+    gcc -std=gnu11 -D_GNU_SOURCE -g -Wall -Wextra -Werror -I"$2" tests/nccl/ranks.c -o "$work/$1" "$3" -ldl -pthread
+}
+runs_with_ours() { "$@" >"$work/output" && grep -qx "library: .*$ours" "$work/output" || { cat "$work/output"; return 1; }; }
+
+cat >"$work/profiler.c" <<'PROGRAM'
+#include <nccl.h>
+#include <stdio.h>
+ncclResult_t ncclGetVersion(int *version) { ncclResult_t result = pncclGetVersion(version); *version = 1; return result; }
+int main(void) { int version; return ncclGetVersion(&version) != ncclSuccess || version != 1 || *ncclGetLastError(NULL) != '\0'; }
+PROGRAM
+profiler_comes_between() { gcc -Iinclude/compat "$work/profiler.c" -o "$work/profiler" "$ours" && LD_LIBRARY_PATH=$lib "$work/profiler"; }
+
+python_calls_it() { timeout 60 python3 tests/nccl/ids.py "$ours"; }
+
+# One line tells of NCCL's variables that nothing here reads; those that are read are not in it.
+ignored_variables_are_named() {
+    NCCL_NVLS_ENABLE=0 NCCL_CHECK_POINTERS=1 NCCL_NET=Socket NCCL_PROTO=Simple NCCL_DEBUG=INFO LD_LIBRARY_PATH=$lib \
+        "$work/ours" getters_answer 2>&1 | grep -E 'set, but without effect on collet:' | grep NCCL_NVLS_ENABLE | grep NCCL_CHECK_POINTERS >"$work/lines" &&
+        ! grep -E 'NCCL_(NET|PROTO|DEBUG)\b' "$work/lines"
+}
+variables_of_nccl_count() {
+    ! NCCL_NET=libfabric LD_LIBRARY_PATH=$lib "$work/ours" getters_answer >"$work/output" && grep 'no plugins' "$work/output"
+}
+
+# All of their programs, or those that NCCL_TESTS_PROGRAMS lists. They run on GPUs only.
+nccl_tests_build() {
+    mkdir -p "$work/home/lib" && ln -s "$PWD/include/compat" "$work/home/include" && ln -s "$ours" "$work/home/lib/libnccl.so" || return 1
+    cp -r "$NCCL_TESTS" "$work/sources" && make -C "$work/sources/src" -j2 build BUILDDIR="$work/nccl-tests" CUDA_HOME="$cuda" CUDA_LIB="$(dirname "$(ls "$cuda"/lib*/libcudart.so | head -n 1)")" \
+        NCCL_HOME="$work/home" NVCC_GENCODE="-gencode=arch=compute_90,code=sm_90" \
+        ${NCCL_TESTS_PROGRAMS:+"BIN_FILES_LIST=$NCCL_TESTS_PROGRAMS"} >"$work/output" 2>&1 || { tail "$work/output"; return 1; }
+    local program
+    for program in "$work"/nccl-tests/*_perf; do
+        strings "$program" | grep -q 'nccl-headers' && LD_LIBRARY_PATH=$lib ldd -r "$program" 2>&1 | tee "$work/output" | grep -q "$ours" &&
+            ! grep 'undefined symbol: nccl' "$work/output" || { echo "$program"; cat "$work/output"; return 1; }
+    done
+}
+
+check the_soname_is_libnccl_so_2 soname_is_nccls
+check every_name_of_NCCL_is_shown_weak_and_strong_and_nothing_else exports_are_nccls
+check both_names_of_a_function_are_one_function both_names_are_one_function
+check the_names_have_no_version names_have_no_version
+check the_page_about_NCCL_lists_what_the_table_of_names_has page_is_the_table
+language=c check our_header_compiles_as_C99 header_compiles gcc -std=c99
+language=c++ check our_header_compiles_as_CXX11 header_compiles g++ -std=c++11
+check our_header_has_the_values_and_layouts_of_NCCL layouts_agree include/compat
+check a_program_compiles_with_our_header build ours include/compat "$ours"
+check that_program_runs_on_host_memory env LD_LIBRARY_PATH="$lib" "$work/ours"
+check a_profiler_overrides_a_weak_name profiler_comes_between
+check variables_of_NCCL_that_do_nothing_are_named_in_one_line ignored_variables_are_named
+check a_variable_of_NCCL_that_cannot_be_obeyed_is_refused variables_of_nccl_count
+if command -v python3 >/dev/null; then
+    check python_passes_an_id_by_value python_calls_it
+else
+    skipped "python3 is not here"
+fi
+if [ -e "$theirs/include/nccl.h" ]; then
+    check their_header_has_those_values_and_layouts layouts_agree "$theirs/include"
+    check a_program_compiles_with_their_header build theirs "$theirs/include" "$ours"
+    check that_program_runs_with_our_library env LD_LIBRARY_PATH="$lib" "$work/theirs"
+else
+    skipped "nccl.h of NVIDIA is not in $theirs/include: NCCL_HOME may name where it is"
+fi
+if [ -n "$real" ]; then
+    check their_library_has_no_name_that_ours_lacks no_name_of_theirs_is_missing
+    check a_program_links_to_their_library build linked "$theirs/include" "$real"
+    check it_runs_with_ours_by_LD_LIBRARY_PATH runs_with_ours env LD_LIBRARY_PATH="$lib:$(dirname "$real")" "$work/linked"
+    check it_runs_with_ours_by_LD_PRELOAD runs_with_ours env LD_PRELOAD="$ours" LD_LIBRARY_PATH="$(dirname "$real")" "$work/linked"
+else
+    skipped "libnccl.so.2 of NVIDIA is not in $theirs"
+fi
+if [ -d "${NCCL_TESTS:-/nowhere}/src" ] && [ -x "$cuda/bin/nvcc" ]; then
+    check nccl_tests_are_built_with_our_header_and_library nccl_tests_build
+else
+    skipped "nccl-tests: NCCL_TESTS does not name their sources, or there is no nvcc"
+fi
+finish
