@@ -290,6 +290,22 @@ COLLET_API enum collet_result collet_broadcast(const void *sendbuff, void *recvb
 COLLET_API enum collet_result collet_reduce(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
                                             enum collet_op op, int root, struct collet_comm *comm, void *stream);
 
+/* collet_gather: recvbuff[r·sendcount + i] = sendbuff[i] of rank r, on rank root. sendbuff: sendcount elements on every
+ * rank; recvbuff: nranks·sendcount on the root. It is touched on the root only; elsewhere it may be NULL. In place on the
+ * root: sendbuff == recvbuff + root·sendcount. */
+COLLET_API enum collet_result collet_gather(const void *sendbuff, void *recvbuff, size_t sendcount,
+                                            enum collet_type type, int root, struct collet_comm *comm, void *stream);
+
+/* collet_scatter: recvbuff[i] on rank r = sendbuff[r·recvcount + i] of rank root. sendbuff: nranks·recvcount elements on
+ * the root. It is read on the root only; elsewhere it may be NULL. recvbuff: recvcount elements on every rank. In place on
+ * the root: recvbuff == sendbuff + root·recvcount. */
+COLLET_API enum collet_result collet_scatter(const void *sendbuff, void *recvbuff, size_t recvcount,
+                                             enum collet_type type, int root, struct collet_comm *comm, void *stream);
+
+/* collet_barrier: done on no rank before every rank has called it. It moves no data. On GPUs it holds back what follows in
+ * the stream. */
+COLLET_API enum collet_result collet_barrier(struct collet_comm *comm, void *stream);
+
 /* ------------------------------------------------------------------------------------------------------ point to point
  *
  * collet_send on rank a with peer b meets collet_recv on rank b with peer a. Messages of one pair of ranks match in the

@@ -18,6 +18,20 @@ int binomial_place(int n, int level, int i) { return level == binomial_levels(n)
 
 int binomial_count(int n, int level) { return level == binomial_levels(n) ? 1 : ((n - 1) / (1 << level) + 1) / 2; }
 
+int binomial_span(int n, int place) {
+    int full = place == 0 ? n : 1 << binomial_level(n, place);
+    return full < n - place ? full : n - place;
+}
+
+/* The root's farthest child has it, or the one before, whose tree is never cut short. */
+int binomial_longest_span(int n) {
+    int levels = binomial_levels(n);
+    if (levels < 2)
+        return 1;
+    int cut = n - (1 << (levels - 1)), full = 1 << (levels - 2);
+    return cut > full ? cut : full;
+}
+
 int binomial_children(int n, int place, int child[BINOMIAL_MAX_CHILDREN]) {
     int nchildren = 0, level = binomial_level(n, place);
     for (int bit = 0; bit < level && place + (1 << bit) < n; bit++)

@@ -32,6 +32,10 @@ int binomial_place(int n, int level, int i);
 /* Not of the root. */
 static inline int binomial_parent(int place) { return place & (place - 1); }
 
+/* How many places a place's tree has, itself included: it and its next ones. Of the places but the root: the most. */
+int binomial_span(int n, int place);
+int binomial_longest_span(int n);
+
 /* Writes the children of place, nearest first; returns how many. */
 int binomial_children(int n, int place, int child[BINOMIAL_MAX_CHILDREN]);
 

@@ -116,10 +116,17 @@ static enum collet_result coll_call(struct exec_request *request, const void *in
         return coll_call(&(struct exec_request){PROG_##NAME, count, type, COLLET_SUM, 0}, sendbuff, recvbuff, comm,    \
                          stream);                                                                                      \
     }
-#define NO_ROOT_REDUCES(NAME, name, in)                                                                                \
+#define NO_ROOT_REDUCES(NAME, name, in) NO_ROOT_REDUCES_##in(NAME, name)
+#define NO_ROOT_REDUCES_WHOLE(NAME, name)                                                                              \
     enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
                                      enum collet_op op, struct collet_comm *comm, void *stream) {                      \
         return coll_call(&(struct exec_request){PROG_##NAME, count, type, op, 0}, sendbuff, recvbuff, comm, stream);   \
+    }
+#define NO_ROOT_REDUCES_PER_RANK NO_ROOT_REDUCES_WHOLE
+#define NO_ROOT_REDUCES_NONE(NAME, name)                                                                               \
+    enum collet_result collet_##name(struct collet_comm *comm, void *stream) {                                         \
+        return coll_call(&(struct exec_request){PROG_##NAME, 0, COLLET_UINT8, COLLET_SUM, 0}, NULL, NULL, comm,        \
+                         stream);                                                                                      \
     }
 #define FROM_ROOT_COPIES(NAME, name, in)                                                                               \
     enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \

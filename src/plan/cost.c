@@ -101,6 +101,8 @@ static struct sim_lengths lengths_of(const struct cost_stage *stage, const struc
     uint64_t total, block, chunk = plan_chunk_elems(choice->chunk_bytes, elem_bytes);
     int nranks = stage->machine->cast.nhosts * stage->machine->cast.nlocal;
     enum prog_collective collective = stage->algorithm->collective;
+    if (prog_is_bare(collective))
+        count = 1; /* a message without bytes takes as long as a byte */
     plan_extent(collective, count, nranks, stage->nblocks, &total, &block);
     double elems = prog_is_sliced(collective) ? (double)count / stage->nblocks : (double)count;
     return (struct sim_lengths){

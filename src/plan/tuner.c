@@ -77,11 +77,20 @@ static uint32_t room_in_slot(const struct cost_stage *stage, const struct tuner_
     return geometry_room(way->chunk_bytes, (uint32_t)stage->longest_run, protocol_unit_bytes(way->protocol));
 }
 
+/* Slots without elements have no lines: only a header says that one has come. */
+static struct tuner_limits limits_of(const struct tuner_limits *limits, enum prog_collective collective) {
+    struct tuner_limits own = *limits;
+    for (int k = 0; k < PROTOCOL_COUNT && prog_keeps_empty(collective); k++)
+        own.protocol_allowed[k] = k == PROTOCOL_SIMPLE;
+    return own;
+}
+
 int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage, uint64_t count, uint32_t elem_bytes,
                struct tuner_try tries[TUNER_TRIES_MAX]) {
     struct tuner_way ways[TUNER_WAYS_MAX];
     uint64_t block = block_bytes(stage, count, elem_bytes);
-    int n = 0, nways = tuner_ways(limits, ways), most = most_channels(limits, stage), fewest = limits->nchannels;
+    struct tuner_limits own = limits_of(limits, stage->algorithm->collective);
+    int n = 0, nways = tuner_ways(&own, ways), most = most_channels(limits, stage), fewest = limits->nchannels;
     for (int k = 0; k < nways; k++) {
         struct tuner_way *way = &ways[k], *before = k > 0 ? &ways[k - 1] : NULL;
         way->chunk_bytes = room_in_slot(stage, way);

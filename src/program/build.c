@@ -80,6 +80,7 @@ void prog_destroy(struct prog *prog) {
 
 void prog_slices(struct prog *prog, int nblocks) { prog->nblocks = nblocks; }
 void prog_tmp(struct prog *prog, int nblocks) { prog->ntmp = nblocks; }
+void prog_longest_run(struct prog *prog, int blocks) { prog->longest_run = blocks; }
 
 /* The array, moved if need be, with room for `more` elements behind the `used`; NULL and a sticky error if there is no
  * memory. */

@@ -14,8 +14,9 @@ static const struct prog_facts *facts_of(const struct cast *cast) { return &prog
 static bool is_point_to_point(const struct cast *cast) { return prog_is_p2p(cast->algorithm->collective); }
 
 /* Without buffers, what goes in and out is that a rank was there. */
-static void give_buffers(struct cast_member *member, const struct prog_facts *facts, bool is_root) {
-    bool bare = facts->in == PROG_NONE && facts->out == PROG_NONE;
+static void give_buffers(struct cast_member *member, enum prog_collective collective, bool is_root) {
+    const struct prog_facts *facts = &prog_facts[collective];
+    bool bare = prog_is_bare(collective);
     member->has_in = (bare || facts->in != PROG_NONE) && (facts->root != PROG_FROM_ROOT || is_root);
     member->has_out = (bare || facts->out != PROG_NONE) && (facts->root != PROG_TO_ROOT || is_root);
 }
@@ -38,7 +39,7 @@ static enum collet_result build_member(struct cast *cast, const struct prog_shap
                            prog_collective_name(cast->algorithm->collective), cast->algorithm->name,
                            prog_collective_name(counterpart));
     }
-    give_buffers(member, &prog_facts[algorithm->collective], member->rank == cast->root);
+    give_buffers(member, algorithm->collective, member->rank == cast->root);
     return algorithm_build(algorithm, shape, member->rank, root, &member->prog);
 }
 

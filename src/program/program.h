@@ -83,6 +83,11 @@ const char *prog_collective_name(enum prog_collective collective);
 /* Send or receive: between two ranks, not among all. */
 static inline bool prog_is_p2p(enum prog_collective collective) { return prog_facts[collective].root == PROG_PEER; }
 
+/* Without buffers: what ranks learn is that all others have come. */
+static inline bool prog_is_bare(enum prog_collective collective) {
+    return prog_facts[collective].in == PROG_NONE && prog_facts[collective].out == PROG_NONE;
+}
+
 /* Whether blocks are slices of one buffer. */
 static inline bool prog_is_sliced(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_WHOLE || prog_facts[collective].out == PROG_WHOLE;
@@ -164,6 +169,9 @@ void prog_slices(struct prog *prog, int nblocks);
 /* Gives the program a region TMP of nblocks blocks. It is the same memory in every round: workers that share a block of it
  * must order their rounds by messages. */
 void prog_tmp(struct prog *prog, int nblocks);
+
+/* Messages of other ranks have up to so many blocks, if those of this rank have fewer: all ranks cut pieces alike. */
+void prog_longest_run(struct prog *prog, int blocks);
 
 /* Starts a worker; the steps that follow are its. */
 void prog_worker(struct prog *prog);

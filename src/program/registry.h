@@ -19,6 +19,9 @@
     X(ALLTOALL, alltoall, PER_RANK, PER_RANK, COPIES, NO_ROOT, APART)                                                  \
     X(BROADCAST, broadcast, WHOLE, WHOLE, COPIES, FROM_ROOT, SAME_PLACE)                                               \
     X(REDUCE, reduce, WHOLE, WHOLE, REDUCES, TO_ROOT, SAME_PLACE)                                                      \
+    X(GATHER, gather, SINGLE, PER_RANK, COPIES, TO_ROOT, IN_IS_OWN_BLOCK)                                              \
+    X(SCATTER, scatter, PER_RANK, SINGLE, COPIES, FROM_ROOT, OUT_IS_OWN_BLOCK)                                         \
+    X(BARRIER, barrier, NONE, NONE, REDUCES, NO_ROOT, APART)                                                           \
     X(SEND, send, WHOLE, NONE, COPIES, PEER, APART)                                                                    \
     X(RECV, recv, NONE, WHOLE, COPIES, PEER, APART)
 
@@ -61,6 +64,12 @@
     X(ALLTOALL, alltoall, hier, ON_RAILS, ANY_ORDER,                                                                   \
       "blocks change rails inside the node, then nodes inside the rail")                                               \
     X(ALLTOALL, alltoall, bruck, ANYWHERE, ANY_ORDER, "log2 n messages: a block travels by the bits of its distance")  \
+    X(GATHER, gather, direct, ANYWHERE, ANY_ORDER, "every rank sends its block to the root")                           \
+    X(GATHER, gather, tree, ANYWHERE, ANY_ORDER, "blocks go up a binomial tree, those of a subtree in one message")    \
+    X(SCATTER, scatter, direct, ANYWHERE, ANY_ORDER, "the root sends every rank its block")                            \
+    X(SCATTER, scatter, tree, ANYWHERE, ANY_ORDER,                                                                     \
+      "blocks go down a binomial tree, those of a subtree in one message")                                             \
+    X(BARRIER, barrier, doubling, ANYWHERE, ANY_ORDER, "an allreduce by recursive doubling, of nothing")               \
     X(SEND, send, direct, ANYWHERE, ANY_ORDER, "one step: into the connection to the peer")                            \
     X(RECV, recv, direct, ANYWHERE, ANY_ORDER, "one step: out of the connection from the peer")
 

@@ -30,16 +30,17 @@ void guard_destroy(struct guard *guard) {
 
 void guard_seal(struct guard *guard) { memcpy(guard->copy, guard->memory, guard->total_bytes); }
 
-static bool same(const struct guard *guard, size_t from, size_t to, long *offset) {
-    if (memcmp(guard->memory + from, guard->copy + from, to - from) == 0)
-        return true;
-    while (guard->memory[from] == guard->copy[from])
-        from++;
-    *offset = (long)from - (long)(guard->data - guard->memory);
-    return false;
+void guard_release(const struct guard *guard, const void *at, size_t bytes) {
+    if (bytes > 0)
+        memcpy(guard->copy + ((const unsigned char *)at - guard->memory), at, bytes);
 }
 
-bool guard_kept(const struct guard *guard, const void *at, size_t bytes, long *offset) {
-    size_t from = bytes > 0 ? (size_t)((const unsigned char *)at - guard->memory) : guard->total_bytes;
-    return same(guard, 0, from, offset) && same(guard, from + bytes, guard->total_bytes, offset);
+bool guard_kept(const struct guard *guard, long *offset) {
+    size_t at = 0;
+    if (memcmp(guard->memory, guard->copy, guard->total_bytes) == 0)
+        return true;
+    while (guard->memory[at] == guard->copy[at])
+        at++;
+    *offset = (long)at - (long)(guard->data - guard->memory);
+    return false;
 }

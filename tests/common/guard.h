@@ -23,7 +23,9 @@ void guard_destroy(struct guard *guard); /* also of a zeroed one */
 
 /* From now on, everything as it is shall stay … */
 void guard_seal(struct guard *guard);
-/* … but for `bytes` bytes from `at` on. If not so, *offset is the first wrong byte, counted from data. */
-bool guard_kept(const struct guard *guard, const void *at, size_t bytes, long *offset);
+/* … but for `bytes` bytes from `at` on, as they are now. */
+void guard_release(const struct guard *guard, const void *at, size_t bytes);
+/* Did it stay? If not, *offset is the first wrong byte, counted from data. */
+bool guard_kept(const struct guard *guard, long *offset);
 
 #endif

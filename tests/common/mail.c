@@ -36,7 +36,8 @@ static void letter_check(const struct mail *mail, const struct letter *l) {
     long offset;
     if (!numbers_moved(l->guard.data, COLLET_UINT8, seed_of(l), l->from, 0, l->bytes, why))
         ranks_fail(mail->ranks, "rank %d: message %u from %d to %d: %s", mail->rank, l->number, l->from, l->to, why);
-    if (!guard_kept(&l->guard, l->guard.data, l->received ? l->bytes : 0, &offset))
+    guard_release(&l->guard, l->guard.data, l->received ? l->bytes : 0);
+    if (!guard_kept(&l->guard, &offset))
         ranks_fail(mail->ranks, "rank %d: message %u from %d to %d: byte %ld was written", mail->rank, l->number,
                    l->from, l->to, offset);
 }

@@ -3,16 +3,19 @@
 
 #include <stdio.h>
 
-/* Sizes of the buffers in blocks of count elements: 1, or nranks. */
+/* What collet.h says of each collective. */
 static const struct shape {
-    bool reduces, rooted, in_place, same_everywhere, sends_all, receives_all;
+    bool reduces, rooted, in_place, same_everywhere;
 } shapes[] = {
     [PROG_ALLREDUCE] = {.reduces = true, .in_place = true, .same_everywhere = true},
     [PROG_REDUCE] = {.reduces = true, .in_place = true, .rooted = true},
     [PROG_BROADCAST] = {.in_place = true, .rooted = true, .same_everywhere = true},
-    [PROG_ALLGATHER] = {.in_place = true, .same_everywhere = true, .receives_all = true},
-    [PROG_REDUCESCATTER] = {.reduces = true, .in_place = true, .sends_all = true},
-    [PROG_ALLTOALL] = {.sends_all = true, .receives_all = true},
+    [PROG_ALLGATHER] = {.in_place = true, .same_everywhere = true},
+    [PROG_REDUCESCATTER] = {.reduces = true, .in_place = true},
+    [PROG_ALLTOALL] = {.in_place = false},
+    [PROG_GATHER] = {.in_place = true, .rooted = true},
+    [PROG_SCATTER] = {.in_place = true, .rooted = true},
+    [PROG_BARRIER] = {.in_place = false},
 };
 
 bool trial_reduces(enum prog_collective collective) { return shapes[collective].reduces; }
@@ -29,63 +32,97 @@ void trial_name(const struct trial_call *call, char name[TRIAL_NAME_BYTES]) {
              call->in_place ? "in-place" : "out-of-place", call->count, call->nranks, root);
 }
 
+/* ---- what is where ---- */
+
+static void add_block(struct trial_buffer *buffer, size_t at, size_t count, int rank, size_t first) {
+    buffer->blocks[buffer->nblocks++] = (struct trial_block){at, count, rank, first};
+    buffer->elems = at + count > buffer->elems ? at + count : buffer->elems;
+}
+
 static bool is_root(const struct trial *trial) {
     return !trial_has_root(trial->call.collective) || trial->rank == trial->call.root;
 }
 
-static size_t block_bytes(const struct trial_call *call) { return call->count * collet_type_size(call->type); }
-
-static void fill_input(const struct trial *trial, void *to) {
+/* Element i of IN is element i of the rank's numbers. */
+static void describe_in(struct trial *trial) {
     const struct trial_call *c = &trial->call;
-    size_t count = c->count * (shapes[c->collective].sends_all ? (size_t)c->nranks : 1);
-    if (trial_reduces(c->collective))
-        numbers_fill_operands(to, c->type, c->op, c->seed, trial->rank, 0, count);
-    else if (c->collective != PROG_BROADCAST || is_root(trial))
-        numbers_fill(to, c->type, c->seed, trial->rank, 0, count);
+    bool all = c->collective == PROG_REDUCESCATTER || c->collective == PROG_ALLTOALL || c->collective == PROG_SCATTER;
+    bool reads = c->collective != PROG_BROADCAST && c->collective != PROG_SCATTER;
+    if (c->collective != PROG_BARRIER && (reads || is_root(trial)))
+        add_block(&trial->in, 0, c->count * (all ? (size_t)c->nranks : 1), trial->rank, 0);
+}
+
+static void describe_out(struct trial *trial) {
+    const struct trial_call *c = &trial->call;
+    struct trial_buffer *out = &trial->out;
+    size_t n = c->count, own = n * (size_t)trial->rank;
+    switch (c->collective) {
+    case PROG_ALLREDUCE: return add_block(out, 0, n, TRIAL_ALL, 0);
+    case PROG_REDUCE: return is_root(trial) ? add_block(out, 0, n, TRIAL_ALL, 0) : (void)0;
+    case PROG_REDUCESCATTER: return add_block(out, 0, n, TRIAL_ALL, own);
+    case PROG_BROADCAST: return add_block(out, 0, n, c->root, 0);
+    case PROG_SCATTER: return add_block(out, 0, n, c->root, own);
+    case PROG_ALLGATHER:
+    case PROG_GATHER:
+    case PROG_ALLTOALL:
+        for (int from = 0; from < c->nranks && is_root(trial); from++)
+            add_block(out, n * (size_t)from, n, from, c->collective == PROG_ALLTOALL ? own : 0);
+        return;
+    default: return;
+    }
+}
+
+/* ---- buffers ---- */
+
+static char *block_at(const struct trial *trial, const void *buffer, const struct trial_block *block) {
+    return (char *)buffer + block->at * collet_type_size(trial->call.type);
+}
+
+static void fill(const struct trial *trial) {
+    const struct trial_call *c = &trial->call;
+    for (const struct trial_block *b = trial->in.blocks; b < trial->in.blocks + trial->in.nblocks; b++)
+        if (trial_reduces(c->collective))
+            numbers_fill_operands(block_at(trial, trial->sendbuff, b), c->type, c->op, c->seed, trial->rank, b->first,
+                                  b->count);
+        else
+            numbers_fill(block_at(trial, trial->sendbuff, b), c->type, c->seed, trial->rank, b->first, b->count);
 }
 
 /* One buffer of the larger size; where the other one is only a block, it is the rank's own block. */
 static void place_together(struct trial *trial, size_t shift) {
-    const struct trial_call *c = &trial->call;
-    const struct shape *shape = &shapes[c->collective];
-    size_t block = block_bytes(c), own = block * (size_t)trial->rank;
-    bool all = shape->sends_all || shape->receives_all;
-    guard_create(&trial->out, block * (all ? (size_t)c->nranks : 1), shift);
-    trial->sendbuff = trial->out.data + (shape->receives_all ? own : 0);
-    trial->recvbuff = trial->out.data + (shape->sends_all ? own : 0);
-    fill_input(trial, (void *)trial->sendbuff);
+    size_t elem_bytes = collet_type_size(trial->call.type), own = trial->call.count * (size_t)trial->rank;
+    size_t in = trial->in.elems, out = trial->out.elems;
+    guard_create(&trial->out.guard, (in > out ? in : out) * elem_bytes, shift);
+    trial->sendbuff = trial->out.guard.data + (in > 0 && out > in ? own * elem_bytes : 0);
+    trial->recvbuff = trial->out.guard.data + (out > 0 && in > out ? own * elem_bytes : 0);
 }
 
 static void place_apart(struct trial *trial, size_t shift) {
-    const struct trial_call *c = &trial->call;
-    const struct shape *shape = &shapes[c->collective];
-    size_t block = block_bytes(c), all = (size_t)c->nranks;
-    guard_create(&trial->in, block * (shape->sends_all ? all : 1), shift);
-    guard_create(&trial->out, block * (shape->receives_all ? all : 1), 0);
-    trial->sendbuff = trial->in.data;
-    trial->recvbuff = trial->out.data;
-    fill_input(trial, trial->in.data);
-    bool nonsense = !is_root(trial) && numbers_hash(c->seed, 2000, (uint64_t)trial->rank) % 2;
-    if (nonsense && c->collective == PROG_BROADCAST)
+    size_t elem_bytes = collet_type_size(trial->call.type);
+    bool nonsense = !is_root(trial) && numbers_hash(trial->call.seed, 2000, (uint64_t)trial->rank) % 2;
+    guard_create(&trial->in.guard, trial->in.elems * elem_bytes, shift);
+    guard_create(&trial->out.guard, trial->out.elems * elem_bytes, trial->call.seed % 2 ? 0 : shift);
+    trial->sendbuff = trial->in.guard.data;
+    trial->recvbuff = trial->out.guard.data;
+    if (nonsense && trial->in.nblocks == 0)
         trial->sendbuff = (const void *)8; /* not the root's: never looked at */
-    if (nonsense && c->collective == PROG_REDUCE)
+    if (nonsense && trial->out.nblocks == 0)
         trial->recvbuff = NULL;
 }
 
 void trial_prepare(struct trial *trial, const struct trial_call *call, int rank) {
     *trial = (struct trial){.call = *call, .rank = rank};
     size_t shift = numbers_hash(call->seed, 3000, (uint64_t)rank) % 8 * collet_type_size(call->type);
+    describe_in(trial);
+    describe_out(trial);
     if (call->in_place)
         place_together(trial, shift);
     else
         place_apart(trial, shift);
-    if (trial->in.memory != NULL)
-        guard_seal(&trial->in);
-    guard_seal(&trial->out);
-    trial->result = trial->recvbuff;
-    trial->result_bytes = block_bytes(call) * (shapes[call->collective].receives_all ? (size_t)call->nranks : 1);
-    if (call->collective == PROG_REDUCE && !is_root(trial))
-        trial->result_bytes = 0;
+    fill(trial);
+    if (trial->in.guard.memory != NULL)
+        guard_seal(&trial->in.guard);
+    guard_seal(&trial->out.guard);
 }
 
 enum collet_result trial_run_in(const struct trial *trial, struct collet_comm *comm, void *stream) {
@@ -99,50 +136,44 @@ enum collet_result trial_run_in(const struct trial *trial, struct collet_comm *c
     case PROG_ALLTOALL: return collet_alltoall(in, out, c->count, c->type, comm, stream);
     case PROG_BROADCAST: return collet_broadcast(in, out, c->count, c->type, c->root, comm, stream);
     case PROG_REDUCE: return collet_reduce(in, out, c->count, c->type, c->op, c->root, comm, stream);
+    case PROG_GATHER: return collet_gather(in, out, c->count, c->type, c->root, comm, stream);
+    case PROG_SCATTER: return collet_scatter(in, out, c->count, c->type, c->root, comm, stream);
+    case PROG_BARRIER: return collet_barrier(comm, stream);
     default: return COLLET_ERR_UNSUPPORTED;
     }
 }
 
 enum collet_result trial_run(struct trial *trial, struct collet_comm *comm) { return trial_run_in(trial, comm, NULL); }
 
-static bool check_blocks(const struct trial *trial, char why[NUMBERS_WHY_BYTES]) {
+static bool check_block(const struct trial *trial, const struct trial_block *b, char why[NUMBERS_WHY_BYTES]) {
     const struct trial_call *c = &trial->call;
-    bool alltoall = c->collective == PROG_ALLTOALL;
-    for (int from = 0; from < c->nranks; from++)
-        if (!numbers_moved((const char *)trial->result + block_bytes(c) * (size_t)from, c->type, c->seed, from,
-                           alltoall ? c->count * (size_t)trial->rank : 0, c->count, why))
-            return false;
-    return true;
-}
-
-static bool check_result(const struct trial *trial, char why[NUMBERS_WHY_BYTES]) {
-    const struct trial_call *c = &trial->call;
-    size_t first = c->collective == PROG_REDUCESCATTER ? c->count * (size_t)trial->rank : 0;
-    if (trial->result_bytes == 0)
-        return true;
-    if (trial_reduces(c->collective))
-        return numbers_reduced(trial->result, c->type, c->op, c->nranks, c->seed, first, c->count, why);
-    if (c->collective == PROG_BROADCAST)
-        return numbers_moved(trial->result, c->type, c->seed, c->root, 0, c->count, why);
-    return check_blocks(trial, why);
+    const char *at = block_at(trial, trial->recvbuff, b);
+    if (b->rank == TRIAL_ALL)
+        return numbers_reduced(at, c->type, c->op, c->nranks, c->seed, b->first, b->count, why);
+    return numbers_moved(at, c->type, c->seed, b->rank, b->first, b->count, why);
 }
 
 bool trial_is_right(const struct trial *trial, char why[TRIAL_WHY_BYTES]) {
     char wrong[NUMBERS_WHY_BYTES];
-    if (check_result(trial, wrong))
-        return true;
-    snprintf(why, TRIAL_WHY_BYTES, "rank %d: %s", trial->rank, wrong);
-    return false;
+    for (int k = 0; k < trial->out.nblocks; k++)
+        if (trial->out.blocks[k].count > 0 && !check_block(trial, &trial->out.blocks[k], wrong)) {
+            snprintf(why, TRIAL_WHY_BYTES, "rank %d: block %d: %s", trial->rank, k, wrong);
+            return false;
+        }
+    return true;
 }
 
 bool trial_is_clean(const struct trial *trial, char why[TRIAL_WHY_BYTES]) {
     long offset;
-    if (!guard_kept(&trial->out, trial->result, trial->result_bytes, &offset)) {
+    for (const struct trial_block *b = trial->out.blocks; b < trial->out.blocks + trial->out.nblocks; b++)
+        guard_release(&trial->out.guard, block_at(trial, trial->recvbuff, b),
+                      b->count * collet_type_size(trial->call.type));
+    if (!guard_kept(&trial->out.guard, &offset)) {
         snprintf(why, TRIAL_WHY_BYTES, "rank %d: byte %ld of recvbuff, no part of the result, was written", trial->rank,
                  offset);
         return false;
     }
-    if (trial->in.memory != NULL && !guard_kept(&trial->in, NULL, 0, &offset)) {
+    if (trial->in.guard.memory != NULL && !guard_kept(&trial->in.guard, &offset)) {
         snprintf(why, TRIAL_WHY_BYTES, "rank %d: byte %ld of sendbuff was written", trial->rank, offset);
         return false;
     }
@@ -153,9 +184,16 @@ bool trial_check(const struct trial *trial, char why[TRIAL_WHY_BYTES]) {
     return trial_is_right(trial, why) && trial_is_clean(trial, why);
 }
 
-uint64_t trial_digest(const struct trial *trial) { return numbers_digest(trial->result, trial->result_bytes); }
+uint64_t trial_digest(const struct trial *trial) {
+    uint64_t digest = 0;
+    for (const struct trial_block *b = trial->out.blocks; b < trial->out.blocks + trial->out.nblocks; b++)
+        digest = numbers_hash(
+            digest, 0,
+            numbers_digest(block_at(trial, trial->recvbuff, b), b->count * collet_type_size(trial->call.type)));
+    return digest;
+}
 
 void trial_destroy(struct trial *trial) {
-    guard_destroy(&trial->in);
-    guard_destroy(&trial->out);
+    guard_destroy(&trial->in.guard);
+    guard_destroy(&trial->out.guard);
 }

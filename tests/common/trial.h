@@ -23,15 +23,29 @@ struct trial_call {
     uint64_t seed; /* of the inputs, and of what is left to chance: alignment, and NULL for buffers that nobody reads */
 };
 
+/* Elements of a buffer: elements first … of what a rank gives, or of the reduction of what all give. */
+enum { TRIAL_ALL = -1 };
+struct trial_block {
+    size_t at, count; /* in the buffer */
+    int rank;         /* or TRIAL_ALL */
+    size_t first;
+};
+
+#define TRIAL_RANKS_MAX 36
+struct trial_buffer {
+    struct guard guard;
+    size_t elems;
+    int nblocks; /* what is read of IN; what becomes a result of OUT, and nothing else of it may change */
+    struct trial_block blocks[TRIAL_RANKS_MAX];
+};
+
 /* One rank's part. */
 struct trial {
     struct trial_call call;
     int rank;
-    struct guard in, out; /* in place both are `out` */
+    struct trial_buffer in, out; /* in place, out.guard is that of both */
     const void *sendbuff;
     void *recvbuff;
-    const void *result;  /* where a result is expected */
-    size_t result_bytes; /* 0: nothing may change */
 };
 
 bool trial_reduces(enum prog_collective collective);

@@ -69,7 +69,7 @@ static void *mirror_guard(const struct guard *guard, enum gpu_side_memory kind) 
 }
 
 static const void *moved(const struct mirror *m, const void *address) {
-    const struct guard *guards[] = {&m->host.in, &m->host.out};
+    const struct guard *guards[] = {&m->host.in.guard, &m->host.out.guard};
     void *const places[] = {m->in, m->out};
     for (int k = 0; k < 2; k++) {
         const unsigned char *first = guards[k]->memory;
@@ -83,8 +83,8 @@ static const void *moved(const struct mirror *m, const void *address) {
 static void mirror_create(struct mirror *m, const struct trial_call *call, int rank, enum gpu_side_memory kind) {
     trial_prepare(&m->host, call, rank);
     m->kind = kind;
-    m->in = mirror_guard(&m->host.in, kind);
-    m->out = mirror_guard(&m->host.out, kind);
+    m->in = mirror_guard(&m->host.in.guard, kind);
+    m->out = mirror_guard(&m->host.out.guard, kind);
     m->gpu = m->host;
     m->gpu.sendbuff = moved(m, m->host.sendbuff);
     m->gpu.recvbuff = (void *)moved(m, m->host.recvbuff);
@@ -92,8 +92,8 @@ static void mirror_create(struct mirror *m, const struct trial_call *call, int r
 
 static bool mirror_check(struct mirror *m, char why[TRIAL_WHY_BYTES]) {
     if (m->in != NULL)
-        side->copy(m->host.in.memory, m->in, m->host.in.total_bytes);
-    side->copy(m->host.out.memory, m->out, m->host.out.total_bytes);
+        side->copy(m->host.in.guard.memory, m->in, m->host.in.guard.total_bytes);
+    side->copy(m->host.out.guard.memory, m->out, m->host.out.guard.total_bytes);
     return trial_check(&m->host, why);
 }
 

@@ -7,7 +7,7 @@
 #include "chan/chan.h"
 #include "common/emulated_kernels.h"
 #include "common/level.h"
-#include "common/numbers.h"
+#include "common/trial.h"
 #include "exec/exec.h"
 #include "kernels/interp.h"
 #include "kernels/reduce_host.h"
@@ -243,7 +243,7 @@ static void gang_fini(struct gang *gang) {
 }
 
 struct grid_case {
-    size_t count, unalign; /* elements */
+    size_t count; /* elements */
     enum collet_type type;
     enum collet_op op;
     enum protocol protocol;
@@ -251,7 +251,7 @@ struct grid_case {
     int root;
 };
 
-static void launch_of(struct gang *gang, const struct grid_case *c, char *const *in, char *const *out,
+static void launch_of(struct gang *gang, const struct grid_case *c, const struct trial *trials,
                       struct work_launch *launch) {
     enum prog_collective collective = gang->algorithm->collective;
     int nranks = gang->shape.nranks;
@@ -269,8 +269,8 @@ static void launch_of(struct gang *gang, const struct grid_case *c, char *const 
             .nblocks = (uint32_t)(gang->nchannels * gang->progs[rank]->nworkers),
             .args =
                 {
-                    .in = in[rank],
-                    .out = out[rank],
+                    .in = trials[rank].sendbuff,
+                    .out = trials[rank].recvbuff,
                     .total_elems = total,
                     .block_elems = block,
                     .chunk_elems = plan_chunk_elems(room_bytes, elem_bytes),
@@ -280,33 +280,9 @@ static void launch_of(struct gang *gang, const struct grid_case *c, char *const 
                     .divisor = c->op == COLLET_AVG && prog_facts[collective].reduces ? (uint32_t)nranks : 1,
                     .protocol = c->protocol,
                     .signature = 0x12345678u * (c->seed + 1),
+                    .keep_empty = prog_keeps_empty(collective),
                 },
         };
-}
-
-/* Elements of a rank's input and output for `count` of the call. */
-static size_t input_elems(enum prog_collective c, size_t count, int nranks) {
-    return c == PROG_ALLTOALL || c == PROG_REDUCESCATTER ? count * (size_t)nranks : count;
-}
-static size_t output_elems(enum prog_collective c, size_t count, int nranks) {
-    return c == PROG_ALLTOALL || c == PROG_ALLGATHER ? count * (size_t)nranks : count;
-}
-
-static bool result_is_right(enum prog_collective collective, const struct grid_case *c, int nranks, int rank,
-                            const char *out, char *why) {
-    size_t n = c->count, bytes = collet_type_size(c->type);
-    switch (collective) {
-    case PROG_ALLREDUCE: return numbers_reduced(out, c->type, c->op, nranks, c->seed, 0, n, why);
-    case PROG_REDUCE: return rank != c->root || numbers_reduced(out, c->type, c->op, nranks, c->seed, 0, n, why);
-    case PROG_REDUCESCATTER: return numbers_reduced(out, c->type, c->op, nranks, c->seed, (size_t)rank * n, n, why);
-    case PROG_BROADCAST: return numbers_moved(out, c->type, c->seed, c->root, 0, n, why);
-    default: break;
-    }
-    for (int from = 0; from < nranks; from++)
-        if (!numbers_moved(out + (size_t)from * n * bytes, c->type, c->seed, from,
-                           collective == PROG_ALLTOALL ? (size_t)rank * n : 0, n, why))
-            return false;
-    return true;
 }
 
 /* ---- the same on the host ---- */
@@ -389,61 +365,38 @@ static void host_launch(const struct gang *gang, const struct work_launch *launc
 
 /* ---- grids ---- */
 
-#define MARGIN 64
-
-static bool margin_is_whole(const char *out, size_t bytes) {
-    for (int k = 1; k <= MARGIN; k++)
-        if (out[-k] != 0x77 || out[bytes + (size_t)k - 1] != 0x77)
-            return false;
-    return true;
-}
-
 static void run_grid(struct gang *gang, const struct grid_case *c) {
     enum prog_collective collective = gang->algorithm->collective;
     int nranks = gang->shape.nranks;
-    size_t elem_bytes = collet_type_size(c->type), shift = MARGIN + c->unalign * elem_bytes;
-    size_t in_elems = input_elems(collective, c->count, nranks);
-    size_t out_bytes = output_elems(collective, c->count, nranks) * elem_bytes;
-    char *memory[2][WORK_MAX], *in[WORK_MAX], *out[WORK_MAX], why[NUMBERS_WHY_BYTES];
-    for (int rank = 0; rank < nranks; rank++) {
-        memory[0][rank] = malloc(in_elems * elem_bytes + shift + MARGIN);
-        memory[1][rank] = malloc(out_bytes + shift + MARGIN);
-        in[rank] = memory[0][rank] + shift;
-        out[rank] = memory[1][rank] + shift;
-        memset(memory[1][rank], 0x77, out_bytes + shift + MARGIN);
-        if (prog_facts[collective].reduces)
-            numbers_fill_operands(in[rank], c->type, c->op, c->seed, rank, 0, in_elems);
-        else
-            numbers_fill(in[rank], c->type, c->seed, rank, 0, in_elems);
-    }
+    struct trial_call call = {collective, c->type, c->op, c->count, c->root, nranks, false, c->seed};
+    struct trial trials[WORK_MAX];
     struct work_launch launch;
-    launch_of(gang, c, in, out, &launch);
+    char name[TRIAL_NAME_BYTES], why[TRIAL_WHY_BYTES];
+    for (int rank = 0; rank < nranks; rank++)
+        trial_prepare(&trials[rank], &call, rank);
+    launch_of(gang, c, trials, &launch);
     if (c->lanes > 0)
         emulated_launch(&launch, prog_facts[collective].reduces, c->type, c->op, c->lanes, c->seed);
     else
         host_launch(gang, &launch, c);
     assert_int_equal(gang->status.failure, WORK_FINE);
+    trial_name(&call, name);
     for (int rank = 0; rank < nranks; rank++) {
-        bool whole = margin_is_whole(out[rank], out_bytes);
-        if (!whole || !result_is_right(collective, c, nranks, rank, out[rank], why))
-            fail_msg("%s/%s %s %s %s, %zu elements + %zu, %d ranks, %u lanes: rank %d: %s",
-                     prog_collective_name(collective), gang->algorithm->name, type_name(c->type), op_name(c->op),
-                     protocol_names[c->protocol], c->count, c->unalign, nranks, c->lanes, rank,
-                     whole ? why : "wrote beside its buffer");
-    }
-    for (int rank = 0; rank < nranks; rank++) {
-        free(memory[0][rank]);
-        free(memory[1][rank]);
+        if (!trial_check(&trials[rank], why))
+            fail_msg("%s: %s %s, %u lanes: %s", name, gang->algorithm->name, protocol_names[c->protocol], c->lanes,
+                     why);
+        trial_destroy(&trials[rank]);
     }
 }
 
-static struct grid_case random_case(int nranks) {
+static struct grid_case random_case(enum prog_collective collective, int nranks) {
     static const uint32_t lanes[] = {1, 5, 32, 33};
     static const size_t largest[] = {3, 40, 700, 3000};
     enum protocol protocol = (enum protocol)random_below(PROTOCOL_COUNT);
+    if (prog_keeps_empty(collective))
+        protocol = PROTOCOL_SIMPLE;
     return (struct grid_case){
-        .count = 1 + random_below((uint32_t)largest[random_below(4)]),
-        .unalign = random_below(3),
+        .count = prog_is_bare(collective) ? 0 : 1 + random_below((uint32_t)largest[random_below(4)]),
         .type = (enum collet_type)random_below(COLLET_TYPE_COUNT),
         .op = (enum collet_op)random_below(COLLET_OP_COUNT),
         .protocol = protocol,
@@ -459,7 +412,7 @@ static void run_algorithm(const struct algorithm *algorithm, int nranks, int cal
     int root = (int)random_below((uint32_t)nranks), nchannels = 1 + (int)random_below(3);
     gang_init(&gang, algorithm, nranks, root, nchannels);
     for (int k = 0; k < calls; k++) {
-        struct grid_case c = random_case(nranks);
+        struct grid_case c = random_case(algorithm->collective, nranks);
         c.root = root;
         c.lanes = on_host ? 0 : c.lanes;
         run_grid(&gang, &c);
@@ -533,12 +486,14 @@ static void a_step_may_have_several_operands_in_memory(void **state) {
 static void run_half_a_grid(enum work_failure fails) {
     for (int protocol = PROTOCOL_SIMPLE; protocol <= PROTOCOL_LL128; protocol++) {
         struct gang gang;
-        char buffer[2][4096], *in[2] = {buffer[0], buffer[1]};
+        char buffer[2][4096];
+        const struct trial trials[2] = {{.sendbuff = buffer[0], .recvbuff = buffer[0]},
+                                        {.sendbuff = buffer[1], .recvbuff = buffer[1]}};
         struct grid_case c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = (enum protocol)protocol, .seed = 1};
         struct work_launch launch;
         memset(buffer, 0, sizeof(buffer));
         gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
-        launch_of(&gang, &c, in, in, &launch);
+        launch_of(&gang, &c, trials, &launch);
         launch.nworks = 1;
         gang.status.abort = fails == WORK_ABORTED;
         gang.status.timeout_ns = 1000000;
@@ -563,12 +518,14 @@ static void lines_of_another_call_are_reported(void **state) {
     (void)state;
     for (int protocol = PROTOCOL_LL; protocol <= PROTOCOL_LL128; protocol++) {
         struct gang gang;
-        char buffer[2][4096], *in[2] = {buffer[0], buffer[1]};
+        char buffer[2][4096];
+        const struct trial trials[2] = {{.sendbuff = buffer[0], .recvbuff = buffer[0]},
+                                        {.sendbuff = buffer[1], .recvbuff = buffer[1]}};
         struct grid_case c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = (enum protocol)protocol, .seed = 1};
         struct work_launch launch;
         memset(buffer, 0, sizeof(buffer));
         gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
-        launch_of(&gang, &c, in, in, &launch);
+        launch_of(&gang, &c, trials, &launch);
         launch.works[1].args.signature ^= 0x10000;
         emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);
         assert_int_equal(gang.status.failure, WORK_FOREIGN);
@@ -579,12 +536,14 @@ static void lines_of_another_call_are_reported(void **state) {
 static void a_mismatch_is_reported_once(void **state) {
     (void)state;
     struct gang gang;
-    char buffer[2][4096], *in[2] = {buffer[0], buffer[1]};
+    char buffer[2][4096];
+    const struct trial trials[2] = {{.sendbuff = buffer[0], .recvbuff = buffer[0]},
+                                    {.sendbuff = buffer[1], .recvbuff = buffer[1]}};
     struct grid_case c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = PROTOCOL_SIMPLE, .seed = 1};
     struct work_launch launch;
     memset(buffer, 0, sizeof(buffer));
     gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
-    launch_of(&gang, &c, in, in, &launch);
+    launch_of(&gang, &c, trials, &launch);
     launch.works[1].args.signature++;
     launch.works[1].args.sequence = 99;
     emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);

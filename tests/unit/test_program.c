@@ -743,6 +743,48 @@ static void a_step_that_only_passes_on_has_the_length_it_names(void **state) {
                  "expected slice 0, got slice 1 from rank 0 worker 0 step 1");
 }
 
+/* A barrier that does not wait for rank 1 proper: only for a message that rank 1 passes on. */
+static void wait_for_two(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .send = PEER(prog->rank + 1));
+    prog_step(prog, .recv = PEER(prog->rank - 1), .local = IN(0), .local_at = prog->rank == 0,
+              .finish = prog->nranks == 2, .store = OUT(0));
+}
+
+static void a_barrier_that_does_not_wait_for_all_is_found(void **state) {
+    (void)state;
+    expect_right((struct wrong){PROG_BARRIER, wait_for_two, 2, 0, false});
+    expect_wrong((struct wrong){PROG_BARRIER, wait_for_two, 3, 0, false}, "rank 0 worker 0 step 1",
+                 "contribution of rank 1 is missing");
+}
+
+/* The root of three keeps what the others send in the order in which it should come: backwards. */
+static void gather_backwards(struct prog *prog) {
+    prog_worker(prog);
+    if (prog->rank != prog->root) {
+        prog_step(prog, .local = IN(0), .send = PEER(prog->root));
+        return;
+    }
+    prog_step(prog, .local = IN(0), .store = OUT(prog->root));
+    for (int d = 1; d < prog->nranks; d++)
+        prog_step(prog, .recv = PEER(prog->root - d), .store = OUT(prog_wrap(prog, prog->root + d)));
+}
+
+/* Not only the root stores. */
+static void gather_everywhere(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .store = OUT(prog->rank));
+}
+
+static void a_wrong_gather_is_found(void **state) {
+    (void)state;
+    expect_right((struct wrong){PROG_GATHER, gather_backwards, 2, 1, true});
+    expect_wrong((struct wrong){PROG_GATHER, gather_backwards, 3, 0, true}, "rank 0 worker 0 step 1",
+                 "IN block 0 of rank 2, where block 0 of rank 1 belongs");
+    expect_wrong((struct wrong){PROG_GATHER, gather_everywhere, 2, 0, false}, "rank 1 worker 0 step 0",
+                 "touches OUT, which a gather gives only to the root");
+}
+
 static void a_check_of_nonsense_fails_with_a_reason(void **state) {
     (void)state;
     char why[200];
@@ -1035,6 +1077,8 @@ int main(void) {
         cmocka_unit_test(blocks_in_wrong_places_are_named),
         cmocka_unit_test(a_connection_has_one_worker_at_each_end),
         cmocka_unit_test(a_step_that_only_passes_on_has_the_length_it_names),
+        cmocka_unit_test(a_barrier_that_does_not_wait_for_all_is_found),
+        cmocka_unit_test(a_wrong_gather_is_found),
         cmocka_unit_test(a_check_of_nonsense_fails_with_a_reason),
         cmocka_unit_test(runs_go_in_groups_backwards_and_around),
         cmocka_unit_test(blocks_may_have_extents_of_their_own),
