@@ -7,7 +7,7 @@
 #                                    ├─▶ build/lib/libnccl.so.2         NCCL's names over it (src/compat/), no others visible
 #                                    └─▶ build/lib/libcollet-internal.a every name, for tools and tests
 #   src/forecast/*.c ───────────────────▶ build/lib/libcollet-forecast.a predictions, for tools and tests
-#   examples/*.c, examples/perf/*_perf.c, src/tools/*.c ──▶ build/bin/<name>
+#   examples/*.c, *.cc, examples/perf/*_perf.c, src/tools/*.c ──▶ build/bin/<name>
 #   tests/<kind>/*.c ─────────────────────────────────────▶ build/tests/<kind>/<name>
 #   tests/portable/kernels_portable.c as C, C++ and CUDA ─▶ build/portable/*.o
 #
@@ -147,7 +147,8 @@ LIB_OBJECTS := $(call objects_of,$(filter-out $(VARIANT_FILE),$(LIB_SOURCES))) $
 
 PERF_SOURCES    := $(wildcard examples/perf/*_perf.c)
 PERF_COMMON     := $(filter-out $(PERF_SOURCES) $(if $(WITH_CUDA),,examples/perf/device_cuda.c),$(wildcard examples/perf/*.c))
-EXAMPLE_SOURCES := $(wildcard examples/*.c) $(if $(WITH_CUDA),$(wildcard examples/*.cu))
+CXX_EXAMPLES    := $(if $(shell command -v $(CXX) 2>/dev/null),$(wildcard examples/*.cc))
+EXAMPLE_SOURCES := $(wildcard examples/*.c) $(CXX_EXAMPLES) $(if $(WITH_CUDA),$(wildcard examples/*.cu))
 TEST_COMMON     := $(filter-out $(if $(WITH_CUDA),,tests/common/gpu_side_cuda.c),$(wildcard tests/common/*.c tests/common/*.cc))
 TEST_SOURCES    := $(filter-out tests/common/% tests/portable/% tests/nccl/%,$(wildcard tests/*/*.c))
 
@@ -216,8 +217,10 @@ $(ROW_OBJECTS): $(OBJ)/$(basename $(CUDA_REDUCE)).%.o: $(CUDA_REDUCE) $(BUILD)/n
 	$(COMPILE_CUDA)
 
 # The device executor's source in C++, for tests that run it on the host.
-COMPILE_CXX = $(CXX) $(filter-out -std=% -D_GNU_SOURCE=,$(BASE_FLAGS)) -std=gnu++17 -fno-exceptions -fno-rtti $(CXX_QUIET) $(if $(SANITIZE),-O0,-O1) $(INCLUDES) $(CPPFLAGS) $(CFLAGS)
+COMPILE_CXX = $(CXX) $(filter-out -std=% -D_GNU_SOURCE=,$(BASE_FLAGS)) -std=gnu++17 $(CXX_BARE) $(CXX_QUIET) $(if $(SANITIZE),-O0,-O1) $(INCLUDES) $(CPPFLAGS) $(CFLAGS)
 CXX_QUIET  := -Wno-unknown-pragmas
+CXX_BARE   := -fno-exceptions -fno-rtti
+$(OBJ)/examples/%.o: CXX_BARE =
 $(OBJ)/%.o: %.cc $(BUILD)/flags | $(BUILD)/needs
 	@mkdir -p $(@D)
 	$(call say,CXX)
@@ -285,6 +288,7 @@ $(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMM
 	$(LINK_PROGRAM)
 $(EXAMPLES): $(BUILD)/bin/%: $(OBJ)/examples/%.o $(STATIC_LIB)
 	$(LINK_PROGRAM)
+$(CXX_EXAMPLES:examples/%.cc=$(BUILD)/bin/%): TEST_LIBS = -lstdc++
 # What is to run where there is little beside a GPU does without cmocka.
 ACCEPT := $(BUILD)/tests/gpu/test_accept
 $(filter-out $(ACCEPT),$(TESTS)): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(TEST_COMMON)) $(FORECAST_LIB) $(INTERNAL_LIB)

@@ -1,0 +1,67 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Every example that trains, on 1 to 4 processes: what the ranks compute together is what one rank computes, the loss falls, and the
+# table says what was moved.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/common/cases.sh
+
+bin=${BUILD:-build}/bin
+procs="1 2 3 4"
+[ "${COLLET_TEST_LEVEL:-normal}" != fast ] || procs="2 3"
+
+# The examples with what their tables must show. Those that sum in one order only are equal bit for bit on any number of ranks.
+examples() {
+    cat <<'END'
+train_mlp       any    allreduce broadcast
+train_sharded   any    allgather reducescatter
+pipeline        exact  send
+kmeans          exact  allreduce
+END
+}
+
+for example in $(examples | cut -d' ' -f1); do
+    [ -x "$bin/$example" ] || { echo "$example is not built in $bin"; exit 77; }
+done
+
+falls() { # a number per line: the last is less than the first
+    awk 'NR == 1 { first = $1 } { last = $1 } END { if (!(NR > 1 && last < first * 3 / 4)) { print "from " first " to " last; exit 1 } }'
+}
+
+agrees() { # example, exact or any, number of processes, collectives…
+    local example=$1 exactness=$2 n=$3 output collective
+    shift 3
+    output=$(timeout 60 "$bin/$example" --procs "$n" 2>&1) || { echo "$output"; return 1; }
+    sed -nE 's/.*(loss|distance) //p' <<<"$output" | falls || return 1
+    [ "$exactness" = any ] && [ "$n" -gt 2 ] || grep -qx 'check: the same as one rank computes, bit for bit' <<<"$output" ||
+        { echo "$output"; return 1; }
+    grep -q '^check: \(the same as\|what\) one rank computes' <<<"$output" || { echo "$output"; return 1; }
+    for collective in "$@"; do
+        [ "$n" = 1 ] || grep -qE "^$collective +[1-9][0-9]* +[1-9]" <<<"$output" || { echo "no row $collective in:"; echo "$output"; return 1; }
+    done
+}
+
+# As torchrun starts it: what --procs forks is not needed.
+trains_under_a_launcher() {
+    local rank pids=()
+    local job=(env WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 10000)))
+    for rank in 0 1; do
+        "${job[@]}" RANK=$rank timeout 60 "$bin/train_mlp" &
+        pids+=($!)
+    done
+    wait "${pids[0]}" && wait "${pids[1]}"
+}
+
+says_how_it_is_used() {
+    "$bin/pipeline" --procs 0 2>&1 | grep -q '^usage: .*pipeline \[--procs N\]' && ! "$bin/pipeline" 4 2>/dev/null
+}
+
+while read -r example exactness collectives; do
+    for n in $procs; do
+        # shellcheck disable=SC2086 # a list of words
+        check "${example}_on_${n}_ranks_computes_what_one_rank_does" agrees "$example" "$exactness" "$n" $collectives
+    done
+done < <(examples)
+check an_example_runs_under_a_launcher trains_under_a_launcher
+check a_command_line_that_is_wrong_gets_the_right_one says_how_it_is_used
+finish
