@@ -10,9 +10,9 @@
  * What holds for every function, unless it says otherwise
  *   Results   0 is success, a positive value means "not yet", a negative value is a failure. A failure leaves outputs
  *             unwritten, and collet_last_error() tells its cause.
- *   Threads   Any thread may call any function. Calls on different communicators may run at the same time and never
- *             wait for each other. A lock in each communicator serialises the calls on it. collet_comm_abort(),
- *             collet_comm_get_async_error() and collet_comm_dump() do not wait for that lock.
+ *   Threads   Any thread may call any function. Calls on different communicators never wait for each other. On one
+ *             communicator, a call waits for those that the rule "Order" below puts before it, and for no other.
+ *             collet_comm_abort(), collet_comm_get_async_error() and collet_comm_dump() wait for no call.
  *   Blocking  Functions return at once, but for those that create communicators, collectives and messages. A collective
  *             outside a group returns when its buffers may be reused. Every wait ends: a dead rank, a timeout or an
  *             abort ends it with an error on every rank.
@@ -250,7 +250,9 @@ COLLET_API enum collet_result collet_comm_plan(struct collet_comm *comm, const c
  *   GPU        On a communicator of GPUs, `stream` is a cudaStream_t of the communicator's GPU (NULL: the default
  *              stream). The call returns when its work is in the stream, which may be in capture. Buffers may be any
  *              memory that the GPU reaches.
- *   Order      Calls on one communicator are done in the order in which they were issued, even if their streams differ.
+ *   Order      Collectives on one communicator are done in the order in which they were issued, even if their streams
+ *              differ. So are messages of one pair of ranks and direction. All else may be done at the same time: a
+ *              message does not wait for a collective. (On GPUs, all calls on one communicator are done in order.)
  *   Errors     INVALID_ARGUMENT (names the argument: NULL buffer or communicator, unknown type or op, root out of
  *              range, count so large that bytes overflow), INVALID_USAGE (a communicator that is not ready or was
  *              finalized), MISMATCH (ranks disagree), REMOTE, TIMEOUT, ABORTED, SYSTEM, NO_MEMORY. A failed

@@ -32,15 +32,13 @@ static struct collet_comm *handle_take(void) {
     }
     comm->phase = COMM_JOINING;
     comm->failure = COLLET_SUCCESS;
-    comm->sequence = 0;
     comm->boot = NULL;
     comm->survey = NULL;
     comm->map = NULL;
     comm->chan = NULL;
     comm->planner = NULL;
     comm->gpu = NULL;
-    comm->last_collective = -1;
-    comm->single = (struct exec_batch){NULL, 1};
+    comm->engine = (struct engine){.busy_end = &comm->engine.busy};
     comm->error_text[0] = '\0';
     return comm;
 }
@@ -75,11 +73,6 @@ enum collet_result comm_check_phase(const struct collet_comm *comm) {
     return COLLET_SUCCESS;
 }
 
-enum collet_result comm_check_locked(struct collet_comm *comm) {
-    COLLET_TRY(comm_check_usable(comm));
-    return boot_check(comm->boot);
-}
-
 /* Either comm_discard() sees this reader, or the reader sees the cleared magic. */
 bool comm_enter(struct collet_comm *comm) {
     __atomic_add_fetch(&comm->readers, 1, __ATOMIC_SEQ_CST);
@@ -91,10 +84,11 @@ bool comm_enter(struct collet_comm *comm) {
 
 void comm_leave(struct collet_comm *comm) { __atomic_sub_fetch(&comm->readers, 1, __ATOMIC_SEQ_CST); }
 
+/* A reader may have issued a call a moment ago: it is told that comm is no more. */
 static void wait_for_readers(struct collet_comm *comm) {
     struct waiter waiter = {.spin = 0};
-    while (__atomic_load_n(&comm->readers, __ATOMIC_SEQ_CST) > 0)
-        wait_pause(&waiter);
+    for (; __atomic_load_n(&comm->readers, __ATOMIC_SEQ_CST) > 0; wait_pause(&waiter))
+        engine_drain(comm);
 }
 
 enum collet_result comm_failure(struct collet_comm *comm) {
@@ -151,8 +145,10 @@ static bool gpu_end(struct collet_comm *comm) {
 void comm_discard(struct collet_comm *comm) {
     if (comm == NULL)
         return;
+    engine_drain(comm);
     __atomic_store_n(&comm->magic, 0, __ATOMIC_SEQ_CST);
     wait_for_readers(comm);
+    engine_close(comm);
     bool ended = gpu_end(comm);
     if (comm->chan != NULL)
         proxy_leave(comm->chan);
@@ -217,7 +213,8 @@ static enum collet_result rooms_open(struct collet_comm *comm) {
     COLLET_TRY(chan_create(&options, &comm->chan));
     if (!on_host)
         COLLET_TRY(exec_gpu_watch(comm->chan));
-    return planner_create(comm->chan, &comm->config, comm->map, &comm->planner);
+    COLLET_TRY(planner_create(comm->chan, &comm->config, comm->map, &comm->planner));
+    return engine_open(comm);
 }
 
 enum collet_result comm_try_join(struct collet_comm *comm) {
@@ -243,7 +240,6 @@ enum collet_result comm_try_join(struct collet_comm *comm) {
     return result;
 }
 
-/* What a rank says of itself when it joins. */
 /* Another thread may poll or abort the communicator at the same time. */
 static enum collet_result try_join_locked(struct collet_comm *comm) {
     call_lock_acquire(&comm->lock, 0);
@@ -341,23 +337,11 @@ enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd) {
     enum comm_phase phase = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE);
     dprintf(fd, "communicator %s: rank %d of %d, %s, %llu collectives called\n",
             comm->name[0] ? comm->name : "(unnamed)", comm->rank, comm->nranks, phases[phase],
-            (unsigned long long)__atomic_load_n(&comm->sequence, __ATOMIC_RELAXED));
-    if (phase == COMM_READY)
+            (unsigned long long)(phase == COMM_JOINING ? 0 : engine_collectives(comm)));
+    if (phase == COMM_READY) {
         plan_dump(comm->planner, fd);
-    __atomic_add_fetch(&looked_at->dumps, 1, __ATOMIC_SEQ_CST); /* before the load: see comm_wait_for_dumps() */
-    const struct exec_batch *batch = __atomic_load_n(&comm->running, __ATOMIC_SEQ_CST);
-    const struct exec_call *calls = batch != NULL ? __atomic_load_n(&batch->calls, __ATOMIC_RELAXED) : NULL;
-    for (int k = 0; calls != NULL && k < batch->ncalls; k++)
-        exec_dump(&calls[k], comm->chan, fd);
-    __atomic_sub_fetch(&looked_at->dumps, 1, __ATOMIC_SEQ_CST);
+        engine_dump(comm, fd);
+    }
     comm_leave(looked_at);
     return COLLET_SUCCESS;
-}
-
-/* Either the dump's increment comes first and is seen here, or the store of NULL to `running` does and is seen there. */
-void comm_wait_for_dumps(struct collet_comm *comm) {
-    struct waiter waiter = {.spin = 0};
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&comm->dumps, __ATOMIC_SEQ_CST) > 0)
-        wait_pause(&waiter);
 }

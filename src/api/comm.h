@@ -5,6 +5,7 @@
 #ifndef COLLET_API_COMM_H
 #define COLLET_API_COMM_H
 
+#include "api/engine.h"
 #include "base/call_lock.h"
 #include "base/err.h"
 #include "boot/process.h"
@@ -18,14 +19,14 @@ enum comm_phase { COMM_JOINING, COMM_READY, COMM_FAILED, COMM_FINALIZED };
 /* Handles are never given back to the system, only reused, so that the magic of a destroyed one can be looked at. */
 struct collet_comm {
     uint64_t magic;
-    struct call_lock lock; /* serialises calls; a thread that has waited for it must look whether comm still is one */
-    int readers;           /* that look at the rooms below without the lock; the end of comm waits for them */
+    struct call_lock
+        lock;    /* the driver's (engine.h); a thread that has waited for it must look whether comm still is one */
+    int readers; /* that look at the rooms below without the lock; the end of comm waits for them */
     enum comm_phase phase;
     enum collet_result failure; /* phase FAILED: its code */
     int nranks, rank, device;
     bool nonblocking;
     int64_t timeout_ms; /* of collet_config; 0: the configuration's */
-    uint64_t sequence;  /* collectives called */
     char name[32];
     struct config config;
     struct boot *boot;
@@ -33,11 +34,8 @@ struct collet_comm {
     struct map *map;
     struct chan *chan;
     struct planner *planner;
-    struct gpu_rank *gpu;             /* NULL: on host memory */
-    int last_collective;              /* while a group is put together: its newest collective here; −1: none */
-    struct exec_batch single;         /* the call outside groups; ncalls is 1 */
-    const struct exec_batch *running; /* for dumps: the calls in progress */
-    int dumps;                        /* that are looking at them */
+    struct gpu_rank *gpu; /* NULL: on host memory */
+    struct engine engine;
     pthread_mutex_t error_lock;
     char error_text[ERR_TEXT_BYTES];
     struct collet_comm *next_free;
@@ -71,7 +69,10 @@ static inline enum collet_result comm_check_usable(const struct collet_comm *com
 }
 
 /* With its lock held: all of the above, and a failed communicator gives its failure. */
-enum collet_result comm_check_locked(struct collet_comm *comm);
+static inline enum collet_result comm_check_locked(const struct collet_comm *comm) {
+    COLLET_TRY(comm_check_usable(comm));
+    return boot_check(comm->boot);
+}
 
 /* The communicator's failure on any rank, or SUCCESS; without the lock. */
 enum collet_result comm_failure(struct collet_comm *comm);
@@ -90,13 +91,10 @@ enum collet_result comm_try_join(struct collet_comm *comm);
 /* Blocks until every *comms[k] of the array is ready; on failure discards them all, the pointers become NULL. */
 enum collet_result comm_join_all(struct collet_comm **const *comms, int ncomms);
 
-/* Returns when no dump looks any more at calls that were running. */
-void comm_wait_for_dumps(struct collet_comm *comm);
-
 /* How long the end of comm waits for calls and GPUs that were told to stop. */
 #define COMM_ABORT_WAIT_NS 5000000000ull
 
-/* Frees comm, whatever its state. With its lock held, which goes with it, or where nobody else knows it; NULL is fine. */
+/* Carries the calls of comm to their ends and frees it, whatever its state. With its lock held, which goes with it, or where nobody else knows it; NULL is fine. */
 void comm_discard(struct collet_comm *comm);
 
 /* Keeps the calling thread's last error text in comm as well. */

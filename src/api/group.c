@@ -1,26 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Groups. Of one communicator, collectives run one after the other, in order of issue; the messages of one pair of ranks
- * and direction likewise; everything else runs side by side.
+ * Groups: calls that a thread collects, and that begin together.
  */
 #include "api/group.h"
 
+#include "api/launch.h"
 #include "base/grow.h"
 #include "base/log.h"
 #include "base/types.h"
-#include "exec/exec_gpu.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-struct grouped_call {
-    struct collet_comm *comm;
-    struct exec_request request;
-    const void *in;
-    void *out;
-    void *stream;
-    bool done; /* a message to oneself that has been copied */
-};
 
 /* What this thread has collected. The arrays are kept from group to group. */
 struct group {
@@ -28,13 +17,11 @@ struct group {
     unsigned generation;      /* of the process that opened it */
     enum collet_result error; /* the first; nothing runs then */
     char error_text[ERR_TEXT_BYTES];
-    struct grouped_call *calls;
+    struct post *calls;
     int ncalls, calls_room;
+    bool on_gpus, to_self; /* there are calls of GPU communicators, messages to oneself */
     struct collet_comm ***joins;
     int njoins, joins_room;
-    struct exec_call *execs;
-    struct collet_comm **comms; /* of the calls, each once, in the order in which they are locked */
-    int execs_room;
 };
 
 static _Thread_local struct group group;
@@ -56,8 +43,6 @@ static void free_arrays(void *of_thread) {
     warn_of_open_group(g);
     free(g->calls);
     free(g->joins);
-    free(g->execs);
-    free(g->comms);
 }
 
 static void exit_key_create(void) {
@@ -80,68 +65,23 @@ enum collet_result group_poison(enum collet_result result) {
 }
 
 /* Room for one more entry of an array of the group. */
-static enum collet_result group_make_room(void *array_p, int used, int *room, size_t entry_bytes) {
-    if (used == *room)
-        free_at_thread_exit();
+static inline enum collet_result group_make_room(void *array_p, int used, int *room, size_t entry_bytes) {
+    if (used < *room)
+        return COLLET_SUCCESS;
+    free_at_thread_exit();
     if (grow(array_p, (size_t)used, 1, room, entry_bytes))
         return COLLET_SUCCESS;
     return group_poison(err_set(COLLET_ERR_NO_MEMORY, "no memory for a group of %d calls", used + 1));
 }
 
-/* ---- one call alone ---- */
-
-static void set_running(struct collet_comm *comm, const struct exec_batch *batch) {
-    __atomic_store_n(&comm->running, batch, __ATOMIC_RELEASE); /* pairs with collet_comm_dump() */
-}
-
-/* A call that cannot even be prepared here (no memory, no transport) would be waited for elsewhere: so all are told. */
-static enum collet_result begin_call(struct collet_comm *comm, const struct exec_request *request, const void *in,
-                                     void *out, void *stream, struct exec_call **call_p) {
-    enum collet_result result = plan_get(comm->planner, request, call_p);
-    if (result != COLLET_SUCCESS) {
-        boot_fail(comm->boot, result, err_last());
-        return result;
-    }
-    struct exec_call *call = *call_p;
-    call->args.in = in;
-    call->args.out = out;
-    call->stream = stream;
-    if (prog_is_p2p(request->collective))
-        call->args.sequence = ++call->program->messages;
-    else
-        __atomic_store_n(&comm->sequence, call->args.sequence = comm->sequence + 1, __ATOMIC_RELAXED); /* dumps look */
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result run_alone(struct collet_comm *comm, const struct exec_request *request, const void *in,
-                                    void *out, void *stream) {
-    if (prog_is_p2p(request->collective) && request->root == comm->rank)
-        return err_set(
-            COLLET_ERR_INVALID_USAGE,
-            "peer is %d, the calling rank itself: a message to oneself needs its send and its receive in one group",
-            request->root);
-    call_lock_acquire(&comm->lock, 0);
-    enum collet_result result = comm_check_locked(comm); /* it may have been aborted while we waited for the lock */
-    struct exec_call *call;
-    if (result == COLLET_SUCCESS)
-        result = begin_call(comm, request, in, out, stream, &call);
-    if (result == COLLET_SUCCESS) {
-        __atomic_store_n(&comm->single.calls, call, __ATOMIC_RELAXED); /* dumps look */
-        set_running(comm, &comm->single);
-        result = comm->gpu != NULL ? exec_gpu_run(call, 1) : exec_run(call, 1);
-        set_running(comm, NULL);
-    }
-    if (comm_is_live(comm))
-        comm_remember(comm, result);
-    call_lock_release(&comm->lock);
-    return result;
-}
+/* ---- collecting ---- */
 
 /* A child of fork() inherits what its parent's thread has collected: calls on communicators that are not the child's. */
 static void forget_parents_group(void) {
     if (group.generation == process_generation())
         return;
     group.depth = group.ncalls = group.njoins = 0;
+    group.on_gpus = group.to_self = false;
     group.error = COLLET_SUCCESS;
     group.generation = process_generation();
 }
@@ -159,13 +99,38 @@ enum collet_result group_check_none_queued(const struct collet_comm *comm, const
     return COLLET_SUCCESS;
 }
 
+static bool is_to_self(const struct post *post) {
+    return prog_is_p2p(post->request.collective) && post->request.root == post->comm->rank;
+}
+
+/* Built where it stays. */
+static inline void post_make(struct post *restrict post, struct collet_comm *comm,
+                             const struct exec_request *restrict request, const void *in, void *out, void *stream) {
+    *post = (struct post){.request = *request, .comm = comm, .in = in, .out = out, .stream = stream};
+}
+
+static enum collet_result run_alone(struct post *post) {
+    if (is_to_self(post))
+        return err_set(
+            COLLET_ERR_INVALID_USAGE,
+            "peer is %d, the calling rank itself: a message to oneself needs its send and its receive in one group",
+            post->request.root);
+    return post->comm->gpu != NULL ? launch_run(post, 1) : engine_run(post, 1);
+}
+
 enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
                               void *stream) {
+    struct post alone, *post = &alone;
     forget_parents_group();
+    if (group.depth > 0) {
+        COLLET_TRY(group_make_room(&group.calls, group.ncalls, &group.calls_room, sizeof(*group.calls)));
+        post = &group.calls[group.ncalls++];
+    }
+    post_make(post, comm, request, in, out, stream);
     if (group.depth == 0)
-        return run_alone(comm, request, in, out, stream);
-    COLLET_TRY(group_make_room(&group.calls, group.ncalls, &group.calls_room, sizeof(*group.calls)));
-    group.calls[group.ncalls++] = (struct grouped_call){comm, *request, in, out, stream, false};
+        return run_alone(post);
+    group.on_gpus |= comm->gpu != NULL;
+    group.to_self |= is_to_self(post);
     return COLLET_SUCCESS;
 }
 
@@ -178,162 +143,33 @@ enum collet_result group_join(struct collet_comm **comm_p) {
     return COLLET_SUCCESS;
 }
 
-/* ---- many calls together ---- */
+/* ---- messages to oneself ---- */
 
-/* Messages to oneself: the k-th send meets the k-th receive, and is a copy. */
-static enum collet_result copy_to_self(struct grouped_call *send) {
-    struct grouped_call *end = group.calls + group.ncalls;
-    for (struct grouped_call *recv = group.calls; recv < end; recv++) {
-        if (recv->done || recv->comm != send->comm || recv->request.collective != PROG_RECV ||
-            recv->request.root != send->comm->rank)
+/* The k-th send meets the k-th receive. */
+static enum collet_result find_partner(struct post *send) {
+    for (struct post *recv = group.calls; recv < group.calls + group.ncalls; recv++) {
+        if (recv->is_partner || recv->comm != send->comm || recv->request.collective != PROG_RECV || !is_to_self(recv))
             continue;
         if (recv->request.count != send->request.count)
             return err_set(COLLET_ERR_MISMATCH, "a message to oneself sends %zu bytes but receives %zu",
                            send->request.count, recv->request.count);
-        if (send->request.count > 0 && send->comm->gpu != NULL)
-            COLLET_TRY(
-                gpu_rank_copy(send->comm->gpu, recv->out, send->in, send->request.count, send->stream, recv->stream));
-        else if (send->request.count > 0)
-            memmove(recv->out, send->in, send->request.count);
-        send->done = recv->done = true;
+        send->partner = recv;
+        recv->is_partner = true;
         return COLLET_SUCCESS;
     }
     return err_set(COLLET_ERR_INVALID_USAGE, "a message to oneself (rank %d) has no receive in its group",
                    send->comm->rank);
 }
 
-static enum collet_result settle_self(void) {
-    for (int pass = PROG_SEND; pass <= PROG_RECV; pass++)
-        for (int k = 0; k < group.ncalls; k++) {
-            struct grouped_call *call = &group.calls[k];
-            if ((int)call->request.collective != pass || call->request.root != call->comm->rank || call->done)
-                continue;
-            if (pass == PROG_RECV)
-                return err_set(COLLET_ERR_INVALID_USAGE, "a receive from oneself (rank %d) has no send in its group",
-                               call->comm->rank);
-            COLLET_TRY(copy_to_self(call));
-        }
-    return COLLET_SUCCESS;
-}
-
-static int by_address(const void *a, const void *b) {
-    const struct collet_comm *x = *(struct collet_comm *const *)a, *y = *(struct collet_comm *const *)b;
-    return (x > y) - (x < y);
-}
-
-/* The communicators of the group's calls, each once. Locked in order of address, so that threads with overlapping groups
- * do not lock each other out. Mostly they come in that order. */
-static int list_comms(void) {
-    int n = group.ncalls, unique = 0;
-    bool sorted = true;
-    for (int k = 0; k < n; k++) {
-        group.comms[k] = group.calls[k].comm;
-        sorted &= k == 0 || group.comms[k - 1] <= group.comms[k];
-    }
-    if (!sorted)
-        qsort(group.comms, (size_t)n, sizeof(struct collet_comm *), by_address);
-    for (int k = 0; k < n; k++)
-        if (unique == 0 || group.comms[unique - 1] != group.comms[k])
-            group.comms[unique++] = group.comms[k];
-    return unique;
-}
-
-/* Chains a call behind the one it must follow. */
-static void chain(struct collet_comm *comm, bool p2p, struct exec_call *call, int index) {
-    int *last = p2p ? &call->program->last_call : &comm->last_collective;
-    call->after = *last;
-    *last = index;
-}
-
-static enum collet_result begin_calls(int *nexecs) {
-    *nexecs = 0;
-    for (int k = 0; k < group.ncalls; k++) {
-        const struct grouped_call *c = &group.calls[k];
-        if (c->done)
-            continue;
-        struct exec_call *begun, *call = &group.execs[*nexecs];
-        COLLET_TRY(begin_call(c->comm, &c->request, c->in, c->out, c->stream, &begun));
-        *call = *begun;
-        chain(c->comm, prog_is_p2p(c->request.collective), call, (*nexecs)++);
-    }
-    return COLLET_SUCCESS;
-}
-
-static void unchain_all(int nexecs) {
-    for (int k = 0; k < nexecs; k++)
-        group.execs[k].program->last_call = -1;
+static enum collet_result pair_messages_to_self(void) {
     for (int k = 0; k < group.ncalls; k++)
-        group.calls[k].comm->last_collective = -1;
-}
-
-/* A communicator may have been ended since its call was collected. */
-static enum collet_result check_comms(int ncomms) {
-    for (int k = 0; k < ncomms; k++)
-        COLLET_TRY(comm_check_locked(group.comms[k]));
+        if (group.calls[k].request.collective == PROG_SEND && is_to_self(&group.calls[k]))
+            COLLET_TRY(find_partner(&group.calls[k]));
+    for (int k = 0; k < group.ncalls; k++)
+        if (group.calls[k].request.collective == PROG_RECV && is_to_self(&group.calls[k]) && !group.calls[k].is_partner)
+            return err_set(COLLET_ERR_INVALID_USAGE, "a receive from oneself (rank %d) has no send in its group",
+                           group.calls[k].comm->rank);
     return COLLET_SUCCESS;
-}
-
-/* A group that cannot begin leaves every communicator in it one call behind its other ranks. */
-static void fail_all(int ncomms, enum collet_result result) {
-    char text[ERR_TEXT_BYTES];
-    snprintf(text, sizeof(text), "%s", err_last());
-    for (int k = 0; k < ncomms; k++)
-        if (comm_is_live(group.comms[k]))
-            boot_fail(group.comms[k]->boot, result, text);
-}
-
-/* Calls of GPU communicators go into streams, the others are done here and now. */
-static enum collet_result run_calls(struct exec_call *calls, int ncalls) {
-    COLLET_TRY(exec_gpu_run(calls, ncalls));
-    return exec_run(calls, ncalls);
-}
-
-static enum collet_result run_locked(int ncomms) {
-    int nexecs = 0;
-    enum collet_result result = check_comms(ncomms);
-    if (result == COLLET_SUCCESS)
-        result = begin_calls(&nexecs);
-    unchain_all(nexecs);
-    if (result != COLLET_SUCCESS)
-        fail_all(ncomms, result);
-    if (result != COLLET_SUCCESS || nexecs == 0)
-        return result;
-    const struct exec_batch batch = {group.execs, nexecs};
-    for (int k = 0; k < ncomms; k++)
-        set_running(group.comms[k], &batch);
-    result = run_calls(group.execs, nexecs);
-    for (int k = 0; k < ncomms; k++) {
-        set_running(group.comms[k], NULL);
-        comm_wait_for_dumps(group.comms[k]); /* they may still look at the batch, which is ours */
-        comm_remember(group.comms[k], result);
-    }
-    return result;
-}
-
-static enum collet_result room_for_run(void) {
-    if (group.execs_room >= group.ncalls)
-        return COLLET_SUCCESS;
-    free(group.execs);
-    free(group.comms);
-    group.execs_room = group.calls_room;
-    group.execs = calloc((size_t)group.execs_room, sizeof(*group.execs));
-    group.comms = calloc((size_t)group.execs_room, sizeof(struct collet_comm *));
-    if (group.execs != NULL && group.comms != NULL)
-        return COLLET_SUCCESS;
-    group.execs_room = 0;
-    return err_set(COLLET_ERR_NO_MEMORY, "no memory to run a group of %d calls", group.ncalls);
-}
-
-static enum collet_result run_all(void) {
-    COLLET_TRY(settle_self());
-    COLLET_TRY(room_for_run());
-    int ncomms = list_comms();
-    for (int k = 0; k < ncomms; k++)
-        call_lock_acquire(&group.comms[k]->lock, 0);
-    enum collet_result result = run_locked(ncomms);
-    for (int k = ncomms - 1; k >= 0; k--)
-        call_lock_release(&group.comms[k]->lock);
-    return result;
 }
 
 /* ---- the API ---- */
@@ -349,7 +185,11 @@ static enum collet_result group_run(void) {
         return err_adopt(group.error, group.error_text);
     if (group.njoins > 0)
         COLLET_TRY(comm_join_all(group.joins, group.njoins));
-    return group.ncalls > 0 ? run_all() : COLLET_SUCCESS;
+    if (group.to_self)
+        COLLET_TRY(pair_messages_to_self());
+    if (group.on_gpus)
+        COLLET_TRY(launch_run(group.calls, group.ncalls));
+    return group.ncalls > 0 ? engine_run(group.calls, group.ncalls) : COLLET_SUCCESS;
 }
 
 static void discard_joins(void) {
@@ -372,5 +212,6 @@ enum collet_result collet_group_end(void) {
         discard_joins();
     group.error = COLLET_SUCCESS;
     group.ncalls = group.njoins = 0;
+    group.on_gpus = group.to_self = false;
     return result;
 }

@@ -138,7 +138,8 @@ enum collet_result collet_comm_finalize(struct collet_comm *comm) {
         return COLLET_SUCCESS;
     COLLET_TRY(comm_check(comm));
     COLLET_TRY(group_check_none_queued(comm, "collet_comm_finalize"));
-    call_lock_acquire(&comm->lock, 0); /* calls in progress are complete when it is ours */
+    call_lock_acquire(&comm->lock, 0);
+    engine_drain(comm);
     enum comm_phase phase = comm->phase;
     if (phase == COMM_READY)
         comm_set_phase(comm, COMM_FINALIZED);
@@ -156,7 +157,7 @@ enum collet_result collet_comm_destroy(struct collet_comm *comm) {
         return COLLET_SUCCESS;
     COLLET_TRY(comm_check(comm));
     COLLET_TRY(group_check_none_queued(comm, "collet_comm_destroy"));
-    call_lock_acquire(&comm->lock, 0); /* calls in progress are complete */
+    call_lock_acquire(&comm->lock, 0);
     if (!comm_is_live(comm)) {
         call_lock_release(&comm->lock);
         return comm_check(comm);

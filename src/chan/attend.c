@@ -6,8 +6,8 @@
  *             must say what has come (transport/verbs_failover.c)                         │
  *    rank 1   has finished call 7; call 8, by other connections or on another communicator ── waits for rank 0 ──▶
  *
- * So a waiting rank attends to all connections of its communicator, and to all communicators of its process that no call
- * is using. A rank that is not in a call of collet at all attends to nothing: the others wait for it, as for any call of its.
+ * So a waiting rank attends to all connections of its communicator, and to all communicators of its process whose calls
+ * nobody drives. A rank that is not in a call of collet at all attends to nothing: the others wait for it, as for any call.
  */
 #include "base/memory.h"
 #include "chan/chan.h"
@@ -21,7 +21,7 @@ static struct {
     int pid; /* whose the list is: a child of fork() has no business with its parent's connections */
 } listed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void chan_attend(struct chan *chan) {
+static void attend_one(struct chan *chan) {
     if (__atomic_load_n(&chan->proxy, __ATOMIC_ACQUIRE) != NULL)
         return; /* its connections are the proxy's, which attends to them */
     for (struct conn *conn = chan->owner.first; conn != NULL; conn = conn->next)
@@ -29,15 +29,24 @@ void chan_attend(struct chan *chan) {
             conn->transport->attend(conn);
 }
 
-void chan_attend_others(void) {
+static void attend_others(void) {
     if (pthread_mutex_trylock(&listed.lock) != 0)
         return; /* somebody is at it */
     for (struct chan *chan = listed.pid == os_pid() ? listed.first : NULL; chan != NULL; chan = chan->next_chan)
         if (call_lock_try(chan->lock)) {
-            chan_attend(chan);
+            attend_one(chan);
             call_lock_release(chan->lock);
         }
     pthread_mutex_unlock(&listed.lock);
+}
+
+#define ATTEND_AFTER_NS 1000000u
+
+void chan_attend(struct chan *chan, uint64_t idle_ns) {
+    if (idle_ns < ATTEND_AFTER_NS)
+        return;
+    attend_one(chan);
+    attend_others();
 }
 
 void chan_list(struct chan *chan, struct call_lock *lock) {

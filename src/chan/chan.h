@@ -38,12 +38,10 @@ struct chan_options {
     struct boot *boot;
     const struct config *config;
     int nranks, rank;
-    struct gpu_rank *gpu; /* NULL: the rank is on host memory */
-    bool far;             /* as in struct chan */
-    int64_t timeout_ms;   /* 0: the configuration's */
-    struct call_lock
-        *lock; /* of the communicator's calls; while nobody holds it, others attend to the connections (attend.c).
-                               NULL: nobody does */
+    struct gpu_rank *gpu;   /* NULL: the rank is on host memory */
+    bool far;               /* as in struct chan */
+    int64_t timeout_ms;     /* 0: the configuration's */
+    struct call_lock *lock; /* the communicator's; while nobody holds it, others attend to the connections (attend.c) */
 };
 
 /* The layout that a communicator of nranks ranks gets, whose slots are messages (transport.h) or not. */
@@ -69,9 +67,9 @@ struct conn *conn_find(const struct chan *chan, int peer, int channel, int lane,
 /* Moves a connection toward READY: SUCCESS when it is, IN_PROGRESS while it is not, or a failure. */
 enum collet_result conn_try(struct conn *conn);
 
-/* attend.c: a waiting rank does what other ranks may be waiting for. */
-void chan_attend(struct chan *chan); /* on any connection of the communicator, whose thread this is … */
-void chan_attend_others(void);       /* … and on those of the process's other communicators that nobody is using */
+/* attend.c: a rank that has waited for idle_ns does what other ranks may be waiting for: on any connection of chan, whose
+ * lock the thread holds, and of the process's other communicators that nobody is using. */
+void chan_attend(struct chan *chan, uint64_t idle_ns);
 /* From now on chan is one of those others, while nobody holds the lock of its calls. */
 void chan_list(struct chan *chan, struct call_lock *lock);
 void chan_unlist(struct chan *chan); /* never listed is fine */

@@ -3,10 +3,10 @@
  * The host executor: runs programs on memory the CPU can address, in the calling thread.
  *
  * A program is bound once to the connections of its rank (struct exec_program) and then run for call after call. A call
- * (struct exec_call) goes through three states, each resumable, so that one thread runs any number of calls of any
- * number of communicators side by side:
+ * (struct exec_call) is tried, again and again, until it is done. Each try returns soon, so one thread runs any number of
+ * calls of any number of communicators side by side (api/engine.h):
  *
- *    CONNECTING ── every connection ready ──▶ RUNNING ── every worker done, every wire idle ──▶ DONE
+ *    IDLE ─▶ CONNECTING ── every connection ready ──▶ RUNNING ── every worker done, every wire idle ──▶ IDLE
  */
 #ifndef COLLET_EXEC_EXEC_H
 #define COLLET_EXEC_EXEC_H
@@ -28,8 +28,6 @@ struct exec_program {
     uint64_t ops_id;               /* args_id of the call that they were last filled from; 0: none yet */
     struct interp_worker *workers; /* of all channels */
     int *first_worker;             /* [nchannels + 1]: the workers of channel c begin at first_worker[c] */
-    int last_call;                 /* while a group is put together: its newest call of this program; −1: none */
-    uint64_t messages;             /* sends or receives done with it */
     struct work_program *on_gpu;   /* where the device executor finds it; NULL: not there yet */
     uint64_t meeting;              /* on GPUs: number of the meeting before its first use; 0: not numbered yet */
     enum { MEET_NOT_YET, MEET_ANNOUNCED, MEET_DONE } met;
@@ -68,8 +66,9 @@ struct exec_request {
     int root;          /* or the peer of a send or receive; 0 where there is none */
 };
 
-enum exec_state { EXEC_WAITING, EXEC_CONNECTING, EXEC_RUNNING, EXEC_DONE };
+enum exec_state { EXEC_IDLE, EXEC_CONNECTING, EXEC_RUNNING };
 
+/* A call under way. */
 struct exec_call {
     struct exec_request request;
     struct exec_program *program;
@@ -77,22 +76,17 @@ struct exec_call {
     uint64_t args_id;      /* equal on calls whose args differ only in buffers and sequence; never 0 */
     reduce_fn reduce;
     struct chan *chan;
-    void *stream; /* of a GPU */
-    int after;    /* index of the call that must be DONE before this one starts; −1: none */
     enum exec_state state;
-    int running;   /* workers not done */
-    int told_peer; /* the rank that has been told what we are waiting in (exec_wait.c); −1: none */
+    int running;            /* workers not done */
+    int told_peer;          /* the rank that has been told what we are waiting in (exec_wait.c); −1: none */
+    uint64_t idle_since_ns; /* when it was first found not to have moved; 0: it has moved since the last look */
+    void *stream;           /* of a GPU */
+    uint64_t nth;           /* on a GPU: so many calls of its lane (api/engine.h) come before it in its group */
 };
 
-/* Calls that run together, for other threads that look at them while they run. */
-struct exec_batch {
-    const struct exec_call *calls;
-    int ncalls;
-};
-
-/* Runs calls[0 … ncalls−1] to their end. On a failure of one, every communicator with an unfinished call among them fails
- * too (its ranks are told), and the first failure is returned. */
-enum collet_result exec_run(struct exec_call *calls, int ncalls);
+/* Tries every worker of a call that is CONNECTING or RUNNING, and lets its wires make progress. *moved: set if anything
+ * was done. SUCCESS at its end, which leaves it IDLE; IN_PROGRESS before; or a failure. */
+enum collet_result exec_call_try(struct exec_call *call, bool *moved);
 
 /* ---- connections of calls (exec_connect.c) ---- */
 
@@ -101,20 +95,13 @@ static inline bool exec_is_connected(const struct exec_program *program) { retur
 /* Moves the connections of a call's program toward READY: SUCCESS when all are, IN_PROGRESS while not. */
 enum collet_result exec_connect_call(struct exec_call *call, bool *moved);
 
-/* Makes every connection of the calls of GPU communicators. Failures as in exec_run(). */
+/* Makes every connection of calls of GPU communicators. */
 enum collet_result exec_connect(struct exec_call *calls, int ncalls);
 
 /* ---- waiting (exec_wait.c) ---- */
 
-/* May the calls that have begun still be waited for? SUCCESS, or the failure that ends one. idle_ns: for how long nothing
- * has moved; 0: not for long. */
-enum collet_result exec_look(struct exec_call *calls, int ncalls, uint64_t idle_ns);
-
-/* A pause in a loop in which nothing has moved, and what must be looked at in such a loop. Failures as of exec_look(). */
-enum collet_result exec_idle(struct exec_call *calls, int ncalls, struct waiter *waiter);
-
-/* One of the calls has failed with result: fails every communicator with an unfinished call, and returns result. */
-enum collet_result exec_fail_unfinished(const struct exec_call *calls, int ncalls, enum collet_result result);
+/* May a call that has begun still be waited for? SUCCESS, or the failure that ends it. */
+enum collet_result exec_look(struct exec_call *call, uint64_t now_ns);
 
 /* The call has failed with result: looks for a cause behind it, for a moment, and returns that or result. */
 enum collet_result exec_explain(const struct exec_call *call, enum collet_result result);
@@ -126,7 +113,7 @@ enum collet_result exec_err_timeout(const struct chan *chan, uint64_t idle_ns, e
 /* MISMATCH: what worker w has received is not of its call. */
 enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w);
 
-/* Prints to fd where a call stands, worker by worker, if it is one of chan's. Another thread may be running it. */
-void exec_dump(const struct exec_call *call, const struct chan *chan, int fd);
+/* Prints to fd where a call stands, worker by worker. Another thread may be running it. */
+void exec_dump(const struct exec_call *call, int fd);
 
 #endif

@@ -6,6 +6,7 @@
 #include "exec/exec_gpu.h"
 
 #include "base/err.h"
+#include "base/os.h"
 #include "proxy/proxy.h"
 
 static enum collet_result program_connect(struct exec_program *program, bool *moved) {
@@ -32,23 +33,38 @@ enum collet_result exec_connect_call(struct exec_call *call, bool *moved) {
 
 /* ---- calls of GPUs ---- */
 
+static enum collet_result gpu_connect(struct exec_call *call, bool *moved) {
+    COLLET_TRY(exec_connect_call(call, moved));
+    COLLET_TRY(exec_gpu_load(call));
+    return exec_gpu_meet(call, moved);
+}
+
 static enum collet_result connect_all(struct exec_call *calls, int ncalls, bool *moved, int *left) {
     *left = 0;
     for (int k = 0; k < ncalls; k++) {
         struct exec_call *call = &calls[k];
-        if (call->chan->owner.gpu == NULL || call->state == EXEC_RUNNING)
+        bool call_moved = false;
+        if (call->state == EXEC_RUNNING)
             continue;
-        call->state = EXEC_CONNECTING;
-        enum collet_result result = exec_connect_call(call, moved);
-        if (result == COLLET_SUCCESS)
-            result = exec_gpu_load(call);
-        if (result == COLLET_SUCCESS)
-            result = exec_gpu_meet(call, moved);
+        enum collet_result result = gpu_connect(call, &call_moved);
         if (result < 0)
-            return exec_fail_unfinished(calls, ncalls, exec_explain(call, result));
+            return exec_explain(call, result);
         if (result == COLLET_SUCCESS)
             call->state = EXEC_RUNNING;
+        if (call_moved)
+            call->idle_since_ns = 0;
+        *moved |= call_moved;
         *left += result != COLLET_SUCCESS;
+    }
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result look_at_all(struct exec_call *calls, int ncalls, uint64_t idle_ns) {
+    uint64_t now_ns = os_now_ns();
+    for (int k = 0; k < ncalls; k++) {
+        chan_attend(calls[k].chan, idle_ns);
+        if (calls[k].state == EXEC_CONNECTING)
+            COLLET_TRY(exec_look(&calls[k], now_ns));
     }
     return COLLET_SUCCESS;
 }
@@ -60,9 +76,8 @@ enum collet_result exec_connect(struct exec_call *calls, int ncalls) {
         COLLET_TRY(connect_all(calls, ncalls, &moved, &left));
         if (moved)
             wait_progressed(&waiter);
-        enum collet_result result = moved || left == 0 ? COLLET_SUCCESS : exec_idle(calls, ncalls, &waiter);
-        if (result != COLLET_SUCCESS)
-            return exec_fail_unfinished(calls, ncalls, result);
+        else if (left > 0 && wait_pause(&waiter))
+            COLLET_TRY(look_at_all(calls, ncalls, wait_idle_ns(&waiter)));
     }
     return COLLET_SUCCESS;
 }

@@ -33,15 +33,14 @@ READS_RACILY static void dump_worker(const struct exec_call *call, int k, int fd
     dprintf(fd, "\n");
 }
 
-READS_RACILY void exec_dump(const struct exec_call *call, const struct chan *chan, int fd) {
-    static const char *const states[] = {"waiting for an earlier call", "connecting", "running", "done"};
+READS_RACILY void exec_dump(const struct exec_call *call, int fd) {
+    static const char *const states[] = {"done", "connecting", "running"};
     const struct exec_program *program = call->program;
-    if (call->chan != chan)
-        return;
+    uint32_t most = (uint32_t)program->nchannels, nchannels = call->args.nchannels < most ? call->args.nchannels : most;
     dprintf(fd, " %s, call %llu, %s, %s: %s\n", prog_collective_name(call->request.collective),
             (unsigned long long)call->args.sequence, protocol_names[call->args.protocol], program->source->name,
             states[call->state]);
-    if (chan->owner.gpu != NULL && call->state != EXEC_CONNECTING) /* what it does is known to the GPU alone */
+    if (call->chan->owner.gpu != NULL && call->state != EXEC_CONNECTING) /* what it does is known to the GPU alone */
         return;
     if (call->state == EXEC_CONNECTING)
         for (int k = program->nready; k < program->nconns; k++)
@@ -49,6 +48,6 @@ READS_RACILY void exec_dump(const struct exec_call *call, const struct chan *cha
                 dprintf(fd, "  channel %d: connection with rank %d is not ready\n", program->conns[k]->channel,
                         program->conns[k]->peer);
     if (call->state == EXEC_RUNNING)
-        for (int k = 0; k < program->first_worker[call->args.nchannels]; k++)
+        for (int k = 0; k < program->first_worker[nchannels]; k++)
             dump_worker(call, k, fd);
 }

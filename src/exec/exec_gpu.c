@@ -85,10 +85,8 @@ static void set_wave(struct entry *entries, const struct exec_call *calls, int k
     const struct exec_call *call = &calls[k];
     uint64_t nranks = (uint64_t)call->chan->owner.nranks;
     entries[k].call = (struct exec_call *)call;
-    if (!prog_is_p2p(call->request.collective))
-        entries[k].wave = call->after < 0 ? 0 : entries[call->after].wave + 1;
-    else
-        entries[k].wave = call->after < 0 ? WAVE_MESSAGES + round_of(call) : entries[call->after].wave + nranks;
+    entries[k].wave =
+        prog_is_p2p(call->request.collective) ? WAVE_MESSAGES + call->nth * nranks + round_of(call) : call->nth;
 }
 
 static int by_set(const void *a_, const void *b_) {
@@ -274,26 +272,15 @@ static enum collet_result launch_sorted(const struct entry *entries, int n) {
 
 /* ---- all of them ---- */
 
-static enum collet_result check_all(const struct exec_call *calls, int ncalls) {
-    for (int k = 0; k < ncalls; k++)
-        if (calls[k].chan->owner.gpu != NULL)
-            COLLET_TRY(exec_gpu_check(calls[k].chan));
-    return COLLET_SUCCESS;
-}
-
 static enum collet_result launch_calls(struct exec_call *calls, int ncalls, struct entry *entries) {
-    int n = 0;
     COLLET_TRY(exec_connect(calls, ncalls));
-    COLLET_TRY(check_all(calls, ncalls));
-    for (int k = 0; k < ncalls; k++)
-        if (calls[k].chan->owner.gpu != NULL)
-            set_wave(entries, calls, k);
-    for (int k = 0; k < ncalls; k++)
-        if (calls[k].chan->owner.gpu != NULL)
-            entries[n++] = entries[k];
-    qsort(entries, (size_t)n, sizeof(*entries), by_set);
-    for (int at = 0, length; at < n; at += length) {
-        for (length = 1; at + length < n && same_gpu(&entries[at], &entries[at + length]);)
+    for (int k = 0; k < ncalls; k++) {
+        COLLET_TRY(exec_gpu_check(calls[k].chan));
+        set_wave(entries, calls, k);
+    }
+    qsort(entries, (size_t)ncalls, sizeof(*entries), by_set);
+    for (int at = 0, length; at < ncalls; at += length) {
+        for (length = 1; at + length < ncalls && same_gpu(&entries[at], &entries[at + length]);)
             length++;
         COLLET_TRY(launch_sorted(&entries[at], length));
     }
@@ -303,22 +290,13 @@ static enum collet_result launch_calls(struct exec_call *calls, int ncalls, stru
 enum collet_result exec_gpu_run(struct exec_call *calls, int ncalls) {
     struct entry few[8], *entries = few;
     char text[ERR_TEXT_BYTES];
-    bool any = false;
-    for (int k = 0; k < ncalls; k++)
-        any |= calls[k].chan->owner.gpu != NULL;
-    if (!any)
-        return COLLET_SUCCESS;
     if (ncalls > 8 && (entries = calloc((size_t)ncalls, sizeof(*entries))) == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a group of %d calls", ncalls);
     enum collet_result result = launch_calls(calls, ncalls, entries);
     if (entries != few)
         free(entries);
     snprintf(text, sizeof(text), "%s", err_last());
-    for (int k = 0; k < ncalls; k++)
-        if (calls[k].chan->owner.gpu != NULL) {
-            calls[k].state = EXEC_DONE;
-            if (result != COLLET_SUCCESS)
-                boot_fail(calls[k].chan->owner.boot, result, text);
-        }
+    for (int k = 0; k < ncalls && result != COLLET_SUCCESS; k++)
+        boot_fail(calls[k].chan->owner.boot, result, text);
     return result;
 }

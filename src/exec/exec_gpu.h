@@ -14,8 +14,8 @@
 #include "exec/exec.h"
 #include "kernels/work.h"
 
-/* Puts the calls of GPU communicators among these into their streams, after which they are DONE here. On a failure every
- * communicator with such a call fails. Errors also: UNSUPPORTED, with the numbers, if ranks of one GPU do not fit. */
+/* Puts calls of GPU communicators into their streams. On a failure every communicator with such a call fails. Errors also:
+ * UNSUPPORTED, with the numbers, if ranks of one GPU do not fit. */
 enum collet_result exec_gpu_run(struct exec_call *calls, int ncalls);
 
 /* No launch of a program before every rank has its connections and the program (gpu_meet.c): making them may have to wait

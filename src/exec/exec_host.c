@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The host executor's loop: try every worker of every call, let wires make progress, wait when nothing moved. To watch any
- * rank at any step:  (gdb) break interp_try_step if w->pc == 3
+ * One try of a call by the host executor: every worker of it, then its wires. To watch any rank at any step:
+ *    (gdb) break interp_try_step if w->pc == 3
  */
 #include "exec/exec.h"
 
 #include "base/err.h"
 #include "kernels/interp.h"
-#include "proxy/proxy.h"
 #include "transport/transport.h"
 
 /* ---- a step's reduction ---- */
@@ -131,9 +130,7 @@ static enum collet_result exec_call_run(struct exec_call *call, bool *moved) {
     return COLLET_IN_PROGRESS;
 }
 
-static enum collet_result exec_call_try(struct exec_call *call, bool *moved) {
-    if (call->state == EXEC_WAITING)
-        call->state = EXEC_CONNECTING;
+enum collet_result exec_call_try(struct exec_call *call, bool *moved) {
     if (call->state == EXEC_CONNECTING) {
         if (!exec_is_connected(call->program))
             COLLET_TRY(exec_connect_call(call, moved));
@@ -141,54 +138,7 @@ static enum collet_result exec_call_try(struct exec_call *call, bool *moved) {
         *moved = true;
     }
     COLLET_TRY(exec_call_run(call, moved));
-    call->state = EXEC_DONE;
+    call->state = EXEC_IDLE;
     *moved = true;
     return COLLET_SUCCESS;
-}
-
-/* ---- all calls ---- */
-
-/* A call that goes on and on must notice a failure elsewhere, or an abort, too. */
-#define LOOK_EVERY_TURNS 64
-
-static enum collet_result run_host_calls(struct exec_call *calls, int ncalls) {
-    struct waiter waiter = {.spin = calls[0].chan->spin, .yield_ns = calls[0].chan->yield_ns};
-    uint32_t turns = 0;
-    int left = 0;
-    for (int k = 0; k < ncalls; k++)
-        left += calls[k].state != EXEC_DONE;
-    while (left > 0) {
-        bool moved = false;
-        for (int k = 0; k < ncalls; k++) {
-            struct exec_call *call = &calls[k];
-            if (call->state == EXEC_DONE || (call->after >= 0 && calls[call->after].state != EXEC_DONE))
-                continue;
-            enum collet_result result = exec_call_try(call, &moved);
-            if (result < 0)
-                return exec_fail_unfinished(calls, ncalls, exec_explain(call, result));
-            left -= result == COLLET_SUCCESS;
-        }
-        if (moved)
-            wait_progressed(&waiter);
-        if (moved && ++turns % LOOK_EVERY_TURNS != 0)
-            continue;
-        enum collet_result result = moved ? exec_look(calls, ncalls, 0) : exec_idle(calls, ncalls, &waiter);
-        if (result != COLLET_SUCCESS)
-            return exec_fail_unfinished(calls, ncalls, result);
-    }
-    return COLLET_SUCCESS;
-}
-
-/* Calls of GPU communicators are in their streams already. */
-static void for_host_calls(struct exec_call *calls, int ncalls, void (*tell)(struct chan *chan)) {
-    for (int k = 0; k < ncalls; k++)
-        if (calls[k].chan->owner.gpu == NULL)
-            tell(calls[k].chan);
-}
-
-enum collet_result exec_run(struct exec_call *calls, int ncalls) {
-    for_host_calls(calls, ncalls, proxy_hold);
-    enum collet_result result = run_host_calls(calls, ncalls);
-    for_host_calls(calls, ncalls, proxy_release);
-    return result;
 }

@@ -170,47 +170,17 @@ static enum collet_result err_timeout(const struct exec_call *call, uint64_t idl
 }
 
 static enum collet_result check_call(struct exec_call *call, uint64_t idle_ns) {
-    COLLET_TRY(boot_check(call->chan->owner.boot));
-    if (idle_ns == 0)
-        return COLLET_SUCCESS;
     if (boot_missing_count(call->chan->owner.boot) > 0)
         COLLET_TRY(check_missing(call, idle_ns));
-    bool p2p = prog_is_p2p(call->request.collective);
-    if (idle_ns > TELL_AFTER_NS && !p2p)
+    if (idle_ns > TELL_AFTER_NS && !prog_is_p2p(call->request.collective))
         COLLET_TRY(check_records(call));
     return idle_ns / 1000000u < (uint64_t)call->chan->timeout_ms ? COLLET_SUCCESS : err_timeout(call, idle_ns);
 }
 
-/* ---- all calls ---- */
-
-enum collet_result exec_look(struct exec_call *calls, int ncalls, uint64_t idle_ns) {
-    for (int k = 0; k < ncalls; k++)
-        if (calls[k].state == EXEC_CONNECTING || calls[k].state == EXEC_RUNNING)
-            COLLET_TRY(check_call(&calls[k], idle_ns));
-    return COLLET_SUCCESS;
-}
-
-/* Another rank may be unable to finish a call because of a connection that the calls here do not use (chan/attend.c). */
-#define ATTEND_AFTER_NS 1000000u
-
-enum collet_result exec_idle(struct exec_call *calls, int ncalls, struct waiter *waiter) {
-    if (!wait_pause(waiter))
-        return COLLET_SUCCESS;
-    uint64_t idle_ns = wait_idle_ns(waiter);
-    if (idle_ns > ATTEND_AFTER_NS) {
-        for (int k = 0; k < ncalls; k++)
-            chan_attend(calls[k].chan);
-        chan_attend_others();
-    }
-    return exec_look(calls, ncalls, idle_ns);
-}
-
-/* A call that stops half-way leaves its connections in the middle of a message, so its communicator is over. */
-enum collet_result exec_fail_unfinished(const struct exec_call *calls, int ncalls, enum collet_result result) {
-    char text[ERR_TEXT_BYTES];
-    snprintf(text, sizeof(text), "%s", err_last());
-    for (int k = 0; k < ncalls; k++)
-        if (calls[k].state != EXEC_DONE)
-            boot_fail(calls[k].chan->owner.boot, result, text);
-    return result;
+/* Each call has a clock of its own: that others move is no progress of this one. */
+enum collet_result exec_look(struct exec_call *call, uint64_t now_ns) {
+    COLLET_TRY(boot_check(call->chan->owner.boot));
+    if (call->idle_since_ns == 0)
+        call->idle_since_ns = now_ns;
+    return now_ns > call->idle_since_ns ? check_call(call, now_ns - call->idle_since_ns) : COLLET_SUCCESS;
 }

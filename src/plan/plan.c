@@ -341,8 +341,6 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
     call->request = *request;
     call->program = program;
     call->chan = planner->chan;
-    call->after = -1;
-    call->running = 0;
     return COLLET_SUCCESS;
 }
 
@@ -351,15 +349,23 @@ static bool same_request(const struct exec_request *a, const struct exec_request
            a->root == b->root;
 }
 
-enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call **call_p) {
+static enum collet_result call_find(struct planner *planner, const struct exec_request *request,
+                                    struct exec_call *call) {
     size_t hash = request->count ^ request->count >> 7 ^ (size_t)request->collective << 1 ^ (size_t)request->root;
     struct exec_call *recent = &planner->recent[hash % RECENT_CALLS];
     if (recent->program == NULL || !same_request(&recent->request, request)) {
         recent->program = NULL;
         COLLET_TRY(call_prepare(planner, request, recent));
     }
-    recent->state = EXEC_WAITING;
-    recent->told_peer = -1;
-    *call_p = recent;
+    *call = *recent;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
+    if (call->program == NULL || !same_request(&call->request, request))
+        COLLET_TRY(call_find(planner, request, call));
+    call->state = EXEC_CONNECTING;
+    call->told_peer = -1;
+    call->idle_since_ns = 0;
     return COLLET_SUCCESS;
 }

@@ -27,8 +27,8 @@ void plan_dump(const struct planner *planner, int fd);
 enum collet_result plan_choose(struct planner *planner, const struct exec_request *request,
                                struct plan_choice *choice_p);
 
-/* The call, ready to run but for the buffers and the sequence number; it follows no other call (after = −1). It stays the
- * planner's, until the next plan_get(). */
-enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call **call_p);
+/* Makes *call the request's, CONNECTING, but for the buffers and the sequence number. Before, *call is zero or an earlier
+ * call of this planner: often the same one, and then little is to be done. */
+enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call);
 
 #endif

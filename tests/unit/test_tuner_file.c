@@ -166,9 +166,9 @@ static void plan_and_run(struct ranks *ranks, int rank) {
     struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
     struct exec_request request = {
         .collective = PROG_ALLREDUCE, .count = MEGABYTE / 4, .type = COLLET_FLOAT32, .op = COLLET_SUM};
-    struct exec_call *call;
+    struct exec_call call = {.program = NULL};
     ranks_try(ranks, rank, plan_get(comm->planner, &request, &call));
-    ranks_check(ranks, rank, call->args.protocol == (*with_file ? PROTOCOL_LL : PROTOCOL_SIMPLE));
+    ranks_check(ranks, rank, call.args.protocol == (*with_file ? PROTOCOL_LL : PROTOCOL_SIMPLE));
     float *data = calloc(MEGABYTE / 4, sizeof *data);
     for (size_t k = 0; k < MEGABYTE / 4; k++)
         data[k] = (float)(rank + 1);

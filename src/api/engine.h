@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engine of a communicator on host memory: carries its calls to their ends.
+ *
+ *    issued by any thread           lanes: the calls of one lane run one after the other, lanes run side by side
+ *
+ *                                   collectives     c7 runs ◀─ c8 ◀─ c9
+ *    post ─▶ incoming ─▶ admitted   to rank 3       m2 runs ◀─ m3
+ *                                   from rank 1     m0 may not begin yet: its queue has not come to its place
+ *
+ * One thread at a time is the driver: the one that holds the communicator's lock. It gives each lane a turn, again and
+ * again, whoever issued the calls. A thread that waits for its calls drives if nobody else does, and otherwise waits until
+ * the driver has done them or has left. So a blocking call is done by the thread that made it, and nothing but the driver
+ * touches lanes, programs, connections and the planner.
+ */
+#ifndef COLLET_API_ENGINE_H
+#define COLLET_API_ENGINE_H
+
+#include "base/err.h"
+#include "base/wait.h"
+#include "exec/exec.h"
+
+/* Calls that are done in order: those of a host stream. Or those that a thread waits for: of one blocking call or group. */
+struct queue {
+    uint64_t issued, done;      /* how many calls */
+    enum collet_result failure; /* of the first call that failed; SUCCESS: none has */
+    char text[ERR_TEXT_BYTES];  /* of that failure */
+};
+
+/* A call as the user made it, from its issue to its end. */
+struct post {
+    struct exec_request request;
+    struct collet_comm *comm;
+    const void *in;
+    void *out;
+    void *stream;
+    struct queue *queue;
+    uint64_t place;       /* it may begin once so many calls of its queue are done */
+    struct post *partner; /* a send to oneself: its receive, which is done with it. Otherwise NULL */
+    struct post *next;    /* in its lane, or in `incoming` */
+    bool is_partner;      /* a receive from oneself: it is in no lane */
+    bool waits_outside;   /* issued while another thread drove */
+    bool done;
+};
+
+/* The calls of a communicator that must follow each other, oldest first. */
+struct lane {
+    struct post *first, *last;
+    uint64_t begun;        /* calls so far */
+    uint64_t launched;     /* on a GPU: those of them that are in streams */
+    struct exec_call call; /* the first one, if it has begun; else IDLE */
+    struct lane *next;     /* of those that are not empty */
+};
+
+struct engine {
+    struct lane *lanes;         /* 0: collectives; 1 + 2·peer: sends to peer; 2 + 2·peer: receives from peer */
+    struct lane *busy;          /* those that are not empty */
+    struct lane **busy_end;     /* where the next one goes */
+    struct post *incoming;      /* not admitted yet, newest first; pushed by any thread */
+    struct waiter patience;     /* how the rank waits */
+    struct driver *driver;      /* of the thread that holds the communicator's lock; NULL: nobody, or not to drive */
+    struct collet_comm *driven; /* the next one that the same thread drives */
+};
+
+enum collet_result engine_open(struct collet_comm *comm);
+void engine_close(struct collet_comm *comm);
+
+/* Prints what the engine is doing. Another thread may be driving it. */
+void engine_dump(const struct collet_comm *comm, int fd);
+
+/* How many there have been. */
+uint64_t engine_collectives(const struct collet_comm *comm);
+
+/* Where the call belongs. */
+struct lane *engine_lane(const struct post *post);
+
+/* Waits until all posts are done, but for those that are done already. On a failure of one, every communicator with an
+ * unfinished call among them fails too, and the first failure is returned. */
+enum collet_result engine_run(struct post *posts, int nposts);
+
+/* With the communicator's lock: carries all of its calls to their ends. */
+void engine_drain(struct collet_comm *comm);
+
+/* ---- who drives ---- */
+
+/* A thread that drives, or wants to. */
+struct driver {
+    struct collet_comm *comms; /* whose locks it holds */
+    struct collet_comm **end;  /* where the next one goes */
+    struct waiter waiter;
+    uint32_t turns; /* in which something moved */
+};
+
+void driver_init(struct driver *driver, struct waiter patience);
+/* False: another thread holds the lock. Never waits. */
+bool driver_take(struct driver *driver, struct collet_comm *comm);
+void driver_leave(struct driver *driver); /* gives all locks back */
+
+static inline bool driver_has(const struct driver *driver, const struct engine *engine) {
+    return __atomic_load_n(&engine->driver, __ATOMIC_RELAXED) == driver; /* nobody else writes or clears this value */
+}
+
+#endif
