@@ -10,10 +10,8 @@
 
 #define READS_RACILY __attribute__((no_sanitize("thread")))
 
-READS_RACILY static void dump_worker(const struct exec_call *call, int k, int fd) {
-    const struct exec_program *program = call->program;
-    const struct interp_worker *w = &program->workers[k];
-    int channel = exec_channel_of(program, k), worker = k - program->first_worker[channel];
+READS_RACILY static void dump_worker(const struct exec_program *program, int channel, int worker, int fd) {
+    const struct interp_worker *w = &program->workers[program->first_worker[channel] + worker];
     const struct prog *prog = program->progs[channel];
     if (w->done) {
         dprintf(fd, "  channel %d worker %d: done\n", channel, worker);
@@ -36,7 +34,7 @@ READS_RACILY static void dump_worker(const struct exec_call *call, int k, int fd
 READS_RACILY void exec_dump(const struct exec_call *call, int fd) {
     static const char *const states[] = {"done", "connecting", "running"};
     const struct exec_program *program = call->program;
-    uint32_t most = (uint32_t)program->nchannels, nchannels = call->args.nchannels < most ? call->args.nchannels : most;
+    int most = program->nchannels, nchannels = (int)call->args.nchannels < most ? (int)call->args.nchannels : most;
     dprintf(fd, " %s, call %llu, %s, %s: %s\n", prog_collective_name(call->request.collective),
             (unsigned long long)call->args.sequence, protocol_names[call->args.protocol], program->source->name,
             states[call->state]);
@@ -47,7 +45,7 @@ READS_RACILY void exec_dump(const struct exec_call *call, int fd) {
             if (program->conns[k]->state != CONN_READY)
                 dprintf(fd, "  channel %d: connection with rank %d is not ready\n", program->conns[k]->channel,
                         program->conns[k]->peer);
-    if (call->state == EXEC_RUNNING)
-        for (int k = 0; k < program->first_worker[nchannels]; k++)
-            dump_worker(call, k, fd);
+    for (int channel = 0; call->state == EXEC_RUNNING && channel < nchannels; channel++)
+        for (int worker = 0; worker < program->progs[channel]->nworkers; worker++)
+            dump_worker(program, channel, worker, fd);
 }
