@@ -137,7 +137,7 @@ enum collet_result forecast_run(struct forecast_stage *stage, const struct plan_
         return COLLET_SUCCESS;
     struct plan_choice as_run = tuner_as_run(&stage->job->limits, stage->cost, choice, forecast_count(stage, bytes), 1);
     COLLET_TRY(find_bounds(stage, sim, f));
-    COLLET_TRY(cost_time(stage->cost, sim, &as_run, &f->choice.predicted_ns));
+    COLLET_TRY(cost_time(stage->cost, sim, &as_run, &f->bounds, &f->choice.predicted_ns));
     for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
         f->use[wire] /= f->choice.predicted_ns;
     return latency ? cost_latency(stage->cost, sim, &as_run, &f->latency_ns) : COLLET_SUCCESS;

@@ -171,14 +171,12 @@ static enum collet_result explain_wrong(const struct cost_stage *stage, enum col
 }
 
 enum collet_result cost_time(const struct cost_stage *stage, struct sim *sim, const struct plan_choice *choice,
-                             double *ns_p) {
-    struct cost_bounds bounds;
-    COLLET_TRY(cost_bound(stage, sim, choice, &bounds, NULL));
+                             const struct cost_bounds *bounds, double *ns_p) {
     enum collet_result result = sim_run(sim, choice->protocol, cost_rounds(stage->machine), ns_p);
     if (result != COLLET_SUCCESS)
         return explain_wrong(stage, result);
-    *ns_p += bounds.launch_ns;
-    *ns_p = *ns_p > cost_least_ns(&bounds) ? *ns_p : cost_least_ns(&bounds);
+    *ns_p += bounds->launch_ns;
+    *ns_p = *ns_p > cost_least_ns(bounds) ? *ns_p : cost_least_ns(bounds);
     return COLLET_SUCCESS;
 }
 

@@ -79,7 +79,7 @@ enum collet_result cost_bound(const struct cost_stage *stage, struct sim *sim, c
                               struct cost_bounds *bounds, double *load);
 /* From the first step of the first rank to the last step of the last, in ns, on GPUs with the launch. */
 enum collet_result cost_time(const struct cost_stage *stage, struct sim *sim, const struct plan_choice *choice,
-                             double *ns_p);
+                             const struct cost_bounds *bounds, double *ns_p);
 /* The same with bytes that cost nothing, in one round: hops, one after another. */
 enum collet_result cost_latency(const struct cost_stage *stage, struct sim *sim, const struct plan_choice *choice,
                                 double *ns_p);

@@ -113,6 +113,11 @@ struct sim_kind {
     struct sim_work work;
 };
 
+/* Steps of one kind. */
+struct sim_share {
+    double steps, pieces;
+};
+
 enum sim_state { SIM_READY, SIM_BLOCKED, SIM_DONE };
 struct sim_worker {
     uint32_t first_run, nruns;
@@ -161,6 +166,7 @@ struct sim {
     struct sim_queue *queue;
     uint64_t norders, nevents;
 
+    struct sim_share *shares; /* [engine · nkinds + kind]: what an engine does in a round; NULL: not counted yet */
     double *crossed[COSTS_PROTOCOLS]; /* [link of a host]: by messages of a round, weighed; NULL: not counted yet */
     struct sim_index *index;          /* while building: connections of the channel by their ends */
 };

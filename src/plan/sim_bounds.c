@@ -99,12 +99,48 @@ static double work_of_run(struct sim *sim, const struct sim_lengths *lengths, co
     return bytes > 0 ? ceil(bytes / sim_bytes(lengths, run, 0)) * work.fixed_ns + work.bytes_ns : 0;
 }
 
+static enum collet_result count_shares(struct sim *sim) {
+    if (sim->shares != NULL)
+        return COLLET_SUCCESS;
+    COLLET_TRY(memory_get(&sim->shares, sim->nengines * sim->nkinds, sizeof(*sim->shares),
+                          "no memory for the work of %zu engines", sim->nengines));
+    for (size_t k = 0; k < sim->nworkers; k++) {
+        const struct sim_worker *w = &sim->workers[k];
+        for (const struct sim_run *run = runs_of(sim, w); run < runs_of(sim, w) + w->nruns; run++) {
+            struct sim_share *share = &sim->shares[(size_t)w->engine * sim->nkinds + (size_t)run->kind];
+            share->steps += run->count;
+            share->pieces += (double)run->count * run->pieces;
+        }
+    }
+    return COLLET_SUCCESS;
+}
+
+/* Where all pieces are equally long. */
+static double work_of_engine(struct sim *sim, size_t engine) {
+    double ns = 0, rounds = sim_rounds(&sim->lengths[0]), bytes = sim->lengths[0].part_bytes;
+    for (size_t k = 0; k < sim->nkinds && bytes > 0; k++) {
+        const struct sim_share *share = &sim->shares[engine * sim->nkinds + k];
+        struct sim_work work = sim_work_of(sim, &sim->runs[sim->kinds[k].run], 1);
+        ns += share->steps * rounds * work.fixed_ns + share->pieces * bytes * work.bytes_ns;
+    }
+    return ns;
+}
+
+static enum collet_result busiest_by_shares(struct sim *sim, double *ns_p) {
+    COLLET_TRY(count_shares(sim));
+    for (size_t engine = 0; engine < sim->nengines; engine++)
+        *ns_p = fmax(*ns_p, work_of_engine(sim, engine));
+    return COLLET_SUCCESS;
+}
+
 enum collet_result sim_busiest(struct sim *sim, enum protocol protocol, double *ns_p) {
+    *ns_p = 0;
+    sim_begin(sim, protocol);
+    if (is_uniform(sim))
+        return busiest_by_shares(sim, ns_p);
     SCOPED_FREE double *busy = NULL;
     COLLET_TRY(
         memory_get(&busy, sim->nengines + 1, sizeof(*busy), "no memory for the work of %zu engines", sim->nengines));
-    *ns_p = 0;
-    sim_begin(sim, protocol);
     for (size_t k = 0; k < sim->nworkers; k++) {
         const struct sim_worker *w = &sim->workers[k];
         for (const struct sim_run *run = runs_of(sim, w); run < runs_of(sim, w) + w->nruns; run++)

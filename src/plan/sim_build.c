@@ -256,6 +256,7 @@ void sim_destroy(struct sim *sim) {
     free(sim->engine_free);
     free(sim->link_ps);
     free(sim->kinds);
+    free(sim->shares);
     for (int protocol = 0; protocol < COSTS_PROTOCOLS; protocol++)
         free(sim->crossed[protocol]);
     sim_queue_destroy(sim->queue);

@@ -193,9 +193,11 @@ struct plan_choice tuner_as_run(const struct tuner_limits *limits, const struct 
 enum collet_result tuner_predict(const struct tuner_limits *limits, struct cost_stage *stage,
                                  const struct plan_choice *choice, uint64_t count, uint32_t elem_bytes, double *ns_p) {
     struct plan_choice as_run = tuner_as_run(limits, stage, choice, count, elem_bytes);
+    struct cost_bounds bounds;
     struct sim *sim;
     COLLET_TRY(cost_set(stage, &as_run, count, elem_bytes, &sim));
-    return cost_time(stage, sim, &as_run, ns_p);
+    COLLET_TRY(cost_bound(stage, sim, &as_run, &bounds, NULL));
+    return cost_time(stage, sim, &as_run, &bounds, ns_p);
 }
 
 /* ---- a communicator's choice ---- */
