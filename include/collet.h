@@ -101,7 +101,17 @@ enum collet_type {
  * AVG is the sum divided by the number of ranks; for integers, the wrapped sum is divided toward zero, as C does it.
  * SUM, PROD and AVG with a NaN are NaN. MIN and MAX leave NaNs out: they are NaN only where all ranks have one; −0 is
  * below +0. Of a NaN's bits nothing else is promised. */
-enum collet_op { COLLET_SUM = 0, COLLET_PROD = 1, COLLET_MIN = 2, COLLET_MAX = 3, COLLET_AVG = 4, COLLET_OP_COUNT = 5 };
+enum collet_op {
+    COLLET_SUM = 0,
+    COLLET_PROD = 1,
+    COLLET_MIN = 2,
+    COLLET_MAX = 3,
+    COLLET_AVG = 4,
+    COLLET_BAND = 5, /* bitwise and, of integers */
+    COLLET_BOR = 6,  /* bitwise or, of integers */
+    COLLET_BXOR = 7, /* bitwise exclusive or, of integers */
+    COLLET_OP_COUNT = 8
+};
 
 /* collet_type_size: bytes of one element of type; 0 if type is none of the above. */
 COLLET_API size_t collet_type_size(enum collet_type type);

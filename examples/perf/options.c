@@ -165,6 +165,10 @@ static bool options_agree(const struct perf_options *options) {
         fprintf(stderr, "-J %s: only JSON is written, to names that end in .json\n", options->json_path);
         return false;
     }
+    if (options->op && options->type && !perf_op_takes(options->op, options->type)) {
+        fprintf(stderr, "-o %s: only for integers, not for -d %s\n", options->op->name, options->type->name);
+        return false;
+    }
     if (options->per_iter_skip > 0 && !options->per_iter) {
         fprintf(stderr, "-K %d: needs -I 1\n", options->per_iter_skip);
         return false;

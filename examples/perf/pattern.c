@@ -108,6 +108,13 @@ static perf_ordinal integer_sum(perf_ordinal a, perf_ordinal b) { return (uint64
 static perf_ordinal integer_product(perf_ordinal a, perf_ordinal b) { return (uint64_t)a * (uint64_t)b; }
 static perf_ordinal ordinal_min(perf_ordinal a, perf_ordinal b) { return a < b ? a : b; }
 static perf_ordinal ordinal_max(perf_ordinal a, perf_ordinal b) { return a > b ? a : b; }
+static perf_ordinal ordinal_and(perf_ordinal a, perf_ordinal b) { return a & b; }
+static perf_ordinal ordinal_or(perf_ordinal a, perf_ordinal b) { return a | b; }
+static perf_ordinal ordinal_xor(perf_ordinal a, perf_ordinal b) { return a ^ b; }
+
+bool perf_op_takes(const struct perf_op *op, const struct type_format *type) {
+    return is_integer(type) || op->reduce_real || op->draw_bits == draw_ordered;
+}
 
 const struct type_format perf_types[] = {TYPE_FORMATS{.name = NULL}};
 
@@ -117,6 +124,9 @@ const struct perf_op perf_ops[] = {
     {"max", COLLET_MAX, draw_ordered, ordinal_max, NULL, NULL},
     {"min", COLLET_MIN, draw_ordered, ordinal_min, NULL, NULL},
     {"avg", COLLET_AVG, draw_any, integer_sum, draw_addend, real_sum},
+    {"band", COLLET_BAND, draw_any, ordinal_and, NULL, NULL},
+    {"bor", COLLET_BOR, draw_any, ordinal_or, NULL, NULL},
+    {"bxor", COLLET_BXOR, draw_any, ordinal_xor, NULL, NULL},
     {.name = NULL},
 };
 

@@ -54,6 +54,7 @@ struct perf_op {
 
 extern const struct type_format perf_types[]; /* all of collet; ends with a NULL name, as the next does */
 extern const struct perf_op perf_ops[];
+bool perf_op_takes(const struct perf_op *op, const struct type_format *type); /* some are for integers only */
 
 /* All inputs of one operation: element i of rank r is a pure function of (pattern, r, i), so any rank can tell what all
  * others have put in. Without an op: data that is only moved, any bits at all. */

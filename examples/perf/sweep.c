@@ -265,7 +265,8 @@ static void sweep_ops(struct sweep *sweep, struct perf_call *call) {
     bool all = call->collective->has_op && !sweep->options->op;
     call->op = sweep->options->op ? sweep->options->op : perf_ops;
     do {
-        sweep_roots(sweep, call);
+        if (!call->collective->has_op || perf_op_takes(call->op, call->type))
+            sweep_roots(sweep, call);
     } while (all && (++call->op)->name);
 }
 

@@ -60,6 +60,15 @@ static enum collet_result check_rank(const struct collet_comm *comm, int rank, c
                    comm->nranks - 1);
 }
 
+static enum collet_result check_op(const struct exec_request *r) {
+    if (!op_valid(r->op))
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "op is %d: see enum collet_op", (int)r->op);
+    if (!op_takes(r->op, r->type))
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "op is %s, which is for integers, but type is %s", op_name(r->op),
+                       type_name(r->type));
+    return COLLET_SUCCESS;
+}
+
 /* All but the buffers. */
 static enum collet_result check_request(struct collet_comm *comm, const struct exec_request *r, const void *stream,
                                         size_t *block_bytes) {
@@ -69,8 +78,8 @@ static enum collet_result check_request(struct collet_comm *comm, const struct e
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "stream is not NULL: a host communicator has no streams");
     if (!type_valid(r->type))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "type is %d: see enum collet_type", (int)r->type);
-    if (prog_facts[r->collective].reduces && !op_valid(r->op))
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "op is %d: see enum collet_op", (int)r->op);
+    if (prog_facts[r->collective].reduces)
+        COLLET_TRY(check_op(r));
     return check_size(comm, r, block_bytes);
 }
 

@@ -60,7 +60,10 @@
     X(PROD, prod, prod, ANY, FREE)                                                                                     \
     X(MIN, min, min, ANY, BOUND)                                                                                       \
     X(MAX, max, max, ANY, BOUND)                                                                                       \
-    X(AVG, avg, sum, ANY, BOUND)
+    X(AVG, avg, sum, ANY, BOUND)                                                                                       \
+    X(BAND, band, band, WHOLE, FREE)                                                                                   \
+    X(BOR, bor, bor, WHOLE, FREE)                                                                                      \
+    X(BXOR, bxor, bxor, WHOLE, FREE)
 
 /* TYPE_IF_<types>_<kind>(X, Y)(…): X(…) for types that an operator takes, Y(…) for the others. */
 #define TYPE_IF_ANY_WHOLE(X, Y) X

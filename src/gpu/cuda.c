@@ -106,7 +106,8 @@ static enum collet_result load_all(int ordinal) {
     COLLET_TRY(load(gpu_cuda_kernels.copy, &each));
     for (int op = 0; op < COLLET_OP_COUNT; op++)
         for (int type = 0; type < COLLET_TYPE_COUNT; type++)
-            COLLET_TRY(load(gpu_cuda_kernels.reduce[op][type], &each));
+            if (gpu_cuda_kernels.reduce[op][type] != NULL)
+                COLLET_TRY(load(gpu_cuda_kernels.reduce[op][type], &each));
     __atomic_store_n(&resident_blocks[ordinal], (uint32_t)(processors * each), __ATOMIC_RELAXED);
     log_info(INIT, "GPU %d: its kernels (of %s) were loaded in %.1f s", ordinal, gpu_cuda_kernels.code,
              (double)(os_now_ns() - began) / 1e9);

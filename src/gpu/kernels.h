@@ -12,7 +12,8 @@
 struct gpu_kernels {
     const char *code; /* for which GPUs: "sm_90" is machine code, "compute_90" is PTX, which the driver compiles */
     const void *copy;
-    const void *const *reduce[COLLET_OP_COUNT]; /* an array per operator, with a kernel per type; AVG's is SUM's */
+    const void *const
+        *reduce[COLLET_OP_COUNT]; /* an array per operator, with a kernel per type; NULL: it does not take the type */
 };
 extern const struct gpu_kernels gpu_cuda_kernels;
 

@@ -26,6 +26,9 @@ PORT_FN int reduce_takes(int better, int b_is_nan, int right_zero) { return bett
     (reduce_takes((a) < (b), (b) != (b), is_real && (a) == (b) && reduce_negative(a)) ? (a) : (b))
 #define REDUCE_MAX(a, b, wrap, is_real)                                                                                \
     (reduce_takes((a) > (b), (b) != (b), is_real && (a) == (b) && !reduce_negative(a)) ? (a) : (b))
+#define REDUCE_BAND(a, b, wrap, is_real) ((wrap)(a) & (wrap)(b))
+#define REDUCE_BOR(a, b, wrap, is_real) ((wrap)(a) | (wrap)(b))
+#define REDUCE_BXOR(a, b, wrap, is_real) ((wrap)(a) ^ (wrap)(b))
 #define REDUCE_AVG REDUCE_SUM /* until reduce_divide_<type> ends it */
 
 /* Its sign bit; any accumulator's sign stays when it becomes a float. */

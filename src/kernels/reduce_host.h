@@ -19,7 +19,8 @@
 typedef void (*reduce_fn)(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count, uint32_t divisor,
                           uint32_t stream_mask);
 
-/* The function for (type, op); AVG is the function of SUM (the caller passes the divisor where the program says so). */
+/* The function for (type, op); NULL: op does not take the type. AVG is the function of SUM (the caller passes the divisor
+ * where the program says so). */
 reduce_fn reduce_host_get(enum collet_type type, enum collet_op op);
 
 /* "avx512", "avx2" or "plain": which variant reduce_host_get() hands out. */

@@ -30,8 +30,11 @@ static const long counts[] = {0, 1, -1 /* ranks − 1 */, 17, 1000, 4099, 70001}
 
 #define LENGTH(array) (int)(sizeof(array) / sizeof(*(array)))
 
-/* Only algorithm and op, and algorithm and place, exclude each other. */
+/* Only algorithm and op, algorithm and place, and type and op exclude each other. */
 static bool possible(const struct cover_case *c) {
+    if (c->value[TYPE] != COVER_OPEN && c->value[OP] != COVER_OPEN &&
+        !op_takes((enum collet_op)c->value[OP], (enum collet_type)c->value[TYPE]))
+        return false;
     if (c->value[ALGORITHM] == COVER_OPEN)
         return true;
     enum prog_collective collective = candidates[c->value[ALGORITHM]]->collective;

@@ -174,6 +174,9 @@ static __int128 integer_pair(enum collet_op op, __int128 a, __int128 b) {
     case COLLET_PROD: return (__int128)((unsigned __int128)a * (unsigned __int128)b);
     case COLLET_MIN: return a < b ? a : b;
     case COLLET_MAX: return a > b ? a : b;
+    case COLLET_BAND: return a & b;
+    case COLLET_BOR: return a | b;
+    case COLLET_BXOR: return a ^ b;
     default: return a + b;
     }
 }

@@ -18,6 +18,11 @@ static const struct shape {
     [PROG_BARRIER] = {.in_place = false},
 };
 
+enum collet_op trial_op(enum collet_type type, uint64_t dice) {
+    enum collet_op op = (enum collet_op)(dice % COLLET_OP_COUNT);
+    return op_takes(op, type) ? op : (enum collet_op)(dice % COLLET_BAND);
+}
+
 bool trial_reduces(enum prog_collective collective) { return shapes[collective].reduces; }
 bool trial_may_be_in_place(enum prog_collective collective) { return shapes[collective].in_place; }
 bool trial_has_root(enum prog_collective collective) { return shapes[collective].rooted; }

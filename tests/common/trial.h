@@ -48,6 +48,9 @@ struct trial {
     void *recvbuff;
 };
 
+/* An operator that takes the type, for a number that chance has given. */
+enum collet_op trial_op(enum collet_type type, uint64_t dice);
+
 bool trial_reduces(enum prog_collective collective);
 bool trial_may_be_in_place(enum prog_collective collective);
 bool trial_has_root(enum prog_collective collective);

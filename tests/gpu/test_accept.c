@@ -185,7 +185,9 @@ static void conformance(const char *protocol) {
         for (int c = 0; c < PROG_SEND; c++)
             for (int type = 0; type < COLLET_TYPE_COUNT; type++)
                 for (int op = 0; op < (trial_reduces((enum prog_collective)c) ? COLLET_OP_COUNT : 1); op++)
-                    for (int in_place = 0; in_place <= trial_may_be_in_place((enum prog_collective)c); in_place++) {
+                    for (int in_place = 0; in_place <= trial_may_be_in_place((enum prog_collective)c) &&
+                                           op_takes((enum collet_op)op, (enum collet_type)type);
+                         in_place++) {
                         struct trial_call call = call_of((enum prog_collective)c, type, op, in_place, RANKS);
                         run_case(&team, &call, MEMORY_PLAIN);
                     }
@@ -226,7 +228,7 @@ static void a_few(const char *protocol) {
     struct team team;
     team_create(&team, 2, protocol);
     for (int c = 0; c < PROG_SEND; c++) {
-        struct trial_call call = call_of((enum prog_collective)c, c % COLLET_TYPE_COUNT, c % COLLET_OP_COUNT, false, 2);
+        struct trial_call call = call_of((enum prog_collective)c, c % COLLET_TYPE_COUNT, c % COLLET_BAND, false, 2);
         call.count = 1 + random_below(2000);
         run_case(&team, &call, MEMORY_PLAIN);
     }

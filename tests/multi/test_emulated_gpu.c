@@ -35,10 +35,11 @@ static uint32_t random_below(uint32_t n) {
 static struct trial_call random_call(int nranks) {
     static const size_t counts[] = {1, 7, 129, 2000, 20000};
     enum prog_collective collective = (enum prog_collective)random_below(PROG_SEND);
+    enum collet_type type = (enum collet_type)random_below(COLLET_TYPE_COUNT);
     return (struct trial_call){
         .collective = collective,
-        .type = (enum collet_type)random_below(COLLET_TYPE_COUNT),
-        .op = (enum collet_op)random_below(COLLET_OP_COUNT),
+        .type = type,
+        .op = trial_op(type, random_below(1000)),
         .count = 1 + random_below((uint32_t)counts[random_below(5)]),
         .root = trial_has_root(collective) ? (int)random_below((uint32_t)nranks) : 0,
         .nranks = nranks,

@@ -39,10 +39,11 @@ static void play_collective(struct player *p, uint64_t dice, int which) {
     static const enum prog_collective collectives[] = {PROG_ALLREDUCE, PROG_ALLREDUCE, PROG_ALLREDUCE,
                                                        PROG_REDUCE,    PROG_BROADCAST, PROG_REDUCESCATTER,
                                                        PROG_ALLGATHER, PROG_ALLTOALL};
+    enum collet_type type = (enum collet_type)((dice >> 8) % COLLET_TYPE_COUNT);
     struct trial_call call = {
         .collective = collectives[dice % 8],
-        .type = (enum collet_type)((dice >> 8) % COLLET_TYPE_COUNT),
-        .op = (enum collet_op)((dice >> 16) % COLLET_OP_COUNT),
+        .type = type,
+        .op = trial_op(type, dice >> 16),
         .count = random_count(dice >> 24),
         .root = (int)((dice >> 48) % (unsigned)p->ranks->nranks),
         .nranks = p->ranks->nranks,

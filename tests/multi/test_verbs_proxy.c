@@ -70,7 +70,7 @@ static struct trial_call random_call(uint64_t seed) {
     struct trial_call call = {.nranks = RANKS, .seed = seed};
     call.collective = (enum prog_collective)(chance() % PROG_SEND);
     call.type = (enum collet_type)(chance() % COLLET_TYPE_COUNT);
-    call.op = (enum collet_op)(chance() % COLLET_OP_COUNT);
+    call.op = trial_op(call.type, chance());
     call.count = 1 + chance() % counts[chance() % 4];
     call.root = trial_has_root(call.collective) ? (int)(chance() % RANKS) : 0;
     call.in_place = trial_may_be_in_place(call.collective) && chance() % 2;

@@ -698,6 +698,8 @@ static void every_call_names_its_bad_argument(void **state) {
         assert_bad_argument(any_call(call, p.in, p.out, 2, F, (enum collet_op)99, 0, comm, NULL), "op");
         assert_bad_argument(any_call(call, p.in, p.out, 2, F, (enum collet_op) - 1, 0, comm, NULL), "op");
         assert_bad_argument(any_call(call, p.in, p.out, 2, F, COLLET_OP_COUNT, 0, comm, NULL), "op");
+        assert_bad_argument(any_call(call, p.in, p.out, 2, F, COLLET_BAND, 0, comm, NULL), "op is band");
+        assert_bad_argument(any_call(call, p.in, p.out, 2, COLLET_FLOAT8_E4M3, COLLET_BXOR, 0, comm, NULL), "f8e4m3");
     }
     pair_check_and_destroy(&p);
 }
