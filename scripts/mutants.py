@@ -100,8 +100,8 @@ class Judge:
     def survives_prog(self):
         """Every algorithm, on every shape of the list that it takes."""
         objects = [f'{self.build}/obj/src/tools/collet-prog.o']
-        objects += [f'{self.build}/obj/src/tools/common/{name}' for name in sorted(os.listdir(f'{self.build}/obj/src/tools/common'))
-                    if name.endswith('.o')]
+        objects += [f'{self.build}/obj/src/tools/{room}/{name}' for room in ('common', 'prog')
+                    for name in sorted(os.listdir(f'{self.build}/obj/src/tools/{room}')) if name.endswith('.o')]
         if not self.link('prog', objects):
             return False
         environment = dict(os.environ, ASAN_OPTIONS='detect_leaks=0')

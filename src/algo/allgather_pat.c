@@ -29,12 +29,12 @@ void allgather_pat_build(struct prog *prog) {
         prog_worker(prog);
         for (int i = 0; i < forest_count(&forest, level); i++) {
             struct forest_place place = forest_place(prog, &forest, level, i);
-            struct peer_list children = {place.below, place.nbelow, level};
+            struct peers children = LISTED(place.below, place.nbelow, level);
             if (place.parent < 0)
-                prog_step(prog, .local = IN(0), .store = OUT(place.root), .send_list = children);
+                prog_step(prog, .local = IN(0), .store = OUT(place.root), .send = children);
             else
                 prog_step(prog, .recv = PEER_LANE(place.parent, place.parent_level), .store = OUT(place.root),
-                          .send_list = children);
+                          .send = children);
         }
     }
 }

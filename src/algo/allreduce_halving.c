@@ -42,21 +42,20 @@ static int list_below(const struct prog *prog, const struct cube *cube, int x, i
 static void add_to_slice(struct prog *prog, const struct cube *cube, int level, int x) {
     int below[BINOMIAL_MAX_CHILDREN + 1], nbelow = list_below(prog, cube, x, below);
     int slice = cube->self ^ x, up = binomial_parent(x);
-    struct peer_list sums = {below, nbelow, LANE_UP + level}, results = {below, nbelow, LANE_DOWN + level};
+    struct peers sums = LISTED(below, nbelow, LANE_UP + level), results = LISTED(below, nbelow, LANE_DOWN + level);
     if (x == 0)
-        prog_step(prog, .recv_list = sums, .local = IN(slice), .finish = true, .store = OUT(slice),
-                  .send_list = results);
+        prog_step(prog, .recv = sums, .local = IN(slice), .finish = true, .store = OUT(slice), .send = results);
     else
-        prog_step(prog, .recv_list = sums, .local = IN(slice),
+        prog_step(prog, .recv = sums, .local = IN(slice),
                   .send = PEER_LANE(cube_rank(prog, cube, slice ^ up), LANE_UP + binomial_level(cube->nranks, up)));
 }
 
 static void pass_slice(struct prog *prog, const struct cube *cube, int level, int x) {
     int below[BINOMIAL_MAX_CHILDREN + 1], nbelow = list_below(prog, cube, x, below);
     int slice = cube->self ^ x, up = binomial_parent(x);
-    struct peer_list results = {below, nbelow, LANE_DOWN + level};
+    struct peers results = LISTED(below, nbelow, LANE_DOWN + level);
     prog_step(prog, .recv = PEER_LANE(cube_rank(prog, cube, slice ^ up), LANE_DOWN + binomial_level(cube->nranks, up)),
-              .store = OUT(slice), .send_list = results);
+              .store = OUT(slice), .send = results);
 }
 
 static void build_core(struct prog *prog, const struct cube *cube) {

@@ -47,20 +47,21 @@ static void build_ring(struct prog *prog, const struct rails *rails) {
     int sources[1 + RAILS_MAX] = {prev}, targets[1 + RAILS_MAX] = {next};
     rails_list_mates(prog, rails, sources + 1);
     rails_list_mates(prog, rails, targets + 1);
-    struct peer_list from_mates = {sources + 1, nmates, LANE_SUMS}, from_all = {sources, 1 + nmates, LANE_SUMS};
-    struct peer_list to_mates = {targets + 1, nmates, LANE_RESULTS}, to_all = {targets, 1 + nmates, LANE_RESULTS};
+    struct peers from_mates = LISTED(sources + 1, nmates, LANE_SUMS), from_all = LISTED(sources, 1 + nmates, LANE_SUMS);
+    struct peers to_mates = LISTED(targets + 1, nmates, LANE_RESULTS),
+                 to_all = LISTED(targets, 1 + nmates, LANE_RESULTS);
 
     prog_worker(prog);
-    prog_step(prog, .recv_list = from_mates, .local = IN(slice_of(rails, rail, node - 1)), .local_at = rail,
+    prog_step(prog, .recv = from_mates, .local = IN(slice_of(rails, rail, node - 1)), .local_at = rail,
               .send = PEER_LANE(next, LANE_SUMS));
     for (int k = 2; k < rails->nnodes; k++)
-        prog_step(prog, .recv_list = from_all, .local = IN(slice_of(rails, rail, node - k)), .local_at = 1 + rail,
+        prog_step(prog, .recv = from_all, .local = IN(slice_of(rails, rail, node - k)), .local_at = 1 + rail,
                   .send = PEER_LANE(next, LANE_SUMS));
-    prog_step(prog, .recv_list = from_all, .local = IN(slice_of(rails, rail, node)), .local_at = 1 + rail,
-              .finish = true, .store = OUT(slice_of(rails, rail, node)), .send_list = to_all);
+    prog_step(prog, .recv = from_all, .local = IN(slice_of(rails, rail, node)), .local_at = 1 + rail, .finish = true,
+              .store = OUT(slice_of(rails, rail, node)), .send = to_all);
     for (int k = 1; k < rails->nnodes; k++)
         prog_step(prog, .recv = PEER_LANE(prev, LANE_RESULTS), .store = OUT(slice_of(rails, rail, node - k)),
-                  .send_list = k < rails->nnodes - 1 ? to_all : to_mates);
+                  .send = k < rails->nnodes - 1 ? to_all : to_mates);
 }
 
 /* From mates, in the order in which their rings know results. */

@@ -61,26 +61,26 @@ static void build_scatter(struct prog *prog, const struct rails *rails) {
 /* At the root also the turn. */
 static void build_up(struct prog *prog, const struct rails *rails, int tree) {
     struct branch branch = branch_of(prog, rails, tree);
-    struct peer_list sums = {branch.below, branch.nbelow, LANE_UP + tree};
-    struct peer_list results = {branch.below, branch.nbelow, LANE_DOWN + tree};
+    struct peers sums = LISTED(branch.below, branch.nbelow, LANE_UP + tree);
+    struct peers results = LISTED(branch.below, branch.nbelow, LANE_DOWN + tree);
     int slice = slice_of(rails, rails->rail, tree);
     prog_worker(prog);
     if (branch.parent < 0)
-        prog_step(prog, .recv_list = sums, .local = IN(slice), .local_at = branch.at, .finish = true,
-                  .store = OUT(slice), .send_list = results);
+        prog_step(prog, .recv = sums, .local = IN(slice), .local_at = branch.at, .finish = true, .store = OUT(slice),
+                  .send = results);
     else
-        prog_step(prog, .recv_list = sums, .local = IN(slice), .local_at = branch.at,
+        prog_step(prog, .recv = sums, .local = IN(slice), .local_at = branch.at,
                   .send = PEER_LANE(branch.parent, LANE_UP + tree));
 }
 
 static void build_down(struct prog *prog, const struct rails *rails, int tree) {
     struct branch branch = branch_of(prog, rails, tree);
-    struct peer_list results = {branch.below, branch.nbelow, LANE_DOWN + tree};
+    struct peers results = LISTED(branch.below, branch.nbelow, LANE_DOWN + tree);
     if (branch.parent < 0)
         return;
     prog_worker(prog);
     prog_step(prog, .recv = PEER_LANE(branch.parent, LANE_DOWN + tree),
-              .store = OUT(slice_of(rails, rails->rail, tree)), .send_list = results);
+              .store = OUT(slice_of(rails, rails->rail, tree)), .send = results);
 }
 
 static void build_gather(struct prog *prog, const struct rails *rails) {

@@ -21,23 +21,22 @@
 
 /* The half of tree `tree` on its way to the root; at the root also the turn. */
 static void build_up(struct prog *prog, int tree, const struct tree_place *place) {
-    struct peer_list children = {place->child, place->nchildren, tree};
+    struct peers children = LISTED(place->child, place->nchildren, tree);
     int at = place->nchildren > 0 ? 1 : 0;
     prog_worker(prog);
     if (place->parent < 0)
-        prog_step(prog, .recv_list = children, .local = IN(tree), .local_at = at, .finish = true, .store = OUT(tree),
-                  .send_list = children);
+        prog_step(prog, .recv = children, .local = IN(tree), .local_at = at, .finish = true, .store = OUT(tree),
+                  .send = children);
     else
-        prog_step(prog, .recv_list = children, .local = IN(tree), .local_at = at,
-                  .send = PEER_LANE(place->parent, tree));
+        prog_step(prog, .recv = children, .local = IN(tree), .local_at = at, .send = PEER_LANE(place->parent, tree));
 }
 
 static void build_down(struct prog *prog, int tree, const struct tree_place *place) {
     if (place->parent < 0)
         return;
-    struct peer_list children = {place->child, place->nchildren, tree};
+    struct peers children = LISTED(place->child, place->nchildren, tree);
     prog_worker(prog);
-    prog_step(prog, .recv = PEER_LANE(place->parent, tree), .store = OUT(tree), .send_list = children);
+    prog_step(prog, .recv = PEER_LANE(place->parent, tree), .store = OUT(tree), .send = children);
 }
 
 void allreduce_tree_build(struct prog *prog) {

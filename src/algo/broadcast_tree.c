@@ -19,11 +19,11 @@ void broadcast_tree_build(struct prog *prog) {
     prog_slices(prog, TREES);
     for (int tree = 0; tree < TREES; tree++) {
         struct tree_place place = tree_below(prog->shape, tree, prog->rank, prog->root);
-        struct peer_list children = {place.child, place.nchildren, tree};
+        struct peers children = LISTED(place.child, place.nchildren, tree);
         prog_worker(prog);
         if (place.parent >= 0)
-            prog_step(prog, .recv = PEER_LANE(place.parent, tree), .store = OUT(tree), .send_list = children);
+            prog_step(prog, .recv = PEER_LANE(place.parent, tree), .store = OUT(tree), .send = children);
         else
-            prog_step(prog, .local = IN(tree), .store = OUT(tree), .send_list = children);
+            prog_step(prog, .local = IN(tree), .store = OUT(tree), .send = children);
     }
 }

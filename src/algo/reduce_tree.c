@@ -19,14 +19,12 @@ void reduce_tree_build(struct prog *prog) {
     prog_slices(prog, TREES);
     for (int tree = 0; tree < TREES; tree++) {
         struct tree_place place = tree_below(prog->shape, tree, prog->rank, prog->root);
-        struct peer_list children = {place.child, place.nchildren, tree};
+        struct peers children = LISTED(place.child, place.nchildren, tree);
         int at = place.nchildren > 0 ? 1 : 0; /* between its children's parts, so that the sum runs in order */
         prog_worker(prog);
         if (place.parent >= 0)
-            prog_step(prog, .recv_list = children, .local = IN(tree), .local_at = at,
-                      .send = PEER_LANE(place.parent, tree));
+            prog_step(prog, .recv = children, .local = IN(tree), .local_at = at, .send = PEER_LANE(place.parent, tree));
         else
-            prog_step(prog, .recv_list = children, .local = IN(tree), .local_at = at, .finish = true,
-                      .store = OUT(tree));
+            prog_step(prog, .recv = children, .local = IN(tree), .local_at = at, .finish = true, .store = OUT(tree));
     }
 }

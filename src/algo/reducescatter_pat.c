@@ -26,11 +26,11 @@ void reducescatter_pat_build(struct prog *prog) {
         prog_worker(prog);
         for (int i = forest_count(&forest, level) - 1; i >= 0; i--) {
             struct forest_place place = forest_place(prog, &forest, level, i);
-            struct peer_list children = {place.below, place.nbelow, level};
+            struct peers children = LISTED(place.below, place.nbelow, level);
             if (place.parent < 0)
-                prog_step(prog, .recv_list = children, .local = IN(place.root), .finish = true, .store = OUT(0));
+                prog_step(prog, .recv = children, .local = IN(place.root), .finish = true, .store = OUT(0));
             else
-                prog_step(prog, .recv_list = children, .local = IN(place.root),
+                prog_step(prog, .recv = children, .local = IN(place.root),
                           .send = PEER_LANE(place.parent, place.parent_level));
         }
     }

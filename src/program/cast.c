@@ -8,6 +8,7 @@
 #include "base/err.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const struct prog_facts *facts_of(const struct cast *cast) { return &prog_facts[cast->algorithm->collective]; }
 
@@ -77,6 +78,74 @@ int cast_peer_of(const struct cast *cast, int member, int rank) {
         return rank;
     return cast->members[1 - member].rank == rank ? 1 - member : -1;
 }
+
+/* ---- connections ---- */
+
+/* One end of a connection: the entry of a table that is to hold the connection's number. */
+struct end {
+    struct cast_conn conn;
+    int *number_p;
+};
+
+static int compare_ends(const void *x, const void *y) {
+    const struct cast_conn *a = &((const struct end *)x)->conn, *b = &((const struct end *)y)->conn;
+    return a->lane != b->lane ? a->lane - b->lane : a->src != b->src ? a->src - b->src : a->dst - b->dst;
+}
+
+/* Adds the ends of `count` entries of a member's peer table that have none yet. Returns how many ends there are now. */
+static size_t add_ends(const struct cast *cast, const struct cast_conns *conns, int member, int first, int count,
+                       bool sends, struct end *ends, size_t nends) {
+    int *numbers = (sends ? conns->send : conns->recv) + conns->first_peer[member];
+    for (int i = first; i < first + count; i++) {
+        const struct prog_peer *peer = &cast->members[member].prog->peers[i];
+        int other = cast_peer_of(cast, member, peer->rank);
+        if (numbers[i] >= 0 || other < 0)
+            continue;
+        numbers[i] = 0; /* there is an end; its number comes with the order */
+        ends[nends++] = (struct end){{peer->lane, sends ? member : other, sends ? other : member}, &numbers[i]};
+    }
+    return nends;
+}
+
+static void number_conns(const struct cast *cast, struct cast_conns *conns, struct end *ends) {
+    size_t nends = 0;
+    for (int m = 0; m < cast->nmembers; m++)
+        for (int s = 0; s < cast->members[m].prog->nsteps; s++) {
+            const struct prog_step *step = &cast->members[m].prog->steps[s];
+            nends = add_ends(cast, conns, m, step->recv_first, step->recv_count, false, ends, nends);
+            nends = add_ends(cast, conns, m, step->send_first, step->send_count, true, ends, nends);
+        }
+    qsort(ends, nends, sizeof(*ends), compare_ends);
+    for (size_t i = 0; i < nends; i++) {
+        if (i == 0 || compare_ends(&ends[i - 1], &ends[i]) != 0)
+            conns->list[conns->count++] = ends[i].conn;
+        *ends[i].number_p = conns->count - 1;
+    }
+}
+
+bool cast_connect(const struct cast *cast, struct cast_conns *conns) {
+    size_t npeers = 0, nmembers = (size_t)cast->nmembers;
+    *conns = (struct cast_conns){.first_peer = NULL};
+    conns->first_peer = arena_get(&conns->arena, nmembers, sizeof(int));
+    for (size_t m = 0; m < nmembers && !conns->arena.failed; m++) {
+        conns->first_peer[m] = (int)npeers;
+        npeers += (size_t)cast->members[m].prog->npeers;
+    }
+    struct end *ends = arena_get(&conns->arena, 2 * npeers, sizeof(*ends));
+    conns->list = arena_get(&conns->arena, 2 * npeers, sizeof(*conns->list));
+    conns->recv = arena_get(&conns->arena, npeers, sizeof(int));
+    conns->send = arena_get(&conns->arena, npeers, sizeof(int));
+    if (conns->arena.failed)
+        return false;
+    memset(conns->recv, 0xff, npeers * sizeof(int)); /* all −1 */
+    memset(conns->send, 0xff, npeers * sizeof(int));
+    number_conns(cast, conns, ends);
+    return true;
+}
+
+void cast_disconnect(struct cast_conns *conns) { arena_free(&conns->arena); }
+
+/* ---- what belongs where ---- */
 
 bool cast_reduces(const struct cast *cast) { return facts_of(cast)->reduces; }
 

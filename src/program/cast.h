@@ -6,6 +6,7 @@
 #ifndef COLLET_PROGRAM_CAST_H
 #define COLLET_PROGRAM_CAST_H
 
+#include "base/memory.h"
 #include "program/program.h"
 
 struct cast_member {
@@ -27,8 +28,25 @@ enum collet_result cast_create(const struct algorithm *algorithm, const struct p
                                struct cast *cast);
 void cast_destroy(struct cast *cast);
 
-/* Who of the cast `member` means when it names rank `rank` as its peer; −1 if that rank takes no part. */
+/* The member that `member` means when it names rank `rank` as its peer; −1 if that rank takes no part. */
 int cast_peer_of(const struct cast *cast, int member, int rank);
+
+/* A connection between two members, which one of them or both use. */
+struct cast_conn {
+    int lane, src, dst;
+};
+
+struct cast_conns {
+    struct arena arena;     /* has the arrays */
+    struct cast_conn *list; /* by lane, then by source, then by destination */
+    int count;
+    int *first_peer;  /* [member]: where its peer table begins in the next two */
+    int *recv, *send; /* [peer table entry]: the connection; −1: not used so, or with a rank that takes no part */
+};
+
+/* Lists the connections. false: no memory (destroy them all the same). */
+bool cast_connect(const struct cast *cast, struct cast_conns *conns);
+void cast_disconnect(struct cast_conns *conns);
 
 /* Whether results are reductions of everybody's contributions (else copies of one). */
 bool cast_reduces(const struct cast *cast);

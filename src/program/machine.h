@@ -5,9 +5,8 @@
  *      member 0: worker 0, worker 1 …        connections: FIFOs of nslots slots, each slot a list of expressions
  *      member 1: worker 0 …                  OUT: an expression per block and round; TMP: one per block; IN: leaves
  *
- * Every worker runs until a step lacks an operand or a credit, and again when that has come; when nobody can move, the
- * run is over. Each connection has one producing and one consuming worker (wiring insists), so whether and with which
- * values a run ends does not depend on whose turn it is: one run speaks for all. What could depend on it is memory
+ * A worker does a step when all operands and credits of the step are there. When nobody can move, the run is over. Each connection has one producing and one consuming worker (wiring insists), so whether and with
+ * which values a run ends does not depend on whose turn it is: one run speaks for all. What could depend on it is memory
  * that workers of a rank share; order.h watches that.
  *
  * Rounds: nslots + 1 full ones, so that slots are reused; if buffers are cut into slices, then two short ones in which
@@ -28,18 +27,19 @@ struct machine_worker {
     int member, index; /* index: number among the member's workers */
     int first_step, nsteps;
     int pc, round;
-    int blocked_on; /* connection, −1: not blocked */
-    bool blocked_sending;
-    int turned; /* the step that it did in the last turn; −1: none */
+    int turned; /* the step that it does in this turn; −1: none */
+    bool awake;
+};
+
+/* One end of a connection. */
+struct machine_end {
+    int worker;                /* −1: nobody uses it so */
+    int first_use, newest_use; /* steps */
 };
 
 struct machine_conn {
-    int src, dst, lane;               /* members */
-    int producer, consumer;           /* workers; −1 while unknown */
-    int first_sent, first_received;   /* the steps that use it first */
-    int newest_sent, newest_received; /* while wiring: those that use it last */
-    int longest;                      /* pieces of its longest message */
-    size_t first_value;               /* where its slots begin in machine.values */
+    struct cast_conn at;
+    struct machine_end producer, consumer;
     uint32_t head, tail;
 };
 
@@ -65,7 +65,7 @@ struct machine_failure {
 
 /* A place in memory: a block of a region of a member. */
 struct machine_place {
-    int owner;
+    int member;
     enum step_region region;
     int block;
 };
@@ -82,23 +82,20 @@ struct machine {
 
     int nworkers;
     struct machine_worker *workers;
-    int *first_worker; /* [member] */
+    int *first_worker;  /* [member] */
+    int *awake, nawake; /* workers that may be able to move */
 
-    int nconns;
-    struct machine_conn *conns;
-    int *conn_index; /* hash table */
-    uint32_t conn_index_size;
-    int *first_peer;            /* [member]: where its peer table begins in the next two */
-    int *recv_conn, *send_conn; /* [peer table entry]: connection, −1: not used so */
+    struct cast_conns wires;
+    struct machine_conn *conns; /* those of wires.list */
     struct machine_slot *slots; /* [connection][slot] */
     int32_t *values;            /* [connection][slot][piece] */
+    int longest;                /* pieces of the longest message */
 
-    struct machine_cell *out; /* [round][member][block] */
-    struct machine_cell *tmp; /* [member][block] */
-    int32_t *results;         /* [piece] of the step that is done */
-    int longest;              /* pieces of the longest step */
+    struct machine_cell *cells; /* [round][member][block of OUT, then of TMP]; those of TMP in round 0 only */
+    int32_t *results;           /* [piece] of the step that is done */
+    int32_t *leaves;            /* the contributions that are counted … */
+    bool *seen;                 /* … and [member]: whether its own is there */
     uint32_t nsteps_done;
-    int *runnable, nrunnable; /* stack of workers that may be able to move */
 
     bool ordered; /* workers of some rank share memory that one of them writes: */
     struct order order;
@@ -112,15 +109,22 @@ struct machine {
 bool machine_create(struct machine *m, const struct cast *cast, int nslots, bool in_place, char *why, size_t why_bytes);
 void machine_destroy(struct machine *m);
 
-/* Runs all rounds to the end. */
-bool machine_run(struct machine *m);
+/* Who watches a check: after every turn of the first round; and when it has failed. */
+struct machine_watcher {
+    void (*turn)(const struct machine *m, int turn, void *context);
+    void (*failed)(const struct machine *m, void *context);
+    void *context;
+};
 
-/* Every worker that has something to do up to `round`, and is able to, does one step. Returns how many did; −1: one
- * failed. */
-int machine_turn(struct machine *m, int round);
+/* Runs all rounds to the end. watcher may be NULL, as its functions may. */
+bool machine_run(struct machine *m, const struct machine_watcher *watcher);
 
-/* Of OUT. */
-struct machine_cell *machine_out(const struct machine *m, int round, int member, int block);
+/* prog_check(), watched. */
+bool prog_check_watched(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots,
+                        bool in_place, const struct machine_watcher *watcher, char *why, size_t why_bytes);
+
+/* What a place holds; NULL for a block of IN that nothing overwrites. */
+struct machine_cell *machine_cell(const struct machine *m, int round, struct machine_place place);
 
 /* Whether a block has elements in the round. */
 bool machine_is_alive(const struct machine *m, int block, int round);
@@ -128,19 +132,21 @@ bool machine_is_alive(const struct machine *m, int block, int round);
 /* The number of a block's length; −1 where all blocks are equally long. region: IN or OUT. */
 int machine_length_of(const struct machine *m, struct machine_place place);
 
-/* The i-th block that a member's step is about, reads as its l-th local operand, stores. */
-struct machine_place machine_about(const struct machine *m, int member, const struct prog_step *step, int i);
-struct machine_place machine_local(const struct machine *m, int member, const struct prog_step *step, int l, int i);
-struct machine_place machine_store(const struct machine *m, int member, const struct prog_step *step, int i);
+/* Block i of a run of a member. */
+struct machine_place machine_place(const struct machine *m, int member, int region, const struct block_run *run, int i);
+
+/* Where the message that a counter of the connection (head or tail) points at is; what it carries begins at
+ * values[slot · longest]. */
+size_t machine_slot(const struct machine *m, const struct machine_conn *conn, uint32_t counter);
 
 /* Write `why` and return false; the second names rank, worker and step first. */
 bool machine_fail(struct machine *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool machine_fail_at(struct machine *m, int worker, int step, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The number of a place among those of its owner: in place, blocks of IN share those of OUT. */
+/* The number of a place among those of its member: OUT, TMP, then IN; in place, blocks of IN share those of OUT. */
 int machine_index(const struct machine *m, struct machine_place place);
 
-static inline int machine_places_of_member(const struct machine *m) { return m->nin + m->nout + m->ntmp; }
+static inline int machine_places_of_member(const struct machine *m) { return m->nout + m->ntmp + m->nin; }
 
 #endif

@@ -3,7 +3,7 @@
  * The step program: what an algorithm is, as data.
  *
  * An algorithm moves no byte. For one rank it emits a short list of steps per worker; executors run the list, check.c
- * proves it right, cost models add it up, print.c shows it. A step is about one block, or about a run of blocks. It
+ * proves it right, cost models add it up, tools show it. A step is about one block, or about a run of blocks. It
  * reduces an ordered list of operands (what peers sent, and local blocks at stated places among it) and puts the result
  * into local blocks, into slots of peers, or both:
  *
@@ -29,7 +29,7 @@
 #include "program/step.h"
 
 #include <stdbool.h>
-#include <stdio.h>
+#include <stddef.h>
 
 /* ---- collectives ---- */
 
@@ -139,6 +139,7 @@ struct prog_worker {
     int32_t first_step, nsteps; /* into prog.steps */
 };
 
+#define PROG_BUCKETS 256
 struct prog {
     enum prog_collective collective;
     int nranks, rank, root;
@@ -152,8 +153,8 @@ struct prog {
     struct prog_local *locals;
     /* While building: */
     const struct prog_shape *shape;
-    int workers_room, steps_room, peers_room, locals_room;
-    int *peer_heads, *peer_next, nbuckets; /* chains of peers with equal hashes, to find them by */
+    int workers_room, steps_room, peers_room, locals_room, next_room;
+    int peer_heads[PROG_BUCKETS], *peer_next; /* chains of peers with equal hashes, to find them by */
     enum collet_result error;
 };
 
@@ -163,11 +164,11 @@ struct prog {
 struct prog *prog_create(enum prog_collective collective, const struct prog_shape *shape, int rank, int root);
 void prog_destroy(struct prog *prog);
 
-/* Cuts WHOLE regions into nblocks slices (1 unless called). */
+/* Before the first step: cuts WHOLE regions into nblocks slices (1 unless called). */
 void prog_slices(struct prog *prog, int nblocks);
 
-/* Gives the program a region TMP of nblocks blocks. It is the same memory in every round: workers that share a block of it
- * must order their rounds by messages. */
+/* Before the first step: gives the program a region TMP of nblocks blocks. It is the same memory in every round: workers
+ * that share a block of it must order their rounds by messages. */
 void prog_tmp(struct prog *prog, int nblocks);
 
 /* Messages of other ranks have up to so many blocks, if those of this rank have fewer: all ranks cut pieces alike. */
@@ -180,19 +181,16 @@ void prog_worker(struct prog *prog);
  * anyway). Lanes below PROG_LANE_P2P are free to use; that one belongs to send and recv. */
 #define PROG_LANE_P2P 63
 
-/* A set of peers in a step's description: `count` ranks first, first+1, … modulo nranks, skipping none; on one lane.
- * With count OTHERS: all ranks but this one, in that order (none if there is no other). */
+/* Peers of a step: `count` ranks first, first+1 … modulo nranks; with count OTHERS all ranks from `first` on but this one;
+ * or ranks[0 … count−1]. Receiving and reducing keep this order. All are on one lane. */
 struct peers {
     int first, count, lane;
+    const int *ranks; /* NULL: from first on */
 };
 #define OTHERS (-1)
-#define PEER(rank) ((struct peers){(rank), 1, 0})
-#define PEER_LANE(rank, lane) ((struct peers){(rank), 1, (lane)})
-/* For sets that are no run of consecutive ranks: the ranks in list[0 … count−1], in this order. */
-struct peer_list {
-    const int *ranks;
-    int count, lane;
-};
+#define PEER(rank) PEER_LANE(rank, 0)
+#define PEER_LANE(rank, lane) ((struct peers){(rank), 1, (lane), NULL})
+#define LISTED(ranks, count, lane) ((struct peers){0, (count), (lane), (ranks)})
 
 /* A run of blocks in memory. */
 struct run {
@@ -200,14 +198,12 @@ struct run {
 };
 struct local {
     enum step_region region;
-    int owner; /* rank; OWN: the program's */
     struct run run;
 };
-#define OWN (-1)
 #define ROW(first, count) ((struct run){(first), (count), 1, 1}) /* neighbours, which wrap around */
-#define IN_RUN(run) ((struct local){STEP_IN, OWN, (run)})
-#define OUT_RUN(run) ((struct local){STEP_OUT, OWN, (run)})
-#define TMP_RUN(run) ((struct local){STEP_TMP, OWN, (run)})
+#define IN_RUN(run) ((struct local){STEP_IN, (run)})
+#define OUT_RUN(run) ((struct local){STEP_OUT, (run)})
+#define TMP_RUN(run) ((struct local){STEP_TMP, (run)})
 #define IN(block) IN_RUN(ROW(block, 1))
 #define OUT(block) OUT_RUN(ROW(block, 1))
 #define TMP(block) TMP_RUN(ROW(block, 1))
@@ -223,20 +219,16 @@ struct local_list {
 };
 
 /* A step as an algorithm writes it. Fields left out mean: nothing received, no local operand, nothing sent, nothing
- * stored, not finished. Use either `recv` or `recv_list`, either `local` or `local_list`, either `send` or `send_list`.
- * All runs of a step are equally long. */
+ * stored, not finished. Use either `local` or `local_list`. All runs of a step are equally long. */
 struct step_text {
-    struct peers recv; /* operands from peers, in the order listed */
-    struct peer_list recv_list;
+    struct peers recv;  /* operands from peers */
     struct local local; /* the local operand */
     int local_at;       /* its place: after this many received operands */
     struct local_list local_list;
-    struct local store; /* where the result goes here */
-    struct local
-        length_of;     /* the blocks of IN or OUT whose lengths the pieces have; else those stored, else those read */
-    struct peers send; /* to whom it goes */
-    struct peer_list send_list;
-    bool finish; /* the result holds every rank's contribution: avg divides here */
+    struct local store;     /* where the result goes here */
+    struct local length_of; /* blocks of IN or OUT as long as the pieces; else those stored, else those read */
+    struct peers send;      /* to whom the result goes */
+    bool finish;            /* the result holds every rank's contribution: avg divides here */
 };
 void prog_emit(struct prog *prog, struct step_text text);
 #define prog_step(prog, ...) prog_emit((prog), (struct step_text){__VA_ARGS__})
@@ -319,23 +311,5 @@ static inline bool prog_keeps_empty(enum prog_collective collective) {
  * On failure `why` (why_bytes long) says which rank, worker, step and block; on success it is "". */
 bool prog_check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots, bool in_place,
                 char *why, size_t why_bytes);
-
-/* What a check also shows: on failure what the ranks concerned hold; turns: what all hold during the first round. */
-struct prog_view {
-    FILE *out;
-    bool turns;
-};
-bool prog_check_showing(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots,
-                        bool in_place, const struct prog_view *view, char *why, size_t why_bytes);
-
-/* The step tables of all ranks side by side, one for each worker: R recv, + reduce, ! store, S send, and the blocks;
- * then what each rank sends, reduces and stores in one round, and its connections. peers: cells name them, <3 >1 from
- * rank 3 and to rank 1. The first 32 ranks have columns. */
-enum collet_result prog_print(const struct algorithm *algorithm, const struct prog_shape *shape, int root, bool peers,
-                              FILE *out);
-
-/* Who sends to whom: the rings, chains and trees of each lane; dot: all connections as Graphviz. */
-enum collet_result prog_print_chains(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
-                                     bool dot, FILE *out);
 
 #endif

@@ -22,7 +22,6 @@ struct prog_step {
     int32_t send_first, send_count; /* places at peers */
     int32_t locals_first, locals_count; /* operands in memory: prog.locals[locals_first … +locals_count−1] */
     int32_t count;                      /* blocks of every operand and place */
-    int32_t store_owner;                /* rank whose memory the result is stored to */
     struct block_run store, about;      /* blocks that are stored; blocks whose lengths the pieces have */
     uint8_t store_region, about_region; /* enum step_region; store_region STEP_NONE: nothing is stored */
     uint8_t finish;                     /* the result is complete: avg divides */
@@ -32,7 +31,6 @@ struct prog_step {
 /* An operand in memory. It stands behind `at` received ones, and behind those that the table lists before it. */
 struct prog_local {
     int32_t at;
-    int32_t owner; /* rank whose memory it is in */
     struct block_run run;
     int32_t region; /* enum step_region */
 };

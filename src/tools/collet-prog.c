@@ -5,8 +5,8 @@
 #include "base/err.h"
 #include "base/types.h"
 #include "fifo/protocol.h"
-#include "program/program.h"
 #include "tools/common/arguments.h"
+#include "tools/prog/show.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -173,8 +173,8 @@ static enum collet_result deal(int nranks, int nnodes, struct prog_shape *shape)
 static int check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots, bool turns) {
     char why[ERR_TEXT_BYTES];
     for (int in_place = 0; in_place < 2; in_place++)
-        if (!prog_check_showing(algorithm, shape, root, nslots, in_place == 1,
-                                &(struct prog_view){stdout, turns && in_place == 0}, why, sizeof(why))) {
+        if (!show_check(algorithm, shape, root, nslots, in_place == 1, turns && in_place == 0, stdout, why,
+                        sizeof(why))) {
             printf("wrong%s: %s\n", in_place == 1 ? " in place" : "", why);
             return EXIT_FAILURE;
         }
@@ -189,9 +189,12 @@ static int check(const struct algorithm *algorithm, const struct prog_shape *sha
 
 static int print(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
                  const struct request *request) {
-    enum collet_result result = request->chains || request->dot
-                                    ? prog_print_chains(algorithm, shape, root, request->dot, stdout)
-                                    : prog_print(algorithm, shape, root, request->peers, stdout);
+    struct cast cast;
+    enum collet_result result = cast_create(algorithm, shape, root, &cast);
+    if (result == COLLET_SUCCESS)
+        result = request->chains || request->dot ? show_chains(&cast, shape, request->dot, stdout)
+                                                 : show_steps(&cast, request->peers, stdout);
+    cast_destroy(&cast);
     if (result == COLLET_SUCCESS)
         return EXIT_SUCCESS;
     fprintf(stderr, "collet-prog: %s\n", err_last());

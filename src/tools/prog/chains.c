@@ -11,8 +11,7 @@
  *
  * Where a lane has such another form on several nodes, it is taken apart: connections inside nodes, and across nodes.
  */
-#include "base/err.h"
-#include "program/cast.h"
+#include "tools/prog/show.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,29 +41,16 @@ static int compare_links(const void *x, const void *y) {
     return a->lane != b->lane ? a->lane - b->lane : a->a != b->a ? a->a - b->a : a->b - b->b;
 }
 
-static size_t count_sends(const struct cast *cast) {
-    size_t n = 0;
-    for (int m = 0; m < cast->nmembers; m++)
-        for (int s = 0; s < cast->members[m].prog->nsteps; s++)
-            n += (size_t)cast->members[m].prog->steps[s].send_count;
-    return n;
-}
-
-/* Every send twice, from both sides; then sorted, and equal ones made one. */
-static void collect(struct graph *g) {
-    int n = 0, kept = 0;
-    for (int m = 0; m < g->cast->nmembers; m++) {
-        const struct prog *prog = g->cast->members[m].prog;
-        for (int s = 0; s < prog->nsteps; s++)
-            for (int i = 0; i < prog->steps[s].send_count; i++) {
-                struct prog_peer peer = prog->peers[prog->steps[s].send_first + i];
-                int to = cast_peer_of(g->cast, m, peer.rank);
-                g->links[n++] = (struct link){peer.lane, m, to, OUT_OF};
-                g->links[n++] = (struct link){peer.lane, to, m, INTO};
-            }
+/* Every connection twice, from both sides; then sorted, and equal ones made one. */
+static void collect(struct graph *g, const struct cast_conns *conns) {
+    int kept = 0;
+    for (int c = 0; c < conns->count; c++) {
+        struct cast_conn conn = conns->list[c];
+        g->links[2 * c] = (struct link){conn.lane, conn.src, conn.dst, OUT_OF};
+        g->links[2 * c + 1] = (struct link){conn.lane, conn.dst, conn.src, INTO};
     }
-    qsort(g->links, (size_t)n, sizeof(*g->links), compare_links);
-    for (int i = 0; i < n; i++) {
+    qsort(g->links, 2 * (size_t)conns->count, sizeof(*g->links), compare_links);
+    for (int i = 0; i < 2 * conns->count; i++) {
         if (kept > 0 && compare_links(&g->links[kept - 1], &g->links[i]) == 0)
             g->links[kept - 1].ways |= g->links[i].ways;
         else
@@ -162,7 +148,7 @@ static int next_of(const struct graph *g, int member) {
     return -1;
 }
 
-static void print_chain(struct graph *g, int start) {
+static void show_chain(struct graph *g, int start) {
     fprintf(g->out, "  %d", rank_of(g, start));
     int at = next_of(g, start), shown = 1;
     for (; at >= 0 && at != start && shown < RANKS_SHOWN; at = next_of(g, at), shown++)
@@ -189,17 +175,17 @@ static int finisher(const struct graph *g, int group, int lane) {
     return group;
 }
 
-static void print_tree(struct graph *g, int member, int parent, unsigned ways, int depth) {
+static void show_tree(struct graph *g, int member, int parent, unsigned ways, int depth) {
     static const char *const arrows[] = {"", "> ", "< ", "<> "}; /* as the parent sees it */
     if (is_shown(g))
         fprintf(g->out, "  %*s%s%d\n", 2 * (depth < RANKS_SHOWN ? depth : RANKS_SHOWN), "", arrows[ways],
                 rank_of(g, member));
     for (int i = g->first[member]; i < g->first[member + 1]; i++)
         if (g->part[i].b != parent)
-            print_tree(g, g->part[i].b, member, g->part[i].ways, depth + 1);
+            show_tree(g, g->part[i].b, member, g->part[i].ways, depth + 1);
 }
 
-static void print_members(const struct graph *g, int group) {
+static void show_members(const struct graph *g, int group) {
     for (int m = group, shown = 0; m < g->cast->nmembers && shown <= RANKS_SHOWN; m++)
         if (g->group[m] == group && shown++ < RANKS_SHOWN)
             fprintf(g->out, "%s%d", shown > 1 ? "," : "", rank_of(g, m));
@@ -207,7 +193,7 @@ static void print_members(const struct graph *g, int group) {
             fprintf(g->out, ",..");
 }
 
-static void print_crowd(struct graph *g, int group) {
+static void show_crowd(struct graph *g, int group) {
     for (int m = group; m < g->cast->nmembers; m++) {
         if (g->group[m] != group || degree(g, m, OUT_OF) == 0 || !is_shown(g))
             continue;
@@ -220,19 +206,19 @@ static void print_crowd(struct graph *g, int group) {
     }
 }
 
-static void print_group(struct graph *g, int group, int lane) {
+static void show_group(struct graph *g, int group, int lane) {
     struct form form = form_of(g, group);
     if (is_chain(&form) && is_shown(g)) {
-        print_chain(g, form.nsources > 0 ? form.source : group);
+        show_chain(g, form.nsources > 0 ? form.source : group);
     } else if (is_tree(&form) && !is_chain(&form)) {
         int root = form.nsources == 1 ? form.source : form.nsinks == 1 ? form.sink : finisher(g, group, lane);
-        print_tree(g, root, -1, 0, 0);
+        show_tree(g, root, -1, 0, 0);
     } else if (is_complete(&form) && !is_chain(&form) && is_shown(g)) {
         fprintf(g->out, "  each to each: ");
-        print_members(g, group);
+        show_members(g, group);
         fputc('\n', g->out);
     } else if (!is_chain(&form) && !is_complete(&form)) {
-        print_crowd(g, group);
+        show_crowd(g, group);
     }
 }
 
@@ -246,16 +232,16 @@ static bool has_crowd(const struct graph *g) {
     return false;
 }
 
-static void print_part(struct graph *g, int lane, enum scope scope) {
+static void show_part(struct graph *g, int lane, enum scope scope) {
     static const char *const titles[] = {"", ", inside nodes", ", across nodes"};
     if (g->npart > 0 && is_shown(g))
         fprintf(g->out, "lane %d%s\n", lane, titles[scope]);
     for (int m = 0; m < g->cast->nmembers; m++)
         if (g->group[m] == m && g->first[m + 1] > g->first[m])
-            print_group(g, m, lane);
+            show_group(g, m, lane);
 }
 
-static void print_lanes(struct graph *g) {
+static void show_lanes(struct graph *g) {
     for (int i = 0; i < g->nlinks; i++) {
         int lane = g->links[i].lane;
         if (i > 0 && g->links[i - 1].lane == lane)
@@ -264,7 +250,7 @@ static void print_lanes(struct graph *g) {
         bool apart = g->shape->nnodes > 1 && has_crowd(g);
         for (enum scope scope = apart ? INSIDE : ALL; scope <= (apart ? ACROSS : ALL); scope++) {
             select_part(g, lane, scope);
-            print_part(g, lane, scope);
+            show_part(g, lane, scope);
         }
     }
     if (g->nlinks == 0)
@@ -273,7 +259,7 @@ static void print_lanes(struct graph *g) {
         fprintf(g->out, "%d more lines are not shown\n", g->lines - LINES_SHOWN);
 }
 
-static void print_dot(struct graph *g) {
+static void show_dot(struct graph *g) {
     fprintf(g->out, "digraph %s_%s {\n", prog_collective_name(g->cast->algorithm->collective),
             g->cast->algorithm->name);
     for (int node = 0; node < g->shape->nnodes; node++) {
@@ -290,31 +276,21 @@ static void print_dot(struct graph *g) {
     fprintf(g->out, "}\n");
 }
 
-enum collet_result prog_print_chains(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
-                                     bool dot, FILE *out) {
-    struct cast cast;
-    COLLET_TRY(cast_create(algorithm, shape, root, &cast));
-    size_t n = 2 * count_sends(&cast) + 1, nmembers = (size_t)cast.nmembers;
-    if (n > INT32_MAX) {
-        cast_destroy(&cast);
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%zu sends are too many to be listed: take fewer ranks", n / 2);
+enum collet_result show_chains(const struct cast *cast, const struct prog_shape *shape, bool dot, FILE *out) {
+    struct cast_conns conns;
+    struct graph g = {.cast = cast, .shape = shape, .out = out};
+    bool enough = cast_connect(cast, &conns);
+    size_t n = 2 * (size_t)conns.count + 1, nmembers = (size_t)cast->nmembers;
+    g.links = arena_get(&conns.arena, n, sizeof(*g.links));
+    g.part = arena_get(&conns.arena, n, sizeof(*g.part));
+    g.first = arena_get(&conns.arena, nmembers + 1, sizeof(*g.first));
+    g.group = arena_get(&conns.arena, nmembers, sizeof(*g.group));
+    g.stack = arena_get(&conns.arena, nmembers, sizeof(*g.stack));
+    enough = enough && !conns.arena.failed;
+    if (enough) {
+        collect(&g, &conns);
+        (dot ? show_dot : show_lanes)(&g);
     }
-    struct graph g = {.cast = &cast, .shape = shape, .out = out};
-    g.links = malloc(n * sizeof(*g.links));
-    g.part = malloc(n * sizeof(*g.part));
-    g.first = malloc((3 * nmembers + 1) * sizeof(*g.first));
-    enum collet_result result = COLLET_SUCCESS;
-    if (g.links == NULL || g.part == NULL || g.first == NULL) {
-        result = err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu connections", n);
-    } else {
-        g.group = g.first + nmembers + 1;
-        g.stack = g.group + nmembers;
-        collect(&g);
-        (dot ? print_dot : print_lanes)(&g);
-    }
-    free(g.links);
-    free(g.part);
-    free(g.first);
-    cast_destroy(&cast);
-    return result;
+    cast_disconnect(&conns);
+    return enough ? COLLET_SUCCESS : err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu connections", n / 2);
 }
