@@ -238,63 +238,74 @@ ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int *ordinal) {
 
 /* ---- collectives ---- */
 
-#define NO_TYPE COLLET_TYPE_COUNT
-static const enum collet_type TYPES[ncclNumTypes] = {
-    [ncclInt8] = NO_TYPE,           [ncclUint8] = COLLET_UINT8,
-    [ncclInt32] = COLLET_INT32,     [ncclUint32] = NO_TYPE,
-    [ncclInt64] = COLLET_INT64,     [ncclUint64] = NO_TYPE,
-    [ncclFloat16] = COLLET_FLOAT16, [ncclFloat32] = COLLET_FLOAT32,
-    [ncclFloat64] = COLLET_FLOAT64, [ncclBfloat16] = COLLET_BFLOAT16,
-    [ncclFloat8e4m3] = NO_TYPE,     [ncclFloat8e5m2] = NO_TYPE,
-};
+static const enum collet_type TYPES[ncclNumTypes] = {[ncclInt8] = COLLET_INT8,
+                                                     [ncclUint8] = COLLET_UINT8,
+                                                     [ncclInt32] = COLLET_INT32,
+                                                     [ncclUint32] = COLLET_UINT32,
+                                                     [ncclInt64] = COLLET_INT64,
+                                                     [ncclUint64] = COLLET_UINT64,
+                                                     [ncclFloat16] = COLLET_FLOAT16,
+                                                     [ncclFloat32] = COLLET_FLOAT32,
+                                                     [ncclFloat64] = COLLET_FLOAT64,
+                                                     [ncclBfloat16] = COLLET_BFLOAT16,
+                                                     [ncclFloat8e4m3] = COLLET_FLOAT8_E4M3,
+                                                     [ncclFloat8e5m2] = COLLET_FLOAT8_E5M2};
 static const enum collet_op OPS[ncclNumOps] = {[ncclSum] = COLLET_SUM,
                                                [ncclProd] = COLLET_PROD,
                                                [ncclMax] = COLLET_MAX,
                                                [ncclMin] = COLLET_MIN,
                                                [ncclAvg] = COLLET_AVG};
 
-/* What collet refuses is what has no translation: the call then poisons its group, as every call with a bad argument. */
-static enum collet_type type_of(ncclDataType_t type) { return (unsigned)type < ncclNumTypes ? TYPES[type] : NO_TYPE; }
-static enum collet_op op_of(ncclRedOp_t op) { return (unsigned)op < ncclNumOps ? OPS[op] : COLLET_OP_COUNT; }
+static enum collet_result values_check(ncclDataType_t type, ncclRedOp_t op) {
+    if ((unsigned)type >= ncclNumTypes)
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "datatype is %d: 0 … %d", type, ncclNumTypes - 1));
+    if ((unsigned)op >= ncclNumOps)
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "op is %d: 0 … %d", op, ncclNumOps - 1));
+    return COLLET_SUCCESS;
+}
+
+/* A call, unless its type or operator has no translation. */
+#define CALL(type, op, call) reply(values_check(type, op) == COLLET_SUCCESS ? (call) : COLLET_ERR_INVALID_ARGUMENT)
+#define COPY(type, call) CALL(type, ncclSum, call)
 
 ncclResult_t pncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
                             ncclComm_t comm, cudaStream_t stream) {
-    return reply(collet_allreduce(in, out, count, type_of(type), op_of(op), comm, stream));
+    return CALL(type, op, collet_allreduce(in, out, count, TYPES[type], OPS[op], comm, stream));
 }
 
 ncclResult_t pncclReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
                          ncclComm_t comm, cudaStream_t stream) {
-    return reply(collet_reduce(in, out, count, type_of(type), op_of(op), root, comm, stream));
+    return CALL(type, op, collet_reduce(in, out, count, TYPES[type], OPS[op], root, comm, stream));
 }
 
 ncclResult_t pncclBroadcast(const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                             cudaStream_t stream) {
-    return reply(collet_broadcast(in, out, count, type_of(type), root, comm, stream));
+    return COPY(type, collet_broadcast(in, out, count, TYPES[type], root, comm, stream));
 }
 
 ncclResult_t pncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                         cudaStream_t stream) {
-    return reply(collet_broadcast(buffer, buffer, count, type_of(type), root, comm, stream));
+    return COPY(type, collet_broadcast(buffer, buffer, count, TYPES[type], root, comm, stream));
 }
 
 ncclResult_t pncclAllGather(const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
                             cudaStream_t stream) {
-    return reply(collet_allgather(in, out, count, type_of(type), comm, stream));
+    return COPY(type, collet_allgather(in, out, count, TYPES[type], comm, stream));
 }
 
 ncclResult_t pncclReduceScatter(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                 ncclComm_t comm, cudaStream_t stream) {
-    return reply(collet_reducescatter(in, out, count, type_of(type), op_of(op), comm, stream));
+    return CALL(type, op, collet_reducescatter(in, out, count, TYPES[type], OPS[op], comm, stream));
 }
 
 ncclResult_t pncclSend(const void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                        cudaStream_t stream) {
-    return reply(collet_send(buffer, count, type_of(type), peer, comm, stream));
+    return COPY(type, collet_send(buffer, count, TYPES[type], peer, comm, stream));
 }
 
 ncclResult_t pncclRecv(void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                        cudaStream_t stream) {
-    return reply(collet_recv(buffer, count, type_of(type), peer, comm, stream));
+    return COPY(type, collet_recv(buffer, count, TYPES[type], peer, comm, stream));
 }
 
 /* NCCL has no alltoall in place, but programs call it so and expect success: nccl-tests measures it. What the blocks hold
@@ -318,8 +329,8 @@ static enum collet_result alltoall_in_place(char *buffer, size_t count, enum col
 NEWER(ncclResult_t, AlltoAll, const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
       cudaStream_t stream) {
     bool in_place = in == out && in != NULL;
-    return reply(in_place ? alltoall_in_place(out, count, type_of(type), comm, stream)
-                          : collet_alltoall(in, out, count, type_of(type), comm, stream));
+    return COPY(type, in_place ? alltoall_in_place(out, count, TYPES[type], comm, stream)
+                               : collet_alltoall(in, out, count, TYPES[type], comm, stream));
 }
 
 /* ---- memory ---- */

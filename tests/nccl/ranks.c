@@ -22,6 +22,8 @@
 
 #if NCCL_VERSION_CODE < 22800 /* what is newer than the header */
 ncclResult_t ncclAlltoAll(const void *, void *, size_t, ncclDataType_t, ncclComm_t, cudaStream_t);
+ncclResult_t ncclGather(const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
+ncclResult_t ncclScatter(const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
 #endif
 
 #define N 4
@@ -72,9 +74,11 @@ static const struct {
     const char *name;
     size_t bytes;
     int mantissa, exponent; /* bits of a float; 0: an integer */
-} TYPES[] = {{ncclUint8, "uint8", 1, 0, 0},      {ncclInt32, "int32", 4, 0, 0},    {ncclInt64, "int64", 8, 0, 0},
-             {ncclFloat16, "half", 2, 10, 5},    {ncclFloat32, "float", 4, 23, 8}, {ncclFloat64, "double", 8, 52, 11},
-             {ncclBfloat16, "bfloat16", 2, 7, 8}};
+} TYPES[] = {
+    {ncclInt8, "int8", 1, 0, 0},         {ncclUint8, "uint8", 1, 0, 0},       {ncclInt32, "int32", 4, 0, 0},
+    {ncclUint32, "uint32", 4, 0, 0},     {ncclInt64, "int64", 8, 0, 0},       {ncclUint64, "uint64", 8, 0, 0},
+    {ncclFloat16, "half", 2, 10, 5},     {ncclFloat32, "float", 4, 23, 8},    {ncclFloat64, "double", 8, 52, 11},
+    {ncclBfloat16, "bfloat16", 2, 7, 8}, {ncclFloat8e4m3, "f8e4m3", 1, 3, 4}, {ncclFloat8e5m2, "f8e5m2", 1, 2, 5}};
 #define TYPE_COUNT (sizeof TYPES / sizeof *TYPES)
 
 /* The bits of a small whole number ≥ 0 in a type. All are exact. */
@@ -206,6 +210,18 @@ static void copies_of_all_types(void) {
     }
 }
 
+static void gather_and_scatter(void) {
+    for (int root = 0; root < N; root++) {
+        fill(2, N * COUNT);
+        OK(ncclGather(in, rank == root ? out : NULL, COUNT, ncclInt32, root, comm, NULL));
+        for (size_t i = 0; i < N * COUNT; i++)
+            CHECK(rank != root ? out[i] == 0x55 : is(out, 2, i, contribution((int)(i / COUNT), i % COUNT)));
+        OK(ncclScatter(rank == root ? in : NULL, out, COUNT, ncclInt32, root, comm, NULL));
+        for (size_t i = 0; i < COUNT; i++)
+            CHECK(is(out, 2, i, contribution(root, i + (size_t)rank * COUNT)));
+    }
+}
+
 static void alltoall_in_place_succeeds(void) {
     OK(ncclAlltoAll(in, in, COUNT, ncclFloat32, comm, NULL));
     OK(ncclAlltoAll(in, in, 0, ncclFloat32, comm, NULL));
@@ -215,22 +231,22 @@ static void alltoall_in_place_succeeds(void) {
 
 static void messages_meet(void) {
     int right = (rank + 1) % N, left = (rank + N - 1) % N;
-    fill(1, COUNT);
+    fill(2, COUNT);
     OK(ncclGroupStart());
     OK(ncclSend(in, COUNT, ncclInt32, right, comm, NULL));
     OK(ncclRecv(out, COUNT, ncclInt32, left, comm, NULL));
-    OK(ncclSend(in, 5, ncclUint8, rank, comm, NULL)); /* to oneself, in the same group */
-    OK(ncclRecv(in + sizeof in / 2, 5, ncclUint8, rank, comm, NULL));
+    OK(ncclSend(in, 5, ncclInt8, rank, comm, NULL)); /* to oneself, in the same group */
+    OK(ncclRecv(in + sizeof in / 2, 5, ncclInt8, rank, comm, NULL));
     OK(ncclGroupEnd());
     for (size_t i = 0; i < COUNT; i++)
-        CHECK(is(out, 1, i, contribution(left, i)));
+        CHECK(is(out, 2, i, contribution(left, i)));
     CHECK(memcmp(in, in + sizeof in / 2, 5) == 0);
     OK(ncclGroupStart()); /* messages without bytes are real */
     OK(ncclSend(NULL, 0, ncclInt32, right, comm, NULL));
     OK(ncclRecv(NULL, 0, ncclInt32, left, comm, NULL));
     OK(ncclGroupEnd());
     OK(rank % 2 ? ncclRecv(out, 3, ncclUint8, rank - 1, comm, NULL) : ncclSend(in, 3, ncclUint8, rank + 1, comm, NULL));
-    EXPECT(ncclInvalidUsage, ncclSend(in, 1, ncclUint8, rank, comm, NULL));
+    EXPECT(ncclInvalidUsage, ncclSend(in, 1, ncclInt8, rank, comm, NULL));
 }
 
 static void groups_nest_and_fail_as_a_whole(void) {
@@ -260,6 +276,7 @@ static void bad_arguments_are_refused(void) {
     int one = 1, sum;
     EXPECT(ncclInvalidArgument, ncclAllReduce(&one, &sum, 1, ncclInt, (ncclRedOp_t)77, comm, NULL));
     EXPECT(ncclInvalidArgument, ncclAllReduce(&one, &sum, 1, (ncclDataType_t)-1, ncclSum, comm, NULL));
+    SAYS("datatype is -1");
     EXPECT(ncclInvalidArgument, ncclReduce(&one, &sum, 1, ncclInt, ncclSum, N, comm, NULL));
     EXPECT(ncclInvalidArgument, ncclAllReduce(NULL, &sum, 1, ncclInt, ncclSum, comm, NULL));
     EXPECT(ncclInvalidArgument, ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, NULL, NULL));
@@ -494,6 +511,7 @@ static const struct {
     CASE(reductions_of_all_types_and_operators),
     CASE(averages_divide_toward_zero),
     CASE(copies_of_all_types),
+    CASE(gather_and_scatter),
     CASE(alltoall_in_place_succeeds),
     CASE(messages_meet),
     CASE(groups_nest_and_fail_as_a_whole),
