@@ -21,7 +21,6 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define VERSION 22809
@@ -137,12 +136,20 @@ ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info) {
 
 /* ---- communicators ---- */
 
-ncclResult_t pncclGetUniqueId(ncclUniqueId *id) {
+static ncclResult_t unique_id(ncclUniqueId *id) {
     struct collet_unique_id fresh;
     enum collet_result result = collet_get_unique_id(id != NULL ? &fresh : NULL);
     if (result == COLLET_SUCCESS)
         memcpy(id->internal, fresh.bytes, sizeof fresh.bytes);
     return reply(result);
+}
+
+ncclResult_t pncclGetUniqueId(ncclUniqueId *id) { return unique_id(id); }
+
+/* The end of a group answers for what has only begun in it. */
+static enum collet_result begun(enum collet_result result) {
+    group.creating |= result == COLLET_IN_PROGRESS && group.depth > 0;
+    return result;
 }
 
 static enum collet_result comm_init(ncclComm_t *comm, int nranks, const ncclUniqueId *id, int rank,
@@ -154,9 +161,7 @@ static enum collet_result comm_init(ncclComm_t *comm, int nranks, const ncclUniq
     enum collet_result result = nccl_config_read(config, &options);
     if (result != COLLET_SUCCESS)
         return group_poison(result);
-    result = collet_comm_init_rank_config(comm, nranks, same, rank, &options);
-    group.creating |= result == COLLET_IN_PROGRESS && group.depth > 0;
-    return result;
+    return begun(collet_comm_init_rank_config(comm, nranks, same, rank, &options));
 }
 
 ncclResult_t pncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank) {
@@ -177,30 +182,54 @@ ncclResult_t pncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, i
 }
 
 /* Several ranks on one GPU are a mistake, unless it is said that they are none. */
-static enum collet_result list_devices(int n, const int *ordinals, int *devices) {
-    bool may_repeat = nccl_env_int("NCCL_MULTI_RANK_GPU_ENABLE", 0) != 0;
-    for (int k = 0; k < n; k++) {
-        int ordinal = ordinals != NULL ? ordinals[k] : k;
-        devices[k] = COLLET_DEVICE_CUDA(ordinal);
-        for (int j = 0; j < k && !may_repeat; j++)
-            if (devices[j] == devices[k])
+static enum collet_result list_check(int n, const int *ordinals) {
+    bool may_repeat = ordinals == NULL || nccl_on_host() || nccl_env_int("NCCL_MULTI_RANK_GPU_ENABLE", 0) != 0;
+    for (int k = 0; k < n && !may_repeat; k++)
+        for (int j = 0; j < k; j++)
+            if (ordinals[j] == ordinals[k])
                 return err_set(COLLET_ERR_INVALID_USAGE,
-                               "devlist has GPU %d twice: set NCCL_MULTI_RANK_GPU_ENABLE=1 if that is meant", ordinal);
-    }
+                               "devlist has GPU %d twice: set NCCL_MULTI_RANK_GPU_ENABLE=1 if that is meant",
+                               ordinals[k]);
     return COLLET_SUCCESS;
 }
 
-ncclResult_t pncclCommInitAll(ncclComm_t *comms, int ndev, const int *devlist) {
-    if (nccl_on_host())
-        return reply(collet_comm_init_all(comms, ndev, NULL));
-    int *devices = calloc(ndev > 0 ? (size_t)ndev : 1, sizeof *devices);
-    enum collet_result result =
-        devices != NULL ? list_devices(ndev, devlist, devices) : err_set(COLLET_ERR_NO_MEMORY, "no memory");
-    if (result == COLLET_SUCCESS)
-        result = collet_comm_init_all(comms, ndev, devices);
-    free(devices);
-    return reply(result);
+static enum collet_result init_all(ncclComm_t *comms, int n, const int *ordinals) {
+    struct collet_config options;
+    struct collet_unique_id id;
+    COLLET_TRY(list_check(n, ordinals));
+    COLLET_TRY(nccl_config_read(NULL, &options));
+    COLLET_TRY(collet_get_unique_id(&id));
+    COLLET_TRY(collet_group_start());
+    options.nonblocking = 0;
+    for (int k = 0; k < n; k++) { /* what is refused here, the end of the group returns */
+        if (!nccl_on_host())
+            options.device = COLLET_DEVICE_CUDA(ordinals != NULL ? ordinals[k] : k);
+        collet_comm_init_rank_config(&comms[k], n, id, k, &options);
+    }
+    return collet_group_end();
 }
+
+ncclResult_t pncclCommInitAll(ncclComm_t *comms, int ndev, const int *devlist) {
+    if (comms == NULL || ndev < 1)
+        return reply(
+            group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "ndev is %d: pass an array of at least 1 handle", ndev)));
+    return reply(init_all(comms, ndev, devlist));
+}
+
+/* ---- communicators made of others ---- */
+
+ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config) {
+    (void)comm, (void)color, (void)key, (void)child, (void)config;
+    return refuse("CommSplit", "splitting a communicator");
+}
+
+ncclResult_t pncclCommShrink(ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *child, ncclConfig_t *config,
+                             int flags) {
+    (void)comm, (void)excluded, (void)nexcluded, (void)child, (void)config, (void)flags;
+    return refuse("CommShrink", "taking ranks out of a communicator");
+}
+
+/* ---- their ends and states ---- */
 
 ncclResult_t pncclCommFinalize(ncclComm_t comm) { return reply_of_state(collet_comm_finalize(comm)); }
 ncclResult_t pncclCommDestroy(ncclComm_t comm) { return reply(collet_comm_destroy(comm)); }
@@ -308,6 +337,16 @@ ncclResult_t pncclRecv(void *buffer, size_t count, ncclDataType_t type, int peer
     return COPY(type, collet_recv(buffer, count, TYPES[type], peer, comm, stream));
 }
 
+NEWER(ncclResult_t, Gather, const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+      cudaStream_t stream) {
+    return COPY(type, collet_gather(in, out, count, TYPES[type], root, comm, stream));
+}
+
+NEWER(ncclResult_t, Scatter, const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+      cudaStream_t stream) {
+    return COPY(type, collet_scatter(in, out, count, TYPES[type], root, comm, stream));
+}
+
 /* NCCL has no alltoall in place, but programs call it so and expect success: nccl-tests measures it. What the blocks hold
  * afterwards is undefined, as there. */
 static enum collet_result alltoall_in_place(char *buffer, size_t count, enum collet_type type, ncclComm_t comm,
@@ -393,17 +432,6 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTy
 ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
     (void)op, (void)comm;
     return refuse("RedOpDestroy", "sums of scaled inputs");
-}
-
-ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config) {
-    (void)comm, (void)color, (void)key, (void)child, (void)config;
-    return refuse("CommSplit", "splitting a communicator");
-}
-
-ncclResult_t pncclCommShrink(ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *child, ncclConfig_t *config,
-                             int flags) {
-    (void)comm, (void)excluded, (void)nexcluded, (void)child, (void)config, (void)flags;
-    return refuse("CommShrink", "taking ranks out of a communicator");
 }
 
 /* ---- teams ----

@@ -12,6 +12,7 @@
  * may lie where the caller has padding.
  */
 #include "compat/nccl_config.h"
+#include "compat/nccl_adviser.h"
 
 #include "base/config.h"
 #include "base/err.h"
@@ -133,7 +134,8 @@ static bool is_read(const char *name) {
     return config_reads(name);
 }
 
-static void log_what_is_ignored(void) {
+/* The process's first communicator is about to be made. */
+static void begin_with_nccl(void) {
     char names[512] = "";
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
         char name[64];
@@ -144,6 +146,7 @@ static void log_what_is_ignored(void) {
     }
     if (names[0] != '\0')
         log_info(ENV, "set, but without effect on collet:%s", names);
+    plan_take_adviser(&nccl_tuner);
 }
 
 int nccl_env_int(const char *name, int otherwise) {
@@ -186,8 +189,8 @@ static int channels_of(const char *variable, int ctas) {
 }
 
 enum collet_result nccl_config_read(const void *from, struct collet_config *options) {
-    static pthread_once_t logged = PTHREAD_ONCE_INIT;
-    pthread_once(&logged, log_what_is_ignored);
+    static pthread_once_t begun = PTHREAD_ONCE_INIT;
+    pthread_once(&begun, begin_with_nccl);
     struct nccl_config config;
     COLLET_TRY(config_copy(from, &config));
     COLLET_TRY(config_check(&config));

@@ -50,8 +50,8 @@
     X(WORKS, AllGather, "2.3", "")                                                                                     \
     X(WORKS, ReduceScatter, "2.3", "")                                                                                 \
     X(WORKS, AlltoAll, "2.28", "in place it succeeds, and the result is undefined")                                    \
-    X(REFUSED, Gather, "2.28", "gather")                                                                               \
-    X(REFUSED, Scatter, "2.28", "scatter")                                                                             \
+    X(WORKS, Gather, "2.28", "")                                                                                       \
+    X(WORKS, Scatter, "2.28", "")                                                                                      \
     X(WORKS, Send, "2.7", "")                                                                                          \
     X(WORKS, Recv, "2.7", "")                                                                                          \
     X(WORKS, GroupStart, "2.3", "")                                                                                    \

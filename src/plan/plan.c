@@ -14,6 +14,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* Two classes an octave; a class is tuned for its largest size. */
 #define SIZE_CLASSES 128
@@ -28,6 +29,8 @@ struct planner {
     int nshapes;
     struct model *model;
     struct tuner_limits limits;
+    const struct plan_adviser *adviser; /* NULL: none */
+    void *advice;                       /* its context; NULL: none */
     struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
     bool warned[PROG_COLLECTIVE_COUNT];    /* of names that cannot be followed */
     struct exec_program *programs;         /* most recently used first */
@@ -118,6 +121,28 @@ static enum collet_result limit_to_gpu(const struct chan *chan, const struct map
         "are joined by NVLink and reach each other: add LL or Simple");
 }
 
+/* Set before there are communicators, or by several threads to the same. */
+static const struct plan_adviser *adviser;
+
+void plan_take_adviser(const struct plan_adviser *taken) { __atomic_store_n(&adviser, taken, __ATOMIC_RELEASE); }
+
+/* A rank loads what its own environment names, and rank 0's has to name the same. */
+static enum collet_result find_advice(struct planner *planner, const struct config *config) {
+    const char *plugin = config->tuner_plugin, *own = config_process()->tuner_plugin;
+    if (strcmp(plugin, own) != 0)
+        return err_set(COLLET_ERR_INVALID_USAGE,
+                       "COLLET_TUNER_PLUGIN (NCCL_TUNER_PLUGIN) is \"%s\" here and \"%s\" on rank 0: set it alike", own,
+                       plugin);
+    planner->adviser = __atomic_load_n(&adviser, __ATOMIC_ACQUIRE);
+    if (*plugin == '\0' || strcasecmp(plugin, "none") == 0)
+        planner->adviser = NULL;
+    else if (planner->adviser == NULL)
+        log_warn(PLAN, "COLLET_TUNER_PLUGIN has no effect: plugins are for programs that use NCCL's names");
+    return planner->adviser == NULL ? COLLET_SUCCESS
+                                    : planner->adviser->open(plugin, planner->chan->owner.nranks,
+                                                             planner->shapes[0].nnodes, &planner->advice);
+}
+
 /* A call's channels may depend on its size. */
 static int most_channels(const struct planner *planner) {
     const struct tuner_limits *limits = &planner->limits;
@@ -153,6 +178,8 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
         result = shapes_init(planner);
     if (result == COLLET_SUCCESS)
         result = model_create(chan, config, map, planner->shapes, planner->nshapes, &planner->model);
+    if (result == COLLET_SUCCESS)
+        result = find_advice(planner, config);
     if (result != COLLET_SUCCESS) {
         planner_destroy(planner);
         return result;
@@ -178,6 +205,8 @@ void planner_destroy(struct planner *planner) {
     for (int k = 0; k < planner->nshapes; k++)
         prog_shape_fini(&planner->shapes[k]);
     free(planner->shapes);
+    if (planner->advice != NULL)
+        planner->adviser->close(planner->advice);
     model_destroy(planner->model);
     free(planner);
 }
@@ -227,6 +256,14 @@ static void warn_once(struct planner *planner, enum prog_collective collective) 
     planner->warned[collective] = true;
 }
 
+static enum collet_result choose_new(struct planner *planner, enum prog_collective collective, uint64_t bytes,
+                                     struct plan_choice *choice) {
+    const struct cost_machine *machine = &planner->model->machine;
+    if (planner->advice != NULL)
+        return planner->adviser->choose(planner->advice, machine, &planner->limits, collective, bytes, 1, choice);
+    return tuner_choose(machine, &planner->limits, collective, bytes, 1, choice);
+}
+
 enum collet_result plan_choose(struct planner *planner, const struct exec_request *request,
                                struct plan_choice *choice_p) {
     uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
@@ -239,8 +276,7 @@ enum collet_result plan_choose(struct planner *planner, const struct exec_reques
     /* The class, not the call, is tuned, and in bytes: whichever call of a class comes first, all ranks choose the same. */
     if (choice->algorithm == NULL) {
         warn_once(planner, request->collective);
-        COLLET_TRY(tuner_choose(&planner->model->machine, &planner->limits, request->collective, class_bytes(class), 1,
-                                choice));
+        COLLET_TRY(choose_new(planner, request->collective, class_bytes(class), choice));
     }
     *choice_p = *choice;
     return COLLET_SUCCESS;

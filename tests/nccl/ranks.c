@@ -25,6 +25,10 @@ ncclResult_t ncclAlltoAll(const void *, void *, size_t, ncclDataType_t, ncclComm
 ncclResult_t ncclGather(const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
 ncclResult_t ncclScatter(const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
 #endif
+#if NCCL_VERSION_CODE < 22900
+ncclResult_t ncclCommGetUniqueId(ncclComm_t, ncclUniqueId *);
+ncclResult_t ncclCommGrow(ncclComm_t, int, const ncclUniqueId *, int, ncclComm_t *, ncclConfig_t *);
+#endif
 
 #define N 4
 #define COUNT 300 /* elements per block */
@@ -485,6 +489,13 @@ static void a_simulated_group_ends_without_running(void) {
     CHECK(sum == N);
 }
 
+/* The log then says what was chosen for them. */
+static void allreduces_small_and_large(void) {
+    static float small[16], large[1 << 18];
+    OK(ncclAllReduce(small, small, 16, ncclFloat, ncclSum, comm, NULL));
+    OK(ncclAllReduce(large, large, 1 << 18, ncclFloat, ncclSum, comm, NULL));
+}
+
 /* The last case: it leaves a communicator that has failed. */
 static void a_rank_that_dies_is_noticed(void) {
     int one = 1, sum;
@@ -524,6 +535,7 @@ static const struct {
     CASE(buffers_may_be_registered),
     CASE(what_is_refused_says_so),
     CASE(a_simulated_group_ends_without_running),
+    CASE(allreduces_small_and_large),
     CASE(a_rank_that_dies_is_noticed),
 };
 

@@ -74,6 +74,31 @@ variables_of_nccl_count() {
     ! NCCL_NET=libfabric LD_LIBRARY_PATH=$lib "$work/ours" getters_answer >"$work/output" && grep 'no plugins' "$work/output"
 }
 
+# ---- tuner plugins ----
+
+with_plugin() { # its file, what the log has to hold
+    NCCL_TUNER_PLUGIN=$1 NCCL_DEBUG=INFO LD_LIBRARY_PATH=$lib "$work/ours" allreduces_small_and_large >"$work/output" 2>&1
+}
+example_chooses() {
+    gcc -shared -fPIC -Wall -Wextra -Werror -Iinclude/compat examples/plugins/tuner_two_ways.c -o "$work/libnccl-tuner-two_ways.so" &&
+        with_plugin "$work/libnccl-tuner-two_ways.so" && grep -q 'two ways for 4 ranks on 1 nodes' "$work/output" &&
+        grep -q 'allreduce up to 64 bytes on 4 ranks: tree, LL, ' "$work/output" &&
+        grep -q 'allreduce up to 1048576 bytes on 4 ranks: ring, Simple, .* chunk 32768 bytes' "$work/output" || { cat "$work/output"; return 1; }
+    LD_LIBRARY_PATH=$work:$lib NCCL_TUNER_PLUGIN=two_ways "$work/ours" allreduces_small_and_large
+}
+what_is_no_plugin_is_refused() {
+    ! with_plugin "$ours" && grep -q 'has no ncclTunerPlugin_v6' "$work/output" && ! with_plugin /nowhere.so && grep -q 'cannot be loaded' "$work/output"
+}
+# The layout that plugins have compiled into them.
+tuner_layouts_agree() {
+    printf '%s\n' '#include <nccl_tuner.h>' '#include <stddef.h>' '#include <stdio.h>' 'int main(void) { printf("%zu %zu %zu %zu %zu %d %d %d %d\n",' \
+        'sizeof(ncclTuner_v6_t), offsetof(ncclTuner_v6_t, getCollInfo), offsetof(ncclTuner_v6_t, getChunkSize), sizeof(ncclTunerConstants_v6_t),' \
+        'sizeof(ncclNvlDomainInfo_v6_t), ncclFuncAllReduce, NCCL_ALGO_PAT, NCCL_NUM_ALGORITHMS, NCCL_PROTO_SIMPLE); }' >"$work/tuner.c"
+    gcc -Iinclude/compat "$work/tuner.c" -o "$work/tuner" && [ "$("$work/tuner")" = "40 16 32 1152 12 4 6 7 2" ]
+}
+
+# ---- nccl-tests ----
+
 # All of their programs, or those that NCCL_TESTS_PROGRAMS lists. They run on GPUs only.
 nccl_tests_build() {
     mkdir -p "$work/home/lib" && ln -s "$PWD/include/compat" "$work/home/include" && ln -s "$ours" "$work/home/lib/libnccl.so" || return 1
@@ -100,6 +125,9 @@ check that_program_runs_on_host_memory env LD_LIBRARY_PATH="$lib" "$work/ours"
 check a_profiler_overrides_a_weak_name profiler_comes_between
 check variables_of_NCCL_that_do_nothing_are_named_in_one_line ignored_variables_are_named
 check a_variable_of_NCCL_that_cannot_be_obeyed_is_refused variables_of_nccl_count
+check a_tuner_plugin_has_its_layout tuner_layouts_agree
+check the_example_of_a_tuner_plugin_chooses example_chooses
+check what_is_no_tuner_plugin_is_refused what_is_no_plugin_is_refused
 if command -v python3 >/dev/null; then
     check python_passes_an_id_by_value python_calls_it
 else
