@@ -67,9 +67,9 @@ function without_names(text) {
     return text
 }
 
-# A comment that begins "collet_name: does this" begins on its page "collet_name() does this".
+# A comment that begins "collet_name: does this" begins on its page "collet_name(): does this".
 function subject(page) {
-    return without_names(page_doc[page]) == page_doc[page] || page_names[page] ~ /,/ ? "" : "\\fB" page_names[page] "()\\fR\n"
+    return without_names(page_doc[page]) == page_doc[page] || page_names[page] ~ /,/ ? "" : "\\fB" page_names[page] "()\\fR:\n"
 }
 
 function first_sentence(text) {

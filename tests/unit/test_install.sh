@@ -135,7 +135,7 @@ man_shows_a_call() {
     local text
     text=$(page collet_allreduce) || { cat "$work/warnings"; return 1; }
     for words in 'op over ranks of sendbuff' 'enum collet_result collet_allreduce(const void \*sendbuff,' 'In place: sendbuff == recvbuff' \
-        'Calls on one communicator are done in the order' 'collet_reducescatter(3)'; do
+        'COMMON RULES' 'INVALID_ARGUMENT' 'collet_reducescatter(3)'; do
         grep -q "$words" <<<"$text" || { echo "not on the page: $words"; return 1; }
     done
     page 3 collet_recv | grep -q 'collet_recv(void \*recvbuff' && page 7 collet | grep -q 'COLLET_ERR_TIMEOUT = -6' &&
