@@ -279,7 +279,7 @@ static void log_connection(const struct conn *conn) {
     char reasons[256];
     list_reasons(conn->owner, conn->peer, conn->transport, reasons, sizeof(reasons));
     log_info(CONN, "channel %d lane %d: rank %d %s %d via %s%s", conn->channel, conn->lane, conn->owner->rank,
-             conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer, conn->transport->name, reasons);
+             conn_arrow(conn), conn->peer, conn->transport->name, reasons);
 }
 
 /* Whether slots are written past the caches: to begin with as CPUs were found to be, then as the end finds its lines. */

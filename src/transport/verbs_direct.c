@@ -151,8 +151,7 @@ static bool slots_register(const struct conn *conn, int r, const char **why) {
                                   direct->memory, direct->bytes, &how, why);
     if (direct->rails[r].slots != NULL)
         log_info(NET, "rank %d %s %d: slots in memory of GPU %d, registered with %s %s: %s", conn->owner->rank,
-                 conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer, gpu->ordinal, device->name,
-                 verbs_registration_name(how), *why);
+                 conn_arrow(conn), conn->peer, gpu->ordinal, device->name, verbs_registration_name(how), *why);
     return direct->rails[r].slots != NULL;
 }
 
@@ -201,7 +200,7 @@ void verbs_direct_create(struct conn *conn, size_t bytes) {
         return;
     verbs_direct_destroy(conn);
     log_info(NET, "rank %d %s %d: slots in pinned host memory, not in that of GPU %d: %s", conn->owner->rank,
-             conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer, gpu->ordinal, why);
+             conn_arrow(conn), conn->peer, gpu->ordinal, why);
 }
 
 void verbs_direct_destroy(struct conn *conn) {

@@ -26,8 +26,6 @@ static bool is_port_of(const struct verbs_port *port, const struct topo_nic *nic
     return port->interface != 0 && port->interface == if_nametoindex(nic->name);
 }
 
-static const char *arrow_of(const struct conn *conn) { return conn->side == CONN_PRODUCER ? "->" : "<-"; }
-
 static int list_ports(const struct verbs_end *end, struct verbs_port **ports) {
     int n = 0;
     for (int k = 0; k < end->host->nports; k++)
@@ -46,7 +44,7 @@ static int find_home(const struct conn *conn, struct verbs_port *const *ports, i
         log_info(NET,
                  "rank %d %s %d: channel %d takes all RDMA ports by turns: \"%s\", the NIC of its ring, is none that "
                  "can be used here",
-                 conn->owner->rank, arrow_of(conn), conn->peer, conn->channel, nic->name);
+                 conn->owner->rank, conn_arrow(conn), conn->peer, conn->channel, nic->name);
     return -1;
 }
 
@@ -76,7 +74,7 @@ void verbs_rails_agree(struct conn *conn) {
     if (!alike && end->nrails > 1)
         log_info(NET,
                  "rank %d %s %d: channel %d takes all RDMA ports by turns: the NICs of its ring have no like ports",
-                 conn->owner->rank, arrow_of(conn), conn->peer, conn->channel);
+                 conn->owner->rank, conn_arrow(conn), conn->peer, conn->channel);
 }
 
 const char *verbs_rail_part(const struct verbs_end *end, int r) {

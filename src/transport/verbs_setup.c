@@ -195,9 +195,9 @@ static void log_rails(const struct conn *conn) {
         memcpy(gid.raw, end->theirs.rails[r].gid, sizeof(gid.raw));
         verbs_gid_text(&gid, text);
         log_info(NET, "channel %d lane %d: rank %d %s %d: %s port %d, GID %d, to %s: %s, %d queue pair(s), MTU %d, %s",
-                 conn->channel, conn->lane, conn->owner->rank, conn->side == CONN_PRODUCER ? "->" : "<-", conn->peer,
-                 port->device->name, port->number, port->gid_index[end->kind], text, verbs_kind_name(end->kind),
-                 end->nqps, mine < theirs ? mine : theirs, verbs_rail_part(end, r));
+                 conn->channel, conn->lane, conn->owner->rank, conn_arrow(conn), conn->peer, port->device->name,
+                 port->number, port->gid_index[end->kind], text, verbs_kind_name(end->kind), end->nqps,
+                 mine < theirs ? mine : theirs, verbs_rail_part(end, r));
     }
 }
 
