@@ -15,28 +15,31 @@
 
 #include "fifo/port.h"
 
+/* A group: 8 neighbouring lanes, which run together and share a line of LL128, 16 bytes each. All lanes of a group come to
+ * what is named after it or after the line. */
+#define PORT_GROUP 8u
+
 #if defined(PORT_EMULATED)
 #ifdef __cplusplus
 extern "C" {
 #endif
-uint32_t port_emulated_lane(void);
-uint32_t port_emulated_lanes(void);
-int port_emulated_any(int condition);
-void port_emulated_pause(void);
-uint64_t port_emulated_clock_ns(void);
-int port_emulated_group_any(int condition);
-void port_emulated_line128_load(const char *line, uint64_t *first, uint64_t *second);
-void port_emulated_line128_store(char *line, uint64_t first, uint64_t second);
+uint32_t port_lane(void);
+uint32_t port_lanes(void);
+int port_any(int condition);
+void port_sync(void);
+void port_pause(uint32_t looks);
+uint64_t port_clock_ns(void);
+int port_group_any(int condition);
+void port_line128_load(const char *line, uint64_t *first, uint64_t *second);
+void port_line128_store(char *line, uint64_t first, uint64_t second);
 #ifdef __cplusplus
 }
 #endif
-#endif
+#else
 
 PORT_FN uint32_t port_lane(void) {
 #if defined(__CUDA_ARCH__)
     return threadIdx.x;
-#elif defined(PORT_EMULATED)
-    return port_emulated_lane();
 #else
     return 0;
 #endif
@@ -45,8 +48,6 @@ PORT_FN uint32_t port_lane(void) {
 PORT_FN uint32_t port_lanes(void) {
 #if defined(__CUDA_ARCH__)
     return blockDim.x;
-#elif defined(PORT_EMULATED)
-    return port_emulated_lanes();
 #else
     return 1;
 #endif
@@ -55,8 +56,6 @@ PORT_FN uint32_t port_lanes(void) {
 PORT_FN int port_any(int condition) {
 #if defined(__CUDA_ARCH__)
     return __syncthreads_or(condition);
-#elif defined(PORT_EMULATED)
-    return port_emulated_any(condition);
 #else
     return condition;
 #endif
@@ -65,8 +64,6 @@ PORT_FN int port_any(int condition) {
 PORT_FN void port_sync(void) {
 #if defined(__CUDA_ARCH__)
     __syncthreads();
-#else
-    (void)port_any(0);
 #endif
 }
 
@@ -75,35 +72,22 @@ PORT_FN void port_pause(uint32_t looks) {
 #if defined(__CUDA_ARCH__)
     if (looks > 64)
         __nanosleep(looks > 4096 ? 1000 : 20);
-#elif defined(PORT_EMULATED)
-    (void)looks;
-    port_emulated_pause();
 #else
     (void)looks;
 #endif
 }
 
 PORT_FN uint64_t port_clock_ns(void) {
+    uint64_t ns = 0;
 #if defined(__CUDA_ARCH__)
-    uint64_t ns;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
-    return ns;
-#elif defined(PORT_EMULATED)
-    return port_emulated_clock_ns();
-#else
-    return 0;
 #endif
+    return ns;
 }
-
-/* A group: 8 neighbouring lanes, which run together and share a line of LL128, 16 bytes each. All lanes of a group come to
- * these. */
-#define PORT_GROUP 8u
 
 PORT_FN int port_group_any(int condition) {
 #if defined(__CUDA_ARCH__)
     return __any_sync(0xffu << (threadIdx.x & 24), condition);
-#elif defined(PORT_EMULATED)
-    return port_emulated_group_any(condition);
 #else
     return condition;
 #endif
@@ -112,24 +96,18 @@ PORT_FN int port_group_any(int condition) {
 PORT_FN void port_line128_load(const char *line, uint64_t *first, uint64_t *second) {
 #if defined(__CUDA_ARCH__)
     __syncwarp(0xffu << (threadIdx.x & 24));
-    port_lines_load((const uint64_t *)(const void *)line + 2 * (threadIdx.x & 7), first, second);
-#elif defined(PORT_EMULATED)
-    port_emulated_line128_load(line, first, second);
-#else
-    port_lines_load((const uint64_t *)(const void *)line, first, second);
 #endif
+    port_lines_load((const uint64_t *)(const void *)line + 2 * (port_lane() & 7), first, second);
 }
 
 PORT_FN void port_line128_store(char *line, uint64_t first, uint64_t second) {
 #if defined(__CUDA_ARCH__)
     __syncwarp(0xffu << (threadIdx.x & 24));
-    port_lines_store((uint64_t *)(void *)line + 2 * (threadIdx.x & 7), first, second);
-#elif defined(PORT_EMULATED)
-    port_emulated_line128_store(line, first, second);
-#else
-    port_lines_store((uint64_t *)(void *)line, first, second);
 #endif
+    port_lines_store((uint64_t *)(void *)line + 2 * (port_lane() & 7), first, second);
 }
+
+#endif
 
 /* Loops that run a few times only, and are not worth more code. */
 #if defined(__CUDACC__)

@@ -2,7 +2,10 @@
  *
  * A scheduler of lanes, each on a stack of its own. See lanes.h.
  */
+#define PORT_EMULATED 1 /* what this file defines */
+
 #include "common/lanes.h"
+#include "fifo/lanes.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -110,26 +113,20 @@ static void lane_enter(struct lane *lane) {
 
 /* ---- what port.h asks for ---- */
 
-uint32_t port_emulated_lane(void);
-uint32_t port_emulated_lanes(void);
-int port_emulated_any(int condition);
-void port_emulated_pause(void);
-uint64_t port_emulated_clock_ns(void);
-int port_emulated_group_any(int condition);
-void port_emulated_line128_load(const char *line, uint64_t *first, uint64_t *second);
-void port_emulated_line128_store(char *line, uint64_t first, uint64_t second);
+uint32_t port_lane(void) { return run->current->number; }
+uint32_t port_lanes(void) { return run->lanes; }
+void port_pause(uint32_t looks) {
+    (void)looks;
+    leave(LANE_PAUSED);
+}
 
-uint32_t port_emulated_lane(void) { return run->current->number; }
-uint32_t port_emulated_lanes(void) { return run->lanes; }
-void port_emulated_pause(void) { leave(LANE_PAUSED); }
-
-uint64_t port_emulated_clock_ns(void) {
+uint64_t port_clock_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-int port_emulated_any(int condition) {
+int port_any(int condition) {
     struct lane *self = run->current;
     struct block *block = &run->block[self->block];
     block->any |= condition != 0;
@@ -171,7 +168,9 @@ static int group_arrive(struct group *group) {
     return 1;
 }
 
-int port_emulated_group_any(int condition) {
+void port_sync(void) { (void)port_any(0); }
+
+int port_group_any(int condition) {
     struct group *group = own_group();
     group->any |= condition != 0;
     if (group_arrive(group)) {
@@ -183,7 +182,7 @@ int port_emulated_group_any(int condition) {
 
 /* A line is stored at once and loaded at once: so no lane sees part of one. Between threads, its flag goes last and comes
  * first. */
-void port_emulated_line128_store(char *line, uint64_t first, uint64_t second) {
+void port_line128_store(char *line, uint64_t first, uint64_t second) {
     struct group *group = own_group();
     uint64_t *words = (uint64_t *)(void *)line, *part = group->parts[run->current->number % GROUP];
     part[0] = first;
@@ -194,7 +193,7 @@ void port_emulated_line128_store(char *line, uint64_t first, uint64_t second) {
         __atomic_store_n(&words[k], group->parts[k / 2][k % 2], __ATOMIC_RELEASE);
 }
 
-void port_emulated_line128_load(const char *line, uint64_t *first, uint64_t *second) {
+void port_line128_load(const char *line, uint64_t *first, uint64_t *second) {
     struct group *group = own_group();
     const uint64_t *words = (const uint64_t *)(const void *)line, *part = group->parts[run->current->number % GROUP];
     if (group_arrive(group))
