@@ -303,7 +303,8 @@ enum collet_result conn_try(struct conn *conn) {
         return COLLET_SUCCESS;
     if (conn->state == CONN_NEW)
         COLLET_TRY(conn->side == CONN_CONSUMER ? consumer_begin(conn) : producer_begin(conn));
-    COLLET_TRY(conn->transport->ready(conn));
+    if (conn->transport->ready != NULL)
+        COLLET_TRY(conn->transport->ready(conn));
     conn->end.remote = (uint32_t)conn->transport->remote;
     conn->end.place.roam_bytes = roam_bytes_of(conn);
     stores_init(conn);

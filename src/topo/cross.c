@@ -270,21 +270,6 @@ static void find_homes(const struct load *load, struct topo_crossing *crossing) 
         crossing->has_homes = crossing->has_homes && used[nic] == used[0];
 }
 
-enum collet_result topo_cross_host(const struct topo *topo, int host, int nlocal, const int *place, bool with_nics,
-                                   struct topo_crossing *crossing) {
-    struct load load SCOPED_LOAD = {0};
-    *crossing = (struct topo_crossing){.host = host, .nlocal = nlocal};
-    COLLET_TRY(load_init(&load, topo, host, nlocal, place, with_nics));
-    if (load.nstops > TOUR_STOPS_MAX)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "a host has ranks in %d places: at most %d are possible",
-                       load.nstops, TOUR_STOPS_MAX);
-    COLLET_TRY(try_all(&load, crossing));
-    find_homes(&load, crossing);
-    return COLLET_SUCCESS;
-}
-
-void topo_crossing_fini(struct topo_crossing *crossing) { free(crossing->routes); }
-
 /* ------------------------------------------------------------------------------------------------------------ trees */
 
 /* Along a chain the data goes up once and down once, both trees together. */
@@ -306,13 +291,23 @@ static void load_tree(struct load *load, const struct topo_crossing *crossing, c
     load_net(load, nic_node, nic_weight, nic_weight);
 }
 
-enum collet_result topo_cross_trees(const struct topo *topo, const int *place, double nic_weight,
-                                    struct topo_crossing *crossing) {
+/* ----------------------------------------------------------------------------------------------------------- a host */
+
+enum collet_result topo_cross_host(const struct topo *topo, int host, int nlocal, const int *place, bool with_nics,
+                                   double nic_weight, struct topo_crossing *crossing) {
     struct load load SCOPED_LOAD = {0};
-    bool with_nics = crossing->routes[0].nic_in >= 0;
-    COLLET_TRY(load_init(&load, topo, crossing->host, crossing->nlocal, place, with_nics));
+    *crossing = (struct topo_crossing){.host = host, .nlocal = nlocal};
+    COLLET_TRY(load_init(&load, topo, host, nlocal, place, with_nics));
+    if (load.nstops > TOUR_STOPS_MAX)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "a host has ranks in %d places: at most %d are possible",
+                       load.nstops, TOUR_STOPS_MAX);
+    COLLET_TRY(try_all(&load, crossing));
+    find_homes(&load, crossing);
+    load_clear(&load);
     for (int i = 0; i < crossing->nroutes; i++)
         load_tree(&load, crossing, &crossing->routes[i], nic_weight);
     crossing->tree_bound = load_bound(&load);
     return COLLET_SUCCESS;
 }
+
+void topo_crossing_fini(struct topo_crossing *crossing) { free(crossing->routes); }

@@ -7,16 +7,11 @@
 
 #include "topo/search.h"
 
-/* Finds routes for the nlocal ranks at these nodes of a host. with_nics: the rings go on to other hosts.
- * topo_crossing_fini() frees *crossing, also after a failure. tree_bound is not set. */
+/* Finds routes for the nlocal ranks at these nodes of a host. with_nics: the rings go on to other hosts. nic_weight: what a
+ * head sends to other heads in the two trees together, divided by a ring's data. It receives as much.
+ * topo_crossing_fini() frees *crossing, also after a failure. */
 enum collet_result topo_cross_host(const struct topo *topo, int host, int nlocal, const int *place, bool with_nics,
-                                   struct topo_crossing *crossing);
-
-/* Sets tree_bound. nic_weight: what a head sends to other heads in the two trees together, divided by a ring's data. It
- * receives as much. */
-enum collet_result topo_cross_trees(const struct topo *topo, const int *place, double nic_weight,
-                                    struct topo_crossing *crossing);
-
+                                   double nic_weight, struct topo_crossing *crossing);
 void topo_crossing_fini(struct topo_crossing *crossing);
 
 #endif

@@ -89,15 +89,11 @@ static bool open_nvml(void *library, struct gpus_nvml *nvml) {
     struct {
         const char *name;
         void *function; /* a function pointer */
-    } symbols[] = {{"nvmlInit_v2", &nvml->Init_v2},
-                   {"nvmlShutdown", &nvml->Shutdown},
-                   {"nvmlDeviceGetCount_v2", &nvml->DeviceGetCount_v2},
-                   {"nvmlDeviceGetHandleByIndex_v2", &nvml->DeviceGetHandleByIndex_v2},
-                   {"nvmlDeviceGetPciInfo_v3", &nvml->DeviceGetPciInfo_v3},
-                   {"nvmlDeviceGetCudaComputeCapability", &nvml->DeviceGetCudaComputeCapability},
-                   {"nvmlDeviceGetNvLinkState", &nvml->DeviceGetNvLinkState},
-                   {"nvmlDeviceGetNvLinkRemotePciInfo_v2", &nvml->DeviceGetNvLinkRemotePciInfo_v2},
-                   {"nvmlDeviceGetP2PStatus", &nvml->DeviceGetP2PStatus}};
+    } symbols[] = {
+#define X(name, arguments) {"nvml" #name, &nvml->name},
+        GPUS_FUNCTIONS(X)
+#undef X
+    };
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
         void *address = dlsym(library, symbols[i].name);
         if (address == NULL) {

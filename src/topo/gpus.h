@@ -13,16 +13,20 @@ struct gpus_pci {
     unsigned domain, bus, device, device_id, subsystem_id;
     char busid[32];
 };
+#define GPUS_FUNCTIONS(X)                                                                                              \
+    X(Init_v2, (void))                                                                                                 \
+    X(Shutdown, (void))                                                                                                \
+    X(DeviceGetCount_v2, (unsigned *count))                                                                            \
+    X(DeviceGetHandleByIndex_v2, (unsigned index, void **device))                                                      \
+    X(DeviceGetPciInfo_v3, (void *device, struct gpus_pci *pci))                                                       \
+    X(DeviceGetCudaComputeCapability, (void *device, int *major, int *minor))                                          \
+    X(DeviceGetNvLinkState, (void *device, unsigned link, unsigned *is_active))                                        \
+    X(DeviceGetNvLinkRemotePciInfo_v2, (void *device, unsigned link, struct gpus_pci *pci))                            \
+    X(DeviceGetP2PStatus, (void *device, void *peer, unsigned capability, unsigned *status))
 struct gpus_nvml {
-    int (*Init_v2)(void);
-    int (*Shutdown)(void);
-    int (*DeviceGetCount_v2)(unsigned *count);
-    int (*DeviceGetHandleByIndex_v2)(unsigned index, void **device);
-    int (*DeviceGetPciInfo_v3)(void *device, struct gpus_pci *pci);
-    int (*DeviceGetCudaComputeCapability)(void *device, int *major, int *minor);
-    int (*DeviceGetNvLinkState)(void *device, unsigned link, unsigned *is_active);
-    int (*DeviceGetNvLinkRemotePciInfo_v2)(void *device, unsigned link, struct gpus_pci *pci);
-    int (*DeviceGetP2PStatus)(void *device, void *peer, unsigned capability, unsigned *status);
+#define X(name, arguments) int(*name) arguments;
+    GPUS_FUNCTIONS(X)
+#undef X
 };
 
 /* Of a graph that is not finished: numbers GPUs as the library does, and adds links to GPUs that have none. */

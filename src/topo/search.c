@@ -162,8 +162,7 @@ static enum collet_result cross_host(struct topo_rings *rings, int host, double 
     COLLET_TRY(memory_get(&places, (size_t)nlocal, sizeof *places, "no memory for the places of %d ranks", nlocal));
     list_places(rings, host, places);
     struct topo_crossing *crossing = &rings->crossings[rings->ncrossings++];
-    COLLET_TRY(topo_cross_host(rings->topo, host, nlocal, places, rings->nhosts > 1, crossing));
-    return topo_cross_trees(rings->topo, places, weight, crossing);
+    return topo_cross_host(rings->topo, host, nlocal, places, rings->nhosts > 1, weight, crossing);
 }
 
 static enum collet_result cross_hosts(struct topo_rings *rings) {

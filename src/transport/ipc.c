@@ -9,8 +9,8 @@
  * Which GPU the producer is on, its card says. Descriptors are handed over
  * (hand_over.h). Nobody looks at the memory any more when the consumer frees it: it has then received all that was sent.
  */
-#include "base/err.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/os.h"
 #include "transport/hand_over.h"
 #include "transport/transport.h"
@@ -61,9 +61,8 @@ static int peer_ordinal(const struct conn *conn) {
 }
 
 static enum collet_result end_create(struct conn *conn, enum ipc_kind kind, struct ipc_end **end_p) {
-    struct ipc_end *end = malloc(sizeof(*end));
-    if (end == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection with rank %d", conn->peer);
+    struct ipc_end *end;
+    COLLET_TRY(memory_get(&end, 1, sizeof(*end), "no memory for a connection with rank %d", conn->peer));
     *end = (struct ipc_end){.kind = kind, .bytes = conn->owner->layout.total_bytes, .fd = -1, .socket = -1};
     conn->impl = end; /* from here on ipc_close() cleans up */
     *end_p = end;

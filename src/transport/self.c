@@ -6,8 +6,8 @@
  * Ends may be closed in any order, so the memory counts its users. An offer may never be taken up, so offers are listed
  * until they are taken up or withdrawn.
  */
-#include "base/err.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/os.h"
 #include "transport/transport.h"
 
@@ -96,9 +96,8 @@ static enum collet_result self_offer(struct conn *conn, struct conn_blob *offer)
     const struct fifo_layout *layout = &conn->owner->layout;
     enum self_place place;
     COLLET_TRY(place_for(conn, &place));
-    struct self_memory *memory = malloc(sizeof(*memory));
-    if (memory == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection from rank %d", conn->peer);
+    struct self_memory *memory;
+    COLLET_TRY(memory_get(&memory, 1, sizeof(*memory), "no memory for a connection from rank %d", conn->peer));
     *memory = (struct self_memory){.users = 1, .place = place, .bytes = layout->total_bytes};
     if (memory->place != ON_HOST) {
         memory->driver = conn->owner->gpu->driver;
@@ -136,11 +135,6 @@ static enum collet_result self_accept(struct conn *conn, const struct conn_blob 
     return COLLET_SUCCESS;
 }
 
-static enum collet_result self_ready(struct conn *conn) {
-    (void)conn;
-    return COLLET_SUCCESS;
-}
-
 static void self_close(struct conn *conn) {
     struct self_memory *memory = conn->impl;
     if (memory == NULL)
@@ -162,6 +156,5 @@ const struct transport transport_self = {
     .reaches = self_reaches,
     .offer = self_offer,
     .accept = self_accept,
-    .ready = self_ready,
     .close = self_close,
 };

@@ -9,7 +9,7 @@
  * The consumer keeps its descriptor open until the producer has set `attached`. The nonce shows that the descriptor is
  * still the one that was offered.
  */
-#include "base/err.h"
+#include "base/memory.h"
 #include "base/os.h"
 #include "transport/transport.h"
 
@@ -45,9 +45,8 @@ static struct shm_trailer *shm_trailer(const struct conn *conn, void *memory) {
 }
 
 static enum collet_result shm_end_create(struct conn *conn, struct shm_end **end_p) {
-    struct shm_end *end = malloc(sizeof(*end));
-    if (end == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection with rank %d", conn->peer);
+    struct shm_end *end;
+    COLLET_TRY(memory_get(&end, 1, sizeof(*end), "no memory for a connection with rank %d", conn->peer));
     *end = (struct shm_end){.bytes = shm_bytes(&conn->owner->layout), .fd = -1};
     conn->impl = end; /* from here on shm_close() cleans up */
     *end_p = end;

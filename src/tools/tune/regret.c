@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/tune/regret.h"
 
-#include <math.h>
+#include "forecast/explain.h"
 
-static const char *size_text(uint64_t bytes, char text[16]) {
-    static const char *const units[] = {"", "K", "M", "G"};
-    int unit = 0;
-    for (; bytes >= 1024 && bytes % 1024 == 0 && unit < 3; unit++)
-        bytes /= 1024;
-    snprintf(text, 16, "%llu%s", (unsigned long long)bytes, units[unit]);
-    return text;
-}
+#include <math.h>
 
 /* The best candidate is the one against which the choice does worst. */
 struct regret regret_of(struct lab *lab, const struct cost_table *costs, int size, enum lab_class class) {
@@ -31,8 +24,8 @@ struct regret regret_of(struct lab *lab, const struct cost_table *costs, int siz
 
 static void print_row(struct lab *lab, const struct cost_table *costs, int size, enum lab_class class,
                       const struct regret *r, FILE *out) {
-    char size_name[16], choice_name[LAB_NAME_BYTES], best_name[LAB_NAME_BYTES];
-    fprintf(out, "| %s | %d | %s | ", size_text(lab->options.sizes[size], size_name), r->ncandidates,
+    char size_name[24], choice_name[LAB_NAME_BYTES], best_name[LAB_NAME_BYTES];
+    fprintf(out, "| %s | %d | %s | ", explain_size(lab->options.sizes[size], size_name), r->ncandidates,
             lab_name(&lab->candidates[r->choice], choice_name));
     if (r->best < 0)
         fprintf(out, "| | | | | | %s |\n", r->ncandidates > 0 ? "left out as hopeless" : "not measured");
