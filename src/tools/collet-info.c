@@ -17,16 +17,11 @@
 #include "transport/verbs_memory.h"
 #include "transport/verbs_near.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static struct json *json; /* NULL: text */
@@ -65,45 +60,6 @@ static void show_shared_memory(void) {
     }
     os_memory_destroy(memory, 4096);
     close(fd);
-}
-
-/* ---- reading another process's memory (CMA) ---- */
-
-static pid_t child_that_sleeps(void) {
-    pid_t child = fork();
-    if (child != 0)
-        return child;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (;;)
-        pause();
-}
-
-/* Exits with the errno of reading from a process that is neither parent nor child, as ranks are to each other. */
-static int try_to_read(pid_t other, char *there) {
-    char here;
-    struct iovec to = {&here, 1}, from = {there, 1};
-    pid_t reader = fork();
-    int status = 0;
-    if (reader == 0)
-        _exit(process_vm_readv(other, &to, 1, &from, 1, 0) == 1 ? 0 : errno);
-    return reader > 0 && waitpid(reader, &status, 0) == reader && WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
-}
-
-static void show_cma(void) {
-    static char byte;
-    pid_t other = child_that_sleeps();
-    int error = other > 0 ? try_to_read(other, &byte) : errno;
-    if (other > 0) {
-        kill(other, SIGKILL);
-        waitpid(other, NULL, 0);
-    }
-    if (error == 0)
-        row("CMA", true, "process_vm_readv between processes of this user (no transport uses it yet)");
-    else
-        row("CMA", false,
-            "process_vm_readv: %s (sysctl kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE in a container); no "
-            "transport uses it yet",
-            strerror(error));
 }
 
 /* ---- RDMA ---- */
@@ -196,7 +152,6 @@ static void show_gpus(const struct config *config) {
 
 static void show_machine(void) {
     show_shared_memory();
-    show_cma();
     show_memlock();
     show_rdma();
     show_gpus(config_process());
@@ -213,7 +168,6 @@ static void print_text(const struct config *config) {
     for (int type = 0; type < COLLET_TYPE_COUNT; type++)
         printf(" %s", type_name((enum collet_type)type));
     printf("\n\nthis machine:\n");
-    fflush(stdout); /* before children have a copy of it */
     show_machine();
     printf("\n");
     for (size_t k = 0; config_value(config, k, &value); k++)
@@ -241,7 +195,6 @@ static void print_json(const struct config *config) {
         json_text(json, NULL, type_name((enum collet_type)type));
     json_close(json, ']');
     json_open(json, "machine", '[');
-    fflush(stdout);
     show_machine();
     json_close(json, ']');
     json_open(json, "knobs", '[');

@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -187,13 +188,6 @@ static void take_in(struct tcp_listener *listener, struct tcp_stranger *stranger
     stranger->fd = -1;
 }
 
-static bool same_secret(const uint8_t *a, const uint8_t *b) {
-    uint8_t difference = 0;
-    for (int k = 0; k < TCP_TOKEN_BYTES; k++) /* all of them: the time taken must not tell how many are right */
-        difference |= a[k] ^ b[k];
-    return difference == 0;
-}
-
 static void stranger_read(struct tcp_listener *listener, struct tcp_stranger *stranger) {
     struct tcp_hello *hello = &stranger->hello;
     ssize_t n = recv(stranger->fd, (char *)hello + stranger->got, sizeof(*hello) - stranger->got, 0);
@@ -203,7 +197,8 @@ static void stranger_read(struct tcp_listener *listener, struct tcp_stranger *st
     }
     stranger->got += n > 0 ? (uint32_t)n : 0;
     if (stranger->got == sizeof(*hello)) {
-        if (hello->magic == HELLO_MAGIC && same_secret(hello->token, listener->token))
+        bool same = sodium_memcmp(hello->token, listener->token, TCP_TOKEN_BYTES) == 0; /* in constant time */
+        if (hello->magic == HELLO_MAGIC && same)
             take_in(listener, stranger);
         else
             stranger_drop(stranger, "does not know the token");

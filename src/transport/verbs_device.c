@@ -102,7 +102,6 @@ static void read_port(struct verbs_host *host, struct verbs_port *port, const st
         why_not(port, "the driver does not tell its state");
         return;
     }
-    port->infiniband = attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
     port->grh_required = attr.flags & IBV_QPF_GRH_REQUIRED;
     port->lid = attr.lid;
     port->mtu = attr.active_mtu;

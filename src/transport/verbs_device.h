@@ -48,8 +48,7 @@ struct verbs_device {
 struct verbs_port {
     struct verbs_device *device;
     uint8_t number;
-    int down; /* it has gone down since: by its events */
-    bool infiniband;
+    int down;           /* it has gone down since: by its events */
     bool grh_required;  /* every queue pair must be addressed by GID */
     unsigned interface; /* number of its network interface; 0: it has none that is known */
     uint16_t lid;
