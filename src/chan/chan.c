@@ -10,6 +10,7 @@
 #include "chan/crowd.h"
 #include "transport/transport.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -160,6 +161,16 @@ void chan_plan(struct chan *chan, const struct topo_rings *rings, bool whole_lin
     chan->owner.whole_lines = whole_lines;
 }
 
+static uint64_t key_of(const struct conn *conn) {
+    return (uint64_t)conn->peer << 32 | (uint64_t)conn->channel << 16 | (uint64_t)conn->lane << 1 |
+           (uint64_t)conn->side;
+}
+
+static int by_key(const void *a, const void *b) {
+    uint64_t x = key_of(a), y = key_of(b);
+    return (x > y) - (x < y);
+}
+
 void chan_destroy(struct chan *chan) {
     if (chan == NULL)
         return;
@@ -168,50 +179,16 @@ void chan_destroy(struct chan *chan) {
         conn->transport->close(conn);
     for (struct conn *conn = chan->owner.first, *next; conn != NULL; conn = next) {
         next = conn->next;
+        tdelete(conn, &chan->index, by_key);
         free(conn);
     }
-    free(chan->index);
     free(chan);
 }
 
-static uint32_t hash_key(int peer, int channel, int lane, enum conn_side side) {
-    uint32_t key = ((uint32_t)peer << 12) ^ ((uint32_t)channel << 5) ^ ((uint32_t)lane << 1) ^ (uint32_t)side;
-    key *= 2654435761u;
-    return key ^ key >> 15;
-}
-
-static bool is_conn(const struct conn *conn, int peer, int channel, int lane, enum conn_side side) {
-    return conn->peer == peer && conn->channel == channel && conn->lane == lane && conn->side == side;
-}
-
-static void index_insert(struct conn **index, uint32_t size, struct conn *conn) {
-    uint32_t at = hash_key(conn->peer, conn->channel, conn->lane, conn->side);
-    while (index[at & (size - 1)] != NULL)
-        at++;
-    index[at & (size - 1)] = conn;
-}
-
-static enum collet_result index_grow(struct chan *chan) {
-    uint32_t size = chan->index_size ? 2 * chan->index_size : 16;
-    struct conn **index = calloc(size, sizeof(*index));
-    if (index == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %u connections", size);
-    for (struct conn *conn = chan->owner.first; conn != NULL; conn = conn->next)
-        index_insert(index, size, conn);
-    free(chan->index);
-    chan->index = index;
-    chan->index_size = size;
-    return COLLET_SUCCESS;
-}
-
 struct conn *conn_find(const struct chan *chan, int peer, int channel, int lane, enum conn_side side) {
-    if (chan->index_size == 0)
-        return NULL;
-    for (uint32_t at = hash_key(peer, channel, lane, side);; at++) {
-        struct conn *conn = chan->index[at & (chan->index_size - 1)];
-        if (conn == NULL || is_conn(conn, peer, channel, lane, side))
-            return conn;
-    }
+    struct conn key = {.peer = peer, .channel = channel, .lane = lane, .side = side};
+    void *found = tfind(&key, &chan->index, by_key);
+    return found == NULL ? NULL : *(struct conn **)found;
 }
 
 static void join_opposites(const struct chan *chan, struct conn *conn) {
@@ -226,8 +203,6 @@ static enum collet_result conn_create(struct chan *chan, int peer, int channel, 
     const struct transport *transport = chan_pair_transport(chan, chan->owner.rank, peer);
     if (transport == NULL)
         return err_unreachable(&chan->owner, peer);
-    if (2 * (chan->nconns + 1) > chan->index_size)
-        COLLET_TRY(index_grow(chan));
     struct conn *conn;
     COLLET_TRY(memory_get(&conn, 1, sizeof *conn, "no memory for a connection to rank %d", peer));
     conn->side = side;
@@ -238,11 +213,13 @@ static enum collet_result conn_create(struct chan *chan, int peer, int channel, 
     conn->far = chan->far && crowd_apart(&chan->owner.peers[chan->owner.rank], &chan->owner.peers[peer]);
     conn->transport = transport;
     conn->owner = &chan->owner;
+    if (tsearch(conn, &chan->index, by_key) == NULL) {
+        free(conn);
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection to rank %d", peer);
+    }
     join_opposites(chan, conn);
     *chan->last = conn;
     chan->last = &conn->next;
-    chan->nconns++;
-    index_insert(chan->index, chan->index_size, conn);
     *conn_p = conn;
     return COLLET_SUCCESS;
 }

@@ -27,10 +27,9 @@ struct chan {
     uint64_t cache_bytes;       /* this rank's part of the last cache */
     int64_t timeout_ms;         /* longest time without progress */
     struct conn **last;         /* where the next of owner.first goes */
-    struct conn **index;        /* open-addressed by key */
-    uint32_t index_size, nconns;
-    struct call_lock *lock; /* attend.c: held while this struct is used; NULL: not listed */
-    struct chan *next_chan; /* attend.c: in the list of the process's */
+    void *index;                /* of the connections by key: a tree of tsearch() */
+    struct call_lock *lock;     /* attend.c: held while this struct is used; NULL: not listed */
+    struct chan *next_chan;     /* attend.c: in the list of the process's */
 };
 
 /* What connections are made with. */
