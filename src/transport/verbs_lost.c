@@ -16,9 +16,7 @@ static void describe(const struct conn *conn, int r, const char *what, char *tex
     const struct verbs_end *end = conn->impl;
     const struct verbs_port *port = end->rails[r].port;
     char address[VERBS_GID_TEXT_BYTES];
-    union ibv_gid gid;
-    memcpy(gid.raw, end->theirs.rails[r].gid, sizeof(gid.raw));
-    verbs_gid_text(&gid, address);
+    verbs_gid_text(&end->theirs.rails[r].gid, address);
     snprintf(text, room, "peer %s %s; GID %d on %s port %d, rank %d (host %s)", address, what,
              port->gid_index[end->kind], port->device->name, port->number, conn->peer,
              conn->owner->peers[conn->peer].host);

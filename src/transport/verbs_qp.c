@@ -55,11 +55,11 @@ void verbs_qp_destroy(struct verbs_host *host, struct verbs_qp *qp) {
 static struct ibv_ah_attr route_to(const struct verbs_port *port, enum verbs_kind kind, const struct verbs_address *to,
                                    const struct config *config) {
     struct ibv_ah_attr route = {.dlid = to->lid, .sl = (uint8_t)config->ib_sl, .port_num = port->number};
-    bool same_subnet = memcmp(to->gid, port->gids[kind].raw, 8) == 0;
+    bool same_subnet = memcmp(to->gid.raw, port->gids[kind].raw, 8) == 0;
     if (kind == VERBS_INFINIBAND && same_subnet && to->lid != 0 && !port->grh_required)
         return route;
     route.is_global = 1;
-    memcpy(route.grh.dgid.raw, to->gid, sizeof(to->gid));
+    route.grh.dgid = to->gid;
     route.grh.sgid_index = (uint8_t)port->gid_index[kind];
     route.grh.hop_limit = HOP_LIMIT;
     route.grh.traffic_class = (uint8_t)config->ib_tc;
@@ -88,7 +88,6 @@ enum collet_result verbs_qp_connect(struct verbs_host *host, struct verbs_qp *qp
         .sq_psn = my_psn,
     };
     char text[VERBS_GID_TEXT_BYTES];
-    union ibv_gid gid;
     int error = host->lib.modify_qp(qp->qp, &hear,
                                     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
@@ -98,8 +97,7 @@ enum collet_result verbs_qp_connect(struct verbs_host *host, struct verbs_qp *qp
                                         IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
     if (error == 0)
         return COLLET_SUCCESS;
-    memcpy(gid.raw, to->gid, sizeof(gid.raw));
-    verbs_gid_text(&gid, text);
+    verbs_gid_text(&to->gid, text);
     return err_set(COLLET_ERR_SYSTEM, "%s port %d does not connect to %s (%s, from GID %d, LID %u): %s",
                    port->device->name, port->number, text, verbs_kind_name(kind), port->gid_index[kind], to->lid,
                    strerror(error));

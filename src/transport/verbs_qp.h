@@ -18,7 +18,7 @@ struct verbs_depths {
 
 /* Where the other end's queue pairs on one rail are. Travels as it is. */
 struct verbs_address {
-    uint8_t gid[16];
+    union ibv_gid gid;
     uint16_t lid;
     uint8_t mtu;
     uint8_t down; /* do not use this rail */

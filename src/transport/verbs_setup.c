@@ -78,7 +78,7 @@ static enum collet_result rail_create(struct conn *conn, int r) {
     if (rail->cq == NULL)
         return err_set(COLLET_ERR_SYSTEM, "%s gives no completion queue of %d entries: %m", port->device->name,
                        entries);
-    memcpy(address->gid, port->gids[end->kind].raw, sizeof(address->gid));
+    address->gid = port->gids[end->kind];
     address->lid = port->lid;
     address->mtu = (uint8_t)port->mtu;
     verbs_device_look(end->host, port->device);
@@ -191,9 +191,7 @@ static void log_rails(const struct conn *conn) {
     for (int r = 0; r < end->nrails; r++) {
         const struct verbs_port *port = end->rails[r].port;
         int mine = 128 << port->mtu, theirs = 128 << end->theirs.rails[r].mtu;
-        union ibv_gid gid;
-        memcpy(gid.raw, end->theirs.rails[r].gid, sizeof(gid.raw));
-        verbs_gid_text(&gid, text);
+        verbs_gid_text(&end->theirs.rails[r].gid, text);
         log_info(NET, "channel %d lane %d: rank %d %s %d: %s port %d, GID %d, to %s: %s, %d queue pair(s), MTU %d, %s",
                  conn->channel, conn->lane, conn->owner->rank, conn_arrow(conn), conn->peer, port->device->name,
                  port->number, port->gid_index[end->kind], text, verbs_kind_name(end->kind), end->nqps,

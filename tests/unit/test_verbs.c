@@ -233,7 +233,7 @@ static void a_lid_is_enough_within_an_infiniband_subnet(void **state) {
         host->ports[0].lid = 7;
         assert_int_equal(transport_verbs.offer(&pair.consumer, &pair.blob), COLLET_SUCCESS);
         if (!same_subnet)
-            ((struct verbs_hello *)(void *)pair.blob.data)->rails[0].gid[0] ^= 1;
+            ((struct verbs_hello *)(void *)pair.blob.data)->rails[0].gid.raw[0] ^= 1;
         assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_SUCCESS);
         assert_int_equal(((const struct fake_qp *)(const void *)end_of(&pair.producer)->qps[0][0].qp)->global,
                          !same_subnet);

@@ -146,7 +146,7 @@ static bool is_global(const struct config *config) {
     verbs_host_open(&host, config);
     const struct verbs_port *port = &host.ports[0];
     struct ibv_cq *cq = host.lib.create_cq(port->device->context, 8, NULL, NULL, 0);
-    memcpy(to.gid, port->gids[VERBS_INFINIBAND].raw, sizeof(to.gid));
+    to.gid = port->gids[VERBS_INFINIBAND];
     assert_int_equal(verbs_qp_create(&host, port, cq, &depths, &qp), COLLET_SUCCESS);
     assert_int_equal(verbs_qp_connect(&host, &qp, port, VERBS_INFINIBAND, &to, 0, 0, 0, config), COLLET_SUCCESS);
     bool global = ((const struct fake_qp *)(const void *)qp.qp)->global;
