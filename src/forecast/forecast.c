@@ -27,14 +27,11 @@ bool forecast_is_affordable(const struct forecast_stage *stage, int nrings, doub
             hosts * bytes_of_host(stage) * nrings <= FORECAST_BYTES_MAX);
 }
 
-static enum collet_result prepare_large(struct forecast_stage *stage, const struct algorithm *algorithm) {
-    stage->machine.skips = &steady_skipper;
-    return symmetry_find(algorithm, &stage->job->shapes[0], stage->job->nhosts, &stage->machine.cast.grouping);
-}
-
 static enum collet_result open_stage(struct forecast_stage *stage, const struct algorithm *algorithm) {
+    const struct forecast_job *job = stage->job;
+    stage->machine.skips = stage->machine.uniform ? &steady_skipper : NULL;
     if (stage->machine.uniform)
-        COLLET_TRY(prepare_large(stage, algorithm));
+        COLLET_TRY(symmetry_find(algorithm, &job->shapes[0], job->nhosts, &stage->machine.cast.grouping));
     COLLET_TRY(cost_stage_open(&stage->machine, algorithm, &stage->cost));
     bool each = stage->machine.cast.grouping == SIM_EACH;
     if (each && !forecast_is_affordable(stage, stage->machine.nshapes, cost_rounds(&stage->machine)))

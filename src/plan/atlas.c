@@ -5,6 +5,7 @@
 #include "plan/atlas.h"
 
 #include "base/memory.h"
+#include "chan/crowd.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,13 +117,6 @@ static enum collet_result read_shapes(struct reader *reader, uint32_t nshapes, s
     return COLLET_SUCCESS;
 }
 
-static int count_ranks(const struct peer_info *peers, int nranks, int lowest) {
-    int count = 0;
-    for (int rank = lowest; rank < nranks; rank++)
-        count += peers[rank].node == lowest;
-    return count;
-}
-
 /* The graph of each node to hosts[], places as numbers within it, far[] and joined[]. */
 static enum collet_result read_nodes(struct reader *reader, const struct peer_info *peers, int nranks,
                                      struct topo *const *shapes, uint32_t nshapes, const struct topo **hosts,
@@ -132,7 +126,7 @@ static enum collet_result read_nodes(struct reader *reader, const struct peer_in
         if (peers[lowest].node != lowest)
             continue;
         uint32_t shape = take_number(reader), node_far = take_number(reader), node_joined = take_number(reader);
-        size_t nlocal = (size_t)count_ranks(peers, nranks, lowest);
+        size_t nlocal = (size_t)crowd_of_node(peers, nranks, lowest);
         const char *places = take(reader, nlocal * sizeof(int32_t));
         if (places == NULL || shape >= nshapes || node_far > 1 || node_joined > 1)
             return err_broken();

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "boot/bundle.h"
+#include "chan/crowd.h"
 #include "plan/atlas.h"
 #include "plan/costs_file.h"
 #include "plan/distance.h"
@@ -117,13 +118,6 @@ static enum collet_result report(const struct survey *survey, int nlocal) {
     return result;
 }
 
-static int count_of_node(const struct survey *survey, int lowest, int before) {
-    int count = 0;
-    for (int rank = lowest; rank < before; rank++)
-        count += survey->peers[rank].node == lowest;
-    return count;
-}
-
 static enum collet_result ask_ranks(struct survey *survey) {
     for (; survey->next < survey->nranks; survey->next++) {
         struct answer answer = {.where.rank = 0};
@@ -132,11 +126,11 @@ static enum collet_result ask_ranks(struct survey *survey) {
             continue;
         COLLET_TRY(boot_try_recv(survey->boot, survey->next, KEY_WHERE, &answer, sizeof answer, &bytes));
         answer.where.busid[TOPO_BUSID_BYTES - 1] = '\0';
-        int k = count_of_node(survey, survey->rank, survey->next);
+        int k = crowd_of_node(survey->peers, survey->next, survey->rank);
         survey->where[k] = answer.where;
         survey->cards[k] = answer.card;
     }
-    return report(survey, count_of_node(survey, survey->rank, survey->nranks));
+    return report(survey, crowd_of_node(survey->peers, survey->nranks, survey->rank));
 }
 
 /* ---- the atlas ---- */
@@ -144,7 +138,7 @@ static enum collet_result ask_ranks(struct survey *survey) {
 static enum collet_result read_report(const struct survey *survey, int lowest, struct atlas_node *node) {
     const struct bundle *report = &survey->reports[lowest];
     struct report_head head = {0, 0, 0};
-    node->nlocal = count_of_node(survey, lowest, survey->nranks);
+    node->nlocal = crowd_of_node(survey->peers, survey->nranks, lowest);
     size_t rest = sizeof head + (size_t)node->nlocal * sizeof(int32_t);
     if (report->size >= rest)
         memcpy(&head, report->bytes, sizeof head);

@@ -62,12 +62,6 @@ static void tell_failure(const struct proxy_client *client) {
         boot_fail(client->chan->owner.boot, client->failure, client->failure_text);
 }
 
-/* The proxy is awake for others: see chan/attend.c. */
-static void attend_idle(struct conn *conn) {
-    if (conn->transport->attend != NULL)
-        conn->transport->attend(conn);
-}
-
 /* One turn over a rank's connections: all of them while its executor may wait for the network, else those that still have
  * something to send. False: there is nothing to be done. */
 static bool client_turn(struct proxy_client *client, bool *moved) {
@@ -82,7 +76,8 @@ static bool client_turn(struct proxy_client *client, bool *moved) {
         if (!goes_by_wire(conn))
             continue;
         if (!active && conn->transport->idle(conn)) {
-            attend_idle(conn);
+            if (conn->transport->attend != NULL) /* the proxy is awake for others: see chan/attend.c */
+                conn->transport->attend(conn);
             continue;
         }
         enum collet_result result = conn->transport->progress(conn);

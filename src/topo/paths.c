@@ -104,11 +104,6 @@ static enum topo_class class_of(const struct topo *topo, const struct topo_paths
     return cpus > 0 ? PATH_PHB : switches > 1 ? PATH_PXB : PATH_PIX;
 }
 
-static void classify(const struct topo *topo, struct topo_paths *paths) {
-    for (int n = 0; n < paths->nnodes; n++)
-        paths->to[n].class = class_of(topo, paths, paths->first_node + n);
-}
-
 /* Takes the paths over GPU links to the GPUs and NVSwitches that they reach. */
 static void prefer_gpu_links(const struct topo *topo, struct topo_paths *paths, const struct topo_path *gpu_links) {
     for (int n = 0; n < paths->nnodes; n++) {
@@ -140,7 +135,8 @@ enum collet_result topo_paths_from(const struct topo *topo, int from, enum paths
     run.gpu_links_only = false;
     dijkstra(&run);
     prefer_gpu_links(topo, paths, gpu_links);
-    classify(topo, paths);
+    for (int i = 0; i < paths->nnodes; i++)
+        paths->to[i].class = class_of(topo, paths, first + i);
     *paths_p = paths;
     return COLLET_SUCCESS;
 }

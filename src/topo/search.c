@@ -122,12 +122,6 @@ static enum collet_result sort_ranks(struct topo_rings *rings) {
     return COLLET_SUCCESS;
 }
 
-/* The nodes of a host's ranks, by local number. */
-static void list_places(const struct topo_rings *rings, int host, int *places) {
-    for (int i = 0; i < topo_nlocal(rings, host); i++)
-        places[i] = rings->place[topo_rank_of(rings, host, i)];
-}
-
 /* ------------------------------------------------------------------------------------------------------------ hosts */
 
 static bool are_equal(const struct topo_rings *rings, int a, int b) {
@@ -160,7 +154,8 @@ static enum collet_result cross_host(struct topo_rings *rings, int host, double 
     int nlocal = topo_nlocal(rings, host);
     SCOPED_FREE int *places = NULL;
     COLLET_TRY(memory_get(&places, (size_t)nlocal, sizeof *places, "no memory for the places of %d ranks", nlocal));
-    list_places(rings, host, places);
+    for (int i = 0; i < nlocal; i++)
+        places[i] = rings->place[topo_rank_of(rings, host, i)];
     struct topo_crossing *crossing = &rings->crossings[rings->ncrossings++];
     return topo_cross_host(rings->topo, host, nlocal, places, rings->nhosts > 1, weight, crossing);
 }

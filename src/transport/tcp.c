@@ -125,7 +125,7 @@ static enum collet_result tcp_progress(struct conn *conn) {
 }
 
 static bool tcp_idle(const struct conn *conn) {
-    return conn->side == CONN_PRODUCER ? tcp_producer_is_idle(conn) : tcp_consumer_is_idle(conn);
+    return conn->side == CONN_PRODUCER ? tcp_producer_is_idle(conn) : tcp_credit_is_sent(conn);
 }
 
 const struct transport transport_tcp = {

@@ -114,5 +114,3 @@ enum collet_result tcp_consumer_progress(struct conn *conn) {
         return tcp_err_broken(conn);
     return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
 }
-
-bool tcp_consumer_is_idle(const struct conn *conn) { return tcp_credit_is_sent(conn); }

@@ -65,7 +65,6 @@ struct tcp_end {
 enum collet_result tcp_producer_progress(struct conn *conn);
 enum collet_result tcp_consumer_progress(struct conn *conn);
 bool tcp_producer_is_idle(const struct conn *conn);
-bool tcp_consumer_is_idle(const struct conn *conn);
 
 /* tcp_credit.c. Consumer: sends the head, if that is due; is there none that is due and not sent? */
 void tcp_credit_send(struct conn *conn);
