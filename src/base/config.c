@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/spelling.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -53,16 +54,11 @@ const char *config_env(const char *name) {
 
 /* ---------------------------------------------------------------------------------------------------------- parsing */
 
+/* 0: it is no suffix. */
 static int64_t multiple_of(char suffix) {
-    switch (suffix) {
-    case 'k':
-    case 'K': return 1 << 10;
-    case 'm':
-    case 'M': return 1 << 20;
-    case 'g':
-    case 'G': return 1 << 30;
-    default: return 0;
-    }
+    static const char suffixes[] = "KMG";
+    const char *found = memchr(suffixes, toupper((unsigned char)suffix), 3);
+    return found == NULL ? 0 : INT64_C(1024) << 10 * (found - suffixes);
 }
 
 static bool parse_int(const struct knob *knob, const char *value, int64_t *number) {

@@ -107,12 +107,9 @@ void topo_read_sysfs_pci(struct topo_pci *pci, const char *root) {
 /* ---------------------------------------------------------------------------------------------------- network ports */
 
 static uint64_t guid_of(const char *line) {
-    uint64_t guid = 0;
-    for (; *line != '\0'; line++)
-        if (*line != ':')
-            guid =
-                guid << 4 | (uint64_t)(strchr("0123456789", *line) != NULL ? *line - '0' : (*line | 0x20) - 'a' + 10);
-    return guid;
+    unsigned parts[4] = {0};
+    sscanf(line, "%4x:%4x:%4x:%4x", &parts[0], &parts[1], &parts[2], &parts[3]);
+    return (uint64_t)parts[0] << 48 | (uint64_t)parts[1] << 32 | (uint64_t)parts[2] << 16 | parts[3];
 }
 
 /* The first address that is not only zeros. */
