@@ -110,7 +110,10 @@ enum collet_op {
     COLLET_BAND = 5, /* bitwise and, of integers */
     COLLET_BOR = 6,  /* bitwise or, of integers */
     COLLET_BXOR = 7, /* bitwise exclusive or, of integers */
-    COLLET_OP_COUNT = 8
+    /* What operators from collet_op_create_premul_sum() are. It is no operator by itself. */
+    COLLET_PREMULSUM = 8,
+    COLLET_OP_COUNT = 9,
+    COLLET_OP_LAST = 0x7fffffff /* operators that are created have numbers from COLLET_OP_COUNT to this one */
 };
 
 /* collet_type_size: bytes of one element of type; 0 if type is none of the above. */
@@ -317,6 +320,28 @@ COLLET_API enum collet_result collet_scatter(const void *sendbuff, void *recvbuf
 /* collet_barrier: done on no rank before every rank has called it. It moves no data. On GPUs it holds back what follows in
  * the stream. */
 COLLET_API enum collet_result collet_barrier(struct collet_comm *comm, void *stream);
+
+/* ------------------------------------------------------------------------------------------------ operators of your own
+ *
+ * A pre-multiplied sum multiplies each element of this rank's sendbuff by a scalar, rounds the product to the type, and
+ * then sums over ranks. Each rank has its own scalar. All ranks of a call use such an operator, or it is a MISMATCH. */
+
+enum collet_residence {
+    COLLET_SCALAR_DEVICE = 0, /* the scalar is read when a call runs, by the communicator's GPU if it has one */
+    COLLET_SCALAR_HOST = 1    /* the scalar is read by collet_op_create_premul_sum() itself */
+};
+
+/* collet_op_create_premul_sum: writes an operator to *op. It is for one communicator and one type.
+ *   scalar     address of one element of type; with COLLET_SCALAR_DEVICE it must stay until the calls are done
+ *   residence  says when the scalar is read
+ * The caller owns *op and ends it with collet_op_destroy(); the end of comm ends it, too. Does not block or communicate.
+ * Errors: INVALID_ARGUMENT (names the argument), NO_MEMORY, and as collectives for comm. */
+COLLET_API enum collet_result collet_op_create_premul_sum(enum collet_op *op, const void *scalar, enum collet_type type,
+                                                          enum collet_residence residence, struct collet_comm *comm);
+
+/* collet_op_destroy: ends an operator. Calls that were issued with it, also those in an open group, are not affected.
+ * Errors: INVALID_ARGUMENT (comm is none, or op was not created on it or is destroyed). */
+COLLET_API enum collet_result collet_op_destroy(enum collet_op op, struct collet_comm *comm);
 
 /* ------------------------------------------------------------------------------------------------------ point to point
  *

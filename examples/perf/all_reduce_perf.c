@@ -8,7 +8,7 @@
 #include "perf.h"
 
 static enum collet_result run(const struct perf_call *call) {
-    return collet_allreduce(call->send, call->recv, call->shape.count, call->type->type, call->op->op, call->comm,
+    return collet_allreduce(call->send, call->recv, call->shape.count, call->type->type, call->reduction, call->comm,
                             call->stream);
 }
 

@@ -9,6 +9,7 @@
  *              would soon be 0
  *   sum, avg   small whole numbers, so small that the largest possible sum still fits the fraction of the type (types of
  *              8 or 16 bits and many ranks: the others add 0). No partial sum is ever rounded
+ *   mulsum     the same, and half as large: the scalars are 1 and 2
  *   product    one rank gives a whole number of full precision, up to four give ±2 or ±½, the rest ±1
  *   min, max   any finite numbers but 0, which has two signs
  *
@@ -127,14 +128,24 @@ const struct perf_op perf_ops[] = {
     {"band", COLLET_BAND, draw_any, ordinal_and, NULL, NULL},
     {"bor", COLLET_BOR, draw_any, ordinal_or, NULL, NULL},
     {"bxor", COLLET_BXOR, draw_any, ordinal_xor, NULL, NULL},
+    {"mulsum", COLLET_PREMULSUM, draw_any, integer_sum, draw_addend, real_sum},
     {.name = NULL},
 };
 
 /* ----------------------------------------------------------------------------------------------- inputs and results */
 
+static int scalar_of(const struct perf_pattern *pattern, int rank) {
+    return pattern->op->op == COLLET_PREMULSUM ? 1 + rank % 2 : 1;
+}
+
+uint64_t pattern_scalar_bits(const struct type_format *type, int rank) {
+    return is_integer(type) ? 1 + (uint64_t)rank % 2 : pattern_real_bits(type, 1 + rank % 2);
+}
+
 struct perf_pattern pattern_make(const struct type_format *type, const struct perf_op *op, int nranks, uint64_t seed) {
     int64_t exact_limit = INT64_C(1) << (type->fraction_bits + 1);
-    int64_t contributors = nranks < exact_limit ? nranks : exact_limit;
+    int64_t sum_limit = op && op->op == COLLET_PREMULSUM ? exact_limit / 2 : exact_limit; /* before it is doubled */
+    int64_t contributors = nranks < sum_limit ? nranks : sum_limit;
     return (struct perf_pattern){
         .type = type,
         .op = op,
@@ -143,7 +154,7 @@ struct perf_pattern pattern_make(const struct type_format *type, const struct pe
         .in_reals = op && op->draw_real && !is_integer(type),
         .exact_limit = exact_limit,
         .contributors = (int)contributors,
-        .largest_addend = exact_limit / contributors,
+        .largest_addend = sum_limit / contributors,
     };
 }
 
@@ -178,10 +189,10 @@ uint64_t pattern_input(const struct perf_pattern *pattern, int rank, size_t elem
 
 static uint64_t reduce_reals(const struct perf_pattern *pattern, uint64_t hash) {
     struct perf_draw draw = draw_of(pattern, 0, hash);
-    double result = pattern->op->draw_real(&draw);
+    double result = pattern->op->draw_real(&draw) * scalar_of(pattern, 0);
     for (int rank = 1; rank < pattern->nranks; rank++) {
         draw = draw_of(pattern, rank, hash);
-        result = pattern->op->reduce_real(result, pattern->op->draw_real(&draw));
+        result = pattern->op->reduce_real(result, pattern->op->draw_real(&draw) * scalar_of(pattern, rank));
     }
     if (pattern->op->op == COLLET_AVG)
         result /= pattern->nranks;
@@ -190,10 +201,11 @@ static uint64_t reduce_reals(const struct perf_pattern *pattern, uint64_t hash) 
 
 static uint64_t reduce_ordinals(const struct perf_pattern *pattern, uint64_t hash) {
     struct perf_draw draw = draw_of(pattern, 0, hash);
-    perf_ordinal result = ordinal_of(pattern->type, pattern->op->draw_bits(&draw));
+    perf_ordinal result = ordinal_of(pattern->type, pattern->op->draw_bits(&draw)) * scalar_of(pattern, 0);
     for (int rank = 1; rank < pattern->nranks; rank++) {
         draw = draw_of(pattern, rank, hash);
-        result = pattern->op->reduce_ordinal(result, ordinal_of(pattern->type, pattern->op->draw_bits(&draw)));
+        result = pattern->op->reduce_ordinal(result, ordinal_of(pattern->type, pattern->op->draw_bits(&draw)) *
+                                                         scalar_of(pattern, rank));
     }
     uint64_t bits = bits_of_ordinal(pattern->type, result); /* wraps at the width of the type */
     if (pattern->op->op == COLLET_AVG)

@@ -70,6 +70,7 @@ struct perf_pattern {
 };
 
 struct perf_pattern pattern_make(const struct type_format *type, const struct perf_op *op, int nranks, uint64_t seed);
+uint64_t pattern_scalar_bits(const struct type_format *type, int rank); /* of a pre-multiplied sum */
 uint64_t pattern_input(const struct perf_pattern *pattern, int rank, size_t element);
 uint64_t pattern_reduced(const struct perf_pattern *pattern, size_t element); /* over all ranks */
 /* Whether a result is right: the same bits, or for a floating-point average at most 2 representable numbers away. */
@@ -94,6 +95,7 @@ struct perf_call {
     const struct perf_collective *collective;
     const struct type_format *type;
     const struct perf_op *op; /* of no meaning where the collective has none */
+    enum collet_op reduction; /* of op; a pre-multiplied sum is created for each call, as nccl-tests does it */
     struct perf_shape shape;
     int root;
     int rank;

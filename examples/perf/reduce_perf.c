@@ -9,7 +9,7 @@
 #include "perf.h"
 
 static enum collet_result run(const struct perf_call *call) {
-    return collet_reduce(call->send, call->recv, call->shape.count, call->type->type, call->op->op, call->root,
+    return collet_reduce(call->send, call->recv, call->shape.count, call->type->type, call->reduction, call->root,
                          call->comm, call->stream);
 }
 

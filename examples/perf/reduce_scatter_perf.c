@@ -9,8 +9,8 @@
 #include "perf.h"
 
 static enum collet_result run(const struct perf_call *call) {
-    return collet_reducescatter(call->send, call->recv, call->shape.count, call->type->type, call->op->op, call->comm,
-                                call->stream);
+    return collet_reducescatter(call->send, call->recv, call->shape.count, call->type->type, call->reduction,
+                                call->comm, call->stream);
 }
 
 static struct perf_origin origin(const struct perf_call *call, size_t element) {

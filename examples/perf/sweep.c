@@ -38,6 +38,18 @@ static size_t row_bytes(const struct perf_call *call) {
     return elements * call->type->bytes;
 }
 
+static void run_call(struct perf_call *call) {
+    bool created = call->collective->reduces && call->op->op == COLLET_PREMULSUM;
+    uint64_t scalar = pattern_scalar_bits(call->type, call->rank);
+    call->reduction = call->op->op;
+    if (created)
+        MUST(call->rank, collet_op_create_premul_sum, &call->reduction, &scalar, call->type->type, COLLET_SCALAR_HOST,
+             call->comm);
+    team_must(call->rank, call->collective->function, call->collective->run(call));
+    if (created)
+        MUST(call->rank, collet_op_destroy, call->reduction, call->comm);
+}
+
 static void run_once(struct sweep *sweep, size_t iteration) {
     size_t bytes = row_bytes(&sweep->calls[0]);
     size_t places = bytes ? sweep->job->max_bytes / bytes : 1;
@@ -46,7 +58,7 @@ static void run_once(struct sweep *sweep, size_t iteration) {
     for (int i = 0; i < sweep->team->count; i++) {
         struct perf_call *call = &sweep->calls[i];
         verify_aim(&sweep->buffers[i], shift, call);
-        team_must(call->rank, call->collective->function, call->collective->run(call));
+        run_call(call);
     }
     team_group_end(sweep->team);
 }

@@ -4,6 +4,7 @@
  * follows from its line in ../program/registry.h; the functions themselves are at the end.
  */
 #include "api/group.h"
+#include "api/op.h"
 #include "api/overlap.h"
 #include "base/log.h"
 #include "base/types.h"
@@ -60,17 +61,8 @@ static enum collet_result check_rank(const struct collet_comm *comm, int rank, c
                    comm->nranks - 1);
 }
 
-static enum collet_result check_op(const struct exec_request *r) {
-    if (!op_valid(r->op))
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "op is %d: see enum collet_op", (int)r->op);
-    if (!op_takes(r->op, r->type))
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "op is %s, which is for integers, but type is %s", op_name(r->op),
-                       type_name(r->type));
-    return COLLET_SUCCESS;
-}
-
-/* All but the buffers. */
-static enum collet_result check_request(struct collet_comm *comm, const struct exec_request *r, const void *stream,
+/* All but the buffers. An operator that was created becomes what it is. */
+static enum collet_result check_request(struct collet_comm *comm, struct exec_request *r, const void *stream,
                                         size_t *block_bytes) {
     COLLET_TRY(comm_check_usable(comm));
     COLLET_TRY(check_rank(comm, r->root, prog_is_p2p(r->collective) ? "peer" : "root"));
@@ -79,7 +71,7 @@ static enum collet_result check_request(struct collet_comm *comm, const struct e
     if (!type_valid(r->type))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "type is %d: see enum collet_type", (int)r->type);
     if (prog_facts[r->collective].reduces)
-        COLLET_TRY(check_op(r));
+        COLLET_TRY(op_resolve(comm, r));
     return check_size(comm, r, block_bytes);
 }
 
@@ -119,49 +111,47 @@ static enum collet_result coll_call(struct exec_request *request, const void *in
  *
  * Signatures follow from the columns `root` and `does it reduce`; those of messages from which buffer there is. */
 
+#define REQUEST(NAME, op_, root_)                                                                                      \
+    (&(struct exec_request){.collective = PROG_##NAME, .count = count, .type = type, .op = op_, .root = root_})
+
 #define NO_ROOT_COPIES(NAME, name, in)                                                                                 \
     enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
                                      struct collet_comm *comm, void *stream) {                                         \
-        return coll_call(&(struct exec_request){PROG_##NAME, count, type, COLLET_SUM, 0}, sendbuff, recvbuff, comm,    \
-                         stream);                                                                                      \
+        return coll_call(REQUEST(NAME, COLLET_SUM, 0), sendbuff, recvbuff, comm, stream);                              \
     }
 #define NO_ROOT_REDUCES(NAME, name, in) NO_ROOT_REDUCES_##in(NAME, name)
 #define NO_ROOT_REDUCES_WHOLE(NAME, name)                                                                              \
     enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
                                      enum collet_op op, struct collet_comm *comm, void *stream) {                      \
-        return coll_call(&(struct exec_request){PROG_##NAME, count, type, op, 0}, sendbuff, recvbuff, comm, stream);   \
+        return coll_call(REQUEST(NAME, op, 0), sendbuff, recvbuff, comm, stream);                                      \
     }
 #define NO_ROOT_REDUCES_PER_RANK NO_ROOT_REDUCES_WHOLE
 #define NO_ROOT_REDUCES_NONE(NAME, name)                                                                               \
     enum collet_result collet_##name(struct collet_comm *comm, void *stream) {                                         \
-        return coll_call(&(struct exec_request){PROG_##NAME, 0, COLLET_UINT8, COLLET_SUM, 0}, NULL, NULL, comm,        \
-                         stream);                                                                                      \
+        struct exec_request request = {.collective = PROG_##NAME, .type = COLLET_UINT8};                               \
+        return coll_call(&request, NULL, NULL, comm, stream);                                                          \
     }
 #define FROM_ROOT_COPIES(NAME, name, in)                                                                               \
     enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
                                      int root, struct collet_comm *comm, void *stream) {                               \
-        return coll_call(&(struct exec_request){PROG_##NAME, count, type, COLLET_SUM, root}, sendbuff, recvbuff, comm, \
-                         stream);                                                                                      \
+        return coll_call(REQUEST(NAME, COLLET_SUM, root), sendbuff, recvbuff, comm, stream);                           \
     }
 #define TO_ROOT_COPIES FROM_ROOT_COPIES
 #define TO_ROOT_REDUCES(NAME, name, in)                                                                                \
     enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
                                      enum collet_op op, int root, struct collet_comm *comm, void *stream) {            \
-        return coll_call(&(struct exec_request){PROG_##NAME, count, type, op, root}, sendbuff, recvbuff, comm,         \
-                         stream);                                                                                      \
+        return coll_call(REQUEST(NAME, op, root), sendbuff, recvbuff, comm, stream);                                   \
     }
 #define PEER_COPIES(NAME, name, in) PEER_FROM_##in(NAME, name)
 #define PEER_FROM_WHOLE(NAME, name)                                                                                    \
     enum collet_result collet_##name(const void *sendbuff, size_t count, enum collet_type type, int peer,              \
                                      struct collet_comm *comm, void *stream) {                                         \
-        return coll_call(&(struct exec_request){PROG_##NAME, count, type, COLLET_SUM, peer}, sendbuff, NULL, comm,     \
-                         stream);                                                                                      \
+        return coll_call(REQUEST(NAME, COLLET_SUM, peer), sendbuff, NULL, comm, stream);                               \
     }
 #define PEER_FROM_NONE(NAME, name)                                                                                     \
     enum collet_result collet_##name(void *recvbuff, size_t count, enum collet_type type, int peer,                    \
                                      struct collet_comm *comm, void *stream) {                                         \
-        return coll_call(&(struct exec_request){PROG_##NAME, count, type, COLLET_SUM, peer}, NULL, recvbuff, comm,     \
-                         stream);                                                                                      \
+        return coll_call(REQUEST(NAME, COLLET_SUM, peer), NULL, recvbuff, comm, stream);                               \
     }
 
 #define X(NAME, name, in, out, reduces, root, in_place) root##_##reduces(NAME, name, in)
@@ -181,7 +171,7 @@ static bool collective_named(const char *name, enum prog_collective *collective)
 
 enum collet_result collet_comm_plan(struct collet_comm *comm, const char *collective, size_t count,
                                     enum collet_type type, char *text, size_t size) {
-    struct exec_request request = {PROG_ALLREDUCE, count, type, COLLET_SUM, 0};
+    struct exec_request request = {.count = count, .type = type};
     struct plan_choice choice;
     if (collective == NULL || !collective_named(collective, &request.collective))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "collective is \"%s\": pass a name like \"allreduce\"",

@@ -3,6 +3,7 @@
  * The life of a communicator: handle → joining → ready → finalized or failed → handle reused.
  */
 #include "api/comm.h"
+#include "api/op.h"
 
 #include "base/log.h"
 #include "base/wait.h"
@@ -149,6 +150,7 @@ void comm_discard(struct collet_comm *comm) {
     __atomic_store_n(&comm->magic, 0, __ATOMIC_SEQ_CST);
     wait_for_readers(comm);
     engine_close(comm);
+    op_destroy_all(comm);
     bool ended = gpu_end(comm);
     if (comm->chan != NULL)
         proxy_leave(comm->chan);

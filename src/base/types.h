@@ -51,7 +51,8 @@
     X(FLOAT8_E5M2, f8e5m2, REAL, uint8_t, float, float, float, f8e5m2, 2, 0x7bu, CODED, __VA_ARGS__)
 
 /* X(ENUM, name, runs, types, sign), in the order of enum collet_op
- *   runs   name of the operator whose code it runs: an average is a sum whose end is divided
+ *   runs   name of the operator whose code it runs: an average is a sum whose end is divided, a pre-multiplied sum is one
+ *          whose beginning is multiplied
  *   types  ANY, or WHOLE numbers only
  *   sign   FREE: signed and unsigned integers of one width share the code; BOUND: they do not, because they are compared
  *          or may be divided */
@@ -63,7 +64,8 @@
     X(AVG, avg, sum, ANY, BOUND)                                                                                       \
     X(BAND, band, band, WHOLE, FREE)                                                                                   \
     X(BOR, bor, bor, WHOLE, FREE)                                                                                      \
-    X(BXOR, bxor, bxor, WHOLE, FREE)
+    X(BXOR, bxor, bxor, WHOLE, FREE)                                                                                   \
+    X(PREMULSUM, mulsum, sum, ANY, BOUND)
 
 /* TYPE_IF_<types>_<kind>(X, Y)(…): X(…) for types that an operator takes, Y(…) for the others. */
 #define TYPE_IF_ANY_WHOLE(X, Y) X
@@ -172,6 +174,14 @@ PORT_FN uint32_t type_store_small(float value, uint32_t width, uint32_t fraction
     uint32_t number = type_select(rounded > largest, over, rounded);
     return sign | type_select(magnitude > TYPE_FLOAT_INFINITY, nan, number);
 }
+
+/* By a type's conversion in the table, for a single element. */
+#define TYPE_LOAD_SAME(type, e) (e)
+#define TYPE_LOAD_CODED(type, e) type_load_##type(e)
+#define TYPE_LOAD_CHIP TYPE_LOAD_CODED
+#define TYPE_STORE_SAME(type, e) (e)
+#define TYPE_STORE_CODED(type, e) type_store_##type(e)
+#define TYPE_STORE_CHIP TYPE_STORE_CODED
 
 PORT_FN float type_load_half(uint16_t half) { return type_load_small(half, 16, 10, 0x7bff); }
 PORT_FN uint16_t type_store_half(float value) { return (uint16_t)type_store_small(value, 16, 10, 0x7bff, 0x7c00); }

@@ -64,6 +64,8 @@ struct exec_request {
     enum collet_type type;
     enum collet_op op; /* ignored where nothing is reduced */
     int root;          /* or the peer of a send or receive; 0 where there is none */
+    uint16_t scaling;  /* enum work_scaling, of a pre-multiplied sum … */
+    uint64_t factor;   /* … and its factor; they do not take part in the plan */
 };
 
 enum exec_state { EXEC_IDLE, EXEC_CONNECTING, EXEC_RUNNING };

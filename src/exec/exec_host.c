@@ -34,10 +34,8 @@ static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *ste
 }
 
 static void exec_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count) {
-    const struct interp_op *op = w->op;
-    uint32_t divisor = step->finish ? op->args.divisor : 1;
-    uint32_t mask = count * op->args.elem_bytes < STREAM_MIN_BYTES ? 0 : stream_mask(w, step);
-    ((reduce_fn)op->reduce)(w->dst, ndst, w->src, nsrc, count, divisor, mask);
+    uint32_t mask = count * w->op->args.elem_bytes < STREAM_MIN_BYTES ? 0 : stream_mask(w, step);
+    reduce_host_step(w, step, ndst, nsrc, count, mask);
 }
 
 /* ---- one call ---- */
@@ -55,6 +53,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
         op->args = *args;
         op->stream_stores = leaves_cache;
         op->reduce = (const void *)call->reduce;
+        op->multiply = (const void *)reduce_host_multiply(call->request.type);
     }
     program->ops_id = call->args_id;
 }
@@ -68,6 +67,8 @@ static void exec_call_start(struct exec_call *call) {
         args->in = call->args.in;
         args->out = call->args.out;
         args->sequence = call->args.sequence;
+        args->scaling = call->args.scaling;
+        args->factor = interp_factor(&call->args);
     }
     call->running = program->first_worker[call->args.nchannels];
     for (int k = 0; k < call->running; k++) {

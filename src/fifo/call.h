@@ -9,9 +9,13 @@
 
 enum interp_result { INTERP_BUSY, INTERP_STEPPED, INTERP_DONE, INTERP_MISMATCH };
 
+/* A pre-multiplied sum multiplies each element of IN by a factor when it is read, before it is an operand. */
+enum work_scaling { WORK_UNSCALED, WORK_BY_VALUE, WORK_BY_ADDRESS };
+
 struct work_args {
     const char *in;
     char *out;
+    uint64_t factor;                                /* an element's bits, or where they are when the call runs */
     uint64_t sequence;                              /* its number on the communicator */
     uint64_t total_elems, block_elems, chunk_elems; /* see geometry.h */
     uint32_t nchannels;                             /* ≤ the program's */
@@ -19,7 +23,8 @@ struct work_args {
     uint32_t divisor;    /* what `finish` divides by; 1: nothing */
     uint32_t protocol;   /* enum protocol */
     uint32_t signature;  /* equal on all ranks of the call, or the call is mismatched */
-    uint32_t keep_empty; /* empty pieces are messages too (send, recv) */
+    uint16_t keep_empty; /* empty pieces are messages too (send, recv) */
+    uint16_t scaling;    /* enum work_scaling; if any, `factor` */
 };
 
 #endif

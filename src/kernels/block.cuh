@@ -118,6 +118,8 @@ BLOCK_FN void block_list(struct block_memory *m, const struct prog_step *step, u
     m->lists.nsrc = (uint32_t)interp_gather(w, step, bytes, first);
     m->lists.ndst = (uint32_t)interp_scatter(w, step, bytes, (int)m->lists.nsrc, first);
     m->lists.divisor = step->finish ? m->op.args.divisor : 1;
+    m->lists.scaled = interp_scaled(&m->op, step);
+    m->lists.factor = m->op.args.factor;
 }
 
 /* By all lanes: the lists go from piece to piece. */
@@ -190,6 +192,7 @@ BLOCK_FN void block_begin(struct block_memory *m, const struct work *work, uint3
     op->locals = program->locals;
     op->memory = program->memory;
     op->args = work->args;
+    op->args.factor = interp_factor(&work->args);
     op->geometry = geometry_of(work->args.total_elems, work->args.block_elems, work->args.chunk_elems, channel,
                                work->args.nchannels);
     w->op = op;

@@ -149,6 +149,13 @@ BLOCK_SELDOM uint64_t word_of_local(const struct interp_op *op, const struct pro
     return lane_load(interp_local(op, step, l, number, round, &piece) + at, bytes);
 }
 
+/* A word of the l-th operand in memory as an operand. */
+template <class R>
+BLOCK_FN uint64_t word_scaled(const struct interp_op *op, const struct prog_step *step, int l, uint64_t word) {
+    bool scaled = R::sums && op->args.scaling && op->locals[step->locals_first + l].region == STEP_IN;
+    return scaled ? pack_multiply<R, uint64_t>(word, op->args.factor) : word;
+}
+
 /* The operands in memory that stand behind so many received ones. Mostly there is one. */
 template <class R, class P>
 BLOCK_FN void locals_take(struct word_sum<R> *sums, const struct interp_op *op, const struct prog_step *step,
@@ -156,15 +163,18 @@ BLOCK_FN void locals_take(struct word_sum<R> *sums, const struct interp_op *op, 
     uint32_t at = part->at - p->slot_at;
 #pragma unroll
     for (int u = 0; received == p->local_at && u < P::words; u++)
-        word_take<R>(&sums[u], lane_load(p->local + at + u * LANE_WORD_BYTES, part->lengths[u]));
+        word_take<R>(&sums[u],
+                     word_scaled<R>(op, step, 0, lane_load(p->local + at + u * LANE_WORD_BYTES, part->lengths[u])));
 #pragma unroll 1
     for (int l = 1; l < step->locals_count; l++) {
         if (op->locals[step->locals_first + l].at != received)
             continue;
 #pragma unroll
-        for (int u = 0; u < P::words; u++)
-            word_take<R>(&sums[u],
-                         word_of_local(op, step, l, p->number, p->round, at + u * LANE_WORD_BYTES, part->lengths[u]));
+        for (int u = 0; u < P::words; u++) {
+            uint32_t from = at + u * LANE_WORD_BYTES;
+            uint64_t word = word_of_local(op, step, l, p->number, p->round, from, part->lengths[u]);
+            word_take<R>(&sums[u], word_scaled<R>(op, step, l, word));
+        }
     }
 }
 

@@ -35,10 +35,11 @@ template <int type, int op> struct reduction;
 struct copying {
     typedef uint8_t element;
     typedef uint8_t sum;
-    enum { reduces = 0, divides = 0, unroll = 4 };
+    enum { reduces = 0, sums = 0, unroll = 4 };
     BLOCK_METHOD sum load(element e) { return e; }
     BLOCK_METHOD sum combine(sum a, sum) { return a; }
     BLOCK_METHOD sum divide(sum a, uint32_t) { return a; }
+    BLOCK_METHOD element multiply(element e, element) { return e; }
     BLOCK_METHOD element store(sum a) { return a; }
 };
 
@@ -69,12 +70,12 @@ BLOCK_FN uint16_t block_store_half(float value) {
     }
 COLLET_TYPES(BLOCK_DEFINE_DIVIDE, )
 
-/* By a type's conversion in the table. */
-#define BLOCK_LOAD_SAME(type, e) (e)
-#define BLOCK_LOAD_CODED(type, e) type_load_##type(e)
+/* As in base/types.h, but for what the machine has instructions for. */
+#define BLOCK_LOAD_SAME TYPE_LOAD_SAME
+#define BLOCK_LOAD_CODED TYPE_LOAD_CODED
 #define BLOCK_LOAD_CHIP(type, e) block_load_##type(e)
-#define BLOCK_STORE_SAME(type, e) (e)
-#define BLOCK_STORE_CODED(type, e) type_store_##type(e)
+#define BLOCK_STORE_SAME TYPE_STORE_SAME
+#define BLOCK_STORE_CODED TYPE_STORE_CODED
 #define BLOCK_STORE_CHIP(type, e) block_store_##type(e)
 
 /* unroll: vectors of each source that a lane has in flight; less where sums take many registers. */
@@ -85,10 +86,11 @@ COLLET_TYPES(BLOCK_DEFINE_DIVIDE, )
     template <> struct reduction<COLLET_##ENUM, COLLET_##OP> {                                                         \
         typedef storage element;                                                                                       \
         typedef accumulator sum;                                                                                       \
-        enum { reduces = 1, divides = COLLET_##OP == COLLET_SUM, unroll = sizeof(storage) < 4 ? sizeof(storage) : 4 }; \
+        enum { reduces = 1, sums = COLLET_##OP == COLLET_SUM, unroll = sizeof(storage) < 4 ? sizeof(storage) : 4 };    \
         BLOCK_METHOD sum load(element e) { return BLOCK_LOAD_##conversion(type, e); }                                  \
         BLOCK_METHOD sum combine(sum a, sum b) { return reduce_##op##_##type(a, b); }                                  \
         BLOCK_METHOD sum divide(sum a, uint32_t divisor) { return block_divide_##type(a, divisor); }                   \
+        BLOCK_METHOD element multiply(element e, element factor) { return reduce_multiply_##type(e, factor); }         \
         BLOCK_METHOD element store(sum a) { return BLOCK_STORE_##conversion(type, a); }                                \
     };
 #define BLOCK_DEFINE_OP(OP, op, runs, types, sign) COLLET_TYPES(BLOCK_DEFINE, OP, op, types)
@@ -127,9 +129,21 @@ template <class R, class V> BLOCK_FN void pack_combine(const V &bits, typename R
         sums[i] = R::combine(sums[i], R::load(pack.elements[i]));
 }
 
+/* Every element multiplied by the one whose bits `factor` are. */
+template <class R, class V> BLOCK_SELDOM V pack_multiply(const V &bits, uint64_t factor) {
+    block_pack<R, V> pack;
+    block_pack<R, uint64_t> by;
+    pack.bits = bits;
+    by.bits = factor;
+#pragma unroll
+    for (int i = 0; i < block_pack<R, V>::count; i++)
+        pack.elements[i] = R::multiply(pack.elements[i], by.elements[0]);
+    return pack.bits;
+}
+
 template <class R, class V> BLOCK_FN V pack_store(typename R::sum *sums, uint32_t divisor) {
     block_pack<R, V> pack;
-    if (R::divides && divisor > 1) {
+    if (R::sums && divisor > 1) {
 #pragma unroll
         for (int i = 0; i < block_pack<R, V>::count; i++)
             sums[i] = R::divide(sums[i], divisor);

@@ -19,6 +19,8 @@ struct block_lists {
     const void *const *src;
     void *const *dst;
     uint32_t nsrc, ndst, divisor;
+    int32_t scaled;  /* which source is multiplied by the factor; −1: none */
+    uint64_t factor; /* bits of an element */
 };
 
 template <class V, int unroll>
@@ -37,6 +39,15 @@ BLOCK_FN void vectors_store(const V *bits, void *place, uint64_t first, uint64_t
         *(V *)(to + u * stride) = bits[u];
 }
 
+/* Vectors that have come from the k-th source, before they are operands. */
+template <class R, class V, int unroll> BLOCK_FN void vectors_scale(const struct block_lists *l, uint32_t k, V *bits) {
+    if constexpr (R::sums) {
+#pragma unroll
+        for (int u = 0; u < unroll && l->scaled == (int32_t)k; u++)
+            bits[u] = pack_multiply<R, V>(bits[u], l->factor);
+    }
+}
+
 /* bits: the vectors of the first source, and then those of the result. The vectors of the next source are on their way
  * while those before are reduced. */
 template <class R, class V, int unroll>
@@ -49,6 +60,7 @@ BLOCK_FN void vectors_reduce(const struct block_lists *l, V *bits, uint64_t firs
         pack_load<R, V>(bits[u], sums[u]);
 #pragma unroll 1
     for (uint32_t k = 1; k < l->nsrc; k++) {
+        vectors_scale<R, V, unroll>(l, k, next);
 #pragma unroll
         for (int u = 0; u < unroll; u++)
             pack_combine<R, V>(next[u], sums[u]);
@@ -65,6 +77,7 @@ template <class R, class V, int unroll>
 BLOCK_FN void reduce_some(const struct block_lists *l, uint64_t first, uint64_t stride) {
     V bits[unroll];
     vectors_load<V, unroll>(bits, l->src[0], first, stride);
+    vectors_scale<R, V, unroll>(l, 0, bits);
     if (R::reduces && (l->nsrc > 1 || l->divisor > 1))
         vectors_reduce<R, V, unroll>(l, bits, first, stride);
 #pragma unroll 1

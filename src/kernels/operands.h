@@ -80,6 +80,24 @@ PORT_FN char *interp_store(const struct interp_op *op, const struct prog_step *s
     return interp_memory(op, region, interp_block(op, region, &step->store, step->count, i), round, piece);
 }
 
+/* ---- scaling ---- */
+
+/* The bits of the element by which elements of IN are multiplied. */
+PORT_FN uint64_t interp_factor(const struct work_args *args) {
+    return args->scaling == WORK_BY_ADDRESS ? lane_load((const char *)(uintptr_t)args->factor, args->elem_bytes)
+                                            : args->factor;
+}
+
+/* Which of a step's operands is multiplied by the factor; −1: none. No sum takes two blocks of IN in one step. */
+PORT_FN int interp_scaled(const struct interp_op *op, const struct prog_step *step) {
+    for (int l = 0; op->args.scaling && l < step->locals_count; l++) {
+        const struct prog_local *local = &op->locals[step->locals_first + l];
+        if (local->region == STEP_IN)
+            return local->at + l;
+    }
+    return -1;
+}
+
 /* ---- lists ---- */
 
 /* Does the next operand come from memory? taken, received: how many there were of each kind. */
@@ -129,7 +147,7 @@ PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step
     }
     if (!puts)
         return n;
-    int changed = nsrc > 1 || (step->finish && args->divisor > 1);
+    int changed = nsrc > 1 || (step->finish && args->divisor > 1) || interp_scaled(w->op, step) >= 0;
     if (step->count > 1 || (n == 0 && changed))
         w->dst[n++] = interp_scratch(w, (uint32_t)step->recv_count);
     w->result = n > 0 ? w->dst[n - 1] : w->src[0];

@@ -29,7 +29,8 @@ PORT_FN int reduce_takes(int better, int b_is_nan, int right_zero) { return bett
 #define REDUCE_BAND(a, b, wrap, is_real) ((wrap)(a) & (wrap)(b))
 #define REDUCE_BOR(a, b, wrap, is_real) ((wrap)(a) | (wrap)(b))
 #define REDUCE_BXOR(a, b, wrap, is_real) ((wrap)(a) ^ (wrap)(b))
-#define REDUCE_AVG REDUCE_SUM /* until reduce_divide_<type> ends it */
+#define REDUCE_AVG REDUCE_SUM       /* until reduce_divide_<type> ends it */
+#define REDUCE_PREMULSUM REDUCE_SUM /* of what reduce_multiply_<type> gives */
 
 /* Its sign bit; any accumulator's sign stays when it becomes a float. */
 PORT_FN int reduce_negative(float value) { return (int)(type_float_bits(value) >> 31); }
@@ -49,5 +50,15 @@ COLLET_OPS(REDUCE_DEFINE_FOR_TYPES)
         return (accumulator)(sum / (divisor_type)divisor);                                                             \
     }
 COLLET_TYPES(REDUCE_DEFINE_DIVIDE, )
+
+/* Of elements: the product is rounded to its type before it is an operand, so that it is the same bits on every rank. */
+#define REDUCE_DEFINE_MULTIPLY(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest,   \
+                               conversion, ...)                                                                        \
+    PORT_FN element reduce_multiply_##type(element e, element factor) {                                                \
+        accumulator product =                                                                                          \
+            reduce_prod_##type(TYPE_LOAD_##conversion(type, e), TYPE_LOAD_##conversion(type, factor));                 \
+        return TYPE_STORE_##conversion(type, product);                                                                 \
+    }
+COLLET_TYPES(REDUCE_DEFINE_MULTIPLY, )
 
 #endif

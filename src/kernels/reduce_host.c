@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registry of the variants of reduce_variant.c, best first, and the choice among them by what the CPU can do.
+ * The registry of the variants of reduce_variant.c, best first, the choice among them by what the CPU can do, and the
+ * reduction of a step with what was chosen.
  */
 #include "kernels/reduce_host.h"
+#include "kernels/operands.h"
 
 struct candidate {
     const struct reduce_variant *variant;
@@ -35,4 +37,47 @@ const struct reduce_variant *reduce_host_nth(int n) {
 
 reduce_fn reduce_host_get(enum collet_type type, enum collet_op op) { return reduce_host_nth(0)->fn[op][type]; }
 
+multiply_fn reduce_host_multiply(enum collet_type type) { return reduce_host_nth(0)->multiply[type]; }
+
 const char *reduce_host_variant(void) { return reduce_host_nth(0)->name; }
+
+/* ---- a step ---- */
+
+/* A block of the scaled operand is multiplied, and the product takes its place. */
+#define SCALED_BLOCK_BYTES 4096u
+
+static void move_lists(struct interp_worker *w, int ndst, int nsrc, ptrdiff_t bytes) {
+    for (int k = 0; k < nsrc; k++)
+        w->src[k] = (const char *)w->src[k] + bytes;
+    for (int k = 0; k < ndst; k++)
+        w->dst[k] = (char *)w->dst[k] + bytes;
+}
+
+static void reduce_scaled(struct interp_worker *w, int ndst, int nsrc, uint64_t count, uint32_t divisor,
+                          uint32_t stream_mask, int scaled) {
+    _Alignas(64) char product[SCALED_BLOCK_BYTES];
+    const struct interp_op *op = w->op;
+    uint64_t bytes = count * op->args.elem_bytes, n;
+    for (uint64_t at = 0; at < bytes; at += n) {
+        n = bytes - at < SCALED_BLOCK_BYTES ? bytes - at : SCALED_BLOCK_BYTES;
+        uint64_t elems = n / op->args.elem_bytes;
+        const void *in = w->src[scaled];
+        ((multiply_fn)op->multiply)(product, in, elems, op->args.factor);
+        w->src[scaled] = product;
+        ((reduce_fn)op->reduce)(w->dst, ndst, w->src, nsrc, elems, divisor, stream_mask);
+        w->src[scaled] = in;
+        move_lists(w, ndst, nsrc, (ptrdiff_t)n);
+    }
+    move_lists(w, ndst, nsrc, -(ptrdiff_t)bytes);
+}
+
+void reduce_host_step(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count,
+                      uint32_t stream_mask) {
+    const struct interp_op *op = w->op;
+    uint32_t divisor = step->finish ? op->args.divisor : 1;
+    int scaled = interp_scaled(op, step);
+    if (scaled >= 0)
+        reduce_scaled(w, ndst, nsrc, count, divisor, stream_mask, scaled);
+    else
+        ((reduce_fn)op->reduce)(w->dst, ndst, w->src, nsrc, count, divisor, stream_mask);
+}

@@ -6,6 +6,7 @@
 #define COLLET_KERNELS_REDUCE_HOST_H
 
 #include "base/types.h"
+#include "kernels/worker.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +24,14 @@ typedef void (*reduce_fn)(void *const *dst, int ndst, const void *const *src, in
  * where the program says so). */
 reduce_fn reduce_host_get(enum collet_type type, enum collet_op op);
 
+/* to[i] = from[i] · the element whose bits `factor` are, rounded to its type, for every i < count. `to` is not `from`. */
+typedef void (*multiply_fn)(void *to, const void *from, size_t count, uint64_t factor);
+multiply_fn reduce_host_multiply(enum collet_type type);
+
+/* What a step makes of w->src[0 … nsrc−1] in w->dst[0 … ndst−1], with the functions in w->op. */
+void reduce_host_step(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count,
+                      uint32_t stream_mask);
+
 /* "avx512", "avx2" or "plain": which variant reduce_host_get() hands out. */
 const char *reduce_host_variant(void);
 
@@ -30,6 +39,7 @@ const char *reduce_host_variant(void);
 struct reduce_variant {
     const char *name;
     reduce_fn fn[COLLET_OP_COUNT][COLLET_TYPE_COUNT];
+    multiply_fn multiply[COLLET_TYPE_COUNT];
 };
 extern const struct reduce_variant reduce_variant_plain, reduce_variant_avx2, reduce_variant_avx512;
 

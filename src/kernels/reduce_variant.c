@@ -254,10 +254,21 @@ INLINE void reduce(const struct loops *loops, void *const *dst, int ndst, const 
 #define DEFINE_OP(OP, op, runs, types, sign) COLLET_TYPES(DEFINE_REDUCE, op, types)
 COLLET_OPS(DEFINE_OP)
 
+#define DEFINE_MULTIPLY(ENUM, type, kind, element, ...)                                                                \
+    UNUSED static void multiply_##type(void *to_, const void *from_, size_t n, uint64_t factor) {                      \
+        element *to = to_, by;                                                                                         \
+        const element *from = from_;                                                                                   \
+        memcpy(&by, &factor, sizeof by);                                                                               \
+        EACH_ELEMENT(i, n) to[i] = reduce_multiply_##type(from[i], by);                                                \
+    }
+COLLET_TYPES(DEFINE_MULTIPLY, )
+
 #define CELL(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, conversion, runs,   \
              types, sign)                                                                                              \
     TYPE_IF_##types##_##kind(CELL_##sign, TYPE_NOTHING)(ENUM, runs, type, alike)
 #define CELL_FREE(ENUM, op, type, alike) [COLLET_##ENUM] = reduce_all_##op##_##alike,
 #define CELL_BOUND(ENUM, op, type, alike) [COLLET_##ENUM] = reduce_all_##op##_##type,
 #define ROW(OP, op, runs, types, sign) [COLLET_##OP] = {COLLET_TYPES(CELL, runs, types, sign)},
-const struct reduce_variant JOIN(reduce_variant, REDUCE_VARIANT) = {TEXT(REDUCE_VARIANT), {COLLET_OPS(ROW)}};
+#define MULTIPLY(ENUM, type, kind, element, accumulator, wrap, divisor, alike, ...) [COLLET_##ENUM] = multiply_##alike,
+const struct reduce_variant JOIN(reduce_variant, REDUCE_VARIANT) = {
+    TEXT(REDUCE_VARIANT), {COLLET_OPS(ROW)}, {COLLET_TYPES(MULTIPLY, )}};

@@ -27,7 +27,8 @@ struct interp_op {
     struct geometry geometry;
     struct work_args args;
     uint32_t stream_stores; /* host: local results do not stay in the caches */
-    const void *reduce;     /* the executor's own */
+    const void *reduce;     /* host: reduce_fn */
+    const void *multiply;   /* host: multiply_fn */
 };
 
 struct interp_worker {

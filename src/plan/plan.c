@@ -400,6 +400,8 @@ static enum collet_result call_find(struct planner *planner, const struct exec_r
 enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
     if (call->program == NULL || !same_request(&call->request, request))
         COLLET_TRY(call_find(planner, request, call));
+    call->args.scaling = request->scaling;
+    call->args.factor = request->factor;
     call->state = EXEC_CONNECTING;
     call->told_peer = -1;
     call->idle_since_ns = 0;

@@ -55,6 +55,7 @@ void emulated_reduce(int reduces, enum collet_type type, enum collet_op op, void
     grid.lists.nsrc = nsrc;
     grid.lists.ndst = ndst;
     grid.lists.divisor = divisor;
+    grid.lists.scaled = -1;
     grid.count = count;
     lanes_run(1, lanes, seed, reduces ? loops[op][type] : run_reduce<copying>, &grid);
 }

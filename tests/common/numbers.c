@@ -126,6 +126,25 @@ static long double float_operand(const struct type_format *format, enum collet_o
     return op == COLLET_PROD ? factor(format, bits, rank, whole) : addend(format, bits, whole);
 }
 
+/* Some change the sign, some need one more bit or two. */
+static int scalar_of(int rank) { return (const int[]){2, -1, 1, 3}[rank % 4]; }
+
+void numbers_scalar(void *to, enum collet_type type, int rank) {
+    const struct type_format *format = type_format(type);
+    int64_t whole = scalar_of(rank);
+    if (is_float(format))
+        store_float(to, format, whole);
+    else
+        memcpy(to, &whole, format->bytes);
+}
+
+/* What a rank adds to a reduction, from what is in its buffer. */
+static long double float_contribution(const struct type_format *format, enum collet_op op, uint64_t seed, int rank,
+                                      size_t index) {
+    long double x = float_operand(format, op, seed, rank, index);
+    return op == COLLET_PREMULSUM ? round_to(x * scalar_of(rank), format) : x;
+}
+
 void numbers_fill(void *to, enum collet_type type, uint64_t seed, int rank, size_t first, size_t count) {
     size_t size = collet_type_size(type);
     for (size_t i = 0; i < count; i++) {
@@ -183,24 +202,26 @@ static __int128 integer_pair(enum collet_op op, __int128 a, __int128 b) {
 
 static __int128 integer_reference(const struct type_format *format, enum collet_op op, int nranks, uint64_t seed,
                                   size_t index) {
-    __int128 result = widen(numbers_hash(seed, 0, index), format);
-    for (int rank = 1; rank < nranks; rank++) {
-        __int128 next = widen(numbers_hash(seed, (uint64_t)rank, index), format);
-        result = widen((uint64_t)integer_pair(op, result, next), format);
+    __int128 result = 0;
+    for (int rank = 0; rank < nranks; rank++) {
+        uint64_t factor = op == COLLET_PREMULSUM ? (uint64_t)(int64_t)scalar_of(rank) : 1;
+        __int128 next = widen(numbers_hash(seed, (uint64_t)rank, index) * factor, format);
+        result = rank == 0 ? next : widen((uint64_t)integer_pair(op, result, next), format);
     }
     return op == COLLET_AVG ? result / nranks : result;
 }
 
 /* Whether no partial result of whole numbers needs more bits than the type has. */
 static bool is_exact(const struct type_format *format, enum collet_op op, int nranks) {
-    return op == COLLET_PROD || 8 * (int64_t)nranks <= INT64_C(2) << format->fraction_bits;
+    int64_t largest = op == COLLET_PREMULSUM ? 24 : 8;
+    return op == COLLET_PROD || largest * nranks <= INT64_C(2) << format->fraction_bits;
 }
 
 static long double float_reference(const struct type_format *format, enum collet_op op, int nranks, uint64_t seed,
                                    size_t index, long double *tolerance) {
-    long double result = float_operand(format, op, seed, 0, index), magnitudes = fabsl(result);
+    long double result = float_contribution(format, op, seed, 0, index), magnitudes = fabsl(result);
     for (int rank = 1; rank < nranks; rank++) {
-        long double x = float_operand(format, op, seed, rank, index);
+        long double x = float_contribution(format, op, seed, rank, index);
         magnitudes += fabsl(x);
         switch (op) {
         case COLLET_PROD: result *= x; break;

@@ -21,6 +21,8 @@ uint64_t numbers_hash(uint64_t seed, uint64_t rank, uint64_t index);
 
 /* Any bits: elements first … first+count−1 of a rank, to be moved. */
 void numbers_fill(void *to, enum collet_type type, uint64_t seed, int rank, size_t first, size_t count);
+/* The scalar of a rank, where op is COLLET_PREMULSUM: one element. */
+void numbers_scalar(void *to, enum collet_type type, int rank);
 /* Elements to be reduced by op. */
 void numbers_fill_operands(void *to, enum collet_type type, enum collet_op op, uint64_t seed, int rank, size_t first,
                            size_t count);

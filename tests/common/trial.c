@@ -117,6 +117,7 @@ static void place_apart(struct trial *trial, size_t shift) {
 
 void trial_prepare(struct trial *trial, const struct trial_call *call, int rank) {
     *trial = (struct trial){.call = *call, .rank = rank};
+    numbers_scalar(&trial->scalar, call->type, rank);
     size_t shift = numbers_hash(call->seed, 3000, (uint64_t)rank) % 8 * collet_type_size(call->type);
     describe_in(trial);
     describe_out(trial);
@@ -130,22 +131,42 @@ void trial_prepare(struct trial *trial, const struct trial_call *call, int rank)
     guard_seal(&trial->out.guard);
 }
 
-enum collet_result trial_run_in(const struct trial *trial, struct collet_comm *comm, void *stream) {
+static enum collet_result call_with(const struct trial *trial, enum collet_op op, struct collet_comm *comm,
+                                    void *stream) {
     const struct trial_call *c = &trial->call;
     const void *in = trial->sendbuff;
     void *out = trial->recvbuff;
     switch (c->collective) {
-    case PROG_ALLREDUCE: return collet_allreduce(in, out, c->count, c->type, c->op, comm, stream);
+    case PROG_ALLREDUCE: return collet_allreduce(in, out, c->count, c->type, op, comm, stream);
     case PROG_ALLGATHER: return collet_allgather(in, out, c->count, c->type, comm, stream);
-    case PROG_REDUCESCATTER: return collet_reducescatter(in, out, c->count, c->type, c->op, comm, stream);
+    case PROG_REDUCESCATTER: return collet_reducescatter(in, out, c->count, c->type, op, comm, stream);
     case PROG_ALLTOALL: return collet_alltoall(in, out, c->count, c->type, comm, stream);
     case PROG_BROADCAST: return collet_broadcast(in, out, c->count, c->type, c->root, comm, stream);
-    case PROG_REDUCE: return collet_reduce(in, out, c->count, c->type, c->op, c->root, comm, stream);
+    case PROG_REDUCE: return collet_reduce(in, out, c->count, c->type, op, c->root, comm, stream);
     case PROG_GATHER: return collet_gather(in, out, c->count, c->type, c->root, comm, stream);
     case PROG_SCATTER: return collet_scatter(in, out, c->count, c->type, c->root, comm, stream);
     case PROG_BARRIER: return collet_barrier(comm, stream);
     default: return COLLET_ERR_UNSUPPORTED;
     }
+}
+
+/* On the host the scalar may be read by the call, too. The operator is gone before a group runs the call. */
+enum collet_result trial_run_in(const struct trial *trial, struct collet_comm *comm, void *stream) {
+    const struct trial_call *c = &trial->call;
+    enum collet_op op;
+    int device;
+    if (c->op != COLLET_PREMULSUM || !trial_reduces(c->collective))
+        return call_with(trial, c->op, comm, stream);
+    enum collet_result result = collet_comm_device(comm, &device);
+    bool late = result == COLLET_SUCCESS && device == COLLET_DEVICE_HOST && c->seed % 2;
+    if (result == COLLET_SUCCESS)
+        result = collet_op_create_premul_sum(&op, &trial->scalar, c->type,
+                                             late ? COLLET_SCALAR_DEVICE : COLLET_SCALAR_HOST, comm);
+    if (result != COLLET_SUCCESS)
+        return result;
+    result = call_with(trial, op, comm, stream);
+    enum collet_result destroyed = collet_op_destroy(op, comm);
+    return result != COLLET_SUCCESS ? result : destroyed;
 }
 
 enum collet_result trial_run(struct trial *trial, struct collet_comm *comm) { return trial_run_in(trial, comm, NULL); }

@@ -46,6 +46,7 @@ struct trial {
     struct trial_buffer in, out; /* in place, out.guard is that of both */
     const void *sendbuff;
     void *recvbuff;
+    uint64_t scalar; /* of a pre-multiplied sum: an element */
 };
 
 /* An operator that takes the type, for a number that chance has given. */

@@ -33,8 +33,18 @@ struct difference {
     bool may_go_unnoticed; /* or be noticed as a timeout only */
 };
 
+static enum collet_result make_multiplied_sum(const struct call *call, int rank, char *in, char *out,
+                                              struct collet_comm *comm) {
+    enum collet_op op;
+    float scalar = (float)rank; /* scalars may differ */
+    enum collet_result result = collet_op_create_premul_sum(&op, &scalar, call->type, COLLET_SCALAR_HOST, comm);
+    return result != COLLET_SUCCESS ? result : collet_allreduce(in, out, call->count, call->type, op, comm, NULL);
+}
+
 static enum collet_result make_call(const struct call *call, int rank, int nranks, char *in, char *out,
                                     struct collet_comm *comm) {
+    if (call->op == COLLET_PREMULSUM)
+        return make_multiplied_sum(call, rank, in, out, comm);
     switch (call->what) {
     case ALLREDUCE: return collet_allreduce(in, out, call->count, call->type, call->op, comm, NULL);
     case ALLGATHER: return collet_allgather(in, out, call->count, call->type, comm, NULL);
@@ -123,6 +133,11 @@ static void ops_differ(void **state) {
     differ((struct call){ALLREDUCE, 500, F32, COLLET_SUM, 0}, (struct call){ALLREDUCE, 500, F32, COLLET_MAX, 0});
 }
 
+static void only_one_multiplies(void **state) {
+    (void)state;
+    differ((struct call){ALLREDUCE, 500, F32, COLLET_SUM, 0}, (struct call){ALLREDUCE, 500, F32, COLLET_PREMULSUM, 0});
+}
+
 static void collectives_differ(void **state) {
     (void)state;
     differ((struct call){ALLREDUCE, 5000, F32, COLLET_SUM, 0}, (struct call){ALLGATHER, 5000, F32, COLLET_SUM, 0});
@@ -157,6 +172,7 @@ int main(void) {
         cmocka_unit_test(counts_differ_in_length_of_rounds),
         cmocka_unit_test(types_differ_in_size),
         cmocka_unit_test(types_of_one_size_differ),
+        cmocka_unit_test(only_one_multiplies),
         cmocka_unit_test(collectives_differ),
         cmocka_unit_test(roots_differ),
         cmocka_unit_test(in_ll_nothing_hangs_or_crashes),

@@ -704,6 +704,57 @@ static void every_call_names_its_bad_argument(void **state) {
     pair_check_and_destroy(&p);
 }
 
+static void operators_are_of_one_communicator_and_one_type(void **state) {
+    (void)state;
+    struct pair p;
+    pair_create(&p);
+    enum collet_op ours, theirs;
+    float two = 2;
+    struct collet_comm *comm = p.comms[0];
+    assert_bad_argument(collet_op_create_premul_sum(NULL, &two, COLLET_FLOAT32, COLLET_SCALAR_HOST, comm),
+                        "op is NULL");
+    assert_bad_argument(collet_op_create_premul_sum(&ours, NULL, COLLET_FLOAT32, COLLET_SCALAR_HOST, comm), "scalar");
+    assert_bad_argument(collet_op_create_premul_sum(&ours, &two, COLLET_TYPE_COUNT, COLLET_SCALAR_HOST, comm), "type");
+    assert_bad_argument(collet_op_create_premul_sum(&ours, &two, COLLET_FLOAT32, (enum collet_residence)2, comm),
+                        "residence");
+    assert_bad_argument(collet_op_create_premul_sum(&ours, &two, COLLET_FLOAT32, COLLET_SCALAR_HOST, NULL), "comm");
+    assert_success(collet_op_create_premul_sum(&ours, &two, COLLET_FLOAT32, COLLET_SCALAR_HOST, comm));
+    assert_success(collet_op_create_premul_sum(&theirs, &two, COLLET_FLOAT32, COLLET_SCALAR_HOST, p.comms[1]));
+    assert_bad_argument(collet_allreduce(p.in, p.out, 2, COLLET_FLOAT32, theirs, comm, NULL),
+                        "not created on this communicator");
+    assert_bad_argument(collet_allreduce(p.in, p.out, 2, COLLET_INT32, ours, comm, NULL), "created for type float");
+    assert_bad_argument(collet_allreduce(p.in, p.out, 2, COLLET_FLOAT32, COLLET_PREMULSUM, comm, NULL), "create one");
+    assert_bad_argument(collet_op_destroy(theirs, comm), "op");
+    assert_bad_argument(collet_op_destroy(COLLET_SUM, comm), "op");
+    assert_success(collet_op_destroy(ours, comm));
+    assert_bad_argument(collet_op_destroy(ours, comm), "op");
+    assert_bad_argument(collet_allreduce(p.in, p.out, 2, COLLET_FLOAT32, ours, comm, NULL), "op");
+    pair_check_and_destroy(&p); /* with an operator that nobody has destroyed */
+}
+
+/* One scalar is read when the operator is created, one when the call runs. */
+static void scalars_are_read_when_they_are_said_to_be(void **state) {
+    (void)state;
+    struct pair p;
+    pair_create(&p);
+    enum collet_op ops[2];
+    float scalars[2] = {2, 3}, out[2][4];
+    for (int rank = 0; rank < 2; rank++)
+        assert_success(collet_op_create_premul_sum(&ops[rank], &scalars[rank], COLLET_FLOAT32,
+                                                   rank == 0 ? COLLET_SCALAR_HOST : COLLET_SCALAR_DEVICE,
+                                                   p.comms[rank]));
+    assert_success(collet_group_start());
+    for (int rank = 0; rank < 2; rank++) {
+        assert_success(collet_allreduce(p.in, out[rank], 4, COLLET_FLOAT32, ops[rank], p.comms[rank], NULL));
+        assert_success(collet_op_destroy(ops[rank], p.comms[rank]));
+    }
+    scalars[0] = scalars[1] = 100;
+    assert_success(collet_group_end());
+    for (int i = 0; i < 4; i++)
+        assert_true(out[0][i] == 102 * p.in[i] && out[1][i] == 102 * p.in[i]);
+    pair_check_and_destroy(&p);
+}
+
 static void roots_and_peers_outside_the_communicator_are_named(void **state) {
     (void)state;
     static const int outside[] = {-1, 2, 1000000, INT32_MIN};
@@ -994,6 +1045,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_launcher_that_contradicts_itself_is_refused_by_variable, no_launcher,
                                         no_launcher),
         cmocka_unit_test(every_call_names_its_bad_argument),
+        cmocka_unit_test(operators_are_of_one_communicator_and_one_type),
+        cmocka_unit_test(scalars_are_read_when_they_are_said_to_be),
         cmocka_unit_test(roots_and_peers_outside_the_communicator_are_named),
         cmocka_unit_test(counts_that_overflow_only_times_ranks_are_refused),
         cmocka_unit_test(alltoall_in_place_is_refused),

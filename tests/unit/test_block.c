@@ -256,13 +256,14 @@ static void launch_of(struct gang *gang, const struct grid_case *c, const struct
     enum prog_collective collective = gang->algorithm->collective;
     int nranks = gang->shape.nranks;
     uint32_t elem_bytes = (uint32_t)collet_type_size(c->type);
+    bool scaled = c->op == COLLET_PREMULSUM && prog_facts[collective].reduces;
     uint64_t total, block;
     plan_extent(collective, c->count, nranks, gang->progs[0]->nblocks, &total, &block);
     uint32_t chunk_bytes = c->protocol == PROTOCOL_SIMPLE ? gang->layout.slot_bytes / 2 : gang->layout.short_bytes;
     uint32_t room_bytes =
         geometry_room(chunk_bytes, (uint32_t)gang->progs[0]->longest_run, protocol_unit_bytes(c->protocol));
     *launch = (struct work_launch){.nworks = (uint32_t)nranks};
-    for (int rank = 0; rank < nranks; rank++)
+    for (int rank = 0; rank < nranks; rank++) {
         launch->works[rank] = (struct work){
             .program = &gang->programs[rank],
             .status = &gang->status,
@@ -281,14 +282,17 @@ static void launch_of(struct gang *gang, const struct grid_case *c, const struct
                     .protocol = c->protocol,
                     .signature = 0x12345678u * (c->seed + 1),
                     .keep_empty = prog_keeps_empty(collective),
+                    .scaling = scaled ? WORK_BY_VALUE : WORK_UNSCALED,
                 },
         };
+        numbers_scalar(&launch->works[rank].args.factor, c->type, rank);
+    }
 }
 
 /* ---- the same on the host ---- */
 
 static void host_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count) {
-    ((reduce_fn)w->op->reduce)(w->dst, ndst, w->src, nsrc, count, step->finish ? w->op->args.divisor : 1, 0);
+    reduce_host_step(w, step, ndst, nsrc, count, 0);
 }
 
 static void host_worker_init(struct interp_worker *w, const struct interp_op *op, const struct work_channel *channel,
@@ -350,6 +354,7 @@ static void host_launch(const struct gang *gang, const struct work_launch *launc
             const struct work_channel *program = &launch->works[rank].program->channels[channel];
             struct interp_op *op = &ops[nops++];
             *op = host_op_of(&launch->works[rank], channel, reduce_host_get(c->type, c->op));
+            op->multiply = (const void *)reduce_host_multiply(c->type);
             for (uint32_t worker = 0; worker < program->nworkers; worker++)
                 host_worker_init(&workers[nworkers++], op, program, worker, gang->layout.short_bytes);
         }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The operators of calls: those of enum collet_op, and those that were created on a communicator.
+ */
+#ifndef COLLET_API_OP_H
+#define COLLET_API_OP_H
+
+#include "api/comm.h"
+
+/* Checks the operator of a request whose type is valid. One that was created is replaced by COLLET_PREMULSUM and its factor.
+ * INVALID_ARGUMENT names what is wrong. */
+enum collet_result op_resolve(const struct collet_comm *comm, struct exec_request *request);
+
+/* The end of a communicator ends its operators. */
+void op_destroy_all(struct collet_comm *comm);
+
+#endif
