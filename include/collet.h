@@ -13,9 +13,9 @@
  *   Threads   Any thread may call any function. Calls on different communicators never wait for each other. On one
  *             communicator, a call waits for those that the rule "Order" below puts before it, and for no other.
  *             collet_comm_abort(), collet_comm_get_async_error() and collet_comm_dump() wait for no call.
- *   Blocking  Functions return at once, but for those that create communicators, collectives and messages. A collective
- *             outside a group returns when its buffers may be reused. Every wait ends: a dead rank, a timeout or an
- *             abort ends it with an error on every rank.
+ *   Blocking  Functions return at once, but for those that create communicators or wait, and collectives and messages. A
+ *             collective outside a group returns when its buffers may be reused; on a host stream it returns at once.
+ *             Every wait ends: a dead rank, a timeout or an abort ends it with an error on every rank.
  *   Memory    Buffers and arrays stay the caller's. Strings that collet returns are static or belong to the thread. The
  *             caller owns communicators and ends each one exactly once.
  *   Fork      In a child of fork(), calls on a communicator of the parent return INVALID_USAGE. Destroying or aborting
@@ -258,8 +258,8 @@ COLLET_API enum collet_result collet_comm_plan(struct collet_comm *comm, const c
  *   Buffers    Buffers need only the alignment of their element type. They may overlap only as the in-place rule of the
  *              call says; otherwise INVALID_ARGUMENT. A result buffer is undefined after a failure. collet does not
  *              write to other buffers.
- *   Host       On a communicator of host memory, `stream` is NULL. The call is done when it returns, or when the
- *              outermost group around it returns.
+ *   Host       On a communicator of host memory, `stream` is NULL or a host stream (below). With NULL the call is done
+ *              when it returns, or when the outermost group around it returns.
  *   GPU        On a communicator of GPUs, `stream` is a cudaStream_t of the communicator's GPU (NULL: the default
  *              stream). The call returns when its work is in the stream, which may be in capture. Buffers may be any
  *              memory that the GPU reaches.
@@ -363,10 +363,59 @@ COLLET_API enum collet_result collet_recv(void *recvbuff, size_t count, enum col
  * together. A group may mix calls and communicators. Collectives of one communicator run in the order of issue, sends
  * and receives beside them. Groups nest. A call with a bad argument returns its error at once; then the end returns the
  * same error and runs nothing of the group. An empty group is a success.
- * collet_group_end blocks until all of the group is done. Errors: INVALID_USAGE without a start; otherwise those of the
+ * collet_group_end blocks until all of the group is done that has no stream. Errors: INVALID_USAGE without a start; otherwise those of the
  * calls in the group. */
 COLLET_API enum collet_result collet_group_start(void);
 COLLET_API enum collet_result collet_group_end(void);
+
+/* ----------------------------------------------------------------------------------------------- host streams and work
+ *
+ * A host stream is a queue of calls on communicators of host memory, any number of them. A call whose `stream` is one
+ * returns at once, or the group around it does, and is done later: by a thread of collet, which each communicator gets
+ * with its first such call, or by a thread that waits. Calls on one stream are done in the order of issue, but those of
+ * one group together. Calls on different streams wait for each other only as the rule "Order" above says, and so do calls
+ * with stream NULL. A message to oneself has streams at both ends or at none.
+ *   Memory    Buffers are collet's until the call is done: do not touch them, but for reading a send buffer.
+ *   Errors    What is wrong in itself, the call returns at once. What fails later fails the call's communicator, as ever,
+ *             and is told by whoever waits: collet_wait() and its kin return the stream's first failure, if a call
+ *             before the work's place had it. The calls behind it are still done, if their communicators have not failed.
+ *   Ends      collet_comm_finalize() and collet_comm_destroy() first wait for the calls on the communicator;
+ *             collet_comm_abort() fails them.
+ * In a child of fork(), a stream of the parent is INVALID_USAGE; destroying it there does nothing. */
+struct collet_stream;
+
+/* collet_stream_create: writes a new, empty host stream to *stream. It is cheap: a stream has no thread. The caller owns
+ * it and ends it with collet_stream_destroy(). Errors: INVALID_ARGUMENT (stream is NULL), NO_MEMORY. */
+COLLET_API enum collet_result collet_stream_create(struct collet_stream **stream);
+
+/* collet_stream_synchronize: waits until all calls issued on stream so far are done. collet_stream_query: the same without
+ * waiting: COLLET_IN_PROGRESS if they are not done. Both return the first failure of those calls, in every thread that
+ * asks. Errors also: INVALID_ARGUMENT (no host stream), INVALID_USAGE (calls on stream wait in the open group of the
+ * calling thread). */
+COLLET_API enum collet_result collet_stream_synchronize(struct collet_stream *stream);
+COLLET_API enum collet_result collet_stream_query(struct collet_stream *stream);
+
+/* collet_stream_destroy: waits until all calls on stream are done, whether they fail or not, and frees it. NULL is a
+ * success. To end at once, abort the communicators first. Errors as for collet_stream_synchronize(), but for failures of
+ * calls. */
+COLLET_API enum collet_result collet_stream_destroy(struct collet_stream *stream);
+
+/* A work handle stands for all calls on a stream up to a moment. It is a value: copy it, drop it, use it in any thread and
+ * as often as you like while the stream exists. */
+struct collet_work {
+    struct collet_stream *stream;
+    uint64_t ticket;
+};
+
+/* collet_stream_record: writes to *work the handle of all that was issued on stream so far.
+ * Errors: INVALID_ARGUMENT (no host stream, or work is NULL). */
+COLLET_API enum collet_result collet_stream_record(struct collet_stream *stream, struct collet_work *work);
+
+/* collet_test: writes 1 to *done if the work is done, else 0, at once. collet_wait: waits until it is done. Both return the
+ * first failure on the stream, if it was before the work's place; collet_test() then has written 1.
+ * Errors also: INVALID_ARGUMENT (work is of no host stream, or done is NULL), INVALID_USAGE as above. */
+COLLET_API enum collet_result collet_test(struct collet_work work, int *done);
+COLLET_API enum collet_result collet_wait(struct collet_work work);
 
 #ifdef __cplusplus
 }

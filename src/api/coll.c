@@ -6,6 +6,7 @@
 #include "api/group.h"
 #include "api/op.h"
 #include "api/overlap.h"
+#include "api/stream.h"
 #include "base/log.h"
 #include "base/types.h"
 #include "plan/tuner.h"
@@ -67,7 +68,7 @@ static enum collet_result check_request(struct collet_comm *comm, struct exec_re
     COLLET_TRY(comm_check_usable(comm));
     COLLET_TRY(check_rank(comm, r->root, prog_is_p2p(r->collective) ? "peer" : "root"));
     if (stream != NULL && comm->device == COLLET_DEVICE_HOST)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "stream is not NULL: a host communicator has no streams");
+        COLLET_TRY(stream_check(stream));
     if (!type_valid(r->type))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "type is %d: see enum collet_type", (int)r->type);
     if (prog_facts[r->collective].reduces)
@@ -180,11 +181,11 @@ enum collet_result collet_comm_plan(struct collet_comm *comm, const char *collec
     COLLET_TRY(check_request(comm, &request, NULL, &block_bytes));
     if (text == NULL || size == 0)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "text is NULL or size is 0: nothing can be written there");
-    call_lock_acquire(&comm->lock, 0);
+    engine_take(comm, 0);
     enum collet_result result = comm_check_locked(comm);
     if (result == COLLET_SUCCESS)
         result = plan_choose(comm->planner, &request, &choice);
-    call_lock_release(&comm->lock);
+    engine_give(comm);
     if (result == COLLET_SUCCESS)
         tuner_choice_text(&choice, text, size);
     return result;

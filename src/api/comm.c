@@ -5,6 +5,7 @@
 #include "api/comm.h"
 #include "api/op.h"
 
+#include "api/engine_thread.h"
 #include "base/log.h"
 #include "base/wait.h"
 #include "exec/exec_gpu.h"
@@ -149,6 +150,7 @@ void comm_discard(struct collet_comm *comm) {
     engine_drain(comm);
     __atomic_store_n(&comm->magic, 0, __ATOMIC_SEQ_CST);
     wait_for_readers(comm);
+    engine_thread_stop(comm);
     engine_close(comm);
     op_destroy_all(comm);
     bool ended = gpu_end(comm);

@@ -3,6 +3,8 @@
  * See engine.h.
  */
 #include "api/comm.h"
+#include "api/engine_thread.h"
+#include "api/stream.h"
 
 #include "base/memory.h"
 #include "base/os.h"
@@ -14,24 +16,22 @@
 
 /* ---- queues ---- */
 
-static bool has_come_to(const struct queue *queue, uint64_t place) {
-    return __atomic_load_n(&queue->done, __ATOMIC_ACQUIRE) >= place; /* pairs with post_end() */
-}
-
-/* Keeps the first failure of a queue. Its calls may end in several threads. */
-static void queue_fail(struct queue *queue, enum collet_result result) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
-    if (queue->failure == COLLET_SUCCESS) {
+/* Keeps the first failure. The calls of a queue may end in several threads; all of them return when it is written. */
+static void queue_fail(struct queue *queue, uint64_t place, enum collet_result result) {
+    enum collet_result none = COLLET_SUCCESS;
+    if (__atomic_compare_exchange_n(&queue->failure, &none, COLLET_IN_PROGRESS, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED)) {
         snprintf(queue->text, sizeof(queue->text), "%s", err_last());
+        queue->failed_place = place;
         __atomic_store_n(&queue->failure, result, __ATOMIC_RELEASE); /* pairs with queue_failure() */
     }
-    pthread_mutex_unlock(&lock);
+    while (__atomic_load_n(&queue->failure, __ATOMIC_ACQUIRE) == COLLET_IN_PROGRESS)
+        os_cpu_relax();
 }
 
-static enum collet_result queue_failure(const struct queue *queue) {
-    enum collet_result failure = __atomic_load_n(&queue->failure, __ATOMIC_ACQUIRE);
-    return failure == COLLET_SUCCESS ? COLLET_SUCCESS : err_adopt(failure, queue->text);
+enum collet_result queue_failure(const struct queue *queue, uint64_t place) {
+    enum collet_result failure = __atomic_load_n(&queue->failure, __ATOMIC_ACQUIRE); /* pairs with queue_fail() */
+    return failure < 0 && queue->failed_place < place ? err_adopt(failure, queue->text) : COLLET_SUCCESS;
 }
 
 /* ---- lanes ---- */
@@ -42,15 +42,21 @@ struct lane *engine_lane(const struct post *post) {
     return prog_is_p2p(r->collective) ? collectives + 1 + 2 * r->root + (r->collective == PROG_RECV) : collectives;
 }
 
+static inline void end_one(struct post *post, enum collet_result result) {
+    struct queue *queue = post->queue;
+    if (result != COLLET_SUCCESS)
+        queue_fail(queue, post->place, result);
+    __atomic_store_n(&post->done, true, __ATOMIC_RELEASE); /* pairs with is_done() */
+    if (post->is_copy)
+        stream_post_free(post);
+    __atomic_add_fetch(&queue->done, 1, __ATOMIC_RELEASE); /* pairs with queue_has_come_to() */
+}
+
 /* The post belongs to whoever waits for its queue again: nothing may look at it any more. */
 static void post_end(struct post *post, enum collet_result result) {
-    struct queue *queue = post->queue;
     if (post->partner != NULL)
-        post_end(post->partner, result);
-    if (result != COLLET_SUCCESS)
-        queue_fail(queue, result);
-    __atomic_store_n(&post->done, true, __ATOMIC_RELEASE); /* pairs with is_done() */
-    __atomic_add_fetch(&queue->done, 1, __ATOMIC_RELEASE); /* pairs with has_come_to() */
+        end_one(post->partner, result);
+    end_one(post, result);
 }
 
 static bool is_done(const struct post *post) { return __atomic_load_n(&post->done, __ATOMIC_ACQUIRE); }
@@ -108,8 +114,8 @@ static bool has_incoming(const struct engine *engine) {
 /* ---- a lane's turn ---- */
 
 static bool may_begin(const struct post *post) {
-    return has_come_to(post->queue, post->place) &&
-           (post->partner == NULL || has_come_to(post->partner->queue, post->partner->place));
+    return queue_has_come_to(post->queue, post->place) &&
+           (post->partner == NULL || queue_has_come_to(post->partner->queue, post->partner->place));
 }
 
 /* A call that cannot be prepared here (no memory, no transport) is a failure: others would wait for it. */
@@ -224,7 +230,7 @@ static void engine_look(struct collet_comm *comm, uint64_t idle_ns, uint64_t now
 /* A call that goes on and on must notice a failure elsewhere, or an abort, too. */
 #define LOOK_EVERY_TURNS 64
 
-static void driver_turn(struct driver *driver) {
+void driver_turn(struct driver *driver) {
     bool moved = false;
     for (struct collet_comm *comm = driver->comms; comm != NULL; comm = comm->engine.driven)
         engine_turn(comm, &moved);
@@ -240,13 +246,6 @@ static void driver_turn(struct driver *driver) {
         engine_look(comm, idle_ns, now_ns);
 }
 
-void driver_init(struct driver *driver, struct waiter patience) {
-    driver->comms = NULL;
-    driver->end = &driver->comms;
-    driver->waiter = patience;
-    driver->turns = 0;
-}
-
 bool driver_take(struct driver *driver, struct collet_comm *comm) {
     struct engine *engine = &comm->engine;
     if (!call_lock_try(&comm->lock))
@@ -260,37 +259,112 @@ bool driver_take(struct driver *driver, struct collet_comm *comm) {
     return true;
 }
 
+/* Wakes collet's own thread, if calls are left, before another one can end the communicator. */
+static void lock_give(struct collet_comm *comm) {
+    struct engine *engine = &comm->engine;
+    __atomic_store_n(&engine->driver, NULL, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&engine->thread, __ATOMIC_RELAXED) != NULL && engine_is_busy(engine))
+        engine_thread_wake(comm);
+    call_lock_release(&comm->lock);
+}
+
 void driver_leave(struct driver *driver) {
     for (struct collet_comm *comm = driver->comms, *next; comm != NULL; comm = next) {
         next = comm->engine.driven;
-        __atomic_store_n(&comm->engine.driver, NULL, __ATOMIC_RELAXED);
-        call_lock_release(&comm->lock);
+        lock_give(comm);
     }
 }
 
 void engine_drain(struct collet_comm *comm) {
     struct driver driver = {.comms = comm, .waiter = comm->engine.patience};
     comm->engine.driven = NULL;
-    while (comm->engine.busy != NULL || has_incoming(&comm->engine))
+    while (engine_is_busy(&comm->engine))
         driver_turn(&driver);
 }
 
-/* ---- calls that their thread waits for ---- */
+/* ---- threads that want the lock ---- */
+
+/* False: comm is no communicator. It stays one until caller_leave(). */
+static bool caller_enter(struct collet_comm *comm) {
+    if (!comm_enter(comm))
+        return false;
+    __atomic_add_fetch(&comm->engine.callers, 1, __ATOMIC_ACQ_REL);
+    return true;
+}
+
+static void caller_leave(struct collet_comm *comm) {
+    __atomic_sub_fetch(&comm->engine.callers, 1, __ATOMIC_ACQ_REL);
+    engine_thread_wake(comm);
+    comm_leave(comm);
+}
+
+bool engine_take(struct collet_comm *comm, uint64_t limit_ns) {
+    __atomic_add_fetch(&comm->engine.callers, 1, __ATOMIC_ACQ_REL);
+    bool taken = call_lock_acquire(&comm->lock, limit_ns);
+    __atomic_sub_fetch(&comm->engine.callers, 1, __ATOMIC_ACQ_REL);
+    return taken;
+}
+
+void engine_give(struct collet_comm *comm) { lock_give(comm); }
+
+void engine_wait(const struct queue *queue, uint64_t place, struct collet_comm *comm) {
+    struct driver driver;
+    if (queue_has_come_to(queue, place))
+        return;
+    bool helps = caller_enter(comm);
+    driver_init(&driver, &comm->engine.patience);
+    while (!queue_has_come_to(queue, place)) {
+        if (helps && !driver_has(&driver, &comm->engine))
+            driver_take(&driver, comm);
+        driver_turn(&driver);
+    }
+    driver_leave(&driver);
+    if (helps)
+        caller_leave(comm);
+}
+
+/* ---- calls are issued ---- */
 
 /* False: another thread drives, and will find the post. */
 static bool post_now(struct post *post, struct driver *driver) {
-    struct engine *engine = &post->comm->engine;
-    if (driver_has(driver, engine) || driver_take(driver, post->comm)) {
+    struct collet_comm *comm = post->comm;
+    if (driver_has(driver, &comm->engine) || driver_take(driver, comm)) {
         post_admit(post);
         return true;
     }
-    if (!comm_enter(post->comm)) {
-        post_end(post, comm_check(post->comm));
+    if (!caller_enter(comm)) {
+        post_end(post, comm_check(comm));
         return true;
     }
     post->waits_outside = true;
     post_push(post);
     return false;
+}
+
+static enum collet_result post_later(const struct post *post, struct driver *driver) {
+    struct collet_comm *comm = post->comm;
+    struct post *copy;
+    COLLET_TRY(engine_thread_start(comm));
+    COLLET_TRY(stream_post(post, &copy));
+    if (driver_has(driver, &comm->engine)) {
+        post_admit(copy);
+        return COLLET_SUCCESS;
+    }
+    post_push(copy);
+    engine_thread_wake(comm);
+    return COLLET_SUCCESS;
+}
+
+/* Later, collet's own thread or one that waits carries it. */
+static void post_on_stream(struct post *post, struct queue *queue, struct driver *driver) {
+    bool is_comm = comm_enter(post->comm);
+    enum collet_result result = is_comm ? post_later(post, driver) : comm_check(post->comm);
+    if (result == COLLET_SUCCESS)
+        post->done = true;
+    else
+        queue_fail(queue, 0, result);
+    if (is_comm)
+        comm_leave(post->comm);
 }
 
 /* Its driver may have left. */
@@ -300,52 +374,67 @@ static void take_what_is_free(struct post *posts, int nposts, struct driver *dri
             driver_take(driver, posts[k].comm);
 }
 
-/* The calls of a group are done together or not at all, as far as that can be. */
-static void fail_the_others(struct post *posts, int nposts, const struct queue *queue) {
+void engine_fail_posts(const struct post *posts, int nposts, enum collet_result result, const char *text) {
     for (int k = 0; k < nposts; k++)
-        if (posts[k].queue == queue && !is_done(&posts[k]) && comm_enter(posts[k].comm)) {
-            boot_fail(posts[k].comm->boot, queue->failure, queue->text);
+        if (!is_done(&posts[k]) && comm_enter(posts[k].comm)) {
+            boot_fail(posts[k].comm->boot, result, text);
             comm_leave(posts[k].comm);
         }
 }
 
 static void wait_for_posts(struct post *posts, int nposts, struct queue *queue, struct driver *driver, bool outside) {
     bool failed = false;
-    while (!has_come_to(queue, queue->issued)) {
+    while (!queue_has_come_to(queue, queue->issued)) {
         driver_turn(driver);
         if (outside)
             take_what_is_free(posts, nposts, driver);
-        if (!failed && queue_failure(queue) != COLLET_SUCCESS) {
-            fail_the_others(posts, nposts, queue);
+        if (!failed && queue_failure(queue, UINT64_MAX) != COLLET_SUCCESS) {
+            engine_fail_posts(posts, nposts, queue->failure, queue->text);
             failed = true;
         }
     }
 }
 
-enum collet_result engine_run(struct post *posts, int nposts) {
-    struct driver driver;
-    struct queue queue;
+static bool post_all(struct post *posts, int nposts, struct queue *queue, struct driver *driver) {
     bool outside = false;
-    driver_init(&driver, posts[0].comm->engine.patience);
-    queue.failure = COLLET_SUCCESS;
-    queue.issued = queue.done = 0;
     for (int k = 0; k < nposts; k++) {
         struct post *post = &posts[k];
         if (post->done)
             continue;
-        post->queue = &queue;
-        queue.issued++;
+        if (post->stream != NULL) {
+            if (!post->is_partner)
+                post_on_stream(post, queue, driver);
+            continue;
+        }
+        post->queue = queue;
+        queue->issued++;
         if (post->partner != NULL)
-            post->partner->queue = &queue;
+            post->partner->queue = queue;
         if (!post->is_partner)
-            outside |= !post_now(post, &driver);
+            outside |= !post_now(post, driver);
     }
+    return outside;
+}
+
+enum collet_result engine_run(struct post *posts, int nposts, bool on_streams) {
+    struct driver driver;
+    struct queue queue;
+    driver_init(&driver, &posts[0].comm->engine.patience);
+    queue.failure = COLLET_SUCCESS;
+    queue.issued = queue.done = 0;
+    if (on_streams)
+        stream_issue_begin();
+    bool outside = post_all(posts, nposts, &queue, &driver);
+    if (on_streams)
+        stream_issue_end();
+    if (on_streams && queue_failure(&queue, UINT64_MAX) != COLLET_SUCCESS)
+        engine_fail_posts(posts, nposts, queue.failure, queue.text);
     wait_for_posts(posts, nposts, &queue, &driver, outside);
     driver_leave(&driver);
     for (int k = 0; outside && k < nposts; k++)
         if (posts[k].waits_outside)
-            comm_leave(posts[k].comm);
-    return queue_failure(&queue);
+            caller_leave(posts[k].comm);
+    return queue_failure(&queue, UINT64_MAX);
 }
 
 /* ---- life ---- */

@@ -23,7 +23,8 @@
 /* Calls that are done in order: those of a host stream. Or those that a thread waits for: of one blocking call or group. */
 struct queue {
     uint64_t issued, done;      /* how many calls */
-    enum collet_result failure; /* of the first call that failed; SUCCESS: none has */
+    enum collet_result failure; /* of the first call that failed; SUCCESS: none has; IN_PROGRESS: it is being written */
+    uint64_t failed_place;      /* the place of that call */
     char text[ERR_TEXT_BYTES];  /* of that failure */
 };
 
@@ -39,6 +40,7 @@ struct post {
     struct post *partner; /* a send to oneself: its receive, which is done with it. Otherwise NULL */
     struct post *next;    /* in its lane, or in `incoming` */
     bool is_partner;      /* a receive from oneself: it is in no lane */
+    bool is_copy;         /* of what the user asked for, which has returned (stream.h) */
     bool waits_outside;   /* issued while another thread drove */
     bool done;
 };
@@ -53,13 +55,15 @@ struct lane {
 };
 
 struct engine {
-    struct lane *lanes;         /* 0: collectives; 1 + 2·peer: sends to peer; 2 + 2·peer: receives from peer */
-    struct lane *busy;          /* those that are not empty */
-    struct lane **busy_end;     /* where the next one goes */
-    struct post *incoming;      /* not admitted yet, newest first; pushed by any thread */
-    struct waiter patience;     /* how the rank waits */
-    struct driver *driver;      /* of the thread that holds the communicator's lock; NULL: nobody, or not to drive */
-    struct collet_comm *driven; /* the next one that the same thread drives */
+    struct lane *lanes;           /* 0: collectives; 1 + 2·peer: sends to peer; 2 + 2·peer: receives from peer */
+    struct lane *busy;            /* those that are not empty */
+    struct lane **busy_end;       /* where the next one goes */
+    struct post *incoming;        /* not admitted yet, newest first; pushed by any thread */
+    struct waiter patience;       /* how the rank waits */
+    struct engine_thread *thread; /* the thread collet-engine; NULL: not started */
+    int callers;                  /* how many threads wait here and would drive: that thread lets them */
+    struct driver *driver;        /* of the thread that holds the communicator's lock; NULL: nobody, or not to drive */
+    struct collet_comm *driven;   /* the next one that the same thread drives */
 };
 
 enum collet_result engine_open(struct collet_comm *comm);
@@ -74,12 +78,33 @@ uint64_t engine_collectives(const struct collet_comm *comm);
 /* Where the call belongs. */
 struct lane *engine_lane(const struct post *post);
 
-/* Waits until all posts are done, but for those that are done already. On a failure of one, every communicator with an
- * unfinished call among them fails too, and the first failure is returned. */
-enum collet_result engine_run(struct post *posts, int nposts);
+/* Issues the posts that are not done. Waits for those without a stream; of the others, copies are done later. On a failure,
+ * every communicator with an unfinished call among them fails too, and the first failure is returned. */
+enum collet_result engine_run(struct post *posts, int nposts, bool on_streams);
+
+/* Waits until so many calls of the queue are done. Until then, drives comm if nobody else does. */
+void engine_wait(const struct queue *queue, uint64_t place, struct collet_comm *comm);
+
+/* Takes the communicator's lock for something else than driving. False: not within limit_ns (0: no limit). */
+bool engine_take(struct collet_comm *comm, uint64_t limit_ns);
+void engine_give(struct collet_comm *comm);
+
+/* Fails the communicators of those posts that are not done. */
+void engine_fail_posts(const struct post *posts, int nposts, enum collet_result result, const char *text);
+
+static inline bool queue_has_come_to(const struct queue *queue, uint64_t place) {
+    return __atomic_load_n(&queue->done, __ATOMIC_ACQUIRE) >= place; /* pairs with post_end() */
+}
+/* The failure of the queue's calls before that place. */
+enum collet_result queue_failure(const struct queue *queue, uint64_t place);
 
 /* With the communicator's lock: carries all of its calls to their ends. */
 void engine_drain(struct collet_comm *comm);
+
+/* With the lock: is there anything to be done? */
+static inline bool engine_is_busy(const struct engine *engine) {
+    return engine->busy != NULL || __atomic_load_n(&engine->incoming, __ATOMIC_RELAXED) != NULL;
+}
 
 /* ---- who drives ---- */
 
@@ -91,9 +116,16 @@ struct driver {
     uint32_t turns; /* in which something moved */
 };
 
-void driver_init(struct driver *driver, struct waiter patience);
+static inline void driver_init(struct driver *driver, const struct waiter *patience) {
+    driver->comms = NULL;
+    driver->end = &driver->comms;
+    driver->waiter = *patience;
+    driver->turns = 0;
+}
+
 /* False: another thread holds the lock. Never waits. */
 bool driver_take(struct driver *driver, struct collet_comm *comm);
+void driver_turn(struct driver *driver);  /* a turn for every call, or a pause if nothing moves */
 void driver_leave(struct driver *driver); /* gives all locks back */
 
 static inline bool driver_has(const struct driver *driver, const struct engine *engine) {

@@ -11,6 +11,9 @@
 
 #include <stdlib.h>
 
+/* What needs a look before a group begins. */
+enum call_kind { CALL_ON_GPU = 1, CALL_ON_STREAM = 2, CALL_TO_SELF = 4 };
+
 /* What this thread has collected. The arrays are kept from group to group. */
 struct group {
     int depth;
@@ -19,7 +22,7 @@ struct group {
     char error_text[ERR_TEXT_BYTES];
     struct post *calls;
     int ncalls, calls_room;
-    bool on_gpus, to_self; /* there are calls of GPU communicators, messages to oneself */
+    unsigned kinds; /* of the calls: bits of enum call_kind */
     struct collet_comm ***joins;
     int njoins, joins_room;
 };
@@ -81,20 +84,23 @@ static void forget_parents_group(void) {
     if (group.generation == process_generation())
         return;
     group.depth = group.ncalls = group.njoins = 0;
-    group.on_gpus = group.to_self = false;
+    group.kinds = 0;
     group.error = COLLET_SUCCESS;
     group.generation = process_generation();
 }
 
-enum collet_result group_check_none_queued(const struct collet_comm *comm, const char *function) {
+enum collet_result group_check_none_queued(const struct collet_comm *comm, const struct collet_stream *stream,
+                                           const char *function) {
     forget_parents_group();
     for (int k = 0; group.depth > 0 && k < group.ncalls; k++) {
         const struct exec_request *r = &group.calls[k].request;
-        if (group.calls[k].comm == comm)
-            return err_set(COLLET_ERR_INVALID_USAGE,
-                           "%s(): a call of this communicator (%s of %zu %s) waits for the collet_group_end() of this "
-                           "thread's open group: call that first",
-                           function, prog_collective_name(r->collective), r->count, type_name(r->type));
+        if (group.calls[k].comm == comm || (stream != NULL && group.calls[k].stream == stream))
+            return err_set(
+                COLLET_ERR_INVALID_USAGE,
+                "%s(): a call of this %s (%s of %zu %s) waits for the collet_group_end() of this thread's open "
+                "group: call that first",
+                function, stream != NULL ? "stream" : "communicator", prog_collective_name(r->collective), r->count,
+                type_name(r->type));
     }
     return COLLET_SUCCESS;
 }
@@ -103,10 +109,22 @@ static bool is_to_self(const struct post *post) {
     return prog_is_p2p(post->request.collective) && post->request.root == post->comm->rank;
 }
 
-/* Built where it stays. */
+static unsigned kinds_of(const struct post *post) {
+    unsigned where = post->comm->gpu != NULL ? CALL_ON_GPU : post->stream != NULL ? CALL_ON_STREAM : 0;
+    return is_to_self(post) ? where | CALL_TO_SELF : where;
+}
+
+/* Built where it stays, field by field: as a compound literal it takes compilers twice the instructions. */
 static inline void post_make(struct post *restrict post, struct collet_comm *comm,
                              const struct exec_request *restrict request, const void *in, void *out, void *stream) {
-    *post = (struct post){.request = *request, .comm = comm, .in = in, .out = out, .stream = stream};
+    post->request = *request;
+    post->comm = comm;
+    post->in = in;
+    post->out = out;
+    post->stream = stream;
+    post->place = 0;
+    post->partner = NULL;
+    post->is_partner = post->is_copy = post->waits_outside = post->done = false;
 }
 
 static enum collet_result run_alone(struct post *post) {
@@ -115,7 +133,7 @@ static enum collet_result run_alone(struct post *post) {
             COLLET_ERR_INVALID_USAGE,
             "peer is %d, the calling rank itself: a message to oneself needs its send and its receive in one group",
             post->request.root);
-    return post->comm->gpu != NULL ? launch_run(post, 1) : engine_run(post, 1);
+    return post->comm->gpu != NULL ? launch_run(post, 1) : engine_run(post, 1, post->stream != NULL);
 }
 
 enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
@@ -129,8 +147,7 @@ enum collet_result group_call(struct collet_comm *comm, const struct exec_reques
     post_make(post, comm, request, in, out, stream);
     if (group.depth == 0)
         return run_alone(post);
-    group.on_gpus |= comm->gpu != NULL;
-    group.to_self |= is_to_self(post);
+    group.kinds |= kinds_of(post);
     return COLLET_SUCCESS;
 }
 
@@ -153,6 +170,11 @@ static enum collet_result find_partner(struct post *send) {
         if (recv->request.count != send->request.count)
             return err_set(COLLET_ERR_MISMATCH, "a message to oneself sends %zu bytes but receives %zu",
                            send->request.count, recv->request.count);
+        if (send->comm->gpu == NULL && (send->stream == NULL) != (recv->stream == NULL))
+            return err_set(COLLET_ERR_INVALID_USAGE,
+                           "of a message to oneself (rank %d), one end has a stream: give both "
+                           "ends one, or none",
+                           send->comm->rank);
         send->partner = recv;
         recv->is_partner = true;
         return COLLET_SUCCESS;
@@ -185,11 +207,11 @@ static enum collet_result group_run(void) {
         return err_adopt(group.error, group.error_text);
     if (group.njoins > 0)
         COLLET_TRY(comm_join_all(group.joins, group.njoins));
-    if (group.to_self)
+    if (group.kinds & CALL_TO_SELF)
         COLLET_TRY(pair_messages_to_self());
-    if (group.on_gpus)
+    if (group.kinds & CALL_ON_GPU)
         COLLET_TRY(launch_run(group.calls, group.ncalls));
-    return group.ncalls > 0 ? engine_run(group.calls, group.ncalls) : COLLET_SUCCESS;
+    return group.ncalls > 0 ? engine_run(group.calls, group.ncalls, group.kinds & CALL_ON_STREAM) : COLLET_SUCCESS;
 }
 
 static void discard_joins(void) {
@@ -212,6 +234,6 @@ enum collet_result collet_group_end(void) {
         discard_joins();
     group.error = COLLET_SUCCESS;
     group.ncalls = group.njoins = 0;
-    group.on_gpus = group.to_self = false;
+    group.kinds = 0;
     return result;
 }

@@ -14,8 +14,10 @@ enum collet_result group_call(struct collet_comm *comm, const struct exec_reques
 /* Waits until *comm_p has joined, or leaves that to the end of the open group. *comm_p must stay valid until then. */
 enum collet_result group_join(struct collet_comm **comm_p);
 
-/* INVALID_USAGE if calls on comm still wait in the thread's open group: `function` cannot go before them. */
-enum collet_result group_check_none_queued(const struct collet_comm *comm, const char *function);
+/* INVALID_USAGE if calls on comm or stream still wait in the thread's open group: `function` cannot go before them. NULL is
+ * no communicator and no stream. */
+enum collet_result group_check_none_queued(const struct collet_comm *comm, const struct collet_stream *stream,
+                                           const char *function);
 
 /* Records a call's error in the open group, so that nothing of it runs; returns result. */
 enum collet_result group_poison(enum collet_result result);

@@ -18,7 +18,7 @@ static bool try_all(const struct post *posts, int nposts, struct driver *driver)
         if (!on_gpu(&posts[k]) || driver_has(driver, &posts[k].comm->engine) || driver_take(driver, posts[k].comm))
             continue;
         driver_leave(driver);
-        driver_init(driver, driver->waiter);
+        driver_init(driver, &driver->waiter);
         return false;
     }
     return true;
@@ -60,37 +60,40 @@ static enum collet_result begin_all(const struct post *posts, int nposts, struct
     return COLLET_SUCCESS;
 }
 
-static void end_all(struct post *posts, int nposts, enum collet_result result) {
-    char text[ERR_TEXT_BYTES];
-    snprintf(text, sizeof(text), "%s", err_last());
+static void end_all(struct post *posts, int nposts) {
     for (int k = 0; k < nposts; k++) {
-        struct collet_comm *comm = posts[k].comm;
-        if (on_gpu(&posts[k]) && comm->engine.lanes != NULL) {
+        if (on_gpu(&posts[k]) && posts[k].comm->engine.lanes != NULL) {
             struct lane *lane = engine_lane(&posts[k]);
             lane->launched = lane->begun;
             lane->call.state = EXEC_IDLE;
         }
         posts[k].done = on_gpu(&posts[k]);
-        if (result == COLLET_SUCCESS || !comm_enter(comm))
-            continue;
-        comm_remember(comm, result);
-        boot_fail(comm->boot, result, text);
-        comm_leave(comm);
     }
+}
+
+static void fail_all(const struct post *posts, int nposts, enum collet_result result) {
+    char text[ERR_TEXT_BYTES];
+    snprintf(text, sizeof(text), "%s", err_last());
+    for (int k = 0; k < nposts; k++)
+        if (comm_is_live(posts[k].comm))
+            comm_keep_error(posts[k].comm);
+    engine_fail_posts(posts, nposts, result, text);
 }
 
 enum collet_result launch_run(struct post *posts, int nposts) {
     SCOPED_FREE struct exec_call *calls = NULL;
     struct driver driver;
     int ncalls;
-    driver_init(&driver, (struct waiter){.spin = 0});
+    driver_init(&driver, &(struct waiter){.spin = 0});
     COLLET_TRY(memory_get(&calls, (size_t)nposts, sizeof(*calls), "no memory for a group of %d calls", nposts));
     while (!try_all(posts, nposts, &driver))
         wait_pause(&driver.waiter);
     enum collet_result result = begin_all(posts, nposts, calls, &ncalls);
     if (result == COLLET_SUCCESS && ncalls > 0)
         result = exec_gpu_run(calls, ncalls);
-    end_all(posts, nposts, result);
+    if (result != COLLET_SUCCESS)
+        fail_all(posts, nposts, result);
+    end_all(posts, nposts);
     driver_leave(&driver);
     return result;
 }

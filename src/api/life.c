@@ -137,13 +137,13 @@ enum collet_result collet_comm_finalize(struct collet_comm *comm) {
     if (comm == NULL)
         return COLLET_SUCCESS;
     COLLET_TRY(comm_check(comm));
-    COLLET_TRY(group_check_none_queued(comm, "collet_comm_finalize"));
-    call_lock_acquire(&comm->lock, 0);
+    COLLET_TRY(group_check_none_queued(comm, NULL, "collet_comm_finalize"));
+    engine_take(comm, 0);
     engine_drain(comm);
     enum comm_phase phase = comm->phase;
     if (phase == COMM_READY)
         comm_set_phase(comm, COMM_FINALIZED);
-    call_lock_release(&comm->lock);
+    engine_give(comm);
     if (phase == COMM_FINALIZED)
         return err_set(COLLET_ERR_INVALID_USAGE, "the communicator was finalized before");
     if (phase == COMM_JOINING)
@@ -156,10 +156,10 @@ enum collet_result collet_comm_destroy(struct collet_comm *comm) {
     if (comm == NULL || comm_is_inherited(comm))
         return COLLET_SUCCESS;
     COLLET_TRY(comm_check(comm));
-    COLLET_TRY(group_check_none_queued(comm, "collet_comm_destroy"));
-    call_lock_acquire(&comm->lock, 0);
+    COLLET_TRY(group_check_none_queued(comm, NULL, "collet_comm_destroy"));
+    engine_take(comm, 0);
     if (!comm_is_live(comm)) {
-        call_lock_release(&comm->lock);
+        engine_give(comm);
         return comm_check(comm);
     }
     comm_discard(comm);
@@ -175,16 +175,15 @@ enum collet_result collet_comm_abort(struct collet_comm *comm) {
     snprintf(text, sizeof(text), "rank %d called collet_comm_abort()", comm->rank);
     boot_fail(comm->boot, COLLET_ERR_ABORTED, text);
     comm_leave(comm);
-    if (group_check_none_queued(comm, "collet_comm_abort") != COLLET_SUCCESS)
+    if (group_check_none_queued(comm, NULL, "collet_comm_abort") != COLLET_SUCCESS)
         group_poison(COLLET_ERR_ABORTED);
-    if (!call_lock_acquire(&comm->lock,
-                           COMM_ABORT_WAIT_NS)) { /* a call that does not come back: leak rather than hang */
+    if (!engine_take(comm, COMM_ABORT_WAIT_NS)) { /* a call that does not come back: leak rather than hang */
         log_warn(INIT, "a call on the aborted communicator has not returned: its memory is kept");
         return COLLET_SUCCESS;
     }
     if (comm_is_live(comm))
         comm_discard(comm);
     else
-        call_lock_release(&comm->lock);
+        engine_give(comm);
     return COLLET_SUCCESS;
 }

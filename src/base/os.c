@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -273,4 +274,16 @@ enum collet_result os_memory_create(size_t bytes, void **memory_p) {
 void os_memory_destroy(void *memory, size_t bytes) {
     if (memory != NULL)
         munmap(memory, bytes);
+}
+
+enum collet_result os_thread_start(pthread_t *thread, const char *name, void *(*body)(void *), void *argument) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    errno = pthread_create(thread, NULL, body, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (errno != 0)
+        return err_set(COLLET_ERR_SYSTEM, "cannot start the thread %s: %m", name);
+    pthread_setname_np(*thread, name);
+    return COLLET_SUCCESS;
 }

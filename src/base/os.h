@@ -7,6 +7,7 @@
 
 #include "collet.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,6 +38,9 @@ struct os_cache {
     int cpus; /* that share it */
 };
 void os_last_cache_get(struct os_cache *cache);
+
+/* Starts a thread of collet, with all signals blocked: they are the program's. The name is for debuggers and top. */
+enum collet_result os_thread_start(pthread_t *thread, const char *name, void *(*body)(void *), void *argument);
 
 static inline void os_cpu_relax(void) {
 #if defined(__x86_64__)

@@ -71,7 +71,6 @@ static void look_at_rank(struct chan *chan) {
 
 static void *gpu_watch_main(void *unused) {
     (void)unused;
-    pthread_setname_np(pthread_self(), "collet-gpu");
     for (;;) {
         pthread_mutex_lock(&lock);
         for (struct watched *w = all; w != NULL; w = w->next)
@@ -87,9 +86,7 @@ static void *gpu_watch_main(void *unused) {
 
 static enum collet_result start(void) {
     pthread_t thread;
-    int error = pthread_create(&thread, NULL, gpu_watch_main, NULL);
-    if (error != 0)
-        return err_set(COLLET_ERR_SYSTEM, "cannot start the thread collet-gpu: error %d", error);
+    COLLET_TRY(os_thread_start(&thread, "collet-gpu", gpu_watch_main, NULL));
     pthread_detach(thread);
     runs = true;
     return COLLET_SUCCESS;

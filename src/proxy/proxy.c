@@ -94,7 +94,6 @@ static bool client_turn(struct proxy_client *client, bool *moved) {
 static void *proxy_main(void *proxy_) {
     struct proxy *proxy = proxy_;
     struct waiter waiter = {.spin = 0};
-    pthread_setname_np(pthread_self(), "collet-proxy");
     pthread_mutex_lock(&proxy->lock);
     while (!proxy->over) {
         bool moved = false, work = false;
@@ -190,10 +189,10 @@ static enum collet_result proxy_create(int gpu, struct proxy **proxy_p) {
     proxy->gpu = gpu;
     pthread_mutex_init(&proxy->lock, NULL);
     pthread_cond_init(&proxy->work, NULL);
-    int error = pthread_create(&proxy->thread, NULL, proxy_main, proxy);
-    if (error != 0) {
+    enum collet_result result = os_thread_start(&proxy->thread, "collet-proxy", proxy_main, proxy);
+    if (result != COLLET_SUCCESS) {
         free(proxy);
-        return err_set(COLLET_ERR_SYSTEM, "cannot start the thread collet-proxy: error %d", error);
+        return result;
     }
     proxy->next = all;
     all = proxy;

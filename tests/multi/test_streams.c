@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Host streams and work handles: calls that return at once, in order on their stream, and whoever waits is told how they
+ * ended.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "common/level.h"
+#include "common/world.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A failure must not be a wait of half an hour. */
+static const char *const impatient[] = {"COLLET_TIMEOUT", "30", NULL};
+
+#define TRY(call) ranks_try(ranks, rank, call)
+#define CHECK(condition) ranks_check(ranks, rank, condition)
+
+static struct collet_stream *stream_new(struct ranks *ranks, int rank) {
+    struct collet_stream *stream;
+    TRY(collet_stream_create(&stream));
+    return stream;
+}
+
+static struct collet_work record(struct ranks *ranks, int rank, struct collet_stream *stream) {
+    struct collet_work work;
+    TRY(collet_stream_record(stream, &work));
+    return work;
+}
+
+static bool is_done(struct ranks *ranks, int rank, struct collet_work work) {
+    int done;
+    TRY(collet_test(work, &done));
+    return done;
+}
+
+static void sum_on(struct ranks *ranks, int rank, struct collet_comm *comm, int *value, struct collet_stream *stream) {
+    TRY(collet_allreduce(value, value, 1, COLLET_INT32, COLLET_SUM, comm, stream));
+}
+
+/* ---- messages beside a collective, one thread or two ---- */
+
+static size_t message_bytes(void) { return level_now() == LEVEL_FAST ? 4u << 20 : 64u << 20; }
+
+struct mover {
+    struct ranks *ranks;
+    struct collet_comm *comm;
+    int rank;
+    char *out, *in;
+    bool sends, receives;
+    pthread_t thread;
+};
+
+/* Its messages are on a stream of their own. */
+static void *move(void *argument) {
+    struct mover *m = argument;
+    struct ranks *ranks = m->ranks;
+    int rank = m->rank;
+    struct collet_stream *stream = stream_new(ranks, rank);
+    if (m->sends)
+        TRY(collet_send(m->out, message_bytes(), COLLET_UINT8, 1 - rank, m->comm, stream));
+    if (m->receives)
+        TRY(collet_recv(m->in, message_bytes(), COLLET_UINT8, 1 - rank, m->comm, stream));
+    TRY(collet_stream_synchronize(stream));
+    TRY(collet_stream_destroy(stream));
+    return NULL;
+}
+
+/* Rank 0 has begun an allreduce. Rank 1 begins it only when it knows that rank 0 has all messages. */
+static void exchange_beside(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    struct collet_stream *stream = stream_new(ranks, rank);
+    struct mover movers[2];
+    int one = 1;
+    if (rank == 0)
+        sum_on(ranks, rank, comm, &one, stream);
+    struct collet_work collective = record(ranks, rank, stream);
+    for (int k = 0; k < 2; k++) {
+        movers[k] = (struct mover){.ranks = ranks, .comm = comm, .rank = rank, .sends = k == 0, .receives = k == 1};
+        movers[k].out = memset(malloc(message_bytes()), rank + 1, message_bytes());
+        movers[k].in = calloc(message_bytes(), 1);
+        CHECK(pthread_create(&movers[k].thread, NULL, move, &movers[k]) == 0);
+    }
+    for (int k = 0; k < 2; k++)
+        pthread_join(movers[k].thread, NULL);
+    CHECK(movers[1].in[0] == 2 - rank && movers[1].in[message_bytes() - 1] == 2 - rank);
+    if (rank == 0)
+        CHECK(!is_done(ranks, rank, collective));
+    ranks_barrier(ranks);
+    if (rank == 1)
+        sum_on(ranks, rank, comm, &one, stream);
+    TRY(collet_stream_synchronize(stream));
+    CHECK(one == 2 && is_done(ranks, rank, collective));
+    for (int k = 0; k < 2; k++) {
+        free(movers[k].out);
+        free(movers[k].in);
+    }
+    TRY(collet_stream_destroy(stream));
+    TRY(collet_comm_destroy(comm));
+}
+
+static void messages_both_ways_pass_a_collective_that_waits(void **state) {
+    (void)state;
+    world_run_all(0, 2, impatient, exchange_beside, NULL);
+}
+
+/* Both send first: on streams that is no deadlock. */
+static void both_send_first(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    struct collet_stream *to = stream_new(ranks, rank), *from = stream_new(ranks, rank);
+    char *out = memset(malloc(message_bytes()), rank + 1, message_bytes()), *in = calloc(message_bytes(), 1);
+    for (int round = 0; round < 3; round++) {
+        TRY(collet_send(out, message_bytes(), COLLET_UINT8, 1 - rank, comm, to));
+        TRY(collet_recv(in, message_bytes(), COLLET_UINT8, 1 - rank, comm, from));
+        TRY(collet_stream_synchronize(from));
+        CHECK(in[0] == 2 - rank && in[message_bytes() - 1] == 2 - rank);
+    }
+    TRY(collet_stream_destroy(to));
+    TRY(collet_stream_destroy(from));
+    TRY(collet_comm_destroy(comm));
+    free(out);
+    free(in);
+}
+
+static void two_ranks_that_both_send_first_go_on(void **state) {
+    (void)state;
+    world_run_all(0, 2, impatient, both_send_first, NULL);
+}
+
+/* ---- order ---- */
+
+/* Every call reads what the one before it has written; two communicators share the stream. */
+static void chain(struct ranks *ranks, int rank) {
+    enum { LINKS = 30, COUNT = 1000 };
+    struct collet_comm *comms[2] = {ranks_comm(ranks, rank, NULL), ranks_comm(ranks, rank, NULL)};
+    struct collet_stream *stream = stream_new(ranks, rank);
+    static _Thread_local double values[LINKS + 1][COUNT];
+    struct collet_work middle;
+    double expected = 1;
+    for (int i = 0; i < COUNT; i++)
+        values[0][i] = 1;
+    for (int k = 0; k < LINKS; k++) {
+        TRY(collet_allreduce(values[k], values[k + 1], COUNT, COLLET_FLOAT64, COLLET_SUM, comms[k % 2], stream));
+        if (k == LINKS / 2)
+            middle = record(ranks, rank, stream);
+    }
+    TRY(collet_wait(middle));
+    for (int k = 0; k <= LINKS / 2; k++)
+        expected *= ranks->nranks;
+    CHECK(values[LINKS / 2 + 1][0] == expected && values[LINKS / 2 + 1][COUNT - 1] == expected);
+    TRY(collet_stream_synchronize(stream));
+    CHECK(collet_stream_query(stream) == COLLET_SUCCESS);
+    CHECK(values[LINKS][COUNT / 2] == expected * expected / (LINKS % 2 == 0 ? ranks->nranks * ranks->nranks : 1));
+    TRY(collet_stream_destroy(stream));
+    for (int k = 0; k < 2; k++)
+        TRY(collet_comm_destroy(comms[k]));
+}
+
+static void calls_on_a_stream_follow_each_other_also_on_two_communicators(void **state) {
+    (void)state;
+    world_run_all(0, 2, impatient, chain, NULL);
+    world_run_all(0, 4, impatient, chain, NULL);
+}
+
+/* A group on two streams and none: a message around the ring, an allreduce, and one to oneself. The group's calls on one
+ * stream begin together, or two ranks that both send first would stand still. */
+static void groups(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    struct collet_stream *a = stream_new(ranks, rank), *b = stream_new(ranks, rank);
+    int n = ranks->nranks, out[20], in[20], to_me[20], sums[20];
+    for (int k = 0; k < 20; k++) {
+        out[k] = 100 * k + rank;
+        to_me[k] = in[k] = 0;
+        sums[k] = 1;
+        TRY(collet_group_start());
+        TRY(collet_send(&out[k], 1, COLLET_INT32, (rank + 1) % n, comm, a));
+        TRY(collet_send(&in[k > 0 ? k - 1 : 0], 1, COLLET_INT32, rank, comm, a)); /* what the group before received */
+        sum_on(ranks, rank, comm, &sums[k], k % 2 == 0 ? b : NULL);
+        TRY(collet_recv(&in[k], 1, COLLET_INT32, (rank + n - 1) % n, comm, a));
+        TRY(collet_recv(&to_me[k], 1, COLLET_INT32, rank, comm, a));
+        TRY(collet_group_end());
+        CHECK(k % 2 == 0 || sums[k] == n);
+    }
+    TRY(collet_stream_synchronize(a));
+    TRY(collet_stream_synchronize(b));
+    for (int k = 0; k < 20; k++) {
+        CHECK(in[k] == 100 * k + (rank + n - 1) % n && sums[k] == n);
+        CHECK(k == 0 || to_me[k] == in[k - 1]);
+    }
+    TRY(collet_group_start());
+    TRY(collet_send(&out[0], 1, COLLET_INT32, rank, comm, a));
+    TRY(collet_recv(&in[0], 1, COLLET_INT32, rank, comm, NULL));
+    ranks_expect(ranks, rank, collet_group_end(), COLLET_ERR_INVALID_USAGE, "a message to oneself with one stream");
+    TRY(collet_stream_destroy(a));
+    TRY(collet_stream_destroy(b));
+    TRY(collet_comm_destroy(comm));
+}
+
+static void groups_on_streams_begin_together_and_follow_each_other(void **state) {
+    (void)state;
+    world_run_all(0, 1, impatient, groups, NULL);
+    world_run_all(0, 2, impatient, groups, NULL);
+    world_run_all(0, 3, impatient, groups, NULL);
+}
+
+/* Blocking calls keep their place behind asynchronous ones, whoever drives. */
+static void mixed(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    struct collet_stream *stream = stream_new(ranks, rank);
+    int values[64] = {0};
+    for (int k = 0; k < 64; k++) {
+        values[k] = k;
+        sum_on(ranks, rank, comm, &values[k], k % 3 == 0 ? NULL : stream);
+        if (k % 3 == 0)
+            for (int j = 0; j <= k; j++)
+                CHECK(values[j] == j * ranks->nranks);
+    }
+    TRY(collet_stream_synchronize(stream));
+    TRY(collet_stream_destroy(stream));
+    TRY(collet_comm_destroy(comm));
+}
+
+static void blocking_calls_keep_their_place_among_asynchronous_ones(void **state) {
+    (void)state;
+    world_run_all(0, 2, impatient, mixed, NULL);
+    world_run_all(0, 5, impatient, mixed, NULL);
+}
+
+/* ---- many ---- */
+
+static long resident_pages(void) {
+    long size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL || fscanf(file, "%ld %ld", &size, &resident) != 2)
+        resident = 0;
+    if (file != NULL)
+        fclose(file);
+    return resident;
+}
+
+#define MANY 10000
+
+static void many_calls(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    struct collet_stream *stream = stream_new(ranks, rank);
+    int *values = calloc(MANY, sizeof(*values)),
+        many = level_now() == LEVEL_FAST || LEVEL_SLOWER > 1 ? MANY / 10 : MANY;
+    long before = 0;
+    for (int round = 0; round < 3; round++) {
+        for (int k = 0; k < many; k++) {
+            values[k] = 1;
+            sum_on(ranks, rank, comm, &values[k], stream);
+        }
+        TRY(collet_stream_synchronize(stream));
+        for (int k = 0; k < many; k++)
+            CHECK(values[k] == ranks->nranks);
+        if (round == 0)
+            before = resident_pages();
+    }
+    CHECK(LEVEL_SLOWER > 1 || resident_pages() < before + 512); /* of which a second lot of calls would take 700 */
+    free(values);
+    TRY(collet_stream_destroy(stream));
+    TRY(collet_comm_destroy(comm));
+}
+
+static void ten_thousand_calls_take_no_more_memory_the_second_time(void **state) {
+    (void)state;
+    world_run(&worlds[WORLD_SHM], 2, impatient, many_calls, NULL);
+    world_run(&worlds[WORLD_TCP], 2, impatient, many_calls, NULL);
+}
+
+/* ---- waiting ---- */
+
+struct waiting {
+    struct ranks *ranks;
+    struct collet_work work;
+    int rank;
+    pthread_t thread;
+};
+
+static void *wait_for_it(void *argument) {
+    struct waiting *w = argument;
+    ranks_try(w->ranks, w->rank, collet_wait(w->work));
+    return NULL;
+}
+
+static void *test_it(void *argument) {
+    struct waiting *w = argument;
+    while (!is_done(w->ranks, w->rank, w->work))
+        ranks_sleep_ms(1);
+    return NULL;
+}
+
+static void several_wait(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    struct collet_stream *stream = stream_new(ranks, rank);
+    struct waiting threads[4];
+    int value = 1;
+    sum_on(ranks, rank, comm, &value, stream);
+    for (int k = 0; k < 4; k++) {
+        threads[k] = (struct waiting){.ranks = ranks, .rank = rank, .work = record(ranks, rank, stream)};
+        CHECK(pthread_create(&threads[k].thread, NULL, k % 2 == 0 ? wait_for_it : test_it, &threads[k]) == 0);
+    }
+    for (int k = 0; k < 4; k++)
+        pthread_join(threads[k].thread, NULL);
+    CHECK(value == ranks->nranks);
+    TRY(collet_stream_destroy(stream));
+    TRY(collet_comm_destroy(comm));
+}
+
+static void several_threads_wait_for_one_work(void **state) {
+    (void)state;
+    world_run_all(0, 2, impatient, several_wait, NULL);
+}
+
+/* Nobody waits, and yet it is done. */
+static void nobody_waits(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    struct collet_stream *stream = stream_new(ranks, rank);
+    int value = 1;
+    sum_on(ranks, rank, comm, &value, stream);
+    while (collet_stream_query(stream) == COLLET_IN_PROGRESS)
+        ranks_sleep_ms(1);
+    CHECK(value == ranks->nranks);
+    value = 1;
+    sum_on(ranks, rank, comm, &value, stream);
+    TRY(collet_comm_destroy(comm)); /* this waits for it */
+    CHECK(collet_stream_query(stream) == COLLET_SUCCESS && value == ranks->nranks);
+    TRY(collet_stream_destroy(stream));
+}
+
+static void a_call_that_nobody_waits_for_is_done_too(void **state) {
+    (void)state;
+    world_run_all(0, 2, impatient, nobody_waits, NULL);
+    world_run_all(0, 3, impatient, nobody_waits, NULL);
+}
+
+/* ---- failures ---- */
+
+/* A call that will not be done, behind one that is, and one on another communicator behind both. */
+static void abort_pending(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL), *other = ranks_comm(ranks, rank, NULL);
+    struct collet_stream *stream = stream_new(ranks, rank);
+    int values[3] = {1, 1, 1};
+    sum_on(ranks, rank, comm, &values[0], stream);
+    struct collet_work good = record(ranks, rank, stream);
+    TRY(collet_wait(good));
+    ranks_barrier(ranks);
+    if (rank == 0) {
+        TRY(collet_recv(&values[1], 1, COLLET_INT32, 1, comm, stream));
+        sum_on(ranks, rank, other, &values[2], stream);
+        CHECK(collet_stream_query(stream) == COLLET_IN_PROGRESS);
+        TRY(collet_comm_abort(comm));
+        ranks_expect(ranks, rank, collet_stream_synchronize(stream), COLLET_ERR_ABORTED,
+                     "a stream with an aborted call");
+        CHECK(strstr(collet_last_error(NULL), "rank 0 called collet_comm_abort()") != NULL);
+        CHECK(values[2] == ranks->nranks);
+    } else {
+        sum_on(ranks, rank, other, &values[2], NULL);
+    }
+    TRY(collet_wait(good));
+    CHECK(values[0] == ranks->nranks);
+    TRY(collet_stream_destroy(stream));
+    TRY(collet_comm_destroy(other));
+    ranks_barrier(ranks);
+    if (rank != 0)
+        TRY(collet_comm_abort(comm));
+}
+
+static void an_abort_ends_calls_on_streams_but_not_those_behind_them(void **state) {
+    (void)state;
+    world_run_all(0, 2, impatient, abort_pending, NULL);
+}
+
+static void wait_in_vain(struct ranks *ranks, int rank) {
+    const struct collet_config config = {.size = sizeof(config), .timeout_ms = 300};
+    struct collet_comm *comm = ranks_comm(ranks, rank, &config);
+    struct collet_stream *stream = stream_new(ranks, rank);
+    int value, done = 0;
+    if (rank == 0) {
+        TRY(collet_recv(&value, 1, COLLET_INT32, 1, comm, stream));
+        enum collet_result result = COLLET_SUCCESS;
+        struct collet_work work = record(ranks, rank, stream);
+        while (!done) {
+            result = collet_test(work, &done);
+            ranks_sleep_ms(1);
+        }
+        ranks_expect(ranks, rank, result, COLLET_ERR_TIMEOUT, "a receive without a send");
+        CHECK(strstr(collet_last_error(NULL), "waiting for rank 1") != NULL);
+    }
+    ranks_barrier(ranks);
+    TRY(collet_stream_destroy(stream));
+    TRY(collet_comm_destroy(comm));
+}
+
+static void a_call_on_a_stream_that_waits_too_long_fails(void **state) {
+    (void)state;
+    world_run_all(0, 2, NULL, wait_in_vain, NULL);
+}
+
+static void die(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    struct collet_stream *stream = stream_new(ranks, rank);
+    int value = 1;
+    sum_on(ranks, rank, comm, &value, stream);
+    TRY(collet_stream_synchronize(stream));
+    ranks_barrier(ranks);
+    if (rank == 1) {
+        __atomic_store_n(&ranks->expendable[rank], 1, __ATOMIC_RELEASE);
+        raise(SIGKILL);
+    }
+    sum_on(ranks, rank, comm, &value, stream);
+    enum collet_result result = collet_wait(record(ranks, rank, stream));
+    ranks_expect(ranks, rank, result, COLLET_ERR_REMOTE, "a call on a stream whose peer dies");
+    CHECK(strstr(collet_last_error(NULL), "rank 1 (host") != NULL);
+    TRY(collet_stream_destroy(stream));
+    TRY(collet_comm_destroy(comm));
+}
+
+static void the_death_of_a_peer_is_told_to_who_waits(void **state) {
+    (void)state;
+    world_run(&worlds[WORLD_SHM], 2, impatient, die, NULL);
+    world_run(&worlds[WORLD_TCP], 2, impatient, die, NULL);
+}
+
+/* ---- arguments, and children ---- */
+
+static void streams_are_checked(void **state) {
+    (void)state;
+    struct collet_comm *comm;
+    struct collet_stream *stream, *gone;
+    struct collet_work work;
+    uint64_t no_stream[64] = {0};
+    int value = 1, done;
+    assert_int_equal(collet_comm_init_all(&comm, 1, NULL), COLLET_SUCCESS);
+    assert_int_equal(collet_stream_create(NULL), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(collet_stream_create(&stream), COLLET_SUCCESS);
+    assert_int_equal(collet_stream_create(&gone), COLLET_SUCCESS);
+    assert_int_equal(collet_stream_record(gone, &work), COLLET_SUCCESS);
+    assert_int_equal(collet_stream_destroy(gone), COLLET_SUCCESS);
+    assert_int_equal(collet_stream_destroy(NULL), COLLET_SUCCESS);
+    void *const wrong[] = {gone, no_stream, (void *)1, (void *)2, (char *)no_stream + 1};
+    for (unsigned k = 0; k < sizeof(wrong) / sizeof(*wrong); k++) {
+        assert_int_equal(collet_allreduce(&value, &value, 1, COLLET_INT32, COLLET_SUM, comm, wrong[k]),
+                         COLLET_ERR_INVALID_ARGUMENT);
+        assert_non_null(strstr(collet_last_error(NULL), "stream is no host stream"));
+    }
+    assert_int_equal(collet_test(work, &done), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(collet_stream_record(stream, NULL), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(collet_stream_record(stream, &work), COLLET_SUCCESS);
+    assert_int_equal(collet_test(work, NULL), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(collet_test(work, &done), COLLET_SUCCESS);
+    assert_int_equal(done, 1); /* nothing was issued */
+    assert_int_equal(collet_group_start(), COLLET_SUCCESS);
+    assert_int_equal(collet_allreduce(&value, &value, 1, COLLET_INT32, COLLET_SUM, comm, stream), COLLET_SUCCESS);
+    assert_int_equal(collet_stream_destroy(stream), COLLET_ERR_INVALID_USAGE);
+    assert_int_equal(collet_stream_synchronize(stream), COLLET_ERR_INVALID_USAGE);
+    assert_int_equal(collet_group_end(), COLLET_SUCCESS);
+    assert_int_equal(collet_stream_synchronize(stream), COLLET_SUCCESS);
+    assert_int_equal(collet_send(&value, 1, COLLET_INT32, 0, comm, stream), COLLET_ERR_INVALID_USAGE);
+    assert_int_equal(collet_stream_destroy(stream), COLLET_SUCCESS);
+    assert_int_equal(collet_comm_destroy(comm), COLLET_SUCCESS);
+}
+
+#if defined(__SANITIZE_THREAD__)
+#define MAY_FORK false /* a child that has threads again ends there */
+#else
+#define MAY_FORK true
+#endif
+
+/* What a child does with its parent's and with its own. */
+static int child(struct collet_stream *stream) {
+    struct collet_comm *comm;
+    struct collet_stream *own;
+    int value = 1;
+    alarm(20 * LEVEL_SLOWER);
+    bool good = collet_stream_synchronize(stream) == COLLET_ERR_INVALID_USAGE &&
+                collet_stream_destroy(stream) == COLLET_SUCCESS &&
+                collet_comm_init_all(&comm, 1, NULL) == COLLET_SUCCESS &&
+                collet_stream_create(&own) == COLLET_SUCCESS &&
+                collet_allreduce(&value, &value, 1, COLLET_INT32, COLLET_SUM, comm, own) == COLLET_SUCCESS &&
+                collet_stream_synchronize(own) == COLLET_SUCCESS && collet_stream_destroy(own) == COLLET_SUCCESS &&
+                collet_comm_destroy(comm) == COLLET_SUCCESS;
+    return good ? 0 : 1;
+}
+
+static void a_child_has_streams_of_its_own(void **state) {
+    (void)state;
+    if (!MAY_FORK)
+        skip();
+    struct collet_comm *comms[2];
+    struct collet_stream *stream;
+    int values[2] = {1, 1}, status;
+    assert_int_equal(collet_comm_init_all(comms, 2, NULL), COLLET_SUCCESS);
+    assert_int_equal(collet_stream_create(&stream), COLLET_SUCCESS);
+    assert_int_equal(collet_allreduce(&values[0], &values[0], 1, COLLET_INT32, COLLET_SUM, comms[0], stream),
+                     COLLET_SUCCESS);
+    pid_t pid = fork(); /* the thread of comms[0] waits for the other rank */
+    if (pid == 0)
+        _exit(child(stream));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(collet_allreduce(&values[1], &values[1], 1, COLLET_INT32, COLLET_SUM, comms[1], NULL),
+                     COLLET_SUCCESS);
+    assert_int_equal(collet_stream_synchronize(stream), COLLET_SUCCESS);
+    assert_int_equal(values[0], 2);
+    assert_int_equal(collet_stream_destroy(stream), COLLET_SUCCESS);
+    for (int k = 0; k < 2; k++)
+        assert_int_equal(collet_comm_destroy(comms[k]), COLLET_SUCCESS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_both_ways_pass_a_collective_that_waits),
+        cmocka_unit_test(two_ranks_that_both_send_first_go_on),
+        cmocka_unit_test(calls_on_a_stream_follow_each_other_also_on_two_communicators),
+        cmocka_unit_test(groups_on_streams_begin_together_and_follow_each_other),
+        cmocka_unit_test(blocking_calls_keep_their_place_among_asynchronous_ones),
+        cmocka_unit_test(ten_thousand_calls_take_no_more_memory_the_second_time),
+        cmocka_unit_test(several_threads_wait_for_one_work),
+        cmocka_unit_test(a_call_that_nobody_waits_for_is_done_too),
+        cmocka_unit_test(an_abort_ends_calls_on_streams_but_not_those_behind_them),
+        cmocka_unit_test(a_call_on_a_stream_that_waits_too_long_fails),
+        cmocka_unit_test(the_death_of_a_peer_is_told_to_who_waits),
+        cmocka_unit_test(streams_are_checked),
+        cmocka_unit_test(a_child_has_streams_of_its_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
