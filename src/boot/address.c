@@ -6,6 +6,7 @@
 #include "base/os.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <ifaddrs.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
@@ -86,6 +87,35 @@ static int from_sockaddr(const struct sockaddr *from, int family, struct address
         return !IN6_IS_ADDR_LINKLOCAL(ip);
     }
     return 0;
+}
+
+int address_listen(int family, int port) {
+    const int on = 1, off = 0;
+    const struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+    const struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    const struct sockaddr *any = family == AF_INET6 ? (const void *)&v6 : (const void *)&v4;
+    int fd;
+    while ((fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) < 0 && os_more_descriptors())
+        ;
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(fd, any, family == AF_INET6 ? sizeof v6 : sizeof v4) == 0 && listen(fd, SOMAXCONN) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+int address_port(int fd) {
+    struct sockaddr_storage name;
+    socklen_t length = sizeof name;
+    getsockname(fd, (struct sockaddr *)&name, &length);
+    return ntohs(name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
+                                            : ((struct sockaddr_in *)&name)->sin_port);
 }
 
 enum collet_result address_family(const char *text, int *family_p) {

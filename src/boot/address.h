@@ -38,6 +38,10 @@ void address_set_text(const struct address_set *set, char *text, size_t room);
 bool address_is_loopback(const struct address *address);
 socklen_t address_to_sockaddr(const struct address *address, int port, struct sockaddr_storage *storage);
 
+/* A socket that listens at all addresses of this host, AF_INET6 for both kinds; port 0: any. −1: errno says why not. */
+int address_listen(int family, int port);
+int address_port(int fd); /* where it listens */
+
 /* COLLET_SOCKET_FAMILY's text: 0 for both, else AF_INET or AF_INET6. Another text is an INVALID_USAGE. */
 enum collet_result address_family(const char *text, int *family_p);
 

@@ -6,7 +6,6 @@
 #include "base/os.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,37 +27,6 @@ struct entrant {
     struct entrant *next, **link;
 };
 
-/* ---------------------------------------------------------------------------------------------------------- listening */
-
-static int door_listen(int family, int port) {
-    const int on = 1, off = 0;
-    const struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
-    const struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    const struct sockaddr *any = family == AF_INET6 ? (const void *)&v6 : (const void *)&v4;
-    int fd;
-    while ((fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) < 0 && os_more_descriptors())
-        ;
-    if (fd < 0)
-        return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (bind(fd, any, family == AF_INET6 ? sizeof v6 : sizeof v4) == 0 && listen(fd, SOMAXCONN) == 0)
-        return fd;
-    int error = errno;
-    close(fd);
-    errno = error;
-    return -1;
-}
-
-static int port_of(int fd) {
-    struct sockaddr_storage name;
-    socklen_t length = sizeof name;
-    getsockname(fd, (struct sockaddr *)&name, &length);
-    return ntohs(name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&name)->sin6_port
-                                            : ((struct sockaddr_in *)&name)->sin_port);
-}
-
 /* Strangers get no more than a part of the descriptors that this process may have. */
 static int entrants_allowed(void) {
     struct rlimit limit;
@@ -72,10 +40,10 @@ enum collet_result door_open(struct door *door, int family, int port) {
     door->newest = &door->oldest;
     door->max_entrants = entrants_allowed();
     if (family != AF_INET) /* an IPv6 socket takes both kinds */
-        door->listener.fd = door_listen(AF_INET6, port);
+        door->listener.fd = address_listen(AF_INET6, port);
     door->v6 = door->listener.fd >= 0;
     if (door->listener.fd < 0 && family != AF_INET6 && (family == AF_INET || errno != EADDRINUSE))
-        door->listener.fd = door_listen(AF_INET, port);
+        door->listener.fd = address_listen(AF_INET, port);
     if (door->listener.fd < 0 && errno == EADDRINUSE && port != 0)
         return err_set(COLLET_ERR_SYSTEM,
                        "cannot listen on port %d, where the ranks are to meet: %m; name a free port in COLLET_COMM_ID "
@@ -83,7 +51,7 @@ enum collet_result door_open(struct door *door, int family, int port) {
                        port);
     if (door->listener.fd < 0)
         return err_set(COLLET_ERR_SYSTEM, "cannot listen on port %d (0: any): %m%s", port, os_remedy());
-    door->port = port_of(door->listener.fd);
+    door->port = address_port(door->listener.fd);
     return COLLET_SUCCESS;
 }
 

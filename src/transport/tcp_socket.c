@@ -94,30 +94,9 @@ void tcp_interfaces_text(const int *fds, int n, char text[TCP_INTERFACES_TEXT_BY
 
 /* ------------------------------------------------------------------------------------------------------------ listener */
 
-static int listen_at(int family, int *port_p) {
-    const int off = 0;
-    struct sockaddr_storage name = {.ss_family = (sa_family_t)family}; /* any address, any port */
-    socklen_t length = family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-    int fd;
-    while ((fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) < 0 && os_more_descriptors())
-        ;
-    if (fd < 0)
-        return -1;
-    if (family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-    send_at_once(fd); /* accepted sockets inherit it */
-    if (bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
-        getsockname(fd, (struct sockaddr *)&name, &length) != 0) {
-        close(fd);
-        return -1;
-    }
-    address_of(&name, port_p);
-    return fd;
-}
-
 enum collet_result tcp_listen_start(struct tcp_listener *listener, const struct config *config, const char *interface,
                                     int nsockets, struct tcp_offer *offer) {
-    int family, port = 0;
+    int family;
     *listener = (struct tcp_listener){.fd = -1, .nsockets = nsockets};
     memset(listener->fds, 0xff, sizeof(listener->fds));
     for (int k = 0; k < TCP_STRANGERS_MAX; k++)
@@ -126,14 +105,15 @@ enum collet_result tcp_listen_start(struct tcp_listener *listener, const struct 
     COLLET_TRY(address_family(config->socket_family, &family));
     COLLET_TRY(address_local(config->socket_ifname, family, interface, &offer->set));
     if (family != AF_INET) /* an IPv6 socket takes both kinds */
-        listener->fd = listen_at(AF_INET6, &port);
+        listener->fd = address_listen(AF_INET6, 0);
     if (listener->fd < 0 && family != AF_INET6)
-        listener->fd = listen_at(AF_INET, &port);
+        listener->fd = address_listen(AF_INET, 0);
     if (listener->fd < 0)
         return err_set(COLLET_ERR_SYSTEM, "cannot listen for a connection on a TCP port: %m");
+    send_at_once(listener->fd); /* accepted sockets inherit it */
     os_random(listener->token, sizeof(listener->token));
     memcpy(offer->token, listener->token, sizeof(offer->token));
-    offer->set.port = (uint16_t)port;
+    offer->set.port = (uint16_t)address_port(listener->fd);
     return COLLET_SUCCESS;
 }
 

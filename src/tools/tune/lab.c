@@ -326,19 +326,21 @@ static void describe_machine(struct lab *lab, const struct config *config, const
     }
 }
 
-void lab_add_candidate(struct lab *lab, const struct algorithm *algorithm, const struct tuner_way *way, int nchannels) {
+static void add_candidate(struct lab *lab, const struct algorithm *algorithm, const struct tuner_way *way,
+                          int nchannels) {
     int k = lab->ncandidates++;
     if (k == LAB_CANDIDATES_MAX)
         bench_die("more than %d candidates", LAB_CANDIDATES_MAX);
     lab->candidates[k] = (struct plan_choice){algorithm, way->protocol, nchannels, way->chunk_bytes, 0};
 }
 
-static void list_candidates(struct lab *lab) {
+void lab_list_candidates(struct lab *lab, const int *channels, size_t n) {
     struct tuner_way ways[TUNER_WAYS_MAX];
     int nways = tuner_ways(&lab->limits, ways);
     for (const struct algorithm *a = algorithms; a->name != NULL; a++)
         for (int k = 0; k < nways && a->collective == PROG_ALLREDUCE && algorithm_applies(a, &lab->shape); k++)
-            lab_add_candidate(lab, a, &ways[k], 1);
+            for (size_t c = 0; c < n && (c == 0 || channels[c] <= lab->options.most_nchannels); c++)
+                add_candidate(lab, a, &ways[k], channels[c]);
 }
 
 void lab_create(const struct lab_options *options, const struct cost_table *costs, struct lab **lab_p) {
@@ -357,7 +359,7 @@ void lab_create(const struct lab_options *options, const struct cost_table *cost
     if (tuner_limits_read(&config, &layout, 1, &lab->limits) != COLLET_SUCCESS)
         bench_die("%s", err_last());
     describe_machine(lab, &config, costs);
-    list_candidates(lab);
+    lab_list_candidates(lab, &(const int){1}, 1);
     *lab_p = lab;
 }
 

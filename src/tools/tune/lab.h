@@ -79,8 +79,8 @@ void lab_measure(struct lab *lab, int rounds);
 void lab_measure_gpus(const struct lab_options *options, const struct cost_table *costs, int rounds,
                       struct lab **lab_p);
 
-/* Of both: another candidate; the environment in which communicators are that candidate, or free again. */
-void lab_add_candidate(struct lab *lab, const struct algorithm *algorithm, const struct tuner_way *way, int nchannels);
+/* Of both: all candidates with so many channels; the environment in which communicators are one of them, or free again. */
+void lab_list_candidates(struct lab *lab, const int *channels, size_t n);
 void lab_set_candidate(const struct plan_choice *candidate);
 void lab_forget_candidates(void);
 

@@ -86,15 +86,6 @@ static void describe_machine(struct bench *bench, const struct config *config, c
     must(tuner_limits_read(config, &chan.owner.layout, 1, &lab->limits), "the configuration");
 }
 
-static void list_candidates(struct lab *lab) {
-    struct tuner_way ways[TUNER_WAYS_MAX];
-    int nways = tuner_ways(&lab->limits, ways);
-    for (const struct algorithm *a = algorithms; a->name != NULL; a++)
-        for (int k = 0; k < nways && a->collective == PROG_ALLREDUCE && algorithm_applies(a, &lab->shape); k++)
-            for (size_t c = 0; c < CHANNELS && channels_tried[c] <= lab->options.most_nchannels; c++)
-                lab_add_candidate(lab, a, &ways[k], channels_tried[c]);
-}
-
 /* ---- measuring ---- */
 
 /* False: such a communicator, or call, cannot be here. */
@@ -215,7 +206,7 @@ void lab_measure_gpus(const struct lab_options *options, const struct cost_table
     bench.lab->rounds = rounds;
     make_buffers(&bench, bench.driver->count(&why));
     describe_machine(&bench, &config, costs);
-    list_candidates(bench.lab);
+    lab_list_candidates(bench.lab, channels_tried, CHANNELS);
     for (int k = 0; k < bench.lab->ncandidates; k++)
         measure(&bench, k);
     free_buffers(&bench);
