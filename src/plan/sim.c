@@ -29,12 +29,13 @@ static double uniform_bytes(const struct sim_lengths *lengths, const struct sim_
     return run->pieces * (left < lengths->chunk_bytes ? left > 0 ? left : 0 : lengths->chunk_bytes);
 }
 
-double sim_bytes(const struct sim_lengths *lengths, const struct sim_run *run, uint32_t round) {
+double sim_bytes(const struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run, uint32_t round) {
     if (lengths->uniform)
         return uniform_bytes(lengths, run, round);
+    const struct sim_blocks *blocks = &sim->blocks[run - sim->runs];
     uint64_t elems = 0;
     for (uint32_t i = 0; i < run->pieces; i++)
-        elems += geometry_piece(&lengths->geometry, geometry_block(&run->about, i, run->nblocks), round).count;
+        elems += geometry_piece(&lengths->geometry, geometry_block(&blocks->about, i, blocks->nblocks), round).count;
     return (double)(elems * lengths->elem_bytes);
 }
 
@@ -45,7 +46,7 @@ static const struct sim_run *run_of(const struct sim *sim, const struct sim_work
 }
 
 static double piece_of(const struct sim *sim, const struct sim_worker *w) {
-    return sim_bytes(&sim->lengths[w->channel], run_of(sim, w), w->round);
+    return sim_bytes(sim, &sim->lengths[w->channel], run_of(sim, w), w->round);
 }
 
 static int64_t *slot_of(const struct sim *sim, int32_t conn, uint32_t number) {
@@ -301,7 +302,7 @@ static int64_t busiest_round_ps(struct sim *sim) {
         const struct sim_worker *w = &sim->workers[k];
         double crowd = sim->machine.crowd != NULL ? sim->machine.crowd[w->engine] : 1;
         for (const struct sim_run *run = &sim->runs[w->first_run]; run < &sim->runs[w->first_run + w->nruns]; run++) {
-            double bytes = sim_bytes(&sim->lengths[w->channel], run, 0);
+            double bytes = sim_bytes(sim, &sim->lengths[w->channel], run, 0);
             struct sim_work work = sim_work_of(sim, run, bytes);
             if (bytes > 0)
                 sim->engine_free[w->engine] +=

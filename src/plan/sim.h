@@ -95,13 +95,18 @@ struct sim_work {
     double fixed_ns, bytes_ns;
 };
 
-/* `count` steps alike, one after another. */
+/* `count` steps alike, one after another. Short: a large simulation is as fast as these come from memory. */
 struct sim_run {
     uint32_t count;
-    struct block_run about;   /* the blocks whose lengths a step's pieces have, unless lengths are uniform */
-    uint32_t pieces, nblocks; /* how many they are, and of how many */
+    uint32_t pieces;                                         /* how many blocks a step moves pieces of */
     uint32_t recv_first, recv_count, send_first, send_count; /* into refs: connections */
     int32_t kind;
+};
+
+/* Which blocks the pieces of a run's steps are of, and of how many; only asked for where lengths are not uniform. */
+struct sim_blocks {
+    struct block_run about;
+    uint32_t nblocks;
 };
 
 /* What steps have in common that the engine's work depends on, besides bytes. */
@@ -148,12 +153,13 @@ struct sim {
     uint32_t rounds_run;             /* how many rounds are simulated */
 
     struct sim_run *runs;
+    struct sim_blocks *blocks; /* [run]; NULL: lengths are uniform */
     struct sim_worker *workers;
     struct sim_conn *conns;
     int32_t *refs;
     struct sim_kind *kinds;
     size_t nruns, nworkers, nconns, nrefs, nkinds;
-    int runs_room, workers_room, conns_room, refs_room, kinds_room;
+    int runs_room, blocks_room, workers_room, conns_room, refs_room, kinds_room;
 
     uint32_t most_sent; /* messages of any connection in a round */
     uint32_t nslots;    /* of a connection that are used: no more than messages go over it */
@@ -191,7 +197,7 @@ enum collet_result sim_run(struct sim *sim, enum protocol protocol, uint32_t rou
 
 uint32_t sim_rounds(const struct sim_lengths *lengths);
 /* What a step of a run moves in a round, in bytes. */
-double sim_bytes(const struct sim_lengths *lengths, const struct sim_run *run, uint32_t round);
+double sim_bytes(const struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run, uint32_t round);
 
 /* Of the k-th connection of a run's steps, first those they receive from. */
 enum link_class sim_peer_class(const struct sim *sim, const struct sim_run *run, uint32_t k);

@@ -32,12 +32,12 @@ static void load_run(const struct sim *sim, enum protocol protocol, const struct
 }
 
 /* The bytes of one step of the run in all rounds: those of a round that is as long as all. */
-static double bytes_of(const struct sim_lengths *lengths, const struct sim_run *run) {
+static double bytes_of(const struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run) {
     if (lengths->uniform)
         return run->pieces * lengths->part_bytes;
     struct sim_lengths whole = *lengths;
     whole.geometry.chunk_elems = whole.geometry.part_elems;
-    return sim_bytes(&whole, run, 0);
+    return sim_bytes(sim, &whole, run, 0);
 }
 
 /* Of each link the most that any host has: in bytes, or weighed by pieces of a round. */
@@ -47,8 +47,8 @@ static enum collet_result load_all(const struct sim *sim, enum protocol protocol
     for (size_t k = 0; k < sim->nworkers; k++) {
         const struct sim_worker *w = &sim->workers[k];
         for (const struct sim_run *run = runs_of(sim, w); run < runs_of(sim, w) + w->nruns; run++)
-            load_run(sim, protocol, run, run->count * (bytes ? bytes_of(&sim->lengths[w->channel], run) : run->pieces),
-                     on);
+            load_run(sim, protocol, run,
+                     run->count * (bytes ? bytes_of(sim, &sim->lengths[w->channel], run) : run->pieces), on);
     }
     int nlinks = sim->machine.nlinks;
     for (int link = 0; link < nlinks; link++)
@@ -94,9 +94,9 @@ enum collet_result sim_load(struct sim *sim, enum protocol protocol, double *loa
 
 /* One step of the run in all rounds; of short blocks the last rounds are empty. */
 static double work_of_run(struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run) {
-    double bytes = bytes_of(lengths, run);
+    double bytes = bytes_of(sim, lengths, run);
     struct sim_work work = sim_work_of(sim, run, bytes);
-    return bytes > 0 ? ceil(bytes / sim_bytes(lengths, run, 0)) * work.fixed_ns + work.bytes_ns : 0;
+    return bytes > 0 ? ceil(bytes / sim_bytes(sim, lengths, run, 0)) * work.fixed_ns + work.bytes_ns : 0;
 }
 
 static enum collet_result count_shares(struct sim *sim) {

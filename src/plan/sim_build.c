@@ -169,9 +169,7 @@ static bool add_step(struct sim *sim, const struct prog *prog, const struct prog
                      int worker) {
     struct sim_run run = {
         .count = 1,
-        .about = step->about,
         .pieces = (uint32_t)step->count,
-        .nblocks = (uint32_t)prog_region_blocks(prog, (enum step_region)step->about_region),
         .recv_first = refs + (uint32_t)step->recv_first,
         .recv_count = (uint32_t)step->recv_count,
         .send_first = refs + (uint32_t)(prog->npeers + step->send_first),
@@ -186,6 +184,12 @@ static bool add_step(struct sim *sim, const struct prog *prog, const struct prog
     if (!bind(sim, prog, refs, step->recv_first, step->recv_count, false, worker) ||
         !bind(sim, prog, refs, step->send_first, step->send_count, true, worker) || !GROW(sim, runs, 1))
         return false;
+    if (!sim->lengths[sim->nchannels - 1].uniform) {
+        if (!grow(&sim->blocks, sim->nruns, 1, &sim->blocks_room, sizeof *sim->blocks))
+            return false;
+        uint32_t nblocks = (uint32_t)prog_region_blocks(prog, (enum step_region)step->about_region);
+        sim->blocks[sim->nruns] = (struct sim_blocks){step->about, nblocks};
+    }
     run.kind = kind_of(sim, &run, touches, !sim->machine.gpu && prog->nworkers > 1);
     if (run.kind < 0)
         return false;
@@ -248,6 +252,7 @@ void sim_destroy(struct sim *sim) {
         free(sim->index->entries);
     free(sim->index);
     free(sim->runs);
+    free(sim->blocks);
     free(sim->workers);
     free(sim->conns);
     free(sim->refs);
