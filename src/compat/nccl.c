@@ -18,9 +18,11 @@
 
 #include "api/group.h"
 #include "base/err.h"
+#include "gpu/gpu.h"
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define VERSION 22809
@@ -285,66 +287,70 @@ static const enum collet_op OPS[ncclNumOps] = {[ncclSum] = COLLET_SUM,
                                                [ncclMin] = COLLET_MIN,
                                                [ncclAvg] = COLLET_AVG};
 
-static enum collet_result values_check(ncclDataType_t type, ncclRedOp_t op) {
+static enum collet_result values_check(ncclDataType_t type, ncclRedOp_t op, cudaStream_t stream) {
     if ((unsigned)type >= ncclNumTypes)
         return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "datatype is %d: 0 … %d", type, ncclNumTypes - 1));
     if ((unsigned)op >= ncclNumOps)
         return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "op is %d: 0 … %d", op, ncclNumOps - 1));
+    if (stream != NULL && nccl_on_host())
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT,
+                                    "stream is not NULL: on host memory (COLLET_DEVICE=host) there are no streams"));
     return COLLET_SUCCESS;
 }
 
-/* A call, unless its type or operator has no translation. */
-#define CALL(type, op, call) reply(values_check(type, op) == COLLET_SUCCESS ? (call) : COLLET_ERR_INVALID_ARGUMENT)
-#define COPY(type, call) CALL(type, ncclSum, call)
+/* A call, unless one of its values has no translation. */
+#define CALL(type, op, stream, call)                                                                                   \
+    reply(values_check(type, op, stream) == COLLET_SUCCESS ? (call) : COLLET_ERR_INVALID_ARGUMENT)
+#define COPY(type, stream, call) CALL(type, ncclSum, stream, call)
 
 ncclResult_t pncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
                             ncclComm_t comm, cudaStream_t stream) {
-    return CALL(type, op, collet_allreduce(in, out, count, TYPES[type], OPS[op], comm, stream));
+    return CALL(type, op, stream, collet_allreduce(in, out, count, TYPES[type], OPS[op], comm, stream));
 }
 
 ncclResult_t pncclReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
                          ncclComm_t comm, cudaStream_t stream) {
-    return CALL(type, op, collet_reduce(in, out, count, TYPES[type], OPS[op], root, comm, stream));
+    return CALL(type, op, stream, collet_reduce(in, out, count, TYPES[type], OPS[op], root, comm, stream));
 }
 
 ncclResult_t pncclBroadcast(const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                             cudaStream_t stream) {
-    return COPY(type, collet_broadcast(in, out, count, TYPES[type], root, comm, stream));
+    return COPY(type, stream, collet_broadcast(in, out, count, TYPES[type], root, comm, stream));
 }
 
 ncclResult_t pncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                         cudaStream_t stream) {
-    return COPY(type, collet_broadcast(buffer, buffer, count, TYPES[type], root, comm, stream));
+    return COPY(type, stream, collet_broadcast(buffer, buffer, count, TYPES[type], root, comm, stream));
 }
 
 ncclResult_t pncclAllGather(const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
                             cudaStream_t stream) {
-    return COPY(type, collet_allgather(in, out, count, TYPES[type], comm, stream));
+    return COPY(type, stream, collet_allgather(in, out, count, TYPES[type], comm, stream));
 }
 
 ncclResult_t pncclReduceScatter(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                 ncclComm_t comm, cudaStream_t stream) {
-    return CALL(type, op, collet_reducescatter(in, out, count, TYPES[type], OPS[op], comm, stream));
+    return CALL(type, op, stream, collet_reducescatter(in, out, count, TYPES[type], OPS[op], comm, stream));
 }
 
 ncclResult_t pncclSend(const void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                        cudaStream_t stream) {
-    return COPY(type, collet_send(buffer, count, TYPES[type], peer, comm, stream));
+    return COPY(type, stream, collet_send(buffer, count, TYPES[type], peer, comm, stream));
 }
 
 ncclResult_t pncclRecv(void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                        cudaStream_t stream) {
-    return COPY(type, collet_recv(buffer, count, TYPES[type], peer, comm, stream));
+    return COPY(type, stream, collet_recv(buffer, count, TYPES[type], peer, comm, stream));
 }
 
 NEWER(ncclResult_t, Gather, const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
       cudaStream_t stream) {
-    return COPY(type, collet_gather(in, out, count, TYPES[type], root, comm, stream));
+    return COPY(type, stream, collet_gather(in, out, count, TYPES[type], root, comm, stream));
 }
 
 NEWER(ncclResult_t, Scatter, const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
       cudaStream_t stream) {
-    return COPY(type, collet_scatter(in, out, count, TYPES[type], root, comm, stream));
+    return COPY(type, stream, collet_scatter(in, out, count, TYPES[type], root, comm, stream));
 }
 
 /* NCCL has no alltoall in place, but programs call it so and expect success: nccl-tests measures it. What the blocks hold
@@ -368,8 +374,9 @@ static enum collet_result alltoall_in_place(char *buffer, size_t count, enum col
 NEWER(ncclResult_t, AlltoAll, const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
       cudaStream_t stream) {
     bool in_place = in == out && in != NULL;
-    return COPY(type, in_place ? alltoall_in_place(out, count, TYPES[type], comm, stream)
-                               : collet_alltoall(in, out, count, TYPES[type], comm, stream));
+    return COPY(type, stream,
+                in_place ? alltoall_in_place(out, count, TYPES[type], comm, stream)
+                         : collet_alltoall(in, out, count, TYPES[type], comm, stream));
 }
 
 /* ---- memory ---- */
@@ -414,13 +421,40 @@ ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
     return deregister_nothing(window, "win");
 }
 
+/* Of the current GPU. Without bytes there is no memory, and that is no failure. */
+static enum collet_result gpu_memory_get(size_t size, void **pointer) {
+    const struct gpu_driver *driver = gpu_driver();
+    int ordinal;
+    COLLET_TRY(gpu_find(COLLET_DEVICE_CUDA_CURRENT, "the current GPU", &ordinal));
+    GPU_ENTERED(driver, ordinal);
+    return driver->memory->create(size, pointer);
+}
+
 ncclResult_t pncclMemAlloc(void **pointer, size_t size) {
-    (void)pointer, (void)size;
-    return refuse("MemAlloc", "memory of the library");
+    if (pointer == NULL)
+        return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "ptr is NULL: pass where the address goes"));
+    *pointer = NULL;
+    if (size == 0)
+        return ncclSuccess;
+    if (!nccl_on_host())
+        return reply(gpu_memory_get(size, pointer));
+    if (posix_memalign(pointer, NCCL_WIN_REQUIRED_ALIGNMENT, size) != 0)
+        return reply(err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu bytes", size));
+    return ncclSuccess;
 }
 
 ncclResult_t pncclMemFree(void *pointer) {
-    return pointer == NULL ? ncclSuccess : refuse("MemFree", "memory of the library");
+    int ordinal;
+    if (nccl_on_host())
+        free(pointer);
+    if (nccl_on_host() || pointer == NULL)
+        return ncclSuccess;
+    enum collet_result result = gpu_find(COLLET_DEVICE_CUDA_CURRENT, "the current GPU", &ordinal);
+    if (result != COLLET_SUCCESS)
+        return reply(result);
+    GPU_ENTERED(gpu_driver(), ordinal);
+    gpu_driver()->memory->destroy(pointer);
+    return ncclSuccess;
 }
 
 ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,

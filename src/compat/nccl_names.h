@@ -41,8 +41,8 @@
     X(NOTHING, CommWindowRegister, "2.27", "a window that is NULL: no symmetric memory")                               \
     X(NOTHING, CommWindowDeregister, "2.27", "")                                                                       \
     X(NOTHING, WinGetUserPtr, "2.29", "NULL")                                                                          \
-    X(DECLINED, MemAlloc, "2.19", "memory of the library")                                                             \
-    X(DECLINED, MemFree, "2.19", "memory of the library")                                                              \
+    X(WORKS, MemAlloc, "2.19", "")                                                                                     \
+    X(WORKS, MemFree, "2.19", "")                                                                                      \
     X(WORKS, AllReduce, "2.3", "")                                                                                     \
     X(WORKS, Reduce, "2.3", "")                                                                                        \
     X(WORKS, Broadcast, "2.3", "")                                                                                     \

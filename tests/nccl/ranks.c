@@ -449,7 +449,7 @@ static void ends_are_noticed(void) {
     OK(ncclCommAbort(NULL));
 }
 
-static void buffers_may_be_registered(void) {
+static void memory_is_given_and_may_be_registered(void) {
     void *handle = &handle;
     ncclWindow_t window = (ncclWindow_t)&handle;
     OK(ncclCommRegister(comm, in, sizeof in, &handle));
@@ -459,6 +459,15 @@ static void buffers_may_be_registered(void) {
     CHECK(window == NULL);
     OK(ncclCommWindowDeregister(comm, window));
     EXPECT(ncclInvalidArgument, ncclCommRegister(comm, in, sizeof in, NULL));
+    float *memory = NULL;
+    OK(ncclMemAlloc((void **)&memory, 1000));
+    CHECK(memory != NULL && (uintptr_t)memory % NCCL_WIN_REQUIRED_ALIGNMENT == 0);
+    memory[0] = (float)rank;
+    OK(ncclAllReduce(memory, memory, 1, ncclFloat, ncclSum, comm, NULL));
+    CHECK(memory[0] == N * (N - 1) / 2);
+    OK(ncclMemFree(memory));
+    OK(ncclMemFree(NULL));
+    EXPECT(ncclInvalidArgument, ncclMemAlloc(NULL, 1));
 }
 
 /* Of every function that the library does not have: an error that names it. */
@@ -532,7 +541,7 @@ static const struct {
     CASE(creation_need_not_block),
     CASE(options_of_all_versions_are_read),
     CASE(ends_are_noticed),
-    CASE(buffers_may_be_registered),
+    CASE(memory_is_given_and_may_be_registered),
     CASE(what_is_refused_says_so),
     CASE(a_simulated_group_ends_without_running),
     CASE(allreduces_small_and_large),
