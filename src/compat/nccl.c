@@ -287,11 +287,16 @@ static const enum collet_op OPS[ncclNumOps] = {[ncclSum] = COLLET_SUM,
                                                [ncclMin] = COLLET_MIN,
                                                [ncclAvg] = COLLET_AVG};
 
+/* Operators that were created have collet's numbers, which are above all of NCCL's. */
+_Static_assert((int)COLLET_OP_COUNT >= (int)ncclNumOps, "no created operator looks like one of NCCL's");
+static enum collet_op op_of(ncclRedOp_t op) { return op < ncclNumOps ? OPS[op] : (enum collet_op)op; }
+
 static enum collet_result values_check(ncclDataType_t type, ncclRedOp_t op, cudaStream_t stream) {
     if ((unsigned)type >= ncclNumTypes)
         return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "datatype is %d: 0 … %d", type, ncclNumTypes - 1));
-    if ((unsigned)op >= ncclNumOps)
-        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "op is %d: 0 … %d", op, ncclNumOps - 1));
+    if ((unsigned)op > ncclMaxRedOp || (op >= ncclNumOps && (unsigned)op < COLLET_OP_COUNT))
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT,
+                                    "op is %d: 0 … %d, or made by ncclRedOpCreatePreMulSum()", op, ncclNumOps - 1));
     if (stream != NULL && nccl_on_host())
         return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT,
                                     "stream is not NULL: on host memory (COLLET_DEVICE=host) there are no streams"));
@@ -305,12 +310,12 @@ static enum collet_result values_check(ncclDataType_t type, ncclRedOp_t op, cuda
 
 ncclResult_t pncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
                             ncclComm_t comm, cudaStream_t stream) {
-    return CALL(type, op, stream, collet_allreduce(in, out, count, TYPES[type], OPS[op], comm, stream));
+    return CALL(type, op, stream, collet_allreduce(in, out, count, TYPES[type], op_of(op), comm, stream));
 }
 
 ncclResult_t pncclReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
                          ncclComm_t comm, cudaStream_t stream) {
-    return CALL(type, op, stream, collet_reduce(in, out, count, TYPES[type], OPS[op], root, comm, stream));
+    return CALL(type, op, stream, collet_reduce(in, out, count, TYPES[type], op_of(op), root, comm, stream));
 }
 
 ncclResult_t pncclBroadcast(const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
@@ -330,7 +335,7 @@ ncclResult_t pncclAllGather(const void *in, void *out, size_t count, ncclDataTyp
 
 ncclResult_t pncclReduceScatter(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                 ncclComm_t comm, cudaStream_t stream) {
-    return CALL(type, op, stream, collet_reducescatter(in, out, count, TYPES[type], OPS[op], comm, stream));
+    return CALL(type, op, stream, collet_reducescatter(in, out, count, TYPES[type], op_of(op), comm, stream));
 }
 
 ncclResult_t pncclSend(const void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
@@ -457,15 +462,23 @@ ncclResult_t pncclMemFree(void *pointer) {
     return ncclSuccess;
 }
 
+/* ---- operators ---- */
+
+_Static_assert((int)ncclScalarDevice == COLLET_SCALAR_DEVICE && (int)ncclScalarHostImmediate == COLLET_SCALAR_HOST,
+               "the same numbers");
+
 ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
                                        ncclScalarResidence_t residence, ncclComm_t comm) {
-    (void)op, (void)scalar, (void)type, (void)residence, (void)comm;
-    return refuse("RedOpCreatePreMulSum", "sums of scaled inputs");
+    enum collet_op made, *made_p = op != NULL ? &made : NULL;
+    ncclResult_t replied = COPY(
+        type, NULL, collet_op_create_premul_sum(made_p, scalar, TYPES[type], (enum collet_residence)residence, comm));
+    if (replied == ncclSuccess)
+        *op = (ncclRedOp_t)made;
+    return replied;
 }
 
 ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
-    (void)op, (void)comm;
-    return refuse("RedOpDestroy", "sums of scaled inputs");
+    return CALL(ncclInt8, op, NULL, collet_op_destroy(op_of(op), comm));
 }
 
 /* ---- teams ----

@@ -57,8 +57,8 @@
     X(WORKS, GroupStart, "2.3", "")                                                                                    \
     X(WORKS, GroupEnd, "2.3", "")                                                                                      \
     X(DECLINED, GroupSimulateEnd, "2.22", "the predicted time of a group; the group ends and nothing of it runs")      \
-    X(DECLINED, RedOpCreatePreMulSum, "2.11", "sums of scaled inputs")                                                 \
-    X(DECLINED, RedOpDestroy, "2.11", "sums of scaled inputs")                                                         \
+    X(WORKS, RedOpCreatePreMulSum, "2.11", "")                                                                         \
+    X(WORKS, RedOpDestroy, "2.11", "")                                                                                 \
     X(WORKS, TeamWorld, "2.28", "")                                                                                    \
     X(WORKS, TeamLsa, "2.28", "the rank alone: no memory is shared with code on GPUs")                                 \
     X(WORKS, TeamRail, "2.28", "all ranks")                                                                            \

@@ -190,6 +190,35 @@ static void averages_divide_toward_zero(void) {
     CHECK(average == -1);
 }
 
+/* As nccl-tests does it: made before and ended after the call, inside the group. */
+static void sums_of_scaled_inputs(void) {
+    for (size_t t = 0; t < TYPE_COUNT; t++) {
+        char scalar[8] = {0};
+        ncclRedOp_t op = ncclSum;
+        put(scalar, t, 0, rank % 2 ? 2 : 1);
+        for (size_t i = 0; i < COUNT; i++)
+            put(in, t, i, rank == (int)(i % N) ? 3 : 0);
+        OK(ncclGroupStart());
+        OK(ncclRedOpCreatePreMulSum(&op, scalar, TYPES[t].type, ncclScalarHostImmediate, comm));
+        CHECK(op >= ncclNumOps);
+        memset(scalar, 0x55, sizeof scalar);
+        OK(ncclAllReduce(in, out, COUNT, TYPES[t].type, op, comm, NULL));
+        OK(ncclRedOpDestroy(op, comm));
+        OK(ncclGroupEnd());
+        for (size_t i = 0; i < COUNT; i++)
+            CHECK(is(out, t, i, i % N % 2 ? 6 : 3));
+        EXPECT(ncclInvalidArgument, ncclRedOpDestroy(op, comm));
+        EXPECT(ncclInvalidArgument, ncclAllReduce(in, out, COUNT, TYPES[t].type, op, comm, NULL));
+    }
+    float two = 2;
+    ncclRedOp_t op;
+    OK(ncclRedOpCreatePreMulSum(&op, &two, ncclFloat, ncclScalarDevice, comm));
+    EXPECT(ncclInvalidArgument, ncclAllReduce(in, out, 1, ncclDouble, op, comm, NULL));
+    OK(ncclRedOpDestroy(op, comm));
+    EXPECT(ncclInvalidArgument, ncclRedOpDestroy(ncclSum, comm));
+    EXPECT(ncclInvalidArgument, ncclRedOpCreatePreMulSum(NULL, &two, ncclFloat, ncclScalarDevice, comm));
+}
+
 static void copies_of_all_types(void) {
     for (size_t t = 0; t < TYPE_COUNT; t++) {
         int root = (int)t % N;
@@ -530,6 +559,7 @@ static const struct {
     CASE(getters_answer),
     CASE(reductions_of_all_types_and_operators),
     CASE(averages_divide_toward_zero),
+    CASE(sums_of_scaled_inputs),
     CASE(copies_of_all_types),
     CASE(gather_and_scatter),
     CASE(alltoall_in_place_succeeds),
