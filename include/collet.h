@@ -321,6 +321,37 @@ COLLET_API enum collet_result collet_scatter(const void *sendbuff, void *recvbuf
  * the stream. */
 COLLET_API enum collet_result collet_barrier(struct collet_comm *comm, void *stream);
 
+/* -------------------------------------------------------------------------------------------------------------- memory
+ *
+ * Buffers of calls may be any memory. Nothing needs what follows; later versions make calls faster with it. */
+
+/* collet_mem_alloc: writes the address of `bytes` zeroed bytes to *memory.
+ *   device  COLLET_DEVICE_HOST, COLLET_DEVICE_CUDA(i) or COLLET_DEVICE_CUDA_CURRENT
+ * Host memory begins with a page. From 2 MiB on it begins with a huge page and Linux is asked for more of them. Every page
+ * is touched, so the memory lies near the CPU of the calling thread. The caller owns it and ends it with
+ * collet_mem_free(). May wait for work on the GPU.
+ * Errors: INVALID_ARGUMENT (memory is NULL, bytes is 0, no such device), UNSUPPORTED (there is no GPU, no driver, or the
+ * build has no CUDA), NO_MEMORY, SYSTEM. */
+COLLET_API enum collet_result collet_mem_alloc(void **memory, size_t bytes, int device);
+
+/* collet_mem_free: frees what collet_mem_alloc() has given. No call may use it any more. NULL is a success. May wait for
+ * work on the GPU. Errors: INVALID_ARGUMENT (other memory). */
+COLLET_API enum collet_result collet_mem_free(void *memory);
+
+/* collet_comm_register: tells comm of a buffer that calls will use again and again. A handle is written to *registration.
+ * This version only keeps it. Buffers may overlap, or be registered twice; each registration has its own handle.
+ * The caller ends it with collet_comm_deregister(); the end of comm ends it, too. Does not communicate: other ranks need not
+ * register theirs. Errors: INVALID_ARGUMENT (buff or registration is NULL, bytes is 0 or too large), NO_MEMORY, and as
+ * collectives for comm. */
+struct collet_registration;
+COLLET_API enum collet_result collet_comm_register(struct collet_comm *comm, const void *buff, size_t bytes,
+                                                   struct collet_registration **registration);
+
+/* collet_comm_deregister: ends a registration. NULL is a success. The buffer itself stays the caller's.
+ * Errors: INVALID_ARGUMENT (no communicator, or no registration of it). */
+COLLET_API enum collet_result collet_comm_deregister(struct collet_comm *comm,
+                                                     struct collet_registration *registration);
+
 /* ------------------------------------------------------------------------------------------------ operators of your own
  *
  * A pre-multiplied sum multiplies each element of this rank's sendbuff by a scalar, rounds the product to the type, and

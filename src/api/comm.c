@@ -3,6 +3,7 @@
  * The life of a communicator: handle → joining → ready → finalized or failed → handle reused.
  */
 #include "api/comm.h"
+#include "api/memory.h"
 #include "api/op.h"
 
 #include "api/engine_thread.h"
@@ -153,6 +154,7 @@ void comm_discard(struct collet_comm *comm) {
     engine_thread_stop(comm);
     engine_close(comm);
     op_destroy_all(comm);
+    memory_deregister_all(comm);
     bool ended = gpu_end(comm);
     if (comm->chan != NULL)
         proxy_leave(comm->chan);

@@ -36,7 +36,8 @@ struct collet_comm {
     struct planner *planner;
     struct gpu_rank *gpu; /* NULL: on host memory */
     struct engine engine;
-    struct created_op *ops; /* op.c */
+    struct created_op *ops;                    /* op.c */
+    struct collet_registration *registrations; /* memory.c */
     pthread_mutex_t error_lock;
     char error_text[ERR_TEXT_BYTES];
     struct collet_comm *next_free;

@@ -271,6 +271,18 @@ enum collet_result os_memory_create(size_t bytes, void **memory_p) {
     return COLLET_SUCCESS;
 }
 
+enum collet_result os_memory_touch(void *memory, size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (size_t)sysconf(_SC_PHYS_PAGES);
+    if (bytes / page >= pages)
+        return err_set(COLLET_ERR_NO_MEMORY, "%zu bytes are more than this machine's memory of %zu", bytes,
+                       pages * page);
+    if (bytes >= OS_HUGE_PAGE_BYTES)
+        madvise(memory, bytes, MADV_HUGEPAGE); /* a kernel without them does without */
+    for (size_t at = 0; at < bytes; at += page)
+        ((volatile char *)memory)[at] = 0;
+    return COLLET_SUCCESS;
+}
+
 void os_memory_destroy(void *memory, size_t bytes) {
     if (memory != NULL)
         munmap(memory, bytes);

@@ -64,6 +64,10 @@ enum collet_result os_shared_map(int fd, size_t bytes, void **memory_p);
 enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p);
 /* Private zeroed memory, page aligned, touched pages only. */
 enum collet_result os_memory_create(size_t bytes, void **memory_p);
+/* Touches every page of such memory, or of a part that begins with a page: so it lies near the calling thread's CPU. Asks for
+ * huge pages where they fit. NO_MEMORY: the machine has less. */
+#define OS_HUGE_PAGE_BYTES (2u << 20)
+enum collet_result os_memory_touch(void *memory, size_t bytes);
 void os_memory_destroy(void *memory, size_t bytes); /* for all of these; NULL is fine */
 
 #endif

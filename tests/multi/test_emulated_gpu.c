@@ -347,6 +347,40 @@ static void ranks_that_make_different_calls_are_told(void **state) {
     unsetenv("COLLET_PROTO");
 }
 
+static void set_to_three(void *scalar) { *(float *)scalar = 3; }
+
+/* The scalar changes in the stream, before the call's turn and after it was issued. */
+static void scalars_on_a_gpu_are_read_when_it_is_the_turn_of_the_call(void **state) {
+    (void)state;
+    static float data[RANKS];
+    struct team team;
+    void *scalar;
+    enum collet_op ops[RANKS];
+    team_init(&team, (const int[]){0, 0, 1, 1});
+    assert_int_equal(collet_mem_alloc(&scalar, sizeof(float), COLLET_DEVICE_CUDA(0)), COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS; rank++) {
+        data[rank] = 1;
+        assert_int_equal(
+            collet_op_create_premul_sum(&ops[rank], scalar, COLLET_FLOAT32, COLLET_SCALAR_DEVICE, team.comms[rank]),
+            COLLET_SUCCESS);
+        emulated_stream_delay(team.streams[rank], 20);
+        emulated_gpu_driver.streams->call(set_to_three, scalar, team.streams[rank]);
+    }
+    collet_group_start();
+    for (int rank = 0; rank < RANKS; rank++) {
+        collet_allreduce(&data[rank], &data[rank], 1, COLLET_FLOAT32, ops[rank], team.comms[rank], team.streams[rank]);
+        collet_op_destroy(ops[rank], team.comms[rank]);
+    }
+    assert_int_equal(collet_group_end(), COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS; rank++)
+        emulated_stream_wait(team.streams[rank]);
+    for (int rank = 0; rank < RANKS; rank++)
+        assert_true(data[rank] == 12);
+    assert_int_equal(collet_mem_free(scalar), COLLET_SUCCESS);
+    assert_int_equal(collet_mem_alloc(&scalar, 8, COLLET_DEVICE_CUDA(GPUS)), COLLET_ERR_INVALID_ARGUMENT);
+    team_fini(&team);
+}
+
 static void devices_are_checked(void **state) {
     (void)state;
     struct collet_comm *comms[2];
@@ -792,6 +826,7 @@ int main(void) {
         cmocka_unit_test(an_abort_ends_what_hangs),
         cmocka_unit_test(a_rank_that_does_not_come_is_waited_for_no_longer_than_the_timeout),
         cmocka_unit_test(ranks_that_make_different_calls_are_told),
+        cmocka_unit_test(scalars_on_a_gpu_are_read_when_it_is_the_turn_of_the_call),
         cmocka_unit_test(devices_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -755,6 +755,59 @@ static void scalars_are_read_when_they_are_said_to_be(void **state) {
     pair_check_and_destroy(&p);
 }
 
+static void allocated_memory_is_zeroed_and_aligned_to_pages(void **state) {
+    (void)state;
+    static const size_t sizes[] = {1, 4096, 100000, (2 << 20) - 1, 2 << 20, (5 << 20) + 17};
+    char *memory[6];
+    for (int k = 0; k < 6; k++) {
+        assert_success(collet_mem_alloc((void **)&memory[k], sizes[k], COLLET_DEVICE_HOST));
+        assert_int_equal((uintptr_t)memory[k] % (sizes[k] < 2 << 20 ? 4096 : 2 << 20), 0);
+        for (size_t i = 0; i < sizes[k]; i++)
+            assert_int_equal(memory[k][i], 0);
+        memset(memory[k], 0x5a, sizes[k]);
+    }
+    assert_bad_argument(collet_mem_free(memory[2] + 1), "collet_mem_alloc");
+    for (int k = 0; k < 6; k++)
+        assert_success(collet_mem_free(memory[k]));
+    assert_bad_argument(collet_mem_free(memory[2]), "freed already");
+    assert_success(collet_mem_free(NULL));
+}
+
+static void allocations_that_cannot_be_are_named(void **state) {
+    (void)state;
+    void *memory = &memory;
+    assert_bad_argument(collet_mem_alloc(NULL, 8, COLLET_DEVICE_HOST), "memory");
+    assert_bad_argument(collet_mem_alloc(&memory, 0, COLLET_DEVICE_HOST), "bytes");
+    assert_bad_argument(collet_mem_alloc(&memory, 8, -7), "device");
+    assert_error(collet_mem_alloc(&memory, SIZE_MAX, COLLET_DEVICE_HOST), COLLET_ERR_NO_MEMORY, "bytes");
+    assert_error(collet_mem_alloc(&memory, (size_t)1 << 46, COLLET_DEVICE_HOST), COLLET_ERR_NO_MEMORY, "bytes");
+    assert_ptr_equal(memory, &memory);
+}
+
+static void registrations_are_of_one_communicator(void **state) {
+    (void)state;
+    struct pair p;
+    pair_create(&p);
+    struct collet_registration *first, *same, *inside, *theirs;
+    struct collet_comm *comm = p.comms[0];
+    assert_success(collet_comm_register(comm, p.in, sizeof(p.in), &first));
+    assert_success(collet_comm_register(comm, p.in, sizeof(p.in), &same));
+    assert_success(collet_comm_register(comm, p.in + 1, 4, &inside));
+    assert_success(collet_comm_register(p.comms[1], p.in, sizeof(p.in), &theirs));
+    assert_true(first != same);
+    assert_bad_argument(collet_comm_register(comm, NULL, 4, &first), "buff");
+    assert_bad_argument(collet_comm_register(comm, p.in, 0, &first), "bytes");
+    assert_bad_argument(collet_comm_register(comm, p.in, SIZE_MAX, &first), "bytes");
+    assert_bad_argument(collet_comm_register(comm, p.in, 4, NULL), "registration");
+    assert_bad_argument(collet_comm_register(NULL, p.in, 4, &first), "comm");
+    assert_bad_argument(collet_comm_deregister(comm, theirs), "registration");
+    assert_success(collet_comm_deregister(comm, first));
+    assert_bad_argument(collet_comm_deregister(comm, first), "registration");
+    assert_success(collet_comm_deregister(comm, same));
+    assert_success(collet_comm_deregister(comm, NULL));
+    pair_check_and_destroy(&p); /* with registrations that nobody has ended */
+}
+
 static void roots_and_peers_outside_the_communicator_are_named(void **state) {
     (void)state;
     static const int outside[] = {-1, 2, 1000000, INT32_MIN};
@@ -1047,6 +1100,9 @@ int main(void) {
         cmocka_unit_test(every_call_names_its_bad_argument),
         cmocka_unit_test(operators_are_of_one_communicator_and_one_type),
         cmocka_unit_test(scalars_are_read_when_they_are_said_to_be),
+        cmocka_unit_test(allocated_memory_is_zeroed_and_aligned_to_pages),
+        cmocka_unit_test(allocations_that_cannot_be_are_named),
+        cmocka_unit_test(registrations_are_of_one_communicator),
         cmocka_unit_test(roots_and_peers_outside_the_communicator_are_named),
         cmocka_unit_test(counts_that_overflow_only_times_ranks_are_refused),
         cmocka_unit_test(alltoall_in_place_is_refused),

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory that programs get from collet, and memory that they tell it of. One list has what was allocated in this process; each
+ * communicator has a list of its registrations.
+ *
+ *    what is mapped     │ … │ the program's memory │ … │
+ *                           ▲ a page; a huge page if it is that long
+ */
+#include "api/memory.h"
+
+#include "base/memory.h"
+#include "base/os.h"
+#include "gpu/gpu.h"
+
+#include <stdlib.h>
+
+struct allocation {
+    struct allocation *next;
+    void *memory;
+    void *mapped;        /* on the host: where its pages begin */
+    size_t mapped_bytes; /* 0: memory of a GPU */
+    int ordinal;         /* of the GPU */
+};
+
+struct collet_registration {
+    struct collet_registration *next;
+    const void *buff;
+    size_t bytes;
+};
+
+/* Guards all lists of this file. */
+static pthread_mutex_t lists_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct allocation *allocations;
+
+/* ---- allocation ---- */
+
+static enum collet_result allocate_on_host(struct allocation *a, size_t bytes) {
+    size_t align = bytes >= OS_HUGE_PAGE_BYTES ? OS_HUGE_PAGE_BYTES : 1;
+    if (__builtin_add_overflow(bytes, align - 1, &a->mapped_bytes))
+        return err_set(COLLET_ERR_NO_MEMORY, "%zu bytes are more than there are addresses", bytes);
+    COLLET_TRY(os_memory_create(a->mapped_bytes, &a->mapped));
+    a->memory = (void *)(((uintptr_t)a->mapped + align - 1) / align * align);
+    enum collet_result result = os_memory_touch(a->memory, bytes);
+    if (result != COLLET_SUCCESS)
+        os_memory_destroy(a->mapped, a->mapped_bytes);
+    return result;
+}
+
+static enum collet_result allocate_on_gpu(struct allocation *a, size_t bytes, int device) {
+    COLLET_TRY(gpu_find(device, "device", &a->ordinal));
+    COLLET_TRY(gpu_driver()->open(a->ordinal));
+    GPU_ENTERED(gpu_driver(), a->ordinal);
+    return gpu_driver()->memory->create(bytes, &a->memory);
+}
+
+static void release(struct allocation *a) {
+    if (a->mapped_bytes > 0) {
+        os_memory_destroy(a->mapped, a->mapped_bytes);
+    } else {
+        GPU_ENTERED(gpu_driver(), a->ordinal);
+        gpu_driver()->memory->destroy(a->memory);
+    }
+    free(a);
+}
+
+enum collet_result collet_mem_alloc(void **memory, size_t bytes, int device) {
+    struct allocation *a;
+    if (memory == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "memory is NULL: pass the address of a pointer");
+    if (bytes == 0)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "bytes is 0");
+    COLLET_TRY(memory_get(&a, 1, sizeof *a, "no memory to note an allocation"));
+    enum collet_result result =
+        device == COLLET_DEVICE_HOST ? allocate_on_host(a, bytes) : allocate_on_gpu(a, bytes, device);
+    if (result != COLLET_SUCCESS) {
+        free(a);
+        return result;
+    }
+    SCOPED_LOCK(&lists_lock);
+    a->next = allocations;
+    allocations = a;
+    *memory = a->memory;
+    return COLLET_SUCCESS;
+}
+
+/* Takes the allocation out of the list; NULL: it is not in it. */
+static struct allocation *forget_allocation(const void *memory) {
+    SCOPED_LOCK(&lists_lock);
+    struct allocation **link = &allocations, *found;
+    while (*link != NULL && (*link)->memory != memory)
+        link = &(*link)->next;
+    found = *link;
+    if (found != NULL)
+        *link = found->next;
+    return found;
+}
+
+enum collet_result collet_mem_free(void *memory) {
+    if (memory == NULL)
+        return COLLET_SUCCESS;
+    struct allocation *a = forget_allocation(memory);
+    if (a == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "memory is %p: that did not come from collet_mem_alloc(), or is freed already", memory);
+    release(a);
+    return COLLET_SUCCESS;
+}
+
+/* ---- registration ---- */
+
+enum collet_result collet_comm_register(struct collet_comm *comm, const void *buff, size_t bytes,
+                                        struct collet_registration **registration) {
+    COLLET_TRY(comm_check_usable(comm));
+    if (buff == NULL || registration == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL", buff == NULL ? "buff" : "registration");
+    uintptr_t end;
+    if (bytes == 0 || __builtin_add_overflow((uintptr_t)buff, bytes, &end))
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "bytes is %zu: no buffer at %p is that long", bytes, buff);
+    struct collet_registration *r;
+    COLLET_TRY(memory_get(&r, 1, sizeof *r, "no memory for a registration"));
+    SCOPED_LOCK(&lists_lock);
+    *r = (struct collet_registration){comm->registrations, buff, bytes};
+    *registration = comm->registrations = r;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result collet_comm_deregister(struct collet_comm *comm, struct collet_registration *registration) {
+    COLLET_TRY(comm_check(comm));
+    if (registration == NULL)
+        return COLLET_SUCCESS;
+    SCOPED_LOCK(&lists_lock);
+    struct collet_registration **link = &comm->registrations;
+    while (*link != NULL && *link != registration)
+        link = &(*link)->next;
+    if (*link == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "registration is %p: none of this communicator's, or deregistered already",
+                       (void *)registration);
+    *link = registration->next;
+    free(registration);
+    return COLLET_SUCCESS;
+}
+
+void memory_deregister_all(struct collet_comm *comm) {
+    SCOPED_LOCK(&lists_lock);
+    for (struct collet_registration *next; comm->registrations != NULL; comm->registrations = next) {
+        next = comm->registrations->next;
+        free(comm->registrations);
+    }
+}
