@@ -20,7 +20,7 @@ kmeans          exact  allreduce
 END
 }
 
-for example in $(examples | cut -d' ' -f1); do
+for example in overlap_host $(examples | cut -d' ' -f1); do
     [ -x "$bin/$example" ] || { echo "$example is not built in $bin"; exit 77; }
 done
 
@@ -39,6 +39,14 @@ agrees() { # example, exact or any, number of processes, collectives…
     for collective in "$@"; do
         [ "$n" = 1 ] || grep -qE "^$collective +[1-9][0-9]* +[1-9]" <<<"$output" || { echo "no row $collective in:"; echo "$output"; return 1; }
     done
+}
+
+# Sums on a stream are those of blocking calls, and the table has a row for each case. How much is hidden, the machine decides.
+overlaps() {
+    local output
+    output=$(timeout 60 "$bin/overlap_host" --procs "$1" 2>&1) || { echo "$output"; return 1; }
+    [ "$(grep -c ' % of the communication hidden$' <<<"$output")" = 2 ] &&
+        grep -qx 'check: the sums are bit for bit those of blocking calls' <<<"$output" || { echo "$output"; return 1; }
 }
 
 # As torchrun starts it: what --procs forks is not needed.
@@ -62,6 +70,9 @@ while read -r example exactness collectives; do
         check "${example}_on_${n}_ranks_computes_what_one_rank_does" agrees "$example" "$exactness" "$n" $collectives
     done
 done < <(examples)
+for n in $procs; do
+    check "overlap_host_on_${n}_ranks_sums_on_a_stream_as_blocking_calls_do" overlaps "$n"
+done
 check an_example_runs_under_a_launcher trains_under_a_launcher
 check a_command_line_that_is_wrong_gets_the_right_one says_how_it_is_used
 finish
