@@ -17,8 +17,8 @@
  *           │ parameters −= rate × sum of the gradients  │            the same bits on every rank
  *
  * Why buckets? One allreduce per layer pays the latency of many small calls. One allreduce of everything can only begin
- * when the backward pass has ended. With buckets a network or a GPU moves the gradients of the upper layers while the
- * lower ones are still being computed. This example waits for each call; what it shows is which bytes are ready when.
+ * when the backward pass has ended. With buckets the gradients of the upper layers travel while the lower ones are still being
+ * computed: a call on a stream returns at once, and only the update waits for the stream.
  *
  *   train_mlp --procs 4
  */
@@ -33,19 +33,20 @@ struct bucket {
 };
 
 /* Sends the bucket on its way if it is full, or if there is nothing more to come. */
-static void bucket_add_layer(struct job *job, struct bucket *bucket, float *gradients, int layer) {
+static void bucket_add_layer(struct job *job, struct bucket *bucket, float *gradients, int layer,
+                             struct collet_stream *stream) {
     bucket->begin = mlp_offset(layer);
     size_t count = bucket->end - bucket->begin;
     if (count < BUCKET_FLOATS && layer > 0)
         return;
     float *floats = gradients + bucket->begin;
-    CHECK(collet_allreduce(floats, floats, count, COLLET_FLOAT32, COLLET_SUM, job->comm, NULL)); /* in place */
+    CHECK(collet_allreduce(floats, floats, count, COLLET_FLOAT32, COLLET_SUM, job->comm, stream)); /* in place */
     job_count(job, ALLREDUCE, count * sizeof(float));
     bucket->end = bucket->begin;
 }
 
 /* One step on this rank's rows of the batch. Returns their share of the loss. */
-static float train_step(struct job *job, float *parameters, int step) {
+static float train_step(struct job *job, float *parameters, int step, struct collet_stream *stream) {
     static struct pass pass;
     static float gradients[MLP_COUNT];
     int begin = part_begin(job->rank, job->nranks);
@@ -61,8 +62,9 @@ static float train_step(struct job *job, float *parameters, int step) {
     for (int l = LAYERS - 1; l >= 0; l--) {
         layer_backward(mlp_layer(l), parameters + mlp_offset(l), gradients + mlp_offset(l), rows, pass.at[l],
                        pass.at[l + 1], pass.gradient[(l + 1) % 2], l > 0 ? pass.gradient[l % 2] : NULL);
-        bucket_add_layer(job, &bucket, gradients, l);
+        bucket_add_layer(job, &bucket, gradients, l, stream);
     }
+    CHECK(collet_stream_synchronize(stream));
     sgd_update(MLP_COUNT, parameters, gradients);
     return loss;
 }
@@ -89,11 +91,14 @@ int main(int argc, char **argv) {
     CHECK(collet_broadcast(parameters, parameters, MLP_COUNT, COLLET_FLOAT32, 0, job.comm, NULL));
     job_count(&job, BROADCAST, job.rank == 0 ? sizeof parameters : 0);
 
+    struct collet_stream *stream;
+    CHECK(collet_stream_create(&stream));
     for (int step = 0; step < STEPS; step++) {
-        float share = train_step(&job, parameters, step);
+        float share = train_step(&job, parameters, step, stream);
         if (step % STEPS_PER_LINE == 0)
             print_loss(&job, step, share);
     }
+    CHECK(collet_stream_destroy(stream));
 
     /* Of two ranks a + b is b + a: the same bits. Of three or more, collet may add (a + b) + c in one slice of the buffer
      * and (b + c) + a in another. All ranks get the same bits even so, but not those of a sum from left to right. Each step passes its
