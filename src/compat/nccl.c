@@ -18,11 +18,9 @@
 
 #include "api/group.h"
 #include "base/err.h"
-#include "gpu/gpu.h"
 
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define VERSION 22809
@@ -386,81 +384,48 @@ NEWER(ncclResult_t, AlltoAll, const void *in, void *out, size_t count, ncclDataT
 
 /* ---- memory ---- */
 
-/* NCCL answers the following with success and nothing in it, too, where it cannot register anything. */
-static ncclResult_t register_nothing(const ncclComm_t comm, void *handle, const char *argument) {
-    int nranks;
-    if (handle == NULL)
-        return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL: pass where the handle goes", argument));
-    memset(handle, 0, sizeof(void *));
-    return reply_of_state(collet_comm_count(comm, &nranks));
+ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, void **handle) {
+    return reply_of_state(collet_comm_register(comm, buffer, size, (struct collet_registration **)handle));
 }
 
-ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, void **handle) {
-    (void)buffer, (void)size;
-    return register_nothing(comm, handle, "handle");
+/* Programs end windows by either function. */
+ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle) {
+    return handle == NULL ? ncclSuccess : reply(collet_comm_deregister(comm, handle));
+}
+
+/* NCCL, too, answers with success and no window where it has no symmetric memory. */
+static ncclResult_t no_window(const ncclComm_t comm, void *window, const char *argument) {
+    int nranks;
+    if (window == NULL)
+        return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL: pass where it goes", argument));
+    memset(window, 0, sizeof(void *));
+    return reply_of_state(collet_comm_count(comm, &nranks));
 }
 
 ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window, int flags) {
     (void)buffer, (void)size, (void)flags;
-    return register_nothing(comm, window, "win");
+    return no_window(comm, window, "win");
 }
 
 NEWER(ncclResult_t, WinGetUserPtr, ncclComm_t comm, ncclWindow_t window, void **pointer) {
     (void)window;
-    return register_nothing(comm, pointer, "outUserPtr");
-}
-
-static ncclResult_t deregister_nothing(const void *handle, const char *argument) {
-    if (handle == NULL)
-        return ncclSuccess;
-    return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is %p: it is none that this library gave", argument, handle));
-}
-
-ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle) {
-    (void)comm;
-    return deregister_nothing(handle, "handle");
+    return no_window(comm, pointer, "outUserPtr");
 }
 
 ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
     (void)comm;
-    return deregister_nothing(window, "win");
+    return window == NULL ? ncclSuccess : reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "win is none of this library"));
 }
 
-/* Of the current GPU. Without bytes there is no memory, and that is no failure. */
-static enum collet_result gpu_memory_get(size_t size, void **pointer) {
-    const struct gpu_driver *driver = gpu_driver();
-    int ordinal;
-    COLLET_TRY(gpu_find(COLLET_DEVICE_CUDA_CURRENT, "the current GPU", &ordinal));
-    GPU_ENTERED(driver, ordinal);
-    return driver->memory->create(size, pointer);
-}
-
+/* Without bytes there is no memory, and that is no failure. */
 ncclResult_t pncclMemAlloc(void **pointer, size_t size) {
-    if (pointer == NULL)
-        return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "ptr is NULL: pass where the address goes"));
+    if (pointer == NULL || size > 0)
+        return reply(collet_mem_alloc(pointer, size, nccl_on_host() ? COLLET_DEVICE_HOST : COLLET_DEVICE_CUDA_CURRENT));
     *pointer = NULL;
-    if (size == 0)
-        return ncclSuccess;
-    if (!nccl_on_host())
-        return reply(gpu_memory_get(size, pointer));
-    if (posix_memalign(pointer, NCCL_WIN_REQUIRED_ALIGNMENT, size) != 0)
-        return reply(err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu bytes", size));
     return ncclSuccess;
 }
 
-ncclResult_t pncclMemFree(void *pointer) {
-    int ordinal;
-    if (nccl_on_host())
-        free(pointer);
-    if (nccl_on_host() || pointer == NULL)
-        return ncclSuccess;
-    enum collet_result result = gpu_find(COLLET_DEVICE_CUDA_CURRENT, "the current GPU", &ordinal);
-    if (result != COLLET_SUCCESS)
-        return reply(result);
-    GPU_ENTERED(gpu_driver(), ordinal);
-    gpu_driver()->memory->destroy(pointer);
-    return ncclSuccess;
-}
+ncclResult_t pncclMemFree(void *pointer) { return reply(collet_mem_free(pointer)); }
 
 /* ---- operators ---- */
 

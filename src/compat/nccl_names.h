@@ -36,8 +36,8 @@
     X(WORKS, CommCount, "2.3", "")                                                                                     \
     X(WORKS, CommCuDevice, "2.3", "")                                                                                  \
     X(WORKS, CommUserRank, "2.3", "")                                                                                  \
-    X(NOTHING, CommRegister, "2.19", "a handle that is NULL: the buffer is used as it is")                             \
-    X(NOTHING, CommDeregister, "2.19", "")                                                                             \
+    X(WORKS, CommRegister, "2.19", "the handle is kept; calls are no faster")                                          \
+    X(WORKS, CommDeregister, "2.19", "")                                                                               \
     X(NOTHING, CommWindowRegister, "2.27", "a window that is NULL: no symmetric memory")                               \
     X(NOTHING, CommWindowDeregister, "2.27", "")                                                                       \
     X(NOTHING, WinGetUserPtr, "2.29", "NULL")                                                                          \

@@ -483,6 +483,7 @@ static void memory_is_given_and_may_be_registered(void) {
     ncclWindow_t window = (ncclWindow_t)&handle;
     OK(ncclCommRegister(comm, in, sizeof in, &handle));
     OK(ncclCommDeregister(comm, handle));
+    EXPECT(ncclInvalidArgument, ncclCommDeregister(comm, handle));
     OK(ncclCommDeregister(comm, NULL));
     OK(ncclCommWindowRegister(comm, in, 4096, &window, NCCL_WIN_COLL_SYMMETRIC));
     CHECK(window == NULL);

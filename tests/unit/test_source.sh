@@ -32,7 +32,7 @@ may_include() {
     plan) echo exec kernels chan transport fifo boot gpu topo program algo ;;
     forecast) echo plan chan fifo topo program algo ;;
     api) echo plan exec kernels proxy chan transport fifo boot gpu topo program algo ;;
-    compat) echo api/group.h plan/plan.h plan/tuner.h gpu ;;
+    compat) echo api/group.h plan/plan.h plan/tuner.h ;;
     tools) echo api forecast gpu plan exec kernels chan transport fifo boot topo program algo ;;
     *) return 1 ;;
     esac
