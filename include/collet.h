@@ -204,6 +204,47 @@ COLLET_API enum collet_result collet_comm_init_all(struct collet_comm **comms, i
  * collet_comm_init_rank(); INVALID_USAGE names the variable that is missing or contradicts another. */
 COLLET_API enum collet_result collet_comm_init_from_env(struct collet_comm **comm, const struct collet_config *config);
 
+/* ------------------------------------------------------------------------------- communicators made of another one
+ *
+ * What the three calls below have in common. comm is the parent. The ranks agree through the parent; then the new
+ * communicator has its own connections, keys, configuration and failures. It lives on after the parent is destroyed, and
+ * collectives on the two may run at the same time.
+ *   Collective  Every rank that takes part calls the same function. Calls of collectives and of these functions on one
+ *               communicator are made in the same order on all ranks. Calls on streams may be in progress.
+ *   Blocking    The call returns when the new communicator is ready. Inside a group collet_group_end() does the work, so
+ *               one thread may call it for several ranks, and *newcomm is NULL until then. If comm was made with
+ *               config.nonblocking, the call returns COLLET_IN_PROGRESS and begins at once. Then call
+ *               collet_comm_get_async_error(comm) until it no longer gives COLLET_IN_PROGRESS. It gives a failure
+ *               once. *newcomm is NULL until the new communicator is ready, and must stay valid so long.
+ *   config      Options of the new communicator. NULL: those of comm, its name included. The new communicator is on
+ *               the device of comm; config->device is that or 0.
+ *   Errors      INVALID_ARGUMENT (names the argument), MISMATCH (a rank calls something else), TIMEOUT (a rank has not
+ *               called within COLLET_INIT_TIMEOUT), REMOTE, ABORTED, SYSTEM, NO_MEMORY, and as collectives for a
+ *               communicator that cannot be used. *newcomm is NULL then. A failure before the ranks have agreed fails
+ *               comm too. The caller owns *newcomm. */
+
+/* collet_comm_split: makes one communicator per colour, of the ranks that pass it. Their order in it is that of `key`;
+ * equal keys keep the order of their ranks in comm. Every rank of comm calls it.
+ *   color    0 or more; or COLLET_SPLIT_NOCOLOR: this rank is in none, and *newcomm is NULL on success
+ *   key      any int */
+#define COLLET_SPLIT_NOCOLOR (-1)
+COLLET_API enum collet_result collet_comm_split(struct collet_comm *comm, int color, int key,
+                                                struct collet_comm **newcomm, const struct collet_config *config);
+
+/* collet_comm_shrink: makes a communicator of comm's ranks without some, in the same order. All others call it, with the
+ * same ranks to exclude; the excluded ranks do not call it. Inside a group, at most one of the same ranks.
+ *   exclude_ranks  count ≥ 1 different ranks of comm, in any order, without the caller's */
+COLLET_API enum collet_result collet_comm_shrink(struct collet_comm *comm, const int *exclude_ranks, int count,
+                                                 struct collet_comm **newcomm, const struct collet_config *config);
+
+/* collet_comm_grow: makes a communicator of comm's ranks, which keep their numbers, and of new ranks. Every rank of comm
+ * calls it. Each new rank calls collet_comm_init_rank_config() with nranks, the id, and a rank that comm does not have.
+ *   nranks  of the new communicator: more than comm has; equal on all ranks
+ *   id      made by collet_get_unique_id() for this. NULL on those ranks of comm that do not have it; at least one has
+ *           it (of several, the lowest rank's is used) */
+COLLET_API enum collet_result collet_comm_grow(struct collet_comm *comm, int nranks, const struct collet_unique_id *id,
+                                               struct collet_comm **newcomm, const struct collet_config *config);
+
 /* collet_comm_finalize: waits for calls of other threads on comm; no more calls may follow. comm == NULL is a success.
  * The handle stays valid for getters and collet_comm_destroy().
  * Errors: INVALID_ARGUMENT (no communicator), INVALID_USAGE (the second call, comm is still being created, or calls on
@@ -229,7 +270,7 @@ COLLET_API enum collet_result collet_comm_rank(const struct collet_comm *comm, i
 COLLET_API enum collet_result collet_comm_device(const struct collet_comm *comm, int *device);
 
 /* collet_comm_get_async_error: writes the state of comm to *async_error, cheaply: COLLET_SUCCESS, COLLET_IN_PROGRESS
- * during a non-blocking init, or the first failure of this communicator on any rank.
+ * during a non-blocking init and while a communicator is made of a non-blocking comm, or the first failure of this communicator on any rank.
  * Errors: INVALID_ARGUMENT (async_error is NULL, or no communicator). */
 COLLET_API enum collet_result collet_comm_get_async_error(struct collet_comm *comm, enum collet_result *async_error);
 

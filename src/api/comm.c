@@ -7,6 +7,7 @@
 #include "api/op.h"
 
 #include "api/engine_thread.h"
+#include "api/split.h"
 #include "base/log.h"
 #include "base/wait.h"
 #include "exec/exec_gpu.h"
@@ -42,6 +43,10 @@ static struct collet_comm *handle_take(void) {
     comm->planner = NULL;
     comm->gpu = NULL;
     comm->engine = (struct engine){.busy_end = &comm->engine.busy};
+    comm->to = NULL;
+    comm->split = NULL;
+    comm->making = NULL;
+    comm->splits = 0;
     comm->error_text[0] = '\0';
     return comm;
 }
@@ -150,6 +155,8 @@ void comm_discard(struct collet_comm *comm) {
         return;
     engine_drain(comm);
     __atomic_store_n(&comm->magic, 0, __ATOMIC_SEQ_CST);
+    split_give_up(comm);
+    split_end(comm);
     wait_for_readers(comm);
     engine_thread_stop(comm);
     engine_close(comm);
@@ -223,24 +230,39 @@ static enum collet_result rooms_open(struct collet_comm *comm) {
     return engine_open(comm);
 }
 
+enum collet_result comm_join(struct collet_comm *comm, const struct collet_unique_id *id) {
+    struct boot_self self = {.device = comm->device};
+    transport_cards(comm->device, self.cards);
+    return boot_join(id, comm->nranks, comm->rank, &self, &comm->config, &comm->boot);
+}
+
 enum collet_result comm_try_join(struct collet_comm *comm) {
     if (comm->phase == COMM_FAILED)
         return comm->failure;
     if (comm->phase != COMM_JOINING)
         return COLLET_SUCCESS;
-    enum collet_result result = boot_try_init(comm->boot);
+    enum collet_result result = comm->split != NULL ? split_try(comm) : COLLET_SUCCESS;
+    if (result == COLLET_SUCCESS && comm->nranks == 0) { /* this rank has nothing to join */
+        split_end(comm);
+        comm_set_phase(comm, COMM_FINALIZED);
+        return COLLET_SUCCESS;
+    }
+    if (result == COLLET_SUCCESS)
+        result = boot_try_init(comm->boot);
     if (result == COLLET_SUCCESS)
         result = survey_the_machine(comm);
     if (result == COLLET_SUCCESS)
         result = rooms_open(comm);
     if (result < 0) {
         comm_remember(comm, result);
-        boot_fail(comm->boot, result, err_last());
+        if (comm->boot != NULL)
+            boot_fail(comm->boot, result, err_last());
         comm->failure = result;
         comm_set_phase(comm, COMM_FAILED);
     } else if (result == COLLET_SUCCESS) {
         log_info(INIT, "communicator %s: rank %d of %d ready", comm->name[0] ? comm->name : "(unnamed)", comm->rank,
                  comm->nranks);
+        split_end(comm);
         comm_set_phase(comm, COMM_READY);
     }
     return result;
@@ -255,35 +277,45 @@ static enum collet_result try_join_locked(struct collet_comm *comm) {
     return result;
 }
 
-static void discard_joining(struct collet_comm **comm_p) {
-    struct collet_comm *comm = *comm_p;
-    *comm_p = NULL;
-    if (comm == NULL)
-        return;
-    call_lock_acquire(&comm->lock, 0);
-    if (comm_is_live(comm))
+void comm_hand_over(struct collet_comm *comm, enum collet_result result) {
+    struct collet_comm **to = comm->to;
+    if (result != COLLET_SUCCESS || comm->nranks == 0) {
+        *to = NULL;
         comm_discard(comm);
-    else
-        call_lock_release(&comm->lock);
+        return;
+    }
+    call_lock_release(&comm->lock);
+    __atomic_store_n(to, comm, __ATOMIC_RELEASE); /* another thread may wait for it */
 }
 
-enum collet_result comm_join_all(struct collet_comm **const *comms, int ncomms) {
+static void end_join(struct collet_comm *comm, enum collet_result result) {
+    call_lock_acquire(&comm->lock, 0);
+    if (comm_is_live(comm)) {
+        comm_hand_over(comm, result);
+        return;
+    }
+    *comm->to = NULL;
+    call_lock_release(&comm->lock);
+}
+
+void comm_give_up(struct collet_comm *comm) { end_join(comm, COLLET_ERR_ABORTED); }
+
+enum collet_result comm_join_all(struct collet_comm *const *comms, int ncomms) {
     struct waiter waiter = {.spin = 0};
-    for (int left = ncomms; left > 0;) {
-        left = ncomms;
-        for (int k = 0; k < ncomms; k++) {
-            enum collet_result result = try_join_locked(*comms[k]);
-            left -= result == COLLET_SUCCESS;
-            if (result >= 0)
-                continue;
-            for (int j = 0; j < ncomms; j++)
-                discard_joining(comms[j]);
-            return result;
+    enum collet_result result = COLLET_IN_PROGRESS;
+    while (result == COLLET_IN_PROGRESS) {
+        result = COLLET_SUCCESS;
+        for (int k = 0; k < ncomms && result >= 0; k++) {
+            enum collet_result joined = try_join_locked(comms[k]);
+            if (joined != COLLET_SUCCESS)
+                result = joined;
         }
-        if (left > 0)
+        if (result == COLLET_IN_PROGRESS)
             wait_pause(&waiter);
     }
-    return COLLET_SUCCESS;
+    for (int k = 0; k < ncomms; k++)
+        end_join(comms[k], result);
+    return result;
 }
 
 /* ---- getters ---- */
@@ -325,10 +357,11 @@ enum collet_result collet_comm_get_async_error(struct collet_comm *comm, enum co
         }
         return COLLET_SUCCESS;
     }
+    enum collet_result making = split_poll(comm);
     if (phase == COMM_FAILED)
         *async_error = comm->failure;
     else
-        *async_error = comm_failure(comm);
+        *async_error = making != COLLET_SUCCESS ? making : comm_failure(comm);
     return COLLET_SUCCESS;
 }
 

@@ -28,6 +28,10 @@ struct collet_comm {
     bool nonblocking;
     int64_t timeout_ms; /* of collet_config; 0: the configuration's */
     char name[32];
+    struct collet_comm **to;    /* where its creator wants the handle */
+    struct split *split;        /* while it is made of another communicator */
+    struct collet_comm *making; /* what is made of it, if it is non-blocking and somebody has to poll */
+    uint64_t splits;            /* how many calls have made communicators of it */
     struct config config;
     struct boot *boot;
     struct survey *survey; /* while joining, of the machine; NULL: not begun */
@@ -87,11 +91,21 @@ void comm_leave(struct collet_comm *comm);
 enum collet_result comm_create(int nranks, int rank, struct collet_comm **comm_p);
 void comm_set_phase(struct collet_comm *comm, enum comm_phase phase);
 
+/* Begins to join the other ranks, with nranks, rank and configuration set. */
+enum collet_result comm_join(struct collet_comm *comm, const struct collet_unique_id *id);
+
 /* Moves a joining communicator forward; IN_PROGRESS until it is ready. On failure it is FAILED. */
 enum collet_result comm_try_join(struct collet_comm *comm);
 
-/* Blocks until every *comms[k] of the array is ready; on failure discards them all, the pointers become NULL. */
-enum collet_result comm_join_all(struct collet_comm **const *comms, int ncomms);
+/* With its lock, which goes: joining has ended. *comm->to becomes comm, or NULL: it failed and is discarded, or the rank is
+ * in no communicator. */
+void comm_hand_over(struct collet_comm *comm, enum collet_result result);
+
+/* Discards a communicator that is joining; *comm->to becomes NULL. */
+void comm_give_up(struct collet_comm *comm);
+
+/* Blocks until every comms[k] is ready and handed over; on failure gives all of them up. */
+enum collet_result comm_join_all(struct collet_comm *const *comms, int ncomms);
 
 /* How long the end of comm waits for calls and GPUs that were told to stop. */
 #define COMM_ABORT_WAIT_NS 5000000000ull

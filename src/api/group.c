@@ -23,7 +23,7 @@ struct group {
     struct post *calls;
     int ncalls, calls_room;
     unsigned kinds; /* of the calls: bits of enum call_kind */
-    struct collet_comm ***joins;
+    struct collet_comm **joins;
     int njoins, joins_room;
 };
 
@@ -151,12 +151,12 @@ enum collet_result group_call(struct collet_comm *comm, const struct exec_reques
     return COLLET_SUCCESS;
 }
 
-enum collet_result group_join(struct collet_comm **comm_p) {
+enum collet_result group_join(struct collet_comm *comm) {
     forget_parents_group();
     if (group.depth == 0)
-        return comm_join_all(&comm_p, 1);
-    COLLET_TRY(group_make_room(&group.joins, group.njoins, &group.joins_room, sizeof(*group.joins)));
-    group.joins[group.njoins++] = comm_p;
+        return comm_join_all(&comm, 1);
+    COLLET_TRY(group_make_room(&group.joins, group.njoins, &group.joins_room, sizeof(struct collet_comm *)));
+    group.joins[group.njoins++] = comm;
     return COLLET_SUCCESS;
 }
 
@@ -214,12 +214,9 @@ static enum collet_result group_run(void) {
     return group.ncalls > 0 ? engine_run(group.calls, group.ncalls, group.kinds & CALL_ON_STREAM) : COLLET_SUCCESS;
 }
 
-static void discard_joins(void) {
+static void give_up_joins(void) {
     for (int k = 0; k < group.njoins; k++)
-        if (*group.joins[k] != NULL) {
-            comm_discard(*group.joins[k]);
-            *group.joins[k] = NULL;
-        }
+        comm_give_up(group.joins[k]);
 }
 
 enum collet_result collet_group_end(void) {
@@ -231,7 +228,7 @@ enum collet_result collet_group_end(void) {
         return COLLET_SUCCESS;
     enum collet_result result = group_run();
     if (group.error != COLLET_SUCCESS)
-        discard_joins();
+        give_up_joins();
     group.error = COLLET_SUCCESS;
     group.ncalls = group.njoins = 0;
     group.kinds = 0;

@@ -11,8 +11,8 @@
 enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
                               void *stream);
 
-/* Waits until *comm_p has joined, or leaves that to the end of the open group. *comm_p must stay valid until then. */
-enum collet_result group_join(struct collet_comm **comm_p);
+/* Waits until comm has joined and *comm->to has it, or leaves that to the end of the open group. */
+enum collet_result group_join(struct collet_comm *comm);
 
 /* INVALID_USAGE if calls on comm or stream still wait in the thread's open group: `function` cannot go before them. NULL is
  * no communicator and no stream. */

@@ -26,12 +26,6 @@ static enum collet_result create_with(const struct collet_config *options, int n
     return result;
 }
 
-static struct boot_self self_of(const struct collet_comm *comm) {
-    struct boot_self self = {.device = comm->device};
-    transport_cards(comm->device, self.cards);
-    return self;
-}
-
 enum collet_result collet_get_unique_id(struct collet_unique_id *id) {
     if (id == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "id is NULL: pass the address of a struct collet_unique_id");
@@ -59,62 +53,28 @@ enum collet_result collet_comm_init_rank_config(struct collet_comm **comm_p, int
         result = create_with(&options, nranks, rank, &comm);
     if (result != COLLET_SUCCESS)
         return group_poison(result);
-    struct boot_self self = self_of(comm);
-    result = boot_join(&id, nranks, rank, &self, &comm->config, &comm->boot);
+    result = comm_join(comm, &id);
     if (result != COLLET_SUCCESS) {
         comm_discard(comm);
         return group_poison(result);
     }
     *comm_p = comm;
-    if (comm->nonblocking)
-        return COLLET_IN_PROGRESS;
-    return group_join(comm_p);
-}
-
-/* Ranks of one process wait for nobody else: after a few turns all are ready. */
-static enum collet_result join_in_turn(struct collet_comm **comms, int nranks) {
-    for (int left = nranks; left > 0;) {
-        left = nranks;
-        for (int rank = 0; rank < nranks; rank++) {
-            enum collet_result result = comm_try_join(comms[rank]);
-            if (result < 0)
-                return result;
-            left -= result == COLLET_SUCCESS;
-        }
-    }
-    return COLLET_SUCCESS;
+    comm->to = comm_p;
+    return comm->nonblocking ? COLLET_IN_PROGRESS : group_join(comm);
 }
 
 static enum collet_result init_all(struct collet_comm **comms, int nranks, const int *devices) {
-    struct config *configs = calloc((size_t)nranks, sizeof(*configs));
-    struct boot **boots = calloc((size_t)nranks, sizeof(*boots));
-    struct boot_self *selves = calloc((size_t)nranks, sizeof(*selves));
     struct collet_config options = {.size = sizeof(options)};
-    enum collet_result result = COLLET_SUCCESS;
-    if (configs == NULL || boots == NULL || selves == NULL)
-        result = err_set(COLLET_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
-    for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++) {
+    struct collet_unique_id id;
+    COLLET_TRY(boot_unique_id_fresh(true, &id));
+    for (int rank = 0; rank < nranks; rank++) {
         options.device = devices != NULL ? devices[rank] : COLLET_DEVICE_HOST;
-        if ((result = options_check_device(&options.device, "an entry of devices")) != COLLET_SUCCESS)
-            break;
-        result = create_with(&options, nranks, rank, &comms[rank]);
-        if (result != COLLET_SUCCESS)
-            break;
-        configs[rank] = comms[rank]->config;
-        selves[rank] = self_of(comms[rank]);
+        COLLET_TRY(options_check_device(&options.device, "an entry of devices"));
+        COLLET_TRY(create_with(&options, nranks, rank, &comms[rank]));
+        comms[rank]->to = &comms[rank];
+        COLLET_TRY(comm_join(comms[rank], &id));
     }
-    if (result == COLLET_SUCCESS)
-        result = boot_join_local(nranks, selves, configs, boots);
-    for (int rank = 0; rank < nranks && result == COLLET_SUCCESS; rank++) {
-        comms[rank]->boot = boots[rank];
-        comms[rank]->config = configs[rank];
-    }
-    if (result == COLLET_SUCCESS)
-        result = join_in_turn(comms, nranks);
-    free(selves);
-    free(configs);
-    free(boots);
-    return result;
+    return comm_join_all(comms, nranks);
 }
 
 enum collet_result collet_comm_init_all(struct collet_comm **comms, int nranks, const int *devices) {

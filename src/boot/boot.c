@@ -27,18 +27,24 @@
 
 /* --------------------------------------------------------------------------------------------------------------- init */
 
-enum collet_result boot_unique_id(struct collet_unique_id *unique_id) {
-    const struct config *config = config_process();
+enum collet_result boot_unique_id_fresh(bool one_process, struct collet_unique_id *unique_id) {
     struct id id = {.listed = false};
-    if (config->comm_id[0] != '\0') {
-        char host[ADDRESS_HOST_BYTES];
-        int port;
-        COLLET_TRY(address_parse("COLLET_COMM_ID", config->comm_id, host, &port));
-        return boot_unique_id_at(host, port, config->secret, unique_id);
-    }
-    COLLET_TRY(rendezvous_open(&id));
+    if (one_process)
+        os_random(id.secret, SECRET_BYTES);
+    else
+        COLLET_TRY(rendezvous_open(&id));
     id_pack(&id, unique_id);
     return COLLET_SUCCESS;
+}
+
+enum collet_result boot_unique_id(struct collet_unique_id *unique_id) {
+    const struct config *config = config_process();
+    char host[ADDRESS_HOST_BYTES];
+    int port;
+    if (config->comm_id[0] == '\0')
+        return boot_unique_id_fresh(false, unique_id);
+    COLLET_TRY(address_parse("COLLET_COMM_ID", config->comm_id, host, &port));
+    return boot_unique_id_at(host, port, config->secret, unique_id);
 }
 
 static enum collet_result check_rank_number(int nranks, int rank) {
@@ -49,6 +55,38 @@ static enum collet_result check_rank_number(int nranks, int rank) {
     return COLLET_SUCCESS;
 }
 
+/* Have all ranks of a hub without a meeting point come? They share memory, unless COLLET_HOSTID says that they do not. */
+static bool complete_here(struct hub *hub) {
+    for (int rank = 0; rank < hub->nranks; rank++)
+        if (hub->local[rank] == NULL || hub->peers[rank].pid == 0)
+            return false;
+    for (int rank = 0; rank < hub->nranks; rank++) {
+        const char *hostid = hub->local[rank]->own_config.hostid;
+        int lowest = 0;
+        while (strcmp(hub->local[lowest]->own_config.hostid, hostid) != 0)
+            lowest++;
+        hub->peers[rank].node = lowest;
+    }
+    hub->agreed = hub->local[0]->own_config;
+    hub->phase = HUB_READY;
+    return true;
+}
+
+static enum collet_result join_here(const struct id *id, int nranks, int rank, const struct boot_self *self,
+                                    struct config *config, struct boot **boot_p) {
+    struct card card;
+    card_fill(&card, nranks, rank, self, config);
+    COLLET_TRY(hub_join(id, nranks, rank, self, config, NULL, NULL, boot_p));
+    struct hub *hub = (*boot_p)->hub;
+    pthread_mutex_lock(&hub->lock);
+    hub_set_peer(hub, &card);
+    bool complete = complete_here(hub);
+    pthread_mutex_unlock(&hub->lock);
+    if (complete)
+        hub_unlist(hub);
+    return COLLET_SUCCESS;
+}
+
 enum collet_result boot_join(const struct collet_unique_id *unique_id, int nranks, int rank,
                              const struct boot_self *self, struct config *config, struct boot **boot_p) {
     struct id id;
@@ -56,6 +94,8 @@ enum collet_result boot_join(const struct collet_unique_id *unique_id, int nrank
     struct boot *boot;
     COLLET_TRY(check_rank_number(nranks, rank));
     COLLET_TRY(id_unpack(unique_id, &id));
+    if (id.set.count == 0)
+        return join_here(&id, nranks, rank, self, config, boot_p);
     COLLET_TRY(watch_start(&watch));
     COLLET_TRY(hub_join(&id, nranks, rank, self, config, watch, member_create, &boot));
     if (id.listed && rank == 0) {
@@ -70,45 +110,24 @@ enum collet_result boot_join(const struct collet_unique_id *unique_id, int nrank
     return COLLET_SUCCESS;
 }
 
-static void fill_local_peers(struct hub *hub, struct card *cards, const struct boot *const *boots,
-                             const struct config *configs) {
+/* Where a watch serves the hub, that looks at the time. */
+static enum collet_result check_time_here(struct boot *boot) {
+    struct hub *hub = boot->hub;
+    char missing[160], text[ERR_TEXT_BYTES];
+    SCOPED_FREE uint8_t *have = NULL;
+    if (hub->watch != NULL || os_now_ns() < boot->deadline_ns)
+        return COLLET_IN_PROGRESS;
+    COLLET_TRY(memory_get(&have, (size_t)hub->nranks, 1, "no memory to name missing ranks"));
+    pthread_mutex_lock(&hub->lock);
     for (int rank = 0; rank < hub->nranks; rank++)
-        card_fill(&cards[rank], hub->nranks, rank, &boots[rank]->self, &configs[rank]);
-    for (int rank = 0; rank < hub->nranks; rank++) {
-        struct peer_info *peer = &hub->peers[rank];
-        int lower = card_find_node(cards, rank);
-        hub_set_peer(hub, &cards[rank]);
-        peer->node = lower == rank ? rank : hub->peers[lower].node;
-    }
-}
-
-enum collet_result boot_join_local(int nranks, const struct boot_self *selves, struct config *configs,
-                                   struct boot **boots) {
-    static const struct boot_self on_host = {.device = COLLET_DEVICE_HOST};
-    COLLET_TRY(check_rank_number(nranks, 0));
-    struct hub *hub;
-    struct arena arena SCOPED_ARENA = {0};
-    struct card *cards = arena_get(&arena, (size_t)nranks, sizeof *cards);
-    struct boot **made = arena_get(&arena, (size_t)nranks, sizeof *made);
-    COLLET_TRY(arena_check(&arena, "no memory for a communicator of %d ranks", nranks));
-    COLLET_TRY(hub_create(nranks, NULL, &hub));
-    enum collet_result result = COLLET_SUCCESS;
-    int nmade = 0;
-    while (nmade < nranks && result == COLLET_SUCCESS) {
-        result = hub_add(hub, nmade, selves ? &selves[nmade] : &on_host, &configs[nmade], &made[nmade]);
-        nmade += result == COLLET_SUCCESS;
-    }
-    if (result == COLLET_SUCCESS) {
-        fill_local_peers(hub, cards, (const struct boot *const *)made, configs);
-        hub->agreed = configs[0];
-        hub->phase = HUB_READY;
-        memcpy(boots, made, (size_t)nranks * sizeof *made);
-    } else {
-        while (nmade > 0)
-            hub_remove(made[--nmade]);
-    }
-    hub_release(hub);
-    return result;
+        have[rank] = hub->local[rank] != NULL;
+    pthread_mutex_unlock(&hub->lock);
+    ranks_text(have, hub->nranks, missing, sizeof missing);
+    snprintf(text, sizeof text,
+             "init took longer than %d s (COLLET_INIT_TIMEOUT): of %d ranks of this process these have not come: %s",
+             (int)boot->own_config.init_timeout, hub->nranks, missing);
+    boot_fail(boot, COLLET_ERR_TIMEOUT, text);
+    return boot_check(boot);
 }
 
 enum collet_result boot_try_init(struct boot *boot) {
@@ -121,7 +140,7 @@ enum collet_result boot_try_init(struct boot *boot) {
         return err_adopt(rejected, boot->rejected_text);
     COLLET_TRY(boot_check(boot));
     if (phase != HUB_READY)
-        return COLLET_IN_PROGRESS;
+        return check_time_here(boot);
     if (!boot->adopted)
         config_adopt(boot->config, &hub->agreed);
     boot->adopted = true;
@@ -202,6 +221,18 @@ enum peer_state boot_peer_settled(const struct boot *boot, int rank, bool far) {
     return early ? PEER_ALIVE : state;
 }
 
+enum collet_result boot_check_wait(const struct boot *boot, int rank, uint64_t deadline_ns, const char *what) {
+    char name[HUB_NAME_BYTES];
+    COLLET_TRY(boot_check(boot));
+    hub_name_rank(boot->hub, rank, name);
+    if (boot_peer_settled(boot, rank, true) != PEER_ALIVE)
+        return err_set(COLLET_ERR_REMOTE, "%s is gone, which was to %s", name, what);
+    if (os_now_ns() > deadline_ns)
+        return err_set(COLLET_ERR_TIMEOUT, "waited %d s (COLLET_INIT_TIMEOUT) for %s to %s",
+                       (int)boot->own_config.init_timeout, name, what);
+    return COLLET_IN_PROGRESS;
+}
+
 int boot_missing_count(const struct boot *boot) { return __atomic_load_n(&boot->hub->missing_count, __ATOMIC_ACQUIRE); }
 
 /* ------------------------------------------------------------------------------------------------------------- goodbye */
@@ -210,6 +241,8 @@ int boot_missing_count(const struct boot *boot) { return __atomic_load_n(&boot->
  * about to exit, and would otherwise be taken for dead. */
 static void await_flush(struct hub *hub) {
     struct timespec until;
+    if (hub->work == NULL)
+        return;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += GOODBYE_MS * 1000000;
     until.tv_sec += until.tv_nsec / 1000000000;

@@ -8,8 +8,8 @@
  *   table ─────────▶ a tree over processes (tree.c): one TCP connection per edge, served by the process's watch thread
  *                    (watch.c), which routes messages, sends heartbeats and looks at pidfds of processes on this host
  *
- * Ranks of one process share a hub and reach each other through memory; a communicator whose ranks are all in one
- * process has a hub without edges, no socket and no watch.
+ * Ranks of one process share a hub and reach each other through memory. An id that is for the ranks of one process names no
+ * meeting point: the hub itself is where they meet, without a socket and without a watch.
  *
  * Every function may be called from any thread unless it says otherwise; none blocks.
  */
@@ -55,6 +55,10 @@ struct boot;
 /* The meeting point for a new id; see collet_get_unique_id(). */
 enum collet_result boot_unique_id(struct collet_unique_id *id);
 
+/* A new id whose meeting point is nowhere but here, whatever COLLET_COMM_ID says. one_process: only for ranks of this
+ * process. */
+enum collet_result boot_unique_id_fresh(bool one_process, struct collet_unique_id *id);
+
 /* An id that all ranks can compute for themselves: rank 0 will listen on host:port, with a
  * secret derived from the text. For COLLET_COMM_ID and MASTER_ADDR. */
 enum collet_result boot_unique_id_at(const char *host, int port, const char *secret_text, struct collet_unique_id *id);
@@ -63,11 +67,6 @@ enum collet_result boot_unique_id_at(const char *host, int port, const char *sec
  * boot_try_init() succeeds. On failure *boot_p is unwritten. */
 enum collet_result boot_join(const struct collet_unique_id *id, int nranks, int rank, const struct boot_self *self,
                              struct config *config, struct boot **boot_p);
-
-/* All ranks in this process: fills boots[0 … nranks−1], ready at once. selves[i] and configs[i] as above; selves NULL: all on
- * host memory, without cards. */
-enum collet_result boot_join_local(int nranks, const struct boot_self *selves, struct config *configs,
-                                   struct boot **boots);
 
 /* Advances init. IN_PROGRESS: call again (after a pause); SUCCESS: peers and messages are usable; else it failed, with
  * the cause in err_last(). Warns after 30 s naming the ranks that have not come; TIMEOUT after config.init_timeout. */
@@ -84,7 +83,8 @@ enum boot_subject {
     BOOT_GPU_MEETING, /* kernels: a rank has a program on its GPU */
     BOOT_PLACE,       /* plan: where a rank is */
     BOOT_GRAPH,       /* plan: the graph of a node */
-    BOOT_ATLAS        /* plan: the places of all ranks and the graphs of all nodes */
+    BOOT_ATLAS,       /* plan: the places of all ranks and the graphs of all nodes */
+    BOOT_SPLIT        /* api: a communicator is made of this one */
 };
 static inline uint64_t boot_key(enum boot_subject subject, uint64_t rest) { return (uint64_t)subject << 56 | rest; }
 
@@ -116,6 +116,10 @@ enum peer_state boot_peer_state(const struct boot *boot, int rank, uint64_t *sin
 uint64_t boot_grace_ns(bool far);
 /* What is known of a rank, but ALIVE until that time has passed since the news. */
 enum peer_state boot_peer_settled(const struct boot *boot, int rank, bool far);
+
+/* The caller waits for a message of this rank, which is to do `what`. May it still come? IN_PROGRESS, or why not: the
+ * communicator failed, the rank is gone, or deadline_ns has passed. */
+enum collet_result boot_check_wait(const struct boot *boot, int rank, uint64_t deadline_ns, const char *what);
 
 /* The number of ranks known dead or gone; one load, to keep wait loops cheap. */
 int boot_missing_count(const struct boot *boot);

@@ -105,18 +105,44 @@ enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *se
     return COLLET_SUCCESS;
 }
 
-void hub_remove(struct boot *boot) {
+static void unlist(struct process *process, const struct hub *hub) {
+    struct hub **link = &process->gathering;
+    while (*link != NULL && *link != hub)
+        link = &(*link)->next;
+    if (*link != NULL)
+        *link = hub->next;
+}
+
+void hub_unlist(struct hub *hub) {
+    unlist(process_lock(), hub);
+    process_unlock();
+}
+
+/* With the process's lock: a hub that only its ranks hold must not be found any more when the last of them goes. */
+static void take_out(struct process *process, struct boot *boot) {
     struct hub *hub = boot->hub;
     pthread_mutex_lock(&hub->lock);
     hub->local[boot->rank] = NULL;
     hub->nlocal--;
     if (hub->work != NULL) /* with the lock: the task may go once it sees that nobody is left */
         watch_post(hub->work);
+    else if (hub->nlocal == 0)
+        unlist(process, hub);
     pthread_mutex_unlock(&hub->lock);
+}
+
+static void free_boot(struct boot *boot) {
+    struct hub *hub = boot->hub;
     for (int i = 0; i < MAILBOX_COUNT; i++)
         letter_queue_clear(&boot->mailboxes[i]);
     free(boot);
     hub_release(hub);
+}
+
+void hub_remove(struct boot *boot) {
+    take_out(process_lock(), boot);
+    process_unlock();
+    free_boot(boot);
 }
 
 /* --------------------------------------------------------------------------------------------------- finding each other */
@@ -143,15 +169,21 @@ static enum collet_result join_found(struct hub *hub, int nranks, int rank, cons
     return hub_add(hub, rank, self, config, boot_p);
 }
 
-static enum collet_result join_new(const struct id *id, int nranks, int rank, const struct boot_self *self,
-                                   struct config *config, struct watch *watch,
+static enum collet_result join_new(struct process *process, const struct id *id, int nranks, int rank,
+                                   const struct boot_self *self, struct config *config, struct watch *watch,
                                    enum collet_result (*equip)(struct hub *hub), struct boot **boot_p) {
     struct hub *hub;
     COLLET_TRY(hub_create(nranks, watch, &hub));
     hub->id = *id;
     enum collet_result result = hub_add(hub, rank, self, config, boot_p);
-    if (result == COLLET_SUCCESS && (result = equip(hub)) != COLLET_SUCCESS)
-        hub_remove(*boot_p);
+    if (result == COLLET_SUCCESS && equip != NULL && (result = equip(hub)) != COLLET_SUCCESS) {
+        take_out(process, *boot_p);
+        free_boot(*boot_p);
+    }
+    if (result == COLLET_SUCCESS) {
+        hub->next = process->gathering;
+        process->gathering = hub;
+    }
     hub_release(hub); /* the creator's reference; the boot's and the watch's remain */
     return result;
 }
@@ -159,31 +191,15 @@ static enum collet_result join_new(const struct id *id, int nranks, int rank, co
 enum collet_result hub_join(const struct id *id, int nranks, int rank, const struct boot_self *self,
                             struct config *config, struct watch *watch, enum collet_result (*equip)(struct hub *hub),
                             struct boot **boot_p) {
-    enum collet_result result;
     struct boot *boot;
     struct process *process = process_lock();
     struct hub *hub = find_gathering(process, id->secret);
-    if (hub != NULL) {
-        result = join_found(hub, nranks, rank, self, config, &boot);
-    } else if ((result = join_new(id, nranks, rank, self, config, watch, equip, &boot)) == COLLET_SUCCESS) {
-        boot->hub->next = process->gathering;
-        process->gathering = boot->hub;
-    }
+    enum collet_result result = hub != NULL ? join_found(hub, nranks, rank, self, config, &boot)
+                                            : join_new(process, id, nranks, rank, self, config, watch, equip, &boot);
     process_unlock();
     if (result == COLLET_SUCCESS)
         *boot_p = boot;
     return result;
-}
-
-void hub_unlist(struct hub *hub) {
-    struct process *process = process_lock();
-    for (struct hub **link = &process->gathering; *link != NULL; link = &(*link)->next) {
-        if (*link == hub) {
-            *link = hub->next;
-            break;
-        }
-    }
-    process_unlock();
 }
 
 /* -------------------------------------------------------------------------------------------------------- what is known */

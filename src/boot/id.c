@@ -57,7 +57,7 @@ enum collet_result id_unpack(const struct collet_unique_id *unique_id, struct id
     if (packed.version != ID_VERSION)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "id: made by another version of collet (format %d, here %d)",
                        packed.version, ID_VERSION);
-    if (packed.check != check_of(packed) || packed.naddresses == 0 || packed.naddresses > ADDRESS_MAX)
+    if (packed.check != check_of(packed) || packed.naddresses > ADDRESS_MAX)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
                        "id: damaged on its way; copy all %d bytes of it, zero bytes included", COLLET_UNIQUE_ID_BYTES);
     *id = (struct id){.listed = packed.listed};

@@ -14,7 +14,7 @@
 
 struct id {
     bool listed; /* by host and port: rank 0 opens the meeting point; else it was open before the id was made */
-    struct address_set set; /* where to look for it */
+    struct address_set set; /* where to look for it; empty: all ranks are in the process that made the id */
     uint8_t secret[SECRET_BYTES];
 };
 

@@ -112,6 +112,10 @@ enum collet_result exec_explain(const struct exec_call *call, enum collet_result
 enum collet_result exec_err_timeout(const struct chan *chan, uint64_t idle_ns, enum prog_collective collective,
                                     uint64_t sequence, const char *peers);
 
+/* This rank makes no call now, but waits for all ranks to call `instead`; `made` is the number of its newest collective.
+ * MISMATCH if one of them is known to wait in a later one. */
+enum collet_result exec_check_callers(const struct chan *chan, uint64_t made, const char *instead);
+
 /* MISMATCH: what worker w has received is not of its call. */
 enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w);
 

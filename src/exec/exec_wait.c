@@ -133,6 +133,23 @@ static enum collet_result check_records(struct exec_call *call) {
     return COLLET_SUCCESS;
 }
 
+enum collet_result exec_check_callers(const struct chan *chan, uint64_t made, const char *instead) {
+    struct call_record record;
+    char text[96];
+    size_t bytes;
+    for (int rank = 0; rank < chan->owner.nranks; rank++)
+        while (boot_try_recv(chan->owner.boot, rank, RECORD_KEY, &record, sizeof(record), &bytes) == COLLET_SUCCESS) {
+            if (bytes != sizeof(record) || record.sequence <= made)
+                continue;
+            describe_record(&record, text, sizeof(text));
+            return err_set(COLLET_ERR_MISMATCH,
+                           "rank %d is in its call %llu, %s, but rank %d called %s: all ranks must make the same calls "
+                           "in the same order",
+                           rank, (unsigned long long)record.sequence, text, chan->owner.rank, instead);
+        }
+    return COLLET_SUCCESS;
+}
+
 enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w) {
     const struct fifo_slot_header *header = fifo_header(w->op->recv_ends[w->blocked_on]);
     struct call_record mine = record_of(call);

@@ -235,26 +235,13 @@ void survey_destroy(struct survey *survey) {
     free(survey);
 }
 
-/* May the rank that is waited for still answer? */
-static enum collet_result check_wait(const struct survey *survey) {
-    const struct peer_info *peer = &survey->peers[survey->next];
-    COLLET_TRY(boot_check(survey->boot));
-    if (boot_peer_settled(survey->boot, survey->next, true) != PEER_ALIVE)
-        return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) is gone, which was to say what machine it is on",
-                       survey->next, peer->host, peer->pid);
-    if (os_now_ns() > survey->deadline_ns)
-        return err_set(COLLET_ERR_TIMEOUT, "rank %d (host %s, pid %d) has not said what machine it is on", survey->next,
-                       peer->host, peer->pid);
-    return COLLET_IN_PROGRESS;
-}
-
 enum collet_result survey_try(struct survey *survey, struct map **map_p) {
     static enum collet_result (*const stages[])(struct survey * survey) = {
         [ASK_RANKS] = ask_ranks, [ASK_NODES] = ask_nodes, [AWAIT_ATLAS] = await_atlas};
     for (;;) {
         enum collet_result result = stages[survey->stage](survey);
         if (result == COLLET_IN_PROGRESS)
-            return check_wait(survey);
+            return boot_check_wait(survey->boot, survey->next, survey->deadline_ns, "say what machine it is on");
         COLLET_TRY(result);
         if (survey->stage == AWAIT_ATLAS)
             return map_create(survey->peers, survey->nranks, survey->atlas.bytes, survey->atlas.size, map_p);

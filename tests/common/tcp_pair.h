@@ -6,6 +6,7 @@
 #ifndef COLLET_TESTS_TCP_PAIR_H
 #define COLLET_TESTS_TCP_PAIR_H
 
+#include "common/local_boots.h"
 #include "common/slots.h"
 
 #include "base/err.h"

@@ -8,6 +8,7 @@
 #define TESTS_COMMON_VERBS_PAIR_H
 
 #include "common/fake_verbs.h"
+#include "common/local_boots.h"
 #include "common/slots.h"
 
 #include "base/err.h"

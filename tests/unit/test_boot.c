@@ -10,6 +10,7 @@
 #include "boot/hub.h"
 #include "boot/places.h"
 #include "boot/watch.h"
+#include "common/local_boots.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,6 +4,7 @@
  */
 #include "base/err.h"
 #include "chan/chan.h"
+#include "common/local_boots.h"
 #include "kernels/worker.h"
 #include "fifo/proto.h"
 #include "transport/transport.h"

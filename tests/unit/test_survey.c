@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "boot/bundle.h"
+#include "common/local_boots.h"
 #include "plan/survey.h"
 
 #include <stdlib.h>

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A communicator out of another one, its parent. What the ranks have to agree on travels in the parent's control plane, which
+ * they trust already:
+ *
+ *     begin        each rank says what it wants: │ call │ colour │ key │ nranks of grow │ has an id? │
+ *     agree        all have what all want (boot/agree.h); each finds out with whom it is, and as which rank
+ *     await_id     the leader of each new communicator has or makes a unique id, and sends it to the others of it
+ *     keep_watch   they join as with any id; whoever dies in the parent is not waited for
+ *
+ * So the child has its own keys, connections and failures, and outlives the parent. The stages can be polled: one thread
+ * may make any number of children at the same time (comm_join_all()).
+ */
+#include "api/split.h"
+
+#include "api/group.h"
+#include "api/options.h"
+#include "base/memory.h"
+#include "base/os.h"
+#include "boot/agree.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum split_call { CALL_SPLIT, CALL_SHRINK, CALL_GROW };
+static const char *const call_names[] = {"collet_comm_split()", "collet_comm_shrink()", "collet_comm_grow()"};
+
+/* What a rank wants. */
+struct wish {
+    int32_t call, color, key;
+    int32_t nranks; /* of grow: of the new communicator; else 0 */
+    int32_t has_id; /* of grow: this rank passed the id */
+};
+
+enum split_stage { BEGIN, AGREE, AWAIT_ID, KEEP_WATCH };
+
+struct split {
+    struct collet_comm *parent;
+    enum split_stage stage;
+    struct wish wish;
+    int *ranks; /* of the parent: those that take part, ascending; from AWAIT_ID on those of the child, in its order */
+    int nranks, self; /* how many, and which of them this rank is */
+    int leader;       /* of the parent: has the id */
+    uint64_t key;     /* of letters; its last bit is free */
+    struct collet_unique_id id;
+    struct agreement agreement;
+    uint64_t deadline_ns, look_ns; /* when to give up; when to look next for ranks that do something else */
+};
+
+#define LOOK_EVERY_NS 1000000000u
+
+/* ---- begin ---- */
+
+/* A rank that takes part in one shrink may be excluded from the next one. So shrinks are told apart by their sets of ranks,
+ * other calls by their number. */
+static uint64_t letters_key(struct split *s) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    if (s->wish.call != CALL_SHRINK)
+        return boot_key(BOOT_SPLIT, __atomic_fetch_add(&s->parent->splits, 1, __ATOMIC_RELAXED) << 1);
+    for (int k = 0; k < s->nranks; k++)
+        hash = (hash ^ (uint64_t)s->ranks[k]) * 0x100000001b3u;
+    return boot_key(BOOT_SPLIT, 1ull << 55 | (hash >> 10) << 1);
+}
+
+static enum collet_result begin(struct collet_comm *comm) {
+    struct split *s = comm->split;
+    if (!comm_enter(s->parent))
+        return err_set(COLLET_ERR_INVALID_USAGE, "comm was ended before %s began", call_names[s->wish.call]);
+    s->stage = AGREE;
+    COLLET_TRY(comm_check_phase(s->parent));
+    COLLET_TRY(boot_check(s->parent->boot));
+    s->key = letters_key(s);
+    const int timeout_s = (int)s->parent->config.init_timeout;
+    const struct agreement_terms terms = {.boot = s->parent->boot,
+                                          .key = s->key,
+                                          .ranks = s->ranks,
+                                          .nranks = s->nranks,
+                                          .self = s->self,
+                                          .entry_bytes = sizeof s->wish,
+                                          .call = call_names[s->wish.call],
+                                          .timeout_s = timeout_s};
+    s->look_ns = os_now_ns() + LOOK_EVERY_NS;
+    s->deadline_ns = os_now_ns() + 2 * (uint64_t)timeout_s * 1000000000u;
+    return agreement_start(&s->agreement, &terms, &s->wish);
+}
+
+/* ---- agree ---- */
+
+static enum collet_result check_wishes(const struct split *s, const struct wish *wishes) {
+    for (int k = 0; k < s->nranks; k++) {
+        const struct wish *wish = &wishes[k];
+        if (wish->call != s->wish.call)
+            return err_set(COLLET_ERR_MISMATCH, "rank %d called %s but rank %d %s: all ranks must make the same calls",
+                           s->ranks[s->self], call_names[s->wish.call], s->ranks[k],
+                           wish->call >= 0 && wish->call <= CALL_GROW ? call_names[wish->call] : "something else");
+        if (wish->nranks != s->wish.nranks)
+            return err_set(COLLET_ERR_MISMATCH, "nranks is %d on rank %d but %d on rank %d: it must be equal",
+                           s->wish.nranks, s->ranks[s->self], wish->nranks, s->ranks[k]);
+    }
+    return COLLET_SUCCESS;
+}
+
+struct member {
+    int32_t key, rank;
+};
+
+static int by_key_then_rank(const void *a, const void *b) {
+    const struct member *x = a, *y = b;
+    return x->key != y->key ? (x->key > y->key) - (x->key < y->key) : x->rank - y->rank;
+}
+
+/* Who has the colour of this rank, in the order of their keys. */
+static enum collet_result find_company(struct collet_comm *comm, const struct wish *wishes) {
+    struct split *s = comm->split;
+    const int self = s->ranks[s->self];
+    struct arena arena SCOPED_ARENA = {0};
+    struct member *members = arena_get(&arena, (size_t)s->nranks, sizeof *members);
+    int n = 0;
+    COLLET_TRY(arena_check(&arena, "no memory for %d ranks", s->nranks));
+    s->leader = -1;
+    for (int k = 0; k < s->nranks; k++) {
+        if (s->leader < 0 && wishes[k].has_id)
+            s->leader = s->ranks[k];
+        if (wishes[k].color == s->wish.color)
+            members[n++] = (struct member){wishes[k].key, s->ranks[k]};
+    }
+    qsort(members, (size_t)n, sizeof *members, by_key_then_rank);
+    for (int k = 0; k < n; k++) {
+        s->ranks[k] = members[k].rank;
+        if (members[k].rank == self)
+            s->self = comm->rank = k;
+    }
+    s->nranks = n;
+    comm->nranks = s->wish.nranks > 0 ? s->wish.nranks : n;
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result lead(struct split *s) {
+    const struct boot *boot = s->parent->boot;
+    bool one_process = true;
+    for (int k = 0; k < s->nranks; k++)
+        one_process &= process_is_here(boot_peers(boot)[s->ranks[k]].process);
+    if (!s->wish.has_id)
+        COLLET_TRY(boot_unique_id_fresh(one_process, &s->id));
+    for (int k = 0; k < s->nranks; k++)
+        if (k != s->self)
+            COLLET_TRY(boot_send(s->parent->boot, s->ranks[k], s->key | 1, &s->id, sizeof s->id));
+    return COLLET_SUCCESS;
+}
+
+/* Now and then: does a rank wait in a collective that this rank has not called? Calls of other threads or streams that are on
+ * their way here may be that one. */
+static enum collet_result look_for_callers(struct split *s) {
+    struct collet_comm *parent = s->parent;
+    if (os_now_ns() < s->look_ns || !call_lock_try(&parent->lock))
+        return COLLET_SUCCESS;
+    s->look_ns = os_now_ns() + LOOK_EVERY_NS;
+    bool idle = !engine_is_busy(&parent->engine);
+    call_lock_release(&parent->lock);
+    return idle ? exec_check_callers(parent->chan, engine_collectives(parent), call_names[s->wish.call])
+                : COLLET_SUCCESS;
+}
+
+static enum collet_result agree(struct collet_comm *comm) {
+    struct split *s = comm->split;
+    enum collet_result result = agreement_try(&s->agreement);
+    if (result == COLLET_IN_PROGRESS)
+        COLLET_TRY(look_for_callers(s));
+    COLLET_TRY(result);
+    const struct wish *wishes = (const void *)s->agreement.table;
+    COLLET_TRY(check_wishes(s, wishes));
+    s->stage = AWAIT_ID;
+    if (s->wish.color == COLLET_SPLIT_NOCOLOR) {
+        s->stage = KEEP_WATCH;
+        return COLLET_SUCCESS;
+    }
+    COLLET_TRY(find_company(comm, wishes));
+    if (s->wish.call != CALL_GROW)
+        s->leader = s->ranks[0];
+    if (s->leader < 0)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "id is NULL on every rank: pass the new ranks' id on one of them");
+    return s->leader == s->ranks[s->self] ? lead(s) : COLLET_SUCCESS;
+}
+
+/* ---- join ---- */
+
+static enum collet_result await_id(struct collet_comm *comm) {
+    struct split *s = comm->split;
+    struct boot *boot = s->parent->boot;
+    size_t bytes;
+    if (s->leader != s->ranks[s->self]) {
+        enum collet_result result = boot_try_recv(boot, s->leader, s->key | 1, &s->id, sizeof s->id, &bytes);
+        if (result == COLLET_IN_PROGRESS)
+            return boot_check_wait(boot, s->leader, s->deadline_ns, "send the id of the new communicator");
+        COLLET_TRY(result);
+    }
+    s->stage = KEEP_WATCH;
+    return comm_join(comm, &s->id);
+}
+
+/* The place where they meet waits for those that have not come yet; only the parent knows that one never will. */
+static enum collet_result keep_watch(struct collet_comm *comm) {
+    const struct split *s = comm->split;
+    const struct boot *boot = s->parent->boot;
+    COLLET_TRY(boot_check(boot));
+    for (int k = 0; k < s->nranks && boot_missing_count(boot) > 0; k++) {
+        const struct peer_info *peer = &boot_peers(boot)[s->ranks[k]];
+        if (boot_peer_settled(boot, s->ranks[k], true) == PEER_DEAD)
+            return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) died during %s", peer->rank, peer->host,
+                           peer->pid, call_names[s->wish.call]);
+    }
+    return COLLET_SUCCESS;
+}
+
+enum collet_result split_try(struct collet_comm *comm) {
+    static enum collet_result (*const stages[])(struct collet_comm *) = {
+        [BEGIN] = begin, [AGREE] = agree, [AWAIT_ID] = await_id, [KEEP_WATCH] = keep_watch};
+    enum collet_result result;
+    enum split_stage stage;
+    do {
+        stage = comm->split->stage;
+        result = stages[stage](comm);
+    } while (result == COLLET_SUCCESS && stage != KEEP_WATCH);
+    if (result < 0 && comm->boot == NULL && stage != BEGIN) /* the others wait in the parent */
+        boot_fail(comm->split->parent->boot, result, err_last());
+    return result;
+}
+
+void split_end(struct collet_comm *comm) {
+    struct split *s = comm->split;
+    char text[96];
+    if (s == NULL)
+        return;
+    if (s->stage == AGREE || s->stage == AWAIT_ID) {
+        snprintf(text, sizeof text, "rank %d gave up %s", s->parent->rank, call_names[s->wish.call]);
+        boot_fail(s->parent->boot, COLLET_ERR_REMOTE, text);
+    }
+    if (s->stage != BEGIN)
+        comm_leave(s->parent);
+    agreement_fini(&s->agreement);
+    free(s->ranks);
+    free(s);
+    comm->split = NULL;
+}
+
+/* ---- non-blocking parents ---- */
+
+enum collet_result split_poll(struct collet_comm *parent) {
+    struct collet_comm *comm = __atomic_load_n(&parent->making, __ATOMIC_ACQUIRE), *made = comm;
+    if (comm == NULL)
+        return COLLET_SUCCESS;
+    if (!call_lock_try(&comm->lock))
+        return COLLET_IN_PROGRESS;
+    enum collet_result result = COLLET_IN_PROGRESS;
+    if (__atomic_load_n(&parent->making, __ATOMIC_ACQUIRE) == comm) /* not made or given up by another thread */
+        result = comm_try_join(comm);
+    if (result != COLLET_IN_PROGRESS &&
+        __atomic_compare_exchange_n(&parent->making, &made, NULL, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        comm_hand_over(comm, result);
+    else
+        call_lock_release(&comm->lock);
+    return result;
+}
+
+void split_give_up(struct collet_comm *parent) {
+    struct collet_comm *comm = __atomic_exchange_n(&parent->making, NULL, __ATOMIC_ACQ_REL);
+    if (comm != NULL)
+        comm_give_up(comm);
+}
+
+/* ---- the calls ---- */
+
+/* The parent's configuration, or that of the environment overridden by the caller's; always the parent's device. */
+static enum collet_result configure(const struct collet_comm *parent, const struct collet_config *config,
+                                    struct collet_comm *comm) {
+    struct collet_config options;
+    if (config == NULL) {
+        comm->config = parent->config;
+        comm->timeout_ms = parent->timeout_ms;
+        comm->nonblocking = parent->nonblocking;
+        comm->device = parent->device;
+        memcpy(comm->name, parent->name, sizeof comm->name);
+        return COLLET_SUCCESS;
+    }
+    COLLET_TRY(options_read(config, &options));
+    if (options.device != COLLET_DEVICE_HOST && options.device != parent->device)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "config.device is %d, but that of comm is %d: leave it 0 to stay there", options.device,
+                       parent->device);
+    options.device = parent->device;
+    return options_apply(&options, comm);
+}
+
+/* Those of the parent's ranks that are not excluded. */
+static enum collet_result list_ranks(struct split *s, const int *exclude_ranks, int count) {
+    const int nranks = s->parent->nranks;
+    COLLET_TRY(memory_get(&s->ranks, (size_t)nranks, sizeof *s->ranks, "no memory for %d ranks", nranks));
+    for (int k = 0; k < count; k++) {
+        const int rank = exclude_ranks[k];
+        if (rank < 0 || rank >= nranks || rank == s->parent->rank || s->ranks[rank] != 0)
+            return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                           "exclude_ranks[%d] is %d: each of 0 … %d at most once, and not %d, which makes this call", k,
+                           rank, nranks - 1, s->parent->rank);
+        s->ranks[rank] = 1;
+    }
+    for (int rank = 0; rank < nranks; rank++) {
+        if (s->ranks[rank] != 0)
+            continue;
+        if (rank == s->parent->rank)
+            s->self = s->nranks;
+        s->ranks[s->nranks++] = rank;
+    }
+    return COLLET_SUCCESS;
+}
+
+/* Everything that needs no other rank. */
+static enum collet_result prepare_split(struct collet_comm *parent, const struct wish *wish, const int *exclude_ranks,
+                                        int count, const struct collet_config *config, struct collet_comm *comm) {
+    COLLET_TRY(memory_get(&comm->split, 1, sizeof *comm->split, "no memory for a communicator"));
+    comm->split->parent = parent;
+    comm->split->wish = *wish;
+    COLLET_TRY(list_ranks(comm->split, exclude_ranks, count));
+    return configure(parent, config, comm);
+}
+
+/* A parent that is non-blocking is polled instead. */
+static enum collet_result start_split(struct collet_comm *parent, struct collet_comm *comm) {
+    struct collet_comm *none = NULL;
+    if (!parent->nonblocking)
+        return group_join(comm);
+    if (__atomic_compare_exchange_n(&parent->making, &none, comm, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        enum collet_result result = split_poll(parent);
+        return result < 0 ? result : COLLET_IN_PROGRESS;
+    }
+    comm_discard(comm);
+    return err_set(COLLET_ERR_INVALID_USAGE, "another communicator is still being made of comm: poll "
+                                             "collet_comm_get_async_error() first");
+}
+
+static enum collet_result make_of(struct collet_comm *parent, const struct wish *wish, const int *exclude_ranks,
+                                  int count, const struct collet_unique_id *id, struct collet_comm **newcomm,
+                                  const struct collet_config *config) {
+    struct collet_comm *comm;
+    if (newcomm == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "newcomm is NULL: pass where the new handle goes");
+    *newcomm = NULL;
+    COLLET_TRY(comm_check_usable(parent));
+    COLLET_TRY(comm_create(0, 0, &comm));
+    enum collet_result result = prepare_split(parent, wish, exclude_ranks, count, config, comm);
+    if (result != COLLET_SUCCESS) {
+        comm_discard(comm);
+        return result;
+    }
+    if (id != NULL)
+        comm->split->id = *id;
+    comm->to = newcomm;
+    return start_split(parent, comm);
+}
+
+enum collet_result collet_comm_split(struct collet_comm *comm, int color, int key, struct collet_comm **newcomm,
+                                     const struct collet_config *config) {
+    const struct wish wish = {CALL_SPLIT, color, key, 0, 0};
+    if (color < 0 && color != COLLET_SPLIT_NOCOLOR)
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT,
+                                    "color is %d: 0 or more, or COLLET_SPLIT_NOCOLOR for no new communicator", color));
+    return group_poison(make_of(comm, &wish, NULL, 0, NULL, newcomm, config));
+}
+
+enum collet_result collet_comm_shrink(struct collet_comm *comm, const int *exclude_ranks, int count,
+                                      struct collet_comm **newcomm, const struct collet_config *config) {
+    const struct wish wish = {CALL_SHRINK, 0, 0, 0, 0};
+    if (exclude_ranks == NULL || count < 1)
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT,
+                                    "exclude_ranks is %s and count %d: name at least one rank",
+                                    exclude_ranks == NULL ? "NULL" : "given", count));
+    return group_poison(make_of(comm, &wish, exclude_ranks, count, NULL, newcomm, config));
+}
+
+enum collet_result collet_comm_grow(struct collet_comm *comm, int nranks, const struct collet_unique_id *id,
+                                    struct collet_comm **newcomm, const struct collet_config *config) {
+    const struct wish wish = {CALL_GROW, 0, 0, nranks, id != NULL};
+    if (comm_is_live(comm) && nranks <= comm->nranks)
+        return group_poison(
+            err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: more than the %d that comm has", nranks, comm->nranks));
+    return group_poison(make_of(comm, &wish, NULL, 0, id, newcomm, config));
+}
