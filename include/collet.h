@@ -188,6 +188,14 @@ COLLET_API enum collet_result collet_comm_init_rank_config(struct collet_comm **
                                                            struct collet_unique_id id, int rank,
                                                            const struct collet_config *config);
 
+/* collet_comm_init_rank_scalable: the same for jobs that have several ids, all equal and in the same order on all ranks.
+ *   ids  nids ids, 1 … nranks. All are checked; the ranks meet at ids[0] alone, so further ids make init neither faster
+ *        nor slower.
+ * Further errors: INVALID_ARGUMENT (ids is NULL, nids is out of range, one of ids is not of collet). */
+COLLET_API enum collet_result collet_comm_init_rank_scalable(struct collet_comm **comm, int nranks, int rank, int nids,
+                                                             const struct collet_unique_id *ids,
+                                                             const struct collet_config *config);
+
 /* collet_comm_init_all: creates a communicator whose ranks all live in this process; comms[i] becomes rank i.
  *   comms    array of nranks handles, written on success, all NULL on failure
  *   devices  array of nranks devices, or NULL for COLLET_DEVICE_HOST everywhere

@@ -63,6 +63,18 @@ enum collet_result collet_comm_init_rank_config(struct collet_comm **comm_p, int
     return comm->nonblocking ? COLLET_IN_PROGRESS : group_join(comm);
 }
 
+enum collet_result collet_comm_init_rank_scalable(struct collet_comm **comm, int nranks, int rank, int nids,
+                                                  const struct collet_unique_id *ids,
+                                                  const struct collet_config *config) {
+    if (ids == NULL)
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "ids is NULL: pass an array of nids unique ids"));
+    if (nids < 1 || nids > nranks)
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "nids is %d: 1 … nranks, which is %d", nids, nranks));
+    for (int k = 1; k < nids; k++)
+        COLLET_TRY(group_poison(boot_check_id(&ids[k])));
+    return collet_comm_init_rank_config(comm, nranks, ids[0], rank, config);
+}
+
 static enum collet_result init_all(struct collet_comm **comms, int nranks, const int *devices) {
     struct collet_config options = {.size = sizeof(options)};
     struct collet_unique_id id;

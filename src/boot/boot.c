@@ -47,6 +47,11 @@ enum collet_result boot_unique_id(struct collet_unique_id *unique_id) {
     return boot_unique_id_at(host, port, config->secret, unique_id);
 }
 
+enum collet_result boot_check_id(const struct collet_unique_id *unique_id) {
+    struct id id;
+    return id_unpack(unique_id, &id);
+}
+
 static enum collet_result check_rank_number(int nranks, int rank) {
     if (nranks < 1)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: it must be at least 1", nranks);

@@ -96,7 +96,8 @@ static void split_by_patterns(struct ranks *ranks, int rank) {
     for (int k = 0; k < NPATTERNS; k++) {
         const struct pattern *pattern = &patterns[k];
         children[k] = comm;
-        ranks_doing(ranks, "pattern %d", k);
+        if (rank == 0)
+            ranks_doing(ranks, "pattern %d", k);
         ranks_try(ranks, rank, collet_comm_split(comm, pattern->color[rank], pattern->key[rank], &children[k], NULL));
         check_split(ranks, rank, pattern, children[k]);
         check_whole(ranks, rank, comm);
@@ -296,6 +297,29 @@ static void two_ranks_grow_to_four(void **state) {
     world_run_all(0, 4, NULL, grow_to_four, NULL);
 }
 
+/* ---- several ids ---- */
+
+static void init_with_ids(struct ranks *ranks, int rank) {
+    struct collet_unique_id ids[6];
+    struct collet_comm *comm;
+    for (int nids = 1; nids <= ranks->nranks; nids++) {
+        for (int k = 0; k < nids; k++) {
+            ranks_new_id(ranks, rank);
+            ids[k] = ranks->id;
+            ranks_barrier(ranks);
+        }
+        ranks_try(ranks, rank, collet_comm_init_rank_scalable(&comm, ranks->nranks, rank, nids, ids, NULL));
+        check_whole(ranks, rank, comm);
+        ranks_try(ranks, rank, collet_comm_destroy(comm));
+    }
+}
+
+static void ranks_may_have_several_ids(void **state) {
+    (void)state;
+    world_run(&worlds[WORLD_SHM], 5, NULL, init_with_ids, NULL);
+    world_run(&worlds[WORLD_THREADS], 5, NULL, init_with_ids, NULL);
+}
+
 /* ---- configuration ---- */
 
 static void configure_children(struct ranks *ranks, int rank) {
@@ -371,6 +395,11 @@ static void arguments_that_cannot_be_are_named(void **state) {
     refuse(collet_comm_grow(comm, 3, &id, &child, NULL), BAD, "nranks is 3");
     refuse(collet_comm_grow(comm, 4, &id, NULL, NULL), BAD, "newcomm is NULL");
     assert_null(child);
+    struct collet_unique_id ids[2] = {id, {{0}}};
+    refuse(collet_comm_init_rank_scalable(&child, 2, 0, 1, NULL, NULL), BAD, "ids is NULL");
+    refuse(collet_comm_init_rank_scalable(&child, 2, 0, 0, ids, NULL), BAD, "nids is 0");
+    refuse(collet_comm_init_rank_scalable(&child, 2, 0, 3, ids, NULL), BAD, "nids is 3");
+    refuse(collet_comm_init_rank_scalable(&child, 2, 0, 2, ids, NULL), BAD, "not a unique id");
     assert_int_equal(collet_group_start(), COLLET_SUCCESS);
     for (int r = 0; r < 3; r++)
         assert_int_equal(collet_comm_grow(comms[r], 4, NULL, &child, NULL), COLLET_SUCCESS);
@@ -471,13 +500,15 @@ int main(void) {
         cmocka_unit_test(a_non_blocking_parent_is_polled),
         cmocka_unit_test(five_ranks_shrink_to_three),
         cmocka_unit_test(two_ranks_grow_to_four),
+        cmocka_unit_test(ranks_may_have_several_ids),
         cmocka_unit_test(children_inherit_their_configuration_or_have_their_own),
-        cmocka_unit_test(arguments_that_cannot_be_are_named),
         cmocka_unit_test(a_split_beside_a_collective_is_a_mismatch),
         cmocka_unit_test(a_split_beside_a_growth_is_a_mismatch),
         cmocka_unit_test(a_rank_that_does_not_split_is_named_in_time),
         cmocka_unit_test(a_death_during_a_split_is_told_to_all),
         cmocka_unit_test(an_abort_during_a_split_is_told_to_all),
+        cmocka_unit_test(
+            arguments_that_cannot_be_are_named), /* last: starts a thread, and sanitizers permit no fork then */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
