@@ -14,16 +14,21 @@
 
 /* ---- creation ---- */
 
-static enum collet_result create_with(const struct collet_config *options, int nranks, int rank,
-                                      struct collet_comm **comm_p) {
+/* Makes a rank that has begun to join the others. */
+static enum collet_result begin_rank(const struct collet_config *options, const struct collet_unique_id *id, int nranks,
+                                     int rank, struct collet_comm **comm_p) {
     struct collet_comm *comm;
     COLLET_TRY(comm_create(nranks, rank, &comm));
     enum collet_result result = options_apply(options, comm);
     if (result == COLLET_SUCCESS)
-        *comm_p = comm;
-    else
+        result = comm_join(comm, id);
+    if (result != COLLET_SUCCESS) {
         comm_discard(comm);
-    return result;
+        return result;
+    }
+    comm->to = comm_p;
+    *comm_p = comm;
+    return COLLET_SUCCESS;
 }
 
 enum collet_result collet_get_unique_id(struct collet_unique_id *id) {
@@ -36,31 +41,24 @@ enum collet_result collet_comm_init_rank(struct collet_comm **comm, int nranks, 
     return collet_comm_init_rank_config(comm, nranks, id, rank, NULL);
 }
 
-enum collet_result collet_comm_init_rank_config(struct collet_comm **comm_p, int nranks, struct collet_unique_id id,
-                                                int rank, const struct collet_config *config) {
+static enum collet_result init_rank(struct collet_comm **comm_p, int nranks, const struct collet_unique_id *id,
+                                    int rank, const struct collet_config *config) {
     struct collet_config options;
-    struct collet_comm *comm;
     if (comm_p == NULL)
-        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "comm is NULL: pass where the handle goes"));
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "comm is NULL: pass where the handle goes");
     *comm_p = NULL;
     if (nranks < 1)
-        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: at least 1", nranks));
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: at least 1", nranks);
     if (rank < 0 || rank >= nranks)
-        return group_poison(
-            err_set(COLLET_ERR_INVALID_ARGUMENT, "rank is %d: 0 … %d for nranks = %d", rank, nranks - 1, nranks));
-    enum collet_result result = options_read(config, &options);
-    if (result == COLLET_SUCCESS)
-        result = create_with(&options, nranks, rank, &comm);
-    if (result != COLLET_SUCCESS)
-        return group_poison(result);
-    result = comm_join(comm, &id);
-    if (result != COLLET_SUCCESS) {
-        comm_discard(comm);
-        return group_poison(result);
-    }
-    *comm_p = comm;
-    comm->to = comm_p;
-    return comm->nonblocking ? COLLET_IN_PROGRESS : group_join(comm);
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "rank is %d: 0 … %d for nranks = %d", rank, nranks - 1, nranks);
+    COLLET_TRY(options_read(config, &options));
+    COLLET_TRY(begin_rank(&options, id, nranks, rank, comm_p));
+    return (*comm_p)->nonblocking ? COLLET_IN_PROGRESS : group_join(*comm_p);
+}
+
+enum collet_result collet_comm_init_rank_config(struct collet_comm **comm, int nranks, struct collet_unique_id id,
+                                                int rank, const struct collet_config *config) {
+    return group_poison(init_rank(comm, nranks, &id, rank, config));
 }
 
 enum collet_result collet_comm_init_rank_scalable(struct collet_comm **comm, int nranks, int rank, int nids,
@@ -82,9 +80,7 @@ static enum collet_result init_all(struct collet_comm **comms, int nranks, const
     for (int rank = 0; rank < nranks; rank++) {
         options.device = devices != NULL ? devices[rank] : COLLET_DEVICE_HOST;
         COLLET_TRY(options_check_device(&options.device, "an entry of devices"));
-        COLLET_TRY(create_with(&options, nranks, rank, &comms[rank]));
-        comms[rank]->to = &comms[rank];
-        COLLET_TRY(comm_join(comms[rank], &id));
+        COLLET_TRY(begin_rank(&options, &id, nranks, rank, &comms[rank]));
     }
     return comm_join_all(comms, nranks);
 }

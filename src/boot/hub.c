@@ -154,49 +154,43 @@ static struct hub *find_gathering(const struct process *process, const uint8_t s
     return hub;
 }
 
-static enum collet_result join_found(struct hub *hub, int nranks, int rank, const struct boot_self *self,
-                                     struct config *config, struct boot **boot_p) {
+/* May this rank join a hub that was found? */
+static enum collet_result check_place(struct hub *hub, int nranks, int rank) {
     if (hub->nranks != nranks)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
                        "nranks differs: %d on rank %d, but %d on another rank of this process", nranks, rank,
                        hub->nranks);
-    pthread_mutex_lock(&hub->lock);
-    bool taken = hub->local[rank] != NULL;
-    pthread_mutex_unlock(&hub->lock);
-    if (taken)
+    SCOPED_LOCK(&hub->lock);
+    if (hub->local[rank] != NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
                        "rank %d is taken: this process has created it with the same id before", rank);
-    return hub_add(hub, rank, self, config, boot_p);
-}
-
-static enum collet_result join_new(struct process *process, const struct id *id, int nranks, int rank,
-                                   const struct boot_self *self, struct config *config, struct watch *watch,
-                                   enum collet_result (*equip)(struct hub *hub), struct boot **boot_p) {
-    struct hub *hub;
-    COLLET_TRY(hub_create(nranks, watch, &hub));
-    hub->id = *id;
-    enum collet_result result = hub_add(hub, rank, self, config, boot_p);
-    if (result == COLLET_SUCCESS && equip != NULL && (result = equip(hub)) != COLLET_SUCCESS) {
-        take_out(process, *boot_p);
-        free_boot(*boot_p);
-    }
-    if (result == COLLET_SUCCESS) {
-        hub->next = process->gathering;
-        process->gathering = hub;
-    }
-    hub_release(hub); /* the creator's reference; the boot's and the watch's remain */
-    return result;
+    return COLLET_SUCCESS;
 }
 
 enum collet_result hub_join(const struct id *id, int nranks, int rank, const struct boot_self *self,
                             struct config *config, struct watch *watch, enum collet_result (*equip)(struct hub *hub),
                             struct boot **boot_p) {
-    struct boot *boot;
     struct process *process = process_lock();
-    struct hub *hub = find_gathering(process, id->secret);
-    enum collet_result result = hub != NULL ? join_found(hub, nranks, rank, self, config, &boot)
-                                            : join_new(process, id, nranks, rank, self, config, watch, equip, &boot);
+    struct hub *hub = find_gathering(process, id->secret), *made = NULL;
+    enum collet_result result = hub != NULL ? check_place(hub, nranks, rank) : hub_create(nranks, watch, &made);
+    if (made != NULL) {
+        hub = made;
+        hub->id = *id;
+    }
+    struct boot *boot;
+    if (result == COLLET_SUCCESS)
+        result = hub_add(hub, rank, self, config, &boot);
+    if (result == COLLET_SUCCESS && made != NULL && equip != NULL && (result = equip(hub)) != COLLET_SUCCESS) {
+        take_out(process, boot);
+        free_boot(boot);
+    }
+    if (result == COLLET_SUCCESS && made != NULL) {
+        hub->next = process->gathering;
+        process->gathering = hub;
+    }
     process_unlock();
+    if (made != NULL)
+        hub_release(made); /* the creator's reference; the boot's and the watch's remain */
     if (result == COLLET_SUCCESS)
         *boot_p = boot;
     return result;

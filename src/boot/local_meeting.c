@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
-#include "boot/boot.h"
+#include "boot/table.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -57,20 +57,12 @@ static int serve_one(int fd, int nranks, const struct collet_unique_id *id) {
     return rank;
 }
 
-static enum collet_result err_missing(const bool *served, int nranks, int timeout_s) {
-    char list[128] = "";
-    for (int rank = 1; rank < nranks; rank++) {
-        size_t at = strlen(list);
-        if (!served[rank] && at + 8 < sizeof(list))
-            snprintf(list + at, sizeof(list) - at, "%s%d", at ? ", " : "", rank);
-    }
-    return err_set(COLLET_ERR_TIMEOUT, "after %d s these ranks of the job have not come: %s", timeout_s, list);
-}
-
 static enum collet_result serve_all(int listener, int nranks, uint64_t deadline_ns, int timeout_s,
                                     const struct collet_unique_id *id) {
-    SCOPED_FREE bool *served = NULL;
+    SCOPED_FREE uint8_t *served = NULL;
+    char missing[160];
     COLLET_TRY(memory_get(&served, (size_t)nranks, sizeof *served, "no memory for %d ranks", nranks));
+    served[0] = 1;
     for (int left = nranks - 1; left > 0;) {
         struct pollfd poller = {.fd = listener, .events = POLLIN};
         poll(&poller, 1, 100);
@@ -80,9 +72,11 @@ static enum collet_result serve_all(int listener, int nranks, uint64_t deadline_
             close(fd);
             left -= rank > 0 && !served[rank];
             if (rank > 0)
-                served[rank] = true;
+                served[rank] = 1;
         } else if (os_now_ns() > deadline_ns) {
-            return err_missing(served, nranks, timeout_s);
+            ranks_text(served, nranks, missing, sizeof missing);
+            return err_set(COLLET_ERR_TIMEOUT, "after %d s these ranks of the job have not come: %s", timeout_s,
+                           missing);
         }
     }
     return COLLET_SUCCESS;

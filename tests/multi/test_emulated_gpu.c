@@ -122,6 +122,28 @@ static void ranks_on_several_gpus_work_together(void **state) {
     run_groups((const int[]){0, 1, 1, 0});
 }
 
+static void what_is_split_from_ranks_on_gpus_is_on_them_too(void **state) {
+    (void)state;
+    struct team team, turned;
+    int device;
+    team_init(&team, (const int[]){0, 1, 1, 0});
+    assert_int_equal(collet_group_start(), COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS; rank++) {
+        const int new_rank = RANKS - 1 - rank;
+        assert_int_equal(collet_comm_split(team.comms[rank], 0, -rank, &turned.comms[new_rank], NULL), COLLET_SUCCESS);
+        turned.streams[new_rank] = team.streams[rank];
+    }
+    assert_int_equal(collet_group_end(), COLLET_SUCCESS);
+    assert_int_equal(collet_comm_device(turned.comms[2], &device), COLLET_SUCCESS);
+    assert_int_equal(device, COLLET_DEVICE_CUDA(1));
+    run_group(&turned, 3);
+    run_group(&team, 3);
+    for (int rank = 0; rank < RANKS; rank++)
+        assert_int_equal(collet_comm_destroy(team.comms[rank]), COLLET_SUCCESS);
+    run_group(&turned, 3);
+    team_fini(&turned);
+}
+
 static void gpus_that_do_not_reach_each_other_use_pinned_memory(void **state) {
     (void)state;
     static const uint32_t alone[] = {1, 2}, all[] = {~0u, ~0u};
@@ -817,6 +839,7 @@ int main(void) {
         cmocka_unit_test(ranks_on_gpus_joined_by_nvlink_use_ll128),
         cmocka_unit_test(gpus_that_cease_to_reach_each_other_are_an_error),
         cmocka_unit_test(ranks_on_several_gpus_work_together),
+        cmocka_unit_test(what_is_split_from_ranks_on_gpus_is_on_them_too),
         cmocka_unit_test(gpus_that_do_not_reach_each_other_use_pinned_memory),
         cmocka_unit_test(what_does_not_fit_is_launched_channel_by_channel),
         cmocka_unit_test(operations_keep_their_order_across_streams),
