@@ -153,11 +153,13 @@ static enum collet_result lead(struct split *s) {
  * their way here may be that one. */
 static enum collet_result look_for_callers(struct split *s) {
     struct collet_comm *parent = s->parent;
-    if (os_now_ns() < s->look_ns || !call_lock_try(&parent->lock))
+    struct driver driver;
+    driver_init(&driver, &parent->engine.patience);
+    if (os_now_ns() < s->look_ns || !driver_take(&driver, parent))
         return COLLET_SUCCESS;
     s->look_ns = os_now_ns() + LOOK_EVERY_NS;
     bool idle = !engine_is_busy(&parent->engine);
-    call_lock_release(&parent->lock);
+    driver_leave(&driver);
     return idle ? exec_check_callers(parent->chan, engine_collectives(parent), call_names[s->wish.call])
                 : COLLET_SUCCESS;
 }
