@@ -21,7 +21,7 @@
 #include <pthread.h>
 #include <time.h>
 
-enum { LAYERS = 16, FLOATS = 16384, STEPS = 5, THREADS_MAX = 256 };
+enum { LAYERS = 8, FLOATS = 262144, STEPS = 5, THREADS_MAX = 256 };
 
 static double now(void) {
     struct timespec time;

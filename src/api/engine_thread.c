@@ -50,12 +50,17 @@ static bool take_patiently(struct driver *driver, struct engine_thread *thread) 
     return false;
 }
 
+/* The program computes meanwhile, perhaps on this very CPU. A thread that sleeps between its looks is let in at once when it
+ * wakes; one that yields waits until the others have had their turns. */
+#define THREAD_YIELD_NS 20000u
+
 static void *engine_thread_main(void *thread_) {
     struct engine_thread *thread = thread_;
     const struct engine *engine = &thread->comm->engine;
     while (sleep_until_woken(thread)) {
         struct driver driver;
         driver_init(&driver, &engine->patience);
+        driver.waiter.yield_ns = THREAD_YIELD_NS;
         if (!take_patiently(&driver, thread))
             continue;
         while (engine_is_busy(engine) && !others_come_first(engine))
