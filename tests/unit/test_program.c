@@ -748,7 +748,7 @@ static void a_barrier_that_does_not_wait_for_all_is_found(void **state) {
     (void)state;
     expect_right((struct wrong){PROG_BARRIER, wait_for_two, 2, 0, false});
     expect_wrong((struct wrong){PROG_BARRIER, wait_for_two, 3, 0, false}, "rank 1 worker 0 step 1",
-                 "contribution of rank 2 is missing");
+                 "that of rank 2 is missing");
 }
 
 /* The root of three keeps what the others send in the order in which it should come: backwards. */
