@@ -206,6 +206,26 @@ static void shapes_that_make_no_sense_are_refused(void **state) {
     expect_refused("hier", (struct prog_shape){.nranks = 130, .nnodes = 2, .node_ranks = 65}); /* too many rails */
 }
 
+/* The last number of ranks that an algorithm takes, and the first that it does not. */
+static void limits_of_ranks_are_what_the_list_says(void **state) {
+    (void)state;
+    const struct {
+        enum prog_collective collective;
+        const char *name;
+        int most;
+    } cases[] = {
+        {PROG_ALLREDUCE, "oneshot", 64},
+        {PROG_ALLREDUCE, "twoshot", 256},
+        {PROG_ALLGATHER, "direct", 256},
+        {PROG_REDUCESCATTER, "direct", 256},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        const struct algorithm *a = algorithm_find(cases[i].collective, cases[i].name);
+        assert_true(algorithm_applies(a, &PROG_FLAT(cases[i].most)));
+        assert_false(algorithm_applies(a, &PROG_FLAT(cases[i].most + 1)));
+    }
+}
+
 /* ---- where the steps lead ---- */
 
 static struct prog *built(enum prog_collective collective, const char *name, const struct prog_shape *shape, int rank) {
@@ -446,6 +466,7 @@ int main(void) {
         cmocka_unit_test(all_but_rings_need_only_one_slot),
         cmocka_unit_test(the_registry_finds_what_it_lists_and_nothing_else),
         cmocka_unit_test(shapes_that_make_no_sense_are_refused),
+        cmocka_unit_test(limits_of_ranks_are_what_the_list_says),
         cmocka_unit_test(a_ring_has_two_peers_however_long_it_is),
         cmocka_unit_test(a_ring_leaves_every_node_once_however_ranks_are_numbered),
         cmocka_unit_test(a_tree_enters_every_node_once_however_ranks_are_numbered),
