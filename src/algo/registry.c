@@ -24,7 +24,7 @@ ALGORITHMS(X)
 
 const struct algorithm algorithms[] = {
 #define X(COLLECTIVE, collective, name, where, order, about)                                                           \
-    {#name, PROG_##COLLECTIVE, collective##_##name##_build, where, PROG_##order, about},
+    {#name, PROG_##COLLECTIVE, collective##_##name##_build, where, PROG_##order, about, 0, NULL},
     ALGORITHMS(X)
 #undef X
         {.name = NULL},

@@ -31,6 +31,8 @@ enum config_scope {
     TEXT(debug_file, "DEBUG_FILE", "NCCL_DEBUG_FILE", "", PROCESS, "", "log file; %h host, %p pid; default stderr")    \
     TEXT(algo, "ALGO", "NCCL_ALGO", "", AGREED, "", "force an algorithm by name, e.g. ring; a list allows several")    \
     TEXT(proto, "PROTO", "NCCL_PROTO", "", AGREED, "", "force a protocol: Simple, LL or LL128; ^ excludes")            \
+    TEXT(program, "PROGRAM", NULL, "", RANK, "",                                                                       \
+         "the algorithm of this MSCCL-style XML file for its collective; rank 0's is everybody's")                     \
     INT(nchannels, "NCHANNELS", NULL, "", AGREED, 0, 0, 64, "channels of a call; 0: chosen")                           \
     INT(min_nchannels, "MIN_NCHANNELS", "NCCL_MIN_NCHANNELS", "", AGREED, 0, 0, 64, "fewest channels; 0: no bound")    \
     INT(max_nchannels, "MAX_NCHANNELS", "NCCL_MAX_NCHANNELS", "", AGREED, 0, 0, 64, "most channels; 0: no bound")      \

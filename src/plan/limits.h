@@ -18,6 +18,7 @@ struct tuner_limits {
     int nrails;                            /* so many channels use all adapters */
     uint32_t forced_chunk_bytes;           /* 0: free */
     uint32_t slot_bytes, short_bytes;
+    const struct algorithm *imported; /* by COLLET_PROGRAM: alone for its collective; NULL: none */
 };
 
 /* Does the configuration name algorithms and protocols that there are? For values of this process, before it takes those of

@@ -5,6 +5,7 @@
 #include "plan/map.h"
 
 #include "base/log.h"
+#include "plan/import.h"
 #include "base/memory.h"
 #include "plan/atlas.h"
 #include "topo/print_rings.h"
@@ -53,6 +54,7 @@ enum collet_result map_create(const struct peer_info *peers, int nranks, const v
 void map_destroy(struct map *map) {
     if (map == NULL)
         return;
+    import_destroy(map->imported);
     topo_rings_destroy(map->rings);
     topo_destroy(map->topo);
     arena_free(&map->arena);

@@ -14,14 +14,15 @@
 
 struct map {
     int nranks;
-    struct arena arena;       /* has the arrays */
-    struct topo *topo;        /* host h: the node of the communicator with the h-th lowest rank */
-    int *place;               /* [nranks]: node of the graph */
-    bool *far;                /* [nranks]: the CPUs of its node are far from each other (distance.h) */
-    bool *joined;             /* [nranks]: the GPUs of its node's ranks are joined, for LL128 (nvlink.h) */
-    struct topo_rings *rings; /* NULL: none were found, the log says why */
-    struct cost_table costs;  /* for the cost model: rank 0's */
-    uint64_t hash;            /* of the atlas */
+    struct arena arena;         /* has the arrays */
+    struct topo *topo;          /* host h: the node of the communicator with the h-th lowest rank */
+    int *place;                 /* [nranks]: node of the graph */
+    bool *far;                  /* [nranks]: the CPUs of its node are far from each other (distance.h) */
+    bool *joined;               /* [nranks]: the GPUs of its node's ranks are joined, for LL128 (nvlink.h) */
+    struct topo_rings *rings;   /* NULL: none were found, the log says why */
+    struct cost_table costs;    /* for the cost model: rank 0's */
+    uint64_t hash;              /* of the atlas */
+    struct algorithm *imported; /* by COLLET_PROGRAM of rank 0; NULL: none */
 };
 
 /* Of the same atlas, the same map on every rank. Errors: those of atlas_read(). */

@@ -162,6 +162,19 @@ static int ranks_of_a_gpu(const struct chan *chan) {
     return most;
 }
 
+/* Of COLLET_PROGRAM: if it is for these ranks. */
+static void use_imported(struct planner *planner) {
+    const struct algorithm *imported = planner->map->imported;
+    if (imported == NULL)
+        return;
+    if (algorithm_applies(imported, planner->model->machine.whole) &&
+        algorithm_applies(imported, &planner->model->machine.shapes[0]))
+        planner->limits.imported = imported;
+    else if (planner->chan->owner.rank == 0)
+        log_warn(PLAN, "COLLET_PROGRAM is not used: it is for %d ranks, the communicator has %d", imported->nranks,
+                 planner->chan->owner.nranks);
+}
+
 enum collet_result planner_create(struct chan *chan, const struct config *config, const struct map *map,
                                   struct planner **planner_p) {
     char place[TOPO_NAME_BYTES + 16];
@@ -184,6 +197,7 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
         planner_destroy(planner);
         return result;
     }
+    use_imported(planner);
     /* From here on no connection may be made where lines are not whole. */
     chan_plan(chan, map_ties(map, most_channels(planner)),
               chan->owner.gpu != NULL && planner->limits.protocol_allowed[PROTOCOL_LL128]);
@@ -347,7 +361,8 @@ static uint32_t signature_of(const struct exec_request *request, const struct pl
     uint32_t hash = mix(p2p ? PROG_COLLECTIVE_COUNT : (uint32_t)request->collective, request->count);
     hash = mix(hash, (uint64_t)request->type << 8 | (uint64_t)request->op);
     hash = mix(hash, p2p ? 0 : (uint64_t)request->root);
-    hash = mix(hash, p2p ? 0 : (uint64_t)(choice->algorithm - algorithms));
+    bool listed = !p2p && choice->algorithm->schedule == NULL;
+    hash = mix(hash, listed ? (uint64_t)(choice->algorithm - algorithms) : 0);
     return mix(hash, (uint64_t)choice->protocol << 32 | choice->chunk_bytes);
 }
 

@@ -14,6 +14,8 @@
 #include "chan/crowd.h"
 #include "plan/atlas.h"
 #include "plan/costs_file.h"
+#include "plan/import.h"
+#include "topo/xml_attrs.h"
 #include "plan/distance.h"
 #include "plan/nvlink.h"
 #include "topo/topo.h"
@@ -162,12 +164,30 @@ static enum collet_result read_costs(const struct config *config, struct cost_ta
     return COLLET_SUCCESS;
 }
 
+/* Rank 0's schedule, if it has one, goes behind the atlas, and behind that how many bytes the schedule has. */
+static enum collet_result append_schedule(const struct config *config, void **atlas_p, size_t *size_p) {
+    SCOPED_FREE char *text = NULL;
+    size_t bytes = 0;
+    if (config->program[0] != '\0')
+        COLLET_TRY(xml_load(config->program, &text, &bytes));
+    char *both = realloc(*atlas_p, *size_p + bytes + sizeof bytes);
+    if (both == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for COLLET_PROGRAM");
+    if (bytes > 0)
+        memcpy(both + *size_p, text, bytes);
+    memcpy(both + *size_p + bytes, &bytes, sizeof bytes);
+    *atlas_p = both;
+    *size_p += bytes + sizeof bytes;
+    return COLLET_SUCCESS;
+}
+
 static enum collet_result send_atlas(const struct survey *survey, const struct atlas_node *nodes, int nnodes) {
     SCOPED_FREE void *atlas = NULL;
     size_t size;
     struct cost_table costs;
     COLLET_TRY(read_costs(survey->config, &costs));
     COLLET_TRY(atlas_pack(nodes, nnodes, &costs, &atlas, &size));
+    COLLET_TRY(append_schedule(survey->config, &atlas, &size));
     for (int rank = 0; rank < survey->nranks; rank++)
         if (leads(survey, rank))
             COLLET_TRY(bundle_send(survey->boot, rank, KEY_ATLAS, atlas, size));
@@ -195,6 +215,27 @@ static enum collet_result await_atlas(struct survey *survey) {
         if (survey->peers[rank].node == survey->rank)
             COLLET_TRY(bundle_send(survey->boot, rank, KEY_ATLAS, survey->atlas.bytes, survey->atlas.size));
     return COLLET_SUCCESS;
+}
+
+static enum collet_result read_atlas(const struct survey *survey, struct map **map_p) {
+    size_t bytes = 0, size = survey->atlas.size - sizeof bytes;
+    const char *atlas = survey->atlas.bytes;
+    if (survey->atlas.size >= sizeof bytes)
+        memcpy(&bytes, atlas + size, sizeof bytes);
+    if (survey->atlas.size < sizeof bytes || bytes > size)
+        return err_set(COLLET_ERR_INTERNAL, "the map of rank 0 has %zu bytes", survey->atlas.size);
+    struct map *map;
+    COLLET_TRY(map_create(survey->peers, survey->nranks, atlas, size - bytes, &map));
+    enum collet_result result = COLLET_SUCCESS;
+    if (bytes > 0)
+        result = import_text(atlas + size - bytes, bytes, "COLLET_PROGRAM of rank 0", &map->imported);
+    if (result == COLLET_SUCCESS && bytes > 0)
+        result = import_verify(map->imported);
+    if (result == COLLET_SUCCESS)
+        *map_p = map;
+    else
+        map_destroy(map);
+    return result;
 }
 
 /* ---- all of it ---- */
@@ -244,7 +285,7 @@ enum collet_result survey_try(struct survey *survey, struct map **map_p) {
             return boot_check_wait(survey->boot, survey->next, survey->deadline_ns, "say what machine it is on");
         COLLET_TRY(result);
         if (survey->stage == AWAIT_ATLAS)
-            return map_create(survey->peers, survey->nranks, survey->atlas.bytes, survey->atlas.size, map_p);
+            return read_atlas(survey, map_p);
         survey->stage = survey->stage == ASK_RANKS && survey->rank == 0 ? ASK_NODES : AWAIT_ATLAS;
         survey->next = 0;
     }

@@ -213,7 +213,8 @@ struct contest {
 };
 
 static struct cost_stage *stage_of(const struct contest *contest, const struct tuner_try *one) {
-    return contest->stages[one->choice.algorithm - algorithms];
+    bool imported = one->choice.algorithm == contest->limits->imported;
+    return contest->stages[imported ? 0 : one->choice.algorithm - algorithms];
 }
 
 static enum collet_result contest_bound(void *context, const struct tuner_try *one, double *ns_p) {
@@ -241,21 +242,29 @@ static bool applies(const struct algorithm *algorithm, enum prog_collective coll
            algorithm_applies(algorithm, &machine->shapes[0]);
 }
 
-/* Opens the stages of all that COLLET_ALGO allows, and lists their choices. */
+/* Opens the stage of an algorithm, and lists its choices. */
+static enum collet_result contest_add(struct contest *contest, const struct algorithm *algorithm,
+                                      struct cost_stage **stage_p) {
+    COLLET_TRY(cost_stage_open(contest->machine, algorithm, stage_p));
+    struct tuner_try *more =
+        realloc(contest->tries, ((size_t)contest->ntries + TUNER_TRIES_MAX) * sizeof(*contest->tries));
+    if (more == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory to compare algorithms");
+    contest->tries = more;
+    contest->ntries +=
+        tuner_list(contest->limits, *stage_p, contest->count, contest->elem_bytes, more + contest->ntries);
+    return COLLET_SUCCESS;
+}
+
+/* The imported algorithm alone, or all that COLLET_ALGO allows. */
 static enum collet_result contest_enter(struct contest *contest, enum prog_collective collective) {
+    const struct algorithm *imported = contest->limits->imported;
     bool named = tuner_is_named(contest->limits, collective, contest->machine->whole);
-    for (int k = 0; algorithms[k].name != NULL; k++) {
-        if (!applies(&algorithms[k], collective, contest->machine) || (named && !contest->limits->algorithm_named[k]))
-            continue;
-        COLLET_TRY(cost_stage_open(contest->machine, &algorithms[k], &contest->stages[k]));
-        struct tuner_try *more =
-            realloc(contest->tries, ((size_t)contest->ntries + TUNER_TRIES_MAX) * sizeof(*contest->tries));
-        if (more == NULL)
-            return err_set(COLLET_ERR_NO_MEMORY, "no memory to compare algorithms");
-        contest->tries = more;
-        contest->ntries += tuner_list(contest->limits, contest->stages[k], contest->count, contest->elem_bytes,
-                                      more + contest->ntries);
-    }
+    if (imported != NULL && applies(imported, collective, contest->machine))
+        return contest_add(contest, imported, &contest->stages[0]);
+    for (int k = 0; algorithms[k].name != NULL; k++)
+        if (applies(&algorithms[k], collective, contest->machine) && (!named || contest->limits->algorithm_named[k]))
+            COLLET_TRY(contest_add(contest, &algorithms[k], &contest->stages[k]));
     return COLLET_SUCCESS;
 }
 

@@ -301,7 +301,8 @@ void prog_emit(struct prog *prog, struct step_text text) {
 /* ---- algorithms ---- */
 
 bool algorithm_applies(const struct algorithm *algorithm, const struct prog_shape *shape) {
-    return algorithm->applies == NULL || algorithm->applies(shape);
+    return (algorithm->nranks == 0 || algorithm->nranks == shape->nranks) &&
+           (algorithm->applies == NULL || algorithm->applies(shape));
 }
 
 static enum collet_result refuse_shape(const struct algorithm *algorithm, const struct prog_shape *shape) {
@@ -327,6 +328,7 @@ enum collet_result algorithm_build(const struct algorithm *algorithm, const stru
     struct prog *prog = prog_create(algorithm->collective, shape, rank, root);
     if (prog == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a program of %s among %d ranks", collective, nranks);
+    prog->schedule = algorithm->schedule;
     algorithm->build(prog);
     enum collet_result result = prog_finish(prog);
     if (result != COLLET_SUCCESS) {

@@ -153,6 +153,7 @@ struct prog {
     struct prog_local *locals;
     /* While building: */
     const struct prog_shape *shape;
+    const struct schedule *schedule; /* the algorithm's */
     int workers_room, steps_room, peers_room, locals_room, next_room;
     int peer_heads[PROG_BUCKETS], *peer_next; /* chains of peers with equal hashes, to find them by */
     enum collet_result error;
@@ -274,7 +275,9 @@ struct algorithm {
     bool (*applies)(const struct prog_shape *shape); /* where it works and makes sense; NULL: everywhere */
     const char *where;                               /* the same in words: "up to 64 ranks" */
     enum prog_order order;
-    const char *about; /* one line for tools */
+    const char *about;               /* one line for tools */
+    int nranks;                      /* 0: any number that it applies to */
+    const struct schedule *schedule; /* what build() reads, of one that was imported (plan/import.h) */
 };
 
 /* All algorithms, in order of registration; ends with name == NULL (algo/registry.c, which checks that they fit). */

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/types.h"
 #include "fifo/protocol.h"
+#include "plan/import.h"
 #include "tools/common/arguments.h"
 #include "tools/prog/show.h"
 
@@ -14,6 +15,7 @@
 
 static const struct command command = {
     "[options] <algorithm> <ranks>\n"
+    "       collet-prog --import FILE.xml [options]\n"
     "       collet-prog --list\n"
     "       collet-prog --geometry [options] <count> <type>\n"
     "\n"
@@ -29,7 +31,7 @@ static const struct command command = {
 
 struct request {
     const char *algorithm, *ranks;
-    const char *nodes, *root, *slots; /* NULL: not given */
+    const char *nodes, *root, *slots, *import; /* NULL: not given */
     bool check, list, peers, trace, chains, dot, geometry;
     const char *buffer_ranks, *channels, *chunk; /* of the geometry */
 };
@@ -50,6 +52,8 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
         ARGUMENT_VALUE("ranks", "N", &request->buffer_ranks, "of --geometry: slices, one per rank; 4 unless given"),
         ARGUMENT_VALUE("channels", "C", &request->channels, "of --geometry: 2 unless given"),
         ARGUMENT_VALUE("chunk", "BYTES", &request->chunk, "of --geometry: most bytes of a piece; 65536 unless given"),
+        ARGUMENT_VALUE("import", "FILE", &request->import,
+                       "the algorithm of an MSCCL-style XML file: verified, then shown; COLLET_PROGRAM=FILE runs it"),
         ARGUMENT_FLAG("list", &request->list, "all algorithms, with what they take and one line about each"),
     };
     int rest = arguments_read(&command, table, sizeof table / sizeof *table, argc, argv);
@@ -57,7 +61,7 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
         return argument_refuse("an argument", argv[rest + 2], "left out, it is one too many");
     request->algorithm = argc > rest ? argv[rest] : NULL;
     request->ranks = argc > rest + 1 ? argv[rest + 1] : NULL;
-    if (argc - rest == 2 || request->list)
+    if (argc - rest == (request->import != NULL ? 0 : 2) || request->list)
         return true;
     fprintf(stderr, "collet-prog: %s is missing; --help shows what is understood\n",
             request->geometry            ? "<count> or <type>"
@@ -201,36 +205,52 @@ static int print(const struct algorithm *algorithm, const struct prog_shape *sha
     return EXIT_FAILURE;
 }
 
-int main(int argc, char **argv) {
-    struct request request = {0};
-    int nranks = 1, nnodes = 1, root = 0, nslots = 2;
-    if (!parse_arguments(argc, argv, &request))
-        return EXIT_BAD_INPUT;
-    if (request.list)
-        return list();
-    if (request.geometry)
-        return print_geometry(&request);
-    const struct algorithm *algorithm = find_algorithm(request.algorithm);
-    if (algorithm == NULL)
-        return EXIT_BAD_INPUT;
-    if (!argument_number("<ranks>", request.ranks, 1, 1 << 20, &nranks) ||
-        !argument_number("--nodes", request.nodes, 1, nranks, &nnodes) ||
-        !argument_number("--root", request.root, 0, nranks - 1, &root) ||
-        !argument_number("--slots", request.slots, 1, 1024, &nslots))
-        return EXIT_BAD_INPUT;
+/* What is asked for of an algorithm on a shape. An imported one is verified first, whatever is asked. */
+static int serve(const struct request *request, const struct algorithm *algorithm, int root, int nslots) {
+    int nranks = algorithm->nranks, nnodes = 1, status = EXIT_SUCCESS;
     struct prog_shape shape;
+    if ((nranks == 0 && !argument_number("<ranks>", request->ranks, 1, 1 << 20, &nranks)) ||
+        !argument_number("--nodes", request->nodes, 1, nranks, &nnodes) ||
+        !argument_number("--root", request->root, 0, nranks - 1, &root) ||
+        !argument_number("--slots", request->slots, 1, 1024, &nslots))
+        return EXIT_BAD_INPUT;
     if (deal(nranks, nnodes, &shape) != COLLET_SUCCESS) {
         fprintf(stderr, "collet-prog: %s\n", err_last());
         return EXIT_FAILURE;
     }
     if (!algorithm_applies(algorithm, &shape)) {
         fprintf(stderr, "collet-prog: %s takes %s, not %d rank(s) on %d node(s); --nodes says on how many they are\n",
-                request.algorithm, algorithm->where, nranks, nnodes);
+                request->algorithm, algorithm->where, nranks, nnodes);
         prog_shape_fini(&shape);
         return EXIT_BAD_INPUT;
     }
-    int status = request.check || request.trace ? check(algorithm, &shape, root, nslots, request.trace)
-                                                : print(algorithm, &shape, root, &request);
+    bool checks = request->check || request->trace;
+    if (checks || request->import != NULL)
+        status = check(algorithm, &shape, root, nslots, request->trace);
+    if (!checks && status == EXIT_SUCCESS)
+        status = print(algorithm, &shape, root, request);
     prog_shape_fini(&shape);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    struct request request = {0};
+    if (!parse_arguments(argc, argv, &request))
+        return EXIT_BAD_INPUT;
+    if (request.list)
+        return list();
+    if (request.geometry)
+        return print_geometry(&request);
+    if (request.import == NULL) {
+        const struct algorithm *algorithm = find_algorithm(request.algorithm);
+        return algorithm == NULL ? EXIT_BAD_INPUT : serve(&request, algorithm, 0, 2);
+    }
+    struct algorithm *imported;
+    if (import_file(request.import, &imported) != COLLET_SUCCESS) {
+        fprintf(stderr, "collet-prog: %s\n", err_last());
+        return EXIT_BAD_INPUT;
+    }
+    int status = serve(&request, imported, 0, 2);
+    import_destroy(imported);
     return status;
 }

@@ -1,15 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "topo/xml_attrs.h"
 
-#include "base/err.h"
 #include "base/log.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <libxml/parser.h>
+#include <libxml/xmlerror.h>
+
+enum { FILE_BYTES_MAX = 4 << 20 };
+
+enum collet_result xml_load(const char *path, char **text_p, size_t *bytes_p) {
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s: cannot be read: %m", path);
+    SCOPED_FREE char *text = NULL;
+    enum collet_result status = memory_get(&text, FILE_BYTES_MAX + 1, 1, "%.200s: no memory to read it", path);
+    *bytes_p = text == NULL ? 0 : fread(text, 1, FILE_BYTES_MAX + 1, file);
+    if (ferror(file))
+        status = err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s: cannot be read: %m", path);
+    fclose(file);
+    if (status == COLLET_SUCCESS) {
+        *text_p = text;
+        text = NULL;
+    }
+    return status;
+}
+
+static enum collet_result not_well_formed(xmlParserCtxt *parser, const char *name) {
+    const xmlError *error = xmlCtxtGetLastError(parser);
+    char text[200] = "not an XML document";
+    if (error != NULL && error->message != NULL)
+        snprintf(text, sizeof text, "%s", error->message);
+    text[strcspn(text, "\n")] = '\0';
+    return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s:%d: %s", name, error == NULL ? 1 : error->line, text);
+}
+
+enum collet_result xml_parse(const char *text, size_t bytes, const char *name, xmlDoc **document_p) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, xmlInitParser);
+    if (bytes > FILE_BYTES_MAX)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s:1: it has more than %d bytes", name, FILE_BYTES_MAX);
+    xmlParserCtxt *parser = xmlNewParserCtxt();
+    if (parser == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "%.200s: no memory for an XML parser", name);
+    xmlDoc *document = xmlCtxtReadMemory(parser, text, (int)bytes, name, NULL,
+                                         XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+    enum collet_result status = COLLET_SUCCESS;
+    if (document == NULL)
+        status = not_well_formed(parser, name);
+    else if (xmlDocGetRootElement(document) == NULL)
+        status = err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s:1: it holds no element", name);
+    else if (document->intSubset != NULL && document->intSubset->children != NULL)
+        status =
+            err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s:1: it declares a document type of its own: remove that", name);
+    if (status == COLLET_SUCCESS)
+        *document_p = document;
+    else
+        xmlFreeDoc(document);
+    xmlFreeParserCtxt(parser);
+    return status;
+}
 
 void xml_fail(struct xml_attrs *attrs, const xmlNode *element, const char *format, ...) {
     char text[256];

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# Writes schedules as MSCCL-style XML, for tests of collet-prog --import and COLLET_PROGRAM.
+#
+# usage: schedules.py NAME RANKS > FILE        NAME is a function of this file
+
+import sys
+
+
+class Schedule:
+    """Threadblocks by (gpu, send to, receive from, channel), each a list of steps; a step is its attributes."""
+
+    def __init__(self, coll, n, chunks, inputs, outputs, scratch=0, inplace=0):
+        self.head = f'<algo name="{sys.argv[1]}" proto="Simple" nchannels="1" nchunksperloop="{chunks}" ngpus="{n}" coll="{coll}" ' \
+                    f'inplace="{inplace}" outofplace="{1 - inplace}">'
+        self.n, self.sizes, self.gpus = n, f'i_chunks="{inputs}" o_chunks="{outputs}" s_chunks="{scratch}"', [{} for _ in range(n)]
+
+    def step(self, gpu, block, type, src=('i', 0), dst=('o', 0), cnt=1, dep=None):
+        """Returns the number of the step, to depend on."""
+        blocks = self.gpus[gpu]
+        steps = blocks.setdefault(block, [])
+        depid, deps = (list(blocks).index(dep[0]), dep[1]) if dep else (-1, -1)
+        steps.append(f'<step s="{len(steps)}" type="{type}" srcbuf="{src[0]}" srcoff="{src[1]}" dstbuf="{dst[0]}" dstoff="{dst[1]}" '
+                     f'cnt="{cnt}" depid="{depid}" deps="{deps}" hasdep="0"/>')
+        return block, len(steps) - 1
+
+    def write(self):
+        print(self.head)
+        for gpu, blocks in enumerate(self.gpus):
+            print(f'  <gpu id="{gpu}" {self.sizes}>')
+            for number, ((send, recv, chan), steps) in enumerate(blocks.items()):
+                print(f'    <tb id="{number}" send="{send}" recv="{recv}" chan="{chan}">')
+                print('\n'.join('      ' + step for step in steps))
+                print('    </tb>')
+            print('  </gpu>')
+        print('</algo>')
+
+
+def allreduce_ring(n):
+    s = Schedule('allreduce', n, n, n, 0, inplace=1)
+    for r in range(n):
+        block = ((r + 1) % n, (r - 1) % n, 0)
+        at = [('i', (r - 1 - k) % n) for k in range(2 * n)]
+        s.step(r, block, 's', at[0], at[0])
+        for k in range(1, n - 1):
+            s.step(r, block, 'rrs', at[k], at[k])
+        s.step(r, block, 'rrcs', at[n - 1], at[n - 1])
+        for k in range(n, 2 * n - 2):
+            s.step(r, block, 'rcs', at[k], at[k])
+        s.step(r, block, 'r', at[2 * n - 2], at[2 * n - 2])
+    return s
+
+
+def allreduce_pairs(n):
+    """All pairs: every rank gathers its slice of all others in scratch, reduces there, and sends the sum to all."""
+    s = Schedule('allreduce', n, n, n, 0, scratch=n, inplace=1)
+    for r in range(n):
+        others = [(r + d) % n for d in range(1, n)]
+        got = {}
+        for p in others:
+            s.step(r, (p, p, 0), 's', ('i', p), ('s', r))
+            got[p] = s.step(r, (p, p, 0), 'r', ('i', r), ('s', p))
+        last = None
+        for p in others:
+            last = s.step(r, (-1, -1, 0), 'nop', dep=got[p])
+            last = s.step(r, (-1, -1, 0), 're', ('s', p), ('i', r))
+        for p in others:
+            s.step(r, (p, p, 0), 's', ('i', r), ('i', r), dep=last)
+            s.step(r, (p, p, 0), 'r', ('i', p), ('i', p))
+    return s
+
+
+def allgather_ring(n):
+    s = Schedule('allgather', n, n, 1, n, inplace=1)
+    for r in range(n):
+        block = ((r + 1) % n, (r - 1) % n, 0)
+        s.step(r, block, 's', ('i', 0), ('o', r))
+        for k in range(1, n - 1):
+            s.step(r, block, 'rcs', ('o', (r - k) % n), ('o', (r - k) % n))
+        s.step(r, block, 'r', ('o', (r + 1) % n), ('o', (r + 1) % n))
+    return s
+
+
+def allgather_pairs(n):
+    """Out of place: a copy of the own block, and a threadblock for each other rank."""
+    s = Schedule('allgather', n, n, 1, n)
+    for r in range(n):
+        s.step(r, (-1, -1, 0), 'cpy', ('i', 0), ('o', r))
+        for p in ((r + d) % n for d in range(1, n)):
+            s.step(r, (p, p, 0), 's', ('i', 0), ('o', r))
+            s.step(r, (p, p, 0), 'r', ('o', p), ('o', p))
+    return s
+
+
+def reducescatter_ring(n):
+    s = Schedule('reducescatter', n, n, n, 1)
+    for r in range(n):
+        block = ((r + 1) % n, (r - 1) % n, 0)
+        s.step(r, block, 's', ('i', (r - 1) % n))
+        for k in range(2, n):
+            s.step(r, block, 'rrs', ('i', (r - k) % n))
+        s.step(r, block, 'rrc', ('i', r), ('o', 0))
+    return s
+
+
+def alltoall_direct(n):
+    s = Schedule('alltoall', n, n, n, n)
+    for r in range(n):
+        s.step(r, (-1, -1, 0), 'cpy', ('i', r), ('o', r))
+        for p in ((r + d) % n for d in range(1, n)):
+            s.step(r, (p, p, 0), 's', ('i', p), ('o', r))
+            s.step(r, (p, p, 0), 'r', ('o', p), ('o', p))
+    return s
+
+
+def alltoall_two_step(n):
+    """On two nodes of n/2 ranks: first to the mate in the own node that has the number of the target, in scratch, then across."""
+    half, s = n // 2, Schedule('alltoall', n, n, n, n, scratch=n)
+    for r in range(n):
+        node, me = divmod(r, half)
+        there = (1 - node) * half
+        mate = there + me
+        s.step(r, (-1, -1, 1), 'cpy', ('i', r), ('o', r))
+        s.step(r, (-1, -1, 1), 'cpy', ('i', mate), ('s', me))
+        last = s.step(r, (-1, -1, 1), 'nop')
+        for d in range(1, half):
+            p = (me + d) % half
+            q = (me - d) % half
+            s.step(r, (node * half + p, node * half + q, 0), 's', ('i', node * half + p), ('o', r))
+            s.step(r, (node * half + p, node * half + q, 0), 'r', ('o', node * half + q), ('o', node * half + q))
+            s.step(r, (node * half + p, node * half + q, 0), 's', ('i', there + p), ('s', me))
+            last = s.step(r, (node * half + p, node * half + q, 0), 'r', ('s', q), ('s', q), dep=last)
+        s.step(r, (mate, mate, 0), 's', ('s', 0), ('o', node * half), cnt=half, dep=last)
+        s.step(r, (mate, mate, 0), 'r', ('o', there), ('o', there), cnt=half)
+    return s
+
+
+globals()[sys.argv[1]](int(sys.argv[2])).write()
