@@ -218,15 +218,50 @@ ncclResult_t pncclCommInitAll(ncclComm_t *comms, int ndev, const int *devlist) {
 
 /* ---- communicators made of others ---- */
 
+/* A child is on its parent's device. Without config it has all of its parent's options. */
+static enum collet_result child_options(const ncclConfig_t *config, struct collet_config *options) {
+    if (config == NULL)
+        return COLLET_SUCCESS;
+    COLLET_TRY(nccl_config_read(config, options));
+    options->device = COLLET_DEVICE_HOST;
+    return COLLET_SUCCESS;
+}
+
+/* The result of a call that makes a child with `options`. */
+#define CHILD(config, call)                                                                                            \
+    struct collet_config read, *options = (config) != NULL ? &read : NULL;                                             \
+    enum collet_result result = child_options(config, &read);                                                          \
+    return reply(result == COLLET_SUCCESS ? begun(call) : group_poison(result))
+
 ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config) {
-    (void)comm, (void)color, (void)key, (void)child, (void)config;
-    return refuse("CommSplit", "splitting a communicator");
+    CHILD(config, collet_comm_split(comm, color, key, child, options));
 }
 
 ncclResult_t pncclCommShrink(ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *child, ncclConfig_t *config,
                              int flags) {
-    (void)comm, (void)excluded, (void)nexcluded, (void)child, (void)config, (void)flags;
-    return refuse("CommShrink", "taking ranks out of a communicator");
+    if (flags != NCCL_SHRINK_DEFAULT)
+        return refuse("CommShrink", "shrinkFlags that end calls in progress (NCCL_SHRINK_ABORT)");
+    CHILD(config, collet_comm_shrink(comm, excluded, nexcluded, child, options));
+}
+
+/* A rank that is new has no communicator, and knows its number. */
+NEWER(ncclResult_t, CommGrow, ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *child,
+      ncclConfig_t *config) {
+    struct collet_unique_id same, *same_p = id != NULL ? &same : NULL;
+    if (comm == NULL && id == NULL)
+        return reply(
+            group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "comm and uniqueId are NULL: a new rank needs an id")));
+    if (comm == NULL)
+        return reply(comm_init(child, nranks, id, rank, config));
+    if (id != NULL)
+        memcpy(same.bytes, id->internal, sizeof same.bytes);
+    CHILD(config, collet_comm_grow(comm, nranks, same_p, child, options));
+}
+
+NEWER(ncclResult_t, CommGetUniqueId, ncclComm_t comm, ncclUniqueId *id) {
+    int nranks;
+    ncclResult_t replied = reply_of_state(collet_comm_count(comm, &nranks));
+    return replied == ncclSuccess ? unique_id(id) : replied;
 }
 
 /* ---- their ends and states ---- */

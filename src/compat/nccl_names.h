@@ -28,10 +28,10 @@
     X(WORKS, CommDestroy, "2.3", "")                                                                                   \
     X(WORKS, CommAbort, "2.4", "")                                                                                     \
     X(REFUSED, CommRevoke, "2.28.7", "stopping a communicator without ending it")                                      \
-    X(DECLINED, CommSplit, "2.18", "splitting a communicator")                                                         \
-    X(DECLINED, CommShrink, "2.27", "taking ranks out of a communicator")                                              \
-    X(REFUSED, CommGrow, "2.29", "adding ranks to a communicator")                                                     \
-    X(REFUSED, CommGetUniqueId, "2.29", "adding ranks to a communicator")                                              \
+    X(WORKS, CommSplit, "2.18", "")                                                                                    \
+    X(WORKS, CommShrink, "2.27", "NCCL_SHRINK_ABORT is refused")                                                       \
+    X(WORKS, CommGrow, "2.29", "")                                                                                     \
+    X(WORKS, CommGetUniqueId, "2.29", "")                                                                              \
     X(WORKS, CommGetAsyncError, "2.4", "")                                                                             \
     X(WORKS, CommCount, "2.3", "")                                                                                     \
     X(WORKS, CommCuDevice, "2.3", "")                                                                                  \

@@ -25,7 +25,9 @@ ncclResult_t ncclAlltoAll(const void *, void *, size_t, ncclDataType_t, ncclComm
 ncclResult_t ncclGather(const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
 ncclResult_t ncclScatter(const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t);
 #endif
-#if NCCL_VERSION_CODE < 22900
+#if NCCL_VERSION_CODE < 22900 /* weak: the program also links to an older library of NVIDIA's, and runs with ours */
+#pragma weak ncclCommGetUniqueId
+#pragma weak ncclCommGrow
 ncclResult_t ncclCommGetUniqueId(ncclComm_t, ncclUniqueId *);
 ncclResult_t ncclCommGrow(ncclComm_t, int, const ncclUniqueId *, int, ncclComm_t *, ncclConfig_t *);
 #endif
@@ -374,6 +376,72 @@ static void wait_until_ready(ncclComm_t of) {
     CHECK(state == ncclSuccess);
 }
 
+static int sum_over(ncclComm_t of) {
+    int one = 1, sum = 0;
+    OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, of, NULL));
+    return sum;
+}
+
+static void communicators_are_split(void) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t child = comm, pair = NULL;
+    int number = -1;
+    OK(ncclCommSplit(comm, 7, -rank, &child, NULL));
+    OK(ncclCommUserRank(child, &number));
+    CHECK(number == N - 1 - rank && sum_over(child) == N);
+    OK(ncclCommSplit(child, rank % 2 ? NCCL_SPLIT_NOCOLOR : 0, 0, &pair, &config));
+    CHECK(rank % 2 ? pair == NULL : sum_over(pair) == N / 2);
+    OK(ncclCommDestroy(pair));
+    OK(ncclCommDestroy(child));
+    EXPECT(ncclInvalidArgument, ncclCommSplit(comm, -2, 0, &child, NULL));
+}
+
+/* As PyTorch does it: the parent does not block, and then the child appears by itself. */
+static void a_split_need_not_block(void) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t parent;
+    volatile ncclComm_t child = NULL;
+    ncclResult_t state = ncclInProgress;
+    config.blocking = 0;
+    EXPECT(ncclInProgress, ncclCommInitRankConfig(&parent, N, new_id(), rank, &config));
+    wait_until_ready(parent);
+    ncclResult_t begun = ncclCommSplit(parent, rank / 2, rank, (ncclComm_t *)&child, &config);
+    CHECK(begun == ncclInProgress || begun == ncclSuccess);
+    while (state == ncclInProgress)
+        OK(ncclCommGetAsyncError(parent, &state));
+    CHECK(state == ncclSuccess);
+    while (child == NULL)
+        usleep(100);
+    wait_until_ready(child);
+    CHECK(sum_over(child) == N / 2);
+    OK(ncclCommDestroy(child));
+    OK(ncclCommDestroy(parent));
+}
+
+static void communicators_shrink_and_grow(void) {
+    ncclComm_t small = NULL, large = NULL;
+    int excluded[] = {2}, number = -1;
+    static ncclUniqueId id;
+    if (rank != 2) {
+        OK(ncclCommShrink(comm, excluded, 1, &small, NULL, NCCL_SHRINK_DEFAULT));
+        OK(ncclCommUserRank(small, &number));
+        CHECK(number == rank - (rank > 2) && sum_over(small) == N - 1);
+        EXPECT(ncclInvalidUsage, ncclCommShrink(comm, excluded, 1, &large, NULL, NCCL_SHRINK_ABORT));
+        SAYS("NCCL_SHRINK_ABORT");
+    }
+    if (rank == 0)
+        OK(ncclCommGetUniqueId(small, &shared->id));
+    meet();
+    id = shared->id;
+    OK(ncclCommGrow(small, N, rank == 0 || rank == 2 ? &id : NULL, rank == 2 ? N - 1 : -1, &large, NULL));
+    CHECK(sum_over(large) == N);
+    OK(ncclCommUserRank(large, &number));
+    CHECK(number == (rank == 2 ? N - 1 : rank - (rank > 2)));
+    OK(ncclCommDestroy(small));
+    OK(ncclCommDestroy(large));
+    EXPECT(ncclInvalidArgument, ncclCommGrow(NULL, N, NULL, 0, &large, NULL));
+}
+
 static void creation_need_not_block(void) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclComm_t early = NULL;
@@ -570,6 +638,9 @@ static const struct {
     CASE(many_communicators_at_once),
     CASE(one_process_has_all_ranks),
     CASE(creation_need_not_block),
+    CASE(communicators_are_split),
+    CASE(a_split_need_not_block),
+    CASE(communicators_shrink_and_grow),
     CASE(options_of_all_versions_are_read),
     CASE(ends_are_noticed),
     CASE(memory_is_given_and_may_be_registered),
