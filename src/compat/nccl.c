@@ -152,33 +152,32 @@ static enum collet_result begun(enum collet_result result) {
     return result;
 }
 
-static enum collet_result comm_init(ncclComm_t *comm, int nranks, const ncclUniqueId *id, int rank,
+/* Both structs are bytes alone. */
+static const struct collet_unique_id *ids_of(const ncclUniqueId *ids) {
+    _Static_assert(sizeof(ncclUniqueId) == sizeof(struct collet_unique_id), "an id of NCCL is one of collet");
+    return (const struct collet_unique_id *)(const void *)ids;
+}
+
+static enum collet_result comm_init(ncclComm_t *comm, int nranks, int nids, const ncclUniqueId *ids, int rank,
                                     const ncclConfig_t *config) {
-    struct collet_unique_id same;
     struct collet_config options;
-    _Static_assert(sizeof same.bytes == sizeof id->internal, "an id of NCCL is one of collet");
-    memcpy(same.bytes, id->internal, sizeof same.bytes);
     enum collet_result result = nccl_config_read(config, &options);
     if (result != COLLET_SUCCESS)
         return group_poison(result);
-    return begun(collet_comm_init_rank_config(comm, nranks, same, rank, &options));
+    return begun(collet_comm_init_rank_scalable(comm, nranks, rank, nids, ids_of(ids), &options));
 }
 
 ncclResult_t pncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank) {
-    return reply(comm_init(comm, nranks, &id, rank, NULL));
+    return reply(comm_init(comm, nranks, 1, &id, rank, NULL));
 }
 
 ncclResult_t pncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config) {
-    return reply(comm_init(comm, nranks, &id, rank, config));
+    return reply(comm_init(comm, nranks, 1, &id, rank, config));
 }
 
-/* One meeting point is enough for any number of ranks: the first. */
 ncclResult_t pncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int nids, ncclUniqueId *ids,
                                        ncclConfig_t *config) {
-    if (ids == NULL || nids < 1 || nids > nranks)
-        return reply(group_poison(
-            err_set(COLLET_ERR_INVALID_ARGUMENT, "nId is %d: 1 … nranks (%d), and as many ids", nids, nranks)));
-    return reply(comm_init(comm, nranks, ids, rank, config));
+    return reply(comm_init(comm, nranks, nids, ids, rank, config));
 }
 
 /* Several ranks on one GPU are a mistake, unless it is said that they are none. */
@@ -247,15 +246,9 @@ ncclResult_t pncclCommShrink(ncclComm_t comm, int *excluded, int nexcluded, nccl
 /* A rank that is new has no communicator, and knows its number. */
 NEWER(ncclResult_t, CommGrow, ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *child,
       ncclConfig_t *config) {
-    struct collet_unique_id same, *same_p = id != NULL ? &same : NULL;
-    if (comm == NULL && id == NULL)
-        return reply(
-            group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "comm and uniqueId are NULL: a new rank needs an id")));
-    if (comm == NULL)
-        return reply(comm_init(child, nranks, id, rank, config));
-    if (id != NULL)
-        memcpy(same.bytes, id->internal, sizeof same.bytes);
-    CHILD(config, collet_comm_grow(comm, nranks, same_p, child, options));
+    if (comm == NULL) /* without an id it is refused there */
+        return reply(comm_init(child, nranks, 1, id, rank, config));
+    CHILD(config, collet_comm_grow(comm, nranks, ids_of(id), child, options));
 }
 
 NEWER(ncclResult_t, CommGetUniqueId, ncclComm_t comm, ncclUniqueId *id) {
