@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Communicators: an ordered set of processes that call collectives together."""
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+from typing import Any, Iterator, Optional
+
+from ._buffers import Memory, memory_of
+from ._interrupt import interruptible
+from ._library import UNIQUE_ID_BYTES, Config, InvalidArgument, UniqueId, check, library
+from .streams import Stream
+
+# enum collet_op
+OPS = {"sum": 0, "prod": 1, "min": 2, "max": 3, "avg": 4, "band": 5, "bor": 6, "bxor": 7}
+
+
+def _op(name: str) -> int:
+    if name not in OPS:
+        raise InvalidArgument(-1, f"op is '{name}': use one of " + ", ".join(OPS))
+    return OPS[name]
+
+
+def unique_id() -> bytes:
+    """Makes an id for one new communicator, and a meeting point for its ranks in this process. Hand the bytes to every
+    rank by a channel that you trust: a process that knows them can join."""
+    id_ = UniqueId()
+    check(library.collet_get_unique_id(ctypes.byref(id_)))
+    return ctypes.string_at(ctypes.byref(id_), UNIQUE_ID_BYTES)
+
+
+def init(*, timeout: float = 0, name: str = "") -> Communicator:
+    """This process's rank of the job that a launcher describes in the environment (torchrun, mpirun, srun,
+    `python -m collet.run`). Without a launcher: a communicator of one rank.
+
+    timeout: seconds without progress after which a call fails; 0: COLLET_TIMEOUT, by default 30 minutes.
+    name: is shown in logs and dumps."""
+    handle, config = ctypes.c_void_p(), _config(timeout, name)
+    check(library.collet_comm_init_from_env(ctypes.byref(handle), ctypes.byref(config)))
+    return Communicator._of(handle)
+
+
+def _config(timeout: float, name: str) -> Config:
+    return Config(size=ctypes.sizeof(Config), timeout_ms=int(timeout * 1000), name=name.encode() or None)
+
+
+class _Group(threading.local):
+    """The open group of a thread: what its calls need until it ends."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.calls: list[tuple[Communicator, tuple[Memory, ...], Optional[Stream]]] = []
+
+
+_group = _Group()
+
+
+@contextlib.contextmanager
+def group() -> Iterator[None]:
+    """Calls inside run together when the outermost group ends. A send and a receive that wait for each other need this.
+    If the body raises, nothing of the group runs, and the communicators in it are aborted: other ranks wait for them."""
+    check(library.collet_group_start())
+    _group.depth += 1
+    try:
+        yield
+    except BaseException:
+        for comm, _, _ in _group.calls:
+            comm.abort()
+        library.collet_group_end()
+        raise
+    else:
+        with contextlib.ExitStack() as stack:
+            for comm, _, _ in _group.calls:
+                stack.enter_context(interruptible(comm))
+            result = library.collet_group_end()
+        check(result)
+        for comm, keep, stream in _group.calls if _group.depth == 1 else []:
+            if stream is not None:
+                stream._keep(comm, keep)
+    finally:
+        _group.depth -= 1
+        if _group.depth == 0:
+            _group.calls.clear()
+
+
+class Communicator:
+    """One rank of a communicator. Use it in a `with` statement, or call destroy() once.
+
+    Every rank calls the same collective with the same number of elements. A receive buffer that is left out, or None,
+    means in place: the result replaces the input. After Ctrl-C in a call, the communicator is aborted on all ranks."""
+
+    def __init__(self, id_: bytes, nranks: int, rank: int, *, timeout: float = 0, name: str = "") -> None:
+        """Rank `rank` of `nranks` that share an id of unique_id(). Blocks until all ranks have come."""
+        if len(id_) != UNIQUE_ID_BYTES:
+            raise InvalidArgument(-1, f"the id has {len(id_)} bytes: pass what unique_id() returned, {UNIQUE_ID_BYTES}")
+        unique, config, handle = UniqueId(), _config(timeout, name), ctypes.c_void_p()
+        ctypes.memmove(ctypes.byref(unique), id_, UNIQUE_ID_BYTES)
+        check(library.collet_comm_init_rank_config(ctypes.byref(handle), nranks, unique, rank, ctypes.byref(config)))
+        self._adopt(handle)
+
+    @classmethod
+    def _of(cls, handle: ctypes.c_void_p) -> Communicator:
+        comm = cls.__new__(cls)
+        comm._adopt(handle)
+        return comm
+
+    def _adopt(self, handle: ctypes.c_void_p) -> None:
+        self._handle: Optional[ctypes.c_void_p] = handle
+        nranks, rank = ctypes.c_int(), ctypes.c_int()
+        check(library.collet_comm_count(handle, ctypes.byref(nranks)))
+        check(library.collet_comm_rank(handle, ctypes.byref(rank)))
+        self.nranks: int = nranks.value
+        self.rank: int = rank.value
+
+    def __repr__(self) -> str:
+        return f"<collet.Communicator: rank {self.rank} of {self.nranks}>"
+
+    # ---- life ----
+
+    def __enter__(self) -> Communicator:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.destroy()
+        else:
+            self.abort()  # the other ranks must not wait for a rank that left by an exception
+
+    def destroy(self) -> None:
+        """Ends this rank. A second call does nothing."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            check(library.collet_comm_destroy(handle))
+
+    def abort(self) -> None:
+        """Ends the communicator at once: calls in progress raise Aborted, here and on the other ranks."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            check(library.collet_comm_abort(handle))
+
+    def _interrupt(self) -> None:
+        with contextlib.suppress(Exception):
+            self.abort()
+
+    # ---- calls ----
+
+    def _call(self, function: str, *arguments: Any, keep: tuple[Memory, ...], stream: Optional[Stream]) -> None:
+        if self._handle is None:
+            raise InvalidArgument(-1, "the communicator was destroyed or aborted")
+        if _group.depth > 0:  # the call returns before it has run
+            _group.calls.append((self, keep, stream))
+        with interruptible(self):
+            result = getattr(library, function)(*arguments, self._handle, stream._handle if stream else None)
+        check(result)
+        if stream is not None and _group.depth == 0:
+            stream._keep(self, keep)
+
+    def _buffers(self, send: Any, recv: Any) -> tuple[Memory, Memory]:
+        source = memory_of(send, writable=recv is None)
+        target = source if recv is None else memory_of(recv, writable=True)
+        if source.type != target.type:
+            raise InvalidArgument(-1, "send and recv have elements of different types")
+        return source, target
+
+    def _blocks(self, small: Memory, large: Memory, names: str) -> None:
+        if large.count != small.count * self.nranks:
+            raise InvalidArgument(-1, f"{names}: the large buffer has {large.count} elements, the small one "
+                                  f"{small.count}: it needs {self.nranks} times as many")
+
+    def allreduce(self, send: Any, recv: Any = None, *, op: str = "sum", stream: Optional[Stream] = None) -> None:
+        """recv[i] = op over all ranks of send[i], on every rank."""
+        source, target = self._buffers(send, recv)
+        self._equal(source, target)
+        self._call("collet_allreduce", source.address, target.address, source.count, source.type, _op(op),
+                   keep=(source, target), stream=stream)
+
+    def allgather(self, send: Any, recv: Any, *, stream: Optional[Stream] = None) -> None:
+        """recv = the send buffers of all ranks, one behind another, on every rank."""
+        source, target = self._buffers(send, recv)
+        self._blocks(source, target, "allgather(send, recv)")
+        self._call("collet_allgather", source.address, target.address, source.count, source.type,
+                   keep=(source, target), stream=stream)
+
+    def reducescatter(self, send: Any, recv: Any, *, op: str = "sum", stream: Optional[Stream] = None) -> None:
+        """recv on rank r = op over all ranks of block r of send; send has one block per rank."""
+        source, target = self._buffers(send, recv)
+        self._blocks(target, source, "reducescatter(send, recv)")
+        self._call("collet_reducescatter", source.address, target.address, target.count, source.type, _op(op),
+                   keep=(source, target), stream=stream)
+
+    def alltoall(self, send: Any, recv: Any, *, stream: Optional[Stream] = None) -> None:
+        """Block s of recv on rank r = block r of send on rank s. Both have one block per rank; not in place."""
+        source, target = self._buffers(send, recv)
+        self._equal(source, target)
+        if source.count % self.nranks:
+            raise InvalidArgument(-1, f"alltoall: {source.count} elements are not {self.nranks} equal blocks")
+        self._call("collet_alltoall", source.address, target.address, source.count // self.nranks, source.type,
+                   keep=(source, target), stream=stream)
+
+    def broadcast(self, buffer: Any, *, root: int = 0, stream: Optional[Stream] = None) -> None:
+        """buffer = the buffer of rank root, on every rank."""
+        memory = memory_of(buffer, writable=self.rank != root)
+        self._call("collet_broadcast", memory.address, memory.address, memory.count, memory.type, root,
+                   keep=(memory,), stream=stream)
+
+    def reduce(self, send: Any, recv: Any = None, *, op: str = "sum", root: int = 0,
+               stream: Optional[Stream] = None) -> None:
+        """recv on rank root = op over all ranks of send. Other ranks pass no recv, and their send stays as it is."""
+        source = memory_of(send, writable=recv is None and self.rank == root)
+        target = source if recv is None else memory_of(recv, writable=True)
+        if self.rank == root:
+            self._equal(source, target)
+        self._call("collet_reduce", source.address, target.address, source.count, source.type, _op(op), root,
+                   keep=(source, target), stream=stream)
+
+    def send(self, buffer: Any, peer: int, *, stream: Optional[Stream] = None) -> None:
+        """Sends buffer to rank peer, which calls recv with as many bytes."""
+        memory = memory_of(buffer, writable=False)
+        self._call("collet_send", memory.address, memory.count, memory.type, peer,
+                   keep=(memory,), stream=stream)
+
+    def recv(self, buffer: Any, peer: int, *, stream: Optional[Stream] = None) -> None:
+        """Receives from rank peer into buffer."""
+        memory = memory_of(buffer, writable=True)
+        self._call("collet_recv", memory.address, memory.count, memory.type, peer,
+                   keep=(memory,), stream=stream)
+
+    def gather(self, send: Any, recv: Any = None, *, root: int = 0, stream: Optional[Stream] = None) -> None:
+        """recv on rank root = the send buffers of all ranks, one behind another. Other ranks pass no recv."""
+        source, target = memory_of(send, writable=False), memory_of(recv, writable=True)
+        if self.rank == root:
+            self._blocks(source, target, "gather(send, recv)")
+        self._call("collet_gather", source.address, target.address, source.count, source.type, root,
+                   keep=(source, target), stream=stream)
+
+    def scatter(self, send: Any, recv: Any, *, root: int = 0, stream: Optional[Stream] = None) -> None:
+        """recv on rank r = block r of send on rank root. Other ranks pass None for send."""
+        source, target = memory_of(send, writable=False), memory_of(recv, writable=True)
+        if self.rank == root:
+            self._blocks(target, source, "scatter(send, recv)")
+        self._call("collet_scatter", source.address, target.address, target.count, target.type, root,
+                   keep=(source, target), stream=stream)
+
+    def barrier(self, *, stream: Optional[Stream] = None) -> None:
+        """Returns when every rank has called it."""
+        self._call("collet_barrier", keep=(), stream=stream)
+
+    @staticmethod
+    def _equal(source: Memory, target: Memory) -> None:
+        if source.count != target.count:
+            raise InvalidArgument(-1, f"send has {source.count} elements, recv {target.count}: equally many are "
+                                  "needed")
+
+    # ---- questions ----
+
+    def plan(self, collective: str, count: int, type_: int = 0) -> str:
+        """How a collective of count elements would be run, and its predicted time."""
+        text = ctypes.create_string_buffer(256)
+        check(library.collet_comm_plan(self._handle, collective.encode(), count, type_, text, len(text)))
+        return text.value.decode()
+
+    def dump(self, fd: int = 2) -> None:
+        """Prints to a file descriptor what the communicator's calls wait for; any thread may ask."""
+        check(library.collet_comm_dump(self._handle, fd))
