@@ -406,7 +406,7 @@ mutants:
 	@$(AGAIN) $(TOOLS) $(BUILD)/tests/unit/test_algorithms
 	scripts/mutants.py --build $(BUILD) $(MUTANTS)
 
-.PHONY: bench-peers bench-regret bench-instructions scaling
+.PHONY: bench-peers bench-regret bench-instructions bench-reduce scaling
 bench-peers: all
 	scripts/bench-peers.sh
 bench-regret: $(BUILD)/bin/collet-tune
@@ -417,6 +417,10 @@ $(BUILD)/bench/instructions: bench/instructions.c $(STATIC_LIB)
 	$(Q)$(CC) -O2 $(PUBLIC_INCLUDES) $< -o $@ $(STATIC_LIB) $(PRIVATE_LIBS)
 bench-instructions: $(BUILD)/bench/instructions
 	scripts/instructions.sh $<
+$(BUILD)/bench/reduce: $(OBJ)/bench/reduce.o $(INTERNAL_LIB)
+	$(LINK_PROGRAM)
+bench-reduce: $(BUILD)/bench/reduce
+	@$<
 scaling: $(BUILD)/bin/collet-sim
 	@BUILD=$(BUILD) scripts/scaling.sh
 
@@ -513,6 +517,7 @@ help:
 	@echo 'make gpu-accept    everything that a GPU has to show, in one report (9 minutes, ACCEPT_SECONDS=; skipped where there is none)'
 	@echo 'make gpu-accept-bundle  the same in a folder, with kernels for every GPU, for a machine without a compiler'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
+	@echo 'make bench-reduce  speed of each type and operator beside a sum of floats, in cache'
 	@echo 'make bench-instructions  instructions of a warm call, under valgrind'
 	@echo 'make mutants       breaks algorithms on purpose and reports what no check notices (minutes)'
 	@echo 'make bench-regret  the cost model'"'"'s choices beside the best ones, for 2 and 4 ranks on this machine (minutes)'

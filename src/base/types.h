@@ -140,11 +140,14 @@ PORT_FN uint32_t type_select(int condition, uint32_t yes, uint32_t no) {
 #define TYPE_FLOAT_INFINITY 0x7f800000u
 #define TYPE_FLOAT_QUIET 0x00400000u
 
+/* In every loop with constants of its own. */
+#define TYPE_INLINE PORT_FN __attribute__((always_inline))
+
 /* A small type is one whose exponent has fewer bits than float32's. All that follows from (width, fraction bits, largest) is
  * constant where these are. */
 PORT_FN uint32_t type_small_bias(uint32_t width, uint32_t fraction) { return (1u << (width - fraction - 2)) - 1; }
 
-PORT_FN float type_load_small(uint32_t bits, uint32_t width, uint32_t fraction, uint32_t largest) {
+TYPE_INLINE float type_load_small(uint32_t bits, uint32_t width, uint32_t fraction, uint32_t largest) {
     uint32_t bias = type_small_bias(width, fraction), drop = 23 - fraction, min_normal = 1u << fraction;
     uint32_t sign = bits >> (width - 1) << 31;
     uint32_t magnitude = bits & ((1u << (width - 1)) - 1);
@@ -158,7 +161,7 @@ PORT_FN float type_load_small(uint32_t bits, uint32_t width, uint32_t fraction, 
 }
 
 /* over: what a number beyond the largest one becomes. */
-PORT_FN uint32_t type_store_small(float value, uint32_t width, uint32_t fraction, uint32_t largest, uint32_t over) {
+TYPE_INLINE uint32_t type_store_small(float value, uint32_t width, uint32_t fraction, uint32_t largest, uint32_t over) {
     uint32_t bias = type_small_bias(width, fraction), drop = 23 - fraction, min_normal = (128 - bias) << 23;
     uint32_t bits = type_float_bits(value);
     uint32_t sign = bits >> 31 << (width - 1);

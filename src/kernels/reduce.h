@@ -17,15 +17,16 @@
 #include "base/types.h"
 #include "fifo/port.h"
 
-/* Does MIN or MAX take its first operand? b != b says that b is a NaN. If the first is one, no comparison with it is true. */
-PORT_FN int reduce_takes(int better, int b_is_nan, int right_zero) { return better | b_is_nan | right_zero; }
+/* Does MIN or MAX take its first operand? b != b says that b is a NaN. If the first is one, no comparison with it is true.
+ * sign: has a the sign that it needs to be taken of two zeros? Without branches, so that loops vectorise. */
+PORT_FN int reduce_takes(int better, int b_is_nan, int equal, int sign) { return better | b_is_nan | (equal & sign); }
 
 #define REDUCE_SUM(a, b, wrap, is_real) ((wrap)(a) + (wrap)(b))
 #define REDUCE_PROD(a, b, wrap, is_real) ((wrap)(a) * (wrap)(b))
 #define REDUCE_MIN(a, b, wrap, is_real)                                                                                \
-    (reduce_takes((a) < (b), (b) != (b), is_real && (a) == (b) && reduce_negative(a)) ? (a) : (b))
+    (reduce_takes((a) < (b), (b) != (b), (a) == (b), is_real && reduce_negative(a)) ? (a) : (b))
 #define REDUCE_MAX(a, b, wrap, is_real)                                                                                \
-    (reduce_takes((a) > (b), (b) != (b), is_real && (a) == (b) && !reduce_negative(a)) ? (a) : (b))
+    (reduce_takes((a) > (b), (b) != (b), (a) == (b), is_real && !reduce_negative(a)) ? (a) : (b))
 #define REDUCE_BAND(a, b, wrap, is_real) ((wrap)(a) & (wrap)(b))
 #define REDUCE_BOR(a, b, wrap, is_real) ((wrap)(a) | (wrap)(b))
 #define REDUCE_BXOR(a, b, wrap, is_real) ((wrap)(a) ^ (wrap)(b))
