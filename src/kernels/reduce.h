@@ -34,7 +34,7 @@ PORT_FN int reduce_takes(int better, int b_is_nan, int equal, int sign) { return
 #define REDUCE_PREMULSUM REDUCE_SUM /* of what reduce_multiply_<type> gives */
 
 /* Its sign bit; any accumulator's sign stays when it becomes a float. */
-PORT_FN int reduce_negative(float value) { return (int)(type_float_bits(value) >> 31); }
+PORT_FN int reduce_negative(float value) { return (int32_t)type_float_bits(value) < 0; }
 
 #define REDUCE_DEFINE(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest,            \
                       conversion, OP, op, types)                                                                       \
