@@ -370,6 +370,34 @@ COLLET_API enum collet_result collet_scatter(const void *sendbuff, void *recvbuf
  * the stream. */
 COLLET_API enum collet_result collet_barrier(struct collet_comm *comm, void *stream);
 
+/* Blocks of different lengths
+ *
+ * recvcounts, sendcounts and displacements are arrays of nranks numbers of elements, one per rank. The arrays are the
+ * caller's, and are read before the call returns. Blocks of a buffer begin at its displacements; NULL means that they lie
+ * one behind another, in the order of ranks. Blocks that are received must not overlap. A count may be 0. These calls are
+ * for communicators of host memory; on GPUs they return UNSUPPORTED. */
+
+/* collet_allgatherv: recvbuff[displs[r] + i] = sendbuff[i] of rank r, i in 0 … recvcounts[r]−1, on every rank. All ranks
+ * pass the same recvcounts; displs may differ. sendcount is recvcounts[rank], otherwise INVALID_ARGUMENT.
+ * In place: sendbuff == recvbuff + displs[rank]. */
+COLLET_API enum collet_result collet_allgatherv(const void *sendbuff, size_t sendcount, void *recvbuff,
+                                                const size_t *recvcounts, const size_t *displs, enum collet_type type,
+                                                struct collet_comm *comm, void *stream);
+
+/* collet_reducescatterv: recvbuff[i] on rank r = op over ranks of sendbuff[d + i], i in 0 … recvcounts[r]−1, where d is the
+ * sum of recvcounts[0 … r−1]. All ranks pass the same recvcounts.
+ * In place: recvbuff == sendbuff + d; collet does not change the rest of sendbuff then. */
+COLLET_API enum collet_result collet_reducescatterv(const void *sendbuff, void *recvbuff, const size_t *recvcounts,
+                                                    enum collet_type type, enum collet_op op, struct collet_comm *comm,
+                                                    void *stream);
+
+/* collet_alltoallv: recvbuff[rdispls[s] + i] on rank r = sendbuff[sdispls[r] + i] of rank s, i in 0 … sendcounts[r]−1 of
+ * rank s. sendcounts[r] of rank s must be recvcounts[s] of rank r; otherwise the call fails on both ranks with MISMATCH,
+ * and the text has both numbers. Other ranks need not know them. There is no in-place form. */
+COLLET_API enum collet_result collet_alltoallv(const void *sendbuff, const size_t *sendcounts, const size_t *sdispls,
+                                               void *recvbuff, const size_t *recvcounts, const size_t *rdispls,
+                                               enum collet_type type, struct collet_comm *comm, void *stream);
+
 /* -------------------------------------------------------------------------------------------------------------- memory
  *
  * Buffers of calls may be any memory. Nothing needs what follows; later versions make calls faster with it. */

@@ -31,3 +31,6 @@ void allgather_bruck_build(struct prog *prog) {
         prog_step(prog, .recv = PEER(rank + known), .store = OUT_RUN(ROW(prog_wrap(prog, rank + known), more)));
     }
 }
+
+/* No step depends on how long a block is. */
+void allgatherv_bruck_build(struct prog *prog) { allgather_bruck_build(prog); }

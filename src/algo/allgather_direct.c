@@ -23,3 +23,6 @@ void allgather_direct_build(struct prog *prog) {
     for (int d = 1; d < n; d++)
         prog_step(prog, .recv = PEER(rank - d), .store = OUT(prog_wrap(prog, rank - d)));
 }
+
+/* No step depends on how long a block is. */
+void allgatherv_direct_build(struct prog *prog) { allgather_direct_build(prog); }

@@ -26,3 +26,6 @@ void allgather_ring_build(struct prog *prog) {
         prog_step(prog, .recv = prev, .store = OUT(prog_after(prog, -k)), .send = next);
     prog_step(prog, .recv = prev, .store = OUT(prog_after(prog, 1)));
 }
+
+/* No step depends on how long a block is. */
+void allgatherv_ring_build(struct prog *prog) { allgather_ring_build(prog); }

@@ -27,3 +27,6 @@ void reducescatter_ring_build(struct prog *prog) {
         prog_step(prog, .recv = prev, .local = IN(prog_after(prog, -k)), .local_at = 1, .send = next);
     prog_step(prog, .recv = prev, .local = IN(rank), .local_at = 1, .finish = true, .store = OUT(0));
 }
+
+/* No step depends on how long a block is. */
+void reducescatterv_ring_build(struct prog *prog) { reducescatter_ring_build(prog); }

@@ -3,6 +3,7 @@
  * The collectives and messages of collet.h: check the arguments, make one request, hand it to the group. What a call needs
  * follows from its line in ../program/registry.h; the functions themselves are at the end.
  */
+#include "api/counts.h"
 #include "api/group.h"
 #include "api/op.h"
 #include "api/overlap.h"
@@ -11,6 +12,7 @@
 #include "base/types.h"
 #include "plan/tuner.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* As collet.h calls the count of a block where one of the buffers is a single block. */
@@ -51,8 +53,11 @@ static enum collet_result check_buffers(const struct collet_comm *comm, const st
         return err_null("sendbuff", r);
     if (writes && out == NULL)
         return err_null("recvbuff", r);
-    return reads && writes ? overlap_check(r->collective, block_bytes, comm->rank, comm->nranks, in, out)
-                           : COLLET_SUCCESS;
+    if (!reads || !writes)
+        return COLLET_SUCCESS;
+    return overlap_check(r->collective, overlap_range_of(in, facts->in, block_bytes, comm->nranks),
+                         overlap_range_of(out, facts->out, block_bytes, comm->nranks),
+                         block_bytes * (size_t)comm->rank);
 }
 
 static enum collet_result check_rank(const struct collet_comm *comm, int rank, const char *argument) {
@@ -108,19 +113,76 @@ static enum collet_result coll_call(struct exec_request *request, const void *in
     return group_call(comm, request, in, out, stream);
 }
 
+/* ---- blocks with counts of their own ---- */
+
+static enum collet_result counted_check(struct collet_comm *comm, struct exec_request *request, const void *in,
+                                        void *out, const struct counts *in_counts, const struct counts *out_counts,
+                                        const void *stream) {
+    size_t ignored;
+    COLLET_TRY(check_request(comm, request, stream, &ignored));
+    if (comm->gpu != NULL)
+        return err_set(COLLET_ERR_UNSUPPORTED,
+                       "collet_%s() is for communicators of host memory: a GPU does not get counts of blocks yet; use "
+                       "collet_send() and collet_recv() in a group",
+                       prog_collective_name(request->collective));
+    COLLET_TRY(counts_read(request, comm->rank, comm->nranks, in_counts, out_counts));
+    return counts_check_buffers(request, comm->rank, comm->nranks, in, out);
+}
+
+static enum collet_result counted_call(struct exec_request *request, const void *in, void *out,
+                                       const struct counts *in_counts, const struct counts *out_counts,
+                                       struct collet_comm *comm, void *stream) {
+    enum collet_result result = counted_check(comm, request, in, out, in_counts, out_counts, stream);
+    bool empty = request->count == 0 && !prog_keeps_empty(request->collective);
+    if (result != COLLET_SUCCESS || empty) {
+        free(request->extents);
+        return result != COLLET_SUCCESS ? refuse(comm, result) : COLLET_SUCCESS;
+    }
+    log_call(comm, request);
+    return group_call(comm, request, in, out, stream);
+}
+
+enum collet_result collet_allgatherv(const void *sendbuff, size_t sendcount, void *recvbuff, const size_t *recvcounts,
+                                     const size_t *displs, enum collet_type type, struct collet_comm *comm,
+                                     void *stream) {
+    return counted_call(&(struct exec_request){.collective = PROG_ALLGATHERV, .type = type}, sendbuff, recvbuff,
+                        &(struct counts){"sendcount", &sendcount, NULL},
+                        &(struct counts){"recvcounts", recvcounts, displs}, comm, stream);
+}
+
+enum collet_result collet_reducescatterv(const void *sendbuff, void *recvbuff, const size_t *recvcounts,
+                                         enum collet_type type, enum collet_op op, struct collet_comm *comm,
+                                         void *stream) {
+    return counted_call(&(struct exec_request){.collective = PROG_REDUCESCATTERV, .type = type, .op = op}, sendbuff,
+                        recvbuff, &(struct counts){"recvcounts", recvcounts, NULL},
+                        &(struct counts){"recvcounts", NULL, NULL}, comm, stream);
+}
+
+enum collet_result collet_alltoallv(const void *sendbuff, const size_t *sendcounts, const size_t *sdispls,
+                                    void *recvbuff, const size_t *recvcounts, const size_t *rdispls,
+                                    enum collet_type type, struct collet_comm *comm, void *stream) {
+    return counted_call(&(struct exec_request){.collective = PROG_ALLTOALLV, .type = type}, sendbuff, recvbuff,
+                        &(struct counts){"sendcounts", sendcounts, sdispls},
+                        &(struct counts){"recvcounts", recvcounts, rdispls}, comm, stream);
+}
+
 /* ---- the functions of collet.h ----
  *
- * Signatures follow from the columns `root` and `does it reduce`; those of messages from which buffer there is. */
+ * Signatures follow from the columns `root` and `does it reduce`; those of messages from which buffer there is. Functions of
+ * collectives with COUNTS are above. */
 
 #define REQUEST(NAME, op_, root_)                                                                                      \
     (&(struct exec_request){.collective = PROG_##NAME, .count = count, .type = type, .op = op_, .root = root_})
 
-#define NO_ROOT_COPIES(NAME, name, in)                                                                                 \
+#define NO_ROOT_COPIES(NAME, name, in, out) NO_ROOT_COPIES_INTO_##out(NAME, name)
+#define NO_ROOT_COPIES_INTO_COUNTS(NAME, name)
+#define NO_ROOT_REDUCES_COUNTS(NAME, name)
+#define NO_ROOT_COPIES_INTO_PER_RANK(NAME, name)                                                                       \
     enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
                                      struct collet_comm *comm, void *stream) {                                         \
         return coll_call(REQUEST(NAME, COLLET_SUM, 0), sendbuff, recvbuff, comm, stream);                              \
     }
-#define NO_ROOT_REDUCES(NAME, name, in) NO_ROOT_REDUCES_##in(NAME, name)
+#define NO_ROOT_REDUCES(NAME, name, in, out) NO_ROOT_REDUCES_##in(NAME, name)
 #define NO_ROOT_REDUCES_WHOLE(NAME, name)                                                                              \
     enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
                                      enum collet_op op, struct collet_comm *comm, void *stream) {                      \
@@ -132,18 +194,18 @@ static enum collet_result coll_call(struct exec_request *request, const void *in
         struct exec_request request = {.collective = PROG_##NAME, .type = COLLET_UINT8};                               \
         return coll_call(&request, NULL, NULL, comm, stream);                                                          \
     }
-#define FROM_ROOT_COPIES(NAME, name, in)                                                                               \
+#define FROM_ROOT_COPIES(NAME, name, in, out)                                                                          \
     enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
                                      int root, struct collet_comm *comm, void *stream) {                               \
         return coll_call(REQUEST(NAME, COLLET_SUM, root), sendbuff, recvbuff, comm, stream);                           \
     }
 #define TO_ROOT_COPIES FROM_ROOT_COPIES
-#define TO_ROOT_REDUCES(NAME, name, in)                                                                                \
+#define TO_ROOT_REDUCES(NAME, name, in, out)                                                                           \
     enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
                                      enum collet_op op, int root, struct collet_comm *comm, void *stream) {            \
         return coll_call(REQUEST(NAME, op, root), sendbuff, recvbuff, comm, stream);                                   \
     }
-#define PEER_COPIES(NAME, name, in) PEER_FROM_##in(NAME, name)
+#define PEER_COPIES(NAME, name, in, out) PEER_FROM_##in(NAME, name)
 #define PEER_FROM_WHOLE(NAME, name)                                                                                    \
     enum collet_result collet_##name(const void *sendbuff, size_t count, enum collet_type type, int peer,              \
                                      struct collet_comm *comm, void *stream) {                                         \
@@ -155,7 +217,7 @@ static enum collet_result coll_call(struct exec_request *request, const void *in
         return coll_call(REQUEST(NAME, COLLET_SUM, peer), NULL, recvbuff, comm, stream);                               \
     }
 
-#define X(NAME, name, in, out, reduces, root, in_place) root##_##reduces(NAME, name, in)
+#define X(NAME, name, in, out, reduces, root, in_place) root##_##reduces(NAME, name, in, out)
 PROG_COLLECTIVES(X)
 #undef X
 

@@ -341,7 +341,7 @@ static bool post_now(struct post *post, struct driver *driver) {
     return false;
 }
 
-static enum collet_result post_later(const struct post *post, struct driver *driver) {
+static enum collet_result post_later(struct post *post, struct driver *driver) {
     struct collet_comm *comm = post->comm;
     struct post *copy;
     COLLET_TRY(engine_thread_start(comm));

@@ -79,11 +79,19 @@ static inline enum collet_result group_make_room(void *array_p, int used, int *r
 
 /* ---- collecting ---- */
 
+/* Forgets calls that have been made, or never will be. */
+static void drop_calls(struct group *g) {
+    for (int k = 0; k < g->ncalls; k++)
+        free(g->calls[k].request.extents);
+    g->ncalls = 0;
+}
+
 /* A child of fork() inherits what its parent's thread has collected: calls on communicators that are not the child's. */
 static void forget_parents_group(void) {
     if (group.generation == process_generation())
         return;
-    group.depth = group.ncalls = group.njoins = 0;
+    drop_calls(&group);
+    group.depth = group.njoins = 0;
     group.kinds = 0;
     group.error = COLLET_SUCCESS;
     group.generation = process_generation();
@@ -140,13 +148,18 @@ enum collet_result group_call(struct collet_comm *comm, const struct exec_reques
                               void *stream) {
     struct post alone, *post = &alone;
     forget_parents_group();
+    enum collet_result result = COLLET_SUCCESS;
     if (group.depth > 0) {
-        COLLET_TRY(group_make_room(&group.calls, group.ncalls, &group.calls_room, sizeof(*group.calls)));
-        post = &group.calls[group.ncalls++];
+        result = group_make_room(&group.calls, group.ncalls, &group.calls_room, sizeof(*group.calls));
+        post = result == COLLET_SUCCESS ? &group.calls[group.ncalls++] : post;
     }
     post_make(post, comm, request, in, out, stream);
     if (group.depth == 0)
-        return run_alone(post);
+        result = run_alone(post);
+    if (post == &alone) {
+        free(post->request.extents);
+        return result;
+    }
     group.kinds |= kinds_of(post);
     return COLLET_SUCCESS;
 }
@@ -230,7 +243,8 @@ enum collet_result collet_group_end(void) {
     if (group.error != COLLET_SUCCESS)
         give_up_joins();
     group.error = COLLET_SUCCESS;
-    group.ncalls = group.njoins = 0;
+    drop_calls(&group);
+    group.njoins = 0;
     group.kinds = 0;
     return result;
 }

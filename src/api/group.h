@@ -7,7 +7,7 @@
 
 #include "api/comm.h"
 
-/* Runs a checked call, or appends it to the thread's open group. */
+/* Runs a checked call, or appends it to the thread's open group. Takes request->extents over, also on failure. */
 enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
                               void *stream);
 

@@ -8,16 +8,10 @@
  */
 #include "api/overlap.h"
 
-#include <stdint.h>
-
-struct range {
-    uintptr_t begin, end;
-};
-
-static struct range range_of(const void *buffer, enum prog_layout layout, size_t block_bytes, int nranks) {
+struct overlap_range overlap_range_of(const void *buffer, enum prog_layout layout, size_t block_bytes, int nranks) {
     const uintptr_t begin = (uintptr_t)buffer;
     const size_t blocks = layout == PROG_PER_RANK ? (size_t)nranks : 1;
-    return (struct range){begin, begin + blocks * block_bytes};
+    return (struct overlap_range){begin, begin + blocks * block_bytes};
 }
 
 static bool is_in_place(enum prog_in_place rule, uintptr_t in, uintptr_t out, size_t own_block) {
@@ -39,15 +33,10 @@ static const char *rule_text(enum prog_in_place rule) {
     return texts[rule];
 }
 
-enum collet_result overlap_check(enum prog_collective collective, size_t block_bytes, int rank, int nranks,
-                                 const void *sendbuff, const void *recvbuff) {
+enum collet_result overlap_check(enum prog_collective collective, struct overlap_range in, struct overlap_range out,
+                                 size_t own_block) {
     const struct prog_facts *facts = &prog_facts[collective];
-    if (facts->in == PROG_COUNTS || facts->out == PROG_COUNTS) /* the lengths are not known here */
-        return COLLET_SUCCESS;
-    const struct range in = range_of(sendbuff, facts->in, block_bytes, nranks);
-    const struct range out = range_of(recvbuff, facts->out, block_bytes, nranks);
-    if (in.end <= out.begin || out.end <= in.begin ||
-        is_in_place(facts->in_place, in.begin, out.begin, block_bytes * (size_t)rank))
+    if (in.end <= out.begin || out.end <= in.begin || is_in_place(facts->in_place, in.begin, out.begin, own_block))
         return COLLET_SUCCESS;
     return err_set(COLLET_ERR_INVALID_ARGUMENT,
                    "sendbuff (0x%jx … 0x%jx) and recvbuff (0x%jx … 0x%jx) of %s overlap: they must be apart%s",

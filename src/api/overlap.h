@@ -8,9 +8,18 @@
 #include "base/err.h"
 #include "program/program.h"
 
-/* INVALID_ARGUMENT, with both ranges, if buffers of blocks of block_bytes > 0 overlap and do not lie as the collective's calls in
- * place do. */
-enum collet_result overlap_check(enum prog_collective collective, size_t block_bytes, int rank, int nranks,
-                                 const void *sendbuff, const void *recvbuff);
+#include <stdint.h>
+
+struct overlap_range {
+    uintptr_t begin, end;
+};
+
+/* Of a buffer of blocks of block_bytes. */
+struct overlap_range overlap_range_of(const void *buffer, enum prog_layout layout, size_t block_bytes, int nranks);
+
+/* INVALID_ARGUMENT, with both ranges, if they overlap and do not lie as the collective's calls in place do. own_block: bytes
+ * before this rank's block, in the buffer that has one per rank. */
+enum collet_result overlap_check(enum prog_collective collective, struct overlap_range in, struct overlap_range out,
+                                 size_t own_block);
 
 #endif

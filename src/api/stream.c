@@ -48,17 +48,20 @@ static struct post *spare_take(void) {
 }
 
 void stream_post_free(struct post *copy) {
+    free(copy->request.extents);
     copy->next = __atomic_load_n(&spare_posts, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&spare_posts, &copy->next, copy, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
         ;
 }
 
-static enum collet_result post_copy(const struct post *post, struct post **copy_p) {
+/* The copy takes over what lives as long as the call does. */
+static enum collet_result post_copy(struct post *post, struct post **copy_p) {
     struct post *copy = spare_take();
     if (copy == NULL)
         COLLET_TRY(memory_get(&copy, 1, sizeof *copy, "no memory for an asynchronous call"));
     *copy = *post;
     copy->is_copy = true;
+    post->request.extents = NULL;
     *copy_p = copy;
     return COLLET_SUCCESS;
 }
@@ -75,7 +78,7 @@ static void take_place(struct post *post) {
     __atomic_store_n(&stream->queue.issued, stream->queue.issued + 1, __ATOMIC_RELEASE); /* pairs with issued_on() */
 }
 
-enum collet_result stream_post(const struct post *post, struct post **copy_p) {
+enum collet_result stream_post(struct post *post, struct post **copy_p) {
     struct post *copy;
     COLLET_TRY(post_copy(post, &copy));
     if (post->partner != NULL && post_copy(post->partner, &copy->partner) != COLLET_SUCCESS) {

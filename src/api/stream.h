@@ -16,7 +16,7 @@ void stream_issue_begin(void);
 void stream_issue_end(void);
 
 /* A copy of the post that stays until it is done, with its place in its stream; its partner's too. */
-enum collet_result stream_post(const struct post *post, struct post **copy_p);
+enum collet_result stream_post(struct post *post, struct post **copy_p);
 
 /* Takes such a copy back, by whichever thread drives. */
 void stream_post_free(struct post *copy);

@@ -25,6 +25,7 @@ struct exec_program {
     struct conn **conns;
     int nremote;                   /* of them over a wire */
     struct interp_op *ops;         /* one per channel */
+    struct interp_op *pair_ops;    /* [worker], of a pairwise collective, whose workers differ in counts; else NULL */
     uint64_t ops_id;               /* args_id of the call that they were last filled from; 0: none yet */
     struct interp_worker *workers; /* of all channels */
     int *first_worker;             /* [nchannels + 1]: the workers of channel c begin at first_worker[c] */
@@ -57,6 +58,12 @@ static inline int exec_blocking_rank(const struct exec_program *program, int wor
     return prog->peers[program->workers[worker].blocked_on].rank;
 }
 
+/* Where each block of a call begins, and how long it is. */
+struct exec_extents {
+    const struct span *of[STEP_REGIONS]; /* [region][block], into spans; NULL: the region has none */
+    struct span spans[];
+};
+
 /* A call as the user made it. */
 struct exec_request {
     enum prog_collective collective;
@@ -66,6 +73,9 @@ struct exec_request {
     int root;          /* or the peer of a send or receive; 0 where there is none */
     uint16_t scaling;  /* enum work_scaling, of a pre-multiplied sum … */
     uint64_t factor;   /* … and its factor; they do not take part in the plan */
+    /* Of blocks that have counts of their own (prog_is_counted), whose mean count is `count`: */
+    uint32_t counts_hash;         /* of all ranks' counts; 0 if only pairs know them */
+    struct exec_extents *extents; /* of this rank's buffers; freed with the request */
 };
 
 enum exec_state { EXEC_IDLE, EXEC_CONNECTING, EXEC_RUNNING };
@@ -89,6 +99,14 @@ struct exec_call {
 /* Tries every worker of a call that is CONNECTING or RUNNING, and lets its wires make progress. *moved: set if anything
  * was done. SUCCESS at its end, which leaves it IDLE; IN_PROGRESS before; or a failure. */
 enum collet_result exec_call_try(struct exec_call *call, bool *moved);
+
+/* ---- calls of which only pairs know the counts (exec_pairs.c) ---- */
+
+/* Gives each worker rounds, signature and sequence of its pair. */
+void exec_pairs_start(const struct exec_call *call);
+
+/* MISMATCH, if the header that worker w has received is of this call, and of other counts; else SUCCESS. */
+enum collet_result exec_pairs_check(const struct exec_call *call, const struct interp_worker *w);
 
 /* ---- connections of calls (exec_connect.c) ---- */
 

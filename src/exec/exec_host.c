@@ -42,6 +42,19 @@ static void exec_reduce(struct interp_worker *w, const struct prog_step *step, i
 
 #define STEPS_PER_VISIT 64
 
+/* The rounds of the longest block do for all. */
+static void fill_extents(struct interp_op *op, const struct prog *prog, const struct exec_extents *extents,
+                         uint32_t channel) {
+    uint64_t longest = 0;
+    for (int region = STEP_IN; region <= STEP_OUT; region++) {
+        op->extents[region] = extents->of[region];
+        for (int block = 0; block < prog_region_blocks(prog, (enum step_region)region); block++)
+            if (extents->of[region][block].count > longest)
+                longest = extents->of[region][block].count;
+    }
+    op->geometry = geometry_of_extents(longest, op->args.chunk_elems, channel, op->args.nchannels);
+}
+
 /* Calls of one kind tend to follow each other: what they have in common is computed once. Local results are streamed when a
  * call's two buffers cannot stay in this rank's part of the last cache anyway. */
 static void fill_ops(struct exec_program *program, const struct exec_call *call) {
@@ -51,6 +64,8 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
         struct interp_op *op = &program->ops[channel];
         op->geometry = geometry_of(args->total_elems, args->block_elems, args->chunk_elems, channel, args->nchannels);
         op->args = *args;
+        if (call->request.extents != NULL)
+            fill_extents(op, program->progs[channel], call->request.extents, channel);
         op->stream_stores = leaves_cache;
         op->reduce = (const void *)call->reduce;
         op->multiply = (const void *)reduce_host_multiply(call->request.type);
@@ -60,7 +75,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
 
 static void exec_call_start(struct exec_call *call) {
     struct exec_program *program = call->program;
-    if (program->ops_id != call->args_id)
+    if (program->ops_id != call->args_id || call->request.extents != NULL)
         fill_ops(program, call);
     for (uint32_t channel = 0; channel < call->args.nchannels; channel++) {
         struct work_args *args = &program->ops[channel].args; /* calls with one args_id differ in these alone */
@@ -76,6 +91,8 @@ static void exec_call_start(struct exec_call *call) {
         w->pc = w->round = w->arrived = 0;
         w->done = 0;
     }
+    if (program->pair_ops != NULL)
+        exec_pairs_start(call);
     call->state = EXEC_RUNNING;
 }
 

@@ -110,7 +110,9 @@ static enum collet_result program_make_room(struct exec_program *program) {
     size_t nworkers = (size_t)program->first_worker[nchannels];
     program->workers = calloc(nworkers + 1, sizeof(*program->workers));
     program->conns = calloc(2 * npeers + 1, sizeof(struct conn *));
-    if (program->workers == NULL || program->conns == NULL)
+    bool pairwise = prog_is_pairwise(program->progs[0]->collective);
+    program->pair_ops = pairwise ? calloc(nworkers + 1, sizeof(*program->pair_ops)) : NULL;
+    if (program->workers == NULL || program->conns == NULL || (pairwise && program->pair_ops == NULL))
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu workers", nworkers);
     return COLLET_SUCCESS;
 }
@@ -177,6 +179,7 @@ void exec_program_destroy(struct exec_program *program) {
         free(program->ops[channel].memory.tmp);
     }
     free(program->ops);
+    free(program->pair_ops);
     free(program->workers);
     free(program->first_worker);
     free(program->conns);

@@ -154,6 +154,8 @@ enum collet_result exec_err_mismatch(const struct exec_call *call, const struct 
     const struct fifo_slot_header *header = fifo_header(w->op->recv_ends[w->blocked_on]);
     struct call_record mine = record_of(call);
     char text[96];
+    if (call->program->pair_ops != NULL)
+        COLLET_TRY(exec_pairs_check(call, w));
     describe_record(&mine, text, sizeof(text));
     return err_set(
         COLLET_ERR_MISMATCH,

@@ -56,7 +56,6 @@ struct geometry {
     uint64_t part_elems;
     uint64_t chunk_elems; /* most elements of one piece */
     uint64_t nrounds;
-    const struct span *extents; /* [block], where each has its own; NULL: evenly spaced, as above */
     uint32_t channel, nchannels;
 };
 
@@ -94,23 +93,18 @@ PORT_FN struct geometry geometry_of(uint64_t total_elems, uint64_t block_elems, 
     g.nrounds = (g.part_elems + chunk_elems - 1) / chunk_elems;
     if (g.nrounds == 0)
         g.nrounds = 1; /* one round in which every piece is empty */
-    g.extents = NULL;
     g.channel = channel;
     g.nchannels = nchannels;
     return g;
 }
 
-/* The same for blocks of different lengths; extents are looked at as long as the geometry is. */
-PORT_FN struct geometry geometry_of_extents(const struct span *extents, uint32_t nblocks, uint64_t chunk_elems,
-                                            uint32_t channel, uint32_t nchannels) {
-    uint64_t longest = 0;
-    for (uint32_t block = 0; block < nblocks; block++)
-        longest = extents[block].count > longest ? extents[block].count : longest;
+/* The same for blocks that have extents of their own; longest: elements of the longest. */
+PORT_FN struct geometry geometry_of_extents(uint64_t longest, uint64_t chunk_elems, uint32_t channel,
+                                            uint32_t nchannels) {
     struct geometry g = geometry_of(longest, longest, chunk_elems, channel, nchannels);
     g.nrounds = (geometry_share(longest, nchannels) + chunk_elems - 1) / chunk_elems;
     if (g.nrounds == 0)
         g.nrounds = 1;
-    g.extents = extents;
     return g;
 }
 
@@ -125,12 +119,13 @@ PORT_FN struct span geometry_cut(struct span part, uint64_t block_first, uint64_
     return piece;
 }
 
+/* The piece of a block that has an extent of its own. */
+PORT_FN struct span geometry_piece_of(const struct geometry *g, struct span extent, uint64_t round) {
+    struct span part = geometry_part(extent.count, g->channel, g->nchannels);
+    return geometry_cut(part, extent.first, extent.count, g->chunk_elems, round);
+}
+
 PORT_FN struct span geometry_piece(const struct geometry *g, uint32_t block, uint64_t round) {
-    if (g->extents != NULL) {
-        struct span extent = g->extents[block];
-        struct span part = geometry_part(extent.count, g->channel, g->nchannels);
-        return geometry_cut(part, extent.first, extent.count, g->chunk_elems, round);
-    }
     struct span part = {g->part_first, g->part_elems};
     uint64_t first = block * g->block_elems;
     uint64_t count = first < g->total_elems ? geometry_min(g->block_elems, g->total_elems - first) : 0;

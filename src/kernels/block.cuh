@@ -195,6 +195,8 @@ BLOCK_FN void block_begin(struct block_memory *m, const struct work *work, uint3
     op->args.factor = interp_factor(&work->args);
     op->geometry = geometry_of(work->args.total_elems, work->args.block_elems, work->args.chunk_elems, channel,
                                work->args.nchannels);
+    for (int region = 0; region < STEP_REGIONS; region++)
+        op->extents[region] = NULL; /* counts of blocks are not for GPUs */
     w->op = op;
     w->first_step = program->workers[worker].first_step;
     w->nsteps = program->workers[worker].nsteps;

@@ -25,11 +25,17 @@ PORT_FN uint32_t interp_block(const struct interp_op *op, uint32_t region, const
     return count == 1 ? (uint32_t)run->first : geometry_block(run, (uint32_t)i, op->memory.nblocks[region]);
 }
 
+PORT_FN struct span interp_elems(const struct interp_op *op, uint32_t region, uint32_t block, uint64_t round) {
+    const struct span *extents = op->extents[region];
+    return extents != NULL ? geometry_piece_of(&op->geometry, extents[block], round)
+                           : geometry_piece(&op->geometry, block, round);
+}
+
 PORT_FN struct interp_piece interp_piece_of(const struct interp_op *op, const struct prog_step *step, int i,
                                             uint64_t round) {
     struct interp_piece piece;
     piece.block = interp_block(op, step->about_region, &step->about, step->count, i);
-    piece.elems = geometry_piece(&op->geometry, piece.block, round);
+    piece.elems = interp_elems(op, step->about_region, piece.block, round);
     return piece;
 }
 
@@ -63,7 +69,8 @@ PORT_FN char *interp_memory(const struct interp_op *op, uint32_t region, uint32_
     if (region == STEP_TMP)
         return op->memory.tmp + (size_t)block * op->memory.tmp_stride;
     char *base = region == STEP_IN ? (char *)op->args.in : op->args.out;
-    uint64_t first = block == piece->block ? piece->elems.first : geometry_piece(&op->geometry, block, round).first;
+    int same = block == piece->block && op->extents[region] == NULL;
+    uint64_t first = same ? piece->elems.first : interp_elems(op, region, block, round).first;
     return base + first * op->args.elem_bytes;
 }
 

@@ -25,6 +25,8 @@ struct interp_op {
     struct fifo_end *const *send_ends;
     struct interp_memory memory;
     struct geometry geometry;
+    const struct span
+        *extents[STEP_REGIONS]; /* [region][block], where each block has its own; NULL: as geometry says */
     struct work_args args;
     uint32_t stream_stores; /* host: local results do not stay in the caches */
     const void *reduce;     /* host: reduce_fn */

@@ -5,6 +5,7 @@
 #include "plan/plan.h"
 
 #include "program/trees.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "plan/extent.h"
@@ -278,10 +279,17 @@ static enum collet_result choose_new(struct planner *planner, enum prog_collecti
     return tuner_choose(machine, &planner->limits, collective, bytes, 1, choice);
 }
 
+/* A count that only pairs know is planned for like this many bytes: all ranks must plan alike. */
+#define PAIR_BYTES (1u << 20)
+
+static uint64_t planned_count(const struct exec_request *request) {
+    return prog_is_pairwise(request->collective) ? PAIR_BYTES / collet_type_size(request->type) : request->count;
+}
+
 enum collet_result plan_choose(struct planner *planner, const struct exec_request *request,
                                struct plan_choice *choice_p) {
     uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
-    uint32_t class = size_class((uint64_t)request->count * elem_bytes);
+    uint32_t class = size_class(planned_count(request) * elem_bytes);
     struct plan_choice *choice = &planner->choices[request->collective][class];
     if (prog_is_p2p(request->collective)) {
         *choice_p = choose_p2p(planner, request, class_bytes(class));
@@ -349,21 +357,15 @@ static enum collet_result program_get(struct planner *planner, const struct plan
     return COLLET_SUCCESS;
 }
 
-static uint32_t mix(uint32_t hash, uint64_t value) {
-    hash = (hash ^ (uint32_t)value) * 2654435761u;
-    hash = (hash ^ (uint32_t)(value >> 32)) * 2246822519u;
-    return hash ^ hash >> 15;
-}
-
 /* What both ends of a connection must agree on. Ends of a point-to-point message see only its bytes alike. */
 static uint32_t signature_of(const struct exec_request *request, const struct plan_choice *choice) {
     bool p2p = prog_is_p2p(request->collective);
-    uint32_t hash = mix(p2p ? PROG_COLLECTIVE_COUNT : (uint32_t)request->collective, request->count);
-    hash = mix(hash, (uint64_t)request->type << 8 | (uint64_t)request->op);
-    hash = mix(hash, p2p ? 0 : (uint64_t)request->root);
     bool listed = !p2p && choice->algorithm->schedule == NULL;
-    hash = mix(hash, listed ? (uint64_t)(choice->algorithm - algorithms) : 0);
-    return mix(hash, (uint64_t)choice->protocol << 32 | choice->chunk_bytes);
+    uint32_t hash = hash_mix(p2p ? PROG_COLLECTIVE_COUNT : (uint32_t)request->collective, request->count);
+    hash = hash_mix(hash, (uint64_t)request->type << 8 | (uint64_t)request->op);
+    hash = hash_mix(hash, p2p ? 0 : (uint64_t)request->counts_hash << 32 | (uint64_t)request->root);
+    hash = hash_mix(hash, listed ? (uint64_t)(choice->algorithm - algorithms) : 0);
+    return hash_mix(hash, (uint64_t)choice->protocol << 32 | choice->chunk_bytes);
 }
 
 static enum collet_result call_prepare(struct planner *planner, const struct exec_request *request,
@@ -376,7 +378,7 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
     int nranks = planner->chan->owner.nranks;
     uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
     struct work_args *args = &call->args;
-    plan_extent(request->collective, request->count, nranks, program->progs[0]->nblocks, &args->total_elems,
+    plan_extent(request->collective, planned_count(request), nranks, program->progs[0]->nblocks, &args->total_elems,
                 &args->block_elems);
     args->chunk_elems = plan_chunk_elems(choice.chunk_bytes, elem_bytes);
     args->nchannels = (uint32_t)choice.nchannels;
@@ -397,7 +399,7 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
 
 static bool same_request(const struct exec_request *a, const struct exec_request *b) {
     return a->count == b->count && a->collective == b->collective && a->type == b->type && a->op == b->op &&
-           a->root == b->root;
+           a->root == b->root && a->counts_hash == b->counts_hash;
 }
 
 static enum collet_result call_find(struct planner *planner, const struct exec_request *request,
@@ -417,6 +419,7 @@ enum collet_result plan_get(struct planner *planner, const struct exec_request *
         COLLET_TRY(call_find(planner, request, call));
     call->args.scaling = request->scaling;
     call->args.factor = request->factor;
+    call->request.extents = request->extents;
     call->state = EXEC_CONNECTING;
     call->told_peer = -1;
     call->idle_since_ns = 0;

@@ -87,7 +87,7 @@ static bool judge_run(struct machine *m) {
         for (int member = 0; member < m->cast->nmembers; member++)
             for (int block = 0; m->cast->members[member].has_out && block < m->nout; block++) {
                 struct output output = {{member, STEP_OUT, block}, round};
-                if (machine_is_alive(m, block, round) && !judge_output(m, &output, verified))
+                if (machine_is_alive(m, output.place, round) && !judge_output(m, &output, verified))
                     return false;
             }
     return true;

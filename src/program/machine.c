@@ -36,7 +36,9 @@ static int number_of(const struct machine *m, const struct machine_worker *w) { 
 
 /* ---- memory ---- */
 
-bool machine_is_alive(const struct machine *m, int block, int round) { return !m->sliced || block < m->blocks[round]; }
+bool machine_is_alive(const struct machine *m, struct machine_place place, int round) {
+    return machine_length_of(m, place) < m->lengths[round];
+}
 
 int machine_length_of(const struct machine *m, struct machine_place place) {
     if (!m->counted)
@@ -172,7 +174,7 @@ static struct machine_conn *send_conn(const struct machine *m, const struct mach
 static bool has_elements(const struct machine *m, const struct machine_worker *w) {
     const struct prog_step *step = step_of(m, w);
     int i = 0;
-    while (i < step->count && !machine_is_alive(m, about_of(m, w->member, step, i).block, w->round))
+    while (i < step->count && !machine_is_alive(m, about_of(m, w->member, step, i), w->round))
         i++;
     return i < step->count;
 }
@@ -323,8 +325,7 @@ static bool do_step(struct machine *m, const struct machine_worker *w) {
             return false;
     for (int i = 0; i < step->count; i++) {
         m->results[i] = EXPR_NONE;
-        if (machine_is_alive(m, about_of(m, w->member, step, i).block, w->round) &&
-            !reduce_piece(m, w, i, &m->results[i]))
+        if (machine_is_alive(m, about_of(m, w->member, step, i), w->round) && !reduce_piece(m, w, i, &m->results[i]))
             return false;
     }
     for (int i = 0; i < step->count && step->store_region != STEP_NONE; i++) {

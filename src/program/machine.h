@@ -9,8 +9,8 @@
  * which values a run ends does not depend on whose turn it is: one run speaks for all. What could depend on it is memory
  * that workers of a rank share; order.h watches that.
  *
- * Rounds: nslots + 1 full ones, so that slots are reused; if buffers are cut into slices, then two short ones in which
- * only the first half of the slices, and only the first slice, still have elements. Both ends skip the others.
+ * Rounds: nslots + 1 full ones, so that slots are reused; if blocks differ in length, then two short ones in which only
+ * half of the lengths, and only the first, still have elements. Both ends skip the others.
  *
  * Pieces of different lengths must not meet. A piece's length has a number: blocks of equal numbers are equally long on
  * all ranks, whatever the count of the call.
@@ -75,7 +75,8 @@ struct machine {
     int nslots, nrounds;
     bool in_place;
     bool sliced, counted; /* blocks are slices; blocks have counts of their own. Else all are equally long */
-    int *blocks;          /* [round]: slices with elements in this round */
+    int nlengths;         /* how many numbers of lengths there are */
+    int *lengths;         /* [round]: blocks have elements in this round if their length has a number below it */
     int nin, nout, ntmp;  /* blocks of each region; TMP: of the member that has most */
     struct arena arena;   /* has the arrays */
     struct expr_store exprs;
@@ -127,7 +128,7 @@ bool prog_check_watched(const struct algorithm *algorithm, const struct prog_sha
 struct machine_cell *machine_cell(const struct machine *m, int round, struct machine_place place);
 
 /* Whether a block has elements in the round. */
-bool machine_is_alive(const struct machine *m, int block, int round);
+bool machine_is_alive(const struct machine *m, struct machine_place place, int round);
 
 /* The number of a block's length; −1 where all blocks are equally long. region: IN or OUT. */
 int machine_length_of(const struct machine *m, struct machine_place place);

@@ -88,6 +88,16 @@ static inline bool prog_is_bare(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_NONE && prog_facts[collective].out == PROG_NONE;
 }
 
+/* Whether blocks have counts of their own … */
+static inline bool prog_is_counted(enum prog_collective collective) {
+    return prog_facts[collective].in == PROG_COUNTS || prog_facts[collective].out == PROG_COUNTS;
+}
+
+/* … which only the two ranks of a pair know: block p of rank r goes to block r of rank p. */
+static inline bool prog_is_pairwise(enum prog_collective collective) {
+    return prog_facts[collective].in == PROG_COUNTS && prog_facts[collective].out == PROG_COUNTS;
+}
+
 /* Whether blocks are slices of one buffer. */
 static inline bool prog_is_sliced(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_WHOLE || prog_facts[collective].out == PROG_WHOLE;
@@ -299,7 +309,8 @@ int prog_region_blocks(const struct prog *prog, enum step_region region);
 
 /* Whether a message of this collective is sent although it has no element. */
 static inline bool prog_keeps_empty(enum prog_collective collective) {
-    return prog_facts[collective].in == PROG_NONE || prog_facts[collective].out == PROG_NONE;
+    return prog_facts[collective].in == PROG_NONE || prog_facts[collective].out == PROG_NONE ||
+           prog_is_pairwise(collective);
 }
 
 /* Executes the programs of all ranks symbolically with `nslots` slots per connection, over so many rounds that slots are

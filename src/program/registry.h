@@ -22,6 +22,9 @@
     X(GATHER, gather, SINGLE, PER_RANK, COPIES, TO_ROOT, IN_IS_OWN_BLOCK)                                              \
     X(SCATTER, scatter, PER_RANK, SINGLE, COPIES, FROM_ROOT, OUT_IS_OWN_BLOCK)                                         \
     X(BARRIER, barrier, NONE, NONE, REDUCES, NO_ROOT, APART)                                                           \
+    X(ALLGATHERV, allgatherv, SINGLE, COUNTS, COPIES, NO_ROOT, IN_IS_OWN_BLOCK)                                        \
+    X(REDUCESCATTERV, reducescatterv, COUNTS, SINGLE, REDUCES, NO_ROOT, OUT_IS_OWN_BLOCK)                              \
+    X(ALLTOALLV, alltoallv, COUNTS, COUNTS, COPIES, NO_ROOT, APART)                                                    \
     X(SEND, send, WHOLE, NONE, COPIES, PEER, APART)                                                                    \
     X(RECV, recv, NONE, WHOLE, COPIES, PEER, APART)
 
@@ -70,6 +73,14 @@
     X(SCATTER, scatter, tree, ANYWHERE, ANY_ORDER,                                                                     \
       "blocks go down a binomial tree, those of a subtree in one message")                                             \
     X(BARRIER, barrier, doubling, ANYWHERE, ANY_ORDER, "an allreduce by recursive doubling, of nothing")               \
+    X(ALLGATHERV, allgatherv, ring, ANYWHERE, ANY_ORDER, "allgather ring, of blocks of any lengths")                   \
+    X(ALLGATHERV, allgatherv, direct, UP_TO_256, ANY_ORDER, "allgather direct, of blocks of any lengths")              \
+    X(ALLGATHERV, allgatherv, bruck, ANYWHERE, ANY_ORDER, "allgather bruck, of blocks of any lengths")                 \
+    X(REDUCESCATTERV, reducescatterv, ring, ANYWHERE, ANY_ORDER, "reducescatter ring, of blocks of any lengths")       \
+    X(REDUCESCATTERV, reducescatterv, direct, UP_TO_256, IN_RANK_ORDER,                                                \
+      "reducescatter direct, of blocks of any lengths")                                                                \
+    X(ALLTOALLV, alltoallv, direct, ANYWHERE, ANY_ORDER,                                                               \
+      "a worker per peer and direction, with as many rounds as it needs")                                              \
     X(SEND, send, direct, ANYWHERE, ANY_ORDER, "one step: into the connection to the peer")                            \
     X(RECV, recv, direct, ANYWHERE, ANY_ORDER, "one step: out of the connection from the peer")
 

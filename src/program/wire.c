@@ -140,9 +140,9 @@ static bool compare_programs(struct machine *m) {
 }
 
 static void list_rounds(struct machine *m) {
-    int nfull = m->nslots + 1, nblocks = m->cast->members[0].prog->nblocks;
+    int nfull = m->nslots + 1;
     for (int round = 0; round < m->nrounds; round++)
-        m->blocks[round] = round < nfull ? nblocks : round == nfull ? (nblocks + 1) / 2 : 1;
+        m->lengths[round] = round < nfull ? m->nlengths : round == nfull ? (m->nlengths + 1) / 2 : 1;
 }
 
 static void list_workers(struct machine *m) {
@@ -165,7 +165,7 @@ static void *get(struct machine *m, size_t n, size_t bytes) { return arena_get(&
 static bool allocate(struct machine *m) {
     size_t nmembers = (size_t)m->cast->nmembers, nconns = (size_t)m->wires.count, nworkers = (size_t)m->nworkers;
     size_t ncells = (size_t)m->nrounds * nmembers * (size_t)(m->nout + m->ntmp);
-    m->blocks = get(m, (size_t)m->nrounds, sizeof(*m->blocks));
+    m->lengths = get(m, (size_t)m->nrounds, sizeof(*m->lengths));
     m->first_worker = get(m, nmembers, sizeof(*m->first_worker));
     m->workers = get(m, nworkers, sizeof(*m->workers));
     m->awake = get(m, nworkers, sizeof(*m->awake));
@@ -190,11 +190,11 @@ bool machine_create(struct machine *m, const struct cast *cast, int nslots, bool
     *m = (struct machine){.cast = cast, .nslots = nslots, .in_place = in_place, .why = why, .why_bytes = why_bytes};
     m->failed.member = -1;
     const struct prog *prog = cast->members[0].prog;
-    const struct prog_facts *facts = &prog_facts[prog->collective];
     m->sliced = prog_is_sliced(prog->collective);
-    m->counted = facts->in == PROG_COUNTS || facts->out == PROG_COUNTS;
-    m->nrounds = nslots + 1 + (prog->nblocks > 1 ? 2 : 0);
+    m->counted = prog_is_counted(prog->collective);
     m->nin = prog_region_blocks(prog, STEP_IN);
+    m->nlengths = !m->counted ? prog->nblocks : cast_reduces(cast) ? m->nin : cast->nmembers * m->nin;
+    m->nrounds = nslots + 1 + (m->nlengths > 1 ? 2 : 0);
     m->nout = prog_region_blocks(prog, STEP_OUT);
     m->longest = prog->longest_run;
     expr_init(&m->exprs, cast->nmembers, m->nin);

@@ -16,6 +16,9 @@ static const struct shape {
     [PROG_GATHER] = {.in_place = true, .rooted = true},
     [PROG_SCATTER] = {.in_place = true, .rooted = true},
     [PROG_BARRIER] = {.in_place = false},
+    [PROG_ALLGATHERV] = {.in_place = true, .same_everywhere = true},
+    [PROG_REDUCESCATTERV] = {.reduces = true, .in_place = true},
+    [PROG_ALLTOALLV] = {.in_place = false},
 };
 
 enum collet_op trial_op(enum collet_type type, uint64_t dice) {
@@ -44,6 +47,31 @@ static void add_block(struct trial_buffer *buffer, size_t at, size_t count, int 
     buffer->elems = at + count > buffer->elems ? at + count : buffer->elems;
 }
 
+/* Elements of the block that goes from one rank to another, where blocks have counts of their own: often none. */
+static size_t count_of(const struct trial_call *c, int from, int to) {
+    from = c->collective == PROG_REDUCESCATTERV ? 0 : from;
+    to = c->collective == PROG_ALLGATHERV ? 0 : to;
+    uint64_t dice = numbers_hash(c->seed, 4000 + (uint64_t)from, (uint64_t)to);
+    return dice % 4 == 0 ? 0 : (dice >> 8) % (c->count + 1);
+}
+
+/* Blocks of IN to all ranks, or of OUT from all, with gaps or without, as arguments and as blocks. */
+static void describe_blocks(struct trial *trial, bool in, bool gaps) {
+    const struct trial_call *c = &trial->call;
+    struct trial_buffer *buffer = in ? &trial->in : &trial->out;
+    size_t at = 0;
+    for (int r = 0; r < c->nranks; r++) {
+        size_t first = 0, gap = gaps ? numbers_hash(c->seed, 5000 + (uint64_t)trial->rank, (uint64_t)r + in) % 5 : 0;
+        for (int to = 0; to < (in ? r : trial->rank) && c->collective != PROG_ALLGATHERV; to++)
+            first += count_of(c, in ? trial->rank : r, to);
+        buffer->counts[r] = in ? count_of(c, trial->rank, r) : count_of(c, r, trial->rank);
+        buffer->displs[r] = at + gap;
+        add_block(buffer, at + gap, buffer->counts[r], in ? trial->rank : r, first);
+        at += gap + buffer->counts[r];
+    }
+    buffer->packed = !gaps;
+}
+
 static bool is_root(const struct trial *trial) {
     return !trial_has_root(trial->call.collective) || trial->rank == trial->call.root;
 }
@@ -51,6 +79,10 @@ static bool is_root(const struct trial *trial) {
 /* Element i of IN is element i of the rank's numbers. */
 static void describe_in(struct trial *trial) {
     const struct trial_call *c = &trial->call;
+    if (c->collective == PROG_REDUCESCATTERV || c->collective == PROG_ALLTOALLV)
+        return describe_blocks(trial, true, c->collective == PROG_ALLTOALLV && c->seed % 3 > 0);
+    if (c->collective == PROG_ALLGATHERV)
+        return add_block(&trial->in, 0, count_of(c, trial->rank, 0), trial->rank, 0);
     bool all = c->collective == PROG_REDUCESCATTER || c->collective == PROG_ALLTOALL || c->collective == PROG_SCATTER;
     bool reads = c->collective != PROG_BROADCAST && c->collective != PROG_SCATTER;
     if (c->collective != PROG_BARRIER && (reads || is_root(trial)))
@@ -61,10 +93,14 @@ static void describe_out(struct trial *trial) {
     const struct trial_call *c = &trial->call;
     struct trial_buffer *out = &trial->out;
     size_t n = c->count, own = n * (size_t)trial->rank;
+    const struct trial_block *own_in = &trial->in.blocks[trial->rank];
     switch (c->collective) {
     case PROG_ALLREDUCE: return add_block(out, 0, n, TRIAL_ALL, 0);
     case PROG_REDUCE: return is_root(trial) ? add_block(out, 0, n, TRIAL_ALL, 0) : (void)0;
     case PROG_REDUCESCATTER: return add_block(out, 0, n, TRIAL_ALL, own);
+    case PROG_REDUCESCATTERV: return add_block(out, 0, own_in->count, TRIAL_ALL, own_in->first);
+    case PROG_ALLGATHERV:
+    case PROG_ALLTOALLV: return describe_blocks(trial, false, c->seed % 2 > 0);
     case PROG_BROADCAST: return add_block(out, 0, n, c->root, 0);
     case PROG_SCATTER: return add_block(out, 0, n, c->root, own);
     case PROG_ALLGATHER:
@@ -96,10 +132,15 @@ static void fill(const struct trial *trial) {
 /* One buffer of the larger size; where the other one is only a block, it is the rank's own block. */
 static void place_together(struct trial *trial, size_t shift) {
     size_t elem_bytes = collet_type_size(trial->call.type), own = trial->call.count * (size_t)trial->rank;
-    size_t in = trial->in.elems, out = trial->out.elems;
+    size_t in = trial->in.elems, out = trial->out.elems, send_at = in > 0 && out > in ? own : 0;
+    size_t recv_at = out > 0 && in > out ? own : 0;
+    if (trial->call.collective == PROG_ALLGATHERV)
+        send_at = trial->out.displs[trial->rank];
+    if (trial->call.collective == PROG_REDUCESCATTERV)
+        recv_at = trial->in.displs[trial->rank];
     guard_create(&trial->out.guard, (in > out ? in : out) * elem_bytes, shift);
-    trial->sendbuff = trial->out.guard.data + (in > 0 && out > in ? own * elem_bytes : 0);
-    trial->recvbuff = trial->out.guard.data + (out > 0 && in > out ? own * elem_bytes : 0);
+    trial->sendbuff = trial->out.guard.data + send_at * elem_bytes;
+    trial->recvbuff = trial->out.guard.data + recv_at * elem_bytes;
 }
 
 static void place_apart(struct trial *trial, size_t shift) {
@@ -136,6 +177,8 @@ static enum collet_result call_with(const struct trial *trial, enum collet_op op
     const struct trial_call *c = &trial->call;
     const void *in = trial->sendbuff;
     void *out = trial->recvbuff;
+    const size_t *in_displs = trial->in.packed ? NULL : trial->in.displs;
+    const size_t *out_displs = trial->out.packed ? NULL : trial->out.displs;
     switch (c->collective) {
     case PROG_ALLREDUCE: return collet_allreduce(in, out, c->count, c->type, op, comm, stream);
     case PROG_ALLGATHER: return collet_allgather(in, out, c->count, c->type, comm, stream);
@@ -146,6 +189,12 @@ static enum collet_result call_with(const struct trial *trial, enum collet_op op
     case PROG_GATHER: return collet_gather(in, out, c->count, c->type, c->root, comm, stream);
     case PROG_SCATTER: return collet_scatter(in, out, c->count, c->type, c->root, comm, stream);
     case PROG_BARRIER: return collet_barrier(comm, stream);
+    case PROG_ALLGATHERV:
+        return collet_allgatherv(in, trial->in.elems, out, trial->out.counts, out_displs, c->type, comm, stream);
+    case PROG_REDUCESCATTERV: return collet_reducescatterv(in, out, trial->in.counts, c->type, c->op, comm, stream);
+    case PROG_ALLTOALLV:
+        return collet_alltoallv(in, trial->in.counts, in_displs, out, trial->out.counts, out_displs, c->type, comm,
+                                stream);
     default: return COLLET_ERR_UNSUPPORTED;
     }
 }

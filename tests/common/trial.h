@@ -37,6 +37,8 @@ struct trial_buffer {
     size_t elems;
     int nblocks; /* what is read of IN; what becomes a result of OUT, and nothing else of it may change */
     struct trial_block blocks[TRIAL_RANKS_MAX];
+    size_t counts[TRIAL_RANKS_MAX], displs[TRIAL_RANKS_MAX]; /* of blocks with counts of their own … */
+    bool packed;                                             /* … one behind another: displacements are NULL */
 };
 
 /* One rank's part. */

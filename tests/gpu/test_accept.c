@@ -182,7 +182,7 @@ static void conformance(const char *protocol) {
     struct team team;
     team_create(&team, RANKS, protocol);
     for (int pass = 0; pass == 0 || (!time_is_up() && !emulated); pass++)
-        for (int c = 0; c < PROG_SEND; c++)
+        for (int c = 0; c < PROG_ALLGATHERV; c++)
             for (int type = 0; type < COLLET_TYPE_COUNT; type++)
                 for (int op = 0; op < (trial_reduces((enum prog_collective)c) ? COLLET_OP_COUNT : 1); op++)
                     for (int in_place = 0; in_place <= trial_may_be_in_place((enum prog_collective)c) &&
@@ -227,7 +227,7 @@ static void part_ll128(void) {
 static void a_few(const char *protocol) {
     struct team team;
     team_create(&team, 2, protocol);
-    for (int c = 0; c < PROG_SEND; c++) {
+    for (int c = 0; c < PROG_ALLGATHERV; c++) {
         struct trial_call call = call_of((enum prog_collective)c, c % COLLET_TYPE_COUNT, c % COLLET_BAND, false, 2);
         call.count = 1 + random_below(2000);
         run_case(&team, &call, MEMORY_PLAIN);
@@ -251,7 +251,7 @@ static void part_memory(void) {
     struct team team;
     team_create(&team, RANKS, "");
     for (int kind = 0; kind < MEMORY_KINDS; kind++)
-        for (int c = 0; c < PROG_SEND; c++) {
+        for (int c = 0; c < PROG_ALLGATHERV; c++) {
             struct trial_call call = call_of((enum prog_collective)c, COLLET_FLOAT32, COLLET_SUM, false, RANKS);
             run_case(&team, &call, (enum gpu_side_memory)kind);
         }
@@ -398,7 +398,7 @@ static void run_process(struct ranks *ranks, int rank) {
         char why[TRIAL_WHY_BYTES], name[TRIAL_NAME_BYTES];
         random_state = 77777 + 999983ull * (uint64_t)k;
         struct trial_call call =
-            call_of((enum prog_collective)(k % PROG_SEND), COLLET_FLOAT32, COLLET_SUM, false, ranks->nranks);
+            call_of((enum prog_collective)(k % PROG_ALLGATHERV), COLLET_FLOAT32, COLLET_SUM, false, ranks->nranks);
         struct mirror m;
         trial_name(&call, name);
         ranks_doing(ranks, "%s", name);

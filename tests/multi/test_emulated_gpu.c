@@ -34,7 +34,7 @@ static uint32_t random_below(uint32_t n) {
 
 static struct trial_call random_call(int nranks) {
     static const size_t counts[] = {1, 7, 129, 2000, 20000};
-    enum prog_collective collective = (enum prog_collective)random_below(PROG_SEND);
+    enum prog_collective collective = (enum prog_collective)random_below(PROG_ALLGATHERV);
     enum collet_type type = (enum collet_type)random_below(COLLET_TYPE_COUNT);
     return (struct trial_call){
         .collective = collective,

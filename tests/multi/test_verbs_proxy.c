@@ -68,7 +68,7 @@ static uint64_t chance(void) {
 static struct trial_call random_call(uint64_t seed) {
     static const size_t counts[] = {1, 129, 2000, 20000};
     struct trial_call call = {.nranks = RANKS, .seed = seed};
-    call.collective = (enum prog_collective)(chance() % PROG_SEND);
+    call.collective = (enum prog_collective)(chance() % PROG_ALLGATHERV);
     call.type = (enum collet_type)(chance() % COLLET_TYPE_COUNT);
     call.op = trial_op(call.type, chance());
     call.count = 1 + chance() % counts[chance() % 4];

@@ -778,6 +778,40 @@ static void a_wrong_gather_is_found(void **state) {
                  "stores to OUT block 1, which a gather does not give to this rank");
 }
 
+/* Blocks go round, but rank 0 takes them for those of other ranks; or all pass on the blocks of two ranks in one message. */
+static void gather_v(struct prog *prog, int shift) {
+    int other = 1 - prog->rank;
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .store = OUT(prog->rank), .send = PEER(other));
+    prog_step(prog, .recv = PEER(other), .store = OUT(prog->rank == 0 ? prog_wrap(prog, other + shift) : other));
+}
+static void right_gather_v(struct prog *prog) { gather_v(prog, 0); }
+static void wrong_gather_v(struct prog *prog) { gather_v(prog, 1); }
+
+/* As if all blocks were as long as the first. */
+static void scatter_reduce_v(struct prog *prog, bool alike) {
+    int other = 1 - prog->rank;
+    prog_tmp(prog, 1);
+    prog_worker(prog);
+    prog_step(prog, .local = IN(other), .send = PEER(other));
+    prog_step(prog, .recv = PEER(other), .local = IN(prog->rank), .local_at = prog->rank, .finish = true,
+              .store = alike ? TMP(0) : OUT(0), .length_of = alike ? IN(0) : IN(prog->rank));
+    if (alike)
+        prog_step(prog, .local = TMP(0), .store = OUT(0));
+}
+static void right_reduce_v(struct prog *prog) { scatter_reduce_v(prog, false); }
+static void all_alike(struct prog *prog) { scatter_reduce_v(prog, true); }
+
+static void blocks_with_counts_of_their_own_differ_in_length(void **state) {
+    (void)state;
+    expect_right((struct wrong){PROG_ALLGATHERV, right_gather_v, 2, 0, true});
+    expect_wrong((struct wrong){PROG_ALLGATHERV, wrong_gather_v, 2, 0, false}, "rank 0 worker 0 step 1",
+                 "expected slice 0, got slice 1 from rank 1 worker 0 step 0");
+    expect_right((struct wrong){PROG_REDUCESCATTERV, right_reduce_v, 2, 0, true});
+    expect_wrong((struct wrong){PROG_REDUCESCATTERV, all_alike, 2, 0, false}, "rank 1 worker 0 step 1",
+                 "expected slice 0, got slice 1 from rank 0 worker 0 step 0");
+}
+
 static void a_check_of_nonsense_fails_with_a_reason(void **state) {
     (void)state;
     char why[200];
@@ -816,10 +850,10 @@ static void blocks_may_have_extents_of_their_own(void **state) {
         for (uint32_t block = 0; block < 4; block++) {
             uint64_t next = extents[block].first, most = 0;
             for (uint32_t channel = 0; channel < nchannels; channel++) {
-                struct geometry g = geometry_of_extents(extents, 4, 32, channel, nchannels);
+                struct geometry g = geometry_of_extents(1000, 32, channel, nchannels);
                 most = g.nrounds > most ? g.nrounds : most;
                 for (uint64_t round = 0; round < g.nrounds; round++) {
-                    struct span piece = geometry_piece(&g, block, round);
+                    struct span piece = geometry_piece_of(&g, extents[block], round);
                     assert_in_range(piece.count, 0, 32);
                     if (piece.count > 0)
                         assert_int_equal(piece.first, next);
@@ -1069,6 +1103,7 @@ int main(void) {
         cmocka_unit_test(a_step_that_only_passes_on_has_the_length_it_names),
         cmocka_unit_test(a_barrier_that_does_not_wait_for_all_is_found),
         cmocka_unit_test(a_wrong_gather_is_found),
+        cmocka_unit_test(blocks_with_counts_of_their_own_differ_in_length),
         cmocka_unit_test(a_check_of_nonsense_fails_with_a_reason),
         cmocka_unit_test(runs_go_in_groups_backwards_and_around),
         cmocka_unit_test(blocks_may_have_extents_of_their_own),

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gather_perf: the root gets the blocks of all ranks, in rank order; elsewhere the receive buffer must not be touched. In
+ * place, the root's block already lies where it belongs.
+ *
+ *   rank 0 (root)  A            A B
+ *   rank 1         B     ->     . .
+ */
+#include "perf.h"
+
+static enum collet_result run(const struct perf_call *call) {
+    return collet_gather(call->send, call->recv, call->shape.count, call->type->type, call->root, call->comm,
+                         call->stream);
+}
+
+static struct perf_origin origin(const struct perf_call *call, size_t element) {
+    size_t block = call->shape.count;
+    int from = call->rank == call->root ? (int)(element / block) : PERF_UNTOUCHED;
+    return (struct perf_origin){from, element % block};
+}
+
+static const struct perf_collective gather = {
+    .program = "gather_perf",
+    .function = "collet_gather",
+    .planned = "gather",
+    .has_root = true,
+    .has_in_place = true,
+    .input = PERF_COUNT,
+    .output = PERF_BLOCKS,
+    .run = run,
+    .origin = origin,
+    .bus_factor = perf_bus_factor_blocks,
+};
+
+int main(int argc, char **argv) { return perf_main(&gather, argc, argv); }

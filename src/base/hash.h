@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A hash of a few numbers, the same on all ranks.
+ */
+#ifndef COLLET_BASE_HASH_H
+#define COLLET_BASE_HASH_H
+
+#include <stdint.h>
+
+static inline uint32_t hash_mix(uint32_t hash, uint64_t value) {
+    hash = (hash ^ (uint32_t)value) * 2654435761u;
+    hash = (hash ^ (uint32_t)(value >> 32)) * 2246822519u;
+    return hash ^ hash >> 15;
+}
+
+#endif
