@@ -253,6 +253,8 @@ COLLET_API enum collet_result collet_comm_shrink(struct collet_comm *comm, const
 COLLET_API enum collet_result collet_comm_grow(struct collet_comm *comm, int nranks, const struct collet_unique_id *id,
                                                struct collet_comm **newcomm, const struct collet_config *config);
 
+/* ------------------------------------------------------------------- the end of a communicator, and questions to it */
+
 /* collet_comm_finalize: waits for calls of other threads on comm; no more calls may follow. comm == NULL is a success.
  * The handle stays valid for getters and collet_comm_destroy().
  * Errors: INVALID_ARGUMENT (no communicator), INVALID_USAGE (the second call, comm is still being created, or calls on
