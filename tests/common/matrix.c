@@ -20,7 +20,7 @@ static const struct setting {
     {"small", {{"COLLET_BUFFSIZE", "4096"}, {"COLLET_CHUNKSIZE", "1000"}}}, /* many rounds; chunks of odd sizes */
     {"lanes", {{"COLLET_NCHANNELS", "3"}, {"COLLET_BUFFSIZE", "65536"}}},
     {"wrap32", {{"COLLET_FIRST_STEP", "4294967293"}, {"COLLET_LL_FLAG_BITS", "5"}, {"COLLET_BUFFSIZE", "16384"}}},
-    {"wrap64", {{"COLLET_FIRST_STEP", "-3"}, {"COLLET_CHUNKSIZE", "100"}}},
+    {"wrap64", {{"COLLET_FIRST_STEP", "-3"}, {"COLLET_CHUNKSIZE", "500"}}},
 };
 
 static const char *const layouts[] = {"group", "threads", "hybrid", "shm", "tcp"};

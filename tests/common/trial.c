@@ -191,7 +191,7 @@ static enum collet_result call_with(const struct trial *trial, enum collet_op op
     case PROG_BARRIER: return collet_barrier(comm, stream);
     case PROG_ALLGATHERV:
         return collet_allgatherv(in, trial->in.elems, out, trial->out.counts, out_displs, c->type, comm, stream);
-    case PROG_REDUCESCATTERV: return collet_reducescatterv(in, out, trial->in.counts, c->type, c->op, comm, stream);
+    case PROG_REDUCESCATTERV: return collet_reducescatterv(in, out, trial->in.counts, c->type, op, comm, stream);
     case PROG_ALLTOALLV:
         return collet_alltoallv(in, trial->in.counts, in_displs, out, trial->out.counts, out_displs, c->type, comm,
                                 stream);

@@ -171,7 +171,7 @@ static void a_flag_that_cannot_be_obeyed_is_named(void **state) {
     (void)state;
     assert_refused("-G", "1", "-G 1: needs a GPU communicator\n");
     assert_refused("-d", "float128", "-d float128: not a data type of collet, or not yet; see -h\n");
-    assert_refused("-o", "mulsum", "-o mulsum: not an operation of collet, or not yet; see -h\n");
+    assert_refused("-o", "sumsum", "-o sumsum: not an operation of collet, or not yet; see -h\n");
     assert_refused("-n", "0", "-n 0: must be 1 to 2147483647\n");
     assert_refused("-n", "9x", "-n 9x: not a whole number\n");
     assert_refused("-b", "64M", "-b 67108864: more than -e 33554432\n");
