@@ -27,7 +27,7 @@ static enum collet_result check_size(const struct collet_comm *comm, const struc
                                      size_t *block_bytes) {
     const struct prog_facts *facts = &prog_facts[r->collective];
     bool per_rank = facts->in == PROG_PER_RANK || facts->out == PROG_PER_RANK;
-    size_t elem_bytes = collet_type_size(r->type), bytes;
+    size_t elem_bytes = type_size(r->type), bytes;
     if (__builtin_mul_overflow(r->count, 4 * elem_bytes * (per_rank ? (size_t)comm->nranks : 1), &bytes))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is %zu: that many %s elements do not fit into memory",
                        count_name_of(facts), r->count, type_name(r->type));

@@ -82,7 +82,8 @@ static inline enum collet_result group_make_room(void *array_p, int used, int *r
 /* Forgets calls that have been made, or never will be. */
 static void drop_calls(struct group *g) {
     for (int k = 0; k < g->ncalls; k++)
-        free(g->calls[k].request.extents);
+        if (g->calls[k].request.extents != NULL)
+            free(g->calls[k].request.extents);
     g->ncalls = 0;
 }
 

@@ -53,7 +53,7 @@ static enum collet_result resolve_created(const struct collet_comm *comm, struct
     return COLLET_SUCCESS;
 }
 
-enum collet_result op_resolve(const struct collet_comm *comm, struct exec_request *request) {
+enum collet_result op_resolve_rare(const struct collet_comm *comm, struct exec_request *request) {
     if (!op_valid(request->op))
         return resolve_created(comm, request);
     if (request->op == COLLET_PREMULSUM)

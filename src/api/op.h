@@ -9,7 +9,11 @@
 
 /* Checks the operator of a request whose type is valid. One that was created is replaced by COLLET_PREMULSUM and its factor.
  * INVALID_ARGUMENT names what is wrong. */
-enum collet_result op_resolve(const struct collet_comm *comm, struct exec_request *request);
+enum collet_result op_resolve_rare(const struct collet_comm *comm, struct exec_request *request);
+static inline enum collet_result op_resolve(const struct collet_comm *comm, struct exec_request *request) {
+    return (unsigned)request->op <= COLLET_AVG ? COLLET_SUCCESS
+                                               : op_resolve_rare(comm, request); /* any type has these */
+}
 
 /* The end of a communicator ends its operators. */
 void op_destroy_all(struct collet_comm *comm);

@@ -8,12 +8,6 @@
  */
 #include "api/overlap.h"
 
-struct overlap_range overlap_range_of(const void *buffer, enum prog_layout layout, size_t block_bytes, int nranks) {
-    const uintptr_t begin = (uintptr_t)buffer;
-    const size_t blocks = layout == PROG_PER_RANK ? (size_t)nranks : 1;
-    return (struct overlap_range){begin, begin + blocks * block_bytes};
-}
-
 static bool is_in_place(enum prog_in_place rule, uintptr_t in, uintptr_t out, size_t own_block) {
     switch (rule) {
     case PROG_SAME_PLACE: return in == out;

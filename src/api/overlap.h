@@ -15,7 +15,12 @@ struct overlap_range {
 };
 
 /* Of a buffer of blocks of block_bytes. */
-struct overlap_range overlap_range_of(const void *buffer, enum prog_layout layout, size_t block_bytes, int nranks);
+static inline struct overlap_range overlap_range_of(const void *buffer, enum prog_layout layout, size_t block_bytes,
+                                                    int nranks) {
+    const uintptr_t begin = (uintptr_t)buffer;
+    const size_t blocks = layout == PROG_PER_RANK ? (size_t)nranks : 1;
+    return (struct overlap_range){begin, begin + blocks * block_bytes};
+}
 
 /* INVALID_ARGUMENT, with both ranges, if they overlap and do not lie as the collective's calls in place do. own_block: bytes
  * before this rank's block, in the buffer that has one per rank. */

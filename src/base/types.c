@@ -20,6 +20,10 @@ enum { COLLET_TYPES(X, ) };
 COLLET_TYPES(X, )
 #undef X
 
+#define X(ENUM, name, kind, element, ...) sizeof(element),
+const uint8_t type_bytes[] = {COLLET_TYPES(X, )};
+#undef X
+
 const struct type_format *type_format(enum collet_type type) { return &TYPES[type]; }
 
 const char *type_name(enum collet_type type) { return type_valid(type) ? TYPES[type].name : "?"; }
@@ -30,4 +34,4 @@ int op_takes(enum collet_op op, enum collet_type type) {
     return OPS[op].only == ONLY_ANY || TYPES[type].fraction_bits == 0;
 }
 
-size_t collet_type_size(enum collet_type type) { return type_valid(type) ? TYPES[type].bytes : 0; }
+size_t collet_type_size(enum collet_type type) { return type_valid(type) ? type_size(type) : 0; }

@@ -96,10 +96,11 @@ static void exec_call_start(struct exec_call *call) {
     call->state = EXEC_RUNNING;
 }
 
-/* Runs a worker until it is blocked, done, or had its turn. */
-static enum collet_result exec_worker_visit(struct exec_call *call, struct interp_worker *w, bool *moved) {
+/* Runs a worker until it is blocked, done, or had its turn. everywhere: see proto_at(). */
+static inline enum collet_result exec_worker_visit(struct exec_call *call, struct interp_worker *w, bool *moved,
+                                                   uint32_t everywhere) {
     for (int k = 0; k < STEPS_PER_VISIT; k++) {
-        enum interp_result result = interp_try_step(w, exec_reduce);
+        enum interp_result result = interp_try_step(w, exec_reduce, everywhere);
         if (result == INTERP_BUSY)
             return COLLET_SUCCESS;
         if (result == INTERP_MISMATCH)
@@ -113,6 +114,20 @@ static enum collet_result exec_worker_visit(struct exec_call *call, struct inter
     }
     return COLLET_SUCCESS;
 }
+
+/* The interpreter is compiled once per protocol, and once for programs that have ends over wires, too. */
+#define VISIT(NAME, name, ...)                                                                                         \
+    __attribute__((flatten)) static enum collet_result exec_visit_##name(struct exec_call *call,                       \
+                                                                         struct interp_worker *w, bool *moved) {       \
+        return exec_worker_visit(call, w, moved, PROTOCOL_##NAME);                                                     \
+    }
+PROTOCOLS(VISIT)
+static enum collet_result exec_visit_each_end(struct exec_call *call, struct interp_worker *w, bool *moved) {
+    return exec_worker_visit(call, w, moved, PROTO_EACH_END);
+}
+#define VISIT_ROW(NAME, name, ...) [PROTOCOL_##NAME] = exec_visit_##name,
+static enum collet_result (*const exec_visits[])(struct exec_call *call, struct interp_worker *w, bool *moved) = {
+    PROTOCOLS(VISIT_ROW)[PROTO_EACH_END] = exec_visit_each_end};
 
 static enum collet_result wires_progress(struct exec_program *program, bool *moved) {
     for (int k = 0; k < program->nconns; k++) {
@@ -137,9 +152,10 @@ static bool wires_idle(const struct exec_program *program) {
 static enum collet_result exec_call_run(struct exec_call *call, bool *moved) {
     struct exec_program *program = call->program;
     int nworkers = program->first_worker[call->args.nchannels];
+    uint32_t everywhere = program->nremote > 0 ? PROTO_EACH_END : call->args.protocol;
     for (int k = 0; k < nworkers; k++)
         if (!program->workers[k].done)
-            COLLET_TRY(exec_worker_visit(call, &program->workers[k], moved));
+            COLLET_TRY(exec_visits[everywhere](call, &program->workers[k], moved));
     bool carries = program->nremote > 0 && call->chan->proxy == NULL;
     if (call->running == 0 && (!carries || wires_idle(program)))
         return COLLET_SUCCESS;

@@ -29,6 +29,13 @@ PORT_FN uint32_t proto_kind(uint32_t protocol, const struct fifo_end *end) {
     return end->remote ? (uint32_t)PROTOCOL_SIMPLE : protocol;
 }
 
+/* What a step is told about its ends: one protocol answers at all of them, or each end is asked. Where it is a constant, no
+ * other protocol's code is left in the step. */
+#define PROTO_EACH_END ((uint32_t)PROTOCOL_COUNT)
+PORT_FN uint32_t proto_at(uint32_t everywhere, uint32_t protocol, const struct fifo_end *end) {
+    return everywhere == PROTO_EACH_END ? proto_kind(protocol, end) : everywhere;
+}
+
 PORT_FN int proto_has_lines(uint32_t kind) { return protocol_line_bytes(kind) > protocol_unit_bytes(kind); }
 
 /* ---- consumer ---- */

@@ -115,8 +115,8 @@ BLOCK_FN void block_list(struct block_memory *m, const struct prog_step *step, u
                          const struct interp_piece *first) {
     struct interp_worker *w = &m->worker;
     w->round = round;
-    m->lists.nsrc = (uint32_t)interp_gather(w, step, bytes, first);
-    m->lists.ndst = (uint32_t)interp_scatter(w, step, bytes, (int)m->lists.nsrc, first);
+    m->lists.nsrc = (uint32_t)interp_gather(w, step, bytes, first, PROTO_EACH_END);
+    m->lists.ndst = (uint32_t)interp_scatter(w, step, bytes, (int)m->lists.nsrc, first, PROTO_EACH_END);
     m->lists.divisor = step->finish ? m->op.args.divisor : 1;
     m->lists.scaled = interp_scaled(&m->op, step);
     m->lists.factor = m->op.args.factor;
@@ -165,7 +165,7 @@ BLOCK_FN enum work_failure block_step(struct block_memory *m, const struct prog_
         proto_seal(proto_kind(P::number, end), &op->args, end, bytes);
     }
     if ((failure = failure_of_any(failure)) == WORK_FINE && port_lane() == 0)
-        interp_finish(op, step, bytes, NULL);
+        interp_finish(op, step, bytes, NULL, PROTO_EACH_END);
     return failure;
 }
 

@@ -37,11 +37,12 @@ PORT_FN int interp_has_credit(struct interp_worker *w, const struct prog_step *s
 }
 
 /* Has every operand arrived, does it belong to this very call, and may every place be written? */
-PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
+PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
+                                        uint32_t everywhere) {
     const struct work_args *args = &w->op->args;
     for (uint32_t k = w->arrived; k < (uint32_t)step->recv_count; k++) {
         struct fifo_end *end = w->op->recv_ends[(uint32_t)step->recv_first + k];
-        uint32_t kind = proto_kind(args->protocol, end);
+        uint32_t kind = proto_at(everywhere, args->protocol, end);
         enum interp_result ready = proto_ready(kind, args, end, bytes, interp_scratch(w, k));
         if (ready != INTERP_STEPPED) {
             w->arrived = k;
@@ -56,12 +57,12 @@ PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct pr
 
 /* After the step's result was made: hands over what was sent, returns what was read. result: what slots with lines take their
  * payload from; NULL: there are none, or lanes have put it there. */
-PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *step, uint32_t bytes,
-                           const char *result) {
+PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *step, uint32_t bytes, const char *result,
+                           uint32_t everywhere) {
     const struct work_args *args = &op->args;
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = op->send_ends[step->send_first + k];
-        uint32_t kind = proto_kind(args->protocol, end);
+        uint32_t kind = proto_at(everywhere, args->protocol, end);
         if (result != NULL) {
             proto_put(kind, args, end, result, bytes);
             proto_seal(kind, args, end, bytes);
@@ -70,7 +71,7 @@ PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *s
     }
     for (int k = 0; k < step->recv_count; k++) {
         struct fifo_end *end = op->recv_ends[step->recv_first + k];
-        proto_consume(proto_kind(args->protocol, end), end);
+        proto_consume(proto_at(everywhere, args->protocol, end), end);
     }
 }
 
@@ -100,24 +101,25 @@ PORT_FN void interp_other_pieces(struct interp_worker *w, const struct prog_step
     }
 }
 
-PORT_FN enum interp_result interp_try_step(struct interp_worker *w, interp_reduce *reduce) {
+/* everywhere: see proto_at(). */
+PORT_FN enum interp_result interp_try_step(struct interp_worker *w, interp_reduce *reduce, uint32_t everywhere) {
     const struct interp_op *op = w->op;
     const struct prog_step *step = &op->steps[w->first_step + w->pc];
     struct interp_piece piece = interp_piece_of(op, step, 0, w->round);
     uint32_t bytes = interp_payload(op, step, w->round, &piece);
     if (interp_skips(op, bytes))
         return interp_advance(w);
-    enum interp_result ready = interp_ready(w, step, bytes);
+    enum interp_result ready = interp_ready(w, step, bytes, everywhere);
     if (ready != INTERP_STEPPED)
         return ready;
 
-    int nsrc = interp_gather(w, step, bytes, &piece);
-    int ndst = interp_scatter(w, step, bytes, nsrc, &piece);
+    int nsrc = interp_gather(w, step, bytes, &piece, everywhere);
+    int ndst = interp_scatter(w, step, bytes, nsrc, &piece, everywhere);
     if (piece.elems.count > 0 && ndst > 0)
         reduce(w, step, ndst, nsrc, piece.elems.count);
     if (step->count > 1)
         interp_other_pieces(w, step, ndst, nsrc, &piece, reduce);
-    interp_finish(op, step, bytes, (const char *)w->result);
+    interp_finish(op, step, bytes, (const char *)w->result, everywhere);
     return interp_advance(w);
 }
 

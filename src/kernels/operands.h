@@ -117,36 +117,39 @@ PORT_FN char *interp_scratch(const struct interp_worker *w, uint32_t operand) {
     return w->scratch + (size_t)operand * w->scratch_stride;
 }
 
-PORT_FN const char *interp_slot(const struct interp_worker *w, const struct prog_step *step, int k, uint32_t bytes) {
+PORT_FN const char *interp_slot(const struct interp_worker *w, const struct prog_step *step, int k, uint32_t bytes,
+                                uint32_t everywhere) {
     const struct work_args *args = &w->op->args;
     const struct fifo_end *end = w->op->recv_ends[step->recv_first + k];
-    return proto_operand(proto_kind(args->protocol, end), args, end, bytes, interp_scratch(w, (uint32_t)k));
+    return proto_operand(proto_at(everywhere, args->protocol, end), args, end, bytes, interp_scratch(w, (uint32_t)k));
 }
 
-/* Lists the operands of a step's first piece in their order; returns how many. A slot of the step has so many bytes. */
+/* Lists the operands of a step's first piece in their order; returns how many. A slot of the step has so many bytes.
+ * everywhere: see proto_at(). */
 PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
-                          const struct interp_piece *piece) {
-    int n = 0, taken = 0, noperands = step->recv_count + step->locals_count;
-    for (; n < noperands; n++)
-        if (interp_is_local(w->op, step, taken, n - taken))
-            w->src[n] = interp_local(w->op, step, taken++, 0, w->round, piece);
-        else
-            w->src[n] = interp_slot(w, step, n - taken, bytes);
-    return n;
+                          const struct interp_piece *piece, uint32_t everywhere) {
+    int n = 0, taken = 0;
+    for (int received = 0;; received++) {
+        for (; interp_is_local(w->op, step, taken, received); taken++)
+            w->src[n++] = interp_local(w->op, step, taken, 0, w->round, piece);
+        if (received == step->recv_count)
+            return n;
+        w->src[n++] = interp_slot(w, step, received, bytes, everywhere);
+    }
 }
 
 /* Lists the places to reduce a step's first piece into; returns how many. The one in memory comes first. Slots with lines
  * take their payload from a result that is somewhere: in scratch, or, of a single piece, in one of the other places, or where
  * the only operand is that is passed on as it is. */
 PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
-                           const struct interp_piece *piece) {
+                           const struct interp_piece *piece, uint32_t everywhere) {
     const struct work_args *args = &w->op->args;
     int n = 0, puts = 0;
     if (step->store_region != STEP_NONE)
         w->dst[n++] = interp_store(w->op, step, 0, w->round, piece);
     for (int k = 0; k < step->send_count; k++) {
         const struct fifo_end *end = w->op->send_ends[step->send_first + k];
-        char *place = proto_place(proto_kind(args->protocol, end), args, end, bytes);
+        char *place = proto_place(proto_at(everywhere, args->protocol, end), args, end, bytes);
         if (place != NULL)
             w->dst[n++] = place;
         else

@@ -53,8 +53,8 @@ static void move_lists(struct interp_worker *w, int ndst, int nsrc, ptrdiff_t by
         w->dst[k] = (char *)w->dst[k] + bytes;
 }
 
-static void reduce_scaled(struct interp_worker *w, int ndst, int nsrc, uint64_t count, uint32_t divisor,
-                          uint32_t stream_mask, int scaled) {
+void reduce_host_scaled(struct interp_worker *w, int ndst, int nsrc, uint64_t count, uint32_t divisor,
+                        uint32_t stream_mask, int scaled) {
     _Alignas(64) char product[SCALED_BLOCK_BYTES];
     const struct interp_op *op = w->op;
     uint64_t bytes = count * op->args.elem_bytes, n;
@@ -69,15 +69,4 @@ static void reduce_scaled(struct interp_worker *w, int ndst, int nsrc, uint64_t 
         move_lists(w, ndst, nsrc, (ptrdiff_t)n);
     }
     move_lists(w, ndst, nsrc, -(ptrdiff_t)bytes);
-}
-
-void reduce_host_step(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count,
-                      uint32_t stream_mask) {
-    const struct interp_op *op = w->op;
-    uint32_t divisor = step->finish ? op->args.divisor : 1;
-    int scaled = interp_scaled(op, step);
-    if (scaled >= 0)
-        reduce_scaled(w, ndst, nsrc, count, divisor, stream_mask, scaled);
-    else
-        ((reduce_fn)op->reduce)(w->dst, ndst, w->src, nsrc, count, divisor, stream_mask);
 }

@@ -6,7 +6,7 @@
 #define COLLET_KERNELS_REDUCE_HOST_H
 
 #include "base/types.h"
-#include "kernels/worker.h"
+#include "kernels/operands.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,9 +28,21 @@ reduce_fn reduce_host_get(enum collet_type type, enum collet_op op);
 typedef void (*multiply_fn)(void *to, const void *from, size_t count, uint64_t factor);
 multiply_fn reduce_host_multiply(enum collet_type type);
 
+/* The same as below for a step whose operand number `scaled` is multiplied first. */
+void reduce_host_scaled(struct interp_worker *w, int ndst, int nsrc, uint64_t count, uint32_t divisor,
+                        uint32_t stream_mask, int scaled);
+
 /* What a step makes of w->src[0 … nsrc−1] in w->dst[0 … ndst−1], with the functions in w->op. */
-void reduce_host_step(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count,
-                      uint32_t stream_mask);
+static inline void reduce_host_step(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc,
+                                    uint64_t count, uint32_t stream_mask) {
+    const struct interp_op *op = w->op;
+    uint32_t divisor = step->finish ? op->args.divisor : 1;
+    int scaled = interp_scaled(op, step);
+    if (scaled >= 0)
+        reduce_host_scaled(w, ndst, nsrc, count, divisor, stream_mask, scaled);
+    else
+        ((reduce_fn)op->reduce)(w->dst, ndst, w->src, nsrc, count, divisor, stream_mask);
+}
 
 /* "avx512", "avx2" or "plain": which variant reduce_host_get() hands out. */
 const char *reduce_host_variant(void);

@@ -288,7 +288,7 @@ static uint64_t planned_count(const struct exec_request *request) {
 
 enum collet_result plan_choose(struct planner *planner, const struct exec_request *request,
                                struct plan_choice *choice_p) {
-    uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
+    uint32_t elem_bytes = (uint32_t)type_size(request->type);
     uint32_t class = size_class(planned_count(request) * elem_bytes);
     struct plan_choice *choice = &planner->choices[request->collective][class];
     if (prog_is_p2p(request->collective)) {
@@ -376,7 +376,7 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
     COLLET_TRY(program_get(planner, &choice, request->root, &program));
 
     int nranks = planner->chan->owner.nranks;
-    uint32_t elem_bytes = (uint32_t)collet_type_size(request->type);
+    uint32_t elem_bytes = (uint32_t)type_size(request->type);
     struct work_args *args = &call->args;
     plan_extent(request->collective, planned_count(request), nranks, program->progs[0]->nblocks, &args->total_elems,
                 &args->block_elems);

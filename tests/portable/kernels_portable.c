@@ -38,7 +38,7 @@ PORT_FN void portable_reduce(struct interp_worker *w, const struct prog_step *st
 ENTRY void portable_run(struct interp_worker *worker) {
     enum interp_result result;
     do
-        result = interp_try_step(worker, portable_reduce);
+        result = interp_try_step(worker, portable_reduce, PROTO_EACH_END);
     while (result == INTERP_BUSY || result == INTERP_STEPPED);
     worker->done = result == INTERP_DONE;
 }

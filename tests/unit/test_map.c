@@ -301,7 +301,8 @@ static void a_map_that_does_not_fit_the_ranks_is_refused(void **state) {
     counts[1]++;
     assert_int_equal(map_create(job.peers, job.nranks, job.atlas, job.size, &map), COLLET_ERR_INTERNAL);
     counts[1]--;
-    ((int32_t *)(void *)((char *)job.atlas + job.size))[-1] = 10000; /* the place of the last rank */
+    const int32_t nowhere = 10000; /* as the place of the last rank */
+    memcpy((char *)job.atlas + job.size - sizeof nowhere, &nowhere, sizeof nowhere);
     assert_int_equal(map_create(job.peers, job.nranks, job.atlas, job.size, &map), COLLET_ERR_INTERNAL);
     end(&job);
 }
