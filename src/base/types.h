@@ -87,7 +87,7 @@ static inline int type_valid(enum collet_type type) { return (unsigned)type < CO
 static inline int op_valid(enum collet_op op) { return (unsigned)op < COLLET_OP_COUNT; }
 extern const uint8_t type_bytes[COLLET_TYPE_COUNT];
 static inline size_t type_size(enum collet_type type) { return type_bytes[type]; } /* of a valid type */
-int op_takes(enum collet_op op, enum collet_type type); /* both valid */
+int op_takes(enum collet_op op, enum collet_type type);                            /* both valid */
 
 /* How to read the bits of an element, for whoever makes or compares elements one by one. */
 struct type_format {
