@@ -18,8 +18,15 @@
 static struct {
     pthread_mutex_t lock;
     struct chan *first;
-    int pid; /* whose the list is: a child of fork() has no business with its parent's connections */
 } listed = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* In a child of fork(): its parent's connections are none of its business, and a thread of the parent may have held the lock. */
+static void forget_parents_list(void) {
+    listed.first = NULL;
+    pthread_mutex_init(&listed.lock, NULL);
+}
+
+static void forget_in_children(void) { pthread_atfork(NULL, NULL, forget_parents_list); }
 
 static void attend_one(struct chan *chan) {
     if (__atomic_load_n(&chan->proxy, __ATOMIC_ACQUIRE) != NULL)
@@ -32,7 +39,7 @@ static void attend_one(struct chan *chan) {
 static void attend_others(void) {
     if (pthread_mutex_trylock(&listed.lock) != 0)
         return; /* somebody is at it */
-    for (struct chan *chan = listed.pid == os_pid() ? listed.first : NULL; chan != NULL; chan = chan->next_chan)
+    for (struct chan *chan = listed.first; chan != NULL; chan = chan->next_chan)
         if (call_lock_try(chan->lock)) {
             attend_one(chan);
             call_lock_release(chan->lock);
@@ -50,10 +57,9 @@ void chan_attend(struct chan *chan, uint64_t idle_ns) {
 }
 
 void chan_list(struct chan *chan, struct call_lock *lock) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, forget_in_children);
     SCOPED_LOCK(&listed.lock);
-    if (listed.pid != os_pid())
-        listed.first = NULL;
-    listed.pid = os_pid();
     chan->lock = lock;
     chan->next_chan = listed.first;
     listed.first = chan;
