@@ -193,14 +193,6 @@ static void train_alone(struct expert *experts) {
     }
 }
 
-static void print_loss(struct job *job, int step, float share) {
-    float loss = 0;
-    CHECK(collet_allreduce(&share, &loss, 1, COLLET_FLOAT32, COLLET_SUM, job->comm, NULL));
-    job_count(job, ALLREDUCE, sizeof share);
-    if (job->rank == 0)
-        printf("step %3d  loss %.6f\n", step, (double)loss);
-}
-
 static void print_traffic(const struct job *job, const struct traffic *traffic) {
     for (int rank = 0; rank < job->nranks; rank++) {
         printf("samples of rank %d for experts 0 … %d:", rank, EXPERTS - 1);
@@ -227,7 +219,7 @@ int main(int argc, char **argv) {
     for (int step = 0; step < STEPS; step++) {
         float share = train_step(&job, experts, &traffic, step);
         if (step % STEPS_PER_LINE == 0)
-            print_loss(&job, step, share);
+            job_print_loss(&job, step, share);
     }
     if (job.rank == 0)
         print_traffic(&job, &traffic);

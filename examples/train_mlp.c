@@ -69,15 +69,6 @@ static float train_step(struct job *job, float *parameters, int step, struct col
     return loss;
 }
 
-/* The loss of the whole batch, on rank 0. Each rank knows only its share of it. */
-static void print_loss(struct job *job, int step, float share) {
-    float loss = 0;
-    CHECK(collet_allreduce(&share, &loss, 1, COLLET_FLOAT32, COLLET_SUM, job->comm, NULL));
-    job_count(job, ALLREDUCE, sizeof share);
-    if (job->rank == 0)
-        printf("step %3d  loss %.6f\n", step, (double)loss);
-}
-
 int main(int argc, char **argv) {
     static float parameters[MLP_COUNT], alone[MLP_COUNT];
     struct job job = job_start(argc, argv);
@@ -96,7 +87,7 @@ int main(int argc, char **argv) {
     for (int step = 0; step < STEPS; step++) {
         float share = train_step(&job, parameters, step, stream);
         if (step % STEPS_PER_LINE == 0)
-            print_loss(&job, step, share);
+            job_print_loss(&job, step, share);
     }
     CHECK(collet_stream_destroy(stream));
 

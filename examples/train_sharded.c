@@ -95,14 +95,6 @@ static float train_step(struct job *job, struct shard *shard, int step) {
     return loss;
 }
 
-static void print_loss(struct job *job, int step, float share) {
-    float loss = 0;
-    CHECK(collet_allreduce(&share, &loss, 1, COLLET_FLOAT32, COLLET_SUM, job->comm, NULL));
-    job_count(job, ALLREDUCE, sizeof share);
-    if (job->rank == 0)
-        printf("step %3d  loss %.6f\n", step, (double)loss);
-}
-
 /* This rank's slices of a whole model. */
 static void shard_cut(const struct job *job, const float *model, float *slices) {
     memset(slices, 0, (MLP_COUNT + LAYERS) * sizeof(float));
@@ -128,7 +120,7 @@ int main(int argc, char **argv) {
     for (int step = 0; step < STEPS; step++) {
         float share = train_step(&job, &shard, step);
         if (step % STEPS_PER_LINE == 0)
-            print_loss(&job, step, share);
+            job_print_loss(&job, step, share);
     }
 
     /* As in train_mlp.c: the sum of two gradients has one order, that of three or more has several. */

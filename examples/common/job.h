@@ -82,6 +82,15 @@ static inline void job_count(struct job *job, enum tally_row row, size_t bytes) 
     job->bytes[row] += (int64_t)bytes;
 }
 
+/* The loss of the whole batch, on rank 0. Each rank knows only its share of the loss. */
+static inline void job_print_loss(struct job *job, int step, float share) {
+    float loss = 0;
+    CHECK(collet_allreduce(&share, &loss, 1, COLLET_FLOAT32, COLLET_SUM, job->comm, NULL));
+    job_count(job, ALLREDUCE, sizeof share);
+    if (job->rank == 0)
+        printf("step %3d  loss %.6f\n", step, (double)loss);
+}
+
 static inline void job_print_table(struct job *job) {
     static const char *const names[TALLY_ROWS] = {"allreduce", "allgather", "reducescatter",
                                                   "broadcast", "send",      "alltoallv"};

@@ -19,7 +19,7 @@
 struct collet_stream {
     uint64_t magic;
     struct queue queue;
-    struct collet_comm *newest; /* the communicator of its newest call: who waits for the stream helps there */
+    struct collet_comm *newest; /* communicator of its newest call; a thread that waits for the stream helps there */
     uint64_t group, place;      /* in the issue with this number, the place of its calls */
     struct collet_stream *next; /* of those that were destroyed */
 };

@@ -183,12 +183,12 @@ bool numbers_moved(const void *from, enum collet_type type, uint64_t seed, int r
 /* ---- references ---- */
 
 /* The value of an integer type's bits; wide enough for what two of them give. */
-static __int128 widen(uint64_t bits, const struct type_format *format) {
+__int128 numbers_integer(const struct type_format *format, uint64_t bits) {
     int unused = 64 - 8 * (int)format->bytes;
     return format->is_signed ? (int64_t)(bits << unused) >> unused : (__int128)(bits << unused >> unused);
 }
 
-static __int128 integer_pair(enum collet_op op, __int128 a, __int128 b) {
+__int128 numbers_integer_op(enum collet_op op, __int128 a, __int128 b) {
     switch (op) {
     case COLLET_PROD: return (__int128)((unsigned __int128)a * (unsigned __int128)b);
     case COLLET_MIN: return a < b ? a : b;
@@ -205,8 +205,8 @@ static __int128 integer_reference(const struct type_format *format, enum collet_
     __int128 result = 0;
     for (int rank = 0; rank < nranks; rank++) {
         uint64_t factor = op == COLLET_PREMULSUM ? (uint64_t)(int64_t)scalar_of(rank) : 1;
-        __int128 next = widen(numbers_hash(seed, (uint64_t)rank, index) * factor, format);
-        result = rank == 0 ? next : widen((uint64_t)integer_pair(op, result, next), format);
+        __int128 next = numbers_integer(format, numbers_hash(seed, (uint64_t)rank, index) * factor);
+        result = rank == 0 ? next : numbers_integer(format, (uint64_t)numbers_integer_op(op, result, next));
     }
     return op == COLLET_AVG ? result / nranks : result;
 }
@@ -255,10 +255,10 @@ bool numbers_reduced(const void *from, enum collet_type type, enum collet_op op,
             uint64_t bits = 0;
             memcpy(&bits, at, format->bytes);
             __int128 wanted = integer_reference(format, op, nranks, seed, first + i);
-            if (widen(bits, format) == wanted)
+            if (numbers_integer(format, bits) == wanted)
                 continue;
             snprintf(why, NUMBERS_WHY_BYTES, "element %zu of %zu is %lld, should be %lld", i, count,
-                     (long long)widen(bits, format), (long long)wanted);
+                     (long long)numbers_integer(format, bits), (long long)wanted);
             return false;
         }
         long double tolerance, is = load_float(at, format);

@@ -42,4 +42,8 @@ uint64_t numbers_digest(const void *data, size_t bytes);
 long double numbers_decode(const struct type_format *format, uint64_t bits);
 uint64_t numbers_encode(const struct type_format *format, long double value);
 
+/* The value of an integer type's bits, and what an operator makes of two: wide enough for the product of any. */
+__int128 numbers_integer(const struct type_format *format, uint64_t bits);
+__int128 numbers_integer_op(enum collet_op op, __int128 a, __int128 b);
+
 #endif

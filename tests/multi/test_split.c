@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Communicators that are made of another one: who is in them, in which order, and that they work; beside their parent and
+ * Communicators that are made of another one: which ranks they have, and in which order. They work beside their parent, and
  * after its end.
  */
 #include <setjmp.h>

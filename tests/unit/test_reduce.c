@@ -71,29 +71,12 @@ static bool is_below(double a, double b) { return a < b || isnan(b) || (a == b &
 REFERENCE_IN(float)
 REFERENCE_IN(double)
 
-/* Wide enough for the sum and the product of any two. */
-static __int128 integer_of(const struct type_format *format, uint64_t bits) {
-    int unused = 64 - 8 * (int)format->bytes;
-    return format->is_signed ? (int64_t)(bits << unused) >> unused : (__int128)(bits << unused >> unused);
-}
-
-static __int128 integer_op(enum collet_op op, __int128 a, __int128 b) {
-    switch (op) {
-    case COLLET_PROD: return (__int128)((unsigned __int128)a * (unsigned __int128)b);
-    case COLLET_MIN: return a < b ? a : b;
-    case COLLET_MAX: return a > b ? a : b;
-    case COLLET_BAND: return a & b;
-    case COLLET_BOR: return a | b;
-    case COLLET_BXOR: return a ^ b;
-    default: return a + b;
-    }
-}
-
 static uint64_t reference_in_integers(const struct type_format *format, enum collet_op op, const void *const *src,
                                       int nsrc, size_t i, uint32_t divisor) {
-    __int128 v = integer_of(format, bits_at(format, src[0], i));
+    __int128 v = numbers_integer(format, bits_at(format, src[0], i));
     for (int k = 1; k < nsrc; k++)
-        v = integer_of(format, (uint64_t)integer_op(op, v, integer_of(format, bits_at(format, src[k], i))));
+        v = numbers_integer(format,
+                            (uint64_t)numbers_integer_op(op, v, numbers_integer(format, bits_at(format, src[k], i))));
     return (uint64_t)(divisor > 1 ? v / divisor : v);
 }
 
