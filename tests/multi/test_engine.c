@@ -168,6 +168,7 @@ static void abort_both(struct ranks *ranks, int rank) {
     struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
     for (int k = 0; k < 2; k++)
         workers[k] = (struct worker){.ranks = ranks, .comm = comm, .rank = rank};
+    ranks_barrier(ranks); /* a rank still in init would be told of the abort there */
     if (rank == 0) {
         begin(&workers[0], receive_in_vain);
         begin(&workers[1], sum_in_vain);
