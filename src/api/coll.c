@@ -243,12 +243,7 @@ enum collet_result collet_comm_plan(struct collet_comm *comm, const char *collec
     COLLET_TRY(check_request(comm, &request, NULL, &block_bytes));
     if (text == NULL || size == 0)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "text is NULL or size is 0: nothing can be written there");
-    engine_take(comm, 0);
-    enum collet_result result = comm_check_locked(comm);
-    if (result == COLLET_SUCCESS)
-        result = plan_choose(comm->planner, &request, &choice);
-    engine_give(comm);
-    if (result == COLLET_SUCCESS)
-        tuner_choice_text(&choice, text, size);
-    return result;
+    COLLET_TRY(comm_choose(comm, &request, &choice));
+    tuner_choice_text(&choice, text, size);
+    return COLLET_SUCCESS;
 }

@@ -81,6 +81,16 @@ enum collet_result comm_check_phase(const struct collet_comm *comm) {
     return COLLET_SUCCESS;
 }
 
+enum collet_result comm_choose(struct collet_comm *comm, const struct exec_request *request,
+                               struct plan_choice *choice) {
+    engine_take(comm, 0);
+    enum collet_result result = comm_check_locked(comm);
+    if (result == COLLET_SUCCESS)
+        result = plan_choose(comm->planner, request, choice);
+    engine_give(comm);
+    return result;
+}
+
 /* Either comm_discard() sees this reader, or the reader sees the cleared magic. */
 bool comm_enter(struct collet_comm *comm) {
     __atomic_add_fetch(&comm->readers, 1, __ATOMIC_SEQ_CST);

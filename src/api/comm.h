@@ -74,6 +74,10 @@ static inline enum collet_result comm_check_usable(const struct collet_comm *com
     return ready ? COLLET_SUCCESS : comm_check_phase(comm);
 }
 
+/* How a call of comm would be run. Waits for a call of another thread. */
+enum collet_result comm_choose(struct collet_comm *comm, const struct exec_request *request,
+                               struct plan_choice *choice);
+
 /* With its lock held: all of the above, and a failed communicator gives its failure. */
 static inline enum collet_result comm_check_locked(const struct collet_comm *comm) {
     COLLET_TRY(comm_check_usable(comm));

@@ -22,7 +22,8 @@ struct group {
     char error_text[ERR_TEXT_BYTES];
     struct post *calls;
     int ncalls, calls_room;
-    unsigned kinds; /* of the calls: bits of enum call_kind */
+    unsigned kinds;       /* of the calls: bits of enum call_kind */
+    double *predicted_ns; /* where the predicted time of the calls goes, which then do not run; NULL: they run */
     struct collet_comm **joins;
     int njoins, joins_room;
 };
@@ -216,11 +217,29 @@ enum collet_result collet_group_start(void) {
     return COLLET_SUCCESS;
 }
 
+/* The calls of one communicator run one after the other, those of different ones at the same time. */
+static enum collet_result group_predict(double *longest_ns) {
+    *longest_ns = 0;
+    for (int k = 0; k < group.ncalls; k++) {
+        double ns = 0;
+        for (int j = k; j < group.ncalls; j++) {
+            struct plan_choice choice = {.predicted_ns = 0};
+            if (group.calls[j].comm == group.calls[k].comm)
+                COLLET_TRY(comm_choose(group.calls[j].comm, &group.calls[j].request, &choice));
+            ns += choice.predicted_ns;
+        }
+        *longest_ns = ns > *longest_ns ? ns : *longest_ns;
+    }
+    return COLLET_SUCCESS;
+}
+
 static enum collet_result group_run(void) {
     if (group.error != COLLET_SUCCESS)
         return err_adopt(group.error, group.error_text);
     if (group.njoins > 0)
         COLLET_TRY(comm_join_all(group.joins, group.njoins));
+    if (group.predicted_ns != NULL)
+        return group_predict(group.predicted_ns);
     if (group.kinds & CALL_TO_SELF)
         COLLET_TRY(pair_messages_to_self());
     if (group.kinds & CALL_ON_GPU)
@@ -247,5 +266,12 @@ enum collet_result collet_group_end(void) {
     drop_calls(&group);
     group.njoins = 0;
     group.kinds = 0;
+    return result;
+}
+
+enum collet_result group_end_predicted(double *ns) {
+    group.predicted_ns = group.depth == 1 ? ns : NULL;
+    enum collet_result result = collet_group_end();
+    group.predicted_ns = NULL;
     return result;
 }

@@ -20,10 +20,12 @@
 #include "base/err.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #define VERSION 22809
+#define SIM_MAGIC 0x74685283u
 
 /* A function that the header, which is of an older version, does not declare. */
 #define NEWER(result, name, ...)                                                                                       \
@@ -115,23 +117,36 @@ ncclResult_t pncclGroupStart(void) {
     return reply(collet_group_start());
 }
 
-static enum collet_result group_close(void) {
+/* predicted_ns: NULL to run the group. */
+static enum collet_result group_close(double *predicted_ns) {
     group.depth -= group.depth > 0;
-    enum collet_result result = collet_group_end();
+    enum collet_result result = predicted_ns != NULL ? group_end_predicted(predicted_ns) : collet_group_end();
     if (group.depth > 0 || !group.creating)
         return result;
     group.creating = false;
     return result == COLLET_SUCCESS ? COLLET_IN_PROGRESS : result;
 }
 
-ncclResult_t pncclGroupEnd(void) { return reply(group_close()); }
+ncclResult_t pncclGroupEnd(void) { return reply(group_close(NULL)); }
 
-/* Ends the group: an argument that is refused is what collet has for a group that is not to run. */
+/* A program may be of a version that has more fields, or fewer behind the time. */
+static enum collet_result sim_info_check(const ncclSimInfo_t *info) {
+    if (info == NULL || info->magic != SIM_MAGIC ||
+        info->size < offsetof(ncclSimInfo_t, estimatedTime) + sizeof info->estimatedTime)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "simInfo is %s: pass a struct that NCCL_SIM_INFO_INITIALIZER has initialized",
+                       info == NULL ? "NULL" : "not initialized");
+    return COLLET_SUCCESS;
+}
+
+/* The group ends in any case. Of an inner one there is no time. */
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info) {
-    (void)info;
-    ncclResult_t refused = refuse("GroupSimulateEnd", "the predicted time of a group");
-    enum collet_result result = group_close();
-    return result < 0 ? reply(result) : refused;
+    double ns = -1;
+    group_poison(sim_info_check(info));
+    ncclResult_t replied = reply(group_close(&ns));
+    if (replied == ncclSuccess && ns >= 0)
+        info->estimatedTime = (float)(ns / 1000);
+    return replied;
 }
 
 /* ---- communicators ---- */
@@ -517,7 +532,6 @@ NEWER(int, LLA2ACalcSlots, int elements, int element_bytes) {
 /* Arguments are left where the caller put them. */
 #define DEFINE_WORKS(name, about)
 #define DEFINE_NOTHING(name, about)
-#define DEFINE_DECLINED(name, about)
 #define DEFINE_REFUSED(name, about)                                                                                    \
     NEWER(ncclResult_t, name, void) { return refuse(#name, about); }
 #define X(kind, name, since, about)                                                                                    \

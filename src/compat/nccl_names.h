@@ -7,7 +7,6 @@
  *   kind    WORKS    as NCCL documents it
  *           NOTHING  as an NCCL answers that cannot do it here: success with nothing in it
  *           REFUSED  ncclInvalidUsage; ncclGetLastError() names the function and says what it is about
- *           DECLINED the same, by a function of nccl.c
  *   since   the version of NCCL that has it first; 2.3 stands for older ones too
  *   about   what is refused, or the answer
  */
@@ -56,7 +55,7 @@
     X(WORKS, Recv, "2.7", "")                                                                                          \
     X(WORKS, GroupStart, "2.3", "")                                                                                    \
     X(WORKS, GroupEnd, "2.3", "")                                                                                      \
-    X(DECLINED, GroupSimulateEnd, "2.22", "the predicted time of a group; the group ends and nothing of it runs")      \
+    X(WORKS, GroupSimulateEnd, "2.22", "a prediction of the cost model, in which messages count nothing")              \
     X(WORKS, RedOpCreatePreMulSum, "2.11", "")                                                                         \
     X(WORKS, RedOpDestroy, "2.11", "")                                                                                 \
     X(WORKS, TeamWorld, "2.28", "")                                                                                    \

@@ -192,6 +192,18 @@ static void averages_divide_toward_zero(void) {
     CHECK(average == -1);
 }
 
+/* Their sum is beyond the type, as NCCL's is not. */
+static void averages_of_large_halves_are_no_infinity(void) {
+    for (size_t t = 0; t < TYPE_COUNT; t++) {
+        int large = TYPES[t].exponent == 5 ? 49152 : TYPES[t].exponent == 4 ? 384 : 1;
+        for (size_t i = 0; i < COUNT; i++)
+            put(in, t, i, large);
+        OK(ncclAllReduce(in, out, COUNT, TYPES[t].type, ncclAvg, comm, NULL));
+        for (size_t i = 0; i < COUNT; i++)
+            CHECK(is(out, t, i, large));
+    }
+}
+
 /* As nccl-tests does it: made before and ended after the call, inside the group. */
 static void sums_of_scaled_inputs(void) {
     for (size_t t = 0; t < TYPE_COUNT; t++) {
@@ -588,10 +600,31 @@ static void a_simulated_group_ends_without_running(void) {
     ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
     OK(ncclGroupStart());
     OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, NULL));
-    EXPECT(ncclInvalidUsage, ncclGroupSimulateEnd(&info));
-    SAYS("ncclGroupSimulateEnd");
-    CHECK(sum == 0);
+    OK(ncclGroupStart()); /* of an inner group there is no time */
+    OK(ncclGroupSimulateEnd(&info));
+    CHECK(info.estimatedTime == NCCL_UNDEF_FLOAT);
+    OK(ncclGroupSimulateEnd(&info));
+    CHECK(info.estimatedTime > 0 && sum == 0);
     EXPECT(ncclInvalidUsage, ncclGroupEnd());
+
+    float single = info.estimatedTime;
+    OK(ncclGroupStart());
+    for (int k = 0; k < 3; k++)
+        OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, NULL));
+    OK(ncclGroupSimulateEnd(&info));
+    CHECK(info.estimatedTime > 2.9f * single && info.estimatedTime < 3.1f * single);
+
+    OK(ncclGroupStart());
+    EXPECT(ncclInvalidArgument, ncclAllReduce(&one, &sum, 1, (ncclDataType_t)99, ncclSum, comm, NULL));
+    EXPECT(ncclInvalidArgument, ncclGroupSimulateEnd(&info));
+    OK(ncclGroupStart());
+    OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, NULL));
+    EXPECT(ncclInvalidArgument, ncclGroupSimulateEnd(NULL));
+    SAYS("simInfo");
+    info.magic = 0;
+    OK(ncclGroupStart());
+    EXPECT(ncclInvalidArgument, ncclGroupSimulateEnd(&info));
+    CHECK(sum == 0);
     OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, NULL));
     CHECK(sum == N);
 }
@@ -628,6 +661,7 @@ static const struct {
     CASE(getters_answer),
     CASE(reductions_of_all_types_and_operators),
     CASE(averages_divide_toward_zero),
+    CASE(averages_of_large_halves_are_no_infinity),
     CASE(sums_of_scaled_inputs),
     CASE(copies_of_all_types),
     CASE(gather_and_scatter),
