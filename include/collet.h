@@ -98,7 +98,9 @@ enum collet_type {
  * width. Floats of 8 and 16 bits are accumulated in float32 inside one step and rounded to nearest even between steps.
  * What is too large for a float of 16 bits becomes infinity. For one of 8 bits it becomes the largest finite number,
  * and so does infinity itself.
- * AVG is the sum divided by the number of ranks; for integers, the wrapped sum is divided toward zero, as C does it.
+ * AVG is the sum divided by the number of ranks; for integers, the wrapped sum is divided toward zero, as C does it. For
+ * floats of 16 and 8 bits with 4 or 5 bits of exponent, elements are first multiplied by a power of two that is about
+ * 1/nranks: then no partial sum of finite numbers overflows, and what is very small loses bits.
  * SUM, PROD and AVG with a NaN are NaN. MIN and MAX leave NaNs out: they are NaN only where all ranks have one; −0 is
  * below +0. Of a NaN's bits nothing else is promised. */
 enum collet_op {

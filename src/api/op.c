@@ -53,9 +53,17 @@ static enum collet_result resolve_created(const struct collet_comm *comm, struct
     return COLLET_SUCCESS;
 }
 
+static enum collet_result resolve_average(const struct collet_comm *comm, struct exec_request *request) {
+    request->factor = type_average_factor(request->type, (uint32_t)comm->nranks);
+    request->scaling = request->factor != 0 ? WORK_BY_VALUE : WORK_UNSCALED;
+    return COLLET_SUCCESS;
+}
+
 enum collet_result op_resolve_rare(const struct collet_comm *comm, struct exec_request *request) {
     if (!op_valid(request->op))
         return resolve_created(comm, request);
+    if (request->op == COLLET_AVG)
+        return resolve_average(comm, request);
     if (request->op == COLLET_PREMULSUM)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
                        "op is COLLET_PREMULSUM itself: create one with collet_op_create_premul_sum()");

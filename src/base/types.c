@@ -30,6 +30,13 @@ const char *type_name(enum collet_type type) { return type_valid(type) ? TYPES[t
 
 const char *op_name(enum collet_op op) { return op_valid(op) ? OPS[op].name : "?"; }
 
+uint64_t type_average_factor(enum collet_type type, uint32_t nranks) {
+    const struct type_format *format = &TYPES[type];
+    uint32_t shift = type_average_shift(format->exponent_bits, nranks);
+    uint64_t bias = shift > 0 ? (1u << (format->exponent_bits - 1)) - 1 : 0;
+    return (bias - shift) << format->fraction_bits;
+}
+
 int op_takes(enum collet_op op, enum collet_type type) {
     return OPS[op].only == ONLY_ANY || TYPES[type].fraction_bits == 0;
 }

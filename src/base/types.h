@@ -101,13 +101,30 @@ struct type_format {
 };
 const struct type_format *type_format(enum collet_type type); /* of a valid type */
 
+/* Bits of a type's exponent; 0: an integer. */
+#define TYPE_EXPONENT_BITS(element, fraction_bits)                                                                     \
+    ((fraction_bits) > 0 ? 8 * (int)sizeof(element) - 1 - (fraction_bits) : 0)
+
 /* TYPE_FORMATS: the initialiser of an array of them. An element without fraction is a signed integer if −1 is below 0. */
 #define TYPE_FORMAT(ENUM, name, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, ...)         \
     {#name,           COLLET_##ENUM,                                                                                   \
      sizeof(element), (fraction_bits) > 0 || (element)-1 < (element)1,                                                 \
-     fraction_bits,   (fraction_bits) > 0 ? 8 * (int)sizeof(element) - 1 - (fraction_bits) : 0,                        \
+     fraction_bits,   TYPE_EXPONENT_BITS(element, fraction_bits),                                                      \
      largest},
 #define TYPE_FORMATS COLLET_TYPES(TYPE_FORMAT, )
+
+/* The sum of a few large numbers is beyond a type with a short exponent, though their average is not. So elements of an
+ * average are multiplied by 2^-shift first, which is about 1/nranks and rounds nothing of a normal number. */
+PORT_FN uint32_t type_average_shift(int exponent_bits, uint32_t nranks) {
+    uint32_t most =
+        exponent_bits > 0 && exponent_bits < 8 ? (1u << (exponent_bits - 1)) - 2 : 0; /* 2^-most is normal */
+    uint32_t shift = 0;
+    while (shift < most && 1u << shift < nranks)
+        shift++;
+    return shift;
+}
+
+uint64_t type_average_factor(enum collet_type type, uint32_t nranks); /* the bits of 2^-shift; 0: shift is 0 */
 
 /* ---------------------------------------------------------------------------------------------------- conversions
  *

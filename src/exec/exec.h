@@ -71,8 +71,8 @@ struct exec_request {
     enum collet_type type;
     enum collet_op op; /* ignored where nothing is reduced */
     int root;          /* or the peer of a send or receive; 0 where there is none */
-    uint16_t scaling;  /* enum work_scaling, of a pre-multiplied sum … */
-    uint64_t factor;   /* … and its factor; they do not take part in the plan */
+    uint16_t scaling;  /* enum work_scaling, and its factor; they do not take part in the plan */
+    uint64_t factor;
     /* Of blocks that have counts of their own (prog_is_counted), whose mean count is `count`: */
     uint32_t counts_hash;         /* of all ranks' counts; 0 if only pairs know them */
     struct exec_extents *extents; /* of this rank's buffers; freed with the request */

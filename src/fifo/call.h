@@ -9,7 +9,8 @@
 
 enum interp_result { INTERP_BUSY, INTERP_STEPPED, INTERP_DONE, INTERP_MISMATCH };
 
-/* A pre-multiplied sum multiplies each element of IN by a factor when it is read, before it is an operand. */
+/* A pre-multiplied sum, and an average of some types, multiply each element of IN by a factor when it is read, before it is
+ * an operand. */
 enum work_scaling { WORK_UNSCALED, WORK_BY_VALUE, WORK_BY_ADDRESS };
 
 struct work_args {
@@ -20,7 +21,7 @@ struct work_args {
     uint64_t total_elems, block_elems, chunk_elems; /* see geometry.h */
     uint32_t nchannels;                             /* ≤ the program's */
     uint32_t elem_bytes;
-    uint32_t divisor;    /* what `finish` divides by; 1: nothing */
+    uint32_t divisor;    /* `finish` divides by reduce_rest_<type>() of it; 1: by nothing */
     uint32_t protocol;   /* enum protocol */
     uint32_t signature;  /* equal on all ranks of the call, or the call is mismatched */
     uint16_t keep_empty; /* empty pieces are messages too (send, recv) */

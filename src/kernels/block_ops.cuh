@@ -66,7 +66,7 @@ BLOCK_FN uint16_t block_store_half(float value) {
 
 #define BLOCK_DEFINE_DIVIDE(ENUM, type, kind, element, accumulator, ...)                                               \
     BLOCK_SELDOM accumulator block_divide_##type(accumulator sum, uint32_t divisor) {                                  \
-        return reduce_divide_##type(sum, divisor);                                                                     \
+        return reduce_divide_##type(sum, reduce_rest_##type(divisor));                                                 \
     }
 COLLET_TYPES(BLOCK_DEFINE_DIVIDE, )
 

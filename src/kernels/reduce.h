@@ -46,10 +46,13 @@ PORT_FN int reduce_negative(float value) { return (int32_t)type_float_bits(value
 #define REDUCE_DEFINE_FOR_TYPES(OP, op, runs, types, sign) COLLET_TYPES(REDUCE_DEFINE, OP, op, types)
 COLLET_OPS(REDUCE_DEFINE_FOR_TYPES)
 
-#define REDUCE_DEFINE_DIVIDE(ENUM, type, kind, element, accumulator, wrap, divisor_type, ...)                          \
-    PORT_FN accumulator reduce_divide_##type(accumulator sum, uint32_t divisor) {                                      \
-        return (accumulator)(sum / (divisor_type)divisor);                                                             \
-    }
+/* What is left to divide by at the end of an average, whose elements have been multiplied by 2^-shift. */
+#define REDUCE_DEFINE_DIVIDE(ENUM, type, kind, element, accumulator, wrap, divisor_type, alike, fraction_bits, ...)    \
+    PORT_FN divisor_type reduce_rest_##type(uint32_t nranks) {                                                         \
+        uint32_t shift = type_average_shift(TYPE_EXPONENT_BITS(element, fraction_bits), nranks);                       \
+        return (divisor_type)nranks / (divisor_type)(1u << shift);                                                     \
+    }                                                                                                                  \
+    PORT_FN accumulator reduce_divide_##type(accumulator sum, divisor_type rest) { return (accumulator)(sum / rest); }
 COLLET_TYPES(REDUCE_DEFINE_DIVIDE, )
 
 /* Of elements: the product is rounded to its type before it is an operand, so that it is the same bits on every rank. */

@@ -51,11 +51,12 @@ struct loops {
     void (*fused)(void *to, const void *a, const void *b, size_t n); /* load, pair, store */
 };
 
-#define DEFINE_DIVIDE(ENUM, type, kind, element, accumulator, ...)                                                     \
+#define DEFINE_DIVIDE(ENUM, type, kind, element, accumulator, wrap, divisor_type, ...)                                 \
     static void divide_##type(void *to_, const void *from_, size_t n, uint32_t divisor) {                              \
         accumulator *to = to_;                                                                                         \
         const accumulator *from = from_;                                                                               \
-        EACH_ELEMENT(i, n) to[i] = reduce_divide_##type(from[i], divisor);                                             \
+        const divisor_type rest = reduce_rest_##type(divisor);                                                         \
+        EACH_ELEMENT(i, n) to[i] = reduce_divide_##type(from[i], rest);                                                \
     }
 COLLET_TYPES(DEFINE_DIVIDE, )
 

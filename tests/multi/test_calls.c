@@ -136,12 +136,45 @@ static void counts_that_are_wrong_in_themselves_are_refused(void **state) {
     world_run(&worlds[WORLD_THREADS], 2, NULL, give_nonsense, NULL);
 }
 
+/* ------------------------------------------------------------------------------------------------------------ averages */
+
+/* Bits of the largest power of two: twice of it is beyond the type. */
+static const struct large {
+    enum collet_type type;
+    uint16_t bits;
+} large_numbers[] = {{COLLET_FLOAT16, 0x7800}, {COLLET_FLOAT8_E4M3, 0x78}, {COLLET_FLOAT8_E5M2, 0x78}};
+
+static void average_large_numbers(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    enum { COUNT = 100 };
+    for (size_t k = 0; k < sizeof(large_numbers) / sizeof(*large_numbers); k++) {
+        const size_t bytes = collet_type_size(large_numbers[k].type);
+        char in[COUNT * 2], out[COUNT * 2];
+        for (int i = 0; i < COUNT; i++)
+            memcpy(in + (size_t)i * bytes, &large_numbers[k].bits, bytes);
+        ranks_try(ranks, rank, collet_allreduce(in, out, COUNT, large_numbers[k].type, COLLET_AVG, comm, NULL));
+        ranks_check(ranks, rank, memcmp(in, out, COUNT * bytes) == 0);
+    }
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+}
+
+static void an_average_is_finite_where_the_sum_is_not(void **state) {
+    (void)state;
+    static const char *const algorithms[] = {"ring", "oneshot", "tree"};
+    for (int k = 0; k < 3; k++) {
+        const char *const variables[] = {"COLLET_ALGO", algorithms[k], NULL};
+        world_run(&worlds[WORLD_THREADS], 4, variables, average_large_numbers, NULL);
+        world_run(&worlds[WORLD_THREADS], 5, variables, average_large_numbers, NULL);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_rank_leaves_a_barrier_before_all_have_come),
         cmocka_unit_test(barriers_do_not_take_protocols_with_lines),
         cmocka_unit_test(a_pair_that_disagrees_about_a_count_is_told_at_both_ends),
         cmocka_unit_test(counts_that_are_wrong_in_themselves_are_refused),
+        cmocka_unit_test(an_average_is_finite_where_the_sum_is_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

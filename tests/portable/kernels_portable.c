@@ -29,7 +29,7 @@ PORT_FN void portable_reduce(struct interp_worker *w, const struct prog_step *st
         for (int k = 1; k < nsrc; k++)
             sum = reduce_sum_float(sum, ((const float *)w->src[k])[i]);
         if (step->finish && w->op->args.divisor > 1)
-            sum = reduce_divide_float(sum, w->op->args.divisor);
+            sum = reduce_divide_float(sum, reduce_rest_float(w->op->args.divisor));
         for (int k = 0; k < ndst; k++)
             ((float *)w->dst[k])[i] = sum;
     }

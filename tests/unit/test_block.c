@@ -256,7 +256,8 @@ static void launch_of(struct gang *gang, const struct grid_case *c, const struct
     enum prog_collective collective = gang->algorithm->collective;
     int nranks = gang->shape.nranks;
     uint32_t elem_bytes = (uint32_t)collet_type_size(c->type);
-    bool scaled = c->op == COLLET_PREMULSUM && prog_facts[collective].reduces;
+    bool factor = c->op == COLLET_PREMULSUM || (c->op == COLLET_AVG && type_average_factor(c->type, (uint32_t)nranks));
+    bool scaled = factor && prog_facts[collective].reduces;
     uint64_t total, block;
     plan_extent(collective, c->count, nranks, gang->progs[0]->nblocks, &total, &block);
     uint32_t chunk_bytes = c->protocol == PROTOCOL_SIMPLE ? gang->layout.slot_bytes / 2 : gang->layout.short_bytes;
@@ -285,7 +286,10 @@ static void launch_of(struct gang *gang, const struct grid_case *c, const struct
                     .scaling = scaled ? WORK_BY_VALUE : WORK_UNSCALED,
                 },
         };
-        numbers_scalar(&launch->works[rank].args.factor, c->type, rank);
+        if (c->op == COLLET_AVG)
+            launch->works[rank].args.factor = type_average_factor(c->type, (uint32_t)nranks);
+        else
+            numbers_scalar(&launch->works[rank].args.factor, c->type, rank);
     }
 }
 

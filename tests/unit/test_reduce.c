@@ -66,7 +66,8 @@ static bool is_below(double a, double b) { return a < b || isnan(b) || (a == b &
             real next = (real)numbers_decode(format, bits_at(format, src[k], i));                                      \
             v = FLOAT_OP(op, v, next);                                                                                 \
         }                                                                                                              \
-        return numbers_encode(format, divisor > 1 ? v / (real)divisor : v);                                            \
+        uint32_t shift = type_average_shift(format->exponent_bits, divisor); /* elements were multiplied before */     \
+        return numbers_encode(format, divisor > 1 ? v / ((real)divisor / (real)(1u << shift)) : v);                    \
     }
 REFERENCE_IN(float)
 REFERENCE_IN(double)
@@ -254,6 +255,22 @@ static void divisions_by_large_numbers_of_ranks_go_toward_zero(void **state) {
             struct call call = {(enum collet_type)type, COLLET_AVG, 2, 1, 50, divisors[d], 0, -1};
             run(&call);
         }
+}
+
+static void only_averages_of_short_exponents_are_shifted(void **state) {
+    (void)state;
+    assert_int_equal(type_average_shift(0, 1000), 0);
+    assert_int_equal(type_average_shift(8, 1000), 0);
+    assert_int_equal(type_average_shift(5, 1), 0);
+    assert_int_equal(type_average_shift(5, 2), 1);
+    assert_int_equal(type_average_shift(5, 5), 3);
+    assert_int_equal(type_average_shift(5, 8), 3);
+    assert_int_equal(type_average_shift(5, UINT32_MAX), 14); /* 2^-14 and 2^-6 are the smallest normal numbers */
+    assert_int_equal(type_average_shift(4, UINT32_MAX), 6);
+    assert_true(reduce_rest_half(6) == 0.75f);
+    assert_true(reduce_rest_f8e4m3(640) == 10.0f);
+    assert_true(reduce_rest_float(6) == 6.0f);
+    assert_int_equal(reduce_rest_int8(6), 6);
 }
 
 static void copying_a_buffer_onto_itself_leaves_it_alone(void **state) {
@@ -456,6 +473,7 @@ int main(void) {
         cmocka_unit_test(counts_beyond_one_block_give_the_reference),
         cmocka_unit_test(sixty_four_sources_reach_sixty_four_places),
         cmocka_unit_test(divisions_by_large_numbers_of_ranks_go_toward_zero),
+        cmocka_unit_test(only_averages_of_short_exponents_are_shifted),
         cmocka_unit_test(copying_a_buffer_onto_itself_leaves_it_alone),
         cmocka_unit_test(floats_of_8_bits_saturate_and_have_these_codes),
         cmocka_unit_test(minima_leave_nans_out_and_order_zeros_by_their_sign),
