@@ -208,7 +208,7 @@ static enum collet_result keep_watch(struct collet_comm *comm) {
     COLLET_TRY(boot_check(boot));
     for (int k = 0; k < s->nranks && boot_missing_count(boot) > 0; k++) {
         const struct peer_info *peer = &boot_peers(boot)[s->ranks[k]];
-        if (boot_peer_settled(boot, s->ranks[k], true) == PEER_DEAD)
+        if (peer_is_gone(boot_peer_settled(boot, s->ranks[k], true)))
             return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) died during %s", peer->rank, peer->host,
                            peer->pid, call_names[s->wish.call]);
     }

@@ -201,7 +201,14 @@ const char *boot_failed_text(const struct boot *boot) {
 
 enum collet_result boot_check(const struct boot *boot) {
     enum collet_result failed = boot_failed(boot);
-    return failed == COLLET_SUCCESS ? COLLET_SUCCESS : err_adopt(failed, boot_failed_text(boot));
+    const struct hub *hub = boot->hub;
+    char text[ERR_TEXT_BYTES];
+    if (failed == COLLET_SUCCESS)
+        return COLLET_SUCCESS;
+    if (hub->failed_rank < 0 || hub->failed_rank == boot->rank)
+        return err_adopt(failed, hub->failed_text);
+    snprintf(text, sizeof text, "learnt from rank %d: %.480s", hub->failed_rank, hub->failed_text);
+    return err_adopt(failed, text);
 }
 
 void boot_fail(struct boot *boot, enum collet_result code, const char *text) {
@@ -209,7 +216,7 @@ void boot_fail(struct boot *boot, enum collet_result code, const char *text) {
     pthread_mutex_lock(&hub->lock);
     bool outsider = boot->rejected != COLLET_SUCCESS; /* a rank that was turned away has no say */
     pthread_mutex_unlock(&hub->lock);
-    if (!outsider && hub_fail(hub, code, text) && hub->work != NULL)
+    if (!outsider && hub_fail(hub, code, boot->rank, text) && hub->work != NULL)
         watch_post(hub->work);
 }
 
@@ -236,6 +243,16 @@ enum collet_result boot_check_wait(const struct boot *boot, int rank, uint64_t d
         return err_set(COLLET_ERR_TIMEOUT, "waited %d s (COLLET_INIT_TIMEOUT) for %s to %s",
                        (int)boot->own_config.init_timeout, name, what);
     return COLLET_IN_PROGRESS;
+}
+
+int boot_first_gone(const struct boot *boot) {
+    const struct hub *hub = boot->hub;
+    int first = -1;
+    SCOPED_LOCK(&boot->hub->lock);
+    for (int rank = 0; rank < hub->nranks; rank++)
+        if (peer_is_gone(hub->states[rank]) && (first < 0 || hub->since_ns[rank] < hub->since_ns[first]))
+            first = rank;
+    return first;
 }
 
 int boot_missing_count(const struct boot *boot) { return __atomic_load_n(&boot->hub->missing_count, __ATOMIC_ACQUIRE); }

@@ -47,8 +47,10 @@ struct boot_self {
 enum peer_state {
     PEER_ALIVE,
     PEER_LEFT, /* said goodbye: what it sent is there, nothing more will come */
-    PEER_DEAD,
+    PEER_DEAD, /* its process ended */
+    PEER_LOST, /* out of reach for too long: it counts as dead, though it may live */
 };
+static inline bool peer_is_gone(enum peer_state state) { return state == PEER_DEAD || state == PEER_LOST; }
 
 struct boot;
 
@@ -104,7 +106,7 @@ enum collet_result boot_try_recv(struct boot *boot, int from, uint64_t key, void
 enum collet_result boot_failed(const struct boot *boot);
 /* The text of that failure, "" if none; valid until boot_destroy(). */
 const char *boot_failed_text(const struct boot *boot);
-/* boot_failed(), whose text becomes the calling thread's last error. */
+/* boot_failed(). Its text, with the rank that it was learnt from, becomes the calling thread's last error. */
 enum collet_result boot_check(const struct boot *boot);
 
 /* Makes the communicator fail everywhere: the first failure wins, on this rank at once, on the others as the news spreads.
@@ -123,6 +125,9 @@ enum peer_state boot_peer_settled(const struct boot *boot, int rank, bool far);
 /* The caller waits for a message of this rank, which is to do `what`. May it still come? IN_PROGRESS, or why not: the
  * communicator failed, the rank is gone, or deadline_ns has passed. */
 enum collet_result boot_check_wait(const struct boot *boot, int rank, uint64_t deadline_ns, const char *what);
+
+/* The rank that died, or was lost, first; −1: none has. */
+int boot_first_gone(const struct boot *boot);
 
 /* The number of ranks known dead or gone; one load, to keep wait loops cheap. */
 int boot_missing_count(const struct boot *boot);

@@ -54,6 +54,13 @@ static struct wire *edge_leave(struct edge *edge) {
 void edge_destroy(struct edge *edge) { wire_destroy(edge_leave(edge)); }
 void edge_finish(struct edge *edge) { wire_finish(edge_leave(edge)); }
 
+/* A kernel that answers for a process says that the process ended; anything else may be the network's doing. */
+static void edge_ended(struct edge *edge) {
+    const int error = edge->wire->error;
+    edge->lost(edge, error == 0 || error == ECONNRESET || error == EPIPE ? PEER_DEAD : PEER_LOST,
+               error != 0 ? strerror(error) : "its connection ended");
+}
+
 /* One read. False if the edge was lost by it. */
 static bool read_once(struct edge *edge) {
     bool open = wire_fill(edge->wire, READ_BYTES);
@@ -67,9 +74,9 @@ static bool read_once(struct edge *edge) {
             break;
     }
     if (got < 0)
-        edge->lost(edge, "it sent what is no message of collet");
+        edge->lost(edge, PEER_LOST, "it sent what is no message of collet");
     else if (!open)
-        edge->lost(edge, edge->wire->error != 0 ? strerror(edge->wire->error) : "its connection ended");
+        edge_ended(edge);
     return got >= 0 && open;
 }
 
@@ -95,7 +102,7 @@ static void on_pidfd(struct watch_fd *pidfd, uint32_t events) {
     struct edge *edge = WATCH_OWNER(pidfd, struct edge, pidfd);
     (void)events;
     if (read_all(edge))
-        edge->lost(edge, "its process ended");
+        edge->lost(edge, PEER_DEAD, "its process ended");
 }
 
 void edge_watch_process(struct edge *edge, pid_t pid) {
@@ -119,16 +126,17 @@ bool edge_process_ended(pid_t pid) {
     return yes;
 }
 
+uint64_t edge_silence_ns(const struct edge *edge) { return edge->pid == 0 ? os_now_ns() - edge->heard_ns : 0; }
+
 void edge_beat(struct edge *edge, uint64_t silence_ns) {
     wire_send(edge->wire, EDGE_HEARTBEAT, NULL, 0, NULL, 0);
     if (edge->pid != 0) {
         bool ended = edge->pidfd.fd < 0 && kill(edge->pid, 0) != 0 && errno == ESRCH;
         if (ended && read_all(edge))
-            edge->lost(edge, "its process ended");
+            edge->lost(edge, PEER_DEAD, "its process ended");
         return;
     }
     /* Judged after reading: perhaps it was this process that slept. */
-    if (silence_ns != 0 && os_now_ns() - edge->heard_ns > silence_ns && read_all(edge) &&
-        os_now_ns() - edge->heard_ns > silence_ns)
-        edge->lost(edge, "it was silent for too long");
+    if (silence_ns != 0 && edge_silence_ns(edge) > silence_ns && read_all(edge) && edge_silence_ns(edge) > silence_ns)
+        edge->lost(edge, PEER_LOST, "it was silent for too long");
 }

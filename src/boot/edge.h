@@ -12,6 +12,7 @@
 #ifndef COLLET_BOOT_EDGE_H
 #define COLLET_BOOT_EDGE_H
 
+#include "boot/boot.h"
 #include "boot/wire.h"
 
 #include <sys/types.h>
@@ -27,7 +28,7 @@ struct edge {
     size_t max_bytes; /* of a frame */
 
     bool (*frame)(struct edge *edge, const struct frame *frame); /* false: nonsense. Must not end the edge */
-    void (*lost)(struct edge *edge, const char *why);            /* must end it */
+    void (*lost)(struct edge *edge, enum peer_state state, const char *why); /* must end it; PEER_DEAD or PEER_LOST */
     void *owner;
     struct edge *next, **link; /* the owner's list */
 };
@@ -41,6 +42,8 @@ void edge_send(struct edge *edge, uint32_t type, const void *head, size_t head_b
 void edge_watch_process(struct edge *edge, pid_t pid);
 /* Has this process of our host ended? Also true of one whose parent has not waited for it yet. */
 bool edge_process_ended(pid_t pid);
+/* How long nothing has been heard of the other end; 0 if it is on this host, where silence means nothing. */
+uint64_t edge_silence_ns(const struct edge *edge);
 /* Sends a heartbeat, and looks whether the other end lives; silence_ns 0: however silent. */
 void edge_beat(struct edge *edge, uint64_t silence_ns);
 

@@ -173,6 +173,8 @@ enum collet_result hub_join(const struct id *id, int nranks, int rank, const str
     struct process *process = process_lock();
     struct hub *hub = find_gathering(process, id->secret), *made = NULL;
     enum collet_result result = hub != NULL ? check_place(hub, nranks, rank) : hub_create(nranks, watch, &made);
+    if (hub != NULL && result != COLLET_SUCCESS && hub_fail(hub, result, -1, err_last()) && hub->work != NULL)
+        watch_post(hub->work);
     if (made != NULL) {
         hub = made;
         hub->id = *id;
@@ -198,11 +200,12 @@ enum collet_result hub_join(const struct id *id, int nranks, int rank, const str
 
 /* -------------------------------------------------------------------------------------------------------- what is known */
 
-bool hub_fail(struct hub *hub, enum collet_result code, const char *text) {
+bool hub_fail(struct hub *hub, enum collet_result code, int rank, const char *text) {
     SCOPED_LOCK(&hub->lock);
     bool first = hub->failed_word == 0;
     if (first) {
         snprintf(hub->failed_text, sizeof hub->failed_text, "%s", text);
+        hub->failed_rank = rank;
         /* Pairs with the acquire in hub_failed() and through it with boot_failed() in wait loops. */
         __atomic_store_n(&hub->failed_word, code < 0 ? code : COLLET_ERR_INTERNAL, __ATOMIC_RELEASE);
     }
@@ -215,7 +218,7 @@ enum collet_result hub_failed(const struct hub *hub) {
 
 void hub_fail_gathering(const uint8_t secret[SECRET_BYTES], enum collet_result code, const char *text) {
     struct hub *hub = find_gathering(process_lock(), secret);
-    if (hub != NULL && hub_fail(hub, code, text))
+    if (hub != NULL && hub_fail(hub, code, -1, text))
         watch_post(hub->work);
     process_unlock();
 }

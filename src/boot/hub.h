@@ -75,6 +75,7 @@ struct hub {
     uint64_t *since_ns;
     int missing_count;
 
+    int failed_rank; /* that found the failure; −1: none in particular */
     int failed_word; /* written last, with release: a reader that sees it may read the text */
     char failed_text[ERR_TEXT_BYTES];
 
@@ -106,8 +107,8 @@ void hub_unlist(struct hub *hub);
 /* Fails the hub of the id with this secret in this process, if there is one that gathers. */
 void hub_fail_gathering(const uint8_t secret[SECRET_BYTES], enum collet_result code, const char *text);
 
-/* The first failure wins; false if there was one before. */
-bool hub_fail(struct hub *hub, enum collet_result code, const char *text);
+/* The first failure wins; false if there was one before. rank: that found it; −1: none in particular. */
+bool hub_fail(struct hub *hub, enum collet_result code, int rank, const char *text);
 enum collet_result hub_failed(const struct hub *hub);
 
 /* ALIVE → LEFT or DEAD, once; false if it was not alive. */

@@ -18,7 +18,7 @@
 static void dial_root(struct join *join);
 
 static void fail_init(struct join *join, enum collet_result code, const char *text) {
-    if (!hub_fail(join->hub, code, text))
+    if (!hub_fail(join->hub, code, -1, text))
         return;
     log_warn(BOOT, "%s", text);
     watch_post(join->hub->work);
@@ -170,7 +170,7 @@ static bool on_root_fail(struct join *join, const struct frame *frame) {
     struct failure failure;
     if (!failure_read(frame->data, frame->bytes, &failure))
         return false;
-    hub_fail(join->hub, (enum collet_result)failure.code, failure.text);
+    hub_fail(join->hub, (enum collet_result)failure.code, failure.rank, failure.text);
     return true;
 }
 

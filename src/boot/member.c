@@ -63,7 +63,7 @@ static void check_time(struct member *member) {
     if (now_ns >= deadline_ns) {
         snprintf(text, sizeof text, "init took longer than %d s (COLLET_INIT_TIMEOUT): %s", timeout_s, waiting);
         log_warn(BOOT, "%s", text);
-        hub_fail(member->hub, COLLET_ERR_TIMEOUT, text);
+        hub_fail(member->hub, COLLET_ERR_TIMEOUT, -1, text);
         watch_post(&member->work);
         return;
     }
@@ -91,6 +91,7 @@ static void tell_failure(struct member *member) {
     struct failure failure = {.code = hub_failed(member->hub)};
     if (failure.code == COLLET_SUCCESS || member->failure_told)
         return;
+    failure.rank = member->hub->failed_rank;
     member->failure_told = true;
     snprintf(failure.text, sizeof failure.text, "%s", member->hub->failed_text);
     join_fail(&member->join, &failure);

@@ -18,9 +18,10 @@ struct place {
     int lowest_rank, pid;
     uint64_t process[2];
     struct address_set listener;
-    struct edge *edge;   /* NULL: we are not connected to it */
-    bool gone;           /* not to be connected to any more */
-    uint64_t awaited_ns; /* since when it should have come to us; 0: it need not */
+    struct edge *edge;       /* NULL: we are not connected to it */
+    struct inquiry *inquiry; /* whether it lives; NULL: none is under way */
+    bool gone;               /* not to be connected to any more */
+    uint64_t awaited_ns;     /* since when it should have come to us; 0: it need not */
 };
 
 struct places {

@@ -4,7 +4,7 @@
  *
  *      guests                                    meeting point
  *      (handshake, auth.h)  ◀──────────────────▶ door
- *      JOIN card            ───────────────────▶ writes it into the table; REJECTs one that cannot be right
+ *      JOIN card            ───────────────────▶ writes it into the table; REJECTs one that cannot be right, and init ends
  *                           ◀─────────────────── NEWS: who is missing, now and then while somebody is
  *                           ◀─────────────────── ALL: the table, once the last rank has come
  *      (guests connect to each other: the tree; and try whose memory they can share)
@@ -51,7 +51,6 @@ struct rendezvous {
     enum meeting_state state;
     struct guest *guests;
     struct watch_timer news;
-    char refused[ERR_TEXT_BYTES]; /* about the last rank that was rejected */
     struct failure failure;
     struct rendezvous *next;
 
@@ -116,8 +115,6 @@ static void send_news(struct watch_timer *timer) {
     int used =
         snprintf(text, sizeof text, "of %d ranks these %s: %s", meeting->nranks,
                  meeting->state == MEETING_GATHERS ? "have not come" : "have come but are not connected yet", list);
-    if (meeting->refused[0] != '\0')
-        used += snprintf(text + used, sizeof text - (size_t)used, "; refused: %.300s", meeting->refused);
     if (meeting->door.has_refused)
         snprintf(text + used, sizeof text - (size_t)used,
                  "; somebody came with another secret: is COLLET_SECRET the same everywhere?");
@@ -131,14 +128,21 @@ static void want_news(struct rendezvous *meeting) {
 
 /* --------------------------------------------------------------------------------------------------------- the frames */
 
-static void reject(struct guest *guest, const struct card *card, const char *text) {
+/* While ranks are missing, a rank that contradicts the others has a place that another one should have: init cannot succeed,
+ * and ends for all. False, as in all handlers here: guest or meeting are gone. */
+static bool reject(struct guest *guest, const struct card *card, const char *text) {
+    struct rendezvous *meeting = guest->meeting;
     struct rejection rejection = {.rank = card->rank, .code = COLLET_ERR_INVALID_ARGUMENT};
+    struct failure failure = {.code = rejection.code, .rank = -1};
     snprintf(rejection.text, sizeof rejection.text, "%s", text);
-    snprintf(guest->meeting->refused, sizeof guest->meeting->refused, "%s", text);
+    snprintf(failure.text, sizeof failure.text, "%s", text);
     log_warn(BOOT, "%s", text);
     wire_send(guest->wire, TABLE_REJECT, &rejection, sizeof rejection, NULL, 0);
-    if (guest->meeting->cards != NULL)
-        want_news(guest->meeting);
+    if (meeting->state != MEETING_GATHERS || meeting->cards == NULL)
+        return true;
+    const bool listed = meeting->listed;
+    meeting_fail(meeting, &failure);
+    return !listed;
 }
 
 static bool meeting_table_create(struct rendezvous *meeting, int nranks) {
@@ -187,7 +191,6 @@ static void send_table(struct rendezvous *meeting) {
     want_news(meeting);
 }
 
-/* As all handlers here: false if guest or meeting are gone. */
 static bool on_join(struct guest *guest, const struct frame *frame) {
     struct rendezvous *meeting = guest->meeting;
     struct card card;
@@ -200,20 +203,17 @@ static bool on_join(struct guest *guest, const struct frame *frame) {
         snprintf(text, sizeof text,
                  "rank %d of %d comes with another version of collet than the others, or with more than %d ranks",
                  card.rank, card.nranks, NRANKS_MAX);
-        reject(guest, &card, text);
-        return true;
+        return reject(guest, &card, text);
     }
     if (meeting->state == MEETING_FAILED) {
         wire_send(guest->wire, TABLE_FAIL, &meeting->failure, sizeof meeting->failure, NULL, 0);
         return true;
     }
-    if (find_fault(meeting, &card, text)) {
-        reject(guest, &card, text);
-        return true;
-    }
+    if (find_fault(meeting, &card, text))
+        return reject(guest, &card, text);
     if (meeting->cards == NULL && !meeting_table_create(meeting, card.nranks)) {
         guest->nranks++; /* it is to hear of the failure */
-        meeting_fail(meeting, &(struct failure){COLLET_ERR_NO_MEMORY, "no memory for the table of ranks"});
+        meeting_fail(meeting, &(struct failure){COLLET_ERR_NO_MEMORY, -1, "no memory for the table of ranks"});
         return false;
     }
     meeting->cards[card.rank] = card;
@@ -296,7 +296,7 @@ static bool on_guest_frame(struct guest *guest, const struct frame *frame) {
 static void guest_lost(struct guest *guest, const char *how) {
     struct rendezvous *meeting = guest->meeting;
     const int nranks = guest->nranks;
-    struct failure failure = {.code = COLLET_ERR_REMOTE};
+    struct failure failure = {.code = COLLET_ERR_REMOTE, .rank = -1};
     for (int rank = meeting->nranks - 1; rank >= 0; rank--) {
         if (meeting->owner[rank] != guest)
             continue;
@@ -343,7 +343,7 @@ static void on_guest_proven(struct door *door, struct wire *wire) {
 
 static void on_meeting_exhausted(struct door *door, const char *text) {
     struct rendezvous *meeting = WATCH_OWNER(door, struct rendezvous, door);
-    struct failure failure = {.code = COLLET_ERR_SYSTEM};
+    struct failure failure = {.code = COLLET_ERR_SYSTEM, .rank = -1};
     snprintf(failure.text, sizeof failure.text, "%s", text);
     if (meeting->state == MEETING_FAILED)
         return;

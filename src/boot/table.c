@@ -116,7 +116,7 @@ bool failure_read(const void *data, size_t bytes, struct failure *failure) {
     if (bytes != sizeof *failure)
         return false;
     memcpy(failure, data, sizeof *failure);
-    return is_failure(failure->code, failure->text);
+    return is_failure(failure->code, failure->text) && failure->rank >= -1 && failure->rank < NRANKS_MAX;
 }
 
 bool rejection_read(const void *data, size_t bytes, struct rejection *rejection) {

@@ -53,6 +53,7 @@ struct rejection {
 
 struct failure {
     int32_t code;
+    int32_t rank; /* that found it; −1: none in particular */
     char text[ERR_TEXT_BYTES];
 };
 

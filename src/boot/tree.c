@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "boot/edge.h"
+#include "boot/inquiry.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@
 #define HOPS_MAX 64          /* a letter can go in circles while processes disagree about which of them live */
 #define GONE_NS 500000000ull /* refusals of this duration mean that a process which was there is no more */
 #define DIAL_PATIENCE_NS 5000000000ull
+#define INQUIRY_MIN_NS 2500000000ull /* what a busy process may take to answer at least */
 
 enum tree_frame {
     TREE_HELLO = 1, /* struct hello; the first frame upwards */
@@ -54,11 +56,17 @@ struct state_news {
 
 static void find_parent(struct tree *tree);
 
+static int node_of(const struct tree *tree, int place) {
+    return tree->hub->peers[tree->places.list[place].lowest_rank].node;
+}
+static bool is_on_our_host(const struct tree *tree, int place) {
+    return node_of(tree, place) == node_of(tree, tree->places.self);
+}
 static struct place *place_of(const struct tree *tree, int number) { return &tree->places.list[number]; }
 static void changed(const struct tree *tree) { watch_post(tree->hub->work); }
 
 static void fail_hub(const struct tree *tree, enum collet_result code, const char *text) {
-    if (!hub_fail(tree->hub, code, text))
+    if (!hub_fail(tree->hub, code, -1, text))
         return;
     log_warn(BOOT, "%s", text);
     changed(tree);
@@ -78,7 +86,7 @@ static void spread_state(struct tree *tree, int rank, enum peer_state state, con
 }
 
 static void send_failure(struct tree *tree, struct edge *edge) {
-    struct failure failure = {.code = hub_failed(tree->hub)};
+    struct failure failure = {.code = hub_failed(tree->hub), .rank = tree->hub->failed_rank};
     snprintf(failure.text, sizeof failure.text, "%s", tree->hub->failed_text);
     edge_send(edge, TREE_FAIL, &failure, sizeof failure, NULL, 0);
 }
@@ -143,62 +151,108 @@ static bool anyone_alive(const struct tree *tree, int place) {
     return false;
 }
 
-/* A process is out of reach: what is left of its ranks is dead. */
-static void place_lost(struct tree *tree, int number, const char *why) {
+/* Not to be asked or connected to any more. */
+static void place_gone(struct place *place) {
+    place->gone = true;
+    inquiry_stop(place->inquiry);
+    place->inquiry = NULL;
+}
+
+/* COLLET_HEARTBEAT_TIMEOUT, and what a connection may take at least; without that timeout, centuries. */
+static uint64_t patience_ns(const struct tree *tree) {
+    if (tree->silence_ns == 0)
+        return UINT64_MAX / 2;
+    return tree->silence_ns > DIAL_PATIENCE_NS ? tree->silence_ns : DIAL_PATIENCE_NS;
+}
+
+static void place_lost(struct tree *tree, int number, enum peer_state state, const char *why);
+
+static void on_inquiry_result(void *owner, int number, enum peer_state state, const char *why) {
+    struct tree *tree = owner;
+    struct place *place = place_of(tree, number);
+    place->inquiry = NULL;
+    if (state != PEER_ALIVE && place->edge == NULL && !place->gone)
+        place_lost(tree, number, state, why);
+}
+
+static void place_key(const struct tree *tree, const struct place *place, uint8_t key[SECRET_BYTES]) {
+    id_key(tree->hub->id.secret, "tree", place->process, sizeof place->process, key);
+}
+
+/* A process of another host is lost, or silent. Is it alone? All others of that host are asked at once, but for those that
+ * this process is connected to. */
+static void suspect_host_of(struct tree *tree, int suspect, uint64_t deadline_ns) {
+    uint8_t key[SECRET_BYTES];
+    if (!tree->running || is_on_our_host(tree, suspect))
+        return;
+    for (int number = 0; number < tree->places.count; number++) {
+        struct place *place = place_of(tree, number);
+        if (node_of(tree, number) != node_of(tree, suspect) || place->gone || place->edge != NULL ||
+            place->inquiry != NULL)
+            continue;
+        place_key(tree, place, key);
+        place->inquiry = inquiry_start(&place->listener, key, GONE_NS, deadline_ns, on_inquiry_result, tree, number);
+    }
+}
+
+/* A process is out of reach: what is left of its ranks is dead, or lost. */
+static void place_lost(struct tree *tree, int number, enum peer_state state, const char *why) {
     struct hub *hub = tree->hub;
     struct place *place = place_of(tree, number);
     char name[HUB_NAME_BYTES], text[ERR_TEXT_BYTES];
     bool death = false;
-    place->gone = true;
+    place_gone(place);
     for (int rank = place->lowest_rank; rank < hub->nranks; rank++) {
-        if (tree->places.of_rank[rank] != number || !hub_set_state(hub, rank, PEER_DEAD))
+        if (tree->places.of_rank[rank] != number || !hub_set_state(hub, rank, state))
             continue;
         hub_name_rank(hub, rank, name);
-        log_info(BOOT, "%s is dead: %s", name, why);
-        spread_state(tree, rank, PEER_DEAD, NULL);
+        log_info(BOOT, "%s is %s: %s", name, state == PEER_DEAD ? "dead" : "out of reach", why);
+        spread_state(tree, rank, state, NULL);
         death = true;
     }
     if (death && !tree->running) {
         hub_name_rank(hub, place->lowest_rank, name);
-        snprintf(text, sizeof text, "%s died while the communicator was created: %s", name, why);
+        snprintf(text, sizeof text, "%s %s while the communicator was created: %s", name,
+                 state == PEER_DEAD ? "died" : "was lost", why);
         fail_hub(tree, COLLET_ERR_REMOTE, text);
     }
     courier_forget(&tree->courier, number);
+    suspect_host_of(tree, number, os_now_ns() + patience_ns(tree));
     if (number == tree->parent)
         find_parent(tree);
     changed(tree);
 }
 
-static void on_lost(struct edge *edge, const char *why) {
+static void on_lost(struct edge *edge, enum peer_state state, const char *why) {
     struct tree *tree = edge->owner;
     int place = edge->place;
     edge_destroy(edge);
     if (place >= 0) {
         place_of(tree, place)->edge = NULL;
-        place_lost(tree, place, why);
+        place_lost(tree, place, state, why);
     }
 }
 
 /* -------------------------------------------------------------------------------------------------------------- frames */
 
-static const char counted_as_dead[] =
-    "the other ranks count this process as dead: it was out of reach for COLLET_HEARTBEAT_TIMEOUT";
+static const char counted_as_lost[] =
+    "the other ranks count this process as lost: it was out of reach for COLLET_HEARTBEAT_TIMEOUT";
 
 static bool on_state(struct tree *tree, const struct edge *from, const struct frame *frame) {
     struct state_news news;
     if (frame->bytes != sizeof news)
         return false;
     memcpy(&news, frame->data, sizeof news);
-    if (news.rank < 0 || news.rank >= tree->hub->nranks || (news.state != PEER_LEFT && news.state != PEER_DEAD))
+    if (news.rank < 0 || news.rank >= tree->hub->nranks || news.state <= PEER_ALIVE || news.state > PEER_LOST)
         return false;
     int place = tree->places.of_rank[news.rank];
     if (place == tree->places.self) {
-        if (news.state == PEER_DEAD)
-            fail_hub(tree, COLLET_ERR_REMOTE, counted_as_dead);
+        if (news.state != PEER_LEFT)
+            fail_hub(tree, COLLET_ERR_REMOTE, counted_as_lost);
     } else if (hub_set_state(tree->hub, news.rank, (enum peer_state)news.state)) {
         spread_state(tree, news.rank, (enum peer_state)news.state, from);
-        if (news.state == PEER_DEAD)
-            place_of(tree, place)->gone = true; /* ranks die with their process */
+        if (news.state != PEER_LEFT)
+            place_gone(place_of(tree, place)); /* ranks die with their process */
         if (!anyone_alive(tree, place))
             courier_forget(&tree->courier, place);
         if (tree->dial.active && place_of(tree, tree->parent)->gone)
@@ -225,11 +279,9 @@ static void edge_up(struct tree *tree, struct edge *edge) {
 
 /* Watches the processes of this node's neighbours, once nodes are known. */
 static void watch_neighbour(struct tree *tree, struct edge *edge) {
-    const struct peer_info *peers = tree->hub->peers;
-    const struct place *self = place_of(tree, tree->places.self), *place = place_of(tree, edge->place);
     edge->heard_ns = os_now_ns();
-    if (peers[place->lowest_rank].node == peers[self->lowest_rank].node)
-        edge_watch_process(edge, place->pid);
+    if (is_on_our_host(tree, edge->place))
+        edge_watch_process(edge, place_of(tree, edge->place)->pid);
 }
 
 static bool on_hello(struct tree *tree, struct edge *edge, const struct frame *frame) {
@@ -260,7 +312,7 @@ static bool on_edge_frame(struct edge *edge, const struct frame *frame) {
     case TREE_FAIL:
         if (!failure_read(frame->data, frame->bytes, &failure))
             return false;
-        hub_fail(tree->hub, (enum collet_result)failure.code, failure.text);
+        hub_fail(tree->hub, (enum collet_result)failure.code, failure.rank, failure.text);
         changed(tree); /* the work task spreads it */
         return true;
     default: return false;
@@ -300,16 +352,15 @@ static void on_parent(struct dial *dial, struct wire *wire) {
     struct hello hello = {.place = tree->places.self};
     memcpy(hello.process, place_of(tree, tree->places.self)->process, sizeof hello.process);
     edge_send(edge, TREE_HELLO, &hello, sizeof hello, NULL, 0);
+    tree->orphan_ns = 0;
     edge_up(tree, edge);
     if (tree->running)
         watch_neighbour(tree, edge);
     edge_read(edge);
 }
 
-/* COLLET_HEARTBEAT_TIMEOUT has passed since, and what a connection may take at least. */
 static bool patience_over(const struct tree *tree, uint64_t since_ns) {
-    const uint64_t patience_ns = tree->silence_ns > DIAL_PATIENCE_NS ? tree->silence_ns : DIAL_PATIENCE_NS;
-    return tree->silence_ns != 0 && os_now_ns() - since_ns > patience_ns;
+    return os_now_ns() - since_ns > patience_ns(tree);
 }
 
 /* During init, a parent that does not answer may be slow. Afterwards it was there before, so it is gone. */
@@ -317,8 +368,9 @@ static void on_parent_round_failed(struct dial *dial) {
     struct tree *tree = WATCH_OWNER(dial, struct tree, dial);
     if (!tree->running && dial->exhausted)
         fail_hub(tree, COLLET_ERR_SYSTEM, dial->trouble);
-    if (tree->running && (dial_refused_ns(dial) > GONE_NS || patience_over(tree, dial->started_ns)))
-        place_lost(tree, tree->parent, dial->trouble);
+    const bool refused = dial_refused_ns(dial) > GONE_NS;
+    if (tree->running && (refused || patience_over(tree, dial->started_ns)))
+        place_lost(tree, tree->parent, refused ? PEER_DEAD : PEER_LOST, dial->trouble);
 }
 
 static void find_parent(struct tree *tree) {
@@ -328,7 +380,14 @@ static void find_parent(struct tree *tree) {
         return;
     const struct place *place = place_of(tree, tree->parent);
     uint8_t key[SECRET_BYTES];
-    id_key(tree->hub->id.secret, "tree", place->process, sizeof place->process, key);
+    if (tree->running && tree->orphan_ns == 0)
+        tree->orphan_ns = os_now_ns();
+    const bool late = tree->orphan_ns != 0 && os_now_ns() - tree->orphan_ns > GONE_NS; /* its goodbye would be here */
+    if (late && is_on_our_host(tree, tree->parent) && edge_process_ended(place->pid)) {
+        place_lost(tree, tree->parent, PEER_DEAD, "its process ended");
+        return;
+    }
+    place_key(tree, place, key);
     dial_start(&tree->dial, &place->listener, key, on_parent, on_parent_round_failed);
 }
 
@@ -337,8 +396,6 @@ static void find_parent(struct tree *tree) {
 /* A lost process leaves children that should come to us now. If they were lost with it, only we can notice. */
 static void look_for_orphans(struct tree *tree) {
     const struct places *places = &tree->places;
-    const struct peer_info *peers = tree->hub->peers;
-    const int node = peers[place_of(tree, places->self)->lowest_rank].node;
     const uint64_t now_ns = os_now_ns();
     for (int number = places->self + 1; number < places->count; number++) {
         struct place *place = place_of(tree, number);
@@ -348,9 +405,22 @@ static void look_for_orphans(struct tree *tree) {
         }
         if (place->awaited_ns == 0)
             place->awaited_ns = now_ns;
-        if (peers[place->lowest_rank].node == node ? edge_process_ended(place->pid)
-                                                   : patience_over(tree, place->awaited_ns))
-            place_lost(tree, number, "it was lost together with the process it was connected to");
+        const bool here = is_on_our_host(tree, number);
+        if (here ? edge_process_ended(place->pid) : patience_over(tree, place->awaited_ns))
+            place_lost(tree, number, here ? PEER_DEAD : PEER_LOST,
+                       "it was lost together with the process it was connected to");
+    }
+}
+
+/* Whoever is silent for half the time may be about to be lost. Then it is known by that time whether its host is. */
+static void look_for_silence(struct tree *tree) {
+    const uint64_t now_ns = os_now_ns();
+    for (const struct edge *edge = tree->edges; edge != NULL; edge = edge->next) {
+        const uint64_t silence_ns = edge->place >= 0 ? edge_silence_ns(edge) : 0;
+        if (tree->silence_ns == 0 || silence_ns <= tree->silence_ns / 2)
+            continue;
+        const uint64_t left_ns = silence_ns < tree->silence_ns ? tree->silence_ns - silence_ns : 0;
+        suspect_host_of(tree, edge->place, now_ns + (left_ns > INQUIRY_MIN_NS ? left_ns : INQUIRY_MIN_NS));
     }
 }
 
@@ -360,8 +430,10 @@ static void beat(struct watch_timer *timer) {
     for (int place = 0; place < tree->places.count; place++) /* by place: a beat may take away any edge */
         if (place_of(tree, place)->edge != NULL)
             edge_beat(place_of(tree, place)->edge, tree->running ? tree->silence_ns : 0);
-    if (tree->running)
-        look_for_orphans(tree);
+    if (!tree->running)
+        return;
+    look_for_silence(tree);
+    look_for_orphans(tree);
 }
 
 enum collet_result tree_open(struct tree *tree, struct hub *hub, int family) {
@@ -410,6 +482,8 @@ void tree_close(struct tree *tree) {
     watch_timer_stop(&tree->beat);
     while (tree->edges != NULL)
         edge_finish(tree->edges);
+    for (int place = 0; place < tree->places.count; place++)
+        inquiry_stop(place_of(tree, place)->inquiry);
     courier_fini(&tree->courier);
     places_destroy(&tree->places);
 }

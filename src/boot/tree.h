@@ -17,6 +17,7 @@ struct tree {
     struct dial dial; /* to the parent, while it is not connected */
     struct places places;
     int parent;         /* the place that we dial, or are connected to, upwards; −1: we are the root */
+    uint64_t orphan_ns; /* since when it has not been connected; 0: it is, or never was */
     struct edge *edges; /* all, also those whose other end has not said HELLO */
     struct courier courier;
     bool running; /* init is complete: nodes are known, a lost process is a death, not a failed init */

@@ -43,6 +43,26 @@ static const char *name_of(const struct exec_call *call) { return prog_collectiv
 
 /* ---- missing ranks ---- */
 
+static const char *fate_of(enum peer_state state) {
+    return state == PEER_DEAD   ? "died"
+           : state == PEER_LOST ? "is out of reach (its host, or the network to it, does not answer)"
+                                : "left the communicator (it was destroyed there)";
+}
+
+/* peer is waited for and gone. The rank that was gone first is the cause: others may have ended because of it. */
+static enum collet_result err_gone(const struct exec_call *call, int peer, enum peer_state state) {
+    const struct conn_owner *owner = &call->chan->owner;
+    const int first = boot_first_gone(owner->boot), culprit = first >= 0 ? first : peer;
+    const struct peer_info *info = &owner->peers[culprit];
+    char other[64] = "it";
+    if (culprit != peer)
+        snprintf(other, sizeof(other), "rank %d, which is gone too,", peer);
+    return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s while rank %d waited for %s in %s (call %llu)",
+                   culprit, info->host, info->pid,
+                   fate_of(culprit == peer ? state : boot_peer_state(owner->boot, culprit, NULL)), owner->rank, other,
+                   name_of(call), (unsigned long long)call->args.sequence);
+}
+
 static enum collet_result check_missing(const struct exec_call *call, uint64_t idle_ns) {
     const bool far = call->program->nremote > 0;
     int index = 0;
@@ -50,25 +70,21 @@ static enum collet_result check_missing(const struct exec_call *call, uint64_t i
         return COLLET_SUCCESS;
     for (int peer; (peer = blocked_peer(call, &index)) >= 0;) {
         enum peer_state state = boot_peer_settled(call->chan->owner.boot, peer, far);
-        if (state == PEER_ALIVE)
-            continue;
-        const struct peer_info *info = &call->chan->owner.peers[peer];
-        return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s while rank %d waited for it in %s (call %llu)",
-                       peer, info->host, info->pid,
-                       state == PEER_DEAD ? "died" : "left the communicator (it was destroyed there)",
-                       call->chan->owner.rank, name_of(call), (unsigned long long)call->args.sequence);
+        if (state != PEER_ALIVE)
+            return err_gone(call, peer, state);
     }
     return COLLET_SUCCESS;
 }
 
-/* A wire that broke may be the second thing that happened: the other rank closed it because it failed over a third one.
- * That news is on its way. A rank that waits a moment can name the cause. */
+/* A wire that broke, or memory that cannot be opened, may be the second thing that happened: the other rank died, or ended
+ * its communicator because it failed over a third one. That news is on its way. A rank that waits a moment can name the
+ * cause. */
 #define NEWS_WAIT_NS 1500000000u
 
 enum collet_result exec_explain(const struct exec_call *call, enum collet_result result) {
     char text[ERR_TEXT_BYTES];
     uint64_t deadline_ns = os_now_ns() + NEWS_WAIT_NS;
-    if (result != COLLET_ERR_REMOTE)
+    if (result != COLLET_ERR_REMOTE && result != COLLET_ERR_SYSTEM)
         return result;
     snprintf(text, sizeof(text), "%s", err_last());
     while (os_now_ns() < deadline_ns) {

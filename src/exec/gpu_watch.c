@@ -36,7 +36,7 @@ static void check_deaths(struct chan *chan) {
     if (boot_missing_count(chan->owner.boot) == 0 || gpu_rank_query(chan->owner.gpu) != COLLET_IN_PROGRESS)
         return;
     for (int rank = 0; rank < chan->owner.nranks; rank++) {
-        if (boot_peer_settled(chan->owner.boot, rank, true) != PEER_DEAD)
+        if (!peer_is_gone(boot_peer_settled(chan->owner.boot, rank, true)))
             continue;
         const struct peer_info *info = &chan->owner.peers[rank];
         boot_fail(chan->owner.boot,

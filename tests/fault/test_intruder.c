@@ -56,7 +56,7 @@ static void send_forgery(int fd, int flags) {
         uint32_t type, bytes;
         struct failure failure;
         uint8_t mac[16];
-    } forgery = {4, sizeof(struct failure), {COLLET_ERR_ABORTED, "forged"}, {0}};
+    } forgery = {4, sizeof(struct failure), {COLLET_ERR_ABORTED, -1, "forged"}, {0}};
     pass_on(fd, &forgery, sizeof(forgery), flags);
 }
 

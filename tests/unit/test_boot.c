@@ -80,19 +80,23 @@ static void publish_id(void) {
     __atomic_store_n(&shared->id_ready, 1, __ATOMIC_SEQ_CST);
 }
 
+static pid_t start(int index, void (*body)(int index)) {
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        my_index = index;
+        body(index);
+        exit(0);
+    }
+    return pid;
+}
+
 /* Runs body in n processes; each must exit with 0, but for the victim, which must be killed by SIGKILL. */
 static void run_with_victim(int n, int victim, void (*body)(int index)) {
     pid_t pids[PROCESSES_MAX];
-    fflush(NULL);
-    for (int i = 0; i < n; i++) {
-        pids[i] = fork();
-        assert_true(pids[i] >= 0);
-        if (pids[i] == 0) {
-            my_index = i;
-            body(i);
-            exit(0);
-        }
-    }
+    for (int i = 0; i < n; i++)
+        pids[i] = start(i, body);
     int failed = 0;
     for (int i = 0; i < n; i++) {
         int status;
@@ -510,7 +514,7 @@ static void one_dies(int index) {
         }
         kill(getpid(), SIGKILL);
     }
-    await_state(&member, death_victim, PEER_DEAD, 2 * SECOND);
+    await_state(&member, death_victim, death_across_hosts ? PEER_LOST : PEER_DEAD, 2 * SECOND);
     EXPECT(boot_failed(member.boot) == 0); /* a death alone does not fail the communicator */
 
     /* The others still reach each other, wherever the dead one stood. */
@@ -559,9 +563,59 @@ static void a_killed_process_is_dead_though_its_child_holds_its_sockets(void **s
     check_death(4, 2, true, false);
 }
 
-static void a_silent_process_on_another_host_is_dead_though_its_child_holds_its_sockets(void **state) {
+static void a_silent_process_on_another_host_is_lost_though_its_child_holds_its_sockets(void **state) {
     (void)state;
     check_death(4, 0, true, true);
+}
+
+/* ------------------------------------------------------------------------------------------- a host that falls silent */
+
+#define SILENT_PROCESSES 6 /* 0 … 5, on one host; two more are on another one, below place 0 in the tree */
+#define SILENT_WITHIN_NS (15 * SECOND)
+
+static void watch_a_host_fall_silent(int index) {
+    struct member member;
+    const int n = SILENT_PROCESSES + 2;
+    configure(&member);
+    member.config.heartbeat = 100;
+    member.config.heartbeat_timeout = 1000;
+    snprintf(member.config.hostid, sizeof member.config.hostid, "host %d", index >= SILENT_PROCESSES);
+    if (index == 0)
+        publish_id();
+    join(&member, n, index);
+    EXPECT(poll_init(&member) == COLLET_SUCCESS);
+    meet(0, n);
+    if (index < SILENT_PROCESSES) {
+        await(&shared->reached[1], 1);
+        raise(SIGSTOP);
+        for (;;)
+            pause();
+    }
+    reach(1);
+    uint64_t begun_ns = os_now_ns();
+    for (int rank = 0; rank < SILENT_PROCESSES; rank++)
+        await_state(&member, rank, PEER_LOST, SILENT_WITHIN_NS);
+    EXPECT(os_now_ns() - begun_ns < SILENT_WITHIN_NS);
+    EXPECT(boot_peer_state(member.boot, index == n - 1 ? n - 2 : n - 1, NULL) == PEER_ALIVE);
+    EXPECT(boot_first_gone(member.boot) >= 0);
+    meet(2, 2);
+    boot_destroy(member.boot);
+}
+
+static void a_silent_host_is_lost_at_once_however_many_processes_it_has(void **state) {
+    (void)state;
+    pid_t pids[SILENT_PROCESSES + 2];
+    int failed = 0;
+    for (int i = SILENT_PROCESSES + 1; i >= 0; i--)
+        pids[i] = start(i, watch_a_host_fall_silent);
+    for (int i = SILENT_PROCESSES + 1; i >= 0; i--) { /* the stopped ones last: only a kill ends them */
+        int status;
+        if (i < SILENT_PROCESSES)
+            kill(pids[i], SIGKILL);
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        failed += i >= SILENT_PROCESSES && status != 0;
+    }
+    assert_int_equal(failed, 0);
 }
 
 static void one_leaves(int index) {
@@ -739,36 +793,66 @@ static void who_does_not_know_the_secret_is_refused(void **state) {
 
 /* --------------------------------------------------------------------------------------------------- init that fails */
 
-/* Index 2 comes as rank 1 too, index 3 with another nranks; the job of two is unharmed. */
-static void with_false_ranks(int index) {
+/* Index 1 is late, and contradicts those that have come. Rank 2 never comes: nobody may wait for it. */
+static bool contradiction_is_nranks;
+
+static void contradict(int index) {
+    struct member member;
+    const char *text = contradiction_is_nranks ? "nranks differs: 4 on rank 1" : "rank 0 is taken";
+    configure(&member);
+    member.config.init_timeout = 1000;
+    if (index == 0)
+        publish_id();
+    if (index == 1) {
+        await(&shared->reached[0], 1);
+        usleep(300000); /* rank 0 should be the first to come; if it is not, the text still names both */
+    }
+    join(&member, index == 1 && contradiction_is_nranks ? 4 : 3, contradiction_is_nranks ? index : 0);
+    if (index == 0)
+        reach(0);
+    EXPECT(poll_init(&member) == COLLET_ERR_INVALID_ARGUMENT);
+    EXPECT(strstr(err_last(), text) != NULL);
+    meet(1, 2);
+    boot_destroy(member.boot);
+}
+
+static void a_rank_taken_twice_ends_init_for_all(void **state) {
+    (void)state;
+    contradiction_is_nranks = false;
+    run(2, contradict);
+}
+
+static void a_different_nranks_ends_init_for_all(void **state) {
+    (void)state;
+    contradiction_is_nranks = true;
+    run(2, contradict);
+}
+
+/* Index 2 comes as rank 1 too, when all ranks have come; the job of two is unharmed. */
+static void with_a_late_outsider(int index) {
     struct member member;
     configure(&member);
     if (index == 0)
         publish_id();
-    if (index == 0 || index == 2 || index == 3)
-        await(&shared->reached[0], 1); /* rank 1 is there */
-    if (index == 0)
-        await(&shared->reached[1], 2);
-    join(&member, index == 3 ? 3 : 2, index == 0 ? 0 : 1);
-    if (index == 1) {
-        usleep(300000);
-        reach(0);
-    }
+    if (index == 2)
+        await(&shared->reached[0], 2);
+    join(&member, 2, index == 0 ? 0 : 1);
     if (index < 2) {
         EXPECT(poll_init(&member) == COLLET_SUCCESS);
+        reach(0);
+        await(&shared->reached[1], 1);
         exchange_all(&member, 2, index, 1);
     } else {
-        EXPECT(poll_init(&member) == COLLET_ERR_INVALID_ARGUMENT);
-        EXPECT(strstr(err_last(), index == 2 ? "rank 1 is taken" : "nranks differs: 3 on rank 1") != NULL);
+        EXPECT(poll_init(&member) < 0);
         boot_fail(member.boot, COLLET_ERR_ABORTED, "an outsider's opinion");
+        reach(1);
     }
     boot_destroy(member.boot);
-    reach(1);
 }
 
-static void a_rank_taken_twice_and_a_different_nranks_are_named(void **state) {
+static void an_outsider_that_comes_when_all_have_come_disturbs_nobody(void **state) {
     (void)state;
-    run(4, with_false_ranks);
+    run(3, with_a_late_outsider);
 }
 
 static void same_rank_twice_in_one_process(int index) {
@@ -820,7 +904,7 @@ static void one_gives_up(int index) {
         boot_fail(member.boot, COLLET_ERR_ABORTED, "rank 1 gave up");
     }
     EXPECT(poll_init(&member) == COLLET_ERR_ABORTED);
-    EXPECT(strcmp(err_last(), "rank 1 gave up") == 0);
+    EXPECT(strcmp(err_last(), index == 1 ? "rank 1 gave up" : "learnt from rank 1: rank 1 gave up") == 0);
     meet(0, 3);
     boot_destroy(member.boot);
 }
@@ -1125,13 +1209,16 @@ int main(void) {
         CASE(a_killed_root_of_the_tree_is_dead_for_all_and_replaced),
         CASE(a_killed_inner_process_is_dead_for_all_and_its_children_move_up),
         CASE(a_killed_process_is_dead_though_its_child_holds_its_sockets),
-        CASE(a_silent_process_on_another_host_is_dead_though_its_child_holds_its_sockets),
+        CASE(a_silent_process_on_another_host_is_lost_though_its_child_holds_its_sockets),
+        CASE(a_silent_host_is_lost_at_once_however_many_processes_it_has),
         CASE(a_goodbye_is_not_a_death_and_the_others_go_on),
         CASE(an_exit_without_goodbye_is_a_death),
         CASE(silent_clients_and_an_http_client_do_not_hinder),
         CASE(hundreds_of_connections_of_garbage_do_no_harm),
         CASE(who_does_not_know_the_secret_is_refused),
-        CASE(a_rank_taken_twice_and_a_different_nranks_are_named),
+        CASE(a_rank_taken_twice_ends_init_for_all),
+        CASE(a_different_nranks_ends_init_for_all),
+        CASE(an_outsider_that_comes_when_all_have_come_disturbs_nobody),
         CASE(a_process_cannot_create_a_rank_twice),
         CASE(an_init_that_takes_too_long_names_the_missing_rank),
         CASE(a_failure_during_init_reaches_those_that_have_come),
