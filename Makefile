@@ -284,6 +284,7 @@ $(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/
 	$(LINK_PROGRAM)
 # A tool of several files has a folder; collet-tune takes its meetings from the bench.
 $(BUILD)/bin/collet-prog $(BUILD)/tests/unit/test_program: $(call objects_of,$(wildcard src/tools/prog/*.c))
+$(OBJ)/src/tools/prog/page.o: src/tools/prog/page.html
 $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
 $(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/tools/common/arguments.c src/tools/common/json.c) $(STATIC_LIB)
 	$(LINK_PROGRAM)
@@ -492,6 +493,10 @@ dist:
 gdb:
 	@$(AGAIN) BUILD=build-gdb CUDA=0 CFLAGS='-g -O0' all
 
+.PHONY: gallery
+gallery: $(BUILD)/bin/collet-prog
+	@BUILD=$(BUILD) scripts/gallery.sh $(BUILD)/gallery
+
 # ----------------------------------------------------------------------------------------------------------- housekeeping
 
 .PHONY: format format-check clean help
@@ -516,6 +521,7 @@ help:
 	@echo 'make test-bare     the commands of README on a Debian 12 with nothing installed (as root, with a network; CUDA=1: with nvcc)'
 	@echo 'make gpu-accept    everything that a GPU has to show, in one report (9 minutes, ACCEPT_SECONDS=; skipped where there is none)'
 	@echo 'make gpu-accept-bundle  the same in a folder, with kernels for every GPU, for a machine without a compiler'
+	@echo 'make gallery       a page per algorithm that a browser animates, in build/gallery'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
 	@echo 'make bench-reduce  speed of each type and operator beside a sum of floats, in cache'
 	@echo 'make bench-instructions  instructions of a warm call, under valgrind'

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# deps.sh build|test|package|fabric: makes sure that what building (or building and testing, or the tests of packages and manual
-# pages, or the two virtual hosts of `make test-fabric`) needs is there, and installs what is not.
+# deps.sh build|test|package|browser|fabric: makes sure that what building (or building and testing, or the tests of packages and
+# manual pages, or of pages in a browser, or the two virtual hosts of `make test-fabric`) needs is there, and installs what is not.
 #
 #   as root                  installs with apt-get
 #   otherwise                says what it will run, then runs it through sudo
@@ -14,9 +14,9 @@ set -u
 
 profile=${1:-build}
 case $profile in
-build | test | package | fabric) ;;
+build | test | package | browser | fabric) ;;
 *)
-    echo "usage: scripts/deps.sh build|test|package|fabric" >&2
+    echo "usage: scripts/deps.sh build|test|package|browser|fabric" >&2
     exit 2
     ;;
 esac
@@ -26,6 +26,7 @@ missing_packages() {
     case $profile in
     fabric) virtual_hosts_need ;;
     package) packaging_needs ;;
+    browser) need "command -v chromium-headless-shell || command -v chromium || command -v google-chrome" chromium-headless-shell ;;
     *) building_needs ;;
     esac
 }

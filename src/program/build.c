@@ -97,6 +97,7 @@ void prog_destroy(struct prog *prog) {
     free(prog->steps);
     free(prog->peers);
     free(prog->locals);
+    free(prog->origins);
     free(prog->peer_next);
     free(prog);
 }
@@ -290,8 +291,10 @@ void prog_emit(struct prog *prog, struct step_text text) {
         .about_region = (uint8_t)about->region,
         .finish = text.finish,
     };
-    if (!make_room(prog, &prog->steps, prog->nsteps, 1, &prog->steps_room, sizeof(*prog->steps)))
+    if (!make_room(prog, &prog->steps, prog->nsteps, 1, &prog->steps_room, sizeof(*prog->steps)) ||
+        !make_room(prog, &prog->origins, prog->nsteps, 1, &prog->origins_room, sizeof(*prog->origins)))
         return;
+    prog->origins[prog->nsteps] = text.origin;
     prog->steps[prog->nsteps++] = step;
     prog->workers[prog->nworkers - 1].nsteps++;
     if (step.recv_count + step.send_count > 0 && step.count > prog->longest_run)

@@ -113,7 +113,7 @@ bool prog_check_watched(const struct algorithm *algorithm, const struct prog_sha
     }
     bool right = machine_create(&machine, &cast, nslots, in_place, why, why_bytes) && machine_run(&machine, watcher) &&
                  judge_run(&machine);
-    if (!right && watcher != NULL && machine.failed.member >= 0 && machine.nsteps_done > 0)
+    if (!right && watcher != NULL && watcher->failed != NULL && machine.failed.member >= 0 && machine.nsteps_done > 0)
         watcher->failed(&machine, watcher->context);
     machine_destroy(&machine);
     cast_destroy(&cast);

@@ -149,6 +149,12 @@ struct prog_worker {
     int32_t first_step, nsteps; /* into prog.steps */
 };
 
+/* The line of source that emitted a step. */
+struct prog_origin {
+    const char *file;
+    int line;
+};
+
 #define PROG_BUCKETS 256
 struct prog {
     enum prog_collective collective;
@@ -161,10 +167,11 @@ struct prog {
     struct prog_step *steps;
     struct prog_peer *peers; /* the tables that steps point into */
     struct prog_local *locals;
+    struct prog_origin *origins; /* [step] */
     /* While building: */
     const struct prog_shape *shape;
     const struct schedule *schedule; /* the algorithm's */
-    int workers_room, steps_room, peers_room, locals_room, next_room;
+    int workers_room, steps_room, origins_room, peers_room, locals_room, next_room;
     int peer_heads[PROG_BUCKETS], *peer_next; /* chains of peers with equal hashes, to find them by */
     enum collet_result error;
 };
@@ -236,13 +243,14 @@ struct step_text {
     struct local local; /* the local operand */
     int local_at;       /* its place: after this many received operands */
     struct local_list local_list;
-    struct local store;     /* where the result goes here */
-    struct local length_of; /* blocks of IN or OUT as long as the pieces; else those stored, else those read */
-    struct peers send;      /* to whom the result goes */
-    bool finish;            /* the result holds every rank's contribution: avg divides here */
+    struct local store;        /* where the result goes here */
+    struct local length_of;    /* blocks of IN or OUT as long as the pieces; else those stored, else those read */
+    struct peers send;         /* to whom the result goes */
+    bool finish;               /* the result holds every rank's contribution: avg divides here */
+    struct prog_origin origin; /* prog_step() fills it in */
 };
 void prog_emit(struct prog *prog, struct step_text text);
-#define prog_step(prog, ...) prog_emit((prog), (struct step_text){__VA_ARGS__})
+#define prog_step(prog, ...) prog_emit((prog), (struct step_text){.origin = {__FILE__, __LINE__}, __VA_ARGS__})
 
 /* r modulo nranks, also for a negative r: the rank r steps round the ring from rank 0. */
 static inline int prog_wrap(const struct prog *prog, int r) {

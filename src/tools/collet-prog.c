@@ -32,7 +32,7 @@ static const struct command command = {
 struct request {
     const char *algorithm, *ranks;
     const char *nodes, *root, *slots, *import; /* NULL: not given */
-    bool check, list, peers, trace, chains, dot, geometry;
+    bool check, list, peers, trace, chains, dot, html, geometry;
     const char *buffer_ranks, *channels, *chunk; /* of the geometry */
 };
 
@@ -45,9 +45,13 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
         ARGUMENT_FLAG("peers", &request->peers, "the table names with whom each step exchanges"),
         ARGUMENT_FLAG("chains", &request->chains, "who sends to whom: the rings, chains and trees of each lane"),
         ARGUMENT_FLAG("dot", &request->dot, "the connections as Graphviz: collet-prog --dot … | dot -Tsvg"),
+        ARGUMENT_FLAG(
+            "html", &request->html,
+            "a page of HTML for a browser, which runs the programs step by step: collet-prog --html … > page.html"),
         ARGUMENT_FLAG("check", &request->check, "verify instead of printing: exit 0 if verified, 1 if not"),
         ARGUMENT_FLAG("trace", &request->trace, "verify, and show turn by turn what each rank holds in one round"),
-        ARGUMENT_VALUE("slots", "K", &request->slots, "verify with K slots per connection; 2 unless given"),
+        ARGUMENT_VALUE("slots", "K", &request->slots,
+                       "verify, or animate, with K slots per connection; 2 unless given"),
         ARGUMENT_FLAG("geometry", &request->geometry, "from a buffer to a piece in a slot, with numbers"),
         ARGUMENT_VALUE("ranks", "N", &request->buffer_ranks, "of --geometry: slices, one per rank; 4 unless given"),
         ARGUMENT_VALUE("channels", "C", &request->channels, "of --geometry: 2 unless given"),
@@ -205,6 +209,13 @@ static int print(const struct algorithm *algorithm, const struct prog_shape *sha
     return EXIT_FAILURE;
 }
 
+static int page(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots) {
+    if (show_page(algorithm, shape, root, nslots, stdout) == COLLET_SUCCESS)
+        return EXIT_SUCCESS;
+    fprintf(stderr, "collet-prog: %s\n", err_last());
+    return EXIT_FAILURE;
+}
+
 /* What is asked for of an algorithm on a shape. An imported one is verified first, whatever is asked. */
 static int serve(const struct request *request, const struct algorithm *algorithm, int root, int nslots) {
     int nranks = algorithm->nranks, nnodes = 1, status = EXIT_SUCCESS;
@@ -225,6 +236,11 @@ static int serve(const struct request *request, const struct algorithm *algorith
         return EXIT_BAD_INPUT;
     }
     bool checks = request->check || request->trace;
+    if (request->html) {
+        status = page(algorithm, &shape, root, nslots);
+        prog_shape_fini(&shape);
+        return status;
+    }
     if (checks || request->import != NULL)
         status = check(algorithm, &shape, root, nslots, request->trace);
     if (!checks && status == EXIT_SUCCESS)

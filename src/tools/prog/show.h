@@ -21,6 +21,12 @@ enum collet_result show_chains(const struct cast *cast, const struct prog_shape 
 bool show_check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots, bool in_place,
                 bool turns, FILE *out, char *why, size_t why_bytes);
 
+/* One page of HTML that needs nothing else: the programs, run step by step in the reader's browser (page.html). Errors: of
+ * cast_create(), and INVALID_ARGUMENT for more than SHOW_PAGE_RANKS ranks. */
+enum { SHOW_PAGE_RANKS = 64 };
+enum collet_result show_page(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots,
+                             FILE *out);
+
 /* ---- tables ---- */
 
 enum { SHOW_FIELD_BYTES = 160 };

@@ -1,0 +1,107 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The pages of collet-prog --html, in a browser without a window: each is stepped through to its end and back, and what its
+# ranks hold then is what the verifier found.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/common/cases.sh
+
+prog=${BUILD:-build}/bin/collet-prog
+if [ ! -x "$prog" ]; then
+    echo "$prog is not built"
+    exit 77
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+writes_every_algorithm() {
+    local name
+    scripts/gallery.sh "$folder" 4 8:2 || return 1
+    for name in $("$prog" --list | cut -d ' ' -f 1); do
+        compgen -G "$folder/$name-*.html" >/dev/null || { echo "no page of $name"; return 1; }
+    done
+}
+
+# Links of the index lead to pages, and nothing is fetched from elsewhere.
+needs_nothing_else() {
+    local link
+    for link in $(grep -oE 'href="[^"]*"' "$folder/index.html" | cut -d '"' -f 2); do
+        [ -s "$folder/$link" ] || { echo "$link"; return 1; }
+    done
+    ! grep -HoE '(src|href)="?[a-z]*://[^"]*|@import|url\(' "$folder"/*.html
+}
+
+shows_source_lines() {
+    grep -qF 'src/algo/allreduce_ring.c' "$folder/allreduce_ring-4-on-1.html" &&
+        grep -qF 'void allreduce_ring_build' "$folder/allreduce_ring-4-on-1.html"
+}
+
+refuses_too_many() {
+    "$prog" --html allreduce_ring 65 2>&1 | grep -qF 'up to 64 ranks, not 65'
+}
+
+browser() {
+    local name
+    for name in chromium-headless-shell chromium google-chrome; do
+        command -v "$name" && return
+    done
+    return 1
+}
+
+# What the document of a page is when its script has run.
+document() { # page
+    timeout 120 "$(browser)" --headless --no-sandbox --disable-gpu --virtual-time-budget=1000000 \
+        --user-data-dir="$folder/profile" --dump-dom "file://$1" 2>"$folder/errors" || { tail -3 "$folder/errors"; return 1; }
+}
+
+# One page walks through all others and lists what each says.
+walk_all() {
+    local pages
+    pages=$(cd "$folder" && printf '"%s",' ./*-on-*.html)
+    cat > "$folder/walk.html" <<END
+<body><script>
+const pages = [$pages], said = [], frame = document.createElement("iframe");
+document.body.append(frame);
+const go = () => {
+    if (said.length < pages.length) frame.src = pages[said.length] + "#walk";
+    else document.body.textContent = said.join("\n");
+};
+addEventListener("message", event => { said.push("page " + event.data.name + ": " + event.data.verdict + ", " + event.data.state); go(); });
+go();
+</script>
+END
+    document "$folder/walk.html" | grep -oE 'page [a-z]+_.*' > "$folder/said"
+}
+
+pages_agree_with_the_verifier() {
+    walk_all
+    local pages
+    pages=$(find "$folder" -name '*-on-*.html' | wc -l)
+    [ "$(grep -c ': equal, Done: every rank has finished\.' "$folder/said")" = "$pages" ] ||
+        { grep -v ': equal, Done' "$folder/said"; echo "of $pages pages"; return 1; }
+}
+
+# A step that adds another block than the real one.
+a_wrong_program_is_noticed() {
+    sed '0,/"l":\[\[1,1,\[2\]\]\]/s//"l":[[1,1,[1]]]/' "$folder/allreduce_ring-4-on-1.html" > "$folder/wrong.html"
+    ! cmp -s "$folder/allreduce_ring-4-on-1.html" "$folder/wrong.html" &&
+        document "$folder/wrong.html#walk" | grep -qE 'data-verdict="rank [0-9] OUT [0-9]: .*, the verifier: '
+}
+
+one_slot_shows_the_deadlock() {
+    "$prog" --html --slots 1 allreduce_ring 4 > "$folder/one.html"
+    document "$folder/one.html#walk" | grep -qF 'Deadlock: rank 0 waits for a free slot to rank 1, and nobody can move.'
+}
+
+check a_page_for_every_algorithm writes_every_algorithm
+check pages_need_nothing_but_themselves needs_nothing_else
+check pages_show_the_line_that_emitted_a_step shows_source_lines
+check more_ranks_than_a_page_shows_are_refused refuses_too_many
+if browser >/dev/null; then
+    check pages_end_with_what_the_verifier_found pages_agree_with_the_verifier
+    check a_wrong_program_is_noticed a_wrong_program_is_noticed
+    check one_slot_shows_the_deadlock one_slot_shows_the_deadlock
+else
+    skipped "in a browser: none is installed (scripts/deps.sh browser)"
+fi
+finish
