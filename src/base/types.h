@@ -29,10 +29,12 @@
  *   fraction_bits  of a floating-point type; 0: an integer. One bit is the sign, the rest is the exponent
  *   largest        bits of the largest finite number of a floating-point type. The next magnitude is infinity if its
  *                  fraction is 0, and the type's only NaN otherwise
- *   conversion     from element to accumulator and back:
+ *   conversion     from element to accumulator and back. Loops over two sources differ by it (reduce_variant.c):
  *                    SAME   none: the two are one type
- *                    CODED  type_load_<name>() and type_store_<name>() below
- *                    CHIP   the same two; CPUs and GPUs also have instructions for it (reduce_avx2.h, block_ops.cuh)
+ *                    UPPER  an element is the upper half of an accumulator
+ *                    CHIP   CPUs and GPUs have instructions for it (reduce_avx2.h, block_ops.cuh)
+ *                    SMALL  code alone; type_half_of_<name>() and type_<name>_of_half() lead through halves
+ *                  All but SAME have type_load_<name>() and type_store_<name>() below.
  *   …              what COLLET_TYPES was given behind X: so X can be about an operator, too */
 #define COLLET_TYPES(X, ...)                                                                                           \
     X(FLOAT32, float, REAL, float, float, float, float, float, 23, 0x7f7fffffu, SAME, __VA_ARGS__)                     \
@@ -41,14 +43,14 @@
     X(INT64, int64, WHOLE, int64_t, int64_t, uint64_t, int64_t, uint64, 0, 0, SAME, __VA_ARGS__)                       \
     X(UINT8, uint8, WHOLE, uint8_t, uint8_t, uint32_t, uint32_t, uint8, 0, 0, SAME, __VA_ARGS__)                       \
     X(FLOAT16, half, REAL, uint16_t, float, float, float, half, 10, 0x7bffu, CHIP, __VA_ARGS__)                        \
-    X(BFLOAT16, bfloat16, REAL, uint16_t, float, float, float, bfloat16, 7, 0x7f7fu, CODED, __VA_ARGS__)               \
+    X(BFLOAT16, bfloat16, REAL, uint16_t, float, float, float, bfloat16, 7, 0x7f7fu, UPPER, __VA_ARGS__)               \
     X(INT8, int8, WHOLE, int8_t, int8_t, uint32_t, int32_t, uint8, 0, 0, SAME, __VA_ARGS__)                            \
     X(INT16, int16, WHOLE, int16_t, int16_t, uint32_t, int32_t, uint16, 0, 0, SAME, __VA_ARGS__)                       \
     X(UINT16, uint16, WHOLE, uint16_t, uint16_t, uint32_t, uint32_t, uint16, 0, 0, SAME, __VA_ARGS__)                  \
     X(UINT32, uint32, WHOLE, uint32_t, uint32_t, uint32_t, uint32_t, uint32, 0, 0, SAME, __VA_ARGS__)                  \
     X(UINT64, uint64, WHOLE, uint64_t, uint64_t, uint64_t, uint64_t, uint64, 0, 0, SAME, __VA_ARGS__)                  \
-    X(FLOAT8_E4M3, f8e4m3, REAL, uint8_t, float, float, float, f8e4m3, 3, 0x7eu, CODED, __VA_ARGS__)                   \
-    X(FLOAT8_E5M2, f8e5m2, REAL, uint8_t, float, float, float, f8e5m2, 2, 0x7bu, CODED, __VA_ARGS__)
+    X(FLOAT8_E4M3, f8e4m3, REAL, uint8_t, float, float, float, f8e4m3, 3, 0x7eu, SMALL, __VA_ARGS__)                   \
+    X(FLOAT8_E5M2, f8e5m2, REAL, uint8_t, float, float, float, f8e5m2, 2, 0x7bu, SMALL, __VA_ARGS__)
 
 /* X(ENUM, name, runs, types, sign), in the order of enum collet_op
  *   runs   name of the operator whose code it runs: an average is a sum whose end is divided, a pre-multiplied sum is one
@@ -199,11 +201,13 @@ TYPE_INLINE uint32_t type_store_small(float value, uint32_t width, uint32_t frac
 
 /* By a type's conversion in the table, for a single element. */
 #define TYPE_LOAD_SAME(type, e) (e)
-#define TYPE_LOAD_CODED(type, e) type_load_##type(e)
-#define TYPE_LOAD_CHIP TYPE_LOAD_CODED
+#define TYPE_LOAD_UPPER(type, e) type_load_##type(e)
+#define TYPE_LOAD_CHIP TYPE_LOAD_UPPER
+#define TYPE_LOAD_SMALL TYPE_LOAD_UPPER
 #define TYPE_STORE_SAME(type, e) (e)
-#define TYPE_STORE_CODED(type, e) type_store_##type(e)
-#define TYPE_STORE_CHIP TYPE_STORE_CODED
+#define TYPE_STORE_UPPER(type, e) type_store_##type(e)
+#define TYPE_STORE_CHIP TYPE_STORE_UPPER
+#define TYPE_STORE_SMALL TYPE_STORE_UPPER
 
 PORT_FN float type_load_half(uint16_t half) { return type_load_small(half, 16, 10, 0x7bff); }
 PORT_FN uint16_t type_store_half(float value) { return (uint16_t)type_store_small(value, 16, 10, 0x7bff, 0x7c00); }
@@ -222,5 +226,25 @@ PORT_FN uint16_t type_store_bfloat16(float value) {
     uint32_t nan = bits | TYPE_FLOAT_QUIET;
     return (uint16_t)((value != value ? nan : rounded) >> 16);
 }
+
+/* A sum of two floats of 8 bits in 16-bit lanes. Their bits are the upper bits of a half. For e4m3 the half is the number
+ * divided by 256, so no exponent has to be changed. A half rounds such a sum to at least twice as many bits and two more
+ * than the type has. So rounding twice gives the same as rounding once. The half of a NaN is a NaN, and quiet again after
+ * a sum. */
+PORT_FN uint16_t type_half_of_f8e5m2(uint8_t bits) { return (uint16_t)(bits << 8); }
+PORT_FN uint16_t type_half_of_f8e4m3(uint8_t bits) {
+    uint32_t magnitude = bits & 0x7fu;
+    return (uint16_t)((bits & 0x80u) << 8 | (magnitude == 0x7f ? 0x7fffu : magnitude << 7));
+}
+
+TYPE_INLINE uint8_t type_small_of_half(uint16_t half, uint16_t drop, uint16_t largest, uint16_t nan_drop) {
+    uint16_t magnitude = half & 0x7fff;
+    uint16_t rounded = (uint16_t)(magnitude + (1 << (drop - 1)) - 1 + (half >> drop & 1)) >> drop;
+    uint16_t number = rounded > largest ? largest : rounded;
+    uint16_t nan = magnitude >> nan_drop;
+    return (uint8_t)((half >> 8 & 0x80) | (magnitude > 0x7c00 ? nan : number));
+}
+PORT_FN uint8_t type_f8e5m2_of_half(uint16_t half) { return type_small_of_half(half, 8, 0x7b, 8); }
+PORT_FN uint8_t type_f8e4m3_of_half(uint16_t half) { return type_small_of_half(half, 7, 0x7e, 8); }
 
 #endif

@@ -72,10 +72,12 @@ COLLET_TYPES(BLOCK_DEFINE_DIVIDE, )
 
 /* As in base/types.h, but for what the machine has instructions for. */
 #define BLOCK_LOAD_SAME TYPE_LOAD_SAME
-#define BLOCK_LOAD_CODED TYPE_LOAD_CODED
+#define BLOCK_LOAD_UPPER TYPE_LOAD_UPPER
+#define BLOCK_LOAD_SMALL TYPE_LOAD_SMALL
 #define BLOCK_LOAD_CHIP(type, e) block_load_##type(e)
 #define BLOCK_STORE_SAME TYPE_STORE_SAME
-#define BLOCK_STORE_CODED TYPE_STORE_CODED
+#define BLOCK_STORE_UPPER TYPE_STORE_UPPER
+#define BLOCK_STORE_SMALL TYPE_STORE_SMALL
 #define BLOCK_STORE_CHIP(type, e) block_store_##type(e)
 
 /* unroll: vectors of each source that a lane has in flight; less where sums take many registers. */

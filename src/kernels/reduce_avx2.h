@@ -8,16 +8,16 @@
 #include <immintrin.h>
 
 static void cpu_load_half(float *to, const uint16_t *from, size_t n) {
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
+    size_t i = 0, whole = n - n % 8;
+    for (; i < whole; i += 8)
         _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + i))));
     for (; i < n; i++)
         to[i] = _cvtsh_ss(from[i]);
 }
 
 static void cpu_store_half(uint16_t *to, const float *from, size_t n) {
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
+    size_t i = 0, whole = n - n % 8;
+    for (; i < whole; i += 8)
         _mm_storeu_si128((__m128i *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
     for (; i < n; i++)
         to[i] = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);

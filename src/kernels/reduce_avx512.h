@@ -9,16 +9,16 @@
 
 /* The rests are converted one by one: a masked store would keep the next load of its bytes waiting. */
 static void cpu_load_half(float *to, const uint16_t *from, size_t n) {
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16)
+    size_t i = 0, whole = n - n % 16;
+    for (; i < whole; i += 16)
         _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(from + i))));
     for (; i < n; i++)
         to[i] = _cvtsh_ss(from[i]);
 }
 
 static void cpu_store_half(uint16_t *to, const float *from, size_t n) {
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16)
+    size_t i = 0, whole = n - n % 16;
+    for (; i < whole; i += 16)
         _mm256_storeu_si256((__m256i *)(to + i), _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
     for (; i < n; i++)
         to[i] = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);

@@ -9,9 +9,9 @@
  *                                                                  └─▶ …
  *
  * Everything is made of loops over two sources, which compilers vectorise; many sources and places are served block by
- * block, with intermediate results in a block that stays in the first-level cache. 16-bit floats are widened into such
- * blocks and rounded once at the end; two sources of them are fused: widened, combined and rounded in registers. The
- * commonest shapes, two sources into one or two places, need no block.
+ * block, with intermediate results in a block that stays in the first-level cache. Floats of 16 and 8 bits are widened into
+ * such blocks and rounded once at the end; two sources of them are fused (below). The commonest shapes, two sources into
+ * one or two places, need no block.
  * A place may be a source: within a block, every source is read before a place is written, or at the same index.
  */
 #include "kernels/reduce_host.h"
@@ -21,7 +21,8 @@
 #define COPY_BLOCK_BYTES 16384 /* read once, written to several places */
 #define TWIN_MAX_BYTES 2048    /* above this the second place, often lines that another CPU holds, is better a memcpy */
 #define CPU_LINE_BYTES 64
-#define FUSED_ELEMS 32 /* of 16-bit floats, in vector registers between load and store */
+#define HALVES_ELEMS 512 /* of 8-bit floats, in the first-level cache between their conversions */
+#define FUSED_ELEMS 32   /* of 16-bit floats, in vector registers between load and store */
 
 #define UNUSED __attribute__((unused))
 
@@ -62,7 +63,7 @@ COLLET_TYPES(DEFINE_DIVIDE, )
 
 /* How a type's elements come into accumulators and back, by its conversion in the table. */
 #define CONVERT_SAME(type, element, accumulator)
-#define CONVERT_CODED(type, element, accumulator)                                                                      \
+#define CONVERT_UPPER(type, element, accumulator)                                                                      \
     static void load_##type(void *to_, const void *from_, size_t n) {                                                  \
         accumulator *to = to_;                                                                                         \
         const element *from = from_;                                                                                   \
@@ -73,6 +74,7 @@ COLLET_TYPES(DEFINE_DIVIDE, )
         const accumulator *from = from_;                                                                               \
         EACH_ELEMENT(i, n) to[i] = type_store_##type(from[i]);                                                         \
     }
+#define CONVERT_SMALL CONVERT_UPPER
 #define CONVERT_CHIP(type, element, accumulator)                                                                       \
     static void load_##type(void *to, const void *from, size_t n) { cpu_load_##type(to, from, n); }                    \
     static void store_##type(void *to, const void *from, size_t n) { cpu_store_##type(to, from, n); }
@@ -81,9 +83,39 @@ COLLET_TYPES(DEFINE_DIVIDE, )
     CONVERT_##conversion(type, element, accumulator)
 COLLET_TYPES(DEFINE_CONVERSION, )
 
-/* What a type has besides pair and twin. */
-#define FUSE_SAME(op, type, element, accumulator)
-#define FUSE_CODED(op, type, element, accumulator)                                                                     \
+/* ------------------------------------------------------------------------------ two sources of a type that is widened
+ *
+ * By operator and conversion. All of them give the same bits.
+ *
+ *   blocks   load, combine, store: any operator
+ *   uppers   two elements in a word, the lower one shifted up: sums and products of UPPER
+ *   halves   by way of halves, which the CPU converts: sums of SMALL
+ *   ordered  compared as integers, never converted: minima and maxima */
+
+#define FUSE_SAME(op, ...)
+#define FUSE_CHIP(op, ...) FUSE_##op(FUSE_BLOCKS, FUSE_BLOCKS)(op, __VA_ARGS__)
+#define FUSE_UPPER(op, ...) FUSE_##op(FUSE_UPPERS, FUSE_UPPERS)(op, __VA_ARGS__)
+#define FUSE_SMALL(op, ...) FUSE_##op(FUSE_HALVES, FUSE_BLOCKS)(op, __VA_ARGS__)
+#define FUSE_sum(sums, prods) sums
+#define FUSE_prod(sums, prods) prods
+#define FUSE_min(sums, prods) FUSE_ORDERED
+#define FUSE_max(sums, prods) FUSE_ORDERED
+#define FUSE_avg FUSE_sum
+#define FUSE_mulsum FUSE_sum
+
+/* By fuse_<op>_<type>(), which takes up to `turn` elements. */
+#define FUSE_IN_TURNS(op, type, element, turn)                                                                         \
+    UNUSED static void fused_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                      \
+        element *to = to_;                                                                                             \
+        const element *a = a_, *b = b_;                                                                                \
+        size_t i = 0;                                                                                                  \
+        for (; i + (turn) <= n; i += (turn))                                                                           \
+            fuse_##op##_##type(to + i, a + i, b + i, turn);                                                            \
+        if (i < n)                                                                                                     \
+            fuse_##op##_##type(to + i, a + i, b + i, n - i);                                                           \
+    }
+
+#define FUSE_BLOCKS(op, type, element, accumulator)                                                                    \
     static inline void fuse_##op##_##type(element *to, const element *a, const element *b, size_t n) {                 \
         accumulator x[FUSED_ELEMS], y[FUSED_ELEMS];                                                                    \
         load_##type(x, a, n);                                                                                          \
@@ -91,20 +123,87 @@ COLLET_TYPES(DEFINE_CONVERSION, )
         EACH_ELEMENT(i, n) x[i] = reduce_##op##_##type(x[i], y[i]);                                                    \
         store_##type(to, x, n);                                                                                        \
     }                                                                                                                  \
+    FUSE_IN_TURNS(op, type, element, FUSED_ELEMS)
+
+#define FUSE_HALVES(op, type, element, accumulator)                                                                    \
+    static inline void fuse_##op##_##type(element *to, const element *a, const element *b, size_t n) {                 \
+        uint16_t v[HALVES_ELEMS], w[HALVES_ELEMS];                                                                     \
+        float x[HALVES_ELEMS], y[HALVES_ELEMS];                                                                        \
+        EACH_ELEMENT(i, n) v[i] = type_half_of_##type(a[i]);                                                           \
+        EACH_ELEMENT(i, n) w[i] = type_half_of_##type(b[i]);                                                           \
+        cpu_load_half(x, v, n);                                                                                        \
+        cpu_load_half(y, w, n);                                                                                        \
+        EACH_ELEMENT(i, n) x[i] = reduce_##op##_##type(x[i], y[i]);                                                    \
+        cpu_store_half(v, x, n);                                                                                       \
+        EACH_ELEMENT(i, n) to[i] = type_##type##_of_half(v[i]);                                                        \
+    }                                                                                                                  \
+    FUSE_IN_TURNS(op, type, element, HALVES_ELEMS)
+
+typedef uint32_t __attribute__((aligned(2), may_alias)) two_uppers; /* as aligned as one of them */
+
+/* To nearest even, in place. A NaN stays as it is: of two operands whose lower halves are 0, so is the result's. */
+static inline uint32_t rounded_upper(float value) {
+    uint32_t bits = type_float_bits(value);
+    return bits + 0x7fffu + (bits >> 16 & 1);
+}
+
+#define FUSE_UPPERS(op, type, element, accumulator)                                                                    \
+    UNUSED static void fused_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                      \
+        two_uppers *to = to_;                                                                                          \
+        const two_uppers *a = a_, *b = b_;                                                                             \
+        EACH_ELEMENT(i, n / 2) {                                                                                       \
+            float low = reduce_##op##_##type(type_bits_float(a[i] << 16), type_bits_float(b[i] << 16));                \
+            float high = reduce_##op##_##type(type_bits_float(a[i] & ~0xffffu), type_bits_float(b[i] & ~0xffffu));     \
+            to[i] = rounded_upper(low) >> 16 | (rounded_upper(high) & ~0xffffu);                                       \
+        }                                                                                                              \
+        if (n % 2)                                                                                                     \
+            ((element *)to_)[n - 1] = type_store_##type(reduce_##op##_##type(                                          \
+                type_load_##type(((const element *)a_)[n - 1]), type_load_##type(((const element *)b_)[n - 1])));      \
+    }
+
+/* order: the place of an element among all of its type, counted round from `first`. A minimum counts from the least
+ * number, a maximum from the first NaN above the largest number. So the NaNs of both signs lie at the end that loses.
+ * kept: of 8 bits, infinity is stored as the largest number. */
+#define ORDER(type, element, largest, fraction_bits)                                                                   \
+    enum {                                                                                                             \
+        sign_##type = 1 << (8 * sizeof(element) - 1),                                                                  \
+        infinity_##type = ((largest) + 1) % (1 << (fraction_bits)) == 0 ? (largest) + 1 : 0,                           \
+        top_##type = infinity_##type ? infinity_##type : (largest),                                                    \
+        first_min_##type = sign_##type - 1 - top_##type,                                                               \
+        first_max_##type = sign_##type + top_##type + 1                                                                \
+    };                                                                                                                 \
+    static inline element order_##type(element e, element first) {                                                     \
+        return (element)((e ^ (e & sign_##type ? 2 * sign_##type - 1 : sign_##type)) - first);                         \
+    }                                                                                                                  \
+    static inline element kept_##type(element e) {                                                                     \
+        element magnitude = (element)(e & (sign_##type - 1)), less = (element)(e - 1);                                 \
+        return sizeof(element) == 1 && infinity_##type && magnitude == (element)infinity_##type ? less : e;            \
+    }
+#define FUSE_ORDERED(op, type, element, accumulator)                                                                   \
     UNUSED static void fused_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                      \
         element *to = to_;                                                                                             \
         const element *a = a_, *b = b_;                                                                                \
-        size_t i = 0;                                                                                                  \
-        for (; i + FUSED_ELEMS <= n; i += FUSED_ELEMS)                                                                 \
-            fuse_##op##_##type(to + i, a + i, b + i, FUSED_ELEMS);                                                     \
-        if (i < n)                                                                                                     \
-            fuse_##op##_##type(to + i, a + i, b + i, n - i);                                                           \
+        EACH_ELEMENT(i, n) {                                                                                           \
+            element x = order_##type(a[i], (element)first_##op##_##type);                                              \
+            element y = order_##type(b[i], (element)first_##op##_##type);                                              \
+            to[i] = kept_##type(REDUCE_IS_##op(x, y) ? a[i] : b[i]);                                                   \
+        }                                                                                                              \
     }
-#define FUSE_CHIP FUSE_CODED
+#define REDUCE_IS_min(x, y) ((x) < (y))
+#define REDUCE_IS_max(x, y) ((x) > (y))
+#define ORDER_SAME(...)
+#define ORDER_UPPER ORDER
+#define ORDER_CHIP ORDER
+#define ORDER_SMALL ORDER
+#define DEFINE_ORDER(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, conversion, \
+                     ...)                                                                                              \
+    ORDER_##conversion(type, element, largest, fraction_bits)
+COLLET_TYPES(DEFINE_ORDER, )
 
 #define WIDER_SAME(op, type) NULL, NULL, NULL
-#define WIDER_CODED(op, type) load_##type, store_##type, fused_##op##_##type
-#define WIDER_CHIP WIDER_CODED
+#define WIDER_UPPER(op, type) load_##type, store_##type, fused_##op##_##type
+#define WIDER_CHIP WIDER_UPPER
+#define WIDER_SMALL WIDER_UPPER
 
 /* ---------------------------------------------------------------------------------------------- copies of equal bytes */
 

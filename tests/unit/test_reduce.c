@@ -285,10 +285,11 @@ static void copying_a_buffer_onto_itself_leaves_it_alone(void **state) {
 /* ------------------------------------------------------------------------------------------- conversions of the table */
 
 #define WRAP_SAME(type, element)
-#define WRAP_CODED(type, element)                                                                                      \
+#define WRAP_UPPER(type, element)                                                                                      \
     static float load_##type(uint64_t bits) { return type_load_##type((element)bits); }                                \
     static uint64_t store_##type(float value) { return type_store_##type(value); }
-#define WRAP_CHIP WRAP_CODED
+#define WRAP_CHIP WRAP_UPPER
+#define WRAP_SMALL WRAP_UPPER
 #define WRAP(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, conversion, ...)    \
     WRAP_##conversion(type, element)
 COLLET_TYPES(WRAP, )
@@ -298,8 +299,9 @@ struct conversion {
     uint64_t (*store)(float value);
 };
 #define CELLS_SAME(type) NULL, NULL
-#define CELLS_CODED(type) load_##type, store_##type
-#define CELLS_CHIP CELLS_CODED
+#define CELLS_UPPER(type) load_##type, store_##type
+#define CELLS_CHIP CELLS_UPPER
+#define CELLS_SMALL CELLS_UPPER
 #define CONVERSION(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, conversion,   \
                    ...)                                                                                                \
     {CELLS_##conversion(type)},
@@ -399,6 +401,44 @@ static void all_variants_convert_alike(void **state) {
     for_conversions(check_variants);
 }
 
+/* Two sources have ways of their own: here a block of pairs against one conversion, operation and conversion back. */
+enum { PAIRS = 65536, PAIR_ROUNDS = 16 };
+
+static void check_pairs(const struct type_format *format, const struct conversion *conversion, enum collet_op op) {
+    static uint8_t a[2 * PAIRS], b[2 * PAIRS], want[2 * PAIRS], got[2 * PAIRS];
+    const void *src[2] = {a, b};
+    void *dst[1] = {got};
+    for (uint64_t i = 0; i < PAIRS; i++) { /* of 8 bits: every pair there is */
+        uint64_t x = format->bytes == 1 ? i >> 8 : random_bits(), y = format->bytes == 1 ? i : random_bits();
+        memcpy(a + i * format->bytes, &x, format->bytes);
+        memcpy(b + i * format->bytes, &y, format->bytes);
+        float v = conversion->load(bits_at(format, a, i)), w = conversion->load(bits_at(format, b, i));
+        uint64_t result = conversion->store(FLOAT_OP(op, v, w));
+        memcpy(want + i * format->bytes, &result, format->bytes);
+    }
+    for (int n = 0; reduce_host_nth(n); n++) {
+        reduce_host_nth(n)->fn[op][format->type](dst, 1, src, 2, PAIRS, 1, 0);
+        for (size_t i = 0; i < PAIRS; i++)
+            if (!same_element(format->type, got, want, i))
+                fail_msg("%s %s %s: of %llx and %llx: %llx, not %llx", reduce_host_nth(n)->name, format->name,
+                         op_name(op), (unsigned long long)bits_at(format, a, i),
+                         (unsigned long long)bits_at(format, b, i), (unsigned long long)bits_at(format, got, i),
+                         (unsigned long long)bits_at(format, want, i));
+    }
+}
+
+static void check_pairs_of_type(const struct type_format *format, const struct conversion *conversion) {
+    static const enum collet_op ops[] = {COLLET_SUM, COLLET_PROD, COLLET_MIN, COLLET_MAX};
+    for (size_t i = 0; i < LENGTH(ops); i++)
+        for (int round = 0; round < (format->bytes == 1 ? 1 : PAIR_ROUNDS); round++)
+            check_pairs(format, conversion, ops[i]);
+}
+
+static void two_small_floats_give_what_their_accumulators_give(void **state) {
+    (void)state;
+    for_conversions(check_pairs_of_type);
+}
+
 static void floats_of_8_bits_saturate_and_have_these_codes(void **state) {
     (void)state;
     static const struct {
@@ -468,6 +508,7 @@ int main(void) {
         cmocka_unit_test(every_element_becomes_its_float_and_comes_back),
         cmocka_unit_test(floats_round_to_the_nearest_element_and_ties_to_even),
         cmocka_unit_test(all_variants_convert_alike),
+        cmocka_unit_test(two_small_floats_give_what_their_accumulators_give),
         cmocka_unit_test(every_count_up_to_three_vectors_is_right),
         cmocka_unit_test(every_type_and_operator_gives_the_reference_in_every_shape),
         cmocka_unit_test(counts_beyond_one_block_give_the_reference),
