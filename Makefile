@@ -156,7 +156,7 @@ TOOLS    := $(TOOL_SOURCES:src/tools/%.c=$(BUILD)/bin/%)
 PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(BUILD)/bin/%)
 EXAMPLES := $(basename $(EXAMPLE_SOURCES:examples/%=$(BUILD)/bin/%))
 TESTS    := $(TEST_SOURCES:%.c=$(BUILD)/%)
-SCRIPT_TESTS := $(sort $(filter-out tests/fabric/% tests/nccl/%,$(wildcard tests/*/test_*.sh)))
+SCRIPT_TESTS := $(sort $(filter-out tests/fabric/% tests/nccl/% tests/torch/%,$(wildcard tests/*/test_*.sh)))
 
 SHARED_LIB   := $(BUILD)/lib/$(SO_NAME)
 STATIC_LIB   := $(BUILD)/lib/libcollet.a
@@ -384,6 +384,16 @@ test-slurm: all
 test-nccl-abi: libs
 	@BUILD=$(BUILD) scripts/run-tests.sh tests/nccl/test_abi.sh
 
+# collet as a backend of PyTorch, where a Python has torch. demo-torch installs Debian's first.
+.PHONY: demo-torch test-torch
+demo-torch:
+	@scripts/deps.sh build
+	@scripts/deps.sh torch
+	@$(AGAIN) libs
+	@BUILD=$(BUILD) scripts/torch.sh demo
+test-torch: libs
+	@BUILD=$(BUILD) TEST_TORCH=$(TEST_TORCH) scripts/run-tests.sh tests/torch/test_torch.sh
+
 # The README's first commands on a Debian 12 where nothing is installed. CUDA=1 shows it this machine's CUDA toolkit.
 .PHONY: test-bare
 test-bare:
@@ -516,6 +526,8 @@ help:
 	@echo 'make test-full     every combination of collective, type, algorithm, transport … (long)'
 	@echo 'make asan tsan     the fast tests under gcc'"'"'s sanitizers, built in build-asan, build-tsan'
 	@echo 'make test-nccl-abi libnccl.so.2 in NCCL'"'"'s place (a minute; NCCL_HOME=, NCCL_TESTS= name what it is compared with)'
+	@echo 'make demo-torch    installs PyTorch if it is missing, trains a model with DDP on gloo and on collet'
+	@echo 'make test-torch    PyTorch'"'"'s own distributed tests on collet, where PyTorch is installed (minutes)'
 	@echo 'make test-slurm    jobs by srun of a real Slurm, where it is installed'
 	@echo 'make test-fabric   between two virtual hosts with software RDMA (minutes); fabric-shell: to try things in them'
 	@echo 'make test-bare     the commands of README on a Debian 12 with nothing installed (as root, with a network; CUDA=1: with nvcc)'

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# deps.sh build|test|package|browser|fabric: makes sure that what building (or building and testing, or the tests of packages and
-# manual pages, or of pages in a browser, or the two virtual hosts of `make test-fabric`) needs is there, and installs what is not.
+# deps.sh build|test|package|browser|fabric|torch: makes sure that what building (or building and testing, or the tests of packages
+# and manual pages, or of pages in a browser, or the two virtual hosts of `make test-fabric`, or the backend of PyTorch) needs is
+# there, and installs what is not.
 #
 #   as root                  installs with apt-get
 #   otherwise                says what it will run, then runs it through sudo
@@ -14,9 +15,9 @@ set -u
 
 profile=${1:-build}
 case $profile in
-build | test | package | browser | fabric) ;;
+build | test | package | browser | fabric | torch) ;;
 *)
-    echo "usage: scripts/deps.sh build|test|package|browser|fabric" >&2
+    echo "usage: scripts/deps.sh build|test|package|browser|fabric|torch" >&2
     exit 2
     ;;
 esac
@@ -27,6 +28,7 @@ missing_packages() {
     fabric) virtual_hosts_need ;;
     package) packaging_needs ;;
     browser) need "command -v chromium-headless-shell || command -v chromium || command -v google-chrome" chromium-headless-shell ;;
+    torch) torch_needs ;;
     *) building_needs ;;
     esac
 }
@@ -66,6 +68,18 @@ virtual_hosts_need() {
     need "ls /usr/lib/*/libibverbs/librxe*.so" ibverbs-providers
     need "command -v ib_write_bw" perftest
     need "command -v strip" binutils
+}
+
+# Debian's PyTorch: about 70 MB to download, 400 MB installed. Any other that a Python finds will do as well.
+torch_needs() {
+    need "command -v g++" g++
+    ! python3 -c 'import torch, numpy' 2>/dev/null || return 0
+    need "/usr/bin/python3 -c 'import torch'" python3-torch
+    need "/usr/bin/python3 -c 'import numpy'" python3-numpy
+    need "/usr/bin/python3 -c 'import setuptools'" python3-setuptools
+    need "test -e /usr/include/torch/extension.h" libtorch-dev
+    need "ls /usr/include/python3*/Python.h" python3-dev
+    need "test -e /usr/include/pybind11/pybind11.h" pybind11-dev
 }
 
 need() {

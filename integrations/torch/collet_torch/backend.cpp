@@ -1,0 +1,893 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * torch.distributed on collet: a backend of c10d for tensors on the CPU, for torch 1.13 and 2.
+ *
+ *    torch.distributed              this file                                collet
+ *    all_reduce(t)                  Group::allreduce() ─ a Call, issued ───▶ collet_allreduce(…, stream)
+ *    work.wait()                    Operation::wait() ─────────────────────▶ collet_wait(): the caller carries the call
+ *    work.get_future()  (DDP)       a Future; the completer waits for operations in order, and completes it
+ *
+ * All collectives of a group go into one stream of collet, so they keep their order. Each message has a stream of its own:
+ * it waits only for earlier messages of the same pair and direction. Where torch says that the caller waits anyway, a
+ * collective is done at once, without a stream.
+ *
+ * collet reads and writes contiguous memory. Other tensors, and lists of tensors, travel through a flat one. The operation
+ * copies it back when the call is done.
+ */
+#include <torch/extension.h>
+#include <torch/version.h>
+
+#include <pybind11/chrono.h>
+
+#include <collet.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+/* ------------------------------------------------------------------------------------------------- releases of torch
+ *
+ * What differs from release to release is here and nowhere else. Functions below that only some releases know are not
+ * marked `override`. */
+
+#if TORCH_VERSION_MAJOR >= 2
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+using GroupBase = c10d::Backend;
+#else
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+using GroupBase = c10d::ProcessGroup;
+#endif
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+namespace {
+
+/* Newer releases say whether the caller will wait at once. */
+template <typename Options> auto waits_at_once(const Options &opts, int) -> decltype(opts.asyncOp) {
+    return !opts.asyncOp;
+}
+template <typename Options> bool waits_at_once(const Options &, long) { return false; }
+
+using Tensors = std::vector<at::Tensor>;
+using Lists = std::vector<Tensors>;
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+using Milliseconds = std::chrono::milliseconds;
+using c10d::OpType;
+
+/* ---------------------------------------------------------------------------------------------------------- translation */
+
+void check(collet_result result) {
+    TORCH_CHECK(result >= 0, "collet: ", result == COLLET_ERR_TIMEOUT ? "a timeout has passed: " : "",
+                collet_last_error(nullptr));
+}
+
+collet_type type_of(const at::Tensor &tensor) {
+    switch (tensor.scalar_type()) {
+    case at::kFloat: return COLLET_FLOAT32;
+    case at::kDouble: return COLLET_FLOAT64;
+    case at::kHalf: return COLLET_FLOAT16;
+    case at::kBFloat16: return COLLET_BFLOAT16;
+    case at::kChar: return COLLET_INT8;
+    case at::kShort: return COLLET_INT16;
+    case at::kInt: return COLLET_INT32;
+    case at::kLong: return COLLET_INT64;
+    case at::kByte:
+    case at::kBool: return COLLET_UINT8;
+    default: break;
+    }
+    TORCH_CHECK(false, "collet does not reduce tensors of type ", tensor.scalar_type());
+}
+
+/* Of a truth value, a sum is `or` and a product is `and`. */
+collet_op op_of(const c10d::ReduceOp &op, const at::Tensor &tensor) {
+    const bool truth = tensor.scalar_type() == at::kBool;
+    switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
+    case c10d::ReduceOp::SUM: return truth ? COLLET_MAX : COLLET_SUM;
+    case c10d::ReduceOp::PRODUCT: return truth ? COLLET_MIN : COLLET_PROD;
+    case c10d::ReduceOp::MIN: return COLLET_MIN;
+    case c10d::ReduceOp::MAX: return COLLET_MAX;
+    case c10d::ReduceOp::BAND: return COLLET_BAND;
+    case c10d::ReduceOp::BOR: return COLLET_BOR;
+    case c10d::ReduceOp::BXOR: return COLLET_BXOR;
+    case c10d::ReduceOp::AVG: TORCH_CHECK(!truth, "collet has no average of truth values"); return COLLET_AVG;
+    default: break;
+    }
+    TORCH_CHECK(false, "collet does not know this reduction");
+}
+
+void check_tensor(const at::Tensor &tensor) {
+    TORCH_CHECK(tensor.layout() == at::kStrided, "collet moves dense tensors: make a sparse one dense first");
+    TORCH_CHECK(tensor.device().is_cpu(), "this backend moves tensors on the CPU; this one is on ", tensor.device());
+}
+
+const at::Tensor &only(const Tensors &tensors) {
+    TORCH_CHECK(tensors.size() == 1, "one tensor per rank is expected, not ", tensors.size());
+    return tensors[0];
+}
+
+size_t count_of(const at::Tensor &tensor) { return static_cast<size_t>(tensor.numel()); }
+size_t bytes_of(const at::Tensor &tensor) { return static_cast<size_t>(tensor.nbytes()); }
+
+/* ---------------------------------------------------------------------------------------------------------------- calls */
+
+/* What an operation needs beside the function of collet: the tensors that must live as long as it does, and the copies that
+ * follow it. */
+struct Call {
+    template <typename Options>
+    Call(OpType type, const char *title, const Options &opts, Tensors shown = {})
+        : type(type), title(title), timeout(opts.timeout), at_once(waits_at_once(opts, 0)), shown(std::move(shown)) {}
+
+    /* The contiguous tensor that collet reads. */
+    at::Tensor reads(const at::Tensor &tensor) {
+        check_tensor(tensor);
+        kept.push_back(tensor.contiguous());
+        return kept.back();
+    }
+
+    /* The contiguous tensor that collet writes, and perhaps reads. */
+    at::Tensor writes(const at::Tensor &tensor) {
+        at::Tensor flat = reads(tensor);
+        outputs.push_back(tensor);
+        if (!flat.is_same(tensor))
+            copies.emplace_back(tensor, flat);
+        return flat;
+    }
+
+    /* One block of `like` per tensor of the list, one behind another. */
+    at::Tensor blocks(const Tensors &list, int expected, const at::Tensor &like) {
+        TORCH_CHECK(list.size() == static_cast<size_t>(expected), "a list of one tensor per rank (", expected,
+                    ") is expected, not of ", list.size());
+        for (const at::Tensor &tensor : list) {
+            check_tensor(tensor);
+            TORCH_CHECK(tensor.numel() == like.numel() && tensor.scalar_type() == like.scalar_type(),
+                        "all tensors of a list must have the size and the type of the rank's tensor");
+        }
+        kept.push_back(at::empty({static_cast<int64_t>(expected), like.numel()}, like.options()));
+        return kept.back();
+    }
+
+    at::Tensor reads_blocks(const Tensors &list, int expected, const at::Tensor &like) {
+        at::Tensor flat = blocks(list, expected, like);
+        for (size_t k = 0; k < list.size(); k++)
+            flat[static_cast<int64_t>(k)].view(list[k].sizes()).copy_(list[k]);
+        return flat;
+    }
+
+    at::Tensor writes_blocks(const Tensors &list, int expected, const at::Tensor &like) {
+        at::Tensor flat = blocks(list, expected, like);
+        for (size_t k = 0; k < list.size(); k++) {
+            outputs.push_back(list[k]);
+            copies.emplace_back(list[k], flat[static_cast<int64_t>(k)].view(list[k].sizes()));
+        }
+        return flat;
+    }
+
+    OpType type;
+    const char *title; /* in torch's profiler */
+    Milliseconds timeout;
+    bool at_once;
+    Tensors shown; /* to the profiler */
+    Tensors outputs, kept;
+    std::vector<std::pair<at::Tensor, at::Tensor>> copies; /* to, from: when the call is done */
+    at::Tensor note;                                       /* of a received message: its tag … */
+    int64_t tag = 0;                                       /* … and the tag that is expected */
+};
+
+struct MessageOptions {
+    Milliseconds timeout = c10d::kUnsetTimeout;
+};
+
+/* ----------------------------------------------------------------------------------------------------------------- lines */
+
+class Operation;
+using OperationPtr = c10::intrusive_ptr<Operation>;
+
+/* What a group and its operations share: the communicator, its streams, and the operations that are under way. An operation
+ * that the program has dropped is among them, so its tensors live on until it is done. */
+class Line {
+  public:
+    Line(const StorePtr &store, int rank, int size, Milliseconds timeout);
+    ~Line();
+
+    collet_comm *comm();
+    collet_stream *collectives() { return collectives_; }
+    collet_stream *take_stream();
+    void give_back(collet_stream *stream, bool has_failed);
+
+    void began(OperationPtr operation);
+    void sweep();                          /* settles what is done */
+    void complete(OperationPtr operation); /* somebody waits for its Future, who cannot carry it */
+    void abort(const std::string &reason); /* all calls fail, here and on the other ranks */
+    void close();                          /* waits for all operations */
+
+  private:
+    void complete_in_order();
+    OperationPtr first_under_way();
+
+    std::mutex mutex_;
+    collet_comm *comm_ = nullptr;
+    collet_stream *collectives_ = nullptr;
+    std::vector<collet_stream *> free_streams_;
+    std::deque<OperationPtr> under_way_;
+    std::string reason_;
+
+    std::condition_variable wake_;
+    std::deque<OperationPtr> to_complete_;
+    std::thread completer_;
+    bool closing_ = false;
+};
+
+using LinePtr = std::shared_ptr<Line>;
+
+/* ------------------------------------------------------------------------------------------------------------ operations */
+
+/* A call that was issued. */
+class Operation : public c10d::Work {
+  public:
+    Operation(LinePtr line, int rank, Call call)
+        : c10d::Work(rank, call.type, call.title, call.shown), line_(std::move(line)), call_(std::move(call)) {}
+
+    ~Operation() override {
+        if (stream_ != nullptr)
+            line_->give_back(stream_, exception_ != nullptr);
+    }
+
+    void issued_on(collet_stream *stream, bool is_own) {
+        check(collet_stream_record(stream, &work_));
+        if (is_own)
+            stream_ = stream;
+    }
+
+    bool is_settled() { return c10d::Work::isCompleted(); }
+
+    bool isCompleted() override {
+        if (is_settled())
+            return true;
+        int done = 0;
+        const collet_result result = collet_test(work_, &done);
+        if (done != 0)
+            settle(result);
+        return done != 0;
+    }
+
+    bool isSuccess() const override {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return completed_ && exception_ == nullptr;
+    }
+
+    bool wait(Milliseconds timeout = kNoTimeout) override {
+        if (!is_settled())
+            settle(await(timeout));
+        line_->sweep();
+        if (exception_ != nullptr)
+            std::rethrow_exception(exception_);
+        return true;
+    }
+
+    void wait_quietly() { /* a failure stays in the operation and in its Future */
+        try {
+            wait();
+        } catch (...) {
+        }
+    }
+
+    void synchronize() override { wait(); }
+    void abort() override { line_->abort("an operation was aborted"); }
+    Tensors result() override { return call_.outputs; }
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+    void settle(collet_result result);
+
+  private:
+    collet_result await(Milliseconds timeout);
+    bool ends_before(std::chrono::steady_clock::time_point deadline, collet_result *result);
+    void complete_future();
+
+    const LinePtr line_;
+    Call call_;
+    collet_work work_{};
+    collet_stream *stream_ = nullptr; /* its own, of a message */
+    std::mutex settling_;
+    c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+/* Once, by the thread that first finds that the call is done. */
+void Operation::settle(collet_result result) {
+    std::lock_guard<std::mutex> lock(settling_);
+    if (is_settled())
+        return;
+    std::exception_ptr failure;
+    try {
+        check(result);
+        const int64_t tag = call_.note.defined() ? call_.note.item<int64_t>() : call_.tag;
+        TORCH_CHECK(tag == call_.tag, "collet: a message with tag ", tag, " has come, but tag ", call_.tag,
+                    " was expected: messages of two ranks match in the order in which they are issued");
+        for (auto &copy : call_.copies)
+            copy.first.copy_(copy.second);
+    } catch (...) {
+        failure = std::current_exception();
+    }
+    finish(failure);
+    complete_future();
+}
+
+void Operation::complete_future() {
+    if (future_ == nullptr)
+        return;
+    if (exception_ != nullptr)
+        future_->setError(exception_);
+    else
+        future_->markCompleted(c10::IValue(call_.outputs));
+}
+
+bool Operation::ends_before(std::chrono::steady_clock::time_point deadline, collet_result *result) {
+    for (int done = 0;;) {
+        *result = collet_test(work_, &done);
+        if (done != 0)
+            return true;
+        if (std::chrono::steady_clock::now() >= deadline)
+            return false;
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+}
+
+/* The patience of a caller is its own affair: the call goes on after it. The timeout of a call ends it, and so its group. */
+collet_result Operation::await(Milliseconds patience) {
+    const bool is_hard = patience == kNoTimeout;
+    const Milliseconds limit = is_hard ? call_.timeout : patience;
+    if (limit == c10d::kUnsetTimeout || limit == kNoTimeout)
+        return collet_wait(work_);
+    collet_result result;
+    if (ends_before(std::chrono::steady_clock::now() + limit, &result))
+        return result;
+    const std::string text = c10::str(call_.title, " is not done after its timeout of ", limit.count(), " ms");
+    TORCH_CHECK(is_hard, text);
+    line_->abort(text);
+    return collet_wait(work_);
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> Operation::getFuture() {
+    std::unique_lock<std::mutex> lock(settling_);
+    if (future_ != nullptr)
+        return future_;
+    future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+    if (is_settled()) {
+        complete_future();
+        return future_;
+    }
+    lock.unlock();
+    line_->complete(OperationPtr::reclaim_copy(this));
+    return future_;
+}
+
+/* ------------------------------------------------------------------------------------------------------ lines, continued */
+
+Line::Line(const StorePtr &store, int rank, int size, Milliseconds timeout) {
+    collet_unique_id id;
+    if (rank == 0) {
+        check(collet_get_unique_id(&id));
+        store->set("collet", std::vector<uint8_t>(id.bytes, id.bytes + sizeof id.bytes));
+    } else {
+        const std::vector<uint8_t> bytes = store->get("collet");
+        TORCH_CHECK(bytes.size() == sizeof id.bytes, "the store holds something else under the key \"collet\"");
+        std::copy(bytes.begin(), bytes.end(), id.bytes);
+    }
+    collet_config config{};
+    config.size = sizeof config;
+    config.timeout_ms = static_cast<int>(std::min<int64_t>(timeout.count(), INT_MAX));
+    check(collet_comm_init_rank_config(&comm_, size, id, rank, &config));
+    check(collet_stream_create(&collectives_));
+}
+
+Line::~Line() {
+    collet_comm_destroy(comm_);
+    collet_stream_destroy(collectives_);
+    for (collet_stream *stream : free_streams_)
+        collet_stream_destroy(stream);
+}
+
+collet_comm *Line::comm() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    TORCH_CHECK(comm_ != nullptr, "collet: this group has ended: ", reason_);
+    return comm_;
+}
+
+collet_stream *Line::take_stream() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    collet_stream *stream = nullptr;
+    if (free_streams_.empty()) {
+        check(collet_stream_create(&stream));
+    } else {
+        stream = free_streams_.back();
+        free_streams_.pop_back();
+    }
+    return stream;
+}
+
+/* A stream keeps its first failure. */
+void Line::give_back(collet_stream *stream, bool has_failed) {
+    if (has_failed) {
+        collet_stream_destroy(stream);
+        return;
+    }
+    std::lock_guard<std::mutex> lock(mutex_);
+    free_streams_.push_back(stream);
+}
+
+void Line::began(OperationPtr operation) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    under_way_.push_back(std::move(operation));
+}
+
+/* Operations settle, and go, outside the lock: both may run code of the program. */
+void Line::sweep() {
+    for (;;) {
+        OperationPtr oldest = first_under_way();
+        if (!oldest.defined() || !oldest->isCompleted())
+            return;
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (!under_way_.empty() && under_way_.front() == oldest)
+            under_way_.pop_front();
+    }
+}
+
+OperationPtr Line::first_under_way() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return under_way_.empty() ? OperationPtr() : under_way_.front();
+}
+
+void Line::abort(const std::string &reason) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    collet_comm *comm = comm_;
+    comm_ = nullptr;
+    if (comm != nullptr)
+        reason_ = reason;
+    lock.unlock();
+    check(collet_comm_abort(comm));
+}
+
+void Line::close() {
+    for (OperationPtr oldest; (oldest = first_under_way()).defined(); sweep())
+        oldest->wait_quietly();
+    std::unique_lock<std::mutex> lock(mutex_);
+    closing_ = true;
+    lock.unlock();
+    wake_.notify_all();
+    if (completer_.get_id() == std::this_thread::get_id())
+        completer_.detach(); /* a callback of a Future has dropped the group */
+    else if (completer_.joinable())
+        completer_.join();
+}
+
+void Line::complete(OperationPtr operation) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!completer_.joinable())
+        completer_ = std::thread([this] { complete_in_order(); });
+    to_complete_.push_back(std::move(operation));
+    wake_.notify_one();
+}
+
+void Line::complete_in_order() {
+    for (;;) {
+        OperationPtr operation;
+        {
+            std::unique_lock<std::mutex> lock(mutex_);
+            wake_.wait(lock, [this] { return closing_ || !to_complete_.empty(); });
+            if (to_complete_.empty())
+                return;
+            operation = std::move(to_complete_.front());
+            to_complete_.pop_front();
+        }
+        operation->wait_quietly();
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------------- groups */
+
+class Group : public GroupBase {
+  public:
+    Group(const StorePtr &store, int rank, int size, Milliseconds timeout)
+        : GroupBase(rank, size), store_(store), timeout_(timeout),
+          line_(std::make_shared<Line>(store, rank, size, timeout)) {}
+
+    /* Callbacks of Futures may need the lock of the interpreter. */
+    ~Group() override {
+        if (Py_IsInitialized() && PyGILState_Check()) {
+            pybind11::gil_scoped_release unlocked;
+            line_->close();
+        } else {
+            line_->close();
+        }
+    }
+
+    const std::string getBackendName() const override { return "collet"; }
+    void setSequenceNumberForGroup() override {}
+    uint64_t getSequenceNumberForGroup() override { return sequence_; }
+    void setTimeout(Milliseconds timeout) { call_timeout_ = timeout; }
+    void abort() { line_->abort("it was aborted"); }
+    void shutdown() { line_->close(); }
+
+    /* ---- all ranks, one tensor ---- */
+
+    WorkPtr allreduce(Tensors &tensors, const c10d::AllreduceOptions &opts) override {
+        Call call(OpType::ALLREDUCE, "collet:all_reduce", opts, tensors);
+        const at::Tensor flat = call.writes(only(tensors));
+        return collective(call, [&](void *stream) { return reduce_all(flat, opts.reduceOp, stream); });
+    }
+
+    WorkPtr allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &opts) override {
+        Call call(OpType::ALLREDUCE_COALESCED, "collet:all_reduce", opts, tensors);
+        Tensors flats;
+        for (const at::Tensor &tensor : tensors)
+            flats.push_back(call.writes(tensor));
+        return collective(call, [&](void *stream) {
+            return together([&] {
+                for (const at::Tensor &flat : flats)
+                    reduce_all(flat, opts.reduceOp, stream);
+            });
+        });
+    }
+
+    WorkPtr broadcast(Tensors &tensors, const c10d::BroadcastOptions &opts) override {
+        Call call(OpType::BROADCAST, "collet:broadcast", opts, tensors);
+        const at::Tensor flat = call.writes(only(tensors));
+        const int root = static_cast<int>(opts.rootRank);
+        return collective(call, [&](void *stream) {
+            return collet_broadcast(flat.data_ptr(), flat.data_ptr(), bytes_of(flat), COLLET_UINT8, root, line_->comm(),
+                                    stream);
+        });
+    }
+
+    WorkPtr reduce(Tensors &tensors, const c10d::ReduceOptions &opts) override {
+        Call call(OpType::REDUCE, "collet:reduce", opts, tensors);
+        const int root = static_cast<int>(opts.rootRank);
+        const at::Tensor flat = rank_ == root ? call.writes(only(tensors)) : call.reads(only(tensors));
+        return collective(call, [&](void *stream) {
+            return collet_reduce(flat.data_ptr(), flat.data_ptr(), count_of(flat), type_of(flat),
+                                 op_of(opts.reduceOp, flat), root, line_->comm(), stream);
+        });
+    }
+
+    /* ---- blocks ---- */
+
+    WorkPtr allgather(Lists &outputs, Tensors &inputs, const c10d::AllgatherOptions &opts) override {
+        Call call(OpType::ALLGATHER, "collet:all_gather", opts, inputs);
+        TORCH_CHECK(outputs.size() == 1, "one list of outputs per rank is expected");
+        const at::Tensor in = call.reads(only(inputs)), flat = call.writes_blocks(outputs[0], size_, in);
+        return collective(call, [&](void *stream) { return gather_all(in, flat, stream); });
+    }
+
+    WorkPtr _allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &opts) override {
+        Tensors outputs{output}, inputs{input};
+        return gather_singles(OpType::_ALLGATHER_BASE, outputs, inputs, opts);
+    }
+
+    WorkPtr allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs, const c10d::AllgatherOptions &opts) {
+        return gather_singles(OpType::ALLGATHER_COALESCED, outputs, inputs, opts);
+    }
+
+    WorkPtr allgather_coalesced(Lists &outputs, Tensors &inputs, const c10d::AllgatherOptions &opts) override {
+        Call call(OpType::ALLGATHER_COALESCED, "collet:all_gather", opts, inputs);
+        TORCH_CHECK(outputs.size() == static_cast<size_t>(size_), "one list of outputs per rank is expected");
+        Tensors ins, flats;
+        for (size_t k = 0; k < inputs.size(); k++) {
+            Tensors of_all_ranks;
+            for (const Tensors &of_rank : outputs) {
+                TORCH_CHECK(of_rank.size() == inputs.size(), "as many outputs per rank as inputs are expected");
+                of_all_ranks.push_back(of_rank[k]);
+            }
+            ins.push_back(call.reads(inputs[k]));
+            flats.push_back(call.writes_blocks(of_all_ranks, size_, ins[k]));
+        }
+        return collective(call, [&](void *stream) { return gather_each(ins, flats, stream); });
+    }
+
+    WorkPtr gather(Lists &outputs, Tensors &inputs, const c10d::GatherOptions &opts) override {
+        Call call(OpType::GATHER, "collet:gather", opts, inputs);
+        const int root = static_cast<int>(opts.rootRank);
+        TORCH_CHECK(outputs.size() == (rank_ == root ? 1 : 0),
+                    "the root, and no other rank, gives one list of outputs");
+        const at::Tensor in = call.reads(only(inputs));
+        void *out = rank_ == root ? call.writes_blocks(outputs[0], size_, in).data_ptr() : nullptr;
+        return collective(call, [&](void *stream) {
+            return collet_gather(in.data_ptr(), out, bytes_of(in), COLLET_UINT8, root, line_->comm(), stream);
+        });
+    }
+
+    WorkPtr scatter(Tensors &outputs, Lists &inputs, const c10d::ScatterOptions &opts) override {
+        Call call(OpType::SCATTER, "collet:scatter", opts, inputs.empty() ? Tensors() : inputs[0]);
+        const int root = static_cast<int>(opts.rootRank);
+        TORCH_CHECK(inputs.size() == (rank_ == root ? 1 : 0), "the root, and no other rank, gives one list of inputs");
+        const at::Tensor out = call.writes(only(outputs));
+        const void *in = rank_ == root ? call.reads_blocks(inputs[0], size_, out).data_ptr() : nullptr;
+        return collective(call, [&](void *stream) {
+            return collet_scatter(in, out.data_ptr(), bytes_of(out), COLLET_UINT8, root, line_->comm(), stream);
+        });
+    }
+
+    WorkPtr reduce_scatter(Tensors &outputs, Lists &inputs, const c10d::ReduceScatterOptions &opts) override {
+        TORCH_CHECK(inputs.size() == 1, "one list of inputs per rank is expected");
+        Call call(OpType::REDUCE_SCATTER, "collet:reduce_scatter", opts, inputs[0]);
+        const at::Tensor out = call.writes(only(outputs)), in = call.reads_blocks(inputs[0], size_, out);
+        return collective(call, [&](void *stream) { return reduce_blocks(in, out, opts.reduceOp, stream); });
+    }
+
+    WorkPtr _reduce_scatter_base(at::Tensor &output, at::Tensor &input,
+                                 const c10d::ReduceScatterOptions &opts) override {
+        Tensors outputs{output}, inputs{input};
+        return reduce_singles(OpType::_REDUCE_SCATTER_BASE, outputs, inputs, opts);
+    }
+
+    WorkPtr reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs, const c10d::ReduceScatterOptions &opts) {
+        return reduce_singles(OpType::REDUCE_SCATTER, outputs, inputs, opts);
+    }
+
+    WorkPtr alltoall_base(at::Tensor &output, at::Tensor &input, std::vector<int64_t> &output_splits,
+                          std::vector<int64_t> &input_splits, const c10d::AllToAllOptions &opts) override {
+        Call call(OpType::ALLTOALL_BASE, "collet:all_to_all", opts, {input});
+        const at::Tensor in = call.reads(input), out = call.writes(output);
+        const std::vector<size_t> sent = split_bytes(in, input_splits), received = split_bytes(out, output_splits);
+        return collective(call, [&](void *stream) { return exchange(in, sent, out, received, stream); });
+    }
+
+    WorkPtr alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &opts) override {
+        Call call(OpType::ALLTOALL, "collet:all_to_all", opts, inputs);
+        const std::vector<size_t> sent = list_bytes(inputs), received = list_bytes(outputs);
+        const at::Tensor in = as_bytes(inputs), out = as_bytes(outputs);
+        call.kept = {in, out};
+        call.outputs = outputs;
+        int64_t at = 0;
+        for (const at::Tensor &output : outputs) {
+            const int64_t bytes = static_cast<int64_t>(bytes_of(output));
+            call.copies.emplace_back(output, out.narrow(0, at, bytes).view(output.scalar_type()).view(output.sizes()));
+            at += bytes;
+        }
+        return collective(call, [&](void *stream) { return exchange(in, sent, out, received, stream); });
+    }
+
+    /* ---- messages ---- */
+
+    WorkPtr send(Tensors &tensors, int peer, int tag) override {
+        Call call(OpType::SEND, "collet:send", MessageOptions(), tensors);
+        const at::Tensor flat = call.reads(only(tensors)), note = call.reads(note_of(tag));
+        return message(call, [&](void *stream) {
+            return together([&] {
+                collet_send(note.data_ptr(), bytes_of(note), COLLET_UINT8, peer, line_->comm(), stream);
+                collet_send(flat.data_ptr(), bytes_of(flat), COLLET_UINT8, peer, line_->comm(), stream);
+            });
+        });
+    }
+
+    WorkPtr recv(Tensors &tensors, int peer, int tag) override {
+        Call call(OpType::RECV, "collet:recv", MessageOptions(), tensors);
+        const at::Tensor flat = call.writes(only(tensors));
+        call.note = note_of(-1);
+        call.tag = tag;
+        return message(call, [&](void *stream) {
+            return together([&] {
+                collet_recv(call.note.data_ptr(), bytes_of(call.note), COLLET_UINT8, peer, line_->comm(), stream);
+                collet_recv(flat.data_ptr(), bytes_of(flat), COLLET_UINT8, peer, line_->comm(), stream);
+            });
+        });
+    }
+
+    /* ---- barriers ---- */
+
+    WorkPtr barrier(const c10d::BarrierOptions &opts) override {
+        Call call(OpType::BARRIER, "collet:barrier", opts);
+        return collective(call, [&](void *stream) { return collet_barrier(line_->comm(), stream); });
+    }
+
+    /* Through the store: a rank that does not come leaves the communicator as it is. */
+    void monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks) override {
+        const Milliseconds timeout = opts.timeout == c10d::kUnsetTimeout ? timeout_ : opts.timeout;
+        const std::string round = "monitored barrier " + std::to_string(monitored_++) + ", ";
+        if (rank_ == 0)
+            meet_all(round, timeout, wait_all_ranks);
+        else
+            meet_rank_0(round, timeout);
+    }
+
+  private:
+    template <typename Issue> WorkPtr collective(Call &call, Issue issue) {
+        sequence_++;
+        const bool at_once =
+            call.at_once && call.timeout == c10d::kUnsetTimeout && call_timeout_ == c10d::kUnsetTimeout;
+        if (!at_once)
+            return issue_into(line_->collectives(), false, call, issue);
+        OperationPtr operation = operation_of(call);
+        operation->settle(issue(nullptr));
+        return operation;
+    }
+
+    template <typename Issue> WorkPtr message(Call &call, Issue issue) {
+        return issue_into(line_->take_stream(), true, call, issue);
+    }
+
+    template <typename Issue> WorkPtr issue_into(collet_stream *stream, bool is_own, Call &call, Issue issue) {
+        OperationPtr operation = operation_of(call);
+        const collet_result result = issue(stream);
+        operation->issued_on(stream, is_own);
+        if (result < 0)
+            operation->settle(result);
+        else
+            line_->began(operation);
+        return operation;
+    }
+
+    OperationPtr operation_of(Call call) {
+        if (call.timeout == c10d::kUnsetTimeout)
+            call.timeout = call_timeout_;
+        line_->sweep();
+        return c10::make_intrusive<Operation>(line_, rank_, std::move(call));
+    }
+
+    /* A group with a bad call in it runs nothing. */
+    template <typename Calls> static collet_result together(Calls calls) {
+        check(collet_group_start());
+        try {
+            calls();
+        } catch (...) {
+            collet_barrier(nullptr, nullptr);
+            collet_group_end();
+            throw;
+        }
+        return collet_group_end();
+    }
+
+    collet_result reduce_all(const at::Tensor &flat, const c10d::ReduceOp &op, void *stream) {
+        return collet_allreduce(flat.data_ptr(), flat.data_ptr(), count_of(flat), type_of(flat), op_of(op, flat),
+                                line_->comm(), stream);
+    }
+
+    collet_result gather_all(const at::Tensor &in, const at::Tensor &out, void *stream) {
+        return collet_allgather(in.data_ptr(), out.data_ptr(), bytes_of(in), COLLET_UINT8, line_->comm(), stream);
+    }
+
+    collet_result gather_each(const Tensors &ins, const Tensors &outs, void *stream) {
+        return together([&] {
+            for (size_t k = 0; k < ins.size(); k++)
+                gather_all(ins[k], outs[k], stream);
+        });
+    }
+
+    collet_result reduce_blocks(const at::Tensor &in, const at::Tensor &out, const c10d::ReduceOp &op, void *stream) {
+        return collet_reducescatter(in.data_ptr(), out.data_ptr(), count_of(out), type_of(out), op_of(op, out),
+                                    line_->comm(), stream);
+    }
+
+    void check_blocks(const at::Tensor &large, const at::Tensor &small) {
+        TORCH_CHECK(large.numel() == small.numel() * size_ && large.scalar_type() == small.scalar_type(),
+                    "a tensor of ", small.numel(), " elements per rank and one of ", large.numel(), " for all ", size_,
+                    " ranks do not fit together, or differ in type");
+    }
+
+    WorkPtr gather_singles(OpType type, const Tensors &outputs, const Tensors &inputs,
+                           const c10d::AllgatherOptions &opts) {
+        Call call(type, "collet:all_gather", opts, inputs);
+        Tensors ins, outs;
+        for (size_t k = 0; k < inputs.size(); k++) {
+            check_blocks(outputs.at(k), inputs[k]);
+            ins.push_back(call.reads(inputs[k]));
+            outs.push_back(call.writes(outputs[k]));
+        }
+        return collective(call, [&](void *stream) { return gather_each(ins, outs, stream); });
+    }
+
+    WorkPtr reduce_singles(OpType type, const Tensors &outputs, const Tensors &inputs,
+                           const c10d::ReduceScatterOptions &opts) {
+        Call call(type, "collet:reduce_scatter", opts, inputs);
+        Tensors ins, outs;
+        for (size_t k = 0; k < inputs.size(); k++) {
+            check_blocks(inputs[k], outputs.at(k));
+            ins.push_back(call.reads(inputs[k]));
+            outs.push_back(call.writes(outputs[k]));
+        }
+        return collective(call, [&](void *stream) {
+            return together([&] {
+                for (size_t k = 0; k < ins.size(); k++)
+                    reduce_blocks(ins[k], outs[k], opts.reduceOp, stream);
+            });
+        });
+    }
+
+    /* ---- all to all ---- */
+
+    /* Splits count rows of the first dimension; none means equal ones. */
+    std::vector<size_t> split_bytes(const at::Tensor &tensor, const std::vector<int64_t> &splits) {
+        const size_t n = static_cast<size_t>(size_);
+        const int64_t rows = tensor.dim() > 0 ? tensor.size(0) : 0;
+        if (splits.empty()) {
+            TORCH_CHECK(rows % size_ == 0, rows, " rows do not divide equally among ", n, " ranks: give the splits");
+            return std::vector<size_t>(n, bytes_of(tensor) / n);
+        }
+        TORCH_CHECK(splits.size() == n, "one split per rank is expected");
+        const size_t row_bytes = rows > 0 ? bytes_of(tensor) / static_cast<size_t>(rows) : 0;
+        std::vector<size_t> bytes;
+        int64_t sum = 0;
+        for (int64_t split : splits) {
+            bytes.push_back(static_cast<size_t>(split) * row_bytes);
+            sum += split;
+        }
+        TORCH_CHECK(sum == rows, "the splits add up to ", sum, ", but the first dimension is ", rows);
+        return bytes;
+    }
+
+    std::vector<size_t> list_bytes(const Tensors &tensors) {
+        TORCH_CHECK(tensors.size() == static_cast<size_t>(size_), "one tensor per rank is expected");
+        std::vector<size_t> bytes;
+        for (const at::Tensor &tensor : tensors) {
+            check_tensor(tensor);
+            bytes.push_back(bytes_of(tensor));
+        }
+        return bytes;
+    }
+
+    /* The tensors one behind another. All have one type, so each begins at a multiple of its element. */
+    static at::Tensor as_bytes(const Tensors &tensors) {
+        Tensors parts;
+        for (const at::Tensor &tensor : tensors)
+            parts.push_back(tensor.contiguous().view({tensor.numel()}).view(at::kByte));
+        return at::cat(parts);
+    }
+
+    collet_result exchange(const at::Tensor &in, const std::vector<size_t> &sent, const at::Tensor &out,
+                           const std::vector<size_t> &received, void *stream) {
+        return collet_alltoallv(in.data_ptr(), sent.data(), nullptr, out.data_ptr(), received.data(), nullptr,
+                                COLLET_UINT8, line_->comm(), stream);
+    }
+
+    /* collet has no tags. A tag travels ahead of its message, and is compared. */
+    static at::Tensor note_of(int tag) { return at::full({1}, tag, at::kLong); }
+
+    /* ---- monitored barriers ---- */
+
+    void meet_rank_0(const std::string &round, Milliseconds timeout) {
+        store_->set(round + std::to_string(rank_), {1});
+        TORCH_CHECK(
+            comes(round + "passed", timeout), "Rank ", rank_,
+            " successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0 "
+            "(it did not say within ",
+            timeout.count(), " ms that all ranks have come)");
+    }
+
+    void meet_all(const std::string &round, Milliseconds timeout, bool wait_all_ranks) {
+        const auto deadline = std::chrono::steady_clock::now() + timeout;
+        std::string missing;
+        for (int rank = 1; rank < size_ && (wait_all_ranks || missing.empty()); rank++) {
+            const auto left = std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());
+            TORCH_CHECK(left.count() > 0 || wait_all_ranks, "Rank 0 timed out in monitoredBarrier after ",
+                        timeout.count(), " ms");
+            if (!comes(round + std::to_string(rank), std::max(left, Milliseconds(1))))
+                missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+        }
+        TORCH_CHECK(missing.empty(), missing.find(',') == std::string::npos ? "Rank " : "Ranks ", missing,
+                    " failed to pass monitoredBarrier in ", timeout.count(), " ms");
+        store_->set(round + "passed", {1});
+    }
+
+    bool comes(const std::string &key, Milliseconds timeout) {
+        try {
+            store_->wait({key}, timeout);
+            return true;
+        } catch (const std::exception &) {
+            return false;
+        }
+    }
+
+    const StorePtr store_;
+    const Milliseconds timeout_;
+    Milliseconds call_timeout_ = c10d::kUnsetTimeout;
+    const LinePtr line_;
+    uint64_t sequence_ = 0, monitored_ = 0;
+};
+
+c10::intrusive_ptr<GroupBase> create(const StorePtr &store, int rank, int size,
+                                     const std::chrono::duration<float> &timeout) {
+    pybind11::gil_scoped_release unlocked; /* other ranks may be threads of this interpreter */
+    return c10::make_intrusive<Group>(store, rank, size, std::chrono::duration_cast<Milliseconds>(timeout));
+}
+
+} // namespace
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) { module.def("create", &create); }

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What PyTorch's own tests do not ask of a backend. Every rank of a job of 3 runs every case in the same order."""
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from datetime import timedelta
+from typing import Callable, Iterator
+
+import torch
+import torch.distributed as dist
+
+import collet_torch  # noqa: F401
+
+CASES: list[Callable[[int, int], None]] = []
+
+
+def case(function: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    CASES.append(function)
+    return function
+
+
+@contextlib.contextmanager
+def fails_with(*words: str) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        for word in words:
+            assert word in str(error), f"'{word}' is not in: {error}"
+        return
+    raise AssertionError(f"no failure, but {words} was expected")
+
+
+@case
+def tensors_that_are_not_contiguous_are_reduced_in_place(rank: int, n: int) -> None:
+    whole = torch.full((4, 6), float(rank))
+    dist.all_reduce(whole.t()[1:3])
+    expected = torch.full((4, 6), float(rank))
+    expected[:, 1:3] = sum(range(n))
+    assert torch.equal(whole, expected)
+
+
+@case
+def every_type_and_operator_is_right(rank: int, n: int) -> None:
+    types = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int16, torch.int32, torch.int64,
+             torch.uint8]
+    for dtype in types:
+        for op, expected in ((dist.ReduceOp.SUM, 6), (dist.ReduceOp.PRODUCT, 6), (dist.ReduceOp.MIN, 1),
+                             (dist.ReduceOp.MAX, 3)):
+            tensor = torch.full((5,), rank + 1, dtype=dtype)
+            dist.all_reduce(tensor, op)
+            assert torch.equal(tensor, torch.full((5,), expected, dtype=dtype)), (dtype, op)
+    bits = torch.tensor([1 << rank, 7], dtype=torch.int32)
+    dist.all_reduce(bits, dist.ReduceOp.BXOR)
+    assert bits.tolist() == [7, 7]
+    truth = torch.tensor([rank == 0, False, True])
+    dist.all_reduce(truth)
+    assert truth.tolist() == [True, False, True]
+
+
+@case
+def a_large_exchange_of_messages_needs_no_order(rank: int, n: int) -> None:
+    sent, received = torch.full((3 << 20,), float(rank)), [torch.empty(3 << 20) for _ in range(n)]
+    ops = [dist.P2POp(dist.isend, sent, peer) for peer in range(n) if peer != rank]
+    ops += [dist.P2POp(dist.irecv, received[peer], peer) for peer in range(n) if peer != rank]
+    for request in dist.batch_isend_irecv(ops):
+        request.wait()
+    assert all((received[peer] == peer).all() for peer in range(n) if peer != rank)
+
+
+@case
+def lists_of_different_sizes_are_exchanged(rank: int, n: int) -> None:
+    sent = [torch.full((rank + 1, peer + 1), 10.0 * rank + peer) for peer in range(n)]
+    received = [torch.empty(peer + 1, rank + 1) for peer in range(n)]
+    dist.all_to_all(received, sent)
+    assert all((received[peer] == 10.0 * peer + rank).all() for peer in range(n))
+
+
+@case
+def blocks_are_reduced_and_scattered(rank: int, n: int) -> None:
+    whole, own = torch.arange(2.0 * n), torch.empty(2)
+    dist.reduce_scatter_tensor(own, whole)
+    assert torch.equal(own, n * torch.arange(2.0 * rank, 2.0 * rank + 2))
+    dist.reduce_scatter(own, list(whole.chunk(n)), op=dist.ReduceOp.AVG)
+    assert torch.equal(own, torch.arange(2.0 * rank, 2.0 * rank + 2))
+
+
+@case
+def an_operation_that_is_dropped_is_done_nevertheless(rank: int, n: int) -> None:
+    tensors = [torch.full((100, 2), float(rank)).t() for _ in range(20)]
+    for tensor in tensors:
+        dist.all_reduce(tensor, async_op=True)
+    dist.barrier()
+    assert all((tensor == sum(range(n))).all() for tensor in tensors)
+
+
+@case
+def a_future_is_completed_without_a_waiter(rank: int, n: int) -> None:
+    tensor = torch.ones(1000)
+    future = dist.all_reduce(tensor, async_op=True).get_future().then(lambda done: done.value()[0].sum().item())
+    assert future.wait() == 1000.0 * n
+
+
+@case
+def a_sparse_tensor_is_refused_in_words(rank: int, n: int) -> None:
+    with fails_with("sparse", "dense"):
+        dist.all_reduce(torch.eye(3).to_sparse())
+
+
+@case
+def complex_numbers_travel_but_have_no_largest_one(rank: int, n: int) -> None:
+    tensor = torch.full((2,), complex(rank, 1))
+    dist.all_reduce(tensor)
+    assert torch.equal(tensor, torch.full((2,), complex(sum(range(n)), n)))
+    with fails_with("ComplexFloat"):
+        dist.reduce_scatter_tensor(torch.empty(1, dtype=torch.cfloat), torch.ones(n, dtype=torch.cfloat))
+
+
+@case
+def a_tag_that_does_not_match_is_told_in_words(rank: int, n: int) -> None:
+    if rank == 0:
+        dist.send(torch.zeros(2), 1, tag=3)
+    elif rank == 1:
+        with fails_with("tag 3", "tag 4", "in the order"):
+            dist.recv(torch.zeros(2), 0, tag=4)
+    dist.barrier()
+
+
+@case
+def counts_that_differ_fail_with_both_in_the_text(rank: int, n: int) -> None:
+    group = dist.new_group()
+    with fails_with("4 float", "5 float"):
+        dist.all_reduce(torch.ones(5 if rank == 1 else 4), group=group)
+
+
+@case
+def a_call_that_ranks_do_not_make_ends_at_the_timeout_of_the_group(rank: int, n: int) -> None:
+    group = dist.new_group(timeout=timedelta(seconds=1))
+    if rank == 0:
+        with fails_with("timeout"):
+            dist.barrier(group=group)
+        with fails_with(""):
+            dist.barrier(group=group)
+    dist.barrier()
+
+
+@case
+def a_waiter_loses_patience_but_the_call_goes_on(rank: int, n: int) -> None:
+    tensor = torch.ones(3)
+    if rank == 0:
+        work = dist.all_reduce(tensor, async_op=True)
+        with fails_with("50 ms"):
+            work.wait(timedelta(milliseconds=50))
+        dist.send(torch.zeros(1), 1)
+        dist.send(torch.zeros(1), 2)
+        work.wait()
+    else:
+        dist.recv(torch.zeros(1), 0)
+        dist.all_reduce(tensor)
+    assert torch.equal(tensor, torch.full((3,), float(n)))
+
+
+def main() -> int:
+    rank, n = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("collet", timeout=timedelta(seconds=60))
+    for function in CASES:
+        function(rank, n)
+        dist.barrier()
+    if rank == 0:
+        print(f"{len(CASES)} passed, 0 failed")
+    dist.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
