@@ -285,6 +285,7 @@ $(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/
 # A tool of several files has a folder; collet-tune takes its meetings from the bench.
 $(BUILD)/bin/collet-prog $(BUILD)/tests/unit/test_program: $(call objects_of,$(wildcard src/tools/prog/*.c))
 $(OBJ)/src/tools/prog/page.o: src/tools/prog/page.html
+$(BUILD)/bin/collet-sim: $(call objects_of,$(wildcard src/tools/sim/*.c))
 $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
 $(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/tools/common/arguments.c src/tools/common/json.c) $(STATIC_LIB)
 	$(LINK_PROGRAM)

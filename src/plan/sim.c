@@ -266,10 +266,10 @@ void sim_set(struct sim *sim, int channel, const struct sim_lengths *lengths) { 
 /* Time of so many rounds. */
 static enum collet_result run_rounds(struct sim *sim, uint32_t rounds, int64_t *ps_p) {
     COLLET_TRY(make_slots(sim, rounds));
-    void *skipper = sim->skips != NULL ? sim->skips->create(sim) : NULL;
     struct sim_event event;
     sim->rounds_run = rounds;
     reset(sim);
+    void *skipper = sim->skips != NULL ? sim->skips->create(sim) : NULL;
     while (sim_queue_take(sim->queue, &event)) {
         struct sim_worker *w = &sim->workers[event.worker];
         const struct sim_run *run = run_of(sim, w);

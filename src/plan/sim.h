@@ -214,9 +214,10 @@ enum collet_result sim_busiest(struct sim *sim, enum protocol protocol, double *
 
 /* ---- skipping ---- */
 
-/* Who looks at a simulation after each step, and may move all of it ahead (../forecast/steady.c). */
+/* Looks at a simulation after each step, to move all of it ahead (../forecast/steady.c), or to write down what happens
+ * (../tools/sim/timeline.c). */
 struct sim_skipper {
-    void *(*create)(const struct sim *sim); /* when a simulation begins; NULL: there is nothing to skip */
+    void *(*create)(const struct sim *sim); /* when a simulation begins; NULL: there is nothing to look at */
     void (*look)(void *skipper, struct sim *sim, int32_t worker, int64_t now_ps);
     void (*destroy)(void *skipper);
 };

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "forecast/explain.h"
 #include "tools/common/machine.h"
+#include "tools/sim/timeline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ enum { RANKS_MAX = 131072, SIZES_MAX = 64 };
 
 struct request {
     struct machine_request machine;
-    const char *collective, *sizes, *factor, *algo, *limit; /* NULL: not given */
+    const char *collective, *sizes, *factor, *algo, *limit, *timeline; /* NULL: not given */
     bool json;
 };
 
@@ -55,6 +56,9 @@ static void parse_arguments(int argc, char **argv, struct request *request) {
         ARGUMENT_VALUE("limit", "N", &request->limit,
                        "simulate at most N million steps for a prediction where one host stands for all,\n"
                        "and a fortieth of them where none does; 60 unless given"),
+        ARGUMENT_VALUE("timeline", "FILE", &request->timeline,
+                       "of one size: every step and message of the chosen algorithm, as a file for\n"
+                       "chrome://tracing or ui.perfetto.dev; up to 128 ranks"),
         ARGUMENT_FLAG("json", &request->json, "JSON instead of a table"),
     };
     arguments_read_options(&command, table, sizeof table / sizeof *table, argc, argv);
@@ -244,6 +248,24 @@ static void print_json(const struct forecast_job *job, const struct task *task) 
     printf("\n  ]\n}\n");
 }
 
+/* Of the algorithm that is chosen; the first rounds of a long call, as many as are simulated. */
+static int write_timeline(const struct request *request, const struct forecast_job *job, const struct task *task) {
+    int best = picked(task, 0);
+    if (best < 0 || task->nsizes != 1) {
+        fprintf(stderr, "collet-sim: --timeline is of one size that has a prediction: give --sizes one, like 64K\n");
+        return EXIT_BAD_INPUT;
+    }
+    FILE *out = fopen(request->timeline, "w");
+    if (out == NULL) {
+        fprintf(stderr, "collet-sim: --timeline: cannot write %s: %m\n", request->timeline);
+        return EXIT_FAILURE;
+    }
+    enum collet_result result = timeline_write(job, &task->results[best][0].choice, task->sizes[0], out);
+    if (fclose(out) != 0 && result == COLLET_SUCCESS)
+        result = err_set(COLLET_ERR_SYSTEM, "cannot write %s: %m", request->timeline);
+    return argument_failed("", result) ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 static int simulate(const struct request *request, struct task *task, struct forecast_job *job) {
     if (job->nranks > RANKS_MAX) {
         fprintf(stderr, "collet-sim: %d hosts of %d ranks are %d ranks: at most %d can be simulated\n", job->nhosts,
@@ -262,7 +284,7 @@ static int simulate(const struct request *request, struct task *task, struct for
         if (argument_failed("", run_algorithm(job, task, task->algorithms[a], task->results[a])))
             return EXIT_FAILURE;
     (request->json ? print_json : print_table)(job, task);
-    return EXIT_SUCCESS;
+    return request->timeline != NULL ? write_timeline(request, job, task) : EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv) {

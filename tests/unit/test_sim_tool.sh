@@ -64,6 +64,36 @@ largest() {
     ) | grep -qE "^ +64M .*ring .* grouped"
 }
 
+# The last bar ends when the table says that the call does; each message begins once, and ends once, later; the bars of an engine do
+# not overlap.
+timeline_adds_up() {
+    command -v python3 >/dev/null || return 0
+    local file
+    file=$(mktemp)
+    "$sim" --synthetic "2 cpu" --ranks 4 --nodes 2 --sizes 256K --algo "$1" --json --timeline "$file" | python3 -c '
+import json, sys
+row, events = json.load(sys.stdin)["rows"][0], json.load(open(sys.argv[1]))["traceEvents"]
+bars = [e for e in events if e["ph"] == "X"]
+sent, got = ({e["id"]: e["ts"] for e in events if e["ph"] == end} for end in "sf")
+assert abs(max(b["ts"] + b["dur"] for b in bars) - row["time_us"]) < 0.01, row
+assert len(bars) > 8 and sent.keys() == got.keys() and len(sent) > 8 and all(sent[m] < got[m] for m in got)
+for rank in {b["pid"] for b in bars}:
+    mine = sorted((b["ts"], b["ts"] + b["dur"]) for b in bars if b["pid"] == rank)
+    assert all(a[1] <= b[0] + 1e-5 for a, b in zip(mine, mine[1:])), rank
+' "$file"
+    local status=$?
+    rm -f "$file"
+    return $status
+}
+
+refuses_timelines() {
+    refuses "give --sizes one" "$sim" --synthetic "2 cpu" --ranks 4 --sizes 1K:1M --timeline /dev/null &&
+        "$sim" --synthetic "$machine" --nodes 64 --sizes 1M --algo ring --timeline /dev/null 2>&1 | grep -q 'up to 128 ranks, not 512'
+}
+
+check a_timeline_of_a_ring_adds_up timeline_adds_up ring
+check a_timeline_of_a_tree_adds_up timeline_adds_up tree
+check timelines_that_cannot_be_are_refused refuses_timelines
 check candidates_are_explained shows "^why" "$topo" --machine "$pairs" --nodes 2 --explain --size 64M --collective allreduce
 check the_link_that_binds_is_named shows "busiest link, NET NIC" "$topo" --synthetic "2 node : 2 gpu nvswitch : 1 nic" --explain --size 64M
 check every_collective_is_explained shows "^  pat " "$topo" --synthetic "2 node : 4 gpu : 2 nic" --explain --collective all_gather
