@@ -232,6 +232,7 @@ static enum collet_result rooms_open(struct collet_comm *comm) {
                                    .gpu = comm->gpu,
                                    .far = comm->map->far[comm->rank],
                                    .timeout_ms = comm->timeout_ms,
+                                   .name = comm->name,
                                    .lock = on_host ? &comm->lock : NULL};
     COLLET_TRY(chan_create(&options, &comm->chan));
     if (!on_host)

@@ -134,6 +134,7 @@ static enum collet_result lane_begin(struct lane *lane) {
 
 static void lane_end(struct lane *lane) {
     lane->call.state = EXEC_IDLE;
+    exec_said_no_more(&lane->call);
     if (lane->call.program->nremote > 0)
         proxy_release(lane->call.chan);
 }
@@ -443,11 +444,14 @@ enum collet_result engine_open(struct collet_comm *comm) {
     struct engine *engine = &comm->engine;
     COLLET_TRY(memory_get(&engine->lanes, 1 + 2 * (size_t)comm->nranks, sizeof(*engine->lanes),
                           "no memory for the calls of %d ranks", comm->nranks));
+    boot_count_at(comm->boot, &engine->lanes->begun);
     engine->patience = (struct waiter){.spin = comm->chan->spin, .yield_ns = comm->chan->yield_ns};
     return COLLET_SUCCESS;
 }
 
 void engine_close(struct collet_comm *comm) {
+    if (comm->boot != NULL)
+        boot_count_at(comm->boot, NULL);
     free(comm->engine.lanes);
     comm->engine.lanes = NULL;
 }

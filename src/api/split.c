@@ -48,7 +48,7 @@ struct split {
     uint64_t deadline_ns, look_ns; /* when to give up; when to look next for ranks that do something else */
 };
 
-#define LOOK_EVERY_NS 1000000000u
+#define LOOK_EVERY_NS 100000000u
 
 /* ---- begin ---- */
 
@@ -158,10 +158,11 @@ static enum collet_result look_for_callers(struct split *s) {
     if (os_now_ns() < s->look_ns || !driver_take(&driver, parent))
         return COLLET_SUCCESS;
     s->look_ns = os_now_ns() + LOOK_EVERY_NS;
-    bool idle = !engine_is_busy(&parent->engine);
+    enum collet_result result = COLLET_SUCCESS;
+    if (!engine_is_busy(&parent->engine))
+        result = exec_check_callers(parent->chan, engine_collectives(parent), call_names[s->wish.call]);
     driver_leave(&driver);
-    return idle ? exec_check_callers(parent->chan, engine_collectives(parent), call_names[s->wish.call])
-                : COLLET_SUCCESS;
+    return result;
 }
 
 static enum collet_result agree(struct collet_comm *comm) {

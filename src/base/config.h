@@ -74,6 +74,8 @@ enum config_scope {
     TEXT(topo_dump_file, "TOPO_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", "", RANK, "", "where rank 0 writes its topology")    \
     INT(init_timeout, "INIT_TIMEOUT", NULL, "s", RANK, 600, 1, 86400, "longest wait for all ranks at init")            \
     INT(timeout, "TIMEOUT", NULL, "s", RANK, 1800, 1, 864000, "longest time without progress inside a call")           \
+    INT(warn_after, "WARN_AFTER", NULL, "s", RANK, 30, 0, 864000,                                                      \
+        "a call that has waited so long says once which ranks have not made it; 0: never")                             \
     INT(heartbeat, "HEARTBEAT", NULL, "ms", AGREED, 1000, 10, 60000, "interval of heartbeats between hosts")           \
     INT(heartbeat_timeout, "HEARTBEAT_TIMEOUT", NULL, "ms", AGREED, 5000, 0, 3600000,                                  \
         "silence after which a rank on another host counts as dead; 0: never")                                         \

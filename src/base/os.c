@@ -33,6 +33,18 @@ uint64_t os_now_ns(void) {
 
 int os_pid(void) { return (int)getpid(); }
 
+bool os_process_stopped(int pid) {
+    char path[32], text[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t bytes = read(fd, text, sizeof text - 1);
+    close(fd);
+    const char *name_end = bytes > 0 ? strrchr(text, ')') : NULL; /* "pid (name) state …", with any name */
+    return name_end != NULL && (name_end[2] == 'T' || name_end[2] == 't');
+}
+
 int os_tid(void) { return (int)syscall(SYS_gettid); }
 
 static void fold(struct os_cpu_set *set, const cpu_set_t *cpus, size_t ncpus) {

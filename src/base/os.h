@@ -16,6 +16,7 @@ const char *os_host_name(void); /* static, never NULL; up to the first dot */
 const char *os_boot_id(void);   /* random identity of this boot of this kernel, "" if unknown */
 int os_pid(void);
 int os_tid(void);
+bool os_process_stopped(int pid);           /* by a signal or a debugger; false if there is no such process here */
 void os_random(void *bytes, size_t length); /* cryptographic; aborts the process if the kernel has none */
 
 /* The CPUs that a thread may run on, CPU k as bit k; where a machine has more, k modulo OS_CPUS. */

@@ -156,12 +156,6 @@ const struct peer_info *boot_peers(const struct boot *boot) { return boot->hub->
 
 /* ----------------------------------------------------------------------------------------------------------- messages */
 
-/* To the watch, which carries it to the other processes. With the hub's lock. */
-static void put_out(struct hub *hub, struct letter *letter) {
-    letter_append(&hub->outbox, letter);
-    watch_post(hub->work);
-}
-
 enum collet_result boot_send(struct boot *boot, int to, uint64_t key, const void *data, size_t bytes) {
     struct hub *hub = boot->hub;
     if (to < 0 || to >= hub->nranks || bytes > BOOT_MESSAGE_BYTES)
@@ -170,12 +164,7 @@ enum collet_result boot_send(struct boot *boot, int to, uint64_t key, const void
     struct letter *letter = letter_create(to, boot->rank, key, data, bytes);
     if (letter == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a control message to rank %d", to);
-    if (process_is_here(hub->peers[to].process)) {
-        hub_deliver(hub, letter);
-        return COLLET_SUCCESS;
-    }
-    SCOPED_LOCK(&hub->lock);
-    put_out(hub, letter);
+    hub_send(hub, letter);
     return COLLET_SUCCESS;
 }
 
@@ -285,7 +274,8 @@ static void say_goodbye(struct boot *boot) {
     pthread_mutex_lock(&hub->lock);
     bool last = hub->nlocal == 1;
     if (letter != NULL)
-        put_out(hub, letter);
+        letter_append(&hub->outbox, letter);
+    watch_post(hub->work);
     pthread_mutex_unlock(&hub->lock);
     if (last)
         await_flush(hub);

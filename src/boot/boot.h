@@ -84,12 +84,13 @@ const struct peer_info *boot_peers(const struct boot *boot); /* nranks entries; 
 enum boot_subject {
     BOOT_OFFER = 1,   /* chan: a consumer's offer to its producer */
     BOOT_TRANSPORT,   /* a transport's own (transport_key()) */
-    BOOT_WAIT_RECORD, /* kernels: what a rank waits for */
     BOOT_GPU_MEETING, /* kernels: a rank has a program on its GPU */
     BOOT_PLACE,       /* plan: where a rank is */
     BOOT_GRAPH,       /* plan: the graph of a node */
     BOOT_ATLAS,       /* plan: the places of all ranks and the graphs of all nodes */
-    BOOT_SPLIT        /* api: a communicator is made of this one */
+    BOOT_SPLIT,       /* api: a communicator is made of this one */
+    BOOT_QUESTION,    /* boot: what is a rank waiting in? */
+    BOOT_ANSWER       /* boot: the answer */
 };
 static inline uint64_t boot_key(enum boot_subject subject, uint64_t rest) { return (uint64_t)subject << 56 | rest; }
 
@@ -100,6 +101,23 @@ enum collet_result boot_send(struct boot *boot, int to, uint64_t key, const void
 
 /* Takes the next message from rank `from` under key: SUCCESS and *bytes ≤ room, or IN_PROGRESS if there is none yet. */
 enum collet_result boot_try_recv(struct boot *boot, int from, uint64_t key, void *data, size_t room, size_t *bytes);
+
+/* What a rank waits in, for others to ask. Boot only carries the bytes. The asked rank's watch answers, so the rank itself may
+ * be computing, or in a call of another communicator. */
+#define BOOT_STATUS_BYTES 128
+struct boot_answer {
+    uint64_t question;
+    uint64_t calls;     /* collectives that the rank has begun */
+    uint32_t bytes;     /* of status; 0: it waits in no call */
+    uint32_t elsewhere; /* 1: status is of another communicator of its process */
+    char status[BOOT_STATUS_BYTES];
+};
+void boot_say(struct boot *boot, const void *status, size_t bytes); /* bytes 0: it waits no more */
+/* Where this rank counts its collectives; NULL: nowhere any more. */
+void boot_count_at(struct boot *boot, const uint64_t *calls);
+enum collet_result boot_ask(struct boot *boot, int rank, uint64_t *question);
+/* IN_PROGRESS: it has not come. A process that is stopped does not answer. */
+enum collet_result boot_try_answer(struct boot *boot, int rank, uint64_t question, struct boot_answer *answer);
 
 /* The code of the communicator's first failure, or SUCCESS. One load, cheap in a wait loop. The watch, boot_fail() and local
  * peers set it. */

@@ -140,6 +140,8 @@ static void free_boot(struct boot *boot) {
 }
 
 void hub_remove(struct boot *boot) {
+    boot_say(boot, NULL, 0);
+    boot_count_at(boot, NULL);
     take_out(process_lock(), boot);
     process_unlock();
     free_boot(boot);
@@ -246,7 +248,28 @@ static struct letter_queue *mailbox_of(struct boot *boot, int from, uint64_t key
     return &boot->mailboxes[hash >> 32 & (MAILBOX_COUNT - 1)];
 }
 
+void hub_send(struct hub *hub, struct letter *letter) {
+    if (process_is_here(hub->peers[letter->to].process)) {
+        hub_deliver(hub, letter);
+        return;
+    }
+    SCOPED_LOCK(&hub->lock);
+    letter_append(&hub->outbox, letter);
+    watch_post(hub->work);
+}
+
+static void answer(struct hub *hub, struct letter *question) {
+    struct letter *letter = hub_answer(hub, question);
+    free(question);
+    if (letter != NULL)
+        hub_send(hub, letter);
+}
+
 void hub_deliver(struct hub *hub, struct letter *letter) {
+    if (letter->key == boot_key(BOOT_QUESTION, 0)) {
+        answer(hub, letter);
+        return;
+    }
     SCOPED_LOCK(&hub->lock);
     struct boot *boot = hub->local[letter->to];
     if (boot != NULL)

@@ -54,7 +54,17 @@ struct boot {
     enum collet_result rejected;
     char rejected_text[ERR_TEXT_BYTES];
     struct letter_queue mailboxes[MAILBOX_COUNT]; /* by hash of (from, key); in order of arrival */
+
+    /* With the process's lock (ask.c): */
+    const uint64_t *calls; /* the number of collectives so far; NULL: not known */
+    uint64_t questions;    /* asked so far; the rank's own */
+    size_t said_bytes;     /* of what it waits in; 0: it does not wait */
+    char said[BOOT_STATUS_BYTES];
+    struct boot *next_sayer, **sayer_link; /* in the process's list of those that wait */
 };
+
+/* Makes the answer of a rank of this process to a question; NULL if it has left, or there is no memory. */
+struct letter *hub_answer(struct hub *hub, const struct letter *question);
 
 enum hub_phase { HUB_GATHERS, HUB_LINKS, HUB_READY };
 
@@ -115,7 +125,9 @@ enum collet_result hub_failed(const struct hub *hub);
 bool hub_set_state(struct hub *hub, int rank, enum peer_state state);
 enum peer_state hub_state(struct hub *hub, int rank, uint64_t *since_ns); /* since_ns may be NULL */
 
-/* To the mailbox of a rank of this process; dropped if it has left. Takes the letter. */
+/* To a rank of this process, or through the watch to another one. Takes the letter. */
+void hub_send(struct hub *hub, struct letter *letter);
+/* To the mailbox of a rank of this process; dropped if it has left. A question is answered. Takes the letter. */
 void hub_deliver(struct hub *hub, struct letter *letter);
 /* The next one for boot's rank; NULL if none. The caller frees it. */
 struct letter *hub_collect(struct boot *boot, int from, uint64_t key);

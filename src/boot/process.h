@@ -26,6 +26,7 @@ struct process {
     bool probe_made;
     struct watch *watch;
     struct hub *gathering;
+    struct boot *sayers;              /* ranks of this process that wait in a call, and say in which */
     struct collet_comm *free_handles; /* of destroyed communicators, to be used again */
     struct rendezvous *meetings;      /* touched by the watch thread only, without the lock */
 };

@@ -148,6 +148,7 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
     chan->owner.layout = chan_layout(config, options->nranks, sends_messages(chan));
     chan->far = options->far;
     chan->timeout_ms = options->timeout_ms > 0 ? options->timeout_ms : config->timeout * 1000;
+    chan->name = options->name != NULL ? options->name : "";
     chan->last = &chan->owner.first;
     waiting_init(chan);
     if (options->lock != NULL)
@@ -182,6 +183,7 @@ void chan_destroy(struct chan *chan) {
         tdelete(conn, &chan->index, by_key);
         free(conn);
     }
+    free(chan->inquest);
     free(chan);
 }
 

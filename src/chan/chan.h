@@ -26,6 +26,8 @@ struct chan {
     bool far;                   /* the CPUs of this node are far from each other */
     uint64_t cache_bytes;       /* this rank's part of the last cache */
     int64_t timeout_ms;         /* longest time without progress */
+    const char *name;           /* of the communicator; "": it has none */
+    struct inquest *inquest;    /* exec/exec_inquest.c; NULL: none yet */
     struct conn **last;         /* where the next of owner.first goes */
     void *index;                /* of the connections by key: a tree of tsearch() */
     struct call_lock *lock;     /* attend.c: held while this struct is used; NULL: not listed */
@@ -40,6 +42,7 @@ struct chan_options {
     struct gpu_rank *gpu;   /* NULL: the rank is on host memory */
     bool far;               /* as in struct chan */
     int64_t timeout_ms;     /* 0: the configuration's */
+    const char *name;       /* as in struct chan; NULL: none */
     struct call_lock *lock; /* the communicator's; while nobody holds it, others attend to the connections (attend.c) */
 };
 

@@ -90,7 +90,7 @@ struct exec_call {
     struct chan *chan;
     enum exec_state state;
     int running;            /* workers not done */
-    int told_peer;          /* the rank that has been told what we are waiting in (exec_wait.c); −1: none */
+    int told_peer;          /* the rank that it has said it waits for (exec_inquest.c); −1: it has not said any */
     uint64_t idle_since_ns; /* when it was first found not to have moved; 0: it has moved since the last look */
     void *stream;           /* of a GPU */
     uint64_t nth;           /* on a GPU: so many calls of its lane (api/engine.h) come before it in its group */
@@ -126,16 +126,37 @@ enum collet_result exec_look(struct exec_call *call, uint64_t now_ns);
 /* The call has failed with result: looks for a cause behind it, for a moment, and returns that or result. */
 enum collet_result exec_explain(const struct exec_call *call, enum collet_result result);
 
-/* TIMEOUT, in the words that every executor has for it; peers: ranks that were waited for. */
+/* TIMEOUT, in the words that every executor has for it; peers: ranks that were waited for; found: why, "" if that is not
+ * known. */
 enum collet_result exec_err_timeout(const struct chan *chan, uint64_t idle_ns, enum prog_collective collective,
-                                    uint64_t sequence, const char *peers);
-
-/* This rank makes no call now, but waits for all ranks to call `instead`; `made` is the number of its newest collective.
- * MISMATCH if one of them is known to wait in a later one. */
-enum collet_result exec_check_callers(const struct chan *chan, uint64_t made, const char *instead);
+                                    uint64_t sequence, const char *peers, const char *found);
 
 /* MISMATCH: what worker w has received is not of its call. */
-enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w);
+enum collet_result exec_err_mismatch(struct exec_call *call, const struct interp_worker *w);
+
+/* ---- who holds the job up (exec_inquest.c) ---- */
+
+/* A call has waited for `peer` for idle_ns: says so, and finds out, step by step, why. SUCCESS, or the failure that was found:
+ * a MISMATCH. */
+enum collet_result exec_inquire(struct exec_call *call, int peer, uint64_t idle_ns, uint64_t now_ns);
+/* What was found; "": nothing yet. */
+const char *exec_found(const struct exec_call *call);
+
+/* The call moves, or has ended. */
+void exec_take_back(struct exec_call *call);
+static inline void exec_said_no_more(struct exec_call *call) {
+    if (call->told_peer >= 0)
+        exec_take_back(call);
+}
+
+/* MISMATCH: asks all ranks what they are in, and says which rank called what; or else `otherwise`. */
+enum collet_result exec_explain_mismatch(struct exec_call *call, int peer, const char *otherwise);
+/* "allreduce of 7 float, op sum, root 0" */
+void exec_describe(const struct exec_request *request, char *text, size_t room);
+
+/* This rank makes no call now, but waits for all ranks to call `instead`; `made` is the number of its newest collective.
+ * MISMATCH if one of them is found to wait in a later one. Asks another rank each time. */
+enum collet_result exec_check_callers(struct chan *chan, uint64_t made, const char *instead);
 
 /* Prints to fd where a call stands, worker by worker. Another thread may be running it. */
 void exec_dump(const struct exec_call *call, int fd);

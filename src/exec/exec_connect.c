@@ -49,8 +49,10 @@ static enum collet_result connect_all(struct exec_call *calls, int ncalls, bool 
         enum collet_result result = gpu_connect(call, &call_moved);
         if (result < 0)
             return exec_explain(call, result);
-        if (result == COLLET_SUCCESS)
+        if (result == COLLET_SUCCESS) {
+            exec_said_no_more(call);
             call->state = EXEC_RUNNING;
+        }
         if (call_moved)
             call->idle_since_ns = 0;
         *moved |= call_moved;

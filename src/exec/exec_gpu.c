@@ -30,7 +30,8 @@ _Static_assert(sizeof(struct work_launch) <= 4096, "is a kernel's argument");
 static enum collet_result err_gpu_timeout(const struct chan *chan, const struct work_status *status) {
     char peer[16];
     snprintf(peer, sizeof(peer), "%d", status->peer);
-    return exec_err_timeout(chan, status->timeout_ns, (enum prog_collective)status->collective, status->sequence, peer);
+    return exec_err_timeout(chan, status->timeout_ns, (enum prog_collective)status->collective, status->sequence, peer,
+                            "");
 }
 
 enum collet_result exec_gpu_check(const struct chan *chan) {

@@ -4,8 +4,7 @@
  * is up. Every wait of the executor comes through exec_look().
  *
  * Mismatched calls often show in a slot's header. But ranks that disagree may also wait on different connections, or in
- * LL, whose lines have no header: so a rank that has been blocked for a second tells the rank it waits for what it is
- * waiting in, and each compares what it is told with its own call.
+ * LL, whose lines have no header. So a rank that has been blocked for a second asks the others: exec_inquest.c.
  */
 #include "base/err.h"
 #include "base/os.h"
@@ -15,9 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-#define TELL_AFTER_NS 1000000000u
-#define RECORD_KEY boot_key(BOOT_WAIT_RECORD, 0)
 
 /* The ranks a call is blocked on, one after the other: call again with the same index until it returns −1. */
 static int blocked_peer(const struct exec_call *call, int *index) {
@@ -98,99 +94,31 @@ enum collet_result exec_explain(const struct exec_call *call, enum collet_result
 
 /* ---- mismatched calls ---- */
 
-struct call_record {
-    uint64_t sequence, count;
-    uint32_t signature;
-    int32_t collective, type, op, root;
-};
-
-static struct call_record record_of(const struct exec_call *call) {
-    const struct exec_request *r = &call->request;
-    return (struct call_record){
-        call->args.sequence, r->count, call->args.signature, (int32_t)r->collective, (int32_t)r->type,
-        (int32_t)r->op,      r->root};
-}
-
-static void describe_record(const struct call_record *record, char *text, size_t room) {
-    snprintf(text, room, "%s of %llu %s, op %s, root %d",
-             prog_collective_name((enum prog_collective)record->collective), (unsigned long long)record->count,
-             type_name((enum collet_type)record->type), op_name((enum collet_op)record->op), record->root);
-}
-
-static enum collet_result compare_records(const struct exec_call *call, int peer, const struct call_record *theirs) {
-    struct call_record mine = record_of(call);
-    char my_text[96], their_text[96];
-    if (theirs->sequence != mine.sequence || theirs->signature == mine.signature)
-        return COLLET_SUCCESS; /* another call of theirs is no contradiction: they may be ahead, or this is old */
-    describe_record(&mine, my_text, sizeof(my_text));
-    describe_record(theirs, their_text, sizeof(their_text));
-    return err_set(COLLET_ERR_MISMATCH,
-                   "call %llu is %s on rank %d but %s on rank %d: all ranks must make the same call",
-                   (unsigned long long)mine.sequence, my_text, call->chan->owner.rank, their_text, peer);
-}
-
-static enum collet_result check_records(struct exec_call *call) {
-    struct boot *boot = call->chan->owner.boot;
-    int index = 0, peer = blocked_peer(call, &index);
-    if (peer < 0)
-        return COLLET_SUCCESS;
-    struct call_record record = record_of(call);
-    if (call->told_peer != peer) {
-        call->told_peer = peer;
-        COLLET_TRY(boot_send(boot, peer, RECORD_KEY, &record, sizeof(record)));
-    }
-    /* Whoever waits for us has told us; usually that is who we wait for, but not in a longer cycle. */
-    for (int rank = 0; rank < call->chan->owner.nranks; rank++) {
-        size_t bytes;
-        while (boot_try_recv(boot, rank, RECORD_KEY, &record, sizeof(record), &bytes) == COLLET_SUCCESS)
-            if (bytes == sizeof(record))
-                COLLET_TRY(compare_records(call, rank, &record));
-    }
-    return COLLET_SUCCESS;
-}
-
-enum collet_result exec_check_callers(const struct chan *chan, uint64_t made, const char *instead) {
-    struct call_record record;
-    char text[96];
-    size_t bytes;
-    for (int rank = 0; rank < chan->owner.nranks; rank++)
-        while (boot_try_recv(chan->owner.boot, rank, RECORD_KEY, &record, sizeof(record), &bytes) == COLLET_SUCCESS) {
-            if (bytes != sizeof(record) || record.sequence <= made)
-                continue;
-            describe_record(&record, text, sizeof(text));
-            return err_set(COLLET_ERR_MISMATCH,
-                           "rank %d is in its call %llu, %s, but rank %d called %s: all ranks must make the same calls "
-                           "in the same order",
-                           rank, (unsigned long long)record.sequence, text, chan->owner.rank, instead);
-        }
-    return COLLET_SUCCESS;
-}
-
-enum collet_result exec_err_mismatch(const struct exec_call *call, const struct interp_worker *w) {
+enum collet_result exec_err_mismatch(struct exec_call *call, const struct interp_worker *w) {
     const struct fifo_slot_header *header = fifo_header(w->op->recv_ends[w->blocked_on]);
-    struct call_record mine = record_of(call);
-    char text[96];
+    const int peer = exec_blocking_rank(call->program, (int)(w - call->program->workers));
+    char mine[96], text[ERR_TEXT_BYTES];
     if (call->program->pair_ops != NULL)
         COLLET_TRY(exec_pairs_check(call, w));
-    describe_record(&mine, text, sizeof(text));
-    return err_set(
-        COLLET_ERR_MISMATCH,
-        "rank %d is in its call %llu, %s, but rank %d sent %u bytes of another call (its %llu): all ranks must "
-        "make the same calls, and a send and its receive must have equal byte counts",
-        call->chan->owner.rank, (unsigned long long)mine.sequence, text,
-        exec_blocking_rank(call->program, (int)(w - call->program->workers)), fifo_word_bytes(header->word),
-        (unsigned long long)header->sequence);
+    exec_describe(&call->request, mine, sizeof(mine));
+    snprintf(text, sizeof(text),
+             "rank %d is in its call %llu, %s, but rank %d sent %u bytes of another call (its %llu): all ranks must "
+             "make the same calls, and a send and its receive must have equal byte counts",
+             call->chan->owner.rank, (unsigned long long)call->args.sequence, mine, peer, fifo_word_bytes(header->word),
+             (unsigned long long)header->sequence);
+    return prog_is_p2p(call->request.collective) ? err_set(COLLET_ERR_MISMATCH, "%s", text)
+                                                 : exec_explain_mismatch(call, peer, text);
 }
 
 /* ---- time ---- */
 
 enum collet_result exec_err_timeout(const struct chan *chan, uint64_t idle_ns, enum prog_collective collective,
-                                    uint64_t sequence, const char *peers) {
+                                    uint64_t sequence, const char *peers, const char *found) {
     return err_set(COLLET_ERR_TIMEOUT,
-                   "rank %d made no progress for %.1f s in %s (call %llu), waiting for rank %s: did it make this call? "
-                   "(COLLET_TIMEOUT or config.timeout_ms sets the limit)",
+                   "rank %d made no progress for %.1f s in %s (call %llu), waiting for rank %s%s%s (COLLET_TIMEOUT or "
+                   "config.timeout_ms sets the limit)",
                    chan->owner.rank, (double)idle_ns / 1e9, prog_collective_name(collective),
-                   (unsigned long long)sequence, peers);
+                   (unsigned long long)sequence, peers, found[0] ? "; " : ": did it make this call?", found);
 }
 
 static enum collet_result err_timeout(const struct exec_call *call, uint64_t idle_ns) {
@@ -201,21 +129,24 @@ static enum collet_result err_timeout(const struct exec_call *call, uint64_t idl
         if (peer != last && at + 12 < sizeof(peers))
             snprintf(peers + at, sizeof(peers) - at, "%s%d", at ? ", " : "", last = peer);
     }
-    return exec_err_timeout(call->chan, idle_ns, call->request.collective, call->args.sequence, peers);
+    return exec_err_timeout(call->chan, idle_ns, call->request.collective, call->args.sequence, peers,
+                            exec_found(call));
 }
 
-static enum collet_result check_call(struct exec_call *call, uint64_t idle_ns) {
+static enum collet_result check_call(struct exec_call *call, uint64_t idle_ns, uint64_t now_ns) {
+    int index = 0;
     if (boot_missing_count(call->chan->owner.boot) > 0)
         COLLET_TRY(check_missing(call, idle_ns));
-    if (idle_ns > TELL_AFTER_NS && !prog_is_p2p(call->request.collective))
-        COLLET_TRY(check_records(call));
+    COLLET_TRY(exec_inquire(call, blocked_peer(call, &index), idle_ns, now_ns));
     return idle_ns / 1000000u < (uint64_t)call->chan->timeout_ms ? COLLET_SUCCESS : err_timeout(call, idle_ns);
 }
 
 /* Each call has a clock of its own: that others move is no progress of this one. */
 enum collet_result exec_look(struct exec_call *call, uint64_t now_ns) {
     COLLET_TRY(boot_check(call->chan->owner.boot));
-    if (call->idle_since_ns == 0)
+    if (call->idle_since_ns == 0) {
+        exec_said_no_more(call);
         call->idle_since_ns = now_ns;
-    return now_ns > call->idle_since_ns ? check_call(call, now_ns - call->idle_since_ns) : COLLET_SUCCESS;
+    }
+    return now_ns > call->idle_since_ns ? check_call(call, now_ns - call->idle_since_ns, now_ns) : COLLET_SUCCESS;
 }

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who is blamed when a job stands still: the error of every rank names the rank at the end of the chain of waits, and what
+ * that rank is doing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "common/level.h"
+#include "common/world.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TIMEOUT_MS 6000
+#define BYTES (1u << 20) /* more than a connection's slots take: no rank can be done without the others */
+
+struct blame {
+    const char *words[3]; /* that every survivor's error contains */
+    int ended;            /* survivors that have their error */
+    pid_t victim;
+    char log[64]; /* where the ranks' stderr goes */
+};
+
+static const char *const ring[] = {"COLLET_ALGO", "ring", "COLLET_PROTO", "Simple", NULL};
+
+static struct collet_comm *impatient_comm(struct ranks *ranks, int rank, const char *name) {
+    struct collet_config config = {.size = sizeof(config), .timeout_ms = TIMEOUT_MS, .name = name};
+    return ranks_comm(ranks, rank, &config);
+}
+
+static enum collet_result sum(void *data, struct collet_comm *comm) {
+    return collet_allreduce(data, data, BYTES / 4, COLLET_INT32, COLLET_SUM, comm, NULL);
+}
+
+static void check_blame(struct ranks *ranks, int rank, enum collet_result result, enum collet_result expected) {
+    const struct blame *blame = ranks->argument;
+    ranks_expect(ranks, rank, result, expected, "the call that cannot be done");
+    for (int k = 0; k < 3 && blame->words[k] != NULL; k++)
+        if (strstr(collet_last_error(NULL), blame->words[k]) == NULL)
+            ranks_fail(ranks, "rank %d: \"%s\" is not in: %s", rank, blame->words[k], collet_last_error(NULL));
+}
+
+static int count_lines(const char *path, const char *words) {
+    char line[2048];
+    int n = 0;
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        n += strstr(line, words) != NULL;
+    if (file != NULL)
+        fclose(file);
+    return n;
+}
+
+static void write_into_log(struct ranks *ranks) {
+    const struct blame *blame = ranks->argument;
+    if (freopen(blame->log, "a", stderr) == NULL)
+        ranks_fail(ranks, "cannot write %s", blame->log);
+}
+
+static struct blame *blame_with_log(void) {
+    struct blame *blame = ranks_share(sizeof(*blame));
+    snprintf(blame->log, sizeof(blame->log), "/tmp/collet-test-blame-%d", (int)getpid());
+    return blame;
+}
+
+static void run_blamed(int world, int nranks, struct blame blame, void (*run)(struct ranks *ranks, int rank)) {
+    struct blame *shared = ranks_share(sizeof(*shared));
+    *shared = blame;
+    world_run(&worlds[world], nranks, ring, run, shared);
+    ranks_unshare(shared, sizeof(*shared));
+}
+
+/* ---------------------------------------------------------------------------------------------------- a rank is missing */
+
+static void one_never_calls(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = impatient_comm(ranks, rank, NULL);
+    int *data = calloc(1, BYTES);
+    ranks_try(ranks, rank, sum(data, comm));
+    ranks_barrier(ranks);
+    if (rank != 1)
+        check_blame(ranks, rank, sum(data, comm), COLLET_ERR_TIMEOUT);
+    ranks_barrier(ranks);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+    free(data);
+}
+
+static void a_rank_that_does_not_call_is_named_by_all_others(void **state) {
+    (void)state;
+    struct blame blame = {.words = {"rank 1 has not made this call (its last is call 1)"}};
+    run_blamed(WORLD_SHM, 4, blame, one_never_calls);
+    run_blamed(WORLD_TCP, 3, blame, one_never_calls);
+    run_blamed(WORLD_THREADS, 4, blame, one_never_calls);
+}
+
+static void one_is_stopped(struct ranks *ranks, int rank) {
+    struct blame *blame = ranks->argument;
+    struct collet_comm *comm = impatient_comm(ranks, rank, NULL);
+    int *data = calloc(1, BYTES);
+    ranks_try(ranks, rank, sum(data, comm));
+    if (rank == 1)
+        blame->victim = getpid();
+    ranks_barrier(ranks);
+    if (rank == 1) {
+        __atomic_store_n(&ranks->expendable[rank], 1, __ATOMIC_RELEASE);
+        raise(SIGSTOP);
+        for (;;)
+            pause();
+    }
+    check_blame(ranks, rank, sum(data, comm), COLLET_ERR_TIMEOUT);
+    if (__atomic_add_fetch(&blame->ended, 1, __ATOMIC_ACQ_REL) == ranks->nranks - 1)
+        kill(blame->victim, SIGKILL);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+    free(data);
+}
+
+static void a_rank_that_is_stopped_is_named_by_all_others(void **state) {
+    (void)state;
+    run_blamed(WORLD_SHM, 4, (struct blame){.words = {"rank 1 is stopped (process"}}, one_is_stopped);
+}
+
+/* ------------------------------------------------------------------------------------- ranks that wait for each other */
+
+/* Two ranks; each says within seconds, long before its time is up, that no rank can go on. */
+static void run_standstill(const char *word, const char *other_word, void (*run)(struct ranks *ranks, int rank)) {
+    struct blame *blame = blame_with_log();
+    blame->words[0] = word;
+    blame->words[1] = other_word;
+    world_run(&worlds[WORLD_SHM], 2, ring, run, blame);
+    int lines = count_lines(blame->log, "no rank can go on");
+    remove(blame->log);
+    ranks_unshare(blame, sizeof(*blame));
+    assert_in_range(lines, 1, 2);
+}
+
+static void both_receive(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = impatient_comm(ranks, rank, NULL);
+    int x = 0;
+    write_into_log(ranks);
+    check_blame(ranks, rank, collet_recv(&x, 1, COLLET_INT32, 1 - rank, comm, NULL), COLLET_ERR_TIMEOUT);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+}
+
+static void two_receives_without_a_send_are_named(void **state) {
+    (void)state;
+    run_standstill(" in recv (call 1)", "waits for a connection with rank", both_receive);
+}
+
+static void receive_beside_a_collective(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = impatient_comm(ranks, rank, NULL);
+    int *data = calloc(1, BYTES);
+    write_into_log(ranks);
+    ranks_try(ranks, rank, sum(data, comm));
+    check_blame(ranks, rank, rank == 0 ? sum(data, comm) : collet_recv(data, 1, COLLET_INT32, 0, comm, NULL),
+                COLLET_ERR_TIMEOUT);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+    free(data);
+}
+
+static void a_message_against_a_collective_is_named(void **state) {
+    (void)state;
+    run_standstill("in recv (call 1)", "allreduce (call 2)", receive_beside_a_collective);
+}
+
+static void call_in_opposite_orders(struct ranks *ranks, int rank) {
+    struct collet_comm *comms[2] = {impatient_comm(ranks, rank, "left"), impatient_comm(ranks, rank, "right")};
+    int *data = calloc(1, BYTES);
+    write_into_log(ranks);
+    for (int k = 0; k < 2; k++)
+        ranks_try(ranks, rank, sum(data, comms[k]));
+    ranks_barrier(ranks);
+    check_blame(ranks, rank, sum(data, comms[rank]), COLLET_ERR_TIMEOUT);
+    ranks_barrier(ranks);
+    for (int k = 0; k < 2; k++)
+        ranks_try(ranks, rank, collet_comm_destroy(comms[k]));
+    free(data);
+}
+
+static void communicators_in_opposite_orders_are_named(void **state) {
+    (void)state;
+    run_standstill("is in allreduce (call 2) of communicator ", NULL, call_in_opposite_orders);
+}
+
+/* ------------------------------------------------------------------------------------------------- who called what */
+
+static void one_calls_something_else(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = impatient_comm(ranks, rank, "grads");
+    int *data = calloc(1, BYTES);
+    ranks_try(ranks, rank, sum(data, comm));
+    ranks_barrier(ranks);
+    size_t count = rank == 2 ? BYTES / 8 : BYTES / 4;
+    check_blame(ranks, rank, collet_allreduce(data, data, count, COLLET_INT32, COLLET_SUM, comm, NULL),
+                COLLET_ERR_MISMATCH);
+    ranks_barrier(ranks);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+    free(data);
+}
+
+static void a_mismatch_groups_the_ranks_by_what_they_called(void **state) {
+    (void)state;
+    struct blame blame = {.words = {"call 2 of communicator grads: ", "ranks 0-1,3 called allreduce of 262144 int32",
+                                    "rank 2 called allreduce of 131072 int32"}};
+    run_blamed(WORLD_SHM, 4, blame, one_calls_something_else);
+    run_blamed(WORLD_TCP, 4, blame, one_calls_something_else);
+}
+
+/* ------------------------------------------------------------------------------------------------ COLLET_WARN_AFTER */
+
+static void one_comes_late(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    int *data = calloc(1, BYTES);
+    write_into_log(ranks);
+    ranks_try(ranks, rank, sum(data, comm));
+    ranks_barrier(ranks);
+    if (rank == 1)
+        ranks_sleep_ms(5000);
+    ranks_try(ranks, rank, sum(data, comm));
+    ranks_barrier(ranks);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+    free(data);
+}
+
+static void a_late_rank_is_named_once(void **state) {
+    (void)state;
+    static const char *const warn_soon[] = {"COLLET_WARN_AFTER", "2", "COLLET_ALGO", "ring", NULL};
+    struct blame *blame = blame_with_log();
+    world_run(&worlds[WORLD_SHM], 4, warn_soon, one_comes_late, blame);
+    int named = count_lines(blame->log, ": rank 1 of 4 has not made it"), all = count_lines(blame->log, "has waited");
+    remove(blame->log);
+    ranks_unshare(blame, sizeof(*blame));
+    assert_int_equal(named, 1);
+    assert_int_equal(all, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest essentials[] = {
+        cmocka_unit_test(a_mismatch_groups_the_ranks_by_what_they_called),
+        cmocka_unit_test(a_rank_that_is_stopped_is_named_by_all_others),
+    };
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(a_rank_that_does_not_call_is_named_by_all_others),
+        cmocka_unit_test(two_receives_without_a_send_are_named),
+        cmocka_unit_test(a_message_against_a_collective_is_named),
+        cmocka_unit_test(communicators_in_opposite_orders_are_named),
+        cmocka_unit_test(a_late_rank_is_named_once),
+    };
+    int failed = cmocka_run_group_tests(essentials, NULL, NULL);
+    return level_now() == LEVEL_FAST ? failed : failed + cmocka_run_group_tests(others, NULL, NULL);
+}
