@@ -369,6 +369,7 @@ enum collet_result collet_comm_get_async_error(struct collet_comm *comm, enum co
         return COLLET_SUCCESS;
     }
     enum collet_result making = split_poll(comm);
+    comm_remember(comm, making);
     if (phase == COMM_FAILED)
         *async_error = comm->failure;
     else

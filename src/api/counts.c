@@ -3,9 +3,11 @@
 
 #include "api/overlap.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/types.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int blocks_of(enum prog_layout layout, int nranks) { return layout == PROG_COUNTS ? nranks : 1; }
 
@@ -25,6 +27,30 @@ static enum collet_result read_blocks(const struct exec_request *request, int nr
                            "%s[%d] is %zu, from element %zu on: that many %s elements do not fit into memory",
                            arguments->name, r, count, first, type_name(request->type));
         spans[r] = (struct span){first, count};
+    }
+    return COLLET_SUCCESS;
+}
+
+static int by_first(const void *a_, const void *b_) {
+    const struct span *a = a_, *b = b_;
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+/* Blocks that are received may come in any order, but not over each other. */
+static enum collet_result check_apart(const struct counts *arguments, const struct span *spans, int nranks) {
+    SCOPED_FREE struct span *sorted = NULL;
+    uint64_t end = 0;
+    if (arguments->displs == NULL)
+        return COLLET_SUCCESS;
+    COLLET_TRY(memory_get(&sorted, (size_t)nranks, sizeof(*sorted), "no memory for the counts of %d ranks", nranks));
+    memcpy(sorted, spans, (size_t)nranks * sizeof(*sorted));
+    qsort(sorted, (size_t)nranks, sizeof(*sorted), by_first);
+    for (int k = 0; k < nranks; k++) {
+        if (sorted[k].count > 0 && sorted[k].first < end)
+            return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                           "%s and their displacements put two blocks over element %ju of recvbuff: they must be apart",
+                           arguments->name, (uintmax_t)sorted[k].first);
+        end = sorted[k].count > 0 ? sorted[k].first + sorted[k].count : end;
     }
     return COLLET_SUCCESS;
 }
@@ -60,8 +86,10 @@ enum collet_result counts_read(struct exec_request *request, int rank, int nrank
     *extents = (struct exec_extents){.of = {[STEP_IN] = ins, [STEP_OUT] = outs}};
     if (in_blocks)
         COLLET_TRY(read_blocks(request, nranks, in, ins));
-    if (out_blocks)
+    if (out_blocks) {
         COLLET_TRY(read_blocks(request, nranks, out, outs));
+        COLLET_TRY(check_apart(out, outs, nranks));
+    }
     if (!in_blocks)
         ins[0] = (struct span){0, *in->counts};
     if (!out_blocks)

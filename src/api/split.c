@@ -386,5 +386,7 @@ enum collet_result collet_comm_grow(struct collet_comm *comm, int nranks, const 
     if (comm_is_live(comm) && nranks <= comm->nranks)
         return group_poison(
             err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: more than the %d that comm has", nranks, comm->nranks));
+    if (id != NULL)
+        COLLET_TRY(group_poison(boot_check_id(id)));
     return group_poison(make_of(comm, &wish, NULL, 0, id, newcomm, config));
 }

@@ -403,6 +403,27 @@ static void scalars_on_a_gpu_are_read_when_it_is_the_turn_of_the_call(void **sta
     team_fini(&team);
 }
 
+/* The remedy is named, and the communicator goes on. */
+static void calls_with_counts_are_for_host_memory(void **state) {
+    (void)state;
+    const size_t counts[RANKS] = {1, 1, 1, 1};
+    float in[RANKS] = {0}, out[RANKS];
+    struct team team;
+    team_init(&team, (const int[]){0, 0, 0, 0});
+    struct collet_comm *comm = team.comms[0];
+    void *stream = team.streams[0];
+    const enum collet_result results[] = {
+        collet_allgatherv(in, 1, out, counts, NULL, COLLET_FLOAT32, comm, stream),
+        collet_reducescatterv(in, out, counts, COLLET_FLOAT32, COLLET_SUM, comm, stream),
+        collet_alltoallv(in, counts, NULL, out, counts, NULL, COLLET_FLOAT32, comm, stream)};
+    for (int k = 0; k < 3; k++)
+        assert_int_equal(results[k], COLLET_ERR_UNSUPPORTED);
+    assert_non_null(strstr(collet_last_error(NULL), "collet_alltoallv() is for communicators of host memory"));
+    assert_non_null(strstr(collet_last_error(comm), "use collet_send() and collet_recv() in a group"));
+    run_group(&team, 1);
+    team_fini(&team);
+}
+
 static void devices_are_checked(void **state) {
     (void)state;
     struct collet_comm *comms[2];
@@ -850,6 +871,7 @@ int main(void) {
         cmocka_unit_test(a_rank_that_does_not_come_is_waited_for_no_longer_than_the_timeout),
         cmocka_unit_test(ranks_that_make_different_calls_are_told),
         cmocka_unit_test(scalars_on_a_gpu_are_read_when_it_is_the_turn_of_the_call),
+        cmocka_unit_test(calls_with_counts_are_for_host_memory),
         cmocka_unit_test(devices_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

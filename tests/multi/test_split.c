@@ -10,12 +10,15 @@
 
 #include <cmocka.h>
 
+#include "api/comm.h" /* how far a split has come is nothing that collet.h tells */
 #include "common/level.h"
 #include "common/world.h"
 
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -491,6 +494,103 @@ static void an_abort_during_a_split_is_told_to_all(void **state) {
     do_otherwise(ABORTS);
 }
 
+/* ---- ranks that die when all have agreed, and not all have joined ---- */
+
+static bool has_agreed(const struct collet_comm *parent) {
+    return parent->making != NULL && parent->making->boot != NULL;
+}
+
+static void poll_once(struct ranks *ranks, int rank, struct collet_comm *comm, enum collet_result *state) {
+    ranks_try(ranks, rank, collet_comm_get_async_error(comm, state));
+    sched_yield();
+}
+
+/* A rank that does not poll has agreed, but does not join. Rank 0, where the ranks of the child meet, dies when it waits for
+ * the others; rank 2 dies when the others wait for it. */
+static void split_and_die(struct ranks *ranks, int rank) {
+    const int victim = *(const int *)ranks->argument;
+    struct collet_config config = {.size = sizeof config, .nonblocking = 1};
+    struct collet_comm *comm, *child;
+    enum collet_result state = COLLET_IN_PROGRESS;
+    char name[16];
+    ranks_new_id(ranks, rank);
+    ranks_expect(ranks, rank, collet_comm_init_rank_config(&comm, 3, ranks->id, rank, &config), COLLET_IN_PROGRESS,
+                 "init");
+    await(ranks, rank, comm);
+    ranks->expendable[victim] = 1;
+    ranks_barrier(ranks);
+    ranks_expect(ranks, rank, collet_comm_split(comm, 0, 0, &child, NULL), COLLET_IN_PROGRESS, "split");
+    while ((rank == victim) == (victim == 0) && !has_agreed(comm))
+        poll_once(ranks, rank, comm, &state);
+    ranks_check(ranks, rank, state == COLLET_IN_PROGRESS && child == NULL);
+    ranks_barrier(ranks);
+    if (rank == victim)
+        kill(getpid(), SIGKILL);
+    uint64_t start_ns = ranks_now_ns();
+    while (state == COLLET_IN_PROGRESS)
+        poll_once(ranks, rank, comm, &state);
+    snprintf(name, sizeof name, "rank %d", victim);
+    ranks_check(ranks, rank, state == COLLET_ERR_REMOTE && child == NULL);
+    if (strstr(collet_last_error(comm), name) == NULL &&
+        strstr(collet_last_error(comm), "with the meeting point") == NULL)
+        ranks_fail(ranks, "rank %d does not name %s: %s", rank, name, collet_last_error(comm));
+    ranks_check(ranks, rank, ranks_now_ns() - start_ns < LEVEL_SLOWER * NOTICE_MS * 1000000ull);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+}
+
+static void a_death_between_agreement_and_joining_is_told_to_all(void **state) {
+    (void)state;
+    for (int victim = 0; victim <= 2; victim += 2)
+        world_run_all(WORLD_NO_THREADS, 3, NULL, split_and_die, &victim);
+}
+
+/* ---- several parents ---- */
+
+#define PARENTS 3
+#define SPLITS 10
+
+struct splitter {
+    struct ranks *ranks;
+    struct collet_comm *parent;
+    int rank, number;
+    pthread_t thread;
+};
+
+/* Each parent has other colours, so that a child of the wrong parent would be noticed. */
+static void *split_in_thread(void *argument) {
+    struct splitter *s = argument;
+    int company[RANKS_MAX];
+    for (int k = 0; k < SPLITS; k++) {
+        struct collet_comm *child;
+        int n = 0, color = (s->rank >> s->number) & 1;
+        for (int r = 0; r < s->ranks->nranks; r++)
+            if (((r >> s->number) & 1) == color)
+                company[n++] = r;
+        ranks_try(s->ranks, s->rank, collet_comm_split(s->parent, color, 0, &child, NULL));
+        check_company(s->ranks, s->rank, child, company, n);
+        ranks_try(s->ranks, s->rank, collet_comm_destroy(child));
+    }
+    return NULL;
+}
+
+static void split_several(struct ranks *ranks, int rank) {
+    struct splitter splitters[PARENTS];
+    for (int k = 0; k < PARENTS; k++)
+        splitters[k] =
+            (struct splitter){.ranks = ranks, .parent = ranks_comm(ranks, rank, NULL), .rank = rank, .number = k};
+    for (int k = 0; k < PARENTS; k++)
+        ranks_check(ranks, rank, pthread_create(&splitters[k].thread, NULL, split_in_thread, &splitters[k]) == 0);
+    for (int k = 0; k < PARENTS; k++) {
+        pthread_join(splitters[k].thread, NULL);
+        ranks_try(ranks, rank, collet_comm_destroy(splitters[k].parent));
+    }
+}
+
+static void threads_split_different_parents_at_once(void **state) {
+    (void)state;
+    world_run_all(0, NRANKS, NULL, split_several, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_of_one_colour_meet_in_the_order_of_their_keys),
@@ -507,6 +607,8 @@ int main(void) {
         cmocka_unit_test(a_rank_that_does_not_split_is_named_in_time),
         cmocka_unit_test(a_death_during_a_split_is_told_to_all),
         cmocka_unit_test(an_abort_during_a_split_is_told_to_all),
+        cmocka_unit_test(a_death_between_agreement_and_joining_is_told_to_all),
+        cmocka_unit_test(threads_split_different_parents_at_once),
         cmocka_unit_test(
             arguments_that_cannot_be_are_named), /* last: starts a thread, and sanitizers permit no fork then */
     };

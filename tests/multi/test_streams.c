@@ -236,6 +236,74 @@ static void blocking_calls_keep_their_place_among_asynchronous_ones(void **state
     world_run_all(0, 5, impatient, mixed, NULL);
 }
 
+/* ---- beside a stream that is busy ---- */
+
+/* Rank r sends r + 1 elements to each; element i for rank p is 100·r + 10·p + i. */
+struct counted {
+    size_t sendcounts[RANKS_MAX], recvcounts[RANKS_MAX];
+    int in[RANKS_MAX * RANKS_MAX], exchanged[RANKS_MAX * RANKS_MAX], gathered[RANKS_MAX * RANKS_MAX],
+        reduced[RANKS_MAX];
+};
+
+static void counted_issue(struct ranks *ranks, int rank, struct collet_comm *comm, struct collet_stream *stream,
+                          struct counted *c) {
+    const size_t mine = (size_t)rank + 1;
+    for (int p = 0; p < ranks->nranks; p++) {
+        c->sendcounts[p] = mine;
+        c->recvcounts[p] = (size_t)p + 1;
+        for (size_t i = 0; i < mine; i++)
+            c->in[(size_t)p * mine + i] = 100 * rank + 10 * p + (int)i;
+    }
+    TRY(collet_alltoallv(c->in, c->sendcounts, NULL, c->exchanged, c->recvcounts, NULL, COLLET_INT32, comm, stream));
+    TRY(collet_allgatherv(c->in, mine, c->gathered, c->recvcounts, NULL, COLLET_INT32, comm, stream));
+    TRY(collet_reducescatterv(c->gathered, c->reduced, c->recvcounts, COLLET_INT32, COLLET_SUM, comm, stream));
+    memset(c->sendcounts, 0x5a, sizeof(c->sendcounts)); /* calls have read the counts */
+    memset(c->recvcounts, 0x5a, sizeof(c->recvcounts));
+}
+
+static void counted_check(struct ranks *ranks, int rank, const struct counted *c) {
+    int at = 0;
+    for (int p = 0; p < ranks->nranks; p++)
+        for (int i = 0; i <= p; i++, at++) {
+            CHECK(c->exchanged[at] == 100 * p + 10 * rank + i);
+            CHECK(c->gathered[at] == 100 * p + i);
+            CHECK(p != rank || c->reduced[i] == ranks->nranks * (100 * p + i));
+        }
+}
+
+/* What rank 0 issues waits for the others, and it begins to split before they have issued anything. */
+static void split_beside_calls(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL), *child;
+    struct collet_stream *stream = stream_new(ranks, rank);
+    struct counted *counted = calloc(1, sizeof(*counted));
+    int one = 1, another = 1, size;
+    if (rank != 0)
+        ranks_barrier(ranks);
+    sum_on(ranks, rank, comm, &one, stream);
+    counted_issue(ranks, rank, comm, stream, counted);
+    struct collet_work calls = record(ranks, rank, stream);
+    if (rank == 0) {
+        CHECK(!is_done(ranks, rank, calls));
+        ranks_barrier(ranks);
+    }
+    TRY(collet_comm_split(comm, rank % 2, 0, &child, NULL));
+    TRY(collet_comm_count(child, &size));
+    sum_on(ranks, rank, child, &another, stream);
+    TRY(collet_stream_synchronize(stream));
+    CHECK(one == ranks->nranks && another == size);
+    counted_check(ranks, rank, counted);
+    free(counted);
+    TRY(collet_comm_destroy(child));
+    TRY(collet_stream_destroy(stream));
+    TRY(collet_comm_destroy(comm));
+}
+
+static void counts_and_splits_go_with_calls_that_are_not_done(void **state) {
+    (void)state;
+    world_run_all(0, 2, impatient, split_beside_calls, NULL);
+    world_run_all(0, 5, impatient, split_beside_calls, NULL);
+}
+
 /* ---- many ---- */
 
 static long resident_pages(void) {
@@ -528,6 +596,7 @@ int main(void) {
         cmocka_unit_test(calls_on_a_stream_follow_each_other_also_on_two_communicators),
         cmocka_unit_test(groups_on_streams_begin_together_and_follow_each_other),
         cmocka_unit_test(blocking_calls_keep_their_place_among_asynchronous_ones),
+        cmocka_unit_test(counts_and_splits_go_with_calls_that_are_not_done),
         cmocka_unit_test(ten_thousand_calls_take_no_more_memory_the_second_time),
         cmocka_unit_test(several_threads_wait_for_one_work),
         cmocka_unit_test(a_call_that_nobody_waits_for_is_done_too),
