@@ -147,6 +147,15 @@ english_is_plain() {
         src/*/*.[ch] src/*/*.cu* include/*.h examples/*.[ch] examples/*/*.[ch] tests/*/*.[ch]
 }
 
+# The page that compares with NCCL and MPI has a line for every public function.
+every_function_has_its_counterpart() {
+    local name bad=0
+    for name in $(grep -oE '\bcollet_[a-z_]+\(' include/collet.h | tr -d '(' | sort -u); do
+        grep -qF "\`$name()\`" docs/rosetta.md || { echo "docs/rosetta.md has no $name()"; bad=1; }
+    done
+    return $bad
+}
+
 links_lead_somewhere() {
     local page link bad=0
     while IFS=: read -r page link; do
@@ -166,5 +175,6 @@ check functions_that_pages_name_exist functions_named_exist
 check variables_that_pages_name_exist variables_named_exist
 check options_that_commands_on_pages_give_exist options_named_exist
 check no_page_or_comment_has_a_pattern_that_must_be_read_twice english_is_plain
+check every_public_function_has_its_counterpart_in_nccl_and_mpi every_function_has_its_counterpart
 check links_lead_somewhere links_lead_somewhere
 finish
