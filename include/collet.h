@@ -293,7 +293,7 @@ COLLET_API enum collet_result collet_comm_get_async_error(struct collet_comm *co
 COLLET_API enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd);
 
 /* collet_comm_plan: writes to text how a collective would be run, without running it: for example
- * "ring, Simple, 1 channel(s), chunk 131072 bytes, predicted 230.0 us". The prediction is the cost model's. All ranks
+ * "ring, Simple, 1 channel(s), chunk 131072 bytes, predicted 230.00 us". The prediction is the cost model's. All ranks
  * get the same answer, and no rank needs to ask.
  *   collective  the name of a collective below, without "collet_": "allreduce"
  *   count       its count argument, in elements of type

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# deps.sh build|test|package|browser|fabric|torch: makes sure that what building (or building and testing, or the tests of packages
-# and manual pages, or of pages in a browser, or the two virtual hosts of `make test-fabric`, or the backend of PyTorch) needs is
-# there, and installs what is not.
+# deps.sh build|test|package|browser|fabric|torch|plot: makes sure that what building (or building and testing, or the tests of packages
+# and manual pages, or of pages in a browser, or the two virtual hosts of `make test-fabric`, or the backend of PyTorch, or
+# collet-plot) needs is there, and installs what is not.
 #
 #   as root                  installs with apt-get
 #   otherwise                says what it will run, then runs it through sudo
@@ -15,9 +15,9 @@ set -u
 
 profile=${1:-build}
 case $profile in
-build | test | package | browser | fabric | torch) ;;
+build | test | package | browser | fabric | torch | plot) ;;
 *)
-    echo "usage: scripts/deps.sh build|test|package|browser|fabric|torch" >&2
+    echo "usage: scripts/deps.sh build|test|package|browser|fabric|torch|plot" >&2
     exit 2
     ;;
 esac
@@ -26,6 +26,7 @@ esac
 missing_packages() {
     case $profile in
     fabric) virtual_hosts_need ;;
+    plot) need "command -v gnuplot" gnuplot-nox ;;
     package) packaging_needs ;;
     browser) need "command -v chromium-headless-shell || command -v chromium || command -v google-chrome" chromium-headless-shell ;;
     torch) torch_needs ;;

@@ -12,11 +12,6 @@ static enum collet_result run(const struct perf_call *call) {
     return collet_allgather(call->send, call->recv, call->shape.count, call->type->type, call->comm, call->stream);
 }
 
-static struct perf_origin origin(const struct perf_call *call, size_t element) {
-    size_t block = call->shape.count;
-    return (struct perf_origin){(int)(element / block), element % block};
-}
-
 static const struct perf_collective all_gather = {
     .program = "all_gather_perf",
     .function = "collet_allgather",
@@ -25,7 +20,7 @@ static const struct perf_collective all_gather = {
     .input = PERF_COUNT,
     .output = PERF_BLOCKS,
     .run = run,
-    .origin = origin,
+    .origin = perf_origin_gathered,
     .bus_factor = perf_bus_factor_blocks,
 };
 

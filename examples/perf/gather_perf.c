@@ -14,9 +14,9 @@ static enum collet_result run(const struct perf_call *call) {
 }
 
 static struct perf_origin origin(const struct perf_call *call, size_t element) {
-    size_t block = call->shape.count;
-    int from = call->rank == call->root ? (int)(element / block) : PERF_UNTOUCHED;
-    return (struct perf_origin){from, element % block};
+    if (call->rank != call->root)
+        return (struct perf_origin){PERF_UNTOUCHED, element};
+    return perf_origin_gathered(call, element);
 }
 
 static const struct perf_collective gather = {

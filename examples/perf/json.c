@@ -106,6 +106,7 @@ static void put_config(struct json *json, const struct perf_job *job) {
     put_bool(json, "per_iter_timing", options->per_iter);
     json_integer(json, "per_iter_skip", options->per_iter_skip);
     put_bool(json, "parallel_init", options->parallel_init);
+    json_integer(json, "local_register", options->local_register);
     put_devices(json, job);
     json_close(json, '}');
 }
@@ -192,6 +193,8 @@ void json_row(const struct perf_job *job, const struct perf_row *row) {
     json_text(json, "root", root);
     if (row->plan[0])
         json_text(json, "plan", row->plan);
+    if (row->predicted_us > 0)
+        json_number(json, "predicted_us", row->predicted_us);
     for (int i = 0; i < 2; i++) {
         put_half(json, job->options, keys[i], &row->halves[i]);
         if (job->options->per_iter && row->halves[i].ran)
@@ -219,6 +222,7 @@ void json_footer(const struct perf_job *job, const struct perf_summary *summary,
     else
         put_bool(json, "okay", !summary_is_slow(summary, job->min_busbw));
     json_close(json, '}');
+    json_number(json, "first_call_us", summary->first_call_us);
     json_number(json, "line_round_trip_after_ns", round_trip_after_ns);
     json_open(json, "errors", '[');
     json_close(json, ']');

@@ -6,11 +6,23 @@
 
 #include <stdlib.h>
 
+/* The length of each of so many equal parts, in whole 16 bytes. */
+static size_t part_of(size_t elements, size_t parts, size_t type_bytes) {
+    size_t elements_per_16_bytes = 16 / type_bytes;
+    return parts == 0 ? 0 : elements / parts / elements_per_16_bytes * elements_per_16_bytes;
+}
+
 struct perf_shape perf_shape_of(const struct perf_collective *collective, size_t elements, size_t type_bytes,
                                 int nranks) {
     bool blocks = collective->input == PERF_BLOCKS || collective->output == PERF_BLOCKS;
-    size_t elements_per_16_bytes = 16 / type_bytes;
-    size_t count = blocks ? elements / (size_t)nranks / elements_per_16_bytes * elements_per_16_bytes : elements;
+    size_t ranks = (size_t)nranks, distances = ranks * (ranks - 1) / 2;
+    size_t count = elements;
+    if (blocks)
+        count = part_of(elements, ranks, type_bytes);
+    else if (collective->input == PERF_DISTANCES)
+        count = part_of(elements, distances, type_bytes) * distances;
+    else if (collective->input == PERF_NOTHING)
+        count = 0;
     return (struct perf_shape){
         .count = count,
         .input = collective->input == PERF_BLOCKS ? count * (size_t)nranks : count,
@@ -27,6 +39,15 @@ double perf_bus_factor_one(int nranks) {
 
 double perf_bus_factor_blocks(int nranks) { return (double)(nranks - 1) / nranks; }
 
+struct perf_origin perf_origin_gathered(const struct perf_call *call, size_t element) {
+    size_t block = call->shape.count;
+    return (struct perf_origin){(int)(element / block), element % block};
+}
+
+struct perf_origin perf_origin_scattered(const struct perf_call *call, int from, size_t element) {
+    return (struct perf_origin){from, (size_t)call->rank * call->shape.count + element};
+}
+
 /* A call that makes no progress for this long fails and names whom it waited for: collet does the watching. */
 static void set_timeout(int timeout_s) {
     if (timeout_s > 0) {
@@ -42,12 +63,16 @@ static double demanded_busbw(void) {
     return text ? atof(text) : -1;
 }
 
-static bool root_exists(const struct perf_job *job) {
-    if (!job->collective->has_root || job->options->root < job->nranks)
-        return true;
-    if (job_prints(job))
+/* Whether the ranks that there are can do what was asked for. */
+static bool job_can_run(const struct perf_job *job) {
+    const struct perf_collective *collective = job->collective;
+    const char *why = collective->refuses ? collective->refuses(job) : NULL;
+    bool root_exists = !collective->has_root || job->options->root < job->nranks;
+    if (!root_exists && job_prints(job))
         fprintf(stderr, "-r %d: there are only ranks 0 to %d\n", job->options->root, job->nranks - 1);
-    return false;
+    else if (why && job_prints(job))
+        fprintf(stderr, "%s: %s\n", collective->program, why);
+    return root_exists && !why;
 }
 
 static void print_header(struct perf_job *job) {
@@ -92,6 +117,8 @@ int perf_main(const struct perf_collective *collective, int argc, char **argv) {
     if (!options_parse(argc, argv, &options))
         return PERF_BAD_USAGE;
     set_timeout(options.timeout_s);
+    if (collective->input == PERF_NOTHING)
+        options.min_bytes = options.max_bytes = 0;
 
     struct perf_job job = {.collective = collective, .options = &options, .id_pipe = -1, .min_busbw = demanded_busbw()};
     if (options.procs > 0 && !procs_fork(&job, options.procs, &exit_code))
@@ -100,7 +127,7 @@ int perf_main(const struct perf_collective *collective, int argc, char **argv) {
     job_join(&job);
     double joined = probe_resident_bytes();
     job_introduce(&job);
-    if (!root_exists(&job)) {
+    if (!job_can_run(&job)) {
         job_leave(&job);
         return PERF_BAD_USAGE;
     }

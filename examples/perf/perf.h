@@ -114,9 +114,15 @@ struct perf_origin {
     size_t element;
 };
 
-/* The buffers of a collective: as long as its count, or one such block per rank. */
-enum perf_extent { PERF_COUNT, PERF_BLOCKS };
+/* The buffers of a collective. */
+enum perf_extent {
+    PERF_COUNT,     /* as long as its count */
+    PERF_BLOCKS,    /* one block of that length per rank */
+    PERF_DISTANCES, /* as long as its count, which is a multiple of 1 + 2 + … + (ranks − 1) */
+    PERF_NOTHING,   /* there are none */
+};
 
+struct perf_job;
 struct perf_collective {
     const char *program;
     const char *function; /* for error messages */
@@ -129,7 +135,14 @@ struct perf_collective {
     enum collet_result (*run)(const struct perf_call *call);
     struct perf_origin (*origin)(const struct perf_call *call, size_t element);
     double (*bus_factor)(int nranks); /* busbw ÷ algbw: traffic on the busiest link per byte of the operation */
+    double (*alg_factor)(int nranks); /* algbw ÷ (size ÷ time); NULL: 1 */
+    const char *(*refuses)(
+        const struct perf_job *job); /* why it cannot run with such ranks, or NULL; NULL: it always can */
 };
+
+/* Origins that two collectives share: block s is from rank s, or the blocks of `from` are dealt out to the ranks. */
+struct perf_origin perf_origin_gathered(const struct perf_call *call, size_t element);
+struct perf_origin perf_origin_scattered(const struct perf_call *call, int from, size_t element);
 
 /* For a line of elements·type_bytes. Blocks are multiples of 16 bytes, as with nccl-tests. */
 struct perf_shape perf_shape_of(const struct perf_collective *collective, size_t elements, size_t type_bytes,
@@ -153,10 +166,11 @@ struct perf_options {
     const struct type_format *type; /* NULL: all */
     const struct perf_op *op;       /* NULL: all */
     int report_cputime, report_timestamps, average, memory, unalign;
-    int per_iter, per_iter_skip, plan;
+    int per_iter, per_iter_skip, plan, predict;
+    int local_register; /* buffers of collet_mem_alloc(), registered */
     /* Even if there are GPUs. */
     int on_host;
-    int graph, stream_null, local_register, cta_policy, device_implementation, device_ctas; /* only their defaults */
+    int graph, stream_null, cta_policy, device_implementation, device_ctas; /* only their defaults */
     const char *json_path;
     char **argv;
 };
@@ -220,6 +234,7 @@ struct perf_summary {
     double busbw_sum;
     int busbw_count;
     double init_bytes, buffer_bytes, sweep_bytes; /* memory, of the process that took most */
+    double first_call_us;                         /* of the first row; it connects ranks */
 };
 
 struct json;
@@ -260,10 +275,13 @@ struct perf_buffers {
     unsigned char *memory[2]; /* as allocated: send, receive */
     unsigned char *on_gpu[2]; /* the same on a GPU, where calls use them; NULL: they use memory */
     unsigned char *send, *recv;
+    struct collet_comm *comm; /* they are registered with it; NULL: they are not */
+    struct collet_registration *registrations[2];
 };
 
 enum { VERIFY_MAX_UNALIGN = 4096 };
-void verify_allocate(struct perf_buffers *buffers, size_t max_bytes, int rank);
+/* comm: of whom calls use them, if they are to be registered; else NULL. */
+void verify_allocate(struct perf_buffers *buffers, size_t max_bytes, int rank, struct collet_comm *comm);
 void verify_unalign(struct perf_buffers *buffers, size_t bytes); /* moves both by bytes, at most VERIFY_MAX_UNALIGN */
 void verify_free(struct perf_buffers *buffers);
 size_t verify_allocated_bytes(size_t max_bytes); /* of one rank's two buffers */
@@ -297,6 +315,7 @@ struct perf_row {
     const char *type, *op;
     int root;
     char plan[PERF_PLAN_BYTES]; /* with --plan 1, else "" */
+    double predicted_us;        /* with --predict 1; 0: the cost model does not know */
     struct perf_half halves[2]; /* out of place, in place */
 };
 

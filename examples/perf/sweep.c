@@ -11,6 +11,7 @@
 #include "perf.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct sweep {
     struct perf_job *job;
@@ -50,7 +51,7 @@ static void run_call(struct perf_call *call) {
         MUST(call->rank, collet_op_destroy, call->reduction, call->comm);
 }
 
-static void run_once(struct sweep *sweep, size_t iteration) {
+static void call_team(struct sweep *sweep, size_t iteration) {
     size_t bytes = row_bytes(&sweep->calls[0]);
     size_t places = bytes ? sweep->job->max_bytes / bytes : 1;
     size_t shift = places > 1 ? bytes * (iteration % places) : 0;
@@ -61,6 +62,16 @@ static void run_once(struct sweep *sweep, size_t iteration) {
         run_call(call);
     }
     team_group_end(sweep->team);
+}
+
+/* The first call of all connects ranks and makes their programs. It is timed by itself. */
+static void run_once(struct sweep *sweep, size_t iteration) {
+    double begin = probe_now_s();
+    call_team(sweep, iteration);
+    if (sweep->summary->first_call_us > 0)
+        return;
+    team_finish(sweep->team);
+    sweep->summary->first_call_us = (probe_now_s() - begin) * 1e6;
 }
 
 /* --------------------------------------------------------------------------------------------------------- one half */
@@ -183,6 +194,8 @@ static void measure_half(struct sweep *sweep, struct perf_half *half) {
     half->ran = true;
     half->time_us = seconds * 1e6;
     half->algbw = (double)row_bytes(call) / seconds / 1e9;
+    if (call->collective->alg_factor)
+        half->algbw *= call->collective->alg_factor(call->nranks);
     half->busbw = half->algbw * call->collective->bus_factor(call->nranks);
     half->checked = options->check > 0;
     half->wrong = check(sweep);
@@ -204,11 +217,18 @@ static size_t next_size(size_t size, const struct perf_options *options) {
 /* A measure of how long the row of a size takes, for the progress line only. */
 static double row_work(size_t size) { return (double)size + 65536; }
 
-/* What the first measured communicator of the team says; messages have no plan. */
-static void ask_plan(const struct sweep *sweep, const struct perf_call *call, char text[PERF_PLAN_BYTES]) {
-    if (call->collective->planned)
-        MUST(sweep->team->first_rank, collet_comm_plan, sweep->team->measured[0], call->collective->planned,
-             call->shape.count, call->type->type, text, PERF_PLAN_BYTES);
+/* What the first measured communicator says of the row; messages have no plan. */
+static void ask_plan(const struct sweep *sweep, const struct perf_call *call, struct perf_row *row) {
+    char text[PERF_PLAN_BYTES];
+    if (!call->collective->planned)
+        return;
+    MUST(sweep->team->first_rank, collet_comm_plan, sweep->team->measured[0], call->collective->planned,
+         call->shape.count, call->type->type, text, sizeof(text));
+    const char *predicted = strstr(text, "predicted ");
+    if (sweep->options->predict && predicted)
+        row->predicted_us = atof(predicted + strlen("predicted "));
+    if (sweep->options->plan)
+        memcpy(row->plan, text, sizeof(text));
 }
 
 static void measure_row(struct sweep *sweep, struct perf_call *call, size_t size) {
@@ -217,12 +237,12 @@ static void measure_row(struct sweep *sweep, struct perf_call *call, size_t size
     struct perf_row row = {
         .bytes = row_bytes(call),
         .count = call->shape.count,
-        .type = call->type->name,
+        .type = call->collective->input == PERF_NOTHING ? "none" : call->type->name,
         .op = call->collective->has_op ? call->op->name : "none",
         .root = call->collective->has_root ? call->root : -1,
     };
-    if (sweep->options->plan)
-        ask_plan(sweep, call, row.plan);
+    if (sweep->options->plan || sweep->options->predict)
+        ask_plan(sweep, call, &row);
     for (int in_place = 0; in_place <= call->collective->has_in_place; in_place++) {
         if (prints)
             progress_show(sweep->work_done, row.bytes, in_place);
@@ -283,8 +303,8 @@ static void sweep_ops(struct sweep *sweep, struct perf_call *call) {
 }
 
 static void sweep_types(struct sweep *sweep, struct perf_call *call) {
-    bool all = !sweep->options->type;
-    call->type = all ? perf_types : sweep->options->type;
+    bool all = !sweep->options->type && call->collective->input != PERF_NOTHING;
+    call->type = !sweep->options->type ? perf_types : sweep->options->type;
     do {
         sweep_ops(sweep, call);
     } while (all && (++call->type)->name);
@@ -313,7 +333,8 @@ void sweep_run(struct perf_job *job, const struct perf_team *team, struct perf_s
     sweep.calls = perf_allocate((size_t)team->count * sizeof(*sweep.calls));
     sweep.buffers = perf_allocate((size_t)team->count * sizeof(*sweep.buffers));
     for (int i = 0; i < team->count; i++)
-        verify_allocate(&sweep.buffers[i], job->max_bytes, team->first_rank + i);
+        verify_allocate(&sweep.buffers[i], job->max_bytes, team->first_rank + i,
+                        job->options->local_register ? team->measured[i] : NULL);
     if (team->first_rank == 0)
         progress_start(total_work(job));
 

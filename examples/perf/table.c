@@ -30,6 +30,8 @@ static void print_parameters(const struct perf_options *options) {
         printf("# Per-Iteration Report: i_* are of the slowest process of each iteration; the first %d are left out\n",
                options->per_iter_skip);
     }
+    if (options->local_register)
+        printf("# Local Register Enabled: buffers of collet_mem_alloc(), registered\n");
     if (options->parallel_init)
         printf("# Parallel Init Enabled: each thread creates its own ranks\n");
 }
@@ -101,10 +103,12 @@ static void print_half_titles(const struct perf_options *options, const char *co
 }
 
 static void print_titles(const struct perf_options *options, const char *const keys[5], const char *const titles[8],
-                         const char *timestamp) {
+                         const char *predicted, const char *timestamp) {
     printf("# %10s  %12s  %8s  %6s  %6s", keys[0], keys[1], keys[2], keys[3], keys[4]);
     print_half_titles(options, titles);
     print_half_titles(options, titles);
+    if (options->predict)
+        printf("  %7s", predicted);
     printf(" %*s%s\n", options->report_timestamps ? 19 : 0, options->report_timestamps ? timestamp : "",
            options->plan && keys[0][0] == 's' ? "  plan" : "");
 }
@@ -120,10 +124,10 @@ void table_columns(const struct perf_job *job) {
         printf("           out-of-place                       in-place          \n");
     }
     print_titles(options, (const char *const[]){"size", "count", "type", "redop", "root"},
-                 (const char *const[]){time, "algbw", "busbw", "#wrong", "i_min", "i_max", "i_p99", "i_cv%"},
+                 (const char *const[]){time, "algbw", "busbw", "#wrong", "i_min", "i_max", "i_p99", "i_cv%"}, "predict",
                  "timestamp");
     print_titles(options, (const char *const[]){"(B)", "(elements)", "", "", ""},
-                 (const char *const[]){"(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)"},
+                 (const char *const[]){"(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)"}, "(us)",
                  "%Y-%m-%d %H:%M:%S");
     fflush(stdout);
 }
@@ -156,6 +160,8 @@ void table_row(const struct perf_options *options, const struct perf_row *row) {
     printf("%12zu  %12zu  %8s  %6s  %6d", row->bytes, row->count, row->type, row->op, row->root);
     print_half(options, &row->halves[0]);
     print_half(options, &row->halves[1]);
+    if (options->predict)
+        print_cell(row->predicted_us, 7, row->predicted_us > 0);
     if (options->report_timestamps) {
         char now[FORMAT_WIDTH];
         format_time(now);
@@ -195,6 +201,7 @@ void table_footer(const struct perf_job *job, const struct perf_summary *summary
         print_round_trip(round_trip_after_ns);
     }
     const char *verdict = job->min_busbw < 0 ? "" : summary_is_slow(summary, job->min_busbw) ? "FAILED" : "OK";
+    printf("# %-20s : %.0f us, with what it connects and plans\n", "First call", summary->first_call_us);
     printf("# %-20s : %d %s\n", "Out of bounds values", summary->failed_checks,
            summary->failed_checks ? "FAILED" : "OK");
     printf("# %-20s : %g %s\n", "Avg bus bandwidth", summary_busbw(summary), verdict);

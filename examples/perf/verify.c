@@ -20,16 +20,29 @@ size_t verify_allocated_bytes(size_t max_bytes) {
     return 2 * (GUARD_BYTES + VERIFY_MAX_UNALIGN + max_bytes + GUARD_BYTES);
 }
 
-void verify_allocate(struct perf_buffers *buffers, size_t max_bytes, int rank) {
+/* Zeroed. */
+static unsigned char *host_memory(size_t bytes, int rank, bool registered) {
+    void *memory;
+    if (!registered)
+        return perf_allocate(bytes);
+    MUST(rank, collet_mem_alloc, &memory, bytes, COLLET_DEVICE_HOST);
+    return memory;
+}
+
+void verify_allocate(struct perf_buffers *buffers, size_t max_bytes, int rank, struct collet_comm *comm) {
     size_t bytes = verify_allocated_bytes(max_bytes) / 2;
+    buffers->comm = comm;
     if (perf_device)
         perf_device->use(device_of(rank));
     for (int i = 0; i < 2; i++) {
-        buffers->memory[i] = perf_allocate(bytes);
+        buffers->memory[i] = host_memory(bytes, rank, comm != NULL);
         memset(buffers->memory[i], filler, bytes);
         buffers->on_gpu[i] = perf_device ? perf_device->allocate(bytes) : NULL;
         if (perf_device)
             perf_device->copy(buffers->on_gpu[i], buffers->memory[i], bytes);
+        if (comm)
+            MUST(rank, collet_comm_register, comm, buffers->on_gpu[i] ? buffers->on_gpu[i] : buffers->memory[i], bytes,
+                 &buffers->registrations[i]);
     }
     verify_unalign(buffers, 0);
 }
@@ -41,7 +54,12 @@ void verify_unalign(struct perf_buffers *buffers, size_t bytes) {
 
 void verify_free(struct perf_buffers *buffers) {
     for (int i = 0; i < 2; i++) {
-        free(buffers->memory[i]);
+        if (buffers->comm) {
+            MUST(-1, collet_comm_deregister, buffers->comm, buffers->registrations[i]);
+            MUST(-1, collet_mem_free, buffers->memory[i]);
+        } else {
+            free(buffers->memory[i]);
+        }
         if (buffers->on_gpu[i])
             perf_device->release(buffers->on_gpu[i]);
     }

@@ -275,7 +275,7 @@ static void contest_end(struct contest *contest) {
 }
 
 void tuner_choice_text(const struct plan_choice *choice, char *text, size_t room) {
-    snprintf(text, room, "%s, %s, %d channel(s), chunk %u bytes, predicted %.1f us", choice->algorithm->name,
+    snprintf(text, room, "%s, %s, %d channel(s), chunk %u bytes, predicted %.2f us", choice->algorithm->name,
              protocol_names[choice->protocol], choice->nchannels, choice->chunk_bytes, choice->predicted_ns / 1000);
 }
 
