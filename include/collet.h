@@ -469,6 +469,12 @@ COLLET_API enum collet_result collet_send(const void *sendbuff, size_t count, en
 COLLET_API enum collet_result collet_recv(void *recvbuff, size_t count, enum collet_type type, int peer,
                                           struct collet_comm *comm, void *stream);
 
+/* collet_probe: waits until a message from any other rank has begun to come, of ranks from which no receive is in progress,
+ * and writes that rank to *peer. The message stays: collet_recv() from that rank takes it. Ranks take turns. On a stream,
+ * *peer must stay valid until the call is done. For communicators of host memory; on GPUs it returns UNSUPPORTED.
+ * Errors also: INVALID_ARGUMENT (peer is NULL), INVALID_USAGE (the communicator has one rank). */
+COLLET_API enum collet_result collet_probe(int *peer, struct collet_comm *comm, void *stream);
+
 /* -------------------------------------------------------------------------------------------------------------- groups
  *
  * Calls between collet_group_start() and collet_group_end() of one thread are collected; the outermost end runs them

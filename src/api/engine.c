@@ -4,6 +4,7 @@
  */
 #include "api/comm.h"
 #include "api/engine_thread.h"
+#include "api/probe.h"
 #include "api/stream.h"
 
 #include "base/memory.h"
@@ -36,9 +37,13 @@ enum collet_result queue_failure(const struct queue *queue, uint64_t place) {
 
 /* ---- lanes ---- */
 
+static struct lane *probes_of(const struct collet_comm *comm) { return comm->engine.lanes + 1 + 2 * comm->nranks; }
+
 struct lane *engine_lane(const struct post *post) {
     const struct exec_request *r = &post->request;
     struct lane *collectives = post->comm->engine.lanes;
+    if (r->root == PROBE_ANY)
+        return probes_of(post->comm);
     return prog_is_p2p(r->collective) ? collectives + 1 + 2 * r->root + (r->collective == PROG_RECV) : collectives;
 }
 
@@ -154,6 +159,8 @@ static enum collet_result lane_try(struct lane *lane, bool *moved) {
             return COLLET_IN_PROGRESS;
         if (lane->first->partner != NULL)
             return copy_to_self(lane->first);
+        if (lane->first->request.root == PROBE_ANY)
+            return probe_try(lane->first->comm, lane->first);
         COLLET_TRY(lane_begin(lane));
     }
     enum collet_result result = exec_call_try(&lane->call, &call_moved);
@@ -171,6 +178,7 @@ static enum collet_result lane_turn(struct lane *lane, bool *moved) {
         COLLET_TRY(lane_try(lane, moved));
         struct post *post = lane->first;
         lane->first = post->next;
+        lane->call.idle_since_ns = 0;
         post_end(post, COLLET_SUCCESS);
         *moved = true;
     }
@@ -214,6 +222,12 @@ static void engine_turn(struct collet_comm *comm, bool *moved) {
     }
 }
 
+static enum collet_result lane_look(struct collet_comm *comm, struct lane *lane, uint64_t now_ns) {
+    if (lane == probes_of(comm) && may_begin(lane->first))
+        return probe_look(comm, &lane->call.idle_since_ns, now_ns);
+    return lane->call.state == EXEC_IDLE ? boot_check(comm->boot) : exec_look(&lane->call, now_ns);
+}
+
 /* May its calls still be waited for? */
 static void engine_look(struct collet_comm *comm, uint64_t idle_ns, uint64_t now_ns) {
     enum collet_result result = COLLET_SUCCESS;
@@ -221,7 +235,7 @@ static void engine_look(struct collet_comm *comm, uint64_t idle_ns, uint64_t now
         return;
     chan_attend(comm->chan, idle_ns);
     for (struct lane *lane = comm->engine.busy; lane != NULL && result == COLLET_SUCCESS; lane = lane->next)
-        result = lane->call.state == EXEC_IDLE ? boot_check(comm->boot) : exec_look(&lane->call, now_ns);
+        result = lane_look(comm, lane, now_ns);
     if (result != COLLET_SUCCESS)
         engine_fail(comm, result);
 }
@@ -442,7 +456,7 @@ enum collet_result engine_run(struct post *posts, int nposts, bool on_streams) {
 
 enum collet_result engine_open(struct collet_comm *comm) {
     struct engine *engine = &comm->engine;
-    COLLET_TRY(memory_get(&engine->lanes, 1 + 2 * (size_t)comm->nranks, sizeof(*engine->lanes),
+    COLLET_TRY(memory_get(&engine->lanes, 2 + 2 * (size_t)comm->nranks, sizeof(*engine->lanes),
                           "no memory for the calls of %d ranks", comm->nranks));
     boot_count_at(comm->boot, &engine->lanes->begun);
     engine->patience = (struct waiter){.spin = comm->chan->spin, .yield_ns = comm->chan->yield_ns};
@@ -466,12 +480,13 @@ uint64_t engine_collectives(const struct collet_comm *comm) {
 /* Another thread may be driving: see exec_dump(). */
 __attribute__((no_sanitize("thread"))) void engine_dump(const struct collet_comm *comm, int fd) {
     const struct lane *lanes = comm->engine.lanes;
-    for (int k = 0; lanes != NULL && k < 1 + 2 * comm->nranks; k++)
+    for (int k = 0; lanes != NULL && k < 2 + 2 * comm->nranks; k++)
         if (lanes[k].call.state != EXEC_IDLE)
             exec_dump(&lanes[k].call, fd);
         else if (lanes[k].first != NULL)
             dprintf(fd, " a %s waits for an earlier call of its stream\n",
-                    k == 0       ? "collective"
-                    : k % 2 == 1 ? "send"
-                                 : "receive");
+                    k == 0                      ? "collective"
+                    : k == 1 + 2 * comm->nranks ? "probe"
+                    : k % 2 == 1                ? "send"
+                                                : "receive");
 }

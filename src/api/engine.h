@@ -55,8 +55,9 @@ struct lane {
 };
 
 struct engine {
-    struct lane *lanes;           /* 0: collectives; 1 + 2·peer: sends to peer; 2 + 2·peer: receives from peer */
-    struct lane *busy;            /* those that are not empty */
+    struct lane *lanes; /* 0: collectives; 1 + 2·peer: sends to peer; 2 + 2·peer: receives from peer; last: probes */
+    int probed;         /* the rank that a probe found last */
+    struct lane *busy;  /* those that are not empty */
     struct lane **busy_end;       /* where the next one goes */
     struct post *incoming;        /* not admitted yet, newest first; pushed by any thread */
     struct waiter patience;       /* how the rank waits */
@@ -77,6 +78,10 @@ uint64_t engine_collectives(const struct collet_comm *comm);
 
 /* Where the call belongs. */
 struct lane *engine_lane(const struct post *post);
+
+static inline struct lane *engine_receives_of(const struct engine *engine, int peer) {
+    return engine->lanes + 2 + 2 * peer;
+}
 
 /* Issues the posts that are not done. Waits for those without a stream; of the others, copies are done later. On a failure,
  * every communicator with an unfinished call among them fails too, and the first failure is returned. */

@@ -102,6 +102,7 @@ _SIGNATURES = {
     "collet_barrier": [*_end],
     "collet_send": [_pointer, _size, _int, _int, *_end],
     "collet_recv": [_pointer, _size, _int, _int, *_end],
+    "collet_probe": [_out_int, *_end],
     "collet_group_start": [],
     "collet_group_end": [],
     "collet_stream_create": [_out_pointer],

@@ -23,6 +23,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -178,6 +179,79 @@ struct MessageOptions {
     Milliseconds timeout = c10d::kUnsetTimeout;
 };
 
+/* A group with a bad call in it runs nothing. */
+template <typename Calls> collet_result together(Calls calls) {
+    check(collet_group_start());
+    try {
+        calls();
+    } catch (...) {
+        collet_barrier(nullptr, nullptr);
+        collet_group_end();
+        throw;
+    }
+    return collet_group_end();
+}
+
+/* collet has no tags. A tag travels ahead of its message, and is compared. */
+at::Tensor note_of(int tag) { return at::full({1}, tag, at::kLong); }
+
+collet_result receive(const Call &call, const at::Tensor &flat, int peer, collet_comm *comm, void *stream) {
+    return together([&] {
+        collet_recv(call.note.data_ptr(), bytes_of(call.note), COLLET_UINT8, peer, comm, stream);
+        collet_recv(flat.data_ptr(), bytes_of(flat), COLLET_UINT8, peer, comm, stream);
+    });
+}
+
+/* --------------------------------------------------------------------------------------------------------------- helpers */
+
+/* A thread for what nobody waits for, one job after the other. It starts with the first job. */
+class Helper {
+  public:
+    void add(std::function<void()> job) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (!thread_.joinable())
+            thread_ = std::thread([this] { work(); });
+        jobs_.push_back(std::move(job));
+        wake_.notify_one();
+    }
+
+    /* False: the last job itself has called this, so the thread lives a little longer. */
+    bool end() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        ending_ = true;
+        lock.unlock();
+        wake_.notify_one();
+        const bool is_here = thread_.get_id() == std::this_thread::get_id();
+        if (is_here)
+            thread_.detach();
+        else if (thread_.joinable())
+            thread_.join();
+        return !is_here;
+    }
+
+  private:
+    void work() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        for (;;) {
+            wake_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
+            if (jobs_.empty())
+                return;
+            std::function<void()> job = std::move(jobs_.front());
+            jobs_.pop_front();
+            lock.unlock();
+            job();
+            job = nullptr;
+            lock.lock();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<std::function<void()>> jobs_;
+    std::thread thread_;
+    bool ending_ = false;
+};
+
 /* ----------------------------------------------------------------------------------------------------------------- lines */
 
 class Operation;
@@ -197,12 +271,13 @@ class Line {
 
     void began(OperationPtr operation);
     void sweep();                          /* settles what is done */
-    void complete(OperationPtr operation); /* somebody waits for its Future, who cannot carry it */
     void abort(const std::string &reason); /* all calls fail, here and on the other ranks */
-    void close();                          /* waits for all operations */
+    bool close();                          /* waits for all operations; false: a thread of the line has called it */
+
+    Helper completer; /* completes Futures */
+    Helper receiver;  /* waits for messages of any rank */
 
   private:
-    void complete_in_order();
     OperationPtr first_under_way();
 
     std::mutex mutex_;
@@ -211,11 +286,6 @@ class Line {
     std::vector<collet_stream *> free_streams_;
     std::deque<OperationPtr> under_way_;
     std::string reason_;
-
-    std::condition_variable wake_;
-    std::deque<OperationPtr> to_complete_;
-    std::thread completer_;
-    bool closing_ = false;
 };
 
 using LinePtr = std::shared_ptr<Line>;
@@ -242,8 +312,8 @@ class Operation : public c10d::Work {
     bool is_settled() { return c10d::Work::isCompleted(); }
 
     bool isCompleted() override {
-        if (is_settled())
-            return true;
+        if (is_settled() || is_of_helper())
+            return is_settled();
         int done = 0;
         const collet_result result = collet_test(work_, &done);
         if (done != 0)
@@ -257,7 +327,9 @@ class Operation : public c10d::Work {
     }
 
     bool wait(Milliseconds timeout = kNoTimeout) override {
-        if (!is_settled())
+        if (!is_settled() && is_of_helper())
+            await_helper(timeout);
+        else if (!is_settled())
             settle(await(timeout));
         line_->sweep();
         if (exception_ != nullptr)
@@ -276,39 +348,59 @@ class Operation : public c10d::Work {
     void abort() override { line_->abort("an operation was aborted"); }
     Tensors result() override { return call_.outputs; }
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+    int sourceRank() const override { return source_; }
+
     void settle(collet_result result);
+    void fail(std::exception_ptr failure);
+    collet_result receive_from_any(); /* by the helper */
 
   private:
+    bool is_of_helper() const { return work_.stream == nullptr; }
     collet_result await(Milliseconds timeout);
+    void await_helper(Milliseconds timeout);
     bool ends_before(std::chrono::steady_clock::time_point deadline, collet_result *result);
+    void finish_message_and_copies();
     void complete_future();
 
     const LinePtr line_;
     Call call_;
     collet_work work_{};
     collet_stream *stream_ = nullptr; /* its own, of a message */
+    int source_ = -1;
     std::mutex settling_;
     c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
-/* Once, by the thread that first finds that the call is done. */
 void Operation::settle(collet_result result) {
+    try {
+        check(result);
+        fail(nullptr);
+    } catch (...) {
+        fail(std::current_exception());
+    }
+}
+
+/* Once, by the thread that first finds that the call is done; without a failure, if there is none. */
+void Operation::fail(std::exception_ptr failure) {
     std::lock_guard<std::mutex> lock(settling_);
     if (is_settled())
         return;
-    std::exception_ptr failure;
     try {
-        check(result);
-        const int64_t tag = call_.note.defined() ? call_.note.item<int64_t>() : call_.tag;
-        TORCH_CHECK(tag == call_.tag, "collet: a message with tag ", tag, " has come, but tag ", call_.tag,
-                    " was expected: messages of two ranks match in the order in which they are issued");
-        for (auto &copy : call_.copies)
-            copy.first.copy_(copy.second);
+        if (failure == nullptr)
+            finish_message_and_copies();
     } catch (...) {
         failure = std::current_exception();
     }
     finish(failure);
     complete_future();
+}
+
+void Operation::finish_message_and_copies() {
+    const int64_t tag = call_.note.defined() ? call_.note.item<int64_t>() : call_.tag;
+    TORCH_CHECK(tag == call_.tag, "collet: a message with tag ", tag, " has come, but tag ", call_.tag,
+                " was expected: messages of two ranks match in the order in which they are issued");
+    for (auto &copy : call_.copies)
+        copy.first.copy_(copy.second);
 }
 
 void Operation::complete_future() {
@@ -356,8 +448,26 @@ c10::intrusive_ptr<c10::ivalue::Future> Operation::getFuture() {
         return future_;
     }
     lock.unlock();
-    line_->complete(OperationPtr::reclaim_copy(this));
+    if (!is_of_helper()) {
+        OperationPtr self = OperationPtr::reclaim_copy(this);
+        line_->completer.add([self] { self->wait_quietly(); });
+    }
     return future_;
+}
+
+void Operation::await_helper(Milliseconds patience) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto is_done = [this] { return completed_; };
+    if (patience == kNoTimeout)
+        cv_.wait(lock, is_done);
+    else
+        TORCH_CHECK(cv_.wait_for(lock, patience, is_done), call_.title, " is not done after its timeout of ",
+                    patience.count(), " ms");
+}
+
+collet_result Operation::receive_from_any() {
+    const collet_result result = collet_probe(&source_, line_->comm(), nullptr);
+    return result < 0 ? result : receive(call_, call_.kept[0], source_, line_->comm(), nullptr);
 }
 
 /* ------------------------------------------------------------------------------------------------------ lines, continued */
@@ -446,40 +556,11 @@ void Line::abort(const std::string &reason) {
     check(collet_comm_abort(comm));
 }
 
-void Line::close() {
+bool Line::close() {
     for (OperationPtr oldest; (oldest = first_under_way()).defined(); sweep())
         oldest->wait_quietly();
-    std::unique_lock<std::mutex> lock(mutex_);
-    closing_ = true;
-    lock.unlock();
-    wake_.notify_all();
-    if (completer_.get_id() == std::this_thread::get_id())
-        completer_.detach(); /* a callback of a Future has dropped the group */
-    else if (completer_.joinable())
-        completer_.join();
-}
-
-void Line::complete(OperationPtr operation) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (!completer_.joinable())
-        completer_ = std::thread([this] { complete_in_order(); });
-    to_complete_.push_back(std::move(operation));
-    wake_.notify_one();
-}
-
-void Line::complete_in_order() {
-    for (;;) {
-        OperationPtr operation;
-        {
-            std::unique_lock<std::mutex> lock(mutex_);
-            wake_.wait(lock, [this] { return closing_ || !to_complete_.empty(); });
-            if (to_complete_.empty())
-                return;
-            operation = std::move(to_complete_.front());
-            to_complete_.pop_front();
-        }
-        operation->wait_quietly();
-    }
+    const bool has_received = receiver.end();
+    return completer.end() && has_received;
 }
 
 /* --------------------------------------------------------------------------------------------------------------- groups */
@@ -490,14 +571,13 @@ class Group : public GroupBase {
         : GroupBase(rank, size), store_(store), timeout_(timeout),
           line_(std::make_shared<Line>(store, rank, size, timeout)) {}
 
-    /* Callbacks of Futures may need the lock of the interpreter. */
+    /* Callbacks of Futures may need the lock of the interpreter. One of them may have dropped the group. */
     ~Group() override {
-        if (Py_IsInitialized() && PyGILState_Check()) {
-            pybind11::gil_scoped_release unlocked;
-            line_->close();
-        } else {
-            line_->close();
-        }
+        std::unique_ptr<pybind11::gil_scoped_release> unlocked;
+        if (Py_IsInitialized() && PyGILState_Check())
+            unlocked.reset(new pybind11::gil_scoped_release);
+        if (!line_->close())
+            new LinePtr(line_);
     }
 
     const std::string getBackendName() const override { return "collet"; }
@@ -659,16 +739,22 @@ class Group : public GroupBase {
     }
 
     WorkPtr recv(Tensors &tensors, int peer, int tag) override {
-        Call call(OpType::RECV, "collet:recv", MessageOptions(), tensors);
-        const at::Tensor flat = call.writes(only(tensors));
-        call.note = note_of(-1);
-        call.tag = tag;
-        return message(call, [&](void *stream) {
-            return together([&] {
-                collet_recv(call.note.data_ptr(), bytes_of(call.note), COLLET_UINT8, peer, line_->comm(), stream);
-                collet_recv(flat.data_ptr(), bytes_of(flat), COLLET_UINT8, peer, line_->comm(), stream);
-            });
+        Call call = receipt(OpType::RECV, "collet:recv", tensors, tag);
+        const at::Tensor flat = call.kept[0];
+        return message(call, [&](void *stream) { return receive(call, flat, peer, line_->comm(), stream); });
+    }
+
+    WorkPtr recvAnysource(Tensors &tensors, int tag) override {
+        OperationPtr operation = operation_of(receipt(OpType::RECVANYSOURCE, "collet:recvAnySource", tensors, tag));
+        line_->began(operation);
+        line_->receiver.add([operation] {
+            try {
+                operation->settle(operation->receive_from_any());
+            } catch (...) {
+                operation->fail(std::current_exception());
+            }
         });
+        return operation;
     }
 
     /* ---- barriers ---- */
@@ -700,6 +786,14 @@ class Group : public GroupBase {
         return operation;
     }
 
+    static Call receipt(OpType type, const char *title, const Tensors &tensors, int tag) {
+        Call call(type, title, MessageOptions(), tensors);
+        call.writes(only(tensors));
+        call.note = note_of(-1);
+        call.tag = tag;
+        return call;
+    }
+
     template <typename Issue> WorkPtr message(Call &call, Issue issue) {
         return issue_into(line_->take_stream(), true, call, issue);
     }
@@ -720,19 +814,6 @@ class Group : public GroupBase {
             call.timeout = call_timeout_;
         line_->sweep();
         return c10::make_intrusive<Operation>(line_, rank_, std::move(call));
-    }
-
-    /* A group with a bad call in it runs nothing. */
-    template <typename Calls> static collet_result together(Calls calls) {
-        check(collet_group_start());
-        try {
-            calls();
-        } catch (...) {
-            collet_barrier(nullptr, nullptr);
-            collet_group_end();
-            throw;
-        }
-        return collet_group_end();
     }
 
     collet_result reduce_all(const at::Tensor &flat, const c10d::ReduceOp &op, void *stream) {
@@ -837,13 +918,10 @@ class Group : public GroupBase {
                                 COLLET_UINT8, line_->comm(), stream);
     }
 
-    /* collet has no tags. A tag travels ahead of its message, and is compared. */
-    static at::Tensor note_of(int tag) { return at::full({1}, tag, at::kLong); }
-
     /* ---- monitored barriers ---- */
 
     void meet_rank_0(const std::string &round, Milliseconds timeout) {
-        store_->set(round + std::to_string(rank_), {1});
+        store_->set(round + std::to_string(rank_), std::vector<uint8_t>{1});
         TORCH_CHECK(
             comes(round + "passed", timeout), "Rank ", rank_,
             " successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0 "
@@ -863,7 +941,7 @@ class Group : public GroupBase {
         }
         TORCH_CHECK(missing.empty(), missing.find(',') == std::string::npos ? "Rank " : "Ranks ", missing,
                     " failed to pass monitoredBarrier in ", timeout.count(), " ms");
-        store_->set(round + "passed", {1});
+        store_->set(round + "passed", std::vector<uint8_t>{1});
     }
 
     bool comes(const std::string &key, Milliseconds timeout) {
