@@ -418,7 +418,7 @@ mutants:
 	@$(AGAIN) $(TOOLS) $(BUILD)/tests/unit/test_algorithms
 	scripts/mutants.py --build $(BUILD) $(MUTANTS)
 
-.PHONY: bench-peers bench-regret bench-instructions bench-reduce scaling
+.PHONY: bench-peers bench-regret bench-instructions bench-reduce bench-overlap scaling
 bench-peers: all
 	scripts/bench-peers.sh
 bench-regret: $(BUILD)/bin/collet-tune
@@ -433,6 +433,15 @@ $(BUILD)/bench/reduce: $(OBJ)/bench/reduce.o $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
 bench-reduce: $(BUILD)/bench/reduce
 	@$<
+$(BUILD)/bench/slow_link: bench/slow_link.c
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) -O2 -std=gnu11 -D_GNU_SOURCE -Wall -Wextra $(WERROR) $< -o $@
+bench-overlap: $(BUILD)/bench/slow_link $(BUILD)/bin/overlap_host
+	@echo 'two hosts, one rank on each, over a link that takes 10 ms'
+	@$(BUILD)/bench/slow_link $(BUILD)/bin/overlap_host || [ $$? = 77 ]
+	@echo; echo 'one rank per two CPUs of this host, but two at least'
+	@$(BUILD)/bin/overlap_host --procs $$(( $(JOBS) > 4 ? $(JOBS) / 2 : 2 ))
 scaling: $(BUILD)/bin/collet-sim
 	@BUILD=$(BUILD) scripts/scaling.sh
 
@@ -536,6 +545,7 @@ help:
 	@echo 'make gpu-accept-bundle  the same in a folder, with kernels for every GPU, for a machine without a compiler'
 	@echo 'make gallery       a page per algorithm that a browser animates, in build/gallery'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
+	@echo 'make bench-overlap what calls on a stream hide of their time, over a link that takes 10 ms and in memory (a minute)'
 	@echo 'make bench-reduce  speed of each type and operator beside a sum of floats, in cache'
 	@echo 'make bench-instructions  instructions of a warm call, under valgrind'
 	@echo 'make mutants       breaks algorithms on purpose and reports what no check notices (minutes)'

@@ -15,13 +15,16 @@
  * as the communication takes, and a half more.
  *
  *   overlap_host --procs 2
+ *   make bench-overlap        the same, and over a link that takes 10 ms
  */
 #include "common/job.h"
 
 #include <pthread.h>
 #include <time.h>
 
-enum { LAYERS = 8, FLOATS = 262144, STEPS = 5, THREADS_MAX = 256 };
+enum { LAYERS = 8, FLOATS = 262144, STEPS = 20, THREADS_MAX = 256 };
+
+#define ENOUGH_SECONDS 0.5
 
 static double now(void) {
     struct timespec time;
@@ -87,13 +90,14 @@ static double step(struct job *job, enum what what, struct collet_stream *stream
     return now() - start;
 }
 
-/* The best of some, of the slowest rank. */
+/* The best of some, of the slowest rank. Of slow steps a few do. */
 static double best(struct job *job, enum what what, struct collet_stream *stream, int threads, int repetitions) {
-    double least = 1e9;
-    for (int k = 0; k < STEPS; k++) {
+    double least = 1e9, all = 0;
+    for (int k = 0; k < STEPS && all < ENOUGH_SECONDS; k++) {
         double seconds = step(job, what, stream, threads, repetitions);
         CHECK(collet_allreduce(&seconds, &seconds, 1, COLLET_FLOAT64, COLLET_MAX, job->comm, NULL));
         least = seconds < least ? seconds : least;
+        all += seconds;
     }
     return least;
 }

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two hosts with a slow link between them, on one machine: runs a program as rank 0 on the one and as rank 1 on the other.
+ * Each host is a network namespace, whose only way out is a device that this program reads and writes. A packet that comes
+ * out of the one host goes into the other one so many milliseconds later. Nothing else is slow: as long as a rank waits for
+ * the link, its CPU is free.
+ *
+ *    namespace of rank 0                this program                 namespace of rank 1
+ *    10.77.9.1  tun ──────▶ packet, due in 10 ms ▶ packet ▶ … ──────▶ tun  10.77.9.2
+ *               tun ◀────── … ◀ packet ◀ packet, due in 10 ms ◀────── tun
+ *
+ *   slow_link [--delay-ms 10] program [argument …]
+ *
+ * It needs no rights but those to make namespaces. Exits with 77 where that is not permitted, else as the program does.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HOSTS 2
+#define NOT_PERMITTED 77
+#define MTU_BYTES 65000 /* few, long packets: this program takes little of the ranks' CPUs */
+#define LOOK_EVERY_NS 50000000u
+
+struct packet {
+    struct packet *next;
+    uint64_t due_ns;
+    ssize_t bytes;
+    char data[];
+};
+
+/* What is under way to a host, oldest first. */
+struct way {
+    struct packet *first, *last;
+};
+
+struct host {
+    pid_t pid;
+    int control; /* to the process that becomes the rank */
+    int device;
+    struct way way;
+};
+
+static void give_up(const char *what) {
+    fprintf(stderr, "slow_link: %s: %s\n", what, strerror(errno));
+    exit(errno == EPERM || errno == EACCES || errno == ENOENT ? NOT_PERMITTED : 1);
+}
+
+static uint64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* ---- a host ---- */
+
+static void device_ask(int socket, struct ifreq *request, unsigned long what, const char *name) {
+    if (ioctl(socket, what, request) != 0)
+        give_up(name);
+}
+
+static struct sockaddr address_of(const char *text) {
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    struct sockaddr address;
+    inet_pton(AF_INET, text, &in.sin_addr);
+    memcpy(&address, &in, sizeof address);
+    return address;
+}
+
+static void device_raise(const char *name) {
+    int inet = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ifreq request = {.ifr_flags = IFF_UP | IFF_RUNNING};
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
+    device_ask(inet, &request, SIOCSIFFLAGS, "cannot raise a network device");
+    close(inet);
+}
+
+static void device_address(const char *name, const char *address) {
+    int inet = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ifreq request = {.ifr_addr = address_of(address)};
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
+    device_ask(inet, &request, SIOCSIFADDR, "cannot set an address");
+    request.ifr_netmask = address_of("255.255.255.0");
+    device_ask(inet, &request, SIOCSIFNETMASK, "cannot set a netmask");
+    request.ifr_mtu = MTU_BYTES;
+    device_ask(inet, &request, SIOCSIFMTU, "cannot set an MTU");
+    close(inet);
+}
+
+/* Moves this process into a host of its own. Returns its only device, as what goes in and out there. */
+static int host_enter(const char *address) {
+    struct ifreq request = {.ifr_flags = IFF_TUN | IFF_NO_PI, .ifr_name = "slow"};
+    if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
+        give_up("cannot make a network namespace");
+    int device = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (device < 0)
+        give_up("cannot open /dev/net/tun");
+    device_ask(device, &request, TUNSETIFF, "cannot make a network device");
+    device_address("slow", address);
+    device_raise("slow");
+    device_raise("lo");
+    return device;
+}
+
+/* An open file, from the process of a host to this one. */
+union descriptor_room {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+static void descriptor_send(int socket, int descriptor) {
+    char byte = 0;
+    union descriptor_room room = {0};
+    struct iovec text = {&byte, 1};
+    struct msghdr message = {.msg_iov = &text, .msg_iovlen = 1, .msg_control = &room, .msg_controllen = sizeof room};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof descriptor);
+    memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+    if (sendmsg(socket, &message, 0) != 1)
+        give_up("cannot hand a device over");
+}
+
+/* −1: the process has ended. */
+static int descriptor_receive(int socket) {
+    char byte;
+    int descriptor = -1;
+    union descriptor_room room = {0};
+    struct iovec text = {&byte, 1};
+    struct msghdr message = {.msg_iov = &text, .msg_iovlen = 1, .msg_control = &room, .msg_controllen = sizeof room};
+    if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) == 1 && CMSG_FIRSTHDR(&message) != NULL)
+        memcpy(&descriptor, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof descriptor);
+    return descriptor;
+}
+
+/* Becomes a rank, when both hosts are there. */
+static void host_run(int rank, int control, char **command) {
+    static const char *const addresses[HOSTS] = {"10.77.9.1", "10.77.9.2"};
+    char text[16], go;
+    descriptor_send(control, host_enter(addresses[rank]));
+    if (read(control, &go, 1) != 1)
+        exit(1);
+    snprintf(text, sizeof text, "%d", rank);
+    setenv("RANK", text, 1);
+    setenv("COLLET_HOSTID", text, 1); /* or ranks would find that they can share memory */
+    setenv("WORLD_SIZE", "2", 1);
+    setenv("MASTER_ADDR", addresses[0], 1);
+    setenv("MASTER_PORT", "29500", 1);
+    execvp(command[0], command);
+    give_up(command[0]);
+}
+
+static void host_start(struct host *host, int rank, char **command) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 || (host->pid = fork()) < 0)
+        give_up("cannot start a process");
+    if (host->pid == 0)
+        host_run(rank, ends[1], command);
+    close(ends[1]);
+    host->control = ends[0];
+    host->device = descriptor_receive(ends[0]);
+}
+
+/* ---- the link ---- */
+
+/* Takes what has come out of a host. */
+static void way_take(struct way *way, int from, uint64_t delay_ns) {
+    static char data[MTU_BYTES];
+    ssize_t bytes;
+    while ((bytes = read(from, data, sizeof data)) > 0) {
+        struct packet *packet = malloc(sizeof *packet + (size_t)bytes);
+        if (packet == NULL)
+            give_up("no memory for a packet");
+        *packet = (struct packet){.due_ns = now_ns() + delay_ns, .bytes = bytes};
+        memcpy(packet->data, data, (size_t)bytes);
+        *(way->first == NULL ? &way->first : &way->last->next) = packet;
+        way->last = packet;
+    }
+}
+
+/* Hands over what is due. A host whose queue is full loses a packet, as on any link. */
+static void way_give(struct way *way, int to) {
+    while (way->first != NULL && way->first->due_ns <= now_ns()) {
+        struct packet *packet = way->first;
+        way->first = packet->next;
+        if (write(to, packet->data, (size_t)packet->bytes) < 0 && errno != EAGAIN && errno != EIO)
+            give_up("cannot write to a device");
+        free(packet);
+    }
+}
+
+static uint64_t pause_ns(const struct host *hosts) {
+    uint64_t now = now_ns(), pause = LOOK_EVERY_NS;
+    for (int h = 0; h < HOSTS; h++) {
+        const struct packet *first = hosts[h].way.first;
+        uint64_t left = first == NULL ? pause : first->due_ns > now ? first->due_ns - now : 0;
+        pause = left < pause ? left : pause;
+    }
+    return pause;
+}
+
+static void link_carry(struct host *hosts, uint64_t delay_ns) {
+    struct pollfd polls[HOSTS] = {{hosts[0].device, POLLIN, 0}, {hosts[1].device, POLLIN, 0}};
+    struct timespec pause = {.tv_nsec = (long)pause_ns(hosts)};
+    ppoll(polls, HOSTS, &pause, NULL);
+    for (int h = 0; h < HOSTS; h++) {
+        way_take(&hosts[1 - h].way, hosts[h].device, delay_ns);
+        way_give(&hosts[h].way, hosts[h].device);
+    }
+}
+
+/* Until both ranks have ended; returns the first status that is not 0. */
+static int link_run(struct host *hosts, uint64_t delay_ns) {
+    int status, result = 0;
+    for (int running = HOSTS; running > 0;) {
+        link_carry(hosts, delay_ns);
+        while (running > 0 && waitpid(-1, &status, WNOHANG) > 0) {
+            running--;
+            if (result == 0)
+                result = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+        }
+    }
+    return result;
+}
+
+int main(int argc, char **argv) {
+    static struct host hosts[HOSTS];
+    bool delayed = argc > 3 && strcmp(argv[1], "--delay-ms") == 0;
+    char **command = argv + (delayed ? 3 : 1);
+    uint64_t delay_ns = (uint64_t)(1e6 * (delayed ? atof(argv[2]) : 10));
+    if (command[0] == NULL || command[0][0] == '-') {
+        fprintf(stderr, "usage: %s [--delay-ms 10] program [argument …]\n", argv[0]);
+        return 2;
+    }
+    for (int rank = 0; rank < HOSTS; rank++)
+        host_start(&hosts[rank], rank, command);
+    if (hosts[0].device < 0 || hosts[1].device < 0)
+        return NOT_PERMITTED; /* the process of the host has said why */
+    for (int rank = 0; rank < HOSTS; rank++)
+        if (write(hosts[rank].control, "", 1) != 1)
+            give_up("cannot start the ranks");
+    return link_run(hosts, delay_ns);
+}
