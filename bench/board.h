@@ -35,6 +35,7 @@ struct board {
     int arrived;        /* at the meeting in progress */
     int meeting;        /* number of meetings held */
     int last_iteration; /* number of the last one to be timed, -1: not yet known */
+    unsigned spinning;  /* arrivals at barriers of copy_loop.c, where nobody sleeps */
     bool repeat;
     char message[256];
     struct board_seat seats[BOARD_MAX_RANKS];

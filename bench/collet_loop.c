@@ -13,16 +13,35 @@ static void must(enum collet_result result, const char *call) {
         bench_die("%s: %s: %s", call, collet_error_string(result), collet_last_error(NULL));
 }
 
-/* collet has no barrier; the smallest allreduce keeps ranks together as well. */
-static void align(void *state) {
-    struct collet_comm *comm = (struct collet_comm *)state;
-    unsigned char in = 0, out;
-    must(collet_allreduce(&in, &out, 1, COLLET_UINT8, COLLET_SUM, comm, NULL), "collet_allreduce");
+static void align(void *state) { must(collet_barrier((struct collet_comm *)state, NULL), "collet_barrier"); }
+
+#define CALL(name, ...)                                                                                                \
+    static void name(void *state, const float *in, float *out, size_t count) {                                         \
+        must(collet_##name(__VA_ARGS__, (struct collet_comm *)state, NULL), "collet_" #name);                          \
+    }
+CALL(allreduce, in, out, count, COLLET_FLOAT32, COLLET_SUM)
+CALL(allgather, in, out, count, COLLET_FLOAT32)
+CALL(reducescatter, in, out, count, COLLET_FLOAT32, COLLET_SUM)
+CALL(alltoall, in, out, count, COLLET_FLOAT32)
+CALL(reduce, in, out, count, COLLET_FLOAT32, COLLET_SUM, 0)
+
+static void broadcast(void *state, const float *in, float *out, size_t count) {
+    (void)in;
+    must(collet_broadcast(out, out, count, COLLET_FLOAT32, 0, (struct collet_comm *)state, NULL), "collet_broadcast");
 }
 
-static void allreduce(void *state, const float *in, float *out, size_t count) {
-    struct collet_comm *comm = (struct collet_comm *)state;
-    must(collet_allreduce(in, out, count, COLLET_FLOAT32, COLLET_SUM, comm, NULL), "collet_allreduce");
+/* Registrations end with the communicator. */
+static void *allocate(void *state, size_t bytes) {
+    void *buffer;
+    struct collet_registration *registration;
+    must(collet_mem_alloc(&buffer, bytes, COLLET_DEVICE_HOST), "collet_mem_alloc");
+    must(collet_comm_register((struct collet_comm *)state, buffer, bytes, &registration), "collet_comm_register");
+    return buffer;
+}
+
+static void release(void *state, void *buffer) {
+    (void)state;
+    must(collet_mem_free(buffer), "collet_mem_free");
 }
 
 /* Rank 0 makes the id, after the fork, and the board carries it to the others. */
@@ -45,7 +64,15 @@ int main(int argc, char **argv) {
     struct loop_options options = loop_options_read(argc, argv);
     struct board *board = board_fork(options.nranks, options.pinned, &rank);
     struct collet_comm *comm = comm_create(board, rank);
-    const struct loop_library library = {.state = comm, .align = align, .allreduce = allreduce};
+    struct loop_library library = {
+        .state = comm,
+        .align = align,
+        .calls = {allreduce, allgather, reducescatter, alltoall, broadcast, reduce},
+    };
+    if (options.registered) {
+        library.allocate = allocate;
+        library.release = release;
+    }
     loop_run(&options, &library, board, rank);
     must(collet_comm_destroy(comm), "collet_comm_destroy");
     if (rank == 0)

@@ -47,7 +47,10 @@ void run(const loop_options &options, board *board, int rank) {
     board_meet(board);
     if (rank == 0)
         std::filesystem::remove_all(board->message);
-    loop_library library{&context, align, allreduce};
+    loop_library library{};
+    library.state = &context;
+    library.align = align;
+    library.calls[LOOP_ALLREDUCE] = allreduce;
     loop_run(&options, &library, board, rank);
 }
 

@@ -2,7 +2,7 @@
  *
  * The timing loop: for each size  probe → warm up → time → probe → check, and one line of output. See loop.h.
  *
- *   sample bytes=4096 us=1.38 iterations=10000 class=near before_ns=115 after_ns=114 attempts=1
+ *   sample collective=allreduce bytes=4096 us=1.38 iterations=10000 class=near before_ns=115 after_ns=114 attempts=1
  *
  * class: near, far or one-cpu. A line of class busy (other programs used the CPUs) or changed (the probes before and
  * after differed), at every attempt, is not for use.
@@ -29,23 +29,27 @@
 #define LIFE_SECONDS 300 /* of a process, whatever happens */
 
 enum line_class { CLASS_NEAR, CLASS_FAR, CLASS_ONE_CPU, CLASS_BUSY, CLASS_CHANGED };
+static const char *const collective_names[] = {"allreduce", "allgather", "reducescatter",
+                                               "alltoall",  "broadcast", "reduce"};
 static const char *const class_names[] = {"near", "far", "one-cpu", "busy", "changed"};
 
-/* What one rank works with at one size. */
+/* What one rank works with at one size of one collective. */
 struct measurement {
     const struct loop_library *library;
     struct board *board;
     int rank;
-    size_t count;
+    enum loop_collective collective;
+    size_t elems, count; /* of a buffer; of a call */
     float *in, *out;
 };
 
 /* ---- the options ---- */
 
 static void usage(const char *program) {
-    bench_die("usage: %s [-n RANKS] [-p] [-b BOARD] [-s 8,4K,2M] [-t MILLISECONDS]\n"
+    bench_die("usage: %s [-n RANKS] [-p] [-R] [-b BOARD] [-c COLLECTIVES] [-s 8,4K,2M] [-t MILLISECONDS]\n"
               "  -n  fork that many ranks           -p  pin each of them to a CPU\n"
-              "  -b  file shared by launched ranks  -s  bytes of each allreduce    -t  time spent on each size",
+              "  -b  file shared by launched ranks  -s  bytes of the larger buffer  -t  time spent on each size\n"
+              "  -c  names with commas; all unless given                       -R  registered buffers",
               program);
 }
 
@@ -70,15 +74,33 @@ static bool sizes_read(struct loop_options *options, const char *text) {
     return false;
 }
 
+static bool collectives_read(struct loop_options *options, char *text) {
+    options->collectives = 0;
+    for (char *name = strtok(text, ","); name != NULL; name = strtok(NULL, ",")) {
+        int c = 0;
+        while (c < LOOP_COLLECTIVES && strcmp(name, collective_names[c]) != 0)
+            c++;
+        if (c == LOOP_COLLECTIVES)
+            return false;
+        options->collectives |= 1u << c;
+    }
+    return options->collectives != 0;
+}
+
 struct loop_options loop_options_read(int argc, char **argv) {
-    struct loop_options options = {.milliseconds = 100, .nranks = 2};
+    struct loop_options options = {.milliseconds = 100, .nranks = 2, .collectives = (1u << LOOP_COLLECTIVES) - 1};
     sizes_read(&options, "8,512,4K,32K,256K,2M,16M");
-    for (int letter; (letter = getopt(argc, argv, "n:pb:s:t:")) != -1;) {
+    for (int letter; (letter = getopt(argc, argv, "n:pRb:c:s:t:")) != -1;) {
         switch (letter) {
         case 'n': options.nranks = atoi(optarg); break;
         case 'p': options.pinned = true; break;
+        case 'R': options.registered = true; break;
         case 'b': options.board_path = optarg; break;
         case 't': options.milliseconds = atoi(optarg); break;
+        case 'c':
+            if (!collectives_read(&options, optarg))
+                bench_die("-c: names such as allreduce,reduce are needed");
+            break;
         case 's':
             if (!sizes_read(&options, optarg))
                 bench_die("-s %s: up to %d sizes are needed, each a multiple of 4 bytes, such as 8,4K,2M", optarg,
@@ -158,11 +180,15 @@ static double now_us(void) {
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
+static void call(const struct measurement *m) {
+    m->library->calls[m->collective](m->library->state, m->in, m->out, m->count);
+}
+
 /* Makes connections and touches pages. */
 static void warm_up(const struct measurement *m) {
     for (int i = 0; i < COLD_ITERATIONS; i++) {
         m->library->align(m->library->state);
-        m->library->allreduce(m->library->state, m->in, m->out, m->count);
+        call(m);
     }
     if (m->rank == 0)
         m->board->last_iteration = -1;
@@ -181,7 +207,7 @@ static void time_iterations(const struct measurement *m, double limit_us) {
             __atomic_store_n(last, i, __ATOMIC_RELEASE); /* pairs with the load below, through the library's align */
         m->library->align(m->library->state);
         from = now_us();
-        m->library->allreduce(m->library->state, m->in, m->out, m->count);
+        call(m);
         to = now_us();
         times[i] = to - from;
     } while (i + 1 < BOARD_MAX_ITERATIONS && __atomic_load_n(last, __ATOMIC_ACQUIRE) != i);
@@ -215,9 +241,10 @@ static bool attempt(const struct measurement *m, int milliseconds, int number) {
         enum line_class class = classify(before) == classify(after) ? classify(before) : CLASS_CHANGED;
         board->repeat = (class == CLASS_CHANGED || class == CLASS_BUSY) && number < ATTEMPTS;
         if (!board->repeat)
-            printf("sample bytes=%zu us=%.3f iterations=%d class=%s before_ns=%.0f after_ns=%.0f attempts=%d\n",
-                   m->count * sizeof(float), median_us(board), board->last_iteration + 1, class_names[class], before,
-                   after, number);
+            printf(
+                "sample collective=%s bytes=%zu us=%.3f iterations=%d class=%s before_ns=%.0f after_ns=%.0f attempts=%d\n",
+                collective_names[m->collective], m->elems * sizeof(float), median_us(board), board->last_iteration + 1,
+                class_names[class], before, after, number);
         fflush(stdout);
     }
     board_meet(board);
@@ -229,40 +256,94 @@ static bool attempt(const struct measurement *m, int milliseconds, int number) {
 /* Small whole numbers, different on each rank: their sum is exact in any order. */
 static float element(int rank, size_t i) { return (float)(rank + 1 + (int)(i % 7)); }
 
+static float sum_of(const struct measurement *m, size_t i) {
+    float sum = 0;
+    for (int r = 0; r < m->board->nranks; r++)
+        sum += element(r, i);
+    return sum;
+}
+
+/* What element i of this rank's result must be. */
+static float expected(const struct measurement *m, size_t i) {
+    size_t block = i / m->count, within = i % m->count, own = (size_t)m->rank * m->count;
+    switch (m->collective) {
+    case LOOP_ALLGATHER: return element((int)block, within);
+    case LOOP_REDUCESCATTER: return sum_of(m, own + i);
+    case LOOP_ALLTOALL: return element((int)block, own + within);
+    case LOOP_BROADCAST: return element(0, i);
+    default: return sum_of(m, i);
+    }
+}
+
+/* Elements of this rank's result. */
+static size_t results(const struct measurement *m) {
+    if (m->collective == LOOP_REDUCE && m->rank != 0)
+        return 0;
+    return m->collective == LOOP_REDUCESCATTER ? m->count : m->elems;
+}
+
 static void check(const struct measurement *m) {
     size_t errors = 0;
-    memset(m->out, 0xff, m->count * sizeof(float)); /* NaN everywhere */
-    m->library->allreduce(m->library->state, m->in, m->out, m->count);
-    for (size_t i = 0; i < m->count; i++) {
-        float sum = 0;
-        for (int r = 0; r < m->board->nranks; r++)
-            sum += element(r, i);
-        errors += m->out[i] != sum;
-    }
+    memset(m->out, 0xff, m->elems * sizeof(float)); /* NaN everywhere */
+    if (m->collective == LOOP_BROADCAST && m->rank == 0)
+        memcpy(m->out, m->in, m->elems * sizeof(float));
+    call(m);
+    for (size_t i = 0; i < results(m); i++)
+        errors += m->out[i] != expected(m, i);
     if (errors > 0)
-        bench_die("rank %d: %zu of %zu elements are wrong", m->rank, errors, m->count);
+        bench_die("rank %d: %s: %zu of %zu elements are wrong", m->rank, collective_names[m->collective], errors,
+                  results(m));
+}
+
+static float *buffer_allocate(const struct measurement *m) {
+    const struct loop_library *library = m->library;
+    size_t bytes = m->elems * sizeof(float);
+    void *buffer = library->allocate != NULL ? library->allocate(library->state, bytes) : malloc(bytes);
+    if (buffer == NULL)
+        bench_die("no memory for a buffer of %zu bytes", bytes);
+    return (float *)buffer;
+}
+
+static void buffer_release(const struct measurement *m, float *buffer) {
+    if (m->library->release != NULL)
+        m->library->release(m->library->state, buffer);
+    else
+        free(buffer);
 }
 
 static void measure(struct measurement *m, int milliseconds) {
-    size_t bytes = m->count * sizeof(float);
-    m->in = (float *)malloc(bytes);
-    m->out = (float *)malloc(bytes);
-    if (m->in == NULL || m->out == NULL)
-        bench_die("no memory for two buffers of %zu bytes", bytes);
-    for (size_t i = 0; i < m->count; i++)
+    m->in = buffer_allocate(m);
+    m->out = buffer_allocate(m);
+    for (size_t i = 0; i < m->elems; i++)
         m->in[i] = element(m->rank, i);
-    memset(m->out, 0, bytes);
+    memset(m->out, 0, m->elems * sizeof(float));
     for (int number = 1; attempt(m, milliseconds, number); number++)
         ;
-    check(m);
-    free(m->in);
-    free(m->out);
+    if (!m->library->unchecked)
+        check(m);
+    buffer_release(m, m->in);
+    buffer_release(m, m->out);
+}
+
+/* Blocks are whole elements: sizes that the ranks cannot divide among themselves are left out. */
+static void measure_collective(struct measurement *m, const struct loop_options *options) {
+    size_t parts =
+        m->collective == LOOP_ALLGATHER || m->collective == LOOP_REDUCESCATTER || m->collective == LOOP_ALLTOALL
+            ? (size_t)m->board->nranks
+            : 1;
+    for (int i = 0; i < options->nsizes; i++) {
+        m->elems = options->sizes[i] / sizeof(float);
+        m->count = m->elems / parts;
+        if (m->elems % parts == 0)
+            measure(m, options->milliseconds);
+    }
 }
 
 void loop_run(const struct loop_options *options, const struct loop_library *library, struct board *board, int rank) {
-    for (int i = 0; i < options->nsizes; i++) {
-        struct measurement m = {
-            .library = library, .board = board, .rank = rank, .count = options->sizes[i] / sizeof(float)};
-        measure(&m, options->milliseconds);
+    struct measurement m = {.library = library, .board = board, .rank = rank};
+    for (int c = 0; c < LOOP_COLLECTIVES; c++) {
+        m.collective = (enum loop_collective)c;
+        if (library->calls[c] != NULL && (options->collectives >> c & 1))
+            measure_collective(&m, options);
     }
 }

@@ -4,10 +4,10 @@
 
    table.py SAMPLES FACTS [--markdown FILE]
 
-SAMPLES has lines of key=value words: round case ranks library way bytes us class before_ns after_ns …  (see loop.c)
+SAMPLES has lines of key=value words: round case ranks library way collective bytes us class before_ns after_ns …  (see loop.c)
 FACTS has lines about the machine and the versions, repeated as they are.
 
-A library's number at its best is the least median of its default and of the ways in which its ranks were bound, whatever
+The limit is a bare copy of the bytes that must move (copy_loop.c). A library's number at its best is the least median of its default and of the ways in which its ranks were bound, whatever
 way that is at each size. Ways in which it was given other settings than its defaults count in the last ratio only, which
 compares collet with the strongest peer that could be had.
 """
@@ -17,11 +17,20 @@ import os
 import statistics
 
 OURS = "collet"
+LIMIT = "limit"
+REGISTERED = "registered"
 NAMES = {"collet": "collet", "openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo"}
-CASES = {"shm2": "Shared memory, 2 ranks", "shm4": "Shared memory, 4 ranks", "tcp2": "TCP on loopback, 2 ranks"}
+CASES = {
+    "shm2": "Shared memory, 2 ranks",
+    "shm4": "Shared memory, 4 ranks",
+    "tcp2": "TCP on loopback, 2 ranks",
+    "tcp4": "TCP on loopback, 4 ranks",
+}
 CLASSES = {"near": "near", "far": "far", "one-cpu": "one CPU"}
 TUNED = {"copying"}
-LEGEND = """First column of each library: its default (Open MPI binds 2 ranks to a core each; the others, and Open MPI
+APART = {REGISTERED}  # has a column of its own
+LEGEND = """Limit: every rank copies what it must at least get from other ranks, all at the same time. Registered: collet
+with buffers of collet_mem_alloc(). First column of each library: its default (Open MPI binds 2 ranks to a core each; the others, and Open MPI
 with more ranks, bind nothing). Best: the least, at each size, of the default, ranks bound to one CPU each and ranks bound
 to none; bound ranks of Open MPI yield when idle where they outnumber the CPUs. Ratio: the fastest peer ÷ collet, above 1
 where collet is faster; by defaults, by bests, and by bests with Open MPI tuned too (in shared memory: bound, messages
@@ -68,18 +77,25 @@ def table_of(samples):
     """Rows of text, the first of them the heading."""
     medians, runs = medians_of(samples)
     libraries = [library for library in NAMES if library in medians]
-    heading = ["bytes"]
+    heading = ["bytes", LIMIT, REGISTERED]
     for library in libraries:
         heading += [NAMES[library], "best"]
     rows = [heading + ["ratio", "best", "tuned", "runs"]]
     for size in sorted(runs):
         default = {library: medians[library][size].get("default") for library in libraries}
-        tuned = {library: min(medians[library][size].values(), default=None) for library in libraries}
-        best = {
-            library: min((us for way, us in medians[library][size].items() if way not in TUNED), default=None)
+        tuned = {
+            library: min((us for way, us in medians[library][size].items() if way not in APART), default=None)
             for library in libraries
         }
-        row = [size_text(size)]
+        best = {
+            library: min((us for way, us in medians[library][size].items() if way not in TUNED | APART), default=None)
+            for library in libraries
+        }
+        row = [
+            size_text(size),
+            time_text(medians[LIMIT][size].get("default")),
+            time_text(medians[OURS][size].get(REGISTERED)),
+        ]
         for library in libraries:
             row += [time_text(default[library]), time_text(best[library])]
         for times in (default, best, tuned):
@@ -106,13 +122,22 @@ def as_markdown(rows):
     return [lines[0], "|" + "---:|" * len(rows[0])] + lines[1:]
 
 
+def collectives_of(samples):
+    """In the order in which they were measured."""
+    return list(dict.fromkeys(s["collective"] for s in samples))
+
+
 def report(samples, facts, heading, layout):
-    lines = [*facts, "Allreduce of float32, medians over runs in µs.", ""]
-    for case in CASES:
-        for name in CLASSES:
-            chosen = [s for s in samples if s["case"] == case and s["class"] == name]
-            if chosen:
-                lines += [heading + title_of(case, name, chosen), "", *layout(table_of(chosen)), ""]
+    lines = [*facts, "Collectives of float32, medians over runs in µs.", ""]
+    for collective in collectives_of(samples):
+        for case in CASES:
+            for name in CLASSES:
+                chosen = [
+                    s for s in samples if (s["collective"], s["case"], s["class"]) == (collective, case, name)
+                ]
+                if chosen:
+                    title = f"{heading}{collective}: {title_of(case, name, chosen)}"
+                    lines += [title, "", *layout(table_of(chosen)), ""]
     dropped = sum(s["class"] not in CLASSES for s in samples)
     lines += [LEGEND.replace("\n", " "), f"Dropped: {dropped} of {len(samples)} samples (busy CPUs; near turning far)."]
     return "\n".join(lines)

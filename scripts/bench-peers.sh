@@ -1,14 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# bench-peers.sh: allreduce of float32 by collet, Open MPI, MPICH and Gloo, all timed by the same loop (bench/loop.h)
-# and run in turns: round after round, each library once at its default and once in each other way listed below. Prints
-# a table of medians and ratios, and leaves it as Markdown, with all samples, in $BUILD/bench.
+# bench-peers.sh: collectives of float32 by collet, Open MPI, MPICH and Gloo (only allreduce), all timed by the same loop
+# (bench/loop.h) and run in turns: round after round, each library once at its default and once in each other way listed
+# below, and a bare copy of what must move. Prints tables of medians and ratios, and leaves them as Markdown, with all
+# samples, in $BUILD/bench.
 #
-#   --quick        fewer and shorter rounds, below 4 minutes (the default: below 15)
-#   --only LIST    of shm2 (2 ranks, shared memory), shm4 (4 ranks), tcp2 (2 ranks over the loopback interface)
-#   --sizes LIST   bytes, such as 8,4K,2M; by default 8 to 16M, for shm4 to 2M
-#   --rounds N     so many rounds
+#   --quick             fewer and shorter rounds, below 6 minutes (the default: below 30)
+#   --collective LIST   of allreduce, allgather, reducescatter, alltoall, broadcast, reduce
+#   --only LIST         of shm2, shm4 (2 or 4 ranks, shared memory), tcp2, tcp4 (over the loopback interface)
+#   --sizes LIST        bytes of the larger buffer, such as 8,4K,2M; by default 8 to 16M, for 4 ranks to 2M
+#   --rounds N          so many rounds
 #
 # Needs what `make` has built. A peer that is not installed is left out.
 set -u
@@ -19,8 +21,9 @@ out=$BUILD/bench
 mkdir -p "$out" || exit 1
 out=$(cd "$out" && pwd)
 
-rounds=20 milliseconds=100 budget=840 only=shm2,shm4,tcp2 sizes=
-run_limit=30 # seconds; a run takes one or two
+rounds=10 milliseconds=50 budget=1740 only=shm2,shm4,tcp2,tcp4 sizes=
+collectives=allreduce,allgather,reducescatter,alltoall,broadcast,reduce
+run_limit=90 # seconds; a run takes three or four
 cpus=$(nproc)
 
 say() { echo "bench-peers: $*" >&2; }
@@ -29,18 +32,19 @@ die() { say "$*"; exit 1; }
 read_options() {
     while [ $# -gt 0 ]; do
         case $1 in
-        --quick) rounds=8 milliseconds=50 budget=210 ;;
-        --only) only=${2:?"--only needs a list of shm2, shm4, tcp2"}; shift ;;
+        --quick) rounds=3 milliseconds=10 budget=330 ;;
+        --collective) collectives=${2:?"--collective needs a list of names"}; shift ;;
+        --only) only=${2:?"--only needs a list of shm2, shm4, tcp2, tcp4"}; shift ;;
         --sizes) sizes=${2:?"--sizes needs a list such as 8,4K,2M"}; shift ;;
         --rounds) rounds=${2:?"--rounds needs a number"}; shift ;;
-        *) sed -n 's/^# \{0,1\}//; 4,13p' "$0" >&2; exit 2 ;;
+        *) sed -n 's/^# \{0,1\}//; 4,15p' "$0" >&2; exit 2 ;;
         esac
         shift
     done
     [[ $rounds =~ ^[1-9][0-9]*$ ]] || die "--rounds $rounds: a number from 1 up is needed"
     local c
     for c in ${only//,/ }; do
-        case $c in shm2 | shm4 | tcp2) ;; *) die "--only $c: shm2, shm4 and tcp2 are known" ;; esac
+        case $c in shm2 | shm4 | tcp2 | tcp4) ;; *) die "--only $c: shm2, shm4, tcp2 and tcp4 are known" ;; esac
     done
 }
 
@@ -59,7 +63,8 @@ build() {
     # shellcheck disable=SC2046 # a list of words
     "$cc" -std=gnu11 "${flags[@]}" bench/collet_loop.c "${common[@]}" $(make -s BUILD="$BUILD" static-link) \
         -o "$out/collet_loop" || exit 1
-    libraries=(collet)
+    "$cc" -std=gnu11 "${flags[@]}" bench/copy_loop.c "${common[@]}" -lm -o "$out/limit_loop" || exit 1
+    libraries=(limit collet)
     build_peer openmpi "Open MPI" "openmpi-bin libopenmpi-dev" mpirun.openmpi \
         mpicc.openmpi -std=gnu11 "${flags[@]}" bench/mpi_loop.c "${common[@]}" -lm
     build_peer mpich MPICH "mpich libmpich-dev" mpirun.mpich \
@@ -88,7 +93,7 @@ ranks_of() { echo "${1: -1}"; }
 sizes_of() {
     if [ -n "$sizes" ]; then
         echo "$sizes"
-    elif [ "$1" = shm4 ]; then
+    elif [ "$(ranks_of "$1")" = 4 ]; then
         echo 8,512,4K,32K,256K,2M
     else
         echo 8,512,4K,32K,256K,2M,16M
@@ -98,6 +103,8 @@ sizes_of() {
 # ways case library: the first is the library's default. Open MPI binds two ranks by itself, more it does not.
 ways() {
     case $2:$1 in
+    limit:*) echo default ;;
+    collet:*) echo default bound registered ;;
     openmpi:shm2) echo default unbound copying ;;
     openmpi:shm4) echo default bound copying ;;
     openmpi:tcp2) echo default unbound ;;
@@ -106,13 +113,18 @@ ways() {
     esac
 }
 
-# Each sets `command` for one case and way. Bound: every rank has one CPU, counted round and round. Copying: bound, and
-# Open MPI copies through shared memory also where one process could read the other's.
+# Each sets `command` for one case and way. Bound: every rank has one CPU, counted round and round. Registered: buffers are
+# collet's. Copying: bound, and Open MPI copies through shared memory also where one process could read the other's.
+limit_command() { command=("$out/limit_loop" -n "$(ranks_of "$1")"); }
+
 collet_command() {
     command=(env)
     case $1 in tcp*) command+=(COLLET_TRANSPORT=tcp) ;; esac
     command+=("$out/collet_loop" -n "$(ranks_of "$1")")
-    [ "$2" = default ] || command+=(-p)
+    case $2 in
+    bound) command+=(-p) ;;
+    registered) command+=(-R) ;;
+    esac
 }
 
 openmpi_command() {
@@ -152,7 +164,7 @@ run_once() {
     [ "${failures[$case $library $way]:-0}" -lt 2 ] || return 0 # twice is enough
     "${library}_command" "$case" "$way"
     rm -f "$scratch/board" "$scratch/samples"
-    timeout -k 5 "$run_limit" "${command[@]}" -s "$(sizes_of "$case")" -t "$milliseconds" \
+    timeout -k 5 "$run_limit" "${command[@]}" -c "$collectives" -s "$(sizes_of "$case")" -t "$milliseconds" \
         </dev/null >"$scratch/samples" 2>"$scratch/errors" &
     running=$!
     wait "$running"
@@ -244,7 +256,8 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 read_options "$@"
 command -v python3 >/dev/null || die "the table needs python3 (Debian package: python3)"
 build
-"$out/collet_loop" -n 1 -t 1 -s "${sizes:-8}" >"$scratch/alone" || die "collet or --sizes $sizes does not work"
+"$out/collet_loop" -n 1 -t 1 -c "$collectives" -s "${sizes:-8}" >"$scratch/alone" ||
+    die "collet, --collective $collectives or --sizes $sizes does not work"
 say "takes up to $((budget / 60 + 1)) minutes, in which the machine should do nothing else"
 run_all
 facts >"$out/facts.txt"

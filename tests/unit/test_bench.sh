@@ -1,0 +1,71 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The timing loop of `make bench-peers` over collet, which checks its own results, and the table that is made of samples.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/common/cases.sh
+
+BUILD=${BUILD:-build}
+[ -e "$BUILD/lib/libcollet.a" ] || { echo "$BUILD/lib/libcollet.a is not built"; exit 77; }
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+
+# Where the library is sanitized, so is what is linked with it.
+read -r -a sanitize <<<"$(grep -o -m 1 -- "-fsanitize=[a-z,]*" "$BUILD/flags" | head -n 1)"
+flags=(-std=gnu11 -O1 -Wall -Wextra -Werror -pthread "${sanitize[@]}" -Ibench -Iinclude -Isrc)
+common=(bench/loop.c bench/board.c src/base/line_probe.c)
+builds() { # name libraries…
+    gcc "${flags[@]}" "bench/$1_loop.c" "${common[@]}" "${@:2}" -lm -o "$scratch/$1_loop"
+}
+
+# So many samples of each collective; every result was checked.
+measures() { # samples program arguments…
+    local want=$1 out
+    out=$(timeout 100 "$scratch/$2" -t 1 "${@:3}" 2>&1) || { echo "$out"; return 1; }
+    [ "$(grep -o 'collective=[a-z]*' <<<"$out" | sort | uniq -c | awk '{ printf "%s%d", sep, $1; sep = " " }')" = "$want" ] || { echo "$out"; return 1; }
+}
+
+collet_is_right() { measures "2 2 2 2 2 2" collet_loop -n 3 -s 24,12300 && measures "1 1 1 1 1 1" collet_loop -n 2 -s 3M -R; }
+
+# 8 bytes are not a whole float for each of 4 ranks: only collectives of whole buffers remain.
+sizes_that_have_no_blocks_are_left_out() { measures "1 1 1" collet_loop -n 4 -s 8; }
+only_what_is_asked_for() { measures "1 1" copy_loop -n 2 -s 4K -c reduce,alltoall && ! "$scratch/copy_loop" -c gossip 2>/dev/null; }
+
+# Medians, the best way, the ratio to the fastest peer; limit and registered buffers apart; classes apart.
+samples() {
+    local base="ranks=2 before_ns=80 after_ns=82 case=shm2 bytes=4096"
+    for us in 3 1 2; do
+        echo "$base round=1 collective=alltoall class=near library=collet way=default us=$us"
+    done
+    cat <<END
+$base round=1 collective=alltoall class=near library=collet way=bound us=1.5
+$base round=1 collective=alltoall class=near library=collet way=registered us=1.25
+$base round=1 collective=alltoall class=near library=limit way=default us=0.5
+$base round=1 collective=alltoall class=near library=openmpi way=default us=4
+$base round=1 collective=alltoall class=near library=openmpi way=copying us=3
+$base round=1 collective=alltoall class=far library=collet way=default us=7
+$base round=1 collective=alltoall class=busy library=collet way=default us=99
+END
+}
+
+table_is_right() {
+    samples >"$scratch/samples" && : >"$scratch/facts"
+    local out
+    out=$(python3 bench/table.py "$scratch/samples" "$scratch/facts") &&
+        grep -q '^alltoall: Shared memory, 2 ranks.*, near' <<<"$out" && grep -q '^alltoall: .*, far' <<<"$out" &&
+        grep -qE '^ *4 K +0\.50 +1\.25 +2\.00 +1\.50 +4\.00 +4\.00 +2\.00 +2\.67 +2\.00 +1$' <<<"$out" &&
+        grep -qE '^ *4 K +– +– +7\.00 +7\.00 +– +– +– +1$' <<<"$out" && grep -q 'Dropped: 1 of 10 samples' <<<"$out" || { echo "$out"; return 1; }
+}
+
+# shellcheck disable=SC2046 # a list of words
+check the_loop_over_collet_compiles builds collet $(make -s BUILD="$BUILD" static-link)
+check the_loop_that_only_copies_compiles builds copy
+check every_collective_in_the_loop_has_right_results collet_is_right
+check a_size_that_ranks_cannot_divide_is_left_out_for_blocks sizes_that_have_no_blocks_are_left_out
+check the_loop_measures_the_collectives_that_are_named only_what_is_asked_for
+if command -v python3 >/dev/null; then
+    check the_table_has_medians_bests_limits_and_ratios table_is_right
+else
+    skipped "the_table_has_medians_bests_limits_and_ratios: python3 is not installed"
+fi
+finish
