@@ -32,8 +32,8 @@ static void build_core(struct prog *prog, const struct cube *cube) {
     struct local own = IN(0);
     for (int bit = 1; bit < cube->nranks; bit *= 2) {
         struct peers partner = PEER(cube_rank(prog, cube, cube->self ^ bit));
-        bool adds = from.count > 0;
-        prog_step(prog, .recv = from, .local = own, .store = adds ? OUT(0) : NOWHERE, .send = partner);
+        bool adds = from.count > 0; /* the next sum overwrites this one while the partner may still read it */
+        prog_step(prog, .recv = from, .local = own, .store = adds ? OUT(0) : NOWHERE, .send = partner, .copied = true);
         own = adds ? OUT(0) : own;
         from = partner;
     }

@@ -20,7 +20,7 @@ void allreduce_oneshot_build(struct prog *prog) {
     struct peers others_behind = {.first = rank + 1, .count = OTHERS}; /* so that not all begin with rank 0 */
 
     prog_worker(prog);
-    if (n > 1)
-        prog_step(prog, .local = IN(0), .send = others_behind);
+    if (n > 1) /* in place, the sum overwrites IN while others may still read it */
+        prog_step(prog, .local = IN(0), .send = others_behind, .copied = true);
     prog_step(prog, .recv = others_in_order, .local = IN(0), .local_at = rank, .finish = true, .store = OUT(0));
 }

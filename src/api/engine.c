@@ -193,8 +193,10 @@ static void engine_fail(struct collet_comm *comm, enum collet_result result) {
     boot_fail(comm->boot, result, err_last());
     comm_keep_error(comm);
     for (struct lane *lane = engine->busy; lane != NULL; lane = lane->next) {
-        if (lane->call.state != EXEC_IDLE)
+        if (lane->call.state != EXEC_IDLE) {
+            exec_stop_loans(&lane->call);
             lane_end(lane);
+        }
         for (struct post *post = lane->first, *next; post != NULL; post = next) {
             next = post->next;
             post_end(post, result);

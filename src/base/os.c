@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -273,6 +274,25 @@ enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p
     enum collet_result result = os_shared_map(own_fd, bytes, memory_p);
     close(own_fd); /* the mapping stays */
     return result;
+}
+
+/* The kernel moves at most 2 GiB at once, and stops where memory ends. */
+static bool process_copy(int pid, void *here, uint64_t there, size_t bytes, bool reads) {
+    ssize_t moved = 1;
+    for (size_t at = 0; at < bytes && moved > 0; at += (size_t)moved) {
+        struct iovec local = {(char *)here + at, bytes - at}, remote = {(void *)(uintptr_t)(there + at), bytes - at};
+        moved =
+            reads ? process_vm_readv(pid, &local, 1, &remote, 1, 0) : process_vm_writev(pid, &local, 1, &remote, 1, 0);
+    }
+    return moved > 0;
+}
+
+bool os_process_read(int pid, void *to, uint64_t from, size_t bytes) {
+    return process_copy(pid, to, from, bytes, true);
+}
+
+bool os_process_write(int pid, uint64_t to, const void *from, size_t bytes) {
+    return process_copy(pid, (void *)(uintptr_t)from, to, bytes, false);
 }
 
 enum collet_result os_memory_create(size_t bytes, void **memory_p) {

@@ -63,6 +63,9 @@ enum collet_result os_shared_create(const char *name, size_t bytes, void **memor
 enum collet_result os_shared_map(int fd, size_t bytes, void **memory_p);
 /* The same by its descriptor there (through /proc/<pid>/fd). */
 enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p);
+/* Copies from, and to, the memory of another process, which the kernel may forbid (errno says why); false: not all of it. */
+bool os_process_read(int pid, void *to, uint64_t from, size_t bytes);
+bool os_process_write(int pid, uint64_t to, const void *from, size_t bytes);
 /* Private zeroed memory, page aligned, touched pages only. */
 enum collet_result os_memory_create(size_t bytes, void **memory_p);
 /* Touches every page of such memory, or of a part that begins with a page: so it lies near the calling thread's CPU. Asks for

@@ -36,14 +36,18 @@ static bool is_listed(const char *list, const struct transport *transport) {
     return false;
 }
 
-/* Every name that COLLET_TRANSPORT lists must be one of a transport. */
+/* Every name that COLLET_TRANSPORT lists must be one of a transport, and COLLET_DIRECT's are known. */
 enum collet_result chan_check_names(const struct config *config) {
-    const char *list = config->transport;
+    const char *list = config->transport, *ways = config->direct;
     char name[NAME_BYTES];
     while (name_next(&list, name))
         if (transport_named(name) == NULL)
             return err_set(COLLET_ERR_INVALID_USAGE,
                            "COLLET_TRANSPORT names \"%s\", which is no transport; see collet-info", name);
+    while (name_next(&ways, name))
+        if (strcmp(name, "process") != 0 && strcmp(name, "cma") != 0 && strcmp(name, "off") != 0)
+            return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_DIRECT names \"%s\": it lists process and cma, or is off",
+                           name);
     return COLLET_SUCCESS;
 }
 

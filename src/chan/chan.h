@@ -49,7 +49,7 @@ struct chan_options {
 /* The layout that a communicator of nranks ranks gets, whose slots are messages (transport.h) or not. */
 struct fifo_layout chan_layout(const struct config *config, int nranks, bool messages);
 
-/* Does COLLET_TRANSPORT name transports that there are? As tuner_check_names(). */
+/* Do COLLET_TRANSPORT and COLLET_DIRECT name what there is? As tuner_check_names(). */
 enum collet_result chan_check_names(const struct config *config);
 
 enum collet_result chan_create(const struct chan_options *options, struct chan **chan_p);

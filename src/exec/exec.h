@@ -118,6 +118,24 @@ enum collet_result exec_connect_call(struct exec_call *call, bool *moved);
 /* Makes every connection of calls of GPU communicators. */
 enum collet_result exec_connect(struct exec_call *calls, int ncalls);
 
+/* ---- loans (exec_loans.c) ---- */
+
+/* Whether a program's ends may lend payloads, and be lent them. Its connections are ready. */
+struct exec_loans {
+    bool lends, borrows;
+};
+struct exec_loans exec_loans_of(const struct exec_program *program);
+
+/* interp_borrow */
+enum interp_result exec_borrow(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
+                               const struct interp_piece *piece);
+
+/* A rank that waits copies for those that take what it has lent. */
+void exec_help(const struct exec_program *program, bool *moved);
+
+/* The call has failed: before it returns, peers stop to use its buffers. */
+void exec_stop_loans(const struct exec_call *call);
+
 /* ---- waiting (exec_wait.c) ---- */
 
 /* May a call that has begun still be waited for? SUCCESS, or the failure that ends it. */

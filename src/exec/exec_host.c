@@ -27,9 +27,11 @@ static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *ste
     uint32_t mask = first_slot && op->stream_stores;
     if (proto_has_lines(op->args.protocol)) /* results are put into slots later */
         return mask;
-    for (int k = 0; k < step->send_count && first_slot + k < 32; k++)
-        if (end_streams(op->send_ends[step->send_first + k]))
-            mask |= 1u << (first_slot + k);
+    for (int k = 0, place = first_slot; k < step->send_count && place < 32; k++) {
+        struct fifo_end *end = op->send_ends[step->send_first + k];
+        if (end->loans.lending == 0)
+            mask |= (uint32_t)end_streams(end) << place++;
+    }
     return mask;
 }
 
@@ -59,6 +61,7 @@ static void fill_extents(struct interp_op *op, const struct prog *prog, const st
  * call's two buffers cannot stay in this rank's part of the last cache anyway. */
 static void fill_ops(struct exec_program *program, const struct exec_call *call) {
     const struct work_args *args = &call->args;
+    struct exec_loans loans = exec_loans_of(program);
     bool leaves_cache = 2 * args->total_elems * args->elem_bytes >= call->chan->cache_bytes;
     for (uint32_t channel = 0; channel < args->nchannels; channel++) {
         struct interp_op *op = &program->ops[channel];
@@ -66,6 +69,8 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
         op->args = *args;
         if (call->request.extents != NULL)
             fill_extents(op, program->progs[channel], call->request.extents, channel);
+        op->lends = loans.lends;
+        op->borrows = loans.borrows;
         op->stream_stores = leaves_cache;
         op->reduce = (const void *)call->reduce;
         op->multiply = (const void *)reduce_host_multiply(call->request.type);
@@ -100,7 +105,7 @@ static void exec_call_start(struct exec_call *call) {
 static inline enum collet_result exec_worker_visit(struct exec_call *call, struct interp_worker *w, bool *moved,
                                                    uint32_t everywhere) {
     for (int k = 0; k < STEPS_PER_VISIT; k++) {
-        enum interp_result result = interp_try_step(w, exec_reduce, everywhere);
+        enum interp_result result = interp_try_step(w, exec_reduce, exec_borrow, everywhere);
         if (result == INTERP_BUSY)
             return COLLET_SUCCESS;
         if (result == INTERP_MISMATCH)
@@ -157,8 +162,11 @@ static enum collet_result exec_call_run(struct exec_call *call, bool *moved) {
         if (!program->workers[k].done)
             COLLET_TRY(exec_visits[everywhere](call, &program->workers[k], moved));
     bool carries = program->nremote > 0 && call->chan->proxy == NULL;
-    if (call->running == 0 && (!carries || wires_idle(program)))
+    bool lends = program->ops[0].lends && call->args.protocol == PROTOCOL_SIMPLE;
+    if (call->running == 0 && (!(carries || lends) || wires_idle(program)))
         return COLLET_SUCCESS;
+    if (lends && !*moved)
+        exec_help(program, moved);
     if (carries)
         COLLET_TRY(wires_progress(program, moved));
     return COLLET_IN_PROGRESS;

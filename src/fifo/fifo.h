@@ -23,6 +23,7 @@
 #define COLLET_FIFO_FIFO_H
 
 #include "fifo/fifo_place.h"
+#include "fifo/loan.h"
 #include "fifo/port.h"
 #include "fifo/protocol.h"
 
@@ -41,7 +42,8 @@ struct fifo_slot_header {
     uint32_t signature; /* of the call that filled it: what both ends must agree on, hashed */
     uint64_t sequence;  /* number of the call on its communicator */
     struct fifo_place_note place;
-    uint64_t unused[5]; /* a cache line per header: filling one slot must not disturb the reader of its neighbour */
+    struct fifo_loan loan;
+    uint64_t unused[2]; /* a cache line per header: filling one slot must not disturb the reader of its neighbour */
 };
 
 /* One end of a connection, as executors use it. Belongs to the worker that produces into it or consumes from it. */
@@ -57,6 +59,7 @@ struct fifo_end {
     uint32_t ll_turn;      /* LL slots so far (proto_ll.h) */
     uint32_t ll_flag_mask; /* flags of LL hold 1 + (turn & mask) */
     struct fifo_place place;
+    struct loan_end loans;
 };
 
 PORT_FN struct fifo_slot_header *fifo_header(const struct fifo_end *end) {

@@ -10,7 +10,7 @@
  *
  * Two cache lines travel before the data does (tail there, and the data itself), which is why LL exists. In return the
  * payload is plain memory: reductions read operands from slots and write results into slots at full speed, without a copy in
- * between. Where in its slot a payload lies, fifo_place.h says.
+ * between. Where in its slot a payload lies, fifo_place.h says; loan.h, when it is not in its slot at all.
  *
  * Over a wire the slots of every protocol are moved by these functions, each in its protocol's area.
  */
@@ -43,10 +43,13 @@ PORT_FN enum interp_result simple_ready(const struct work_args *args, struct fif
 PORT_FN const char *simple_operand(const struct work_args *args, const struct fifo_end *end, uint32_t bytes,
                                    const char *scratch) {
     (void)scratch;
-    return simple_payload(args, end, bytes);
+    return end->loans.taken != NULL ? end->loans.taken : simple_payload(args, end, bytes);
 }
 
-PORT_FN void simple_consume(struct fifo_end *end) { fifo_consumed(end); }
+PORT_FN void simple_consume(struct fifo_end *end) {
+    end->loans.taken = NULL;
+    fifo_consumed(end);
+}
 
 /* ---- producer ---- */
 
@@ -69,6 +72,8 @@ PORT_FN void simple_publish(const struct work_args *args, struct fifo_end *end, 
     header->signature = args->signature;
     header->sequence = args->sequence;
     header->place.roams = end->place.roams;
+    if (end->loans.least_bytes != 0)
+        loan_note(&end->loans, &header->loan, end->position + 1);
     fifo_publish(end);
     fifo_place_choose(&end->place);
 }

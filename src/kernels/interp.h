@@ -6,7 +6,7 @@
  *   try ─┼─ STEPPED: one step is done
  *        └─ DONE: all steps of all rounds are
  *
- *   one step:  ready?  ──▶  gather operands  ──▶  reduce into places  ──▶  publish what was sent, return what was read
+ *   one step:  ready?  ──▶  borrow  ──▶  gather operands  ──▶  reduce into places  ──▶  publish what was sent, return what was read
  *                                   ▲── the next piece ──╯
  *
  * A worker's whole state is (round, pc) and how many operands of the step have arrived; blocking, yielding and single
@@ -79,6 +79,10 @@ PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *s
 
 /* Reduces w->src[0 … nsrc−1] into w->dst[0 … ndst−1]; the executor passes it in. */
 typedef void interp_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count);
+/* Takes the payloads that the step's peers have lent; BUSY: not all are here yet. The executor passes it in; it is called if
+ * op->borrows. */
+typedef enum interp_result interp_borrow(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
+                                         const struct interp_piece *piece);
 
 PORT_FN enum interp_result interp_advance(struct interp_worker *w) {
     w->arrived = 0;
@@ -102,7 +106,8 @@ PORT_FN void interp_other_pieces(struct interp_worker *w, const struct prog_step
 }
 
 /* everywhere: see proto_at(). */
-PORT_FN enum interp_result interp_try_step(struct interp_worker *w, interp_reduce *reduce, uint32_t everywhere) {
+PORT_FN enum interp_result interp_try_step(struct interp_worker *w, interp_reduce *reduce, interp_borrow *borrow,
+                                           uint32_t everywhere) {
     const struct interp_op *op = w->op;
     const struct prog_step *step = &op->steps[w->first_step + w->pc];
     struct interp_piece piece = interp_piece_of(op, step, 0, w->round);
@@ -110,6 +115,8 @@ PORT_FN enum interp_result interp_try_step(struct interp_worker *w, interp_reduc
     if (interp_skips(op, bytes))
         return interp_advance(w);
     enum interp_result ready = interp_ready(w, step, bytes, everywhere);
+    if (ready == INTERP_STEPPED && !proto_has_lines(everywhere) && op->borrows)
+        ready = borrow(w, step, bytes, &piece);
     if (ready != INTERP_STEPPED)
         return ready;
 

@@ -138,17 +138,43 @@ PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step,
     }
 }
 
-/* Lists the places to reduce a step's first piece into; returns how many. The one in memory comes first. Slots with lines
- * take their payload from a result that is somewhere: in scratch, or, of a single piece, in one of the other places, or where
- * the only operand is that is passed on as it is. */
+/* Is the result something else than the step's only operand? */
+PORT_FN int interp_changes(const struct interp_op *op, const struct prog_step *step, int nsrc) {
+    return nsrc > 1 || (step->finish && op->args.divisor > 1) || interp_scaled(op, step) >= 0;
+}
+
+/* Lends the result to those peers that take it where it is: in w->dst[0] if it is stored, else it is the only operand.
+ * Returns how many they are. */
+PORT_FN int interp_lend(const struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
+                        uint32_t everywhere) {
+    int stored = step->store_region != STEP_NONE, n = 0;
+    if (!w->op->lends || !step->lends || (!stored && interp_changes(w->op, step, nsrc)))
+        return 0;
+    for (int k = 0; k < step->send_count; k++) {
+        struct fifo_end *end = w->op->send_ends[step->send_first + k];
+        int lends =
+            proto_at(everywhere, w->op->args.protocol, end) == PROTOCOL_SIMPLE && loan_is_worth(&end->loans, bytes);
+        end->loans.lending = lends ? (uint64_t)(uintptr_t)(stored ? w->dst[0] : w->src[0]) : 0;
+        n += lends;
+    }
+    return n;
+}
+
+/* Lists the places to reduce a step's first piece into; returns how many. The one in memory comes first. Slots that are lent
+ * their payload are no places. Slots with lines take their payload from a result that is somewhere: in scratch, or, of a
+ * single piece, in one of the other places, or where the only operand is that is passed on as it is. */
 PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
                            const struct interp_piece *piece, uint32_t everywhere) {
     const struct work_args *args = &w->op->args;
     int n = 0, puts = 0;
     if (step->store_region != STEP_NONE)
         w->dst[n++] = interp_store(w->op, step, 0, w->round, piece);
+    if (interp_lend(w, step, bytes, nsrc, everywhere) == step->send_count)
+        return n;
     for (int k = 0; k < step->send_count; k++) {
         const struct fifo_end *end = w->op->send_ends[step->send_first + k];
+        if (end->loans.lending != 0)
+            continue;
         char *place = proto_place(proto_at(everywhere, args->protocol, end), args, end, bytes);
         if (place != NULL)
             w->dst[n++] = place;
@@ -157,8 +183,7 @@ PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step
     }
     if (!puts)
         return n;
-    int changed = nsrc > 1 || (step->finish && args->divisor > 1) || interp_scaled(w->op, step) >= 0;
-    if (step->count > 1 || (n == 0 && changed))
+    if (step->count > 1 || (n == 0 && interp_changes(w->op, step, nsrc)))
         w->dst[n++] = interp_scratch(w, (uint32_t)step->recv_count);
     w->result = n > 0 ? w->dst[n - 1] : w->src[0];
     return n;

@@ -28,9 +28,10 @@ struct interp_op {
     const struct span
         *extents[STEP_REGIONS]; /* [region][block], where each block has its own; NULL: as geometry says */
     struct work_args args;
-    uint32_t stream_stores; /* host: local results do not stay in the caches */
-    const void *reduce;     /* host: reduce_fn */
-    const void *multiply;   /* host: multiply_fn */
+    uint32_t lends, borrows; /* host: some of the ends may lend payloads, or be lent them (fifo/loan.h) */
+    uint32_t stream_stores;  /* host: local results do not stay in the caches */
+    const void *reduce;      /* host: reduce_fn */
+    const void *multiply;    /* host: multiply_fn */
 };
 
 struct interp_worker {

@@ -271,6 +271,14 @@ static int add_locals(struct prog *prog, const struct local_list *locals) {
     return first;
 }
 
+/* Does the result lie in a block of IN or OUT, which stays as it is when the step is over? */
+static bool is_lent(const struct prog *prog, const struct step_text *text, const struct local_list *locals) {
+    bool alone = text->recv.count == 0 && locals->count == 1;
+    const struct local *result = text->store.region != STEP_NONE ? &text->store : alone ? &locals->list[0].local : NULL;
+    return result != NULL && result->region != STEP_TMP && result->run.count == 1 && text->send.count != 0 &&
+           !text->copied && prog->schedule == NULL;
+}
+
 void prog_emit(struct prog *prog, struct step_text text) {
     struct local_operand alone = {text.local_at, text.local};
     struct local_list locals = text.local.region != STEP_NONE ? (struct local_list){&alone, 1} : text.local_list;
@@ -290,6 +298,7 @@ void prog_emit(struct prog *prog, struct step_text text) {
         .store_region = (uint8_t)text.store.region,
         .about_region = (uint8_t)about->region,
         .finish = text.finish,
+        .lends = is_lent(prog, &text, &locals),
     };
     if (!make_room(prog, &prog->steps, prog->nsteps, 1, &prog->steps_room, sizeof(*prog->steps)) ||
         !make_room(prog, &prog->origins, prog->nsteps, 1, &prog->origins_room, sizeof(*prog->origins)))

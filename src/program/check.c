@@ -95,24 +95,26 @@ static bool judge_run(struct machine *m) {
 
 bool prog_check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots, bool in_place,
                 char *why, size_t why_bytes) {
-    return prog_check_watched(algorithm, shape, root, nslots, in_place, NULL, why, why_bytes);
+    struct machine_rules rules = {.nslots = nslots, .in_place = in_place};
+    return prog_check_by(algorithm, shape, root, &rules, why, why_bytes);
 }
 
-bool prog_check_watched(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots,
-                        bool in_place, const struct machine_watcher *watcher, char *why, size_t why_bytes) {
+bool prog_check_by(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
+                   const struct machine_rules *rules, char *why, size_t why_bytes) {
+    const struct machine_watcher *watcher = rules->watcher;
     struct cast cast;
     struct machine machine;
     snprintf(why, why_bytes, "%s", "");
-    if (nslots < 1) {
-        snprintf(why, why_bytes, "%d slots per connection: at least one is needed", nslots);
+    if (rules->nslots < 1) {
+        snprintf(why, why_bytes, "%d slots per connection: at least one is needed", rules->nslots);
         return false;
     }
     if (cast_create(algorithm, shape, root, &cast) != COLLET_SUCCESS) {
         snprintf(why, why_bytes, "%s", err_last());
         return false;
     }
-    bool right = machine_create(&machine, &cast, nslots, in_place, why, why_bytes) && machine_run(&machine, watcher) &&
-                 judge_run(&machine);
+    bool right =
+        machine_create(&machine, &cast, rules, why, why_bytes) && machine_run(&machine, watcher) && judge_run(&machine);
     if (!right && watcher != NULL && watcher->failed != NULL && machine.failed.member >= 0 && machine.nsteps_done > 0)
         watcher->failed(&machine, watcher->context);
     machine_destroy(&machine);

@@ -72,6 +72,11 @@ static size_t row_of(const struct machine *m, int round, struct machine_place pl
     return (size_t)(place.region == STEP_TMP ? 0 : round) * (size_t)m->cast->nmembers + (size_t)place.member;
 }
 
+/* The number of a place among those of all members and rounds. */
+static size_t number_of_place(const struct machine *m, int round, struct machine_place place) {
+    return row_of(m, round, place) * (size_t)machine_places_of_member(m) + (size_t)machine_index(m, place);
+}
+
 struct machine_cell *machine_cell(const struct machine *m, int round, struct machine_place place) {
     int ncells = m->nout + m->ntmp, index = machine_index(m, place);
     return index < ncells ? &m->cells[row_of(m, round, place) * (size_t)ncells + (size_t)index] : NULL;
@@ -100,10 +105,14 @@ static bool may_access(struct machine *m, const struct machine_worker *w, struct
     if ((place.region == STEP_IN && !self->has_in) || (place.region == STEP_OUT && !self->has_out))
         return fail_place(m, w, stores, place, ", which a %s does not give to this rank",
                           prog_collective_name(self->prog->collective));
-    size_t number = row_of(m, w->round, place) * (size_t)machine_places_of_member(m) + (size_t)machine_index(m, place);
-    int other = !m->ordered ? -1
-                            : (stores ? order_write : order_read)(&m->order, number_of(m, w),
-                                                                  m->first_worker[w->member], number);
+    int other = !m->ordered
+                    ? -1
+                    : (stores ? order_write : order_read)(&m->order, number_of(m, w), m->first_worker[w->member],
+                                                          number_of_place(m, w->round, place));
+    if (other >= 0 && m->workers[other].member != w->member)
+        return fail_place(
+            m, w, stores, place, ", which is lent to rank %d worker %d: no message says that it was read%s",
+            m->cast->members[m->workers[other].member].rank, m->workers[other].index, m->in_place ? " (in place)" : "");
     if (other >= 0)
         return fail_place(m, w, stores, place, " while worker %d uses the same memory: no message orders the two%s",
                           m->workers[other].index, m->in_place ? " (in place)" : "");
@@ -190,6 +199,45 @@ static const struct machine_conn *find_blocker(const struct machine *m, const st
     return conn != NULL && has_elements(m, w) ? conn : NULL;
 }
 
+/* ---- loans ---- */
+
+struct machine_place machine_lent(const struct machine *m, int member, const struct prog_step *step) {
+    const struct prog_local *local = &m->cast->members[member].prog->locals[step->locals_first];
+    return step->store_region != STEP_NONE ? machine_place(m, member, step->store_region, &step->store, 0)
+                                           : machine_place(m, member, local->region, &local->run, 0);
+}
+
+/* The sender's step has put a message into the slot, or lends it. */
+static bool lend(struct machine *m, const struct machine_worker *w, const struct machine_conn *conn,
+                 struct machine_slot *slot) {
+    const struct prog_step *step = step_of(m, w);
+    slot->loan = -1;
+    if (!m->ordered || !step->lends || m->results[0] == EXPR_NONE)
+        return true;
+    size_t place = number_of_place(m, w->round, machine_lent(m, w->member, step));
+    slot->loan = order_lend(&m->order, place, conn->consumer.worker);
+    return slot->loan >= 0 || machine_fail(m, "no memory to verify programs");
+}
+
+/* The receiver reads what was lent: it must still be what it was. */
+static bool take_loan(struct machine *m, const struct machine_worker *w, const struct machine_conn *conn,
+                      const struct prog_step *sent) {
+    size_t at = machine_slot(m, conn, conn->head);
+    const struct machine_slot *slot = &m->slots[at];
+    int32_t lent = m->values[at * (size_t)m->longest];
+    if (!sent->lends || lent == EXPR_NONE)
+        return true;
+    struct machine_place place = machine_lent(m, conn->at.src, sent);
+    const struct machine_cell *cell = machine_cell(m, slot->round, place);
+    bool written = cell != NULL && cell->value != EXPR_NONE;
+    int32_t now = written ? cell->value : expr_leaf(&m->exprs, place.member, place.block);
+    if (slot->loan >= 0)
+        order_take(&m->order, slot->loan);
+    return now == lent ||
+           fail_here(m, w, "takes what rank %d lent in step %d, and has overwritten since",
+                     m->cast->members[conn->at.src].rank, slot->step - m->workers[conn->producer.worker].first_step);
+}
+
 /* Is what a connection delivers what this step waits for? */
 static bool expect_message(struct machine *m, const struct machine_worker *w, const struct machine_conn *conn) {
     const struct prog_step *step = step_of(m, w);
@@ -206,9 +254,10 @@ static bool expect_message(struct machine *m, const struct machine_worker *w, co
     }
     if (m->ordered)
         order_receive(&m->order, number_of(m, w), machine_slot(m, conn, conn->head));
-    return got == expected ||
-           fail_here(m, w, "expected %s %d, got %s %d from rank %d worker %d step %d", what, expected, what, got,
-                     m->cast->members[conn->at.src].rank, producer->index, slot->step - producer->first_step);
+    return got == expected
+               ? take_loan(m, w, conn, sent)
+               : fail_here(m, w, "expected %s %d, got %s %d from rank %d worker %d step %d", what, expected, what, got,
+                           m->cast->members[conn->at.src].rank, producer->index, slot->step - producer->first_step);
 }
 
 /* The worker may be able to move again. */
@@ -219,7 +268,7 @@ static void wake(struct machine *m, int worker) {
 }
 
 /* Takes away what was read and passes on the results. */
-static void move_slots(struct machine *m, const struct machine_worker *w) {
+static bool move_slots(struct machine *m, const struct machine_worker *w) {
     const struct prog_step *step = step_of(m, w);
     for (int i = 0; i < step->recv_count; i++) {
         recv_conn(m, w, i)->head++;
@@ -228,12 +277,15 @@ static void move_slots(struct machine *m, const struct machine_worker *w) {
     for (int i = 0; i < step->send_count; i++) {
         struct machine_conn *conn = send_conn(m, w, i);
         size_t slot = machine_slot(m, conn, conn->tail++);
-        m->slots[slot] = (struct machine_slot){w->round, w->first_step + w->pc};
+        m->slots[slot] = (struct machine_slot){.round = w->round, .step = w->first_step + w->pc};
+        if (!lend(m, w, conn, &m->slots[slot]))
+            return false;
         memcpy(&m->values[slot * (size_t)m->longest], m->results, (size_t)step->count * sizeof(*m->values));
         if (m->ordered)
             order_send(&m->order, number_of(m, w), slot);
         wake(m, conn->consumer.worker);
     }
+    return true;
 }
 
 /* ---- reducing ---- */
@@ -334,8 +386,7 @@ static bool do_step(struct machine *m, const struct machine_worker *w) {
         if (m->results[i] != EXPR_NONE && !store(m, w, place, i, length, m->results[i]))
             return false;
     }
-    move_slots(m, w);
-    return true;
+    return move_slots(m, w);
 }
 
 static bool can_move(const struct machine *m, const struct machine_worker *w, int nrounds) {
@@ -429,6 +480,20 @@ static bool end_run(struct machine *m) {
     return true;
 }
 
+/* A hasty rank has returned when its last step was done: did its messages say by then that all its loans were read? */
+static bool end_loans(struct machine *m) {
+    size_t nplaces = (size_t)machine_places_of_member(m), nmembers = (size_t)m->cast->nmembers;
+    for (size_t place = 0; m->hasty && place < m->order.nplaces; place++) {
+        int member = (int)(place / nplaces % nmembers), first = m->first_worker[member];
+        int reader = order_open_loan(&m->order, first, m->cast->members[member].prog->nworkers, place);
+        if (reader >= 0)
+            return machine_fail(m, "rank %d returns from the call while rank %d worker %d may read its memory",
+                                m->cast->members[member].rank, m->cast->members[m->workers[reader].member].rank,
+                                m->workers[reader].index);
+    }
+    return true;
+}
+
 bool machine_run(struct machine *m, const struct machine_watcher *watcher) {
     for (int w = m->nworkers - 1; w >= 0; w--)
         wake(m, w);
@@ -436,5 +501,5 @@ bool machine_run(struct machine *m, const struct machine_watcher *watcher) {
         return false;
     for (int w = m->nworkers - 1; w >= 0; w--)
         wake(m, w);
-    return run_freely(m) && end_run(m);
+    return run_freely(m) && end_run(m) && end_loans(m);
 }

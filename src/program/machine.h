@@ -9,6 +9,9 @@
  * which values a run ends does not depend on whose turn it is: one run speaks for all. What could depend on it is memory
  * that workers of a rank share; order.h watches that.
  *
+ * A message that its step lends is read in the sender's memory when the receiver does its step, whatever the sender has done
+ * since. So a program that is right here is right as well where messages are copied.
+ *
  * Rounds: nslots + 1 full ones, so that slots are reused; if blocks differ in length, then two short ones in which only
  * half of the lengths, and only the first, still have elements. Both ends skip the others.
  *
@@ -45,6 +48,7 @@ struct machine_conn {
 
 struct machine_slot {
     int round, step; /* that sent it */
+    int loan;        /* its number in the order, of a slot that is lent its message; −1: none */
 };
 
 struct machine_cell {
@@ -98,17 +102,14 @@ struct machine {
     bool *seen;                 /* … and [member]: whether its own is there */
     uint32_t nsteps_done;
 
-    bool ordered; /* workers of some rank share memory that one of them writes: */
+    bool hasty;   /* see struct machine_rules */
+    bool ordered; /* workers of some rank share memory that one of them writes, or write what they have lent: */
     struct order order;
 
     char *why;
     size_t why_bytes;
     struct machine_failure failed;
 };
-
-/* Connects the cast. On failure *why says what is wrong; destroy the machine all the same. */
-bool machine_create(struct machine *m, const struct cast *cast, int nslots, bool in_place, char *why, size_t why_bytes);
-void machine_destroy(struct machine *m);
 
 /* Who watches a check: after every turn of the first round; and when it has failed. */
 struct machine_watcher {
@@ -117,12 +118,25 @@ struct machine_watcher {
     void *context;
 };
 
+/* How to check: watched; or with ranks that return from the call without waiting for their loans: then the program itself must
+ * order the reads of others before what this rank does last. */
+struct machine_rules {
+    int nslots;
+    bool in_place, hasty;
+    const struct machine_watcher *watcher; /* NULL: none */
+};
+
+/* Connects the cast. On failure *why says what is wrong; destroy the machine all the same. */
+bool machine_create(struct machine *m, const struct cast *cast, const struct machine_rules *rules, char *why,
+                    size_t why_bytes);
+void machine_destroy(struct machine *m);
+
 /* Runs all rounds to the end. watcher may be NULL, as its functions may. */
 bool machine_run(struct machine *m, const struct machine_watcher *watcher);
 
-/* prog_check(), watched. */
-bool prog_check_watched(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots,
-                        bool in_place, const struct machine_watcher *watcher, char *why, size_t why_bytes);
+/* prog_check() by rules. */
+bool prog_check_by(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
+                   const struct machine_rules *rules, char *why, size_t why_bytes);
 
 /* What a place holds; NULL for a block of IN that nothing overwrites. */
 struct machine_cell *machine_cell(const struct machine *m, int round, struct machine_place place);
@@ -135,6 +149,9 @@ int machine_length_of(const struct machine *m, struct machine_place place);
 
 /* Block i of a run of a member. */
 struct machine_place machine_place(const struct machine *m, int member, int region, const struct block_run *run, int i);
+
+/* What a step of a member lends. */
+struct machine_place machine_lent(const struct machine *m, int member, const struct prog_step *step);
 
 /* Where the message that a counter of the connection (head or tail) points at is; what it carries begins at
  * values[slot · longest]. */

@@ -6,14 +6,17 @@
  */
 #include "program/order.h"
 
+#include "base/grow.h"
 #include "base/memory.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool order_create(struct order *order, size_t nworkers, size_t group, size_t nslots, size_t nplaces) {
     *order = (struct order){
         .nworkers = nworkers,
         .group = group,
+        .nplaces = nplaces,
     };
     order->clocks = arena_get(&order->arena, nworkers * nworkers, sizeof(uint32_t));
     order->carried = arena_get(&order->arena, nslots * nworkers, sizeof(uint32_t));
@@ -22,11 +25,14 @@ bool order_create(struct order *order, size_t nworkers, size_t group, size_t nsl
     if (order->arena.failed)
         return false;
     for (size_t p = 0; p < nplaces; p++)
-        order->places[p] = (struct order_place){.writer = -1};
+        order->places[p] = (struct order_place){.writer = -1, .loan = -1};
     return true;
 }
 
-void order_destroy(struct order *order) { arena_free(&order->arena); }
+void order_destroy(struct order *order) {
+    free(order->loans);
+    arena_free(&order->arena);
+}
 
 static uint32_t *clock_of(struct order *order, int worker) { return order->clocks + (size_t)worker * order->nworkers; }
 
@@ -63,6 +69,36 @@ int order_write(struct order *order, int worker, int first, size_t place) {
     for (size_t w = 0; w < order->group && (size_t)first + w < order->nworkers; w++)
         if (first + (int)w != worker && order->read_at[place * order->group + w] > clock[(size_t)first + w])
             return first + (int)w;
-    order->places[place] = (struct order_place){worker, clock[worker]};
+    int reader = order_open_loan(order, worker, 1, place);
+    order->places[place].writer = worker;
+    order->places[place].wrote = clock[worker];
+    return reader;
+}
+
+/* ---- loans ---- */
+
+int order_lend(struct order *order, size_t place, int reader) {
+    if (!grow(&order->loans, (size_t)order->nloans, 1, &order->loans_room, sizeof(*order->loans)))
+        return -1;
+    order->loans[order->nloans] = (struct order_loan){reader, 0, order->places[place].loan};
+    return order->places[place].loan = order->nloans++;
+}
+
+void order_take(struct order *order, int loan) {
+    int reader = order->loans[loan].reader;
+    order->loans[loan].read_at = clock_of(order, reader)[reader];
+}
+
+static bool is_known(struct order *order, int first, int count, const struct order_loan *loan) {
+    for (int worker = first; worker < first + count; worker++)
+        if (loan->read_at > 0 && clock_of(order, worker)[loan->reader] >= loan->read_at)
+            return true;
+    return false;
+}
+
+int order_open_loan(struct order *order, int first, int count, size_t place) {
+    for (int i = order->places[place].loan; i >= 0; i = order->loans[i].older)
+        if (!is_known(order, first, count, &order->loans[i]))
+            return order->loans[i].reader;
     return -1;
 }

@@ -9,6 +9,9 @@
  *                                      knows: a is past 3   carry that knowledge along. X was read at a's step 2: fine.
  *
  * Credit is not counted as a message: a program must be right with any number of slots.
+ *
+ * What a step lends (fifo/loan.h), a worker of another rank reads in this rank's memory, at its own step. Whoever writes there
+ * must know that this step is over, too.
  */
 #ifndef COLLET_PROGRAM_ORDER_H
 #define COLLET_PROGRAM_ORDER_H
@@ -21,6 +24,13 @@
 struct order_place {
     int32_t writer; /* the last worker that wrote here, −1: none … */
     uint32_t wrote; /* … and at which of its steps */
+    int32_t loan;   /* the newest of its loans; −1: none */
+};
+
+struct order_loan {
+    int32_t reader;
+    uint32_t read_at; /* step of the reader; 0: not yet */
+    int32_t older;    /* of the same place */
 };
 
 struct order {
@@ -30,6 +40,9 @@ struct order {
     uint32_t *carried;      /* [slot][worker]: what the message in a slot knows */
     struct order_place *places;
     uint32_t *read_at; /* [place][worker of the rank]: step of its last read */
+    size_t nplaces;
+    struct order_loan *loans;
+    int nloans, loans_room;
 };
 
 /* Workers are numbered rank by rank, at most `group` each. false: no memory (destroy it all the same). */
@@ -44,5 +57,12 @@ void order_send(struct order *order, int worker, size_t slot);
  * worker whose access to the place is not ordered against this one; −1 if all is well. */
 int order_read(struct order *order, int worker, int first, size_t place);
 int order_write(struct order *order, int worker, int first, size_t place);
+
+/* A place is lent to the worker `reader`. Returns the number of the loan; −1: no memory. Then the reader takes it. */
+int order_lend(struct order *order, size_t place, int reader);
+void order_take(struct order *order, int loan);
+
+/* A reader of a loan of the place which no worker first … first+count−1 knows to be done; −1: there is none. */
+int order_open_loan(struct order *order, int first, int count, size_t place);
 
 #endif

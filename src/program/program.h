@@ -18,6 +18,9 @@
  * blocks. Workers of one program run concurrently, each through its own steps in order. Every connection (peer, lane) has
  * one producing and one consuming worker.
  *
+ * Peers may read a result where it lies, in IN or OUT of the rank that sends it, until they have gone on (fifo/loan.h). The
+ * verifier proves that nothing overwrites it before; a step for which that is not so says `copied`.
+ *
  * A builder keeps a sticky error: emit freely, then look at what prog_finish() says.
  * Read next: registry.h, ../algo/allreduce_ring.c, build.c, shape.c, then check.c.
  */
@@ -246,6 +249,7 @@ struct step_text {
     struct local store;        /* where the result goes here */
     struct local length_of;    /* blocks of IN or OUT as long as the pieces; else those stored, else those read */
     struct peers send;         /* to whom the result goes */
+    bool copied;               /* peers get copies, because the memory that has the result is overwritten too soon */
     bool finish;               /* the result holds every rank's contribution: avg divides here */
     struct prog_origin origin; /* prog_step() fills it in */
 };

@@ -25,7 +25,7 @@ struct prog_step {
     struct block_run store, about;      /* blocks that are stored; blocks whose lengths the pieces have */
     uint8_t store_region, about_region; /* enum step_region; store_region STEP_NONE: nothing is stored */
     uint8_t finish;                     /* the result is complete: avg divides */
-    uint8_t unused;
+    uint8_t lends;                      /* peers may read the result in IN or OUT of this rank (fifo/loan.h) */
 };
 
 /* An operand in memory. It stands behind `at` received ones, and behind those that the table lists before it. */

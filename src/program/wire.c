@@ -58,11 +58,21 @@ static bool wire_steps(struct machine *m) {
 enum { SEVERAL = -1 };
 struct place_use {
     int nreads, reader, nwrites, writer;
+    int nlends; /* how many steps lend it */
 };
 
 static void note_use(int *ntimes, int *by, int worker) {
     *by = *ntimes == 0 || *by == worker ? worker : SEVERAL;
     ++*ntimes;
+}
+
+/* Peers read what a step lends: an operand that it passes on, instead of this rank; or what it has just stored. */
+static void note_lent(const struct machine *m, int member, const struct prog_step *step, struct place_use *uses) {
+    struct place_use *use = &uses[machine_index(m, machine_lent(m, member, step))];
+    use->nlends++;
+    if (step->store_region == STEP_NONE)
+        use->nreads += step->send_count - 1;
+    use->reader = SEVERAL;
 }
 
 static void note_step(const struct machine *m, int member, int worker, const struct prog_step *step,
@@ -79,15 +89,18 @@ static void note_step(const struct machine *m, int member, int worker, const str
         struct place_use *use = &uses[machine_index(m, machine_place(m, member, step->store_region, &step->store, i))];
         note_use(&use->nwrites, &use->writer, worker);
     }
+    if (step->lends)
+        note_lent(m, member, step, uses);
 }
 
 /* Whether it takes clocks to know that accesses are in order: several workers use the place, and one of them writes it.
  * But not if a single step reads a contribution that, in place, a single step overwrites with its result: a right
  * result holds that very contribution, so it came from that read, by messages. The verdict on results says whether it
- * does. */
+ * does. What is lent is open if another step than the one that stored it writes there. */
 static bool is_order_open(const struct place_use *use) {
     return use->nwrites > 0 && !(use->nwrites == 1 && use->nreads == 1) &&
-           (use->writer == SEVERAL || (use->nreads > 0 && use->reader != use->writer));
+           (use->writer == SEVERAL || (use->nreads > 0 && use->reader != use->writer) ||
+            (use->nlends > 0 && use->nwrites > 1));
 }
 
 static bool shares_memory(const struct machine *m, int member, struct place_use *uses) {
@@ -185,9 +198,12 @@ static bool allocate(struct machine *m) {
     return true;
 }
 
-bool machine_create(struct machine *m, const struct cast *cast, int nslots, bool in_place, char *why,
+bool machine_create(struct machine *m, const struct cast *cast, const struct machine_rules *rules, char *why,
                     size_t why_bytes) {
-    *m = (struct machine){.cast = cast, .nslots = nslots, .in_place = in_place, .why = why, .why_bytes = why_bytes};
+    int nslots = rules->nslots;
+    *m = (struct machine){
+        .cast = cast, .nslots = nslots, .in_place = rules->in_place, .why = why, .why_bytes = why_bytes};
+    m->hasty = m->ordered = rules->hasty;
     m->failed.member = -1;
     const struct prog *prog = cast->members[0].prog;
     m->sliced = prog_is_sliced(prog->collective);

@@ -2,11 +2,26 @@
 #include "transport/conn.h"
 
 #include "base/err.h"
+#include "base/names.h"
 
 enum collet_result conn_memory_init_on_gpu(const struct conn_owner *owner, void *memory) {
     uint64_t step = (uint64_t)owner->config->first_step;
     COLLET_TRY(owner->gpu->driver->memory->write(memory, &step, sizeof(step)));
     return owner->gpu->driver->memory->write((char *)memory + owner->layout.head_at, &step, sizeof(step));
+}
+
+bool conn_is_direct(const struct conn_owner *owner, const char *way) {
+    const char *list = owner->config->direct;
+    char name[NAME_BYTES];
+    while (owner->gpu == NULL && name_next(&list, name))
+        if (strcmp(name, way) == 0)
+            return true;
+    return false;
+}
+
+void conn_lend(struct conn *conn, uint32_t default_bytes) {
+    int64_t bytes = conn->owner->config->direct_bytes;
+    conn->end.loans.least_bytes = bytes > 0 ? (uint32_t)bytes : default_bytes;
 }
 
 enum collet_result conn_err_not_whole(const struct conn *conn) {

@@ -66,6 +66,11 @@ static inline uint64_t conn_key(const struct conn *conn, enum boot_subject subje
 /* The same as fifo_memory_init(), where memory is that of the GPU that the owner is on. */
 enum collet_result conn_memory_init_on_gpu(const struct conn_owner *owner, void *memory);
 
+/* May this rank lend payloads to a peer, and take what a peer lends it, by this way of COLLET_DIRECT? */
+bool conn_is_direct(const struct conn_owner *owner, const char *way);
+/* The producer lends from now on; default_bytes: see loan_end.least_bytes. */
+void conn_lend(struct conn *conn, uint32_t default_bytes);
+
 /* The failure of a connection whose slots cannot lie where its owner's whole_lines says that all do. */
 enum collet_result conn_err_not_whole(const struct conn *conn);
 

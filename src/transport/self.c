@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * self: ranks of one process. The consumer allocates the FIFO and offers its address; the producer takes the offer up. Between
- * GPUs the FIFO lies where the producer's GPU can write it.
+ * GPUs the FIFO lies where the producer's GPU can write it. On the host payloads are lent (fifo/loan.h): an address is all that it
+ * takes.
  *
  * Ends may be closed in any order, so the memory counts its users. An offer may never be taken up, so offers are listed
  * until they are taken up or withdrawn.
@@ -24,6 +25,7 @@ struct self_memory {
     int ordinal;
     size_t bytes;
     void *fifo;
+    bool takes_loans;         /* the consumer does */
     struct self_memory *next; /* in offers */
 };
 
@@ -110,6 +112,8 @@ static enum collet_result self_offer(struct conn *conn, struct conn_blob *offer)
     }
     fifo_end_init(&conn->end, memory->fifo, layout, conn->owner->config);
     conn->impl = memory;
+    memory->takes_loans = conn_is_direct(conn->owner, "process");
+    conn->end.loans.way = memory->takes_loans ? LOAN_PROCESS : LOAN_NONE;
     pthread_mutex_lock(&offers_lock);
     memory->next = offers;
     offers = memory;
@@ -132,6 +136,10 @@ static enum collet_result self_accept(struct conn *conn, const struct conn_blob 
                        conn->owner->rank);
     fifo_end_init(&conn->end, memory->fifo, &conn->owner->layout, conn->owner->config);
     conn->impl = memory;
+    if (memory->takes_loans && conn_is_direct(conn->owner, "process")) {
+        conn->end.loans.way = LOAN_PROCESS;
+        conn_lend(conn, LOAN_PROCESS_BYTES);
+    }
     return COLLET_SUCCESS;
 }
 

@@ -4,11 +4,19 @@
  * maps it through /proc. The memory has no name, so nothing is left behind however a process ends, and /dev/shm's size
  * does not matter.
  *
- *    memfd:  │ FIFO (fifo.h) │ trailer: nonce, attached │
+ *    memfd:  │ FIFO (fifo.h) │ trailer: nonce, attached, proof, answered │
  *
  * The consumer keeps its descriptor open until the producer has set `attached`. The nonce shows that the descriptor is
  * still the one that was offered.
+ *
+ * Payloads are lent (fifo/loan.h) if the consumer can read the producer's memory. The kernel may forbid that, in a container
+ * for example. So the consumer tries it on a copy of the nonce:
+ *
+ *    producer                                              consumer
+ *    proof: where its copy is; attached ─────────────────▶ reads the copy: is it the nonce?
+ *    lends if so ◀──────────────────────────────────────── answered
  */
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
 #include "transport/transport.h"
@@ -17,10 +25,20 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Where the producer has a copy of the nonce. */
+struct shm_proof {
+    uint64_t address;
+    int32_t pid; /* 0: it does not lend */
+};
+
 struct shm_trailer {
     uint64_t nonce;
     uint64_t attached;
+    struct shm_proof proof;
+    uint64_t answered; /* enum shm_answer */
 };
+
+enum shm_answer { SHM_NO_ANSWER, SHM_COPIES, SHM_LOANS };
 
 struct shm_offer {
     uint64_t nonce;
@@ -30,7 +48,9 @@ struct shm_offer {
 struct shm_end {
     void *memory;
     size_t bytes;
-    int fd; /* consumer, until the producer has attached; else −1 */
+    int fd;         /* consumer, until the producer has attached; else −1 */
+    uint64_t nonce; /* a copy, which the consumer of a producer tries to read */
+    int32_t consumer_pid;
 };
 
 static bool shm_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
@@ -83,19 +103,55 @@ static enum collet_result shm_accept(struct conn *conn, const struct conn_blob *
                        "rank %d's shared memory is gone: descriptor %d of process %d is another file", conn->peer,
                        offer.fd, offer.pid);
     fifo_end_init(&conn->end, end->memory, &conn->owner->layout, conn->owner->config);
-    port_store_release(&trailer->attached, 1); /* pairs with shm_ready() */
+    end->nonce = trailer->nonce;
+    end->consumer_pid = offer.pid;
+    trailer->proof = (struct shm_proof){(uintptr_t)&end->nonce, conn_is_direct(conn->owner, "cma") ? os_pid() : 0};
+    port_store_release(&trailer->attached, 1); /* pairs with consumer_ready() */
+    return COLLET_SUCCESS;
+}
+
+/* Can the consumer read the producer's copy? */
+static bool reaches_producer(const struct conn *conn, const struct shm_trailer *trailer) {
+    uint64_t seen;
+    if (trailer->proof.pid == 0 || !conn_is_direct(conn->owner, "cma"))
+        return false;
+    if (os_process_read(trailer->proof.pid, &seen, trailer->proof.address, sizeof seen))
+        return seen == trailer->nonce;
+    log_info(CONN, "rank %d cannot read memory of rank %d, whose payloads go through slots: %m", conn->owner->rank,
+             conn->peer);
+    return false;
+}
+
+static enum collet_result consumer_ready(struct conn *conn, struct shm_end *end, struct shm_trailer *trailer) {
+    if (end->fd < 0)
+        return COLLET_SUCCESS;
+    if (!port_load_acquire(&trailer->attached)) /* pairs with shm_accept() */
+        return COLLET_IN_PROGRESS;
+    close(end->fd);
+    end->fd = -1;
+    bool loans = reaches_producer(conn, trailer);
+    conn->end.loans.way = loans ? LOAN_CMA : LOAN_NONE;
+    conn->end.loans.pid = trailer->proof.pid;
+    port_store_release(&trailer->answered, loans ? SHM_LOANS : SHM_COPIES); /* pairs with producer_ready() */
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result producer_ready(struct conn *conn, const struct shm_end *end,
+                                         const struct shm_trailer *trailer) {
+    struct loan_end *loans = &conn->end.loans;
+    uint64_t answer = port_load_acquire(&trailer->answered); /* pairs with consumer_ready() */
+    if (answer != SHM_LOANS)
+        return answer == SHM_NO_ANSWER ? COLLET_IN_PROGRESS : COLLET_SUCCESS;
+    loans->way = LOAN_CMA;
+    loans->pid = end->consumer_pid;
+    conn_lend(conn, LOAN_CMA_BYTES);
     return COLLET_SUCCESS;
 }
 
 static enum collet_result shm_ready(struct conn *conn) {
     struct shm_end *end = conn->impl;
-    if (end->fd < 0)
-        return COLLET_SUCCESS;
-    if (!port_load_acquire(&shm_trailer(conn, end->memory)->attached)) /* pairs with shm_accept() */
-        return COLLET_IN_PROGRESS;
-    close(end->fd);
-    end->fd = -1;
-    return COLLET_SUCCESS;
+    struct shm_trailer *trailer = shm_trailer(conn, end->memory);
+    return conn->side == CONN_CONSUMER ? consumer_ready(conn, end, trailer) : producer_ready(conn, end, trailer);
 }
 
 static void shm_close(struct conn *conn) {

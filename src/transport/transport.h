@@ -59,8 +59,9 @@ struct transport {
     void (*close)(struct conn *conn);
 };
 
-static inline bool conn_is_idle(const struct conn *conn) {
-    return conn->transport->idle == NULL || conn->transport->idle(conn);
+/* Also: is nothing lent to its consumer any more? */
+static inline bool conn_is_idle(struct conn *conn) {
+    return loan_all_over(&conn->end) && (conn->transport->idle == NULL || conn->transport->idle(conn));
 }
 
 /* In order of preference; ends with NULL (registry.c). */

@@ -20,6 +20,8 @@ static const struct setting {
     {"small", {{"COLLET_BUFFSIZE", "4096"}, {"COLLET_CHUNKSIZE", "1000"}}}, /* many rounds; chunks of odd sizes */
     {"lanes", {{"COLLET_NCHANNELS", "3"}, {"COLLET_BUFFSIZE", "65536"}}},
     {"wrap32", {{"COLLET_FIRST_STEP", "4294967293"}, {"COLLET_LL_FLAG_BITS", "5"}, {"COLLET_BUFFSIZE", "16384"}}},
+    {"lent", {{"COLLET_DIRECT_BYTES", "1"}}},
+    {"lent-small", {{"COLLET_DIRECT_BYTES", "1"}, {"COLLET_BUFFSIZE", "4096"}, {"COLLET_CHUNKSIZE", "1000"}}},
     {"wrap64", {{"COLLET_FIRST_STEP", "-3"}, {"COLLET_CHUNKSIZE", "500"}}},
 };
 
@@ -113,6 +115,7 @@ void matrix_set_environment(const struct cover_case *c) {
     const struct setting *setting = &settings[c->value[SETTING]];
     unsetenv("COLLET_BUFFSIZE");
     unsetenv("COLLET_CHUNKSIZE");
+    unsetenv("COLLET_DIRECT_BYTES");
     unsetenv("COLLET_NCHANNELS");
     unsetenv("COLLET_FIRST_STEP");
     unsetenv("COLLET_LL_FLAG_BITS");

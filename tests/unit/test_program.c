@@ -371,7 +371,7 @@ static void doubled(struct prog *prog) {
 static void oneshot(struct prog *prog, int local_at, bool finish, int nworkers) {
     struct peers others = {.first = 0, .count = OTHERS};
     prog_worker(prog);
-    prog_step(prog, .local = IN(0), .send = others);
+    prog_step(prog, .local = IN(0), .send = others, .copied = true);
     if (nworkers == 2)
         prog_worker(prog);
     prog_step(prog, .recv = others, .local = IN(0), .local_at = local_at, .finish = finish, .store = OUT(0));
@@ -652,7 +652,7 @@ static void buffers_that_only_the_root_has_are_respected(void **state) {
 static void gather(struct prog *prog, int own, int others) {
     int other = 1 - prog->rank;
     prog_worker(prog);
-    prog_step(prog, .local = IN(0), .store = OUT(own), .send = PEER(other));
+    prog_step(prog, .local = IN(0), .store = OUT(own), .send = PEER(other), .copied = true);
     prog_step(prog, .recv = PEER(other), .store = OUT(others));
 }
 static void right_gather(struct prog *prog) { gather(prog, prog->rank, 1 - prog->rank); }
@@ -976,7 +976,7 @@ static void tmp_is_the_same_memory_in_every_round(void **state) {
 
 static void moves_its_own_run(struct prog *prog) {
     prog_worker(prog);
-    prog_step(prog, .local = IN(0), .store = OUT(prog->rank), .send = PEER(1 - prog->rank));
+    prog_step(prog, .local = IN(0), .store = OUT(prog->rank), .send = PEER(1 - prog->rank), .copied = true);
     prog_step(prog, .recv = PEER(1 - prog->rank), .store = OUT(1 - prog->rank));
     prog_step(prog, .local = OUT_RUN(ROW(0, 2)), .store = OUT_RUN(ROW(1, 2)));
     prog_step(prog, .local = OUT_RUN(ROW(0, 2)), .store = OUT_RUN(ROW(1, 2)));

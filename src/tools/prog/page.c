@@ -240,11 +240,12 @@ static void put_verdicts(const struct page *page, int root, int nslots) {
     struct holdings holdings = {NULL, 0};
     const struct machine_watcher watcher = {keep_holdings, NULL, &holdings};
     char why[ERR_TEXT_BYTES];
-    prog_check_watched(algorithm, page->shape, root, nslots, false, &watcher, why, sizeof why);
+    const struct machine_rules rules = {.nslots = nslots, .watcher = &watcher};
+    prog_check_by(algorithm, page->shape, root, &rules, why, sizeof why);
     fprintf(page->out, ",\n\"final\":[%s],\n\"verdicts\":[", holdings.text != NULL ? holdings.text : "");
     free(holdings.text);
     for (int k = 1; k <= SLOTS_TRIED; k++) {
-        bool right = prog_check_watched(algorithm, page->shape, root, k, false, NULL, why, sizeof why);
+        bool right = prog_check(algorithm, page->shape, root, k, false, why, sizeof why);
         fprintf(page->out, "%s", comma(k - 1));
         put_text(right ? "" : why, page->out);
     }

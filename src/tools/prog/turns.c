@@ -191,7 +191,8 @@ bool show_check(const struct algorithm *algorithm, const struct prog_shape *shap
                 bool turns, FILE *out, char *why, size_t why_bytes) {
     struct show show = {out, 0};
     struct machine_watcher watcher = {turns ? show_turn : NULL, show_failure, &show};
-    bool right = prog_check_watched(algorithm, shape, root, nslots, in_place, &watcher, why, why_bytes);
+    struct machine_rules rules = {.nslots = nslots, .in_place = in_place, .watcher = &watcher};
+    bool right = prog_check_by(algorithm, shape, root, &rules, why, why_bytes);
     if (show.turns > TURNS_SHOWN)
         fprintf(out, "turns %d-%d are not shown\n", TURNS_SHOWN + 1, show.turns);
     return right;

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps whose operands were lent (fifo/loan.h). What a step only stores is copied to where it belongs; what it reduces is
+ * read where it lies, if that is in this process, else it is copied into the slot.
+ */
+#include "exec/exec.h"
+
+/* A payload that is held may not be waited with: another rank's call may have failed, and wait for this one to end. So what
+ * takes time comes first. */
+static bool is_held(const struct fifo_end *end, const char *to) { return end->loans.way == LOAN_PROCESS && to == NULL; }
+
+/* Where the only operand of a step goes as it is; NULL: it does not. */
+static char *place_of(const struct interp_worker *w, const struct prog_step *step, const struct interp_piece *piece) {
+    bool copies = step->recv_count == 1 && step->locals_count == 0 && step->count == 1 &&
+                  step->store_region == STEP_OUT && !(step->finish && w->op->args.divisor > 1);
+    return copies ? interp_store(w->op, step, 0, w->round, piece) : NULL;
+}
+
+static bool fetch_all(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, char *to) {
+    for (int k = 0; k < step->recv_count; k++) {
+        struct fifo_end *end = w->op->recv_ends[step->recv_first + k];
+        if (!loan_is_open(end) || is_held(end, to) || loan_fetch(end, bytes, to))
+            continue;
+        w->blocked_on = (uint32_t)(step->recv_first + k);
+        w->blocked_sending = 0;
+        return false;
+    }
+    return true;
+}
+
+static bool hold_all(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
+    struct fifo_end *const *ends = &w->op->recv_ends[step->recv_first];
+    for (int k = 0; k < step->recv_count; k++) {
+        if (!loan_is_open(ends[k]) || loan_hold(ends[k], bytes))
+            continue;
+        w->blocked_on = (uint32_t)(step->recv_first + k);
+        w->blocked_sending = 0;
+        while (k-- > 0)
+            if (ends[k]->loans.way == LOAN_PROCESS && ends[k]->loans.taken != NULL)
+                loan_drop(ends[k], bytes);
+        return false;
+    }
+    return true;
+}
+
+enum interp_result exec_borrow(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
+                               const struct interp_piece *piece) {
+    char *to = place_of(w, step, piece);
+    return fetch_all(w, step, bytes, to) && hold_all(w, step, bytes) ? INTERP_STEPPED : INTERP_BUSY;
+}
+
+struct exec_loans exec_loans_of(const struct exec_program *program) {
+    struct exec_loans loans = {false, false};
+    for (int k = 0; k < program->nconns; k++) {
+        const struct conn *conn = program->conns[k];
+        loans.lends |= conn->side == CONN_PRODUCER && conn->end.loans.least_bytes != 0;
+        loans.borrows |= conn->side == CONN_CONSUMER && conn->end.loans.way != LOAN_NONE;
+    }
+    return loans;
+}
+
+void exec_help(const struct exec_program *program, bool *moved) {
+    for (int k = 0; k < program->nconns; k++)
+        if (program->conns[k]->side == CONN_PRODUCER)
+            *moved |= loan_help(&program->conns[k]->end) != 0;
+}
+
+void exec_stop_loans(const struct exec_call *call) {
+    const struct exec_program *program = call->program;
+    for (int k = 0; k < program->nconns; k++)
+        if (program->conns[k]->state == CONN_READY)
+            loan_stop(&program->conns[k]->end, program->conns[k]->side == CONN_PRODUCER);
+}

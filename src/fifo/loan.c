@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See loan.h. A slot whose loan nobody helps with is copied by its consumer, part after part.
+ */
+#include "fifo/fifo.h"
+
+#include "base/log.h"
+#include "base/os.h"
+
+#include <string.h>
+
+#define PART_BYTES 32768u
+
+static struct fifo_slot_header *header_at(const struct fifo_end *end, uint64_t position) {
+    return &end->headers[position & (end->nslots - 1)];
+}
+
+static char *slot_at(const struct fifo_end *end, uint64_t position) {
+    return fifo_slot_at(end, PROTOCOL_SIMPLE, position);
+}
+
+/* ---- parts ---- */
+
+static uint32_t parts_of(uint32_t bytes) { return (bytes + PART_BYTES - 1) / PART_BYTES; }
+
+/* Parts are claimed by both ends; without LOAN_STOPPED there are never more than one too many. */
+static uint32_t claim_part(struct fifo_loan *loan, uint32_t nparts) {
+    if (__atomic_load_n(&loan->claimed, __ATOMIC_RELAXED) >= nparts)
+        return nparts;
+    return __atomic_fetch_add(&loan->claimed, 1, __ATOMIC_RELAXED);
+}
+
+/* Claims all parts at once. */
+static bool claim_all(struct fifo_loan *loan, uint32_t nparts) {
+    uint32_t none = 0;
+    return __atomic_compare_exchange_n(&loan->claimed, &none, nparts, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* Pairs with parts_done(). */
+static void count_parts(struct fifo_loan *loan, uint32_t nparts) {
+    __atomic_fetch_add(&loan->done, nparts, __ATOMIC_RELEASE);
+}
+
+/* Pairs with count_parts() and put_in_slot(). */
+static uint32_t parts_done(const struct fifo_loan *loan) { return __atomic_load_n(&loan->done, __ATOMIC_ACQUIRE); }
+
+static size_t part_bytes(uint32_t part, uint32_t bytes) {
+    uint32_t rest = bytes - part * PART_BYTES;
+    return rest < PART_BYTES ? rest : PART_BYTES;
+}
+
+/* From the other end's memory, and to it. */
+static bool read_other(const struct loan_end *end, char *to, uint64_t from, size_t bytes) {
+    if (end->way == LOAN_CMA)
+        return os_process_read(end->pid, to, from, bytes);
+    memcpy(to, (const void *)(uintptr_t)from, bytes);
+    return true;
+}
+
+static bool write_other(const struct loan_end *end, uint64_t to, const char *from, size_t bytes) {
+    if (end->way == LOAN_CMA)
+        return os_process_write(end->pid, to, from, bytes);
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return true;
+}
+
+/* ---- consumer ---- */
+
+int loan_is_open(const struct fifo_end *end) { return end->loans.taken == NULL && fifo_header(end)->loan.address != 0; }
+
+static void refuse(struct fifo_end *end, struct fifo_loan *loan) {
+    log_info(CONN, "cannot read memory of process %d: %m; it is asked to copy", end->loans.pid);
+    port_store_release(&loan->to, LOAN_REFUSED); /* pairs with loan_help() */
+}
+
+static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t bytes, char *to) {
+    uint32_t nparts = parts_of(bytes), part;
+    while ((part = claim_part(loan, nparts)) < nparts) {
+        size_t at = (size_t)part * PART_BYTES;
+        if (port_load_acquire(&loan->to) != LOAN_REFUSED &&
+            !read_other(&end->loans, to + at, loan->address + at, part_bytes(part, bytes)))
+            refuse(end, loan);
+        count_parts(loan, 1);
+    }
+}
+
+int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to) {
+    struct fifo_loan *loan = &fifo_header(end)->loan;
+    char *slot = slot_at(end, end->position), *place = to != NULL ? to : slot;
+    if (to != NULL && port_load_acquire(&loan->to) == 0)
+        port_store_release(&loan->to, (uintptr_t)to); /* pairs with loan_help() */
+    fetch_parts(end, loan, bytes, place);
+    uint32_t done = parts_done(loan);
+    if ((done & LOAN_IN_SLOT) == 0 && (done < parts_of(bytes) || port_load_acquire(&loan->to) == LOAN_REFUSED))
+        return 0;
+    end->loans.taken = (done & LOAN_IN_SLOT) != 0 ? slot : place;
+    return 1;
+}
+
+int loan_hold(struct fifo_end *end, uint32_t bytes) {
+    struct fifo_loan *loan = &fifo_header(end)->loan;
+    if (!claim_all(loan, parts_of(bytes)))
+        return 0;
+    end->loans.taken = (const char *)(uintptr_t)loan->address;
+    return 1;
+}
+
+void loan_drop(struct fifo_end *end, uint32_t bytes) {
+    end->loans.taken = NULL;
+    count_parts(&fifo_header(end)->loan, parts_of(bytes));
+}
+
+/* ---- producer ---- */
+
+int loan_all_over(struct fifo_end *end) {
+    if ((int64_t)(end->loans.until - end->seen) > 0)
+        end->seen = port_load_acquire(end->head); /* pairs with fifo_consumed() */
+    return (int64_t)(end->loans.until - end->seen) <= 0;
+}
+
+/* What cannot be lent is sent as any other payload; so are those that come after it. */
+static void put_in_slot(struct fifo_end *end, struct fifo_slot_header *header, uint64_t position) {
+    memcpy(slot_at(end, position), (const void *)(uintptr_t)header->loan.address, fifo_word_bytes(header->word));
+    end->loans.least_bytes = UINT32_MAX;
+    __atomic_fetch_or(&header->loan.done, LOAN_IN_SLOT, __ATOMIC_RELEASE); /* pairs with parts_done() */
+}
+
+int loan_help(struct fifo_end *end) {
+    if (loan_all_over(end))
+        return 0;
+    uint64_t position = end->seen;
+    struct fifo_slot_header *header = header_at(end, position);
+    struct fifo_loan *loan = &header->loan;
+    uint64_t to = loan->address == 0 ? 0 : port_load_acquire(&loan->to); /* pairs with loan_fetch() and refuse() */
+    if (to == LOAN_REFUSED && (parts_done(loan) & LOAN_IN_SLOT) == 0) {
+        put_in_slot(end, header, position);
+        return 1;
+    }
+    uint32_t bytes = fifo_word_bytes(header->word), nparts = parts_of(bytes);
+    if (to == 0 || to == LOAN_REFUSED)
+        return 0;
+    uint32_t part = claim_part(loan, nparts);
+    if (part >= nparts)
+        return 0;
+    size_t at = (size_t)part * PART_BYTES;
+    if (!write_other(&end->loans, to + at, (const char *)(uintptr_t)loan->address + at, part_bytes(part, bytes)))
+        put_in_slot(end, header, position);
+    count_parts(loan, 1);
+    return 1;
+}
+
+/* ---- failure ---- */
+
+static void stop_one(const struct fifo_end *end, uint64_t position) {
+    struct fifo_slot_header *header = header_at(end, position);
+    uint32_t nparts = parts_of(fifo_word_bytes(header->word));
+    if (header->loan.address == 0)
+        return;
+    uint32_t begun = __atomic_fetch_or(&header->loan.claimed, LOAN_STOPPED, __ATOMIC_RELAXED) & ~LOAN_STOPPED;
+    begun = begun < nparts ? begun : nparts;
+    uint64_t deadline_ns = os_now_ns() + LOAN_STOP_NS;
+    while ((parts_done(&header->loan) & ~LOAN_IN_SLOT) < begun &&
+           (int64_t)(port_load_acquire(end->head) - position) <= 0) { /* pairs with fifo_consumed() */
+        if (os_now_ns() > deadline_ns) {
+            log_warn(CONN, "a peer has stopped in the middle of a copy from or to this rank's memory");
+            return;
+        }
+        os_cpu_relax();
+    }
+}
+
+void loan_stop(struct fifo_end *end, int producing) {
+    uint64_t first = port_load_acquire(end->head), behind = producing ? end->loans.until : port_load_acquire(end->tail);
+    if (end->loans.way == LOAN_NONE)
+        return;
+    for (uint64_t position = first; (int64_t)(behind - position) > 0; position++)
+        stop_one(end, position);
+}

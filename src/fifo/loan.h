@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loans: a slot need not carry its payload. It may say where the payload lies in the producer's memory, and the consumer
+ * takes it from there: one copy instead of two, or none where the consumer only reads.
+ *
+ *    producer                     the slot's header                consumer
+ *    says where the payload is ─▶ address
+ *    publishes the slot ────────▶ (tail) ────────────────────────▶ has data
+ *                                 to ◀──────────────────────────── says where the payload is to go
+ *    claims a part, copies it ──▶ claimed, done ◀───────────────── claims a part, copies it
+ *           …                                                             …
+ *    the loan is over ◀────────── (head) ◀──────────────────────── all parts are done: consumes the slot
+ *
+ * Whoever is free copies: a producer that has nothing else to do helps. A part belongs to the end that claimed it.
+ *
+ *    field     written by   order
+ *    address   producer     covered by tail
+ *    to        consumer     release; the producer's acquire keeps its stores behind what the consumer did there before
+ *    claimed   both         atomic; nothing else is read because of it
+ *    done      both         release after the part was copied; the consumer's acquire before it uses the payload
+ *
+ * A producer's call is over only when its loans are: its memory is the program's again. A call that fails takes its loans
+ * back: nobody claims another part, and it waits for the parts that are being copied (loan_stop()).
+ *
+ * How the other end's memory is reached, each end knows of itself. A producer lends only to a consumer that has said that it
+ * can take loans. If taking one fails all the same, the consumer refuses it, and the producer copies the payload into
+ * the slot, as if it had never lent it.
+ */
+#ifndef COLLET_FIFO_LOAN_H
+#define COLLET_FIFO_LOAN_H
+
+#include "base/port.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* How an end reaches the other end's memory. */
+enum loan_way {
+    LOAN_NONE,
+    LOAN_PROCESS, /* it is in the same process: by address */
+    LOAN_CMA,     /* process_vm_readv and process_vm_writev */
+};
+
+/* Shorter payloads are faster in slots. */
+#define LOAN_PROCESS_BYTES 2048u
+#define LOAN_CMA_BYTES 16384u
+
+/* Of a slot's header. */
+struct fifo_loan {
+    uint64_t address; /* of the payload, in the producer's memory; 0: the slot has it */
+    uint64_t to;      /* where the consumer wants it, in its memory; 0: it has not said; LOAN_REFUSED */
+    uint32_t claimed; /* parts that somebody copies or has copied; and LOAN_STOPPED */
+    uint32_t done;    /* parts that are copied; and LOAN_IN_SLOT */
+};
+
+#define LOAN_REFUSED 1u          /* in `to`: the consumer cannot take it; put the payload into the slot */
+#define LOAN_IN_SLOT 0x80000000u /* in `done`: the payload is in the slot after all */
+#define LOAN_STOPPED 0x80000000u /* in `claimed`: no part may be claimed any more */
+
+/* Of one end. */
+struct loan_end {
+    uint32_t way;         /* enum loan_way */
+    int32_t pid;          /* LOAN_CMA: the other end's process */
+    uint32_t least_bytes; /* producer: payloads of so many bytes are lent, if they can be; 0: none is */
+    uint64_t lending;     /* producer: address of the payload of its next slot; 0: not lent */
+    uint64_t until;       /* producer: position behind its newest loan */
+    const char *taken;    /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */
+};
+
+/* Does a producer lend a payload of so many bytes? */
+PORT_FN int loan_is_worth(const struct loan_end *end, uint32_t bytes) { return end->least_bytes - 1 < bytes; }
+
+/* A producer fills its slot's header; next: the position behind it. */
+PORT_FN void loan_note(struct loan_end *end, struct fifo_loan *loan, uint64_t next) {
+    loan->address = end->lending;
+    if (end->lending == 0)
+        return;
+    loan->to = 0;
+    loan->claimed = loan->done = 0;
+    end->lending = 0;
+    end->until = next;
+}
+
+struct fifo_end;
+
+/* Is the payload of the consumer's slot lent, and not taken yet? The slot has been published. */
+int loan_is_open(const struct fifo_end *end);
+
+/* Consumer: copies the payload of its slot to `to` (NULL: into the slot). 0: the producer still copies a part. */
+int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to);
+
+/* Consumer in the same process: from now on it reads the payload where it is, until it consumes the slot. Nothing may be waited
+ * for meanwhile. 0: the loan has been stopped. */
+int loan_hold(struct fifo_end *end, uint32_t bytes);
+
+/* Consumer: it does not read the payload any more that it holds, and will not consume the slot. */
+void loan_drop(struct fifo_end *end, uint32_t bytes);
+
+/* Producer: have all loans been consumed? */
+int loan_all_over(struct fifo_end *end);
+
+/* Producer: does what it can for the consumer of its oldest loan. 0: there is nothing to do. */
+int loan_help(struct fifo_end *end);
+
+/* Either end, whose call has failed: neither end reads or writes the other's memory when this returns. It waits for parts that
+ * the other end is copying just now, at most LOAN_STOP_NS: longer, if that thread has been stopped in the middle. */
+#define LOAN_STOP_NS 2000000000ull
+void loan_stop(struct fifo_end *end, int producing);
+
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loans: what the verifier finds in programs whose ranks write too early what they have lent, or return too early; and
+ * what both ends of a loan do, one after the other, in one thread.
+ */
+#include "fifo/layout.h"
+#include "fifo/proto_simple.h"
+#include "program/machine.h"
+#include "program/program.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- programs ---- */
+
+static bool check(enum prog_collective collective, prog_build_fn build, int nranks, bool in_place, bool hasty,
+                  char why[512]) {
+    struct algorithm algorithm = {.name = "test", .collective = collective, .build = build};
+    struct machine_rules rules = {.nslots = 2, .in_place = in_place, .hasty = hasty};
+    return prog_check_by(&algorithm, &PROG_FLAT(nranks), 0, &rules, why, 512);
+}
+
+static void expect_lent(prog_build_fn build, int nranks, bool in_place, const char *says) {
+    char why[512];
+    if (check(PROG_ALLREDUCE, build, nranks, in_place, false, why) || strstr(why, says) == NULL)
+        fail_msg("'%s' does not say '%s'", why, says);
+}
+
+static void expect_fine(prog_build_fn build, int nranks, bool in_place) {
+    char why[512];
+    if (!check(PROG_ALLREDUCE, build, nranks, in_place, false, why))
+        fail_msg("%s", why);
+}
+
+/* Both ranks swap their parts and add up. In place, the sum overwrites what the other may still read. */
+static void swap(struct prog *prog, bool copied) {
+    int other = 1 - prog->rank;
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .send = PEER(other), .copied = copied);
+    prog_step(prog, .recv = PEER(other), .local = IN(0), .local_at = prog->rank, .finish = true, .store = OUT(0));
+}
+static void swap_lent(struct prog *prog) { swap(prog, false); }
+static void swap_copied(struct prog *prog) { swap(prog, true); }
+
+static void a_result_may_not_overwrite_what_is_lent(void **state) {
+    (void)state;
+    expect_fine(swap_lent, 2, false);
+    expect_lent(swap_lent, 2, true, "which is lent to rank");
+    expect_fine(swap_copied, 2, true);
+}
+
+/* Rank 1 says that it has read what rank 0 lent, or does not. */
+static void answer(struct prog *prog, bool answers) {
+    prog_worker(prog);
+    if (prog->rank == 0) {
+        prog_step(prog, .local = IN(0), .store = OUT(0), .send = PEER(1));
+        if (answers)
+            prog_step(prog, .recv = PEER(1), .store = OUT(0), .finish = true);
+        else
+            prog_step(prog, .recv = PEER(1), .local = OUT(0), .local_at = 0, .store = OUT(0), .finish = true);
+        return;
+    }
+    if (answers) {
+        prog_step(prog, .recv = PEER(0), .local = IN(0), .local_at = 1, .store = OUT(0), .send = PEER(0),
+                  .copied = true);
+        prog_step(prog, .local = OUT(0), .finish = true, .store = OUT(0));
+    } else {
+        prog_step(prog, .local = IN(0), .send = PEER(0), .copied = true);
+        prog_step(prog, .recv = PEER(0), .local = IN(0), .local_at = 1, .store = OUT(0), .finish = true);
+    }
+}
+static void answered(struct prog *prog) { answer(prog, true); }
+static void unanswered(struct prog *prog) { answer(prog, false); }
+
+static void a_message_back_tells_that_a_loan_was_read(void **state) {
+    (void)state;
+    expect_fine(answered, 2, false);
+    expect_lent(unanswered, 2, false,
+                "rank 0 worker 0 step 1: stores to OUT block 0, which is lent to rank 1 worker 0");
+}
+
+static void ranks_that_return_without_waiting_for_their_loans_are_found(void **state) {
+    (void)state;
+    char why[512];
+    prog_build_fn chain = algorithm_find(PROG_BROADCAST, "chain")->build;
+    prog_build_fn doubling = algorithm_find(PROG_ALLREDUCE, "doubling")->build;
+    assert_true(check(PROG_BROADCAST, chain, 3, false, false, why));
+    assert_false(check(PROG_BROADCAST, chain, 3, false, true, why));
+    assert_non_null(strstr(why, "rank 0 returns from the call while rank 1 worker 0 may read its memory"));
+    assert_true(check(PROG_ALLREDUCE, doubling, 4, false, true, why)); /* its loans are none */
+}
+
+/* ---- both ends of a connection ---- */
+
+enum { BYTES = 100000, PARTS = 4 };
+
+struct pair {
+    struct fifo_layout layout;
+    void *memory;
+    struct fifo_end producer, consumer;
+    struct work_args args;
+    char from[BYTES], to[BYTES];
+};
+
+static int pair_open(void **state) {
+    static struct config config;
+    assert_int_equal(config_read(&config), COLLET_SUCCESS);
+    struct pair *pair = calloc(1, sizeof(*pair));
+    pair->layout = fifo_layout_of(2, BYTES, 4096, 0);
+    pair->memory = calloc(1, pair->layout.total_bytes);
+    pair->args = (struct work_args){.protocol = PROTOCOL_SIMPLE, .signature = 7};
+    fifo_end_init(&pair->producer, pair->memory, &pair->layout, &config);
+    fifo_end_init(&pair->consumer, pair->memory, &pair->layout, &config);
+    pair->producer.loans.way = pair->consumer.loans.way = LOAN_PROCESS;
+    pair->producer.loans.least_bytes = 1;
+    for (int i = 0; i < BYTES; i++)
+        pair->from[i] = (char)(i * 7 + i / 251);
+    *state = pair;
+    return 0;
+}
+
+static int pair_close(void **state) {
+    struct pair *pair = *state;
+    free(pair->memory);
+    free(pair);
+    return 0;
+}
+
+/* The producer lends, and the consumer finds the slot. */
+static void pair_lend(struct pair *pair) {
+    memset(pair->to, 0, BYTES);
+    pair->producer.loans.lending = (uintptr_t)pair->from;
+    simple_publish(&pair->args, &pair->producer, BYTES);
+    assert_int_equal(simple_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
+    assert_true(loan_is_open(&pair->consumer));
+    assert_false(loan_all_over(&pair->producer));
+}
+
+static void pair_expect(struct pair *pair, const char *where) {
+    const char *operand = simple_operand(&pair->args, &pair->consumer, BYTES, NULL);
+    assert_ptr_equal(operand, where);
+    assert_memory_equal(operand, pair->from, BYTES);
+    simple_consume(&pair->consumer);
+    assert_true(loan_all_over(&pair->producer));
+}
+
+static struct fifo_loan *pair_loan(struct pair *pair) { return &fifo_header(&pair->consumer)->loan; }
+
+static char *pair_slot(struct pair *pair) {
+    return fifo_slot_at(&pair->consumer, PROTOCOL_SIMPLE, pair->consumer.position);
+}
+
+static void a_consumer_alone_copies_all_parts(void **state) {
+    struct pair *pair = *state;
+    for (int lap = 0; lap < 5; lap++) {
+        pair_lend(pair);
+        assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
+        assert_false(loan_help(&pair->producer));
+        pair_expect(pair, pair->to);
+    }
+}
+
+static void a_payload_that_is_only_read_stays_where_it_is(void **state) {
+    struct pair *pair = *state;
+    pair_lend(pair);
+    assert_true(loan_hold(&pair->consumer, BYTES));
+    pair_expect(pair, pair->from);
+}
+
+static void a_slot_that_is_not_lent_has_no_trace_of_the_loan_before(void **state) {
+    struct pair *pair = *state;
+    for (int lap = 0; lap < 3; lap++) {
+        pair_lend(pair);
+        assert_true(loan_fetch(&pair->consumer, BYTES, NULL));
+        pair_expect(pair, pair_slot(pair));
+    }
+    for (int lap = 0; lap < 3; lap++) {
+        memcpy(simple_place(&pair->args, &pair->producer, BYTES), pair->from, BYTES);
+        simple_publish(&pair->args, &pair->producer, BYTES);
+        assert_int_equal(simple_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
+        assert_false(loan_is_open(&pair->consumer));
+        pair_expect(pair, pair_slot(pair));
+    }
+}
+
+/* The consumer says where the payload is to go, and another part is in the hands of the producer. */
+static void a_producer_copies_the_parts_that_it_claims(void **state) {
+    struct pair *pair = *state;
+    pair_lend(pair);
+    assert_false(loan_help(&pair->producer)); /* nobody has said where to */
+    pair_loan(pair)->to = (uintptr_t)pair->to;
+    assert_true(loan_help(&pair->producer));
+    assert_true(loan_help(&pair->producer));
+    assert_int_equal(pair_loan(pair)->done, 2);
+    assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
+    assert_int_equal(pair_loan(pair)->done, PARTS);
+    pair_expect(pair, pair->to);
+}
+
+static void a_payload_is_complete_when_every_part_is(void **state) {
+    struct pair *pair = *state;
+    pair_lend(pair);
+    pair_loan(pair)->claimed = 1; /* the producer is about to copy the first part */
+    assert_false(loan_fetch(&pair->consumer, BYTES, pair->to));
+    assert_false(loan_fetch(&pair->consumer, BYTES, pair->to));
+    assert_int_equal(pair_loan(pair)->done, PARTS - 1);
+    memcpy(pair->to, pair->from, 32768);
+    pair_loan(pair)->done++;
+    assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
+    pair_expect(pair, pair->to);
+}
+
+static void what_a_consumer_cannot_read_is_put_into_the_slot(void **state) {
+    struct pair *pair = *state;
+    pair->consumer.loans = (struct loan_end){.way = LOAN_CMA, .pid = -1};
+    pair_lend(pair);
+    assert_false(loan_fetch(&pair->consumer, BYTES, pair->to));
+    assert_true(loan_help(&pair->producer));
+    assert_false(loan_help(&pair->producer));
+    assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
+    pair_expect(pair, pair_slot(pair));
+    assert_false(loan_is_worth(&pair->producer.loans, BYTES)); /* nor is it tried again */
+}
+
+static void what_a_producer_cannot_write_is_put_into_the_slot(void **state) {
+    struct pair *pair = *state;
+    pair->producer.loans.way = LOAN_CMA;
+    pair->producer.loans.pid = -1;
+    pair_lend(pair);
+    pair_loan(pair)->to = (uintptr_t)pair->to;
+    assert_true(loan_help(&pair->producer));
+    assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
+    pair_expect(pair, pair_slot(pair));
+}
+
+static void a_loan_that_was_stopped_is_touched_by_nobody(void **state) {
+    struct pair *pair = *state;
+    pair_lend(pair);
+    loan_stop(&pair->producer, 1);
+    assert_false(loan_fetch(&pair->consumer, BYTES, pair->to));
+    assert_false(loan_hold(&pair->consumer, BYTES));
+    assert_false(loan_help(&pair->producer));
+    for (int i = 0; i < BYTES; i++)
+        assert_int_equal(pair->to[i], 0);
+}
+
+static void a_consumer_that_fails_keeps_the_producer_off_its_buffer(void **state) {
+    struct pair *pair = *state;
+    pair_lend(pair);
+    pair_loan(pair)->to = (uintptr_t)pair->to;
+    loan_stop(&pair->consumer, 0);
+    assert_false(loan_help(&pair->producer));
+    assert_int_equal(pair->to[0], 0);
+}
+
+int main(void) {
+#define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, pair_open, pair_close)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_result_may_not_overwrite_what_is_lent),
+        cmocka_unit_test(a_message_back_tells_that_a_loan_was_read),
+        cmocka_unit_test(ranks_that_return_without_waiting_for_their_loans_are_found),
+        WITH_PAIR(a_consumer_alone_copies_all_parts),
+        WITH_PAIR(a_payload_that_is_only_read_stays_where_it_is),
+        WITH_PAIR(a_slot_that_is_not_lent_has_no_trace_of_the_loan_before),
+        WITH_PAIR(a_producer_copies_the_parts_that_it_claims),
+        WITH_PAIR(a_payload_is_complete_when_every_part_is),
+        WITH_PAIR(what_a_consumer_cannot_read_is_put_into_the_slot),
+        WITH_PAIR(what_a_producer_cannot_write_is_put_into_the_slot),
+        WITH_PAIR(a_loan_that_was_stopped_is_touched_by_nobody),
+        WITH_PAIR(a_consumer_that_fails_keeps_the_producer_off_its_buffer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
