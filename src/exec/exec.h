@@ -120,15 +120,24 @@ enum collet_result exec_connect(struct exec_call *calls, int ncalls);
 
 /* ---- loans (exec_loans.c) ---- */
 
-/* Whether a program's ends may lend payloads, and be lent them. Its connections are ready. */
+/* What a program's ends may lend, and whether they may be lent payloads. Its connections are ready. */
 struct exec_loans {
-    bool lends, borrows;
+    uint32_t lends_from; /* as in struct interp_op */
+    bool borrows;
 };
 struct exec_loans exec_loans_of(const struct exec_program *program);
 
 /* interp_borrow */
 enum interp_result exec_borrow(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                const struct interp_piece *piece);
+
+/* Has a call whose first workers these are lent anything? */
+static inline bool exec_has_lent(const struct exec_program *program, int nworkers) {
+    for (int k = 0; k < nworkers; k++)
+        if (program->workers[k].lent > 0)
+            return true;
+    return false;
+}
 
 /* A rank that waits copies for those that take what it has lent. */
 void exec_help(const struct exec_program *program, bool *moved);

@@ -69,7 +69,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
         op->args = *args;
         if (call->request.extents != NULL)
             fill_extents(op, program->progs[channel], call->request.extents, channel);
-        op->lends = loans.lends;
+        op->lends_from = loans.lends_from;
         op->borrows = loans.borrows;
         op->stream_stores = leaves_cache;
         op->reduce = (const void *)call->reduce;
@@ -93,7 +93,7 @@ static void exec_call_start(struct exec_call *call) {
     call->running = program->first_worker[call->args.nchannels];
     for (int k = 0; k < call->running; k++) {
         struct interp_worker *w = &program->workers[k];
-        w->pc = w->round = w->arrived = 0;
+        w->pc = w->round = w->arrived = w->lent = 0;
         w->done = 0;
     }
     if (program->pair_ops != NULL)
@@ -162,7 +162,8 @@ static enum collet_result exec_call_run(struct exec_call *call, bool *moved) {
         if (!program->workers[k].done)
             COLLET_TRY(exec_visits[everywhere](call, &program->workers[k], moved));
     bool carries = program->nremote > 0 && call->chan->proxy == NULL;
-    bool lends = program->ops[0].lends && call->args.protocol == PROTOCOL_SIMPLE;
+    bool lends =
+        call->args.protocol == PROTOCOL_SIMPLE && (call->running == 0 || !*moved) && exec_has_lent(program, nworkers);
     if (call->running == 0 && (!(carries || lends) || wires_idle(program)))
         return COLLET_SUCCESS;
     if (lends && !*moved)

@@ -5,8 +5,8 @@
  */
 #include "exec/exec.h"
 
-/* A payload that is held may not be waited with: another rank's call may have failed, and wait for this one to end. So what
- * takes time comes first. */
+/* A rank that holds a payload may not wait: the call of the payload's owner may have failed, and that call then waits for this
+ * rank. So payloads that are copied come first. */
 static bool is_held(const struct fifo_end *end, const char *to) { return end->loans.way == LOAN_PROCESS && to == NULL; }
 
 /* Where the only operand of a step goes as it is; NULL: it does not. */
@@ -50,10 +50,12 @@ enum interp_result exec_borrow(struct interp_worker *w, const struct prog_step *
 }
 
 struct exec_loans exec_loans_of(const struct exec_program *program) {
-    struct exec_loans loans = {false, false};
+    struct exec_loans loans = {0, false};
     for (int k = 0; k < program->nconns; k++) {
         const struct conn *conn = program->conns[k];
-        loans.lends |= conn->side == CONN_PRODUCER && conn->end.loans.least_bytes != 0;
+        uint32_t least = conn->side == CONN_PRODUCER ? conn->end.loans.least_bytes : 0;
+        if (least > 0 && (loans.lends_from == 0 || least < loans.lends_from))
+            loans.lends_from = least;
         loans.borrows |= conn->side == CONN_CONSUMER && conn->end.loans.way != LOAN_NONE;
     }
     return loans;

@@ -42,7 +42,7 @@ enum loan_way {
 };
 
 /* Shorter payloads are faster in slots. */
-#define LOAN_PROCESS_BYTES 2048u
+#define LOAN_PROCESS_BYTES 8192u
 #define LOAN_CMA_BYTES 16384u
 
 /* Of a slot's header. */
@@ -89,8 +89,8 @@ int loan_is_open(const struct fifo_end *end);
 /* Consumer: copies the payload of its slot to `to` (NULL: into the slot). 0: the producer still copies a part. */
 int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to);
 
-/* Consumer in the same process: from now on it reads the payload where it is, until it consumes the slot. Nothing may be waited
- * for meanwhile. 0: the loan has been stopped. */
+/* Consumer in the same process: from now on it reads the payload where it is, until it consumes the slot. Before that it may
+ * not wait for anything. 0: the loan has been stopped. */
 int loan_hold(struct fifo_end *end, uint32_t bytes);
 
 /* Consumer: it does not read the payload any more that it holds, and will not consume the slot. */

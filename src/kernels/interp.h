@@ -55,6 +55,14 @@ PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct pr
     return interp_has_credit(w, step) ? INTERP_STEPPED : INTERP_BUSY;
 }
 
+/* Was any operand of the step lent? All have arrived. */
+PORT_FN int interp_is_lent(const struct interp_op *op, const struct prog_step *step) {
+    for (int k = 0; k < step->recv_count; k++)
+        if (fifo_header(op->recv_ends[step->recv_first + k])->loan.address != 0)
+            return 1;
+    return 0;
+}
+
 /* After the step's result was made: hands over what was sent, returns what was read. result: what slots with lines take their
  * payload from; NULL: there are none, or lanes have put it there. */
 PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *step, uint32_t bytes, const char *result,
@@ -115,7 +123,7 @@ PORT_FN enum interp_result interp_try_step(struct interp_worker *w, interp_reduc
     if (interp_skips(op, bytes))
         return interp_advance(w);
     enum interp_result ready = interp_ready(w, step, bytes, everywhere);
-    if (ready == INTERP_STEPPED && !proto_has_lines(everywhere) && op->borrows)
+    if (ready == INTERP_STEPPED && !proto_has_lines(everywhere) && op->borrows && interp_is_lent(op, step))
         ready = borrow(w, step, bytes, &piece);
     if (ready != INTERP_STEPPED)
         return ready;

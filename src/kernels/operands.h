@@ -145,10 +145,11 @@ PORT_FN int interp_changes(const struct interp_op *op, const struct prog_step *s
 
 /* Lends the result to those peers that take it where it is: in w->dst[0] if it is stored, else it is the only operand.
  * Returns how many they are. */
-PORT_FN int interp_lend(const struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
+PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
                         uint32_t everywhere) {
     int stored = step->store_region != STEP_NONE, n = 0;
-    if (!w->op->lends || !step->lends || (!stored && interp_changes(w->op, step, nsrc)))
+    if (proto_has_lines(everywhere) || w->op->lends_from - 1 >= bytes || !step->lends ||
+        (!stored && interp_changes(w->op, step, nsrc)))
         return 0;
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = w->op->send_ends[step->send_first + k];
@@ -157,6 +158,7 @@ PORT_FN int interp_lend(const struct interp_worker *w, const struct prog_step *s
         end->loans.lending = lends ? (uint64_t)(uintptr_t)(stored ? w->dst[0] : w->src[0]) : 0;
         n += lends;
     }
+    w->lent += (uint32_t)n;
     return n;
 }
 
@@ -169,11 +171,12 @@ PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step
     int n = 0, puts = 0;
     if (step->store_region != STEP_NONE)
         w->dst[n++] = interp_store(w->op, step, 0, w->round, piece);
-    if (interp_lend(w, step, bytes, nsrc, everywhere) == step->send_count)
+    int nlent = interp_lend(w, step, bytes, nsrc, everywhere);
+    if (nlent == step->send_count)
         return n;
     for (int k = 0; k < step->send_count; k++) {
         const struct fifo_end *end = w->op->send_ends[step->send_first + k];
-        if (end->loans.lending != 0)
+        if (nlent > 0 && end->loans.lending != 0)
             continue;
         char *place = proto_place(proto_at(everywhere, args->protocol, end), args, end, bytes);
         if (place != NULL)

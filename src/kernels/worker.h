@@ -28,10 +28,11 @@ struct interp_op {
     const struct span
         *extents[STEP_REGIONS]; /* [region][block], where each block has its own; NULL: as geometry says */
     struct work_args args;
-    uint32_t lends, borrows; /* host: some of the ends may lend payloads, or be lent them (fifo/loan.h) */
-    uint32_t stream_stores;  /* host: local results do not stay in the caches */
-    const void *reduce;      /* host: reduce_fn */
-    const void *multiply;    /* host: multiply_fn */
+    uint32_t lends_from;    /* host: least payload that any of the ends lends (fifo/loan.h); 0: none does */
+    uint32_t borrows;       /* host: some of the ends may be lent payloads */
+    uint32_t stream_stores; /* host: local results do not stay in the caches */
+    const void *reduce;     /* host: reduce_fn */
+    const void *multiply;   /* host: multiply_fn */
 };
 
 struct interp_worker {
@@ -40,6 +41,7 @@ struct interp_worker {
     uint32_t pc;
     uint64_t round;
     uint32_t arrived;         /* operands of this step that have arrived from peers */
+    uint32_t lent;            /* slots of this call that were lent their payload */
     uint32_t done;            /* all steps of all rounds are */
     uint32_t blocked_on;      /* BUSY, MISMATCH: index into the peer table */
     uint32_t blocked_sending; /* BUSY: a credit is missing, not an operand */
