@@ -401,7 +401,7 @@ static bool is_leader(const struct roll *roll, int rank, const struct exec_call 
 
 static enum collet_result warn_for_all(const struct exec_call *call, struct roll *roll, uint64_t idle_ns) {
     const struct conn_owner *owner = &call->chan->owner;
-    char list[200], name[64];
+    char list[200], who[240], name[64];
     int missing = 0;
     COLLET_TRY(roll_call(roll, call->chan, owner->rank < LEADERS ? owner->rank : LEADERS, roll->answered, ANSWER_NS));
     if (!is_leader(roll, owner->rank, call))
@@ -411,10 +411,12 @@ static enum collet_result warn_for_all(const struct exec_call *call, struct roll
     for (int rank = 0; rank < owner->nranks; rank++)
         missing += roll->waits[rank] = roll->calls[rank] < call->args.sequence; /* no answer counts as well */
     put_ranks(roll->waits, owner->nranks, list, sizeof(list));
-    log_always(COLL, "%s (call %llu%s) has waited for %.1f s: %s of %d %s not made it%s%s",
-               prog_collective_name(call->request.collective), (unsigned long long)call->args.sequence,
-               put_name(call, name), (double)idle_ns / 1e9, missing ? list : "none", owner->nranks,
-               missing == 1 ? "has" : "have", call->chan->inquest->found[0] ? "; " : "", call->chan->inquest->found);
+    snprintf(who, sizeof(who), "all of %d have made it", owner->nranks);
+    if (missing > 0)
+        snprintf(who, sizeof(who), "%s of %d %s not made it", list, owner->nranks, missing == 1 ? "has" : "have");
+    log_always(COLL, "%s (call %llu%s) has waited for %.1f s: %s%s%s", prog_collective_name(call->request.collective),
+               (unsigned long long)call->args.sequence, put_name(call, name), (double)idle_ns / 1e9, who,
+               call->chan->inquest->found[0] ? "; " : "", call->chan->inquest->found);
     return COLLET_SUCCESS;
 }
 

@@ -133,10 +133,19 @@ static enum collet_result err_timeout(const struct exec_call *call, uint64_t idl
                             exec_found(call));
 }
 
+/* What a rank sent before it was gone may have come since this rank looked for it: this rank may have had no CPU for longer
+ * than any grace. So it tries once more, and only then fails. */
+static enum collet_result check_missing_twice(struct exec_call *call, uint64_t idle_ns) {
+    const bool tried = call->last_try;
+    enum collet_result result = check_missing(call, idle_ns);
+    call->last_try = result != COLLET_SUCCESS;
+    return tried ? result : COLLET_SUCCESS;
+}
+
 static enum collet_result check_call(struct exec_call *call, uint64_t idle_ns, uint64_t now_ns) {
     int index = 0;
     if (boot_missing_count(call->chan->owner.boot) > 0)
-        COLLET_TRY(check_missing(call, idle_ns));
+        COLLET_TRY(check_missing_twice(call, idle_ns));
     COLLET_TRY(exec_inquire(call, blocked_peer(call, &index), idle_ns, now_ns));
     return idle_ns / 1000000u < (uint64_t)call->chan->timeout_ms ? COLLET_SUCCESS : err_timeout(call, idle_ns);
 }
@@ -147,6 +156,7 @@ enum collet_result exec_look(struct exec_call *call, uint64_t now_ns) {
     if (call->idle_since_ns == 0) {
         exec_said_no_more(call);
         call->idle_since_ns = now_ns;
+        call->last_try = false;
     }
     return now_ns > call->idle_since_ns ? check_call(call, now_ns - call->idle_since_ns, now_ns) : COLLET_SUCCESS;
 }

@@ -78,7 +78,7 @@ static void a_failure_elsewhere_ends_a_survey(void **state) {
     begin(&group, 2);
     boot_fail(group.boots[2], COLLET_ERR_SYSTEM, "rank 2 has no luck");
     assert_int_equal(survey_try(group.surveys[0], &group.maps[0]), COLLET_ERR_SYSTEM);
-    assert_string_equal(err_last(), "rank 2 has no luck");
+    assert_string_equal(err_last(), "learnt from rank 2: rank 2 has no luck");
     end(&group);
 }
 

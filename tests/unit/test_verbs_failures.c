@@ -176,6 +176,7 @@ struct stranded {
 
 static void strand(struct stranded *s) {
     struct pair *pair = &s->pair;
+    s->chans[0].name = s->chans[1].name = "";
     pair_open(pair, (struct shape){8, 4096, 2, 1, 0});
     move_slots(pair, 50);
     while (*pair->consumer.end.head + 1 - end_of(&pair->consumer)->credit >= 4)
@@ -244,7 +245,7 @@ static void a_call_that_only_waits_for_a_connection_to_be_idle_names_its_rank(vo
     assert_int_equal(exec_look(&s.call, 1), COLLET_SUCCESS);
     assert_int_equal(exec_look(&s.call, 1 + 59ull * 1000000000), COLLET_SUCCESS);
     assert_int_equal(exec_look(&s.call, 1 + 61ull * 1000000000), COLLET_ERR_TIMEOUT);
-    assert_non_null(strstr(err_last(), "waiting for rank 1:"));
+    assert_non_null(strstr(err_last(), "waiting for rank 1"));
     fake_repair();
     move_slots(&s.pair, 50);
     pair_close(&s.pair);
