@@ -214,8 +214,11 @@ static void read_algo(struct schedule *s, const xmlNode *root) {
     s->nin = prog_region_blocks(&whole, STEP_IN);
     s->nout = prog_region_blocks(&whole, STEP_OUT);
     if (going(s) && !prog_is_sliced(s->algorithm.collective) && s->nslices != s->nranks)
-        xml_fail(&s->attrs, root, "nchunksperloop=\"%d\": of a%s, one chunk per rank is understood", s->nslices,
-                 strchr("aeiou", coll[0]) != NULL ? "n alltoall or allgather" : " reducescatter");
+        xml_fail(
+            &s->attrs, root,
+            "nchunksperloop=\"%d\": of a%s, one chunk per rank is taken, so %d: instances are what the tuner makes, "
+            "channels",
+            s->nslices, strchr("aeiou", coll[0]) != NULL ? "n alltoall or allgather" : " reducescatter", s->nranks);
     s->tbs = arena_get(&s->arena, (size_t)ntbs, sizeof *s->tbs);
     s->steps = arena_get(&s->arena, (size_t)nsteps, sizeof *s->steps);
     int number = 0;

@@ -52,6 +52,61 @@ def allreduce_ring(n):
     return s
 
 
+def allreduce_ring_instances(n):
+    """Two instances on a channel each, interleaved: chunk 2c+i is chunk c of instance i."""
+    s = Schedule('allreduce', n, 2 * n, 2 * n, 0, inplace=1)
+    for r in range(n):
+        for i in range(2):
+            block = ((r + 1) % n, (r - 1) % n, i)
+            at = [('i', 2 * ((r - 1 - k) % n) + i) for k in range(2 * n)]
+            s.step(r, block, 's', at[0], at[0])
+            for k in range(1, n - 1):
+                s.step(r, block, 'rrs', at[k], at[k])
+            s.step(r, block, 'rrcs', at[n - 1], at[n - 1])
+            for k in range(n, 2 * n - 2):
+                s.step(r, block, 'rcs', at[k], at[k])
+            s.step(r, block, 'r', at[2 * n - 2], at[2 * n - 2])
+    return s
+
+
+def allreduce_rings_both_ways(n):
+    """Chunk factor 2: the even chunks go round one way, the odd ones the other way."""
+    s = Schedule('allreduce', n, 2 * n, 2 * n, 0, inplace=1)
+    for r in range(n):
+        for way in (1, -1):
+            odd = (1 - way) // 2
+            block = ((r + way) % n, (r - way) % n, odd)
+            at = [('i', 2 * ((r - way * (1 + k)) % n) + odd) for k in range(2 * n)]
+            s.step(r, block, 's', at[0], at[0])
+            for k in range(1, n - 1):
+                s.step(r, block, 'rrs', at[k], at[k])
+            s.step(r, block, 'rrcs', at[n - 1], at[n - 1])
+            for k in range(n, 2 * n - 2):
+                s.step(r, block, 'rcs', at[k], at[k])
+            s.step(r, block, 'r', at[2 * n - 2], at[2 * n - 2])
+    return s
+
+
+def allreduce_pairs_factor(n):
+    """All pairs with chunk factor 3: a rank's slice is three chunks, which one instruction moves (cnt)."""
+    f = 3
+    s = Schedule('allreduce', n, n * f, n * f, 0, scratch=n * f, inplace=1)
+    for r in range(n):
+        others = [(r + d) % n for d in range(1, n)]
+        got = {}
+        for p in others:
+            s.step(r, (p, p, 0), 's', ('i', p * f), ('s', r * f), cnt=f)
+            got[p] = s.step(r, (p, p, 0), 'r', ('i', r * f), ('s', p * f), cnt=f)
+        last = None
+        for p in others:
+            s.step(r, (-1, -1, 0), 'nop', dep=got[p])
+            last = s.step(r, (-1, -1, 0), 're', ('s', p * f), ('i', r * f), cnt=f)
+        for p in others:
+            s.step(r, (p, p, 0), 's', ('i', r * f), ('i', r * f), cnt=f, dep=last)
+            s.step(r, (p, p, 0), 'r', ('i', p * f), ('i', p * f), cnt=f)
+    return s
+
+
 def allreduce_pairs(n):
     """All pairs: every rank gathers its slice of all others in scratch, reduces there, and sends the sum to all."""
     s = Schedule('allreduce', n, n, n, 0, scratch=n, inplace=1)
@@ -82,6 +137,18 @@ def allgather_ring(n):
     return s
 
 
+def allgather_ring_in_output(n):
+    """In place: a file that names the own block by its place in the output alone."""
+    s = Schedule('allgather', n, n, 0, n, inplace=1)
+    for r in range(n):
+        block = ((r + 1) % n, (r - 1) % n, 0)
+        s.step(r, block, 's', ('o', r), ('o', r))
+        for k in range(1, n - 1):
+            s.step(r, block, 'rcs', ('o', (r - k) % n), ('o', (r - k) % n))
+        s.step(r, block, 'r', ('o', (r + 1) % n), ('o', (r + 1) % n))
+    return s
+
+
 def allgather_pairs(n):
     """Out of place: a copy of the own block, and a threadblock for each other rank."""
     s = Schedule('allgather', n, n, 1, n)
@@ -101,6 +168,17 @@ def reducescatter_ring(n):
         for k in range(2, n):
             s.step(r, block, 'rrs', ('i', (r - k) % n))
         s.step(r, block, 'rrc', ('i', r), ('o', 0))
+    return s
+
+
+def reducescatter_pairs(n):
+    """In place: scratch for what others send, reduced into the own block of the input."""
+    s = Schedule('reducescatter', n, n, n, 0, scratch=n, inplace=1)
+    for r in range(n):
+        for p in ((r + d) % n for d in range(1, n)):
+            s.step(r, (p, p, 0), 's', ('i', p), ('s', r))
+            got = s.step(r, (p, p, 0), 'r', ('i', r), ('s', p))
+            s.step(r, (-1, -1, 0), 're', ('s', p), ('i', r), dep=got)
     return s
 
 

@@ -18,8 +18,10 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 file=$scratch/schedule.xml
 
-samples="allreduce_ring:all_reduce allreduce_pairs:all_reduce allgather_ring:all_gather allgather_pairs:all_gather
-reducescatter_ring:reduce_scatter alltoall_direct:alltoall alltoall_two_step:alltoall"
+samples="allreduce_ring:all_reduce allreduce_ring_instances:all_reduce allreduce_rings_both_ways:all_reduce
+allreduce_pairs:all_reduce allreduce_pairs_factor:all_reduce
+allgather_ring:all_gather allgather_ring_in_output:all_gather allgather_pairs:all_gather
+reducescatter_ring:reduce_scatter reducescatter_pairs:reduce_scatter alltoall_direct:alltoall alltoall_two_step:alltoall"
 
 make_sample() { python3 tests/common/schedules.py "$1" "$2" > "$file"; } # NAME RANKS
 
@@ -69,7 +71,7 @@ refusals_name_the_instruction() {
         is_refused "gpu 0 tb 0 step 0 (r): never runs" 's/type="s"/type="r"/' allreduce_ring 3 &&
         is_refused "gpu 0 tb 0 step 0 (s): reads chunk 0 of 1, which nobody has written yet" '4s/srcbuf="i"/srcbuf="s"/;s/s_chunks="0"/s_chunks="3"/' allreduce_ring 3 &&
         is_refused "its threadblock has no gpu to send to" '3s/send="1"/send="-1"/' allreduce_ring 3 &&
-        is_refused "schedule.xml:1: <algo> nchunksperloop=\"6\"" '1s/nchunksperloop="3"/nchunksperloop="6"/' allgather_ring 3 &&
+        is_refused "schedule.xml:1: <algo> nchunksperloop=\"6\": of an alltoall or allgather, one chunk per rank is taken, so 3" '1s/nchunksperloop="3"/nchunksperloop="6"/' allgather_ring 3 &&
         is_refused "coll=\"custom\"" '1s/coll="[a-z]*"/coll="custom"/' allgather_ring 3 &&
         is_refused "schedule.xml:2: <gpu> id=\"5\": gpus are listed by number" '2s/id="0"/id="5"/' allgather_ring 3 &&
         is_refused "schedule.xml:7: " '3s/tb/tp/' allgather_ring 3
