@@ -156,6 +156,16 @@ every_function_has_its_counterpart() {
     return $bad
 }
 
+# The page about types has a row for each row of the code's tables: constant and name, then what it is summed up in, or which
+# types an operator takes.
+types_are_the_tables() {
+    diff <(sed -nE 's/^ +X\(([A-Z0-9_]+), (\w+), (REAL|WHOLE), \w+, (\w+), (\w+), .*/COLLET_\1 \2 \3 \4 \5/p' src/base/types.h |
+        awk '{ print $1, $2, ($3 == "REAL" ? $4 : $5) }') \
+        <(sed -nE 's/^\| `(COLLET_\w+)` \| (\w+) \| [^|]+ \| (\w+) \|.*\|$/\1 \2 \3/p' docs/types.md | grep -E ' (u?int[0-9]+_t|float|double)$') &&
+        diff <(sed -nE 's/^ +X\(([A-Z]+), (\w+), \w+, (ANY|WHOLE), .*/COLLET_\1 \2 \3/p' src/base/types.h | sed 's/ANY$/any/; s/WHOLE$/integers/') \
+            <(sed -nE 's/^\| `(COLLET_\w+)` \| (\w+) \| (any|integers) \|.*/\1 \2 \3/p' docs/types.md)
+}
+
 links_lead_somewhere() {
     local page link bad=0
     while IFS=: read -r page link; do
@@ -176,5 +186,6 @@ check variables_that_pages_name_exist variables_named_exist
 check options_that_commands_on_pages_give_exist options_named_exist
 check no_page_or_comment_has_a_pattern_that_must_be_read_twice english_is_plain
 check every_public_function_has_its_counterpart_in_nccl_and_mpi every_function_has_its_counterpart
+check types_and_operators_of_the_page_are_those_of_the_code types_are_the_tables
 check links_lead_somewhere links_lead_somewhere
 finish

@@ -13,6 +13,10 @@ root=$work/root
 version=$(sed -n 's/^#define COLLET_\(MAJOR\|MINOR\|PATCH\) //p' include/collet.h | paste -sd.)
 abi=$(objdump -p "$build/lib/libcollet.so" | sed -n 's/^ *SONAME *libcollet\.so\.//p')
 
+# As the build was made: what is installed is not compiled again for GPUs.
+cuda=0
+[ "$(cut -c1-4 "$build/flags")" != CUDA ] || cuda=auto
+
 # A case needs a program that tests can do without.
 have() { command -v "$1" >/dev/null || { skipped "$2: $1 is not here (scripts/deps.sh package)"; return 1; }; }
 
@@ -28,7 +32,7 @@ int main(void) {
 PROGRAM
 
 installs() {
-    make -s install BUILD="$build" PREFIX=/usr DESTDIR="$root" >/dev/null &&
+    make -s install CUDA=$cuda BUILD="$build" PREFIX=/usr DESTDIR="$root" >/dev/null &&
         [ "$(stat -c %a "$root/usr/lib/libcollet.so.$version")" = 755 ] && [ -x "$root/usr/bin/all_reduce_perf" ] &&
         [ -x "$root/usr/lib/collet/libnccl.so.2" ] && [ -e "$root/usr/include/collet/compat/nccl.h" ]
 }
@@ -143,7 +147,7 @@ man_shows_a_call() {
 }
 
 uninstalls() {
-    make -s uninstall BUILD="$build" PREFIX=/usr DESTDIR="$root" >/dev/null
+    make -s uninstall CUDA=$cuda BUILD="$build" PREFIX=/usr DESTDIR="$root" >/dev/null
     [ -z "$(find "$root" -type f -o -type l)" ] || { find "$root" -type f -o -type l; return 1; }
 }
 
@@ -152,7 +156,7 @@ uninstalls() {
 debian() { PATH=$PATH:/usr/sbin:/sbin dpkg --root="$work/debian" --force-depends --force-not-root "$@" 2>&1; }
 
 packages_are_made() {
-    make -s deb BUILD="$build" DEB_DIR="$work/deb" && for package in libcollet"$abi" libcollet-dev collet-tools; do
+    make -s deb CUDA=$cuda BUILD="$build" DEB_DIR="$work/deb" && for package in libcollet"$abi" libcollet-dev collet-tools; do
         ls "$work/deb/${package}_${version}_"*.deb || return 1
     done
 }
