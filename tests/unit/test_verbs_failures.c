@@ -176,7 +176,6 @@ struct stranded {
 
 static void strand(struct stranded *s) {
     struct pair *pair = &s->pair;
-    s->chans[0].name = s->chans[1].name = "";
     pair_open(pair, (struct shape){8, 4096, 2, 1, 0});
     move_slots(pair, 50);
     while (*pair->consumer.end.head + 1 - end_of(&pair->consumer)->credit >= 4)
@@ -196,7 +195,7 @@ static void strand(struct stranded *s) {
         struct conn *conn = rank == 0 ? &pair->producer : &pair->consumer;
         conn->state = CONN_READY;
         pair->owners[rank].first = conn;
-        s->chans[rank] = (struct chan){.owner = pair->owners[rank], .timeout_ms = 60000};
+        s->chans[rank] = (struct chan){.owner = pair->owners[rank], .timeout_ms = 60000, .name = ""};
     }
     s->conns[0] = &pair->producer;
     s->sending = (struct exec_program){
