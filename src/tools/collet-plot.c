@@ -24,6 +24,7 @@ struct series {
     char name[2 * NAME_BYTES];
     struct point points[POINTS_MAX];
     int npoints;
+    bool predicted; /* at least one of them */
 };
 
 struct plot {
@@ -86,6 +87,7 @@ static bool read_row(struct plot *plot, char *line) {
         return false;
     }
     double predicted = plot->predicted_field > 0 && plot->predicted_field < n ? atof(fields[plot->predicted_field]) : 0;
+    series->predicted |= predicted > 0;
     series->points[series->npoints++] = (struct point){atof(fields[0]), atof(fields[5]), predicted};
     return true;
 }
@@ -118,23 +120,11 @@ static bool read_files(struct plot *plot, char **paths, int npaths) {
 
 /* ---------------------------------------------------------------------------------------------------------- drawing */
 
-static bool has_predictions(const struct series *series) {
-    for (int i = 0; i < series->npoints; i++)
-        if (series->points[i].predicted_us > 0)
-            return true;
-    return false;
-}
-
-/* One block of data per series: bytes, measured and predicted µs; ? is what gnuplot leaves out. */
+/* One block of data per series: bytes, measured and predicted µs. */
 static void write_data(FILE *out, const struct series *series, int number) {
     fprintf(out, "$series%d << END\n", number);
-    for (const struct point *p = series->points; p < series->points + series->npoints; p++) {
-        fprintf(out, "%.0f %g ", p->bytes, p->measured_us);
-        if (p->predicted_us > 0)
-            fprintf(out, "%g\n", p->predicted_us);
-        else
-            fprintf(out, "?\n");
-    }
+    for (const struct point *p = series->points; p < series->points + series->npoints; p++)
+        fprintf(out, "%.0f %g %g\n", p->bytes, p->measured_us, p->predicted_us);
     fprintf(out, "END\n");
 }
 
@@ -151,13 +141,13 @@ static void write_script(FILE *out, const struct plot *plot, const char *path) {
         write_data(out, &plot->series[i], i);
     fprintf(out, "set terminal svg size 900,560 dynamic font 'sans,14' background 'white'\nset output ");
     write_text(out, path);
-    fprintf(out, "\nset datafile missing '?'\nset logscale x 2\nset logscale y 10\nset format x '%%.0b%%B'\n"
+    fprintf(out, "\nset logscale x 2\nset logscale y 10\nset format x '%%.0b%%B'\n"
                  "set xlabel 'bytes'\nset ylabel 'time in µs'\nset key left top noenhanced\nset grid\nplot");
     for (int i = 0; i < plot->nseries; i++) {
         fprintf(out, "%s $series%d using 1:2 with points pointtype 7 linecolor %d title ", i ? "," : "", i, i + 1);
         write_text(out, plot->series[i].name);
-        if (has_predictions(&plot->series[i]))
-            fprintf(out, ", $series%d using 1:3 with lines linecolor %d title 'predicted'", i, i + 1);
+        if (plot->series[i].predicted)
+            fprintf(out, ", $series%d using 1:($3 > 0 ? $3 : NaN) with lines linecolor %d title 'predicted'", i, i + 1);
     }
     fprintf(out, "\n");
 }

@@ -106,12 +106,12 @@ draws_dots_and_curves() {
     script=$(table | "$bin/collet-plot" --script --output 'a"b.svg') && diff <(sed '/^set/d' <<<"$script") - <<'EXPECTED'
 $series0 << END
 1024 2.5 2
-1048576 250 ?
+1048576 250 0
 END
 $series1 << END
-1024 7 ?
+1024 7 0
 END
-plot $series0 using 1:2 with points pointtype 7 linecolor 1 title "all_reduce_perf, 2 ranks, float sum", $series0 using 1:3 with lines linecolor 1 title 'predicted', $series1 using 1:2 with points pointtype 7 linecolor 2 title "reduce_perf, 1 ranks, half  max  from 0"
+plot $series0 using 1:2 with points pointtype 7 linecolor 1 title "all_reduce_perf, 2 ranks, float sum", $series0 using 1:($3 > 0 ? $3 : NaN) with lines linecolor 1 title 'predicted', $series1 using 1:2 with points pointtype 7 linecolor 2 title "reduce_perf, 1 ranks, half  max  from 0"
 EXPECTED
 }
 
