@@ -5,6 +5,7 @@
  */
 #include "base/err.h"
 #include "forecast/explain.h"
+#include "plan/import.h"
 #include "tools/common/machine.h"
 #include "tools/sim/timeline.h"
 
@@ -28,7 +29,7 @@ enum { RANKS_MAX = 131072, SIZES_MAX = 64 };
 
 struct request {
     struct machine_request machine;
-    const char *collective, *sizes, *factor, *algo, *limit, *timeline; /* NULL: not given */
+    const char *collective, *sizes, *factor, *algo, *limit, *timeline, *import; /* NULL: not given */
     bool json;
 };
 
@@ -37,6 +38,7 @@ struct task {
     enum prog_collective collective;
     uint64_t sizes[SIZES_MAX];
     int nsizes;
+    struct algorithm *imported; /* NULL: none */
     const struct algorithm *algorithms[ALGORITHMS_MAX];
     int nalgorithms;
     struct forecast results[ALGORITHMS_MAX][SIZES_MAX];
@@ -53,6 +55,8 @@ static void parse_arguments(int argc, char **argv, struct request *request) {
         ARGUMENT_VALUE("factor", "N", &request->factor, "from one size to the next; 4 unless given"),
         ARGUMENT_VALUE("algo", "NAME", &request->algo,
                        "one algorithm, as collet-prog --list shows them; all that apply unless given"),
+        ARGUMENT_VALUE("import", "FILE", &request->import,
+                       "beside them an MSCCL-style schedule, of its collective and for as many ranks"),
         ARGUMENT_VALUE("limit", "N", &request->limit,
                        "simulate at most N million steps for a prediction where one host stands for all,\n"
                        "and a fortieth of them where none does; 60 unless given"),
@@ -99,6 +103,27 @@ static bool is_named(const struct algorithm *algorithm, const char *name) {
     if (strncasecmp(name, collective, length) == 0 && name[length] == '_')
         name += length + 1;
     return strcasecmp(algorithm->name, name) == 0;
+}
+
+/* Puts a schedule before the others, and takes its collective. */
+static int import_schedule(const struct request *request, const struct forecast_job *job, struct task *task) {
+    enum collet_result result = import_file(request->import, &task->imported);
+    if (result == COLLET_SUCCESS)
+        result = import_verify(task->imported);
+    if (argument_failed("", result))
+        return EXIT_BAD_INPUT;
+    const struct algorithm *imported = task->imported;
+    if (!algorithm_applies(imported, job->machine.whole) ||
+        (request->collective != NULL && imported->collective != task->collective)) {
+        fprintf(stderr, "collet-sim: --import is %s, an %s of %d ranks, but asked for is %s of %d\n", request->import,
+                prog_collective_name(imported->collective), imported->nranks,
+                prog_collective_name(request->collective != NULL ? task->collective : imported->collective),
+                job->nranks);
+        return EXIT_BAD_INPUT;
+    }
+    task->collective = imported->collective;
+    task->algorithms[task->nalgorithms++] = imported;
+    return 0;
 }
 
 static int list_algorithms(const char *name, const struct forecast_job *job, struct task *task) {
@@ -276,7 +301,9 @@ static int simulate(const struct request *request, struct task *task, struct for
         fprintf(stderr, "collet-sim: one rank alone sends nothing: give more --nodes or --ranks\n");
         return EXIT_BAD_INPUT;
     }
-    int status = list_algorithms(request->algo, job, task);
+    int status = request->import != NULL ? import_schedule(request, job, task) : 0;
+    if (status == 0)
+        status = list_algorithms(request->algo, job, task);
     if (status != 0)
         return status;
     job->steps_max = task->limit * 1e6;
@@ -301,6 +328,7 @@ int main(int argc, char **argv) {
         status = EXIT_FAILURE;
     if (status == 0)
         status = simulate(&request, &task, job);
+    import_destroy(task.imported);
     forecast_close(job);
     topo_destroy(topo);
     return status;

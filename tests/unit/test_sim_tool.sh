@@ -91,6 +91,22 @@ refuses_timelines() {
         "$sim" --synthetic "$machine" --nodes 64 --sizes 1M --algo ring --timeline /dev/null 2>&1 | grep -q 'up to 128 ranks, not 512'
 }
 
+# What an imported ring is predicted to take is what the ring of the same steps takes, and a file for other ranks is refused.
+imported_is_simulated() {
+    local rows scratch
+    scratch=$(mktemp -d) && trap 'rm -rf "$scratch"' EXIT
+    python3 tests/common/schedules.py allreduce_ring 4 >"$scratch/ring.xml" || return 1
+    rows=$("$sim" --synthetic "2 cpu" --ranks 4 --sizes 4K:4M --factor 32 --algo ring --import "$scratch/ring.xml") || return 1
+    awk '/^ / { time[$1, $2] = $6; sizes[$1] } END { for (size in sizes) { n++; if (time[size, "imported"] + 0 == 0 || time[size, "imported"] != time[size, "ring"]) exit 1 } exit n != 3 }' \
+        <<<"$(sed 's/\*/ /' <<<"$rows")" || { echo "$rows"; return 1; }
+    refuses "of 4 ranks, but asked for is allreduce of 3" "$sim" --synthetic "2 cpu" --ranks 3 --import "$scratch/ring.xml" &&
+        refuses "asked for is broadcast of 4" "$sim" --synthetic "2 cpu" --ranks 4 --collective broadcast --import "$scratch/ring.xml"
+}
+if command -v python3 >/dev/null; then
+    check an_imported_schedule_is_simulated_beside_the_others imported_is_simulated
+else
+    skipped "python3 is not here"
+fi
 check a_timeline_of_a_ring_adds_up timeline_adds_up ring
 check a_timeline_of_a_tree_adds_up timeline_adds_up tree
 check timelines_that_cannot_be_are_refused refuses_timelines
