@@ -141,7 +141,7 @@ COLLET_TYPES(DEFINE_CONVERSION, )
 
 typedef uint32_t __attribute__((aligned(2), may_alias)) two_uppers; /* as aligned as one of them */
 
-/* To nearest even, in place. A NaN stays as it is: of two operands whose lower halves are 0, so is the result's. */
+/* Rounds the upper half to nearest even. A NaN of two such operands has 0 in its lower half, so it is not changed. */
 static inline uint32_t rounded_upper(float value) {
     uint32_t bits = type_float_bits(value);
     return bits + 0x7fffu + (bits >> 16 & 1);
@@ -161,9 +161,13 @@ static inline uint32_t rounded_upper(float value) {
                 type_load_##type(((const element *)a_)[n - 1]), type_load_##type(((const element *)b_)[n - 1])));      \
     }
 
-/* order: the place of an element among all of its type, counted round from `first`. A minimum counts from the least
- * number, a maximum from the first NaN above the largest number. So the NaNs of both signs lie at the end that loses.
- * kept: of 8 bits, infinity is stored as the largest number. */
+/* order: the place of an element on the circle of all bits of its type, counted from `first`.
+ *
+ *    −NaNs  −∞ … −0  +0 … +∞  +NaNs  (and round to −NaNs)
+ *           ▲ a minimum counts from here; NaNs come last
+ *                             ▲ a maximum counts from here; NaNs come first
+ *
+ * kept: a float of 8 bits is stored as the largest number instead of infinity. */
 #define ORDER(type, element, largest, fraction_bits)                                                                   \
     enum {                                                                                                             \
         sign_##type = 1 << (8 * sizeof(element) - 1),                                                                  \
