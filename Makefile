@@ -375,6 +375,14 @@ gpu-accept-bundle:
 bundle: $(GPU_ACCEPT_PROGRAMS)
 	@BUILD=$(BUILD) scripts/gpu-accept-bundle.sh
 
+# Breaks jobs on purpose: SEEDS= how many times, FIRST= the first seed. A table of what was injected and survived.
+.PHONY: test-faults
+SEEDS ?= 245
+test-faults:
+	@scripts/deps.sh test
+	@$(AGAIN) $(BUILD)/tests/fault/test_faults
+	@SEEDS=$(SEEDS) $(BUILD)/tests/fault/test_faults
+
 # A Slurm of its own, on hosts that are network namespaces; skipped where it is not installed or not permitted.
 .PHONY: test-slurm
 test-slurm: all
@@ -538,6 +546,7 @@ help:
 	@echo 'make test-nccl-abi libnccl.so.2 in NCCL'"'"'s place (a minute; NCCL_HOME=, NCCL_TESTS= name what it is compared with)'
 	@echo 'make demo-torch    installs PyTorch if it is missing, trains a model with DDP on gloo and on collet'
 	@echo 'make test-torch    PyTorch'"'"'s own distributed tests on collet, where PyTorch is installed (minutes)'
+	@echo 'make test-faults   kills, stops and aborts ranks on purpose, and prints what was survived (2 minutes; SEEDS=, FIRST=)'
 	@echo 'make test-slurm    jobs by srun of a real Slurm, where it is installed'
 	@echo 'make test-fabric   between two virtual hosts with software RDMA (minutes); fabric-shell: to try things in them'
 	@echo 'make test-bare     the commands of README on a Debian 12 with nothing installed (as root, with a network; CUDA=1: with nvcc)'

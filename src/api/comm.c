@@ -265,6 +265,7 @@ enum collet_result comm_try_join(struct collet_comm *comm) {
     if (result == COLLET_SUCCESS)
         result = rooms_open(comm);
     if (result < 0) {
+        split_keep_error(comm, result);
         comm_remember(comm, result);
         if (comm->boot != NULL)
             boot_fail(comm->boot, result, err_last());

@@ -139,8 +139,10 @@ enum collet_result collet_comm_abort(struct collet_comm *comm) {
         return COLLET_SUCCESS;
     if (!comm_enter(comm))
         return comm_check(comm);
-    char text[96];
-    snprintf(text, sizeof(text), "rank %d called collet_comm_abort()", comm->rank);
+    char text[ERR_TEXT_BYTES], error[ERR_TEXT_BYTES];
+    comm_error_text(comm, error, sizeof(error));
+    snprintf(text, sizeof(text), "rank %d called collet_comm_abort()%s%.400s", comm->rank, error[0] ? " after: " : "",
+             error);
     boot_fail(comm->boot, COLLET_ERR_ABORTED, text);
     comm_leave(comm);
     if (group_check_none_queued(comm, NULL, "collet_comm_abort") != COLLET_SUCCESS)

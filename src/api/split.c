@@ -230,6 +230,19 @@ enum collet_result split_try(struct collet_comm *comm) {
     return result;
 }
 
+void split_keep_error(const struct collet_comm *comm, enum collet_result result) {
+    const struct split *s = comm->split;
+    char text[ERR_TEXT_BYTES];
+    if (s == NULL || s->stage == BEGIN)
+        return;
+    if (result == COLLET_ERR_TIMEOUT && s->stage == KEEP_WATCH) {
+        snprintf(text, sizeof text, "in %s, where rank %d has the meeting point: %.400s", call_names[s->wish.call],
+                 s->leader, err_last());
+        err_adopt(result, text);
+    }
+    comm_keep_error(s->parent);
+}
+
 void split_end(struct collet_comm *comm) {
     struct split *s = comm->split;
     char text[96];

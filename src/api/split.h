@@ -14,6 +14,10 @@ enum collet_result split_try(struct collet_comm *comm);
 /* comm no longer needs its parent: it is complete, or is given up. Harmless on a communicator that has none. */
 void split_end(struct collet_comm *comm);
 
+/* comm could not be made, for the thread's last error: that becomes its parent's as well, so that a parent that is aborted then
+ * says why. Harmless on a communicator that has no parent. */
+void split_keep_error(const struct collet_comm *comm, enum collet_result result);
+
 /* Moves what a non-blocking parent is being made into. IN_PROGRESS while it is; its failure, once; else SUCCESS. */
 enum collet_result split_poll(struct collet_comm *parent);
 

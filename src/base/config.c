@@ -88,6 +88,12 @@ static bool is_listed(const char *word, const char *list) {
     return false;
 }
 
+bool config_port_range(const char *text, int *first, int *last) {
+    int end = 0;
+    return sscanf(text, "%5d-%5d%n", first, last, &end) == 2 && text[end] == '\0' && *first >= 1 && *first <= *last &&
+           *last <= 65535;
+}
+
 /* Texts with a vocabulary that this room knows; those of algorithms and transports are checked by their rooms. */
 static bool text_is_known(const struct knob *knob, const char *value) {
     enum log_level level;
@@ -98,6 +104,9 @@ static bool text_is_known(const struct knob *knob, const char *value) {
         return log_parse_subsystems(value, &subsystems);
     if (knob->offset == offsetof(struct config, device))
         return is_listed(value, "host cuda");
+    int first, last;
+    if (knob->offset == offsetof(struct config, port_range))
+        return value[0] == '\0' || config_port_range(value, &first, &last);
     if (knob->offset == offsetof(struct config, cpu_distance))
         return is_listed(value, "near far auto");
     if (knob->offset == offsetof(struct config, net_gdr_level))

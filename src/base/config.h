@@ -46,6 +46,8 @@ enum config_scope {
     TEXT(socket_ifname, "SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "", RANK, "",                                           \
          "interfaces by prefix; ^ excludes, = matches exactly; default: by reachability")                              \
     TEXT(socket_family, "SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", RANK, "", "AF_INET or AF_INET6; default both")      \
+    TEXT(port_range, "PORT_RANGE", NULL, "", PROCESS, "",                                                              \
+         "first-last: the ports that collet listens on; default: any. Not for the port in COMM_ID")                    \
     INT(nsockets, "NSOCKETS", NULL, "", AGREED, 2, 1, 16, "sockets for slots between two ranks over tcp")              \
     INT(ib_disable, "IB_DISABLE", "NCCL_IB_DISABLE", "", PROCESS, 0, 0, 1, "1: no RDMA")                               \
     TEXT(ib_hca, "IB_HCA", "NCCL_IB_HCA", "", PROCESS, "",                                                             \
@@ -112,6 +114,9 @@ enum collet_result config_read(struct config *config);
 /* The process's configuration, read at the first call; values that do not parse count as unset (config_read() reports
  * them when a communicator is made). Never NULL. */
 const struct config *config_process(void);
+
+/* Reads "first-last"; false if it is no range of ports. */
+bool config_port_range(const char *text, int *first, int *last);
 
 /* Is it a variable that sets a knob, by collet's name or by NCCL's? */
 bool config_reads(const char *variable);

@@ -92,6 +92,9 @@ static bool expand_path(const char *pattern, char *path, size_t room) {
     return true;
 }
 
+/* In a folder that all may write to, somebody may have put a link where the log is to be. /dev/stderr is one, too. */
+static int no_link(const char *path) { return strncmp(path, "/dev/", 5) == 0 ? 0 : O_NOFOLLOW; }
+
 static void open_log(void) {
     const struct config *config = config_process();
     enum log_level level = LOG_NONE;
@@ -104,7 +107,7 @@ static void open_log(void) {
         int fd = -1;
         if (!expand_path(config->debug_file, path, sizeof path))
             cannot = "its name is too long";
-        else if ((fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) < 0)
+        else if ((fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | no_link(path), 0600)) < 0)
             cannot = strerror(errno);
         else
             log_fd = fd;

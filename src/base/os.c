@@ -320,10 +320,18 @@ void os_memory_destroy(void *memory, size_t bytes) {
         munmap(memory, bytes);
 }
 
+void os_signals_block(sigset_t *before) {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT};
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (size_t k = 0; k < sizeof faults / sizeof *faults; k++)
+        sigdelset(&blocked, faults[k]);
+    pthread_sigmask(SIG_SETMASK, &blocked, before);
+}
+
 enum collet_result os_thread_start(pthread_t *thread, const char *name, void *(*body)(void *), void *argument) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    os_signals_block(&before);
     errno = pthread_create(thread, NULL, body, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (errno != 0)

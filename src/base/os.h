@@ -8,6 +8,7 @@
 #include "collet.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -40,7 +41,10 @@ struct os_cache {
 };
 void os_last_cache_get(struct os_cache *cache);
 
-/* Starts a thread of collet, with all signals blocked: they are the program's. The name is for debuggers and top. */
+/* Blocks the signals that are the program's, for a thread that is about to be started; not those that a fault of the thread
+ * itself raises, which a crash handler wants to see. *before: to be restored with pthread_sigmask(). */
+void os_signals_block(sigset_t *before);
+/* Starts a thread of collet, with these signals blocked. The name is for debuggers and top. */
 enum collet_result os_thread_start(pthread_t *thread, const char *name, void *(*body)(void *), void *argument);
 
 static inline void os_cpu_relax(void) {

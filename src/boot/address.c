@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "boot/address.h"
 
+#include "base/config.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/os.h"
@@ -89,7 +90,8 @@ static int from_sockaddr(const struct sockaddr *from, int family, struct address
     return 0;
 }
 
-int address_listen(int family, int port) {
+/* At this port; 0: any. */
+static int listen_at(int family, int port) {
     const int on = 1, off = 0;
     const struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
     const struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
@@ -107,6 +109,21 @@ int address_listen(int family, int port) {
     int error = errno;
     close(fd);
     errno = error;
+    return -1;
+}
+
+int address_listen(int family, int port) {
+    int first, last;
+    uint32_t start;
+    if (port != 0 || !config_port_range(config_process()->port_range, &first, &last))
+        return listen_at(family, port);
+    const int n = last - first + 1;
+    os_random(&start, sizeof start); /* many processes begin at the same time */
+    for (int k = 0; k < n; k++) {
+        int fd = listen_at(family, first + (int)((start + (unsigned)k) % (unsigned)n));
+        if (fd >= 0 || (errno != EADDRINUSE && errno != EACCES))
+            return fd;
+    }
     return -1;
 }
 
@@ -244,6 +261,28 @@ void address_interface(const struct address *address, char interface[ADDRESS_INT
             memcmp(one.ip, address->ip, sizeof one.ip) == 0)
             snprintf(interface, ADDRESS_INTERFACE_BYTES, "%s", i->ifa_name);
     freeifaddrs(list);
+}
+
+bool address_came_to(int fd, const char *ifname) {
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}; /* an IPv4 address as IPv6 sockets show it */
+    struct sockaddr_storage here;
+    socklen_t bytes = sizeof here;
+    struct address address;
+    char interface[ADDRESS_INTERFACE_BYTES];
+    if (ifname[0] == '\0')
+        return true;
+    if (getsockname(fd, (struct sockaddr *)&here, &bytes) != 0 || !from_sockaddr((struct sockaddr *)&here, 0, &address))
+        return false;
+    if (address.family == 6 && memcmp(address.ip, mapped, sizeof mapped) == 0) {
+        address.family = 4;
+        memmove(address.ip, address.ip + 12, 4);
+        memset(address.ip + 4, 0, 12);
+    }
+    if (address_is_loopback(&address)) /* 127.0.0.2 is one too, and in no list */
+        snprintf(interface, sizeof interface, "lo");
+    else
+        address_interface(&address, interface);
+    return address_interface_allowed(ifname, interface);
 }
 
 void address_log_down(const char *ifname) {

@@ -38,7 +38,11 @@ void address_set_text(const struct address_set *set, char *text, size_t room);
 bool address_is_loopback(const struct address *address);
 socklen_t address_to_sockaddr(const struct address *address, int port, struct sockaddr_storage *storage);
 
-/* A socket that listens at all addresses of this host, AF_INET6 for both kinds; port 0: any. −1: errno says why not. */
+/* Was this connection made to an address of an interface that COLLET_SOCKET_IFNAME allows? "" allows all. */
+bool address_came_to(int fd, const char *ifname);
+
+/* A socket that listens at all addresses of this host, AF_INET6 for both kinds; port 0: any of COLLET_PORT_RANGE. −1: errno
+ * says why not. */
 int address_listen(int family, int port);
 int address_port(int fd); /* where it listens */
 

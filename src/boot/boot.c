@@ -244,6 +244,8 @@ int boot_first_gone(const struct boot *boot) {
     return first;
 }
 
+int boot_silent_rank(const struct boot *boot) { return __atomic_load_n(&boot->hub->silent_rank, __ATOMIC_RELAXED); }
+
 int boot_missing_count(const struct boot *boot) { return __atomic_load_n(&boot->hub->missing_count, __ATOMIC_ACQUIRE); }
 
 /* ------------------------------------------------------------------------------------------------------------- goodbye */

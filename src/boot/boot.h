@@ -147,6 +147,9 @@ enum collet_result boot_check_wait(const struct boot *boot, int rank, uint64_t d
 /* The rank that died, or was lost, first; −1: none has. */
 int boot_first_gone(const struct boot *boot);
 
+/* A rank on another host of which nothing has been heard for some heartbeats, and through which messages may go; −1: none. */
+int boot_silent_rank(const struct boot *boot);
+
 /* The number of ranks known dead or gone; one load, to keep wait loops cheap. */
 int boot_missing_count(const struct boot *boot);
 

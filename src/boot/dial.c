@@ -5,6 +5,7 @@
 #include "base/os.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -23,9 +24,12 @@ static uint64_t doubled(uint64_t first_ns, int round, int doublings) {
 
 static void attempt_failed(struct dial *dial, const char *why, bool refused) {
     char where[ADDRESS_TEXT_BYTES];
+    const bool greeted = dial->wire != NULL && dial->auth.greeted;
     address_text(&dial->set.addresses[dial->attempt], dial->set.port, where);
-    snprintf(dial->trouble, sizeof dial->trouble, "%s: %s", where, why);
-    log_trace(BOOT, "dialling %s", dial->trouble);
+    log_trace(BOOT, "dialling %s: %s", where, why);
+    if (greeted || !dial->was_greeted)
+        snprintf(dial->trouble, sizeof dial->trouble, "%s: %s", where, why);
+    dial->was_greeted |= greeted;
     wire_destroy(dial->wire);
     dial->wire = NULL;
     dial->all_refused = dial->all_refused && refused;
@@ -130,6 +134,7 @@ void dial_stop(struct dial *dial) {
     if (!dial->active)
         return;
     dial->active = false;
+    sodium_memzero(dial->key, sizeof dial->key);
     watch_timer_stop(&dial->timer);
     wire_destroy(dial->wire);
     dial->wire = NULL;

@@ -27,7 +27,8 @@ struct dial {
     struct wire *wire;
     struct auth auth;
     struct watch_timer timer;
-    char trouble[DIAL_TROUBLE_BYTES]; /* how the last attempt ended */
+    bool was_greeted;                 /* the attempt that `trouble` is about reached somebody who speaks as we do */
+    char trouble[DIAL_TROUBLE_BYTES]; /* how the last attempt ended; of a round, one that reached somebody */
 };
 
 void dial_start(struct dial *dial, const struct address_set *set, const uint8_t key[SECRET_BYTES],

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +36,9 @@ static int entrants_allowed(void) {
     return limit.rlim_cur >= 4 ? (int)(limit.rlim_cur / 4) : 1;
 }
 
-enum collet_result door_open(struct door *door, int family, int port) {
+enum collet_result door_open(struct door *door, int family, int port, const char *ifname) {
     *door = (struct door){.listener.fd = -1};
+    snprintf(door->ifname, sizeof door->ifname, "%s", ifname);
     door->newest = &door->oldest;
     door->max_entrants = entrants_allowed();
     if (family != AF_INET) /* an IPv6 socket takes both kinds */
@@ -146,7 +148,9 @@ static void door_ready(struct watch_fd *listener, uint32_t events) {
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
         int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0)
+        if (fd >= 0 && !address_came_to(fd, door->ifname))
+            close(fd);
+        else if (fd >= 0)
             entrant_create(door, fd);
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
             return;
@@ -182,4 +186,5 @@ void door_close(struct door *door) {
     }
     close(door->listener.fd);
     door->listener.fd = -1;
+    sodium_memzero(door->key, sizeof door->key);
 }

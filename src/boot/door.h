@@ -8,6 +8,7 @@
 #ifndef COLLET_BOOT_DOOR_H
 #define COLLET_BOOT_DOOR_H
 
+#include "base/config.h"
 #include "boot/auth.h"
 
 struct entrant;
@@ -16,6 +17,7 @@ struct door {
     struct watch_fd listener; /* fd −1: closed */
     int port;
     bool v6, serving;
+    char ifname[CONFIG_TEXT_BYTES]; /* interfaces that it lets in by, as in COLLET_SOCKET_IFNAME; "": all */
     uint8_t key[SECRET_BYTES];
     struct entrant *oldest, **newest; /* connections that have not proven themselves */
     int nentrants, max_entrants;
@@ -28,8 +30,9 @@ struct door {
 };
 
 /* Any thread: listens on all addresses of the host (family: 0 both, AF_INET, AF_INET6) on this port; 0: any that is free.
- * A port that is taken is an error: the process that took it gets the connections of this job. */
-enum collet_result door_open(struct door *door, int family, int port);
+ * A port that is taken is an error: the process that took it gets the connections of this job. Connections that come by
+ * another interface than ifname allows are ended without a word. */
+enum collet_result door_open(struct door *door, int family, int port, const char *ifname);
 
 /* On the watch thread. */
 enum collet_result door_serve(struct door *door, const uint8_t key[SECRET_BYTES],

@@ -6,6 +6,7 @@
 #include "boot/process.h"
 #include "boot/table.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,7 @@ enum collet_result hub_create(int nranks, struct watch *watch, struct hub **hub_
     letter_queue_init(&hub->outbox);
     hub->references = 1;
     hub->nranks = nranks;
+    hub->silent_rank = -1;
     hub->watch = watch;
     hub->local = arena_get(&hub->arena, n, sizeof *hub->local);
     hub->peers = arena_get(&hub->arena, n, sizeof *hub->peers);
@@ -81,6 +83,7 @@ void hub_release(struct hub *hub) {
     pthread_mutex_destroy(&hub->lock);
     pthread_cond_destroy(&hub->flushed);
     arena_free(&hub->arena);
+    sodium_memzero(&hub->id, sizeof hub->id);
     free(hub);
 }
 

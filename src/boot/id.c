@@ -10,7 +10,10 @@
 #include <string.h>
 
 #define ID_MAGIC "clID"
-#define ID_VERSION 2
+#define ID_VERSION 3
+#define SECRET_MIN_CHARACTERS 16
+#define STRETCH_PASSES 2
+#define STRETCH_BYTES (16 << 20)
 
 struct packed_id {
     char magic[4];
@@ -67,6 +70,27 @@ enum collet_result id_unpack(const struct collet_unique_id *unique_id, struct id
     return COLLET_SUCCESS;
 }
 
+static enum collet_result check_secret(const char *secret) {
+    const size_t length = strlen(secret);
+    if (length > 0 && length < SECRET_MIN_CHARACTERS)
+        return err_set(
+            COLLET_ERR_INVALID_USAGE,
+            "COLLET_SECRET has %zu characters: use %d or more, for example `head -c 32 /dev/urandom | base64`", length,
+            SECRET_MIN_CHARACTERS);
+    return COLLET_SUCCESS;
+}
+
+/* A recorded handshake lets somebody guess the text offline. Each guess costs as much time and memory as this. */
+static enum collet_result stretch(const char *where, const char *text, uint8_t secret[SECRET_BYTES]) {
+    uint8_t salt[crypto_pwhash_SALTBYTES];
+    crypto_generichash(salt, sizeof salt, (const uint8_t *)where, strlen(where), NULL, 0);
+    if (sodium_init() < 0 || crypto_pwhash(secret, SECRET_BYTES, text, strlen(text), salt, STRETCH_PASSES,
+                                           STRETCH_BYTES, crypto_pwhash_ALG_ARGON2ID13) != 0)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory to stretch COLLET_SECRET: it takes %d MiB",
+                       STRETCH_BYTES >> 20);
+    return COLLET_SUCCESS;
+}
+
 enum collet_result boot_unique_id_at(const char *host, int port, const char *secret_text, struct collet_unique_id *id) {
     if (port < 1 || port > 65535)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "port is %d: it must be between 1 and 65535", port);
@@ -76,18 +100,15 @@ enum collet_result boot_unique_id_at(const char *host, int port, const char *sec
     COLLET_TRY(address_resolve(host, family, &made.set));
     made.set.port = (uint16_t)port;
 
+    COLLET_TRY(check_secret(config_process()->secret));
     /* From the text, not from the addresses: ranks may resolve the host differently. */
     char where[ADDRESS_HOST_BYTES + 16];
     int length = snprintf(where, sizeof where, "%s:%d", host, port);
     if (length >= (int)sizeof where)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "host is longer than %d characters", ADDRESS_HOST_BYTES);
-    crypto_generichash_state state;
-    crypto_generichash_init(&state, NULL, 0, SECRET_BYTES);
-    crypto_generichash_update(&state, (const uint8_t *)where, (size_t)length + 1);
-    crypto_generichash_update(&state, (const uint8_t *)(secret_text ? secret_text : ""),
-                              secret_text ? strlen(secret_text) : 0);
-    crypto_generichash_final(&state, made.secret, SECRET_BYTES);
+    COLLET_TRY(stretch(where, secret_text != NULL ? secret_text : "", made.secret));
     id_pack(&made, id);
+    sodium_memzero(made.secret, sizeof made.secret);
     return COLLET_SUCCESS;
 }
 

@@ -3,7 +3,6 @@
 
 #include "base/os.h"
 
-#include <sodium.h>
 #include <stdlib.h>
 
 struct inquiry {
@@ -20,7 +19,6 @@ void inquiry_stop(struct inquiry *inquiry) {
         return;
     dial_stop(&inquiry->dial);
     watch_timer_stop(&inquiry->deadline);
-    sodium_memzero(inquiry->dial.key, SECRET_BYTES);
     free(inquiry);
 }
 

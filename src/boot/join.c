@@ -128,11 +128,15 @@ static void take_table(struct hub *hub, const struct card *cards) {
 }
 
 /* Reads what travels with TABLE_ALL. */
-static bool read_table(const struct frame *frame, struct hub *hub, struct card *cards) {
-    if (frame->bytes != sizeof hub->agreed + (size_t)hub->nranks * sizeof *cards)
+static bool read_table(struct join *join, const struct frame *frame, struct card *cards) {
+    struct hub *hub = join->hub;
+    struct table_head head;
+    if (frame->bytes != sizeof head + (size_t)hub->nranks * sizeof *cards)
         return false;
-    memcpy(&hub->agreed, frame->data, sizeof hub->agreed);
-    return config_agreed_valid(&hub->agreed) && table_read(frame->data + sizeof hub->agreed, hub->nranks, cards) &&
+    memcpy(&head, frame->data, sizeof head);
+    hub->agreed = head.agreed;
+    memcpy(join->meeting_process, head.process, sizeof join->meeting_process);
+    return config_agreed_valid(&hub->agreed) && table_read(frame->data + sizeof head, hub->nranks, cards) &&
            hub_knows_itself(hub, cards);
 }
 
@@ -140,7 +144,7 @@ static bool read_table(const struct frame *frame, struct hub *hub, struct card *
 static bool on_all(struct join *join, const struct frame *frame) {
     struct hub *hub = join->hub;
     SCOPED_FREE struct card *cards = malloc((size_t)hub->nranks * sizeof *cards);
-    if (cards == NULL || hub->phase != HUB_GATHERS || !read_table(frame, hub, cards))
+    if (cards == NULL || hub->phase != HUB_GATHERS || !read_table(join, frame, cards))
         return false;
     take_table(hub, cards);
     join->linking = true;
@@ -202,6 +206,17 @@ static bool announce_again(struct hub *hub) {
     return any;
 }
 
+static void err_meeting_died(struct join *join) {
+    const struct hub *hub = join->hub;
+    char name[HUB_NAME_BYTES] = "none of the ranks", text[ERR_TEXT_BYTES];
+    for (int rank = hub->nranks - 1; rank >= 0; rank--)
+        if (memcmp(hub->peers[rank].process, join->meeting_process, sizeof join->meeting_process) == 0)
+            hub_name_rank(hub, rank, name);
+    snprintf(text, sizeof text, "the process with the meeting point (%s) died while the communicator was created",
+             name);
+    fail_init(join, COLLET_ERR_REMOTE, text);
+}
+
 static void root_lost(struct join *join) {
     struct hub *hub = join->hub;
     wire_destroy(join->root);
@@ -209,8 +224,7 @@ static void root_lost(struct join *join) {
     if (hub->phase == HUB_READY || hub_failed(hub) != COLLET_SUCCESS)
         return;
     if (join->linking) {
-        fail_init(join, COLLET_ERR_REMOTE,
-                  "the process with the meeting point died while the communicator was created");
+        err_meeting_died(join);
         return;
     }
     if (announce_again(hub))
@@ -220,7 +234,7 @@ static void root_lost(struct join *join) {
 static void root_ready(struct wire *wire) {
     struct join *join = wire->owner;
     const size_t most =
-        sizeof(struct config) + sizeof(struct rejection) + (size_t)join->hub->nranks * sizeof(struct card);
+        sizeof(struct table_head) + sizeof(struct rejection) + (size_t)join->hub->nranks * sizeof(struct card);
     bool open = wire_fill(wire, wire_room(most));
     struct frame frame;
     int got;
@@ -297,6 +311,6 @@ void join_waiting_text(const struct join *join, char *text, size_t room) {
         hub_name_rank(join->hub, tree_parent_rank(join->tree), name);
         snprintf(text, room, "cannot connect to %s (%s)", name, join->tree->dial.trouble);
     } else {
-        snprintf(text, room, "%.400s", join->news[0] ? join->news : "not all ranks have come");
+        snprintf(text, room, "%.400s", join->news[0] ? join->news : "the meeting point is silent");
     }
 }

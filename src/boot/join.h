@@ -16,6 +16,7 @@ struct join {
     struct wire *root;           /* to the meeting point, proven; NULL: not, or not any more */
     bool met;                    /* we have been connected to it */
     bool linking;                /* the table has come */
+    uint64_t meeting_process[2]; /* that has the meeting point; from then on */
     bool ready_said;
     char news[ERR_TEXT_BYTES]; /* who is missing, in the meeting point's words */
 };

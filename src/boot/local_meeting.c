@@ -91,7 +91,11 @@ static enum collet_result host_meeting(const char *job, int nranks, int timeout_
         return err_set(COLLET_ERR_SYSTEM, "no Unix socket: %m");
     enum collet_result result;
     if (bind(listener, (struct sockaddr *)&address, length) != 0 || listen(listener, nranks) != 0)
-        result = err_set(COLLET_ERR_SYSTEM, "the meeting point of job \"%s\" is taken on this host: %m", job);
+        result = err_set(
+            COLLET_ERR_SYSTEM,
+            "the meeting point of job \"%s\" is taken on this host: %m; set COLLET_COMM_ID and COLLET_SECRET to "
+            "meet elsewhere",
+            job);
     else
         result = serve_all(listener, nranks, os_now_ns() + (uint64_t)timeout_s * 1000000000u, timeout_s, id);
     close(listener);

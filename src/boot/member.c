@@ -169,7 +169,7 @@ enum collet_result member_create(struct hub *hub) {
     struct member *member;
     COLLET_TRY(memory_get(&member, 1, sizeof *member, "no memory for a communicator"));
     struct address_set *listener = &member->join.listener;
-    enum collet_result result = tree_open(&member->tree, hub, family);
+    enum collet_result result = tree_open(&member->tree, hub, family, config->socket_ifname);
     if (result == COLLET_SUCCESS)
         result = address_local(config->socket_ifname, member->tree.door.v6 ? family : AF_INET, "", listener);
     if (result != COLLET_SUCCESS) {

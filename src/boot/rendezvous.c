@@ -12,7 +12,7 @@
  *                           ◀─────────────────── GO nodes, once the last guest is ready
  *
  * Until GO, a guest that leaves or says FAIL ends init for all. So either all ranks begin or none, except for a death at the
- * very end. A meeting point that failed stays open: a guest that comes late hears why. A listed one is closed, because the
+ * very end. A meeting point that failed stays open for COLLET_INIT_TIMEOUT: a guest that comes late hears why. A listed one is closed, because the
  * next attempt needs its port.
  *
  * Read next: join.c, the guests' side.
@@ -26,7 +26,7 @@
 #include "boot/hub.h"
 #include "boot/table.h"
 
-#include <stdarg.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +86,7 @@ static void meeting_destroy(struct rendezvous *meeting) {
     while (meeting->guests != NULL)
         wire_finish(guest_leave(meeting->guests));
     arena_free(&meeting->arena);
+    sodium_memzero(meeting->secret, sizeof meeting->secret);
     free(meeting);
 }
 
@@ -96,12 +97,16 @@ static void tell_all(struct rendezvous *meeting, enum table_frame type, const vo
             wire_send(guest->wire, type, head, head_bytes, data, bytes);
 }
 
+/* Whoever was to come has come by now, or has given up. */
+static void end_failed(struct watch_timer *timer) { meeting_destroy(WATCH_OWNER(timer, struct rendezvous, news)); }
+
 /* Init is over for everybody. Frees a listed meeting. */
 static void meeting_fail(struct rendezvous *meeting, const struct failure *failure) {
     meeting->state = MEETING_FAILED;
     meeting->failure = *failure;
-    watch_timer_stop(&meeting->news);
     tell_all(meeting, TABLE_FAIL, failure, sizeof *failure, NULL, 0);
+    meeting->news.fire = end_failed;
+    watch_timer_set(&meeting->news, os_now_ns() + (uint64_t)config_process()->init_timeout * 1000000000u);
     if (meeting->listed)
         meeting_destroy(meeting);
 }
@@ -186,8 +191,9 @@ static void send_table(struct rendezvous *meeting) {
     meeting->state = MEETING_LINKS;
     memset(meeting->have, 0, (size_t)meeting->nranks);
     log_info(BOOT, "all %d ranks have come to port %d", meeting->nranks, meeting->door.port);
-    tell_all(meeting, TABLE_ALL, &meeting->agreed, sizeof meeting->agreed, meeting->cards,
-             (size_t)meeting->nranks * sizeof *meeting->cards);
+    struct table_head head = {.agreed = meeting->agreed};
+    memcpy(head.process, process_identity(), sizeof head.process);
+    tell_all(meeting, TABLE_ALL, &head, sizeof head, meeting->cards, (size_t)meeting->nranks * sizeof *meeting->cards);
     want_news(meeting);
 }
 
@@ -377,7 +383,8 @@ enum collet_result rendezvous_open(struct id *id) {
     meeting->listed = id->listed;
     meeting->news.fire = send_news;
     meeting->door.listener.fd = -1;
-    enum collet_result result = door_open(&meeting->door, family, id->listed ? id->set.port : 0);
+    enum collet_result result =
+        door_open(&meeting->door, family, id->listed ? id->set.port : 0, id->listed ? "" : config->socket_ifname);
     if (result == COLLET_SUCCESS && !id->listed) {
         result = address_local(config->socket_ifname, meeting->door.v6 ? family : AF_INET, "", &id->set);
         id->set.port = (uint16_t)meeting->door.port;

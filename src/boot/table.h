@@ -35,11 +35,17 @@ enum table_frame {
     /* The meeting point to all */
     TABLE_NEWS,   /* text: which ranks are still missing */
     TABLE_REJECT, /* struct rejection: one rank is not wanted */
-    TABLE_ALL,    /* rank 0's agreed knobs, struct card[nranks] */
+    TABLE_ALL,    /* struct table_head, struct card[nranks] */
     TABLE_GO,     /* int32_t node[nranks]: init is complete */
     TABLE_OVER,   /* nothing: the communicator is complete without you; another one may meet here soon */
     /* Either way */
     TABLE_FAIL, /* struct failure: init has failed */
+};
+
+/* What travels in front of the cards with TABLE_ALL. */
+struct table_head {
+    struct config agreed;
+    uint64_t process[2]; /* that has the meeting point */
 };
 
 struct node_report {

@@ -36,6 +36,7 @@
 #define HOPS_MAX 64          /* a letter can go in circles while processes disagree about which of them live */
 #define GONE_NS 500000000ull /* refusals of this duration mean that a process which was there is no more */
 #define DIAL_PATIENCE_NS 5000000000ull
+#define BEATS_MISSED 2
 #define INQUIRY_MIN_NS 2500000000ull /* what a busy process may take to answer at least */
 
 enum tree_frame {
@@ -415,13 +416,17 @@ static void look_for_orphans(struct tree *tree) {
 /* Whoever is silent for half the time may be about to be lost. Then it is known by that time whether its host is. */
 static void look_for_silence(struct tree *tree) {
     const uint64_t now_ns = os_now_ns();
+    int silent_rank = -1;
     for (const struct edge *edge = tree->edges; edge != NULL; edge = edge->next) {
         const uint64_t silence_ns = edge->place >= 0 ? edge_silence_ns(edge) : 0;
+        if (silence_ns > BEATS_MISSED * tree->beat_ns)
+            silent_rank = place_of(tree, edge->place)->lowest_rank;
         if (tree->silence_ns == 0 || silence_ns <= tree->silence_ns / 2)
             continue;
         const uint64_t left_ns = silence_ns < tree->silence_ns ? tree->silence_ns - silence_ns : 0;
         suspect_host_of(tree, edge->place, now_ns + (left_ns > INQUIRY_MIN_NS ? left_ns : INQUIRY_MIN_NS));
     }
+    __atomic_store_n(&tree->hub->silent_rank, silent_rank, __ATOMIC_RELAXED); /* for texts alone */
 }
 
 static void beat(struct watch_timer *timer) {
@@ -436,12 +441,12 @@ static void beat(struct watch_timer *timer) {
     look_for_orphans(tree);
 }
 
-enum collet_result tree_open(struct tree *tree, struct hub *hub, int family) {
+enum collet_result tree_open(struct tree *tree, struct hub *hub, int family, const char *ifname) {
     *tree = (struct tree){.hub = hub, .parent = -1};
     tree->courier.carry = carry;
     tree->courier.deliver = deliver;
     tree->beat.fire = beat;
-    return door_open(&tree->door, family, 0);
+    return door_open(&tree->door, family, 0, ifname);
 }
 
 enum collet_result tree_link(struct tree *tree, const struct card *cards) {

@@ -25,8 +25,8 @@ struct tree {
     uint64_t beat_ns, silence_ns; /* COLLET_HEARTBEAT, COLLET_HEARTBEAT_TIMEOUT (0: never) */
 };
 
-/* Any thread: listens for children. family as for door_open(). */
-enum collet_result tree_open(struct tree *tree, struct hub *hub, int family);
+/* Any thread: listens for children. family and ifname as for door_open(). */
+enum collet_result tree_open(struct tree *tree, struct hub *hub, int family, const char *ifname);
 /* Begins to connect, with the table of all ranks. */
 enum collet_result tree_link(struct tree *tree, const struct card *cards);
 bool tree_linked(const struct tree *tree);     /* the edges to the parent and to all children stand */

@@ -8,8 +8,8 @@
  * One descriptor per turn: a callback may free objects, and a second event fetched at the same time could belong to one
  * of them. Epoll's own queue keeps it fair.
  *
- * The thread is detached and blocks all signals. exit() neither waits for it nor takes anything away from under it: all
- * that it uses is on the heap and never freed by exit handlers.
+ * The thread is detached and leaves signals to the program. exit() neither waits for it nor takes anything away from under
+ * it: all that it uses is on the heap and never freed by exit handlers.
  */
 #include "boot/watch.h"
 
@@ -92,13 +92,12 @@ static void *watch_main(void *argument) {
 }
 
 static enum collet_result start_thread(struct watch *watch) {
-    sigset_t all, before;
+    sigset_t before;
     pthread_attr_t attributes;
     pthread_t thread;
-    sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    os_signals_block(&before);
     int error = pthread_create(&thread, &attributes, watch_main, watch);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);

@@ -328,13 +328,28 @@ static void add_end(struct inquest *inquest, uint64_t calls) {
         add(inquest, "rank %d has made this call and waits for nobody in it", inquest->at);
 }
 
+/* A rank of this host whose process stands still; −1: none is found. */
+static int find_stopped(const struct conn_owner *owner, int first) {
+    const int node = owner->peers[owner->rank].node;
+    for (int k = 0; k < owner->nranks; k++) {
+        const int rank = (first + k) % owner->nranks;
+        if (owner->peers[rank].node == node && os_process_stopped(owner->peers[rank].pid))
+            return rank;
+    }
+    return -1;
+}
+
+/* Questions and answers pass through other processes: it may be one of those that is stopped. */
 static void add_silence(struct inquest *inquest, const struct conn_owner *owner) {
-    const struct peer_info *peer = &owner->peers[inquest->at];
-    if (peer->node == owner->peers[owner->rank].node && os_process_stopped(peer->pid))
-        add(inquest, "rank %d is stopped (process %d, by a signal or a debugger)", inquest->at, peer->pid);
+    const int stopped = find_stopped(owner, inquest->at), silent = boot_silent_rank(owner->boot);
+    const struct peer_info *peer = &owner->peers[stopped >= 0 ? stopped : inquest->at];
+    if (stopped >= 0)
+        add(inquest, "rank %d is stopped (process %d, by a signal or a debugger)", stopped, peer->pid);
     else
         add(inquest, "rank %d does not answer: its process (host %s, pid %d) is stopped, or out of reach", inquest->at,
             peer->host, peer->pid);
+    if (silent >= 0)
+        add(inquest, "nothing is heard of rank %d (host %s)", silent, owner->peers[silent].host);
 }
 
 /* Is a rank that says it is in the same collective in another call? */

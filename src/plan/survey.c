@@ -29,6 +29,10 @@
 
 enum stage { ASK_RANKS, ASK_NODES, AWAIT_ATLAS };
 
+/* Per stage: a rank that waits for one that waits itself gives up later, so that the one that can name the missing rank is
+ * first. */
+#define PATIENCE_NS 2000000000ull
+
 struct survey {
     struct boot *boot;
     const struct config *config;
@@ -282,7 +286,8 @@ enum collet_result survey_try(struct survey *survey, struct map **map_p) {
     for (;;) {
         enum collet_result result = stages[survey->stage](survey);
         if (result == COLLET_IN_PROGRESS)
-            return boot_check_wait(survey->boot, survey->next, survey->deadline_ns, "say what machine it is on");
+            return boot_check_wait(survey->boot, survey->next, survey->deadline_ns + survey->stage * PATIENCE_NS,
+                                   "say what machine it is on");
         COLLET_TRY(result);
         if (survey->stage == AWAIT_ATLAS)
             return read_atlas(survey, map_p);

@@ -97,7 +97,7 @@ void tcp_interfaces_text(const int *fds, int n, char text[TCP_INTERFACES_TEXT_BY
 enum collet_result tcp_listen_start(struct tcp_listener *listener, const struct config *config, const char *interface,
                                     int nsockets, struct tcp_offer *offer) {
     int family;
-    *listener = (struct tcp_listener){.fd = -1, .nsockets = nsockets};
+    *listener = (struct tcp_listener){.fd = -1, .nsockets = nsockets, .ifname = config->socket_ifname};
     memset(listener->fds, 0xff, sizeof(listener->fds));
     for (int k = 0; k < TCP_STRANGERS_MAX; k++)
         listener->strangers[k].fd = -1;
@@ -147,6 +147,10 @@ static enum collet_result accept_strangers(struct tcp_listener *listener) {
             return err_set(COLLET_ERR_SYSTEM, "cannot accept a connection: %m%s", os_remedy());
         if (fd < 0)
             return COLLET_SUCCESS; /* nobody there, or gone again */
+        if (!address_came_to(fd, listener->ifname)) {
+            close(fd);
+            continue;
+        }
         *stranger_place(listener) = (struct tcp_stranger){.fd = fd, .since_ns = os_now_ns()};
     }
     return COLLET_SUCCESS;

@@ -59,6 +59,7 @@ struct tcp_stranger {
 struct tcp_listener {
     int fd; /* −1: it does not listen, and has nothing to close */
     int nsockets;
+    const char *ifname; /* of the configuration: interfaces that connections may come by */
     uint8_t token[TCP_TOKEN_BYTES];
     uint32_t attempt;         /* the newest that was seen */
     int fds[TCP_SOCKETS_MAX]; /* its sockets; −1: not yet */

@@ -153,7 +153,7 @@ static void the_id_of_another_job_ends_in_a_timeout_that_names_the_missing(void 
 static void differ_in_secret(struct ranks *ranks, int rank) {
     struct collet_unique_id id;
     if (rank == 1)
-        setenv("COLLET_SECRET", "open sesame", 1);
+        setenv("COLLET_SECRET", "open sesame, and quickly", 1);
     ranks_try(ranks, rank, collet_get_unique_id(&id));
     fail_to_join(ranks, rank, 2, id, rank, COLLET_ERR_TIMEOUT,
                  rank == 0 ? "have not come: 1; somebody came with another secret" : "127.0.0.1");

@@ -384,12 +384,30 @@ static void a_log_file_has_host_and_pid_in_its_name(void **state) {
     FILE *names = popen(command, "r");
     assert_non_null(fgets(path, sizeof path, names));
     pclose(names);
-    char host[64];
+    char host[64], whole[300];
     int pid;
+    struct stat status;
+    snprintf(whole, sizeof whole, "%s/%.*s", folder, (int)strcspn(path, "\n"), path);
+    assert_int_equal(stat(whole, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
     assert_int_equal(sscanf(path, "%63[^.].%d.100%%", host, &pid), 2);
     assert_string_equal(host, os_host_name());
     snprintf(command, sizeof command, "/bin/rm -r %s", folder);
     assert_int_equal(system(command), 0);
+}
+
+static void a_log_is_not_written_through_a_link(void **state) {
+    (void)state;
+    char folder[] = "/tmp/collet-test-XXXXXX", link[64], target[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(link, sizeof link, "%s/log", folder);
+    snprintf(target, sizeof target, "%s/other", folder);
+    assert_int_equal(symlink(target, link), 0);
+    setenv("COLLET_DEBUG_FILE", link, 1);
+    assert_non_null(strstr(stderr_of_child("levels", "WARN"), "cannot open COLLET_DEBUG_FILE"));
+    assert_int_not_equal(access(target, F_OK), 0);
+    unlink(link);
+    rmdir(folder);
 }
 
 static void a_log_file_that_cannot_be_opened_is_said_on_stderr(void **state) {
@@ -601,6 +619,7 @@ int main(int argc, char **argv) {
         CASE(a_line_says_host_pid_tid_level_and_subsystem),
         CASE(subsystems_are_chosen_or_excluded_and_warnings_always_pass),
         CASE(a_log_file_has_host_and_pid_in_its_name),
+        CASE(a_log_is_not_written_through_a_link),
         CASE(a_log_file_that_cannot_be_opened_is_said_on_stderr),
         CASE(logging_shows_and_keeps_errno),
         CASE(an_overlong_line_still_ends),

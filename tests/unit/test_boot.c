@@ -8,6 +8,7 @@
 #include "base/os.h"
 #include "boot/boot.h"
 #include "boot/hub.h"
+#include "boot/id.h"
 #include "boot/places.h"
 #include "boot/watch.h"
 #include "common/local_boots.h"
@@ -19,6 +20,7 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -791,6 +793,102 @@ static void who_does_not_know_the_secret_is_refused(void **state) {
     run(3, beside_a_spy);
 }
 
+/* ------------------------------------------------------------------------------------------------- ports and secrets */
+
+static void in_a_range_of_ports(int index) {
+    struct member member;
+    struct id id;
+    setenv("COLLET_PORT_RANGE", "21000-21099", 1);
+    begin(&member, 2, index);
+    EXPECT(id_unpack(&shared->id, &id) == COLLET_SUCCESS);
+    EXPECT(id.set.port >= 21000 && id.set.port <= 21099);
+    exchange_all(&member, 2, index, 1);
+    meet(0, 2);
+    boot_destroy(member.boot);
+}
+
+static void with_a_range_that_is_none(int index) {
+    struct config config;
+    (void)index;
+    setenv("COLLET_PORT_RANGE", "300-200", 1);
+    EXPECT(config_read(&config) == COLLET_ERR_INVALID_USAGE);
+    EXPECT(strstr(err_last(), "COLLET_PORT_RANGE") != NULL);
+}
+
+static void ports_are_of_the_range_that_is_given(void **state) {
+    (void)state;
+    run(2, in_a_range_of_ports);
+    run(1, with_a_range_that_is_none);
+}
+
+static void with_a_short_secret(int index) {
+    struct collet_unique_id id;
+    (void)index;
+    setenv("COLLET_SECRET", "swordfish", 1);
+    EXPECT(boot_unique_id_at("127.0.0.1", 29500, "swordfish", &id) == COLLET_ERR_INVALID_USAGE);
+    EXPECT(strstr(err_last(), "COLLET_SECRET has 9 characters") != NULL && strstr(err_last(), "swordfish") == NULL);
+}
+
+static void a_secret_that_is_easy_to_guess_is_refused(void **state) {
+    (void)state;
+    run(1, with_a_short_secret);
+}
+
+/* A client that comes by the loopback interface gets no greeting. */
+static void without_loopback(int index) {
+    struct id id;
+    char byte;
+    (void)index;
+    setenv("COLLET_SOCKET_IFNAME", "^lo", 1);
+    if (boot_unique_id(&shared->id) != COLLET_SUCCESS) /* this machine has no other interface */
+        return;
+    EXPECT(id_unpack(&shared->id, &id) == COLLET_SUCCESS);
+    int fd = try_connect(id.set.port);
+    EXPECT(fd >= 0);
+    EXPECT(read(fd, &byte, 1) <= 0);
+    close(fd);
+}
+
+static void a_client_by_an_interface_that_is_excluded_gets_no_word(void **state) {
+    (void)state;
+    run(1, without_loopback);
+}
+
+/* The signals that this process's second thread blocks; 0: there is none. */
+static unsigned long long blocked_by_second_thread(void) {
+    char path[300], line[128];
+    unsigned long long mask = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks != NULL && (task = readdir(tasks)) != NULL;) {
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        FILE *status = atoi(task->d_name) > 0 && atoi(task->d_name) != getpid() ? fopen(path, "r") : NULL;
+        while (status != NULL && fgets(line, sizeof line, status) != NULL)
+            sscanf(line, "SigBlk: %llx", &mask);
+        if (status != NULL)
+            fclose(status);
+    }
+    if (tasks != NULL)
+        closedir(tasks);
+    return mask;
+}
+
+static bool is_blocked(unsigned long long mask, int signal) { return mask >> (signal - 1) & 1; }
+
+/* A thread that is only beginning still blocks all. */
+static void look_at_the_watchs_signals(int index) {
+    (void)index;
+    publish_id();
+    for (int k = 0; k < 5000 && is_blocked(blocked_by_second_thread(), SIGSEGV); k++)
+        nap();
+    EXPECT(is_blocked(blocked_by_second_thread(), SIGINT));
+    EXPECT(!is_blocked(blocked_by_second_thread(), SIGSEGV));
+}
+
+static void a_fault_in_the_watch_reaches_a_crash_handler(void **state) {
+    (void)state;
+    run(1, look_at_the_watchs_signals);
+}
+
 /* --------------------------------------------------------------------------------------------------- init that fails */
 
 /* Index 1 is late, and contradicts those that have come. Rank 2 never comes: nobody may wait for it. */
@@ -1196,6 +1294,10 @@ static void the_watch_starts_where_threads_cannot_be_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        /* First: the knobs of a process are read once, and these cases' processes must be the first to do so. */
+        CASE(ports_are_of_the_range_that_is_given),
+        CASE(a_secret_that_is_easy_to_guess_is_refused),
+        CASE(a_client_by_an_interface_that_is_excluded_gets_no_word),
         CASE(local_ranks_get_messages_of_one_key_in_order),
         CASE(local_ranks_share_failures_and_goodbyes),
         CASE(bad_arguments_are_named),
@@ -1216,6 +1318,7 @@ int main(void) {
         CASE(silent_clients_and_an_http_client_do_not_hinder),
         CASE(hundreds_of_connections_of_garbage_do_no_harm),
         CASE(who_does_not_know_the_secret_is_refused),
+        CASE(a_fault_in_the_watch_reaches_a_crash_handler),
         CASE(a_rank_taken_twice_ends_init_for_all),
         CASE(a_different_nranks_ends_init_for_all),
         CASE(an_outsider_that_comes_when_all_have_come_disturbs_nobody),

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Breaks jobs on purpose, again and again. Each trial is a job of 2 … 5 processes that goes through everything a communicator
+ * can do; a seed chooses what goes wrong, for which rank, and when:
+ *
+ *    init ─▶ first call ─▶ many calls ─▶ groups ─▶ a stream ─▶ a split ─▶ destroy
+ *                              ▲
+ *                              └── here, 3.1 ms later: SIGKILL for rank 2 of 4, over tcp
+ *
+ * A trial is passed if every other rank ends, if no call that succeeds has a wrong result, and if every error names the rank
+ * to blame. Times are printed, not judged: a rank that takes longer than a minute hangs.
+ *
+ *    SEEDS=1000 make test-faults            1000 trials, seeds 1 … 1000
+ *    SEEDS=1 FIRST=77 make test-faults      the trial of seed 77 alone
+ */
+#include "collet.h"
+#include "common/level.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RANKS_MAX 5
+#define WORKERS 3 /* trials at the same time: most of a trial is waiting */
+#define HANG_S 60 /* a trial that takes longer hangs */
+#define ELEMS_MAX 70000
+
+#define FAULTS(X)                                                                                                      \
+    X(KILL, "SIGKILL")                                                                                                 \
+    X(TERM, "SIGTERM")                                                                                                 \
+    X(STOP, "SIGSTOP")                                                                                                 \
+    X(PAUSE, "SIGSTOP, SIGCONT")                                                                                       \
+    X(ABORT, "abort")                                                                                                  \
+    X(EXIT, "exit, no destroy")                                                                                        \
+    X(FEWER, "fewer calls")
+#define MOMENTS(X)                                                                                                     \
+    X(INIT, "init")                                                                                                    \
+    X(FIRST, "first") X(MANY, "many") X(GROUP, "group") X(STREAM, "stream") X(SPLIT, "split") X(DESTROY, "destroy")
+#define NAME(name, text) name,
+#define TEXT(name, text) text,
+enum fault { FAULTS(NAME) FAULT_COUNT };
+enum moment { MOMENTS(NAME) MOMENT_COUNT };
+static const char *const fault_names[] = {FAULTS(TEXT)};
+static const char *const moment_names[] = {MOMENTS(TEXT)};
+
+/* What a seed means. */
+struct trial {
+    uint64_t seed;
+    enum fault fault;
+    enum moment moment;
+    int nranks, victim;
+    const char *transport;
+    bool hosts; /* each rank has a host of its own */
+    unsigned delay_us;
+};
+
+/* How it ended for a rank. */
+struct outcome {
+    bool ended, wrong;
+    enum collet_result result; /* of the first call that failed */
+    const char *where;
+    char text[512];
+};
+
+struct job {
+    struct collet_unique_id id;
+    int id_ready, reached; /* reached: the victim is where the fault is to happen */
+    struct outcome outcomes[RANKS_MAX];
+};
+
+/* Of all trials, summed over the workers. */
+struct sums {
+    int injected[FAULT_COUNT][MOMENT_COUNT], exact[FAULT_COUNT], named[FAULT_COUNT], failed[FAULT_COUNT];
+    int slowest_ms[FAULT_COUNT];
+};
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* splitmix64: the k-th number of a seed. */
+static uint64_t number(uint64_t seed, uint64_t k) {
+    uint64_t z = (seed * 1000003 + k + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static struct trial trial_of(uint64_t seed) {
+    struct trial trial = {.seed = seed,
+                          .fault = (enum fault)(seed % FAULT_COUNT), /* each kind equally often … */
+                          .moment = (enum moment)(seed / FAULT_COUNT % MOMENT_COUNT),
+                          .nranks = 2 + (int)(number(seed, 0) % (RANKS_MAX - 1)),
+                          .transport = number(seed, 1) % 2 ? "shm" : "tcp",
+                          .delay_us = (unsigned)(number(seed, 2) % 5000)};
+    trial.victim = (int)(number(seed, 3) % (unsigned)trial.nranks);
+    trial.hosts = trial.transport[0] == 't' && number(seed, 4) % 2;
+    if (trial.fault == ABORT && trial.moment == INIT) /* there is nothing yet that could be aborted */
+        trial.moment = FIRST;
+    return trial;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ a rank */
+
+struct life {
+    const struct trial *trial;
+    struct job *job;
+    int rank;
+    struct collet_comm *comm;
+    uint64_t calls; /* so far: chooses their sizes */
+    int *in, *out;
+};
+
+static void *abort_later(void *argument) {
+    struct life *life = argument;
+    usleep(life->trial->delay_us);
+    collet_comm_abort(life->comm);
+    return NULL;
+}
+
+static void *exit_later(void *argument) {
+    usleep(((struct life *)argument)->trial->delay_us);
+    exit(0);
+}
+
+/* The job has come to this moment. False: this rank makes no more calls. */
+static bool go_on(struct life *life, enum moment moment) {
+    pthread_t thread;
+    life->job->outcomes[life->rank].where = moment_names[moment];
+    if (life->rank != life->trial->victim || moment != life->trial->moment)
+        return true;
+    __atomic_store_n(&life->job->reached, 1, __ATOMIC_RELEASE);
+    if (life->trial->fault == ABORT)
+        pthread_create(&thread, NULL, abort_later, life);
+    if (life->trial->fault == EXIT)
+        pthread_create(&thread, NULL, exit_later, life);
+    return life->trial->fault != FEWER;
+}
+
+/* False: the rank's life is over, with what is the first error or wrong result. */
+static bool went_well(struct life *life, enum collet_result result) {
+    struct outcome *outcome = &life->job->outcomes[life->rank];
+    if (result == COLLET_SUCCESS)
+        return true;
+    outcome->result = result;
+    snprintf(outcome->text, sizeof(outcome->text), "%s", collet_last_error(NULL));
+    return false;
+}
+
+static size_t begin_sum(struct life *life) {
+    static const size_t sizes[] = {1, 999, ELEMS_MAX};
+    size_t elems = sizes[number(life->trial->seed, 100 + ++life->calls) % 3];
+    for (size_t i = 0; i < elems; i++)
+        life->in[i] = (life->rank + 1) * (int)(i % 7 + life->calls);
+    return elems;
+}
+
+static bool sum_is_exact(struct life *life, size_t elems) {
+    const int n = life->trial->nranks;
+    for (size_t i = 0; i < elems; i++)
+        if (life->out[i] != n * (n + 1) / 2 * (int)(i % 7 + life->calls))
+            return !(life->job->outcomes[life->rank].wrong = true);
+    return true;
+}
+
+static bool sum_on(struct life *life, struct collet_comm *comm, struct collet_stream *stream) {
+    size_t elems = begin_sum(life);
+    return went_well(life, collet_allreduce(life->in, life->out, elems, COLLET_INT32, COLLET_SUM, comm, stream)) &&
+           (stream == NULL || went_well(life, collet_stream_synchronize(stream))) && sum_is_exact(life, elems);
+}
+
+/* A sum, and a message around the ring. */
+static bool group_once(struct life *life) {
+    const int n = life->trial->nranks, next = (life->rank + 1) % n, before = (life->rank + n - 1) % n;
+    size_t elems = begin_sum(life);
+    int sent = life->rank * 1000 + (int)life->calls, got = -1;
+    collet_group_start();
+    collet_allreduce(life->in, life->out, elems, COLLET_INT32, COLLET_SUM, life->comm, NULL);
+    collet_send(&sent, 1, COLLET_INT32, next, life->comm, NULL);
+    collet_recv(&got, 1, COLLET_INT32, before, life->comm, NULL);
+    if (!went_well(life, collet_group_end()))
+        return false;
+    if (got != before * 1000 + (int)life->calls)
+        return !(life->job->outcomes[life->rank].wrong = true);
+    return sum_is_exact(life, elems);
+}
+
+static bool use_stream(struct life *life) {
+    struct collet_stream *stream;
+    bool well = went_well(life, collet_stream_create(&stream));
+    for (int k = 0; k < 10 && well; k++)
+        well = sum_on(life, life->comm, stream);
+    collet_stream_destroy(stream);
+    return well;
+}
+
+static bool use_split(struct life *life) {
+    struct collet_comm *child;
+    if (!went_well(life, collet_comm_split(life->comm, 0, life->rank, &child, NULL)))
+        return false;
+    bool well = sum_on(life, child, NULL);
+    collet_comm_destroy(child);
+    return well;
+}
+
+/* False: it ended early. */
+static bool live(struct life *life) {
+    struct collet_config config = {.size = sizeof(config)};
+    if (!go_on(life, INIT) || !went_well(life, collet_comm_init_rank_config(&life->comm, life->trial->nranks,
+                                                                            life->job->id, life->rank, &config)))
+        return false;
+    if (!go_on(life, FIRST) || !sum_on(life, life->comm, NULL) || !go_on(life, MANY))
+        return false;
+    for (int k = 0; k < 30; k++)
+        if (!sum_on(life, life->comm, NULL))
+            return false;
+    if (!go_on(life, GROUP))
+        return false;
+    for (int k = 0; k < 5; k++)
+        if (!group_once(life))
+            return false;
+    return go_on(life, STREAM) && use_stream(life) && go_on(life, SPLIT) && use_split(life) && go_on(life, DESTROY);
+}
+
+static void rank_main(const struct trial *trial, struct job *job, int rank) {
+    struct life life = {.trial = trial, .job = job, .rank = rank};
+    char host[16];
+    snprintf(host, sizeof(host), "host%d", rank);
+    if (trial->hosts)
+        setenv("COLLET_HOSTID", host, 1);
+    life.in = calloc(ELEMS_MAX, sizeof(int));
+    life.out = calloc(ELEMS_MAX, sizeof(int));
+    if (rank == 0 && collet_get_unique_id(&job->id) == COLLET_SUCCESS)
+        __atomic_store_n(&job->id_ready, 1, __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&job->id_ready, __ATOMIC_ACQUIRE))
+        usleep(200);
+    live(&life);
+    if (job->outcomes[rank].result != COLLET_SUCCESS && rank % 2) /* both ends must work, whatever happened */
+        collet_comm_abort(life.comm);
+    else
+        collet_comm_destroy(life.comm);
+    free(life.in);
+    free(life.out);
+    __atomic_store_n(&job->outcomes[rank].ended, true, __ATOMIC_RELEASE);
+    exit(0);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- a trial */
+
+/* The signals come from outside. */
+static void strike(const struct trial *trial, struct job *job, pid_t pid) {
+    static const int signals[FAULT_COUNT] = {[KILL] = SIGKILL, [TERM] = SIGTERM, [STOP] = SIGSTOP, [PAUSE] = SIGSTOP};
+    const uint64_t begun_ns = now_ns();
+    while (!__atomic_load_n(&job->reached, __ATOMIC_ACQUIRE) && now_ns() - begun_ns < HANG_S * 1000000000ull)
+        usleep(100);
+    if (signals[trial->fault] == 0)
+        return;
+    usleep(trial->delay_us);
+    kill(pid, signals[trial->fault]);
+    if (trial->fault == PAUSE) {
+        usleep(100000 + trial->delay_us * 100);
+        kill(pid, SIGCONT);
+    }
+}
+
+static bool all_ended(const struct trial *trial, const pid_t *pids, int *statuses, bool *done) {
+    bool all = true;
+    for (int rank = 0; rank < trial->nranks; rank++) {
+        if (!done[rank])
+            done[rank] = waitpid(pids[rank], &statuses[rank], WNOHANG) == pids[rank];
+        all &= done[rank] || (rank == trial->victim && trial->fault == STOP);
+    }
+    return all;
+}
+
+static bool names_rank(const char *text, int rank) {
+    char name[16];
+    snprintf(name, sizeof(name), "rank %d", rank);
+    for (const char *at = text; (at = strstr(at, name)) != NULL; at++)
+        if (at[strlen(name)] < '0' || at[strlen(name)] > '9')
+            return true;
+    return false;
+}
+
+/* "…: 0, 4" behind what an init says of ranks that are missing. */
+static bool lists_rank(const char *text, int rank) {
+    const char *at = strstr(text, "have not come: ");
+    if (at == NULL)
+        at = strstr(text, "not connected yet: ");
+    for (at = at != NULL ? strchr(at, ':') : NULL; at != NULL && (*at == ':' || *at == ',');) {
+        char *end;
+        if (strtol(at + 1, &end, 10) == rank)
+            return true;
+        at = end;
+    }
+    return false;
+}
+
+/* A rank that comes late may find that the others, and the meeting point with them, have ended. */
+static bool names_cause(const struct trial *trial, const char *text) {
+    return names_rank(text, trial->victim) || lists_rank(text, trial->victim) ||
+           (trial->moment == INIT && strstr(text, "nobody listens at the meeting point any more") != NULL) ||
+           (trial->moment == INIT && trial->victim == 0 && strstr(text, "meeting point") != NULL);
+}
+
+static bool may_be(const struct trial *trial, enum collet_result result) {
+    switch (trial->fault) {
+    case PAUSE: return false;
+    case STOP: /* as below */
+        return result == COLLET_ERR_TIMEOUT || result == COLLET_ERR_ABORTED ||
+               (trial->hosts && result == COLLET_ERR_REMOTE);
+    case ABORT: return result == COLLET_ERR_ABORTED || result == COLLET_ERR_REMOTE;
+    default: /* a rank that has noticed may abort before another one notices */
+        return result == COLLET_ERR_REMOTE || result == COLLET_ERR_ABORTED ||
+               (trial->moment == INIT && result == COLLET_ERR_TIMEOUT);
+    }
+}
+
+static const char *judge_rank(const struct trial *trial, const struct outcome *outcome, int status, bool done) {
+    if (!done)
+        return "hangs";
+    if (status != 0 || !outcome->ended)
+        return "has crashed";
+    if (outcome->wrong)
+        return "has a wrong result";
+    if (outcome->result == COLLET_SUCCESS)
+        return NULL;
+    if (!may_be(trial, outcome->result))
+        return "has an error that should not be";
+    return names_cause(trial, outcome->text) ? NULL : "has an error that does not name the cause";
+}
+
+static void print_trial(const struct trial *trial) {
+    printf("seed %llu: %s of rank %d of %d at %s + %u us, %s%s: ", (unsigned long long)trial->seed,
+           fault_names[trial->fault], trial->victim, trial->nranks, moment_names[trial->moment], trial->delay_us,
+           trial->transport, trial->hosts ? " between hosts" : "");
+}
+
+/* The victim may have ended in any way, but in those that leave it alive. */
+static void judge(const struct trial *trial, const struct job *job, const int *statuses, const bool *done, int ms,
+                  struct sums *sums) {
+    bool failed = false, named = false;
+    const bool victim_too = trial->fault == PAUSE;
+    for (int rank = 0; rank < trial->nranks; rank++) {
+        const struct outcome *outcome = &job->outcomes[rank];
+        if (rank == trial->victim && !victim_too)
+            continue;
+        named |= outcome->result != COLLET_SUCCESS;
+        const char *fault = judge_rank(trial, outcome, statuses[rank], done[rank]);
+        if (fault == NULL)
+            continue;
+        failed = true;
+        print_trial(trial);
+        printf("rank %d %s (status 0x%x, at %s, %s: %s)\n", rank, fault, (unsigned)statuses[rank],
+               outcome->where ? outcome->where : "the start", collet_error_string(outcome->result), outcome->text);
+    }
+    __atomic_add_fetch(&sums->injected[trial->fault][trial->moment], 1, __ATOMIC_RELAXED);
+    int *sum = failed ? sums->failed : named ? sums->named : sums->exact;
+    __atomic_add_fetch(&sum[trial->fault], 1, __ATOMIC_RELAXED);
+    if (ms > sums->slowest_ms[trial->fault])
+        sums->slowest_ms[trial->fault] = ms;
+}
+
+/* Times are short only where nothing but time can end a wait: a busy machine is no fault. */
+static void set_variables(const struct trial *trial) {
+    const bool stops = trial->fault == STOP;
+    setenv("COLLET_TRANSPORT", trial->transport, 1);
+    setenv("COLLET_TIMEOUT", stops ? "5" : "50", 1);
+    setenv("COLLET_INIT_TIMEOUT", stops || trial->moment == INIT ? "6" : "50", 1);
+    setenv("COLLET_HEARTBEAT_TIMEOUT", stops ? "5000" : "40000", 1);
+}
+
+static void run_trial(const struct trial *trial, struct job *job, struct sums *sums) {
+    pid_t pids[RANKS_MAX];
+    int statuses[RANKS_MAX] = {0};
+    bool done[RANKS_MAX] = {false};
+    memset(job, 0, sizeof(*job));
+    set_variables(trial);
+    fflush(NULL);
+    for (int rank = 0; rank < trial->nranks; rank++)
+        if ((pids[rank] = fork()) == 0)
+            rank_main(trial, job, rank);
+    strike(trial, job, pids[trial->victim]);
+    const uint64_t struck_ns = now_ns();
+    while (!all_ended(trial, pids, statuses, done) && now_ns() - struck_ns < HANG_S * 1000000000ull)
+        usleep(1000);
+    const int ms = (int)((now_ns() - struck_ns) / 1000000);
+    judge(trial, job, statuses, done, ms, sums);
+    for (int rank = 0; rank < trial->nranks; rank++)
+        if (!done[rank]) {
+            kill(pids[rank], SIGKILL);
+            waitpid(pids[rank], NULL, 0);
+        }
+}
+
+/* ---------------------------------------------------------------------------------------------------------- all trials */
+
+static void *share(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static int print_sums(const struct sums *sums) {
+    int failed = 0, all = 0;
+    printf("\n%-18s", "injected");
+    for (int moment = 0; moment < MOMENT_COUNT; moment++)
+        printf("%8s", moment_names[moment]);
+    printf(" | %6s %6s %6s  %s\n", "exact", "error", "FAILED", "longest");
+    for (int fault = 0; fault < FAULT_COUNT; fault++) {
+        printf("%-18s", fault_names[fault]);
+        for (int moment = 0; moment < MOMENT_COUNT; moment++)
+            printf("%8d", sums->injected[fault][moment]);
+        printf(" | %6d %6d %6d  %.1f s\n", sums->exact[fault], sums->named[fault], sums->failed[fault],
+               sums->slowest_ms[fault] / 1e3);
+        failed += sums->failed[fault];
+        all += sums->exact[fault] + sums->named[fault] + sums->failed[fault];
+    }
+    printf("exact: no rank was harmed. error: every rank that was harmed got an error that names the cause.\n");
+    printf("%d passed, %d failed\n", all - failed, failed);
+    return failed;
+}
+
+static long variable(const char *name, long otherwise) {
+    const char *text = getenv(name);
+    return text != NULL && *text != '\0' ? atol(text) : otherwise;
+}
+
+int main(void) {
+    const long few = level_now() == LEVEL_FAST ? 14 : 28;
+    const long seeds = variable("SEEDS", few), first = variable("FIRST", 1);
+    struct sums *sums = share(sizeof(*sums));
+    setenv("COLLET_HEARTBEAT", "200", 1);
+    printf("seeds %ld to %ld\n", first, first + seeds - 1);
+    fflush(NULL);
+    for (int worker = 0; worker < WORKERS; worker++) {
+        if (fork() != 0)
+            continue;
+        struct job *job = share(sizeof(*job));
+        for (long seed = first + worker; seed < first + seeds; seed += WORKERS) {
+            struct trial trial = trial_of((uint64_t)seed);
+            run_trial(&trial, job, sums);
+        }
+        exit(0);
+    }
+    int crashed = 0, status;
+    while (wait(&status) > 0)
+        crashed += status != 0;
+    return print_sums(sums) + crashed != 0;
+}
