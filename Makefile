@@ -394,12 +394,14 @@ test-nccl-abi: libs
 	@BUILD=$(BUILD) scripts/run-tests.sh tests/nccl/test_abi.sh
 
 # collet as a backend of PyTorch, where a Python has torch. demo-torch installs Debian's first.
-.PHONY: demo-torch test-torch
+.PHONY: demo-torch test-torch bench-torch
 demo-torch:
 	@scripts/deps.sh build
 	@scripts/deps.sh torch
 	@$(AGAIN) libs
 	@BUILD=$(BUILD) scripts/torch.sh demo
+bench-torch: libs
+	@BUILD=$(BUILD) scripts/torch.sh bench
 test-torch: libs
 	@BUILD=$(BUILD) TEST_TORCH=$(TEST_TORCH) scripts/run-tests.sh tests/torch/test_torch.sh
 
@@ -545,7 +547,8 @@ help:
 	@echo 'make asan tsan     the fast tests under gcc'"'"'s sanitizers, built in build-asan, build-tsan'
 	@echo 'make test-nccl-abi libnccl.so.2 in NCCL'"'"'s place (a minute; NCCL_HOME=, NCCL_TESTS= name what it is compared with)'
 	@echo 'make demo-torch    installs PyTorch if it is missing, trains a model with DDP on gloo and on collet'
-	@echo 'make test-torch    PyTorch'"'"'s own distributed tests on collet, where PyTorch is installed (minutes)'
+	@echo 'make test-torch    PyTorch'"'"'s own distributed tests on collet, where PyTorch is installed (minutes; TEST_TORCH=all: every one)'
+	@echo 'make bench-torch   torch.distributed on gloo and on collet, side by side (a minute)'
 	@echo 'make test-faults   kills, stops and aborts ranks on purpose, and prints what was survived (2 minutes; SEEDS=, FIRST=)'
 	@echo 'make test-slurm    jobs by srun of a real Slurm, where it is installed'
 	@echo 'make test-fabric   between two virtual hosts with software RDMA (minutes); fabric-shell: to try things in them'

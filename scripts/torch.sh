@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# torch.sh build|demo|run FILE …: collet as a backend of PyTorch, built in $BUILD/torch and run from there. PYTHON names an
+# torch.sh build|demo|bench|run FILE …: collet as a backend of PyTorch, built in $BUILD/torch and run from there. PYTHON names an
 # interpreter that has torch. Exits 77 where there is none.
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
@@ -40,9 +40,15 @@ export OMP_NUM_THREADS=1
 case ${1:-build} in
 build) ;;
 demo) "$python" -m collet.run -n "${N:-2}" integrations/torch/examples/ddp.py ;;
+bench)
+    for transport in shm tcp; do
+        printf '\ncollet over %s, gloo over TCP\n\n' "$transport"
+        COLLET_TRANSPORT=$transport "$python" -m collet.run -n "${N:-2}" integrations/torch/examples/bench.py
+    done
+    ;;
 run) "$python" "${@:2}" ;;
 *)
-    echo "usage: scripts/torch.sh build|demo|run FILE …" >&2
+    echo "usage: scripts/torch.sh build|demo|bench|run FILE …" >&2
     exit 2
     ;;
 esac

@@ -53,6 +53,47 @@ def rank_collectives() -> None:
         assert re.match(r"\w+, (Simple|LL)", comm.plan("allreduce", 1000)), comm.plan("allreduce", 1000)
 
 
+def rank_counts_and_split() -> None:
+    with collet.init() as comm:
+        n, r = comm.nranks, comm.rank
+        counts = [s + 1 for s in range(n)]
+        total = sum(counts)
+        everything = array.array("i", [0] * total)
+        comm.allgatherv(array.array("i", [r] * (r + 1)), everything, counts)
+        assert list(everything) == [s for s in range(n) for _ in range(s + 1)], everything
+        own = array.array("i", [0] * (r + 1))
+        comm.reducescatterv(everything, own, counts)
+        assert list(own) == [n * r] * (r + 1), own
+        received = array.array("i", [-1] * (n * (r + 1)))
+        comm.alltoallv(array.array("i", [r] * total), counts, received, [r + 1] * n)
+        assert list(received) == [s for s in range(n) for _ in range(r + 1)], received
+        try:
+            comm.alltoallv(everything, [total + 1] * n, everything, counts)
+        except collet.InvalidArgument as error:
+            assert "sendcounts" in str(error), error
+        else:
+            raise AssertionError("counts that do not fit were accepted")
+        half = comm.split(None if r == n - 1 else 0, key=-r)
+        assert (half is None) == (r == n - 1)
+        if half is not None:
+            assert (half.nranks, half.rank) == (n - 1, n - 2 - r), half
+            half.destroy()
+
+
+def rank_probe() -> None:
+    with collet.init() as comm:
+        if comm.rank > 0:
+            comm.send(floats(comm.rank), 0)
+            return
+        found = set()
+        for _ in range(1, comm.nranks):
+            peer, message = comm.probe(), floats(0)
+            comm.recv(message, peer)
+            assert message[0] == peer
+            found.add(peer)
+        assert found == set(range(1, comm.nranks))
+
+
 def rank_gather_scatter() -> None:
     with collet.init() as comm:
         n, r = comm.nranks, comm.rank
@@ -251,6 +292,12 @@ class Package(unittest.TestCase):
 
     def test_every_collective_gives_its_result(self) -> None:
         self.ranks("rank_collectives", 2)
+
+    def test_blocks_with_counts_of_their_own_and_splits(self) -> None:
+        self.ranks("rank_counts_and_split", 3)
+
+    def test_a_probe_finds_the_ranks_that_send(self) -> None:
+        self.ranks("rank_probe", 3)
 
     def test_gather_scatter_barrier_and_bits(self) -> None:
         self.ranks("rank_gather_scatter", 3)

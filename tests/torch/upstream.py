@@ -83,6 +83,12 @@ class Upstream(tests.TestDistBackend, tests.DistributedTest._DistTestBase):
         self._start_processes(torch.multiprocessing.get_context("fork").Process)
 
 
+# What gloo passes and collet leaves out.
+LEFT_OUT = {"test_sparse_all_reduce_sum": "collet refuses sparse tensors"}
+for name, reason in LEFT_OUT.items() if BACKEND == "collet" else ():
+    setattr(Upstream, name, unittest.skip(reason)(getattr(Upstream, name)))
+
+
 class OneLineEach(unittest.TextTestResult):
     def startTest(self, test: unittest.TestCase) -> None:
         unittest.TestResult.startTest(self, test)

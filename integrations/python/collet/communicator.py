@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, Optional, Sequence
 
 from ._buffers import Memory, memory_of
 from ._interrupt import interruptible
@@ -116,6 +116,15 @@ class Communicator:
     def __repr__(self) -> str:
         return f"<collet.Communicator: rank {self.rank} of {self.nranks}>"
 
+    def split(self, color: Optional[int], key: int = 0) -> Optional[Communicator]:
+        """A new communicator of the ranks that pass the same color, 0 or more, in the order of key. Every rank calls it; a
+        rank that passes None is in no new communicator, and gets None."""
+        if _group.depth > 0:
+            raise InvalidArgument(-1, "split() cannot be called inside collet.group()")
+        handle = ctypes.c_void_p()
+        self._call("collet_comm_split", -1 if color is None else color, key, ctypes.byref(handle), None, comm_first=True)
+        return None if color is None else Communicator._of(handle)
+
     # ---- life ----
 
     def __enter__(self) -> Communicator:
@@ -145,13 +154,15 @@ class Communicator:
 
     # ---- calls ----
 
-    def _call(self, function: str, *arguments: Any, keep: tuple[Memory, ...], stream: Optional[Stream]) -> None:
+    def _call(self, function: str, *arguments: Any, keep: tuple[Memory, ...] = (), stream: Optional[Stream] = None,
+              comm_first: bool = False) -> None:
         if self._handle is None:
             raise InvalidArgument(-1, "the communicator was destroyed or aborted")
         if _group.depth > 0:  # the call returns before it has run
             _group.calls.append((self, keep, stream))
         with interruptible(self):
-            result = getattr(library, function)(*arguments, self._handle, stream._handle if stream else None)
+            result = (getattr(library, function)(self._handle, *arguments) if comm_first else
+                      getattr(library, function)(*arguments, self._handle, stream._handle if stream else None))
         check(result)
         if stream is not None and _group.depth == 0:
             stream._keep(self, keep)
@@ -198,6 +209,35 @@ class Communicator:
         self._call("collet_alltoall", source.address, target.address, source.count // self.nranks, source.type,
                    keep=(source, target), stream=stream)
 
+    def allgatherv(self, send: Any, recv: Any, counts: Sequence[int], *, stream: Optional[Stream] = None) -> None:
+        """Like allgather, but rank r sends counts[r] elements. All ranks pass the same counts."""
+        source, target = self._buffers(send, recv)
+        self._call("collet_allgatherv", source.address, source.count, target.address,
+                   self._counts(counts, target, "counts"), None, source.type, keep=(source, target), stream=stream)
+
+    def reducescatterv(self, send: Any, recv: Any, counts: Sequence[int], *, op: str = "sum",
+                       stream: Optional[Stream] = None) -> None:
+        """Like reducescatter, but rank r receives counts[r] elements. All ranks pass the same counts."""
+        source, target = self._buffers(send, recv)
+        if len(counts) > self.rank and counts[self.rank] != target.count:
+            raise InvalidArgument(-1, f"counts[{self.rank}] is {counts[self.rank]}, but recv has {target.count} elements")
+        self._call("collet_reducescatterv", source.address, target.address, self._counts(counts, source, "counts"),
+                   source.type, _op(op), keep=(source, target), stream=stream)
+
+    def alltoallv(self, send: Any, sendcounts: Sequence[int], recv: Any, recvcounts: Sequence[int], *,
+                  stream: Optional[Stream] = None) -> None:
+        """Sends sendcounts[r] elements to rank r and receives recvcounts[r] from it; blocks lie one behind another."""
+        source, target = self._buffers(send, recv)
+        self._call("collet_alltoallv", source.address, self._counts(sendcounts, source, "sendcounts"), None,
+                   target.address, self._counts(recvcounts, target, "recvcounts"), None, source.type,
+                   keep=(source, target), stream=stream)
+
+    def _counts(self, counts: Sequence[int], memory: Memory, name: str) -> Any:
+        if len(counts) != self.nranks or min(counts) < 0 or sum(counts) != memory.count:
+            raise InvalidArgument(-1, f"{name} are {list(counts)}: {self.nranks} numbers are needed, which add up to the "
+                                  f"{memory.count} elements of the buffer")
+        return (ctypes.c_size_t * self.nranks)(*counts)
+
     def broadcast(self, buffer: Any, *, root: int = 0, stream: Optional[Stream] = None) -> None:
         """buffer = the buffer of rank root, on every rank."""
         memory = memory_of(buffer, writable=self.rank != root)
@@ -225,6 +265,12 @@ class Communicator:
         memory = memory_of(buffer, writable=True)
         self._call("collet_recv", memory.address, memory.count, memory.type, peer,
                    keep=(memory,), stream=stream)
+
+    def probe(self) -> int:
+        """Waits until a message has come from a rank that this one does not receive from yet; returns the rank."""
+        peer = ctypes.c_int()
+        self._call("collet_probe", ctypes.byref(peer))
+        return peer.value
 
     def gather(self, send: Any, recv: Any = None, *, root: int = 0, stream: Optional[Stream] = None) -> None:
         """recv on rank root = the send buffers of all ranks, one behind another. Other ranks pass no recv."""
