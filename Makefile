@@ -403,7 +403,7 @@ demo-torch:
 bench-torch: libs
 	@BUILD=$(BUILD) scripts/torch.sh bench
 test-torch: libs
-	@BUILD=$(BUILD) TEST_TORCH=$(TEST_TORCH) scripts/run-tests.sh tests/torch/test_torch.sh
+	@BUILD=$(BUILD) TEST_TORCH=$(TEST_TORCH) TORCH_HEADERS=$(TORCH_HEADERS) scripts/run-tests.sh tests/torch/test_torch.sh
 
 # The README's first commands on a Debian 12 where nothing is installed. CUDA=1 shows it this machine's CUDA toolkit.
 .PHONY: test-bare

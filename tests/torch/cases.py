@@ -161,6 +161,16 @@ def a_waiter_loses_patience_but_the_call_goes_on(rank: int, n: int) -> None:
     assert torch.equal(tensor, torch.full((3,), float(n)))
 
 
+@case
+def tensors_may_lie_in_memory_of_collet(rank: int, n: int) -> None:
+    collet_torch.use_memory()
+    large, small = torch.full((1 << 18,), float(rank)), torch.ones(3)
+    assert large.data_ptr() % 4096 == 0
+    dist.all_reduce(large)
+    dist.all_reduce(small)
+    assert (large.clone() == sum(range(n))).all() and small.tolist() == [n] * 3
+
+
 def main() -> int:
     rank, n = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     dist.init_process_group("collet", timeout=timedelta(seconds=60))

@@ -13,6 +13,8 @@ import torch.distributed as dist
 
 from . import _backend
 
+use_memory = _backend.use_memory  # from now on, tensors of 1 MiB and more lie in memory of collet_mem_alloc()
+
 
 def _register() -> None:
     """torch 2 asks which devices a backend serves; torch 1.13 does not know the question."""

@@ -17,11 +17,14 @@
 #include <torch/extension.h>
 #include <torch/version.h>
 
+#include <c10/core/CPUAllocator.h>
+
 #include <pybind11/chrono.h>
 
 #include <collet.h>
 
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -960,6 +963,35 @@ class Group : public GroupBase {
     uint64_t sequence_ = 0, monitored_ = 0;
 };
 
+/* ---------------------------------------------------------------------------------------------------------------- memory */
+
+/* Large tensors lie in memory of collet_mem_alloc(), all others where torch puts them. */
+class Memory : public c10::Allocator {
+  public:
+    /* Some releases of torch have it const, others not. */
+    c10::DataPtr allocate(size_t bytes) const { return get(bytes); }
+    c10::DataPtr allocate(size_t bytes) { return get(bytes); }
+    void copy_data(void *to, const void *from, size_t bytes) const { memcpy(to, from, bytes); }
+
+  private:
+    static constexpr size_t large_bytes = 1u << 20;
+
+    static c10::DataPtr get(size_t bytes) {
+        void *memory = nullptr;
+        if (bytes < large_bytes)
+            return c10::GetDefaultCPUAllocator()->allocate(bytes);
+        check(collet_mem_alloc(&memory, bytes, COLLET_DEVICE_HOST));
+        return {memory, memory, &give_back, c10::Device(c10::DeviceType::CPU)};
+    }
+
+    static void give_back(void *memory) { collet_mem_free(memory); }
+};
+
+void use_memory() {
+    static Memory memory;
+    c10::SetCPUAllocator(&memory);
+}
+
 c10::intrusive_ptr<GroupBase> create(const StorePtr &store, int rank, int size,
                                      const std::chrono::duration<float> &timeout) {
     pybind11::gil_scoped_release unlocked; /* other ranks may be threads of this interpreter */
@@ -968,4 +1000,7 @@ c10::intrusive_ptr<GroupBase> create(const StorePtr &store, int rank, int size,
 
 } // namespace
 
-PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) { module.def("create", &create); }
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+    module.def("create", &create);
+    module.def("use_memory", &use_memory);
+}
