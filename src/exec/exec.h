@@ -124,6 +124,7 @@ enum collet_result exec_connect(struct exec_call *calls, int ncalls);
 /* What a program's ends may lend, and whether they may be lent payloads. Its connections are ready. */
 struct exec_loans {
     uint32_t lends_from; /* as in struct interp_op */
+    bool lands;
     bool borrows;
 };
 struct exec_loans exec_loans_of(const struct exec_program *program);
@@ -139,6 +140,9 @@ static inline bool exec_has_lent(const struct exec_program *program, int nworker
             return true;
     return false;
 }
+
+/* The worker waits for a slot that comes over a wire: says where its payload is to go, if that is one place in memory. */
+void exec_announce(struct interp_worker *w);
 
 /* A rank that waits copies for those that take what it has lent. */
 void exec_help(const struct exec_program *program, bool *moved);

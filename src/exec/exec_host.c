@@ -71,6 +71,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
             fill_extents(op, program->progs[channel], call->request.extents, channel);
         op->lends_from = loans.lends_from;
         op->borrows = loans.borrows;
+        op->lands = loans.lands;
         op->stream_stores = leaves_cache;
         op->reduce = (const void *)call->reduce;
         op->multiply = (const void *)reduce_host_multiply(call->request.type);
@@ -106,8 +107,11 @@ static inline enum collet_result exec_worker_visit(struct exec_call *call, struc
                                                    uint32_t everywhere) {
     for (int k = 0; k < STEPS_PER_VISIT; k++) {
         enum interp_result result = interp_try_step(w, exec_reduce, exec_borrow, everywhere);
-        if (result == INTERP_BUSY)
+        if (result == INTERP_BUSY) {
+            if (everywhere == PROTO_EACH_END && w->op->lands && !w->blocked_sending)
+                exec_announce(w);
             return COLLET_SUCCESS;
+        }
         if (result == INTERP_MISMATCH)
             return exec_err_mismatch(call, w);
         *moved = true;

@@ -49,14 +49,26 @@ enum interp_result exec_borrow(struct interp_worker *w, const struct prog_step *
     return fetch_all(w, step, bytes, to) && hold_all(w, step, bytes) ? INTERP_STEPPED : INTERP_BUSY;
 }
 
+void exec_announce(struct interp_worker *w) {
+    const struct prog_step *step = &w->op->steps[w->first_step + w->pc];
+    struct fifo_end *end = w->op->recv_ends[w->blocked_on];
+    struct interp_piece piece = interp_piece_of(w->op, step, 0, w->round);
+    end->loans.landing_bytes = interp_bytes(w->op, &piece);
+    bool worth = end->loans.way == LOAN_WIRE && end->loans.landing_bytes >= LOAN_WIRE_BYTES;
+    end->loans.landing_position = end->position;
+    end->loans.landing = worth ? place_of(w, step, &piece) : NULL;
+}
+
 struct exec_loans exec_loans_of(const struct exec_program *program) {
-    struct exec_loans loans = {0, false};
+    struct exec_loans loans = {0};
     for (int k = 0; k < program->nconns; k++) {
         const struct conn *conn = program->conns[k];
         uint32_t least = conn->side == CONN_PRODUCER ? conn->end.loans.least_bytes : 0;
         if (least > 0 && (loans.lends_from == 0 || least < loans.lends_from))
             loans.lends_from = least;
-        loans.borrows |= conn->side == CONN_CONSUMER && conn->end.loans.way != LOAN_NONE;
+        bool wire = conn->end.loans.way == LOAN_WIRE;
+        loans.borrows |= conn->side == CONN_CONSUMER && !wire && conn->end.loans.way != LOAN_NONE;
+        loans.lands |= conn->side == CONN_CONSUMER && wire;
     }
     return loans;
 }

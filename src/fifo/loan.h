@@ -22,6 +22,10 @@
  * A producer's call is over only when its loans are: its memory is the program's again. A call that fails takes its loans
  * back: nobody claims another part, and it waits for the parts that are being copied (loan_stop()).
  *
+ * Over a wire nobody copies from end to end, but slots are spared all the same (LOAN_WIRE). The producer's transport sends the
+ * payload from where it is, and the loan is over when that is done. The consumer says where the payload of the slot that it
+ * waits for is to go, and its transport receives it there.
+ *
  * How the other end's memory is reached, each end knows of itself. A producer lends only to a consumer that has said that it
  * can take loans. If taking one fails all the same, the consumer refuses it, and the producer copies the payload into
  * the slot, as if it had never lent it.
@@ -39,11 +43,13 @@ enum loan_way {
     LOAN_NONE,
     LOAN_PROCESS, /* it is in the same process: by address */
     LOAN_CMA,     /* process_vm_readv and process_vm_writev */
+    LOAN_WIRE,    /* by a transport that sends from, and receives into, the memory of its own end */
 };
 
 /* Shorter payloads are faster in slots. */
 #define LOAN_PROCESS_BYTES 8192u
 #define LOAN_CMA_BYTES 16384u
+#define LOAN_WIRE_BYTES 8192u
 
 /* Of a slot's header. */
 struct fifo_loan {
@@ -65,6 +71,10 @@ struct loan_end {
     uint64_t lending;     /* producer: address of the payload of its next slot; 0: not lent */
     uint64_t until;       /* producer: position behind its newest loan */
     const char *taken;    /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */
+    /* LOAN_WIRE, consumer: where the payload of the slot at that position is to go, if it has so many bytes. */
+    char *landing; /* NULL: into the slot */
+    uint64_t landing_position;
+    uint32_t landing_bytes;
 };
 
 /* Does a producer lend a payload of so many bytes? */
@@ -78,7 +88,8 @@ PORT_FN void loan_note(struct loan_end *end, struct fifo_loan *loan, uint64_t ne
     loan->to = 0;
     loan->claimed = loan->done = 0;
     end->lending = 0;
-    end->until = next;
+    if (end->way != LOAN_WIRE) /* there, the transport knows when it is over */
+        end->until = next;
 }
 
 struct fifo_end;

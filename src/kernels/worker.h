@@ -30,6 +30,7 @@ struct interp_op {
     struct work_args args;
     uint32_t lends_from;    /* host: least payload that any of the ends lends (fifo/loan.h); 0: none does */
     uint32_t borrows;       /* host: some of the ends may be lent payloads */
+    uint32_t lands;         /* host: some of the ends receive payloads where they belong */
     uint32_t stream_stores; /* host: local results do not stay in the caches */
     const void *reduce;     /* host: reduce_fn */
     const void *multiply;   /* host: multiply_fn */

@@ -86,6 +86,15 @@ static enum collet_result tcp_accept(struct conn *conn, const struct conn_blob *
     return tcp_end_create(conn);
 }
 
+/* Without a proxy, which would do it beside the executor: the executor's own thread sends and receives. */
+static void lend_and_land(struct conn *conn) {
+    if (conn->owner->config->proxy || !conn_is_direct(conn->owner, "wire"))
+        return;
+    conn->end.loans.way = LOAN_WIRE;
+    if (conn->side == CONN_PRODUCER)
+        conn_lend(conn, LOAN_WIRE_BYTES);
+}
+
 static enum collet_result tcp_ready(struct conn *conn) {
     struct tcp_end *end = conn->impl;
     if (end->connected)
@@ -98,6 +107,7 @@ static enum collet_result tcp_ready(struct conn *conn) {
         tcp_socket_of(end, conn, step)->step = step;
     end->credit = conn->end.position;
     end->connected = true;
+    lend_and_land(conn);
     return COLLET_SUCCESS;
 }
 

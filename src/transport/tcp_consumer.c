@@ -15,6 +15,14 @@ static void take_ahead(struct tcp_socket *socket, void *to, uint32_t bytes) {
     socket->ahead_begin += bytes;
 }
 
+/* Where the executor waits for the slot, or in the slot. */
+static char *payload_place(const struct conn *conn, const struct tcp_frame *frame) {
+    const struct loan_end *loans = &conn->end.loans;
+    bool awaited = loans->landing != NULL && frame->step == loans->landing_position &&
+                   fifo_word_bytes(frame->word) == loans->landing_bytes;
+    return awaited ? loans->landing : tcp_payload_at(conn, frame);
+}
+
 static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
     uint64_t tail = *conn->end.tail, head = wire_head(conn);
@@ -30,11 +38,15 @@ static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
     else
         end->receiving = true;
     end->received = 0;
+    if (end->receiving)
+        end->payload = payload_place(conn, &end->frame);
 }
 
 static void deliver_slot(struct conn *conn) {
     struct tcp_end *end = conn->impl;
     end->receiving = false;
+    if (end->payload != tcp_payload_at(conn, &end->frame))
+        conn->end.loans.taken = end->payload;
     wire_deliver(conn, end->frame.word, end->frame.signature, end->frame.sequence);
 }
 
@@ -49,7 +61,7 @@ static bool use_ahead(struct conn *conn, struct tcp_socket *socket) {
     uint32_t missing = bytes - end->received;
     uint32_t here = ahead_bytes(socket) < missing ? ahead_bytes(socket) : missing;
     if (here > 0)
-        take_ahead(socket, tcp_payload_at(conn, &end->frame) + end->received, here);
+        take_ahead(socket, end->payload + end->received, here);
     end->received += here;
     if (end->received < bytes)
         return false;
@@ -65,7 +77,7 @@ static bool read_more(struct conn *conn, struct tcp_socket *socket, bool *moved)
     socket->ahead_begin = 0;
     uint32_t missing = end->receiving ? fifo_word_bytes(end->frame.word) - end->received : 0;
     struct iovec parts[2] = {
-        {end->receiving ? tcp_payload_at(conn, &end->frame) + end->received : NULL, missing},
+        {end->receiving ? end->payload + end->received : NULL, missing},
         {socket->ahead + socket->ahead_end, missing > 0 ? sizeof(end->frame) : TCP_AHEAD_BYTES - socket->ahead_end},
     };
     ssize_t n = 0;

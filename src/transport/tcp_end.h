@@ -57,6 +57,7 @@ struct tcp_end {
     bool receiving;
     struct tcp_frame frame;
     uint32_t received; /* bytes of its payload */
+    char *payload;     /* where they go: into the slot, or where the executor wants them (fifo/loan.h) */
 
     const char *broken; /* why the connection is over; NULL: it is not */
 };
@@ -89,7 +90,7 @@ static inline struct tcp_socket *tcp_socket_of(struct tcp_end *end, const struct
     return &end->sockets[((step & (conn->end.nslots - 1)) + end->first) % end->nsockets];
 }
 
-/* Where the payload of a slot is. */
+/* Where the payload of a slot is, unless it is elsewhere. */
 static inline char *tcp_payload_at(const struct conn *conn, const struct tcp_frame *frame) {
     return fifo_slot_at(&conn->end, fifo_word_protocol(frame->word), frame->step);
 }

@@ -24,13 +24,20 @@ static void make_frame(const struct conn *conn, struct tcp_socket *socket) {
     tcp_credit_put(conn, &socket->sending);
 }
 
+/* In the slot, or lent: then the executor keeps it as it is until the call is over, and until then it is sent. */
+static char *payload_of(const struct conn *conn, const struct tcp_frame *frame) {
+    const struct fifo_slot_header *header = &conn->end.headers[frame->step & (conn->end.nslots - 1)];
+    bool lent = conn->end.loans.way == LOAN_WIRE && header->loan.address != 0;
+    return lent ? (char *)(uintptr_t)header->loan.address : tcp_payload_at(conn, frame);
+}
+
 /* Sends the rest of the current frame and its payload, or what the socket takes of them. A small slot is copied behind its
  * frame, which costs less than telling the kernel of two places. */
 static ssize_t send_rest(const struct conn *conn, const struct tcp_socket *socket, size_t payload_bytes) {
     const struct tcp_frame *frame = &socket->sending;
     size_t of_frame = socket->sent < sizeof(*frame) ? socket->sent : sizeof(*frame);
     size_t of_payload = socket->sent - of_frame;
-    char *payload = tcp_payload_at(conn, frame);
+    char *payload = payload_of(conn, frame);
     if (socket->sent == 0 && payload_bytes <= SMALL_BYTES) {
         char copy[sizeof(*frame) + SMALL_BYTES];
         memcpy(copy, frame, sizeof(*frame));
