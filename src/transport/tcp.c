@@ -22,6 +22,9 @@
  * other sockets receive waits in the kernel. A read asks for the rest of the current payload, straight into the slot, and
  * for what may follow (`ahead`). So a small frame with its payload takes one read, and a stream of large ones one per slot.
  *
+ * A payload that is lent (fifo/loan.h) is sent from where it is; a payload that the executor waits for is received where it is
+ * to go.
+ *
  * Where slots go both ways between two ranks, a frame takes the head of the other direction along, and credits cost
  * nothing. Else a head is sent when it is due (wire.h).
  *

@@ -5,6 +5,8 @@
  */
 #include "common/tcp_pair.h"
 
+#include "fifo/proto_simple.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -69,6 +71,47 @@ static void what_the_sockets_do_not_take_is_sent_later(void **state) {
     assert_false(transport_tcp.idle(pair.producer)); /* the consumer reads nothing: no kernel takes it all */
     move_slots(&pair, 0);
     assert_true(transport_tcp.idle(pair.producer));
+    pair_close(&pair);
+}
+
+/* A slot of so many bytes, whose payload stays where it is. */
+static void publish_lent(struct conn *producer, const char *payload, uint32_t bytes) {
+    struct fifo_slot_header *header = fifo_header(&producer->end);
+    header->word = fifo_word(PROTOCOL_SIMPLE, bytes);
+    header->loan.address = (uintptr_t)payload;
+    fifo_publish(&producer->end);
+}
+
+static void await(struct conn *consumer, uint64_t position, char *to, uint32_t bytes) {
+    consumer->end.loans.landing = to;
+    consumer->end.loans.landing_position = position;
+    consumer->end.loans.landing_bytes = bytes;
+}
+
+/* Only for the very slot that was said: a later one goes into its slot, and so does one of another length. */
+static void payloads_go_from_memory_to_memory_that_waits_for_them(void **state) {
+    (void)state;
+    enum { BYTES = 20000 };
+    static char mine[3][BYTES], theirs[BYTES];
+    static const uint32_t lengths[] = {BYTES, BYTES, BYTES - 16};
+    struct pair pair;
+    pair_open(&pair, (struct shape){4, 32768, 2, 0});
+    struct fifo_end *end = &pair.consumer->end;
+    pair.producer->end.loans.way = LOAN_WIRE;
+    for (int k = 0; k < 3; k++) {
+        memset(mine[k], 'a' + k, BYTES);
+        if (k != 1) /* of the second slot nothing is said: what was said of the first is over */
+            await(pair.consumer, end->position, theirs, BYTES);
+        publish_lent(pair.producer, mine[k], lengths[k]);
+        settle(&pair);
+        assert_true(transport_tcp.idle(pair.producer));
+        assert_true(fifo_has_data(end));
+        const char *slot = fifo_slot_at(end, PROTOCOL_SIMPLE, end->position);
+        assert_ptr_equal(end->loans.taken, k == 0 ? theirs : NULL);
+        assert_memory_equal(k == 0 ? theirs : slot, mine[k], lengths[k]);
+        simple_consume(end);
+    }
+    assert_int_equal(theirs[BYTES - 1], 'a');
     pair_close(&pair);
 }
 
@@ -456,6 +499,7 @@ int main(void) {
         cmocka_unit_test_setup(slots_of_all_sizes_and_protocols_arrive_in_order, random_slots),
         cmocka_unit_test_setup(a_full_fifo_waits_until_half_of_it_is_consumed, random_slots),
         cmocka_unit_test_setup(what_the_sockets_do_not_take_is_sent_later, random_slots),
+        cmocka_unit_test_setup(payloads_go_from_memory_to_memory_that_waits_for_them, random_slots),
         cmocka_unit_test_setup(both_directions_move_at_once_over_the_same_sockets, random_slots),
         cmocka_unit_test_setup(the_ends_of_a_pair_may_begin_in_any_order, random_slots),
         cmocka_unit_test_setup(a_second_direction_joins_one_that_has_long_been_used, random_slots),
