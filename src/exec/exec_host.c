@@ -70,7 +70,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
         if (call->request.extents != NULL)
             fill_extents(op, program->progs[channel], call->request.extents, channel);
         op->lends_from = loans.lends_from;
-        op->borrows = loans.borrows;
+        op->borrows = loans.borrows && args->protocol == PROTOCOL_SIMPLE; /* headers of lines are old */
         op->lands = loans.lands;
         op->stream_stores = leaves_cache;
         op->reduce = (const void *)call->reduce;
