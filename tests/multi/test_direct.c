@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ranks that copy out of each other's buffers (fifo/loan.h): whatever some of them may not do, results are right. Each rank is a
+ * process, because permission is a process's.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "common/trial.h"
+#include "common/world.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define NRANKS 4
+#define COUNT 9001
+
+static void call_one(struct ranks *ranks, int rank, struct collet_comm *comm, const struct trial_call *call) {
+    struct trial trial;
+    char why[TRIAL_WHY_BYTES], name[TRIAL_NAME_BYTES];
+    trial_name(call, name);
+    ranks_doing(ranks, "%s", name);
+    trial_prepare(&trial, call, rank);
+    ranks_try(ranks, rank, trial_run(&trial, comm));
+    if (!trial_check(&trial, why))
+        ranks_fail(ranks, "rank %d: %s: %s", rank, name, why);
+    trial_destroy(&trial);
+}
+
+/* Every collective, in place and not. */
+static void call_all(struct ranks *ranks, int rank, struct collet_comm *comm) {
+    struct trial_call call = {
+        .type = COLLET_INT32, .op = COLLET_SUM, .count = COUNT, .root = 1, .nranks = ranks->nranks, .seed = 1};
+    for (int collective = 0; collective < PROG_SEND; collective++)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            call.collective = (enum prog_collective)collective;
+            call.in_place = in_place == 1;
+            call.seed++;
+            if (in_place == 0 || trial_may_be_in_place(call.collective))
+                call_one(ranks, rank, comm, &call);
+        }
+}
+
+static void run_all(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    call_all(ranks, rank, comm);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+}
+
+/* ---- ranks that do not want ---- */
+
+static void run_subsets(struct ranks *ranks, int rank) {
+    for (unsigned subset = 0; subset < 1u << NRANKS; subset++) {
+        setenv("COLLET_DIRECT", subset >> rank & 1 ? "off" : "process,cma", 1);
+        run_all(ranks, rank);
+    }
+}
+
+static const char *const lend_all[] = {"COLLET_DIRECT_BYTES", "1", "COLLET_PROTO", "Simple", NULL};
+
+static void every_subset_of_the_ranks_may_be_off(void **state) {
+    (void)state;
+    world_run(&worlds[WORLD_SHM], NRANKS, lend_all, run_subsets, NULL);
+}
+
+/* ---- ranks that may not ---- */
+
+/* From now on this process may not touch the memory of others, as in many a container. False: nor may it forbid itself. */
+static bool forbid(void) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+struct ban {
+    int rank;
+    bool late; /* when everybody has lent already */
+};
+
+static void run_forbidden(struct ranks *ranks, int rank) {
+    const struct ban *ban = ranks->argument;
+    if (rank == ban->rank && !ban->late && !forbid())
+        fprintf(stderr, "no seccomp here: nothing is forbidden\n");
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    for (int round = 0; round < 2; round++) {
+        if (rank == ban->rank && ban->late && round == 1)
+            forbid();
+        call_all(ranks, rank, comm);
+    }
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+}
+
+static void any_rank_may_be_forbidden(void **state) {
+    (void)state;
+    for (int rank = 0; rank < NRANKS; rank++)
+        for (int late = 0; late < 2; late++)
+            world_run(&worlds[WORLD_SHM], NRANKS, lend_all, run_forbidden, &(struct ban){rank, late == 1});
+}
+
+/* ---- ranks that end ---- */
+
+/* A send is over when its receiver has the message: until then it is read where it lies. */
+static void run_overwriting(struct ranks *ranks, int rank) {
+    enum { ELEMS = 40000, ROUNDS = 50 };
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    int32_t *buff = malloc(ELEMS * sizeof(*buff));
+    ranks_check(ranks, rank, buff != NULL);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < ELEMS; i++)
+            buff[i] = rank == 0 ? round * 7 + i : -1;
+        ranks_try(ranks, rank, collet_broadcast(buff, buff, ELEMS, COLLET_INT32, 0, comm, NULL));
+        if (rank == 0)
+            memset(buff, 0x55, ELEMS * sizeof(*buff)); /* at once: the other has read it */
+        for (int i = 0; rank > 0 && i < ELEMS; i++)
+            ranks_check(ranks, rank, buff[i] == round * 7 + i);
+    }
+    free(buff);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+}
+
+static void a_call_returns_when_its_buffers_are_nobody_elses(void **state) {
+    (void)state;
+    world_run_all(0, 2, lend_all, run_overwriting, NULL);
+}
+
+/* The rank that lends dies: the others are told, and do not wait. */
+static void run_dying(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    static int32_t buff[COUNT];
+    ranks_try(ranks, rank, collet_broadcast(buff, buff, COUNT, COLLET_INT32, 0, comm, NULL));
+    ranks->expendable[0] = 1;
+    ranks_barrier(ranks);
+    if (rank == 0)
+        raise(SIGKILL);
+    ranks_expect(ranks, rank, collet_broadcast(buff, buff, COUNT, COLLET_INT32, 0, comm, NULL), COLLET_ERR_REMOTE,
+                 "a broadcast from a rank that has died");
+    ranks_try(ranks, rank, collet_comm_abort(comm));
+}
+
+static void a_dead_lender_is_an_error(void **state) {
+    (void)state;
+    world_run(&worlds[WORLD_SHM], 3, lend_all, run_dying, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_subset_of_the_ranks_may_be_off),
+        cmocka_unit_test(any_rank_may_be_forbidden),
+        cmocka_unit_test(a_call_returns_when_its_buffers_are_nobody_elses),
+        cmocka_unit_test(a_dead_lender_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
