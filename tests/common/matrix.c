@@ -11,7 +11,7 @@ static int ncandidates;
 
 static const char *const protocols[] = {"Simple", "LL", "LL128"};
 
-#define VARIABLES_MAX 3
+#define VARIABLES_MAX 4
 static const struct setting {
     const char *name;
     const char *variables[VARIABLES_MAX][2];
@@ -20,8 +20,12 @@ static const struct setting {
     {"small", {{"COLLET_BUFFSIZE", "4096"}, {"COLLET_CHUNKSIZE", "1000"}}}, /* many rounds; chunks of odd sizes */
     {"lanes", {{"COLLET_NCHANNELS", "3"}, {"COLLET_BUFFSIZE", "65536"}}},
     {"wrap32", {{"COLLET_FIRST_STEP", "4294967293"}, {"COLLET_LL_FLAG_BITS", "5"}, {"COLLET_BUFFSIZE", "16384"}}},
-    {"lent", {{"COLLET_DIRECT_BYTES", "1"}}},
-    {"lent-small", {{"COLLET_DIRECT_BYTES", "1"}, {"COLLET_BUFFSIZE", "4096"}, {"COLLET_CHUNKSIZE", "1000"}}},
+    {"lent", {{"COLLET_DIRECT", "process,cma"}, {"COLLET_DIRECT_BYTES", "1"}}},
+    {"lent-small",
+     {{"COLLET_DIRECT", "process,cma"},
+      {"COLLET_DIRECT_BYTES", "1"},
+      {"COLLET_BUFFSIZE", "4096"},
+      {"COLLET_CHUNKSIZE", "1000"}}},
     {"wrap64", {{"COLLET_FIRST_STEP", "-3"}, {"COLLET_CHUNKSIZE", "500"}}},
 };
 
@@ -115,6 +119,7 @@ void matrix_set_environment(const struct cover_case *c) {
     const struct setting *setting = &settings[c->value[SETTING]];
     unsetenv("COLLET_BUFFSIZE");
     unsetenv("COLLET_CHUNKSIZE");
+    unsetenv("COLLET_DIRECT");
     unsetenv("COLLET_DIRECT_BYTES");
     unsetenv("COLLET_NCHANNELS");
     unsetenv("COLLET_FIRST_STEP");
