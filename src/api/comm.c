@@ -107,6 +107,7 @@ static void wait_for_readers(struct collet_comm *comm) {
     struct waiter waiter = {.spin = 0};
     for (; __atomic_load_n(&comm->readers, __ATOMIC_SEQ_CST) > 0; wait_pause(&waiter))
         engine_drain(comm);
+    engine_drain(comm); /* the last one may have issued its call just before it left */
 }
 
 enum collet_result comm_failure(struct collet_comm *comm) {
