@@ -123,9 +123,8 @@ enum collet_result exec_connect(struct exec_call *calls, int ncalls);
 
 /* What a program's ends may lend, and whether they may be lent payloads. Its connections are ready. */
 struct exec_loans {
-    uint32_t lends_from; /* as in struct interp_op */
+    uint32_t lends_from, borrows_from; /* as in struct interp_op */
     bool lands;
-    bool borrows;
 };
 struct exec_loans exec_loans_of(const struct exec_program *program);
 

@@ -63,6 +63,12 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
     const struct work_args *args = &call->args;
     struct exec_loans loans = exec_loans_of(program);
     bool leaves_cache = 2 * args->total_elems * args->elem_bytes >= call->chan->cache_bytes;
+    /* Slots carry no more than that. */
+    uint64_t whole = call->request.extents != NULL ? UINT64_MAX : args->total_elems * args->elem_bytes;
+    if (whole < loans.lends_from)
+        loans.lends_from = 0;
+    if (whole < loans.borrows_from || args->protocol != PROTOCOL_SIMPLE) /* headers of lines are old */
+        loans.borrows_from = 0;
     for (uint32_t channel = 0; channel < args->nchannels; channel++) {
         struct interp_op *op = &program->ops[channel];
         op->geometry = geometry_of(args->total_elems, args->block_elems, args->chunk_elems, channel, args->nchannels);
@@ -70,7 +76,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
         if (call->request.extents != NULL)
             fill_extents(op, program->progs[channel], call->request.extents, channel);
         op->lends_from = loans.lends_from;
-        op->borrows = loans.borrows && args->protocol == PROTOCOL_SIMPLE; /* headers of lines are old */
+        op->borrows_from = loans.borrows_from;
         op->lands = loans.lands;
         op->stream_stores = leaves_cache;
         op->reduce = (const void *)call->reduce;
@@ -166,8 +172,7 @@ static enum collet_result exec_call_run(struct exec_call *call, bool *moved) {
         if (!program->workers[k].done)
             COLLET_TRY(exec_visits[everywhere](call, &program->workers[k], moved));
     bool carries = program->nremote > 0 && call->chan->proxy == NULL;
-    bool lends =
-        call->args.protocol == PROTOCOL_SIMPLE && (call->running == 0 || !*moved) && exec_has_lent(program, nworkers);
+    bool lends = program->ops[0].lends_from != 0 && (call->running == 0 || !*moved) && exec_has_lent(program, nworkers);
     if (call->running == 0 && (!(carries || lends) || wires_idle(program)))
         return COLLET_SUCCESS;
     if (lends && !*moved)

@@ -54,7 +54,7 @@ void exec_announce(struct interp_worker *w) {
     struct fifo_end *end = w->op->recv_ends[w->blocked_on];
     struct interp_piece piece = interp_piece_of(w->op, step, 0, w->round);
     end->loans.landing_bytes = interp_bytes(w->op, &piece);
-    bool worth = end->loans.way == LOAN_WIRE && end->loans.landing_bytes >= LOAN_WIRE_BYTES;
+    bool worth = end->loans.way == LOAN_WIRE && loan_is_worth(&end->loans, end->loans.landing_bytes);
     end->loans.landing_position = end->position;
     end->loans.landing = worth ? place_of(w, step, &piece) : NULL;
 }
@@ -63,12 +63,12 @@ struct exec_loans exec_loans_of(const struct exec_program *program) {
     struct exec_loans loans = {0};
     for (int k = 0; k < program->nconns; k++) {
         const struct conn *conn = program->conns[k];
-        uint32_t least = conn->side == CONN_PRODUCER ? conn->end.loans.least_bytes : 0;
-        if (least > 0 && (loans.lends_from == 0 || least < loans.lends_from))
-            loans.lends_from = least;
-        bool wire = conn->end.loans.way == LOAN_WIRE;
-        loans.borrows |= conn->side == CONN_CONSUMER && !wire && conn->end.loans.way != LOAN_NONE;
-        loans.lands |= conn->side == CONN_CONSUMER && wire;
+        const struct loan_end *end = &conn->end.loans;
+        uint32_t *from = conn->side == CONN_PRODUCER ? &loans.lends_from : &loans.borrows_from;
+        if (conn->side == CONN_CONSUMER && end->way == LOAN_WIRE)
+            loans.lands = true;
+        else if (end->least_bytes > 0 && (*from == 0 || end->least_bytes < *from))
+            *from = end->least_bytes;
     }
     return loans;
 }

@@ -67,7 +67,7 @@ struct fifo_loan {
 struct loan_end {
     uint32_t way;         /* enum loan_way */
     int32_t pid;          /* LOAN_CMA: the other end's process */
-    uint32_t least_bytes; /* producer: payloads of so many bytes are lent, if they can be; 0: none is */
+    uint32_t least_bytes; /* payloads of so many bytes are lent, if they can be; 0: none is */
     uint64_t lending;     /* producer: address of the payload of its next slot; 0: not lent */
     uint64_t until;       /* producer: position behind its newest loan */
     const char *taken;    /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */

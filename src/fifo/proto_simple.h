@@ -72,7 +72,7 @@ PORT_FN void simple_publish(const struct work_args *args, struct fifo_end *end, 
     header->signature = args->signature;
     header->sequence = args->sequence;
     header->place.roams = end->place.roams;
-    if (end->loans.least_bytes != 0)
+    if ((end->loans.lending | header->loan.address) != 0)
         loan_note(&end->loans, &header->loan, end->position + 1);
     fifo_publish(end);
     fifo_place_choose(&end->place);

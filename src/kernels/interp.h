@@ -88,7 +88,7 @@ PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *s
 /* Reduces w->src[0 … nsrc−1] into w->dst[0 … ndst−1]; the executor passes it in. */
 typedef void interp_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count);
 /* Takes the payloads that the step's peers have lent; BUSY: not all are here yet. The executor passes it in; it is called if
- * op->borrows. */
+ * there is one. */
 typedef enum interp_result interp_borrow(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                          const struct interp_piece *piece);
 
@@ -123,7 +123,8 @@ PORT_FN enum interp_result interp_try_step(struct interp_worker *w, interp_reduc
     if (interp_skips(op, bytes))
         return interp_advance(w);
     enum interp_result ready = interp_ready(w, step, bytes, everywhere);
-    if (ready == INTERP_STEPPED && !proto_has_lines(everywhere) && op->borrows && interp_is_lent(op, step))
+    if (ready == INTERP_STEPPED && !proto_has_lines(everywhere) && op->borrows_from - 1 < bytes &&
+        interp_is_lent(op, step))
         ready = borrow(w, step, bytes, &piece);
     if (ready != INTERP_STEPPED)
         return ready;

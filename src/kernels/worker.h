@@ -29,7 +29,7 @@ struct interp_op {
         *extents[STEP_REGIONS]; /* [region][block], where each block has its own; NULL: as geometry says */
     struct work_args args;
     uint32_t lends_from;    /* host: least payload that any of the ends lends (fifo/loan.h); 0: none does */
-    uint32_t borrows;       /* host: some of the ends may be lent payloads */
+    uint32_t borrows_from;  /* host: least payload that any of the ends is lent; 0: none is */
     uint32_t lands;         /* host: some of the ends receive payloads where they belong */
     uint32_t stream_stores; /* host: local results do not stay in the caches */
     const void *reduce;     /* host: reduce_fn */

@@ -19,8 +19,9 @@ bool conn_is_direct(const struct conn_owner *owner, const char *way) {
     return false;
 }
 
-void conn_lend(struct conn *conn, uint32_t default_bytes) {
+void conn_allow_loans(struct conn *conn, enum loan_way way, uint32_t default_bytes) {
     int64_t bytes = conn->owner->config->direct_bytes;
+    conn->end.loans.way = way;
     conn->end.loans.least_bytes = bytes > 0 ? (uint32_t)bytes : default_bytes;
 }
 

@@ -68,8 +68,8 @@ enum collet_result conn_memory_init_on_gpu(const struct conn_owner *owner, void 
 
 /* May this rank lend payloads to a peer, and take what a peer lends it, by this way of COLLET_DIRECT? */
 bool conn_is_direct(const struct conn_owner *owner, const char *way);
-/* The producer lends from now on; default_bytes: see loan_end.least_bytes. */
-void conn_lend(struct conn *conn, uint32_t default_bytes);
+/* From now on the producer lends, and the consumer takes loans; default_bytes: see loan_end.least_bytes. */
+void conn_allow_loans(struct conn *conn, enum loan_way way, uint32_t default_bytes);
 
 /* The failure of a connection whose slots cannot lie where its owner's whole_lines says that all do. */
 enum collet_result conn_err_not_whole(const struct conn *conn);

@@ -113,7 +113,8 @@ static enum collet_result self_offer(struct conn *conn, struct conn_blob *offer)
     fifo_end_init(&conn->end, memory->fifo, layout, conn->owner->config);
     conn->impl = memory;
     memory->takes_loans = conn_is_direct(conn->owner, "process");
-    conn->end.loans.way = memory->takes_loans ? LOAN_PROCESS : LOAN_NONE;
+    if (memory->takes_loans)
+        conn_allow_loans(conn, LOAN_PROCESS, LOAN_PROCESS_BYTES);
     pthread_mutex_lock(&offers_lock);
     memory->next = offers;
     offers = memory;
@@ -136,10 +137,8 @@ static enum collet_result self_accept(struct conn *conn, const struct conn_blob 
                        conn->owner->rank);
     fifo_end_init(&conn->end, memory->fifo, &conn->owner->layout, conn->owner->config);
     conn->impl = memory;
-    if (memory->takes_loans && conn_is_direct(conn->owner, "process")) {
-        conn->end.loans.way = LOAN_PROCESS;
-        conn_lend(conn, LOAN_PROCESS_BYTES);
-    }
+    if (memory->takes_loans && conn_is_direct(conn->owner, "process"))
+        conn_allow_loans(conn, LOAN_PROCESS, LOAN_PROCESS_BYTES);
     return COLLET_SUCCESS;
 }
 

@@ -130,7 +130,8 @@ static enum collet_result consumer_ready(struct conn *conn, struct shm_end *end,
     close(end->fd);
     end->fd = -1;
     bool loans = reaches_producer(conn, trailer);
-    conn->end.loans.way = loans ? LOAN_CMA : LOAN_NONE;
+    if (loans)
+        conn_allow_loans(conn, LOAN_CMA, LOAN_CMA_BYTES);
     conn->end.loans.pid = trailer->proof.pid;
     port_store_release(&trailer->answered, loans ? SHM_LOANS : SHM_COPIES); /* pairs with producer_ready() */
     return COLLET_SUCCESS;
@@ -138,13 +139,11 @@ static enum collet_result consumer_ready(struct conn *conn, struct shm_end *end,
 
 static enum collet_result producer_ready(struct conn *conn, const struct shm_end *end,
                                          const struct shm_trailer *trailer) {
-    struct loan_end *loans = &conn->end.loans;
     uint64_t answer = port_load_acquire(&trailer->answered); /* pairs with consumer_ready() */
     if (answer != SHM_LOANS)
         return answer == SHM_NO_ANSWER ? COLLET_IN_PROGRESS : COLLET_SUCCESS;
-    loans->way = LOAN_CMA;
-    loans->pid = end->consumer_pid;
-    conn_lend(conn, LOAN_CMA_BYTES);
+    conn->end.loans.pid = end->consumer_pid;
+    conn_allow_loans(conn, LOAN_CMA, LOAN_CMA_BYTES);
     return COLLET_SUCCESS;
 }
 

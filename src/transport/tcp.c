@@ -91,11 +91,8 @@ static enum collet_result tcp_accept(struct conn *conn, const struct conn_blob *
 
 /* Without a proxy, which would do it beside the executor: the executor's own thread sends and receives. */
 static void lend_and_land(struct conn *conn) {
-    if (conn->owner->config->proxy || !conn_is_direct(conn->owner, "wire"))
-        return;
-    conn->end.loans.way = LOAN_WIRE;
-    if (conn->side == CONN_PRODUCER)
-        conn_lend(conn, LOAN_WIRE_BYTES);
+    if (!conn->owner->config->proxy && conn_is_direct(conn->owner, "wire"))
+        conn_allow_loans(conn, LOAN_WIRE, LOAN_WIRE_BYTES);
 }
 
 static enum collet_result tcp_ready(struct conn *conn) {
