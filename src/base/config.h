@@ -42,7 +42,7 @@ enum config_scope {
     TEXT(transport, "TRANSPORT", NULL, "", AGREED, "", "list of allowed transports: self, ipc, shm, verbs, tcp")       \
     TEXT(direct, "DIRECT", NULL, "", RANK, "process,wire",                                                             \
          "how ranks may copy out of each other's buffers: list of process, cma, wire; or off")                         \
-    INT(direct_bytes, "DIRECT_BYTES", NULL, "bytes", AGREED, 0, 0, 1 << 30, "shortest payload copied so; 0: chosen")     \
+    INT(direct_bytes, "DIRECT_BYTES", NULL, "bytes", AGREED, 0, 0, 1 << 30, "shortest payload copied so; 0: chosen")   \
     TEXT(socket_ifname, "SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "", RANK, "",                                           \
          "interfaces by prefix; ^ excludes, = matches exactly; default: by reachability")                              \
     TEXT(socket_family, "SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", RANK, "", "AF_INET or AF_INET6; default both")      \
