@@ -170,6 +170,7 @@ struct stranded {
     struct exec_program sending;
     struct conn *conns[1];
     int first_worker[1];
+    struct interp_op ops[1];
     struct exec_call call;
     struct chan chans[2];
 };
@@ -199,7 +200,7 @@ static void strand(struct stranded *s) {
     }
     s->conns[0] = &pair->producer;
     s->sending = (struct exec_program){
-        .conns = s->conns, .nconns = 1, .nready = 1, .nremote = 1, .first_worker = s->first_worker};
+        .conns = s->conns, .nconns = 1, .nready = 1, .nremote = 1, .first_worker = s->first_worker, .ops = s->ops};
     s->call =
         (struct exec_call){.program = &s->sending, .chan = &s->chans[0], .state = EXEC_CONNECTING, .told_peer = -1};
 }
