@@ -37,18 +37,23 @@ class Schedule:
         print('</algo>')
 
 
+def ring_steps(s, r, block, at, n):
+    """Rank r's part of a ring that reduces and then spreads; at: the chunks in the order in which r sends them."""
+    s.step(r, block, 's', at[0], at[0])
+    for k in range(1, n - 1):
+        s.step(r, block, 'rrs', at[k], at[k])
+    s.step(r, block, 'rrcs', at[n - 1], at[n - 1])
+    for k in range(n, 2 * n - 2):
+        s.step(r, block, 'rcs', at[k], at[k])
+    s.step(r, block, 'r', at[2 * n - 2], at[2 * n - 2])
+
+
 def allreduce_ring(n):
     s = Schedule('allreduce', n, n, n, 0, inplace=1)
     for r in range(n):
         block = ((r + 1) % n, (r - 1) % n, 0)
         at = [('i', (r - 1 - k) % n) for k in range(2 * n)]
-        s.step(r, block, 's', at[0], at[0])
-        for k in range(1, n - 1):
-            s.step(r, block, 'rrs', at[k], at[k])
-        s.step(r, block, 'rrcs', at[n - 1], at[n - 1])
-        for k in range(n, 2 * n - 2):
-            s.step(r, block, 'rcs', at[k], at[k])
-        s.step(r, block, 'r', at[2 * n - 2], at[2 * n - 2])
+        ring_steps(s, r, block, at, n)
     return s
 
 
@@ -59,13 +64,7 @@ def allreduce_ring_instances(n):
         for i in range(2):
             block = ((r + 1) % n, (r - 1) % n, i)
             at = [('i', 2 * ((r - 1 - k) % n) + i) for k in range(2 * n)]
-            s.step(r, block, 's', at[0], at[0])
-            for k in range(1, n - 1):
-                s.step(r, block, 'rrs', at[k], at[k])
-            s.step(r, block, 'rrcs', at[n - 1], at[n - 1])
-            for k in range(n, 2 * n - 2):
-                s.step(r, block, 'rcs', at[k], at[k])
-            s.step(r, block, 'r', at[2 * n - 2], at[2 * n - 2])
+            ring_steps(s, r, block, at, n)
     return s
 
 
@@ -77,13 +76,7 @@ def allreduce_rings_both_ways(n):
             odd = (1 - way) // 2
             block = ((r + way) % n, (r - way) % n, odd)
             at = [('i', 2 * ((r - way * (1 + k)) % n) + odd) for k in range(2 * n)]
-            s.step(r, block, 's', at[0], at[0])
-            for k in range(1, n - 1):
-                s.step(r, block, 'rrs', at[k], at[k])
-            s.step(r, block, 'rrcs', at[n - 1], at[n - 1])
-            for k in range(n, 2 * n - 2):
-                s.step(r, block, 'rcs', at[k], at[k])
-            s.step(r, block, 'r', at[2 * n - 2], at[2 * n - 2])
+            ring_steps(s, r, block, at, n)
     return s
 
 
