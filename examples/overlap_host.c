@@ -22,9 +22,9 @@
 #include <pthread.h>
 #include <time.h>
 
-enum { LAYERS = 8, FLOATS = 262144, STEPS = 20, THREADS_MAX = 256 };
+enum { LAYERS = 8, FLOATS = 262144, STEPS_MIN = 5, STEPS_MAX = 200, THREADS_MAX = 256 };
 
-#define ENOUGH_SECONDS 0.5
+#define ENOUGH_SECONDS 1.0
 
 static double now(void) {
     struct timespec time;
@@ -69,7 +69,7 @@ static void layer_compute(float *gradients, float first, int threads, int repeti
 
 /* -------------------------------------------------------------------------------------------------------------- a step */
 
-enum what { COMPUTE, COMMUNICATE, BLOCKING, OVERLAPPED };
+enum what { COMPUTE, COMMUNICATE, BLOCKING, OVERLAPPED, KINDS };
 
 static float gradients[LAYERS][FLOATS];
 
@@ -90,34 +90,48 @@ static double step(struct job *job, enum what what, struct collet_stream *stream
     return now() - start;
 }
 
-/* The best of some, of the slowest rank. Of slow steps a few do. */
-static double best(struct job *job, enum what what, struct collet_stream *stream, int threads, int repetitions) {
-    double least = 1e9, all = 0;
-    for (int k = 0; k < STEPS && all < ENOUGH_SECONDS; k++) {
-        double seconds = step(job, what, stream, threads, repetitions);
-        CHECK(collet_allreduce(&seconds, &seconds, 1, COLLET_FLOAT64, COLLET_MAX, job->comm, NULL));
-        least = seconds < least ? seconds : least;
-        all += seconds;
+/* The seconds of a step of the slowest rank. */
+static double slowest(struct job *job, enum what what, struct collet_stream *stream, int threads, int repetitions) {
+    double seconds = step(job, what, stream, threads, repetitions);
+    CHECK(collet_allreduce(&seconds, &seconds, 1, COLLET_FLOAT64, COLLET_MAX, job->comm, NULL));
+    return seconds;
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int n) {
+    qsort(values, (size_t)n, sizeof *values, by_size);
+    return values[n / 2];
+}
+
+/* How often to work on each gradient so that the layers take half as long again as their communication. */
+static int repetitions_for(struct job *job, struct collet_stream *stream, int threads) {
+    enum { ONCE = 100, TRIES = 5 };
+    double computing[TRIES], communicating[TRIES];
+    for (int k = 0; k < TRIES; k++) {
+        computing[k] = slowest(job, COMPUTE, stream, threads, ONCE);
+        communicating[k] = slowest(job, COMMUNICATE, stream, threads, 0);
     }
-    return least;
+    return 1 + (int)(ONCE * 1.5 * median(communicating, TRIES) / median(computing, TRIES));
 }
 
-/* So many that the layers take `seconds`, on the slowest rank. */
-static int repetitions_for(struct job *job, double seconds, struct collet_stream *stream, int threads) {
-    int repetitions = 100;
-    double once = best(job, COMPUTE, stream, threads, repetitions);
-    return 1 + (int)(repetitions * seconds / once);
-}
-
+/* A machine has slow seconds, and a link has slow starts: so the kinds of a step take turns, and their medians count. */
 static void compare(struct job *job, const char *who, struct collet_stream *stream, int threads) {
-    double communication = best(job, COMMUNICATE, stream, threads, 0);
-    int repetitions = repetitions_for(job, 1.5 * communication, stream, threads);
-    double computation = best(job, COMPUTE, stream, threads, repetitions);
-    double blocking = best(job, BLOCKING, stream, threads, repetitions);
-    double overlapped = best(job, OVERLAPPED, stream, threads, repetitions);
+    static double seconds[KINDS][STEPS_MAX];
+    int repetitions = repetitions_for(job, stream, threads), steps = 0;
+    for (double all = 0; steps < STEPS_MAX && (steps < STEPS_MIN || all < ENOUGH_SECONDS); steps++)
+        for (int kind = 0; kind < KINDS; kind++)
+            all += seconds[kind][steps] = slowest(job, (enum what)kind, stream, threads, repetitions);
+    double of[KINDS];
+    for (int kind = 0; kind < KINDS; kind++)
+        of[kind] = median(seconds[kind], steps);
     if (job->rank == 0)
-        printf("%-22s %9.1f %9.1f %9.1f %9.1f ms   %3.0f %% of the communication hidden\n", who, 1e3 * computation,
-               1e3 * communication, 1e3 * blocking, 1e3 * overlapped, 100 * (blocking - overlapped) / communication);
+        printf("%-22s %9.1f %9.1f %9.1f %9.1f ms   %3.0f %% of the communication hidden\n", who, 1e3 * of[COMPUTE],
+               1e3 * of[COMMUNICATE], 1e3 * of[BLOCKING], 1e3 * of[OVERLAPPED],
+               100 * (of[BLOCKING] - of[OVERLAPPED]) / of[COMMUNICATE]);
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- main */
