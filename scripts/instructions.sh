@@ -15,8 +15,8 @@ while read -r bytes limit; do
     printf '%8d %13d %7d\n' "$bytes" $each "$limit"
     [ $each -gt 0 ] && [ $each -le "$limit" ] || failed=1
 done <<'END'
-8 3270
-512 3870
-4096 6270
+8 3330
+512 3800
+4096 6500
 END
 exit $failed

@@ -47,6 +47,14 @@ struct lane *engine_lane(const struct post *post) {
     return prog_is_p2p(r->collective) ? collectives + 1 + 2 * r->root + (r->collective == PROG_RECV) : collectives;
 }
 
+/* On most CPUs an atomic addition waits until all earlier stores have left: a queue of one thread does without. */
+static inline void queue_advance(struct queue *queue) { /* pairs with queue_has_come_to() */
+    if (queue->shared)
+        __atomic_add_fetch(&queue->done, 1, __ATOMIC_RELEASE);
+    else
+        __atomic_store_n(&queue->done, queue->done + 1, __ATOMIC_RELEASE);
+}
+
 static inline void end_one(struct post *post, enum collet_result result) {
     struct queue *queue = post->queue;
     if (result != COLLET_SUCCESS)
@@ -54,7 +62,7 @@ static inline void end_one(struct post *post, enum collet_result result) {
     __atomic_store_n(&post->done, true, __ATOMIC_RELEASE); /* pairs with is_done() */
     if (post->is_copy)
         stream_post_free(post);
-    __atomic_add_fetch(&queue->done, 1, __ATOMIC_RELEASE); /* pairs with queue_has_come_to() */
+    queue_advance(queue);
 }
 
 /* The post belongs to whoever waits for its queue again: nothing may look at it any more. */
@@ -354,6 +362,7 @@ static bool post_now(struct post *post, struct driver *driver) {
         return true;
     }
     post->waits_outside = true;
+    post->queue->shared = true;
     post_push(post);
     return false;
 }
@@ -439,6 +448,7 @@ enum collet_result engine_run(struct post *posts, int nposts, bool on_streams) {
     driver_init(&driver, &posts[0].comm->engine.patience);
     queue.failure = COLLET_SUCCESS;
     queue.issued = queue.done = 0;
+    queue.shared = false;
     if (on_streams)
         stream_issue_begin();
     bool outside = post_all(posts, nposts, &queue, &driver);

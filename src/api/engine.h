@@ -23,6 +23,7 @@
 /* Calls that are done in order: those of a host stream. Or those that a thread waits for: of one blocking call or group. */
 struct queue {
     uint64_t issued, done;      /* how many calls */
+    bool shared;                /* several threads may end its calls */
     enum collet_result failure; /* of the first call that failed; SUCCESS: none has; IN_PROGRESS: it is being written */
     uint64_t failed_place;      /* the place of that call */
     char text[ERR_TEXT_BYTES];  /* of that failure */

@@ -124,6 +124,7 @@ enum collet_result collet_stream_create(struct collet_stream **stream_p) {
     if (stream == NULL)
         COLLET_TRY(memory_get(&stream, 1, sizeof *stream, "no memory for a stream"));
     stream->queue.failure = COLLET_SUCCESS;
+    stream->queue.shared = true;
     stream->newest = NULL;
     __atomic_store_n(&stream->magic, stream_magic(), __ATOMIC_RELEASE);
     *stream_p = stream;
