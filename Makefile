@@ -283,7 +283,7 @@ endef
 $(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/tools/common/*.c)) $(FORECAST_LIB) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
 # A tool of several files has a folder; collet-tune takes its meetings from the bench.
-$(BUILD)/bin/collet-prog $(BUILD)/tests/unit/test_program: $(call objects_of,$(wildcard src/tools/prog/*.c))
+$(BUILD)/bin/collet-prog $(BUILD)/tests/unit/test_program $(BUILD)/tests/unit/test_verifier: $(call objects_of,$(wildcard src/tools/prog/*.c))
 $(OBJ)/src/tools/prog/page.o: src/tools/prog/page.html
 $(BUILD)/bin/collet-sim: $(call objects_of,$(wildcard src/tools/sim/*.c))
 $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
@@ -333,7 +333,7 @@ AGAIN = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOB
 RUN_TESTS = scripts/run-tests.sh --level $(1) --jobs $(TEST_JOBS) $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
 # Programs without threads have nothing to show to the thread sanitizer, and some are slow under it.
 UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/unit/test_algorithms $(BUILD)/tests/unit/test_program \
-    $(BUILD)/tests/unit/test_cost $(BUILD)/tests/unit/test_one_tuner \
+    $(BUILD)/tests/unit/test_verifier $(BUILD)/tests/unit/test_cost $(BUILD)/tests/unit/test_one_tuner \
     $(BUILD)/tests/unit/test_block $(BUILD)/tests/multi/test_emulated_gpu $(BUILD)/tests/gpu/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
 
 .PHONY: deps demo test check test-full asan tsan run-check run-test run-test-full
