@@ -29,7 +29,9 @@ struct watch {
     int epoll_fd, wake_fd;
     pthread_mutex_t lock; /* of the queue */
     struct watch_task *tasks, **tasks_end;
-    struct watch_timer *timers; /* the thread's own */
+    struct watch_timer *timers; /* the thread's own, as what follows */
+    struct watch_timer *firing; /* those of `timers` that are due */
+    uint64_t next_due_ns;       /* none of `timers` is due before; UINT64_MAX: there is none */
 };
 
 static _Thread_local struct watch *mine; /* set on the watch thread */
@@ -51,23 +53,49 @@ static void run_tasks(struct watch *watch) {
     }
 }
 
-/* Fires what is due and returns how long to sleep, in ms for epoll_wait: −1 without timers. */
-static int fire_timers(struct watch *watch) {
-    for (;;) {
-        if (watch->timers == NULL)
-            return -1;
-        uint64_t now_ns = os_now_ns();
-        struct watch_timer *first = watch->timers;
-        for (struct watch_timer *timer = first; timer != NULL; timer = timer->next)
-            if (timer->due_ns < first->due_ns)
-                first = timer;
-        if (first->due_ns > now_ns) {
-            uint64_t ms = (first->due_ns - now_ns) / 1000000 + 1;
-            return ms < INT_MAX ? (int)ms : INT_MAX;
+static void enlist(struct watch_timer *timer, struct watch_timer **list) {
+    timer->next = *list;
+    timer->link = list;
+    if (timer->next != NULL)
+        timer->next->link = &timer->next;
+    *list = timer;
+}
+
+/* How long to sleep, in ms for epoll_wait(): −1 without timers. */
+static int sleep_ms(const struct watch *watch, uint64_t now_ns) {
+    if (watch->next_due_ns == UINT64_MAX)
+        return -1;
+    const uint64_t ms = watch->next_due_ns > now_ns ? (watch->next_due_ns - now_ns) / 1000000 + 1 : 0;
+    return ms < INT_MAX ? (int)ms : INT_MAX;
+}
+
+/* Moves the timers that are due to the list `firing`. */
+static void find_due(struct watch *watch, uint64_t now_ns) {
+    struct watch_timer *next;
+    watch->next_due_ns = UINT64_MAX;
+    for (struct watch_timer *timer = watch->timers; timer != NULL; timer = next) {
+        next = timer->next;
+        if (timer->due_ns <= now_ns) {
+            watch_timer_stop(timer);
+            enlist(timer, &watch->firing);
+        } else if (timer->due_ns < watch->next_due_ns) {
+            watch->next_due_ns = timer->due_ns;
         }
-        watch_timer_stop(first);
-        first->fire(first);
     }
+}
+
+/* Fires what is due and returns how long to sleep. What becomes due meanwhile waits for the next turn, so that descriptors
+ * have theirs. */
+static int fire_timers(struct watch *watch) {
+    const uint64_t now_ns = os_now_ns();
+    struct watch_timer *timer;
+    if (now_ns >= watch->next_due_ns)
+        find_due(watch, now_ns);
+    while ((timer = watch->firing) != NULL) {
+        watch_timer_stop(timer);
+        timer->fire(timer);
+    }
+    return sleep_ms(watch, os_now_ns());
 }
 
 static void *watch_main(void *argument) {
@@ -111,6 +139,7 @@ static enum collet_result watch_create(struct watch **watch_p) {
     struct epoll_event event = {.events = EPOLLIN};
     pthread_mutex_init(&watch->lock, NULL);
     watch->tasks_end = &watch->tasks;
+    watch->next_due_ns = UINT64_MAX;
     while ((watch->epoll_fd = epoll_create1(EPOLL_CLOEXEC)) < 0 && os_more_descriptors())
         ;
     while ((watch->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 && os_more_descriptors())
@@ -181,14 +210,11 @@ void watch_change(struct watch_fd *watched, uint32_t events) {
 void watch_remove(struct watch_fd *watched) { epoll_ctl(mine->epoll_fd, EPOLL_CTL_DEL, watched->fd, NULL); }
 
 void watch_timer_set(struct watch_timer *timer, uint64_t due_ns) {
+    watch_timer_stop(timer);
     timer->due_ns = due_ns;
-    if (timer->link != NULL)
-        return;
-    timer->next = mine->timers;
-    timer->link = &mine->timers;
-    if (timer->next != NULL)
-        timer->next->link = &timer->next;
-    mine->timers = timer;
+    if (due_ns < mine->next_due_ns)
+        mine->next_due_ns = due_ns;
+    enlist(timer, &mine->timers);
 }
 
 void watch_timer_stop(struct watch_timer *timer) {
