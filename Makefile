@@ -428,7 +428,7 @@ mutants:
 	@$(AGAIN) $(TOOLS) $(BUILD)/tests/unit/test_algorithms
 	scripts/mutants.py --build $(BUILD) $(MUTANTS)
 
-.PHONY: bench-peers bench-regret bench-instructions bench-reduce bench-overlap scaling
+.PHONY: bench-peers bench-regret bench-instructions bench-reduce bench-overlap bench-rendezvous scaling
 bench-peers: all
 	scripts/bench-peers.sh
 bench-regret: $(BUILD)/bin/collet-tune
@@ -442,6 +442,11 @@ bench-instructions: $(BUILD)/bench/instructions
 $(BUILD)/bench/reduce: $(OBJ)/bench/reduce.o $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
 bench-reduce: $(BUILD)/bench/reduce
+	@$<
+$(OBJ)/bench/rendezvous.o: INCLUDES = $(INTERNAL_INCLUDES) -Itests
+$(BUILD)/bench/rendezvous: $(OBJ)/bench/rendezvous.o $(call objects_of,tests/common/guests.c) $(INTERNAL_LIB)
+	$(LINK_PROGRAM)
+bench-rendezvous: $(BUILD)/bench/rendezvous
 	@$<
 $(BUILD)/bench/slow_link: bench/slow_link.c
 	@mkdir -p $(@D)
@@ -558,6 +563,7 @@ help:
 	@echo 'make gallery       a page per algorithm that a browser animates, in build/gallery'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
 	@echo 'make bench-overlap what calls on a stream hide of their time, over a link that takes 10 ms and in memory (a minute)'
+	@echo 'make bench-rendezvous  time, memory and descriptors of a root that 100, 1,000 and 10,000 processes meet at'
 	@echo 'make bench-reduce  speed of each type and operator beside a sum of floats, in cache'
 	@echo 'make bench-instructions  instructions of a warm call, under valgrind'
 	@echo 'make mutants       breaks algorithms on purpose and reports what no check notices (minutes)'

@@ -242,10 +242,10 @@ static enum collet_result rooms_open(struct collet_comm *comm) {
     return engine_open(comm);
 }
 
-enum collet_result comm_join(struct collet_comm *comm, const struct collet_unique_id *id) {
+enum collet_result comm_join(struct collet_comm *comm, const struct collet_unique_id *ids, int nids) {
     struct boot_self self = {.device = comm->device};
     transport_cards(comm->device, self.cards);
-    return boot_join(id, comm->nranks, comm->rank, &self, &comm->config, &comm->boot);
+    return boot_join_by(ids, nids, comm->nranks, comm->rank, &self, &comm->config, &comm->boot);
 }
 
 enum collet_result comm_try_join(struct collet_comm *comm) {

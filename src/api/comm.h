@@ -96,7 +96,7 @@ enum collet_result comm_create(int nranks, int rank, struct collet_comm **comm_p
 void comm_set_phase(struct collet_comm *comm, enum comm_phase phase);
 
 /* Begins to join the other ranks, with nranks, rank and configuration set. */
-enum collet_result comm_join(struct collet_comm *comm, const struct collet_unique_id *id);
+enum collet_result comm_join(struct collet_comm *comm, const struct collet_unique_id *ids, int nids);
 
 /* Moves a joining communicator forward; IN_PROGRESS until it is ready. On failure it is FAILED. */
 enum collet_result comm_try_join(struct collet_comm *comm);

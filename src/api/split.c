@@ -199,7 +199,7 @@ static enum collet_result await_id(struct collet_comm *comm) {
         COLLET_TRY(result);
     }
     s->stage = KEEP_WATCH;
-    return comm_join(comm, &s->id);
+    return comm_join(comm, &s->id, 1);
 }
 
 /* The place where they meet waits for those that have not come yet; only the parent knows that one never will. */

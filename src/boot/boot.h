@@ -73,6 +73,10 @@ enum collet_result boot_unique_id_at(const char *host, int port, const char *sec
 enum collet_result boot_join(const struct collet_unique_id *id, int nranks, int rank, const struct boot_self *self,
                              struct config *config, struct boot **boot_p);
 
+/* The same with several ids, equal on all ranks. Each meeting point gathers a part of the ranks; they meet at the first. */
+enum collet_result boot_join_by(const struct collet_unique_id *ids, int nids, int nranks, int rank,
+                                const struct boot_self *self, struct config *config, struct boot **boot_p);
+
 /* Advances init. IN_PROGRESS: call again (after a pause); SUCCESS: peers and messages are usable; else it failed, with
  * the cause in err_last(). Warns after 30 s naming the ranks that have not come; TIMEOUT after config.init_timeout. */
 enum collet_result boot_try_init(struct boot *boot);

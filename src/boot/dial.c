@@ -22,6 +22,12 @@ static uint64_t doubled(uint64_t first_ns, int round, int doublings) {
     return first_ns << (round < doublings ? round : doublings);
 }
 
+static uint64_t random_below(uint64_t end) {
+    uint64_t number;
+    os_random(&number, sizeof number);
+    return end > 0 ? number % end : 0;
+}
+
 static void attempt_failed(struct dial *dial, const char *why, bool refused) {
     char where[ADDRESS_TEXT_BYTES];
     const bool greeted = dial->wire != NULL && dial->auth.greeted;
@@ -48,7 +54,7 @@ static void end_round(struct dial *dial) {
     dial->attempt = 0;
     dial->round++;
     dial->all_refused = true;
-    watch_timer_set(&dial->timer, now_ns + pause_ns);
+    watch_timer_set(&dial->timer, now_ns + pause_ns / 2 + random_below(pause_ns));
     dial->round_failed(dial);
 }
 
@@ -119,7 +125,7 @@ static void try_next(struct dial *dial) {
     watch_timer_set(&dial->timer, os_now_ns() + doubled(FIRST_DEADLINE_NS, dial->round, DEADLINE_DOUBLINGS));
 }
 
-void dial_start(struct dial *dial, const struct address_set *set, const uint8_t key[SECRET_BYTES],
+void dial_start(struct dial *dial, const struct address_set *set, const uint8_t key[SECRET_BYTES], uint64_t spread_ns,
                 void (*proven)(struct dial *dial, struct wire *wire), void (*round_failed)(struct dial *dial)) {
     *dial = (struct dial){.set = *set, .proven = proven, .round_failed = round_failed, .active = true};
     memcpy(dial->key, key, SECRET_BYTES);
@@ -127,7 +133,7 @@ void dial_start(struct dial *dial, const struct address_set *set, const uint8_t 
     dial->all_refused = true;
     dial->started_ns = os_now_ns();
     dial->timer.fire = on_dial_timer;
-    watch_timer_set(&dial->timer, dial->started_ns);
+    watch_timer_set(&dial->timer, dial->started_ns + random_below(spread_ns));
 }
 
 void dial_stop(struct dial *dial) {

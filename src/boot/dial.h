@@ -31,7 +31,9 @@ struct dial {
     char trouble[DIAL_TROUBLE_BYTES]; /* how the last attempt ended; of a round, one that reached somebody */
 };
 
-void dial_start(struct dial *dial, const struct address_set *set, const uint8_t key[SECRET_BYTES],
+/* The first attempt begins at a random time within spread_ns, and the pauses between rounds are random too: others may dial
+ * the same address at the same time. */
+void dial_start(struct dial *dial, const struct address_set *set, const uint8_t key[SECRET_BYTES], uint64_t spread_ns,
                 void (*proven)(struct dial *dial, struct wire *wire), void (*round_failed)(struct dial *dial));
 void dial_stop(struct dial *dial); /* harmless if not active */
 

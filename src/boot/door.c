@@ -17,6 +17,7 @@
 
 #define UNPROVEN_NS 5000000000ull
 #define UNPROVEN_MAX 256
+#define YOUNG_NS 500000000ull    /* so long an entrant is safe from making room: it may be one of many honest ones */
 #define ACCEPTS_PER_TURN 32      /* so that handshakes go on between bursts of connections */
 #define BREATHER_NS 100000000ull /* pause when there are no descriptors left */
 
@@ -68,8 +69,23 @@ static struct wire *entrant_leave(struct entrant *entrant) {
     else
         entrant->door->newest = entrant->link;
     entrant->door->nentrants--;
+    if (entrant->door->full)
+        watch_change(&entrant->door->listener, EPOLLIN);
+    entrant->door->full = false;
     free(entrant);
     return wire;
+}
+
+/* Are there many entrants, and all have only just come? Then others wait outside. */
+static bool is_full(struct door *door) {
+    const uint64_t old_ns =
+        door->nentrants < door->max_entrants ? 0 : door->oldest->deadline_ns - UNPROVEN_NS + YOUNG_NS;
+    door->full = os_now_ns() < old_ns;
+    if (door->full) {
+        watch_change(&door->listener, 0);
+        watch_timer_set(&door->timer, old_ns);
+    }
+    return door->full;
 }
 
 static void entrant_ready(struct wire *wire) {
@@ -115,6 +131,7 @@ static void door_timer(struct watch_timer *timer) {
     struct door *door = WATCH_OWNER(timer, struct door, timer);
     while (door->oldest != NULL && door->oldest->deadline_ns <= os_now_ns())
         wire_destroy(entrant_leave(door->oldest));
+    door->full = false;
     watch_change(&door->listener, EPOLLIN);
     if (door->oldest != NULL)
         watch_timer_set(timer, door->oldest->deadline_ns);
@@ -146,7 +163,7 @@ static bool make_room_for_next(struct door *door) {
 static void door_ready(struct watch_fd *listener, uint32_t events) {
     struct door *door = WATCH_OWNER(listener, struct door, listener);
     (void)events;
-    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+    for (int i = 0; i < ACCEPTS_PER_TURN && !is_full(door); i++) {
         int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0 && !address_came_to(fd, door->ifname))
             close(fd);

@@ -2,8 +2,8 @@
  *
  * A door: a listening socket that lets in each connection that proves to know its key. The meeting point has one, and each
  * process's end of the tree. Letting in never waits for one peer: every connection that has not proven itself yet stands by
- * itself, for at most 5 s. When 256 of them stand there (fewer, if this process may have few descriptors), the oldest makes
- * room for the next.
+ * itself, for at most 5 s. When 256 of them stand there (fewer, if this process may have few descriptors), the next one waits
+ * outside until one of them leaves, or until the oldest has stood there for half a second and makes room.
  */
 #ifndef COLLET_BOOT_DOOR_H
 #define COLLET_BOOT_DOOR_H
@@ -21,6 +21,7 @@ struct door {
     uint8_t key[SECRET_BYTES];
     struct entrant *oldest, **newest; /* connections that have not proven themselves */
     int nentrants, max_entrants;
+    bool full;        /* does not listen, until an entrant leaves or is old */
     bool has_refused; /* a connection that did not know the key */
     struct watch_timer timer;
     /* Gets the wire of one that did; must set its ready and owner, or destroy it. */

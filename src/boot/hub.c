@@ -84,6 +84,7 @@ void hub_release(struct hub *hub) {
     pthread_cond_destroy(&hub->flushed);
     arena_free(&hub->arena);
     sodium_memzero(&hub->id, sizeof hub->id);
+    sodium_memzero(&hub->via, sizeof hub->via);
     free(hub);
 }
 
@@ -172,9 +173,9 @@ static enum collet_result check_place(struct hub *hub, int nranks, int rank) {
     return COLLET_SUCCESS;
 }
 
-enum collet_result hub_join(const struct id *id, int nranks, int rank, const struct boot_self *self,
-                            struct config *config, struct watch *watch, enum collet_result (*equip)(struct hub *hub),
-                            struct boot **boot_p) {
+enum collet_result hub_join(const struct id *id, const struct id *via, int nranks, int rank,
+                            const struct boot_self *self, struct config *config, struct watch *watch,
+                            enum collet_result (*equip)(struct hub *hub), struct boot **boot_p) {
     struct process *process = process_lock();
     struct hub *hub = find_gathering(process, id->secret), *made = NULL;
     enum collet_result result = hub != NULL ? check_place(hub, nranks, rank) : hub_create(nranks, watch, &made);
@@ -183,6 +184,7 @@ enum collet_result hub_join(const struct id *id, int nranks, int rank, const str
     if (made != NULL) {
         hub = made;
         hub->id = *id;
+        hub->via = *via;
     }
     struct boot *boot;
     if (result == COLLET_SUCCESS)
@@ -317,6 +319,23 @@ void hub_set_peer(struct hub *hub, const struct card *card) {
     memcpy(peer->process, card->process, sizeof peer->process);
     peer->cpus = card->cpus;
     snprintf(peer->host, sizeof peer->host, "%.*s", (int)sizeof card->host - 1, card->host);
+}
+
+void hub_set_peers(struct hub *hub, const struct card *cards) {
+    pthread_mutex_lock(&hub->lock);
+    for (int rank = 0; rank < hub->nranks; rank++)
+        hub_set_peer(hub, &cards[rank]);
+    pthread_mutex_unlock(&hub->lock);
+    for (int rank = 0; rank < hub->nranks; rank++)
+        if (process_is_here(cards[rank].process))
+            hub->peers[rank].node = card_find_node(cards, rank);
+}
+
+void hub_complete(struct hub *hub, const int32_t *nodes) {
+    SCOPED_LOCK(&hub->lock);
+    for (int rank = 0; rank < hub->nranks; rank++)
+        hub->peers[rank].node = nodes[rank];
+    hub->phase = HUB_READY;
 }
 
 void hub_name_rank(const struct hub *hub, int rank, char text[HUB_NAME_BYTES]) {

@@ -95,6 +95,7 @@ struct hub {
 
     struct config agreed; /* rank 0's configuration */
     struct id id;
+    struct id via;    /* whose meeting point its ranks go to; another one than id's passes them on */
     struct hub *next; /* in the process's list of those that gather */
 };
 
@@ -107,11 +108,11 @@ enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *se
 /* Undoes it, reference included. */
 void hub_remove(struct boot *boot);
 
-/* Adds a rank to the gathering hub of the id in this process, or to a new one. equip() gives a new hub its work task and the
+/* Adds a rank to the gathering hub of the id in this process, or to a new one, which goes to the meeting point of via. equip() gives a new hub its work task and the
  * reference of the watch's side; without a watch there is none. */
-enum collet_result hub_join(const struct id *id, int nranks, int rank, const struct boot_self *self,
-                            struct config *config, struct watch *watch, enum collet_result (*equip)(struct hub *hub),
-                            struct boot **boot_p);
+enum collet_result hub_join(const struct id *id, const struct id *via, int nranks, int rank,
+                            const struct boot_self *self, struct config *config, struct watch *watch,
+                            enum collet_result (*equip)(struct hub *hub), struct boot **boot_p);
 /* No longer to be found by hub_join(). */
 void hub_unlist(struct hub *hub);
 
@@ -136,8 +137,12 @@ struct letter *hub_collect(struct boot *boot, int from, uint64_t key);
 /* Does the table have the ranks of this process, and only them, in this process and as they described themselves? */
 struct card;
 bool hub_knows_itself(struct hub *hub, const struct card *cards);
-/* What the table says of a rank. */
+/* What a card says of its rank. With the hub's lock. */
 void hub_set_peer(struct hub *hub, const struct card *card);
+/* The cards of all ranks. The ranks of this process find out which nodes they are of. */
+void hub_set_peers(struct hub *hub, const struct card *cards);
+/* Init is complete. */
+void hub_complete(struct hub *hub, const int32_t *nodes);
 
 /* "rank 3 (host n1, pid 77)", as far as known. */
 #define HUB_NAME_BYTES 112

@@ -52,7 +52,7 @@ struct inquiry *inquiry_start(const struct address_set *set, const uint8_t key[S
     inquiry->owner = owner;
     inquiry->place = place;
     inquiry->deadline.fire = on_deadline;
-    dial_start(&inquiry->dial, set, key, on_answer, on_no_answer);
+    dial_start(&inquiry->dial, set, key, 0, on_answer, on_no_answer);
     watch_timer_set(&inquiry->deadline, deadline_ns);
     return inquiry;
 }

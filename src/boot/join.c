@@ -9,11 +9,15 @@
 #include "base/memory.h"
 #include "boot/rendezvous.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define GONE_NS 2000000000ull /* refusals of this duration mean that a meeting point which was there is no more */
+
+#define SPREAD_NS 50000ull /* per rank: so long a meeting point takes to let a guest in */
+#define SPREAD_MOST_NS 1000000000ull
 
 static void dial_root(struct join *join);
 
@@ -93,6 +97,12 @@ static void say_ready(struct join *join) {
     join->ready_said = true;
 }
 
+void join_ask(struct join *join) {
+    join->asks = true; /* also the meeting point that will be found */
+    if (join->root != NULL)
+        wire_send(join->root, TABLE_ASK, NULL, 0, NULL, 0);
+}
+
 void join_continue(struct join *join) {
     announce_ranks(join);
     if (join->linking && !join->ready_said && join->root != NULL && tree_linked(join->tree))
@@ -115,58 +125,23 @@ static bool on_news(struct join *join, const struct frame *frame) {
     return true;
 }
 
-static void take_table(struct hub *hub, const struct card *cards) {
+/* All have come: here is where this process stands among them. No rank of it can come any more. */
+static bool on_seat(struct join *join, const struct frame *frame) {
+    struct hub *hub = join->hub;
+    struct seat seat;
+    if (hub->phase != HUB_GATHERS || !seat_read(frame->data, frame->bytes, hub->nranks, &seat))
+        return false;
     hub_unlist(hub);
     pthread_mutex_lock(&hub->lock);
-    for (int rank = 0; rank < hub->nranks; rank++)
-        hub_set_peer(hub, &cards[rank]);
     hub->phase = HUB_LINKS;
+    if (seat.place > 0)
+        hub_set_peer(hub, &seat.parent);
     pthread_mutex_unlock(&hub->lock);
-    for (int rank = 0; rank < hub->nranks; rank++)
-        if (process_is_here(cards[rank].process))
-            hub->peers[rank].node = card_find_node(cards, rank);
-}
-
-/* Reads what travels with TABLE_ALL. */
-static bool read_table(struct join *join, const struct frame *frame, struct card *cards) {
-    struct hub *hub = join->hub;
-    struct table_head head;
-    if (frame->bytes != sizeof head + (size_t)hub->nranks * sizeof *cards)
-        return false;
-    memcpy(&head, frame->data, sizeof head);
-    hub->agreed = head.agreed;
-    memcpy(join->meeting_process, head.process, sizeof join->meeting_process);
-    return config_agreed_valid(&hub->agreed) && table_read(frame->data + sizeof head, hub->nranks, cards) &&
-           hub_knows_itself(hub, cards);
-}
-
-/* All have come: here is who they are. */
-static bool on_all(struct join *join, const struct frame *frame) {
-    struct hub *hub = join->hub;
-    SCOPED_FREE struct card *cards = malloc((size_t)hub->nranks * sizeof *cards);
-    if (cards == NULL || hub->phase != HUB_GATHERS || !read_table(join, frame, cards))
-        return false;
-    take_table(hub, cards);
+    snprintf(join->meeting, sizeof join->meeting, "%s", seat.meeting);
     join->linking = true;
-    enum collet_result result = tree_link(join->tree, cards);
+    enum collet_result result = tree_link(join->tree, &seat);
     if (result != COLLET_SUCCESS)
         fail_init(join, result, err_last());
-    return true;
-}
-
-/* The last word of the meeting point. */
-static bool on_go(struct join *join, const struct frame *frame) {
-    struct hub *hub = join->hub;
-    SCOPED_FREE int32_t *nodes = malloc((size_t)hub->nranks * sizeof *nodes);
-    if (nodes == NULL || hub->phase != HUB_LINKS || !nodes_read(frame->data, frame->bytes, hub->nranks, nodes))
-        return false;
-    pthread_mutex_lock(&hub->lock);
-    for (int rank = 0; rank < hub->nranks; rank++)
-        hub->peers[rank].node = nodes[rank];
-    hub->phase = HUB_READY;
-    pthread_mutex_unlock(&hub->lock);
-    tree_run(join->tree);
-    log_info(BOOT, "%d ranks in %d processes are connected", hub->nranks, join->tree->places.count);
     return true;
 }
 
@@ -182,8 +157,11 @@ static bool on_root_frame(struct join *join, const struct frame *frame) {
     switch (frame->type) {
     case TABLE_REJECT: return on_reject(join, frame);
     case TABLE_NEWS: return on_news(join, frame);
-    case TABLE_ALL: return on_all(join, frame);
-    case TABLE_GO: return on_go(join, frame);
+    case TABLE_SEAT: return on_seat(join, frame);
+    case TABLE_KNOBS:
+    case TABLE_CARDS:
+    case TABLE_NODES: return hub_failed(join->hub) != COLLET_SUCCESS || tree_take_table(join->tree, frame);
+    case TABLE_DONE: join->done = true; return true;
     case TABLE_FAIL: return on_root_fail(join, frame);
     case TABLE_OVER: join->met = false; return true; /* that was an earlier communicator with the same listed id */
     default: return false;
@@ -207,13 +185,9 @@ static bool announce_again(struct hub *hub) {
 }
 
 static void err_meeting_died(struct join *join) {
-    const struct hub *hub = join->hub;
-    char name[HUB_NAME_BYTES] = "none of the ranks", text[ERR_TEXT_BYTES];
-    for (int rank = hub->nranks - 1; rank >= 0; rank--)
-        if (memcmp(hub->peers[rank].process, join->meeting_process, sizeof join->meeting_process) == 0)
-            hub_name_rank(hub, rank, name);
+    char text[ERR_TEXT_BYTES];
     snprintf(text, sizeof text, "the process with the meeting point (%s) died while the communicator was created",
-             name);
+             join->meeting);
     fail_init(join, COLLET_ERR_REMOTE, text);
 }
 
@@ -221,7 +195,7 @@ static void root_lost(struct join *join) {
     struct hub *hub = join->hub;
     wire_destroy(join->root);
     join->root = NULL;
-    if (hub->phase == HUB_READY || hub_failed(hub) != COLLET_SUCCESS)
+    if (join->done || hub->phase == HUB_READY || hub_failed(hub) != COLLET_SUCCESS)
         return;
     if (join->linking) {
         err_meeting_died(join);
@@ -233,20 +207,28 @@ static void root_lost(struct join *join) {
 
 static void root_ready(struct wire *wire) {
     struct join *join = wire->owner;
-    const size_t most =
-        sizeof(struct table_head) + sizeof(struct rejection) + (size_t)join->hub->nranks * sizeof(struct card);
-    bool open = wire_fill(wire, wire_room(most));
+    bool open = wire_fill(wire, wire_room(TABLE_PART_BYTES));
     struct frame frame;
     int got;
-    while ((got = wire_next(wire, most, &frame)) > 0 && on_root_frame(join, &frame))
+    while ((got = wire_next(wire, TABLE_PART_BYTES, &frame)) > 0 && on_root_frame(join, &frame))
         ;
     if (got != 0) /* neither all read nor all understood */
         fail_init(
             join, COLLET_ERR_REMOTE,
             "the meeting point sent what cannot be: another version of collet, or somebody on the way changed it");
     watch_post(join->hub->work);
-    if (!open || got != 0 || join->hub->phase == HUB_READY)
+    if (!open || got != 0 || join->done)
         root_lost(join);
+}
+
+/* This meeting point may not be that of the communicator's id. */
+static void say_where_to(struct join *join) {
+    const struct hub *hub = join->hub;
+    struct collet_unique_id id;
+    if (sodium_memcmp(hub->id.secret, hub->via.secret, SECRET_BYTES) == 0)
+        return;
+    id_pack(&hub->id, &id);
+    wire_send(join->root, TABLE_VIA, &id, sizeof id, NULL, 0);
 }
 
 static void on_root_proven(struct dial *dial, struct wire *wire) {
@@ -255,7 +237,10 @@ static void on_root_proven(struct dial *dial, struct wire *wire) {
     join->met = true;
     wire->ready = root_ready;
     wire->owner = join;
+    say_where_to(join);
     announce_ranks(join);
+    if (join->asks)
+        join_ask(join);
     root_ready(wire);
 }
 
@@ -268,7 +253,7 @@ static void on_root_round_failed(struct dial *dial) {
         fail_init(join, COLLET_ERR_SYSTEM, text);
         return;
     }
-    if ((join->hub->id.listed && !join->met) || dial_refused_ns(dial) < GONE_NS)
+    if ((join->hub->via.listed && !join->met) || dial_refused_ns(dial) < GONE_NS)
         return;
     dial_stop(dial);
     snprintf(text, sizeof text,
@@ -278,18 +263,24 @@ static void on_root_round_failed(struct dial *dial) {
     fail_init(join, COLLET_ERR_REMOTE, text);
 }
 
+/* Guests that come one after the other find the meeting point's door free. */
+static uint64_t spread_ns(int nranks) {
+    const uint64_t wanted_ns = (uint64_t)nranks * SPREAD_NS;
+    return wanted_ns < SPREAD_MOST_NS ? wanted_ns : SPREAD_MOST_NS;
+}
+
 static void dial_root(struct join *join) {
-    const struct id *id = &join->hub->id;
+    const struct id *id = &join->hub->via;
     uint8_t key[SECRET_BYTES];
     id_key(id->secret, "meeting point", NULL, 0, key);
-    dial_start(&join->dial, &id->set, key, on_root_proven, on_root_round_failed);
+    dial_start(&join->dial, &id->set, key, spread_ns(join->hub->nranks), on_root_proven, on_root_round_failed);
 }
 
 void join_start(struct join *join) { dial_root(join); }
 
 void join_fail(struct join *join, const struct failure *failure) {
     /* Directly where that is possible: this process may be about to exit, and with it the meeting point. */
-    bool told = join->hub->phase != HUB_READY && rendezvous_fail(join->hub->id.secret, failure);
+    bool told = join->hub->phase != HUB_READY && rendezvous_fail(join->hub->via.secret, failure);
     if (!told && join->root != NULL)
         wire_send(join->root, TABLE_FAIL, failure, sizeof *failure, NULL, 0);
     join_stop(join);
@@ -304,7 +295,7 @@ void join_stop(struct join *join) {
 void join_waiting_text(const struct join *join, char *text, size_t room) {
     if (join->root == NULL) {
         char where[200];
-        address_set_text(&join->hub->id.set, where, sizeof where);
+        address_set_text(&join->hub->via.set, where, sizeof where);
         snprintf(text, room, "no meeting point answers at %s (%s)", where, join->dial.trouble);
     } else if (join->linking && join->tree->dial.active) {
         char name[HUB_NAME_BYTES];

@@ -10,14 +10,16 @@
 
 struct join {
     struct hub *hub;
-    struct tree *tree;           /* to be linked with the table */
-    struct address_set listener; /* where the tree's door is */
-    struct dial dial;            /* to the meeting point */
-    struct wire *root;           /* to the meeting point, proven; NULL: not, or not any more */
-    bool met;                    /* we have been connected to it */
-    bool linking;                /* the table has come */
-    uint64_t meeting_process[2]; /* that has the meeting point; from then on */
+    struct tree *tree;             /* to be linked */
+    struct address_set listener;   /* where the tree's door is */
+    struct dial dial;              /* to the meeting point */
+    struct wire *root;             /* to the meeting point, proven; NULL: not, or not any more */
+    bool met;                      /* we have been connected to it */
+    bool linking;                  /* the process's seat has come */
+    char meeting[CARD_TEXT_BYTES]; /* who has the meeting point; from then on */
     bool ready_said;
+    bool done;                 /* the meeting point has nothing more to say */
+    bool asks;                 /* who is missing */
     char news[ERR_TEXT_BYTES]; /* who is missing, in the meeting point's words */
 };
 
@@ -29,7 +31,8 @@ void join_continue(struct join *join);
 void join_fail(struct join *join, const struct failure *failure);
 void join_stop(struct join *join);
 
-/* Who or what is being waited for. */
+/* Who or what is being waited for. join_ask() lets the meeting point say it, soon. */
+void join_ask(struct join *join);
 void join_waiting_text(const struct join *join, char *text, size_t room);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * What a process does for all its ranks of a communicator together:
  *
- *    GATHERS   dial the meeting point, prove the secret, announce each rank as it comes    until it sends the table
- *    LINKS     connect to the neighbours in the tree; try whose memory can be shared       until all have: GO
+ *    GATHERS   dial the meeting point, prove the secret, announce each rank as it comes    until it says that all have come
+ *    LINKS     connect to the neighbours in the tree; try whose memory can be shared       until all have
  *    READY     letters, news and heartbeats, without the meeting point                     until all ranks have left
  *
  * All that other threads want (a new rank, a letter, a failure, a goodbye) they put into the hub, and post the work task,
@@ -22,6 +22,7 @@
 #include <stdlib.h>
 
 #define WARN_NS 30000000000ull
+#define ASK_NS 500000000ull /* before a warning or a deadline, the meeting point is asked who is missing */
 
 struct member {
     struct hub *hub;
@@ -30,6 +31,7 @@ struct member {
     struct tree tree;
     struct watch_timer timer; /* of the warning and the deadlines of init */
     uint64_t warn_ns;         /* 0: done */
+    uint64_t asked_for_ns;    /* the warning or the deadline for which the meeting point was asked who is missing */
     bool started, failure_told;
 };
 
@@ -72,7 +74,13 @@ static void check_time(struct member *member) {
         member->warn_ns = 0;
     }
     bool warns_first = member->warn_ns != 0 && member->warn_ns < deadline_ns;
-    watch_timer_set(&member->timer, warns_first ? member->warn_ns : deadline_ns);
+    const uint64_t due_ns = warns_first ? member->warn_ns : deadline_ns;
+    const bool asks = member->asked_for_ns != due_ns && now_ns + ASK_NS >= due_ns;
+    if (asks) {
+        join_ask(&member->join);
+        member->asked_for_ns = due_ns;
+    }
+    watch_timer_set(&member->timer, member->asked_for_ns == due_ns ? due_ns : due_ns - ASK_NS);
 }
 
 static void on_init_timer(struct watch_timer *timer) { check_time(WATCH_OWNER(timer, struct member, timer)); }

@@ -31,10 +31,18 @@ struct places {
     int *of_rank;
 };
 
+/* Those of all ranks' processes. */
 enum collet_result places_create(struct places *places, const struct card *cards, int nranks);
+/* What a process's seat says: how many there are, and its parent. */
+enum collet_result places_create_seat(struct places *places, const struct seat *seat, int nranks);
+/* The rest, from the table. False if that contradicts the seat, or what connected processes said of themselves. */
+bool places_fill(struct places *places, const struct card *cards, int nranks);
 void places_destroy(struct places *places); /* harmless on a zeroed one */
 
-/* To whom a place connects: its nearest ancestor that is not gone; if all are, the lowest place before it that is not;
+/* To whom a place connects at first; −1: it is the root. */
+int places_parent(int place);
+
+/* To whom a place connects when some are gone: its nearest ancestor that is not gone; if all are, the lowest place before it that is not;
  * −1: it is the root. */
 int places_choose_parent(const struct places *places, int of);
 

@@ -5,64 +5,37 @@
  *      guests                                    meeting point
  *      (handshake, auth.h)  ◀──────────────────▶ door
  *      JOIN card            ───────────────────▶ writes it into the table; REJECTs one that cannot be right, and init ends
- *                           ◀─────────────────── NEWS: who is missing, now and then while somebody is
- *                           ◀─────────────────── ALL: the table, once the last rank has come
- *      (guests connect to each other: the tree; and try whose memory they can share)
+ *      ASK                  ───────────────────▶ a guest that has waited for long
+ *                           ◀─────────────────── NEWS: who is missing
+ *                           ◀─────────────────── SEAT: where it stands in the tree, once the last rank has come; and to the
+ *                                                guest of rank 0 the table: KNOBS, CARDS
+ *      (guests connect to each other: the tree; hand the table down; and try whose memory they can share)
  *      READY nodes          ───────────────────▶
- *                           ◀─────────────────── GO nodes, once the last guest is ready
+ *                           ◀─────────────────── DONE, once the last guest is ready; and to the guest of rank 0 the NODES,
+ *                                                which go down the tree too
  *
- * Until GO, a guest that leaves or says FAIL ends init for all. So either all ranks begin or none, except for a death at the
- * very end. A meeting point that failed stays open for COLLET_INIT_TIMEOUT: a guest that comes late hears why. A listed one is closed, because the
- * next attempt needs its port.
+ * The table is as long as there are ranks, and so is the list of nodes. Each is sent once from here, so a meeting point of n
+ * ranks sends O(n) bytes, not O(n²).
  *
- * Read next: join.c, the guests' side.
+ * Until DONE, a guest that leaves or says FAIL ends init for all. So either all ranks begin or none, except for a death at
+ * the very end. A meeting point that failed stays open for COLLET_INIT_TIMEOUT: a guest that comes late hears why. A listed
+ * one is closed, because the next attempt needs its port.
+ *
+ * Read next: join.c, the guests' side; relay.c, several meeting points.
  */
 #include "boot/rendezvous.h"
 
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
-#include "boot/door.h"
 #include "boot/hub.h"
-#include "boot/table.h"
+#include "boot/meeting.h"
+#include "boot/places.h"
 
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NEWS_NS 100000000ull /* least time between two */
-
-enum meeting_state { MEETING_GATHERS, MEETING_LINKS, MEETING_FAILED };
-
-struct guest {
-    struct rendezvous *meeting;
-    struct wire *wire;
-    int nranks; /* that it brought */
-    bool ready;
-    struct guest *next, **link;
-};
-
-struct rendezvous {
-    struct watch_task start;
-    struct door door;
-    bool listed;
-    uint8_t secret[SECRET_BYTES];
-    enum meeting_state state;
-    struct guest *guests;
-    struct watch_timer news;
-    struct failure failure;
-    struct rendezvous *next;
-
-    /* From the first JOIN on: */
-    int nranks, njoined;
-    struct arena arena;   /* has the arrays */
-    struct card *cards;   /* by rank, as all that follow */
-    struct guest **owner; /* NULL: has not come */
-    uint8_t *have;        /* came (MEETING_GATHERS), reported its node (MEETING_LINKS) */
-    int32_t *nodes;
-    struct config agreed; /* rank 0's agreed knobs, zero elsewhere */
-};
 
 /* --------------------------------------------------------------------------------------------------------------- ends */
 
@@ -75,60 +48,41 @@ static struct wire *guest_leave(struct guest *guest) {
     return wire;
 }
 
-static void meeting_destroy(struct rendezvous *meeting) {
+void meeting_destroy(struct rendezvous *meeting) {
     struct rendezvous **link = &process_lock()->meetings;
     process_unlock(); /* the list is the watch thread's */
     while (*link != meeting)
         link = &(*link)->next;
     *link = meeting->next;
     door_close(&meeting->door);
-    watch_timer_stop(&meeting->news);
+    watch_timer_stop(&meeting->end);
+    relay_destroy(meeting->relay);
     while (meeting->guests != NULL)
         wire_finish(guest_leave(meeting->guests));
+    table_free(&meeting->table);
     arena_free(&meeting->arena);
     sodium_memzero(meeting->secret, sizeof meeting->secret);
     free(meeting);
 }
 
-static void tell_all(struct rendezvous *meeting, enum table_frame type, const void *head, size_t head_bytes,
-                     const void *data, size_t bytes) {
+void meeting_tell(struct rendezvous *meeting, enum table_frame type, const void *data, size_t bytes) {
     for (struct guest *guest = meeting->guests; guest != NULL; guest = guest->next)
         if (guest->nranks > 0)
-            wire_send(guest->wire, type, head, head_bytes, data, bytes);
+            wire_send(guest->wire, type, data, bytes, NULL, 0);
 }
 
 /* Whoever was to come has come by now, or has given up. */
-static void end_failed(struct watch_timer *timer) { meeting_destroy(WATCH_OWNER(timer, struct rendezvous, news)); }
+static void end_failed(struct watch_timer *timer) { meeting_destroy(WATCH_OWNER(timer, struct rendezvous, end)); }
 
-/* Init is over for everybody. Frees a listed meeting. */
-static void meeting_fail(struct rendezvous *meeting, const struct failure *failure) {
+void meeting_fail(struct rendezvous *meeting, const struct failure *failure) {
     meeting->state = MEETING_FAILED;
     meeting->failure = *failure;
-    tell_all(meeting, TABLE_FAIL, failure, sizeof *failure, NULL, 0);
-    meeting->news.fire = end_failed;
-    watch_timer_set(&meeting->news, os_now_ns() + (uint64_t)config_process()->init_timeout * 1000000000u);
+    meeting_tell(meeting, TABLE_FAIL, failure, sizeof *failure);
+    relay_fail(meeting->relay, failure);
+    meeting->end.fire = end_failed;
+    watch_timer_set(&meeting->end, os_now_ns() + (uint64_t)config_process()->init_timeout * 1000000000u);
     if (meeting->listed)
         meeting_destroy(meeting);
-}
-
-/* --------------------------------------------------------------------------------------------------------------- news */
-
-static void send_news(struct watch_timer *timer) {
-    struct rendezvous *meeting = WATCH_OWNER(timer, struct rendezvous, news);
-    char list[160], text[ERR_TEXT_BYTES];
-    ranks_text(meeting->have, meeting->nranks, list, sizeof list);
-    int used =
-        snprintf(text, sizeof text, "of %d ranks these %s: %s", meeting->nranks,
-                 meeting->state == MEETING_GATHERS ? "have not come" : "have come but are not connected yet", list);
-    if (meeting->door.has_refused)
-        snprintf(text + used, sizeof text - (size_t)used,
-                 "; somebody came with another secret: is COLLET_SECRET the same everywhere?");
-    tell_all(meeting, TABLE_NEWS, text, strlen(text) + 1, NULL, 0);
-}
-
-static void want_news(struct rendezvous *meeting) {
-    if (meeting->news.link == NULL)
-        watch_timer_set(&meeting->news, os_now_ns() + NEWS_NS);
 }
 
 /* --------------------------------------------------------------------------------------------------------- the frames */
@@ -143,7 +97,7 @@ static bool reject(struct guest *guest, const struct card *card, const char *tex
     snprintf(failure.text, sizeof failure.text, "%s", text);
     log_warn(BOOT, "%s", text);
     wire_send(guest->wire, TABLE_REJECT, &rejection, sizeof rejection, NULL, 0);
-    if (meeting->state != MEETING_GATHERS || meeting->cards == NULL)
+    if (meeting->state != MEETING_GATHERS || meeting->nranks == 0)
         return true;
     const bool listed = meeting->listed;
     meeting_fail(meeting, &failure);
@@ -152,13 +106,11 @@ static bool reject(struct guest *guest, const struct card *card, const char *tex
 
 static bool meeting_table_create(struct rendezvous *meeting, int nranks) {
     size_t n = (size_t)nranks;
-    meeting->owner = arena_get(&meeting->arena, n, sizeof *meeting->owner);
+    struct guest **owner = arena_get(&meeting->arena, n, sizeof(struct guest *));
     meeting->have = arena_get(&meeting->arena, n, sizeof *meeting->have);
-    meeting->nodes = arena_get(&meeting->arena, n, sizeof *meeting->nodes);
-    struct card *cards = arena_get(&meeting->arena, n, sizeof *cards);
-    if (meeting->arena.failed)
+    if (meeting->arena.failed || table_create(&meeting->table, nranks) != COLLET_SUCCESS)
         return false;
-    meeting->cards = cards;
+    meeting->owner = owner;
     meeting->nranks = nranks;
     return true;
 }
@@ -167,45 +119,80 @@ static bool meeting_table_create(struct rendezvous *meeting, int nranks) {
 static bool find_fault(const struct rendezvous *meeting, const struct card *card, char text[ERR_TEXT_BYTES]) {
     char who[CARD_TEXT_BYTES], other[CARD_TEXT_BYTES];
     card_text(card, who);
-    if (meeting->cards == NULL)
+    if (meeting->nranks == 0)
         return false;
     int first = 0;
     while (meeting->owner[first] == NULL)
         first++;
     if (card->nranks != meeting->nranks) {
-        card_text(&meeting->cards[first], other);
+        card_text(&meeting->table.cards[first], other);
         snprintf(text, ERR_TEXT_BYTES, "nranks differs: %d on %s, but %d on %s", card->nranks, who, meeting->nranks,
                  other);
         return true;
     }
     if (meeting->owner[card->rank] != NULL) {
-        card_text(&meeting->cards[card->rank], other);
+        card_text(&meeting->table.cards[card->rank], other);
         snprintf(text, ERR_TEXT_BYTES, "rank %d is taken: %s came first, %s came too", card->rank, other, who);
         return true;
     }
     return false;
 }
 
-/* The last rank has come. */
-static void send_table(struct rendezvous *meeting) {
+/* "rank 0 (host n1, pid 77)", of the process that this meeting point is in. */
+static void meeting_text(const struct rendezvous *meeting, char text[CARD_TEXT_BYTES]) {
+    snprintf(text, CARD_TEXT_BYTES, "none of the ranks");
+    for (int rank = meeting->nranks - 1; rank >= 0; rank--)
+        if (process_is_here(meeting->table.cards[rank].process))
+            card_text(&meeting->table.cards[rank], text);
+}
+
+static void send_seats(struct rendezvous *meeting, const struct places *places) {
+    struct seat seat = {.nplaces = places->count};
+    meeting_text(meeting, seat.meeting);
+    for (seat.place = 0; seat.place < places->count; seat.place++) {
+        const int parent = places_parent(seat.place);
+        seat.rank = places->list[seat.place].lowest_rank;
+        if (parent >= 0)
+            seat.parent = meeting->table.cards[places->list[parent].lowest_rank];
+        wire_send(meeting->owner[seat.rank]->wire, TABLE_SEAT, &seat, sizeof seat, NULL, 0);
+    }
+    table_send_cards(&meeting->table, meeting->owner[0]->wire);
+}
+
+/* The last rank has come. False, as in all handlers here: guest or meeting are gone. */
+static bool begin_linking(struct rendezvous *meeting) {
+    struct places places;
     meeting->state = MEETING_LINKS;
+    meeting->nhave = 0;
     memset(meeting->have, 0, (size_t)meeting->nranks);
     log_info(BOOT, "all %d ranks have come to port %d", meeting->nranks, meeting->door.port);
-    struct table_head head = {.agreed = meeting->agreed};
-    memcpy(head.process, process_identity(), sizeof head.process);
-    tell_all(meeting, TABLE_ALL, &head, sizeof head, meeting->cards, (size_t)meeting->nranks * sizeof *meeting->cards);
-    want_news(meeting);
+    const bool made = places_create(&places, meeting->table.cards, meeting->nranks) == COLLET_SUCCESS;
+    if (made)
+        send_seats(meeting, &places);
+    else
+        meeting_fail(meeting, &(struct failure){COLLET_ERR_NO_MEMORY, -1, "no memory for the tree of processes"});
+    places_destroy(&places);
+    return made;
+}
+
+/* Why this guest's ranks do not belong here; NULL: they do. */
+static const char *find_detour(const struct guest *guest) {
+    const struct rendezvous *meeting = guest->meeting;
+    return guest->via == (meeting->relay != NULL) && !guest->astray
+               ? NULL
+               : "ids differ: the ranks of this communicator do not have the same list of unique ids";
 }
 
 static bool on_join(struct guest *guest, const struct frame *frame) {
     struct rendezvous *meeting = guest->meeting;
     struct card card;
     char text[ERR_TEXT_BYTES];
+    const char *detour = find_detour(guest);
     if (frame->bytes < sizeof card)
         return true;
     const bool valid = card_read(frame->data, &card);
     const size_t config_bytes = frame->bytes - sizeof card;
-    if (!valid || config_bytes != (card.rank == 0 ? sizeof meeting->agreed : 0)) {
+    if (!valid || config_bytes != (card.rank == 0 ? sizeof meeting->table.agreed : 0)) {
         snprintf(text, sizeof text,
                  "rank %d of %d comes with another version of collet than the others, or with more than %d ranks",
                  card.rank, card.nranks, NRANKS_MAX);
@@ -215,67 +202,76 @@ static bool on_join(struct guest *guest, const struct frame *frame) {
         wire_send(guest->wire, TABLE_FAIL, &meeting->failure, sizeof meeting->failure, NULL, 0);
         return true;
     }
+    if (detour != NULL)
+        return reject(guest, &card, detour);
     if (find_fault(meeting, &card, text))
         return reject(guest, &card, text);
-    if (meeting->cards == NULL && !meeting_table_create(meeting, card.nranks)) {
+    if (meeting->nranks == 0 && !meeting_table_create(meeting, card.nranks)) {
         guest->nranks++; /* it is to hear of the failure */
         meeting_fail(meeting, &(struct failure){COLLET_ERR_NO_MEMORY, -1, "no memory for the table of ranks"});
         return false;
     }
-    meeting->cards[card.rank] = card;
+    meeting->table.cards[card.rank] = card;
     meeting->owner[card.rank] = guest;
     meeting->have[card.rank] = 1;
     guest->nranks++;
     if (card.rank == 0)
-        memcpy(&meeting->agreed, frame->data + sizeof card, config_bytes);
-    if (++meeting->njoined == meeting->nranks)
-        send_table(meeting);
-    else
-        want_news(meeting);
-    return true;
+        memcpy(&meeting->table.agreed, frame->data + sizeof card, config_bytes);
+    if (meeting->relay != NULL)
+        relay_announce(meeting->relay, card.rank);
+    return ++meeting->nhave < meeting->nranks || meeting->relay != NULL || begin_linking(meeting);
 }
 
-/* Everybody's edges stand. This process's own guest hears it last: it may exit soon after. */
-static void send_go(struct rendezvous *meeting) {
-    const size_t bytes = (size_t)meeting->nranks * sizeof *meeting->nodes;
+/* Everybody's edges stand. The guest of rank 0 hears it last: this process may exit when it does. */
+static void send_nodes(struct rendezvous *meeting) {
+    struct wire *first = meeting->owner[0]->wire;
     door_close(&meeting->door); /* first: ranks may soon come back with the same listed id, for another communicator */
-    for (int own = false; own <= true; own++) {
-        for (int rank = 0; rank < meeting->nranks; rank++) {
-            struct guest *guest = meeting->owner[rank];
-            if (guest->ready && process_is_here(meeting->cards[rank].process) == own) {
-                guest->ready = false; /* has been told */
-                wire_send(guest->wire, TABLE_GO, meeting->nodes, bytes, NULL, 0);
-            }
-        }
-    }
     for (struct guest *guest = meeting->guests; guest != NULL; guest = guest->next)
-        if (guest->nranks == 0)
-            wire_send(guest->wire, TABLE_OVER, NULL, 0, NULL, 0);
+        if (guest->wire != first)
+            wire_send(guest->wire, guest->nranks > 0 ? TABLE_DONE : TABLE_OVER, NULL, 0, NULL, 0);
+    table_send_nodes(&meeting->table, first);
+    wire_send(first, TABLE_DONE, NULL, 0, NULL, 0);
     meeting_destroy(meeting);
+}
+
+static void note_node(struct rendezvous *meeting, const struct guest *guest, const struct node_report *report) {
+    if (report->rank < 0 || report->rank >= meeting->nranks || meeting->owner[report->rank] != guest ||
+        report->node < 0 || report->node > report->rank)
+        return;
+    meeting->table.nodes[report->rank] = report->node;
+    meeting->nhave += !meeting->have[report->rank];
+    meeting->have[report->rank] = 1;
 }
 
 static bool on_guest_ready(struct guest *guest, const struct frame *frame) {
     struct rendezvous *meeting = guest->meeting;
+    int32_t *nodes = meeting->table.nodes;
     if (meeting->state != MEETING_LINKS)
         return true;
     for (size_t at = 0; at + sizeof(struct node_report) <= frame->bytes; at += sizeof(struct node_report)) {
         struct node_report report;
         memcpy(&report, frame->data + at, sizeof report);
-        if (report.rank < 0 || report.rank >= meeting->nranks || meeting->owner[report.rank] != guest ||
-            report.node < 0 || report.node > report.rank)
-            continue;
-        meeting->nodes[report.rank] = report.node;
-        meeting->have[report.rank] = 1;
-        guest->ready = true;
+        note_node(meeting, guest, &report);
     }
-    want_news(meeting);
-    for (int rank = 0; rank < meeting->nranks; rank++)
-        if (!meeting->have[rank])
-            return true;
+    if (meeting->nhave < meeting->nranks)
+        return true;
     for (int rank = 0; rank < meeting->nranks; rank++) /* what shares memory with a node's member is of that node */
-        meeting->nodes[rank] = meeting->nodes[meeting->nodes[rank]];
-    send_go(meeting);
+        nodes[rank] = nodes[nodes[rank]];
+    send_nodes(meeting);
     return false;
+}
+
+static void on_ask(struct guest *guest) {
+    const struct rendezvous *meeting = guest->meeting;
+    char list[160], text[ERR_TEXT_BYTES];
+    ranks_text(meeting->have, meeting->nranks, list, sizeof list);
+    int used =
+        snprintf(text, sizeof text, "of %d ranks these %s: %s", meeting->nranks,
+                 meeting->state == MEETING_GATHERS ? "have not come" : "have come but are not connected yet", list);
+    if (meeting->door.has_refused)
+        snprintf(text + used, sizeof text - (size_t)used,
+                 "; somebody came with another secret: is COLLET_SECRET the same everywhere?");
+    wire_send(guest->wire, TABLE_NEWS, text, strlen(text) + 1, NULL, 0);
 }
 
 static bool on_guest_fail(struct guest *guest, const struct frame *frame) {
@@ -288,11 +284,33 @@ static bool on_guest_fail(struct guest *guest, const struct frame *frame) {
     return !listed;
 }
 
+static bool on_via(struct guest *guest, const struct frame *frame) {
+    struct rendezvous *meeting = guest->meeting;
+    if (meeting->relay == NULL && meeting->nranks == 0)
+        relay_create(meeting, frame);
+    guest->via = true;
+    guest->astray = !relay_leads_to(meeting->relay, frame);
+    return true;
+}
+
 static bool on_guest_frame(struct guest *guest, const struct frame *frame) {
+    struct relay *relay = guest->meeting->relay;
     switch (frame->type) {
+    case TABLE_VIA: return on_via(guest, frame);
     case TABLE_JOIN: return on_join(guest, frame);
-    case TABLE_READY: return on_guest_ready(guest, frame);
     case TABLE_FAIL: return on_guest_fail(guest, frame);
+    case TABLE_READY:
+        if (relay == NULL)
+            return on_guest_ready(guest, frame);
+        relay_pass_up(relay, frame);
+        return true;
+    case TABLE_ASK:
+        guest->asks = true;
+        if (relay == NULL)
+            on_ask(guest);
+        else
+            relay_pass_up(relay, frame);
+        return true;
     default: return true;
     }
 }
@@ -307,7 +325,7 @@ static void guest_lost(struct guest *guest, const char *how) {
         if (meeting->owner[rank] != guest)
             continue;
         char who[CARD_TEXT_BYTES];
-        card_text(&meeting->cards[rank], who);
+        card_text(&meeting->table.cards[rank], who);
         snprintf(failure.text, sizeof failure.text, "%s %s while the communicator was created", who, how);
         meeting->owner[rank] = NULL;
     }
@@ -381,7 +399,6 @@ enum collet_result rendezvous_open(struct id *id) {
     struct rendezvous *meeting;
     COLLET_TRY(memory_get(&meeting, 1, sizeof *meeting, "no memory for the meeting point"));
     meeting->listed = id->listed;
-    meeting->news.fire = send_news;
     meeting->door.listener.fd = -1;
     enum collet_result result =
         door_open(&meeting->door, family, id->listed ? id->set.port : 0, id->listed ? "" : config->socket_ifname);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "boot/table.h"
 
+#include "base/memory.h"
 #include "base/os.h"
 
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -90,22 +92,14 @@ bool card_read(const void *data, struct card *card) {
            memchr(card->host, '\0', sizeof card->host) != NULL && address_set_valid(&card->listener);
 }
 
-bool table_read(const void *data, int nranks, struct card *cards) {
-    for (int rank = 0; rank < nranks; rank++)
-        if (!card_read((const char *)data + (size_t)rank * sizeof *cards, &cards[rank]) || cards[rank].rank != rank ||
-            cards[rank].nranks != nranks)
-            return false;
-    return true;
-}
-
-bool nodes_read(const void *data, size_t bytes, int nranks, int32_t *nodes) {
-    if (bytes != (size_t)nranks * sizeof *nodes)
+bool seat_read(const void *data, size_t bytes, int nranks, struct seat *seat) {
+    if (bytes != sizeof *seat)
         return false;
-    memcpy(nodes, data, bytes);
-    for (int rank = 0; rank < nranks; rank++)
-        if (nodes[rank] < 0 || nodes[rank] > rank || nodes[nodes[rank]] != nodes[rank])
-            return false;
-    return true;
+    memcpy(seat, data, sizeof *seat);
+    const bool is_first = seat->place == 0;
+    return seat->nplaces >= 1 && seat->nplaces <= nranks && seat->place >= 0 && seat->place < seat->nplaces &&
+           memchr(seat->meeting, '\0', sizeof seat->meeting) != NULL &&
+           (is_first || (card_read(&seat->parent, &seat->parent) && seat->parent.nranks == nranks));
 }
 
 static bool is_failure(int32_t code, const char *text) {
@@ -124,4 +118,93 @@ bool rejection_read(const void *data, size_t bytes, struct rejection *rejection)
         return false;
     memcpy(rejection, data, sizeof *rejection);
     return is_failure(rejection->code, rejection->text);
+}
+
+/* ----------------------------------------------------------------------------------------------------- a table in parts */
+
+enum collet_result table_create(struct table *table, int nranks) {
+    *table = (struct table){.nranks = nranks};
+    COLLET_TRY(memory_get(&table->cards, (size_t)nranks, sizeof *table->cards, "no memory for the table of ranks"));
+    return memory_get(&table->nodes, (size_t)nranks, sizeof *table->nodes, "no memory for the table of ranks");
+}
+
+void table_free(struct table *table) {
+    free(table->cards);
+    free(table->nodes);
+    table->cards = NULL;
+    table->nodes = NULL;
+}
+
+/* Copies the next entries of an array of which `have` are there. */
+static bool take_part(const struct table *table, void *entries, size_t entry_bytes, int *have,
+                      const struct frame *frame) {
+    const size_t count = frame->bytes / entry_bytes;
+    if (count == 0 || frame->bytes % entry_bytes != 0 || count > (size_t)(table->nranks - *have))
+        return false;
+    memcpy((char *)entries + (size_t)*have * entry_bytes, frame->data, frame->bytes);
+    *have += (int)count;
+    return true;
+}
+
+static bool cards_valid(const struct table *table) {
+    struct card card;
+    for (int rank = 0; rank < table->nranks; rank++)
+        if (!card_read(&table->cards[rank], &card) || card.rank != rank || card.nranks != table->nranks)
+            return false;
+    return true;
+}
+
+/* Each node is the lowest of its ranks. */
+static bool nodes_valid(const struct table *table) {
+    const int32_t *nodes = table->nodes;
+    for (int rank = 0; rank < table->nranks; rank++)
+        if (nodes[rank] < 0 || nodes[rank] > rank || nodes[nodes[rank]] != nodes[rank])
+            return false;
+    return true;
+}
+
+static enum table_step take_cards(struct table *table, const struct frame *frame) {
+    if (!take_part(table, table->cards, sizeof *table->cards, &table->ncards, frame))
+        return TABLE_NONSENSE;
+    if (table->ncards < table->nranks)
+        return TABLE_PART;
+    return cards_valid(table) && config_agreed_valid(&table->agreed) ? TABLE_KNOWN : TABLE_NONSENSE;
+}
+
+static enum table_step take_nodes(struct table *table, const struct frame *frame) {
+    if (table->ncards < table->nranks || !take_part(table, table->nodes, sizeof *table->nodes, &table->nnodes, frame))
+        return TABLE_NONSENSE;
+    if (table->nnodes < table->nranks)
+        return TABLE_PART;
+    return nodes_valid(table) ? TABLE_COMPLETE : TABLE_NONSENSE;
+}
+
+enum table_step table_take(struct table *table, const struct frame *frame) {
+    if (table->cards == NULL || table->nodes == NULL) /* it has not begun, or is over */
+        return TABLE_NONSENSE;
+    switch (frame->type) {
+    case TABLE_KNOBS:
+        if (frame->bytes != sizeof table->agreed || table->ncards > 0)
+            return TABLE_NONSENSE;
+        memcpy(&table->agreed, frame->data, sizeof table->agreed);
+        return TABLE_PART;
+    case TABLE_CARDS: return take_cards(table, frame);
+    case TABLE_NODES: return take_nodes(table, frame);
+    default: return TABLE_NONSENSE;
+    }
+}
+
+static void send_parts(struct wire *wire, enum table_frame type, const void *entries, size_t entry_bytes, int count) {
+    const size_t bytes = (size_t)count * entry_bytes, part = TABLE_PART_BYTES / entry_bytes * entry_bytes;
+    for (size_t at = 0; at < bytes; at += part)
+        wire_send(wire, type, NULL, 0, (const char *)entries + at, bytes - at < part ? bytes - at : part);
+}
+
+void table_send_cards(const struct table *table, struct wire *wire) {
+    wire_send(wire, TABLE_KNOBS, &table->agreed, sizeof table->agreed, NULL, 0);
+    send_parts(wire, TABLE_CARDS, table->cards, sizeof *table->cards, table->nranks);
+}
+
+void table_send_nodes(const struct table *table, struct wire *wire) {
+    send_parts(wire, TABLE_NODES, table->nodes, sizeof *table->nodes, table->nranks);
 }

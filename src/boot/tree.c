@@ -7,6 +7,9 @@
  *          1    2    3    4    5    6    7    8         each dials its parent's door and proves the id's secret
  *       ┌──┴─…         (9 … 16 below 1, 17 … 24 below 2, and so on)
  *
+ * The table of all ranks (table.h) comes down the tree: place 0 gets it from the meeting point, every other process from its
+ * parent. So nobody sends it more than 8 times, however many processes there are.
+ *
  * A letter goes to the neighbour in whose part of the tree its receiver is. News (a rank left, a rank died, the
  * communicator failed) goes to all neighbours. They pass on what is new to them, so the spreading ends.
  *
@@ -44,7 +47,10 @@ enum tree_frame {
     TREE_PARCEL,    /* struct parcel, a letter's data */
     TREE_STATE,     /* struct state_news */
     TREE_FAIL,      /* struct failure */
+    /* and the parts of the table, with their numbers of enum table_frame */
 };
+_Static_assert(sizeof(struct parcel) + BOOT_MESSAGE_BYTES <= TABLE_PART_BYTES,
+               "an edge's longest frame is a part of the table");
 
 struct hello {
     int32_t place, zero;
@@ -56,6 +62,7 @@ struct state_news {
 };
 
 static void find_parent(struct tree *tree);
+static void begin_beating(struct tree *tree);
 
 static int node_of(const struct tree *tree, int place) {
     return tree->hub->peers[tree->places.list[place].lowest_rank].node;
@@ -202,6 +209,12 @@ static void place_lost(struct tree *tree, int number, enum peer_state state, con
     struct place *place = place_of(tree, number);
     char name[HUB_NAME_BYTES], text[ERR_TEXT_BYTES];
     bool death = false;
+    if (!tree->known) { /* the meeting point, which knows all names, hears of a death too */
+        snprintf(text, sizeof text, "the process of rank %d was lost while the communicator was created: %s",
+                 place->lowest_rank, why);
+        fail_hub(tree, COLLET_ERR_REMOTE, text);
+        return;
+    }
     place_gone(place);
     for (int rank = place->lowest_rank; rank < hub->nranks; rank++) {
         if (tree->places.of_rank[rank] != number || !hub_set_state(hub, rank, state))
@@ -228,10 +241,11 @@ static void on_lost(struct edge *edge, enum peer_state state, const char *why) {
     struct tree *tree = edge->owner;
     int place = edge->place;
     edge_destroy(edge);
-    if (place >= 0) {
-        place_of(tree, place)->edge = NULL;
+    if (place < 0)
+        return;
+    place_of(tree, place)->edge = NULL;
+    if (tree->known || place == tree->parent)
         place_lost(tree, place, state, why);
-    }
 }
 
 /* -------------------------------------------------------------------------------------------------------------- frames */
@@ -290,16 +304,74 @@ static bool on_hello(struct tree *tree, struct edge *edge, const struct frame *f
     if (frame->bytes != sizeof hello)
         return false;
     memcpy(&hello, frame->data, sizeof hello);
-    if (hello.place <= tree->places.self || hello.place >= tree->places.count ||
-        memcmp(hello.process, place_of(tree, hello.place)->process, sizeof hello.process) != 0)
+    if (hello.place <= tree->places.self || hello.place >= tree->places.count)
         return false;
-    if (place_of(tree, hello.place)->edge != NULL) /* it has given up that one, or it would not come again */
-        edge_destroy(place_of(tree, hello.place)->edge);
+    struct place *place = place_of(tree, hello.place);
+    if (!tree->known) /* places_fill() compares it with the table */
+        memcpy(place->process, hello.process, sizeof hello.process);
+    else if (memcmp(hello.process, place->process, sizeof hello.process) != 0)
+        return false;
+    if (place->edge != NULL) /* it has given up that one, or it would not come again */
+        edge_destroy(place->edge);
     edge->place = hello.place;
     edge_up(tree, edge);
     if (tree->running)
         watch_neighbour(tree, edge);
+    else if (tree->known)
+        table_send_cards(&tree->table, edge->wire);
     return true;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- the table */
+
+/* All cards are there: hands them on, and lets the hub know its peers. */
+static bool learn_cards(struct tree *tree) {
+    struct hub *hub = tree->hub;
+    const struct card *cards = tree->table.cards;
+    if (!hub_knows_itself(hub, cards) || !places_fill(&tree->places, cards, hub->nranks))
+        return false;
+    for (struct edge *edge = tree->edges; edge != NULL; edge = edge->next)
+        if (edge->place >= 0 && edge->place != tree->parent)
+            table_send_cards(&tree->table, edge->wire);
+    hub_set_peers(hub, cards);
+    hub->agreed = tree->table.agreed;
+    tree->known = true;
+    if (tree->places.count > 1)
+        begin_beating(tree);
+    return true;
+}
+
+/* All nodes are there, so all processes have linked: init is complete, here and soon below. */
+static void learn_nodes(struct tree *tree) {
+    struct hub *hub = tree->hub;
+    for (struct edge *edge = tree->edges; edge != NULL; edge = edge->next)
+        if (edge->place >= 0 && edge->place != tree->parent)
+            table_send_nodes(&tree->table, edge->wire);
+    tree->running = true;
+    hub_complete(hub, tree->table.nodes);
+    for (struct edge *edge = tree->edges; edge != NULL; edge = edge->next)
+        if (edge->place >= 0)
+            watch_neighbour(tree, edge);
+    table_free(&tree->table);
+    log_info(BOOT, "%d ranks in %d processes are connected", hub->nranks, tree->places.count);
+}
+
+bool tree_take_table(struct tree *tree, const struct frame *frame) {
+    switch (table_take(&tree->table, frame)) {
+    case TABLE_NONSENSE: return false;
+    case TABLE_PART: return true;
+    case TABLE_KNOWN:
+        if (!learn_cards(tree))
+            return false;
+        break;
+    case TABLE_COMPLETE: learn_nodes(tree); break;
+    }
+    changed(tree);
+    return true;
+}
+
+static bool on_table(struct tree *tree, const struct edge *edge, const struct frame *frame) {
+    return edge->place == tree->parent && tree_take_table(tree, frame);
 }
 
 static bool on_edge_frame(struct edge *edge, const struct frame *frame) {
@@ -316,6 +388,9 @@ static bool on_edge_frame(struct edge *edge, const struct frame *frame) {
         hub_fail(tree->hub, (enum collet_result)failure.code, failure.rank, failure.text);
         changed(tree); /* the work task spreads it */
         return true;
+    case TABLE_KNOBS:
+    case TABLE_CARDS:
+    case TABLE_NODES: return on_table(tree, edge, frame);
     default: return false;
     }
 }
@@ -325,7 +400,7 @@ static bool on_edge_frame(struct edge *edge, const struct frame *frame) {
 static struct edge *add_edge(struct tree *tree, struct wire *wire, int place) {
     const struct edge like = {
         .place = place,
-        .max_bytes = sizeof(struct parcel) + BOOT_MESSAGE_BYTES,
+        .max_bytes = TABLE_PART_BYTES,
         .frame = on_edge_frame,
         .lost = on_lost,
         .owner = tree,
@@ -389,7 +464,7 @@ static void find_parent(struct tree *tree) {
         return;
     }
     place_key(tree, place, key);
-    dial_start(&tree->dial, &place->listener, key, on_parent, on_parent_round_failed);
+    dial_start(&tree->dial, &place->listener, key, 0, on_parent, on_parent_round_failed);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- life */
@@ -441,6 +516,13 @@ static void beat(struct watch_timer *timer) {
     look_for_orphans(tree);
 }
 
+static void begin_beating(struct tree *tree) {
+    const struct config *agreed = &tree->hub->agreed;
+    tree->beat_ns = (uint64_t)(agreed->heartbeat > 10 ? agreed->heartbeat : 10) * 1000000u;
+    tree->silence_ns = (uint64_t)(agreed->heartbeat_timeout > 0 ? agreed->heartbeat_timeout : 0) * 1000000u;
+    watch_timer_set(&tree->beat, os_now_ns() + tree->beat_ns);
+}
+
 enum collet_result tree_open(struct tree *tree, struct hub *hub, int family, const char *ifname) {
     *tree = (struct tree){.hub = hub, .parent = -1};
     tree->courier.carry = carry;
@@ -449,8 +531,9 @@ enum collet_result tree_open(struct tree *tree, struct hub *hub, int family, con
     return door_open(&tree->door, family, 0, ifname);
 }
 
-enum collet_result tree_link(struct tree *tree, const struct card *cards) {
-    COLLET_TRY(places_create(&tree->places, cards, tree->hub->nranks));
+enum collet_result tree_link(struct tree *tree, const struct seat *seat) {
+    COLLET_TRY(places_create_seat(&tree->places, seat, tree->hub->nranks));
+    COLLET_TRY(table_create(&tree->table, tree->hub->nranks));
     if (tree->places.count == 1) {
         door_close(&tree->door);
         return COLLET_SUCCESS;
@@ -459,27 +542,16 @@ enum collet_result tree_link(struct tree *tree, const struct card *cards) {
     uint8_t key[SECRET_BYTES];
     id_key(tree->hub->id.secret, "tree", process_identity(), 2 * sizeof(uint64_t), key);
     COLLET_TRY(door_serve(&tree->door, key, on_child, on_door_exhausted));
-    const struct config *agreed = &tree->hub->agreed;
-    tree->beat_ns = (uint64_t)(agreed->heartbeat > 10 ? agreed->heartbeat : 10) * 1000000u;
-    tree->silence_ns = (uint64_t)(agreed->heartbeat_timeout > 0 ? agreed->heartbeat_timeout : 0) * 1000000u;
-    watch_timer_set(&tree->beat, os_now_ns() + tree->beat_ns);
     find_parent(tree);
     return COLLET_SUCCESS;
 }
 
 bool tree_linked(const struct tree *tree) {
     bool parent_connected = tree->parent < 0 || place_of(tree, tree->parent)->edge != NULL;
-    return parent_connected && places_children_connected(&tree->places);
+    return tree->known && parent_connected && places_children_connected(&tree->places);
 }
 
 int tree_parent_rank(const struct tree *tree) { return place_of(tree, tree->parent)->lowest_rank; }
-
-void tree_run(struct tree *tree) {
-    tree->running = true;
-    for (int place = 0; place < tree->places.count; place++)
-        if (place_of(tree, place)->edge != NULL)
-            watch_neighbour(tree, place_of(tree, place)->edge);
-}
 
 void tree_close(struct tree *tree) {
     door_close(&tree->door);
@@ -490,5 +562,6 @@ void tree_close(struct tree *tree) {
     for (int place = 0; place < tree->places.count; place++)
         inquiry_stop(place_of(tree, place)->inquiry);
     courier_fini(&tree->courier);
+    table_free(&tree->table);
     places_destroy(&tree->places);
 }

@@ -20,19 +20,23 @@ struct tree {
     uint64_t orphan_ns; /* since when it has not been connected; 0: it is, or never was */
     struct edge *edges; /* all, also those whose other end has not said HELLO */
     struct courier courier;
-    bool running; /* init is complete: nodes are known, a lost process is a death, not a failed init */
+    struct table table; /* of all ranks; freed when init is complete */
+    bool known;         /* all its cards have come */
+    bool running;       /* init is complete: nodes are known, a lost process is a death, not a failed init */
     struct watch_timer beat;
     uint64_t beat_ns, silence_ns; /* COLLET_HEARTBEAT, COLLET_HEARTBEAT_TIMEOUT (0: never) */
 };
 
 /* Any thread: listens for children. family and ifname as for door_open(). */
 enum collet_result tree_open(struct tree *tree, struct hub *hub, int family, const char *ifname);
-/* Begins to connect, with the table of all ranks. */
-enum collet_result tree_link(struct tree *tree, const struct card *cards);
-bool tree_linked(const struct tree *tree);     /* the edges to the parent and to all children stand */
+/* Begins to connect. */
+enum collet_result tree_link(struct tree *tree, const struct seat *seat);
+/* A part of the table, from the meeting point or from the parent. It goes on to the children. False: nonsense. With the last
+ * part the hub is ready. */
+bool tree_take_table(struct tree *tree, const struct frame *frame);
+bool tree_linked(
+    const struct tree *tree); /* the cards have come, and the edges to the parent and to all children stand */
 int tree_parent_rank(const struct tree *tree); /* the lowest of the process that is being dialled */
-/* Init is complete: hub->peers has nodes. */
-void tree_run(struct tree *tree);
 /* Ends all connections; what is queued in them is sent. */
 void tree_close(struct tree *tree);
 

@@ -59,6 +59,14 @@ static bool append(struct wire_buffer *buffer, const void *data, size_t bytes) {
 
 /* --------------------------------------------------------------------------------------------------------------- life */
 
+/* Most connections are silent most of the time: a buffer that is empty takes no memory. */
+static void release(struct wire_buffer *buffer) {
+    if (content(buffer) > 0)
+        return;
+    free(buffer->data);
+    *buffer = (struct wire_buffer){.data = NULL};
+}
+
 /* Sends what the socket takes; the rest waits for EPOLLOUT. An error is left for the reading side to find. */
 static void flush(struct wire *wire) {
     while (content(&wire->out) > 0) {
@@ -70,9 +78,11 @@ static void flush(struct wire *wire) {
             break;
         wire->out.begin += (size_t)sent;
     }
-    if (content(&wire->out) == 0)
-        wire->out.begin = wire->out.end = 0;
-    watch_change(&wire->watched, EPOLLIN | (content(&wire->out) > 0 ? (uint32_t)EPOLLOUT : 0));
+    release(&wire->out);
+    const bool jammed = content(&wire->out) > 0;
+    if (jammed != wire->jammed)
+        watch_change(&wire->watched, EPOLLIN | (jammed ? (uint32_t)EPOLLOUT : 0));
+    wire->jammed = jammed;
 }
 
 static void on_wire_ready(struct watch_fd *watched, uint32_t events) {
@@ -226,6 +236,7 @@ static bool open_seal(struct wire_cipher *cipher, const struct frame_head *head,
 
 int wire_next(struct wire *wire, size_t max_bytes, struct frame *frame) {
     struct frame_head head;
+    release(&wire->in);
     if (content(&wire->in) < sizeof head)
         return 0;
     memcpy(&head, wire->in.data + wire->in.begin, sizeof head);

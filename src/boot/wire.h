@@ -35,8 +35,9 @@ struct wire {
     struct watch_timer timer; /* of wire_finish() */
     struct wire_buffer in, out;
     struct wire_cipher receives, sends;
-    bool dry;  /* the last wire_fill() read all there was */
-    int error; /* errno of what ended the connection; 0: the other end closed it */
+    bool jammed; /* the socket did not take all of `out` */
+    bool dry;    /* the last wire_fill() read all there was */
+    int error;   /* errno of what ended the connection; 0: the other end closed it */
     /* There is something to wire_fill(). May destroy the wire. */
     void (*ready)(struct wire *wire);
     void *owner;

@@ -1115,14 +1115,39 @@ static void a_card_that_cannot_be_is_refused(void **state) {
 #undef REFUSED
 }
 
+/* Takes a table of 3 ranks, in parts of one card and then two; nnodes of the nodes. */
+static enum table_step take_table(const struct card *cards, const int32_t *nodes, int nnodes) {
+    struct config config, agreed;
+    struct table table;
+    memset(&agreed, 0, sizeof agreed);
+    assert_int_equal(config_read(&config), COLLET_SUCCESS);
+    config_adopt(&agreed, &config);
+    const struct frame frames[] = {
+        {TABLE_KNOBS, sizeof agreed, (const char *)&agreed},
+        {TABLE_CARDS, sizeof *cards, (const char *)cards},
+        {TABLE_CARDS, 2 * sizeof *cards, (const char *)(cards + 1)},
+        {TABLE_NODES, (size_t)nnodes * sizeof *nodes, (const char *)nodes},
+    };
+    static const enum table_step steps[] = {TABLE_PART, TABLE_PART, TABLE_KNOWN, TABLE_COMPLETE};
+    assert_int_equal(table_create(&table, 3), COLLET_SUCCESS);
+    enum table_step step = TABLE_PART;
+    for (int k = 0; k < 4 && step != TABLE_NONSENSE; k++) {
+        step = table_take(&table, &frames[k]);
+        assert_true(step == steps[k] || step == TABLE_NONSENSE || nnodes < 3);
+    }
+    table_free(&table);
+    return step;
+}
+
 static void a_table_whose_ranks_are_out_of_place_is_refused(void **state) {
     (void)state;
-    struct card cards[3], table[3] = {a_card(0, 3), a_card(1, 3), a_card(2, 3)};
-    assert_true(table_read(table, 3, cards));
-    table[1].rank = 2;
-    assert_false(table_read(table, 3, cards));
-    table[1] = a_card(1, 4);
-    assert_false(table_read(table, 3, cards));
+    struct card cards[3] = {a_card(0, 3), a_card(1, 3), a_card(2, 3)};
+    const int32_t nodes[3] = {0, 0, 2};
+    assert_int_equal(take_table(cards, nodes, 3), TABLE_COMPLETE);
+    cards[1].rank = 2;
+    assert_int_equal(take_table(cards, nodes, 3), TABLE_NONSENSE);
+    cards[1] = a_card(1, 4);
+    assert_int_equal(take_table(cards, nodes, 3), TABLE_NONSENSE);
 }
 
 static void a_table_that_moves_a_rank_of_this_process_is_refused(void **state) {
@@ -1150,13 +1175,14 @@ static void a_table_that_moves_a_rank_of_this_process_is_refused(void **state) {
 
 static void nodes_and_failures_that_cannot_be_are_refused(void **state) {
     (void)state;
-    int32_t nodes[3];
+    const struct card cards[3] = {a_card(0, 3), a_card(1, 3), a_card(2, 3)};
     struct failure failure, good = {.code = COLLET_ERR_REMOTE, .text = "it died"};
-    assert_true(nodes_read((int32_t[]){0, 0, 2}, sizeof nodes, 3, nodes));
-    assert_false(nodes_read((int32_t[]){0, 0, 2}, sizeof nodes - 1, 3, nodes));
-    assert_false(nodes_read((int32_t[]){0, 2, 2}, sizeof nodes, 3, nodes));
-    assert_false(nodes_read((int32_t[]){0, -1, 2}, sizeof nodes, 3, nodes));
-    assert_false(nodes_read((int32_t[]){0, 0, 1}, sizeof nodes, 3, nodes));
+    assert_int_equal(take_table(cards, (int32_t[]){0, 0, 2}, 3), TABLE_COMPLETE);
+    assert_int_equal(take_table(cards, (int32_t[]){0, 0, 2}, 2), TABLE_PART);
+    assert_int_equal(take_table(cards, (int32_t[]){0, 0, 2, 3}, 4), TABLE_NONSENSE);
+    assert_int_equal(take_table(cards, (int32_t[]){0, 2, 2}, 3), TABLE_NONSENSE);
+    assert_int_equal(take_table(cards, (int32_t[]){0, -1, 2}, 3), TABLE_NONSENSE);
+    assert_int_equal(take_table(cards, (int32_t[]){0, 0, 1}, 3), TABLE_NONSENSE);
     assert_true(failure_read(&good, sizeof good, &failure));
     assert_false(failure_read(&good, sizeof good - 1, &failure));
     good.code = COLLET_SUCCESS;
