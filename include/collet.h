@@ -405,23 +405,29 @@ COLLET_API enum collet_result collet_alltoallv(const void *sendbuff, const size_
 
 /* -------------------------------------------------------------------------------------------------------------- memory
  *
- * Buffers of calls may be any memory. Nothing needs what follows; later versions make calls faster with it. */
+ * Buffers of calls may be any memory. Nothing needs what follows. Between processes of one host, calls are faster with buffers of
+ * collet_mem_alloc(): other ranks read and write them where they are. */
 
 /* collet_mem_alloc: writes the address of `bytes` zeroed bytes to *memory.
  *   device  COLLET_DEVICE_HOST, COLLET_DEVICE_CUDA(i) or COLLET_DEVICE_CUDA_CURRENT
  * Host memory begins with a page. From 2 MiB on it begins with a huge page and Linux is asked for more of them. Every page
  * is touched, so the memory lies near the CPU of the calling thread. The caller owns it and ends it with
  * collet_mem_free(). May wait for work on the GPU.
+ * Other processes of the host that have a communicator with this one may map host memory of this call (a memfd; same user).
+ * A child of fork() gets its own copy of a page when it writes to it; until then it sees what the parent writes there. Huge
+ * pages need that Linux gives them to shared memory, too (/sys/kernel/mm/transparent_hugepage/shmem_enabled).
  * Errors: INVALID_ARGUMENT (memory is NULL, bytes is 0, no such device), UNSUPPORTED (there is no GPU, no driver, or the
  * build has no CUDA), NO_MEMORY, SYSTEM. */
 COLLET_API enum collet_result collet_mem_alloc(void **memory, size_t bytes, int device);
 
-/* collet_mem_free: frees what collet_mem_alloc() has given. No call may use it any more. NULL is a success. May wait for
- * work on the GPU. Errors: INVALID_ARGUMENT (other memory). */
+/* collet_mem_free: frees what collet_mem_alloc() has given. No call may use it any more. Its pages go
+ * back to the system at once, also those that other processes have mapped; such a process keeps only addresses, until its
+ * last communicator with this process ends. NULL is a success. May wait for work on the GPU.
+ * Errors: INVALID_ARGUMENT (other memory). */
 COLLET_API enum collet_result collet_mem_free(void *memory);
 
 /* collet_comm_register: tells comm of a buffer that calls will use again and again. A handle is written to *registration.
- * This version only keeps it. Buffers may overlap, or be registered twice; each registration has its own handle.
+ * This version only keeps it: other ranks reach memory of collet_mem_alloc(), registered or not. Buffers may overlap, or be registered twice; each registration has its own handle.
  * The caller ends it with collet_comm_deregister(); the end of comm ends it, too. Does not communicate: other ranks need not
  * register theirs. Errors: INVALID_ARGUMENT (buff or registration is NULL, bytes is 0 or too large), NO_MEMORY, and as
  * collectives for comm. */

@@ -3,13 +3,14 @@
  * Memory that programs get from collet, and memory that they tell it of. One list has what was allocated in this process; each
  * communicator has a list of its registrations.
  *
- *    what is mapped     │ … │ the program's memory │ … │
+ *    what is mapped     │ … │ the program's memory │ … │          in the commons (fifo/commons.h); if it has no room, elsewhere
  *                           ▲ a page; a huge page if it is that long
  */
 #include "api/memory.h"
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "fifo/commons.h"
 #include "gpu/gpu.h"
 
 #include <stdlib.h>
@@ -34,15 +35,29 @@ static struct allocation *allocations;
 
 /* ---- allocation ---- */
 
-static enum collet_result allocate_on_host(struct allocation *a, size_t bytes) {
-    size_t align = bytes >= OS_HUGE_PAGE_BYTES ? OS_HUGE_PAGE_BYTES : 1;
+static enum collet_result allocate_elsewhere(struct allocation *a, size_t bytes, size_t align) {
     if (__builtin_add_overflow(bytes, align - 1, &a->mapped_bytes))
         return err_set(COLLET_ERR_NO_MEMORY, "%zu bytes are more than there are addresses", bytes);
     COLLET_TRY(os_memory_create(a->mapped_bytes, &a->mapped));
     a->memory = (void *)(((uintptr_t)a->mapped + align - 1) / align * align);
+    return COLLET_SUCCESS;
+}
+
+/* What a parent took from its commons is private memory in a forked child. */
+static void free_on_host(const struct allocation *a) {
+    if (!commons_give_back(a->memory))
+        os_memory_destroy(a->mapped, a->mapped_bytes);
+}
+
+static enum collet_result allocate_on_host(struct allocation *a, size_t bytes) {
+    size_t align = bytes >= OS_HUGE_PAGE_BYTES ? OS_HUGE_PAGE_BYTES : 1;
+    a->memory = a->mapped = commons_take(bytes, align);
+    a->mapped_bytes = bytes;
+    if (a->memory == NULL)
+        COLLET_TRY(allocate_elsewhere(a, bytes, align));
     enum collet_result result = os_memory_touch(a->memory, bytes);
     if (result != COLLET_SUCCESS)
-        os_memory_destroy(a->mapped, a->mapped_bytes);
+        free_on_host(a);
     return result;
 }
 
@@ -55,7 +70,7 @@ static enum collet_result allocate_on_gpu(struct allocation *a, size_t bytes, in
 
 static void release(struct allocation *a) {
     if (a->mapped_bytes > 0) {
-        os_memory_destroy(a->mapped, a->mapped_bytes);
+        free_on_host(a);
     } else {
         GPU_ENTERED(gpu_driver(), a->ordinal);
         gpu_driver()->memory->destroy(a->memory);

@@ -226,7 +226,18 @@ static int create_memfd(const char *name) {
     return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
 }
 
-enum collet_result os_shared_create(const char *name, size_t bytes, void **memory_p, int *fd_p) {
+/* mlockall() fills each mapping that may be touched when it is made, and those that are locked when they are touched. */
+static enum collet_result map_sparse(int fd, size_t bytes, int protection, void **memory_p) {
+    void *memory = mmap(NULL, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (memory == MAP_FAILED)
+        return err_set(memory_code(), "cannot map %zu bytes of shared memory: %m", bytes);
+    munlock(memory, bytes);
+    mprotect(memory, bytes, protection);
+    *memory_p = memory;
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result create_shared(const char *name, size_t bytes, bool sparse, void **memory_p, int *fd_p) {
     int fd = create_memfd(name);
     if (fd < 0)
         return err_set(memory_code(), "cannot create shared memory (memfd %s): %m%s", name, os_remedy());
@@ -235,12 +246,20 @@ enum collet_result os_shared_create(const char *name, size_t bytes, void **memor
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         result = err_set(memory_code(), "cannot size %zu bytes of shared memory (memfd %s): %m", bytes, name);
     else
-        result = map_shared(fd, bytes, memory_p);
+        result = sparse ? map_sparse(fd, bytes, PROT_NONE, memory_p) : map_shared(fd, bytes, memory_p);
     if (result == COLLET_SUCCESS)
         *fd_p = fd;
     else
         close(fd);
     return result;
+}
+
+enum collet_result os_shared_create(const char *name, size_t bytes, void **memory_p, int *fd_p) {
+    return create_shared(name, bytes, false, memory_p, fd_p);
+}
+
+enum collet_result os_sparse_create(const char *name, size_t bytes, void **memory_p, int *fd_p) {
+    return create_shared(name, bytes, true, memory_p, fd_p);
 }
 
 /* The other process says what it created; this makes sure, because touching memory behind the end of a file, or of a
@@ -263,7 +282,7 @@ enum collet_result os_shared_map(int fd, size_t bytes, void **memory_p) {
     return map_shared(fd, bytes, memory_p);
 }
 
-enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p) {
+static enum collet_result open_shared(int pid, int fd, size_t bytes, bool sparse, void **memory_p) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
     int own_fd;
@@ -271,9 +290,38 @@ enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p
         ;
     if (own_fd < 0)
         return err_set(COLLET_ERR_SYSTEM, "cannot open shared memory of process %d (%s): %m%s", pid, path, os_remedy());
-    enum collet_result result = os_shared_map(own_fd, bytes, memory_p);
+    enum collet_result result = check_shared(own_fd, bytes);
+    if (result == COLLET_SUCCESS)
+        result =
+            sparse ? map_sparse(own_fd, bytes, PROT_READ | PROT_WRITE, memory_p) : map_shared(own_fd, bytes, memory_p);
     close(own_fd); /* the mapping stays */
     return result;
+}
+
+enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p) {
+    return open_shared(pid, fd, bytes, false, memory_p);
+}
+
+enum collet_result os_sparse_open(int pid, int fd, size_t bytes, void **memory_p) {
+    return open_shared(pid, fd, bytes, true, memory_p);
+}
+
+void os_sparse_drop(void *memory, size_t bytes) { madvise(memory, bytes, MADV_REMOVE); }
+
+/* Pages that neither process has written since are one page still. */
+void os_sparse_copy(int fd, void *memory, size_t bytes) {
+    mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd, 0);
+    close(fd);
+}
+
+void os_memory_open(void *memory, size_t bytes, bool open) {
+    mprotect(memory, bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+size_t os_memory_bytes(void) {
+    struct rlimit file;
+    size_t bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    return getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_cur < bytes ? (size_t)file.rlim_cur : bytes;
 }
 
 /* The kernel moves at most 2 GiB at once, and stops where memory ends. */
@@ -304,12 +352,16 @@ enum collet_result os_memory_create(size_t bytes, void **memory_p) {
 }
 
 enum collet_result os_memory_touch(void *memory, size_t bytes) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (size_t)sysconf(_SC_PHYS_PAGES);
-    if (bytes / page >= pages)
-        return err_set(COLLET_ERR_NO_MEMORY, "%zu bytes are more than this machine's memory of %zu", bytes,
-                       pages * page);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), machine = page * (size_t)sysconf(_SC_PHYS_PAGES);
+    if (bytes >= machine)
+        return err_set(COLLET_ERR_NO_MEMORY, "%zu bytes are more than this machine's memory of %zu", bytes, machine);
     if (bytes >= OS_HUGE_PAGE_BYTES)
         madvise(memory, bytes, MADV_HUGEPAGE); /* a kernel without them does without */
+    if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
+        return COLLET_SUCCESS;
+    if (errno == ENOMEM || errno == EFAULT)
+        return err_set(COLLET_ERR_NO_MEMORY, "there are no %zu bytes of memory: %m", bytes);
+    /* a kernel before 5.14 */
     for (size_t at = 0; at < bytes; at += page)
         ((volatile char *)memory)[at] = 0;
     return COLLET_SUCCESS;

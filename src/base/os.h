@@ -67,6 +67,17 @@ enum collet_result os_shared_create(const char *name, size_t bytes, void **memor
 enum collet_result os_shared_map(int fd, size_t bytes, void **memory_p);
 /* The same by its descriptor there (through /proc/<pid>/fd). */
 enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p);
+/* The same for a file that is much longer than what will be used of it. The creator may touch what it opens by
+ * os_memory_open(), other processes all of it. Not even mlockall() fills what nobody has touched. */
+enum collet_result os_sparse_create(const char *name, size_t bytes, void **memory_p, int *fd_p);
+enum collet_result os_sparse_open(int pid, int fd, size_t bytes, void **memory_p);
+void os_sparse_drop(void *memory, size_t bytes); /* zeroes a part, whose pages go back to the system */
+/* A forked child: what it writes there from now on is its own. Closes fd. */
+void os_sparse_copy(int fd, void *memory, size_t bytes);
+/* May this process touch a part of its memory, in whole pages? */
+void os_memory_open(void *memory, size_t bytes, bool open);
+/* Of the machine; less, if this process may not make such long files. */
+size_t os_memory_bytes(void);
 /* Copies from, and to, the memory of another process, which the kernel may forbid (errno says why); false: not all of it. */
 bool os_process_read(int pid, void *to, uint64_t from, size_t bytes);
 bool os_process_write(int pid, uint64_t to, const void *from, size_t bytes);

@@ -45,10 +45,10 @@ enum collet_result chan_check_names(const struct config *config) {
             return err_set(COLLET_ERR_INVALID_USAGE,
                            "COLLET_TRANSPORT names \"%s\", which is no transport; see collet-info", name);
     while (name_next(&ways, name))
-        if (strcmp(name, "process") != 0 && strcmp(name, "cma") != 0 && strcmp(name, "wire") != 0 &&
-            strcmp(name, "off") != 0)
+        if (strcmp(name, "process") != 0 && strcmp(name, "shared") != 0 && strcmp(name, "cma") != 0 &&
+            strcmp(name, "wire") != 0 && strcmp(name, "off") != 0)
             return err_set(COLLET_ERR_INVALID_USAGE,
-                           "COLLET_DIRECT names \"%s\": it lists process, cma and wire, or is off", name);
+                           "COLLET_DIRECT names \"%s\": it lists process, shared, cma and wire, or is off", name);
     return COLLET_SUCCESS;
 }
 

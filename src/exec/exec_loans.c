@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Steps whose operands were lent (fifo/loan.h). What a step only stores is copied to where it belongs; what it reduces is
- * read where it lies, if that is in this process, else it is copied into the slot.
+ * read where it lies, if this process reaches it, else it is copied into the slot.
  */
 #include "exec/exec.h"
 
 /* A rank that holds a payload may not wait: the call of the payload's owner may have failed, and that call then waits for this
  * rank. So payloads that are copied come first. */
-static bool is_held(const struct fifo_end *end, const char *to) { return end->loans.way == LOAN_PROCESS && to == NULL; }
+static bool is_held(const struct fifo_end *end, uint32_t bytes, const char *to) {
+    return to == NULL && loan_is_near(end, bytes);
+}
 
 /* Where the only operand of a step goes as it is; NULL: it does not. */
 static char *place_of(const struct interp_worker *w, const struct prog_step *step, const struct interp_piece *piece) {
@@ -19,7 +21,7 @@ static char *place_of(const struct interp_worker *w, const struct prog_step *ste
 static bool fetch_all(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, char *to) {
     for (int k = 0; k < step->recv_count; k++) {
         struct fifo_end *end = w->op->recv_ends[step->recv_first + k];
-        if (!loan_is_open(end) || is_held(end, to) || loan_fetch(end, bytes, to))
+        if (!loan_is_open(end) || is_held(end, bytes, to) || loan_fetch(end, bytes, to))
             continue;
         w->blocked_on = (uint32_t)(step->recv_first + k);
         w->blocked_sending = 0;
@@ -36,7 +38,7 @@ static bool hold_all(struct interp_worker *w, const struct prog_step *step, uint
         w->blocked_on = (uint32_t)(step->recv_first + k);
         w->blocked_sending = 0;
         while (k-- > 0)
-            if (ends[k]->loans.way == LOAN_PROCESS && ends[k]->loans.taken != NULL)
+            if (ends[k]->loans.taken != NULL && loan_is_near(ends[k], bytes))
                 loan_drop(ends[k], bytes);
         return false;
     }
@@ -54,10 +56,13 @@ void exec_announce(struct interp_worker *w) {
     struct fifo_end *end = w->op->recv_ends[w->blocked_on];
     struct interp_piece piece = interp_piece_of(w->op, step, 0, w->round);
     end->loans.landing_bytes = interp_bytes(w->op, &piece);
-    bool worth = end->loans.way == LOAN_WIRE && loan_is_worth(&end->loans, end->loans.landing_bytes);
+    bool worth = end->loans.way == LOAN_WIRE && loan_is_worth(&end->loans, 0, end->loans.landing_bytes);
     end->loans.landing_position = end->position;
     end->loans.landing = worth ? place_of(w, step, &piece) : NULL;
 }
+
+/* 0 counts as none. */
+static uint32_t least_of(uint32_t a, uint32_t b) { return a - 1 < b - 1 ? a : b; }
 
 struct exec_loans exec_loans_of(const struct exec_program *program) {
     struct exec_loans loans = {0};
@@ -67,8 +72,8 @@ struct exec_loans exec_loans_of(const struct exec_program *program) {
         uint32_t *from = conn->side == CONN_PRODUCER ? &loans.lends_from : &loans.borrows_from;
         if (conn->side == CONN_CONSUMER && end->way == LOAN_WIRE)
             loans.lands = true;
-        else if (end->least_bytes > 0 && (*from == 0 || end->least_bytes < *from))
-            *from = end->least_bytes;
+        else
+            *from = least_of(least_of(*from, end->least_bytes), end->least_common_bytes);
     }
     return loans;
 }

@@ -43,8 +43,7 @@ struct fifo_slot_header {
     uint64_t sequence;  /* number of the call on its communicator */
     struct fifo_place_note place;
     struct fifo_loan loan;
-    uint64_t unused[2]; /* a cache line per header: filling one slot must not disturb the reader of its neighbour */
-};
+}; /* a cache line per header: filling one slot must not disturb the reader of its neighbour */
 
 /* One end of a connection, as executors use it. Belongs to the worker that produces into it or consumes from it. */
 struct fifo_end {

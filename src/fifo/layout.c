@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fifo/layout.h"
 
+_Static_assert(sizeof(struct fifo_slot_header) == 64, "a cache line");
+
 #define PAGE_BYTES 4096
 #define SLOT_PAD_BYTES 256u /* keeps equal offsets of neighbouring long slots out of one cache set */
 

@@ -49,37 +49,40 @@ static size_t part_bytes(uint32_t part, uint32_t bytes) {
     return rest < PART_BYTES ? rest : PART_BYTES;
 }
 
-/* From the other end's memory, and to it. */
-static bool read_other(const struct loan_end *end, char *to, uint64_t from, size_t bytes) {
-    if (end->way == LOAN_CMA)
-        return os_process_read(end->pid, to, from, bytes);
-    memcpy(to, (const void *)(uintptr_t)from, bytes);
-    return true;
+/* Where this end reaches so many bytes of the other end's memory by address; NULL: it does not. */
+static char *reach(const struct loan_end *end, uint64_t address, uint64_t offset, uint32_t bytes) {
+    if (end->way == LOAN_PROCESS)
+        return (char *)(uintptr_t)address;
+    return offset != 0 ? commons_view_at(end->view, offset, bytes) : NULL;
 }
 
-static bool write_other(const struct loan_end *end, uint64_t to, const char *from, size_t bytes) {
-    if (end->way == LOAN_CMA)
-        return os_process_write(end->pid, to, from, bytes);
-    memcpy((void *)(uintptr_t)to, from, bytes);
-    return true;
+static const char *payload_of(const struct loan_end *end, const struct fifo_loan *loan, uint32_t bytes) {
+    return reach(end, loan->address, loan->offset, bytes);
 }
 
 /* ---- consumer ---- */
 
 int loan_is_open(const struct fifo_end *end) { return end->loans.taken == NULL && fifo_header(end)->loan.address != 0; }
 
-static void refuse(struct fifo_end *end, struct fifo_loan *loan) {
-    log_info(CONN, "cannot read memory of process %d: %m; it is asked to copy", end->loans.pid);
-    port_store_release(&loan->to, LOAN_REFUSED); /* pairs with loan_help() */
+static bool read_far(const struct loan_end *end, char *to, uint64_t from, size_t bytes) {
+    if (end->pid == 0)
+        return false;
+    if (os_process_read(end->pid, to, from, bytes))
+        return true;
+    log_info(CONN, "cannot read memory of process %d: %m; it is asked to copy", end->pid);
+    return false;
 }
 
 static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t bytes, char *to) {
+    const char *from = payload_of(&end->loans, loan, bytes);
     uint32_t nparts = parts_of(bytes), part;
     while ((part = claim_part(loan, nparts)) < nparts) {
         size_t at = (size_t)part * PART_BYTES;
-        if (port_load_acquire(&loan->to) != LOAN_REFUSED &&
-            !read_other(&end->loans, to + at, loan->address + at, part_bytes(part, bytes)))
-            refuse(end, loan);
+        if (from != NULL)
+            memcpy(to + at, from + at, part_bytes(part, bytes));
+        else if (port_load_acquire(&loan->to) != LOAN_REFUSED &&
+                 !read_far(&end->loans, to + at, loan->address + at, part_bytes(part, bytes)))
+            port_store_release(&loan->to, LOAN_REFUSED); /* pairs with loan_help() */
         count_parts(loan, 1);
     }
 }
@@ -87,8 +90,10 @@ static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t b
 int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to) {
     struct fifo_loan *loan = &fifo_header(end)->loan;
     char *slot = slot_at(end, end->position), *place = to != NULL ? to : slot;
-    if (to != NULL && port_load_acquire(&loan->to) == 0)
+    if (to != NULL && port_load_acquire(&loan->to) == 0) {
+        loan->to_offset = loan_offset(&end->loans, (uintptr_t)to);
         port_store_release(&loan->to, (uintptr_t)to); /* pairs with loan_help() */
+    }
     fetch_parts(end, loan, bytes, place);
     uint32_t done = parts_done(loan);
     if ((done & LOAN_IN_SLOT) == 0 && (done < parts_of(bytes) || port_load_acquire(&loan->to) == LOAN_REFUSED))
@@ -97,11 +102,15 @@ int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to) {
     return 1;
 }
 
+int loan_is_near(const struct fifo_end *end, uint32_t bytes) {
+    return payload_of(&end->loans, &fifo_header(end)->loan, bytes) != NULL;
+}
+
 int loan_hold(struct fifo_end *end, uint32_t bytes) {
     struct fifo_loan *loan = &fifo_header(end)->loan;
     if (!claim_all(loan, parts_of(bytes)))
         return 0;
-    end->loans.taken = (const char *)(uintptr_t)loan->address;
+    end->loans.taken = payload_of(&end->loans, loan, bytes);
     return 1;
 }
 
@@ -121,7 +130,7 @@ int loan_all_over(struct fifo_end *end) {
 /* What cannot be lent is sent as any other payload; so are those that come after it. */
 static void put_in_slot(struct fifo_end *end, struct fifo_slot_header *header, uint64_t position) {
     memcpy(slot_at(end, position), (const void *)(uintptr_t)header->loan.address, fifo_word_bytes(header->word));
-    end->loans.least_bytes = UINT32_MAX;
+    end->loans.least_bytes = end->loans.least_common_bytes = UINT32_MAX;
     __atomic_fetch_or(&header->loan.done, LOAN_IN_SLOT, __ATOMIC_RELEASE); /* pairs with parts_done() */
 }
 
@@ -139,11 +148,15 @@ int loan_help(struct fifo_end *end) {
     uint32_t bytes = fifo_word_bytes(header->word), nparts = parts_of(bytes);
     if (to == 0 || to == LOAN_REFUSED)
         return 0;
-    uint32_t part = claim_part(loan, nparts);
+    char *place = reach(&end->loans, to, loan->to_offset, bytes);
+    uint32_t part = place == NULL && end->loans.pid == 0 ? nparts : claim_part(loan, nparts);
     if (part >= nparts)
         return 0;
-    size_t at = (size_t)part * PART_BYTES;
-    if (!write_other(&end->loans, to + at, (const char *)(uintptr_t)loan->address + at, part_bytes(part, bytes)))
+    size_t at = (size_t)part * PART_BYTES, length = part_bytes(part, bytes);
+    const char *from = (const char *)(uintptr_t)loan->address + at;
+    if (place != NULL)
+        memcpy(place + at, from, length);
+    else if (!os_process_write(end->loans.pid, to + at, from, length))
         put_in_slot(end, header, position);
     count_parts(loan, 1);
     return 1;

@@ -26,14 +26,15 @@
  * payload from where it is, and the loan is over when that is done. The consumer says where the payload of the slot that it
  * waits for is to go, and its transport receives it there.
  *
- * How the other end's memory is reached, each end knows of itself. A producer lends only to a consumer that has said that it
+ * How the other end's memory is reached, each end knows of itself: in one process by address, between processes of a host through
+ * the commons (commons.h) where it lies there, else by the kernel. A producer lends only to a consumer that has said that it
  * can take loans. If taking one fails all the same, the consumer refuses it, and the producer copies the payload into
  * the slot, as if it had never lent it.
  */
 #ifndef COLLET_FIFO_LOAN_H
 #define COLLET_FIFO_LOAN_H
 
-#include "base/port.h"
+#include "fifo/commons.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,21 +43,23 @@
 enum loan_way {
     LOAN_NONE,
     LOAN_PROCESS, /* it is in the same process: by address */
-    LOAN_CMA,     /* process_vm_readv and process_vm_writev */
-    LOAN_WIRE,    /* by a transport that sends from, and receives into, the memory of its own end */
+    LOAN_HOST, /* it is in another process: what lies in its commons by address, the rest by process_vm_readv and _writev */
+    LOAN_WIRE, /* by a transport that sends from, and receives into, the memory of its own end */
 };
 
 /* Shorter payloads are faster in slots. */
 #define LOAN_PROCESS_BYTES 8192u
+#define LOAN_COMMONS_BYTES 8192u
 #define LOAN_CMA_BYTES 16384u
 #define LOAN_WIRE_BYTES 8192u
 
 /* Of a slot's header. */
 struct fifo_loan {
-    uint64_t address; /* of the payload, in the producer's memory; 0: the slot has it */
-    uint64_t to;      /* where the consumer wants it, in its memory; 0: it has not said; LOAN_REFUSED */
-    uint32_t claimed; /* parts that somebody copies or has copied; and LOAN_STOPPED */
-    uint32_t done;    /* parts that are copied; and LOAN_IN_SLOT */
+    uint64_t address;           /* of the payload, in the producer's memory; 0: the slot has it */
+    uint64_t to;                /* where the consumer wants it, in its memory; 0: it has not said; LOAN_REFUSED */
+    uint64_t offset, to_offset; /* where both are in the commons of their processes; 0: not there */
+    uint32_t claimed;           /* parts that somebody copies or has copied; and LOAN_STOPPED */
+    uint32_t done;              /* parts that are copied; and LOAN_IN_SLOT */
 };
 
 #define LOAN_REFUSED 1u          /* in `to`: the consumer cannot take it; put the payload into the slot */
@@ -65,26 +68,37 @@ struct fifo_loan {
 
 /* Of one end. */
 struct loan_end {
-    uint32_t way;         /* enum loan_way */
-    int32_t pid;          /* LOAN_CMA: the other end's process */
-    uint32_t least_bytes; /* payloads of so many bytes are lent, if they can be; 0: none is */
-    uint64_t lending;     /* producer: address of the payload of its next slot; 0: not lent */
-    uint64_t until;       /* producer: position behind its newest loan */
-    const char *taken;    /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */
+    uint32_t way;                  /* enum loan_way */
+    int32_t pid;                   /* LOAN_HOST: the other end's process; 0: the kernel does not copy between the two */
+    uint32_t least_bytes;          /* payloads of so many bytes are lent, if they can be; 0: none is */
+    uint32_t least_common_bytes;   /* the same for those that lie in the commons */
+    const struct commons *commons; /* of this process; NULL: nothing in it is lent */
+    struct commons_view *view;     /* of the other process's; NULL: it has none */
+    uint64_t lending;              /* producer: address of the payload of its next slot; 0: not lent */
+    uint64_t until;                /* producer: position behind its newest loan */
+    const char *taken;             /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */
     /* LOAN_WIRE, consumer: where the payload of the slot at that position is to go, if it has so many bytes. */
     char *landing; /* NULL: into the slot */
     uint64_t landing_position;
     uint32_t landing_bytes;
 };
 
-/* Does a producer lend a payload of so many bytes? */
-PORT_FN int loan_is_worth(const struct loan_end *end, uint32_t bytes) { return end->least_bytes - 1 < bytes; }
+/* Where an address of this end is in the commons. */
+PORT_FN uint64_t loan_offset(const struct loan_end *end, uint64_t address) {
+    return end->commons != NULL ? commons_offset(end->commons, address) : 0;
+}
+
+/* Does a producer lend a payload of so many bytes that lies there? */
+PORT_FN int loan_is_worth(const struct loan_end *end, uint64_t address, uint32_t bytes) {
+    return (loan_offset(end, address) != 0 ? end->least_common_bytes : end->least_bytes) - 1 < bytes;
+}
 
 /* A producer fills its slot's header; next: the position behind it. */
 PORT_FN void loan_note(struct loan_end *end, struct fifo_loan *loan, uint64_t next) {
     loan->address = end->lending;
     if (end->lending == 0)
         return;
+    loan->offset = loan_offset(end, end->lending);
     loan->to = 0;
     loan->claimed = loan->done = 0;
     end->lending = 0;
@@ -100,8 +114,11 @@ int loan_is_open(const struct fifo_end *end);
 /* Consumer: copies the payload of its slot to `to` (NULL: into the slot). 0: the producer still copies a part. */
 int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to);
 
-/* Consumer in the same process: from now on it reads the payload where it is, until it consumes the slot. Before that it may
- * not wait for anything. 0: the loan has been stopped. */
+/* Consumer: can it read its slot's payload where it is? */
+int loan_is_near(const struct fifo_end *end, uint32_t bytes);
+
+/* Consumer of a near one: from now on it reads the payload where it is, until it consumes the slot. Before that it may not wait for
+ * anything. 0: the loan has been stopped. */
 int loan_hold(struct fifo_end *end, uint32_t bytes);
 
 /* Consumer: it does not read the payload any more that it holds, and will not consume the slot. */

@@ -151,11 +151,12 @@ PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, u
     if (proto_has_lines(everywhere) || w->op->lends_from - 1 >= bytes || !step->lends ||
         (!stored && interp_changes(w->op, step, nsrc)))
         return 0;
+    uint64_t payload = (uint64_t)(uintptr_t)(stored ? w->dst[0] : w->src[0]);
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = w->op->send_ends[step->send_first + k];
-        int lends =
-            proto_at(everywhere, w->op->args.protocol, end) == PROTOCOL_SIMPLE && loan_is_worth(&end->loans, bytes);
-        end->loans.lending = lends ? (uint64_t)(uintptr_t)(stored ? w->dst[0] : w->src[0]) : 0;
+        int lends = proto_at(everywhere, w->op->args.protocol, end) == PROTOCOL_SIMPLE &&
+                    loan_is_worth(&end->loans, payload, bytes);
+        end->loans.lending = lends ? payload : 0;
         n += lends;
     }
     w->lent += (uint32_t)n;

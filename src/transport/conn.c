@@ -25,6 +25,14 @@ void conn_allow_loans(struct conn *conn, enum loan_way way, uint32_t default_byt
     conn->end.loans.least_bytes = bytes > 0 ? (uint32_t)bytes : default_bytes;
 }
 
+void conn_allow_commons(struct conn *conn, struct commons_view *view) {
+    int64_t bytes = conn->owner->config->direct_bytes;
+    conn->end.loans.way = LOAN_HOST;
+    conn->end.loans.least_common_bytes = bytes > 0 ? (uint32_t)bytes : LOAN_COMMONS_BYTES;
+    conn->end.loans.commons = commons_own();
+    conn->end.loans.view = view;
+}
+
 enum collet_result conn_err_not_whole(const struct conn *conn) {
     return err_set(
         COLLET_ERR_SYSTEM,

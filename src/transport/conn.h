@@ -70,6 +70,8 @@ enum collet_result conn_memory_init_on_gpu(const struct conn_owner *owner, void 
 bool conn_is_direct(const struct conn_owner *owner, const char *way);
 /* From now on the producer lends, and the consumer takes loans; default_bytes: see loan_end.least_bytes. */
 void conn_allow_loans(struct conn *conn, enum loan_way way, uint32_t default_bytes);
+/* The same for what lies in the commons (fifo/commons.h) of two processes; view: of the other one's. */
+void conn_allow_commons(struct conn *conn, struct commons_view *view);
 
 /* The failure of a connection whose slots cannot lie where its owner's whole_lines says that all do. */
 enum collet_result conn_err_not_whole(const struct conn *conn);

@@ -9,12 +9,14 @@
  * The consumer keeps its descriptor open until the producer has set `attached`. The nonce shows that the descriptor is
  * still the one that was offered.
  *
- * Payloads are lent (fifo/loan.h) if the consumer can read the producer's memory. The kernel may forbid that, in a container
- * for example. So the consumer tries it on a copy of the nonce:
+ * Payloads are lent (fifo/loan.h) in two ways. What lies in the commons (fifo/commons.h), the other process maps: each end has
+ * the other's ticket. Anything else the kernel may copy, or forbid, in a container for example. So the consumer tries it on a
+ * copy of the nonce:
  *
- *    producer                                              consumer
- *    proof: where its copy is; attached ─────────────────▶ reads the copy: is it the nonce?
- *    lends if so ◀──────────────────────────────────────── answered
+ *    consumer                                              producer
+ *    offer: ticket ──────────────────────────────────────▶
+ *    reads the copy: is it the nonce? ◀─────────────────── ticket; proof: where its copy is; attached
+ *    answered: which ways ───────────────────────────────▶ lends in these
  */
 #include "base/log.h"
 #include "base/memory.h"
@@ -35,14 +37,16 @@ struct shm_trailer {
     uint64_t nonce;
     uint64_t attached;
     struct shm_proof proof;
-    uint64_t answered; /* enum shm_answer */
+    struct commons_ticket ticket; /* of the producer's commons, if it lends what is there */
+    uint64_t answered;            /* bits of enum shm_answer; 0: not yet */
 };
 
-enum shm_answer { SHM_NO_ANSWER, SHM_COPIES, SHM_LOANS };
+enum shm_answer { SHM_ANSWERED = 1, SHM_TAKES_COMMONS = 2, SHM_TAKES_ANY = 4 };
 
 struct shm_offer {
     uint64_t nonce;
     int32_t pid, fd;
+    struct commons_ticket ticket; /* as in the trailer, of the consumer */
 };
 
 struct shm_end {
@@ -51,6 +55,7 @@ struct shm_end {
     int fd;         /* consumer, until the producer has attached; else −1 */
     uint64_t nonce; /* a copy, which the consumer of a producer tries to read */
     int32_t consumer_pid;
+    struct commons_view *view; /* of the other end's process; NULL: not opened, or it has none */
 };
 
 static bool shm_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
@@ -73,6 +78,10 @@ static enum collet_result shm_end_create(struct conn *conn, struct shm_end **end
     return COLLET_SUCCESS;
 }
 
+static struct commons_ticket shm_ticket(const struct conn *conn) {
+    return conn_is_direct(conn->owner, "shared") ? commons_own_ticket() : (struct commons_ticket){.fd = -1};
+}
+
 static enum collet_result shm_offer(struct conn *conn, struct conn_blob *blob) {
     const struct fifo_layout *layout = &conn->owner->layout;
     struct shm_end *end = NULL;
@@ -81,7 +90,7 @@ static enum collet_result shm_offer(struct conn *conn, struct conn_blob *blob) {
     fifo_memory_init(end->memory, layout, conn->owner->config);
     fifo_end_init(&conn->end, end->memory, layout, conn->owner->config);
 
-    struct shm_offer offer = {.pid = os_pid(), .fd = end->fd};
+    struct shm_offer offer = {.pid = os_pid(), .fd = end->fd, .ticket = shm_ticket(conn)};
     os_random(&offer.nonce, sizeof(offer.nonce));
     shm_trailer(conn, end->memory)->nonce = offer.nonce;
     memcpy(blob->data, &offer, sizeof(offer));
@@ -105,6 +114,8 @@ static enum collet_result shm_accept(struct conn *conn, const struct conn_blob *
     fifo_end_init(&conn->end, end->memory, &conn->owner->layout, conn->owner->config);
     end->nonce = trailer->nonce;
     end->consumer_pid = offer.pid;
+    COLLET_TRY(commons_view_open(&offer.ticket, &end->view));
+    trailer->ticket = shm_ticket(conn);
     trailer->proof = (struct shm_proof){(uintptr_t)&end->nonce, conn_is_direct(conn->owner, "cma") ? os_pid() : 0};
     port_store_release(&trailer->attached, 1); /* pairs with consumer_ready() */
     return COLLET_SUCCESS;
@@ -122,6 +133,16 @@ static bool reaches_producer(const struct conn *conn, const struct shm_trailer *
     return false;
 }
 
+static void allow_loans(struct conn *conn, uint64_t answer, int32_t pid) {
+    const struct shm_end *end = conn->impl;
+    if ((answer & SHM_TAKES_ANY) != 0) {
+        conn_allow_loans(conn, LOAN_HOST, LOAN_CMA_BYTES);
+        conn->end.loans.pid = pid;
+    }
+    if ((answer & SHM_TAKES_COMMONS) != 0)
+        conn_allow_commons(conn, end->view);
+}
+
 static enum collet_result consumer_ready(struct conn *conn, struct shm_end *end, struct shm_trailer *trailer) {
     if (end->fd < 0)
         return COLLET_SUCCESS;
@@ -129,21 +150,24 @@ static enum collet_result consumer_ready(struct conn *conn, struct shm_end *end,
         return COLLET_IN_PROGRESS;
     close(end->fd);
     end->fd = -1;
-    bool loans = reaches_producer(conn, trailer);
-    if (loans)
-        conn_allow_loans(conn, LOAN_CMA, LOAN_CMA_BYTES);
-    conn->end.loans.pid = trailer->proof.pid;
-    port_store_release(&trailer->answered, loans ? SHM_LOANS : SHM_COPIES); /* pairs with producer_ready() */
+    uint64_t answer = SHM_ANSWERED;
+    if (trailer->ticket.fd >= 0 && conn_is_direct(conn->owner, "shared")) {
+        COLLET_TRY(commons_view_open(&trailer->ticket, &end->view));
+        answer |= SHM_TAKES_COMMONS;
+    }
+    if (reaches_producer(conn, trailer))
+        answer |= SHM_TAKES_ANY;
+    allow_loans(conn, answer, trailer->proof.pid);
+    port_store_release(&trailer->answered, answer); /* pairs with producer_ready() */
     return COLLET_SUCCESS;
 }
 
 static enum collet_result producer_ready(struct conn *conn, const struct shm_end *end,
                                          const struct shm_trailer *trailer) {
     uint64_t answer = port_load_acquire(&trailer->answered); /* pairs with consumer_ready() */
-    if (answer != SHM_LOANS)
-        return answer == SHM_NO_ANSWER ? COLLET_IN_PROGRESS : COLLET_SUCCESS;
-    conn->end.loans.pid = end->consumer_pid;
-    conn_allow_loans(conn, LOAN_CMA, LOAN_CMA_BYTES);
+    if (answer == 0)
+        return COLLET_IN_PROGRESS;
+    allow_loans(conn, answer, end->consumer_pid);
     return COLLET_SUCCESS;
 }
 
@@ -160,6 +184,7 @@ static void shm_close(struct conn *conn) {
     if (end->fd >= 0)
         close(end->fd);
     os_memory_destroy(end->memory, end->bytes);
+    commons_view_close(end->view);
     free(end);
 }
 

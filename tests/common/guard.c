@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/guard.h"
 
+#include "collet.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,16 +16,29 @@ static void *get(size_t bytes) {
     return memory;
 }
 
+bool guard_in_commons;
+
+static void *get_common(size_t bytes) {
+    void *memory;
+    if (collet_mem_alloc(&memory, bytes, COLLET_DEVICE_HOST) != COLLET_SUCCESS)
+        abort();
+    return memory;
+}
+
 void guard_create(struct guard *guard, size_t bytes, size_t shift) {
     guard->total_bytes = MARGIN_BYTES + shift + bytes + MARGIN_BYTES;
-    guard->memory = get(guard->total_bytes);
+    guard->in_commons = guard_in_commons;
+    guard->memory = guard->in_commons ? get_common(guard->total_bytes) : get(guard->total_bytes);
     guard->copy = get(guard->total_bytes);
     guard->data = guard->memory + MARGIN_BYTES + shift;
     memset(guard->memory, PATTERN, guard->total_bytes);
 }
 
 void guard_destroy(struct guard *guard) {
-    free(guard->memory);
+    if (guard->in_commons)
+        collet_mem_free(guard->memory);
+    else
+        free(guard->memory);
     free(guard->copy);
     *guard = (struct guard){0};
 }

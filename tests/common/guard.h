@@ -14,8 +14,12 @@
 struct guard {
     unsigned char *data;
     unsigned char *memory, *copy;
+    bool in_commons;
     size_t total_bytes;
 };
+
+/* Where buffers come from from now on: collet_mem_alloc() or the program's own memory. The copies are always the program's. */
+extern bool guard_in_commons;
 
 /* data holds `bytes` bytes, `shift` bytes behind a cache line's beginning; everything has a pattern. */
 void guard_create(struct guard *guard, size_t bytes, size_t shift);

@@ -63,17 +63,76 @@ static void run_all(struct ranks *ranks, int rank) {
 
 static void run_subsets(struct ranks *ranks, int rank) {
     for (unsigned subset = 0; subset < 1u << NRANKS; subset++) {
-        setenv("COLLET_DIRECT", subset >> rank & 1 ? "off" : "process,cma", 1);
+        setenv("COLLET_DIRECT", subset >> rank & 1 ? "off" : "process,shared,cma", 1);
         run_all(ranks, rank);
     }
 }
 
-static const char *const lend_all[] = {"COLLET_DIRECT", "process,cma", "COLLET_DIRECT_BYTES", "1", "COLLET_PROTO",
-                                       "Simple",        NULL};
+static const char *const lend_all[] = {
+    "COLLET_DIRECT", "process,shared,cma", "COLLET_DIRECT_BYTES", "1", "COLLET_PROTO", "Simple", NULL};
 
 static void every_subset_of_the_ranks_may_be_off(void **state) {
     (void)state;
     world_run(&worlds[WORLD_SHM], NRANKS, lend_all, run_subsets, NULL);
+}
+
+/* ---- buffers that others can map ---- */
+
+/* Each call has buffers of its own, so places in the commons are taken and given back all the time. */
+static void call_all_from(struct ranks *ranks, int rank, struct collet_comm *comm, unsigned subset) {
+    guard_in_commons = (subset >> rank & 1) != 0;
+    call_all(ranks, rank, comm);
+}
+
+/* A commons is mapped when something in it is first lent. How many has this process in its table of mappings? */
+static int commons_mapped(void) {
+    char line[512];
+    unsigned long inode, last = 0;
+    int count = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
+        if (strstr(line, "collet-commons") != NULL && sscanf(line, "%*s %*s %*s %*s %lu", &inode) == 1) {
+            count += inode != last;
+            last = inode;
+        }
+    if (maps != NULL)
+        fclose(maps);
+    return count;
+}
+
+static void run_common_subsets(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    call_all(ranks, rank, comm);
+    ranks_check(ranks, rank, commons_mapped() <= 1);
+    for (unsigned subset = 1; subset < 1u << NRANKS; subset++)
+        call_all_from(ranks, rank, comm, subset);
+    ranks_check(ranks, rank, commons_mapped() == ranks->nranks / ranks->nthreads);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+}
+
+static const char *const lend_common[] = {"COLLET_DIRECT", "shared", "COLLET_DIRECT_BYTES", "1", "COLLET_PROTO",
+                                          "Simple",        NULL};
+
+static void any_ranks_may_have_common_buffers(void **state) {
+    (void)state;
+    world_run(&worlds[WORLD_SHM], NRANKS, lend_common, run_common_subsets, NULL);
+    world_run(&worlds[WORLD_MIXED], NRANKS, (const char *const[]){"COLLET_DIRECT", "process,shared", NULL},
+              run_common_subsets, NULL);
+}
+
+/* One of them does not want. */
+static void run_common_but_one(struct ranks *ranks, int rank) {
+    for (int off = 0; off < NRANKS; off++) {
+        setenv("COLLET_DIRECT", rank == off ? "off" : "shared", 1);
+        struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+        call_all_from(ranks, rank, comm, ~0u);
+        ranks_try(ranks, rank, collet_comm_destroy(comm));
+    }
+}
+
+static void any_rank_may_keep_its_common_buffers_to_itself(void **state) {
+    (void)state;
+    world_run(&worlds[WORLD_SHM], NRANKS, lend_common, run_common_but_one, NULL);
 }
 
 /* ---- ranks that may not ---- */
@@ -106,6 +165,8 @@ static void run_forbidden(struct ranks *ranks, int rank) {
             forbid();
         call_all(ranks, rank, comm);
     }
+    for (unsigned subset = 1; subset < 1u << NRANKS && !ban->late; subset++)
+        call_all_from(ranks, rank, comm, subset);
     ranks_try(ranks, rank, collet_comm_destroy(comm));
 }
 
@@ -164,6 +225,8 @@ static void a_dead_lender_is_an_error(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_subset_of_the_ranks_may_be_off),
+        cmocka_unit_test(any_ranks_may_have_common_buffers),
+        cmocka_unit_test(any_rank_may_keep_its_common_buffers_to_itself),
         cmocka_unit_test(any_rank_may_be_forbidden),
         cmocka_unit_test(a_call_returns_when_its_buffers_are_nobody_elses),
         cmocka_unit_test(a_dead_lender_is_an_error),

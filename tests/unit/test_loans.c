@@ -216,25 +216,95 @@ static void a_payload_is_complete_when_every_part_is(void **state) {
 
 static void what_a_consumer_cannot_read_is_put_into_the_slot(void **state) {
     struct pair *pair = *state;
-    pair->consumer.loans = (struct loan_end){.way = LOAN_CMA, .pid = -1};
+    pair->consumer.loans = (struct loan_end){.way = LOAN_HOST, .pid = -1};
     pair_lend(pair);
     assert_false(loan_fetch(&pair->consumer, BYTES, pair->to));
     assert_true(loan_help(&pair->producer));
     assert_false(loan_help(&pair->producer));
     assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
     pair_expect(pair, pair_slot(pair));
-    assert_false(loan_is_worth(&pair->producer.loans, BYTES)); /* nor is it tried again */
+    assert_false(loan_is_worth(&pair->producer.loans, 0, BYTES)); /* nor is it tried again */
 }
 
 static void what_a_producer_cannot_write_is_put_into_the_slot(void **state) {
     struct pair *pair = *state;
-    pair->producer.loans.way = LOAN_CMA;
+    pair->producer.loans.way = LOAN_HOST;
     pair->producer.loans.pid = -1;
     pair_lend(pair);
     pair_loan(pair)->to = (uintptr_t)pair->to;
     assert_true(loan_help(&pair->producer));
     assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
     pair_expect(pair, pair_slot(pair));
+}
+
+/* ---- between processes: this one plays both ---- */
+
+/* The payload is in the commons, and the consumer sees it at another address. */
+static char *pair_part(struct pair *pair) {
+    struct commons_ticket ticket = commons_own_ticket();
+    char *payload = commons_take(BYTES, 1);
+    assert_non_null(payload);
+    memcpy(payload, pair->from, BYTES);
+    for (struct fifo_end *end = &pair->producer; end <= &pair->consumer; end++) {
+        end->loans = (struct loan_end){.way = LOAN_HOST, .until = end->position, .least_common_bytes = 1};
+        end->loans.commons = commons_own();
+        assert_int_equal(commons_view_open(&ticket, &end->loans.view), COLLET_SUCCESS);
+    }
+    return payload;
+}
+
+static void pair_unpart(struct pair *pair, char *payload) {
+    commons_view_close(pair->producer.loans.view);
+    commons_view_close(pair->consumer.loans.view);
+    assert_true(commons_give_back(payload));
+}
+
+static void pair_lend_common(struct pair *pair, char *payload) {
+    assert_true(loan_is_worth(&pair->producer.loans, (uintptr_t)payload, BYTES));
+    pair->producer.loans.lending = (uintptr_t)payload;
+    simple_publish(&pair->args, &pair->producer, BYTES);
+    assert_int_equal(simple_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
+}
+
+static void a_payload_in_the_commons_is_read_there(void **state) {
+    struct pair *pair = *state;
+    char *payload = pair_part(pair);
+    pair_lend_common(pair, payload);
+    assert_true(loan_is_near(&pair->consumer, BYTES));
+    assert_true(loan_hold(&pair->consumer, BYTES));
+    assert_ptr_not_equal(pair->consumer.loans.taken, payload);
+    pair_expect(pair, commons_view_at(pair->consumer.loans.view, commons_offset(commons_own(), (uintptr_t)payload), 1));
+    assert_false(loan_is_worth(&pair->producer.loans, (uintptr_t)pair->from, BYTES)); /* that is nowhere near */
+    pair_unpart(pair, payload);
+}
+
+/* Into the consumer's commons the producer helps; into its other memory nobody but itself can copy. */
+static void a_producer_helps_into_the_commons(void **state) {
+    struct pair *pair = *state;
+    char *payload = pair_part(pair), *to = commons_take(BYTES, 1);
+    pair_lend_common(pair, payload);
+    pair_loan(pair)->to = (uintptr_t)pair->to;
+    assert_false(loan_help(&pair->producer));
+    pair_loan(pair)->to_offset = commons_offset(commons_own(), (uintptr_t)to);
+    assert_true(loan_help(&pair->producer));
+    assert_memory_equal(to, pair->from, 1000);
+    assert_true(loan_fetch(&pair->consumer, BYTES, to));
+    pair_expect(pair, to);
+    assert_true(commons_give_back(to));
+    pair_unpart(pair, payload);
+}
+
+static void a_payload_behind_the_end_of_the_commons_is_refused(void **state) {
+    struct pair *pair = *state;
+    char *payload = pair_part(pair);
+    pair_lend_common(pair, payload);
+    pair_loan(pair)->offset = commons_own()->bytes - BYTES + 1;
+    assert_false(loan_is_near(&pair->consumer, BYTES));
+    assert_false(loan_fetch(&pair->consumer, BYTES, pair->to));
+    assert_true(loan_help(&pair->producer)); /* puts it into the slot */
+    assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
+    pair_expect(pair, pair_slot(pair));
+    pair_unpart(pair, payload);
 }
 
 static void a_loan_that_was_stopped_is_touched_by_nobody(void **state) {
@@ -270,6 +340,9 @@ int main(void) {
         WITH_PAIR(a_payload_is_complete_when_every_part_is),
         WITH_PAIR(what_a_consumer_cannot_read_is_put_into_the_slot),
         WITH_PAIR(what_a_producer_cannot_write_is_put_into_the_slot),
+        WITH_PAIR(a_payload_in_the_commons_is_read_there),
+        WITH_PAIR(a_producer_helps_into_the_commons),
+        WITH_PAIR(a_payload_behind_the_end_of_the_commons_is_refused),
         WITH_PAIR(a_loan_that_was_stopped_is_touched_by_nobody),
         WITH_PAIR(a_consumer_that_fails_keeps_the_producer_off_its_buffer),
     };

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The commons of a process: what is taken and given back, what others see of it, and what a forked child has. This process maps
+ * its own commons a second time to play another one.
+ */
+#include "fifo/commons.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct commons_view *open_own(void) {
+    struct commons_ticket ticket = commons_own_ticket();
+    struct commons_view *view;
+    assert_int_equal(commons_view_open(&ticket, &view), COLLET_SUCCESS);
+    assert_non_null(view);
+    return view;
+}
+
+static char *seen(struct commons_view *view, const char *memory, size_t bytes) {
+    return commons_view_at(view, commons_offset(commons_own(), (uintptr_t)memory), bytes);
+}
+
+static void ranges_do_not_overlap_and_gaps_are_used_again(void **state) {
+    (void)state;
+    enum { N = 20, BYTES = 200000, ALIGN = 1 << 21 };
+    char *memory[N];
+    for (int k = 0; k < N; k++) {
+        memory[k] = commons_take(BYTES, k % 3 == 0 ? ALIGN : 1);
+        assert_non_null(memory[k]);
+        assert_int_equal(k % 3 == 0 ? (uintptr_t)memory[k] % ALIGN : 0, 0);
+        memset(memory[k], k, BYTES);
+    }
+    for (int k = 0; k < N; k++)
+        for (int i = 0; i < BYTES; i++)
+            assert_int_equal(memory[k][i], k);
+    assert_true(commons_give_back(memory[7]));
+    assert_false(commons_give_back(memory[7]));
+    assert_ptr_equal(commons_take(BYTES, 1), memory[7]);
+    for (int i = 0; i < BYTES; i++)
+        assert_int_equal(memory[7][i], 0);
+    for (int k = 0; k < N; k++)
+        assert_true(commons_give_back(memory[k]));
+}
+
+static void what_was_not_taken_is_not_given_back(void **state) {
+    (void)state;
+    char other[8], *memory = commons_take(100000, 1);
+    assert_false(commons_give_back(other));
+    assert_false(commons_give_back(memory + 65536));
+    assert_null(commons_take(SIZE_MAX, 1));
+    assert_null(commons_take(commons_own()->bytes, 1));
+    assert_true(commons_give_back(memory));
+}
+
+static void another_process_sees_what_is_written(void **state) {
+    (void)state;
+    char *memory = commons_take(100000, 1);
+    struct commons_view *view = open_own(), *again = open_own();
+    assert_ptr_equal(view, again);
+    char *there = seen(view, memory, 100000);
+    assert_non_null(there);
+    assert_ptr_not_equal(there, memory);
+    memory[99999] = 7;
+    assert_int_equal(there[99999], 7);
+    commons_view_close(again);
+    there[0] = 5;
+    assert_int_equal(memory[0], 5);
+    assert_true(commons_give_back(memory));
+    assert_int_equal(there[99999], 0); /* its pages are gone, and the view is still there */
+    commons_view_close(view);
+}
+
+static void bounds_are_checked(void **state) {
+    (void)state;
+    struct commons_view *view = open_own();
+    uint64_t bytes = commons_own()->bytes;
+    assert_non_null(commons_view_at(view, bytes - 10, 10));
+    assert_null(commons_view_at(view, bytes - 10, 11));
+    assert_null(commons_view_at(view, bytes + 1, 0));
+    assert_null(commons_view_at(view, UINT64_MAX - 4, 10));
+    assert_null(commons_view_at(NULL, 4096, 1));
+    commons_view_close(view);
+}
+
+/* The descriptor is that of another file by now, or of none, or the file has another length. */
+static void a_ticket_that_is_not_true_maps_nothing(void **state) {
+    (void)state;
+    struct commons_ticket right = commons_own_ticket(), wrong[3] = {right, right, right};
+    wrong[0].nonce++;
+    wrong[1].nonce += 2, wrong[1].fd = 100000;
+    wrong[2].nonce += 3, wrong[2].bytes += 4096;
+    for (int k = 0; k < 3; k++) {
+        struct commons_view *view;
+        assert_int_equal(commons_view_open(&wrong[k], &view), COLLET_SUCCESS);
+        assert_null(commons_view_at(view, 65536, 1));
+        assert_null(commons_view_at(view, 65536, 1));
+        commons_view_close(view);
+    }
+}
+
+static void a_forked_child_cannot_harm_its_parent(void **state) {
+    (void)state;
+    int status;
+    char *memory = commons_take(100000, 1);
+    uint64_t nonce = commons_own_ticket().nonce;
+    memory[3] = 1;
+    pid_t child = fork();
+    if (child == 0) {
+        bool fine = memory[3] == 1 && !commons_give_back(memory);
+        memory[3] = 2;
+        char *more = commons_take(10, 1);
+        fine = fine && more != NULL && commons_own_ticket().nonce != nonce;
+        _exit(fine && memory[3] == 2 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(memory[3], 1);
+    assert_true(commons_give_back(memory));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranges_do_not_overlap_and_gaps_are_used_again),
+        cmocka_unit_test(what_was_not_taken_is_not_given_back),
+        cmocka_unit_test(another_process_sees_what_is_written),
+        cmocka_unit_test(bounds_are_checked),
+        cmocka_unit_test(a_ticket_that_is_not_true_maps_nothing),
+        cmocka_unit_test(a_forked_child_cannot_harm_its_parent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
