@@ -420,7 +420,7 @@ COLLET_API enum collet_result collet_alltoallv(const void *sendbuff, const size_
  * build has no CUDA), NO_MEMORY, SYSTEM. */
 COLLET_API enum collet_result collet_mem_alloc(void **memory, size_t bytes, int device);
 
-/* collet_mem_free: frees what collet_mem_alloc() has given. No call may use it any more. Its pages go
+/* collet_mem_free: frees what collet_mem_alloc() has given. No call may use it any more, and no window have it. Its pages go
  * back to the system at once, also those that other processes have mapped; such a process keeps only addresses, until its
  * last communicator with this process ends. NULL is a success. May wait for work on the GPU.
  * Errors: INVALID_ARGUMENT (other memory). */
@@ -439,6 +439,51 @@ COLLET_API enum collet_result collet_comm_register(struct collet_comm *comm, con
  * Errors: INVALID_ARGUMENT (no communicator, or no registration of it). */
 COLLET_API enum collet_result collet_comm_deregister(struct collet_comm *comm,
                                                      struct collet_registration *registration);
+
+/* ------------------------------------------------------------------------------------------------------------- windows
+ *
+ * A window is one buffer per rank that other ranks of the host write into, without a call of its owner. For communicators of
+ * host memory. A rank that has written says so by a signal, and the owner waits for it:
+ *
+ *     writer      collet_put(data, bytes, peer, window, offset, comm);   collet_signal(peer, window, comm);
+ *     owner       collet_wait_signal(writer, 1, window, comm);           the data is in its buffer
+ *
+ * How does the writer learn that it may write there again? By a signal of the owner. Puts and signals take effect when they
+ * return, and need no stream; so they are not part of a group. Any thread may call them, beside other calls of comm. */
+
+/* collet_win_register: makes a window of comm; a collective call. Writes a handle to *window.
+ *   buff, bytes  this rank's buffer; it may be as long as the rank likes, and NULL if bytes is 0
+ * Another process can write only into memory of collet_mem_alloc(). Ranks of one process reach any memory.
+ * The window ends with collet_win_deregister(), or with comm. The buffer stays the caller's; it must stay until then.
+ * Blocks until all ranks have called. Errors: INVALID_ARGUMENT (names the argument), INVALID_USAGE (a group is open),
+ * UNSUPPORTED (comm is on GPUs), NO_MEMORY, and as collectives. On a failure there is no window. */
+struct collet_window;
+COLLET_API enum collet_result collet_win_register(struct collet_comm *comm, void *buff, size_t bytes,
+                                                  struct collet_window **window);
+
+/* collet_win_deregister: ends a window; a collective call. When it returns, no rank writes there any more. Signals that were not
+ * waited for are lost. NULL is a success, without waiting for others. Errors: INVALID_ARGUMENT (no communicator, or no
+ * window of it), INVALID_USAGE (a group is open), and as collectives; the window has ended then, too. */
+COLLET_API enum collet_result collet_win_deregister(struct collet_comm *comm, struct collet_window *window);
+
+/* collet_put: copies bytes bytes from sendbuff into the window of rank peer, from byte `offset` of its buffer on. peer may be the
+ * calling rank. When it returns, sendbuff is the caller's again. The peer may read the data after a signal (see below); until
+ * then neither it nor another rank may touch these bytes.
+ * Does not block. Errors: INVALID_ARGUMENT (names the argument; also if the bytes do not fit into the window), UNSUPPORTED
+ * (peer is on another host, or its buffer is not of collet_mem_alloc(); the text says which), and as collectives for comm. */
+COLLET_API enum collet_result collet_put(const void *sendbuff, size_t bytes, int peer, struct collet_window *window,
+                                         size_t offset, struct collet_comm *comm);
+
+/* collet_signal: tells rank peer that the puts which this thread has made into its window are complete. Signals are counted, per
+ * window and pair of ranks. Does not block. Errors: as collet_put(). */
+COLLET_API enum collet_result collet_signal(int peer, struct collet_window *window, struct collet_comm *comm);
+
+/* collet_wait_signal: blocks until rank peer has signalled count times more than was waited for so far. What peer had put before
+ * these signals is then in the buffer. One thread at a time may wait for signals of one peer in a window.
+ * Errors: INVALID_ARGUMENT (names the argument); REMOTE (peer is gone), TIMEOUT and failures of comm end the communicator, as
+ * those of collectives do. */
+COLLET_API enum collet_result collet_wait_signal(int peer, uint64_t count, struct collet_window *window,
+                                                 struct collet_comm *comm);
 
 /* ------------------------------------------------------------------------------------------------ operators of your own
  *

@@ -8,6 +8,7 @@
 
 #include "api/engine_thread.h"
 #include "api/split.h"
+#include "api/window.h"
 #include "base/log.h"
 #include "base/wait.h"
 #include "exec/exec_gpu.h"
@@ -173,6 +174,7 @@ void comm_discard(struct collet_comm *comm) {
     engine_close(comm);
     op_destroy_all(comm);
     memory_deregister_all(comm);
+    window_deregister_all(comm);
     bool ended = gpu_end(comm);
     if (comm->chan != NULL)
         proxy_leave(comm->chan);

@@ -42,6 +42,7 @@ struct collet_comm {
     struct engine engine;
     struct created_op *ops;                    /* op.c */
     struct collet_registration *registrations; /* memory.c */
+    struct collet_window *windows;             /* window.c */
     pthread_mutex_t error_lock;
     char error_text[ERR_TEXT_BYTES];
     struct collet_comm *next_free;

@@ -115,6 +115,14 @@ enum collet_result group_check_none_queued(const struct collet_comm *comm, const
     return COLLET_SUCCESS;
 }
 
+enum collet_result group_check_closed(const char *function) {
+    forget_parents_group();
+    if (group.depth == 0)
+        return COLLET_SUCCESS;
+    return group_poison(
+        err_set(COLLET_ERR_INVALID_USAGE, "%s(): a group is open in this thread: call it outside", function));
+}
+
 static bool is_to_self(const struct post *post) {
     return prog_is_p2p(post->request.collective) && post->request.root == post->comm->rank;
 }

@@ -19,6 +19,9 @@ enum collet_result group_join(struct collet_comm *comm);
 enum collet_result group_check_none_queued(const struct collet_comm *comm, const struct collet_stream *stream,
                                            const char *function);
 
+/* INVALID_USAGE if the thread has an open group, in which `function` cannot be. */
+enum collet_result group_check_closed(const char *function);
+
 /* Ends the thread's open group like collet_group_end(), but if it is the outermost one, none of its calls run. Then *ns is the
  * time that the cost model predicts for them; messages between two ranks have no prediction, and count nothing. */
 enum collet_result group_end_predicted(double *ns);
