@@ -150,7 +150,9 @@ PERF_COMMON     := $(filter-out $(PERF_SOURCES) $(if $(WITH_CUDA),,examples/perf
 CXX_EXAMPLES    := $(if $(shell command -v $(CXX) 2>/dev/null),$(wildcard examples/*.cc))
 EXAMPLE_SOURCES := $(wildcard examples/*.c) $(CXX_EXAMPLES) $(if $(WITH_CUDA),$(wildcard examples/*.cu))
 TEST_COMMON     := $(filter-out $(if $(WITH_CUDA),,tests/common/gpu_side_cuda.c),$(wildcard tests/common/*.c tests/common/*.cc))
-TEST_SOURCES    := $(filter-out tests/common/% tests/portable/% tests/nccl/%,$(wildcard tests/*/*.c))
+# The simulated GPU machine: what its tests and its runtime are linked with.
+GPUSIM_MACHINE  := $(addprefix tests/gpusim/,access.c exec.c machine.c memory.c module.c ptx_flow.c ptx_parse.c warp.c)
+TEST_SOURCES    := $(filter-out tests/common/% tests/portable/% tests/nccl/% tests/gpusim/%,$(wildcard tests/*/*.c)) tests/gpusim/test_ptx.c
 
 TOOLS    := $(TOOL_SOURCES:src/tools/%.c=$(BUILD)/bin/%)
 PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(BUILD)/bin/%)
@@ -299,6 +301,7 @@ $(filter-out $(ACCEPT),$(TESTS)): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(TES
 $(filter-out $(ACCEPT),$(TESTS)): TEST_LIBS = -lcmocka
 $(ACCEPT): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(filter-out %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
+$(BUILD)/tests/gpusim/test_ptx: $(call objects_of,$(GPUSIM_MACHINE))
 $(BUILD)/tests/unit/test_tune_gpu: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
 
 # ------------------------------------------------------------------------- the shared kernel sources, in every language
