@@ -56,12 +56,18 @@ static bool allowed(const struct config *config, const struct transport *t) {
     return config->transport[0] == '\0' || is_listed(config->transport, t);
 }
 
-const struct transport *chan_pair_transport(const struct chan *chan, int a, int b) {
+/* The first of the transports from *t on. */
+static const struct transport *find_transport(const struct transport *const *t, const struct conn_owner *owner, int a,
+                                              int b) {
     const char *why;
-    for (const struct transport *const *t = transports; *t != NULL; t++)
-        if (allowed(chan->owner.config, *t) && (*t)->reaches(&chan->owner.peers[a], &chan->owner.peers[b], &why))
+    for (; *t != NULL; t++)
+        if (allowed(owner->config, *t) && (*t)->reaches(&owner->peers[a], &owner->peers[b], &why))
             return *t;
     return NULL;
+}
+
+const struct transport *chan_pair_transport(const struct chan *chan, int a, int b) {
+    return find_transport(transports, &chan->owner, a, b);
 }
 
 /* Why each transport before `chosen` (NULL: all of them) is not used with peer. */
@@ -282,13 +288,32 @@ static uint32_t roam_bytes_of(const struct conn *conn) {
     return roam < stride ? roam : stride;
 }
 
+/* The transport turned out not to reach the peer, and the other end knows: both begin anew with the next one. */
+static enum collet_result conn_fall_back(struct conn *conn) {
+    const struct transport *const *t = transports;
+    while (*t != conn->transport)
+        t++;
+    const struct transport *next = find_transport(t + 1, conn->owner, conn->owner->rank, conn->peer);
+    if (next == NULL)
+        return COLLET_ERR_UNSUPPORTED;
+    log_warn(CONN, "%s; going on by %s", err_last(), next->name);
+    conn->transport->close(conn);
+    conn->end = (struct fifo_end){0};
+    conn->impl = NULL;
+    conn->transport = next;
+    conn->state = CONN_NEW;
+    return COLLET_IN_PROGRESS;
+}
+
 enum collet_result conn_try(struct conn *conn) {
     if (conn->state == CONN_READY)
         return COLLET_SUCCESS;
     if (conn->state == CONN_NEW)
         COLLET_TRY(conn->side == CONN_CONSUMER ? consumer_begin(conn) : producer_begin(conn));
-    if (conn->transport->ready != NULL)
-        COLLET_TRY(conn->transport->ready(conn));
+    enum collet_result result = conn->transport->ready != NULL ? conn->transport->ready(conn) : COLLET_SUCCESS;
+    if (result == COLLET_ERR_UNSUPPORTED)
+        return conn_fall_back(conn);
+    COLLET_TRY(result);
     conn->end.remote = (uint32_t)conn->transport->remote;
     conn->end.place.roam_bytes = roam_bytes_of(conn);
     stores_init(conn);

@@ -38,7 +38,8 @@ struct transport {
     /* Producer: creates its end from the consumer's offer (the peer is trusted, but lengths are checked). */
     enum collet_result (*accept)(struct conn *conn, const struct conn_blob *offer);
 
-    /* Either end, repeatedly after the above: SUCCESS once slots may be used, IN_PROGRESS before. NULL: at once. */
+    /* Either end, repeatedly after the above: SUCCESS once slots may be used, IN_PROGRESS before. UNSUPPORTED: the peer
+     * cannot be reached after all; then the other end is told so too, by the transport. NULL: at once. */
     enum collet_result (*ready)(struct conn *conn);
 
     /* Either end, whenever the executor has time: moves what can be moved. SUCCESS if something moved, IN_PROGRESS if

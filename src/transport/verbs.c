@@ -51,13 +51,13 @@
 
 static uint64_t verbs_card(int device) {
     (void)device;
-    return verbs_host()->kinds;
+    return verbs_host_card(verbs_host());
 }
 
 static bool verbs_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
-    *why = verbs_kinds(a) == 0 || verbs_kinds(b) == 0 ? "no RDMA port on one of both hosts (see collet-info)"
-                                                      : "their RDMA networks differ (see collet-info)";
-    return verbs_common_kind(verbs_kinds(a), verbs_kinds(b)) >= 0;
+    *why = verbs_card_of(a) == 0 || verbs_card_of(b) == 0 ? "no RDMA port on one of both hosts (see collet-info)"
+                                                          : "their RDMA networks differ (see collet-info)";
+    return verbs_common_kind(verbs_card_of(a), verbs_card_of(b)) >= 0;
 }
 
 static bool has_left(const struct conn *conn) {
@@ -90,6 +90,16 @@ static enum collet_result err_broken(const struct conn *conn) {
     return err_set(COLLET_ERR_REMOTE, "%s", end->broken);
 }
 
+/* Both ends come to that. */
+static enum collet_result err_no_rail(const struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    return err_set(
+        COLLET_ERR_UNSUPPORTED,
+        "no RDMA port between rank %d and rank %d (host %s) carries anything: %s; COLLET_IB_DISABLE=1 does without",
+        conn->owner->rank, conn->peer, conn->owner->peers[conn->peer].host,
+        end->lost[0] != '\0' ? end->lost : "all are down: set the links up");
+}
+
 static enum collet_result verbs_ready(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     if (end->stage == VERBS_OFFERED)
@@ -97,10 +107,13 @@ static enum collet_result verbs_ready(struct conn *conn) {
     if (end->stage == VERBS_READY)
         return COLLET_SUCCESS;
     poll_rails(conn);
+    verbs_failover_progress(conn);
     if (end->broken[0] != '\0')
         return err_broken(conn);
-    if (!all_greeted(conn))
+    if (verbs_settling(end) || !all_greeted(conn))
         return COLLET_IN_PROGRESS;
+    if (end->nlive == 0)
+        return err_no_rail(conn);
     end->stage = VERBS_READY;
     verbs_update_live(end);
     return COLLET_SUCCESS;

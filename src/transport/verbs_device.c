@@ -6,10 +6,14 @@
 #include "boot/address.h"
 #include "boot/process.h"
 
+#define SLOW 2 /* a port is not used that is slower than the fastest by more than this factor */
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,7 +49,46 @@ const char *verbs_kind_name(enum verbs_kind kind) {
     return names[kind];
 }
 
-int verbs_common_kind(uint32_t a, uint32_t b) { return __builtin_ffs((int)(a & b)) - 1; }
+uint32_t verbs_card_ports(uint64_t card, enum verbs_kind kind) {
+    const int shift = kind == VERBS_INFINIBAND ? 8 : 8 + VERBS_NUMBERS_MAX;
+    return card >> shift & ((1u << VERBS_NUMBERS_MAX) - 1);
+}
+
+int verbs_pair_ports(uint64_t mine, uint64_t theirs, enum verbs_kind kind, uint8_t places[VERBS_NUMBERS_MAX]) {
+    const uint32_t here = verbs_card_ports(mine, kind), there = verbs_card_ports(theirs, kind);
+    const int most = (here & there) != 0 ? VERBS_NUMBERS_MAX : __builtin_popcount(there);
+    int n = 0;
+    for (uint32_t left = (here & there) != 0 ? here & there : here; left != 0 && n < most; left &= left - 1)
+        places[n++] = (uint8_t)__builtin_ctz(left);
+    return n;
+}
+
+int verbs_common_kind(uint64_t a, uint64_t b) {
+    uint8_t places[VERBS_NUMBERS_MAX];
+    int best = -1, most = 0;
+    for (int kind = 0; kind < VERBS_KIND_COUNT; kind++) {
+        const bool common = verbs_card_kinds(a) & verbs_card_kinds(b) & 1u << kind;
+        const int n = common ? verbs_pair_ports(a, b, (enum verbs_kind)kind, places) : 0;
+        if (n > most) {
+            best = kind;
+            most = n;
+        }
+    }
+    return best;
+}
+
+/* Ethernet ports that lack the best kind of network that the host has are left to themselves. */
+uint64_t verbs_host_card(const struct verbs_host *host) {
+    uint64_t card = host->kinds;
+    const int ethernet = __builtin_ffs((int)(host->kinds & ~(1u << VERBS_INFINIBAND))) - 1;
+    for (int k = 0; k < host->nports; k++) {
+        const struct verbs_port *port = &host->ports[k];
+        const int kind = port->infiniband ? VERBS_INFINIBAND : ethernet, first = port->infiniband ? 8 : 32;
+        if (kind >= 0 && (port->kinds & 1u << kind) && port->place < VERBS_NUMBERS_MAX)
+            card |= 1ull << (first + port->place);
+    }
+    return card;
+}
 
 void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entries, int n, int only) {
     port->kinds = port->interface = 0;
@@ -88,6 +131,15 @@ static void why_not(struct verbs_port *port, const char *text) {
     snprintf(port->why, sizeof(port->why), "%s", text);
 }
 
+/* The bits of active_width are lanes, those of active_speed 2.5 Gbit/s per lane and up. */
+static uint32_t mbits_of(const struct ibv_port_attr *attr) {
+    static const uint32_t lane_mbits[] = {2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000};
+    static const uint32_t lanes[] = {1, 4, 8, 12, 2};
+    const int speed = __builtin_ffs(attr->active_speed) - 1, width = __builtin_ffs(attr->active_width) - 1;
+    const bool known = speed >= 0 && speed < 8 && width >= 0 && width < 5;
+    return known ? lane_mbits[speed] * lanes[width] : 0;
+}
+
 static void read_port(struct verbs_host *host, struct verbs_port *port, const struct config *config,
                       const struct ibv_gid_entry *gids, int ngids) {
     struct ibv_port_attr attr;
@@ -102,6 +154,9 @@ static void read_port(struct verbs_host *host, struct verbs_port *port, const st
         why_not(port, "the driver does not tell its state");
         return;
     }
+    port->infiniband = attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
+    port->place = (uint8_t)host->nplaces[port->infiniband]++;
+    port->mbits = mbits_of(&attr);
     port->grh_required = attr.flags & IBV_QPF_GRH_REQUIRED;
     port->lid = attr.lid;
     port->mtu = attr.active_mtu;
@@ -110,6 +165,21 @@ static void read_port(struct verbs_host *host, struct verbs_port *port, const st
     else if (!any)
         why_not(port, config->ib_gid_index >= 0 ? "it has no GID of index COLLET_IB_GID_INDEX"
                                                 : "it has no usable GID: give its network interface an IP address");
+}
+
+/* A port for management beside fast ones would hold up every message that takes them all by turns. Who lists ports has
+ * decided. */
+static void leave_out_slow(struct verbs_host *host, const struct config *config) {
+    uint32_t fastest = 0;
+    const bool chosen = config->ib_hca[0] != '\0' && config->ib_hca[0] != '^';
+    for (int k = 0; k < host->nports; k++)
+        if (host->ports[k].kinds != 0 && host->ports[k].mbits > fastest)
+            fastest = host->ports[k].mbits;
+    for (int k = 0; k < host->nports && !chosen; k++) {
+        struct verbs_port *port = &host->ports[k];
+        if (port->kinds != 0 && port->mbits != 0 && port->mbits < fastest / SLOW)
+            why_not(port, "much slower than another one; COLLET_IB_HCA can name it");
+    }
 }
 
 static void log_port(const struct verbs_port *port) {
@@ -165,10 +235,42 @@ static void read_ports(struct verbs_host *host, struct verbs_device *device, con
     ssize_t n = host->lib.query_gid_table(device->context, gids, VERBS_GIDS_MAX, 0, sizeof(gids[0]));
     for (int number = 1; number <= attr.phys_port_cnt && host->nports < VERBS_PORTS_MAX; number++) {
         struct verbs_port *port = &host->ports[host->nports++];
-        *port = (struct verbs_port){.device = device, .number = (uint8_t)number};
+        *port = (struct verbs_port){.device = device, .number = (uint8_t)number, .place = VERBS_NUMBERS_MAX};
         read_port(host, port, config, gids, n > 0 ? (int)n : 0);
-        log_port(port);
-        host->kinds |= port->kinds;
+    }
+}
+
+/* Where a device is in the machine: the path of its PCI function, or of that of its network interface if it is made of
+ * software; "": not known. */
+static void place_of(const struct ibv_device *device, char place[PATH_MAX]) {
+    char path[PATH_MAX], interface[ADDRESS_INTERFACE_BYTES] = "";
+    snprintf(path, sizeof path, "%s/device", device->ibdev_path);
+    if (realpath(path, place) != NULL)
+        return;
+    snprintf(path, sizeof path, "%s/parent", device->ibdev_path);
+    FILE *file = fopen(path, "re");
+    const bool named = file != NULL && fscanf(file, "%15s", interface) == 1;
+    if (file != NULL)
+        fclose(file);
+    snprintf(path, sizeof path, "/sys/class/net/%s/device", interface);
+    if (!named || realpath(path, place) == NULL)
+        place[0] = '\0';
+}
+
+/* libibverbs lists devices in an order that may differ between hosts that are built alike. */
+static void sort_devices(struct ibv_device **list, int count) {
+    char place[PATH_MAX], other[PATH_MAX];
+    for (int k = 1; k < count; k++) {
+        struct ibv_device *device = list[k];
+        int at = k;
+        place_of(device, place);
+        for (; at > 0; at--) {
+            place_of(list[at - 1], other);
+            if (strcmp(other, place) <= 0)
+                break;
+            list[at] = list[at - 1];
+        }
+        list[at] = device;
     }
 }
 
@@ -181,10 +283,12 @@ void verbs_host_open(struct verbs_host *host, const struct config *config) {
         log_info(NET, "no RDMA: %s", host->why);
         return;
     }
-    host->peermem = access("/sys/module/nvidia_peermem", F_OK) == 0;
+    host->peermem = access("/sys/module/nvidia_peermem", F_OK) == 0 || access("/sys/module/nv_peer_mem", F_OK) == 0;
     host->lib.fork_init(); /* before all else; where the kernel makes it superfluous, it does nothing */
     snprintf(host->why, sizeof(host->why), "libibverbs finds no device: install its provider (ibverbs-providers)");
     struct ibv_device **list = host->lib.get_device_list(&count);
+    if (list != NULL)
+        sort_devices(list, count);
     for (int k = 0; list != NULL && k < count && host->ndevices < VERBS_DEVICES_MAX; k++)
         if (open_device(host, list[k]))
             read_ports(host, &host->devices[host->ndevices - 1], config);
@@ -192,6 +296,11 @@ void verbs_host_open(struct verbs_host *host, const struct config *config) {
             log_info(NET, "%s", host->why);
     if (list != NULL)
         host->lib.free_device_list(list);
+    leave_out_slow(host, config);
+    for (int k = 0; k < host->nports; k++) {
+        log_port(&host->ports[k]);
+        host->kinds |= host->ports[k].kinds;
+    }
     if (host->kinds == 0 && host->nports > 0)
         snprintf(host->why, sizeof(host->why), "no port is usable; %s port %d: %s", host->ports[0].device->name,
                  host->ports[0].number, host->ports[0].why);
@@ -202,7 +311,7 @@ void verbs_host_close(struct verbs_host *host) {
         host->lib.dealloc_pd(host->devices[k].pd);
         host->lib.close_device(host->devices[k].context);
     }
-    host->ndevices = host->nports = 0;
+    host->ndevices = host->nports = host->nplaces[0] = host->nplaces[1] = 0;
     host->kinds = 0;
 }
 
@@ -238,6 +347,7 @@ static void take_event(struct verbs_host *host, struct verbs_device *device, con
         __atomic_store_n(&device->removed, 1, __ATOMIC_RELAXED);
         log_warn(NET, "device %s has failed or was removed", device->name);
         break;
+    case IBV_EVENT_CQ_ERR: __atomic_store_n((int *)event->element.cq->cq_context, 1, __ATOMIC_RELAXED); break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:

@@ -6,9 +6,14 @@
  *      port 1 ── GID table: │ 0 fe80::…  RoCEv1 │ 1 fe80::…  RoCEv2 │ 2 ::ffff:10.0.0.2 RoCEv1 │ 3 the same, RoCEv2 │
  *                             kind: v1             link-local           v1                         IPv4
  *
- * Which kinds of network a port is part of follows from its GIDs; of each kind, the first GID is taken. Two ranks use the
- * first kind of the order below that both have, and pair their ports of that kind: first with first, second with second …
- * Each such pair is a rail (verbs_rail.c).
+ * Which kinds of network a port is part of follows from its GIDs; of each kind, the first GID is taken. Two ranks use a kind
+ * that both have, and pair their ports: number 0 with number 0, and so on. Each such pair is a rail (verbs_rail.c).
+ *
+ * A port's number is its place among the ports of its link layer, InfiniBand or Ethernet, whatever their state: so a cable
+ * that is out on one host does not move the others. Devices are in the order of their places in the machine, so hosts that are
+ * built alike number their ports alike. Which numbers are usable, each rank tells all others at init: its card.
+ *
+ *     card   │ kinds, bits 0 … 7 │ InfiniBand ports that are usable, bits 8 … 31 │ Ethernet ports, bits 32 … 55 │
  *
  * Opened once per process, at the first communicator, and open until it ends.
  */
@@ -32,7 +37,8 @@ enum verbs_kind {
 
 #define VERBS_DEVICES_MAX 16
 #define VERBS_PORTS_MAX 32
-#define VERBS_GIDS_MAX 256
+#define VERBS_GIDS_MAX 2048
+#define VERBS_NUMBERS_MAX 24 /* ports of one link layer; what is beyond is not used */
 #define VERBS_NAME_BYTES 64
 #define VERBS_TEXT_BYTES 160
 #define VERBS_GID_TEXT_BYTES 48
@@ -47,9 +53,12 @@ struct verbs_device {
 
 struct verbs_port {
     struct verbs_device *device;
-    uint8_t number;
-    int down;           /* it has gone down since: by its events */
-    bool grh_required;  /* every queue pair must be addressed by GID */
+    uint8_t number;    /* of the device's ports, from 1 */
+    uint8_t place;     /* its number among the host's ports of the link layer; VERBS_NUMBERS_MAX or more: it has none */
+    bool infiniband;   /* the link layer; else it is Ethernet */
+    uint32_t mbits;    /* per second; 0: not known */
+    int down;          /* it has gone down since: by its events */
+    bool grh_required; /* every queue pair must be addressed by GID */
     unsigned interface; /* number of its network interface; 0: it has none that is known */
     uint16_t lid;
     enum ibv_mtu mtu;
@@ -65,6 +74,7 @@ struct verbs_host {
     struct verbs_device devices[VERBS_DEVICES_MAX];
     struct verbs_port ports[VERBS_PORTS_MAX];
     uint32_t kinds;                 /* of all usable ports */
+    int nplaces[2];                 /* by link layer, 1: InfiniBand: ports that have a place */
     bool peermem;                   /* nvidia-peermem is loaded: devices register memory of GPUs by its address */
     char why[2 * VERBS_TEXT_BYTES]; /* kinds is 0: why, with the remedy */
 };
@@ -76,8 +86,18 @@ struct verbs_host *verbs_host(void);
 void verbs_host_open(struct verbs_host *host, const struct config *config);
 void verbs_host_close(struct verbs_host *host);
 
-/* The kind that two ranks use, from the bits of both; −1 if there is none. */
-int verbs_common_kind(uint32_t a, uint32_t b);
+uint64_t verbs_host_card(const struct verbs_host *host);
+static inline uint32_t verbs_card_kinds(uint64_t card) { return card & 0xff; }
+/* Bits by place: the ports of the kind's link layer that are usable. */
+uint32_t verbs_card_ports(uint64_t card, enum verbs_kind kind);
+
+/* The kind that two ranks use, from the cards of both: the one by which more of their ports can be paired, and of such the
+ * first; −1 if there is none. */
+int verbs_common_kind(uint64_t a, uint64_t b);
+/* The ports of kind that the rank with card `mine` uses towards the rank with card `theirs`, in the order of their places: those
+ * whose places are usable at both. If there are none, the ports cannot keep networks apart: the first with the first, and so
+ * on. Returns how many there are. */
+int verbs_pair_ports(uint64_t mine, uint64_t theirs, enum verbs_kind kind, uint8_t places[VERBS_NUMBERS_MAX]);
 const char *verbs_kind_name(enum verbs_kind kind);
 
 /* The kind of one GID; −1 for one that connects to nobody (loopback). */

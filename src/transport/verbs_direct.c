@@ -22,7 +22,7 @@ static bool loop_create(const struct conn *conn, int r) {
     struct verbs_depths depths = {.sends = 1, .receives = 1};
     struct verbs_address self = {.gid = port->gids[end->kind], .lid = port->lid, .mtu = (uint8_t)port->mtu};
     rail->target = end->host->lib.reg_mr(port->device->pd, end->direct.scratch, SCRATCH_BYTES, IBV_ACCESS_LOCAL_WRITE);
-    rail->cq = end->host->lib.create_cq(port->device->context, 2, NULL, NULL, 0);
+    rail->cq = end->host->lib.create_cq(port->device->context, 2, &end->rails[r].cq_failed, NULL, 0);
     if (rail->target == NULL || rail->cq == NULL ||
         verbs_qp_create(end->host, port, rail->cq, &depths, &rail->loop) != COLLET_SUCCESS)
         return false;

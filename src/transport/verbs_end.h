@@ -44,7 +44,7 @@ struct verbs_hello {
     uint64_t memory, slots, frames;
     uint32_t psn;
     uint8_t nrails, direct; /* direct: its Simple slots are in memory of a GPU */
-    uint8_t home;           /* 1 + the number of the port that it is tied to; 0: it is to none */
+    uint8_t home;           /* 1 + the number of the pair of ports that it is tied to; 0: it is to none */
     struct verbs_address rails[VERBS_RAILS_MAX];
 };
 _Static_assert(sizeof(struct verbs_hello) <= CONN_BLOB_BYTES, "it travels in the connection's blob");
@@ -67,6 +67,7 @@ struct verbs_rail {
     struct ibv_cq *cq;
     struct ibv_mr *mr;
     enum verbs_rail_state state;
+    int cq_failed; /* as an event said. Set by whoever reads the device's events */
     bool told;     /* producer: the consumer knows that it is lost */
     bool was_lost; /* it was up, and is not any more */
 };
@@ -102,6 +103,7 @@ struct verbs_end {
     uint64_t credit;             /* the head that was last sent */
 
     struct verbs_frame frame;    /* of the step that was last sent, or delivered */
+    char lost[ERR_TEXT_BYTES];   /* why the last rail that is lost is; "": none is */
     char broken[ERR_TEXT_BYTES]; /* why the connection is over; "": it is not */
 };
 
@@ -125,10 +127,8 @@ static inline void *verbs_frame_at(const struct conn *conn, uint64_t step, uint3
 static inline bool verbs_rail_carries(const struct verbs_end *end, int r) { return end->home < 0 || r == end->home; }
 
 extern const struct transport transport_verbs;
-/* The kinds of RDMA network that a rank's process has, by bits, as its card says; 0: none. */
-static inline uint32_t verbs_kinds(const struct peer_info *peer) {
-    return (uint32_t)transport_card(&transport_verbs, peer);
-}
+/* What a rank's process has of RDMA networks (verbs_device.h); 0: nothing. */
+static inline uint64_t verbs_card_of(const struct peer_info *peer) { return transport_card(&transport_verbs, peer); }
 
 /* verbs_setup.c: transport.offer, accept and close, and their part of ready. */
 enum collet_result verbs_offer(struct conn *conn, struct conn_blob *blob);

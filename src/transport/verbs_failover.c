@@ -108,7 +108,8 @@ static enum collet_result producer_failover(struct conn *conn) {
 
 void verbs_failover_progress(struct conn *conn) {
     const struct verbs_end *end = conn->impl;
-    if (!verbs_settling(end) && end->turns % LISTEN_EVERY_TURNS != 0)
+    const bool listens = end->stage == VERBS_GREETING || end->turns % LISTEN_EVERY_TURNS == 0;
+    if (!verbs_settling(end) && !listens)
         return;
     enum collet_result result = conn->side == CONN_PRODUCER ? producer_failover(conn) : consumer_failover(conn);
     if (result < 0)

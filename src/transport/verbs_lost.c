@@ -40,7 +40,8 @@ bool verbs_can_fail_over(const struct conn *conn) {
     int up = 0;
     for (int r = 0; r < end->nrails; r++)
         up += end->rails[r].state == VERBS_RAIL_UP;
-    return conn->owner->config->net_failover && up > 1 && end->stage == VERBS_READY;
+    const bool greeting = end->stage == VERBS_GREETING; /* nothing went through any */
+    return greeting || (conn->owner->config->net_failover && up > 1 && end->stage == VERBS_READY);
 }
 
 bool verbs_settling(const struct verbs_end *end) {
@@ -82,6 +83,7 @@ void verbs_rail_lost(struct conn *conn, int r, const char *format, ...) {
         log_info(NET, "rank %d: %s; going on without this rail, in one more connection", conn->owner->rank, text);
     else
         log_warn(NET, "rank %d: %s; going on without this rail", conn->owner->rank, text);
+    snprintf(end->lost, sizeof(end->lost), "%s", text);
     end->rails[r].state = VERBS_RAIL_LOST;
     end->rails[r].was_lost = true;
     for (int q = 0; q < end->nqps; q++)
@@ -94,7 +96,9 @@ void verbs_look(struct conn *conn) {
     for (int r = 0; r < end->nrails; r++) {
         struct verbs_port *port = end->rails[r].port;
         verbs_device_look(end->host, port->device);
-        if (__atomic_load_n(&port->device->removed, __ATOMIC_RELAXED))
+        if (__atomic_load_n(&end->rails[r].cq_failed, __ATOMIC_RELAXED))
+            verbs_rail_lost(conn, r, "is cut off: the completion queue has failed");
+        else if (__atomic_load_n(&port->device->removed, __ATOMIC_RELAXED))
             verbs_rail_lost(conn, r, "is cut off: this end's device has failed or was removed");
         else if (__atomic_load_n(&port->down, __ATOMIC_RELAXED) && verbs_can_fail_over(conn))
             verbs_rail_lost(conn, r, "is cut off: this end's port is down"); /* alone, it may come back in time */

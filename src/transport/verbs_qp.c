@@ -117,9 +117,10 @@ bool verbs_qp_post_receives(struct verbs_qp *qp, uint64_t id) {
         n = n < RECEIVE_BATCH ? n : RECEIVE_BATCH;
         for (uint32_t k = 0; k < n; k++)
             receives[k] = (struct ibv_recv_wr){.wr_id = id, .next = k + 1 < n ? &receives[k + 1] : NULL};
-        if (ibv_post_recv(qp->qp, receives, &bad) != 0)
+        const bool all = ibv_post_recv(qp->qp, receives, &bad) == 0;
+        qp->receives += all ? n : (uint32_t)(bad - receives);
+        if (!all)
             return false;
-        qp->receives += n;
     }
     return true;
 }

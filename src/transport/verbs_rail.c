@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which ports a connection pairs, and which of the pairs carries it. Ports are numbered among those of its kind.
+ * Which ports a connection pairs, and which of the pairs carries it. Only ports that are usable at both ends are paired.
  *
  *    not tied to a NIC (nic.h): all          tied to that of port 2               … of port 6
  *
@@ -26,11 +26,22 @@ static bool is_port_of(const struct verbs_port *port, const struct topo_nic *nic
     return port->interface != 0 && port->interface == if_nametoindex(nic->name);
 }
 
-static int list_ports(const struct verbs_end *end, struct verbs_port **ports) {
-    int n = 0;
-    for (int k = 0; k < end->host->nports; k++)
-        if (end->host->ports[k].kinds & 1u << end->kind)
-            ports[n++] = &end->host->ports[k];
+static struct verbs_port *port_at(struct verbs_host *host, bool infiniband, int place) {
+    for (int k = 0; k < host->nports; k++)
+        if (host->ports[k].infiniband == infiniband && host->ports[k].place == place)
+            return &host->ports[k];
+    return NULL;
+}
+
+/* This end's ports that have a partner at the other end, in an order that both ends have. */
+static int list_ports(const struct conn *conn, struct verbs_port **ports) {
+    const struct verbs_end *end = conn->impl;
+    const struct peer_info *peers = conn->owner->peers;
+    uint8_t places[VERBS_NUMBERS_MAX];
+    int n = verbs_pair_ports(verbs_card_of(&peers[conn->owner->rank]), verbs_card_of(&peers[conn->peer]), end->kind,
+                             places);
+    for (int k = 0; k < n; k++)
+        ports[k] = port_at(end->host, end->kind == VERBS_INFINIBAND, places[k]);
     return n;
 }
 
@@ -51,7 +62,7 @@ static int find_home(const struct conn *conn, struct verbs_port *const *ports, i
 void verbs_rails_choose(struct conn *conn, const struct verbs_hello *offer) {
     struct verbs_end *end = conn->impl;
     struct verbs_port *ports[VERBS_PORTS_MAX];
-    int n = list_ports(end, ports), mine = find_home(conn, ports, n);
+    int n = list_ports(conn, ports), mine = find_home(conn, ports, n);
     int home = offer == NULL ? mine : offer->home - 1, most = offer == NULL ? VERBS_RAILS_MAX : offer->nrails;
     end->home = -1;
     for (end->nrails = 0; end->nrails < most; end->nrails++) {

@@ -9,7 +9,9 @@
  *    greets: an empty write with the first head, on every queue pair ───▶  ready when all have greeted
  *    ready when all greetings are acknowledged
  *
- * So each path has carried something both ways before it is used, and one that does not work is an error here.
+ * So each path has carried something both ways before it is used. One that does not work is lost here, and settled before
+ * anything went through it (verbs_failover.c); the connection does without. If none works, both ends know, and the connection
+ * falls back to another transport (chan.c).
  */
 #include "base/memory.h"
 #include "base/os.h"
@@ -74,7 +76,7 @@ static enum collet_result rail_create(struct conn *conn, int r) {
     if (rail->mr == NULL)
         return err_registration(port, end->bytes);
     int entries = (int)(depths.sends + depths.receives) * end->nqps;
-    rail->cq = end->host->lib.create_cq(port->device->context, entries, NULL, NULL, 0);
+    rail->cq = end->host->lib.create_cq(port->device->context, entries, &rail->cq_failed, NULL, 0);
     if (rail->cq == NULL)
         return err_set(COLLET_ERR_SYSTEM, "%s gives no completion queue of %d entries: %m", port->device->name,
                        entries);
@@ -82,7 +84,8 @@ static enum collet_result rail_create(struct conn *conn, int r) {
     address->lid = port->lid;
     address->mtu = (uint8_t)port->mtu;
     verbs_device_look(end->host, port->device);
-    address->down = (uint8_t)__atomic_load_n(&port->down, __ATOMIC_RELAXED);
+    const bool usable = (port->kinds & 1u << end->kind) && !__atomic_load_n(&port->down, __ATOMIC_RELAXED);
+    address->down = (uint8_t)!usable;
     address->rkey = rail->mr->rkey;
     address->slots_rkey = end->mine.direct ? end->direct.rails[r].slots->rkey : rail->mr->rkey;
     for (int q = 0; q < end->nqps; q++) {
@@ -140,7 +143,7 @@ static enum collet_result create_memory(struct conn *conn) {
 /* That of the network between the two ranks. */
 static int common_kind(const struct conn *conn) {
     const struct peer_info *peers = conn->owner->peers, *self = &peers[conn->owner->rank], *peer = &peers[conn->peer];
-    return verbs_common_kind(verbs_kinds(self), verbs_kinds(peer));
+    return verbs_common_kind(verbs_card_of(self), verbs_card_of(peer));
 }
 
 /* offer: NULL for the consumer, whose it is. */
@@ -177,12 +180,7 @@ static enum collet_result rails_connect(struct conn *conn) {
                                         end->mine.psn, end->theirs.psn, conn->owner->config));
     }
     verbs_update_live(end);
-    if (end->nlive > 0)
-        return COLLET_SUCCESS;
-    return err_set(COLLET_ERR_SYSTEM,
-                   "no RDMA port between rank %d and rank %d (host %s) is up: set the link up, or "
-                   "COLLET_IB_DISABLE=1",
-                   conn->owner->rank, conn->peer, conn->owner->peers[conn->peer].host);
+    return COLLET_SUCCESS;
 }
 
 static void log_rails(const struct conn *conn) {

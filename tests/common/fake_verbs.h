@@ -80,7 +80,7 @@ struct fake_device {
     int ngids;
     enum ibv_port_state state;
     enum ibv_mtu mtu;
-    uint8_t link_layer, flags;
+    uint8_t link_layer, flags, width, speed; /* as in struct ibv_port_attr */
     uint16_t lid;
     struct ibv_async_event events[FAKE_EVENTS];
     int nevents;
@@ -473,6 +473,8 @@ static int fake_query_port(struct ibv_context *context, uint8_t port, struct _co
     attr->active_mtu = d->mtu;
     attr->link_layer = d->link_layer;
     attr->flags = d->flags;
+    attr->active_width = d->width;
+    attr->active_speed = d->speed;
     attr->lid = d->lid;
     return 0;
 }
@@ -560,12 +562,13 @@ static int fake_dereg_mr(struct ibv_mr *mr) {
 static struct ibv_cq *fake_create_cq(struct ibv_context *context, int entries, void *user,
                                      struct ibv_comp_channel *channel, int vector) {
     FAKE_LOCKED;
-    (void)user, (void)channel, (void)vector;
+    (void)channel, (void)vector;
     errno = entries > fake.max_cqe ? EINVAL : fake.create_cq_errno;
     if (errno != 0)
         return NULL;
     struct fake_cq *cq = calloc(1, sizeof(*cq));
     cq->cq.context = context;
+    cq->cq.cq_context = user;
     cq->entries = entries;
     cq->wcs = calloc((size_t)entries, sizeof(*cq->wcs));
     cq->sends = calloc((size_t)entries, sizeof(*cq->sends));

@@ -50,11 +50,12 @@ static void use_ports(int n) {
         host->ports[k].kinds = k < n ? 1u << VERBS_ROCE_IPV4 : 0;
         host->ports[k].down = host->ports[k].device->removed = 0;
     }
+    host->kinds = 1u << VERBS_ROCE_IPV4;
 }
 
-/* As if the rank had said so. */
-static void set_kinds(struct peer_info *peer, uint32_t kinds) {
-    peer->cards[transport_number(&transport_verbs)] = kinds;
+/* What this host's ports are now, as if the rank had said so. */
+static void set_card(struct peer_info *peer) {
+    peer->cards[transport_number(&transport_verbs)] = verbs_host_card(verbs_host());
 }
 
 static void pair_init(struct pair *pair, struct shape shape) {
@@ -69,7 +70,7 @@ static void pair_init(struct pair *pair, struct shape shape) {
     for (int rank = 0; rank < 2; rank++) {
         assert_int_equal(boot_try_init(pair->boots[rank]), COLLET_SUCCESS);
         pair->peers[rank].rank = rank;
-        set_kinds(&pair->peers[rank], 1u << VERBS_ROCE_IPV4);
+        set_card(&pair->peers[rank]);
         snprintf(pair->peers[rank].host, sizeof(pair->peers[rank].host), "host%d", rank);
         pair->owners[rank] = (struct conn_owner){
             .config = &pair->configs[rank], .boot = pair->boots[rank], .peers = pair->peers, .nranks = 2, .rank = rank};

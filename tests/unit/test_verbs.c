@@ -227,8 +227,10 @@ static void a_lid_is_enough_within_an_infiniband_subnet(void **state) {
         pair_init(&pair, (struct shape){8, 4096, 1, 1, 0});
         struct verbs_port saved = host->ports[0];
         host->ports[0].kinds = 1u << VERBS_INFINIBAND;
-        set_kinds(&pair.peers[0], 1u << VERBS_INFINIBAND);
-        set_kinds(&pair.peers[1], 1u << VERBS_INFINIBAND);
+        host->ports[0].infiniband = true;
+        host->kinds = 1u << VERBS_INFINIBAND;
+        set_card(&pair.peers[0]);
+        set_card(&pair.peers[1]);
         host->ports[0].gid_index[VERBS_INFINIBAND] = 0;
         host->ports[0].lid = 7;
         assert_int_equal(transport_verbs.offer(&pair.consumer, &pair.blob), COLLET_SUCCESS);

@@ -4,6 +4,8 @@
  */
 #include "common/verbs_pair.h"
 
+#include <sys/stat.h>
+
 /* ------------------------------------------------------------------------------------------------------------ addressing */
 
 static void the_kind_of_a_gid_follows_from_its_type_and_address(void **state) {
@@ -61,9 +63,15 @@ static void of_each_kind_the_first_gid_of_the_port_is_taken(void **state) {
     assert_int_equal(port.kinds, 0);
 }
 
+/* Of a rank with these kinds of network, and with usable ports by bits: 0x0<Ethernet><InfiniBand>. */
+static uint64_t card(uint32_t kinds, uint64_t ethernet, uint64_t infiniband) {
+    return kinds | ethernet << 32 | infiniband << 8;
+}
+
 static struct peer_info says(uint32_t kinds) {
     struct peer_info peer = {.rank = 0};
-    peer.cards[transport_number(&transport_verbs)] = kinds;
+    const bool infiniband = kinds & 1u << VERBS_INFINIBAND;
+    peer.cards[transport_number(&transport_verbs)] = card(kinds, kinds != 0, infiniband);
     return peer;
 }
 
@@ -72,8 +80,11 @@ static void two_ranks_use_the_first_kind_that_both_have(void **state) {
     const uint32_t ib = 1u << VERBS_INFINIBAND, v4 = 1u << VERBS_ROCE_IPV4, v6 = 1u << VERBS_ROCE_IPV6;
     struct peer_info a = says(v4 | v6), b = says(v6), c = says(ib), none = says(0);
     const char *why = "";
-    assert_int_equal(verbs_common_kind(v4 | v6, v4 | v6), VERBS_ROCE_IPV4);
-    assert_int_equal(verbs_common_kind(v4 | v6, v6 | ib), VERBS_ROCE_IPV6);
+    assert_int_equal(verbs_common_kind(card(v4 | v6, 1, 0), card(v4 | v6, 1, 0)), VERBS_ROCE_IPV4);
+    assert_int_equal(verbs_common_kind(card(v4 | v6, 1, 0), card(v6 | ib, 1, 1)), VERBS_ROCE_IPV6);
+    /* one InfiniBand port for storage beside eight ports for the job */
+    assert_int_equal(verbs_common_kind(card(v4 | ib, 0xff, 1), card(v4 | ib, 0xff, 1)), VERBS_ROCE_IPV4);
+    assert_int_equal(verbs_common_kind(card(v4 | ib, 0xff, 1), card(v4 | ib, 1, 1)), VERBS_INFINIBAND);
     assert_true(transport_verbs.reaches(&a, &b, &why));
     assert_true(transport_verbs.reaches(&b, &a, &why));
     assert_false(transport_verbs.reaches(&a, &c, &why));
@@ -81,6 +92,81 @@ static void two_ranks_use_the_first_kind_that_both_have(void **state) {
     assert_false(transport_verbs.reaches(&a, &none, &why));
     assert_false(transport_verbs.reaches(&none, &a, &why));
     assert_non_null(strstr(why, "no RDMA port"));
+}
+
+/* Opens the fake's devices anew. */
+static void reopen(struct verbs_host *host) {
+    static struct config config;
+    assert_int_equal(config_read(&config), COLLET_SUCCESS);
+    verbs_host_open(host, &config);
+}
+
+static void a_slow_port_beside_a_fast_one_is_not_used(void **state) {
+    (void)state;
+    static struct verbs_host host;
+    struct fake saved = fake;
+    fake_reset();
+    fake.devices[0].speed = 32; /* 25 Gbit/s per lane */
+    fake.devices[1].speed = 128;
+    fake.devices[0].width = 1;
+    fake.devices[1].width = 2; /* 4 lanes */
+    reopen(&host);
+    assert_int_equal(host.ports[0].mbits, 25000);
+    assert_int_equal(host.ports[1].mbits, 400000);
+    assert_int_equal(verbs_card_ports(verbs_host_card(&host), VERBS_ROCE_IPV4), 2);
+    assert_non_null(strstr(host.ports[0].why, "slower"));
+    verbs_host_close(&host);
+    fake.devices[0].width = 8; /* 12 lanes: 300 Gbit/s */
+    reopen(&host);
+    assert_int_equal(verbs_card_ports(verbs_host_card(&host), VERBS_ROCE_IPV4), 3);
+    verbs_host_close(&host);
+    fake = saved;
+}
+
+/* A port keeps its number when another one is down, but not when COLLET_IB_HCA leaves that out. */
+static void ports_are_numbered_whatever_their_state(void **state) {
+    (void)state;
+    static struct verbs_host host;
+    static struct config config;
+    struct fake saved = fake;
+    fake_reset();
+    fake.devices[0].state = IBV_PORT_DOWN;
+    reopen(&host);
+    assert_int_equal(host.ports[1].place, 1);
+    assert_int_equal(verbs_card_ports(verbs_host_card(&host), VERBS_ROCE_IPV4), 2);
+    verbs_host_close(&host);
+    assert_int_equal(config_read(&config), COLLET_SUCCESS);
+    strcpy(config.ib_hca, "mlx5_1");
+    verbs_host_open(&host, &config);
+    assert_int_equal(host.ports[1].place, 0);
+    assert_int_equal(verbs_card_ports(verbs_host_card(&host), VERBS_ROCE_IPV4), 1);
+    verbs_host_close(&host);
+    fake = saved;
+}
+
+/* libibverbs may list them in any order. */
+static void devices_are_in_the_order_of_their_places(void **state) {
+    (void)state;
+    static struct verbs_host host;
+    struct fake saved = fake;
+    char folder[] = "/tmp/collet-verbs-XXXXXX", path[256], place[256];
+    fake_reset();
+    assert_non_null(mkdtemp(folder));
+    for (int k = 0; k < 2; k++) { /* mlx5_0 is at 0000:81:00.0, mlx5_1 at 0000:3b:00.0 */
+        snprintf(fake.devices[k].device.ibdev_path, sizeof(fake.devices[k].device.ibdev_path), "%s/mlx5_%d", folder, k);
+        snprintf(place, sizeof(place), "%s/0000:%s:00.0", folder, k == 0 ? "81" : "3b");
+        snprintf(path, sizeof(path), "%s/mlx5_%d/device", folder, k);
+        assert_int_equal(mkdir(place, 0700), 0);
+        assert_int_equal(mkdir(fake.devices[k].device.ibdev_path, 0700), 0);
+        assert_int_equal(symlink(place, path), 0);
+    }
+    reopen(&host);
+    assert_string_equal(host.devices[0].name, "mlx5_1");
+    assert_string_equal(host.devices[1].name, "mlx5_0");
+    verbs_host_close(&host);
+    fake = saved;
+    snprintf(path, sizeof(path), "rm -r %s", folder);
+    assert_int_equal(system(path), 0);
 }
 
 static void a_list_of_devices_says_which_ports_are_used(void **state) {
@@ -177,6 +263,9 @@ int main(void) {
         cmocka_unit_test_setup(the_kind_of_a_gid_follows_from_its_type_and_address, forget),
         cmocka_unit_test_setup(of_each_kind_the_first_gid_of_the_port_is_taken, forget),
         cmocka_unit_test_setup(two_ranks_use_the_first_kind_that_both_have, forget),
+        cmocka_unit_test_setup(a_slow_port_beside_a_fast_one_is_not_used, forget),
+        cmocka_unit_test_setup(ports_are_numbered_whatever_their_state, forget),
+        cmocka_unit_test_setup(devices_are_in_the_order_of_their_places, forget),
         cmocka_unit_test_setup(a_list_of_devices_says_which_ports_are_used, forget),
         cmocka_unit_test_setup(a_host_without_usable_ports_says_why, forget),
         cmocka_unit_test_setup(a_port_that_demands_a_gid_is_never_addressed_by_a_lid_alone, forget),

@@ -277,6 +277,23 @@ static void without_failover_a_dead_rail_is_an_error(void **state) {
     pair_close(&pair);
 }
 
+/* Set-up fails at both ends, in a way that lets them try another transport. */
+static void expect_unreachable(struct pair *pair, const char *why) {
+    struct conn *const conns[] = {&pair->consumer, &pair->producer};
+    enum collet_result results[2] = {COLLET_IN_PROGRESS, COLLET_IN_PROGRESS};
+    while (results[0] == COLLET_IN_PROGRESS || results[1] == COLLET_IN_PROGRESS)
+        for (int k = 0; k < 2; k++) {
+            be_patient(pair);
+            if (results[k] != COLLET_IN_PROGRESS)
+                continue;
+            results[k] = transport_verbs.ready(conns[k]);
+            if (results[k] != COLLET_IN_PROGRESS)
+                assert_non_null(strstr(err_last(), why));
+        }
+    assert_int_equal(results[0], COLLET_ERR_UNSUPPORTED);
+    assert_int_equal(results[1], COLLET_ERR_UNSUPPORTED);
+}
+
 static void a_rail_that_is_down_from_the_beginning_is_left_out(void **state) {
     (void)state;
     struct pair pair;
@@ -292,8 +309,75 @@ static void a_rail_that_is_down_from_the_beginning_is_left_out(void **state) {
     pair_init(&pair, (struct shape){8, 4096, 1, 2, 0});
     verbs_host()->ports[0].down = 1;
     assert_int_equal(transport_verbs.offer(&pair.consumer, &pair.blob), COLLET_SUCCESS);
-    assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_ERR_SYSTEM);
-    assert_non_null(strstr(err_last(), "no RDMA port between rank 0 and rank 1"));
+    assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_SUCCESS);
+    expect_unreachable(&pair, "all are down");
+    pair_close(&pair);
+}
+
+/* Its link is up, and leads nowhere. */
+static void a_rail_that_carries_no_greeting_is_left_out(void **state) {
+    (void)state;
+    for (int k = 0; k < 2 * 2 * 20; k++) {
+        struct pair pair;
+        const int device = k % 2;
+        pair_init(&pair, (struct shape){8, 4096, 2, 1 + k / 2 % 2, 0});
+        strike(k % 3 == 0 ? ACKS_LOST : DYING, device);
+        assert_int_equal(transport_verbs.offer(&pair.consumer, &pair.blob), COLLET_SUCCESS);
+        assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_SUCCESS);
+        pair_connect(&pair);
+        move_slots(&pair, 200);
+        settle(&pair);
+        assert_int_equal(end_of(&pair.producer)->rails[device].state, VERBS_RAIL_DOWN);
+        assert_int_equal(end_of(&pair.consumer)->rails[device].state, VERBS_RAIL_DOWN);
+        assert_int_equal(end_of(&pair.producer)->rails[1 - device].state, VERBS_RAIL_UP);
+        pair_close(&pair);
+    }
+}
+
+static void where_no_rail_carries_a_greeting_both_ends_know(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_init(&pair, (struct shape){8, 4096, 2, 1, 0});
+    strike(DYING, 0);
+    strike(DYING, 1);
+    assert_int_equal(transport_verbs.offer(&pair.consumer, &pair.blob), COLLET_SUCCESS);
+    assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_SUCCESS);
+    expect_unreachable(&pair, "carries anything: peer 10.0.");
+    pair_close(&pair);
+}
+
+/* The network drops RDMA, though there are ports: a connection falls back to tcp, at both ends. */
+static void where_no_rail_works_a_connection_goes_by_tcp(void **state) {
+    (void)state;
+    struct pair pair;
+    struct chan *chans[2];
+    struct conn *conns[2];
+    pair_init(&pair, (struct shape){8, 4096, 2, 1, 0});
+    strike(DYING, 0);
+    strike(DYING, 1);
+    for (int rank = 0; rank < 2; rank++) {
+        struct peer_info *peers = (struct peer_info *)boot_peers(pair.boots[rank]);
+        set_card(&peers[0]);
+        set_card(&peers[1]);
+        strcpy(pair.configs[rank].transport, "verbs,tcp");
+        const struct chan_options options = {
+            .boot = pair.boots[rank], .config = &pair.configs[rank], .nranks = 2, .rank = rank};
+        assert_int_equal(chan_create(&options, &chans[rank]), COLLET_SUCCESS);
+        assert_int_equal(conn_get(chans[rank], 1 - rank, 0, 0, rank == 0 ? CONN_PRODUCER : CONN_CONSUMER, &conns[rank]),
+                         COLLET_SUCCESS);
+        assert_ptr_equal(conns[rank]->transport, &transport_verbs);
+    }
+    for (enum collet_result a = COLLET_IN_PROGRESS, b = a; a != COLLET_SUCCESS || b != COLLET_SUCCESS;) {
+        be_patient(&pair);
+        a = conn_try(conns[0]);
+        b = conn_try(conns[1]);
+        if (a < 0 || b < 0)
+            fail_msg("the ends do not connect: %s", err_last());
+    }
+    assert_string_equal(conns[0]->transport->name, "tcp");
+    assert_string_equal(conns[1]->transport->name, "tcp");
+    for (int rank = 0; rank < 2; rank++)
+        chan_destroy(chans[rank]);
     pair_close(&pair);
 }
 
@@ -310,6 +394,9 @@ int main(void) {
         cmocka_unit_test_setup(when_the_last_rail_dies_too_it_is_an_error, forget),
         cmocka_unit_test_setup(without_failover_a_dead_rail_is_an_error, forget),
         cmocka_unit_test_setup(a_rail_that_is_down_from_the_beginning_is_left_out, forget),
+        cmocka_unit_test_setup(a_rail_that_carries_no_greeting_is_left_out, forget),
+        cmocka_unit_test_setup(where_no_rail_carries_a_greeting_both_ends_know, forget),
+        cmocka_unit_test_setup(where_no_rail_works_a_connection_goes_by_tcp, forget),
     };
     fake_reset();
     slots_pattern.call_of = call_of;
