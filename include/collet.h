@@ -12,7 +12,7 @@
  *             unwritten, and collet_last_error() tells its cause.
  *   Threads   Any thread may call any function. Calls on different communicators never wait for each other. On one
  *             communicator, a call waits for those that the rule "Order" below puts before it, and for no other.
- *             collet_comm_abort(), collet_comm_get_async_error() and collet_comm_dump() wait for no call.
+ *             collet_comm_abort(), _revoke(), _get_async_error() and _dump() wait for no call.
  *   Blocking  Functions return at once, but for those that create communicators or wait, and collectives and messages. A
  *             collective outside a group returns when its buffers may be reused; on a host stream it returns at once.
  *             Every wait ends: a dead rank, a timeout or an abort ends it with an error on every rank.
@@ -54,7 +54,7 @@ enum collet_result {
     COLLET_ERR_NO_MEMORY = -4,        /* there is not enough memory */
     COLLET_ERR_REMOTE = -5,           /* another rank died, left or failed; the text names it */
     COLLET_ERR_TIMEOUT = -6,          /* a wait passed its limit; the text names the ranks it waited for */
-    COLLET_ERR_ABORTED = -7,          /* collet_comm_abort() was called here or on another rank */
+    COLLET_ERR_ABORTED = -7,          /* collet_comm_abort() or _revoke() was called here or on another rank */
     COLLET_ERR_MISMATCH = -8,         /* ranks made different calls; the text has both */
     COLLET_ERR_UNSUPPORTED = -9,      /* not in this build or on this device */
     COLLET_ERR_INTERNAL = -10         /* a defect in collet: please report it */
@@ -231,8 +231,8 @@ COLLET_API enum collet_result collet_comm_init_from_env(struct collet_comm **com
  *               the device of comm; config->device is that or 0.
  *   Errors      INVALID_ARGUMENT (names the argument), MISMATCH (a rank calls something else), TIMEOUT (a rank has not
  *               called within COLLET_INIT_TIMEOUT), REMOTE, ABORTED, SYSTEM, NO_MEMORY, and as collectives for a
- *               communicator that cannot be used. *newcomm is NULL then. A failure before the ranks have agreed fails
- *               comm too. The caller owns *newcomm. */
+ *               communicator that cannot be used. *newcomm is NULL then. A failure of split and grow before the
+ *               ranks have agreed fails comm too. The caller owns *newcomm. */
 
 /* collet_comm_split: makes one communicator per colour, of the ranks that pass it. Their order in it is that of `key`;
  * equal keys keep the order of their ranks in comm. Every rank of comm calls it.
@@ -242,9 +242,20 @@ COLLET_API enum collet_result collet_comm_init_from_env(struct collet_comm **com
 COLLET_API enum collet_result collet_comm_split(struct collet_comm *comm, int color, int key,
                                                 struct collet_comm **newcomm, const struct collet_config *config);
 
-/* collet_comm_shrink: makes a communicator of comm's ranks without some, in the same order. All others call it, with the
- * same ranks to exclude; the excluded ranks do not call it. Inside a group, at most one of the same ranks.
- *   exclude_ranks  count ≥ 1 different ranks of comm, in any order, without the caller's */
+/* collet_comm_shrink: makes a communicator of comm's ranks without some, in the same order: without those that have died
+ * or left, which the survivors find out together, and without those in exclude_ranks. All others call it, with the same
+ * ranks to exclude; the excluded ranks do not call it. Inside a group, at most one of the same ranks.
+ *   exclude_ranks  count different ranks of comm, in any order, without the caller's; NULL if count is 0
+ * It works on a communicator that has failed or was revoked, and a failure of it does not fail comm. What it promises:
+ *   - All survivors get the same: a communicator of the same ranks, or an error. A rank that dies during the call is left
+ *     out, or all get an error; which rank it is does not matter.
+ *   - It ends. A death is waited for as long as it takes to notice (COLLET_HEARTBEAT_TIMEOUT for a host that falls
+ *     silent), a rank that does not call, and a rank that is stopped, as long as COLLET_INIT_TIMEOUT.
+ *   - A rank that dies when the call has returned somewhere is dead in the new communicator: shrink that one then.
+ *   - Ranks that live but have lost each other (the network between their hosts is broken) count each other as dead. Each
+ *     part makes a communicator of its own. A program that must not go on twice compares the count of ranks with that of
+ *     comm, and goes on with more than half.
+ * Beside the errors above: a rank that left comm while the others asked who lives may get a communicator that has failed. */
 COLLET_API enum collet_result collet_comm_shrink(struct collet_comm *comm, const int *exclude_ranks, int count,
                                                  struct collet_comm **newcomm, const struct collet_config *config);
 
@@ -275,6 +286,15 @@ COLLET_API enum collet_result collet_comm_destroy(struct collet_comm *comm);
  * nothing of that group runs. NULL is a success. Always returns.
  * Errors: INVALID_ARGUMENT (no communicator). */
 COLLET_API enum collet_result collet_comm_abort(struct collet_comm *comm);
+
+/* collet_comm_revoke: stops comm on all ranks, and keeps it. Calls in progress end soon on every rank, and later ones at
+ * once, with COLLET_ERR_ABORTED and a text that names the rank that called this, and the error that it had seen on comm
+ * before. If comm has failed already, nothing changes. Afterwards comm is good for collet_comm_shrink(), getters, _dump(),
+ * and collet_comm_destroy() or _abort(). A rank that sees an error on comm calls this, so that ranks which wait for
+ * others than the dead one end too; then all survivors shrink.
+ * Returns at once, in whatever state comm is; while comm is being created, its creation fails on all ranks.
+ * Errors: INVALID_ARGUMENT (no communicator), INVALID_USAGE (comm was made before a fork()). */
+COLLET_API enum collet_result collet_comm_revoke(struct collet_comm *comm);
 
 /* collet_comm_count, _rank, _device: write the number of ranks, the rank and the device of comm to the last argument.
  * Errors: INVALID_ARGUMENT (NULL or no communicator), INVALID_USAGE while a non-blocking init is in progress. */

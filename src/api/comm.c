@@ -23,6 +23,16 @@
 /* ---- handles ---- */
 
 /* A handle keeps its locks until the process ends, since somebody may be waiting for one; all else is zeroed. */
+static void forget_rooms(struct collet_comm *comm) {
+    comm->boot = NULL;
+    comm->survey = NULL;
+    comm->map = NULL;
+    comm->chan = NULL;
+    comm->planner = NULL;
+    comm->gpu = NULL;
+    comm->engine = (struct engine){.busy_end = &comm->engine.busy};
+}
+
 static struct collet_comm *handle_take(void) {
     struct process *process = process_lock();
     struct collet_comm *comm = process->free_handles;
@@ -37,18 +47,12 @@ static struct collet_comm *handle_take(void) {
     }
     comm->phase = COMM_JOINING;
     comm->failure = COLLET_SUCCESS;
-    comm->boot = NULL;
-    comm->survey = NULL;
-    comm->map = NULL;
-    comm->chan = NULL;
-    comm->planner = NULL;
-    comm->gpu = NULL;
-    comm->engine = (struct engine){.busy_end = &comm->engine.busy};
     comm->to = NULL;
     comm->split = NULL;
     comm->making = NULL;
     comm->splits = 0;
     comm->error_text[0] = '\0';
+    forget_rooms(comm);
     return comm;
 }
 
@@ -162,14 +166,7 @@ static bool gpu_end(struct collet_comm *comm) {
     return gpu_rank_wait(comm->gpu, COMM_ABORT_WAIT_NS);
 }
 
-void comm_discard(struct collet_comm *comm) {
-    if (comm == NULL)
-        return;
-    engine_drain(comm);
-    __atomic_store_n(&comm->magic, 0, __ATOMIC_SEQ_CST);
-    split_give_up(comm);
-    split_end(comm);
-    wait_for_readers(comm);
+void comm_close(struct collet_comm *comm) {
     engine_thread_stop(comm);
     engine_close(comm);
     op_destroy_all(comm);
@@ -188,6 +185,18 @@ void comm_discard(struct collet_comm *comm) {
     map_destroy(comm->map);
     survey_destroy(comm->survey);
     boot_destroy(comm->boot);
+    forget_rooms(comm);
+}
+
+void comm_discard(struct collet_comm *comm) {
+    if (comm == NULL)
+        return;
+    engine_drain(comm);
+    __atomic_store_n(&comm->magic, 0, __ATOMIC_SEQ_CST);
+    split_give_up(comm);
+    split_end(comm);
+    wait_for_readers(comm);
+    comm_close(comm);
     call_lock_release(&comm->lock); /* a thread that waits for it will see the magic */
     handle_return(comm);
 }
@@ -250,23 +259,30 @@ enum collet_result comm_join(struct collet_comm *comm, const struct collet_uniqu
     return boot_join_by(ids, nids, comm->nranks, comm->rank, &self, &comm->config, &comm->boot);
 }
 
+/* Until this rank could be used, if it were for it alone. */
+static enum collet_result try_join_alone(struct collet_comm *comm) {
+    if (comm->split != NULL)
+        COLLET_TRY(split_try(comm));
+    if (comm->nranks == 0) /* this rank has nothing to join */
+        return COLLET_SUCCESS;
+    COLLET_TRY(boot_try_init(comm->boot));
+    COLLET_TRY(survey_the_machine(comm));
+    return rooms_open(comm);
+}
+
 enum collet_result comm_try_join(struct collet_comm *comm) {
     if (comm->phase == COMM_FAILED)
         return comm->failure;
     if (comm->phase != COMM_JOINING)
         return COLLET_SUCCESS;
-    enum collet_result result = comm->split != NULL ? split_try(comm) : COLLET_SUCCESS;
-    if (result == COLLET_SUCCESS && comm->nranks == 0) { /* this rank has nothing to join */
+    enum collet_result result = split_settles(comm) ? COLLET_SUCCESS : try_join_alone(comm);
+    if (result != COLLET_IN_PROGRESS)
+        result = split_settle(comm, result);
+    if (result == COLLET_SUCCESS && comm->nranks == 0) {
         split_end(comm);
         comm_set_phase(comm, COMM_FINALIZED);
         return COLLET_SUCCESS;
     }
-    if (result == COLLET_SUCCESS)
-        result = boot_try_init(comm->boot);
-    if (result == COLLET_SUCCESS)
-        result = survey_the_machine(comm);
-    if (result == COLLET_SUCCESS)
-        result = rooms_open(comm);
     if (result < 0) {
         split_keep_error(comm, result);
         comm_remember(comm, result);

@@ -118,6 +118,9 @@ enum collet_result comm_join_all(struct collet_comm *const *comms, int ncomms);
 /* Carries the calls of comm to their ends and frees it, whatever its state. With its lock held, which goes with it, or where nobody else knows it; NULL is fine. */
 void comm_discard(struct collet_comm *comm);
 
+/* Closes all that has been opened for comm, which then could join anew. Where nobody else uses it. */
+void comm_close(struct collet_comm *comm);
+
 /* Keeps the calling thread's last error text in comm as well. */
 void comm_keep_error(struct collet_comm *comm);
 

@@ -134,17 +134,28 @@ enum collet_result collet_comm_destroy(struct collet_comm *comm) {
     return COLLET_SUCCESS;
 }
 
-enum collet_result collet_comm_abort(struct collet_comm *comm) {
-    if (comm == NULL || comm_is_inherited(comm))
-        return COLLET_SUCCESS;
+/* Ends the calls of all ranks. */
+static enum collet_result stop_everywhere(struct collet_comm *comm, const char *function) {
     if (!comm_enter(comm))
         return comm_check(comm);
     char text[ERR_TEXT_BYTES], error[ERR_TEXT_BYTES];
     comm_error_text(comm, error, sizeof(error));
-    snprintf(text, sizeof(text), "rank %d called collet_comm_abort()%s%.400s", comm->rank, error[0] ? " after: " : "",
+    snprintf(text, sizeof(text), "rank %d called %s()%s%.400s", comm->rank, function, error[0] ? " after: " : "",
              error);
     boot_fail(comm->boot, COLLET_ERR_ABORTED, text);
     comm_leave(comm);
+    return COLLET_SUCCESS;
+}
+
+enum collet_result collet_comm_revoke(struct collet_comm *comm) {
+    COLLET_TRY(comm_check(comm));
+    return stop_everywhere(comm, "collet_comm_revoke");
+}
+
+enum collet_result collet_comm_abort(struct collet_comm *comm) {
+    if (comm == NULL || comm_is_inherited(comm))
+        return COLLET_SUCCESS;
+    COLLET_TRY(stop_everywhere(comm, "collet_comm_abort"));
     if (group_check_none_queued(comm, NULL, "collet_comm_abort") != COLLET_SUCCESS)
         group_poison(COLLET_ERR_ABORTED);
     if (!engine_take(comm, COMM_ABORT_WAIT_NS)) { /* a call that does not come back: leak rather than hang */

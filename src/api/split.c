@@ -17,60 +17,28 @@
 #include "api/options.h"
 #include "base/memory.h"
 #include "base/os.h"
-#include "boot/agree.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum split_call { CALL_SPLIT, CALL_SHRINK, CALL_GROW };
-static const char *const call_names[] = {"collet_comm_split()", "collet_comm_shrink()", "collet_comm_grow()"};
-
-/* What a rank wants. */
-struct wish {
-    int32_t call, color, key;
-    int32_t nranks; /* of grow: of the new communicator; else 0 */
-    int32_t has_id; /* of grow: this rank passed the id */
-};
-
-enum split_stage { BEGIN, AGREE, AWAIT_ID, KEEP_WATCH };
-
-struct split {
-    struct collet_comm *parent;
-    enum split_stage stage;
-    struct wish wish;
-    int *ranks; /* of the parent: those that take part, ascending; from AWAIT_ID on those of the child, in its order */
-    int nranks, self; /* how many, and which of them this rank is */
-    int leader;       /* of the parent: has the id */
-    uint64_t key;     /* of letters; its last bit is free */
-    struct collet_unique_id id;
-    struct agreement agreement;
-    uint64_t deadline_ns, look_ns; /* when to give up; when to look next for ranks that do something else */
-};
-
 #define LOOK_EVERY_NS 100000000u
 
 /* ---- begin ---- */
 
-/* A rank that takes part in one shrink may be excluded from the next one. So shrinks are told apart by their sets of ranks,
- * other calls by their number. */
-static uint64_t letters_key(struct split *s) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    if (s->wish.call != CALL_SHRINK)
-        return boot_key(BOOT_SPLIT, __atomic_fetch_add(&s->parent->splits, 1, __ATOMIC_RELAXED) << 1);
-    for (int k = 0; k < s->nranks; k++)
-        hash = (hash ^ (uint64_t)s->ranks[k]) * 0x100000001b3u;
-    return boot_key(BOOT_SPLIT, 1ull << 55 | (hash >> 10) << 1);
+enum collet_result split_enter(struct split *s) {
+    if (!comm_enter(s->parent))
+        return err_set(COLLET_ERR_INVALID_USAGE, "comm was ended before %s began", s->way->call);
+    s->stage = SPLIT_AGREE;
+    s->look_ns = os_now_ns() + LOOK_EVERY_NS;
+    return comm_check_phase(s->parent);
 }
 
 static enum collet_result begin(struct collet_comm *comm) {
     struct split *s = comm->split;
-    if (!comm_enter(s->parent))
-        return err_set(COLLET_ERR_INVALID_USAGE, "comm was ended before %s began", call_names[s->wish.call]);
-    s->stage = AGREE;
-    COLLET_TRY(comm_check_phase(s->parent));
+    COLLET_TRY(split_enter(s));
     COLLET_TRY(boot_check(s->parent->boot));
-    s->key = letters_key(s);
+    s->key = boot_key(BOOT_SPLIT, __atomic_fetch_add(&s->parent->splits, 1, __ATOMIC_RELAXED) << 1);
     const int timeout_s = (int)s->parent->config.init_timeout;
     const struct agreement_terms terms = {.boot = s->parent->boot,
                                           .key = s->key,
@@ -78,9 +46,8 @@ static enum collet_result begin(struct collet_comm *comm) {
                                           .nranks = s->nranks,
                                           .self = s->self,
                                           .entry_bytes = sizeof s->wish,
-                                          .call = call_names[s->wish.call],
+                                          .call = s->way->call,
                                           .timeout_s = timeout_s};
-    s->look_ns = os_now_ns() + LOOK_EVERY_NS;
     s->deadline_ns = os_now_ns() + 2 * (uint64_t)timeout_s * 1000000000u;
     return agreement_start(&s->agreement, &terms, &s->wish);
 }
@@ -92,8 +59,8 @@ static enum collet_result check_wishes(const struct split *s, const struct wish 
         const struct wish *wish = &wishes[k];
         if (wish->call != s->wish.call)
             return err_set(COLLET_ERR_MISMATCH, "rank %d called %s but rank %d %s: all ranks must make the same calls",
-                           s->ranks[s->self], call_names[s->wish.call], s->ranks[k],
-                           wish->call >= 0 && wish->call <= CALL_GROW ? call_names[wish->call] : "something else");
+                           s->ranks[s->self], s->way->call, s->ranks[k],
+                           wish->call == CALL_SPLIT ? "collet_comm_split()" : "collet_comm_grow()");
         if (wish->nranks != s->wish.nranks)
             return err_set(COLLET_ERR_MISMATCH, "nranks is %d on rank %d but %d on rank %d: it must be equal",
                            s->wish.nranks, s->ranks[s->self], wish->nranks, s->ranks[k]);
@@ -136,22 +103,25 @@ static enum collet_result find_company(struct collet_comm *comm, const struct wi
     return COLLET_SUCCESS;
 }
 
-static enum collet_result lead(struct split *s) {
-    const struct boot *boot = s->parent->boot;
+enum collet_result split_make_id(const struct split *s, const uint8_t *lives, struct collet_unique_id *id) {
     bool one_process = true;
     for (int k = 0; k < s->nranks; k++)
-        one_process &= process_is_here(boot_peers(boot)[s->ranks[k]].process);
+        if (lives == NULL || lives[k])
+            one_process &= process_is_here(boot_peers(s->parent->boot)[s->ranks[k]].process);
+    return boot_unique_id_fresh(one_process, id);
+}
+
+static enum collet_result lead(struct split *s) {
     if (!s->wish.has_id)
-        COLLET_TRY(boot_unique_id_fresh(one_process, &s->id));
+        COLLET_TRY(split_make_id(s, NULL, &s->id));
     for (int k = 0; k < s->nranks; k++)
         if (k != s->self)
             COLLET_TRY(boot_send(s->parent->boot, s->ranks[k], s->key | 1, &s->id, sizeof s->id));
     return COLLET_SUCCESS;
 }
 
-/* Now and then: does a rank wait in a collective that this rank has not called? Calls of other threads or streams that are on
- * their way here may be that one. */
-static enum collet_result look_for_callers(struct split *s) {
+/* Calls of other threads or streams that are on their way here may be the one that others wait in. */
+enum collet_result split_look_for_callers(struct split *s) {
     struct collet_comm *parent = s->parent;
     struct driver driver;
     driver_init(&driver, &parent->engine.patience);
@@ -160,7 +130,7 @@ static enum collet_result look_for_callers(struct split *s) {
     s->look_ns = os_now_ns() + LOOK_EVERY_NS;
     enum collet_result result = COLLET_SUCCESS;
     if (!engine_is_busy(&parent->engine))
-        result = exec_check_callers(parent->chan, engine_collectives(parent), call_names[s->wish.call]);
+        result = exec_check_callers(parent->chan, engine_collectives(parent), s->way->call);
     driver_leave(&driver);
     return result;
 }
@@ -169,13 +139,13 @@ static enum collet_result agree(struct collet_comm *comm) {
     struct split *s = comm->split;
     enum collet_result result = agreement_try(&s->agreement);
     if (result == COLLET_IN_PROGRESS)
-        COLLET_TRY(look_for_callers(s));
+        COLLET_TRY(split_look_for_callers(s));
     COLLET_TRY(result);
     const struct wish *wishes = (const void *)s->agreement.table;
     COLLET_TRY(check_wishes(s, wishes));
-    s->stage = AWAIT_ID;
+    s->stage = SPLIT_AWAIT_ID;
     if (s->wish.color == COLLET_SPLIT_NOCOLOR) {
-        s->stage = KEEP_WATCH;
+        s->stage = SPLIT_KEEP_WATCH;
         return COLLET_SUCCESS;
     }
     COLLET_TRY(find_company(comm, wishes));
@@ -198,46 +168,56 @@ static enum collet_result await_id(struct collet_comm *comm) {
             return boot_check_wait(boot, s->leader, s->deadline_ns, "send the id of the new communicator");
         COLLET_TRY(result);
     }
-    s->stage = KEEP_WATCH;
-    return comm_join(comm, &s->id, 1);
+    COLLET_TRY(comm_join(comm, &s->id, 1));
+    s->stage = SPLIT_KEEP_WATCH;
+    return COLLET_SUCCESS;
 }
 
 /* The place where they meet waits for those that have not come yet; only the parent knows that one never will. */
-static enum collet_result keep_watch(struct collet_comm *comm) {
-    const struct split *s = comm->split;
+enum collet_result split_look_for_deaths(const struct split *s, bool at_once) {
     const struct boot *boot = s->parent->boot;
-    COLLET_TRY(boot_check(boot));
     for (int k = 0; k < s->nranks && boot_missing_count(boot) > 0; k++) {
         const struct peer_info *peer = &boot_peers(boot)[s->ranks[k]];
-        if (peer_is_gone(boot_peer_settled(boot, s->ranks[k], true)))
+        if (peer_is_gone(at_once ? boot_peer_state(boot, s->ranks[k], NULL)
+                                 : boot_peer_settled(boot, s->ranks[k], true)))
             return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) died during %s", peer->rank, peer->host,
-                           peer->pid, call_names[s->wish.call]);
+                           peer->pid, s->way->call);
     }
     return COLLET_SUCCESS;
 }
 
+static enum collet_result keep_watch(struct collet_comm *comm) {
+    COLLET_TRY(boot_check(comm->split->parent->boot));
+    return split_look_for_deaths(comm->split, false);
+}
+
+static void give_up(struct collet_comm *comm, enum collet_result code, const char *text) {
+    const struct split *s = comm->split;
+    if (s->stage == SPLIT_AGREE || s->stage == SPLIT_AWAIT_ID)
+        boot_fail(s->parent->boot, code, text);
+}
+
 enum collet_result split_try(struct collet_comm *comm) {
-    static enum collet_result (*const stages[])(struct collet_comm *) = {
-        [BEGIN] = begin, [AGREE] = agree, [AWAIT_ID] = await_id, [KEEP_WATCH] = keep_watch};
+    const struct split *s = comm->split;
     enum collet_result result;
     enum split_stage stage;
     do {
-        stage = comm->split->stage;
-        result = stages[stage](comm);
-    } while (result == COLLET_SUCCESS && stage != KEEP_WATCH);
-    if (result < 0 && comm->boot == NULL && stage != BEGIN) /* the others wait in the parent */
-        boot_fail(comm->split->parent->boot, result, err_last());
+        stage = s->stage;
+        result = s->way->stages[stage](comm);
+    } while (result == COLLET_SUCCESS && stage != SPLIT_KEEP_WATCH);
+    if (result < 0 && s->stage > SPLIT_BEGIN && s->stage < SPLIT_KEEP_WATCH)
+        s->way->give_up(comm, result, err_last());
     return result;
 }
 
 void split_keep_error(const struct collet_comm *comm, enum collet_result result) {
     const struct split *s = comm->split;
     char text[ERR_TEXT_BYTES];
-    if (s == NULL || s->stage == BEGIN)
+    if (s == NULL || s->stage == SPLIT_BEGIN)
         return;
-    if (result == COLLET_ERR_TIMEOUT && s->stage == KEEP_WATCH) {
-        snprintf(text, sizeof text, "in %s, where rank %d has the meeting point: %.400s", call_names[s->wish.call],
-                 s->leader, err_last());
+    if (result == COLLET_ERR_TIMEOUT && s->stage == SPLIT_KEEP_WATCH) {
+        snprintf(text, sizeof text, "in %s, where rank %d has the meeting point: %.400s", s->way->call, s->leader,
+                 err_last());
         err_adopt(result, text);
     }
     comm_keep_error(s->parent);
@@ -248,13 +228,13 @@ void split_end(struct collet_comm *comm) {
     char text[96];
     if (s == NULL)
         return;
-    if (s->stage == AGREE || s->stage == AWAIT_ID) {
-        snprintf(text, sizeof text, "rank %d gave up %s", s->parent->rank, call_names[s->wish.call]);
-        boot_fail(s->parent->boot, COLLET_ERR_REMOTE, text);
-    }
-    if (s->stage != BEGIN)
+    if (s->stage != SPLIT_BEGIN) {
+        snprintf(text, sizeof text, "rank %d gave up %s", s->parent->rank, s->way->call);
+        s->way->give_up(comm, COLLET_ERR_REMOTE, text);
         comm_leave(s->parent);
+    }
     agreement_fini(&s->agreement);
+    consent_fini(&s->consent);
     free(s->ranks);
     free(s);
     comm->split = NULL;
@@ -286,6 +266,11 @@ void split_give_up(struct collet_comm *parent) {
 }
 
 /* ---- the calls ---- */
+
+static const struct split_way split_way = {"collet_comm_split()", {begin, agree, await_id, keep_watch}, NULL, give_up};
+static const struct split_way grow_way = {"collet_comm_grow()", {begin, agree, await_id, keep_watch}, NULL, give_up};
+static const struct split_way *const ways[] = {
+    [CALL_SPLIT] = &split_way, [CALL_SHRINK] = &shrink_way, [CALL_GROW] = &grow_way};
 
 /* The parent's configuration, or that of the environment overridden by the caller's; always the parent's device. */
 static enum collet_result configure(const struct collet_comm *parent, const struct collet_config *config,
@@ -334,6 +319,7 @@ static enum collet_result list_ranks(struct split *s, const int *exclude_ranks, 
 static enum collet_result prepare_split(struct collet_comm *parent, const struct wish *wish, const int *exclude_ranks,
                                         int count, const struct collet_config *config, struct collet_comm *comm) {
     COLLET_TRY(memory_get(&comm->split, 1, sizeof *comm->split, "no memory for a communicator"));
+    comm->split->way = ways[wish->call];
     comm->split->parent = parent;
     comm->split->wish = *wish;
     COLLET_TRY(list_ranks(comm->split, exclude_ranks, count));
@@ -386,9 +372,9 @@ enum collet_result collet_comm_split(struct collet_comm *comm, int color, int ke
 enum collet_result collet_comm_shrink(struct collet_comm *comm, const int *exclude_ranks, int count,
                                       struct collet_comm **newcomm, const struct collet_config *config) {
     const struct wish wish = {CALL_SHRINK, 0, 0, 0, 0};
-    if (exclude_ranks == NULL || count < 1)
+    if (count < 0 || (exclude_ranks == NULL && count > 0))
         return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT,
-                                    "exclude_ranks is %s and count %d: name at least one rank",
+                                    "exclude_ranks is %s and count %d: pass count ranks, or NULL and 0",
                                     exclude_ranks == NULL ? "NULL" : "given", count));
     return group_poison(make_of(comm, &wish, exclude_ranks, count, NULL, newcomm, config));
 }

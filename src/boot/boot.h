@@ -94,8 +94,11 @@ enum boot_subject {
     BOOT_ATLAS,       /* plan: the places of all ranks and the graphs of all nodes */
     BOOT_SPLIT,       /* api: a communicator is made of this one */
     BOOT_QUESTION,    /* boot: what is a rank waiting in? */
-    BOOT_ANSWER       /* boot: the answer */
+    BOOT_ANSWER,      /* boot: the answer */
+    BOOT_VOTE,        /* boot: to the judge of a consent */
+    BOOT_VERDICT      /* boot: from it */
 };
+#define BOOT_KEY_REST ((1ull << 56) - 1)
 static inline uint64_t boot_key(enum boot_subject subject, uint64_t rest) { return (uint64_t)subject << 56 | rest; }
 
 /* Sends bytes (≤ BOOT_MESSAGE_BYTES) to rank `to`, itself included, under a key that the receiver asks for. Messages of

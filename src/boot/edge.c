@@ -63,7 +63,8 @@ static void edge_ended(struct edge *edge) {
 
 /* One read. False if the edge was lost by it. */
 static bool read_once(struct edge *edge) {
-    bool open = wire_fill(edge->wire, READ_BYTES);
+    const size_t longest = wire_room(edge->max_bytes);
+    bool open = wire_fill(edge->wire, longest > READ_BYTES ? longest : READ_BYTES);
     struct frame frame;
     int got;
     while ((got = wire_next(edge->wire, edge->max_bytes, &frame)) > 0) {

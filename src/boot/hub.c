@@ -80,6 +80,7 @@ void hub_release(struct hub *hub) {
     if (left > 0)
         return;
     letter_queue_clear(&hub->outbox);
+    hub_forget_consents(hub);
     pthread_mutex_destroy(&hub->lock);
     pthread_cond_destroy(&hub->flushed);
     arena_free(&hub->arena);
@@ -263,18 +264,21 @@ void hub_send(struct hub *hub, struct letter *letter) {
     watch_post(hub->work);
 }
 
-static void answer(struct hub *hub, struct letter *question) {
-    struct letter *letter = hub_answer(hub, question);
-    free(question);
-    if (letter != NULL)
-        hub_send(hub, letter);
+/* Is this letter for the watch, not for the rank? A vote that a rank sends to a higher one only asks. Takes the letter then. */
+static bool answered(struct hub *hub, struct letter *letter) {
+    const bool question = letter->key == boot_key(BOOT_QUESTION, 0), vote = letter->key >> 56 == BOOT_VOTE;
+    struct letter *answer = question ? hub_answer(hub, letter) : vote ? hub_recall(hub, letter) : NULL;
+    if (answer == NULL && !question && !(vote && letter->from < letter->to))
+        return false;
+    free(letter);
+    if (answer != NULL)
+        hub_send(hub, answer);
+    return true;
 }
 
 void hub_deliver(struct hub *hub, struct letter *letter) {
-    if (letter->key == boot_key(BOOT_QUESTION, 0)) {
-        answer(hub, letter);
+    if (answered(hub, letter))
         return;
-    }
     SCOPED_LOCK(&hub->lock);
     struct boot *boot = hub->local[letter->to];
     if (boot != NULL)

@@ -66,6 +66,11 @@ struct boot {
 /* Makes the answer of a rank of this process to a question; NULL if it has left, or there is no memory. */
 struct letter *hub_answer(struct hub *hub, const struct letter *question);
 
+/* Makes a letter with the verdict that the receiver of this vote has had before (consent.h); NULL: it has not, or there is no
+ * memory. */
+struct letter *hub_recall(struct hub *hub, const struct letter *vote);
+void hub_forget_consents(struct hub *hub);
+
 enum hub_phase { HUB_GATHERS, HUB_LINKS, HUB_READY };
 
 struct hub {
@@ -90,6 +95,7 @@ struct hub {
     int failed_word; /* written last, with release: a reader that sees it may read the text */
     char failed_text[ERR_TEXT_BYTES];
 
+    struct consent_memory *consents;       /* what ranks of this process have agreed on */
     struct letter_queue outbox;            /* for the watch's side */
     uint64_t flushes_wanted, flushes_done; /* boot_destroy() waits briefly for its goodbye to be handed to the kernel */
 
@@ -129,7 +135,8 @@ enum peer_state hub_state(struct hub *hub, int rank, uint64_t *since_ns); /* sin
 
 /* To a rank of this process, or through the watch to another one. Takes the letter. */
 void hub_send(struct hub *hub, struct letter *letter);
-/* To the mailbox of a rank of this process; dropped if it has left. A question is answered. Takes the letter. */
+/* To the mailbox of a rank of this process; dropped if it has left. A question is answered, and so is a vote that
+ * comes too late. Takes the letter. */
 void hub_deliver(struct hub *hub, struct letter *letter);
 /* The next one for boot's rank; NULL if none. The caller frees it. */
 struct letter *hub_collect(struct boot *boot, int from, uint64_t key);

@@ -121,10 +121,11 @@ static void send_letters(struct member *member) {
     }
 }
 
-/* Have all ranks left, or is no rank of this process left that could be concerned? */
+/* Is no rank of this process left, and nobody else who could need what it routes? The others of a communicator that has failed may
+ * still agree on who lives. */
 static bool is_over(struct hub *hub) {
     SCOPED_LOCK(&hub->lock);
-    return hub->nlocal == 0 && (hub->failed_word != 0 || hub->phase != HUB_READY || hub->missing_count == hub->nranks);
+    return hub->nlocal == 0 && (hub->phase != HUB_READY || hub->missing_count == hub->nranks);
 }
 
 static void member_destroy(struct member *member) {

@@ -400,7 +400,7 @@ static bool on_edge_frame(struct edge *edge, const struct frame *frame) {
 static struct edge *add_edge(struct tree *tree, struct wire *wire, int place) {
     const struct edge like = {
         .place = place,
-        .max_bytes = TABLE_PART_BYTES,
+        .max_bytes = TABLE_PART_BYTES + (size_t)tree->hub->nranks, /* a verdict has a byte per rank (consent.h) */
         .frame = on_edge_frame,
         .lost = on_lost,
         .owner = tree,

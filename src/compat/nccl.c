@@ -253,8 +253,14 @@ ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *chi
 
 ncclResult_t pncclCommShrink(ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *child, ncclConfig_t *config,
                              int flags) {
-    if (flags != NCCL_SHRINK_DEFAULT)
-        return refuse("CommShrink", "shrinkFlags that end calls in progress (NCCL_SHRINK_ABORT)");
+    if (nexcluded < 1 || (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT))
+        return reply(group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT,
+                                          "excludeRanksCount is %d and shrinkFlags %d: pass at least one rank, and "
+                                          "NCCL_SHRINK_DEFAULT or NCCL_SHRINK_ABORT",
+                                          nexcluded, flags)));
+    enum collet_result stopped = flags == NCCL_SHRINK_ABORT ? collet_comm_revoke(comm) : COLLET_SUCCESS;
+    if (stopped != COLLET_SUCCESS)
+        return reply(group_poison(stopped));
     CHILD(config, collet_comm_shrink(comm, excluded, nexcluded, child, options));
 }
 
@@ -264,6 +270,12 @@ NEWER(ncclResult_t, CommGrow, ncclComm_t comm, int nranks, const ncclUniqueId *i
     if (comm == NULL) /* without an id it is refused there */
         return reply(comm_init(child, nranks, 1, id, rank, config));
     CHILD(config, collet_comm_grow(comm, nranks, ids_of(id), child, options));
+}
+
+NEWER(ncclResult_t, CommRevoke, ncclComm_t comm, int flags) {
+    if (flags != 0)
+        return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "revokeFlags is %d: pass NCCL_REVOKE_DEFAULT, 0", flags));
+    return reply(collet_comm_revoke(comm));
 }
 
 NEWER(ncclResult_t, CommGetUniqueId, ncclComm_t comm, ncclUniqueId *id) {

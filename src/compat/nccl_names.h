@@ -26,9 +26,9 @@
     X(WORKS, CommFinalize, "2.14", "")                                                                                 \
     X(WORKS, CommDestroy, "2.3", "")                                                                                   \
     X(WORKS, CommAbort, "2.4", "")                                                                                     \
-    X(REFUSED, CommRevoke, "2.28.7", "stopping a communicator without ending it")                                      \
+    X(WORKS, CommRevoke, "2.28.7", "later calls return ncclRemoteError")                                               \
     X(WORKS, CommSplit, "2.18", "")                                                                                    \
-    X(WORKS, CommShrink, "2.27", "NCCL_SHRINK_ABORT is refused")                                                       \
+    X(WORKS, CommShrink, "2.27", "")                                                                                   \
     X(WORKS, CommGrow, "2.29", "")                                                                                     \
     X(WORKS, CommGetUniqueId, "2.29", "")                                                                              \
     X(WORKS, CommGetAsyncError, "2.4", "")                                                                             \

@@ -388,7 +388,7 @@ static void arguments_that_cannot_be_are_named(void **state) {
     assert_true(collet_comm_split(comm, 0, 0, &child, &gpu) < 0);
     refuse(collet_comm_shrink(NULL, two, 1, &child, NULL), BAD, "comm is NULL");
     refuse(collet_comm_shrink(comm, NULL, 1, &child, NULL), BAD, "exclude_ranks is NULL");
-    refuse(collet_comm_shrink(comm, two, 0, &child, NULL), BAD, "count 0");
+    refuse(collet_comm_shrink(comm, two, -1, &child, NULL), BAD, "count -1");
     refuse(collet_comm_shrink(comm, self, 1, &child, NULL), BAD, "exclude_ranks[0] is 1");
     refuse(collet_comm_shrink(comm, twice, 2, &child, NULL), BAD, "exclude_ranks[1] is 2");
     refuse(collet_comm_shrink(comm, outside, 1, &child, NULL), BAD, "exclude_ranks[0] is 3");

@@ -28,8 +28,10 @@ ncclResult_t ncclScatter(const void *, void *, size_t, ncclDataType_t, int, nccl
 #if NCCL_VERSION_CODE < 22900 /* weak: the program also links to an older library of NVIDIA's, and runs with ours */
 #pragma weak ncclCommGetUniqueId
 #pragma weak ncclCommGrow
+#pragma weak ncclCommRevoke
 ncclResult_t ncclCommGetUniqueId(ncclComm_t, ncclUniqueId *);
 ncclResult_t ncclCommGrow(ncclComm_t, int, const ncclUniqueId *, int, ncclComm_t *, ncclConfig_t *);
+ncclResult_t ncclCommRevoke(ncclComm_t, int);
 #endif
 
 #define N 4
@@ -430,6 +432,26 @@ static void a_split_need_not_block(void) {
     OK(ncclCommDestroy(parent));
 }
 
+/* Of a communicator that was revoked, or stopped by the shrink itself, nothing is left to call. */
+static void end_by_shrinking(ncclComm_t large, int number) {
+    int last[] = {N - 1}, before[] = {0}, one = 1, all = 0;
+    ncclComm_t small = NULL, smaller = NULL;
+    EXPECT(ncclInvalidArgument, ncclCommRevoke(large, 1));
+    OK(ncclCommRevoke(large, 0));
+    EXPECT(ncclRemoteError, ncclAllReduce(&one, &all, 1, ncclInt, ncclSum, large, NULL));
+    if (number != N - 1) {
+        OK(ncclCommShrink(large, last, 1, &small, NULL, NCCL_SHRINK_DEFAULT));
+        CHECK(sum_over(small) == N - 1);
+    }
+    if (number != N - 1 && number != 0) {
+        OK(ncclCommShrink(small, before, 1, &smaller, NULL, NCCL_SHRINK_ABORT));
+        CHECK(sum_over(smaller) == N - 2);
+        OK(ncclCommDestroy(smaller));
+    }
+    OK(ncclCommDestroy(small));
+    OK(ncclCommDestroy(large));
+}
+
 static void communicators_shrink_and_grow(void) {
     ncclComm_t small = NULL, large = NULL;
     int excluded[] = {2}, number = -1;
@@ -438,8 +460,8 @@ static void communicators_shrink_and_grow(void) {
         OK(ncclCommShrink(comm, excluded, 1, &small, NULL, NCCL_SHRINK_DEFAULT));
         OK(ncclCommUserRank(small, &number));
         CHECK(number == rank - (rank > 2) && sum_over(small) == N - 1);
-        EXPECT(ncclInvalidUsage, ncclCommShrink(comm, excluded, 1, &large, NULL, NCCL_SHRINK_ABORT));
-        SAYS("NCCL_SHRINK_ABORT");
+        EXPECT(ncclInvalidArgument, ncclCommShrink(comm, excluded, 1, &large, NULL, 7));
+        SAYS("shrinkFlags 7");
     }
     if (rank == 0)
         OK(ncclCommGetUniqueId(small, &shared->id));
@@ -450,7 +472,7 @@ static void communicators_shrink_and_grow(void) {
     OK(ncclCommUserRank(large, &number));
     CHECK(number == (rank == 2 ? N - 1 : rank - (rank > 2)));
     OK(ncclCommDestroy(small));
-    OK(ncclCommDestroy(large));
+    end_by_shrinking(large, number);
     EXPECT(ncclInvalidArgument, ncclCommGrow(NULL, N, NULL, 0, &large, NULL));
 }
 

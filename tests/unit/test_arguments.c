@@ -163,6 +163,8 @@ struct input {
     X(BAD, "registration is NULL", collet_comm_register(b.comm, b.in, 8, NULL))                                        \
     X(BAD, "comm is NULL", collet_comm_deregister(NULL, (struct collet_registration *)b.in))                           \
     X(BAD, "registration", collet_comm_deregister(b.comm, (struct collet_registration *)b.in))                         \
+    X(BAD, "comm is NULL", collet_comm_revoke(NULL))                                                                   \
+    X(BAD, "no communicator", collet_comm_revoke((struct collet_comm *)b.no_stream))                                   \
     X(BAD, "id is NULL", collet_get_unique_id(NULL))
 
 static const size_t one_and_two[2] = {1, 2};

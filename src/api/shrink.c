@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A communicator of the ranks that are left. Its parent may have failed, and more ranks may die on the way:
+ *
+ *    agree        who lives? (boot/consent.h)  The judge has an id for them.
+ *    keep_watch   they join as with any id
+ *    settle       have all joined? (boot/consent.h)
+ *                   all have         ─▶ done
+ *                   somebody died    ─▶ agree, without it
+ *                   somebody cannot  ─▶ the same error on all
+ *
+ * So either all that live have the new communicator or none has. What is agreed on is said in the parent's control plane, which
+ * goes on after a failure.
+ */
+#include "api/split.h"
+
+#include <string.h>
+
+static enum collet_result check_parent(const struct split *s) {
+    if (comm_is_live(s->parent))
+        return COLLET_SUCCESS;
+    return err_set(COLLET_ERR_ABORTED, "comm was ended during %s", s->way->call);
+}
+
+/* ---- consents ---- */
+
+/* A rank that takes part in one shrink may be excluded from the next one. So shrinks are told apart by their ranks. */
+static uint64_t hash_of_ranks(const struct split *s) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int k = 0; k < s->nranks; k++)
+        hash = (hash ^ (uint64_t)s->ranks[k]) * 0x100000001b3u;
+    return hash;
+}
+
+static enum collet_result give_id(void *giver, const uint8_t *lives, char gift[CONSENT_GIFT_BYTES]) {
+    struct collet_unique_id id;
+    COLLET_TRY(split_make_id(giver, lives, &id));
+    memcpy(gift, id.bytes, sizeof id.bytes);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result start_consent(struct split *s, bool settles, enum collet_result code) {
+    const struct consent_terms terms = {.boot = s->parent->boot,
+                                        .key = hash_of_ranks(s),
+                                        .ranks = s->ranks,
+                                        .nranks = s->nranks,
+                                        .self = s->self,
+                                        .leaving_is_no = settles,
+                                        .give = settles ? NULL : give_id,
+                                        .giver = s,
+                                        .call = s->way->call,
+                                        .timeout_s = (int)s->parent->config.init_timeout};
+    consent_fini(&s->consent);
+    return consent_start(&s->consent, &terms, code);
+}
+
+/* Leaves out who does not live. */
+static void keep_survivors(struct split *s) {
+    const uint8_t *lives = s->consent.verdict->lives;
+    const int self = s->ranks[s->self], nranks = s->nranks;
+    s->nranks = 0;
+    for (int k = 0; k < nranks; k++) {
+        if (!lives[k])
+            continue;
+        if (s->ranks[k] == self)
+            s->self = s->nranks;
+        s->ranks[s->nranks++] = s->ranks[k];
+    }
+}
+
+/* The verdict's code, with its text. */
+static enum collet_result check_verdict(const struct split *s) {
+    const struct consent_verdict *verdict = s->consent.verdict;
+    if (!verdict->lives[s->self])
+        return err_set(COLLET_ERR_REMOTE, "the other ranks count this process as lost, and shrank without it");
+    if (verdict->sum.code == COLLET_SUCCESS)
+        return COLLET_SUCCESS;
+    return err_adopt((enum collet_result)verdict->sum.code, verdict->sum.text);
+}
+
+/* ---- the stages ---- */
+
+static enum collet_result shrink_begin(struct collet_comm *comm) {
+    COLLET_TRY(split_enter(comm->split));
+    return start_consent(comm->split, false, COLLET_SUCCESS);
+}
+
+/* While the parent is well: does a rank wait in a collective? That ends with the parent. */
+static enum collet_result look_for_others(struct split *s) {
+    if (boot_failed(s->parent->boot) != COLLET_SUCCESS)
+        return COLLET_SUCCESS;
+    enum collet_result result = split_look_for_callers(s);
+    if (result != COLLET_SUCCESS)
+        boot_fail(s->parent->boot, result, err_last());
+    return result;
+}
+
+static enum collet_result shrink_agree(struct collet_comm *comm) {
+    struct split *s = comm->split;
+    COLLET_TRY(check_parent(s));
+    enum collet_result result = consent_try(&s->consent);
+    if (result == COLLET_IN_PROGRESS)
+        COLLET_TRY(look_for_others(s));
+    COLLET_TRY(result);
+    COLLET_TRY(check_verdict(s));
+    memcpy(s->id.bytes, s->consent.verdict->gift, sizeof s->id.bytes);
+    keep_survivors(s);
+    comm->rank = s->self;
+    comm->nranks = s->nranks;
+    s->stage = SPLIT_KEEP_WATCH; /* if the rank cannot join, all have to hear of that */
+    return comm_join(comm, &s->id, 1);
+}
+
+static enum collet_result shrink_keep_watch(struct collet_comm *comm) {
+    COLLET_TRY(check_parent(comm->split));
+    return split_look_for_deaths(comm->split, true);
+}
+
+static bool somebody_died(const struct split *s) {
+    return memchr(s->consent.verdict->lives, 0, (size_t)s->nranks) != NULL;
+}
+
+static enum collet_result shrink_settle(struct collet_comm *comm, enum collet_result result) {
+    struct split *s = comm->split;
+    if (s->stage < SPLIT_KEEP_WATCH)
+        return result;
+    if (s->stage == SPLIT_KEEP_WATCH) {
+        s->stage = SPLIT_SETTLE;
+        COLLET_TRY(start_consent(s, true, result));
+    }
+    COLLET_TRY(check_parent(s));
+    COLLET_TRY(consent_try(&s->consent));
+    if (!s->consent.verdict->lives[s->self] || !somebody_died(s))
+        return check_verdict(s);
+    comm_close(comm);
+    keep_survivors(s);
+    s->stage = SPLIT_AGREE;
+    COLLET_TRY(start_consent(s, false, COLLET_SUCCESS));
+    return COLLET_IN_PROGRESS;
+}
+
+static void shrink_give_up(struct collet_comm *comm, enum collet_result code, const char *text) {
+    struct split *s = comm->split;
+    (void)code;
+    if (s->stage == SPLIT_KEEP_WATCH && start_consent(s, true, COLLET_ERR_ABORTED) != COLLET_SUCCESS)
+        return;
+    consent_give_up(&s->consent, text);
+}
+
+const struct split_way shrink_way = {
+    "collet_comm_shrink()", {shrink_begin, shrink_agree, NULL, shrink_keep_watch}, shrink_settle, shrink_give_up};

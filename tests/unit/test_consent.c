@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who lives, and one verdict of all that do, whatever the order of deaths and letters. The ranks are of one process and are polled
+ * one by one, so each order can be made.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "boot/consent.h"
+#include "boot/hub.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NRANKS 4
+
+static const int all_ranks[NRANKS] = {0, 1, 2, 3};
+
+struct table {
+    struct config configs[NRANKS];
+    struct boot *boots[NRANKS];
+    struct consent consents[NRANKS];
+    int gifts; /* so many ids were made */
+};
+
+static enum collet_result give_number(void *giver, const uint8_t *lives, char gift[CONSENT_GIFT_BYTES]) {
+    (void)lives;
+    snprintf(gift, CONSENT_GIFT_BYTES, "gift %d", ++*(int *)giver);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result ask(struct table *table, int rank, bool leaving_is_no, enum collet_result code) {
+    const struct consent_terms terms = {.boot = table->boots[rank],
+                                        .key = 77,
+                                        .ranks = all_ranks,
+                                        .nranks = NRANKS,
+                                        .self = rank,
+                                        .leaving_is_no = leaving_is_no,
+                                        .give = give_number,
+                                        .giver = &table->gifts,
+                                        .call = "shrink",
+                                        .timeout_s = 60};
+    consent_fini(&table->consents[rank]);
+    return consent_start(&table->consents[rank], &terms, code);
+}
+
+static int set_up(void **state) {
+    static struct table table;
+    struct collet_unique_id id;
+    const struct boot_self self = {.device = 0};
+    table = (struct table){.gifts = 0};
+    assert_int_equal(boot_unique_id_fresh(true, &id), COLLET_SUCCESS);
+    for (int rank = 0; rank < NRANKS; rank++) {
+        table.configs[rank] = *config_process();
+        assert_int_equal(boot_join(&id, NRANKS, rank, &self, &table.configs[rank], &table.boots[rank]), COLLET_SUCCESS);
+    }
+    boot_fail(table.boots[0], COLLET_ERR_REMOTE, "somebody died"); /* which is when this is needed */
+    for (int rank = 0; rank < NRANKS; rank++)
+        assert_int_equal(ask(&table, rank, false, COLLET_SUCCESS), COLLET_SUCCESS);
+    *state = &table;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct table *table = *state;
+    for (int rank = 0; rank < NRANKS; rank++) {
+        consent_fini(&table->consents[rank]);
+        boot_destroy(table->boots[rank]);
+    }
+    return 0;
+}
+
+static void dies(struct table *table, int rank) { assert_true(hub_set_state(table->boots[0]->hub, rank, PEER_DEAD)); }
+
+/* Dies, and its letters to these ranks with it. */
+static void dies_before_telling(struct table *table, int rank, const int *ranks, int n) {
+    dies(table, rank);
+    for (int k = 0; k < n; k++) {
+        struct letter *letter;
+        while ((letter = hub_collect(table->boots[ranks[k]], rank, boot_key(BOOT_VERDICT, 77))) != NULL)
+            free(letter);
+    }
+}
+
+static enum collet_result poll_rank(struct table *table, int rank) { return consent_try(&table->consents[rank]); }
+
+static void waits(struct table *table, int rank) { assert_int_equal(poll_rank(table, rank), COLLET_IN_PROGRESS); }
+
+/* After as many turns as it takes. Pauses between repetitions make that milliseconds. */
+static void agree(struct table *table, const int *ranks, int n) {
+    bool done[NRANKS] = {false};
+    for (int left = n; left > 0;)
+        for (int k = 0; k < n; k++) {
+            enum collet_result result = done[k] ? COLLET_IN_PROGRESS : poll_rank(table, ranks[k]);
+            assert_true(result >= 0);
+            done[k] |= result == COLLET_SUCCESS;
+            left -= result == COLLET_SUCCESS;
+        }
+}
+
+static void check_verdict(const struct table *table, int rank, const char *gift, const char *lives) {
+    const struct consent_verdict *verdict = table->consents[rank].verdict;
+    assert_int_equal(verdict->sum.code, COLLET_SUCCESS);
+    assert_string_equal(verdict->gift, gift);
+    for (int k = 0; k < NRANKS; k++)
+        assert_int_equal(verdict->lives[k], lives[k] == '1');
+}
+
+static void all_that_live_get_the_gift_of_the_lowest(void **state) {
+    struct table *table = *state;
+    agree(table, all_ranks, NRANKS);
+    for (int rank = 0; rank < NRANKS; rank++)
+        check_verdict(table, rank, "gift 1", "1111");
+    dies(table, 0);
+    for (int rank = 1; rank < NRANKS; rank++)
+        ask(table, rank, false, COLLET_SUCCESS);
+    agree(table, &all_ranks[1], NRANKS - 1);
+    for (int rank = 1; rank < NRANKS; rank++)
+        check_verdict(table, rank, "gift 2", "0111");
+}
+
+static void the_death_of_a_rank_that_has_voted_leaves_it_out(void **state) {
+    struct table *table = *state;
+    const int survivors[] = {0, 1, 3};
+    waits(table, 2); /* its vote is on the way */
+    dies(table, 2);
+    agree(table, survivors, 3);
+    for (int k = 0; k < 3; k++)
+        check_verdict(table, survivors[k], "gift 1", "1101");
+}
+
+/* Rank 0 has its verdict, and so has rank 2. Rank 0 dies before it tells ranks 1 and 3. */
+static void a_verdict_that_one_survivor_has_had_is_that_of_all(void **state) {
+    struct table *table = *state;
+    const int others[] = {1, 3};
+    for (int rank = 1; rank < NRANKS; rank++)
+        waits(table, rank);
+    assert_int_equal(poll_rank(table, 0), COLLET_SUCCESS);
+    assert_int_equal(poll_rank(table, 2), COLLET_SUCCESS);
+    dies_before_telling(table, 0, others, 2);
+    agree(table, others, 2);
+    for (int rank = 1; rank < NRANKS; rank++)
+        check_verdict(table, rank, "gift 1", "1111");
+}
+
+/* The next judge has had the verdict itself, and looks for no votes any more: its watch answers. */
+static void a_judge_that_has_gone_on_still_answers(void **state) {
+    struct table *table = *state;
+    const int others[] = {2, 3};
+    for (int rank = 1; rank < NRANKS; rank++)
+        waits(table, rank);
+    assert_int_equal(poll_rank(table, 0), COLLET_SUCCESS);
+    assert_int_equal(poll_rank(table, 1), COLLET_SUCCESS);
+    dies_before_telling(table, 0, others, 2);
+    agree(table, others, 2);
+    for (int rank = 1; rank < NRANKS; rank++)
+        check_verdict(table, rank, "gift 1", "1111");
+}
+
+/* Two judges die, each when one rank has its verdict. */
+static void two_judges_may_die(void **state) {
+    struct table *table = *state;
+    const int last[] = {2};
+    for (int rank = 1; rank < NRANKS; rank++)
+        waits(table, rank);
+    assert_int_equal(poll_rank(table, 0), COLLET_SUCCESS);
+    assert_int_equal(poll_rank(table, 3), COLLET_SUCCESS);
+    dies_before_telling(table, 0, last, 1);
+    dies(table, 1);
+    agree(table, last, 1);
+    check_verdict(table, 2, "gift 1", "1111");
+    check_verdict(table, 3, "gift 1", "1111");
+}
+
+/* Rank 0 died with its verdict, and whoever had it too. Those that are left make their own. */
+static void a_verdict_that_only_the_dead_had_is_forgotten(void **state) {
+    struct table *table = *state;
+    const int others[] = {1, 3};
+    for (int rank = 1; rank < NRANKS; rank++)
+        waits(table, rank);
+    assert_int_equal(poll_rank(table, 0), COLLET_SUCCESS);
+    assert_int_equal(poll_rank(table, 2), COLLET_SUCCESS);
+    dies_before_telling(table, 0, others, 2);
+    dies(table, 2);
+    agree(table, others, 2);
+    check_verdict(table, 1, "gift 2", "0101");
+    check_verdict(table, 3, "gift 2", "0101");
+}
+
+static void one_no_is_the_no_of_all_with_its_text(void **state) {
+    struct table *table = *state;
+    agree(table, all_ranks, NRANKS);
+    for (int rank = 0; rank < NRANKS; rank++) {
+        err_set(COLLET_ERR_SYSTEM, "rank %d has no memory", rank);
+        ask(table, rank, true, rank >= 2 ? COLLET_ERR_SYSTEM : COLLET_SUCCESS);
+    }
+    agree(table, all_ranks, NRANKS);
+    for (int rank = 0; rank < NRANKS; rank++) {
+        const struct consent_verdict *verdict = table->consents[rank].verdict;
+        assert_int_equal(verdict->sum.code, COLLET_ERR_SYSTEM);
+        assert_string_equal(verdict->sum.text, "rank 2 has no memory");
+        assert_int_equal(verdict->lives[2], 1);
+    }
+    assert_int_equal(table->gifts, 1);
+}
+
+static void a_rank_that_gives_up_is_a_no_at_once(void **state) {
+    struct table *table = *state;
+    const int others[] = {0, 2, 3};
+    consent_give_up(&table->consents[1], "rank 1 gave up");
+    agree(table, others, 3);
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(table->consents[others[k]].verdict->sum.code, COLLET_ERR_ABORTED);
+        assert_string_equal(table->consents[others[k]].verdict->sum.text, "rank 1 gave up");
+    }
+}
+
+static void a_judge_that_gives_up_is_a_no_too(void **state) {
+    struct table *table = *state;
+    waits(table, 0);
+    waits(table, 1);
+    consent_give_up(&table->consents[0], "rank 0 gave up");
+    agree(table, &all_ranks[1], NRANKS - 1);
+    for (int rank = 1; rank < NRANKS; rank++) {
+        assert_int_equal(table->consents[rank].verdict->sum.code, COLLET_ERR_ABORTED);
+        assert_string_equal(table->consents[rank].verdict->sum.text, "rank 0 gave up");
+    }
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(all_that_live_get_the_gift_of_the_lowest),
+        TEST(the_death_of_a_rank_that_has_voted_leaves_it_out),
+        TEST(a_verdict_that_one_survivor_has_had_is_that_of_all),
+        TEST(a_judge_that_has_gone_on_still_answers),
+        TEST(two_judges_may_die),
+        TEST(a_verdict_that_only_the_dead_had_is_forgotten),
+        TEST(one_no_is_the_no_of_all_with_its_text),
+        TEST(a_rank_that_gives_up_is_a_no_at_once),
+        TEST(a_judge_that_gives_up_is_a_no_too),
+    };
+    return cmocka_run_group_tests_name("consent", tests, NULL, NULL);
+}
