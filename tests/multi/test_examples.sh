@@ -23,7 +23,7 @@ kmeans          4      allreduce
 END
 }
 
-for example in overlap_host $(examples | cut -d' ' -f1); do
+for example in overlap_host elastic_mlp $(examples | cut -d' ' -f1); do
     [ -x "$bin/$example" ] || { echo "$example is not built in $bin"; exit 77; }
 done
 
@@ -70,6 +70,15 @@ trains_under_a_launcher() {
     wait "${pids[0]}" && wait "${pids[1]}"
 }
 
+# Ranks are killed, rank 0 too, and two in the same step. The last line of rank 0 says that the bits of all are equal.
+trains_on() { # how many are left, number of processes, RANK@STEP…
+    local left=$1 output
+    shift
+    output=$(timeout 120 "$bin/elastic_mlp" "$@" 2>&1) || { echo "$output"; return 1; }
+    sed -nE 's/.*loss ([0-9.]+) .*/\1/p' <<<"$output" | falls || { echo "$output"; return 1; }
+    grep -qx "check: the $left ranks that are left agree, bit for bit" <<<"$output" || { echo "$output"; return 1; }
+}
+
 says_how_it_is_used() {
     "$bin/pipeline" --procs 0 2>&1 | grep -q '^usage: .*pipeline \[--procs N\]' && ! "$bin/pipeline" 4 2>/dev/null
 }
@@ -83,6 +92,8 @@ done < <(examples)
 for n in $procs; do
     check "overlap_host_on_${n}_ranks_sums_on_a_stream_as_blocking_calls_do" overlaps "$bin/overlap_host" --procs "$n"
 done
+check elastic_mlp_trains_on_when_a_rank_is_killed trains_on 3 4 1@30
+check elastic_mlp_trains_on_when_rank_0_and_then_two_more_are_killed trains_on 2 5 0@10 4@50 1@50
 slow_link=${BUILD:-build}/bench/slow_link
 if make -s BUILD="${BUILD:-build}" CUDA=0 "$slow_link" && "$slow_link" true; then
     check a_slow_link_is_slow link_is_slow
