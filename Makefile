@@ -152,7 +152,7 @@ EXAMPLE_SOURCES := $(wildcard examples/*.c) $(CXX_EXAMPLES) $(if $(WITH_CUDA),$(
 TEST_COMMON     := $(filter-out $(if $(WITH_CUDA),,tests/common/gpu_side_cuda.c),$(wildcard tests/common/*.c tests/common/*.cc))
 # The simulated GPU machine: what its tests and its runtime are linked with.
 GPUSIM_MACHINE  := $(addprefix tests/gpusim/,access.c exec.c machine.c memory.c module.c ptx_flow.c ptx_parse.c warp.c)
-TEST_SOURCES    := $(filter-out tests/common/% tests/portable/% tests/nccl/% tests/gpusim/%,$(wildcard tests/*/*.c)) tests/gpusim/test_ptx.c
+TEST_SOURCES    := $(filter-out tests/common/% tests/portable/% tests/nccl/% tests/gpusim/%,$(wildcard tests/*/*.c)) tests/gpusim/test_ptx.c tests/gpusim/test_exec.c
 
 TOOLS    := $(TOOL_SOURCES:src/tools/%.c=$(BUILD)/bin/%)
 PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(BUILD)/bin/%)
@@ -299,9 +299,10 @@ ACCEPT := $(BUILD)/tests/gpu/test_accept
 $(filter-out $(ACCEPT),$(TESTS)): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(TEST_COMMON)) $(FORECAST_LIB) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
 $(filter-out $(ACCEPT),$(TESTS)): TEST_LIBS = -lcmocka
-$(ACCEPT): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(filter-out %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
+$(ACCEPT): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(filter-out %/gang.c %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
-$(BUILD)/tests/gpusim/test_ptx: $(call objects_of,$(GPUSIM_MACHINE))
+$(BUILD)/tests/gpusim/test_ptx $(BUILD)/tests/gpusim/test_exec: $(call objects_of,$(GPUSIM_MACHINE))
+$(BUILD)/tests/gpusim/test_exec: $(call objects_of,tests/gpusim/objects.c)
 $(BUILD)/tests/unit/test_tune_gpu: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
 
 # ------------------------------------------------------------------------- the shared kernel sources, in every language
@@ -377,6 +378,14 @@ gpu-accept-bundle:
 	@$(AGAIN) BUILD=build-dist CUDA_ARCH=all bundle
 bundle: $(GPU_ACCEPT_PROGRAMS)
 	@BUILD=$(BUILD) scripts/gpu-accept-bundle.sh
+
+# The kernels as nvcc made them, on the simulated machine: 1,000 runs that must pass, and each mutation under 20 seeds.
+.PHONY: test-gpu-sim-full
+test-gpu-sim-full:
+	@scripts/deps.sh test
+	@$(AGAIN) libs $(BUILD)/tests/gpusim/test_ptx $(BUILD)/tests/gpusim/test_exec
+	@$(BUILD)/tests/gpusim/test_ptx
+	@BUILD=$(BUILD) $(BUILD)/tests/gpusim/test_exec 20 200 || [ $$? = 77 ]
 
 # Breaks jobs on purpose: SEEDS= how many times, FIRST= the first seed. A table of what was injected and survived.
 .PHONY: test-faults
@@ -563,6 +572,7 @@ help:
 	@echo 'make test-bare     the commands of README on a Debian 12 with nothing installed (as root, with a network; CUDA=1: with nvcc)'
 	@echo 'make gpu-accept    everything that a GPU has to show, in one report (9 minutes, ACCEPT_SECONDS=; skipped where there is none)'
 	@echo 'make gpu-accept-bundle  the same in a folder, with kernels for every GPU, for a machine without a compiler'
+	@echo 'make test-gpu-sim-full  kernels as nvcc made them, on a simulated GPU machine: 1,000 runs, and mutations that must fail'
 	@echo 'make gallery       a page per algorithm that a browser animates, in build/gallery'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
 	@echo 'make bench-overlap what calls on a stream hide of their time, over a link that takes 10 ms and in memory (a minute)'

@@ -230,6 +230,7 @@ static void block_begin(struct gpusim_grid *grid, struct sm *sm, uint32_t number
     block->entries = zeroed(nentries + BLOCK_PENDING, sizeof(*block->entries));
     if (block->shared == NULL)
         abort();
+    sm->l1->generation++;                            /* what a kernel's launch makes visible is */
     memset(block->shared, 0xa5, grid->shared_bytes); /* nobody may rely on what is there */
     for (uint32_t k = 0; k < block->nwarps * PTX_LANES; k++)
         block->lane_lists[k] =

@@ -4,14 +4,11 @@
  * of all ranks in one grid, in Simple, LL and LL128, with numbers of lanes that divide nothing and lanes that run ahead of each
  * other as a seed says. Positions of connections stay in memory between launches, as under a replayed graph.
  */
-#include "chan/chan.h"
 #include "common/emulated_kernels.h"
+#include "common/gang.h"
 #include "common/level.h"
-#include "common/trial.h"
-#include "exec/exec.h"
 #include "kernels/interp.h"
 #include "kernels/reduce_host.h"
-#include "plan/extent.h"
 #include "program/program.h"
 
 #include <setjmp.h>
@@ -120,179 +117,6 @@ static void loops_of_a_block_give_what_those_of_the_host_give(void **state) {
             }
 }
 
-/* ---- collectives: all ranks of one communicator, their connections in this process ---- */
-
-struct wire {
-    int from, to, channel, lane;
-    void *memory;
-    struct fifo_end producer, consumer;
-};
-
-struct gang {
-    const struct algorithm *algorithm;
-    struct prog_shape shape;
-    int nchannels;
-    struct fifo_layout layout;
-    struct config config;
-    struct wire *wires;
-    int nwires, wires_room;
-    struct prog **progs;
-    struct work_program *programs;
-    struct work_status status;
-};
-
-static struct wire *wire_get(struct gang *gang, int from, int to, int channel, int lane) {
-    for (int k = 0; k < gang->nwires; k++) {
-        struct wire *w = &gang->wires[k];
-        if (w->from == from && w->to == to && w->channel == channel && w->lane == lane)
-            return w;
-    }
-    assert_true(gang->nwires < gang->wires_room);
-    struct wire *w = &gang->wires[gang->nwires++];
-    *w = (struct wire){from, to, channel, lane, aligned_alloc(4096, gang->layout.total_bytes), {0}, {0}};
-    assert_non_null(w->memory);
-    memset(w->memory, 0, gang->layout.total_bytes);
-    fifo_memory_init(w->memory, &gang->layout, &gang->config);
-    fifo_end_init(&w->producer, w->memory, &gang->layout, &gang->config);
-    fifo_end_init(&w->consumer, w->memory, &gang->layout, &gang->config);
-    return w;
-}
-
-static void bind_channel(struct gang *gang, int rank, int channel, struct work_channel *image) {
-    const struct prog *prog = gang->progs[rank];
-    struct fifo_end **recv_ends = calloc((size_t)prog->npeers + 1, sizeof(*recv_ends));
-    struct fifo_end **send_ends = calloc((size_t)prog->npeers + 1, sizeof(*send_ends));
-    struct work_span *spans = calloc((size_t)prog->nworkers, sizeof(*spans));
-    size_t operands = 0, sends = 0;
-    for (int k = 0; k < prog->nsteps; k++) {
-        const struct prog_step *step = &prog->steps[k];
-        size_t operands_here = (size_t)(step->recv_count + step->locals_count);
-        operands = operands_here > operands ? operands_here : operands;
-        sends = (size_t)step->send_count > sends ? (size_t)step->send_count : sends;
-        for (int p = step->recv_first; p < step->recv_first + step->recv_count; p++)
-            recv_ends[p] = &wire_get(gang, prog->peers[p].rank, rank, channel, prog->peers[p].lane)->consumer;
-        for (int p = step->send_first; p < step->send_first + step->send_count; p++)
-            send_ends[p] = &wire_get(gang, rank, prog->peers[p].rank, channel, prog->peers[p].lane)->producer;
-    }
-    for (int k = 0; k < prog->nworkers; k++)
-        spans[k] = (struct work_span){(uint32_t)prog->workers[k].first_step, (uint32_t)prog->workers[k].nsteps};
-    *image = (struct work_channel){
-        .steps = prog->steps,
-        .locals = prog->locals,
-        .workers = spans,
-        .recv_ends = recv_ends,
-        .send_ends = send_ends,
-        .lists = calloc((size_t)prog->nworkers * (operands + sends + 2), sizeof(void *)),
-        .peers = prog->peers,
-        .nworkers = (uint32_t)prog->nworkers,
-        .npeers = (uint32_t)prog->npeers,
-        .list_entries = (uint32_t)(operands + sends + 2),
-        .recv_entries = (uint32_t)operands + 1,
-        .memory = exec_memory_of(prog, &gang->layout),
-    };
-    image->memory.tmp = malloc((size_t)prog->ntmp * image->memory.tmp_stride + 1);
-}
-
-static void bind_rank(struct gang *gang, int rank) {
-    struct work_channel *channels = calloc((size_t)gang->nchannels, sizeof(*channels));
-    for (int channel = 0; channel < gang->nchannels; channel++)
-        bind_channel(gang, rank, channel, &channels[channel]);
-    gang->programs[rank].channels = channels;
-}
-
-static void gang_init(struct gang *gang, const struct algorithm *algorithm, int nranks, int root, int nchannels) {
-    int nodes[WORK_MAX];
-    *gang = (struct gang){.algorithm = algorithm, .nchannels = nchannels};
-    assert_int_equal(config_read(&gang->config), COLLET_SUCCESS);
-    gang->status.timeout_ns = 60000000000u;
-    gang->config.ll_flag_bits = 5; /* flags wrap often */
-    gang->config.first_step = -3;  /* and so do positions */
-    for (int rank = 0; rank < nranks; rank++)
-        nodes[rank] = nranks % 2 == 0 ? rank % 2 * (nranks / 2) : 0; /* two nodes, numbered across each other */
-    assert_int_equal(prog_shape_init(&gang->shape, nranks, nodes), COLLET_SUCCESS);
-    gang->layout = fifo_layout_of(4, 4096, 2048, 0);
-    gang->wires_room = nranks * nranks * nchannels * 8;
-    gang->wires = calloc((size_t)gang->wires_room, sizeof(*gang->wires));
-    gang->progs = calloc((size_t)nranks, sizeof(*gang->progs));
-    gang->programs = calloc((size_t)nranks, sizeof(*gang->programs));
-    for (int rank = 0; rank < nranks; rank++) {
-        assert_int_equal(algorithm_build(algorithm, &gang->shape, rank, root, &gang->progs[rank]), COLLET_SUCCESS);
-        bind_rank(gang, rank);
-    }
-}
-
-static void gang_fini(struct gang *gang) {
-    for (int k = 0; k < gang->nwires; k++)
-        free(gang->wires[k].memory);
-    for (int rank = 0; rank < gang->shape.nranks; rank++) {
-        const struct work_channel *channels = gang->programs[rank].channels;
-        for (int c = 0; c < gang->nchannels; c++) {
-            free((void *)channels[c].recv_ends);
-            free((void *)channels[c].send_ends);
-            free((void *)channels[c].workers);
-            free(channels[c].lists);
-            free(channels[c].memory.tmp);
-        }
-        free((void *)channels);
-        prog_destroy(gang->progs[rank]);
-    }
-    free(gang->wires);
-    free(gang->progs);
-    free(gang->programs);
-    prog_shape_fini(&gang->shape);
-}
-
-struct grid_case {
-    size_t count; /* elements */
-    enum collet_type type;
-    enum collet_op op;
-    enum protocol protocol;
-    uint32_t lanes, seed; /* lanes 0: by the host executor */
-    int root;
-};
-
-static void launch_of(struct gang *gang, const struct grid_case *c, const struct trial *trials,
-                      struct work_launch *launch) {
-    enum prog_collective collective = gang->algorithm->collective;
-    int nranks = gang->shape.nranks;
-    uint32_t elem_bytes = (uint32_t)collet_type_size(c->type);
-    bool factor = c->op == COLLET_PREMULSUM || (c->op == COLLET_AVG && type_average_factor(c->type, (uint32_t)nranks));
-    bool scaled = factor && prog_facts[collective].reduces;
-    uint64_t total, block;
-    plan_extent(collective, c->count, nranks, gang->progs[0]->nblocks, &total, &block);
-    uint32_t chunk_bytes = c->protocol == PROTOCOL_SIMPLE ? gang->layout.slot_bytes / 2 : gang->layout.short_bytes;
-    uint32_t room_bytes =
-        geometry_room(chunk_bytes, (uint32_t)gang->progs[0]->longest_run, protocol_unit_bytes(c->protocol));
-    *launch = (struct work_launch){.nworks = (uint32_t)nranks};
-    for (int rank = 0; rank < nranks; rank++) {
-        launch->works[rank] = (struct work){
-            .program = &gang->programs[rank],
-            .status = &gang->status,
-            .nblocks = (uint32_t)(gang->nchannels * gang->progs[rank]->nworkers),
-            .args =
-                {
-                    .in = trials[rank].sendbuff,
-                    .out = trials[rank].recvbuff,
-                    .total_elems = total,
-                    .block_elems = block,
-                    .chunk_elems = plan_chunk_elems(room_bytes, elem_bytes),
-                    .sequence = c->seed,
-                    .nchannels = (uint32_t)gang->nchannels,
-                    .elem_bytes = elem_bytes,
-                    .divisor = c->op == COLLET_AVG && prog_facts[collective].reduces ? (uint32_t)nranks : 1,
-                    .protocol = c->protocol,
-                    .signature = 0x12345678u * (c->seed + 1),
-                    .keep_empty = prog_keeps_empty(collective),
-                    .scaling = scaled ? WORK_BY_VALUE : WORK_UNSCALED,
-                },
-        };
-        if (c->op == COLLET_AVG)
-            launch->works[rank].args.factor = type_average_factor(c->type, (uint32_t)nranks);
-        else
-            numbers_scalar(&launch->works[rank].args.factor, c->type, rank);
-    }
-}
-
 /* ---- the same on the host ---- */
 
 static void host_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count) {
@@ -346,7 +170,7 @@ static void host_workers_run(struct interp_worker *workers, int nworkers) {
     }
 }
 
-static void host_launch(const struct gang *gang, const struct work_launch *launch, const struct grid_case *c) {
+static void host_launch(const struct gang *gang, const struct work_launch *launch, const struct gang_call *c) {
     int nworkers = 0, nops = 0;
     struct interp_op *ops = calloc((size_t)launch->nworks * (size_t)gang->nchannels, sizeof(*ops));
     size_t room = 0;
@@ -374,7 +198,7 @@ static void host_launch(const struct gang *gang, const struct work_launch *launc
 
 /* ---- grids ---- */
 
-static void run_grid(struct gang *gang, const struct grid_case *c) {
+static void run_grid(struct gang *gang, const struct gang_call *c) {
     enum prog_collective collective = gang->algorithm->collective;
     int nranks = gang->shape.nranks;
     struct trial_call call = {collective, c->type, c->op, c->count, c->root, nranks, false, c->seed};
@@ -383,7 +207,7 @@ static void run_grid(struct gang *gang, const struct grid_case *c) {
     char name[TRIAL_NAME_BYTES], why[TRIAL_WHY_BYTES];
     for (int rank = 0; rank < nranks; rank++)
         trial_prepare(&trials[rank], &call, rank);
-    launch_of(gang, c, trials, &launch);
+    gang_launch(gang, c, trials, &launch);
     if (c->lanes > 0)
         emulated_launch(&launch, prog_facts[collective].reduces, c->type, c->op, c->lanes, c->seed);
     else
@@ -398,14 +222,14 @@ static void run_grid(struct gang *gang, const struct grid_case *c) {
     }
 }
 
-static struct grid_case random_case(enum prog_collective collective, int nranks) {
+static struct gang_call random_case(enum prog_collective collective, int nranks) {
     static const uint32_t lanes[] = {1, 5, 32, 33};
     static const size_t largest[] = {3, 40, 700, 3000};
     enum protocol protocol = (enum protocol)random_below(PROTOCOL_COUNT);
     enum collet_type type = (enum collet_type)random_below(COLLET_TYPE_COUNT);
     if (prog_keeps_empty(collective))
         protocol = PROTOCOL_SIMPLE;
-    return (struct grid_case){
+    return (struct gang_call){
         .count = prog_is_bare(collective) ? 0 : 1 + random_below((uint32_t)largest[random_below(4)]),
         .type = type,
         .op = trial_op(type, random_below(1000)),
@@ -422,7 +246,7 @@ static void run_algorithm(const struct algorithm *algorithm, int nranks, int cal
     int root = (int)random_below((uint32_t)nranks), nchannels = 1 + (int)random_below(3);
     gang_init(&gang, algorithm, nranks, root, nchannels);
     for (int k = 0; k < calls; k++) {
-        struct grid_case c = random_case(algorithm->collective, nranks);
+        struct gang_call c = random_case(algorithm->collective, nranks);
         c.root = root;
         c.lanes = on_host ? 0 : c.lanes;
         run_grid(&gang, &c);
@@ -499,11 +323,11 @@ static void run_half_a_grid(enum work_failure fails) {
         char buffer[2][4096];
         const struct trial trials[2] = {{.sendbuff = buffer[0], .recvbuff = buffer[0]},
                                         {.sendbuff = buffer[1], .recvbuff = buffer[1]}};
-        struct grid_case c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = (enum protocol)protocol, .seed = 1};
+        struct gang_call c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = (enum protocol)protocol, .seed = 1};
         struct work_launch launch;
         memset(buffer, 0, sizeof(buffer));
         gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
-        launch_of(&gang, &c, trials, &launch);
+        gang_launch(&gang, &c, trials, &launch);
         launch.nworks = 1;
         gang.status.abort = fails == WORK_ABORTED;
         gang.status.timeout_ns = 1000000;
@@ -531,11 +355,11 @@ static void lines_of_another_call_are_reported(void **state) {
         char buffer[2][4096];
         const struct trial trials[2] = {{.sendbuff = buffer[0], .recvbuff = buffer[0]},
                                         {.sendbuff = buffer[1], .recvbuff = buffer[1]}};
-        struct grid_case c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = (enum protocol)protocol, .seed = 1};
+        struct gang_call c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = (enum protocol)protocol, .seed = 1};
         struct work_launch launch;
         memset(buffer, 0, sizeof(buffer));
         gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
-        launch_of(&gang, &c, trials, &launch);
+        gang_launch(&gang, &c, trials, &launch);
         launch.works[1].args.signature ^= 0x10000;
         emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);
         assert_int_equal(gang.status.failure, WORK_FOREIGN);
@@ -549,11 +373,11 @@ static void a_mismatch_is_reported_once(void **state) {
     char buffer[2][4096];
     const struct trial trials[2] = {{.sendbuff = buffer[0], .recvbuff = buffer[0]},
                                     {.sendbuff = buffer[1], .recvbuff = buffer[1]}};
-    struct grid_case c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = PROTOCOL_SIMPLE, .seed = 1};
+    struct gang_call c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = PROTOCOL_SIMPLE, .seed = 1};
     struct work_launch launch;
     memset(buffer, 0, sizeof(buffer));
     gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
-    launch_of(&gang, &c, trials, &launch);
+    gang_launch(&gang, &c, trials, &launch);
     launch.works[1].args.signature++;
     launch.works[1].args.sequence = 99;
     emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);

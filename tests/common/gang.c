@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/gang.h"
+
+#include "chan/chan.h"
+#include "kernels/interp.h"
+#include "plan/extent.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct gang_wire *wire_get(struct gang *gang, int from, int to, int channel, int lane) {
+    for (int k = 0; k < gang->nwires; k++) {
+        struct gang_wire *w = &gang->wires[k];
+        if (w->from == from && w->to == to && w->channel == channel && w->lane == lane)
+            return w;
+    }
+    assert_true(gang->nwires < gang->wires_room);
+    struct gang_wire *w = &gang->wires[gang->nwires++];
+    *w = (struct gang_wire){from, to, channel, lane, aligned_alloc(4096, gang->layout.total_bytes), {0}, {0}};
+    assert_non_null(w->memory);
+    memset(w->memory, 0, gang->layout.total_bytes);
+    fifo_memory_init(w->memory, &gang->layout, &gang->config);
+    fifo_end_init(&w->producer, w->memory, &gang->layout, &gang->config);
+    fifo_end_init(&w->consumer, w->memory, &gang->layout, &gang->config);
+    return w;
+}
+
+static void bind_channel(struct gang *gang, int rank, int channel, struct work_channel *image) {
+    const struct prog *prog = gang->progs[rank];
+    struct fifo_end **recv_ends = calloc((size_t)prog->npeers + 1, sizeof(*recv_ends));
+    struct fifo_end **send_ends = calloc((size_t)prog->npeers + 1, sizeof(*send_ends));
+    struct work_span *spans = calloc((size_t)prog->nworkers, sizeof(*spans));
+    size_t operands = 0, sends = 0;
+    for (int k = 0; k < prog->nsteps; k++) {
+        const struct prog_step *step = &prog->steps[k];
+        size_t operands_here = (size_t)(step->recv_count + step->locals_count);
+        operands = operands_here > operands ? operands_here : operands;
+        sends = (size_t)step->send_count > sends ? (size_t)step->send_count : sends;
+        for (int p = step->recv_first; p < step->recv_first + step->recv_count; p++)
+            recv_ends[p] = &wire_get(gang, prog->peers[p].rank, rank, channel, prog->peers[p].lane)->consumer;
+        for (int p = step->send_first; p < step->send_first + step->send_count; p++)
+            send_ends[p] = &wire_get(gang, rank, prog->peers[p].rank, channel, prog->peers[p].lane)->producer;
+    }
+    for (int k = 0; k < prog->nworkers; k++)
+        spans[k] = (struct work_span){(uint32_t)prog->workers[k].first_step, (uint32_t)prog->workers[k].nsteps};
+    *image = (struct work_channel){
+        .steps = prog->steps,
+        .locals = prog->locals,
+        .workers = spans,
+        .recv_ends = recv_ends,
+        .send_ends = send_ends,
+        .lists = calloc((size_t)prog->nworkers * (operands + sends + 2), sizeof(void *)),
+        .peers = prog->peers,
+        .nworkers = (uint32_t)prog->nworkers,
+        .npeers = (uint32_t)prog->npeers,
+        .list_entries = (uint32_t)(operands + sends + 2),
+        .recv_entries = (uint32_t)operands + 1,
+        .memory = exec_memory_of(prog, &gang->layout),
+    };
+    image->memory.tmp = malloc((size_t)prog->ntmp * image->memory.tmp_stride + 1);
+}
+
+static void bind_rank(struct gang *gang, int rank) {
+    struct work_channel *channels = calloc((size_t)gang->nchannels, sizeof(*channels));
+    for (int channel = 0; channel < gang->nchannels; channel++)
+        bind_channel(gang, rank, channel, &channels[channel]);
+    gang->programs[rank].channels = channels;
+}
+
+void gang_init(struct gang *gang, const struct algorithm *algorithm, int nranks, int root, int nchannels) {
+    int nodes[WORK_MAX];
+    *gang = (struct gang){.algorithm = algorithm, .nchannels = nchannels};
+    assert_int_equal(config_read(&gang->config), COLLET_SUCCESS);
+    gang->status.timeout_ns = 60000000000u;
+    gang->config.ll_flag_bits = 5; /* flags wrap often */
+    gang->config.first_step = -3;  /* and so do positions */
+    for (int rank = 0; rank < nranks; rank++)
+        nodes[rank] = nranks % 2 == 0 ? rank % 2 * (nranks / 2) : 0; /* two nodes, numbered across each other */
+    assert_int_equal(prog_shape_init(&gang->shape, nranks, nodes), COLLET_SUCCESS);
+    gang->layout = fifo_layout_of(4, 4096, 2048, 0);
+    gang->wires_room = nranks * nranks * nchannels * 8;
+    gang->wires = calloc((size_t)gang->wires_room, sizeof(*gang->wires));
+    gang->progs = calloc((size_t)nranks, sizeof(*gang->progs));
+    gang->programs = calloc((size_t)nranks, sizeof(*gang->programs));
+    for (int rank = 0; rank < nranks; rank++) {
+        assert_int_equal(algorithm_build(algorithm, &gang->shape, rank, root, &gang->progs[rank]), COLLET_SUCCESS);
+        bind_rank(gang, rank);
+    }
+}
+
+void gang_fini(struct gang *gang) {
+    for (int k = 0; k < gang->nwires; k++)
+        free(gang->wires[k].memory);
+    for (int rank = 0; rank < gang->shape.nranks; rank++) {
+        const struct work_channel *channels = gang->programs[rank].channels;
+        for (int c = 0; c < gang->nchannels; c++) {
+            free((void *)channels[c].recv_ends);
+            free((void *)channels[c].send_ends);
+            free((void *)channels[c].workers);
+            free(channels[c].lists);
+            free(channels[c].memory.tmp);
+        }
+        free((void *)channels);
+        prog_destroy(gang->progs[rank]);
+    }
+    free(gang->wires);
+    free(gang->progs);
+    free(gang->programs);
+    prog_shape_fini(&gang->shape);
+}
+
+void gang_launch(struct gang *gang, const struct gang_call *c, const struct trial *trials, struct work_launch *launch) {
+    enum prog_collective collective = gang->algorithm->collective;
+    int nranks = gang->shape.nranks;
+    uint32_t elem_bytes = (uint32_t)collet_type_size(c->type);
+    bool factor = c->op == COLLET_PREMULSUM || (c->op == COLLET_AVG && type_average_factor(c->type, (uint32_t)nranks));
+    bool scaled = factor && prog_facts[collective].reduces;
+    uint64_t total, block;
+    plan_extent(collective, c->count, nranks, gang->progs[0]->nblocks, &total, &block);
+    uint32_t chunk_bytes = c->protocol == PROTOCOL_SIMPLE ? gang->layout.slot_bytes / 2 : gang->layout.short_bytes;
+    uint32_t room_bytes =
+        geometry_room(chunk_bytes, (uint32_t)gang->progs[0]->longest_run, protocol_unit_bytes(c->protocol));
+    *launch = (struct work_launch){.nworks = (uint32_t)nranks};
+    for (int rank = 0; rank < nranks; rank++) {
+        launch->works[rank] = (struct work){
+            .program = &gang->programs[rank],
+            .status = &gang->status,
+            .nblocks = (uint32_t)(gang->nchannels * gang->progs[rank]->nworkers),
+            .args =
+                {
+                    .in = trials[rank].sendbuff,
+                    .out = trials[rank].recvbuff,
+                    .total_elems = total,
+                    .block_elems = block,
+                    .chunk_elems = plan_chunk_elems(room_bytes, elem_bytes),
+                    .sequence = c->seed,
+                    .nchannels = (uint32_t)gang->nchannels,
+                    .elem_bytes = elem_bytes,
+                    .divisor = c->op == COLLET_AVG && prog_facts[collective].reduces ? (uint32_t)nranks : 1,
+                    .protocol = c->protocol,
+                    .signature = 0x12345678u * (c->seed + 1),
+                    .keep_empty = prog_keeps_empty(collective),
+                    .scaling = scaled ? WORK_BY_VALUE : WORK_UNSCALED,
+                },
+        };
+        if (c->op == COLLET_AVG)
+            launch->works[rank].args.factor = type_average_factor(c->type, (uint32_t)nranks);
+        else
+            numbers_scalar(&launch->works[rank].args.factor, c->type, rank);
+    }
+}
