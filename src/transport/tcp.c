@@ -4,19 +4,23 @@
  *
  *    producer's FIFO                                                               consumer's FIFO
  *    slot s ───── socket (s mod n): │ frame │ payload │ frame │ payload │ … ─────▶ slot s, header s, then tail
- *    head   ◀──── socket n:         │ head (8 bytes) │ head │ …  ─────────────────  head, now and then
+ *    head: the kernel has taken                                                    head: moved by the executor;
+ *    all slots before it                                                           a full FIFO reads no socket
  *
  *    frame field           written from               checked by the consumer
  *    word                  slot header                its protocol and its bytes are those of a slot
  *    signature, sequence   slot header                no: they become the slot header
  *    step                  the producer's step        is the very step that comes next
- *    head, has_head        the FIFO the other way     within what was sent there
  *
  * Everything is in the byte order of the machine; both ends are the same library (the hello's magic shows if not).
  *
+ * No credit goes back over the wire. TCP does that already: a consumer without room leaves its sockets alone, their
+ * buffers fill up, and the kernel takes no more from the producer. So what is under way may be as much as the kernel finds
+ * that the path needs, and not only what slots hold.
+ *
  * The connection the other way uses the same sockets (tcp_link.h), one further: from the higher rank to the lower, slot s is on
  * socket (s + 1 mod n). Two ranks that send to each other at the same time then use different sockets, and neither holds one
- * while the other one's packets want it.
+ * while the other one's packets want it. What goes one way acknowledges what came the other way.
  *
  * The consumer reads slots in the order of their positions, so it reads a socket only when the next position is on it. What
  * other sockets receive waits in the kernel. A read asks for the rest of the current payload, straight into the slot, and
@@ -25,17 +29,13 @@
  * A payload that is lent (fifo/loan.h) is sent from where it is; a payload that the executor waits for is received where it is
  * to go.
  *
- * Where slots go both ways between two ranks, a frame takes the head of the other direction along, and credits cost
- * nothing. Else a head is sent when it is due (wire.h).
- *
- * Credits have a socket of their own, since closing a socket with unread bytes throws away what the other end has not received
- * yet. Slots that were sent to an end that leaves, it has consumed; heads it may not have read, and then nothing is lost but
- * heads.
+ * An end that leaves has consumed all slots that were sent to it, so it closes sockets without unread bytes. (With unread
+ * bytes, the kernel throws away what the other end has not received yet.)
  *
  * When a connection breaks, what was received stays consumable; the failure is reported when that is all consumed. An
  * orderly end between two frames is none: the other rank may have finished and left. Whether somebody waits for more than
  * that, the executor knows (and the control plane, that the rank is gone).
- * Read next: tcp_producer.c, tcp_consumer.c and tcp_credit.c, what moves; tcp_link.h, whose the sockets are; tcp_socket.h, how they come to be.
+ * Read next: tcp_producer.c and tcp_consumer.c, what moves; tcp_link.h, whose the sockets are; tcp_socket.h, how they come to be.
  */
 #include "base/memory.h"
 #include "transport/tcp_end.h"
@@ -53,9 +53,10 @@ static bool upward(const struct conn *conn) {
     return conn->side == CONN_PRODUCER ? conn->owner->rank < conn->peer : conn->peer < conn->owner->rank;
 }
 
-/* That of the connection the other way, which shares its sockets; NULL: it has none. */
+/* That of the connection the other way, which shares its sockets; NULL: it has none. A rank's connection with itself shares
+ * with nobody: what goes the other way there is its own other end. */
 static struct tcp_link *link_of_other(const struct conn *conn) {
-    const struct conn *other = tcp_other(conn);
+    const struct conn *other = conn->peer == conn->owner->rank ? NULL : conn->opposite;
     return other == NULL || other->impl == NULL ? NULL : ((struct tcp_end *)other->impl)->link;
 }
 
@@ -102,10 +103,8 @@ static enum collet_result tcp_ready(struct conn *conn) {
     COLLET_TRY(tcp_link_try(end->link, conn));
     for (uint32_t k = 0; k < end->nsockets; k++)
         end->sockets[k].fd = end->link->fds[k];
-    end->credit_fd = end->link->fds[end->nsockets];
     for (uint64_t step = conn->end.position + conn->end.nslots; step-- != conn->end.position;) /* each socket's first */
         tcp_socket_of(end, conn, step)->step = step;
-    end->credit = conn->end.position;
     end->connected = true;
     lend_and_land(conn);
     return COLLET_SUCCESS;
@@ -134,9 +133,7 @@ static enum collet_result tcp_progress(struct conn *conn) {
     return conn->side == CONN_PRODUCER ? tcp_producer_progress(conn) : tcp_consumer_progress(conn);
 }
 
-static bool tcp_idle(const struct conn *conn) {
-    return conn->side == CONN_PRODUCER ? tcp_producer_is_idle(conn) : tcp_credit_is_sent(conn);
-}
+static bool tcp_idle(const struct conn *conn) { return conn->side == CONN_CONSUMER || tcp_producer_is_idle(conn); }
 
 const struct transport transport_tcp = {
     .name = "tcp",

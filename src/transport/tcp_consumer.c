@@ -25,16 +25,11 @@ static char *payload_place(const struct conn *conn, const struct tcp_frame *fram
 
 static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
-    uint64_t tail = *conn->end.tail, head = wire_head(conn);
     take_ahead(socket, &end->frame, sizeof(end->frame));
-    if (end->frame.step != tail)
+    if (end->frame.step != *conn->end.tail)
         tcp_set_broken(end, "it sent another step than the next one");
     else if (!fifo_header_fits(&conn->owner->layout, end->frame.word))
         tcp_set_broken(end, WIRE_TOO_LONG);
-    else if (tail - head >= conn->end.nslots)
-        tcp_set_broken(end, "it sent without credit");
-    else if (!tcp_credit_take(conn, &end->frame))
-        tcp_set_broken(end, WIRE_NOT_SENT);
     else
         end->receiving = true;
     end->received = 0;
@@ -101,12 +96,15 @@ static bool read_more(struct conn *conn, struct tcp_socket *socket, bool *moved)
     return (size_t)n == parts[0].iov_len + parts[1].iov_len;
 }
 
+/* If not, the sockets are left alone: they fill up, and the kernel holds the producer up. */
+static bool has_room(const struct conn *conn) { return *conn->end.tail - wire_head(conn) < conn->end.nslots; }
+
 /* Delivers slots from what has been read, and reads until the socket is empty or a slot has come: then the executor can
  * work on it while it is in the cache. */
 static bool receive_slots(struct conn *conn) {
     struct tcp_end *end = conn->impl;
     bool moved = false, delivered = false, more = true;
-    while (end->broken == NULL) {
+    while (end->broken == NULL && has_room(conn)) {
         struct tcp_socket *socket = tcp_socket_of(end, conn, *conn->end.tail);
         if (use_ahead(conn, socket))
             moved = delivered = true;
@@ -120,7 +118,6 @@ static bool receive_slots(struct conn *conn) {
 
 enum collet_result tcp_consumer_progress(struct conn *conn) {
     struct tcp_end *end = conn->impl;
-    tcp_credit_send(conn);
     bool moved = receive_slots(conn);
     if (end->broken != NULL && !moved && wire_head(conn) == *conn->end.tail)
         return tcp_err_broken(conn);

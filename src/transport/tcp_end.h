@@ -5,7 +5,6 @@
  *    tcp.c            how ends come to be and go
  *    tcp_producer.c   slots out
  *    tcp_consumer.c   slots in
- *    tcp_credit.c     heads, from the consumer to the producer: below the other three
  */
 #ifndef COLLET_TRANSPORT_TCP_END_H
 #define COLLET_TRANSPORT_TCP_END_H
@@ -23,7 +22,6 @@ struct tcp_frame {
     uint32_t word, signature;
     uint64_t sequence;
     uint64_t step;
-    uint64_t head, has_head;
 };
 
 /* A socket that carries slots. */
@@ -33,7 +31,6 @@ struct tcp_socket {
     /* Producer: what is sent next, and how much of its frame and payload is gone. */
     uint64_t step;
     size_t sent;
-    struct tcp_frame sending; /* the frame that `sent` counts from */
     /* Consumer: bytes received beyond the current payload, ahead[ahead_begin … ahead_end). */
     uint32_t ahead_begin, ahead_end;
     char *ahead;
@@ -46,12 +43,7 @@ struct tcp_end {
     bool connected;
     uint32_t nsockets;
     uint32_t first; /* slot s is on socket first + s, modulo nsockets */
-    struct tcp_socket sockets[TCP_SOCKETS_MAX - 1];
-
-    int credit_fd;
-    bool credits_ended;   /* the other end has left: credits are no longer of use */
-    uint64_t credit;      /* the head on its way */
-    uint32_t credit_done; /* bytes of it that are sent or received; 0: none is on its way */
+    struct tcp_socket sockets[TCP_SOCKETS_MAX];
 
     /* Consumer: the slot that is being received, where `tail` is. */
     bool receiving;
@@ -66,16 +58,6 @@ struct tcp_end {
 enum collet_result tcp_producer_progress(struct conn *conn);
 enum collet_result tcp_consumer_progress(struct conn *conn);
 bool tcp_producer_is_idle(const struct conn *conn);
-
-/* tcp_credit.c. Consumer: sends the head, if that is due; is there none that is due and not sent? */
-void tcp_credit_send(struct conn *conn);
-bool tcp_credit_is_sent(const struct conn *conn);
-/* Producer: reads heads that have come. True if there was one. */
-bool tcp_credit_receive(struct conn *conn);
-/* Where slots also go the other way, frames take the head of that connection along: the frame of a slot that conn sends, or has
- * received. False: what is in it cannot be. */
-void tcp_credit_put(const struct conn *conn, struct tcp_frame *frame);
-bool tcp_credit_take(const struct conn *conn, const struct tcp_frame *frame);
 
 enum collet_result tcp_err_broken(const struct conn *conn); /* says why the connection is over */
 

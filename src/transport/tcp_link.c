@@ -19,7 +19,7 @@ static enum collet_result begin_to_listen(struct tcp_link *link, const struct co
     char interface[ADDRESS_INTERFACE_BYTES];
     struct tcp_offer offer;
     tcp_way_find(conn, interface);
-    COLLET_TRY(tcp_listen_start(&link->listener, owner->config, interface, link->nsockets + 1, &offer));
+    COLLET_TRY(tcp_listen_start(&link->listener, owner->config, interface, link->nsockets, &offer));
     link->listens = true;
     return boot_send(owner->boot, conn->peer, transport_key(conn, TCP_LISTENS), &offer, sizeof(offer));
 }
@@ -34,7 +34,7 @@ static enum collet_result begin_to_dial(struct tcp_link *link, const struct conn
         return err_set(COLLET_ERR_INTERNAL, "the tcp offer of rank %d has %zu bytes and makes no sense", conn->peer,
                        bytes);
     tcp_way_find(conn, interface);
-    tcp_dial_start(&link->dialer, &offer, interface, link->nsockets + 1, conn->peer, owner->peers[conn->peer].host);
+    tcp_dial_start(&link->dialer, &offer, interface, link->nsockets, conn->peer, owner->peers[conn->peer].host);
     link->dials = true;
     return COLLET_SUCCESS;
 }
@@ -53,9 +53,9 @@ enum collet_result tcp_link_join(const struct conn *conn, struct tcp_link *of_ot
 /* A documented line. */
 static void log_interfaces(const struct tcp_link *link, const struct conn *conn) {
     char text[TCP_INTERFACES_TEXT_BYTES];
-    tcp_interfaces_text(link->fds, link->nsockets + 1, text);
+    tcp_interfaces_text(link->fds, link->nsockets, text);
     log_info(CONN, "channel %d lane %d: %d sockets of rank %d with rank %d (host %s) over %s", conn->channel,
-             conn->lane, link->nsockets + 1, conn->owner->rank, conn->peer, conn->owner->peers[conn->peer].host, text);
+             conn->lane, link->nsockets, conn->owner->rank, conn->peer, conn->owner->peers[conn->peer].host, text);
 }
 
 enum collet_result tcp_link_try(struct tcp_link *link, const struct conn *conn) {
@@ -65,7 +65,7 @@ enum collet_result tcp_link_try(struct tcp_link *link, const struct conn *conn) 
     if (!link->listens && !link->dials)
         COLLET_TRY(listen ? begin_to_listen(link, conn) : begin_to_dial(link, conn));
     COLLET_TRY(listen ? tcp_listen_try(&link->listener, link->fds) : tcp_dial_try(&link->dialer, link->fds));
-    tcp_peer_text(link->fds[link->nsockets], link->address);
+    tcp_peer_text(link->fds[0], link->address);
     link->up = true;
     if (log_wanted(LOG_INFO, LOG_CONN))
         log_interfaces(link, conn);
@@ -79,7 +79,7 @@ void tcp_link_leave(struct tcp_link *link) {
         tcp_listen_stop(&link->listener);
     if (link->dials)
         tcp_dial_stop(&link->dialer);
-    for (int k = 0; link->up && k <= link->nsockets; k++)
+    for (int k = 0; link->up && k < link->nsockets; k++)
         close(link->fds[k]);
     free(link);
 }

@@ -5,7 +5,6 @@
  *    lower rank                                                       higher rank
  *    connection to it   ───── slots ─────▶   socket 0 … n−1   ─────▶   connection from it
  *    connection from it ◀──── slots ──────   the same         ◀─────   connection to it
- *    both               ◀──── heads ─────▶   socket n         ◀────▶   both
  *
  * So what goes one way acknowledges what came the other way, and the kernel need not send a packet for that alone: for small
  * messages in turns, a fifth of their time.
@@ -14,8 +13,7 @@
  * nothing need be agreed on. A rank's connection with itself has both its ends here, and a link for each.
  *
  * The link lives as long as one of its connections does, and all ends of one rank are closed at once. An end that leaves has
- * consumed all slots that were sent to it, so closing throws nothing away that is still on its way to the other rank. But
- * nobody reads heads that he does not need: socket n may be reset, and means no more than that the other rank has left.
+ * consumed all slots that were sent to it, so closing throws nothing away that is still on its way to the other rank.
  */
 #ifndef COLLET_TRANSPORT_TCP_LINK_H
 #define COLLET_TRANSPORT_TCP_LINK_H
@@ -26,11 +24,11 @@
 enum tcp_letter { TCP_LISTENS }; /* of the control plane: where the lower of two ranks does */
 
 struct tcp_link {
-    int users;                        /* connections */
-    bool listens, dials, up;          /* one of the first two as soon as it does; `up` when that is done */
-    struct tcp_listener listener;     /* of the lower rank */
-    struct tcp_dialer dialer;         /* of the higher one */
-    int nsockets;                     /* for slots; there is one more, for heads */
+    int users;                    /* connections */
+    bool listens, dials, up;      /* one of the first two as soon as it does; `up` when that is done */
+    struct tcp_listener listener; /* of the lower rank */
+    struct tcp_dialer dialer;     /* of the higher one */
+    int nsockets;
     int fds[TCP_SOCKETS_MAX];         /* once it is up */
     char address[ADDRESS_TEXT_BYTES]; /* of the other rank */
 };
@@ -41,11 +39,5 @@ enum collet_result tcp_link_join(const struct conn *conn, struct tcp_link *of_ot
                                  struct tcp_link **link_p);
 enum collet_result tcp_link_try(struct tcp_link *link, const struct conn *conn);
 void tcp_link_leave(struct tcp_link *link); /* closes it after the last connection */
-
-/* The connection the other way, which shares the link. A rank's connection with itself shares with nobody: what goes the other
- * way there is its own other end. */
-static inline struct conn *tcp_other(const struct conn *conn) {
-    return conn->peer == conn->owner->rank ? NULL : conn->opposite;
-}
 
 #endif

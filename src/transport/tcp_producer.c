@@ -11,69 +11,104 @@
 /* Up to this, copying costs less than a second piece in the system call. */
 #define SMALL_BYTES 4096u
 
-static uint64_t next_on_socket(const struct conn *conn, const struct tcp_socket *socket) {
-    uint64_t step = socket->step + 1;
-    while (tcp_socket_of(conn->impl, conn, step) != socket)
+/* What one system call is told to send: all slots of a socket that are published, so that the kernel need not end a packet
+ * with each of them. */
+struct batch {
+    struct tcp_frame frames[FIFO_MAX_SLOTS];
+    struct iovec parts[2 * FIFO_MAX_SLOTS]; /* frame, payload, frame, payload … */
+    int nslots;
+    size_t bytes;
+};
+
+static uint64_t next_on_socket(const struct conn *conn, const struct tcp_socket *socket, uint64_t step) {
+    do
         step++;
+    while (tcp_socket_of(conn->impl, conn, step) != socket);
     return step;
 }
 
-static void make_frame(const struct conn *conn, struct tcp_socket *socket) {
-    const struct fifo_slot_header *header = &conn->end.headers[socket->step & (conn->end.nslots - 1)];
-    socket->sending = (struct tcp_frame){header->word, header->signature, header->sequence, socket->step, 0, 0};
-    tcp_credit_put(conn, &socket->sending);
+static const struct fifo_slot_header *header_of(const struct conn *conn, uint64_t step) {
+    return &conn->end.headers[step & (conn->end.nslots - 1)];
+}
+
+static size_t wire_bytes(const struct fifo_slot_header *header) {
+    return sizeof(struct tcp_frame) + fifo_word_bytes(header->word);
 }
 
 /* In the slot, or lent: then the executor keeps it as it is until the call is over, and until then it is sent. */
 static char *payload_of(const struct conn *conn, const struct tcp_frame *frame) {
-    const struct fifo_slot_header *header = &conn->end.headers[frame->step & (conn->end.nslots - 1)];
+    const struct fifo_slot_header *header = header_of(conn, frame->step);
     bool lent = conn->end.loans.way == LOAN_WIRE && header->loan.address != 0;
     return lent ? (char *)(uintptr_t)header->loan.address : tcp_payload_at(conn, frame);
 }
 
-/* Sends the rest of the current frame and its payload, or what the socket takes of them. A small slot is copied behind its
- * frame, which costs less than telling the kernel of two places. */
-static ssize_t send_rest(const struct conn *conn, const struct tcp_socket *socket, size_t payload_bytes) {
-    const struct tcp_frame *frame = &socket->sending;
-    size_t of_frame = socket->sent < sizeof(*frame) ? socket->sent : sizeof(*frame);
-    size_t of_payload = socket->sent - of_frame;
-    char *payload = payload_of(conn, frame);
-    if (socket->sent == 0 && payload_bytes <= SMALL_BYTES) {
-        char copy[sizeof(*frame) + SMALL_BYTES];
-        memcpy(copy, frame, sizeof(*frame));
-        memcpy(copy + sizeof(*frame), payload, payload_bytes);
-        return send(socket->fd, copy, sizeof(*frame) + payload_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+static void add_slot(const struct conn *conn, uint64_t step, struct batch *batch) {
+    const struct fifo_slot_header *header = header_of(conn, step);
+    struct tcp_frame *frame = &batch->frames[batch->nslots];
+    struct iovec *parts = &batch->parts[2 * batch->nslots++];
+    *frame = (struct tcp_frame){header->word, header->signature, header->sequence, step};
+    parts[0] = (struct iovec){frame, sizeof(*frame)};
+    parts[1] = (struct iovec){payload_of(conn, frame), fifo_word_bytes(header->word)};
+    batch->bytes += wire_bytes(header);
+}
+
+/* The first slot of the batch is half sent. */
+static void leave_out(struct batch *batch, size_t sent) {
+    batch->bytes -= sent;
+    for (struct iovec *part = batch->parts; sent > 0; part++) {
+        size_t n = sent < part->iov_len ? sent : part->iov_len;
+        part->iov_base = (char *)part->iov_base + n;
+        part->iov_len -= n;
+        sent -= n;
     }
-    struct iovec parts[2] = {
-        {(char *)frame + of_frame, sizeof(*frame) - of_frame},
-        {payload + of_payload, payload_bytes - of_payload},
-    };
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    return sendmsg(socket->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* A small slot is copied behind its frame. */
+static ssize_t send_batch(int fd, const struct batch *batch) {
+    const struct iovec *parts = batch->parts;
+    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = 2 * (size_t)batch->nslots};
+    char copy[sizeof(struct tcp_frame) + SMALL_BYTES];
+    if (batch->nslots > 1 || batch->bytes > sizeof(copy))
+        return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    memcpy(copy, parts[0].iov_base, parts[0].iov_len);
+    memcpy(copy + parts[0].iov_len, parts[1].iov_base, parts[1].iov_len);
+    return send(fd, copy, batch->bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* So many bytes more of the socket's slots are gone. */
+static void count_sent(const struct conn *conn, struct tcp_socket *socket, size_t bytes) {
+    socket->sent += bytes;
+    for (size_t whole; socket->sent >= (whole = wire_bytes(header_of(conn, socket->step))); socket->sent -= whole)
+        socket->step = next_on_socket(conn, socket, socket->step);
 }
 
 /* Sends what the socket takes of the slots that are published. */
 static bool send_slots(struct conn *conn, struct tcp_socket *socket) {
     uint64_t tail = wire_tail(conn);
-    bool moved = false;
-    while ((int64_t)(tail - socket->step) > 0) {
-        if (socket->sent == 0)
-            make_frame(conn, socket);
-        size_t bytes = fifo_word_bytes(socket->sending.word);
-        ssize_t n = send_rest(conn, socket, bytes);
-        if (n < 0) {
-            if (!tcp_would_block())
-                tcp_set_broken(conn->impl, strerror(errno));
-            return moved;
-        }
-        moved = true;
-        socket->sent += (size_t)n;
-        if (socket->sent < sizeof(socket->sending) + bytes)
-            return true; /* the socket is full */
-        socket->sent = 0;
-        socket->step = next_on_socket(conn, socket);
-    }
-    return moved;
+    struct batch batch;
+    if ((int64_t)(tail - socket->step) <= 0)
+        return false;
+    batch.nslots = 0;
+    batch.bytes = 0;
+    for (uint64_t step = socket->step; (int64_t)(tail - step) > 0; step = next_on_socket(conn, socket, step))
+        add_slot(conn, step, &batch);
+    leave_out(&batch, socket->sent);
+    ssize_t n = send_batch(socket->fd, &batch);
+    if (n < 0 && !tcp_would_block())
+        tcp_set_broken(conn->impl, strerror(errno));
+    if (n > 0)
+        count_sent(conn, socket, (size_t)n);
+    return n > 0;
+}
+
+/* What the kernel has taken, the executor may overwrite: the slots before the oldest one that is not sent. */
+static void give_back(struct conn *conn) {
+    const struct tcp_end *end = conn->impl;
+    uint64_t oldest = end->sockets[0].step;
+    for (uint32_t k = 1; k < end->nsockets; k++)
+        if ((int64_t)(end->sockets[k].step - oldest) < 0)
+            oldest = end->sockets[k].step;
+    port_store_release(conn->end.head, oldest); /* pairs with fifo_has_credit() */
 }
 
 enum collet_result tcp_producer_progress(struct conn *conn) {
@@ -83,16 +118,11 @@ enum collet_result tcp_producer_progress(struct conn *conn) {
         return tcp_err_broken(conn);
     for (uint32_t k = 0; k < end->nsockets; k++)
         moved |= send_slots(conn, &end->sockets[k]);
-    moved |= tcp_credit_receive(conn);
-    if (end->broken != NULL && !moved)
+    if (moved)
+        give_back(conn);
+    else if (end->broken != NULL)
         return tcp_err_broken(conn);
     return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
 }
 
-bool tcp_producer_is_idle(const struct conn *conn) {
-    const struct tcp_end *end = conn->impl;
-    for (uint32_t k = 0; k < end->nsockets; k++)
-        if ((int64_t)(wire_tail(conn) - end->sockets[k].step) > 0)
-            return false;
-    return true;
-}
+bool tcp_producer_is_idle(const struct conn *conn) { return *conn->end.head == wire_tail(conn); }

@@ -30,7 +30,7 @@
 
 #include <stdbool.h>
 
-#define TCP_SOCKETS_MAX 17
+#define TCP_SOCKETS_MAX 16
 #define TCP_TOKEN_BYTES 16
 #define TCP_STRANGERS_MAX 32
 

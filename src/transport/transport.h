@@ -4,7 +4,7 @@
  *
  * Where the consumer's memory can be mapped by the producer (self, shm), the work is over once it is mapped: both ends
  * touch the same slots. Otherwise (tcp, verbs) each end has FIFO memory of its own with the same layout, the executor
- * works on that, and progress() carries published slots one way and credits the other:
+ * works on that, and progress() carries published slots one way, and where the wire needs them credits the other way:
  *
  *    producer's FIFO: tail moved by executor ─▶ progress() sends slots ─▶ progress() stores them, moves consumer's tail
  *    producer's FIFO: head moved by progress() ◀─────── credits ───────── progress() sees executor move consumer's head

@@ -4,9 +4,10 @@
  *
  *    memory     one FIFO at each end, which the executor and progress() both touch
  *    counters   the executor moves one, perhaps on a GPU or in another thread; progress() moves the other
- *    credit     a head is worth sending when half of the slots were consumed since the last one. This cannot deadlock: fewer
- *               than nslots/2 credits are ever held back, so to the producer the FIFO looks like one of more than nslots/2
- *               slots whose credits come at once. That is at least two, and every program is verified to run with two
+ *    credit     where the wire itself does not hold a producer up (verbs), heads are sent back. A head is worth sending when
+ *               half of the slots were consumed since the last one. This cannot deadlock: fewer than nslots/2 credits are
+ *               ever held back, so to the producer the FIFO looks like one of more than nslots/2 slots whose credits come at
+ *               once. That is at least two, and every program is verified to run with two
  */
 #ifndef COLLET_TRANSPORT_WIRE_H
 #define COLLET_TRANSPORT_WIRE_H
