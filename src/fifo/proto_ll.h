@@ -17,6 +17,8 @@
  * mismatched call waits, and the ranks compare what they wait in (exec_wait.c). A short message leaves the lines behind it
  * as they were, and 2^bits turns later their old flags could match again. Therefore the producer writes all lines of a slot
  * twice in that time, whenever t mod 2^(bits−1) is among the last nslots: a line is never older than half the flags' period.
+ * The consumer must not see an older one, either, though it has not read that line since. So the first line of a slot is stored
+ * with release and loaded with acquire: who has it sees all that was written in earlier turns.
  *
  * On a GPU a lane takes two lines by one access, polls for them, and waits for no other lane.
  */
@@ -37,6 +39,19 @@ PORT_FN uint64_t *ll_lines(const struct fifo_end *end) {
     return (uint64_t *)(void *)fifo_slot_at(end, PROTOCOL_LL, end->ll_turn);
 }
 
+/* The acquire keeps reads of the other lines behind what the producer wrote in earlier turns; it pairs with ll_line_put(). */
+PORT_FN uint64_t ll_line_get(const uint64_t *lines, uint32_t i) {
+    return i == 0 ? port_load_acquire(lines) : port_line_load(&lines[i]);
+}
+
+/* The release makes the lines of earlier turns visible before; it pairs with ll_line_get(). */
+PORT_FN void ll_line_put(uint64_t *lines, uint32_t i, uint64_t line) {
+    if (i == 0)
+        port_store_release(lines, line);
+    else
+        port_line_store(&lines[i], line);
+}
+
 /* ---- consumer: copies the words of a slot out of their lines ---- */
 
 PORT_FN enum interp_result ll_ready(const struct work_args *args, struct fifo_end *end, uint32_t bytes, char *scratch) {
@@ -44,7 +59,7 @@ PORT_FN enum interp_result ll_ready(const struct work_args *args, struct fifo_en
     uint64_t flag = ll_flag(args, end), line;
     uint32_t whole = bytes / 4, word;
     for (uint32_t i = 0; i < whole; i++) {
-        line = port_line_load(&lines[i]); /* pairs with ll_put(), ll_send() */
+        line = ll_line_get(lines, i);
         if (line >> 32 != flag)
             return INTERP_BUSY;
         word = (uint32_t)line;
@@ -52,7 +67,7 @@ PORT_FN enum interp_result ll_ready(const struct work_args *args, struct fifo_en
     }
     if (bytes % 4 == 0)
         return INTERP_STEPPED;
-    line = port_line_load(&lines[whole]);
+    line = ll_line_get(lines, whole);
     word = (uint32_t)line;
     memcpy(scratch + 4 * (size_t)whole, &word, bytes % 4);
     return line >> 32 == flag ? INTERP_STEPPED : INTERP_BUSY;
@@ -83,13 +98,13 @@ PORT_FN void ll_put(const struct work_args *args, const struct fifo_end *end, co
     uint32_t whole = bytes / 4, word;
     for (uint32_t i = 0; i < whole; i++) {
         memcpy(&word, from + 4 * (size_t)i, 4);
-        port_line_store(&lines[i], flag | word); /* pairs with ll_ready(), ll_look() */
+        ll_line_put(lines, i, flag | word);
     }
     if (bytes % 4 == 0)
         return;
     word = 0;
     memcpy(&word, from + 4 * (size_t)whole, bytes % 4);
-    port_line_store(&lines[whole], flag | word);
+    ll_line_put(lines, whole, flag | word);
 }
 
 /* By all lanes: gives the lines behind the payload the flag of this turn, if it is time. */

@@ -1,0 +1,96 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# model.sh [large]: checks the slot layer in all interleavings, then breaks it in every way below and sees that each is noticed.
+#
+#    of each line of src/fifo that has        mutants
+#    port_load_acquire                        the load does not acquire
+#    port_store_release                       the store does not release; there is no store
+#    port_line_store                          there is no store
+#    port_line_load                           it loads nothing: 0
+#    and those of mutants.txt
+#
+# What only a GPU's lanes do is not run here: tests/unit/test_block.c does.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+. tests/common/cases.sh
+
+build=${BUILD:-build}/model
+cc=${CC:-gcc}
+internal=${BUILD:-build}/lib/libcollet-internal.a
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+flags=(-std=gnu11 -D_GNU_SOURCE= -O1 -g -Wall -Wextra -U_FORTIFY_SOURCE -Itests/model)
+checked=(-fsanitize=thread -Wno-tsan -Dmemcpy=model_memcpy -Dmemset=model_memset)
+libraries=$(pkg-config --libs libsodium hwloc libxml-2.0)
+mkdir -p "$build"
+
+# The checker itself is compiled without hooks.
+compile_checker() {
+    local name
+    for name in explore memory hooks; do
+        $cc "${flags[@]}" -c tests/model/$name.c -o "$build/$name.o" || return 1
+    done
+}
+
+# compile_checked PROGRAM SOURCE [FOLDER]: what lies in the folder stands for the file of that name in src.
+compile_checked() {
+    $cc "${flags[@]}" "${checked[@]}" ${3:+-I"$3"} -Isrc -Iinclude -c "tests/model/$2.c" -o "$1.o" &&
+        $cc "$1.o" "$build"/{explore,memory,hooks}.o "$internal" $libraries -pthread -ldl -lm -o "$1"
+}
+
+# One line each: file, program of perl -0p, what it does. N: which of the lines with such a call.
+mutants_of_accesses() {
+    local file call n count
+    for file in fifo/fifo.h fifo/proto_ll.h fifo/proto_ll128.h; do
+        for call in port_load_acquire port_store_release port_line_store port_line_load; do
+            count=$(host_part "src/$file" | grep -c "$call(")
+            for ((n = 1; n <= count; n++)); do
+                case $call in
+                port_load_acquire) echo "$file|$(nth $n $call port_line_load)|$call $n does not acquire" ;;
+                port_store_release)
+                    echo "$file|$(nth $n $call port_line_store)|$call $n does not release"
+                    echo "$file|$(nth $n $call '(void)sizeof')|$call $n is left out"
+                    ;;
+                port_line_store) echo "$file|$(nth $n $call '(void)sizeof')|$call $n is left out" ;;
+                port_line_load) echo "$file|$(nth $n $call '0 * (uint64_t)')|$call $n sees nothing" ;;
+                esac
+            done
+        done
+    done
+}
+
+# A GPU's lanes come last in each file.
+host_part() { sed '/---- lanes/,$d' "$1"; }
+nth() { echo "my \$n = 0; s/\\b$2(?=\\()/++\$n == $1 ? '$3' : \$&/ge"; }
+
+mutants() {
+    mutants_of_accesses
+    sed -nE 's/^([a-z0-9_/.]+) \| (.*) \| ([^|]*)$/\1|\2|\3/p' tests/model/mutants.txt
+}
+
+is_noticed() { # number, file, program
+    local folder=$work/$1 status
+    mkdir -p "$folder/$(dirname "$2")"
+    perl -0pe "$3" "src/$2" >"$folder/$2" || return 1
+    ! cmp -s "src/$2" "$folder/$2" || { echo "it changes nothing: $3"; return 1; }
+    compile_checked "$folder/slots" slots "$folder" >"$folder/log" 2>&1 || { cat "$folder/log"; return 1; }
+    timeout 60 "$folder/slots" quick >"$folder/log"
+    status=$?
+    rm -f "$folder/slots"
+    [ $status = 1 ] || { echo "no scenario notices it (status $status)"; return 1; }
+}
+
+check_mutants() {
+    local number=0 file program what
+    while IFS='|' read -r file program what; do
+        number=$((number + 1))
+        check "noticed: $file: $what" is_noticed $number "$file" "$program"
+    done < <(mutants)
+}
+
+compile_checker && compile_checked "$build/slots" slots || { echo "0 passed, 1 failed"; exit 1; }
+"$build/slots" "$@" | tee "$work/table"
+[[ $(tail -n 1 "$work/table") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]] && passed=${BASH_REMATCH[1]} failed=${BASH_REMATCH[2]} || failed=1
+check_mutants
+finish
