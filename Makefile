@@ -153,6 +153,8 @@ TEST_COMMON     := $(filter-out $(if $(WITH_CUDA),,tests/common/gpu_side_cuda.c)
 # The simulated GPU machine: what its tests and its runtime are linked with.
 GPUSIM_MACHINE  := $(addprefix tests/gpusim/,access.c exec.c machine.c memory.c module.c ptx_flow.c ptx_parse.c warp.c)
 TEST_SOURCES    := $(filter-out tests/common/% tests/portable/% tests/nccl/% tests/gpusim/%,$(wildcard tests/*/*.c)) tests/gpusim/test_ptx.c tests/gpusim/test_exec.c
+# The model checker and the fuzz targets have programs of their own.
+TEST_SOURCES    := $(filter-out tests/model/% tests/fuzz/%,$(TEST_SOURCES))
 
 TOOLS    := $(TOOL_SOURCES:src/tools/%.c=$(BUILD)/bin/%)
 PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(BUILD)/bin/%)
@@ -395,6 +397,28 @@ test-faults:
 	@$(AGAIN) $(BUILD)/tests/fault/test_faults
 	@SEEDS=$(SEEDS) $(BUILD)/tests/fault/test_faults
 
+# The slot layer in all interleavings, and broken in every way (tests/model/model.h). model: larger cases too, many minutes.
+.PHONY: test-model model
+test-model model: $(INTERNAL_LIB)
+	@BUILD=$(BUILD) CC='$(CC)' tests/model/model.sh $(if $(filter model,$@),large)
+
+# What comes from others, fuzzed by clang's libFuzzer, FUZZ_SECONDS for each target; without clang only the corpus is tried.
+.PHONY: test-fuzz fuzz fuzz-run fuzzers
+FUZZ_SECONDS ?= $(if $(filter fuzz,$(MAKECMDGOALS)),3600,15)
+FUZZ_ENGINE  := $(if $(findstring fuzz,$(MAKECMDGOALS)),$(shell echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -x c -fsanitize=fuzzer - -o /dev/null 2>/dev/null && echo yes))
+FUZZERS      := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_BUILD   := BUILD=build-fuzz CUDA=0 SANITIZE=address,undefined WERROR= $(if $(FUZZ_ENGINE),CC=clang CFLAGS='-g1 -fsanitize=fuzzer-no-link')
+test-fuzz fuzz:
+	@scripts/deps.sh fuzz || true
+	@$(AGAIN) fuzz-run FUZZ_SECONDS=$(FUZZ_SECONDS)
+fuzz-run:
+	@$(AGAIN) $(FUZZ_BUILD) fuzzers
+	@BUILD=build-fuzz tests/fuzz/fuzz.sh $(if $(FUZZ_ENGINE),$(FUZZ_SECONDS),0)
+fuzzers: $(FUZZERS)
+$(FUZZERS): $(BUILD)/%: $(OBJ)/%.o $(OBJ)/tests/fuzz/common.o $(if $(FUZZ_ENGINE),,$(OBJ)/tests/fuzz/replay.o) $(INTERNAL_LIB)
+	$(LINK_PROGRAM)
+$(FUZZERS): TEST_LIBS = $(if $(FUZZ_ENGINE),-fsanitize=fuzzer)
+
 # A Slurm of its own, on hosts that are network namespaces; skipped where it is not installed or not permitted.
 .PHONY: test-slurm
 test-slurm: all
@@ -553,7 +577,7 @@ format:
 format-check:
 	$(FORMATTED) | xargs -r $(CLANGFORMAT) --dry-run -Werror
 clean:
-	rm -rf $(BUILD) build-asan build-tsan build-dist build-gdb
+	rm -rf $(BUILD) build-asan build-tsan build-fuzz build-dist build-gdb
 
 help:
 	@echo 'make               libraries in build/lib, programs in build/bin'
@@ -567,6 +591,8 @@ help:
 	@echo 'make test-torch    PyTorch'"'"'s own distributed tests on collet, where PyTorch is installed (minutes; TEST_TORCH=all: every one)'
 	@echo 'make bench-torch   torch.distributed on gloo and on collet, side by side (a minute)'
 	@echo 'make test-faults   kills, stops and aborts ranks on purpose, and prints what was survived (2 minutes; SEEDS=, FIRST=)'
+	@echo 'make test-model    the slot layer in all interleavings, and broken on purpose (a minute); model: larger cases, too'
+	@echo 'make test-fuzz     what comes from others, fuzzed, 15 s per target; fuzz: an hour per target (FUZZ_SECONDS=)'
 	@echo 'make test-slurm    jobs by srun of a real Slurm, where it is installed'
 	@echo 'make test-fabric   between two virtual hosts with software RDMA (minutes); fabric-shell: to try things in them'
 	@echo 'make test-bare     the commands of README on a Debian 12 with nothing installed (as root, with a network; CUDA=1: with nvcc)'

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# deps.sh build|test|package|browser|fabric|torch|plot: makes sure that what building (or building and testing, or the tests of packages
-# and manual pages, or of pages in a browser, or the two virtual hosts of `make test-fabric`, or the backend of PyTorch, or
+# deps.sh build|test|package|browser|fabric|fuzz|torch|plot: makes sure that what building (or building and testing, or the tests of packages
+# and manual pages, or of pages in a browser, or the two virtual hosts of `make test-fabric`, or libFuzzer, or the backend of PyTorch, or
 # collet-plot) needs is there, and installs what is not.
 #
 #   as root                  installs with apt-get
@@ -15,9 +15,9 @@ set -u
 
 profile=${1:-build}
 case $profile in
-build | test | package | browser | fabric | torch | plot) ;;
+build | test | package | browser | fabric | fuzz | torch | plot) ;;
 *)
-    echo "usage: scripts/deps.sh build|test|package|browser|fabric|torch|plot" >&2
+    echo "usage: scripts/deps.sh build|test|package|browser|fabric|fuzz|torch|plot" >&2
     exit 2
     ;;
 esac
@@ -26,6 +26,7 @@ esac
 missing_packages() {
     case $profile in
     fabric) virtual_hosts_need ;;
+    fuzz) fuzzing_needs ;;
     plot) need "command -v gnuplot" gnuplot-nox ;;
     package) packaging_needs ;;
     browser) need "command -v chromium-headless-shell || command -v chromium || command -v google-chrome" chromium-headless-shell ;;
@@ -81,6 +82,11 @@ torch_needs() {
     need "test -e /usr/include/torch/extension.h" libtorch-dev
     need "ls /usr/include/python3*/Python.h" python3-dev
     need "test -e /usr/include/pybind11/pybind11.h" pybind11-dev
+}
+
+# clang brings libFuzzer, or suggests the package that has it.
+fuzzing_needs() {
+    need "echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -x c -fsanitize=fuzzer - -o /dev/null" clang
 }
 
 need() {

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Frames between the processes of the tree: hellos, parcels, news, failures, from a parent and a child.
+ *
+ *      place 0 (rank 0) ◀── edge ── place 1, this process (rank 1) ◀── edge ── place 2 (rank 2), or nobody yet
+ */
+#include "boot/tree.c"
+
+#include "fuzz.h"
+#include "watch_none.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define RANKS 3
+
+static void make_cards(struct card *cards) {
+    for (int rank = 0; rank < RANKS; rank++) {
+        cards[rank] = (struct card){.rank = rank, .nranks = RANKS, .host = "host"};
+        memcpy(cards[rank].process, process_identity(), sizeof cards[rank].process);
+        cards[rank].process[0] += (uint64_t)rank - 1; /* rank 1 is this process */
+        cards[rank].listener.count = 1;
+        cards[rank].listener.port = 4711;
+        cards[rank].listener.addresses[0] = (struct address){.family = 4, .ip = {127, 0, 0, 1}};
+    }
+}
+
+static struct edge *make_edge(struct tree *tree, int place, int *other_end) {
+    struct wire *wire;
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0 || wire_create(pair[0], NULL, NULL, &wire) != COLLET_SUCCESS)
+        abort();
+    *other_end = pair[1];
+    struct edge *edge = add_edge(tree, wire, place);
+    if (edge == NULL)
+        abort();
+    if (place >= 0)
+        place_of(tree, place)->edge = edge;
+    return edge;
+}
+
+static size_t make_frame(struct fuzz_input *input, uint32_t type, uint8_t kind, char *bytes) {
+    struct hello hello = {.place = 2};
+    struct parcel parcel = {.to_place = kind % RANKS,
+                            .from_place = kind / 4 % RANKS,
+                            .to = 1,
+                            .from = kind / 4 % RANKS,
+                            .number = fuzz_byte(input),
+                            .next = fuzz_byte(input) % 4};
+    struct state_news news = {.rank = kind % RANKS, .state = 1 + kind / 4 % 3};
+    struct failure failure = {.code = COLLET_ERR_REMOTE, .rank = -1, .text = "why"};
+    size_t size, more = 0;
+    memcpy(hello.process, process_identity(), sizeof hello.process);
+    hello.process[0]++;
+    switch (type) {
+    case TREE_HELLO: memcpy(bytes, &hello, size = sizeof hello); break;
+    case TREE_PARCEL: memcpy(bytes, &parcel, size = sizeof parcel); break;
+    case TREE_STATE: memcpy(bytes, &news, size = sizeof news); break;
+    default: memcpy(bytes, &failure, size = sizeof failure); break;
+    }
+    fuzz_patch(input, bytes, size);
+    if (type == TREE_PARCEL) {
+        const uint8_t *data = fuzz_bytes(input, fuzz_byte(input), &more);
+        if (more > 0)
+            memcpy(bytes + size, data, more);
+    }
+    return size + more;
+}
+
+static void ignore(struct watch_task *task) { (void)task; }
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct fuzz_input input = {data, size};
+    struct card cards[RANKS];
+    static struct config config;
+    struct boot_self self = {0};
+    struct boot *boot;
+    struct tree tree = {.parent = 0, .door.listener.fd = -1};
+    struct watch_task work;
+    int other_ends[2];
+    watch_task_init(&work, NULL, ignore);
+    make_cards(cards);
+    if (hub_create(RANKS, NULL, &tree.hub) != COLLET_SUCCESS)
+        return 0;
+    tree.hub->work = &work;
+    if (hub_add(tree.hub, 1, &self, &config, &boot) != COLLET_SUCCESS ||
+        places_create(&tree.places, cards, RANKS) != COLLET_SUCCESS ||
+        courier_init(&tree.courier, tree.places.self, tree.places.count) != COLLET_SUCCESS)
+        abort();
+    for (int rank = 0; rank < RANKS; rank++)
+        hub_set_peer(tree.hub, &cards[rank]);
+    tree.courier.carry = carry;
+    tree.courier.deliver = deliver;
+    make_edge(&tree, 0, &other_ends[0]);
+    make_edge(&tree, fuzz_byte(&input) % 2 ? 2 : -1, &other_ends[1]);
+    while (input.size > 0 && tree.edges != NULL) {
+        char bytes[1024];
+        uint8_t kind = fuzz_byte(&input);
+        struct edge *edge = kind & 0x80 && tree.edges->next != NULL ? tree.edges->next : tree.edges;
+        struct frame frame = {.type = TREE_HELLO + (kind >> 4 & 3)};
+        frame.bytes = make_frame(&input, frame.type, kind & 15, bytes);
+        char *exact = malloc(frame.bytes + 1);
+        memcpy(exact, bytes, frame.bytes);
+        frame.data = exact;
+        if (!on_edge_frame(edge, &frame)) {
+            if (edge->place >= 0)
+                place_of(&tree, edge->place)->edge = NULL;
+            edge_destroy(edge);
+        }
+        free(exact);
+    }
+    tree_close(&tree);
+    watch_fire_all();
+    close(other_ends[0]);
+    close(other_ends[1]);
+    hub_remove(boot);
+    hub_release(tree.hub);
+    return 0;
+}
