@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,6 +237,7 @@ void split_end(struct collet_comm *comm) {
     agreement_fini(&s->agreement);
     consent_fini(&s->consent);
     free(s->ranks);
+    sodium_memzero(s, sizeof *s); /* its id has a secret */
     free(s);
     comm->split = NULL;
 }

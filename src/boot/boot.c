@@ -28,7 +28,7 @@
 /* --------------------------------------------------------------------------------------------------------------- init */
 
 enum collet_result boot_unique_id_fresh(bool one_process, struct collet_unique_id *unique_id) {
-    struct id id = {.listed = false};
+    SCOPED_ID struct id id = {.listed = false};
     if (one_process)
         os_random(id.secret, SECRET_BYTES);
     else
@@ -48,7 +48,7 @@ enum collet_result boot_unique_id(struct collet_unique_id *unique_id) {
 }
 
 enum collet_result boot_check_id(const struct collet_unique_id *unique_id) {
-    struct id id;
+    SCOPED_ID struct id id;
     return id_unpack(unique_id, &id);
 }
 
@@ -106,7 +106,7 @@ enum collet_result boot_join(const struct collet_unique_id *id, int nranks, int 
 
 enum collet_result boot_join_by(const struct collet_unique_id *ids, int nids, int nranks, int rank,
                                 const struct boot_self *self, struct config *config, struct boot **boot_p) {
-    struct id id, via;
+    SCOPED_ID struct id id, via;
     struct watch *watch;
     struct boot *boot;
     COLLET_TRY(check_rank_number(nranks, rank));

@@ -5,6 +5,7 @@
 #include "base/os.h"
 #include "boot/hub.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,12 +54,19 @@ static enum collet_result memory_begin(const struct consent *consent, uint64_t *
     return COLLET_SUCCESS;
 }
 
+/* A gift is a secret. */
+static void verdict_free(struct consent_verdict *verdict, size_t bytes) {
+    if (verdict != NULL)
+        sodium_memzero(verdict, bytes);
+    free(verdict);
+}
+
 /* Takes the verdict's copy for the watch. */
 static void remember(const struct consent *consent, struct consent_verdict *copy, bool gave_up) {
     struct boot *boot = consent->terms.boot;
     SCOPED_LOCK(&boot->hub->lock);
     struct consent_memory *memory = find_memory(boot->hub, boot->rank, consent->terms.key);
-    free(memory->verdict);
+    verdict_free(memory->verdict, memory->bytes);
     memory->number = consent->vote.number;
     memory->gave_up = gave_up;
     memory->verdict = copy;
@@ -83,7 +91,7 @@ void hub_forget_consents(struct hub *hub) {
     struct consent_memory *memory;
     while ((memory = hub->consents) != NULL) {
         hub->consents = memory->next;
-        free(memory->verdict);
+        verdict_free(memory->verdict, memory->bytes);
         free(memory);
     }
 }
@@ -294,6 +302,6 @@ void consent_give_up(struct consent *consent, const char *text) {
 
 void consent_fini(struct consent *consent) {
     free(consent->votes);
-    free(consent->verdict);
+    verdict_free(consent->verdict, verdict_bytes(consent->terms.nranks));
     *consent = (struct consent){.votes = NULL};
 }

@@ -28,7 +28,15 @@ struct packed_id {
 _Static_assert(sizeof(struct packed_id) == COLLET_UNIQUE_ID_BYTES, "fills the id exactly");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "all that travels is little-endian and copied as it is");
 
-static uint32_t check_of(struct packed_id packed) {
+void id_wipe_key(uint8_t (*key)[SECRET_BYTES]) { sodium_memzero(*key, sizeof *key); }
+
+void id_wipe(struct id *id) { sodium_memzero(id->secret, sizeof id->secret); }
+
+static void wipe_packed(struct packed_id *packed) { sodium_memzero(packed, sizeof *packed); }
+#define SCOPED_PACKED __attribute__((cleanup(wipe_packed)))
+
+static uint32_t check_of(const struct packed_id *of) {
+    SCOPED_PACKED struct packed_id packed = *of;
     uint8_t hash[crypto_generichash_BYTES];
     uint32_t check;
     packed.check = 0;
@@ -38,7 +46,7 @@ static uint32_t check_of(struct packed_id packed) {
 }
 
 void id_pack(const struct id *id, struct collet_unique_id *unique_id) {
-    struct packed_id packed = {
+    SCOPED_PACKED struct packed_id packed = {
         .magic = ID_MAGIC,
         .version = ID_VERSION,
         .listed = id->listed,
@@ -47,12 +55,12 @@ void id_pack(const struct id *id, struct collet_unique_id *unique_id) {
     };
     memcpy(packed.addresses, id->set.addresses, sizeof packed.addresses);
     memcpy(packed.secret, id->secret, SECRET_BYTES);
-    packed.check = check_of(packed);
+    packed.check = check_of(&packed);
     memcpy(unique_id->bytes, &packed, sizeof packed);
 }
 
 enum collet_result id_unpack(const struct collet_unique_id *unique_id, struct id *id) {
-    struct packed_id packed;
+    SCOPED_PACKED struct packed_id packed;
     memcpy(&packed, unique_id->bytes, sizeof packed);
     if (memcmp(packed.magic, ID_MAGIC, sizeof packed.magic) != 0)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "id: not a unique id; make one with collet_get_unique_id() on one "
@@ -60,7 +68,7 @@ enum collet_result id_unpack(const struct collet_unique_id *unique_id, struct id
     if (packed.version != ID_VERSION)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "id: made by another version of collet (format %d, here %d)",
                        packed.version, ID_VERSION);
-    if (packed.check != check_of(packed) || packed.naddresses > ADDRESS_MAX)
+    if (packed.check != check_of(&packed) || packed.naddresses > ADDRESS_MAX)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
                        "id: damaged on its way; copy all %d bytes of it, zero bytes included", COLLET_UNIQUE_ID_BYTES);
     *id = (struct id){.listed = packed.listed};
@@ -95,7 +103,7 @@ enum collet_result boot_unique_id_at(const char *host, int port, const char *sec
     if (port < 1 || port > 65535)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "port is %d: it must be between 1 and 65535", port);
     int family;
-    struct id made = {.listed = true};
+    SCOPED_ID struct id made = {.listed = true};
     COLLET_TRY(address_family(config_process()->socket_family, &family));
     COLLET_TRY(address_resolve(host, family, &made.set));
     made.set.port = (uint16_t)port;
@@ -108,7 +116,6 @@ enum collet_result boot_unique_id_at(const char *host, int port, const char *sec
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "host is longer than %d characters", ADDRESS_HOST_BYTES);
     COLLET_TRY(stretch(where, secret_text != NULL ? secret_text : "", made.secret));
     id_pack(&made, id);
-    sodium_memzero(made.secret, sizeof made.secret);
     return COLLET_SUCCESS;
 }
 

@@ -18,6 +18,12 @@ struct id {
     uint8_t secret[SECRET_BYTES];
 };
 
+/* What knows a secret is wiped where its block ends: SCOPED_KEY uint8_t key[SECRET_BYTES]; SCOPED_ID struct id id; */
+#define SCOPED_KEY __attribute__((cleanup(id_wipe_key)))
+#define SCOPED_ID __attribute__((cleanup(id_wipe)))
+void id_wipe_key(uint8_t (*key)[SECRET_BYTES]);
+void id_wipe(struct id *id);
+
 void id_pack(const struct id *id, struct collet_unique_id *packed);
 /* INVALID_ARGUMENT if packed is no id, of another version, or damaged. */
 enum collet_result id_unpack(const struct collet_unique_id *packed, struct id *id);

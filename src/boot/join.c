@@ -271,7 +271,7 @@ static uint64_t spread_ns(int nranks) {
 
 static void dial_root(struct join *join) {
     const struct id *id = &join->hub->via;
-    uint8_t key[SECRET_BYTES];
+    SCOPED_KEY uint8_t key[SECRET_BYTES];
     id_key(id->secret, "meeting point", NULL, 0, key);
     dial_start(&join->dial, &id->set, key, spread_ns(join->hub->nranks), on_root_proven, on_root_round_failed);
 }

@@ -155,7 +155,7 @@ static bool read_via(const struct frame *frame, struct id *id) {
 }
 
 void relay_create(struct rendezvous *meeting, const struct frame *frame) {
-    struct id id;
+    SCOPED_ID struct id id;
     struct relay *relay = read_via(frame, &id) ? calloc(1, sizeof *relay) : NULL;
     if (relay == NULL)
         return;
@@ -166,8 +166,8 @@ void relay_create(struct rendezvous *meeting, const struct frame *frame) {
 }
 
 bool relay_leads_to(const struct relay *relay, const struct frame *frame) {
-    struct id id;
-    uint8_t key[SECRET_BYTES];
+    SCOPED_ID struct id id;
+    SCOPED_KEY uint8_t key[SECRET_BYTES];
     if (relay == NULL || !read_via(frame, &id))
         return false;
     id_key(id.secret, "meeting point", NULL, 0, key);

@@ -380,7 +380,7 @@ static void on_meeting_exhausted(struct door *door, const char *text) {
 
 static void start_meeting(struct watch_task *task) {
     struct rendezvous *meeting = WATCH_OWNER(task, struct rendezvous, start);
-    uint8_t key[SECRET_BYTES];
+    SCOPED_KEY uint8_t key[SECRET_BYTES];
     struct process *process = process_lock();
     process_unlock();
     meeting->next = process->meetings;

@@ -190,7 +190,7 @@ static void place_key(const struct tree *tree, const struct place *place, uint8_
 /* A process of another host is lost, or silent. Is it alone? All others of that host are asked at once, but for those that
  * this process is connected to. */
 static void suspect_host_of(struct tree *tree, int suspect, uint64_t deadline_ns) {
-    uint8_t key[SECRET_BYTES];
+    SCOPED_KEY uint8_t key[SECRET_BYTES];
     if (!tree->running || is_on_our_host(tree, suspect))
         return;
     for (int number = 0; number < tree->places.count; number++) {
@@ -455,7 +455,7 @@ static void find_parent(struct tree *tree) {
     if (tree->parent < 0 || place_of(tree, tree->parent)->edge != NULL)
         return;
     const struct place *place = place_of(tree, tree->parent);
-    uint8_t key[SECRET_BYTES];
+    SCOPED_KEY uint8_t key[SECRET_BYTES];
     if (tree->running && tree->orphan_ns == 0)
         tree->orphan_ns = os_now_ns();
     const bool late = tree->orphan_ns != 0 && os_now_ns() - tree->orphan_ns > GONE_NS; /* its goodbye would be here */
@@ -539,7 +539,7 @@ enum collet_result tree_link(struct tree *tree, const struct seat *seat) {
         return COLLET_SUCCESS;
     }
     COLLET_TRY(courier_init(&tree->courier, tree->places.self, tree->places.count));
-    uint8_t key[SECRET_BYTES];
+    SCOPED_KEY uint8_t key[SECRET_BYTES];
     id_key(tree->hub->id.secret, "tree", process_identity(), 2 * sizeof(uint64_t), key);
     COLLET_TRY(door_serve(&tree->door, key, on_child, on_door_exhausted));
     find_parent(tree);

@@ -92,6 +92,25 @@ void tcp_interfaces_text(const int *fds, int n, char text[TCP_INTERFACES_TEXT_BY
     }
 }
 
+/* -------------------------------------------------------------------------------------------------------------- proofs */
+
+void tcp_proof(const uint8_t token[TCP_TOKEN_BYTES], const char *word, uint32_t attempt, uint32_t index,
+               uint8_t proof[TCP_PROOF_BYTES]) {
+    const uint32_t numbers[] = {attempt, index};
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, token, TCP_TOKEN_BYTES, TCP_PROOF_BYTES);
+    crypto_generichash_update(&state, (const uint8_t *)word, strlen(word) + 1);
+    crypto_generichash_update(&state, (const uint8_t *)numbers, sizeof(numbers));
+    crypto_generichash_final(&state, proof, TCP_PROOF_BYTES);
+}
+
+static bool proves(const uint8_t token[TCP_TOKEN_BYTES], const char *word, uint32_t attempt, uint32_t index,
+                   const uint8_t proof[TCP_PROOF_BYTES]) {
+    uint8_t expected[TCP_PROOF_BYTES];
+    tcp_proof(token, word, attempt, index, expected);
+    return sodium_memcmp(proof, expected, TCP_PROOF_BYTES) == 0; /* in constant time */
+}
+
 /* ------------------------------------------------------------------------------------------------------------ listener */
 
 enum collet_result tcp_listen_start(struct tcp_listener *listener, const struct config *config, const char *interface,
@@ -156,7 +175,7 @@ static enum collet_result accept_strangers(struct tcp_listener *listener) {
     return COLLET_SUCCESS;
 }
 
-/* The token was right: takes the socket in. A newer attempt replaces the sockets of older ones. */
+/* The proof was right: takes the socket in. A newer attempt replaces the sockets of older ones. */
 static void take_in(struct tcp_listener *listener, struct tcp_stranger *stranger) {
     const struct tcp_hello *hello = &stranger->hello;
     if (hello->attempt > listener->attempt) {
@@ -181,8 +200,7 @@ static void stranger_read(struct tcp_listener *listener, struct tcp_stranger *st
     }
     stranger->got += n > 0 ? (uint32_t)n : 0;
     if (stranger->got == sizeof(*hello)) {
-        bool same = sodium_memcmp(hello->token, listener->token, TCP_TOKEN_BYTES) == 0; /* in constant time */
-        if (hello->magic == HELLO_MAGIC && same)
+        if (hello->magic == HELLO_MAGIC && proves(listener->token, "hello", hello->attempt, hello->index, hello->proof))
             take_in(listener, stranger);
         else
             stranger_drop(stranger, "does not know the token");
@@ -191,6 +209,7 @@ static void stranger_read(struct tcp_listener *listener, struct tcp_stranger *st
 }
 
 enum collet_result tcp_listen_try(struct tcp_listener *listener, int *fds_p) {
+    uint8_t ack[TCP_PROOF_BYTES];
     COLLET_TRY(accept_strangers(listener));
     for (int k = 0; k < TCP_STRANGERS_MAX; k++)
         if (listener->strangers[k].fd >= 0)
@@ -201,7 +220,8 @@ enum collet_result tcp_listen_try(struct tcp_listener *listener, int *fds_p) {
     for (int k = 0; k < listener->nsockets; k++) {
         fds_p[k] = listener->fds[k];
         listener->fds[k] = -1;
-        send(fds_p[k], "+", 1, MSG_NOSIGNAL); /* the ack; if it fails, reading will tell */
+        tcp_proof(listener->token, "ack", listener->attempt, (uint32_t)k, ack);
+        send(fds_p[k], ack, sizeof(ack), MSG_NOSIGNAL); /* if it fails, reading will tell */
     }
     tcp_listen_stop(listener);
     return COLLET_SUCCESS;
@@ -211,6 +231,7 @@ void tcp_listen_stop(struct tcp_listener *listener) {
     if (listener->fd < 0)
         return;
     close_all(&listener->fd, 1);
+    sodium_memzero(listener->token, sizeof(listener->token));
     close_all(listener->fds, listener->nsockets);
     for (int k = 0; k < TCP_STRANGERS_MAX; k++)
         close_all(&listener->strangers[k].fd, 1);
@@ -226,7 +247,10 @@ void tcp_dial_start(struct tcp_dialer *dialer, const struct tcp_offer *offer, co
     memset(dialer->fds, 0xff, sizeof(dialer->fds));
 }
 
-void tcp_dial_stop(struct tcp_dialer *dialer) { close_all(dialer->fds, dialer->nsockets); }
+void tcp_dial_stop(struct tcp_dialer *dialer) {
+    close_all(dialer->fds, dialer->nsockets);
+    sodium_memzero(dialer->offer.token, sizeof(dialer->offer.token));
+}
 
 static bool is_bound(const struct tcp_dialer *dialer) { return dialer->tied && dialer->interface[0] != '\0'; }
 
@@ -262,6 +286,7 @@ static bool socket_begin(struct tcp_dialer *dialer, int k) {
         return false;
     dialer->fds[k] = fd;
     dialer->states[k] = TCP_CONNECTING;
+    dialer->got[k] = 0;
     send_at_once(fd);
     if (is_bound(dialer) && !tcp_way_bind(fd, name.ss_family, dialer->interface))
         return false;
@@ -271,7 +296,7 @@ static bool socket_begin(struct tcp_dialer *dialer, int k) {
 /* The socket is connected, or has failed to. */
 static bool greet(struct tcp_dialer *dialer, int k) {
     struct tcp_hello hello = {.magic = HELLO_MAGIC, .attempt = dialer->attempt, .index = (uint32_t)k};
-    memcpy(hello.token, dialer->offer.token, sizeof(hello.token));
+    tcp_proof(dialer->offer.token, "hello", hello.attempt, hello.index, hello.proof);
     int error = 0;
     socklen_t length = sizeof(error);
     getsockopt(dialer->fds[k], SOL_SOCKET, SO_ERROR, &error, &length);
@@ -283,13 +308,18 @@ static bool greet(struct tcp_dialer *dialer, int k) {
 }
 
 static bool take_ack(struct tcp_dialer *dialer, int k) {
-    char ack;
-    ssize_t n = recv(dialer->fds[k], &ack, 1, 0);
-    if (n == 1)
-        dialer->states[k] = TCP_ACKED;
-    else if (n == 0)
+    uint32_t *got = &dialer->got[k];
+    ssize_t n = recv(dialer->fds[k], dialer->acks[k] + *got, TCP_PROOF_BYTES - *got, 0);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    *got += (uint32_t)n;
+    if (n == 0)
         errno = ECONNRESET;
-    return n == 1 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+    if (n == 0 || *got < TCP_PROOF_BYTES)
+        return n > 0;
+    dialer->states[k] = TCP_ACKED;
+    errno = EPROTO;
+    return proves(dialer->offer.token, "ack", dialer->attempt, (uint32_t)k, dialer->acks[k]);
 }
 
 /* Is a socket of this way connected? */

@@ -5,9 +5,9 @@
  *    lower rank: listener                                   higher rank: dialer
  *    port, addresses, token ────────── offer ─────────────▶
  *                           ◀───────── connect ───────────   socket k to way (k mod ways); if an address fails,
- *                           ◀── hello {attempt, index, token}   all again without it: another attempt
+ *                           ◀── hello {attempt, index, proof}   all again without it: another attempt
  *    every socket of one
- *    attempt has come       ────────── ack, one byte each ─▶  ready
+ *    attempt has come       ────────── ack: a proof each ──▶  ready
  *    stops listening
  *
  * A way is one interface of the listener, by the first of its addresses that has not failed. Where the listener's end is tied
@@ -16,7 +16,9 @@
  * of each other, since slots come in turns and the slowest would hold up all. Loopback is for when nothing else works. When
  * everything has failed, another round begins, more patient.
  *
- * Whoever connects without the token, or stays silent, is dropped; there is room for a few at a time, and the oldest goes
+ * The token never travels on a socket. A proof is a MAC under the token, over which end says it, attempt and index. So an
+ * overheard hello is good for nothing but its own socket, which is taken, and nobody who took the port can send an ack.
+ * Whoever connects without a proof, or stays silent, is dropped; there is room for a few at a time, and the oldest goes
  * first. The ack is only sent when all sockets are there, so both ends always mean the same attempt.
  * How long a listener waits is up to the caller; a dialer gives up after a few rounds over the addresses.
  * Nothing here blocks. fds[] of both ends are closed by whoever holds them last: tcp_listen_try() and tcp_dial_try()
@@ -32,6 +34,7 @@
 
 #define TCP_SOCKETS_MAX 16
 #define TCP_TOKEN_BYTES 16
+#define TCP_PROOF_BYTES 16
 #define TCP_STRANGERS_MAX 32
 
 /* What the dialer must know; travels over the control plane. */
@@ -45,8 +48,12 @@ struct tcp_hello {
     uint32_t magic;
     uint32_t attempt;
     uint32_t index;
-    uint8_t token[TCP_TOKEN_BYTES];
+    uint8_t proof[TCP_PROOF_BYTES];
 };
+
+/* What an end proves with: "hello" or "ack". */
+void tcp_proof(const uint8_t token[TCP_TOKEN_BYTES], const char *word, uint32_t attempt, uint32_t index,
+               uint8_t proof[TCP_PROOF_BYTES]);
 
 /* A connection that was accepted and has not yet said hello. */
 struct tcp_stranger {
@@ -89,6 +96,8 @@ struct tcp_dialer {
     int nways, ways[ADDRESS_MAX]; /* the addresses of this attempt */
     int fds[TCP_SOCKETS_MAX];
     enum tcp_dial_state states[TCP_SOCKETS_MAX];
+    uint8_t acks[TCP_SOCKETS_MAX][TCP_PROOF_BYTES]; /* as far as they have come: */
+    uint32_t got[TCP_SOCKETS_MAX];
     int error; /* errno of the last failure */
 };
 

@@ -66,7 +66,7 @@ static void a_new_attempt_replaces_the_sockets_of_one_that_was_given_up(void **s
     pair_init(&pair, (struct shape){8, 4096, 2, 0});
     struct tcp_offer offer = take_offer(&pair);
     struct tcp_hello hello = {.magic = 0x636f6c31, .attempt = 0, .index = 1};
-    memcpy(hello.token, offer.token, sizeof(hello.token));
+    tcp_proof(offer.token, "hello", 0, 1, hello.proof);
     int old = connect_stranger(&offer, &hello, sizeof(hello));
     for (int k = 0; k < 20; k++)
         assert_int_equal(conn_try(pair.consumer), COLLET_IN_PROGRESS);
@@ -80,6 +80,59 @@ static void a_new_attempt_replaces_the_sockets_of_one_that_was_given_up(void **s
     move_slots(&pair, 50);
     pair_close(&pair);
     close(old);
+}
+
+/* The consumer's socket 0 has come. Somebody who heard its hello wants the other one, or a new attempt that replaces both. */
+static void an_overheard_hello_opens_no_other_socket(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_init(&pair, (struct shape){8, 4096, 2, 0});
+    struct tcp_offer offer = take_offer(&pair);
+    struct tcp_hello hello = {.magic = 0x636f6c31, .attempt = 0, .index = 0};
+    tcp_proof(offer.token, "hello", 0, 0, hello.proof);
+    int real = connect_stranger(&offer, &hello, sizeof(hello));
+    for (int k = 0; k < 20; k++)
+        assert_int_equal(conn_try(pair.consumer), COLLET_IN_PROGRESS);
+    const struct tcp_hello heard[] = {hello, {hello.magic, 0, 1, {0}}, {hello.magic, 1, 0, {0}}};
+    for (int k = 0; k < 3; k++) {
+        struct tcp_hello replayed = heard[k];
+        memcpy(replayed.proof, hello.proof, sizeof(hello.proof));
+        int thief = connect_stranger(&offer, &replayed, sizeof(replayed));
+        assert_true(was_dropped(&pair, thief));
+        close(thief);
+    }
+    char byte;
+    assert_true(recv(real, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+    tell_offer(&pair, &offer, sizeof(offer));
+    close(real);
+    pair_close(&pair);
+}
+
+/* Somebody else listens where the offer says, and echoes: neither the hello nor anything else that it could know is an ack. */
+static void who_took_the_port_cannot_pass_for_the_listener(void **state) {
+    (void)state;
+    struct tcp_offer offer = {.set = {.count = 1, .addresses = {{.family = 4, .ip = {127, 0, 0, 1}}}}, .token = {7}};
+    struct tcp_dialer dialer;
+    struct tcp_hello hello;
+    int fds[1], listener = address_listen(AF_INET, 0), taken = -1;
+    offer.set.port = (uint16_t)address_port(listener);
+    tcp_dial_start(&dialer, &offer, "", 1, 1, "here");
+    while (taken < 0) { /* the listener does not wait */
+        assert_int_equal(tcp_dial_try(&dialer, fds), COLLET_IN_PROGRESS);
+        taken = accept(listener, NULL, NULL);
+    }
+    for (size_t got = 0; got < sizeof(hello);) {
+        assert_int_equal(tcp_dial_try(&dialer, fds), COLLET_IN_PROGRESS);
+        ssize_t n = recv(taken, (char *)&hello + got, sizeof(hello) - got, MSG_DONTWAIT);
+        got += n > 0 ? (size_t)n : 0;
+    }
+    assert_int_equal(send(taken, hello.proof, sizeof(hello.proof), MSG_NOSIGNAL), sizeof(hello.proof));
+    while (dialer.attempt == 0) /* that one has failed */
+        assert_int_equal(tcp_dial_try(&dialer, fds), COLLET_IN_PROGRESS);
+    assert_int_equal(dialer.error, EPROTO);
+    tcp_dial_stop(&dialer);
+    close(taken);
+    close(listener);
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- ways */
@@ -287,6 +340,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(strangers_are_dropped_and_do_not_keep_the_producer_out, random_slots),
         cmocka_unit_test_setup(a_new_attempt_replaces_the_sockets_of_one_that_was_given_up, random_slots),
+        cmocka_unit_test_setup(an_overheard_hello_opens_no_other_socket, random_slots),
+        cmocka_unit_test(who_took_the_port_cannot_pass_for_the_listener),
         cmocka_unit_test(ways_are_the_fastest_interfaces_that_have_not_failed),
         cmocka_unit_test(an_interface_is_one_rail_by_the_first_of_its_addresses_that_has_not_failed),
         cmocka_unit_test(sockets_are_spread_over_the_rails),
