@@ -6,9 +6,12 @@
  *    init ─▶ first call ─▶ many calls ─▶ groups ─▶ a stream ─▶ a split ─▶ destroy
  *                              ▲
  *                              └── here, 3.1 ms later: SIGKILL for rank 2 of 4, over tcp
+ *                                  │
+ *                                  └─▶ revoke ─▶ shrink ─▶ a sum of those that are left
+ *                                                  └── here, in some trials: SIGKILL for another rank
  *
- * A trial is passed if every other rank ends, if no call that succeeds has a wrong result, and if every error names the rank
- * to blame. Times are printed, not judged: a rank that takes longer than a minute hangs.
+ * A trial is passed if every other rank ends, if no call that succeeds has a wrong result, if every error names the rank
+ * to blame, and if all ranks that had one go on together. Times are printed, not judged: a rank that takes longer than a minute hangs.
  *
  *    SEEDS=1000 make test-faults            1000 trials, seeds 1 … 1000
  *    SEEDS=1 FIRST=77 make test-faults      the trial of seed 77 alone
@@ -30,7 +33,7 @@
 
 #define RANKS_MAX 5
 #define WORKERS 3 /* trials at the same time: most of a trial is waiting */
-#define HANG_S 60 /* a trial that takes longer hangs */
+#define HANG_S 90 /* a trial that takes longer hangs */
 #define ELEMS_MAX 70000
 
 #define FAULTS(X)                                                                                                      \
@@ -57,6 +60,7 @@ struct trial {
     enum fault fault;
     enum moment moment;
     int nranks, victim;
+    int second; /* rank that dies when the others shrink; −1: none */
     const char *transport;
     bool hosts; /* each rank has a host of its own */
     unsigned delay_us;
@@ -68,6 +72,8 @@ struct outcome {
     enum collet_result result; /* of the first call that failed */
     const char *where;
     char text[512];
+    enum collet_result shrunk; /* of the first shrink that failed, if a call has */
+    unsigned company;          /* bits: the ranks that it goes on with */
 };
 
 struct job {
@@ -79,6 +85,7 @@ struct job {
 /* Of all trials, summed over the workers. */
 struct sums {
     int injected[FAULT_COUNT][MOMENT_COUNT], exact[FAULT_COUNT], named[FAULT_COUNT], failed[FAULT_COUNT];
+    int went_on[FAULT_COUNT]; /* of those that are named */
     int slowest_ms[FAULT_COUNT];
 };
 
@@ -105,6 +112,9 @@ static struct trial trial_of(uint64_t seed) {
                           .delay_us = (unsigned)(number(seed, 2) % 5000)};
     trial.victim = (int)(number(seed, 3) % (unsigned)trial.nranks);
     trial.hosts = trial.transport[0] == 't' && number(seed, 4) % 2;
+    trial.second = (trial.victim + 1 + (int)(number(seed, 5) % (unsigned)(trial.nranks - 1))) % trial.nranks;
+    if (trial.fault != KILL || number(seed, 6) % 2)
+        trial.second = -1;
     if (trial.fault == ABORT && trial.moment == INIT) /* there is nothing yet that could be aborted */
         trial.moment = FIRST;
     return trial;
@@ -118,12 +128,14 @@ struct life {
     int rank;
     struct collet_comm *comm;
     uint64_t calls; /* so far: chooses their sizes */
+    int aborted;    /* by another thread: comm is no more */
     int *in, *out;
 };
 
 static void *abort_later(void *argument) {
     struct life *life = argument;
     usleep(life->trial->delay_us);
+    __atomic_store_n(&life->aborted, 1, __ATOMIC_RELEASE);
     collet_comm_abort(life->comm);
     return NULL;
 }
@@ -151,7 +163,7 @@ static bool go_on(struct life *life, enum moment moment) {
 static bool went_well(struct life *life, enum collet_result result) {
     struct outcome *outcome = &life->job->outcomes[life->rank];
     if (result == COLLET_SUCCESS)
-        return true;
+        return !__atomic_load_n(&life->aborted, __ATOMIC_ACQUIRE);
     outcome->result = result;
     snprintf(outcome->text, sizeof(outcome->text), "%s", collet_last_error(NULL));
     return false;
@@ -232,6 +244,58 @@ static bool live(struct life *life) {
     return go_on(life, STREAM) && use_stream(life) && go_on(life, SPLIT) && use_split(life) && go_on(life, DESTROY);
 }
 
+/* ------------------------------------------------------------------------------------------------------------ going on */
+
+static void *die_later(void *trial) {
+    usleep((unsigned)(number(((const struct trial *)trial)->seed, 7) % 6000));
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+/* Each rank has four bits of the odd elements, so the sum says who took part. */
+static bool sum_of_company(struct life *life, size_t elems, unsigned *company) {
+    int n = 0;
+    *company = 0;
+    for (size_t i = 0; i < elems; i++)
+        life->in[i] = i % 2 ? 1 << 4 * life->rank : (int)(i % 7);
+    if (collet_allreduce(life->in, life->out, elems, COLLET_INT32, COLLET_SUM, life->comm, NULL) != COLLET_SUCCESS)
+        return false;
+    for (int rank = 0; rank < RANKS_MAX; rank++)
+        *company |= (unsigned)(life->out[1] >> 4 * rank & 1) << rank;
+    bool exact = collet_comm_count(life->comm, &n) == COLLET_SUCCESS && n == __builtin_popcount(*company);
+    for (size_t i = 0; i < elems; i++)
+        exact &= life->out[i] == (i % 2 ? life->out[1] : n * (int)(i % 7));
+    life->job->outcomes[life->rank].wrong |= !exact;
+    return true;
+}
+
+/* Until those that are still to die have died. */
+static void go_on_without_the_dead(struct life *life) {
+    const struct trial *trial = life->trial;
+    struct outcome *outcome = &life->job->outcomes[life->rank];
+    pthread_t thread;
+    if (life->rank == trial->second)
+        pthread_create(&thread, NULL, die_later, (void *)trial);
+    while (life->rank == trial->second || outcome->company == 0 ||
+           (trial->second >= 0 && outcome->company >> trial->second & 1)) {
+        struct collet_comm *smaller;
+        collet_comm_revoke(life->comm);
+        outcome->shrunk = collet_comm_shrink(life->comm, NULL, 0, &smaller, NULL);
+        if (outcome->shrunk != COLLET_SUCCESS) {
+            snprintf(outcome->text, sizeof(outcome->text), "%s", collet_last_error(NULL));
+            return;
+        }
+        if (life->rank % 2) /* both ends must work, whatever happened */
+            collet_comm_abort(life->comm);
+        else
+            collet_comm_destroy(life->comm);
+        life->comm = smaller;
+        while (sum_of_company(life, 9999, &outcome->company) && trial->second >= 0 &&
+               outcome->company >> trial->second & 1)
+            ;
+    }
+}
+
 static void rank_main(const struct trial *trial, struct job *job, int rank) {
     struct life life = {.trial = trial, .job = job, .rank = rank};
     char host[16];
@@ -244,8 +308,10 @@ static void rank_main(const struct trial *trial, struct job *job, int rank) {
         __atomic_store_n(&job->id_ready, 1, __ATOMIC_RELEASE);
     while (!__atomic_load_n(&job->id_ready, __ATOMIC_ACQUIRE))
         usleep(200);
-    live(&life);
-    if (job->outcomes[rank].result != COLLET_SUCCESS && rank % 2) /* both ends must work, whatever happened */
+    const bool ended_early = !live(&life) && job->outcomes[rank].result != COLLET_SUCCESS;
+    if (ended_early && life.comm != NULL && !(rank == trial->victim && trial->fault != PAUSE))
+        go_on_without_the_dead(&life);
+    if (job->outcomes[rank].shrunk != COLLET_SUCCESS && rank % 2)
         collet_comm_abort(life.comm);
     else
         collet_comm_destroy(life.comm);
@@ -306,9 +372,25 @@ static bool lists_rank(const char *text, int rank) {
     return false;
 }
 
+static bool names_dead(const struct trial *trial, const char *text) {
+    return names_rank(text, trial->victim) || (trial->second >= 0 && names_rank(text, trial->second));
+}
+
+/* A rank that revokes the parent for a failure of the child says so to the others, and it knows the cause. */
+static bool revoker_names_cause(const struct trial *trial, const struct job *job, const char *text) {
+    const char *at = strstr(text, " called collet_comm_revoke()");
+    for (int rank = 0; at != NULL && rank < trial->nranks; rank++) {
+        char name[48];
+        snprintf(name, sizeof(name), "rank %d called collet_comm_revoke()", rank);
+        if (strstr(text, name) != NULL)
+            return names_dead(trial, job->outcomes[rank].text);
+    }
+    return false;
+}
+
 /* A rank that comes late may find that the others, and the meeting point with them, have ended. */
-static bool names_cause(const struct trial *trial, const char *text) {
-    return names_rank(text, trial->victim) || lists_rank(text, trial->victim) ||
+static bool names_cause(const struct trial *trial, const struct job *job, const char *text) {
+    return names_dead(trial, text) || revoker_names_cause(trial, job, text) || lists_rank(text, trial->victim) ||
            (trial->moment == INIT && strstr(text, "nobody listens at the meeting point any more") != NULL) ||
            (trial->moment == INIT && trial->victim == 0 && strstr(text, "meeting point") != NULL);
 }
@@ -326,7 +408,37 @@ static bool may_be(const struct trial *trial, enum collet_result result) {
     }
 }
 
-static const char *judge_rank(const struct trial *trial, const struct outcome *outcome, int status, bool done) {
+static bool was_killed(const struct trial *trial, int rank, int status) {
+    return rank == trial->second && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+/* Of an abort: its other thread's call ends too. */
+static const char *judge_victim(const struct outcome *outcome, int status, bool done) {
+    if (!done)
+        return "hangs";
+    if (status != 0 || !outcome->ended)
+        return "has crashed";
+    if (outcome->wrong)
+        return "has a wrong result";
+    bool may_be = outcome->result == COLLET_SUCCESS || outcome->result == COLLET_ERR_ABORTED ||
+                  outcome->result == COLLET_ERR_INVALID_ARGUMENT || outcome->result == COLLET_ERR_INVALID_USAGE;
+    return may_be ? NULL : "has an error that should not be";
+}
+
+/* Who was harmed when there was a communicator has shrunk it. A rank that is stopped, and seen to live, cannot be left out. */
+static const char *judge_company(const struct trial *trial, const struct outcome *outcome, int rank,
+                                 unsigned *company) {
+    if (outcome->shrunk != COLLET_SUCCESS)
+        return trial->fault == STOP && outcome->shrunk == COLLET_ERR_TIMEOUT ? NULL : "cannot shrink";
+    if (outcome->company == 0)
+        return outcome->where == moment_names[INIT] ? NULL : "has not gone on";
+    if (*company == 0)
+        *company = outcome->company;
+    return *company == outcome->company && *company >> rank & 1 ? NULL : "goes on with others than the rest";
+}
+
+static const char *judge_rank(const struct trial *trial, const struct job *job, const struct outcome *outcome,
+                              int status, bool done) {
     if (!done)
         return "hangs";
     if (status != 0 || !outcome->ended)
@@ -337,36 +449,47 @@ static const char *judge_rank(const struct trial *trial, const struct outcome *o
         return NULL;
     if (!may_be(trial, outcome->result))
         return "has an error that should not be";
-    return names_cause(trial, outcome->text) ? NULL : "has an error that does not name the cause";
+    return names_cause(trial, job, outcome->text) ? NULL : "has an error that does not name the cause";
 }
 
 static void print_trial(const struct trial *trial) {
     printf("seed %llu: %s of rank %d of %d at %s + %u us, %s%s: ", (unsigned long long)trial->seed,
            fault_names[trial->fault], trial->victim, trial->nranks, moment_names[trial->moment], trial->delay_us,
            trial->transport, trial->hosts ? " between hosts" : "");
+    if (trial->second >= 0)
+        printf("then SIGKILL of rank %d: ", trial->second);
 }
 
 /* The victim may have ended in any way, but in those that leave it alive. */
 static void judge(const struct trial *trial, const struct job *job, const int *statuses, const bool *done, int ms,
                   struct sums *sums) {
     bool failed = false, named = false;
-    const bool victim_too = trial->fault == PAUSE;
+    unsigned company = 0;
     for (int rank = 0; rank < trial->nranks; rank++) {
         const struct outcome *outcome = &job->outcomes[rank];
-        if (rank == trial->victim && !victim_too)
+        const bool victim = rank == trial->victim && trial->fault != PAUSE;
+        const char *fault = NULL;
+        if ((victim && trial->fault != ABORT) || was_killed(trial, rank, statuses[rank]))
             continue;
-        named |= outcome->result != COLLET_SUCCESS;
-        const char *fault = judge_rank(trial, outcome, statuses[rank], done[rank]);
+        if (victim)
+            fault = judge_victim(outcome, statuses[rank], done[rank]);
+        else
+            fault = judge_rank(trial, job, outcome, statuses[rank], done[rank]);
+        if (!victim && fault == NULL && outcome->result != COLLET_SUCCESS)
+            fault = judge_company(trial, outcome, rank, &company);
+        named |= !victim && outcome->result != COLLET_SUCCESS;
         if (fault == NULL)
             continue;
         failed = true;
         print_trial(trial);
-        printf("rank %d %s (status 0x%x, at %s, %s: %s)\n", rank, fault, (unsigned)statuses[rank],
-               outcome->where ? outcome->where : "the start", collet_error_string(outcome->result), outcome->text);
+        printf("rank %d %s (status 0x%x, at %s, %s, %s, company 0x%x: %s)\n", rank, fault, (unsigned)statuses[rank],
+               outcome->where ? outcome->where : "the start", collet_error_string(outcome->result),
+               collet_error_string(outcome->shrunk), outcome->company, outcome->text);
     }
     __atomic_add_fetch(&sums->injected[trial->fault][trial->moment], 1, __ATOMIC_RELAXED);
     int *sum = failed ? sums->failed : named ? sums->named : sums->exact;
     __atomic_add_fetch(&sum[trial->fault], 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&sums->went_on[trial->fault], !failed && company != 0, __ATOMIC_RELAXED);
     if (ms > sums->slowest_ms[trial->fault])
         sums->slowest_ms[trial->fault] = ms;
 }
@@ -415,17 +538,18 @@ static int print_sums(const struct sums *sums) {
     printf("\n%-18s", "injected");
     for (int moment = 0; moment < MOMENT_COUNT; moment++)
         printf("%8s", moment_names[moment]);
-    printf(" | %6s %6s %6s  %s\n", "exact", "error", "FAILED", "longest");
+    printf(" | %6s %6s %6s %6s  %s\n", "exact", "error", "goes on", "FAILED", "longest");
     for (int fault = 0; fault < FAULT_COUNT; fault++) {
         printf("%-18s", fault_names[fault]);
         for (int moment = 0; moment < MOMENT_COUNT; moment++)
             printf("%8d", sums->injected[fault][moment]);
-        printf(" | %6d %6d %6d  %.1f s\n", sums->exact[fault], sums->named[fault], sums->failed[fault],
-               sums->slowest_ms[fault] / 1e3);
+        printf(" | %6d %6d %7d %6d  %.1f s\n", sums->exact[fault], sums->named[fault], sums->went_on[fault],
+               sums->failed[fault], sums->slowest_ms[fault] / 1e3);
         failed += sums->failed[fault];
         all += sums->exact[fault] + sums->named[fault] + sums->failed[fault];
     }
-    printf("exact: no rank was harmed. error: every rank that was harmed got an error that names the cause.\n");
+    printf("exact: no rank was harmed. error: every rank that was harmed got an error that names the cause.\n"
+           "goes on: of these, those in which they shrank their communicator and computed with it.\n");
     printf("%d passed, %d failed\n", all - failed, failed);
     return failed;
 }
