@@ -20,7 +20,8 @@ static bool end_streams(struct fifo_end *end) {
     return fifo_place_streams(&end->place);
 }
 
-/* Which of the places to write past the caches: the local one first, then those in slots. */
+/* Which of the places to write past the caches: the local one first, which is a place for peers too if it is lent; then those in
+ * slots. */
 static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *step) {
     const struct interp_op *op = w->op;
     int first_slot = step->store_region != STEP_NONE;
@@ -31,6 +32,8 @@ static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *ste
         struct fifo_end *end = op->send_ends[step->send_first + k];
         if (end->loans.lending == 0)
             mask |= (uint32_t)end_streams(end) << place++;
+        else if (step->lends == STEP_LENDS_RESULT)
+            mask |= (uint32_t)end_streams(end);
     }
     return mask;
 }

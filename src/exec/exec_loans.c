@@ -5,6 +5,8 @@
  */
 #include "exec/exec.h"
 
+#include <string.h>
+
 /* A rank that holds a payload may not wait: the call of the payload's owner may have failed, and that call then waits for this
  * rank. So payloads that are copied come first. */
 static bool is_held(const struct fifo_end *end, uint32_t bytes, const char *to) {
@@ -78,10 +80,18 @@ struct exec_loans exec_loans_of(const struct exec_program *program) {
     return loans;
 }
 
+static void *copy_past_caches(void *to, const void *from, size_t bytes) {
+    reduce_host_get(COLLET_UINT8, COLLET_SUM)(&to, 1, &from, 1, bytes, 1, 1);
+    return to;
+}
+
+/* What a consumer's CPU holds in its caches, a producer on a far one overwrites past its own: see fifo_place.h. */
 void exec_help(const struct exec_program *program, bool *moved) {
-    for (int k = 0; k < program->nconns; k++)
+    for (int k = 0; k < program->nconns; k++) {
+        struct fifo_end *end = &program->conns[k]->end;
         if (program->conns[k]->side == CONN_PRODUCER)
-            *moved |= loan_help(&program->conns[k]->end) != 0;
+            *moved |= loan_help(end, fifo_place_streams(&end->place) ? copy_past_caches : memcpy) != 0;
+    }
 }
 
 void exec_stop_loans(const struct exec_call *call) {

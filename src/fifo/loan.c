@@ -9,7 +9,9 @@
 
 #include <string.h>
 
-#define PART_BYTES 32768u
+/* What an end copies at once: so little that both have something to do, but a system call is not for less. */
+#define NEAR_PART_BYTES 8192u
+#define FAR_PART_BYTES 32768u
 
 static struct fifo_slot_header *header_at(const struct fifo_end *end, uint64_t position) {
     return &end->headers[position & (end->nslots - 1)];
@@ -21,7 +23,12 @@ static char *slot_at(const struct fifo_end *end, uint64_t position) {
 
 /* ---- parts ---- */
 
-static uint32_t parts_of(uint32_t bytes) { return (bytes + PART_BYTES - 1) / PART_BYTES; }
+/* The same at both ends: either reaches the payload by address, or neither does. */
+static uint32_t part_room(const struct loan_end *end, const struct fifo_loan *loan) {
+    return end->way == LOAN_PROCESS || loan->offset != 0 ? NEAR_PART_BYTES : FAR_PART_BYTES;
+}
+
+static uint32_t parts_of(uint32_t bytes, uint32_t room) { return (bytes + room - 1) / room; }
 
 /* Parts are claimed by both ends; without LOAN_STOPPED there are never more than one too many. */
 static uint32_t claim_part(struct fifo_loan *loan, uint32_t nparts) {
@@ -44,9 +51,9 @@ static void count_parts(struct fifo_loan *loan, uint32_t nparts) {
 /* Pairs with count_parts() and put_in_slot(). */
 static uint32_t parts_done(const struct fifo_loan *loan) { return __atomic_load_n(&loan->done, __ATOMIC_ACQUIRE); }
 
-static size_t part_bytes(uint32_t part, uint32_t bytes) {
-    uint32_t rest = bytes - part * PART_BYTES;
-    return rest < PART_BYTES ? rest : PART_BYTES;
+static size_t part_bytes(uint32_t part, uint32_t bytes, uint32_t room) {
+    uint32_t rest = bytes - part * room;
+    return rest < room ? rest : room;
 }
 
 /* Where this end reaches so many bytes of the other end's memory by address; NULL: it does not. */
@@ -75,13 +82,13 @@ static bool read_far(const struct loan_end *end, char *to, uint64_t from, size_t
 
 static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t bytes, char *to) {
     const char *from = payload_of(&end->loans, loan, bytes);
-    uint32_t nparts = parts_of(bytes), part;
+    uint32_t room = part_room(&end->loans, loan), nparts = parts_of(bytes, room), part;
     while ((part = claim_part(loan, nparts)) < nparts) {
-        size_t at = (size_t)part * PART_BYTES;
+        size_t at = (size_t)part * room;
         if (from != NULL)
-            memcpy(to + at, from + at, part_bytes(part, bytes));
+            memcpy(to + at, from + at, part_bytes(part, bytes, room));
         else if (port_load_acquire(&loan->to) != LOAN_REFUSED &&
-                 !read_far(&end->loans, to + at, loan->address + at, part_bytes(part, bytes)))
+                 !read_far(&end->loans, to + at, loan->address + at, part_bytes(part, bytes, room)))
             port_store_release(&loan->to, LOAN_REFUSED); /* pairs with loan_help() */
         count_parts(loan, 1);
     }
@@ -96,7 +103,8 @@ int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to) {
     }
     fetch_parts(end, loan, bytes, place);
     uint32_t done = parts_done(loan);
-    if ((done & LOAN_IN_SLOT) == 0 && (done < parts_of(bytes) || port_load_acquire(&loan->to) == LOAN_REFUSED))
+    if ((done & LOAN_IN_SLOT) == 0 &&
+        (done < parts_of(bytes, part_room(&end->loans, loan)) || port_load_acquire(&loan->to) == LOAN_REFUSED))
         return 0;
     end->loans.taken = (done & LOAN_IN_SLOT) != 0 ? slot : place;
     return 1;
@@ -108,15 +116,16 @@ int loan_is_near(const struct fifo_end *end, uint32_t bytes) {
 
 int loan_hold(struct fifo_end *end, uint32_t bytes) {
     struct fifo_loan *loan = &fifo_header(end)->loan;
-    if (!claim_all(loan, parts_of(bytes)))
+    if (!claim_all(loan, parts_of(bytes, part_room(&end->loans, loan))))
         return 0;
     end->loans.taken = payload_of(&end->loans, loan, bytes);
     return 1;
 }
 
 void loan_drop(struct fifo_end *end, uint32_t bytes) {
+    struct fifo_loan *loan = &fifo_header(end)->loan;
     end->loans.taken = NULL;
-    count_parts(&fifo_header(end)->loan, parts_of(bytes));
+    count_parts(loan, parts_of(bytes, part_room(&end->loans, loan)));
 }
 
 /* ---- producer ---- */
@@ -134,7 +143,7 @@ static void put_in_slot(struct fifo_end *end, struct fifo_slot_header *header, u
     __atomic_fetch_or(&header->loan.done, LOAN_IN_SLOT, __ATOMIC_RELEASE); /* pairs with parts_done() */
 }
 
-int loan_help(struct fifo_end *end) {
+int loan_help(struct fifo_end *end, loan_copy *copy) {
     if (loan_all_over(end))
         return 0;
     uint64_t position = end->seen;
@@ -145,17 +154,17 @@ int loan_help(struct fifo_end *end) {
         put_in_slot(end, header, position);
         return 1;
     }
-    uint32_t bytes = fifo_word_bytes(header->word), nparts = parts_of(bytes);
+    uint32_t bytes = fifo_word_bytes(header->word), room = part_room(&end->loans, loan), nparts = parts_of(bytes, room);
     if (to == 0 || to == LOAN_REFUSED)
         return 0;
     char *place = reach(&end->loans, to, loan->to_offset, bytes);
     uint32_t part = place == NULL && end->loans.pid == 0 ? nparts : claim_part(loan, nparts);
     if (part >= nparts)
         return 0;
-    size_t at = (size_t)part * PART_BYTES, length = part_bytes(part, bytes);
+    size_t at = (size_t)part * room, length = part_bytes(part, bytes, room);
     const char *from = (const char *)(uintptr_t)loan->address + at;
     if (place != NULL)
-        memcpy(place + at, from, length);
+        copy(place + at, from, length);
     else if (!os_process_write(end->loans.pid, to + at, from, length))
         put_in_slot(end, header, position);
     count_parts(loan, 1);
@@ -166,7 +175,7 @@ int loan_help(struct fifo_end *end) {
 
 static void stop_one(const struct fifo_end *end, uint64_t position) {
     struct fifo_slot_header *header = header_at(end, position);
-    uint32_t nparts = parts_of(fifo_word_bytes(header->word));
+    uint32_t nparts = parts_of(fifo_word_bytes(header->word), part_room(&end->loans, &header->loan));
     if (header->loan.address == 0)
         return;
     uint32_t begun = __atomic_fetch_or(&header->loan.claimed, LOAN_STOPPED, __ATOMIC_RELAXED) & ~LOAN_STOPPED;

@@ -127,8 +127,10 @@ void loan_drop(struct fifo_end *end, uint32_t bytes);
 /* Producer: have all loans been consumed? */
 int loan_all_over(struct fifo_end *end);
 
-/* Producer: does what it can for the consumer of its oldest loan. 0: there is nothing to do. */
-int loan_help(struct fifo_end *end);
+/* Producer: does what it can for the consumer of its oldest loan. Into memory that it reaches by address, copy() copies; memcpy()
+ * is one. 0: there is nothing to do. */
+typedef void *loan_copy(void *to, const void *from, size_t bytes);
+int loan_help(struct fifo_end *end, loan_copy *copy);
 
 /* Either end, whose call has failed: neither end reads or writes the other's memory when this returns. It waits for parts that
  * the other end is copying just now, at most LOAN_STOP_NS: longer, if that thread has been stopped in the middle. */

@@ -143,15 +143,14 @@ PORT_FN int interp_changes(const struct interp_op *op, const struct prog_step *s
     return nsrc > 1 || (step->finish && op->args.divisor > 1) || interp_scaled(op, step) >= 0;
 }
 
-/* Lends the result to those peers that take it where it is: in w->dst[0] if it is stored, else it is the only operand.
- * Returns how many they are. */
+/* Lends the result to those peers that take it where it is. Returns how many they are. */
 PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
                         uint32_t everywhere) {
-    int stored = step->store_region != STEP_NONE, n = 0;
+    int operand = step->lends == STEP_LENDS_OPERAND, n = 0;
     if (proto_has_lines(everywhere) || w->op->lends_from - 1 >= bytes || !step->lends ||
-        (!stored && interp_changes(w->op, step, nsrc)))
+        (operand && interp_changes(w->op, step, nsrc)))
         return 0;
-    uint64_t payload = (uint64_t)(uintptr_t)(stored ? w->dst[0] : w->src[0]);
+    uint64_t payload = (uint64_t)(uintptr_t)(operand ? w->src[0] : w->dst[0]);
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = w->op->send_ends[step->send_first + k];
         int lends = proto_at(everywhere, w->op->args.protocol, end) == PROTOCOL_SIMPLE &&

@@ -271,12 +271,17 @@ static int add_locals(struct prog *prog, const struct local_list *locals) {
     return first;
 }
 
-/* Does the result lie in a block of IN or OUT, which stays as it is when the step is over? */
-static bool is_lent(const struct prog *prog, const struct step_text *text, const struct local_list *locals) {
-    bool alone = text->recv.count == 0 && locals->count == 1;
-    const struct local *result = text->store.region != STEP_NONE ? &text->store : alone ? &locals->list[0].local : NULL;
-    return result != NULL && result->region != STEP_TMP && result->run.count == 1 && text->send.count != 0 &&
-           !text->copied && prog->schedule == NULL;
+/* A block of IN or OUT, which stays as it is when the step is over. */
+static bool may_be_lent(const struct local *local) {
+    return (local->region == STEP_IN || local->region == STEP_OUT) && local->run.count == 1;
+}
+
+static enum step_loan loan_of(const struct prog *prog, const struct step_text *text, const struct local_list *locals) {
+    if (text->send.count == 0 || text->copied || prog->schedule != NULL)
+        return STEP_LENDS_NOTHING;
+    if (text->recv.count == 0 && locals->count == 1 && may_be_lent(&locals->list[0].local))
+        return STEP_LENDS_OPERAND;
+    return may_be_lent(&text->store) ? STEP_LENDS_RESULT : STEP_LENDS_NOTHING;
 }
 
 void prog_emit(struct prog *prog, struct step_text text) {
@@ -298,7 +303,7 @@ void prog_emit(struct prog *prog, struct step_text text) {
         .store_region = (uint8_t)text.store.region,
         .about_region = (uint8_t)about->region,
         .finish = text.finish,
-        .lends = is_lent(prog, &text, &locals),
+        .lends = (uint8_t)loan_of(prog, &text, &locals),
     };
     if (!make_room(prog, &prog->steps, prog->nsteps, 1, &prog->steps_room, sizeof(*prog->steps)) ||
         !make_room(prog, &prog->origins, prog->nsteps, 1, &prog->origins_room, sizeof(*prog->origins)))

@@ -202,7 +202,7 @@ static const struct machine_conn *find_blocker(const struct machine *m, const st
 /* ---- loans ---- */
 
 struct machine_place machine_lent(const struct machine *m, int member, const struct prog_step *step) {
-    if (step->store_region != STEP_NONE)
+    if (step->lends == STEP_LENDS_RESULT)
         return machine_place(m, member, step->store_region, &step->store, 0);
     const struct prog_local *local = &m->cast->members[member].prog->locals[step->locals_first];
     return machine_place(m, member, local->region, &local->run, 0);

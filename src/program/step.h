@@ -17,6 +17,10 @@
 
 enum step_region { STEP_NONE = 0, STEP_IN = 1, STEP_OUT = 2, STEP_TMP = 3, STEP_REGIONS = 4 };
 
+/* What peers may read in IN or OUT of this rank (fifo/loan.h): the step's only operand, which it passes on as it is, so that a copy
+ * that it stores need not be read again; or what it has stored. */
+enum step_loan { STEP_LENDS_NOTHING = 0, STEP_LENDS_OPERAND = 1, STEP_LENDS_RESULT = 2 };
+
 struct prog_step {
     int32_t recv_first, recv_count; /* operands from peers: prog.peers[recv_first … +recv_count−1], in this order */
     int32_t send_first, send_count; /* places at peers */
@@ -25,7 +29,7 @@ struct prog_step {
     struct block_run store, about;      /* blocks that are stored; blocks whose lengths the pieces have */
     uint8_t store_region, about_region; /* enum step_region; store_region STEP_NONE: nothing is stored */
     uint8_t finish;                     /* the result is complete: avg divides */
-    uint8_t lends;                      /* peers may read the result in IN or OUT of this rank (fifo/loan.h) */
+    uint8_t lends;                      /* enum step_loan */
 };
 
 /* An operand in memory. It stands behind `at` received ones, and behind those that the table lists before it. */

@@ -16,7 +16,7 @@ static void *get(size_t bytes) {
     return memory;
 }
 
-bool guard_in_commons;
+_Thread_local bool guard_in_commons;
 
 static void *get_common(size_t bytes) {
     void *memory;

@@ -18,8 +18,8 @@ struct guard {
     size_t total_bytes;
 };
 
-/* Where buffers come from from now on: collet_mem_alloc() or the program's own memory. The copies are always the program's. */
-extern bool guard_in_commons;
+/* Do the next buffers of this thread come from collet_mem_alloc()? */
+extern _Thread_local bool guard_in_commons;
 
 /* data holds `bytes` bytes, `shift` bytes behind a cache line's beginning; everything has a pattern. */
 void guard_create(struct guard *guard, size_t bytes, size_t shift);

@@ -79,8 +79,8 @@ static void unanswered(struct prog *prog) { answer(prog, false); }
 static void a_message_back_tells_that_a_loan_was_read(void **state) {
     (void)state;
     expect_fine(answered, 2, false);
-    expect_lent(unanswered, 2, false,
-                "rank 0 worker 0 step 1: stores to OUT block 0, which is lent to rank 1 worker 0");
+    expect_fine(unanswered, 2, false); /* the copy in OUT is not what is lent */
+    expect_lent(unanswered, 2, true, "rank 0 worker 0 step 1: stores to OUT block 0, which is lent to rank 1 worker 0");
 }
 
 static void ranks_that_return_without_waiting_for_their_loans_are_found(void **state) {
@@ -96,7 +96,7 @@ static void ranks_that_return_without_waiting_for_their_loans_are_found(void **s
 
 /* ---- both ends of a connection ---- */
 
-enum { BYTES = 100000, PARTS = 4 };
+enum { BYTES = 25000, PART = 8192, PARTS = 4 };
 
 struct pair {
     struct fifo_layout layout;
@@ -159,7 +159,7 @@ static void a_consumer_alone_copies_all_parts(void **state) {
     for (int lap = 0; lap < 5; lap++) {
         pair_lend(pair);
         assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
-        assert_false(loan_help(&pair->producer));
+        assert_false(loan_help(&pair->producer, memcpy));
         pair_expect(pair, pair->to);
     }
 }
@@ -191,10 +191,10 @@ static void a_slot_that_is_not_lent_has_no_trace_of_the_loan_before(void **state
 static void a_producer_copies_the_parts_that_it_claims(void **state) {
     struct pair *pair = *state;
     pair_lend(pair);
-    assert_false(loan_help(&pair->producer)); /* nobody has said where to */
+    assert_false(loan_help(&pair->producer, memcpy)); /* nobody has said where to */
     pair_loan(pair)->to = (uintptr_t)pair->to;
-    assert_true(loan_help(&pair->producer));
-    assert_true(loan_help(&pair->producer));
+    assert_true(loan_help(&pair->producer, memcpy));
+    assert_true(loan_help(&pair->producer, memcpy));
     assert_int_equal(pair_loan(pair)->done, 2);
     assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
     assert_int_equal(pair_loan(pair)->done, PARTS);
@@ -208,7 +208,7 @@ static void a_payload_is_complete_when_every_part_is(void **state) {
     assert_false(loan_fetch(&pair->consumer, BYTES, pair->to));
     assert_false(loan_fetch(&pair->consumer, BYTES, pair->to));
     assert_int_equal(pair_loan(pair)->done, PARTS - 1);
-    memcpy(pair->to, pair->from, 32768);
+    memcpy(pair->to, pair->from, PART);
     pair_loan(pair)->done++;
     assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
     pair_expect(pair, pair->to);
@@ -219,8 +219,8 @@ static void what_a_consumer_cannot_read_is_put_into_the_slot(void **state) {
     pair->consumer.loans = (struct loan_end){.way = LOAN_HOST, .pid = -1};
     pair_lend(pair);
     assert_false(loan_fetch(&pair->consumer, BYTES, pair->to));
-    assert_true(loan_help(&pair->producer));
-    assert_false(loan_help(&pair->producer));
+    assert_true(loan_help(&pair->producer, memcpy));
+    assert_false(loan_help(&pair->producer, memcpy));
     assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
     pair_expect(pair, pair_slot(pair));
     assert_false(loan_is_worth(&pair->producer.loans, 0, BYTES)); /* nor is it tried again */
@@ -232,7 +232,7 @@ static void what_a_producer_cannot_write_is_put_into_the_slot(void **state) {
     pair->producer.loans.pid = -1;
     pair_lend(pair);
     pair_loan(pair)->to = (uintptr_t)pair->to;
-    assert_true(loan_help(&pair->producer));
+    assert_true(loan_help(&pair->producer, memcpy));
     assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
     pair_expect(pair, pair_slot(pair));
 }
@@ -284,9 +284,9 @@ static void a_producer_helps_into_the_commons(void **state) {
     char *payload = pair_part(pair), *to = commons_take(BYTES, 1);
     pair_lend_common(pair, payload);
     pair_loan(pair)->to = (uintptr_t)pair->to;
-    assert_false(loan_help(&pair->producer));
+    assert_false(loan_help(&pair->producer, memcpy));
     pair_loan(pair)->to_offset = commons_offset(commons_own(), (uintptr_t)to);
-    assert_true(loan_help(&pair->producer));
+    assert_true(loan_help(&pair->producer, memcpy));
     assert_memory_equal(to, pair->from, 1000);
     assert_true(loan_fetch(&pair->consumer, BYTES, to));
     pair_expect(pair, to);
@@ -301,7 +301,7 @@ static void a_payload_behind_the_end_of_the_commons_is_refused(void **state) {
     pair_loan(pair)->offset = commons_own()->bytes - BYTES + 1;
     assert_false(loan_is_near(&pair->consumer, BYTES));
     assert_false(loan_fetch(&pair->consumer, BYTES, pair->to));
-    assert_true(loan_help(&pair->producer)); /* puts it into the slot */
+    assert_true(loan_help(&pair->producer, memcpy)); /* puts it into the slot */
     assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
     pair_expect(pair, pair_slot(pair));
     pair_unpart(pair, payload);
@@ -313,7 +313,7 @@ static void a_loan_that_was_stopped_is_touched_by_nobody(void **state) {
     loan_stop(&pair->producer, 1);
     assert_false(loan_fetch(&pair->consumer, BYTES, pair->to));
     assert_false(loan_hold(&pair->consumer, BYTES));
-    assert_false(loan_help(&pair->producer));
+    assert_false(loan_help(&pair->producer, memcpy));
     for (int i = 0; i < BYTES; i++)
         assert_int_equal(pair->to[i], 0);
 }
@@ -323,7 +323,7 @@ static void a_consumer_that_fails_keeps_the_producer_off_its_buffer(void **state
     pair_lend(pair);
     pair_loan(pair)->to = (uintptr_t)pair->to;
     loan_stop(&pair->consumer, 0);
-    assert_false(loan_help(&pair->producer));
+    assert_false(loan_help(&pair->producer, memcpy));
     assert_int_equal(pair->to[0], 0);
 }
 
