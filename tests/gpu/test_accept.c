@@ -80,14 +80,19 @@ static const void *moved(const struct mirror *m, const void *address) {
     return address; /* NULL, or one that nobody looks at */
 }
 
-static void mirror_create(struct mirror *m, const struct trial_call *call, int rank, enum gpu_side_memory kind) {
+/* On the rank's own GPU: nothing else is promised to be within its reach. */
+static void mirror_create(struct mirror *m, const struct trial_call *call, int rank, int gpu,
+                          enum gpu_side_memory kind) {
+    int before = side->current();
     trial_prepare(&m->host, call, rank);
     m->kind = kind;
+    side->use(gpu);
     m->in = mirror_guard(&m->host.in.guard, kind);
     m->out = mirror_guard(&m->host.out.guard, kind);
     m->gpu = m->host;
     m->gpu.sendbuff = moved(m, m->host.sendbuff);
     m->gpu.recvbuff = (void *)moved(m, m->host.recvbuff);
+    side->use(before);
 }
 
 static bool mirror_check(struct mirror *m, char why[TRIAL_WHY_BYTES]) {
@@ -112,13 +117,15 @@ struct team {
     void *streams[RANKS];
 };
 
+static int gpu_of(const struct team *team, int rank) { return rank * ngpus / team->nranks; }
+
 static void team_create(struct team *team, int nranks, const char *protocol) {
     int devices[RANKS];
     setenv("COLLET_PROTO", protocol, 1);
     team->nranks = nranks;
     for (int rank = 0; rank < nranks; rank++) {
-        devices[rank] = COLLET_DEVICE_CUDA(rank * ngpus / nranks);
-        side->use(rank * ngpus / nranks);
+        devices[rank] = COLLET_DEVICE_CUDA(gpu_of(team, rank));
+        side->use(gpu_of(team, rank));
         team->streams[rank] = side->stream();
     }
     must(collet_comm_init_all(team->comms, nranks, devices), "collet_comm_init_all");
@@ -144,7 +151,7 @@ static void run_case(const struct team *team, const struct trial_call *call, enu
     bool right = true;
     trial_name(call, name);
     for (int rank = 0; rank < team->nranks; rank++)
-        mirror_create(&mirrors[rank], call, rank, kind);
+        mirror_create(&mirrors[rank], call, rank, gpu_of(team, rank), kind);
     must(collet_group_start(), "collet_group_start");
     for (int rank = 0; rank < team->nranks; rank++)
         must(trial_run_in(&mirrors[rank].gpu, team->comms[rank], team->streams[rank]), name);
@@ -260,28 +267,48 @@ static void part_memory(void) {
 
 /* ---- streams and graphs ---- */
 
-static float *ones(int n) {
-    float one = 1, *data = side->memory((size_t)n * sizeof(float), MEMORY_PLAIN);
-    for (int k = 0; k < n; k++)
-        side->copy(&data[k], &one, sizeof(one));
-    return data;
+/* A number of each rank, on its GPU. */
+struct numbers {
+    float *of[RANKS];
+};
+
+static struct numbers ones(const struct team *team) {
+    const float one = 1;
+    struct numbers numbers;
+    int before = side->current();
+    for (int rank = 0; rank < team->nranks; rank++) {
+        side->use(gpu_of(team, rank));
+        numbers.of[rank] = side->memory(sizeof(one), MEMORY_PLAIN);
+        side->copy(numbers.of[rank], &one, sizeof(one));
+    }
+    side->use(before);
+    return numbers;
 }
 
-static void sum_once(const struct team *team, float *data, void *const *streams) {
-    must(collet_group_start(), "collet_group_start");
+static void numbers_free(const struct team *team, struct numbers *numbers) {
     for (int rank = 0; rank < team->nranks; rank++)
-        must(
-            collet_allreduce(&data[rank], &data[rank], 1, COLLET_FLOAT32, COLLET_SUM, team->comms[rank], streams[rank]),
-            "collet_allreduce");
+        side->memory_free(numbers->of[rank], MEMORY_PLAIN);
+}
+
+static void sum_some(const struct team *team, int nranks, const struct numbers *numbers, void *const *streams) {
+    must(collet_group_start(), "collet_group_start");
+    for (int rank = 0; rank < nranks; rank++)
+        must(collet_allreduce(numbers->of[rank], numbers->of[rank], 1, COLLET_FLOAT32, COLLET_SUM, team->comms[rank],
+                              streams[rank]),
+             "collet_allreduce");
     must(collet_group_end(), "collet_group_end");
 }
 
-static void expect(const char *name, const float *data, int n, float expected) {
+static void sum_once(const struct team *team, const struct numbers *numbers, void *const *streams) {
+    sum_some(team, team->nranks, numbers, streams);
+}
+
+static void expect(const struct team *team, const char *name, const struct numbers *numbers, float expected) {
     char why[80];
-    for (int k = 0; k < n; k++) {
+    for (int rank = 0; rank < team->nranks; rank++) {
         float got;
-        side->copy(&got, &data[k], sizeof(got));
-        snprintf(why, sizeof(why), "rank %d has %g, should have %g", k, (double)got, (double)expected);
+        side->copy(&got, numbers->of[rank], sizeof(got));
+        snprintf(why, sizeof(why), "rank %d has %g, should have %g", rank, (double)got, (double)expected);
         judge(got == expected, name, why);
     }
 }
@@ -295,18 +322,19 @@ static void part_streams(void) {
     for (int k = 0; k < STREAMS; k++)
         streams[k] = side->stream();
     for (int round = 0; round < (emulated ? 2 : 20); round++) {
-        float *data = ones(team.nranks), expected = 1;
+        struct numbers numbers = ones(&team);
+        float expected = 1;
         for (int k = 0; k < 8; k++) {
             void *mine[RANKS];
             for (int rank = 0; rank < team.nranks; rank++)
                 mine[rank] = streams[random_below(STREAMS)];
-            sum_once(&team, data, mine);
+            sum_once(&team, &numbers, mine);
             expected *= (float)team.nranks;
         }
         for (int k = 0; k < STREAMS; k++)
             side->stream_wait(streams[k]);
-        expect("8 sums in random streams", data, team.nranks, expected);
-        side->memory_free(data, MEMORY_PLAIN);
+        expect(&team, "8 sums in random streams", &numbers, expected);
+        numbers_free(&team, &numbers);
     }
     for (int k = 0; k < STREAMS; k++)
         side->stream_free(streams[k]);
@@ -320,21 +348,22 @@ static void part_graphs(void) {
     for (int rank = 0; rank < RANKS; rank++)
         streams[rank] = team.streams[0];
     for (int warm = 0; warm < 2; warm++) {
-        float *data = ones(team.nranks), expected = 1;
+        struct numbers numbers = ones(&team);
+        float expected = 1;
         side->capture_begin(team.streams[0]);
-        sum_once(&team, data, streams);
-        sum_once(&team, data, streams);
+        sum_once(&team, &numbers, streams);
+        sum_once(&team, &numbers, streams);
         void *graph = side->capture_end(team.streams[0]);
         for (int replay = 0; replay < 4; replay++) {
             side->graph_run(graph, team.streams[0]);
             expected *= (float)(team.nranks * team.nranks);
         }
-        sum_once(&team, data, streams); /* after the graph, in the same stream */
+        sum_once(&team, &numbers, streams); /* after the graph, in the same stream */
         expected *= (float)team.nranks;
         side->stream_wait(team.streams[0]);
-        expect("4 replays of 2 sums, and one more", data, team.nranks, expected);
+        expect(&team, "4 replays of 2 sums, and one more", &numbers, expected);
         side->graph_free(graph);
-        side->memory_free(data, MEMORY_PLAIN);
+        numbers_free(&team, &numbers);
     }
     team_destroy(&team);
 }
@@ -342,16 +371,16 @@ static void part_graphs(void) {
 static void part_device(void) {
     struct team team;
     int before = ngpus - 1;
-    side->use(before);
     team_create(&team, 1, "");
+    struct numbers numbers = ones(&team);
     side->use(before);
-    float *data = ones(1);
-    sum_once(&team, data, team.streams);
+    sum_once(&team, &numbers, team.streams);
     judge(side->current() == before, "the current GPU", "a call of collet has changed it");
-    side->use(0);
     side->stream_wait(team.streams[0]);
-    side->memory_free(data, MEMORY_PLAIN);
+    numbers_free(&team, &numbers);
     team_destroy(&team);
+    judge(side->current() == before, "the current GPU", "destroying a communicator has changed it");
+    side->use(0);
 }
 
 /* ---- failures ---- */
@@ -359,16 +388,11 @@ static void part_device(void) {
 /* A rank that does not come leaves the others spinning on the GPU; an abort ends them, and the GPU works on. */
 static void part_abort(void) {
     struct team team;
-    float *data = ones(RANKS);
     team_create(&team, RANKS, "");
-    sum_once(&team, data, team.streams);
+    struct numbers numbers = ones(&team);
+    sum_once(&team, &numbers, team.streams);
     team_wait(&team);
-    must(collet_group_start(), "collet_group_start");
-    for (int rank = 0; rank < RANKS - 1; rank++)
-        must(collet_allreduce(&data[rank], &data[rank], 1, COLLET_FLOAT32, COLLET_SUM, team.comms[rank],
-                              team.streams[rank]),
-             "collet_allreduce");
-    must(collet_group_end(), "collet_group_end");
+    sum_some(&team, RANKS - 1, &numbers, team.streams);
     judge(!side->stream_wait_for(team.streams[0], 300), "a sum that one rank does not join", "is done");
     uint64_t start = os_now_ns();
     for (int rank = 0; rank < RANKS; rank++)
@@ -377,7 +401,7 @@ static void part_abort(void) {
     printf("  aborted after %.0f ms\n", (double)(os_now_ns() - start) / 1e6);
     for (int rank = 0; rank < RANKS; rank++)
         side->stream_free(team.streams[rank]);
-    side->memory_free(data, MEMORY_PLAIN);
+    numbers_free(&team, &numbers);
     part_small(); /* the GPU is usable */
 }
 
@@ -402,7 +426,7 @@ static void run_process(struct ranks *ranks, int rank) {
         struct mirror m;
         trial_name(&call, name);
         ranks_doing(ranks, "%s", name);
-        mirror_create(&m, &call, rank, MEMORY_PLAIN);
+        mirror_create(&m, &call, rank, rank % ngpus, MEMORY_PLAIN);
         ranks_try(ranks, rank, trial_run_in(&m.gpu, team.comms[0], team.streams[0]));
         side->stream_wait(team.streams[0]);
         if (!mirror_check(&m, why))
