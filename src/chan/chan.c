@@ -168,9 +168,10 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
     return COLLET_SUCCESS;
 }
 
-void chan_plan(struct chan *chan, const struct topo_rings *rings, bool whole_lines) {
+void chan_plan(struct chan *chan, const struct topo_rings *rings, bool whole_lines, bool joined) {
     chan->owner.rings = rings;
     chan->owner.whole_lines = whole_lines;
+    chan->owner.joined = joined;
 }
 
 static uint64_t key_of(const struct conn *conn) {

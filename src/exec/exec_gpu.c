@@ -194,21 +194,21 @@ static enum collet_result tell_proxies(const struct entry *set, int n, void (*te
 /* The set goes into the stream of its first call; the streams of the others wait for it, and it for them. */
 static enum collet_result launch_in_order(const struct entry *set, int n, uint32_t resident) {
     void *stream = set->call->stream;
-    uint64_t capture;
-    COLLET_TRY(set->call->chan->owner.gpu->driver->streams->capture(stream, &capture));
+    struct gpu_place place;
+    COLLET_TRY(set->call->chan->owner.gpu->driver->streams->place(stream, &place));
     for (int k = 0; k < n; k++) {
-        COLLET_TRY(gpu_rank_before(set[k].call->chan->owner.gpu, stream));
+        COLLET_TRY(gpu_rank_before(set[k].call->chan->owner.gpu, &place));
         COLLET_TRY(gpu_rank_join(set[k].call->chan->owner.gpu, set[k].call->stream, stream));
     }
-    if (capture != 0)
+    if (place.capture != 0)
         COLLET_TRY(tell_proxies(set, n, hold_proxy, stream));
     COLLET_TRY(launch_grids(set, n, resident, stream));
-    if (capture != 0)
+    if (place.capture != 0)
         COLLET_TRY(tell_proxies(set, n, release_proxy, stream));
     for (int k = 0; k < n; k++) {
         COLLET_TRY(gpu_rank_join(set[k].call->chan->owner.gpu, stream, set[k].call->stream));
-        COLLET_TRY(gpu_rank_after(set[k].call->chan->owner.gpu, stream));
-        if (capture == 0 && set[k].call->program->nremote > 0)
+        COLLET_TRY(gpu_rank_after(set[k].call->chan->owner.gpu, &place));
+        if (place.capture == 0 && set[k].call->program->nremote > 0)
             proxy_launched(set[k].call->chan);
     }
     return COLLET_SUCCESS;
@@ -230,7 +230,7 @@ static enum collet_result launch_set(const struct entry *set, int n) {
     struct gpu_rank *gpu = set->call->chan->owner.gpu;
     uint32_t resident = gpu->driver->streams->resident(gpu->ordinal);
     COLLET_TRY(check_set(set, n, resident));
-    struct gpu_scope scope = gpu->driver->enter(gpu->ordinal);
+    struct gpu_scope scope = gpu->driver->enter_streams(gpu->ordinal);
     enum collet_result result = launch_in_order(set, n, resident);
     gpu->driver->leave(scope);
     return result;

@@ -7,6 +7,7 @@
  */
 #include "gpu/cuda_context.h"
 #include "gpu/cuda_direct.h"
+#include "gpu/cuda_entry.h"
 #include "gpu/cuda_share.h"
 #include "gpu/gpu.h"
 
@@ -14,6 +15,7 @@
 #include "base/log.h"
 #include "base/os.h"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -91,8 +93,13 @@ static struct gpu_scope cuda_enter(int ordinal) {
     return scope;
 }
 
+static struct gpu_scope cuda_enter_streams(int ordinal) {
+    return (struct gpu_scope){cuda_context_push(ordinal) ? ordinal : -1, GPU_CAPTURE_MODE_KEPT};
+}
+
 static void cuda_leave(struct gpu_scope scope) {
-    cudaThreadExchangeStreamCaptureMode((enum cudaStreamCaptureMode *)&scope.capture_mode);
+    if (scope.capture_mode != GPU_CAPTURE_MODE_KEPT)
+        cudaThreadExchangeStreamCaptureMode((enum cudaStreamCaptureMode *)&scope.capture_mode);
     if (scope.ordinal >= 0)
         cuda_context_pop();
 }
@@ -137,6 +144,31 @@ static uint32_t cuda_bus(int ordinal) {
     cudaDeviceGetAttribute(&bus, cudaDevAttrPciBusId, ordinal);
     cudaDeviceGetAttribute(&device, cudaDevAttrPciDeviceId, ordinal);
     return (uint32_t)domain << 16 | (uint32_t)bus << 8 | (uint32_t)device;
+}
+
+typedef CUresult (*get_device)(CUdevice *device, int ordinal);
+typedef CUresult (*get_uuid)(CUuuid *uuid, CUdevice device);
+
+/* The UUID, folded. From 11.4 on a driver knows those of parts of a GPU; an older one has no parts that a process could see. */
+static uint64_t cuda_identity(int ordinal) {
+    get_device device_of = (get_device)cuda_entry("cuDeviceGet", 11000);
+    get_uuid uuid_of = (get_uuid)cuda_entry("cuDeviceGetUuid", 11040);
+    CUdevice device;
+    CUuuid uuid;
+    uint64_t folded = 14695981039346656037ull; /* FNV-1a */
+    if (device_of == NULL || uuid_of == NULL || device_of(&device, ordinal) != CUDA_SUCCESS ||
+        uuid_of(&uuid, device) != CUDA_SUCCESS)
+        return (uint64_t)cuda_bus(ordinal) + 1;
+    for (size_t k = 0; k < sizeof(uuid.bytes); k++)
+        folded = (folded ^ (uint8_t)uuid.bytes[k]) * 1099511628211ull;
+    return folded | 1;
+}
+
+static uint32_t cuda_capability(int ordinal) {
+    int major = 0, minor = 0;
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal);
+    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal);
+    return (uint32_t)(major * 10 + minor);
 }
 
 /* ---- memory ---- */
@@ -221,15 +253,10 @@ static bool cuda_open_peer(int ordinal, int other) {
     return error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled;
 }
 
-static bool has_lines(int ordinal) {
-    int major = 0;
-    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal) == cudaSuccess && major >= 7;
-}
-
 /* Of a way between two GPUs CUDA does not say that it is NVLink; but atomics are native to that, and not to PCI. */
 static bool cuda_keeps_lines(int ordinal, int other) {
     int native = 0;
-    if (!has_lines(ordinal) || !has_lines(other) || !cuda_can_reach(ordinal, other))
+    if (!cuda_can_reach(ordinal, other))
         return false;
     return ordinal == other ||
            (cudaDeviceGetP2PAttribute(&native, cudaDevP2PAttrNativeAtomicSupported, ordinal, other) == cudaSuccess &&
@@ -266,10 +293,11 @@ static enum collet_result cuda_query(void *event) {
     return COLLET_IN_PROGRESS;
 }
 
-static enum collet_result cuda_capture(void *stream, uint64_t *id_p) {
+static enum collet_result cuda_place(void *stream, struct gpu_place *place) {
     enum cudaStreamCaptureStatus status;
-    unsigned long long id = 0;
-    *id_p = 0;
+    unsigned long long id = 0, stream_id;
+    CUDA_TRY(cudaStreamGetId(stream, &stream_id));
+    *place = (struct gpu_place){.stream = stream, .id = stream_id};
     /* The default stream, by either name, cannot be captured, and may not even be asked during a capture elsewhere. */
     if (stream == NULL || stream == cudaStreamLegacy)
         return COLLET_SUCCESS;
@@ -278,7 +306,7 @@ static enum collet_result cuda_capture(void *stream, uint64_t *id_p) {
 #else
     CUDA_TRY(cudaStreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL));
 #endif
-    *id_p = status == cudaStreamCaptureStatusActive ? id : 0;
+    place->capture = status == cudaStreamCaptureStatusActive ? id : 0;
     return COLLET_SUCCESS;
 }
 
@@ -331,7 +359,7 @@ static const struct gpu_streams cuda_streams = {
     .record = cuda_record,
     .wait = cuda_wait,
     .query = cuda_query,
-    .capture = cuda_capture,
+    .place = cuda_place,
     .copy = cuda_copy,
     .call = cuda_call,
     .launch = cuda_launch,
@@ -349,6 +377,9 @@ const struct gpu_driver gpu_driver_cuda = {
     .current = cuda_current,
     .open = cuda_open,
     .bus = cuda_bus,
+    .identity = cuda_identity,
+    .capability = cuda_capability,
     .enter = cuda_enter,
+    .enter_streams = cuda_enter_streams,
     .leave = cuda_leave,
 };

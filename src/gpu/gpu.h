@@ -31,6 +31,7 @@ struct gpu_name {
 struct gpu_scope {
     int ordinal, capture_mode;
 };
+#define GPU_CAPTURE_MODE_KEPT (-1)
 
 /* What a GPU does for NICs that read and write its memory (GPUDirect RDMA). */
 struct gpu_direct {
@@ -76,6 +77,13 @@ struct gpu_sharing {
     enum collet_result (*flush)(void);
 };
 
+/* Where work of a stream is put now. A handle is no identity: it may name another stream in another thread, or later. */
+struct gpu_place {
+    void *stream;
+    uint64_t id;      /* that no other stream of the process has, ever */
+    uint64_t capture; /* 0, or a number that only this capture has */
+};
+
 /* Work, in stream order. */
 struct gpu_streams {
     enum collet_result (*event_create)(void **event_p);
@@ -85,8 +93,7 @@ struct gpu_streams {
     enum collet_result (*wait)(void *stream, void *event, bool external);
     /* IN_PROGRESS: there is work before the event that is not done. A failure: the GPU's, whoever's work has caused it. */
     enum collet_result (*query)(void *event);
-    /* 0, or a number that only this capture has. */
-    enum collet_result (*capture)(void *stream, uint64_t *id_p);
+    enum collet_result (*place)(void *stream, struct gpu_place *place);
     enum collet_result (*copy)(void *to, const void *from, size_t bytes, void *stream);
     /* The host calls function(argument) when it is its turn, at each replay of a graph too; it may not use GPUs. */
     enum collet_result (*call)(void (*function)(void *argument), void *argument, void *stream);
@@ -110,11 +117,16 @@ struct gpu_driver {
     /* Makes GPU `ordinal` ready: its context, and every kernel loaded, since loading one while another spins may never
      * end. */
     enum collet_result (*open)(int ordinal);
-    /* PCI domain, bus and device: the same number in every process. */
+    /* PCI domain, bus and device: the same number in every process. Parts of one GPU (MIG) have the same. */
     uint32_t (*bus)(int ordinal);
+    /* Not 0; the same number in every process, and no other GPU or part of one has it. */
+    uint64_t (*identity)(int ordinal);
+    uint32_t (*capability)(int ordinal); /* major · 10 + minor */
 
     /* Makes `ordinal` current in this thread, and calls that are none of a capture legal during one; undone by leave. */
     struct gpu_scope (*enter)(int ordinal);
+    /* The same with fewer calls of the driver, where work is put into streams and nothing else. */
+    struct gpu_scope (*enter_streams)(int ordinal);
     void (*leave)(struct gpu_scope scope);
 };
 
@@ -153,8 +165,7 @@ struct gpu_rank {
     /* Operations of one communicator run in their order, whichever streams they are given: */
     void *done, *done_in_capture, *ready; /* events: behind the newest operation (twice), before a fused one */
     bool any;                             /* was there an operation? */
-    void *stream;                         /* of the newest one … */
-    uint64_t capture;                     /* … and its capture, 0: none */
+    struct gpu_place newest;              /* of the newest one */
     uint64_t meetings;                    /* of all ranks, before first uses of programs */
 };
 #define GPU_STATUS_BYTES 256
@@ -172,9 +183,9 @@ bool gpu_rank_wait(const struct gpu_rank *rank, uint64_t limit_ns);
 /* Zeroed memory on its GPU that lives as long as the rank, 256-byte aligned. Its GPU is entered. */
 enum collet_result gpu_rank_take(struct gpu_rank *rank, size_t bytes, void **memory_p);
 
-/* Puts the rank's next operation into `stream` behind its newest one, and says afterwards that it is in. */
-enum collet_result gpu_rank_before(struct gpu_rank *rank, void *stream);
-enum collet_result gpu_rank_after(struct gpu_rank *rank, void *stream);
+/* Puts the rank's next operation behind its newest one, and says afterwards that it is in. */
+enum collet_result gpu_rank_before(struct gpu_rank *rank, const struct gpu_place *place);
+enum collet_result gpu_rank_after(struct gpu_rank *rank, const struct gpu_place *place);
 /* One operation: copies behind what is in both streams, and before what comes in them. */
 enum collet_result gpu_rank_copy(struct gpu_rank *rank, void *to, const void *from, size_t bytes, void *stream,
                                  void *other);

@@ -136,23 +136,22 @@ enum collet_result gpu_rank_take(struct gpu_rank *rank, size_t bytes, void **mem
 
 /* ---- order ---- */
 
-enum collet_result gpu_rank_before(struct gpu_rank *rank, void *stream) {
-    uint64_t capture;
-    COLLET_TRY(rank->driver->streams->capture(stream, &capture));
-    if (!rank->any || (rank->stream == stream && rank->capture == capture))
+enum collet_result gpu_rank_before(struct gpu_rank *rank, const struct gpu_place *place) {
+    const struct gpu_streams *streams = rank->driver->streams;
+    if (!rank->any || (rank->newest.id == place->id && rank->newest.capture == place->capture))
         return COLLET_SUCCESS;
-    if (capture != 0 && rank->capture == capture)
-        return rank->driver->streams->wait(stream, rank->done_in_capture, false);
-    return rank->driver->streams->wait(stream, rank->done, capture != 0);
+    if (place->capture != 0 && rank->newest.capture == place->capture)
+        return streams->wait(place->stream, rank->done_in_capture, false);
+    return streams->wait(place->stream, rank->done, place->capture != 0);
 }
 
-enum collet_result gpu_rank_after(struct gpu_rank *rank, void *stream) {
-    COLLET_TRY(rank->driver->streams->capture(stream, &rank->capture));
+enum collet_result gpu_rank_after(struct gpu_rank *rank, const struct gpu_place *place) {
+    const struct gpu_streams *streams = rank->driver->streams;
     rank->any = true;
-    rank->stream = stream;
-    if (rank->capture != 0)
-        COLLET_TRY(rank->driver->streams->record(rank->done_in_capture, stream, false));
-    return rank->driver->streams->record(rank->done, stream, rank->capture != 0);
+    rank->newest = *place;
+    if (place->capture != 0)
+        COLLET_TRY(streams->record(rank->done_in_capture, place->stream, false));
+    return streams->record(rank->done, place->stream, place->capture != 0);
 }
 
 enum collet_result gpu_rank_join(struct gpu_rank *rank, void *from, void *to) {
@@ -164,10 +163,12 @@ enum collet_result gpu_rank_join(struct gpu_rank *rank, void *from, void *to) {
 
 enum collet_result gpu_rank_copy(struct gpu_rank *rank, void *to, const void *from, size_t bytes, void *stream,
                                  void *other) {
+    struct gpu_place place;
     GPU_ENTERED(rank->driver, rank->ordinal);
-    COLLET_TRY(gpu_rank_before(rank, stream));
+    COLLET_TRY(rank->driver->streams->place(stream, &place));
+    COLLET_TRY(gpu_rank_before(rank, &place));
     COLLET_TRY(gpu_rank_join(rank, other, stream));
     COLLET_TRY(rank->driver->streams->copy(to, from, bytes, stream));
     COLLET_TRY(gpu_rank_join(rank, stream, other));
-    return gpu_rank_after(rank, stream);
+    return gpu_rank_after(rank, &place);
 }

@@ -157,7 +157,7 @@ static int ranks_of_a_gpu(const struct chan *chan) {
         int here = 0;
         for (int b = 0; b < chan->owner.nranks; b++)
             here += chan->owner.peers[b].node == chan->owner.peers[a].node &&
-                    chan->owner.peers[b].device == chan->owner.peers[a].device;
+                    ipc_gpu_of(&chan->owner.peers[b]) == ipc_gpu_of(&chan->owner.peers[a]);
         most = here > most ? here : most;
     }
     return most;
@@ -201,7 +201,8 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     use_imported(planner);
     /* From here on no connection may be made where lines are not whole. */
     chan_plan(chan, map_ties(map, most_channels(planner)),
-              chan->owner.gpu != NULL && planner->limits.protocol_allowed[PROTOCOL_LL128]);
+              chan->owner.gpu != NULL && planner->limits.protocol_allowed[PROTOCOL_LL128],
+              map->joined[chan->owner.rank]);
     log_info(GRAPH, "rank %d: %s, map %016llx", chan->owner.rank,
              topo_node_name(map->topo, map->place[chan->owner.rank], place), (unsigned long long)map->hash);
     if (chan->owner.rank == 0 && log_wanted(LOG_INFO, LOG_GRAPH))

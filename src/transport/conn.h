@@ -39,6 +39,7 @@ struct conn_owner {
         *rings;         /* channel c leaves hosts by the NICs of ring c mod their number; NULL: by any NIC */
     struct conn *first; /* all connections of this rank, in order of creation: conn.next */
     bool whole_lines;   /* all ranks, on GPUs, agreed on slots where lines of LL128 arrive whole */
+    bool joined; /* the GPUs of this node's ranks reach each other, whether processes see them or not (nvlink.h) */
 };
 
 struct conn {

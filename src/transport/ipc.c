@@ -4,9 +4,10 @@
  *
  *    the producer's GPU reaches the consumer's   memory of the consumer's GPU; the producer attaches it, for its own GPU, by a
  *                                                handle or, where the driver gives none, by a descriptor
- *    it does not, or is not to be seen there     a memfd that both processes map and pin
+ *    it does not, or is not known to             a memfd that both processes map and pin
  *
- * Which GPU the producer is on, its card says. Descriptors are handed over
+ * Which GPU the producer is on, its card says. A process that is shown its own GPU alone can use memory of another one; what joins
+ * them, the host's graph knows (plan/nvlink.h). Descriptors are handed over
  * (hand_over.h). Nobody looks at the memory any more when the consumer frees it: it has then received all that was sent.
  */
 #include "base/log.h"
@@ -39,10 +40,12 @@ struct ipc_end {
     int socket; /* consumer: by this listener; producer: from there; −1: not, or not any more */
 };
 
-/* The PCI address of its GPU, plus 1. */
+/* Its GPU; 0: it is on the host. */
 static uint64_t ipc_card(int device) {
-    return device == COLLET_DEVICE_HOST ? 0 : (uint64_t)gpu_driver()->bus(device - COLLET_DEVICE_CUDA(0)) + 1;
+    return device == COLLET_DEVICE_HOST ? 0 : gpu_driver()->identity(device - COLLET_DEVICE_CUDA(0));
 }
+
+uint64_t ipc_gpu_of(const struct peer_info *peer) { return transport_card(&transport_ipc, peer); }
 
 static bool ipc_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
     *why = a->node != b->node ? "different hosts" : "not on GPUs";
@@ -53,9 +56,9 @@ static bool ipc_reaches(const struct peer_info *a, const struct peer_info *b, co
 static int peer_ordinal(const struct conn *conn) {
     const struct gpu_driver *driver = conn->owner->gpu->driver;
     const char *why;
-    uint64_t card = transport_card(&transport_ipc, &conn->owner->peers[conn->peer]);
+    uint64_t gpu = ipc_gpu_of(&conn->owner->peers[conn->peer]);
     int ordinal = driver->count(&why) - 1;
-    while (ordinal >= 0 && (uint64_t)driver->bus(ordinal) + 1 != card)
+    while (ordinal >= 0 && driver->identity(ordinal) != gpu)
         ordinal--;
     return ordinal;
 }
@@ -117,14 +120,16 @@ static enum collet_result offer_pinned(struct conn *conn, struct ipc_offer *offe
 
 static enum collet_result make_offer(struct conn *conn, int producer, struct ipc_offer *offer) {
     const struct conn_owner *owner = conn->owner;
-    bool reached = producer >= 0 && owner->gpu->driver->sharing->can_reach(producer, owner->gpu->ordinal);
+    bool reached =
+        producer >= 0 ? owner->gpu->driver->sharing->can_reach(producer, owner->gpu->ordinal) : owner->joined;
     if (!reached && owner->whole_lines)
         return conn_err_not_whole(conn);
     offer->kind = reached ? IPC_GPU : IPC_PINNED;
     log_info(CONN, "channel %d lane %d: rank %d <- %d: slots in %s", conn->channel, conn->lane, owner->rank, conn->peer,
-             reached         ? "memory of this rank's GPU, which the other one reaches"
-             : producer >= 0 ? "pinned host memory: the other GPU does not reach this one"
-                             : "pinned host memory: this process does not see the other GPU");
+             reached ? "memory of this rank's GPU, which the other one reaches"
+             : producer >= 0
+                 ? "pinned host memory: the other GPU does not reach this one"
+                 : "pinned host memory: this process does not see the other GPU, and no NVLink is known to join them");
     return reached ? offer_gpu(conn, offer) : offer_pinned(conn, offer);
 }
 

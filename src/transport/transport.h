@@ -79,6 +79,8 @@ void transport_cards(int device, uint64_t cards[BOOT_CARDS]);
 static inline uint64_t transport_card(const struct transport *transport, const struct peer_info *peer) {
     return peer->cards[transport_number(transport)];
 }
+/* ipc's: the GPU that a rank is on, as gpu_driver.identity(); 0: on the host. */
+uint64_t ipc_gpu_of(const struct peer_info *peer);
 
 /* The key of a message between the two ends of a connection (boot_send()); letter: which of the transport's own messages it is,
  * 0 … 255. */

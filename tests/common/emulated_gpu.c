@@ -57,7 +57,7 @@ struct task {
 
 struct stream {
     struct task *first, **end;
-    uint64_t put, done;
+    uint64_t id, put, done;
     uint64_t capture;      /* 0: none */
     struct task *captured; /* its work, in order */
     struct task **captured_end;
@@ -66,7 +66,7 @@ struct stream {
 };
 
 static struct stream *default_stream;
-static uint64_t captures;
+static uint64_t captures, stream_ids;
 
 /* A kernel's address says which it is. */
 static const char copy_kernel, reduce_kernels[COLLET_OP_COUNT][COLLET_TYPE_COUNT];
@@ -208,6 +208,7 @@ void *emulated_stream_create(void) {
     struct stream *stream = calloc(1, sizeof(*stream));
     if (stream == NULL)
         abort();
+    stream->id = __atomic_add_fetch(&stream_ids, 1, __ATOMIC_RELAXED);
     stream->end = &stream->first;
     if (pthread_create(&stream->thread, NULL, stream_main, stream) != 0)
         abort();
@@ -302,6 +303,12 @@ static enum collet_result open_gpu(int ordinal) {
 }
 
 static uint32_t bus(int ordinal) { return 0x100u * ((uint32_t)ordinal + 1); }
+
+static uint64_t identity(int ordinal) { return (uint64_t)ordinal + 1; }
+static uint32_t capability(int ordinal) {
+    (void)ordinal;
+    return 90;
+}
 
 static struct gpu_scope enter(int ordinal) {
     struct gpu_scope scope = {current, 0};
@@ -462,9 +469,10 @@ static enum collet_result query(void *event_) {
     return pending ? COLLET_IN_PROGRESS : COLLET_SUCCESS;
 }
 
-static enum collet_result capture(void *stream, uint64_t *id_p) {
+static enum collet_result place_of(void *stream_, struct gpu_place *place) {
     pthread_mutex_lock(&lock);
-    *id_p = stream_of(stream)->capture;
+    const struct stream *stream = stream_of(stream_);
+    *place = (struct gpu_place){stream_, stream->id, stream->capture};
     pthread_mutex_unlock(&lock);
     return COLLET_SUCCESS;
 }
@@ -534,7 +542,7 @@ static const struct gpu_streams table_of_streams = {
     .record = record,
     .wait = wait_event,
     .query = query,
-    .capture = capture,
+    .place = place_of,
     .copy = copy,
     .call = call,
     .launch = launch,
@@ -551,6 +559,9 @@ const struct gpu_driver emulated_gpu_driver = {
     .current = current_gpu,
     .open = open_gpu,
     .bus = bus,
+    .identity = identity,
+    .capability = capability,
     .enter = enter,
+    .enter_streams = enter,
     .leave = leave,
 };

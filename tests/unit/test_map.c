@@ -205,11 +205,10 @@ static void deal_cards(const struct topo *host, struct nvlink_card cards[GPUS], 
         if (host->nodes[node].kind == TOPO_GPU)
             place[n++] = node;
     for (int a = 0; a < GPUS; a++) {
-        cards[a].on_gpu = 1;
-        cards[a].bus = 0x100u * (uint32_t)(a + 1);
+        cards[a] = (struct nvlink_card){.on_gpu = 1, .capability = 90, .gpu = 100 + (uint64_t)a, .nseen = GPUS};
+        cards[a].joined = 0xf;
         for (int b = 0; b < GPUS; b++)
-            if (b != a)
-                cards[a].joined[cards[a].njoined++] = 0x100u * (uint32_t)(b + 1);
+            cards[a].seen[b] = 100 + (uint64_t)b;
     }
 }
 
@@ -231,24 +230,22 @@ static void gpus_are_joined_by_nvlink_and_not_by_pci(void **state) {
     }
 }
 
-/* A graph may say too much, and so may a driver; and a process may not see the other one's GPU. */
-static void both_ranks_and_the_graph_have_to_say_that_gpus_are_joined(void **state) {
+/* A graph may say too much, and so may a driver. */
+static void no_driver_may_deny_that_gpus_are_joined(void **state) {
     (void)state;
     struct nvlink_card cards[GPUS];
     struct topo *host;
     int32_t place[GPUS];
     assert_int_equal(topo_synthetic("4 gpu nvswitch", &host), COLLET_SUCCESS);
-    for (int mute = 0; mute < GPUS; mute++) {
+    for (int a = 0; a < GPUS; a++) {
         deal_cards(host, cards, place);
-        cards[mute].njoined--; /* of the last other one */
+        cards[a].joined &= ~(1u << (a + 1) % GPUS);
         assert_false(nvlink_joins_all(host, place, cards, GPUS));
-        cards[mute].njoined = 0xffffffffu; /* what came in a letter */
+        cards[a].joined = 0xffffffffu;
+        cards[a].nseen = 0xffffffffu; /* what came in a letter */
         assert_true(nvlink_joins_all(host, place, cards, GPUS));
     }
     deal_cards(host, cards, place);
-    host->nodes[place[2]].gpu.sm = 61;
-    assert_false(nvlink_joins_all(host, place, cards, GPUS));
-    host->nodes[place[2]].gpu.sm = 80;
     place[2] = 0; /* a CPU: the graph does not know the GPU */
     assert_false(nvlink_joins_all(host, place, cards, GPUS));
     cards[1].on_gpu = 0;
@@ -256,6 +253,45 @@ static void both_ranks_and_the_graph_have_to_say_that_gpus_are_joined(void **sta
     topo_destroy(host);
 }
 
+/* As under Slurm: each process is shown one GPU. */
+static void gpus_that_do_not_see_each_other_are_joined_if_the_graph_says_so(void **state) {
+    (void)state;
+    struct nvlink_card cards[GPUS];
+    struct topo *host;
+    int32_t place[GPUS];
+    for (int nvlink = 0; nvlink < 2; nvlink++) {
+        assert_int_equal(topo_synthetic(nvlink ? "4 gpu nvswitch" : "4 gpu", &host), COLLET_SUCCESS);
+        deal_cards(host, cards, place);
+        for (int a = 0; a < GPUS; a++) {
+            cards[a].nseen = 1;
+            cards[a].seen[0] = cards[a].gpu;
+        }
+        assert_int_equal(nvlink_joins_all(host, place, cards, GPUS), nvlink);
+        topo_destroy(host);
+    }
+}
+
+static void lines_are_for_gpus_of_one_kind_that_stores_them_whole(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t capability, of_last;
+        bool fits;
+    } kinds[] = {{70, 70, true},  {80, 80, true},  {90, 90, true},  {100, 100, true}, {72, 72, false},
+                 {75, 75, false}, {86, 86, false}, {89, 89, false}, {80, 90, false}};
+    struct nvlink_card cards[GPUS];
+    struct topo *host;
+    int32_t place[GPUS];
+    assert_int_equal(topo_synthetic("4 gpu nvswitch", &host), COLLET_SUCCESS);
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        deal_cards(host, cards, place);
+        for (int a = 0; a < GPUS; a++)
+            cards[a].capability = a == GPUS - 1 ? kinds[k].of_last : kinds[k].capability;
+        assert_int_equal(nvlink_joins_all(host, place, cards, GPUS), kinds[k].fits);
+    }
+    topo_destroy(host);
+}
+
+/* Two parts of one GPU are at one place, and do not reach each other. */
 static void ranks_on_one_gpu_are_joined_whatever_the_graph(void **state) {
     (void)state;
     struct nvlink_card cards[GPUS];
@@ -264,9 +300,9 @@ static void ranks_on_one_gpu_are_joined_whatever_the_graph(void **state) {
     assert_int_equal(topo_synthetic("1 cpu", &host), COLLET_SUCCESS);
     memset(cards, 0, sizeof cards);
     for (int k = 0; k < GPUS; k++)
-        cards[k] = (struct nvlink_card){.on_gpu = 1, .bus = 0x4a00};
+        cards[k] = (struct nvlink_card){.on_gpu = 1, .capability = 90, .gpu = 0x4a00};
     assert_true(nvlink_joins_all(host, place, cards, GPUS));
-    cards[3].bus++;
+    cards[3].gpu++;
     assert_false(nvlink_joins_all(host, place, cards, GPUS));
     topo_destroy(host);
 }
@@ -342,7 +378,9 @@ int main(void) {
         cmocka_unit_test(rails_are_adapters_that_carry_rings),
         cmocka_unit_test(every_rank_knows_what_every_node_has_said_of_itself),
         cmocka_unit_test(gpus_are_joined_by_nvlink_and_not_by_pci),
-        cmocka_unit_test(both_ranks_and_the_graph_have_to_say_that_gpus_are_joined),
+        cmocka_unit_test(no_driver_may_deny_that_gpus_are_joined),
+        cmocka_unit_test(gpus_that_do_not_see_each_other_are_joined_if_the_graph_says_so),
+        cmocka_unit_test(lines_are_for_gpus_of_one_kind_that_stores_them_whole),
         cmocka_unit_test(ranks_on_one_gpu_are_joined_whatever_the_graph),
         cmocka_unit_test(programs_along_every_order_are_right),
         cmocka_unit_test(a_map_that_does_not_fit_the_ranks_is_refused),
