@@ -15,8 +15,9 @@
 
 #include "fifo/port.h"
 
-/* A group: 8 neighbouring lanes, which run together and share a line of LL128, 16 bytes each. All lanes of a group come to
- * what is named after it or after the line. */
+/* A group: 8 neighbouring lanes, which share a line of LL128, 16 bytes each. Groups are parts of a warp, whose lanes run
+ * together. All lanes of a warp come to what is named after it, its groups or their lines, those too that have no line
+ * (`present` is 0): a mask of some lanes alone would leave it to the compiler whether a line is stored by one instruction. */
 #define PORT_GROUP 8u
 
 #if defined(PORT_EMULATED)
@@ -29,9 +30,10 @@ int port_any(int condition);
 void port_sync(void);
 void port_pause(uint32_t looks);
 uint64_t port_clock_ns(void);
+int port_warp_any(int condition);
 int port_group_any(int condition);
-void port_line128_load(const char *line, uint64_t *first, uint64_t *second);
-void port_line128_store(char *line, uint64_t first, uint64_t second);
+void port_line128_load(int present, const char *line, uint64_t *first, uint64_t *second);
+void port_line128_store(int present, char *line, uint64_t first, uint64_t second);
 #ifdef __cplusplus
 }
 #endif
@@ -85,26 +87,36 @@ PORT_FN uint64_t port_clock_ns(void) {
     return ns;
 }
 
-PORT_FN int port_group_any(int condition) {
+PORT_FN int port_warp_any(int condition) {
 #if defined(__CUDA_ARCH__)
-    return __any_sync(0xffu << (threadIdx.x & 24), condition);
+    return __any_sync(0xffffffffu, condition);
 #else
     return condition;
 #endif
 }
 
-PORT_FN void port_line128_load(const char *line, uint64_t *first, uint64_t *second) {
+PORT_FN int port_group_any(int condition) {
 #if defined(__CUDA_ARCH__)
-    __syncwarp(0xffu << (threadIdx.x & 24));
+    return (__ballot_sync(0xffffffffu, condition) >> (threadIdx.x & 24) & 0xff) != 0;
+#else
+    return condition;
 #endif
-    port_lines_load((const uint64_t *)(const void *)line + 2 * (port_lane() & 7), first, second);
 }
 
-PORT_FN void port_line128_store(char *line, uint64_t first, uint64_t second) {
+PORT_FN void port_line128_load(int present, const char *line, uint64_t *first, uint64_t *second) {
 #if defined(__CUDA_ARCH__)
-    __syncwarp(0xffu << (threadIdx.x & 24));
+    __syncwarp(0xffffffffu);
 #endif
-    port_lines_store((uint64_t *)(void *)line + 2 * (port_lane() & 7), first, second);
+    if (present)
+        port_lines_load((const uint64_t *)(const void *)line + 2 * (port_lane() & 7), first, second);
+}
+
+PORT_FN void port_line128_store(int present, char *line, uint64_t first, uint64_t second) {
+#if defined(__CUDA_ARCH__)
+    __syncwarp(0xffffffffu);
+#endif
+    if (present)
+        port_lines_store((uint64_t *)(void *)line + 2 * (port_lane() & 7), first, second);
 }
 
 #endif
@@ -142,6 +154,7 @@ PORT_FN void lane_store(char *to, uint64_t word, uint32_t bytes) {
 #define LANE_WORDS_MAX 2u
 struct lane_part {
     uint32_t at, lengths[LANE_WORDS_MAX];
+    int present; /* 0: the lane only keeps the others of its warp company */
 };
 
 /* What a lane finds of a line that it has waited for. */

@@ -22,8 +22,8 @@
  *    lane          0        1        2        3        4        5        6        7
  *    line     │   16   │   16   │   16   │   16   │   16   │   16   │   16   │ 8 │ flag │
  *
- * They are of one warp and store together, so a line leaves the multiprocessor as one access of 128 bytes; they load
- * together too, and vote whether the flag was there. That a reader of the flag sees the rest is a property of the way
+ * They are of one warp, all of which stores together, so a line leaves the multiprocessor as one access of 128 bytes; the warp
+ * loads together too, and each group votes whether its flag was there. That a reader of the flag sees the rest is a property of the way
  * between them, which the memory model does not promise: memory of a GPU has it for its own blocks and over NVLink.
  */
 #ifndef COLLET_FIFO_PROTO_LL128_H
@@ -120,8 +120,8 @@ PORT_FN int ll128_has_flag(void) { return port_lane() % PORT_GROUP == PORT_GROUP
 
 PORT_FN int ll128_look(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
                        uint64_t *words) {
-    port_line128_load(ll128_line(end, part->at), &words[0], &words[1]);
-    return !port_group_any(ll128_has_flag() && words[1] != ll128_flag(args, end));
+    port_line128_load(part->present, ll128_line(end, part->at), &words[0], &words[1]);
+    return !port_group_any(part->present && ll128_has_flag() && words[1] != ll128_flag(args, end));
 }
 
 PORT_FN enum lane_finding ll128_find(const struct work_args *args, const struct fifo_end *end,
@@ -132,7 +132,8 @@ PORT_FN enum lane_finding ll128_find(const struct work_args *args, const struct 
 
 PORT_FN void ll128_send(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
                         const uint64_t *words) {
-    port_line128_store(ll128_line(end, part->at), words[0], ll128_has_flag() ? ll128_flag(args, end) : words[1]);
+    port_line128_store(part->present, ll128_line(end, part->at), words[0],
+                       ll128_has_flag() ? ll128_flag(args, end) : words[1]);
 }
 
 #endif

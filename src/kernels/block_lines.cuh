@@ -4,7 +4,8 @@
  * reduces them in registers and sends them on.
  *
  *    payload of the slot   │ line 0 │ line 1 │ line 2 │ …         of protocol_unit_bytes() each
- *    lanes                  a lane, or the lanes of a group, per line; then lines + lanes, …
+ *    lanes                  a lane, or the lanes of a group, per line; then lines + lanes, … all groups equally often, for their
+ *                           warps run together: those beyond the last line come along without one
  *    a lane's part          one or two words of 8 bytes
  *
  * What a line is, the protocol says (proto.h). Ends whose slots a wire carries are of the same step, as plain payload.
@@ -30,18 +31,18 @@ BLOCK_FN uint32_t word_length(uint32_t at, uint32_t end) {
 }
 
 /* This lane's part of a line of a piece that has so many bytes and begins at slot_at in the slot's payload. */
-template <class P> BLOCK_FN struct lane_part part_of(uint32_t slot_at, uint32_t line, uint32_t bytes) {
+template <class P> BLOCK_FN struct lane_part part_of(uint32_t slot_at, uint32_t line, uint32_t bytes, int present) {
     uint32_t line_end = (line + 1) * P::unit_bytes, end = line_end < bytes ? line_end : bytes;
     uint32_t at = line * P::unit_bytes + port_lane() % P::lanes * P::words * LANE_WORD_BYTES;
-    struct lane_part part = {slot_at + at, {word_length(at, end), 0}};
+    struct lane_part part = {slot_at + at, {word_length(at, end), 0}, present};
     if (P::words > 1)
         part.lengths[1] = word_length(at + LANE_WORD_BYTES, end);
     return part;
 }
 
-/* By all lanes of a line: do any of them say so? */
-template <class P> BLOCK_FN bool any_of_line(bool condition) {
-    return P::lanes > 1 ? port_group_any(condition) : condition;
+/* By all lanes that run together: do any of them say so? */
+template <class P> BLOCK_FN bool any_of_company(bool condition) {
+    return P::lanes > 1 ? port_warp_any(condition) : condition;
 }
 
 /* ---- waiting ---- */
@@ -50,7 +51,7 @@ template <class P> BLOCK_FN bool any_of_line(bool condition) {
 template <class P>
 BLOCK_SELDOM enum work_failure parts_judge(const struct work_args *args, struct fifo_end *const *ends, int n,
                                            const struct lane_part *part, enum work_failure failure, uint32_t *missing) {
-    for (int k = n < P::together ? n - 1 : P::together - 1; k >= 0; k--) {
+    for (int k = n < P::together ? n - 1 : P::together - 1; part->present && k >= 0; k--) {
         enum lane_finding finding = proto_find(proto_kind(P::number, ends[k]), args, ends[k], part);
         if (finding == LANE_HERE)
             continue;
@@ -62,7 +63,7 @@ BLOCK_SELDOM enum work_failure parts_judge(const struct work_args *args, struct 
 }
 
 /* Takes this lane's part from each of ends[0 … n−1], at most `together` of them, as soon as all are there. Else *missing is
- * an end that has none. A lane that has no failure of its own says ABORTED if another one of its line has. */
+ * an end that has none. A lane that has no failure of its own says ABORTED if another one of its company has. */
 template <class P>
 BLOCK_FN enum work_failure parts_receive(const struct work_args *args, struct fifo_end *const *ends, int n,
                                          const struct lane_part *part, const struct work_status *status,
@@ -74,14 +75,14 @@ BLOCK_FN enum work_failure parts_receive(const struct work_args *args, struct fi
         for (int k = 0; k < P::together; k++)
             if (k < n)
                 all &= proto_look(proto_kind(P::number, ends[k]), args, ends[k], part, words[k]) != 0;
-        if (all)
+        if (!any_of_company<P>(!all))
             return WORK_FINE;
         bool asks = block_asks(&wait);
         enum work_failure failure = block_pause(&wait, status);
         if (!asks)
             continue;
         failure = parts_judge<P>(args, ends, n, part, failure, missing);
-        if (any_of_line<P>(failure != WORK_FINE))
+        if (any_of_company<P>(failure != WORK_FINE))
             return failure != WORK_FINE ? failure : WORK_ABORTED;
     }
 }
@@ -232,11 +233,15 @@ BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_
                                      const struct work_status *status) {
     const struct interp_op *op = w->op;
     uint32_t runners = port_lanes() / P::lanes, padded = step->count > 1 ? interp_padded(op, &p->piece) : p->bytes;
+    uint32_t first = first_line<P>(p, port_lane() / P::lanes, runners);
 #pragma unroll 1
-    for (uint32_t line = first_line<P>(p, port_lane() / P::lanes, runners); line * P::unit_bytes < p->bytes;
-         line += runners) {
-        struct lane_part part = part_of<P>(p->slot_at, line, p->bytes);
-        struct lane_part sent = part_of<P>(p->slot_at, line, padded);
+    for (uint32_t turn = 0; turn * P::unit_bytes < p->bytes; turn += runners) {
+        uint32_t line = turn + first;
+        int present = line * P::unit_bytes < p->bytes;
+        if (P::lanes == 1 && !present)
+            return WORK_FINE;
+        struct lane_part part = part_of<P>(p->slot_at, line, p->bytes, present);
+        struct lane_part sent = part_of<P>(p->slot_at, line, padded, present);
         uint64_t words[P::words];
         enum work_failure failure = part_reduce<R, P>(w, step, p, &part, status, words);
         if (failure != WORK_FINE)

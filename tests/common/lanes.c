@@ -180,23 +180,26 @@ int port_group_any(int condition) {
     return group->result;
 }
 
+/* Its warps are of one group each. */
+int port_warp_any(int condition) { return port_group_any(condition); }
+
 /* A line is stored at once and loaded at once: so no lane sees part of one. Between threads, its flag goes last and comes
  * first. */
-void port_line128_store(char *line, uint64_t first, uint64_t second) {
+void port_line128_store(int present, char *line, uint64_t first, uint64_t second) {
     struct group *group = own_group();
     uint64_t *words = (uint64_t *)(void *)line, *part = group->parts[run->current->number % GROUP];
     part[0] = first;
     part[1] = second;
-    if (!group_arrive(group))
+    if (!group_arrive(group) || !present)
         return;
     for (uint32_t k = 0; k < 2 * GROUP; k++)
         __atomic_store_n(&words[k], group->parts[k / 2][k % 2], __ATOMIC_RELEASE);
 }
 
-void port_line128_load(const char *line, uint64_t *first, uint64_t *second) {
+void port_line128_load(int present, const char *line, uint64_t *first, uint64_t *second) {
     struct group *group = own_group();
     const uint64_t *words = (const uint64_t *)(const void *)line, *part = group->parts[run->current->number % GROUP];
-    if (group_arrive(group))
+    if (group_arrive(group) && present)
         for (uint32_t k = 2 * GROUP; k-- > 0;)
             group->parts[k / 2][k % 2] = __atomic_load_n(&words[k], __ATOMIC_ACQUIRE);
     *first = part[0];
