@@ -389,6 +389,41 @@ test-gpu-sim-full:
 	@$(BUILD)/tests/gpusim/test_ptx
 	@BUILD=$(BUILD) $(BUILD)/tests/gpusim/test_exec 20 200 || [ $$? = 77 ]
 
+# The same programs, and tests of what they cannot show, on a simulated machine (tests/gpusim/): a runtime of CUDA on the CPU
+# in place of NVIDIA's, and kernels as nvcc made them. Skipped where nvcc is missing.
+.PHONY: test-gpu-sim bench-gpu-sim
+SIM          := $(BUILD)/gpusim
+SIM_RUNTIME  := $(SIM)/libcudart_sim.a
+SIM_OBJECTS  := $(call objects_of,$(GPUSIM_MACHINE) $(wildcard tests/gpusim/cuda_*.c))
+SIM_PROGRAMS := $(addprefix $(SIM)/,test_runtime bench_calls test_accept all_reduce_perf overlap)
+$(call objects_of,$(wildcard tests/gpusim/cuda_*.c tests/gpusim/test_runtime.c tests/gpusim/bench_calls.c)): CPPFLAGS += -I$(CUDA_HOME)/include
+$(SIM_RUNTIME): $(SIM_OBJECTS)
+	@mkdir -p $(@D)
+	$(call say,AR)
+	@rm -f $@
+	$(Q)$(AR) rcsD $@ $^
+$(SIM)/libcudart.so: $(SIM_OBJECTS)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(LINK) -shared -o $@ $^ -pthread -ldl -lm
+$(SIM_PROGRAMS): CUDA_LIBS = $(SIM_RUNTIME)
+$(SIM)/test_runtime: $(call objects_of,tests/gpusim/test_runtime.c tests/gpusim/kernels.cu)
+$(SIM)/bench_calls: $(call objects_of,tests/gpusim/bench_calls.c) $(INTERNAL_LIB)
+$(SIM)/test_accept: $(call objects_of,tests/gpu/test_accept.c $(filter-out %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
+$(SIM)/overlap: $(call objects_of,examples/overlap.cu) $(STATIC_LIB)
+$(SIM)/all_reduce_perf: $(call objects_of,examples/perf/all_reduce_perf.c $(PERF_COMMON) src/tools/common/arguments.c src/tools/common/json.c) $(STATIC_LIB)
+$(SIM_PROGRAMS): | $(SIM_RUNTIME)
+	$(LINK_PROGRAM)
+ifeq ($(WITH_CUDA),1)
+test-gpu-sim: $(SIM_PROGRAMS)
+	@SIM=$(SIM) scripts/run-tests.sh tests/gpusim/run.sh
+bench-gpu-sim: $(SIM)/bench_calls
+	@$<
+else
+test-gpu-sim bench-gpu-sim:
+	@echo 'skipped: the simulated GPU machine runs what nvcc makes, and there is no nvcc'
+endif
+
 # Breaks jobs on purpose: SEEDS= how many times, FIRST= the first seed. A table of what was injected and survived.
 .PHONY: test-faults
 SEEDS ?= 245

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The machine's GPUs, those of them that the process sees, contexts, and who reaches whom.
+ *
+ *    GPUSIM_GPUS=2             how many the machine has
+ *    GPUSIM_LINKS=NVL          between any two: NVL, PCI (they reach each other over it), none; or a file with a row per GPU
+ *                              and a word per GPU in it, as `nvidia-smi topo -m` has them: X NV18 NV18, or PHB, or -
+ *    GPUSIM_MIG=0              into how many instances each GPU is divided; a process sees one instance at most
+ *    GPUSIM_CAPABILITY=90
+ *    GPUSIM_SEED=1             decides what the machine does where it may choose
+ *    GPUSIM_MEAN=1             0: it is as kind as can be
+ *    CUDA_VISIBLE_DEVICES      ordinals of the machine, as CUDA has it
+ */
+#include "gpusim/gpusim.h"
+#include "gpusim/machine.h"
+#include "gpusim/sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct sim_device devices[SIM_GPUS_MAX];
+static enum sim_link links[SIM_GPUS_MAX][SIM_GPUS_MAX];
+static int ndevices, nplaces, instances;
+static bool is_read;
+
+/* The thread's contexts; the last one is current. */
+static _Thread_local struct {
+    int depth;
+    struct sim_device *devices[32];
+} stack;
+
+/* ---- the machine ---- */
+
+static enum sim_link link_of(const char *word) {
+    if (strncmp(word, "NV", 2) == 0)
+        return LINK_NVL;
+    return strcmp(word, "none") == 0 || strcmp(word, "-") == 0 ? LINK_NONE : LINK_PCI;
+}
+
+static void read_links(int gpus) {
+    const char *all = getenv("GPUSIM_LINKS");
+    FILE *file = all == NULL ? NULL : fopen(all, "r");
+    char word[32];
+    for (int a = 0; a < gpus; a++)
+        for (int b = 0; b < gpus; b++) {
+            if (file != NULL && fscanf(file, "%31s", word) != 1)
+                sim_violation("%s has no word for GPU %d in the row of GPU %d", all, b, a);
+            links[a][b] = a == b ? LINK_NVL : link_of(file != NULL ? word : all == NULL ? "NVL" : all);
+        }
+    if (file != NULL)
+        fclose(file);
+}
+
+/* Of MIG instances a process sees the first that is named. */
+static void see(int place) {
+    if (place < 0 || place >= nplaces || (instances > 0 && ndevices > 0))
+        return;
+    devices[ndevices] = (struct sim_device){
+        .ordinal = ndevices,
+        .gpu = instances > 0 ? place / instances : place,
+        .instance = instances > 0 ? place % instances + 1 : 0,
+        .place = (uint32_t)place,
+        .pool = 1u << ndevices,
+    };
+    ndevices++;
+}
+
+static void read_machine(void) {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    int gpus = (int)sim_number("GPUSIM_GPUS", 2);
+    is_read = true;
+    instances = (int)sim_number("GPUSIM_MIG", 0);
+    nplaces = instances > 0 ? gpus * instances : gpus;
+    if (nplaces > SIM_GPUS_MAX)
+        sim_violation("GPUSIM_GPUS: %d GPUs at most", SIM_GPUS_MAX);
+    read_links(gpus);
+    gpusim_reset((uint32_t)nplaces, NULL, sim_number("GPUSIM_SEED", 1));
+    if (sim_number("GPUSIM_MEAN", 1) == 0)
+        gpusim_set_meanness(&(struct gpusim_meanness){.drain = 1});
+    for (int place = 0; visible == NULL && place < nplaces; place++)
+        see(place);
+    while (visible != NULL && *visible >= '0' && *visible <= '9') {
+        char *end;
+        see((int)strtol(visible, &end, 10));
+        visible = *end == ',' ? end + 1 : end;
+    }
+}
+
+int sim_device_count(void) {
+    if (!is_read)
+        read_machine();
+    return ndevices;
+}
+
+struct sim_device *sim_device(int ordinal) {
+    return ordinal < 0 || ordinal >= sim_device_count() ? NULL : &devices[ordinal];
+}
+
+/* Instances of one GPU do not reach each other, nor anything else. */
+enum sim_link sim_link(uint32_t place, uint32_t other) {
+    if (place == other)
+        return LINK_NVL;
+    return instances > 0 ? LINK_NONE : links[place][other];
+}
+
+/* ---- contexts ---- */
+
+static void make_context(struct sim_device *device) { device->has_context = true; }
+
+uint32_t gpusim_contexts(void) {
+    uint32_t set = 0;
+    for (int k = 0; k < ndevices; k++)
+        set |= (uint32_t)devices[k].has_context << k;
+    return set;
+}
+
+struct sim_device *sim_device_here(void) {
+    struct sim_device *device = stack.depth == 0 ? &devices[0] : stack.devices[stack.depth - 1];
+    make_context(device);
+    return device;
+}
+
+cudaError_t sim_device_failed(void) {
+    return (stack.depth == 0 ? &devices[0] : stack.devices[stack.depth - 1])->failed;
+}
+
+cudaError_t cudaSetDevice(int ordinal) {
+    SIM_CALL(SIM_SAFE);
+    if (sim_device(ordinal) == NULL)
+        return sim_result(cudaErrorInvalidDevice);
+    stack.depth += stack.depth == 0;
+    stack.devices[stack.depth - 1] = sim_device(ordinal);
+    make_context(sim_device(ordinal));
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *ordinal) {
+    SIM_CALL(SIM_SAFE);
+    *ordinal = stack.depth == 0 ? 0 : stack.devices[stack.depth - 1]->ordinal;
+    return cudaSuccess;
+}
+
+CUresult sim_cuCtxPushCurrent(CUcontext context) {
+    SIM_DRIVER_CALL(SIM_SAFE);
+    if (stack.depth == 32)
+        return CUDA_ERROR_UNKNOWN;
+    stack.devices[stack.depth++] = (struct sim_device *)context;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuCtxPopCurrent(CUcontext *context) {
+    SIM_DRIVER_CALL(SIM_SAFE);
+    if (stack.depth == 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    *context = (CUcontext)stack.devices[--stack.depth];
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuCtxGetCurrent(CUcontext *context) {
+    SIM_DRIVER_CALL(SIM_SAFE);
+    *context = stack.depth == 0 ? NULL : (CUcontext)stack.devices[stack.depth - 1];
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+    SIM_DRIVER_CALL(SIM_UNSAFE);
+    if (sim_device(device) == NULL)
+        return CUDA_ERROR_INVALID_DEVICE;
+    make_context(sim_device(device));
+    *context = (CUcontext)sim_device(device);
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuDeviceGet(CUdevice *device, int ordinal) {
+    SIM_DRIVER_CALL(SIM_SAFE);
+    if (sim_device(ordinal) == NULL)
+        return CUDA_ERROR_INVALID_DEVICE;
+    *device = ordinal;
+    return CUDA_SUCCESS;
+}
+
+/* ---- what they are ---- */
+
+cudaError_t cudaGetDeviceCount(int *count) {
+    *count = 0;
+    SIM_CALL(SIM_SAFE);
+    *count = sim_device_count();
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version) {
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersion(version); }
+
+static int capability(void) { return (int)sim_number("GPUSIM_CAPABILITY", 90); }
+
+static void uuid_of(const struct sim_device *device, char uuid[16]) {
+    memset(uuid, 0, 16);
+    snprintf(uuid, 16, "sim gpu %02d/%02d", device->gpu, device->instance);
+}
+
+CUresult sim_cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
+    SIM_DRIVER_CALL(SIM_SAFE);
+    if (sim_device(device) == NULL)
+        return CUDA_ERROR_INVALID_DEVICE;
+    uuid_of(sim_device(device), uuid->bytes);
+    return CUDA_SUCCESS;
+}
+
+static int attribute_of(const struct sim_device *device, enum cudaDeviceAttr which) {
+    const struct gpusim_device_limits *limits = gpusim_limits();
+    switch ((int)which) {
+    case cudaDevAttrComputeCapabilityMajor: return capability() / 10;
+    case cudaDevAttrComputeCapabilityMinor: return capability() % 10;
+    case cudaDevAttrMultiProcessorCount: return (int)limits->sms;
+    case cudaDevAttrMaxThreadsPerBlock: return (int)limits->max_block_threads;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: return (int)limits->sm_shared_bytes;
+    case cudaDevAttrPciBusId: return 0x10 + device->gpu;
+    case cudaDevAttrWarpSize: return 32;
+    case cudaDevAttrUnifiedAddressing:
+    case cudaDevAttrMemoryPoolsSupported:
+    case cudaDevAttrCanUseHostPointerForRegisteredMem:
+    case cudaDevAttrManagedMemory:
+    case cudaDevAttrConcurrentManagedAccess: return 1;
+    }
+    return 0;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr which, int ordinal) {
+    SIM_CALL(SIM_SAFE);
+    if (sim_device(ordinal) == NULL)
+        return sim_result(cudaErrorInvalidDevice);
+    *value = attribute_of(sim_device(ordinal), which);
+    return cudaSuccess;
+}
+
+CUresult sim_cuDeviceGetAttribute(int *value, CUdevice_attribute which, CUdevice device) {
+    return cudaDeviceGetAttribute(value, (enum cudaDeviceAttr)which, device) == cudaSuccess ? CUDA_SUCCESS
+                                                                                            : CUDA_ERROR_INVALID_DEVICE;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int ordinal) {
+    SIM_CALL(SIM_SAFE);
+    const struct sim_device *device = sim_device(ordinal);
+    if (device == NULL)
+        return sim_result(cudaErrorInvalidDevice);
+    memset(properties, 0, sizeof(*properties));
+    snprintf(properties->name, sizeof(properties->name), "Simulated GPU%s", device->instance > 0 ? " MIG 1g" : "");
+    uuid_of(device, properties->uuid.bytes);
+    properties->totalGlobalMem = (size_t)4 << 30;
+    properties->sharedMemPerBlock = gpusim_limits()->sm_shared_bytes;
+    properties->warpSize = 32;
+    properties->maxThreadsPerBlock = (int)gpusim_limits()->max_block_threads;
+    properties->major = capability() / 10;
+    properties->minor = capability() % 10;
+    properties->multiProcessorCount = (int)gpusim_limits()->sms;
+    properties->unifiedAddressing = properties->managedMemory = properties->canMapHostMemory = 1;
+    properties->pciBusID = 0x10 + device->gpu;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *text, int room, int ordinal) {
+    SIM_CALL(SIM_SAFE);
+    if (sim_device(ordinal) == NULL)
+        return sim_result(cudaErrorInvalidDevice);
+    snprintf(text, (size_t)room, "0000:%02X:00.0", 0x10 + sim_device(ordinal)->gpu);
+    return cudaSuccess;
+}
+
+/* ---- who reaches whom ---- */
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int ordinal, int other) {
+    SIM_CALL(SIM_SAFE);
+    if (sim_device(ordinal) == NULL || sim_device(other) == NULL)
+        return sim_result(cudaErrorInvalidDevice);
+    *can = ordinal != other && sim_link(sim_device(ordinal)->place, sim_device(other)->place) != LINK_NONE;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags) {
+    SIM_CALL(SIM_UNSAFE);
+    struct sim_device *device = sim_device_here(), *peer = sim_device(other);
+    if (flags != 0)
+        return sim_result(cudaErrorInvalidValue);
+    if (peer == NULL || peer == device)
+        return sim_result(cudaErrorInvalidDevice);
+    if (sim_link(device->place, peer->place) == LINK_NONE)
+        return sim_result(cudaErrorPeerAccessUnsupported);
+    if (device->peers >> other & 1)
+        return sim_result(cudaErrorPeerAccessAlreadyEnabled);
+    device->peers |= 1u << other;
+    gpusim_peer_access(device->place, peer->place, true);
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr which, int ordinal, int other) {
+    SIM_CALL(SIM_SAFE);
+    if (sim_device(ordinal) == NULL || sim_device(other) == NULL || ordinal == other)
+        return sim_result(cudaErrorInvalidDevice);
+    enum sim_link link = sim_link(sim_device(ordinal)->place, sim_device(other)->place);
+    *value = which == cudaDevP2PAttrNativeAtomicSupported ? link == LINK_NVL : link != LINK_NONE;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceFlushGPUDirectRDMAWrites(enum cudaFlushGPUDirectRDMAWritesTarget target,
+                                               enum cudaFlushGPUDirectRDMAWritesScope scope) {
+    SIM_CALL(SIM_SAFE);
+    (void)target, (void)scope;
+    return sim_result(cudaErrorNotSupported);
+}

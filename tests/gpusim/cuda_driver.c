@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The driver's functions that the runtime hands out by their names.
+ */
+#include "gpusim/sim.h"
+
+#include <string.h>
+
+#define FUNCTIONS(X)                                                                                                   \
+    X(cuDeviceGet)                                                                                                     \
+    X(cuDeviceGetAttribute)                                                                                            \
+    X(cuDeviceGetUuid)                                                                                                 \
+    X(cuDevicePrimaryCtxRetain)                                                                                        \
+    X(cuCtxPushCurrent)                                                                                                \
+    X(cuCtxPopCurrent)                                                                                                 \
+    X(cuCtxGetCurrent)                                                                                                 \
+    X(cuStreamGetId)                                                                                                   \
+    X(cuMemGetAddressRange)                                                                                            \
+    X(cuMemGetAllocationGranularity)                                                                                   \
+    X(cuMemCreate)                                                                                                     \
+    X(cuMemRelease)                                                                                                    \
+    X(cuMemExportToShareableHandle)                                                                                    \
+    X(cuMemImportFromShareableHandle)                                                                                  \
+    X(cuMemAddressReserve)                                                                                             \
+    X(cuMemAddressFree)                                                                                                \
+    X(cuMemMap)                                                                                                        \
+    X(cuMemUnmap)                                                                                                      \
+    X(cuMemSetAccess)
+
+#define DECLARE(name) extern void sim_##name(void);
+FUNCTIONS(DECLARE)
+
+#define ROW(name) {#name, sim_##name},
+static const struct {
+    const char *name;
+    void (*function)(void);
+} functions[] = {FUNCTIONS(ROW)};
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
+                                             unsigned long long flags, enum cudaDriverEntryPointQueryResult *found) {
+    (void)version, (void)flags;
+    *function = NULL;
+    *found = cudaDriverEntryPointSymbolNotFound;
+    for (size_t k = 0; k < sizeof(functions) / sizeof(*functions); k++)
+        if (strcmp(functions[k].name, name) == 0) {
+            memcpy(function, &functions[k].function, sizeof(*function));
+            *found = cudaDriverEntryPointSuccess;
+        }
+    return *found == cudaDriverEntryPointSuccess ? cudaSuccess : sim_result(cudaErrorSymbolNotFound);
+}

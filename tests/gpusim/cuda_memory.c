@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory: where it comes from, what is known of it, and copies.
+ */
+#include "gpusim/machine.h"
+#include "gpusim/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE_BYTES ((size_t)4096)
+#define ARENA_BYTES ((size_t)64 << 30)
+#define FRESH 0xA5
+
+static struct sim_range *ranges;
+
+/* ---- addresses ---- */
+
+void *sim_addresses_take(size_t bytes) {
+    static char *next, *end;
+    if (next == NULL) {
+        next = mmap(NULL, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (next == MAP_FAILED)
+            sim_violation("no addresses for memory of GPUs");
+        end = next + ARENA_BYTES;
+    }
+    bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES + PAGE_BYTES; /* one that nobody may touch */
+    if (bytes > (size_t)(end - next))
+        return NULL;
+    next += bytes;
+    return next - bytes;
+}
+
+bool sim_addresses_back(void *base, size_t bytes, int fd, size_t offset) {
+    int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    return mmap(base, bytes, fd >= 0 ? PROT_READ | PROT_WRITE : PROT_NONE, flags | MAP_FIXED, fd, (off_t)offset) ==
+           base;
+}
+
+/* ---- ranges ---- */
+
+struct sim_range *sim_range_at(const void *address) {
+    struct sim_range *range = ranges;
+    while (range != NULL &&
+           ((const char *)address < range->base || (const char *)address >= range->base + range->bytes))
+        range = range->next;
+    return range;
+}
+
+static enum gpusim_kind machine_kind(enum sim_memory kind) {
+    switch (kind) {
+    case MEMORY_OF_GPU: return GPUSIM_DEVICE_MEMORY;
+    case MEMORY_MANAGED:
+    case MEMORY_PINNED:
+    case MEMORY_REGISTERED: return GPUSIM_HOST_MEMORY;
+    default: return GPUSIM_GRANTED;
+    }
+}
+
+cudaError_t sim_range_add(enum sim_memory kind, void *base, size_t bytes, uint32_t owner, struct sim_range **range_p) {
+    struct sim_range *range = calloc(1, sizeof(*range));
+    if (range == NULL || !gpusim_range_add(base, bytes, machine_kind(kind), owner)) {
+        free(range);
+        return cudaErrorMemoryAllocation;
+    }
+    *range = (struct sim_range){.next = ranges, .base = base, .bytes = bytes, .kind = kind};
+    range->device = sim_device_here();
+    ranges = range;
+    if (range_p != NULL)
+        *range_p = range;
+    return cudaSuccess;
+}
+
+void sim_range_remove(struct sim_range *range) {
+    struct sim_range **link = &ranges;
+    while (*link != range)
+        link = &(*link)->next;
+    *link = range->next;
+    /* The machine overwrites what is freed; of a mapping only the mapping ends. */
+    if (range->kind == MEMORY_IMPORTED || range->kind == MEMORY_MAPPED)
+        mmap(range->base, range->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    gpusim_range_free(range->base);
+    free(range);
+}
+
+/* ---- memory of a GPU ---- */
+
+cudaError_t cudaMalloc(void **memory, size_t bytes) {
+    SIM_CALL(SIM_UNSAFE);
+    struct sim_device *device = sim_device_here();
+    struct sim_range *range;
+    struct sim_file *file;
+    *memory = NULL;
+    if (bytes == 0)
+        return cudaSuccess;
+    cudaError_t error = sim_file_create(bytes, device, &file, memory);
+    if (error != cudaSuccess)
+        return sim_result(error);
+    memset(*memory, FRESH, bytes);
+    error = sim_range_add(MEMORY_OF_GPU, *memory, bytes, device->place, &range);
+    if (error == cudaSuccess)
+        range->file = file;
+    return sim_result(error);
+}
+
+/* Of the range that begins there; with nothing of the device under way. */
+static cudaError_t memory_end(void *memory, bool of_host) {
+    struct sim_range *range = sim_range_at(memory);
+    if (range == NULL || range->base != memory || (range->kind == MEMORY_PINNED) != of_host ||
+        range->kind >= MEMORY_REGISTERED)
+        return cudaErrorInvalidValue;
+    sim_wait_for_kernels(of_host ? NULL : range->device);
+    struct sim_file *file = range->file;
+    size_t bytes = range->bytes;
+    sim_range_remove(range);
+    if (file != NULL)
+        sim_file_destroy(file);
+    sim_addresses_back(memory, bytes, -1, 0);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *memory) {
+    SIM_CALL(SIM_UNSAFE);
+    return memory == NULL ? cudaSuccess : sim_result(memory_end(memory, false));
+}
+
+cudaError_t cudaFreeHost(void *memory) {
+    SIM_CALL(SIM_UNSAFE);
+    return memory == NULL ? cudaSuccess : sim_result(memory_end(memory, true));
+}
+
+/* Memory with a page of its own at addresses of its own. */
+static cudaError_t memory_make(enum sim_memory kind, size_t bytes, void **memory_p) {
+    *memory_p = sim_addresses_take(bytes);
+    if (*memory_p == NULL || mprotect(*memory_p, bytes, PROT_READ | PROT_WRITE) != 0)
+        return cudaErrorMemoryAllocation;
+    memset(*memory_p, FRESH, bytes);
+    return sim_range_add(kind, *memory_p, bytes, sim_device_here()->place, NULL);
+}
+
+cudaError_t cudaMallocManaged(void **memory, size_t bytes, unsigned flags) {
+    SIM_CALL(SIM_UNSAFE);
+    if (bytes == 0 || flags != cudaMemAttachGlobal)
+        return sim_result(cudaErrorInvalidValue);
+    return sim_result(memory_make(MEMORY_MANAGED, bytes, memory));
+}
+
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags) {
+    SIM_CALL(SIM_UNSAFE);
+    (void)flags; /* with unified addressing all of it is mapped and portable */
+    return sim_result(bytes == 0 ? cudaErrorInvalidValue : memory_make(MEMORY_PINNED, bytes, memory));
+}
+
+cudaError_t cudaMallocHost(void **memory, size_t bytes) { return cudaHostAlloc(memory, bytes, cudaHostAllocDefault); }
+
+/* ---- pools: each device has one, whose memory its own kernels may use, and those that are granted it ---- */
+
+static void grant_pool(const struct sim_range *range) {
+    for (int k = 0; k < sim_device_count(); k++) {
+        bool may = range->device->pool >> k & 1;
+        gpusim_range_grant(range->base, sim_device(k)->place, may, may);
+    }
+}
+
+cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream) {
+    SIM_CALL(SIM_UNSAFE);
+    if (sim_stream_of(stream) == NULL)
+        return sim_result(cudaErrorInvalidResourceHandle);
+    cudaError_t error = memory_make(MEMORY_OF_POOL, bytes, memory);
+    if (error == cudaSuccess)
+        grant_pool(sim_range_at(*memory));
+    return sim_result(error);
+}
+
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream) {
+    cudaStreamSynchronize(stream);
+    return cudaFree(memory);
+}
+
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int ordinal) {
+    SIM_CALL(SIM_SAFE);
+    *pool = (cudaMemPool_t)sim_device(ordinal);
+    return sim_result(*pool == NULL ? cudaErrorInvalidDevice : cudaSuccess);
+}
+
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *descriptions, size_t n) {
+    SIM_CALL(SIM_UNSAFE);
+    struct sim_device *device = (struct sim_device *)pool;
+    for (size_t k = 0; k < n; k++) {
+        const struct sim_device *user = sim_device(descriptions[k].location.id);
+        if (user == NULL || (user != device && sim_link(user->place, device->place) == LINK_NONE))
+            return sim_result(cudaErrorInvalidDevice);
+        device->pool &= ~(1u << user->ordinal);
+        device->pool |= (uint32_t)(descriptions[k].flags == cudaMemAccessFlagsProtReadWrite) << user->ordinal;
+    }
+    for (const struct sim_range *range = ranges; range != NULL; range = range->next)
+        if (range->kind == MEMORY_OF_POOL && range->device == device)
+            grant_pool(range);
+    return cudaSuccess;
+}
+
+/* ---- memory of the host that is there already ---- */
+
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags) {
+    SIM_CALL(SIM_UNSAFE);
+    (void)flags;
+    if (bytes == 0 || memory == NULL)
+        return sim_result(cudaErrorInvalidValue);
+    if (sim_range_at(memory) != NULL || sim_range_at((char *)memory + bytes - 1) != NULL)
+        return sim_result(cudaErrorHostMemoryAlreadyRegistered);
+    return sim_result(sim_range_add(MEMORY_REGISTERED, memory, bytes, 0, NULL));
+}
+
+cudaError_t cudaHostUnregister(void *memory) {
+    SIM_CALL(SIM_UNSAFE);
+    struct sim_range *range = sim_range_at(memory);
+    if (range == NULL || range->base != memory || range->kind != MEMORY_REGISTERED)
+        return sim_result(cudaErrorHostMemoryNotRegistered);
+    sim_wait_for_kernels(NULL);
+    sim_range_remove(range);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostGetDevicePointer(void **on_device, void *memory, unsigned flags) {
+    SIM_CALL(SIM_SAFE);
+    const struct sim_range *range = sim_range_at(memory);
+    if (range == NULL || (range->kind != MEMORY_REGISTERED && range->kind != MEMORY_PINNED) || flags != 0)
+        return sim_result(cudaErrorInvalidValue);
+    *on_device = memory;
+    return cudaSuccess;
+}
+
+/* ---- questions ---- */
+
+static enum cudaMemoryType type_of(const struct sim_range *range) {
+    if (range == NULL)
+        return cudaMemoryTypeUnregistered;
+    if (range->kind == MEMORY_MANAGED)
+        return cudaMemoryTypeManaged;
+    return range->kind == MEMORY_PINNED || range->kind == MEMORY_REGISTERED ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *memory) {
+    SIM_CALL(SIM_SAFE);
+    const struct sim_range *range = sim_range_at(memory);
+    memset(attributes, 0, sizeof(*attributes));
+    attributes->type = type_of(range);
+    attributes->device = range == NULL ? -2 : range->device->ordinal;
+    attributes->devicePointer = range == NULL ? NULL : (void *)memory;
+    attributes->hostPointer = attributes->type == cudaMemoryTypeDevice ? NULL : (void *)memory;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *unused, size_t *total) {
+    SIM_CALL(SIM_SAFE);
+    *unused = *total = (size_t)4 << 30;
+    return cudaSuccess;
+}
+
+CUresult sim_cuMemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdeviceptr address) {
+    SIM_DRIVER_CALL(SIM_SAFE);
+    const struct sim_range *range = sim_range_at((void *)(uintptr_t)address);
+    if (range == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *base = (CUdeviceptr)(uintptr_t)range->base;
+    *bytes = range->bytes;
+    return CUDA_SUCCESS;
+}
+
+/* ---- copies ---- */
+
+/* The runtime knows nothing of this memory: it is the host's, and no copy engine can reach it later. */
+static bool is_pageable(const void *memory) { return sim_range_at(memory) == NULL; }
+
+static cudaError_t copy_put(struct sim_stream *stream, void *to, const void *from, size_t bytes) {
+    struct sim_op op = {.kind = OP_COPY, .to = to, .from = (char *)from, .bytes = bytes};
+    if (stream == NULL)
+        return cudaErrorInvalidResourceHandle;
+    if (is_pageable(from) && stream->capture == NULL) {
+        op.staged = malloc(bytes + 1);
+        if (op.staged == NULL)
+            return cudaErrorMemoryAllocation;
+        memcpy(op.staged, from, bytes);
+    }
+    cudaError_t error = sim_put(stream, &op);
+    if (error == cudaSuccess && is_pageable(to) && stream->capture == NULL)
+        error = sim_wait_for(sim_mark_of(stream), stream->device);
+    return error;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream) {
+    SIM_CALL(SIM_SAFE);
+    (void)kind;
+    return sim_result(bytes == 0 ? cudaSuccess : copy_put(sim_stream_of(stream), to, from, bytes));
+}
+
+cudaError_t cudaMemcpyPeerAsync(void *to, int to_ordinal, const void *from, int from_ordinal, size_t bytes,
+                                cudaStream_t stream) {
+    (void)to_ordinal, (void)from_ordinal;
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream);
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+    SIM_CALL(SIM_UNSAFE);
+    (void)kind;
+    struct sim_stream *stream = sim_stream_of(cudaStreamLegacy);
+    cudaError_t error = bytes == 0 ? cudaSuccess : copy_put(stream, to, from, bytes);
+    return sim_result(error != cudaSuccess ? error : sim_wait_for(sim_mark_of(stream), stream->device));
+}
+
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream_) {
+    SIM_CALL(SIM_SAFE);
+    struct sim_stream *stream = sim_stream_of(stream_);
+    struct sim_op op = {.kind = OP_SET, .to = memory, .value = value, .bytes = bytes};
+    if (stream == NULL)
+        return sim_result(cudaErrorInvalidResourceHandle);
+    return sim_result(bytes == 0 ? cudaSuccess : sim_put(stream, &op));
+}
+
+/* Asynchronous to the host, in the default stream. */
+cudaError_t cudaMemset(void *memory, int value, size_t bytes) {
+    return cudaMemsetAsync(memory, value, bytes, cudaStreamLegacy);
+}

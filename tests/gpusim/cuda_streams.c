@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Streams and events: queues of operations, and places in them.
+ *
+ *    stream    │ op 1 │ op 2 │ record │ op 4 │ …        done: how many are over      an event: (stream, 3)
+ *
+ * An operation may begin when the one before it in its stream is over and the places that it waits for are reached. The default
+ * stream of a device waits for all others there but those that were made not to wait, and these others wait for it.
+ *
+ * Streams are never freed: events and operations refer to places in them. Handles are: the next stream gets the one that was
+ * given back last.
+ */
+#include "gpusim/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define HANDLES_MAX 1024
+#define PENDING_MAX 1024 /* launches of a device */
+
+struct sim_stream *sim_streams;
+static struct sim_stream *handles[HANDLES_MAX];
+static _Thread_local struct sim_stream *of_thread[SIM_GPUS_MAX];
+
+/* ---- streams ---- */
+
+struct sim_stream *sim_stream_create(struct sim_device *device, bool waits_for_none) {
+    static unsigned long long ids;
+    struct sim_stream *stream = calloc(1, sizeof(*stream));
+    if (stream == NULL)
+        abort();
+    stream->id = ++ids;
+    stream->device = device;
+    stream->waits_for_none = waits_for_none;
+    stream->end = &stream->first;
+    stream->next = sim_streams;
+    sim_streams = stream;
+    return stream;
+}
+
+static struct sim_stream *made_once(struct sim_stream **place, struct sim_device *device) {
+    if (*place == NULL)
+        *place = sim_stream_create(device, false);
+    return *place;
+}
+
+static struct sim_stream **slot_of(cudaStream_t handle) {
+    struct sim_stream **slot = (struct sim_stream **)(void *)handle;
+    return slot >= handles && slot < handles + HANDLES_MAX && *slot != NULL ? slot : NULL;
+}
+
+struct sim_stream *sim_stream_of(cudaStream_t handle) {
+    if (handle == NULL || handle == cudaStreamLegacy)
+        return made_once(&sim_device_here()->legacy, sim_device_here());
+    if (handle == cudaStreamPerThread)
+        return made_once(&of_thread[sim_device_here()->ordinal], sim_device_here());
+    struct sim_stream **slot = slot_of(handle);
+    return slot == NULL ? NULL : *slot;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *handle, unsigned flags) {
+    SIM_CALL(SIM_UNSAFE);
+    int k = 0;
+    while (k < HANDLES_MAX && handles[k] != NULL)
+        k++;
+    if (k == HANDLES_MAX || flags > cudaStreamNonBlocking)
+        return sim_result(cudaErrorInvalidValue);
+    handles[k] = sim_stream_create(sim_device_here(), flags == cudaStreamNonBlocking);
+    *handle = (cudaStream_t)(void *)&handles[k];
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t *handle) { return cudaStreamCreateWithFlags(handle, cudaStreamDefault); }
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *handle, unsigned flags, int priority) {
+    (void)priority;
+    return cudaStreamCreateWithFlags(handle, flags);
+}
+
+/* Its work goes on. */
+cudaError_t cudaStreamDestroy(cudaStream_t handle) {
+    SIM_CALL(SIM_UNSAFE);
+    struct sim_stream **slot = slot_of(handle);
+    if (slot == NULL)
+        return sim_result(cudaErrorInvalidResourceHandle);
+    if ((*slot)->capture != NULL)
+        sim_capture_spoil(*slot, cudaErrorStreamCaptureInvalidated);
+    *slot = NULL;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long *id) {
+    SIM_CALL(SIM_SAFE);
+    const struct sim_stream *stream = sim_stream_of(handle);
+    *id = stream == NULL ? 0 : stream->id;
+    return sim_result(stream == NULL ? cudaErrorInvalidResourceHandle : cudaSuccess);
+}
+
+CUresult sim_cuStreamGetId(CUstream handle, unsigned long long *id) { return (CUresult)cudaStreamGetId(handle, id); }
+
+cudaError_t cudaStreamGetDevice(cudaStream_t handle, int *ordinal) {
+    SIM_CALL(SIM_SAFE);
+    const struct sim_stream *stream = sim_stream_of(handle);
+    if (stream == NULL)
+        return sim_result(cudaErrorInvalidResourceHandle);
+    *ordinal = stream->device->ordinal;
+    return cudaSuccess;
+}
+
+/* ---- putting operations into them ---- */
+
+struct sim_mark sim_mark_of(const struct sim_stream *stream) {
+    return (struct sim_mark){(struct sim_stream *)stream, stream->put};
+}
+
+bool sim_is_reached(struct sim_mark mark) { return mark.stream == NULL || mark.stream->done >= mark.position; }
+
+static void add_wait(struct sim_op *op, struct sim_mark mark) {
+    if (sim_is_reached(mark))
+        return;
+    op->waits = realloc(op->waits, (size_t)(op->nwaits + 1) * sizeof(*op->waits));
+    if (op->waits == NULL)
+        abort();
+    op->waits[op->nwaits++] = mark;
+}
+
+static void wait_by_default(struct sim_op *op, const struct sim_stream *stream) {
+    if (stream != stream->device->legacy) {
+        if (!stream->waits_for_none && stream->device->legacy != NULL)
+            add_wait(op, sim_mark_of(stream->device->legacy));
+        return;
+    }
+    for (const struct sim_stream *other = sim_streams; other != NULL; other = other->next)
+        if (other != stream && other->device == stream->device && !other->waits_for_none)
+            add_wait(op, sim_mark_of(other));
+}
+
+void sim_put_behind(struct sim_stream *stream, const struct sim_op *text, const struct sim_mark *marks, int n) {
+    static uint64_t numbers;
+    struct sim_op *op = malloc(sizeof(*op));
+    if (op == NULL)
+        abort();
+    *op = *text;
+    op->next = NULL;
+    op->number = ++numbers;
+    op->nwaits = 0;
+    op->waits = NULL;
+    for (int k = 0; k < n; k++)
+        add_wait(op, marks[k]);
+    wait_by_default(op, stream);
+    stream->device->pending += op->kind == OP_KERNEL;
+    *stream->end = op;
+    stream->end = &op->next;
+    stream->put++;
+    if (op->kind == OP_RECORD)
+        op->event->mark = sim_mark_of(stream);
+    sim_engine_start();
+    sim_changed();
+}
+
+cudaError_t sim_put(struct sim_stream *stream, const struct sim_op *text) {
+    if (stream->capture != NULL)
+        return sim_capture_put(stream, text);
+    if (stream == stream->device->legacy && sim_capture_is_around(stream->device))
+        return cudaErrorStreamCaptureImplicit;
+    while (text->kind == OP_KERNEL && stream->device->pending >= sim_number("GPUSIM_PENDING", PENDING_MAX))
+        sim_wait_blocking();
+    sim_put_behind(stream, text, NULL, 0);
+    return stream->device->failed;
+}
+
+void sim_op_ended(struct sim_stream *stream) {
+    struct sim_op *op = stream->first;
+    stream->first = op->next;
+    if (stream->first == NULL)
+        stream->end = &stream->first;
+    stream->done++;
+    stream->device->pending -= op->kind == OP_KERNEL;
+    if (op->kind == OP_RECORD) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        op->event->reached_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    }
+    free(op->launch);
+    free(op->staged);
+    free(op->waits);
+    free(op);
+    sim_changed();
+}
+
+/* ---- waiting for them ---- */
+
+cudaError_t sim_wait_for(struct sim_mark mark, const struct sim_device *device) {
+    while (!sim_is_reached(mark))
+        sim_wait();
+    return device->failed;
+}
+
+static bool is_idle(const struct sim_device *device) {
+    for (const struct sim_stream *stream = sim_streams; stream != NULL; stream = stream->next)
+        if ((device == NULL || stream->device == device) && stream->first != NULL)
+            return false;
+    return true;
+}
+
+void sim_wait_for_kernels(const struct sim_device *device) {
+    while (!is_idle(device))
+        sim_wait_blocking();
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+    SIM_CALL(SIM_SAFE);
+    struct sim_stream *stream = sim_stream_of(handle);
+    if (stream == NULL)
+        return sim_result(cudaErrorInvalidResourceHandle);
+    if (stream->capture != NULL)
+        return sim_result(sim_capture_spoil(stream, cudaErrorStreamCaptureUnsupported));
+    return sim_result(sim_wait_for(sim_mark_of(stream), stream->device));
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+    SIM_CALL(SIM_UNSAFE);
+    struct sim_stream *stream = sim_stream_of(handle);
+    if (stream == NULL)
+        return sim_result(cudaErrorInvalidResourceHandle);
+    if (stream->capture != NULL)
+        return sim_result(sim_capture_spoil(stream, cudaErrorStreamCaptureUnsupported));
+    if (stream->device->failed != cudaSuccess)
+        return sim_result(stream->device->failed);
+    return sim_result(sim_is_reached(sim_mark_of(stream)) ? cudaSuccess : cudaErrorNotReady);
+}
+
+cudaError_t cudaDeviceSynchronize(void) {
+    SIM_CALL(SIM_UNSAFE);
+    const struct sim_device *device = sim_device_here();
+    for (const struct sim_stream *stream = sim_streams; stream != NULL; stream = stream->next)
+        if (stream->device == device)
+            sim_wait_for(sim_mark_of(stream), device);
+    return sim_result(device->failed);
+}
+
+/* ---- events ---- */
+
+static struct sim_event *event_of(cudaEvent_t handle) { return (struct sim_event *)(void *)handle; }
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned flags) {
+    SIM_CALL(SIM_SAFE);
+    struct sim_event *event = calloc(1, sizeof(*event));
+    if (event == NULL)
+        return sim_result(cudaErrorMemoryAllocation);
+    event->keeps_time = (flags & cudaEventDisableTiming) == 0;
+    *handle = (cudaEvent_t)(void *)event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *handle) { return cudaEventCreateWithFlags(handle, cudaEventDefault); }
+
+/* Its memory stays: operations and graphs may refer to it. */
+cudaError_t cudaEventDestroy(cudaEvent_t handle) {
+    SIM_CALL(SIM_SAFE);
+    return sim_result(handle == NULL ? cudaErrorInvalidResourceHandle : cudaSuccess);
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream_, unsigned flags) {
+    SIM_CALL(SIM_SAFE);
+    struct sim_stream *stream = sim_stream_of(stream_);
+    struct sim_event *event = event_of(handle);
+    if (stream == NULL || event == NULL)
+        return sim_result(cudaErrorInvalidResourceHandle);
+    if (stream->capture != NULL && flags != cudaEventRecordExternal)
+        return sim_result(sim_capture_record(stream, event));
+    if (stream->capture == NULL && flags == cudaEventRecordExternal)
+        return sim_result(cudaErrorIllegalState);
+    if (stream->capture == NULL)
+        event->capture = NULL;
+    return sim_result(sim_put(stream, &(struct sim_op){.kind = OP_RECORD, .event = event}));
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
+    return cudaEventRecordWithFlags(handle, stream, cudaEventRecordDefault);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream_, cudaEvent_t handle, unsigned flags) {
+    SIM_CALL(SIM_SAFE);
+    struct sim_stream *stream = sim_stream_of(stream_);
+    struct sim_event *event = event_of(handle);
+    if (stream == NULL || event == NULL)
+        return sim_result(cudaErrorInvalidResourceHandle);
+    if (flags == cudaEventWaitExternal)
+        return sim_result(stream->capture == NULL ? cudaErrorIllegalState
+                                                  : sim_put(stream, &(struct sim_op){.kind = OP_WAIT, .event = event}));
+    if (event->capture != NULL)
+        return sim_result(sim_capture_wait(stream, event));
+    if (stream->capture != NULL)
+        return sim_result(sim_capture_spoil(stream, cudaErrorStreamCaptureIsolation));
+    sim_put_behind(stream, &(struct sim_op){.kind = OP_WAIT}, &event->mark, 1);
+    return sim_result(stream->device->failed);
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t handle) {
+    SIM_CALL(SIM_UNSAFE);
+    const struct sim_event *event = event_of(handle);
+    if (event == NULL)
+        return sim_result(cudaErrorInvalidResourceHandle);
+    if (event->capture != NULL)
+        return sim_result(cudaErrorCapturedEvent);
+    if (event->mark.stream != NULL && event->mark.stream->device->failed != cudaSuccess)
+        return sim_result(event->mark.stream->device->failed);
+    return sim_result(sim_is_reached(event->mark) ? cudaSuccess : cudaErrorNotReady);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
+    SIM_CALL(SIM_UNSAFE);
+    const struct sim_event *event = event_of(handle);
+    if (event == NULL)
+        return sim_result(cudaErrorInvalidResourceHandle);
+    if (event->capture != NULL)
+        return sim_result(cudaErrorCapturedEvent);
+    return event->mark.stream == NULL ? cudaSuccess : sim_result(sim_wait_for(event->mark, event->mark.stream->device));
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start_, cudaEvent_t end_) {
+    SIM_CALL(SIM_SAFE);
+    const struct sim_event *start = event_of(start_), *end = event_of(end_);
+    if (!start->keeps_time || !end->keeps_time || start->mark.stream == NULL || end->mark.stream == NULL)
+        return sim_result(cudaErrorInvalidResourceHandle);
+    if (!sim_is_reached(start->mark) || !sim_is_reached(end->mark))
+        return sim_result(cudaErrorNotReady);
+    *ms = (float)(end->reached_ns - start->reached_ns) / 1e6f;
+    return cudaSuccess;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void *argument) {
+    SIM_CALL(SIM_SAFE);
+    struct sim_stream *stream = sim_stream_of(handle);
+    struct sim_op op = {.kind = OP_HOST, .function = function, .argument = argument};
+    return sim_result(stream == NULL ? cudaErrorInvalidResourceHandle : sim_put(stream, &op));
+}

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The simulated machine keeps CUDA's contract, and no more than that. Each case is a process, since a failure of a GPU stays.
+ */
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void launch_store(int *to, int value, cudaStream_t stream);
+void launch_increment(int *of, cudaStream_t stream);
+void launch_copy(int *to, const int *from, cudaStream_t stream);
+void launch_spin(const int *until, cudaStream_t stream);
+
+static void equal(long long got, long long wanted, const char *what, int line) {
+    if (got == wanted)
+        return;
+    printf("line %d: %s is %lld, not %lld\n", line, what, got, wanted);
+    fflush(stdout);
+    _exit(1);
+}
+#define EQUAL(got, wanted) equal((long long)(got), (long long)(wanted), #got, __LINE__)
+#define DIFFER(a, b) equal((a) != (b), 1, #a " != " #b, __LINE__)
+#define GOOD(call) EQUAL(call, cudaSuccess)
+
+static int *number_on(int gpu, int value) {
+    int *number;
+    GOOD(cudaSetDevice(gpu));
+    GOOD(cudaMalloc((void **)&number, sizeof(*number)));
+    GOOD(cudaMemcpy(number, &value, sizeof(value), cudaMemcpyDefault));
+    return number;
+}
+
+static int number_at(const int *number) {
+    int value;
+    GOOD(cudaMemcpy(&value, number, sizeof(value), cudaMemcpyDefault));
+    return value;
+}
+
+static cudaStream_t stream_here(void) {
+    cudaStream_t stream;
+    GOOD(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    return stream;
+}
+
+/* A word that kernels wait for. Kernels are loaded here: loading waits for those that run. */
+static int *gate(void) {
+    int *word;
+    GOOD(cudaHostAlloc((void **)&word, sizeof(*word), cudaHostAllocDefault));
+    *word = 1;
+    launch_spin(word, NULL);
+    launch_store(word, 1, NULL);
+    launch_increment(word, NULL);
+    GOOD(cudaDeviceSynchronize());
+    *word = 0;
+    return word;
+}
+static void gate_open(int *word) { __atomic_store_n(word, 1, __ATOMIC_RELEASE); }
+
+/* ---- memory ---- */
+
+static void new_memory_is_not_zero(void) {
+    unsigned char bytes[16], *memory;
+    GOOD(cudaMalloc((void **)&memory, sizeof(bytes)));
+    GOOD(cudaMemcpy(bytes, memory, sizeof(bytes), cudaMemcpyDefault));
+    EQUAL(bytes[15], 0xA5);
+}
+
+static void a_kernel_writes_what_a_copy_reads(void) {
+    int *number = number_on(0, 1);
+    launch_store(number, 42, NULL);
+    EQUAL(number_at(number), 42);
+}
+
+static void a_gpu_may_not_touch_another_ones_memory(void) {
+    int *number = number_on(1, 1);
+    GOOD(cudaSetDevice(0));
+    launch_store(number, 2, NULL);
+    EQUAL(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+    EQUAL(cudaDeviceSynchronize(), cudaErrorIllegalAddress); /* and it stays */
+}
+
+static void peer_access_is_directional(void) {
+    int *on_0 = number_on(0, 1), *on_1 = number_on(1, 1);
+    GOOD(cudaSetDevice(0));
+    GOOD(cudaDeviceEnablePeerAccess(1, 0));
+    EQUAL(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessAlreadyEnabled);
+    launch_store(on_1, 2, NULL);
+    GOOD(cudaDeviceSynchronize());
+    GOOD(cudaSetDevice(1));
+    launch_store(on_0, 2, NULL);
+    EQUAL(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+}
+
+static int *number_of_pool(void) {
+    int *number;
+    GOOD(cudaSetDevice(1));
+    GOOD(cudaMallocAsync((void **)&number, sizeof(*number), NULL));
+    GOOD(cudaSetDevice(0));
+    GOOD(cudaDeviceEnablePeerAccess(1, 0));
+    return number;
+}
+
+static void a_pool_is_granted_apart_from_peer_access(void) {
+    struct cudaMemAccessDesc access = {.location = {.type = cudaMemLocationTypeDevice},
+                                       .flags = cudaMemAccessFlagsProtReadWrite};
+    int *number = number_of_pool();
+    cudaMemPool_t pool;
+    GOOD(cudaDeviceGetDefaultMemPool(&pool, 1));
+    GOOD(cudaMemPoolSetAccess(pool, &access, 1));
+    launch_store(number, 2, NULL);
+    GOOD(cudaDeviceSynchronize());
+}
+
+static void peer_access_alone_opens_no_pool(void) {
+    int *number = number_of_pool();
+    launch_store(number, 2, NULL);
+    EQUAL(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+}
+
+static void freed_memory_may_not_be_touched(void) {
+    int *number = number_on(0, 1);
+    GOOD(cudaFree(number));
+    launch_store(number, 2, NULL);
+    EQUAL(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+}
+
+/* ---- streams ---- */
+
+static void a_handle_is_used_again_and_an_id_is_not(void) {
+    cudaStream_t first = stream_here();
+    unsigned long long a, b;
+    GOOD(cudaStreamGetId(first, &a));
+    GOOD(cudaStreamDestroy(first));
+    cudaStream_t second = stream_here();
+    GOOD(cudaStreamGetId(second, &b));
+    EQUAL(first == second, 1);
+    DIFFER(a, b);
+}
+
+static void *id_of_threads_stream(void *id) {
+    GOOD(cudaStreamGetId(cudaStreamPerThread, id));
+    return NULL;
+}
+
+static void each_thread_has_a_stream_of_its_own(void) {
+    unsigned long long here, there;
+    pthread_t thread;
+    id_of_threads_stream(&here);
+    EQUAL(pthread_create(&thread, NULL, id_of_threads_stream, &there), 0);
+    pthread_join(thread, NULL);
+    DIFFER(here, there);
+}
+
+static void an_event_is_not_ready_before_the_kernel_ends(void) {
+    cudaStream_t stream = stream_here();
+    cudaEvent_t event;
+    int *word = gate();
+    GOOD(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    launch_spin(word, stream);
+    GOOD(cudaEventRecord(event, stream));
+    EQUAL(cudaEventQuery(event), cudaErrorNotReady);
+    gate_open(word);
+    GOOD(cudaEventSynchronize(event));
+    GOOD(cudaEventQuery(event));
+}
+
+static void a_stream_waits_for_an_event_of_another(void) {
+    cudaStream_t a = stream_here(), b = stream_here();
+    int *word = gate(), *number = number_on(0, 1);
+    cudaEvent_t event;
+    GOOD(cudaEventCreate(&event));
+    launch_spin(word, a);
+    launch_store(number, 7, a);
+    GOOD(cudaEventRecord(event, a));
+    GOOD(cudaStreamWaitEvent(b, event, 0));
+    launch_increment(number, b);
+    gate_open(word);
+    GOOD(cudaStreamSynchronize(b));
+    EQUAL(number_at(number), 8);
+}
+
+static void the_default_stream_waits_for_blocking_ones(void) {
+    int *word = gate(), *number = number_on(0, 1);
+    cudaStream_t stream;
+    GOOD(cudaStreamCreate(&stream));
+    launch_spin(word, stream);
+    launch_store(number, 3, stream);
+    launch_increment(number, NULL);
+    EQUAL(cudaStreamQuery(NULL), cudaErrorNotReady);
+    gate_open(word);
+    EQUAL(number_at(number), 4);
+}
+
+/* ---- calls that wait, and keep others waiting ---- */
+
+struct opener {
+    int *word;
+    _Atomic int is_open;
+};
+
+static void *open_later(void *opener_) {
+    struct opener *opener = opener_;
+    usleep(50000);
+    opener->is_open = 1;
+    gate_open(opener->word);
+    return NULL;
+}
+
+static void opens_before(struct opener *opener, void (*call)(void *argument), void *argument) {
+    pthread_t thread;
+    EQUAL(pthread_create(&thread, NULL, open_later, opener), 0);
+    call(argument);
+    EQUAL(opener->is_open, 1);
+    pthread_join(thread, NULL);
+}
+
+static void free_memory(void *memory) { GOOD(cudaFree(memory)); }
+static void free_pinned(void *memory) { GOOD(cudaFreeHost(memory)); }
+
+static void freeing_waits_for_kernels(void) {
+    struct opener opener = {.word = gate()};
+    int *number = number_on(0, 1), *pinned;
+    cudaStream_t stream = stream_here();
+    GOOD(cudaHostAlloc((void **)&pinned, sizeof(*pinned), cudaHostAllocDefault));
+    launch_spin(opener.word, stream);
+    opens_before(&opener, free_memory, number);
+    *opener.word = opener.is_open = 0;
+    launch_spin(opener.word, stream);
+    opens_before(&opener, free_pinned, pinned);
+}
+
+static void launch_more(void *stream) {
+    static int *number;
+    if (number == NULL)
+        GOOD(cudaHostAlloc((void **)&number, sizeof(*number), cudaHostAllocDefault));
+    for (int k = 0; k < 6; k++)
+        launch_increment(number, stream);
+}
+
+static void a_full_queue_keeps_launches_waiting(void) {
+    struct opener opener = {.word = gate()};
+    cudaStream_t stream = stream_here();
+    setenv("GPUSIM_PENDING", "4", 1);
+    launch_spin(opener.word, stream);
+    opens_before(&opener, launch_more, stream);
+}
+
+/* ---- captures ---- */
+
+static void a_replay_does_what_was_captured(void) {
+    cudaStream_t stream = stream_here(), other = stream_here();
+    int *number = number_on(0, 0), *twin = number_on(0, 0);
+    cudaEvent_t fork, join;
+    cudaGraphExec_t made;
+    cudaGraph_t graph;
+    GOOD(cudaEventCreate(&fork));
+    GOOD(cudaEventCreate(&join));
+    GOOD(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    launch_increment(number, stream);
+    GOOD(cudaEventRecord(fork, stream));
+    GOOD(cudaStreamWaitEvent(other, fork, 0));
+    launch_copy(twin, number, other);
+    GOOD(cudaEventRecord(join, other));
+    GOOD(cudaStreamWaitEvent(stream, join, 0));
+    GOOD(cudaStreamEndCapture(stream, &graph));
+    EQUAL(number_at(number), 0);
+    GOOD(cudaGraphInstantiateWithFlags(&made, graph, 0));
+    GOOD(cudaGraphDestroy(graph));
+    for (int k = 0; k < 3; k++)
+        GOOD(cudaGraphLaunch(made, stream));
+    GOOD(cudaStreamSynchronize(stream));
+    EQUAL(number_at(twin), 3);
+}
+
+static void an_unsafe_call_spoils_a_capture(void) {
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    cudaStream_t stream = stream_here();
+    cudaGraph_t graph;
+    void *memory;
+    GOOD(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    GOOD(cudaThreadExchangeStreamCaptureMode(&mode));
+    GOOD(cudaMalloc(&memory, 16)); /* a thread that says so may */
+    GOOD(cudaThreadExchangeStreamCaptureMode(&mode));
+    EQUAL(cudaMalloc(&memory, 16), cudaErrorStreamCaptureUnsupported);
+    EQUAL(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
+}
+
+static void work_of_other_streams_must_be_joined(void) {
+    cudaStream_t stream = stream_here(), other = stream_here();
+    int *number = number_on(0, 0);
+    cudaEvent_t fork;
+    cudaGraph_t graph;
+    GOOD(cudaEventCreate(&fork));
+    GOOD(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    GOOD(cudaEventRecord(fork, stream));
+    GOOD(cudaStreamWaitEvent(other, fork, 0));
+    launch_increment(number, other);
+    EQUAL(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureUnjoined);
+}
+
+static void a_capture_does_not_wait_for_what_is_outside(void) {
+    cudaStream_t stream = stream_here();
+    cudaEvent_t event;
+    GOOD(cudaEventCreate(&event));
+    GOOD(cudaEventRecord(event, NULL));
+    GOOD(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    EQUAL(cudaStreamWaitEvent(stream, event, 0), cudaErrorStreamCaptureIsolation);
+}
+
+/* ---- processes ---- */
+
+static void exporter(int pipes[2], int back[2]) {
+    cudaIpcMemHandle_t handle;
+    int *number = number_on(0, 5);
+    char word;
+    GOOD(cudaIpcGetMemHandle(&handle, number));
+    EQUAL(write(pipes[1], &handle, sizeof(handle)), sizeof(handle));
+    EQUAL(read(back[0], &word, 1), 1);
+    EQUAL(number_at(number), 6);
+    GOOD(cudaFree(number));
+}
+
+static void importer(int pipes[2], int back[2], int closes) {
+    cudaIpcMemHandle_t handle;
+    void *number;
+    EQUAL(read(pipes[0], &handle, sizeof(handle)), sizeof(handle));
+    GOOD(cudaSetDevice(1));
+    GOOD(cudaIpcOpenMemHandle(&number, handle, cudaIpcMemLazyEnablePeerAccess));
+    launch_increment(number, NULL);
+    GOOD(cudaDeviceSynchronize());
+    if (closes)
+        GOOD(cudaIpcCloseMemHandle(number));
+    EQUAL(write(back[1], "x", 1), 1);
+    pause();
+}
+
+/* The signal that the exporter ends by. */
+static int share_number(int closes) {
+    int pipes[2], back[2], status, importing, exporting;
+    EQUAL(pipe(pipes) | pipe(back), 0);
+    if ((importing = fork()) == 0) {
+        importer(pipes, back, closes);
+        _exit(0);
+    }
+    if ((exporting = fork()) == 0) {
+        exporter(pipes, back);
+        _exit(0);
+    }
+    waitpid(exporting, &status, 0);
+    kill(importing, SIGKILL);
+    waitpid(importing, NULL, 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void another_process_uses_memory_by_its_handle(void) { EQUAL(share_number(1), 0); }
+
+static void memory_that_is_open_elsewhere_must_not_be_freed(void) { EQUAL(share_number(0), SIGABRT); }
+
+static void a_process_sees_the_gpus_it_is_shown(void) {
+    int n, bus;
+    setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+    GOOD(cudaGetDeviceCount(&n));
+    EQUAL(n, 1);
+    GOOD(cudaDeviceGetAttribute(&bus, cudaDevAttrPciBusId, 0));
+    EQUAL(bus, 0x11);
+}
+
+/* ---- main ---- */
+
+#define CASES(X)                                                                                                       \
+    X(new_memory_is_not_zero)                                                                                          \
+    X(a_kernel_writes_what_a_copy_reads)                                                                               \
+    X(a_gpu_may_not_touch_another_ones_memory)                                                                         \
+    X(peer_access_is_directional)                                                                                      \
+    X(a_pool_is_granted_apart_from_peer_access)                                                                        \
+    X(peer_access_alone_opens_no_pool)                                                                                 \
+    X(freed_memory_may_not_be_touched)                                                                                 \
+    X(a_handle_is_used_again_and_an_id_is_not)                                                                         \
+    X(each_thread_has_a_stream_of_its_own)                                                                             \
+    X(an_event_is_not_ready_before_the_kernel_ends)                                                                    \
+    X(a_stream_waits_for_an_event_of_another)                                                                          \
+    X(the_default_stream_waits_for_blocking_ones)                                                                      \
+    X(freeing_waits_for_kernels)                                                                                       \
+    X(a_full_queue_keeps_launches_waiting)                                                                             \
+    X(a_replay_does_what_was_captured)                                                                                 \
+    X(an_unsafe_call_spoils_a_capture)                                                                                 \
+    X(work_of_other_streams_must_be_joined)                                                                            \
+    X(a_capture_does_not_wait_for_what_is_outside)                                                                     \
+    X(another_process_uses_memory_by_its_handle)                                                                       \
+    X(memory_that_is_open_elsewhere_must_not_be_freed)                                                                 \
+    X(a_process_sees_the_gpus_it_is_shown)
+
+#define ROW(name) {#name, name},
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {CASES(ROW)};
+
+int main(int argc, char **argv) {
+    int failed = 0, ran = 0, status;
+    for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
+        if (argc > 1 && strcmp(argv[1], cases[k].name) != 0)
+            continue;
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(60);
+            cases[k].run();
+            _exit(0);
+        }
+        waitpid(child, &status, 0);
+        ran++;
+        failed += status != 0;
+        printf("%s %s\n", status == 0 ? "  ok  " : "FAILED", cases[k].name);
+        fflush(stdout);
+    }
+    printf("%d cases, %d failed\n", ran, failed);
+    return failed > 0;
+}
