@@ -73,7 +73,7 @@ static void release(struct allocation *a) {
         free_on_host(a);
     } else {
         GPU_ENTERED(gpu_driver(), a->ordinal);
-        gpu_driver()->memory->destroy(a->memory);
+        gpu_driver()->memory->destroy_now(a->memory);
     }
     free(a);
 }

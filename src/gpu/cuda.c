@@ -5,6 +5,7 @@
  *
  * Not run on a GPU yet.
  */
+#include "gpu/cuda_blocks.h"
 #include "gpu/cuda_context.h"
 #include "gpu/cuda_direct.h"
 #include "gpu/cuda_entry.h"
@@ -205,38 +206,53 @@ enum collet_result cuda_clear(void *memory, size_t bytes) {
     return COLLET_SUCCESS;
 }
 
-static enum collet_result cuda_memory_create(size_t bytes, void **memory_p) {
-    void *memory;
-    CUDA_TRY(cudaMalloc(&memory, bytes));
-    enum collet_result result = cuda_clear(memory, bytes);
-    if (result != COLLET_SUCCESS) {
-        cudaFree(memory);
-        return result;
-    }
-    *memory_p = memory;
-    return COLLET_SUCCESS;
+static enum collet_result noted(enum cuda_block kind, int ordinal, void *memory, size_t bytes,
+                                cudaError_t (*undo)(void *memory)) {
+    if (cuda_block_note(kind, ordinal, memory, bytes))
+        return COLLET_SUCCESS;
+    undo(memory);
+    return err_set(COLLET_ERR_NO_MEMORY, "no memory to note %zu bytes of CUDA's", bytes);
 }
 
-static void cuda_memory_destroy(void *memory) { cudaFree(memory); }
+static enum collet_result cuda_memory_create(size_t bytes, void **memory_p) {
+    int ordinal;
+    CUDA_TRY(cudaGetDevice(&ordinal));
+    void *memory = cuda_block_take(BLOCK_PLAIN, ordinal, bytes);
+    if (memory == NULL) {
+        CUDA_TRY(cudaMalloc(&memory, bytes));
+        COLLET_TRY(noted(BLOCK_PLAIN, ordinal, memory, bytes, cudaFree));
+    }
+    enum collet_result result = cuda_clear(memory, bytes);
+    if (result == COLLET_SUCCESS)
+        *memory_p = memory;
+    else
+        cuda_block_give_back(memory);
+    return result;
+}
 
 static enum collet_result cuda_pinned_create(size_t bytes, void **memory_p) {
-    CUDA_TRY(cudaHostAlloc(memory_p, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
+    *memory_p = cuda_block_take(BLOCK_PINNED, 0, bytes);
+    if (*memory_p == NULL) {
+        CUDA_TRY(cudaHostAlloc(memory_p, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
+        COLLET_TRY(noted(BLOCK_PINNED, 0, *memory_p, bytes, cudaFreeHost));
+    }
     memset(*memory_p, 0, bytes);
     return COLLET_SUCCESS;
 }
-
-static void cuda_pinned_destroy(void *memory) { cudaFreeHost(memory); }
 
 static enum collet_result cuda_pin(void *memory, size_t bytes, void **device_p) {
     CUDA_TRY(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped));
     cudaError_t error = cudaHostGetDevicePointer(device_p, memory, 0);
     if (error == cudaSuccess)
-        return COLLET_SUCCESS;
+        return noted(BLOCK_REGISTERED, 0, memory, bytes, cudaHostUnregister);
     cudaHostUnregister(memory);
     return err_cuda(error, "cudaHostGetDevicePointer");
 }
 
-static void cuda_unpin(void *memory) { cudaHostUnregister(memory); }
+static void cuda_unpin(void *memory, size_t bytes) {
+    (void)bytes;
+    cuda_block_give_back(memory);
+}
 
 static bool cuda_can_reach(int ordinal, int other) {
     int can = 0;
@@ -332,11 +348,13 @@ static uint32_t cuda_resident(int ordinal) { return __atomic_load_n(&resident_bl
 
 static const struct gpu_memory cuda_memory = {
     .create = cuda_memory_create,
-    .destroy = cuda_memory_destroy,
+    .destroy = cuda_block_give_back,
+    .destroy_now = cuda_block_free,
     .pinned_create = cuda_pinned_create,
-    .pinned_destroy = cuda_pinned_destroy,
+    .pinned_destroy = cuda_block_give_back,
     .pin = cuda_pin,
     .unpin = cuda_unpin,
+    .sweep = cuda_blocks_sweep,
     .write = cuda_write,
 };
 

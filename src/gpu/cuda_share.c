@@ -13,6 +13,7 @@
 #include "gpu/cuda_share.h"
 
 #include "base/err.h"
+#include "gpu/cuda_blocks.h"
 #include "gpu/cuda_entry.h"
 
 #include <cuda.h>
@@ -183,9 +184,18 @@ static enum collet_result create_by_handle(size_t bytes, void **memory_p, struct
     cudaIpcMemHandle_t handle;
     void *memory;
     *name = (struct gpu_name){.bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES, .fd = -1};
-    cudaError_t error = cudaMalloc(&memory, name->bytes);
-    if (error != cudaSuccess)
-        return err_runtime(error, "cudaMalloc");
+    int ordinal;
+    cudaError_t error = cudaGetDevice(&ordinal);
+    memory = error == cudaSuccess ? cuda_block_take(BLOCK_NAMED, ordinal, name->bytes) : NULL;
+    if (memory == NULL) {
+        error = cudaMalloc(&memory, name->bytes);
+        if (error != cudaSuccess)
+            return err_runtime(error, "cudaMalloc");
+        if (!cuda_block_note(BLOCK_NAMED, ordinal, memory, name->bytes)) {
+            cudaFree(memory);
+            return err_set(COLLET_ERR_NO_MEMORY, "no memory to note %zu bytes of CUDA's", (size_t)name->bytes);
+        }
+    }
     error = cudaIpcGetMemHandle(&handle, memory);
     enum collet_result result = error != cudaSuccess ? err_runtime(error, "cudaIpcGetMemHandle")
                                 : is_whole(memory)
@@ -193,7 +203,7 @@ static enum collet_result create_by_handle(size_t bytes, void **memory_p, struct
                                     : err_set(COLLET_ERR_UNSUPPORTED, "cudaMalloc gave a part of something larger, "
                                                                       "which has no handle of its own");
     if (result != COLLET_SUCCESS) {
-        cudaFree(memory);
+        cuda_block_give_back(memory);
         return result;
     }
     memcpy(name->handle, &handle, sizeof(handle));
@@ -218,7 +228,7 @@ void cuda_shared_destroy(void *memory, const struct gpu_name *name) {
     if (name->fd >= 0)
         unmap(memory, name->bytes);
     else
-        cudaFree(memory);
+        cuda_block_give_back(memory);
 }
 
 enum collet_result cuda_attach(const struct gpu_name *name, void **memory_p) {

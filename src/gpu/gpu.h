@@ -40,14 +40,17 @@ struct gpu_direct {
     bool flushes;        /* where they do not: the driver's flush() makes them */
 };
 
-/* A driver's memory; on the GPU that is entered. */
+/* A driver's memory; on the GPU that is entered. To free it waits for what runs on the GPU, be it for this rank that it waits.
+ * So destroy() and its like only give back; what nobody takes again, sweep() frees. */
 struct gpu_memory {
-    enum collet_result (*create)(size_t bytes, void **memory_p);        /* zeroed */
-    void (*destroy)(void *memory);                                      /* NULL is fine; may wait for the GPU */
+    enum collet_result (*create)(size_t bytes, void **memory_p); /* zeroed */
+    void (*destroy)(void *memory);                               /* NULL is fine, here and below */
+    void (*destroy_now)(void *memory);                           /* the same, and frees it: may wait for the GPU */
     enum collet_result (*pinned_create)(size_t bytes, void **memory_p); /* of the host, for every GPU; zeroed */
     void (*pinned_destroy)(void *memory);
-    enum collet_result (*pin)(void *memory, size_t bytes, void **device_p); /* host memory that is there already */
-    void (*unpin)(void *memory);
+    enum collet_result (*pin)(void *memory, size_t bytes, void **device_p); /* pages of the host, mapped already */
+    void (*unpin)(void *memory, size_t bytes);                              /* and unmaps them, now or later */
+    void (*sweep)(void);                                                    /* no rank of the process is on a GPU */
     /* Writes to memory of the GPU; complete on return. */
     enum collet_result (*write)(void *to, const void *from, size_t bytes);
 };

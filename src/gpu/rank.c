@@ -19,6 +19,8 @@
 #define CHUNK_BYTES (256u << 10)
 #define ALIGN_BYTES 256u
 
+static int ranks; /* of this process */
+
 struct gpu_chunk {
     struct gpu_chunk *next;
     char *memory;
@@ -71,6 +73,7 @@ enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p) {
         free(rank);
         return result;
     }
+    __atomic_add_fetch(&ranks, 1, __ATOMIC_ACQ_REL);
     GPU_ENTERED(rank->driver, ordinal);
     result = rank_init(rank);
     if (result == COLLET_SUCCESS)
@@ -95,6 +98,8 @@ void gpu_rank_destroy(struct gpu_rank *rank) {
     driver->streams->event_destroy(rank->ready);
     driver->memory->pinned_destroy(rank->status);
     free(rank);
+    if (__atomic_sub_fetch(&ranks, 1, __ATOMIC_ACQ_REL) == 0)
+        driver->memory->sweep();
 }
 
 enum collet_result gpu_rank_query(const struct gpu_rank *rank) {

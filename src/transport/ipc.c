@@ -8,7 +8,8 @@
  *
  * Which GPU the producer is on, its card says. A process that is shown its own GPU alone can use memory of another one; what joins
  * them, the host's graph knows (plan/nvlink.h). Descriptors are handed over
- * (hand_over.h). Nobody looks at the memory any more when the consumer frees it: it has then received all that was sent.
+ * (hand_over.h). Nobody looks at the memory any more when the consumer gives it back: it has then received all that was sent. A producer may
+ * still have it open: the driver does not free it before that is over.
  */
 #include "base/log.h"
 #include "base/memory.h"
@@ -204,8 +205,8 @@ static void ipc_close(struct conn *conn) {
         return;
     GPU_ENTERED(gpu->driver, gpu->ordinal);
     if (end->pinned)
-        gpu->driver->memory->unpin(end->memory);
-    if (end->kind == IPC_PINNED)
+        gpu->driver->memory->unpin(end->memory, end->bytes);
+    else if (end->kind == IPC_PINNED)
         os_memory_destroy(end->memory, end->bytes);
     else if (end->memory != NULL && conn->side == CONN_CONSUMER)
         gpu->driver->sharing->destroy(end->memory, &end->name);

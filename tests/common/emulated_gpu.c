@@ -367,7 +367,9 @@ static enum collet_result pin(void *memory, size_t bytes, void **device_p) {
     return COLLET_SUCCESS;
 }
 
-static void unpin(void *memory) { (void)memory; }
+static void unpin(void *memory, size_t bytes) { os_memory_destroy(memory, bytes); }
+
+static void sweep(void) {}
 
 static enum collet_result write_memory(void *to, const void *from, size_t bytes) {
     memcpy(to, from, bytes);
@@ -516,10 +518,12 @@ static const struct gpu_kernels kernels = {"emulated", &copy_kernel, {COLLET_OPS
 static const struct gpu_memory table_of_memory = {
     .create = memory_create,
     .destroy = memory_destroy,
+    .destroy_now = memory_destroy,
     .pinned_create = pinned_create,
     .pinned_destroy = free,
     .pin = pin,
     .unpin = unpin,
+    .sweep = sweep,
     .write = write_memory,
 };
 

@@ -185,8 +185,8 @@ static void make_buffers(struct bench *bench, int count) {
 static void free_buffers(struct bench *bench) {
     for (int r = 0; r < bench->lab->options.nranks; r++) {
         struct gpu_scope scope = bench->driver->enter(bench->ordinals[r]);
-        bench->driver->memory->destroy(bench->in[r]);
-        bench->driver->memory->destroy(bench->out[r]);
+        bench->driver->memory->destroy_now(bench->in[r]);
+        bench->driver->memory->destroy_now(bench->out[r]);
         bench->driver->streams->event_destroy(bench->event[r]);
         bench->driver->leave(scope);
     }
