@@ -131,6 +131,9 @@ enum collet_result boot_try_answer(struct boot *boot, int rank, uint64_t questio
 enum collet_result boot_failed(const struct boot *boot);
 /* The text of that failure, "" if none; valid until boot_destroy(). */
 const char *boot_failed_text(const struct boot *boot);
+/* From now on whoever notices that the communicator has failed also writes 1 to this word, for those that cannot ask (kernels on
+ * GPUs); NULL: no longer. */
+void boot_end_word(struct boot *boot, int32_t *word);
 /* boot_failed(). Its text, with the rank that it was learnt from, becomes the calling thread's last error. */
 enum collet_result boot_check(const struct boot *boot);
 

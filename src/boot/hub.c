@@ -216,6 +216,9 @@ bool hub_fail(struct hub *hub, enum collet_result code, int rank, const char *te
         hub->failed_rank = rank;
         /* Pairs with the acquire in hub_failed() and through it with boot_failed() in wait loops. */
         __atomic_store_n(&hub->failed_word, code < 0 ? code : COLLET_ERR_INTERNAL, __ATOMIC_RELEASE);
+        for (int k = 0; k < hub->nranks; k++)
+            if (hub->local[k] != NULL && hub->local[k]->end_word != NULL)
+                __atomic_store_n(hub->local[k]->end_word, 1, __ATOMIC_RELEASE);
     }
     return first;
 }

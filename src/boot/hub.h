@@ -51,6 +51,7 @@ struct boot {
     bool announced;           /* to the meeting point; the watch's own */
     bool adopted;             /* *config has rank 0's agreed values; the caller's own */
     uint64_t deadline_ns;     /* of init */
+    int32_t *end_word;        /* boot_end_word(); NULL: none */
     enum collet_result rejected;
     char rejected_text[ERR_TEXT_BYTES];
     struct letter_queue mailboxes[MAILBOX_COUNT]; /* by hash of (from, key); in order of arrival */

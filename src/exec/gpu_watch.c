@@ -3,14 +3,14 @@
  * What runs on a GPU asks nobody whether it may go on waiting; so a thread of the process, collet-gpu, looks now and then
  * at each of its ranks on GPUs:
  *
- *    the communicator failed somewhere      ──▶ the rank's launches are told to end
  *    a block found a mismatch, or waited    ──▶ the communicator fails
  *    longer than COLLET_TIMEOUT
  *    a rank died, and ours has work pending ──▶ the communicator fails
  *    the GPU has failed, by whoever's work  ──▶ the communicator fails
  *    its launches have ended                ──▶ its proxy may sleep
  *
- * It sleeps in between, and ends with the last rank.
+ * It sleeps in between, and ends with the last rank. A question to the driver may take as long as the kernels that run. So what
+ * blocks say is read first, from all ranks; and a failure ends the rank's launches without this thread (boot_end_word()).
  */
 #include "base/err.h"
 #include "base/os.h"
@@ -54,14 +54,16 @@ static void check_landed(struct chan *chan) {
         proxy_landed(chan, launches);
 }
 
-static void look_at_rank(struct chan *chan) {
-    if (boot_failed(chan->owner.boot) != COLLET_SUCCESS) {
-        exec_gpu_end(chan);
-        return;
-    }
+static void read_blocks(struct chan *chan) {
     enum collet_result result = exec_gpu_check(chan);
-    if (result == COLLET_SUCCESS)
-        result = gpu_rank_query(chan->owner.gpu);
+    if (result < 0)
+        boot_fail(chan->owner.boot, result, err_last());
+}
+
+static void ask_driver(struct chan *chan) {
+    if (boot_failed(chan->owner.boot) != COLLET_SUCCESS)
+        return;
+    enum collet_result result = gpu_rank_query(chan->owner.gpu);
     if (result < 0)
         boot_fail(chan->owner.boot, result, err_last());
     else
@@ -74,7 +76,9 @@ static void *gpu_watch_main(void *unused) {
     for (;;) {
         pthread_mutex_lock(&lock);
         for (struct watched *w = all; w != NULL; w = w->next)
-            look_at_rank(w->chan);
+            read_blocks(w->chan);
+        for (struct watched *w = all; w != NULL; w = w->next)
+            ask_driver(w->chan);
         runs = all != NULL;
         bool go_on = runs;
         pthread_mutex_unlock(&lock);
@@ -107,11 +111,14 @@ enum collet_result exec_gpu_watch(struct chan *chan) {
     }
     pthread_mutex_unlock(&lock);
     free(w);
+    if (result == COLLET_SUCCESS)
+        boot_end_word(chan->owner.boot, &status->abort);
     return result;
 }
 
 void exec_gpu_unwatch(struct chan *chan) {
     struct watched *gone = NULL;
+    boot_end_word(chan->owner.boot, NULL);
     pthread_mutex_lock(&lock);
     for (struct watched **link = &all; *link != NULL; link = &(*link)->next)
         if ((*link)->chan == chan) {
