@@ -395,8 +395,8 @@ test-gpu-sim-full:
 SIM          := $(BUILD)/gpusim
 SIM_RUNTIME  := $(SIM)/libcudart_sim.a
 SIM_OBJECTS  := $(call objects_of,$(GPUSIM_MACHINE) $(wildcard tests/gpusim/cuda_*.c))
-SIM_PROGRAMS := $(addprefix $(SIM)/,test_runtime bench_calls test_accept all_reduce_perf overlap)
-$(call objects_of,$(wildcard tests/gpusim/cuda_*.c tests/gpusim/test_runtime.c tests/gpusim/bench_calls.c)): CPPFLAGS += -I$(CUDA_HOME)/include
+SIM_PROGRAMS := $(addprefix $(SIM)/,test_runtime test_gpus bench_calls test_accept all_reduce_perf overlap)
+$(call objects_of,$(wildcard tests/gpusim/cuda_*.c tests/gpusim/test_runtime.c tests/gpusim/test_gpus.c tests/gpusim/bench_calls.c)): CPPFLAGS += -I$(CUDA_HOME)/include
 $(SIM_RUNTIME): $(SIM_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,AR)
@@ -408,6 +408,7 @@ $(SIM)/libcudart.so: $(SIM_OBJECTS)
 	$(Q)$(LINK) -shared -o $@ $^ -pthread -ldl -lm
 $(SIM_PROGRAMS): CUDA_LIBS = $(SIM_RUNTIME)
 $(SIM)/test_runtime: $(call objects_of,tests/gpusim/test_runtime.c tests/gpusim/kernels.cu)
+$(SIM)/test_gpus: $(call objects_of,tests/gpusim/test_gpus.c tests/gpusim/kernels.cu) $(INTERNAL_LIB)
 $(SIM)/bench_calls: $(call objects_of,tests/gpusim/bench_calls.c) $(INTERNAL_LIB)
 $(SIM)/test_accept: $(call objects_of,tests/gpu/test_accept.c $(filter-out %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
 $(SIM)/overlap: $(call objects_of,examples/overlap.cu) $(STATIC_LIB)
@@ -632,6 +633,8 @@ help:
 	@echo 'make test-fabric   between two virtual hosts with software RDMA (minutes); fabric-shell: to try things in them'
 	@echo 'make test-bare     the commands of README on a Debian 12 with nothing installed (as root, with a network; CUDA=1: with nvcc)'
 	@echo 'make gpu-accept    everything that a GPU has to show, in one report (9 minutes, ACCEPT_SECONDS=; skipped where there is none)'
+	@echo 'make test-gpu-sim  the kernels as nvcc made them, and the library over them, on a simulated GPU machine (minutes; needs nvcc)'
+	@echo 'make bench-gpu-sim calls of CUDA per collective, on that machine'
 	@echo 'make gpu-accept-bundle  the same in a folder, with kernels for every GPU, for a machine without a compiler'
 	@echo 'make test-gpu-sim-full  kernels as nvcc made them, on a simulated GPU machine: 1,000 runs, and mutations that must fail'
 	@echo 'make gallery       a page per algorithm that a browser animates, in build/gallery'

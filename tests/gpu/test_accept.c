@@ -57,6 +57,7 @@ struct mirror {
     struct trial host; /* what is put in, and taken out */
     struct trial gpu;  /* the same with addresses of the GPU; only its addresses are used */
     void *in, *out;
+    int ordinal; /* of the GPU */
     enum gpu_side_memory kind;
 };
 
@@ -85,6 +86,7 @@ static void mirror_create(struct mirror *m, const struct trial_call *call, int r
                           enum gpu_side_memory kind) {
     int before = side->current();
     trial_prepare(&m->host, call, rank);
+    m->ordinal = gpu;
     m->kind = kind;
     side->use(gpu);
     m->in = mirror_guard(&m->host.in.guard, kind);
@@ -96,9 +98,12 @@ static void mirror_create(struct mirror *m, const struct trial_call *call, int r
 }
 
 static bool mirror_check(struct mirror *m, char why[TRIAL_WHY_BYTES]) {
+    int before = side->current();
+    side->use(m->ordinal);
     if (m->in != NULL)
         side->copy(m->host.in.guard.memory, m->in, m->host.in.guard.total_bytes);
     side->copy(m->host.out.guard.memory, m->out, m->host.out.guard.total_bytes);
+    side->use(before);
     return trial_check(&m->host, why);
 }
 

@@ -20,12 +20,12 @@ static _Thread_local cudaError_t last_error;
 /* ---- counting ---- */
 
 #define NAMES_MAX 160
-static struct {
+static _Thread_local struct {
     const char *name;
     uint64_t calls;
 } counted[NAMES_MAX];
 
-/* With the lock. The names are of __func__, but a function may be seen twice. */
+/* The names are those of __func__, but one may be at two addresses. */
 static void count(const char *name) {
     int k = 0;
     while (k < NAMES_MAX - 1 && counted[k].name != NULL && strcmp(counted[k].name, name) != 0)
@@ -36,11 +36,9 @@ static void count(const char *name) {
 
 uint64_t gpusim_calls(const char *name) {
     uint64_t calls = 0;
-    pthread_mutex_lock(&lock);
     for (int k = 0; k < NAMES_MAX && counted[k].name != NULL; k++)
         if (name == NULL || strcmp(counted[k].name, name) == 0)
             calls += counted[k].calls;
-    pthread_mutex_unlock(&lock);
     return calls;
 }
 
@@ -50,11 +48,7 @@ void gpusim_print_calls(uint64_t divisor) {
             printf("    %-44s %6.2f\n", counted[k].name, (double)counted[k].calls / (double)divisor);
 }
 
-void gpusim_forget_calls(void) {
-    pthread_mutex_lock(&lock);
-    memset(counted, 0, sizeof(counted));
-    pthread_mutex_unlock(&lock);
-}
+void gpusim_forget_calls(void) { memset(counted, 0, sizeof(counted)); }
 
 /* ---- calls ---- */
 
@@ -160,17 +154,18 @@ cudaError_t cudaPeekAtLastError(void) { return last_error; }
     X(cudaErrorCapturedEvent, "operation not permitted on an event last recorded in a capturing stream")               \
     X(cudaErrorUnknown, "unknown error")
 
-#define NAME(error, text)                                                                                              \
-    case error: return #error;                                                                                         \
-        #define TEXT(error, text)                                                                                      \
-    case error: return text;
+#define ROW(error, text) {error, #error, text},
+static const struct {
+    cudaError_t error;
+    const char *name, *text;
+} errors[] = {ERRORS(ROW)};
 
-const char *cudaGetErrorName(cudaError_t error) {
-    switch ((int)error) { ERRORS(NAME) }
-    return "unrecognized error code";
+static size_t row_of(cudaError_t error) {
+    size_t last = sizeof(errors) / sizeof(*errors) - 1, k = 0;
+    while (k < last && errors[k].error != error)
+        k++;
+    return k; /* the last is cudaErrorUnknown's */
 }
 
-const char *cudaGetErrorString(cudaError_t error) {
-    switch ((int)error) { ERRORS(TEXT) }
-    return "unrecognized error code";
-}
+const char *cudaGetErrorName(cudaError_t error) { return errors[row_of(error)].name; }
+const char *cudaGetErrorString(cudaError_t error) { return errors[row_of(error)].text; }

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* Calls of the runtime and the driver by this process, of one name or (NULL) of all, since they were last forgotten. */
+/* Calls of the runtime and the driver by this thread, of one name or (NULL) of all, since they were last forgotten. */
 uint64_t gpusim_calls(const char *name);
 void gpusim_forget_calls(void);
 void gpusim_print_calls(uint64_t divisor); /* how often each was made, divided; those of at least 1 */

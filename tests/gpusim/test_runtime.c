@@ -2,29 +2,17 @@
  *
  * The simulated machine keeps CUDA's contract, and no more than that. Each case is a process, since a failure of a GPU stays.
  */
+#include "gpusim/each.h"
+
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 void launch_store(int *to, int value, cudaStream_t stream);
 void launch_increment(int *of, cudaStream_t stream);
 void launch_copy(int *to, const int *from, cudaStream_t stream);
 void launch_spin(const int *until, cudaStream_t stream);
 
-static void equal(long long got, long long wanted, const char *what, int line) {
-    if (got == wanted)
-        return;
-    printf("line %d: %s is %lld, not %lld\n", line, what, got, wanted);
-    fflush(stdout);
-    _exit(1);
-}
-#define EQUAL(got, wanted) equal((long long)(got), (long long)(wanted), #got, __LINE__)
-#define DIFFER(a, b) equal((a) != (b), 1, #a " != " #b, __LINE__)
 #define GOOD(call) EQUAL(call, cudaSuccess)
 
 static int *number_on(int gpu, int value) {
@@ -395,29 +383,6 @@ static void a_process_sees_the_gpus_it_is_shown(void) {
     X(memory_that_is_open_elsewhere_must_not_be_freed)                                                                 \
     X(a_process_sees_the_gpus_it_is_shown)
 
-#define ROW(name) {#name, name},
-static const struct {
-    const char *name;
-    void (*run)(void);
-} cases[] = {CASES(ROW)};
+static const struct each_case cases[] = {CASES(EACH_ROW)};
 
-int main(int argc, char **argv) {
-    int failed = 0, ran = 0, status;
-    for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
-        if (argc > 1 && strcmp(argv[1], cases[k].name) != 0)
-            continue;
-        pid_t child = fork();
-        if (child == 0) {
-            alarm(60);
-            cases[k].run();
-            _exit(0);
-        }
-        waitpid(child, &status, 0);
-        ran++;
-        failed += status != 0;
-        printf("%s %s\n", status == 0 ? "  ok  " : "FAILED", cases[k].name);
-        fflush(stdout);
-    }
-    printf("%d cases, %d failed\n", ran, failed);
-    return failed > 0;
-}
+int main(int argc, char **argv) { return each_main(cases, (int)(sizeof(cases) / sizeof(*cases)), argc, argv); }

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The library on the simulated machine, where CUDA promises less than one might think.
+ */
+#include "gpusim/each.h"
+
+#include "collet.h"
+
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+void launch_spin(const int *until, cudaStream_t stream);
+
+#define GOOD(call) each_equal((long long)(call), 0, #call, collet_last_error(NULL), __LINE__)
+
+/* ---- two ranks in this thread, both on GPU 0 ---- */
+
+struct pair {
+    struct collet_comm *comms[2];
+    float *of[2];
+};
+
+static void pair_create(struct pair *pair) {
+    GOOD(collet_comm_init_all(pair->comms, 2, (int[]){COLLET_DEVICE_CUDA(0), COLLET_DEVICE_CUDA(0)}));
+    for (int rank = 0; rank < 2; rank++) {
+        float one = 1;
+        GOOD(cudaMalloc((void **)&pair->of[rank], 2 * sizeof(float)));
+        GOOD(cudaMemcpy(pair->of[rank], &one, sizeof(one), cudaMemcpyDefault));
+    }
+}
+
+/* From the first number of each rank into number `to`. */
+static void pair_sum(const struct pair *pair, int to, cudaStream_t stream) {
+    GOOD(collet_group_start());
+    for (int rank = 0; rank < 2; rank++)
+        GOOD(collet_allreduce(pair->of[rank], &pair->of[rank][to], 1, COLLET_FLOAT32, COLLET_SUM, pair->comms[rank],
+                              stream));
+    GOOD(collet_group_end());
+}
+
+static float pair_number(const struct pair *pair, int which) {
+    float number;
+    GOOD(cudaMemcpy(&number, &pair->of[0][which], sizeof(number), cudaMemcpyDefault));
+    return number;
+}
+
+/* A word that kernels wait for. Connections and kernels are made here: both may wait for kernels that run. */
+static int *gate(const struct pair *pair) {
+    int *word;
+    GOOD(cudaHostAlloc((void **)&word, sizeof(*word), cudaHostAllocDefault));
+    *word = 1;
+    launch_spin(word, NULL);
+    pair_sum(pair, 1, NULL);
+    GOOD(cudaDeviceSynchronize());
+    *word = 0;
+    return word;
+}
+
+/* Until the stream's work is done, or has had the time to be, if nothing keeps it; then what keeps it ends. */
+static void give_time(cudaStream_t stream, int *word) {
+    for (int ms = 0; ms < 300 && cudaStreamQuery(stream) == cudaErrorNotReady; ms++)
+        usleep(1000);
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+    GOOD(cudaStreamSynchronize(stream));
+}
+
+/* ---- order ---- */
+
+struct second {
+    const struct pair *pair;
+    int *word;
+};
+
+/* After the first sum each rank has 2, so the second one is 4. */
+static void *sum_again(void *second_) {
+    const struct second *second = second_;
+    pair_sum(second->pair, 1, cudaStreamPerThread);
+    give_time(cudaStreamPerThread, second->word);
+    return NULL;
+}
+
+static void streams_of_two_threads_with_one_handle_keep_the_order_of_calls(void) {
+    struct pair pair;
+    pthread_t thread;
+    pair_create(&pair);
+    int *word = gate(&pair);
+    launch_spin(word, cudaStreamPerThread);
+    pair_sum(&pair, 0, cudaStreamPerThread);
+    EQUAL(pthread_create(&thread, NULL, sum_again, &(struct second){&pair, word}), 0);
+    pthread_join(thread, NULL);
+    EQUAL(pair_number(&pair, 1), 4);
+}
+
+static void a_stream_with_the_handle_of_one_that_is_gone_keeps_the_order_of_calls(void) {
+    struct pair pair;
+    cudaStream_t first, second;
+    pair_create(&pair);
+    int *word = gate(&pair);
+    GOOD(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+    launch_spin(word, first);
+    pair_sum(&pair, 0, first);
+    GOOD(cudaStreamDestroy(first));
+    GOOD(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+    EQUAL(first == second, 1);
+    pair_sum(&pair, 1, second);
+    give_time(second, word);
+    EQUAL(pair_number(&pair, 1), 4);
+}
+
+/* ---- ends ---- */
+
+static void a_communicator_ends_while_a_kernel_of_another_waits(void) {
+    struct pair kept, gone;
+    pair_create(&kept);
+    pair_create(&gone);
+    cudaStream_t stream;
+    GOOD(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    int *word = gate(&kept);
+    pair_sum(&gone, 1, stream);
+    GOOD(cudaStreamSynchronize(stream));
+    launch_spin(word, stream);
+    GOOD(collet_comm_destroy(gone.comms[0]));
+    GOOD(collet_comm_destroy(gone.comms[1]));
+    EQUAL(cudaStreamQuery(stream), cudaErrorNotReady);
+    give_time(stream, word);
+}
+
+struct launcher {
+    const struct pair *pair;
+    cudaStream_t stream;
+    atomic_int launched;
+};
+
+/* The other rank does not come: the first kernel waits, and the queue behind it fills. */
+static void *launch_without_end(void *launcher_) {
+    struct launcher *l = launcher_;
+    while (collet_allreduce(l->pair->of[0], l->pair->of[0], 1, COLLET_FLOAT32, COLLET_SUM, l->pair->comms[0],
+                            l->stream) == COLLET_SUCCESS)
+        l->launched++;
+    return NULL;
+}
+
+static void an_abort_comes_through_while_every_call_of_the_driver_waits(void) {
+    struct pair pair;
+    struct launcher launcher = {.pair = &pair};
+    pthread_t thread;
+    setenv("GPUSIM_PENDING", "4", 1);
+    pair_create(&pair);
+    gate(&pair);
+    GOOD(cudaStreamCreateWithFlags(&launcher.stream, cudaStreamNonBlocking));
+    EQUAL(pthread_create(&thread, NULL, launch_without_end, &launcher), 0);
+    for (int before = -1; launcher.launched < 4 || before != launcher.launched;) {
+        before = launcher.launched;
+        usleep(50000);
+    }
+    GOOD(collet_comm_abort(pair.comms[0]));
+    pthread_join(thread, NULL);
+}
+
+/* ---- a process per rank ---- */
+
+static struct shared {
+    struct collet_unique_id id;
+    atomic_int has_id, stage;
+} * shared;
+
+static void rank_sums(int rank, int device, struct collet_comm **comm) {
+    struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(device)};
+    float *numbers, got;
+    if (rank == 0)
+        GOOD(collet_get_unique_id(&shared->id));
+    shared->has_id |= rank == 0;
+    while (!shared->has_id)
+        usleep(1000);
+    GOOD(collet_comm_init_rank_config(comm, 2, shared->id, rank, &config));
+    GOOD(cudaSetDevice(device));
+    GOOD(cudaMalloc((void **)&numbers, sizeof(got)));
+    got = (float)(rank + 1);
+    GOOD(cudaMemcpy(numbers, &got, sizeof(got), cudaMemcpyDefault));
+    GOOD(collet_allreduce(numbers, numbers, 1, COLLET_FLOAT32, COLLET_SUM, *comm, NULL));
+    GOOD(cudaMemcpy(&got, numbers, sizeof(got), cudaMemcpyDefault));
+    EQUAL(got, 3);
+}
+
+static void each_rank(void (*run)(int rank)) {
+    int status;
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (int rank = 0; rank < 2; rank++)
+        if (fork() == 0) {
+            alarm(EACH_SECONDS);
+            run(rank);
+            _exit(0);
+        }
+    for (int rank = 0; rank < 2; rank++) {
+        wait(&status);
+        EQUAL(status, 0);
+    }
+}
+
+static void sum_on_the_one_gpu_shown(int rank) {
+    struct collet_comm *comm;
+    setenv("CUDA_VISIBLE_DEVICES", rank == 0 ? "0" : "1", 1);
+    rank_sums(rank, 0, &comm);
+    GOOD(collet_comm_destroy(comm));
+}
+
+/* LL128 needs slots in memory of the other GPU. */
+static void processes_that_are_shown_one_gpu_each_use_nvlink(void) {
+    setenv("COLLET_TOPO_FILE", "tests/gpusim/nvlink.xml", 1);
+    setenv("COLLET_PROTO", "LL128", 1);
+    each_rank(sum_on_the_one_gpu_shown);
+}
+
+static void parts_of_one_gpu_share_memory_of_the_host(void) {
+    setenv("GPUSIM_MIG", "2", 1);
+    each_rank(sum_on_the_one_gpu_shown);
+}
+
+static void end_one_after_the_other(int rank) {
+    struct collet_comm *comm;
+    rank_sums(rank, rank, &comm);
+    while (shared->stage < rank)
+        usleep(1000);
+    GOOD(collet_comm_destroy(comm));
+    shared->stage++;
+}
+
+static void memory_by_a_handle_outlives_its_communicator(void) {
+    setenv("COLLET_CUMEM_ENABLE", "0", 1);
+    each_rank(end_one_after_the_other);
+}
+
+#define CASES(X)                                                                                                       \
+    X(streams_of_two_threads_with_one_handle_keep_the_order_of_calls)                                                  \
+    X(a_stream_with_the_handle_of_one_that_is_gone_keeps_the_order_of_calls)                                           \
+    X(a_communicator_ends_while_a_kernel_of_another_waits)                                                             \
+    X(an_abort_comes_through_while_every_call_of_the_driver_waits)                                                     \
+    X(processes_that_are_shown_one_gpu_each_use_nvlink)                                                                \
+    X(parts_of_one_gpu_share_memory_of_the_host)                                                                       \
+    X(memory_by_a_handle_outlives_its_communicator)
+static const struct each_case cases[] = {CASES(EACH_ROW)};
+
+int main(int argc, char **argv) { return each_main(cases, (int)(sizeof(cases) / sizeof(*cases)), argc, argv); }
