@@ -276,7 +276,6 @@ static void begin_blocks(struct device *device) {
         struct sm *sm = grid->fault == NULL ? roomy_sm(grid) : NULL;
         if (sm != NULL) {
             sm_use(sm, grid, 1);
-            sm->l1->generation++; /* a launch sees all that was written before it */
             block_begin(grid, sm, grid->begun);
         }
         if (grid->fault == NULL && grid->begun < grid->nblocks) {
