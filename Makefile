@@ -532,6 +532,13 @@ bench-overlap: $(BUILD)/bench/slow_link $(BUILD)/bin/overlap_host
 scaling: $(BUILD)/bin/collet-sim
 	@BUILD=$(BUILD) scripts/scaling.sh
 
+# ---------------------------------------------------------------------------------------------------------------- course
+
+.PHONY: lab1 lab2 lab3 lab4 lab5 lab6 lab7 lab8
+PROG_OBJECTS := $(call objects_of,$(wildcard src/tools/prog/*.c))
+lab1 lab2 lab3 lab4 lab5 lab6 lab7 lab8: $(INTERNAL_LIB) $(PROG_OBJECTS) $(BUILD)/bin/collet-sim
+	@BUILD=$(BUILD) CC="$(CC)" PROG_OBJECTS="$(PROG_OBJECTS)" PRIVATE_LIBS="$(PRIVATE_LIBS)" docs/course/lab.sh $(@:lab%=%)
+
 # --------------------------------------------------------------------------------------------------------------- install
 
 .PHONY: man install uninstall deb
@@ -638,6 +645,7 @@ help:
 	@echo 'make gpu-accept-bundle  the same in a folder, with kernels for every GPU, for a machine without a compiler'
 	@echo 'make test-gpu-sim-full  kernels as nvcc made them, on a simulated GPU machine: 1,000 runs, and mutations that must fail'
 	@echo 'make gallery       a page per algorithm that a browser animates, in build/gallery'
+	@echo 'make lab1 … lab8   the labs of docs/course (HINT=1: a hint)'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
 	@echo 'make bench-overlap what calls on a stream hide of their time, over a link that takes 10 ms and in memory (a minute)'
 	@echo 'make bench-rendezvous  time, memory and descriptors of a root that 100, 1,000 and 10,000 processes meet at'
