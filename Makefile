@@ -500,6 +500,9 @@ mutants:
 	@$(AGAIN) $(TOOLS) $(BUILD)/tests/unit/test_algorithms
 	scripts/mutants.py --build $(BUILD) $(MUTANTS)
 
+.PHONY: lab-slow
+lab-slow: all $(BUILD)/bench/slow_link
+	@BUILD=$(BUILD) scripts/lab-slow.sh
 .PHONY: bench-peers bench-regret bench-instructions bench-reduce bench-overlap bench-rendezvous scaling
 bench-peers: all
 	scripts/bench-peers.sh
@@ -646,6 +649,7 @@ help:
 	@echo 'make test-gpu-sim-full  kernels as nvcc made them, on a simulated GPU machine: 1,000 runs, and mutations that must fail'
 	@echo 'make gallery       a page per algorithm that a browser animates, in build/gallery'
 	@echo 'make lab1 … lab8   the labs of docs/course (HINT=1: a hint)'
+	@echo 'make lab-slow      bad cases made on purpose, beside healthy jobs: docs/slow.md (half a minute)'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
 	@echo 'make bench-overlap what calls on a stream hide of their time, over a link that takes 10 ms and in memory (a minute)'
 	@echo 'make bench-rendezvous  time, memory and descriptors of a root that 100, 1,000 and 10,000 processes meet at'

@@ -9,7 +9,10 @@
  *    10.77.9.1  tun ──────▶ packet, due in 10 ms ▶ packet ▶ … ──────▶ tun  10.77.9.2
  *               tun ◀────── … ◀ packet ◀ packet, due in 10 ms ◀────── tun
  *
- *   slow_link [--delay-ms 10] program [argument …]
+ *   slow_link [--delay-ms 10] [--lose 0] [--fast-too] program [argument …]
+ *
+ * --lose 100 loses each 100th packet. --fast-too gives each host a second device, "fast" beside "slow", 10.78.9.1 and .2, whose
+ * packets are neither late nor lost.
  *
  * It needs no rights but those to make namespaces. Exits with 77 where that is not permitted, else as the program does.
  */
@@ -20,7 +23,6 @@
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,12 +50,23 @@ struct way {
     struct packet *first, *last;
 };
 
+enum { NICS = 2 };
+
 struct host {
     pid_t pid;
-    int control; /* to the process that becomes the rank */
-    int device;
-    struct way way;
+    int control;      /* to the process that becomes the rank */
+    int device[NICS]; /* −1: there is none */
+    struct way way[NICS];
 };
+
+/* What lies between the devices of a name. */
+struct wire {
+    const char *name, *address[HOSTS];
+    uint64_t delay_ns, lose, packets; /* lose: each packet of such a number; 0: none */
+};
+static struct wire wires[NICS] = {{"slow", {"10.77.9.1", "10.77.9.2"}, 10000000, 0, 0},
+                                  {"fast", {"10.78.9.1", "10.78.9.2"}, 0, 0, 0}};
+static int nnics = 1;
 
 static void give_up(const char *what) {
     fprintf(stderr, "slow_link: %s: %s\n", what, strerror(errno));
@@ -101,18 +114,23 @@ static void device_address(const char *name, const char *address) {
     close(inet);
 }
 
-/* Moves this process into a host of its own. Returns its only device, as what goes in and out there. */
-static int host_enter(const char *address) {
-    struct ifreq request = {.ifr_flags = IFF_TUN | IFF_NO_PI, .ifr_name = "slow"};
+/* Moves this process into a host of its own, which has no device yet. */
+static void host_enter(void) {
     if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
         give_up("cannot make a network namespace");
+    device_raise("lo");
+}
+
+/* Returns the device, as what goes in and out there. */
+static int device_create(const char *name, const char *address) {
+    struct ifreq request = {.ifr_flags = IFF_TUN | IFF_NO_PI};
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
     int device = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (device < 0)
         give_up("cannot open /dev/net/tun");
     device_ask(device, &request, TUNSETIFF, "cannot make a network device");
-    device_address("slow", address);
-    device_raise("slow");
-    device_raise("lo");
+    device_address(name, address);
+    device_raise(name);
     return device;
 }
 
@@ -150,16 +168,17 @@ static int descriptor_receive(int socket) {
 
 /* Becomes a rank, when both hosts are there. */
 static void host_run(int rank, int control, char **command) {
-    static const char *const addresses[HOSTS] = {"10.77.9.1", "10.77.9.2"};
     char text[16], go;
-    descriptor_send(control, host_enter(addresses[rank]));
+    host_enter();
+    for (int nic = 0; nic < nnics; nic++)
+        descriptor_send(control, device_create(wires[nic].name, wires[nic].address[rank]));
     if (read(control, &go, 1) != 1)
         exit(1);
     snprintf(text, sizeof text, "%d", rank);
     setenv("RANK", text, 1);
     setenv("COLLET_HOSTID", text, 1); /* or ranks would find that they can share memory */
     setenv("WORLD_SIZE", "2", 1);
-    setenv("MASTER_ADDR", addresses[0], 1);
+    setenv("MASTER_ADDR", wires[0].address[0], 1);
     setenv("MASTER_PORT", "29500", 1);
     execvp(command[0], command);
     give_up(command[0]);
@@ -173,20 +192,23 @@ static void host_start(struct host *host, int rank, char **command) {
         host_run(rank, ends[1], command);
     close(ends[1]);
     host->control = ends[0];
-    host->device = descriptor_receive(ends[0]);
+    for (int nic = 0; nic < NICS; nic++)
+        host->device[nic] = nic < nnics ? descriptor_receive(ends[0]) : -1;
 }
 
 /* ---- the link ---- */
 
 /* Takes what has come out of a host. */
-static void way_take(struct way *way, int from, uint64_t delay_ns) {
+static void way_take(struct way *way, int from, struct wire *wire) {
     static char data[MTU_BYTES];
     ssize_t bytes;
     while ((bytes = read(from, data, sizeof data)) > 0) {
+        if (wire->lose > 0 && ++wire->packets % wire->lose == 0)
+            continue;
         struct packet *packet = malloc(sizeof *packet + (size_t)bytes);
         if (packet == NULL)
             give_up("no memory for a packet");
-        *packet = (struct packet){.due_ns = now_ns() + delay_ns, .bytes = bytes};
+        *packet = (struct packet){.due_ns = now_ns() + wire->delay_ns, .bytes = bytes};
         memcpy(packet->data, data, (size_t)bytes);
         *(way->first == NULL ? &way->first : &way->last->next) = packet;
         way->last = packet;
@@ -206,29 +228,32 @@ static void way_give(struct way *way, int to) {
 
 static uint64_t pause_ns(const struct host *hosts) {
     uint64_t now = now_ns(), pause = LOOK_EVERY_NS;
-    for (int h = 0; h < HOSTS; h++) {
-        const struct packet *first = hosts[h].way.first;
+    for (int k = 0; k < HOSTS * NICS; k++) {
+        const struct packet *first = hosts[k / NICS].way[k % NICS].first;
         uint64_t left = first == NULL ? pause : first->due_ns > now ? first->due_ns - now : 0;
         pause = left < pause ? left : pause;
     }
     return pause;
 }
 
-static void link_carry(struct host *hosts, uint64_t delay_ns) {
-    struct pollfd polls[HOSTS] = {{hosts[0].device, POLLIN, 0}, {hosts[1].device, POLLIN, 0}};
+static void wires_carry(struct host *hosts) {
+    struct pollfd polls[HOSTS * NICS];
     struct timespec pause = {.tv_nsec = (long)pause_ns(hosts)};
-    ppoll(polls, HOSTS, &pause, NULL);
-    for (int h = 0; h < HOSTS; h++) {
-        way_take(&hosts[1 - h].way, hosts[h].device, delay_ns);
-        way_give(&hosts[h].way, hosts[h].device);
-    }
+    for (int k = 0; k < HOSTS * NICS; k++)
+        polls[k] = (struct pollfd){hosts[k / NICS].device[k % NICS], POLLIN, 0}; /* poll() passes −1 over */
+    ppoll(polls, HOSTS * NICS, &pause, NULL);
+    for (int nic = 0; nic < nnics; nic++)
+        for (int h = 0; h < HOSTS; h++) {
+            way_take(&hosts[1 - h].way[nic], hosts[h].device[nic], &wires[nic]);
+            way_give(&hosts[h].way[nic], hosts[h].device[nic]);
+        }
 }
 
 /* Until both ranks have ended; returns the first status that is not 0. */
-static int link_run(struct host *hosts, uint64_t delay_ns) {
+static int wires_run(struct host *hosts) {
     int status, result = 0;
     for (int running = HOSTS; running > 0;) {
-        link_carry(hosts, delay_ns);
+        wires_carry(hosts);
         while (running > 0 && waitpid(-1, &status, WNOHANG) > 0) {
             running--;
             if (result == 0)
@@ -238,21 +263,34 @@ static int link_run(struct host *hosts, uint64_t delay_ns) {
     return result;
 }
 
+/* Returns the program and its arguments; NULL: there is none. */
+static char **read_options(char **at) {
+    for (; at[0] != NULL && at[0][0] == '-'; at++)
+        if (strcmp(at[0], "--fast-too") == 0)
+            nnics = NICS;
+        else if (strcmp(at[0], "--delay-ms") == 0 && at[1] != NULL)
+            wires[0].delay_ns = (uint64_t)(1e6 * atof(*++at));
+        else if (strcmp(at[0], "--lose") == 0 && at[1] != NULL)
+            wires[0].lose = (uint64_t)atoi(*++at);
+        else
+            return NULL;
+    return at[0] != NULL ? at : NULL;
+}
+
 int main(int argc, char **argv) {
     static struct host hosts[HOSTS];
-    bool delayed = argc > 3 && strcmp(argv[1], "--delay-ms") == 0;
-    char **command = argv + (delayed ? 3 : 1);
-    uint64_t delay_ns = (uint64_t)(1e6 * (delayed ? atof(argv[2]) : 10));
-    if (command[0] == NULL || command[0][0] == '-') {
-        fprintf(stderr, "usage: %s [--delay-ms 10] program [argument …]\n", argv[0]);
+    char **command = read_options(argv + 1);
+    if (argc < 2 || command == NULL) {
+        fprintf(stderr, "usage: %s [--delay-ms 10] [--lose 0] [--fast-too] program [argument …]\n", argv[0]);
         return 2;
     }
     for (int rank = 0; rank < HOSTS; rank++)
         host_start(&hosts[rank], rank, command);
-    if (hosts[0].device < 0 || hosts[1].device < 0)
-        return NOT_PERMITTED; /* the process of the host has said why */
+    for (int k = 0; k < HOSTS * nnics; k++)
+        if (hosts[k / nnics].device[k % nnics] < 0)
+            return NOT_PERMITTED; /* the process of the host has said why */
     for (int rank = 0; rank < HOSTS; rank++)
         if (write(hosts[rank].control, "", 1) != 1)
             give_up("cannot start the ranks");
-    return link_run(hosts, delay_ns);
+    return wires_run(hosts);
 }
