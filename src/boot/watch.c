@@ -84,8 +84,8 @@ static void find_due(struct watch *watch, uint64_t now_ns) {
     }
 }
 
-/* Fires what is due and returns how long to sleep. What becomes due meanwhile waits for the next turn, so that descriptors
- * have theirs. */
+/* Fires what is due and returns how long to sleep. What becomes due while it fires waits for the next turn, so that
+ * descriptors have theirs. */
 static int fire_timers(struct watch *watch) {
     const uint64_t now_ns = os_now_ns();
     struct watch_timer *timer;

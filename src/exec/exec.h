@@ -182,7 +182,7 @@ static inline void exec_said_no_more(struct exec_call *call) {
 
 /* MISMATCH: asks all ranks what they are in, and says which rank called what; or else `otherwise`. */
 enum collet_result exec_explain_mismatch(struct exec_call *call, int peer, const char *otherwise);
-/* "allreduce of 7 float, op sum, root 0" */
+/* "allreduce of 7 float, op sum"; "broadcast of 7 float, root 2" */
 void exec_describe(const struct exec_request *request, char *text, size_t room);
 
 /* This rank makes no call now, but waits for all ranks to call `instead`; `made` is the number of its newest collective.

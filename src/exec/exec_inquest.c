@@ -85,8 +85,14 @@ static bool is_collective(const struct call_record *record) {
 }
 
 void exec_describe(const struct exec_request *request, char *text, size_t room) {
-    snprintf(text, room, "%s of %llu %s, op %s, root %d", prog_collective_name(request->collective),
-             (unsigned long long)request->count, type_name(request->type), op_name(request->op), request->root);
+    const struct prog_facts *facts = &prog_facts[request->collective];
+    char op[32] = "", root[32] = "";
+    if (facts->reduces)
+        snprintf(op, sizeof op, ", op %s", op_name(request->op));
+    if (facts->root != PROG_NO_ROOT)
+        snprintf(root, sizeof root, ", %s %d", facts->root == PROG_PEER ? "peer" : "root", request->root);
+    snprintf(text, room, "%s of %llu %s%s%s", facts->name, (unsigned long long)request->count,
+             type_name(request->type), op, root);
 }
 
 static void describe_record(const struct call_record *record, char *text, size_t room) {
