@@ -613,6 +613,9 @@ gdb:
 .PHONY: gallery
 gallery: $(BUILD)/bin/collet-prog
 	@BUILD=$(BUILD) scripts/gallery.sh $(BUILD)/gallery
+.PHONY: docs-site
+docs-site: gallery
+	@scripts/deps.sh site && scripts/docs-site.sh $(BUILD)/site $(BUILD)/gallery
 
 # ----------------------------------------------------------------------------------------------------------- housekeeping
 
@@ -650,6 +653,7 @@ help:
 	@echo 'make gallery       a page per algorithm that a browser animates, in build/gallery'
 	@echo 'make lab1 … lab8   the labs of docs/course (HINT=1: a hint)'
 	@echo 'make lab-slow      bad cases made on purpose, beside healthy jobs: docs/slow.md (half a minute)'
+	@echo 'make docs-site     the documents, with search and the gallery, in build/site (installs Sphinx; a minute)'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
 	@echo 'make bench-overlap what calls on a stream hide of their time, over a link that takes 10 ms and in memory (a minute)'
 	@echo 'make bench-rendezvous  time, memory and descriptors of a root that 100, 1,000 and 10,000 processes meet at'

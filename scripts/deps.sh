@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# deps.sh build|test|package|browser|fabric|fuzz|torch|plot: makes sure that what building (or building and testing, or the tests of packages
-# and manual pages, or of pages in a browser, or the two virtual hosts of `make test-fabric`, or libFuzzer, or the backend of PyTorch, or
-# collet-plot) needs is there, and installs what is not.
+# deps.sh build|test|package|browser|site|fabric|fuzz|torch|plot: makes sure that what building (or building and testing, or the
+# tests of packages and manual pages, or of pages in a browser, or the documents as a site, or the two virtual hosts of
+# `make test-fabric`, or libFuzzer, or the backend of PyTorch, or collet-plot) needs is there, and installs what is not.
 #
 #   as root                  installs with apt-get
 #   otherwise                says what it will run, then runs it through sudo
@@ -15,9 +15,9 @@ set -u
 
 profile=${1:-build}
 case $profile in
-build | test | package | browser | fabric | fuzz | torch | plot) ;;
+build | test | package | browser | fabric | fuzz | torch | plot | site) ;;
 *)
-    echo "usage: scripts/deps.sh build|test|package|browser|fabric|fuzz|torch|plot" >&2
+    echo "usage: scripts/deps.sh build|test|package|browser|fabric|fuzz|torch|plot|site" >&2
     exit 2
     ;;
 esac
@@ -27,6 +27,7 @@ missing_packages() {
     case $profile in
     fabric) virtual_hosts_need ;;
     fuzz) fuzzing_needs ;;
+    site) site_needs ;;
     plot) need "command -v gnuplot" gnuplot-nox ;;
     package) packaging_needs ;;
     browser) need "command -v chromium-headless-shell || command -v chromium || command -v google-chrome" chromium-headless-shell ;;
@@ -57,6 +58,11 @@ packaging_needs() {
     need "command -v groff" groff
     need "command -v man" man-db
     need "command -v dpkg-shlibdeps" dpkg-dev
+}
+
+site_needs() {
+    need "command -v sphinx-build" python3-sphinx
+    need "/usr/bin/python3 -c 'import myst_parser'" python3-myst-parser
 }
 
 virtual_hosts_need() {
