@@ -51,10 +51,11 @@ cat >"$work/pages/conf.py" <<END
 project = "collet"
 extensions = ["myst_parser"]
 myst_heading_anchors = 4
-suppress_warnings = ["myst.header"]
+suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 html_extra_path = ["../extra"]
 html_theme = "alabaster"
-html_theme_options = {"page_width": "75rem", "sidebar_width": "16rem", "fixed_sidebar": True}
+html_theme_options = {"page_width": "75rem", "sidebar_width": "16rem", "fixed_sidebar": True, "code_font_size": "0.75em"}
+html_show_copyright = False
 html_sidebars = {"**": ["about.html", "searchbox.html", "navigation.html"]}
 html_show_sourcelink = False
 html_copy_source = False
