@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
+# model.sh broken FOLDER: checks it with what lies in the folder, as fifo/fifo.h, in the place of the file of src.
 # model.sh [large]: checks the slot layer in all interleavings, then breaks it in every way below and sees that each is noticed.
 #
 #    of each line of src/fifo that has        mutants
@@ -89,6 +90,19 @@ check_mutants() {
     done < <(mutants)
 }
 
+# Exits with 1 if some scenario notices what is broken, and shows what goes wrong there; with 0 if none does.
+check_broken() { # folder
+    local name
+    compile_checker && compile_checked "$work/slots" slots "$1" || exit 2
+    name=$(timeout 120 "$work/slots" quick)
+    case $? in
+    0) exit 0 ;;
+    1) "$work/slots" "$name" | grep -v '^ok' && exit 1 ;;
+    esac
+    exit 2
+}
+
+[ "${1:-}" = broken ] && check_broken "$2"
 compile_checker && compile_checked "$build/slots" slots || { echo "0 passed, 1 failed"; exit 1; }
 "$build/slots" "$@" | tee "$work/table"
 [[ $(tail -n 1 "$work/table") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]] && passed=${BASH_REMATCH[1]} failed=${BASH_REMATCH[2]} || failed=1
