@@ -91,8 +91,8 @@ void exec_describe(const struct exec_request *request, char *text, size_t room) 
         snprintf(op, sizeof op, ", op %s", op_name(request->op));
     if (facts->root != PROG_NO_ROOT)
         snprintf(root, sizeof root, ", %s %d", facts->root == PROG_PEER ? "peer" : "root", request->root);
-    snprintf(text, room, "%s of %llu %s%s%s", facts->name, (unsigned long long)request->count,
-             type_name(request->type), op, root);
+    snprintf(text, room, "%s of %llu %s%s%s", facts->name, (unsigned long long)request->count, type_name(request->type),
+             op, root);
 }
 
 static void describe_record(const struct call_record *record, char *text, size_t room) {
