@@ -417,7 +417,7 @@ $(SIM_PROGRAMS): | $(SIM_RUNTIME)
 	$(LINK_PROGRAM)
 ifeq ($(WITH_CUDA),1)
 test-gpu-sim: $(SIM_PROGRAMS)
-	@SIM=$(SIM) scripts/run-tests.sh tests/gpusim/run.sh
+	@SIM=$(SIM) COLLET_TEST_TIMEOUT=800 scripts/run-tests.sh tests/gpusim/run.sh
 bench-gpu-sim: $(SIM)/bench_calls
 	@$<
 else

@@ -103,20 +103,37 @@ PORT_FN int port_group_any(int condition) {
 #endif
 }
 
+/* A branch between the barrier and the access could part the warp again: the access itself has a condition. */
 PORT_FN void port_line128_load(int present, const char *line, uint64_t *first, uint64_t *second) {
+    const uint64_t *words = (const uint64_t *)(const void *)line + 2 * (port_lane() & 7);
 #if defined(__CUDA_ARCH__)
+    uint64_t a = 0, b = 0;
     __syncwarp(0xffffffffu);
-#endif
+    asm volatile("{\n\t.reg .pred here;\n\tsetp.ne.s32 here, %3, 0;\n\t"
+                 "@here ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];\n\t}"
+                 : "+l"(a), "+l"(b)
+                 : "l"(words), "r"(present)
+                 : "memory");
+    *first = a;
+    *second = b;
+#else
     if (present)
-        port_lines_load((const uint64_t *)(const void *)line + 2 * (port_lane() & 7), first, second);
+        port_lines_load(words, first, second);
+#endif
 }
 
 PORT_FN void port_line128_store(int present, char *line, uint64_t first, uint64_t second) {
+    uint64_t *words = (uint64_t *)(void *)line + 2 * (port_lane() & 7);
 #if defined(__CUDA_ARCH__)
     __syncwarp(0xffffffffu);
-#endif
+    asm volatile("{\n\t.reg .pred here;\n\tsetp.ne.s32 here, %3, 0;\n\t"
+                 "@here st.relaxed.sys.global.v2.u64 [%0], {%1, %2};\n\t}" ::"l"(words),
+                 "l"(first), "l"(second), "r"(present)
+                 : "memory");
+#else
     if (present)
-        port_lines_store((uint64_t *)(void *)line + 2 * (port_lane() & 7), first, second);
+        port_lines_store(words, first, second);
+#endif
 }
 
 #endif

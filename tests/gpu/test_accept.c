@@ -3,7 +3,9 @@
  * The acceptance of GPU communicators, on one GPU or more. Without a GPU it is skipped; with --emulated it runs on the
  * emulation of one, and shows that it would work.
  *
- *    test_accept [--emulated] [--seconds N] [part …]        parts: see the table at the end; "none" only looks for GPUs
+ *    test_accept [--emulated | --slow] [--seconds N] [--seed N] [part …]
+ *
+ * parts: see the table at the end; "none" only looks for GPUs. --slow: what it runs on is slow, so small sizes and few rounds.
  *
  * Every case has inputs of its own, drawn from a seed that is printed, buffers at odd places full of a pattern, and is
  * checked against a reference in double precision and byte by byte beside its results.
@@ -23,11 +25,11 @@
 #define RANKS 4
 
 static const struct gpu_side *side;
-static bool emulated;
+static bool emulated, slow;
 static int ngpus, part_seconds;
 static int cases, failures;
 static uint64_t part_end_ns;
-static uint64_t random_state;
+static uint64_t random_state, seed; /* 0: the time */
 
 static uint32_t random_below(uint32_t n) {
     random_state ^= random_state << 13;
@@ -173,7 +175,7 @@ static bool time_is_up(void) { return os_now_ns() > part_end_ns; }
 
 static size_t random_count(void) {
     static const uint32_t largest[] = {8, 100, 5000, 70000, 1000000};
-    return 1 + random_below(largest[random_below(emulated ? 3 : 5)]);
+    return 1 + random_below(largest[random_below(slow ? 3 : 5)]);
 }
 
 static struct trial_call call_of(enum prog_collective collective, int type, int op, bool in_place, int nranks) {
@@ -193,7 +195,7 @@ static struct trial_call call_of(enum prog_collective collective, int type, int 
 static void conformance(const char *protocol) {
     struct team team;
     team_create(&team, RANKS, protocol);
-    for (int pass = 0; pass == 0 || (!time_is_up() && !emulated); pass++)
+    for (int pass = 0; pass == 0 || (!time_is_up() && !slow); pass++)
         for (int c = 0; c < PROG_ALLGATHERV; c++)
             for (int type = 0; type < COLLET_TYPE_COUNT; type++)
                 for (int op = 0; op < (trial_reduces((enum prog_collective)c) ? COLLET_OP_COUNT : 1); op++)
@@ -326,7 +328,7 @@ static void part_streams(void) {
     team_create(&team, ngpus == 1 ? RANKS : 1, "");
     for (int k = 0; k < STREAMS; k++)
         streams[k] = side->stream();
-    for (int round = 0; round < (emulated ? 2 : 20); round++) {
+    for (int round = 0; round < (slow ? 2 : 20); round++) {
         struct numbers numbers = ones(&team);
         float expected = 1;
         for (int k = 0; k < 8; k++) {
@@ -472,7 +474,7 @@ static int run_part(const struct part *part) {
     uint64_t start = os_now_ns();
     cases = failures = 0;
     part_end_ns = start + (uint64_t)part_seconds * 1000000000u;
-    random_state = 88172645463325252ull ^ start;
+    random_state = 88172645463325252ull ^ (seed > 0 ? seed : start);
     printf("%s, seed %llu\n", part->name, (unsigned long long)random_state);
     part->run();
     printf("part %-10s %5d cases %4d wrong %7.1f s\n", part->name, cases, failures,
@@ -515,12 +517,16 @@ int main(int argc, char **argv) {
     char gpu[160] = "";
     int wrong = 0, named_parts = named("none", argc, argv);
     emulated = named("--emulated", argc, argv);
+    slow = emulated || named("--slow", argc, argv);
 #if defined(COLLET_CUDA)
     side = &gpu_side_cuda;
 #endif
     for (int k = 1; k + 1 < argc; k++)
         if (strcmp(argv[k], "--seconds") == 0)
             part_seconds = atoi(argv[k + 1]);
+    for (int k = 1; k + 1 < argc; k++)
+        if (strcmp(argv[k], "--seed") == 0)
+            seed = strtoull(argv[k + 1], NULL, 10);
     if (emulated) {
         side = &gpu_side_emulated;
         gpu_driver_use(&emulated_gpu_driver);
