@@ -298,13 +298,14 @@ $(EXAMPLES): $(BUILD)/bin/%: $(OBJ)/examples/%.o $(STATIC_LIB)
 $(CXX_EXAMPLES:examples/%.cc=$(BUILD)/bin/%): TEST_LIBS = -lstdc++
 # What is to run where there is little beside a GPU does without cmocka.
 ACCEPT := $(BUILD)/tests/gpu/test_accept
-$(filter-out $(ACCEPT),$(TESTS)): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(TEST_COMMON)) $(FORECAST_LIB) $(INTERNAL_LIB)
+GPUSIM_BENCH := $(BUILD)/tests/gpusim/bench_exec
+$(filter-out $(ACCEPT),$(TESTS)) $(GPUSIM_BENCH): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(TEST_COMMON)) $(FORECAST_LIB) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
-$(filter-out $(ACCEPT),$(TESTS)): TEST_LIBS = -lcmocka
+$(filter-out $(ACCEPT),$(TESTS)) $(GPUSIM_BENCH): TEST_LIBS = -lcmocka
 $(ACCEPT): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(filter-out %/gang.c %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
-$(BUILD)/tests/gpusim/test_ptx $(BUILD)/tests/gpusim/test_exec: $(call objects_of,$(GPUSIM_MACHINE))
-$(BUILD)/tests/gpusim/test_exec: $(call objects_of,tests/gpusim/objects.c)
+$(addprefix $(BUILD)/tests/gpusim/,test_ptx test_exec bench_exec): $(call objects_of,$(GPUSIM_MACHINE))
+$(addprefix $(BUILD)/tests/gpusim/,test_exec bench_exec): $(call objects_of,tests/gpusim/objects.c tests/gpusim/stage.c)
 $(BUILD)/tests/unit/test_tune_gpu: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
 
 # ------------------------------------------------------------------------- the shared kernel sources, in every language
@@ -340,7 +341,7 @@ RUN_TESTS = scripts/run-tests.sh --level $(1) --jobs $(TEST_JOBS) $(sort $(filte
 # Programs without threads have nothing to show to the thread sanitizer, and some are slow under it.
 UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/unit/test_algorithms $(BUILD)/tests/unit/test_program \
     $(BUILD)/tests/unit/test_verifier $(BUILD)/tests/unit/test_cost $(BUILD)/tests/unit/test_one_tuner \
-    $(BUILD)/tests/unit/test_block $(BUILD)/tests/multi/test_emulated_gpu $(BUILD)/tests/gpu/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
+    $(BUILD)/tests/unit/test_block $(BUILD)/tests/multi/test_emulated_gpu $(BUILD)/tests/gpu/% $(BUILD)/tests/gpusim/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
 
 .PHONY: deps demo test check test-full asan tsan run-check run-test run-test-full
 deps:

@@ -165,7 +165,7 @@ static bool load_argument(struct warp *warp, struct split *split, const struct p
 
 static void acquire(struct warp *warp, const struct ptx_insn *insn, uint32_t mask) {
     struct view view = warp_view(warp, (uint32_t)__builtin_ctz(mask));
-    warp->block->grid->device->counts.fences[insn->scope] += (uint32_t)__builtin_popcount(mask);
+    warp->block->grid->device->counts.acquires += (uint32_t)__builtin_popcount(mask);
     memory_acquire(&view, insn->scope);
 }
 

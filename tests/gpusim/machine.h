@@ -139,7 +139,8 @@ struct gpusim_counts {
     uint64_t grids, blocks;
     uint64_t instructions;      /* of warps */
     uint64_t lane_instructions; /* of lanes */
-    uint64_t fences[3];         /* by scope: block, GPU, system; releases and acquires that imply one count too */
+    uint64_t fences[3];         /* by scope: block, GPU, system; a release implies one */
+    uint64_t acquires;          /* loads of lanes that order what comes after them */
     uint64_t barriers;          /* per block that came together */
     uint64_t loads, stores;     /* of lanes, to memory outside of the SM */
     uint64_t load_bytes, store_bytes;

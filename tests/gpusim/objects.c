@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An ELF file's section .nv_fatbin holds the fatbins of all its objects, one behind another.
+ * An ELF file's section .nv_fatbin holds the fatbins of all its objects, one behind another. A text is PTX as it is.
  */
 #include "gpusim/objects.h"
 
@@ -19,7 +19,7 @@ static char *file_read(const char *path, size_t *bytes) {
     if (fseek(file, 0, SEEK_END) == 0 && ftell(file) > 0) {
         *bytes = (size_t)ftell(file);
         rewind(file);
-        text = malloc(*bytes);
+        text = calloc(1, *bytes + 1);
         if (text != NULL && fread(text, 1, *bytes, file) != *bytes) {
             free(text);
             text = NULL;
@@ -66,6 +66,10 @@ bool objects_read(struct objects *objects, const char *path, uint32_t arch) {
     int before = objects->n;
     if (section != NULL)
         take_fatbins(objects, file + section->sh_offset, file + section->sh_offset + section->sh_size, arch);
+    else if (file != NULL && objects->n < OBJECTS_MAX && strstr(file, ".address_size") != NULL) {
+        objects->texts[objects->n++] = file;
+        return true;
+    }
     free(file);
     return objects->n > before;
 }

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpusim/stage.h"
+
+#include "gpusim/objects.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHANNELS 2
+
+static struct objects objects;
+
+bool stage_objects(void) {
+    const char *build = getenv("BUILD"), *named = getenv("GPUSIM_OBJECTS"), *arch = getenv("GPUSIM_ARCH");
+    char paths[4096];
+    snprintf(paths, sizeof(paths), "%s/lib/libcollet.so", build != NULL ? build : "build");
+    if (named != NULL)
+        snprintf(paths, sizeof(paths), "%s", named);
+    bool any = false;
+    for (char *path = strtok(paths, " "); path != NULL; path = strtok(NULL, " "))
+        any |= objects_read(&objects, path, arch != NULL ? (uint32_t)atoi(arch) : 75);
+    return any;
+}
+
+/* ---- the memory that kernels touch ---- */
+
+/* Ranges of the host's heap that kernels read and write: what the library has in a GPU's memory, for this test in pinned
+ * memory; but slots, counters and buffers are on the GPU of their rank. */
+static void host_range(const void *memory, size_t bytes) {
+    if (bytes > 0 && !gpusim_range_add((void *)memory, bytes, GPUSIM_HOST_MEMORY, 0)) {
+        fprintf(stderr, "%s\n", gpusim_error());
+        exit(1);
+    }
+}
+
+static void channel_ranges(const struct work_channel *channel, const struct prog *prog) {
+    host_range(channel->steps, (size_t)prog->nsteps * sizeof(*channel->steps));
+    host_range(channel->locals, (size_t)prog->nlocals * sizeof(*channel->locals));
+    host_range(channel->peers, (size_t)prog->npeers * sizeof(*channel->peers));
+}
+
+static void bound_ranges(const struct work_channel *channel, const struct prog *prog) {
+    host_range(channel->recv_ends, ((size_t)channel->npeers + 1) * sizeof(*channel->recv_ends));
+    host_range(channel->send_ends, ((size_t)channel->npeers + 1) * sizeof(*channel->send_ends));
+    host_range(channel->workers, channel->nworkers * sizeof(*channel->workers));
+    host_range(channel->lists, (size_t)channel->nworkers * channel->list_entries * sizeof(void *));
+    host_range(channel->memory.tmp, (size_t)prog->ntmp * channel->memory.tmp_stride + 1);
+}
+
+static void gang_ranges(const struct gang *gang, uint32_t gpus, enum gpusim_kind kind_of_slots) {
+    host_range(gang->wires, (size_t)gang->wires_room * sizeof(*gang->wires));
+    host_range(gang->programs, (size_t)gang->shape.nranks * sizeof(*gang->programs));
+    host_range(&gang->status, sizeof(gang->status));
+    for (int rank = 0; rank < gang->shape.nranks; rank++) {
+        const struct work_channel *channels = gang->programs[rank].channels;
+        host_range(channels, (size_t)gang->nchannels * sizeof(*channels));
+        channel_ranges(&channels[0], gang->progs[rank]);
+        for (int c = 0; c < gang->nchannels; c++)
+            bound_ranges(&channels[c], gang->progs[rank]);
+    }
+    for (int k = 0; k < gang->nwires; k++)
+        gpusim_range_add(gang->wires[k].memory, gang->layout.total_bytes, kind_of_slots,
+                         (uint32_t)gang->wires[k].to % gpus);
+}
+
+static void trial_ranges(const struct trial *trial, uint32_t gpu) {
+    const struct guard *guards[] = {&trial->in.guard, &trial->out.guard};
+    for (int k = 0; k < 2; k++)
+        if (guards[k]->memory != NULL && guards[k]->total_bytes > 0)
+            gpusim_range_add(guards[k]->memory, guards[k]->total_bytes, GPUSIM_DEVICE_MEMORY, gpu);
+}
+
+/* ---- a run: some calls on the same connections ---- */
+
+bool stage_begin(struct stage *stage, const struct scene *scene, enum right right) {
+    char name[256], part[64] = "run_launchI7copying";
+    if (prog_facts[scene->collective].reduces)
+        snprintf(part, sizeof(part), "run_launchI9reductionILi%dELi%dE", (int)COLLET_FLOAT32, (int)COLLET_SUM);
+    const char *text = objects_find(&objects, part, name, sizeof(name));
+    *stage = (struct stage){.scene = scene, .right = right};
+    if (text == NULL)
+        return false;
+    stage->module = gpusim_module_load(text);
+    stage->kernel = gpusim_kernel(stage->module, name);
+    return stage->kernel != NULL;
+}
+
+void stage_end(struct stage *stage) { gpusim_module_unload(stage->module); }
+
+static void give_rights(const struct stage *stage, const struct gang *gang) {
+    for (uint32_t device = 0; device < stage->scene->gpus; device++)
+        for (uint32_t owner = 0; owner < stage->scene->gpus; owner++)
+            if (stage->right != RIGHTS_NO_PEERS && (stage->right != RIGHTS_WRONG_WAY || device < owner))
+                gpusim_peer_access(device, owner, true);
+    for (int k = 0; k < gang->nwires && stage->right == RIGHTS_READ_ONLY; k++)
+        gpusim_range_grant(gang->wires[k].memory, (uint32_t)gang->wires[k].from % stage->scene->gpus, true, false);
+    if (stage->right == RIGHTS_FREED)
+        gpusim_range_free(gang->wires[0].memory);
+}
+
+/* A run that takes longer hangs: one that ends takes a tenth of it. */
+#define STRETCHES 3000
+#define STRETCH_INSTRUCTIONS 5000
+
+static bool grids_end(struct gpusim_grid *const *grids, uint32_t n) {
+    for (int k = 0; k < STRETCHES; k++) {
+        uint32_t done = 0;
+        gpusim_run(STRETCH_INSTRUCTIONS);
+        for (uint32_t rank = 0; rank < n; rank++) {
+            done += gpusim_grid_done(grids[rank]);
+            if (gpusim_grid_fault(grids[rank]) != NULL)
+                return true;
+        }
+        if (done == n)
+            return true;
+    }
+    return false;
+}
+
+/* Every rank's work as a grid of its own GPU. False: why says what failed. */
+static bool run_ranks(const struct stage *stage, struct gang *gang, const struct work_launch *launch, char *why) {
+    struct gpusim_grid *grids[STAGE_RANKS_MAX];
+    uint32_t n = launch->nworks;
+    for (uint32_t rank = 0; rank < n; rank++) {
+        struct work_launch own = {.nworks = 1};
+        own.works[0] = launch->works[rank];
+        grids[rank] =
+            gpusim_grid_start(rank % stage->scene->gpus, stage->kernel, (struct gpusim_dim){own.works[0].nblocks, 1, 1},
+                              (struct gpusim_dim){stage->scene->lanes, 1, 1}, 0, &own);
+    }
+    snprintf(why, STAGE_WHY_BYTES, "%s", grids_end(grids, n) ? "" : "the grids do not end");
+    if (gang->status.failure != WORK_FINE)
+        snprintf(why, STAGE_WHY_BYTES, "a block reports failure %d", gang->status.failure);
+    for (uint32_t rank = 0; rank < n; rank++) {
+        if (gpusim_grid_fault(grids[rank]) != NULL)
+            snprintf(why, STAGE_WHY_BYTES, "%s", gpusim_grid_fault(grids[rank]));
+        gpusim_grid_free(grids[rank]);
+    }
+    return *why == '\0';
+}
+
+static bool run_call(const struct stage *stage, struct gang *gang, uint32_t seed, char *why) {
+    const struct scene *scene = stage->scene;
+    struct gang_call c = {scene->count, COLLET_FLOAT32, COLLET_SUM, scene->protocol, scene->lanes, seed, 0};
+    struct trial_call call = {scene->collective, COLLET_FLOAT32, COLLET_SUM, scene->count, 0,
+                              scene->nranks,     false,          seed};
+    struct trial trials[STAGE_RANKS_MAX];
+    struct work_launch launch;
+    for (uint32_t rank = 0; rank < (uint32_t)scene->nranks; rank++) {
+        trial_prepare(&trials[rank], &call, (int)rank);
+        trial_ranges(&trials[rank], rank % scene->gpus);
+    }
+    gang_launch(gang, &c, trials, &launch);
+    bool passed = run_ranks(stage, gang, &launch, why);
+    for (int rank = 0; rank < scene->nranks; rank++) {
+        passed = passed && trial_check(&trials[rank], why);
+        gpusim_range_free(trials[rank].in.guard.memory);
+        gpusim_range_free(trials[rank].out.guard.memory);
+        trial_destroy(&trials[rank]);
+    }
+    return passed;
+}
+
+bool stage_run(const struct stage *stage, uint32_t seed, char why[STAGE_WHY_BYTES]) {
+    struct gang gang;
+    bool passed = true;
+    gpusim_reset(stage->scene->gpus, NULL, seed);
+    gang_init(&gang, algorithm_find(stage->scene->collective, stage->scene->algorithm), stage->scene->nranks, 0,
+              CHANNELS);
+    gang_ranges(&gang, stage->scene->gpus, stage->right == RIGHTS_READ_ONLY ? GPUSIM_GRANTED : GPUSIM_DEVICE_MEMORY);
+    give_rights(stage, &gang);
+    for (uint32_t call = 0; call < stage->scene->calls && passed; call++)
+        passed = run_call(stage, &gang, seed * stage->scene->calls + call + 1, why);
+    gang_fini(&gang);
+    return passed;
+}
