@@ -425,6 +425,11 @@ else
 test-gpu-sim bench-gpu-sim:
 	@echo 'skipped: the simulated GPU machine runs what nvcc makes, and there is no nvcc'
 endif
+# What these kernels ask of the memory system: fences, polls, bytes in flight.
+.PHONY: bench-gpu-sim-kernels
+bench-gpu-sim-kernels:
+	@$(AGAIN) libs $(GPUSIM_BENCH)
+	@BUILD=$(BUILD) $(GPUSIM_BENCH) || [ $$? = 77 ]
 
 # Breaks jobs on purpose: SEEDS= how many times, FIRST= the first seed. A table of what was injected and survived.
 .PHONY: test-faults
@@ -651,6 +656,7 @@ help:
 	@echo 'make bench-gpu-sim calls of CUDA per collective, on that machine'
 	@echo 'make gpu-accept-bundle  the same in a folder, with kernels for every GPU, for a machine without a compiler'
 	@echo 'make test-gpu-sim-full  kernels as nvcc made them, on a simulated GPU machine: 1,000 runs, and mutations that must fail'
+	@echo 'make bench-gpu-sim-kernels  their fences, polls and bytes in flight, counted there'
 	@echo 'make gallery       a page per algorithm that a browser animates, in build/gallery'
 	@echo 'make lab1 … lab8   the labs of docs/course (HINT=1: a hint)'
 	@echo 'make lab-slow      bad cases made on purpose, beside healthy jobs: docs/slow.md (half a minute)'

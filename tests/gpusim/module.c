@@ -196,7 +196,6 @@ void gpusim_module_unload(struct gpusim_module *module) {
     for (uint32_t k = 0; k < module->nfunctions; k++)
         function_free(&module->functions[k]);
     free(module->functions);
-    free(module->variables);
     free(module->text);
     free(module);
 }

@@ -141,8 +141,6 @@ struct gpusim_module {
     char *text;
     struct ptx_function *functions; /* a fixed array, since calls point into it */
     uint32_t nfunctions;
-    struct ptx_variable *variables; /* .shared, .global and .const of the module */
-    uint32_t nvariables, shared_bytes;
 };
 
 /* ptx_parse.c. False: gpusim_error() says what is not understood. */

@@ -115,6 +115,14 @@
     X(cvt_f32_f16, f32, u16, type_load_half(A))                                                                        \
     X(cvt_rn_f16_f32, u16, f32, type_store_half(A))                                                                    \
     X(cvt_f32_bf16, f32, u16, ptx_f32_of((uint32_t)A << 16))                                                           \
+    X(cvt_rn_f16_u64, u16, u64, type_store_half((float)A))                                                             \
+    X(add_f16, u16, u16, type_store_half(type_load_half(A) + type_load_half(B)))                                       \
+    X(mul_f16, u16, u16, type_store_half(type_load_half(A) * type_load_half(B)))                                       \
+    X(setp_lt_f16, pred, u16, type_load_half(A) < type_load_half(B))                                                   \
+    X(setp_gt_f16, pred, u16, type_load_half(A) > type_load_half(B))                                                   \
+    X(rcp_rn_f64, f64, f64, 1 / A)                                                                                     \
+    X(cvt_rzi_s64_f32, s64, f32, ptx_integer(A, INT64_MIN, 0x1p63))                                                    \
+    X(cvt_rzi_u64_f32, u64, f32, A >= 0x1p63f ? (uint64_t)A : (uint64_t)ptx_integer(A, 0, 0x1p63))                     \
     X(cvt_rzi_s32_f32, s32, f32, ptx_integer(A, INT32_MIN, INT32_MAX))                                                 \
     X(cvt_rzi_u32_f32, u32, f32, ptx_integer(A, 0, UINT32_MAX))                                                        \
     X(cvt_rzi_s64_f64, s64, f64, ptx_integer(A, INT64_MIN, 0x1p63))                                                    \

@@ -162,16 +162,11 @@ static int32_t constant_of(struct parser *p, uint64_t value) {
     return ~(int32_t)f->nconstants++;
 }
 
-static struct ptx_variable *variable_among(struct ptx_variable *variables, uint32_t n, const char *name) {
-    while (n-- > 0)
-        if (strcmp(variables[n].name, name) == 0)
-            return &variables[n];
-    return NULL;
-}
-
 static struct ptx_variable *variable_of(struct parser *p, const char *name) {
-    struct ptx_variable *variable = variable_among(p->variables, p->nvariables, name);
-    return variable != NULL ? variable : variable_among(p->module->variables, p->module->nvariables, name);
+    for (uint32_t k = p->nvariables; k-- > 0;)
+        if (strcmp(p->variables[k].name, name) == 0)
+            return &p->variables[k];
+    return NULL;
 }
 
 static uint32_t label_of(struct parser *p, const char *name) {
@@ -839,7 +834,6 @@ bool ptx_function_parse(struct gpusim_module *module, struct ptx_function *f) {
     p->f = f;
     p->next = f->text;
     p->line = f->line;
-    f->shared_bytes = module->shared_bytes;
     parse_head(p);
     if (!p->failed)
         parse_body(p);

@@ -73,14 +73,28 @@ static void trial_ranges(const struct trial *trial, uint32_t gpu) {
 
 /* ---- a run: some calls on the same connections ---- */
 
-bool stage_begin(struct stage *stage, const struct scene *scene, enum right right) {
-    char name[256], part[64] = "run_launchI7copying";
+/* Which types and operators share a kernel (kernels/block_ops.cuh): as `<type, operator>` has it in its mangled name. */
+static void kernel_part(const struct scene *scene, char *part, size_t room) {
+#define BOUND_TYPE(ENUM, type, ...) TYPE_##type,
+#define FREE_TYPE(ENUM, type, kind, element, accumulator, wrap, divisor, alike, ...) TYPE_##alike,
+#define RUN_OP(OP, op, runs, types, sign) OP_##runs,
+#define SIGN_OF(OP, op, runs, types, sign) SIGN_##sign,
+    enum { SIGN_BOUND, SIGN_FREE };
+    static const int kernels[][COLLET_TYPE_COUNT] = {{COLLET_TYPES(BOUND_TYPE, )}, {COLLET_TYPES(FREE_TYPE, )}};
+    static const int ops[] = {COLLET_OPS(RUN_OP)}, signs[] = {COLLET_OPS(SIGN_OF)};
+    snprintf(part, room, "run_launchI7copying");
     if (prog_facts[scene->collective].reduces)
-        snprintf(part, sizeof(part), "run_launchI9reductionILi%dELi%dE", (int)COLLET_FLOAT32, (int)COLLET_SUM);
+        snprintf(part, room, "run_launchI9reductionILi%dELi%dE", kernels[signs[scene->op]][scene->type],
+                 ops[scene->op]);
+}
+
+bool stage_begin(struct stage *stage, const struct scene *scene, enum right right) {
+    char name[256], part[64];
+    kernel_part(scene, part, sizeof(part));
     const char *text = objects_find(&objects, part, name, sizeof(name));
     *stage = (struct stage){.scene = scene, .right = right};
     if (text == NULL)
-        return false;
+        return false; /* of a kernel that the objects do not have */
     stage->module = gpusim_module_load(text);
     stage->kernel = gpusim_kernel(stage->module, name);
     return stage->kernel != NULL;
@@ -142,9 +156,8 @@ static bool run_ranks(const struct stage *stage, struct gang *gang, const struct
 
 static bool run_call(const struct stage *stage, struct gang *gang, uint32_t seed, char *why) {
     const struct scene *scene = stage->scene;
-    struct gang_call c = {scene->count, COLLET_FLOAT32, COLLET_SUM, scene->protocol, scene->lanes, seed, 0};
-    struct trial_call call = {scene->collective, COLLET_FLOAT32, COLLET_SUM, scene->count, 0,
-                              scene->nranks,     false,          seed};
+    struct gang_call c = {scene->count, scene->type, scene->op, scene->protocol, scene->lanes, seed, 0};
+    struct trial_call call = {scene->collective, scene->type, scene->op, scene->count, 0, scene->nranks, false, seed};
     struct trial trials[STAGE_RANKS_MAX];
     struct work_launch launch;
     for (uint32_t rank = 0; rank < (uint32_t)scene->nranks; rank++) {

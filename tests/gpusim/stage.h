@@ -20,9 +20,11 @@ struct scene {
     enum protocol protocol;
     int nranks;
     uint32_t gpus; /* rank r is on GPU r modulo gpus */
-    size_t count;  /* of floats */
+    size_t count;  /* elements */
     uint32_t lanes;
     uint32_t calls; /* of a run, on the same connections */
+    enum collet_type type;
+    enum collet_op op;
 };
 
 /* What GPUs may do in memory of others. */

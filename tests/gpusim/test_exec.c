@@ -15,11 +15,11 @@
 
 enum { SIMPLE, LL, LL128, ONE_GPU, BYTES, SCENES };
 static const struct scene scenes[SCENES] = {
-    [SIMPLE] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 3, 3000, 96, 3},
-    [LL] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL, 3, 3, 1500, 96, 3},
-    [LL128] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 3, 3, 1500, 96, 3},
-    [ONE_GPU] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 1, 1000, 64, 3},
-    [BYTES] = {"direct", PROG_ALLGATHER, PROTOCOL_SIMPLE, 3, 2, 900, 64, 3},
+    [SIMPLE] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 3, 3000, 96, 3, COLLET_FLOAT32, COLLET_SUM},
+    [LL] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL, 3, 3, 1500, 96, 3, COLLET_FLOAT32, COLLET_SUM},
+    [LL128] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 3, 3, 1500, 96, 3, COLLET_FLOAT32, COLLET_SUM},
+    [ONE_GPU] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 1, 1000, 64, 3, COLLET_FLOAT32, COLLET_SUM},
+    [BYTES] = {"direct", PROG_ALLGATHER, PROTOCOL_SIMPLE, 3, 2, 900, 64, 3, COLLET_FLOAT32, COLLET_SUM},
 };
 
 /* ---- mutations ---- */
@@ -106,12 +106,37 @@ static bool kernels_pass(int runs) {
     return good;
 }
 
+/* Each kernel that the objects have, once. */
+static bool types_pass(void) {
+    int passed = 0, failed = 0;
+    for (int op = 0; op < COLLET_OP_COUNT; op++)
+        for (int type = 0; type < COLLET_TYPE_COUNT; type++) {
+            struct scene scene = scenes[SIMPLE];
+            struct stage stage;
+            char why[STAGE_WHY_BYTES];
+            scene.type = (enum collet_type)type;
+            scene.op = (enum collet_op)op;
+            scene.count = 300;
+            scene.calls = 1;
+            if (!op_takes(scene.op, scene.type) || !stage_begin(&stage, &scene, RIGHTS_ALL))
+                continue;
+            bool good = stage_run(&stage, 1, why);
+            passed += good;
+            failed += !good;
+            if (!good)
+                printf("NOT OK %s of %s: %s\n", op_name(scene.op), type_name(scene.type), why);
+            stage_end(&stage);
+        }
+    printf("%s %d combinations of type and operator\n", failed == 0 ? "ok    " : "NOT OK", passed);
+    return failed == 0;
+}
+
 int main(int argc, char **argv) {
     int seeds = argc > 1 ? atoi(argv[1]) : 2, runs = argc > 2 ? atoi(argv[2]) : 4;
     if (!stage_objects()) {
         printf("skipped: this build has no kernels for GPUs\n");
         return SKIPPED;
     }
-    bool pass = kernels_pass(runs), fail = mutations_fail(seeds);
+    bool pass = types_pass() & kernels_pass(runs), fail = mutations_fail(seeds);
     return pass && fail ? 0 : 1;
 }
