@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * All ranks of one communicator in this process, down to what a GPU's kernel is given: programs bound to connections, whose
- * positions stay in memory from call to call. Who runs a call is the test's choice.
+ * positions stay in memory from call to call. Each test chooses how a call is run.
  *
  *    gang_init ─▶ gang_launch ─▶ (lanes, a machine, or the host run the launch) ─▶ … ─▶ gang_fini
  */
