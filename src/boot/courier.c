@@ -47,7 +47,8 @@ void courier_send(struct courier *courier, int place, struct letter *letter) {
     if (lane->kept.first == NULL) {
         lane->sent_ns = os_now_ns();
         lane->resends = 0;
-        set_timer(courier, lane->sent_ns + RESEND_NS);
+        if (courier->changed)
+            set_timer(courier, lane->sent_ns + RESEND_NS);
     }
     letter_append(&lane->kept, letter);
     send_letter(courier, place, letter);
@@ -95,11 +96,14 @@ bool courier_receive(struct courier *courier, const struct parcel *parcel, const
 }
 
 void courier_hurry(struct courier *courier) {
+    courier->changed = true;
     for (int place = 0; place < courier->nplaces; place++) {
         struct lane *lane = &courier->lanes[place];
         lane->resends = 0;
-        if (lane->kept.first != NULL)
-            resend(courier, place);
+        if (lane->kept.first == NULL)
+            continue;
+        resend(courier, place);
+        set_timer(courier, lane->sent_ns + RESEND_NS);
     }
 }
 

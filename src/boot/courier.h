@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Letters between processes arrive once and in order, although a process that passes them on may vanish with those it
- * holds. As TCP does it: the sender numbers and keeps them until the receiver has said how far it has come, and sends them
- * anew if that takes long. Belongs to the watch thread.
+ * holds. The sender numbers and keeps them until the receiver has said how far it has come. As long as the tree stands as it was
+ * made, nothing gets lost, since its edges are TCP connections. Once it has changed, what is kept is sent anew, at once and then
+ * whenever the receiver takes long. Belongs to the watch thread.
  *
  *      sender's lane to receiver              tree                receiver's lane from sender
  *      #7 #8 #9 kept ─────────── #7, #8, #9 ─────────▶ …  #7 is the next: deliver; #9: not yet
@@ -28,6 +29,7 @@ struct lane; /* between this process and another one, both directions */
 struct courier {
     int self, nplaces;
     struct lane *lanes; /* by place */
+    bool changed; /* the tree is not as it was made */
     struct watch_timer timer;
     /* Sends a parcel a step toward parcel->to_place; what cannot be sent at the moment is dropped. */
     void (*carry)(struct courier *courier, struct parcel *parcel, const void *data, size_t bytes);
@@ -41,7 +43,7 @@ void courier_fini(struct courier *courier); /* harmless on a zeroed one */
 void courier_send(struct courier *courier, int place, struct letter *letter); /* takes the letter */
 /* A parcel for this process. False if there is no memory. */
 bool courier_receive(struct courier *courier, const struct parcel *parcel, const void *data, size_t bytes);
-void courier_hurry(struct courier *courier);             /* the tree has changed: sends anew at once */
+void courier_hurry(struct courier *courier);             /* the tree has changed: sends anew */
 void courier_forget(struct courier *courier, int place); /* it will not answer any more */
 
 #endif

@@ -21,6 +21,7 @@ struct place {
     struct edge *edge;       /* NULL: we are not connected to it */
     struct inquiry *inquiry; /* whether it lives; NULL: none is under way */
     bool gone;               /* not to be connected to any more */
+    int moves;               /* how often it has come to another parent */
     uint64_t awaited_ns;     /* since when it should have come to us; 0: it need not */
 };
 

@@ -23,7 +23,8 @@
  *          ┌─┴─┐
  *          9   10
  *
- * Letters that a lost process had taken and not passed on are sent anew by their senders (courier.h).
+ * Letters that a lost process had taken and not passed on are sent anew by their senders (courier.h): all processes hear when one
+ * has come to another parent.
  */
 #include "boot/tree.h"
 
@@ -47,6 +48,7 @@ enum tree_frame {
     TREE_PARCEL,    /* struct parcel, a letter's data */
     TREE_STATE,     /* struct state_news */
     TREE_FAIL,      /* struct failure */
+    TREE_MOVED,     /* struct moved: letters may have got lost */
     /* and the parts of the table, with their numbers of enum table_frame */
 };
 _Static_assert(sizeof(struct parcel) + BOOT_MESSAGE_BYTES <= TABLE_PART_BYTES,
@@ -59,6 +61,11 @@ struct hello {
 
 struct state_news {
     int32_t rank, state;
+};
+
+/* A process has come to another parent, for the times-th time. */
+struct moved {
+    int32_t place, times;
 };
 
 static void find_parent(struct tree *tree);
@@ -103,6 +110,27 @@ void tree_spread_failure(struct tree *tree) {
     for (struct edge *edge = tree->edges; edge != NULL; edge = edge->next)
         if (edge->place >= 0)
             send_failure(tree, edge);
+}
+
+static void spread_moved(struct tree *tree, const struct moved *moved, const struct edge *except) {
+    for (struct edge *edge = tree->edges; edge != NULL; edge = edge->next)
+        if (edge != except && edge->place >= 0)
+            edge_send(edge, TREE_MOVED, moved, sizeof *moved, NULL, 0);
+}
+
+static bool on_moved(struct tree *tree, const struct edge *from, const struct frame *frame) {
+    struct moved moved;
+    if (frame->bytes != sizeof moved)
+        return false;
+    memcpy(&moved, frame->data, sizeof moved);
+    if (moved.place < 0 || moved.place >= tree->places.count)
+        return false;
+    if (moved.times <= place_of(tree, moved.place)->moves)
+        return true; /* it is no news */
+    place_of(tree, moved.place)->moves = moved.times;
+    courier_hurry(&tree->courier);
+    spread_moved(tree, &moved, from);
+    return true;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ letters */
@@ -288,8 +316,14 @@ static void edge_up(struct tree *tree, struct edge *edge) {
     }
     if (hub_failed(tree->hub))
         send_failure(tree, edge);
-    courier_hurry(&tree->courier);
     changed(tree);
+}
+
+/* This process has come to another parent. */
+static void say_moved(struct tree *tree) {
+    const struct moved moved = {tree->places.self, ++place_of(tree, tree->places.self)->moves};
+    courier_hurry(&tree->courier);
+    spread_moved(tree, &moved, NULL);
 }
 
 /* Watches the processes of this node's neighbours, once nodes are known. */
@@ -382,6 +416,7 @@ static bool on_edge_frame(struct edge *edge, const struct frame *frame) {
     switch (frame->type) {
     case TREE_PARCEL: return on_parcel(tree, frame);
     case TREE_STATE: return on_state(tree, edge, frame);
+    case TREE_MOVED: return on_moved(tree, edge, frame);
     case TREE_FAIL:
         if (!failure_read(frame->data, frame->bytes, &failure))
             return false;
@@ -430,8 +465,10 @@ static void on_parent(struct dial *dial, struct wire *wire) {
     edge_send(edge, TREE_HELLO, &hello, sizeof hello, NULL, 0);
     tree->orphan_ns = 0;
     edge_up(tree, edge);
-    if (tree->running)
+    if (tree->running) {
         watch_neighbour(tree, edge);
+        say_moved(tree);
+    }
     edge_read(edge);
 }
 

@@ -184,7 +184,7 @@ static void leave_out_slow(struct verbs_host *host, const struct config *config)
 
 static void log_port(const struct verbs_port *port) {
     char text[VERBS_GID_TEXT_BYTES];
-    int kind = verbs_common_kind(port->kinds, port->kinds);
+    int kind = __builtin_ffs((int)port->kinds) - 1;
     if (kind < 0) {
         log_info(NET, "%s port %d is not used: %s", port->device->name, port->number, port->why);
         return;

@@ -37,7 +37,7 @@ enum verbs_kind {
 
 #define VERBS_DEVICES_MAX 16
 #define VERBS_PORTS_MAX 32
-#define VERBS_GIDS_MAX 2048
+#define VERBS_GIDS_MAX 1024  /* a query asks for less than 64 KiB of them */
 #define VERBS_NUMBERS_MAX 24 /* ports of one link layer; what is beyond is not used */
 #define VERBS_NAME_BYTES 64
 #define VERBS_TEXT_BYTES 160

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/os.h"
 #include "boot/boot.h"
+#include "boot/courier.h"
 #include "boot/hub.h"
 #include "boot/id.h"
 #include "boot/places.h"
@@ -372,6 +373,27 @@ static void letters_find_their_way_whoever_is_gone(void **state) {
         places_destroy(&places);
         free(cards);
     }
+}
+
+static int carried; /* parcels */
+
+static void count_parcel(struct courier *courier, struct parcel *parcel, const void *data, size_t bytes) {
+    (void)courier, (void)parcel, (void)data, (void)bytes;
+    carried++;
+}
+
+/* This thread is no watch, so a timer that was set would be the end of it. */
+static void letters_over_edges_that_live_need_no_timer(void **state) {
+    (void)state;
+    struct courier courier = {.carry = count_parcel};
+    const struct parcel confirmation = {.to_place = 0, .from_place = 2, .to = -1, .next = 1};
+    assert_int_equal(courier_init(&courier, 0, 3), COLLET_SUCCESS);
+    courier_send(&courier, 2, letter_create(2, 0, 1, "a", 1));
+    courier_send(&courier, 2, letter_create(2, 0, 1, "b", 1));
+    assert_null(courier.timer.link);
+    assert_true(courier_receive(&courier, &confirmation, NULL, 0));
+    assert_int_equal(carried, 2);
+    courier_fini(&courier);
 }
 
 /* ----------------------------------------------------------------------------------------------------- many processes */
@@ -1329,6 +1351,7 @@ int main(void) {
         CASE(bad_arguments_are_named),
         CASE(interfaces_are_chosen_by_their_names),
         CASE(letters_find_their_way_whoever_is_gone),
+        cmocka_unit_test(letters_over_edges_that_live_need_no_timer),
         CASE(five_processes_exchange_messages_and_hear_of_a_failure),
         CASE(agreed_knobs_are_rank_zeros_and_host_ids_make_nodes),
         CASE(two_processes_of_two_ranks_are_polled_in_one_thread),
