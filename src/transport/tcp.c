@@ -57,6 +57,8 @@ static bool upward(const struct conn *conn) {
  * with nobody: what goes the other way there is its own other end. */
 static struct tcp_link *link_of_other(const struct conn *conn) {
     const struct conn *other = conn->peer == conn->owner->rank ? NULL : conn->opposite;
+    if (other != NULL && other->transport != conn->transport) /* it may come to tcp later: chan.c */
+        return NULL;
     return other == NULL || other->impl == NULL ? NULL : ((struct tcp_end *)other->impl)->link;
 }
 

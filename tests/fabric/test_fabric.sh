@@ -8,6 +8,7 @@
 #   bad networks    loss, delay, reordering: results are exact
 #   outages         a cable out for two seconds, and until the end; a host without power: an error on every rank, no hang
 #   two rails       channels go by them; one of them dies; a NIC without a link (verbs)
+#   misled          a port down on one host alone, devices in another order, links that lead nowhere (verbs)
 #
 # At the end a table of speeds beside those of perftest (speeds.sh).
 cd "$(dirname "$0")/../.." || exit 1
@@ -210,6 +211,65 @@ one_rail_dies() {
         ! sed -n "s/^\([0-3]\): .* on rxe$1 .*\(rank [0-9]*\) (host .*without this rail.*/\1 \2/p" <<<"$output" | sort | uniq -d | grep .
 }
 
+# ------------------------------------------------------------------------------------------------- networks that mislead
+
+# Which device of this host is connected with which network of the other one, by the log: "rxe2 10.0.2" and so on.
+pairs_of_rails() {
+    grep -oE "rxe[0-9] port 1, GID [0-9]+, to 10\.0\.[0-9]" <<<"$1" | sed 's/ port.* to / /' | sort -u | paste -sd, -
+}
+
+rails_are() {
+    local output expected=$1 status settings="$settings $two_rails COLLET_DEBUG=INFO COLLET_DEBUG_SUBSYS=NET"
+    output=$(is_exact 2 all_reduce_perf -b 64K -e 64K -n 4)
+    status=$?
+    echo "$output"
+    [ $status = 0 ] && [ "$(pairs_of_rails "$output")" = "$expected" ]
+}
+
+# The other host has both.
+port_down_on_one_host() {
+    local status
+    pull_cable 1 1 && on 1 "until grep -q down /sys/class/net/eth1/operstate; do sleep 0.1; done" || return
+    rails_are "rxe2 10.0.2"
+    status=$?
+    plug_cable 1 1
+    return $status
+}
+
+# libibverbs lists rxe2 first on host 2.
+rails_in_another_order() {
+    local status
+    on 2 "rdma link delete rxe1; rdma link add rxe1 type rxe netdev eth1" || return
+    rails_are "rxe1 10.0.1,rxe2 10.0.2"
+    status=$?
+    on 2 "rdma link delete rxe2; rdma link add rxe2 type rxe netdev eth2"
+    return $status
+}
+
+# Links are up, and all that leaves by rail 2 is dropped.
+rail_that_leads_nowhere() {
+    local output status settings="$settings $two_rails COLLET_IB_TIMEOUT=14 COLLET_DEBUG=WARN"
+    output=$(with_netem 2 "loss 100%" is_exact 2 all_reduce_perf -b 64K -e 64K -n 4)
+    status=$?
+    echo "$output"
+    [ $status = 0 ] && grep -q "on rxe2 .*without this rail" <<<"$output"
+}
+
+network_that_drops_rdma() {
+    local output status settings="$settings COLLET_TRANSPORT=self,shm,verbs,tcp COLLET_IB_TIMEOUT=14 COLLET_DEBUG=WARN"
+    output=$(with_netem 1 "loss 100%" is_exact 2 all_reduce_perf -b 64K -e 64K -n 4)
+    status=$?
+    echo "$output"
+    [ $status = 0 ] && grep -q "going on by tcp" <<<"$output"
+}
+
+check_misleading_networks() {
+    check a_port_that_is_down_on_one_host_alone_mixes_up_no_rails port_down_on_one_host
+    check devices_in_another_order_mix_up_no_rails rails_in_another_order
+    check a_rail_that_leads_nowhere_is_left_out rail_that_leads_nowhere
+    check where_the_network_drops_rdma_tcp_takes_over network_that_drops_rdma
+}
+
 # -----------------------------------------------------------------------------------------------------------------------
 
 why=$(lab_needs "$build/fabric") || skip "$why"
@@ -234,6 +294,7 @@ for transport in "${transports[@]}"; do
         check the_first_rail_takes_over one_rail_dies 2 "$two_rails"
         check a_rail_in_reserve_takes_over one_rail_dies 2 "$rails_in_a_file"
         check a_nic_without_a_link_carries_no_ring nic_without_a_link
+        check_misleading_networks
     fi
     check_outages "$transport"
 done
