@@ -97,7 +97,7 @@ static enum collet_result err_no_rail(const struct conn *conn) {
         COLLET_ERR_UNSUPPORTED,
         "no RDMA port between rank %d and rank %d (host %s) carries anything: %s; COLLET_IB_DISABLE=1 does without",
         conn->owner->rank, conn->peer, conn->owner->peers[conn->peer].host,
-        end->lost[0] != '\0' ? end->lost : "all are down: set the links up");
+        end->lost[0] != '\0' ? end->lost : "all are down or unreachable: set the links up");
 }
 
 static enum collet_result verbs_ready(struct conn *conn) {

@@ -164,23 +164,33 @@ static enum collet_result end_create(struct conn *conn, const struct verbs_hello
     return COLLET_SUCCESS;
 }
 
-/* The other end is known: connects the queue pairs. */
-static enum collet_result rails_connect(struct conn *conn) {
+static enum collet_result rail_connect(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
+    for (int q = 0; q < end->nqps; q++)
+        COLLET_TRY(verbs_qp_connect(end->host, &end->qps[r][q], end->rails[r].port, end->kind, &end->theirs.rails[r], q,
+                                    end->mine.psn, end->theirs.psn, conn->owner->config));
+    return COLLET_SUCCESS;
+}
+
+/* The other end is known: connects the queue pairs. A rail that does not connect is left out, and the other end is told: by the
+ * producer's answer, or as of a rail that is lost. */
+static void rails_connect(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    end->stage = VERBS_GREETING;
     for (int r = 0; r < end->nrails; r++) {
-        const struct verbs_rail *rail = &end->rails[r];
-        if (end->mine.rails[r].down || end->theirs.rails[r].down) {
-            end->rails[r].state = VERBS_RAIL_DOWN;
+        const bool down = end->mine.rails[r].down || end->theirs.rails[r].down;
+        if (down)
             log_info(NET, "rank %d: a port of rail %d is down; the connection with rank %d does without",
                      conn->owner->rank, r, conn->peer);
+        if (!down && rail_connect(conn, r) == COLLET_SUCCESS)
             continue;
-        }
-        for (int q = 0; q < end->nqps; q++)
-            COLLET_TRY(verbs_qp_connect(end->host, &end->qps[r][q], rail->port, end->kind, &end->theirs.rails[r], q,
-                                        end->mine.psn, end->theirs.psn, conn->owner->config));
+        if (!down)
+            verbs_rail_lost(conn, r, "is unreachable: %.150s", err_last());
+        if (down || conn->side == CONN_PRODUCER)
+            end->rails[r].state = VERBS_RAIL_DOWN;
+        end->mine.rails[r].down = 1;
     }
     verbs_update_live(end);
-    return COLLET_SUCCESS;
 }
 
 static void log_rails(const struct conn *conn) {
@@ -223,10 +233,9 @@ enum collet_result verbs_accept(struct conn *conn, const struct conn_blob *blob)
     struct verbs_end *end = conn->impl;
     end->theirs = hello;
     verbs_rails_agree(conn);
-    COLLET_TRY(rails_connect(conn));
+    rails_connect(conn);
     COLLET_TRY(
         boot_send(conn->owner->boot, conn->peer, transport_key(conn, VERBS_ANSWER), &end->mine, sizeof(end->mine)));
-    end->stage = VERBS_GREETING;
     if (log_wanted(LOG_INFO, LOG_NET))
         log_rails(conn);
     return COLLET_SUCCESS;
@@ -246,13 +255,12 @@ enum collet_result verbs_connect(struct conn *conn) {
     while (end->nrails > (int)hello.nrails)
         rail_destroy(end, --end->nrails);
     verbs_rails_agree(conn);
-    COLLET_TRY(rails_connect(conn));
+    rails_connect(conn);
     if (log_wanted(LOG_INFO, LOG_NET))
         log_rails(conn);
     for (int k = 0; k < end->nlive; k++)
         if (!verbs_post_counter(conn, end->live[k], conn->end.position))
             return err_set(COLLET_ERR_SYSTEM, "a queue pair to rank %d takes no send: %m", conn->peer);
-    end->stage = VERBS_GREETING;
     return COLLET_SUCCESS;
 }
 

@@ -126,6 +126,7 @@ static struct fake {
     bool gpu_ordered, no_loop, reads_hang;
     uint64_t nreads, nlanded;
     enum ibv_qp_state modify_fails_to;
+    const struct ibv_context *modify_fails_on; /* NULL: on every device */
     bool no_rnr_check, absent, takes_no_dmabuf;
 } fake;
 
@@ -612,7 +613,8 @@ static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
 static int fake_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask) {
     FAKE_LOCKED;
     struct fake_qp *qp = (struct fake_qp *)(void *)ibv;
-    if (fake.modify_errno != 0 && attr->qp_state == fake.modify_fails_to)
+    if (fake.modify_errno != 0 && attr->qp_state == fake.modify_fails_to &&
+        (fake.modify_fails_on == NULL || fake.modify_fails_on == ibv->context))
         return fake.modify_errno;
     if (fake.no_loop && (mask & IBV_QP_DEST_QPN) && attr->dest_qp_num == ibv->qp_num)
         return EINVAL;
@@ -720,6 +722,7 @@ static void fake_repair(void) {
     fake.max_cqe = 4096;
     fake.max_inline = 256;
     fake.reg_mr_errno = fake.create_cq_errno = fake.modify_errno = fake.reg_dmabuf_errno = fake.reg_gpu_errno = 0;
+    fake.modify_fails_on = NULL;
     fake.gpu_ordered = fake.no_loop = fake.reads_hang = false;
     fake.nnetwork = 0;
     fake.nreads = fake.nlanded = 0;

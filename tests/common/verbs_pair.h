@@ -105,6 +105,23 @@ static void pair_open(struct pair *pair, struct shape shape) {
     pair_connect(pair);
 }
 
+/* Set-up fails at both ends, in a way that lets them try another transport. */
+static void expect_unreachable(struct pair *pair, const char *why) {
+    struct conn *const conns[] = {&pair->consumer, &pair->producer};
+    enum collet_result results[2] = {COLLET_IN_PROGRESS, COLLET_IN_PROGRESS};
+    while (results[0] == COLLET_IN_PROGRESS || results[1] == COLLET_IN_PROGRESS)
+        for (int k = 0; k < 2; k++) {
+            be_patient(pair);
+            if (results[k] != COLLET_IN_PROGRESS)
+                continue;
+            results[k] = transport_verbs.ready(conns[k]);
+            if (results[k] != COLLET_IN_PROGRESS)
+                assert_non_null(strstr(err_last(), why));
+        }
+    assert_int_equal(results[0], COLLET_ERR_UNSUPPORTED);
+    assert_int_equal(results[1], COLLET_ERR_UNSUPPORTED);
+}
+
 static void conn_close(struct conn *conn) {
     transport_verbs.close(conn);
     conn->impl = NULL;

@@ -277,23 +277,6 @@ static void without_failover_a_dead_rail_is_an_error(void **state) {
     pair_close(&pair);
 }
 
-/* Set-up fails at both ends, in a way that lets them try another transport. */
-static void expect_unreachable(struct pair *pair, const char *why) {
-    struct conn *const conns[] = {&pair->consumer, &pair->producer};
-    enum collet_result results[2] = {COLLET_IN_PROGRESS, COLLET_IN_PROGRESS};
-    while (results[0] == COLLET_IN_PROGRESS || results[1] == COLLET_IN_PROGRESS)
-        for (int k = 0; k < 2; k++) {
-            be_patient(pair);
-            if (results[k] != COLLET_IN_PROGRESS)
-                continue;
-            results[k] = transport_verbs.ready(conns[k]);
-            if (results[k] != COLLET_IN_PROGRESS)
-                assert_non_null(strstr(err_last(), why));
-        }
-    assert_int_equal(results[0], COLLET_ERR_UNSUPPORTED);
-    assert_int_equal(results[1], COLLET_ERR_UNSUPPORTED);
-}
-
 static void a_rail_that_is_down_from_the_beginning_is_left_out(void **state) {
     (void)state;
     struct pair pair;
@@ -330,6 +313,27 @@ static void a_rail_that_carries_no_greeting_is_left_out(void **state) {
         assert_int_equal(end_of(&pair.producer)->rails[device].state, VERBS_RAIL_DOWN);
         assert_int_equal(end_of(&pair.consumer)->rails[device].state, VERBS_RAIL_DOWN);
         assert_int_equal(end_of(&pair.producer)->rails[1 - device].state, VERBS_RAIL_UP);
+        pair_close(&pair);
+    }
+}
+
+/* As where the other port has no address any more: one end cannot even connect its queue pair. */
+static void a_rail_that_one_end_cannot_connect_is_left_out(void **state) {
+    (void)state;
+    for (int k = 0; k < 2 * 2; k++) {
+        struct pair pair;
+        pair_init(&pair, (struct shape){8, 4096, 2, 2, 0});
+        fake.modify_fails_on = &fake.devices[k % 2].context;
+        fake.modify_fails_to = IBV_QPS_RTR;
+        assert_int_equal(transport_verbs.offer(&pair.consumer, &pair.blob), COLLET_SUCCESS);
+        fake.modify_errno = k / 2 == 0 ? ETIMEDOUT : 0;
+        assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_SUCCESS);
+        fake.modify_errno = k / 2 == 1 ? ETIMEDOUT : 0;
+        pair_connect(&pair);
+        move_slots(&pair, 200);
+        settle(&pair);
+        assert_int_equal(end_of(&pair.producer)->rails[k % 2].state, VERBS_RAIL_DOWN);
+        assert_int_equal(end_of(&pair.consumer)->rails[k % 2].state, VERBS_RAIL_DOWN);
         pair_close(&pair);
     }
 }
@@ -400,6 +404,7 @@ int main(void) {
         cmocka_unit_test_setup(without_failover_a_dead_rail_is_an_error, forget),
         cmocka_unit_test_setup(a_rail_that_is_down_from_the_beginning_is_left_out, forget),
         cmocka_unit_test_setup(a_rail_that_carries_no_greeting_is_left_out, forget),
+        cmocka_unit_test_setup(a_rail_that_one_end_cannot_connect_is_left_out, forget),
         cmocka_unit_test_setup(where_no_rail_carries_a_greeting_both_ends_know, forget),
         cmocka_unit_test_setup(where_no_rail_works_connections_go_by_tcp, forget),
     };
