@@ -249,9 +249,22 @@ enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, 
 
 /* ---- set-up ---- */
 
+/* The transport that another connection with the same rank fell back to; NULL: none did. */
+static const struct transport *find_fallback(const struct conn *conn) {
+    const struct conn *other = conn->owner->first;
+    while (other != NULL && (other->peer != conn->peer || !other->fell_back))
+        other = other->next;
+    return other != NULL ? other->transport : NULL;
+}
+
+/* The consumer chooses, so what it has learnt of a network it need not learn again. */
 static enum collet_result consumer_begin(struct conn *conn) {
     struct conn_blob offer = {0};
+    const struct transport *fallback = find_fallback(conn);
+    if (fallback != NULL)
+        conn->transport = fallback;
     COLLET_TRY(conn->transport->offer(conn, &offer));
+    offer.data[offer.bytes++] = (char)transport_number(conn->transport);
     conn->state = CONN_SETUP;
     return boot_send(conn->owner->boot, conn->peer, conn_key(conn, BOOT_OFFER), offer.data, offer.bytes);
 }
@@ -260,6 +273,13 @@ static enum collet_result producer_begin(struct conn *conn) {
     struct conn_blob offer = {0};
     COLLET_TRY(boot_try_recv(conn->owner->boot, conn->peer, conn_key(conn, BOOT_OFFER), offer.data, sizeof(offer.data),
                              &offer.bytes));
+    const struct transport *const *t = transports;
+    while (*t != NULL && (offer.bytes == 0 || transport_number(*t) != offer.data[offer.bytes - 1]))
+        t++;
+    if (*t == NULL || !allowed(conn->owner->config, *t))
+        return err_set(COLLET_ERR_INTERNAL, "rank %d offers a connection by a transport that there is not", conn->peer);
+    offer.bytes--;
+    conn->transport = *t;
     COLLET_TRY(conn->transport->accept(conn, &offer));
     conn->state = CONN_SETUP;
     return COLLET_SUCCESS;
@@ -302,6 +322,7 @@ static enum collet_result conn_fall_back(struct conn *conn) {
     conn->end = (struct fifo_end){0};
     conn->impl = NULL;
     conn->transport = next;
+    conn->fell_back = true;
     conn->state = CONN_NEW;
     return COLLET_IN_PROGRESS;
 }

@@ -16,11 +16,11 @@
 enum conn_side { CONN_PRODUCER, CONN_CONSUMER };
 enum conn_state { CONN_NEW, CONN_SETUP, CONN_READY };
 
-/* What a consumer offers its producer. What is in it, the transport knows. */
+/* What a consumer offers its producer. What is in it, the transport knows; the byte behind it names the transport. */
 #define CONN_BLOB_BYTES 512
 struct conn_blob {
     size_t bytes;
-    char data[CONN_BLOB_BYTES];
+    char data[CONN_BLOB_BYTES + 1];
 };
 
 struct transport;
@@ -47,6 +47,7 @@ struct conn {
     enum conn_side side;
     enum conn_state state;
     int peer, channel, lane;
+    bool fell_back;              /* the transport that was to reach the peer did not */
     bool far;                    /* the CPUs of this node are far from each other, and the ends may be on two of them */
     struct fifo_end *end_on_gpu; /* a GPU's executor moves this copy; NULL: not made yet */
     const struct transport *transport;

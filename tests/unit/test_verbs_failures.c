@@ -385,6 +385,13 @@ static void where_no_rail_works_connections_go_by_tcp(void **state) {
     }
     for (int k = 0; k < 4; k++)
         assert_string_equal(conns[k]->transport->name, "tcp");
+    const uint64_t posts = fake.nposts; /* the next connections do not even try */
+    for (int rank = 0; rank < 2; rank++)
+        assert_int_equal(conn_get(chans[rank], 1 - rank, 1, 0, (enum conn_side)rank, &conns[rank]), COLLET_SUCCESS);
+    while (((int)conn_try(conns[0]) | (int)conn_try(conns[1])) != COLLET_SUCCESS)
+        be_patient(&pair);
+    assert_string_equal(conns[0]->transport->name, "tcp");
+    assert_int_equal(fake.nposts, posts);
     for (int rank = 0; rank < 2; rank++)
         chan_destroy(chans[rank]);
     pair_close(&pair);
