@@ -29,7 +29,7 @@ struct lane; /* between this process and another one, both directions */
 struct courier {
     int self, nplaces;
     struct lane *lanes; /* by place */
-    bool changed; /* the tree is not as it was made */
+    bool changed;       /* the tree is not as it was made */
     struct watch_timer timer;
     /* Sends a parcel a step toward parcel->to_place; what cannot be sent at the moment is dropped. */
     void (*carry)(struct courier *courier, struct parcel *parcel, const void *data, size_t bytes);
