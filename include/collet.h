@@ -133,7 +133,8 @@ struct collet_unique_id {
 
 /* collet_get_unique_id: makes a fresh id and starts a meeting point for it in the calling process: a listening socket,
  * served by a thread of collet. The process must live until all ranks have been created. With COLLET_COMM_ID=host:port
- * set, ranks meet there instead: rank 0 listens, and nothing is started here.
+ * set, ranks meet there instead: rank 0 listens, and nothing is started here. The socket of an id that no rank ever
+ * uses stays open until the process ends.
  *   id  written on success
  * Errors: INVALID_ARGUMENT (id is NULL), SYSTEM (no socket, or COLLET_SOCKET_IFNAME matches nothing). */
 COLLET_API enum collet_result collet_get_unique_id(struct collet_unique_id *id);

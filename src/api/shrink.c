@@ -141,10 +141,9 @@ static enum collet_result shrink_settle(struct collet_comm *comm, enum collet_re
 
 static void shrink_give_up(struct collet_comm *comm, enum collet_result code, const char *text) {
     struct split *s = comm->split;
-    (void)code;
-    if (s->stage == SPLIT_KEEP_WATCH && start_consent(s, true, COLLET_ERR_ABORTED) != COLLET_SUCCESS)
+    if (s->stage == SPLIT_KEEP_WATCH && start_consent(s, true, code) != COLLET_SUCCESS)
         return;
-    consent_give_up(&s->consent, text);
+    consent_give_up(&s->consent, code, text);
 }
 
 const struct split_way shrink_way = {

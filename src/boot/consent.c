@@ -289,11 +289,11 @@ enum collet_result consent_start(struct consent *consent, const struct consent_t
     return memory_begin(consent, &consent->vote.number);
 }
 
-void consent_give_up(struct consent *consent, const char *text) {
+void consent_give_up(struct consent *consent, enum collet_result code, const char *text) {
     struct consent_verdict *no = consent->verdict;
     if (no == NULL || consent->vote.number == 0 || no->sum.number != 0)
         return;
-    objects(consent, consent->terms.self, COLLET_ERR_ABORTED, text);
+    objects(consent, consent->terms.self, code, text);
     no->sum = consent->votes[consent->terms.self];
     memset(no->lives, 1, (size_t)consent->terms.nranks);
     consent->verdict = NULL;

@@ -74,7 +74,7 @@ enum collet_result consent_start(struct consent *consent, const struct consent_t
 enum collet_result consent_try(struct consent *consent);
 
 /* This rank will not take part to the end: whoever asks hears that it says no, and why. */
-void consent_give_up(struct consent *consent, const char *text);
+void consent_give_up(struct consent *consent, enum collet_result code, const char *text);
 
 void consent_fini(struct consent *consent); /* harmless on a zeroed one */
 

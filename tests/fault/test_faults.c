@@ -60,7 +60,8 @@ struct trial {
     enum fault fault;
     enum moment moment;
     int nranks, victim;
-    int second; /* rank that dies when the others shrink; −1: none */
+    int second;   /* rank that dies when the others shrink; −1: none */
+    bool goes_on; /* those that were harmed shrink; where they have to wait out a stopped rank, not in each trial */
     const char *transport;
     bool hosts; /* each rank has a host of its own */
     unsigned delay_us;
@@ -115,6 +116,7 @@ static struct trial trial_of(uint64_t seed) {
     trial.second = (trial.victim + 1 + (int)(number(seed, 5) % (unsigned)(trial.nranks - 1))) % trial.nranks;
     if (trial.fault != KILL || number(seed, 6) % 2)
         trial.second = -1;
+    trial.goes_on = trial.fault != STOP || number(seed, 8) % 4 == 0;
     if (trial.fault == ABORT && trial.moment == INIT) /* there is nothing yet that could be aborted */
         trial.moment = FIRST;
     return trial;
@@ -309,7 +311,7 @@ static void rank_main(const struct trial *trial, struct job *job, int rank) {
     while (!__atomic_load_n(&job->id_ready, __ATOMIC_ACQUIRE))
         usleep(200);
     const bool ended_early = !live(&life) && job->outcomes[rank].result != COLLET_SUCCESS;
-    if (ended_early && life.comm != NULL && !(rank == trial->victim && trial->fault != PAUSE))
+    if (ended_early && trial->goes_on && life.comm != NULL && !(rank == trial->victim && trial->fault != PAUSE))
         go_on_without_the_dead(&life);
     if (job->outcomes[rank].shrunk != COLLET_SUCCESS && rank % 2)
         collet_comm_abort(life.comm);
@@ -431,7 +433,7 @@ static const char *judge_company(const struct trial *trial, const struct outcome
     if (outcome->shrunk != COLLET_SUCCESS)
         return trial->fault == STOP && outcome->shrunk == COLLET_ERR_TIMEOUT ? NULL : "cannot shrink";
     if (outcome->company == 0)
-        return outcome->where == moment_names[INIT] ? NULL : "has not gone on";
+        return !trial->goes_on || outcome->where == moment_names[INIT] ? NULL : "has not gone on";
     if (*company == 0)
         *company = outcome->company;
     return *company == outcome->company && *company >> rank & 1 ? NULL : "goes on with others than the rest";

@@ -213,6 +213,23 @@ static void a_rank_that_does_not_shrink_is_named(void **state) {
     world_run(&worlds[WORLD_SHM], 3, soon, shrink_without_rank_0, NULL);
 }
 
+/* Rank 2 waits in a collective for ranks that shrink. */
+static void shrink_beside_a_call(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL), *child = comm;
+    int64_t *data = calloc(ELEMS, sizeof *data);
+    enum collet_result result = rank == 2 ? sum(comm, rank, data) : collet_comm_shrink(comm, NULL, 0, &child, NULL);
+    ranks_expect(ranks, rank, result, COLLET_ERR_MISMATCH, rank == 2 ? "a sum" : "shrink");
+    ranks_check(ranks, rank, strstr(collet_last_error(NULL), "collet_comm_shrink()") != NULL);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+    free(data);
+}
+
+static void a_shrink_beside_a_collective_is_a_mismatch(void **state) {
+    (void)state;
+    world_run(&worlds[WORLD_THREADS], 3, NULL, shrink_beside_a_call, NULL);
+    world_run(&worlds[WORLD_SHM], 3, NULL, shrink_beside_a_call, NULL);
+}
+
 static void *abort_soon(void *comm) {
     ranks_sleep_ms(50);
     assert_int_equal(collet_comm_abort(comm), COLLET_SUCCESS);
@@ -261,6 +278,7 @@ int main(void) {
         cmocka_unit_test(a_rank_may_die_while_the_others_shrink),
         cmocka_unit_test(a_revoked_communicator_stops_everywhere_and_shrinks),
         cmocka_unit_test(a_rank_that_does_not_shrink_is_named),
+        cmocka_unit_test(a_shrink_beside_a_collective_is_a_mismatch),
         cmocka_unit_test(an_abort_ends_the_shrink_of_its_rank_alone),
     };
     return cmocka_run_group_tests_name("survivors", tests, NULL, NULL);

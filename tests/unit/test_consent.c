@@ -212,10 +212,10 @@ static void one_no_is_the_no_of_all_with_its_text(void **state) {
 static void a_rank_that_gives_up_is_a_no_at_once(void **state) {
     struct table *table = *state;
     const int others[] = {0, 2, 3};
-    consent_give_up(&table->consents[1], "rank 1 gave up");
+    consent_give_up(&table->consents[1], COLLET_ERR_REMOTE, "rank 1 gave up");
     agree(table, others, 3);
     for (int k = 0; k < 3; k++) {
-        assert_int_equal(table->consents[others[k]].verdict->sum.code, COLLET_ERR_ABORTED);
+        assert_int_equal(table->consents[others[k]].verdict->sum.code, COLLET_ERR_REMOTE);
         assert_string_equal(table->consents[others[k]].verdict->sum.text, "rank 1 gave up");
     }
 }
@@ -224,10 +224,10 @@ static void a_judge_that_gives_up_is_a_no_too(void **state) {
     struct table *table = *state;
     waits(table, 0);
     waits(table, 1);
-    consent_give_up(&table->consents[0], "rank 0 gave up");
+    consent_give_up(&table->consents[0], COLLET_ERR_REMOTE, "rank 0 gave up");
     agree(table, &all_ranks[1], NRANKS - 1);
     for (int rank = 1; rank < NRANKS; rank++) {
-        assert_int_equal(table->consents[rank].verdict->sum.code, COLLET_ERR_ABORTED);
+        assert_int_equal(table->consents[rank].verdict->sum.code, COLLET_ERR_REMOTE);
         assert_string_equal(table->consents[rank].verdict->sum.text, "rank 0 gave up");
     }
 }
