@@ -139,8 +139,11 @@ static enum collet_result shrink_settle(struct collet_comm *comm, enum collet_re
     return COLLET_IN_PROGRESS;
 }
 
+/* A rank whose parent was ended is not in the way of the others: it has left. */
 static void shrink_give_up(struct collet_comm *comm, enum collet_result code, const char *text) {
     struct split *s = comm->split;
+    if (!comm_is_live(s->parent))
+        return;
     if (s->stage == SPLIT_KEEP_WATCH && start_consent(s, true, code) != COLLET_SUCCESS)
         return;
     consent_give_up(&s->consent, code, text);

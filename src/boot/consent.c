@@ -186,15 +186,18 @@ static bool take_answer(struct consent *consent, int index) {
     struct consent_verdict *verdict = consent->verdict;
     if (take_letter(consent, index, BOOT_VERDICT, verdict, verdict_bytes(consent->terms.nranks)))
         return true;
-    return vote->number != 0 || take_letter(consent, index, BOOT_VOTE, vote, sizeof *vote) ||
+    while (take_letter(consent, index, BOOT_VOTE, vote, sizeof *vote)) /* the last one counts */
+        ;
+    return vote->number != 0 ||
            (is_gone(consent, index) && !(has_left(consent, index) && consent->terms.leaving_is_no));
 }
 
-/* Is the vote that it has given still of a rank that lives? */
+/* Is the vote that it has given still of a rank that lives? The no of a rank that has left counts. */
 static bool counts(const struct consent *consent, int index) {
     const struct consent_terms *terms = &consent->terms;
     enum peer_state state = boot_peer_state(terms->boot, terms->ranks[index], NULL);
-    return state == PEER_ALIVE || (state == PEER_LEFT && terms->leaving_is_no) || index == terms->self;
+    const bool no = terms->leaving_is_no || consent->votes[index].code != COLLET_SUCCESS;
+    return state == PEER_ALIVE || (state == PEER_LEFT && no) || index == terms->self;
 }
 
 static void sum_up(struct consent *consent) {
@@ -215,6 +218,12 @@ static void sum_up(struct consent *consent) {
         snprintf(verdict->sum.text, sizeof verdict->sum.text, "%s", err_last());
 }
 
+static void tell_all(const struct consent *consent, const struct consent_verdict *verdict) {
+    for (int k = 0; k < consent->terms.nranks; k++)
+        if (k != consent->terms.self)
+            post_to(consent, k, BOOT_VERDICT, verdict, verdict_bytes(consent->terms.nranks));
+}
+
 static enum collet_result finish(struct consent *consent) {
     const size_t bytes = verdict_bytes(consent->terms.nranks);
     struct consent_verdict *copy = malloc(bytes);
@@ -222,9 +231,8 @@ static enum collet_result finish(struct consent *consent) {
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to agree with %d ranks", consent->terms.nranks);
     memcpy(copy, consent->verdict, bytes);
     remember(consent, copy, false);
-    for (int k = 0; consent->judge == consent->terms.self && k < consent->terms.nranks; k++)
-        if (k != consent->terms.self)
-            post_to(consent, k, BOOT_VERDICT, consent->verdict, bytes);
+    if (consent->judge == consent->terms.self)
+        tell_all(consent, consent->verdict);
     return COLLET_SUCCESS;
 }
 
@@ -294,8 +302,12 @@ void consent_give_up(struct consent *consent, enum collet_result code, const cha
     if (no == NULL || consent->vote.number == 0 || no->sum.number != 0)
         return;
     objects(consent, consent->terms.self, code, text);
-    no->sum = consent->votes[consent->terms.self];
+    consent->vote = no->sum = consent->votes[consent->terms.self];
     memset(no->lives, 1, (size_t)consent->terms.nranks);
+    if (consent->judge == consent->terms.self)
+        tell_all(consent, no);
+    else
+        say_vote(consent, consent->judge);
     consent->verdict = NULL;
     remember(consent, no, true);
 }

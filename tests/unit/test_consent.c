@@ -220,6 +220,19 @@ static void a_rank_that_gives_up_is_a_no_at_once(void **state) {
     }
 }
 
+/* Also if it leaves at once. */
+static void a_rank_that_has_voted_may_still_give_up(void **state) {
+    struct table *table = *state;
+    const int others[] = {0, 2, 3};
+    waits(table, 1);
+    waits(table, 0); /* has that vote */
+    consent_give_up(&table->consents[1], COLLET_ERR_MISMATCH, "rank 1 gave up");
+    assert_true(hub_set_state(table->boots[0]->hub, 1, PEER_LEFT));
+    agree(table, others, 3);
+    for (int k = 0; k < 3; k++)
+        assert_int_equal(table->consents[others[k]].verdict->sum.code, COLLET_ERR_MISMATCH);
+}
+
 static void a_judge_that_gives_up_is_a_no_too(void **state) {
     struct table *table = *state;
     waits(table, 0);
@@ -243,6 +256,7 @@ int main(void) {
         TEST(a_verdict_that_only_the_dead_had_is_forgotten),
         TEST(one_no_is_the_no_of_all_with_its_text),
         TEST(a_rank_that_gives_up_is_a_no_at_once),
+        TEST(a_rank_that_has_voted_may_still_give_up),
         TEST(a_judge_that_gives_up_is_a_no_too),
     };
     return cmocka_run_group_tests_name("consent", tests, NULL, NULL);
