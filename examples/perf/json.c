@@ -5,7 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "perf.h"
-#include "tools/common/json.h"
+#include "base/json.h"
 
 #include <errno.h>
 #include <stdlib.h>

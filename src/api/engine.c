@@ -5,6 +5,7 @@
 #include "api/comm.h"
 #include "api/engine_thread.h"
 #include "api/probe.h"
+#include "api/report.h"
 #include "api/stream.h"
 
 #include "base/memory.h"
@@ -132,7 +133,7 @@ static bool may_begin(const struct post *post) {
 }
 
 /* A call that cannot be prepared here (no memory, no transport) is a failure: others would wait for it. */
-static enum collet_result lane_begin(struct lane *lane) {
+static inline enum collet_result lane_begin(struct lane *lane) {
     const struct post *post = lane->first;
     struct exec_call *call = &lane->call;
     COLLET_TRY(plan_get(post->comm->planner, &post->request, call));
@@ -140,12 +141,14 @@ static enum collet_result lane_begin(struct lane *lane) {
     call->args.out = post->out;
     call->args.sequence = lane->begun + 1;
     __atomic_store_n(&lane->begun, call->args.sequence, __ATOMIC_RELAXED); /* dumps look */
+    lane->entry = journal_begin(&post->comm->engine.journal, lane->entry, call);
     if (call->program->nremote > 0)
         proxy_hold(call->chan);
     return COLLET_SUCCESS;
 }
 
-static void lane_end(struct lane *lane) {
+static inline void lane_end(struct lane *lane) {
+    journal_end(&lane->first->comm->engine.journal, lane->entry, &lane->call);
     lane->call.state = EXEC_IDLE;
     exec_said_no_more(&lane->call);
     if (lane->call.program->nremote > 0)
@@ -195,6 +198,13 @@ static enum collet_result lane_turn(struct lane *lane, bool *moved) {
 
 /* ---- a communicator's turn ---- */
 
+/* What this rank did, for whoever looks for the cause; also if it was in no call. */
+static void engine_dump_failure(struct collet_comm *comm) {
+    const enum collet_result failed = comm->boot != NULL ? boot_failed(comm->boot) : COLLET_SUCCESS;
+    if (failed != COLLET_SUCCESS)
+        journal_dump(&comm->engine.journal, failed, boot_failed_text(comm->boot));
+}
+
 /* A call that stops half-way leaves its connections in the middle of a message, so its communicator is over. */
 static void engine_fail(struct collet_comm *comm, enum collet_result result) {
     struct engine *engine = &comm->engine;
@@ -203,6 +213,7 @@ static void engine_fail(struct collet_comm *comm, enum collet_result result) {
     for (struct lane *lane = engine->busy; lane != NULL; lane = lane->next) {
         if (lane->call.state != EXEC_IDLE) {
             exec_stop_loans(&lane->call);
+            lane->entry->result = (int16_t)result;
             lane_end(lane);
         }
         for (struct post *post = lane->first, *next; post != NULL; post = next) {
@@ -213,6 +224,7 @@ static void engine_fail(struct collet_comm *comm, enum collet_result result) {
     }
     engine->busy = NULL;
     engine->busy_end = &engine->busy;
+    engine_dump_failure(comm);
 }
 
 static void engine_turn(struct collet_comm *comm, bool *moved) {
@@ -470,19 +482,29 @@ enum collet_result engine_open(struct collet_comm *comm) {
     struct engine *engine = &comm->engine;
     COLLET_TRY(memory_get(&engine->lanes, 2 + 2 * (size_t)comm->nranks, sizeof(*engine->lanes),
                           "no memory for the calls of %d ranks", comm->nranks));
+    COLLET_TRY(journal_open(&engine->journal, comm->chan));
+    for (int k = 0; k < 2 + 2 * comm->nranks; k++)
+        engine->lanes[k].entry = &engine->journal.none;
     boot_count_at(comm->boot, &engine->lanes->begun);
+    boot_report_by(comm->boot, &(struct boot_reporter){report_make, comm});
     engine->patience = (struct waiter){.spin = comm->chan->spin, .yield_ns = comm->chan->yield_ns};
     return COLLET_SUCCESS;
 }
 
 void engine_close(struct collet_comm *comm) {
-    if (comm->boot != NULL)
+    if (comm->boot != NULL) {
         boot_count_at(comm->boot, NULL);
+        boot_report_by(comm->boot, NULL);
+    }
+    engine_dump_failure(comm);
+    journal_close(&comm->engine.journal);
     free(comm->engine.lanes);
     comm->engine.lanes = NULL;
 }
 
 /* ---- dumps ---- */
+
+#define SHOWN_OPERATIONS 8 /* of the journal */
 
 uint64_t engine_collectives(const struct collet_comm *comm) {
     const struct lane *collectives = comm->engine.lanes;
@@ -501,4 +523,6 @@ __attribute__((no_sanitize("thread"))) void engine_dump(const struct collet_comm
                     : k == 1 + 2 * comm->nranks ? "probe"
                     : k % 2 == 1                ? "send"
                                                 : "receive");
+    if (lanes != NULL)
+        journal_print(&comm->engine.journal, SHOWN_OPERATIONS, fd);
 }

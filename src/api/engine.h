@@ -18,7 +18,7 @@
 
 #include "base/err.h"
 #include "base/wait.h"
-#include "exec/exec.h"
+#include "exec/journal.h"
 
 /* Calls that are done in order: those of a host stream. Or those that a thread waits for: of one blocking call or group. */
 struct queue {
@@ -49,16 +49,18 @@ struct post {
 /* The calls of a communicator that must follow each other, oldest first. */
 struct lane {
     struct post *first, *last;
-    uint64_t begun;        /* calls so far */
-    uint64_t launched;     /* on a GPU: those of them that are in streams */
-    struct exec_call call; /* the first one, if it has begun; else IDLE */
-    struct lane *next;     /* of those that are not empty */
+    uint64_t begun;              /* calls so far */
+    uint64_t launched;           /* on a GPU: those of them that are in streams */
+    struct exec_call call;       /* the first one, if it has begun; else IDLE */
+    struct journal_entry *entry; /* of that call */
+    struct lane *next;           /* of those that are not empty */
 };
 
 struct engine {
     struct lane *lanes; /* 0: collectives; 1 + 2·peer: sends to peer; 2 + 2·peer: receives from peer; last: probes */
-    int probed;         /* the rank that a probe found last */
-    struct lane *busy;  /* those that are not empty */
+    struct journal journal;
+    int probed;                   /* the rank that a probe found last */
+    struct lane *busy;            /* those that are not empty */
     struct lane **busy_end;       /* where the next one goes */
     struct post *incoming;        /* not admitted yet, newest first; pushed by any thread */
     struct waiter patience;       /* how the rank waits */

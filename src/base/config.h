@@ -81,6 +81,10 @@ enum config_scope {
     INT(timeout, "TIMEOUT", NULL, "s", RANK, 1800, 1, 864000, "longest time without progress inside a call")           \
     INT(warn_after, "WARN_AFTER", NULL, "s", RANK, 30, 0, 864000,                                                      \
         "a call that has waited so long says once which ranks have not made it; 0: never")                             \
+    TEXT(dump_file, "DUMP_FILE", NULL, "", RANK, "",                                                                   \
+         "where a rank writes its last operations when its communicator fails; %h host, %p pid, %r rank")              \
+    TEXT(record, "RECORD", NULL, "", RANK, "",                                                                         \
+         "a line of JSON per operation into this file; %h host, %p pid, %r rank")                                      \
     INT(heartbeat, "HEARTBEAT", NULL, "ms", AGREED, 1000, 10, 60000, "interval of heartbeats between hosts")           \
     INT(heartbeat_timeout, "HEARTBEAT_TIMEOUT", NULL, "ms", AGREED, 5000, 0, 3600000,                                  \
         "silence after which a rank on another host counts as dead; 0: never")                                         \

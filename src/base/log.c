@@ -7,10 +7,10 @@
 
 #include "base/config.h"
 #include "base/os.h"
+#include "base/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -72,29 +72,6 @@ bool log_parse_subsystems(const char *text, unsigned *bits) {
     return true;
 }
 
-/* COLLET_DEBUG_FILE with %h, %p and %% replaced. False if the result is longer than a path may be. */
-static bool expand_path(const char *pattern, char *path, size_t room) {
-    size_t used = 0;
-    for (const char *at = pattern; *at != '\0'; at++) {
-        int put;
-        if (at[0] == '%' && at[1] == 'h')
-            put = snprintf(path + used, room - used, "%s", os_host_name());
-        else if (at[0] == '%' && at[1] == 'p')
-            put = snprintf(path + used, room - used, "%d", os_pid());
-        else
-            put = snprintf(path + used, room - used, "%c", *at);
-        if (at[0] == '%' && (at[1] == 'h' || at[1] == 'p' || at[1] == '%'))
-            at++;
-        used += (size_t)put;
-        if (used >= room)
-            return false;
-    }
-    return true;
-}
-
-/* In a folder that all may write to, somebody may have put a link where the log is to be. /dev/stderr is one, too. */
-static int no_link(const char *path) { return strncmp(path, "/dev/", 5) == 0 ? 0 : O_NOFOLLOW; }
-
 static void open_log(void) {
     const struct config *config = config_process();
     enum log_level level = LOG_NONE;
@@ -103,11 +80,8 @@ static void open_log(void) {
 
     const char *cannot = NULL;
     if (level > LOG_NONE && config->debug_file[0] != '\0') {
-        char path[PATH_MAX];
-        int fd = -1;
-        if (!expand_path(config->debug_file, path, sizeof path))
-            cannot = "its name is too long";
-        else if ((fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | no_link(path), 0600)) < 0)
+        int fd = output_open(config->debug_file, -1, O_APPEND);
+        if (fd < 0)
             cannot = strerror(errno);
         else
             log_fd = fd;

@@ -10,6 +10,7 @@
 #include "boot/process.h"
 
 #include "base/err.h"
+#include "base/os.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,7 @@ struct letter *hub_answer(struct hub *hub, const struct letter *question) {
     if (question->bytes != sizeof answer.question)
         return NULL;
     memcpy(&answer.question, question->data, sizeof answer.question);
+    answer.now_ns = os_now_ns();
     struct process *process = process_lock();
     pthread_mutex_lock(&hub->lock);
     const struct boot *boot = hub->local[question->to];

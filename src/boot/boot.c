@@ -229,6 +229,8 @@ void boot_fail(struct boot *boot, enum collet_result code, const char *text) {
         watch_post(hub->work);
 }
 
+uint64_t boot_tag(const struct boot *boot) { return hub_tag(boot->hub); }
+
 enum peer_state boot_peer_state(const struct boot *boot, int rank, uint64_t *since_ns) {
     return hub_state(boot->hub, rank, since_ns);
 }

@@ -96,7 +96,9 @@ enum boot_subject {
     BOOT_QUESTION,    /* boot: what is a rank waiting in? */
     BOOT_ANSWER,      /* boot: the answer */
     BOOT_VOTE,        /* boot: to the judge of a consent */
-    BOOT_VERDICT      /* boot: from it */
+    BOOT_VERDICT,     /* boot: from it */
+    BOOT_CENSUS,      /* boot: what is a rank doing? Somebody outside wants to know */
+    BOOT_REPORT       /* boot: the answer */
 };
 #define BOOT_KEY_REST ((1ull << 56) - 1)
 static inline uint64_t boot_key(enum boot_subject subject, uint64_t rest) { return (uint64_t)subject << 56 | rest; }
@@ -114,6 +116,7 @@ enum collet_result boot_try_recv(struct boot *boot, int from, uint64_t key, void
 #define BOOT_STATUS_BYTES 128
 struct boot_answer {
     uint64_t question;
+    uint64_t now_ns;    /* os_now_ns() where the answer was made */
     uint64_t calls;     /* collectives that the rank has begun */
     uint32_t bytes;     /* of status; 0: it waits in no call */
     uint32_t elsewhere; /* 1: status is of another communicator of its process */
@@ -125,6 +128,23 @@ void boot_count_at(struct boot *boot, const uint64_t *calls);
 enum collet_result boot_ask(struct boot *boot, int rank, uint64_t *question);
 /* IN_PROGRESS: it has not come. A process that is stopped does not answer. */
 enum collet_result boot_try_answer(struct boot *boot, int rank, uint64_t question, struct boot_answer *answer);
+
+/* What a rank is doing, for collet-status (census.h). Boot only carries the bytes. The watch calls the reporter, with locks of
+ * this room held; after boot_report_by(boot, NULL) it does not any more. */
+#define BOOT_REPORT_BYTES 960
+struct boot_reporter {
+    size_t (*report)(const void *owner, char report[BOOT_REPORT_BYTES]); /* returns the report's bytes */
+    const void *owner;
+};
+void boot_report_by(struct boot *boot, const struct boot_reporter *reporter);
+
+/* Finds out, by questions to rank 0, what to add to os_now_ns() here to get what it is there: IN_PROGRESS until
+ * boot_clock_ns() is right, which takes some round trips. After boot_try_init(). */
+enum collet_result boot_try_clock(struct boot *boot);
+int64_t boot_clock_ns(const struct boot *boot); /* 0 on rank 0's host, and if nobody has tried */
+
+/* A number that all ranks of the communicator have, and no other communicator; it gives nothing away. */
+uint64_t boot_tag(const struct boot *boot);
 
 /* The code of the communicator's first failure, or SUCCESS. One load, cheap in a wait loop. The watch, boot_fail() and local
  * peers set it. */

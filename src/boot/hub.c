@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "boot/census.h"
 #include "boot/process.h"
 #include "boot/table.h"
 
@@ -147,6 +148,7 @@ static void free_boot(struct boot *boot) {
 void hub_remove(struct boot *boot) {
     boot_say(boot, NULL, 0);
     boot_count_at(boot, NULL);
+    boot_report_by(boot, NULL);
     take_out(process_lock(), boot);
     process_unlock();
     free_boot(boot);
@@ -267,11 +269,22 @@ void hub_send(struct hub *hub, struct letter *letter) {
     watch_post(hub->work);
 }
 
+/* What a letter for the watch is answered with; NULL: it is none, or has no answer. */
+static struct letter *answer_to(struct hub *hub, const struct letter *letter) {
+    switch (letter->key >> 56) {
+    case BOOT_QUESTION: return hub_answer(hub, letter);
+    case BOOT_CENSUS: return census_answer(hub, letter);
+    case BOOT_VOTE: return hub_recall(hub, letter);
+    default: return NULL;
+    }
+}
+
 /* Is this letter for the watch, not for the rank? A vote that a rank sends to a higher one only asks. Takes the letter then. */
 static bool answered(struct hub *hub, struct letter *letter) {
-    const bool question = letter->key == boot_key(BOOT_QUESTION, 0), vote = letter->key >> 56 == BOOT_VOTE;
-    struct letter *answer = question ? hub_answer(hub, letter) : vote ? hub_recall(hub, letter) : NULL;
-    if (answer == NULL && !question && !(vote && letter->from < letter->to))
+    const uint64_t subject = letter->key >> 56;
+    struct letter *answer = answer_to(hub, letter);
+    if (answer == NULL && subject != BOOT_QUESTION && subject != BOOT_CENSUS &&
+        !(subject == BOOT_VOTE && letter->from < letter->to))
         return false;
     free(letter);
     if (answer != NULL)
@@ -280,6 +293,10 @@ static bool answered(struct hub *hub, struct letter *letter) {
 }
 
 void hub_deliver(struct hub *hub, struct letter *letter) {
+    if (letter->key >> 56 == BOOT_REPORT) {
+        census_hear(hub, letter);
+        return;
+    }
     if (answered(hub, letter))
         return;
     SCOPED_LOCK(&hub->lock);
@@ -343,6 +360,14 @@ void hub_complete(struct hub *hub, const int32_t *nodes) {
     for (int rank = 0; rank < hub->nranks; rank++)
         hub->peers[rank].node = nodes[rank];
     hub->phase = HUB_READY;
+}
+
+uint64_t hub_tag(const struct hub *hub) {
+    uint8_t key[SECRET_BYTES];
+    uint64_t tag;
+    id_key(hub->id.secret, "tag", NULL, 0, key);
+    memcpy(&tag, key, sizeof tag);
+    return tag;
 }
 
 void hub_name_rank(const struct hub *hub, int rank, char text[HUB_NAME_BYTES]) {

@@ -39,6 +39,14 @@ struct letter *letter_take(struct letter_queue *queue); /* the first; NULL if no
 /* NULL if there is no memory. */
 struct letter *letter_create(int to, int from, uint64_t key, const void *data, size_t bytes);
 
+/* How rank 0's clock differs from that of this host (clock.c). */
+struct boot_clock {
+    int rounds;                  /* done */
+    uint64_t question, asked_ns; /* of the round that is under way; 0: none is */
+    uint64_t round_trip_ns;      /* the shortest so far */
+    int64_t add_ns;              /* as that round trip has it */
+};
+
 /* A rank of this process. The handle of boot.h. */
 #define MAILBOX_COUNT 64
 struct boot {
@@ -55,11 +63,13 @@ struct boot {
     enum collet_result rejected;
     char rejected_text[ERR_TEXT_BYTES];
     struct letter_queue mailboxes[MAILBOX_COUNT]; /* by hash of (from, key); in order of arrival */
+    struct boot_clock clock;
 
     /* With the process's lock (ask.c): */
     const uint64_t *calls; /* the number of collectives so far; NULL: not known */
     uint64_t questions;    /* asked so far; the rank's own */
-    size_t said_bytes;     /* of what it waits in; 0: it does not wait */
+    struct boot_reporter reporter;
+    size_t said_bytes; /* of what it waits in; 0: it does not wait */
     char said[BOOT_STATUS_BYTES];
     struct boot *next_sayer, **sayer_link; /* in the process's list of those that wait */
 };
@@ -104,7 +114,14 @@ struct hub {
     struct id id;
     struct id via;    /* whose meeting point its ranks go to; another one than id's passes them on */
     struct hub *next; /* in the process's list of those that gather */
+
+    /* The watch's own (census.c, reception.c): */
+    struct census *censuses;
+    uint64_t census_count;
+    struct hub *next_received;
 };
+
+uint64_t hub_tag(const struct hub *hub); /* boot_tag() */
 
 enum collet_result hub_create(int nranks, struct watch *watch, struct hub **hub_p);
 void hub_release(struct hub *hub); /* one reference; the last frees */

@@ -17,6 +17,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "boot/join.h"
+#include "boot/reception.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +92,7 @@ static void start_once(struct member *member) {
     if (member->started)
         return;
     member->started = true;
+    reception_add(member->hub);
     member->warn_ns = os_now_ns() + WARN_NS;
     join_start(&member->join);
 }
@@ -129,6 +131,7 @@ static bool is_over(struct hub *hub) {
 }
 
 static void member_destroy(struct member *member) {
+    reception_remove(member->hub);
     join_stop(&member->join);
     tree_close(&member->tree);
     watch_timer_stop(&member->timer);

@@ -189,6 +189,9 @@ void exec_describe(const struct exec_request *request, char *text, size_t room);
  * MISMATCH if one of them is found to wait in a later one. Asks another rank each time. */
 enum collet_result exec_check_callers(struct chan *chan, uint64_t made, const char *instead);
 
+/* A rank that the call waits for now, −1: none; *sending: for credit, not for data. Another thread may be running it. */
+int exec_waits_for(const struct exec_call *call, bool *sending);
+
 /* Prints to fd where a call stands, worker by worker. Another thread may be running it. */
 void exec_dump(const struct exec_call *call, int fd);
 

@@ -31,10 +31,34 @@ READS_RACILY static void dump_worker(const struct exec_program *program, int cha
     dprintf(fd, "\n");
 }
 
+/* Channels that both the call and its program have: the one may be newer than the other. */
+READS_RACILY static int channels_of(const struct exec_call *call) {
+    const int most = call->program->nchannels;
+    return (int)call->args.nchannels < most ? (int)call->args.nchannels : most;
+}
+
+READS_RACILY int exec_waits_for(const struct exec_call *call, bool *sending) {
+    const struct exec_program *program = call->program;
+    if (program == NULL || call->state == EXEC_IDLE || call->chan->owner.gpu != NULL)
+        return -1;
+    for (int k = program->nready; call->state == EXEC_CONNECTING && k < program->nconns; k++)
+        if (program->conns[k]->state != CONN_READY)
+            return program->conns[k]->peer;
+    const int nworkers = program->first_worker[channels_of(call)];
+    for (int k = 0; call->state == EXEC_RUNNING && k < nworkers; k++) {
+        const struct interp_worker *w = &program->workers[k];
+        const struct prog *prog = program->progs[exec_channel_of(program, k)];
+        *sending = w->blocked_sending != 0;
+        if (!w->done && (int)w->blocked_on < prog->npeers)
+            return prog->peers[w->blocked_on].rank;
+    }
+    return -1;
+}
+
 READS_RACILY void exec_dump(const struct exec_call *call, int fd) {
     static const char *const states[] = {"done", "connecting", "running"};
     const struct exec_program *program = call->program;
-    int most = program->nchannels, nchannels = (int)call->args.nchannels < most ? (int)call->args.nchannels : most;
+    const int nchannels = channels_of(call);
     dprintf(fd, " %s, call %llu, %s, %s: %s\n", prog_collective_name(call->request.collective),
             (unsigned long long)call->args.sequence, protocol_names[call->args.protocol], program->source->name,
             states[call->state]);

@@ -117,7 +117,7 @@ static void sort(struct candidates *all) {
 /* ---- the table ---- */
 
 static double gbps_of(const struct forecast *f, uint64_t bytes, int nranks) {
-    return (double)bytes / f->choice.predicted_ns * forecast_bus_factor(f->choice.algorithm->collective, nranks);
+    return (double)bytes / f->choice.predicted_ns * prog_bus_factor(f->choice.algorithm->collective, nranks);
 }
 
 static void print_row(const struct forecast_job *job, const struct forecast *f, uint64_t bytes, FILE *out) {

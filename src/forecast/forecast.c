@@ -199,10 +199,3 @@ int forecast_pick(const struct forecast *forecasts, int n) {
         tries[k] = (struct tuner_try){.choice = forecasts[k].choice, .npeers = forecasts[k].npeers};
     return tuner_pick(tries, n);
 }
-
-double forecast_bus_factor(enum prog_collective collective, int nranks) {
-    double others = (double)(nranks - 1) / nranks;
-    if (!prog_is_sliced(collective))
-        return others;
-    return prog_facts[collective].root == PROG_NO_ROOT ? 2 * others : 1;
-}

@@ -97,7 +97,4 @@ enum collet_result forecast_best(struct forecast_stage *stage, uint64_t bytes, s
 #define FORECASTS_MAX 512
 int forecast_pick(const struct forecast *forecasts, int n);
 
-/* Bus bandwidth ÷ algorithm bandwidth, as the perf programs have it. */
-double forecast_bus_factor(enum prog_collective collective, int nranks);
-
 #endif

@@ -106,6 +106,14 @@ static inline bool prog_is_sliced(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_WHOLE || prog_facts[collective].out == PROG_WHOLE;
 }
 
+/* Bus bandwidth ÷ algorithm bandwidth, as the perf programs have it. */
+static inline double prog_bus_factor(enum prog_collective collective, int nranks) {
+    const double others = (double)(nranks - 1) / nranks;
+    if (!prog_is_sliced(collective))
+        return others;
+    return prog_facts[collective].root == PROG_NO_ROOT ? 2 * others : 1;
+}
+
 /* ---- shapes ---- */
 
 /* Where ranks are, as all of them see it alike: listed node by node, so that a ring, which walks along the list, enters

@@ -12,7 +12,7 @@
 #include "kernels/reduce_host.h"
 #include "plan/tuner.h"
 #include "tools/common/arguments.h"
-#include "tools/common/json.h"
+#include "base/json.h"
 #include "transport/transport.h"
 #include "transport/verbs_memory.h"
 #include "transport/verbs_near.h"

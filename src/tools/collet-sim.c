@@ -224,7 +224,7 @@ static void print_row(const struct forecast_job *job, const struct task *task, i
     double algbw = (double)task->sizes[s] / c->predicted_ns;
     printf("%10s %c%-9s  %-8s %8d %6s %12.1f %9.3f %9.3f  %-7s", size, picked(task, s) == a ? '*' : ' ',
            c->algorithm->name, protocol_names[c->protocol], c->nchannels, chunk, c->predicted_ns / 1000, algbw,
-           algbw * forecast_bus_factor(task->collective, job->nranks), kinds[f->kind]);
+           algbw * prog_bus_factor(task->collective, job->nranks), kinds[f->kind]);
     for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
         if (has_wire(job->net, (enum topo_wire)wire))
             printf(" %10.3f %4.0f%%", f->load[wire] / 1e6, 100 * f->use[wire]);
@@ -250,7 +250,7 @@ static void print_json_row(const struct forecast_job *job, const struct task *ta
         printf(", \"protocol\": \"%s\", \"channels\": %d, \"chunk\": %u, \"time_us\": %.3f, \"algbw\": %.4f, "
                "\"busbw\": %.4f, \"load\": {",
                protocol_names[c->protocol], c->nchannels, c->chunk_bytes, c->predicted_ns / 1000, algbw,
-               algbw * forecast_bus_factor(task->collective, job->nranks));
+               algbw * prog_bus_factor(task->collective, job->nranks));
         const char *comma = "";
         for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
             if (has_wire(job->net, (enum topo_wire)wire)) {

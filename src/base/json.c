@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/common/json.h"
+#include "base/json.h"
 
 /* Before each item: the comma, its own line where that helps a reader, its key. */
 static void json_key(struct json *json, const char *key) {

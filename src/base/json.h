@@ -2,8 +2,8 @@
  *
  * JSON, item by item: json_open() and json_close() go around lists '[' and objects '{'; key is NULL in a list.
  */
-#ifndef COLLET_TOOLS_COMMON_JSON_H
-#define COLLET_TOOLS_COMMON_JSON_H
+#ifndef COLLET_BASE_JSON_H
+#define COLLET_BASE_JSON_H
 
 #include <stdbool.h>
 #include <stdio.h>

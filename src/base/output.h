@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files that knobs name: logs, dumps, records, traces.
+ */
+#ifndef COLLET_BASE_OUTPUT_H
+#define COLLET_BASE_OUTPUT_H
+
+/* Opens the file that a pattern names, for writing, with these further flags of open(): %h in it is the host, %p the process,
+ * %r the rank (−1: there is none), %% a percent sign. Only its owner may read a new file; a link in its place is refused.
+ * −1: errno says why not. */
+int output_open(const char *pattern, int rank, int flags);
+
+/* Writes all of it, in one write() if the system takes it so; what cannot be written is lost. */
+void output_write(int fd, const char *text, unsigned long bytes);
+
+#endif

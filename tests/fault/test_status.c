@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What collet-status is told of a job that stands still, and what a rank leaves behind when its communicator fails.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/os.h"
+#include "common/world.h"
+#include "tools/status/ask.h"
+#include "tools/status/blame.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RANKS 4
+#define BYTES (1u << 20) /* more than a connection's slots take: no rank can be done without the others */
+
+static const char *const ring[] = {"COLLET_ALGO", "ring", "COLLET_PROTO", "Simple", NULL};
+
+struct stage {
+    int stopped, late, asked; /* ranks; −1: none */
+    pid_t pids[RANKS];
+    const char *words; /* that the blame contains */
+    int culprit;
+    int told; /* 1: the late rank may go on */
+};
+
+static void sum(struct ranks *ranks, struct collet_comm *comm, int *data, bool may_fail) {
+    enum collet_result result = collet_allreduce(data, data, BYTES / 4, COLLET_INT32, COLLET_SUM, comm, NULL);
+    if (result != COLLET_SUCCESS && !may_fail)
+        ranks_fail(ranks, "%s", collet_last_error(NULL));
+}
+
+/* ---------------------------------------------------------------------------------------------------- who is to blame */
+
+static bool is_as_expected(const struct stage *stage, struct status_job *job, char why[512]) {
+    snprintf(why, 512, "%d ranks of %s", job->nranks, job->name);
+    if (job->nranks != RANKS || strcmp(job->name, "world") != 0)
+        return false;
+    for (int rank = 0; rank < RANKS; rank++) {
+        const struct status_rank *r = &job->ranks[rank];
+        const bool silent = rank == stage->stopped;
+        snprintf(why, 512, "rank %d: answered %d, stopped %d, %llu calls", rank, r->rank.answered, r->rank.stopped,
+                 (unsigned long long)r->report.calls);
+        if (silent ? !r->rank.stopped : !r->has_report || r->report.calls != (rank == stage->late ? 1 : 2))
+            return false;
+    }
+    snprintf(why, 512, "nobody is to blame");
+    if (blame_find(job) == 0 || job->ranks[stage->culprit].blocks == 0)
+        return false;
+    blame_describe(&job->ranks[stage->culprit], why, 512);
+    return strstr(why, stage->words) != NULL;
+}
+
+/* Another thread, as another process would: until the picture is complete. */
+static void *look(void *ranks_) {
+    struct ranks *ranks = ranks_;
+    struct stage *stage = ranks->argument;
+    const uint64_t limit_ns = os_now_ns() + 30000000000u;
+    bool found = false;
+    char seen[512] = "nothing";
+    while (!found && os_now_ns() < limit_ns) {
+        struct status_jobs jobs = {0};
+        const char *why = "";
+        ranks_doing(ranks, "asking process %d", (int)stage->pids[stage->asked]);
+        ask_process(stage->pids[stage->asked], os_now_ns() + 5000000000u, &jobs, &why);
+        found = jobs.count == 1 && is_as_expected(stage, &jobs.job[0], seen);
+        status_jobs_free(&jobs);
+        ranks_sleep_ms(50);
+    }
+    if (!found)
+        ranks_fail(ranks, "the status of the job is not as it should be: %s", seen);
+    __atomic_store_n(&stage->told, 1, __ATOMIC_RELEASE);
+    if (stage->stopped >= 0)
+        kill(stage->pids[stage->stopped], SIGKILL);
+    return NULL;
+}
+
+static void stand_still(struct ranks *ranks, int rank) {
+    struct stage *stage = ranks->argument;
+    struct collet_config config = {.size = sizeof(config), .name = "world"};
+    struct collet_comm *comm = ranks_comm(ranks, rank, &config);
+    int *data = calloc(1, BYTES);
+    const int looker = stage->stopped == RANKS - 1 ? 0 : RANKS - 1;
+    pthread_t thread;
+    stage->pids[rank] = getpid();
+    sum(ranks, comm, data, false);
+    ranks_barrier(ranks);
+    if (rank == stage->stopped) {
+        __atomic_store_n(&ranks->expendable[rank], 1, __ATOMIC_RELEASE);
+        raise(SIGSTOP);
+        for (;;)
+            pause();
+    }
+    if (rank == looker && pthread_create(&thread, NULL, look, ranks) != 0)
+        ranks_fail(ranks, "no thread");
+    while (rank == stage->late && !__atomic_load_n(&stage->told, __ATOMIC_ACQUIRE))
+        ranks_sleep_ms(10);
+    sum(ranks, comm, data, stage->stopped >= 0);
+    if (rank == looker)
+        pthread_join(thread, NULL);
+    collet_comm_destroy(comm);
+    free(data);
+}
+
+static void run_stage(int world, struct stage stage) {
+    struct stage *shared = ranks_share(sizeof(*shared));
+    *shared = stage;
+    world_run(&worlds[world], RANKS, ring, stand_still, shared);
+    ranks_unshare(shared, sizeof(*shared));
+}
+
+static void a_rank_that_is_stopped_is_named(void **state) {
+    (void)state;
+    run_stage(WORLD_SHM, (struct stage){.stopped = 2, .late = -1, .asked = 1, .culprit = 2, .words = "is stopped"});
+}
+
+static void others_answer_although_the_root_of_the_tree_is_stopped(void **state) {
+    (void)state;
+    run_stage(WORLD_TCP, (struct stage){.stopped = 0, .late = -1, .asked = 2, .culprit = 0, .words = "is stopped"});
+}
+
+static void a_rank_that_has_not_made_the_call_is_named(void **state) {
+    (void)state;
+    run_stage(WORLD_SHM, (struct stage){.stopped = -1,
+                             .late = 1,
+                             .asked = 3,
+                             .culprit = 1,
+                             .words = "has not made call 2, allreduce (its last is call 1)"});
+}
+
+/* Rank 3 waits for 2, which is late, and nobody waits for rank 0, which is stopped: both are seen. */
+static void one_is_stopped_and_one_is_late(void **state) {
+    (void)state;
+    run_stage(WORLD_SHM, (struct stage){.stopped = 0, .late = 2, .asked = 3, .culprit = 2, .words = "has not made call 2"});
+}
+
+/* -------------------------------------------------------------------------------------------------- what is left behind */
+
+static void fail_on_purpose(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    int *data = calloc(1, BYTES);
+    for (int k = 0; k < 3; k++)
+        sum(ranks, comm, data, false);
+    ranks_barrier(ranks);
+    if (rank == 1) {
+        collet_comm_abort(comm);
+    } else {
+        while (collet_allreduce(data, data, 1, COLLET_INT32, COLLET_SUM, comm, NULL) == COLLET_SUCCESS)
+            ;
+        collet_comm_destroy(comm);
+    }
+    free(data);
+}
+
+static bool file_has(const char *path, const char *words) {
+    static char text[1 << 20];
+    struct stat about;
+    FILE *file = fopen(path, "r");
+    const size_t bytes = file != NULL ? fread(text, 1, sizeof(text) - 1, file) : 0;
+    text[bytes] = '\0';
+    if (file != NULL)
+        fclose(file);
+    return stat(path, &about) == 0 && (about.st_mode & 0777) == 0600 && strstr(text, words) != NULL;
+}
+
+static void every_rank_writes_its_operations_when_the_communicator_fails(void **state) {
+    (void)state;
+    char pattern[64], path[80];
+    snprintf(pattern, sizeof(pattern), "/tmp/collet-test-dump-%d.%%r", (int)getpid());
+    const char *const variables[] = {"COLLET_ALGO", "ring", "COLLET_DUMP_FILE", pattern, NULL};
+    world_run(&worlds[WORLD_SHM], 3, variables, fail_on_purpose, NULL);
+    for (int rank = 0; rank < 3; rank++) {
+        snprintf(path, sizeof(path), "/tmp/collet-test-dump-%d.%d", (int)getpid(), rank);
+        assert_true(file_has(path, "rank 1 called collet_comm_abort()"));
+        assert_true(file_has(path, "\"seq\": 3,\"collective\": \"allreduce\",\"bytes\": 1048576"));
+        assert_true(file_has(path, "\"state\": \"done\",\"began_ns\": "));
+        unlink(path);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_that_is_stopped_is_named),
+        cmocka_unit_test(others_answer_although_the_root_of_the_tree_is_stopped),
+        cmocka_unit_test(a_rank_that_has_not_made_the_call_is_named),
+        cmocka_unit_test(one_is_stopped_and_one_is_late),
+        cmocka_unit_test(every_rank_writes_its_operations_when_the_communicator_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
