@@ -157,6 +157,7 @@ TEST_SOURCES    := $(filter-out tests/common/% tests/portable/% tests/nccl/% tes
 TEST_SOURCES    := $(filter-out tests/model/% tests/fuzz/%,$(TEST_SOURCES))
 
 TOOLS    := $(TOOL_SOURCES:src/tools/%.c=$(BUILD)/bin/%)
+SCRIPT_TOOLS := $(patsubst src/tools/%.py,$(BUILD)/bin/%,$(wildcard src/tools/*.py))
 PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(BUILD)/bin/%)
 EXAMPLES := $(basename $(EXAMPLE_SOURCES:examples/%=$(BUILD)/bin/%))
 TESTS    := $(TEST_SOURCES:%.c=$(BUILD)/%)
@@ -171,7 +172,7 @@ FORECAST_LIB := $(BUILD)/lib/libcollet-forecast.a
 # ----------------------------------------------------------------------------------------------------------------- build
 
 .PHONY: all libs tests
-all: libs $(TOOLS) $(PERFS) $(EXAMPLES) portable
+all: libs $(TOOLS) $(SCRIPT_TOOLS) $(PERFS) $(EXAMPLES) portable
 libs: $(SHARED_LIB) $(BUILD)/lib/libcollet.so $(NCCL_LIB) $(STATIC_LIB) $(FORECAST_LIB) $(INTERNAL_LIB)
 tests: $(TESTS)
 
@@ -292,6 +293,9 @@ $(OBJ)/src/tools/prog/page.o: src/tools/prog/page.html
 $(BUILD)/bin/collet-sim: $(call objects_of,$(wildcard src/tools/sim/*.c))
 $(BUILD)/bin/collet-status $(BUILD)/tests/fault/test_status: $(call objects_of,$(wildcard src/tools/status/*.c))
 $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
+$(SCRIPT_TOOLS): $(BUILD)/bin/%: src/tools/%.py include/collet.h
+	@mkdir -p $(@D)
+	$(Q)sed 's/@VERSION@/$(VERSION)/' $< > $@ && chmod 755 $@
 $(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/tools/common/arguments.c src/base/json.c) $(STATIC_LIB)
 	$(LINK_PROGRAM)
 $(EXAMPLES): $(BUILD)/bin/%: $(OBJ)/examples/%.o $(STATIC_LIB)
@@ -552,7 +556,7 @@ lab1 lab2 lab3 lab4 lab5 lab6 lab7 lab8: $(INTERNAL_LIB) $(PROG_OBJECTS) $(BUILD
 # --------------------------------------------------------------------------------------------------------------- install
 
 .PHONY: man install uninstall deb
-INSTALLED_PROGRAMS := $(TOOLS) $(PERFS)
+INSTALLED_PROGRAMS := $(TOOLS) $(if $(shell command -v python3),$(SCRIPT_TOOLS)) $(PERFS)
 CMAKEDIR      = $(LIBDIR)/cmake/collet
 # What examples/CMakeLists.txt and examples/Makefile build outside this tree.
 EXAMPLE_FILES = $(wildcard examples/*.c examples/*.cc examples/CMakeLists.txt examples/Makefile)

@@ -85,6 +85,9 @@ enum config_scope {
          "where a rank writes its last operations when its communicator fails; %h host, %p pid, %r rank")              \
     TEXT(record, "RECORD", NULL, "", RANK, "",                                                                         \
          "a line of JSON per operation into this file; %h host, %p pid, %r rank")                                      \
+    TEXT(trace, "TRACE", NULL, "", RANK, "",                                                                           \
+         "steps, waits and wires of every rank into this file, for ui.perfetto.dev; %h host, %p pid, %r rank")         \
+    INT(trace_events, "TRACE_EVENTS", NULL, "", RANK, 131072, 64, 1 << 26, "so many of the newest events are kept")    \
     INT(heartbeat, "HEARTBEAT", NULL, "ms", AGREED, 1000, 10, 60000, "interval of heartbeats between hosts")           \
     INT(heartbeat_timeout, "HEARTBEAT_TIMEOUT", NULL, "ms", AGREED, 5000, 0, 3600000,                                  \
         "silence after which a rank on another host counts as dead; 0: never")                                         \

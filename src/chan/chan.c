@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "chan/crowd.h"
+#include "chan/tracer.h"
 #include "transport/transport.h"
 
 #include <search.h>
@@ -162,6 +163,13 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
     chan->name = options->name != NULL ? options->name : "";
     chan->last = &chan->owner.first;
     waiting_init(chan);
+    if (config->trace[0] != '\0') {
+        enum collet_result result = tracer_create(&chan->owner, chan->name, &chan->tracer);
+        if (result != COLLET_SUCCESS) {
+            free(chan);
+            return result;
+        }
+    }
     if (options->lock != NULL)
         chan_list(chan, options->lock);
     *chan_p = chan;
@@ -195,6 +203,7 @@ void chan_destroy(struct chan *chan) {
         tdelete(conn, &chan->index, by_key);
         free(conn);
     }
+    tracer_destroy(chan->tracer);
     free(chan->inquest);
     free(chan);
 }

@@ -16,6 +16,7 @@
 #include "transport/conn.h"
 
 struct proxy_client;
+struct tracer;
 
 /* The connections of one rank of one communicator, and how the rank waits for them. */
 struct chan {
@@ -27,6 +28,7 @@ struct chan {
     uint64_t cache_bytes;       /* this rank's part of the last cache */
     int64_t timeout_ms;         /* longest time without progress */
     const char *name;           /* of the communicator; "": it has none */
+    struct tracer *tracer;      /* tracer.h; NULL: nothing is traced */
     struct inquest *inquest;    /* exec/exec_inquest.c; NULL: none yet */
     struct conn **last;         /* where the next of owner.first goes */
     void *index;                /* of the connections by key: a tree of tsearch() */

@@ -17,6 +17,17 @@
 #include "kernels/worker.h"
 #include "program/program.h"
 
+/* What runs the workers of a program is made for the protocol of its call. But programs with ends over wires are run by what
+ * asks each end (PROTO_EACH_END), and those of traced ranks by what does that, and notes what it does: */
+#define EXEC_TRACED (PROTO_EACH_END + 1)
+
+/* Of a traced worker: what it has waited for since then; 0: it does not wait. */
+struct exec_wait {
+    uint64_t since_ns;
+    int rank;
+    bool sending;
+};
+
 struct exec_program {
     struct prog **progs; /* [nchannels], owned; all have the same collective, algorithm, root and cut into slices */
     const struct algorithm *source; /* what built it */
@@ -24,10 +35,12 @@ struct exec_program {
     int nconns, nready; /* connections of all channels; the first nready are READY */
     struct conn **conns;
     int nremote;                   /* of them over a wire */
+    uint32_t visit;                /* 0: nothing is remote or traced; else PROTO_EACH_END or EXEC_TRACED */
     struct interp_op *ops;         /* one per channel */
     struct interp_op *pair_ops;    /* [worker], of a pairwise collective, whose workers differ in counts; else NULL */
     uint64_t ops_id;               /* args_id of the call that they were last filled from; 0: none yet */
     struct interp_worker *workers; /* of all channels */
+    struct exec_wait *waits;       /* [worker], if the rank is traced; else NULL */
     int *first_worker;             /* [nchannels + 1]: the workers of channel c begin at first_worker[c] */
     struct work_program *on_gpu;   /* where the device executor finds it; NULL: not there yet */
     uint64_t meeting;              /* on GPUs: number of the meeting before its first use; 0: not numbered yet */

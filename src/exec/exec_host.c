@@ -6,6 +6,8 @@
 #include "exec/exec.h"
 
 #include "base/err.h"
+#include "chan/tracer.h"
+#include "exec/exec_trace.h"
 #include "kernels/interp.h"
 #include "transport/transport.h"
 
@@ -111,11 +113,14 @@ static void exec_call_start(struct exec_call *call) {
     call->state = EXEC_RUNNING;
 }
 
-/* Runs a worker until it is blocked, done, or had its turn. everywhere: see proto_at(). */
+/* Runs a worker until it is blocked, done, or had its turn. everywhere: see proto_at(). traced: it notes what it does. */
 static inline enum collet_result exec_worker_visit(struct exec_call *call, struct interp_worker *w, bool *moved,
-                                                   uint32_t everywhere) {
+                                                   uint32_t everywhere, bool traced) {
     for (int k = 0; k < STEPS_PER_VISIT; k++) {
+        const struct trace_try before = traced ? trace_before(w) : (struct trace_try){0};
         enum interp_result result = interp_try_step(w, exec_reduce, exec_borrow, everywhere);
+        if (traced)
+            trace_after(call, w, &before, result);
         if (result == INTERP_BUSY) {
             if (everywhere == PROTO_EACH_END && w->op->lands && !w->blocked_sending)
                 exec_announce(w);
@@ -133,26 +138,31 @@ static inline enum collet_result exec_worker_visit(struct exec_call *call, struc
     return COLLET_SUCCESS;
 }
 
-/* The interpreter is compiled once per protocol, and once for programs that have ends over wires, too. */
+/* The interpreter is compiled once per protocol, once for programs that have ends over wires, too, and once for ranks that are
+ * traced: so others do not pay for that. */
 #define VISIT(NAME, name, ...)                                                                                         \
     __attribute__((flatten)) static enum collet_result exec_visit_##name(struct exec_call *call,                       \
                                                                          struct interp_worker *w, bool *moved) {       \
-        return exec_worker_visit(call, w, moved, PROTOCOL_##NAME);                                                     \
+        return exec_worker_visit(call, w, moved, PROTOCOL_##NAME, false);                                              \
     }
 PROTOCOLS(VISIT)
 static enum collet_result exec_visit_each_end(struct exec_call *call, struct interp_worker *w, bool *moved) {
-    return exec_worker_visit(call, w, moved, PROTO_EACH_END);
+    return exec_worker_visit(call, w, moved, PROTO_EACH_END, false);
+}
+static enum collet_result exec_visit_traced(struct exec_call *call, struct interp_worker *w, bool *moved) {
+    return exec_worker_visit(call, w, moved, PROTO_EACH_END, true);
 }
 #define VISIT_ROW(NAME, name, ...) [PROTOCOL_##NAME] = exec_visit_##name,
 static enum collet_result (*const exec_visits[])(struct exec_call *call, struct interp_worker *w, bool *moved) = {
-    PROTOCOLS(VISIT_ROW)[PROTO_EACH_END] = exec_visit_each_end};
+    PROTOCOLS(VISIT_ROW)[PROTO_EACH_END] = exec_visit_each_end, [EXEC_TRACED] = exec_visit_traced};
 
-static enum collet_result wires_progress(struct exec_program *program, bool *moved) {
+static enum collet_result wires_progress(const struct exec_call *call, bool *moved) {
+    const struct exec_program *program = call->program;
     for (int k = 0; k < program->nconns; k++) {
         struct conn *conn = program->conns[k];
         if (conn->transport->progress == NULL)
             continue;
-        enum collet_result result = conn->transport->progress(conn);
+        enum collet_result result = tracer_carry(call->chan->tracer, TRACER_EXECUTOR, conn);
         if (result < 0)
             return result;
         *moved |= result == COLLET_SUCCESS;
@@ -170,18 +180,18 @@ static bool wires_idle(const struct exec_program *program) {
 static enum collet_result exec_call_run(struct exec_call *call, bool *moved) {
     struct exec_program *program = call->program;
     int nworkers = program->first_worker[call->args.nchannels];
-    uint32_t everywhere = program->nremote > 0 ? PROTO_EACH_END : call->args.protocol;
+    uint32_t visit = program->visit != 0 ? program->visit : call->args.protocol;
     for (int k = 0; k < nworkers; k++)
         if (!program->workers[k].done)
-            COLLET_TRY(exec_visits[everywhere](call, &program->workers[k], moved));
-    bool carries = program->nremote > 0 && call->chan->proxy == NULL;
+            COLLET_TRY(exec_visits[visit](call, &program->workers[k], moved));
+    bool carries = program->visit != 0 && program->nremote > 0 && call->chan->proxy == NULL;
     bool lends = program->ops[0].lends_from != 0 && (call->running == 0 || !*moved) && exec_has_lent(program, nworkers);
     if (call->running == 0 && (!(carries || lends) || wires_idle(program)))
         return COLLET_SUCCESS;
     if (lends && !*moved)
         exec_help(program, moved);
     if (carries)
-        COLLET_TRY(wires_progress(program, moved));
+        COLLET_TRY(wires_progress(call, moved));
     return COLLET_IN_PROGRESS;
 }
 

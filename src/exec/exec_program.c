@@ -97,7 +97,7 @@ static enum collet_result worker_init(struct interp_worker *w, const struct inte
 }
 
 /* The places of workers and connections, before there are any. */
-static enum collet_result program_make_room(struct exec_program *program) {
+static enum collet_result program_make_room(struct exec_program *program, bool traced) {
     size_t nchannels = (size_t)program->nchannels, npeers = 0;
     program->first_worker = calloc(nchannels + 1, sizeof(*program->first_worker));
     program->ops = calloc(nchannels, sizeof(*program->ops));
@@ -109,16 +109,18 @@ static enum collet_result program_make_room(struct exec_program *program) {
     }
     size_t nworkers = (size_t)program->first_worker[nchannels];
     program->workers = calloc(nworkers + 1, sizeof(*program->workers));
+    program->waits = traced ? calloc(nworkers + 1, sizeof(*program->waits)) : NULL;
     program->conns = calloc(2 * npeers + 1, sizeof(struct conn *));
     bool pairwise = prog_is_pairwise(program->progs[0]->collective);
     program->pair_ops = pairwise ? calloc(nworkers + 1, sizeof(*program->pair_ops)) : NULL;
-    if (program->workers == NULL || program->conns == NULL || (pairwise && program->pair_ops == NULL))
+    if (program->workers == NULL || program->conns == NULL || (pairwise && program->pair_ops == NULL) ||
+        (traced && program->waits == NULL))
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu workers", nworkers);
     return COLLET_SUCCESS;
 }
 
 static enum collet_result program_bind(struct exec_program *program, struct chan *chan) {
-    COLLET_TRY(program_make_room(program));
+    COLLET_TRY(program_make_room(program, chan->tracer != NULL));
     for (int channel = 0; channel < program->nchannels; channel++)
         COLLET_TRY(bind_channel(program, chan, channel));
     for (int channel = 0; channel < program->nchannels; channel++) {
@@ -156,6 +158,7 @@ enum collet_result exec_program_create(struct chan *chan, struct prog **progs, c
     proxy_pause(chan); /* connections are added to its table */
     enum collet_result result = program_bind(program, chan);
     proxy_resume(chan);
+    program->visit = program->waits != NULL ? EXEC_TRACED : program->nremote > 0 ? PROTO_EACH_END : 0;
     if (result == COLLET_SUCCESS)
         result = find_carrier(program, chan);
     if (result != COLLET_SUCCESS) {
@@ -180,6 +183,7 @@ void exec_program_destroy(struct exec_program *program) {
     }
     free(program->ops);
     free(program->pair_ops);
+    free(program->waits);
     free(program->workers);
     free(program->first_worker);
     free(program->conns);

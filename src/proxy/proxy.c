@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/wait.h"
+#include "chan/tracer.h"
 #include "transport/transport.h"
 
 #include <pthread.h>
@@ -80,7 +81,7 @@ static bool client_turn(struct proxy_client *client, bool *moved) {
                 conn->transport->attend(conn);
             continue;
         }
-        enum collet_result result = conn->transport->progress(conn);
+        enum collet_result result = tracer_carry(client->chan->tracer, TRACER_PROXY, conn);
         work = true;
         *moved |= result == COLLET_SUCCESS;
         if (result >= 0)

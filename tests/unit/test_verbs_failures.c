@@ -199,8 +199,13 @@ static void strand(struct stranded *s) {
         s->chans[rank] = (struct chan){.owner = pair->owners[rank], .timeout_ms = 60000, .name = ""};
     }
     s->conns[0] = &pair->producer;
-    s->sending = (struct exec_program){
-        .conns = s->conns, .nconns = 1, .nready = 1, .nremote = 1, .first_worker = s->first_worker, .ops = s->ops};
+    s->sending = (struct exec_program){.conns = s->conns,
+                                       .nconns = 1,
+                                       .nready = 1,
+                                       .nremote = 1,
+                                       .visit = PROTO_EACH_END,
+                                       .first_worker = s->first_worker,
+                                       .ops = s->ops};
     s->call =
         (struct exec_call){.program = &s->sending, .chan = &s->chans[0], .state = EXEC_CONNECTING, .told_peer = -1};
 }

@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/memory.h"
+#include "base/timeline.h"
 
 /* Where a worker is: its next step. */
 struct position {
@@ -19,23 +20,22 @@ struct position {
     int64_t at_ps; /* when it can begin, unless its engine is busy */
 };
 
-struct timeline {
-    FILE *out;
+struct sim_timeline {
+    struct timeline file;
     struct arena arena;
     struct position *next; /* [worker] */
     int64_t *free_ps;      /* [engine]: end of its last step */
     bool begun;            /* the simulation is repeated with fewer rounds: the first one counts */
-    const char *comma;
 };
 
-static struct timeline the_timeline; /* a skipper has no context */
+static struct sim_timeline the_timeline; /* a skipper has no context */
 
 static double us(int64_t ps) { return (double)ps / 1e6; }
 
 static struct position position_of(const struct sim_worker *w) { return (struct position){w->round, w->run, w->at_ps}; }
 
-static void *timeline_begin(const struct sim *sim) {
-    struct timeline *t = &the_timeline;
+static void *timeline_first(const struct sim *sim) {
+    struct sim_timeline *t = &the_timeline;
     if (t->begun)
         return NULL;
     t->begun = true;
@@ -45,68 +45,65 @@ static void *timeline_begin(const struct sim *sim) {
         return NULL;
     for (size_t w = 0; w < sim->nworkers; w++)
         t->next[w] = position_of(&sim->workers[w]);
-    for (size_t w = 0; w < sim->nworkers; w++)
-        fprintf(t->out,
-                "%s\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"tid\":0,\"args\":{\"name\":\"rank %d\"}}",
-                w == 0 ? "" : ",", sim->workers[w].engine, sim->workers[w].engine);
-    t->comma = ",";
+    for (size_t w = 0; w < sim->nworkers; w++) {
+        char name[24], members[24];
+        snprintf(name, sizeof name, "rank %d", sim->workers[w].engine);
+        snprintf(members, sizeof members, "\"rank\":%d", sim->workers[w].engine);
+        timeline_name(&t->file, sim->workers[w].engine, -1, name, members);
+    }
     return t;
 }
 
-/* One end of the arrow of a message: "s" where it starts, "f" where it ends. */
-static void put_arrow(const struct timeline *t, const char *end, int conn, uint32_t number, const struct sim_worker *w,
+static void put_arrow(struct sim_timeline *t, char end, int conn, uint32_t number, const struct sim_worker *w,
                       int worker, int64_t ps) {
-    fprintf(t->out,
-            ",\n{\"ph\":\"%s\",\"bp\":\"e\",\"cat\":\"message\",\"name\":\"message\",\"id\":\"%d.%u\",\"pid\":%d,"
-            "\"tid\":%d,\"ts\":%.6f}",
-            end, conn, number, w->engine, worker, us(ps));
+    char id[32];
+    snprintf(id, sizeof id, "%d.%u", conn, number);
+    timeline_arrow(&t->file, end, id, w->engine, worker, us(ps));
 }
 
 static void timeline_look(void *timeline, struct sim *sim, int32_t number, int64_t now_ps) {
-    struct timeline *t = timeline;
+    struct sim_timeline *t = timeline;
     const struct sim_worker *w = &sim->workers[number];
     struct position done = t->next[number];
     const struct sim_run *run = &sim->runs[w->first_run + done.run];
     int64_t begin_ps = now_ps > t->free_ps[w->engine] ? now_ps : t->free_ps[w->engine];
     int64_t end_ps = t->free_ps[w->engine] = sim->engine_free[w->engine];
-    fprintf(
-        t->out,
-        "%s\n{\"ph\":\"X\",\"name\":\"step %u%s%s\",\"cat\":\"step\",\"pid\":%d,\"tid\":%d,\"ts\":%.6f,\"dur\":%.6f,"
-        "\"args\":{\"round\":%u,\"channel\":%d,\"receives\":%u,\"sends\":%u,\"bytes\":%.0f}}",
-        t->comma, done.run, run->recv_count > 0 ? " receive" : "", run->send_count > 0 ? " send" : "", w->engine,
-        number, us(begin_ps), us(end_ps - begin_ps), done.round, w->channel, run->recv_count, run->send_count,
-        sim_bytes(sim, &sim->lengths[w->channel], run, done.round));
+    char name[TIMELINE_STEP_BYTES], members[160];
+    timeline_step_name(done.run, run->recv_count > 0, run->send_count > 0, name);
+    snprintf(members, sizeof members, "\"round\":%u,\"channel\":%d,\"receives\":%u,\"sends\":%u,\"bytes\":%.0f",
+             done.round, w->channel, run->recv_count, run->send_count,
+             sim_bytes(sim, &sim->lengths[w->channel], run, done.round));
+    timeline_bar(&t->file, "step", name, w->engine, number, us(begin_ps), us(end_ps - begin_ps), members);
     for (uint32_t k = 0; k < run->recv_count; k++) {
         int32_t c = sim->refs[run->recv_first + k];
-        put_arrow(t, "f", c, sim->conns[c].received - 1, w, number, begin_ps);
+        put_arrow(t, 'f', c, sim->conns[c].received - 1, w, number, begin_ps);
     }
     for (uint32_t k = 0; k < run->send_count; k++) {
         int32_t c = sim->refs[run->send_first + k];
-        put_arrow(t, "s", c, sim->conns[c].sent - 1, w, number, end_ps);
+        put_arrow(t, 's', c, sim->conns[c].sent - 1, w, number, end_ps);
     }
     t->next[number] = position_of(w);
 }
 
-static void timeline_end(void *timeline) { (void)timeline; }
+static void timeline_over(void *timeline) { (void)timeline; }
 
-static const struct sim_skipper timeline_skipper = {timeline_begin, timeline_look, timeline_end};
+static const struct sim_skipper timeline_skipper = {timeline_first, timeline_look, timeline_over};
 
 enum collet_result timeline_write(const struct forecast_job *job, const struct plan_choice *choice, uint64_t bytes,
                                   FILE *out) {
     struct forecast_stage *stage;
     struct forecast f;
     COLLET_TRY(forecast_stage_open(job, choice->algorithm, &stage));
-    the_timeline = (struct timeline){.out = out, .comma = ""};
+    the_timeline = (struct sim_timeline){0};
     enum collet_result result = COLLET_SUCCESS;
     if (stage->machine.uniform)
         result = err_set(COLLET_ERR_INVALID_ARGUMENT, "a timeline shows up to %d ranks, not %d", COST_RANKS_MAX,
                          job->nranks);
     stage->machine.skips = &timeline_skipper; /* before the simulation is built */
-    fprintf(out,
-            "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"source\":\"collet-sim, a prediction\"},\"traceEvents\":[");
+    timeline_begin(&the_timeline.file, out, "collet-sim, a prediction");
     if (result == COLLET_SUCCESS)
         result = forecast_run(stage, choice, bytes, false, &f);
-    fprintf(out, "\n]}\n");
+    timeline_end(&the_timeline.file);
     if (result == COLLET_SUCCESS)
         result = arena_check(&the_timeline.arena, "no memory for a timeline");
     arena_free(&the_timeline.arena);

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# collet-report: makes tables and plots of what COLLET_RECORD wrote.
+#
+#     lines of all ranks ──▶ operations: those of one communicator with one number ──▶ sizes and times, histogram, stragglers
+#
+# An operation takes from when its last rank entered to when its last rank left: before that, ranks waited for one that was late.
+# How much later the last rank entered than the first is its spread.
+import argparse
+import collections
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+
+VERSION = "@VERSION@"
+
+
+def fail(text):
+    sys.exit("collet-report: " + text)
+
+
+def load(paths):
+    lines = []
+    for path in paths:
+        try:
+            with open(path) as file:
+                lines += [json.loads(line) for line in file if line.strip()]
+        except (OSError, ValueError) as error:
+            fail(f"{path} is no record: {error}")
+    if not lines:
+        fail("there is no operation in " + " ".join(paths))
+    return lines
+
+
+class Operation:
+    """A collective on all ranks, or a message on one of them."""
+
+    def __init__(self, lines):
+        first, last = min(lines, key=lambda l: l["began_ns"]), max(lines, key=lambda l: l["began_ns"])
+        self.kind = tuple(last[key] for key in ("collective", "bytes", "algorithm", "protocol", "channels", "transport"))
+        self.lines, self.late = lines, last["rank"]
+        self.spread_us = (last["began_ns"] - first["began_ns"]) / 1000
+        alone = len(lines) == 1
+        self.us = last["time_us"] if alone else max(0, max(l["ended_ns"] for l in lines) - last["began_ns"]) / 1000
+        self.bus_factor = last["busbw"] / last["algbw"] if last.get("busbw") and last["algbw"] else 0
+
+
+def operations_of(lines):
+    groups = collections.defaultdict(list)
+    for line in lines:
+        message = "peer" in line
+        groups[line["communicator"], line["collective"], line["seq"], (line["rank"], line["peer"]) if message else None].append(line)
+    return [Operation(group) for group in groups.values() if "peer" in group[0] or len(group) == group[0]["nranks"]]
+
+
+def quantile(values, q):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(q * len(values)))]
+
+
+def print_sizes(operations):
+    kinds = collections.defaultdict(list)
+    for operation in operations:
+        kinds[operation.kind].append(operation)
+    print(f"# {'collective':<14}{'bytes':>12}  {'algorithm':<10}{'protocol':<9}{'ch':>3} {'via':<8}{'number':>8}"
+          f"{'median':>11}{'p99':>11}{'busbw':>9}{'spread':>11}")
+    print(f"# {'':<14}{'':>12}  {'':<10}{'':<9}{'':>3} {'':<8}{'':>8}{'(us)':>11}{'(us)':>11}{'(GB/s)':>9}{'(us)':>11}")
+    for kind, those in sorted(kinds.items()):
+        us = [operation.us for operation in those]
+        median = quantile(us, 0.5)
+        busbw = kind[1] * those[0].bus_factor / median / 1000 if median else 0
+        print(f"  {kind[0]:<14}{kind[1]:>12}  {kind[2]:<10}{kind[3]:<9}{kind[4]:>3} {kind[5]:<8}{len(those):>8}"
+              f"{median:>11.2f}{quantile(us, 0.99):>11.2f}{busbw:>9.3f}{quantile([o.spread_us for o in those], 0.5):>11.2f}")
+
+
+def print_stragglers(operations):
+    """How often each rank was the last to enter, and how long all others waited for it then."""
+    last, waited = collections.Counter(), collections.Counter()
+    for operation in operations:
+        if len(operation.lines) > 1:
+            last[operation.late] += 1
+            waited[operation.late] += operation.spread_us
+    if not last:
+        return
+    print(f"\n# {'rank':>4}{'last to enter':>15}{'others waited':>15}   (times, us)")
+    for rank, us in waited.most_common():
+        print(f"  {rank:>4}{last[rank]:>15}{us:>15.1f}")
+
+
+def histogram_of(operations):
+    """Operations per eighth of an octave of time, for each collective."""
+    bins = collections.defaultdict(collections.Counter)
+    for operation in operations:
+        if operation.us > 0:
+            bins[operation.kind[0]][round(math.log2(operation.us) * 8) / 8] += 1
+    return bins
+
+
+def gnuplot(script):
+    result = subprocess.run(["gnuplot"], input=script, text=True, capture_output=True)
+    if result.returncode:
+        fail("gnuplot: " + result.stderr.strip())
+
+
+def block_of(rows):
+    return "\n".join(" ".join(f"{value:.6g}" for value in row) for row in rows) + "\ne\n"
+
+
+def plot(path, title, x, y, series, style):
+    names = sorted(series)
+    script = f"set terminal svg size 800,500\nset output '{path}'\nset title '{title}'\nset logscale x 2\nset grid\n"
+    script += f"set xlabel '{x}'\nset ylabel '{y}'\nset key outside\n"
+    if style == "linespoints":
+        script += "set logscale y 10\n"
+    else:
+        script += "set style fill solid 0.5\nset yrange [0:*]\n"
+    script += "plot " + ", ".join(f"'-' with {style} title '{name}'" for name in names) + "\n"
+    gnuplot(script + "".join(block_of(series[name]) for name in names))
+
+
+def plot_all(operations, folder):
+    if shutil.which("gnuplot") is None:
+        fail("--plots needs gnuplot")
+    os.makedirs(folder, exist_ok=True)
+    times = collections.defaultdict(lambda: collections.defaultdict(list))
+    for operation in operations:
+        if operation.kind[1] > 0 and operation.us > 0:
+            times[" ".join(operation.kind[k] for k in (0, 2, 3))][operation.kind[1]].append(operation.us)
+    sizes = {name: sorted((size, quantile(us, 0.5)) for size, us in of.items()) for name, of in times.items()}
+    plot(os.path.join(folder, "sizes.svg"), "time by size (median)", "bytes", "us", sizes, "linespoints")
+    bins = {name: sorted((2.0 ** octave, number) for octave, number in of.items()) for name, of in histogram_of(operations).items()}
+    plot(os.path.join(folder, "times.svg"), "how many operations took how long", "us", "operations", bins, "boxes")
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="collet-report", usage="collet-report [options] FILE...",
+        description="FILE is what COLLET_RECORD wrote, on one host or several.")
+    parser.add_argument("--version", action="version", version=f"collet-report (collet) {VERSION}")
+    parser.add_argument("--plots", metavar="FOLDER", help="write sizes.svg and times.svg there (needs gnuplot)")
+    parser.add_argument("files", metavar="FILE", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    operations = operations_of(load(options.files))
+    if not operations:
+        fail("no operation has the lines of all its ranks")
+    print_sizes(operations)
+    print_stragglers(operations)
+    if options.plots:
+        plot_all(operations, options.plots)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os._exit(0)

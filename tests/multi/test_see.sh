@@ -1,0 +1,132 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# COLLET_TRACE, COLLET_RECORD, and the programs that read what they write.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/common/cases.sh
+
+bin=${BUILD:-build}/bin
+command -v python3 >/dev/null || { echo "python3 is not here"; exit 77; }
+[ -x "$bin/all_reduce_perf" ] && [ -x "$bin/collet-sim" ] || { echo "programs are not built in $bin"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+perf() { # variables… -- arguments of a perf program with 3 processes
+    local variables=()
+    while [ "$1" != -- ]; do variables+=("$1"); shift; done
+    shift
+    env "${variables[@]}" "$bin/all_reduce_perf" --procs 3 -n 3 -w 1 -c 0 "$@" >/dev/null
+}
+
+# It is JSON; the bars of a track follow each other or lie in each other; every message leaves in a step, and comes later, in
+# another one; all ranks are there.
+adds_up() { # file, ranks
+    python3 - "$@" <<'END'
+import collections, json, sys
+events = json.load(open(sys.argv[1]))["traceEvents"]
+bars = [e for e in events if e["ph"] == "X"]
+names = {e["pid"]: e["args"] for e in events if e["ph"] == "M" and e["name"] == "process_name"}
+assert sorted(a["rank"] for a in names.values()) == list(range(int(sys.argv[2]))), names
+assert {b["cat"] for b in bars} >= {"step"} and all(b["dur"] >= 0 and b["pid"] in names for b in bars)
+tracks = collections.defaultdict(list)
+for b in bars:
+    tracks[b["pid"], b["tid"]].append((b["ts"], b["ts"] + b["dur"]))
+for track, times in tracks.items():
+    times.sort()
+    assert all(a[1] <= b[0] + 1e-3 for a, b in zip(times, times[1:])), track
+sent, got = ({e["id"]: e for e in events if e["ph"] == end} for end in "sf")
+assert sent.keys() == got.keys() and len(sent) > 8
+for name, e in sent.items():
+    assert e["ts"] < got[name]["ts"], name
+    for end in e, got[name]:
+        assert any(a - 1e-3 <= end["ts"] <= b + 1e-3 for a, b in tracks[end["pid"], end["tid"]]), end
+END
+}
+
+trace_adds_up() { # variables…
+    local file=$work/trace.json
+    rm -f "$file"
+    perf COLLET_TRACE="$file" "$@" -- -b 64K -e 64K && adds_up "$file" 3 && [ "$(stat -c %a "$file")" = 600 ]
+}
+
+# The file of an earlier job is replaced.
+old_traces_go() {
+    local file=$work/old.json first second
+    perf COLLET_TRACE="$file" -- -b 8 -e 8 && first=$(grep -c '"ph"' "$file") && touch -d '1 minute ago' "$file" &&
+        perf COLLET_TRACE="$file" -- -b 8 -e 8 && second=$(grep -c '"name":"process_name"' "$file") && [ "$second" = 3 ] && [ "$first" -gt 3 ]
+}
+
+few_events_are_kept() {
+    local file=$work/few.json
+    perf COLLET_TRACE="$file" COLLET_TRACE_EVENTS=64 -- -b 64K -e 64K && python3 - "$file" <<'END'
+import json, sys
+events = json.load(open(sys.argv[1]))["traceEvents"]
+assert 64 <= len(events) <= 3 * (64 + 3), len(events)
+END
+}
+
+overlay_shows_both() {
+    local file=$work/ring.json text
+    rm -f "$file"
+    "$bin/collet-sim" --synthetic "3 cpu" --ranks 3 --sizes 64K --algo ring --timeline "$work/predicted.json" >/dev/null &&
+        perf COLLET_ALGO=ring COLLET_TRACE="$file" -- -b 64K -e 64K &&
+        text=$("$bin/collet-trace" --overlay "$work/predicted.json" --output "$work/both.json" "$file") || return 1
+    echo "$text"
+    grep -q '^# measured: ' <<<"$text" && grep -q '^# predicted: ' <<<"$text" && [ "$(grep -c 'the slowest is rank [0-2]: ' <<<"$text")" = 2 ] &&
+        python3 - "$work/both.json" <<'END'
+import collections, json, sys
+events = json.load(open(sys.argv[1]))["traceEvents"]
+names = {e["pid"]: e["args"]["name"] for e in events if e["ph"] == "M"}
+assert sorted(name.split(" (")[0] for name in names.values()) == [f"{what}: rank {rank}" for what in ("measured", "predicted") for rank in range(3)]
+critical = {e["pid"] >= 1000000 for e in events if e.get("args", {}).get("critical")}
+assert critical == {False, True} and min(e["ts"] for e in events if e["ph"] == "X") == 0
+assert all(n == 2 for n in collections.Counter(e["id"] for e in events if e["ph"] in "sf").values())
+END
+}
+
+record_is_complete() {
+    perf COLLET_RECORD="$work/record.jsonl" -- -b 4K -e 64K -f 16 && python3 - "$work/record.jsonl" <<'END'
+import collections, json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+calls = collections.Counter((l["communicator"], l["seq"]) for l in lines if l["collective"] == "allreduce")
+assert len(calls) > 5 and set(calls.values()) == {3}, calls
+for l in lines:
+    assert l["began_ns"] <= l["ended_ns"] and l["state"] == "done" and l["transport"] and l["algorithm"] and l["channels"] >= 1, l
+assert {4096, 65536} <= {l["bytes"] for l in lines}
+END
+}
+
+report_has_tables_and_plots() {
+    local text plots=()
+    command -v gnuplot >/dev/null && plots=(--plots "$work/plots")
+    text=$("$bin/collet-report" "${plots[@]}" "$work/record.jsonl") || return 1
+    echo "$text"
+    grep -qE '^ +allreduce +65536 +[a-z]+ ' <<<"$text" && grep -q 'last to enter' <<<"$text" || return 1
+    [ ${#plots[@]} = 0 ] || { grep -q '<svg' "$work/plots/sizes.svg" && grep -q '<svg' "$work/plots/times.svg"; }
+}
+
+refuses() { # words, command…
+    local words=$1 output
+    shift
+    ! output=$("$@" 2>&1) && grep -q "$words" <<<"$output" || { echo "$output"; return 1; }
+}
+
+bad_input_is_refused() {
+    echo '{' >"$work/bad"
+    refuses "is no timeline" "$bin/collet-trace" "$work/bad" && refuses "is no record" "$bin/collet-report" "$work/bad" &&
+        refuses "no such call" "$bin/collet-trace" --call 99999 "$work/ring.json" &&
+        refuses "cannot write COLLET_TRACE" bash -c "COLLET_TRACE=/nowhere/x $bin/all_reduce_perf --procs 2 -b 8 -e 8 -n 1 -w 0 2>&1; false" &&
+        refuses "COLLET_RECORD is /nowhere/x" env COLLET_RECORD=/nowhere/x "$bin/all_reduce_perf" --procs 2 -b 8 -e 8 -n 1
+}
+
+check a_trace_in_shared_memory_adds_up trace_adds_up COLLET_PROTO=Simple
+check a_trace_of_lines_adds_up trace_adds_up COLLET_PROTO=LL128
+check a_trace_over_tcp_adds_up trace_adds_up COLLET_TRANSPORT=tcp
+check a_trace_with_a_proxy_adds_up trace_adds_up COLLET_TRANSPORT=tcp COLLET_PROXY=1
+check the_trace_of_an_earlier_job_is_replaced old_traces_go
+check the_newest_events_are_kept few_events_are_kept
+check measured_and_predicted_are_laid_side_by_side overlay_shows_both
+check a_record_has_every_operation_of_every_rank record_is_complete
+check a_report_has_tables_and_plots report_has_tables_and_plots
+check bad_input_is_refused bad_input_is_refused
+finish
