@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One file for all ranks of a host: each writes its events in front of the tail, which holds a lock meanwhile, so the file is
- * complete JSON at any time.
+ * One file for all ranks of a host: each takes a lock and writes its events in front of the tail, so the file is complete JSON
+ * whenever nobody holds the lock.
  */
 #include "chan/tracer.h"
 

@@ -142,8 +142,10 @@ def main():
         description="FILE is what COLLET_RECORD wrote, on one host or several.")
     parser.add_argument("--version", action="version", version=f"collet-report (collet) {VERSION}")
     parser.add_argument("--plots", metavar="FOLDER", help="write sizes.svg and times.svg there (needs gnuplot)")
-    parser.add_argument("files", metavar="FILE", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("files", metavar="FILE", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if not options.files:
+        parser.error("name a FILE")
     operations = operations_of(load(options.files))
     if not operations:
         fail("no operation has the lines of all its ranks")

@@ -186,8 +186,10 @@ def main():
     parser.add_argument("--overlay", metavar="PREDICTED", help="lay it beside this file of collet-sim --timeline")
     parser.add_argument("--call", metavar="N", type=int, help="the call with this number")
     parser.add_argument("--output", "-o", metavar="FILE", help="write both as one file for ui.perfetto.dev; critical steps are red")
-    parser.add_argument("files", metavar="FILE", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("files", metavar="FILE", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if not options.files:
+        parser.error("name a FILE")
     measured = [event for path in options.files for event in load(path)]
     events = show("measured", measured, 0, options.call)
     if options.overlay:

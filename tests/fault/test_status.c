@@ -133,16 +133,17 @@ static void others_answer_although_the_root_of_the_tree_is_stopped(void **state)
 static void a_rank_that_has_not_made_the_call_is_named(void **state) {
     (void)state;
     run_stage(WORLD_SHM, (struct stage){.stopped = -1,
-                             .late = 1,
-                             .asked = 3,
-                             .culprit = 1,
-                             .words = "has not made call 2, allreduce (its last is call 1)"});
+                                        .late = 1,
+                                        .asked = 3,
+                                        .culprit = 1,
+                                        .words = "has not made call 2, allreduce (its last is call 1)"});
 }
 
 /* Rank 3 waits for 2, which is late, and nobody waits for rank 0, which is stopped: both are seen. */
 static void one_is_stopped_and_one_is_late(void **state) {
     (void)state;
-    run_stage(WORLD_SHM, (struct stage){.stopped = 0, .late = 2, .asked = 3, .culprit = 2, .words = "has not made call 2"});
+    run_stage(WORLD_SHM,
+              (struct stage){.stopped = 0, .late = 2, .asked = 3, .culprit = 2, .words = "has not made call 2"});
 }
 
 /* -------------------------------------------------------------------------------------------------- what is left behind */

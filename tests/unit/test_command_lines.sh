@@ -12,6 +12,11 @@ programs=()
 for source in src/tools/*.c examples/perf/*_perf.c; do
     programs+=("$(basename "$source" .c)")
 done
+if command -v python3 >/dev/null; then
+    for source in src/tools/*.py; do
+        programs+=("$(basename "$source" .py)")
+    done
+fi
 for program in "${programs[@]}"; do
     [ -x "$bin/$program" ] || { echo "$program is not built in $bin"; exit 77; }
 done
@@ -27,7 +32,7 @@ tells_its_version() { [ "$("$bin/$1" --version)" = "$1 (collet) $version" ] || {
 refuses() { # program: with 2, a word about it and no usage text
     local output
     output=$("$bin/$1" --no-such-option 2>&1 >/dev/null)
-    [ $? = 2 ] && grep -q "$1: unrecognized option '--no-such-option'" <<<"$output" && [ "$(wc -l <<<"$output")" -le 2 ] ||
+    [ $? = 2 ] && grep -qE "$1: .*unrecognized (option '|arguments: )--no-such-option" <<<"$output" && [ "$(wc -l <<<"$output")" -le 2 ] ||
         { echo "$output"; return 1; }
 }
 
