@@ -9,6 +9,7 @@
 #include "tools/common/arguments.h"
 #include "tools/status/ask.h"
 #include "tools/status/blame.h"
+#include "tools/status/metrics.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,52 +181,76 @@ static void ask_whom(int pid, struct status_jobs *jobs, const char **why) {
             ask_process(pids[k], deadline_ns, jobs, why);
 }
 
-static int show(const char *whom, bool as_json) {
-    struct status_jobs jobs = {0};
+/* What the jobs of `whom` do (NULL: of all), with blame; *why: what is wrong if there are none. */
+static void find_jobs(const char *whom, struct status_jobs *jobs, const char **why) {
     char *end = "";
     const long pid = whom != NULL ? strtol(whom, &end, 10) : 0;
     const bool is_pid = whom != NULL && *end == '\0' && pid > 0;
-    const char *why = "no process of this user on this host has a communicator of several processes";
-    ask_whom(is_pid ? (int)pid : 0, &jobs, &why);
+    *why = "no process of this user on this host has a communicator of several processes";
+    ask_whom(is_pid ? (int)pid : 0, jobs, why);
     if (whom != NULL && !is_pid) {
-        select_jobs(&jobs, whom);
-        why = "no communicator has this name";
+        select_jobs(jobs, whom);
+        *why = "no communicator has this name";
     }
-    bool held_up = false;
-    for (int j = 0; j < jobs.count; j++)
-        held_up |= blame_find(&jobs.job[j]) > 0;
+    for (int j = 0; j < jobs->count; j++)
+        blame_find(&jobs->job[j]);
+}
+
+static void find_all(struct status_jobs *jobs) {
+    const char *why;
+    find_jobs(NULL, jobs, &why);
+}
+
+static bool is_held_up(const struct status_jobs *jobs) {
+    for (int j = 0; j < jobs->count; j++)
+        for (int k = 0; k < jobs->job[j].nranks; k++)
+            if (jobs->job[j].ranks[k].blocks > 0)
+                return true;
+    return false;
+}
+
+static void print_metrics(const struct status_jobs *jobs) { metrics_print(jobs, stdout); }
+
+static int show(const char *whom, void (*print)(const struct status_jobs *jobs)) {
+    struct status_jobs jobs = {0};
+    const char *why;
+    find_jobs(whom, &jobs, &why);
     if (jobs.count == 0)
         fprintf(stderr, "collet-status: %s%s%s\n", whom != NULL ? whom : "", whom != NULL ? ": " : "", why);
-    else if (as_json)
-        put_jobs(&jobs);
     else
-        print_jobs(&jobs);
-    const int status = jobs.count == 0 ? NOBODY : held_up;
+        print(&jobs);
+    const int status = jobs.count == 0 ? NOBODY : is_held_up(&jobs);
     status_jobs_free(&jobs);
     return status;
 }
 
 int main(int argc, char **argv) {
-    const char *watch = NULL;
-    bool as_json = false;
-    int seconds = 1;
+    const char *watch = NULL, *serve = NULL;
+    bool as_json = false, as_metrics = false;
+    int seconds = 1, port = 0;
     const struct argument table[] = {
         ARGUMENT_VALUE("watch", "SECONDS", &watch, "again and again, so long after each other, on a cleared screen"),
         ARGUMENT_FLAG("json", &as_json, "JSON instead of text"),
+        ARGUMENT_FLAG("metrics", &as_metrics, "metrics of Prometheus instead of text"),
+        ARGUMENT_VALUE("serve", "PORT", &serve,
+                       "these metrics over HTTP, on this port of 127.0.0.1 (0: any), of all jobs, until it is ended"),
     };
     const int first = arguments_read(&command, table, sizeof table / sizeof *table, argc, argv);
     if (argc - first > 1) {
         fprintf(stderr, "collet-status: '%s' is one argument too many\n", argv[first + 1]);
         return EXIT_BAD_INPUT;
     }
-    if (!argument_number("--watch", watch, 1, 86400, &seconds))
+    if (!argument_number("--watch", watch, 1, 86400, &seconds) || !argument_number("--serve", serve, 0, 65535, &port))
         return EXIT_BAD_INPUT;
+    if (serve != NULL)
+        return metrics_serve(port, find_all);
+    void (*print)(const struct status_jobs *jobs) = as_json ? put_jobs : as_metrics ? print_metrics : print_jobs;
     const char *whom = first < argc ? argv[first] : NULL;
     while (watch != NULL) {
         printf("\033[H\033[2J");
-        show(whom, as_json);
+        show(whom, print);
         fflush(stdout);
         nanosleep(&(struct timespec){.tv_sec = seconds}, NULL);
     }
-    return show(whom, as_json);
+    return show(whom, print);
 }

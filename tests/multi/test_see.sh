@@ -105,6 +105,26 @@ report_has_tables_and_plots() {
     [ ${#plots[@]} = 0 ] || { grep -q '<svg' "$work/plots/sizes.svg" && grep -q '<svg' "$work/plots/times.svg"; }
 }
 
+# A job of two is asked over HTTP while it runs; each line is a comment or a value, and both ranks are there.
+metrics_are_served() {
+    local exporter job page port deadline=$((SECONDS + 30))
+    "$bin/collet-status" --serve 0 >"$work/exporter" &
+    exporter=$!
+    "$bin/all_reduce_perf" --procs 2 -b 8 -e 8 -n 2000000 -c 0 >/dev/null 2>&1 &
+    job=$!
+    while [ $SECONDS -lt $deadline ]; do
+        port=$(sed -nE 's|.*:([0-9]+)/metrics|\1|p' "$work/exporter")
+        page=$([ -n "$port" ] && exec 3<>"/dev/tcp/127.0.0.1/$port" && printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3 && cat <&3)
+        [ "$(grep -c '^collet_calls_total{.*rank="[01]".*} [1-9]' <<<"$page")" = 2 ] && break
+        sleep 0.2
+    done
+    kill $exporter $job
+    wait $exporter $job 2>/dev/null
+    [ "$(grep -c '^collet_rank_up{communicator="[0-9a-f]*",name="",rank="[01]",host="[^"]*"} 1' <<<"$page")" = 2 ] &&
+        ! sed '1,/^\r*$/d' <<<"$page" | grep -vE '^(# (HELP|TYPE) collet_[a-z_]+ .+|collet_[a-z_]+\{.*\} [0-9.e+-]+)$' || { echo "$page"; return 1; }
+    python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))["panels"]) == 4' packaging/grafana.json
+}
+
 refuses() { # words, command…
     local words=$1 output
     shift
@@ -128,5 +148,6 @@ check the_newest_events_are_kept few_events_are_kept
 check measured_and_predicted_are_laid_side_by_side overlay_shows_both
 check a_record_has_every_operation_of_every_rank record_is_complete
 check a_report_has_tables_and_plots report_has_tables_and_plots
+check metrics_are_served_over_http metrics_are_served
 check bad_input_is_refused bad_input_is_refused
 finish
