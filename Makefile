@@ -612,7 +612,8 @@ dist:
 	@sed -i -e 's|^prefix=.*|prefix=$${pcfiledir}/../..|' -e 's|^libdir=.*|libdir=$${prefix}/lib|' -e 's|^includedir=.*|includedir=$${prefix}/include|' \
 	    build-dist/$(RELEASE)/lib/pkgconfig/collet.pc
 	@install -m 644 LICENSE README.md CHANGELOG.md build-dist/$(RELEASE)/
-	@strip --strip-debug build-dist/$(RELEASE)/lib/libcollet.so.$(VERSION) build-dist/$(RELEASE)/lib/libcollet.a build-dist/$(RELEASE)/lib/collet/libnccl.so.2 build-dist/$(RELEASE)/bin/*
+	@strip --strip-debug build-dist/$(RELEASE)/lib/libcollet.so.$(VERSION) build-dist/$(RELEASE)/lib/libcollet.a build-dist/$(RELEASE)/lib/collet/libnccl.so.2
+	@find build-dist/$(RELEASE)/bin -type f ! -exec grep -qI . {} \; -exec strip --strip-debug {} +
 	@tar -C build-dist -czf build-dist/$(RELEASE).tar.gz $(RELEASE)
 	@ls -sh build-dist/$(RELEASE).tar.gz
 

@@ -27,7 +27,8 @@ $make -s install DESTDIR="$all" PREFIX=/usr LIBDIR="/$libdir" DOCDIR=/usr/share/
 
 soname=$(objdump -p "$all/$libdir/libcollet.so" | sed -n 's/ *SONAME *//p')
 library=libcollet${soname#libcollet.so.}
-strip --strip-unneeded "$all/$libdir/libcollet.so.$version" "$all/$libdir/collet/libnccl.so.2" "$all"/usr/bin/*
+find "$all/usr/bin" -type f ! -exec grep -qI . {} \; -exec strip --strip-unneeded {} + # programs in Python are text
+strip --strip-unneeded "$all/$libdir/libcollet.so.$version" "$all/$libdir/collet/libnccl.so.2"
 strip --strip-debug "$all/$libdir/libcollet.a"
 find "$all/usr/share/man" -type f -exec gzip -9n {} +
 
@@ -46,7 +47,7 @@ needs_of() {
     local package=$1
     mkdir -p "$work/debian"
     printf 'Source: collet\n\nPackage: %s\nArchitecture: any\n' "$package" >"$work/debian/control"
-    (cd "$work" && find "$package" -type f \( -path '*/bin/*' -o -name '*.so.*' \) -print0 | xargs -0 dpkg-shlibdeps -O) |
+    (cd "$work" && find "$package" -type f \( -path '*/bin/*' -o -name '*.so.*' \) ! -exec grep -qI . {} \; -print0 | xargs -0 dpkg-shlibdeps -O) |
         sed -n 's/^shlibs:Depends=//p'
 }
 
@@ -87,4 +88,4 @@ echo "activate-noawait ldconfig" >"$work/$library/DEBIAN/triggers"
 pack "$library" libs "$(needs_of "$library")" libibverbs1 same "collective communication: the library"
 pack libcollet-dev libdevel "$library (= $version)" "pkg-config, cmake, libsodium-dev, libhwloc-dev, libxml2-dev" same \
     "collective communication: header, manual, examples"
-pack collet-tools utils "$(needs_of collet-tools)" libibverbs1 foreign "collective communication: what measures and explains"
+pack collet-tools utils "$(needs_of collet-tools)" "libibverbs1, python3, gnuplot" foreign "collective communication: what measures and explains"
