@@ -256,3 +256,24 @@ int topo_nic_towards(const struct topo_rings *rings, int ring, int rank, int pee
     int nic = at_home ? route->home[a] : begin ? route->nic_in : route->nic_out;
     return nic < 0 || host == there ? -1 : rings->topo->hosts[host].first_node + nic;
 }
+
+/* Is every NIC that a ring comes in by the home of some rank? */
+static bool homes_are_all(const struct topo_crossing *crossing) {
+    for (int i = 0; i < crossing->nroutes; i++) {
+        int r = 0;
+        while (r < crossing->nlocal && crossing->routes[0].home[r] != crossing->routes[i].nic_in)
+            r++;
+        if (r == crossing->nlocal)
+            return false;
+    }
+    return crossing->nroutes > 0;
+}
+
+int topo_nic_of_message(const struct topo_rings *rings, int rank, int peer, int receiver) {
+    const int host = rings->host_of[rank], there = rings->host_of[peer];
+    const struct topo_crossing *crossing = &rings->crossings[rings->crossing_of[host]];
+    if (host == there || rings->crossing_of[there] != rings->crossing_of[host] || !crossing->has_homes ||
+        !homes_are_all(crossing))
+        return -1;
+    return rings->topo->hosts[host].first_node + crossing->routes[0].home[rings->local_of[receiver]];
+}

@@ -11,3 +11,10 @@ const struct topo_nic *nic_of_conn(const struct conn *conn) {
     int nic = topo_nic_towards(rings, conn->channel % rings->nrings, conn->owner->rank, conn->peer);
     return nic < 0 ? NULL : &rings->topo->nodes[nic].nic;
 }
+
+const struct topo_nic *nic_of_messages(const struct conn *conn) {
+    const struct topo_rings *rings = conn->owner->rings;
+    const int rank = conn->owner->rank, receiver = conn->side == CONN_CONSUMER ? rank : conn->peer;
+    int nic = rings != NULL ? topo_nic_of_message(rings, rank, conn->peer, receiver) : -1;
+    return nic < 0 ? NULL : &rings->topo->nodes[nic].nic;
+}

@@ -13,6 +13,7 @@
  * ends to tie a connection: each finds the port of its own NIC, and where they are not alike, all rails take turns.
  * Rails in reserve have queue pairs that are connected and tried; they carry something when the home rail has died.
  */
+#include "program/program.h"
 #include "transport/nic.h"
 #include "transport/verbs_end.h"
 
@@ -47,7 +48,8 @@ static int list_ports(const struct conn *conn, struct verbs_port **ports) {
 
 /* The number of the port that this end is tied to; −1: to none. */
 static int find_home(const struct conn *conn, struct verbs_port *const *ports, int n) {
-    const struct topo_nic *nic = nic_of_conn(conn);
+    const bool messages = conn->lane == PROG_LANE_P2P;
+    const struct topo_nic *nic = messages ? nic_of_messages(conn) : nic_of_conn(conn);
     for (int k = 0; nic != NULL && k < n; k++)
         if (is_port_of(ports[k], nic))
             return k;

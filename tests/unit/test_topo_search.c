@@ -349,6 +349,36 @@ static void ranks_of_one_number_meet_by_the_nic_nearest_to_them(void **state) {
     job_end(&job);
 }
 
+/* As many as each NIC has ranks next to it. */
+static void messages_go_by_the_nic_next_to_the_rank_that_gets_them(void **state) {
+    (void)state;
+    struct job job = job_of("2 node : 8 gpu nvswitch : 8 nic 200", 0);
+    assert_int_equal(job.rings->nranks, 16);
+    int uses[16] = {0};
+    for (int receiver = 0; receiver < 16; receiver++)
+        for (int sender = 0; sender < 16; sender++) {
+            const int there = topo_nic_of_message(job.rings, receiver, sender, receiver);
+            const int here = topo_nic_of_message(job.rings, sender, receiver, receiver);
+            if (sender / 8 == receiver / 8) {
+                assert_int_equal(there, -1);
+                continue;
+            }
+            struct topo_paths *paths;
+            assert_int_equal(here - job.topo->hosts[sender / 8].first_node,
+                             there - job.topo->hosts[receiver / 8].first_node);
+            assert_int_equal(topo_paths_from(job.topo, there, PATHS_IN_HOST, &paths), COLLET_SUCCESS);
+            assert_int_equal(topo_path_to(paths, job.rings->place[receiver])->class, PATH_PIX);
+            free(paths);
+            uses[job.topo->nodes[there].nic.dev]++;
+        }
+    for (int nic = 1; nic < 8; nic++)
+        assert_int_equal(uses[nic], uses[0]);
+    job_end(&job);
+    job = job_of("2 node : 1 cpu : 4 nic 200", 1); /* one rank per host: its messages take all NICs */
+    assert_int_equal(topo_nic_of_message(job.rings, 0, 1, 1), -1);
+    job_end(&job);
+}
+
 static void a_slow_nic_is_left_out_but_not_a_second_fast_one(void **state) {
     (void)state;
     struct topo *host, *topo;
@@ -602,6 +632,7 @@ int main(void) {
         cmocka_unit_test(hops_between_hosts_stay_on_their_rail),
         cmocka_unit_test(all_ranks_stay_on_a_rail_and_neighbours_on_that_of_their_ring),
         cmocka_unit_test(ranks_of_one_number_meet_by_the_nic_nearest_to_them),
+        cmocka_unit_test(messages_go_by_the_nic_next_to_the_rank_that_gets_them),
         cmocka_unit_test(a_slow_nic_is_left_out_but_not_a_second_fast_one),
         cmocka_unit_test(different_hosts_share_rings),
         cmocka_unit_test(ranks_without_gpus_visit_numa_nodes_one_after_another),
