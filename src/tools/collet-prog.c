@@ -23,7 +23,8 @@ static const struct command command = {
     "  <ranks>      number of ranks, 1 or more\n"
     "  <count>      elements of a buffer; <type> is float, half …: how slices, channels and rounds cut the buffer",
     "In a table: R receives, + reduces, ! stores to OUT, S sends; then the blocks. One row is one step.\n"
-    "With --peers: <3 receives from rank 3, >1 sends to rank 1.\n"
+    "With --peers: <3 receives from rank 3, >1 sends to rank 1. With --loans: L is an S whose peers may read the data\n"
+    "in this rank's IN or OUT, so that it is not copied into a slot.\n"
     "With --chains: 0 > 1 > 0 is a ring. A tree is indented: < a child sends to its parent, > the parent to it.\n"
     "With --trace: in one turn every worker that can does one step (w2:0 is step 0 of worker 2). r1+r2 is the sum of\n"
     "what ranks 1 and 2 contribute, =r0+r1+r2 one that is finished; r2[3] is block 3 of rank 2 where another belongs;\n"
@@ -32,7 +33,8 @@ static const struct command command = {
 struct request {
     const char *algorithm, *ranks;
     const char *nodes, *root, *slots, *import; /* NULL: not given */
-    bool check, list, peers, trace, chains, dot, html, geometry;
+    bool check, list, trace, chains, dot, html, geometry;
+    struct show_cells cells;
     const char *buffer_ranks, *channels, *chunk; /* of the geometry */
 };
 
@@ -42,7 +44,8 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
                        "the ranks are dealt in order to N nodes, as evenly as possible; 1 unless given"),
         ARGUMENT_VALUE("root", "R", &request->root,
                        "root of a broadcast or reduce, peer of a send or recv; 0 unless given"),
-        ARGUMENT_FLAG("peers", &request->peers, "the table names with whom each step exchanges"),
+        ARGUMENT_FLAG("peers", &request->cells.peers, "the table names with whom each step exchanges"),
+        ARGUMENT_FLAG("loans", &request->cells.loans, "the table says which steps lend what they send"),
         ARGUMENT_FLAG("chains", &request->chains, "who sends to whom: the rings, chains and trees of each lane"),
         ARGUMENT_FLAG("dot", &request->dot, "the connections as Graphviz: collet-prog --dot … | dot -Tsvg"),
         ARGUMENT_FLAG(
@@ -201,7 +204,7 @@ static int print(const struct algorithm *algorithm, const struct prog_shape *sha
     enum collet_result result = cast_create(algorithm, shape, root, &cast);
     if (result == COLLET_SUCCESS)
         result = request->chains || request->dot ? show_chains(&cast, shape, request->dot, stdout)
-                                                 : show_steps(&cast, request->peers, stdout);
+                                                 : show_steps(&cast, request->cells, stdout);
     cast_destroy(&cast);
     if (result == COLLET_SUCCESS)
         return EXIT_SUCCESS;

@@ -38,6 +38,12 @@ cells_name_peers() {
         shows "   0   R+!S 0 <1-3 >1-3      R+!S 1 <0,2,3 >2,3,0  R+!S 2 <0,1,3 >3,0,1  R+!S 3 <0-2 >0-2" --peers allreduce_twoshot 4
 }
 
+# Doubling overwrites what it has sent: it copies.
+cells_tell_loans() {
+    shows "   0   ..!L 0  R.!L 0  R.!. 0" --loans broadcast_chain 3 && shows "   0   ..!S 0  R.!S 0  R.!. 0" broadcast_chain 3 &&
+        ! "$prog" --loans allreduce_doubling 4 | grep -q L
+}
+
 tables_are_cut() {
     stays_small allreduce_ring 1000 && shows "ranks 32-999 are not shown" allreduce_ring 1000 &&
         shows "steps 256-1998 are not shown" allreduce_ring 1000 && stays_small allreduce_tree 1000
@@ -102,5 +108,6 @@ check dot_lists_every_connection dot_is_a_graph
 check a_trace_ends_with_what_the_verifier_accepts traces_end_right
 check a_failed_check_shows_what_is_held failures_show_values
 check the_cells_of_a_table_name_peers cells_name_peers
+check the_cells_of_a_table_tell_loans cells_tell_loans
 check tables_of_a_thousand_ranks_are_cut_and_say_so tables_are_cut
 finish

@@ -331,7 +331,7 @@ static char *printed(const struct algorithm *algorithm, int nranks, int root) {
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
     assert_int_equal(cast_create(algorithm, &PROG_FLAT(nranks), root, &cast), COLLET_SUCCESS);
-    assert_int_equal(show_steps(&cast, false, out), COLLET_SUCCESS);
+    assert_int_equal(show_steps(&cast, (struct show_cells){false, false}, out), COLLET_SUCCESS);
     cast_destroy(&cast);
     fclose(out);
     return text;

@@ -11,8 +11,12 @@
 
 /* The step tables of all ranks side by side, one for each worker: R recv, + reduce, ! store, S send, and the blocks;
  * then what each rank sends, reduces and stores in one round, and its connections. peers: cells name them, <3 >1 from
- * rank 3 and to rank 1. The first 32 ranks have columns. */
-enum collet_result show_steps(const struct cast *cast, bool peers, FILE *out);
+ * rank 3 and to rank 1. loans: L instead of S, where peers may read in this rank's buffers what it sends. The first 32 ranks have
+ * columns. */
+struct show_cells {
+    bool peers, loans;
+};
+enum collet_result show_steps(const struct cast *cast, struct show_cells cells, FILE *out);
 
 /* Who sends to whom: the rings, chains and trees of each lane; dot: all connections as Graphviz. */
 enum collet_result show_chains(const struct cast *cast, const struct prog_shape *shape, bool dot, FILE *out);

@@ -6,7 +6,7 @@
  *         0   ...S 1  ...S 0       +  reduces several operands    S  sends it
  *         1   R+!. 0  R+!. 1       then the blocks that the step is about: 3, or 4-7, or 2,3,6,7
  *
- * With peers: R+!S 2 <3 >1 receives from rank 3 and sends to rank 1.
+ * With peers: R+!S 2 <3 >1 receives from rank 3 and sends to rank 1. With loans, L sends by a loan (fifo/loan.h).
  */
 #include "tools/prog/show.h"
 
@@ -58,7 +58,7 @@ static void write_list(const struct prog *prog, const struct prog_step *step, en
 /* The table of a worker. */
 struct view {
     const struct cast *cast;
-    bool peers;
+    struct show_cells cells;
     int shown;  /* members that have a column */
     int blocks; /* width of the blocks in a cell */
     int worker;
@@ -85,8 +85,11 @@ static void write_cell(const void *what, int row, int column, char field[SHOW_FI
     write_list(member->prog, step, BLOCKS, list);
     show_add(field, "%c%c%c%c %*s", step->recv_count > 0 ? 'R' : '.',
              step->recv_count + step->locals_count > 1 ? '+' : '.', step->store_region != STEP_NONE ? '!' : '.',
-             step->send_count > 0 ? 'S' : '.', view->blocks, list);
-    for (enum list of = SENDERS; of <= RECEIVERS && view->peers; of++) {
+             step->send_count == 0                  ? '.'
+             : view->cells.loans && step->lends > 0 ? 'L'
+                                                    : 'S',
+             view->blocks, list);
+    for (enum list of = SENDERS; of <= RECEIVERS && view->cells.peers; of++) {
         write_list(member->prog, step, of, list);
         show_add(field, "%s%s", list[0] == '\0' ? "" : of == SENDERS ? " <" : " >", list);
     }
@@ -155,8 +158,8 @@ static enum collet_result count_totals(const struct cast *cast, FILE *out) {
     return enough ? COLLET_SUCCESS : err_set(COLLET_ERR_NO_MEMORY, "no memory to count connections");
 }
 
-enum collet_result show_steps(const struct cast *cast, bool peers, FILE *out) {
-    struct view view = {.cast = cast, .peers = peers};
+enum collet_result show_steps(const struct cast *cast, struct show_cells cells, FILE *out) {
+    struct view view = {.cast = cast, .cells = cells};
     view.shown = cast->nmembers < RANKS_SHOWN ? cast->nmembers : RANKS_SHOWN;
     int nworkers = 0;
     for (int m = 0; m < cast->nmembers; m++) {
