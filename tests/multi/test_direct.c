@@ -31,7 +31,8 @@ static void call_one(struct ranks *ranks, int rank, struct collet_comm *comm, co
     struct trial trial;
     char why[TRIAL_WHY_BYTES], name[TRIAL_NAME_BYTES];
     trial_name(call, name);
-    ranks_doing(ranks, "%s", name);
+    if (rank == 0)
+        ranks_doing(ranks, "%s", name);
     trial_prepare(&trial, call, rank);
     ranks_try(ranks, rank, trial_run(&trial, comm));
     if (!trial_check(&trial, why))
