@@ -107,6 +107,8 @@ static bool text_is_known(const struct knob *knob, const char *value) {
     int first, last;
     if (knob->offset == offsetof(struct config, port_range))
         return value[0] == '\0' || config_port_range(value, &first, &last);
+    if (knob->offset == offsetof(struct config, determinism))
+        return value[0] == '\0' || is_listed(value, "size order");
     if (knob->offset == offsetof(struct config, cpu_distance))
         return is_listed(value, "near far auto");
     if (knob->offset == offsetof(struct config, net_gdr_level))

@@ -33,6 +33,8 @@ enum config_scope {
     TEXT(proto, "PROTO", "NCCL_PROTO", "", AGREED, "", "force a protocol: Simple, LL or LL128; ^ excludes")            \
     TEXT(program, "PROGRAM", NULL, "", RANK, "",                                                                       \
          "the algorithm of this MSCCL-style XML file for its collective; rank 0's is everybody's")                     \
+    TEXT(determinism, "DETERMINISM", NULL, "", AGREED, "",                                                             \
+         "what a sum's bits do not depend on: size, or order, which is size, algorithm and topology")                  \
     INT(nchannels, "NCHANNELS", NULL, "", AGREED, 0, 0, 64, "channels of a call; 0: chosen")                           \
     INT(min_nchannels, "MIN_NCHANNELS", "NCCL_MIN_NCHANNELS", "", AGREED, 0, 0, 64, "fewest channels; 0: no bound")    \
     INT(max_nchannels, "MAX_NCHANNELS", "NCCL_MAX_NCHANNELS", "", AGREED, 0, 0, 64, "most channels; 0: no bound")      \

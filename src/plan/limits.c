@@ -71,6 +71,9 @@ enum collet_result tuner_limits_read(const struct config *config, const struct f
     limits->nchannels = limits->most_nchannels = config->nchannels > 0 ? (int)config->nchannels : wanted;
     limits->channels_given = config->nchannels > 0 || config->min_nchannels > 0 || config->max_nchannels > 0;
     limits->forced_chunk_bytes = (uint32_t)config->chunksize;
+    limits->determinism = strcasecmp(config->determinism, "order") == 0  ? DETERMINISM_ORDER
+                          : strcasecmp(config->determinism, "size") == 0 ? DETERMINISM_SIZE
+                                                                         : DETERMINISM_NONE;
     COLLET_TRY(read_algorithms(config->algo, limits));
     return read_protocols(config->proto, limits);
 }
@@ -89,6 +92,19 @@ void tuner_limits_of_gpus(const struct config *config, int ranks_of_a_gpu, struc
         return;
     limits->nchannels = config->min_nchannels > 0 ? (int)config->min_nchannels : 1;
     limits->most_nchannels = most < shared ? most : shared;
+}
+
+/* ---- bits ---- */
+
+/* Slices of a buffer are summed up in different orders, and which slice an element is in depends on the buffer's size. Blocks
+ * of ranks are what the call says, whatever their size. */
+bool tuner_keeps_bits(const struct tuner_limits *limits, const struct algorithm *algorithm, int nslices) {
+    bool in_rank_order = algorithm->order == PROG_IN_RANK_ORDER;
+    bool one_order = nslices == 1 || !prog_is_sliced(algorithm->collective);
+    if (!prog_facts[algorithm->collective].reduces || prog_is_bare(algorithm->collective))
+        return true;
+    return limits->determinism == DETERMINISM_NONE || in_rank_order ||
+           (limits->determinism == DETERMINISM_SIZE && one_order);
 }
 
 /* ---- names that cannot be followed ---- */

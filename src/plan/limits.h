@@ -9,6 +9,13 @@
 #include "fifo/layout.h"
 #include "program/program.h"
 
+/* What the bits of a reduction may depend on, beside inputs and number of ranks (COLLET_DETERMINISM). */
+enum determinism {
+    DETERMINISM_NONE,  /* how the call is made: its size, hence its algorithm, the element's slice and channel */
+    DETERMINISM_SIZE,  /* the algorithm, and the order of ranks on the ring */
+    DETERMINISM_ORDER, /* nothing: each result is the sum in the order of ranks */
+};
+
 struct tuner_limits {
     bool algorithm_named[ALGORITHMS_MAX];  /* by COLLET_ALGO, by index in algorithms[] */
     bool protocol_allowed[PROTOCOL_COUNT]; /* by enum protocol */
@@ -19,6 +26,7 @@ struct tuner_limits {
     uint32_t forced_chunk_bytes;           /* 0: free */
     uint32_t slot_bytes, short_bytes;
     const struct algorithm *imported; /* by COLLET_PROGRAM: alone for its collective; NULL: none */
+    enum determinism determinism;
 };
 
 /* Does the configuration name algorithms and protocols that there are? For values of this process, before it takes those of
@@ -33,6 +41,9 @@ enum collet_result tuner_limits_read(const struct config *config, const struct f
 /* Ranks on GPUs, of which so many share one: each channel has blocks of its own, so their number is chosen too, unless the
  * configuration has it. */
 void tuner_limits_of_gpus(const struct config *config, int ranks_of_a_gpu, struct tuner_limits *limits);
+
+/* Does the algorithm, which cuts buffers into so many slices, keep what COLLET_DETERMINISM promises? */
+bool tuner_keeps_bits(const struct tuner_limits *limits, const struct algorithm *algorithm, int nslices);
 
 /* Does COLLET_ALGO name an algorithm of the collective that takes the shape? If it names none, all are free. */
 bool tuner_is_named(const struct tuner_limits *limits, enum prog_collective collective, const struct prog_shape *shape);

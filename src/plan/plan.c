@@ -42,7 +42,8 @@ struct planner {
 /* ---- ranks, as algorithms see them ---- */
 
 static enum collet_result shapes_init(struct planner *planner) {
-    int nshapes = map_orders(planner->map);
+    bool alike = planner->limits.determinism != DETERMINISM_NONE; /* an element's channel must not matter */
+    int nshapes = alike ? 1 : map_orders(planner->map);
     COLLET_TRY(
         memory_get(&planner->shapes, (size_t)nshapes, sizeof(*planner->shapes), "no memory for %d rings", nshapes));
     for (; planner->nshapes < nshapes; planner->nshapes++)
@@ -137,6 +138,9 @@ static enum collet_result find_advice(struct planner *planner, const struct conf
     planner->adviser = __atomic_load_n(&adviser, __ATOMIC_ACQUIRE);
     if (*plugin == '\0' || strcasecmp(plugin, "none") == 0)
         planner->adviser = NULL;
+    else if (planner->limits.determinism != DETERMINISM_NONE)
+        return err_set(COLLET_ERR_INVALID_USAGE,
+                       "COLLET_TUNER_PLUGIN and COLLET_DETERMINISM: a plugin chooses by size; unset one of them");
     else if (planner->adviser == NULL)
         log_warn(PLAN, "COLLET_TUNER_PLUGIN has no effect: plugins are for programs that use NCCL's names");
     return planner->adviser == NULL ? COLLET_SUCCESS

@@ -90,6 +90,8 @@ int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage
     struct tuner_way ways[TUNER_WAYS_MAX];
     uint64_t block = block_bytes(stage, count, elem_bytes);
     struct tuner_limits own = limits_of(limits, stage->algorithm->collective);
+    if (!tuner_keeps_bits(limits, stage->algorithm, stage->nblocks))
+        return 0;
     int n = 0, nways = tuner_ways(&own, ways), most = most_channels(limits, stage), fewest = limits->nchannels;
     for (int k = 0; k < nways; k++) {
         struct tuner_way *way = &ways[k], *before = k > 0 ? &ways[k - 1] : NULL;
@@ -245,7 +247,8 @@ static bool applies(const struct algorithm *algorithm, enum prog_collective coll
 /* Opens the stage of an algorithm, and lists its choices. */
 static enum collet_result contest_add(struct contest *contest, const struct algorithm *algorithm,
                                       struct cost_stage **stage_p) {
-    COLLET_TRY(cost_stage_open(contest->machine, algorithm, stage_p));
+    if (*stage_p == NULL)
+        COLLET_TRY(cost_stage_open(contest->machine, algorithm, stage_p));
     struct tuner_try *more =
         realloc(contest->tries, ((size_t)contest->ntries + TUNER_TRIES_MAX) * sizeof(*contest->tries));
     if (more == NULL)
@@ -256,16 +259,30 @@ static enum collet_result contest_add(struct contest *contest, const struct algo
     return COLLET_SUCCESS;
 }
 
-/* The imported algorithm alone, or all that COLLET_ALGO allows. */
-static enum collet_result contest_enter(struct contest *contest, enum prog_collective collective) {
-    const struct algorithm *imported = contest->limits->imported;
+/* All that COLLET_ALGO allows. With COLLET_DETERMINISM=size only the first, or sizes might differ in it. */
+static enum collet_result contest_add_all(struct contest *contest, enum prog_collective collective) {
     bool named = tuner_is_named(contest->limits, collective, contest->machine->whole);
-    if (imported != NULL && applies(imported, collective, contest->machine))
-        return contest_add(contest, imported, &contest->stages[0]);
-    for (int k = 0; algorithms[k].name != NULL; k++)
+    bool one = contest->limits->determinism == DETERMINISM_SIZE && prog_facts[collective].reduces;
+    for (int k = 0; algorithms[k].name != NULL && !(one && contest->ntries > 0); k++)
         if (applies(&algorithms[k], collective, contest->machine) && (!named || contest->limits->algorithm_named[k]))
             COLLET_TRY(contest_add(contest, &algorithms[k], &contest->stages[k]));
     return COLLET_SUCCESS;
+}
+
+/* Algorithms that sum in the order of ranks all make the same bits: they keep every promise, so all of them may be tried. */
+static enum collet_result contest_enter(struct contest *contest, enum prog_collective collective) {
+    const struct tuner_limits *limits = contest->limits;
+    struct tuner_limits strict = *limits;
+    if (limits->imported != NULL && applies(limits->imported, collective, contest->machine))
+        return contest_add(contest, limits->imported, &contest->stages[0]);
+    if (limits->determinism == DETERMINISM_SIZE) {
+        strict.determinism = DETERMINISM_ORDER;
+        contest->limits = &strict;
+        enum collet_result result = contest_add_all(contest, collective);
+        contest->limits = limits;
+        COLLET_TRY(result);
+    }
+    return contest->ntries > 0 ? COLLET_SUCCESS : contest_add_all(contest, collective);
 }
 
 static void contest_end(struct contest *contest) {
@@ -292,6 +309,11 @@ enum collet_result tuner_choose(const struct cost_machine *machine, const struct
         *choice = contest.tries[best].choice;
     contest_end(&contest);
     COLLET_TRY(result);
+    if (best < 0 && limits->determinism != DETERMINISM_NONE && prog_facts[collective].reduces)
+        return err_set(COLLET_ERR_INVALID_USAGE,
+                       "COLLET_DETERMINISM: none of the allowed algorithms for %s of %d ranks keeps that promise; "
+                       "collet-prog --list shows which sum in rank order",
+                       prog_collective_name(collective), machine->whole->nranks);
     if (best < 0)
         return err_set(COLLET_ERR_INTERNAL,
                        "no algorithm for %s of %d ranks; if COLLET_ALGO names one, its messages do not fit into slots",
