@@ -103,8 +103,8 @@ static void post_admit(struct post *post) {
 static void post_push(struct post *post) {
     struct engine *engine = &post->comm->engine;
     post->next = __atomic_load_n(&engine->incoming, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&engine->incoming, &post->next, post, true, __ATOMIC_RELEASE,
-                                        __ATOMIC_RELAXED)) /* pairs with admit_incoming() */
+    while (!__atomic_compare_exchange_n(&engine->incoming, &post->next, post, true, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED)) /* pairs with admit_incoming() and leaves_calls() */
         ;
 }
 
@@ -296,11 +296,18 @@ bool driver_take(struct driver *driver, struct collet_comm *comm) {
     return true;
 }
 
+/* A thread that pushes a post and then sees a driver leaves the post to it. So the driver says that it leaves, and only then looks
+ * whether there is a post. A plain load might come before that store, and miss the post. This addition of nothing cannot: it
+ * comes before the push, and then that thread sees no driver; or behind it, and finds the post. */
+static bool leaves_calls(struct engine *engine) {
+    return engine->busy != NULL || __atomic_fetch_add(&engine->incoming, 0, __ATOMIC_ACQ_REL) != NULL;
+}
+
 /* Wakes collet's own thread, if calls are left, before another one can end the communicator. */
 static void lock_give(struct collet_comm *comm) {
     struct engine *engine = &comm->engine;
     __atomic_store_n(&engine->driver, NULL, __ATOMIC_RELAXED);
-    if (__atomic_load_n(&engine->thread, __ATOMIC_RELAXED) != NULL && engine_is_busy(engine))
+    if (__atomic_load_n(&engine->thread, __ATOMIC_RELAXED) != NULL && leaves_calls(engine))
         engine_thread_wake(comm);
     call_lock_release(&comm->lock);
 }

@@ -22,14 +22,14 @@
 
 #define CHOICES_MAX 4096
 #define LOOKS_MAX 96
-#define STACK_BYTES (64u << 10)
 
 enum kind { NOTHING, LOAD, EXCHANGE, BLOCKED };
 
 /* What a thread has read. */
 struct look {
     const struct place *place;
-    int store;
+    int store; /* the one that it has read; of a mutex, how often others have held it and given it back */
+    bool mutex;
 };
 struct looks {
     struct look look[LOOKS_MAX];
@@ -65,8 +65,6 @@ static struct {
     int depth, repeats;                            /* of them, how many are given */
     struct model_result result;
 } x = {.running = -1};
-
-static char stacks[MODEL_THREADS][STACK_BYTES] __attribute__((aligned(64)));
 
 /* ---- states that have been seen ---- */
 
@@ -140,8 +138,8 @@ static void thread_main(void) {
 static void start_on_its_stack(int number) {
     ucontext_t context;
     getcontext(&context);
-    context.uc_stack.ss_sp = stacks[number];
-    context.uc_stack.ss_size = STACK_BYTES;
+    context.uc_stack.ss_sp = model_arena + MODEL_ARENA_BYTES + (size_t)number * MODEL_STACK_BYTES;
+    context.uc_stack.ss_size = MODEL_STACK_BYTES;
     context.uc_link = NULL;
     makecontext(&context, thread_main, 0);
     setcontext(&context);
@@ -160,9 +158,16 @@ static void go_on(int number) {
     x.running = -1;
 }
 
-static bool has_newer(const struct looks *looks) {
+static int newest_for(int thread, const struct look *look) {
+    int others = 0;
+    for (int t = 0; t < MODEL_THREADS; t++)
+        others += t != thread ? look->place->by[t] : 0;
+    return look->mutex ? others : look->place->count - 1;
+}
+
+static bool has_newer(int thread, const struct looks *looks) {
     for (int k = 0; k < looks->count; k++)
-        if (looks->look[k].store < looks->look[k].place->count - 1)
+        if (looks->look[k].store < newest_for(thread, &looks->look[k]))
             return true;
     return false;
 }
@@ -171,27 +176,24 @@ static bool has_newer(const struct looks *looks) {
 static int options_of(int number, struct option *options) {
     const struct thread *thread = &x.threads[number];
     int n = 0;
-    if (thread->ended || (thread->waits && !has_newer(&thread->vain)))
+    if (thread->ended || (thread->waits && !has_newer(number, &thread->vain)))
         return 0;
     if (thread->next == BLOCKED && thread->ready(thread->argument))
         options[n++] = (struct option){number, 0};
     if (thread->next == EXCHANGE)
         options[n++] = (struct option){number, thread->place->count - 1};
-    for (int s = thread->next == LOAD ? thread->place->count : 0; s-- > memory_oldest(number, thread->place);)
-        options[n++] = (struct option){number, s};
+    if (thread->next == LOAD)
+        for (int s = thread->place->count; s-- > memory_oldest(number, thread->place);)
+            options[n++] = (struct option){number, s};
     return n;
 }
 
-/* Whose steps may change what the thread may do now: as bits. */
+/* Whose steps may change what the thread may do now, as bits: those who write what it reads. */
 static int others_of(const struct thread *thread) {
-    int others = 0, everybody = (1 << x.model->nthreads) - 1;
-    if (thread->ended)
-        return 0;
-    if (thread->next != LOAD)
-        return everybody;
+    int others = thread->ended ? 0 : thread->place->writers;
     for (int k = 0; thread->waits && k < thread->vain.count; k++)
         others |= thread->vain.look[k].place->writers;
-    return others | (thread->place->writers ? thread->place->writers : everybody);
+    return others;
 }
 
 /* The threads whose steps are to be tried now: closed, so that what the others do first changes nothing for them. */
@@ -308,7 +310,7 @@ static void explore_all(uint64_t most_states) {
 struct model_result model_explore(const struct model *model, uint64_t most_states, bool quiet) {
     x.model = model;
     x.running = -1;
-    memory_begin();
+    memory_begin(model->shares_stacks);
     model->prepare(model);
     memory_keep();
     if (_setjmp(execution) != FINDING) { /* 0, or AGAIN */
@@ -321,11 +323,21 @@ struct model_result model_explore(const struct model *model, uint64_t most_state
     return x.result;
 }
 
+void model_print(const struct model *model, const struct model_result *result, bool quiet) {
+    if (quiet && result->failed)
+        printf("%s\n", model->name);
+    if (!quiet)
+        printf("%-5s %-56s %9llu states %8llu executions%s\n", result->failed ? "FAIL" : "ok", model->name,
+               (unsigned long long)result->states, (unsigned long long)result->executions,
+               result->complete || result->failed ? "" : "   not all");
+    fflush(stdout);
+}
+
 /* ---- what threads call ---- */
 
 int explore_thread(void) { return x.running; }
 
-static void look(const struct place *place, int store) {
+static void look(const struct place *place, int store, bool mutex) {
     struct looks *looks = &x.threads[x.running].looks;
     for (int k = 0; k < looks->count; k++)
         if (looks->look[k].place == place) {
@@ -334,7 +346,7 @@ static void look(const struct place *place, int store) {
         }
     if (looks->count == LOOKS_MAX)
         model_fail("a thread reads more than %d places between two waits", LOOKS_MAX);
-    looks->look[looks->count++] = (struct look){place, store};
+    looks->look[looks->count++] = (struct look){place, store, mutex};
 }
 
 static void reach(enum kind next, struct place *place) {
@@ -354,7 +366,7 @@ static void remember(const struct place *place, int store) {
 int explore_load(struct place *place) {
     reach(LOAD, place);
     int store = x.threads[x.running].reads;
-    look(place, store);
+    look(place, store, false);
     remember(place, store);
     explore_say("loads %s: %lld, store %d of %d", place->name, (long long)place->stores[store].value, store + 1,
                 place->count);
@@ -363,7 +375,7 @@ int explore_load(struct place *place) {
 
 void explore_exchange(struct place *place) {
     reach(EXCHANGE, place);
-    look(place, place->count - 1);
+    look(place, place->count - 1, false);
     remember(place, place->count - 1);
 }
 
@@ -374,15 +386,21 @@ void explore_stored(const struct place *place) {
     explore_say("stores %s: %lld", place->name, (long long)place->stores[place->count - 1].value);
 }
 
-void explore_block(bool (*ready)(const void *argument), const void *argument, const char *what) {
+void explore_block(struct place *place, bool (*ready)(const void *argument), const void *argument, const char *what) {
     struct thread *thread = &x.threads[x.running];
     thread->ready = ready;
     thread->argument = argument;
     thread->what = what;
-    thread->looks.stored = true;
-    reach(BLOCKED, NULL);
+    reach(BLOCKED, place);
     thread->trace = memory_mix(thread->trace, (uint64_t)(uintptr_t)what);
     explore_say("goes on: %s", what);
+}
+
+void explore_locked(const struct place *mutex) {
+    const struct look now = {mutex, 0, true};
+    int others = newest_for(x.running, &now);
+    look(mutex, others, true);
+    x.threads[x.running].trace = memory_mix(x.threads[x.running].trace, (uint64_t)others);
 }
 
 void model_turn(void) { x.threads[x.running].trace = 0; }
@@ -432,11 +450,11 @@ void model_fail(const char *format, ...) {
     _longjmp(execution, FINDING);
 }
 
-void model_name(const void *at, const char *format, ...) {
+void model_name(const void *at, uint32_t bytes, const char *format, ...) {
     char name[48];
     va_list list;
     va_start(list, format);
     vsnprintf(name, sizeof(name), format, list);
     va_end(list);
-    memory_name(at, name);
+    memory_name(at, bytes, name);
 }

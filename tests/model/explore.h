@@ -21,7 +21,10 @@ void explore_stored(const struct place *place);
 void explore_again(void);
 
 /* The running thread waits until ready() says so: for a mutex, a signal. */
-void explore_block(bool (*ready)(const void *argument), const void *argument, const char *what);
+void explore_block(struct place *place, bool (*ready)(const void *argument), const void *argument, const char *what);
+
+/* The running thread has got a mutex. To take it and give it back changes nothing by itself. */
+void explore_locked(const struct place *mutex);
 
 /* Says what the running thread does, if a finding is being printed. */
 __attribute__((format(printf, 1, 2))) void explore_say(const char *format, ...);

@@ -4,6 +4,7 @@
  */
 #include "explore.h"
 
+#include <pthread.h>
 #include <string.h>
 
 /* ---- plain accesses ---- */
@@ -165,6 +166,60 @@ ATOMICS(8, uint8_t)
 ATOMICS(16, uint16_t)
 ATOMICS(32, uint32_t)
 ATOMICS(64, uint64_t)
+
+/* ---- mutexes and conditions of pthread ---- */
+
+/* A mutex is a place, 1 while it is held. A condition is a place that counts its signals. */
+static struct place *place_of_mutex(pthread_mutex_t *mutex) { return memory_place(mutex, sizeof(uint32_t)); }
+static struct place *place_of_condition(pthread_cond_t *condition) { return memory_place(condition, sizeof(uint32_t)); }
+
+static uint64_t newest(const struct place *place) { return place->stores[place->count - 1].value; }
+static bool is_free(const void *mutex) { return newest(mutex) == 0; }
+
+int model_mutex_lock(pthread_mutex_t *mutex);
+int model_mutex_lock(pthread_mutex_t *mutex) {
+    struct place *place = place_of_mutex(mutex);
+    explore_block(place, is_free, place, "pthread_mutex_lock()");
+    explore_locked(place);
+    memory_exchange(explore_thread(), place, 1, __ATOMIC_ACQUIRE);
+    return 0;
+}
+
+int model_mutex_unlock(pthread_mutex_t *mutex);
+int model_mutex_unlock(pthread_mutex_t *mutex) {
+    memory_store(explore_thread(), place_of_mutex(mutex), 0, __ATOMIC_RELEASE);
+    return 0;
+}
+
+int model_cond_signal(pthread_cond_t *condition);
+int model_cond_signal(pthread_cond_t *condition) {
+    struct place *place = place_of_condition(condition);
+    explore_exchange(place);
+    memory_exchange(explore_thread(), place, newest(place) + 1, __ATOMIC_RELAXED);
+    explore_stored(place);
+    return 0;
+}
+
+struct sleeper {
+    const struct place *place;
+    uint64_t signals; /* when it fell asleep */
+};
+
+static bool is_signalled(const void *sleeper_) {
+    const struct sleeper *sleeper = sleeper_;
+    return newest(sleeper->place) != sleeper->signals;
+}
+
+/* It never wakes without a signal: then a signal that is forgotten is missed. */
+int model_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
+int model_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
+    struct place *place = place_of_condition(condition);
+    const struct sleeper sleeper = {place, newest(place)};
+    explore_say("sleeps");
+    model_mutex_unlock(mutex);
+    explore_block(place, is_signalled, &sleeper, "pthread_cond_wait()");
+    return model_mutex_lock(mutex);
+}
 
 /* The slot layer has no fences, and this model has none. */
 void __tsan_atomic_thread_fence(int order);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define LINE_BYTES 64u
-#define LINES (MODEL_ARENA_BYTES / LINE_BYTES)
+#define LINES (sizeof(model_arena) / LINE_BYTES)
 
 /* Who has touched a byte: the clocks of each thread's last access of a kind; 0: none. */
 struct touch {
@@ -27,12 +27,14 @@ struct line {
     bool used, changed; /* in this execution; since it was hashed */
 };
 
-char model_arena[MODEL_ARENA_BYTES] __attribute__((aligned(128)));
+char model_arena[MODEL_ARENA_BYTES + MODEL_THREADS * MODEL_STACK_BYTES] __attribute__((aligned(128)));
 static char image[MODEL_ARENA_BYTES]; /* the arena when an execution begins */
 static struct line lines[LINES];
 static int used[LINES], nused, changed[LINES], nchanged;
-static uint64_t all_hash;                                   /* of all lines */
-static const char *owned = model_arena + MODEL_ARENA_BYTES; /* from here on no byte is shared */
+static uint64_t all_hash; /* of all lines */
+static const char *arena_end;
+static const char *owned; /* from here on no byte is shared */
+static bool knows_arena;  /* a state is known by the arena's content */
 static struct knowledge knowledge[MODEL_THREADS];
 static struct place places[PLACES_MAX];
 static int nplaces;
@@ -56,7 +58,7 @@ static inline struct touch *touch_at(const char *at) {
     return &line_at(at)->bytes[(size_t)(at - model_arena) % LINE_BYTES];
 }
 
-static inline bool in_arena(const char *at) { return at >= model_arena && at < model_arena + MODEL_ARENA_BYTES; }
+static inline bool in_arena(const char *at) { return at >= model_arena && at < arena_end; }
 
 static inline void must_know(int thread, const uint16_t *clocks, const char *at, const char *what) {
     for (int other = 0; other < MODEL_THREADS; other++)
@@ -154,8 +156,8 @@ struct place *memory_place(const void *at, uint32_t bytes) {
     return place;
 }
 
-void memory_name(const void *at, const char *name) {
-    struct place *place = place_at(at, sizeof(uint64_t));
+void memory_name(const void *at, uint32_t bytes, const char *name) {
+    struct place *place = place_at(at, bytes);
     snprintf(place->name, sizeof(place->name), "%s", name);
 }
 
@@ -216,6 +218,7 @@ static void append(int thread, struct place *place, uint64_t value, int order, c
         mine->clock[thread]++;
     }
     store->hash = hash_of(store);
+    place->by[thread]++;
     if ((place->writers >> thread & 1) == 0) {
         place->writers |= 1 << thread;
         explore_again();
@@ -242,9 +245,11 @@ uint64_t memory_exchange(int thread, struct place *place, uint64_t value, int or
 void memory_reset(void) {
     for (int k = 0; k < nused; k++) {
         struct line *line = &lines[used[k]];
-        if (model_arena + (size_t)used[k] * LINE_BYTES < owned)
+        size_t at = (size_t)used[k] * LINE_BYTES;
+        if (model_arena + at < owned)
             memset(line->bytes, 0, sizeof(line->bytes));
-        memcpy(model_arena + (size_t)used[k] * LINE_BYTES, image + (size_t)used[k] * LINE_BYTES, LINE_BYTES);
+        if (at < sizeof(image))
+            memcpy(model_arena + at, image + at, LINE_BYTES);
         line->used = line->changed = false;
         line->hash = 0;
     }
@@ -256,13 +261,15 @@ void memory_reset(void) {
     for (int k = 0; k < nplaces; k++) {
         places[k].count = places[k].base = 0;
         places[k].plain = false;
+        memset(places[k].by, 0, sizeof(places[k].by));
     }
 }
 
-void memory_begin(void) {
-    owned = model_arena + MODEL_ARENA_BYTES;
+void memory_begin(bool shares_stacks) {
+    knows_arena = !shares_stacks;
+    owned = arena_end = model_arena + (shares_stacks ? sizeof(model_arena) : MODEL_ARENA_BYTES);
     memory_reset();
-    memset(model_arena, 0, sizeof(model_arena));
+    memset(model_arena, 0, MODEL_ARENA_BYTES);
     nplaces = 0;
 }
 
@@ -306,8 +313,11 @@ static int oldest_of_all(const struct place *place, int nthreads) {
 }
 
 uint64_t memory_hash(int nthreads) {
-    hash_changes();
-    uint64_t hash = all_hash;
+    uint64_t hash = 0;
+    if (knows_arena) {
+        hash_changes();
+        hash = all_hash;
+    }
     for (int k = 0; k < nplaces; k++) {
         hash = memory_mix(hash, (uint64_t)places[k].count);
         for (int s = oldest_of_all(&places[k], nthreads); s < places[k].count; s++)

@@ -8,7 +8,7 @@
 #include "model.h"
 
 #define PLACES_MAX 128
-#define STORES_MAX 48
+#define STORES_MAX 96
 
 /* Of a thread, or of the one that has made a release store. */
 struct knowledge {
@@ -29,7 +29,8 @@ struct place {
     int count;
     int writers; /* in all executions so far, a bit each. Stores of several threads are choices: their order matters */
     int base;    /* its oldest store that may still be read by anybody */
-    bool plain;  /* written without atomics since: the newest value is in memory */
+    int by[MODEL_THREADS]; /* how many stores each thread has made */
+    bool plain;            /* written without atomics since: the newest value is in memory */
     struct store stores[STORES_MAX];
     char name[48];
 };
@@ -39,7 +40,7 @@ void memory_touch(int thread, const void *at, size_t bytes, bool writes);
 
 struct place *memory_place(const void *at, uint32_t bytes);
 /* For all executions to come. */
-void memory_name(const void *at, const char *name);
+void memory_name(const void *at, uint32_t bytes, const char *name);
 
 /* Stores oldest … count − 1 of the place may be read. */
 int memory_oldest(int thread, const struct place *place);
@@ -51,7 +52,7 @@ bool memory_is_shared(const struct place *place);
 uint64_t memory_exchange(int thread, struct place *place, uint64_t value, int order);
 
 /* A model begins: with zeros, and no places. Then its arena is filled, and kept as what each execution begins with. */
-void memory_begin(void);
+void memory_begin(bool shares_stacks);
 void memory_keep(void);
 void memory_reset(void); /* an execution begins */
 /* Equal for equal memories. */

@@ -30,7 +30,7 @@
  *
  * Not modelled: a load that reads a store which its own thread's later store has caused (po ∪ rf has no circle, as in RC11);
  * fences, of which the slot layer has none; accesses of two sizes to one place.
- * Read next: memory.c, explore.c, slots.c.
+ * Read next: memory.c, explore.c, slots.c, wake.c.
  */
 #ifndef COLLET_TESTS_MODEL_H
 #define COLLET_TESTS_MODEL_H
@@ -40,10 +40,11 @@
 #include <stdint.h>
 
 #define MODEL_THREADS 3
+#define MODEL_STACK_BYTES (32u << 10)
 #define MODEL_ARENA_BYTES 65536
 
-/* What threads share or own lies here, in zeros when an execution begins. Their stacks are nobody else's. */
-extern char model_arena[MODEL_ARENA_BYTES];
+/* What threads share or own lies here; their stacks are behind it. */
+extern char model_arena[MODEL_ARENA_BYTES + MODEL_THREADS * MODEL_STACK_BYTES];
 
 /* What is checked. */
 struct model {
@@ -53,6 +54,7 @@ struct model {
     void (*thread)(const struct model *model, int thread);
     void (*check)(const struct model *model); /* when all threads have ended */
     const void *facts;                        /* for these three */
+    bool shares_stacks; /* threads look at variables of others' functions. Then no state is known by the arena alone */
 };
 
 struct model_result {
@@ -61,11 +63,14 @@ struct model_result {
     bool failed;                 /* the finding and its execution have been printed, unless quiet */
     char text[256];
 };
+/* A line of a table; quiet: the name alone, if it failed. */
+void model_print(const struct model *model, const struct model_result *result, bool quiet);
 struct model_result model_explore(const struct model *model, uint64_t most_states, bool quiet);
 
 /* ---- a thread of a model calls ---- */
 
-/* All that the thread knows is in the arena. Two executions that come here with equal arenas are the same from here on. */
+/* All that the thread knows is in the arena. Two executions that come here with equal arenas are the same from here on. A thread
+ * that never says so is known by all that it has read. */
 void model_turn(void);
 /* Nothing could be done. The thread goes on once one of the places that it has read since its last wait has a newer store. */
 void model_wait(void);
@@ -75,6 +80,6 @@ __attribute__((format(printf, 1, 2), noreturn)) void model_fail(const char *form
 void model_owned(const void *from);
 
 /* Names a place, for the execution that is printed with a finding. */
-__attribute__((format(printf, 2, 3))) void model_name(const void *at, const char *format, ...);
+__attribute__((format(printf, 3, 4))) void model_name(const void *at, uint32_t bytes, const char *format, ...);
 
 #endif

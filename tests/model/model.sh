@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # model.sh broken FOLDER: checks it with what lies in the folder, as fifo/fifo.h, in the place of the file of src.
-# model.sh [large]: checks the slot layer in all interleavings, then breaks it in every way below and sees that each is noticed.
+# model.sh [large]: checks slots (slots.c) and waking (wake.c) in all interleavings, then breaks them in every way below and sees
+# that each is noticed.
 #
 #    of each line of src/fifo that has        mutants
 #    port_load_acquire                        the load does not acquire
@@ -23,6 +24,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 flags=(-std=gnu11 -D_GNU_SOURCE= -O1 -g -Wall -Wextra -U_FORTIFY_SOURCE -Itests/model)
 checked=(-fsanitize=thread -Wno-tsan -Dmemcpy=model_memcpy -Dmemset=model_memset)
+for call in mutex_lock mutex_unlock cond_wait cond_signal; do checked+=(-Dpthread_$call=model_$call); done
 libraries=$(pkg-config --libs libsodium hwloc libxml-2.0)
 mkdir -p "$build"
 
@@ -34,10 +36,13 @@ compile_checker() {
     done
 }
 
-# compile_checked PROGRAM SOURCE [FOLDER]: what lies in the folder stands for the file of that name in src.
+# compile_checked PROGRAM SOURCE [FOLDER]: what lies in the folder stands for the file of that name in src. Rooms that wake.c neither
+# has nor stands in for are not called.
 compile_checked() {
+    local -a others=("$internal" $libraries -pthread -ldl -lm)
+    [ "$2" = slots ] || others=(-no-pie -Wl,--unresolved-symbols=ignore-all)
     $cc "${flags[@]}" "${checked[@]}" ${3:+-I"$3"} -Isrc -Iinclude -c "tests/model/$2.c" -o "$1.o" &&
-        $cc "$1.o" "$build"/{explore,memory,hooks}.o "$internal" $libraries -pthread -ldl -lm -o "$1"
+        $cc "$1.o" "$build"/{explore,memory,hooks}.o "${others[@]}" -o "$1"
 }
 
 # One line each: file, program of perl -0p, what it does. N: which of the lines with such a call.
@@ -71,14 +76,15 @@ mutants() {
 }
 
 is_noticed() { # number, file, program
-    local folder=$work/$1 status
+    local folder=$work/$1 status program=slots
+    [[ $2 != api/* && $2 != base/* ]] || program=wake
     mkdir -p "$folder/$(dirname "$2")"
     perl -0pe "$3" "src/$2" >"$folder/$2" || return 1
     ! cmp -s "src/$2" "$folder/$2" || { echo "it changes nothing: $3"; return 1; }
-    compile_checked "$folder/slots" slots "$folder" >"$folder/log" 2>&1 || { cat "$folder/log"; return 1; }
-    timeout 60 "$folder/slots" quick >"$folder/log"
+    compile_checked "$folder/checked" $program "$folder" >"$folder/log" 2>&1 || { cat "$folder/log"; return 1; }
+    timeout 200 "$folder/checked" quick >"$folder/log"
     status=$?
-    rm -f "$folder/slots"
+    rm -f "$folder/checked"
     [ $status = 1 ] || { echo "no scenario notices it (status $status)"; return 1; }
 }
 
@@ -102,9 +108,19 @@ check_broken() { # folder
     exit 2
 }
 
+# Prints the table of a program, and adds up its last line.
+explore() {
+    compile_checked "$build/$1" "$1" && "$build/$@" | tee "$work/table"
+    if [[ $(tail -n 1 "$work/table") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
+        passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
+    else
+        failed=$((failed + 1))
+    fi
+}
+
 [ "${1:-}" = broken ] && check_broken "$2"
-compile_checker && compile_checked "$build/slots" slots || { echo "0 passed, 1 failed"; exit 1; }
-"$build/slots" "$@" | tee "$work/table"
-[[ $(tail -n 1 "$work/table") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]] && passed=${BASH_REMATCH[1]} failed=${BASH_REMATCH[2]} || failed=1
+compile_checker || { echo "0 passed, 1 failed"; exit 1; }
+explore slots "$@"
+explore wake "$@"
 check_mutants
 finish

@@ -162,8 +162,8 @@ static struct fifo_end *end_create(const struct facts *facts, int rank, int numb
     struct connection *c = &arena()->connections[route];
     struct fifo_end *end = &arena()->ranks[rank].ends[number];
     c->tail = c->head = facts->first;
-    model_name(&c->tail, "tail of %d→%d", routes[route].from, routes[route].to);
-    model_name(&c->head, "head of %d→%d", routes[route].from, routes[route].to);
+    model_name(&c->tail, 8, "tail of %d→%d", routes[route].from, routes[route].to);
+    model_name(&c->head, 8, "head of %d→%d", routes[route].from, routes[route].to);
     end->tail = &c->tail;
     end->head = &c->head;
     end->headers = c->headers;
@@ -319,15 +319,11 @@ static void check(const struct model *model) {
 /* ---- all scenarios ---- */
 
 static bool run(const struct scenario *scenario, uint64_t most_states, bool quiet, uint64_t *states) {
-    struct model model = {scenario->name, scenario->facts.nranks, prepare, rank_main, check, &scenario->facts};
+    struct model model = {scenario->name, scenario->facts.nranks, prepare, rank_main, check, &scenario->facts, false};
     build_programs(&scenario->facts);
     struct model_result result = model_explore(&model, most_states, quiet);
     *states += result.states;
-    if (!quiet)
-        printf("%-5s %-52s %9llu states %8llu executions%s\n", result.failed ? "FAIL" : "ok", scenario->name,
-               (unsigned long long)result.states, (unsigned long long)result.executions,
-               result.complete || result.failed ? "" : "   not all");
-    fflush(stdout);
+    model_print(&model, &result, quiet);
     return !result.failed;
 }
 
@@ -344,8 +340,6 @@ int main(int argc, char **argv) {
         bool good = run(&scenarios[k], large ? UINT64_MAX : 1000000, quick, &states);
         passed += good;
         failed += !good;
-        if (quick && !good)
-            printf("%s\n", scenarios[k].name);
     }
     if (!quick)
         printf("slots: %llu states\n%d passed, %d failed\n", (unsigned long long)states, passed, failed);
