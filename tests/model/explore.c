@@ -188,7 +188,7 @@ static int options_of(int number, struct option *options) {
     return n;
 }
 
-/* Whose steps may change what the thread may do now, as bits: those who write what it reads. */
+/* Whose steps may change what the thread may do now, as bits: the writers of what it reads. */
 static int others_of(const struct thread *thread) {
     int others = thread->ended ? 0 : thread->place->writers;
     for (int k = 0; thread->waits && k < thread->vain.count; k++)

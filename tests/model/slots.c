@@ -9,7 +9,7 @@
  *             └─────────────────  connection 1 → 0  ◀──────────────┘
  *
  * Nothing of src/kernels/interp.h and src/fifo/ is replaced: this file is compiled with -fsanitize=thread, and so are they,
- * since they are headers. Each result must be exact, nothing may race, nobody may wait for ever. Counters begin just below
+ * since they are headers. Each result must be exact, nothing may race, nobody may wait without end. Counters begin just below
  * 2^64, and the flags of LL have two or three bits, so all of them come round.
  */
 #include "kernels/interp.h"
