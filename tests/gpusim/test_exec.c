@@ -137,6 +137,6 @@ int main(int argc, char **argv) {
         printf("skipped: this build has no kernels for GPUs\n");
         return SKIPPED;
     }
-    bool pass = types_pass() & kernels_pass(runs), fail = mutations_fail(seeds);
-    return pass && fail ? 0 : 1;
+    bool types = types_pass(), kernels = kernels_pass(runs), mutants = mutations_fail(seeds);
+    return types && kernels && mutants ? 0 : 1;
 }
