@@ -343,15 +343,15 @@ static bool finish(struct machine *m, const struct machine_worker *w, int32_t *v
 /* Reduces the operands of one piece in their order. */
 static bool reduce_piece(struct machine *m, const struct machine_worker *w, int piece, int32_t *value_p) {
     const struct prog_step *step = step_of(m, w);
-    const struct prog_local *locals = &m->cast->members[w->member].prog->locals[step->locals_first];
+    const struct prog *prog = m->cast->members[w->member].prog; /* its locals are NULL if it has none */
     int noperands = step->recv_count + step->locals_count, received = 0, read = 0;
     int length = machine_length_of(m, about_of(m, w->member, step, piece));
     *value_p = EXPR_NONE;
     while (received + read < noperands) {
-        const struct prog_local *local = &locals[read];
+        const struct prog_local *local = read < step->locals_count ? &prog->locals[step->locals_first + read] : NULL;
         bool last = received + read == noperands - 1;
         int32_t operand = EXPR_NONE;
-        if (read == step->locals_count || local->at != received) {
+        if (local == NULL || local->at != received) {
             const struct machine_conn *conn = recv_conn(m, w, received++);
             operand = m->values[machine_slot(m, conn, conn->head) * (size_t)m->longest + (size_t)piece];
         } else if (!read_local(m, w, machine_place(m, w->member, local->region, &local->run, piece), piece, length,
