@@ -418,7 +418,7 @@ $(SIM)/test_gpus: $(call objects_of,tests/gpusim/test_gpus.c tests/gpusim/kernel
 $(SIM)/bench_calls: $(call objects_of,tests/gpusim/bench_calls.c) $(INTERNAL_LIB)
 $(SIM)/test_accept: $(call objects_of,tests/gpu/test_accept.c $(filter-out %/gang.c %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
 $(SIM)/overlap: $(call objects_of,examples/overlap.cu) $(STATIC_LIB)
-$(SIM)/all_reduce_perf: $(call objects_of,examples/perf/all_reduce_perf.c $(PERF_COMMON) src/tools/common/arguments.c src/tools/common/json.c) $(STATIC_LIB)
+$(SIM)/all_reduce_perf: $(call objects_of,examples/perf/all_reduce_perf.c $(PERF_COMMON) src/tools/common/arguments.c src/base/json.c) $(STATIC_LIB)
 $(SIM_PROGRAMS): | $(SIM_RUNTIME)
 	$(LINK_PROGRAM)
 ifeq ($(WITH_CUDA),1)

@@ -359,7 +359,8 @@ static void many_communicators_at_once(void) {
     OK(ncclAllReduce(&one, &sums[0], 1, ncclInt, ncclAvg, single, NULL));
     CHECK(sums[0] == 1);
     OK(ncclCommDestroy(single));
-    ids[0] = new_id();
+    for (int k = 0; k < 2; k++)
+        ids[k] = new_id();
     OK(ncclCommInitRankScalable(&single, N, rank, 2, ids, NULL));
     OK(ncclAllReduce(&one, &sums[0], 1, ncclInt, ncclSum, single, NULL));
     CHECK(sums[0] == N);
