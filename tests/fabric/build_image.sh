@@ -29,6 +29,7 @@ for program in $system_programs; do
     add_libraries_of "$root/usr/bin/$program"
 done
 for program in "$bin"/*; do
+    ! grep -qI . "$program" || continue # a script: there is no Python in the guests
     strip -o "$root/usr/bin/$(basename "$program")" "$program"
     add_libraries_of "$program"
 done

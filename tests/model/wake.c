@@ -54,6 +54,7 @@ enum collet_result plan_get(struct planner *planner, const struct exec_request *
     call->program = &shared()->program;
     call->chan = &shared()->chan;
     call->state = EXEC_CONNECTING;
+    call->args_id = 1;
     return COLLET_SUCCESS;
 }
 
@@ -108,6 +109,9 @@ static void prepare(const struct model *model) {
     comm->magic = COMM_MAGIC;
     comm->phase = COMM_READY;
     comm->nranks = 1;
+    comm->engine.journal.none.args_id = 1; /* all calls are alike: they share this entry */
+    for (size_t k = 0; k < sizeof shared()->lanes / sizeof *shared()->lanes; k++)
+        shared()->lanes[k].entry = &comm->engine.journal.none;
     comm->engine.lanes = shared()->lanes;
     comm->engine.busy_end = &comm->engine.busy;
     comm->engine.thread = &shared()->thread;
