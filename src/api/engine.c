@@ -381,7 +381,8 @@ static bool post_now(struct post *post, struct driver *driver) {
         return true;
     }
     post->waits_outside = true;
-    post->queue->shared = true;
+    if (!post->queue->shared) /* the driver of an earlier post of this queue may be reading it */
+        post->queue->shared = true;
     post_push(post);
     return false;
 }

@@ -75,10 +75,13 @@ static ssize_t send_batch(int fd, const struct batch *batch) {
     return send(fd, copy, batch->bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* So many bytes more of the socket's slots are gone. */
+/* So many bytes more of the socket's slots are gone. While some are counted to a slot, that slot is published: the header of the one
+ * behind the last may be written by the executor right now. */
 static void count_sent(const struct conn *conn, struct tcp_socket *socket, size_t bytes) {
+    size_t whole;
     socket->sent += bytes;
-    for (size_t whole; socket->sent >= (whole = wire_bytes(header_of(conn, socket->step))); socket->sent -= whole)
+    for (; socket->sent > 0 && socket->sent >= (whole = wire_bytes(header_of(conn, socket->step)));
+         socket->sent -= whole)
         socket->step = next_on_socket(conn, socket, socket->step);
 }
 

@@ -131,6 +131,8 @@ struct life {
     struct collet_comm *comm;
     uint64_t calls; /* so far: chooses their sizes */
     int aborted;    /* by another thread: comm is no more */
+    pthread_t aborter;
+    bool aborts;
     int *in, *out;
 };
 
@@ -155,7 +157,7 @@ static bool go_on(struct life *life, enum moment moment) {
         return true;
     __atomic_store_n(&life->job->reached, 1, __ATOMIC_RELEASE);
     if (life->trial->fault == ABORT)
-        pthread_create(&thread, NULL, abort_later, life);
+        life->aborts = pthread_create(&life->aborter, NULL, abort_later, life) == 0;
     if (life->trial->fault == EXIT)
         pthread_create(&thread, NULL, exit_later, life);
     return life->trial->fault != FEWER;
@@ -317,6 +319,8 @@ static void rank_main(const struct trial *trial, struct job *job, int rank) {
         collet_comm_abort(life.comm);
     else
         collet_comm_destroy(life.comm);
+    if (life.aborts)
+        pthread_join(life.aborter, NULL);
     free(life.in);
     free(life.out);
     __atomic_store_n(&job->outcomes[rank].ended, true, __ATOMIC_RELEASE);

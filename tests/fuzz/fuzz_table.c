@@ -32,29 +32,43 @@ static void use_card(const struct card *card) {
         address_text(&card->listener.addresses[k], card->listener.port, address);
 }
 
-static void read_table(struct fuzz_input *input) {
-    struct card sent[RANKS], cards[RANKS];
+static void use_table(const struct table *table) {
     struct places places = {0};
-    for (int rank = 0; rank < RANKS; rank++)
-        make_card(input, rank, &sent[rank]);
-    if (!table_read(sent, RANKS, cards))
-        return;
     for (int rank = 0; rank < RANKS; rank++) {
-        use_card(&cards[rank]);
-        (void)card_find_node(cards, rank);
+        use_card(&table->cards[rank]);
+        (void)card_find_node(table->cards, rank);
+        if (table->nodes[rank] < 0 || table->nodes[rank] > rank)
+            abort();
     }
-    if (places_create(&places, cards, RANKS) == COLLET_SUCCESS)
+    if (places_create(&places, table->cards, RANKS) == COLLET_SUCCESS)
         for (int k = 0; k < places.count; k++)
             (void)places_next_hop(&places, places_choose_parent(&places, places.self), k);
     places_destroy(&places);
 }
 
-static void read_nodes(const uint8_t *data, size_t size) {
-    int32_t nodes[RANKS];
-    if (nodes_read(data, size, RANKS, nodes))
-        for (int rank = 0; rank < RANKS; rank++)
-            if (nodes[rank] < 0 || nodes[rank] > rank)
-                abort();
+/* In parts, as it comes down the tree: cards that are right but for some bytes, then whatever is left. */
+static void read_table(struct fuzz_input *input) {
+    struct table table;
+    struct card cards[RANKS];
+    enum table_step step = TABLE_PART;
+    if (table_create(&table, RANKS) != COLLET_SUCCESS)
+        abort();
+    for (int rank = 0; rank < RANKS; rank++)
+        make_card(input, rank, &cards[rank]);
+    for (int rank = 0; rank < RANKS && step != TABLE_NONSENSE;) {
+        int count = 1 + fuzz_byte(input) % (RANKS - rank);
+        step = table_take(&table, &(struct frame){TABLE_CARDS, (size_t)count * sizeof *cards, (void *)&cards[rank]});
+        rank += count;
+    }
+    while (step != TABLE_NONSENSE && step != TABLE_COMPLETE && input->size > 0) {
+        size_t bytes;
+        uint32_t type = fuzz_byte(input) % 2 ? TABLE_NODES : fuzz_byte(input);
+        const uint8_t *data = fuzz_bytes(input, fuzz_byte(input), &bytes);
+        step = table_take(&table, &(struct frame){type, bytes, (const char *)data});
+    }
+    if (step == TABLE_COMPLETE)
+        use_table(&table);
+    table_free(&table);
 }
 
 static void read_config(struct fuzz_input *input) {
@@ -77,8 +91,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct failure failure = {.code = COLLET_ERR_REMOTE, .rank = -1, .text = "why"};
     struct rejection rejection = {.code = COLLET_ERR_INVALID_ARGUMENT, .text = "why"};
     switch (fuzz_byte(&input) % 6) {
-    case 0: read_table(&input); break;
-    case 1: read_nodes(input.data, input.size); break;
+    case 0:
+    case 1: read_table(&input); break;
     case 2: read_config(&input); break;
     case 3:
         fuzz_patch(&input, &failure, sizeof failure);
