@@ -17,6 +17,14 @@ static inline enum level level_now(void) {
     return name != NULL && strcmp(name, "full") == 0 ? LEVEL_FULL : LEVEL_NORMAL;
 }
 
+/* The thread sanitizer does not see what another process puts in order: thread 1 writes, a process is told and tells thread 2, which
+ * reads. */
+#ifdef __SANITIZE_THREAD__
+#define LEVEL_WATCHES_THREADS 1
+#else
+#define LEVEL_WATCHES_THREADS 0
+#endif
+
 /* Limits that are not themselves what is tested stretch by this much under a sanitizer. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define LEVEL_SLOWER 5
