@@ -6,7 +6,7 @@
  *      (handshake, auth.h)  ◀──────────────────▶ door
  *      JOIN card            ───────────────────▶ writes it into the table; REJECTs one that cannot be right, and init ends
  *      ASK                  ───────────────────▶ a guest that has waited for long
- *                           ◀─────────────────── NEWS: who is missing
+ *                           ◀─────────────────── NEWS: the ranks that are missing
  *                           ◀─────────────────── SEAT: where it stands in the tree, once the last rank has come; and to the
  *                                                guest of rank 0 the table: KNOBS, CARDS
  *      (guests connect to each other: the tree; hand the table down; and try whose memory they can share)

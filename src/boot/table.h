@@ -35,7 +35,7 @@ enum table_frame {
     /* A guest to the meeting point */
     TABLE_JOIN = 1, /* struct card; rank 0's also brings its agreed knobs: a struct config that is zero elsewhere */
     TABLE_READY,    /* struct node_report[]: of all its ranks, when its edges of the tree stand */
-    TABLE_ASK,      /* nothing: who is missing? */
+    TABLE_ASK,      /* nothing: a question for NEWS */
     TABLE_VIA,      /* struct collet_unique_id: what follows is for the meeting point of this id (relay.h) */
     /* The meeting point to its guests */
     TABLE_NEWS,   /* text: which ranks are missing, to a guest that asked */

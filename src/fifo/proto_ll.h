@@ -18,7 +18,7 @@
  * as they were, and 2^bits turns later their old flags could match again. Therefore the producer writes all lines of a slot
  * twice in that time, whenever t mod 2^(bits−1) is among the last nslots: a line is never older than half the flags' period.
  * The consumer must not see an older one, either, though it has not read that line since. So the first line of a slot is stored
- * with release and loaded with acquire: who has it sees all that was written in earlier turns.
+ * with release and loaded with acquire: a consumer that has the line sees all that was written in earlier turns.
  *
  * On a GPU a lane takes two lines by one access, polls for them, and waits for no other lane.
  */

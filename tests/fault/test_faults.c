@@ -418,14 +418,22 @@ static bool was_killed(const struct trial *trial, int rank, int status) {
     return rank == trial->second && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
-/* Of an abort: its other thread's call ends too. */
-static const char *judge_victim(const struct outcome *outcome, int status, bool done) {
+/* What no rank may do; NULL: it has not. */
+static const char *judge_end(const struct outcome *outcome, int status, bool done) {
     if (!done)
         return "hangs";
     if (status != 0 || !outcome->ended)
         return "has crashed";
     if (outcome->wrong)
         return "has a wrong result";
+    return NULL;
+}
+
+/* Of an abort: its other thread's call ends too. */
+static const char *judge_victim(const struct outcome *outcome, int status, bool done) {
+    const char *fault = judge_end(outcome, status, done);
+    if (fault != NULL)
+        return fault;
     bool may_be = outcome->result == COLLET_SUCCESS || outcome->result == COLLET_ERR_ABORTED ||
                   outcome->result == COLLET_ERR_INVALID_ARGUMENT || outcome->result == COLLET_ERR_INVALID_USAGE;
     return may_be ? NULL : "has an error that should not be";
@@ -445,12 +453,9 @@ static const char *judge_company(const struct trial *trial, const struct outcome
 
 static const char *judge_rank(const struct trial *trial, const struct job *job, const struct outcome *outcome,
                               int status, bool done) {
-    if (!done)
-        return "hangs";
-    if (status != 0 || !outcome->ended)
-        return "has crashed";
-    if (outcome->wrong)
-        return "has a wrong result";
+    const char *fault = judge_end(outcome, status, done);
+    if (fault != NULL)
+        return fault;
     if (outcome->result == COLLET_SUCCESS)
         return NULL;
     if (!may_be(trial, outcome->result))

@@ -209,23 +209,26 @@ void sim_wait_for_kernels(const struct sim_device *device) {
         sim_wait_blocking();
 }
 
+/* Nobody may ask how far a stream is that is being captured: it does nothing. */
+static cudaError_t may_be_asked(struct sim_stream *stream) {
+    if (stream == NULL)
+        return cudaErrorInvalidResourceHandle;
+    return stream->capture == NULL ? cudaSuccess : sim_capture_spoil(stream, cudaErrorStreamCaptureUnsupported);
+}
+
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
     SIM_CALL(SIM_SAFE);
     struct sim_stream *stream = sim_stream_of(handle);
-    if (stream == NULL)
-        return sim_result(cudaErrorInvalidResourceHandle);
-    if (stream->capture != NULL)
-        return sim_result(sim_capture_spoil(stream, cudaErrorStreamCaptureUnsupported));
-    return sim_result(sim_wait_for(sim_mark_of(stream), stream->device));
+    cudaError_t error = may_be_asked(stream);
+    return sim_result(error != cudaSuccess ? error : sim_wait_for(sim_mark_of(stream), stream->device));
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
     SIM_CALL(SIM_UNSAFE);
     struct sim_stream *stream = sim_stream_of(handle);
-    if (stream == NULL)
-        return sim_result(cudaErrorInvalidResourceHandle);
-    if (stream->capture != NULL)
-        return sim_result(sim_capture_spoil(stream, cudaErrorStreamCaptureUnsupported));
+    cudaError_t error = may_be_asked(stream);
+    if (error != cudaSuccess)
+        return sim_result(error);
     if (stream->device->failed != cudaSuccess)
         return sim_result(stream->device->failed);
     return sim_result(sim_is_reached(sim_mark_of(stream)) ? cudaSuccess : cudaErrorNotReady);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is checked of waiting and waking: who carries the calls of a communicator on host memory (src/api/engine.c,
- * engine_thread.c, base/call_lock.h).
+ * The model of waiting and waking. Which thread carries the calls of a communicator on host memory (src/api/engine.c,
+ * engine_thread.c, base/call_lock.h)?
  *
  *      thread 0            thread 1                   thread 2
  *      a blocking call     a call on a stream, then   collet-engine: sleeps, is woken, drives while nobody else does

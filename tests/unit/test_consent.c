@@ -134,14 +134,19 @@ static void the_death_of_a_rank_that_has_voted_leaves_it_out(void **state) {
         check_verdict(table, survivors[k], "gift 1", "1101");
 }
 
-/* Rank 0 has its verdict, and so has rank 2. Rank 0 dies before it tells ranks 1 and 3. */
-static void a_verdict_that_one_survivor_has_had_is_that_of_all(void **state) {
-    struct table *table = *state;
-    const int others[] = {1, 3};
+/* All have voted. Rank 0 has its verdict, and so has one other rank. */
+static void judge_with_one_listener(struct table *table, int listener) {
     for (int rank = 1; rank < NRANKS; rank++)
         waits(table, rank);
     assert_int_equal(poll_rank(table, 0), COLLET_SUCCESS);
-    assert_int_equal(poll_rank(table, 2), COLLET_SUCCESS);
+    assert_int_equal(poll_rank(table, listener), COLLET_SUCCESS);
+}
+
+/* Rank 0 dies before it tells ranks 1 and 3. */
+static void a_verdict_that_one_survivor_has_had_is_that_of_all(void **state) {
+    struct table *table = *state;
+    const int others[] = {1, 3};
+    judge_with_one_listener(table, 2);
     dies_before_telling(table, 0, others, 2);
     agree(table, others, 2);
     for (int rank = 1; rank < NRANKS; rank++)
@@ -152,10 +157,7 @@ static void a_verdict_that_one_survivor_has_had_is_that_of_all(void **state) {
 static void a_judge_that_has_gone_on_still_answers(void **state) {
     struct table *table = *state;
     const int others[] = {2, 3};
-    for (int rank = 1; rank < NRANKS; rank++)
-        waits(table, rank);
-    assert_int_equal(poll_rank(table, 0), COLLET_SUCCESS);
-    assert_int_equal(poll_rank(table, 1), COLLET_SUCCESS);
+    judge_with_one_listener(table, 1);
     dies_before_telling(table, 0, others, 2);
     agree(table, others, 2);
     for (int rank = 1; rank < NRANKS; rank++)
@@ -166,10 +168,7 @@ static void a_judge_that_has_gone_on_still_answers(void **state) {
 static void two_judges_may_die(void **state) {
     struct table *table = *state;
     const int last[] = {2};
-    for (int rank = 1; rank < NRANKS; rank++)
-        waits(table, rank);
-    assert_int_equal(poll_rank(table, 0), COLLET_SUCCESS);
-    assert_int_equal(poll_rank(table, 3), COLLET_SUCCESS);
+    judge_with_one_listener(table, 3);
     dies_before_telling(table, 0, last, 1);
     dies(table, 1);
     agree(table, last, 1);
@@ -181,10 +180,7 @@ static void two_judges_may_die(void **state) {
 static void a_verdict_that_only_the_dead_had_is_forgotten(void **state) {
     struct table *table = *state;
     const int others[] = {1, 3};
-    for (int rank = 1; rank < NRANKS; rank++)
-        waits(table, rank);
-    assert_int_equal(poll_rank(table, 0), COLLET_SUCCESS);
-    assert_int_equal(poll_rank(table, 2), COLLET_SUCCESS);
+    judge_with_one_listener(table, 2);
     dies_before_telling(table, 0, others, 2);
     dies(table, 2);
     agree(table, others, 2);
