@@ -115,7 +115,8 @@ static void wait_for_readers(struct collet_comm *comm) {
     engine_drain(comm); /* the last one may have issued its call just before it left */
 }
 
-enum collet_result comm_failure(struct collet_comm *comm) {
+/* On any rank; without the lock. */
+static enum collet_result failure_anywhere(struct collet_comm *comm) {
     if (!comm_enter(comm))
         return COLLET_SUCCESS;
     enum collet_result failed = comm->boot == NULL ? COLLET_SUCCESS : boot_failed(comm->boot);
@@ -395,7 +396,7 @@ enum collet_result collet_comm_get_async_error(struct collet_comm *comm, enum co
     if (phase == COMM_FAILED)
         *async_error = comm->failure;
     else
-        *async_error = making != COLLET_SUCCESS ? making : comm_failure(comm);
+        *async_error = making != COLLET_SUCCESS ? making : failure_anywhere(comm);
     return COLLET_SUCCESS;
 }
 

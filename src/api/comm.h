@@ -85,9 +85,6 @@ static inline enum collet_result comm_check_locked(const struct collet_comm *com
     return boot_check(comm->boot);
 }
 
-/* The communicator's failure on any rank, or SUCCESS; without the lock. */
-enum collet_result comm_failure(struct collet_comm *comm);
-
 /* Keeps the rooms below comm while the caller looks at them without the lock. False: comm is no communicator. */
 bool comm_enter(struct collet_comm *comm);
 void comm_leave(struct collet_comm *comm);

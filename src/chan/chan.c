@@ -208,7 +208,8 @@ void chan_destroy(struct chan *chan) {
     free(chan);
 }
 
-struct conn *conn_find(const struct chan *chan, int peer, int channel, int lane, enum conn_side side) {
+/* NULL: it was never asked for. */
+static struct conn *find_conn(const struct chan *chan, int peer, int channel, int lane, enum conn_side side) {
     struct conn key = {.peer = peer, .channel = channel, .lane = lane, .side = side};
     void *found = tfind(&key, &chan->index, by_key);
     return found == NULL ? NULL : *(struct conn **)found;
@@ -216,7 +217,7 @@ struct conn *conn_find(const struct chan *chan, int peer, int channel, int lane,
 
 static void join_opposites(const struct chan *chan, struct conn *conn) {
     enum conn_side side = conn->side == CONN_PRODUCER ? CONN_CONSUMER : CONN_PRODUCER;
-    conn->opposite = conn_find(chan, conn->peer, conn->channel, conn->lane, side);
+    conn->opposite = find_conn(chan, conn->peer, conn->channel, conn->lane, side);
     if (conn->opposite != NULL)
         conn->opposite->opposite = conn;
 }
@@ -249,7 +250,7 @@ static enum collet_result conn_create(struct chan *chan, int peer, int channel, 
 
 enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, enum conn_side side,
                             struct conn **conn_p) {
-    struct conn *conn = conn_find(chan, peer, channel, lane, side);
+    struct conn *conn = find_conn(chan, peer, channel, lane, side);
     if (conn == NULL)
         return conn_create(chan, peer, channel, lane, side, conn_p);
     *conn_p = conn;

@@ -65,9 +65,6 @@ void chan_plan(struct chan *chan, const struct topo_rings *rings, bool whole_lin
 enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, enum conn_side side,
                             struct conn **conn_p);
 
-/* The same, but NULL if it was never asked for. */
-struct conn *conn_find(const struct chan *chan, int peer, int channel, int lane, enum conn_side side);
-
 /* Moves a connection toward READY: SUCCESS when it is, IN_PROGRESS while it is not, or a failure. */
 enum collet_result conn_try(struct conn *conn);
 

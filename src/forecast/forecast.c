@@ -19,7 +19,8 @@ static double bytes_of_host(const struct forecast_stage *stage) {
            cost->host_workers * (double)(2 * sizeof(struct sim_worker) + sizeof(struct sim_run));
 }
 
-bool forecast_is_affordable(const struct forecast_stage *stage, int nrings, double rounds) {
+/* May so many rounds of so many rings be simulated? */
+static bool is_affordable(const struct forecast_stage *stage, int nrings, double rounds) {
     bool each = stage->machine.cast.grouping == SIM_EACH;
     double hosts = each ? stage->job->nhosts : 1, share = each ? FORECAST_EACH_SHARE : 1;
     return !stage->machine.uniform ||
@@ -34,7 +35,7 @@ static enum collet_result open_stage(struct forecast_stage *stage, const struct 
         COLLET_TRY(symmetry_find(algorithm, &job->shapes[0], job->nhosts, &stage->machine.cast.grouping));
     COLLET_TRY(cost_stage_open(&stage->machine, algorithm, &stage->cost));
     bool each = stage->machine.cast.grouping == SIM_EACH;
-    if (each && !forecast_is_affordable(stage, stage->machine.nshapes, cost_rounds(&stage->machine)))
+    if (each && !is_affordable(stage, stage->machine.nshapes, cost_rounds(&stage->machine)))
         return fewer_open(stage, &stage->fewer);
     return COLLET_SUCCESS;
 }
@@ -98,7 +99,7 @@ static enum collet_result set_choice(struct forecast_stage *stage, const struct 
     f->choice.predicted_ns = INFINITY;
     f->steps = hosts * stage->cost->host_steps * nrings * rounds;
     *sim_p = NULL;
-    if (stage->fewer != NULL || !forecast_is_affordable(stage, nrings, rounds))
+    if (stage->fewer != NULL || !is_affordable(stage, nrings, rounds))
         return COLLET_SUCCESS;
     f->kind = kind_of(stage, bytes);
     struct plan_choice as_run = tuner_as_run(&stage->job->limits, stage->cost, choice, count, 1);

@@ -84,9 +84,6 @@ void forecast_stage_close(struct forecast_stage *stage); /* NULL is fine */
 /* The count of a call, in bytes; at least 1. */
 uint64_t forecast_count(const struct forecast_stage *stage, uint64_t bytes);
 
-/* May so many rounds of so many rings be simulated? */
-bool forecast_is_affordable(const struct forecast_stage *stage, int nrings, double rounds);
-
 /* bytes: as the size column of the perf programs: of the larger of the two buffers. */
 enum collet_result forecast_run(struct forecast_stage *stage, const struct plan_choice *choice, uint64_t bytes,
                                 bool latency, struct forecast *forecast);

@@ -292,7 +292,7 @@ int topo_count(const struct topo *topo, int host, enum topo_kind kind) {
 }
 
 #define X(id, name) name,
-const char *topo_kind_name(enum topo_kind kind) {
+static const char *kind_name(enum topo_kind kind) {
     static const char *const names[] = {TOPO_KINDS(X)};
     return names[kind];
 }
@@ -310,7 +310,7 @@ const char *topo_class_name(enum topo_class class) {
 
 const char *topo_node_name(const struct topo *topo, int n, char text[TOPO_NAME_BYTES + 16]) {
     const struct topo_node *node = &topo->nodes[n];
-    const char *kind = topo_kind_name(node->kind);
+    const char *kind = kind_name(node->kind);
     size_t bytes = TOPO_NAME_BYTES + 16;
     switch (node->kind) {
     case TOPO_CPU: snprintf(text, bytes, "%s %d", kind, node->cpu.numaid); break;

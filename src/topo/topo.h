@@ -235,7 +235,6 @@ struct topo_whereabouts {
 /* Its node of host 0: its GPU; else the GPU that a file gives to this rank; else the CPU it may run on most. (locate.c) */
 int topo_locate(const struct topo *topo, const struct topo_whereabouts *where);
 
-const char *topo_kind_name(enum topo_kind kind);
 const char *topo_wire_name(enum topo_wire wire);
 const char *topo_class_name(enum topo_class class);
 /* A node's name, unique in its host: "GPU 3", "NIC mlx5_0", "CPU 1", "PCI 0000:43:00.0". Returns text. */

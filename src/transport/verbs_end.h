@@ -163,7 +163,6 @@ bool verbs_post_counter(struct conn *conn, int index, uint64_t counter);
 void verbs_set_broken(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The rail cannot be used any more, because of what the text says. Another takes over, or the connection is broken. */
 void verbs_rail_lost(struct conn *conn, int rail, const char *format, ...) __attribute__((format(printf, 3, 4)));
-bool verbs_can_fail_over(const struct conn *conn); /* are there rails to spare, and may they be used so? */
 /* Asks the devices of the connection what has happened to them. */
 void verbs_look(struct conn *conn);
 bool verbs_settling(const struct verbs_end *end); /* is a rail lost and not settled? */

@@ -35,7 +35,8 @@ void verbs_set_broken(struct conn *conn, const char *format, ...) {
              conn->side == CONN_PRODUCER ? "to" : "from", conn->peer, conn->owner->peers[conn->peer].host, what);
 }
 
-bool verbs_can_fail_over(const struct conn *conn) {
+/* Are there rails to spare, and may they be used so? */
+static bool can_fail_over(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     int up = 0;
     for (int r = 0; r < end->nrails; r++)
@@ -75,7 +76,7 @@ void verbs_rail_lost(struct conn *conn, int r, const char *format, ...) {
     vsnprintf(what, sizeof(what), format, list);
     va_end(list);
     describe(conn, r, what, text, sizeof(text));
-    if (!verbs_can_fail_over(conn)) {
+    if (!can_fail_over(conn)) {
         verbs_set_broken(conn, "%s", text);
         return;
     }
@@ -100,7 +101,7 @@ void verbs_look(struct conn *conn) {
             verbs_rail_lost(conn, r, "is cut off: the completion queue has failed");
         else if (__atomic_load_n(&port->device->removed, __ATOMIC_RELAXED))
             verbs_rail_lost(conn, r, "is cut off: this end's device has failed or was removed");
-        else if (__atomic_load_n(&port->down, __ATOMIC_RELAXED) && verbs_can_fail_over(conn))
+        else if (__atomic_load_n(&port->down, __ATOMIC_RELAXED) && can_fail_over(conn))
             verbs_rail_lost(conn, r, "is cut off: this end's port is down"); /* alone, it may come back in time */
     }
 }
