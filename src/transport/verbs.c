@@ -75,14 +75,32 @@ static bool poll_rails(struct conn *conn) {
     return moved;
 }
 
-static bool all_greeted(const struct conn *conn) {
+/* Consumer: has every rail acknowledged its greetings, or been settled? */
+static bool all_answered(const struct conn *conn) {
     struct verbs_end *end = conn->impl;
-    for (int k = 0; k < end->nlive; k++) {
-        const struct verbs_qp *qp = verbs_qp_at(end, end->live[k]);
-        if (conn->side == CONN_PRODUCER ? !qp->greeted : qp->completed == 0)
+    for (int k = 0; k < end->nlive; k++)
+        if (verbs_qp_at(end, end->live[k])->completed == 0)
             return false;
-    }
-    return true;
+    return !verbs_settling(end);
+}
+
+/* The consumer knows when greeting is over, and tells the producer. A greeting that arrives does not tell it: if its
+ * acknowledgement is lost, the consumer gives the rail up. */
+static enum collet_result greet(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    uint8_t word = 0;
+    size_t bytes;
+    const uint64_t key = transport_key(conn, VERBS_GREETED);
+    if (end->greeted)
+        return COLLET_SUCCESS;
+    if (conn->side == CONN_PRODUCER)
+        COLLET_TRY(boot_try_recv(conn->owner->boot, conn->peer, key, &word, sizeof(word), &bytes));
+    else if (all_answered(conn))
+        COLLET_TRY(boot_send(conn->owner->boot, conn->peer, key, &word, sizeof(word)));
+    else
+        return COLLET_IN_PROGRESS;
+    end->greeted = true;
+    return COLLET_SUCCESS;
 }
 
 static enum collet_result err_broken(const struct conn *conn) {
@@ -107,10 +125,12 @@ static enum collet_result verbs_ready(struct conn *conn) {
     if (end->stage == VERBS_READY)
         return COLLET_SUCCESS;
     poll_rails(conn);
+    const enum collet_result greeted = greet(conn); /* ahead of the next line: what was settled before is heard then */
     verbs_failover_progress(conn);
     if (end->broken[0] != '\0')
         return err_broken(conn);
-    if (verbs_settling(end) || !all_greeted(conn))
+    COLLET_TRY(greeted);
+    if (verbs_settling(end))
         return COLLET_IN_PROGRESS;
     if (end->nlive == 0)
         return err_no_rail(conn);

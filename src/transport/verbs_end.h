@@ -51,9 +51,10 @@ _Static_assert(sizeof(struct verbs_hello) <= CONN_BLOB_BYTES, "it travels in the
 
 /* Messages on the control plane, between the two ends. */
 enum verbs_letter {
-    VERBS_ANSWER, /* a producer's verbs_hello */
-    VERBS_LOST,   /* a rail that is lost … */
-    VERBS_SETTLED /* … and then settled: verbs_failover.c */
+    VERBS_ANSWER,  /* a producer's verbs_hello */
+    VERBS_LOST,    /* a rail that is lost … */
+    VERBS_SETTLED, /* … and then settled: verbs_failover.c */
+    VERBS_GREETED  /* from the consumer: greeting is over */
 };
 
 enum verbs_rail_state {
@@ -82,6 +83,7 @@ struct verbs_end {
     struct verbs_direct direct;
     enum verbs_kind kind;
     enum verbs_stage stage;
+    bool greeted; /* both ends know which rails work */
     int nrails, nqps;
     int home; /* the rail of the NIC that the channel is tied to; −1: there is none */
     struct verbs_rail rails[VERBS_RAILS_MAX];

@@ -32,7 +32,6 @@ struct verbs_qp {
     struct verbs_depths depths;
     uint32_t posted, completed; /* sends; modulo 2^32 */
     uint32_t receives;          /* posted and not completed */
-    bool greeted;               /* something has arrived */
 };
 
 enum collet_result verbs_qp_create(struct verbs_host *host, const struct verbs_port *port, struct ibv_cq *cq,

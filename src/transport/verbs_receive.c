@@ -97,7 +97,6 @@ static void take_completion(struct conn *conn, const struct ibv_wc *wc) {
     }
     if (!received)
         return;
-    qp->greeted = true;
     if (conn->side == CONN_CONSUMER)
         take_slot(conn, index / VERBS_QPS_MAX, ntohl(wc->imm_data), wc->byte_len);
     else

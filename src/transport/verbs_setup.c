@@ -5,9 +5,10 @@
  *    consumer                                                              producer
  *    FIFO, registered; queue pairs in INIT,
  *    receives posted          ─── offer: GIDs, numbers, rkey (blob) ────▶  FIFO, queue pairs; connects them to RTS
- *    connects its own to RTS  ◀── answer: the same (control plane) ──────  waits to be greeted
- *    greets: an empty write with the first head, on every queue pair ───▶  ready when all have greeted
- *    ready when all greetings are acknowledged
+ *    connects its own to RTS  ◀── answer: the same (control plane) ──────
+ *    greets: an empty write with the first head, on every queue pair ───▶
+ *                             ◀── acknowledgements, by the NICs ──────────
+ *    ready when all have come ─── greeted (control plane) ───────────────▶  ready
  *
  * So each path has carried something both ways before it is used. One that does not work is lost here, and settled before
  * anything went through it (verbs_failover.c); the connection does without. If none works, both ends know, and the connection
