@@ -9,7 +9,8 @@
  *
  *   field      written by   read by      order
  *   tail       producer     consumer     release after the slot's header and data; acquire before reading them
- *   head       consumer     producer     release after the slot was read; acquire before it is overwritten
+ *   head       consumer     producer     release after the slot was read; acquire before it is overwritten. Lines need
+ *                                        neither: who returns a slot has seen the flags of all its lines (proto_ll.h)
  *   headers[s] producer     consumer     covered by tail
  *   slots      producer     consumer     covered by tail, or each line by its own flag; by head against overwriting
  *
@@ -88,17 +89,18 @@ PORT_FN int fifo_has_data(struct fifo_end *end) {
     return (int64_t)(end->seen - end->position) > 0;
 }
 
-/* The release makes header and payload visible before tail; it pairs with fifo_has_data(), or with the transport's load. */
+/* The fence before it makes header and payload visible before tail; it pairs with fifo_has_data(), or with the transport's
+ * load. */
 PORT_FN void fifo_publish(struct fifo_end *end) {
     end->position++;
-    port_store_release(end->tail, end->position);
+    port_store_fenced(end->tail, end->position);
 }
 
-/* The release keeps reads of the slot before the permission to overwrite it; it pairs with fifo_has_credit(), or with the
- * transport's load. */
+/* The fence before it keeps reads of the slot before the permission to overwrite it; it pairs with fifo_has_credit(), or with
+ * the transport's load. */
 PORT_FN void fifo_consumed(struct fifo_end *end) {
     end->position++;
-    port_store_release(end->head, end->position);
+    port_store_fenced(end->head, end->position);
 }
 
 #endif

@@ -7,6 +7,8 @@
  *    port_load_acquire         reader of a    port_store_release       what the writer of a counter did before the store is
  *    port_store_release        counter, its   port_load_acquire        done once a reader has seen the counter: data before
  *                              writer                                  tail, reads of a slot before head
+ *    port_fence, then          the same, of   port_load_acquire        the same for many counters. On a GPU a release waits until
+ *    port_store_fenced         many counters                           its stores are everywhere; one fence waits once for all
  *    port_line_load            reader of a    port_line_store          8 bytes arrive whole, so a flag brings its data along;
  *    port_line_store           line, writer   port_line_load           no order among lines, and none is needed
  *    port_lines_load, _store   the same       each other               two neighbouring lines by one access, each whole
@@ -36,6 +38,22 @@ PORT_FN void port_store_release(uint64_t *counter, uint64_t value) {
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(counter), "l"(value) : "memory");
 #else
     __atomic_store_n(counter, value, __ATOMIC_RELEASE);
+#endif
+}
+
+/* What was done before the fence is done once a reader has seen a counter that is stored behind it. On a CPU a release costs
+ * nothing, so each store is one, and the fence is empty. */
+PORT_FN void port_fence(void) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
+#endif
+}
+
+PORT_FN void port_store_fenced(uint64_t *counter, uint64_t value) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(counter), "l"(value) : "memory");
+#else
+    port_store_release(counter, value);
 #endif
 }
 

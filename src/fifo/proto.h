@@ -9,7 +9,7 @@
  *    producer    place     where the payload is to be made; NULL: make it anywhere, then put it
  *                put       copies the payload into the slot, where place() was NULL
  *                seal      by all lanes, after the last byte: what else must be written
- *                publish   by one lane, after that: the slot is the consumer's
+ *                publish   by one lane, after a fence if the payload is plain: the slot is the consumer's
  *    lanes       look      takes this lane's part of a line, if it is there
  *    of a GPU    find      is that part there, missing, or of another call?
  *                send      stores this lane's part of a line
@@ -82,7 +82,7 @@ PORT_FN void proto_put(uint32_t kind, const struct work_args *args, const struct
 #define PROTO_SEAL(NAME, name, text, slots, unit, line, costs)                                                         \
     if (kind == PROTOCOL_##NAME)                                                                                       \
         name##_seal(args, end, bytes);
-PORT_FN void proto_seal(uint32_t kind, const struct work_args *args, const struct fifo_end *end,
+PORT_FN void proto_seal(uint32_t kind, const struct work_args *args, struct fifo_end *end,
                         uint32_t bytes){PROTOCOLS(PROTO_SEAL)}
 
 #define PROTO_PUBLISH(NAME, name, text, slots, unit, line, costs)                                                      \

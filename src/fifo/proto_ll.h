@@ -108,7 +108,7 @@ PORT_FN void ll_put(const struct work_args *args, const struct fifo_end *end, co
 }
 
 /* By all lanes: gives the lines behind the payload the flag of this turn, if it is time. */
-PORT_FN void ll_seal(const struct work_args *args, const struct fifo_end *end, uint32_t bytes) {
+PORT_FN void ll_seal(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     uint32_t half = end->ll_flag_mask >> 1;
     if ((end->ll_turn & half) + end->nslots <= half)
         return;

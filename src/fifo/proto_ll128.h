@@ -102,7 +102,7 @@ PORT_FN void ll128_put(const struct work_args *args, const struct fifo_end *end,
     port_store_release(ll128_flag_of(line), flag);
 }
 
-PORT_FN void ll128_seal(const struct work_args *args, const struct fifo_end *end, uint32_t bytes) {
+PORT_FN void ll128_seal(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     (void)args, (void)end, (void)bytes;
 }
 

@@ -62,18 +62,21 @@ PORT_FN void simple_put(const struct work_args *args, const struct fifo_end *end
     (void)args, (void)end, (void)from, (void)bytes;
 }
 
-PORT_FN void simple_seal(const struct work_args *args, const struct fifo_end *end, uint32_t bytes) {
-    (void)args, (void)end, (void)bytes;
-}
-
-PORT_FN void simple_publish(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
+/* By one lane: fills the header. It lies in the consumer's memory, perhaps far away: only ends that lend read it. */
+PORT_FN void simple_seal(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     struct fifo_slot_header *header = fifo_header(end);
+    if (port_lane() != 0)
+        return;
     header->word = fifo_word(args->protocol, bytes);
     header->signature = args->signature;
     header->sequence = args->sequence;
     header->place.roams = end->place.roams;
-    if ((end->loans.lending | header->loan.address) != 0)
+    if (end->loans.way != LOAN_NONE && (end->loans.lending | header->loan.address) != 0)
         loan_note(&end->loans, &header->loan, end->position + 1);
+}
+
+PORT_FN void simple_publish(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
+    (void)args, (void)bytes;
     fifo_publish(end);
     fifo_place_choose(&end->place);
 }

@@ -161,11 +161,11 @@ BLOCK_FN enum work_failure block_step(struct block_memory *m, const struct prog_
         block_pieces<R>(m, step, round, first);
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++) {
-        const struct fifo_end *end = op->send_ends[step->send_first + k];
+        struct fifo_end *end = op->send_ends[step->send_first + k];
         proto_seal(proto_kind(P::number, end), &op->args, end, bytes);
     }
     if ((failure = failure_of_any(failure)) == WORK_FINE && port_lane() == 0)
-        interp_finish(op, step, bytes, NULL, PROTO_EACH_END);
+        interp_hand_over(op, step, bytes, P::has_lines ? PROTO_EACH_END : (uint32_t)P::number);
     return failure;
 }
 

@@ -63,24 +63,45 @@ PORT_FN int interp_is_lent(const struct interp_op *op, const struct prog_step *s
     return 0;
 }
 
-/* After the step's result was made: hands over what was sent, returns what was read. result: what slots with lines take their
- * payload from; NULL: there are none, or lanes have put it there. */
+/* Is the payload of any slot of the step plain? Then counters must come after it, or after reads of it. Lines have their flags. */
+PORT_FN int interp_needs_fence(const struct interp_op *op, const struct prog_step *step, uint32_t everywhere) {
+    uint32_t protocol = op->args.protocol;
+    int plain = 0;
+    for (int k = 0; k < step->send_count; k++)
+        plain |= !proto_has_lines(proto_at(everywhere, protocol, op->send_ends[step->send_first + k]));
+    for (int k = 0; k < step->recv_count; k++)
+        plain |= !proto_has_lines(proto_at(everywhere, protocol, op->recv_ends[step->recv_first + k]));
+    return plain;
+}
+
+/* After the last byte was stored, and slots were sealed: hands over what was sent, returns what was read. */
+PORT_FN void interp_hand_over(const struct interp_op *op, const struct prog_step *step, uint32_t bytes,
+                              uint32_t everywhere) {
+    const struct work_args *args = &op->args;
+    if (interp_needs_fence(op, step, everywhere))
+        port_fence(); /* one for all counters of the step */
+    for (int k = 0; k < step->send_count; k++) {
+        struct fifo_end *end = op->send_ends[step->send_first + k];
+        proto_publish(proto_at(everywhere, args->protocol, end), args, end, bytes);
+    }
+    for (int k = 0; k < step->recv_count; k++) {
+        struct fifo_end *end = op->recv_ends[step->recv_first + k];
+        proto_consume(proto_at(everywhere, args->protocol, end), end);
+    }
+}
+
+/* After the step's result was made. result: what slots with lines take their payload from; NULL: there are none. */
 PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *step, uint32_t bytes, const char *result,
                            uint32_t everywhere) {
     const struct work_args *args = &op->args;
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = op->send_ends[step->send_first + k];
         uint32_t kind = proto_at(everywhere, args->protocol, end);
-        if (result != NULL) {
+        if (result != NULL)
             proto_put(kind, args, end, result, bytes);
-            proto_seal(kind, args, end, bytes);
-        }
-        proto_publish(kind, args, end, bytes);
+        proto_seal(kind, args, end, bytes);
     }
-    for (int k = 0; k < step->recv_count; k++) {
-        struct fifo_end *end = op->recv_ends[step->recv_first + k];
-        proto_consume(proto_at(everywhere, args->protocol, end), end);
-    }
+    interp_hand_over(op, step, bytes, everywhere);
 }
 
 /* ---- a step, tried ---- */

@@ -246,9 +246,22 @@ void memory_release(const struct view *view, enum ptx_scope scope) {
         memory_drain_all(view, view->device);
 }
 
+/* Some lines that L1 has had: it may fetch them again whenever it likes, long before they are loaded. */
+static void l1_prefetch(struct l1 *l1) {
+    for (int k = 0; k < L1_PREFETCHES; k++) {
+        struct l1_line *line = &l1->lines[chance_number() % L1_LINES];
+        uint64_t address = line->tag * L1_LINE_BYTES + line->first;
+        const struct range *range = line->tag == 0 ? NULL : memory_range_of(address);
+        if (range != NULL && !range->freed)
+            l1_fill(l1, line, range, address);
+    }
+}
+
 void memory_acquire(const struct view *view, enum ptx_scope scope) {
-    if (scope != SCOPE_CTA)
-        view->l1->generation++;
+    if (scope == SCOPE_CTA)
+        return;
+    view->l1->generation++;
+    l1_prefetch(view->l1);
 }
 
 /* ---- ranges ---- */

@@ -8,7 +8,8 @@
  *    a strong load  ◀── these lists, over memory
  *
  * A barrier moves the lanes' lists to the block's. A release or fence empties what its scope names: what the lane has seen of
- * others in its block and on its GPU becomes visible with its own stores. An acquire makes the lines of L1 forgotten.
+ * others in its block and on its GPU becomes visible with its own stores. An acquire makes the lines of L1 forgotten; some of
+ * them are fetched again at once, and are old when they are loaded.
  *
  * Lists hold granules: 8 aligned bytes with a mask. So 16 bytes are two entries, and may become visible one by one.
  */
@@ -43,6 +44,7 @@ static inline bool range_is_local(const struct range *range, uint32_t device) {
 
 #define L1_LINES 512u
 #define L1_LINE_BYTES 128u
+#define L1_PREFETCHES 16
 
 struct l1_line {
     uint64_t tag;

@@ -32,10 +32,10 @@ struct mutation {
 };
 
 static const struct mutation mutations[] = {
-    {"release becomes relaxed", SIMPLE, RIGHTS_ALL, "st.release.sys.", "st.relaxed.sys."},
-    {"release becomes weak", SIMPLE, RIGHTS_ALL, "st.release.sys.", "st."},
-    {"release for the GPU alone", SIMPLE, RIGHTS_ALL, "st.release.sys.", "st.release.gpu."},
-    {"release for the block alone", ONE_GPU, RIGHTS_ALL, "st.release.sys.", "st.release.cta."},
+    {"the fence of a step is gone", SIMPLE, RIGHTS_ALL, "fence.acq_rel.sys", "//"},
+    {"the fence is gone on one GPU", ONE_GPU, RIGHTS_ALL, "fence.acq_rel.sys", "//"},
+    {"the fence is for the GPU alone", SIMPLE, RIGHTS_ALL, "fence.acq_rel.sys", "fence.acq_rel.gpu"},
+    {"the fence is for the block alone", ONE_GPU, RIGHTS_ALL, "fence.acq_rel.sys", "fence.acq_rel.cta"},
     {"acquire becomes relaxed", SIMPLE, RIGHTS_ALL, "ld.acquire.sys.", "ld.relaxed.sys."},
     {"acquire becomes weak", SIMPLE, RIGHTS_ALL, "ld.acquire.sys.", "ld."},
     {"acquire for the block alone", SIMPLE, RIGHTS_ALL, "ld.acquire.sys.", "ld.acquire.cta."},

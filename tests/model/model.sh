@@ -7,7 +7,7 @@
 #
 #    of each line of src/fifo that has        mutants
 #    port_load_acquire                        the load does not acquire
-#    port_store_release                       the store does not release; there is no store
+#    port_store_release, port_store_fenced    the store does not release; there is no store
 #    port_line_store                          there is no store
 #    port_line_load                           it loads nothing: 0
 #    and those of mutants.txt
@@ -49,12 +49,12 @@ compile_checked() {
 mutants_of_accesses() {
     local file call n count
     for file in fifo/fifo.h fifo/proto_ll.h fifo/proto_ll128.h; do
-        for call in port_load_acquire port_store_release port_line_store port_line_load; do
+        for call in port_load_acquire port_store_release port_store_fenced port_line_store port_line_load; do
             count=$(host_part "src/$file" | grep -c "$call(")
             for ((n = 1; n <= count; n++)); do
                 case $call in
                 port_load_acquire) echo "$file|$(nth $n $call port_line_load)|$call $n does not acquire" ;;
-                port_store_release)
+                port_store_release | port_store_fenced)
                     echo "$file|$(nth $n $call port_line_store)|$call $n does not release"
                     echo "$file|$(nth $n $call '(void)sizeof')|$call $n is left out"
                     ;;

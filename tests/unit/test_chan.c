@@ -123,6 +123,7 @@ static uint32_t carry(struct connection *c, uint32_t bytes, char value) {
     uint32_t roamed = (uint32_t)(place - slot);
     assert_true(roamed + bytes <= c->producer.strides[PROTOCOL_SIMPLE]);
     memset(place, value, bytes);
+    simple_seal(&args, &c->producer, bytes);
     simple_publish(&args, &c->producer, bytes);
     assert_int_equal(simple_ready(&args, &c->consumer, bytes, NULL), INTERP_STEPPED);
     const char *operand = simple_operand(&args, &c->consumer, bytes, NULL);

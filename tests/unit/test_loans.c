@@ -134,6 +134,7 @@ static int pair_close(void **state) {
 static void pair_lend(struct pair *pair) {
     memset(pair->to, 0, BYTES);
     pair->producer.loans.lending = (uintptr_t)pair->from;
+    simple_seal(&pair->args, &pair->producer, BYTES);
     simple_publish(&pair->args, &pair->producer, BYTES);
     assert_int_equal(simple_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
     assert_true(loan_is_open(&pair->consumer));
@@ -180,6 +181,7 @@ static void a_slot_that_is_not_lent_has_no_trace_of_the_loan_before(void **state
     }
     for (int lap = 0; lap < 3; lap++) {
         memcpy(simple_place(&pair->args, &pair->producer, BYTES), pair->from, BYTES);
+        simple_seal(&pair->args, &pair->producer, BYTES);
         simple_publish(&pair->args, &pair->producer, BYTES);
         assert_int_equal(simple_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
         assert_false(loan_is_open(&pair->consumer));
@@ -262,6 +264,7 @@ static void pair_unpart(struct pair *pair, char *payload) {
 static void pair_lend_common(struct pair *pair, char *payload) {
     assert_true(loan_is_worth(&pair->producer.loans, (uintptr_t)payload, BYTES));
     pair->producer.loans.lending = (uintptr_t)payload;
+    simple_seal(&pair->args, &pair->producer, BYTES);
     simple_publish(&pair->args, &pair->producer, BYTES);
     assert_int_equal(simple_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
 }
