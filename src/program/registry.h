@@ -49,9 +49,11 @@
     X(REDUCE, reduce, chain, ANYWHERE, ANY_ORDER, "a pipeline that ends at the root")                                  \
     X(REDUCE, reduce, tree, ANYWHERE, ANY_ORDER,                                                                       \
       "two complementary binary trees below the root, each reduces one half")                                          \
+    X(REDUCE, reduce, direct, UP_TO_256, IN_RANK_ORDER, "every rank sends to the root, and the root reduces")          \
     X(BROADCAST, broadcast, chain, ANYWHERE, ANY_ORDER, "a pipeline that starts at the root")                          \
     X(BROADCAST, broadcast, tree, ANYWHERE, ANY_ORDER,                                                                 \
       "two complementary binary trees below the root, each carries one half")                                          \
+    X(BROADCAST, broadcast, direct, UP_TO_256, ANY_ORDER, "the root sends to every rank")                              \
     X(ALLGATHER, allgather, ring, ANYWHERE, ANY_ORDER, "every block travels round the ring once")                      \
     X(ALLGATHER, allgather, direct, UP_TO_256, ANY_ORDER, "everyone sends its block to everyone")                      \
     X(ALLGATHER, allgather, pat, ANYWHERE, ANY_ORDER, "every block goes down a binomial tree of its own, far first")   \

@@ -146,6 +146,9 @@ static void order_makes_them_independent_of_the_algorithm_too(void **state) {
         assert_sizes_alike(s == 0 ? first : other, settings[s]);
         assert_true(s == 0 || same(first, 0, other, 0));
     }
+    run(other, REDUCE, "COLLET_DETERMINISM=order");
+    assert_sizes_alike(other, "reduce");
+    assert_true(same(first, 0, other, 0));
     for (size_t i = 0; i < COMPARED; i++) { /* it is the order of ranks */
         float sum = element(0, i), here;
         for (int rank = 1; rank < NRANKS; rank++)
@@ -157,7 +160,7 @@ static void order_makes_them_independent_of_the_algorithm_too(void **state) {
 
 static void what_cannot_keep_the_promise_is_refused(void **state) {
     struct findings *one = findings_get(state, 0);
-    run(one, REDUCE, "COLLET_DETERMINISM=order");
+    run(one, REDUCE, "COLLET_DETERMINISM=order COLLET_ALGO=chain");
     assert_int_equal(one->result, COLLET_ERR_INVALID_USAGE);
     run(one, ALLREDUCE, "COLLET_DETERMINISM=order COLLET_ALGO=ring");
     assert_int_equal(one->result, COLLET_ERR_INVALID_USAGE);
