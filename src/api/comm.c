@@ -267,7 +267,7 @@ static enum collet_result try_join_alone(struct collet_comm *comm) {
     if (comm->nranks == 0) /* this rank has nothing to join */
         return COLLET_SUCCESS;
     COLLET_TRY(boot_try_init(comm->boot));
-    if (journal_wants_times(&comm->config))
+    if (journal_wants_times(&comm->config) || comm->config.trace[0] != '\0') /* times of several hosts are compared */
         COLLET_TRY(boot_try_clock(comm->boot));
     COLLET_TRY(survey_the_machine(comm));
     return rooms_open(comm);

@@ -164,7 +164,7 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
     chan->last = &chan->owner.first;
     waiting_init(chan);
     if (config->trace[0] != '\0') {
-        enum collet_result result = tracer_create(&chan->owner, chan->name, &chan->tracer);
+        enum collet_result result = tracer_create(&chan->owner, &chan->tracer);
         if (result != COLLET_SUCCESS) {
             free(chan);
             return result;

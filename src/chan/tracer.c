@@ -27,37 +27,71 @@ static struct timespec first_ever;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void note_time(void) { clock_gettime(CLOCK_REALTIME_COARSE, &first_ever); }
 
-enum collet_result tracer_create(const struct conn_owner *owner, const char *name, struct tracer **tracer_p) {
+/* The two counters are read as closely together as this thread can in a few tries. */
+static struct trace_clock clock_read(void) {
+    struct trace_clock best = {0, 0};
+    uint64_t shortest = UINT64_MAX;
+    for (int try = 0; try < 16; try++) {
+        const uint64_t before = os_ticks(), ns = os_now_ns(), took = os_ticks() - before;
+        if (took < shortest) {
+            shortest = took;
+            best = (struct trace_clock){before + took / 2, ns};
+        }
+    }
+    return best;
+}
+
+enum collet_result tracer_create(const struct conn_owner *owner, struct tracer **tracer_p) {
+    const size_t room = (size_t)owner->config->trace_events;
     struct tracer *tracer;
     pthread_once(&once, note_time);
     COLLET_TRY(memory_get(&tracer, 1, sizeof *tracer, "no memory for a tracer"));
     tracer->owner = owner;
-    tracer->name = name;
-    tracer->room = (uint64_t)owner->config->trace_events;
     for (int thread = 0; thread < TRACER_THREADS; thread++) {
-        tracer->ring[thread].events = calloc(tracer->room, sizeof(struct trace_event));
-        if (tracer->ring[thread].events == NULL) {
+        struct trace_event *events = calloc(room, sizeof *events);
+        if (events == NULL) {
             tracer_destroy(tracer);
-            return err_set(COLLET_ERR_NO_MEMORY, "no memory for %llu events (COLLET_TRACE_EVENTS)",
-                           (unsigned long long)tracer->room);
+            return err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu events (COLLET_TRACE_EVENTS)", room);
         }
+        tracer->ring[thread] = (struct trace_ring){.events = events, .end = events + room, .next = events};
     }
+    tracer->created = clock_read();
     *tracer_p = tracer;
     return COLLET_SUCCESS;
 }
 
+static void free_worker(struct trace_worker *worker) {
+    free(worker->steps);
+    free(worker->messages);
+    free(worker);
+}
+
+struct trace_worker *tracer_add_worker(struct tracer *tracer, size_t nsteps, size_t nmessages) {
+    struct trace_worker *worker = calloc(1, sizeof *worker);
+    if (worker == NULL)
+        return NULL;
+    worker->steps = calloc(nsteps + 1, sizeof *worker->steps);
+    worker->messages = calloc(nmessages + 1, sizeof *worker->messages);
+    if (worker->steps == NULL || worker->messages == NULL) {
+        free_worker(worker);
+        return NULL;
+    }
+    worker->ring = &tracer->ring[TRACER_EXECUTOR];
+    worker->nsteps = (uint32_t)nsteps;
+    worker->next = tracer->workers;
+    return tracer->workers = worker;
+}
+
 enum collet_result tracer_progress(struct tracer *tracer, enum tracer_thread thread, struct conn *conn) {
-    const uint64_t begin_ns = os_now_ns();
+    const uint64_t begin = os_ticks();
     const enum collet_result result = conn->transport->progress(conn);
     if (result == COLLET_SUCCESS)
-        *tracer_next(tracer, thread) = (struct trace_event){.begin_ns = begin_ns,
-                                                            .end_ns = os_now_ns(),
-                                                            .peer = conn->peer,
-                                                            .track = TRACK_WIRES + (uint16_t)thread,
-                                                            .kind = TRACE_WIRE,
-                                                            .channel = (uint8_t)conn->channel,
-                                                            .lane = (uint8_t)conn->lane,
-                                                            .sends = conn->side == CONN_PRODUCER};
+        *trace_ring_next(&tracer->ring[thread]) = (struct trace_event){.begin = begin,
+                                                                       .end = os_ticks(),
+                                                                       .rank = conn->peer,
+                                                                       .sending = conn->side == CONN_PRODUCER,
+                                                                       .channel = (uint8_t)conn->channel,
+                                                                       .lane = (uint8_t)conn->lane};
     return result;
 }
 
@@ -65,64 +99,97 @@ enum collet_result tracer_progress(struct tracer *tracer, enum tracer_thread thr
 
 struct writer {
     struct timeline timeline;
-    int process;      /* number of this rank in the file */
-    int64_t clock_ns; /* to rank 0's clock */
+    int process; /* number of this rank in the file */
     const struct conn_owner *owner;
     uint64_t tag;
+    struct trace_clock from, to; /* times of the two counters, … */
+    int64_t clock_ns;            /* … and what leads from these to rank 0's clock */
 };
 
-static double us_of(const struct writer *w, uint64_t ns) { return (double)((int64_t)ns + w->clock_ns) / 1000; }
+static double us_of(const struct writer *w, uint64_t ticks) {
+    const double ns_per_tick = (double)(w->to.ns - w->from.ns) / (double)(w->to.ticks - w->from.ticks);
+    return ((double)((int64_t)w->from.ns + w->clock_ns) + (double)(int64_t)(ticks - w->from.ticks) * ns_per_tick) /
+           1000;
+}
 
-static void put_bar(struct writer *w, const struct trace_event *e, const char *category, const char *name,
+static void put_bar(struct writer *w, int track, uint64_t begin, uint64_t end, const char *category, const char *name,
                     const char *members) {
-    timeline_bar(&w->timeline, category, name, w->process, e->track, us_of(w, e->begin_ns),
-                 (double)(e->end_ns - e->begin_ns) / 1000, members);
+    const double from_us = us_of(w, begin);
+    timeline_bar(&w->timeline, category, name, w->process, track, from_us, us_of(w, end) - from_us, members);
 }
 
-static void put_step(struct writer *w, const struct trace_event *e) {
-    char name[TIMELINE_STEP_BYTES], members[200];
-    timeline_step_name(e->step, e->receives > 0, e->sends > 0, name);
-    snprintf(members, sizeof members,
-             "\"round\":%u,\"channel\":%d,\"receives\":%u,\"sends\":%u,\"bytes\":%u,\"call\":\"%s\",\"seq\":%llu",
-             e->round, e->channel, e->receives, e->sends, e->bytes, e->call, (unsigned long long)e->sequence);
-    put_bar(w, e, "step", name, members);
-}
-
-static void put_wait(struct writer *w, const struct trace_event *e) {
-    char name[64], members[120];
-    snprintf(name, sizeof name, "wait for rank %d's %s", e->peer, e->sends ? "credit" : "data");
-    snprintf(members, sizeof members, "\"rank\":%d,\"step\":%u,\"call\":\"%s\",\"seq\":%llu", e->peer, e->step, e->call,
-             (unsigned long long)e->sequence);
-    put_bar(w, e, "wait", name, members);
-}
-
-static void put_wire(struct writer *w, const struct trace_event *e) {
+static void put_wire(struct writer *w, const struct trace_event *e, enum tracer_thread thread) {
     char name[64], members[40];
-    snprintf(name, sizeof name, "wire %s rank %d", e->sends ? "to" : "from", e->peer);
+    snprintf(name, sizeof name, "wire %s rank %d", e->sending ? "to" : "from", e->rank);
     snprintf(members, sizeof members, "\"channel\":%d,\"lane\":%d", e->channel, e->lane);
-    put_bar(w, e, "wire", name, members);
+    put_bar(w, TRACK_WIRES + (int)thread, e->begin, e->end, "wire", name, members);
+}
+
+/* Which step it was, and of which round: the one before that where the worker went. */
+struct trace_place {
+    uint32_t round, index;
+    const struct trace_step *step;
+};
+static struct trace_place place_of(const struct trace_event *e) {
+    const bool wrapped = e->next_step == 0;
+    const uint32_t index = (wrapped ? e->worker->nsteps : e->next_step) - 1;
+    return (struct trace_place){e->next_round - wrapped, index, &e->worker->steps[index]};
+}
+
+/* The rank that a step waited for. */
+static int waited_for(const struct trace_event *e, const struct trace_step *step) {
+    const uint32_t first = e->sending ? step->send_first - step->receives : step->recv_first;
+    return e->worker->messages[step->first_message + e->blocked_on - first].rank;
+}
+
+static void put_wait(struct writer *w, const struct trace_event *e, const struct trace_place *place) {
+    char name[64], members[120];
+    const int rank = waited_for(e, place->step);
+    snprintf(name, sizeof name, "wait for rank %d's %s", rank, e->sending ? "credit" : "data");
+    snprintf(members, sizeof members, "\"rank\":%d,\"step\":%u,\"call\":\"%s\",\"seq\":%llu", rank, place->index,
+             e->worker->call, (unsigned long long)e->sequence);
+    put_bar(w, e->worker->track, e->since, e->begin, "wait", name, members);
 }
 
 /* It leaves when its step begins, and has come when the other step ends: in between is what both do for it. */
-static void put_message(struct writer *w, const struct trace_event *e) {
-    const bool sent = e->kind == TRACE_SENT;
-    const int from = sent ? w->owner->rank : e->peer, to = sent ? e->peer : w->owner->rank;
-    char id[100];
-    snprintf(id, sizeof id, "%016llx.%d.%d.%d-%d.%llu", (unsigned long long)w->tag, e->channel, e->lane, from, to,
-             (unsigned long long)e->message);
-    timeline_arrow(&w->timeline, sent ? 's' : 'f', id, w->process, e->track, us_of(w, sent ? e->begin_ns : e->end_ns));
+static void put_message(struct writer *w, const struct trace_event *e, uint32_t round,
+                        const struct trace_message *message, bool sent) {
+    const int self = w->owner->rank, from = sent ? self : message->rank, to = sent ? message->rank : self;
+    char id[120];
+    snprintf(id, sizeof id, "%016llx.%d.%d.%d-%d.%s%llu.%u.%u", (unsigned long long)w->tag, e->worker->channel,
+             message->lane, from, to, e->worker->track >= TRACER_MESSAGES ? "p" : "", (unsigned long long)e->sequence,
+             round, message->number);
+    timeline_arrow(&w->timeline, sent ? 's' : 'f', id, w->process, e->worker->track,
+                   us_of(w, sent ? e->begin : e->end));
 }
 
-static void put_event(struct writer *w, const struct trace_event *e) {
-    static void (*const puts[])(struct writer * w, const struct trace_event *e) = {[TRACE_STEP] = put_step,
-                                                                                   [TRACE_WAIT] = put_wait,
-                                                                                   [TRACE_SENT] = put_message,
-                                                                                   [TRACE_RECEIVED] = put_message,
-                                                                                   [TRACE_WIRE] = put_wire};
-    puts[e->kind](w, e);
+static void put_step(struct writer *w, const struct trace_event *e) {
+    const struct trace_place place = place_of(e);
+    const struct trace_step *step = place.step;
+    const struct trace_message *message = &e->worker->messages[step->first_message];
+    char name[TIMELINE_STEP_BYTES], members[200];
+    if (e->since != 0)
+        put_wait(w, e, &place);
+    timeline_step_name(place.index, step->receives > 0, step->sends > 0, name);
+    snprintf(members, sizeof members,
+             "\"round\":%u,\"channel\":%d,\"receives\":%u,\"sends\":%u,\"bytes\":%u,\"call\":\"%s\",\"seq\":%llu",
+             place.round, e->worker->channel, step->receives, step->sends, e->bytes, e->worker->call,
+             (unsigned long long)e->sequence);
+    put_bar(w, e->worker->track, e->begin, e->end, "step", name, members);
+    for (uint32_t k = 0; k < step->receives + step->sends; k++)
+        put_message(w, e, place.round, &message[k], k >= step->receives);
 }
 
-static void put_names(struct writer *w, const char *name) {
+static void put_event(struct writer *w, const struct trace_event *e, enum tracer_thread thread) {
+    if (e->end == 0)
+        return;
+    if (e->worker == NULL)
+        put_wire(w, e, thread);
+    else
+        put_step(w, e);
+}
+
+static void put_names(struct writer *w) {
     char who[160], members[80];
     const struct peer_info *self = &w->owner->peers[w->owner->rank];
     snprintf(who, sizeof who, "rank %d (host %s, process %d)", w->owner->rank, self->host, self->pid);
@@ -131,7 +198,6 @@ static void put_names(struct writer *w, const char *name) {
     timeline_name(&w->timeline, w->process, -1, who, members);
     timeline_name(&w->timeline, w->process, TRACK_WIRES + TRACER_EXECUTOR, "wires", "");
     timeline_name(&w->timeline, w->process, TRACK_WIRES + TRACER_PROXY, "wires, by the proxy", "");
-    (void)name;
 }
 
 static bool is_of_this_job(const struct stat *about) {
@@ -154,31 +220,44 @@ static bool begin_writing(struct writer *w, FILE *out) {
 }
 
 static bool tracer_write(const struct tracer *tracer, FILE *out) {
-    struct writer w = {
-        .owner = tracer->owner, .tag = boot_tag(tracer->owner->boot), .clock_ns = boot_clock_ns(tracer->owner->boot)};
+    struct writer w = {.owner = tracer->owner,
+                       .tag = boot_tag(tracer->owner->boot),
+                       .from = tracer->created,
+                       .to = clock_read(),
+                       .clock_ns = boot_clock_ns(tracer->owner->boot)};
     w.process = (int)(w.tag % 20000) * PROCESS_STRIDE + tracer->owner->rank;
     if (flock(fileno(out), LOCK_EX) != 0 || !begin_writing(&w, out))
         return false;
-    put_names(&w, tracer->name);
-    for (int thread = 0; thread < TRACER_THREADS; thread++) {
-        const uint64_t count = tracer->ring[thread].count;
-        for (uint64_t k = count > tracer->room ? count - tracer->room : 0; k < count; k++)
-            put_event(&w, &tracer->ring[thread].events[k % tracer->room]);
+    put_names(&w);
+    for (enum tracer_thread thread = 0; thread < TRACER_THREADS; thread++) {
+        const struct trace_ring *ring = &tracer->ring[thread];
+        for (const struct trace_event *e = ring->next; e < ring->end; e++)
+            put_event(&w, e, thread);
+        for (const struct trace_event *e = ring->events; e < ring->next; e++)
+            put_event(&w, e, thread);
     }
     timeline_end(&w.timeline);
     return fflush(out) == 0;
 }
 
+static bool has_events(const struct trace_ring *ring) {
+    return ring->next > ring->events || (ring->next != NULL && ring->next->end != 0);
+}
+
 void tracer_destroy(struct tracer *tracer) {
     if (tracer == NULL)
         return;
-    if (tracer->ring[TRACER_EXECUTOR].count + tracer->ring[TRACER_PROXY].count > 0) {
+    if (has_events(&tracer->ring[TRACER_EXECUTOR]) || has_events(&tracer->ring[TRACER_PROXY])) {
         const int fd = output_open(tracer->owner->config->trace, tracer->owner->rank, 0);
         FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
         if (out == NULL || !tracer_write(tracer, out))
             log_always(ERR, "cannot write COLLET_TRACE=%s: %m", tracer->owner->config->trace);
         if (out != NULL)
             fclose(out);
+    }
+    for (struct trace_worker *worker = tracer->workers, *next; worker != NULL; worker = next) {
+        next = worker->next;
+        free_worker(worker);
     }
     for (int thread = 0; thread < TRACER_THREADS; thread++)
         free(tracer->ring[thread].events);

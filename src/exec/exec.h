@@ -17,16 +17,12 @@
 #include "kernels/worker.h"
 #include "program/program.h"
 
-/* What runs the workers of a program is made for the protocol of its call. But programs with ends over wires are run by what
- * asks each end (PROTO_EACH_END), and those of traced ranks by what does that, and notes what it does: */
-#define EXEC_TRACED (PROTO_EACH_END + 1)
+struct exec_call;
 
-/* Of a traced worker: what it has waited for since then; 0: it does not wait. */
-struct exec_wait {
-    uint64_t since_ns;
-    int rank;
-    bool sending;
-};
+/* Visits a worker of a call: tries its steps until it is blocked, done, or had its turn. There is a copy of it per protocol. Another
+ * one asks each end for its protocol (PROTO_EACH_END), for programs with ends over wires. Traced ranks have all these again. */
+typedef enum collet_result exec_visit(struct exec_call *call, struct interp_worker *w, bool *moved);
+typedef exec_visit *const exec_visits[PROTOCOL_COUNT]; /* [protocol of a call] */
 
 struct exec_program {
     struct prog **progs; /* [nchannels], owned; all have the same collective, algorithm, root and cut into slices */
@@ -34,13 +30,12 @@ struct exec_program {
     int nchannels;
     int nconns, nready; /* connections of all channels; the first nready are READY */
     struct conn **conns;
-    int nremote;                   /* of them over a wire */
-    uint32_t visit;                /* 0: nothing is remote or traced; else PROTO_EACH_END or EXEC_TRACED */
+    int nremote; /* of them over a wire */
+    const exec_visits *visits;
     struct interp_op *ops;         /* one per channel */
     struct interp_op *pair_ops;    /* [worker], of a pairwise collective, whose workers differ in counts; else NULL */
     uint64_t ops_id;               /* args_id of the call that they were last filled from; 0: none yet */
     struct interp_worker *workers; /* of all channels */
-    struct exec_wait *waits;       /* [worker], if the rank is traced; else NULL */
     int *first_worker;             /* [nchannels + 1]: the workers of channel c begin at first_worker[c] */
     struct work_program *on_gpu;   /* where the device executor finds it; NULL: not there yet */
     uint64_t meeting;              /* on GPUs: number of the meeting before its first use; 0: not numbered yet */
@@ -109,6 +104,9 @@ struct exec_call {
     void *stream;           /* of a GPU */
     uint64_t nth;           /* on a GPU: so many calls of its lane (api/engine.h) come before it in its group */
 };
+
+/* What visits the workers of a program. */
+const exec_visits *exec_visits_of(bool has_wires, bool traced);
 
 /* Tries every worker of a call that is CONNECTING or RUNNING, and lets its wires make progress. *moved: set if anything
  * was done. SUCCESS at its end, which leaves it IDLE; IN_PROGRESS before; or a failure. */

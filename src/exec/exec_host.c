@@ -113,14 +113,15 @@ static void exec_call_start(struct exec_call *call) {
     call->state = EXEC_RUNNING;
 }
 
-/* Runs a worker until it is blocked, done, or had its turn. everywhere: see proto_at(). traced: it notes what it does. */
+/* everywhere: see proto_at(). traced: it notes what it does. */
 static inline enum collet_result exec_worker_visit(struct exec_call *call, struct interp_worker *w, bool *moved,
                                                    uint32_t everywhere, bool traced) {
+    uint64_t now = traced ? os_ticks() : 0;
     for (int k = 0; k < STEPS_PER_VISIT; k++) {
-        const struct trace_try before = traced ? trace_before(w) : (struct trace_try){0};
-        enum interp_result result = interp_try_step(w, exec_reduce, exec_borrow, everywhere);
+        const struct interp_try next = interp_try_of(w);
+        enum interp_result result = interp_try_step(w, &next, exec_reduce, exec_borrow, everywhere);
         if (traced)
-            trace_after(call, w, &before, result);
+            now = exec_trace(call, w, &next, result, now);
         if (result == INTERP_BUSY) {
             if (everywhere == PROTO_EACH_END && w->op->lands && !w->blocked_sending)
                 exec_announce(w);
@@ -138,23 +139,27 @@ static inline enum collet_result exec_worker_visit(struct exec_call *call, struc
     return COLLET_SUCCESS;
 }
 
-/* The interpreter is compiled once per protocol, once for programs that have ends over wires, too, and once for ranks that are
- * traced: so others do not pay for that. */
-#define VISIT(NAME, name, ...)                                                                                         \
+/* So ranks that are not traced, and programs without wires, do not pay for those. */
+#define VISIT(name, everywhere, traced)                                                                                \
     __attribute__((flatten)) static enum collet_result exec_visit_##name(struct exec_call *call,                       \
                                                                          struct interp_worker *w, bool *moved) {       \
-        return exec_worker_visit(call, w, moved, PROTOCOL_##NAME, false);                                              \
+        return exec_worker_visit(call, w, moved, everywhere, traced);                                                  \
     }
-PROTOCOLS(VISIT)
-static enum collet_result exec_visit_each_end(struct exec_call *call, struct interp_worker *w, bool *moved) {
-    return exec_worker_visit(call, w, moved, PROTO_EACH_END, false);
+#define VISIT_BOTH(NAME, name, ...) VISIT(name, PROTOCOL_##NAME, false) VISIT(traced_##name, PROTOCOL_##NAME, true)
+PROTOCOLS(VISIT_BOTH)
+VISIT(each_end, PROTO_EACH_END, false)
+VISIT(traced_each_end, PROTO_EACH_END, true)
+
+#define PLAIN(NAME, name, ...) [PROTOCOL_##NAME] = exec_visit_##name,
+#define TRACED(NAME, name, ...) [PROTOCOL_##NAME] = exec_visit_traced_##name,
+#define WIRES(NAME, name, ...) [PROTOCOL_##NAME] = exec_visit_each_end,
+#define TRACED_WIRES(NAME, name, ...) [PROTOCOL_##NAME] = exec_visit_traced_each_end,
+
+const exec_visits *exec_visits_of(bool has_wires, bool traced) {
+    static exec_visits visits[2][2] = {{{PROTOCOLS(PLAIN)}, {PROTOCOLS(TRACED)}},
+                                       {{PROTOCOLS(WIRES)}, {PROTOCOLS(TRACED_WIRES)}}};
+    return &visits[has_wires][traced];
 }
-static enum collet_result exec_visit_traced(struct exec_call *call, struct interp_worker *w, bool *moved) {
-    return exec_worker_visit(call, w, moved, PROTO_EACH_END, true);
-}
-#define VISIT_ROW(NAME, name, ...) [PROTOCOL_##NAME] = exec_visit_##name,
-static enum collet_result (*const exec_visits[])(struct exec_call *call, struct interp_worker *w, bool *moved) = {
-    PROTOCOLS(VISIT_ROW)[PROTO_EACH_END] = exec_visit_each_end, [EXEC_TRACED] = exec_visit_traced};
 
 static enum collet_result wires_progress(const struct exec_call *call, bool *moved) {
     const struct exec_program *program = call->program;
@@ -180,11 +185,11 @@ static bool wires_idle(const struct exec_program *program) {
 static enum collet_result exec_call_run(struct exec_call *call, bool *moved) {
     struct exec_program *program = call->program;
     int nworkers = program->first_worker[call->args.nchannels];
-    uint32_t visit = program->visit != 0 ? program->visit : call->args.protocol;
+    exec_visit *visit = (*program->visits)[call->args.protocol];
     for (int k = 0; k < nworkers; k++)
         if (!program->workers[k].done)
-            COLLET_TRY(exec_visits[visit](call, &program->workers[k], moved));
-    bool carries = program->visit != 0 && program->nremote > 0 && call->chan->proxy == NULL;
+            COLLET_TRY(visit(call, &program->workers[k], moved));
+    bool carries = program->nremote > 0 && call->chan->proxy == NULL;
     bool lends = program->ops[0].lends_from != 0 && (call->running == 0 || !*moved) && exec_has_lent(program, nworkers);
     if (call->running == 0 && (!(carries || lends) || wires_idle(program)))
         return COLLET_SUCCESS;

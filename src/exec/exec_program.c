@@ -6,6 +6,7 @@
 #include "exec/exec.h"
 
 #include "base/err.h"
+#include "exec/exec_trace.h"
 #include "proxy/proxy.h"
 #include "transport/transport.h"
 
@@ -97,7 +98,7 @@ static enum collet_result worker_init(struct interp_worker *w, const struct inte
 }
 
 /* The places of workers and connections, before there are any. */
-static enum collet_result program_make_room(struct exec_program *program, bool traced) {
+static enum collet_result program_make_room(struct exec_program *program) {
     size_t nchannels = (size_t)program->nchannels, npeers = 0;
     program->first_worker = calloc(nchannels + 1, sizeof(*program->first_worker));
     program->ops = calloc(nchannels, sizeof(*program->ops));
@@ -109,18 +110,16 @@ static enum collet_result program_make_room(struct exec_program *program, bool t
     }
     size_t nworkers = (size_t)program->first_worker[nchannels];
     program->workers = calloc(nworkers + 1, sizeof(*program->workers));
-    program->waits = traced ? calloc(nworkers + 1, sizeof(*program->waits)) : NULL;
     program->conns = calloc(2 * npeers + 1, sizeof(struct conn *));
     bool pairwise = prog_is_pairwise(program->progs[0]->collective);
     program->pair_ops = pairwise ? calloc(nworkers + 1, sizeof(*program->pair_ops)) : NULL;
-    if (program->workers == NULL || program->conns == NULL || (pairwise && program->pair_ops == NULL) ||
-        (traced && program->waits == NULL))
+    if (program->workers == NULL || program->conns == NULL || (pairwise && program->pair_ops == NULL))
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu workers", nworkers);
     return COLLET_SUCCESS;
 }
 
 static enum collet_result program_bind(struct exec_program *program, struct chan *chan) {
-    COLLET_TRY(program_make_room(program, chan->tracer != NULL));
+    COLLET_TRY(program_make_room(program));
     for (int channel = 0; channel < program->nchannels; channel++)
         COLLET_TRY(bind_channel(program, chan, channel));
     for (int channel = 0; channel < program->nchannels; channel++) {
@@ -130,7 +129,8 @@ static enum collet_result program_bind(struct exec_program *program, struct chan
             COLLET_TRY(worker_init(&program->workers[program->first_worker[channel] + k], &program->ops[channel],
                                    &prog->workers[k], extent, fifo_scratch_bytes(&chan->owner.layout)));
     }
-    return COLLET_SUCCESS;
+    program->visits = exec_visits_of(program->nremote > 0, chan->tracer != NULL);
+    return chan->tracer != NULL ? exec_trace_bind(program, chan->tracer) : COLLET_SUCCESS;
 }
 
 static void destroy_progs(struct prog **progs, int nchannels) {
@@ -158,7 +158,6 @@ enum collet_result exec_program_create(struct chan *chan, struct prog **progs, c
     proxy_pause(chan); /* connections are added to its table */
     enum collet_result result = program_bind(program, chan);
     proxy_resume(chan);
-    program->visit = program->waits != NULL ? EXEC_TRACED : program->nremote > 0 ? PROTO_EACH_END : 0;
     if (result == COLLET_SUCCESS)
         result = find_carrier(program, chan);
     if (result != COLLET_SUCCESS) {
@@ -183,7 +182,6 @@ void exec_program_destroy(struct exec_program *program) {
     }
     free(program->ops);
     free(program->pair_ops);
-    free(program->waits);
     free(program->workers);
     free(program->first_worker);
     free(program->conns);

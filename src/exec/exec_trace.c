@@ -1,84 +1,65 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exec/exec_trace.h"
 
-#include "base/os.h"
-#include "chan/tracer.h"
-#include "kernels/interp.h"
+#include "base/err.h"
 
-#define TRACKS_OF_MESSAGES 1000 /* behind those of workers: sends and receives run beside collectives */
-
-struct trace_try trace_before(const struct interp_worker *w) {
-    const struct interp_op *op = w->op;
-    const struct prog_step *step = &op->steps[w->first_step + w->pc];
-    const struct interp_piece piece = interp_piece_of(op, step, 0, w->round);
-    struct trace_try before = {.begin_ns = os_now_ns(), .round = w->round, .pc = w->pc};
-    before.bytes = interp_payload(op, step, w->round, &piece);
-    before.skipped = interp_skips(op, before.bytes);
-    return before;
-}
-
-static uint16_t track_of(const struct exec_call *call, int worker) {
-    const struct exec_request *r = &call->request;
-    if (!prog_is_p2p(r->collective))
+static uint16_t track_of(const struct exec_program *program, int worker) {
+    const struct prog *prog = program->progs[0];
+    if (!prog_is_p2p(prog->collective))
         return (uint16_t)worker;
-    return (uint16_t)(TRACKS_OF_MESSAGES + 2 * (r->root % 20000) + (r->collective == PROG_RECV));
+    return (uint16_t)(TRACER_MESSAGES + 2 * (prog->peers[0].rank % 20000) + (prog->collective == PROG_RECV));
 }
 
-/* Notes that the ends of a step carried a message each. */
-static void note_messages(struct tracer *tracer, const struct prog *prog, struct fifo_end *const *ends, int first,
-                          int count, const struct trace_event *step, enum trace_kind kind) {
-    for (int k = first; k < first + count; k++) {
-        struct trace_event *e = tracer_next(tracer, TRACER_EXECUTOR);
-        *e = *step;
-        e->kind = (uint8_t)kind;
-        e->peer = prog->peers[k].rank;
-        e->lane = (uint8_t)prog->peers[k].lane;
-        e->message = ends[k]->position - 1;
+/* How many messages of a round go through a step's connection before it: others of its worker do. */
+static uint32_t messages_before(const struct trace_worker *worker, uint32_t step, int receiving,
+                                const struct prog_peer *peer) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < step; k++) {
+        const struct trace_step *s = &worker->steps[k];
+        const struct trace_message *message = &worker->messages[s->first_message + (receiving ? 0 : s->receives)];
+        for (uint32_t m = 0; m < (receiving ? s->receives : s->sends); m++)
+            count += message[m].rank == peer->rank && message[m].lane == peer->lane;
+    }
+    return count;
+}
+
+static void describe_step(struct trace_worker *worker, uint32_t step, const struct prog *prog,
+                          const struct prog_step *text, uint32_t *nmessages) {
+    worker->steps[step] = (struct trace_step){*nmessages, (uint32_t)text->recv_count, (uint32_t)text->send_count,
+                                              (uint32_t)text->recv_first, (uint32_t)text->send_first};
+    for (int k = 0; k < text->recv_count + text->send_count; k++) {
+        const bool receiving = k < text->recv_count;
+        const int index = receiving ? text->recv_first + k : text->send_first + k - text->recv_count;
+        const struct prog_peer *peer = &prog->peers[index];
+        worker->messages[(*nmessages)++] =
+            (struct trace_message){peer->rank, peer->lane, messages_before(worker, step, receiving, peer)};
     }
 }
 
-static void note_step(const struct exec_call *call, const struct interp_worker *w, const struct trace_try *before,
-                      const struct prog *prog, struct trace_event *e) {
-    struct tracer *tracer = call->chan->tracer;
-    const struct prog_step *step = &w->op->steps[w->first_step + before->pc];
-    const struct trace_event of_step = *e;
-    e->receives = (uint8_t)step->recv_count;
-    e->sends = (uint8_t)step->send_count;
-    note_messages(tracer, prog, w->op->send_ends, step->send_first, step->send_count, &of_step, TRACE_SENT);
-    note_messages(tracer, prog, w->op->recv_ends, step->recv_first, step->recv_count, &of_step, TRACE_RECEIVED);
-}
-
-void trace_after(const struct exec_call *call, const struct interp_worker *w, const struct trace_try *before,
-                 enum interp_result result) {
-    const struct exec_program *program = call->program;
-    const int worker = (int)(w - program->workers), channel = exec_channel_of(program, worker);
+static enum collet_result describe_worker(struct exec_program *program, int index, struct tracer *tracer) {
+    const int channel = exec_channel_of(program, index);
     const struct prog *prog = program->progs[channel];
-    struct exec_wait *wait = &program->waits[worker];
-    struct trace_event event = {.begin_ns = before->begin_ns,
-                                .end_ns = os_now_ns(),
-                                .sequence = call->args.sequence,
-                                .call = prog_collective_name(call->request.collective),
-                                .bytes = before->bytes,
-                                .round = (uint32_t)before->round,
-                                .step = (uint16_t)before->pc,
-                                .track = track_of(call, worker),
-                                .channel = (uint8_t)channel};
-    if (result == INTERP_BUSY && wait->since_ns == 0)
-        *wait = (struct exec_wait){before->begin_ns, prog->peers[w->blocked_on].rank, w->blocked_sending != 0};
-    if (before->skipped || (result != INTERP_STEPPED && result != INTERP_DONE))
-        return;
-    if (wait->since_ns != 0) {
-        struct trace_event *e = tracer_next(call->chan->tracer, TRACER_EXECUTOR);
-        *e = event;
-        e->kind = TRACE_WAIT;
-        e->begin_ns = wait->since_ns;
-        e->end_ns = before->begin_ns;
-        e->peer = wait->rank;
-        e->sends = wait->sending;
-        wait->since_ns = 0;
-    }
-    struct trace_event *e = tracer_next(call->chan->tracer, TRACER_EXECUTOR);
-    *e = event;
-    e->kind = TRACE_STEP;
-    note_step(call, w, before, prog, e);
+    struct interp_worker *w = &program->workers[index];
+    const struct prog_step *steps = &prog->steps[w->first_step];
+    size_t total = 0;
+    uint32_t nmessages = 0;
+    for (uint32_t k = 0; k < w->nsteps; k++)
+        total += (size_t)(steps[k].recv_count + steps[k].send_count);
+    struct trace_worker *worker = tracer_add_worker(tracer, w->nsteps, total);
+    if (worker == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory to trace %u steps", w->nsteps);
+    worker->call = prog_collective_name(prog->collective);
+    worker->track = track_of(program, index);
+    worker->channel = (uint8_t)channel;
+    for (uint32_t k = 0; k < w->nsteps; k++)
+        describe_step(worker, k, prog, &steps[k], &nmessages);
+    w->trace = worker;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result exec_trace_bind(struct exec_program *program, struct tracer *tracer) {
+    const int nworkers = program->first_worker[program->nchannels];
+    for (int k = 0; k < nworkers; k++)
+        COLLET_TRY(describe_worker(program, k, tracer));
+    return COLLET_SUCCESS;
 }

@@ -1,23 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a traced worker notes around each try of a step (chan/tracer.h). Only the traced copy of exec_worker_visit() calls it.
+ * What a traced worker notes around each try of a step (chan/tracer.h). Only the traced copies of exec_worker_visit() do.
  *
- *      try: BUSY … BUSY, done         wait ├────────────┤
- *                                     step              ├──────┤
+ *      visit        try: BUSY │ … │ visit        try: STEPPED        try: STEPPED      a reading of the counter at each mark: when
+ *      ▲                            ▲                        ▲                   ▲     the visit begins, and behind a step that was done
+ *                   └─ since        └─ begin                 └─ end, begin       └─ end
+ *
+ * A try that is BUSY reads nothing: the wait begins where the last reading was.
  */
 #ifndef COLLET_EXEC_EXEC_TRACE_H
 #define COLLET_EXEC_EXEC_TRACE_H
 
+#include "chan/tracer.h"
 #include "exec/exec.h"
+#include "kernels/interp.h"
 
-/* A step before it is tried. */
-struct trace_try {
-    uint64_t begin_ns, round;
-    uint32_t pc, bytes;
-    bool skipped; /* it has nothing to carry */
-};
-struct trace_try trace_before(const struct interp_worker *w);
-void trace_after(const struct exec_call *call, const struct interp_worker *w, const struct trace_try *before,
-                 enum interp_result result);
+/* Describes the program's workers to the tracer of its rank. */
+enum collet_result exec_trace_bind(struct exec_program *program, struct tracer *tracer);
+
+/* Notes what a try came to that began at `now`. Returns what time it is, as far as is known. */
+static inline uint64_t exec_trace(const struct exec_call *call, const struct interp_worker *w,
+                                  const struct interp_try *tried, enum interp_result result, uint64_t now) {
+    struct trace_worker *worker = w->trace;
+    if (result == INTERP_BUSY && worker->since == 0)
+        worker->since = now;
+    if ((result != INTERP_STEPPED && result != INTERP_DONE) || interp_skips(w->op, tried->bytes))
+        return now;
+    const uint64_t since = worker->since;
+    struct trace_event *event = trace_ring_next(worker->ring);
+    event->worker = worker;
+    event->sequence = call->args.sequence;
+    event->next_round = (uint32_t)w->round;
+    event->next_step = w->pc;
+    event->bytes = tried->bytes;
+    event->since = since;
+    event->begin = now;
+    if (since != 0) {
+        event->blocked_on = w->blocked_on;
+        event->sending = w->blocked_sending;
+        worker->since = 0;
+    }
+    return event->end = os_ticks();
+}
 
 #endif

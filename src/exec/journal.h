@@ -46,9 +46,8 @@ struct journal {
     bool dumped;
 };
 
-/* Will anybody compare times, of several hosts perhaps? */
 static inline bool journal_wants_times(const struct config *config) {
-    return config->record[0] != '\0' || config->dump_file[0] != '\0' || config->trace[0] != '\0';
+    return config->record[0] != '\0' || config->dump_file[0] != '\0';
 }
 
 enum collet_result journal_open(struct journal *journal, const struct chan *chan);

@@ -134,28 +134,44 @@ PORT_FN void interp_other_pieces(struct interp_worker *w, const struct prog_step
     }
 }
 
+/* What a worker does next: a step, on the piece that its first block has in this round. */
+struct interp_try {
+    const struct prog_step *step;
+    struct interp_piece piece;
+    uint32_t bytes; /* its payload */
+};
+
+PORT_FN struct interp_try interp_try_of(const struct interp_worker *w) {
+    struct interp_try next;
+    next.step = &w->op->steps[w->first_step + w->pc];
+    next.piece = interp_piece_of(w->op, next.step, 0, w->round);
+    next.bytes = interp_payload(w->op, next.step, w->round, &next.piece);
+    return next;
+}
+
 /* everywhere: see proto_at(). */
-PORT_FN enum interp_result interp_try_step(struct interp_worker *w, interp_reduce *reduce, interp_borrow *borrow,
-                                           uint32_t everywhere) {
+PORT_FN enum interp_result interp_try_step(struct interp_worker *w, const struct interp_try *next,
+                                           interp_reduce *reduce, interp_borrow *borrow, uint32_t everywhere) {
     const struct interp_op *op = w->op;
-    const struct prog_step *step = &op->steps[w->first_step + w->pc];
-    struct interp_piece piece = interp_piece_of(op, step, 0, w->round);
-    uint32_t bytes = interp_payload(op, step, w->round, &piece);
+    const struct prog_step *step = next->step;
+    const uint32_t bytes = next->bytes;
     if (interp_skips(op, bytes))
         return interp_advance(w);
     enum interp_result ready = interp_ready(w, step, bytes, everywhere);
     if (ready == INTERP_STEPPED && !proto_has_lines(everywhere) && op->borrows_from - 1 < bytes &&
-        interp_is_lent(op, step))
+        interp_is_lent(op, step)) {
+        const struct interp_piece piece = next->piece; /* a copy: so the try itself can stay in registers */
         ready = borrow(w, step, bytes, &piece);
+    }
     if (ready != INTERP_STEPPED)
         return ready;
 
-    int nsrc = interp_gather(w, step, bytes, &piece, everywhere);
-    int ndst = interp_scatter(w, step, bytes, nsrc, &piece, everywhere);
-    if (piece.elems.count > 0 && ndst > 0)
-        reduce(w, step, ndst, nsrc, piece.elems.count);
+    int nsrc = interp_gather(w, step, bytes, &next->piece, everywhere);
+    int ndst = interp_scatter(w, step, bytes, nsrc, &next->piece, everywhere);
+    if (next->piece.elems.count > 0 && ndst > 0)
+        reduce(w, step, ndst, nsrc, next->piece.elems.count);
     if (step->count > 1)
-        interp_other_pieces(w, step, ndst, nsrc, &piece, reduce);
+        interp_other_pieces(w, step, ndst, nsrc, &next->piece, reduce);
     interp_finish(op, step, bytes, (const char *)w->result, everywhere);
     return interp_advance(w);
 }

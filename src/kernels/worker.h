@@ -17,6 +17,8 @@ struct interp_memory {
     uint32_t nblocks[STEP_REGIONS]; /* how many blocks each region has */
 };
 
+struct trace_worker;
+
 /* What the workers of one call on one channel share. */
 struct interp_op {
     const struct prog_step *steps;
@@ -41,16 +43,17 @@ struct interp_worker {
     uint32_t first_step, nsteps;
     uint32_t pc;
     uint64_t round;
-    uint32_t arrived;         /* operands of this step that have arrived from peers */
-    uint32_t lent;            /* slots of this call that were lent their payload */
-    uint32_t done;            /* all steps of all rounds are */
-    uint32_t blocked_on;      /* BUSY, MISMATCH: index into the peer table */
-    uint32_t blocked_sending; /* BUSY: a credit is missing, not an operand */
-    const void **src;         /* room for the operands of the largest step */
-    void **dst;               /* room for its places */
-    const void *result;       /* where the result of a step is, for protocols that copy it into their slots */
-    char *scratch;            /* for protocols with lines: room for an operand per peer, and one for the result */
-    uint32_t scratch_stride;  /* from one to the next */
+    uint32_t arrived;           /* operands of this step that have arrived from peers */
+    uint32_t lent;              /* slots of this call that were lent their payload */
+    uint32_t done;              /* all steps of all rounds are */
+    uint32_t blocked_on;        /* BUSY, MISMATCH: index into the peer table */
+    uint32_t blocked_sending;   /* BUSY: a credit is missing, not an operand */
+    const void **src;           /* room for the operands of the largest step */
+    void **dst;                 /* room for its places */
+    const void *result;         /* where the result of a step is, for protocols that copy it into their slots */
+    char *scratch;              /* for protocols with lines: room for an operand per peer, and one for the result */
+    uint32_t scratch_stride;    /* from one to the next */
+    struct trace_worker *trace; /* host: what is noted of a traced worker; NULL: it is not traced */
 };
 
 #endif

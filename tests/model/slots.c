@@ -277,7 +277,10 @@ static void sum_up(struct interp_worker *w, const struct prog_step *step, int nd
 
 /* True: it moved. */
 static bool visit(struct rank *rank, struct interp_worker *w) {
-    enum interp_result result = w->done ? INTERP_BUSY : interp_try_step(w, sum_up, NULL, PROTO_EACH_END);
+    if (w->done)
+        return false;
+    const struct interp_try next = interp_try_of(w);
+    enum interp_result result = interp_try_step(w, &next, sum_up, NULL, PROTO_EACH_END);
     if (result == INTERP_MISMATCH)
         model_fail("a slot of another call");
     if (result == INTERP_DONE) {

@@ -44,8 +44,9 @@ PORT_FN enum interp_result portable_borrow(struct interp_worker *w, const struct
 
 ENTRY void portable_run(struct interp_worker *worker) {
     enum interp_result result;
-    do
-        result = interp_try_step(worker, portable_reduce, portable_borrow, PROTO_EACH_END);
-    while (result == INTERP_BUSY || result == INTERP_STEPPED);
+    do {
+        const struct interp_try next = interp_try_of(worker);
+        result = interp_try_step(worker, &next, portable_reduce, portable_borrow, PROTO_EACH_END);
+    } while (result == INTERP_BUSY || result == INTERP_STEPPED);
     worker->done = result == INTERP_DONE;
 }

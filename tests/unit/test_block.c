@@ -159,7 +159,8 @@ static void host_workers_run(struct interp_worker *workers, int nworkers) {
         for (int k = 0; k < nworkers; k++) {
             if (workers[k].done)
                 continue;
-            enum interp_result result = interp_try_step(&workers[k], host_reduce, NULL, PROTO_EACH_END);
+            const struct interp_try next = interp_try_of(&workers[k]);
+            enum interp_result result = interp_try_step(&workers[k], &next, host_reduce, NULL, PROTO_EACH_END);
             assert_int_not_equal(result, INTERP_MISMATCH);
             moved |= result != INTERP_BUSY;
             workers[k].done = result == INTERP_DONE;
