@@ -9,9 +9,10 @@
  *    10.77.9.1  tun ──────▶ packet, due in 10 ms ▶ packet ▶ … ──────▶ tun  10.77.9.2
  *               tun ◀────── … ◀ packet ◀ packet, due in 10 ms ◀────── tun
  *
- *   slow_link [--delay-ms 10] [--lose 0] [--fast-too] program [argument …]
+ *   slow_link [--delay-ms 10] [--lose 0] [--flip 0] [--fast-too] program [argument …]
  *
- * --lose 100 loses each 100th packet. --fast-too gives each host a second device, "fast" beside "slow", 10.78.9.1 and .2, whose
+ * --lose 100 loses each 100th packet. --flip 100 flips a bit of TCP's data in each 100th long packet, and makes its checksum
+ * right again: so does a router with bad memory. Short packets, those of the control plane among them, stay whole. --fast-too gives each host a second device, "fast" beside "slow", 10.78.9.1 and .2, whose
  * packets are neither late nor lost.
  *
  * It needs no rights but those to make namespaces. Exits with 77 where that is not permitted, else as the program does.
@@ -62,10 +63,12 @@ struct host {
 /* What lies between the devices of a name. */
 struct wire {
     const char *name, *address[HOSTS];
-    uint64_t delay_ns, lose, packets; /* lose: each packet of such a number; 0: none */
+    uint64_t delay_ns;
+    uint64_t lose, packets;      /* each packet of such a number is lost; 0: none is */
+    uint64_t flip, long_packets; /* of the long ones, a bit of each of such a number flips; 0: of none */
 };
-static struct wire wires[NICS] = {{"slow", {"10.77.9.1", "10.77.9.2"}, 10000000, 0, 0},
-                                  {"fast", {"10.78.9.1", "10.78.9.2"}, 0, 0, 0}};
+static struct wire wires[NICS] = {{.name = "slow", .address = {"10.77.9.1", "10.77.9.2"}, .delay_ns = 10000000},
+                                  {.name = "fast", .address = {"10.78.9.1", "10.78.9.2"}}};
 static int nnics = 1;
 
 static void give_up(const char *what) {
@@ -198,13 +201,39 @@ static void host_start(struct host *host, int rank, char **command) {
 
 /* ---- the link ---- */
 
+#define LONG_BYTES 16000
+
+/* RFC 1624: a sum of 16-bit words in one's complement follows from the old one and from the word that changed. */
+static void checksum_update(unsigned char *at, unsigned before, unsigned after) {
+    unsigned sum = (~(at[0] * 256u + at[1]) & 0xffff) + (~before & 0xffff) + after;
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = ~(sum + (sum >> 16)) & 0xffff;
+    at[0] = (unsigned char)(sum >> 8);
+    at[1] = (unsigned char)sum;
+}
+
+/* In the middle of an IPv4 packet, if that is TCP. */
+static void packet_flip(unsigned char *packet, size_t bytes) {
+    const size_t header_bytes = 4 * (packet[0] & 15u), checksum_at = header_bytes + 16;
+    unsigned char *word = packet + header_bytes + (bytes - header_bytes) / 4 * 2;
+    unsigned before = word[0] * 256u + word[1];
+    if (packet[0] >> 4 != 4 || packet[9] != IPPROTO_TCP)
+        return;
+    word[1] ^= 4;
+    checksum_update(packet + checksum_at, before, word[0] * 256u + word[1]);
+}
+
+static int is_nth(uint64_t n, uint64_t *count) { return n > 0 && ++*count % n == 0; }
+
 /* Takes what has come out of a host. */
 static void way_take(struct way *way, int from, struct wire *wire) {
     static char data[MTU_BYTES];
     ssize_t bytes;
     while ((bytes = read(from, data, sizeof data)) > 0) {
-        if (wire->lose > 0 && ++wire->packets % wire->lose == 0)
+        if (is_nth(wire->lose, &wire->packets))
             continue;
+        if (bytes >= LONG_BYTES && is_nth(wire->flip, &wire->long_packets))
+            packet_flip((unsigned char *)data, (size_t)bytes);
         struct packet *packet = malloc(sizeof *packet + (size_t)bytes);
         if (packet == NULL)
             give_up("no memory for a packet");
@@ -272,6 +301,8 @@ static char **read_options(char **at) {
             wires[0].delay_ns = (uint64_t)(1e6 * atof(*++at));
         else if (strcmp(at[0], "--lose") == 0 && at[1] != NULL)
             wires[0].lose = (uint64_t)atoi(*++at);
+        else if (strcmp(at[0], "--flip") == 0 && at[1] != NULL)
+            wires[0].flip = (uint64_t)atoi(*++at);
         else
             return NULL;
     return at[0] != NULL ? at : NULL;
@@ -281,7 +312,7 @@ int main(int argc, char **argv) {
     static struct host hosts[HOSTS];
     char **command = read_options(argv + 1);
     if (argc < 2 || command == NULL) {
-        fprintf(stderr, "usage: %s [--delay-ms 10] [--lose 0] [--fast-too] program [argument …]\n", argv[0]);
+        fprintf(stderr, "usage: %s [--delay-ms 10] [--lose 0] [--flip 0] [--fast-too] program [argument …]\n", argv[0]);
         return 2;
     }
     for (int rank = 0; rank < HOSTS; rank++)

@@ -10,7 +10,9 @@
 #include "api/split.h"
 #include "api/window.h"
 #include "base/log.h"
+#include "base/os.h"
 #include "base/wait.h"
+#include "chan/selftest.h"
 #include "exec/exec_gpu.h"
 #include "proxy/proxy.h"
 #include "transport/transport.h"
@@ -269,8 +271,12 @@ static enum collet_result try_join_alone(struct collet_comm *comm) {
     COLLET_TRY(boot_try_init(comm->boot));
     if (journal_wants_times(&comm->config) || comm->config.trace[0] != '\0') /* times of several hosts are compared */
         COLLET_TRY(boot_try_clock(comm->boot));
-    COLLET_TRY(survey_the_machine(comm));
-    return rooms_open(comm);
+    if (comm->chan == NULL) {
+        COLLET_TRY(survey_the_machine(comm));
+        COLLET_TRY(rooms_open(comm));
+        comm->selftest_deadline_ns = os_now_ns() + (uint64_t)comm->config.init_timeout * 1000000000u;
+    }
+    return selftest_all_try(comm->chan, comm->selftest_deadline_ns);
 }
 
 enum collet_result comm_try_join(struct collet_comm *comm) {

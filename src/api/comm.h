@@ -37,6 +37,7 @@ struct collet_comm {
     struct survey *survey; /* while joining, of the machine; NULL: not begun */
     struct map *map;
     struct chan *chan;
+    uint64_t selftest_deadline_ns; /* while joining: when all ranks must have ended it */
     struct planner *planner;
     struct gpu_rank *gpu; /* NULL: on host memory */
     struct engine engine;

@@ -90,6 +90,10 @@ enum config_scope {
     TEXT(trace, "TRACE", NULL, "", RANK, "",                                                                           \
          "steps, waits and wires of every rank into this file, for ui.perfetto.dev; %h host, %p pid, %r rank")         \
     INT(trace_events, "TRACE_EVENTS", NULL, "", RANK, 131072, 64, 1 << 26, "so many of the newest events are kept")    \
+    INT(checksum, "CHECKSUM", NULL, "", AGREED, 0, 0, 1,                                                               \
+        "1: slots that go over a network carry a CRC32C of their data")                                                \
+    INT(selftest, "SELFTEST", NULL, "", AGREED, 0, 0, 1,                                                               \
+        "1: each connection carries test data first; those of every two ranks are made at init")                       \
     INT(heartbeat, "HEARTBEAT", NULL, "ms", AGREED, 1000, 10, 60000, "interval of heartbeats between hosts")           \
     INT(heartbeat_timeout, "HEARTBEAT_TIMEOUT", NULL, "ms", AGREED, 5000, 0, 3600000,                                  \
         "silence after which a rank on another host counts as dead; 0: never")                                         \

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "chan/crowd.h"
+#include "chan/selftest.h"
 #include "chan/tracer.h"
 #include "transport/transport.h"
 
@@ -347,6 +348,7 @@ enum collet_result conn_try(struct conn *conn) {
         return conn_fall_back(conn);
     COLLET_TRY(result);
     conn->end.remote = (uint32_t)conn->transport->remote;
+    COLLET_TRY(selftest_conn_try(conn));
     conn->end.place.roam_bytes = roam_bytes_of(conn);
     stores_init(conn);
     conn->state = CONN_READY;

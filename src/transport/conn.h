@@ -9,6 +9,7 @@
 #ifndef COLLET_TRANSPORT_CONN_H
 #define COLLET_TRANSPORT_CONN_H
 
+#include "base/err.h"
 #include "boot/boot.h"
 #include "fifo/layout.h"
 #include "gpu/gpu.h"
@@ -74,6 +75,11 @@ bool conn_is_direct(const struct conn_owner *owner, const char *way);
 void conn_allow_loans(struct conn *conn, enum loan_way way, uint32_t default_bytes);
 /* The same for what lies in the commons (fifo/commons.h) of two processes; view: of the other one's. */
 void conn_allow_commons(struct conn *conn, struct commons_view *view);
+
+/* Consumer: says that the data of a step is not what was sent, on which link that happened, and how it was found. */
+#define CONN_LINK_BYTES 288
+#define CONN_BY_CHECKSUM "its CRC32C differs (COLLET_CHECKSUM)"
+void conn_text_changed(const struct conn *conn, uint64_t step, const char *found, char text[ERR_TEXT_BYTES]);
 
 /* The failure of a connection whose slots cannot lie where its owner's whole_lines says that all do. */
 enum collet_result conn_err_not_whole(const struct conn *conn);

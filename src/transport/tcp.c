@@ -11,6 +11,8 @@
  *    word                  slot header                its protocol and its bytes are those of a slot
  *    signature, sequence   slot header                no: they become the slot header
  *    step                  the producer's step        is the very step that comes next
+ *    payload_crc           payload                    is the CRC of what came                      } with COLLET_CHECKSUM,
+ *    frame_crc             the frame before it        is the CRC of what came, before all else     } otherwise 0
  *
  * Everything is in the byte order of the machine; both ends are the same library (the hello's magic shows if not).
  *
@@ -41,6 +43,7 @@
 #include "transport/tcp_end.h"
 #include "transport/transport.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static bool tcp_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
@@ -107,6 +110,7 @@ static enum collet_result tcp_ready(struct conn *conn) {
         end->sockets[k].fd = end->link->fds[k];
     for (uint64_t step = conn->end.position + conn->end.nslots; step-- != conn->end.position;) /* each socket's first */
         tcp_socket_of(end, conn, step)->step = step;
+    end->summed = conn->end.position;
     end->connected = true;
     lend_and_land(conn);
     return COLLET_SUCCESS;
@@ -124,8 +128,20 @@ static void tcp_close(struct conn *conn) {
     free(end);
 }
 
+void tcp_link_text(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]) {
+    struct tcp_end *end = conn->impl;
+    int k = (int)(tcp_socket_of(end, conn, step) - end->sockets);
+    char from[ADDRESS_TEXT_BYTES], to[ADDRESS_TEXT_BYTES], interface[TCP_INTERFACES_TEXT_BYTES];
+    tcp_peer_text(end->sockets[k].fd, from);
+    tcp_own_text(end->sockets[k].fd, to);
+    tcp_interfaces_text(&end->sockets[k].fd, 1, interface);
+    snprintf(text, CONN_LINK_BYTES, "socket %d of %u, %s to %s by %s", k, end->nsockets, from, to, interface);
+}
+
 enum collet_result tcp_err_broken(const struct conn *conn) {
     const struct tcp_end *end = conn->impl;
+    if (end->broken == end->changed)
+        return err_set(COLLET_ERR_REMOTE, "%s", end->changed);
     return err_set(COLLET_ERR_REMOTE, "the connection %s rank %d (host %s, %s) broke: %s",
                    conn->side == CONN_PRODUCER ? "to" : "from", conn->peer, conn->owner->peers[conn->peer].host,
                    end->link->address, end->broken);
@@ -147,5 +163,6 @@ const struct transport transport_tcp = {
     .ready = tcp_ready,
     .progress = tcp_progress,
     .idle = tcp_idle,
+    .link_text = tcp_link_text,
     .close = tcp_close,
 };

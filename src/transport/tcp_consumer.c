@@ -23,9 +23,21 @@ static char *payload_place(const struct conn *conn, const struct tcp_frame *fram
     return awaited ? loans->landing : tcp_payload_at(conn, frame);
 }
 
+/* With COLLET_CHECKSUM: does it have the CRC that it left with? If not, the connection is over. */
+static bool is_intact(struct conn *conn, uint32_t crc, uint32_t expected) {
+    struct tcp_end *end = conn->impl;
+    if (!conn->owner->config->checksum || crc == expected)
+        return true;
+    conn_text_changed(conn, *conn->end.tail, CONN_BY_CHECKSUM, end->changed);
+    tcp_set_broken(end, end->changed);
+    return false;
+}
+
 static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
     take_ahead(socket, &end->frame, sizeof(end->frame));
+    if (!is_intact(conn, tcp_frame_crc(&end->frame), end->frame.frame_crc))
+        return;
     if (end->frame.step != *conn->end.tail)
         tcp_set_broken(end, "it sent another step than the next one");
     else if (!fifo_header_fits(&conn->owner->layout, end->frame.word))
@@ -37,12 +49,17 @@ static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
         end->payload = payload_place(conn, &end->frame);
 }
 
-static void deliver_slot(struct conn *conn) {
+/* False: its payload is not what was sent. */
+static bool deliver_slot(struct conn *conn) {
     struct tcp_end *end = conn->impl;
+    uint32_t bytes = fifo_word_bytes(end->frame.word);
     end->receiving = false;
+    if (conn->owner->config->checksum && !is_intact(conn, crc32c(0, end->payload, bytes), end->frame.payload_crc))
+        return false;
     if (end->payload != tcp_payload_at(conn, &end->frame))
         conn->end.loans.taken = end->payload;
     wire_deliver(conn, end->frame.word, end->frame.signature, end->frame.sequence);
+    return true;
 }
 
 /* Uses what was read ahead. True if a slot was delivered with it. */
@@ -60,8 +77,7 @@ static bool use_ahead(struct conn *conn, struct tcp_socket *socket) {
     end->received += here;
     if (end->received < bytes)
         return false;
-    deliver_slot(conn);
-    return true;
+    return deliver_slot(conn);
 }
 
 /* Reads the rest of the current slot, if there is one, and beyond. True if that filled all that was asked for. */

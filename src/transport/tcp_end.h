@@ -9,6 +9,7 @@
 #ifndef COLLET_TRANSPORT_TCP_END_H
 #define COLLET_TRANSPORT_TCP_END_H
 
+#include "base/crc32c.h"
 #include "base/err.h"
 #include "transport/tcp_link.h"
 #include "transport/wire.h"
@@ -22,7 +23,14 @@ struct tcp_frame {
     uint32_t word, signature;
     uint64_t sequence;
     uint64_t step;
+    /* With COLLET_CHECKSUM, else 0. The frame has a CRC of its own: what it says of lengths must not be trusted before. */
+    uint32_t payload_crc;
+    uint32_t frame_crc; /* of all before it */
 };
+
+static inline uint32_t tcp_frame_crc(const struct tcp_frame *frame) {
+    return crc32c(0, frame, offsetof(struct tcp_frame, frame_crc));
+}
 
 /* A socket that carries slots. */
 struct tcp_socket {
@@ -45,13 +53,18 @@ struct tcp_end {
     uint32_t first; /* slot s is on socket first + s, modulo nsockets */
     struct tcp_socket sockets[TCP_SOCKETS_MAX];
 
+    /* Producer, with COLLET_CHECKSUM: by slot, the CRCs of the payloads of the steps before `summed`. */
+    uint64_t summed;
+    uint32_t crcs[FIFO_MAX_SLOTS];
+
     /* Consumer: the slot that is being received, where `tail` is. */
     bool receiving;
     struct tcp_frame frame;
     uint32_t received; /* bytes of its payload */
     char *payload;     /* where they go: into the slot, or where the executor wants them (fifo/loan.h) */
 
-    const char *broken; /* why the connection is over; NULL: it is not */
+    const char *broken;           /* why the connection is over; NULL: it is not */
+    char changed[ERR_TEXT_BYTES]; /* it is, because data changed on the way: what is to be said */
 };
 
 /* SUCCESS if something moved, IN_PROGRESS if not; REMOTE once the connection is broken and nothing moves any more. */
@@ -59,6 +72,8 @@ enum collet_result tcp_producer_progress(struct conn *conn);
 enum collet_result tcp_consumer_progress(struct conn *conn);
 bool tcp_producer_is_idle(const struct conn *conn);
 
+/* The socket that a step goes by, for people. */
+void tcp_link_text(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]);
 enum collet_result tcp_err_broken(const struct conn *conn); /* says why the connection is over */
 
 static inline void tcp_set_broken(struct tcp_end *end, const char *why) {

@@ -42,11 +42,22 @@ static char *payload_of(const struct conn *conn, const struct tcp_frame *frame) 
     return lent ? (char *)(uintptr_t)header->loan.address : tcp_payload_at(conn, frame);
 }
 
+static struct tcp_frame frame_of(const struct conn *conn, uint64_t step) {
+    const struct fifo_slot_header *header = header_of(conn, step);
+    const struct tcp_end *end = conn->impl;
+    struct tcp_frame frame = {header->word, header->signature, header->sequence, step, 0, 0};
+    if (conn->owner->config->checksum) {
+        frame.payload_crc = end->crcs[step & (conn->end.nslots - 1)];
+        frame.frame_crc = tcp_frame_crc(&frame);
+    }
+    return frame;
+}
+
 static void add_slot(const struct conn *conn, uint64_t step, struct batch *batch) {
     const struct fifo_slot_header *header = header_of(conn, step);
     struct tcp_frame *frame = &batch->frames[batch->nslots];
     struct iovec *parts = &batch->parts[2 * batch->nslots++];
-    *frame = (struct tcp_frame){header->word, header->signature, header->sequence, step};
+    *frame = frame_of(conn, step);
     parts[0] = (struct iovec){frame, sizeof(*frame)};
     parts[1] = (struct iovec){payload_of(conn, frame), fifo_word_bytes(header->word)};
     batch->bytes += wire_bytes(header);
@@ -85,9 +96,8 @@ static void count_sent(const struct conn *conn, struct tcp_socket *socket, size_
         socket->step = next_on_socket(conn, socket, socket->step);
 }
 
-/* Sends what the socket takes of the slots that are published. */
-static bool send_slots(struct conn *conn, struct tcp_socket *socket) {
-    uint64_t tail = wire_tail(conn);
+/* Sends what the socket takes of the slots before tail, which are published. */
+static bool send_slots(struct conn *conn, struct tcp_socket *socket, uint64_t tail) {
     struct batch batch;
     if ((int64_t)(tail - socket->step) <= 0)
         return false;
@@ -104,6 +114,16 @@ static bool send_slots(struct conn *conn, struct tcp_socket *socket) {
     return n > 0;
 }
 
+/* Each payload once, however often the kernel takes only a part of it. */
+static void sum_slots(struct conn *conn, uint64_t tail) {
+    struct tcp_end *end = conn->impl;
+    for (; end->summed != tail; end->summed++) {
+        uint32_t word = header_of(conn, end->summed)->word;
+        struct tcp_frame frame = {.word = word, .step = end->summed};
+        end->crcs[end->summed & (conn->end.nslots - 1)] = crc32c(0, payload_of(conn, &frame), fifo_word_bytes(word));
+    }
+}
+
 /* What the kernel has taken, the executor may overwrite: the slots before the oldest one that is not sent. */
 static void give_back(struct conn *conn) {
     const struct tcp_end *end = conn->impl;
@@ -116,11 +136,14 @@ static void give_back(struct conn *conn) {
 
 enum collet_result tcp_producer_progress(struct conn *conn) {
     struct tcp_end *end = conn->impl;
+    uint64_t tail = wire_tail(conn);
     bool moved = false;
     if (end->broken != NULL)
         return tcp_err_broken(conn);
+    if (conn->owner->config->checksum)
+        sum_slots(conn, tail);
     for (uint32_t k = 0; k < end->nsockets; k++)
-        moved |= send_slots(conn, &end->sockets[k]);
+        moved |= send_slots(conn, &end->sockets[k], tail);
     if (moved)
         give_back(conn);
     else if (end->broken != NULL)

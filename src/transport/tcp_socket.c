@@ -58,14 +58,19 @@ static struct address address_of(const struct sockaddr_storage *name, int *port_
     return address;
 }
 
-void tcp_peer_text(int fd, char text[ADDRESS_TEXT_BYTES]) {
+typedef int get_name(int fd, struct sockaddr *name, socklen_t *length);
+
+static void end_text(int fd, get_name *get, char text[ADDRESS_TEXT_BYTES]) {
     struct sockaddr_storage name = {0};
     socklen_t length = sizeof(name);
     int port = 0;
-    getpeername(fd, (struct sockaddr *)&name, &length);
+    get(fd, (struct sockaddr *)&name, &length);
     struct address address = address_of(&name, &port);
     address_text(&address, port, text);
 }
+
+void tcp_peer_text(int fd, char text[ADDRESS_TEXT_BYTES]) { end_text(fd, getpeername, text); }
+void tcp_own_text(int fd, char text[ADDRESS_TEXT_BYTES]) { end_text(fd, getsockname, text); }
 
 static bool is_listed(const char *text, const char *name) {
     size_t length = strlen(name);

@@ -109,8 +109,9 @@ void tcp_dial_start(struct tcp_dialer *dialer, const struct tcp_offer *offer, co
 enum collet_result tcp_dial_try(struct tcp_dialer *dialer, int *fds_p);
 void tcp_dial_stop(struct tcp_dialer *dialer);
 
-/* "address:port" of the other end. */
+/* "address:port" of the other end, and of this one. */
 void tcp_peer_text(int fd, char text[ADDRESS_TEXT_BYTES]);
+void tcp_own_text(int fd, char text[ADDRESS_TEXT_BYTES]);
 
 /* The interfaces of this host that connected sockets have the addresses of: "eth0, eth1". */
 #define TCP_INTERFACES_TEXT_BYTES 128

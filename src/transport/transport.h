@@ -56,6 +56,9 @@ struct transport {
      * where an end never waits for the other one's doing: only verbs has it, for rails that died (verbs_failover.c). */
     void (*attend)(struct conn *conn);
 
+    /* Consumer: the link that the slot of a step came by, as people know it. NULL where ends share memory. */
+    void (*link_text)(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]);
+
     /* Frees conn->impl and memory; works on a half-made end (impl NULL). */
     void (*close)(struct conn *conn);
 };

@@ -13,6 +13,7 @@
  *    is there a frame?       immediate, the bit below          a frame has come before, or with it
  *    payload's length        length of the write − frame       fits the slot
  *    signature, sequence     frame, behind the payload         no: they become the slot header
+ *    all of the above        frame                             with COLLET_CHECKSUM, by its CRC32C; then each slot has a frame
  *
  * Only a slot whose signature or sequence differ from those of the step before has a frame: the first of a call. The others
  * would need one more packet for it, since payloads tend to be multiples of the MTU.
@@ -197,5 +198,6 @@ const struct transport transport_verbs = {
     .progress = verbs_progress,
     .idle = verbs_idle,
     .attend = verbs_attend,
+    .link_text = verbs_link_text,
     .close = verbs_free,
 };

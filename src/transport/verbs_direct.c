@@ -191,11 +191,12 @@ static bool slots_create(const struct conn *conn, size_t bytes, const char **why
 
 void verbs_direct_create(struct conn *conn, size_t bytes) {
     const struct gpu_rank *gpu = conn->owner->gpu;
-    const char *why = "COLLET_NET_GDR is 0";
+    const struct config *config = conn->owner->config;
+    const char *why = config->net_gdr ? "COLLET_CHECKSUM is 1, and the CPU computes it" : "COLLET_NET_GDR is 0";
     if (gpu == NULL)
         return;
     GPU_ENTERED(gpu->driver, gpu->ordinal);
-    if (conn->owner->config->net_gdr && slots_create(conn, bytes, &why))
+    if (config->net_gdr && !config->checksum && slots_create(conn, bytes, &why))
         return;
     verbs_direct_destroy(conn);
     log_info(NET, "rank %d %s %d: slots in pinned host memory, not in that of GPU %d: %s", conn->owner->rank,

@@ -18,6 +18,7 @@
 #ifndef COLLET_TRANSPORT_VERBS_END_H
 #define COLLET_TRANSPORT_VERBS_END_H
 
+#include "base/crc32c.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "transport/transport.h"
@@ -31,7 +32,8 @@
  * a GPU at either end, in a write of its own before that, since no CPU looks there. */
 struct verbs_frame {
     uint64_t sequence;
-    uint32_t signature, zero;
+    uint32_t signature;
+    uint32_t crc; /* with COLLET_CHECKSUM: verbs_crc(); else 0 */
 };
 
 /* An immediate: a counter, whether the write has a frame (or one goes ahead of it), and the slot's protocol as in its
@@ -102,7 +104,8 @@ struct verbs_end {
     /* Consumer. */
     uint32_t
         arrived[FIFO_MAX_SLOTS]; /* by slot: 1 + header.word … of a step that came and is not delivered yet; 0: none */
-    uint64_t credit;             /* the head that was last sent */
+    uint8_t came_by[FIFO_MAX_SLOTS]; /* by slot: the rail */
+    uint64_t credit;                 /* the head that was last sent */
 
     struct verbs_frame frame;    /* of the step that was last sent, or delivered */
     char lost[ERR_TEXT_BYTES];   /* why the last rail that is lost is; "": none is */
@@ -127,6 +130,14 @@ static inline void *verbs_frame_at(const struct conn *conn, uint64_t step, uint3
 
 /* Does a rail carry something while all is well? Else it is in reserve. */
 static inline bool verbs_rail_carries(const struct verbs_end *end, int r) { return end->home < 0 || r == end->home; }
+
+/* Of a step: its payload, then what the frame and the immediate say of it. */
+static inline uint32_t verbs_crc(const struct conn *conn, uint64_t step, uint32_t word, uint64_t sequence,
+                                 uint32_t signature) {
+    const uint64_t said[] = {step, (uint64_t)word << 32 | signature, sequence};
+    const char *payload = fifo_slot_at(&conn->end, fifo_word_protocol(word), step);
+    return crc32c(crc32c(0, payload, fifo_word_bytes(word)), said, sizeof(said));
+}
 
 extern const struct transport transport_verbs;
 /* What a rank's process has of RDMA networks (verbs_device.h); 0: nothing. */
@@ -162,6 +173,7 @@ bool verbs_all_acknowledged(const struct conn *conn);
 bool verbs_post_counter(struct conn *conn, int index, uint64_t counter);
 
 /* verbs_lost.c */
+void verbs_link_text(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]);
 void verbs_set_broken(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The rail cannot be used any more, because of what the text says. Another takes over, or the connection is broken. */
 void verbs_rail_lost(struct conn *conn, int rail, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -22,6 +22,16 @@ static void describe(const struct conn *conn, int r, const char *what, char *tex
              conn->owner->peers[conn->peer].host);
 }
 
+void verbs_link_text(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]) {
+    const struct verbs_end *end = conn->impl;
+    int r = end->came_by[step & (conn->end.nslots - 1)];
+    const struct verbs_port *port = end->rails[r].port;
+    char from[VERBS_GID_TEXT_BYTES], to[VERBS_GID_TEXT_BYTES];
+    verbs_gid_text(&end->theirs.rails[r].gid, from);
+    verbs_gid_text(&port->gids[end->kind], to);
+    snprintf(text, CONN_LINK_BYTES, "rail %d, %s to %s by %s port %d", r, from, to, port->device->name, port->number);
+}
+
 void verbs_set_broken(struct conn *conn, const char *format, ...) {
     struct verbs_end *end = conn->impl;
     char what[256];

@@ -44,6 +44,23 @@ void verbs_deliver(struct conn *conn) {
     }
 }
 
+/* With COLLET_CHECKSUM: is the step what was sent? */
+static bool is_intact(const struct conn *conn, uint64_t step, uint32_t word, bool framed) {
+    struct verbs_frame frame;
+    if (!conn->owner->config->checksum)
+        return true;
+    if (!framed)
+        return false;
+    memcpy(&frame, verbs_frame_at(conn, step, word), sizeof(frame));
+    return frame.crc == verbs_crc(conn, step, word, frame.sequence, frame.signature);
+}
+
+static void set_changed(struct conn *conn, uint64_t step) {
+    struct verbs_end *end = conn->impl;
+    if (end->broken[0] == '\0')
+        conn_text_changed(conn, step, CONN_BY_CHECKSUM, end->broken);
+}
+
 static void take_slot(struct conn *conn, int rail, uint32_t immediate, uint32_t length) {
     struct verbs_end *end = conn->impl;
     uint64_t tail = *conn->end.tail;
@@ -54,12 +71,15 @@ static void take_slot(struct conn *conn, int rail, uint32_t immediate, uint32_t 
     int64_t ahead = counter_ahead(immediate, tail);
     uint64_t step = tail + (uint64_t)ahead;
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
+    end->came_by[slot] = (uint8_t)rail;
     if (length < frame_bytes || !fifo_header_fits(&conn->owner->layout, word))
         verbs_set_broken(conn, WIRE_TOO_LONG);
     else if (step == (uint64_t)conn->owner->config->first_step && !framed)
         verbs_set_broken(conn, "it does not say which call its first slot is of");
     else if (ahead < 0 || step - wire_head(conn) >= conn->end.nslots || end->arrived[slot] != 0)
         verbs_set_broken(conn, "it sent a step that was not due, or without credit");
+    else if (!is_intact(conn, step, word, framed))
+        set_changed(conn, step);
     else {
         end->arrived[slot] = 1 + (word | framed);
         verbs_direct_landed(end, slot, rail, protocol == PROTOCOL_SIMPLE && bytes > 0);

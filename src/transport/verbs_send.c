@@ -52,11 +52,20 @@ static bool needs_frame(struct conn *conn, uint64_t step) {
     const struct fifo_slot_header *header = &conn->end.headers[slot];
     if (step != end->sent)
         return end->framed & 1u << slot;
-    bool needed = step == (uint64_t)conn->owner->config->first_step || header->signature != end->frame.signature ||
-                  header->sequence != end->frame.sequence;
+    const struct config *config = conn->owner->config;
+    bool needed = config->checksum || step == (uint64_t)config->first_step ||
+                  header->signature != end->frame.signature || header->sequence != end->frame.sequence;
     end->frame = (struct verbs_frame){header->sequence, header->signature, 0};
     end->framed = needed ? end->framed | 1u << slot : end->framed & ~(1u << slot);
     return needed;
+}
+
+static struct verbs_frame frame_of(const struct conn *conn, uint64_t step) {
+    const struct fifo_slot_header *header = &conn->end.headers[step & (conn->end.nslots - 1)];
+    struct verbs_frame frame = {header->sequence, header->signature, 0};
+    if (conn->owner->config->checksum)
+        frame.crc = verbs_crc(conn, step, header->word, header->sequence, header->signature);
+    return frame;
 }
 
 /* A part of this end's memory that is written into the other's. */
@@ -138,7 +147,7 @@ static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
         return false;
     uint32_t framed = needs_frame(conn, step) ? VERBS_FRAME_BIT : 0;
     if (framed) {
-        struct verbs_frame frame = {header->sequence, header->signature, 0};
+        struct verbs_frame frame = frame_of(conn, step);
         memcpy(verbs_frame_at(conn, step, header->word), &frame, sizeof(frame));
     }
     if (framed && apart)

@@ -128,6 +128,7 @@ static struct fake {
     enum ibv_qp_state modify_fails_to;
     const struct ibv_context *modify_fails_on; /* NULL: on every device */
     bool no_rnr_check, absent, takes_no_dmabuf;
+    uint32_t flip_in, flip_byte; /* of so many writes with data the last has a bit flipped, in this byte; 0: none */
 } fake;
 
 /* Proxies and executors are threads. */
@@ -277,6 +278,8 @@ static enum ibv_wc_status fake_respond(struct fake_qp *to, const struct fake_wri
         return IBV_WC_SUCCESS;
     }
     fake_store(to->qp.pd, registration, memory, data, write->length);
+    if (write->length > 0 && fake.flip_in > 0 && --fake.flip_in == 0)
+        ((char *)memory)[fake.flip_byte % write->length] ^= 0x10;
     if (!tells)
         return IBV_WC_SUCCESS;
     struct ibv_wc wc = {.wr_id = to->receives[0],

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/config.h"
+#include "base/crc32c.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/os.h"
@@ -592,6 +593,22 @@ static void a_long_wait_says_so_and_progress_starts_it_anew(void **state) {
     assert_false(wait_pause(&waiter));
 }
 
+static void crc32c_is_that_of_the_standard(void **state) {
+    (void)state;
+    char zeros[32] = {0}, ones[32], data[300];
+    memset(ones, 0xff, sizeof ones);
+    assert_int_equal(crc32c(0, "123456789", 9), 0xe3069283);
+    assert_int_equal(crc32c(0, zeros, 32), 0x8a9136aa); /* RFC 3720, B.4 */
+    assert_int_equal(crc32c(0, ones, 32), 0x62a8ab43);
+    assert_int_equal(crc32c(0, NULL, 0), 0);
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (char)(i * i);
+    for (size_t n = 0; n < sizeof data; n++) {
+        assert_int_equal(crc32c(0, data, n), crc32c_by_table(0, data, n));
+        assert_int_equal(crc32c(crc32c(0, data, n), data + n, sizeof data - n), crc32c(0, data, sizeof data));
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc > 1)
         return child(argv[1]);
@@ -632,6 +649,7 @@ int main(int argc, char **argv) {
         CASE(private_memory_is_zeroed_and_page_aligned),
         CASE(memory_that_cannot_be_had_is_an_error),
         CASE(every_type_and_operator_has_a_name_and_nothing_else_has),
+        CASE(crc32c_is_that_of_the_standard),
         CASE(a_long_wait_says_so_and_progress_starts_it_anew),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include "common/tcp_pair.h"
 
 #include "fifo/proto_simple.h"
+#include "transport/tcp_end.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -301,11 +302,6 @@ static void a_producer_notices_that_its_consumer_is_gone(void **state) {
 
 /* --------------------------------------------------------------------------------------------------------- hand-made ends */
 
-struct frame {
-    uint32_t bytes, signature;
-    uint64_t sequence, step;
-};
-
 /* A producer of raw bytes. */
 static void open_raw_producer(struct pair *pair, struct shape shape, int *fds) {
     struct tcp_dialer dialer;
@@ -336,7 +332,7 @@ static void frames_in_pieces_of_any_size_are_put_together(void **state) {
         for (uint64_t step = 0; step < 100; step++) {
             uint32_t bytes = slots_bytes(pair.consumer, step);
             struct fifo_slot_header header = slots_header(pair.consumer, step);
-            struct frame frame = {header.word, header.signature, header.sequence, step};
+            struct tcp_frame frame = {header.word, header.signature, header.sequence, step, 0, 0};
             memcpy(wire + length, &frame, sizeof(frame));
             length += sizeof(frame);
             for (uint32_t i = 0; i < bytes; i++)
@@ -358,19 +354,20 @@ static void frames_in_pieces_of_any_size_are_put_together(void **state) {
 static void frames_that_make_no_sense_break_the_connection(void **state) {
     (void)state;
     static const struct {
-        struct frame frame;
+        struct tcp_frame frame;
         const char *what;
     } wrong[] = {
-        {{8, 0, 0, 1}, "another step"},
-        {{1001, 0, 0, 0}, "more than a slot"},
-        {{PROTOCOL_LL << FIFO_WORD_SHIFT | 520, 0, 0, 0}, "more than a slot"},
-        {{~0u, 0, 0, 0}, "more than a slot"},
+        {{8, 0, 0, 1, 0, 0}, "another step"},
+        {{1001, 0, 0, 0, 0, 0}, "more than a slot"},
+        {{PROTOCOL_LL << FIFO_WORD_SHIFT | 520, 0, 0, 0, 0, 0}, "more than a slot"},
+        {{~0u, 0, 0, 0, 0, 0}, "more than a slot"},
     };
     for (size_t k = 0; k < sizeof(wrong) / sizeof(wrong[0]); k++) {
         struct pair pair;
         int fds[2];
         open_raw_producer(&pair, (struct shape){8, 1000, 2, 0}, fds); /* to a lower rank: slot 0 goes by socket 1 */
-        assert_int_equal(send(fds[1], &wrong[k].frame, sizeof(struct frame), MSG_NOSIGNAL), sizeof(struct frame));
+        assert_int_equal(send(fds[1], &wrong[k].frame, sizeof(struct tcp_frame), MSG_NOSIGNAL),
+                         sizeof(struct tcp_frame));
         expect_broken(&pair, pair.consumer, wrong[k].what);
         close_raw(&pair, fds, 2);
     }
@@ -382,7 +379,7 @@ static void a_full_fifo_reads_no_socket(void **state) {
     int fds[1];
     open_raw_producer(&pair, (struct shape){2, 1000, 1, 0}, fds);
     for (uint64_t step = 0; step < 5; step++) {
-        struct frame frame = {0, 0, 0, step};
+        struct tcp_frame frame = {0, 0, 0, step, 0, 0};
         assert_int_equal(send(fds[0], &frame, sizeof(frame), MSG_NOSIGNAL), sizeof(frame));
     }
     for (uint64_t consumed = 0; consumed < 5; consumed++) {
@@ -396,6 +393,67 @@ static void a_full_fifo_reads_no_socket(void **state) {
         fifo_consumed(&pair.consumer->end);
     }
     close_raw(&pair, fds, 1);
+}
+
+/* ------------------------------------------------------------------------------------------------------- COLLET_CHECKSUM */
+
+static void with_checksums_slots_arrive_too(void **state) {
+    setenv("COLLET_CHECKSUM", "1", 1);
+    slots_of_all_sizes_and_protocols_arrive_in_order(state);
+    what_the_sockets_do_not_take_is_sent_later(state);
+    random_slots(state);
+    payloads_go_from_memory_to_memory_that_waits_for_them(state);
+    unsetenv("COLLET_CHECKSUM");
+}
+
+struct wire_slot {
+    struct tcp_frame frame;
+    char payload[64];
+};
+
+static struct wire_slot wire_slot_of(uint64_t step) {
+    struct wire_slot slot = {.frame = {.word = sizeof(slot.payload), .signature = 7, .sequence = 8, .step = step}};
+    memset(slot.payload, (int)step + 'a', sizeof(slot.payload));
+    slot.frame.payload_crc = crc32c(0, slot.payload, sizeof(slot.payload));
+    slot.frame.frame_crc = tcp_frame_crc(&slot.frame);
+    return slot;
+}
+
+static void expect_changed(struct pair *pair, struct conn *conn) {
+    enum collet_result result;
+    while ((result = transport_tcp.progress(conn)) >= 0)
+        be_patient(pair);
+    assert_int_equal(result, COLLET_ERR_REMOTE);
+    if (strstr(err_last(),
+               "data changed on the way from rank 1 (host host1) to rank 0 (host host0), by tcp, socket 0 of 2, "
+               "127.0.0.1:") == NULL ||
+        strstr(err_last(), "by lo: slot 1, its CRC32C differs") == NULL)
+        fail_msg("the error does not name the link: %s", err_last());
+    assert_int_equal(transport_tcp.progress(conn), COLLET_ERR_REMOTE); /* and it stays broken */
+}
+
+/* Lengths too: nobody waits for what a changed length promises. */
+static void any_bit_that_changes_breaks_the_connection_and_names_the_socket(void **state) {
+    (void)state;
+    setenv("COLLET_CHECKSUM", "1", 1);
+    for (uint32_t byte = 0; byte < sizeof(struct wire_slot); byte++) {
+        struct pair pair;
+        int fds[2];
+        struct wire_slot slots[2] = {wire_slot_of(0), wire_slot_of(1)};
+        open_raw_producer(&pair, (struct shape){8, 1000, 2, 0}, fds);
+        ((char *)&slots[1])[byte] ^= (char)(1 << byte % 8);
+        for (int k = 0; k < 2; k++)
+            assert_int_equal(send(fds[1 - k], &slots[k], sizeof(slots[k]), MSG_NOSIGNAL), sizeof(slots[k]));
+        while (!fifo_has_data(&pair.consumer->end)) {
+            be_patient(&pair);
+            progress(pair.consumer);
+        }
+        assert_memory_equal(fifo_slot_at(&pair.consumer->end, PROTOCOL_SIMPLE, 0), slots[0].payload, 64);
+        fifo_consumed(&pair.consumer->end);
+        expect_changed(&pair, pair.consumer);
+        close_raw(&pair, fds, 2);
+    }
+    unsetenv("COLLET_CHECKSUM");
 }
 
 int main(void) {
@@ -415,6 +473,8 @@ int main(void) {
         cmocka_unit_test_setup(frames_in_pieces_of_any_size_are_put_together, random_slots),
         cmocka_unit_test_setup(frames_that_make_no_sense_break_the_connection, random_slots),
         cmocka_unit_test_setup(a_full_fifo_reads_no_socket, random_slots),
+        cmocka_unit_test_setup(with_checksums_slots_arrive_too, random_slots),
+        cmocka_unit_test_setup(any_bit_that_changes_breaks_the_connection_and_names_the_socket, random_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

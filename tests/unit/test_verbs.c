@@ -28,6 +28,43 @@ static void slots_of_all_sizes_and_protocols_arrive_in_order(void **state) {
     }
 }
 
+/* ---- COLLET_CHECKSUM ---- */
+
+static void with_checksums_slots_of_all_sizes_arrive_too(void **state) {
+    setenv("COLLET_CHECKSUM", "1", 1);
+    slots_of_all_sizes_and_protocols_arrive_in_order(state);
+    unsetenv("COLLET_CHECKSUM");
+}
+
+/* Payloads and frames; each of them is the newest when it changes, and its call's first or a later one. */
+static void data_that_a_rail_changes_break_the_connection_and_name_the_rail(void **state) {
+    (void)state;
+    setenv("COLLET_CHECKSUM", "1", 1);
+    for (uint32_t nth = 1; nth <= 60; nth++) {
+        struct pair pair;
+        slots_pattern.call_of = nth % 2 ? NULL : call_of;
+        pair_open(&pair, (struct shape){8, 4096, 2, 2, 0});
+        fake.flip_in = nth;
+        fake.flip_byte = nth * nth;
+        while (transport_verbs.progress(&pair.consumer) >= 0) {
+            if (fifo_has_credit(&pair.producer.end))
+                slots_publish(&pair.producer);
+            progress(&pair.producer);
+            if (fifo_has_data(&pair.consumer.end))
+                slots_consume(&pair.consumer); /* what came before is right */
+            be_patient(&pair);
+        }
+        assert_non_null(strstr(err_last(),
+                               "data changed on the way from rank 0 (host host0) to rank 1 (host host1), by verbs, "
+                               "rail "));
+        assert_non_null(strstr(err_last(), "its CRC32C differs"));
+        assert_int_equal(fake.flip_in, 0);
+        pair_close(&pair);
+    }
+    slots_pattern.call_of = NULL;
+    unsetenv("COLLET_CHECKSUM");
+}
+
 static void a_full_fifo_waits_until_half_of_it_is_consumed(void **state) {
     (void)state;
     struct pair pair;
@@ -248,6 +285,8 @@ static void a_lid_is_enough_within_an_infiniband_subnet(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(slots_of_all_sizes_and_protocols_arrive_in_order, forget),
+        cmocka_unit_test_setup(with_checksums_slots_of_all_sizes_arrive_too, forget),
+        cmocka_unit_test_setup(data_that_a_rail_changes_break_the_connection_and_name_the_rail, forget),
         cmocka_unit_test_setup(a_full_fifo_waits_until_half_of_it_is_consumed, forget),
         cmocka_unit_test_setup(a_slot_is_one_write_and_a_list_of_them_one_doorbell, forget),
         cmocka_unit_test_setup(the_steps_go_through_all_queue_pairs_of_all_rails, forget),
