@@ -447,16 +447,18 @@ COLLET_API enum collet_result collet_mem_alloc(void **memory, size_t bytes, int 
  * Errors: INVALID_ARGUMENT (other memory). */
 COLLET_API enum collet_result collet_mem_free(void *memory);
 
-/* collet_comm_register: tells comm of a buffer that calls will use again and again. A handle is written to *registration.
- * This version only keeps it: other ranks reach memory of collet_mem_alloc(), registered or not. Buffers may overlap, or be registered twice; each registration has its own handle.
- * The caller ends it with collet_comm_deregister(); the end of comm ends it, too. Does not communicate: other ranks need not
+/* collet_comm_register: tells comm of a buffer that calls will use again and again, and that stays where it is. A handle is
+ * written to *registration. NICs read such a buffer of the host where it is; memory of collet_mem_alloc() needs no registration
+ * for that. Buffers may overlap, or be registered twice; each registration has its own handle. The caller ends it with
+ * collet_comm_deregister(), before it frees the buffer; the end of comm ends it, too. Does not communicate: other ranks need not
  * register theirs. Errors: INVALID_ARGUMENT (buff or registration is NULL, bytes is 0 or too large), NO_MEMORY, and as
  * collectives for comm. */
 struct collet_registration;
 COLLET_API enum collet_result collet_comm_register(struct collet_comm *comm, const void *buff, size_t bytes,
                                                    struct collet_registration **registration);
 
-/* collet_comm_deregister: ends a registration. NULL is a success. The buffer itself stays the caller's.
+/* collet_comm_deregister: ends a registration. No call may use the buffer now. NULL is a success. The buffer itself stays the
+ * caller's.
  * Errors: INVALID_ARGUMENT (no communicator, or no registration of it). */
 COLLET_API enum collet_result collet_comm_deregister(struct collet_comm *comm,
                                                      struct collet_registration *registration);

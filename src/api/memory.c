@@ -12,21 +12,22 @@
 #include "base/os.h"
 #include "fifo/commons.h"
 #include "gpu/gpu.h"
+#include "transport/pledge.h"
 
 #include <stdlib.h>
 
 struct allocation {
     struct allocation *next;
     void *memory;
-    void *mapped;        /* on the host: where its pages begin */
-    size_t mapped_bytes; /* 0: memory of a GPU */
-    int ordinal;         /* of the GPU */
+    void *mapped;          /* on the host: where its pages begin */
+    size_t mapped_bytes;   /* 0: memory of a GPU */
+    int ordinal;           /* of the GPU */
+    struct pledge *pledge; /* of the host's */
 };
 
 struct collet_registration {
     struct collet_registration *next;
-    const void *buff;
-    size_t bytes;
+    struct pledge *pledge; /* NULL: it is not the host's */
 };
 
 /* Guards all lists of this file. */
@@ -56,6 +57,8 @@ static enum collet_result allocate_on_host(struct allocation *a, size_t bytes) {
     if (a->memory == NULL)
         COLLET_TRY(allocate_elsewhere(a, bytes, align));
     enum collet_result result = os_memory_touch(a->memory, bytes);
+    if (result == COLLET_SUCCESS)
+        result = pledge_make(a->memory, bytes, &a->pledge);
     if (result != COLLET_SUCCESS)
         free_on_host(a);
     return result;
@@ -70,6 +73,7 @@ static enum collet_result allocate_on_gpu(struct allocation *a, size_t bytes, in
 
 static void release(struct allocation *a) {
     if (a->mapped_bytes > 0) {
+        pledge_end(a->pledge);
         free_on_host(a);
     } else {
         GPU_ENTERED(gpu_driver(), a->ordinal);
@@ -123,6 +127,11 @@ enum collet_result collet_mem_free(void *memory) {
 
 /* ---- registration ---- */
 
+static void forget(struct collet_registration *registration) {
+    pledge_end(registration->pledge);
+    free(registration);
+}
+
 enum collet_result collet_comm_register(struct collet_comm *comm, const void *buff, size_t bytes,
                                         struct collet_registration **registration) {
     COLLET_TRY(comm_check_usable(comm));
@@ -133,8 +142,13 @@ enum collet_result collet_comm_register(struct collet_comm *comm, const void *bu
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "bytes is %zu: no buffer at %p is that long", bytes, buff);
     struct collet_registration *r;
     COLLET_TRY(memory_get(&r, 1, sizeof *r, "no memory for a registration"));
+    enum collet_result result = comm->gpu == NULL ? pledge_make(buff, bytes, &r->pledge) : COLLET_SUCCESS;
+    if (result != COLLET_SUCCESS) {
+        free(r);
+        return result;
+    }
     SCOPED_LOCK(&lists_lock);
-    *r = (struct collet_registration){comm->registrations, buff, bytes};
+    r->next = comm->registrations;
     *registration = comm->registrations = r;
     return COLLET_SUCCESS;
 }
@@ -152,7 +166,7 @@ enum collet_result collet_comm_deregister(struct collet_comm *comm, struct colle
                        "registration is %p: none of this communicator's, or deregistered already",
                        (void *)registration);
     *link = registration->next;
-    free(registration);
+    forget(registration);
     return COLLET_SUCCESS;
 }
 
@@ -160,6 +174,6 @@ void memory_deregister_all(struct collet_comm *comm) {
     SCOPED_LOCK(&lists_lock);
     for (struct collet_registration *next; comm->registrations != NULL; comm->registrations = next) {
         next = comm->registrations->next;
-        free(comm->registrations);
+        forget(comm->registrations);
     }
 }

@@ -43,7 +43,7 @@ enum config_scope {
     INT(chunksize, "CHUNKSIZE", NULL, "bytes", AGREED, 0, 0, 1 << 30, "bytes one slot carries; 0: chosen")             \
     TEXT(transport, "TRANSPORT", NULL, "", AGREED, "", "list of allowed transports: self, ipc, shm, verbs, tcp")       \
     TEXT(direct, "DIRECT", NULL, "", RANK, "process,shared,wire",                                                      \
-         "how ranks may copy out of each other's buffers: list of process, shared, cma, wire; or off")                 \
+         "which buffers go without slots: list of process, shared, cma, wire (tcp, RDMA); or off")                     \
     INT(direct_bytes, "DIRECT_BYTES", NULL, "bytes", AGREED, 0, 0, 1 << 30, "shortest payload copied so; 0: chosen")   \
     TEXT(socket_ifname, "SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "", RANK, "",                                           \
          "interfaces by prefix; ^ excludes, = matches exactly; default: by reachability")                              \

@@ -4,6 +4,7 @@
  * read where it lies, if this process reaches it, else it is copied into the slot.
  */
 #include "exec/exec.h"
+#include "transport/transport.h"
 
 #include <string.h>
 
@@ -96,7 +97,12 @@ void exec_help(const struct exec_program *program, bool *moved) {
 
 void exec_stop_loans(const struct exec_call *call) {
     const struct exec_program *program = call->program;
-    for (int k = 0; k < program->nconns; k++)
-        if (program->conns[k]->state == CONN_READY)
-            loan_stop(&program->conns[k]->end, program->conns[k]->side == CONN_PRODUCER);
+    for (int k = 0; k < program->nconns; k++) {
+        struct conn *conn = program->conns[k];
+        if (conn->state != CONN_READY)
+            continue;
+        loan_stop(&conn->end, conn->side == CONN_PRODUCER);
+        if (conn->transport->stop != NULL)
+            conn->transport->stop(conn);
+    }
 }

@@ -68,15 +68,16 @@ struct fifo_loan {
 
 /* Of one end. */
 struct loan_end {
-    uint32_t way;                  /* enum loan_way */
-    int32_t pid;                   /* LOAN_HOST: the other end's process; 0: the kernel does not copy between the two */
-    uint32_t least_bytes;          /* payloads of so many bytes are lent, if they can be; 0: none is */
-    uint32_t least_common_bytes;   /* the same for those that lie in the commons */
-    const struct commons *commons; /* of this process; NULL: nothing in it is lent */
-    struct commons_view *view;     /* of the other process's; NULL: it has none */
-    uint64_t lending;              /* producer: address of the payload of its next slot; 0: not lent */
-    uint64_t until;                /* producer: position behind its newest loan */
-    const char *taken;             /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */
+    uint32_t way;                /* enum loan_way */
+    int32_t pid;                 /* LOAN_HOST: the other end's process; 0: the kernel does not copy between the two */
+    uint32_t least_bytes;        /* payloads of so many bytes are lent, if they can be; 0: none is */
+    uint32_t least_common_bytes; /* the same for those that lie in the commons */
+    int (*only)(uint64_t address, uint32_t bytes); /* LOAN_WIRE: may memory of this rank be lent? NULL: any may */
+    const struct commons *commons;                 /* of this process; NULL: nothing in it is lent */
+    struct commons_view *view;                     /* of the other process's; NULL: it has none */
+    uint64_t lending;                              /* producer: address of the payload of its next slot; 0: not lent */
+    uint64_t until;                                /* producer: position behind its newest loan */
+    const char *taken; /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */
     /* LOAN_WIRE, consumer: where the payload of the slot at that position is to go, if it has so many bytes. */
     char *landing; /* NULL: into the slot */
     uint64_t landing_position;
@@ -90,7 +91,8 @@ PORT_FN uint64_t loan_offset(const struct loan_end *end, uint64_t address) {
 
 /* Does a producer lend a payload of so many bytes that lies there? */
 PORT_FN int loan_is_worth(const struct loan_end *end, uint64_t address, uint32_t bytes) {
-    return (loan_offset(end, address) != 0 ? end->least_common_bytes : end->least_bytes) - 1 < bytes;
+    uint32_t least = loan_offset(end, address) != 0 ? end->least_common_bytes : end->least_bytes;
+    return least - 1 < bytes && (end->only == NULL || end->only(address, bytes));
 }
 
 /* A producer fills its slot's header; next: the position behind it. */

@@ -95,12 +95,6 @@ static enum collet_result tcp_accept(struct conn *conn, const struct conn_blob *
     return tcp_end_create(conn);
 }
 
-/* Without a proxy, which would do it beside the executor: the executor's own thread sends and receives. */
-static void lend_and_land(struct conn *conn) {
-    if (!conn->owner->config->proxy && conn_is_direct(conn->owner, "wire"))
-        conn_allow_loans(conn, LOAN_WIRE, LOAN_WIRE_BYTES);
-}
-
 static enum collet_result tcp_ready(struct conn *conn) {
     struct tcp_end *end = conn->impl;
     if (end->connected)
@@ -112,7 +106,7 @@ static enum collet_result tcp_ready(struct conn *conn) {
         tcp_socket_of(end, conn, step)->step = step;
     end->summed = conn->end.position;
     end->connected = true;
-    lend_and_land(conn);
+    wire_allow_loans(conn, NULL);
     return COLLET_SUCCESS;
 }
 

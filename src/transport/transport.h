@@ -59,6 +59,10 @@ struct transport {
     /* Consumer: the link that the slot of a step came by, as people know it. NULL where ends share memory. */
     void (*link_text)(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]);
 
+    /* Either end, whose call has failed: when it returns, the program's memory is not sent from any more. The communicator is
+     * over. NULL where only progress() touches memory of the program. */
+    void (*stop)(struct conn *conn);
+
     /* Frees conn->impl and memory; works on a half-made end (impl NULL). */
     void (*close)(struct conn *conn);
 };

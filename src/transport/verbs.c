@@ -8,9 +8,9 @@
  *    head                         ◀── empty RDMA WRITE, immediate (head) ─────  arrived[s]; header s, then tail
  *
  *    what                    carried by                        checked by the consumer
- *    step, 28 bits           immediate                         within nslots of tail, not there already
+ *    step, 27 bits           immediate                         within nslots of tail, not there already
  *    protocol                immediate, highest three bits     is one
- *    is there a frame?       immediate, the bit below          a frame has come before, or with it
+ *    where is the frame?     immediate, the two bits below     a frame has come before, or with it
  *    payload's length        length of the write − frame       fits the slot
  *    signature, sequence     frame, behind the payload         no: they become the slot header
  *    all of the above        frame                             with COLLET_CHECKSUM, by its CRC32C; then each slot has a frame
@@ -21,8 +21,9 @@
  * One slot is one write, and one packet where it fits into the MTU. Nothing is copied: the slot's memory at both ends is what
  * the executors read and write. Small writes are inline: the NIC need not fetch them.
  *
- * Payloads of Simple slots may lie in memory of a GPU at either end (verbs_direct.h). The frame then goes ahead of them, in a
- * write of its own without an immediate, to a place in host memory.
+ * Payloads of Simple slots may lie in memory of a GPU at either end (verbs_direct.h); payloads of a producer may lie in memory of
+ * the program (verbs_send.c). The frame then goes ahead of them, in a write of its own without an immediate, to a place in host
+ * memory.
  *
  * Which order makes it right. Data that an RDMA WRITE puts into memory may be looked at when the completion of a write with
  * immediate, or of a later send, has been taken; polling memory for a flag that was written behind the data is not promised
@@ -46,6 +47,7 @@
  * Read next, each file above those behind it: verbs_setup.c, how ends come to be; verbs_send.c, what a step is sent as;
  * verbs_receive.c, what comes; verbs_failover.c and verbs_lost.c, when a rail dies; verbs_rail.c, by which ports.
  */
+#include "transport/pledge.h"
 #include "transport/verbs_end.h"
 
 #define LOOK_EVERY_TURNS 1024u /* of progress() that moved nothing: asking the device is a system call */
@@ -137,6 +139,8 @@ static enum collet_result verbs_ready(struct conn *conn) {
         return err_no_rail(conn);
     end->stage = VERBS_READY;
     verbs_update_live(end);
+    if (conn->side == CONN_PRODUCER)
+        wire_allow_loans(conn, pledge_covers);
     return COLLET_SUCCESS;
 }
 
@@ -180,9 +184,21 @@ static bool verbs_idle(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     bool handed_over = conn->side == CONN_PRODUCER ? wire_tail(conn) == end->sent && end->again == 0
                                                    : !wire_credit_is_due(conn, end->credit);
-    if (handed_over && (end->nrails == 1 || (verbs_all_acknowledged(conn) && !verbs_settling(end))))
+    bool settled =
+        end->nrails == 1 ? verbs_loans_acknowledged(conn) : verbs_all_acknowledged(conn) && !verbs_settling(end);
+    if (handed_over && settled)
         return true;
     return (conn->side == CONN_CONSUMER && end->broken[0] != '\0') || has_left(conn);
+}
+
+/* The program may now overwrite what its failed call was sending: no other rank may get that. */
+static void verbs_stop(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    if (conn->end.loans.way != LOAN_WIRE || verbs_loans_acknowledged(conn))
+        return;
+    for (int k = 0; k < end->nrails * end->nqps; k++)
+        verbs_qp_fail(end->host, &end->qps[k / end->nqps][k % end->nqps]);
+    verbs_set_broken(conn, "a call failed while it was sending the program's memory");
 }
 
 const struct transport transport_verbs = {
@@ -198,6 +214,7 @@ const struct transport transport_verbs = {
     .progress = verbs_progress,
     .idle = verbs_idle,
     .attend = verbs_attend,
+    .stop = verbs_stop,
     .link_text = verbs_link_text,
     .close = verbs_free,
 };

@@ -28,18 +28,19 @@
 
 #define VERBS_LIVE_MAX (VERBS_RAILS_MAX * VERBS_QPS_MAX)
 
-/* The rest of a slot's header, where it changes. Behind the payload in the same write; or, where the payload is in memory of
- * a GPU at either end, in a write of its own before that, since no CPU looks there. */
+/* The rest of a slot's header, where it changes. It lies behind the payload, in the same write. Or it is in a write of its own
+ * before that: where the payload is lent, or where the slot is in memory of a GPU at either end, since no CPU looks there. */
 struct verbs_frame {
     uint64_t sequence;
     uint32_t signature;
     uint32_t crc; /* with COLLET_CHECKSUM: verbs_crc(); else 0 */
 };
 
-/* An immediate: a counter, whether the write has a frame (or one goes ahead of it), and the slot's protocol as in its
- * header's word. */
-#define VERBS_FRAME_BIT (1u << (FIFO_WORD_SHIFT - 1))
-#define VERBS_COUNTER_MASK (VERBS_FRAME_BIT - 1)
+/* An immediate: a counter, where the slot's frame is, if it has one, and the slot's protocol as in its header's word. */
+#define VERBS_FRAME_BEHIND (1u << (FIFO_WORD_SHIFT - 1)) /* in the same write, behind the payload */
+#define VERBS_FRAME_AHEAD (1u << (FIFO_WORD_SHIFT - 2))  /* in a write of its own, before that of the payload */
+#define VERBS_FRAMED (VERBS_FRAME_BEHIND | VERBS_FRAME_AHEAD)
+#define VERBS_COUNTER_MASK (VERBS_FRAME_AHEAD - 1)
 
 /* What an end must know of the other: where its memory is, that of Simple slots, and frames that come by themselves. */
 struct verbs_hello {
@@ -98,14 +99,14 @@ struct verbs_end {
     /* Producer. */
     uint64_t sent;                   /* the next step that no queue pair has been given */
     uint32_t again;                  /* bits by slot: steps below `sent` that must be sent once more */
-    uint32_t framed;                 /* bits by slot: its write had a frame */
+    uint32_t framed;                 /* bits by slot: it was sent with a frame */
     uint8_t carrier[FIFO_MAX_SLOTS]; /* by slot: the entry of live[] that its step went through */
 
     /* Consumer. */
-    uint32_t
-        arrived[FIFO_MAX_SLOTS]; /* by slot: 1 + header.word … of a step that came and is not delivered yet; 0: none */
-    uint8_t came_by[FIFO_MAX_SLOTS]; /* by slot: the rail */
-    uint64_t credit;                 /* the head that was last sent */
+    uint32_t arrived[FIFO_MAX_SLOTS];   /* by slot: 1 + header.word of a step that came and is not delivered; 0: none */
+    uint32_t frames_of[FIFO_MAX_SLOTS]; /* by slot that arrived: where its frame is (VERBS_FRAMED); 0: it has none */
+    uint8_t came_by[FIFO_MAX_SLOTS];    /* by slot: the rail */
+    uint64_t credit;                    /* the head that was last sent */
 
     struct verbs_frame frame;    /* of the step that was last sent, or delivered */
     char lost[ERR_TEXT_BYTES];   /* why the last rail that is lost is; "": none is */
@@ -119,23 +120,21 @@ static inline struct verbs_qp *verbs_qp_at(struct verbs_end *end, int index) {
 /* Are frames of Simple slots written by themselves? */
 static inline bool verbs_frames_apart(const struct verbs_end *end) { return end->mine.direct || end->theirs.direct; }
 
-/* Where the frame of a step is, at either end; word: of its slot's header. */
-static inline void *verbs_frame_at(const struct conn *conn, uint64_t step, uint32_t word) {
+/* Where the frame of a step is, at either end; word: of its slot's header; framed: VERBS_FRAME_BEHIND or _AHEAD. */
+static inline void *verbs_frame_at(const struct conn *conn, uint64_t step, uint32_t word, uint32_t framed) {
     const struct verbs_end *end = conn->impl;
-    uint32_t protocol = fifo_word_protocol(word);
-    if (protocol == PROTOCOL_SIMPLE && verbs_frames_apart(end))
+    if (framed & VERBS_FRAME_AHEAD)
         return &end->frames[step & (conn->end.nslots - 1)];
-    return fifo_slot_at(&conn->end, protocol, step) + fifo_word_bytes(word);
+    return fifo_slot_at(&conn->end, fifo_word_protocol(word), step) + fifo_word_bytes(word);
 }
 
 /* Does a rail carry something while all is well? Else it is in reserve. */
 static inline bool verbs_rail_carries(const struct verbs_end *end, int r) { return end->home < 0 || r == end->home; }
 
 /* Of a step: its payload, then what the frame and the immediate say of it. */
-static inline uint32_t verbs_crc(const struct conn *conn, uint64_t step, uint32_t word, uint64_t sequence,
+static inline uint32_t verbs_crc(const char *payload, uint64_t step, uint32_t word, uint64_t sequence,
                                  uint32_t signature) {
     const uint64_t said[] = {step, (uint64_t)word << 32 | signature, sequence};
-    const char *payload = fifo_slot_at(&conn->end, fifo_word_protocol(word), step);
     return crc32c(crc32c(0, payload, fifo_word_bytes(word)), said, sizeof(said));
 }
 
@@ -169,6 +168,8 @@ bool verbs_send_slots(struct conn *conn);
 void verbs_send_credit(struct conn *conn);
 /* Has everything that was posted on live queue pairs reached the other end? */
 bool verbs_all_acknowledged(const struct conn *conn);
+/* Has all of it that was lent? */
+bool verbs_loans_acknowledged(const struct conn *conn);
 /* Posts an empty write that carries a counter, through queue pair `index` (as in live[]). False: it takes none. */
 bool verbs_post_counter(struct conn *conn, int index, uint64_t counter);
 

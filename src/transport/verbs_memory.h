@@ -9,8 +9,8 @@
  *                   else nvidia-peermem is loaded                           by its address (ibv_reg_mr)
  *                   else                                                    not at all: it is copied to pinned host memory
  *
- * What fails when it is tried is passed over for the next line. Connections register their FIFOs once, when they are made;
- * buffers of callers are never registered, so none can be freed or remapped behind a registration.
+ * What fails when it is tried is passed over for the next line. Connections register their FIFOs once, when they are made. Of
+ * the program's own memory, only what it has pledged is registered (pledge.h), so none can be freed behind a registration.
  *
  * The rows of GPUs have not been run on hardware.
  */

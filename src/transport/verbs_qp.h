@@ -31,6 +31,7 @@ struct verbs_qp {
     int event; /* the event that it failed with; 0: none. Set by whoever reads the device's events */
     struct verbs_depths depths;
     uint32_t posted, completed; /* sends; modulo 2^32 */
+    uint32_t lent;              /* how many were posted with the last one from memory of the program; modulo 2^32 */
     uint32_t receives;          /* posted and not completed */
 };
 

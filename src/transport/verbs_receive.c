@@ -36,23 +36,24 @@ void verbs_deliver(struct conn *conn) {
         uint32_t slot = (uint32_t)step & (conn->end.nslots - 1), arrived = end->arrived[slot];
         if (arrived == 0 || !verbs_direct_visible(end, slot))
             return;
-        uint32_t word = (arrived - 1) & ~VERBS_FRAME_BIT;
-        if ((arrived - 1) & VERBS_FRAME_BIT)
-            memcpy(&end->frame, verbs_frame_at(conn, step, word), sizeof(end->frame));
+        uint32_t word = arrived - 1, framed = end->frames_of[slot];
+        if (framed)
+            memcpy(&end->frame, verbs_frame_at(conn, step, word, framed), sizeof(end->frame));
         end->arrived[slot] = 0;
         wire_deliver(conn, word, end->frame.signature, end->frame.sequence);
     }
 }
 
 /* With COLLET_CHECKSUM: is the step what was sent? */
-static bool is_intact(const struct conn *conn, uint64_t step, uint32_t word, bool framed) {
+static bool is_intact(const struct conn *conn, uint64_t step, uint32_t word, uint32_t framed) {
     struct verbs_frame frame;
     if (!conn->owner->config->checksum)
         return true;
     if (!framed)
         return false;
-    memcpy(&frame, verbs_frame_at(conn, step, word), sizeof(frame));
-    return frame.crc == verbs_crc(conn, step, word, frame.sequence, frame.signature);
+    const char *payload = fifo_slot_at(&conn->end, fifo_word_protocol(word), step);
+    memcpy(&frame, verbs_frame_at(conn, step, word, framed), sizeof(frame));
+    return frame.crc == verbs_crc(payload, step, word, frame.sequence, frame.signature);
 }
 
 static void set_changed(struct conn *conn, uint64_t step) {
@@ -64,9 +65,8 @@ static void set_changed(struct conn *conn, uint64_t step) {
 static void take_slot(struct conn *conn, int rail, uint32_t immediate, uint32_t length) {
     struct verbs_end *end = conn->impl;
     uint64_t tail = *conn->end.tail;
-    uint32_t protocol = fifo_word_protocol(immediate), framed = immediate & VERBS_FRAME_BIT;
-    bool behind = framed && (protocol != PROTOCOL_SIMPLE || !verbs_frames_apart(end));
-    uint32_t frame_bytes = behind ? (uint32_t)sizeof(struct verbs_frame) : 0, bytes = length - frame_bytes;
+    uint32_t protocol = fifo_word_protocol(immediate), framed = immediate & VERBS_FRAMED;
+    uint32_t frame_bytes = framed & VERBS_FRAME_BEHIND ? sizeof(struct verbs_frame) : 0, bytes = length - frame_bytes;
     uint32_t word = fifo_word(protocol, bytes);
     int64_t ahead = counter_ahead(immediate, tail);
     uint64_t step = tail + (uint64_t)ahead;
@@ -81,7 +81,8 @@ static void take_slot(struct conn *conn, int rail, uint32_t immediate, uint32_t 
     else if (!is_intact(conn, step, word, framed))
         set_changed(conn, step);
     else {
-        end->arrived[slot] = 1 + (word | framed);
+        end->arrived[slot] = 1 + word;
+        end->frames_of[slot] = framed;
         verbs_direct_landed(end, slot, rail, protocol == PROTOCOL_SIMPLE && bytes > 0);
     }
     verbs_deliver(conn);

@@ -3,11 +3,16 @@
  * What an end sends: a producer's steps that were published become writes; a consumer's heads become empty ones.
  *
  *    in the same write                     │ payload │ frame │ ── WRITE, immediate ──▶ the slot
- *    a payload in memory of a GPU, here    │ frame │ ───────────── WRITE ────────────▶ its place in host memory
- *    or there: two, on one queue pair      │ payload │ ─────────── WRITE, immediate ─▶ the slot
+ *    two, on one queue pair: a payload     │ frame │ ───────────── WRITE ────────────▶ its place in host memory
+ *    that is lent, or in memory of a       │ payload │ ─────────── WRITE, immediate ─▶ the slot
+ *    GPU, here or there
+ *
+ * A payload that is lent (fifo/loan.h) is read where the program has it, by a key that the NIC has for that memory (pledge.h).
+ * The program's call is not over before the other end has acknowledged it: until then, the NIC may have to send it again.
  *
  * What a call of progress() finds goes out in one list a queue pair.
  */
+#include "transport/pledge.h"
 #include "transport/verbs_end.h"
 
 #include <arpa/inet.h>
@@ -60,11 +65,11 @@ static bool needs_frame(struct conn *conn, uint64_t step) {
     return needed;
 }
 
-static struct verbs_frame frame_of(const struct conn *conn, uint64_t step) {
+static struct verbs_frame frame_of(const struct conn *conn, uint64_t step, const char *payload) {
     const struct fifo_slot_header *header = &conn->end.headers[step & (conn->end.nslots - 1)];
     struct verbs_frame frame = {header->sequence, header->signature, 0};
     if (conn->owner->config->checksum)
-        frame.crc = verbs_crc(conn, step, header->word, header->sequence, header->signature);
+        frame.crc = verbs_crc(payload, step, header->word, header->sequence, header->signature);
     return frame;
 }
 
@@ -74,6 +79,7 @@ struct part {
     uint32_t bytes, lkey, rkey;
     uint64_t to;
     bool in_gpu; /* where the CPU, which would copy inline data, does not reach */
+    bool lent;   /* of the program's memory */
 };
 
 /* Behind what the batch has for the same entry of live[]. */
@@ -98,12 +104,14 @@ static void add_write(struct conn *conn, struct batch *batch, int turn, struct p
         batch->last[turn]->next = to;
     batch->last[turn] = to;
     qp->posted++;
+    if (part.lent)
+        qp->lent = qp->posted;
 }
 
 /* Of host memory, into the other end's. */
 static struct part part_of_memory(const struct verbs_end *end, int rail, const void *from, uint32_t bytes,
                                   uint64_t to) {
-    return (struct part){from, bytes, end->rails[rail].mr->lkey, end->theirs.rails[rail].rkey, to, false};
+    return (struct part){from, bytes, end->rails[rail].mr->lkey, end->theirs.rails[rail].rkey, to, false, false};
 }
 
 /* All slots but those of Simple are in host memory, and have the same place at both ends. */
@@ -120,11 +128,27 @@ static struct part part_of_slot(const struct conn *conn, int rail, const char *f
                          mr->lkey,
                          end->theirs.rails[rail].slots_rkey,
                          end->theirs.slots + (uint64_t)(from - conn->end.slots[PROTOCOL_SIMPLE]),
-                         end->mine.direct};
+                         end->mine.direct,
+                         false};
 }
 
-/* The frame of a slot whose payload is in memory of a GPU: a write without a notification, which that of the payload, behind
- * it on the same queue pair, gives for both. */
+/* A payload that this NIC does not take from the program's memory goes through the slot after all. */
+static bool is_lent(struct conn *conn, int rail, uint64_t step, struct pledge_keys *keys) {
+    const struct verbs_end *end = conn->impl;
+    struct fifo_slot_header *header = &conn->end.headers[step & (conn->end.nslots - 1)];
+    uint32_t bytes = fifo_word_bytes(header->word);
+    if (conn->end.loans.way != LOAN_WIRE || header->loan.address == 0)
+        return false;
+    if (pledge_keys(end->host, end->rails[rail].port->device, header->loan.address, bytes, keys))
+        return true;
+    memcpy(fifo_slot_at(&conn->end, fifo_word_protocol(header->word), step),
+           (const void *)(uintptr_t)header->loan.address, bytes);
+    header->loan.address = 0;
+    return false;
+}
+
+/* The frame of a slot, by itself: a write without a notification, which that of the payload, behind it on the same queue pair,
+ * gives for both. */
 static void add_frame(struct conn *conn, struct batch *batch, int turn, uint32_t slot) {
     struct verbs_end *end = conn->impl;
     uint64_t to = end->theirs.frames + slot * sizeof(struct verbs_frame);
@@ -142,21 +166,27 @@ static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
     const struct fifo_slot_header *header = &conn->end.headers[slot];
     uint32_t protocol = fifo_word_protocol(header->word), bytes = fifo_word_bytes(header->word);
-    bool apart = protocol == PROTOCOL_SIMPLE && verbs_frames_apart(end);
+    struct pledge_keys keys;
+    bool lent = is_lent(conn, rail, step, &keys);
+    bool apart = lent || (protocol == PROTOCOL_SIMPLE && verbs_frames_apart(end));
     if (!verbs_qp_has_room(verbs_qp_at(end, index), 1 + apart))
         return false;
-    uint32_t framed = needs_frame(conn, step) ? VERBS_FRAME_BIT : 0;
+    const char *slot_memory = fifo_slot_at(&conn->end, protocol, step);
+    const char *payload = lent ? (const char *)(uintptr_t)header->loan.address : slot_memory;
+    uint32_t framed = !needs_frame(conn, step) ? 0 : apart ? VERBS_FRAME_AHEAD : VERBS_FRAME_BEHIND;
     if (framed) {
-        struct verbs_frame frame = frame_of(conn, step);
-        memcpy(verbs_frame_at(conn, step, header->word), &frame, sizeof(frame));
+        struct verbs_frame frame = frame_of(conn, step, payload);
+        memcpy(verbs_frame_at(conn, step, header->word, framed), &frame, sizeof(frame));
     }
-    if (framed && apart)
+    if (framed & VERBS_FRAME_AHEAD)
         add_frame(conn, batch, turn, slot);
     else if (framed)
         bytes += (uint32_t)sizeof(struct verbs_frame);
-    const char *from = fifo_slot_at(&conn->end, protocol, step);
-    struct part part = protocol == PROTOCOL_SIMPLE ? part_of_slot(conn, rail, from, bytes)
-                                                   : part_of_host_slot(conn, rail, from, bytes);
+    struct part part = protocol == PROTOCOL_SIMPLE ? part_of_slot(conn, rail, slot_memory, bytes)
+                                                   : part_of_host_slot(conn, rail, slot_memory, bytes);
+    part.from = payload;
+    part.lent = lent;
+    part.lkey = lent ? keys.local : part.lkey;
     uint32_t immediate = ((uint32_t)step & VERBS_COUNTER_MASK) | fifo_word(protocol, 0) | framed;
     add_write(conn, batch, turn, part, write_with(end, index, immediate));
     end->carrier[slot] = (uint8_t)index;
@@ -214,6 +244,16 @@ void verbs_send_credit(struct conn *conn) {
     else if (errno != 0)
         verbs_rail_lost(conn, index / VERBS_QPS_MAX, "could not be sent to: the device takes no sends (%s)",
                         strerror(errno));
+}
+
+bool verbs_loans_acknowledged(const struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    for (int k = 0; k < end->nlive; k++) {
+        const struct verbs_qp *qp = verbs_qp_at(end, end->live[k]);
+        if ((int32_t)(qp->lent - qp->completed) > 0)
+            return false;
+    }
+    return true;
 }
 
 bool verbs_all_acknowledged(const struct conn *conn) {

@@ -18,6 +18,10 @@
 enum collet_result wire_memory_create(const struct conn_owner *owner, size_t bytes, void **memory_p);
 void wire_memory_destroy(const struct conn_owner *owner, void *memory, size_t bytes);
 
+/* The transport carries slots from now on. An end lends payloads from its rank's memory, and receives them there, where COLLET_DIRECT
+ * has that and no proxy carries slots beside the executor. only: see loan_end. */
+void wire_allow_loans(struct conn *conn, int (*only)(uint64_t address, uint32_t bytes));
+
 /* At a producer: what has been published. */
 static inline uint64_t wire_tail(const struct conn *conn) {
     return port_load_acquire(conn->end.tail); /* pairs with fifo_publish() */

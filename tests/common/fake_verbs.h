@@ -115,6 +115,7 @@ static struct fake {
     int ncqs, npds;
     uint64_t chance;
     uint64_t nposts, nwrites, ninline, nsignalled, nexecuted, nghosts, nregistered;
+    uint64_t nlent;    /* writes from memory that only this end's NIC may touch: no FIFO's */
     const char *fault; /* a rule that was broken; NULL: none */
     /* What goes wrong. */
     int max_qp_wr, max_cqe;
@@ -217,8 +218,9 @@ static const void *fake_local(const struct fake_write *write, const struct ibv_p
     if (write->length == 0)
         return "";
     int access = write->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
-    bool is = fake_registration(pd, write->lkey, false, (uintptr_t)write->local, write->length, access) >= 0;
-    return is ? write->local : NULL;
+    int k = fake_registration(pd, write->lkey, false, (uintptr_t)write->local, write->length, access);
+    fake.nlent += k >= 0 && fake.mrs[k].access == 0;
+    return k >= 0 ? write->local : NULL;
 }
 
 /* What NICs of this protection domain (NULL: all) have written into memory of GPUs comes to lie there. */

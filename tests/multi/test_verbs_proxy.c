@@ -77,13 +77,34 @@ static struct trial_call random_call(uint64_t seed) {
     return call;
 }
 
+/* Which ranks register their buffers; those of other ranks go through slots. */
+static unsigned registered;
+
+static void register_buffers(const struct team *team, const struct trial *trial, int rank,
+                             struct collet_registration *handles[2]) {
+    const struct guard *guards[2] = {&trial->in.guard, &trial->out.guard};
+    for (int k = 0; k < 2; k++) {
+        handles[k] = NULL;
+        if ((registered & 1u << rank) && guards[k]->memory != NULL && !guards[k]->in_commons)
+            assert_int_equal(
+                collet_comm_register(team->comms[rank], guards[k]->memory, guards[k]->total_bytes, &handles[k]),
+                COLLET_SUCCESS);
+    }
+}
+
 static void run_call(struct team *team, uint64_t seed) {
+    struct collet_registration *handles[RANKS][2];
     struct trial trials[RANKS];
     char why[TRIAL_WHY_BYTES], name[TRIAL_NAME_BYTES];
     struct trial_call call = random_call(seed);
     trial_name(&call, name);
-    for (int rank = 0; rank < RANKS; rank++)
+    for (int rank = 0; rank < RANKS; rank++) {
+        guard_in_commons = (registered & 1u << rank) && seed % 3 == 0;
         trial_prepare(&trials[rank], &call, rank);
+    }
+    guard_in_commons = false;
+    for (int rank = 0; rank < RANKS; rank++)
+        register_buffers(team, &trials[rank], rank, handles[rank]);
     assert_int_equal(collet_group_start(), COLLET_SUCCESS);
     for (int rank = 0; rank < RANKS; rank++)
         assert_int_equal(trial_run_in(&trials[rank], team->comms[rank], team->streams[rank]), COLLET_SUCCESS);
@@ -91,6 +112,8 @@ static void run_call(struct team *team, uint64_t seed) {
         fail_msg("%s: %s", name, collet_last_error(NULL));
     wait_for(team);
     for (int rank = 0; rank < RANKS; rank++) {
+        for (int k = 0; k < 2; k++)
+            assert_int_equal(collet_comm_deregister(team->comms[rank], handles[rank][k]), COLLET_SUCCESS);
         if (!trial_check(&trials[rank], why))
             fail_msg("%s, rank %d: %s", name, rank, why);
         trial_destroy(&trials[rank]);
@@ -115,6 +138,18 @@ static void calls_of_host_ranks_are_carried_by_a_proxy(void **state) {
 static void calls_of_host_ranks_are_carried_by_their_callers(void **state) {
     (void)state;
     run_calls(false);
+}
+
+static void calls_send_from_buffers_of_those_ranks_that_registered_them(void **state) {
+    (void)state;
+    setenv("COLLET_DIRECT_BYTES", "1", 1);
+    for (registered = 0; registered < 1u << RANKS; registered++) {
+        const uint64_t before = fake.nlent;
+        run_calls(false);
+        assert_int_equal(fake.nlent > before, registered != 0);
+    }
+    registered = 0;
+    unsetenv("COLLET_DIRECT_BYTES");
 }
 
 static void calls_of_gpus_go_through_pinned_memory_where_nics_do_not_reach_them(void **state) {
@@ -152,6 +187,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_of_host_ranks_are_carried_by_a_proxy),
         cmocka_unit_test(calls_of_host_ranks_are_carried_by_their_callers),
+        cmocka_unit_test(calls_send_from_buffers_of_those_ranks_that_registered_them),
         cmocka_unit_test(calls_of_gpus_go_through_pinned_memory_where_nics_do_not_reach_them),
         cmocka_unit_test(calls_of_gpus_whose_memory_nics_write_flush_it_by_reads),
         cmocka_unit_test(slots_are_long_unless_it_is_said_otherwise),

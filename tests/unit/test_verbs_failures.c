@@ -203,7 +203,7 @@ static void strand(struct stranded *s) {
                                        .nconns = 1,
                                        .nready = 1,
                                        .nremote = 1,
-                                       .visit = PROTO_EACH_END,
+                                       .visits = exec_visits_of(true, false),
                                        .first_worker = s->first_worker,
                                        .ops = s->ops};
     s->call =

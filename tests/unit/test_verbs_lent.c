@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * verbs: payloads that a producer's NIC reads from memory of the program (common/verbs_pair.h).
+ */
+#include "common/verbs_pair.h"
+
+#include "transport/pledge.h"
+
+/* ------------------------------------------------------------------------------------------------------------ the program's memory */
+
+#define PLACES 64 /* more than there are slots: a place is filled anew when its step has been consumed */
+#define PLACE_BYTES 9000u
+
+static char program[PLACES * PLACE_BYTES];
+static struct pledge *pledged;
+
+static void pledge_all(void) { assert_int_equal(pledge_make(program, sizeof program, &pledged), COLLET_SUCCESS); }
+
+static void pledge_none(void) {
+    pledge_end(pledged);
+    pledged = NULL;
+}
+
+/* At odd addresses too. */
+static char *place_of(uint64_t step) { return program + step % PLACES * PLACE_BYTES + slots_mix(step) % 64; }
+
+/* Once its call is over, the program does with its memory what it likes. */
+static void scribble(void) { memset(program, (int)fake_random(), sizeof program); }
+
+/* As slots_publish(), but the payload stays in memory of the program. The slot has something else. */
+static void publish_lent(struct conn *conn) {
+    uint64_t step = conn->end.position;
+    struct fifo_slot_header *header = fifo_header(&conn->end);
+    char *place = place_of(step);
+    *header = slots_header(conn, step);
+    memset(fifo_slot_at(&conn->end, fifo_word_protocol(header->word), step), 0x55, slots_bytes(conn, step));
+    for (uint32_t i = 0; i < slots_bytes(conn, step); i++)
+        place[i] = (char)(step * 7 + i);
+    conn->end.loans.lending = (uintptr_t)place;
+    loan_note(&conn->end.loans, &header->loan, step + 1);
+    fifo_publish(&conn->end);
+}
+
+static void publish(struct conn *conn) {
+    if (slots_mix(conn->end.position + 5) % 3 == 0)
+        slots_publish(conn);
+    else
+        publish_lent(conn);
+}
+
+/* As turn() and move_slots(), with payloads that are lent among others. */
+static void turn_lent(struct pair *pair, uint64_t end) {
+    if (fake_random() % 4 != 0 && pair->producer.end.position != end && fifo_has_credit(&pair->producer.end))
+        publish(&pair->producer);
+    turn(pair, pair->producer.end.position);
+}
+
+static void move_lent(struct pair *pair, uint64_t n) {
+    uint64_t end = pair->producer.end.position + n;
+    while (pair->consumer.end.position != end || !transport_verbs.idle(&pair->producer) ||
+           !transport_verbs.idle(&pair->consumer))
+        turn_lent(pair, end);
+    scribble();
+}
+
+static bool has_lent(const struct pair *pair) {
+    for (int r = 0; r < end_of(&pair->producer)->nrails; r++)
+        if (end_of(&pair->producer)->qps[r][0].lent != 0)
+            return true;
+    return false;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ sending */
+
+static void payloads_of_all_sizes_are_sent_from_where_they_are(void **state) {
+    (void)state;
+    static const struct shape shapes[] = {
+        {8, 8900, 1, 1, 0},
+        {8, 8900, 2, 2, 0},
+        {2, 5001, 2, 1, 0},
+        {16, 64, 2, 8, 0},
+        {8, 4072, 2, 1, UINT64_MAX - 500},
+        {1, 3000, 2, 2, 0},
+        {8, 2000, 1, 2, 0x3ffffff - 300},
+    };
+    for (size_t k = 0; k < sizeof(shapes) / sizeof(shapes[0]); k++) {
+        struct pair pair;
+        pledge_all();
+        pair_open(&pair, shapes[k]);
+        for (int call = 0; call < 40; call++)
+            move_lent(&pair, 1 + (uint64_t)call);
+        assert_true(has_lent(&pair));
+        pledge_none();
+        pair_close(&pair);
+    }
+}
+
+static void with_checksums_they_arrive_too(void **state) {
+    setenv("COLLET_CHECKSUM", "1", 1);
+    payloads_of_all_sizes_are_sent_from_where_they_are(state);
+    unsetenv("COLLET_CHECKSUM");
+}
+
+static void a_nic_is_told_of_a_pledge_once_and_forgets_it_with_the_pledge(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, (struct shape){8, 8900, 2, 1, 0});
+    const uint64_t fifos = fake.nregistered;
+    for (uint64_t times = 1; times <= 3; times++) {
+        pledge_all();
+        move_lent(&pair, 100);
+        move_lent(&pair, 100);
+        assert_int_equal(fake.nregistered - fifos, 2 * times); /* one per NIC */
+        pledge_none();
+    }
+    pair_close(&pair); /* looks for registrations that are left */
+}
+
+static void what_is_not_pledged_goes_through_slots(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, (struct shape){8, 8900, 2, 1, 0});
+    assert_false(loan_is_worth(&pair.producer.end.loans, (uintptr_t)program, PLACE_BYTES));
+    move_lent(&pair, 200);
+    assert_false(has_lent(&pair));
+    pledge_all();
+    const struct loan_end *loans = &pair.producer.end.loans;
+    assert_true(loan_is_worth(loans, (uintptr_t)program, PLACE_BYTES));
+    assert_false(loan_is_worth(loans, (uintptr_t)program, LOAN_WIRE_BYTES - 1));
+    assert_true(loan_is_worth(loans, (uintptr_t)program + sizeof program - PLACE_BYTES, PLACE_BYTES));
+    assert_false(loan_is_worth(loans, (uintptr_t)program + sizeof program - PLACE_BYTES + 1, PLACE_BYTES));
+    assert_false(loan_is_worth(loans, (uintptr_t)program - 1, PLACE_BYTES));
+    pledge_none();
+    assert_false(loan_is_worth(loans, (uintptr_t)program, PLACE_BYTES));
+    pair_close(&pair);
+}
+
+static void what_a_nic_does_not_register_goes_through_slots(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, (struct shape){8, 8900, 2, 1, 0});
+    pledge_all();
+    fake.reg_mr_errno = ENOMEM;
+    publish_lent(&pair.producer); /* by the one rail */
+    settle(&pair);
+    fake.reg_mr_errno = 0;
+    slots_consume(&pair.consumer);
+    const uint64_t registered = fake.nregistered;
+    move_lent(&pair, 200); /* by the other one, its payloads are lent */
+    assert_int_equal(fake.nregistered, registered + 1);
+    assert_int_equal((end_of(&pair.producer)->qps[0][0].lent != 0) + (end_of(&pair.producer)->qps[1][0].lent != 0), 1);
+    pledge_none();
+    pair_close(&pair);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- the end of a call */
+
+static void a_call_is_not_over_before_its_memory_is_acknowledged(void **state) {
+    (void)state;
+    struct pair pair;
+    pledge_all();
+    pair_open(&pair, (struct shape){8, 8900, 1, 1, 0});
+    for (int k = 0; k < 50; k++) {
+        slots_publish(&pair.producer);
+        progress(&pair.producer);
+        assert_true(transport_verbs.idle(&pair.producer)); /* what is in slots, the NIC delivers */
+        publish_lent(&pair.producer);
+        progress(&pair.producer);
+        const struct verbs_qp *qp = &end_of(&pair.producer)->qps[0][0];
+        while (!transport_verbs.idle(&pair.producer)) {
+            assert_int_not_equal(qp->completed, qp->lent);
+            progress(&pair.producer);
+            be_patient(&pair);
+        }
+        assert_int_equal(qp->completed, qp->lent);
+        scribble();
+        move_lent(&pair, 0);
+    }
+    pledge_none();
+    pair_close(&pair);
+}
+
+static void a_failed_call_sends_nothing_of_its_memory_any_more(void **state) {
+    (void)state;
+    struct pair pair;
+    for (int lent = 0; lent < 2; lent++) {
+        pledge_all();
+        pair_open(&pair, (struct shape){8, 8900, 2, 1, 0});
+        move_lent(&pair, 30);
+        fake.devices[0].hanging = fake.devices[1].hanging = true;
+        for (int k = 0; k < 4; k++)
+            lent ? publish_lent(&pair.producer) : slots_publish(&pair.producer);
+        progress(&pair.producer);
+        transport_verbs.stop(&pair.producer);
+        scribble();
+        pledge_none();
+        fake.devices[0].hanging = fake.devices[1].hanging = false;
+        for (int k = 0; k < 1000; k++)
+            transport_verbs.progress(&pair.consumer);
+        assert_int_equal(fifo_has_data(&pair.consumer.end), !lent);
+        if (lent)
+            expect_broken(&pair, &pair.producer, "failed while it was sending", "");
+        pair_close(&pair);
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------------------- failover */
+
+/* The memory stays as it is until the other rail has brought it. */
+static void another_rail_sends_what_is_lent_once_more(void **state) {
+    (void)state;
+    for (int round = 0; round < 120; round++) {
+        struct pair pair;
+        struct fake_device *device = &fake.devices[round % 2];
+        pledge_all();
+        pair_open(&pair, (struct shape){round % 3 == 0 ? 2 : 8, 500, 2, 1 + round % 3, UINT64_MAX - 100});
+        fake.chance += (uint64_t)round * 0x9e3779b97f4a7c15ull;
+        move_lent(&pair, fake_random() % 200);
+        uint64_t end = pair.producer.end.position + 30, when = fake_random() % 30;
+        while (pair.producer.end.position != end - 30 + when)
+            turn_lent(&pair, end);
+        if (round % 4 < 2)
+            device->dying = true;
+        else
+            device->lose_acks = true;
+        move_lent(&pair, 30 - when);
+        move_lent(&pair, 100);
+        assert_int_equal(end_of(&pair.producer)->rails[round % 2].state, VERBS_RAIL_DOWN);
+        assert_int_equal(end_of(&pair.producer)->rails[1 - round % 2].state, VERBS_RAIL_UP);
+        pledge_none();
+        pair_close(&pair);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(payloads_of_all_sizes_are_sent_from_where_they_are, forget),
+        cmocka_unit_test_setup(with_checksums_they_arrive_too, forget),
+        cmocka_unit_test_setup(a_nic_is_told_of_a_pledge_once_and_forgets_it_with_the_pledge, forget),
+        cmocka_unit_test_setup(what_is_not_pledged_goes_through_slots, forget),
+        cmocka_unit_test_setup(what_a_nic_does_not_register_goes_through_slots, forget),
+        cmocka_unit_test_setup(a_call_is_not_over_before_its_memory_is_acknowledged, forget),
+        cmocka_unit_test_setup(a_failed_call_sends_nothing_of_its_memory_any_more, forget),
+        cmocka_unit_test_setup(another_rail_sends_what_is_lent_once_more, forget),
+    };
+    fake_reset();
+    slots_pattern.call_of = call_of;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
