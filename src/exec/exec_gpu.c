@@ -7,8 +7,8 @@
  *      rank 1   on stream s1                  │ 1 grid  │ ─▶ │ 1 grid  │ ─▶ │ 1 grid or so │
  *
  * Round r of the messages is to the rank r places further and from the rank r places back. Both ends of a message give it
- * the same place in that order, and grids take whole rounds; so of all messages that are not done, the first one has both
- * its ends running or about to run, whatever fits into a grid elsewhere.
+ * the same place in that order, and so its parts on channels. A grid takes whole rounds, or some channels of one round. So of
+ * all parts that are not done, the first one has both its ends running or about to run, whatever fits into a grid elsewhere.
  */
 #include "exec/exec_gpu.h"
 
@@ -119,9 +119,11 @@ static uint32_t lanes_of(const struct exec_call *call) {
     return lanes < most ? (uint32_t)lanes : most;
 }
 
+/* Of so many channels, or of those that the call has of them: messages of one launch may have different numbers. */
 static uint32_t blocks_of(const struct exec_call *call, uint32_t first_channel, uint32_t nchannels) {
     const int *first_worker = call->program->first_worker;
-    return (uint32_t)(first_worker[first_channel + nchannels] - first_worker[first_channel]);
+    uint32_t end = first_channel + nchannels, all = call->args.nchannels;
+    return first_channel < all ? (uint32_t)(first_worker[end < all ? end : all] - first_worker[first_channel]) : 0;
 }
 
 static struct work gpu_work_of(const struct exec_call *call, uint32_t first_channel, uint32_t nchannels) {
@@ -150,9 +152,17 @@ static uint32_t set_blocks(const struct entry *set, int n, uint32_t first_channe
     return blocks;
 }
 
+/* The most that any of the calls has. */
+static uint32_t set_channels(const struct entry *set, int n) {
+    uint32_t most = 0;
+    for (int k = 0; k < n; k++)
+        most = set[k].call->args.nchannels > most ? set[k].call->args.nchannels : most;
+    return most;
+}
+
 /* As many channels from `first` on as fit. */
 static uint32_t channels_that_fit(const struct entry *set, int n, uint32_t first, uint32_t resident) {
-    uint32_t channels = 0, most = set->call->args.nchannels - first;
+    uint32_t channels = 0, most = set_channels(set, n) - first;
     while (channels < most && set_blocks(set, n, first, channels + 1) <= resident)
         channels++;
     return channels;
@@ -165,7 +175,7 @@ static enum collet_result launch_grids(const struct entry *set, int n, uint32_t 
     uint32_t lanes = 0, some;
     for (int k = 0; k < n; k++)
         lanes = lanes_of(set[k].call) > lanes ? lanes_of(set[k].call) : lanes;
-    for (uint32_t first = 0; first < set->call->args.nchannels; first += some) {
+    for (uint32_t first = 0; first < set_channels(set, n); first += some) {
         some = channels_that_fit(set, n, first, resident);
         for (int k = 0; k < n; k++)
             launch.works[k] = gpu_work_of(set[k].call, first, some);
@@ -220,7 +230,7 @@ static enum collet_result check_set(const struct entry *set, int n, uint32_t res
             return err_set(COLLET_ERR_MISMATCH,
                            "ranks %d and %d make different calls in one group: all ranks must make the same",
                            set->call->chan->owner.rank, set[k].call->chan->owner.rank);
-    for (uint32_t channel = 0; channel < set->call->args.nchannels; channel++)
+    for (uint32_t channel = 0; channel < set_channels(set, n); channel++)
         if (n > WORK_MAX || set_blocks(set, n, channel, 1) > resident)
             return err_too_many(set, n, set_blocks(set, n, channel, 1), resident);
     return COLLET_SUCCESS;
@@ -254,15 +264,31 @@ static bool round_joins(const struct entry *first, const struct entry *round) {
            (first->wave - WAVE_MESSAGES) / nranks == (round->wave - WAVE_MESSAGES) / nranks;
 }
 
+static int ranks_in(const struct entry *set, int n) {
+    int ranks = 0;
+    for (int k = 0; k < n; k++) {
+        int first = 0;
+        while (set[first].call->chan != set[k].call->chan)
+            first++;
+        ranks += first == k;
+    }
+    return ranks;
+}
+
+/* Do the rounds of a set go into one grid? Other ranks of this GPU may be launched by others, and must find room as well. */
+static bool rounds_fit(const struct entry *set, int n) {
+    const struct gpu_rank *gpu = set->call->chan->owner.gpu;
+    uint64_t resident = gpu->driver->streams->resident(gpu->ordinal);
+    return n <= WORK_MAX && (uint64_t)set_blocks(set, n, 0, set_channels(set, n)) * (uint64_t)gpu->sharers <=
+                                resident * (uint64_t)ranks_in(set, n);
+}
+
 static enum collet_result launch_sorted(const struct entry *entries, int n) {
-    const struct gpu_rank *gpu = entries->call->chan->owner.gpu;
-    uint32_t resident = gpu->driver->streams->resident(gpu->ordinal);
-    int most = resident < WORK_MAX ? (int)resident : WORK_MAX;
     for (int at = 0, length; at < n; at += length) {
         length = wave_length(&entries[at], n - at);
         while (at + length < n && round_joins(&entries[at], &entries[at + length])) {
             int more = wave_length(&entries[at + length], n - at - length);
-            if (length + more > most)
+            if (!rounds_fit(&entries[at], length + more))
                 break;
             length += more;
         }

@@ -163,6 +163,7 @@ struct gpu_chunk;
 struct gpu_rank {
     const struct gpu_driver *driver;
     int ordinal;
+    int sharers;  /* the most ranks of the communicator that are on one GPU (planner_create()) */
     void *status; /* GPU_STATUS_BYTES of pinned memory, for the executor */
     struct gpu_chunk *chunks;
     /* Operations of one communicator run in their order, whichever streams they are given: */

@@ -189,7 +189,8 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     planner->map = map;
     enum collet_result result = tuner_limits_read(config, &chan->owner.layout, map_rails(map), &planner->limits);
     if (result == COLLET_SUCCESS && chan->owner.gpu != NULL) {
-        tuner_limits_of_gpus(config, ranks_of_a_gpu(chan), &planner->limits);
+        chan->owner.gpu->sharers = ranks_of_a_gpu(chan);
+        tuner_limits_of_gpus(config, chan->owner.gpu->sharers, &planner->limits);
         result = limit_to_gpu(chan, map, &planner->limits);
     }
     if (result == COLLET_SUCCESS)
@@ -246,18 +247,32 @@ static uint64_t class_bytes(uint32_t class) {
     return class % 2 ? 2 * base : base + base / 2;
 }
 
-/* A message is cut so that reading it begins while it is being written. Mostly a piece costs little; where it is a
- * message with an answer, there are four or as many as slots make of it, and a short one is not cut. */
+/* A GPU moves a part of a message by a block of its own. A part that is shorter than this is not worth a block. */
+#define P2P_PART_BYTES (16u << 10)
+
+static int p2p_channels(const struct planner *planner, const struct transport *transport, uint64_t message_bytes) {
+    const struct conn_owner *owner = &planner->chan->owner;
+    bool by_network = transport != NULL && transport->remote;
+    int n = planner->limits.nchannels, most;
+    if (owner->gpu == NULL)
+        return 1;
+    most = tuner_most_channels(&planner->limits, owner->layout.nslots, owner->nranks - 1, by_network);
+    while (2 * n <= most && message_bytes / (2 * (uint64_t)n) >= P2P_PART_BYTES)
+        n *= 2;
+    return n;
+}
+
+/* A part is cut so that reading it begins while it is being written. Between CPUs that share memory a piece costs little;
+ * elsewhere there are four pieces or as many as slots make of it, and a short part is not cut. */
 #define P2P_MEMORY_CHUNK_BYTES (32u << 10)
 #define P2P_PIECES 4
 
-static uint32_t p2p_chunk(const struct planner *planner, int peer, uint64_t message_bytes) {
-    const struct transport *transport = chan_pair_transport(planner->chan, planner->chan->owner.rank, peer);
+static uint32_t p2p_chunk(const struct planner *planner, const struct transport *transport, uint64_t part_bytes) {
     uint32_t forced = planner->limits.forced_chunk_bytes, slot = planner->limits.slot_bytes;
-    uint64_t piece = message_bytes / P2P_PIECES;
+    uint64_t piece = part_bytes / P2P_PIECES;
     if (forced > 0)
         return forced < slot ? forced : slot;
-    if (transport == NULL || !transport->messages)
+    if (planner->chan->owner.gpu == NULL && (transport == NULL || !transport->messages))
         return slot / 4 < P2P_MEMORY_CHUNK_BYTES ? slot / 4 : P2P_MEMORY_CHUNK_BYTES;
     return piece > slot ? slot : piece > slot / 8 ? (uint32_t)piece : slot / 8;
 }
@@ -265,8 +280,11 @@ static uint32_t p2p_chunk(const struct planner *planner, int peer, uint64_t mess
 /* Sends and receives have one algorithm. */
 static struct plan_choice choose_p2p(const struct planner *planner, const struct exec_request *request,
                                      uint64_t message_bytes) {
-    return (struct plan_choice){algorithm_find(request->collective, "direct"), PROTOCOL_SIMPLE, 1,
-                                p2p_chunk(planner, request->root, message_bytes), 0};
+    const struct chan *chan = planner->chan;
+    const struct transport *transport = chan_pair_transport(chan, chan->owner.rank, request->root);
+    int nchannels = p2p_channels(planner, transport, message_bytes);
+    return (struct plan_choice){algorithm_find(request->collective, "direct"), PROTOCOL_SIMPLE, nchannels,
+                                p2p_chunk(planner, transport, message_bytes / (uint64_t)nchannels), 0};
 }
 
 /* Nothing that was asked for is ignored in silence. */

@@ -42,12 +42,11 @@ int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WA
 /* Over a network each channel of an adapter has queue pairs of its own, and one proxy carries the slots of all. */
 #define RAIL_CHANNELS 2
 
-/* More than the fewest, which only ranks on GPUs may have. */
-static int most_channels(const struct tuner_limits *limits, const struct cost_stage *stage) {
-    uint64_t slots_bytes = (uint64_t)stage->machine->nslots * limits->slot_bytes;
-    int peers = stage->npeers > 0 ? stage->npeers : 1, most = (int)(GPU_CONNECTIONS_BYTES / slots_bytes) / peers;
+int tuner_most_channels(const struct tuner_limits *limits, uint32_t nslots, int npeers, bool by_network) {
+    uint64_t slots_bytes = (uint64_t)nslots * limits->slot_bytes;
+    int most = (int)(GPU_CONNECTIONS_BYTES / slots_bytes) / (npeers > 0 ? npeers : 1);
     most = most > limits->nrails ? most : limits->nrails;
-    if (net_has_class(stage->machine->net, LINK_GPU_NET) && most > RAIL_CHANNELS * limits->nrails)
+    if (by_network && most > RAIL_CHANNELS * limits->nrails)
         most = RAIL_CHANNELS * limits->nrails;
     return most < limits->most_nchannels ? most : limits->most_nchannels;
 }
@@ -92,7 +91,9 @@ int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage
     struct tuner_limits own = limits_of(limits, stage->algorithm->collective);
     if (!tuner_keeps_bits(limits, stage->algorithm, stage->nblocks))
         return 0;
-    int n = 0, nways = tuner_ways(&own, ways), most = most_channels(limits, stage), fewest = limits->nchannels;
+    int n = 0, nways = tuner_ways(&own, ways), fewest = limits->nchannels;
+    int most = tuner_most_channels(limits, stage->machine->nslots, stage->npeers,
+                                   net_has_class(stage->machine->net, LINK_GPU_NET));
     for (int k = 0; k < nways; k++) {
         struct tuner_way *way = &ways[k], *before = k > 0 ? &ways[k - 1] : NULL;
         way->chunk_bytes = room_in_slot(stage, way);

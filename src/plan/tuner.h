@@ -28,6 +28,10 @@ struct tuner_way {
 #define TUNER_WAYS_MAX (3 * PROTOCOL_COUNT)
 int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WAYS_MAX]);
 
+/* How many channels a call of ranks on GPUs may have that connects each of them with so many others: more than the fewest, if
+ * slots leave room. */
+int tuner_most_channels(const struct tuner_limits *limits, uint32_t nslots, int npeers, bool by_network);
+
 /* All that may be chosen of one algorithm for `count` elements of elem_bytes; returns how many. */
 #define TUNER_TRIES_MAX (TUNER_WAYS_MAX * 8)
 int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage, uint64_t count, uint32_t elem_bytes,

@@ -186,6 +186,7 @@ static enum collet_result put(void *stream_, const struct task *text) {
 void emulated_gpu_set(int count, const uint32_t *reach_masks, uint32_t resident) {
     gpus = count;
     resident_blocks = resident;
+    most_blocks = 0;
     for (int k = 0; reach_masks != NULL && k < count; k++)
         reach[k] = reach_masks[k];
 }

@@ -42,7 +42,7 @@ void emulated_graph_run(void *graph, void *stream);
 void emulated_graph_destroy(void *graph);
 
 uint32_t emulated_launches(void);    /* in this process, since it began */
-uint32_t emulated_most_blocks(void); /* of one launch */
+uint32_t emulated_most_blocks(void); /* of one launch, since emulated_gpu_set() */
 uint32_t emulated_gpus_opened(void); /* in this process, by bits */
 
 #endif

@@ -247,23 +247,26 @@ static void graphs_are_replayed(void **state) {
     team_fini(&team);
 }
 
+/* Short ones have one channel and long ones several, and all go into the same launches. */
 static void messages_of_a_group_meet(void **state) {
     (void)state;
-    enum { COUNT = 3000, TIMES = 3 };
-    static int32_t out[RANKS][RANKS][TIMES][COUNT], in[RANKS][RANKS][TIMES][COUNT];
+    enum { MOST = 20000, TIMES = 3 };
+    static const size_t counts[TIMES] = {5, 3000, MOST};
+    static int32_t out[RANKS][RANKS][TIMES][MOST], in[RANKS][RANKS][TIMES][MOST];
     struct team team;
     team_init(&team, (const int[]){0, 0, 1, 1});
     for (int from = 0; from < RANKS; from++)
         for (int to = 0; to < RANKS; to++)
             for (int time = 0; time < TIMES; time++)
-                for (int k = 0; k < COUNT; k++)
-                    out[from][to][time][k] = ((from * RANKS + to) * TIMES + time) * COUNT + k;
+                for (int k = 0; k < MOST; k++)
+                    out[from][to][time][k] = ((from * RANKS + to) * TIMES + time) * MOST + k;
     collet_group_start();
     for (int rank = 0; rank < RANKS; rank++)
-        for (int time = 0; time < TIMES; time++)
-            for (int peer = 0; peer < RANKS; peer++) {
-                collet_recv(in[rank][peer][time], COUNT, COLLET_INT32, peer, team.comms[rank], team.streams[rank]);
-                collet_send(out[rank][peer][time], COUNT, COLLET_INT32, peer, team.comms[rank], team.streams[rank]);
+        for (int peer = 0; peer < RANKS; peer++)
+            for (int time = 0; time < TIMES; time++) {
+                size_t count = counts[(time + rank + peer) % TIMES];
+                collet_recv(in[rank][peer][time], count, COLLET_INT32, peer, team.comms[rank], team.streams[rank]);
+                collet_send(out[rank][peer][time], count, COLLET_INT32, peer, team.comms[rank], team.streams[rank]);
             }
     if (collet_group_end() != COLLET_SUCCESS)
         fail_msg("%s", collet_last_error(NULL));
@@ -271,8 +274,34 @@ static void messages_of_a_group_meet(void **state) {
         emulated_stream_wait(team.streams[rank]);
     for (int rank = 0; rank < RANKS; rank++)
         for (int peer = 0; peer < RANKS; peer++)
-            assert_memory_equal(in[rank][peer], out[peer][rank], sizeof(in[rank][peer]));
+            for (int time = 0; time < TIMES; time++)
+                assert_memory_equal(in[rank][peer][time], out[peer][rank][time],
+                                    counts[(time + rank + peer) % TIMES] * sizeof(int32_t));
     team_fini(&team);
+}
+
+/* Blocks of the largest launch when a rank sends so many bytes to a rank on another GPU. */
+static uint32_t blocks_of_message(size_t bytes) {
+    static char out[512 << 10], in[512 << 10];
+    struct team team;
+    team_init(&team, (const int[]){0, 1, 0, 1});
+    emulated_gpu_set(2, NULL, 64);
+    collet_group_start();
+    collet_send(out, bytes, COLLET_UINT8, 1, team.comms[0], team.streams[0]);
+    collet_recv(in, bytes, COLLET_UINT8, 0, team.comms[1], team.streams[1]);
+    assert_int_equal(collet_group_end(), COLLET_SUCCESS);
+    emulated_stream_wait(team.streams[1]);
+    team_fini(&team);
+    return emulated_most_blocks();
+}
+
+static void a_long_message_has_as_many_channels_as_a_collective(void **state) {
+    (void)state;
+    assert_int_equal(blocks_of_message(1000), 1);
+    assert_int_equal(blocks_of_message(512 << 10), 16);
+    setenv("COLLET_MAX_NCHANNELS", "4", 1);
+    assert_int_equal(blocks_of_message(512 << 10), 4);
+    unsetenv("COLLET_MAX_NCHANNELS");
 }
 
 /* ---- failures ---- */
@@ -867,6 +896,7 @@ int main(void) {
         cmocka_unit_test(each_rank_of_a_grid_finds_its_result_in_its_own_stream),
         cmocka_unit_test(graphs_are_replayed),
         cmocka_unit_test(messages_of_a_group_meet),
+        cmocka_unit_test(a_long_message_has_as_many_channels_as_a_collective),
         cmocka_unit_test(an_abort_ends_what_hangs),
         cmocka_unit_test(a_rank_that_does_not_come_is_waited_for_no_longer_than_the_timeout),
         cmocka_unit_test(ranks_that_make_different_calls_are_told),
