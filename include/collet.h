@@ -170,6 +170,7 @@ struct collet_config {
     int timeout_ms;      /* longest time without progress inside a call; 0: COLLET_TIMEOUT, by default 30 minutes */
     unsigned transports; /* allowed transports, bits of transports; 0: all */
     const char *name;    /* shown in logs and dumps; its first 31 bytes are copied */
+    int init_timeout_ms; /* longest wait for all ranks at init, in whole seconds; 0: COLLET_INIT_TIMEOUT, 10 minutes */
 };
 
 /* collet_comm_init_rank: creates rank `rank` of a communicator of `nranks` ranks that share `id`.
@@ -609,6 +610,10 @@ COLLET_API enum collet_result collet_stream_record(struct collet_stream *stream,
  * Errors also: INVALID_ARGUMENT (work is of no host stream, or done is NULL), INVALID_USAGE as above. */
 COLLET_API enum collet_result collet_test(struct collet_work work, int *done);
 COLLET_API enum collet_result collet_wait(struct collet_work work);
+
+/* collet_wait_for: the same with a limit. After timeout_ms it returns COLLET_IN_PROGRESS, and the work goes on: wait again, or
+ * end it with collet_comm_abort(). Errors also: INVALID_ARGUMENT (timeout_ms < 0). */
+COLLET_API enum collet_result collet_wait_for(struct collet_work work, int timeout_ms);
 
 #ifdef __cplusplus
 }

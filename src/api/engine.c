@@ -351,13 +351,13 @@ bool engine_take(struct collet_comm *comm, uint64_t limit_ns) {
 
 void engine_give(struct collet_comm *comm) { lock_give(comm); }
 
-void engine_wait(const struct queue *queue, uint64_t place, struct collet_comm *comm) {
+void engine_wait(const struct queue *queue, uint64_t place, struct collet_comm *comm, uint64_t deadline_ns) {
     struct driver driver;
     if (queue_has_come_to(queue, place))
         return;
     bool helps = caller_enter(comm);
     driver_init(&driver, &comm->engine.patience);
-    while (!queue_has_come_to(queue, place)) {
+    while (!queue_has_come_to(queue, place) && (deadline_ns == 0 || os_now_ns() < deadline_ns)) {
         if (helps && !driver_has(&driver, &comm->engine))
             driver_take(&driver, comm);
         driver_turn(&driver);

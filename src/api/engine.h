@@ -90,8 +90,8 @@ static inline struct lane *engine_receives_of(const struct engine *engine, int p
  * every communicator with an unfinished call among them fails too, and the first failure is returned. */
 enum collet_result engine_run(struct post *posts, int nposts, bool on_streams);
 
-/* Waits until so many calls of the queue are done. Until then, drives comm if nobody else does. */
-void engine_wait(const struct queue *queue, uint64_t place, struct collet_comm *comm);
+/* Waits until so many calls of the queue are done, or until deadline_ns (0: none). Drives comm if nobody else does. */
+void engine_wait(const struct queue *queue, uint64_t place, struct collet_comm *comm, uint64_t deadline_ns);
 
 /* Takes the communicator's lock for something else than driving. False: not within limit_ns (0: no limit). */
 bool engine_take(struct collet_comm *comm, uint64_t limit_ns);

@@ -50,6 +50,9 @@ static enum collet_result options_check(const struct collet_config *o) {
                        o->max_channels, o->min_channels);
     if (o->timeout_ms < 0)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.timeout_ms is %d: 0 (default) or more", o->timeout_ms);
+    if (o->init_timeout_ms < 0 || o->init_timeout_ms > 86400000)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.init_timeout_ms is %d: 0 (default) … 86400000, a day",
+                       o->init_timeout_ms);
     unsigned known = 0;
     for (const struct transport *const *t = transports; *t != NULL; t++)
         known |= (*t)->bit;
@@ -87,6 +90,8 @@ enum collet_result options_apply(const struct collet_config *o, struct collet_co
     }
     if (o->transports != 0)
         list_transports(o->transports, config->transport, sizeof(config->transport));
+    if (o->init_timeout_ms != 0)
+        config->init_timeout = (o->init_timeout_ms + 999) / 1000;
     comm->timeout_ms = o->timeout_ms > 0 ? o->timeout_ms : config->timeout * 1000;
     comm->nonblocking = o->nonblocking;
     comm->device = o->device;

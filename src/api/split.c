@@ -131,7 +131,7 @@ enum collet_result split_look_for_callers(struct split *s) {
     s->look_ns = os_now_ns() + LOOK_EVERY_NS;
     enum collet_result result = COLLET_SUCCESS;
     if (!engine_is_busy(&parent->engine))
-        result = exec_check_callers(parent->chan, engine_collectives(parent), s->way->call);
+        result = exec_check_callers(parent->chan, s->ranks, s->nranks, engine_collectives(parent), s->way->call);
     driver_leave(&driver);
     return result;
 }

@@ -11,6 +11,7 @@
 #include "api/comm.h"
 #include "api/group.h"
 #include "base/memory.h"
+#include "base/os.h"
 
 #include <stdlib.h>
 
@@ -135,8 +136,8 @@ static uint64_t issued_on(const struct collet_stream *stream) {
     return __atomic_load_n(&stream->queue.issued, __ATOMIC_ACQUIRE); /* pairs with take_place() */
 }
 
-static void wait_for(const struct collet_stream *stream, uint64_t ticket) {
-    engine_wait(&stream->queue, ticket, __atomic_load_n(&stream->newest, __ATOMIC_RELAXED));
+static void wait_until(const struct collet_stream *stream, uint64_t ticket, uint64_t deadline_ns) {
+    engine_wait(&stream->queue, ticket, __atomic_load_n(&stream->newest, __ATOMIC_RELAXED), deadline_ns);
 }
 
 /* The calls that are queued in it are done first. */
@@ -147,7 +148,7 @@ enum collet_result collet_stream_destroy(struct collet_stream *stream) {
         return COLLET_SUCCESS;
     COLLET_TRY(stream_check(stream));
     COLLET_TRY(group_check_none_queued(NULL, stream, "collet_stream_destroy"));
-    wait_for(stream, issued_on(stream));
+    wait_until(stream, issued_on(stream), 0);
     __atomic_store_n(&stream->magic, 0, __ATOMIC_RELEASE);
     process_lock();
     stream->next = destroyed;
@@ -179,8 +180,19 @@ enum collet_result collet_test(struct collet_work work, int *done) {
 enum collet_result collet_wait(struct collet_work work) {
     COLLET_TRY(stream_check(work.stream));
     COLLET_TRY(group_check_none_queued(NULL, work.stream, "collet_wait"));
-    wait_for(work.stream, work.ticket);
+    wait_until(work.stream, work.ticket, 0);
     return queue_failure(&work.stream->queue, work.ticket);
+}
+
+enum collet_result collet_wait_for(struct collet_work work, int timeout_ms) {
+    int done = 0;
+    COLLET_TRY(stream_check(work.stream));
+    COLLET_TRY(group_check_none_queued(NULL, work.stream, "collet_wait_for"));
+    if (timeout_ms < 0)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "timeout_ms is %d: 0 or more", timeout_ms);
+    wait_until(work.stream, work.ticket, os_now_ns() + (uint64_t)timeout_ms * 1000000u);
+    COLLET_TRY(collet_test(work, &done));
+    return done ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
 }
 
 enum collet_result collet_stream_synchronize(struct collet_stream *stream) {

@@ -196,9 +196,10 @@ enum collet_result exec_explain_mismatch(struct exec_call *call, int peer, const
 /* "allreduce of 7 float, op sum"; "broadcast of 7 float, root 2" */
 void exec_describe(const struct exec_request *request, char *text, size_t room);
 
-/* This rank makes no call now, but waits for all ranks to call `instead`; `made` is the number of its newest collective.
+/* This rank makes no call now, but waits for `ranks`, ascending, to call `instead`; `made` is the number of its newest collective.
  * MISMATCH if one of them is found to wait in a later one. Asks another rank each time. */
-enum collet_result exec_check_callers(struct chan *chan, uint64_t made, const char *instead);
+enum collet_result exec_check_callers(struct chan *chan, const int *ranks, int nranks, uint64_t made,
+                                      const char *instead);
 
 /* A rank that the call waits for now, −1: none; *sending: for credit, not for data. Another thread may be running it. */
 int exec_waits_for(const struct exec_call *call, bool *sending);

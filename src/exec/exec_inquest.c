@@ -383,6 +383,9 @@ static enum collet_result hear(struct inquest *inquest, struct exec_call *call, 
     if (!answer->elsewhere)
         COLLET_TRY(compare(call, &record, inquest->at));
     const int next = add_link(inquest, owner, &record, answer->elsewhere);
+    if (inquest->links == 0 && next == owner->rank && call->request.collective == PROG_SEND &&
+        record.collective == PROG_SEND)
+        add(inquest, "both send first: put the send and the receive of each rank into one group");
     if (next < 0 || next == owner->rank || ++inquest->links > owner->nranks) {
         end_chain(inquest, call, next >= 0);
         return COLLET_SUCCESS;
@@ -499,7 +502,15 @@ const char *exec_found(const struct exec_call *call) {
 
 /* ---- a rank in no call ---- */
 
-enum collet_result exec_check_callers(struct chan *chan, uint64_t made, const char *instead) {
+static int rank_after(const int *ranks, int nranks, int at) {
+    for (int k = 0; k < nranks; k++)
+        if (ranks[k] > at)
+            return ranks[k];
+    return ranks[0];
+}
+
+enum collet_result exec_check_callers(struct chan *chan, const int *ranks, int nranks, uint64_t made,
+                                      const char *instead) {
     struct boot *boot = chan->owner.boot;
     struct boot_answer answer;
     struct call_record record;
@@ -519,6 +530,6 @@ enum collet_result exec_check_callers(struct chan *chan, uint64_t made, const ch
                            inquest->at, (unsigned long long)record.sequence, text, chan->owner.rank, instead);
         }
     }
-    inquest->at = (inquest->at + 1) % chan->owner.nranks;
+    inquest->at = rank_after(ranks, nranks, inquest->at);
     return boot_ask(boot, inquest->at, &inquest->question);
 }

@@ -153,6 +153,20 @@ static void two_receives_without_a_send_are_named(void **state) {
     run_standstill(" in recv (call 1)", "waits for a connection with rank", both_receive);
 }
 
+static void both_send(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = impatient_comm(ranks, rank, NULL);
+    char *data = calloc(1, 64 * BYTES);
+    write_into_log(ranks);
+    check_blame(ranks, rank, collet_send(data, 64 * BYTES, COLLET_UINT8, 1 - rank, comm, NULL), COLLET_ERR_TIMEOUT);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+    free(data);
+}
+
+static void two_sends_to_each_other_get_the_remedy(void **state) {
+    (void)state;
+    run_standstill(" in send (call 1)", "put the send and the receive of each rank into one group", both_send);
+}
+
 static void receive_beside_a_collective(struct ranks *ranks, int rank) {
     struct collet_comm *comm = impatient_comm(ranks, rank, NULL);
     int *data = calloc(1, BYTES);
@@ -247,6 +261,7 @@ int main(void) {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_rank_that_does_not_call_is_named_by_all_others),
         cmocka_unit_test(two_receives_without_a_send_are_named),
+        cmocka_unit_test(two_sends_to_each_other_get_the_remedy),
         cmocka_unit_test(a_message_against_a_collective_is_named),
         cmocka_unit_test(communicators_in_opposite_orders_are_named),
         cmocka_unit_test(a_late_rank_is_named_once),

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NOTICE_MS 5000
@@ -274,6 +275,26 @@ static void shrink_five(struct ranks *ranks, int rank) {
 static void five_ranks_shrink_to_three(void **state) {
     (void)state;
     world_run_all(0, 5, NULL, shrink_five, NULL);
+}
+
+/* Rank 2 is excluded, and goes on to the next collective. Rank 1 is late, so rank 0 has time to ask who waits where. */
+static void shrink_without_one_that_waits(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL), *child;
+    const int excluded[] = {2}, company[] = {0, 1};
+    if (rank == 1)
+        nanosleep(&(struct timespec){.tv_sec = 2, .tv_nsec = 500000000}, NULL);
+    if (rank != 2) {
+        ranks_try(ranks, rank, collet_comm_shrink(comm, excluded, 1, &child, NULL));
+        check_company(ranks, rank, child, company, 2);
+        ranks_try(ranks, rank, collet_comm_destroy(child));
+    }
+    check_whole(ranks, rank, comm);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+}
+
+static void an_excluded_rank_may_wait_in_a_collective(void **state) {
+    (void)state;
+    world_run(&worlds[WORLD_SHM], 3, NULL, shrink_without_one_that_waits, NULL);
 }
 
 /* The communicator of ranks 0 and 1 grows by ranks 2 and 3. Rank 1 knows the id. */
@@ -599,6 +620,7 @@ int main(void) {
         cmocka_unit_test(a_poisoned_group_makes_no_communicator),
         cmocka_unit_test(a_non_blocking_parent_is_polled),
         cmocka_unit_test(five_ranks_shrink_to_three),
+        cmocka_unit_test(an_excluded_rank_may_wait_in_a_collective),
         cmocka_unit_test(two_ranks_grow_to_four),
         cmocka_unit_test(ranks_may_have_several_ids),
         cmocka_unit_test(children_inherit_their_configuration_or_have_their_own),

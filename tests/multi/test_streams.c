@@ -495,6 +495,32 @@ static void die(struct ranks *ranks, int rank) {
     TRY(collet_comm_destroy(comm));
 }
 
+/* Rank 0 waits for a message that rank 1 sends only when rank 0 has lost patience. */
+static void lose_patience(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    struct collet_stream *stream = stream_new(ranks, rank);
+    int value = 7;
+    if (rank == 0) {
+        value = 0;
+        TRY(collet_recv(&value, 1, COLLET_INT32, 1, comm, stream));
+        struct collet_work work = record(ranks, rank, stream);
+        CHECK(collet_wait_for(work, 0) == COLLET_IN_PROGRESS && collet_wait_for(work, 30) == COLLET_IN_PROGRESS);
+        ranks_barrier(ranks);
+        TRY(collet_wait_for(work, 60000));
+        CHECK(value == 7);
+    } else {
+        ranks_barrier(ranks);
+        TRY(collet_send(&value, 1, COLLET_INT32, 0, comm, NULL));
+    }
+    TRY(collet_stream_destroy(stream));
+    TRY(collet_comm_destroy(comm));
+}
+
+static void a_wait_may_have_a_limit(void **state) {
+    (void)state;
+    world_run(&worlds[WORLD_SHM], 2, NULL, lose_patience, NULL);
+}
+
 static void the_death_of_a_peer_is_told_to_who_waits(void **state) {
     (void)state;
     world_run(&worlds[WORLD_SHM], 2, impatient, die, NULL);
@@ -529,6 +555,7 @@ static void streams_are_checked(void **state) {
     assert_int_equal(collet_test(work, NULL), COLLET_ERR_INVALID_ARGUMENT);
     assert_int_equal(collet_test(work, &done), COLLET_SUCCESS);
     assert_int_equal(done, 1); /* nothing was issued */
+    assert_int_equal(collet_wait_for(work, -1), COLLET_ERR_INVALID_ARGUMENT);
     assert_int_equal(collet_group_start(), COLLET_SUCCESS);
     assert_int_equal(collet_allreduce(&value, &value, 1, COLLET_INT32, COLLET_SUM, comm, stream), COLLET_SUCCESS);
     assert_int_equal(collet_stream_destroy(stream), COLLET_ERR_INVALID_USAGE);
@@ -603,6 +630,7 @@ int main(void) {
         cmocka_unit_test(an_abort_ends_calls_on_streams_but_not_those_behind_them),
         cmocka_unit_test(a_call_on_a_stream_that_waits_too_long_fails),
         cmocka_unit_test(the_death_of_a_peer_is_told_to_who_waits),
+        cmocka_unit_test(a_wait_may_have_a_limit),
         cmocka_unit_test(streams_are_checked),
         cmocka_unit_test(a_child_has_streams_of_its_own),
     };

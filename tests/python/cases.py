@@ -130,7 +130,7 @@ def rank_streams() -> None:
         if comm.rank == 1:  # rank 0 waits for what rank 1 sends only after this
             late.synchronize()
         else:
-            assert not late.query()
+            assert not late.query() and late.record().wait(0.03) is False
         comm.send(floats(*[5] * 1000), peer)
         late.synchronize()
         late.destroy()
@@ -289,6 +289,15 @@ class Package(unittest.TestCase):
             comm.allreduce(x)
             self.assertEqual(list(x), [1, 2])
             self.assertEqual(repr(comm), "<collet.Communicator: rank 0 of 1>")
+
+    def test_info_names_the_library_and_its_version(self) -> None:
+        told = subprocess.run([sys.executable, "-m", "collet.info"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.assertIn(f"collet     {collet.__version__}", told)
+        self.assertIn("libcollet.so", told)
+
+    def test_a_rank_that_stays_alone_gives_up_after_its_own_time(self) -> None:
+        with self.assertRaises(collet.TimeoutExpired):
+            collet.Communicator(collet.unique_id(), 2, 0, init_timeout=0.001)
 
     def test_every_collective_gives_its_result(self) -> None:
         self.ranks("rank_collectives", 2)

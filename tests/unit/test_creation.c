@@ -76,11 +76,23 @@ static void config_fields_out_of_range_are_named(void **state) {
     REFUSED(device, -5);
     REFUSED(timeout_ms, -1);
     REFUSED(transports, 0x80000000u);
+    REFUSED(init_timeout_ms, -1);
+    REFUSED(init_timeout_ms, 86400001);
 #undef REFUSED
     config = defaults;
     config.min_channels = 4;
     config.max_channels = 2;
     assert_config_refused(config, COLLET_ERR_INVALID_ARGUMENT, "max_channels");
+}
+
+static void a_rank_that_stays_alone_gives_up_after_its_own_time(void **state) {
+    (void)state;
+    struct collet_config config = {.size = sizeof config, .init_timeout_ms = 1};
+    struct collet_unique_id id;
+    struct collet_comm *comm;
+    assert_success(collet_get_unique_id(&id));
+    assert_error(collet_comm_init_rank_config(&comm, 2, id, 0, &config), COLLET_ERR_TIMEOUT, "1");
+    assert_null(comm);
 }
 
 static void a_shorter_config_of_an_older_program_is_valid(void **state) {
@@ -342,6 +354,7 @@ int main(void) {
         cmocka_unit_test(init_rank_names_the_bad_argument),
         cmocka_unit_test(init_rank_refuses_what_is_no_id),
         cmocka_unit_test(config_fields_out_of_range_are_named),
+        cmocka_unit_test(a_rank_that_stays_alone_gives_up_after_its_own_time),
         cmocka_unit_test(a_shorter_config_of_an_older_program_is_valid),
         cmocka_unit_test(a_longer_config_of_a_newer_program_is_valid_if_its_tail_is_zero),
         cmocka_unit_test(a_name_may_be_long_and_is_copied),

@@ -65,6 +65,7 @@ class Config(ctypes.Structure):
         ("timeout_ms", ctypes.c_int),
         ("transports", ctypes.c_uint),
         ("name", ctypes.c_char_p),
+        ("init_timeout_ms", ctypes.c_int),
     ]
 
 
@@ -115,6 +116,7 @@ _SIGNATURES = {
     "collet_stream_record": [_pointer, ctypes.POINTER(WorkHandle)],
     "collet_test": [WorkHandle, _out_int],
     "collet_wait": [WorkHandle],
+    "collet_wait_for": [WorkHandle, _int],
 }
 
 

@@ -30,19 +30,21 @@ def unique_id() -> bytes:
     return ctypes.string_at(ctypes.byref(id_), UNIQUE_ID_BYTES)
 
 
-def init(*, timeout: float = 0, name: str = "") -> Communicator:
+def init(*, timeout: float = 0, init_timeout: float = 0, name: str = "") -> Communicator:
     """This process's rank of the job that a launcher describes in the environment (torchrun, mpirun, srun,
     `python -m collet.run`). Without a launcher: a communicator of one rank.
 
     timeout: seconds without progress after which a call fails; 0: COLLET_TIMEOUT, by default 30 minutes.
+    init_timeout: seconds to wait for all ranks; 0: COLLET_INIT_TIMEOUT, by default 10 minutes.
     name: is shown in logs and dumps."""
-    handle, config = ctypes.c_void_p(), _config(timeout, name)
+    handle, config = ctypes.c_void_p(), _config(timeout, init_timeout, name)
     check(library.collet_comm_init_from_env(ctypes.byref(handle), ctypes.byref(config)))
     return Communicator._of(handle)
 
 
-def _config(timeout: float, name: str) -> Config:
-    return Config(size=ctypes.sizeof(Config), timeout_ms=int(timeout * 1000), name=name.encode() or None)
+def _config(timeout: float, init_timeout: float, name: str) -> Config:
+    return Config(size=ctypes.sizeof(Config), timeout_ms=int(timeout * 1000), name=name.encode() or None,
+                  init_timeout_ms=int(init_timeout * 1000))
 
 
 class _Group(threading.local):
@@ -90,11 +92,12 @@ class Communicator:
     Every rank calls the same collective with the same number of elements. A receive buffer that is left out, or None,
     means in place: the result replaces the input. After Ctrl-C in a call, the communicator is aborted on all ranks."""
 
-    def __init__(self, id_: bytes, nranks: int, rank: int, *, timeout: float = 0, name: str = "") -> None:
-        """Rank `rank` of `nranks` that share an id of unique_id(). Blocks until all ranks have come."""
+    def __init__(self, id_: bytes, nranks: int, rank: int, *, timeout: float = 0, init_timeout: float = 0,
+                 name: str = "") -> None:
+        """Rank `rank` of `nranks` that share an id of unique_id(). Blocks until all ranks have come. Options as for init()."""
         if len(id_) != UNIQUE_ID_BYTES:
             raise InvalidArgument(-1, f"the id has {len(id_)} bytes: pass what unique_id() returned, {UNIQUE_ID_BYTES}")
-        unique, config, handle = UniqueId(), _config(timeout, name), ctypes.c_void_p()
+        unique, config, handle = UniqueId(), _config(timeout, init_timeout, name), ctypes.c_void_p()
         ctypes.memmove(ctypes.byref(unique), id_, UNIQUE_ID_BYTES)
         check(library.collet_comm_init_rank_config(ctypes.byref(handle), nranks, unique, rank, ctypes.byref(config)))
         self._adopt(handle)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from ._buffers import Memory
 from ._interrupt import interruptible
-from ._library import InvalidArgument, WorkHandle, check, library
+from ._library import SUCCESS, InvalidArgument, WorkHandle, check, library
 
 if TYPE_CHECKING:
     from .communicator import Communicator
@@ -77,13 +77,18 @@ class Work:
     def __init__(self, stream: Stream, handle: WorkHandle) -> None:
         self._stream, self._handle = stream, handle
 
-    def wait(self) -> None:
-        """Waits until it is done; raises its failure. Ctrl-C aborts the communicators that it waits for."""
+    def wait(self, timeout: Optional[float] = None) -> bool:
+        """Waits until it is done; raises its failure. Ctrl-C aborts the communicators that it waits for.
+
+        timeout: seconds of patience. False: they have passed; the calls go on."""
         with contextlib.ExitStack() as stack:
             for comm in {id(comm): comm for _, comm, _ in self._stream._pending}.values():
                 stack.enter_context(interruptible(comm))
-            result = library.collet_wait(self._handle)
-        check(result)
+            if timeout is None:
+                result = library.collet_wait(self._handle)
+            else:
+                result = library.collet_wait_for(self._handle, int(timeout * 1000))
+        return check(result) == SUCCESS
 
     def test(self) -> bool:
         """Is it done? Does not wait; raises its failure."""
