@@ -76,6 +76,8 @@ enum config_scope {
          "constants of the cost model from this file, which collet-tune makes; rank 0's is everybody's")               \
     TEXT(tuner_plugin, "TUNER_PLUGIN", "NCCL_TUNER_PLUGIN", "", AGREED, "",                                            \
          "under NCCL's names: a tuner plugin that chooses; the same on every rank")                                    \
+    TEXT(profiler_plugin, "PROFILER_PLUGIN", "NCCL_PROFILER_PLUGIN", "", RANK, "",                                     \
+         "under NCCL's names: a profiler plugin that is told of every operation")                                      \
     TEXT(topo_file, "TOPO_FILE", "NCCL_TOPO_FILE", "", RANK, "",                                                       \
          "this host's topology from an XML file, NCCL's or hwloc's; default: probed")                                  \
     TEXT(topo_dump_file, "TOPO_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", "", RANK, "", "where rank 0 writes its topology")    \

@@ -13,6 +13,7 @@
  */
 #include "compat/nccl_config.h"
 #include "compat/nccl_adviser.h"
+#include "compat/nccl_observer.h"
 
 #include "base/config.h"
 #include "base/err.h"
@@ -147,6 +148,7 @@ static void begin_with_nccl(void) {
     if (names[0] != '\0')
         log_info(ENV, "set, but without effect on collet:%s", names);
     plan_take_adviser(&nccl_tuner);
+    observer_take(&nccl_profiler);
 }
 
 int nccl_env_int(const char *name, int otherwise) {

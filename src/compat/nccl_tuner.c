@@ -12,11 +12,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "compat/nccl_plugin.h"
 #include "compat/nccl_tuner.h"
 #include "plan/tuner.h"
 
-#include <dlfcn.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,39 +151,20 @@ static enum collet_result tuner_plugin_choose(void *context, const struct cost_m
 
 /* ---- life ---- */
 
-static void plugin_log(ncclDebugLogLevel level, unsigned long flags, const char *file, int line, const char *format,
-                       ...) {
-    char text[512];
-    va_list args;
-    (void)flags, (void)file, (void)line;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    log_at(level <= NCCL_LOG_WARN ? LOG_WARN : level == NCCL_LOG_INFO ? LOG_INFO : LOG_TRACE, PLAN, "%s", text);
-}
-
 static void tuner_plugin_close(void *context) {
     struct tuner *tuner = context;
     if (tuner->plugin != NULL && tuner->plugin->finalize != NULL)
         tuner->plugin->finalize(tuner->context);
-    if (tuner->library != NULL)
-        dlclose(tuner->library);
+    nccl_plugin_close(tuner->library);
     free(tuner);
 }
 
-/* A path, the name of a file, or of NCCL's pattern for such files. */
 static enum collet_result load(const char *name, struct tuner *tuner) {
-    char file[256];
-    snprintf(file, sizeof file, "libnccl-tuner-%s.so", name);
-    tuner->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (tuner->library == NULL)
-        tuner->library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (tuner->library == NULL)
-        return err_set(COLLET_ERR_INVALID_USAGE, "NCCL_TUNER_PLUGIN=%s cannot be loaded: %s", name, dlerror());
-    const ncclTuner_v6_t *plugin = dlsym(tuner->library, "ncclTunerPlugin_v6");
-    if (plugin == NULL || plugin->init == NULL || plugin->getCollInfo == NULL)
-        return err_set(COLLET_ERR_UNSUPPORTED, "NCCL_TUNER_PLUGIN=%s has no ncclTunerPlugin_v6: collet takes version 6",
-                       name);
+    const void *table;
+    COLLET_TRY(nccl_plugin_open("TUNER", name, "ncclTunerPlugin_v6", &tuner->library, &table));
+    const ncclTuner_v6_t *plugin = table;
+    if (plugin->init == NULL || plugin->getCollInfo == NULL)
+        return err_set(COLLET_ERR_INVALID_USAGE, "NCCL_TUNER_PLUGIN=%s lacks init or getCollInfo", name);
     tuner->plugin = plugin;
     return COLLET_SUCCESS;
 }
@@ -196,8 +176,8 @@ static enum collet_result tuner_plugin_open(const char *name, int nranks, int nn
     COLLET_TRY(memory_get(&tuner, 1, sizeof *tuner, "no memory for a tuner plugin"));
     memset(&constants, 0, sizeof constants);
     enum collet_result result = load(name, tuner);
-    if (result == COLLET_SUCCESS && tuner->plugin->init(&tuner->context, 0, (size_t)nranks, (size_t)nnodes, plugin_log,
-                                                        &domains, &constants) != ncclSuccess) {
+    if (result == COLLET_SUCCESS && tuner->plugin->init(&tuner->context, 0, (size_t)nranks, (size_t)nnodes,
+                                                        nccl_plugin_log, &domains, &constants) != ncclSuccess) {
         result = err_set(COLLET_ERR_INVALID_USAGE, "NCCL_TUNER_PLUGIN=%s: its init() failed", name);
         tuner->plugin = NULL;
     }

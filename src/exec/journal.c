@@ -148,6 +148,16 @@ static void record_add(const struct journal *journal, const struct journal_entry
 
 /* ---- times ---- */
 
+/* On a GPU the end of a call is not seen. */
+static void begin_time(struct journal *journal, struct journal_times *times, const struct exec_call *call) {
+    *times = (struct journal_times){.began = os_now_ns()};
+    if (journal->observing.observer == NULL)
+        return;
+    times->event = observing_begin(&journal->observing, call);
+    if (call->chan->owner.gpu != NULL)
+        observing_end(&journal->observing, times->event);
+}
+
 struct journal_entry *journal_add(struct journal *journal, const struct exec_call *call) {
     const struct exec_request *request = &call->request;
     const uint64_t number = journal->added % JOURNAL_ENTRIES;
@@ -164,7 +174,7 @@ struct journal_entry *journal_add(struct journal *journal, const struct exec_cal
                                                       .nchannels = (uint8_t)call->args.nchannels,
                                                       .on_gpu = call->chan->owner.gpu != NULL};
     if (journal_has_times(journal))
-        journal->times[number] = (struct journal_times){.began = os_now_ns()};
+        begin_time(journal, &journal->times[number], call);
     __atomic_store_n(&journal->added, journal->added + 1, __ATOMIC_RELEASE); /* pairs with journal_print() */
     return &journal->entries[number];
 }
@@ -172,6 +182,7 @@ struct journal_entry *journal_add(struct journal *journal, const struct exec_cal
 void journal_note_end(struct journal *journal, const struct journal_entry *entry, const struct exec_program *program) {
     struct journal_times *times = &journal->times[entry - journal->entries];
     times->ended = os_now_ns();
+    observing_end(&journal->observing, times->event);
     if (journal->record != NULL)
         record_add(journal, entry, times, program);
 }
@@ -183,7 +194,8 @@ enum collet_result journal_open(struct journal *journal, const struct chan *chan
     journal->chan = chan;
     journal->none.args_id = UINT64_MAX;
     COLLET_TRY(memory_get(&journal->entries, JOURNAL_ENTRIES, sizeof(*journal->entries), "no memory for the journal"));
-    if (journal_wants_times(config))
+    COLLET_TRY(observing_open(&journal->observing, chan));
+    if (journal_wants_times(config) || journal->observing.observer != NULL)
         COLLET_TRY(memory_get(&journal->times, JOURNAL_ENTRIES, sizeof(*journal->times), "no memory for the journal"));
     return config->record[0] != '\0' ? record_open(config->record, chan->owner.rank, &journal->record) : COLLET_SUCCESS;
 }
@@ -193,6 +205,7 @@ void journal_close(struct journal *journal) {
         record_flush(journal->record);
         close(journal->record->fd);
     }
+    observing_close(&journal->observing);
     free(journal->record);
     free(journal->times);
     free(journal->entries);

@@ -7,13 +7,14 @@
  *     who looks      collet_comm_dump(); COLLET_DUMP_FILE, when the communicator fails; COLLET_RECORD, as each call ends
  *
  * The driver alone writes, without a lock. A call must not pay for being written down. So equal calls of a lane that follow each
- * other share an entry, and nobody looks at the clock. Only if COLLET_RECORD or COLLET_DUMP_FILE wants to know times, each
- * call has an entry of its own.
+ * other share an entry, and nobody looks at the clock. Only if COLLET_RECORD, COLLET_DUMP_FILE or an observer wants to know
+ * times, each call has an entry of its own.
  */
 #ifndef COLLET_EXEC_JOURNAL_H
 #define COLLET_EXEC_JOURNAL_H
 
 #include "exec/exec.h"
+#include "exec/observer.h"
 
 #define JOURNAL_ENTRIES 1024
 
@@ -34,6 +35,7 @@ _Static_assert(sizeof(struct journal_entry) == 64, "is one cache line");
 /* os_now_ns() */
 struct journal_times {
     uint64_t began, ended; /* 0: it has not */
+    void *event;           /* of the observer */
 };
 
 struct journal {
@@ -43,6 +45,7 @@ struct journal {
     uint64_t added;                /* entries so far */
     const struct chan *chan;
     struct record *record; /* of COLLET_RECORD; NULL: none */
+    struct observing observing;
     bool dumped;
 };
 

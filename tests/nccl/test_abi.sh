@@ -102,6 +102,71 @@ tuner_layouts_agree() {
     gcc -Iinclude/compat "$work/tuner.c" -o "$work/tuner" && [ "$("$work/tuner")" = "40 16 32 1152 12 4 6 7 2" ]
 }
 
+# ---- profiler plugins ----
+
+profiled() { # its name, variables… -- case of the program
+    local name=$1 variables=()
+    shift
+    while [ "$1" != -- ]; do variables+=("$1"); shift; done
+    rm -f "$work/lines"
+    env "${variables[@]}" NCCL_PROFILER_PLUGIN="$name" PROFILER_LINES="$work/lines" NCCL_DEBUG=INFO LD_LIBRARY_PATH="$work:$lib" \
+        timeout 60 "$work/ours" "$2" >"$work/output" 2>&1
+}
+# Every rank of the four has as many lines of a call as the others; wires are there between processes that share no memory.
+example_is_told() {
+    gcc -shared -fPIC -Wall -Wextra -Werror -Iinclude/compat examples/plugins/profiler_lines.c -o "$work/libnccl-profiler-lines.so" || return 1
+    profiled lines -- allreduces_small_and_large && grep -q 'lines for rank 0 of 4 on 1 nodes' "$work/output" &&
+        grep -qE '^rank 3 AllReduce [0-9]+ ncclFloat32 [A-Za-z]+ (LL|LL128|SIMPLE) 0 wires [0-9.]+ us$' "$work/lines" &&
+        [ "$(grep -o '^rank [0-3] AllReduce' "$work/lines" | sort | uniq -c | awk '{ print $1 }' | uniq | wc -l)" = 1 ] &&
+        profiled "$work/libnccl-profiler-lines.so" COLLET_TRANSPORT=tcp -- messages_meet &&
+        grep -qE '^rank 0 Send [0-9]+ ncclUint8 peer [1-3] [1-9][0-9]* wires ' "$work/lines" ||
+        { tail "$work/output" "$work/lines"; return 1; }
+}
+# Its table, and its groups of events, in the order of NCCL: each starts inside the one that it is part of, and all are stopped.
+events_lie_in_each_other() {
+    cat >"$work/nested.c" <<'PLUGIN'
+#include <nccl_profiler.h>
+#include <stdlib.h>
+struct event { uint64_t type; struct event *parent; int inside; };
+static int started, stopped;
+static ncclResult_t begin(void **context, uint64_t id, int *mask, const char *name, int nnodes, int nranks, int rank, ncclDebugLogger_t log) {
+    (void)id, (void)name, (void)nnodes, (void)nranks, (void)rank, (void)log;
+    return *context = &started, *mask = ~0, ncclSuccess;
+}
+static ncclResult_t start(void *context, void **handle, ncclProfilerEventDescr_v6_t *about) {
+    struct event *event = *handle = calloc(1, sizeof *event);
+    (void)context;
+    event->type = about->type;
+    event->parent = about->parentObj;
+    uint64_t above = event->parent ? event->parent->type : 0;
+    if (event->parent) event->parent->inside++;
+    if (above != (about->type == ncclProfileGroupApi ? 0 : about->type == ncclProfileColl ? (uint64_t)ncclProfileCollApi
+        : about->type == ncclProfileP2p ? (uint64_t)ncclProfileP2pApi : about->type == ncclProfileProxyOp ? above : (uint64_t)ncclProfileGroupApi)) abort();
+    return __atomic_add_fetch(&started, 1, __ATOMIC_RELAXED), ncclSuccess;
+}
+static ncclResult_t stop(void *handle) {
+    struct event *event = handle;
+    if (event->inside) abort();
+    if (event->parent) event->parent->inside--;
+    return free(event), __atomic_add_fetch(&stopped, 1, __ATOMIC_RELAXED), ncclSuccess;
+}
+static ncclResult_t end(void *context) { (void)context; if (!started || started != stopped) abort(); return ncclSuccess; }
+const ncclProfiler_v6_t ncclProfiler_v6 = {"nested", begin, start, stop, NULL, end};
+PLUGIN
+    gcc -shared -fPIC -Wall -Wextra -Werror -Iinclude/compat "$work/nested.c" -o "$work/libnccl-profiler-nested.so" &&
+        profiled nested -- messages_meet && profiled nested COLLET_TRANSPORT=tcp -- allreduces_small_and_large || { tail "$work/output"; return 1; }
+}
+profilers_that_are_none_are_refused() {
+    ! profiled "$ours" -- allreduces_small_and_large && grep -q 'has no ncclProfiler_v6' "$work/output" &&
+        ! profiled /nowhere.so -- allreduces_small_and_large && grep -q 'NCCL_PROFILER_PLUGIN=/nowhere.so cannot be loaded' "$work/output"
+}
+profiler_layouts_agree() {
+    printf '%s\n' '#include <nccl_profiler.h>' '#include <stdio.h>' '#define D ncclProfilerEventDescr_v6_t' 'int main(void) { printf("%zu %zu %zu %zu %zu %zu %zu %zu %d %d\n",' \
+        'sizeof(D), offsetof(D, coll.seqNumber), offsetof(D, coll.nChannels), offsetof(D, coll.algo), offsetof(D, coll.parentGroup), offsetof(D, p2p.peer),' \
+        'offsetof(D, proxyOp.isSend), sizeof(ncclProfiler_v6_t), ncclProfileP2pApi, ncclProfilerProxyOpInProgress_v4); }' >"$work/layout.c"
+    gcc -Iinclude/compat "$work/layout.c" -o "$work/layout" && [ "$("$work/layout")" = "$1" ] || { "$work/layout"; return 1; }
+}
+
 # ---- nccl-tests ----
 
 # All of their programs, or those that NCCL_TESTS_PROGRAMS lists. They run on GPUs only.
@@ -134,6 +199,10 @@ check a_tuner_plugin_has_its_layout tuner_layouts_agree
 check the_example_of_a_tuner_plugin_chooses example_chooses
 check messages_without_elements_are_simple_whatever_a_plugin_wants empty_messages_stay_simple
 check what_is_no_tuner_plugin_is_refused what_is_no_plugin_is_refused
+check a_profiler_plugin_has_its_layout profiler_layouts_agree "112 24 80 88 104 56 44 48 1024 19"
+check the_example_of_a_profiler_plugin_is_told_of_every_operation example_is_told
+check the_events_of_a_profiler_lie_in_each_other events_lie_in_each_other
+check what_is_no_profiler_plugin_is_refused profilers_that_are_none_are_refused
 if command -v python3 >/dev/null; then
     check python_passes_an_id_by_value python_calls_it
 else

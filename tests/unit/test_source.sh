@@ -16,7 +16,8 @@ cd "$(dirname "$0")/../.." || exit 1
 #    nouns       fifo, program, topo, boot, gpu, base     below everything in the walk
 #
 # Single headers are seen from beside: what block numbers mean (fifo/geometry.h), which steps speak of; and for NCCL's names how
-# a group is told that it is not to run (api/group.h), and how somebody else chooses (plan/plan.h, plan/tuner.h).
+# a group is told that it is not to run (api/group.h), how somebody else chooses (plan/plan.h, plan/tuner.h), and how somebody is told
+# of operations (exec/observer.h).
 may_include() {
     case $1 in
     base) ;;
@@ -32,7 +33,7 @@ may_include() {
     plan) echo exec kernels chan transport fifo boot gpu topo program algo ;;
     forecast) echo plan chan fifo topo program algo ;;
     api) echo plan exec kernels proxy chan transport fifo boot gpu topo program algo ;;
-    compat) echo api/group.h plan/plan.h plan/tuner.h ;;
+    compat) echo api/group.h exec/observer.h plan/plan.h plan/tuner.h ;;
     tools) echo api forecast gpu plan exec kernels chan transport fifo boot topo program algo ;;
     *) return 1 ;;
     esac

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A profiler plugin, for NCCL 2.30 and for collet under NCCL's names: one line per operation, when it has ended, into the file that
+ * PROFILER_LINES names (without it: into the standard error stream).
+ *
+ *     cc -shared -fPIC -I include/compat profiler_lines.c -o libnccl-profiler-lines.so
+ *     NCCL_PROFILER_PLUGIN=$PWD/libnccl-profiler-lines.so LD_PRELOAD=…/libnccl.so.2 program
+ *
+ *     rank 0 AllReduce 16 ncclFloat32 RING LL 2 wires 12.3 us
+ */
+#include <nccl_profiler.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct line {
+    ncclProfilerEventDescr_v6_t about;
+    struct line *operation; /* of a wire */
+    double began_us;
+    int wires;
+};
+
+static double now_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static ncclResult_t begin(void **context, uint64_t comm_id, int *mask, const char *comm_name, int nnodes, int nranks,
+                          int rank, ncclDebugLogger_t log) {
+    const char *path = getenv("PROFILER_LINES");
+    FILE *out = path != NULL ? fopen(path, "a") : stderr;
+    (void)comm_id, (void)comm_name;
+    *context = out;
+    *mask = ncclProfileColl | ncclProfileP2p | ncclProfileProxyOp;
+    log(NCCL_LOG_INFO, 0, __FILE__, __LINE__, "lines for rank %d of %d on %d nodes", rank, nranks, nnodes);
+    return out != NULL ? ncclSuccess : ncclSystemError;
+}
+
+static ncclResult_t start(void *context, void **handle, ncclProfilerEventDescr_v6_t *about) {
+    struct line *line = calloc(1, sizeof *line);
+    *handle = line;
+    if (line == NULL)
+        return ncclSuccess;
+    line->about = *about;
+    line->began_us = now_us();
+    if (about->type == ncclProfileProxyOp) {
+        line->operation = about->parentObj;
+        if (line->operation != NULL)
+            line->operation->wires++;
+        return ncclSuccess;
+    }
+    line->about.parentObj = context; /* from here on: where its line goes */
+    return ncclSuccess;
+}
+
+static ncclResult_t stop(void *handle) {
+    struct line *line = handle;
+    FILE *out = line->about.parentObj;
+    const double took_us = now_us() - line->began_us;
+    if (line->about.type == ncclProfileColl)
+        fprintf(out, "rank %d %s %zu %s %s %s %d wires %.1f us\n", line->about.rank, line->about.coll.func,
+                line->about.coll.count, line->about.coll.datatype, line->about.coll.algo, line->about.coll.proto,
+                line->wires, took_us);
+    else if (line->about.type == ncclProfileP2p)
+        fprintf(out, "rank %d %s %zu %s peer %d %d wires %.1f us\n", line->about.rank, line->about.p2p.func,
+                line->about.p2p.count, line->about.p2p.datatype, line->about.p2p.peer, line->wires, took_us);
+    free(line);
+    return ncclSuccess;
+}
+
+static ncclResult_t end(void *context) {
+    if (context != stderr)
+        fclose(context);
+    return ncclSuccess;
+}
+
+const ncclProfiler_v6_t ncclProfiler_v6 = {"lines", begin, start, stop, NULL, end};

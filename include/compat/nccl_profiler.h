@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Version 6 of NCCL's interface for profiler plugins, as NCCL 2.30 has it: for those who write one, and for collet, which loads
+ * it (NCCL_PROFILER_PLUGIN). A plugin is a shared library with an `ncclProfiler_v6_t ncclProfiler_v6`.
+ *
+ * Example: examples/plugins/profiler_lines.c. Which events collet reports: docs/nccl.md.
+ */
+#ifndef COLLET_COMPAT_NCCL_PROFILER_H
+#define COLLET_COMPAT_NCCL_PROFILER_H
+
+#include "nccl_tuner.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Types of events; a plugin's mask has those that it wants. */
+enum {
+    ncclProfileGroup = 1 << 0,
+    ncclProfileColl = 1 << 1,
+    ncclProfileP2p = 1 << 2,
+    ncclProfileProxyOp = 1 << 3,
+    ncclProfileProxyStep = 1 << 4, /* from here on: not reported by collet, … */
+    ncclProfileProxyCtrl = 1 << 5,
+    ncclProfileKernelCh = 1 << 6,
+    ncclProfileNetPlugin = 1 << 7,
+    ncclProfileGroupApi = 1 << 8, /* … except these three */
+    ncclProfileCollApi = 1 << 9,
+    ncclProfileP2pApi = 1 << 10,
+    ncclProfileKernelLaunch = 1 << 11,
+    ncclProfileCeColl = 1 << 12,
+    ncclProfileCeSync = 1 << 13,
+    ncclProfileCeBatch = 1 << 14
+};
+
+/* A ProxyOp goes on. collet records no other state. */
+typedef enum { ncclProfilerProxyOpInProgress_v4 = 19 } ncclProfilerEventState_v6_t;
+
+/* The arguments of a state; its members belong to events that collet does not report. */
+typedef union {
+    size_t transSize;
+    int appendedProxyOps;
+    void *data;
+    uint64_t pTimer;
+} ncclProfilerEventStateArgs_v6_t;
+
+/* What an event is about. Texts stay valid. The member of the union is that of the type. */
+typedef struct {
+    uint64_t type;
+    void *parentObj; /* the event that this one is part of, as the plugin named it; NULL: none */
+    int rank;
+    union {
+        struct {
+            bool graphCaptured;
+            int groupDepth; /* 1: there is no group of the caller */
+        } groupApi;
+        struct {
+            const char *func;
+            size_t count;
+            const char *datatype;
+            int root;
+            void *stream;
+            bool graphCaptured;
+        } collApi;
+        struct {
+            const char *func;
+            size_t count;
+            const char *datatype;
+            void *stream;
+            bool graphCaptured;
+        } p2pApi;
+        struct {
+            uint64_t seqNumber;
+            const char *func;
+            const void *sendBuff;
+            void *recvBuff;
+            size_t count;
+            int root;
+            const char *datatype;
+            uint8_t nChannels, nWarps;
+            const char *algo, *proto;
+            void *parentGroup;
+        } coll;
+        struct {
+            const char *func;
+            void *buff;
+            const char *datatype;
+            size_t count;
+            int peer;
+            uint8_t nChannels;
+            void *parentGroup;
+        } p2p;
+        struct {
+            pid_t pid;
+            uint8_t channelId;
+            int peer, nSteps, chunkSize, isSend;
+        } proxyOp;
+        struct { /* of a copy engine's collective: collet has none; it is the largest member */
+            uint64_t seqNumber;
+            const char *func;
+            const void *sendBuff;
+            void *recvBuff;
+            size_t count;
+            int root;
+            const char *datatype, *syncStrategy;
+            bool intraBatchSync;
+            uint32_t batchSize, numBatches, ceSeqNum;
+            void *stream;
+        } ceColl;
+    };
+} ncclProfilerEventDescr_v6_t;
+
+typedef struct {
+    const char *name;
+    /* Once per communicator. It sets *eActivationMask, one for the process, which may change later. Failure: no profile. */
+    ncclResult_t (*init)(void **context, uint64_t commId, int *eActivationMask, const char *commName, int nNodes,
+                         int nranks, int rank, ncclDebugLogger_t logfn);
+    /* *eHandle NULL: the plugin does not want to hear of this event again. */
+    ncclResult_t (*startEvent)(void *context, void **eHandle, ncclProfilerEventDescr_v6_t *eDescr);
+    ncclResult_t (*stopEvent)(void *eHandle);
+    ncclResult_t (*recordEventState)(void *eHandle, ncclProfilerEventState_v6_t eState,
+                                     ncclProfilerEventStateArgs_v6_t *eStateArgs);
+    ncclResult_t (*finalize)(void *context);
+} ncclProfiler_v6_t;
+
+#endif
