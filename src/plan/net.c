@@ -267,7 +267,7 @@ bool net_has_class(const struct net *net, enum link_class class) {
 const char *net_link_name(const struct net *net, int link, char *text, size_t bytes) {
     const struct topo_link *l = &net->topo->links[net->link_of[link]];
     char from[TOPO_NAME_BYTES + 16], to[TOPO_NAME_BYTES + 16];
-    snprintf(text, bytes, "%s %s ▶ %s", topo_wire_name(l->wire), topo_node_name(net->topo, l->from, from),
+    snprintf(text, bytes, "%s %s ▶ %s", topo_link_name(net->topo, l), topo_node_name(net->topo, l->from, from),
              topo_node_name(net->topo, l->to, to));
     return text;
 }

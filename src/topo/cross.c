@@ -1,248 +1,112 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The search for rings, one host at a time. Each ring needs a NIC by which it comes in, an order of all GPUs, and a NIC by
- * which it goes out.
+ * The search for rings, one host at a time. It makes attempts (attempt.c) and takes the best:
  *
- *                 ┌─ 1. ends ──┐   ┌──────── 2. order ────────┐   ┌─ 1. ends ──┐
- *      NET ═▶ NIC in ─▶ nearest GPU ─▶ … all others once … ─▶ nearest GPU ─▶ NIC out ═▶ NET
+ *      with k NICs ─┬─ out by the same NIC ─────────┬─ with other choices ─▶ rings, and what they carry
+ *                   ├─ out by the next NIC          │  among equal orders
+ *                   └─ out by the NIC k/2 further ──┘
  *
- * 1. Ends. Ring i comes in by NIC i mod k and goes out by the NIC that is `shift` further. The first and the last GPU are
- *    the GPUs nearest to these NICs. If several are equally near, the search takes the GPU that was an end least often.
- *    Every NIC is used once in each direction before any NIC is used twice. Three shifts are tried:
- *      0      out by the same NIC: good for hosts with two GPUs per NIC
- *      1      out by the next NIC: good for hosts with one GPU per NIC
- *      k/2    good if a ring should end on the other CPU
- * 2. Order. tour_find() gives the best order between the two ends: the fewest hops between CPUs, then the fewest hops over
- *    a host bridge, and so on. So a ring takes GPU links wherever that is possible. Of equal orders it takes the one whose
- *    links have the most bandwidth left after the earlier rings.
- * 3. How many. One ring per NIC is added at a time, while the sum of what the rings carry grows by WORTH. Then the shifts
- *    are compared: first by how few ends are not nearest, then by bandwidth, then by how few hops cross between CPUs.
- * 4. Again. The rings found so far may leave links that form no ring: for the last of the seven rings of a full mesh of 8
- *    GPUs, for example. So on small hosts the search runs again with other choices among equal orders, and the best result
- *    counts.
+ * - The same NIC is good for hosts with two GPUs per NIC. The next NIC is good for hosts with one GPU per NIC. k/2 is good if
+ *   a ring should end on the other CPU. These shifts are compared: first by how few ends are not nearest, then by bandwidth,
+ *   then by how few hops cross between CPUs, then by how few rings there are.
+ * - All NICs are not always best: one more may get in the way of the others. The number that could carry most comes first,
+ *   and the search ends when no other number could carry more than what was found.
  *
  * Guaranteed: every NIC that is used carries a ring. An end is nearest to its NIC, unless all of the nearest GPUs are the
- * ring's other end. An order is the best for its ends and the earlier rings (up to 16 places).
+ * ring's other end.
  * Not guaranteed: another choice for earlier rings might leave more to later ones.
- * Cost: at most 3 shifts × max(16, NICs) rings are looked at, and AGAIN times as many on hosts with few places.
+ * Cost: an attempt adds max(16, NICs) rings at most, and moves a few others aside for each. Attempts end after STEPS_MAX small
+ * steps: a second or two. On hosts of eight GPUs they take some ten milliseconds.
  */
 #include "topo/cross.h"
 
 #include "base/memory.h"
-#include "topo/load.h"
 #include "topo/tour.h"
+#include "topo/attempt.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-enum { RINGS_TRIED = 16, SETS_WITHOUT_GAIN = 3, AGAIN = 32, AGAIN_STOPS_MAX = 8 };
+/* How often the search runs again. If everything is in use, only fewer rings would be better. */
+enum { AGAIN = 32, STEPS_MAX = 1 << 29, STEPS_FOR_FEWER = 1 << 22 };
 
-/* More rings cost memory and instructions. Each must add this part of what the earlier rings carry on average. */
-#define WORTH 0.5
-
-/* Sums of the same numbers in another order are equal. */
-#define ROUNDING 1.001
-
-/* What a number of rings is worth. */
-struct score {
-    int nrings; /* 0: there are none yet */
-    int far_ends, sys_hops;
-    struct topo_bound bound;
-};
-
-struct trial {
-    struct load *load;
-    int shift;
-    uint32_t variant;      /* of choices among equal orders */
-    int *used;             /* [stop]: how often it was an end */
-    struct tour_hop *hops; /* [stop · nstops + stop] */
-    int *stops;            /* [nstops] order of the ring in the making */
-    struct topo_route *routes;
-    int nroutes;            /* so far */
-    int far_ends, sys_hops; /* of these: how many ends are not at a nearest stop; hops between CPUs */
-    struct score best;      /* of the best number of rings */
-};
-
-/* ------------------------------------------------------------------------------------------------------ 1. the ends */
-
-static const struct topo_path *nic_path(const struct load *load, int nic, int stop) {
-    return topo_path_to(load->to_nic[nic], load->stop_node[stop]);
-}
-
-/* The stop nearest to a NIC. It is not `other`, unless there is no choice. */
-static int pick_end(struct trial *t, int nic, int other) {
-    int best = -1, nearest = 0;
-    for (int s = 0; s < t->load->nstops; s++) {
-        const struct topo_path *path = nic_path(t->load, nic, s);
-        if (topo_path_is_nearer(path, nic_path(t->load, nic, nearest)))
-            nearest = s;
-        if (s == other && t->load->nstops > 1)
-            continue;
-        const struct topo_path *best_path = best < 0 ? NULL : nic_path(t->load, nic, best);
-        if (best < 0 || topo_path_is_nearer(path, best_path) ||
-            (!topo_path_is_nearer(best_path, path) && t->used[s] < t->used[best]))
-            best = s;
-    }
-    t->used[best]++;
-    t->far_ends += topo_path_is_nearer(nic_path(t->load, nic, nearest), nic_path(t->load, nic, best));
-    return best;
-}
-
-/* ----------------------------------------------------------------------------------------------------- 2. the order */
-
-/* Far below any difference that counts; 0 for variant 0. */
-static double preference(uint32_t variant, int a, int b) {
-    uint32_t x = variant * 0x9e3779b1u ^ (uint32_t)a * 0x85ebca6bu ^ (uint32_t)b * 0xc2b2ae35u;
-    x ^= x >> 15;
-    x *= 0x2c1b3c6du;
-    x ^= x >> 13;
-    return variant == 0 ? 0 : 1e-9 * x / UINT32_MAX;
-}
-
-static void measure_hops(struct trial *t) {
-    const struct load *load = t->load;
-    for (int a = 0; a < load->nstops; a++)
-        for (int b = 0; b < load->nstops; b++) {
-            t->hops[a * load->nstops + b].class = topo_path_to(load->to_stop[a], load->stop_node[b])->class;
-            t->hops[a * load->nstops + b].strain =
-                load_strain(load, load->to_stop[a], load->stop_node[b]) + preference(t->variant, a, b);
-        }
-}
-
-/* Ranks in the order of their stops; those of one stop together. */
-static void write_order(const struct load *load, const int *stops, int *order) {
-    for (int s = 0; s < load->nstops; s++)
-        for (int r = 0; r < load->nlocal; r++)
-            if (load->stop_of[r] == stops[s])
-                *order++ = r;
-}
-
-static void take_hop(struct trial *t, int from, int to) {
-    const struct topo_paths *paths = t->load->to_stop[from];
-    load_path(t->load, paths, t->load->stop_node[to], 1);
-    t->sys_hops += topo_path_to(paths, t->load->stop_node[to])->class >= PATH_SYS;
-}
-
-static void take_hops(struct trial *t, bool cycle) {
-    for (int s = 0; s + 1 < t->load->nstops; s++)
-        take_hop(t, t->stops[s], t->stops[s + 1]);
-    if (cycle)
-        take_hop(t, t->stops[t->load->nstops - 1], t->stops[0]);
-}
-
-/* The order between these ends becomes the next route. last = −1: the order is a cycle. */
-static enum collet_result add_order(struct trial *t, int first, int last) {
-    measure_hops(t);
-    COLLET_TRY(tour_find(t->load->nstops, t->hops, first, last, t->stops));
-    take_hops(t, last < 0);
-    write_order(t->load, t->stops, t->routes[t->nroutes++].order);
-    return COLLET_SUCCESS;
-}
-
-/* One ring per NIC. All ends are chosen first, so the orders can avoid the links that the ends use. */
-static enum collet_result add_crossings(struct trial *t) {
-    struct load *load = t->load;
-    int host_start = load->topo->hosts[load->topo->nodes[load->nic_node[0]].host].first_node;
-    int first[SEARCH_RINGS_MAX], last[SEARCH_RINGS_MAX];
-    for (int in = 0; in < load->nnics; in++) {
-        int out = (in + t->shift) % load->nnics;
-        first[in] = pick_end(t, in, -1);
-        last[in] = pick_end(t, out, first[in]);
-        load_net(load, load->nic_node[in], 0, 1);
-        load_path(load, load->to_nic[in], load->stop_node[first[in]], 1);
-        load_path(load, load->to_stop[last[in]], load->nic_node[out], 1);
-        load_net(load, load->nic_node[out], 1, 0);
-        t->routes[t->nroutes + in].nic_in = load->nic_node[in] - host_start;
-        t->routes[t->nroutes + in].nic_out = load->nic_node[out] - host_start;
-    }
-    for (int in = 0; in < load->nnics; in++)
-        COLLET_TRY(add_order(t, first[in], last[in]));
-    return COLLET_SUCCESS;
-}
-
-/* ------------------------------------------------------------------------------------------------------ 3. how many */
-
-static double total(const struct score *score) { return score->nrings * score->bound.gbps; }
-
-/* If no link limits the rings (infinite bandwidth), more rings are never worth it. */
-static bool is_worth_more(const struct score *more, const struct score *than) {
-    double each = total(than) / than->nrings;
-    return than->nrings == 0 || total(more) - total(than) > WORTH * each * (more->nrings - than->nrings);
-}
-
-static enum collet_result add_rings(struct trial *t) {
-    int set = t->load->nnics > 0 ? t->load->nnics : 1;
-    int most = set > RINGS_TRIED ? set : RINGS_TRIED;
-    for (int without_gain = 0; t->nroutes + set <= most && without_gain < SETS_WITHOUT_GAIN; without_gain++) {
-        COLLET_TRY(t->load->nnics > 0 ? add_crossings(t) : add_order(t, 0, -1));
-        struct score score = {t->nroutes, t->far_ends, t->sys_hops, load_bound(t->load)};
-        if (is_worth_more(&score, &t->best)) {
-            t->best = score;
-            without_gain = -1;
-        }
-    }
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result create_routes(int nroutes, int nlocal, struct topo_route **routes_p) {
-    size_t order_bytes = (size_t)nlocal * sizeof(int);
-    struct topo_route *routes; /* and behind them their orders and homes */
-    COLLET_TRY(memory_get(&routes, (size_t)nroutes, sizeof *routes + 2 * order_bytes,
-                          "no memory for %d rings of %d ranks of a host", nroutes, nlocal));
-    int *numbers = (int *)(void *)(routes + nroutes);
-    for (int i = 0; i < nroutes; i++, numbers += 2 * nlocal)
-        routes[i] = (struct topo_route){-1, -1, numbers, numbers + nlocal};
-    *routes_p = routes;
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result run_trial(struct trial *t) {
-    size_t n = (size_t)t->load->nstops;
-    COLLET_TRY(create_routes(SEARCH_RINGS_MAX, t->load->nlocal, &t->routes));
-    struct arena arena SCOPED_ARENA = {0};
-    t->used = arena_get(&arena, n, sizeof *t->used);
-    t->hops = arena_get(&arena, n * n, sizeof *t->hops);
-    t->stops = arena_get(&arena, n, sizeof *t->stops);
-    COLLET_TRY(arena_check(&arena, "no memory to order %zu places of a host", n));
-    load_clear(t->load);
-    return add_rings(t);
-}
-
-/* Compares ends and hops per ring, because the scores may belong to different numbers of rings. */
+/* Compares ends and hops per ring, because the scores may belong to different numbers of rings. Fewer rings are better if
+ * nothing else decides. */
 static bool beats(const struct score *a, const struct score *b) {
     long a_ends = (long)a->far_ends * b->nrings, b_ends = (long)b->far_ends * a->nrings;
     long a_hops = (long)a->sys_hops * b->nrings, b_hops = (long)b->sys_hops * a->nrings;
     if (b->nrings == 0 || a_ends != b_ends)
         return b->nrings == 0 || a_ends < b_ends;
-    if (total(a) > ROUNDING * total(b) || total(b) > ROUNDING * total(a))
-        return total(a) > total(b);
-    return a_hops < b_hops;
+    if (score_total(a) > SCORE_ROUNDING * score_total(b) || score_total(b) > SCORE_ROUNDING * score_total(a))
+        return score_total(a) > score_total(b);
+    return a_hops < b_hops || (a_hops == b_hops && a->nrings < b->nrings);
 }
 
-/* Runs a trial. Its routes replace those of the crossing if they are better; *best is the score of the better ones. */
+/* Makes an attempt. Its routes replace those of the crossing if they are better; *best is the score of the better ones. */
 static enum collet_result try_once(struct load *load, int shift, uint32_t variant, struct topo_crossing *crossing,
-                                   struct score *best) {
-    struct trial trial = {.load = load, .shift = shift, .variant = variant};
-    enum collet_result status = run_trial(&trial);
-    bool take = status == COLLET_SUCCESS && beats(&trial.best, best);
-    free(take ? crossing->routes : trial.routes);
+                                   struct score *best, int64_t *steps) {
+    struct attempt_result attempt;
+    COLLET_TRY(attempt_run(load, shift, variant, STEPS_MAX - *steps, &attempt));
+    bool take = beats(&attempt.score, best);
+    *steps += attempt.steps;
+    free(take ? crossing->routes : attempt.routes);
     if (take) {
-        crossing->routes = trial.routes;
-        *best = trial.best;
+        crossing->routes = attempt.routes;
+        *best = attempt.score;
     }
-    return status;
+    return COLLET_SUCCESS;
 }
 
-static enum collet_result try_all(struct load *load, struct topo_crossing *crossing) {
+/* With the NICs that the load uses: every shift once, then again with other choices. */
+static enum collet_result try_shifts(struct load *load, struct topo_crossing *crossing, struct score *best,
+                                     int64_t *steps) {
     int shifts[] = {0, 1, load->nnics / 2};
-    uint32_t nvariants = load->nstops <= AGAIN_STOPS_MAX ? AGAIN : 1;
+    for (uint32_t variant = 0;
+         variant < AGAIN &&
+         (variant == 0 || *steps < (attempt_uses_everything(load, best) ? STEPS_FOR_FEWER : STEPS_MAX));
+         variant++)
+        for (int i = 0; i < 3; i++) {
+            if (i > 0 && (shifts[i] <= shifts[i - 1] || shifts[i] >= load->nnics))
+                continue;
+            COLLET_TRY(try_once(load, shifts[i], variant, crossing, best, steps));
+        }
+    return COLLET_SUCCESS;
+}
+
+/* Of those not tried yet, the number of NICs that could carry most; −1: all others could not carry more than `best`. */
+static int next_count(const struct load *load, const bool *tried, const struct score *best) {
+    int next = -1, most = load->nfound < SEARCH_RINGS_MAX ? load->nfound : SEARCH_RINGS_MAX;
+    for (int count = load->nfound > 0; count <= most; count++)
+        if (!tried[count] && (next < 0 || load_nics_gbps(load, count) >= load_nics_gbps(load, next)))
+            next = count;
+    bool more =
+        next >= 0 && (best->nrings == 0 || attempt_most_possible(load, next) > SCORE_ROUNDING * score_total(best));
+    return more ? next : -1;
+}
+
+/* One more NIC may get in the way of the others, so fewer are tried too. Then more NICs are not worse. */
+static enum collet_result try_all(struct load *load, struct topo_crossing *crossing) {
+    bool tried[SEARCH_RINGS_MAX + 1] = {false};
     struct score best = {0};
-    for (int i = 0; i < 3; i++) {
-        if (i > 0 && (shifts[i] <= shifts[i - 1] || shifts[i] >= load->nnics))
-            continue;
-        for (uint32_t variant = 0; variant < nvariants; variant++)
-            COLLET_TRY(try_once(load, shifts[i], variant, crossing, &best));
+    int64_t steps = 0;
+    int best_count = 0;
+    for (int count = next_count(load, tried, &best); count >= 0 && steps < STEPS_MAX;
+         count = next_count(load, tried, &best)) {
+        struct topo_crossing other = {0};
+        struct score score = {0};
+        tried[count] = true;
+        load_use_nics(load, count);
+        enum collet_result status = try_shifts(load, &other, &score, &steps);
+        bool take =
+            status == COLLET_SUCCESS && (best.nrings == 0 || score_total(&score) > SCORE_ROUNDING * score_total(&best));
+        free(take ? crossing->routes : other.routes);
+        COLLET_TRY(status);
+        if (take) {
+            crossing->routes = other.routes;
+            best = score;
+            best_count = count;
+        }
     }
+    load_use_nics(load, best_count);
     crossing->nroutes = best.nrings;
     crossing->ring_bound = best.bound;
     return COLLET_SUCCESS;
@@ -252,7 +116,7 @@ static enum collet_result try_all(struct load *load, struct topo_crossing *cross
 static int find_home(const struct load *load, int stop, int *used) {
     int best = 0;
     for (int nic = 1; nic < load->nnics; nic++) {
-        const struct topo_path *path = nic_path(load, nic, stop), *best_path = nic_path(load, best, stop);
+        const struct topo_path *path = load_nic_path(load, nic, stop), *best_path = load_nic_path(load, best, stop);
         if (topo_path_is_nearer(path, best_path) || (!topo_path_is_nearer(best_path, path) && used[nic] < used[best]))
             best = nic;
     }

@@ -8,6 +8,7 @@
 #include "topo/topo.h"
 
 #include "base/grow.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "topo/speeds.h"
 
@@ -284,6 +285,21 @@ int topo_find_busid(const struct topo *topo, const char *busid) {
     return -1;
 }
 
+bool topo_rename_busid(const struct topo *topo, char busid[TOPO_BUSID_BYTES]) {
+    char renamed[TOPO_BUSID_BYTES];
+    size_t length = strlen(busid);
+    memcpy(renamed, busid, sizeof renamed);
+    for (char function = '1'; function <= '7' && length > 0; function++) {
+        renamed[length - 1] = function;
+        if (topo_find_busid(topo, renamed) >= 0)
+            continue;
+        log_warn(GRAPH, "bus id %s is there already: the second one counts as %s", busid, renamed);
+        memcpy(busid, renamed, sizeof renamed);
+        return true;
+    }
+    return false;
+}
+
 int topo_count(const struct topo *topo, int host, enum topo_kind kind) {
     int count = 0;
     for (int n = 0; n < topo->nnodes; n++)
@@ -300,6 +316,13 @@ static const char *kind_name(enum topo_kind kind) {
 const char *topo_wire_name(enum topo_wire wire) {
     static const char *const names[] = {TOPO_WIRES(X)};
     return names[wire];
+}
+
+static bool is_amd(const struct topo_node *node) { return node->kind == TOPO_GPU && node->gpu.gcn[0] != '\0'; }
+
+const char *topo_link_name(const struct topo *topo, const struct topo_link *link) {
+    bool amd = is_amd(&topo->nodes[link->from]) || is_amd(&topo->nodes[link->to]);
+    return link->wire == WIRE_NVLINK && amd ? "xGMI" : topo_wire_name(link->wire);
 }
 
 const char *topo_class_name(enum topo_class class) {

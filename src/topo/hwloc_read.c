@@ -225,8 +225,8 @@ static void add_io(struct reader *r, const xmlNode *object, int parent, const st
         add_io_below(r, object, parent, &pci);
         return;
     }
-    if (topo_find_busid(r->topo, pci.busid) >= 0)
-        xml_fail(&r->attrs, object, "pci_busid=\"%s\": another one has it already", pci.busid);
+    if (topo_find_busid(r->topo, pci.busid) >= 0 && !topo_rename_busid(r->topo, pci.busid))
+        xml_fail(&r->attrs, object, "pci_busid=\"%s\": many others have it already", pci.busid);
     else if (pci.busid[0] == '\0')
         xml_fail(&r->attrs, object, "has no pci_busid");
     else if (r->topo->nnodes >= TOPO_HOST_NODES_MAX)
@@ -255,6 +255,92 @@ static void add_host_bridges(struct reader *r, const xmlNode *parent) {
     }
 }
 
+/* -------------------------------------------------------------------------------------------------------- GPU links */
+
+/*      <distances2hetero nbobjs="3" kind="25" name="NVLinkBandwidth">          Mbyte/s of all links from one to the other:
+ *        <indexes length="29">OSDev:332 OSDev:333 Package:3 </indexes>         0   1   P
+ *        <u64values …>1000000 40000 20000 40000 1000000 0 …</u64values>      0 own 40  20
+ *                                                                            1  40 own  0 …
+ * A matrix of one type has plain numbers, which are gp_index too. Texts may be cut into several elements. */
+
+enum { MATRIX_MAX = 256, LINK_MBYTES = 25000 };
+#define LINK_EFFICIENCY 0.8 /* what large transfers reach, of the raw speed that hwloc tells */
+
+static const xmlNode *find_object(const xmlNode *parent, const char *gp_index) {
+    XML_FOR_EACH(object, parent) {
+        if (!xml_is(object, "object"))
+            continue;
+        const xmlNode *found =
+            strcmp(xml_value(object, "gp_index"), gp_index) == 0 ? object : find_object(object, gp_index);
+        if (found != NULL)
+            return found;
+    }
+    return NULL;
+}
+
+/* The graph's node that an object belongs to: a GPU, the NVSwitch, or the CPU next to it; −1: none. */
+static int node_of_object(struct reader *r, const xmlNode *object) {
+    if (object == NULL)
+        return -1;
+    if (!is_type(object, "OSDev") && !is_type(object, "PCIDev"))
+        return cpu_next_to(r->topo, object);
+    struct topo_pci pci = pci_of(r, is_type(object, "OSDev") ? object->parent : object);
+    int node = topo_find_busid(r->topo, pci.busid);
+    return node < 0 && strcmp(xml_value(object, "subtype"), "NVSwitch") == 0 ? topo_nvswitch(r->topo) : node;
+}
+
+/* All words of the elements of this name; the caller frees the text. */
+static char *words_of(const xmlNode *matrix, const char *name) {
+    xmlBuffer *buffer = xmlBufferCreate();
+    XML_FOR_EACH(element, matrix) {
+        if (!xml_is(element, name) || buffer == NULL)
+            continue;
+        xmlChar *text = xmlNodeGetContent(element);
+        xmlBufferCat(buffer, text);
+        xmlBufferCat(buffer, (const xmlChar *)" ");
+        xmlFree(text);
+    }
+    char *words = buffer == NULL ? NULL : (char *)xmlBufferDetach(buffer);
+    xmlBufferFree(buffer);
+    return words;
+}
+
+static int read_ends(struct reader *r, char *words, int ends[MATRIX_MAX]) {
+    int n = 0;
+    char *rest = NULL;
+    for (char *word = words == NULL ? NULL : strtok_r(words, " \n\t", &rest); word != NULL && n < MATRIX_MAX;
+         word = strtok_r(NULL, " \n\t", &rest)) {
+        char *colon = strchr(word, ':');
+        ends[n++] = node_of_object(r, find_object(r->topology, colon == NULL ? word : colon + 1));
+    }
+    return n;
+}
+
+static void add_gpu_links(struct reader *r, const xmlNode *matrix) {
+    int ends[MATRIX_MAX];
+    char *indexes = words_of(matrix, "indexes"), *values = words_of(matrix, "u64values"), *rest = NULL;
+    int n = read_ends(r, indexes, ends), at = 0;
+    for (char *word = values == NULL ? NULL : strtok_r(values, " \n\t", &rest); word != NULL && at < n * n;
+         word = strtok_r(NULL, " \n\t", &rest), at++) {
+        int from = ends[at / n], to = ends[at % n];
+        double mbytes = number_or(word, 0);
+        bool of_gpu =
+            from >= 0 && to >= 0 && (r->topo->nodes[from].kind == TOPO_GPU || r->topo->nodes[to].kind == TOPO_GPU);
+        int count = (int)(mbytes / LINK_MBYTES + 0.5);
+        if (of_gpu && from != to && mbytes > 0)
+            topo_add_link(r->topo, from, to, WIRE_NVLINK, count > 1 ? count : 1, mbytes / 1000 * LINK_EFFICIENCY);
+    }
+    xmlFree(indexes);
+    xmlFree(values);
+}
+
+static void add_all_gpu_links(struct reader *r) {
+    XML_FOR_EACH(matrix, r->topology)
+    if (going(r) && (xml_is(matrix, "distances2") || xml_is(matrix, "distances2hetero")) &&
+        strcmp(xml_value(matrix, "name"), "NVLinkBandwidth") == 0)
+        add_gpu_links(r, matrix);
+}
+
 static void say_what_is_down(struct reader *r, const xmlNode *parent) {
     XML_FOR_EACH(object, parent) {
         struct topo_nic nic = {.name = ""};
@@ -280,5 +366,7 @@ enum collet_result topo_read_hwloc(const xmlNode *topology, const char *name, en
         say_what_is_down(&r, topology);
     if (going(&r))
         add_host_bridges(&r, topology);
+    if (whose == TOPO_RECORDED) /* NVML tells those of this machine */
+        add_all_gpu_links(&r);
     return topo_give(r.topo, r.attrs.status != COLLET_SUCCESS ? r.attrs.status : r.topo->status, topo_p);
 }

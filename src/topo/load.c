@@ -19,41 +19,62 @@ static void find_stops(struct load *load, const int *place) {
     }
 }
 
-static int faster_first(const void *a, const void *b) {
-    const struct topo_node *const *x = a, *const *y = b;
-    double difference = speed_of_nic(*y) - speed_of_nic(*x);
-    return difference != 0 ? (difference > 0 ? 1 : -1) : *x < *y ? -1 : *x > *y;
+/* ------------------------------------------------------------------------------------------------------------ NICs */
+
+static int better_first(const void *a, const void *b) {
+    const struct load_nic *x = a, *y = b;
+    if (x->gbps != y->gbps)
+        return x->gbps > y->gbps ? -1 : 1;
+    if (x->nearest.class != y->nearest.class)
+        return x->nearest.class < y->nearest.class ? -1 : 1;
+    return x->node - y->node;
 }
 
-static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
-
-/* Rings have equal shares of the data, so a slow NIC slows down all of them. So take the k fastest NICs, for the k that
- * makes k × the slowest of them largest. */
-static void choose_nics(struct load *load, const struct topo_host *host) {
-    const struct topo_node *nics[TOPO_HOST_NODES_MAX + 1];
-    int nnics = 0;
-    double best = 0;
-    for (int n = host->first_node; n < host->end_node && nnics < TOPO_HOST_NODES_MAX; n++)
-        if (load->topo->nodes[n].kind == TOPO_NIC)
-            nics[nnics++] = &load->topo->nodes[n];
-    qsort(nics, (size_t)nnics, sizeof *nics, faster_first);
-    nnics = nnics < SEARCH_RINGS_MAX ? nnics : SEARCH_RINGS_MAX;
-    for (int n = 1; n <= nnics; n++)
-        if (n * speed_of_nic(nics[n - 1]) >= best) {
-            best = n * speed_of_nic(nics[n - 1]);
-            load->nnics = n;
-        }
-    for (int n = 0; n < load->nnics; n++)
-        load->nic_node[n] = (int)(nics[n] - load->topo->nodes);
-    qsort(load->nic_node, (size_t)load->nnics, sizeof *load->nic_node, by_number);
+static int by_number(const void *a, const void *b) {
+    return ((const struct load_nic *)a)->node - ((const struct load_nic *)b)->node;
 }
 
-static enum collet_result find_paths(struct load *load) {
-    for (int s = 0; s < load->nstops; s++)
-        COLLET_TRY(topo_paths_from(load->topo, load->stop_node[s], PATHS_IN_HOST, &load->to_stop[s]));
-    for (int k = 0; k < load->nnics; k++)
-        COLLET_TRY(topo_paths_from(load->topo, load->nic_node[k], PATHS_IN_HOST, &load->to_nic[k]));
+/* A fast port behind a narrow PCI link is a slow NIC. */
+static enum collet_result find_nic(struct load *load, int node) {
+    struct load_nic *nic = &load->found[load->nfound];
+    *nic = (struct load_nic){.node = node};
+    COLLET_TRY(topo_paths_from(load->topo, node, PATHS_IN_HOST, &nic->paths));
+    load->nfound++;
+    nic->nearest = *topo_path_to(nic->paths, load->stop_node[0]);
+    for (int s = 1; s < load->nstops; s++)
+        if (topo_path_is_nearer(topo_path_to(nic->paths, load->stop_node[s]), &nic->nearest))
+            nic->nearest = *topo_path_to(nic->paths, load->stop_node[s]);
+    nic->gbps = fmin(speed_of_nic(&load->topo->nodes[node]), nic->nearest.gbps);
     return COLLET_SUCCESS;
+}
+
+static enum collet_result find_nics(struct load *load, int host) {
+    int nnics = topo_count(load->topo, host, TOPO_NIC), room = nnics < SEARCH_RINGS_MAX ? nnics : SEARCH_RINGS_MAX;
+    load->found = arena_get(&load->arena, (size_t)nnics + 1, sizeof *load->found);
+    load->nic_node = arena_get(&load->arena, (size_t)room + 1, sizeof *load->nic_node);
+    load->to_nic = arena_get(&load->arena, (size_t)room + 1, sizeof *load->to_nic);
+    COLLET_TRY(arena_check(&load->arena, "no memory for the NICs of a host"));
+    for (int n = load->topo->hosts[host].first_node; n < load->topo->hosts[host].end_node; n++)
+        if (load->topo->nodes[n].kind == TOPO_NIC)
+            COLLET_TRY(find_nic(load, n));
+    qsort(load->found, (size_t)load->nfound, sizeof *load->found, better_first);
+    return COLLET_SUCCESS;
+}
+
+void load_use_nics(struct load *load, int count) {
+    struct load_nic used[SEARCH_RINGS_MAX];
+    for (int i = 0; i < count; i++)
+        used[i] = load->found[i];
+    qsort(used, (size_t)count, sizeof *used, by_number);
+    load->nnics = count;
+    for (int i = 0; i < count; i++) {
+        load->nic_node[i] = used[i].node;
+        load->to_nic[i] = used[i].paths;
+    }
+}
+
+double load_nics_gbps(const struct load *load, int count) {
+    return count == 0 ? INFINITY : count * load->found[count - 1].gbps;
 }
 
 enum collet_result load_init(struct load *load, const struct topo *topo, int host, int nlocal, const int *place,
@@ -62,22 +83,20 @@ enum collet_result load_init(struct load *load, const struct topo *topo, int hos
     *load = (struct load){.topo = topo, .nlocal = nlocal};
     load->stop_node = arena_get(&load->arena, n, sizeof *load->stop_node);
     load->stop_of = arena_get(&load->arena, n, sizeof *load->stop_of);
-    load->nic_node = arena_get(&load->arena, SEARCH_RINGS_MAX, sizeof *load->nic_node);
     load->to_stop = arena_get(&load->arena, n, sizeof *load->to_stop);
-    load->to_nic = arena_get(&load->arena, SEARCH_RINGS_MAX, sizeof *load->to_nic);
     load->on = arena_get(&load->arena, (size_t)topo->nlinks + 1, sizeof *load->on);
     COLLET_TRY(arena_check(&load->arena, "no memory to search rings for %d ranks of a host", nlocal));
     find_stops(load, place);
-    if (with_nics)
-        choose_nics(load, &topo->hosts[host]);
-    return find_paths(load);
+    for (int s = 0; s < load->nstops; s++)
+        COLLET_TRY(topo_paths_from(topo, load->stop_node[s], PATHS_IN_HOST, &load->to_stop[s]));
+    return with_nics ? find_nics(load, host) : COLLET_SUCCESS;
 }
 
 void load_fini(struct load *load) {
     for (int s = 0; load->to_stop != NULL && s < load->nstops; s++)
         free(load->to_stop[s]);
-    for (int k = 0; load->to_nic != NULL && k < load->nnics; k++)
-        free(load->to_nic[k]);
+    for (int k = 0; k < load->nfound; k++)
+        free(load->found[k].paths);
     arena_free(&load->arena);
 }
 

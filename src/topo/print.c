@@ -31,7 +31,7 @@ static void print_links_of_wire(const struct topo *topo, int n, enum topo_wire w
         if (link->from != n || link->wire != wire)
             continue;
         if (link->gbps != gbps)
-            fprintf(out, "%s%s %.1f to %s", gbps < 0 ? "   " : "; ", topo_wire_name(wire), link->gbps,
+            fprintf(out, "%s%s %.1f to %s", gbps < 0 ? "   " : "; ", topo_link_name(topo, link), link->gbps,
                     topo_node_name(topo, link->to, name));
         else
             fprintf(out, ", %s", topo_node_name(topo, link->to, name));
@@ -106,7 +106,7 @@ void topo_print_dot(const struct topo *topo, FILE *out) {
     for (int l = 0; l < topo->nlinks; l++) { /* each pair of links once, not once per direction */
         const struct topo_link *link = &topo->links[l];
         if (link->from < link->to)
-            fprintf(out, "  n%d -- n%d [label=\"%s %.1f\"];\n", link->from, link->to, topo_wire_name(link->wire),
+            fprintf(out, "  n%d -- n%d [label=\"%s %.1f\"];\n", link->from, link->to, topo_link_name(topo, link),
                     link->gbps);
     }
     fprintf(out, "}\n");

@@ -133,7 +133,7 @@ static void print_bound(const struct topo_rings *rings, const char *what, const 
         return;
     }
     const struct topo_link *link = &rings->topo->links[bound->link];
-    fprintf(out, "    %s: bound by %s %s ▶ %s, %.1f GB/s for the data of %g\n", what, topo_wire_name(link->wire),
+    fprintf(out, "    %s: bound by %s %s ▶ %s, %.1f GB/s for the data of %g\n", what, topo_link_name(rings->topo, link),
             topo_node_name(rings->topo, link->from, from), topo_node_name(rings->topo, link->to, to), link->gbps,
             bound->load);
 }

@@ -10,13 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARTS_MAX = 64, NODES_MAX = 131072, GBIT_MAX = 100000, GPU_LINKS = 12 };
+enum { PARTS_MAX = 128, NODES_MAX = 131072, GBIT_MAX = 100000 };
 
 enum fabric { FABRIC_PCI, FABRIC_MESH, FABRIC_NVSWITCH };
+
+/* What differs between generations of GPUs, and the PCI of hosts that have them. */
+static const struct generation {
+    const char *word;
+    int sm, nvlinks;
+    double pci_gts;
+} generations[] = {{"a100", 80, 12, 16}, {"v100", 70, 6, 8}, {"h100", 90, 18, 32}, {"b200", 100, 18, 32}};
 
 struct recipe {
     int nodes, cpus, switches, gpus, nics; /* −1: not said */
     int nic_gbit;
+    const struct generation *generation;
     enum fabric fabric;
 };
 
@@ -74,6 +82,9 @@ static bool read_word(struct scanner *s, const char *word) {
 static enum collet_result read_options(struct scanner *s, const char *word, struct recipe *recipe) {
     if (strcmp(word, "nic") == 0 && at_number(s))
         return read_number(s, GBIT_MAX, &recipe->nic_gbit);
+    for (size_t g = 0; strcmp(word, "gpu") == 0 && g < sizeof generations / sizeof *generations; g++)
+        if (read_word(s, generations[g].word))
+            recipe->generation = &generations[g];
     if (strcmp(word, "gpu") == 0)
         recipe->fabric = read_word(s, "nvswitch") ? FABRIC_NVSWITCH : read_word(s, "mesh") ? FABRIC_MESH : FABRIC_PCI;
     if (strcmp(word, "gpu") == 0 && recipe->fabric == FABRIC_PCI)
@@ -112,7 +123,13 @@ static enum collet_result read_part(struct scanner *s, bool first, struct recipe
 static enum collet_result read_recipe(const char *text, struct recipe *recipe) {
     struct scanner s = {text, text};
     bool first = true;
-    *recipe = (struct recipe){.nodes = -1, .cpus = -1, .switches = -1, .gpus = -1, .nics = -1, .nic_gbit = 100};
+    *recipe = (struct recipe){.nodes = -1,
+                              .cpus = -1,
+                              .switches = -1,
+                              .gpus = -1,
+                              .nics = -1,
+                              .nic_gbit = 100,
+                              .generation = &generations[0]};
     do {
         s.at += first ? 0 : 1;
         COLLET_TRY(read_part(&s, first, recipe));
@@ -140,10 +157,10 @@ static void fill_in(struct recipe *r) {
 
 /* --------------------------------------------------------------------------------------------------------- building */
 
-static void set_pci(struct topo_node *node, int domain, int device, uint32_t class) {
+static void set_pci(struct topo_node *node, const struct recipe *r, int domain, int device, uint32_t class) {
     snprintf(node->pci.busid, sizeof node->pci.busid, "%04x:%02x:00.0", domain & 0xffff, device & 0xff);
     node->pci.class = class;
-    node->pci.link_gts = 16;
+    node->pci.link_gts = r->generation->pci_gts;
     node->pci.link_lanes = 16;
 }
 
@@ -155,9 +172,9 @@ static void link_gpus(struct topo *topo, const struct recipe *r, int first_gpu) 
     int nvs = -1;
     if (r->fabric == FABRIC_NVSWITCH)
         nvs = topo_add_node(topo, &(struct topo_node){.kind = TOPO_NVS, .parent = -1});
-    int mesh_links = r->gpus > 1 ? at_least(GPU_LINKS / (r->gpus - 1), 1) : 0;
+    int nvlinks = r->generation->nvlinks, mesh_links = r->gpus > 1 ? at_least(nvlinks / (r->gpus - 1), 1) : 0;
     for (int a = first_gpu; a < first_gpu + r->gpus; a++) {
-        topo_add_link(topo, a, nvs, WIRE_NVLINK, GPU_LINKS, GPU_LINKS * gbps);
+        topo_add_link(topo, a, nvs, WIRE_NVLINK, nvlinks, nvlinks * gbps);
         for (int b = first_gpu; b < first_gpu + r->gpus && r->fabric == FABRIC_MESH; b++)
             if (a != b)
                 topo_add_link(topo, a, b, WIRE_NVLINK, mesh_links, mesh_links * gbps);
@@ -174,13 +191,13 @@ static void build_host(struct topo *topo, const struct recipe *r) {
     }
     for (int s = 0; s < r->switches; s++) {
         struct topo_node pci = topo_blank(TOPO_PCI, cpus[share_of(s, r->switches, r->cpus)]);
-        set_pci(&pci, 0, s, 0x060400);
+        set_pci(&pci, r, 0, s, 0x060400);
         switches[s] = topo_add_node(topo, &pci);
     }
     for (int g = 0; g < r->gpus; g++) {
         struct topo_node gpu = topo_blank(TOPO_GPU, switches[share_of(g, r->gpus, r->switches)]);
-        set_pci(&gpu, 1, g, 0x030200);
-        gpu.gpu.sm = 80;
+        set_pci(&gpu, r, 1, g, 0x030200);
+        gpu.gpu.sm = r->generation->sm;
         gpu.gpu.gdr = true;
         topo_add_node(topo, &gpu);
     }
@@ -188,7 +205,7 @@ static void build_host(struct topo *topo, const struct recipe *r) {
         link_gpus(topo, r, topo->nnodes - r->gpus);
     for (int k = 0; k < r->nics; k++) {
         struct topo_node nic = topo_blank(TOPO_NIC, switches[share_of(k, r->nics, r->switches)]);
-        set_pci(&nic, 2, k, 0x020000);
+        set_pci(&nic, r, 2, k, 0x020000);
         snprintf(nic.nic.name, sizeof nic.nic.name, "nic%d", k);
         nic.nic.mbits = 1000LL * r->nic_gbit;
         nic.nic.port = 1;

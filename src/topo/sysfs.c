@@ -180,13 +180,27 @@ bool topo_nic_is_down(const char *nic, const char *root) {
     return port > 1;
 }
 
+/* The kernel made it, no card is behind it. In a container, all interfaces are like this. */
+static bool is_virtual(const char *folder) {
+    char path[PATH_MAX];
+    return access(set_path(path, "%s/device", folder), F_OK) != 0;
+}
+
+/* It leads to virtual machines and containers that run here: it is a port of a bridge, or a program is its other end. */
+static bool leads_inside(const char *folder) {
+    char path[PATH_MAX];
+    return access(set_path(path, "%s/brport", folder), F_OK) == 0 ||
+           access(set_path(path, "%s/tun_flags", folder), F_OK) == 0;
+}
+
 /* Not counted: bridges, because they are made of other interfaces, and the loopback, which leads nowhere. */
 static bool is_way_out(const char *folder) {
     char line[LINE_BYTES], path[PATH_MAX];
     unsigned long flags = strtoul(read_line(line, "%s/flags", folder), NULL, 16);
     bool up = (flags & 1) != 0, loopback = (flags & 8) != 0;
     bool carries = strcmp(read_line(line, "%s/carrier", folder), "1") == 0;
-    return up && !loopback && carries && access(set_path(path, "%s/bridge", folder), F_OK) != 0;
+    bool bridge = access(set_path(path, "%s/bridge", folder), F_OK) == 0;
+    return up && !loopback && carries && !bridge && !(is_virtual(folder) && leads_inside(folder));
 }
 
 /* If there are more interfaces than this, they belong to virtual machines and containers that run here. */
@@ -194,23 +208,30 @@ enum { INTERFACES_MAX = 16 };
 
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
+static void add_interface(struct topo *topo, const char *name, const char *folder) {
+    struct topo_node node = topo_blank(TOPO_NIC, 0);
+    snprintf(node.nic.name, sizeof node.nic.name, "%.*s", TOPO_NAME_BYTES - 1, name);
+    node.nic.mbits = interface_mbits(folder);
+    node.nic.port = 1;
+    topo_add_node(topo, &node);
+}
+
+/* The virtual ones count only if there is no other. */
 void topo_add_interfaces(struct topo *topo, const char *root) {
     char folder[PATH_MAX], interface[PATH_MAX];
     struct dirent **entries = NULL;
     set_path(folder, "%s/class/net", root);
-    int count = topo_count(topo, 0, TOPO_NIC) > 0 ? 0 : scandir(folder, &entries, NULL, by_name);
-    for (int i = 0, added = 0; i < count; i++) {
-        struct topo_node node = topo_blank(TOPO_NIC, 0);
-        set_path(interface, "%s/%s", folder, entries[i]->d_name);
-        if (entries[i]->d_name[0] != '.' && added < INTERFACES_MAX && is_way_out(interface)) {
-            snprintf(node.nic.name, sizeof node.nic.name, "%.*s", TOPO_NAME_BYTES - 1, entries[i]->d_name);
-            node.nic.mbits = interface_mbits(interface);
-            node.nic.port = 1;
-            topo_add_node(topo, &node);
+    int count = topo_count(topo, 0, TOPO_NIC) > 0 ? 0 : scandir(folder, &entries, NULL, by_name), added = 0;
+    for (int virtual = 0; virtual <= 1 && added == 0; virtual ++)
+        for (int i = 0; i < count && added < INTERFACES_MAX; i++) {
+            set_path(interface, "%s/%s", folder, entries[i]->d_name);
+            if (entries[i]->d_name[0] == '.' || is_virtual(interface) != virtual || !is_way_out(interface))
+                continue;
+            add_interface(topo, entries[i]->d_name, interface);
             added++;
         }
+    for (int i = 0; i < count; i++)
         free(entries[i]);
-    }
     free(entries);
 }
 

@@ -176,14 +176,18 @@ enum collet_result topo_share(const struct topo *topo, int n, int32_t *place, ch
  *      machine = [ COUNT "node" ":" ] part { ":" part }
  *      part    = COUNT "cpu"                                  NUMA nodes of a host
  *              | COUNT "switch"                               PCI switches of a host
- *              | COUNT "gpu" [ "nvswitch" | "mesh" | "pci" ]  how GPUs are linked with each other; pci unless said
+ *              | COUNT "gpu" [ GENERATION ] [ FABRIC ]
  *              | COUNT "nic" [ GBIT ]                         each of GBIT Gbit/s; 100 unless said
  *
- *      "2 node : 8 gpu nvswitch : 4 nic 200"      "4 gpu pci : 2 nic 100"      "2 cpu"
+ *      GENERATION = "v100" | "a100" | "h100" | "b200"         a100 unless said
+ *      FABRIC     = "nvswitch" | "mesh" | "pci"               how GPUs are linked with each other; pci unless said
+ *
+ *      "2 node : 8 gpu nvswitch : 4 nic 200"      "4 gpu pci : 2 nic 100"      "2 cpu"      "8 gpu h100 nvswitch : 8 nic 400"
  *
  * Each part at most once. Unless said, there is one switch for each NIC (without NICs: for two GPUs), and there are two
  * CPUs if there are two switches or more, else one. Devices fill switches in order, and switches CPUs, evenly: with 8
- * GPUs and 4 switches, GPUs 0 and 1 are behind switch 0. All PCI links are 16 lanes of 16 GT/s, GPUs have sm 80. */
+ * GPUs and 4 switches, GPUs 0 and 1 are behind switch 0. All PCI links are 16 lanes of what hosts of the GPUs'
+ * generation have. */
 enum collet_result topo_synthetic(const char *text, struct topo **topo_p);
 
 /* One graph of several hosts, joined at one NET node. hosts[i] are graphs of one host; the same pointer may stand for
@@ -222,6 +226,8 @@ bool topo_pci_is_nic(const struct topo_pci *pci);
 
 /* ----------------------------------------------------------------------------------------------------------- asking */
 
+/* A file may name several things by one bus id. Gives this one a free function number, with a warning; false: all are taken. */
+bool topo_rename_busid(const struct topo *topo, char busid[TOPO_BUSID_BYTES]);
 /* The node of host 0 with this bus id (in any case), or −1. */
 int topo_find_busid(const struct topo *topo, const char *busid);
 int topo_count(const struct topo *topo, int host, enum topo_kind kind);
@@ -236,6 +242,8 @@ struct topo_whereabouts {
 int topo_locate(const struct topo *topo, const struct topo_whereabouts *where);
 
 const char *topo_wire_name(enum topo_wire wire);
+/* The same, but GPU links have the name that their vendor gives them: xGMI of AMD's GPUs. */
+const char *topo_link_name(const struct topo *topo, const struct topo_link *link);
 const char *topo_class_name(enum topo_class class);
 /* A node's name, unique in its host: "GPU 3", "NIC mlx5_0", "CPU 1", "PCI 0000:43:00.0". Returns text. */
 const char *topo_node_name(const struct topo *topo, int node, char text[TOPO_NAME_BYTES + 16]);

@@ -8,7 +8,7 @@
  *                               (1 ▶ 0 ▶ 2 does not begin at 0)    4 million small steps for 16
  *      visited {0,1,2}, at 1:   0 ▶ 2 ▶ 1  cost 7   keep
  *
- * Why "whatever comes later"? Costs compare lexicographically. Later hops add counts per class and a maximum of strains, and
+ * Why "whatever comes later"? Costs compare lexicographically. Later hops add to the counts per class and to the strain, and
  * this keeps the order of two costs.
  *
  * More stops: the tour always goes to the nearest stop that it has not visited. Then sections are reversed as long as this
@@ -43,7 +43,7 @@ static struct cost longer(struct cost cost, const struct tour_hop *hop) {
     if (cost.hops == UINT64_MAX)
         return NEVER;
     cost.hops += one_hop(hop->class);
-    cost.strain = hop->strain > cost.strain ? hop->strain : cost.strain;
+    cost.strain += hop->strain;
     return cost;
 }
 
@@ -153,8 +153,9 @@ static void reverse(int *order, int from, int to) {
     }
 }
 
+enum { TRIALS_MAX = 1 << 14 }; /* each looks at the whole tour */
+
 static void reverse_sections(int n, const struct tour_hop *hops, int last, int *order) {
-    enum { TRIALS_MAX = 1 << 14 }; /* each looks at the whole tour */
     int free_stops = last < 0 ? n : n - 1, trials = 0;
     struct cost best = cost_of(n, hops, last < 0, order);
     for (bool better = true; better && trials < TRIALS_MAX;) {
@@ -183,6 +184,11 @@ static void find_good(int n, const struct tour_hop *hops, int first, int last, i
         order[i] = last;
     go_to_the_nearest(n, hops, last, order);
     reverse_sections(n, hops, last, order);
+}
+
+int64_t tour_steps(int n) {
+    int64_t m = n - 1;
+    return n <= TOUR_EXACT_MAX ? (INT64_C(1) << m) * m * m : (int64_t)TRIALS_MAX * n;
 }
 
 enum collet_result tour_find(int n, const struct tour_hop *hops, int first, int last, int *order) {

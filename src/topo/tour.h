@@ -13,15 +13,16 @@
 /* Going from one stop to another. */
 struct tour_hop {
     enum topo_class class;
-    double strain; /* of its narrowest link: the higher, the less bandwidth is left */
+    double strain; /* what the hop costs beside others of its class */
 };
 
 /* Stops 0 … n − 1; hops[a · n + b] from a to b. The order begins with `first` and ends with `last`; last = −1: the
  * order is a cycle that begins with `first`, and going back to it counts. With n > 1 first and last differ.
  *
  * Of all such orders, the result has the fewest hops of the farthest class (PATH_NONE, then PATH_SYS), then the fewest hops
- * of the next class, and so on. Of equal orders, it is the one whose most strained hop has the least strain. With
+ * of the next class, and so on. Of equal orders, it is the one whose hops have the least strain together. With
  * n > TOUR_EXACT_MAX, it is the best only among the orders that differ from it by the reversal of a section. */
+int64_t tour_steps(int n); /* at most, of a few instructions each */
 enum collet_result tour_find(int n, const struct tour_hop *hops, int first, int last, int *order);
 
 #endif

@@ -33,6 +33,7 @@
 
 enum {
     DEPTH_MAX = 32,
+    MBITS_LIKELY = 10000000, /* more is read with a warning */
 };
 
 struct reader {
@@ -130,7 +131,10 @@ static void add_nic(struct reader *r, const xmlNode *element, int parent, const 
         xml_text(a, element, "name", node.nic.name, sizeof node.nic.name);
         node.nic.port = (int)xml_int(a, element, "port", 0, 255, 0);
         node.nic.guid = xml_hex(a, element, "guid", UINT64_MAX);
-        node.nic.mbits = xml_int(a, element, "speed", 0, 100000000, 0);
+        node.nic.mbits = xml_int(a, element, "speed", 0, INT64_C(1) << 40, 0);
+        if (node.nic.mbits > MBITS_LIKELY)
+            log_warn(GRAPH, "%s:%ld: speed=\"%lld\" is %lld Gbit/s, which no network card has", a->file,
+                     xmlGetLineNo(element), (long long)node.nic.mbits, (long long)node.nic.mbits / 1000);
         node.nic.latency_us = xml_decimal(a, element, "latency", 1e6);
         node.nic.maxconn = (int)xml_int(a, element, "maxconn", 0, INT_MAX, 0);
         node.nic.gdr = xml_int(a, element, "gdr", 0, 1, 0) == 1;
@@ -212,8 +216,8 @@ static void read_pci(struct reader *r, const xmlNode *element, int parent, int d
     struct contents holds = contents_of(r, element);
     if (pci.busid[0] == '\0')
         xml_fail(&r->attrs, element, "has no busid");
-    else if (topo_find_busid(r->topo, pci.busid) >= 0)
-        xml_fail(&r->attrs, element, "busid=\"%s\": another one has it already", pci.busid);
+    else if (topo_find_busid(r->topo, pci.busid) >= 0 && !topo_rename_busid(r->topo, pci.busid))
+        xml_fail(&r->attrs, element, "busid=\"%s\": many others have it already", pci.busid);
     else if (depth >= DEPTH_MAX)
         xml_fail(&r->attrs, element, "is more than %d deep", DEPTH_MAX);
     if (!going(r))
@@ -290,7 +294,10 @@ static void read_gpu_link(struct reader *r, const xmlNode *element, int gpu) {
     if (to < 0) {
         log_info(GRAPH, "%s:%ld: <%s> to %s passed over: there is no such device", r->attrs.file, xmlGetLineNo(element),
                  (const char *)element->name, target);
-    } else if (to == gpu || r->topo->nodes[to].kind == TOPO_PCI || r->topo->nodes[to].kind == TOPO_NIC) {
+    } else if (to == gpu) {
+        log_warn(GRAPH, "%s:%ld: <%s> to its own GPU %s passed over", r->attrs.file, xmlGetLineNo(element),
+                 (const char *)element->name, target);
+    } else if (r->topo->nodes[to].kind == TOPO_PCI || r->topo->nodes[to].kind == TOPO_NIC) {
         xml_fail(&r->attrs, element, "target=\"%s\": it must be another GPU, an NVSwitch or a CPU", target);
     } else {
         double gbps = count * speed_of_gpu_link(&r->topo->nodes[gpu].gpu);
@@ -319,6 +326,19 @@ static void read_gpu_links(struct reader *r) {
     }
 }
 
+/* NCCL asks the driver for the links of GPUs that a file only has as PCI functions. Nobody can ask a recorded machine's. */
+static void say_what_is_left_out(const struct reader *r) {
+    int silent = 0;
+    for (int n = 0; n < r->topo->nnodes; n++)
+        silent += r->topo->nodes[n].kind == TOPO_GPU && r->gpu_element[n] == NULL;
+    if (silent > 1 && r->whose == TOPO_RECORDED)
+        log_warn(
+            GRAPH,
+            "%s leaves the links of %d GPUs to the driver of the recorded machine: they count as linked by PCI alone. "
+            "Add <gpu> elements with <nvlink>, or record the machine with COLLET_TOPO_DUMP_FILE",
+            r->attrs.file, silent);
+}
+
 static void read_machine(struct reader *r, const xmlNode *system) {
     xml_note_unknown(&r->attrs, system, " version ");
     XML_FOR_EACH(child, system) {
@@ -331,6 +351,7 @@ static void read_machine(struct reader *r, const xmlNode *system) {
     }
     if (going(r))
         read_gpu_links(r);
+    say_what_is_left_out(r);
     if (going(r) && r->topo->nnodes == 0)
         xml_fail(&r->attrs, system, "has no <cpu>");
 }

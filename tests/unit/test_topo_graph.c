@@ -97,7 +97,7 @@ static void a_line_that_is_wrong_is_refused_with_the_place(void **state) {
         {"3 gpux", "\"gpux\" (character 3)"},
         {"0 gpu", "a number from 1 to"},
         {"-1 gpu", "a number from 1 to"},
-        {"65 gpu", "a number from 1 to 64"},
+        {"129 gpu", "a number from 1 to 128"},
         {"99999999999999999999 gpu", "a number from 1 to"},
         {"2 gpu : 1 node", "expected cpu, switch, gpu or nic"},
         {"2 node", "what a node has"},
