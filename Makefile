@@ -449,6 +449,11 @@ test-faults:
 test-model model: $(INTERNAL_LIB)
 	@BUILD=$(BUILD) CC='$(CC)' tests/model/model.sh $(if $(filter model,$@),large)
 
+# How GPUs hand over slots and lines, in all executions that the memory model of PTX allows (tests/litmus/check.py).
+.PHONY: test-litmus
+test-litmus:
+	@tests/litmus/test_litmus.sh || [ $$? = 77 ]
+
 # What comes from others, fuzzed by clang's libFuzzer, FUZZ_SECONDS for each target; without clang only the corpus is tried.
 .PHONY: test-fuzz fuzz fuzz-run fuzzers
 FUZZ_SECONDS ?= $(if $(filter fuzz,$(MAKECMDGOALS)),3600,15)
@@ -653,6 +658,7 @@ help:
 	@echo 'make bench-torch   torch.distributed on gloo and on collet, side by side (a minute)'
 	@echo 'make test-faults   kills, stops and aborts ranks on purpose, and prints what was survived (2 minutes; SEEDS=, FIRST=)'
 	@echo 'make test-model    the slot layer in all interleavings, and broken on purpose (a minute); model: larger cases, too'
+	@echo 'make test-litmus   how GPUs hand over slots and lines, in all executions that PTX allows (a second; python3)'
 	@echo 'make test-fuzz     what comes from others, fuzzed, 15 s per target; fuzz: an hour per target (FUZZ_SECONDS=)'
 	@echo 'make test-slurm    jobs by srun of a real Slurm, where it is installed'
 	@echo 'make test-fabric   between two virtual hosts with software RDMA (minutes); fabric-shell: to try things in them'
