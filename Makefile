@@ -444,6 +444,14 @@ test-faults:
 	@$(AGAIN) $(BUILD)/tests/fault/test_faults
 	@SEEDS=$(SEEDS) $(BUILD)/tests/fault/test_faults
 
+# A job that goes on and on, from a seed: communicators, calls and deaths at random; memory, threads and descriptors stay.
+.PHONY: soak
+SOAK_SECONDS ?= 1800
+soak:
+	@scripts/deps.sh test
+	@$(AGAIN) $(BUILD)/tests/fault/test_soak
+	@SOAK_SECONDS=$(SOAK_SECONDS) $(BUILD)/tests/fault/test_soak
+
 # The slot layer in all interleavings, and broken in every way (tests/model/model.h). model: larger cases too, many minutes.
 .PHONY: test-model model
 test-model model: $(INTERNAL_LIB)
@@ -657,6 +665,7 @@ help:
 	@echo 'make test-torch    PyTorch'"'"'s own distributed tests on collet, where PyTorch is installed (minutes; TEST_TORCH=all: every one)'
 	@echo 'make bench-torch   torch.distributed on gloo and on collet, side by side (a minute)'
 	@echo 'make test-faults   kills, stops and aborts ranks on purpose, and prints what was survived (2 minutes; SEEDS=, FIRST=)'
+	@echo 'make soak          random communicators, calls and deaths for half an hour; memory, threads and descriptors stay (SOAK_SECONDS=, SOAK_SEED=)'
 	@echo 'make test-model    the slot layer in all interleavings, and broken on purpose (a minute); model: larger cases, too'
 	@echo 'make test-litmus   how GPUs hand over slots and lines, in all executions that PTX allows (a second; python3)'
 	@echo 'make test-fuzz     what comes from others, fuzzed, 15 s per target; fuzz: an hour per target (FUZZ_SECONDS=)'
