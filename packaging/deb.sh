@@ -70,7 +70,8 @@ Section: $2
 Priority: optional
 Description: $6
  collet moves and reduces data among processes, threads and GPUs: allreduce,
- allgather, reducescatter, alltoall, broadcast, reduce, send and receive.
+ allgather, reducescatter, alltoall, broadcast, reduce, gather, scatter,
+ barrier, send and receive.
 CONTROL
     dpkg-deb --root-owner-group --build "$root" "$out/$1_${version}_$arch.deb"
 }

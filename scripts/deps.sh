@@ -46,6 +46,9 @@ building_needs() {
     need "pkg-config --exists hwloc" libhwloc-dev
     need "pkg-config --exists libxml-2.0" libxml2-dev
     need "test -e /usr/include/infiniband/verbs.h" libibverbs-dev
+    if command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
+        need "command -v ${CXX:-g++}" g++ # nvcc calls it
+    fi
     [ "$profile" = test ] || return 0
     need "command -v g++" g++
     need "pkg-config --exists cmocka" libcmocka-dev

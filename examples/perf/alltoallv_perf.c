@@ -18,17 +18,13 @@ static size_t distance(const struct perf_call *call, int from, int to) {
     return (size_t)((to - from + call->nranks) % call->nranks);
 }
 
-static size_t unit_of(const struct perf_call *call) {
-    size_t ranks = (size_t)call->nranks;
-    return ranks == 1 ? 0 : call->shape.count / (ranks * (ranks - 1) / 2);
-}
-
 /* counts[r] and displs[r] of what the rank sends to rank r, or receives from it. */
 static void lay_out(const struct perf_call *call, bool sends, size_t *counts, size_t *displs) {
     size_t at = 0;
     for (int peer = 0; peer < call->nranks; peer++) {
         displs[peer] = at;
-        counts[peer] = unit_of(call) * (sends ? distance(call, call->rank, peer) : distance(call, peer, call->rank));
+        counts[peer] =
+            perf_unit_of(call) * (sends ? distance(call, call->rank, peer) : distance(call, peer, call->rank));
         at += counts[peer];
     }
 }
@@ -48,11 +44,11 @@ static enum collet_result run(const struct perf_call *call) {
 
 static struct perf_origin origin(const struct perf_call *call, size_t element) {
     int from = 0;
-    while (element >= unit_of(call) * distance(call, from, call->rank))
-        element -= unit_of(call) * distance(call, from++, call->rank);
+    while (element >= perf_unit_of(call) * distance(call, from, call->rank))
+        element -= perf_unit_of(call) * distance(call, from++, call->rank);
     for (int before = 0; before < call->rank;
          before++) /* where `from` has it: behind its blocks for ranks before this */
-        element += unit_of(call) * distance(call, from, before);
+        element += perf_unit_of(call) * distance(call, from, before);
     return (struct perf_origin){from, element};
 }
 

@@ -32,6 +32,11 @@ struct perf_shape perf_shape_of(const struct perf_collective *collective, size_t
     };
 }
 
+size_t perf_unit_of(const struct perf_call *call) {
+    size_t ranks = (size_t)call->nranks;
+    return ranks == 1 ? 0 : call->shape.count / (ranks * (ranks - 1) / 2);
+}
+
 double perf_bus_factor_one(int nranks) {
     (void)nranks;
     return 1;

@@ -147,6 +147,8 @@ struct perf_origin perf_origin_scattered(const struct perf_call *call, int from,
 /* For a line of elements·type_bytes. Blocks are multiples of 16 bytes, as with nccl-tests. */
 struct perf_shape perf_shape_of(const struct perf_collective *collective, size_t elements, size_t type_bytes,
                                 int nranks);
+/* Where blocks differ they are 1, 2 … ranks − 1 units long; of how many elements is a unit? */
+size_t perf_unit_of(const struct perf_call *call);
 double perf_bus_factor_one(int nranks);
 double perf_bus_factor_blocks(int nranks); /* (n−1)/n: all blocks travel, except a rank's own */
 

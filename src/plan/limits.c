@@ -124,8 +124,8 @@ void tuner_warn_of_names(const struct tuner_limits *limits, enum prog_collective
     for (int k = 0; algorithms[k].name != NULL; k++)
         if (limits->algorithm_named[k] && algorithms[k].collective == collective &&
             !algorithm_applies(&algorithms[k], shape))
-            log_warn(PLAN, "COLLET_ALGO names %s, which takes %s: %s of %d ranks on %d node%s is done by %s",
-                     algorithms[k].name, algorithms[k].where, prog_collective_name(collective), shape->nranks,
-                     shape->nnodes, shape->nnodes == 1 ? "" : "s",
-                     followed ? "another algorithm that it names" : "an algorithm that it does not name");
+            log_always(PLAN, "COLLET_ALGO names %s, which takes %s: %s of %d ranks on %d node%s is done by %s",
+                       algorithms[k].name, algorithms[k].where, prog_collective_name(collective), shape->nranks,
+                       shape->nnodes, shape->nnodes == 1 ? "" : "s",
+                       followed ? "another algorithm that it names" : "an algorithm that it does not name");
 }

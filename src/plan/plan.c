@@ -176,8 +176,8 @@ static void use_imported(struct planner *planner) {
         algorithm_applies(imported, &planner->model->machine.shapes[0]))
         planner->limits.imported = imported;
     else if (planner->chan->owner.rank == 0)
-        log_warn(PLAN, "COLLET_PROGRAM is not used: it is for %d ranks, the communicator has %d", imported->nranks,
-                 planner->chan->owner.nranks);
+        log_always(PLAN, "COLLET_PROGRAM is not used: it is for %d ranks, the communicator has %d", imported->nranks,
+                   planner->chan->owner.nranks);
 }
 
 enum collet_result planner_create(struct chan *chan, const struct config *config, const struct map *map,

@@ -39,6 +39,18 @@ blocks_differ() {
         run alltoallv_perf -t 2 -g 2 -b 1000 -e 1000 -d int8 && shows "960 960 none -1 0 N/A" &&
         run alltoallv_perf -b 1000 -e 1000 && shows "0 0 none -1 0 N/A"
 }
+ranks_have_blocks_of_their_own_lengths() {
+    run all_gatherv_perf --procs 3 -b 1000 -e 100000 -f 100 && shows "960 240 none -1 0 N/A, 99984 24996 none -1 0 N/A" &&
+        run all_gatherv_perf -b 1000 -e 1000 && shows "0 0 none -1 0 N/A" &&
+        run reduce_scatterv_perf --procs 3 -b 1000 -e 1000 -o all && shows "960 240 sum -1 0 N/A, 960 240 prod -1 0 N/A, 960 240 max -1 0 N/A, 960 240 min -1 0 N/A, 960 240 avg -1 0 N/A, 960 240 mulsum -1 0 N/A" &&
+        run reduce_scatterv_perf -t 2 -g 2 -b 1000 -e 1000 -d int8 && shows "960 960 sum -1 0 N/A"
+}
+
+# Whatever COLLET_DEBUG is: who sets a variable wants to know that it is not followed.
+says_which_name_it_cannot_follow() {
+    COLLET_ALGO=hier run all_reduce_perf --procs 2 -b 8 -e 8 && grep -q 'COLLET_ALGO names hier, which takes' "$scratch/errors" "$out" ||
+        { echo "nothing is said of hier"; cat "$scratch/errors"; return 1; }
+}
 
 # Only blocks that travel count: 3 of 4.
 bandwidth_is_of_what_travels() {
@@ -133,6 +145,8 @@ makes_an_svg() {
 check gather_perf_has_a_row_for_each_root gathers_to_every_root
 check scatter_perf_has_a_row_for_each_root scatters_from_every_root
 check alltoallv_perf_sends_blocks_of_different_lengths blocks_differ
+check all_gatherv_and_reduce_scatterv_perf_have_blocks_of_different_lengths ranks_have_blocks_of_their_own_lengths
+check an_algorithm_that_takes_other_ranks_is_said_not_to_be_used says_which_name_it_cannot_follow
 check hypercube_perf_counts_the_blocks_that_travel crosses_a_cube
 check hypercube_perf_refuses_ranks_that_make_no_cube is_no_cube
 check barrier_perf_has_one_row_without_bytes meets_once

@@ -349,14 +349,35 @@ static void logarithmic_algorithms_have_logarithmically_many_peers(void **state)
     prog_destroy(prog);
 }
 
-/* ---- trees ---- */
-
 static int ceil_log2(int n) {
     int log = 0;
     while (1 << log < n)
         log++;
     return log;
 }
+
+static int count_messages(enum prog_collective collective, const char *name, int n, int rank) {
+    struct prog *prog = built(collective, name, &PROG_FLAT(n), rank);
+    int nmessages = 0;
+    for (int s = 0; s < prog->nsteps; s++)
+        nmessages += prog->steps[s].send_count;
+    prog_destroy(prog);
+    return nmessages;
+}
+
+/* A block that wraps round the end of a buffer, or blocks with gaps, are one message. */
+static void bruck_and_doubling_send_a_message_per_level(void **state) {
+    (void)state;
+    for (int n = 1; n <= 64; n++)
+        for (int rank = 0; rank < n; rank++) {
+            assert_int_equal(count_messages(PROG_ALLGATHER, "bruck", n, rank), ceil_log2(n));
+            assert_int_equal(count_messages(PROG_ALLTOALL, "bruck", n, rank), ceil_log2(n));
+            if (1 << ceil_log2(n) == n)
+                assert_int_equal(count_messages(PROG_ALLREDUCE, "doubling", n, rank), ceil_log2(n));
+        }
+}
+
+/* ---- trees ---- */
 
 /* Steps from rank up to the root; fails if that takes more than n (a cycle). */
 static int depth_of(int n, int which, int rank, int root) {
@@ -473,6 +494,7 @@ int main(void) {
         cmocka_unit_test(between_nodes_hierarchies_keep_to_their_rails),
         cmocka_unit_test(hierarchies_send_the_least_between_nodes),
         cmocka_unit_test(logarithmic_algorithms_have_logarithmically_many_peers),
+        cmocka_unit_test(bruck_and_doubling_send_a_message_per_level),
         cmocka_unit_test(trees_span_all_ranks_and_are_shallow),
         cmocka_unit_test(no_rank_is_interior_in_both_trees),
         cmocka_unit_test(trees_below_a_root_span_all_ranks_and_load_none_twice),

@@ -8,7 +8,7 @@
 #    collective   its line in PROG_COLLECTIVES, its prototype in collet.h, its algorithm       at most 3 files
 #    algorithm    src/algo/<collective>_<name>.c     and its line in ALGORITHMS                2
 #    type         its enumerator in collet.h         and its row in COLLET_TYPES               2
-#    protocol     src/kernels/proto_<name>.h         and its row in PROTOCOLS                  2
+#    protocol     src/fifo/proto_<name>.h            and its row in PROTOCOLS                  2
 #    transport    src/transport/<name>.c             and its line in TRANSPORTS                2
 #
 # Each dummy is a copy of something that works, under another name.
