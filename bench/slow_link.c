@@ -12,8 +12,8 @@
  *   slow_link [--delay-ms 10] [--lose 0] [--flip 0] [--fast-too] program [argument …]
  *
  * --lose 100 loses each 100th packet. --flip 100 flips a bit of TCP's data in each 100th long packet, and makes its checksum
- * right again: so does a router with bad memory. Short packets, those of the control plane among them, stay whole. --fast-too gives each host a second device, "fast" beside "slow", 10.78.9.1 and .2, whose
- * packets are neither late nor lost.
+ * right again: so does a router with bad memory. Short packets, those of the control plane among them, stay whole.
+ * --fast-too gives each host a second device, "fast" beside "slow", 10.78.9.1 and .2, whose packets are neither late nor lost.
  *
  * It needs no rights but those to make namespaces. Exits with 77 where that is not permitted, else as the program does.
  */

@@ -13,8 +13,8 @@
  *   catch up   An allreduce may have ended on some ranks, which have taken that step, and failed on others. Those take the
  *              parameters of a rank that is ahead. From there on all have the same bits again.
  *
- * Each survivor takes a larger part of the batch, so the sum of the gradients remains that of the whole batch. Another rank may die
- * anywhere in this, also while the others shrink.
+ * Each survivor takes a larger part of the batch, so the sum of the gradients remains that of the whole batch. Another
+ * rank may die anywhere in this, also while the others shrink.
  *
  *   elastic_mlp 4 1@30 0@60      four processes; rank 1 is killed in step 30 and rank 0 in step 60
  */

@@ -17,7 +17,8 @@
  *
  * In alltoallv each pair of ranks has a count of its own. A plain alltoall would pad every block to the largest one.
  *
- * The router is not trained: it is a random direction per expert, and a sample goes to the expert whose direction is nearest to it.
+ * The router is not trained: it is a random direction per expert, and a sample goes to the expert whose direction is
+ * nearest to it.
  *
  *   moe_alltoallv --procs 4
  */

@@ -92,9 +92,9 @@ int main(int argc, char **argv) {
     CHECK(collet_stream_destroy(stream));
 
     /* Of two ranks a + b is b + a: the same bits. Of three or more, collet may add (a + b) + c in one slice of the buffer
-     * and (b + c) + a in another. All ranks get the same bits even so, but not those of a sum from left to right. Each step passes its
-     * rounding on to the next one, so a last bit becomes a few millionths in 101 steps. A gradient that got lost would
-     * make a difference of some tenths. */
+     * and (b + c) + a in another. All ranks get the same bits even so, but not those of a sum from left to right. Each
+     * step passes its rounding on to the next one, so a last bit becomes a few millionths in 101 steps. A gradient that
+     * got lost would make a difference of some tenths. */
     mlp_train_alone(alone, job.nranks);
     int status = job_report(&job, largest_difference(MLP_COUNT, parameters, alone), job.nranks <= 2 ? 0 : 1e-3);
     CHECK(collet_comm_destroy(job.comm));

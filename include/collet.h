@@ -305,8 +305,8 @@ COLLET_API enum collet_result collet_comm_rank(const struct collet_comm *comm, i
 COLLET_API enum collet_result collet_comm_device(const struct collet_comm *comm, int *device);
 
 /* collet_comm_get_async_error: writes the state of comm to *async_error, cheaply: COLLET_SUCCESS, COLLET_IN_PROGRESS
- * during a non-blocking init and while a communicator is made of a non-blocking comm, or the first failure of this communicator on any rank.
- * Errors: INVALID_ARGUMENT (async_error is NULL, or no communicator). */
+ * during a non-blocking init and while a communicator is made of a non-blocking comm, or the first failure of this
+ * communicator on any rank. Errors: INVALID_ARGUMENT (async_error is NULL, or no communicator). */
 COLLET_API enum collet_result collet_comm_get_async_error(struct collet_comm *comm, enum collet_result *async_error);
 
 /* collet_comm_dump: prints to file descriptor fd where comm stands: for each channel and worker the step, the slots in
@@ -557,8 +557,8 @@ COLLET_API enum collet_result collet_probe(int *peer, struct collet_comm *comm, 
  * together. A group may mix calls and communicators. Collectives of one communicator run in the order of issue, sends
  * and receives beside them. Groups nest. A call with a bad argument returns its error at once; then the end returns the
  * same error and runs nothing of the group. An empty group is a success.
- * collet_group_end blocks until all of the group is done that has no stream. Errors: INVALID_USAGE without a start; otherwise those of the
- * calls in the group. */
+ * collet_group_end blocks until all of the group is done that has no stream. Errors: INVALID_USAGE without a start;
+ * otherwise those of the calls in the group. */
 COLLET_API enum collet_result collet_group_start(void);
 COLLET_API enum collet_result collet_group_end(void);
 

@@ -16,7 +16,8 @@
  *   probe.c         the machine: CPU model, binding, round trip of a cache line between two CPUs
  *
  * Ranks: `procs` processes of `threads` threads that drive `gpus` ranks each; rank r of a host is on GPU r modulo their
- * number; on host memory a "GPU" of nccl-tests is just one more rank. Rank (process·threads + thread)·gpus + i is the i-th of its thread.
+ * number; on host memory a "GPU" of nccl-tests is just one more rank. Rank (process·threads + thread)·gpus + i is the
+ * i-th of its thread.
  */
 #ifndef COLLET_EXAMPLES_PERF_H
 #define COLLET_EXAMPLES_PERF_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A profiler plugin, for NCCL 2.30 and for collet under NCCL's names: one line per operation, when it has ended, into the file that
- * PROFILER_LINES names (without it: into the standard error stream).
+ * A profiler plugin, for NCCL 2.30 and for collet under NCCL's names: one line per operation, when it has ended, into
+ * the file that PROFILER_LINES names (without it: into the standard error stream).
  *
  *     cc -shared -fPIC -I include/compat profiler_lines.c -o libnccl-profiler-lines.so
  *     NCCL_PROFILER_PLUGIN=$PWD/libnccl-profiler-lines.so LD_PRELOAD=…/libnccl.so.2 program

@@ -113,7 +113,8 @@ enum collet_result comm_join_all(struct collet_comm *const *comms, int ncomms);
 /* How long the end of comm waits for calls and GPUs that were told to stop. */
 #define COMM_ABORT_WAIT_NS 5000000000ull
 
-/* Carries the calls of comm to their ends and frees it, whatever its state. With its lock held, which goes with it, or where nobody else knows it; NULL is fine. */
+/* Carries the calls of comm to their ends and frees it, whatever its state. With its lock held, which goes with it, or
+ * where nobody else knows it; NULL is fine. */
 void comm_discard(struct collet_comm *comm);
 
 /* Closes all that has been opened for comm, which then could join anew. Where nobody else uses it. */

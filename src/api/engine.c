@@ -296,9 +296,9 @@ bool driver_take(struct driver *driver, struct collet_comm *comm) {
     return true;
 }
 
-/* A thread that pushes a post and then sees a driver leaves the post to it. So the driver says that it leaves, and only then looks
- * whether there is a post. A plain load might come before that store, and miss the post. This addition of nothing cannot: it
- * comes before the push, and then that thread sees no driver; or behind it, and finds the post. */
+/* A thread that pushes a post and then sees a driver leaves the post to it. So the driver says that it leaves, and only
+ * then looks whether there is a post. A plain load might come before that store, and miss the post. This addition of
+ * nothing cannot: it comes before the push, and then that thread sees no driver; or behind it, and finds the post. */
 static bool leaves_calls(struct engine *engine) {
     return engine->busy != NULL || __atomic_fetch_add(&engine->incoming, 0, __ATOMIC_ACQ_REL) != NULL;
 }

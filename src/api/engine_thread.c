@@ -50,8 +50,8 @@ static bool take_patiently(struct driver *driver, struct engine_thread *thread) 
     return false;
 }
 
-/* The program computes at the same time, perhaps on this very CPU. A thread that sleeps between its looks is let in at once when it
- * wakes; one that yields waits until the others have had their turns. */
+/* The program computes at the same time, perhaps on this very CPU. A thread that sleeps between its looks is let in at
+ * once when it wakes; one that yields waits until the others have had their turns. */
 #define THREAD_YIELD_NS 20000u
 
 static void *engine_thread_main(void *thread_) {

@@ -17,8 +17,8 @@ struct line_trips {
     double quartile_ns, median_ns;
 };
 
-/* Two threads pinned to the CPUs pass a line to and fro, for about for_ns. During this time, other threads there should sleep or yield.
- * False if that was not possible: no thread may be started there, or there was no answer in time. */
+/* Two threads pinned to the CPUs pass a line to and fro, for about for_ns. During this time, other threads there should
+ * sleep or yield. False if that was not possible: no thread may be started there, or there was no answer in time. */
 bool line_probe(int cpu_a, int cpu_b, uint64_t for_ns, struct line_trips *trips);
 
 #endif

@@ -132,8 +132,8 @@ enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *se
 /* Undoes it, reference included. */
 void hub_remove(struct boot *boot);
 
-/* Adds a rank to the gathering hub of the id in this process, or to a new one, which goes to the meeting point of via. equip() gives a new hub its work task and the
- * reference of the watch's side; without a watch there is none. */
+/* Adds a rank to the gathering hub of the id in this process, or to a new one, which goes to the meeting point of via.
+ * equip() gives a new hub its work task and the reference of the watch's side; without a watch there is none. */
 enum collet_result hub_join(const struct id *id, const struct id *via, int nranks, int rank,
                             const struct boot_self *self, struct config *config, struct watch *watch,
                             enum collet_result (*equip)(struct hub *hub), struct boot **boot_p);

@@ -123,8 +123,8 @@ static void send_letters(struct member *member) {
     }
 }
 
-/* Is no rank of this process left, and nobody else who could need what it routes? The others of a communicator that has failed may
- * still agree on who lives. */
+/* Is no rank of this process left, and nobody else who could need what it routes? The others of a communicator that has
+ * failed may still agree on who lives. */
 static bool is_over(struct hub *hub) {
     SCOPED_LOCK(&hub->lock);
     return hub->nlocal == 0 && (hub->phase != HUB_READY || hub->missing_count == hub->nranks);

@@ -43,8 +43,8 @@ void places_destroy(struct places *places); /* harmless on a zeroed one */
 /* To whom a place connects at first; −1: it is the root. */
 int places_parent(int place);
 
-/* To whom a place connects when some are gone: its nearest ancestor that is not gone; if all are, the lowest place before it that is not;
- * −1: it is the root. */
+/* To whom a place connects when some are gone: its nearest ancestor that is not gone; if all are, the lowest place
+ * before it that is not; −1: it is the root. */
 int places_choose_parent(const struct places *places, int of);
 
 /* The neighbour in whose part of the tree `target` is; parent is the one that was chosen. −1: there is none at the

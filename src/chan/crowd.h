@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Do the ranks of a node have a CPU each? Who waits must know: where they have, a waiting rank polls; where they have not,
- * it must hand its CPU over at once. And how much of a cache is a rank's? Ranks may be bound to CPUs or not, so their sets of CPUs are compared, not counted.
+ * it must hand its CPU over at once. And how much of a cache is a rank's? Ranks may be bound to CPUs or not, so their
+ * sets of CPUs are compared, not counted.
  */
 #ifndef COLLET_CHAN_CROWD_H
 #define COLLET_CHAN_CROWD_H

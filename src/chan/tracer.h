@@ -8,8 +8,8 @@
  * An event is what a step cannot say again later: three readings of a counter, the call, the round. Everything else is looked
  * up when the file is written: a worker leaves a description of its steps for that.
  *
- * A message becomes an arrow if its two ends are found. Both call it by the same number: how many messages of its round go through
- * its connection before it.
+ * A message becomes an arrow if its two ends are found. Both call it by the same number: how many messages of its round
+ * go through its connection before it.
  */
 #ifndef COLLET_CHAN_TRACER_H
 #define COLLET_CHAN_TRACER_H

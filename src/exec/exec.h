@@ -19,8 +19,9 @@
 
 struct exec_call;
 
-/* Visits a worker of a call: tries its steps until it is blocked, done, or had its turn. There is a copy of it per protocol. Another
- * one asks each end for its protocol (PROTO_EACH_END), for programs with ends over wires. Traced ranks have all these again. */
+/* Visits a worker of a call: tries its steps until it is blocked, done, or had its turn. There is a copy of it per
+ * protocol. Another one asks each end for its protocol (PROTO_EACH_END), for programs with ends over wires. Traced
+ * ranks have all these again. */
 typedef enum collet_result exec_visit(struct exec_call *call, struct interp_worker *w, bool *moved);
 typedef exec_visit *const exec_visits[PROTOCOL_COUNT]; /* [protocol of a call] */
 
@@ -196,8 +197,8 @@ enum collet_result exec_explain_mismatch(struct exec_call *call, int peer, const
 /* "allreduce of 7 float, op sum"; "broadcast of 7 float, root 2" */
 void exec_describe(const struct exec_request *request, char *text, size_t room);
 
-/* This rank makes no call now, but waits for `ranks`, ascending, to call `instead`; `made` is the number of its newest collective.
- * MISMATCH if one of them is found to wait in a later one. Asks another rank each time. */
+/* This rank makes no call now, but waits for `ranks`, ascending, to call `instead`; `made` is the number of its newest
+ * collective. MISMATCH if one of them is found to wait in a later one. Asks another rank each time. */
 enum collet_result exec_check_callers(struct chan *chan, const int *ranks, int nranks, uint64_t made,
                                       const char *instead);
 

@@ -119,8 +119,8 @@ int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to);
 /* Consumer: can it read its slot's payload where it is? */
 int loan_is_near(const struct fifo_end *end, uint32_t bytes);
 
-/* Consumer of a near one: from now on it reads the payload where it is, until it consumes the slot. Before that it may not wait for
- * anything. 0: the loan has been stopped. */
+/* Consumer of a near one: from now on it reads the payload where it is, until it consumes the slot. Before that it may
+ * not wait for anything. 0: the loan has been stopped. */
 int loan_hold(struct fifo_end *end, uint32_t bytes);
 
 /* Consumer: it does not read the payload any more that it holds, and will not consume the slot. */

@@ -20,8 +20,8 @@
  * The consumer must not see an older one, either, though it has not read that line since. So the first line of a slot is stored
  * with release and loaded with acquire: a consumer that has the line sees all that was written in earlier turns.
  *
- * On a GPU a lane takes two lines by one access, polls for them, and waits for no other lane. There head needs no fence before it:
- * what gives the slot back is behind a barrier, to which each lane comes with its lines (tests/litmus/patterns.txt).
+ * On a GPU a lane takes two lines by one access, polls for them, and waits for no other lane. There head needs no fence
+ * before it: what gives the slot back is behind a barrier, to which each lane comes with its lines (tests/litmus/patterns.txt).
  */
 #ifndef COLLET_FIFO_PROTO_LL_H
 #define COLLET_FIFO_PROTO_LL_H

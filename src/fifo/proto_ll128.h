@@ -23,8 +23,9 @@
  *    line     │   16   │   16   │   16   │   16   │   16   │   16   │   16   │ 8 │ flag │
  *
  * They are of one warp, all of which stores together, so a line leaves the multiprocessor as one access of 128 bytes; the warp
- * loads together too, and each group votes whether its flag was there. That a reader of the flag sees the rest is a property of the way
- * between them, which the memory model does not promise: memory of a GPU has it for its own blocks and over NVLink.
+ * loads together too, and each group votes whether its flag was there. That a reader of the flag sees the rest is a
+ * property of the way between them, which the memory model does not promise: memory of a GPU has it for its own blocks
+ * and over NVLink.
  */
 #ifndef COLLET_FIFO_PROTO_LL128_H
 #define COLLET_FIFO_PROTO_LL128_H

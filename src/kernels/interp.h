@@ -63,7 +63,8 @@ PORT_FN int interp_is_lent(const struct interp_op *op, const struct prog_step *s
     return 0;
 }
 
-/* Is the payload of any slot of the step plain? Then counters must come after it, or after reads of it. Lines have their flags. */
+/* Is the payload of any slot of the step plain? Then counters must come after it, or after reads of it. Lines have
+ * their flags. */
 PORT_FN int interp_needs_fence(const struct interp_op *op, const struct prog_step *step, uint32_t everywhere) {
     uint32_t protocol = op->args.protocol;
     int plain = 0;

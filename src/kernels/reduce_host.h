@@ -12,11 +12,11 @@
 #include <stdint.h>
 
 /* For every i < count: v = src[0][i] op src[1][i] op … op src[nsrc−1][i], from left to right; v is divided by
- * reduce_rest_<type>(divisor) if divisor > 1; dst[k][i] = v for every k < ndst. nsrc ≥ 1, ndst ≥ 1. With nsrc == 1 and divisor ≤ 1 it copies bits.
- * A dst may be the same pointer as a src, and is then left alone if it would be written with itself; other overlap is
- * not allowed. Pointers need the alignment of the element only. 16-bit floats are accumulated in float32 and rounded
- * once, to nearest even. The same bits come out whatever the CPU, ndst, alignment or stream_mask.
- * stream_mask: bit k set: dst[k] is better written past the caches (non-temporal stores, fenced before return). */
+ * reduce_rest_<type>(divisor) if divisor > 1; dst[k][i] = v for every k < ndst. nsrc ≥ 1, ndst ≥ 1. With nsrc == 1 and
+ * divisor ≤ 1 it copies bits. A dst may be the same pointer as a src, and is then left alone if it would be written
+ * with itself; other overlap is not allowed. Pointers need the alignment of the element only. 16-bit floats are
+ * accumulated in float32 and rounded once, to nearest even. The same bits come out whatever the CPU, ndst, alignment or
+XX
 typedef void (*reduce_fn)(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count, uint32_t divisor,
                           uint32_t stream_mask);
 

@@ -28,9 +28,10 @@ struct atlas_node {
 enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, const struct cost_table *costs,
                               void **atlas_p, size_t *size_p);
 
-/* The costs, the graph of all nodes, host h being the node with the h-th lowest rank, where on it each rank is (place[nranks]), and
- * whether the CPUs of its node are far from each other (far[nranks]) and the GPUs of its ranks joined (joined[nranks]).
- * Errors: INTERNAL if the atlas does not fit the ranks that there are, INVALID_ARGUMENT if a graph is none, NO_MEMORY. */
+/* The costs, the graph of all nodes, host h being the node with the h-th lowest rank, where on it each rank is
+ * (place[nranks]), and whether the CPUs of its node are far from each other (far[nranks]) and the GPUs of its ranks
+ * joined (joined[nranks]). Errors: INTERNAL if the atlas does not fit the ranks that there are, INVALID_ARGUMENT if a
+ * graph is none, NO_MEMORY. */
 enum collet_result atlas_read(const void *atlas, size_t size, const struct peer_info *peers, int nranks,
                               struct topo **topo_p, int *place, bool *far, bool *joined, struct cost_table *costs);
 

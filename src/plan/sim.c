@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The simulation at work: take the worker that has been ready longest, do its step, wake the workers that can go on now. sim.h has the picture.
+ * The simulation at work: take the worker that has been ready longest, do its step, wake the workers that can go on
+ * now. sim.h has the picture.
  */
 #include "plan/sim.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cast of a collective: the programs of all ranks that take part, and which of them has which buffer. Verifier and printer look at
- * the whole cast; an executor only ever sees its own program.
+ * The cast of a collective: the programs of all ranks that take part, and which of them has which buffer. Verifier and
+ * printer look at the whole cast; an executor only ever sees its own program.
  */
 #ifndef COLLET_PROGRAM_CAST_H
 #define COLLET_PROGRAM_CAST_H

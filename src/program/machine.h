@@ -5,9 +5,10 @@
  *      member 0: worker 0, worker 1 …        connections: FIFOs of nslots slots, each slot a list of expressions
  *      member 1: worker 0 …                  OUT: an expression per block and round; TMP: one per block; IN: leaves
  *
- * A worker does a step when all operands and credits of the step are there. When nobody can move, the run is over. Each connection has one producing and one consuming worker (wiring insists), so whether and with
- * which values a run ends does not depend on whose turn it is: one run speaks for all. What could depend on it is memory
- * that workers of a rank share; order.h watches that.
+ * A worker does a step when all operands and credits of the step are there. When nobody can move, the run is over. Each
+ * connection has one producing and one consuming worker (wiring insists), so whether and with which values a run ends
+ * does not depend on whose turn it is: one run speaks for all. What could depend on it is memory that workers of a rank
+ * share; order.h watches that.
  *
  * A message that its step lends is read in the sender's memory when the receiver does its step, whatever the sender has done
  * since. So a program that is right here is right as well where messages are copied.

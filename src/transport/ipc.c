@@ -6,10 +6,10 @@
  *                                                handle or, where the driver gives none, by a descriptor
  *    it does not, or is not known to             a memfd that both processes map and pin
  *
- * Which GPU the producer is on, its card says. A process that is shown its own GPU alone can use memory of another one; what joins
- * them, the host's graph knows (plan/nvlink.h). Descriptors are handed over
- * (hand_over.h). Nobody looks at the memory any more when the consumer gives it back: it has then received all that was sent. A producer may
- * still have it open: the driver does not free it before that is over.
+ * Which GPU the producer is on, its card says. A process that is shown its own GPU alone can use memory of another one;
+ * what joins them, the host's graph knows (plan/nvlink.h). Descriptors are handed over
+ * (hand_over.h). Nobody looks at the memory any more when the consumer gives it back: it has then received all that was
+ * sent. A producer may still have it open: the driver does not free it before that is over.
  */
 #include "base/log.h"
 #include "base/memory.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * self: ranks of one process. The consumer allocates the FIFO and offers its address; the producer takes the offer up. Between
- * GPUs the FIFO lies where the producer's GPU can write it. On the host payloads are lent (fifo/loan.h): an address is all that it
- * takes.
+ * GPUs the FIFO lies where the producer's GPU can write it. On the host payloads are lent (fifo/loan.h): an address is
+ * all that it takes.
  *
  * Ends may be closed in any order, so the memory counts its users. An offer may never be taken up, so offers are listed
  * until they are taken up or withdrawn.

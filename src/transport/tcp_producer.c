@@ -86,8 +86,8 @@ static ssize_t send_batch(int fd, const struct batch *batch) {
     return send(fd, copy, batch->bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* So many bytes more of the socket's slots are gone. While some are counted to a slot, that slot is published: the header of the one
- * behind the last may be written by the executor right now. */
+/* So many bytes more of the socket's slots are gone. While some are counted to a slot, that slot is published: the
+ * header of the one behind the last may be written by the executor right now. */
 static void count_sent(const struct conn *conn, struct tcp_socket *socket, size_t bytes) {
     size_t whole;
     socket->sent += bytes;

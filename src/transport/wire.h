@@ -18,8 +18,8 @@
 enum collet_result wire_memory_create(const struct conn_owner *owner, size_t bytes, void **memory_p);
 void wire_memory_destroy(const struct conn_owner *owner, void *memory, size_t bytes);
 
-/* The transport carries slots from now on. An end lends payloads from its rank's memory, and receives them there, where COLLET_DIRECT
- * has that and no proxy carries slots beside the executor. only: see loan_end. */
+/* The transport carries slots from now on. An end lends payloads from its rank's memory, and receives them there, where
+ * COLLET_DIRECT has that and no proxy carries slots beside the executor. only: see loan_end. */
 void wire_allow_loans(struct conn *conn, int (*only)(uint64_t address, uint32_t bytes));
 
 /* At a producer: what has been published. */

@@ -17,8 +17,8 @@ static inline enum level level_now(void) {
     return name != NULL && strcmp(name, "full") == 0 ? LEVEL_FULL : LEVEL_NORMAL;
 }
 
-/* The thread sanitizer does not see what another process puts in order: thread 1 writes, a process is told and tells thread 2, which
- * reads. */
+/* The thread sanitizer does not see what another process puts in order: thread 1 writes, a process is told and tells
+ * thread 2, which reads. */
 #ifdef __SANITIZE_THREAD__
 #define LEVEL_WATCHES_THREADS 1
 #else

@@ -11,7 +11,8 @@
  *                                                  └── here, in some trials: SIGKILL for another rank
  *
  * A trial is passed if every other rank ends, if no call that succeeds has a wrong result, if every error names the rank
- * to blame, and if all ranks that had one go on together. Times are printed, not judged: a rank that takes longer than a minute hangs.
+ * to blame, and if all ranks that had one go on together. Times are printed, not judged: a rank that takes longer than
+ * a minute hangs.
  *
  *    SEEDS=1000 make test-faults            1000 trials, seeds 1 … 1000
  *    SEEDS=1 FIRST=77 make test-faults      the trial of seed 77 alone

@@ -10,9 +10,9 @@
  *      └─▶ a communicator over shared memory or tcp: collectives of any kind, type and size, calls on a stream, splits, revokes;
  *          in some rounds a process dies, and the others shrink. Another one takes its place in the next round
  *
- * Every result is compared. Processes 0 and 1 never die, so they show what stays behind. What a process has after a yardstick must be
- * no more than it had after its second one. Only the heap may be larger, by HEAP_SLACK_BYTES in all, for what is made once and
- * late. The C library is told not to keep blocks of its own, which would count.
+ * Every result is compared. Processes 0 and 1 never die, so they show what stays behind. What a process has after a
+ * yardstick must be no more than it had after its second one. Only the heap may be larger, by HEAP_SLACK_BYTES in all,
+ * for what is made once and late. The C library is told not to keep blocks of its own, which would count.
  *
  *    SOAK_SECONDS=1800 make soak                how long
  *    SOAK_SEED=7 SOAK_FIRST=120 make soak       another seed; from round 120 on: what a round does depends on both numbers alone

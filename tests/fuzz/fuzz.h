@@ -38,7 +38,8 @@ static inline const uint8_t *fuzz_bytes(struct fuzz_input *input, size_t most, s
     return bytes;
 }
 
-/* Overwrites a few bytes of a message that is right, so that one comes deeper than noise does: count, then (place, value) each. */
+/* Overwrites a few bytes of a message that is right, so that one comes deeper than noise does: count, then (place,
+ * value) each. */
 static inline void fuzz_patch(struct fuzz_input *input, void *message, size_t bytes) {
     for (int k = fuzz_byte(input) % 8; k > 0; k--) {
         size_t at = fuzz_byte(input) | (size_t)fuzz_byte(input) << 8;

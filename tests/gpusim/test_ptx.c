@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The simulated machine on small kernels: each instruction's arithmetic against C's, lanes that part and join, barriers, what a
- * lane may touch, and the patterns of memory ordering: each shows its weak outcome under some seed, and with the fence under none.
+ * lane may touch, and the patterns of memory ordering: each shows its weak outcome under some seed, and with the fence
+ * under none.
  */
 #include "gpusim/machine.h"
 

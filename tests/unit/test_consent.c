@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who lives, and one verdict of all that do, whatever the order of deaths and letters. The ranks are of one process and are polled
- * one by one, so each order can be made.
+ * Who lives, and one verdict of all that do, whatever the order of deaths and letters. The ranks are of one process and
+ * are polled one by one, so each order can be made.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * collet-tune --device on an emulated GPU, with two ranks: every candidate is measured that can be, and constants of GPUs alone are fitted. What
- * the numbers are says nothing about any GPU.
+ * collet-tune --device on an emulated GPU, with two ranks: every candidate is measured that can be, and constants of
+ * GPUs alone are fitted. What the numbers are says nothing about any GPU.
  */
 #include <setjmp.h>
 #include <stdarg.h>

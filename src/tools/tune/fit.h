@@ -8,7 +8,8 @@
 #include "tools/tune/lab.h"
 
 /* Changes the constants of links over the wire, or of those over memory that were seen (and of CPUs that ranks share, where
- * they do), beginning with those that are there. Returns the remaining error: the mean of |ln (predicted ÷ measured)| over candidates, near the best ones. */
+ * they do), beginning with those that are there. Returns the remaining error: the mean of |ln (predicted ÷ measured)|
+ * over candidates, near the best ones. */
 double fit(struct lab *const *labs, int nlabs, bool wire, struct cost_table *costs);
 
 #endif
