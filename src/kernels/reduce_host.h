@@ -16,7 +16,8 @@
  * divisor ≤ 1 it copies bits. A dst may be the same pointer as a src, and is then left alone if it would be written
  * with itself; other overlap is not allowed. Pointers need the alignment of the element only. 16-bit floats are
  * accumulated in float32 and rounded once, to nearest even. The same bits come out whatever the CPU, ndst, alignment or
-XX
+ * stream_mask.
+ * stream_mask: bit k set: dst[k] is better written past the caches (non-temporal stores, fenced before return). */
 typedef void (*reduce_fn)(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count, uint32_t divisor,
                           uint32_t stream_mask);
 
