@@ -527,7 +527,7 @@ mutants:
 .PHONY: lab-slow
 lab-slow: all $(BUILD)/bench/slow_link
 	@BUILD=$(BUILD) scripts/lab-slow.sh
-.PHONY: bench-peers bench-regret bench-instructions bench-reduce bench-overlap bench-rendezvous scaling
+.PHONY: bench-forecasts bench-peers bench-regret bench-instructions bench-reduce bench-overlap bench-rendezvous scaling
 bench-peers: all
 	scripts/bench-peers.sh
 bench-regret: $(BUILD)/bin/collet-tune
@@ -540,6 +540,9 @@ bench-instructions: $(BUILD)/bench/instructions
 	scripts/instructions.sh $<
 $(BUILD)/bench/reduce: $(OBJ)/bench/reduce.o $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
+bench-forecasts: $(BUILD)/tests/unit/test_forecasts
+	$<
+
 bench-reduce: $(BUILD)/bench/reduce
 	@$<
 $(OBJ)/bench/rendezvous.o: INCLUDES = $(INTERNAL_INCLUDES) -Itests
@@ -685,6 +688,7 @@ help:
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
 	@echo 'make bench-overlap what calls on a stream hide of their time, over a link that takes 10 ms and in memory (a minute)'
 	@echo 'make bench-rendezvous  time, memory and descriptors of a root that 100, 1,000 and 10,000 processes meet at'
+	@echo 'make bench-forecasts  what the cost model predicts beside published figures, with their sources (seconds)'
 	@echo 'make bench-reduce  speed of each type and operator beside a sum of floats, in cache'
 	@echo 'make bench-instructions  instructions of a warm call, under valgrind'
 	@echo 'make mutants       breaks algorithms on purpose and reports what no check notices (minutes)'

@@ -37,6 +37,7 @@ struct forecast_job {
     struct prog_shape *shapes; /* along each ring */
     double *crowd;             /* NULL: nobody shares a CPU, as far as is known */
     struct tuner_limits limits;
+    struct cost_table costs;     /* of the GPUs' generation */
     struct cost_machine machine; /* of all ranks */
     int nhosts, nlocal, nranks;
     double steps_max;

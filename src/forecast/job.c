@@ -152,8 +152,10 @@ static enum collet_result fill(struct forecast_job *job, const struct topo *topo
     COLLET_TRY(find_rings(topo, per_host, &job->rings));
     job->nlocal = topo_nlocal(job->rings, 0);
     job->nranks = job->nhosts * job->nlocal;
+    job->costs = costs_default;
+    costs_suit(&job->costs, &topo->nodes[job->rings->place[0]]);
     job->machine = (struct cost_machine){
-        .costs = &costs_default,
+        .costs = &job->costs,
         .gpu = topo->nodes[job->rings->place[0]].kind == TOPO_GPU,
         .cast = {.grouping = SIM_EACH, .nhosts = job->nhosts, .nlocal = job->nlocal},
         .uniform = job->nranks > COST_RANKS_MAX,

@@ -16,10 +16,13 @@
  *                             LL    LL128  Simple                       gpu       two thirds of gpu-nvlink's α
  *                 NVLink      0.6   1.9    3.4                          gpu-host  twice gpu-pci's α: one way over PCI to
  *                 PCI         1.0   2.5    5.7                                    write a line, one more to read it
- *                 network     2.7   4.0    14.0, proxy and NIC in it
+ *                 network     15.0  16.3   26.3, proxy and NIC in it; fitted, see below
  *      byte   a block moves 20 GB/s round a ring (there, perChMaxRingLL128Bws of sm_70 and sm_80), which touches each byte
  *             three times: 1 ÷ 60 GB/s; with LL and LL128 only 8 of 16 and 120 of 128 bytes of a line are data
- *      call   6.6 µs of a call by LL (there, baseLat): launch, first loads and end
+ *             (sm_90 36.7 GB/s, sm_100 40: costs_suit())
+ *      call   8.6 µs: launch, first loads and end. 6.6 there (baseLat), but two A100 take 10.1 µs for 32 bytes
+ *      net    2.7, 4.0 and 14.0 there, but 8 bytes take 93 µs round a ring of two hosts of eight A100, and 47 µs along a tree: four
+ *             hops and two. So each hop over the network takes 12.3 µs more
  *      block  guessed: that many blocks do not pay for a few bytes each
  */
 #define GPU_BYTE_NS (1.0 / 60)
@@ -55,16 +58,26 @@ const struct cost_table costs_default =
                 [LINK_GPU_HOST] = {[PROTOCOL_SIMPLE] = GPU_SIMPLE(9800),
                                    [PROTOCOL_LL] = GPU_LL(1700),
                                    [PROTOCOL_LL128] = GPU_LL128(4400)},
-                [LINK_GPU_NET] = {[PROTOCOL_SIMPLE] = GPU_SIMPLE(13200),
-                                  [PROTOCOL_LL] = GPU_LL(2550),
-                                  [PROTOCOL_LL128] = GPU_LL128(3700)},
+                [LINK_GPU_NET] = {[PROTOCOL_SIMPLE] = GPU_SIMPLE(25500),
+                                  [PROTOCOL_LL] = GPU_LL(14850),
+                                  [PROTOCOL_LL128] = GPU_LL128(16000)},
             },
         .switch_ns = 668,
         .turns_share = 0.078,
-        .gpu_call_ns = 6600,
+        .gpu_call_ns = 8600,
         .gpu_block_ns = 50,
         .gpu_blocks = 64,
 };
+
+/* What a block moves round a ring, in GB/s (tuning.cc of 2026, the same constants of newer generations). */
+static double block_gbps(int sm) { return sm >= 100 ? 40 : sm >= 90 ? 36.7 : 20; }
+
+void costs_suit(struct cost_table *costs, const struct topo_node *place) {
+    double faster = place->kind == TOPO_GPU ? block_gbps(place->gpu.sm) / block_gbps(0) : 1;
+    for (int class = LINK_GPU; class < LINK_CLASS_COUNT; class ++)
+        for (int p = 0; p < COSTS_PROTOCOLS; p++)
+            costs->step[class][p].byte_ns /= faster;
+}
 
 enum link_class costs_class_of_gpus(enum topo_class path) {
     static const enum link_class classes[TOPO_CLASS_COUNT] = {

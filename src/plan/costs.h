@@ -53,6 +53,10 @@ struct cost_table {
 
 extern const struct cost_table costs_default;
 
+/* The same for GPUs of another generation than those that costs_default is of: the newer ones' blocks are faster. place: a
+ * node of the machine; if it is no GPU, or one of unknown capability, nothing changes. */
+void costs_suit(struct cost_table *costs, const struct topo_node *place);
+
 /* Between two GPUs, by their path (topo/paths.h): those of one host reach each other's memory unless CPUs are joined on the
  * way. LOC: they are the same. */
 enum link_class costs_class_of_gpus(enum topo_class path);

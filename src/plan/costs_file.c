@@ -131,7 +131,7 @@ static enum collet_result read_line(const struct place *place, char *line, struc
 }
 
 enum collet_result costs_read(const char *path, struct cost_table *costs) {
-    struct cost_table read = costs_default;
+    struct cost_table read = *costs;
     struct constants all;
     bool seen[CONSTANTS_MAX] = {false};
     struct place place = {path, 0};

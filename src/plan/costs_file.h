@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 /* Errors: INVALID_USAGE with file, line and what is wrong there, or if the file cannot be read; *costs is then
- * unwritten. */
+ * unwritten. What the file does not name keeps its value in *costs. */
 enum collet_result costs_read(const char *path, struct cost_table *costs);
 
 /* The constants whose names begin so, in the format of such a file. */

@@ -158,9 +158,13 @@ static enum collet_result read_report(const struct survey *survey, int lowest, s
     return COLLET_SUCCESS;
 }
 
-/* Rank 0's are everybody's. */
-static enum collet_result read_costs(const struct config *config, struct cost_table *costs) {
+/* Rank 0's are everybody's: those of its GPU's generation, and what its file says. */
+static enum collet_result read_costs(const struct survey *survey, struct cost_table *costs) {
+    const struct config *config = survey->config;
+    const struct topo *here;
     *costs = costs_default;
+    if (topo_here(config->topo_file, &here) == COLLET_SUCCESS)
+        costs_suit(costs, &here->nodes[topo_locate(here, &survey->where[0])]);
     if (config->tuner_file[0] == '\0')
         return COLLET_SUCCESS;
     COLLET_TRY(costs_read(config->tuner_file, costs));
@@ -189,7 +193,7 @@ static enum collet_result send_atlas(const struct survey *survey, const struct a
     SCOPED_FREE void *atlas = NULL;
     size_t size;
     struct cost_table costs;
-    COLLET_TRY(read_costs(survey->config, &costs));
+    COLLET_TRY(read_costs(survey, &costs));
     COLLET_TRY(atlas_pack(nodes, nnodes, &costs, &atlas, &size));
     COLLET_TRY(append_schedule(survey->config, &atlas, &size));
     for (int rank = 0; rank < survey->nranks; rank++)

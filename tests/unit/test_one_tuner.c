@@ -193,7 +193,7 @@ static void ranks_on_gpus_are_foretold_as_they_are_chosen(void **state) {
     uint64_t seen[PROTOCOL_COUNT] = {0};
     compare_all(on_gpus, sizeof(on_gpus) / sizeof(*on_gpus), PROG_ALLREDUCE, seen);
     compare_all(&on_gpus[2], 3, PROG_ALLGATHER, seen);
-    compare_all(&on_gpus[3], 1, PROG_BROADCAST, seen);
+    compare_all(&on_gpus[2], 2, PROG_BROADCAST, seen);
     assert_true(seen[PROTOCOL_SIMPLE] > 0 && seen[PROTOCOL_LL] > 0 && seen[PROTOCOL_LL128] > 0);
 }
 

@@ -38,7 +38,7 @@ static const char cheap_ll[] = "# cheap LL\nmemory.LL.byte 0 ns/byte\n\n  memory
 
 static void what_is_written_is_read_back(void **state) {
     (void)state;
-    struct cost_table costs = costs_default, back;
+    struct cost_table costs = costs_default, back = costs_default;
     int k = 1;
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++, k += 5)
@@ -63,7 +63,7 @@ static void what_is_written_is_read_back(void **state) {
 
 static void what_a_file_does_not_name_keeps_its_default(void **state) {
     (void)state;
-    struct cost_table costs;
+    struct cost_table costs = costs_default;
     write_file(cheap_ll);
     assert_int_equal(costs_read(path, &costs), COLLET_SUCCESS);
     assert_true(costs.step[LINK_MEMORY][PROTOCOL_LL].byte_ns == 0);
@@ -105,7 +105,7 @@ static void mistakes_are_named_by_their_line(void **state) {
 
 static void a_file_that_is_not_there_is_named(void **state) {
     (void)state;
-    struct cost_table costs;
+    struct cost_table costs = costs_default;
     assert_int_equal(costs_read("/nowhere/tuning", &costs), COLLET_ERR_INVALID_USAGE);
     assert_non_null(strstr(err_last(), "COLLET_TUNER_FILE: cannot open /nowhere/tuning"));
 }
@@ -135,7 +135,7 @@ static enum protocol chosen(const struct cost_table *costs, enum link_class clas
 
 static void choices_follow_the_file(void **state) {
     (void)state;
-    struct cost_table costs;
+    struct cost_table costs = costs_default;
     write_file(cheap_ll);
     assert_int_equal(costs_read(path, &costs), COLLET_SUCCESS);
     assert_int_equal(chosen(&costs, LINK_MEMORY), PROTOCOL_LL);
@@ -145,7 +145,7 @@ static void choices_follow_the_file(void **state) {
 /* What makes LL dear where CPUs are far leaves it cheap where they are near. */
 static void near_and_far_have_constants_of_their_own(void **state) {
     (void)state;
-    struct cost_table costs;
+    struct cost_table costs = costs_default;
     char text[1024];
     snprintf(text, sizeof text, "%smemory-far.LL.byte 9 ns/byte\n", cheap_ll);
     write_file(text);
