@@ -5,6 +5,13 @@
 #ifndef COLLET_BASE_PORT_H
 #define COLLET_BASE_PORT_H
 
+/* Is this code for lanes of a GPU? The compiler leaves out what only CPUs do. */
+#if defined(__CUDA_ARCH__)
+#define PORT_IS_GPU 1
+#else
+#define PORT_IS_GPU 0
+#endif
+
 #if defined(__CUDACC__)
 #define PORT_FN static __host__ __device__ inline
 #else

@@ -71,7 +71,7 @@ PORT_FN void simple_seal(const struct work_args *args, struct fifo_end *end, uin
     header->signature = args->signature;
     header->sequence = args->sequence;
     header->place.roams = end->place.roams;
-    if (end->loans.way != LOAN_NONE && (end->loans.lending | header->loan.address) != 0)
+    if (!PORT_IS_GPU && end->loans.way != LOAN_NONE && (end->loans.lending | header->loan.address) != 0)
         loan_note(&end->loans, &header->loan, end->position + 1);
 }
 
