@@ -430,6 +430,11 @@ else
 test-gpu-sim bench-gpu-sim:
 	@echo 'skipped: the simulated GPU machine runs what nvcc makes, and there is no nvcc'
 endif
+# What ptxas makes of some kernels: registers, spills, fences, and rules for accesses. Skipped without a disassembler.
+.PHONY: sass-lint
+sass-lint:
+	@NVCC=$(NVCC) BUILD=$(BUILD) tests/gpu/sass.py || [ $$? = 77 ]
+
 # What these kernels ask of the memory system: fences, polls, bytes in flight.
 .PHONY: bench-gpu-sim-kernels
 bench-gpu-sim-kernels:
@@ -677,6 +682,7 @@ help:
 	@echo 'make test-bare     the commands of README on a Debian 12 with nothing installed (as root, with a network; CUDA=1: with nvcc)'
 	@echo 'make gpu-accept    everything that a GPU has to show, in one report (9 minutes, ACCEPT_SECONDS=; skipped where there is none)'
 	@echo 'make test-gpu-sim  the kernels as nvcc made them, and the library over them, on a simulated GPU machine (minutes; needs nvcc)'
+	@echo 'make sass-lint     what ptxas makes of some kernels, in figures and rules (a minute; needs nvcc, and nvdisasm or pip)'
 	@echo 'make bench-gpu-sim calls of CUDA per collective, on that machine'
 	@echo 'make gpu-accept-bundle  the same in a folder, with kernels for every GPU, for a machine without a compiler'
 	@echo 'make test-gpu-sim-full  kernels as nvcc made them, on a simulated GPU machine: 1,000 runs, and mutations that must fail'
