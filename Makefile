@@ -502,9 +502,9 @@ demo-torch:
 	@$(AGAIN) libs
 	@BUILD=$(BUILD) scripts/torch.sh demo
 bench-torch: libs
-	@BUILD=$(BUILD) scripts/torch.sh bench
+	@BUILD=$(BUILD) TORCH=$(TORCH) scripts/torch.sh bench
 test-torch: libs
-	@BUILD=$(BUILD) TEST_TORCH=$(TEST_TORCH) TORCH_HEADERS=$(TORCH_HEADERS) scripts/run-tests.sh tests/torch/test_torch.sh
+	@BUILD=$(BUILD) TORCH=$(TORCH) TEST_TORCH=$(TEST_TORCH) scripts/run-tests.sh tests/torch/test_torch.sh
 
 # The README's first commands on a Debian 12 where nothing is installed. CUDA=1 shows it this machine's CUDA toolkit.
 .PHONY: test-bare
@@ -670,7 +670,8 @@ help:
 	@echo 'make asan tsan     the fast tests under gcc'"'"'s sanitizers, built in build-asan, build-tsan'
 	@echo 'make test-nccl-abi libnccl.so.2 in NCCL'"'"'s place (a minute; NCCL_HOME=, NCCL_TESTS= name what it is compared with)'
 	@echo 'make demo-torch    installs PyTorch if it is missing, trains a model with DDP on gloo and on collet'
-	@echo 'make test-torch    PyTorch'"'"'s own distributed tests on collet, where PyTorch is installed (minutes; TEST_TORCH=all: every one)'
+	@echo 'make test-torch    PyTorch'"'"'s own distributed tests on collet, where PyTorch is installed (minutes; TEST_TORCH=all: every one;'
+	@echo '                   TORCH=pypi: on the newest release, which is downloaded into $(BUILD)/torch-pypi, 5 GB)'
 	@echo 'make bench-torch   torch.distributed on gloo and on collet, side by side (a minute)'
 	@echo 'make test-faults   kills, stops and aborts ranks on purpose, and prints what was survived (2 minutes; SEEDS=, FIRST=)'
 	@echo 'make soak          random communicators, calls and deaths for half an hour; memory, threads and descriptors stay (SOAK_SECONDS=, SOAK_SEED=)'

@@ -2,11 +2,45 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # torch.sh build|demo|bench|run FILE …: collet as a backend of PyTorch, built in $BUILD/torch and run from there. PYTHON names an
-# interpreter that has torch. Exits 77 where there is none.
+# interpreter that has torch. TORCH=pypi takes PyPI's newest release instead, in an environment of its own in $BUILD/torch-pypi
+# (0.5 GB to download for torch and 2 GB for what it asks for, 5.4 GB installed); TORCH=2.8.0 that release. Exits 77 where there
+# is none.
+#
+# torch.sh headers: prints the folder of the headers of PyPI's newest torch, without installing it.
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
 BUILD=$(realpath "${BUILD:-build}")
 
+# The smallest package that has all headers is that for macOS: 140 MB.
+headers() {
+    local into=$BUILD/torch-headers
+    if [ ! -d "$into/torch/include" ]; then
+        mkdir -p "$into"
+        timeout 60 python3 -m pip download -q --no-deps --only-binary :all: --platform macosx_14_0_arm64 --python-version 3.12 \
+            --dest "$into" torch >"$into/log" 2>&1 || { echo "torch: PyPI cannot be reached, or has no such package" >&2 && exit 77; }
+        python3 -c 'import sys, zipfile
+package = zipfile.ZipFile(sys.argv[1])
+package.extractall(sys.argv[2], [name for name in package.namelist() if name.startswith("torch/include/")])' "$into"/*.whl "$into"
+        rm -f "$into"/*.whl
+    fi
+    echo "$into/torch/include"
+}
+
+# An environment with a release from PyPI.
+install_release() {
+    local release=torch==$TORCH
+    [ "$TORCH" != pypi ] || release=torch
+    "$python" -m venv "$home/python" && "$home/python/bin/pip" install -q "$release" numpy setuptools pybind11 ninja
+}
+
+[ "${1:-}" != headers ] || { headers && exit; }
+home=$BUILD/torch
+if [ -n "${TORCH:-}" ]; then
+    home=$BUILD/torch-$TORCH
+    python=${PYTHON:-python3}
+    [ -x "$home/python/bin/python3" ] || install_release >&2 || { rm -rf "$home/python" && exit 77; }
+    PYTHON=$home/python/bin/python3
+fi
 for python in ${PYTHON:-python3 /usr/bin/python3}; do
     ! "$python" -c 'import torch.distributed' 2>/dev/null || break
     python=
@@ -19,8 +53,8 @@ fi
 # Compiled again only if the source, the header or torch is newer.
 build() {
     local built
-    built=$(find "$BUILD/torch" -name '_backend*.so' 2>/dev/null | head -n 1)
-    cp -f integrations/torch/collet_torch/*.py "$BUILD/torch/collet_torch/" 2>/dev/null || true
+    built=$(find "$home" -name '_backend*.so' 2>/dev/null | head -n 1)
+    cp -f integrations/torch/collet_torch/*.py "$home/collet_torch/" 2>/dev/null || true
     local torch
     torch=$("$python" -c 'import torch; print(torch.__file__)')
     if [ -n "$built" ] && [ "$built" -nt integrations/torch/collet_torch/backend.cpp ] &&
@@ -29,13 +63,13 @@ build() {
     fi
     echo "torch: building collet_torch for torch of $torch (about a minute)"
     (cd integrations/torch &&
-        COLLET_LIBDIR=$BUILD/lib "$python" setup.py -q build --build-base "$BUILD/torch/temp" --build-lib "$BUILD/torch") \
-        >"$BUILD/torch.log" 2>&1 || { cat "$BUILD/torch.log" && exit 1; }
+        COLLET_LIBDIR=$BUILD/lib "$python" setup.py -q build --build-base "$home/temp" --build-lib "$home") \
+        >"$home/log" 2>&1 || { cat "$home/log" && exit 1; }
 }
 
-mkdir -p "$BUILD/torch"
+mkdir -p "$home"
 build
-export PYTHONPATH=$BUILD/torch:$PWD/integrations/python LIBCOLLET_PATH=$BUILD/lib/libcollet.so
+export PYTHONPATH=$home:$PWD/integrations/python LIBCOLLET_PATH=$BUILD/lib/libcollet.so
 export OMP_NUM_THREADS=1
 case ${1:-build} in
 build) ;;

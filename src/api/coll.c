@@ -104,6 +104,7 @@ static enum collet_result coll_call(struct exec_request *request, const void *in
     if (result != COLLET_SUCCESS)
         return refuse(comm, result);
     if (prog_is_p2p(request->collective)) { /* a message is bytes: the two ends need not name the same type */
+        request->named_type = (uint8_t)(1 + request->type);
         request->count = block_bytes;
         request->type = COLLET_UINT8;
     }

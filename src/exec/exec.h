@@ -78,9 +78,10 @@ struct exec_request {
     enum prog_collective collective;
     size_t count;
     enum collet_type type;
-    enum collet_op op; /* ignored where nothing is reduced */
-    int root;          /* or the peer of a send or receive; 0 where there is none */
-    uint16_t scaling;  /* enum work_scaling, and its factor; they do not take part in the plan */
+    uint8_t named_type; /* of a message, which is bytes: 1 + the type that the caller named, for texts; 0: none */
+    enum collet_op op;  /* ignored where nothing is reduced */
+    int root;           /* or the peer of a send or receive; 0 where there is none */
+    uint16_t scaling;   /* enum work_scaling, and its factor; they do not take part in the plan */
     uint64_t factor;
     /* Of blocks that have counts of their own (prog_is_counted), whose mean count is `count`: */
     uint32_t counts_hash;         /* of all ranks' counts; 0 if only pairs know them */

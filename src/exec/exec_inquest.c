@@ -86,13 +86,15 @@ static bool is_collective(const struct call_record *record) {
 
 void exec_describe(const struct exec_request *request, char *text, size_t room) {
     const struct prog_facts *facts = &prog_facts[request->collective];
+    const enum collet_type type =
+        request->named_type != 0 ? (enum collet_type)(request->named_type - 1) : request->type;
+    const size_t count = request->count * type_size(request->type) / type_size(type);
     char op[32] = "", root[32] = "";
     if (facts->reduces)
         snprintf(op, sizeof op, ", op %s", op_name(request->op));
     if (facts->root != PROG_NO_ROOT)
         snprintf(root, sizeof root, ", %s %d", facts->root == PROG_PEER ? "peer" : "root", request->root);
-    snprintf(text, room, "%s of %llu %s%s%s", facts->name, (unsigned long long)request->count, type_name(request->type),
-             op, root);
+    snprintf(text, room, "%s of %llu %s%s%s", facts->name, (unsigned long long)count, type_name(type), op, root);
 }
 
 static void describe_record(const struct call_record *record, char *text, size_t room) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import sys
 from datetime import timedelta
@@ -132,6 +133,87 @@ def counts_that_differ_fail_with_both_in_the_text(rank: int, n: int) -> None:
     group = dist.new_group()
     with fails_with("4 float", "5 float"):
         dist.all_reduce(torch.ones(5 if rank == 1 else 4), group=group)
+
+
+@case
+def messages_that_differ_fail_with_both_in_the_text(rank: int, n: int) -> None:
+    group = dist.new_group()
+    if rank == 0:
+        dist.send(torch.zeros(8), 1, group=group)
+    elif rank == 1:
+        with fails_with("recv of 5 float", "peer 0", "32 bytes"):
+            dist.recv(torch.zeros(5), 0, group=group)
+
+
+@case
+def ranks_that_send_to_each_other_get_the_remedy(rank: int, n: int) -> None:
+    group = dist.new_group([0, 1], timeout=timedelta(seconds=6))
+    if rank < 2:
+        with fails_with("both send first", "into one group"):
+            dist.send(torch.zeros(8 << 20), 1 - rank, group=group)
+
+
+@case
+def groups_in_opposite_order_are_named(rank: int, n: int) -> None:
+    groups = [dist.new_group([0, 1], timeout=timedelta(seconds=6)) for _ in range(2)]
+    if rank < 2:
+        with fails_with("allreduce (call 1) of communicator torch"):
+            dist.all_reduce(torch.ones(1000), group=groups[rank])
+
+
+@case
+def a_group_of_some_ranks_is_made_beside_calls_of_all(rank: int, n: int) -> None:
+    large = torch.full((1 << 20,), float(rank))
+    work = dist.all_reduce(large, async_op=True)
+    ends = dist.new_group([0, 2])
+    if rank != 1:
+        tensor = torch.full((3,), rank + 1.0)
+        dist.all_reduce(tensor, group=ends)
+        assert tensor.tolist() == [4.0] * 3
+    work.wait()
+    assert (large == sum(range(n))).all()
+
+
+@case
+def a_group_is_split_into_parts_in_the_order_of_their_lists(rank: int, n: int) -> None:
+    if not hasattr(dist, "split_group"):
+        return
+    part = dist.split_group(split_ranks=[[2, 0]], group_desc="ends")
+    if rank != 1:
+        mine, all_ = torch.tensor([rank]), [torch.zeros(1, dtype=torch.long) for _ in range(2)]
+        dist.all_gather(all_, mine, group=part)
+        assert [int(t) for t in all_] == [2, 0], all_
+
+
+@case
+def a_barrier_names_the_rank_that_does_not_come(rank: int, n: int) -> None:
+    group = dist.new_group()
+    if rank == 0:
+        with fails_with("Rank 1 failed to pass"):
+            dist.monitored_barrier(group, timeout=timedelta(seconds=1), wait_all_ranks=True)
+    elif rank == 2:
+        with fails_with("rank 0"):
+            dist.monitored_barrier(group, timeout=timedelta(seconds=4))
+
+
+@case
+def weights_that_are_sharded_learn_what_whole_ones_learn(rank: int, n: int) -> None:
+    if not hasattr(dist, "split_group"):  # as old as FSDP on the CPU
+        return
+    from torch.distributed.fsdp import fully_shard
+    torch.manual_seed(1)
+    whole = torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.ReLU(), torch.nn.Linear(5, 1))
+    sharded = copy.deepcopy(whole)
+    fully_shard(sharded, mesh=torch.distributed.device_mesh.init_device_mesh("cpu", (n,)))
+    batch = torch.randn(4 * n, 7)
+    for model, data in ((whole, batch), (sharded, batch[4 * rank:4 * rank + 4])):
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(data).square().mean().backward()
+            optimizer.step()
+    for parameter, shard in zip(whole.parameters(), sharded.parameters()):
+        assert torch.allclose(parameter, shard.full_tensor(), atol=1e-6)
 
 
 @case

@@ -6,6 +6,7 @@
 PyTorch ships the tests without what starts them; this file is that. Each test is 3 processes, which are forked. A test that
 needs a GPU is skipped by PyTorch itself.
 """
+import importlib
 import importlib.util
 import logging
 import os
@@ -26,18 +27,20 @@ if importlib.util.find_spec("expecttest") is None:  # PyTorch derives from its T
     sys.modules["expecttest"] = types.ModuleType("expecttest")
     vars(sys.modules["expecttest"]).update(TestCase=unittest.TestCase, ACCEPT=False)
 
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler of newer releases says much
+
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
-from torch.distributed import distributed_c10d  # noqa: E402
-from torch.nn.parallel import _replicated_tensor_ddp_utils  # noqa: E402
 from torch.testing._internal import common_distributed  # noqa: E402
 
-# This experiment of torch 1.13 cannot be imported by Python 3.11.
-_replicated_tensor_ddp_utils._set_ddp_with_replicated_tensor = lambda value: None
+if importlib.util.find_spec("torch.nn.parallel._replicated_tensor_ddp_utils") is not None:
+    # This experiment of torch 1.13 cannot be imported by Python 3.11.
+    importlib.import_module("torch.nn.parallel._replicated_tensor_ddp_utils")._set_ddp_with_replicated_tensor = lambda value: None
 
 
 REPLACED = (
     ('ddp_logging_data.get("backend_name") == "gloo"', "False"),  # goes on to look at settings of gloo
+    ('ddp_logging_data.get("backend_name"), BACKEND', 'ddp_logging_data.get("backend_name"), NAME_OF_BACKEND'),
     ('"gloo"', '"collet"'),
     ("Backend.GLOO", "Backend.COLLET"),
     ('BACKEND != "mpi", "Only MPI', 'False, "Only MPI'),  # all to all, which gloo does not have
@@ -53,13 +56,6 @@ def let_collet_in() -> None:
             names.add("collet")
     common_distributed.DistTestCases.backend_feature["plugin"].add("collet")
 
-    def monitored_barrier(group=None, timeout=distributed_c10d.default_pg_timeout, wait_all_ranks=False):
-        if not distributed_c10d._rank_not_in_group(group):
-            group = group or distributed_c10d._get_default_group()
-            group.monitored_barrier(timeout or distributed_c10d.default_pg_timeout, wait_all_ranks=wait_all_ranks)
-
-    dist.monitored_barrier = monitored_barrier
-
 
 def load_tests_of_torch() -> types.ModuleType:
     origin = importlib.util.find_spec("torch.testing._internal.distributed.distributed_test").origin
@@ -70,6 +66,7 @@ def load_tests_of_torch() -> types.ModuleType:
         for old, new in REPLACED:
             source = source.replace(old, new)
     module = sys.modules["distributed_test"] = types.ModuleType("distributed_test")
+    module.NAME_OF_BACKEND = "collet" if torch.__version__.startswith("1.") else "custom"  # torch 2 calls all others so
     exec(compile(source, origin, "exec"), vars(module))
     return module
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * torch.distributed on collet: a backend of c10d for tensors on the CPU, for torch 1.13 and 2.
+ * torch.distributed on collet: a backend of c10d for torch 1.13 and 2. Tensors on a GPU have never been tried.
  *
  *    torch.distributed              this file                                collet
  *    all_reduce(t)                  Group::allreduce() ─ a Call, issued ───▶ collet_allreduce(…, stream)
@@ -9,7 +9,8 @@
  *
  * All collectives of a group go into one stream of collet, so they keep their order. Each message has a stream of its own:
  * it waits only for earlier messages of the same pair and direction. Where torch says that the caller waits anyway, a
- * collective is done at once, without a stream.
+ * collective is done at once, without a stream. A call on a GPU goes into torch's current CUDA stream, on a communicator of
+ * that GPU, which is made with the first such call.
  *
  * collet reads and writes contiguous memory. Other tensors, and lists of tensors, travel through a flat one. The operation
  * copies it back when the call is done.
@@ -18,6 +19,8 @@
 #include <torch/version.h>
 
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <pybind11/chrono.h>
 
@@ -52,6 +55,20 @@ template <typename Options> auto waits_at_once(const Options &opts, int) -> decl
 }
 template <typename Options> bool waits_at_once(const Options &, long) { return false; }
 
+/* Newer releases tell the cudaStream_t of a stream without CUDA's headers. */
+template <typename Stream> auto handle_of(const Stream &stream, int) -> decltype(stream.native_handle()) {
+    return stream.native_handle();
+}
+template <typename Stream> void *handle_of(const Stream &, long) {
+    TORCH_CHECK(false, "torch ", TORCH_VERSION, " does not tell its CUDA streams: tensors on a GPU need a newer one");
+}
+
+/* Newer releases name the group that is made. */
+template <typename Options> auto group_name_of(const Options &opts, int) -> decltype(opts.group_name) {
+    return opts.group_name;
+}
+template <typename Options> std::string group_name_of(const Options &, long) { return ""; }
+
 using Tensors = std::vector<at::Tensor>;
 using Lists = std::vector<Tensors>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
@@ -66,21 +83,30 @@ void check(collet_result result) {
                 collet_last_error(nullptr));
 }
 
-collet_type type_of(const at::Tensor &tensor) {
+bool find_type(const at::Tensor &tensor, collet_type *type) {
+    const auto found = [type](collet_type value) {
+        *type = value;
+        return true;
+    };
     switch (tensor.scalar_type()) {
-    case at::kFloat: return COLLET_FLOAT32;
-    case at::kDouble: return COLLET_FLOAT64;
-    case at::kHalf: return COLLET_FLOAT16;
-    case at::kBFloat16: return COLLET_BFLOAT16;
-    case at::kChar: return COLLET_INT8;
-    case at::kShort: return COLLET_INT16;
-    case at::kInt: return COLLET_INT32;
-    case at::kLong: return COLLET_INT64;
+    case at::kFloat: return found(COLLET_FLOAT32);
+    case at::kDouble: return found(COLLET_FLOAT64);
+    case at::kHalf: return found(COLLET_FLOAT16);
+    case at::kBFloat16: return found(COLLET_BFLOAT16);
+    case at::kChar: return found(COLLET_INT8);
+    case at::kShort: return found(COLLET_INT16);
+    case at::kInt: return found(COLLET_INT32);
+    case at::kLong: return found(COLLET_INT64);
     case at::kByte:
-    case at::kBool: return COLLET_UINT8;
-    default: break;
+    case at::kBool: return found(COLLET_UINT8);
+    default: return false;
     }
-    TORCH_CHECK(false, "collet does not reduce tensors of type ", tensor.scalar_type());
+}
+
+collet_type type_of(const at::Tensor &tensor) {
+    collet_type type;
+    TORCH_CHECK(find_type(tensor, &type), "collet does not reduce tensors of type ", tensor.scalar_type());
+    return type;
 }
 
 /* Of a truth value, a sum is `or` and a product is `and`. */
@@ -102,7 +128,8 @@ collet_op op_of(const c10d::ReduceOp &op, const at::Tensor &tensor) {
 
 void check_tensor(const at::Tensor &tensor) {
     TORCH_CHECK(tensor.layout() == at::kStrided, "collet moves dense tensors: make a sparse one dense first");
-    TORCH_CHECK(tensor.device().is_cpu(), "this backend moves tensors on the CPU; this one is on ", tensor.device());
+    TORCH_CHECK(tensor.is_cpu() || tensor.is_cuda(),
+                "collet moves tensors on the CPU and on CUDA GPUs; this one is on ", tensor.device());
 }
 
 const at::Tensor &only(const Tensors &tensors) {
@@ -112,6 +139,20 @@ const at::Tensor &only(const Tensors &tensors) {
 
 size_t count_of(const at::Tensor &tensor) { return static_cast<size_t>(tensor.numel()); }
 size_t bytes_of(const at::Tensor &tensor) { return static_cast<size_t>(tensor.nbytes()); }
+
+/* What a call that only moves a tensor is told: its elements, or its bytes where collet does not have their type. */
+struct Extent {
+    explicit Extent(const at::Tensor &tensor) : count(count_of(tensor)) {
+        if (!find_type(tensor, &type)) {
+            count = bytes_of(tensor);
+            type = COLLET_UINT8;
+        }
+    }
+    size_t count;
+    collet_type type;
+};
+
+c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
 
 /* ---------------------------------------------------------------------------------------------------------------- calls */
 
@@ -125,6 +166,9 @@ struct Call {
     /* The contiguous tensor that collet reads. */
     at::Tensor reads(const at::Tensor &tensor) {
         check_tensor(tensor);
+        TORCH_CHECK(kept.empty() || tensor.device() == device, "a call has tensors on ", device, " and on ",
+                    tensor.device());
+        device = tensor.device();
         kept.push_back(tensor.contiguous());
         return kept.back();
     }
@@ -172,6 +216,7 @@ struct Call {
     Milliseconds timeout;
     bool at_once;
     Tensors shown; /* to the profiler */
+    c10::Device device = at::kCPU;
     Tensors outputs, kept;
     std::vector<std::pair<at::Tensor, at::Tensor>> copies; /* to, from: when the call is done */
     at::Tensor note;                                       /* of a received message: its tag … */
@@ -195,13 +240,14 @@ template <typename Calls> collet_result together(Calls calls) {
     return collet_group_end();
 }
 
-/* collet has no tags. A tag travels ahead of its message, and is compared. */
+/* collet has no tags. A tag travels ahead of its message, and is compared. Messages between GPUs have none. */
 at::Tensor note_of(int tag) { return at::full({1}, tag, at::kLong); }
 
 collet_result receive(const Call &call, const at::Tensor &flat, int peer, collet_comm *comm, void *stream) {
     return together([&] {
-        collet_recv(call.note.data_ptr(), bytes_of(call.note), COLLET_UINT8, peer, comm, stream);
-        collet_recv(flat.data_ptr(), bytes_of(flat), COLLET_UINT8, peer, comm, stream);
+        if (call.note.defined())
+            collet_recv(call.note.data_ptr(), 1, COLLET_INT64, peer, comm, stream);
+        collet_recv(flat.data_ptr(), Extent(flat).count, Extent(flat).type, peer, comm, stream);
     });
 }
 
@@ -264,7 +310,7 @@ using OperationPtr = c10::intrusive_ptr<Operation>;
  * that the program has dropped is among them, so its tensors live on until it is done. */
 class Line {
   public:
-    Line(const StorePtr &store, int rank, int size, Milliseconds timeout);
+    explicit Line(collet_comm *comm) : comm_(comm) { check(collet_stream_create(&collectives_)); }
     ~Line();
 
     collet_comm *comm();
@@ -284,7 +330,7 @@ class Line {
     OperationPtr first_under_way();
 
     std::mutex mutex_;
-    collet_comm *comm_ = nullptr;
+    collet_comm *comm_;
     collet_stream *collectives_ = nullptr;
     std::vector<collet_stream *> free_streams_;
     std::deque<OperationPtr> under_way_;
@@ -315,6 +361,8 @@ class Operation : public c10d::Work {
     bool is_settled() { return c10d::Work::isCompleted(); }
 
     bool isCompleted() override {
+        if (event_ != nullptr)
+            return event_->query();
         if (is_settled() || is_of_helper())
             return is_settled();
         int done = 0;
@@ -337,6 +385,7 @@ class Operation : public c10d::Work {
         line_->sweep();
         if (exception_ != nullptr)
             std::rethrow_exception(exception_);
+        order_current_stream();
         return true;
     }
 
@@ -361,14 +410,15 @@ class Operation : public c10d::Work {
     bool is_of_helper() const { return work_.stream == nullptr; }
     collet_result await(Milliseconds timeout);
     void await_helper(Milliseconds timeout);
-    bool ends_before(std::chrono::steady_clock::time_point deadline, collet_result *result);
+    void order_current_stream();
     void finish_message_and_copies();
     void complete_future();
 
     const LinePtr line_;
     Call call_;
     collet_work work_{};
-    collet_stream *stream_ = nullptr; /* its own, of a message */
+    collet_stream *stream_ = nullptr;   /* its own, of a message */
+    std::unique_ptr<c10::Event> event_; /* on a GPU: the end of the call and of its copies */
     int source_ = -1;
     std::mutex settling_;
     c10::intrusive_ptr<c10::ivalue::Future> future_;
@@ -404,26 +454,27 @@ void Operation::finish_message_and_copies() {
                 " was expected: messages of two ranks match in the order in which they are issued");
     for (auto &copy : call_.copies)
         copy.first.copy_(copy.second);
+    if (!call_.device.is_cuda())
+        return;
+    event_ = std::make_unique<c10::Event>(call_.device.type());
+    event_->record(current_stream(call_.device));
+}
+
+/* What the waiter issues on a GPU from now on runs after the call, also in another stream. */
+void Operation::order_current_stream() {
+    if (event_ != nullptr)
+        event_->block(current_stream(call_.device));
 }
 
 void Operation::complete_future() {
     if (future_ == nullptr)
         return;
-    if (exception_ != nullptr)
+    if (exception_ != nullptr) {
         future_->setError(exception_);
-    else
-        future_->markCompleted(c10::IValue(call_.outputs));
-}
-
-bool Operation::ends_before(std::chrono::steady_clock::time_point deadline, collet_result *result) {
-    for (int done = 0;;) {
-        *result = collet_test(work_, &done);
-        if (done != 0)
-            return true;
-        if (std::chrono::steady_clock::now() >= deadline)
-            return false;
-        std::this_thread::sleep_for(std::chrono::microseconds(50));
+        return;
     }
+    order_current_stream();
+    future_->markCompleted(c10::IValue(call_.outputs));
 }
 
 /* The patience of a caller is its own affair: the call goes on after it. The timeout of a call ends it, and so its group. */
@@ -432,8 +483,8 @@ collet_result Operation::await(Milliseconds patience) {
     const Milliseconds limit = is_hard ? call_.timeout : patience;
     if (limit == c10d::kUnsetTimeout || limit == kNoTimeout)
         return collet_wait(work_);
-    collet_result result;
-    if (ends_before(std::chrono::steady_clock::now() + limit, &result))
+    const collet_result result = collet_wait_for(work_, static_cast<int>(std::min<int64_t>(limit.count(), INT_MAX)));
+    if (result != COLLET_IN_PROGRESS)
         return result;
     const std::string text = c10::str(call_.title, " is not done after its timeout of ", limit.count(), " ms");
     TORCH_CHECK(is_hard, text);
@@ -445,7 +496,8 @@ c10::intrusive_ptr<c10::ivalue::Future> Operation::getFuture() {
     std::unique_lock<std::mutex> lock(settling_);
     if (future_ != nullptr)
         return future_;
-    future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+    std::vector<c10::Device> gpus(call_.device.is_cuda() ? 1 : 0, call_.device);
+    future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), std::move(gpus));
     if (is_settled()) {
         complete_future();
         return future_;
@@ -474,23 +526,6 @@ collet_result Operation::receive_from_any() {
 }
 
 /* ------------------------------------------------------------------------------------------------------ lines, continued */
-
-Line::Line(const StorePtr &store, int rank, int size, Milliseconds timeout) {
-    collet_unique_id id;
-    if (rank == 0) {
-        check(collet_get_unique_id(&id));
-        store->set("collet", std::vector<uint8_t>(id.bytes, id.bytes + sizeof id.bytes));
-    } else {
-        const std::vector<uint8_t> bytes = store->get("collet");
-        TORCH_CHECK(bytes.size() == sizeof id.bytes, "the store holds something else under the key \"collet\"");
-        std::copy(bytes.begin(), bytes.end(), id.bytes);
-    }
-    collet_config config{};
-    config.size = sizeof config;
-    config.timeout_ms = static_cast<int>(std::min<int64_t>(timeout.count(), INT_MAX));
-    check(collet_comm_init_rank_config(&comm_, size, id, rank, &config));
-    check(collet_stream_create(&collectives_));
-}
 
 Line::~Line() {
     collet_comm_destroy(comm_);
@@ -568,34 +603,119 @@ bool Line::close() {
 
 /* --------------------------------------------------------------------------------------------------------------- groups */
 
+/* How a group's communicators are made. */
+struct Plan {
+    std::string name;
+    Milliseconds timeout; /* longest time without progress */
+
+    collet_config config(int device = COLLET_DEVICE_HOST) const {
+        collet_config config{};
+        config.size = sizeof config;
+        config.device = device;
+        config.timeout_ms = static_cast<int>(std::min<int64_t>(timeout.count(), INT_MAX));
+        config.name = name.c_str();
+        return config;
+    }
+};
+
+/* The ranks meet by an id, which they pass on through torch's store. */
+collet_comm *meet(const StorePtr &store, const std::string &key, int rank, int size, const collet_config &config) {
+    collet_unique_id id;
+    if (rank == 0) {
+        check(collet_get_unique_id(&id));
+        store->set(key, std::vector<uint8_t>(id.bytes, id.bytes + sizeof id.bytes));
+    } else {
+        const std::vector<uint8_t> bytes = store->get(key);
+        TORCH_CHECK(bytes.size() == sizeof id.bytes, "the store holds something else under the key \"", key, "\"");
+        std::copy(bytes.begin(), bytes.end(), id.bytes);
+    }
+    collet_comm *comm;
+    check(collet_comm_init_rank_config(&comm, size, id, rank, &config));
+    return comm;
+}
+
+/* Some ranks of a communicator make one of their own. torch says nothing of it to the others, so they cannot take part. */
+collet_comm *without_others(collet_comm *parent, const std::vector<int> &ranks, const collet_config &config) {
+    std::vector<int> others;
+    int size = 0, left = 0;
+    check(collet_comm_count(parent, &size));
+    for (int rank = 0; rank < size; rank++)
+        if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end())
+            others.push_back(rank);
+    collet_comm *comm;
+    check(collet_comm_shrink(parent, others.data(), static_cast<int>(others.size()), &comm, &config));
+    check(collet_comm_count(comm, &left));
+    if (static_cast<size_t>(left) != ranks.size()) {
+        collet_comm_abort(comm);
+        TORCH_CHECK(false, "collet: ", ranks.size() - left, " of ", ranks.size(),
+                    " ranks of the new group have died or left");
+    }
+    return comm;
+}
+
 class Group : public GroupBase {
   public:
-    Group(const StorePtr &store, int rank, int size, Milliseconds timeout)
-        : GroupBase(rank, size), store_(store), timeout_(timeout),
-          line_(std::make_shared<Line>(store, rank, size, timeout)) {}
+    Group(const StorePtr &store, int rank, int size, const Plan &plan, collet_comm *comm)
+        : GroupBase(rank, size), store_(store), plan_(plan), line_(std::make_shared<Line>(comm)) {}
 
     /* Callbacks of Futures may need the lock of the interpreter. One of them may have dropped the group. */
     ~Group() override {
         std::unique_ptr<pybind11::gil_scoped_release> unlocked;
         if (Py_IsInitialized() && PyGILState_Check())
             unlocked.reset(new pybind11::gil_scoped_release);
-        if (!line_->close())
-            new LinePtr(line_);
+        for (const LinePtr &line : lines())
+            if (!line->close())
+                new LinePtr(line);
     }
 
     const std::string getBackendName() const override { return "collet"; }
     void setSequenceNumberForGroup() override {}
     uint64_t getSequenceNumberForGroup() override { return sequence_; }
     void setTimeout(Milliseconds timeout) { call_timeout_ = timeout; }
-    void abort() { line_->abort("it was aborted"); }
-    void shutdown() { line_->close(); }
+    void shutdown() {
+        for (const LinePtr &line : lines())
+            line->close();
+    }
+    void abort() {
+        for (const LinePtr &line : lines())
+            line->abort("it was aborted");
+    }
+
+    /* ---- groups of some of its ranks ---- */
+
+    using OptionsPtr = c10::intrusive_ptr<typename GroupBase::Options>;
+    bool supportsSplitting() const { return true; }
+    OptionsPtr getBackendOptions() { return c10::make_intrusive<typename GroupBase::Options>("collet", plan_.timeout); }
+
+    /* All ranks call this. Those that are not in `ranks`, or in no part at all, get nothing; torch asks them again for each kind
+     * of device. */
+    c10::intrusive_ptr<GroupBase> split(const StorePtr &store, const std::vector<int> &ranks, const OptionsPtr &opts) {
+        const int at = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin());
+        const int size = static_cast<int>(ranks.size()), color = at < size ? ranks[0] : COLLET_SPLIT_NOCOLOR;
+        const Plan plan{"torch " + group_name_of(*opts, 0), opts->timeout};
+        if (at == size && plan.name == left_out_of_)
+            return {};
+        const collet_config config = plan.config();
+        collet_comm *comm;
+        check(collet_comm_split(line_->comm(), color, at, &comm, &config));
+        if (at < size)
+            return c10::make_intrusive<Group>(store, at, size, plan, comm);
+        left_out_of_ = plan.name;
+        return {};
+    }
+
+    /* Those that are in `ranks` call this, and no other. */
+    collet_comm *comm_of(const std::vector<int> &ranks, const collet_config &config) {
+        return without_others(line_->comm(), ranks, config);
+    }
 
     /* ---- all ranks, one tensor ---- */
 
     WorkPtr allreduce(Tensors &tensors, const c10d::AllreduceOptions &opts) override {
         Call call(OpType::ALLREDUCE, "collet:all_reduce", opts, tensors);
         const at::Tensor flat = call.writes(only(tensors));
-        return collective(call, [&](void *stream) { return reduce_all(flat, opts.reduceOp, stream); });
+        return collective(
+            call, [&](collet_comm *comm, void *stream) { return reduce_all(flat, opts.reduceOp, comm, stream); });
     }
 
     WorkPtr allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &opts) override {
@@ -603,10 +723,10 @@ class Group : public GroupBase {
         Tensors flats;
         for (const at::Tensor &tensor : tensors)
             flats.push_back(call.writes(tensor));
-        return collective(call, [&](void *stream) {
+        return collective(call, [&](collet_comm *comm, void *stream) {
             return together([&] {
                 for (const at::Tensor &flat : flats)
-                    reduce_all(flat, opts.reduceOp, stream);
+                    reduce_all(flat, opts.reduceOp, comm, stream);
             });
         });
     }
@@ -615,8 +735,8 @@ class Group : public GroupBase {
         Call call(OpType::BROADCAST, "collet:broadcast", opts, tensors);
         const at::Tensor flat = call.writes(only(tensors));
         const int root = static_cast<int>(opts.rootRank);
-        return collective(call, [&](void *stream) {
-            return collet_broadcast(flat.data_ptr(), flat.data_ptr(), bytes_of(flat), COLLET_UINT8, root, line_->comm(),
+        return collective(call, [&](collet_comm *comm, void *stream) {
+            return collet_broadcast(flat.data_ptr(), flat.data_ptr(), Extent(flat).count, Extent(flat).type, root, comm,
                                     stream);
         });
     }
@@ -625,9 +745,9 @@ class Group : public GroupBase {
         Call call(OpType::REDUCE, "collet:reduce", opts, tensors);
         const int root = static_cast<int>(opts.rootRank);
         const at::Tensor flat = rank_ == root ? call.writes(only(tensors)) : call.reads(only(tensors));
-        return collective(call, [&](void *stream) {
+        return collective(call, [&](collet_comm *comm, void *stream) {
             return collet_reduce(flat.data_ptr(), flat.data_ptr(), count_of(flat), type_of(flat),
-                                 op_of(opts.reduceOp, flat), root, line_->comm(), stream);
+                                 op_of(opts.reduceOp, flat), root, comm, stream);
         });
     }
 
@@ -637,7 +757,7 @@ class Group : public GroupBase {
         Call call(OpType::ALLGATHER, "collet:all_gather", opts, inputs);
         TORCH_CHECK(outputs.size() == 1, "one list of outputs per rank is expected");
         const at::Tensor in = call.reads(only(inputs)), flat = call.writes_blocks(outputs[0], size_, in);
-        return collective(call, [&](void *stream) { return gather_all(in, flat, stream); });
+        return collective(call, [&](collet_comm *comm, void *stream) { return gather_all(in, flat, comm, stream); });
     }
 
     WorkPtr _allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &opts) override {
@@ -662,7 +782,7 @@ class Group : public GroupBase {
             ins.push_back(call.reads(inputs[k]));
             flats.push_back(call.writes_blocks(of_all_ranks, size_, ins[k]));
         }
-        return collective(call, [&](void *stream) { return gather_each(ins, flats, stream); });
+        return collective(call, [&](collet_comm *comm, void *stream) { return gather_each(ins, flats, comm, stream); });
     }
 
     WorkPtr gather(Lists &outputs, Tensors &inputs, const c10d::GatherOptions &opts) override {
@@ -672,8 +792,20 @@ class Group : public GroupBase {
                     "the root, and no other rank, gives one list of outputs");
         const at::Tensor in = call.reads(only(inputs));
         void *out = rank_ == root ? call.writes_blocks(outputs[0], size_, in).data_ptr() : nullptr;
-        return collective(call, [&](void *stream) {
-            return collet_gather(in.data_ptr(), out, bytes_of(in), COLLET_UINT8, root, line_->comm(), stream);
+        return collective(call, [&](collet_comm *comm, void *stream) {
+            return collet_gather(in.data_ptr(), out, Extent(in).count, Extent(in).type, root, comm, stream);
+        });
+    }
+
+    WorkPtr gather_into_tensor(at::Tensor &output, at::Tensor &input, const c10d::GatherOptions &opts) {
+        Call call(OpType::GATHER, "collet:gather", opts, {input});
+        const int root = static_cast<int>(opts.rootRank);
+        const at::Tensor in = call.reads(input);
+        if (rank_ == root)
+            check_blocks(output, input);
+        void *out = rank_ == root ? call.writes(output).data_ptr() : nullptr;
+        return collective(call, [&](collet_comm *comm, void *stream) {
+            return collet_gather(in.data_ptr(), out, Extent(in).count, Extent(in).type, root, comm, stream);
         });
     }
 
@@ -683,8 +815,8 @@ class Group : public GroupBase {
         TORCH_CHECK(inputs.size() == (rank_ == root ? 1 : 0), "the root, and no other rank, gives one list of inputs");
         const at::Tensor out = call.writes(only(outputs));
         const void *in = rank_ == root ? call.reads_blocks(inputs[0], size_, out).data_ptr() : nullptr;
-        return collective(call, [&](void *stream) {
-            return collet_scatter(in, out.data_ptr(), bytes_of(out), COLLET_UINT8, root, line_->comm(), stream);
+        return collective(call, [&](collet_comm *comm, void *stream) {
+            return collet_scatter(in, out.data_ptr(), Extent(out).count, Extent(out).type, root, comm, stream);
         });
     }
 
@@ -692,7 +824,8 @@ class Group : public GroupBase {
         TORCH_CHECK(inputs.size() == 1, "one list of inputs per rank is expected");
         Call call(OpType::REDUCE_SCATTER, "collet:reduce_scatter", opts, inputs[0]);
         const at::Tensor out = call.writes(only(outputs)), in = call.reads_blocks(inputs[0], size_, out);
-        return collective(call, [&](void *stream) { return reduce_blocks(in, out, opts.reduceOp, stream); });
+        return collective(
+            call, [&](collet_comm *comm, void *stream) { return reduce_blocks(in, out, opts.reduceOp, comm, stream); });
     }
 
     WorkPtr _reduce_scatter_base(at::Tensor &output, at::Tensor &input,
@@ -710,14 +843,14 @@ class Group : public GroupBase {
         Call call(OpType::ALLTOALL_BASE, "collet:all_to_all", opts, {input});
         const at::Tensor in = call.reads(input), out = call.writes(output);
         const std::vector<size_t> sent = split_bytes(in, input_splits), received = split_bytes(out, output_splits);
-        return collective(call, [&](void *stream) { return exchange(in, sent, out, received, stream); });
+        return collective(
+            call, [&](collet_comm *comm, void *stream) { return exchange(in, sent, out, received, comm, stream); });
     }
 
     WorkPtr alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &opts) override {
         Call call(OpType::ALLTOALL, "collet:all_to_all", opts, inputs);
         const std::vector<size_t> sent = list_bytes(inputs), received = list_bytes(outputs);
-        const at::Tensor in = as_bytes(inputs), out = as_bytes(outputs);
-        call.kept = {in, out};
+        const at::Tensor in = call.reads(as_bytes(inputs)), out = call.reads(as_bytes(outputs));
         call.outputs = outputs;
         int64_t at = 0;
         for (const at::Tensor &output : outputs) {
@@ -725,18 +858,23 @@ class Group : public GroupBase {
             call.copies.emplace_back(output, out.narrow(0, at, bytes).view(output.scalar_type()).view(output.sizes()));
             at += bytes;
         }
-        return collective(call, [&](void *stream) { return exchange(in, sent, out, received, stream); });
+        return collective(
+            call, [&](collet_comm *comm, void *stream) { return exchange(in, sent, out, received, comm, stream); });
     }
 
     /* ---- messages ---- */
 
     WorkPtr send(Tensors &tensors, int peer, int tag) override {
         Call call(OpType::SEND, "collet:send", MessageOptions(), tensors);
-        const at::Tensor flat = call.reads(only(tensors)), note = call.reads(note_of(tag));
-        return message(call, [&](void *stream) {
+        call.tag = tag;
+        const at::Tensor flat = call.reads(only(tensors)), note = note_of(tag);
+        const Extent extent(flat);
+        call.note = flat.is_cpu() ? note : at::Tensor();
+        return message(call, [&](collet_comm *comm, void *stream) {
             return together([&] {
-                collet_send(note.data_ptr(), bytes_of(note), COLLET_UINT8, peer, line_->comm(), stream);
-                collet_send(flat.data_ptr(), bytes_of(flat), COLLET_UINT8, peer, line_->comm(), stream);
+                if (flat.is_cpu())
+                    collet_send(note.data_ptr(), 1, COLLET_INT64, peer, comm, stream);
+                collet_send(flat.data_ptr(), extent.count, extent.type, peer, comm, stream);
             });
         });
     }
@@ -744,10 +882,11 @@ class Group : public GroupBase {
     WorkPtr recv(Tensors &tensors, int peer, int tag) override {
         Call call = receipt(OpType::RECV, "collet:recv", tensors, tag);
         const at::Tensor flat = call.kept[0];
-        return message(call, [&](void *stream) { return receive(call, flat, peer, line_->comm(), stream); });
+        return message(call, [&](collet_comm *comm, void *stream) { return receive(call, flat, peer, comm, stream); });
     }
 
     WorkPtr recvAnysource(Tensors &tensors, int tag) override {
+        TORCH_CHECK(only(tensors).is_cpu(), "collet receives from any source on the CPU only");
         OperationPtr operation = operation_of(receipt(OpType::RECVANYSOURCE, "collet:recvAnySource", tensors, tag));
         line_->began(operation);
         line_->receiver.add([operation] {
@@ -764,12 +903,12 @@ class Group : public GroupBase {
 
     WorkPtr barrier(const c10d::BarrierOptions &opts) override {
         Call call(OpType::BARRIER, "collet:barrier", opts);
-        return collective(call, [&](void *stream) { return collet_barrier(line_->comm(), stream); });
+        return collective(call, [&](collet_comm *comm, void *stream) { return collet_barrier(comm, stream); });
     }
 
     /* Through the store: a rank that does not come leaves the communicator as it is. */
     void monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks) override {
-        const Milliseconds timeout = opts.timeout == c10d::kUnsetTimeout ? timeout_ : opts.timeout;
+        const Milliseconds timeout = opts.timeout == c10d::kUnsetTimeout ? plan_.timeout : opts.timeout;
         const std::string round = "monitored barrier " + std::to_string(monitored_++) + ", ";
         if (rank_ == 0)
             meet_all(round, timeout, wait_all_ranks);
@@ -780,30 +919,59 @@ class Group : public GroupBase {
   private:
     template <typename Issue> WorkPtr collective(Call &call, Issue issue) {
         sequence_++;
+        if (call.device.is_cuda())
+            return on_gpu(call, issue);
         const bool at_once =
             call.at_once && call.timeout == c10d::kUnsetTimeout && call_timeout_ == c10d::kUnsetTimeout;
         if (!at_once)
             return issue_into(line_->collectives(), false, call, issue);
         OperationPtr operation = operation_of(call);
-        operation->settle(issue(nullptr));
+        operation->settle(issue(line_->comm(), nullptr));
         return operation;
+    }
+
+    /* In torch's current stream, as what comes before and after it. Never run. */
+    template <typename Issue> WorkPtr on_gpu(Call &call, Issue issue) {
+        call.timeout = c10d::kUnsetTimeout;
+        const LinePtr line = gpu_line(call.device);
+        OperationPtr operation = c10::make_intrusive<Operation>(line, rank_, call);
+        operation->settle(issue(line->comm(), handle_of(current_stream(call.device), 0)));
+        return operation;
+    }
+
+    /* All ranks come here with their first call on a GPU. */
+    LinePtr gpu_line(c10::Device device) {
+        TORCH_CHECK(gpu_line_ == nullptr || gpu_ == device, "this group is on ", gpu_, ", and a tensor on ", device);
+        if (gpu_line_ == nullptr) {
+            const collet_config config = plan_.config(COLLET_DEVICE_CUDA(device.index()));
+            gpu_line_ = std::make_shared<Line>(meet(store_, "collet on GPUs", rank_, size_, config));
+            gpu_ = device;
+        }
+        return gpu_line_;
+    }
+
+    std::vector<LinePtr> lines() const {
+        return gpu_line_ == nullptr ? std::vector<LinePtr>{line_} : std::vector<LinePtr>{line_, gpu_line_};
     }
 
     static Call receipt(OpType type, const char *title, const Tensors &tensors, int tag) {
         Call call(type, title, MessageOptions(), tensors);
-        call.writes(only(tensors));
-        call.note = note_of(-1);
-        call.tag = tag;
+        if (call.writes(only(tensors)).is_cpu()) {
+            call.note = note_of(-1);
+            call.tag = tag;
+        }
         return call;
     }
 
     template <typename Issue> WorkPtr message(Call &call, Issue issue) {
+        if (call.device.is_cuda())
+            return on_gpu(call, issue);
         return issue_into(line_->take_stream(), true, call, issue);
     }
 
     template <typename Issue> WorkPtr issue_into(collet_stream *stream, bool is_own, Call &call, Issue issue) {
         OperationPtr operation = operation_of(call);
-        const collet_result result = issue(stream);
+        const collet_result result = issue(line_->comm(), stream);
         operation->issued_on(stream, is_own);
         if (result < 0)
             operation->settle(result);
@@ -819,25 +987,26 @@ class Group : public GroupBase {
         return c10::make_intrusive<Operation>(line_, rank_, std::move(call));
     }
 
-    collet_result reduce_all(const at::Tensor &flat, const c10d::ReduceOp &op, void *stream) {
-        return collet_allreduce(flat.data_ptr(), flat.data_ptr(), count_of(flat), type_of(flat), op_of(op, flat),
-                                line_->comm(), stream);
+    collet_result reduce_all(const at::Tensor &flat, const c10d::ReduceOp &op, collet_comm *comm, void *stream) {
+        return collet_allreduce(flat.data_ptr(), flat.data_ptr(), count_of(flat), type_of(flat), op_of(op, flat), comm,
+                                stream);
     }
 
-    collet_result gather_all(const at::Tensor &in, const at::Tensor &out, void *stream) {
-        return collet_allgather(in.data_ptr(), out.data_ptr(), bytes_of(in), COLLET_UINT8, line_->comm(), stream);
+    collet_result gather_all(const at::Tensor &in, const at::Tensor &out, collet_comm *comm, void *stream) {
+        return collet_allgather(in.data_ptr(), out.data_ptr(), Extent(in).count, Extent(in).type, comm, stream);
     }
 
-    collet_result gather_each(const Tensors &ins, const Tensors &outs, void *stream) {
+    collet_result gather_each(const Tensors &ins, const Tensors &outs, collet_comm *comm, void *stream) {
         return together([&] {
             for (size_t k = 0; k < ins.size(); k++)
-                gather_all(ins[k], outs[k], stream);
+                gather_all(ins[k], outs[k], comm, stream);
         });
     }
 
-    collet_result reduce_blocks(const at::Tensor &in, const at::Tensor &out, const c10d::ReduceOp &op, void *stream) {
-        return collet_reducescatter(in.data_ptr(), out.data_ptr(), count_of(out), type_of(out), op_of(op, out),
-                                    line_->comm(), stream);
+    collet_result reduce_blocks(const at::Tensor &in, const at::Tensor &out, const c10d::ReduceOp &op,
+                                collet_comm *comm, void *stream) {
+        return collet_reducescatter(in.data_ptr(), out.data_ptr(), count_of(out), type_of(out), op_of(op, out), comm,
+                                    stream);
     }
 
     void check_blocks(const at::Tensor &large, const at::Tensor &small) {
@@ -855,7 +1024,7 @@ class Group : public GroupBase {
             ins.push_back(call.reads(inputs[k]));
             outs.push_back(call.writes(outputs[k]));
         }
-        return collective(call, [&](void *stream) { return gather_each(ins, outs, stream); });
+        return collective(call, [&](collet_comm *comm, void *stream) { return gather_each(ins, outs, comm, stream); });
     }
 
     WorkPtr reduce_singles(OpType type, const Tensors &outputs, const Tensors &inputs,
@@ -867,10 +1036,10 @@ class Group : public GroupBase {
             ins.push_back(call.reads(inputs[k]));
             outs.push_back(call.writes(outputs[k]));
         }
-        return collective(call, [&](void *stream) {
+        return collective(call, [&](collet_comm *comm, void *stream) {
             return together([&] {
                 for (size_t k = 0; k < ins.size(); k++)
-                    reduce_blocks(ins[k], outs[k], opts.reduceOp, stream);
+                    reduce_blocks(ins[k], outs[k], opts.reduceOp, comm, stream);
             });
         });
     }
@@ -916,9 +1085,9 @@ class Group : public GroupBase {
     }
 
     collet_result exchange(const at::Tensor &in, const std::vector<size_t> &sent, const at::Tensor &out,
-                           const std::vector<size_t> &received, void *stream) {
+                           const std::vector<size_t> &received, collet_comm *comm, void *stream) {
         return collet_alltoallv(in.data_ptr(), sent.data(), nullptr, out.data_ptr(), received.data(), nullptr,
-                                COLLET_UINT8, line_->comm(), stream);
+                                COLLET_UINT8, comm, stream);
     }
 
     /* ---- monitored barriers ---- */
@@ -957,9 +1126,12 @@ class Group : public GroupBase {
     }
 
     const StorePtr store_;
-    const Milliseconds timeout_;
+    const Plan plan_;
     Milliseconds call_timeout_ = c10d::kUnsetTimeout;
     const LinePtr line_;
+    std::string left_out_of_; /* the newest group that was split off without this rank */
+    LinePtr gpu_line_;
+    c10::Device gpu_ = at::kCPU;
     uint64_t sequence_ = 0, monitored_ = 0;
 };
 
@@ -992,15 +1164,23 @@ void use_memory() {
     c10::SetCPUAllocator(&memory);
 }
 
-c10::intrusive_ptr<GroupBase> create(const StorePtr &store, int rank, int size,
-                                     const std::chrono::duration<float> &timeout) {
-    pybind11::gil_scoped_release unlocked; /* other ranks may be threads of this interpreter */
-    return c10::make_intrusive<Group>(store, rank, size, std::chrono::duration_cast<Milliseconds>(timeout));
+/* parent, ranks: of a group that is made of the default one. Its ranks find each other through the default group's communicator,
+ * if that is of collet; else through the store. */
+c10::intrusive_ptr<GroupBase> create(const StorePtr &store, int rank, int size, Milliseconds timeout,
+                                     const std::string &name, const c10::intrusive_ptr<GroupBase> &parent,
+                                     const std::vector<int> &ranks) {
+    const Plan plan{name, timeout};
+    const collet_config config = plan.config();
+    const auto of_collet = dynamic_cast<Group *>(parent.get());
+    const bool splits = of_collet != nullptr && std::is_sorted(ranks.begin(), ranks.end());
+    collet_comm *comm = splits ? of_collet->comm_of(ranks, config) : meet(store, "collet", rank, size, config);
+    return c10::make_intrusive<Group>(store, rank, size, plan, comm);
 }
 
 } // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
-    module.def("create", &create);
+    /* Other ranks may be threads of this interpreter. */
+    module.def("create", &create, pybind11::call_guard<pybind11::gil_scoped_release>());
     module.def("use_memory", &use_memory);
 }
