@@ -40,7 +40,7 @@ if importlib.util.find_spec("torch.nn.parallel._replicated_tensor_ddp_utils") is
 
 REPLACED = (
     ('ddp_logging_data.get("backend_name") == "gloo"', "False"),  # goes on to look at settings of gloo
-    ('ddp_logging_data.get("backend_name"), BACKEND', 'ddp_logging_data.get("backend_name"), NAME_OF_BACKEND'),
+    ('("backend_name"), dist.get_backend(group_id)', '("backend_name"), NAME_OF_BACKEND'),
     ('"gloo"', '"collet"'),
     ("Backend.GLOO", "Backend.COLLET"),
     ('BACKEND != "mpi", "Only MPI', 'False, "Only MPI'),  # all to all, which gloo does not have
