@@ -30,11 +30,13 @@ static uint32_t part_room(const struct loan_end *end, const struct fifo_loan *lo
 
 static uint32_t parts_of(uint32_t bytes, uint32_t room) { return (bytes + room - 1) / room; }
 
-/* Parts are claimed by both ends; without LOAN_STOPPED there are never more than one too many. */
+/* Both ends claim parts. What cannot be claimed is not counted: stop_one() waits for those that are. nparts or more: there is none. */
 static uint32_t claim_part(struct fifo_loan *loan, uint32_t nparts) {
-    if (__atomic_load_n(&loan->claimed, __ATOMIC_RELAXED) >= nparts)
-        return nparts;
-    return __atomic_fetch_add(&loan->claimed, 1, __ATOMIC_RELAXED);
+    uint32_t part = __atomic_load_n(&loan->claimed, __ATOMIC_RELAXED);
+    while (part < nparts &&
+           !__atomic_compare_exchange_n(&loan->claimed, &part, part + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    return part;
 }
 
 /* Claims all parts at once. */
@@ -175,11 +177,9 @@ int loan_help(struct fifo_end *end, loan_copy *copy) {
 
 static void stop_one(const struct fifo_end *end, uint64_t position) {
     struct fifo_slot_header *header = header_at(end, position);
-    uint32_t nparts = parts_of(fifo_word_bytes(header->word), part_room(&end->loans, &header->loan));
     if (header->loan.address == 0)
         return;
     uint32_t begun = __atomic_fetch_or(&header->loan.claimed, LOAN_STOPPED, __ATOMIC_RELAXED) & ~LOAN_STOPPED;
-    begun = begun < nparts ? begun : nparts;
     uint64_t deadline_ns = os_now_ns() + LOAN_STOP_NS;
     while ((parts_done(&header->loan) & ~LOAN_IN_SLOT) < begun &&
            (int64_t)(port_load_acquire(end->head) - position) <= 0) { /* pairs with fifo_consumed() */

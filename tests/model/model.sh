@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # model.sh broken FOLDER: checks it with what lies in the folder, as fifo/fifo.h, in the place of the file of src.
-# model.sh [large]: checks slots (slots.c) and waking (wake.c) in all interleavings, then breaks them in every way below and sees
-# that each is noticed.
+# model.sh [large]: checks slots (slots.c), loans (loans.c) and waking (wake.c) in all interleavings, then breaks them in every way
+# below and sees that each is noticed.
 #
 #    of each line of src/fifo that has        mutants
 #    port_load_acquire                        the load does not acquire
@@ -36,13 +36,19 @@ compile_checker() {
     done
 }
 
-# compile_checked PROGRAM SOURCE [FOLDER]: what lies in the folder stands for the file of that name in src. Rooms that wake.c neither
-# has nor stands in for are not called.
+# compile_checked PROGRAM SOURCE [FOLDER]: what lies in the folder stands for the file of that name in src. Rooms that wake.c
+# and loans.c neither have nor stand in for are not called.
 compile_checked() {
     local -a others=("$internal" $libraries -pthread -ldl -lm)
     [ "$2" = slots ] || others=(-no-pie -Wl,--unresolved-symbols=ignore-all)
     $cc "${flags[@]}" "${checked[@]}" ${3:+-I"$3"} -Isrc -Iinclude -c "tests/model/$2.c" -o "$1.o" &&
         $cc "$1.o" "$build"/{explore,memory,hooks}.o "${others[@]}" -o "$1"
+}
+
+# Loans of a few bytes have two parts.
+small_parts() { sed -i 's/^#define NEAR_PART_BYTES .*/#define NEAR_PART_BYTES 8u/' "$1/fifo/loan.c"; }
+loans_of_small_parts() {
+    mkdir -p "$build/small/fifo" && cp src/fifo/loan.c "$build/small/fifo/" && small_parts "$build/small"
 }
 
 # One line each: file, program of perl -0p, what it does. N: which of the lines with such a call.
@@ -78,9 +84,11 @@ mutants() {
 is_noticed() { # number, file, program
     local folder=$work/$1 status program=slots
     [[ $2 != api/* && $2 != base/* ]] || program=wake
+    [[ $2 != fifo/loan.c ]] || program=loans
     mkdir -p "$folder/$(dirname "$2")"
     perl -0pe "$3" "src/$2" >"$folder/$2" || return 1
     ! cmp -s "src/$2" "$folder/$2" || { echo "it changes nothing: $3"; return 1; }
+    [ $program != loans ] || small_parts "$folder"
     compile_checked "$folder/checked" $program "$folder" >"$folder/log" 2>&1 || { cat "$folder/log"; return 1; }
     timeout 200 "$folder/checked" quick >"$folder/log"
     status=$?
@@ -110,7 +118,7 @@ check_broken() { # folder
 
 # Prints the table of a program, and adds up its last line.
 explore() {
-    compile_checked "$build/$1" "$1" && "$build/$@" | tee "$work/table"
+    compile_checked "$build/$1" "$1" "$build/small" && "$build/$@" | tee "$work/table"
     if [[ $(tail -n 1 "$work/table") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
         passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
     else
@@ -119,8 +127,9 @@ explore() {
 }
 
 [ "${1:-}" = broken ] && check_broken "$2"
-compile_checker || { echo "0 passed, 1 failed"; exit 1; }
+compile_checker && loans_of_small_parts || { echo "0 passed, 1 failed"; exit 1; }
 explore slots "$@"
+explore loans "$@"
 explore wake "$@"
 check_mutants
 finish
