@@ -55,9 +55,10 @@ enum config_scope {
     TEXT(ib_hca, "IB_HCA", "NCCL_IB_HCA", "", PROCESS, "",                                                             \
          "RDMA devices as name or name:port, by prefix; ^ excludes, = matches exactly; default: all")                  \
     INT(ib_gid_index, "IB_GID_INDEX", "NCCL_IB_GID_INDEX", "", PROCESS, -1, -1, 255, "GID of RDMA ports; -1: chosen")  \
-    INT(ib_timeout, "IB_TIMEOUT", "NCCL_IB_TIMEOUT", "", RANK, 17, 1, 31,                                              \
-        "an RDMA packet is sent again after 4.096 us * 2^this without an answer")                                      \
-    INT(ib_retry_cnt, "IB_RETRY_CNT", "NCCL_IB_RETRY_CNT", "", RANK, 6, 0, 7, "and so often before it is an error")    \
+    INT(ib_timeout, "IB_TIMEOUT", "NCCL_IB_TIMEOUT", "", RANK, 0, 0, 31,                                               \
+        "an RDMA packet is sent again after 4.096 us * 2^this without an answer; 0: 20, of a device of software 17")   \
+    INT(ib_retry_cnt, "IB_RETRY_CNT", "NCCL_IB_RETRY_CNT", "", RANK, -1, -1, 7,                                        \
+        "and so often before it is an error; -1: 7, of a device of software 6")                                        \
     INT(ib_qps_per_connection, "IB_QPS_PER_CONNECTION", "NCCL_IB_QPS_PER_CONNECTION", "", AGREED, 1, 1, 8,             \
         "queue pairs of a connection on each RDMA rail")                                                               \
     INT(ib_tc, "IB_TC", "NCCL_IB_TC", "", RANK, 0, 0, 255, "traffic class of RDMA packets")                            \

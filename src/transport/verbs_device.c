@@ -220,6 +220,9 @@ static bool open_device(struct verbs_host *host, struct ibv_device *from) {
         lib->close_device(device->context);
         return false;
     }
+    char function[PATH_MAX];
+    snprintf(function, sizeof function, "%s/device", from->ibdev_path);
+    device->software = access(function, F_OK) != 0;
     int fd = device->context->async_fd;
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); /* for verbs_device_look() */
     host->ndevices++;

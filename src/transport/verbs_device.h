@@ -49,6 +49,7 @@ struct verbs_device {
     struct ibv_pd *pd;
     pthread_mutex_t events; /* held while the device's events are read */
     int removed;            /* an event said so */
+    bool software;          /* rxe and siw: no PCI function is behind it */
 };
 
 struct verbs_port {

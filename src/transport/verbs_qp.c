@@ -66,6 +66,16 @@ static struct ibv_ah_attr route_to(const struct verbs_port *port, enum verbs_kin
     return route;
 }
 
+/* A link of 400 Gbit/s may need seconds to come back after a flap, and until then a NIC had better go on trying. To rxe, 7
+ * means without end, and it answers late when its CPU is busy. */
+static uint8_t timeout_of(const struct verbs_device *device, const struct config *config) {
+    return (uint8_t)(config->ib_timeout > 0 ? config->ib_timeout : device->software ? 17 : 20);
+}
+
+static uint8_t retries_of(const struct verbs_device *device, const struct config *config) {
+    return (uint8_t)(config->ib_retry_cnt >= 0 ? config->ib_retry_cnt : device->software ? 6 : 7);
+}
+
 enum collet_result verbs_qp_connect(struct verbs_host *host, struct verbs_qp *qp, const struct verbs_port *port,
                                     enum verbs_kind kind, const struct verbs_address *to, int index, uint32_t my_psn,
                                     uint32_t their_psn, const struct config *config) {
@@ -81,8 +91,8 @@ enum collet_result verbs_qp_connect(struct verbs_host *host, struct verbs_qp *qp
     };
     struct ibv_qp_attr speak = {
         .qp_state = IBV_QPS_RTS,
-        .timeout = (uint8_t)config->ib_timeout,
-        .retry_cnt = (uint8_t)config->ib_retry_cnt,
+        .timeout = timeout_of(port->device, config),
+        .retry_cnt = retries_of(port->device, config),
         .rnr_retry = RNR_RETRIES,
         .max_rd_atomic = 1,
         .sq_psn = my_psn,

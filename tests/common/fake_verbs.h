@@ -65,6 +65,7 @@ struct fake_qp {
     struct fake_cq *cq;
     uint32_t to, path_mtu;
     bool global;
+    uint8_t timeout, retry_cnt;
     struct fake_write writes[FAKE_WRITES];
     int nwrites;
     uint64_t executed, polled; /* sends, from the beginning */
@@ -627,6 +628,10 @@ static int fake_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask
         qp->to = attr->dest_qp_num;
     if (mask & IBV_QP_PATH_MTU)
         qp->path_mtu = attr->path_mtu;
+    if (mask & IBV_QP_TIMEOUT)
+        qp->timeout = attr->timeout;
+    if (mask & IBV_QP_RETRY_CNT)
+        qp->retry_cnt = attr->retry_cnt;
     if (mask & IBV_QP_AV)
         qp->global = attr->ah_attr.is_global;
     if (attr->qp_state == IBV_QPS_ERR)

@@ -257,6 +257,32 @@ static void the_mtu_of_a_path_is_the_smaller_one(void **state) {
     pair_close(&pair);
 }
 
+/* Whether a PCI function is behind a device, its folder in sysfs says: that of the imitation has none. */
+static void cards_try_longer_than_software(void **state) {
+    (void)state;
+    static const struct {
+        bool software;
+        int64_t timeout, retries;
+        int expected_timeout, expected_retries;
+    } cases[] = {{true, 0, -1, 17, 6}, {false, 0, -1, 20, 7}, {true, 14, 0, 14, 0}, {false, 14, 0, 14, 0}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct pair pair;
+        struct verbs_device *device = &verbs_host()->devices[0];
+        pair_init(&pair, (struct shape){8, 4096, 1, 1, 0});
+        assert_true(device->software);
+        device->software = cases[k].software;
+        pair.configs[0].ib_timeout = cases[k].timeout;
+        pair.configs[0].ib_retry_cnt = cases[k].retries;
+        assert_int_equal(transport_verbs.offer(&pair.consumer, &pair.blob), COLLET_SUCCESS);
+        assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_SUCCESS);
+        const struct fake_qp *qp = (const struct fake_qp *)(const void *)end_of(&pair.producer)->qps[0][0].qp;
+        assert_int_equal(qp->timeout, cases[k].expected_timeout);
+        assert_int_equal(qp->retry_cnt, cases[k].expected_retries);
+        device->software = true;
+        pair_close(&pair);
+    }
+}
+
 static void a_lid_is_enough_within_an_infiniband_subnet(void **state) {
     (void)state;
     struct pair pair;
@@ -297,6 +323,7 @@ int main(void) {
         cmocka_unit_test_setup(queue_pairs_that_do_not_connect_are_an_error_with_both_addresses, forget),
         cmocka_unit_test_setup(an_offer_that_makes_no_sense_is_refused, forget),
         cmocka_unit_test_setup(the_mtu_of_a_path_is_the_smaller_one, forget),
+        cmocka_unit_test_setup(cards_try_longer_than_software, forget),
         cmocka_unit_test_setup(a_lid_is_enough_within_an_infiniband_subnet, forget),
     };
     fake_reset();
