@@ -161,7 +161,7 @@ SCRIPT_TOOLS := $(patsubst src/tools/%.py,$(BUILD)/bin/%,$(wildcard src/tools/*.
 PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(BUILD)/bin/%)
 EXAMPLES := $(basename $(EXAMPLE_SOURCES:examples/%=$(BUILD)/bin/%))
 TESTS    := $(TEST_SOURCES:%.c=$(BUILD)/%)
-SCRIPT_TESTS := $(sort $(filter-out tests/fabric/% tests/nccl/% tests/torch/%,$(wildcard tests/*/test_*.sh)))
+SCRIPT_TESTS := $(sort $(filter-out tests/fabric/% tests/nccl/% tests/torch/% tests/browser/%,$(wildcard tests/*/test_*.sh)))
 
 SHARED_LIB   := $(BUILD)/lib/$(SO_NAME)
 STATIC_LIB   := $(BUILD)/lib/libcollet.a
@@ -289,7 +289,7 @@ $(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/
 	$(LINK_PROGRAM)
 # A tool of several files has a folder; collet-tune takes its meetings from the bench.
 $(BUILD)/bin/collet-prog $(BUILD)/tests/unit/test_program $(BUILD)/tests/unit/test_verifier: $(call objects_of,$(wildcard src/tools/prog/*.c))
-$(OBJ)/src/tools/prog/page.o: src/tools/prog/page.html
+$(OBJ)/src/tools/prog/page_text.o: src/tools/prog/page.html
 $(BUILD)/bin/collet-sim: $(call objects_of,$(wildcard src/tools/sim/*.c))
 $(BUILD)/bin/collet-status $(BUILD)/tests/fault/test_status: $(call objects_of,$(wildcard src/tools/status/*.c))
 $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
@@ -645,7 +645,13 @@ gdb:
 
 .PHONY: gallery
 gallery: $(BUILD)/bin/collet-prog
+	@mkdir -p $(BUILD)/gallery
+	@scripts/playground.sh $(BUILD)/gallery/playground.html || [ $$? = 3 ]
 	@BUILD=$(BUILD) scripts/gallery.sh $(BUILD)/gallery
+# The playground in a browser; half a minute of a CPU to build it, so it is not part of `make test`.
+.PHONY: test-playground
+test-playground:
+	@tests/browser/test_playground.sh
 .PHONY: docs-site
 docs-site: gallery
 	@scripts/deps.sh site && scripts/docs-site.sh $(BUILD)/site $(BUILD)/gallery
@@ -688,7 +694,8 @@ help:
 	@echo 'make gpu-accept-bundle  the same in a folder, with kernels for every GPU, for a machine without a compiler'
 	@echo 'make test-gpu-sim-full  kernels as nvcc made them, on a simulated GPU machine: 1,000 runs, and mutations that must fail'
 	@echo 'make bench-gpu-sim-kernels  their fences, polls and bytes in flight, counted there'
-	@echo 'make gallery       a page per algorithm that a browser animates, in build/gallery'
+	@echo 'make gallery       a page per algorithm that a browser animates, in build/gallery; with emscripten a playground too'
+	@echo 'make test-playground  the playground in a browser (needs emscripten and Chromium; half a minute of a CPU)'
 	@echo 'make lab1 … lab8   the labs of docs/course (HINT=1: a hint)'
 	@echo 'make lab-slow      bad cases made on purpose, beside healthy jobs: docs/slow.md (half a minute)'
 	@echo 'make docs-site     the documents, with search and the gallery, in build/site (installs Sphinx; a minute)'

@@ -22,6 +22,15 @@ page() { # algorithm ranks nodes
     fi
 }
 
+# The playground lies in the folder already, if there is one (scripts/playground.sh).
+playground() {
+    if [ -s "$folder/playground.html" ]; then
+        echo '<p><a href="playground.html">Playground</a>: change the programs, ask the verifier, predict up to 131,072 ranks.</p>'
+    else
+        echo '<p>The playground, in which programs can be changed and verified, is missing: it is built where emscripten is installed.</p>'
+    fi
+}
+
 row() { # algorithm, then its line of --list
     local shape pages=
     for shape in "${shapes[@]}"; do
@@ -47,8 +56,9 @@ a { white-space: nowrap; margin-right: .6rem; }
 <p>Each page runs an algorithm: the very program that the library executes, and that the verifier proved right. Press play, or
 go turn by turn. Set the slots per connection of a ring to 1 and watch the deadlock. <code>collet-prog --html</code> writes such a page
 for any number of ranks up to 64.</p>
-<table>
 END
+    playground
+    echo '<table>'
     "$prog" --list | while read -r name rest; do
         row "$name" "$(sed -E 's/^.*(ranks|of equally many ranks, 2 to 64) {2,}//; s/&/\&amp;/g; s/</\&lt;/g' <<<"$rest")"
     done

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Connections of one rank: table, set-up, and how long their slots are.
+ * Connections of one rank: table and set-up.
  */
 #include "chan/chan.h"
 
@@ -16,17 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define NSLOTS 8
-#define SHORT_BYTES 4096u /* payload of a short slot: above this long ones have long won */
-#define MIN_SLOT_BYTES 4096u
-
-/* COLLET_BUFFSIZE unless it is set. Slots that stay in the caches between their writer and their reader, or whoever copies
- * them on; but where each is a message, with its own header, answer and look at a completion, fewer longer ones. */
-#define MEMORY_BUFFER_BYTES (1u << 20)
-#define MESSAGES_BUFFER_BYTES (4u << 20)
-#define ROAM_BYTES (2u << 20)          /* what the payloads that one rank sends go through, lap by lap (fifo_place.h) */
-#define RANK_BUDGET_BYTES (256u << 20) /* Simple slots of one rank's connections to all others, on one channel */
 
 /* ---- which transport ---- */
 
@@ -95,27 +84,6 @@ static enum collet_result err_unreachable(const struct conn_owner *owner, int pe
 }
 
 /* ---- table ---- */
-
-/* Less than wanted where many ranks would make it too much. */
-static uint32_t slot_bytes_for(const struct config *config, int nranks, bool messages) {
-    size_t wanted = messages ? MESSAGES_BUFFER_BYTES : MEMORY_BUFFER_BYTES, budget = RANK_BUDGET_BYTES / (size_t)nranks;
-    if (config->buffsize > 0)
-        wanted = (size_t)config->buffsize;
-    size_t buffer = wanted < budget ? wanted : budget;
-    size_t slot = buffer / NSLOTS / 64 * 64;
-    return (uint32_t)(slot < MIN_SLOT_BYTES ? MIN_SLOT_BYTES : slot);
-}
-
-/* Of each slot: where neighbours are many their connections fill the caches together. */
-static uint32_t roam_bytes_for(int neighbours) {
-    return ROAM_BYTES / NSLOTS / (uint32_t)(neighbours > 0 ? neighbours : 1);
-}
-
-struct fifo_layout chan_layout(const struct config *config, int nranks, bool messages) {
-    uint32_t slot_bytes = slot_bytes_for(config, nranks, messages);
-    uint32_t room_bytes = messages || config->buffsize > 0 ? 0 : roam_bytes_for(nranks - 1);
-    return fifo_layout_of(NSLOTS, slot_bytes, SHORT_BYTES, room_bytes);
-}
 
 /* Are slots of this communicator's connections messages? Where any are, some of rank 0's are: to another host. */
 static bool sends_messages(const struct chan *chan) {
@@ -313,7 +281,7 @@ static void stores_init(struct conn *conn) {
 static uint32_t roam_bytes_of(const struct conn *conn) {
     const struct conn_owner *owner = conn->owner;
     int node = owner->peers[owner->rank].node;
-    uint32_t roam = roam_bytes_for(crowd_of_node(owner->peers, owner->nranks, node) - 1);
+    uint32_t roam = chan_roam_bytes(crowd_of_node(owner->peers, owner->nranks, node) - 1);
     if (conn->end.remote || owner->gpu != NULL)
         return 0;
     uint32_t stride = conn->end.strides[PROTOCOL_SIMPLE];

@@ -50,6 +50,8 @@ struct chan_options {
 
 /* The layout that a communicator of nranks ranks gets, whose slots are messages (transport.h) or not. */
 struct fifo_layout chan_layout(const struct config *config, int nranks, bool messages);
+/* Room to roam in, per slot: where neighbours are many, their connections fill the caches together. */
+uint32_t chan_roam_bytes(int neighbours);
 
 /* Do COLLET_TRANSPORT and COLLET_DIRECT name what there is? As tuner_check_names(). */
 enum collet_result chan_check_names(const struct config *config);

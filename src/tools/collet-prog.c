@@ -7,6 +7,7 @@
 #include "fifo/protocol.h"
 #include "plan/import.h"
 #include "tools/common/arguments.h"
+#include "tools/prog/script.h"
 #include "tools/prog/show.h"
 
 #include <inttypes.h>
@@ -33,7 +34,8 @@ static const struct command command = {
 struct request {
     const char *algorithm, *ranks;
     const char *nodes, *root, *slots, *import; /* NULL: not given */
-    bool check, list, trace, chains, dot, html, geometry;
+    const char *edited;                        /* a file */
+    bool check, list, trace, chains, dot, html, geometry, text;
     struct show_cells cells;
     const char *buffer_ranks, *channels, *chunk; /* of the geometry */
 };
@@ -51,6 +53,9 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
         ARGUMENT_FLAG(
             "html", &request->html,
             "a page of HTML for a browser, which runs the programs step by step: collet-prog --html … > page.html"),
+        ARGUMENT_FLAG("text", &request->text, "the programs as text that can be changed"),
+        ARGUMENT_VALUE("edited", "FILE", &request->edited,
+                       "the programs in this text instead of the algorithm's: verified, then shown"),
         ARGUMENT_FLAG("check", &request->check, "verify instead of printing: exit 0 if verified, 1 if not"),
         ARGUMENT_FLAG("trace", &request->trace, "verify, and show turn by turn what each rank holds in one round"),
         ARGUMENT_VALUE("slots", "K", &request->slots,
@@ -202,7 +207,9 @@ static int print(const struct algorithm *algorithm, const struct prog_shape *sha
                  const struct request *request) {
     struct cast cast;
     enum collet_result result = cast_create(algorithm, shape, root, &cast);
-    if (result == COLLET_SUCCESS)
+    if (result == COLLET_SUCCESS && request->text)
+        script_print(&cast, stdout);
+    else if (result == COLLET_SUCCESS)
         result = request->chains || request->dot ? show_chains(&cast, shape, request->dot, stdout)
                                                  : show_steps(&cast, request->cells, stdout);
     cast_destroy(&cast);
@@ -219,7 +226,23 @@ static int page(const struct algorithm *algorithm, const struct prog_shape *shap
     return EXIT_FAILURE;
 }
 
-/* What is asked for of an algorithm on a shape. An imported one is verified first, whatever is asked. */
+/* All of a file, which the caller frees; NULL after a message. */
+static char *read_text(const char *path) {
+    FILE *in = fopen(path, "r");
+    char *text = NULL;
+    size_t room = 0;
+    const bool read = in != NULL && (getdelim(&text, &room, '\0', in) > 0 || feof(in));
+    if (!read || text == NULL) {
+        fprintf(stderr, "collet-prog: --edited: cannot read %s: %m\n", path);
+        free(text);
+        text = NULL;
+    }
+    if (in != NULL)
+        fclose(in);
+    return text;
+}
+
+/* What is asked for of an algorithm on a shape. An imported or edited one is verified first, whatever is asked. */
 static int serve(const struct request *request, const struct algorithm *algorithm, int root, int nslots) {
     int nranks = algorithm->nranks, nnodes = 1, status = EXIT_SUCCESS;
     struct prog_shape shape;
@@ -244,11 +267,24 @@ static int serve(const struct request *request, const struct algorithm *algorith
         prog_shape_fini(&shape);
         return status;
     }
-    if (checks || request->import != NULL)
+    if (checks || request->import != NULL || request->edited != NULL)
         status = check(algorithm, &shape, root, nslots, request->trace);
     if (!checks && status == EXIT_SUCCESS)
         status = print(algorithm, &shape, root, request);
     prog_shape_fini(&shape);
+    return status;
+}
+
+static int serve_edited(const struct request *request, const struct algorithm *of) {
+    int nranks = 0;
+    char *text = read_text(request->edited);
+    if (text == NULL || !argument_number("<ranks>", request->ranks, 1, 1024, &nranks)) {
+        free(text);
+        return EXIT_BAD_INPUT;
+    }
+    const struct algorithm edited = script_algorithm(of, nranks, text);
+    const int status = serve(request, &edited, 0, 2);
+    free(text);
     return status;
 }
 
@@ -262,7 +298,9 @@ int main(int argc, char **argv) {
         return print_geometry(&request);
     if (request.import == NULL) {
         const struct algorithm *algorithm = find_algorithm(request.algorithm);
-        return algorithm == NULL ? EXIT_BAD_INPUT : serve(&request, algorithm, 0, 2);
+        return algorithm == NULL        ? EXIT_BAD_INPUT
+               : request.edited != NULL ? serve_edited(&request, algorithm)
+                                        : serve(&request, algorithm, 0, 2);
     }
     struct algorithm *imported;
     if (import_file(request.import, &imported) != COLLET_SUCCESS) {

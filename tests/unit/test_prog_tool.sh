@@ -33,6 +33,35 @@ stays_small() { # arguments…
     [ "$lines" -lt 1000 ] && [ "$width" -lt 1000 ] || { echo "$lines lines, up to $width wide"; return 1; }
 }
 
+# Programs written as text and read again are the same, and are verified.
+text_is_the_programs() {
+    local shape name text again
+    text=$(mktemp) again=$(mktemp)
+    for shape in "4 1" "8 2" "5 1"; do
+        for name in $("$prog" --list | cut -d ' ' -f 1); do
+            "$prog" --text --nodes "${shape#* }" "$name" "${shape% *}" >"$text" 2>/dev/null || continue
+            "$prog" --edited "$text" --text --nodes "${shape#* }" --slots 4 "$name" "${shape% *}" >"$again" &&
+                head -n 1 "$again" | grep -q '^verified: ' && sed 1d "$again" | cmp -s "$text" - ||
+                { echo "$name $shape"; head -3 "$again"; rm -f "$text" "$again"; return 1; }
+        done
+    done
+    rm -f "$text" "$again"
+}
+
+# What was changed is what the verifier looks at, and nonsense has its line in the message.
+changed_text_is_verified() {
+    local text output
+    text=$(mktemp)
+    "$prog" --text allreduce_ring 4 | sed '0,/<3 in2 >1/s//<3 in1 >1/' >"$text"
+    output=$("$prog" --edited "$text" --check allreduce_ring 4)
+    [ $? = 1 ] && grep -qF 'expected slice 1, got slice 2' <<<"$output" || { echo "$output"; rm -f "$text"; return 1; }
+    sed -i '0,/<3 in1 >1/s//<9 >1/' "$text"
+    output=$("$prog" --edited "$text" --check allreduce_ring 4)
+    [ $? = 1 ] && grep -qF "line 5: '<9' is not a rank" <<<"$output" || { echo "$output"; rm -f "$text"; return 1; }
+    rm -f "$text"
+    refuses '--edited: cannot read /nowhere' --edited /nowhere --check allreduce_ring 4
+}
+
 cells_name_peers() {
     shows "   1   R+.S 1 <2 >1  R+.S 2 <0 >2  R+.S 0 <1 >0" --peers allreduce_ring 3 &&
         shows "   0   R+!S 0 <1-3 >1-3      R+!S 1 <0,2,3 >2,3,0  R+!S 2 <0,1,3 >3,0,1  R+!S 3 <0-2 >0-2" --peers allreduce_twoshot 4
@@ -110,4 +139,6 @@ check a_failed_check_shows_what_is_held failures_show_values
 check the_cells_of_a_table_name_peers cells_name_peers
 check the_cells_of_a_table_tell_loans cells_tell_loans
 check tables_of_a_thousand_ranks_are_cut_and_say_so tables_are_cut
+check programs_as_text_are_the_programs text_is_the_programs
+check changed_text_is_verified changed_text_is_verified
 finish

@@ -17,12 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The text of page.html, as it is. */
-__asm__(".section .rodata\n"
-        "page_template: .incbin \"src/tools/prog/page.html\"\n"
-        ".byte 0\n"
-        ".previous\n");
-extern const char page_template[] __asm__("page_template");
+extern const char page_template[]; /* the text of page.html */
 
 enum { SLOTS_TRIED = 8, FILES_MAX = 16 };
 
@@ -278,9 +273,8 @@ static void put_data(struct page *page, int root, int nslots) {
     fprintf(page->out, "]}");
 }
 
-enum collet_result show_page(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots,
-                             FILE *out) {
-    static const char mark[] = ">DATA<";
+enum collet_result show_page_data(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
+                                  int nslots, FILE *out) {
     struct cast cast;
     if (shape->nranks > SHOW_PAGE_RANKS)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "a page shows up to %d ranks, not %d", SHOW_PAGE_RANKS,
@@ -288,15 +282,28 @@ enum collet_result show_page(const struct algorithm *algorithm, const struct pro
     COLLET_TRY(cast_create(algorithm, shape, root, &cast));
     struct page page = {.cast = &cast, .shape = shape, .out = out};
     enum collet_result result = COLLET_SUCCESS;
-    if (cast_connect(&cast, &page.conns)) {
-        const char *at = strstr(page_template, mark);
-        fwrite(page_template, 1, (size_t)(at - page_template) + 1, out);
+    if (cast_connect(&cast, &page.conns))
         put_data(&page, root, nslots);
-        fputs(at + sizeof(mark) - 2, out);
-    } else {
+    else
         result = err_set(COLLET_ERR_NO_MEMORY, "no memory for the connections of %d ranks", shape->nranks);
-    }
     cast_disconnect(&page.conns);
     cast_destroy(&cast);
+    return result;
+}
+
+enum collet_result show_page(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots,
+                             FILE *out) {
+    static const char mark[] = ">DATA<";
+    const char *at = strstr(page_template, mark);
+    char *data = NULL;
+    size_t bytes = 0;
+    FILE *text = open_memstream(&data, &bytes);
+    if (text == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a page");
+    enum collet_result result = show_page_data(algorithm, shape, root, nslots, text);
+    fclose(text);
+    if (result == COLLET_SUCCESS)
+        fprintf(out, "%.*s%s%s", (int)(at - page_template) + 1, page_template, data, at + sizeof(mark) - 2);
+    free(data);
     return result;
 }

@@ -1,0 +1,38 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# playground.sh FILE.html: the page in which programs, verifier and cost model run (src/tools/play/), as one file that needs no
+# network. Needs emscripten's emcc; without it, exit status 3.
+set -u
+page=${1:?usage: scripts/playground.sh FILE.html}
+cd "$(dirname "$0")/.." || exit 1
+command -v emcc >/dev/null || exit 3
+export NODE_PATH=${NODE_PATH:-/usr/share/nodejs} # where Debian has what emcc loads
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Whatever reads no machine, no network and no file.
+sources=(src/base/{config,err,json,log,memory,output,spelling,timeline,types}.c src/chan/slots.c
+    src/tools/prog/{page,script}.c src/tools/play/{play,os}.c)
+for file in src/{program,algo,forecast,fifo,plan,topo}/*.c; do
+    case $file in
+    src/plan/import.c | src/plan/plan.c | src/plan/survey.c) ;;
+    src/topo/files.c | src/topo/hwloc_read.c | src/topo/probe.c | src/topo/xml_*.c | src/topo/here.c | src/topo/sysfs.c | src/topo/locate.c) ;;
+    *) sources+=("$file") ;;
+    esac
+done
+
+printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -I{} bash -c \
+    'emcc -O2 -std=gnu11 -D_GNU_SOURCE -Iinclude -Isrc -I. -c "$1" -o "$2/${1//\//_}.o"' _ {} "$work" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
+emcc -O2 "$work"/*.o -o "$work/play.wasm" -sSTANDALONE_WASM --no-entry -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=2GB \
+    -sTOTAL_STACK=1MB -sEXPORTED_FUNCTIONS=_malloc,_free 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
+
+# The module and the page that animates programs stand in the playground as text.
+python3 - src/tools/play/play.html "$work/play.wasm" src/tools/prog/page.html "$page" <<'END'
+import base64, json, sys
+template, wasm, animation, out = sys.argv[1:]
+text = open(template, encoding="utf-8").read()
+module = base64.b64encode(open(wasm, "rb").read()).decode()
+frame = json.dumps(open(animation, encoding="utf-8").read()).replace("<", "\\u003c")
+open(out, "w", encoding="utf-8").write(text.replace("@WASM@", module).replace('"@ANIMATION@"', frame))
+END
