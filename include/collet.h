@@ -449,7 +449,7 @@ COLLET_API enum collet_result collet_mem_alloc(void **memory, size_t bytes, int 
 COLLET_API enum collet_result collet_mem_free(void *memory);
 
 /* collet_comm_register: tells comm of a buffer that calls will use again and again, and that stays where it is. A handle is
- * written to *registration. NICs read such a buffer of the host where it is; memory of collet_mem_alloc() needs no registration
+ * written to *registration. NICs read and write such a buffer of the host where it is; memory of collet_mem_alloc() needs no registration
  * for that. Buffers may overlap, or be registered twice; each registration has its own handle. The caller ends it with
  * collet_comm_deregister(), before it frees the buffer; the end of comm ends it, too. Does not communicate: other ranks need not
  * register theirs. Errors: INVALID_ARGUMENT (buff or registration is NULL, bytes is 0 or too large), NO_MEMORY, and as

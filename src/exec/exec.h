@@ -136,8 +136,7 @@ enum collet_result exec_connect(struct exec_call *calls, int ncalls);
 
 /* What a program's ends may lend, and whether they may be lent payloads. Its connections are ready. */
 struct exec_loans {
-    uint32_t lends_from, borrows_from; /* as in struct interp_op */
-    bool lands;
+    uint32_t lends_from, borrows_from, lands_from; /* as in struct interp_op */
 };
 struct exec_loans exec_loans_of(const struct exec_program *program);
 
@@ -153,8 +152,10 @@ static inline bool exec_has_lent(const struct exec_program *program, int nworker
     return false;
 }
 
-/* The worker waits for a slot that comes over a wire: says where its payload is to go, if that is one place in memory. */
+/* The worker waits for a slot: says where the payloads of the next ones that come over wires are to go. */
 void exec_announce(struct interp_worker *w);
+/* Are IN and OUT of a call apart, as far as the program touches them? */
+bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog);
 
 /* A rank that waits copies for those that take what it has lent. */
 void exec_help(const struct exec_program *program, bool *moved);

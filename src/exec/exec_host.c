@@ -73,7 +73,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
     if (whole < loans.lends_from)
         loans.lends_from = 0;
     if (whole < loans.borrows_from || args->protocol != PROTOCOL_SIMPLE) /* headers of lines are old */
-        loans.borrows_from = 0;
+        loans.borrows_from = loans.lands_from = 0;
     for (uint32_t channel = 0; channel < args->nchannels; channel++) {
         struct interp_op *op = &program->ops[channel];
         op->geometry = geometry_of(args->total_elems, args->block_elems, args->chunk_elems, channel, args->nchannels);
@@ -82,7 +82,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
             fill_extents(op, program->progs[channel], call->request.extents, channel);
         op->lends_from = loans.lends_from;
         op->borrows_from = loans.borrows_from;
-        op->lands = loans.lands;
+        op->lands_from = loans.lands_from;
         op->stream_stores = leaves_cache;
         op->reduce = (const void *)call->reduce;
         op->multiply = (const void *)reduce_host_multiply(call->request.type);
@@ -101,11 +101,14 @@ static void exec_call_start(struct exec_call *call) {
         args->sequence = call->args.sequence;
         args->scaling = call->args.scaling;
         args->factor = interp_factor(&call->args);
+        struct interp_op *op = &program->ops[channel];
+        op->lands_early = op->lands_from > 0 && exec_is_out_of_place(op, program->progs[channel]);
     }
     call->running = program->first_worker[call->args.nchannels];
     for (int k = 0; k < call->running; k++) {
         struct interp_worker *w = &program->workers[k];
-        w->pc = w->round = w->arrived = w->lent = 0;
+        w->pc = w->said_pc = w->arrived = w->lent = 0;
+        w->round = w->said_round = 0;
         w->done = 0;
     }
     if (program->pair_ops != NULL)
@@ -123,7 +126,7 @@ static inline enum collet_result exec_worker_visit(struct exec_call *call, struc
         if (traced)
             now = exec_trace(call, w, &next, result, now);
         if (result == INTERP_BUSY) {
-            if (everywhere == PROTO_EACH_END && w->op->lands && !w->blocked_sending)
+            if (everywhere == PROTO_EACH_END && w->op->lands_from > 0)
                 exec_announce(w);
             return COLLET_SUCCESS;
         }

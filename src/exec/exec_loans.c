@@ -4,6 +4,7 @@
  * read where it lies, if this process reaches it, else it is copied into the slot.
  */
 #include "exec/exec.h"
+#include "kernels/interp.h"
 #include "transport/transport.h"
 
 #include <string.h>
@@ -15,10 +16,11 @@ static bool is_held(const struct fifo_end *end, uint32_t bytes, const char *to) 
 }
 
 /* Where the only operand of a step goes as it is; NULL: it does not. */
-static char *place_of(const struct interp_worker *w, const struct prog_step *step, const struct interp_piece *piece) {
+static char *place_of(const struct interp_op *op, const struct prog_step *step, uint64_t round,
+                      const struct interp_piece *piece) {
     bool copies = step->recv_count == 1 && step->locals_count == 0 && step->count == 1 &&
-                  step->store_region == STEP_OUT && !(step->finish && w->op->args.divisor > 1);
-    return copies ? interp_store(w->op, step, 0, w->round, piece) : NULL;
+                  step->store_region == STEP_OUT && !(step->finish && op->args.divisor > 1);
+    return copies ? interp_store(op, step, 0, round, piece) : NULL;
 }
 
 static bool fetch_all(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, char *to) {
@@ -50,19 +52,82 @@ static bool hold_all(struct interp_worker *w, const struct prog_step *step, uint
 
 enum interp_result exec_borrow(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                const struct interp_piece *piece) {
-    char *to = place_of(w, step, piece);
+    char *to = place_of(w->op, step, w->round, piece);
     return fetch_all(w, step, bytes, to) && hold_all(w, step, bytes) ? INTERP_STEPPED : INTERP_BUSY;
 }
 
-void exec_announce(struct interp_worker *w) {
-    const struct prog_step *step = &w->op->steps[w->first_step + w->pc];
-    struct fifo_end *end = w->op->recv_ends[w->blocked_on];
-    struct interp_piece piece = interp_piece_of(w->op, step, 0, w->round);
-    end->loans.landing_bytes = interp_bytes(w->op, &piece);
-    bool worth = end->loans.way == LOAN_WIRE && loan_is_worth(&end->loans, 0, end->loans.landing_bytes);
-    end->loans.landing_position = end->position;
-    end->loans.landing = worth ? place_of(w, step, &piece) : NULL;
+/* ---- landings ---- */
+
+/* The position of the next slot of which nothing was said. */
+static uint64_t next_landing(const struct fifo_end *end) {
+    return (int64_t)(end->loans.landings_end - end->position) > 0 ? end->loans.landings_end : end->position;
 }
+
+static bool has_room(const struct interp_op *op, const struct prog_step *step) {
+    for (int k = 0; k < step->recv_count; k++) {
+        const struct fifo_end *end = op->recv_ends[step->recv_first + k];
+        if (next_landing(end) - end->position >= end->nslots)
+            return false;
+    }
+    return true;
+}
+
+static void say_where(const struct interp_op *op, const struct prog_step *step, uint32_t bytes, char *to) {
+    for (int k = 0; k < step->recv_count; k++) {
+        struct fifo_end *end = op->recv_ends[step->recv_first + k];
+        bool lands = to != NULL && end->loans.way == LOAN_WIRE && loan_is_worth(&end->loans, (uintptr_t)to, bytes);
+        loan_land(&end->loans, (struct loan_landing){lands ? to : NULL, next_landing(end), bytes});
+    }
+}
+
+/* The worker's own step may store its payload now. A later one may do so early, if nothing else in the call touches its place. */
+static char *landing_of(const struct interp_worker *w, const struct prog_step *step, const struct interp_piece *piece) {
+    bool now = w->said_round == w->round && w->said_pc == w->pc;
+    bool early = w->op->lands_early && step->lands == STEP_LANDS_EARLY;
+    return now || early ? place_of(w->op, step, w->said_round, piece) : NULL;
+}
+
+/* Goes on where it ended the last time, or at the worker's step, if that is further. A slot that lands nowhere is counted, too. */
+void exec_announce(struct interp_worker *w) {
+    const struct interp_op *op = w->op;
+    if (w->said_round < w->round || (w->said_round == w->round && w->said_pc < w->pc)) {
+        w->said_round = w->round;
+        w->said_pc = w->pc;
+    }
+    while (w->said_round < op->geometry.nrounds) {
+        const struct prog_step *step = &op->steps[w->first_step + w->said_pc];
+        struct interp_piece piece = interp_piece_of(op, step, 0, w->said_round);
+        uint32_t bytes = interp_payload(op, step, w->said_round, &piece);
+        if (!has_room(op, step))
+            return;
+        if (!interp_skips(op, bytes))
+            say_where(op, step, bytes, landing_of(w, step, &piece));
+        w->said_pc = (w->said_pc + 1) % w->nsteps;
+        w->said_round += w->said_pc == 0;
+    }
+}
+
+static bool reads_in(const struct prog *prog) {
+    for (int l = 0; l < prog->nlocals; l++)
+        if (prog->locals[l].region == STEP_IN)
+            return true;
+    return false;
+}
+
+bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog) {
+    const struct work_args *args = &op->args;
+    uint64_t bytes[STEP_REGIONS];
+    if (!reads_in(prog))
+        return true;
+    for (int region = STEP_IN; region <= STEP_OUT; region++) {
+        uint64_t blocks = args->block_elems * op->memory.nblocks[region];
+        bytes[region] = (blocks > args->total_elems ? blocks : args->total_elems) * args->elem_bytes;
+    }
+    return op->extents[STEP_OUT] == NULL &&
+           (args->in + bytes[STEP_IN] <= args->out || args->out + bytes[STEP_OUT] <= args->in);
+}
+
+/* ---- a program's ends ---- */
 
 /* 0 counts as none. */
 static uint32_t least_of(uint32_t a, uint32_t b) { return a - 1 < b - 1 ? a : b; }
@@ -73,10 +138,9 @@ struct exec_loans exec_loans_of(const struct exec_program *program) {
         const struct conn *conn = program->conns[k];
         const struct loan_end *end = &conn->end.loans;
         uint32_t *from = conn->side == CONN_PRODUCER ? &loans.lends_from : &loans.borrows_from;
+        *from = least_of(least_of(*from, end->least_bytes), end->least_common_bytes);
         if (conn->side == CONN_CONSUMER && end->way == LOAN_WIRE)
-            loans.lands = true;
-        else
-            *from = least_of(least_of(*from, end->least_bytes), end->least_common_bytes);
+            loans.lands_from = least_of(loans.lands_from, end->least_bytes);
     }
     return loans;
 }

@@ -28,7 +28,7 @@
 #include "fifo/port.h"
 #include "fifo/protocol.h"
 
-#define FIFO_MAX_SLOTS 16
+#define FIFO_MAX_SLOTS LOAN_LANDINGS
 #define FIFO_LINE_BYTES 128 /* two cache lines: adjacent-line prefetch must not tie the counters together */
 
 /* The first word of a slot's header: how much payload, and in which protocol's area. A wire that carries the slot must know

@@ -98,6 +98,10 @@ static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t b
 
 int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to) {
     struct fifo_loan *loan = &fifo_header(end)->loan;
+    if (end->loans.way == LOAN_WIRE) { /* it is there already */
+        end->loans.taken = (const char *)(uintptr_t)loan->address;
+        return 1;
+    }
     char *slot = slot_at(end, end->position), *place = to != NULL ? to : slot;
     if (to != NULL && port_load_acquire(&loan->to) == 0) {
         loan->to_offset = loan_offset(&end->loans, (uintptr_t)to);

@@ -23,8 +23,9 @@
  * back: nobody claims another part, and it waits for the parts that are being copied (loan_stop()).
  *
  * Over a wire nobody copies from end to end, but slots are spared all the same (LOAN_WIRE). The producer's transport sends the
- * payload from where it is, and the loan is over when that is done. The consumer says where the payload of the slot that it
- * waits for is to go, and its transport receives it there.
+ * payload from where it is, and the loan is over when that is done. The consumer says where the payloads of its next slots are to
+ * go (landings), and its transport receives them there, if it hears of it in time. Then it says so in the slot's header: `address`
+ * is where the payload is now, in the consumer's memory.
  *
  * How the other end's memory is reached, each end knows of itself: in one process by address, between processes of a host through
  * the commons (commons.h) where it lies there, else by the kernel. A producer lends only to a consumer that has said that it
@@ -66,6 +67,14 @@ struct fifo_loan {
 #define LOAN_IN_SLOT 0x80000000u /* in `done`: the payload is in the slot after all */
 #define LOAN_STOPPED 0x80000000u /* in `claimed`: no part may be claimed any more */
 
+/* Where the payload of a slot is to go, if it has so many bytes. */
+struct loan_landing {
+    char *to; /* NULL: into the slot */
+    uint64_t position;
+    uint32_t bytes;
+};
+#define LOAN_LANDINGS 16 /* as many as slots, at most */
+
 /* Of one end. */
 struct loan_end {
     uint32_t way;                /* enum loan_way */
@@ -78,10 +87,9 @@ struct loan_end {
     uint64_t lending;                              /* producer: address of the payload of its next slot; 0: not lent */
     uint64_t until;                                /* producer: position behind its newest loan */
     const char *taken; /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */
-    /* LOAN_WIRE, consumer: where the payload of the slot at that position is to go, if it has so many bytes. */
-    char *landing; /* NULL: into the slot */
-    uint64_t landing_position;
-    uint32_t landing_bytes;
+    /* LOAN_WIRE, consumer. */
+    struct loan_landing landings[LOAN_LANDINGS]; /* by slot, of positions below landings_end that are not consumed */
+    uint64_t landings_end;
 };
 
 /* Where an address of this end is in the commons. */
@@ -93,6 +101,18 @@ PORT_FN uint64_t loan_offset(const struct loan_end *end, uint64_t address) {
 PORT_FN int loan_is_worth(const struct loan_end *end, uint64_t address, uint32_t bytes) {
     uint32_t least = loan_offset(end, address) != 0 ? end->least_common_bytes : end->least_bytes;
     return least - 1 < bytes && (end->only == NULL || end->only(address, bytes));
+}
+
+/* LOAN_WIRE, consumer: says where the payload of its slot at a position is to go. */
+static inline void loan_land(struct loan_end *end, struct loan_landing landing) {
+    end->landings[landing.position % LOAN_LANDINGS] = landing;
+    end->landings_end = landing.position + 1;
+}
+
+/* Its transport: where the payload of that slot is to go; NULL: into the slot. */
+static inline char *loan_landing_at(const struct loan_end *end, uint64_t position, uint32_t bytes) {
+    const struct loan_landing *landing = &end->landings[position % LOAN_LANDINGS];
+    return landing->position == position && landing->bytes == bytes ? landing->to : NULL;
 }
 
 /* A producer fills its slot's header; next: the position behind it. */

@@ -32,7 +32,8 @@ struct interp_op {
     struct work_args args;
     uint32_t lends_from;    /* host: least payload that any of the ends lends (fifo/loan.h); 0: none does */
     uint32_t borrows_from;  /* host: least payload that any of the ends is lent; 0: none is */
-    uint32_t lands;         /* host: some of the ends receive payloads where they belong */
+    uint32_t lands_from;    /* host: least payload that any of the ends receives where it belongs; 0: none does */
+    uint32_t lands_early;   /* host: IN and OUT are apart: payloads of steps with STEP_LANDS_EARLY may do so */
     uint32_t stream_stores; /* host: local results do not stay in the caches */
     const void *reduce;     /* host: reduce_fn */
     const void *multiply;   /* host: multiply_fn */
@@ -43,11 +44,13 @@ struct interp_worker {
     uint32_t first_step, nsteps;
     uint32_t pc;
     uint64_t round;
-    uint32_t arrived;           /* operands of this step that have arrived from peers */
-    uint32_t lent;              /* slots of this call that were lent their payload */
-    uint32_t done;              /* all steps of all rounds are */
-    uint32_t blocked_on;        /* BUSY, MISMATCH: index into the peer table */
-    uint32_t blocked_sending;   /* BUSY: a credit is missing, not an operand */
+    uint32_t arrived;         /* operands of this step that have arrived from peers */
+    uint32_t lent;            /* slots of this call that were lent their payload */
+    uint32_t done;            /* all steps of all rounds are */
+    uint32_t blocked_on;      /* BUSY, MISMATCH: index into the peer table */
+    uint32_t blocked_sending; /* BUSY: a credit is missing, not an operand */
+    uint32_t said_pc;         /* host: from this step on, nothing was said of landings (exec_loans.c) */
+    uint64_t said_round;
     const void **src;           /* room for the operands of the largest step */
     void **dst;                 /* room for its places */
     const void *result;         /* where the result of a step is, for protocols that copy it into their slots */

@@ -11,6 +11,7 @@
  */
 #include "base/err.h"
 #include "base/grow.h"
+#include "base/memory.h"
 #include "program/program.h"
 
 #include <stdarg.h>
@@ -122,10 +123,39 @@ void prog_worker(struct prog *prog) {
         prog->workers[prog->nworkers++] = (struct prog_worker){.first_step = prog->nsteps, .nsteps = 0};
 }
 
+/* Adds up how many steps touch each block of OUT. */
+static void count_run(const struct block_run *run, int count, int nblocks, int *touches) {
+    for (int i = 0; i < count; i++)
+        touches[count == 1 ? (uint32_t)run->first : geometry_block(run, (uint32_t)i, (uint32_t)nblocks)]++;
+}
+
+static void find_early_landings(struct prog *prog) {
+    int nblocks = prog_region_blocks(prog, STEP_OUT), *touches;
+    if (prog->error != COLLET_SUCCESS)
+        return;
+    prog->error = memory_get(&touches, (size_t)nblocks, sizeof *touches, "no memory for %d blocks", nblocks);
+    for (int k = 0; k < prog->nsteps && prog->error == COLLET_SUCCESS; k++) {
+        const struct prog_step *step = &prog->steps[k];
+        if (step->store_region == STEP_OUT)
+            count_run(&step->store, step->count, nblocks, touches);
+        for (int l = step->locals_first; l < step->locals_first + step->locals_count; l++)
+            if (prog->locals[l].region == STEP_OUT)
+                count_run(&prog->locals[l].run, step->count, nblocks, touches);
+    }
+    for (int k = 0; k < prog->nsteps && prog->error == COLLET_SUCCESS; k++) {
+        struct prog_step *step = &prog->steps[k];
+        bool copies = step->recv_count == 1 && step->locals_count == 0 && step->count == 1;
+        bool alone = copies && step->store_region == STEP_OUT && touches[step->store.first] == 1;
+        step->lands = alone ? STEP_LANDS_EARLY : STEP_LANDS_IN_TIME;
+    }
+    free(touches);
+}
+
 enum collet_result prog_finish(struct prog *prog) {
     if (prog->nworkers == 0)
         refuse(prog, "no worker");
     end_worker(prog);
+    find_early_landings(prog);
     prog->shape = NULL; /* the program outlives it */
     return prog->error;
 }

@@ -21,6 +21,10 @@ enum step_region { STEP_NONE = 0, STEP_IN = 1, STEP_OUT = 2, STEP_TMP = 3, STEP_
  * that a copy that it stores need not be read again; or what it has stored. */
 enum step_loan { STEP_LENDS_NOTHING = 0, STEP_LENDS_OPERAND = 1, STEP_LENDS_RESULT = 2 };
 
+/* When the payload of a step's only operand may come to lie where the step stores it: in its own time; or, since no other step
+ * of the rank touches that block, at any time of the call. */
+enum step_landing { STEP_LANDS_IN_TIME = 0, STEP_LANDS_EARLY = 1 };
+
 struct prog_step {
     int32_t recv_first, recv_count; /* operands from peers: prog.peers[recv_first … +recv_count−1], in this order */
     int32_t send_first, send_count; /* places at peers */
@@ -30,6 +34,7 @@ struct prog_step {
     uint8_t store_region, about_region; /* enum step_region; store_region STEP_NONE: nothing is stored */
     uint8_t finish;                     /* the result is complete: avg divides */
     uint8_t lends;                      /* enum step_loan */
+    uint8_t lands;                      /* enum step_landing */
 };
 
 /* An operand in memory. It stands behind `at` received ones, and behind those that the table lists before it. */

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "boot/process.h"
-#include "transport/verbs_device.h"
+#include "transport/verbs_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ struct pledge {
     size_t bytes;
     unsigned generation;                   /* of the process whose NICs know it (process_generation()) */
     struct ibv_mr *mrs[VERBS_DEVICES_MAX]; /* by device; NULL: the device does not know it */
-    bool refused[VERBS_DEVICES_MAX];       /* by device: it does not take it */
+    bool writable[VERBS_DEVICES_MAX], refused[VERBS_DEVICES_MAX]; /* by device: it does not take it */
 };
 
 static pthread_mutex_t pledges_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of them */
@@ -101,7 +101,10 @@ static void leave_parent(struct pledge *pledge) {
 
 static void tell(const struct verbs_host *host, const struct verbs_device *device, struct pledge *pledge) {
     const long k = device - host->devices;
-    pledge->mrs[k] = host->lib.reg_mr(device->pd, pledge->memory, pledge->bytes, 0);
+    pledge->mrs[k] = verbs_memory_register(&host->lib, device, pledge->memory, pledge->bytes);
+    pledge->writable[k] = pledge->mrs[k] != NULL;
+    if (pledge->mrs[k] == NULL) /* memory that is constant can still be sent from */
+        pledge->mrs[k] = host->lib.reg_mr(device->pd, pledge->memory, pledge->bytes, 0);
     pledge->refused[k] = pledge->mrs[k] == NULL;
     if (pledge->refused[k])
         log_info(NET, "%s does not register %zu bytes of the program: %m; they go through slots", device->name,
@@ -120,6 +123,6 @@ bool pledge_keys(const struct verbs_host *host, const struct verbs_device *devic
         tell(host, device, pledge);
     if (pledge->mrs[k] == NULL)
         return false;
-    *keys = (struct pledge_keys){pledge->mrs[k]->lkey, pledge->mrs[k]->rkey};
+    *keys = (struct pledge_keys){pledge->mrs[k]->lkey, pledge->mrs[k]->rkey, pledge->writable[k]};
     return true;
 }

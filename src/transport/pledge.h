@@ -30,9 +30,10 @@ void pledge_end(struct pledge *pledge);
 /* Is so much memory there pledged, all of it by one pledge? */
 int pledge_covers(uint64_t address, uint32_t bytes);
 
-/* By which keys a NIC reads and writes it. */
+/* By which keys a NIC reads it, and others write it. */
 struct pledge_keys {
     uint32_t local, remote;
+    bool writable; /* else others cannot: the program itself may only read it */
 };
 /* False: it is not pledged, or the NIC does not take it; then the log says why. */
 bool pledge_keys(const struct verbs_host *host, const struct verbs_device *device, uint64_t address, uint32_t bytes,

@@ -15,12 +15,10 @@ static void take_ahead(struct tcp_socket *socket, void *to, uint32_t bytes) {
     socket->ahead_begin += bytes;
 }
 
-/* Where the executor waits for the slot, or in the slot. */
+/* Where the executor wants it, or in the slot. */
 static char *payload_place(const struct conn *conn, const struct tcp_frame *frame) {
-    const struct loan_end *loans = &conn->end.loans;
-    bool awaited = loans->landing != NULL && frame->step == loans->landing_position &&
-                   fifo_word_bytes(frame->word) == loans->landing_bytes;
-    return awaited ? loans->landing : tcp_payload_at(conn, frame);
+    char *landing = loan_landing_at(&conn->end.loans, frame->step, fifo_word_bytes(frame->word));
+    return landing != NULL ? landing : tcp_payload_at(conn, frame);
 }
 
 /* With COLLET_CHECKSUM: does it have the CRC that it left with? If not, the connection is over. */
@@ -56,9 +54,8 @@ static bool deliver_slot(struct conn *conn) {
     end->receiving = false;
     if (conn->owner->config->checksum && !is_intact(conn, crc32c(0, end->payload, bytes), end->frame.payload_crc))
         return false;
-    if (end->payload != tcp_payload_at(conn, &end->frame))
-        conn->end.loans.taken = end->payload;
-    wire_deliver(conn, end->frame.word, end->frame.signature, end->frame.sequence);
+    const char *landed = end->payload != tcp_payload_at(conn, &end->frame) ? end->payload : NULL;
+    wire_deliver(conn, end->frame.word, end->frame.signature, end->frame.sequence, landed);
     return true;
 }
 

@@ -8,9 +8,10 @@
  *    head                         ◀── empty RDMA WRITE, immediate (head) ─────  arrived[s]; header s, then tail
  *
  *    what                    carried by                        checked by the consumer
- *    step, 27 bits           immediate                         within nslots of tail, not there already
+ *    step, 26 bits           immediate                         within nslots of tail, not there already
  *    protocol                immediate, highest three bits     is one
  *    where is the frame?     immediate, the two bits below     a frame has come before, or with it
+ *    has it landed?          immediate, the bit below          where it is, was offered (verbs_land.c)
  *    payload's length        length of the write − frame       fits the slot
  *    signature, sequence     frame, behind the payload         no: they become the slot header
  *    all of the above        frame                             with COLLET_CHECKSUM, by its CRC32C; then each slot has a frame
@@ -21,9 +22,9 @@
  * One slot is one write, and one packet where it fits into the MTU. Nothing is copied: the slot's memory at both ends is what
  * the executors read and write. Small writes are inline: the NIC need not fetch them.
  *
- * Payloads of Simple slots may lie in memory of a GPU at either end (verbs_direct.h); payloads of a producer may lie in memory of
- * the program (verbs_send.c). The frame then goes ahead of them, in a write of its own without an immediate, to a place in host
- * memory.
+ * Payloads of Simple slots may lie in memory of a GPU at either end (verbs_direct.h); others may come from memory of the program
+ * (verbs_send.c), and go into it (verbs_land.c). The frame then goes ahead of them, in a write of its own without an immediate,
+ * to a place in host memory.
  *
  * Which order makes it right. Data that an RDMA WRITE puts into memory may be looked at when the completion of a write with
  * immediate, or of a later send, has been taken; polling memory for a flag that was written behind the data is not promised
@@ -45,7 +46,7 @@
  * room and when all has been acknowledged.
  *
  * Read next, each file above those behind it: verbs_setup.c, how ends come to be; verbs_send.c, what a step is sent as;
- * verbs_receive.c, what comes; verbs_failover.c and verbs_lost.c, when a rail dies; verbs_rail.c, by which ports.
+ * verbs_receive.c, what comes; verbs_land.c, where to; verbs_failover.c and verbs_lost.c, when a rail dies; verbs_rail.c, by which ports.
  */
 #include "transport/pledge.h"
 #include "transport/verbs_end.h"
@@ -139,8 +140,7 @@ static enum collet_result verbs_ready(struct conn *conn) {
         return err_no_rail(conn);
     end->stage = VERBS_READY;
     verbs_update_live(end);
-    if (conn->side == CONN_PRODUCER)
-        wire_allow_loans(conn, pledge_covers);
+    wire_allow_loans(conn, pledge_covers);
     return COLLET_SUCCESS;
 }
 
@@ -155,8 +155,10 @@ static bool move_both(struct conn *conn) {
         verbs_failover_progress(conn);
     if (conn->side == CONN_PRODUCER)
         moved |= verbs_send_slots(conn);
-    else
+    else {
+        verbs_tell_landings(conn); /* before the credit, so that the producer knows where to send */
         verbs_send_credit(conn);
+    }
     return moved;
 }
 
@@ -191,14 +193,15 @@ static bool verbs_idle(const struct conn *conn) {
     return (conn->side == CONN_CONSUMER && end->broken[0] != '\0') || has_left(conn);
 }
 
-/* The program may now overwrite what its failed call was sending: no other rank may get that. */
+/* The program may now overwrite what its failed call was sending, and read what it was receiving: no other rank may get the one, or
+ * write the other. */
 static void verbs_stop(struct conn *conn) {
     struct verbs_end *end = conn->impl;
-    if (conn->end.loans.way != LOAN_WIRE || verbs_loans_acknowledged(conn))
+    if (conn->end.loans.way != LOAN_WIRE || (verbs_loans_acknowledged(conn) && !verbs_may_land(conn)))
         return;
     for (int k = 0; k < end->nrails * end->nqps; k++)
         verbs_qp_fail(end->host, &end->qps[k / end->nqps][k % end->nqps]);
-    verbs_set_broken(conn, "a call failed while it was sending the program's memory");
+    verbs_set_broken(conn, "a call failed in the middle of memory of the program");
 }
 
 const struct transport transport_verbs = {

@@ -5,6 +5,7 @@
  *    verbs.c                                      the transport's table
  *    verbs_setup.c                                how ends come to be and go
  *    verbs_send.c, verbs_receive.c                slots and heads
+ *    verbs_land.c                                 slots whose payloads go into memory of the program
  *    verbs_failover.c                             rails that died are settled
  *    verbs_direct.c                               slots in memory of a GPU
  *    verbs_lost.c                                 a rail is lost, or the connection is broken
@@ -40,13 +41,24 @@ struct verbs_frame {
 #define VERBS_FRAME_BEHIND (1u << (FIFO_WORD_SHIFT - 1)) /* in the same write, behind the payload */
 #define VERBS_FRAME_AHEAD (1u << (FIFO_WORD_SHIFT - 2))  /* in a write of its own, before that of the payload */
 #define VERBS_FRAMED (VERBS_FRAME_BEHIND | VERBS_FRAME_AHEAD)
-#define VERBS_COUNTER_MASK (VERBS_FRAME_AHEAD - 1)
+#define VERBS_LANDED                                                                                                   \
+    (1u << (FIFO_WORD_SHIFT - 3)) /* the payload is at its landing. From a consumer: a landing has come */
+#define VERBS_COUNTER_MASK (VERBS_LANDED - 1)
+
+/* Where the payload of a step is to go, in the consumer's memory. */
+struct verbs_landing {
+    uint64_t step, address;
+    uint32_t bytes;
+    uint32_t rails; /* bits by rail: there is a key */
+    uint32_t keys[VERBS_RAILS_MAX];
+};
 
 /* What an end must know of the other: where its memory is, that of Simple slots, and frames that come by themselves. */
 struct verbs_hello {
     uint64_t memory, slots, frames;
     uint32_t psn;
     uint8_t nrails, direct; /* direct: its Simple slots are in memory of a GPU */
+    uint8_t takes_landings; /* a producer: it has receives for them */
     uint8_t home;           /* 1 + the number of the pair of ports that it is tied to; 0: it is to none */
     struct verbs_address rails[VERBS_RAILS_MAX];
 };
@@ -83,6 +95,8 @@ struct verbs_end {
     void *memory; /* of the host: all of the FIFO, but for Simple slots that are in `direct` */
     size_t bytes;
     struct verbs_frame *frames; /* by slot; behind the FIFO */
+    struct verbs_landing
+        *landings; /* by slot; behind the frames: as the consumer sends them, and the producer gets them */
     struct verbs_direct direct;
     enum verbs_kind kind;
     enum verbs_stage stage;
@@ -97,16 +111,18 @@ struct verbs_end {
     uint32_t turns; /* of progress() without any */
 
     /* Producer. */
-    uint64_t sent;                   /* the next step that no queue pair has been given */
-    uint32_t again;                  /* bits by slot: steps below `sent` that must be sent once more */
-    uint32_t framed;                 /* bits by slot: it was sent with a frame */
-    uint8_t carrier[FIFO_MAX_SLOTS]; /* by slot: the entry of live[] that its step went through */
+    uint64_t sent;                              /* the next step that no queue pair has been given */
+    uint32_t again;                             /* bits by slot: steps below `sent` that must be sent once more */
+    uint32_t framed;                            /* bits by slot: it was sent with a frame */
+    uint8_t carrier[FIFO_MAX_SLOTS];            /* by slot: the entry of live[] that its step went through */
+    struct verbs_landing known[FIFO_MAX_SLOTS]; /* by slot: the landing that has come last */
 
     /* Consumer. */
     uint32_t arrived[FIFO_MAX_SLOTS];   /* by slot: 1 + header.word of a step that came and is not delivered; 0: none */
-    uint32_t frames_of[FIFO_MAX_SLOTS]; /* by slot that arrived: where its frame is (VERBS_FRAMED); 0: it has none */
+    uint32_t frames_of[FIFO_MAX_SLOTS]; /* by slot that arrived: VERBS_FRAMED and VERBS_LANDED */
     uint8_t came_by[FIFO_MAX_SLOTS];    /* by slot: the rail */
     uint64_t credit;                    /* the head that was last sent */
+    uint64_t told;                      /* behind the last step whose landing the producer was told, if it has one */
 
     struct verbs_frame frame;    /* of the step that was last sent, or delivered */
     char lost[ERR_TEXT_BYTES];   /* why the last rail that is lost is; "": none is */
@@ -155,6 +171,15 @@ void verbs_rails_agree(struct conn *conn); /* the other end is known: are both t
 void verbs_update_live(struct verbs_end *end);
 const char *verbs_rail_part(const struct verbs_end *end, int rail); /* what it does for the connection, for the log */
 
+/* verbs_land.c: the consumer tells the producer of its landings */
+void verbs_tell_landings(struct conn *conn);
+/* Consumer: may a payload of a step that has not come yet be written into memory of the program? */
+bool verbs_may_land(const struct conn *conn);
+/* Producer: the landing of a step has come. */
+void verbs_take_landing(struct conn *conn, uint64_t step);
+/* Where a step's payload of so many bytes is to go, by that rail; NULL: into its slot. */
+const struct verbs_landing *verbs_landing_of(const struct conn *conn, uint64_t step, uint32_t bytes, int rail);
+
 /* verbs_receive.c: takes completions of one rail. True if something came. */
 bool verbs_poll(struct conn *conn, int rail);
 /* Consumer: lets the executor see slots that have arrived, in the order of steps, as far as they are visible. */
@@ -172,6 +197,8 @@ bool verbs_all_acknowledged(const struct conn *conn);
 bool verbs_loans_acknowledged(const struct conn *conn);
 /* Posts an empty write that carries a counter, through queue pair `index` (as in live[]). False: it takes none. */
 bool verbs_post_counter(struct conn *conn, int index, uint64_t counter);
+/* Sends a landing, of end->landings, through queue pair `index`, which has room. */
+void verbs_post_landing(struct conn *conn, int index, const struct verbs_landing *landing);
 
 /* verbs_lost.c */
 void verbs_link_text(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]);

@@ -26,7 +26,9 @@ static int64_t counter_ahead(uint32_t immediate, uint64_t near) {
 
 static void take_credit(struct conn *conn, uint32_t immediate) {
     uint64_t known = *conn->end.head;
-    if (!wire_take_head(conn, known + (uint64_t)counter_ahead(immediate, known)))
+    if (immediate & VERBS_LANDED)
+        verbs_take_landing(conn, known + (uint64_t)counter_ahead(immediate, known));
+    else if (!wire_take_head(conn, known + (uint64_t)counter_ahead(immediate, known)))
         verbs_set_broken(conn, WIRE_NOT_SENT);
 }
 
@@ -37,21 +39,23 @@ void verbs_deliver(struct conn *conn) {
         if (arrived == 0 || !verbs_direct_visible(end, slot))
             return;
         uint32_t word = arrived - 1, framed = end->frames_of[slot];
-        if (framed)
+        if (framed & VERBS_FRAMED)
             memcpy(&end->frame, verbs_frame_at(conn, step, word, framed), sizeof(end->frame));
         end->arrived[slot] = 0;
-        wire_deliver(conn, word, end->frame.signature, end->frame.sequence);
+        const char *landing = loan_landing_at(&conn->end.loans, step, fifo_word_bytes(word));
+        wire_deliver(conn, word, end->frame.signature, end->frame.sequence, framed & VERBS_LANDED ? landing : NULL);
     }
 }
 
 /* With COLLET_CHECKSUM: is the step what was sent? */
-static bool is_intact(const struct conn *conn, uint64_t step, uint32_t word, uint32_t framed) {
+static bool is_intact(const struct conn *conn, uint64_t step, uint32_t word, uint32_t framed, const char *landing) {
     struct verbs_frame frame;
     if (!conn->owner->config->checksum)
         return true;
-    if (!framed)
+    if (!(framed & VERBS_FRAMED))
         return false;
-    const char *payload = fifo_slot_at(&conn->end, fifo_word_protocol(word), step);
+    const char *slot = fifo_slot_at(&conn->end, fifo_word_protocol(word), step);
+    const char *payload = framed & VERBS_LANDED ? landing : slot;
     memcpy(&frame, verbs_frame_at(conn, step, word, framed), sizeof(frame));
     return frame.crc == verbs_crc(payload, step, word, frame.sequence, frame.signature);
 }
@@ -65,20 +69,23 @@ static void set_changed(struct conn *conn, uint64_t step) {
 static void take_slot(struct conn *conn, int rail, uint32_t immediate, uint32_t length) {
     struct verbs_end *end = conn->impl;
     uint64_t tail = *conn->end.tail;
-    uint32_t protocol = fifo_word_protocol(immediate), framed = immediate & VERBS_FRAMED;
+    uint32_t protocol = fifo_word_protocol(immediate), framed = immediate & (VERBS_FRAMED | VERBS_LANDED);
     uint32_t frame_bytes = framed & VERBS_FRAME_BEHIND ? sizeof(struct verbs_frame) : 0, bytes = length - frame_bytes;
     uint32_t word = fifo_word(protocol, bytes);
     int64_t ahead = counter_ahead(immediate, tail);
     uint64_t step = tail + (uint64_t)ahead;
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
+    const char *landing = loan_landing_at(&conn->end.loans, step, bytes);
     end->came_by[slot] = (uint8_t)rail;
     if (length < frame_bytes || !fifo_header_fits(&conn->owner->layout, word))
         verbs_set_broken(conn, WIRE_TOO_LONG);
-    else if (step == (uint64_t)conn->owner->config->first_step && !framed)
+    else if (step == (uint64_t)conn->owner->config->first_step && !(framed & VERBS_FRAMED))
         verbs_set_broken(conn, "it does not say which call its first slot is of");
     else if (ahead < 0 || step - wire_head(conn) >= conn->end.nslots || end->arrived[slot] != 0)
         verbs_set_broken(conn, "it sent a step that was not due, or without credit");
-    else if (!is_intact(conn, step, word, framed))
+    else if ((framed & VERBS_LANDED) && (landing == NULL || (int64_t)(end->told - step) <= 0))
+        verbs_set_broken(conn, "it says that a slot is in memory that was not offered");
+    else if (!is_intact(conn, step, word, framed, landing))
         set_changed(conn, step);
     else {
         end->arrived[slot] = 1 + word;
@@ -138,12 +145,17 @@ static void refill_receives(struct conn *conn, int r) {
 bool verbs_poll(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
     struct ibv_wc wcs[POLL_BATCH];
-    int n = ibv_poll_cq(end->rails[r].cq, POLL_BATCH, wcs);
-    for (int k = 0; k < n; k++)
-        take_completion(conn, &wcs[k]);
+    bool moved = false;
+    int n;
+    do {
+        n = ibv_poll_cq(end->rails[r].cq, POLL_BATCH, wcs);
+        for (int k = 0; k < n; k++)
+            take_completion(conn, &wcs[k]);
+        moved |= n > 0;
+    } while (n == POLL_BATCH);
     if (n < 0)
         verbs_rail_lost(conn, r, "is cut off: the completion queue has failed");
-    else if (n > 0)
+    else if (moved)
         refill_receives(conn, r);
-    return n > 0;
+    return moved;
 }

@@ -43,6 +43,25 @@ bool verbs_post_counter(struct conn *conn, int index, uint64_t counter) {
     return errno == 0;
 }
 
+void verbs_post_landing(struct conn *conn, int index, const struct verbs_landing *landing) {
+    struct verbs_end *end = conn->impl;
+    struct verbs_qp *qp = verbs_qp_at(end, index);
+    int rail = index / VERBS_QPS_MAX, slot = (int)(landing - end->landings);
+    struct ibv_sge place = {(uintptr_t)landing, sizeof(*landing), end->rails[rail].mr->lkey};
+    struct ibv_send_wr *bad,
+        write = write_with(end, index, ((uint32_t)landing->step & VERBS_COUNTER_MASK) | VERBS_LANDED);
+    write.wr.rdma.remote_addr =
+        end->theirs.frames + conn->end.nslots * sizeof(struct verbs_frame) + (size_t)slot * sizeof(*landing);
+    write.wr.rdma.rkey = end->theirs.rails[rail].rkey;
+    write.sg_list = &place;
+    write.num_sge = 1;
+    write.send_flags = IBV_SEND_SIGNALED | (sizeof(*landing) <= qp->depths.inline_bytes ? IBV_SEND_INLINE : 0);
+    int error = ibv_post_send(qp->qp, &write, &bad);
+    qp->posted += error == 0;
+    if (error != 0)
+        verbs_rail_lost(conn, rail, "could not be sent to: the device takes no sends (%s)", strerror(error));
+}
+
 /* What one progress() posts: a list a queue pair, each rung in with one doorbell. Of a step two writes at most. */
 struct batch {
     struct ibv_send_wr writes[2 * FIFO_MAX_SLOTS], *last[VERBS_LIVE_MAX], *first[VERBS_LIVE_MAX];
@@ -168,7 +187,8 @@ static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
     uint32_t protocol = fifo_word_protocol(header->word), bytes = fifo_word_bytes(header->word);
     struct pledge_keys keys;
     bool lent = is_lent(conn, rail, step, &keys);
-    bool apart = lent || (protocol == PROTOCOL_SIMPLE && verbs_frames_apart(end));
+    const struct verbs_landing *landing = verbs_landing_of(conn, step, bytes, rail);
+    bool apart = lent || landing != NULL || (protocol == PROTOCOL_SIMPLE && verbs_frames_apart(end));
     if (!verbs_qp_has_room(verbs_qp_at(end, index), 1 + apart))
         return false;
     const char *slot_memory = fifo_slot_at(&conn->end, protocol, step);
@@ -187,6 +207,11 @@ static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
     part.from = payload;
     part.lent = lent;
     part.lkey = lent ? keys.local : part.lkey;
+    if (landing != NULL) {
+        part.to = landing->address;
+        part.rkey = landing->keys[rail];
+        framed |= VERBS_LANDED;
+    }
     uint32_t immediate = ((uint32_t)step & VERBS_COUNTER_MASK) | fifo_word(protocol, 0) | framed;
     add_write(conn, batch, turn, part, write_with(end, index, immediate));
     end->carrier[slot] = (uint8_t)index;

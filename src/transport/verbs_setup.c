@@ -28,6 +28,7 @@
 #define INLINE_BYTES 192u      /* wanted; a larger slot is fetched from memory by the NIC */
 #define SENDS_PER_SLOT 4u      /* room for sends whose completion is not known yet */
 #define RECEIVES_PER_SLOT 2u   /* at most nslots are on their way while as many again are posted */
+#define LANDINGS_PER_SLOT 1u   /* receives that a producer has more, if it can: verbs_land.c */
 #define DRAIN_NS 2000000000ull /* longest wait of close() for what was sent to be acknowledged */
 
 /* -------------------------------------------------------------------------------------------------------------- one rail */
@@ -62,6 +63,9 @@ static enum collet_result choose_depths(const struct conn *conn, const struct ve
                        "%s has queues of %u and completion queues of %d entries: a connection needs %u and %u; "
                        "lower COLLET_IB_QPS_PER_CONNECTION, or set COLLET_IB_HCA to other devices",
                        port->device->name, per_queue, attr.max_cqe, receives, (receives + 2) * (uint32_t)nqps);
+    uint32_t more = receives + LANDINGS_PER_SLOT * nslots + 2;
+    if (conn->side == CONN_PRODUCER && per_qp >= more + 2 && per_queue >= more)
+        receives = more;
     *depths = (struct verbs_depths){sends < per_qp - receives ? sends : per_qp - receives, receives, INLINE_BYTES};
     return COLLET_SUCCESS;
 }
@@ -81,6 +85,7 @@ static enum collet_result rail_create(struct conn *conn, int r) {
     if (rail->cq == NULL)
         return err_set(COLLET_ERR_SYSTEM, "%s gives no completion queue of %d entries: %m", port->device->name,
                        entries);
+    end->mine.takes_landings &= depths.receives > RECEIVES_PER_SLOT * conn->owner->layout.nslots + 2;
     address->gid = port->gids[end->kind];
     address->lid = port->lid;
     address->mtu = (uint8_t)port->mtu;
@@ -127,13 +132,14 @@ static enum collet_result create_memory(struct conn *conn) {
     struct fifo_layout layout = layout_of(conn);
     verbs_direct_create(conn, (size_t)layout.nslots * layout.strides[PROTOCOL_SIMPLE]);
     size_t frames_at = end->direct.memory != NULL ? layout.slots_at[PROTOCOL_SIMPLE] : layout.total_bytes;
-    end->bytes = frames_at + layout.nslots * sizeof(struct verbs_frame);
+    end->bytes = frames_at + layout.nslots * (sizeof(struct verbs_frame) + sizeof(struct verbs_landing));
     COLLET_TRY(wire_memory_create(conn->owner, end->bytes, &end->memory));
     fifo_memory_init(end->memory, &layout, config);
     fifo_end_init(&conn->end, end->memory, &layout, config);
     if (end->direct.memory != NULL)
         conn->end.slots[PROTOCOL_SIMPLE] = end->direct.memory;
     end->frames = (struct verbs_frame *)(void *)((char *)end->memory + frames_at);
+    end->landings = (struct verbs_landing *)(void *)(end->frames + layout.nslots);
     end->mine.direct = end->direct.memory != NULL;
     end->mine.memory = (uintptr_t)end->memory;
     end->mine.slots = (uintptr_t)conn->end.slots[PROTOCOL_SIMPLE];
@@ -157,9 +163,10 @@ static enum collet_result end_create(struct conn *conn, const struct verbs_hello
     end->nqps = (int)conn->owner->config->ib_qps_per_connection;
     verbs_rails_choose(conn, offer);
     COLLET_TRY(create_memory(conn));
-    end->sent = end->credit = conn->end.position;
+    end->sent = end->credit = end->told = conn->end.position;
     os_random(&end->mine.psn, sizeof(end->mine.psn));
     end->mine.psn &= 0xffffff;
+    end->mine.takes_landings = conn->side == CONN_PRODUCER && conn->owner->gpu == NULL;
     for (int r = 0; r < end->nrails; r++)
         COLLET_TRY(rail_create(conn, r));
     return COLLET_SUCCESS;

@@ -54,13 +54,15 @@ static inline bool wire_take_head(struct conn *conn, uint64_t head) {
 #define WIRE_NOT_SENT "it returned credits for slots that were not sent"
 #define WIRE_TOO_LONG "it sent more than a slot holds"
 
-/* At a consumer: the next slot's payload is where it belongs; from now on the executor sees it. */
-static inline void wire_deliver(struct conn *conn, uint32_t word, uint32_t signature, uint64_t sequence) {
+/* At a consumer: the next slot's payload is where it belongs; from now on the executor sees it. landed: there; NULL: in the slot. */
+static inline void wire_deliver(struct conn *conn, uint32_t word, uint32_t signature, uint64_t sequence,
+                                const char *landed) {
     uint64_t step = *conn->end.tail;
     struct fifo_slot_header *header = &conn->end.headers[step & (conn->end.nslots - 1)];
     header->word = word;
     header->signature = signature;
     header->sequence = sequence;
+    header->loan.address = (uintptr_t)landed;
     port_store_release(conn->end.tail, step + 1); /* pairs with fifo_has_data() */
 }
 

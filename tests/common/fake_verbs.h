@@ -116,8 +116,8 @@ static struct fake {
     int ncqs, npds;
     uint64_t chance;
     uint64_t nposts, nwrites, ninline, nsignalled, nexecuted, nghosts, nregistered;
-    uint64_t nlent;    /* writes from memory that only this end's NIC may touch: no FIFO's */
-    const char *fault; /* a rule that was broken; NULL: none */
+    uint64_t nlent, nlandings; /* writes from, and into, memory that is pledged */
+    const char *fault;         /* a rule that was broken; NULL: none */
     /* What goes wrong. */
     int max_qp_wr, max_cqe;
     uint32_t max_inline;
@@ -125,6 +125,7 @@ static struct fake {
     int dmabuf_fd;                       /* that was registered last */
     int reg_dmabuf_errno, reg_gpu_errno; /* of GPU memory: as a dma-buf, by its address */
     bool (*is_gpu)(const void *memory);
+    int (*is_pledged)(uint64_t address, uint32_t bytes); /* NULL: nobody asks */
     bool gpu_ordered, no_loop, reads_hang;
     uint64_t nreads, nlanded;
     enum ibv_qp_state modify_fails_to;
@@ -213,6 +214,10 @@ static int fake_registration(const struct ibv_pd *pd, uint32_t key, bool remote,
     return -1;
 }
 
+static bool fake_is_pledged(uint64_t address, uint32_t bytes) {
+    return fake.is_pledged != NULL && bytes > 0 && fake.is_pledged(address, bytes);
+}
+
 static const void *fake_local(const struct fake_write *write, const struct ibv_pd *pd) {
     if (write->inlined)
         return write->data;
@@ -220,7 +225,7 @@ static const void *fake_local(const struct fake_write *write, const struct ibv_p
         return "";
     int access = write->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
     int k = fake_registration(pd, write->lkey, false, (uintptr_t)write->local, write->length, access);
-    fake.nlent += k >= 0 && fake.mrs[k].access == 0;
+    fake.nlent += k >= 0 && fake_is_pledged((uintptr_t)write->local, write->length);
     return k >= 0 ? write->local : NULL;
 }
 
@@ -274,6 +279,7 @@ static enum ibv_wc_status fake_respond(struct fake_qp *to, const struct fake_wri
     if (tells && to->nreceives == 0)
         return IBV_WC_RNR_RETRY_EXC_ERR;
     fake.nexecuted++;
+    fake.nlandings += !read && fake_is_pledged(write->remote, write->length);
     if (read) {
         fake.nreads++;
         fake_land(to->qp.pd);
@@ -735,7 +741,7 @@ static void fake_repair(void) {
     fake.modify_fails_on = NULL;
     fake.gpu_ordered = fake.no_loop = fake.reads_hang = false;
     fake.nnetwork = 0;
-    fake.nreads = fake.nlanded = 0;
+    fake.nreads = fake.nlanded = fake.nlent = fake.nlandings = 0;
     fake.nposts = fake.nwrites = fake.ninline = fake.nsignalled = fake.nexecuted = fake.nghosts = fake.nregistered = 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "api/comm.h"
 #include "boot/process.h"
+#include "transport/pledge.h"
 #include "transport/verbs_device.h"
 
 #include <setjmp.h>
@@ -140,15 +141,17 @@ static void calls_of_host_ranks_are_carried_by_their_callers(void **state) {
     run_calls(false);
 }
 
-static void calls_send_from_buffers_of_those_ranks_that_registered_them(void **state) {
+static void calls_send_from_and_receive_into_buffers_of_those_ranks_that_registered_them(void **state) {
     (void)state;
     setenv("COLLET_DIRECT_BYTES", "1", 1);
+    fake.is_pledged = pledge_covers;
     for (registered = 0; registered < 1u << RANKS; registered++) {
-        const uint64_t before = fake.nlent;
         run_calls(false);
-        assert_int_equal(fake.nlent > before, registered != 0);
+        assert_int_equal(fake.nlent > 0, registered != 0);
+        assert_int_equal(fake.nlandings > 0, registered != 0);
     }
     registered = 0;
+    fake.is_pledged = NULL;
     unsetenv("COLLET_DIRECT_BYTES");
 }
 
@@ -187,7 +190,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_of_host_ranks_are_carried_by_a_proxy),
         cmocka_unit_test(calls_of_host_ranks_are_carried_by_their_callers),
-        cmocka_unit_test(calls_send_from_buffers_of_those_ranks_that_registered_them),
+        cmocka_unit_test(calls_send_from_and_receive_into_buffers_of_those_ranks_that_registered_them),
         cmocka_unit_test(calls_of_gpus_go_through_pinned_memory_where_nics_do_not_reach_them),
         cmocka_unit_test(calls_of_gpus_whose_memory_nics_write_flush_it_by_reads),
         cmocka_unit_test(slots_are_long_unless_it_is_said_otherwise),

@@ -3,6 +3,7 @@
  * Loans: what the verifier finds in programs whose ranks write too early what they have lent, or return too early; and
  * what both ends of a loan do, one after the other, in one thread.
  */
+#include "exec/exec.h"
 #include "fifo/layout.h"
 #include "fifo/proto_simple.h"
 #include "program/machine.h"
@@ -330,6 +331,59 @@ static void a_consumer_that_fails_keeps_the_producer_off_its_buffer(void **state
     assert_int_equal(pair->to[0], 0);
 }
 
+/* ---- landings ---- */
+
+/* The last step receives block 1 of OUT. What else is done with that block? */
+static struct prog *receiver(void (*before)(struct prog *prog)) {
+    struct prog *prog = prog_create(PROG_BROADCAST, &PROG_FLAT(2), 1, 0);
+    prog_slices(prog, 2);
+    prog_worker(prog);
+    if (before != NULL)
+        before(prog);
+    prog_step(prog, .recv = PEER(0), .store = OUT(1));
+    assert_int_equal(prog_finish(prog), COLLET_SUCCESS);
+    return prog;
+}
+
+static void store_other(struct prog *prog) { prog_step(prog, .recv = PEER(0), .store = OUT(0)); }
+static void store_same(struct prog *prog) { prog_step(prog, .recv = PEER(0), .store = OUT(1)); }
+static void read_other(struct prog *prog) { prog_step(prog, .local = OUT(0), .send = PEER(0)); }
+static void read_same(struct prog *prog) { prog_step(prog, .local = OUT(1), .send = PEER(0)); }
+static void read_in(struct prog *prog) { prog_step(prog, .local = IN(1), .send = PEER(0)); }
+static void read_both(struct prog *prog) { prog_step(prog, .local = OUT_RUN(ROW(0, 2)), .send = PEER(0)); }
+
+static void a_payload_may_land_early_where_no_other_step_touches_its_block(void **state) {
+    (void)state;
+    static const struct {
+        void (*before)(struct prog *prog);
+        enum step_landing lands;
+    } cases[] = {
+        {NULL, STEP_LANDS_EARLY},        {store_other, STEP_LANDS_EARLY}, {store_same, STEP_LANDS_IN_TIME},
+        {read_other, STEP_LANDS_EARLY},  {read_same, STEP_LANDS_IN_TIME}, {read_in, STEP_LANDS_EARLY},
+        {read_both, STEP_LANDS_IN_TIME},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct prog *prog = receiver(cases[k].before);
+        assert_int_equal(prog->steps[prog->nsteps - 1].lands, cases[k].lands);
+        prog_destroy(prog);
+    }
+}
+
+static void and_where_in_is_not_out(void **state) {
+    (void)state;
+    static char memory[300];
+    struct interp_op op = {.args = {.out = memory + 100, .total_elems = 50, .block_elems = 25, .elem_bytes = 2}};
+    op.memory.nblocks[STEP_IN] = op.memory.nblocks[STEP_OUT] = 2;
+    struct prog *reads = receiver(read_in), *reads_not = receiver(NULL);
+    for (int at = 0; at <= 200; at++) {
+        op.args.in = memory + at;
+        assert_int_equal(exec_is_out_of_place(&op, reads), at == 0 || at == 200);
+        assert_true(exec_is_out_of_place(&op, reads_not));
+    }
+    prog_destroy(reads);
+    prog_destroy(reads_not);
+}
+
 int main(void) {
 #define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, pair_open, pair_close)
     const struct CMUnitTest tests[] = {
@@ -348,6 +402,8 @@ int main(void) {
         WITH_PAIR(a_payload_behind_the_end_of_the_commons_is_refused),
         WITH_PAIR(a_loan_that_was_stopped_is_touched_by_nobody),
         WITH_PAIR(a_consumer_that_fails_keeps_the_producer_off_its_buffer),
+        cmocka_unit_test(a_payload_may_land_early_where_no_other_step_touches_its_block),
+        cmocka_unit_test(and_where_in_is_not_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,9 +80,7 @@ static void publish_lent(struct conn *producer, const char *payload, uint32_t by
 }
 
 static void await(struct conn *consumer, uint64_t position, char *to, uint32_t bytes) {
-    consumer->end.loans.landing = to;
-    consumer->end.loans.landing_position = position;
-    consumer->end.loans.landing_bytes = bytes;
+    loan_land(&consumer->end.loans, (struct loan_landing){to, position, bytes});
 }
 
 /* Only for the very slot that was said: a later one goes into its slot, and so does one of another length. */
@@ -104,7 +102,7 @@ static void payloads_go_from_memory_to_memory_that_waits_for_them(void **state) 
         assert_true(transport_tcp.idle(pair.producer));
         assert_true(fifo_has_data(end));
         const char *slot = fifo_slot_at(end, PROTOCOL_SIMPLE, end->position);
-        assert_ptr_equal(end->loans.taken, k == 0 ? theirs : NULL);
+        assert_ptr_equal((char *)(uintptr_t)fifo_header(end)->loan.address, k == 0 ? theirs : NULL);
         assert_memory_equal(k == 0 ? theirs : slot, mine[k], lengths[k]);
         simple_consume(end);
     }

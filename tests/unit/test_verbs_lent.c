@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * verbs: payloads that a producer's NIC reads from memory of the program (common/verbs_pair.h).
+ * verbs: payloads that NICs read from memory of the program, and write into it (common/verbs_pair.h).
  */
 #include "common/verbs_pair.h"
 
@@ -199,7 +199,7 @@ static void a_failed_call_sends_nothing_of_its_memory_any_more(void **state) {
             transport_verbs.progress(&pair.consumer);
         assert_int_equal(fifo_has_data(&pair.consumer.end), !lent);
         if (lent)
-            expect_broken(&pair, &pair.producer, "failed while it was sending", "");
+            expect_broken(&pair, &pair.producer, "in the middle of memory of the program", "");
         pair_close(&pair);
     }
 }
@@ -232,16 +232,222 @@ static void another_rail_sends_what_is_lent_once_more(void **state) {
     }
 }
 
+/* ------------------------------------------------------------------------------------------------------------------ landings */
+
+static char arrivals[PLACES * PLACE_BYTES]; /* of the consumer's program */
+static struct pledge *offered;
+
+static void offer_all(void) { assert_int_equal(pledge_make(arrivals, sizeof arrivals, &offered), COLLET_SUCCESS); }
+
+static void offer_none(void) {
+    pledge_end(offered);
+    offered = NULL;
+}
+
+static char *landing_place(uint64_t step) { return arrivals + step % PLACES * PLACE_BYTES + slots_mix(step + 8) % 64; }
+
+/* As an executor would: of some slots ahead. Now and then of one less than there are. */
+static void say_landings(struct conn *conn) {
+    struct loan_end *loans = &conn->end.loans;
+    uint64_t from = (int64_t)(loans->landings_end - conn->end.position) > 0 ? loans->landings_end : conn->end.position;
+    uint64_t end = conn->end.position + conn->end.nslots - fake_random() % 2;
+    for (uint64_t step = from; (int64_t)(end - step) > 0; step++) {
+        bool lands = slots_mix(step + 11) % 4 != 0;
+        loan_land(loans, (struct loan_landing){lands ? landing_place(step) : NULL, step, slots_bytes(conn, step)});
+    }
+}
+
+/* As slots_consume(), where the payload may have landed. Its place is the program's again. */
+static int consume_landed(struct conn *conn) {
+    uint64_t step = conn->end.position;
+    const struct fifo_slot_header *header = fifo_header(&conn->end);
+    uint32_t bytes = slots_bytes(conn, step);
+    char *slot = fifo_slot_at(&conn->end, fifo_word_protocol(header->word), step);
+    bool landed = header->loan.address != 0;
+    if (landed) {
+        assert_ptr_equal((char *)(uintptr_t)header->loan.address, landing_place(step));
+        memcpy(slot, landing_place(step), bytes);
+        memset(landing_place(step), 0x77, bytes);
+    }
+    slots_consume(conn);
+    return landed;
+}
+
+/* Moves steps; returns how many have landed. */
+static int move_landing(struct pair *pair, uint64_t n, bool says) {
+    uint64_t end = pair->producer.end.position + n;
+    int landed = 0;
+    while (pair->consumer.end.position != end || !transport_verbs.idle(&pair->producer) ||
+           !transport_verbs.idle(&pair->consumer)) {
+        be_patient(pair);
+        if (says && fake_random() % 3 != 0)
+            say_landings(&pair->consumer);
+        if (fake_random() % 4 == 0 && pair->producer.end.position != end && fifo_has_credit(&pair->producer.end))
+            publish(&pair->producer);
+        progress(&pair->producer);
+        if (fake_random() % 5 < 3)
+            progress(&pair->consumer);
+        if (fake_random() % 3 == 0 && fifo_has_data(&pair->consumer.end))
+            landed += consume_landed(&pair->consumer);
+    }
+    return landed;
+}
+
+/* What was consumed is the program's again: nothing may be written there any more. */
+static void expect_untouched(const struct pair *pair) {
+    for (uint64_t k = 1; k <= pair->consumer.end.nslots; k++) {
+        uint64_t step = pair->consumer.end.position - k;
+        const char *place = landing_place(step);
+        for (uint32_t i = 0; i < slots_bytes(&pair->consumer, step); i++)
+            if (place[i] != 0x77)
+                fail_msg("byte %u of step %llu was written later", i, (unsigned long long)step);
+    }
+}
+
+static void payloads_land_in_memory_that_was_offered_in_time(void **state) {
+    (void)state;
+    static const struct shape shapes[] = {
+        {8, 8900, 1, 1, 0},
+        {8, 8900, 2, 2, 0},
+        {2, 5001, 2, 1, 0},
+        {16, 64, 2, 8, 0},
+        {1, 3000, 2, 2, 0},
+        {8, 4072, 2, 1, UINT64_MAX - 500},
+        {8, 2000, 1, 2, 0x3ffffff - 300},
+    };
+    for (size_t k = 0; k < sizeof(shapes) / sizeof(shapes[0]); k++) {
+        struct pair pair;
+        pledge_all();
+        offer_all();
+        pair_open(&pair, shapes[k]);
+        memset(arrivals, 0x77, sizeof arrivals);
+        assert_true(move_landing(&pair, 1000, true) > 100);
+        expect_untouched(&pair);
+        move_landing(&pair, shapes[k].nslots, false); /* of some of these, something was said */
+        assert_int_equal(move_landing(&pair, 100, false), 0);
+        expect_untouched(&pair);
+        pledge_none();
+        offer_none();
+        pair_close(&pair);
+    }
+}
+
+static void with_checksums_they_land_too(void **state) {
+    setenv("COLLET_CHECKSUM", "1", 1);
+    payloads_land_in_memory_that_was_offered_in_time(state);
+    unsetenv("COLLET_CHECKSUM");
+}
+
+static void nothing_lands_in_memory_that_is_not_pledged_or_by_devices_with_short_queues(void **state) {
+    (void)state;
+    for (int narrow = 0; narrow < 2; narrow++) {
+        struct pair pair;
+        pair_init(&pair, (struct shape){8, 8900, 2, 1, 0});
+        fake.max_qp_wr = narrow ? 18 : 1024;
+        if (narrow)
+            offer_all();
+        assert_int_equal(transport_verbs.offer(&pair.consumer, &pair.blob), COLLET_SUCCESS);
+        assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_SUCCESS);
+        pair_connect(&pair);
+        assert_int_equal(move_landing(&pair, 500, true), 0);
+        offer_none();
+        pair_close(&pair);
+    }
+}
+
+static void a_failed_call_receives_nothing_into_its_memory_any_more(void **state) {
+    (void)state;
+    struct pair pair;
+    offer_all();
+    pair_open(&pair, (struct shape){8, 8900, 2, 1, 0});
+    move_landing(&pair, 100, true);
+    say_landings(&pair.consumer);
+    for (int k = 0; k < 200; k++)
+        (void)((int)progress(&pair.consumer) | (int)progress(&pair.producer));
+    fake.devices[0].hanging = fake.devices[1].hanging = true;
+    for (int k = 0; k < 6; k++)
+        slots_publish(&pair.producer);
+    progress(&pair.producer); /* they are on their way */
+    transport_verbs.stop(&pair.consumer);
+    memset(arrivals, 0x77, sizeof arrivals);
+    fake.devices[0].hanging = fake.devices[1].hanging = false;
+    for (int k = 0; k < 1000; k++)
+        transport_verbs.progress(&pair.producer);
+    for (size_t k = 0; k < sizeof arrivals; k++)
+        assert_int_equal(arrivals[k], 0x77);
+    expect_broken(&pair, &pair.consumer, "in the middle of memory of the program", "");
+    offer_none();
+    pair_close(&pair);
+}
+
+static void a_payload_in_memory_that_was_not_offered_breaks_the_connection(void **state) {
+    (void)state;
+    struct pair pair;
+    offer_all();
+    pair_open(&pair, (struct shape){8, 8900, 1, 1, 0});
+    const uint32_t bytes = slots_bytes(&pair.producer, 0);
+    struct verbs_landing *forged = &end_of(&pair.producer)->known[0];
+    *forged = (struct verbs_landing){.address = end_of(&pair.producer)->theirs.slots, .bytes = bytes, .rails = 1};
+    forged->keys[0] = end_of(&pair.producer)->theirs.rails[0].slots_rkey;
+    slots_publish(&pair.producer);
+    for (int k = 0; k < 100; k++)
+        progress(&pair.producer);
+    expect_broken(&pair, &pair.consumer, "in memory that was not offered", "");
+    offer_none();
+    pair_close(&pair);
+}
+
+/* Late writes of a rail that died come to nothing, also those into the program's memory. */
+static void another_rail_lands_what_has_not_come(void **state) {
+    (void)state;
+    int landed = 0;
+    for (int round = 0; round < 120; round++) {
+        struct pair pair;
+        struct fake_device *device = &fake.devices[round % 2];
+        pledge_all();
+        offer_all();
+        pair_open(&pair, (struct shape){round % 3 == 0 ? 2 : 8, 500, 2, 1 + round % 3, UINT64_MAX - 100});
+        fake.chance += (uint64_t)round * 0x9e3779b97f4a7c15ull;
+        memset(arrivals, 0x77, sizeof arrivals);
+        move_landing(&pair, 40 + fake_random() % 100, true);
+        if (round % 4 < 2)
+            device->dying = true;
+        else
+            device->lose_acks = true;
+        landed += move_landing(&pair, 200, true);
+        settle(&pair);
+        expect_untouched(&pair);
+        assert_int_equal(end_of(&pair.producer)->rails[round % 2].state, VERBS_RAIL_DOWN);
+        pledge_none();
+        offer_none();
+        pair_close(&pair);
+    }
+    assert_true(landed > 1000);
+}
+
+/* What a case that failed has left behind is not the next one's fault. */
+static int forget_all(void **state) {
+    pledge_none();
+    offer_none();
+    return forget(state);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(payloads_of_all_sizes_are_sent_from_where_they_are, forget),
-        cmocka_unit_test_setup(with_checksums_they_arrive_too, forget),
-        cmocka_unit_test_setup(a_nic_is_told_of_a_pledge_once_and_forgets_it_with_the_pledge, forget),
-        cmocka_unit_test_setup(what_is_not_pledged_goes_through_slots, forget),
-        cmocka_unit_test_setup(what_a_nic_does_not_register_goes_through_slots, forget),
-        cmocka_unit_test_setup(a_call_is_not_over_before_its_memory_is_acknowledged, forget),
-        cmocka_unit_test_setup(a_failed_call_sends_nothing_of_its_memory_any_more, forget),
-        cmocka_unit_test_setup(another_rail_sends_what_is_lent_once_more, forget),
+        cmocka_unit_test_setup(payloads_of_all_sizes_are_sent_from_where_they_are, forget_all),
+        cmocka_unit_test_setup(with_checksums_they_arrive_too, forget_all),
+        cmocka_unit_test_setup(a_nic_is_told_of_a_pledge_once_and_forgets_it_with_the_pledge, forget_all),
+        cmocka_unit_test_setup(what_is_not_pledged_goes_through_slots, forget_all),
+        cmocka_unit_test_setup(what_a_nic_does_not_register_goes_through_slots, forget_all),
+        cmocka_unit_test_setup(a_call_is_not_over_before_its_memory_is_acknowledged, forget_all),
+        cmocka_unit_test_setup(a_failed_call_sends_nothing_of_its_memory_any_more, forget_all),
+        cmocka_unit_test_setup(another_rail_sends_what_is_lent_once_more, forget_all),
+        cmocka_unit_test_setup(payloads_land_in_memory_that_was_offered_in_time, forget_all),
+        cmocka_unit_test_setup(with_checksums_they_land_too, forget_all),
+        cmocka_unit_test_setup(nothing_lands_in_memory_that_is_not_pledged_or_by_devices_with_short_queues, forget_all),
+        cmocka_unit_test_setup(a_failed_call_receives_nothing_into_its_memory_any_more, forget_all),
+        cmocka_unit_test_setup(a_payload_in_memory_that_was_not_offered_breaks_the_connection, forget_all),
+        cmocka_unit_test_setup(another_rail_lands_what_has_not_come, forget_all),
     };
     fake_reset();
     slots_pattern.call_of = call_of;
