@@ -126,6 +126,26 @@ metrics_are_served() {
     python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))["panels"]) == 4' packaging/grafana.json
 }
 
+# The kernel says who asks. Root may ask everybody, so it takes root to be somebody else for a moment.
+others_get_no_answer() {
+    local job pid status deadline=$((SECONDS + 30))
+    cp "$bin/collet-status" "$work/status" && chmod 755 "$work" "$work/status" || return 1
+    "$bin/all_reduce_perf" --procs 2 -b 8 -e 8 -n 100000000 -c 0 >/dev/null 2>&1 &
+    job=$!
+    while [ $SECONDS -lt $deadline ]; do
+        pid=$(pgrep -P $job | head -n 1)
+        [ -n "$pid" ] && "$work/status" "$pid" >"$work/own" 2>/dev/null
+        grep -q 'of 2 ranks' "$work/own" && break
+        sleep 0.2
+    done
+    setpriv --reuid 65534 --regid 65534 --clear-groups "$work/status" "$pid" >"$work/other" 2>&1
+    status=$?
+    kill $job
+    wait $job 2>/dev/null
+    grep -q 'of 2 ranks' "$work/own" && [ $status = 2 ] && grep -q "another user's" "$work/other" &&
+        ! grep -q 'rank 0' "$work/other" || { cat "$work/own" "$work/other"; return 1; }
+}
+
 refuses() { # words, command…
     local words=$1 output
     shift
@@ -150,5 +170,10 @@ check measured_and_predicted_are_laid_side_by_side overlay_shows_both
 check a_record_has_every_operation_of_every_rank record_is_complete
 check a_report_has_tables_and_plots report_has_tables_and_plots
 check metrics_are_served_over_http metrics_are_served
+if [ "$(id -u)" = 0 ] && command -v pgrep >/dev/null && setpriv --reuid 65534 --regid 65534 --clear-groups true 2>/dev/null; then
+    check another_user_gets_no_answer others_get_no_answer
+else
+    skipped "another_user_gets_no_answer: only root can be another user"
+fi
 check bad_input_is_refused bad_input_is_refused
 finish

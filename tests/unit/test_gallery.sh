@@ -16,7 +16,7 @@ trap 'rm -rf "$folder"' EXIT
 
 writes_every_algorithm() {
     local name
-    scripts/gallery.sh "$folder" 4 8:2 || return 1
+    scripts/gallery.sh "$folder" 2 4 5 8:2 16:4 || return 1
     for name in $("$prog" --list | cut -d ' ' -f 1); do
         compgen -G "$folder/$name-*.html" >/dev/null || { echo "no page of $name"; return 1; }
     done
@@ -29,6 +29,28 @@ needs_nothing_else() {
         [ -s "$folder/$link" ] || { echo "$link"; return 1; }
     done
     ! grep -HoE '(src|href)="?[a-z]*://[^"]*|@import|url\(' "$folder"/*.html
+}
+
+# In daylight and in the dark: text against the ground 4.5 to 1 at least, and marks 3 to 1 (WCAG 2.1). What colour says, a line says
+# too: dashes, thickness, an outline. On paper there are no controls.
+pages_are_legible() { # files
+    command -v python3 >/dev/null || return 0
+    python3 - "$@" <<'END' && grep -q 'stroke-dasharray' "$1" && grep -q 'prefers-reduced-motion' "$1"
+import re, sys
+def light(colour):
+    parts = [int(colour[k:k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+for path in sys.argv[1:]:
+    text = open(path, encoding="utf-8").read()
+    themes = [dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", line)) for line in text.splitlines() if "--paper:" in line]
+    assert len(themes) == 2 and "prefers-color-scheme: dark" in text and "@media print" in text, path
+    for theme in themes:
+        for name, least in ("ink", 4.5), ("faint", 4.5), ("fill", 3), ("mark", 3):
+            if name in theme:
+                a, b = sorted((light(theme[name]), light(theme["paper"])))
+                assert (b + 0.05) / (a + 0.05) >= least, (path, name, theme[name], (b + 0.05) / (a + 0.05))
+END
 }
 
 shows_source_lines() {
@@ -95,6 +117,7 @@ one_slot_shows_the_deadlock() {
 
 check a_page_for_every_algorithm writes_every_algorithm
 check pages_need_nothing_but_themselves needs_nothing_else
+check pages_are_legible_in_light_in_the_dark_and_on_paper pages_are_legible src/tools/prog/page.html src/tools/play/play.html
 check pages_show_the_line_that_emitted_a_step shows_source_lines
 check more_ranks_than_a_page_shows_are_refused refuses_too_many
 # A browser that cannot even show a page of one word, in a container for example, shows nothing about ours.
