@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int blocks_of(enum prog_layout layout, int nranks) { return layout == PROG_COUNTS ? nranks : 1; }
+static int count_blocks(enum prog_layout layout, int nranks) { return layout == PROG_COUNTS ? nranks : 1; }
 
 /* ---- reading ---- */
 
@@ -77,12 +77,12 @@ enum collet_result counts_read(struct exec_request *request, int rank, int nrank
                                const struct counts *out) {
     const struct prog_facts *facts = &prog_facts[request->collective];
     bool in_blocks = facts->in == PROG_COUNTS, out_blocks = facts->out == PROG_COUNTS;
-    size_t nspans = (size_t)blocks_of(facts->in, nranks) + (size_t)blocks_of(facts->out, nranks);
+    size_t nspans = (size_t)count_blocks(facts->in, nranks) + (size_t)count_blocks(facts->out, nranks);
     struct exec_extents *extents = malloc(sizeof(*extents) + nspans * sizeof(struct span));
     request->extents = extents;
     if (extents == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the counts of %d ranks", nranks);
-    struct span *ins = extents->spans, *outs = ins + blocks_of(facts->in, nranks);
+    struct span *ins = extents->spans, *outs = ins + count_blocks(facts->in, nranks);
     *extents = (struct exec_extents){.of = {[STEP_IN] = ins, [STEP_OUT] = outs}};
     if (in_blocks)
         COLLET_TRY(read_blocks(request, nranks, in, ins));
@@ -121,8 +121,8 @@ enum collet_result counts_check_buffers(const struct exec_request *request, int 
     const struct prog_facts *facts = &prog_facts[request->collective];
     const struct span *ins = request->extents->of[STEP_IN], *outs = request->extents->of[STEP_OUT];
     size_t elem_bytes = collet_type_size(request->type);
-    struct overlap_range in_range = range_of(in, ins, blocks_of(facts->in, nranks), elem_bytes);
-    struct overlap_range out_range = range_of(out, outs, blocks_of(facts->out, nranks), elem_bytes);
+    struct overlap_range in_range = range_of(in, ins, count_blocks(facts->in, nranks), elem_bytes);
+    struct overlap_range out_range = range_of(out, outs, count_blocks(facts->out, nranks), elem_bytes);
     bool reads = in_range.begin < in_range.end, writes = out_range.begin < out_range.end;
     if ((reads && in == NULL) || (writes && out == NULL))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL, but its counts are not all 0",

@@ -27,7 +27,7 @@ static bool sleep_until_woken(struct engine_thread *thread) {
     return !thread->over;
 }
 
-static bool is_over(struct engine_thread *thread) {
+static bool post_is_over(struct engine_thread *thread) {
     SCOPED_LOCK(&thread->lock);
     return thread->over;
 }
@@ -40,7 +40,7 @@ static bool others_come_first(const struct engine *engine) {
  * moment. */
 static bool take_patiently(struct driver *driver, struct engine_thread *thread) {
     const struct engine *engine = &thread->comm->engine;
-    while (!others_come_first(engine) && !is_over(thread)) {
+    while (!others_come_first(engine) && !post_is_over(thread)) {
         if (driver_take(driver, thread->comm))
             return true;
         if (__atomic_load_n(&engine->driver, __ATOMIC_RELAXED) != NULL)

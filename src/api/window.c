@@ -77,7 +77,7 @@ static enum collet_result window_create(int nranks, struct collet_window **windo
     return err_set(COLLET_ERR_NO_MEMORY, "no memory for a window of %d ranks", nranks);
 }
 
-static struct window_place place_of(const void *memory) {
+static struct window_place place_in_window(const void *memory) {
     return (struct window_place){(uintptr_t)memory, commons_offset(commons_own(), (uintptr_t)memory)};
 }
 
@@ -86,7 +86,7 @@ static enum collet_result window_meet(struct collet_window *window, struct colle
                                       size_t bytes) {
     const struct peer_info *peers = boot_peers(comm->boot);
     struct window_entry *mine = &window->entries[comm->rank];
-    *mine = (struct window_entry){place_of(buff), place_of(window->signals), bytes, commons_own_ticket()};
+    *mine = (struct window_entry){place_in_window(buff), place_in_window(window->signals), bytes, commons_own_ticket()};
     COLLET_TRY(collet_allgather(mine, window->entries, sizeof *mine, COLLET_UINT8, comm, NULL));
     for (int rank = 0; rank < comm->nranks; rank++)
         if (peers[rank].node == peers[comm->rank].node)
@@ -197,8 +197,8 @@ static enum collet_result reach_peer(const struct collet_comm *comm, const struc
                                                   : "in memory of another process that cannot be mapped: see the log");
 }
 
-static enum collet_result put(const void *sendbuff, size_t bytes, int peer, const struct collet_window *window,
-                              size_t offset, const struct collet_comm *comm) {
+static enum collet_result put_there(const void *sendbuff, size_t bytes, int peer, const struct collet_window *window,
+                                    size_t offset, const struct collet_comm *comm) {
     const struct window_entry *entry = &window->entries[peer];
     char *there;
     if (sendbuff == NULL && bytes > 0)
@@ -217,7 +217,7 @@ static enum collet_result put(const void *sendbuff, size_t bytes, int peer, cons
 enum collet_result collet_put(const void *sendbuff, size_t bytes, int peer, struct collet_window *window, size_t offset,
                               struct collet_comm *comm) {
     COLLET_TRY(window_enter(comm, window, peer));
-    enum collet_result result = comm_remember(comm, put(sendbuff, bytes, peer, window, offset, comm));
+    enum collet_result result = comm_remember(comm, put_there(sendbuff, bytes, peer, window, offset, comm));
     comm_leave(comm);
     return result;
 }

@@ -19,7 +19,7 @@
 
 /* ---- which transport ---- */
 
-static bool is_listed(const char *list, const struct transport *transport) {
+static bool names_transport(const char *list, const struct transport *transport) {
     char name[NAME_BYTES];
     while (name_next(&list, name))
         if (transport_named(name) == transport)
@@ -44,7 +44,7 @@ enum collet_result chan_check_names(const struct config *config) {
 }
 
 static bool allowed(const struct config *config, const struct transport *t) {
-    return config->transport[0] == '\0' || is_listed(config->transport, t);
+    return config->transport[0] == '\0' || names_transport(config->transport, t);
 }
 
 /* The first of the transports from *t on. */

@@ -130,7 +130,7 @@ struct trace_place {
     uint32_t round, index;
     const struct trace_step *step;
 };
-static struct trace_place place_of(const struct trace_event *e) {
+static struct trace_place traced_place(const struct trace_event *e) {
     const bool wrapped = e->next_step == 0;
     const uint32_t index = (wrapped ? e->worker->nsteps : e->next_step) - 1;
     return (struct trace_place){e->next_round - wrapped, index, &e->worker->steps[index]};
@@ -164,7 +164,7 @@ static void put_message(struct writer *w, const struct trace_event *e, uint32_t 
 }
 
 static void put_step(struct writer *w, const struct trace_event *e) {
-    const struct trace_place place = place_of(e);
+    const struct trace_place place = traced_place(e);
     const struct trace_step *step = place.step;
     const struct trace_message *message = &e->worker->messages[step->first_message];
     char name[TIMELINE_STEP_BYTES], members[200];

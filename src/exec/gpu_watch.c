@@ -54,7 +54,7 @@ static void check_landed(struct chan *chan) {
         proxy_landed(chan, launches);
 }
 
-static void read_blocks(struct chan *chan) {
+static void read_gpu_blocks(struct chan *chan) {
     enum collet_result result = exec_gpu_check(chan);
     if (result < 0)
         boot_fail(chan->owner.boot, result, err_last());
@@ -76,7 +76,7 @@ static void *gpu_watch_main(void *unused) {
     for (;;) {
         pthread_mutex_lock(&lock);
         for (struct watched *w = all; w != NULL; w = w->next)
-            read_blocks(w->chan);
+            read_gpu_blocks(w->chan);
         for (struct watched *w = all; w != NULL; w = w->next)
             ask_driver(w->chan);
         runs = all != NULL;

@@ -28,7 +28,7 @@ static const char *state_of(const struct journal_entry *e) {
 /* ---- an operation as JSON ---- */
 
 /* The bytes of its larger buffer, of all ranks' blocks together. */
-static uint64_t bytes_of(const struct journal_entry *e, int nranks) {
+static uint64_t record_bytes(const struct journal_entry *e, int nranks) {
     const bool per_rank = !prog_is_p2p(e->collective) && !prog_is_sliced(e->collective);
     return e->count * type_size(e->type) * (per_rank ? (uint64_t)nranks : 1);
 }
@@ -38,7 +38,7 @@ static void put_operation(struct json *json, const struct journal_entry *e, int 
     if (e->first < e->last)
         json_integer(json, "since_seq", (long long)e->first);
     json_text(json, "collective", prog_collective_name(e->collective));
-    json_integer(json, "bytes", (long long)bytes_of(e, nranks));
+    json_integer(json, "bytes", (long long)record_bytes(e, nranks));
     json_integer(json, "count", (long long)e->count);
     json_text(json, "type", type_name(e->type));
     json_text(json, "op", op_name(e->op));
@@ -112,7 +112,7 @@ static void record_line(const struct journal *journal, const struct journal_entr
     const struct chan *chan = journal->chan;
     const int nranks = chan->owner.nranks;
     const double ns = (double)(t->ended - t->began);
-    const double algbw = ns > 0 ? (double)bytes_of(e, nranks) / ns : 0;
+    const double algbw = ns > 0 ? (double)record_bytes(e, nranks) / ns : 0;
     struct json json = {.file = out, .depth = 3}; /* deep enough to stay on one line */
     char via[32];
     name_transports(program, via, sizeof(via));

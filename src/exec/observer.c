@@ -14,7 +14,7 @@ static const struct observer *observer;
 void observer_take(const struct observer *taken) { __atomic_store_n(&observer, taken, __ATOMIC_RELEASE); }
 
 /* A node is named by its lowest rank. */
-static int count_nodes(const struct conn_owner *owner) {
+static int nodes_of_job(const struct conn_owner *owner) {
     int nnodes = 0;
     for (int rank = 0; rank < owner->nranks; rank++)
         nnodes += owner->peers[rank].node == rank;
@@ -24,7 +24,7 @@ static int count_nodes(const struct conn_owner *owner) {
 enum collet_result observing_open(struct observing *observing, const struct chan *chan) {
     const struct conn_owner *owner = &chan->owner;
     const char *name = owner->config->profiler_plugin;
-    const struct observed_rank rank = {boot_tag(owner->boot), chan->name, count_nodes(owner), owner->nranks,
+    const struct observed_rank rank = {boot_tag(owner->boot), chan->name, nodes_of_job(owner), owner->nranks,
                                        owner->rank};
     if (*name == '\0' || strcasecmp(name, "none") == 0)
         return COLLET_SUCCESS;

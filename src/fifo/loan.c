@@ -65,7 +65,7 @@ static char *reach(const struct loan_end *end, uint64_t address, uint64_t offset
     return offset != 0 ? commons_view_at(end->view, offset, bytes) : NULL;
 }
 
-static const char *payload_of(const struct loan_end *end, const struct fifo_loan *loan, uint32_t bytes) {
+static const char *lent_payload(const struct loan_end *end, const struct fifo_loan *loan, uint32_t bytes) {
     return reach(end, loan->address, loan->offset, bytes);
 }
 
@@ -83,7 +83,7 @@ static bool read_far(const struct loan_end *end, char *to, uint64_t from, size_t
 }
 
 static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t bytes, char *to) {
-    const char *from = payload_of(&end->loans, loan, bytes);
+    const char *from = lent_payload(&end->loans, loan, bytes);
     uint32_t room = part_room(&end->loans, loan), nparts = parts_of(bytes, room), part;
     while ((part = claim_part(loan, nparts)) < nparts) {
         size_t at = (size_t)part * room;
@@ -117,14 +117,14 @@ int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to) {
 }
 
 int loan_is_near(const struct fifo_end *end, uint32_t bytes) {
-    return payload_of(&end->loans, &fifo_header(end)->loan, bytes) != NULL;
+    return lent_payload(&end->loans, &fifo_header(end)->loan, bytes) != NULL;
 }
 
 int loan_hold(struct fifo_end *end, uint32_t bytes) {
     struct fifo_loan *loan = &fifo_header(end)->loan;
     if (!claim_all(loan, parts_of(bytes, part_room(&end->loans, loan))))
         return 0;
-    end->loans.taken = payload_of(&end->loans, loan, bytes);
+    end->loans.taken = lent_payload(&end->loans, loan, bytes);
     return 1;
 }
 

@@ -234,7 +234,7 @@ static void stream(char *to, const char *from, size_t bytes) {
     memcpy(to + at, from + at, bytes - at);
 }
 
-static void put(char *to, const char *from, size_t bytes, int past_caches) {
+static void put_run(char *to, const char *from, size_t bytes, int past_caches) {
     if (to == from)
         return;
     if (past_caches)
@@ -248,7 +248,7 @@ static void copy(void *const *dst, int ndst, const char *src, size_t bytes, uint
     for (size_t at = 0; at < bytes; at += block) {
         size_t n = bytes - at < block ? bytes - at : block;
         for (int k = 0; k < ndst; k++)
-            put((char *)dst[k] + at, src + at, n, streamed(stream_mask, k));
+            put_run((char *)dst[k] + at, src + at, n, streamed(stream_mask, k));
     }
     if (stream_mask)
         cpu_stream_fence();
@@ -305,7 +305,7 @@ static void reduce_blocks(const struct loops *loops, void *const *dst, int ndst,
         else
             reduce_same(loops, to, src, nsrc, at, n, divisor);
         for (int k = to == result ? 0 : 1; k < ndst; k++)
-            put((char *)dst[k] + at * loops->elem_bytes, to, n * loops->elem_bytes, streamed(stream_mask, k));
+            put_run((char *)dst[k] + at * loops->elem_bytes, to, n * loops->elem_bytes, streamed(stream_mask, k));
     }
     if (stream_mask)
         cpu_stream_fence();

@@ -25,9 +25,9 @@ static int shape_of(const struct atlas_node *nodes, int node) {
     return first;
 }
 
-static void put(FILE *out, const void *bytes, size_t size) { fwrite(bytes, size, 1, out); }
+static void write_bytes(FILE *out, const void *bytes, size_t size) { fwrite(bytes, size, 1, out); }
 
-static void put_number(FILE *out, uint32_t number) { put(out, &number, sizeof number); }
+static void put_number(FILE *out, uint32_t number) { write_bytes(out, &number, sizeof number); }
 
 /* Numbers each shape at its first node, and says so in number[node]. */
 static uint32_t number_shapes(const struct atlas_node *nodes, int nnodes, uint32_t *number) {
@@ -42,19 +42,19 @@ static uint32_t number_shapes(const struct atlas_node *nodes, int nnodes, uint32
 static void put_atlas(FILE *out, const struct atlas_node *nodes, uint32_t nnodes, const struct cost_table *costs,
                       uint32_t *number) {
     struct counts counts = {number_shapes(nodes, (int)nnodes, number), nnodes};
-    put(out, &counts, sizeof counts);
-    put(out, costs, sizeof *costs);
+    write_bytes(out, &counts, sizeof counts);
+    write_bytes(out, costs, sizeof *costs);
     for (uint32_t n = 0, next = 0; n < nnodes; n++)
         if (number[n] == next) {
             put_number(out, (uint32_t)nodes[n].graph_bytes);
-            put(out, nodes[n].graph, nodes[n].graph_bytes);
+            write_bytes(out, nodes[n].graph, nodes[n].graph_bytes);
             next++;
         }
     for (uint32_t n = 0; n < nnodes; n++) {
         put_number(out, number[n]);
         put_number(out, nodes[n].far);
         put_number(out, nodes[n].joined);
-        put(out, nodes[n].place, (size_t)nodes[n].nlocal * sizeof *nodes[n].place);
+        write_bytes(out, nodes[n].place, (size_t)nodes[n].nlocal * sizeof *nodes[n].place);
     }
 }
 
@@ -102,7 +102,7 @@ static uint32_t take_number(struct reader *reader) {
     return at == NULL ? 0 : *(uint32_t *)memcpy(&number, at, sizeof number);
 }
 
-static enum collet_result err_broken(void) {
+static enum collet_result err_bad_atlas(void) {
     return err_set(COLLET_ERR_INTERNAL, "the map that rank 0 sent does not fit this communicator");
 }
 
@@ -111,7 +111,7 @@ static enum collet_result read_shapes(struct reader *reader, uint32_t nshapes, s
         size_t size = take_number(reader);
         const void *bytes = take(reader, size);
         if (bytes == NULL)
-            return err_broken();
+            return err_bad_atlas();
         COLLET_TRY(topo_read_text(bytes, size, "the map of rank 0", TOPO_RECORDED, &shapes[s]));
     }
     return COLLET_SUCCESS;
@@ -129,7 +129,7 @@ static enum collet_result read_nodes(struct reader *reader, const struct peer_in
         size_t nlocal = (size_t)crowd_of_node(peers, nranks, lowest);
         const char *places = take(reader, nlocal * sizeof(int32_t));
         if (places == NULL || shape >= nshapes || node_far > 1 || node_joined > 1)
-            return err_broken();
+            return err_bad_atlas();
         hosts[h++] = shapes[shape];
         for (int rank = lowest; rank < nranks; rank++) {
             int32_t node;
@@ -138,13 +138,13 @@ static enum collet_result read_nodes(struct reader *reader, const struct peer_in
             memcpy(&node, places, sizeof node);
             places += sizeof node;
             if (node < 0 || node >= shapes[shape]->nnodes)
-                return err_broken();
+                return err_bad_atlas();
             place[rank] = node;
             far[rank] = node_far != 0;
             joined[rank] = node_joined != 0;
         }
     }
-    return reader->left > 0 ? err_broken() : COLLET_SUCCESS;
+    return reader->left > 0 ? err_bad_atlas() : COLLET_SUCCESS;
 }
 
 static int count_nodes(const struct peer_info *peers, int nranks) {
@@ -174,12 +174,12 @@ enum collet_result atlas_read(const void *atlas, size_t size, const struct peer_
     struct counts counts;
     const void *at = take(&reader, sizeof counts), *costs_at = take(&reader, sizeof *costs);
     if (costs_at == NULL)
-        return err_broken();
+        return err_bad_atlas();
     memcpy(&counts, at, sizeof counts);
     memcpy(costs, costs_at, sizeof *costs);
     if (!costs_are_sound(costs) || counts.nnodes != (uint32_t)nnodes || counts.nshapes < 1 ||
         counts.nshapes > counts.nnodes)
-        return err_broken();
+        return err_bad_atlas();
     struct arena arena SCOPED_ARENA = {0};
     struct topo **shapes = arena_get(&arena, counts.nshapes, sizeof *shapes);
     const struct topo **hosts = arena_get(&arena, (size_t)nnodes, sizeof *hosts);

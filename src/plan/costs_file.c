@@ -34,19 +34,20 @@ struct constants {
     int count;
 };
 
-static void add(struct constants *all, double *number, const char *unit, const char *a, const char *b, const char *c) {
+static void add_constant(struct constants *all, double *number, const char *unit, const char *a, const char *b,
+                         const char *c) {
     struct constant *constant = &all->list[all->count++];
     snprintf(constant->name, sizeof constant->name, "%s%s%s%s%s", a, *b ? "." : "", b, *c ? "." : "", c);
     constant->number = number;
     constant->unit = unit;
 }
 
-static void add_step(struct constants *all, struct step_cost *step, const char *class, const char *protocol) {
-    add(all, &step->step_ns, "ns", class, protocol, "step");
-    add(all, &step->peer_ns, "ns", class, protocol, "peer");
-    add(all, &step->byte_ns, "ns/byte", class, protocol, "byte");
-    add(all, &step->alpha_ns, "ns", class, protocol, "alpha");
-    add(all, &step->wire_byte_ns, "ns/byte", class, protocol, "wire_byte");
+static void add_step_constants(struct constants *all, struct step_cost *step, const char *class, const char *protocol) {
+    add_constant(all, &step->step_ns, "ns", class, protocol, "step");
+    add_constant(all, &step->peer_ns, "ns", class, protocol, "peer");
+    add_constant(all, &step->byte_ns, "ns/byte", class, protocol, "byte");
+    add_constant(all, &step->alpha_ns, "ns", class, protocol, "alpha");
+    add_constant(all, &step->wire_byte_ns, "ns/byte", class, protocol, "wire_byte");
 }
 
 static void list_constants(struct cost_table *costs, struct constants *all) {
@@ -54,11 +55,11 @@ static void list_constants(struct cost_table *costs, struct constants *all) {
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++)
             if (protocol_costs_as((uint32_t)p) == (enum protocol)p) /* the others' are not looked at */
-                add_step(all, &costs->step[class][p], class_names[class], protocol_names[p]);
-    add(all, &costs->switch_ns, "ns", "host", "switch", "");
-    add(all, &costs->turns_share, "share", "host", "turns", "");
-    add(all, &costs->gpu_call_ns, "ns", "gpu", "call", "");
-    add(all, &costs->gpu_block_ns, "ns", "gpu", "block", "");
+                add_step_constants(all, &costs->step[class][p], class_names[class], protocol_names[p]);
+    add_constant(all, &costs->switch_ns, "ns", "host", "switch", "");
+    add_constant(all, &costs->turns_share, "share", "host", "turns", "");
+    add_constant(all, &costs->gpu_call_ns, "ns", "gpu", "call", "");
+    add_constant(all, &costs->gpu_block_ns, "ns", "gpu", "block", "");
     all->list[all->count++] = (struct constant){"gpu.blocks", "blocks", NULL, &costs->gpu_blocks};
 }
 

@@ -94,7 +94,7 @@ static bool going(const struct schedule *s) { return s->attrs.status == COLLET_S
 
 /* ---- reading ---- */
 
-static int place_of(const struct schedule *s, int gpu, char buffer, int chunk) {
+static int imported_place(const struct schedule *s, int gpu, char buffer, int chunk) {
     int alias = buffer == 'i' && s->in_place ? cast_alias_of(&s->cast, gpu, chunk) : -1;
     if (buffer == 'o' || alias >= 0)
         return alias >= 0 ? alias : chunk;
@@ -112,7 +112,7 @@ static int read_place(struct schedule *s, const struct step *step, int gpu, cons
     int nchunks = name[0] == 'i' ? s->nin : name[0] == 'o' ? s->nout : s->gpus[gpu].nchunks[2];
     if (chunk + step->count > nchunks)
         REFUSE(s, step, "chunks %d to %d of buffer %s, which has %d", chunk, chunk + step->count - 1, name, nchunks);
-    return place_of(s, gpu, name[0], chunk);
+    return imported_place(s, gpu, name[0], chunk);
 }
 
 static void read_step(struct schedule *s, struct step *step, int gpu, const xmlNode *element) {
@@ -179,7 +179,7 @@ static void read_gpu(struct schedule *s, int number, const xmlNode *element) {
         read_tb(s, number, child);
     gpu->ntbs = s->ntbs - gpu->first;
     for (int block = 0; block < s->nin && going(s); block++)
-        gpu->places[place_of(s, number, 'i', block)] = (struct value){1ull << number, block, true, false};
+        gpu->places[imported_place(s, number, 'i', block)] = (struct value){1ull << number, block, true, false};
     if (s->nsteps - (gpu->ntbs > 0 ? s->tbs[gpu->first].first : s->nsteps) > STEPS_MAX / GPUS_MAX)
         xml_fail(&s->attrs, element, "has more than %d steps", STEPS_MAX / GPUS_MAX);
 }
@@ -258,7 +258,7 @@ static void follow_dependencies(struct schedule *s) {
     }
 }
 
-static bool is_ready(const struct schedule *s, const struct threadblock *tb) {
+static bool can_run(const struct schedule *s, const struct threadblock *tb) {
     const struct step *step = &s->steps[tb->first + tb->ndone];
     if (step->depid >= 0 && s->tbs[s->gpus[tb->gpu].first + step->depid].ndone <= step->dep)
         return false;
@@ -363,7 +363,7 @@ static void run_all(struct schedule *s) {
     for (bool moved = true; moved && going(s);) {
         moved = false;
         for (struct threadblock *tb = s->tbs; tb < s->tbs + s->ntbs && going(s); tb++)
-            if (tb->ndone < tb->nsteps && is_ready(s, tb)) {
+            if (tb->ndone < tb->nsteps && can_run(s, tb)) {
                 run_step(s, tb);
                 moved = true;
             }

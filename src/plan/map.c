@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* FNV-1a. */
-static uint64_t hash_of(const unsigned char *bytes, size_t size) {
+static uint64_t hash_atlas(const unsigned char *bytes, size_t size) {
     uint64_t hash = 0xcbf29ce484222325u;
     for (size_t i = 0; i < size; i++)
         hash = (hash ^ bytes[i]) * 0x100000001b3u;
@@ -35,7 +35,7 @@ enum collet_result map_create(const struct peer_info *peers, int nranks, const v
     struct map *map;
     COLLET_TRY(memory_get(&map, 1, sizeof *map, "no memory for a map of %d ranks", nranks));
     map->nranks = nranks;
-    map->hash = hash_of(atlas, size);
+    map->hash = hash_atlas(atlas, size);
     map->place = arena_get(&map->arena, (size_t)nranks, sizeof *map->place);
     map->far = arena_get(&map->arena, (size_t)nranks, sizeof *map->far);
     map->joined = arena_get(&map->arena, (size_t)nranks, sizeof *map->joined);

@@ -20,15 +20,15 @@ static int number_of(struct net *net, int link) {
 }
 
 /* LOCAL never binds, nor does what nobody knows the speed of. */
-static bool is_bound(const struct topo *topo, const struct topo_link *link) {
+static bool link_is_bound(const struct topo *topo, const struct topo_link *link) {
     const struct topo_node *from = &topo->nodes[link->from], *to = &topo->nodes[link->to];
     bool unknown = (from->kind == TOPO_NIC && from->nic.mbits == 0) || (to->kind == TOPO_NIC && to->nic.mbits == 0);
     return link->wire != WIRE_LOCAL && link->gbps > 0 && !(link->wire == WIRE_NET && unknown);
 }
 
 /* Appends a link to the path that is being made. */
-static enum collet_result add_link(struct net *net, int link, struct net_path *path) {
-    if (!is_bound(net->topo, &net->topo->links[link]))
+static enum collet_result add_net_link(struct net *net, int link, struct net_path *path) {
+    if (!link_is_bound(net->topo, &net->topo->links[link]))
         return COLLET_SUCCESS;
     if (!grow(&net->links, (size_t)net->nlinks_listed, 1, &net->room, sizeof(*net->links)))
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for routes of %d links", net->nlinks_listed + 1);
@@ -41,7 +41,7 @@ static enum collet_result add_link(struct net *net, int link, struct net_path *p
 static enum collet_result add_path(struct net *net, const struct topo_paths *paths, int to, struct net_path *path) {
     int begin = net->nlinks_listed;
     for (int l = topo_path_to(paths, to)->last_link; l >= 0; l = topo_path_before(net->topo, paths, l))
-        COLLET_TRY(add_link(net, l, path));
+        COLLET_TRY(add_net_link(net, l, path));
     for (int a = begin, b = net->nlinks_listed - 1; a < b; a++, b--) {
         int swap = net->links[a];
         net->links[a] = net->links[b];
@@ -55,7 +55,7 @@ static enum collet_result add_hop(struct net *net, int from, int to, struct net_
     int l = net->topo->nodes[from].first_link;
     while (l >= 0 && net->topo->links[l].to != to)
         l = net->topo->links[l].next;
-    return l < 0 ? COLLET_SUCCESS : add_link(net, l, path);
+    return l < 0 ? COLLET_SUCCESS : add_net_link(net, l, path);
 }
 
 /* ---- inside a host ---- */

@@ -32,7 +32,7 @@ static void load_run(const struct sim *sim, enum protocol protocol, const struct
 }
 
 /* The bytes of one step of the run in all rounds: those of a round that is as long as all. */
-static double bytes_of(const struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run) {
+static double run_bytes(const struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run) {
     if (lengths->uniform)
         return run->pieces * lengths->part_bytes;
     struct sim_lengths whole = *lengths;
@@ -41,14 +41,14 @@ static double bytes_of(const struct sim *sim, const struct sim_lengths *lengths,
 }
 
 /* Of each link the most that any host has: in bytes, or weighed by pieces of a round. */
-static enum collet_result load_all(const struct sim *sim, enum protocol protocol, bool bytes, double *load) {
+static enum collet_result load_all_runs(const struct sim *sim, enum protocol protocol, bool bytes, double *load) {
     SCOPED_FREE double *on = NULL;
     COLLET_TRY(memory_get(&on, sim->nlinks + 1, sizeof(*on), "no memory for the load of %zu links", sim->nlinks));
     for (size_t k = 0; k < sim->nworkers; k++) {
         const struct sim_worker *w = &sim->workers[k];
         for (const struct sim_run *run = runs_of(sim, w); run < runs_of(sim, w) + w->nruns; run++)
             load_run(sim, protocol, run,
-                     run->count * (bytes ? bytes_of(sim, &sim->lengths[w->channel], run) : run->pieces), on);
+                     run->count * (bytes ? run_bytes(sim, &sim->lengths[w->channel], run) : run->pieces), on);
     }
     int nlinks = sim->machine.nlinks;
     for (int link = 0; link < nlinks; link++)
@@ -74,7 +74,7 @@ static enum collet_result count_crossed(struct sim *sim, enum protocol protocol)
     double *crossed;
     int nlinks = sim->machine.nlinks;
     COLLET_TRY(memory_get(&crossed, (size_t)nlinks, sizeof(*crossed), "no memory for the load of %d links", nlinks));
-    enum collet_result result = load_all(sim, protocol, false, crossed);
+    enum collet_result result = load_all_runs(sim, protocol, false, crossed);
     if (result == COLLET_SUCCESS)
         sim->crossed[protocol] = crossed;
     else
@@ -84,7 +84,7 @@ static enum collet_result count_crossed(struct sim *sim, enum protocol protocol)
 
 enum collet_result sim_load(struct sim *sim, enum protocol protocol, double *load) {
     bool uniform = is_uniform(sim);
-    COLLET_TRY(uniform ? count_crossed(sim, protocol) : load_all(sim, protocol, true, load));
+    COLLET_TRY(uniform ? count_crossed(sim, protocol) : load_all_runs(sim, protocol, true, load));
     for (int link = 0; link < sim->machine.nlinks; link++)
         load[link] = sim->turns * (uniform ? sim->crossed[protocol][link] * sim->lengths[0].part_bytes : load[link]);
     return COLLET_SUCCESS;
@@ -94,7 +94,7 @@ enum collet_result sim_load(struct sim *sim, enum protocol protocol, double *loa
 
 /* One step of the run in all rounds; of short blocks the last rounds are empty. */
 static double work_of_run(struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run) {
-    double bytes = bytes_of(sim, lengths, run);
+    double bytes = run_bytes(sim, lengths, run);
     struct sim_work work = sim_work_of(sim, run, bytes);
     return bytes > 0 ? ceil(bytes / sim_bytes(sim, lengths, run, 0)) * work.fixed_ns + work.bytes_ns : 0;
 }

@@ -165,8 +165,8 @@ static bool bind(struct sim *sim, const struct prog *prog, uint32_t refs, int fi
     return true;
 }
 
-static bool add_step(struct sim *sim, const struct prog *prog, const struct prog_step *step, uint32_t refs,
-                     int worker) {
+static bool append_step(struct sim *sim, const struct prog *prog, const struct prog_step *step, uint32_t refs,
+                        int worker) {
     struct sim_run run = {
         .count = 1,
         .pieces = (uint32_t)step->count,
@@ -217,7 +217,7 @@ enum collet_result sim_add_program(struct sim *sim, const struct prog *prog) {
             .first_run = (uint32_t)sim->nruns, .engine = engine_of(sim, prog, k), .channel = sim->nchannels - 1};
         const struct prog_step *step = &prog->steps[prog->workers[k].first_step];
         for (int s = 0; s < prog->workers[k].nsteps; s++)
-            if (!add_step(sim, prog, &step[s], refs, number))
+            if (!append_step(sim, prog, &step[s], refs, number))
                 return no_memory(sim);
     }
     return COLLET_SUCCESS;

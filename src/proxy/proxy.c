@@ -127,7 +127,7 @@ static void lock_take(struct proxy *proxy) {
     __atomic_sub_fetch(&proxy->wanted, 1, __ATOMIC_ACQ_REL);
 }
 
-static void lock_give(struct proxy *proxy) {
+static void proxy_lock_give(struct proxy *proxy) {
     pthread_cond_signal(&proxy->work);
     pthread_mutex_unlock(&proxy->lock);
 }
@@ -145,7 +145,7 @@ void proxy_pause(struct chan *chan) {
 void proxy_resume(struct chan *chan) {
     struct proxy_client *client = client_of(chan);
     if (client != NULL)
-        lock_give(client->proxy);
+        proxy_lock_give(client->proxy);
 }
 
 static void client_hold(struct proxy_client *client, int more) {
@@ -153,7 +153,7 @@ static void client_hold(struct proxy_client *client, int more) {
         return;
     lock_take(client->proxy);
     client->held += more;
-    lock_give(client->proxy);
+    proxy_lock_give(client->proxy);
 }
 
 void proxy_hold(struct chan *chan) { client_hold(client_of(chan), 1); }
@@ -165,7 +165,7 @@ void proxy_launched(struct chan *chan) {
         return;
     lock_take(client->proxy);
     __atomic_add_fetch(&client->launches, 1, __ATOMIC_RELEASE); /* pairs with proxy_launches() */
-    lock_give(client->proxy);
+    proxy_lock_give(client->proxy);
 }
 
 uint64_t proxy_launches(const struct chan *chan) {
@@ -179,7 +179,7 @@ void proxy_landed(struct chan *chan, uint64_t launches) {
         return;
     lock_take(client->proxy);
     client->landed = launches;
-    lock_give(client->proxy);
+    proxy_lock_give(client->proxy);
 }
 
 /* ---- coming and going ---- */
@@ -222,7 +222,7 @@ enum collet_result proxy_serve(struct chan *chan) {
         client->next = client->proxy->clients;
         client->proxy->clients = client;
         client->proxy->spin = chan->spin;
-        lock_give(client->proxy);
+        proxy_lock_give(client->proxy);
         __atomic_store_n(&chan->proxy, client, __ATOMIC_RELEASE); /* pairs with client_of() */
     }
     pthread_mutex_unlock(&all_lock);
@@ -246,7 +246,7 @@ static void client_drain(struct proxy_client *client) {
     for (bool done = false; !done;) {
         lock_take(client->proxy);
         done = is_drained(client);
-        lock_give(client->proxy);
+        proxy_lock_give(client->proxy);
         done |= !done && wait_pause(&waiter) && wait_idle_ns(&waiter) > limit_ns;
     }
 }
@@ -260,7 +260,7 @@ static bool unlink_client(struct proxy_client *client) {
         link = &(*link)->next;
     *link = client->next;
     bool last = proxy->over = proxy->clients == NULL;
-    lock_give(proxy);
+    proxy_lock_give(proxy);
     struct proxy **listed = &all;
     while (*listed != proxy)
         listed = &(*listed)->next;

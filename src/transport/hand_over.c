@@ -15,7 +15,7 @@
 #define NAME_PREFIX "collet-"
 
 /* In the abstract namespace, where nothing is left over: the name begins behind a zero. */
-static socklen_t address_of(const char name[HAND_OVER_NAME_BYTES], struct sockaddr_un *address) {
+static socklen_t abstract_address(const char name[HAND_OVER_NAME_BYTES], struct sockaddr_un *address) {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     size_t length = strnlen(name, HAND_OVER_NAME_BYTES - 1);
     memcpy(address->sun_path + 1, name, length);
@@ -32,7 +32,7 @@ static void name_make(char name[HAND_OVER_NAME_BYTES]) {
 enum collet_result hand_over_listen(char name[HAND_OVER_NAME_BYTES], int *listener_p) {
     struct sockaddr_un address;
     name_make(name);
-    socklen_t length = address_of(name, &address);
+    socklen_t length = abstract_address(name, &address);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, 4) == 0) {
         *listener_p = fd;
@@ -95,7 +95,7 @@ enum collet_result hand_over_give(int listener, int fd) {
 
 enum collet_result hand_over_connect(const char name[HAND_OVER_NAME_BYTES], int *socket_p) {
     struct sockaddr_un address;
-    socklen_t length = address_of(name, &address);
+    socklen_t length = abstract_address(name, &address);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, length) == 0) {
         *socket_p = fd;

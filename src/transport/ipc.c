@@ -64,7 +64,7 @@ static int peer_ordinal(const struct conn *conn) {
     return ordinal;
 }
 
-static enum collet_result end_create(struct conn *conn, enum ipc_kind kind, struct ipc_end **end_p) {
+static enum collet_result ipc_end_create(struct conn *conn, enum ipc_kind kind, struct ipc_end **end_p) {
     struct ipc_end *end;
     COLLET_TRY(memory_get(&end, 1, sizeof(*end), "no memory for a connection with rank %d", conn->peer));
     *end = (struct ipc_end){.kind = kind, .bytes = conn->owner->layout.total_bytes, .fd = -1, .socket = -1};
@@ -91,7 +91,7 @@ static enum collet_result create_shared(const struct conn *conn, struct ipc_end 
 
 static enum collet_result offer_gpu(struct conn *conn, struct ipc_offer *offer) {
     struct ipc_end *end = NULL;
-    COLLET_TRY(end_create(conn, IPC_GPU, &end));
+    COLLET_TRY(ipc_end_create(conn, IPC_GPU, &end));
     COLLET_TRY(create_shared(conn, end));
     offer->name = end->name;
     COLLET_TRY(offer_fd(end, end->name.fd, offer));
@@ -111,7 +111,7 @@ static enum collet_result end_pin(struct conn *conn, struct ipc_end *end) {
 
 static enum collet_result offer_pinned(struct conn *conn, struct ipc_offer *offer) {
     struct ipc_end *end = NULL;
-    COLLET_TRY(end_create(conn, IPC_PINNED, &end));
+    COLLET_TRY(ipc_end_create(conn, IPC_PINNED, &end));
     int fd;
     COLLET_TRY(os_shared_create("collet-fifo", end->bytes, &end->memory, &fd));
     COLLET_TRY(offer_fd(end, fd, offer));
@@ -150,7 +150,7 @@ static enum collet_result ipc_accept(struct conn *conn, const struct conn_blob *
     if (blob->bytes != sizeof(offer))
         return err_set(COLLET_ERR_INTERNAL, "ipc offer of rank %d has %zu bytes", conn->peer, blob->bytes);
     memcpy(&offer, blob->data, sizeof(offer));
-    COLLET_TRY(end_create(conn, (enum ipc_kind)offer.kind, &end));
+    COLLET_TRY(ipc_end_create(conn, (enum ipc_kind)offer.kind, &end));
     end->name = offer.name;
     return offer.hand_over[0] == '\0' ? COLLET_SUCCESS : hand_over_connect(offer.hand_over, &end->socket);
 }
@@ -166,7 +166,7 @@ static enum collet_result take_memory(struct conn *conn, struct ipc_end *end, in
     return COLLET_SUCCESS;
 }
 
-static enum collet_result producer_ready(struct conn *conn, struct ipc_end *end) {
+static enum collet_result ipc_producer_ready(struct conn *conn, struct ipc_end *end) {
     struct gpu_rank *gpu = conn->owner->gpu;
     int fd = -1;
     if (end->memory != NULL)
@@ -191,7 +191,7 @@ static void forget_fd(struct ipc_end *end) {
 static enum collet_result ipc_ready(struct conn *conn) {
     struct ipc_end *end = conn->impl;
     if (conn->side == CONN_PRODUCER)
-        COLLET_TRY(producer_ready(conn, end));
+        COLLET_TRY(ipc_producer_ready(conn, end));
     else if (end->fd >= 0)
         COLLET_TRY(hand_over_give(end->socket, end->fd));
     forget_fd(end);

@@ -25,7 +25,7 @@ static struct pledge *pledges;                                   /* those that w
 
 /* Any lock may have been held at the moment of the fork. */
 static void renew_lock(void) { pledges_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
-static void watch_forks(void) { pthread_atfork(NULL, NULL, renew_lock); }
+static void watch_forks_of_pledges(void) { pthread_atfork(NULL, NULL, renew_lock); }
 
 static void put_first(struct pledge *pledge) {
     pledge->next = pledges;
@@ -37,7 +37,7 @@ static void take_out(struct pledge **link) { __atomic_store_n(link, (*link)->nex
 enum collet_result pledge_make(const void *memory, size_t bytes, struct pledge **pledge_p) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct pledge *pledge;
-    pthread_once(&once, watch_forks);
+    pthread_once(&once, watch_forks_of_pledges);
     process_identity(); /* from here on forks are counted */
     COLLET_TRY(memory_get(&pledge, 1, sizeof *pledge, "no memory to note %zu bytes that stay", bytes));
     SCOPED_LOCK(&pledges_lock);

@@ -158,12 +158,12 @@ static enum collet_result consumer_ready(struct conn *conn, struct shm_end *end,
     if (reaches_producer(conn, trailer))
         answer |= SHM_TAKES_ANY;
     allow_loans(conn, answer, trailer->proof.pid);
-    port_store_release(&trailer->answered, answer); /* pairs with producer_ready() */
+    port_store_release(&trailer->answered, answer); /* pairs with shm_producer_ready() */
     return COLLET_SUCCESS;
 }
 
-static enum collet_result producer_ready(struct conn *conn, const struct shm_end *end,
-                                         const struct shm_trailer *trailer) {
+static enum collet_result shm_producer_ready(struct conn *conn, const struct shm_end *end,
+                                             const struct shm_trailer *trailer) {
     uint64_t answer = port_load_acquire(&trailer->answered); /* pairs with consumer_ready() */
     if (answer == 0)
         return COLLET_IN_PROGRESS;
@@ -174,7 +174,7 @@ static enum collet_result producer_ready(struct conn *conn, const struct shm_end
 static enum collet_result shm_ready(struct conn *conn) {
     struct shm_end *end = conn->impl;
     struct shm_trailer *trailer = shm_trailer(conn, end->memory);
-    return conn->side == CONN_CONSUMER ? consumer_ready(conn, end, trailer) : producer_ready(conn, end, trailer);
+    return conn->side == CONN_CONSUMER ? consumer_ready(conn, end, trailer) : shm_producer_ready(conn, end, trailer);
 }
 
 static void shm_close(struct conn *conn) {

@@ -22,7 +22,7 @@ static char *payload_place(const struct conn *conn, const struct tcp_frame *fram
 }
 
 /* With COLLET_CHECKSUM: does it have the CRC that it left with? If not, the connection is over. */
-static bool is_intact(struct conn *conn, uint32_t crc, uint32_t expected) {
+static bool tcp_is_intact(struct conn *conn, uint32_t crc, uint32_t expected) {
     struct tcp_end *end = conn->impl;
     if (!conn->owner->config->checksum || crc == expected)
         return true;
@@ -34,7 +34,7 @@ static bool is_intact(struct conn *conn, uint32_t crc, uint32_t expected) {
 static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
     take_ahead(socket, &end->frame, sizeof(end->frame));
-    if (!is_intact(conn, tcp_frame_crc(&end->frame), end->frame.frame_crc))
+    if (!tcp_is_intact(conn, tcp_frame_crc(&end->frame), end->frame.frame_crc))
         return;
     if (end->frame.step != *conn->end.tail)
         tcp_set_broken(end, "it sent another step than the next one");
@@ -52,7 +52,7 @@ static bool deliver_slot(struct conn *conn) {
     struct tcp_end *end = conn->impl;
     uint32_t bytes = fifo_word_bytes(end->frame.word);
     end->receiving = false;
-    if (conn->owner->config->checksum && !is_intact(conn, crc32c(0, end->payload, bytes), end->frame.payload_crc))
+    if (conn->owner->config->checksum && !tcp_is_intact(conn, crc32c(0, end->payload, bytes), end->frame.payload_crc))
         return false;
     const char *landed = end->payload != tcp_payload_at(conn, &end->frame) ? end->payload : NULL;
     wire_deliver(conn, end->frame.word, end->frame.signature, end->frame.sequence, landed);

@@ -42,7 +42,7 @@ static char *payload_of(const struct conn *conn, const struct tcp_frame *frame) 
     return lent ? (char *)(uintptr_t)header->loan.address : tcp_payload_at(conn, frame);
 }
 
-static struct tcp_frame frame_of(const struct conn *conn, uint64_t step) {
+static struct tcp_frame tcp_frame_of(const struct conn *conn, uint64_t step) {
     const struct fifo_slot_header *header = header_of(conn, step);
     const struct tcp_end *end = conn->impl;
     struct tcp_frame frame = {header->word, header->signature, header->sequence, step, 0, 0};
@@ -57,7 +57,7 @@ static void add_slot(const struct conn *conn, uint64_t step, struct batch *batch
     const struct fifo_slot_header *header = header_of(conn, step);
     struct tcp_frame *frame = &batch->frames[batch->nslots];
     struct iovec *parts = &batch->parts[2 * batch->nslots++];
-    *frame = frame_of(conn, step);
+    *frame = tcp_frame_of(conn, step);
     parts[0] = (struct iovec){frame, sizeof(*frame)};
     parts[1] = (struct iovec){payload_of(conn, frame), fifo_word_bytes(header->word)};
     batch->bytes += wire_bytes(header);

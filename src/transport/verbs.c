@@ -90,7 +90,7 @@ static bool all_answered(const struct conn *conn) {
 
 /* The consumer knows when greeting is over, and tells the producer. A greeting that arrives does not tell it: if its
  * acknowledgement is lost, the consumer gives the rail up. */
-static enum collet_result greet(struct conn *conn) {
+static enum collet_result agree_on_rails(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     uint8_t word = 0;
     size_t bytes;
@@ -129,7 +129,8 @@ static enum collet_result verbs_ready(struct conn *conn) {
     if (end->stage == VERBS_READY)
         return COLLET_SUCCESS;
     poll_rails(conn);
-    const enum collet_result greeted = greet(conn); /* ahead of the next line: what was settled before is heard then */
+    const enum collet_result greeted =
+        agree_on_rails(conn); /* ahead of the next line: what was settled before is heard then */
     verbs_failover_progress(conn);
     if (end->broken[0] != '\0')
         return err_broken(conn);

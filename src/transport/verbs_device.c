@@ -245,7 +245,7 @@ static void read_ports(struct verbs_host *host, struct verbs_device *device, con
 
 /* Where a device is in the machine: the path of its PCI function, or of that of its network interface if it is made of
  * software; "": not known. */
-static void place_of(const struct ibv_device *device, char place[PATH_MAX]) {
+static void device_place(const struct ibv_device *device, char place[PATH_MAX]) {
     char path[PATH_MAX], interface[ADDRESS_INTERFACE_BYTES] = "";
     snprintf(path, sizeof path, "%s/device", device->ibdev_path);
     if (realpath(path, place) != NULL)
@@ -266,9 +266,9 @@ static void sort_devices(struct ibv_device **list, int count) {
     for (int k = 1; k < count; k++) {
         struct ibv_device *device = list[k];
         int at = k;
-        place_of(device, place);
+        device_place(device, place);
         for (; at > 0; at--) {
-            place_of(list[at - 1], other);
+            device_place(list[at - 1], other);
             if (strcmp(other, place) <= 0)
                 break;
             list[at] = list[at - 1];

@@ -102,6 +102,20 @@ conditionals_are_where_they_belong() {
     return $bad
 }
 
+# So that `break NAME` stops in one place. The variants of the loops over types are left out: one of them runs.
+names_of_functions() {
+    local rooms='src/api src/plan src/exec src/kernels src/chan src/transport src/fifo src/proxy src/gpu'
+    {
+        grep -rnoP '^[a-z][\w \*]*?[ \*]\K[a-z]\w*(?=\([^;]*$)' --include=*.c $rooms
+        grep -rnoP '^static inline [\w \*]*?[ \*]\K[a-z]\w*(?=\([^;]*$)' --include=*.h $rooms
+    } | grep -v '^src/kernels/reduce_\(plain\|avx2\|avx512\).h'
+}
+no_name_twice() { # of lines file:line:name; prints each that is in two files
+    awk -F: '$3 in file && file[$3] != $1 { print $3 " is in " file[$3] " and in " $1; bad = 1 } { file[$3] = $1 } END { exit bad }'
+}
+functions_have_names_of_their_own() { names_of_functions | no_name_twice; }
+twins_are_noticed() { ! { names_of_functions; echo "src/api/twin.c:1:conn_try"; } | no_name_twice >/dev/null; }
+
 files_say_their_licence() {
     local file bad=0
     for file in src/*/*.[ch] include/*.h include/*/*.h examples/*.c examples/*/*.[ch] tests/*/*.[ch] tests/*/*.sh scripts/*.sh Makefile .ci/run; do
@@ -120,6 +134,8 @@ check includes_name_the_room includes_name_the_room
 check the_rules_of_this_test_forbid_something the_rules_forbid_something
 check the_environment_is_read_in_one_place environment_is_read_once
 check conditionals_are_where_they_belong conditionals_are_where_they_belong
+check functions_on_the_path_of_a_call_have_names_of_their_own functions_have_names_of_their_own
+check a_name_that_two_files_have_would_be_noticed twins_are_noticed
 check every_file_says_its_licence files_say_their_licence
 case $(clang-format --version 2>&1) in # other versions format differently
 *"version 14."*) check make_format_has_been_run files_are_formatted ;;
