@@ -102,7 +102,7 @@ static void count_crowds(const struct source *source, struct model *model) {
 
 /* ---- all of it ---- */
 
-static enum collet_result fill(const struct source *source, struct model *model) {
+static enum collet_result fill_model(const struct source *source, struct model *model) {
     const struct chan *chan = source->chan;
     size_t n = (size_t)model->machine.cast.nlocal;
     model->simulated = arena_get(&model->arena, (size_t)model->machine.nshapes, sizeof(*model->simulated));
@@ -132,7 +132,7 @@ enum collet_result model_create(const struct chan *chan, const struct config *co
         .whole = &shapes[0],
         .nslots = chan->owner.layout.nslots,
     };
-    enum collet_result result = fill(&source, model);
+    enum collet_result result = fill_model(&source, model);
     if (result == COLLET_SUCCESS)
         *model_p = model;
     else

@@ -58,7 +58,7 @@ struct answer {
 };
 _Static_assert(sizeof(struct answer) <= BOOT_MESSAGE_BYTES, "is one letter");
 
-static enum collet_result say_where(const struct survey *survey, const char *busid) {
+static enum collet_result say_surveyed(const struct survey *survey, const char *busid) {
     const struct peer_info *self = &survey->peers[survey->rank];
     struct answer answer = {.where.rank = survey->rank};
     snprintf(answer.where.busid, sizeof answer.where.busid, "%s", busid);
@@ -264,7 +264,7 @@ enum collet_result survey_create(struct boot *boot, const struct config *config,
         survey->reports = arena_get(&survey->arena, (size_t)nranks, sizeof *survey->reports);
     enum collet_result result = arena_check(&survey->arena, "no memory to survey %d ranks", nranks);
     if (result == COLLET_SUCCESS)
-        result = say_where(survey, busid);
+        result = say_surveyed(survey, busid);
     if (result == COLLET_SUCCESS && config->topo_dump_file[0] != '\0' && rank == 0)
         dump_machine(config);
     if (result == COLLET_SUCCESS)
