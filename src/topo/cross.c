@@ -26,8 +26,17 @@
 
 #include <stdlib.h>
 
-/* How often the search runs again. If everything is in use, only fewer rings would be better. */
-enum { AGAIN = 32, STEPS_MAX = 1 << 29, STEPS_FOR_FEWER = 1 << 22 };
+/* How often the search runs again. If everything is in use, only fewer rings would be better. Without GPU links, rings share
+ * the few links between CPUs, and there is little to find. */
+enum { AGAIN = 32, STEPS_MAX = 1 << 29, STEPS_FOR_SLOW_LINKS = 1 << 27, STEPS_FOR_FEWER = 1 << 22 };
+
+static int64_t steps_max(const struct load *load) {
+    for (int s = 0; s < load->nstops; s++)
+        for (int l = load->topo->nodes[load->stop_node[s]].first_link; l >= 0; l = load->topo->links[l].next)
+            if (load->topo->links[l].wire == WIRE_NVLINK)
+                return STEPS_MAX;
+    return STEPS_FOR_SLOW_LINKS;
+}
 
 /* Compares ends and hops per ring, because the scores may belong to different numbers of rings. Fewer rings are better if
  * nothing else decides. */
@@ -45,7 +54,7 @@ static bool beats(const struct score *a, const struct score *b) {
 static enum collet_result try_once(struct load *load, int shift, uint32_t variant, struct topo_crossing *crossing,
                                    struct score *best, int64_t *steps) {
     struct attempt_result attempt;
-    COLLET_TRY(attempt_run(load, shift, variant, STEPS_MAX - *steps, &attempt));
+    COLLET_TRY(attempt_run(load, shift, variant, steps_max(load) - *steps, &attempt));
     bool take = beats(&attempt.score, best);
     *steps += attempt.steps;
     free(take ? crossing->routes : attempt.routes);
@@ -62,7 +71,7 @@ static enum collet_result try_shifts(struct load *load, struct topo_crossing *cr
     int shifts[] = {0, 1, load->nnics / 2};
     for (uint32_t variant = 0;
          variant < AGAIN &&
-         (variant == 0 || *steps < (attempt_uses_everything(load, best) ? STEPS_FOR_FEWER : STEPS_MAX));
+         (variant == 0 || *steps < (attempt_uses_everything(load, best) ? STEPS_FOR_FEWER : steps_max(load)));
          variant++)
         for (int i = 0; i < 3; i++) {
             if (i > 0 && (shifts[i] <= shifts[i - 1] || shifts[i] >= load->nnics))
@@ -89,7 +98,7 @@ static enum collet_result try_all(struct load *load, struct topo_crossing *cross
     struct score best = {0};
     int64_t steps = 0;
     int best_count = 0;
-    for (int count = next_count(load, tried, &best); count >= 0 && steps < STEPS_MAX;
+    for (int count = next_count(load, tried, &best); count >= 0 && steps < steps_max(load);
          count = next_count(load, tried, &best)) {
         struct topo_crossing other = {0};
         struct score score = {0};
