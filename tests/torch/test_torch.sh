@@ -26,8 +26,8 @@ check_syntax() { # of the C++ file, with the headers of another release
 
 if [ -z "${TORCH:-}" ] && headers=$(scripts/torch.sh headers); then
     if check_syntax "$headers"; then
-        echo "ok    the_backend_compiles_with_the_headers_of_torch_$(sed -n 's/.*TORCH_VERSION "//p' "$headers/torch/headeronly/version.h" \
-            "$headers/torch/csrc/api/include/torch/version.h" 2>/dev/null | head -n 1 | tr -d '"')"
+        echo "ok    the_backend_compiles_with_the_headers_of_torch_$(sed -nE 's/^#define TORCH_VERSION_(MAJOR|MINOR) //p' \
+            "$headers/torch/headeronly/version.h" | paste -sd.)"
     else
         failed=1
     fi
