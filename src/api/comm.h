@@ -18,20 +18,23 @@ enum comm_phase { COMM_JOINING, COMM_READY, COMM_FAILED, COMM_FINALIZED };
 
 /* Handles are never given back to the system, only reused, so that the magic of a destroyed one can be looked at. */
 struct collet_comm {
+    /* Set with release behind all that a caller reads, and cleared first of all at the end. Pairs with comm_is_valid(), and
+     * with comm_enter(), which counts itself in `readers` before it looks. */
     uint64_t magic;
     struct call_lock
         lock;    /* the driver's (engine.h); a thread that has waited for it must look whether comm still is one */
     int readers; /* that look at the rooms below without the lock; the end of comm waits for them */
-    enum comm_phase phase;
+    enum comm_phase phase;      /* comm_set_phase() releases what it tells of; threads without the lock acquire it */
     enum collet_result failure; /* phase FAILED: its code */
     int nranks, rank, device;
     bool nonblocking;
     int64_t timeout_ms; /* of collet_config; 0: the configuration's */
     char name[32];
-    struct collet_comm **to;    /* where its creator wants the handle */
-    struct split *split;        /* while it is made of another communicator */
-    struct collet_comm *making; /* what is made of it, if it is non-blocking and somebody has to poll */
-    uint64_t splits;            /* how many calls have made communicators of it */
+    struct collet_comm **to; /* where its creator wants the handle */
+    struct split *split;     /* while it is made of another communicator */
+    /* What is made of it, if it is non-blocking and somebody has to poll. Who takes it out, in split.c, has it alone. */
+    struct collet_comm *making;
+    uint64_t splits; /* how many calls have made communicators of it */
     struct config config;
     struct boot *boot;
     struct survey *survey; /* while joining, of the machine; NULL: not begun */

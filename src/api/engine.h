@@ -65,9 +65,9 @@ struct engine {
     struct post *incoming;        /* not admitted yet, newest first; pushed by any thread */
     struct waiter patience;       /* how the rank waits */
     struct engine_thread *thread; /* the thread collet-engine; NULL: not started */
-    int callers;                  /* how many threads wait here and would drive: that thread lets them */
-    struct driver *driver;        /* of the thread that holds the communicator's lock; NULL: nobody, or not to drive */
-    struct collet_comm *driven;   /* the next one that the same thread drives */
+    int callers;                /* how many threads wait here and would drive: that thread acquires it, and lets them */
+    struct driver *driver;      /* of the thread that holds the communicator's lock; NULL: nobody, or not to drive */
+    struct collet_comm *driven; /* the next one that the same thread drives */
 };
 
 enum collet_result engine_open(struct collet_comm *comm);

@@ -18,7 +18,7 @@
 /* Handles are never given back to the system, only reused, so that the magic of a destroyed one can be looked at. Their
  * numbers go on, so that an old work handle is of the past. */
 struct collet_stream {
-    uint64_t magic;
+    uint64_t magic; /* set with release behind the rest, cleared at the end; pairs with the look at a handle */
     struct queue queue;
     struct collet_comm *newest; /* communicator of its newest call; a thread that waits for the stream helps there */
     uint64_t group, place;      /* in the issue with this number, the place of its calls */

@@ -10,7 +10,7 @@
 #include "base/wait.h"
 
 struct call_lock {
-    int held;
+    int held; /* what its holder wrote before the release, the next holder sees after its try */
 };
 
 static inline bool call_lock_try(struct call_lock *lock) {

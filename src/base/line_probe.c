@@ -20,8 +20,10 @@
 #define POLLS_PER_LOOK 1024 /* at the clock, or whether it is over, while nothing comes */
 
 struct ball {
-    _Alignas(128) int value; /* alone in its line and in the neighbour that is fetched with it */
-    _Alignas(128) int over;  /* in a line of its own, so that whoever gives up writes no line that is on its way */
+    /* Alone in its line and in the neighbour that is fetched with it. Each thread's store pairs with the other's load. */
+    _Alignas(128) int value;
+    /* In a line of its own, so that whoever gives up writes no line that is on its way. Pairs with the other's load. */
+    _Alignas(128) int over;
     double for_ns;
     struct line_trips trips;
     int count; /* of samples */

@@ -201,7 +201,7 @@ void boot_end_word(struct boot *boot, int32_t *word) {
     SCOPED_LOCK(&boot->hub->lock);
     boot->end_word = word;
     if (word != NULL && hub_failed(boot->hub) != COLLET_SUCCESS)
-        __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(word, 1, __ATOMIC_RELEASE); /* pairs with whoever gave the word */
 }
 
 const char *boot_failed_text(const struct boot *boot) {

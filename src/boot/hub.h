@@ -99,8 +99,8 @@ struct hub {
     struct peer_info *peers;
     enum peer_state *states;
     uint64_t *since_ns;
-    int missing_count;
-    int silent_rank; /* on another host, of a neighbour in the tree that has missed heartbeats; −1: none */
+    int missing_count; /* grows behind the state that it counts; pairs with boot_missing_count() */
+    int silent_rank;   /* on another host, of a neighbour in the tree that has missed heartbeats; −1: none */
 
     int failed_rank; /* that found the failure; −1: none in particular */
     int failed_word; /* written last, with release: a reader that sees it may read the text */

@@ -221,7 +221,7 @@ static uint64_t first_of(uint64_t added, uint64_t most) {
 }
 
 READS_RACILY void journal_print(const struct journal *journal, int most, int fd) {
-    const uint64_t added = __atomic_load_n(&journal->added, __ATOMIC_ACQUIRE);
+    const uint64_t added = __atomic_load_n(&journal->added, __ATOMIC_ACQUIRE); /* pairs with the end of an entry */
     for (uint64_t k = first_of(added, (uint64_t)most); k < added; k++) {
         const struct journal_entry e = journal->entries[k % JOURNAL_ENTRIES];
         char calls[48];

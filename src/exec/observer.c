@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* Set before there are communicators, or by several threads to the same. */
+/* Set before there are communicators, or by several threads to the same. Pairs with its load below. */
 static const struct observer *observer;
 
 void observer_take(const struct observer *taken) { __atomic_store_n(&observer, taken, __ATOMIC_RELEASE); }

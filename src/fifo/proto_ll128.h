@@ -66,7 +66,7 @@ PORT_FN enum interp_result ll128_ready(const struct work_args *args, struct fifo
     }
     if (bytes == 0)
         return INTERP_STEPPED;
-    if (port_load_acquire(ll128_flag_of(line)) != flag)
+    if (port_load_acquire(ll128_flag_of(line)) != flag) /* as above */
         return INTERP_BUSY;
     memcpy(scratch, line, bytes);
     return INTERP_STEPPED;
@@ -100,7 +100,7 @@ PORT_FN void ll128_put(const struct work_args *args, const struct fifo_end *end,
     if (bytes == 0)
         return;
     memcpy(line, from, bytes);
-    port_store_release(ll128_flag_of(line), flag);
+    port_store_release(ll128_flag_of(line), flag); /* as above */
 }
 
 PORT_FN void ll128_seal(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {

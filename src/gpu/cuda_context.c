@@ -16,7 +16,7 @@ typedef CUresult (*push_context)(CUcontext context);
 typedef CUresult (*to_context)(CUcontext *context);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static CUcontext contexts[CUDA_GPUS_MAX];
+static CUcontext contexts[CUDA_GPUS_MAX]; /* each is set once, with release; pairs with the load of who needs it */
 static push_context push;
 static to_context pop, current;
 

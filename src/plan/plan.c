@@ -123,7 +123,7 @@ static enum collet_result limit_to_gpu(const struct chan *chan, const struct map
         "are joined by NVLink and reach each other: add LL or Simple");
 }
 
-/* Set before there are communicators, or by several threads to the same. */
+/* Set before there are communicators, or by several threads to the same. Pairs with its load below. */
 static const struct plan_adviser *adviser;
 
 void plan_take_adviser(const struct plan_adviser *taken) { __atomic_store_n(&adviser, taken, __ATOMIC_RELEASE); }

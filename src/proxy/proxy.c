@@ -23,7 +23,7 @@ struct proxy_client {
     struct chan *chan;
     struct proxy_client *next;
     int held;
-    uint64_t launches, landed;
+    uint64_t launches, landed;  /* launches: pairs with the driver, which reads it without the lock */
     enum collet_result failure; /* of a connection; SUCCESS: none */
     uint64_t failed_ns;
     char failure_text[ERR_TEXT_BYTES];
@@ -34,7 +34,8 @@ struct proxy {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t work;
-    int wanted; /* how many wait for the lock: the thread lets them have it */
+    /* How many wait for the lock. Counted up before they wait; the thread acquires it, and lets them have the lock. */
+    int wanted;
     bool over;
     uint32_t spin;
     struct proxy_client *clients;
@@ -278,7 +279,7 @@ void proxy_leave(struct chan *chan) {
     pthread_mutex_lock(&all_lock);
     bool last = unlink_client(client);
     pthread_mutex_unlock(&all_lock);
-    __atomic_store_n(&chan->proxy, NULL, __ATOMIC_RELEASE);
+    __atomic_store_n(&chan->proxy, NULL, __ATOMIC_RELEASE); /* pairs with attend_one() */
     free(client);
     if (!last)
         return;
