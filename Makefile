@@ -401,7 +401,7 @@ test-gpu-sim-full:
 SIM          := $(BUILD)/gpusim
 SIM_RUNTIME  := $(SIM)/libcudart_sim.a
 SIM_OBJECTS  := $(call objects_of,$(GPUSIM_MACHINE) $(wildcard tests/gpusim/cuda_*.c))
-SIM_PROGRAMS := $(addprefix $(SIM)/,test_runtime test_gpus bench_calls test_accept all_reduce_perf overlap)
+SIM_PROGRAMS := $(addprefix $(SIM)/,test_runtime test_gpus bench_calls test_accept all_reduce_perf sendrecv_perf overlap)
 $(call objects_of,$(wildcard tests/gpusim/cuda_*.c tests/gpusim/test_runtime.c tests/gpusim/test_gpus.c tests/gpusim/bench_calls.c)): CPPFLAGS += -I$(CUDA_HOME)/include
 $(SIM_RUNTIME): $(SIM_OBJECTS)
 	@mkdir -p $(@D)
@@ -418,7 +418,7 @@ $(SIM)/test_gpus: $(call objects_of,tests/gpusim/test_gpus.c tests/gpusim/kernel
 $(SIM)/bench_calls: $(call objects_of,tests/gpusim/bench_calls.c) $(INTERNAL_LIB)
 $(SIM)/test_accept: $(call objects_of,tests/gpu/test_accept.c $(filter-out %/gang.c %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
 $(SIM)/overlap: $(call objects_of,examples/overlap.cu) $(STATIC_LIB)
-$(SIM)/all_reduce_perf: $(call objects_of,examples/perf/all_reduce_perf.c $(PERF_COMMON) src/tools/common/arguments.c src/base/json.c) $(STATIC_LIB)
+$(addprefix $(SIM)/,all_reduce_perf sendrecv_perf): $(SIM)/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/tools/common/arguments.c src/base/json.c) $(STATIC_LIB)
 $(SIM_PROGRAMS): | $(SIM_RUNTIME)
 	$(LINK_PROGRAM)
 ifeq ($(WITH_CUDA),1)

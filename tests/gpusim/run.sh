@@ -20,6 +20,7 @@ accept() {
 the_runtime_keeps_cudas_contract() { timeout 170 "$sim/test_runtime"; }
 calls_per_collective() { timeout 170 "$sim/bench_calls" check; }
 perf_on() { GPUSIM_GPUS=$1 timeout 170 "$sim/all_reduce_perf" -t "$1" -b 8 -e 4K -f 8 -n 2 -w 1; }
+messages_on_2() { GPUSIM_GPUS=2 timeout 170 "$sim/sendrecv_perf" -t 2 -b 1K -e 64K -f 64 -n 1 -w 1; }
 accept_device_on_2() { accept 2 device; }
 accept_memory_on_2() { accept 2 memory; }
 accept_streams_on_1() { accept 1 streams; }
@@ -39,6 +40,7 @@ done
 check a_collective_takes_one_launch_and_four_calls calls_per_collective
 check all_reduce_perf_runs_on_2_gpus perf_on 2
 check all_reduce_perf_runs_on_4_gpus perf_on 4
+check messages_of_one_channel_and_of_four_arrive messages_on_2
 check the_acceptance_leaves_the_current_gpu_alone accept_device_on_2
 check the_acceptance_uses_every_kind_of_memory_of_2_gpus accept_memory_on_2
 check the_acceptance_keeps_order_in_many_streams accept_streams_on_1

@@ -13,13 +13,15 @@
 
 #define SKIPPED 77
 
-enum { SIMPLE, LL, LL128, ONE_GPU, BYTES, SCENES };
+enum { SIMPLE, LL, LL128, ONE_GPU, BYTES, EIGHT, EIGHT_LL128, SCENES };
 static const struct scene scenes[SCENES] = {
     [SIMPLE] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 3, 3000, 96, 3, COLLET_FLOAT32, COLLET_SUM},
     [LL] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL, 3, 3, 1500, 96, 3, COLLET_FLOAT32, COLLET_SUM},
     [LL128] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 3, 3, 1500, 96, 3, COLLET_FLOAT32, COLLET_SUM},
     [ONE_GPU] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 1, 1000, 64, 3, COLLET_FLOAT32, COLLET_SUM},
     [BYTES] = {"direct", PROG_ALLGATHER, PROTOCOL_SIMPLE, 3, 2, 900, 64, 3, COLLET_FLOAT32, COLLET_SUM},
+    [EIGHT] = {"oneshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 8, 8, 600, 64, 2, COLLET_FLOAT32, COLLET_SUM},
+    [EIGHT_LL128] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 8, 8, 600, 64, 2, COLLET_FLOAT32, COLLET_SUM},
 };
 
 /* ---- mutations ---- */
@@ -42,6 +44,7 @@ static const struct mutation mutations[] = {
     {"acquire becomes relaxed on one GPU", ONE_GPU, RIGHTS_ALL, "ld.acquire.sys.", "ld.relaxed.sys."},
     {"no convergence before LL128 lines", LL128, RIGHTS_ALL, "bar.warp.sync", "//"},
     {"stores of LL128 lines become weak", LL128, RIGHTS_ALL, "st.relaxed.sys.global.v2", "st.global.v2"},
+    {"the fence is gone where it is one for seven peers", EIGHT, RIGHTS_ALL, "fence.acq_rel.sys", "//"},
     {"barriers are gone", SIMPLE, RIGHTS_ALL, "bar.sync", "//"},
     {"barriers that reduce are gone", BYTES, RIGHTS_ALL, "bar.red.or.pred", "or.pred"},
     {"barriers that reduce are gone in LL", LL, RIGHTS_ALL, "bar.red.or.pred", "or.pred"},
