@@ -32,7 +32,7 @@ struct collet_comm {
     char name[32];
     struct collet_comm **to; /* where its creator wants the handle */
     struct split *split;     /* while it is made of another communicator */
-    /* What is made of it, if it is non-blocking and somebody has to poll. Who takes it out, in split.c, has it alone. */
+    /* What is made of it, if it is non-blocking and somebody has to poll. The thread that takes it out, in split.c, has it alone. */
     struct collet_comm *making;
     uint64_t splits; /* how many calls have made communicators of it */
     struct config config;
