@@ -147,7 +147,7 @@ static void end_engine_thread(void) {
 static void wait_for_stream(const struct scenario *scenario) {
     const struct queue *stream = &shared()->stream;
     if (scenario->waits)
-        engine_wait(stream, (uint64_t)scenario->issued, &shared()->comm);
+        engine_wait(stream, (uint64_t)scenario->issued, &shared()->comm, 0);
     while (!queue_has_come_to(stream, (uint64_t)scenario->issued))
         model_wait();
 }
