@@ -47,7 +47,7 @@ static const struct figure {
     {"3 hosts of 8 A100, 4 x 200 Gbit/s, 128 MB", "8 gpu a100 nvswitch : 4 nic 200", 3, "ring", 128 * KI *KI, BUS_GBPS,
      96, 96, SAME, "NVIDIA/nccl-tests/issues/119", NULL},
     {"2 hosts of 8 H100, 8 x 400 Gbit/s, 4 GB", "8 gpu h100 nvswitch : 8 nic 400", 2, "ring", 4 * KI *KI *KI, BUS_GBPS,
-     330, 384, SAME, "NVIDIA/nccl-tests/issues/290", NULL},
+     330, 384, SAME, "NVIDIA/nccl/issues/1221 (330; no page was found again for 384)", NULL},
     {"2 A100, 32 bytes", "2 gpu a100 nvswitch", 1, "ring", 32, MICROSECONDS, 10.1, 10.1, SAME, "NVIDIA/nccl/issues/583",
      NULL},
     {"2 hosts of 8 GPUs, 8 bytes", "8 gpu h100 nvswitch : 8 nic 400", 2, "tree", 8, MICROSECONDS, 47, 51, 0.85, 1.15,
