@@ -118,8 +118,8 @@ enum collet_result fewer_run(struct fewer_hosts *fewer, const struct plan_choice
     *f = found[0];
     f->kind = FORECAST_EXTENDED;
     f->choice.predicted_ns = ns;
-    for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
-        f->use[wire] *= least_ns / ns;
+    for (int medium = 0; medium < TOPO_MEDIUM_COUNT; medium++)
+        f->use[medium] *= least_ns / ns;
     if (latency)
         f->latency_ns = extend(found[0].latency_ns, found[1].latency_ns, found[2].latency_ns, grown);
     return COLLET_SUCCESS;

@@ -109,9 +109,9 @@ static enum collet_result set_choice(struct forecast_stage *stage, const struct 
 /* Bytes and time of the busiest link of each kind. */
 static void sum_up_links(const struct net *net, const double *load, struct forecast *f) {
     for (int link = 0; link < net->nlinks; link++) {
-        enum topo_wire wire = net_link_wire(net, link);
-        f->load[wire] = fmax(f->load[wire], load[link]);
-        f->use[wire] = fmax(f->use[wire], load[link] / net->link_gbps[link]);
+        enum topo_medium medium = net_link_medium(net, link);
+        f->load[medium] = fmax(f->load[medium], load[link]);
+        f->use[medium] = fmax(f->use[medium], load[link] / net->link_gbps[link]);
     }
 }
 
@@ -136,8 +136,8 @@ enum collet_result forecast_run(struct forecast_stage *stage, const struct plan_
     struct plan_choice as_run = tuner_as_run(&stage->job->limits, stage->cost, choice, forecast_count(stage, bytes), 1);
     COLLET_TRY(find_bounds(stage, sim, f));
     COLLET_TRY(cost_time(stage->cost, sim, &as_run, &f->bounds, &f->choice.predicted_ns));
-    for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
-        f->use[wire] /= f->choice.predicted_ns;
+    for (int medium = 0; medium < TOPO_MEDIUM_COUNT; medium++)
+        f->use[medium] /= f->choice.predicted_ns;
     return latency ? cost_latency(stage->cost, sim, &as_run, &f->latency_ns) : COLLET_SUCCESS;
 }
 

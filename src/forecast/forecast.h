@@ -63,10 +63,10 @@ struct forecast {
     int npeers;                /* that a rank has, at most */
     enum forecast_kind kind;
     struct cost_bounds bounds;
-    double latency_ns;            /* −1: not asked for */
-    double load[TOPO_WIRE_COUNT]; /* bytes on the most loaded link of each kind */
-    double use[TOPO_WIRE_COUNT];  /* share of the time that the busiest link of each kind is busy */
-    double steps;                 /* NONE: how many would have to be simulated */
+    double latency_ns;              /* −1: not asked for */
+    double load[TOPO_MEDIUM_COUNT]; /* bytes on the most loaded link of each kind */
+    double use[TOPO_MEDIUM_COUNT];  /* share of the time that the busiest link of each kind is busy */
+    double steps;                   /* NONE: how many would have to be simulated */
     int fewer_hosts; /* NONE, because times of fewer hosts do not grow regularly: how many, at most; else 0 */
     double fewer_ns[FORECAST_FEWER]; /* those times, of so many hosts, a half and a quarter of them */
 };

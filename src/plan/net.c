@@ -23,7 +23,7 @@ static int number_of(struct net *net, int link) {
 static bool link_is_bound(const struct topo *topo, const struct topo_link *link) {
     const struct topo_node *from = &topo->nodes[link->from], *to = &topo->nodes[link->to];
     bool unknown = (from->kind == TOPO_NIC && from->nic.mbits == 0) || (to->kind == TOPO_NIC && to->nic.mbits == 0);
-    return link->wire != WIRE_LOCAL && link->gbps > 0 && !(link->wire == WIRE_NET && unknown);
+    return link->medium != MEDIUM_LOCAL && link->gbps > 0 && !(link->medium == MEDIUM_NET && unknown);
 }
 
 /* Appends a link to the path that is being made. */
@@ -272,4 +272,6 @@ const char *net_link_name(const struct net *net, int link, char *text, size_t by
     return text;
 }
 
-enum topo_wire net_link_wire(const struct net *net, int link) { return net->topo->links[net->link_of[link]].wire; }
+enum topo_medium net_link_medium(const struct net *net, int link) {
+    return net->topo->links[net->link_of[link]].medium;
+}

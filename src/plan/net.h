@@ -74,6 +74,6 @@ bool net_has_class(const struct net *net, enum link_class class);
 
 /* "PCI GPU 0 ▶ PCI 0000:10:00.0". */
 const char *net_link_name(const struct net *net, int link, char *text, size_t bytes);
-enum topo_wire net_link_wire(const struct net *net, int link);
+enum topo_medium net_link_medium(const struct net *net, int link);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The symbolic machine at work: machine.h has the picture, wire.c comes before, check.c gives the verdict.
+ * The symbolic machine at work: machine.h has the picture, join.c comes before, check.c gives the verdict.
  */
 #include "program/machine.h"
 
@@ -172,11 +172,11 @@ static const struct prog_step *step_of(const struct machine *m, const struct mac
 }
 
 static struct machine_conn *recv_conn(const struct machine *m, const struct machine_worker *w, int i) {
-    return &m->conns[m->wires.recv[m->wires.first_peer[w->member] + step_of(m, w)->recv_first + i]];
+    return &m->conns[m->pairs.recv[m->pairs.first_peer[w->member] + step_of(m, w)->recv_first + i]];
 }
 
 static struct machine_conn *send_conn(const struct machine *m, const struct machine_worker *w, int i) {
-    return &m->conns[m->wires.send[m->wires.first_peer[w->member] + step_of(m, w)->send_first + i]];
+    return &m->conns[m->pairs.send[m->pairs.first_peer[w->member] + step_of(m, w)->send_first + i]];
 }
 
 /* Whether any block of the step has elements in this round; else both ends skip it. */
@@ -473,7 +473,7 @@ static bool end_run(struct machine *m) {
     }
     if (blocked >= 0)
         return fail_blocked(m, blocked);
-    for (const struct machine_conn *conn = m->conns; conn < m->conns + m->wires.count; conn++)
+    for (const struct machine_conn *conn = m->conns; conn < m->conns + m->pairs.count; conn++)
         if (conn->head != conn->tail)
             return machine_fail_at(m, conn->producer.worker, m->slots[machine_slot(m, conn, conn->head)].step,
                                    "sends to rank %d on lane %d what is never received",

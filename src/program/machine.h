@@ -91,8 +91,8 @@ struct machine {
     int *first_worker;  /* [member] */
     int *awake, nawake; /* workers that may be able to move */
 
-    struct cast_conns wires;
-    struct machine_conn *conns; /* those of wires.list */
+    struct cast_conns pairs;
+    struct machine_conn *conns; /* those of pairs.list */
     struct machine_slot *slots; /* [connection][slot] */
     int32_t *values;            /* [connection][slot][piece] */
     int longest;                /* pieces of the longest message */

@@ -166,9 +166,9 @@ static const char *const kinds[] = {[FORECAST_EACH] = "each",
                                     [FORECAST_EXTENDED] = "fewer",
                                     [FORECAST_NONE] = "none"};
 
-static bool has_wire(const struct net *net, enum topo_wire wire) {
+static bool has_medium(const struct net *net, enum topo_medium medium) {
     for (int link = 0; link < net->nlinks; link++)
-        if (wire != WIRE_LOCAL && net_link_wire(net, link) == wire)
+        if (medium != MEDIUM_LOCAL && net_link_medium(net, link) == medium)
             return true;
     return false;
 }
@@ -189,12 +189,12 @@ static void print_head(const struct forecast_job *job, const struct task *task) 
     printf("# constants: %s\n", explain_constants(job));
     printf("#\n#%9s  %-9s  %-8s %8s %6s %12s %9s %9s  %-7s", "size", "algorithm", "protocol", "channels", "chunk",
            "time", "algbw", "busbw", "how");
-    for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
-        if (has_wire(job->net, (enum topo_wire)wire))
-            printf(" %16s", topo_wire_name((enum topo_wire)wire));
+    for (int medium = 0; medium < TOPO_MEDIUM_COUNT; medium++)
+        if (has_medium(job->net, (enum topo_medium)medium))
+            printf(" %16s", topo_medium_name((enum topo_medium)medium));
     printf("\n#%9s  %-9s  %-8s %8s %6s %12s %9s %9s  %-7s", "(B)", "", "", "", "(B)", "(us)", "(GB/s)", "(GB/s)", "");
-    for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
-        if (has_wire(job->net, (enum topo_wire)wire))
+    for (int medium = 0; medium < TOPO_MEDIUM_COUNT; medium++)
+        if (has_medium(job->net, (enum topo_medium)medium))
             printf(" %16s", "(MB)   busy");
     printf("\n");
 }
@@ -225,9 +225,9 @@ static void print_row(const struct forecast_job *job, const struct task *task, i
     printf("%10s %c%-9s  %-8s %8d %6s %12.1f %9.3f %9.3f  %-7s", size, picked(task, s) == a ? '*' : ' ',
            c->algorithm->name, protocol_names[c->protocol], c->nchannels, chunk, c->predicted_ns / 1000, algbw,
            algbw * prog_bus_factor(task->collective, job->nranks), kinds[f->kind]);
-    for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
-        if (has_wire(job->net, (enum topo_wire)wire))
-            printf(" %10.3f %4.0f%%", f->load[wire] / 1e6, 100 * f->use[wire]);
+    for (int medium = 0; medium < TOPO_MEDIUM_COUNT; medium++)
+        if (has_medium(job->net, (enum topo_medium)medium))
+            printf(" %10.3f %4.0f%%", f->load[medium] / 1e6, 100 * f->use[medium]);
     printf("\n");
 }
 
@@ -252,10 +252,10 @@ static void print_json_row(const struct forecast_job *job, const struct task *ta
                protocol_names[c->protocol], c->nchannels, c->chunk_bytes, c->predicted_ns / 1000, algbw,
                algbw * prog_bus_factor(task->collective, job->nranks));
         const char *comma = "";
-        for (int wire = 0; wire < TOPO_WIRE_COUNT; wire++)
-            if (has_wire(job->net, (enum topo_wire)wire)) {
-                printf("%s\"%s\": {\"bytes\": %.0f, \"busy\": %.4f}", comma, topo_wire_name((enum topo_wire)wire),
-                       f->load[wire], f->use[wire]);
+        for (int medium = 0; medium < TOPO_MEDIUM_COUNT; medium++)
+            if (has_medium(job->net, (enum topo_medium)medium)) {
+                printf("%s\"%s\": {\"bytes\": %.0f, \"busy\": %.4f}", comma, topo_medium_name((enum topo_medium)medium),
+                       f->load[medium], f->use[medium]);
                 comma = ", ";
             }
         printf("}");

@@ -185,7 +185,7 @@ static double leaves(const struct load *load, int a, int b, bool gpu_links) {
     int ends[2] = {load->stop_node[a], load->stop_node[b]};
     for (int e = 0; e < (a == b ? 1 : 2); e++)
         for (int l = load->topo->nodes[ends[e]].first_link; l >= 0; l = load->topo->links[l].next)
-            if (load->topo->links[l].to != ends[1 - e] && (!gpu_links || load->topo->links[l].wire == WIRE_NVLINK))
+            if (load->topo->links[l].to != ends[1 - e] && (!gpu_links || load->topo->links[l].medium == MEDIUM_NVLINK))
                 sum += load->topo->links[l].gbps;
     return sum;
 }

@@ -33,7 +33,7 @@ enum { AGAIN = 32, STEPS_MAX = 1 << 29, STEPS_FOR_SLOW_LINKS = 1 << 27, STEPS_FO
 static int64_t steps_max(const struct load *load) {
     for (int s = 0; s < load->nstops; s++)
         for (int l = load->topo->nodes[load->stop_node[s]].first_link; l >= 0; l = load->topo->links[l].next)
-            if (load->topo->links[l].wire == WIRE_NVLINK)
+            if (load->topo->links[l].medium == MEDIUM_NVLINK)
                 return STEPS_MAX;
     return STEPS_FOR_SLOW_LINKS;
 }

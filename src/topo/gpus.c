@@ -27,7 +27,7 @@ static int find_gpu(const struct topo *topo, const struct gpus_pci *pci) {
 
 static bool has_links(const struct topo *topo, int gpu) {
     for (int l = topo->nodes[gpu].first_link; l >= 0; l = topo->links[l].next)
-        if (topo->links[l].wire == WIRE_NVLINK)
+        if (topo->links[l].medium == MEDIUM_NVLINK)
             return true;
     return false;
 }
@@ -41,7 +41,7 @@ static void add_links(struct topo *topo, const struct gpus_nvml *nvml, void *dev
             continue;
         bool known = nvml->DeviceGetNvLinkRemotePciInfo_v2(device, link, &remote) == 0;
         int to = known ? find_gpu(topo, &remote) : -1;
-        topo_add_link(topo, gpu, to >= 0 ? to : topo_nvswitch(topo), WIRE_NVLINK, 1, gbps);
+        topo_add_link(topo, gpu, to >= 0 ? to : topo_nvswitch(topo), MEDIUM_NVLINK, 1, gbps);
     }
 }
 

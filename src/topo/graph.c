@@ -79,19 +79,19 @@ static void append_link(struct topo *topo, const struct topo_link *link) {
     topo->nodes[link->from].first_link = topo->nlinks++;
 }
 
-static struct topo_link *find_link(const struct topo *topo, int from, int to, enum topo_wire wire) {
+static struct topo_link *find_link(const struct topo *topo, int from, int to, enum topo_medium medium) {
     for (int l = topo->nodes[from].first_link; l >= 0; l = topo->links[l].next)
-        if (topo->links[l].to == to && topo->links[l].wire == wire)
+        if (topo->links[l].to == to && topo->links[l].medium == medium)
             return &topo->links[l];
     return NULL;
 }
 
-void topo_add_link(struct topo *topo, int from, int to, enum topo_wire wire, int count, double gbps) {
+void topo_add_link(struct topo *topo, int from, int to, enum topo_medium medium, int count, double gbps) {
     if (topo->status != COLLET_SUCCESS || from < 0 || to < 0)
         return;
-    struct topo_link *present = find_link(topo, from, to, wire);
+    struct topo_link *present = find_link(topo, from, to, medium);
     if (present == NULL) {
-        append_link(topo, &(struct topo_link){.from = from, .to = to, .wire = wire, .count = count, .gbps = gbps});
+        append_link(topo, &(struct topo_link){.from = from, .to = to, .medium = medium, .count = count, .gbps = gbps});
     } else {
         present->count += count;
         present->gbps += gbps;
@@ -110,8 +110,8 @@ static int append_node(struct topo *topo, const struct topo_node *node) {
     return topo->nnodes++;
 }
 
-static enum topo_wire parent_wire(const struct topo_node *node) {
-    return node->pci.busid[0] != '\0' ? WIRE_PCI : WIRE_LOCAL;
+static enum topo_medium parent_medium(const struct topo_node *node) {
+    return node->pci.busid[0] != '\0' ? MEDIUM_PCI : MEDIUM_LOCAL;
 }
 
 int topo_add_node(struct topo *topo, const struct topo_node *node) {
@@ -121,8 +121,8 @@ int topo_add_node(struct topo *topo, const struct topo_node *node) {
     int n = append_node(topo, node);
     if (n < 0 || node->parent < 0)
         return n;
-    topo_add_link(topo, n, node->parent, parent_wire(node), 1, SPEED_LOCAL);
-    topo_add_link(topo, node->parent, n, parent_wire(node), 1, SPEED_LOCAL);
+    topo_add_link(topo, n, node->parent, parent_medium(node), 1, SPEED_LOCAL);
+    topo_add_link(topo, node->parent, n, parent_medium(node), 1, SPEED_LOCAL);
     return n;
 }
 
@@ -157,10 +157,10 @@ static void number_devices(struct topo *topo, enum topo_kind kind) {
 static void set_pci_speeds(struct topo *topo) {
     for (int n = 0; n < topo->nnodes; n++) {
         const struct topo_node *node = &topo->nodes[n];
-        if (node->parent < 0 || parent_wire(node) != WIRE_PCI)
+        if (node->parent < 0 || parent_medium(node) != MEDIUM_PCI)
             continue;
-        find_link(topo, n, node->parent, WIRE_PCI)->gbps = speed_of_pci(&node->pci);
-        find_link(topo, node->parent, n, WIRE_PCI)->gbps = speed_of_pci(&node->pci);
+        find_link(topo, n, node->parent, MEDIUM_PCI)->gbps = speed_of_pci(&node->pci);
+        find_link(topo, node->parent, n, MEDIUM_PCI)->gbps = speed_of_pci(&node->pci);
     }
 }
 
@@ -169,7 +169,7 @@ static void join_cpus(struct topo *topo) {
     for (int a = 0; a < topo->nnodes; a++)
         for (int b = 0; b < topo->nnodes; b++)
             if (a != b && topo->nodes[a].kind == TOPO_CPU && topo->nodes[b].kind == TOPO_CPU)
-                topo_add_link(topo, a, b, WIRE_SYS, 1, speed_of_sys(&topo->nodes[a].cpu));
+                topo_add_link(topo, a, b, MEDIUM_SYS, 1, speed_of_sys(&topo->nodes[a].cpu));
 }
 
 /* A file may name a GPU link at one end only. */
@@ -177,8 +177,8 @@ static void add_opposites(struct topo *topo) {
     int nlinks = topo->nlinks;
     for (int l = 0; l < nlinks; l++) {
         struct topo_link link = topo->links[l];
-        if (find_link(topo, link.to, link.from, link.wire) == NULL)
-            topo_add_link(topo, link.to, link.from, link.wire, link.count, link.gbps);
+        if (find_link(topo, link.to, link.from, link.medium) == NULL)
+            topo_add_link(topo, link.to, link.from, link.medium, link.count, link.gbps);
     }
 }
 
@@ -221,8 +221,8 @@ static void append_host(struct topo *topo, int h, const struct topo *host) {
         nic.nic.mbits = SPEED_NIC_MBITS;
         snprintf(nic.nic.name, sizeof nic.nic.name, "unknown");
         int n = append_node(topo, &nic);
-        topo_add_link(topo, n, base, WIRE_LOCAL, 1, SPEED_LOCAL);
-        topo_add_link(topo, base, n, WIRE_LOCAL, 1, SPEED_LOCAL);
+        topo_add_link(topo, n, base, MEDIUM_LOCAL, 1, SPEED_LOCAL);
+        topo_add_link(topo, base, n, MEDIUM_LOCAL, 1, SPEED_LOCAL);
     }
     topo->hosts[h].end_node = topo->nnodes;
 }
@@ -241,8 +241,8 @@ static void join_hosts(struct topo *topo) {
     for (int n = 0; n < topo->nnodes && topo->status == COLLET_SUCCESS; n++)
         if (topo->nodes[n].kind == TOPO_NIC) {
             double gbps = speed_of_nic(&topo->nodes[n]);
-            struct topo_link out = {.from = n, .to = topo->net, .wire = WIRE_NET, .count = 1, .gbps = gbps};
-            struct topo_link in = {.from = topo->net, .to = n, .wire = WIRE_NET, .count = 1, .gbps = gbps};
+            struct topo_link out = {.from = n, .to = topo->net, .medium = MEDIUM_NET, .count = 1, .gbps = gbps};
+            struct topo_link in = {.from = topo->net, .to = n, .medium = MEDIUM_NET, .count = 1, .gbps = gbps};
             append_link(topo, &out);
             append_link(topo, &in);
         }
@@ -313,16 +313,16 @@ static const char *kind_name(enum topo_kind kind) {
     return names[kind];
 }
 
-const char *topo_wire_name(enum topo_wire wire) {
-    static const char *const names[] = {TOPO_WIRES(X)};
-    return names[wire];
+const char *topo_medium_name(enum topo_medium medium) {
+    static const char *const names[] = {TOPO_MEDIA(X)};
+    return names[medium];
 }
 
 static bool is_amd(const struct topo_node *node) { return node->kind == TOPO_GPU && node->gpu.gcn[0] != '\0'; }
 
 const char *topo_link_name(const struct topo *topo, const struct topo_link *link) {
     bool amd = is_amd(&topo->nodes[link->from]) || is_amd(&topo->nodes[link->to]);
-    return link->wire == WIRE_NVLINK && amd ? "xGMI" : topo_wire_name(link->wire);
+    return link->medium == MEDIUM_NVLINK && amd ? "xGMI" : topo_medium_name(link->medium);
 }
 
 const char *topo_class_name(enum topo_class class) {

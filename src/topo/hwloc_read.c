@@ -328,7 +328,7 @@ static void add_gpu_links(struct reader *r, const xmlNode *matrix) {
             from >= 0 && to >= 0 && (r->topo->nodes[from].kind == TOPO_GPU || r->topo->nodes[to].kind == TOPO_GPU);
         int count = (int)(mbytes / LINK_MBYTES + 0.5);
         if (of_gpu && from != to && mbytes > 0)
-            topo_add_link(r->topo, from, to, WIRE_NVLINK, count > 1 ? count : 1, mbytes / 1000 * LINK_EFFICIENCY);
+            topo_add_link(r->topo, from, to, MEDIUM_NVLINK, count > 1 ? count : 1, mbytes / 1000 * LINK_EFFICIENCY);
     }
     xmlFree(indexes);
     xmlFree(values);

@@ -110,7 +110,7 @@ void load_path(struct load *load, const struct topo_paths *paths, int to, double
 void load_net(struct load *load, int nic, double out, double in) {
     const struct topo *topo = load->topo;
     for (int l = topo->nodes[nic].first_link; l >= 0; l = topo->links[l].next)
-        if (topo->links[l].wire == WIRE_NET) {
+        if (topo->links[l].medium == MEDIUM_NET) {
             load->on[l] += out;
             load->on[l + 1] += in; /* topo_fuse() makes the way in right after the way out */
         }

@@ -51,7 +51,7 @@ static bool forwards(const struct run *run, int node) {
 
 static bool in_scope(const struct run *run, const struct topo_link *link) {
     int n = link->to - run->paths->first_node;
-    return n >= 0 && n < run->paths->nnodes && (!run->gpu_links_only || link->wire == WIRE_NVLINK);
+    return n >= 0 && n < run->paths->nnodes && (!run->gpu_links_only || link->medium == MEDIUM_NVLINK);
 }
 
 static void dijkstra(struct run *run) {
@@ -82,7 +82,7 @@ static bool is_switch(const struct topo_node *node) { return node->kind == TOPO_
 static enum topo_class class_of(const struct topo *topo, const struct topo_paths *paths, int node) {
     const struct topo_path *path = topo_path_to(paths, node);
     int switches = 0, cpus = topo->nodes[node].kind == TOPO_CPU;
-    enum topo_wire farthest = WIRE_LOCAL;
+    enum topo_medium farthest = MEDIUM_LOCAL;
     bool all_nvlink = true;
     if (path->gbps <= 0)
         return PATH_NONE;
@@ -92,12 +92,12 @@ static enum topo_class class_of(const struct topo *topo, const struct topo_paths
         const struct topo_node *from = &topo->nodes[topo->links[l].from];
         switches += is_switch(from);
         cpus += from->kind == TOPO_CPU;
-        all_nvlink = all_nvlink && topo->links[l].wire == WIRE_NVLINK;
-        farthest = topo->links[l].wire > farthest ? topo->links[l].wire : farthest;
+        all_nvlink = all_nvlink && topo->links[l].medium == MEDIUM_NVLINK;
+        farthest = topo->links[l].medium > farthest ? topo->links[l].medium : farthest;
     }
-    if (farthest == WIRE_NET)
+    if (farthest == MEDIUM_NET)
         return PATH_NET;
-    if (farthest == WIRE_SYS)
+    if (farthest == MEDIUM_SYS)
         return PATH_SYS;
     if (all_nvlink)
         return PATH_NVL;

@@ -9,7 +9,7 @@
 
 static const struct topo_link *link_to_parent(const struct topo *topo, int n) {
     for (int l = topo->nodes[n].first_link; l >= 0; l = topo->links[l].next)
-        if (topo->links[l].to == topo->nodes[n].parent && topo->links[l].wire != WIRE_NVLINK)
+        if (topo->links[l].to == topo->nodes[n].parent && topo->links[l].medium != MEDIUM_NVLINK)
             return &topo->links[l];
     return NULL;
 }
@@ -22,13 +22,13 @@ static void print_cpu(const struct topo_cpu *cpu, FILE *out) {
         fprintf(out, ", package %d, %d cores, last-level cache %d MiB", cpu->package, cpu->cores, cpu->llc_mib);
 }
 
-static void print_links_of_wire(const struct topo *topo, int n, enum topo_wire wire, FILE *out) {
+static void print_links_of_medium(const struct topo *topo, int n, enum topo_medium medium, FILE *out) {
     char name[NAME_TEXT];
     double gbps = -1;
     /* Links in the order in which they were made. Equal ones share one mention of their speed. */
     for (int l = 0; l < topo->nlinks; l++) {
         const struct topo_link *link = &topo->links[l];
-        if (link->from != n || link->wire != wire)
+        if (link->from != n || link->medium != medium)
             continue;
         if (link->gbps != gbps)
             fprintf(out, "%s%s %.1f to %s", gbps < 0 ? "   " : "; ", topo_link_name(topo, link), link->gbps,
@@ -44,16 +44,16 @@ static void print_node(const struct topo *topo, int n, int depth, FILE *out) {
     const struct topo_link *up = link_to_parent(topo, n);
     char name[NAME_TEXT];
     fprintf(out, "%*s%-*s", 2 * depth, "", 34 - 2 * depth, topo_node_name(topo, n, name));
-    if (up != NULL && up->wire == WIRE_PCI)
-        fprintf(out, " %s %5.1f", topo_wire_name(up->wire), up->gbps);
+    if (up != NULL && up->medium == MEDIUM_PCI)
+        fprintf(out, " %s %5.1f", topo_medium_name(up->medium), up->gbps);
     if (node->kind == TOPO_CPU)
         print_cpu(&node->cpu, out);
     if (node->kind == TOPO_NIC && node->nic.mbits > 0)
         fprintf(out, "   port of %g Gbit/s", (double)node->nic.mbits / 1000);
     else if (node->kind == TOPO_NIC)
         fprintf(out, "   port of unknown speed, taken for %.2f", speed_of_nic(node));
-    print_links_of_wire(topo, n, WIRE_NVLINK, out);
-    print_links_of_wire(topo, n, WIRE_SYS, out);
+    print_links_of_medium(topo, n, MEDIUM_NVLINK, out);
+    print_links_of_medium(topo, n, MEDIUM_SYS, out);
     fputc('\n', out);
     for (int child = topo->hosts[node->host].first_node; child < topo->hosts[node->host].end_node; child++)
         if (topo->nodes[child].parent == n)

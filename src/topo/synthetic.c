@@ -174,10 +174,10 @@ static void link_gpus(struct topo *topo, const struct recipe *r, int first_gpu) 
         nvs = topo_add_node(topo, &(struct topo_node){.kind = TOPO_NVS, .parent = -1});
     int nvlinks = r->generation->nvlinks, mesh_links = r->gpus > 1 ? at_least(nvlinks / (r->gpus - 1), 1) : 0;
     for (int a = first_gpu; a < first_gpu + r->gpus; a++) {
-        topo_add_link(topo, a, nvs, WIRE_NVLINK, nvlinks, nvlinks * gbps);
+        topo_add_link(topo, a, nvs, MEDIUM_NVLINK, nvlinks, nvlinks * gbps);
         for (int b = first_gpu; b < first_gpu + r->gpus && r->fabric == FABRIC_MESH; b++)
             if (a != b)
-                topo_add_link(topo, a, b, WIRE_NVLINK, mesh_links, mesh_links * gbps);
+                topo_add_link(topo, a, b, MEDIUM_NVLINK, mesh_links, mesh_links * gbps);
     }
 }
 

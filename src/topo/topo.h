@@ -43,12 +43,12 @@
 
 /* What a link is made of. LOCAL joins parts of one device, or a network interface that is only software: it never
  * binds. */
-#define TOPO_WIRES(X)                                                                                                  \
-    X(WIRE_LOCAL, "local")                                                                                             \
-    X(WIRE_NVLINK, "NVLink") /* any direct link of a GPU: NVLink, xGMI, C2C */                                         \
-    X(WIRE_PCI, "PCI")                                                                                                 \
-    X(WIRE_SYS, "SYS") /* between CPUs of a host */                                                                    \
-    X(WIRE_NET, "NET")
+#define TOPO_MEDIA(X)                                                                                                  \
+    X(MEDIUM_LOCAL, "local")                                                                                           \
+    X(MEDIUM_NVLINK, "NVLink") /* any direct link of a GPU: NVLink, xGMI, C2C */                                       \
+    X(MEDIUM_PCI, "PCI")                                                                                               \
+    X(MEDIUM_SYS, "SYS") /* between CPUs of a host */                                                                  \
+    X(MEDIUM_NET, "NET")
 
 /* How far apart two nodes are, by the farthest thing their path crosses; nearer ones first. */
 #define TOPO_CLASSES(X)                                                                                                \
@@ -63,7 +63,7 @@
 
 #define X(id, name) id,
 enum topo_kind { TOPO_KINDS(X) TOPO_KIND_COUNT };
-enum topo_wire { TOPO_WIRES(X) TOPO_WIRE_COUNT };
+enum topo_medium { TOPO_MEDIA(X) TOPO_MEDIUM_COUNT };
 enum topo_class { TOPO_CLASSES(X) TOPO_CLASS_COUNT };
 #undef X
 
@@ -120,7 +120,7 @@ struct topo_node {
 
 struct topo_link {
     int from, to;
-    enum topo_wire wire;
+    enum topo_medium medium;
     int count; /* parallel links in one, of NVLINK; else 1 */
     double gbps;
     int next; /* that leaves the same node; −1: no more */
@@ -209,8 +209,8 @@ enum collet_result topo_create(struct topo **topo_p);
 int topo_add_node(struct topo *topo, const struct topo_node *node);
 /* The NVSwitch node, added if there is none yet. */
 int topo_nvswitch(struct topo *topo);
-/* A link in one direction; what there is already of the same wire becomes wider. */
-void topo_add_link(struct topo *topo, int from, int to, enum topo_wire wire, int count, double gbps);
+/* A link in one direction; what there is already of the same medium becomes wider. */
+void topo_add_link(struct topo *topo, int from, int to, enum topo_medium medium, int count, double gbps);
 /* Gives links to parents the bandwidth that PCI data say, numbers devices, joins CPUs, gives every link its opposite,
  * checks. The first failure of building, if there was one. */
 enum collet_result topo_finish(struct topo *topo);
@@ -241,7 +241,7 @@ struct topo_whereabouts {
 /* Its node of host 0: its GPU; else the GPU that a file gives to this rank; else the CPU it may run on most. (locate.c) */
 int topo_locate(const struct topo *topo, const struct topo_whereabouts *where);
 
-const char *topo_wire_name(enum topo_wire wire);
+const char *topo_medium_name(enum topo_medium medium);
 /* The same, but GPU links have the name that their vendor gives them: xGMI of AMD's GPUs. */
 const char *topo_link_name(const struct topo *topo, const struct topo_link *link);
 const char *topo_class_name(enum topo_class class);

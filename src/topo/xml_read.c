@@ -301,7 +301,7 @@ static void read_gpu_link(struct reader *r, const xmlNode *element, int gpu) {
         xml_fail(&r->attrs, element, "target=\"%s\": it must be another GPU, an NVSwitch or a CPU", target);
     } else {
         double gbps = count * speed_of_gpu_link(&r->topo->nodes[gpu].gpu);
-        topo_add_link(r->topo, gpu, to, WIRE_NVLINK, count, gbps);
+        topo_add_link(r->topo, gpu, to, MEDIUM_NVLINK, count, gbps);
     }
 }
 
@@ -310,7 +310,7 @@ static void read_c2c(struct reader *r, const xmlNode *element, int gpu) {
     double mbytes = xml_decimal(&r->attrs, element, "bw", 1e7);
     xml_note_unknown(&r->attrs, element, " bw count ");
     if (mbytes > 0)
-        topo_add_link(r->topo, gpu, cpu_of(r->topo, gpu), WIRE_NVLINK, count, count * mbytes / 1000);
+        topo_add_link(r->topo, gpu, cpu_of(r->topo, gpu), MEDIUM_NVLINK, count, count * mbytes / 1000);
 }
 
 static void read_gpu_links(struct reader *r) {

@@ -100,7 +100,7 @@ static void write_gpu(struct writer *w, int n) {
         known_number(w, "rank", gpu->rank, -1);
     number(w, "gdr", gpu->gdr);
     for (int l = 0; l < w->topo->nlinks; l++)
-        if (w->topo->links[l].from == n && w->topo->links[l].wire == WIRE_NVLINK)
+        if (w->topo->links[l].from == n && w->topo->links[l].medium == MEDIUM_NVLINK)
             write_gpu_link(w, &w->topo->links[l]);
     end(w);
 }

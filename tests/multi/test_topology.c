@@ -67,7 +67,7 @@ static void write_machine(char path[PATH_BYTES], int first_rank) {
             topo_add_node(topo, &nic);
     }
     for (size_t k = 0; k < sizeof linked / sizeof *linked; k++)
-        topo_add_link(topo, gpus[linked[k][0]], gpus[linked[k][1]], WIRE_NVLINK, 1, 20);
+        topo_add_link(topo, gpus[linked[k][0]], gpus[linked[k][1]], MEDIUM_NVLINK, 1, 20);
     assert_int_equal(topo_finish(topo), COLLET_SUCCESS);
     make_path(path);
     assert_int_equal(topo_write_file(topo, path), COLLET_SUCCESS);

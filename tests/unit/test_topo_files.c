@@ -55,17 +55,17 @@ static const struct topo_node *node_at(const struct topo *topo, const char *busi
     return &topo->nodes[n];
 }
 
-static const struct topo_link *link_between(const struct topo *topo, int from, int to, enum topo_wire wire) {
+static const struct topo_link *link_between(const struct topo *topo, int from, int to, enum topo_medium medium) {
     for (int l = 0; l < topo->nlinks; l++)
-        if (topo->links[l].from == from && topo->links[l].to == to && topo->links[l].wire == wire)
+        if (topo->links[l].from == from && topo->links[l].to == to && topo->links[l].medium == medium)
             return &topo->links[l];
     return NULL;
 }
 
-static int count_links(const struct topo *topo, enum topo_wire wire) {
+static int count_links(const struct topo *topo, enum topo_medium medium) {
     int count = 0;
     for (int l = 0; l < topo->nlinks; l++)
-        count += topo->links[l].wire == wire;
+        count += topo->links[l].medium == medium;
     return count;
 }
 
@@ -79,8 +79,8 @@ static void a_whole_record_is_read(void **state) {
     assert_int_equal(topo_count(topo, 0, TOPO_PCI), 12);
     assert_int_equal(topo_count(topo, 0, TOPO_GPU), 8);
     assert_int_equal(topo_count(topo, 0, TOPO_NIC), 4);
-    assert_int_equal(count_links(topo, WIRE_NVLINK), 24);
-    assert_int_equal(count_links(topo, WIRE_SYS), 12);
+    assert_int_equal(count_links(topo, MEDIUM_NVLINK), 24);
+    assert_int_equal(count_links(topo, MEDIUM_SYS), 12);
     const struct topo_node *cpu = &topo->nodes[0], *gpu = node_at(topo, "0000:38:00.0"),
                            *nic = node_at(topo, "0000:31:00.0");
     assert_int_equal(cpu->cpu.affinity_words, 4);
@@ -121,9 +121,9 @@ static void switches_and_cpus_are_targets_of_gpu_links(void **state) {
     int first = topo_find_busid(topo, "0000:01:00.0"), second = topo_find_busid(topo, "0000:02:00.0");
     assert_int_equal(topo_count(topo, 0, TOPO_NVS), 1); /* all switches of a host are one node */
     int nvs = topo->nnodes - 1;
-    assert_int_equal(link_between(topo, first, nvs, WIRE_NVLINK)->count, 5);
-    assert_true(fabs(link_between(topo, nvs, second, WIRE_NVLINK)->gbps - 5 * 20.6) < 1e-6);
-    assert_true(link_between(topo, first, 0, WIRE_NVLINK)->gbps == 450);
+    assert_int_equal(link_between(topo, first, nvs, MEDIUM_NVLINK)->count, 5);
+    assert_true(fabs(link_between(topo, nvs, second, MEDIUM_NVLINK)->gbps - 5 * 20.6) < 1e-6);
+    assert_true(link_between(topo, first, 0, MEDIUM_NVLINK)->gbps == 450);
     assert_int_equal(topo->nodes[first].gpu.dev, 4);
     assert_int_equal(topo->nodes[second].gpu.dev, 0);
     topo_destroy(topo);
@@ -137,7 +137,7 @@ static void a_card_with_two_ports_is_no_switch(void **state) {
                                   "<nic><net name='eth0' dev='2' speed='10000'/></nic></cpu></system>");
     assert_int_equal(topo_count(topo, 0, TOPO_NIC), 3);
     assert_int_equal(topo_count(topo, 0, TOPO_PCI), 1); /* the card; the link to it is shared */
-    assert_int_equal(count_links(topo, WIRE_PCI), 2);
+    assert_int_equal(count_links(topo, MEDIUM_PCI), 2);
     assert_int_equal(topo->nodes[topo->nnodes - 1].parent, 0);
     topo_destroy(topo);
 }
@@ -153,7 +153,7 @@ static void what_is_not_known_is_passed_over(void **state) {
                   "<cpu numaid='-1' host_hash='0x2'/></system>");
     assert_int_equal(topo_count(topo, 0, TOPO_GPU), 1); /* a console adapter is none */
     assert_int_equal(topo_count(topo, 0, TOPO_CPU), 1); /* and another host is elsewhere */
-    assert_int_equal(count_links(topo, WIRE_NVLINK), 0);
+    assert_int_equal(count_links(topo, MEDIUM_NVLINK), 0);
     topo_destroy(topo);
 }
 
@@ -168,7 +168,7 @@ static void two_functions_of_one_bus_id_are_two(void **state) {
     assert_int_equal(topo_count(topo, 0, TOPO_GPU), 2);
     assert_int_equal(topo_count(topo, 0, TOPO_NIC), 1);
     assert_string_equal(topo->nodes[3].pci.busid, "0000:0b:00.1");
-    assert_int_equal(link_between(topo, 1, 2, WIRE_NVLINK)->count, 2);
+    assert_int_equal(link_between(topo, 1, 2, MEDIUM_NVLINK)->count, 2);
     topo_destroy(topo);
 }
 
@@ -177,7 +177,7 @@ static void a_gpu_link_to_its_own_gpu_is_none(void **state) {
     struct topo *topo = read_good("<system><cpu numaid='0'><pci busid='0000:0a:00.0'><gpu dev='0'>"
                                   "<nvlink target='0000:0a:00.0' count='4'/></gpu></pci></cpu></system>");
     assert_int_equal(topo_count(topo, 0, TOPO_GPU), 1);
-    assert_int_equal(count_links(topo, WIRE_NVLINK), 0);
+    assert_int_equal(count_links(topo, MEDIUM_NVLINK), 0);
     topo_destroy(topo);
 }
 
@@ -193,8 +193,8 @@ static void links_of_gpus_have_the_names_of_their_vendor(void **state) {
     struct topo *topo = read_good("<system><cpu numaid='0'><pci busid='0000:0a:00.0'><gpu dev='0' gcn='gfx942'>"
                                   "<xgmi target='0000:0b:00.0' count='1'/></gpu></pci>"
                                   "<pci busid='0000:0b:00.0'><gpu dev='1' gcn='gfx942'/></pci></cpu></system>");
-    assert_string_equal(topo_link_name(topo, link_between(topo, 1, 2, WIRE_NVLINK)), "xGMI");
-    assert_string_equal(topo_link_name(topo, link_between(topo, 1, 0, WIRE_PCI)), "PCI");
+    assert_string_equal(topo_link_name(topo, link_between(topo, 1, 2, MEDIUM_NVLINK)), "xGMI");
+    assert_string_equal(topo_link_name(topo, link_between(topo, 1, 0, MEDIUM_PCI)), "PCI");
     topo_destroy(topo);
 }
 
@@ -250,11 +250,11 @@ static void hwloc_knows_bandwidths_of_gpu_links(void **state) {
         "</distances2hetero></topology>");
     assert_int_equal(topo_count(topo, 0, TOPO_GPU), 2);
     int a = topo_find_busid(topo, "0000:0a:00.0"), b = topo_find_busid(topo, "0000:0b:00.0");
-    assert_true(link_between(topo, a, b, WIRE_NVLINK)->gbps == 40);
-    assert_int_equal(link_between(topo, a, b, WIRE_NVLINK)->count, 2);
+    assert_true(link_between(topo, a, b, MEDIUM_NVLINK)->gbps == 40);
+    assert_int_equal(link_between(topo, a, b, MEDIUM_NVLINK)->count, 2);
     assert_int_equal(topo_count(topo, 0, TOPO_NVS), 1);
-    assert_true(link_between(topo, a, topo->nnodes - 1, WIRE_NVLINK)->gbps == 20);
-    assert_true(link_between(topo, a, 0, WIRE_NVLINK)->gbps == 20);
+    assert_true(link_between(topo, a, topo->nnodes - 1, MEDIUM_NVLINK)->gbps == 20);
+    assert_true(link_between(topo, a, 0, MEDIUM_NVLINK)->gbps == 20);
     topo_destroy(topo);
 }
 
@@ -460,7 +460,7 @@ static void assert_survives(struct topo *topo) {
     for (int n = 0; n < topo->nnodes; n++)
         assert_same_node(&topo->nodes[n], &again->nodes[n]);
     for (int l = 0; l < topo->nlinks; l++) {
-        const struct topo_link *was = &topo->links[l], *is = link_between(again, was->from, was->to, was->wire);
+        const struct topo_link *was = &topo->links[l], *is = link_between(again, was->from, was->to, was->medium);
         assert_non_null(is);
         assert_int_equal(is->count, was->count);
         assert_true(fabs(is->gbps - was->gbps) < 1e-6);
@@ -657,7 +657,7 @@ static void the_kernel_knows_links_and_ports(void **state) {
     assert_int_equal(node->nic.guid, 0x506b4b0300d54b9e);
     assert_string_equal(node->nic.gid, "fe80:0000:0000:0000:506b:4b03:00d5:4b9e");
     assert_int_equal(node->pci.vendor, 0x15b3);
-    assert_true(fabs(link_between(topo, rdma, 0, WIRE_PCI)->gbps - 12.6) < 0.1);
+    assert_true(fabs(link_between(topo, rdma, 0, MEDIUM_PCI)->gbps - 12.6) < 0.1);
 
     assert_string_equal(topo->nodes[ethernet].nic.name, "eth7");
     assert_int_equal(topo->nodes[ethernet].nic.mbits, 25000);
@@ -812,11 +812,11 @@ static void the_library_of_gpus_knows_their_links(void **state) {
     assert_int_equal(topo->nodes[second].gpu.dev, 1);
     assert_int_equal(topo->nodes[third].gpu.dev, 2);
     assert_int_equal(topo->nodes[third].gpu.sm, 86);
-    assert_int_equal(link_between(topo, first, second, WIRE_NVLINK)->count, 2);
-    assert_true(link_between(topo, second, first, WIRE_NVLINK)->gbps == 24);
+    assert_int_equal(link_between(topo, first, second, MEDIUM_NVLINK)->count, 2);
+    assert_true(link_between(topo, second, first, MEDIUM_NVLINK)->gbps == 24);
     int nvs = topo->nnodes - 1;
     assert_int_equal(topo->nodes[nvs].kind, TOPO_NVS);
-    assert_int_equal(link_between(topo, nvs, third, WIRE_NVLINK)->count, 1);
+    assert_int_equal(link_between(topo, nvs, third, MEDIUM_NVLINK)->count, 1);
     topo_destroy(topo);
 }
 

@@ -173,8 +173,8 @@ static void nothing_is_forwarded_through_a_gpu(void **state) {
         snprintf(gpu.pci.busid, sizeof gpu.pci.busid, "0000:0%d:00.0", g);
         topo_add_node(topo, &gpu);
     }
-    topo_add_link(topo, 1, 2, WIRE_NVLINK, 1, 100);
-    topo_add_link(topo, 2, 3, WIRE_NVLINK, 1, 100);
+    topo_add_link(topo, 1, 2, MEDIUM_NVLINK, 1, 100);
+    topo_add_link(topo, 2, 3, MEDIUM_NVLINK, 1, 100);
     assert_int_equal(topo_finish(topo), COLLET_SUCCESS);
     assert_class(topo, 1, 2, PATH_NVL);
     assert_class(topo, 2, 1, PATH_NVL); /* the other direction came by itself */

@@ -250,7 +250,7 @@ static void a_full_mesh_is_used_up(void **state) {
         check_rings(job.rings);
         assert_int_equal(job.rings->nrings, sizes[k] - 1);
         for (int link = 0; link < job.topo->nlinks; link++)
-            if (job.topo->links[link].wire == WIRE_NVLINK) {
+            if (job.topo->links[link].medium == MEDIUM_NVLINK) {
                 assert_true(job.rings->ring_gbps <= job.topo->links[link].gbps);
                 assert_true(1.001 * job.rings->ring_gbps >= job.topo->links[link].gbps);
             }
@@ -278,7 +278,7 @@ static struct topo *linked_gpus(int ngpus, const struct pair *links, int nlinks,
     for (int i = 0; i < nlinks; i++) {
         int a = 1 + (numbers == NULL ? links[i].a : numbers[links[i].a]);
         int b = 1 + (numbers == NULL ? links[i].b : numbers[links[i].b]);
-        topo_add_link(topo, a, b, WIRE_NVLINK, links[i].count, 20 * links[i].count);
+        topo_add_link(topo, a, b, MEDIUM_NVLINK, links[i].count, 20 * links[i].count);
     }
     assert_int_equal(topo_finish(topo), COLLET_SUCCESS);
     return topo;

@@ -85,7 +85,7 @@ static void add_message(const struct machine *m, const struct machine_conn *conn
 }
 
 static void add_messages(const struct machine *m, int member, char *field) {
-    for (const struct machine_conn *conn = m->conns; conn < m->conns + m->wires.count; conn++)
+    for (const struct machine_conn *conn = m->conns; conn < m->conns + m->pairs.count; conn++)
         for (uint32_t at = conn->head; conn->at.dst == member && at != conn->tail; at++)
             add_message(m, conn, machine_slot(m, conn, at), field);
 }

@@ -7,9 +7,9 @@
 #include <string.h>
 
 /* Makes `worker` one end of the connections of peer table entries first … first+count−1. */
-static bool wire_peers(struct machine *m, int worker, int step, int first, int count, bool sending) {
+static bool join_peers(struct machine *m, int worker, int step, int first, int count, bool sending) {
     int member = m->workers[worker].member;
-    const int *conns = (sending ? m->wires.send : m->wires.recv) + m->wires.first_peer[member];
+    const int *conns = (sending ? m->pairs.send : m->pairs.recv) + m->pairs.first_peer[member];
     const char *verb = sending ? "sends to" : "receives from";
     for (int i = first; i < first + count; i++) {
         struct prog_peer peer = m->cast->members[member].prog->peers[i];
@@ -29,15 +29,15 @@ static bool wire_peers(struct machine *m, int worker, int step, int first, int c
     return true;
 }
 
-static bool wire_steps(struct machine *m) {
+static bool join_steps(struct machine *m) {
     for (int w = 0; w < m->nworkers; w++)
         for (int s = m->workers[w].first_step; s < m->workers[w].first_step + m->workers[w].nsteps; s++) {
             const struct prog_step *step = &m->cast->members[m->workers[w].member].prog->steps[s];
-            if (!wire_peers(m, w, s, step->recv_first, step->recv_count, false) ||
-                !wire_peers(m, w, s, step->send_first, step->send_count, true))
+            if (!join_peers(m, w, s, step->recv_first, step->recv_count, false) ||
+                !join_peers(m, w, s, step->send_first, step->send_count, true))
                 return false;
         }
-    for (int c = 0; c < m->wires.count; c++) {
+    for (int c = 0; c < m->pairs.count; c++) {
         const struct machine_conn *conn = &m->conns[c];
         int src = m->cast->members[conn->at.src].rank, dst = m->cast->members[conn->at.dst].rank;
         if (conn->consumer.worker < 0)
@@ -115,7 +115,7 @@ static bool shares_memory(const struct machine *m, int member, struct place_use 
     return false;
 }
 
-static bool wire_order(struct machine *m) {
+static bool join_order(struct machine *m) {
     struct place_use *uses = arena_get(&m->arena, (size_t)machine_places_of_member(m), sizeof(*uses));
     size_t group = 1, nplaces = (size_t)m->nrounds * (size_t)m->cast->nmembers * (size_t)machine_places_of_member(m);
     bool enough = uses != NULL;
@@ -126,7 +126,7 @@ static bool wire_order(struct machine *m) {
     }
     if (m->ordered)
         enough =
-            order_create(&m->order, (size_t)m->nworkers, group, (size_t)m->wires.count * (size_t)m->nslots, nplaces);
+            order_create(&m->order, (size_t)m->nworkers, group, (size_t)m->pairs.count * (size_t)m->nslots, nplaces);
     return enough || machine_fail(m, "no memory to verify programs");
 }
 
@@ -176,7 +176,7 @@ static void list_workers(struct machine *m) {
 static void *get(struct machine *m, size_t n, size_t bytes) { return arena_get(&m->arena, n, bytes); }
 
 static bool allocate(struct machine *m) {
-    size_t nmembers = (size_t)m->cast->nmembers, nconns = (size_t)m->wires.count, nworkers = (size_t)m->nworkers;
+    size_t nmembers = (size_t)m->cast->nmembers, nconns = (size_t)m->pairs.count, nworkers = (size_t)m->nworkers;
     size_t ncells = (size_t)m->nrounds * nmembers * (size_t)(m->nout + m->ntmp);
     m->lengths = get(m, (size_t)m->nrounds, sizeof(*m->lengths));
     m->first_worker = get(m, nmembers, sizeof(*m->first_worker));
@@ -191,8 +191,8 @@ static bool allocate(struct machine *m) {
     m->seen = get(m, nmembers, sizeof(*m->seen));
     if (m->arena.failed)
         return false;
-    for (int c = 0; c < m->wires.count; c++)
-        m->conns[c] = (struct machine_conn){m->wires.list[c], {-1, -1, -1}, {-1, -1, -1}, 0, 0};
+    for (int c = 0; c < m->pairs.count; c++)
+        m->conns[c] = (struct machine_conn){m->pairs.list[c], {-1, -1, -1}, {-1, -1, -1}, 0, 0};
     for (size_t i = 0; i < ncells; i++)
         m->cells[i].value = EXPR_NONE;
     return true;
@@ -216,17 +216,17 @@ bool machine_create(struct machine *m, const struct cast *cast, const struct mac
     expr_init(&m->exprs, cast->nmembers, m->nin);
     if (!compare_programs(m))
         return false;
-    if (!cast_connect(cast, &m->wires) || !allocate(m))
+    if (!cast_connect(cast, &m->pairs) || !allocate(m))
         return machine_fail(m, "no memory to verify programs");
     list_rounds(m);
     list_workers(m);
-    return wire_steps(m) && wire_order(m);
+    return join_steps(m) && join_order(m);
 }
 
 void machine_destroy(struct machine *m) {
     if (m->ordered)
         order_destroy(&m->order);
     expr_fini(&m->exprs);
-    cast_disconnect(&m->wires);
+    cast_disconnect(&m->pairs);
     arena_free(&m->arena);
 }
