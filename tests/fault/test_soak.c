@@ -54,6 +54,7 @@ struct holdings {
 struct board {
     struct collet_unique_id id;
     int id_ready;
+    int met; /* how many have their communicator: nobody dies before all have */
     pthread_barrier_t all_out;
     struct seat {
         uint64_t round; /* 1 + the one that it is to go through … */
@@ -265,6 +266,9 @@ static void meet(struct life *life) {
         usleep(200);
     if (collet_comm_init_rank(&life->comm, life->nranks, board->id, life->rank) != COLLET_SUCCESS)
         fail(life, "rank %d: collet_comm_init_rank: %s", life->rank, collet_last_error(NULL));
+    __atomic_add_fetch(&board->met, 1, __ATOMIC_RELAXED);
+    while (__atomic_load_n(&board->met, __ATOMIC_RELAXED) < PROCESSES)
+        usleep(200);
 }
 
 /* With a death: up to the first failure. The last barrier fails on every rank that has not noticed it before. */
@@ -401,7 +405,7 @@ static bool has_ended(const struct plan *plan, int process, char *failure, size_
 /* False, and why: the soak is over. */
 static bool run_round(const struct plan *plan, char *failure, size_t room) {
     const uint64_t deadline_ns = now_ns() + HANG_S * 1000000000ull;
-    board->id_ready = 0;
+    board->id_ready = board->met = 0;
     for (int process = 0; process < PROCESSES; process++)
         __atomic_store_n(&board->seats[process].round, plan->round + 1, __ATOMIC_RELEASE);
     for (int ended = 0; ended < PROCESSES && failure[0] == '\0';) {
