@@ -133,7 +133,7 @@ struct life {
     uint64_t calls; /* so far: chooses their sizes */
     int aborted;    /* by another thread: comm is no more */
     pthread_t aborter;
-    bool aborts;
+    bool aborts, exits; /* another thread does */
     int *in, *out;
 };
 
@@ -160,7 +160,7 @@ static bool go_on(struct life *life, enum moment moment) {
     if (life->trial->fault == ABORT)
         life->aborts = pthread_create(&life->aborter, NULL, abort_later, life) == 0;
     if (life->trial->fault == EXIT)
-        pthread_create(&thread, NULL, exit_later, life);
+        life->exits = pthread_create(&thread, NULL, exit_later, life) == 0;
     return life->trial->fault != FEWER;
 }
 
@@ -325,6 +325,8 @@ static void rank_main(const struct trial *trial, struct job *job, int rank) {
     free(life.in);
     free(life.out);
     __atomic_store_n(&job->outcomes[rank].ended, true, __ATOMIC_RELEASE);
+    while (life.exits) /* two threads may not exit at once */
+        pause();
     exit(0);
 }
 
@@ -481,9 +483,11 @@ static void judge(const struct trial *trial, const struct job *job, const int *s
         const struct outcome *outcome = &job->outcomes[rank];
         const bool victim = rank == trial->victim && trial->fault != PAUSE;
         const char *fault = NULL;
-        if ((victim && trial->fault != ABORT) || was_killed(trial, rank, statuses[rank]))
+        if ((victim && trial->fault != ABORT && trial->fault != EXIT) || was_killed(trial, rank, statuses[rank]))
             continue;
-        if (victim)
+        if (victim && trial->fault == EXIT)
+            fault = statuses[rank] != 0 ? "has crashed" : NULL;
+        else if (victim)
             fault = judge_victim(outcome, statuses[rank], done[rank]);
         else
             fault = judge_rank(trial, job, outcome, statuses[rank], done[rank]);
