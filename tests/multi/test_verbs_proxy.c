@@ -145,11 +145,14 @@ static void calls_send_from_and_receive_into_buffers_of_those_ranks_that_registe
     (void)state;
     setenv("COLLET_DIRECT_BYTES", "1", 1);
     fake.is_pledged = pledge_covers;
+    uint64_t nlandings = 0; /* a landing is only told of a step that has not come yet: how many there are is chance */
     for (registered = 0; registered < 1u << RANKS; registered++) {
         run_calls(false);
         assert_int_equal(fake.nlent > 0, registered != 0);
-        assert_int_equal(fake.nlandings > 0, registered != 0);
+        assert_true(fake.nlandings == 0 || registered != 0);
+        nlandings += fake.nlandings;
     }
+    assert_true(nlandings > 0);
     registered = 0;
     fake.is_pledged = NULL;
     unsetenv("COLLET_DIRECT_BYTES");
