@@ -125,11 +125,11 @@ static void tcp_close(struct conn *conn) {
 void tcp_link_text(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]) {
     struct tcp_end *end = conn->impl;
     int k = (int)(tcp_socket_of(end, conn, step) - end->sockets);
-    char from[ADDRESS_TEXT_BYTES], to[ADDRESS_TEXT_BYTES], interface[TCP_INTERFACES_TEXT_BYTES];
-    tcp_peer_text(end->sockets[k].fd, from);
+    char to[ADDRESS_TEXT_BYTES], interface[TCP_INTERFACES_TEXT_BYTES];
     tcp_own_text(end->sockets[k].fd, to);
     tcp_interfaces_text(&end->sockets[k].fd, 1, interface);
-    snprintf(text, CONN_LINK_BYTES, "socket %d of %u, %s to %s by %s", k, end->nsockets, from, to, interface);
+    snprintf(text, CONN_LINK_BYTES, "socket %d of %u, %s to %s by %s", k, end->nsockets, end->link->peers[k], to,
+             interface);
 }
 
 enum collet_result tcp_err_broken(const struct conn *conn) {
@@ -138,7 +138,7 @@ enum collet_result tcp_err_broken(const struct conn *conn) {
         return err_set(COLLET_ERR_REMOTE, "%s", end->changed);
     return err_set(COLLET_ERR_REMOTE, "the connection %s rank %d (host %s, %s) broke: %s",
                    conn->side == CONN_PRODUCER ? "to" : "from", conn->peer, conn->owner->peers[conn->peer].host,
-                   end->link->address, end->broken);
+                   end->link->peers[0], end->broken);
 }
 
 static enum collet_result tcp_progress(struct conn *conn) {

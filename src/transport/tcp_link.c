@@ -65,7 +65,8 @@ enum collet_result tcp_link_try(struct tcp_link *link, const struct conn *conn) 
     if (!link->listens && !link->dials)
         COLLET_TRY(listen ? begin_to_listen(link, conn) : begin_to_dial(link, conn));
     COLLET_TRY(listen ? tcp_listen_try(&link->listener, link->fds) : tcp_dial_try(&link->dialer, link->fds));
-    tcp_peer_text(link->fds[0], link->address);
+    for (int k = 0; k < link->nsockets; k++)
+        tcp_peer_text(link->fds[k], link->peers[k]);
     link->up = true;
     if (log_wanted(LOG_INFO, LOG_CONN))
         log_interfaces(link, conn);

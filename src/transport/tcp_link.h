@@ -29,8 +29,9 @@ struct tcp_link {
     struct tcp_listener listener; /* of the lower rank */
     struct tcp_dialer dialer;     /* of the higher one */
     int nsockets;
-    int fds[TCP_SOCKETS_MAX];         /* once it is up */
-    char address[ADDRESS_TEXT_BYTES]; /* of the other rank */
+    int fds[TCP_SOCKETS_MAX]; /* once it is up */
+    char peers[TCP_SOCKETS_MAX]
+              [ADDRESS_TEXT_BYTES]; /* their other ends: a socket that is broken does not know any more */
 };
 
 /* The link of a connection: that of the other connection between the two ranks (NULL: it has none), or a new one, which
