@@ -74,7 +74,8 @@ static void census_over(struct visitor *visitor) {
     if (--visitor->censuses > 0)
         return;
     visitor->watched.ready = send_some;
-    watch_change(&visitor->watched, EPOLLOUT);
+    if (watch_add(&visitor->watched, EPOLLOUT) != COLLET_SUCCESS)
+        visitor_leave(visitor);
 }
 
 static void on_census(struct census *census) {
@@ -93,7 +94,7 @@ static void on_census(struct census *census) {
 
 static void begin_censuses(struct visitor *visitor) {
     const struct reception_request *request = &visitor->request;
-    watch_change(&visitor->watched, 0);
+    watch_remove(&visitor->watched); /* a visitor that hangs up stays until its censuses are over */
     visitor->censuses = 1;
     for (struct hub *hub = visitor->reception->hubs, *next; hub != NULL; hub = next) {
         next = hub->next_received;
