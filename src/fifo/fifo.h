@@ -9,8 +9,8 @@
  *
  *   field      written by   read by      order
  *   tail       producer     consumer     release after the slot's header and data; acquire before reading them
- *   head       consumer     producer     release after the slot was read; acquire before it is overwritten. Lines need
- *                                        neither: who returns a slot has seen the flags of all its lines (proto_ll.h)
+ *   head       consumer     producer     release after the slot was read; acquire before it is overwritten.
+ *                                        Not for lines: a reader that gives a slot back has seen all its flags (proto_ll.h)
  *   headers[s] producer     consumer     covered by tail
  *   slots      producer     consumer     covered by tail, or each line by its own flag; by head against overwriting
  *

@@ -5,6 +5,7 @@
 # ranks hold then is what the verifier found.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
+. tests/common/browser.sh
 
 prog=${BUILD:-build}/bin/collet-prog
 if [ ! -x "$prog" ]; then
@@ -62,18 +63,8 @@ refuses_too_many() {
     "$prog" --html allreduce_ring 65 2>&1 | grep -qF 'up to 64 ranks, not 65'
 }
 
-browser() {
-    local name
-    for name in chromium-headless-shell chromium google-chrome; do
-        command -v "$name" && return
-    done
-    return 1
-}
-
-# What the document of a page is when its script has run.
 document() { # page
-    timeout 120 "$(browser)" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --virtual-time-budget=1000000 \
-        --user-data-dir="$folder/profile" --dump-dom "file://$1" 2>"$folder/errors" || { tail -3 "$folder/errors"; return 1; }
+    document_of 120 "$folder" "file://$1" || { tail -3 "$folder/errors"; return 1; }
 }
 
 # One page walks through all others and lists what each says.

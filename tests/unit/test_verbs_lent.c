@@ -72,18 +72,21 @@ static bool has_lent(const struct pair *pair) {
 
 /* ------------------------------------------------------------------------------------------------------------------ sending */
 
+/* Few slots and many, odd lengths, one port and two, counters that wrap around. */
+static const struct shape shapes[] = {
+    {8, 8900, 1, 1, 0},
+    {8, 8900, 2, 2, 0},
+    {2, 5001, 2, 1, 0},
+    {16, 64, 2, 8, 0},
+    {8, 4072, 2, 1, UINT64_MAX - 500},
+    {1, 3000, 2, 2, 0},
+    {8, 2000, 1, 2, 0x3ffffff - 300},
+};
+#define SHAPES (sizeof(shapes) / sizeof(shapes[0]))
+
 static void payloads_of_all_sizes_are_sent_from_where_they_are(void **state) {
     (void)state;
-    static const struct shape shapes[] = {
-        {8, 8900, 1, 1, 0},
-        {8, 8900, 2, 2, 0},
-        {2, 5001, 2, 1, 0},
-        {16, 64, 2, 8, 0},
-        {8, 4072, 2, 1, UINT64_MAX - 500},
-        {1, 3000, 2, 2, 0},
-        {8, 2000, 1, 2, 0x3ffffff - 300},
-    };
-    for (size_t k = 0; k < sizeof(shapes) / sizeof(shapes[0]); k++) {
+    for (size_t k = 0; k < SHAPES; k++) {
         struct pair pair;
         pledge_all();
         pair_open(&pair, shapes[k]);
@@ -306,16 +309,7 @@ static void expect_untouched(const struct pair *pair) {
 
 static void payloads_land_in_memory_that_was_offered_in_time(void **state) {
     (void)state;
-    static const struct shape shapes[] = {
-        {8, 8900, 1, 1, 0},
-        {8, 8900, 2, 2, 0},
-        {2, 5001, 2, 1, 0},
-        {16, 64, 2, 8, 0},
-        {1, 3000, 2, 2, 0},
-        {8, 4072, 2, 1, UINT64_MAX - 500},
-        {8, 2000, 1, 2, 0x3ffffff - 300},
-    };
-    for (size_t k = 0; k < sizeof(shapes) / sizeof(shapes[0]); k++) {
+    for (size_t k = 0; k < SHAPES; k++) {
         struct pair pair;
         pledge_all();
         offer_all();
