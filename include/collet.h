@@ -145,11 +145,12 @@ COLLET_API enum collet_result collet_get_unique_id(struct collet_unique_id *id);
 #define COLLET_DEVICE_CUDA_CURRENT (-1)             /* the GPU that is current in the calling thread */
 
 /* Transports, as bits of collet_config.transports. */
-#define COLLET_TRANSPORT_SELF 1u  /* ranks of one process: plain memory */
-#define COLLET_TRANSPORT_SHM 2u   /* processes of one host: shared memory */
-#define COLLET_TRANSPORT_TCP 4u   /* anything that IP reaches */
-#define COLLET_TRANSPORT_VERBS 8u /* RDMA: InfiniBand and RoCE */
-#define COLLET_TRANSPORT_IPC 16u  /* GPUs of one host: memory of the one, written by the other */
+#define COLLET_TRANSPORT_SELF 1u    /* ranks of one process: plain memory */
+#define COLLET_TRANSPORT_SHM 2u     /* processes of one host: shared memory */
+#define COLLET_TRANSPORT_TCP 4u     /* anything that IP reaches */
+#define COLLET_TRANSPORT_VERBS 8u   /* RDMA: InfiniBand and RoCE */
+#define COLLET_TRANSPORT_IPC 16u    /* GPUs of one host: memory of the one, written by the other */
+#define COLLET_TRANSPORT_PLUGIN 32u /* what COLLET_NET_PLUGIN names */
 
 /* collet_transport_bit: the same by name, as COLLET_TRANSPORT has it ("tcp"; case does not matter), also for transports
  * that have no constant above; 0: this library has none of that name. collet-info lists all names. Does not block; any

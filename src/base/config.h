@@ -41,7 +41,8 @@ enum config_scope {
     INT(buffsize, "BUFFSIZE", "NCCL_BUFFSIZE", "bytes", AGREED, 0, 4096, 1 << 30,                                      \
         "memory of one connection's Simple slots; 0: 4M where RDMA is used, else 1M")                                  \
     INT(chunksize, "CHUNKSIZE", NULL, "bytes", AGREED, 0, 0, 1 << 30, "bytes one slot carries; 0: chosen")             \
-    TEXT(transport, "TRANSPORT", NULL, "", AGREED, "", "list of allowed transports: self, ipc, shm, verbs, tcp")       \
+    TEXT(transport, "TRANSPORT", NULL, "", AGREED, "",                                                                 \
+         "list of allowed transports: self, ipc, shm, plugin, verbs, tcp")                                             \
     TEXT(direct, "DIRECT", NULL, "", RANK, "process,shared,wire",                                                      \
          "which buffers go without slots: list of process, shared, cma, wire (tcp, RDMA); or off")                     \
     INT(direct_bytes, "DIRECT_BYTES", NULL, "bytes", AGREED, 0, 0, 1 << 30, "shortest payload copied so; 0: chosen")   \
@@ -68,6 +69,8 @@ enum config_scope {
         "0: slots between hosts lie in host memory even where NICs reach the GPU's")                                   \
     TEXT(net_gdr_level, "NET_GDR_LEVEL", "NCCL_NET_GDR_LEVEL", "", RANK, "PHB",                                        \
          "LOC, PIX, PXB, PHB or SYS: the longest path between a GPU and a NIC that is to reach it")                    \
+    TEXT(net_plugin, "NET_PLUGIN", "NCCL_NET_PLUGIN", "", PROCESS, "",                                                 \
+         "carries data between hosts by libnccl-net-<this>.so, a plugin of NCCL's kind; a path will do too")           \
     TEXT(comm_id, "COMM_ID", "NCCL_COMM_ID", "", PROCESS, "", "host:port where ranks meet; rank 0 listens there")      \
     TEXT(secret, "SECRET", NULL, "secret", PROCESS, "", "shared secret for COMM_ID and MASTER_ADDR jobs")              \
     TEXT(device, "DEVICE", NULL, "", PROCESS, "cuda",                                                                  \

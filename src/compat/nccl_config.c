@@ -168,15 +168,18 @@ static enum collet_result transports_left(const char *net, unsigned *transports)
     if (nccl_env_int("NCCL_SHM_DISABLE", 0))
         excluded |= COLLET_TRANSPORT_SHM;
     if (net != NULL && strcasecmp(net, "Socket") == 0)
-        excluded |= COLLET_TRANSPORT_VERBS;
+        excluded |= COLLET_TRANSPORT_VERBS | COLLET_TRANSPORT_PLUGIN;
     else if (net != NULL && strcasecmp(net, "IB") == 0)
-        excluded |= COLLET_TRANSPORT_TCP;
+        excluded |= COLLET_TRANSPORT_TCP | COLLET_TRANSPORT_PLUGIN;
+    else if (net != NULL && config_process()->net_plugin[0] != '\0')
+        excluded |= COLLET_TRANSPORT_TCP | COLLET_TRANSPORT_VERBS;
     else if (net != NULL)
         return err_set(COLLET_ERR_INVALID_USAGE,
-                       "NCCL_NET or config.netName is \"%s\": collet has the networks Socket and IB, and no plugins",
+                       "NCCL_NET or config.netName is \"%s\": collet has the networks Socket and IB, and that of a "
+                       "plugin that NCCL_NET_PLUGIN names",
                        net);
     *transports = 0;
-    static const char *const names[] = {"self", "ipc", "shm", "verbs", "tcp"};
+    static const char *const names[] = {"self", "ipc", "shm", "plugin", "verbs", "tcp"};
     if (excluded != 0 && config_env("COLLET_TRANSPORT") == NULL)
         for (size_t k = 0; k < sizeof names / sizeof *names; k++)
             *transports |= collet_transport_bit(names[k]) & ~excluded;

@@ -14,6 +14,7 @@
 #include "tools/common/arguments.h"
 #include "base/json.h"
 #include "transport/transport.h"
+#include "transport/plug_lib.h"
 #include "transport/verbs_memory.h"
 #include "transport/verbs_near.h"
 
@@ -98,6 +99,20 @@ static void show_rdma(void) {
         show_port(&host->ports[k]);
 }
 
+static void show_plugin(void) {
+    const struct plug_host *host = plug_host();
+    if (host->table == NULL) {
+        row("net plugin", false, "%s", host->why);
+        return;
+    }
+    row("net plugin", true, "%s, version %d of the interface, %d device(s)", host->table->name, host->version,
+        host->ndevices);
+    for (int k = 0; k < host->ndevices; k++)
+        row(host->devices[k].nic.name, true, "%s%s%lld Mbit/s, takes memory of %s", host->devices[k].busid,
+            host->devices[k].busid[0] != '\0' ? ", " : "", (long long)host->devices[k].nic.mbits,
+            host->devices[k].nic.gdr ? "hosts and GPUs" : "hosts");
+}
+
 /* Counting GPUs asks the driver; none of this opens one. */
 static void show_gpu_row(void) {
     const struct gpu_driver *driver = gpu_driver();
@@ -153,6 +168,7 @@ static void show_gpus(const struct config *config) {
 static void show_machine(void) {
     show_shared_memory();
     show_memlock();
+    show_plugin();
     show_rdma();
     show_gpus(config_process());
 }

@@ -9,6 +9,7 @@
  * nothing is loaded from elsewhere.
  */
 #include "base/memory.h"
+#include "topo/declared.h"
 #include "topo/formats.h"
 #include "topo/gpus.h"
 #include "topo/sysfs.h"
@@ -17,6 +18,7 @@
 /* Network and GPUs. */
 static void add_what_is_here(struct topo *topo) {
     topo_read_sysfs(topo, "/sys");
+    topo_add_declared(topo);
     topo_add_interfaces(topo, "/sys");
     topo_probe_gpus(topo);
 }

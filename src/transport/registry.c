@@ -8,11 +8,12 @@
 #include <strings.h>
 
 #define TRANSPORTS(X)                                                                                                  \
-    X(self)  /* one process: plain memory */                                                                           \
-    X(ipc)   /* GPUs of one host: the consumer's memory, or pinned host memory */                                      \
-    X(shm)   /* one host: a memfd mapped by both */                                                                    \
-    X(verbs) /* hosts with RDMA: the NIC writes into the other's memory */                                             \
-    X(tcp)   /* anything IP reaches */
+    X(self)   /* one process: plain memory */                                                                          \
+    X(ipc)    /* GPUs of one host: the consumer's memory, or pinned host memory */                                     \
+    X(shm)    /* one host: a memfd mapped by both */                                                                   \
+    X(plugin) /* hosts with the same plugin of NCCL's kind, where COLLET_NET_PLUGIN asks for it */                     \
+    X(verbs)  /* hosts with RDMA: the NIC writes into the other's memory */                                            \
+    X(tcp)    /* anything IP reaches */
 
 #define X(name) extern const struct transport transport_##name;
 TRANSPORTS(X)

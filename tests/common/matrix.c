@@ -128,6 +128,8 @@ void matrix_set_environment(const struct cover_case *c) {
         setenv(setting->variables[k][0], setting->variables[k][1], 1);
     setenv("COLLET_ALGO", candidates[c->value[ALGORITHM]]->name, 1);
     setenv("COLLET_PROTO", protocols[c->value[PROTOCOL]], 1);
+    const char *wire = getenv("COLLET_TEST_WIRE"); /* in place of tcp */
     bool one_transport = c->value[LAYOUT] == SHM || c->value[LAYOUT] == TCP;
-    setenv("COLLET_TRANSPORT", one_transport ? layouts[c->value[LAYOUT]] : "", 1);
+    const char *transport = wire != NULL && c->value[LAYOUT] == TCP ? wire : layouts[c->value[LAYOUT]];
+    setenv("COLLET_TRANSPORT", one_transport ? transport : "", 1);
 }

@@ -71,7 +71,7 @@ ignored_variables_are_named() {
         ! grep -E 'NCCL_(NET|PROTO|DEBUG)\b' "$work/lines"
 }
 variables_of_nccl_count() {
-    ! NCCL_NET=libfabric LD_LIBRARY_PATH=$lib "$work/ours" getters_answer >"$work/output" && grep 'no plugins' "$work/output"
+    ! NCCL_NET=libfabric LD_LIBRARY_PATH=$lib "$work/ours" getters_answer >"$work/output" && grep 'NCCL_NET_PLUGIN names' "$work/output"
 }
 
 # ---- tuner plugins ----

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/plug_lib.h"
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "boot/process.h"
+#include "topo/declared.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG 0 /* all messages of a connection: they come in order */
+
+/* ------------------------------------------------------------------------------------------------------------- loading */
+
+/* NCCL's levels: 2 is a warning, 3 information. */
+static void plug_log_line(int level, unsigned long flags, const char *file, int line, const char *format, ...) {
+    char text[512];
+    va_list args;
+    (void)flags, (void)file, (void)line;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    log_at(level <= 2 ? LOG_WARN : level == 3 ? LOG_INFO : LOG_TRACE, NET, "plugin: %s", text);
+}
+
+static int no_profiler(void **event, int type, void *parent, int64_t plugin, void *data) {
+    (void)event, (void)type, (void)parent, (void)plugin, (void)data;
+    return PLUG_SUCCESS;
+}
+
+static int plug_init(struct plug_host *host) {
+    static int no_config[4] = {-1}; /* version 11 and 12: a traffic class, undefined */
+    union {
+        int (*function)(void **, int, void *, int64_t, void *);
+        void *pointer;
+    } profiler = {no_profiler};
+    if (host->version >= 11)
+        return host->table->init.v11(&host->context, 0, no_config, plug_log_line, profiler.pointer);
+    if (host->version >= 10)
+        return host->table->init.v10(plug_log_line, profiler.pointer);
+    return host->table->init.v8(plug_log_line);
+}
+
+static bool find_table(struct plug_host *host, void *library) {
+    char symbol[32];
+    for (host->version = PLUG_NEWEST; host->version >= PLUG_OLDEST; host->version--) {
+        snprintf(symbol, sizeof(symbol), PLUG_SYMBOL, host->version);
+        if ((host->table = dlsym(library, symbol)) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static void *open_library(const char *name, char *why, size_t room) {
+    char file[CONFIG_TEXT_BYTES + 32];
+    snprintf(file, sizeof(file), PLUG_FILE, name);
+    void *library = strchr(name, '/') == NULL ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (library == NULL)
+        library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL)
+        snprintf(why, room, "COLLET_NET_PLUGIN=%s cannot be loaded: %s", name, dlerror());
+    return library;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- devices */
+
+/* The last part of "/sys/devices/pci0000:00/0000:4a:00.0", or "" where a device has no place on the bus. */
+static void read_busid(const char *path, char busid[TOPO_BUSID_BYTES]) {
+    char place[PATH_MAX];
+    unsigned domain, bus, slot, function;
+    busid[0] = '\0';
+    if (path == NULL || realpath(path, place) == NULL || strrchr(place, '/') == NULL)
+        return;
+    if (sscanf(strrchr(place, '/') + 1, "%x:%x:%x.%u", &domain, &bus, &slot, &function) == 4)
+        snprintf(busid, TOPO_BUSID_BYTES, "%04x:%02x:%02x.%u", domain & 0xffff, bus & 0xff, slot & 0x1f, function & 7);
+}
+
+static void set_device(struct plug_device *device, const char *name, const char *path, int pointers) {
+    snprintf(device->nic.name, sizeof(device->nic.name), "%s", name != NULL ? name : "");
+    read_busid(path, device->busid);
+    device->pointers = pointers;
+    device->nic.gdr = (pointers & (PLUG_GPU | PLUG_DMABUF)) != 0;
+    device->nic.dev = -1;
+}
+
+static int read_device_v8(const struct plug_host *host, int k, struct plug_device *device) {
+    struct plug_properties_v8 p = {0};
+    int result = host->table->get_properties(k, &p);
+    if (result == PLUG_SUCCESS)
+        set_device(device, p.name, p.path, p.pointers);
+    device->nic.guid = p.guid;
+    device->nic.mbits = p.mbits;
+    device->nic.port = p.port;
+    device->nic.latency_us = (double)p.latency_us;
+    return result;
+}
+
+static int read_device(const struct plug_host *host, int k, struct plug_device *device) {
+    struct plug_properties_v12 p = {0}; /* as long as any */
+    if (host->version < 9)
+        return read_device_v8(host, k, device);
+    int result = host->table->get_properties(k, &p);
+    if (result == PLUG_SUCCESS)
+        set_device(device, p.head.name, p.head.path, p.head.pointers);
+    device->flush = p.head.flush != 0;
+    device->nic.guid = p.head.guid;
+    device->nic.mbits = p.head.mbits;
+    device->nic.port = p.head.port;
+    device->nic.latency_us = (double)p.head.latency_us;
+    return result;
+}
+
+static int read_devices(struct plug_host *host) {
+    int count = 0, result = host->table->devices(&count);
+    for (int k = 0; result == PLUG_SUCCESS && k < count && k < PLUG_DEVICES_MAX; k++) {
+        struct plug_device *device = &host->devices[k];
+        if ((result = read_device(host, k, device)) != PLUG_SUCCESS)
+            break;
+        host->ndevices++;
+        log_info(NET, "net plugin %s, device %d: %s%s%s, %lld Mbit/s, takes memory of %s", host->table->name, k,
+                 device->nic.name, device->busid[0] != '\0' ? " at " : "", device->busid, (long long)device->nic.mbits,
+                 device->nic.gdr ? "hosts and GPUs" : "hosts");
+    }
+    return result;
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- host */
+
+static uint64_t card_of(const char *name) {
+    uint32_t hash = 1;
+    for (const char *c = name; *c != '\0'; c++)
+        hash = hash_mix(hash, (uint8_t)*c);
+    return 1ull << 32 | hash;
+}
+
+void plug_host_open(struct plug_host *host, const char *name) {
+    *host = (struct plug_host){.table = NULL};
+    snprintf(host->why, sizeof(host->why), "COLLET_NET_PLUGIN names none");
+    if (name[0] == '\0' || strcmp(name, "none") == 0)
+        return;
+    void *library = open_library(name, host->why, sizeof(host->why));
+    int result = PLUG_SUCCESS;
+    if (library != NULL && !find_table(host, library))
+        snprintf(host->why, sizeof(host->why), "COLLET_NET_PLUGIN=%s has no table of version %d to %d", name,
+                 PLUG_OLDEST, PLUG_NEWEST);
+    else if (library != NULL && ((result = plug_init(host)) != PLUG_SUCCESS || (result = read_devices(host)) != 0))
+        snprintf(host->why, sizeof(host->why), "COLLET_NET_PLUGIN=%s does not start: error %d", name, result);
+    else if (library != NULL && host->ndevices == 0)
+        snprintf(host->why, sizeof(host->why), "COLLET_NET_PLUGIN=%s finds no device", name);
+    if (host->ndevices == 0 || result != PLUG_SUCCESS) {
+        log_always(NET, "%s; going on without it", host->why);
+        host->table = NULL;
+        host->ndevices = 0;
+        return;
+    }
+    host->card = card_of(host->table->name);
+    log_info(NET, "net plugin %s, version %d of the interface, %d device(s)", host->table->name, host->version,
+             host->ndevices);
+}
+
+static void declare(const struct plug_host *host) {
+    struct topo_declared nics[PLUG_DEVICES_MAX];
+    for (int k = 0; k < host->ndevices; k++) {
+        nics[k].nic = host->devices[k].nic;
+        memcpy(nics[k].busid, host->devices[k].busid, sizeof(nics[k].busid));
+    }
+    topo_declare_nics(nics, host->ndevices);
+}
+
+static const struct plug_host *in_use;
+void plug_host_use(const struct plug_host *host) { in_use = host; }
+
+const struct plug_host *plug_host(void) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static const struct plug_host of_a_child = {.why = "a process that was forked does without a net plugin"};
+    static struct plug_host the_host;
+    static unsigned generation;
+    static bool opened;
+    process_identity(); /* from here on forks are counted */
+    if (in_use != NULL)
+        return in_use;
+    SCOPED_LOCK(&lock);
+    if (!opened) {
+        plug_host_open(&the_host, config_process()->net_plugin);
+        declare(&the_host);
+        generation = process_generation();
+        opened = true;
+    }
+    return generation == process_generation() || the_host.table == NULL ? &the_host : &of_a_child;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- calls */
+
+int plug_listen(const struct plug_host *host, int device, void *handle, void **listener) {
+    if (host->version >= 11)
+        return host->table->listen.v11(host->context, device, handle, listener);
+    return host->table->listen.v8(device, handle, listener);
+}
+
+int plug_connect(const struct plug_host *host, int device, void *handle, void **sender) {
+    int no_class[4] = {-1};
+    if (host->version >= 11)
+        return host->table->connect.v11(host->context, device, handle, sender, NULL);
+    if (host->version >= 10)
+        return host->table->connect.v10(device, no_class, handle, sender, NULL);
+    return host->table->connect.v8(device, handle, sender, NULL);
+}
+
+int plug_isend(const struct plug_host *host, void *sender, void *data, size_t bytes, void *registration,
+               void **request) {
+    if (host->version >= 10)
+        return host->table->isend.v10(sender, data, bytes, TAG, registration, NULL, request);
+    if (host->version >= 9)
+        return host->table->isend.v9(sender, data, bytes, TAG, registration, request);
+    return host->table->isend.v8(sender, data, (int)bytes, TAG, registration, request);
+}
+
+int plug_irecv(const struct plug_host *host, void *receiver, void *data, size_t bytes, void *registration,
+               void **request) {
+    int tag = TAG, int_bytes = (int)bytes;
+    void *no_event = NULL;
+    if (host->version >= 10)
+        return host->table->irecv.v10(receiver, 1, &data, &bytes, &tag, &registration, &no_event, request);
+    if (host->version >= 9)
+        return host->table->irecv.v9(receiver, 1, &data, &bytes, &tag, &registration, request);
+    return host->table->irecv.v8(receiver, 1, &data, &int_bytes, &tag, &registration, request);
+}

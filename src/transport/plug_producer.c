@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The end of a plugin's connection that sends slots. See plug.c.
+ */
+#include "transport/plug_end.h"
+
+#include <string.h>
+
+static const struct fifo_slot_header *plug_header_of(const struct conn *conn, uint64_t step) {
+    return &conn->end.headers[step & (conn->end.nslots - 1)];
+}
+
+/* Returns the bytes of its message. */
+static size_t fill_frame(const struct conn *conn, uint64_t step) {
+    const struct fifo_slot_header *header = plug_header_of(conn, step);
+    const char *payload = plug_payload_at(conn, header->word, step);
+    struct plug_frame *frame = plug_frame_at(conn, step);
+    *frame = (struct plug_frame){header->word, header->signature, header->sequence, step, 0, PLUG_MAGIC};
+    if (conn->owner->config->checksum)
+        frame->crc = plug_crc(frame, payload);
+    if (!plug_is_short(conn, header->word))
+        return sizeof(*frame);
+    memcpy(frame + 1, payload, fifo_word_bytes(header->word));
+    return sizeof(*frame) + fifo_word_bytes(header->word);
+}
+
+/* False: the plugin takes nothing now. */
+static bool send_message(struct conn *conn, void *data, size_t bytes, void *registration, void **request) {
+    const struct plug_end *end = conn->impl;
+    int result = plug_isend(end->host, end->line, data, bytes, registration, request);
+    if (result != PLUG_SUCCESS)
+        plug_call_failed(conn, "isend", result);
+    return result == PLUG_SUCCESS && *request != NULL;
+}
+
+/* The frame of the next slot, then its payload. False: the plugin does not take all of it now. */
+static bool send_slot(struct conn *conn) {
+    struct plug_end *end = conn->impl;
+    uint64_t step = end->asked;
+    struct plug_slot *slot = plug_slot_of(conn, step);
+    uint32_t word = plug_header_of(conn, step)->word;
+    if (!end->frame_asked &&
+        !send_message(conn, plug_frame_at(conn, step), fill_frame(conn, step), end->registration, &slot->frame_request))
+        return false;
+    end->frame_asked = true;
+    if (!plug_is_short(conn, word) && !send_message(conn, plug_payload_at(conn, word, step), fifo_word_bytes(word),
+                                                    plug_registration_of(end, word), &slot->payload_request))
+        return false;
+    end->frame_asked = false;
+    end->asked++;
+    return true;
+}
+
+/* The executor may overwrite slots whose messages are done. */
+static bool take_done(struct conn *conn) {
+    const struct plug_end *end = conn->impl;
+    uint64_t done = *conn->end.head;
+    while (done != end->asked && end->broken[0] == '\0') {
+        struct plug_slot *slot = plug_slot_of(conn, done);
+        if (!plug_test(conn, &slot->frame_request, NULL) || !plug_test(conn, &slot->payload_request, NULL))
+            break;
+        done++;
+    }
+    bool moved = done != *conn->end.head;
+    if (moved)
+        port_store_release(conn->end.head, done); /* pairs with fifo_has_credit() */
+    return moved;
+}
+
+bool plug_producer_move(struct conn *conn) {
+    struct plug_end *end = conn->impl;
+    uint64_t tail = wire_tail(conn);
+    bool moved = false;
+    while (end->asked != tail && end->broken[0] == '\0' && send_slot(conn))
+        moved = true;
+    return take_done(conn) || moved;
+}

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The transport over net plugins, between two ends in one process. The plugin is a fake: it keeps messages in memory, is often
+ * not ready, takes what arguments each version of the interface has, and keeps what it received into memory of a GPU to itself
+ * until that is flushed.
+ */
+#include "common/emulated_gpu.h"
+#include "common/local_boots.h"
+#include "common/slots.h"
+
+#include "base/err.h"
+#include "base/os.h"
+#include "chan/chan.h"
+#include "topo/declared.h"
+#include "transport/plug_end.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define PATIENCE_NS 20000000000ull
+
+/* ----------------------------------------------------------------------------------------------------------- the fake plugin */
+
+struct fake_request {
+    char *data;
+    size_t bytes; /* a receive's: room, then what came */
+    bool posted, done, kept;
+    char *hidden; /* received, and not flushed */
+};
+
+static struct fake {
+    int handle, sender, receiver; /* what a plugin gives out */
+    struct fake_request sends[PLUG_REQUESTS_MAX], receives[PLUG_REQUESTS_MAX];
+    unsigned nsends, nreceives, nmatched; /* since the beginning */
+    unsigned calls;                       /* of isend, irecv and test */
+    int listeners, lines, registrations, flushes, dmabuf_fd;
+    int fails;                /* calls of test fail with this */
+    bool takes_no_gpu, flips; /* flips: a bit of each message */
+} fake;
+
+static int listen_v8(int device, void *handle, void **listener) {
+    assert_in_range(device, 0, 1);
+    memset(handle, 7, PLUG_HANDLE_BYTES);
+    *listener = &fake.handle;
+    fake.listeners++;
+    return PLUG_SUCCESS;
+}
+static int listen_v11(void *context, int device, void *handle, void **listener) {
+    assert_ptr_equal(context, &fake);
+    return listen_v8(device, handle, listener);
+}
+
+/* Not at once. */
+static int connect_v8(int device, void *handle, void **sender, void **on_device) {
+    assert_in_range(device, 0, 1);
+    assert_int_equal(((char *)handle)[PLUG_HANDLE_BYTES - 1], 7);
+    assert_null(on_device);
+    *sender = ++fake.calls % 3 == 0 ? &fake.sender : NULL;
+    fake.lines += *sender != NULL;
+    return PLUG_SUCCESS;
+}
+static int connect_v10(int device, void *config, void *handle, void **sender, void **on_device) {
+    assert_non_null(config);
+    return connect_v8(device, handle, sender, on_device);
+}
+static int connect_v11(void *context, int device, void *handle, void **sender, void **on_device) {
+    assert_ptr_equal(context, &fake);
+    return connect_v8(device, handle, sender, on_device);
+}
+
+static int fake_accept(void *listener, void **receiver, void **on_device) {
+    assert_ptr_equal(listener, &fake.handle);
+    assert_null(on_device);
+    *receiver = ++fake.calls % 3 == 0 ? &fake.receiver : NULL;
+    fake.lines += *receiver != NULL;
+    return PLUG_SUCCESS;
+}
+
+static int fake_reg(void *line, void *data, size_t bytes, int kind, void **registration) {
+    assert_non_null(line);
+    assert_int_equal(kind, emulated_gpu_owns(data) ? PLUG_GPU : PLUG_HOST);
+    assert_true(bytes > 0);
+    *registration = kind == PLUG_GPU ? (void *)&fake.flushes : (void *)&fake.calls;
+    fake.registrations += kind == PLUG_HOST || !fake.takes_no_gpu;
+    return kind == PLUG_GPU && fake.takes_no_gpu ? PLUG_SYSTEM_ERROR : PLUG_SUCCESS;
+}
+static int fake_reg_dmabuf(void *line, void *data, size_t bytes, int kind, uint64_t offset, int fd, void **r) {
+    assert_int_equal(offset, 0);
+    assert_int_not_equal(fcntl(fd, F_GETFD), -1);
+    fake.dmabuf_fd = fd;
+    return fake_reg(line, data, bytes, kind, r);
+}
+static int fake_dereg(void *line, void *registration) {
+    assert_non_null(line);
+    assert_non_null(registration);
+    fake.registrations--;
+    return PLUG_SUCCESS;
+}
+
+static void *registration_for(const void *data) {
+    return emulated_gpu_owns(data) ? (void *)&fake.flushes : (void *)&fake.calls;
+}
+
+/* The n-th message sent is the n-th that is asked for. */
+static void match(void) {
+    while (fake.nmatched < fake.nsends && fake.nmatched < fake.nreceives) {
+        struct fake_request *from = &fake.sends[fake.nmatched % PLUG_REQUESTS_MAX];
+        struct fake_request *to = &fake.receives[fake.nmatched++ % PLUG_REQUESTS_MAX];
+        assert_true(from->bytes <= to->bytes);
+        to->bytes = from->bytes;
+        to->kept = emulated_gpu_owns(to->data);
+        if (to->kept && from->bytes > 0) {
+            to->hidden = malloc(from->bytes);
+            memcpy(to->hidden, from->data, from->bytes);
+        } else
+            memcpy(to->data, from->data, from->bytes);
+        if (fake.flips)
+            to->data[from->bytes / 2] ^= 1;
+        from->done = to->done = true;
+    }
+}
+
+/* Every third call, and where there are as many requests as may be, nothing is taken. */
+static void post(struct fake_request *requests, unsigned *n, void *data, size_t bytes, void **request) {
+    struct fake_request *r = &requests[*n % PLUG_REQUESTS_MAX];
+    *request = NULL;
+    if (++fake.calls % 3 == 0 || r->posted)
+        return;
+    *r = (struct fake_request){.data = data, .bytes = bytes, .posted = true};
+    *request = r;
+    ++*n;
+    match();
+}
+
+static int isend_v9(void *sender, void *data, size_t bytes, int tag, void *registration, void **request) {
+    (void)tag;
+    assert_ptr_equal(sender, &fake.sender);
+    assert_ptr_equal(registration, registration_for(data));
+    post(fake.sends, &fake.nsends, data, bytes, request);
+    return PLUG_SUCCESS;
+}
+static int isend_v8(void *sender, void *data, int bytes, int tag, void *registration, void **request) {
+    return isend_v9(sender, data, (size_t)bytes, tag, registration, request);
+}
+static int isend_v10(void *sender, void *data, size_t bytes, int tag, void *registration, void *event, void **request) {
+    assert_null(event);
+    return isend_v9(sender, data, bytes, tag, registration, request);
+}
+static int irecv_v9(void *receiver, int n, void **data, size_t *bytes, int *tags, void **registrations,
+                    void **request) {
+    (void)tags;
+    assert_int_equal(n, 1);
+    assert_ptr_equal(receiver, &fake.receiver);
+    assert_ptr_equal(registrations[0], registration_for(data[0]));
+    post(fake.receives, &fake.nreceives, data[0], bytes[0], request);
+    return PLUG_SUCCESS;
+}
+static int irecv_v8(void *receiver, int n, void **data, int *bytes, int *tags, void **registrations, void **request) {
+    size_t size = (size_t)bytes[0];
+    return irecv_v9(receiver, n, data, &size, tags, registrations, request);
+}
+static int irecv_v10(void *receiver, int n, void **data, size_t *bytes, int *tags, void **registrations, void **events,
+                     void **request) {
+    assert_non_null(events);
+    return irecv_v9(receiver, n, data, bytes, tags, registrations, request);
+}
+
+static int fake_flush(void *receiver, int n, void **data, int *bytes, void **registrations, void **request) {
+    assert_ptr_equal(receiver, &fake.receiver);
+    assert_int_equal(n, 1);
+    assert_ptr_equal(registrations[0], &fake.flushes);
+    for (int k = 0; k < PLUG_REQUESTS_MAX; k++) {
+        struct fake_request *r = &fake.receives[k];
+        if (r->hidden == NULL || r->data != data[0])
+            continue;
+        assert_int_equal(bytes[0], r->bytes);
+        memcpy(r->data, r->hidden, r->bytes);
+        free(r->hidden);
+        r->hidden = NULL;
+    }
+    *request = NULL;
+    fake.flushes++;
+    return PLUG_SUCCESS;
+}
+
+static int fake_test(void *request, int *done, int *bytes) {
+    struct fake_request *r = request;
+    assert_true(r->posted);
+    *done = r->done && ++fake.calls % 2 == 0;
+    if (*done && bytes != NULL)
+        *bytes = (int)r->bytes;
+    r->posted = !*done;
+    return fake.fails;
+}
+
+static int close_line(void *line) {
+    assert_non_null(line);
+    fake.lines--;
+    return PLUG_SUCCESS;
+}
+static int close_listener(void *listener) {
+    assert_ptr_equal(listener, &fake.handle);
+    fake.listeners--;
+    return PLUG_SUCCESS;
+}
+
+static struct plug_host host_of(int version) {
+    static struct plug_table table;
+    table = (struct plug_table){.name = "fake",
+                                .accept = fake_accept,
+                                .reg_mr = fake_reg,
+                                .reg_mr_dmabuf = fake_reg_dmabuf,
+                                .dereg_mr = fake_dereg,
+                                .iflush = fake_flush,
+                                .test = fake_test,
+                                .close_send = close_line,
+                                .close_recv = close_line,
+                                .close_listen = close_listener};
+    struct plug_host host = {.table = &table, .version = version, .card = 5, .ndevices = 2};
+    for (int k = 0; k < 2; k++) {
+        snprintf(host.devices[k].nic.name, TOPO_NAME_BYTES, "fake%d", k);
+        host.devices[k].pointers = PLUG_HOST;
+    }
+    table.listen.v8 = listen_v8;
+    table.connect.v8 = connect_v8;
+    table.isend.v8 = isend_v8;
+    table.irecv.v8 = irecv_v8;
+    if (version >= 9) {
+        table.isend.v9 = isend_v9;
+        table.irecv.v9 = irecv_v9;
+    }
+    if (version >= 10) {
+        table.connect.v10 = connect_v10;
+        table.isend.v10 = isend_v10;
+        table.irecv.v10 = irecv_v10;
+    }
+    if (version >= 11) {
+        host.context = &fake;
+        table.listen.v11 = listen_v11;
+        table.connect.v11 = connect_v11;
+    }
+    return host;
+}
+
+/* ------------------------------------------------------------------------------------------------ two ends, one process */
+
+struct shape {
+    uint32_t nslots, slot_bytes;
+    uint64_t first_step;
+    bool checksum, on_gpus;
+};
+
+struct pair {
+    struct config configs[2];
+    struct boot *boots[2];
+    struct chan *chans[2];
+    struct conn *producer, *consumer;
+    uint64_t deadline_ns;
+};
+
+static struct gpu_rank gpus[2];
+
+static struct conn *conn_of(struct pair *pair, int rank, enum conn_side side) {
+    struct conn *conn;
+    assert_int_equal(conn_get(pair->chans[rank], 1 - rank, 0, 0, side, &conn), COLLET_SUCCESS);
+    return conn;
+}
+
+static void pair_open(struct pair *pair, const struct plug_host *host, struct shape shape) {
+    memset(pair, 0, sizeof(*pair));
+    fake = (struct fake){.fails = 0, .takes_no_gpu = fake.takes_no_gpu};
+    plug_host_use(host);
+    assert_int_equal(config_read(&pair->configs[0]), COLLET_SUCCESS);
+    strcpy(pair->configs[0].transport, "plugin");
+    pair->configs[0].first_step = (int64_t)shape.first_step;
+    pair->configs[0].checksum = shape.checksum;
+    pair->configs[1] = pair->configs[0];
+    struct boot_self selves[2] = {{.device = 0}, {.device = 0}};
+    transport_cards(0, selves[0].cards);
+    transport_cards(0, selves[1].cards);
+    assert_int_equal(boot_join_local(2, selves, pair->configs, pair->boots), COLLET_SUCCESS);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_int_equal(boot_try_init(pair->boots[rank]), COLLET_SUCCESS);
+        gpus[rank] = (struct gpu_rank){.driver = &emulated_gpu_driver, .ordinal = rank};
+        struct chan_options options = {.boot = pair->boots[rank],
+                                       .config = &pair->configs[rank],
+                                       .nranks = 2,
+                                       .rank = rank,
+                                       .gpu = shape.on_gpus ? &gpus[rank] : NULL};
+        assert_int_equal(chan_create(&options, &pair->chans[rank]), COLLET_SUCCESS);
+        pair->chans[rank]->owner.layout = fifo_layout_of(shape.nslots, shape.slot_bytes, 256, 0);
+    }
+    pair->producer = conn_of(pair, 1, CONN_PRODUCER);
+    pair->consumer = conn_of(pair, 0, CONN_CONSUMER);
+    pair->deadline_ns = os_now_ns() + PATIENCE_NS;
+    enum collet_result mine, theirs;
+    do {
+        assert_true(os_now_ns() < pair->deadline_ns);
+        mine = conn_try(pair->producer);
+        theirs = conn_try(pair->consumer);
+        assert_true(mine >= 0 && theirs >= 0);
+    } while (mine != COLLET_SUCCESS || theirs != COLLET_SUCCESS);
+}
+
+static void pair_close(struct pair *pair) {
+    for (int rank = 0; rank < 2; rank++) {
+        chan_destroy(pair->chans[rank]);
+        boot_destroy(pair->boots[rank]);
+    }
+    for (int k = 0; k < PLUG_REQUESTS_MAX; k++)
+        free(fake.receives[k].hidden);
+    assert_int_equal(fake.lines, 0);
+    assert_int_equal(fake.listeners, 0);
+    assert_int_equal(fake.registrations, 0);
+    plug_host_use(NULL);
+}
+
+static void move_ends(struct pair *pair) {
+    assert_true(os_now_ns() < pair->deadline_ns);
+    assert_true(transport_plugin.progress(pair->producer) >= 0);
+    assert_true(transport_plugin.progress(pair->consumer) >= 0);
+}
+
+static void move_slots(struct pair *pair, uint64_t n) {
+    uint64_t end = pair->producer->end.position + n, chance = 1;
+    while (pair->consumer->end.position != end || !transport_plugin.idle(pair->producer)) {
+        chance = slots_mix(chance + 77);
+        if (chance % 4 != 0 && pair->producer->end.position != end && fifo_has_credit(&pair->producer->end))
+            slots_publish(pair->producer);
+        move_ends(pair);
+        if (chance % 7 < 4 && fifo_has_data(&pair->consumer->end))
+            slots_consume(pair->consumer);
+    }
+}
+
+static const struct shape shapes[] = {{8, 10000, 0, false, false},
+                                      {2, 5000, UINT64_MAX - 50, true, false},
+                                      {1, 64, 0, false, false},
+                                      {16, 4096, 3, true, false}};
+
+/* --------------------------------------------------------------------------------------------------------------------- cases */
+
+static void slots_arrive_by_every_version_of_the_interface(void **state) {
+    (void)state;
+    for (int version = PLUG_OLDEST; version <= PLUG_NEWEST; version++)
+        for (size_t k = 0; k < sizeof(shapes) / sizeof(shapes[0]); k++) {
+            struct plug_host host = host_of(version);
+            struct pair pair;
+            pair_open(&pair, &host, shapes[k]);
+            move_slots(&pair, 300);
+            pair_close(&pair);
+        }
+}
+
+static void a_consumer_without_room_asks_for_nothing(void **state) {
+    (void)state;
+    struct plug_host host = host_of(12);
+    struct pair pair;
+    pair_open(&pair, &host, (struct shape){4, 9000, 0, false, false});
+    for (int k = 0; k < 100; k++) {
+        if (fifo_has_credit(&pair.producer->end))
+            slots_publish(pair.producer);
+        move_ends(&pair);
+    }
+    assert_int_equal(*pair.consumer->end.tail, 4); /* it has all that it has room for … */
+    assert_int_equal(pair.producer->end.position, 8);
+    assert_false(transport_plugin.idle(pair.producer)); /* … and the producer what is not asked for */
+    for (int k = 0; k < 4; k++)
+        slots_consume(pair.consumer);
+    while (!transport_plugin.idle(pair.producer))
+        move_ends(&pair);
+    pair_close(&pair);
+}
+
+/* Is Simple's area in memory of a GPU, and nothing else? */
+static bool plug_is_direct(const struct conn *conn) {
+    assert_false(emulated_gpu_owns(conn->end.slots[PROTOCOL_LL]) || emulated_gpu_owns(conn->end.tail));
+    return emulated_gpu_owns(conn->end.slots[PROTOCOL_SIMPLE]);
+}
+
+static void slots_lie_in_memory_of_gpus_where_the_plugin_takes_it(void **state) {
+    (void)state;
+    static const struct {
+        int pointers;
+        struct gpu_direct direct;
+        bool taken, in_gpu, flushed;
+    } table[] = {
+        {PLUG_HOST, {true, false, true}, true, false, false},
+        {PLUG_HOST | PLUG_GPU, {false, false, true}, true, true, true},
+        {PLUG_HOST | PLUG_GPU | PLUG_DMABUF, {true, false, true}, true, true, true},
+        {PLUG_HOST | PLUG_GPU, {false, false, true}, false, false, false},
+    };
+    for (size_t k = 0; k < sizeof(table) / sizeof(table[0]); k++) {
+        struct plug_host host = host_of(11);
+        struct pair pair;
+        for (int d = 0; d < 2; d++) {
+            host.devices[d].pointers = table[k].pointers;
+            host.devices[d].nic.gdr = table[k].pointers != PLUG_HOST;
+        }
+        emulated_gpu_set_direct(table[k].direct, NULL);
+        fake.takes_no_gpu = !table[k].taken;
+        pair_open(&pair, &host, (struct shape){8, 10000, 0, false, true});
+        assert_int_equal(plug_is_direct(pair.producer), table[k].in_gpu);
+        assert_int_equal(plug_is_direct(pair.consumer), table[k].in_gpu);
+        if (table[k].pointers & PLUG_DMABUF)
+            assert_int_equal(fcntl(fake.dmabuf_fd, F_GETFD), -1); /* nothing needs it any more */
+        move_slots(&pair, 300);
+        assert_int_equal(fake.flushes > 0, table[k].flushed);
+        pair_close(&pair);
+    }
+    fake.takes_no_gpu = false;
+}
+
+static void a_call_that_fails_is_told_with_the_device_and_the_peer(void **state) {
+    (void)state;
+    struct plug_host host = host_of(9);
+    struct pair pair;
+    pair_open(&pair, &host, shapes[0]);
+    slots_publish(pair.producer);
+    fake.fails = PLUG_REMOTE_ERROR;
+    enum collet_result result = COLLET_IN_PROGRESS;
+    while (result >= 0) { /* a goodbye might still come: not at once */
+        assert_true(os_now_ns() < pair.deadline_ns);
+        result = transport_plugin.progress(pair.producer);
+    }
+    assert_int_equal(result, COLLET_ERR_REMOTE);
+    assert_non_null(strstr(err_last(), "to rank 0"));
+    assert_non_null(strstr(err_last(), "device fake0 of fake"));
+    assert_non_null(strstr(err_last(), "test has failed with error 6"));
+    fake.fails = 0;
+    pair_close(&pair);
+}
+
+static void data_that_changes_on_the_way_is_told_with_checksums(void **state) {
+    (void)state;
+    struct plug_host host = host_of(12);
+    struct pair pair;
+    pair_open(&pair, &host, (struct shape){8, 10000, 0, true, false});
+    slots_pattern.whole = true;
+    slots_publish(pair.producer);
+    while (fake.nmatched == 0) /* the frame */
+        move_ends(&pair);
+    fake.flips = true;
+    enum collet_result result = COLLET_IN_PROGRESS;
+    while (result >= 0) {
+        assert_true(os_now_ns() < pair.deadline_ns);
+        transport_plugin.progress(pair.producer);
+        result = transport_plugin.progress(pair.consumer);
+    }
+    assert_non_null(strstr(err_last(), "data changed on the way from rank 1"));
+    assert_non_null(strstr(err_last(), "by plugin, device fake0 of fake"));
+    slots_pattern.whole = false;
+    pair_close(&pair);
+}
+
+static void a_plugin_that_is_not_there_is_done_without(void **state) {
+    (void)state;
+    static const char *const names[] = {"", "none", "there-is-no-such-plugin", "libm.so.6"};
+    static const char *const reasons[] = {"names none", "names none", "cannot be loaded",
+                                          "no table of version 8 to 12"};
+    for (int k = 0; k < 4; k++) {
+        struct plug_host host;
+        plug_host_open(&host, names[k]);
+        assert_null(host.table);
+        assert_int_equal(host.card, 0);
+        assert_non_null(strstr(host.why, reasons[k]));
+    }
+}
+
+static void declared_nics_are_those_of_the_graph(void **state) {
+    (void)state;
+    struct topo_declared nics[2] = {{.nic = {.name = "plug0", .mbits = 400000, .dev = -1}},
+                                    {.nic = {.name = "plug1", .mbits = 400000, .dev = -1}}};
+    struct topo *topo;
+    topo_declare_nics(nics, 2);
+    assert_int_equal(topo_probe(&topo), COLLET_SUCCESS);
+    int found = 0;
+    for (int n = 0; n < topo->nnodes; n++)
+        if (topo->nodes[n].kind == TOPO_NIC) {
+            assert_memory_equal(topo->nodes[n].nic.name, "plug", 4);
+            assert_int_equal(topo->nodes[n].nic.mbits, 400000);
+            found++;
+        }
+    assert_int_equal(found, 2);
+    topo_destroy(topo);
+    topo_declare_nics(NULL, 0);
+}
+
+/* On a bus: the function that is there gets what the plugin says; a NIC that it does not name is none. */
+static void a_declared_nic_is_where_its_function_is(void **state) {
+    (void)state;
+    struct topo_declared nic = {.nic = {.name = "plug0", .mbits = 200000, .dev = -1}, .busid = "0000:02:00.0"};
+    struct topo *topo;
+    assert_int_equal(topo_create(&topo), COLLET_SUCCESS);
+    struct topo_node cpu = topo_blank(TOPO_CPU, -1);
+    assert_int_equal(topo_add_node(topo, &cpu), 0);
+    for (int k = 1; k <= 2; k++) {
+        struct topo_node node = topo_blank(TOPO_NIC, 0);
+        snprintf(node.pci.busid, sizeof(node.pci.busid), "0000:%02d:00.0", k);
+        node.pci.class = 0x020000;
+        snprintf(node.nic.name, sizeof(node.nic.name), "eth%d", k);
+        assert_int_equal(topo_add_node(topo, &node), k);
+    }
+    topo_declare_nics(&nic, 1);
+    topo_add_declared(topo);
+    topo_declare_nics(NULL, 0);
+    assert_int_equal(topo_finish(topo), COLLET_SUCCESS);
+    assert_int_equal(topo->nodes[1].kind, TOPO_PCI);
+    assert_int_equal(topo->nodes[2].kind, TOPO_NIC);
+    assert_string_equal(topo->nodes[2].nic.name, "plug0");
+    assert_int_equal(topo_count(topo, 0, TOPO_NIC), 1);
+    topo_destroy(topo);
+}
+
+int main(void) {
+    gpu_driver_use(&emulated_gpu_driver);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slots_arrive_by_every_version_of_the_interface),
+        cmocka_unit_test(a_consumer_without_room_asks_for_nothing),
+        cmocka_unit_test(slots_lie_in_memory_of_gpus_where_the_plugin_takes_it),
+        cmocka_unit_test(a_call_that_fails_is_told_with_the_device_and_the_peer),
+        cmocka_unit_test(data_that_changes_on_the_way_is_told_with_checksums),
+        cmocka_unit_test(a_plugin_that_is_not_there_is_done_without),
+        cmocka_unit_test(declared_nics_are_those_of_the_graph),
+        cmocka_unit_test(a_declared_nic_is_where_its_function_is),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
