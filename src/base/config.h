@@ -96,6 +96,8 @@ enum config_scope {
     TEXT(trace, "TRACE", NULL, "", RANK, "",                                                                           \
          "steps, waits and wires of every rank into this file, for ui.perfetto.dev; %h host, %p pid, %r rank")         \
     INT(trace_events, "TRACE_EVENTS", NULL, "", RANK, 131072, 64, 1 << 26, "so many of the newest events are kept")    \
+    TEXT(metrics, "METRICS", NULL, "", RANK, "",                                                                       \
+         "port, ports (9400-9407), ADDRESS:port or file where this process shows its ranks to Prometheus")             \
     INT(checksum, "CHECKSUM", NULL, "", AGREED, 0, 0, 1,                                                               \
         "1: slots that go over a network carry a CRC32C of their data")                                                \
     INT(selftest, "SELFTEST", NULL, "", AGREED, 0, 0, 1,                                                               \

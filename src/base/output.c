@@ -46,6 +46,27 @@ int output_open(const char *pattern, int rank, int flags) {
     return open(path, O_WRONLY | O_CREAT | O_CLOEXEC | no_link(path) | flags, 0600);
 }
 
+/* The new file gets another name first. Readers may look for names with an ending, which it has not. */
+bool output_replace(const char *pattern, const char *text, unsigned long bytes) {
+    char path[PATH_MAX], fresh[PATH_MAX + 16];
+    if (!expand_path(pattern, -1, path)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    snprintf(fresh, sizeof fresh, "%s.%d", path, os_pid());
+    unlink(fresh); /* left over from a process of this number */
+    const int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return false;
+    const bool whole = write(fd, text, bytes) == (ssize_t)bytes;
+    if (close(fd) == 0 && whole && rename(fresh, path) == 0)
+        return true;
+    const int error = errno;
+    unlink(fresh);
+    errno = error;
+    return false;
+}
+
 void output_write(int fd, const char *text, unsigned long bytes) {
     while (bytes > 0) {
         ssize_t written = write(fd, text, bytes);

@@ -90,26 +90,34 @@ static int from_sockaddr(const struct sockaddr *from, int family, struct address
     return 0;
 }
 
-/* At this port; 0: any. */
-static int listen_at(int family, int port) {
+static int listen_to(const struct sockaddr *name, socklen_t bytes) {
     const int on = 1, off = 0;
-    const struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
-    const struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    const struct sockaddr *any = family == AF_INET6 ? (const void *)&v6 : (const void *)&v4;
     int fd;
-    while ((fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) < 0 && os_more_descriptors())
+    while ((fd = socket(name->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) < 0 && os_more_descriptors())
         ;
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (family == AF_INET6)
+    if (name->sa_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (bind(fd, any, family == AF_INET6 ? sizeof v6 : sizeof v4) == 0 && listen(fd, SOMAXCONN) == 0)
+    if (bind(fd, name, bytes) == 0 && listen(fd, SOMAXCONN) == 0)
         return fd;
     int error = errno;
     close(fd);
     errno = error;
     return -1;
+}
+
+/* At all addresses and this port; 0: any. */
+static int listen_at(int family, int port) {
+    const struct address all = {.family = family == AF_INET6 ? 6 : 4};
+    return address_listen_at(&all, port);
+}
+
+int address_listen_at(const struct address *address, int port) {
+    struct sockaddr_storage name;
+    const socklen_t bytes = address_to_sockaddr(address, port, &name);
+    return listen_to((const struct sockaddr *)&name, bytes);
 }
 
 int address_listen(int family, int port) {

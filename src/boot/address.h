@@ -44,6 +44,8 @@ bool address_came_to(int fd, const char *ifname);
 /* A socket that listens at all addresses of this host, AF_INET6 for both kinds; port 0: any of COLLET_PORT_RANGE. −1: errno
  * says why not. */
 int address_listen(int family, int port);
+/* The same at one address of this host, and this port. */
+int address_listen_at(const struct address *address, int port);
 int address_port(int fd); /* where it listens */
 
 /* COLLET_SOCKET_FAMILY's text: 0 for both, else AF_INET or AF_INET6. Another text is an INVALID_USAGE. */

@@ -29,6 +29,7 @@ struct process {
     struct boot *sayers;              /* ranks of this process that wait in a call, and say in which */
     struct collet_comm *free_handles; /* of destroyed communicators, to be used again */
     struct reception *reception;      /* NULL: none yet */
+    struct exporter *exporter;        /* NULL: nobody wants metrics */
     struct rendezvous *meetings;      /* touched by the watch thread only, without the lock */
 };
 

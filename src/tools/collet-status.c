@@ -209,7 +209,7 @@ static bool is_held_up(const struct status_jobs *jobs) {
     return false;
 }
 
-static void print_metrics(const struct status_jobs *jobs) { metrics_print(jobs, stdout); }
+static void print_metrics(const struct status_jobs *jobs) { status_print_metrics(jobs, stdout); }
 
 static int show(const char *whom, void (*print)(const struct status_jobs *jobs)) {
     struct status_jobs jobs = {0};
@@ -243,7 +243,7 @@ int main(int argc, char **argv) {
     if (!argument_number("--watch", watch, 1, 86400, &seconds) || !argument_number("--serve", serve, 0, 65535, &port))
         return EXIT_BAD_INPUT;
     if (serve != NULL)
-        return metrics_serve(port, find_all);
+        return status_serve_metrics(port, find_all);
     void (*print)(const struct status_jobs *jobs) = as_json ? put_jobs : as_metrics ? print_metrics : print_jobs;
     const char *whom = first < argc ? argv[first] : NULL;
     while (watch != NULL) {

@@ -132,6 +132,97 @@ metrics_are_served() {
     python3 -c 'import json, sys; assert len(json.load(open(sys.argv[1]))["panels"]) == 4' packaging/grafana.json
 }
 
+# With COLLET_METRICS two processes show a rank each, at a port of its own of this host alone. Clients that say nothing, say
+# nonsense, say too much or leave at once get nothing, and calls go on meanwhile.
+processes_show_their_ranks() {
+    local job status
+    env COLLET_METRICS=20100-20400 COLLET_DEBUG=INFO COLLET_DEBUG_FILE="$work/shown.%p" \
+        "$bin/all_reduce_perf" --procs 2 -b 8 -e 8 -n 1000000000 -c 0 >/dev/null 2>&1 &
+    job=$!
+    python3 - "$work"/shown <<'END'
+import glob, re, socket, sys, time
+limit = time.monotonic() + 60
+def ports():
+    log = "".join(open(name).read() for name in glob.glob(sys.argv[1] + ".*"))
+    return [int(port) for port in re.findall(r"metrics of process \d+ at http://127\.0\.0\.1:(\d+)/metrics", log)]
+while len(ports()) < 2:
+    assert time.monotonic() < limit, "no ports in the log"
+    time.sleep(0.05)
+def client(port, text):
+    s = socket.create_connection(("127.0.0.1", port), 30)
+    s.sendall(text)
+    return s
+def page(port, question=b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"):
+    answer = b""
+    try:
+        with client(port, question) as s:
+            while more := s.recv(65536):
+                answer += more
+    except ConnectionError:
+        pass
+    return answer.decode()
+def value(port, name, rank):
+    while time.monotonic() < limit:
+        found = re.search(rf'^{name}{{communicator="[0-9a-f]{{16}}",name="",rank="{rank}",host="[^"]+"}} (\S+)$', page(port), re.M)
+        if found:
+            return float(found[1])
+        time.sleep(0.05)
+    raise SystemExit(f"no {name} of rank {rank} at port {port}: {page(port)}")
+rank_at = {}
+for port in ports():
+    while time.monotonic() < limit and port not in rank_at:
+        rank_at.update({port: int(r) for r in re.findall(r'^collet_rank_up{.*rank="(\d+)"', page(port), re.M)})
+assert sorted(rank_at.values()) == [0, 1], rank_at
+for port, rank in rank_at.items():
+    listening = [l.split()[1] for l in open("/proc/net/tcp") if l.split()[3] == "0A"]
+    assert f"0100007F:{port:04X}" in listening and f"00000000:{port:04X}" not in listening, listening
+    head, _, text = page(port).partition("\r\n\r\n")
+    assert head.startswith("HTTP/1.1 200 OK") and f"Content-Length: {len(text)}" in head, head
+    for line in text.splitlines():
+        assert re.fullmatch(r"# (HELP|TYPE) collet_\w+ .+|collet_\w+{.*} [0-9.e+-]+", line), line
+    assert value(port, "collet_rank_up", rank) == 1
+    for nonsense in b"\x16\x03\x01", b"POST / HTTP/1.1\r\n\r\n", b"GET /" + b"x" * 10000:
+        assert page(port, nonsense) == ""
+    before = value(port, "collet_calls_total", rank)
+    silent = [client(port, b"GET /") for k in range(12)]
+    client(port, b"GET / HTTP/1.1\r\n\r\n").close()
+    while value(port, "collet_calls_total", rank) <= before:
+        assert time.monotonic() < limit
+    crowd = [client(port, b"") for k in range(40)]
+    for s in silent + crowd:
+        s.close()
+    after = value(port, "collet_calls_total", rank)
+    while value(port, "collet_calls_total", rank) <= after:
+        assert time.monotonic() < limit
+END
+    status=$?
+    kill $job
+    wait $job 2>/dev/null
+    return $status
+}
+
+# Files are whole, others may read them, and nothing else is left.
+metrics_are_written() {
+    local file
+    mkdir "$work/prom" && perf COLLET_METRICS="$work/prom/collet.%p.prom" -- -b 8 -e 8 || return 1
+    [ "$(ls "$work/prom" | wc -l)" = 3 ] && [ "$(stat -c %a "$work"/prom/*.prom | sort -u)" = 644 ] || { ls -l "$work/prom"; return 1; }
+    for file in "$work"/prom/*.prom; do
+        [ "$(grep -cE '^collet_rank_up\{communicator="[0-9a-f]+",name="",rank="[0-2]",host="[^"]+"\} 1$' "$file")" = 1 ] || { cat "$file"; return 1; }
+    done
+}
+
+# A port that another program has is an error that names it, and says what helps.
+taken_ports_are_named() {
+    python3 - "$bin/all_reduce_perf" <<'END'
+import os, socket, subprocess, sys
+with socket.create_server(("127.0.0.1", 0)) as taken:
+    port = taken.getsockname()[1]
+    run = subprocess.run([sys.argv[1], "--procs", "2", "-b", "8", "-e", "8", "-n", "1"], env=dict(os.environ, COLLET_METRICS=str(port)), capture_output=True, text=True)
+text = run.stdout + run.stderr
+assert run.returncode != 0 and f"cannot listen on 127.0.0.1:{port}" in text and f"{port}-{port + 7}" in text, text
+END
+}
+
 # The kernel says who asks. Root may ask everybody, so it takes root to be somebody else for a moment.
 others_get_no_answer() {
     local job pid status deadline=$((SECONDS + 30))
@@ -159,6 +250,11 @@ refuses() { # words, command…
 }
 
 bad_input_is_refused() {
+    local value
+    for value in abc 0 70000 9400- 9400-9300 9400-70000 127.0.0.1 9400x; do
+        refuses "COLLET_METRICS is '$value'" env COLLET_METRICS=$value "$bin/all_reduce_perf" --procs 2 -b 8 -e 8 -n 1 || return 1
+    done
+    refuses "cannot write COLLET_METRICS=/nowhere/x" env COLLET_METRICS=/nowhere/x "$bin/all_reduce_perf" --procs 2 -b 8 -e 8 -n 1 || return 1
     echo '{' >"$work/bad"
     refuses "is no timeline" "$bin/collet-trace" "$work/bad" && refuses "is no record" "$bin/collet-report" "$work/bad" &&
         refuses "no such call" "$bin/collet-trace" --call 99999 "$work/ring.json" &&
@@ -176,6 +272,9 @@ check measured_and_predicted_are_laid_side_by_side overlay_shows_both
 check a_record_has_every_operation_of_every_rank record_is_complete
 check a_report_has_tables_and_plots report_has_tables_and_plots
 check metrics_are_served_over_http metrics_are_served
+check processes_show_their_ranks_and_no_client_disturbs_them processes_show_their_ranks
+check metrics_are_written_to_files metrics_are_written
+check a_port_that_is_taken_is_named taken_ports_are_named
 if [ "$(id -u)" = 0 ] && command -v pgrep >/dev/null && setpriv --reuid 65534 --regid 65534 --clear-groups true 2>/dev/null; then
     check another_user_gets_no_answer others_get_no_answer
 else
