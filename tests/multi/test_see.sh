@@ -106,14 +106,16 @@ report_has_tables_and_plots() {
     [ ${#plots[@]} = 0 ] || { grep -q '<svg' "$work/plots/sizes.svg" && grep -q '<svg' "$work/plots/times.svg"; }
 }
 
-# The communicator of two ranks that have both called something: other programs of the machine may have communicators too.
+# A nameless communicator of two ranks that are up and have both called something: other programs of the machine may have
+# communicators too.
 pair_of() {
-    awk -F'"' '/^collet_calls_total/ { ranks[$2]++; called[$2] += / [1-9]/ }
-        END { for (c in ranks) if (ranks[c] == 2 && called[c] == 2) { print c; exit } }'
+    awk -F'"' '$4 == "" && /^collet_rank_up/ { ranks[$2]++; up[$2] += / 1$/ }
+        $4 == "" && /^collet_calls_total/ { called[$2] += / [1-9]/ }
+        END { for (c in ranks) if (ranks[c] == 2 && up[c] == 2 && called[c] == 2) { print c; exit } }'
 }
 # A job of two is asked over HTTP while it runs; each line is a comment or a value, and both ranks are there.
 metrics_are_served() {
-    local exporter job page port communicator deadline=$((SECONDS + 30))
+    local exporter job page port communicator deadline=$((SECONDS + 120))
     "$bin/collet-status" --serve 0 >"$work/exporter" &
     exporter=$!
     "$bin/all_reduce_perf" --procs 2 -b 8 -e 8 -n 1000000000 -c 0 >/dev/null 2>&1 &
