@@ -5,6 +5,7 @@
 #   src/<room>/*.c ──▶ build/obj/… ──┬─▶ build/lib/libcollet.so.0.1     only collet_* visible
 #                                    ├─▶ build/lib/libcollet.a          the same, as one object
 #                                    ├─▶ build/lib/libnccl.so.2         NCCL's names over it (src/compat/), no others visible
+#                                    ├─▶ build/lib/libnccl-net-collet.so  a network plugin for NCCL over collet's transports
 #                                    └─▶ build/lib/libcollet-internal.a every name, for tools and tests
 #   src/forecast/*.c ───────────────────▶ build/lib/libcollet-forecast.a predictions, for tools and tests
 #   examples/*.c, *.cc, examples/perf/*_perf.c, src/tools/*.c ──▶ build/bin/<name>
@@ -123,9 +124,10 @@ TOOL_SOURCES := $(wildcard src/tools/*.c)
 CUDA_SOURCES := $(wildcard src/gpu/cuda*.c)
 # What only tools need is no part of the library.
 FORECAST_SOURCES := $(wildcard src/forecast/*.c)
-# NCCL's names are a library of their own.
-COMPAT_SOURCES := $(wildcard src/compat/*.c)
-LIB_SOURCES  := $(filter-out $(TOOL_SOURCES) $(CUDA_SOURCES) $(FORECAST_SOURCES) $(COMPAT_SOURCES),$(wildcard src/*/*.c))
+# NCCL's names are a library of their own, and so is the network plugin for NCCL.
+NET_SOURCES    := src/compat/nccl_net.c
+COMPAT_SOURCES := $(filter-out $(NET_SOURCES),$(wildcard src/compat/*.c))
+LIB_SOURCES  := $(filter-out $(TOOL_SOURCES) $(CUDA_SOURCES) $(FORECAST_SOURCES) $(COMPAT_SOURCES) $(NET_SOURCES),$(wildcard src/*/*.c))
 VARIANT_FILE := $(filter src/kernels/reduce_variant.c,$(LIB_SOURCES))
 
 # The vectorised reductions: one source, compiled once for each kind of CPU and chosen at run time.
@@ -166,6 +168,7 @@ SCRIPT_TESTS := $(sort $(filter-out tests/fabric/% tests/nccl/% tests/torch/% te
 SHARED_LIB   := $(BUILD)/lib/$(SO_NAME)
 STATIC_LIB   := $(BUILD)/lib/libcollet.a
 NCCL_LIB     := $(BUILD)/lib/libnccl.so.2
+NET_LIB      := $(BUILD)/lib/libnccl-net-collet.so
 INTERNAL_LIB := $(BUILD)/lib/libcollet-internal.a
 FORECAST_LIB := $(BUILD)/lib/libcollet-forecast.a
 
@@ -173,7 +176,7 @@ FORECAST_LIB := $(BUILD)/lib/libcollet-forecast.a
 
 .PHONY: all libs tests
 all: libs $(TOOLS) $(SCRIPT_TOOLS) $(PERFS) $(EXAMPLES) portable
-libs: $(SHARED_LIB) $(BUILD)/lib/libcollet.so $(NCCL_LIB) $(STATIC_LIB) $(FORECAST_LIB) $(INTERNAL_LIB)
+libs: $(SHARED_LIB) $(BUILD)/lib/libcollet.so $(NCCL_LIB) $(NET_LIB) $(STATIC_LIB) $(FORECAST_LIB) $(INTERNAL_LIB)
 tests: $(TESTS)
 
 # Objects are made anew when the compiler or its flags change, and not before what they need is there.
@@ -253,6 +256,12 @@ $(NCCL_LIB): $(call objects_of,$(COMPAT_SOURCES)) $(LIB_OBJECTS) src/compat/nccl
 	$(Q)$(LINK) -shared -Wl,-soname,$(@F) -Wl,-z,relro,-z,now,-z,nodelete $(if $(SANITIZE),,-Wl,--no-undefined) \
 	    -Wl,--exclude-libs,ALL -Wl,--version-script,src/compat/nccl.map -o $@ $(filter %.o,$^) $(PRIVATE_LIBS)
 
+$(NET_LIB): $(call objects_of,$(NET_SOURCES)) $(LIB_OBJECTS) src/compat/nccl_net.map
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(LINK) -shared -Wl,-soname,$(@F) -Wl,-z,relro,-z,now,-z,nodelete $(if $(SANITIZE),,-Wl,--no-undefined) \
+	    -Wl,--exclude-libs,ALL -Wl,--version-script,src/compat/nccl_net.map -o $@ $(filter %.o,$^) $(PRIVATE_LIBS)
+
 # One object whose internal names are local: they cannot meet names of the program it is linked into.
 $(STATIC_LIB): $(LIB_OBJECTS)
 	@mkdir -p $(@D)
@@ -311,6 +320,7 @@ $(ACCEPT): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(filter-out %/gang.c %/slot
 	$(LINK_PROGRAM)
 $(addprefix $(BUILD)/tests/gpusim/,test_ptx test_exec bench_exec): $(call objects_of,$(GPUSIM_MACHINE))
 $(addprefix $(BUILD)/tests/gpusim/,test_exec bench_exec): $(call objects_of,tests/gpusim/objects.c tests/gpusim/stage.c)
+$(BUILD)/tests/unit/test_net_collet: $(call objects_of,$(NET_SOURCES))
 $(BUILD)/tests/unit/test_tune_gpu: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
 
 # ------------------------------------------------------------------------- the shared kernel sources, in every language
@@ -598,7 +608,7 @@ install: all man
 	install -m 755 $(SHARED_LIB) $(DESTDIR)$(LIBDIR)/libcollet.so.$(VERSION)
 	ln -sf libcollet.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SO_NAME)
 	ln -sf $(SO_NAME) $(DESTDIR)$(LIBDIR)/libcollet.so
-	install -D -m 755 -t $(DESTDIR)$(LIBDIR)/collet $(NCCL_LIB)
+	install -D -m 755 -t $(DESTDIR)$(LIBDIR)/collet $(NCCL_LIB) $(NET_LIB)
 	install -D -m 644 -t $(DESTDIR)$(INCDIR)/collet/compat include/compat/nccl.h
 	install -m 644 $(STATIC_LIB) $(DESTDIR)$(LIBDIR)/
 	$(call fill,collet.pc,$(LIBDIR)/pkgconfig)
@@ -633,7 +643,7 @@ dist:
 	@sed -i -e 's|^prefix=.*|prefix=$${pcfiledir}/../..|' -e 's|^libdir=.*|libdir=$${prefix}/lib|' -e 's|^includedir=.*|includedir=$${prefix}/include|' \
 	    build-dist/$(RELEASE)/lib/pkgconfig/collet.pc
 	@install -m 644 LICENSE README.md CHANGELOG.md build-dist/$(RELEASE)/
-	@strip --strip-debug build-dist/$(RELEASE)/lib/libcollet.so.$(VERSION) build-dist/$(RELEASE)/lib/libcollet.a build-dist/$(RELEASE)/lib/collet/libnccl.so.2
+	@strip --strip-debug build-dist/$(RELEASE)/lib/libcollet.so.$(VERSION) build-dist/$(RELEASE)/lib/libcollet.a build-dist/$(RELEASE)/lib/collet/libnccl*.so*
 	@find build-dist/$(RELEASE)/bin -type f ! -exec grep -qI . {} \; -exec strip --strip-debug {} +
 	@tar -C build-dist -czf build-dist/$(RELEASE).tar.gz $(RELEASE)
 	@ls -sh build-dist/$(RELEASE).tar.gz

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Jobs over a network plugin of NCCL's kind: the example's (examples/net_plugin/), and others' where NET_PLUGIN names them:
+# Jobs over a network plugin of NCCL's kind: the example's (examples/net_plugin/), collet's own (libnccl-net-collet.so), and
+# others' where NET_PLUGIN names them:
 #
 #     NET_PLUGIN="/path/libnccl-net-one.so /path/libnccl-net-other.so" tests/multi/test_net_plugin.sh
 #
@@ -34,7 +35,8 @@ carries_a_job() {
 all_collectives_by() {
     local program
     for program in all_gather reduce_scatter alltoall broadcast reduce sendrecv; do
-        COLLET_NET_PLUGIN=$1 lab_job 2 2 "$bin/${program}_perf" $short || return 1
+        COLLET_NET_PLUGIN=$1 COLLET_DEBUG=INFO lab_job 2 2 "$bin/${program}_perf" $short || return 1
+        said 'rank [01] (->|<-) [23] via plugin' >/dev/null || return 1
     done
 }
 
@@ -100,6 +102,9 @@ check hosts_with_unlike_plugins_use_tcp hosts_with_unlike_plugins_use_tcp
 check a_plugin_that_is_missing_is_named a_plugin_that_is_missing_is_named
 check nccls_variable_will_do by_nccls_variable
 check a_rank_that_dies_is_noticed a_death_is_noticed
+
+check collet_carries_jobs_of_collet carries_a_job "$build/lib/libnccl-net-collet.so"
+check all_collectives_are_right_over_it all_collectives_by "$build/lib/libnccl-net-collet.so"
 
 [ -n "${NET_PLUGIN:-}" ] || skipped "plugins of others: NET_PLUGIN names none"
 for plugin in ${NET_PLUGIN:-}; do
