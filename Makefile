@@ -514,7 +514,7 @@ demo-torch:
 bench-torch: libs
 	@BUILD=$(BUILD) TORCH=$(TORCH) scripts/torch.sh bench
 test-torch: libs
-	@BUILD=$(BUILD) TORCH=$(TORCH) TEST_TORCH=$(TEST_TORCH) scripts/run-tests.sh tests/torch/test_torch.sh
+	@BUILD=$(BUILD) TORCH=$(TORCH) TEST_TORCH=$(TEST_TORCH) scripts/run-tests.sh tests/torch/test_torch.sh tests/torch/test_torchcomms.sh
 
 # The README's first commands on a Debian 12 where nothing is installed. CUDA=1 shows it this machine's CUDA toolkit.
 .PHONY: test-bare

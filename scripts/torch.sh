@@ -6,6 +6,9 @@
 # (0.5 GB to download for torch and 2 GB for what it asks for, 5.4 GB installed); TORCH=2.8.0 that release. Exits 77 where there
 # is none.
 #
+# torch.sh torchcomms: builds the backend for torchcomms, $BUILD/torch/libcollet_torchcomms.so, and its test beside it. TORCHCOMMS names a
+# checkout of github.com/meta-pytorch/torchcomms. Exits 77 without it.
+#
 # torch.sh headers: prints the folder of the headers of PyPI's newest torch, without installing it.
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
@@ -57,17 +60,42 @@ build() {
     cp -f integrations/torch/collet_torch/*.py "$home/collet_torch/" 2>/dev/null || true
     local torch
     torch=$("$python" -c 'import torch; print(torch.__file__)')
-    if [ -n "$built" ] && [ "$built" -nt integrations/torch/collet_torch/backend.cpp ] &&
-        [ "$built" -nt include/collet.h ] && [ "$built" -nt "$torch" ]; then
-        return
-    fi
+    local source is_new=$built
+    for source in integrations/torch/collet_torch/{backend.cpp,shared.hpp} include/collet.h "$torch"; do
+        [ "$built" -nt "$source" ] || is_new=
+    done
+    [ -z "$is_new" ] || return 0
     echo "torch: building collet_torch for torch of $torch (about a minute)"
     (cd integrations/torch &&
         COLLET_LIBDIR=$BUILD/lib "$python" setup.py -q build --build-base "$home/temp" --build-lib "$home") \
         >"$home/log" 2>&1 || { cat "$home/log" && exit 1; }
 }
 
+# What backends need of libtorchcomms is compiled where it lies, so that no more of torchcomms has to be built. A process that has
+# loaded the whole of it, under the same name, uses that.
+build_torchcomms() {
+    local into=$home flags
+    [ -e "${TORCHCOMMS:-}/comms/torchcomms/TorchCommBackend.hpp" ] ||
+        { echo "torchcomms: skipped: TORCHCOMMS names no checkout of github.com/meta-pytorch/torchcomms" && exit 77; }
+    mapfile -t flags < <("$python" -c 'import torch
+from torch.utils import cpp_extension
+for path in cpp_extension.include_paths(): print("-isystem"), print(path)
+print("-D_GLIBCXX_USE_CXX11_ABI=%d" % torch._C._GLIBCXX_USE_CXX11_ABI)
+for path in cpp_extension.library_paths(): print("-L" + path), print("-Wl,-rpath," + path)' 2>/dev/null)
+    flags=(-std=c++20 -O1 -fPIC -Wall -I"$TORCHCOMMS" "${flags[@]}" -L"$into" -Wl,-rpath,"$into" -Iinclude -L"$BUILD/lib"
+        -Wl,-rpath,"$BUILD/lib")
+    # torch 1.13 makes no empty pointer from nullptr.
+    (cd "$TORCHCOMMS/comms/torchcomms" && sed 's/ : store(nullptr)//' TorchComm.cpp TorchComm{Options,Types}.cpp TorchWork.cpp utils/Utils.cpp) | g++ "${flags[@]}" -w -shared -Wl,-soname,libtorchcomms.so -x c++ - -o "$into/libtorchcomms.so" -ltorch_cpu -lc10
+    g++ "${flags[@]}" -shared -fvisibility=hidden integrations/torchcomms/backend.cpp -o "$into/libcollet_torchcomms.so" \
+        -ltorchcomms -lcollet -ltorch_cpu -lc10
+    g++ "${flags[@]}" tests/torch/torchcomms.cpp -o "$into/test_torchcomms" -Wl,--allow-shlib-undefined -ltorchcomms -ltorch_cpu -lc10
+}
+
 mkdir -p "$home"
+if [ "${1:-}" = torchcomms ]; then
+    build_torchcomms
+    exit
+fi
 build
 export PYTHONPATH=$home:$PWD/integrations/python LIBCOLLET_PATH=$BUILD/lib/libcollet.so
 export OMP_NUM_THREADS=1

@@ -11,9 +11,6 @@
  * it waits only for earlier messages of the same pair and direction. Where torch says that the caller waits anyway, a
  * collective is done at once, without a stream. A call on a GPU goes into torch's current CUDA stream, on a communicator of
  * that GPU, which is made with the first such call.
- *
- * collet reads and writes contiguous memory. Other tensors, and lists of tensors, travel through a flat one. The operation
- * copies it back when the call is done.
  */
 #include <torch/extension.h>
 #include <torch/version.h>
@@ -24,14 +21,9 @@
 
 #include <pybind11/chrono.h>
 
-#include <collet.h>
+#include "shared.hpp"
 
-#include <condition_variable>
 #include <cstring>
-#include <deque>
-#include <functional>
-#include <mutex>
-#include <thread>
 
 /* ------------------------------------------------------------------------------------------------- releases of torch
  *
@@ -45,9 +37,10 @@ using GroupBase = c10d::Backend;
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 using GroupBase = c10d::ProcessGroup;
 #endif
-#include <torch/csrc/distributed/c10d/Store.hpp>
 
 namespace {
+
+using namespace collet_torch;
 
 /* Newer releases say whether the caller will wait at once. */
 template <typename Options> auto waits_at_once(const Options &opts, int) -> decltype(opts.asyncOp) {
@@ -69,176 +62,32 @@ template <typename Options> auto group_name_of(const Options &opts, int) -> decl
 }
 template <typename Options> std::string group_name_of(const Options &, long) { return ""; }
 
-using Tensors = std::vector<at::Tensor>;
 using Lists = std::vector<Tensors>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-using StorePtr = c10::intrusive_ptr<c10d::Store>;
-using Milliseconds = std::chrono::milliseconds;
 using c10d::OpType;
-
-/* ---------------------------------------------------------------------------------------------------------- translation */
-
-void check(collet_result result) {
-    TORCH_CHECK(result >= 0, "collet: ", result == COLLET_ERR_TIMEOUT ? "a timeout has passed: " : "",
-                collet_last_error(nullptr));
-}
-
-bool find_type(const at::Tensor &tensor, collet_type *type) {
-    const auto found = [type](collet_type value) {
-        *type = value;
-        return true;
-    };
-    switch (tensor.scalar_type()) {
-    case at::kFloat: return found(COLLET_FLOAT32);
-    case at::kDouble: return found(COLLET_FLOAT64);
-    case at::kHalf: return found(COLLET_FLOAT16);
-    case at::kBFloat16: return found(COLLET_BFLOAT16);
-    case at::kChar: return found(COLLET_INT8);
-    case at::kShort: return found(COLLET_INT16);
-    case at::kInt: return found(COLLET_INT32);
-    case at::kLong: return found(COLLET_INT64);
-    case at::kByte:
-    case at::kBool: return found(COLLET_UINT8);
-    default: return false;
-    }
-}
-
-collet_type type_of(const at::Tensor &tensor) {
-    collet_type type;
-    TORCH_CHECK(find_type(tensor, &type), "collet does not reduce tensors of type ", tensor.scalar_type());
-    return type;
-}
-
-/* Of a truth value, a sum is `or` and a product is `and`. */
-collet_op op_of(const c10d::ReduceOp &op, const at::Tensor &tensor) {
-    const bool truth = tensor.scalar_type() == at::kBool;
-    switch (static_cast<c10d::ReduceOp::RedOpType>(op)) {
-    case c10d::ReduceOp::SUM: return truth ? COLLET_MAX : COLLET_SUM;
-    case c10d::ReduceOp::PRODUCT: return truth ? COLLET_MIN : COLLET_PROD;
-    case c10d::ReduceOp::MIN: return COLLET_MIN;
-    case c10d::ReduceOp::MAX: return COLLET_MAX;
-    case c10d::ReduceOp::BAND: return COLLET_BAND;
-    case c10d::ReduceOp::BOR: return COLLET_BOR;
-    case c10d::ReduceOp::BXOR: return COLLET_BXOR;
-    case c10d::ReduceOp::AVG: TORCH_CHECK(!truth, "collet has no average of truth values"); return COLLET_AVG;
-    default: break;
-    }
-    TORCH_CHECK(false, "collet does not know this reduction");
-}
-
-void check_tensor(const at::Tensor &tensor) {
-    TORCH_CHECK(tensor.layout() == at::kStrided, "collet moves dense tensors: make a sparse one dense first");
-    TORCH_CHECK(tensor.is_cpu() || tensor.is_cuda(),
-                "collet moves tensors on the CPU and on CUDA GPUs; this one is on ", tensor.device());
-}
-
-const at::Tensor &only(const Tensors &tensors) {
-    TORCH_CHECK(tensors.size() == 1, "one tensor per rank is expected, not ", tensors.size());
-    return tensors[0];
-}
-
-size_t count_of(const at::Tensor &tensor) { return static_cast<size_t>(tensor.numel()); }
-size_t bytes_of(const at::Tensor &tensor) { return static_cast<size_t>(tensor.nbytes()); }
-
-/* What a call that only moves a tensor is told: its elements, or its bytes where collet does not have their type. */
-struct Extent {
-    explicit Extent(const at::Tensor &tensor) : count(count_of(tensor)) {
-        if (!find_type(tensor, &type)) {
-            count = bytes_of(tensor);
-            type = COLLET_UINT8;
-        }
-    }
-    size_t count;
-    collet_type type;
-};
 
 c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
 
 /* ---------------------------------------------------------------------------------------------------------------- calls */
 
-/* What an operation needs beside the function of collet: the tensors that must live as long as it does, and the copies that
- * follow it. */
-struct Call {
+/* What an operation needs beside the function of collet. */
+struct Call : Buffers {
     template <typename Options>
     Call(OpType type, const char *title, const Options &opts, Tensors shown = {})
         : type(type), title(title), timeout(opts.timeout), at_once(waits_at_once(opts, 0)), shown(std::move(shown)) {}
-
-    /* The contiguous tensor that collet reads. */
-    at::Tensor reads(const at::Tensor &tensor) {
-        check_tensor(tensor);
-        TORCH_CHECK(kept.empty() || tensor.device() == device, "a call has tensors on ", device, " and on ",
-                    tensor.device());
-        device = tensor.device();
-        kept.push_back(tensor.contiguous());
-        return kept.back();
-    }
-
-    /* The contiguous tensor that collet writes, and perhaps reads. */
-    at::Tensor writes(const at::Tensor &tensor) {
-        at::Tensor flat = reads(tensor);
-        outputs.push_back(tensor);
-        if (!flat.is_same(tensor))
-            copies.emplace_back(tensor, flat);
-        return flat;
-    }
-
-    /* One block of `like` per tensor of the list, one behind another. */
-    at::Tensor blocks(const Tensors &list, int expected, const at::Tensor &like) {
-        TORCH_CHECK(list.size() == static_cast<size_t>(expected), "a list of one tensor per rank (", expected,
-                    ") is expected, not of ", list.size());
-        for (const at::Tensor &tensor : list) {
-            check_tensor(tensor);
-            TORCH_CHECK(tensor.numel() == like.numel() && tensor.scalar_type() == like.scalar_type(),
-                        "all tensors of a list must have the size and the type of the rank's tensor");
-        }
-        kept.push_back(at::empty({static_cast<int64_t>(expected), like.numel()}, like.options()));
-        return kept.back();
-    }
-
-    at::Tensor reads_blocks(const Tensors &list, int expected, const at::Tensor &like) {
-        at::Tensor flat = blocks(list, expected, like);
-        for (size_t k = 0; k < list.size(); k++)
-            flat[static_cast<int64_t>(k)].view(list[k].sizes()).copy_(list[k]);
-        return flat;
-    }
-
-    at::Tensor writes_blocks(const Tensors &list, int expected, const at::Tensor &like) {
-        at::Tensor flat = blocks(list, expected, like);
-        for (size_t k = 0; k < list.size(); k++) {
-            outputs.push_back(list[k]);
-            copies.emplace_back(list[k], flat[static_cast<int64_t>(k)].view(list[k].sizes()));
-        }
-        return flat;
-    }
 
     OpType type;
     const char *title; /* in torch's profiler */
     Milliseconds timeout;
     bool at_once;
-    Tensors shown; /* to the profiler */
-    c10::Device device = at::kCPU;
-    Tensors outputs, kept;
-    std::vector<std::pair<at::Tensor, at::Tensor>> copies; /* to, from: when the call is done */
-    at::Tensor note;                                       /* of a received message: its tag … */
-    int64_t tag = 0;                                       /* … and the tag that is expected */
+    Tensors shown;   /* to the profiler */
+    at::Tensor note; /* of a received message: its tag */
+    int64_t tag = 0; /* the tag that is expected */
 };
 
 struct MessageOptions {
     Milliseconds timeout = c10d::kUnsetTimeout;
 };
-
-/* A group with a bad call in it runs nothing. */
-template <typename Calls> collet_result together(Calls calls) {
-    check(collet_group_start());
-    try {
-        calls();
-    } catch (...) {
-        collet_barrier(nullptr, nullptr);
-        collet_group_end();
-        throw;
-    }
-    return collet_group_end();
-}
 
 /* collet has no tags. A tag travels ahead of its message, and is compared. Messages between GPUs have none. */
 at::Tensor note_of(int tag) { return at::full({1}, tag, at::kLong); }
@@ -251,55 +100,10 @@ collet_result receive(const Call &call, const at::Tensor &flat, int peer, collet
     });
 }
 
-/* --------------------------------------------------------------------------------------------------------------- helpers */
-
-/* A thread for what nobody waits for, one job after the other. It starts with the first job. */
-class Helper {
-  public:
-    void add(std::function<void()> job) {
-        std::lock_guard<std::mutex> lock(mutex_);
-        if (!thread_.joinable())
-            thread_ = std::thread([this] { work(); });
-        jobs_.push_back(std::move(job));
-        wake_.notify_one();
-    }
-
-    /* False: the last job itself has called this, so the thread lives a little longer. */
-    bool end() {
-        std::unique_lock<std::mutex> lock(mutex_);
-        ending_ = true;
-        lock.unlock();
-        wake_.notify_one();
-        const bool is_here = thread_.get_id() == std::this_thread::get_id();
-        if (is_here)
-            thread_.detach();
-        else if (thread_.joinable())
-            thread_.join();
-        return !is_here;
-    }
-
-  private:
-    void work() {
-        std::unique_lock<std::mutex> lock(mutex_);
-        for (;;) {
-            wake_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
-            if (jobs_.empty())
-                return;
-            std::function<void()> job = std::move(jobs_.front());
-            jobs_.pop_front();
-            lock.unlock();
-            job();
-            job = nullptr;
-            lock.lock();
-        }
-    }
-
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    std::deque<std::function<void()>> jobs_;
-    std::thread thread_;
-    bool ending_ = false;
-};
+const at::Tensor &only(const Tensors &tensors) {
+    TORCH_CHECK(tensors.size() == 1, "one tensor per rank is expected, not ", tensors.size());
+    return tensors[0];
+}
 
 /* ----------------------------------------------------------------------------------------------------------------- lines */
 
@@ -308,20 +112,18 @@ using OperationPtr = c10::intrusive_ptr<Operation>;
 
 /* What a group and its operations share: the communicator, its streams, and the operations that are under way. An operation
  * that the program has dropped is among them, so its tensors live on until it is done. */
-class Line {
+class Line : public Owner {
   public:
-    explicit Line(collet_comm *comm) : comm_(comm) { check(collet_stream_create(&collectives_)); }
+    explicit Line(collet_comm *comm) : Owner(comm) { check(collet_stream_create(&collectives_)); }
     ~Line();
 
-    collet_comm *comm();
     collet_stream *collectives() { return collectives_; }
     collet_stream *take_stream();
     void give_back(collet_stream *stream, bool has_failed);
 
     void began(OperationPtr operation);
-    void sweep();                          /* settles what is done */
-    void abort(const std::string &reason); /* all calls fail, here and on the other ranks */
-    bool close();                          /* waits for all operations; false: a thread of the line has called it */
+    void sweep(); /* settles what is done */
+    bool close(); /* waits for all operations; false: a thread of the line has called it */
 
     Helper completer; /* completes Futures */
     Helper receiver;  /* waits for messages of any rank */
@@ -330,11 +132,9 @@ class Line {
     OperationPtr first_under_way();
 
     std::mutex mutex_;
-    collet_comm *comm_;
     collet_stream *collectives_ = nullptr;
     std::vector<collet_stream *> free_streams_;
     std::deque<OperationPtr> under_way_;
-    std::string reason_;
 };
 
 using LinePtr = std::shared_ptr<Line>;
@@ -452,8 +252,7 @@ void Operation::finish_message_and_copies() {
     const int64_t tag = call_.note.defined() ? call_.note.item<int64_t>() : call_.tag;
     TORCH_CHECK(tag == call_.tag, "collet: a message with tag ", tag, " has come, but tag ", call_.tag,
                 " was expected: messages of two ranks match in the order in which they are issued");
-    for (auto &copy : call_.copies)
-        copy.first.copy_(copy.second);
+    call_.copy_back();
     if (!call_.device.is_cuda())
         return;
     event_ = std::make_unique<c10::Event>(call_.device.type());
@@ -483,7 +282,7 @@ collet_result Operation::await(Milliseconds patience) {
     const Milliseconds limit = is_hard ? call_.timeout : patience;
     if (limit == c10d::kUnsetTimeout || limit == kNoTimeout)
         return collet_wait(work_);
-    const collet_result result = collet_wait_for(work_, static_cast<int>(std::min<int64_t>(limit.count(), INT_MAX)));
+    const collet_result result = collet_wait_for(work_, whole_ms(limit));
     if (result != COLLET_IN_PROGRESS)
         return result;
     const std::string text = c10::str(call_.title, " is not done after its timeout of ", limit.count(), " ms");
@@ -528,16 +327,10 @@ collet_result Operation::receive_from_any() {
 /* ------------------------------------------------------------------------------------------------------ lines, continued */
 
 Line::~Line() {
-    collet_comm_destroy(comm_);
+    destroy();
     collet_stream_destroy(collectives_);
     for (collet_stream *stream : free_streams_)
         collet_stream_destroy(stream);
-}
-
-collet_comm *Line::comm() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    TORCH_CHECK(comm_ != nullptr, "collet: this group has ended: ", reason_);
-    return comm_;
 }
 
 collet_stream *Line::take_stream() {
@@ -584,16 +377,6 @@ OperationPtr Line::first_under_way() {
     return under_way_.empty() ? OperationPtr() : under_way_.front();
 }
 
-void Line::abort(const std::string &reason) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    collet_comm *comm = comm_;
-    comm_ = nullptr;
-    if (comm != nullptr)
-        reason_ = reason;
-    lock.unlock();
-    check(collet_comm_abort(comm));
-}
-
 bool Line::close() {
     for (OperationPtr oldest; (oldest = first_under_way()).defined(); sweep())
         oldest->wait_quietly();
@@ -612,27 +395,11 @@ struct Plan {
         collet_config config{};
         config.size = sizeof config;
         config.device = device;
-        config.timeout_ms = static_cast<int>(std::min<int64_t>(timeout.count(), INT_MAX));
+        config.timeout_ms = whole_ms(timeout);
         config.name = name.c_str();
         return config;
     }
 };
-
-/* The ranks meet by an id, which they pass on through torch's store. */
-collet_comm *meet(const StorePtr &store, const std::string &key, int rank, int size, const collet_config &config) {
-    collet_unique_id id;
-    if (rank == 0) {
-        check(collet_get_unique_id(&id));
-        store->set(key, std::vector<uint8_t>(id.bytes, id.bytes + sizeof id.bytes));
-    } else {
-        const std::vector<uint8_t> bytes = store->get(key);
-        TORCH_CHECK(bytes.size() == sizeof id.bytes, "the store holds something else under the key \"", key, "\"");
-        std::copy(bytes.begin(), bytes.end(), id.bytes);
-    }
-    collet_comm *comm;
-    check(collet_comm_init_rank_config(&comm, size, id, rank, &config));
-    return comm;
-}
 
 /* Some ranks of a communicator make one of their own. torch says nothing of it to the others, so they cannot take part. */
 collet_comm *without_others(collet_comm *parent, const std::vector<int> &ranks, const collet_config &config) {
@@ -756,7 +523,9 @@ class Group : public GroupBase {
     WorkPtr allgather(Lists &outputs, Tensors &inputs, const c10d::AllgatherOptions &opts) override {
         Call call(OpType::ALLGATHER, "collet:all_gather", opts, inputs);
         TORCH_CHECK(outputs.size() == 1, "one list of outputs per rank is expected");
-        const at::Tensor in = call.reads(only(inputs)), flat = call.writes_blocks(outputs[0], size_, in);
+        const at::Tensor in = call.reads(only(inputs));
+        check_blocks(outputs[0], size_, in);
+        const at::Tensor flat = call.writes_row(outputs[0]);
         return collective(call, [&](collet_comm *comm, void *stream) { return gather_all(in, flat, comm, stream); });
     }
 
@@ -780,7 +549,8 @@ class Group : public GroupBase {
                 of_all_ranks.push_back(of_rank[k]);
             }
             ins.push_back(call.reads(inputs[k]));
-            flats.push_back(call.writes_blocks(of_all_ranks, size_, ins[k]));
+            check_blocks(of_all_ranks, size_, ins[k]);
+            flats.push_back(call.writes_row(of_all_ranks));
         }
         return collective(call, [&](collet_comm *comm, void *stream) { return gather_each(ins, flats, comm, stream); });
     }
@@ -791,7 +561,9 @@ class Group : public GroupBase {
         TORCH_CHECK(outputs.size() == (rank_ == root ? 1 : 0),
                     "the root, and no other rank, gives one list of outputs");
         const at::Tensor in = call.reads(only(inputs));
-        void *out = rank_ == root ? call.writes_blocks(outputs[0], size_, in).data_ptr() : nullptr;
+        if (rank_ == root)
+            check_blocks(outputs[0], size_, in);
+        void *out = rank_ == root ? call.writes_row(outputs[0]).data_ptr() : nullptr;
         return collective(call, [&](collet_comm *comm, void *stream) {
             return collet_gather(in.data_ptr(), out, Extent(in).count, Extent(in).type, root, comm, stream);
         });
@@ -802,7 +574,7 @@ class Group : public GroupBase {
         const int root = static_cast<int>(opts.rootRank);
         const at::Tensor in = call.reads(input);
         if (rank_ == root)
-            check_blocks(output, input);
+            check_whole(output, input);
         void *out = rank_ == root ? call.writes(output).data_ptr() : nullptr;
         return collective(call, [&](collet_comm *comm, void *stream) {
             return collet_gather(in.data_ptr(), out, Extent(in).count, Extent(in).type, root, comm, stream);
@@ -814,7 +586,9 @@ class Group : public GroupBase {
         const int root = static_cast<int>(opts.rootRank);
         TORCH_CHECK(inputs.size() == (rank_ == root ? 1 : 0), "the root, and no other rank, gives one list of inputs");
         const at::Tensor out = call.writes(only(outputs));
-        const void *in = rank_ == root ? call.reads_blocks(inputs[0], size_, out).data_ptr() : nullptr;
+        if (rank_ == root)
+            check_blocks(inputs[0], size_, out);
+        const void *in = rank_ == root ? call.reads_row(inputs[0]).data_ptr() : nullptr;
         return collective(call, [&](collet_comm *comm, void *stream) {
             return collet_scatter(in, out.data_ptr(), Extent(out).count, Extent(out).type, root, comm, stream);
         });
@@ -823,7 +597,9 @@ class Group : public GroupBase {
     WorkPtr reduce_scatter(Tensors &outputs, Lists &inputs, const c10d::ReduceScatterOptions &opts) override {
         TORCH_CHECK(inputs.size() == 1, "one list of inputs per rank is expected");
         Call call(OpType::REDUCE_SCATTER, "collet:reduce_scatter", opts, inputs[0]);
-        const at::Tensor out = call.writes(only(outputs)), in = call.reads_blocks(inputs[0], size_, out);
+        const at::Tensor out = call.writes(only(outputs));
+        check_blocks(inputs[0], size_, out);
+        const at::Tensor in = call.reads_row(inputs[0]);
         return collective(
             call, [&](collet_comm *comm, void *stream) { return reduce_blocks(in, out, opts.reduceOp, comm, stream); });
     }
@@ -842,22 +618,18 @@ class Group : public GroupBase {
                           std::vector<int64_t> &input_splits, const c10d::AllToAllOptions &opts) override {
         Call call(OpType::ALLTOALL_BASE, "collet:all_to_all", opts, {input});
         const at::Tensor in = call.reads(input), out = call.writes(output);
-        const std::vector<size_t> sent = split_bytes(in, input_splits), received = split_bytes(out, output_splits);
+        const std::vector<size_t> sent = split_bytes(in, input_splits, size_),
+                                  received = split_bytes(out, output_splits, size_);
         return collective(
             call, [&](collet_comm *comm, void *stream) { return exchange(in, sent, out, received, comm, stream); });
     }
 
     WorkPtr alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &opts) override {
         Call call(OpType::ALLTOALL, "collet:all_to_all", opts, inputs);
+        check_list(inputs, size_);
+        check_list(outputs, size_);
         const std::vector<size_t> sent = list_bytes(inputs), received = list_bytes(outputs);
-        const at::Tensor in = call.reads(as_bytes(inputs)), out = call.reads(as_bytes(outputs));
-        call.outputs = outputs;
-        int64_t at = 0;
-        for (const at::Tensor &output : outputs) {
-            const int64_t bytes = static_cast<int64_t>(bytes_of(output));
-            call.copies.emplace_back(output, out.narrow(0, at, bytes).view(output.scalar_type()).view(output.sizes()));
-            at += bytes;
-        }
+        const at::Tensor in = call.reads_row(inputs), out = call.writes_row(outputs);
         return collective(
             call, [&](collet_comm *comm, void *stream) { return exchange(in, sent, out, received, comm, stream); });
     }
@@ -1009,7 +781,7 @@ class Group : public GroupBase {
                                     stream);
     }
 
-    void check_blocks(const at::Tensor &large, const at::Tensor &small) {
+    void check_whole(const at::Tensor &large, const at::Tensor &small) {
         TORCH_CHECK(large.numel() == small.numel() * size_ && large.scalar_type() == small.scalar_type(),
                     "a tensor of ", small.numel(), " elements per rank and one of ", large.numel(), " for all ", size_,
                     " ranks do not fit together, or differ in type");
@@ -1020,7 +792,7 @@ class Group : public GroupBase {
         Call call(type, "collet:all_gather", opts, inputs);
         Tensors ins, outs;
         for (size_t k = 0; k < inputs.size(); k++) {
-            check_blocks(outputs.at(k), inputs[k]);
+            check_whole(outputs.at(k), inputs[k]);
             ins.push_back(call.reads(inputs[k]));
             outs.push_back(call.writes(outputs[k]));
         }
@@ -1032,7 +804,7 @@ class Group : public GroupBase {
         Call call(type, "collet:reduce_scatter", opts, inputs);
         Tensors ins, outs;
         for (size_t k = 0; k < inputs.size(); k++) {
-            check_blocks(inputs[k], outputs.at(k));
+            check_whole(inputs[k], outputs.at(k));
             ins.push_back(call.reads(inputs[k]));
             outs.push_back(call.writes(outputs[k]));
         }
@@ -1042,52 +814,6 @@ class Group : public GroupBase {
                     reduce_blocks(ins[k], outs[k], opts.reduceOp, comm, stream);
             });
         });
-    }
-
-    /* ---- all to all ---- */
-
-    /* Splits count rows of the first dimension; none means equal ones. */
-    std::vector<size_t> split_bytes(const at::Tensor &tensor, const std::vector<int64_t> &splits) {
-        const size_t n = static_cast<size_t>(size_);
-        const int64_t rows = tensor.dim() > 0 ? tensor.size(0) : 0;
-        if (splits.empty()) {
-            TORCH_CHECK(rows % size_ == 0, rows, " rows do not divide equally among ", n, " ranks: give the splits");
-            return std::vector<size_t>(n, bytes_of(tensor) / n);
-        }
-        TORCH_CHECK(splits.size() == n, "one split per rank is expected");
-        const size_t row_bytes = rows > 0 ? bytes_of(tensor) / static_cast<size_t>(rows) : 0;
-        std::vector<size_t> bytes;
-        int64_t sum = 0;
-        for (int64_t split : splits) {
-            bytes.push_back(static_cast<size_t>(split) * row_bytes);
-            sum += split;
-        }
-        TORCH_CHECK(sum == rows, "the splits add up to ", sum, ", but the first dimension is ", rows);
-        return bytes;
-    }
-
-    std::vector<size_t> list_bytes(const Tensors &tensors) {
-        TORCH_CHECK(tensors.size() == static_cast<size_t>(size_), "one tensor per rank is expected");
-        std::vector<size_t> bytes;
-        for (const at::Tensor &tensor : tensors) {
-            check_tensor(tensor);
-            bytes.push_back(bytes_of(tensor));
-        }
-        return bytes;
-    }
-
-    /* The tensors one behind another. All have one type, so each begins at a multiple of its element. */
-    static at::Tensor as_bytes(const Tensors &tensors) {
-        Tensors parts;
-        for (const at::Tensor &tensor : tensors)
-            parts.push_back(tensor.contiguous().view({tensor.numel()}).view(at::kByte));
-        return at::cat(parts);
-    }
-
-    collet_result exchange(const at::Tensor &in, const std::vector<size_t> &sent, const at::Tensor &out,
-                           const std::vector<size_t> &received, collet_comm *comm, void *stream) {
-        return collet_alltoallv(in.data_ptr(), sent.data(), nullptr, out.data_ptr(), received.data(), nullptr,
-                                COLLET_UINT8, comm, stream);
     }
 
     /* ---- monitored barriers ---- */

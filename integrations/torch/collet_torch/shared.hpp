@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the backends of torch.distributed and of torchcomms share: torch's tensors and reductions in the words of collet.
+ *
+ *    tensors of a call ──▶ Buffers: contiguous memory that collet reads and writes ──▶ copied back when the call is done
+ *
+ * collet reads and writes contiguous memory. Other tensors, and lists of tensors, travel through a flat one. A list whose tensors
+ * lie one behind another, as those of chunk() do, is flat already.
+ */
+#ifndef COLLET_TORCH_SHARED_HPP
+#define COLLET_TORCH_SHARED_HPP
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <collet.h>
+
+#include <algorithm>
+#include <climits>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace collet_torch {
+
+using Tensors = std::vector<at::Tensor>;
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+using Milliseconds = std::chrono::milliseconds;
+
+/* ---------------------------------------------------------------------------------------------------------- translation */
+
+inline void check(collet_result result) {
+    TORCH_CHECK(result >= 0, "collet: ", result == COLLET_ERR_TIMEOUT ? "a timeout has passed: " : "",
+                collet_last_error(nullptr));
+}
+
+inline int whole_ms(Milliseconds time) { return static_cast<int>(std::min<int64_t>(time.count(), INT_MAX)); }
+
+inline bool find_type(const at::Tensor &tensor, collet_type *type) {
+    const auto found = [type](collet_type value) {
+        *type = value;
+        return true;
+    };
+    switch (tensor.scalar_type()) {
+    case at::kFloat: return found(COLLET_FLOAT32);
+    case at::kDouble: return found(COLLET_FLOAT64);
+    case at::kHalf: return found(COLLET_FLOAT16);
+    case at::kBFloat16: return found(COLLET_BFLOAT16);
+    case at::kChar: return found(COLLET_INT8);
+    case at::kShort: return found(COLLET_INT16);
+    case at::kInt: return found(COLLET_INT32);
+    case at::kLong: return found(COLLET_INT64);
+    case at::kByte:
+    case at::kBool: return found(COLLET_UINT8);
+    default: return false;
+    }
+}
+
+inline collet_type type_of(const at::Tensor &tensor) {
+    collet_type type;
+    TORCH_CHECK(find_type(tensor, &type), "collet does not reduce tensors of type ", tensor.scalar_type());
+    return type;
+}
+
+/* Of a truth value, a sum is `or` and a product is `and`. ReduceOp: of either library; their enumerators have the same names. */
+template <typename ReduceOp> collet_op op_of(const ReduceOp &op, const at::Tensor &tensor) {
+    using Type = typename ReduceOp::RedOpType;
+    const bool truth = tensor.scalar_type() == at::kBool;
+    switch (static_cast<Type>(op)) {
+    case Type::SUM: return truth ? COLLET_MAX : COLLET_SUM;
+    case Type::PRODUCT: return truth ? COLLET_MIN : COLLET_PROD;
+    case Type::MIN: return COLLET_MIN;
+    case Type::MAX: return COLLET_MAX;
+    case Type::BAND: return COLLET_BAND;
+    case Type::BOR: return COLLET_BOR;
+    case Type::BXOR: return COLLET_BXOR;
+    case Type::AVG: TORCH_CHECK(!truth, "collet has no average of truth values"); return COLLET_AVG;
+    default: break;
+    }
+    TORCH_CHECK(false, "collet does not know this reduction");
+}
+
+inline void check_tensor(const at::Tensor &tensor) {
+    TORCH_CHECK(tensor.layout() == at::kStrided, "collet moves dense tensors: make a sparse one dense first");
+    TORCH_CHECK(tensor.is_cpu() || tensor.is_cuda(),
+                "collet moves tensors on the CPU and on CUDA GPUs; this one is on ", tensor.device());
+}
+
+inline size_t count_of(const at::Tensor &tensor) { return static_cast<size_t>(tensor.numel()); }
+inline size_t bytes_of(const at::Tensor &tensor) { return static_cast<size_t>(tensor.nbytes()); }
+
+/* What a call that only moves a tensor is told: its elements, or its bytes where collet does not have their type. */
+struct Extent {
+    explicit Extent(const at::Tensor &tensor) : count(count_of(tensor)) {
+        if (!find_type(tensor, &type)) {
+            count = bytes_of(tensor);
+            type = COLLET_UINT8;
+        }
+    }
+    size_t count;
+    collet_type type;
+};
+
+/* -------------------------------------------------------------------------------------------------------------- buffers */
+
+inline void check_list(const Tensors &list, int expected) {
+    TORCH_CHECK(list.size() == static_cast<size_t>(expected), "a list of one tensor per rank (", expected,
+                ") is expected, not of ", list.size());
+    for (const at::Tensor &tensor : list) {
+        check_tensor(tensor);
+        TORCH_CHECK(tensor.scalar_type() == list[0].scalar_type(), "the tensors of a list differ in type");
+    }
+}
+
+inline void check_blocks(const Tensors &list, int expected, const at::Tensor &like) {
+    check_list(list, expected);
+    for (const at::Tensor &tensor : list)
+        TORCH_CHECK(tensor.numel() == like.numel() && tensor.scalar_type() == like.scalar_type(),
+                    "all tensors of a list must have the size and the type of the rank's tensor");
+}
+
+inline int64_t elements_of(const Tensors &list) {
+    int64_t sum = 0;
+    for (const at::Tensor &tensor : list)
+        sum += tensor.numel();
+    return sum;
+}
+
+inline bool lie_in_a_row(const Tensors &list) {
+    int64_t next = list[0].storage_offset();
+    for (const at::Tensor &tensor : list) {
+        if (!tensor.is_contiguous() || !tensor.is_alias_of(list[0]) || tensor.storage_offset() != next)
+            return false;
+        next += tensor.numel();
+    }
+    return true;
+}
+
+/* The tensors that must live as long as a call does, and the copies that follow it. */
+struct Buffers {
+    /* The contiguous tensor that collet reads. */
+    at::Tensor reads(const at::Tensor &tensor) {
+        check_tensor(tensor);
+        TORCH_CHECK(kept.empty() || tensor.device() == device, "a call has tensors on ", device, " and on ",
+                    tensor.device());
+        device = tensor.device();
+        kept.push_back(tensor.contiguous());
+        return kept.back();
+    }
+
+    /* The contiguous tensor that collet writes, and perhaps reads. */
+    at::Tensor writes(const at::Tensor &tensor) {
+        at::Tensor flat = reads(tensor);
+        outputs.push_back(tensor);
+        if (!flat.is_same(tensor))
+            copies.emplace_back(tensor, flat);
+        return flat;
+    }
+
+    /* The tensors of a checked list, one behind another. */
+    at::Tensor reads_row(const Tensors &list) {
+        if (is_flat(list))
+            return reads(list[0].as_strided({elements_of(list)}, {1}));
+        Tensors parts;
+        for (const at::Tensor &tensor : list)
+            parts.push_back(tensor.reshape({tensor.numel()}));
+        return reads(at::cat(parts));
+    }
+
+    at::Tensor writes_row(const Tensors &list) {
+        outputs.insert(outputs.end(), list.begin(), list.end());
+        if (is_flat(list))
+            return reads(list[0].as_strided({elements_of(list)}, {1}));
+        const at::Tensor row = reads(at::empty({elements_of(list)}, list[0].options()));
+        int64_t at = 0;
+        for (const at::Tensor &tensor : list) {
+            copies.emplace_back(tensor, row.narrow(0, at, tensor.numel()).view(tensor.sizes()));
+            at += tensor.numel();
+        }
+        return row;
+    }
+
+    /* In place, collet works at some offsets only: a list that shares memory with another tensor of the call is copied. */
+    bool is_flat(const Tensors &list) const {
+        return lie_in_a_row(list) && std::none_of(kept.begin(), kept.end(), [&](const at::Tensor &tensor) {
+                   return tensor.is_alias_of(list[0]);
+               });
+    }
+
+    void copy_back() {
+        for (auto &copy : copies)
+            copy.first.copy_(copy.second);
+    }
+
+    c10::Device device = at::kCPU;
+    Tensors outputs, kept;
+    std::vector<std::pair<at::Tensor, at::Tensor>> copies; /* to, from */
+};
+
+/* Splits count rows of the first dimension; none means equal ones. */
+inline std::vector<size_t> split_bytes(const at::Tensor &tensor, const std::vector<int64_t> &splits, int size) {
+    const size_t n = static_cast<size_t>(size);
+    const int64_t rows = tensor.dim() > 0 ? tensor.size(0) : 0;
+    if (splits.empty()) {
+        TORCH_CHECK(rows % size == 0, rows, " rows do not divide equally among ", n, " ranks: give the splits");
+        return std::vector<size_t>(n, bytes_of(tensor) / n);
+    }
+    TORCH_CHECK(splits.size() == n, "one split per rank is expected");
+    const size_t row_bytes = rows > 0 ? bytes_of(tensor) / static_cast<size_t>(rows) : 0;
+    std::vector<size_t> bytes;
+    int64_t sum = 0;
+    for (int64_t split : splits) {
+        bytes.push_back(static_cast<size_t>(split) * row_bytes);
+        sum += split;
+    }
+    TORCH_CHECK(sum == rows, "the splits add up to ", sum, ", but the first dimension is ", rows);
+    return bytes;
+}
+
+inline std::vector<size_t> list_bytes(const Tensors &list) {
+    std::vector<size_t> bytes;
+    for (const at::Tensor &tensor : list)
+        bytes.push_back(bytes_of(tensor));
+    return bytes;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ calls */
+
+/* A group with a bad call in it runs nothing. */
+template <typename Calls> collet_result together(Calls calls) {
+    check(collet_group_start());
+    try {
+        calls();
+    } catch (...) {
+        collet_barrier(nullptr, nullptr);
+        collet_group_end();
+        throw;
+    }
+    return collet_group_end();
+}
+
+/* sent, received: bytes per rank. */
+inline collet_result exchange(const at::Tensor &in, const std::vector<size_t> &sent, const at::Tensor &out,
+                              const std::vector<size_t> &received, collet_comm *comm, void *stream) {
+    return collet_alltoallv(in.data_ptr(), sent.data(), nullptr, out.data_ptr(), received.data(), nullptr, COLLET_UINT8,
+                            comm, stream);
+}
+
+/* --------------------------------------------------------------------------------------------------------- communicators */
+
+/* The ranks meet by an id, which they pass on through torch's store. */
+inline collet_comm *meet(const StorePtr &store, const std::string &key, int rank, int size,
+                         const collet_config &config) {
+    collet_unique_id id;
+    if (rank == 0) {
+        check(collet_get_unique_id(&id));
+        store->set(key, std::vector<uint8_t>(id.bytes, id.bytes + sizeof id.bytes));
+    } else {
+        const std::vector<uint8_t> bytes = store->get(key);
+        TORCH_CHECK(bytes.size() == sizeof id.bytes, "the store holds something else under the key \"", key, "\"");
+        std::copy(bytes.begin(), bytes.end(), id.bytes);
+    }
+    collet_comm *comm;
+    check(collet_comm_init_rank_config(&comm, size, id, rank, &config));
+    return comm;
+}
+
+/* Owns a communicator. Any thread may abort it. Later calls then fail with the reason. */
+class Owner {
+  public:
+    explicit Owner(collet_comm *comm) : comm_(comm) {}
+    ~Owner() { destroy(); }
+
+    collet_comm *comm() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        TORCH_CHECK(comm_ != nullptr, "collet: this group has ended: ", reason_);
+        return comm_;
+    }
+
+    void abort(const std::string &reason) { check(collet_comm_abort(take(reason))); }
+    void destroy() { collet_comm_destroy(take("it was destroyed")); }
+
+  private:
+    collet_comm *take(const std::string &reason) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (comm_ != nullptr)
+            reason_ = reason;
+        return std::exchange(comm_, nullptr);
+    }
+
+    std::mutex mutex_;
+    collet_comm *comm_;
+    std::string reason_;
+};
+
+/* --------------------------------------------------------------------------------------------------------------- helpers */
+
+/* A thread for what nobody waits for, one job after the other. It starts with the first job. */
+class Helper {
+  public:
+    void add(std::function<void()> job) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (!thread_.joinable())
+            thread_ = std::thread([this] { work(); });
+        jobs_.push_back(std::move(job));
+        wake_.notify_one();
+    }
+
+    /* False: the last job itself has called this, so the thread lives a little longer. */
+    bool end() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        ending_ = true;
+        lock.unlock();
+        wake_.notify_one();
+        const bool is_here = thread_.get_id() == std::this_thread::get_id();
+        if (is_here)
+            thread_.detach();
+        else if (thread_.joinable())
+            thread_.join();
+        return !is_here;
+    }
+
+  private:
+    void work() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        for (;;) {
+            wake_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
+            if (jobs_.empty())
+                return;
+            std::function<void()> job = std::move(jobs_.front());
+            jobs_.pop_front();
+            lock.unlock();
+            job();
+            job = nullptr;
+            lock.lock();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<std::function<void()>> jobs_;
+    std::thread thread_;
+    bool ending_ = false;
+};
+
+} // namespace collet_torch
+
+#endif
