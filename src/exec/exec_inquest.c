@@ -385,9 +385,10 @@ static enum collet_result hear(struct inquest *inquest, struct exec_call *call, 
     if (!answer->elsewhere)
         COLLET_TRY(compare(call, &record, inquest->at));
     const int next = add_link(inquest, owner, &record, answer->elsewhere);
-    if (inquest->links == 0 && next == owner->rank && call->request.collective == PROG_SEND &&
-        record.collective == PROG_SEND)
-        add(inquest, "both send first: put the send and the receive of each rank into one group");
+    if (inquest->links == 0 && next == owner->rank && prog_is_p2p(call->request.collective) &&
+        (enum prog_collective)record.collective == call->request.collective)
+        add(inquest, "both %s first: put the send and the receive of each rank into one group",
+            call->request.collective == PROG_SEND ? "send" : "receive");
     if (next < 0 || next == owner->rank || ++inquest->links > owner->nranks) {
         end_chain(inquest, call, next >= 0);
         return COLLET_SUCCESS;
