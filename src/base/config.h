@@ -39,7 +39,7 @@ enum config_scope {
     INT(min_nchannels, "MIN_NCHANNELS", "NCCL_MIN_NCHANNELS", "", AGREED, 0, 0, 64, "fewest channels; 0: no bound")    \
     INT(max_nchannels, "MAX_NCHANNELS", "NCCL_MAX_NCHANNELS", "", AGREED, 0, 0, 64, "most channels; 0: no bound")      \
     INT(buffsize, "BUFFSIZE", "NCCL_BUFFSIZE", "bytes", AGREED, 0, 4096, 1 << 30,                                      \
-        "memory of one connection's Simple slots; 0: 4M where RDMA is used, else 1M")                                  \
+        "memory of one connection's Simple slots; 0: 4M where RDMA or tcp is used, else 1M")                           \
     INT(chunksize, "CHUNKSIZE", NULL, "bytes", AGREED, 0, 0, 1 << 30, "bytes one slot carries; 0: chosen")             \
     TEXT(transport, "TRANSPORT", NULL, "", AGREED, "",                                                                 \
          "list of allowed transports: self, ipc, shm, plugin, verbs, tcp")                                             \

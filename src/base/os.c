@@ -226,9 +226,25 @@ static int create_memfd(const char *name) {
     return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
 }
 
+/* Where so many bytes begin with a huge page: a file has huge pages in memory only where addresses and offsets begin alike. The
+ * room is taken; a mapping may replace it. */
+static void *find_huge_room(size_t bytes) {
+    const size_t huge = OS_HUGE_PAGE_BYTES;
+    char *room = mmap(NULL, bytes + huge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED)
+        return NULL;
+    size_t skipped = (huge - (uintptr_t)room % huge) % huge;
+    if (skipped > 0)
+        munmap(room, skipped);
+    munmap(room + skipped + bytes, huge - skipped);
+    return room + skipped;
+}
+
 /* mlockall() fills each mapping that may be touched when it is made, and those that are locked when they are touched. */
 static enum collet_result map_sparse(int fd, size_t bytes, int protection, void **memory_p) {
-    void *memory = mmap(NULL, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void *room = find_huge_room(bytes);
+    int flags = MAP_SHARED | MAP_NORESERVE | (room != NULL ? MAP_FIXED : 0);
+    void *memory = mmap(room, bytes, PROT_NONE, flags, fd, 0);
     if (memory == MAP_FAILED)
         return err_set(memory_code(), "cannot map %zu bytes of shared memory: %m", bytes);
     munlock(memory, bytes);

@@ -9,7 +9,8 @@
 #define MIN_SLOT_BYTES 4096u
 
 /* COLLET_BUFFSIZE unless it is set. Slots that stay in the caches between their writer and their reader, or whoever copies
- * them on; but where each is a message, with its own header, answer and look at a completion, fewer longer ones. */
+ * them on; but where each is a message, with its own header, answer and look at a completion, or takes system calls at
+ * both ends, fewer longer ones. */
 #define MEMORY_BUFFER_BYTES (1u << 20)
 #define MESSAGES_BUFFER_BYTES (4u << 20)
 #define ROAM_BYTES (2u << 20)          /* what the payloads that one rank sends go through, lap by lap (fifo_place.h) */

@@ -81,6 +81,13 @@ static enum net_reach reach_of(const void *context, int from, int to) {
     return strcasecmp(job->config.cpu_distance, "far") == 0 ? NET_FAR : NET_NEAR;
 }
 
+/* Each rank has a process of its own. */
+static struct sim_loan loan_of(const void *context, int from, int to) {
+    const struct forecast_job *job = context;
+    (void)from, (void)to;
+    return net_loan_of_processes(&job->config);
+}
+
 static enum collet_result find_routes(struct forecast_job *job) {
     const struct topo_rings *rings = job->rings;
     int n = job->nlocal;
@@ -93,7 +100,8 @@ static enum collet_result find_routes(struct forecast_job *job) {
         rank_of[n + i] = rings->nhosts > 1 ? topo_rank_of(rings, 1, order_of(rings, 0)[i]) : -1;
         place[i] = rings->place[rank_of[i]];
     }
-    struct net_source source = {rings->topo, rings, n, job->nhosts, rank_of, place, job->machine.gpu, reach_of, job};
+    struct net_source source = {rings->topo,      rings,    n,       job->nhosts, rank_of, place,
+                                job->machine.gpu, reach_of, loan_of, job};
     COLLET_TRY(net_create(&source, &job->net));
     job->machine.net = job->net;
     return COLLET_SUCCESS;

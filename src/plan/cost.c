@@ -32,6 +32,10 @@ static enum collet_result stage_look(struct cost_stage *stage) {
         stage->host_steps += prog->nsteps;
         stage->host_peers += prog->npeers;
         stage->host_workers += prog->nworkers;
+        for (int k = 0; k < prog->nsteps; k++) {
+            stage->sent += prog->steps[k].send_count;
+            stage->lent += prog->steps[k].lends ? prog->steps[k].send_count : 0;
+        }
         prog_destroy(prog);
     }
     return COLLET_SUCCESS;
@@ -82,6 +86,7 @@ static enum collet_result stage_build(struct cost_stage *stage, int nrings) {
                                 .nlinks = machine->net->nlinks,
                                 .link_gbps = machine->net->link_gbps,
                                 .nslots = machine->nslots,
+                                .lent = stage->sent > 0 ? stage->lent / stage->sent : 0,
                                 .route = net_route,
                                 .context = machine->net};
     enum collet_result result = sim_create(&ranks, &machine->cast, &stage->sims[nrings]);

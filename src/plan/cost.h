@@ -47,9 +47,10 @@ struct cost_machine {
 struct cost_stage {
     const struct cost_machine *machine;
     const struct algorithm *algorithm;
-    int nblocks;                                 /* of all ranks alike */
-    int longest_run;                             /* blocks of its longest message */
-    int nworkers, npeers;                        /* of a rank, at most */
+    int nblocks;          /* of all ranks alike */
+    int longest_run;      /* blocks of its longest message */
+    int nworkers, npeers; /* of a rank, at most */
+    double sent, lent;    /* messages per round of all ranks that were looked at; those that are lent */
     double host_steps, host_peers, host_workers; /* of all ranks that were looked at together */
     struct sim *sims[SIM_CHANNELS_MAX + 1];      /* [n]: of n rings; NULL: not asked for yet */
     double hops_ns[PROTOCOL_COUNT];              /* what cost_hops() has computed; 0: nothing yet */

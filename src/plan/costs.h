@@ -18,11 +18,14 @@
 
 #include <stdbool.h>
 
-/* What lies between two ranks. The first three are of host ranks: slots shared by CPUs that are near each other, or far
- * (distance.h), and slots carried over a wire. The others are of ranks on GPUs. */
+/* What lies between two ranks. The first five are of host ranks: slots shared by CPUs that are near each other, or far
+ * (distance.h); payloads that are lent (fifo/loan.h), by address or through the kernel; and slots carried over a wire. The others
+ * are of ranks on GPUs. */
 enum link_class {
     LINK_MEMORY,
     LINK_MEMORY_FAR,
+    LINK_LENT,
+    LINK_LENT_CMA,
     LINK_NET,
     LINK_GPU,        /* slots in memory of the GPU that both are on */
     LINK_GPU_NVLINK, /* of the consumer's GPU, over GPU links alone … */

@@ -16,10 +16,16 @@
 #define NAME_BYTES 48
 #define CONSTANTS_MAX (5 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + 5)
 
-static const char *const class_names[LINK_CLASS_COUNT] = {
-    [LINK_MEMORY] = "memory",     [LINK_MEMORY_FAR] = "memory-far", [LINK_NET] = "net",
-    [LINK_GPU] = "gpu",           [LINK_GPU_NVLINK] = "gpu-nvlink", [LINK_GPU_PCI] = "gpu-pci",
-    [LINK_GPU_HOST] = "gpu-host", [LINK_GPU_NET] = "gpu-net"};
+static const char *const class_names[LINK_CLASS_COUNT] = {[LINK_MEMORY] = "memory",
+                                                          [LINK_MEMORY_FAR] = "memory-far",
+                                                          [LINK_LENT] = "memory-lent",
+                                                          [LINK_LENT_CMA] = "memory-lent-cma",
+                                                          [LINK_NET] = "net",
+                                                          [LINK_GPU] = "gpu",
+                                                          [LINK_GPU_NVLINK] = "gpu-nvlink",
+                                                          [LINK_GPU_PCI] = "gpu-pci",
+                                                          [LINK_GPU_HOST] = "gpu-host",
+                                                          [LINK_GPU_NET] = "gpu-net"};
 
 /* One constant of a given table: where its value is. Exactly one of the two is not NULL. */
 struct constant {

@@ -72,6 +72,23 @@ static enum net_reach reach_of(const void *context, int from, int to) {
     return between->source->map->far[a] && crowd_apart(x, y) ? NET_FAR : NET_NEAR;
 }
 
+/* By what both ranks have said that they want. Whether the kernel permits it, and where buffers lie, only a rank itself knows:
+ * that may not choose a program. */
+static struct sim_loan loan_of(const void *context, int from, int to) {
+    const struct between *between = context;
+    const struct chan *chan = between->source->chan;
+    int a = between->model->rank_of[from], b = between->model->rank_of[to];
+    const struct transport *transport = chan_pair_transport(chan, a, b);
+    uint64_t x = transport == NULL ? 0 : transport_card(transport, &chan->owner.peers[a]);
+    uint64_t y = transport == NULL ? 0 : transport_card(transport, &chan->owner.peers[b]);
+    uint64_t least = x == 0 || y == 0                       ? 0
+                     : chan->owner.config->direct_bytes > 0 ? (uint64_t)chan->owner.config->direct_bytes
+                     : x > y                                ? x
+                                                            : y;
+    return (struct sim_loan){transport != NULL && transport->bit == COLLET_TRANSPORT_SELF ? LINK_LENT : LINK_LENT_CMA,
+                             (uint32_t)least};
+}
+
 static enum collet_result find_routes(const struct source *source, struct model *model) {
     struct between between = {source, model};
     int place[COST_RANKS_MAX], n = model->machine.cast.nlocal;
@@ -85,6 +102,7 @@ static enum collet_result find_routes(const struct source *source, struct model 
                                 .place = place,
                                 .gpu = source->chan->owner.gpu != NULL,
                                 .reach = reach_of,
+                                .loan = loan_of,
                                 .context = &between};
     return net_create(&routes, &model->net);
 }

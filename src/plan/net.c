@@ -4,6 +4,7 @@
 #include "base/grow.h"
 #include "base/memory.h"
 #include "topo/paths.h"
+#include "transport/conn.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,8 @@ static enum collet_result find_inside(struct net *net, const struct net_source *
     path->first = net->nlinks_listed;
     path->class =
         net->gpu ? class_of_gpus(reach, on_map && is_inside ? topo_path_to(paths, b) : NULL) : class_of_hosts(reach);
+    if (!net->gpu && from != to && reach != NET_REMOTE && source->loan != NULL)
+        path->loan = source->loan(source->context, from, to);
     if (!is_inside || !net->gpu || !on_map || path->class == LINK_GPU_NET)
         return COLLET_SUCCESS;
     return add_path(net, paths, b, path);
@@ -246,7 +249,7 @@ void net_route(const void *context, int channel, int from, int to, struct sim_ro
     const struct net_path *inside = &net->inside[a * n + b];
     bool alike = net->nhosts > 1;
     if (alike ? from / n == to / n : net->host_of[a] == net->host_of[b]) {
-        *route = (struct sim_route){.class = inside->class, .out = links_of(net, inside)};
+        *route = (struct sim_route){.class = inside->class, .loan = inside->loan, .out = links_of(net, inside)};
         return;
     }
     int rank = net->rank_of[a], peer = net->rank_of[alike ? n + b : b];
@@ -255,11 +258,16 @@ void net_route(const void *context, int channel, int from, int to, struct sim_ro
                                 .in = links_of(net, path_by_nic(net, net->in, ring, b, peer, rank))};
 }
 
+struct sim_loan net_loan_of_processes(const struct config *config) {
+    return (struct sim_loan){LINK_LENT_CMA, conn_least_lent(config, "cma", LOAN_CMA_BYTES)};
+}
+
 bool net_has_class(const struct net *net, enum link_class class) {
     if (net->nhosts > 1 && class == (net->gpu ? LINK_GPU_NET : LINK_NET))
         return true;
     for (int pair = 0; pair < net->nranks * net->nranks; pair++)
-        if (net->inside[pair].class == class)
+        if (net->inside[pair].class == class ||
+            (net->inside[pair].loan.least_bytes > 0 && net->inside[pair].loan.class == class))
             return true;
     return false;
 }

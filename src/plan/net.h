@@ -15,6 +15,7 @@
 #ifndef COLLET_PLAN_NET_H
 #define COLLET_PLAN_NET_H
 
+#include "base/config.h"
 #include "base/memory.h"
 #include "plan/sim.h"
 #include "topo/search.h"
@@ -37,11 +38,13 @@ struct net_source {
     const int *place;   /* [nranks]: node of the graph */
     bool gpu;           /* ranks are on GPUs, whether the graph has these or not */
     enum net_reach (*reach)(const void *context, int from, int to);
+    struct sim_loan (*loan)(const void *context, int from, int to); /* of host ranks; NULL: they do not lend */
     const void *context;
 };
 
 struct net_path {
     enum link_class class;
+    struct sim_loan loan;
     int first, nlinks; /* in net.links */
 };
 
@@ -69,7 +72,10 @@ void net_destroy(struct net *net); /* NULL is fine */
 /* As sim_machine.route; context is a net. Where hosts are alike, ranks are numbered host by host. */
 void net_route(const void *context, int channel, int from, int to, struct sim_route *route);
 
-/* Does anything cross a network of GPUs? */
+/* What processes of one host lend each other, if all are configured like this. */
+struct sim_loan net_loan_of_processes(const struct config *config);
+
+/* Does anything of this class lie between two ranks? */
 bool net_has_class(const struct net *net, enum link_class class);
 
 /* "PCI GPU 0 ▶ PCI 0000:10:00.0". */

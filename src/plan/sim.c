@@ -127,9 +127,21 @@ static const struct step_cost *cost_of(const struct sim *sim, enum link_class cl
     return &sim->machine.costs->step[class][protocol_costs_as(sim->protocol)];
 }
 
-enum link_class sim_peer_class(const struct sim *sim, const struct sim_run *run, uint32_t k) {
+const struct sim_route *sim_peer_route(const struct sim *sim, const struct sim_run *run, uint32_t k) {
     uint32_t ref = k < run->recv_count ? run->recv_first + k : run->send_first + k - run->recv_count;
-    return sim->conns[sim->refs[ref]].route.class;
+    return &sim->conns[sim->refs[ref]].route;
+}
+
+/* Of a message of so many bytes: a mean one of the program, of whose messages a share is lent. */
+static struct step_cost cost_between(const struct sim *sim, const struct sim_route *route, double bytes) {
+    const struct step_cost *slot = cost_of(sim, route->class), *loan = cost_of(sim, route->loan.class);
+    double share = sim->machine.lent;
+    if (sim->protocol != PROTOCOL_SIMPLE || route->loan.least_bytes == 0 || bytes < route->loan.least_bytes)
+        return *slot;
+    return (struct step_cost){.peer_ns = slot->peer_ns + share * (loan->peer_ns - slot->peer_ns),
+                              .byte_ns = slot->byte_ns + share * (loan->byte_ns - slot->byte_ns),
+                              .alpha_ns = slot->alpha_ns + share * (loan->alpha_ns - slot->alpha_ns),
+                              .wire_byte_ns = slot->wire_byte_ns};
 }
 
 static struct sim_work work_of_kind(const struct sim *sim, const struct sim_kind *kind, double bytes) {
@@ -137,9 +149,9 @@ static struct sim_work work_of_kind(const struct sim *sim, const struct sim_kind
     const struct sim_run *run = &sim->runs[kind->run];
     struct sim_work work = {home->step_ns, kind->touches * bytes * home->byte_ns};
     for (uint32_t k = 0; k < run->recv_count + run->send_count; k++) {
-        const struct step_cost *cost = cost_of(sim, sim_peer_class(sim, run, k));
-        work.fixed_ns += cost->peer_ns;
-        work.bytes_ns += bytes * cost->byte_ns;
+        struct step_cost cost = cost_between(sim, sim_peer_route(sim, run, k), bytes);
+        work.fixed_ns += cost.peer_ns;
+        work.bytes_ns += bytes * cost.byte_ns;
     }
     double turns =
         sim->machine.gpu ? 1 : sim->turns; /* a CPU runs all channels, each of which has its blocks on a GPU */
@@ -183,10 +195,10 @@ static void do_step(struct sim *sim, struct sim_worker *w) {
     for (uint32_t k = 0; k < run->send_count; k++) {
         int32_t c = sim->refs[run->send_first + k];
         struct sim_conn *conn = &sim->conns[c];
-        const struct step_cost *cost = cost_of(sim, conn->route.class);
+        struct step_cost cost = cost_between(sim, &conn->route, bytes);
         double wire_bytes = bytes * protocol_wire_factor(sim->protocol, costs_is_remote(conn->route.class));
         int64_t through_ps = later(end_ps, cross_all(sim, conn, head_ps, wire_bytes));
-        *slot_of(sim, c, conn->sent++) = through_ps + ps_of(cost->alpha_ns + bytes * cost->wire_byte_ns);
+        *slot_of(sim, c, conn->sent++) = through_ps + ps_of(cost.alpha_ns + bytes * cost.wire_byte_ns);
     }
 }
 

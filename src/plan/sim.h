@@ -61,9 +61,16 @@ struct sim_links {
     int count;
 };
 
+/* What payloads of so many bytes and more cost between two ranks, if the sender's step lends them (fifo/loan.h). */
+struct sim_loan {
+    enum link_class class;
+    uint32_t least_bytes; /* 0: none is lent */
+};
+
 /* What a message from one rank to another crosses: links of the sender's host, then of the receiver's. */
 struct sim_route {
     enum link_class class;
+    struct sim_loan loan;
     struct sim_links out, in;
 };
 
@@ -76,6 +83,7 @@ struct sim_machine {
     int nlinks;              /* of one host */
     const double *link_gbps; /* [nlinks] */
     uint32_t nslots;
+    double lent; /* share of all messages that steps lend where they may; the others lie in slots */
     void (*route)(const void *context, int channel, int from, int to, struct sim_route *route);
     const void *context;
 };
@@ -200,7 +208,7 @@ uint32_t sim_rounds(const struct sim_lengths *lengths);
 double sim_bytes(const struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run, uint32_t round);
 
 /* Of the k-th connection of a run's steps, first those they receive from. */
-enum link_class sim_peer_class(const struct sim *sim, const struct sim_run *run, uint32_t k);
+const struct sim_route *sim_peer_route(const struct sim *sim, const struct sim_run *run, uint32_t k);
 /* What the engine does for a step, by the protocol of sim_begin(), which forgets what was computed by another. */
 void sim_begin(struct sim *sim, enum protocol protocol);
 struct sim_work sim_work_of(struct sim *sim, const struct sim_run *run, double bytes);

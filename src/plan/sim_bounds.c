@@ -94,9 +94,9 @@ enum collet_result sim_load(struct sim *sim, enum protocol protocol, double *loa
 
 /* One step of the run in all rounds; of short blocks the last rounds are empty. */
 static double work_of_run(struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run) {
-    double bytes = run_bytes(sim, lengths, run);
-    struct sim_work work = sim_work_of(sim, run, bytes);
-    return bytes > 0 ? ceil(bytes / sim_bytes(sim, lengths, run, 0)) * work.fixed_ns + work.bytes_ns : 0;
+    double bytes = run_bytes(sim, lengths, run), rounds = bytes / sim_bytes(sim, lengths, run, 0);
+    struct sim_work work = bytes > 0 ? sim_work_of(sim, run, bytes / rounds) : (struct sim_work){0, 0};
+    return bytes > 0 ? ceil(rounds) * work.fixed_ns + rounds * work.bytes_ns : 0;
 }
 
 static enum collet_result count_shares(struct sim *sim) {
@@ -120,8 +120,10 @@ static double work_of_engine(struct sim *sim, size_t engine) {
     double ns = 0, rounds = sim_rounds(&sim->lengths[0]), bytes = sim->lengths[0].part_bytes;
     for (size_t k = 0; k < sim->nkinds && bytes > 0; k++) {
         const struct sim_share *share = &sim->shares[engine * sim->nkinds + k];
-        struct sim_work work = sim_work_of(sim, &sim->runs[sim->kinds[k].run], 1);
-        ns += share->steps * rounds * work.fixed_ns + share->pieces * bytes * work.bytes_ns;
+        const struct sim_run *run = &sim->runs[sim->kinds[k].run];
+        double message = run->pieces * fmin(bytes, sim->lengths[0].chunk_bytes);
+        struct sim_work work = sim_work_of(sim, run, message);
+        ns += share->steps * rounds * work.fixed_ns + share->pieces * bytes * work.bytes_ns / message;
     }
     return ns;
 }

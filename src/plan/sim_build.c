@@ -115,12 +115,16 @@ static bool is_alike(const struct sim *sim, const struct sim_run *a, const struc
            sim->kinds[a->kind].touches == touches;
 }
 
+static bool costs_alike(const struct sim_route *a, const struct sim_route *b) {
+    return a->class == b->class && a->loan.class == b->loan.class && a->loan.least_bytes == b->loan.least_bytes;
+}
+
 static bool is_of_kind(const struct sim *sim, const struct sim_kind *kind, const struct sim_run *run) {
     const struct sim_run *first = &sim->runs[kind->run];
     if (first->recv_count != run->recv_count || first->send_count != run->send_count)
         return false;
     for (uint32_t k = 0; k < run->recv_count + run->send_count; k++)
-        if (sim_peer_class(sim, first, k) != sim_peer_class(sim, run, k))
+        if (!costs_alike(sim_peer_route(sim, first, k), sim_peer_route(sim, run, k)))
             return false;
     return true;
 }

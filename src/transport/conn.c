@@ -12,25 +12,31 @@ enum collet_result conn_memory_init_on_gpu(const struct conn_owner *owner, void 
     return owner->gpu->driver->memory->write((char *)memory + owner->layout.head_at, &step, sizeof(step));
 }
 
-bool conn_is_direct(const struct conn_owner *owner, const char *way) {
-    const char *list = owner->config->direct;
+static uint32_t least_bytes(const struct config *config, uint32_t default_bytes) {
+    return config->direct_bytes > 0 ? (uint32_t)config->direct_bytes : default_bytes;
+}
+
+uint32_t conn_least_lent(const struct config *config, const char *way, uint32_t default_bytes) {
+    const char *list = config->direct;
     char name[NAME_BYTES];
-    while (owner->gpu == NULL && name_next(&list, name))
+    while (name_next(&list, name))
         if (strcmp(name, way) == 0)
-            return true;
-    return false;
+            return least_bytes(config, default_bytes);
+    return 0;
+}
+
+bool conn_is_direct(const struct conn_owner *owner, const char *way) {
+    return owner->gpu == NULL && conn_least_lent(owner->config, way, 1) > 0;
 }
 
 void conn_allow_loans(struct conn *conn, enum loan_way way, uint32_t default_bytes) {
-    int64_t bytes = conn->owner->config->direct_bytes;
     conn->end.loans.way = way;
-    conn->end.loans.least_bytes = bytes > 0 ? (uint32_t)bytes : default_bytes;
+    conn->end.loans.least_bytes = least_bytes(conn->owner->config, default_bytes);
 }
 
 void conn_allow_commons(struct conn *conn, struct commons_view *view) {
-    int64_t bytes = conn->owner->config->direct_bytes;
     conn->end.loans.way = LOAN_HOST;
-    conn->end.loans.least_common_bytes = bytes > 0 ? (uint32_t)bytes : LOAN_COMMONS_BYTES;
+    conn->end.loans.least_common_bytes = least_bytes(conn->owner->config, LOAN_COMMONS_BYTES);
     conn->end.loans.commons = commons_own();
     conn->end.loans.view = view;
 }

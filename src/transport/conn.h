@@ -69,6 +69,8 @@ static inline uint64_t conn_key(const struct conn *conn, enum boot_subject subje
 /* The same as fifo_memory_init(), where memory is that of the GPU that the owner is on. */
 enum collet_result conn_memory_init_on_gpu(const struct conn_owner *owner, void *memory);
 
+/* The shortest payload that is lent by a way of COLLET_DIRECT; 0: it does not have that way. */
+uint32_t conn_least_lent(const struct config *config, const char *way, uint32_t default_bytes);
 /* May this rank lend payloads to a peer, and take what a peer lends it, by this way of COLLET_DIRECT? */
 bool conn_is_direct(const struct conn_owner *owner, const char *way);
 /* From now on the producer lends, and the consumer takes loans; default_bytes: see loan_end.least_bytes. */

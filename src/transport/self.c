@@ -157,9 +157,15 @@ static void self_close(struct conn *conn) {
     free(memory);
 }
 
+/* The shortest payload that the rank lends by address. */
+static uint64_t self_card(int device) {
+    return device == COLLET_DEVICE_HOST ? conn_least_lent(config_process(), "process", LOAN_PROCESS_BYTES) : 0;
+}
+
 const struct transport transport_self = {
     .name = "self",
     .bit = COLLET_TRANSPORT_SELF,
+    .card = self_card,
     .reaches = self_reaches,
     .offer = self_offer,
     .accept = self_accept,

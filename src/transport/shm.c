@@ -188,9 +188,15 @@ static void shm_close(struct conn *conn) {
     free(end);
 }
 
+/* The shortest payload that the rank lends from any of its memory, if the kernel permits it. */
+static uint64_t shm_card(int device) {
+    return device == COLLET_DEVICE_HOST ? conn_least_lent(config_process(), "cma", LOAN_CMA_BYTES) : 0;
+}
+
 const struct transport transport_shm = {
     .name = "shm",
     .bit = COLLET_TRANSPORT_SHM,
+    .card = shm_card,
     .reaches = shm_reaches,
     .offer = shm_offer,
     .accept = shm_accept,

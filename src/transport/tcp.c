@@ -151,6 +151,7 @@ const struct transport transport_tcp = {
     .name = "tcp",
     .bit = COLLET_TRANSPORT_TCP,
     .remote = 1,
+    .messages = 1,
     .reaches = tcp_reaches,
     .offer = tcp_offer,
     .accept = tcp_accept,

@@ -22,7 +22,7 @@ struct transport {
     uint32_t bit;     /* in collet_config.transports: one of its own, below 1 << BOOT_CARDS */
 
     int remote;   /* fifo_end.remote: 1 where progress() carries slots over a wire */
-    int messages; /* 1 where each slot is a message of its own, with an answer: fewer and longer ones are better */
+    int messages; /* 1 where each slot is a message of its own, or takes system calls: fewer and longer ones are better */
 
     /* What a rank on this device says of itself to all others before there are connections, for reaches(); 0: nothing. NULL: it
      * never says anything. */

@@ -76,7 +76,7 @@ static uint32_t slot_bytes_of(const char *transport) {
 static void communicators_have_the_slots_of_their_transports(void **state) {
     (void)state;
     assert_int_equal(slot_bytes_of(""), 128 << 10);
-    assert_int_equal(slot_bytes_of("tcp"), 128 << 10);
+    assert_int_equal(slot_bytes_of("tcp"), 512 << 10);
 }
 
 static void every_transport_has_a_bit_of_its_own(void **state) {

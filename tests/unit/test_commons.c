@@ -3,12 +3,16 @@
  * The commons of a process: what is taken and given back, what others see of it, and what a forked child has. This process maps
  * its own commons a second time to play another one.
  */
+#include "collet.h"
 #include "fifo/commons.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,6 +128,70 @@ static void a_forked_child_cannot_harm_its_parent(void **state) {
     assert_true(commons_give_back(memory));
 }
 
+/* ---- pages ---- */
+
+/* KiB of a field, summed over the mappings that overlap so many bytes of memory. */
+static unsigned long smaps_kib(const char *field, const char *memory, size_t bytes) {
+    char line[512];
+    unsigned long begin, end, kib, sum = 0;
+    bool here = false;
+    FILE *smaps = fopen("/proc/self/smaps", "r");
+    assert_non_null(smaps);
+    while (fgets(line, sizeof line, smaps) != NULL)
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+            here = begin < (uintptr_t)memory + bytes && (uintptr_t)memory < end;
+        else if (here && strncmp(line, field, strlen(field)) == 0 && sscanf(line + strlen(field), ": %lu", &kib) == 1)
+            sum += kib;
+    fclose(smaps);
+    return sum;
+}
+
+/* Which setting has brackets? */
+static void read_setting(const char *path, char setting[32]) {
+    char line[128] = "";
+    FILE *in = fopen(path, "r");
+    strcpy(setting, "unknown");
+    if (in != NULL && fgets(line, sizeof line, in) != NULL && strchr(line, '[') != NULL)
+        sscanf(strchr(line, '[') + 1, "%31[^]]", setting);
+    if (in != NULL)
+        fclose(in);
+}
+
+/* The node of the memory that a page is of; −1: the kernel does not say. */
+static int node_of(char *page) {
+    int status = -1;
+    void *pages[] = {page};
+    return syscall(SYS_move_pages, 0, 1, pages, NULL, &status, 0) == 0 ? status : -1;
+}
+
+/* The kernel decides whether pages are huge; the test says what it gave. */
+static void memory_is_there_on_the_node_of_who_asks(void **state) {
+    enum { BYTES = 8 << 20, HUGE = 2 << 20 };
+    unsigned node, cpu;
+    char setting[32];
+    cpu_set_t before, one;
+    void *memory;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(syscall(SYS_getcpu, &cpu, &node, NULL), 0);
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(collet_mem_alloc(&memory, BYTES, COLLET_DEVICE_HOST), COLLET_SUCCESS);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    uint64_t offset = commons_offset(commons_own(), (uintptr_t)memory);
+    assert_true(offset > 0 && offset % HUGE == 0 && (uintptr_t)memory % HUGE == 0);
+    assert_true(smaps_kib("Rss", memory, BYTES) >= BYTES / 1024);
+    for (size_t at = 0; at < BYTES; at += HUGE) {
+        int there = node_of((char *)memory + at);
+        assert_true(there < 0 || there == (int)node);
+    }
+    read_setting("/sys/kernel/mm/transparent_hugepage/shmem_enabled", setting);
+    print_message("%d KiB of collet_mem_alloc(), %lu KiB of them in huge pages (shmem_enabled: %s)\n", BYTES / 1024,
+                  smaps_kib("ShmemPmdMapped", memory, BYTES), setting);
+    assert_int_equal(collet_mem_free(memory), COLLET_SUCCESS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_do_not_overlap_and_gaps_are_used_again),
@@ -132,6 +200,7 @@ int main(void) {
         cmocka_unit_test(bounds_are_checked),
         cmocka_unit_test(a_ticket_that_is_not_true_maps_nothing),
         cmocka_unit_test(a_forked_child_cannot_harm_its_parent),
+        cmocka_unit_test(memory_is_there_on_the_node_of_who_asks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,6 +132,37 @@ static void two_flows_that_share_a_link_have_half_of_it_each(void **state) {
     assert_true(fabs(five - (500000 + HOP_NS + 2 * STEP_NS)) < 1e-3);
 }
 
+/* ---- loans ---- */
+
+static void by_loans(const void *context, int channel, int from, int to, struct sim_route *route) {
+    (void)context, (void)channel, (void)from, (void)to;
+    *route = (struct sim_route){.class = LINK_MEMORY, .loan = {LINK_LENT_CMA, 1000}};
+}
+
+static void a_payload_that_is_lent_costs_what_loans_cost(void **state) {
+    (void)state;
+    struct cost_table costs = round_costs();
+    costs.step[LINK_MEMORY][PROTOCOL_SIMPLE].byte_ns = 1; /* at both ends */
+    costs.step[LINK_LENT_CMA][PROTOCOL_SIMPLE] = (struct step_cost){.peer_ns = 50, .byte_ns = 0.25, .alpha_ns = HOP_NS};
+    struct sim_machine machine = machine_of(&costs, false);
+    machine.gpu = false;
+    machine.route = by_loans;
+    for (int lent = 0; lent <= 4; lent++) { /* quarters of all messages */
+        machine.lent = lent / 4.0;
+        for (double bytes = 900; bytes <= 1100; bytes += 100) {
+            struct sim_lengths lengths = uniform(bytes, bytes);
+            double end_ns = bytes < 1000 ? bytes : bytes + machine.lent * (50 - 0.75 * bytes);
+            double formula = 2 * STEP_NS + HOP_NS + 2 * end_ns, busiest;
+            struct sim *sim = staged(&machine, flat(2), algorithm_find(PROG_BROADCAST, "chain"), &lengths);
+            assert_int_equal(sim_busiest(sim, PROTOCOL_SIMPLE, &busiest), COLLET_SUCCESS);
+            sim_destroy(sim);
+            assert_true(fabs(busiest - STEP_NS - end_ns) < 1e-3);
+            double ns = time_of(&machine, flat(2), PROG_BROADCAST, "chain", &lengths, false);
+            assert_true(fabs(ns - formula) < 1e-3);
+        }
+    }
+}
+
 /* ---- formulas ---- */
 
 static void ring_takes_as_many_hops_as_its_formula_says(void **state) {
@@ -466,6 +497,30 @@ static void no_forecast_is_below_its_bounds(void **state) {
     close_job(&job);
 }
 
+/* What ranks want is a setting, which all know of each other; what the kernel permits is not. */
+static void loans_are_priced_where_they_are_wanted(void **state) {
+    (void)state;
+    double share[2], ns[2][2];
+    for (int wanted = 0; wanted < 2; wanted++) {
+        setenv("COLLET_DIRECT", wanted ? "cma" : "shared", 1);
+        struct job job = open_job("4 cpu", 1);
+        const char *const names[] = {"twoshot", "doubling"}; /* the second lends nothing */
+        for (int k = 0; k < 2; k++) {
+            struct forecast_stage *stage;
+            const struct algorithm *algorithm = algorithm_find(PROG_ALLREDUCE, names[k]);
+            assert_int_equal(forecast_stage_open(job.forecast, algorithm, &stage), COLLET_SUCCESS);
+            share[k] = stage->cost->lent / stage->cost->sent;
+            forecast_stage_close(stage);
+            ns[wanted][k] = forecast_of(job.forecast, PROG_ALLREDUCE, names[k], 16 << 20).choice.predicted_ns;
+        }
+        close_job(&job);
+    }
+    unsetenv("COLLET_DIRECT");
+    assert_true(share[0] == 1 && share[1] == 0);
+    assert_true(ns[1][0] != ns[0][0]);
+    assert_true(ns[1][1] == ns[0][1]);
+}
+
 static void fewer_bytes_than_ranks_are_a_call_of_one(void **state) {
     (void)state;
     struct job job = open_job("8 gpu nvswitch : 4 nic 200", 2);
@@ -506,6 +561,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_flow_has_the_whole_link),
         cmocka_unit_test(two_flows_that_share_a_link_have_half_of_it_each),
+        cmocka_unit_test(a_payload_that_is_lent_costs_what_loans_cost),
         cmocka_unit_test(ring_takes_as_many_hops_as_its_formula_says),
         cmocka_unit_test(ring_moves_its_bytes_as_fast_as_engines_do),
         cmocka_unit_test(broadcast_tree_takes_a_hop_a_level),
@@ -521,6 +577,7 @@ int main(void) {
         cmocka_unit_test(what_is_spared_is_not_faster),
         cmocka_unit_test(what_cannot_be_foretold_has_no_time),
         cmocka_unit_test(no_forecast_is_below_its_bounds),
+        cmocka_unit_test(loans_are_priced_where_they_are_wanted),
         cmocka_unit_test(fewer_bytes_than_ranks_are_a_call_of_one),
         cmocka_unit_test(equal_questions_have_equal_answers),
         cmocka_unit_test(hosts_that_differ_are_refused),

@@ -89,6 +89,8 @@ static void list_parameters(struct lab *const *labs, int nlabs, bool wire, struc
         add_links(all, costs, LINK_MEMORY);
     if (!wire && seen[LAB_FAR])
         add_links(all, costs, LINK_MEMORY_FAR);
+    if (has_class(labs[0], LINK_LENT_CMA))
+        add_links(all, costs, LINK_LENT_CMA);
     if (!wire)
         add(all, &costs->turns_share);
     if (crowded)

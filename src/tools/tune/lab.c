@@ -14,6 +14,7 @@
 #include "chan/chan.h"
 #include "exec/exec.h"
 #include "plan/distance.h"
+#include "transport/transport.h"
 
 #include <math.h>
 #include <sched.h>
@@ -282,6 +283,7 @@ struct apart {
     const struct lab *lab;
     enum lab_class class;
     bool wire;
+    struct sim_loan loan;
 };
 
 static enum net_reach reach_of(const void *context, int from, int to) {
@@ -292,13 +294,19 @@ static enum net_reach reach_of(const void *context, int from, int to) {
     return apart->class == LAB_FAR && from % cpus != to % cpus ? NET_FAR : NET_NEAR; /* as board_fork() binds them */
 }
 
-static void describe_net(struct lab *lab, enum lab_class class) {
+static struct sim_loan loan_of(const void *context, int from, int to) {
+    (void)from, (void)to;
+    return ((const struct apart *)context)->loan;
+}
+
+static void describe_net(struct lab *lab, const struct config *config, enum lab_class class) {
     int n = lab->options.nranks, numbers[LAB_RANKS_MAX], place[LAB_RANKS_MAX] = {0};
     const char *transport = lab->options.transport;
-    struct apart apart = {lab, class, strcmp(transport, "tcp") == 0 || strcmp(transport, "verbs") == 0};
+    struct apart apart = {lab, class, strcmp(transport, "tcp") == 0 || strcmp(transport, "verbs") == 0,
+                          net_loan_of_processes(config)};
     for (int r = 0; r < n; r++)
         numbers[r] = r;
-    struct net_source source = {lab->topo, NULL, n, 1, numbers, place, false, reach_of, &apart};
+    struct net_source source = {lab->topo, NULL, n, 1, numbers, place, false, reach_of, loan_of, &apart};
     if (net_create(&source, &lab->net[class]) != COLLET_SUCCESS)
         bench_die("%s", err_last());
 }
@@ -312,7 +320,7 @@ static void describe_machine(struct lab *lab, const struct config *config, const
     for (int r = 0; r < n; r++)
         lab->crowd[r] = (double)n / lab->cpus;
     for (int class = 0; class < LAB_CLASSES; class ++) {
-        describe_net(lab, (enum lab_class) class);
+        describe_net(lab, config, (enum lab_class) class);
         lab->machine[class] = (struct cost_machine){
             .costs = costs,
             .cast = {SIM_EACH, 1, n},
@@ -321,7 +329,7 @@ static void describe_machine(struct lab *lab, const struct config *config, const
             .whole = &lab->shape,
             .net = lab->net[class],
             .crowd = lab->crowd,
-            .nslots = chan_layout(config, n, false).nslots,
+            .nslots = chan_layout(config, n, transport_named(lab->options.transport)->messages).nslots,
         };
     }
 }
@@ -355,7 +363,7 @@ void lab_create(const struct lab_options *options, const struct cost_table *cost
     for (int size = 0; size < LAB_SIZES_MAX; size++)
         for (int k = 0; k < LAB_CANDIDATES_MAX; k++)
             memset(lab->cells[size][k].class, LAB_CLASSES, sizeof lab->cells[size][k].class);
-    struct fifo_layout layout = chan_layout(&config, options->nranks, false);
+    struct fifo_layout layout = chan_layout(&config, options->nranks, transport_named(options->transport)->messages);
     if (tuner_limits_read(&config, &layout, 1, &lab->limits) != COLLET_SUCCESS)
         bench_die("%s", err_last());
     describe_machine(lab, &config, costs);
