@@ -82,6 +82,9 @@ static bool read_far(const struct loan_end *end, char *to, uint64_t from, size_t
     return false;
 }
 
+/* What the consumer, who asks, has said itself: 0, an address, or LOAN_REFUSED. */
+static uint64_t has_said(const struct fifo_loan *loan) { return __atomic_load_n(&loan->to, __ATOMIC_RELAXED); }
+
 static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t bytes, char *to) {
     const char *from = lent_payload(&end->loans, loan, bytes);
     uint32_t room = part_room(&end->loans, loan), nparts = parts_of(bytes, room), part;
@@ -89,7 +92,7 @@ static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t b
         size_t at = (size_t)part * room;
         if (from != NULL)
             memcpy(to + at, from + at, part_bytes(part, bytes, room));
-        else if (port_load_acquire(&loan->to) != LOAN_REFUSED &&
+        else if (has_said(loan) != LOAN_REFUSED &&
                  !read_far(&end->loans, to + at, loan->address + at, part_bytes(part, bytes, room)))
             port_store_release(&loan->to, LOAN_REFUSED); /* pairs with loan_help() */
         count_parts(loan, 1);
@@ -103,14 +106,14 @@ int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to) {
         return 1;
     }
     char *slot = slot_at(end, end->position), *place = to != NULL ? to : slot;
-    if (to != NULL && port_load_acquire(&loan->to) == 0) {
+    if (to != NULL && has_said(loan) == 0) {
         loan->to_offset = loan_offset(&end->loans, (uintptr_t)to);
         port_store_release(&loan->to, (uintptr_t)to); /* pairs with loan_help() */
     }
     fetch_parts(end, loan, bytes, place);
     uint32_t done = parts_done(loan);
     if ((done & LOAN_IN_SLOT) == 0 &&
-        (done < parts_of(bytes, part_room(&end->loans, loan)) || port_load_acquire(&loan->to) == LOAN_REFUSED))
+        (done < parts_of(bytes, part_room(&end->loans, loan)) || has_said(loan) == LOAN_REFUSED))
         return 0;
     end->loans.taken = (done & LOAN_IN_SLOT) != 0 ? slot : place;
     return 1;
@@ -149,19 +152,26 @@ static void put_in_slot(struct fifo_end *end, struct fifo_slot_header *header, u
     __atomic_fetch_or(&header->loan.done, LOAN_IN_SLOT, __ATOMIC_RELEASE); /* pairs with parts_done() */
 }
 
+/* Then the consumer may be done with this slot, and its memory is the program's again. The producer reads its own store. */
+static bool is_in_slot(const struct fifo_loan *loan) {
+    return (__atomic_load_n(&loan->done, __ATOMIC_RELAXED) & LOAN_IN_SLOT) != 0;
+}
+
 int loan_help(struct fifo_end *end, loan_copy *copy) {
     if (loan_all_over(end))
         return 0;
     uint64_t position = end->seen;
     struct fifo_slot_header *header = header_at(end, position);
     struct fifo_loan *loan = &header->loan;
-    uint64_t to = loan->address == 0 ? 0 : port_load_acquire(&loan->to); /* pairs with loan_fetch() and refuse() */
-    if (to == LOAN_REFUSED && (parts_done(loan) & LOAN_IN_SLOT) == 0) {
+    if (loan->address == 0 || is_in_slot(loan))
+        return 0;
+    uint64_t to = port_load_acquire(&loan->to); /* pairs with loan_fetch() and fetch_parts() */
+    if (to == LOAN_REFUSED) {
         put_in_slot(end, header, position);
         return 1;
     }
     uint32_t bytes = fifo_word_bytes(header->word), room = part_room(&end->loans, loan), nparts = parts_of(bytes, room);
-    if (to == 0 || to == LOAN_REFUSED)
+    if (to == 0)
         return 0;
     char *place = reach(&end->loans, to, loan->to_offset, bytes);
     uint32_t part = place == NULL && end->loans.pid == 0 ? nparts : claim_part(loan, nparts);

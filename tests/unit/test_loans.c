@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -240,6 +241,21 @@ static void what_a_producer_cannot_write_is_put_into_the_slot(void **state) {
     pair_expect(pair, pair_slot(pair));
 }
 
+/* The consumer may have taken it from there, and its memory may be the program's again. */
+static void a_producer_that_has_used_the_slot_writes_no_other_part(void **state) {
+    struct pair *pair = *state;
+    pair->producer.loans.way = LOAN_HOST;
+    pair->producer.loans.pid = -1;
+    pair_lend(pair);
+    pair_loan(pair)->offset = 1; /* so it has several parts */
+    pair_loan(pair)->to = (uintptr_t)pair->to;
+    assert_true(loan_help(&pair->producer, memcpy));
+    pair->producer.loans.pid = getpid(); /* and now the kernel would copy */
+    assert_false(loan_help(&pair->producer, memcpy));
+    for (int i = 0; i < BYTES; i++)
+        assert_int_equal(pair->to[i], 0);
+}
+
 /* ---- between processes: this one plays both ---- */
 
 /* The payload is in the commons, and the consumer sees it at another address. */
@@ -397,6 +413,7 @@ int main(void) {
         WITH_PAIR(a_payload_is_complete_when_every_part_is),
         WITH_PAIR(what_a_consumer_cannot_read_is_put_into_the_slot),
         WITH_PAIR(what_a_producer_cannot_write_is_put_into_the_slot),
+        WITH_PAIR(a_producer_that_has_used_the_slot_writes_no_other_part),
         WITH_PAIR(a_payload_in_the_commons_is_read_there),
         WITH_PAIR(a_producer_helps_into_the_commons),
         WITH_PAIR(a_payload_behind_the_end_of_the_commons_is_refused),
