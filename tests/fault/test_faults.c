@@ -16,6 +16,7 @@
  *
  *    SEEDS=1000 make test-faults            1000 trials, seeds 1 … 1000
  *    SEEDS=1 FIRST=77 make test-faults      the trial of seed 77 alone
+ *    WORKERS=12 STRETCH=4 make test-faults  12 trials at the same time, on a machine so busy that each limit of time is 4 times as long
  */
 #include "collet.h"
 #include "common/level.h"
@@ -33,8 +34,8 @@
 #include <unistd.h>
 
 #define RANKS_MAX 5
-#define WORKERS 3 /* trials at the same time: most of a trial is waiting */
-#define HANG_S 90 /* a trial that takes longer hangs */
+#define WORKERS_USUAL 3 /* trials at the same time: most of a trial is waiting */
+#define HANG_S 90       /* a trial that takes longer hangs */
 #define ELEMS_MAX 70000
 
 #define FAULTS(X)                                                                                                      \
@@ -90,6 +91,16 @@ struct sums {
     int went_on[FAULT_COUNT]; /* of those that are named */
     int slowest_ms[FAULT_COUNT];
 };
+
+static long variable(const char *name, long otherwise) {
+    const char *text = getenv(name);
+    return text != NULL && *text != '\0' ? atol(text) : otherwise;
+}
+
+/* Limits of time are so many times as long. */
+static long stretch(void) { return variable("STRETCH", 1); }
+
+static uint64_t hang_ns(void) { return (uint64_t)(HANG_S * stretch()) * 1000000000u; }
 
 static uint64_t now_ns(void) {
     struct timespec now;
@@ -336,7 +347,7 @@ static void rank_main(const struct trial *trial, struct job *job, int rank) {
 static void strike(const struct trial *trial, struct job *job, pid_t pid) {
     static const int signals[FAULT_COUNT] = {[KILL] = SIGKILL, [TERM] = SIGTERM, [STOP] = SIGSTOP, [PAUSE] = SIGSTOP};
     const uint64_t begun_ns = now_ns();
-    while (!__atomic_load_n(&job->reached, __ATOMIC_ACQUIRE) && now_ns() - begun_ns < HANG_S * 1000000000ull)
+    while (!__atomic_load_n(&job->reached, __ATOMIC_ACQUIRE) && now_ns() - begun_ns < hang_ns())
         usleep(100);
     if (signals[trial->fault] == 0)
         return;
@@ -510,13 +521,19 @@ static void judge(const struct trial *trial, const struct job *job, const int *s
         sums->slowest_ms[trial->fault] = ms;
 }
 
+static void set_limit(const char *name, long value) {
+    char text[24];
+    snprintf(text, sizeof(text), "%ld", value * stretch());
+    setenv(name, text, 1);
+}
+
 /* Times are short only where nothing but time can end a wait: a busy machine is no fault. */
 static void set_variables(const struct trial *trial) {
     const bool stops = trial->fault == STOP;
     setenv("COLLET_TRANSPORT", trial->transport, 1);
-    setenv("COLLET_TIMEOUT", stops ? "5" : "50", 1);
-    setenv("COLLET_INIT_TIMEOUT", stops || trial->moment == INIT ? "6" : "50", 1);
-    setenv("COLLET_HEARTBEAT_TIMEOUT", stops ? "5000" : "40000", 1);
+    set_limit("COLLET_TIMEOUT", stops ? 5 : 50);
+    set_limit("COLLET_INIT_TIMEOUT", stops || trial->moment == INIT ? 6 : 50);
+    set_limit("COLLET_HEARTBEAT_TIMEOUT", stops ? 5000 : 40000);
 }
 
 static void run_trial(const struct trial *trial, struct job *job, struct sums *sums) {
@@ -531,7 +548,7 @@ static void run_trial(const struct trial *trial, struct job *job, struct sums *s
             rank_main(trial, job, rank);
     strike(trial, job, pids[trial->victim]);
     const uint64_t struck_ns = now_ns();
-    while (!all_ended(trial, pids, statuses, done) && now_ns() - struck_ns < HANG_S * 1000000000ull)
+    while (!all_ended(trial, pids, statuses, done) && now_ns() - struck_ns < hang_ns())
         usleep(1000);
     const int ms = (int)((now_ns() - struck_ns) / 1000000);
     judge(trial, job, statuses, done, ms, sums);
@@ -570,23 +587,19 @@ static int print_sums(const struct sums *sums) {
     return failed;
 }
 
-static long variable(const char *name, long otherwise) {
-    const char *text = getenv(name);
-    return text != NULL && *text != '\0' ? atol(text) : otherwise;
-}
-
 int main(void) {
     const long few = level_now() == LEVEL_FAST ? 14 : 28;
-    const long seeds = variable("SEEDS", few), first = variable("FIRST", 1);
+    const long seeds = variable("SEEDS", few), first = variable("FIRST", 1),
+               workers = variable("WORKERS", WORKERS_USUAL);
     struct sums *sums = share(sizeof(*sums));
     setenv("COLLET_HEARTBEAT", "200", 1);
     printf("seeds %ld to %ld\n", first, first + seeds - 1);
     fflush(NULL);
-    for (int worker = 0; worker < WORKERS; worker++) {
+    for (long worker = 0; worker < workers; worker++) {
         if (fork() != 0)
             continue;
         struct job *job = share(sizeof(*job));
-        for (long seed = first + worker; seed < first + seeds; seed += WORKERS) {
+        for (long seed = first + worker; seed < first + seeds; seed += workers) {
             struct trial trial = trial_of((uint64_t)seed);
             run_trial(&trial, job, sums);
         }

@@ -236,7 +236,6 @@ static void must_all_have_ended(void) {
 
 /* ---- one execution ---- */
 
-enum { FINDING = 1, AGAIN };
 static jmp_buf execution;
 
 /* Which of n options comes next; −1: the rest has been seen. */
@@ -313,7 +312,7 @@ struct model_result model_explore(const struct model *model, uint64_t most_state
     memory_begin(model->shares_stacks);
     model->prepare(model);
     memory_keep();
-    if (_setjmp(execution) != FINDING) { /* 0, or AGAIN */
+    if (_setjmp(execution) == 0) {
         explore_all(most_states);
         return x.result;
     }
@@ -378,8 +377,6 @@ void explore_exchange(struct place *place) {
     look(place, place->count - 1, false);
     remember(place, place->count - 1);
 }
-
-void explore_again(void) { _longjmp(execution, AGAIN); }
 
 void explore_stored(const struct place *place) {
     x.threads[x.running].looks.stored = true;
@@ -447,7 +444,7 @@ void model_fail(const char *format, ...) {
     va_end(list);
     explore_say("… %s", x.result.text);
     x.running = -1;
-    _longjmp(execution, FINDING);
+    _longjmp(execution, 1);
 }
 
 void model_name(const void *at, uint32_t bytes, const char *format, ...) {

@@ -17,9 +17,6 @@ void explore_exchange(struct place *place);
 /* The running thread has stored to the place. */
 void explore_stored(const struct place *place);
 
-/* Begins the search again: it has been learnt who writes a place. */
-void explore_again(void);
-
 /* The running thread waits until ready() says so: for a mutex, a signal. */
 void explore_block(struct place *place, bool (*ready)(const void *argument), const void *argument, const char *what);
 

@@ -37,6 +37,12 @@ void *model_memcpy(void *to, const void *from, size_t bytes) {
     return memcpy(to, from, bytes);
 }
 
+void model_copy_between(void *to, const void *from, size_t bytes) {
+    memory_cross(true);
+    model_memcpy(to, from, bytes);
+    memory_cross(false);
+}
+
 void *model_memset(void *to, int value, size_t bytes);
 void *model_memset(void *to, int value, size_t bytes) {
     memory_touch(explore_thread(), to, bytes, true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model of loans (src/fifo/loan.c) between two threads of a process. The producer lends payloads of two parts, and the
- * consumer takes them, through a connection of two slots:
+ * The model of loans (src/fifo/loan.c) between two threads, of a process or of two. The producer lends payloads of two parts, and
+ * the consumer takes them, through a connection of two slots:
  *
  *      producer (thread 0)                                   consumer (thread 1)
  *      fills a buffer, lends it, publishes its slot  ─────▶  copies parts to where it wants them, or reads them in place
@@ -11,12 +11,16 @@
  * Each part must be copied once, and be there when the consumer looks. Nobody may touch the other one's memory after a loan is
  * over, or after loan_stop() of a call that has failed: that would race with what its owner does next.
  *
- * Parts have 8 bytes here (model.sh). Left out are loans between processes, which differ in how memory is reached.
+ * Between processes, a buffer lies in the commons of its process, or only the kernel reaches it: then whoever touches it by its
+ * address is found. The kernel may forbid a copy at any time, in the middle of it, too. Parts have 8 bytes here (model.sh).
  */
+#include "base/log.h"
 #include "base/os.h"
 #include "model.h"
 
 #define os_cpu_relax model_wait /* loan_stop() waits for a store of the other end */
+#undef log_at
+#define log_at(level, subsystem, ...) ((void)0)
 #include "fifo/loan.c"
 
 #include <stdio.h>
@@ -25,85 +29,179 @@
 #define SLOTS 2
 #define MESSAGES_MAX 4
 #define PAYLOAD_BYTES 16 /* two parts */
+#define ALL (-1)         /* every bit */
+#define ALL_BUT_FIRST (-2)
 
 enum taking { FETCHES, FETCHES_TO_SLOT, HOLDS };
+/* How the other end reaches a buffer. */
+enum by { BY_ADDRESS, BY_COMMONS, BY_KERNEL };
+enum { PRODUCER, CONSUMER };
 
 struct scenario {
     const char *name;
     enum taking taking;
     int messages;
     bool helps; /* the producer copies, too */
-    int stops;  /* both ends' calls fail when the consumer has seen so many messages; −1: they do not */
+    enum by lent, got;
+    int forbidden[2]; /* bits: the kernel forbids each end this copy, the lowest is the first; ALL */
+    bool apart;       /* the kernel copies nothing between the two */
+    bool unmapped;    /* the consumer cannot map the producer's commons */
+    bool fails;       /* both ends' calls do, before the first slot is consumed */
 };
 
 static const struct scenario scenarios[] = {
-    {"2 payloads, copied by the consumer", FETCHES, 2, false, -1},
-    {"1 payload, copied by both", FETCHES, 1, true, -1},
-    {"2 payloads, copied by both", FETCHES, 2, true, -1},
-    {"2 payloads, copied into slots", FETCHES_TO_SLOT, 2, true, -1},
-    {"3 payloads, read in place", HOLDS, 3, true, -1},
-    {"a payload, and both calls fail", FETCHES, 1, true, 0},
-    {"a payload that is read in place, and both calls fail", HOLDS, 1, true, 0},
+    {"2 payloads, copied by the consumer", .messages = 2},
+    {"1 payload, copied by both", .messages = 1, .helps = true},
+    {"2 payloads, copied by both", .messages = 2, .helps = true},
+    {"2 payloads, copied into slots", FETCHES_TO_SLOT, 2, .helps = true},
+    {"3 payloads, read in place", HOLDS, 3, .helps = true},
+    {"a payload, and both calls fail", .messages = 1, .helps = true, .fails = true},
+    {"a payload that is read in place, and both calls fail", HOLDS, 1, .helps = true, .fails = true},
+#define BY_KERNELS .helps = true, .lent = BY_KERNEL, .got = BY_KERNEL
+    {"2 payloads, by the kernel for the consumer", .messages = 2, .lent = BY_KERNEL, .got = BY_KERNEL},
+    {"2 payloads, by the kernel for both", .messages = 2, BY_KERNELS},
+    {"2 payloads, by the kernel into slots", FETCHES_TO_SLOT, 2, BY_KERNELS},
+    {"the consumer may never read", .messages = 1, BY_KERNELS, .forbidden = {0, ALL}},
+    {"the consumer may read once", .messages = 1, BY_KERNELS, .forbidden = {0, ALL_BUT_FIRST}},
+    {"the consumer may not read once", .messages = 2, BY_KERNELS, .forbidden = {0, 1}},
+    {"the consumer may read once, into a slot", FETCHES_TO_SLOT, 2, BY_KERNELS, .forbidden = {ALL, ALL_BUT_FIRST}},
+    {"the consumer may not read once, into a slot", FETCHES_TO_SLOT, 2, BY_KERNELS, .forbidden = {ALL, 1}},
+    {"the producer may never write", .messages = 2, BY_KERNELS, .forbidden = {ALL, 0}},
+    {"the producer may not write once", .messages = 1, BY_KERNELS, .forbidden = {1, 0}},
+    {"each may copy once", .messages = 1, BY_KERNELS, .forbidden = {ALL_BUT_FIRST, ALL_BUT_FIRST}},
+    {"neither may copy once", .messages = 2, BY_KERNELS, .forbidden = {1, 1}},
+    {"to the commons, by the kernel", .messages = 2, .helps = true, .lent = BY_KERNEL, .got = BY_COMMONS},
+    {"from the commons, the producer by the kernel", .messages = 1, .helps = true, .lent = BY_COMMONS,
+     .got = BY_KERNEL},
+    {"from the commons to the commons", .messages = 1, .helps = true, .lent = BY_COMMONS, .got = BY_COMMONS,
+     .apart = true},
+    {"2 payloads, read in the commons", HOLDS, 2, .helps = true, .lent = BY_COMMONS, .got = BY_KERNEL, .apart = true},
+    {"the commons cannot be mapped", .messages = 2, .helps = true, .lent = BY_COMMONS, .got = BY_KERNEL, .apart = true,
+     .unmapped = true},
+    {"the kernel copies, and both calls fail", .messages = 1, BY_KERNELS, .fails = true},
+    {"it forbids it, and both calls fail", .messages = 1, BY_KERNELS, .forbidden = {ALL, ALL_BUT_FIRST}, .fails = true},
+    {"in the commons, and both calls fail", .messages = 1, .helps = true, .lent = BY_COMMONS, .got = BY_COMMONS,
+     .fails = true},
+};
+
+struct commons_view {
+    char *base; /* NULL: it cannot be mapped */
 };
 
 struct arena {
     uint64_t tail, head;
     struct fifo_slot_header headers[SLOTS];
     char slots[SLOTS * PAYLOAD_BYTES];
-    uint64_t lent[MESSAGES_MAX][PAYLOAD_BYTES / 8], got[MESSAGES_MAX][PAYLOAD_BYTES / 8];
+    uint64_t before_lent; /* no payload is at offset 0 of a commons */
+    uint64_t lent[MESSAGES_MAX][PAYLOAD_BYTES / 8];
+    uint64_t before_got;
+    uint64_t got[MESSAGES_MAX][PAYLOAD_BYTES / 8];
     struct fifo_end ends[2];
-    int filled, consumed; /* by the producer; by the consumer */
+    struct commons commons[2];
+    struct commons_view views[2]; /* of the other end's */
+    int forbidden[2];             /* as in the scenario, of the copies to come */
+    int filled, consumed;         /* by the producer; by the consumer */
 };
 _Static_assert(sizeof(struct arena) <= MODEL_ARENA_BYTES, "all fits");
 
 static struct arena *arena(void) { return (struct arena *)(void *)model_arena; }
-static uint64_t word_of(int message, int k) { return (uint64_t)(1 + message) * 100 + (uint64_t)k; }
+/* Both halves are the same number: half a copy shows. */
+static uint64_t word_of(int message, int k) { return ((uint64_t)(1 + message) * 100 + (uint64_t)k) * 0x100000001u; }
 
 /* ---- rooms that are stood in for ---- */
 
 uint64_t os_now_ns(void) { return 0; } /* no wait comes to its deadline */
 
+char *commons_view_at(struct commons_view *view, uint64_t offset, size_t bytes) {
+    return view->base != NULL && bytes > 0 ? view->base + offset : NULL;
+}
+
+/* What it forbids, it may have begun. */
+static bool copy_by_kernel(int end, void *to, const void *from, size_t bytes) {
+    const bool allowed = (arena()->forbidden[end] & 1) == 0;
+    arena()->forbidden[end] >>= 1;
+    model_copy_between(to, from, allowed ? bytes : bytes / 2);
+    return allowed;
+}
+bool os_process_read(int pid, void *to, uint64_t from, size_t bytes) {
+    return copy_by_kernel(pid - 1, to, (const void *)(uintptr_t)from, bytes);
+}
+bool os_process_write(int pid, uint64_t to, const void *from, size_t bytes) {
+    return copy_by_kernel(pid - 1, (void *)(uintptr_t)to, from, bytes);
+}
+
 /* ---- an execution begins ---- */
 
-static void prepare(const struct model *model) {
-    (void)model;
+static void name_places(void) {
     struct arena *a = arena();
-    a->tail = a->head = UINT64_MAX;
+    model_writer(&a->tail, sizeof a->tail, PRODUCER);
+    model_writer(&a->head, sizeof a->head, CONSUMER);
     model_name(&a->tail, 8, "tail");
     model_name(&a->head, 8, "head");
     for (int slot = 0; slot < SLOTS; slot++) {
+        model_writer(&a->headers[slot].loan.to, sizeof a->headers[slot].loan.to, CONSUMER);
         model_name(&a->headers[slot].loan.to, 8, "to of slot %d", slot);
         model_name(&a->headers[slot].loan.claimed, 4, "claimed of slot %d", slot);
         model_name(&a->headers[slot].loan.done, 4, "done of slot %d", slot);
     }
+}
+
+/* A buffer of this end: what is in the commons lies behind a word that is not lent. */
+static void place_buffer(int owner, enum by by, uint64_t *before, size_t bytes, bool unmapped) {
+    struct arena *a = arena();
+    if (by == BY_KERNEL)
+        model_private(before + 1, bytes, owner);
+    if (by != BY_COMMONS)
+        return;
+    a->commons[owner] = (struct commons){(char *)before, bytes + sizeof *before};
+    a->ends[owner].loans.commons = &a->commons[owner];
+    a->views[1 - owner].base = unmapped ? NULL : (char *)before;
+}
+
+static void prepare(const struct model *model) {
+    const struct scenario *s = model->facts;
+    struct arena *a = arena();
+    a->tail = a->head = UINT64_MAX;
+    name_places();
     for (int k = 0; k < 2; k++) {
         struct fifo_end *end = &a->ends[k];
         *end = (struct fifo_end){.tail = &a->tail, .head = &a->head, .headers = a->headers, .nslots = SLOTS};
         end->slots[PROTOCOL_SIMPLE] = a->slots;
         end->strides[PROTOCOL_SIMPLE] = PAYLOAD_BYTES;
         end->position = end->seen = end->loans.until = UINT64_MAX;
-        end->loans.way = LOAN_PROCESS;
+        end->loans.way = s->lent == BY_ADDRESS ? LOAN_PROCESS : LOAN_HOST;
+        end->loans.least_bytes = end->loans.least_common_bytes = 1;
+        end->loans.view = &a->views[k];
+        end->loans.pid = s->apart ? 0 : k + 1;
+        a->forbidden[k] = s->forbidden[k];
     }
+    place_buffer(PRODUCER, s->lent, &a->before_lent, sizeof a->lent, s->unmapped);
+    place_buffer(CONSUMER, s->got, &a->before_got, sizeof a->got, false);
 }
 
 /* ---- the producer ---- */
 
-static void lend(struct fifo_end *end, int message) {
+/* What is not lent goes through its slot. */
+static void send(struct fifo_end *end, int message) {
     struct fifo_slot_header *header = fifo_header(end);
+    uint64_t *payload = arena()->lent[message];
     for (int k = 0; k < PAYLOAD_BYTES / 8; k++)
-        arena()->lent[message][k] = word_of(message, k);
+        payload[k] = word_of(message, k);
     header->word = fifo_word(PROTOCOL_SIMPLE, PAYLOAD_BYTES);
-    end->loans.lending = (uintptr_t)arena()->lent[message];
+    if (loan_is_worth(&end->loans, (uintptr_t)payload, PAYLOAD_BYTES))
+        end->loans.lending = (uintptr_t)payload;
+    else
+        memcpy(slot_at(end, end->position), payload, PAYLOAD_BYTES);
     loan_note(&end->loans, &header->loan, end->position + 1);
     fifo_publish(end);
 }
 
 static void produce(const struct scenario *s) {
     struct fifo_end *end = &arena()->ends[0];
-    while (arena()->filled < s->messages || (s->stops < 0 && !loan_all_over(end))) {
+    while (arena()->filled < s->messages || (!s->fails && !loan_all_over(end))) {
         bool moved = false;
         if (arena()->filled < s->messages && fifo_has_credit(end)) {
-            lend(end, arena()->filled++);
+            send(end, arena()->filled++);
             moved = true;
         } else if (s->helps)
             moved = loan_help(end, memcpy);
@@ -111,9 +209,9 @@ static void produce(const struct scenario *s) {
             model_wait();
         model_turn();
     }
-    if (s->stops >= 0 && s->helps)
+    if (s->fails && s->helps)
         loan_help(end, memcpy);
-    if (s->stops >= 0)
+    if (s->fails)
         loan_stop(end, 1);
     for (int message = 0; message < s->messages; message++) /* it is the program's again */
         arena()->lent[message][0] = arena()->lent[message][1] = 7;
@@ -125,7 +223,9 @@ static void produce(const struct scenario *s) {
 static const uint64_t *take(struct fifo_end *end, const struct scenario *s, int message) {
     if (!fifo_has_data(end))
         return NULL;
-    if (s->taking == HOLDS)
+    if (!loan_is_open(end))
+        return (const void *)slot_at(end, end->position);
+    if (s->taking == HOLDS && loan_is_near(end, PAYLOAD_BYTES))
         return loan_hold(end, PAYLOAD_BYTES) ? (const void *)end->loans.taken : NULL;
     char *to = s->taking == FETCHES ? (char *)arena()->got[message] : NULL;
     return loan_fetch(end, PAYLOAD_BYTES, to) ? (const void *)end->loans.taken : NULL;
@@ -143,20 +243,20 @@ static void consume(const struct scenario *s) {
         const uint64_t *payload = take(end, s, arena()->consumed);
         if (payload != NULL) {
             look(payload, arena()->consumed);
-            if (arena()->consumed == s->stops) /* the call fails before it consumes the slot */
+            if (s->fails) /* the call fails before it consumes the slot */
                 break;
             arena()->consumed++;
             end->loans.taken = NULL;
             fifo_consumed(end);
-        } else if (s->stops >= 0 && fifo_has_data(end))
+        } else if (s->fails && fifo_has_data(end))
             break; /* it fails while the producer still copies, or after the producer has stopped */
         else
             model_wait();
         model_turn();
     }
-    if (s->stops >= 0 && s->taking == HOLDS && end->loans.taken != NULL)
+    if (s->fails && s->taking == HOLDS && end->loans.taken != NULL)
         loan_drop(end, PAYLOAD_BYTES);
-    if (s->stops >= 0)
+    if (s->fails)
         loan_stop(end, 0);
     for (int message = 0; message < s->messages; message++)
         arena()->got[message][0] = arena()->got[message][1] = 9;

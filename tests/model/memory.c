@@ -13,6 +13,8 @@
 #include <string.h>
 
 #define LINE_BYTES 64u
+#define PRIVATES_MAX 2
+#define WRITERS_MAX 32
 #define LINES (sizeof(model_arena) / LINE_BYTES)
 
 /* Who has touched a byte: the clocks of each thread's last access of a kind; 0: none. */
@@ -34,7 +36,18 @@ static int used[LINES], nused, changed[LINES], nchanged;
 static uint64_t all_hash; /* of all lines */
 static const char *arena_end;
 static const char *owned; /* from here on no byte is shared */
-static bool knows_arena;  /* a state is known by the arena's content */
+static struct {
+    const char *from, *to;
+    int thread;
+} privates[PRIVATES_MAX]; /* what belongs to one process */
+static int nprivates;
+static struct {
+    const char *from, *to;
+    int thread;
+} writers[WRITERS_MAX]; /* who alone stores atomically there */
+static int nwriters;
+static bool crossing;    /* the kernel copies between processes */
+static bool knows_arena; /* a state is known by the arena's content */
 static struct knowledge knowledge[MODEL_THREADS];
 static struct place places[PLACES_MAX];
 static int nplaces;
@@ -79,11 +92,19 @@ static bool has_stores(const char *at) {
     return place != NULL && place->count > 0;
 }
 
+static inline void must_be_own(int thread, const char *at, size_t bytes) {
+    for (int k = 0; k < nprivates && !crossing; k++)
+        if (privates[k].thread != thread && at < privates[k].to && at + bytes > privates[k].from)
+            model_fail("thread %d touches byte %zu of the arena, which is memory of another process", thread,
+                       (size_t)(at - model_arena));
+}
+
 /* An access that the thread has made before, and told nobody since, is known already. */
 void memory_touch(int thread, const void *at_, size_t bytes, bool writes) {
     const char *at = at_;
     if (!in_arena(at) || thread < 0)
         return;
+    must_be_own(thread, at, bytes);
     if (at >= owned) { /* by one thread: only its content matters */
         for (size_t i = 0; writes && i < bytes; i += LINE_BYTES)
             line_at(at + i);
@@ -127,6 +148,14 @@ static uint64_t value_in_memory(const struct place *place) {
     return value;
 }
 
+/* As bits. All threads, where the model does not say it. */
+static int writers_of(const char *at) {
+    for (int k = 0; k < nwriters; k++)
+        if (at >= writers[k].from && at < writers[k].to)
+            return 1 << writers[k].thread;
+    return (1 << MODEL_THREADS) - 1;
+}
+
 static struct place *place_at(const void *at, uint32_t bytes) {
     for (int k = 0; k < nplaces; k++)
         if (places[k].at == at)
@@ -134,7 +163,7 @@ static struct place *place_at(const void *at, uint32_t bytes) {
     if (nplaces == PLACES_MAX)
         model_fail("more than %d atomic places", PLACES_MAX);
     struct place *place = &places[nplaces++];
-    *place = (struct place){.at = (char *)at, .bytes = bytes};
+    *place = (struct place){.at = (char *)at, .bytes = bytes, .writers = writers_of(at)};
     snprintf(place->name, sizeof(place->name), "byte %zu", (size_t)(place->at - model_arena));
     return place;
 }
@@ -219,10 +248,8 @@ static void append(int thread, struct place *place, uint64_t value, int order, c
     }
     store->hash = hash_of(store);
     place->by[thread]++;
-    if ((place->writers >> thread & 1) == 0) {
-        place->writers |= 1 << thread;
-        explore_again();
-    }
+    if ((place->writers >> thread & 1) == 0)
+        model_fail("thread %d stores to %s, which the model says it does not", thread, place->name);
     place->count++;
     memcpy(place->at, &value, place->bytes);
 }
@@ -254,6 +281,7 @@ void memory_reset(void) {
         line->hash = 0;
     }
     nused = nchanged = 0;
+    crossing = false;
     all_hash = 0;
     memset(knowledge, 0, sizeof(knowledge));
     for (int t = 0; t < MODEL_THREADS; t++)
@@ -270,10 +298,28 @@ void memory_begin(bool shares_stacks) {
     owned = arena_end = model_arena + (shares_stacks ? sizeof(model_arena) : MODEL_ARENA_BYTES);
     memory_reset();
     memset(model_arena, 0, MODEL_ARENA_BYTES);
-    nplaces = 0;
+    nplaces = nprivates = nwriters = 0;
 }
 
 void model_owned(const void *from) { owned = from; }
+
+void model_private(const void *from, size_t bytes, int thread) {
+    if (nprivates == PRIVATES_MAX)
+        model_fail("more than %d parts of the arena belong to one process", PRIVATES_MAX);
+    privates[nprivates].from = from;
+    privates[nprivates].to = (const char *)from + bytes;
+    privates[nprivates++].thread = thread;
+}
+
+void model_writer(const void *from, size_t bytes, int thread) {
+    if (nwriters == WRITERS_MAX)
+        model_fail("more than %d parts of the arena have one writer", WRITERS_MAX);
+    writers[nwriters].from = from;
+    writers[nwriters].to = (const char *)from + bytes;
+    writers[nwriters++].thread = thread;
+}
+
+void memory_cross(bool now) { crossing = now; }
 
 void memory_keep(void) { memcpy(image, model_arena, sizeof(image)); }
 

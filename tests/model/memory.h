@@ -27,7 +27,7 @@ struct place {
     char *at;
     uint32_t bytes;
     int count;
-    int writers; /* in all executions so far, a bit each. Stores of several threads are choices: their order matters */
+    int writers; /* who may store there, a bit each. Stores of several threads are choices: their order matters */
     int base;    /* its oldest store that may still be read by anybody */
     int by[MODEL_THREADS]; /* how many stores each thread has made */
     bool plain;            /* written without atomics since: the newest value is in memory */
@@ -37,6 +37,9 @@ struct place {
 
 /* A plain access, in the order of what the thread knows. */
 void memory_touch(int thread, const void *at, size_t bytes, bool writes);
+
+/* From now on the kernel copies, or does not any more. */
+void memory_cross(bool crossing);
 
 struct place *memory_place(const void *at, uint32_t bytes);
 /* For all executions to come. */

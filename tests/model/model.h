@@ -30,7 +30,7 @@
  *
  * Not modelled: a load that reads a store which its own thread's later store has caused (po ∪ rf has no circle, as in RC11);
  * fences, of which the slot layer has none; accesses of two sizes to one place.
- * Read next: memory.c, explore.c, slots.c, loans.c, wake.c.
+ * Read next: memory.c, explore.c, slots.c, loans.c, commons.c, wake.c.
  */
 #ifndef COLLET_TESTS_MODEL_H
 #define COLLET_TESTS_MODEL_H
@@ -76,8 +76,17 @@ void model_turn(void);
 void model_wait(void);
 __attribute__((format(printf, 1, 2), noreturn)) void model_fail(const char *format, ...);
 
+/* prepare() says: of all threads, only this one stores atomically in these bytes. Then others need not wait for what it does
+ * next. That another one never does it is checked. */
+void model_writer(const void *from, size_t bytes, int thread);
+
 /* prepare() says: from here to the arena's end no byte belongs to two threads, so that is not looked for. */
 void model_owned(const void *from);
+
+/* prepare() says: threads are processes, and these bytes belong to one of them. Another one gets at them by model_copy_between()
+ * alone, as if the kernel copied. That puts nothing in order. */
+void model_private(const void *from, size_t bytes, int thread);
+void model_copy_between(void *to, const void *from, size_t bytes);
 
 /* Names a place, for the execution that is printed with a finding. */
 __attribute__((format(printf, 3, 4))) void model_name(const void *at, uint32_t bytes, const char *format, ...);

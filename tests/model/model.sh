@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # model.sh broken FOLDER: checks it with what lies in the folder, as fifo/fifo.h, in the place of the file of src.
-# model.sh [large]: checks slots (slots.c), loans (loans.c) and waking (wake.c) in all interleavings, then breaks them in every way
-# below and sees that each is noticed.
+# model.sh [large]: checks slots (slots.c), loans (loans.c), the commons (commons.c) and waking (wake.c) in all interleavings, then
+# breaks them in every way below and sees that each is noticed.
 #
 #    of each line of src/fifo that has        mutants
 #    port_load_acquire                        the load does not acquire
 #    port_store_release, port_store_fenced    the store does not release; there is no store
 #    port_line_store                          there is no store
 #    port_line_load                           it loads nothing: 0
+#    __ATOMIC_ACQUIRE, __ATOMIC_RELEASE       it is relaxed
+#    __atomic_fetch_add, __atomic_fetch_or    it changes nothing
+#    SCOPED_LOCK                              there is no lock
 #    and those of mutants.txt
 #
 # What only a GPU's lanes do is not run here: tests/unit/test_block.c does.
@@ -36,8 +39,8 @@ compile_checker() {
     done
 }
 
-# compile_checked PROGRAM SOURCE [FOLDER]: what lies in the folder stands for the file of that name in src. Rooms that wake.c
-# and loans.c neither have nor stand in for are not called.
+# compile_checked PROGRAM SOURCE [FOLDER]: what lies in the folder stands for the file of that name in src. Rooms that the models
+# neither have nor stand in for are not called; that of slots needs the library.
 compile_checked() {
     local -a others=("$internal" $libraries -pthread -ldl -lm)
     [ "$2" = slots ] || others=(-no-pie -Wl,--unresolved-symbols=ignore-all)
@@ -45,18 +48,23 @@ compile_checked() {
         $cc "$1.o" "$build"/{explore,memory,hooks}.o "${others[@]}" -o "$1"
 }
 
-# Loans of a few bytes have two parts.
-small_parts() { sed -i 's/^#define NEAR_PART_BYTES .*/#define NEAR_PART_BYTES 8u/' "$1/fifo/loan.c"; }
-loans_of_small_parts() {
-    mkdir -p "$build/small/fifo" && cp src/fifo/loan.c "$build/small/fifo/" && small_parts "$build/small"
+# Loans of a few bytes have two parts. A commons of a few bytes has four grains, and its variables are the model's.
+for_model() { # folder
+    [ ! -f "$1/fifo/loan.c" ] || sed -i -E 's/^#define (NEAR|FAR)_PART_BYTES .*/#define \1_PART_BYTES 8u/' "$1/fifo/loan.c"
+    [ ! -f "$1/fifo/commons.c" ] || sed -i -e 's/^#define GRAIN_BYTES .*/#define GRAIN_BYTES 64u/' \
+        -e '/^static pthread_mutex_t commons_lock/,/^static struct commons_view \*views;/d' "$1/fifo/commons.c"
+}
+copies_for_model() {
+    mkdir -p "$build/small/fifo" && cp src/fifo/{loan,commons}.c "$build/small/fifo/" && for_model "$build/small"
 }
 
 # One line each: file, program of perl -0p, what it does. N: which of the lines with such a call.
 mutants_of_accesses() {
     local file call n count
-    for file in fifo/fifo.h fifo/proto_ll.h fifo/proto_ll128.h; do
-        for call in port_load_acquire port_store_release port_store_fenced port_line_store port_line_load; do
-            count=$(host_part "src/$file" | grep -c "$call(")
+    for file in fifo/fifo.h fifo/proto_ll.h fifo/proto_ll128.h fifo/loan.c fifo/commons.c; do
+        for call in port_load_acquire port_store_release port_store_fenced port_line_store port_line_load \
+            __ATOMIC_ACQUIRE __ATOMIC_RELEASE __atomic_fetch_add __atomic_fetch_or SCOPED_LOCK; do
+            count=$(host_part "src/$file" | grep -o "$call\b" | wc -l)
             for ((n = 1; n <= count; n++)); do
                 case $call in
                 port_load_acquire) echo "$file|$(nth $n $call port_line_load)|$call $n does not acquire" ;;
@@ -66,6 +74,9 @@ mutants_of_accesses() {
                     ;;
                 port_line_store) echo "$file|$(nth $n $call '(void)sizeof')|$call $n is left out" ;;
                 port_line_load) echo "$file|$(nth $n $call '0 * (uint64_t)')|$call $n sees nothing" ;;
+                __ATOMIC_*) echo "$file|$(nth $n $call __ATOMIC_RELAXED)|$call $n is relaxed" ;;
+                __atomic_*) echo "$file|my \$n = 0; s/\\b$call\\([^,]*,/++\$n == $n ? \"\$& 0 * \" : \$&/ge|$call $n changes nothing" ;;
+                SCOPED_LOCK) echo "$file|$(nth $n $call '(void)')|lock $n is not taken" ;;
                 esac
             done
         done
@@ -74,7 +85,7 @@ mutants_of_accesses() {
 
 # A GPU's lanes come last in each file.
 host_part() { sed '/---- lanes/,$d' "$1"; }
-nth() { echo "my \$n = 0; s/\\b$2(?=\\()/++\$n == $1 ? '$3' : \$&/ge"; }
+nth() { echo "my \$n = 0; s/\\b$2\\b/++\$n == $1 ? '$3' : \$&/ge"; }
 
 mutants() {
     mutants_of_accesses
@@ -85,10 +96,11 @@ is_noticed() { # number, file, program
     local folder=$work/$1 status program=slots
     [[ $2 != api/* && $2 != base/* ]] || program=wake
     [[ $2 != fifo/loan.c ]] || program=loans
+    [[ $2 != fifo/commons.c ]] || program=commons
     mkdir -p "$folder/$(dirname "$2")"
     perl -0pe "$3" "src/$2" >"$folder/$2" || return 1
     ! cmp -s "src/$2" "$folder/$2" || { echo "it changes nothing: $3"; return 1; }
-    [ $program != loans ] || small_parts "$folder"
+    for_model "$folder"
     compile_checked "$folder/checked" $program "$folder" >"$folder/log" 2>&1 || { cat "$folder/log"; return 1; }
     timeout 200 "$folder/checked" quick >"$folder/log"
     status=$?
@@ -127,9 +139,10 @@ explore() {
 }
 
 [ "${1:-}" = broken ] && check_broken "$2"
-compile_checker && loans_of_small_parts || { echo "0 passed, 1 failed"; exit 1; }
+compile_checker && copies_for_model || { echo "0 passed, 1 failed"; exit 1; }
 explore slots "$@"
 explore loans "$@"
+explore commons "$@"
 explore wake "$@"
 check_mutants
 finish

@@ -103,8 +103,8 @@ struct connection {
     uint64_t tail, head;
     struct fifo_slot_header headers[SLOTS];
     char simple[SLOTS * SIMPLE_SLOT_BYTES];
-    char ll[SLOTS * LL_SLOT_BYTES] __attribute__((aligned(8)));
     char ll128[SLOTS * LL128_SLOT_BYTES] __attribute__((aligned(128)));
+    char ll[SLOTS * LL_SLOT_BYTES] __attribute__((aligned(8)));
 };
 
 struct rank {
@@ -164,6 +164,11 @@ static struct fifo_end *end_create(const struct facts *facts, int rank, int numb
     c->tail = c->head = facts->first;
     model_name(&c->tail, 8, "tail of %d→%d", routes[route].from, routes[route].to);
     model_name(&c->head, 8, "head of %d→%d", routes[route].from, routes[route].to);
+    if (rank == routes[route].to) {
+        model_writer(&c->head, sizeof c->head, rank);
+        model_writer(&c->tail, sizeof c->tail, routes[route].from);
+        model_writer(c->ll128, sizeof c->ll128 + sizeof c->ll, routes[route].from);
+    }
     end->tail = &c->tail;
     end->head = &c->head;
     end->headers = c->headers;
