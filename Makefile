@@ -512,7 +512,7 @@ demo-torch:
 	@$(AGAIN) libs
 	@BUILD=$(BUILD) scripts/torch.sh demo
 bench-torch: libs
-	@BUILD=$(BUILD) TORCH=$(TORCH) scripts/torch.sh bench
+	@BUILD=$(BUILD) TORCH=$(TORCH) DOCS=$(DOCS) scripts/torch.sh bench
 test-torch: libs
 	@BUILD=$(BUILD) TORCH=$(TORCH) TEST_TORCH=$(TEST_TORCH) scripts/run-tests.sh tests/torch/test_torch.sh tests/torch/test_torchcomms.sh
 
@@ -688,7 +688,7 @@ help:
 	@echo 'make demo-torch    installs PyTorch if it is missing, trains a model with DDP on gloo and on collet'
 	@echo 'make test-torch    PyTorch'"'"'s own distributed tests on collet, where PyTorch is installed (minutes; TEST_TORCH=all: every one;'
 	@echo '                   TORCH=pypi: on the newest release, which is downloaded into $(BUILD)/torch-pypi, 5 GB)'
-	@echo 'make bench-torch   torch.distributed on gloo and on collet, side by side (a minute)'
+	@echo 'make bench-torch   torch.distributed on gloo and on collet, side by side (a minute; DOCS=1: into docs/pytorch.md, too)'
 	@echo 'make test-faults   kills, stops and aborts ranks on purpose, and prints what was survived (2 minutes; SEEDS=, FIRST=)'
 	@echo 'make soak          random communicators, calls and deaths for half an hour; memory, threads and descriptors stay (SOAK_SECONDS=, SOAK_SEED=)'
 	@echo 'make test-model    the slot layer in all interleavings, and broken on purpose (a minute); model: larger cases, too'

@@ -6,6 +6,8 @@
 # (0.5 GB to download for torch and 2 GB for what it asks for, 5.4 GB installed); TORCH=2.8.0 that release. Exits 77 where there
 # is none.
 #
+# DOCS=1 torch.sh bench: puts the tables into docs/pytorch.md, too.
+#
 # torch.sh torchcomms: builds the backend for torchcomms, $BUILD/torch/libcollet_torchcomms.so, and its test beside it. TORCHCOMMS names a
 # checkout of github.com/meta-pytorch/torchcomms. Exits 77 without it.
 #
@@ -71,6 +73,21 @@ build() {
         >"$home/log" 2>&1 || { cat "$home/log" && exit 1; }
 }
 
+bench() {
+    "$python" -c 'import os, time, torch
+print(time.strftime("Of %Y-%m-%d"), f"with torch {torch.__version__}, on a machine with {os.cpu_count()} CPUs.")'
+    for transport in shm tcp; do
+        echo
+        COLLET_TRANSPORT=$transport "$python" -m collet.run -n "${N:-2}" integrations/torch/examples/bench.py
+    done
+}
+
+put_into_docs() { # the tables of a file
+    local page=docs/pytorch.md
+    sed -i -e '/^<!-- bench-torch -->$/,/^<!-- end -->$/ { /^<!--/!d; }' -e "/^<!-- bench-torch -->\$/r $1" "$page"
+    echo "torch: the tables are in $page"
+}
+
 # What backends need of libtorchcomms is compiled where it lies, so that no more of torchcomms has to be built. A process that has
 # loaded the whole of it, under the same name, uses that.
 build_torchcomms() {
@@ -82,8 +99,9 @@ from torch.utils import cpp_extension
 for path in cpp_extension.include_paths(): print("-isystem"), print(path)
 print("-D_GLIBCXX_USE_CXX11_ABI=%d" % torch._C._GLIBCXX_USE_CXX11_ABI)
 for path in cpp_extension.library_paths(): print("-L" + path), print("-Wl,-rpath," + path)' 2>/dev/null)
-    flags=(-std=c++20 -O1 -fPIC -Wall -I"$TORCHCOMMS" "${flags[@]}" -L"$into" -Wl,-rpath,"$into" -Iinclude -L"$BUILD/lib"
-        -Wl,-rpath,"$BUILD/lib")
+    # shellcheck disable=SC2054 # the commas are the linker's
+    flags=(-std=c++20 -O1 -fPIC -Wall -I"$TORCHCOMMS" "${flags[@]}" -L"$into" "-Wl,-rpath,$into" -Iinclude -L"$BUILD/lib"
+        "-Wl,-rpath,$BUILD/lib")
     # torch 1.13 makes no empty pointer from nullptr.
     (cd "$TORCHCOMMS/comms/torchcomms" && sed 's/ : store(nullptr)//' TorchComm.cpp TorchComm{Options,Types}.cpp TorchWork.cpp utils/Utils.cpp) | g++ "${flags[@]}" -w -shared -Wl,-soname,libtorchcomms.so -x c++ - -o "$into/libtorchcomms.so" -ltorch_cpu -lc10
     g++ "${flags[@]}" -shared -fvisibility=hidden integrations/torchcomms/backend.cpp -o "$into/libcollet_torchcomms.so" \
@@ -103,10 +121,8 @@ case ${1:-build} in
 build) ;;
 demo) "$python" -m collet.run -n "${N:-2}" integrations/torch/examples/ddp.py ;;
 bench)
-    for transport in shm tcp; do
-        printf '\ncollet over %s, gloo over TCP\n\n' "$transport"
-        COLLET_TRANSPORT=$transport "$python" -m collet.run -n "${N:-2}" integrations/torch/examples/bench.py
-    done
+    bench | tee "$home/bench.md"
+    [ -z "${DOCS:-}" ] || put_into_docs "$home/bench.md"
     ;;
 run) "$python" "${@:2}" ;;
 *)

@@ -19,8 +19,10 @@ import warnings
 WORLD_SIZE = 3
 os.environ.setdefault("BACKEND", "collet")
 os.environ.setdefault("WORLD_SIZE", str(WORLD_SIZE))
-os.environ.setdefault("INIT_METHOD", "file://" + tempfile.mktemp(prefix="collet-torch-"))
-os.environ.setdefault("TEMP_DIR", tempfile.mkdtemp(prefix="collet-torch-"))
+WORKPLACE = tempfile.TemporaryDirectory(prefix="collet-torch-")  # all files of the tests lie there; it goes with this process
+os.environ["TMPDIR"] = tempfile.tempdir = WORKPLACE.name
+os.environ.setdefault("INIT_METHOD", "file://" + WORKPLACE.name + "/meeting")
+os.environ.setdefault("TEMP_DIR", WORKPLACE.name)
 BACKEND = os.environ["BACKEND"]
 
 if importlib.util.find_spec("expecttest") is None:  # PyTorch derives from its TestCase, and uses no more of it here
