@@ -103,7 +103,8 @@ for path in cpp_extension.library_paths(): print("-L" + path), print("-Wl,-rpath
     flags=(-std=c++20 -O1 -fPIC -Wall -I"$TORCHCOMMS" "${flags[@]}" -L"$into" "-Wl,-rpath,$into" -Iinclude -L"$BUILD/lib"
         "-Wl,-rpath,$BUILD/lib")
     # torch 1.13 makes no empty pointer from nullptr.
-    (cd "$TORCHCOMMS/comms/torchcomms" && sed 's/ : store(nullptr)//' TorchComm.cpp TorchComm{Options,Types}.cpp TorchWork.cpp utils/Utils.cpp) | g++ "${flags[@]}" -w -shared -Wl,-soname,libtorchcomms.so -x c++ - -o "$into/libtorchcomms.so" -ltorch_cpu -lc10
+    (cd "$TORCHCOMMS/comms/torchcomms" && sed 's/ : store(nullptr)//' TorchComm{,Options,Types}.cpp TorchWork.cpp utils/Utils.cpp) |
+        g++ "${flags[@]}" -w -shared -Wl,-soname,libtorchcomms.so -x c++ - -o "$into/libtorchcomms.so" -ltorch_cpu -lc10
     g++ "${flags[@]}" -shared -fvisibility=hidden integrations/torchcomms/backend.cpp -o "$into/libcollet_torchcomms.so" \
         -ltorchcomms -lcollet -ltorch_cpu -lc10
     g++ "${flags[@]}" tests/torch/torchcomms.cpp -o "$into/test_torchcomms" -Wl,--allow-shlib-undefined -ltorchcomms -ltorch_cpu -lc10

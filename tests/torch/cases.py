@@ -74,6 +74,17 @@ def a_large_exchange_of_messages_needs_no_order(rank: int, n: int) -> None:
 
 
 @case
+def messages_of_any_source_tell_where_they_come_from(rank: int, n: int) -> None:
+    if rank > 0:
+        dist.send(torch.full((1 << 20,), float(rank)), 0)
+        return
+    got = [torch.empty(1 << 20) for _ in range(1, n)]
+    sources = [dist.recv(tensor) for tensor in got]
+    assert sorted(sources) == list(range(1, n)), sources
+    assert all((tensor == source).all() for tensor, source in zip(got, sources))
+
+
+@case
 def lists_of_different_sizes_are_exchanged(rank: int, n: int) -> None:
     sent = [torch.full((rank + 1, peer + 1), 10.0 * rank + peer) for peer in range(n)]
     received = [torch.empty(peer + 1, rank + 1) for peer in range(n)]
