@@ -96,6 +96,38 @@ static void ranks_that_return_without_waiting_for_their_loans_are_found(void **s
     assert_true(check(PROG_ALLREDUCE, doubling, 4, false, true, why)); /* its loans are none */
 }
 
+static bool lends_any(const struct algorithm *algorithm, int nranks) {
+    bool lends = false;
+    for (int rank = 0; rank < nranks; rank++) {
+        struct prog *prog;
+        assert_int_equal(algorithm_build(algorithm, &PROG_FLAT(nranks), rank, 0, &prog), COLLET_SUCCESS);
+        for (int k = 0; k < prog->nsteps; k++)
+            lends |= prog->steps[k].lends != STEP_LENDS_NOTHING;
+        prog_destroy(prog);
+    }
+    return lends;
+}
+
+/* Nothing else in a program says that its last loans were read. */
+static void no_algorithm_that_lends_may_return_at_once(void **state) {
+    (void)state;
+    char why[512];
+    int lending = 0;
+    for (const struct algorithm *a = algorithms; a->name != NULL; a++)
+        for (int nranks = 2; nranks <= 5; nranks++) {
+            struct machine_rules rules = {.nslots = 2}, hasty = {.nslots = 2, .hasty = true};
+            if (prog_is_p2p(a->collective) || !algorithm_applies(a, &PROG_FLAT(nranks)))
+                continue;
+            bool lends = lends_any(a, nranks);
+            lending += lends;
+            assert_true(prog_check_by(a, &PROG_FLAT(nranks), 0, &rules, why, sizeof why));
+            if (prog_check_by(a, &PROG_FLAT(nranks), 0, &hasty, why, sizeof why) == lends)
+                fail_msg("%s %s of %d ranks %s", prog_collective_name(a->collective), a->name, nranks,
+                         lends ? "lends, and may return at once" : why);
+        }
+    assert_true(lending > 40);
+}
+
 /* ---- both ends of a connection ---- */
 
 enum { BYTES = 25000, PART = 8192, PARTS = 4 };
@@ -406,6 +438,7 @@ int main(void) {
         cmocka_unit_test(a_result_may_not_overwrite_what_is_lent),
         cmocka_unit_test(a_message_back_tells_that_a_loan_was_read),
         cmocka_unit_test(ranks_that_return_without_waiting_for_their_loans_are_found),
+        cmocka_unit_test(no_algorithm_that_lends_may_return_at_once),
         WITH_PAIR(a_consumer_alone_copies_all_parts),
         WITH_PAIR(a_payload_that_is_only_read_stays_where_it_is),
         WITH_PAIR(a_slot_that_is_not_lent_has_no_trace_of_the_loan_before),
