@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "boot/desk.h"
 
+#include "base/grow.h"
 #include "base/os.h"
 
 #include <errno.h>
@@ -38,11 +39,9 @@ static void send_some(struct watch_fd *watched, uint32_t events) {
 }
 
 void visitor_put(struct visitor *visitor, const void *data, size_t bytes) {
-    char *text = realloc(visitor->text, visitor->bytes + bytes);
-    if (text == NULL)
+    if (!grow(&visitor->text, visitor->bytes, bytes, &visitor->room, 1))
         return;
-    memcpy(text + visitor->bytes, data, bytes);
-    visitor->text = text;
+    memcpy(visitor->text + visitor->bytes, data, bytes);
     visitor->bytes += bytes;
 }
 

@@ -40,6 +40,7 @@ struct visitor {
     int under_way; /* so much has to end before the answer is complete */
     char *text;    /* of the answer */
     size_t bytes, sent;
+    int room;
 };
 
 /* From now on, at a socket that listens. */

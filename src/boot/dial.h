@@ -39,5 +39,7 @@ void dial_stop(struct dial *dial); /* harmless if not active */
 
 /* How long all attempts have ended because nobody listens there; 0: the last round was different. */
 uint64_t dial_refused_ns(const struct dial *dial);
+/* Refusals of this duration mean that a process that listened there is no more. */
+#define DIAL_GONE_NS 500000000ull
 
 #endif

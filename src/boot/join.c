@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GONE_NS 2000000000ull /* refusals of this duration mean that a meeting point which was there is no more */
 
 #define SPREAD_NS 50000ull /* per rank: so long a meeting point takes to let a guest in */
 #define SPREAD_MOST_NS 1000000000ull
@@ -253,7 +252,7 @@ static void on_root_round_failed(struct dial *dial) {
         fail_init(join, COLLET_ERR_SYSTEM, text);
         return;
     }
-    if ((join->hub->via.listed && !join->met) || dial_refused_ns(dial) < GONE_NS)
+    if ((join->hub->via.listed && !join->met) || dial_refused_ns(dial) < DIAL_GONE_NS)
         return;
     dial_stop(dial);
     snprintf(text, sizeof text,

@@ -20,20 +20,27 @@ struct tracer;
 
 /* The connections of one rank of one communicator, and how the rank waits for them. */
 struct chan {
-    struct conn_owner owner;    /* the rank */
-    struct proxy_client *proxy; /* carries slots over networks (proxy/proxy.h); NULL: the executor does */
-    uint32_t spin;              /* polls before a waiting rank yields its CPU */
-    uint32_t yield_ns;          /* yields before it sleeps; 0: the waiting policy's own */
-    bool far;                   /* the CPUs of this node are far from each other */
-    uint64_t cache_bytes;       /* this rank's part of the last cache */
-    int64_t timeout_ms;         /* longest time without progress */
-    const char *name;           /* of the communicator; "": it has none */
-    struct tracer *tracer;      /* tracer.h; NULL: nothing is traced */
-    struct inquest *inquest;    /* exec/exec_inquest.c; NULL: none yet */
-    struct conn **last;         /* where the next of owner.first goes */
-    void *index;                /* of the connections by key: a tree of tsearch() */
-    struct call_lock *lock;     /* attend.c: held while this struct is used; NULL: not listed */
-    struct chan *next_chan;     /* attend.c: in the list of the process's */
+    /* From chan_create() and chan_plan() on: */
+    struct conn_owner owner; /* the rank */
+    uint32_t spin;           /* polls before a waiting rank yields its CPU */
+    uint32_t yield_ns;       /* yields before it sleeps; 0: the waiting policy's own */
+    bool far;                /* the CPUs of this node are far from each other */
+    uint64_t cache_bytes;    /* this rank's part of the last cache */
+    int64_t timeout_ms;      /* longest time without progress */
+    const char *name;        /* of the communicator; "": it has none */
+    struct tracer *tracer;   /* tracer.h; NULL: nothing is traced */
+
+    /* Its connections grow in number: */
+    struct conn **last; /* where the next of owner.first goes */
+    void *index;        /* by key: a tree of tsearch() */
+
+    /* attend.c */
+    struct call_lock *lock; /* held while this struct is used; NULL: not listed */
+    struct chan *next_chan; /* in the list of the process's */
+
+    /* Guests: what a room above keeps once per rank. That room alone writes it; others ask whether it is there. */
+    struct proxy_client *proxy; /* proxy/proxy.c carries slots over networks; NULL: the executor does */
+    struct inquest *inquest;    /* exec/exec_inquest.c; NULL: none yet. chan_destroy() frees it */
 };
 
 /* What connections are made with. */

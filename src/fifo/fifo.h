@@ -55,9 +55,9 @@ struct fifo_end {
     uint64_t position;                /* the one that this end does next */
     uint64_t seen;                    /* producer: last head read; consumer: last tail read */
     uint32_t nslots;
-    uint32_t remote;       /* the ends share no memory: a wire carries slots, with header and tail, as plain payload */
-    uint32_t ll_turn;      /* LL slots so far (proto_ll.h) */
-    uint32_t ll_flag_mask; /* flags of LL hold 1 + (turn & mask) */
+    uint32_t remote; /* the ends share no memory: a wire carries slots, with header and tail, as plain payload */
+    uint32_t turns[PROTOCOL_COUNT]; /* slots of each protocol so far, if it counts them */
+    uint32_t turn_mask;             /* a short flag of a line holds 1 + (turn & mask) */
     struct fifo_place place;
     struct loan_end loans;
 };

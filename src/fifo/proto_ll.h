@@ -33,11 +33,11 @@
 #include <string.h>
 
 PORT_FN uint64_t ll_flag(const struct work_args *args, const struct fifo_end *end) {
-    return (uint64_t)(args->signature & 0xffff0000u) | (1 + (end->ll_turn & end->ll_flag_mask));
+    return (uint64_t)(args->signature & 0xffff0000u) | (1 + (end->turns[PROTOCOL_LL] & end->turn_mask));
 }
 
 PORT_FN uint64_t *ll_lines(const struct fifo_end *end) {
-    return (uint64_t *)(void *)fifo_slot_at(end, PROTOCOL_LL, end->ll_turn);
+    return (uint64_t *)(void *)fifo_slot_at(end, PROTOCOL_LL, end->turns[PROTOCOL_LL]);
 }
 
 /* The acquire keeps reads of the other lines behind what the producer wrote in earlier turns; it pairs with ll_line_put(). */
@@ -81,7 +81,7 @@ PORT_FN const char *ll_operand(const struct work_args *args, const struct fifo_e
 }
 
 PORT_FN void ll_consume(struct fifo_end *end) {
-    end->ll_turn++;
+    end->turns[PROTOCOL_LL]++;
     fifo_consumed(end);
 }
 
@@ -110,8 +110,8 @@ PORT_FN void ll_put(const struct work_args *args, const struct fifo_end *end, co
 
 /* By all lanes: gives the lines behind the payload the flag of this turn, if it is time. */
 PORT_FN void ll_seal(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
-    uint32_t half = end->ll_flag_mask >> 1;
-    if ((end->ll_turn & half) + end->nslots <= half)
+    uint32_t half = end->turn_mask >> 1;
+    if ((end->turns[PROTOCOL_LL] & half) + end->nslots <= half)
         return;
     for (uint32_t i = (bytes + 3) / 4 + port_lane(); i < end->strides[PROTOCOL_LL] / 8; i += port_lanes())
         port_line_store(&ll_lines(end)[i], ll_flag(args, end) << 32);
@@ -120,7 +120,7 @@ PORT_FN void ll_seal(const struct work_args *args, struct fifo_end *end, uint32_
 /* The lines themselves have told the consumer. */
 PORT_FN void ll_publish(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     (void)args, (void)bytes;
-    end->ll_turn++;
+    end->turns[PROTOCOL_LL]++;
     end->position++;
 }
 

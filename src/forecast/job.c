@@ -88,7 +88,7 @@ static struct sim_loan loan_of(const void *context, int from, int to) {
     return net_loan_of_processes(&job->config);
 }
 
-static enum collet_result find_routes(struct forecast_job *job) {
+static enum collet_result job_routes(struct forecast_job *job) {
     const struct topo_rings *rings = job->rings;
     int n = job->nlocal;
     struct arena arena SCOPED_ARENA = {0};
@@ -141,7 +141,7 @@ static int count_cpus(const struct topo *topo) {
     return cpus;
 }
 
-static enum collet_result count_crowds(struct forecast_job *job) {
+static enum collet_result job_crowds(struct forecast_job *job) {
     int cpus = job->config.cpus > 0 ? (int)job->config.cpus : count_cpus(job->rings->topo);
     if (job->machine.gpu || cpus == 0)
         return COLLET_SUCCESS;
@@ -169,8 +169,8 @@ static enum collet_result fill(struct forecast_job *job, const struct topo *topo
         .uniform = job->nranks > COST_RANKS_MAX,
     };
     COLLET_TRY(make_shapes(job));
-    COLLET_TRY(find_routes(job));
-    COLLET_TRY(count_crowds(job));
+    COLLET_TRY(job_routes(job));
+    COLLET_TRY(job_crowds(job));
     return set_limits(job);
 }
 

@@ -89,7 +89,7 @@ static struct sim_loan loan_of(const void *context, int from, int to) {
                              (uint32_t)least};
 }
 
-static enum collet_result find_routes(const struct source *source, struct model *model) {
+static enum collet_result model_routes(const struct source *source, struct model *model) {
     struct between between = {source, model};
     int place[COST_RANKS_MAX], n = model->machine.cast.nlocal;
     for (int s = 0; s < n; s++)
@@ -109,7 +109,7 @@ static enum collet_result find_routes(const struct source *source, struct model 
 
 /* ---- who shares a CPU ---- */
 
-static void count_crowds(const struct source *source, struct model *model) {
+static void model_crowds(const struct source *source, struct model *model) {
     const struct chan *chan = source->chan;
     int cpus = crowd_cpus_of_node(chan->owner.peers, chan->owner.nranks, chan->owner.peers[0].node);
     if (source->config->cpus > 0)
@@ -128,8 +128,8 @@ static enum collet_result fill_model(const struct source *source, struct model *
     model->crowd = arena_get(&model->arena, n, sizeof(*model->crowd));
     COLLET_TRY(arena_check(&model->arena, "no memory for the cost model's view of %d ranks", chan->owner.nranks));
     COLLET_TRY(choose_simulated(source, model));
-    COLLET_TRY(find_routes(source, model));
-    count_crowds(source, model);
+    COLLET_TRY(model_routes(source, model));
+    model_crowds(source, model);
     model->machine.shapes = model->simulated;
     model->machine.net = model->net;
     model->machine.crowd = model->machine.gpu ? NULL : model->crowd;

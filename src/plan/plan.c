@@ -160,8 +160,7 @@ static int ranks_of_a_gpu(const struct chan *chan) {
     for (int a = 0; a < chan->owner.nranks; a++) {
         int here = 0;
         for (int b = 0; b < chan->owner.nranks; b++)
-            here += chan->owner.peers[b].node == chan->owner.peers[a].node &&
-                    ipc_gpu_of(&chan->owner.peers[b]) == ipc_gpu_of(&chan->owner.peers[a]);
+            here += transport_shares_device(&chan->owner.peers[a], &chan->owner.peers[b]);
         most = here > most ? here : most;
     }
     return most;

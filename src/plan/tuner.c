@@ -2,6 +2,7 @@
 #include "plan/tuner.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/log.h"
 #include "plan/extent.h"
 
@@ -212,7 +213,7 @@ struct contest {
     uint32_t elem_bytes;
     struct cost_stage *stages[ALGORITHMS_MAX]; /* by index in algorithms[]; NULL: not allowed */
     struct tuner_try *tries;
-    int ntries;
+    int ntries, room;
 };
 
 static struct cost_stage *stage_of(const struct contest *contest, const struct tuner_try *one) {
@@ -250,13 +251,10 @@ static enum collet_result contest_add(struct contest *contest, const struct algo
                                       struct cost_stage **stage_p) {
     if (*stage_p == NULL)
         COLLET_TRY(cost_stage_open(contest->machine, algorithm, stage_p));
-    struct tuner_try *more =
-        realloc(contest->tries, ((size_t)contest->ntries + TUNER_TRIES_MAX) * sizeof(*contest->tries));
-    if (more == NULL)
+    if (!grow(&contest->tries, (size_t)contest->ntries, TUNER_TRIES_MAX, &contest->room, sizeof *contest->tries))
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to compare algorithms");
-    contest->tries = more;
     contest->ntries +=
-        tuner_list(contest->limits, *stage_p, contest->count, contest->elem_bytes, more + contest->ntries);
+        tuner_list(contest->limits, *stage_p, contest->count, contest->elem_bytes, contest->tries + contest->ntries);
     return COLLET_SUCCESS;
 }
 

@@ -40,7 +40,7 @@ static int32_t *place_of(const struct expr_store *store, const struct expr_node 
 }
 
 /* Twice the room, and a table twice as large again, so that it is never more than half full. */
-static bool grow(struct expr_store *store) {
+static bool store_double(struct expr_store *store) {
     int32_t room = store->room > 0 ? 2 * store->room : 256;
     struct expr_node *nodes = realloc(store->nodes, (size_t)room * sizeof(*nodes));
     if (nodes == NULL)
@@ -60,7 +60,7 @@ static bool grow(struct expr_store *store) {
 }
 
 static int32_t find_or_add(struct expr_store *store, struct expr_node node) {
-    if (store->nnodes == store->room && !grow(store))
+    if (store->nnodes == store->room && !store_double(store))
         return EXPR_NO_MEMORY;
     int32_t *place = place_of(store, &node);
     if (*place < 0) {

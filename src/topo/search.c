@@ -15,6 +15,7 @@
 #include "topo/search.h"
 
 #include "program/trees.h"
+#include "base/grow.h"
 #include "base/memory.h"
 #include "topo/cross.h"
 
@@ -54,7 +55,8 @@ static int list_nodes(const struct topo *topo, int host, enum topo_kind kind, in
 }
 
 /* Appends the places of one host. */
-static enum collet_result place_on_host(const struct topo *topo, int host, int per_host, int *nranks, int **place) {
+static enum collet_result place_on_host(const struct topo *topo, int host, int per_host, int *nranks, int **place,
+                                        int *room) {
     int nodes[TOPO_HOST_NODES_MAX + 1];
     int n = list_nodes(topo, host, TOPO_GPU, nodes);
     bool on_cpus = n == 0;
@@ -67,20 +69,18 @@ static enum collet_result place_on_host(const struct topo *topo, int host, int p
                        "%d ranks per host are asked for, but host %d has %d GPUs with one rank each: leave --ranks out",
                        per_host, host, n);
     int wanted = per_host > 0 ? per_host : n;
-    int *longer = realloc(*place, (size_t)(*nranks + wanted) * sizeof **place);
-    if (longer == NULL)
+    if (!grow(place, (size_t)*nranks, (size_t)wanted, room, sizeof **place))
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the places of %d ranks", *nranks + wanted);
-    *place = longer;
     for (int i = 0; i < wanted; i++)
-        longer[(*nranks)++] = nodes[(int64_t)i * n / wanted];
+        (*place)[(*nranks)++] = nodes[(int64_t)i * n / wanted];
     return COLLET_SUCCESS;
 }
 
 enum collet_result topo_place_ranks(const struct topo *topo, int per_host, int *nranks_p, int **place_p) {
-    int nranks = 0, *place = NULL;
+    int nranks = 0, room = 0, *place = NULL;
     enum collet_result status = COLLET_SUCCESS;
     for (int h = 0; h < topo->nhosts && status == COLLET_SUCCESS; h++)
-        status = place_on_host(topo, h, per_host, &nranks, &place);
+        status = place_on_host(topo, h, per_host, &nranks, &place, &room);
     if (status == COLLET_SUCCESS) {
         *nranks_p = nranks;
         *place_p = place;

@@ -46,8 +46,6 @@ static uint64_t ipc_card(int device) {
     return device == COLLET_DEVICE_HOST ? 0 : gpu_driver()->identity(device - COLLET_DEVICE_CUDA(0));
 }
 
-uint64_t ipc_gpu_of(const struct peer_info *peer) { return transport_card(&transport_ipc, peer); }
-
 static bool ipc_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
     *why = a->node != b->node ? "different hosts" : "not on GPUs";
     return a->node == b->node && a->device != COLLET_DEVICE_HOST && b->device != COLLET_DEVICE_HOST;
@@ -57,7 +55,7 @@ static bool ipc_reaches(const struct peer_info *a, const struct peer_info *b, co
 static int peer_ordinal(const struct conn *conn) {
     const struct gpu_driver *driver = conn->owner->gpu->driver;
     const char *why;
-    uint64_t gpu = ipc_gpu_of(&conn->owner->peers[conn->peer]);
+    uint64_t gpu = transport_card(&transport_ipc, &conn->owner->peers[conn->peer]);
     int ordinal = driver->count(&why) - 1;
     while (ordinal >= 0 && driver->identity(ordinal) != gpu)
         ordinal--;
@@ -220,6 +218,7 @@ const struct transport transport_ipc = {
     .name = "ipc",
     .bit = COLLET_TRANSPORT_IPC,
     .card = ipc_card,
+    .card_is_device = true,
     .reaches = ipc_reaches,
     .offer = ipc_offer,
     .accept = ipc_accept,

@@ -33,6 +33,13 @@ const struct transport *transport_named(const char *name) {
     return NULL;
 }
 
+bool transport_shares_device(const struct peer_info *a, const struct peer_info *b) {
+    bool same = a->node == b->node;
+    for (const struct transport *const *t = transports; *t != NULL; t++)
+        same &= !(*t)->card_is_device || transport_card(*t, a) == transport_card(*t, b);
+    return same;
+}
+
 void transport_cards(int device, uint64_t cards[BOOT_CARDS]) {
     memset(cards, 0, BOOT_CARDS * sizeof(*cards));
     for (const struct transport *const *t = transports; *t != NULL; t++)

@@ -27,6 +27,7 @@ struct transport {
     /* What a rank on this device says of itself to all others before there are connections, for reaches(); 0: nothing. NULL: it
      * never says anything. */
     uint64_t (*card)(int device);
+    bool card_is_device; /* The card of a rank is the identity of its device. */
 
     /* Can these two ranks use it? Symmetric and pure: both ends must come to the same answer. On false *why says why
      * not, in a static string. */
@@ -86,8 +87,8 @@ void transport_cards(int device, uint64_t cards[BOOT_CARDS]);
 static inline uint64_t transport_card(const struct transport *transport, const struct peer_info *peer) {
     return peer->cards[transport_number(transport)];
 }
-/* ipc's: the GPU that a rank is on, as gpu_driver.identity(); 0: on the host. */
-uint64_t ipc_gpu_of(const struct peer_info *peer);
+/* Are two ranks on one device, as a transport's cards say? */
+bool transport_shares_device(const struct peer_info *a, const struct peer_info *b);
 
 /* The key of a message between the two ends of a connection (boot_send()); letter: which of the transport's own messages it is,
  * 0 … 255. */

@@ -180,8 +180,8 @@ static struct fifo_end *end_create(const struct facts *facts, int rank, int numb
     end->strides[PROTOCOL_LL128] = LL128_SLOT_BYTES;
     end->position = end->seen = end->loans.until = facts->first;
     end->nslots = facts->nslots;
-    end->ll_turn = (uint32_t)facts->first;
-    end->ll_flag_mask = (1u << facts->flag_bits) - 1;
+    end->turns[PROTOCOL_LL] = (uint32_t)facts->first;
+    end->turn_mask = (1u << facts->flag_bits) - 1;
     return end;
 }
 

@@ -204,7 +204,7 @@ static void no_line_of_ll_is_older_than_a_period_of_its_flags(void **state) {
     (void)state;
     struct connection c = connected(0);
     char payload[64], scratch[4096];
-    c.producer.ll_flag_mask = c.consumer.ll_flag_mask = 31;
+    c.producer.turn_mask = c.consumer.turn_mask = 31;
     for (uint32_t k = 0; k < 1000; k++) {
         struct work_args args = {.signature = 0x10000, .protocol = PROTOCOL_LL};
         uint32_t bytes = k % 32 == 0 ? sizeof(payload) : 8;

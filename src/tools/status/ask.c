@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/status/ask.h"
 
+#include "base/grow.h"
 #include "base/os.h"
 
 #include <errno.h>
@@ -179,14 +180,10 @@ bool ask_process(int pid, uint64_t deadline_ns, struct status_jobs *jobs, const 
     const int fd = ask(pid, true, 0), before = jobs->count;
     *why = fd < 0 ? "it has no communicator, or is another user's" : "it does not answer: is it stopped?";
     while (fd >= 0 && next_job(fd, &job, deadline_ns, why)) {
-        struct status_job *more =
-            is_known(jobs, job.tag) ? NULL : realloc(jobs->job, (size_t)(jobs->count + 1) * sizeof(*more));
-        if (more == NULL) {
+        if (!is_known(jobs, job.tag) && grow(&jobs->job, (size_t)jobs->count, 1, &jobs->room, sizeof job))
+            jobs->job[jobs->count++] = job;
+        else
             free(job.ranks);
-            continue;
-        }
-        jobs->job = more;
-        jobs->job[jobs->count++] = job;
     }
     if (fd >= 0)
         close(fd);

@@ -30,7 +30,7 @@ struct status_job {
 };
 
 struct status_jobs {
-    int count;
+    int count, room;
     struct status_job *job;
 };
 void status_jobs_free(struct status_jobs *jobs);
