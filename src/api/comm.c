@@ -48,6 +48,7 @@ static struct collet_comm *handle_take(void) {
         pthread_mutex_init(&comm->error_lock, NULL);
     }
     comm->phase = COMM_JOINING;
+    comm->revoked = false;
     comm->failure = COLLET_SUCCESS;
     comm->to = NULL;
     comm->split = NULL;

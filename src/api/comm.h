@@ -28,6 +28,7 @@ struct collet_comm {
     enum collet_result failure; /* phase FAILED: its code */
     int nranks, rank, device;
     bool nonblocking;
+    bool revoked;       /* by this rank */
     int64_t timeout_ms; /* of collet_config; 0: the configuration's */
     char name[32];
     struct collet_comm **to; /* where its creator wants the handle */
@@ -61,6 +62,12 @@ static inline uint64_t comm_magic(void) { return COMM_MAGIC + process_generation
 /* Is it a communicator? Silent. */
 static inline bool comm_is_live(const struct collet_comm *comm) {
     return comm != NULL && __atomic_load_n(&comm->magic, __ATOMIC_ACQUIRE) == comm_magic();
+}
+
+/* Has this rank called collet_comm_revoke()? */
+static inline bool comm_is_revoked(const struct collet_comm *comm) {
+    return comm_is_live(comm) &&
+           __atomic_load_n(&comm->revoked, __ATOMIC_RELAXED); /* a word of its own: pairs with none */
 }
 
 /* Was it made before a fork(), by an ancestor of this process? */

@@ -149,7 +149,9 @@ static enum collet_result stop_everywhere(struct collet_comm *comm, const char *
 
 enum collet_result collet_comm_revoke(struct collet_comm *comm) {
     COLLET_TRY(comm_check(comm));
-    return stop_everywhere(comm, "collet_comm_revoke");
+    COLLET_TRY(stop_everywhere(comm, "collet_comm_revoke"));
+    __atomic_store_n(&comm->revoked, true, __ATOMIC_RELAXED);
+    return COLLET_SUCCESS;
 }
 
 enum collet_result collet_comm_abort(struct collet_comm *comm) {

@@ -344,7 +344,10 @@ static const enum collet_op OPS[ncclNumOps] = {[ncclSum] = COLLET_SUM,
 _Static_assert((int)COLLET_OP_COUNT >= (int)ncclNumOps, "no created operator looks like one of NCCL's");
 static enum collet_op op_of(ncclRedOp_t op) { return op < ncclNumOps ? OPS[op] : (enum collet_op)op; }
 
-static enum collet_result values_check(ncclDataType_t type, ncclRedOp_t op, cudaStream_t stream) {
+static enum collet_result values_check(ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+    if (comm_is_revoked(comm))
+        return group_poison(
+            err_set(COLLET_ERR_INVALID_USAGE, "comm was revoked by ncclCommRevoke(): shrink or destroy it"));
     if ((unsigned)type >= ncclNumTypes)
         return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "datatype is %d: 0 … %d", type, ncclNumTypes - 1));
     if ((unsigned)op > ncclMaxRedOp || (op >= ncclNumOps && (unsigned)op < COLLET_OP_COUNT))
@@ -357,58 +360,61 @@ static enum collet_result values_check(ncclDataType_t type, ncclRedOp_t op, cuda
 }
 
 /* A call, unless one of its values has no translation. */
-#define CALL(type, op, stream, call)                                                                                   \
-    reply(values_check(type, op, stream) == COLLET_SUCCESS ? (call) : COLLET_ERR_INVALID_ARGUMENT)
-#define COPY(type, stream, call) CALL(type, ncclSum, stream, call)
+#define CALL(type, op, comm, stream, call)                                                                             \
+    do {                                                                                                               \
+        enum collet_result checked_ = values_check(type, op, comm, stream);                                            \
+        return reply(checked_ == COLLET_SUCCESS ? (call) : checked_);                                                  \
+    } while (0)
+#define COPY(type, comm, stream, call) CALL(type, ncclSum, comm, stream, call)
 
 ncclResult_t pncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
                             ncclComm_t comm, cudaStream_t stream) {
-    return CALL(type, op, stream, collet_allreduce(in, out, count, TYPES[type], op_of(op), comm, stream));
+    CALL(type, op, comm, stream, collet_allreduce(in, out, count, TYPES[type], op_of(op), comm, stream));
 }
 
 ncclResult_t pncclReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
                          ncclComm_t comm, cudaStream_t stream) {
-    return CALL(type, op, stream, collet_reduce(in, out, count, TYPES[type], op_of(op), root, comm, stream));
+    CALL(type, op, comm, stream, collet_reduce(in, out, count, TYPES[type], op_of(op), root, comm, stream));
 }
 
 ncclResult_t pncclBroadcast(const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                             cudaStream_t stream) {
-    return COPY(type, stream, collet_broadcast(in, out, count, TYPES[type], root, comm, stream));
+    COPY(type, comm, stream, collet_broadcast(in, out, count, TYPES[type], root, comm, stream));
 }
 
 ncclResult_t pncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                         cudaStream_t stream) {
-    return COPY(type, stream, collet_broadcast(buffer, buffer, count, TYPES[type], root, comm, stream));
+    COPY(type, comm, stream, collet_broadcast(buffer, buffer, count, TYPES[type], root, comm, stream));
 }
 
 ncclResult_t pncclAllGather(const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
                             cudaStream_t stream) {
-    return COPY(type, stream, collet_allgather(in, out, count, TYPES[type], comm, stream));
+    COPY(type, comm, stream, collet_allgather(in, out, count, TYPES[type], comm, stream));
 }
 
 ncclResult_t pncclReduceScatter(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                 ncclComm_t comm, cudaStream_t stream) {
-    return CALL(type, op, stream, collet_reducescatter(in, out, count, TYPES[type], op_of(op), comm, stream));
+    CALL(type, op, comm, stream, collet_reducescatter(in, out, count, TYPES[type], op_of(op), comm, stream));
 }
 
 ncclResult_t pncclSend(const void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                        cudaStream_t stream) {
-    return COPY(type, stream, collet_send(buffer, count, TYPES[type], peer, comm, stream));
+    COPY(type, comm, stream, collet_send(buffer, count, TYPES[type], peer, comm, stream));
 }
 
 ncclResult_t pncclRecv(void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                        cudaStream_t stream) {
-    return COPY(type, stream, collet_recv(buffer, count, TYPES[type], peer, comm, stream));
+    COPY(type, comm, stream, collet_recv(buffer, count, TYPES[type], peer, comm, stream));
 }
 
 NEWER(ncclResult_t, Gather, const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
       cudaStream_t stream) {
-    return COPY(type, stream, collet_gather(in, out, count, TYPES[type], root, comm, stream));
+    COPY(type, comm, stream, collet_gather(in, out, count, TYPES[type], root, comm, stream));
 }
 
 NEWER(ncclResult_t, Scatter, const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
       cudaStream_t stream) {
-    return COPY(type, stream, collet_scatter(in, out, count, TYPES[type], root, comm, stream));
+    COPY(type, comm, stream, collet_scatter(in, out, count, TYPES[type], root, comm, stream));
 }
 
 /* NCCL has no alltoall in place, but programs call it so and expect success: nccl-tests measures it. What the blocks hold
@@ -432,9 +438,9 @@ static enum collet_result alltoall_in_place(char *buffer, size_t count, enum col
 NEWER(ncclResult_t, AlltoAll, const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
       cudaStream_t stream) {
     bool in_place = in == out && in != NULL;
-    return COPY(type, stream,
-                in_place ? alltoall_in_place(out, count, TYPES[type], comm, stream)
-                         : collet_alltoall(in, out, count, TYPES[type], comm, stream));
+    COPY(type, comm, stream,
+         in_place ? alltoall_in_place(out, count, TYPES[type], comm, stream)
+                  : collet_alltoall(in, out, count, TYPES[type], comm, stream));
 }
 
 /* ---- memory ---- */
@@ -487,18 +493,21 @@ ncclResult_t pncclMemFree(void *pointer) { return reply(collet_mem_free(pointer)
 _Static_assert((int)ncclScalarDevice == COLLET_SCALAR_DEVICE && (int)ncclScalarHostImmediate == COLLET_SCALAR_HOST,
                "the same numbers");
 
+static enum collet_result make_op(ncclRedOp_t *op, void *scalar, ncclDataType_t type, ncclScalarResidence_t residence,
+                                  ncclComm_t comm) {
+    enum collet_op made, *made_p = op != NULL ? &made : NULL;
+    COLLET_TRY(collet_op_create_premul_sum(made_p, scalar, TYPES[type], (enum collet_residence)residence, comm));
+    *op = (ncclRedOp_t)made;
+    return COLLET_SUCCESS;
+}
+
 ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
                                        ncclScalarResidence_t residence, ncclComm_t comm) {
-    enum collet_op made, *made_p = op != NULL ? &made : NULL;
-    ncclResult_t replied = COPY(
-        type, NULL, collet_op_create_premul_sum(made_p, scalar, TYPES[type], (enum collet_residence)residence, comm));
-    if (replied == ncclSuccess)
-        *op = (ncclRedOp_t)made;
-    return replied;
+    COPY(type, NULL, NULL, make_op(op, scalar, type, residence, comm));
 }
 
 ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
-    return CALL(ncclInt8, op, NULL, collet_op_destroy(op_of(op), comm));
+    CALL(ncclInt8, op, NULL, NULL, collet_op_destroy(op_of(op), comm));
 }
 
 /* ---- teams ----

@@ -26,7 +26,7 @@
     X(WORKS, CommFinalize, "2.14", "")                                                                                 \
     X(WORKS, CommDestroy, "2.3", "")                                                                                   \
     X(WORKS, CommAbort, "2.4", "")                                                                                     \
-    X(WORKS, CommRevoke, "2.28.7", "later calls return ncclRemoteError")                                               \
+    X(WORKS, CommRevoke, "2.28.7", "for all ranks; later calls return ncclInvalidUsage")                               \
     X(WORKS, CommSplit, "2.18", "")                                                                                    \
     X(WORKS, CommShrink, "2.27", "")                                                                                   \
     X(WORKS, CommGrow, "2.29", "")                                                                                     \

@@ -439,7 +439,11 @@ static void end_by_shrinking(ncclComm_t large, int number) {
     ncclComm_t small = NULL, smaller = NULL;
     EXPECT(ncclInvalidArgument, ncclCommRevoke(large, 1));
     OK(ncclCommRevoke(large, 0));
-    EXPECT(ncclRemoteError, ncclAllReduce(&one, &all, 1, ncclInt, ncclSum, large, NULL));
+    EXPECT(ncclInvalidUsage, ncclAllReduce(&one, &all, 1, ncclInt, ncclSum, large, NULL));
+    CHECK(strstr(ncclGetLastError(large), "ncclCommRevoke()") != NULL);
+    OK(ncclGroupStart());
+    EXPECT(ncclInvalidUsage, ncclSend(&one, 1, ncclInt, 0, large, NULL));
+    EXPECT(ncclInvalidUsage, ncclGroupEnd());
     if (number != N - 1) {
         OK(ncclCommShrink(large, last, 1, &small, NULL, NCCL_SHRINK_DEFAULT));
         CHECK(sum_over(small) == N - 1);
