@@ -67,16 +67,17 @@ static void fill_extents(struct interp_op *op, const struct prog *prog, const st
 static void fill_ops(struct exec_program *program, const struct exec_call *call) {
     const struct work_args *args = &call->args;
     struct exec_loans loans = exec_loans_of(program);
-    bool leaves_cache = 2 * args->total_elems * args->elem_bytes >= call->chan->cache_bytes;
+    uint64_t bytes = work_elems(args, (uint32_t)call->chan->owner.nranks) * args->elem_bytes;
+    bool leaves_cache = 2 * bytes >= call->chan->cache_bytes;
     /* Slots carry no more than that. */
-    uint64_t whole = call->request.extents != NULL ? UINT64_MAX : args->total_elems * args->elem_bytes;
+    uint64_t whole = call->request.extents != NULL ? UINT64_MAX : bytes;
     if (whole < loans.lends_from)
         loans.lends_from = 0;
     if (whole < loans.borrows_from || args->protocol != PROTOCOL_SIMPLE) /* headers of lines are old */
         loans.borrows_from = loans.lands_from = 0;
     for (uint32_t channel = 0; channel < args->nchannels; channel++) {
         struct interp_op *op = &program->ops[channel];
-        op->geometry = geometry_of(args->total_elems, args->block_elems, args->chunk_elems, channel, args->nchannels);
+        op->geometry = work_geometry(args, channel);
         op->args = *args;
         if (call->request.extents != NULL)
             fill_extents(op, program->progs[channel], call->request.extents, channel);

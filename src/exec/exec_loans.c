@@ -121,7 +121,7 @@ bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog) {
         return true;
     for (int region = STEP_IN; region <= STEP_OUT; region++) {
         uint64_t blocks = args->block_elems * op->memory.nblocks[region];
-        bytes[region] = (blocks > args->total_elems ? blocks : args->total_elems) * args->elem_bytes;
+        bytes[region] = (blocks > args->row_elems ? blocks : args->row_elems) * args->elem_bytes;
     }
     return op->extents[STEP_OUT] == NULL &&
            (args->in + bytes[STEP_IN] <= args->out || args->out + bytes[STEP_OUT] <= args->in);

@@ -59,8 +59,7 @@ static int messages_of(const struct prog *prog, const struct conn *conn) {
 
 static struct observed_wire describe_wire(const struct exec_call *call, const struct conn *conn) {
     const struct work_args *args = &call->args;
-    const struct geometry geometry =
-        geometry_of(args->total_elems, args->block_elems, args->chunk_elems, (uint32_t)conn->channel, args->nchannels);
+    const struct geometry geometry = work_geometry(args, (uint32_t)conn->channel);
     return (struct observed_wire){.channel = conn->channel,
                                   .peer = conn->peer,
                                   .sends = conn->side == CONN_PRODUCER,

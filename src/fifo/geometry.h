@@ -9,7 +9,12 @@
  *   a slot with all three           ├┤┊├┤┊├┤┊              one behind another, each at a multiple of the protocol's unit
  *
  * A block is a slice of one buffer (the last slices may be short or empty), or one rank's block of equally many elements,
- * or one rank's block with an extent of its own. Each channel has its part of every block and walks through it, one piece
+ * or a slice of that, or one rank's block with an extent of its own. Slices of the blocks of ranks lie in rows:
+ *
+ *   a region of two rows     ├── block 0 ──┼── block 1 ──┼─ block 2 ─┤├── block 3 ──┼── block 4 ──┼─ block 5 ─┤
+ *                            └─ row 0: what rank 0 has               └─ row 1: what rank 1 has
+ *
+ * Each channel has its part of every block and walks through it, one piece
  * of at most chunk_elems per round. A piece without elements takes no room in a slot, and a slot without elements is not
  * sent; both ends know, because both compute the lengths here.
  */
@@ -50,14 +55,16 @@ struct span {
 };
 
 struct geometry {
-    uint64_t total_elems; /* of a region of slices; block_elems · blocks where blocks are ranks' */
-    uint64_t block_elems; /* distance between blocks, and the length of all but the last slices */
+    uint64_t row_elems;   /* of a row; all of a region of slices, or of ranks' blocks that are not cut, is one */
+    uint64_t block_elems; /* distance between blocks of a row, and the length of all but its last ones */
     uint64_t part_first;  /* this channel's part: elements part_first … part_first + part_elems − 1 of each block */
     uint64_t part_elems;
     uint64_t chunk_elems; /* most elements of one piece */
     uint64_t nrounds;
+    uint32_t row_blocks; /* blocks of a row */
     uint32_t channel, nchannels;
 };
+#define GEOMETRY_ONE_ROW UINT32_MAX
 
 /* Parts and slices begin at multiples of this many elements, so that vector loops rarely meet a cut. */
 #define GEOMETRY_ALIGN_ELEMS 16u
@@ -80,12 +87,13 @@ PORT_FN struct span geometry_part(uint64_t block_elems, uint32_t channel, uint32
     return part;
 }
 
-/* The geometry of channel `channel` of `nchannels`, for blocks of block_elems in a region of total_elems. */
-PORT_FN struct geometry geometry_of(uint64_t total_elems, uint64_t block_elems, uint64_t chunk_elems, uint32_t channel,
+/* The geometry of channel `channel` of `nchannels`, for blocks of block_elems in one row of row_elems. */
+PORT_FN struct geometry geometry_of(uint64_t row_elems, uint64_t block_elems, uint64_t chunk_elems, uint32_t channel,
                                     uint32_t nchannels) {
     struct geometry g;
     struct span part = geometry_part(block_elems, channel, nchannels);
-    g.total_elems = total_elems;
+    g.row_elems = row_elems;
+    g.row_blocks = GEOMETRY_ONE_ROW;
     g.block_elems = block_elems;
     g.part_first = part.first;
     g.part_elems = part.count;
@@ -127,9 +135,14 @@ PORT_FN struct span geometry_piece_of(const struct geometry *g, struct span exte
 
 PORT_FN struct span geometry_piece(const struct geometry *g, uint32_t block, uint64_t round) {
     struct span part = {g->part_first, g->part_elems};
+    uint64_t row_first = 0;
+    if (block >= g->row_blocks) {
+        row_first = block / g->row_blocks * g->row_elems;
+        block %= g->row_blocks;
+    }
     uint64_t first = block * g->block_elems;
-    uint64_t count = first < g->total_elems ? geometry_min(g->block_elems, g->total_elems - first) : 0;
-    return geometry_cut(part, first, count, g->chunk_elems, round);
+    uint64_t count = first < g->row_elems ? geometry_min(g->block_elems, g->row_elems - first) : 0;
+    return geometry_cut(part, row_first + first, count, g->chunk_elems, round);
 }
 
 /* ---- pieces in a slot ---- */

@@ -73,8 +73,8 @@ uint64_t forecast_count(const struct forecast_stage *stage, uint64_t bytes) {
 
 /* Slices are whole multiples of a few elements: of a short buffer the last ones are empty. */
 static bool has_empty_slices(const struct forecast_stage *stage, uint64_t bytes) {
-    uint64_t nblocks = (uint64_t)stage->cost->nblocks;
-    return is_slices(stage) && nblocks > 1 && geometry_share(bytes, nblocks) * (nblocks - 1) >= bytes;
+    uint64_t nslices = (uint64_t)stage->cost->nslices;
+    return is_slices(stage) && nslices > 1 && geometry_share(bytes, nslices) * (nslices - 1) >= bytes;
 }
 
 static enum forecast_kind kind_of(const struct forecast_stage *stage, uint64_t bytes) {
@@ -90,7 +90,7 @@ static enum collet_result set_choice(struct forecast_stage *stage, const struct 
                                      struct forecast *f, struct sim **sim_p) {
     uint64_t count = forecast_count(stage, bytes);
     int nrings = choice->nchannels < stage->machine.nshapes ? choice->nchannels : stage->machine.nshapes;
-    double block = is_slices(stage) ? (double)bytes / stage->cost->nblocks : (double)count;
+    double block = (double)count / stage->cost->nslices;
     double rounds = ceil(block / choice->nchannels / choice->chunk_bytes);
     rounds = fmin(fmax(rounds, 1), cost_rounds(&stage->machine));
     double hosts = stage->machine.cast.grouping == SIM_EACH ? stage->job->nhosts : 1;

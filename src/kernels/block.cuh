@@ -193,8 +193,7 @@ BLOCK_FN void block_begin(struct block_memory *m, const struct work *work, uint3
     op->memory = program->memory;
     op->args = work->args;
     op->args.factor = interp_factor(&work->args);
-    op->geometry = geometry_of(work->args.total_elems, work->args.block_elems, work->args.chunk_elems, channel,
-                               work->args.nchannels);
+    op->geometry = work_geometry(&work->args, channel);
     for (int region = 0; region < STEP_REGIONS; region++)
         op->extents[region] = NULL; /* counts of blocks are not for GPUs */
     w->op = op;

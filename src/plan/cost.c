@@ -25,7 +25,7 @@ static enum collet_result stage_look(struct cost_stage *stage) {
     for (int rank = 0; rank < nlooked; rank++) {
         struct prog *prog;
         COLLET_TRY(algorithm_build(stage->algorithm, &stage->machine->shapes[0], rank, 0, &prog));
-        stage->nblocks = prog->nblocks;
+        stage->nslices = prog->nslices;
         stage->longest_run = prog->longest_run;
         stage->nworkers = prog->nworkers > stage->nworkers ? prog->nworkers : stage->nworkers;
         stage->npeers = prog->npeers > stage->npeers ? prog->npeers : stage->npeers;
@@ -103,18 +103,18 @@ static enum collet_result stage_build(struct cost_stage *stage, int nrings) {
 
 static struct sim_lengths lengths_of(const struct cost_stage *stage, const struct plan_choice *choice, uint64_t count,
                                      uint32_t elem_bytes, int channel) {
-    uint64_t total, block, chunk = plan_chunk_elems(choice->chunk_bytes, elem_bytes);
+    struct work_args args = {.chunk_elems = plan_chunk_elems(choice->chunk_bytes, elem_bytes),
+                             .nchannels = (uint32_t)choice->nchannels};
     int nranks = stage->machine->cast.nhosts * stage->machine->cast.nlocal;
     enum prog_collective collective = stage->algorithm->collective;
     if (prog_is_bare(collective))
         count = 1; /* a message without bytes takes as long as a byte */
-    plan_extent(collective, count, nranks, stage->nblocks, &total, &block);
-    double elems = prog_is_sliced(collective) ? (double)count / stage->nblocks : (double)count;
+    plan_extent(collective, count, nranks, stage->nslices, &args);
     return (struct sim_lengths){
         .uniform = stage->machine->uniform,
-        .part_bytes = elems * elem_bytes / choice->nchannels,
-        .chunk_bytes = (double)chunk * elem_bytes,
-        .geometry = geometry_of(total, block, chunk, (uint32_t)channel, (uint32_t)choice->nchannels),
+        .part_bytes = (double)count / stage->nslices * elem_bytes / choice->nchannels,
+        .chunk_bytes = (double)args.chunk_elems * elem_bytes,
+        .geometry = work_geometry(&args, (uint32_t)channel),
         .elem_bytes = elem_bytes,
     };
 }

@@ -47,7 +47,7 @@ struct cost_machine {
 struct cost_stage {
     const struct cost_machine *machine;
     const struct algorithm *algorithm;
-    int nblocks;          /* of all ranks alike */
+    int nslices;          /* of all ranks alike */
     int longest_run;      /* blocks of its longest message */
     int nworkers, npeers; /* of a rank, at most */
     double sent, lent;    /* messages per round of all ranks that were looked at; those that are lent */

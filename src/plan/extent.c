@@ -4,15 +4,11 @@
 /* Another channel is another message per hop: some microseconds, in which the first one's NIC sends this much. */
 #define PART_BYTES (32u << 10)
 
-void plan_extent(enum prog_collective collective, uint64_t count, int nranks, int nblocks, uint64_t *total_elems,
-                 uint64_t *block_elems) {
-    if (prog_is_sliced(collective)) {
-        *total_elems = count;
-        *block_elems = geometry_share(count, (uint64_t)nblocks);
-    } else {
-        *total_elems = count * (uint64_t)nranks;
-        *block_elems = count;
-    }
+void plan_extent(enum prog_collective collective, uint64_t count, int nranks, int nslices, struct work_args *args) {
+    bool sliced = prog_is_sliced(collective), rows = !sliced && nslices > 1;
+    args->row_elems = sliced || rows ? count : count * (uint64_t)nranks;
+    args->row_blocks = rows ? (uint16_t)nslices : 0;
+    args->block_elems = sliced || rows ? geometry_share(count, (uint64_t)nslices) : count;
 }
 
 uint64_t plan_chunk_elems(uint32_t chunk_bytes, uint32_t elem_bytes) {

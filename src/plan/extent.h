@@ -5,12 +5,11 @@
 #ifndef COLLET_PLAN_EXTENT_H
 #define COLLET_PLAN_EXTENT_H
 
-#include "fifo/geometry.h"
+#include "fifo/call.h"
 #include "program/program.h"
 
-/* Total and block elements of a call's regions under an algorithm whose WHOLE regions have nblocks slices. */
-void plan_extent(enum prog_collective collective, uint64_t count, int nranks, int nblocks, uint64_t *total_elems,
-                 uint64_t *block_elems);
+/* Elements of a call's regions, rows and blocks under an algorithm that cuts buffers, or blocks of ranks, into nslices. */
+void plan_extent(enum prog_collective collective, uint64_t count, int nranks, int nslices, struct work_args *args);
 
 /* Whole elements in a chunk of chunk_bytes, ≥ 1. */
 uint64_t plan_chunk_elems(uint32_t chunk_bytes, uint32_t elem_bytes);

@@ -198,7 +198,12 @@ static void read_algo(struct schedule *s, const xmlNode *root) {
                         coll);
     s->algorithm.collective = (enum prog_collective)collective;
     s->nranks = s->algorithm.nranks = (int)xml_int(&s->attrs, root, "ngpus", 1, GPUS_MAX, 0);
-    s->nslices = (int)xml_int(&s->attrs, root, "nchunksperloop", 1, CHUNKS_MAX, s->nranks);
+    int nchunks = (int)xml_int(&s->attrs, root, "nchunksperloop", 1, CHUNKS_MAX, s->nranks);
+    bool per_rank = !prog_is_sliced(s->algorithm.collective) && s->nranks > 0;
+    if (per_rank && nchunks % s->nranks != 0)
+        return xml_fail(&s->attrs, root, "nchunksperloop=\"%d\": equally many chunks per rank, of %d, are expected",
+                        nchunks, s->nranks);
+    s->nslices = s->cast.nslices = per_rank ? nchunks / s->nranks : nchunks;
     XML_FOR_EACH(gpu, root) {
         noutputs += (int)xml_int(&s->attrs, gpu, "o_chunks", 0, CHUNKS_MAX, 0);
         XML_FOR_EACH(tb, gpu) {
@@ -210,15 +215,9 @@ static void read_algo(struct schedule *s, const xmlNode *root) {
     if (count_elements(root, "gpu") != s->nranks || nsteps > STEPS_MAX)
         xml_fail(&s->attrs, root, "lists %d gpus with %d steps: ngpus=\"%d\", and at most %d steps are taken",
                  count_elements(root, "gpu"), nsteps, s->nranks, STEPS_MAX);
-    struct prog whole = {.collective = (enum prog_collective)collective, .nranks = s->nranks, .nblocks = s->nslices};
+    struct prog whole = {.collective = (enum prog_collective)collective, .nranks = s->nranks, .nslices = s->nslices};
     s->nin = prog_region_blocks(&whole, STEP_IN);
     s->nout = prog_region_blocks(&whole, STEP_OUT);
-    if (going(s) && !prog_is_sliced(s->algorithm.collective) && s->nslices != s->nranks)
-        xml_fail(
-            &s->attrs, root,
-            "nchunksperloop=\"%d\": of a%s, one chunk per rank is taken, so %d: instances are what the tuner makes, "
-            "channels",
-            s->nslices, strchr("aeiou", coll[0]) != NULL ? "n alltoall or allgather" : " reducescatter", s->nranks);
     s->tbs = arena_get(&s->arena, (size_t)ntbs, sizeof *s->tbs);
     s->steps = arena_get(&s->arena, (size_t)nsteps, sizeof *s->steps);
     int number = 0;
@@ -292,11 +291,18 @@ static void add_operand(struct schedule *s, struct step *step, struct value *sum
     }
 }
 
+/* The first of neighbouring blocks of OUT that are a run of blocks of IN in place; −1: there are none. */
+static int home_of(const struct schedule *s, int gpu, struct run from) {
+    int first = cast_alias_of(&s->cast, gpu, from.first);
+    int last = cast_alias_of(&s->cast, gpu, from.first + from.count - 1);
+    return first >= 0 && last == first + from.count - 1 ? first : -1;
+}
+
 /* In place, and so everywhere: the input is where the output will be, and a copy between the two is none. */
 static bool is_at_home(const struct schedule *s, const struct step *step, int gpu) {
     struct local from = step->locals[0].local;
     return !step->type->dst_too && !step->type->recv && !step->type->send && from.region == STEP_IN &&
-           step->count == 1 && cast_alias_of(&s->cast, gpu, from.run.first) == step->dst;
+           home_of(s, gpu, from.run) == step->dst;
 }
 
 static void store_result(struct schedule *s, struct step *step, const struct value *result) {
@@ -304,7 +310,8 @@ static void store_result(struct schedule *s, struct step *step, const struct val
     struct gpu *gpu = &s->gpus[number];
     step->left_out = is_at_home(s, step, number);
     memcpy(&gpu->places[step->dst], result, (size_t)count * sizeof *result);
-    gpu->places[step->dst].own = step->left_out;
+    for (int i = 0; i < count; i++)
+        gpu->places[step->dst + i].own = step->left_out;
     step->store = step->dst < s->nout ? OUT_RUN(ROW(step->dst, count)) : TMP_RUN(ROW(step->dst - s->nout, count));
     if (step->dst >= s->nout && gpu->ntmp < step->dst - s->nout + count)
         gpu->ntmp = step->dst - s->nout + count;
@@ -321,6 +328,19 @@ static void finish_result(struct schedule *s, struct step *step, struct value *r
         step->finish = finish;
         result[i].finished |= finish;
     }
+}
+
+/* A run of blocks that are as long as the chunks: neighbours, or slices of the same number. */
+static struct run run_of_lengths(struct schedule *s, const struct step *step, const struct value *result) {
+    int first = result[0].block, n = s->nslices;
+    bool row = true, same = true;
+    for (int i = 0; i < step->count; i++) {
+        row &= result[i].block % n == (first + i) % n;
+        same &= result[i].block % n == first % n;
+    }
+    if (!row && !same)
+        REFUSE(s, step, "its %d chunks are neither neighbours nor of one number in their blocks", step->count);
+    return row ? ROW(first, step->count) : (struct run){first, step->count, n, 1};
 }
 
 static void run_step(struct schedule *s, struct threadblock *tb) {
@@ -346,9 +366,8 @@ static void run_step(struct schedule *s, struct threadblock *tb) {
     if (!going(s))
         return;
     finish_result(s, step, result);
-    bool sliced = prog_is_sliced(s->algorithm.collective);
-    struct run length = ROW(sliced ? result[0].block : 0, step->count);
-    step->about = s->nin > s->nout ? IN_RUN(length) : OUT_RUN(length);
+    struct run lengths = run_of_lengths(s, step, result);
+    step->about = s->nin > s->nout ? IN_RUN(lengths) : OUT_RUN(lengths);
     if (step->type->dst)
         store_result(s, step, result);
     if (step->type->send) {
@@ -374,24 +393,33 @@ static void run_all(struct schedule *s) {
                    SLOTS);
 }
 
-/* An own block that nobody has moved to OUT, where it is in place: the first step that reads it stores it too; the
- * others that read it are of the same worker. */
+/* Does a step read chunks of the own block that nobody has moved to OUT, where the block is in place? */
+static bool reads_own_block(const struct schedule *s, int number, const struct step *step) {
+    struct local from = step->locals[0].local;
+    int home = step->nlocals == 1 && from.region == STEP_IN ? home_of(s, number, from.run) : -1;
+    for (int i = 0; i < step->count && home >= 0; i++)
+        if (!s->gpus[number].places[home + i].own)
+            return false;
+    return home >= 0 && !step->left_out;
+}
+
+/* The first step that reads a chunk of the own block stores it too; the others that read it are of the same worker. */
 static void bring_home(struct schedule *s, int number) {
     struct gpu *gpu = &s->gpus[number];
-    struct step *first = NULL;
-    for (int k = 0; k < gpu->norder; k++) {
+    struct step **first = arena_get(&s->arena, (size_t)s->nin, sizeof(struct step *));
+    for (int k = 0; k < gpu->norder && first != NULL && s->algorithm.collective == PROG_ALLGATHER; k++) {
         struct step *step = &s->steps[gpu->order[k]];
-        int place = step->nlocals == 1 && step->locals[0].local.region == STEP_IN && step->count == 1
-                        ? cast_alias_of(&s->cast, number, step->locals[0].local.run.first)
-                        : -1;
-        if (place < 0 || !gpu->places[place].own || step->left_out || s->algorithm.collective != PROG_ALLGATHER)
+        struct run from = step->locals[0].local.run;
+        if (!reads_own_block(s, number, step))
             continue;
-        if (first == NULL && step->store.region == STEP_NONE) {
-            first = step;
-            step->store = OUT(place);
+        for (int chunk = from.first; chunk < from.first + from.count; chunk++) {
+            if (first[chunk] == NULL && step->store.region == STEP_NONE)
+                step->store = OUT_RUN(ROW(home_of(s, number, from), from.count));
+            if (first[chunk] == NULL && step->store.region != STEP_NONE)
+                first[chunk] = step;
+            if (first[chunk] != NULL)
+                merge(s, first[chunk]->tb, step->tb);
         }
-        if (first != NULL)
-            merge(s, first->tb, step->tb);
     }
 }
 
@@ -400,8 +428,7 @@ static void bring_home(struct schedule *s, int number) {
 static void build_imported(struct prog *prog) {
     const struct schedule *s = prog->schedule;
     const struct gpu *gpu = &s->gpus[prog->rank];
-    if (prog_is_sliced(prog->collective))
-        prog_slices(prog, s->nslices);
+    prog_slices(prog, s->nslices);
     prog_tmp(prog, gpu->ntmp);
     prog_longest_run(prog, s->longest);
     for (int worker = gpu->first; worker < gpu->first + gpu->ntbs; worker++) {

@@ -100,7 +100,7 @@ void tuner_limits_of_gpus(const struct config *config, int ranks_of_a_gpu, struc
  * of ranks are what the call says, whatever their size. */
 bool tuner_keeps_bits(const struct tuner_limits *limits, const struct algorithm *algorithm, int nslices) {
     bool in_rank_order = algorithm->order == PROG_IN_RANK_ORDER;
-    bool one_order = nslices == 1 || !prog_is_sliced(algorithm->collective);
+    bool one_order = nslices == 1;
     if (!prog_facts[algorithm->collective].reduces || prog_is_bare(algorithm->collective))
         return true;
     return limits->determinism == DETERMINISM_NONE || in_rank_order ||

@@ -400,8 +400,7 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
     int nranks = planner->chan->owner.nranks;
     uint32_t elem_bytes = (uint32_t)type_size(request->type);
     struct work_args *args = &call->args;
-    plan_extent(request->collective, planned_count(request), nranks, program->progs[0]->nblocks, &args->total_elems,
-                &args->block_elems);
+    plan_extent(request->collective, planned_count(request), nranks, program->progs[0]->nslices, args);
     args->chunk_elems = plan_chunk_elems(choice.chunk_bytes, elem_bytes);
     args->nchannels = (uint32_t)choice.nchannels;
     if (planner->chan->owner.gpu == NULL && !planner->limits.channels_given)

@@ -54,9 +54,9 @@ int tuner_most_channels(const struct tuner_limits *limits, uint32_t nslots, int 
 
 static uint64_t block_bytes(const struct cost_stage *stage, uint64_t count, uint32_t elem_bytes) {
     const struct sim_cast *cast = &stage->machine->cast;
-    uint64_t total, block;
-    plan_extent(stage->algorithm->collective, count, cast->nhosts * cast->nlocal, stage->nblocks, &total, &block);
-    return block * elem_bytes;
+    struct work_args args;
+    plan_extent(stage->algorithm->collective, count, cast->nhosts * cast->nlocal, stage->nslices, &args);
+    return args.block_elems * elem_bytes;
 }
 
 /* A part of a block that is no longer than a cache line is not worth a channel. */
@@ -90,7 +90,7 @@ int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage
     struct tuner_way ways[TUNER_WAYS_MAX];
     uint64_t block = block_bytes(stage, count, elem_bytes);
     struct tuner_limits own = limits_of(limits, stage->algorithm->collective);
-    if (!tuner_keeps_bits(limits, stage->algorithm, stage->nblocks))
+    if (!tuner_keeps_bits(limits, stage->algorithm, stage->nslices))
         return 0;
     int n = 0, nways = tuner_ways(&own, ways), fewest = limits->nchannels;
     int most = tuner_most_channels(limits, stage->machine->nslots, stage->npeers,

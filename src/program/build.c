@@ -32,10 +32,10 @@ const char *prog_collective_name(enum prog_collective collective) {
 
 static int blocks_of_layout(const struct prog *prog, enum prog_layout layout) {
     switch (layout) {
-    case PROG_WHOLE: return prog->nblocks;
-    case PROG_PER_RANK:
+    case PROG_PER_RANK: return prog->nranks * prog->nslices;
     case PROG_COUNTS: return prog->nranks;
-    default: return 1;
+    case PROG_NONE: return 1;
+    default: return prog->nslices;
     }
 }
 
@@ -85,7 +85,7 @@ struct prog *prog_create(enum prog_collective collective, const struct prog_shap
     prog->nranks = shape->nranks;
     prog->rank = rank;
     prog->root = root;
-    prog->nblocks = 1;
+    prog->nslices = 1;
     prog->longest_run = 1;
     memset(prog->peer_heads, 0xff, sizeof(prog->peer_heads)); /* all −1: ends */
     return prog;
@@ -103,10 +103,14 @@ void prog_destroy(struct prog *prog) {
     free(prog);
 }
 
-void prog_slices(struct prog *prog, int nblocks) {
-    if (nblocks < 1)
+void prog_slices(struct prog *prog, int nslices) {
+    if (nslices < 1)
         refuse(prog, "buffers cut into fewer than one slice");
-    prog->nblocks = nblocks;
+    if (nslices > 1 && prog_is_counted(prog->collective))
+        refuse(prog, "slices of blocks that have counts of their own");
+    if (nslices > UINT16_MAX && !prog_is_sliced(prog->collective)) /* work_args.row_blocks */
+        refuse(prog, "more than %d slices of each block", UINT16_MAX);
+    prog->nslices = nslices;
 }
 
 void prog_tmp(struct prog *prog, int nblocks) { prog->ntmp = nblocks; }

@@ -47,7 +47,7 @@ static enum collet_result build_member(struct cast *cast, const struct prog_shap
 enum collet_result cast_create(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
                                struct cast *cast) {
     int nranks = shape->nranks;
-    *cast = (struct cast){.algorithm = algorithm, .nranks = nranks, .root = root};
+    *cast = (struct cast){.algorithm = algorithm, .nranks = nranks, .root = root, .nslices = 1};
     if (nranks < 1 || root < 0 || root >= nranks)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "root %d of %d ranks: it must be within 0 … nranks−1", root,
                        nranks);
@@ -63,6 +63,7 @@ enum collet_result cast_create(const struct algorithm *algorithm, const struct p
             return result;
         }
     }
+    cast->nslices = cast->members[0].prog->nslices;
     return COLLET_SUCCESS;
 }
 
@@ -151,27 +152,28 @@ bool cast_reduces(const struct cast *cast) { return facts_of(cast)->reduces; }
 
 static bool is_per_rank(enum prog_layout layout) { return layout == PROG_PER_RANK || layout == PROG_COUNTS; }
 
-/* Whose contribution block `block` of an OUT is; −1: everybody's. */
-static int contributor_of(const struct cast *cast, int block) {
+/* Whose contribution a row of an OUT is; −1: everybody's. */
+static int contributor_of(const struct cast *cast, int row) {
     const struct prog_facts *facts = facts_of(cast);
     if (facts->reduces)
         return -1;
     if (facts->root == PROG_PEER)
         return facts->in == PROG_NONE ? 1 : 0;
-    return facts->root == PROG_FROM_ROOT ? cast->root : block;
+    return facts->root == PROG_FROM_ROOT ? cast->root : row;
 }
 
 struct cast_source cast_source_of(const struct cast *cast, int member, int block) {
     const struct prog_facts *facts = facts_of(cast);
-    int in_block = is_per_rank(facts->in) ? member : facts->in == PROG_SINGLE ? 0 : block;
-    return (struct cast_source){contributor_of(cast, block), in_block};
+    int row = block / cast->nslices, slice = block % cast->nslices;
+    int in_block = is_per_rank(facts->in) ? member * cast->nslices + slice : slice;
+    return (struct cast_source){contributor_of(cast, row), in_block};
 }
 
 int cast_alias_of(const struct cast *cast, int member, int block) {
     switch (facts_of(cast)->in_place) {
     case PROG_SAME_PLACE: return block;
-    case PROG_IN_IS_OWN_BLOCK: return member;
-    case PROG_OUT_IS_OWN_BLOCK: return block == member ? 0 : -1;
+    case PROG_IN_IS_OWN_BLOCK: return member * cast->nslices + block;
+    case PROG_OUT_IS_OWN_BLOCK: return block / cast->nslices == member ? block % cast->nslices : -1;
     default: return -1;
     }
 }

@@ -139,9 +139,9 @@ static bool compare_programs(struct machine *m) {
     const struct cast_member *first = &m->cast->members[0];
     for (int member = 0; member < m->cast->nmembers; member++) {
         const struct cast_member *other = &m->cast->members[member];
-        if (other->prog->nblocks != first->prog->nblocks)
+        if (other->prog->nslices != first->prog->nslices)
             return machine_fail(m, "rank %d cuts its buffers into %d slices, rank %d into %d", other->rank,
-                                other->prog->nblocks, first->rank, first->prog->nblocks);
+                                other->prog->nslices, first->rank, first->prog->nslices);
         if (other->prog->longest_run != first->prog->longest_run)
             return machine_fail(
                 m, "the longest message of rank %d has %d blocks, that of rank %d has %d: pieces are cut by it",
@@ -206,10 +206,9 @@ bool machine_create(struct machine *m, const struct cast *cast, const struct mac
     m->hasty = m->ordered = rules->hasty;
     m->failed.member = -1;
     const struct prog *prog = cast->members[0].prog;
-    m->sliced = prog_is_sliced(prog->collective);
     m->counted = prog_is_counted(prog->collective);
     m->nin = prog_region_blocks(prog, STEP_IN);
-    m->nlengths = !m->counted ? prog->nblocks : cast_reduces(cast) ? m->nin : cast->nmembers * m->nin;
+    m->nlengths = !m->counted ? prog->nslices : cast_reduces(cast) ? m->nin : cast->nmembers * m->nin;
     m->nrounds = nslots + 1 + (m->nlengths > 1 ? 2 : 0);
     m->nout = prog_region_blocks(prog, STEP_OUT);
     m->longest = prog->longest_run;

@@ -42,7 +42,7 @@ bool machine_is_alive(const struct machine *m, struct machine_place place, int r
 
 int machine_length_of(const struct machine *m, struct machine_place place) {
     if (!m->counted)
-        return m->sliced ? place.block : -1;
+        return place.block % m->cast->nslices;
     struct cast_source source = {place.member, place.block};
     if (place.region == STEP_OUT)
         source = cast_source_of(m->cast, place.member, place.block);

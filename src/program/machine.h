@@ -79,11 +79,11 @@ struct machine {
     const struct cast *cast;
     int nslots, nrounds;
     bool in_place;
-    bool sliced, counted; /* blocks are slices; blocks have counts of their own. Else all are equally long */
-    int nlengths;         /* how many numbers of lengths there are */
-    int *lengths;         /* [round]: blocks have elements in this round if their length has a number below it */
-    int nin, nout, ntmp;  /* blocks of each region; TMP: of the member that has most */
-    struct arena arena;   /* has the arrays */
+    bool counted; /* blocks have counts of their own. Else those with the same number of slice are equally long */
+    int nlengths; /* how many numbers of lengths there are */
+    int *lengths; /* [round]: blocks have elements in this round if their length has a number below it */
+    int nin, nout, ntmp; /* blocks of each region; TMP: of the member that has most */
+    struct arena arena;  /* has the arrays */
     struct expr_store exprs;
 
     int nworkers;

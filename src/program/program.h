@@ -45,9 +45,9 @@ enum prog_collective {
 
 /* How block numbers of a region map to elements of a call's buffer (the call's `count` as in collet.h). */
 enum prog_layout {
-    PROG_WHOLE,    /* one buffer of count elements, cut into prog.nblocks slices */
-    PROG_PER_RANK, /* nranks blocks of count elements each */
-    PROG_SINGLE,   /* one block of count elements: block 0 only */
+    PROG_WHOLE,    /* one buffer of count elements; its slices are blocks */
+    PROG_PER_RANK, /* nranks blocks of count elements each, or all slices of the first, then all of the second … */
+    PROG_SINGLE,   /* one block of count elements, or its slices */
     PROG_COUNTS,   /* nranks blocks, each with a count and a displacement of its own */
     PROG_NONE,     /* no buffer; if neither region has one, block 0 has no element and is sent all the same */
 };
@@ -170,7 +170,7 @@ struct prog_origin {
 struct prog {
     enum prog_collective collective;
     int nranks, rank, root;
-    int nblocks;     /* block numbers of a WHOLE region are 0 … nblocks−1 */
+    int nslices;     /* of a buffer, or of each rank's part of it */
     int ntmp;        /* blocks of TMP, each with room for one piece of a round */
     int longest_run; /* blocks of the longest message; the same on all ranks */
     int nworkers, nsteps, npeers, nlocals;
@@ -193,8 +193,9 @@ struct prog {
 struct prog *prog_create(enum prog_collective collective, const struct prog_shape *shape, int rank, int root);
 void prog_destroy(struct prog *prog);
 
-/* Before the first step: cuts WHOLE regions into nblocks slices (1 unless called). */
-void prog_slices(struct prog *prog, int nblocks);
+/* Before the first step: cuts buffers into nslices (1 unless called), of PER_RANK layout each rank's part. Blocks with counts of
+ * their own cannot be cut. */
+void prog_slices(struct prog *prog, int nslices);
 
 /* Before the first step: gives the program a region TMP of nblocks blocks. It is the same memory in every round: workers
  * that share a block of it must order their rounds by messages. */

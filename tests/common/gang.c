@@ -119,8 +119,6 @@ void gang_launch(struct gang *gang, const struct gang_call *c, const struct tria
     uint32_t elem_bytes = (uint32_t)collet_type_size(c->type);
     bool factor = c->op == COLLET_PREMULSUM || (c->op == COLLET_AVG && type_average_factor(c->type, (uint32_t)nranks));
     bool scaled = factor && prog_facts[collective].reduces;
-    uint64_t total, block;
-    plan_extent(collective, c->count, nranks, gang->progs[0]->nblocks, &total, &block);
     uint32_t chunk_bytes = c->protocol == PROTOCOL_SIMPLE ? gang->layout.slot_bytes / 2 : gang->layout.short_bytes;
     uint32_t room_bytes =
         geometry_room(chunk_bytes, (uint32_t)gang->progs[0]->longest_run, protocol_unit_bytes(c->protocol));
@@ -134,8 +132,6 @@ void gang_launch(struct gang *gang, const struct gang_call *c, const struct tria
                 {
                     .in = trials[rank].sendbuff,
                     .out = trials[rank].recvbuff,
-                    .total_elems = total,
-                    .block_elems = block,
                     .chunk_elems = plan_chunk_elems(room_bytes, elem_bytes),
                     .sequence = c->seed,
                     .nchannels = (uint32_t)gang->nchannels,
@@ -147,6 +143,7 @@ void gang_launch(struct gang *gang, const struct gang_call *c, const struct tria
                     .scaling = scaled ? WORK_BY_VALUE : WORK_UNSCALED,
                 },
         };
+        plan_extent(collective, c->count, nranks, gang->progs[0]->nslices, &launch->works[rank].args);
         if (c->op == COLLET_AVG)
             launch->works[rank].args.factor = type_average_factor(c->type, (uint32_t)nranks);
         else

@@ -153,6 +153,100 @@ def allgather_pairs(n):
     return s
 
 
+def allgather_ring_factor(n, f=2, inplace=1, chan=lambda j: 0):
+    """Each rank's block is f chunks, and each of them goes round the ring by itself, on the channel of its number."""
+    s = Schedule('allgather', n, f * n, f, f * n, inplace=inplace)
+    for r in range(n):
+        for j in range(f):
+            block = ((r + 1) % n, (r - 1) % n, chan(j))
+            if not inplace:
+                s.step(r, (-1, -1, j), 'cpy', ('i', j), ('o', f * r + j))
+            s.step(r, block, 's', ('i', j), ('o', f * r + j))
+            for k in range(1, n - 1):
+                at = ('o', f * ((r - k) % n) + j)
+                s.step(r, block, 'rcs', at, at)
+            at = ('o', f * ((r + 1) % n) + j)
+            s.step(r, block, 'r', at, at)
+    return s
+
+
+def allgather_ring_channels(n):
+    """The same on three channels, out of place."""
+    return allgather_ring_factor(n, 3, 0, lambda j: j)
+
+
+def allgather_pairs_factor(n):
+    """Each rank's block is 3 chunks. One instruction copies them; to each other rank the first goes alone, and then two at once."""
+    s = Schedule('allgather', n, 3 * n, 3, 3 * n)
+    for r in range(n):
+        s.step(r, (-1, -1, 0), 'cpy', ('i', 0), ('o', 3 * r), cnt=3)
+        for p in ((r + d) % n for d in range(1, n)):
+            for first, cnt in ((0, 1), (1, 2)):
+                s.step(r, (p, p, 0), 's', ('i', first), ('o', 3 * r + first), cnt=cnt)
+                s.step(r, (p, p, 0), 'r', ('o', 3 * p + first), ('o', 3 * p + first), cnt=cnt)
+    return s
+
+
+def allgather_pairs_in_output(n):
+    """In place, two chunks per block: a message to the next rank has both, one to any other rank has one."""
+    s = Schedule('allgather', n, 2 * n, 2, 2 * n, inplace=1)
+    for r in range(n):
+        for d in range(1, n):
+            to, of = (r + d) % n, (r - d) % n
+            for first, cnt in ((0, 2),) if d == 1 else ((0, 1), (1, 1)):
+                s.step(r, (to, of, 0), 's', ('o', 2 * r + first), ('o', 2 * r + first), cnt=cnt)
+                s.step(r, (to, of, 0), 'r', ('o', 2 * of + first), ('o', 2 * of + first), cnt=cnt)
+    return s
+
+
+def allgather_by_numbers(n):
+    """Even n, two chunks per block. Neighbours swap blocks; then a message has chunks of the same number, of both their blocks."""
+    s = Schedule('allgather', n, 2 * n, 2, 2 * n, scratch=2 * n)
+    for r in range(n):
+        mate, own = r ^ 1, (-1, -1, 0)
+        s.step(r, own, 'cpy', ('i', 0), ('o', 2 * r), cnt=2)
+        for j in range(2):
+            s.step(r, own, 'cpy', ('i', j), ('s', 2 * j + r % 2))
+            s.step(r, (mate, mate, 0), 's', ('i', j), ('s', 2 * j + r % 2))
+            got = s.step(r, (mate, mate, 0), 'r', ('s', 2 * j + mate % 2), ('s', 2 * j + mate % 2))
+            last = s.step(r, own, 'cpy', ('s', 2 * j + mate % 2), ('o', 2 * mate + j), dep=got)
+        for d in range(2, n, 2):
+            to, of, at = (r + d) % n, (r - d) % n, 2 * d
+            for j in range(2):
+                s.step(r, (to, of, 0), 's', ('s', 2 * j), ('s', at + 2 * j), cnt=2, dep=last)
+                s.step(r, (to, of, 0), 'r', ('s', at + 2 * j), ('s', at + 2 * j), cnt=2)
+                for k in range(2):
+                    s.step(r, (to, of, 0), 'cpy', ('s', at + 2 * j + k), ('o', 2 * (of - of % 2 + k) + j))
+    return s
+
+
+def reducescatter_ring_factor(n):
+    """Two chunks per block: the even ones go round one way, the odd ones the other way."""
+    s = Schedule('reducescatter', n, 2 * n, 2 * n, 2)
+    for r in range(n):
+        for way in (1, -1):
+            odd = (1 - way) // 2
+            block = ((r + way) % n, (r - way) % n, odd)
+            s.step(r, block, 's', ('i', 2 * ((r - way) % n) + odd))
+            for k in range(2, n):
+                s.step(r, block, 'rrs', ('i', 2 * ((r - k * way) % n) + odd))
+            s.step(r, block, 'rrc', ('i', 2 * r + odd), ('o', odd))
+    return s
+
+
+def alltoall_factor(n):
+    """Two chunks per block: a message has both, and each is copied out of scratch alone."""
+    s = Schedule('alltoall', n, 2 * n, 2 * n, 2 * n, scratch=2 * n)
+    for r in range(n):
+        s.step(r, (-1, -1, 0), 'cpy', ('i', 2 * r), ('o', 2 * r), cnt=2)
+        for p in ((r + d) % n for d in range(1, n)):
+            s.step(r, (p, p, 0), 's', ('i', 2 * p), ('s', r), cnt=2)
+            s.step(r, (p, p, 0), 'r', ('s', 2 * p), ('s', 2 * p), cnt=2)
+            s.step(r, (p, p, 0), 'cpy', ('s', 2 * p), ('o', 2 * p))
+            s.step(r, (p, p, 0), 'cpy', ('s', 2 * p + 1), ('o', 2 * p + 1))
+    return s
+
+
 def reducescatter_ring(n):
     s = Schedule('reducescatter', n, n, n, 1)
     for r in range(n):

@@ -253,8 +253,8 @@ static void call_begin(const struct facts *facts, struct rank *rank, const struc
     args->in = (const char *)rank->in;
     args->out = (char *)rank->out[rank->call];
     args->sequence = (uint64_t)rank->call;
-    args->total_elems = call->elems;
-    args->block_elems = geometry_share(call->elems, (uint64_t)prog->nblocks);
+    args->row_elems = call->elems;
+    args->block_elems = geometry_share(call->elems, (uint64_t)prog->nslices);
     args->chunk_elems = call->chunk;
     args->nchannels = args->divisor = 1;
     args->elem_bytes = call->elem_bytes;

@@ -145,8 +145,7 @@ static struct interp_op host_op_of(const struct work *work, uint32_t channel, re
         .recv_ends = program->recv_ends,
         .send_ends = program->send_ends,
         .memory = program->memory,
-        .geometry = geometry_of(work->args.total_elems, work->args.block_elems, work->args.chunk_elems, channel,
-                                work->args.nchannels),
+        .geometry = work_geometry(&work->args, channel),
         .args = work->args,
         .reduce = (const void *)reduce,
     };

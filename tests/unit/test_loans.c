@@ -420,7 +420,7 @@ static void a_payload_may_land_early_where_no_other_step_touches_its_block(void 
 static void and_where_in_is_not_out(void **state) {
     (void)state;
     static char memory[300];
-    struct interp_op op = {.args = {.out = memory + 100, .total_elems = 50, .block_elems = 25, .elem_bytes = 2}};
+    struct interp_op op = {.args = {.out = memory + 100, .row_elems = 50, .block_elems = 25, .elem_bytes = 2}};
     op.memory.nblocks[STEP_IN] = op.memory.nblocks[STEP_OUT] = 2;
     struct prog *reads = receiver(read_in), *reads_not = receiver(NULL);
     for (int at = 0; at <= 200; at++) {

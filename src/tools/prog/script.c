@@ -89,7 +89,7 @@ void script_print(const struct cast *cast, FILE *out) {
     for (int m = 0; m < cast->nmembers; m++) {
         const struct prog *prog = cast->members[m].prog;
         fprintf(out, "rank %d\n", prog->rank);
-        put_number("blocks", prog->nblocks, 1, out);
+        put_number("blocks", prog->nslices, 1, out);
         put_number("tmp", prog->ntmp, 0, out);
         put_number("run", prog->longest_run, 1, out);
         for (int w = 0; w < prog->nworkers; w++) {
