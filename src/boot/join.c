@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 #define SPREAD_NS 50000ull /* per rank: so long a meeting point takes to let a guest in */
 #define SPREAD_MOST_NS 1000000000ull
 

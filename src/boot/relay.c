@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 struct relay {
     struct rendezvous *meeting;
     uint8_t key[SECRET_BYTES];

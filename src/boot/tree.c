@@ -37,7 +37,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOPS_MAX 64          /* a letter can go in circles while processes disagree about which of them live */
+#define HOPS_MAX 64 /* a letter can go in circles while processes disagree about which of them live */
 #define DIAL_PATIENCE_NS 5000000000ull
 #define BEATS_MISSED 2
 #define INQUIRY_MIN_NS 2500000000ull /* what a busy process may take to answer at least */
@@ -226,7 +226,8 @@ static void suspect_host_of(struct tree *tree, int suspect, uint64_t deadline_ns
             place->inquiry != NULL)
             continue;
         place_key(tree, place, key);
-        place->inquiry = inquiry_start(&place->listener, key, DIAL_GONE_NS, deadline_ns, on_inquiry_result, tree, number);
+        place->inquiry =
+            inquiry_start(&place->listener, key, DIAL_GONE_NS, deadline_ns, on_inquiry_result, tree, number);
     }
 }
 
@@ -494,7 +495,8 @@ static void find_parent(struct tree *tree) {
     SCOPED_KEY uint8_t key[SECRET_BYTES];
     if (tree->running && tree->orphan_ns == 0)
         tree->orphan_ns = os_now_ns();
-    const bool late = tree->orphan_ns != 0 && os_now_ns() - tree->orphan_ns > DIAL_GONE_NS; /* its goodbye would be here */
+    const bool late =
+        tree->orphan_ns != 0 && os_now_ns() - tree->orphan_ns > DIAL_GONE_NS; /* its goodbye would be here */
     if (late && is_on_our_host(tree, tree->parent) && edge_process_ended(place->pid)) {
         place_lost(tree, tree->parent, PEER_DEAD, "its process ended");
         return;
