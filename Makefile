@@ -609,7 +609,7 @@ install: all man
 	ln -sf libcollet.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SO_NAME)
 	ln -sf $(SO_NAME) $(DESTDIR)$(LIBDIR)/libcollet.so
 	install -D -m 755 -t $(DESTDIR)$(LIBDIR)/collet $(NCCL_LIB) $(NET_LIB)
-	install -D -m 644 -t $(DESTDIR)$(INCDIR)/collet/compat include/compat/nccl.h
+	install -D -m 644 -t $(DESTDIR)$(INCDIR)/collet/compat include/compat/*.h
 	install -m 644 $(STATIC_LIB) $(DESTDIR)$(LIBDIR)/
 	$(call fill,collet.pc,$(LIBDIR)/pkgconfig)
 	$(call fill,collet-config.cmake,$(CMAKEDIR))

@@ -6,7 +6,7 @@
  *     cc -shared -fPIC -I include/compat profiler_lines.c -o libnccl-profiler-lines.so
  *     NCCL_PROFILER_PLUGIN=$PWD/libnccl-profiler-lines.so LD_PRELOAD=…/libnccl.so.2 program
  *
- *     rank 0 AllReduce 16 ncclFloat32 RING LL 2 wires 12.3 us
+ *     rank 0 AllReduce 16 ncclFloat32 RING LL 2 channels 4 wires 12 messages 1536 bytes 12.3 us
  */
 #include <nccl_profiler.h>
 
@@ -16,9 +16,10 @@
 
 struct line {
     ncclProfilerEventDescr_v6_t about;
-    struct line *operation; /* of a wire */
+    struct line *operation; /* of a channel, a wire or a message; NULL: it is one itself */
     double began_us;
-    int wires;
+    int channels, wires, messages;
+    size_t bytes; /* sent and received over wires */
 };
 
 static double now_us(void) {
@@ -33,25 +34,36 @@ static ncclResult_t begin(void **context, uint64_t comm_id, int *mask, const cha
     FILE *out = path != NULL ? fopen(path, "a") : stderr;
     (void)comm_id, (void)comm_name;
     *context = out;
-    *mask = ncclProfileColl | ncclProfileP2p | ncclProfileProxyOp;
+    *mask = ncclProfileColl | ncclProfileP2p | ncclProfileProxyOp | ncclProfileProxyStep | ncclProfileKernelCh;
     log(NCCL_LOG_INFO, 0, __FILE__, __LINE__, "lines for rank %d of %d on %d nodes", rank, nranks, nnodes);
     return out != NULL ? ncclSuccess : ncclSystemError;
 }
 
 static ncclResult_t start(void *context, void **handle, ncclProfilerEventDescr_v6_t *about) {
-    struct line *line = calloc(1, sizeof *line);
-    *handle = line;
+    struct line *line = *handle = calloc(1, sizeof *line), *parent = about->parentObj;
     if (line == NULL)
         return ncclSuccess;
     line->about = *about;
     line->began_us = now_us();
-    if (about->type == ncclProfileProxyOp) {
-        line->operation = about->parentObj;
-        if (line->operation != NULL)
-            line->operation->wires++;
-        return ncclSuccess;
+    if (about->type == ncclProfileColl || about->type == ncclProfileP2p)
+        line->about.parentObj = context; /* from here on: where its line goes */
+    else if (parent != NULL)
+        line->operation = parent->operation != NULL ? parent->operation : parent;
+    if (line->operation != NULL) {
+        line->operation->channels += about->type == ncclProfileKernelCh;
+        line->operation->wires += about->type == ncclProfileProxyOp;
     }
-    line->about.parentObj = context; /* from here on: where its line goes */
+    return ncclSuccess;
+}
+
+/* A message has been sent, or has come. */
+static ncclResult_t note(void *handle, ncclProfilerEventState_v6_t state, ncclProfilerEventStateArgs_v6_t *about) {
+    const struct line *line = handle;
+    if (line->operation != NULL &&
+        (state == ncclProfilerProxyStepSendWait || state == ncclProfilerProxyStepRecvGPUWait)) {
+        line->operation->messages++;
+        line->operation->bytes += about->transSize;
+    }
     return ncclSuccess;
 }
 
@@ -60,12 +72,14 @@ static ncclResult_t stop(void *handle) {
     FILE *out = line->about.parentObj;
     const double took_us = now_us() - line->began_us;
     if (line->about.type == ncclProfileColl)
-        fprintf(out, "rank %d %s %zu %s %s %s %d wires %.1f us\n", line->about.rank, line->about.coll.func,
-                line->about.coll.count, line->about.coll.datatype, line->about.coll.algo, line->about.coll.proto,
-                line->wires, took_us);
+        fprintf(out, "rank %d %s %zu %s %s %s", line->about.rank, line->about.coll.func, line->about.coll.count,
+                line->about.coll.datatype, line->about.coll.algo, line->about.coll.proto);
     else if (line->about.type == ncclProfileP2p)
-        fprintf(out, "rank %d %s %zu %s peer %d %d wires %.1f us\n", line->about.rank, line->about.p2p.func,
-                line->about.p2p.count, line->about.p2p.datatype, line->about.p2p.peer, line->wires, took_us);
+        fprintf(out, "rank %d %s %zu %s peer %d", line->about.rank, line->about.p2p.func, line->about.p2p.count,
+                line->about.p2p.datatype, line->about.p2p.peer);
+    if (line->about.type == ncclProfileColl || line->about.type == ncclProfileP2p)
+        fprintf(out, " %d channels %d wires %d messages %zu bytes %.1f us\n", line->channels, line->wires,
+                line->messages, line->bytes, took_us);
     free(line);
     return ncclSuccess;
 }
@@ -76,4 +90,4 @@ static ncclResult_t end(void *context) {
     return ncclSuccess;
 }
 
-const ncclProfiler_v6_t ncclProfiler_v6 = {"lines", begin, start, stop, NULL, end};
+const ncclProfiler_v6_t ncclProfiler_v6 = {"lines", begin, start, stop, note, end};

@@ -21,28 +21,35 @@ enum {
     ncclProfileColl = 1 << 1,
     ncclProfileP2p = 1 << 2,
     ncclProfileProxyOp = 1 << 3,
-    ncclProfileProxyStep = 1 << 4, /* from here on: not reported by collet, … */
-    ncclProfileProxyCtrl = 1 << 5,
+    ncclProfileProxyStep = 1 << 4,
+    ncclProfileProxyCtrl = 1 << 5, /* collet does not report it */
     ncclProfileKernelCh = 1 << 6,
-    ncclProfileNetPlugin = 1 << 7,
-    ncclProfileGroupApi = 1 << 8, /* … except these three */
+    ncclProfileNetPlugin = 1 << 7, /* collet does not report it */
+    ncclProfileGroupApi = 1 << 8,
     ncclProfileCollApi = 1 << 9,
     ncclProfileP2pApi = 1 << 10,
-    ncclProfileKernelLaunch = 1 << 11,
+    ncclProfileKernelLaunch = 1 << 11, /* from here on: not reported by collet */
     ncclProfileCeColl = 1 << 12,
     ncclProfileCeSync = 1 << 13,
     ncclProfileCeBatch = 1 << 14
 };
 
-/* A ProxyOp goes on. collet records no other state. */
-typedef enum { ncclProfilerProxyOpInProgress_v4 = 19 } ncclProfilerEventState_v6_t;
+/* The states that collet records. */
+typedef enum {
+    ncclProfilerProxyStepSendGPUWait = 8,  /* the executor has to fill the slot */
+    ncclProfilerProxyStepSendWait = 9,     /* the message goes over the wire, until its credit is back */
+    ncclProfilerProxyStepRecvWait = 10,    /* the wire has to bring the message */
+    ncclProfilerProxyStepRecvGPUWait = 12, /* the executor has to take it */
+    ncclProfilerProxyOpInProgress_v4 = 19,
+    ncclProfilerKernelChStop = 22
+} ncclProfilerEventState_v6_t;
 
-/* The arguments of a state; its members belong to events that collet does not report. */
+/* The arguments of a state. */
 typedef union {
-    size_t transSize;
-    int appendedProxyOps;
-    void *data;
-    uint64_t pTimer;
+    size_t transSize;     /* SendWait, RecvGPUWait: bytes of the message */
+    int appendedProxyOps; /* not used by collet */
+    void *data;           /* not used by collet */
+    uint64_t pTimer;      /* KernelChStop: ns of CLOCK_MONOTONIC, as in the event */
 } ncclProfilerEventStateArgs_v6_t;
 
 /* What an event is about. Texts stay valid. The member of the union is that of the type. */
@@ -96,6 +103,13 @@ typedef struct {
             uint8_t channelId;
             int peer, nSteps, chunkSize, isSend;
         } proxyOp;
+        struct {
+            int step;
+        } proxyStep;
+        struct {
+            uint8_t channelId;
+            uint64_t pTimer;
+        } kernelCh;
         struct { /* of a copy engine's collective: collet has none; it is the largest member */
             uint64_t seqNumber;
             const char *func;

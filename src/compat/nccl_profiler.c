@@ -6,7 +6,9 @@
  *      ├── Group
  *      └── CollApi, P2pApi          an operation, as it was called …
  *          └── Coll, P2p            … and as it is done
+ *              ├── KernelCh         one per channel, on host memory
  *              └── ProxyOp          one per connection over a wire
+ *                  └── ProxyStep    one per message, on host memory
  */
 #include "compat/nccl_observer.h"
 
@@ -34,8 +36,8 @@ struct profile {
 
 struct operation {
     void *called, *done; /* handles: CollApi or P2pApi, Coll or P2p */
-    int nwires;
-    void *wires[]; /* ProxyOp */
+    int nchannels;
+    void *channels[]; /* KernelCh */
 };
 
 /* ---- words of NCCL ---- */
@@ -154,40 +156,45 @@ static void *start_done(const struct profile *profile, const struct observed_cal
     return start(profile, &about);
 }
 
-static void *start_wire(const struct profile *profile, const struct observed_wire *wire, void *parent) {
-    ncclProfilerEventDescr_v6_t about = {.type = ncclProfileProxyOp, .parentObj = parent};
-    about.proxyOp.pid = os_pid();
-    about.proxyOp.channelId = (uint8_t)wire->channel;
-    about.proxyOp.peer = wire->peer;
-    about.proxyOp.nSteps = wire->messages;
-    about.proxyOp.chunkSize = (int)wire->chunk_bytes;
-    about.proxyOp.isSend = wire->sends;
-    void *handle = start(profile, &about);
+static void record(const struct profile *profile, void *handle, ncclProfilerEventState_v6_t state,
+                   ncclProfilerEventStateArgs_v6_t args) {
     if (handle != NULL && profile->plugin->recordEventState != NULL)
-        profile->plugin->recordEventState(handle, ncclProfilerProxyOpInProgress_v4, NULL);
-    return handle;
+        profile->plugin->recordEventState(handle, state, &args);
+}
+
+static void *start_channel(const struct profile *profile, int channel, void *parent) {
+    ncclProfilerEventDescr_v6_t about = {.type = ncclProfileKernelCh, .parentObj = parent};
+    about.kernelCh.channelId = (uint8_t)channel;
+    about.kernelCh.pTimer = os_now_ns();
+    return start(profile, &about);
+}
+
+static void stop_channel(const struct profile *profile, void *handle) {
+    record(profile, handle, ncclProfilerKernelChStop, (ncclProfilerEventStateArgs_v6_t){.pTimer = os_now_ns()});
+    stop(profile, handle);
 }
 
 static void *profile_begin(void *context, const struct observed_call *call) {
     struct profile *profile = context;
-    struct operation *operation = calloc(1, sizeof *operation + (size_t)call->nwires * sizeof *operation->wires);
+    const int nchannels = call->on_host ? call->nchannels : 0;
+    struct operation *operation = calloc(1, sizeof *operation + (size_t)nchannels * sizeof *operation->channels);
     if (operation == NULL)
         return NULL;
     if (profile->under_way++ == 0)
         start_group(profile);
     operation->called = start_called(profile, call);
     operation->done = start_done(profile, call, operation->called);
-    operation->nwires = call->nwires;
-    for (int k = 0; k < call->nwires; k++)
-        operation->wires[k] = start_wire(profile, &call->wires[k], operation->done);
+    operation->nchannels = nchannels;
+    for (int k = 0; k < nchannels; k++)
+        operation->channels[k] = start_channel(profile, k, operation->done);
     return operation;
 }
 
 static void profile_end(void *context, void *event) {
     struct profile *profile = context;
     struct operation *operation = event;
-    for (int k = 0; k < operation->nwires; k++)
-        stop(profile, operation->wires[k]);
+    for (int k = 0; k < operation->nchannels; k++)
+        stop_channel(profile, operation->channels[k]);
     stop(profile, operation->done);
     stop(profile, operation->called);
     free(operation);
@@ -195,6 +202,46 @@ static void profile_end(void *context, void *event) {
         return;
     stop(profile, profile->group);
     stop(profile, profile->group_api);
+}
+
+/* ---- wires ---- */
+
+static void profile_begin_wire(void *context, void *event, struct observed_wire *wire) {
+    const struct profile *profile = context;
+    const struct operation *operation = event;
+    ncclProfilerEventDescr_v6_t about = {.type = ncclProfileProxyOp,
+                                         .parentObj = operation != NULL ? operation->done : NULL};
+    about.proxyOp.pid = os_pid();
+    about.proxyOp.channelId = (uint8_t)wire->channel;
+    about.proxyOp.peer = wire->peer;
+    about.proxyOp.nSteps = wire->messages;
+    about.proxyOp.chunkSize = (int)wire->chunk_bytes;
+    about.proxyOp.isSend = wire->sends;
+    wire->event = start(profile, &about);
+    record(profile, wire->event, ncclProfilerProxyOpInProgress_v4, (ncclProfilerEventStateArgs_v6_t){0});
+}
+
+static void profile_end_wire(void *context, struct observed_wire *wire) { stop(context, wire->event); }
+
+static void *start_message(const struct profile *profile, const struct observed_message *message) {
+    ncclProfilerEventDescr_v6_t about = {.type = ncclProfileProxyStep, .parentObj = message->wire->event};
+    about.proxyStep.step = message->number;
+    return start(profile, &about);
+}
+
+static void *profile_message(void *context, const struct observed_message *message, void *handle) {
+    static const ncclProfilerEventState_v6_t states[][2] = {
+        [OBSERVED_WAITING] = {ncclProfilerProxyStepRecvWait, ncclProfilerProxyStepSendGPUWait},
+        [OBSERVED_MOVED] = {ncclProfilerProxyStepRecvGPUWait, ncclProfilerProxyStepSendWait}};
+    const struct profile *profile = context;
+    if (message->state == OBSERVED_WAITING)
+        handle = start_message(profile, message);
+    if (message->state == OBSERVED_OVER)
+        stop(profile, handle);
+    else
+        record(profile, handle, states[message->state][message->wire->sends],
+               (ncclProfilerEventStateArgs_v6_t){.transSize = message->bytes});
+    return handle;
 }
 
 /* ---- life ---- */
@@ -234,4 +281,10 @@ static enum collet_result profile_open(const char *name, const struct observed_r
     return COLLET_SUCCESS;
 }
 
-const struct observer nccl_profiler = {profile_open, profile_begin, profile_end, profile_close};
+const struct observer nccl_profiler = {.open = profile_open,
+                                       .begin = profile_begin,
+                                       .begin_wire = profile_begin_wire,
+                                       .message = profile_message,
+                                       .end_wire = profile_end_wire,
+                                       .end = profile_end,
+                                       .close = profile_close};

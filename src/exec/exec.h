@@ -99,12 +99,13 @@ struct exec_call {
     reduce_fn reduce;
     struct chan *chan;
     enum exec_state state;
-    int running;            /* workers not done */
-    int told_peer;          /* the rank that it has said it waits for (exec_inquest.c); −1: it has not said any */
-    uint64_t idle_since_ns; /* when it was first found not to have moved; 0: it has moved since the last look */
-    bool last_try;          /* in that time, a rank that it waits for was found gone */
-    void *stream;           /* of a GPU */
-    uint64_t nth;           /* on a GPU: so many calls of its lane (api/engine.h) come before it in its group */
+    int running;               /* workers not done */
+    int told_peer;             /* the rank that it has said it waits for (exec_inquest.c); −1: it has not said any */
+    uint64_t idle_since_ns;    /* when it was first found not to have moved; 0: it has moved since the last look */
+    bool last_try;             /* in that time, a rank that it waits for was found gone */
+    void *stream;              /* of a GPU */
+    struct observed *observed; /* observer.h; NULL: nobody observes it while it runs */
+    uint64_t nth;              /* on a GPU: so many calls of its lane (api/engine.h) come before it in its group */
 };
 
 /* What visits the workers of a program. */

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "chan/tracer.h"
 #include "exec/exec_trace.h"
+#include "exec/observer.h"
 #include "kernels/interp.h"
 #include "transport/transport.h"
 
@@ -188,6 +189,8 @@ static bool wires_idle(const struct exec_program *program) {
 
 static enum collet_result exec_call_run(struct exec_call *call, bool *moved) {
     struct exec_program *program = call->program;
+    if (call->observed != NULL)
+        observing_look(call->observed);
     int nworkers = program->first_worker[call->args.nchannels];
     exec_visit *visit = (*program->visits)[call->args.protocol];
     for (int k = 0; k < nworkers; k++)

@@ -149,16 +149,18 @@ static void record_add(const struct journal *journal, const struct journal_entry
 /* ---- times ---- */
 
 /* On a GPU the end of a call is not seen. */
-static void begin_time(struct journal *journal, struct journal_times *times, const struct exec_call *call) {
+static void begin_time(struct journal *journal, struct journal_times *times, struct exec_call *call) {
     *times = (struct journal_times){.began = os_now_ns()};
     if (journal->observing.observer == NULL)
         return;
-    times->event = observing_begin(&journal->observing, call);
+    times->observed = observing_begin(&journal->observing, call);
     if (call->chan->owner.gpu != NULL)
-        observing_end(&journal->observing, times->event);
+        observing_end(times->observed);
+    else
+        call->observed = times->observed;
 }
 
-struct journal_entry *journal_add(struct journal *journal, const struct exec_call *call) {
+struct journal_entry *journal_add(struct journal *journal, struct exec_call *call) {
     const struct exec_request *request = &call->request;
     const uint64_t number = journal->added % JOURNAL_ENTRIES;
     journal->entries[number] = (struct journal_entry){.args_id = journal_has_times(journal) ? 0 : call->args_id,
@@ -182,7 +184,7 @@ struct journal_entry *journal_add(struct journal *journal, const struct exec_cal
 void journal_note_end(struct journal *journal, const struct journal_entry *entry, const struct exec_program *program) {
     struct journal_times *times = &journal->times[entry - journal->entries];
     times->ended = os_now_ns();
-    observing_end(&journal->observing, times->event);
+    observing_end(times->observed);
     if (journal->record != NULL)
         record_add(journal, entry, times, program);
 }

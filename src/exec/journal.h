@@ -34,8 +34,8 @@ _Static_assert(sizeof(struct journal_entry) == 64, "is one cache line");
 
 /* os_now_ns() */
 struct journal_times {
-    uint64_t began, ended; /* 0: it has not */
-    void *event;           /* of the observer */
+    uint64_t began, ended;     /* 0: it has not */
+    struct observed *observed; /* NULL: nobody observes */
 };
 
 struct journal {
@@ -59,13 +59,13 @@ void journal_close(struct journal *journal); /* the record is complete then; zer
 static inline bool journal_has_times(const struct journal *journal) { return journal->times != NULL; }
 
 /* An entry of its own for a call that begins. */
-struct journal_entry *journal_add(struct journal *journal, const struct exec_call *call);
+struct journal_entry *journal_add(struct journal *journal, struct exec_call *call);
 /* In a journal with times: the call of this entry has ended. */
 void journal_note_end(struct journal *journal, const struct journal_entry *entry, const struct exec_program *program);
 
 /* A call of a lane begins, whose last one has this entry (before the first: &journal->none). Returns the call's entry. */
 static inline struct journal_entry *journal_begin(struct journal *journal, struct journal_entry *last,
-                                                  const struct exec_call *call) {
+                                                  struct exec_call *call) {
     if (last->args_id != call->args_id)
         return journal_add(journal, call);
     last->last = call->args.sequence;

@@ -112,14 +112,19 @@ profiled() { # its name, variables… -- case of the program
     env "${variables[@]}" NCCL_PROFILER_PLUGIN="$name" PROFILER_LINES="$work/lines" NCCL_DEBUG=INFO LD_LIBRARY_PATH="$work:$lib" \
         timeout 60 "$work/ours" "$2" >"$work/output" 2>&1
 }
+# A send and a receive over one wire: what the messages carry is what was called with, and a slot's header at most.
+messages_are_counted() {
+    awk '$3 == "Send" || $3 == "Recv" { found++; if ($10 > 0 && $4 > 0 && ($14 < $4 || $12 < 1)) bad = 1 } END { exit bad || !found }' "$work/lines"
+}
 # Every rank of the four has as many lines of a call as the others; wires are there between processes that share no memory.
 example_is_told() {
     gcc -shared -fPIC -Wall -Wextra -Werror -Iinclude/compat examples/plugins/profiler_lines.c -o "$work/libnccl-profiler-lines.so" || return 1
     profiled lines -- allreduces_small_and_large && grep -q 'lines for rank 0 of 4 on 1 nodes' "$work/output" &&
-        grep -qE '^rank 3 AllReduce [0-9]+ ncclFloat32 [A-Za-z]+ (LL|LL128|SIMPLE) 0 wires [0-9.]+ us$' "$work/lines" &&
+        grep -qE '^rank 3 AllReduce [0-9]+ ncclFloat32 [A-Za-z]+ (LL|LL128|SIMPLE) [1-9][0-9]* channels 0 wires 0 messages 0 bytes [0-9.]+ us$' "$work/lines" &&
         [ "$(grep -o '^rank [0-3] AllReduce' "$work/lines" | sort | uniq -c | awk '{ print $1 }' | uniq | wc -l)" = 1 ] &&
         profiled "$work/libnccl-profiler-lines.so" COLLET_TRANSPORT=tcp -- messages_meet &&
-        grep -qE '^rank 0 Send [0-9]+ ncclUint8 peer [1-3] [1-9][0-9]* wires ' "$work/lines" ||
+        grep -qE '^rank 0 Send [0-9]+ ncclUint8 peer [1-3] [1-9][0-9]* channels [1-9][0-9]* wires [1-9][0-9]* messages [1-9]' "$work/lines" &&
+        messages_are_counted ||
         { tail "$work/output" "$work/lines"; return 1; }
 }
 # Its table, and its groups of events, in the order of NCCL: each starts inside the one that it is part of, and all are stopped.
@@ -127,34 +132,67 @@ events_lie_in_each_other() {
     cat >"$work/nested.c" <<'PLUGIN'
 #include <nccl_profiler.h>
 #include <stdlib.h>
-struct event { uint64_t type; struct event *parent; int inside; };
-static int started, stopped;
+#define GROUP_API ncclProfileGroupApi
+struct event { uint64_t type; struct event *parent; int inside, sends, state, next; };
+static int started, stopped, steps, channels, wanted;
+/* The type of what an event of this type lies in; 0: several. */
+static uint64_t above(uint64_t type) {
+    switch (type) {
+    case ncclProfileColl: return ncclProfileCollApi;
+    case ncclProfileP2p: return ncclProfileP2pApi;
+    case ncclProfileProxyStep: return ncclProfileProxyOp;
+    case ncclProfileProxyOp: case ncclProfileKernelCh: case GROUP_API: return 0;
+    default: return GROUP_API;
+    }
+}
 static ncclResult_t begin(void **context, uint64_t id, int *mask, const char *name, int nnodes, int nranks, int rank, ncclDebugLogger_t log) {
     (void)id, (void)name, (void)nnodes, (void)nranks, (void)rank, (void)log;
-    return *context = &started, *mask = ~0, ncclSuccess;
+    wanted = getenv("NESTED_MASK") ? atoi(getenv("NESTED_MASK")) : ~0;
+    return *context = &started, *mask = wanted, ncclSuccess;
 }
 static ncclResult_t start(void *context, void **handle, ncclProfilerEventDescr_v6_t *about) {
-    struct event *event = *handle = calloc(1, sizeof *event);
+    struct event *event = *handle = calloc(1, sizeof *event), *parent = about->parentObj;
     (void)context;
-    event->type = about->type;
-    event->parent = about->parentObj;
-    uint64_t above = event->parent ? event->parent->type : 0;
-    if (event->parent) event->parent->inside++;
-    if (above != (about->type == ncclProfileGroupApi ? 0 : about->type == ncclProfileColl ? (uint64_t)ncclProfileCollApi
-        : about->type == ncclProfileP2p ? (uint64_t)ncclProfileP2pApi : about->type == ncclProfileProxyOp ? above : (uint64_t)ncclProfileGroupApi)) abort();
+    if (!(about->type & (uint64_t)wanted)) abort();
+    *event = (struct event){.type = about->type, .parent = parent};
+    if (parent) parent->inside++;
+    if (wanted == ~0 && about->type != GROUP_API && (!parent || (above(about->type) && parent->type != above(about->type)))) abort();
+    if (about->type == ncclProfileProxyOp) event->sends = about->proxyOp.isSend;
+    if (about->type == ncclProfileProxyStep) {
+        if (parent) { event->sends = parent->sends; if (about->proxyStep.step != parent->next++) abort(); }
+        __atomic_add_fetch(&steps, 1, __ATOMIC_RELAXED);
+    }
+    if (about->type == ncclProfileKernelCh) __atomic_add_fetch(&channels, 1, __ATOMIC_RELAXED);
     return __atomic_add_fetch(&started, 1, __ATOMIC_RELAXED), ncclSuccess;
+}
+/* States come in their order, once each. */
+static ncclResult_t note(void *handle, ncclProfilerEventState_v6_t state, ncclProfilerEventStateArgs_v6_t *args) {
+    struct event *event = handle;
+    if (event->type == ncclProfileProxyStep && !event->parent && !event->state) event->sends = state == ncclProfilerProxyStepSendGPUWait;
+    const int first = event->type == ncclProfileProxyStep ? event->sends ? 8 : 10 : event->type == ncclProfileProxyOp ? 19 : 22;
+    const int next = event->state == 8 ? 9 : event->state == 10 ? 12 : 0;
+    if ((int)state != (event->state ? next : first)) abort();
+    if (state == ncclProfilerKernelChStop && !args->pTimer) abort();
+    return event->state = (int)state, ncclSuccess;
 }
 static ncclResult_t stop(void *handle) {
     struct event *event = handle;
-    if (event->inside) abort();
+    if (event->inside || (event->type == ncclProfileKernelCh && event->state != 22)) abort();
     if (event->parent) event->parent->inside--;
     return free(event), __atomic_add_fetch(&stopped, 1, __ATOMIC_RELAXED), ncclSuccess;
 }
-static ncclResult_t end(void *context) { (void)context; if (!started || started != stopped) abort(); return ncclSuccess; }
-const ncclProfiler_v6_t ncclProfiler_v6 = {"nested", begin, start, stop, NULL, end};
+static ncclResult_t end(void *context) {
+    (void)context;
+    if (!started || started != stopped || (wanted == ~0 && !channels) || (getenv("NESTED_STEPS") && !steps)) abort();
+    return ncclSuccess;
+}
+const ncclProfiler_v6_t ncclProfiler_v6 = {"nested", begin, start, stop, note, end};
 PLUGIN
     gcc -shared -fPIC -Wall -Wextra -Werror -Iinclude/compat "$work/nested.c" -o "$work/libnccl-profiler-nested.so" &&
-        profiled nested -- messages_meet && profiled nested COLLET_TRANSPORT=tcp -- allreduces_small_and_large || { tail "$work/output"; return 1; }
+        profiled nested -- messages_meet && profiled nested NESTED_STEPS=1 COLLET_TRANSPORT=tcp -- allreduces_small_and_large &&
+        profiled nested NESTED_STEPS=1 COLLET_TRANSPORT=tcp COLLET_PROXY=1 -- allreduces_small_and_large &&
+        profiled nested NESTED_STEPS=1 NESTED_MASK=$((1 << 4)) COLLET_TRANSPORT=tcp -- messages_meet &&
+        profiled nested NESTED_MASK=2 COLLET_TRANSPORT=tcp -- allreduces_small_and_large || { tail "$work/output"; return 1; }
 }
 profilers_that_are_none_are_refused() {
     ! profiled "$ours" -- allreduces_small_and_large && grep -q 'has no ncclProfiler_v6' "$work/output" &&

@@ -43,6 +43,15 @@ links_lead_to_the_version() {
         [ "$(readlink "$root/usr/lib/libcollet.so.$abi")" = "libcollet.so.$version" ]
 }
 
+# The examples of plugins, against the headers that are installed, and nothing else.
+plugins_build() {
+    local source
+    for source in examples/plugins/*.c; do
+        gcc -shared -fPIC -Wall -Wextra -Werror -I"$root/usr/include/collet/compat" "$source" -o "$work/plugin.so" && nm -D "$work/plugin.so" | grep -q ' D nccl\| R nccl' ||
+            { echo "$source"; return 1; }
+    done
+}
+
 pkg() { PKG_CONFIG_PATH=$root/usr/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root pkg-config "$@" collet; }
 
 # shellcheck disable=SC2046 # lists of words
@@ -177,6 +186,7 @@ packages_leave_nothing() {
 }
 
 check make_install_installs installs
+check plugins_build_with_what_is_installed plugins_build
 check links_of_the_library_lead_to_its_version links_lead_to_the_version
 check a_c99_program_builds_with_what_is_installed builds_with_shared_library gcc -std=c99
 check a_cxx_program_builds_with_what_is_installed builds_with_shared_library g++ -x c++ -std=c++17
