@@ -290,6 +290,10 @@ void join_stop(struct join *join) {
     join->root = NULL;
 }
 
+bool join_expects_news(const struct join *join) {
+    return join->root != NULL && !join->linking && join->news[0] == '\0';
+}
+
 void join_waiting_text(const struct join *join, char *text, size_t room) {
     if (join->root == NULL) {
         char where[200];

@@ -34,5 +34,7 @@ void join_stop(struct join *join);
 /* Who or what is being waited for. join_ask() lets the meeting point say it, soon. */
 void join_ask(struct join *join);
 void join_waiting_text(const struct join *join, char *text, size_t room);
+/* Is there a meeting point that has never said which ranks are missing? */
+bool join_expects_news(const struct join *join);
 
 #endif

@@ -23,7 +23,9 @@
 #include <stdlib.h>
 
 #define WARN_NS 30000000000ull
-#define ASK_NS 500000000ull /* before a warning or a deadline, the meeting point is asked who is missing */
+#define ASK_NS 500000000ull     /* before a warning or a deadline, the meeting point is asked who is missing */
+#define ANSWER_NS 3000000000ull /* longest time for its answer, where one of the two processes stood still or is busy */
+#define LOOK_NS 20000000ull     /* until the next look for it */
 
 struct member {
     struct hub *hub;
@@ -33,6 +35,7 @@ struct member {
     struct watch_timer timer; /* of the warning and the deadlines of init */
     uint64_t warn_ns;         /* 0: done */
     uint64_t asked_for_ns;    /* the warning or the deadline for which the meeting point was asked who is missing */
+    uint64_t asked_ns;        /* when it was asked */
     bool started, failure_told;
 };
 
@@ -52,6 +55,15 @@ static uint64_t first_deadline(struct hub *hub, int *timeout_s) {
     return first_ns;
 }
 
+/* Is the deadline over, and all that can be known about the ranks that are missing is known? */
+static bool time_is_up(const struct member *member, uint64_t deadline_ns, uint64_t now_ns) {
+    if (now_ns < deadline_ns)
+        return false;
+    if (!join_expects_news(&member->join))
+        return true;
+    return member->asked_for_ns == deadline_ns && now_ns >= member->asked_ns + ANSWER_NS;
+}
+
 /* Looks whether init takes too long, and when to look again. */
 static void check_time(struct member *member) {
     const uint64_t now_ns = os_now_ns();
@@ -63,7 +75,7 @@ static void check_time(struct member *member) {
         return;
     }
     join_waiting_text(&member->join, waiting, sizeof waiting);
-    if (now_ns >= deadline_ns) {
+    if (time_is_up(member, deadline_ns, now_ns)) {
         snprintf(text, sizeof text, "init took longer than %d s (COLLET_INIT_TIMEOUT): %s", timeout_s, waiting);
         log_warn(BOOT, "%s", text);
         hub_fail(member->hub, COLLET_ERR_TIMEOUT, -1, text);
@@ -80,8 +92,10 @@ static void check_time(struct member *member) {
     if (asks) {
         join_ask(&member->join);
         member->asked_for_ns = due_ns;
+        member->asked_ns = now_ns;
     }
-    watch_timer_set(&member->timer, member->asked_for_ns == due_ns ? due_ns : due_ns - ASK_NS);
+    const uint64_t next_ns = member->asked_for_ns == due_ns ? due_ns : due_ns - ASK_NS;
+    watch_timer_set(&member->timer, next_ns > now_ns ? next_ns : now_ns + LOOK_NS);
 }
 
 static void on_init_timer(struct watch_timer *timer) { check_time(WATCH_OWNER(timer, struct member, timer)); }

@@ -106,6 +106,35 @@ static void an_init_that_takes_too_long_names_the_missing_rank(void **state) {
     run(2, one_never_comes);
 }
 
+/* Rank 2 stands still when it should ask who is missing, and goes on behind its deadline. */
+static void one_asks_late(int index) {
+    struct member member;
+    if (index == 2) {
+        await(&shared->grandchild, 1);
+        usleep(1500000);
+        kill(shared->grandchild, SIGSTOP);
+        usleep(2000000);
+        kill(shared->grandchild, SIGCONT);
+        shared->grandchild = 0;
+        return;
+    }
+    configure(&member);
+    member.config.init_timeout = index == 0 ? 20 : 3;
+    if (index == 0)
+        publish_id();
+    join(&member, 3, index * 2);
+    if (index == 1)
+        __atomic_store_n(&shared->grandchild, getpid(), __ATOMIC_SEQ_CST);
+    EXPECT(poll_init(&member) == COLLET_ERR_TIMEOUT);
+    EXPECT(strstr(err_last(), "is silent") == NULL);
+    boot_destroy(member.boot);
+}
+
+static void a_rank_that_stood_still_at_its_deadline_names_the_missing_rank(void **state) {
+    (void)state;
+    run(3, one_asks_late);
+}
+
 static void one_gives_up(int index) {
     struct member member;
     configure(&member);
@@ -312,6 +341,7 @@ int main(void) {
         CASE(an_outsider_that_comes_when_all_have_come_disturbs_nobody),
         CASE(a_process_cannot_create_a_rank_twice),
         CASE(an_init_that_takes_too_long_names_the_missing_rank),
+        CASE(a_rank_that_stood_still_at_its_deadline_names_the_missing_rank),
         CASE(a_failure_during_init_reaches_those_that_have_come),
         CASE(a_death_during_init_is_named),
         CASE(an_id_cannot_be_used_twice),
