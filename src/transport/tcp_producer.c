@@ -11,7 +11,11 @@
 /* Up to this, copying costs less than a second piece in the system call. */
 #define SMALL_BYTES 4096u
 
-/* What one system call is told to send: all slots of a socket that are published, so that the kernel need not end a packet
+/* No more slots are added to a batch of so many bytes: the receiver's acknowledgements are looked at between two system calls, and
+ * what they free is written to again while it is in a cache. */
+#define BATCH_BYTES (512u << 10)
+
+/* What one system call is told to send: the slots of a socket that are published, so that the kernel need not end a packet
  * with each of them. */
 struct batch {
     struct tcp_frame frames[FIFO_MAX_SLOTS];
@@ -103,7 +107,8 @@ static bool send_slots(struct conn *conn, struct tcp_socket *socket, uint64_t ta
         return false;
     batch.nslots = 0;
     batch.bytes = 0;
-    for (uint64_t step = socket->step; (int64_t)(tail - step) > 0; step = next_on_socket(conn, socket, step))
+    for (uint64_t step = socket->step; (int64_t)(tail - step) > 0 && batch.bytes < BATCH_BYTES;
+         step = next_on_socket(conn, socket, step))
         add_slot(conn, step, &batch);
     leave_out(&batch, socket->sent);
     ssize_t n = send_batch(socket->fd, &batch);
