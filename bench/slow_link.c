@@ -9,10 +9,11 @@
  *    10.77.9.1  tun ──────▶ packet, due in 10 ms ▶ packet ▶ … ──────▶ tun  10.77.9.2
  *               tun ◀────── … ◀ packet ◀ packet, due in 10 ms ◀────── tun
  *
- *   slow_link [--delay-ms 10] [--lose 0] [--flip 0] [--fast-too] program [argument …]
+ *   slow_link [--delay-ms 10] [--lose 0] [--flip 0] [--sniff TEXT] [--fast-too] program [argument …]
  *
  * --lose 100 loses each 100th packet. --flip 100 flips a bit of TCP's data in each 100th long packet, and makes its checksum
  * right again: so does a router with bad memory. Short packets, those of the control plane among them, stay whole.
+ * --sniff TEXT says at the end how often a listener on the way would have seen this text.
  * --fast-too gives each host a second device, "fast" beside "slow", 10.78.9.1 and .2, whose packets are neither late nor lost.
  *
  * It needs no rights but those to make namespaces. Exits with 77 where that is not permitted, else as the program does.
@@ -70,6 +71,10 @@ struct wire {
 static struct wire wires[NICS] = {{.name = "slow", .address = {"10.77.9.1", "10.77.9.2"}, .delay_ns = 10000000},
                                   {.name = "fast", .address = {"10.78.9.1", "10.78.9.2"}}};
 static int nnics = 1;
+
+/* What a listener on the way looks for, and in how many long packets it was; NULL: nothing. */
+static const char *sniffed;
+static uint64_t nsniffed, nlong;
 
 static void give_up(const char *what) {
     fprintf(stderr, "slow_link: %s: %s\n", what, strerror(errno));
@@ -223,6 +228,11 @@ static void packet_flip(unsigned char *packet, size_t bytes) {
     checksum_update(packet + checksum_at, before, word[0] * 256u + word[1]);
 }
 
+static void packet_sniff(const char *packet, size_t bytes) {
+    nlong++;
+    nsniffed += memmem(packet, bytes, sniffed, strlen(sniffed)) != NULL;
+}
+
 static int is_nth(uint64_t n, uint64_t *count) { return n > 0 && ++*count % n == 0; }
 
 /* Takes what has come out of a host. */
@@ -232,6 +242,8 @@ static void way_take(struct way *way, int from, struct wire *wire) {
     while ((bytes = read(from, data, sizeof data)) > 0) {
         if (is_nth(wire->lose, &wire->packets))
             continue;
+        if (bytes >= LONG_BYTES && sniffed != NULL)
+            packet_sniff(data, (size_t)bytes);
         if (bytes >= LONG_BYTES && is_nth(wire->flip, &wire->long_packets))
             packet_flip((unsigned char *)data, (size_t)bytes);
         struct packet *packet = malloc(sizeof *packet + (size_t)bytes);
@@ -303,6 +315,8 @@ static char **read_options(char **at) {
             wires[0].lose = (uint64_t)atoi(*++at);
         else if (strcmp(at[0], "--flip") == 0 && at[1] != NULL)
             wires[0].flip = (uint64_t)atoi(*++at);
+        else if (strcmp(at[0], "--sniff") == 0 && at[1] != NULL)
+            sniffed = *++at;
         else
             return NULL;
     return at[0] != NULL ? at : NULL;
@@ -312,7 +326,9 @@ int main(int argc, char **argv) {
     static struct host hosts[HOSTS];
     char **command = read_options(argv + 1);
     if (argc < 2 || command == NULL) {
-        fprintf(stderr, "usage: %s [--delay-ms 10] [--lose 0] [--flip 0] [--fast-too] program [argument …]\n", argv[0]);
+        fprintf(stderr,
+                "usage: %s [--delay-ms 10] [--lose 0] [--flip 0] [--sniff TEXT] [--fast-too] program [argument …]\n",
+                argv[0]);
         return 2;
     }
     for (int rank = 0; rank < HOSTS; rank++)
@@ -323,5 +339,9 @@ int main(int argc, char **argv) {
     for (int rank = 0; rank < HOSTS; rank++)
         if (write(hosts[rank].control, "", 1) != 1)
             give_up("cannot start the ranks");
-    return wires_run(hosts);
+    int result = wires_run(hosts);
+    if (sniffed != NULL)
+        fprintf(stderr, "slow_link: \"%s\" was seen in %llu of %llu long packets\n", sniffed,
+                (unsigned long long)nsniffed, (unsigned long long)nlong);
+    return result;
 }

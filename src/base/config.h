@@ -100,6 +100,7 @@ enum config_scope {
          "port, ports (9400-9407), ADDRESS:port or file where this process shows its ranks to Prometheus")             \
     INT(checksum, "CHECKSUM", NULL, "", AGREED, 0, 0, 1,                                                               \
         "1: slots that go over a network carry a CRC32C of their data")                                                \
+    INT(encrypt, "ENCRYPT", NULL, "", AGREED, 0, 0, 1, "1: data between hosts is encrypted, and so goes by tcp")       \
     INT(selftest, "SELFTEST", NULL, "", AGREED, 0, 0, 1,                                                               \
         "1: each connection carries test data first; those of every two ranks are made at init")                       \
     INT(heartbeat, "HEARTBEAT", NULL, "ms", AGREED, 1000, 10, 60000, "interval of heartbeats between hosts")           \

@@ -144,6 +144,12 @@ void boot_report_by(struct boot *boot, const struct boot_reporter *reporter);
 enum collet_result boot_try_clock(struct boot *boot);
 int64_t boot_clock_ns(const struct boot *boot); /* 0 on rank 0's host, and if nobody has tried */
 
+/* A key that all ranks of the communicator can compute, and nobody else: of one use of its secret, `what`, for whom. The caller
+ * wipes it. */
+#define BOOT_KEY_BYTES 32
+void boot_derive_key(const struct boot *boot, const char *what, const void *whom, size_t whom_bytes,
+                     uint8_t key[BOOT_KEY_BYTES]);
+
 /* A number that all ranks of the communicator have, and no other communicator; it gives nothing away. */
 uint64_t boot_tag(const struct boot *boot);
 

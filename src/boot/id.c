@@ -109,9 +109,11 @@ enum collet_result boot_unique_id_at(const char *host, int port, const char *sec
     made.set.port = (uint16_t)port;
 
     COLLET_TRY(check_secret(config_process()->secret));
-    /* From the text, not from the addresses: ranks may resolve the host differently. */
-    char where[ADDRESS_HOST_BYTES + 16];
-    int length = snprintf(where, sizeof where, "%s:%d", host, port);
+    /* From the text, not from the addresses: ranks may resolve the host differently. Who is left over from before a restart does
+     * not know the secret of the next run. */
+    const char *restart = config_env("SLURM_RESTART_COUNT");
+    char where[ADDRESS_HOST_BYTES + 32];
+    int length = snprintf(where, sizeof where, "%s:%d/%.8s", host, port, restart != NULL ? restart : "");
     if (length >= (int)sizeof where)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "host is longer than %d characters", ADDRESS_HOST_BYTES);
     COLLET_TRY(stretch(where, secret_text != NULL ? secret_text : "", made.secret));

@@ -16,6 +16,8 @@
  *
  * Everything is in the byte order of the machine; both ends are the same library (the hello's magic shows if not).
  *
+ * With COLLET_ENCRYPT, frames and payloads are sealed (tcp_seal.h), each with a MAC behind it.
+ *
  * No credit goes back over the wire. TCP does that already: a consumer without room leaves its sockets alone, their
  * buffers fill up, and the kernel takes no more from the producer. So what is under way may be as much as the kernel finds
  * that the path needs, and not only what slots hold.
@@ -78,6 +80,9 @@ static enum collet_result tcp_end_create(struct conn *conn) {
     COLLET_TRY(wire_memory_create(conn->owner, end->bytes, &end->memory));
     fifo_memory_init(end->memory, layout, conn->owner->config);
     fifo_end_init(&conn->end, end->memory, layout, conn->owner->config);
+    if (conn->owner->config->encrypt && conn->side == CONN_PRODUCER &&
+        (end->sealed = malloc(layout->nslots * tcp_sealed_stride(layout))) == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory to encrypt what goes to rank %d", conn->peer);
     for (uint32_t k = 0; k < end->nsockets && conn->side == CONN_CONSUMER; k++)
         if ((end->sockets[k].ahead = malloc(TCP_AHEAD_BYTES)) == NULL)
             return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection from rank %d", conn->peer);
@@ -104,7 +109,8 @@ static enum collet_result tcp_ready(struct conn *conn) {
         end->sockets[k].fd = end->link->fds[k];
     for (uint64_t step = conn->end.position + conn->end.nslots; step-- != conn->end.position;) /* each socket's first */
         tcp_socket_of(end, conn, step)->step = step;
-    end->summed = conn->end.position;
+    end->summed = end->sealed_to = conn->end.position;
+    end->key = conn->owner->config->encrypt ? end->link->keys[end->first] : NULL;
     end->connected = true;
     wire_allow_loans(conn, NULL);
     return COLLET_SUCCESS;
@@ -119,6 +125,7 @@ static void tcp_close(struct conn *conn) {
     for (uint32_t k = 0; k < end->nsockets; k++)
         free(end->sockets[k].ahead);
     wire_memory_destroy(conn->owner, end->memory, end->bytes);
+    free(end->sealed);
     free(end);
 }
 
@@ -152,6 +159,7 @@ const struct transport transport_tcp = {
     .bit = COLLET_TRANSPORT_TCP,
     .remote = 1,
     .messages = 1,
+    .encrypts = true,
     .reaches = tcp_reaches,
     .offer = tcp_offer,
     .accept = tcp_accept,

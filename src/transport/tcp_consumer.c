@@ -21,20 +21,40 @@ static char *payload_place(const struct conn *conn, const struct tcp_frame *fram
     return landing != NULL ? landing : tcp_payload_at(conn, frame);
 }
 
-/* With COLLET_CHECKSUM: does it have the CRC that it left with? If not, the connection is over. */
-static bool tcp_is_intact(struct conn *conn, uint32_t crc, uint32_t expected) {
+/* The connection is over: what came is not what was sent. */
+static void tcp_set_changed(struct conn *conn, const char *found) {
     struct tcp_end *end = conn->impl;
-    if (!conn->owner->config->checksum || crc == expected)
-        return true;
-    conn_text_changed(conn, *conn->end.tail, CONN_BY_CHECKSUM, end->changed);
+    conn_text_changed(conn, *conn->end.tail, found, end->changed);
     tcp_set_broken(end, end->changed);
-    return false;
+}
+
+/* With COLLET_CHECKSUM: does it have the CRC that it left with? */
+static bool tcp_is_intact(struct conn *conn, uint32_t crc, uint32_t expected) {
+    bool intact = !conn->owner->config->checksum || crc == expected;
+    if (!intact)
+        tcp_set_changed(conn, CONN_BY_CHECKSUM);
+    return intact;
+}
+
+/* With COLLET_ENCRYPT: its seal is next on the socket. Decrypts what came before it. */
+static bool take_seal(struct conn *conn, struct tcp_socket *socket, enum tcp_seal_part part, void *data,
+                      uint32_t bytes) {
+    const struct tcp_end *end = conn->impl;
+    uint8_t seal[TCP_SEAL_BYTES];
+    if (end->key == NULL)
+        return true;
+    take_ahead(socket, seal, sizeof(seal));
+    bool fits = tcp_unseal(end->key, *conn->end.tail, part, data, bytes, seal);
+    if (!fits)
+        tcp_set_changed(conn, TCP_SEALED_SO);
+    return fits;
 }
 
 static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
     take_ahead(socket, &end->frame, sizeof(end->frame));
-    if (!tcp_is_intact(conn, tcp_frame_crc(&end->frame), end->frame.frame_crc))
+    if (!take_seal(conn, socket, TCP_SEAL_FRAME, &end->frame, sizeof(end->frame)) ||
+        !tcp_is_intact(conn, tcp_frame_crc(&end->frame), end->frame.frame_crc))
         return;
     if (end->frame.step != *conn->end.tail)
         tcp_set_broken(end, "it sent another step than the next one");
@@ -48,10 +68,12 @@ static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
 }
 
 /* False: its payload is not what was sent. */
-static bool deliver_slot(struct conn *conn) {
+static bool deliver_slot(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
     uint32_t bytes = fifo_word_bytes(end->frame.word);
     end->receiving = false;
+    if (!take_seal(conn, socket, TCP_SEAL_PAYLOAD, end->payload, bytes))
+        return false;
     if (conn->owner->config->checksum && !tcp_is_intact(conn, crc32c(0, end->payload, bytes), end->frame.payload_crc))
         return false;
     const char *landed = end->payload != tcp_payload_at(conn, &end->frame) ? end->payload : NULL;
@@ -62,7 +84,7 @@ static bool deliver_slot(struct conn *conn) {
 /* Uses what was read ahead. True if a slot was delivered with it. */
 static bool use_ahead(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
-    if (!end->receiving && ahead_bytes(socket) >= sizeof(end->frame))
+    if (!end->receiving && ahead_bytes(socket) >= sizeof(end->frame) + tcp_seal_bytes(end))
         begin_slot(conn, socket);
     if (!end->receiving)
         return false;
@@ -72,9 +94,9 @@ static bool use_ahead(struct conn *conn, struct tcp_socket *socket) {
     if (here > 0)
         take_ahead(socket, end->payload + end->received, here);
     end->received += here;
-    if (end->received < bytes)
+    if (end->received < bytes || ahead_bytes(socket) < tcp_seal_bytes(end))
         return false;
-    return deliver_slot(conn);
+    return deliver_slot(conn, socket);
 }
 
 /* Reads the rest of the current slot, if there is one, and beyond. True if that filled all that was asked for. */
@@ -84,9 +106,11 @@ static bool read_more(struct conn *conn, struct tcp_socket *socket, bool *moved)
     socket->ahead_end -= socket->ahead_begin;
     socket->ahead_begin = 0;
     uint32_t missing = end->receiving ? fifo_word_bytes(end->frame.word) - end->received : 0;
+    uint32_t behind =
+        sizeof(end->frame) + 2 * tcp_seal_bytes(end); /* the payload's seal, and the next frame with its own */
     struct iovec parts[2] = {
         {end->receiving ? end->payload + end->received : NULL, missing},
-        {socket->ahead + socket->ahead_end, missing > 0 ? sizeof(end->frame) : TCP_AHEAD_BYTES - socket->ahead_end},
+        {socket->ahead + socket->ahead_end, missing > 0 ? behind : TCP_AHEAD_BYTES - socket->ahead_end},
     };
     ssize_t n = 0;
     if (!socket->ended) /* most polls find nothing, and then the plain call is the cheaper one */

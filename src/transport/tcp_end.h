@@ -17,7 +17,7 @@
 #include <errno.h>
 
 /* What one read takes in that the consumer did not know of: a small slot with its frame, or several. */
-#define TCP_AHEAD_BYTES (8192u + 64u)
+#define TCP_AHEAD_BYTES (8192u + 128u)
 
 struct tcp_frame {
     uint32_t word, signature;
@@ -53,6 +53,11 @@ struct tcp_end {
     uint32_t first; /* slot s is on socket first + s, modulo nsockets */
     struct tcp_socket sockets[TCP_SOCKETS_MAX];
 
+    /* With COLLET_ENCRYPT, else NULL. */
+    const uint8_t *key;
+    char *sealed; /* producer: by slot, what is sent of the steps before `sealed_to` */
+    uint64_t sealed_to;
+
     /* Producer, with COLLET_CHECKSUM: by slot, the CRCs of the payloads of the steps before `summed`. */
     uint64_t summed;
     uint32_t crcs[FIFO_MAX_SLOTS];
@@ -80,6 +85,15 @@ static inline void tcp_set_broken(struct tcp_end *end, const char *why) {
     if (end->broken == NULL)
         end->broken = why;
 }
+
+/* Bytes for what is sent of one slot. */
+static inline size_t tcp_sealed_stride(const struct fifo_layout *layout) {
+    uint32_t most = layout->slot_bytes > layout->short_bytes ? layout->slot_bytes : layout->short_bytes;
+    return sizeof(struct tcp_frame) + most + 2 * TCP_SEAL_BYTES;
+}
+
+/* What a seal adds to a frame, and to a payload. */
+static inline uint32_t tcp_seal_bytes(const struct tcp_end *end) { return end->key != NULL ? TCP_SEAL_BYTES : 0; }
 
 static inline bool tcp_would_block(void) { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 

@@ -6,12 +6,20 @@
 #include "transport/tcp_way.h"
 #include "transport/transport.h"
 
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static bool is_ours_to_listen(const struct conn *conn) {
     return conn->peer != conn->owner->rank ? conn->owner->rank < conn->peer : conn->side == CONN_CONSUMER;
+}
+
+static void derive_keys(struct tcp_link *link, const struct conn *conn, const uint8_t token[TCP_TOKEN_BYTES]) {
+    static const char *const uses[2] = {"tcp data upward", "tcp data downward"};
+    _Static_assert(TCP_SEAL_KEY_BYTES == BOOT_KEY_BYTES, "the same key");
+    for (int k = 0; k < 2 && conn->owner->config->encrypt; k++)
+        boot_derive_key(conn->owner->boot, uses[k], token, TCP_TOKEN_BYTES, link->keys[k]);
 }
 
 static enum collet_result begin_to_listen(struct tcp_link *link, const struct conn *conn) {
@@ -21,6 +29,7 @@ static enum collet_result begin_to_listen(struct tcp_link *link, const struct co
     tcp_way_find(conn, interface);
     COLLET_TRY(tcp_listen_start(&link->listener, owner->config, interface, link->nsockets, &offer));
     link->listens = true;
+    derive_keys(link, conn, offer.token);
     return boot_send(owner->boot, conn->peer, transport_key(conn, TCP_LISTENS), &offer, sizeof(offer));
 }
 
@@ -36,6 +45,7 @@ static enum collet_result begin_to_dial(struct tcp_link *link, const struct conn
     tcp_way_find(conn, interface);
     tcp_dial_start(&link->dialer, &offer, interface, link->nsockets, conn->peer, owner->peers[conn->peer].host);
     link->dials = true;
+    derive_keys(link, conn, offer.token);
     return COLLET_SUCCESS;
 }
 
@@ -82,5 +92,6 @@ void tcp_link_leave(struct tcp_link *link) {
         tcp_dial_stop(&link->dialer);
     for (int k = 0; link->up && k < link->nsockets; k++)
         close(link->fds[k]);
+    sodium_memzero(link->keys, sizeof(link->keys));
     free(link);
 }

@@ -19,15 +19,17 @@
 #define COLLET_TRANSPORT_TCP_LINK_H
 
 #include "transport/conn.h"
+#include "transport/tcp_seal.h"
 #include "transport/tcp_socket.h"
 
 enum tcp_letter { TCP_LISTENS }; /* of the control plane: where the lower of two ranks does */
 
 struct tcp_link {
-    int users;                    /* connections */
-    bool listens, dials, up;      /* one of the first two as soon as it does; `up` when that is done */
-    struct tcp_listener listener; /* of the lower rank */
-    struct tcp_dialer dialer;     /* of the higher one */
+    int users;                           /* connections */
+    bool listens, dials, up;             /* one of the first two as soon as it does; `up` when that is done */
+    struct tcp_listener listener;        /* of the lower rank */
+    struct tcp_dialer dialer;            /* of the higher one */
+    uint8_t keys[2][TCP_SEAL_KEY_BYTES]; /* with COLLET_ENCRYPT: from the lower rank to the higher one, and back */
     int nsockets;
     int fds[TCP_SOCKETS_MAX]; /* once it is up */
     char peers[TCP_SOCKETS_MAX]

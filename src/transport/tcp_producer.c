@@ -35,8 +35,8 @@ static const struct fifo_slot_header *header_of(const struct conn *conn, uint64_
     return &conn->end.headers[step & (conn->end.nslots - 1)];
 }
 
-static size_t wire_bytes(const struct fifo_slot_header *header) {
-    return sizeof(struct tcp_frame) + fifo_word_bytes(header->word);
+static size_t wire_bytes(const struct conn *conn, const struct fifo_slot_header *header) {
+    return sizeof(struct tcp_frame) + fifo_word_bytes(header->word) + 2 * tcp_seal_bytes(conn->impl);
 }
 
 /* In the slot, or lent: then the executor keeps it as it is until the call is over, and until then it is sent. */
@@ -57,14 +57,26 @@ static struct tcp_frame tcp_frame_of(const struct conn *conn, uint64_t step) {
     return frame;
 }
 
+static char *sealed_at(const struct conn *conn, uint64_t step) {
+    const struct tcp_end *end = conn->impl;
+    return end->sealed + (step & (conn->end.nslots - 1)) * tcp_sealed_stride(&conn->owner->layout);
+}
+
 static void add_slot(const struct conn *conn, uint64_t step, struct batch *batch) {
     const struct fifo_slot_header *header = header_of(conn, step);
+    const struct tcp_end *end = conn->impl;
     struct tcp_frame *frame = &batch->frames[batch->nslots];
     struct iovec *parts = &batch->parts[2 * batch->nslots++];
+    size_t bytes = wire_bytes(conn, header);
+    batch->bytes += bytes;
+    if (end->key != NULL) {
+        parts[0] = (struct iovec){sealed_at(conn, step), bytes};
+        parts[1] = (struct iovec){sealed_at(conn, step), 0};
+        return;
+    }
     *frame = tcp_frame_of(conn, step);
     parts[0] = (struct iovec){frame, sizeof(*frame)};
     parts[1] = (struct iovec){payload_of(conn, frame), fifo_word_bytes(header->word)};
-    batch->bytes += wire_bytes(header);
 }
 
 /* The first slot of the batch is half sent. */
@@ -95,7 +107,7 @@ static ssize_t send_batch(int fd, const struct batch *batch) {
 static void count_sent(const struct conn *conn, struct tcp_socket *socket, size_t bytes) {
     size_t whole;
     socket->sent += bytes;
-    for (; socket->sent > 0 && socket->sent >= (whole = wire_bytes(header_of(conn, socket->step)));
+    for (; socket->sent > 0 && socket->sent >= (whole = wire_bytes(conn, header_of(conn, socket->step)));
          socket->sent -= whole)
         socket->step = next_on_socket(conn, socket, socket->step);
 }
@@ -129,6 +141,18 @@ static void sum_slots(struct conn *conn, uint64_t tail) {
     }
 }
 
+/* The same: a step is sealed once. */
+static void seal_slots(struct conn *conn, uint64_t tail) {
+    struct tcp_end *end = conn->impl;
+    for (; end->sealed_to != tail; end->sealed_to++) {
+        struct tcp_frame frame = tcp_frame_of(conn, end->sealed_to);
+        char *sealed = sealed_at(conn, end->sealed_to);
+        tcp_seal(end->key, end->sealed_to, TCP_SEAL_FRAME, &frame, sizeof(frame), sealed);
+        tcp_seal(end->key, end->sealed_to, TCP_SEAL_PAYLOAD, payload_of(conn, &frame), fifo_word_bytes(frame.word),
+                 sealed + sizeof(frame) + TCP_SEAL_BYTES);
+    }
+}
+
 /* What the kernel has taken, the executor may overwrite: the slots before the oldest one that is not sent. */
 static void give_back(struct conn *conn) {
     const struct tcp_end *end = conn->impl;
@@ -147,6 +171,8 @@ enum collet_result tcp_producer_progress(struct conn *conn) {
         return tcp_err_broken(conn);
     if (conn->owner->config->checksum)
         sum_slots(conn, tail);
+    if (end->key != NULL)
+        seal_slots(conn, tail);
     for (uint32_t k = 0; k < end->nsockets; k++)
         moved |= send_slots(conn, &end->sockets[k], tail);
     if (moved)

@@ -23,6 +23,7 @@ struct transport {
 
     int remote;   /* fifo_end.remote: 1 where progress() carries slots over a wire */
     int messages; /* 1 where each slot is a message of its own, or takes system calls: fewer and longer ones are better */
+    bool encrypts; /* COLLET_ENCRYPT is of use: nobody on the way reads what progress() carries */
 
     /* What a rank on this device says of itself to all others before there are connections, for reaches(); 0: nothing. NULL: it
      * never says anything. */

@@ -17,7 +17,7 @@ bin=$build/bin
 lab_enter "$@"
 lab_hosts 2 2 || lab_skip "the hosts could not be built"
 
-export COLLET_CPUS=1 COLLET_INIT_TIMEOUT=60
+export COLLET_CPUS=1 COLLET_INIT_TIMEOUT=60 COLLET_HEARTBEAT_TIMEOUT=60000
 short="-b 8 -e 1M -f 16 -n 2 -w 1"
 example=$lab/libnccl-net-sockets.so
 ${CC:-gcc} -g -Wall -Wextra -Werror -shared -fPIC -I src examples/net_plugin/sockets.c -o "$example" || exit 1
@@ -43,8 +43,8 @@ all_collectives_by() {
 with_checksums() { COLLET_CHECKSUM=1 COLLET_SELFTEST=1 COLLET_NET_PLUGIN=$1 lab_job 2 1 "$bin/all_reduce_perf" $short; }
 
 conforms() {
-    COLLET_NET_PLUGIN=$1 COLLET_TEST_WIRE=plugin on_host 1 timeout 100 "$build/tests/multi/test_conformance" tcp \
-        n=3 int32 sum count=17
+    COLLET_NET_PLUGIN=$1 COLLET_TEST_WIRE=plugin on_host 1 timeout 300 "$build/tests/multi/test_conformance" tcp \
+        n=3 allreduce int32 sum count=17
 }
 
 # Both of a host's devices carry slots: each channel has one.

@@ -97,6 +97,18 @@ static void bad_arguments_are_named(void **state) {
     assert_null(boot);
 }
 
+static void each_restart_of_a_slurm_job_has_a_secret_of_its_own(void **state) {
+    (void)state;
+    struct collet_unique_id first, same, next;
+    assert_int_equal(boot_unique_id_at("127.0.0.1", 29500, "x", &first), COLLET_SUCCESS);
+    assert_int_equal(boot_unique_id_at("127.0.0.1", 29500, "x", &same), COLLET_SUCCESS);
+    setenv("SLURM_RESTART_COUNT", "1", 1);
+    assert_int_equal(boot_unique_id_at("127.0.0.1", 29500, "x", &next), COLLET_SUCCESS);
+    unsetenv("SLURM_RESTART_COUNT");
+    assert_memory_equal(&first, &same, sizeof(first));
+    assert_memory_not_equal(&first, &next, sizeof(first));
+}
+
 static void interfaces_are_chosen_by_their_names(void **state) {
     (void)state;
     assert_true(address_interface_allowed("", "eth0"));
@@ -477,6 +489,7 @@ int main(void) {
         CASE(local_ranks_get_messages_of_one_key_in_order),
         CASE(local_ranks_share_failures_and_goodbyes),
         CASE(bad_arguments_are_named),
+        CASE(each_restart_of_a_slurm_job_has_a_secret_of_its_own),
         CASE(interfaces_are_chosen_by_their_names),
         CASE(letters_find_their_way_whoever_is_gone),
         cmocka_unit_test(letters_over_edges_that_live_need_no_timer),
