@@ -100,7 +100,8 @@ WITH_CUDA := $(if $(filter-out 0,$(CUDA)),$(if $(NVCC),1))
 
 ifeq ($(WITH_CUDA),1)
 CUDA_HOME   ?= $(patsubst %/bin/,%,$(dir $(realpath $(NVCC))))
-CUDA_LIBDIR ?= $(firstword $(dir $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a $(CUDA_HOME)/targets/*/lib/libcudart_static.a)))
+CUDA_LIBDIR ?= $(firstword $(dir $(wildcard $(foreach r,static.a so,$(CUDA_HOME)/lib64/libcudart*$(r) $(CUDA_HOME)/targets/*/lib/libcudart*$(r)))))
+CUDA_MAJOR  := $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
 CUDA_KNOWN  := $(shell $(NVCC) --list-gpu-arch | sed -n 's/^compute_\([0-9]*\)$$/\1/p' | sort -n | awk '$$1 >= 70')
 ifeq ($(CUDA_ARCH),auto)
 CUDA_HERE   := $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -nu)
@@ -112,7 +113,8 @@ CUDA_CODE   := $(CUDA_ARCHS:%=sm_%) compute_$(CUDA_PTX)
 NVCC_TARGETS := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX)
 CUDA_SMALL  := $(if $(filter all,$(CUDA_ARCH)),$(if $(shell $(NVCC) --help | grep -- --compress-mode),--compress-mode=size,-Xfatbin=-compress-all))
 NVCC_FLAGS  := -std=c++17 -O3 $(CUDA_SMALL) -fmad=false -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics -MMD -MP
-CUDA_LIBS   := $(CUDA_LIBDIR)libcudart_static.a -lrt
+# Without a static runtime the shared one.
+CUDA_LIBS   := $(firstword $(wildcard $(CUDA_LIBDIR)libcudart_static.a $(CUDA_LIBDIR)libcudart.so)) -lrt
 endif
 
 # --------------------------------------------------------------------------------------------------------------- sources
@@ -250,7 +252,7 @@ $(SHARED_LIB): $(LIB_OBJECTS)
 $(BUILD)/lib/libcollet.so: $(SHARED_LIB)
 	$(Q)ln -sf $(SO_NAME) $@
 
-$(NCCL_LIB): $(call objects_of,$(COMPAT_SOURCES)) $(LIB_OBJECTS) src/compat/nccl.map
+$(NCCL_LIB) $(BUILD)/gpusim/lib/libnccl.so.2: $(call objects_of,$(COMPAT_SOURCES)) $(LIB_OBJECTS) src/compat/nccl.map
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(LINK) -shared -Wl,-soname,$(@F) -Wl,-z,relro,-z,now,-z,nodelete $(if $(SANITIZE),,-Wl,--no-undefined) \
@@ -395,15 +397,17 @@ gpu-accept: $(GPU_ACCEPT_PROGRAMS)
 gpu-accept-bundle:
 	@$(AGAIN) BUILD=build-dist CUDA_ARCH=all bundle
 bundle: $(GPU_ACCEPT_PROGRAMS)
-	@BUILD=$(BUILD) scripts/gpu-accept-bundle.sh
+	@BUILD=$(BUILD) CUDA_MAJOR=$(CUDA_MAJOR) scripts/gpu-accept-bundle.sh
 
-# The kernels as nvcc made them, on the simulated machine: 1,000 runs that must pass, and each mutation under 20 seeds.
+# The kernels as nvcc made them, on the simulated machine: 1,000 runs that must pass, and each mutation under 20 seeds; then every
+# perf program on 1 to 8 GPUs. Hours. CUDA_ARCH=90 BUILD=build-90 runs the kernels of that architecture.
 .PHONY: test-gpu-sim-full
 test-gpu-sim-full:
 	@scripts/deps.sh test
-	@$(AGAIN) libs $(BUILD)/tests/gpusim/test_ptx $(BUILD)/tests/gpusim/test_exec
+	@$(AGAIN) libs $(BUILD)/tests/gpusim/test_ptx $(BUILD)/tests/gpusim/test_exec $(if $(WITH_CUDA),$(SIM_PROGRAMS) $(SIM_PERFS) $(if $(NCCL_TESTS),$(SIM_NCCL)))
 	@$(BUILD)/tests/gpusim/test_ptx
 	@BUILD=$(BUILD) $(BUILD)/tests/gpusim/test_exec 20 200 || [ $$? = 77 ]
+	@$(if $(WITH_CUDA),SIM=$(SIM) tests/gpusim/run.sh full && SIM=$(SIM) tests/gpusim/nccl_tests.sh all)
 
 # The same programs, and tests of what they cannot show, on a simulated machine (tests/gpusim/): a runtime of CUDA on the CPU
 # in place of NVIDIA's, and kernels as nvcc made them. Skipped where nvcc is missing.
@@ -411,29 +415,38 @@ test-gpu-sim-full:
 SIM          := $(BUILD)/gpusim
 SIM_RUNTIME  := $(SIM)/libcudart_sim.a
 SIM_OBJECTS  := $(call objects_of,$(GPUSIM_MACHINE) $(wildcard tests/gpusim/cuda_*.c))
-SIM_PROGRAMS := $(addprefix $(SIM)/,test_runtime test_gpus bench_calls test_accept all_reduce_perf sendrecv_perf overlap)
+SIM_PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(SIM)/%)
+SIM_PROGRAMS := $(addprefix $(SIM)/,test_runtime test_gpus bench_calls test_accept overlap all_reduce_perf sendrecv_perf)
+# For programs that nvcc has built: they look for the runtime by its major version.
+SIM_CUDART   := $(SIM)/lib/libcudart.so.$(CUDA_MAJOR)
+SIM_NCCL     := $(SIM)/lib/libnccl.so.2
 $(call objects_of,$(wildcard tests/gpusim/cuda_*.c tests/gpusim/test_runtime.c tests/gpusim/test_gpus.c tests/gpusim/bench_calls.c)): CPPFLAGS += -I$(CUDA_HOME)/include
+# The runtime's names are for all to see.
+$(call objects_of,$(wildcard tests/gpusim/cuda_*.c)): CPPFLAGS += -fvisibility=default
 $(SIM_RUNTIME): $(SIM_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,AR)
 	@rm -f $@
 	$(Q)$(AR) rcsD $@ $^
-$(SIM)/libcudart.so: $(SIM_OBJECTS)
+$(SIM_CUDART): $(SIM_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(LINK) -shared -o $@ $^ -pthread -ldl -lm
-$(SIM_PROGRAMS): CUDA_LIBS = $(SIM_RUNTIME)
+	$(Q)$(LINK) -shared -Wl,-soname,$(@F) -Wl,--no-undefined -o $@ $^ -pthread -ldl -lm
+	@ln -sf $(@F) $(@D)/libcudart.so
+$(SIM_NCCL): CUDA_LIBS = $(SIM_CUDART)
+$(SIM_NCCL): | $(SIM_CUDART)
+$(SIM_PROGRAMS) $(SIM_PERFS): CUDA_LIBS = $(SIM_RUNTIME)
 $(SIM)/test_runtime: $(call objects_of,tests/gpusim/test_runtime.c tests/gpusim/kernels.cu)
 $(SIM)/test_gpus: $(call objects_of,tests/gpusim/test_gpus.c tests/gpusim/kernels.cu) $(INTERNAL_LIB)
 $(SIM)/bench_calls: $(call objects_of,tests/gpusim/bench_calls.c) $(INTERNAL_LIB)
 $(SIM)/test_accept: $(call objects_of,tests/gpu/test_accept.c $(filter-out %/gang.c %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
 $(SIM)/overlap: $(call objects_of,examples/overlap.cu) $(STATIC_LIB)
-$(addprefix $(SIM)/,all_reduce_perf sendrecv_perf): $(SIM)/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/tools/common/arguments.c src/base/json.c) $(STATIC_LIB)
-$(SIM_PROGRAMS): | $(SIM_RUNTIME)
+$(SIM_PERFS): $(SIM)/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/tools/common/arguments.c src/base/json.c) $(STATIC_LIB)
+$(sort $(SIM_PROGRAMS) $(SIM_PERFS)): | $(SIM_RUNTIME)
 	$(LINK_PROGRAM)
 ifeq ($(WITH_CUDA),1)
-test-gpu-sim: $(SIM_PROGRAMS)
-	@SIM=$(SIM) COLLET_TEST_TIMEOUT=800 scripts/run-tests.sh tests/gpusim/run.sh
+test-gpu-sim: $(SIM_PROGRAMS) $(if $(NCCL_TESTS),$(SIM_NCCL))
+	@SIM=$(SIM) COLLET_TEST_TIMEOUT=800 scripts/run-tests.sh tests/gpusim/run.sh tests/gpusim/nccl_tests.sh
 bench-gpu-sim: $(SIM)/bench_calls
 	@$<
 else

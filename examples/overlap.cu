@@ -8,7 +8,7 @@
  *
  * Prints how long a step takes with all reductions at the end, with reductions beside the layers, and what that saves.
  *
- *    overlap [ranks]          2 ranks by default, on the GPUs there are, or all on one
+ *    overlap [ranks [elements [steps]]]     2 ranks by default, on the GPUs there are, or all on one; elements of a layer
  */
 #include <collet.h>
 
@@ -16,8 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { RANKS_MAX = 8, LAYERS = 16, LAYERS_A_BUCKET = 4, STEPS = 20 };
-static const size_t layer_elems = 4u << 20;
+enum { RANKS_MAX = 8, LAYERS = 16, LAYERS_A_BUCKET = 4 };
+static size_t layer_elems = 4u << 20;
+static int steps = 20;
 
 #define MUST_CUDA(call)                                                                                                \
     do {                                                                                                               \
@@ -108,18 +109,18 @@ static float time_steps(bool overlapped) {
     MUST_CUDA(cudaSetDevice(ranks[0].gpu));
     MUST_CUDA(cudaEventCreate(&begin));
     MUST_CUDA(cudaEventCreate(&end));
-    for (int step = 0; step < 3; step++)
+    for (int step = 0; step < steps / 7 + 1; step++)
         run_step(overlapped);
     finish();
     MUST_CUDA(cudaSetDevice(ranks[0].gpu));
     MUST_CUDA(cudaEventRecord(begin, ranks[0].compute));
-    for (int step = 0; step < STEPS; step++)
+    for (int step = 0; step < steps; step++)
         run_step(overlapped);
     MUST_CUDA(cudaSetDevice(ranks[0].gpu));
     MUST_CUDA(cudaEventRecord(end, ranks[0].compute));
     finish();
     MUST_CUDA(cudaEventElapsedTime(&ms, begin, end));
-    return ms / STEPS;
+    return ms / (float)steps;
 }
 
 static bool gradients_are_averages(void) {
@@ -139,8 +140,10 @@ int main(int argc, char **argv) {
     int gpus = 0, devices[RANKS_MAX];
     struct collet_comm *comms[RANKS_MAX];
     nranks = argc > 1 ? atoi(argv[1]) : 2;
-    if (nranks < 1 || nranks > RANKS_MAX) {
-        fprintf(stderr, "usage: overlap [ranks], 1 to %d of them\n", RANKS_MAX);
+    layer_elems = argc > 2 ? strtoull(argv[2], NULL, 10) : layer_elems;
+    steps = argc > 3 ? atoi(argv[3]) : steps;
+    if (nranks < 1 || nranks > RANKS_MAX || layer_elems < 1 || steps < 1) {
+        fprintf(stderr, "usage: overlap [ranks [elements [steps]]], 1 to %d ranks\n", RANKS_MAX);
         return 2;
     }
     if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
@@ -162,8 +165,8 @@ int main(int argc, char **argv) {
         MUST_CUDA(cudaEventCreateWithFlags(&rank->reduced, cudaEventDisableTiming));
     }
     float apart = time_steps(false), together = time_steps(true);
-    printf("%d ranks on %d GPU(s), %d layers of %zu MiB, buckets of %d\n", nranks, gpus < nranks ? gpus : nranks,
-           LAYERS, layer_elems * sizeof(float) >> 20, LAYERS_A_BUCKET);
+    printf("%d ranks on %d GPU(s), %d layers of %zu KiB, buckets of %d\n", nranks, gpus < nranks ? gpus : nranks,
+           LAYERS, layer_elems * sizeof(float) >> 10, LAYERS_A_BUCKET);
     printf("a step with the reduction behind the backward pass  %8.3f ms\n", apart);
     printf("a step with both at once                            %8.3f ms\n", together);
     printf("saved                                               %8.1f %%\n", 100 * (1 - together / apart));

@@ -7,7 +7,10 @@
 #                            build/bin  build/tests  …            the programs, stripped
 #                            build/needed                         the shared libraries they need, for those the machine lacks
 #
-# The C library is not among them: the other machine's must not be older than the last line says.
+# The C library is not among them, nor the driver: the other machine's must not be older than the last line says. A runtime of
+# CUDA 13 needs a driver R580; for drivers of CUDA 12 the bundle is built by an nvcc of CUDA 12:
+#
+#   make gpu-accept-bundle NVCC=/usr/local/cuda-12/bin/nvcc
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -31,4 +34,9 @@ done | sed -nE 's|.* => (/[^ ]+) .*|\1|p' | sort -u | while read -r library; do
 done
 
 newest=$(find "$bundle/build" -type f ! -name 'libstdc++*' ! -name 'libgcc_s*' -exec objdump -T {} + 2>/dev/null | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)
-echo "$bundle: $(du -sh "$bundle" | cut -f1), for machines with ${newest/_/ } or later: scripts/gpu-accept.sh in it"
+case ${CUDA_MAJOR:-} in
+12) driver=525.60.13 ;;
+13) driver=580.65.06 ;;
+*) driver="of CUDA ${CUDA_MAJOR:-?}" ;;
+esac
+echo "$bundle: $(du -sh "$bundle" | cut -f1), for machines with ${newest/_/ } and an NVIDIA driver $driver or later: scripts/gpu-accept.sh in it"

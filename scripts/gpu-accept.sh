@@ -3,8 +3,11 @@
 #
 # gpu-accept.sh [seconds]: everything that a GPU has to show, in one report, in 540 seconds at most, however much of it hangs.
 #
-#   $BUILD/gpu-accept/report.txt     the machine, the output of every part, and last a table of the parts
+#   $BUILD/gpu-accept/report.txt     the machine, what it can do, the output of every part, and last a table of the parts:
+#                                    the one file to send back
 #
+# Within the first minute it says what this machine can do and what not. ACCEPT_SLOW=1: what it runs on is slow, so small sizes and
+# ten times as long for each part.
 # Needs no compiler and nothing beside bash, coreutils and what is in $BUILD (make gpu-accept-bundle). Exits 0 if every part
 # passed, or if there is no GPU ("skipped: no CUDA device").
 set -u
@@ -16,6 +19,7 @@ work=$build/gpu-accept
 report=$work/report.txt
 last_second=$((${1:-540} - 10))
 mkdir -p "$work" || exit 1
+slow=${ACCEPT_SLOW:-}
 table=()
 failed=0
 
@@ -39,7 +43,7 @@ row() { table+=("$(printf '%-28s %6s s   %s' "$@")"); }
 
 # One part: its name, the seconds it may take, and the command. Exit status 77 is a part that does not apply.
 part() {
-    local name=$1 limit=$2 start=$SECONDS status verdict left=$((last_second - SECONDS))
+    local name=$1 limit=$(($2 * (${#slow} > 0 ? 10 : 1))) start=$SECONDS status verdict left=$((last_second - SECONDS))
     shift 2
     if [ $left -lt 2 ]; then
         row "$name" - 'FAILED (not run: the time is up)'
@@ -93,23 +97,40 @@ machine() {
     [ -x "$build/bin/collet-info" ] && timeout 20 "$build/bin/collet-info" 2>/dev/null
 }
 
-# The order is that of what is to be known first, should the time run out.
-everything() {
-    local sanitizer
-    sanitizer=$(find_sanitizer)
-    machine
-    part 'current GPU unchanged' 20 "$accept" device
+# What the parts below would find out one by one, each tried for some seconds.
+abilities() {
+    part 'what can be done here' 50 "$accept" ${slow:+--slow} abilities
+    [ -n "$sanitizer" ] || echo '  cannot  compute-sanitizer: it is not installed'
+    command -v nvidia-smi >/dev/null || echo '  cannot  say what joins the GPUs: nvidia-smi is not here'
+}
+
+conformance() {
     part 'conformance, Simple' 40 "$accept" --seconds 20 simple
     part 'conformance, LL' 40 "$accept" --seconds 20 ll
     part 'conformance, LL128' 40 "$accept" --seconds 20 ll128
     part 'conformance, chosen' 40 "$accept" --seconds 20 chosen
-    part 'kinds of memory' 20 "$accept" memory
-    part 'streams' 20 "$accept" streams
-    part 'graphs' 20 "$accept" graphs
-    part 'abort of a hung rank' 30 "$accept" abort
-    part 'processes on one GPU' 60 "$accept" processes
-    part_if_there 'all_reduce_perf -t 4' 30 "$build/bin/all_reduce_perf" -t 4 -b 8 -e 64M -f 8 -n 10
-    part_if_there 'example: overlap' 30 "$build/bin/overlap"
+}
+
+# The order is that of what is to be known first, should the time run out.
+everything() {
+    local sanitizer sizes='-b 8 -e 64M -n 10'
+    sanitizer=$(find_sanitizer)
+    [ -z "$slow" ] || sizes='-b 8 -e 4K -n 1 -w 1'
+    machine
+    abilities
+    part 'current GPU unchanged' 20 "$accept" ${slow:+--slow} device
+    if [ -n "$slow" ]; then
+        part 'conformance, a few calls' 100 "$accept" --slow small small128
+    else
+        conformance
+    fi
+    part 'kinds of memory' 20 "$accept" ${slow:+--slow} memory
+    part 'streams' 20 "$accept" ${slow:+--slow} streams
+    part 'graphs' 20 "$accept" ${slow:+--slow} graphs
+    part 'abort of a hung rank' 30 "$accept" ${slow:+--slow} abort
+    part 'processes on one GPU' 60 "$accept" ${slow:+--slow} processes
+    part_if_there 'all_reduce_perf -t 4' 30 "$build/bin/all_reduce_perf" -t 4 $sizes -f 8
+    part_if_there 'example: overlap' 30 "$build/bin/overlap" ${slow:+2 256 1}
     sanitized memcheck small
     sanitized racecheck small
     echo
@@ -120,6 +141,7 @@ everything() {
     # Constants of the cost model, beside the report.
     part_if_there 'tuning file' 60 "$build/bin/collet-tune" --device --procs 2 --quick --sizes 64:262144 \
         --output "$work/gpu.tuning"
+    [ -f "$work/gpu.tuning" ] && printf '\n=== %s\n' "$work/gpu.tuning" && cat "$work/gpu.tuning"
     printf '\n=== summary\n'
     printf '%s\n' "${table[@]}"
     [ $failed = 0 ]

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define RANKS 4
@@ -454,20 +455,124 @@ static void part_processes(void) {
     unsetenv("COLLET_CUMEM_ENABLE");
 }
 
+/* ---- what this machine can do: each is tried, apart, as it may hang or crash ---- */
+
+static void try_one_gpu(void) {
+    for (int gpu = 0, all = ngpus; gpu < all; gpu++) {
+        struct collet_comm *comm;
+        const float one = 1;
+        float got = 0;
+        side->use(gpu);
+        must(collet_comm_init_all(&comm, 1, (const int[]){COLLET_DEVICE_CUDA(gpu)}), "collet_comm_init_all");
+        float *number = side->memory(sizeof(one), MEMORY_PLAIN);
+        void *stream = side->stream();
+        side->copy(number, &one, sizeof(one));
+        must(collet_allreduce(number, number, 1, COLLET_FLOAT32, COLLET_SUM, comm, stream), "collet_allreduce");
+        side->stream_wait(stream);
+        side->copy(&got, number, sizeof(got));
+        judge(got == 1, "a sum of one rank", "is another number");
+        must(collet_comm_destroy(comm), "collet_comm_destroy");
+    }
+}
+
+static void try_all_gpus(void) {
+    struct team team;
+    team_create(&team, RANKS, "");
+    struct numbers numbers = ones(&team);
+    sum_once(&team, &numbers, team.streams);
+    team_wait(&team);
+    expect(&team, "a sum", &numbers, RANKS);
+    team_destroy(&team);
+}
+
+static void try_kind(enum gpu_side_memory kind) {
+    struct team team;
+    team_create(&team, 1, "");
+    struct trial_call call = call_of(PROG_ALLREDUCE, COLLET_FLOAT32, COLLET_SUM, false, 1);
+    run_case(&team, &call, kind);
+    team_destroy(&team);
+}
+static void try_pool(void) { try_kind(MEMORY_POOL); }
+static void try_managed(void) { try_kind(MEMORY_MANAGED); }
+
+static void try_lines(void) {
+    if (ngpus < 2)
+        printf("there is one GPU\n");
+    failures += ngpus < 2 || !lines_go_between_gpus();
+}
+
+static const struct ability {
+    const char *name;
+    void (*run)(void);
+} abilities[] = {
+    {"a rank on each GPU, alone", try_one_gpu},
+    {"4 ranks on the GPUs there are", try_all_gpus},
+    {"LL128 between GPUs 0 and 1", try_lines},
+    {"graphs", part_graphs},
+    {"memory of pools", try_pool},
+    {"managed memory", try_managed},
+};
+#define ABILITY_SECONDS 8
+
+static void run_ability(const struct ability *ability, int to) {
+    char gpu[160];
+    dup2(to, STDOUT_FILENO);
+    alarm(ABILITY_SECONDS * (slow ? 20 : 1));
+    ngpus = side->count(gpu, sizeof(gpu));
+    ability->run();
+    fflush(stdout);
+    _exit(failures > 0);
+}
+
+/* The last line of what comes through the pipe. */
+static void last_line(FILE *from, char *line, size_t room) {
+    char next[512];
+    snprintf(line, room, "nothing was said");
+    while (fgets(next, sizeof(next), from) != NULL)
+        snprintf(line, room, "%s", next + strspn(next, " "));
+    line[strcspn(line, "\n")] = '\0';
+}
+
+/* That a machine cannot do something is no failure. */
+static void part_abilities(void) {
+    for (size_t k = 0; k < sizeof(abilities) / sizeof(*abilities); k++) {
+        char why[512];
+        int pipes[2], status;
+        fflush(stdout);
+        if (pipe(pipes) != 0)
+            return;
+        if (fork() == 0)
+            run_ability(&abilities[k], pipes[1]);
+        close(pipes[1]);
+        FILE *said = fdopen(pipes[0], "r");
+        last_line(said, why, sizeof(why));
+        fclose(said);
+        wait(&status);
+        if (status == 0)
+            printf("  can     %s\n", abilities[k].name);
+        else if (WIFSIGNALED(status))
+            printf("  cannot  %s: %s\n", abilities[k].name, strsignal(WTERMSIG(status)));
+        else
+            printf("  cannot  %s: %s\n", abilities[k].name, why);
+        cases++;
+    }
+}
+
 /* ---- main ---- */
 
 static const struct part {
     const char *name;
     void (*run)(void);
     bool in_all; /* run when none is named */
+    bool forks;  /* so it comes before this process has touched a GPU */
 } parts[] = {
-    {"processes", part_processes, true}, /* before this process has touched a GPU: it forks */
-    {"small", part_small, false},        {"small128", part_small128, false},
-    {"simple", part_simple, true},       {"ll", part_ll, true},
-    {"ll128", part_ll128, true},         {"chosen", part_chosen, true},
-    {"memory", part_memory, true},       {"streams", part_streams, true},
-    {"graphs", part_graphs, true},       {"device", part_device, true},
-    {"abort", part_abort, true},
+    {"abilities", part_abilities, false, true}, {"processes", part_processes, true, true},
+    {"small", part_small, false, false},        {"small128", part_small128, false, false},
+    {"simple", part_simple, true, false},       {"ll", part_ll, true, false},
+    {"ll128", part_ll128, true, false},         {"chosen", part_chosen, true, false},
+    {"memory", part_memory, true, false},       {"streams", part_streams, true, false},
+    {"graphs", part_graphs, true, false},       {"device", part_device, true, false},
+    {"abort", part_abort, true, false},
 };
 
 static int run_part(const struct part *part) {
@@ -531,9 +636,12 @@ int main(int argc, char **argv) {
         side = &gpu_side_emulated;
         gpu_driver_use(&emulated_gpu_driver);
     }
-    for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++)
+    bool forks = false;
+    for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++) {
         named_parts += named(parts[k].name, argc, argv);
-    bool forks = named_parts == 0 || named(parts[0].name, argc, argv);
+        forks |= parts[k].forks && named(parts[k].name, argc, argv);
+    }
+    forks |= named_parts == 0;
     int found = forks ? count_gpus_apart(gpu, sizeof(gpu)) : count_gpus(gpu, sizeof(gpu));
     if (found == 0) {
         printf("skipped: no CUDA device\n");
@@ -547,7 +655,7 @@ int main(int argc, char **argv) {
     for (size_t k = 0; k < sizeof(parts) / sizeof(*parts); k++) {
         if (named_parts ? !named(parts[k].name, argc, argv) : !parts[k].in_all)
             continue;
-        if (parts[k].run != part_processes)
+        if (!parts[k].forks)
             ngpus = side->count(gpu, sizeof(gpu));
         wrong += run_part(&parts[k]);
     }

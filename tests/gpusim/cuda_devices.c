@@ -3,8 +3,7 @@
  * The machine's GPUs, those of them that the process sees, contexts, and who reaches whom.
  *
  *    GPUSIM_GPUS=2             how many the machine has
- *    GPUSIM_LINKS=NVL          between any two: NVL, PCI (they reach each other over it), none; or a file with a row per GPU
- *                              and a word per GPU in it, as `nvidia-smi topo -m` has them: X NV18 NV18, or PHB, or -
+ *    GPUSIM_LINKS=NVL          what joins any two, or a file that says it (cuda_links.c)
  *    GPUSIM_MIG=0              into how many instances each GPU is divided; a process sees one instance at most
  *    GPUSIM_CAPABILITY=90
  *    GPUSIM_SEED=1             decides what the machine does where it may choose
@@ -20,7 +19,6 @@
 #include <string.h>
 
 static struct sim_device devices[SIM_GPUS_MAX];
-static enum sim_link links[SIM_GPUS_MAX][SIM_GPUS_MAX];
 static int ndevices, nplaces, instances;
 static bool is_read;
 
@@ -31,26 +29,6 @@ static _Thread_local struct {
 } stack;
 
 /* ---- the machine ---- */
-
-static enum sim_link link_of(const char *word) {
-    if (strncmp(word, "NV", 2) == 0)
-        return LINK_NVL;
-    return strcmp(word, "none") == 0 || strcmp(word, "-") == 0 ? LINK_NONE : LINK_PCI;
-}
-
-static void read_links(int gpus) {
-    const char *all = getenv("GPUSIM_LINKS");
-    FILE *file = all == NULL ? NULL : fopen(all, "r");
-    char word[32];
-    for (int a = 0; a < gpus; a++)
-        for (int b = 0; b < gpus; b++) {
-            if (file != NULL && fscanf(file, "%31s", word) != 1)
-                sim_violation("%s has no word for GPU %d in the row of GPU %d", all, b, a);
-            links[a][b] = a == b ? LINK_NVL : link_of(file != NULL ? word : all == NULL ? "NVL" : all);
-        }
-    if (file != NULL)
-        fclose(file);
-}
 
 /* Of MIG instances a process sees the first that is named. */
 static void see(int place) {
@@ -74,7 +52,7 @@ static void read_machine(void) {
     nplaces = instances > 0 ? gpus * instances : gpus;
     if (nplaces > SIM_GPUS_MAX)
         sim_violation("GPUSIM_GPUS: %d GPUs at most", SIM_GPUS_MAX);
-    read_links(gpus);
+    sim_links_read(gpus);
     gpusim_reset((uint32_t)nplaces, NULL, sim_number("GPUSIM_SEED", 1));
     if (sim_number("GPUSIM_MEAN", 1) == 0)
         gpusim_set_meanness(&(struct gpusim_meanness){.drain = 1});
@@ -101,7 +79,7 @@ struct sim_device *sim_device(int ordinal) {
 enum sim_link sim_link(uint32_t place, uint32_t other) {
     if (place == other)
         return LINK_NVL;
-    return instances > 0 ? LINK_NONE : links[place][other];
+    return instances > 0 ? LINK_NONE : sim_gpus_link((int)place, (int)other);
 }
 
 /* ---- contexts ---- */
@@ -211,6 +189,13 @@ CUresult sim_cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
+/* Of domain:bus:device.function. */
+static int bus_number(const struct sim_device *device) {
+    unsigned bus = 0;
+    sscanf(sim_gpu_bus(device->gpu), "%*x:%x", &bus);
+    return (int)bus;
+}
+
 static int attribute_of(const struct sim_device *device, enum cudaDeviceAttr which) {
     const struct gpusim_device_limits *limits = gpusim_limits();
     switch ((int)which) {
@@ -220,7 +205,7 @@ static int attribute_of(const struct sim_device *device, enum cudaDeviceAttr whi
     case cudaDevAttrMaxThreadsPerBlock: return (int)limits->max_block_threads;
     case cudaDevAttrMaxSharedMemoryPerBlock:
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: return (int)limits->sm_shared_bytes;
-    case cudaDevAttrPciBusId: return 0x10 + device->gpu;
+    case cudaDevAttrPciBusId: return bus_number(device);
     case cudaDevAttrWarpSize: return 32;
     case cudaDevAttrUnifiedAddressing:
     case cudaDevAttrMemoryPoolsSupported:
@@ -260,7 +245,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int ordin
     properties->minor = capability() % 10;
     properties->multiProcessorCount = (int)gpusim_limits()->sms;
     properties->unifiedAddressing = properties->managedMemory = properties->canMapHostMemory = 1;
-    properties->pciBusID = 0x10 + device->gpu;
+    properties->pciBusID = bus_number(device);
     return cudaSuccess;
 }
 
@@ -268,7 +253,7 @@ cudaError_t cudaDeviceGetPCIBusId(char *text, int room, int ordinal) {
     SIM_CALL(SIM_SAFE);
     if (sim_device(ordinal) == NULL)
         return sim_result(cudaErrorInvalidDevice);
-    snprintf(text, (size_t)room, "0000:%02X:00.0", 0x10 + sim_device(ordinal)->gpu);
+    snprintf(text, (size_t)room, "%s", sim_gpu_bus(sim_device(ordinal)->gpu));
     return cudaSuccess;
 }
 

@@ -243,6 +243,9 @@ cudaError_t cudaDeviceSynchronize(void) {
     return sim_result(device->failed);
 }
 
+/* Programs call this last. What they still have on the device stays theirs. */
+cudaError_t cudaDeviceReset(void) { return cudaDeviceSynchronize(); }
+
 /* ---- events ---- */
 
 static struct sim_event *event_of(cudaEvent_t handle) { return (struct sim_event *)(void *)handle; }

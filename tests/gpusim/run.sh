@@ -1,15 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The library on the simulated GPU machine: its contract, gpu-accept's program on one GPU and on several, processes that are
-# shown one GPU each, parts of a GPU, and the perf programs. `make test-gpu-sim` builds what it runs.
+# The library on the simulated GPU machine: its contract, gpu-accept and its program on one GPU and on several, processes that are
+# shown one GPU each, parts of a GPU, links of several kinds, the perf programs, and overlap. `make test-gpu-sim` builds what it runs.
 #
 #   SIM=build/gpusim tests/gpusim/run.sh
+#   SIM=build/gpusim tests/gpusim/run.sh full     every perf program, on 1, 2, 4 and 8 GPUs
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
 
 sim=${SIM:-build/gpusim}
 seed=${GPUSIM_SEED:-1}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
 accept() {
     local gpus=$1
@@ -19,15 +22,26 @@ accept() {
 
 the_runtime_keeps_cudas_contract() { timeout 170 "$sim/test_runtime"; }
 calls_per_collective() { timeout 170 "$sim/bench_calls" check; }
-perf_on() { GPUSIM_GPUS=$1 timeout 170 "$sim/all_reduce_perf" -t "$1" -b 8 -e 4K -f 8 -n 2 -w 1; }
+perf_on() { # GPUS PROGRAM option…
+    local gpus=$1 program=$2
+    shift 2
+    GPUSIM_GPUS=$gpus timeout 170 "$sim/${program}_perf" -t "$gpus" -b 8 -e 4K -f 8 -n 2 -w 1 "$@"
+}
+perf_over() { ( export GPUSIM_LINKS=$1 ${2:+COLLET_TOPO_FILE="$2"} && perf_on 4 all_reduce -f 64 ); }
+overlap_on() { GPUSIM_GPUS=$1 timeout 170 "$sim/overlap" "$1" 256 1; }
 messages_on_2() { GPUSIM_GPUS=2 timeout 170 "$sim/sendrecv_perf" -t 2 -b 1K -e 64K -f 64 -n 1 -w 1; }
 accept_device_on_2() { accept 2 device; }
 accept_memory_on_2() { accept 2 memory; }
-accept_streams_on_1() { accept 1 streams; }
-accept_graphs_on_1() { accept 1 graphs; }
 accept_abort_on_2() { accept 2 abort; }
-accept_small_on_1() { accept 1 small small128; }
 accept_small_on_2() { accept 2 small; }
+
+# The script as it is run where a GPU is, with the programs that run here.
+whole_acceptance() {
+    mkdir -p "$work/build/tests/gpu" "$work/build/bin"
+    ln -sf "$PWD/$sim/test_accept" "$work/build/tests/gpu/" && ln -sf "$PWD/$sim/overlap" "$PWD/$sim/all_reduce_perf" "$work/build/bin/"
+    GPUSIM_GPUS=1 ACCEPT_SLOW=1 BUILD=$work/build timeout 600 scripts/gpu-accept.sh
+}
+says_what_it_can() { grep -qx "  $1  $2.*" "$work/build/gpu-accept/report.txt" || { cat "$work/build/gpu-accept/report.txt"; return 1; }; }
 
 check the_runtime_keeps_cudas_contract the_runtime_keeps_cudas_contract
 for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
@@ -38,14 +52,29 @@ for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
     check "$name" timeout 170 "$sim/test_gpus" "$name"
 done
 check a_collective_takes_one_launch_and_four_calls calls_per_collective
-check all_reduce_perf_runs_on_2_gpus perf_on 2
-check all_reduce_perf_runs_on_4_gpus perf_on 4
+for gpus in 1 2 4; do
+    check "all_reduce_perf_runs_on_${gpus}_gpus" perf_on $gpus all_reduce
+    check "overlap_runs_on_${gpus}_gpus" overlap_on $gpus
+done
+check sums_of_4_gpus_that_pci_joins perf_over PCI ''
+check sums_of_4_gpus_that_nothing_joins perf_over none ''
+check sums_of_2_pairs_of_gpus_as_a_topology_file_joins_them perf_over tests/gpusim/pairs.xml tests/gpusim/pairs.xml
 check messages_of_one_channel_and_of_four_arrive messages_on_2
 check the_acceptance_leaves_the_current_gpu_alone accept_device_on_2
 check the_acceptance_uses_every_kind_of_memory_of_2_gpus accept_memory_on_2
-check the_acceptance_keeps_order_in_many_streams accept_streams_on_1
-check the_acceptance_replays_graphs accept_graphs_on_1
 check the_acceptance_aborts_a_hung_rank accept_abort_on_2
-check the_acceptance_runs_all_collectives_on_1_gpu accept_small_on_1
+check the_whole_acceptance_passes_on_1_gpu whole_acceptance
+check its_report_says_what_can_be_done_here says_what_it_can 'can   ' graphs
+check its_report_says_what_cannot_be_done_here says_what_it_can cannot 'LL128 between GPUs 0 and 1: there is one GPU'
 check the_acceptance_runs_all_collectives_on_2_gpus accept_small_on_2
+if [ "${1:-}" = full ]; then
+    check all_reduce_perf_runs_on_8_gpus perf_on 8 all_reduce
+    check overlap_runs_on_8_gpus overlap_on 8
+    for gpus in 1 2 4 8; do
+        for program in "$sim"/*_perf; do
+            program=${program##*/} program=${program%_perf}
+            [ "$program" = all_reduce ] || check "${program}_perf_runs_on_${gpus}_gpus" perf_on $gpus "$program"
+        done
+    done
+fi
 finish

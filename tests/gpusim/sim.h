@@ -92,7 +92,13 @@ struct sim_device *sim_device_here(void);
 cudaError_t sim_device_failed(void); /* of the calling thread's device */
 
 enum sim_link { LINK_NONE, LINK_PCI, LINK_NVL };
-enum sim_link sim_link(uint32_t place, uint32_t other); /* of the machine's GPUs */
+enum sim_link sim_link(uint32_t place, uint32_t other); /* of devices */
+
+/* ---- what joins GPUs, and where they are (cuda_links.c) ---- */
+
+void sim_links_read(int gpus);
+enum sim_link sim_gpus_link(int gpu, int other);
+const char *sim_gpu_bus(int gpu); /* 0000:10:00.0 */
 
 /* ---- memory (cuda_memory.c, cuda_share.c) ----
  *

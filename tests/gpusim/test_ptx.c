@@ -517,6 +517,95 @@ static void a_run_is_replayed_by_its_seed(void **state) {
     assert_memory_not_equal(&first, &other, sizeof(first));
 }
 
+/* ---- what need not stay together ---- */
+
+/* All lanes go round a loop; the least that any of them saw of its warp is stored. */
+#define LOOKING(sync)                                                                                                  \
+    ENTRY REGISTERS                                                                                                    \
+        "ld.param.u64 %d8, [k_param_0];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, 0;\nmov.u32 %r3, 4294967295;\n"            \
+        "$LOOP:\n" sync "activemask.b32 %r4;\nand.b32 %r3, %r3, %r4;\nadd.s32 %r2, %r2, 1;\n"                          \
+        "setp.lt.u32 %p1, %r2, 600;\n@%p1 bra $LOOP;\n"                                                                \
+        "mul.wide.u32 %d1, %r1, 4;\nadd.s64 %d2, %d8, %d1;\nst.global.u32 [%d2], %r3;\nret;\n}\n"
+
+static uint32_t seeds_that_split(const char *text) {
+    static uint32_t got[32];
+    uint32_t seeds = 0;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        bool splits = false;
+        gpusim_reset(1, &small, seed);
+        gpusim_range_add(got, sizeof(got), GPUSIM_DEVICE_MEMORY, 0);
+        run_well(text, 1, 32, got);
+        for (uint32_t lane = 0; lane < 32; lane++)
+            splits |= got[lane] != UINT32_MAX;
+        seeds += splits;
+    }
+    return seeds;
+}
+
+static void a_warp_splits_where_all_go_the_same_way(void **state) {
+    (void)state;
+    assert_true(seeds_that_split(LOOKING("")) >= 19);
+    assert_int_equal(seeds_that_split(LOOKING("bar.warp.sync 4294967295;\n")), 0);
+}
+
+/* Each lane of GPU 0 stores two equal words of 8 bytes by one instruction, again and again; those of GPU 1 load them so. */
+#define PAIRS                                                                                                          \
+    ENTRY REGISTERS                                                                                                    \
+        "ld.param.u64 %d8, [k_param_0];\nld.global.u64 %d9, [%d8+1024];\nmov.u32 %r1, %tid.x;\n"                       \
+        "mul.wide.u32 %d1, %r1, 16;\nadd.s64 %d2, %d8, %d1;\nmov.u64 %d3, 1;\nsetp.eq.s64 %p1, %d9, 0;\n"              \
+        "@%p1 bra $TAKER;\n"                                                                                           \
+        "$STORE:\nbar.warp.sync 255;\nst.relaxed.sys.global.v2.u64 [%d2], {%d3, %d3};\n"                               \
+        "add.s64 %d3, %d3, 1;\nsetp.lt.u64 %p2, %d3, 500;\n@%p2 bra $STORE;\nret;\n"                                   \
+        "$TAKER:\nbar.warp.sync 255;\nld.relaxed.sys.global.v2.u64 {%d4, %d5}, [%d2];\nsetp.eq.s64 %p3, %d4, %d5;\n"   \
+        "@%p3 bra $GOOD;\nst.global.u32 [%d8+768], %r1;\n$GOOD:\n"                                                     \
+        "add.s64 %d3, %d3, 1;\nsetp.lt.u64 %p2, %d3, 500;\n@%p2 bra $TAKER;\nret;\n}\n"
+
+static uint32_t seeds_that_tear(uint32_t lanes) {
+    static _Alignas(128) uint8_t memory[1024 + 128];
+    uint32_t seeds = 0, torn;
+    for (uint64_t seed = 0, role = 1; seed < 20; seed++) {
+        char text[2048];
+        snprintf(text, sizeof(text), "%s", PAIRS);
+        for (char *mask; (mask = strstr(text, "sync 255")) != NULL && lanes < 8;)
+            memcpy(mask, "sync 001", 8);
+        memset(memory, 0, sizeof(memory));
+        memset(memory + 768, 0xff, 4);
+        gpusim_reset(2, &small, seed);
+        gpusim_range_add(memory, sizeof(memory), GPUSIM_DEVICE_MEMORY, 0);
+        gpusim_peer_access(1, 0, true);
+        memcpy(memory + 1024, &role, 8);
+        struct run store = run_begin(text, 0, 1, lanes, memory);
+        gpusim_run(100);
+        memset(memory + 1024, 0, 8);
+        struct run load = run_begin(text, 1, 1, lanes, memory);
+        run_wait(&store);
+        run_wait(&load);
+        run_end(&store);
+        run_end(&load);
+        memcpy(&torn, memory + 768, 4);
+        seeds += torn != UINT32_MAX;
+    }
+    return seeds;
+}
+
+static void sixteen_bytes_may_be_torn_and_a_line_of_eight_lanes_is_whole(void **state) {
+    (void)state;
+    assert_true(seeds_that_tear(1) >= 19);
+    assert_int_equal(seeds_that_tear(8), 0);
+}
+
+static void fences_are_counted_by_scope(void **state) {
+    (void)state;
+    struct gpusim_counts counts;
+    gpusim_reset(1, &small, 1);
+    gpusim_counts_clear();
+    run_well(ENTRY REGISTERS "membar.sys;\nmembar.gl;\nfence.acq_rel.gpu;\nmembar.cta;\nret;\n}\n", 2, 32, NULL);
+    gpusim_counts(0, &counts);
+    assert_int_equal(counts.fences[0], 64);
+    assert_int_equal(counts.fences[1], 128);
+    assert_int_equal(counts.fences[2], 64);
+}
+
 /* ---- where blocks go ---- */
 
 static void blocks_wait_for_room(void **state) {
@@ -572,6 +661,9 @@ int main(void) {
         cmocka_unit_test(a_fence_for_the_gpu_is_none_for_another_gpu),
         cmocka_unit_test(strong_data_needs_a_release_all_the_same),
         cmocka_unit_test(a_run_is_replayed_by_its_seed),
+        cmocka_unit_test(a_warp_splits_where_all_go_the_same_way),
+        cmocka_unit_test(sixteen_bytes_may_be_torn_and_a_line_of_eight_lanes_is_whole),
+        cmocka_unit_test(fences_are_counted_by_scope),
         cmocka_unit_test(blocks_wait_for_room),
         cmocka_unit_test(a_mutation_changes_what_is_loaded),
     };

@@ -349,6 +349,69 @@ static void another_process_uses_memory_by_its_handle(void) { EQUAL(share_number
 
 static void memory_that_is_open_elsewhere_must_not_be_freed(void) { EQUAL(share_number(0), SIGABRT); }
 
+/* One's kernel waits for a word that the other one's kernel stores, on the same GPU. */
+static void kernels_of_two_processes_share_a_gpu(void) {
+    cudaIpcMemHandle_t handle;
+    int pipes[2], status;
+    void *word;
+    EQUAL(pipe(pipes), 0);
+    if (fork() == 0) {
+        int *number = number_on(0, 0);
+        gate();
+        launch_spin(number, NULL);
+        GOOD(cudaIpcGetMemHandle(&handle, number));
+        EQUAL(write(pipes[1], &handle, sizeof(handle)), sizeof(handle));
+        GOOD(cudaDeviceSynchronize());
+        _exit(0);
+    }
+    EQUAL(read(pipes[0], &handle, sizeof(handle)), sizeof(handle));
+    GOOD(cudaIpcOpenMemHandle(&word, handle, cudaIpcMemLazyEnablePeerAccess));
+    launch_store(word, 1, NULL);
+    GOOD(cudaDeviceSynchronize());
+    wait(&status);
+    EQUAL(status, 0);
+}
+
+/* ---- the machine ---- */
+
+static void expect_links(int gpus, const char *rows) {
+    for (int a = 0; a < gpus; a++)
+        for (int b = 0; b < gpus; b++, rows++) {
+            int reaches = 0, atomics = 0;
+            if (a == b)
+                continue;
+            GOOD(cudaDeviceCanAccessPeer(&reaches, a, b));
+            GOOD(cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, a, b));
+            EQUAL(reaches, *rows != '-');
+            EQUAL(atomics, *rows == 'N');
+        }
+}
+
+static void a_file_of_words_says_what_joins_gpus(void) {
+    char name[] = "/tmp/gpusim-links-XXXXXX";
+    static const char words[] = "X NV18 PHB\nNV18 X -\nPHB - X\n";
+    int fd = mkstemp(name);
+    EQUAL(write(fd, words, strlen(words)), strlen(words));
+    setenv("GPUSIM_GPUS", "3", 1);
+    setenv("GPUSIM_LINKS", name, 1);
+    expect_links(3, "XNP"
+                    "NX-"
+                    "P-X");
+    unlink(name);
+}
+
+static void a_topology_file_says_what_joins_gpus(void) {
+    char bus[32];
+    setenv("GPUSIM_GPUS", "4", 1);
+    setenv("GPUSIM_LINKS", "tests/gpusim/pairs.xml", 1);
+    expect_links(4, "XNPP"
+                    "NXPP"
+                    "PPXN"
+                    "PPNX");
+    GOOD(cudaDeviceGetPCIBusId(bus, sizeof(bus), 2));
+    EQUAL(strcmp(bus, "0000:40:00.0"), 0);
+}
+
 static void a_process_sees_the_gpus_it_is_shown(void) {
     int n, bus;
     setenv("CUDA_VISIBLE_DEVICES", "1", 1);
@@ -381,6 +444,9 @@ static void a_process_sees_the_gpus_it_is_shown(void) {
     X(a_capture_does_not_wait_for_what_is_outside)                                                                     \
     X(another_process_uses_memory_by_its_handle)                                                                       \
     X(memory_that_is_open_elsewhere_must_not_be_freed)                                                                 \
+    X(kernels_of_two_processes_share_a_gpu)                                                                            \
+    X(a_file_of_words_says_what_joins_gpus)                                                                            \
+    X(a_topology_file_says_what_joins_gpus)                                                                            \
     X(a_process_sees_the_gpus_it_is_shown)
 
 static const struct each_case cases[] = {CASES(EACH_ROW)};

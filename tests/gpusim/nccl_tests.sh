@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# nccl-tests, as their authors have them, on the simulated GPU machine: built by their own Makefile with our nccl.h, linked with
+# our libnccl.so.2 and the simulated runtime, which is a libcudart.so here. NCCL_TESTS=folder names their sources.
+#
+#   SIM=build/gpusim tests/gpusim/nccl_tests.sh          each program once, and each way to run them
+#   SIM=build/gpusim tests/gpusim/nccl_tests.sh all      all types and operators, on 1 to 4 GPUs
+cd "$(dirname "$0")/../.." || exit 1
+. tests/common/cases.sh
+
+sim=$PWD/${SIM:-build/gpusim}
+built=$sim/nccl-tests
+nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+mpi_home=${MPI_HOME:-$(mpicc --showme:libdirs 2>/dev/null | sed 's|/lib$||')}
+programs=(all_gather all_reduce alltoall alltoallv broadcast gather hypercube reduce reduce_scatter scatter sendrecv)
+
+if ! [ -d "${NCCL_TESTS:-/nowhere}/src" ] || ! [ -x "$nvcc" ]; then
+    skipped "nccl-tests: NCCL_TESTS does not name their sources, or there is no nvcc"
+    finish
+fi
+
+# FOLDER, PROGRAMS, options of their Makefile. PTX of the lowest architecture is what the machine executes.
+build() {
+    local folder=$1 list=$2 arch
+    shift 2
+    arch=$("$nvcc" --list-gpu-arch | sed 's/compute_//' | sort -n | awk '$1 >= 70' | head -n 1)
+    mkdir -p "$sim/nccl-home/include" "$sim/nccl-tests-sources" || return 1
+    cp -u include/compat/*.h "$sim/nccl-home/include/"
+    ln -sfn "$sim/lib" "$sim/nccl-home/lib" && ln -sf libnccl.so.2 "$sim/lib/libnccl.so"
+    cp -ru "$NCCL_TESTS/." "$sim/nccl-tests-sources/"
+    make -C "$sim/nccl-tests-sources/src" -j2 build BUILDDIR="$folder" NVCC="$nvcc" CUDA_HOME="$(dirname "$(dirname "$(realpath "$nvcc")")")" \
+        CUDA_LIB="$sim/lib" NCCL_HOME="$sim/nccl-home" NVCC_GENCODE="-gencode=arch=compute_$arch,code=compute_$arch" BIN_FILES_LIST="$list" "$@" \
+        >"$sim/nccl-tests.log" 2>&1 || { tail -n 20 "$sim/nccl-tests.log"; return 1; }
+}
+# The slow part of the build is the same with MPI and without.
+build_with_mpi() {
+    mkdir -p "$built-mpi/verifiable" && cp -pu "$built"/verifiable/verifiable.o "$built-mpi/verifiable/" || return 1
+    build "$built-mpi" 'all_reduce sendrecv' MPI=1 MPI_HOME="$mpi_home"
+}
+links_ours() { ! LD_LIBRARY_PATH=$sim/lib ldd "$built/all_reduce_perf" | grep -E 'libnccl|libcudart' | grep -v "=> $sim/lib/"; }
+
+# GPUS PROGRAM option…: the program's own check must find nothing wrong.
+run() {
+    local gpus=$1 program=$2
+    shift 2
+    GPUSIM_GPUS=$gpus LD_LIBRARY_PATH=$sim/lib timeout "${limit:-170}" "$built/${program}_perf" -n 1 -w 0 "$@" >"$sim/nccl-tests.out" 2>&1 &&
+        grep -q '^# Out of bounds values : 0 OK' "$sim/nccl-tests.out" || { tail -n 40 "$sim/nccl-tests.out"; return 1; }
+}
+run_processes() {
+    local gpus=$1 program=$2
+    shift 2
+    GPUSIM_GPUS=$gpus LD_LIBRARY_PATH=$sim/lib OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+        timeout 170 mpirun --oversubscribe -n "$gpus" "$built-mpi/${program}_perf" -n 1 -w 0 "$@" >"$sim/nccl-tests.out" 2>&1 &&
+        grep -q '^# Out of bounds values : 0 OK' "$sim/nccl-tests.out" || { tail -n 40 "$sim/nccl-tests.out"; return 1; }
+}
+
+each_program() { for program in "${programs[@]}"; do run 2 "$program" -g 2 -b 256 -e 256 -c 1 || return 1; done; }
+types_and_operators() { limit=3000 run "$1" "$2" -g "$1" -b 512 -e 512 -d all -o all; }
+
+check nccl_tests_are_built build "$built" "${programs[*]}"
+check they_use_our_library_and_the_simulated_runtime links_ours
+check each_program_finds_nothing_wrong_on_2_gpus each_program
+check threads_with_a_gpu_each run 2 all_reduce -t 2 -b 8 -e 2K -f 16
+check a_thread_with_several_gpus run 4 all_reduce -g 4 -b 8 -e 2K -f 16
+check threads_with_several_gpus_each run 4 all_reduce -t 2 -g 2 -b 1K -e 1K
+check graphs_are_replayed run 2 all_reduce -g 2 -b 1K -e 1K -G 2
+check buffers_are_registered run 2 all_gather -g 2 -b 1K -e 1K -R 1
+check buffers_at_odd_places run 2 reduce_scatter -g 2 -b 1K -e 1K -u 1
+if [ -n "$mpi_home" ] && command -v mpirun >/dev/null; then
+    check they_are_built_with_MPI build_with_mpi
+    check processes_with_a_gpu_each run_processes 2 all_reduce -b 8 -e 2K -f 16
+    check processes_send_and_receive run_processes 3 sendrecv -b 1K -e 1K
+else
+    skipped "nccl-tests in processes: MPI is not here"
+fi
+if [ "${1:-}" = all ]; then
+    for gpus in 1 2 3 4; do
+        for program in all_reduce reduce_scatter reduce; do
+            check "${program}_of_all_types_and_operators_on_$gpus" types_and_operators $gpus $program
+        done
+        for program in all_gather alltoall alltoallv broadcast gather hypercube scatter sendrecv; do
+            [ "$program $gpus" = 'hypercube 3' ] || check "${program}_of_all_types_on_$gpus" types_and_operators $gpus $program
+        done
+    done
+fi
+finish
