@@ -447,7 +447,7 @@ static void run_process(struct ranks *ranks, int rank) {
 static void part_processes(void) {
     static const char *const ways[] = {"0", "1"}, *const names[] = {"2 processes, handles", "2 processes, descriptors"};
     for (int k = 0; k < 2; k++) {
-        struct ranks_job job = {.processes = 2, .limit_s = 25, .run = run_process};
+        struct ranks_job job = {.processes = 2, .limit_s = slow ? 250 : 25, .run = run_process};
         char why[RANKS_TEXT_BYTES] = "";
         setenv("COLLET_CUMEM_ENABLE", ways[k], 1);
         judge(ranks_run(&job, why), names[k], why);
@@ -541,13 +541,14 @@ static void part_abilities(void) {
         fflush(stdout);
         if (pipe(pipes) != 0)
             return;
-        if (fork() == 0)
+        pid_t child = fork();
+        if (child == 0)
             run_ability(&abilities[k], pipes[1]);
         close(pipes[1]);
         FILE *said = fdopen(pipes[0], "r");
         last_line(said, why, sizeof(why));
         fclose(said);
-        wait(&status);
+        waitpid(child, &status, 0);
         if (status == 0)
             printf("  can     %s\n", abilities[k].name);
         else if (WIFSIGNALED(status))
