@@ -46,12 +46,12 @@ void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout 
         .position = (uint64_t)config->first_step,
         .seen = (uint64_t)config->first_step,
         .nslots = layout->nslots,
-        .turns = {[PROTOCOL_LL] = (uint32_t)config->first_step},
         .loans.until = (uint64_t)config->first_step,
         .turn_mask = (uint32_t)((1ull << config->ll_flag_bits) - 1),
     };
     for (uint32_t protocol = 0; protocol < PROTOCOL_COUNT; protocol++) {
         end->slots[protocol] = base + layout->slots_at[protocol];
         end->strides[protocol] = layout->strides[protocol];
+        end->turns[protocol] = (uint32_t)config->first_step;
     }
 }
