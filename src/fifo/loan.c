@@ -82,7 +82,7 @@ static bool read_far(const struct loan_end *end, char *to, uint64_t from, size_t
     return false;
 }
 
-/* What the consumer, who asks, has said itself: 0, an address, or LOAN_REFUSED. */
+/* What the consumer itself has said, which asks: 0, an address, or LOAN_REFUSED. */
 static uint64_t has_said(const struct fifo_loan *loan) { return __atomic_load_n(&loan->to, __ATOMIC_RELAXED); }
 
 static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t bytes, char *to) {

@@ -393,7 +393,7 @@ static void run_all(struct schedule *s) {
                    SLOTS);
 }
 
-/* Does a step read chunks of the own block that nobody has moved to OUT, where the block is in place? */
+/* Does a step read chunks of its rank's block that nobody has moved to OUT, where the block is in place? */
 static bool reads_own_block(const struct schedule *s, int number, const struct step *step) {
     struct local from = step->locals[0].local;
     int home = step->nlocals == 1 && from.region == STEP_IN ? home_of(s, number, from.run) : -1;
@@ -403,7 +403,7 @@ static bool reads_own_block(const struct schedule *s, int number, const struct s
     return home >= 0 && !step->left_out;
 }
 
-/* The first step that reads a chunk of the own block stores it too; the others that read it are of the same worker. */
+/* The first step that reads a chunk of its rank's block stores it too; the others that read it are of the same worker. */
 static void bring_home(struct schedule *s, int number) {
     struct gpu *gpu = &s->gpus[number];
     struct step **first = arena_get(&s->arena, (size_t)s->nin, sizeof(struct step *));

@@ -58,7 +58,7 @@ struct shared {
     char pages[GRAINS * GRAIN_BYTES];
     struct block blocks[BLOCKS]; /* of memory_get() */
     int nblocks;
-    int open[GRAINS]; /* the kernel's: may a page of the own mapping be touched? */
+    int open[GRAINS]; /* the kernel's: may a page of this process's mapping be touched? */
     int mapped;       /* the kernel's: how many views are */
 };
 _Static_assert(sizeof(struct shared) <= MODEL_ARENA_BYTES && sizeof *variables <= 1024, "all fits");
