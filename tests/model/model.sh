@@ -87,8 +87,11 @@ mutants_of_accesses() {
 host_part() { sed '/---- lanes/,$d' "$1"; }
 nth() { echo "my \$n = 0; s/\\b$2\\b/++\$n == $1 ? '$3' : \$&/ge"; }
 
+# Not noticed: the acquires of loan_stop(), which no scenario needs; and a consumer that does not say where its payload is to go, which
+# is allowed: it copies all parts itself.
+unnoticed='^fifo/loan.c.*\|(port_load_acquire [345] does not acquire|port_store_release 2 is left out)$'
 mutants() {
-    mutants_of_accesses
+    mutants_of_accesses | grep -vE "$unnoticed"
     sed -nE 's/^([a-z0-9_/.]+) \| (.*) \| ([^|]*)$/\1|\2|\3/p' tests/model/mutants.txt
 }
 
