@@ -44,7 +44,7 @@ with_checksums() { COLLET_CHECKSUM=1 COLLET_SELFTEST=1 COLLET_NET_PLUGIN=$1 lab_
 
 conforms() {
     COLLET_NET_PLUGIN=$1 COLLET_TEST_WIRE=plugin on_host 1 timeout 300 "$build/tests/multi/test_conformance" tcp \
-        n=3 allreduce int32 sum count=17
+        n=3 allreduce/ring int32 sum count=17
 }
 
 # Both of a host's devices carry slots: each channel has one.
@@ -105,6 +105,39 @@ check a_rank_that_dies_is_noticed a_death_is_noticed
 
 check collet_carries_jobs_of_collet carries_a_job "$build/lib/libnccl-net-collet.so"
 check all_collectives_are_right_over_it all_collectives_by "$build/lib/libnccl-net-collet.so"
+
+# NCCL's own headers (plugins/net/example/nccl of its sources), if NCCL_NET_HEADERS says where they are, have the same layouts.
+layouts_are_nccls() {
+    local v pair
+    {
+        echo '#include "net.h"'
+        echo '#include "transport/plug_abi.h"'
+        for v in 8 9 10 11 12; do
+            for pair in init:init devices:devices getProperties:get_properties listen:listen connect:connect accept:accept \
+                regMr:reg_mr regMrDmaBuf:reg_mr_dmabuf deregMr:dereg_mr isend:isend irecv:irecv iflush:iflush test:test \
+                closeSend:close_send closeRecv:close_recv closeListen:close_listen irecvConsumed:irecv_consumed; do
+                echo "_Static_assert(offsetof(ncclNet_v${v}_t, ${pair%:*}) == offsetof(struct plug_table, ${pair#*:}), \"$v $pair\");"
+            done
+        done
+        for v in 11 12; do
+            echo "_Static_assert(offsetof(ncclNet_v${v}_t, setNetAttr) == offsetof(struct plug_table, set_attributes), \"$v\");"
+            echo "_Static_assert(sizeof(ncclNetProperties_v${v}_t) == sizeof(struct plug_properties_v$v), \"$v\");"
+            echo "_Static_assert(offsetof(ncclNetProperties_v${v}_t, maxCollBytes) == offsetof(struct plug_properties_v$v, most_collective_bytes), \"$v\");"
+        done
+        for v in 9 10; do
+            echo "_Static_assert(sizeof(ncclNetProperties_v${v}_t) == offsetof(struct plug_properties_v11, requests), \"$v\");"
+            echo "_Static_assert(offsetof(ncclNetProperties_v${v}_t, maxRecvs) == offsetof(struct plug_properties, receives), \"$v\");"
+        done
+        echo '_Static_assert(sizeof(ncclNetProperties_v8_t) == sizeof(struct plug_properties_v8), "8");'
+        echo '_Static_assert(offsetof(ncclNetProperties_v8_t, maxRecvs) == offsetof(struct plug_properties_v8, receives), "8");'
+    } >$lab/layouts.c
+    ${CC:-gcc} -fsyntax-only -I"$NCCL_NET_HEADERS" -I src $lab/layouts.c
+}
+if [ -n "${NCCL_NET_HEADERS:-}" ]; then
+    check layouts_are_those_of_nccls_headers layouts_are_nccls
+else
+    skipped "layouts_are_those_of_nccls_headers: NCCL_NET_HEADERS names no folder"
+fi
 
 [ -n "${NET_PLUGIN:-}" ] || skipped "plugins of others: NET_PLUGIN names none"
 for plugin in ${NET_PLUGIN:-}; do
