@@ -429,7 +429,8 @@ COLLET_API enum collet_result collet_alltoallv(const void *sendbuff, const size_
 /* -------------------------------------------------------------------------------------------------------------- memory
  *
  * Buffers of calls may be any memory. Nothing needs what follows. Between processes of one host, calls are faster with buffers of
- * collet_mem_alloc(): other ranks read and write them where they are. */
+ * collet_mem_alloc(): other ranks read and write them where they are. On GPUs of one process that NVLink joins, ranks read them
+ * so, too. */
 
 /* collet_mem_alloc: writes the address of `bytes` zeroed bytes to *memory.
  *   device  COLLET_DEVICE_HOST, COLLET_DEVICE_CUDA(i) or COLLET_DEVICE_CUDA_CURRENT

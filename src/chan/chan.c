@@ -132,7 +132,7 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
                                       .nranks = options->nranks,
                                       .rank = options->rank,
                                       .gpu = options->gpu};
-    chan->owner.layout = chan_layout(config, options->nranks, sends_messages(chan));
+    chan->owner.layout = chan_layout(config, options->nranks, sends_messages(chan), chan->owner.gpu != NULL);
     chan->far = options->far;
     chan->timeout_ms = options->timeout_ms > 0 ? options->timeout_ms : config->timeout * 1000;
     chan->name = options->name != NULL ? options->name : "";

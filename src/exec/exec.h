@@ -39,6 +39,7 @@ struct exec_program {
     struct interp_worker *workers; /* of all channels */
     int *first_worker;             /* [nchannels + 1]: the workers of channel c begin at first_worker[c] */
     struct work_program *on_gpu;   /* where the device executor finds it; NULL: not there yet */
+    bool lends_on_gpu;             /* some of its ends lend */
     uint64_t meeting;              /* on GPUs: number of the meeting before its first use; 0: not numbered yet */
     enum { MEET_NOT_YET, MEET_ANNOUNCED, MEET_DONE } met;
     int arrived;               /* at rank 0: how many ranks have come to the meeting */

@@ -126,6 +126,15 @@ static uint32_t blocks_of(const struct exec_call *call, uint32_t first_channel, 
     return first_channel < all ? (uint32_t)(first_worker[end < all ? end : all] - first_worker[first_channel]) : 0;
 }
 
+/* Which of a call's buffers may be lent: those that other GPUs reach. */
+static uint32_t lent_regions(const struct exec_call *call) {
+    const struct gpu_rank *gpu = call->chan->owner.gpu;
+    if (!call->program->lends_on_gpu || call->args.protocol != PROTOCOL_SIMPLE)
+        return 0;
+    return (uint32_t)gpu->driver->sharing->is_ours(gpu->ordinal, call->args.in) << STEP_IN |
+           (uint32_t)gpu->driver->sharing->is_ours(gpu->ordinal, call->args.out) << STEP_OUT;
+}
+
 static struct work gpu_work_of(const struct exec_call *call, uint32_t first_channel, uint32_t nchannels) {
     return (struct work){
         .program = call->program->on_gpu,
@@ -134,6 +143,7 @@ static struct work gpu_work_of(const struct exec_call *call, uint32_t first_chan
         .first_channel = first_channel,
         .nblocks = blocks_of(call, first_channel, nchannels),
         .collective = call->request.collective,
+        .lends = lent_regions(call),
     };
 }
 

@@ -53,7 +53,7 @@ static enum collet_result put_workers(struct chan *chan, const struct prog *prog
 }
 
 static enum collet_result put_channel(struct chan *chan, const struct prog *prog, const struct interp_op *op,
-                                      struct work_channel *image) {
+                                      uint32_t lends_from, struct work_channel *image) {
     uint32_t operands = 0, sends = 0;
     for (int k = 0; k < prog->nsteps; k++) {
         uint32_t here = (uint32_t)(prog->steps[k].recv_count + prog->steps[k].locals_count);
@@ -64,6 +64,7 @@ static enum collet_result put_channel(struct chan *chan, const struct prog *prog
     image->recv_entries = operands + 1;
     image->list_entries = operands + sends + 2;
     image->memory = op->memory;
+    image->lends_from = lends_from;
     size_t lists_bytes = (size_t)prog->nworkers * image->list_entries * sizeof(void *);
     COLLET_TRY(put_on_gpu(chan, prog->steps, (size_t)prog->nsteps * sizeof(*prog->steps), (void **)&image->steps));
     COLLET_TRY(put_on_gpu(chan, prog->locals, (size_t)prog->nlocals * sizeof(*prog->locals), (void **)&image->locals));
@@ -81,15 +82,17 @@ static enum collet_result program_to_gpu(struct chan *chan, struct exec_program 
     struct work_program image = {NULL};
     size_t nchannels = (size_t)program->nchannels;
     struct work_channel *channels = calloc(nchannels, sizeof(*channels));
+    uint32_t lends_from = exec_loans_of(program).lends_from;
     enum collet_result result = COLLET_SUCCESS;
     if (channels == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu channels", nchannels);
     for (size_t c = 0; c < nchannels && result == COLLET_SUCCESS; c++)
-        result = put_channel(chan, program->progs[c], &program->ops[c], &channels[c]);
+        result = put_channel(chan, program->progs[c], &program->ops[c], lends_from, &channels[c]);
     if (result == COLLET_SUCCESS)
         result = put_on_gpu(chan, channels, nchannels * sizeof(*channels), (void **)&image.channels);
     free(channels);
     COLLET_TRY(result);
+    program->lends_on_gpu = lends_from != 0;
     return put_on_gpu(chan, &image, sizeof(image), (void **)&program->on_gpu);
 }
 

@@ -103,4 +103,12 @@ PORT_FN void fifo_consumed(struct fifo_end *end) {
     port_store_fenced(end->head, end->position);
 }
 
+/* Producer: have all loans been consumed? The acquire keeps whatever happens to the payloads later behind the consumer's reads; it
+ * pairs with fifo_consumed(). */
+PORT_FN int fifo_loans_are_over(struct fifo_end *end) {
+    if ((int64_t)(end->loans.until - end->seen) > 0)
+        end->seen = port_load_acquire(end->head);
+    return (int64_t)(end->loans.until - end->seen) <= 0;
+}
+
 #endif

@@ -138,33 +138,53 @@ PORT_FN void port_line128_store(int present, char *line, uint64_t first, uint64_
 
 #endif
 
-/* Loops that run a few times only, and are not worth more code. */
+/* Loops that run a few times only, and functions that seldom do, are not worth more code. */
 #if defined(__CUDACC__)
 #define PORT_ROLLED _Pragma("unroll 1")
+#define PORT_SELDOM static __host__ __device__ __noinline__
 #else
 #define PORT_ROLLED
+#define PORT_SELDOM static inline
 #endif
 
 #define LANE_WORD_BYTES 8u
 
-PORT_FN uint64_t lane_load(const char *from, uint32_t bytes) {
+/* Buffers and slots are global memory, whatever their addresses have passed through: a GPU reaches it by shorter instructions. */
+PORT_FN const void *port_global(const void *address) {
+#if defined(__CUDA_ARCH__)
+    __builtin_assume(__isGlobal(address));
+#endif
+    return address;
+}
+
+/* The end of a piece, and words that are not aligned. */
+PORT_SELDOM uint64_t lane_load_bytes(const char *from, uint32_t bytes) {
     uint64_t word = 0;
-    if (bytes == LANE_WORD_BYTES && (uintptr_t)from % LANE_WORD_BYTES == 0)
-        return *(const uint64_t *)(const void *)from;
     PORT_ROLLED
     for (uint32_t i = 0; i < bytes; i++)
         word |= (uint64_t)(uint8_t)from[i] << (8 * i);
     return word;
 }
 
-PORT_FN void lane_store(char *to, uint64_t word, uint32_t bytes) {
-    if (bytes == LANE_WORD_BYTES && (uintptr_t)to % LANE_WORD_BYTES == 0) {
-        *(uint64_t *)(void *)to = word;
-        return;
-    }
+PORT_FN uint64_t lane_load(const char *from, uint32_t bytes) {
+    from = (const char *)port_global(from);
+    if (bytes == LANE_WORD_BYTES && (uintptr_t)from % LANE_WORD_BYTES == 0)
+        return *(const uint64_t *)(const void *)from;
+    return lane_load_bytes(from, bytes);
+}
+
+PORT_SELDOM void lane_store_bytes(char *to, uint64_t word, uint32_t bytes) {
     PORT_ROLLED
     for (uint32_t i = 0; i < bytes; i++)
         to[i] = (char)(word >> (8 * i));
+}
+
+PORT_FN void lane_store(char *to, uint64_t word, uint32_t bytes) {
+    to = (char *)port_global(to);
+    if (bytes == LANE_WORD_BYTES && (uintptr_t)to % LANE_WORD_BYTES == 0)
+        *(uint64_t *)(void *)to = word;
+    else
+        lane_store_bytes(to, word, bytes);
 }
 
 /* A lane's part of a line: where it begins in the slot's payload, and the lengths of its words. */

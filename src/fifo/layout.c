@@ -16,15 +16,18 @@ static uint32_t stride_of(uint32_t protocol, uint32_t payload_bytes) {
     return (uint32_t)round_up(protocol_memory_bytes(protocol, payload_bytes), FIFO_LINE_BYTES) + pad;
 }
 
-struct fifo_layout fifo_layout_of(uint32_t nslots, uint32_t slot_bytes, uint32_t short_bytes, uint32_t room_bytes) {
-    struct fifo_layout l = {.nslots = nslots, .slot_bytes = slot_bytes, .short_bytes = short_bytes};
-    uint32_t long_bytes = room_bytes > slot_bytes ? room_bytes : slot_bytes;
+struct fifo_layout fifo_layout_of(uint32_t nslots, struct protocol_sizes sizes, uint32_t room_bytes) {
+    struct fifo_layout l = {.nslots = nslots,
+                            .slot_bytes = sizes.long_bytes,
+                            .short_bytes = sizes.short_bytes,
+                            .lines_bytes = sizes.lines_bytes};
+    sizes.long_bytes = room_bytes > sizes.long_bytes ? room_bytes : sizes.long_bytes;
     l.head_at = FIFO_LINE_BYTES;
     l.headers_at = l.head_at + FIFO_LINE_BYTES;
     size_t at = l.headers_at + nslots * sizeof(struct fifo_slot_header);
     for (uint32_t protocol = PROTOCOL_COUNT; protocol-- > 0;) {
         l.slots_at[protocol] = round_up(at, PAGE_BYTES);
-        l.strides[protocol] = stride_of(protocol, protocol_payload_bytes(protocol, long_bytes, short_bytes));
+        l.strides[protocol] = stride_of(protocol, protocol_payload_bytes(protocol, &sizes));
         at = l.slots_at[protocol] + (size_t)nslots * l.strides[protocol];
     }
     l.total_bytes = round_up(at, PAGE_BYTES);

@@ -139,12 +139,6 @@ void loan_drop(struct fifo_end *end, uint32_t bytes) {
 
 /* ---- producer ---- */
 
-int loan_all_over(struct fifo_end *end) {
-    if ((int64_t)(end->loans.until - end->seen) > 0)
-        end->seen = port_load_acquire(end->head); /* pairs with fifo_consumed() */
-    return (int64_t)(end->loans.until - end->seen) <= 0;
-}
-
 /* What cannot be lent is sent as any other payload; so are those that come after it. */
 static void put_in_slot(struct fifo_end *end, struct fifo_slot_header *header, uint64_t position) {
     memcpy(slot_at(end, position), (const void *)(uintptr_t)header->loan.address, fifo_word_bytes(header->word));
@@ -158,7 +152,7 @@ static bool is_in_slot(const struct fifo_loan *loan) {
 }
 
 int loan_help(struct fifo_end *end, loan_copy *copy) {
-    if (loan_all_over(end))
+    if (fifo_loans_are_over(end))
         return 0;
     uint64_t position = end->seen;
     struct fifo_slot_header *header = header_at(end, position);

@@ -27,6 +27,8 @@
  * go (landings), and its transport receives them there, if it hears of it in time. Then it says so in the slot's header: `address`
  * is where the payload is now, in the consumer's memory.
  *
+ * Between GPUs a loan is simpler: the consumer's block reads the payload where it is (kernels/block_loans.cuh).
+ *
  * How the other end's memory is reached, each end knows of itself: in one process by address, between processes of a host through
  * the commons (commons.h) where it lies there, else by the kernel. A producer lends only to a consumer that has said that it
  * can take loans. If taking one fails all the same, the consumer refuses it, and the producer copies the payload into
@@ -43,7 +45,7 @@
 /* How an end reaches the other end's memory. */
 enum loan_way {
     LOAN_NONE,
-    LOAN_PROCESS, /* it is in the same process: by address */
+    LOAN_PROCESS, /* it is in the same process: by address, also from one GPU to another */
     LOAN_HOST, /* it is in another process: what lies in its commons by address, the rest by process_vm_readv and _writev */
     LOAN_WIRE, /* by a transport that sends from, and receives into, the memory of its own end */
 };
@@ -100,7 +102,7 @@ PORT_FN uint64_t loan_offset(const struct loan_end *end, uint64_t address) {
 /* Does a producer lend a payload of so many bytes that lies there? */
 PORT_FN int loan_is_worth(const struct loan_end *end, uint64_t address, uint32_t bytes) {
     uint32_t least = loan_offset(end, address) != 0 ? end->least_common_bytes : end->least_bytes;
-    return least - 1 < bytes && (end->only == NULL || end->only(address, bytes));
+    return least - 1 < bytes && (PORT_IS_GPU || end->only == NULL || end->only(address, bytes));
 }
 
 /* LOAN_WIRE, consumer: says where the payload of its slot at a position is to go. */
@@ -145,9 +147,6 @@ int loan_hold(struct fifo_end *end, uint32_t bytes);
 
 /* Consumer: it does not read the payload any more that it holds, and will not consume the slot. */
 void loan_drop(struct fifo_end *end, uint32_t bytes);
-
-/* Producer: have all loans been consumed? */
-int loan_all_over(struct fifo_end *end);
 
 /* Producer: does what it can for the consumer of its oldest loan. Into memory that it reaches by address, copy() copies; memcpy()
  * is one. 0: there is nothing to do. */

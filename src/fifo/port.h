@@ -15,6 +15,8 @@
  *    port_word_load            a GPU          the host's own store     is it to end? Nothing else is read because of it
  *    port_word_claim           GPU blocks     port_word_claim          of all blocks that fail, one reports
  *    port_word_store_release   a GPU block    exec_gpu_check()         the report is complete once its last word is seen
+ *    port_flag_swap            GPU blocks     port_flag_swap           a loan is read, or taken back: whoever comes first says
+ *    port_flag_store, _load    GPU blocks     each other               a loan was not read. Nothing else is read because of it
  */
 #ifndef COLLET_FIFO_PORT_H
 #define COLLET_FIFO_PORT_H
@@ -121,6 +123,27 @@ PORT_FN void port_word_store_release(int32_t *word, int32_t value) {
     asm volatile("st.release.sys.global.s32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 #else
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
+#endif
+}
+
+/* A word of a loan between GPUs (kernels/block_loans.cuh): returns what it was. */
+PORT_FN uint32_t port_flag_swap(uint32_t *flag, uint32_t value) {
+#if defined(__CUDA_ARCH__)
+    return atomicExch_system(flag, value);
+#else
+    return __atomic_exchange_n(flag, value, __ATOMIC_ACQ_REL);
+#endif
+}
+
+PORT_FN uint32_t port_flag_load(const uint32_t *flag) {
+    return (uint32_t)port_word_load((const int32_t *)(const void *)flag);
+}
+
+PORT_FN void port_flag_store(uint32_t *flag, uint32_t value) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+#else
+    __atomic_store_n(flag, value, __ATOMIC_RELAXED);
 #endif
 }
 

@@ -62,7 +62,7 @@ PORT_FN void simple_put(const struct work_args *args, const struct fifo_end *end
     (void)args, (void)end, (void)from, (void)bytes;
 }
 
-/* By one lane: fills the header. It lies in the consumer's memory, perhaps far away: only ends that lend read it. */
+/* By one lane: fills the header. It lies in the consumer's memory, perhaps far away: it is not read. */
 PORT_FN void simple_seal(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     struct fifo_slot_header *header = fifo_header(end);
     if (port_lane() != 0)
@@ -71,7 +71,7 @@ PORT_FN void simple_seal(const struct work_args *args, struct fifo_end *end, uin
     header->signature = args->signature;
     header->sequence = args->sequence;
     header->place.roams = end->place.roams;
-    if (!PORT_IS_GPU && end->loans.way != LOAN_NONE && (end->loans.lending | header->loan.address) != 0)
+    if (end->loans.way != LOAN_NONE)
         loan_note(&end->loans, &header->loan, end->position + 1);
 }
 

@@ -3,7 +3,8 @@
  * The protocols: how a slot's payload lies in memory, and what tells the consumer that it is there. A protocol is one line
  * of this table and one file, fifo/proto_<name>.h, which says all that it is.
  *
- *    slots   LONG: a large part of COLLET_BUFFSIZE. SHORT: a few KiB, for messages that latency decides.
+ *    slots   LONG: a large part of COLLET_BUFFSIZE. SHORT: a few KiB, for messages that latency decides. LINES: short on a CPU,
+ *            and on a GPU so long that each lane has several lines under way.
  *    unit    bytes of payload that a protocol moves together; each piece of a slot begins at a multiple of it
  *    line    bytes of memory that a unit takes; what is not payload is a flag. line = unit: no flags, plain payload
  *    costs   the protocol whose constants the cost model takes for this one (plan/costs.h)
@@ -17,12 +18,12 @@
     /* NAME, name of its functions, text, slots, unit, line, costs */                                                  \
     X(SIMPLE, simple, "Simple", LONG, 16, 16, SIMPLE)                                                                  \
     X(LL, ll, "LL", SHORT, 8, 16, LL)                                                                                  \
-    X(LL128, ll128, "LL128", SHORT, 120, 128, LL128)
+    X(LL128, ll128, "LL128", LINES, 120, 128, LL128)
 
 #define PROTOCOL_ENUM(NAME, name, text, slots, unit, line, costs) PROTOCOL_##NAME,
 enum protocol { PROTOCOLS(PROTOCOL_ENUM) PROTOCOL_COUNT };
 
-enum protocol_slots { PROTOCOL_LONG, PROTOCOL_SHORT };
+enum protocol_slots { PROTOCOL_LONG, PROTOCOL_SHORT, PROTOCOL_LINES };
 
 /* A slot's header and the wires have three bits for it (fifo.h). */
 #define PROTOCOLS_MAX 8
@@ -38,9 +39,15 @@ PORT_FN uint32_t protocol_unit_bytes(uint32_t protocol) { return PROTOCOLS(PROTO
 PORT_FN uint32_t protocol_line_bytes(uint32_t protocol) { return PROTOCOLS(PROTOCOL_LINE) 1; }
 PORT_FN enum protocol protocol_costs_as(uint32_t protocol) { return PROTOCOLS(PROTOCOL_COSTS) PROTOCOL_SIMPLE; }
 
-/* Most payload of a slot, where long slots have long_bytes and short ones short_bytes. */
-PORT_FN uint32_t protocol_payload_bytes(uint32_t protocol, uint32_t long_bytes, uint32_t short_bytes) {
-    return protocol_slots(protocol) == PROTOCOL_SHORT ? short_bytes : long_bytes;
+/* Most payload of a slot of each kind. */
+struct protocol_sizes {
+    uint32_t long_bytes, short_bytes, lines_bytes;
+};
+PORT_FN uint32_t protocol_payload_bytes(uint32_t protocol, const struct protocol_sizes *sizes) {
+    enum protocol_slots slots = protocol_slots(protocol);
+    return slots == PROTOCOL_LONG    ? sizes->long_bytes
+           : slots == PROTOCOL_SHORT ? sizes->short_bytes
+                                     : sizes->lines_bytes;
 }
 
 /* What a slot with so much payload takes in memory. */

@@ -120,7 +120,7 @@ static bool lines_are_whole(const struct forecast_job *job) {
 }
 
 static enum collet_result set_limits(struct forecast_job *job) {
-    struct fifo_layout layout = chan_layout(&job->config, job->nranks, job->nhosts > 1);
+    struct fifo_layout layout = chan_layout(&job->config, job->nranks, job->nhosts > 1, job->machine.gpu);
     job->machine.nslots = layout.nslots;
     COLLET_TRY(tuner_limits_read(&job->config, &layout, map_rails_of(job->rings), &job->limits));
     if (!job->machine.gpu)

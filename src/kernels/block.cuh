@@ -9,12 +9,13 @@
  *      src, dst      operands and places of the step in Simple
  *
  * Every lane keeps (round, pc) for itself; all take the same way, because what it depends on is the same for all.
- * Read next: block_wait.cuh, block_reduce.cuh, block_ll.cuh, block_ll128.cuh, exec_cuda.cuh.
+ * Read next: block_wait.cuh, block_reduce.cuh, block_lines.cuh, block_loans.cuh, exec_cuda.cuh.
  */
 #ifndef COLLET_KERNELS_BLOCK_CUH
 #define COLLET_KERNELS_BLOCK_CUH
 
 #include "kernels/block_lines.cuh"
+#include "kernels/block_loans.cuh"
 #include "kernels/block_reduce.cuh"
 
 #define BLOCK_WINDOW_STEPS 64u
@@ -151,7 +152,8 @@ BLOCK_FN enum work_failure block_step(struct block_memory *m, const struct prog_
     struct interp_worker *w = &m->worker;
     const struct interp_op *op = &m->op;
     enum work_failure failure = WORK_FINE;
-    if (port_lane() == 0 && (failure = wait_step(w, step, bytes, status)) == WORK_FINE && !P::has_lines)
+    if (port_lane() == 0 && (failure = wait_step(w, step, bytes, status)) == WORK_FINE && !P::has_lines &&
+        (failure = loans_take(op, step)) == WORK_FINE)
         block_list(m, step, round, bytes, first);
     if ((failure = failure_of_any(failure)) != WORK_FINE)
         return failure;
@@ -199,6 +201,10 @@ BLOCK_FN void block_begin(struct block_memory *m, const struct work *work, uint3
     w->op = op;
     w->first_step = program->workers[worker].first_step;
     w->nsteps = program->workers[worker].nsteps;
+    w->lent = 0;
+    op->lends_from =
+        program->npeers <= BLOCK_STAGED_PEERS ? program->lends_from : 0; /* others' ends stay as they were */
+    op->lends = work->lends;
     bool few = program->list_entries <= BLOCK_STAGED_LIST;
     void **lists = program->lists + (uint64_t)worker * program->list_entries;
     w->src = few ? m->src : (const void **)lists;
@@ -225,15 +231,8 @@ BLOCK_FN void block_report(const struct block_memory *m, const struct work *work
     port_word_store_release(&status->failure, failure); /* pairs with exec_gpu_check() */
 }
 
-/* By all lanes: block `index` of a work. */
-template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct work *work, uint32_t index) {
-    uint32_t channel = work->first_channel, worker = index;
-    for (; worker >= work->program->channels[channel].nworkers; channel++)
-        worker -= work->program->channels[channel].nworkers;
-    if (port_lane() == 0)
-        block_begin(m, work, channel, worker);
-    ends_take(m, &work->program->channels[channel]);
-    port_sync();
+/* By all lanes: all steps of all rounds. */
+template <class R> BLOCK_FN enum work_failure block_rounds(struct block_memory *m, const struct work *work) {
     uint64_t nrounds = m->op.geometry.nrounds;
     uint32_t nsteps = m->worker.nsteps;
     for (uint64_t round = 0; round < nrounds; round++) {
@@ -245,14 +244,42 @@ template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct 
             if (interp_skips(&m->op, bytes))
                 continue;
             enum work_failure failure = block_protocol_step<R>(m, step, round, bytes, &first, work->status);
-            if (failure != WORK_FINE && port_lane() == 0)
-                block_report(m, work, channel, failure);
             if (failure != WORK_FINE)
-                return;
+                return failure;
         }
     }
+    return WORK_FINE;
+}
+
+/* By all lanes: the buffers are the program's again when it returns. */
+BLOCK_FN enum work_failure block_end(struct block_memory *m, const struct work_channel *program,
+                                     struct work_status *status) {
+    enum work_failure failure = WORK_FINE;
+    if (port_lane() == 0 && m->worker.lent > 0)
+        failure = loans_wait(m->op.send_ends, program->npeers, status, &m->worker.blocked_on);
+    return failure_of_any(failure);
+}
+
+/* By all lanes: block `index` of a work. */
+template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct work *work, uint32_t index) {
+    uint32_t channel = work->first_channel, worker = index;
+    for (; worker >= work->program->channels[channel].nworkers; channel++)
+        worker -= work->program->channels[channel].nworkers;
+    const struct work_channel *program = &work->program->channels[channel];
+    if (port_lane() == 0)
+        block_begin(m, work, channel, worker);
+    ends_take(m, program);
     port_sync();
-    ends_return(m, &work->program->channels[channel]);
+    enum work_failure failure = block_rounds<R>(m, work);
+    if (failure == WORK_FINE)
+        failure = block_end(m, program, work->status);
+    if (failure == WORK_FINE)
+        ends_return(m, program);
+    else if (port_lane() == 0) {
+        block_report(m, work, channel, failure);
+        if (m->worker.lent > 0)
+            loans_end(m->op.send_ends, program->npeers);
+    }
 }
 
 /* By all lanes of block `block` of a launch. */

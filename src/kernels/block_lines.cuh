@@ -8,6 +8,11 @@
  *                           warps run together: those beyond the last line come along without one
  *    a lane's part          one or two words of 8 bytes
  *
+ * A lane has several parts under way at once: of one line those of several peers, or, from one peer at most, those of several
+ * lines:
+ *
+ *    load  own operand's words ──▶ poll  lines 0 … 3, all at once ──▶ reduce, send, store  line 0, 1, 2, 3
+ *
  * What a line is, the protocol says (proto.h). Ends whose slots a wire carries are of the same step, as plain payload.
  */
 #ifndef COLLET_KERNELS_BLOCK_LINES_CUH
@@ -16,12 +21,12 @@
 #include "kernels/block_ops.cuh"
 #include "kernels/block_wait.cuh"
 
-/* The table of protocols, as constants: lanes of a line, and words of a lane. */
+/* The table of protocols, as constants: lanes of a line, words of a lane, and how many operands are polled for at once. */
 template <int protocol> struct block_protocol;
 #define BLOCK_PROTOCOL(NAME, name, text, slots, unit, line, costs)                                                     \
     template <> struct block_protocol<PROTOCOL_##NAME> {                                                               \
         enum { number = PROTOCOL_##NAME, lanes = NAME##_LANES, words = NAME##_WORDS, unit_bytes = unit };              \
-        enum { has_lines = line > unit, together = 4 / NAME##_WORDS }; /* operands that are polled for at once */      \
+        enum { has_lines = line > unit, many = 4 / NAME##_WORDS };                                                     \
     };
 PROTOCOLS(BLOCK_PROTOCOL)
 
@@ -47,41 +52,61 @@ template <class P> BLOCK_FN bool any_of_company(bool condition) {
 
 /* ---- waiting ---- */
 
+/* What a lane has under way at once: parts of so many lines, each from so many ends. */
+template <class P, int nlines> struct block_flight {
+    enum { lines = nlines, ends = nlines > 1 ? 1 : P::many };
+    struct lane_part part[nlines];
+    uint64_t words[ends][nlines][P::words]; /* received */
+    uint64_t own[nlines][P::words];         /* of the first operand in memory */
+};
+
+/* Does the lane look for this part? Those that run together with others look for what is not there, too. */
+template <class P> BLOCK_FN bool looks_for(const struct lane_part *part) { return P::lanes > 1 || part->present; }
+
 /* Which of the ends has no part for this lane yet, and is it because it has one of another call? */
-template <class P>
+template <class P, class F>
 BLOCK_SELDOM enum work_failure parts_judge(const struct work_args *args, struct fifo_end *const *ends, int n,
                                            const struct lane_part *part, enum work_failure failure, uint32_t *missing) {
-    for (int k = n < P::together ? n - 1 : P::together - 1; part->present && k >= 0; k--) {
-        enum lane_finding finding = proto_find(proto_kind(P::number, ends[k]), args, ends[k], part);
-        if (finding == LANE_HERE)
-            continue;
-        *missing = (uint32_t)k;
-        if (finding == LANE_FOREIGN)
-            return WORK_FOREIGN;
-    }
+    for (int k = n < F::ends ? n - 1 : F::ends - 1; k >= 0; k--)
+        for (int line = 0; line < F::lines && part[line].present; line++) {
+            enum lane_finding finding = proto_find(proto_kind(P::number, ends[k]), args, ends[k], &part[line]);
+            if (finding == LANE_HERE)
+                continue;
+            *missing = (uint32_t)k;
+            if (finding == LANE_FOREIGN)
+                return WORK_FOREIGN;
+        }
     return failure;
 }
 
-/* Takes this lane's part from each of ends[0 … n−1], at most `together` of them, as soon as all are there. Else *missing is
+/* Looks once at all of them. False: one has not come. */
+template <class P, class F>
+BLOCK_FN bool parts_look(const struct work_args *args, struct fifo_end *const *ends, int n, F *flight) {
+    bool all = true;
+#pragma unroll
+    for (int k = 0; k < F::ends; k++)
+#pragma unroll
+        for (int line = 0; line < F::lines; line++)
+            if (k < n && looks_for<P>(&flight->part[line]))
+                all &= proto_look(proto_kind(P::number, ends[k]), args, ends[k], &flight->part[line],
+                                  flight->words[k][line]) != 0;
+    return all;
+}
+
+/* Takes this lane's parts from each of ends[0 … n−1], at most F::ends of them, as soon as all are there. Else *missing is
  * an end that has none. A lane that has no failure of its own says ABORTED if another one of its company has. */
-template <class P>
-BLOCK_FN enum work_failure parts_receive(const struct work_args *args, struct fifo_end *const *ends, int n,
-                                         const struct lane_part *part, const struct work_status *status,
-                                         uint64_t (*words)[P::words], uint32_t *missing) {
+template <class P, class F>
+BLOCK_FN enum work_failure parts_receive(const struct work_args *args, struct fifo_end *const *ends, int n, F *flight,
+                                         const struct work_status *status, uint32_t *missing) {
     struct block_wait wait = {0, 0};
     for (;;) {
-        bool all = true;
-#pragma unroll
-        for (int k = 0; k < P::together; k++)
-            if (k < n)
-                all &= proto_look(proto_kind(P::number, ends[k]), args, ends[k], part, words[k]) != 0;
-        if (!any_of_company<P>(!all))
+        if (!any_of_company<P>(!parts_look<P>(args, ends, n, flight)))
             return WORK_FINE;
         bool asks = block_asks(&wait);
         enum work_failure failure = block_pause(&wait, status);
         if (!asks)
             continue;
-        failure = parts_judge<P>(args, ends, n, part, failure, missing);
+        failure = parts_judge<P, F>(args, ends, n, flight->part, failure, missing);
         if (any_of_company<P>(failure != WORK_FINE))
             return failure != WORK_FINE ? failure : WORK_ABORTED;
     }
@@ -126,6 +151,7 @@ struct lines_piece {
     uint32_t bytes, slot_at; /* its length; bytes of the slot before it */
     const char *local;       /* the first operand in memory; NULL: there is none */
     int local_at;            /* behind so many received ones */
+    bool early;              /* nobody writes it in this call: it may be read before the others have arrived */
     char *store;             /* NULL: nothing is stored */
 };
 
@@ -139,6 +165,7 @@ BLOCK_FN struct lines_piece lines_piece_of(const struct interp_op *op, const str
     p.slot_at = slot_at;
     p.local = step->locals_count > 0 ? interp_local(op, step, 0, number, round, &p.piece) : NULL;
     p.local_at = step->locals_count > 0 ? op->locals[step->locals_first].at : -1;
+    p.early = step->locals_count > 0 && op->locals[step->locals_first].region == STEP_IN;
     p.store = step->store_region != STEP_NONE ? interp_store(op, step, number, round, &p.piece) : NULL;
     return p;
 }
@@ -157,65 +184,98 @@ BLOCK_FN uint64_t word_scaled(const struct interp_op *op, const struct prog_step
     return scaled ? pack_multiply<R, uint64_t>(word, op->args.factor) : word;
 }
 
+/* Loads this lane's words of the first operand in memory. */
+template <class P, class F> BLOCK_FN void own_load(const struct lines_piece *p, F *flight) {
+#pragma unroll
+    for (int line = 0; line < F::lines; line++)
+#pragma unroll
+        for (int u = 0; u < P::words; u++) {
+            const struct lane_part *part = &flight->part[line];
+            flight->own[line][u] = lane_load(p->local + part->at - p->slot_at + u * LANE_WORD_BYTES, part->lengths[u]);
+        }
+}
+
 /* The operands in memory that stand behind so many received ones. Mostly there is one. */
 template <class R, class P>
 BLOCK_FN void locals_take(struct word_sum<R> *sums, const struct interp_op *op, const struct prog_step *step,
-                          const struct lines_piece *p, int received, const struct lane_part *part) {
-    uint32_t at = part->at - p->slot_at;
+                          const struct lines_piece *p, int received, const struct lane_part *part,
+                          const uint64_t *own) {
 #pragma unroll
     for (int u = 0; received == p->local_at && u < P::words; u++)
-        word_take<R>(&sums[u],
-                     word_scaled<R>(op, step, 0, lane_load(p->local + at + u * LANE_WORD_BYTES, part->lengths[u])));
+        word_take<R>(&sums[u], word_scaled<R>(op, step, 0, own[u]));
 #pragma unroll 1
     for (int l = 1; l < step->locals_count; l++) {
         if (op->locals[step->locals_first + l].at != received)
             continue;
 #pragma unroll
         for (int u = 0; u < P::words; u++) {
-            uint32_t from = at + u * LANE_WORD_BYTES;
+            uint32_t from = part->at - p->slot_at + u * LANE_WORD_BYTES;
             uint64_t word = word_of_local(op, step, l, p->number, p->round, from, part->lengths[u]);
             word_take<R>(&sums[u], word_scaled<R>(op, step, l, word));
         }
     }
 }
 
-/* The operands of this lane's part, in their order, reduced. */
-template <class R, class P>
-BLOCK_FN enum work_failure part_reduce(struct interp_worker *w, const struct prog_step *step,
-                                       const struct lines_piece *p, const struct lane_part *part,
-                                       const struct work_status *status, uint64_t *result) {
+/* Receives from `first` and the ends behind it. */
+template <class P, class F>
+BLOCK_FN enum work_failure flight_receive(struct interp_worker *w, const struct prog_step *step, int first, F *flight,
+                                          const struct work_status *status) {
+    uint32_t missing = 0;
+    enum work_failure failure = parts_receive<P>(&w->op->args, &w->op->recv_ends[step->recv_first + first],
+                                                 step->recv_count - first, flight, status, &missing);
+    if (failure != WORK_FINE)
+        w->blocked_on = (uint32_t)(step->recv_first + first) + missing; /* of lanes that fail, any one's */
+    return failure;
+}
+
+/* The operands of one line's part, in their order: takes those that have been received from `first` on. */
+template <class R, class P, class F>
+BLOCK_FN void line_take(struct word_sum<R> *sums, const struct interp_op *op, const struct prog_step *step,
+                        const struct lines_piece *p, int first, const F *flight, int line) {
+#pragma unroll
+    for (int k = 0; k < F::ends; k++) {
+        if (first + k >= step->recv_count)
+            continue;
+        locals_take<R, P>(sums, op, step, p, first + k, &flight->part[line], flight->own[line]);
+#pragma unroll
+        for (int u = 0; u < P::words; u++)
+            word_take<R>(&sums[u], flight->words[k][line][u]);
+    }
+}
+
+/* The operands of this lane's parts, in their order, reduced. Where there are several lines, one end at most is received from. */
+template <class R, class P, class F>
+BLOCK_FN enum work_failure flight_reduce(struct interp_worker *w, const struct prog_step *step,
+                                         const struct lines_piece *p, F *flight, const struct work_status *status,
+                                         uint64_t (*result)[P::words]) {
     const struct interp_op *op = w->op;
     int n = step->recv_count;
     uint32_t divisor = step->finish ? op->args.divisor : 1;
     struct word_sum<R> sums[P::words];
+    enum work_failure failure = WORK_FINE;
+    if (p->early)
+        own_load<P>(p, flight);
+    if (n > 0)
+        failure = flight_receive<P>(w, step, 0, flight, status);
+    if (p->local != NULL && !p->early)
+        own_load<P>(p, flight);
 #pragma unroll
-    for (int u = 0; u < P::words; u++)
-        sums[u] = word_begin<R>(step, divisor);
+    for (int line = 0; line < F::lines; line++) {
+#pragma unroll
+        for (int u = 0; u < P::words; u++)
+            sums[u] = word_begin<R>(step, divisor);
 #pragma unroll 1
-    for (int first = 0; first < n; first += P::together) {
-        uint64_t words[P::together][P::words];
-        uint32_t missing = 0;
-        enum work_failure failure = parts_receive<P>(&op->args, &op->recv_ends[step->recv_first + first], n - first,
-                                                     part, status, words, &missing);
-        if (failure != WORK_FINE) {
-            w->blocked_on = (uint32_t)(step->recv_first + first) + missing; /* of lanes that fail, any one's */
-            return failure;
+        for (int first = 0; first < n && failure == WORK_FINE; first += F::ends) {
+            if (first > 0)
+                failure = flight_receive<P>(w, step, first, flight, status);
+            line_take<R, P>(sums, op, step, p, first, flight, line);
         }
+        locals_take<R, P>(sums, op, step, p, n, &flight->part[line], flight->own[line]);
 #pragma unroll
-        for (int k = 0; k < P::together; k++) {
-            if (first + k >= n)
-                continue;
-            locals_take<R, P>(sums, op, step, p, first + k, part);
-#pragma unroll
-            for (int u = 0; u < P::words; u++)
-                word_take<R>(&sums[u], words[k][u]);
-        }
+        for (int u = 0; u < P::words; u++)
+            result[line][u] = word_end<R>(&sums[u], divisor);
     }
-    locals_take<R, P>(sums, op, step, p, n, part);
-#pragma unroll
-    for (int u = 0; u < P::words; u++)
-        result[u] = word_end<R>(&sums[u], divisor);
-    return WORK_FINE;
+    return failure;
 }
 
 /* ---- a step ---- */
@@ -226,36 +286,73 @@ template <class P> BLOCK_FN uint32_t first_line(const struct lines_piece *p, uin
     return runner >= before ? runner - before : runner + runners - before;
 }
 
-/* This lane's parts of a piece. Where a slot carries several pieces, the lines that fill a piece up are written as well, so
- * that no line of the slot stays old. */
-template <class R, class P>
-BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_step *step, const struct lines_piece *p,
-                                     const struct work_status *status) {
-    const struct interp_op *op = w->op;
-    uint32_t runners = port_lanes() / P::lanes, padded = step->count > 1 ? interp_padded(op, &p->piece) : p->bytes;
-    uint32_t first = first_line<P>(p, port_lane() / P::lanes, runners);
+/* Sends and stores this lane's part of a line. */
+template <class P>
+BLOCK_FN void part_deliver(const struct interp_op *op, const struct prog_step *step, const struct lines_piece *p,
+                           const struct lane_part *part, const struct lane_part *sent, const uint64_t *words) {
+    if (!looks_for<P>(part))
+        return;
 #pragma unroll 1
-    for (uint32_t turn = 0; turn * P::unit_bytes < p->bytes; turn += runners) {
-        uint32_t line = turn + first;
-        int present = line * P::unit_bytes < p->bytes;
-        if (P::lanes == 1 && !present)
+    for (int k = 0; k < step->send_count; k++) {
+        const struct fifo_end *end = op->send_ends[step->send_first + k];
+        proto_send(proto_kind(P::number, end), &op->args, end, sent, words);
+    }
+#pragma unroll
+    for (int u = 0; p->store != NULL && u < P::words; u++)
+        lane_store(p->store + part->at - p->slot_at + u * LANE_WORD_BYTES, words[u], part->lengths[u]);
+}
+
+/* Its part of a line that is as long as lines are. */
+template <class P> BLOCK_FN struct lane_part part_of_whole(uint32_t slot_at, uint32_t line) {
+    uint32_t at = port_lane() % P::lanes * P::words * LANE_WORD_BYTES;
+    struct lane_part part = {slot_at + line * P::unit_bytes + at, {word_length(at, P::unit_bytes), 0}, 1};
+    if (P::words > 1)
+        part.lengths[1] = word_length(at + LANE_WORD_BYTES, P::unit_bytes);
+    return part;
+}
+
+/* This lane's parts of a piece from *turn on: so many lines at once, and, if these are several, as long as all are whole. Where a
+ * slot carries several pieces, the lines that fill a piece up are written as well, so that no line of the slot stays old. */
+template <class R, class P, int lines>
+BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_step *step, const struct lines_piece *p,
+                                     const struct work_status *status, uint32_t *turn) {
+    uint32_t runners = port_lanes() / P::lanes, padded = step->count > 1 ? interp_padded(w->op, &p->piece) : p->bytes;
+    uint32_t first = first_line<P>(p, port_lane() / P::lanes, runners), ahead = lines > 1 ? runners * lines : 0;
+#pragma unroll 1
+    for (; (*turn + ahead) * P::unit_bytes < p->bytes; *turn += runners * lines) {
+        struct block_flight<P, lines> flight;
+        uint64_t words[lines][P::words];
+        uint32_t line = *turn + first;
+#pragma unroll
+        for (int k = 0; k < lines; k++)
+            flight.part[k] = lines > 1 ? part_of_whole<P>(p->slot_at, line + (uint32_t)k * runners)
+                                       : part_of<P>(p->slot_at, line, p->bytes, line * P::unit_bytes < p->bytes);
+        if (!looks_for<P>(&flight.part[0]))
             return WORK_FINE;
-        struct lane_part part = part_of<P>(p->slot_at, line, p->bytes, present);
-        struct lane_part sent = part_of<P>(p->slot_at, line, padded, present);
-        uint64_t words[P::words];
-        enum work_failure failure = part_reduce<R, P>(w, step, p, &part, status, words);
+        enum work_failure failure = flight_reduce<R, P>(w, step, p, &flight, status, words);
         if (failure != WORK_FINE)
             return failure;
-#pragma unroll 1
-        for (int k = 0; k < step->send_count; k++) {
-            const struct fifo_end *end = op->send_ends[step->send_first + k];
-            proto_send(proto_kind(P::number, end), &op->args, end, &sent, words);
-        }
 #pragma unroll
-        for (int u = 0; p->store != NULL && u < P::words; u++)
-            lane_store(p->store + part.at - p->slot_at + u * LANE_WORD_BYTES, words[u], part.lengths[u]);
+        for (int k = 0; k < lines; k++) {
+            struct lane_part sent =
+                lines > 1 ? flight.part[k] : part_of<P>(p->slot_at, line, padded, flight.part[k].present);
+            part_deliver<P>(w->op, step, p, &flight.part[k], &sent, words[k]);
+        }
     }
     return WORK_FINE;
+}
+
+/* Several lines at once where at most one end is received from; then the others, one by one. Lines of LL are short: of them a
+ * slot has few for each lane. */
+template <class R, class P>
+BLOCK_FN enum work_failure piece_run(struct interp_worker *w, const struct prog_step *step, const struct lines_piece *p,
+                                     const struct work_status *status) {
+    uint32_t turn = 0;
+    enum work_failure failure = WORK_FINE;
+    if constexpr (P::lanes > 1)
+        if (step->recv_count <= 1)
+            failure = parts_run<R, P, (R::unroll > 1 ? R::unroll : 2)>(w, step, p, status, &turn);
+    return failure == WORK_FINE ? parts_run<R, P, 1>(w, step, p, status, &turn) : failure;
 }
 
 /* This lane's parts of all pieces. */
@@ -267,7 +364,7 @@ BLOCK_FN enum work_failure block_lines(struct interp_worker *w, const struct pro
 #pragma unroll 1
     for (int i = 0; i < step->count && failure == WORK_FINE; i++) {
         struct lines_piece p = lines_piece_of(w->op, step, i, round, slot_at);
-        failure = parts_run<R, P>(w, step, &p, status);
+        failure = piece_run<R, P>(w, step, &p, status);
         slot_at += interp_padded(w->op, &p.piece);
     }
     return failure;

@@ -22,14 +22,6 @@ struct alignas(16) block_vector {
 };
 #endif
 
-/* Buffers and slots are global memory, whatever their addresses have passed through. */
-template <class T> BLOCK_FN T *block_global(T *address) {
-#if defined(__CUDA_ARCH__)
-    __builtin_assume(__isGlobal(address));
-#endif
-    return address;
-}
-
 template <int type, int op> struct reduction;
 
 struct copying {

@@ -25,7 +25,7 @@ struct block_lists {
 
 template <class V, int unroll>
 BLOCK_FN void vectors_load(V *bits, const void *source, uint64_t first, uint64_t stride) {
-    const char *from = block_global((const char *)source + first);
+    const char *from = (const char *)port_global((const char *)source + first);
 #pragma unroll
     for (int u = 0; u < unroll; u++)
         bits[u] = *(const V *)(from + u * stride);
@@ -33,7 +33,7 @@ BLOCK_FN void vectors_load(V *bits, const void *source, uint64_t first, uint64_t
 
 template <class V, int unroll>
 BLOCK_FN void vectors_store(const V *bits, void *place, uint64_t first, uint64_t stride) {
-    char *to = block_global((char *)place + first);
+    char *to = (char *)port_global((char *)place + first);
 #pragma unroll
     for (int u = 0; u < unroll; u++)
         *(V *)(to + u * stride) = bits[u];

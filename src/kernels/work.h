@@ -32,6 +32,7 @@ struct work_channel {
     void **lists; /* room for the operands and places of a step, list_entries for each worker */
     const struct prog_peer *peers;
     uint32_t nworkers, npeers, list_entries, recv_entries;
+    uint32_t lends_from; /* as in struct interp_op */
 };
 
 struct work_program {
@@ -65,6 +66,7 @@ struct work {
     struct work_args args;
     uint32_t first_channel, nblocks; /* the workers of this channel and the next ones; of args.nchannels in all */
     uint32_t collective;             /* for messages */
+    uint32_t lends;                  /* bit r: the buffer of region r (enum step_region) may be lent to other GPUs */
 };
 
 /* What fits into the 4 KiB that every driver takes as kernel arguments. */

@@ -26,11 +26,23 @@ static int long_ways(const struct tuner_limits *limits, enum protocol protocol, 
     return n;
 }
 
+/* The same of slots with lines, where they are longer than short ones. */
+static int lines_ways(const struct tuner_limits *limits, enum protocol protocol, struct tuner_way *ways) {
+    int n = 0;
+    ways[n++] = (struct tuner_way){protocol, limits->lines_bytes};
+    for (uint32_t part = 4; part <= 16 && limits->lines_bytes > limits->short_bytes; part *= 4)
+        ways[n++] = (struct tuner_way){protocol, limits->lines_bytes / part};
+    return n;
+}
+
 int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WAYS_MAX]) {
     int n = 0;
     for (int k = 0; k < PROTOCOL_COUNT; k++)
         if (limits->protocol_allowed[k] && protocol_slots((uint32_t)k) == PROTOCOL_SHORT)
             ways[n++] = (struct tuner_way){(enum protocol)k, limits->short_bytes};
+    for (int k = 0; k < PROTOCOL_COUNT; k++)
+        if (limits->protocol_allowed[k] && protocol_slots((uint32_t)k) == PROTOCOL_LINES)
+            n += lines_ways(limits, (enum protocol)k, &ways[n]);
     for (int k = 0; k < PROTOCOL_COUNT; k++)
         if (limits->protocol_allowed[k] && protocol_slots((uint32_t)k) == PROTOCOL_LONG)
             n += long_ways(limits, (enum protocol)k, &ways[n]);

@@ -26,7 +26,8 @@ uint32_t conn_least_lent(const struct config *config, const char *way, uint32_t 
 }
 
 bool conn_is_direct(const struct conn_owner *owner, const char *way) {
-    return owner->gpu == NULL && conn_least_lent(owner->config, way, 1) > 0;
+    bool possible = owner->gpu == NULL || strcmp(way, "process") == 0;
+    return possible && conn_least_lent(owner->config, way, 1) > 0;
 }
 
 void conn_allow_loans(struct conn *conn, enum loan_way way, uint32_t default_bytes) {

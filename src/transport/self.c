@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * self: ranks of one process. The consumer allocates the FIFO and offers its address; the producer takes the offer up. Between
- * GPUs the FIFO lies where the producer's GPU can write it. On the host payloads are lent (fifo/loan.h): an address is
- * all that it takes.
+ * GPUs the FIFO lies where the producer's GPU can write it. Payloads are lent (fifo/loan.h): an address is all that it takes, on
+ * the host and between GPUs that NVLink joins.
  *
  * Ends may be closed in any order, so the memory counts its users. An offer may never be taken up, so offers are listed
  * until they are taken up or withdrawn.
@@ -55,6 +55,16 @@ static enum collet_result place_for(const struct conn *conn, enum self_place *pl
     log_info(CONN, "channel %d lane %d: rank %d <- %d: slots in pinned host memory: GPU %d does not reach GPU %d",
              conn->channel, conn->lane, conn->owner->rank, conn->peer, producer, gpu->ordinal);
     return COLLET_SUCCESS;
+}
+
+/* Does the consumer read payloads where they are? Its GPU must reach the producer's memory, by a way that has native atomics. */
+static bool takes_loans(const struct conn *conn, enum self_place place) {
+    const struct gpu_rank *gpu = conn->owner->gpu;
+    int producer = conn->owner->peers[conn->peer].device - COLLET_DEVICE_CUDA(0);
+    if (!conn_is_direct(conn->owner, "process"))
+        return false;
+    return gpu == NULL || (place == ON_GPU && gpu->driver->sharing->keeps_lines(gpu->ordinal, producer) &&
+                           gpu->driver->sharing->open_peer(gpu->ordinal, producer));
 }
 
 static enum collet_result fifo_create(const struct conn *conn, struct self_memory *memory) {
@@ -112,7 +122,7 @@ static enum collet_result self_offer(struct conn *conn, struct conn_blob *offer)
     }
     fifo_end_init(&conn->end, memory->fifo, layout, conn->owner->config);
     conn->impl = memory;
-    memory->takes_loans = conn_is_direct(conn->owner, "process");
+    memory->takes_loans = takes_loans(conn, place);
     if (memory->takes_loans)
         conn_allow_loans(conn, LOAN_PROCESS, LOAN_PROCESS_BYTES);
     pthread_mutex_lock(&offers_lock);

@@ -71,7 +71,7 @@ struct transport {
 
 /* Also: is nothing lent to its consumer any more? */
 static inline bool conn_is_idle(struct conn *conn) {
-    return loan_all_over(&conn->end) && (conn->transport->idle == NULL || conn->transport->idle(conn));
+    return fifo_loans_are_over(&conn->end) && (conn->transport->idle == NULL || conn->transport->idle(conn));
 }
 
 /* In order of preference; ends with NULL (registry.c). */

@@ -122,7 +122,9 @@ static void rail_destroy(struct verbs_end *end, int r) {
 static struct fifo_layout layout_of(const struct conn *conn) {
     const struct fifo_layout *layout = &conn->owner->layout;
     uint32_t frame = sizeof(struct verbs_frame);
-    return fifo_layout_of(layout->nslots, layout->slot_bytes + frame, layout->short_bytes + frame, 0);
+    struct protocol_sizes sizes = {layout->slot_bytes + frame, layout->short_bytes + frame,
+                                   layout->lines_bytes + frame};
+    return fifo_layout_of(layout->nslots, sizes, 0);
 }
 
 /* Memory of the FIFO: all of it on the host, or Simple slots in memory of the rank's GPU; and frames. */

@@ -26,6 +26,10 @@ static struct gang_wire *wire_get(struct gang *gang, int from, int to, int chann
     fifo_memory_init(w->memory, &gang->layout, &gang->config);
     fifo_end_init(&w->producer, w->memory, &gang->layout, &gang->config);
     fifo_end_init(&w->consumer, w->memory, &gang->layout, &gang->config);
+    if (gang->lends_from > 0) {
+        w->producer.loans.way = w->consumer.loans.way = LOAN_PROCESS;
+        w->producer.loans.least_bytes = w->consumer.loans.least_bytes = gang->lends_from;
+    }
     return w;
 }
 
@@ -60,6 +64,7 @@ static void bind_channel(struct gang *gang, int rank, int channel, struct work_c
         .list_entries = (uint32_t)(operands + sends + 2),
         .recv_entries = (uint32_t)operands + 1,
         .memory = exec_memory_of(prog, &gang->layout),
+        .lends_from = gang->lends_from,
     };
     image->memory.tmp = malloc((size_t)prog->ntmp * image->memory.tmp_stride + 1);
 }
@@ -71,9 +76,10 @@ static void bind_rank(struct gang *gang, int rank) {
     gang->programs[rank].channels = channels;
 }
 
-void gang_init(struct gang *gang, const struct algorithm *algorithm, int nranks, int root, int nchannels) {
+void gang_init(struct gang *gang, const struct algorithm *algorithm, int nranks, int root, int nchannels,
+               uint32_t lends_from) {
     int nodes[WORK_MAX];
-    *gang = (struct gang){.algorithm = algorithm, .nchannels = nchannels};
+    *gang = (struct gang){.algorithm = algorithm, .nchannels = nchannels, .lends_from = lends_from};
     assert_int_equal(config_read(&gang->config), COLLET_SUCCESS);
     gang->status.timeout_ns = 60000000000u;
     gang->config.ll_flag_bits = 5; /* flags wrap often */
@@ -81,7 +87,7 @@ void gang_init(struct gang *gang, const struct algorithm *algorithm, int nranks,
     for (int rank = 0; rank < nranks; rank++)
         nodes[rank] = nranks % 2 == 0 ? rank % 2 * (nranks / 2) : 0; /* two nodes, numbered across each other */
     assert_int_equal(prog_shape_init(&gang->shape, nranks, nodes), COLLET_SUCCESS);
-    gang->layout = fifo_layout_of(4, 4096, 2048, 0);
+    gang->layout = fifo_layout_of(4, (struct protocol_sizes){4096, 2048, 3840}, 0);
     gang->wires_room = nranks * nranks * nchannels * 8;
     gang->wires = calloc((size_t)gang->wires_room, sizeof(*gang->wires));
     gang->progs = calloc((size_t)nranks, sizeof(*gang->progs));
@@ -119,7 +125,8 @@ void gang_launch(struct gang *gang, const struct gang_call *c, const struct tria
     uint32_t elem_bytes = (uint32_t)collet_type_size(c->type);
     bool factor = c->op == COLLET_PREMULSUM || (c->op == COLLET_AVG && type_average_factor(c->type, (uint32_t)nranks));
     bool scaled = factor && prog_facts[collective].reduces;
-    uint32_t chunk_bytes = c->protocol == PROTOCOL_SIMPLE ? gang->layout.slot_bytes / 2 : gang->layout.short_bytes;
+    uint32_t payload_bytes = fifo_payload_bytes(&gang->layout, c->protocol);
+    uint32_t chunk_bytes = c->protocol == PROTOCOL_SIMPLE ? payload_bytes / 2 : payload_bytes;
     uint32_t room_bytes =
         geometry_room(chunk_bytes, (uint32_t)gang->progs[0]->longest_run, protocol_unit_bytes(c->protocol));
     *launch = (struct work_launch){.nworks = (uint32_t)nranks};
@@ -128,6 +135,7 @@ void gang_launch(struct gang *gang, const struct gang_call *c, const struct tria
             .program = &gang->programs[rank],
             .status = &gang->status,
             .nblocks = (uint32_t)(gang->nchannels * gang->progs[rank]->nworkers),
+            .lends = 1u << STEP_IN | 1u << STEP_OUT,
             .args =
                 {
                     .in = trials[rank].sendbuff,

@@ -22,6 +22,7 @@ struct gang {
     const struct algorithm *algorithm;
     struct prog_shape shape;
     int nchannels;
+    uint32_t lends_from; /* blocks lend payloads of so many bytes (fifo/loan.h); 0: none */
     struct fifo_layout layout;
     struct config config;
     struct gang_wire *wires;
@@ -40,7 +41,8 @@ struct gang_call {
     int root;
 };
 
-void gang_init(struct gang *gang, const struct algorithm *algorithm, int nranks, int root, int nchannels);
+void gang_init(struct gang *gang, const struct algorithm *algorithm, int nranks, int root, int nchannels,
+               uint32_t lends_from);
 void gang_fini(struct gang *gang);
 /* One call by all ranks, of which the trials have the buffers, as one launch. */
 void gang_launch(struct gang *gang, const struct gang_call *c, const struct trial *trials, struct work_launch *launch);

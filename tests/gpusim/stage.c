@@ -64,11 +64,14 @@ static void gang_ranges(const struct gang *gang, uint32_t gpus, enum gpusim_kind
                          (uint32_t)gang->wires[k].to % gpus);
 }
 
-static void trial_ranges(const struct trial *trial, uint32_t gpu) {
+static void trial_ranges(const struct trial *trial, uint32_t gpu, enum right right) {
     const struct guard *guards[] = {&trial->in.guard, &trial->out.guard};
     for (int k = 0; k < 2; k++)
-        if (guards[k]->memory != NULL && guards[k]->total_bytes > 0)
-            gpusim_range_add(guards[k]->memory, guards[k]->total_bytes, GPUSIM_DEVICE_MEMORY, gpu);
+        if (guards[k]->memory != NULL && guards[k]->total_bytes > 0) {
+            gpusim_range_add(guards[k]->memory, guards[k]->total_bytes,
+                             right == RIGHTS_LOANS ? GPUSIM_GRANTED : GPUSIM_DEVICE_MEMORY, gpu);
+            gpusim_range_grant(guards[k]->memory, gpu, true, true);
+        }
 }
 
 /* ---- a run: some calls on the same connections ---- */
@@ -162,7 +165,7 @@ static bool run_call(const struct stage *stage, struct gang *gang, uint32_t seed
     struct work_launch launch;
     for (uint32_t rank = 0; rank < (uint32_t)scene->nranks; rank++) {
         trial_prepare(&trials[rank], &call, (int)rank);
-        trial_ranges(&trials[rank], rank % scene->gpus);
+        trial_ranges(&trials[rank], rank % scene->gpus, stage->right);
     }
     gang_launch(gang, &c, trials, &launch);
     bool passed = run_ranks(stage, gang, &launch, why);
@@ -180,7 +183,7 @@ bool stage_run(const struct stage *stage, uint32_t seed, char why[STAGE_WHY_BYTE
     bool passed = true;
     gpusim_reset(stage->scene->gpus, NULL, seed);
     gang_init(&gang, algorithm_find(stage->scene->collective, stage->scene->algorithm), stage->scene->nranks, 0,
-              CHANNELS);
+              CHANNELS, stage->scene->lends_from);
     gang_ranges(&gang, stage->scene->gpus, stage->right == RIGHTS_READ_ONLY ? GPUSIM_GRANTED : GPUSIM_DEVICE_MEMORY);
     give_rights(stage, &gang);
     for (uint32_t call = 0; call < stage->scene->calls && passed; call++)

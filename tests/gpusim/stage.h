@@ -25,10 +25,11 @@ struct scene {
     uint32_t calls; /* of a run, on the same connections */
     enum collet_type type;
     enum collet_op op;
+    uint32_t lends_from; /* payloads of so many bytes are read where they are; 0: none is */
 };
 
 /* What GPUs may do in memory of others. */
-enum right { RIGHTS_ALL, RIGHTS_NO_PEERS, RIGHTS_WRONG_WAY, RIGHTS_READ_ONLY, RIGHTS_FREED };
+enum right { RIGHTS_ALL, RIGHTS_NO_PEERS, RIGHTS_WRONG_WAY, RIGHTS_READ_ONLY, RIGHTS_FREED, RIGHTS_LOANS };
 
 struct stage {
     const struct scene *scene;

@@ -13,15 +13,18 @@
 
 #define SKIPPED 77
 
-enum { SIMPLE, LL, LL128, ONE_GPU, BYTES, EIGHT, EIGHT_LL128, SCENES };
+enum { SIMPLE, LL, LL128, ONE_GPU, BYTES, EIGHT, EIGHT_LL128, LENT, LENT_SUM, LONG_LL128, SCENES };
 static const struct scene scenes[SCENES] = {
-    [SIMPLE] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 3, 3000, 96, 3, COLLET_FLOAT32, COLLET_SUM},
-    [LL] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL, 3, 3, 1500, 96, 3, COLLET_FLOAT32, COLLET_SUM},
-    [LL128] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 3, 3, 1500, 96, 3, COLLET_FLOAT32, COLLET_SUM},
-    [ONE_GPU] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 1, 1000, 64, 3, COLLET_FLOAT32, COLLET_SUM},
-    [BYTES] = {"direct", PROG_ALLGATHER, PROTOCOL_SIMPLE, 3, 2, 900, 64, 3, COLLET_FLOAT32, COLLET_SUM},
-    [EIGHT] = {"oneshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 8, 8, 600, 64, 2, COLLET_FLOAT32, COLLET_SUM},
-    [EIGHT_LL128] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 8, 8, 600, 64, 2, COLLET_FLOAT32, COLLET_SUM},
+    [SIMPLE] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 3, 3000, 96, 3, COLLET_FLOAT32, COLLET_SUM, 0},
+    [LL] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL, 3, 3, 1500, 96, 3, COLLET_FLOAT32, COLLET_SUM, 0},
+    [LL128] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 3, 3, 1500, 96, 3, COLLET_FLOAT32, COLLET_SUM, 0},
+    [ONE_GPU] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 1, 1000, 64, 3, COLLET_FLOAT32, COLLET_SUM, 0},
+    [BYTES] = {"direct", PROG_ALLGATHER, PROTOCOL_SIMPLE, 3, 2, 900, 64, 3, COLLET_FLOAT32, COLLET_SUM, 0},
+    [EIGHT] = {"oneshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 8, 8, 600, 64, 2, COLLET_FLOAT32, COLLET_SUM, 0},
+    [EIGHT_LL128] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 8, 8, 600, 64, 2, COLLET_FLOAT32, COLLET_SUM, 0},
+    [LENT] = {"ring", PROG_ALLGATHER, PROTOCOL_SIMPLE, 3, 3, 900, 64, 3, COLLET_FLOAT32, COLLET_SUM, 64},
+    [LENT_SUM] = {"twoshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 4, 4, 1500, 64, 3, COLLET_FLOAT32, COLLET_SUM, 64},
+    [LONG_LL128] = {"ring", PROG_ALLGATHER, PROTOCOL_LL128, 3, 3, 3800, 64, 2, COLLET_FLOAT32, COLLET_SUM, 0},
 };
 
 /* ---- mutations ---- */
@@ -52,6 +55,8 @@ static const struct mutation mutations[] = {
     {"access to peers in one direction alone", LL, RIGHTS_WRONG_WAY, "", ""},
     {"peers may read slots, but not write them", BYTES, RIGHTS_READ_ONLY, "", ""},
     {"slots are freed while they are used", LL128, RIGHTS_FREED, "", ""},
+    {"the fence before a payload is lent is gone", LENT, RIGHTS_ALL, "fence.acq_rel.sys", "//"},
+    {"no access to buffers that are lent", LENT, RIGHTS_LOANS, "", ""},
 };
 #define MUTATIONS ((int)(sizeof(mutations) / sizeof(*mutations)))
 

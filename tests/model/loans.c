@@ -198,7 +198,7 @@ static void send(struct fifo_end *end, int message) {
 
 static void produce(const struct scenario *s) {
     struct fifo_end *end = &arena()->ends[0];
-    while (arena()->filled < s->messages || (!s->fails && !loan_all_over(end))) {
+    while (arena()->filled < s->messages || (!s->fails && !fifo_loans_are_over(end))) {
         bool moved = false;
         if (arena()->filled < s->messages && fifo_has_credit(end)) {
             send(end, arena()->filled++);

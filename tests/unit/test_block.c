@@ -124,15 +124,15 @@ static void host_reduce(struct interp_worker *w, const struct prog_step *step, i
 }
 
 static void host_worker_init(struct interp_worker *w, const struct interp_op *op, const struct work_channel *channel,
-                             uint32_t worker, uint32_t short_bytes) {
+                             uint32_t worker, uint32_t room_bytes) {
     *w = (struct interp_worker){
         .op = op,
         .first_step = channel->workers[worker].first_step,
         .nsteps = channel->workers[worker].nsteps,
         .src = calloc(channel->list_entries, sizeof(void *)),
         .dst = calloc(channel->list_entries + 1, sizeof(void *)),
-        .scratch = malloc((size_t)channel->list_entries * short_bytes),
-        .scratch_stride = short_bytes,
+        .scratch = malloc((size_t)channel->list_entries * room_bytes),
+        .scratch_stride = room_bytes,
     };
 }
 
@@ -184,7 +184,7 @@ static void host_launch(const struct gang *gang, const struct work_launch *launc
             *op = host_op_of(&launch->works[rank], channel, reduce_host_get(c->type, c->op));
             op->multiply = (const void *)reduce_host_multiply(c->type);
             for (uint32_t worker = 0; worker < program->nworkers; worker++)
-                host_worker_init(&workers[nworkers++], op, program, worker, gang->layout.short_bytes);
+                host_worker_init(&workers[nworkers++], op, program, worker, fifo_scratch_bytes(&gang->layout));
         }
     host_workers_run(workers, nworkers);
     for (int k = 0; k < nworkers; k++) {
@@ -240,11 +240,13 @@ static struct gang_call random_case(enum prog_collective collective, int nranks)
     };
 }
 
-/* Several calls on the same connections: protocols alternate, positions go on. */
+#define LENDS_FROM 64
+
+/* Several calls on the same connections: protocols alternate, positions go on, and payloads are lent or not. */
 static void run_algorithm(const struct algorithm *algorithm, int nranks, int calls, bool on_host) {
     struct gang gang;
     int root = (int)random_below((uint32_t)nranks), nchannels = 1 + (int)random_below(3);
-    gang_init(&gang, algorithm, nranks, root, nchannels);
+    gang_init(&gang, algorithm, nranks, root, nchannels, random_below(2) ? LENDS_FROM : 0);
     for (int k = 0; k < calls; k++) {
         struct gang_call c = random_case(algorithm->collective, nranks);
         c.root = root;
@@ -326,7 +328,7 @@ static void run_half_a_grid(enum work_failure fails) {
         struct gang_call c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = (enum protocol)protocol, .seed = 1};
         struct work_launch launch;
         memset(buffer, 0, sizeof(buffer));
-        gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
+        gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1, 0);
         gang_launch(&gang, &c, trials, &launch);
         launch.nworks = 1;
         gang.status.abort = fails == WORK_ABORTED;
@@ -358,13 +360,75 @@ static void lines_of_another_call_are_reported(void **state) {
         struct gang_call c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = (enum protocol)protocol, .seed = 1};
         struct work_launch launch;
         memset(buffer, 0, sizeof(buffer));
-        gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
+        gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1, 0);
         gang_launch(&gang, &c, trials, &launch);
         launch.works[1].args.signature ^= 0x10000;
         emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);
         assert_int_equal(gang.status.failure, WORK_FOREIGN);
         gang_fini(&gang);
     }
+}
+
+/* ---- loans ---- */
+
+static uint32_t lent_slots(const struct gang *gang) {
+    uint32_t n = 0;
+    for (int k = 0; k < gang->nwires; k++)
+        for (uint32_t slot = 0; slot < gang->layout.nslots; slot++)
+            n += gang->wires[k].producer.headers[slot].loan.address != 0;
+    return n;
+}
+
+/* What only one rank has and all others want is read where it is. */
+static void blocks_read_payloads_in_memory_of_other_ranks(void **state) {
+    (void)state;
+    static const struct {
+        enum prog_collective collective;
+        const char *name;
+    } lend[] = {{PROG_ALLGATHER, "direct"},    {PROG_ALLGATHER, "ring"},    {PROG_ALLTOALL, "direct"},
+                {PROG_ALLREDUCE, "ring"},      {PROG_ALLREDUCE, "twoshot"}, {PROG_BROADCAST, "direct"},
+                {PROG_REDUCESCATTER, "direct"}};
+    for (size_t k = 0; k < sizeof(lend) / sizeof(*lend); k++) {
+        struct gang gang;
+        struct gang_call c = {
+            .count = 900, .type = COLLET_FLOAT32, .protocol = PROTOCOL_SIMPLE, .lanes = 37, .seed = 7};
+        gang_init(&gang, algorithm_find(lend[k].collective, lend[k].name), 4, 0, 2, LENDS_FROM);
+        run_grid(&gang, &c);
+        if (lent_slots(&gang) == 0)
+            fail_msg("%s lends nothing", lend[k].name);
+        for (int wire = 0; wire < gang.nwires; wire++) /* the call is over when nobody reads any more */
+            assert_true((int64_t)(gang.wires[wire].producer.loans.until - *gang.wires[wire].producer.head) <= 0);
+        c.count = 3; /* shorter than what is lent */
+        run_grid(&gang, &c);
+        gang_fini(&gang);
+    }
+}
+
+/* Rank 1 comes too late: the call of rank 0 has failed, and its buffer is the program's. */
+static void a_block_that_fails_takes_back_what_it_has_lent(void **state) {
+    (void)state;
+    struct gang gang;
+    char buffer[2][4096];
+    const struct trial trials[2] = {{.sendbuff = buffer[0], .recvbuff = buffer[0]},
+                                    {.sendbuff = buffer[1], .recvbuff = buffer[1]}};
+    struct gang_call c = {.count = 500, .type = COLLET_FLOAT32, .protocol = PROTOCOL_SIMPLE, .seed = 1};
+    struct work_launch launch, late;
+    memset(buffer, 0, sizeof(buffer));
+    gang_init(&gang, algorithm_find(PROG_BROADCAST, "direct"), 2, 0, 1, LENDS_FROM);
+    gang_launch(&gang, &c, trials, &launch);
+    late = launch;
+    late.works[0] = launch.works[1];
+    late.nworks = launch.nworks = 1;
+    gang.status.timeout_ns = 1000000;
+    memset(buffer[0], 1, sizeof(buffer[0]));
+    emulated_launch(&launch, 0, COLLET_FLOAT32, COLLET_SUM, 32, 1);
+    assert_int_equal(gang.status.failure, WORK_TIMEOUT);
+    assert_int_equal(gang.status.peer, 1);
+    assert_int_not_equal(lent_slots(&gang), 0);
+    emulated_launch(&late, 0, COLLET_FLOAT32, COLLET_SUM, 32, 1);
+    for (size_t k = 0; k < sizeof(buffer[1]); k++)
+        assert_int_equal(buffer[1][k], 0);
+    gang_fini(&gang);
 }
 
 static void a_mismatch_is_reported_once(void **state) {
@@ -376,7 +440,7 @@ static void a_mismatch_is_reported_once(void **state) {
     struct gang_call c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = PROTOCOL_SIMPLE, .seed = 1};
     struct work_launch launch;
     memset(buffer, 0, sizeof(buffer));
-    gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1);
+    gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1, 0);
     gang_launch(&gang, &c, trials, &launch);
     launch.works[1].args.signature++;
     launch.works[1].args.sequence = 99;
@@ -396,6 +460,8 @@ int main(void) {
         cmocka_unit_test(a_wait_that_is_too_long_ends_and_is_reported),
         cmocka_unit_test(a_mismatch_is_reported_once),
         cmocka_unit_test(lines_of_another_call_are_reported),
+        cmocka_unit_test(blocks_read_payloads_in_memory_of_other_ranks),
+        cmocka_unit_test(a_block_that_fails_takes_back_what_it_has_lent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,17 +29,18 @@ static struct config configured(const char *buffsize) {
 static void slots_that_are_messages_are_longer(void **state) {
     (void)state;
     struct config config = configured(NULL);
-    assert_int_equal(chan_layout(&config, 2, false).slot_bytes, 128 << 10);
-    assert_int_equal(chan_layout(&config, 2, true).slot_bytes, 512 << 10);
+    assert_int_equal(chan_layout(&config, 2, false, false).slot_bytes, 128 << 10);
+    assert_int_equal(chan_layout(&config, 2, true, false).slot_bytes, 512 << 10);
 }
 
 static void the_slots_of_a_rank_with_many_peers_stay_within_a_budget(void **state) {
     (void)state;
     struct config config = configured(NULL);
-    assert_int_equal(chan_layout(&config, 64, true).slot_bytes, 512 << 10);
-    assert_int_equal(chan_layout(&config, 256, false).slot_bytes, 128 << 10);
+    assert_int_equal(chan_layout(&config, 64, true, false).slot_bytes, 512 << 10);
+    assert_int_equal(chan_layout(&config, 256, false, false).slot_bytes, 128 << 10);
     for (int nranks = 512; nranks <= 1 << 17; nranks *= 2) {
-        struct fifo_layout messages = chan_layout(&config, nranks, true), other = chan_layout(&config, nranks, false);
+        struct fifo_layout messages = chan_layout(&config, nranks, true, false),
+                           other = chan_layout(&config, nranks, false, false);
         assert_int_equal(messages.slot_bytes, other.slot_bytes);
         assert_true(messages.slot_bytes == 4096 ||
                     (uint64_t)messages.slot_bytes * messages.nslots * nranks <= 256u << 20);
@@ -49,8 +50,8 @@ static void the_slots_of_a_rank_with_many_peers_stay_within_a_budget(void **stat
 static void a_buffer_size_that_is_set_holds_everywhere(void **state) {
     (void)state;
     struct config config = configured("64K");
-    assert_int_equal(chan_layout(&config, 2, false).slot_bytes, 8192);
-    assert_int_equal(chan_layout(&config, 2, true).slot_bytes, 8192);
+    assert_int_equal(chan_layout(&config, 2, false, false).slot_bytes, 8192);
+    assert_int_equal(chan_layout(&config, 2, true, false).slot_bytes, 8192);
 }
 
 /* Of a communicator of two ranks of one process. Over verbs: test_verbs_proxy.c. */
@@ -99,7 +100,7 @@ struct connection {
 
 static struct connection connected(uint32_t roam_bytes) {
     struct config config = configured(NULL);
-    struct fifo_layout layout = chan_layout(&config, 2, false);
+    struct fifo_layout layout = chan_layout(&config, 2, false, false);
     struct connection c;
     assert_int_equal(os_memory_create(layout.total_bytes, &c.memory), COLLET_SUCCESS);
     fifo_memory_init(c.memory, &layout, &config);
@@ -111,7 +112,7 @@ static struct connection connected(uint32_t roam_bytes) {
 
 static void ended(struct connection *c) {
     struct config config = configured(NULL);
-    os_memory_destroy(c->memory, chan_layout(&config, 2, false).total_bytes);
+    os_memory_destroy(c->memory, chan_layout(&config, 2, false, false).total_bytes);
 }
 
 /* Carries bytes of this value through the next slot as a step does; returns where in it they lay. */

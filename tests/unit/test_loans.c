@@ -144,7 +144,7 @@ static int pair_open(void **state) {
     static struct config config;
     assert_int_equal(config_read(&config), COLLET_SUCCESS);
     struct pair *pair = calloc(1, sizeof(*pair));
-    pair->layout = fifo_layout_of(2, BYTES, 4096, 0);
+    pair->layout = fifo_layout_of(2, (struct protocol_sizes){BYTES, 4096, 4096}, 0);
     pair->memory = calloc(1, pair->layout.total_bytes);
     pair->args = (struct work_args){.protocol = PROTOCOL_SIMPLE, .signature = 7};
     fifo_end_init(&pair->producer, pair->memory, &pair->layout, &config);
@@ -172,7 +172,7 @@ static void pair_lend(struct pair *pair) {
     simple_publish(&pair->args, &pair->producer, BYTES);
     assert_int_equal(simple_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
     assert_true(loan_is_open(&pair->consumer));
-    assert_false(loan_all_over(&pair->producer));
+    assert_false(fifo_loans_are_over(&pair->producer));
 }
 
 static void pair_expect(struct pair *pair, const char *where) {
@@ -180,7 +180,7 @@ static void pair_expect(struct pair *pair, const char *where) {
     assert_ptr_equal(operand, where);
     assert_memory_equal(operand, pair->from, BYTES);
     simple_consume(&pair->consumer);
-    assert_true(loan_all_over(&pair->producer));
+    assert_true(fifo_loans_are_over(&pair->producer));
 }
 
 static struct fifo_loan *pair_loan(struct pair *pair) { return &fifo_header(&pair->consumer)->loan; }

@@ -68,7 +68,7 @@ static void open_job(struct job *job, const char *machine, int nnodes) {
                               .owner.peers = job->peers,
                               .owner.nranks = job->map->nranks,
                               .owner.gpu = &job->gpu,
-                              .owner.layout = chan_layout(&job->config, job->map->nranks, false)};
+                              .owner.layout = chan_layout(&job->config, job->map->nranks, false, true)};
     int norders = map_orders(job->map);
     job->shapes = calloc((size_t)norders, sizeof(*job->shapes));
     for (int k = 0; k < norders; k++)

@@ -79,7 +79,7 @@ static void open_communicator(struct both *both, int nnodes, bool joined) {
     both->chan.owner.config = &both->config;
     both->chan.owner.peers = both->peers;
     both->chan.owner.nranks = both->map->nranks;
-    both->chan.owner.layout = chan_layout(&both->config, both->map->nranks, nnodes > 1);
+    both->chan.owner.layout = chan_layout(&both->config, both->map->nranks, nnodes > 1, both->chan.owner.gpu != NULL);
     both->shapes = calloc((size_t)norders, sizeof(*both->shapes));
     for (int k = 0; k < norders; k++)
         assert_int_equal(map_shape(both->map, both->peers, k, &both->shapes[k]), COLLET_SUCCESS);

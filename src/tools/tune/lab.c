@@ -329,7 +329,7 @@ static void describe_machine(struct lab *lab, const struct config *config, const
             .whole = &lab->shape,
             .net = lab->net[class],
             .crowd = lab->crowd,
-            .nslots = chan_layout(config, n, transport_named(lab->options.transport)->messages).nslots,
+            .nslots = chan_layout(config, n, transport_named(lab->options.transport)->messages, false).nslots,
         };
     }
 }
@@ -363,7 +363,8 @@ void lab_create(const struct lab_options *options, const struct cost_table *cost
     for (int size = 0; size < LAB_SIZES_MAX; size++)
         for (int k = 0; k < LAB_CANDIDATES_MAX; k++)
             memset(lab->cells[size][k].class, LAB_CLASSES, sizeof lab->cells[size][k].class);
-    struct fifo_layout layout = chan_layout(&config, options->nranks, transport_named(options->transport)->messages);
+    struct fifo_layout layout =
+        chan_layout(&config, options->nranks, transport_named(options->transport)->messages, false);
     if (tuner_limits_read(&config, &layout, 1, &lab->limits) != COLLET_SUCCESS)
         bench_die("%s", err_last());
     describe_machine(lab, &config, costs);

@@ -78,7 +78,7 @@ static void describe_machine(struct bench *bench, const struct config *config, c
     memset(peers, 0, sizeof(peers));
     for (int r = 0; r < n; r++)
         peers[r] = (struct peer_info){.rank = r, .device = bench->devices[r]};
-    chan.owner.layout = chan_layout(config, n, false);
+    chan.owner.layout = chan_layout(config, n, false, true);
     lab->map = map_of(bench, config, costs, peers);
     must(map_shape(lab->map, peers, 0, &lab->shape), "the order of ranks");
     must(model_create(&chan, config, lab->map, &lab->shape, 1, &lab->model), "the cost model");

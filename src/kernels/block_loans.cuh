@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loans between GPUs (fifo/loan.h): a slot of Simple says where the payload lies in memory of the producer's GPU, and the
+ * consumer's block reads it there. Nobody copies parts, and nobody helps:
+ *
+ *    producer's block                     the slot's header             consumer's block
+ *    says where the payload is ────────▶ address
+ *    publishes the slot ───────────────▶ (tail) ─────────────────────▶ has data
+ *                                        claimed ◀──────────────────── 1: from now on it reads
+ *    ends when all its loans are over ◀─ (head) ◀───────────────────── has read it
+ *
+ *    a block that fails   claimed := STOPPED. If that was 1, it waits until head moves, or until the consumer, which has
+ *                         failed, too, says in `done` that it does not read
+ *
+ * A loan needs what is true of NVLink and of memory of one GPU: the consumer's GPU reads the producer's memory, and both may
+ * exchange a word of it. Which ends lend, the transport says; which buffers are lent, the host (struct work).
+ */
+#ifndef COLLET_KERNELS_BLOCK_LOANS_CUH
+#define COLLET_KERNELS_BLOCK_LOANS_CUH
+
+#include "kernels/block_wait.cuh"
+
+#define LOAN_READING 1u /* in `claimed` */
+
+/* ---- consumer, by lane 0 ---- */
+
+BLOCK_SELDOM void loans_drop(const struct interp_op *op, const struct prog_step *step) {
+    for (int k = 0; k < step->recv_count; k++) {
+        struct fifo_end *end = op->recv_ends[step->recv_first + k];
+        if (end->loans.taken != NULL)
+            port_flag_store(&fifo_header(end)->loan.done, 1); /* pairs with loan_end_one() */
+        end->loans.taken = NULL;
+    }
+}
+
+/* Claims all payloads that were lent to this step. All its slots have arrived, so it does not wait before it has read them. */
+BLOCK_FN enum work_failure loans_take(const struct interp_op *op, const struct prog_step *step) {
+#pragma unroll 1
+    for (int k = 0; k < step->recv_count; k++) {
+        struct fifo_end *end = op->recv_ends[step->recv_first + k];
+        if (end->loans.way == LOAN_NONE || fifo_header(end)->loan.address == 0)
+            continue;
+        if (port_flag_swap(&fifo_header(end)->loan.claimed, LOAN_READING) != 0) {
+            loans_drop(op, step);
+            return WORK_ABORTED;
+        }
+        end->loans.taken = (const char *)(uintptr_t)fifo_header(end)->loan.address;
+    }
+    return WORK_FINE;
+}
+
+/* ---- producer, by lane 0 ---- */
+
+/* A loan that is not over: nobody reads that memory when this returns, unless the reader was stopped in the middle. */
+BLOCK_FN void loan_end_one(const struct fifo_end *end, uint64_t position) {
+    struct fifo_loan *loan = &end->headers[position & (end->nslots - 1)].loan;
+    if (loan->address == 0 || port_flag_swap(&loan->claimed, LOAN_STOPPED) != LOAN_READING)
+        return;
+    uint64_t began_ns = port_clock_ns();
+    for (uint32_t looks = 0;
+         (int64_t)(port_load_acquire(end->head) - position) <= 0 && port_flag_load(&loan->done) == 0; looks++) {
+        if (port_clock_ns() - began_ns > LOAN_STOP_NS)
+            return;
+        port_pause(looks);
+    }
+}
+
+/* The block has failed. ends: n of them that may have lent. */
+BLOCK_SELDOM void loans_end(struct fifo_end *const *ends, uint32_t n) {
+    for (uint32_t k = 0; k < n; k++) {
+        if (ends[k] == NULL || ends[k]->loans.way == LOAN_NONE)
+            continue;
+        for (uint64_t at = port_load_acquire(ends[k]->head); (int64_t)(ends[k]->loans.until - at) > 0; at++)
+            loan_end_one(ends[k], at);
+    }
+}
+
+/* Waits until all that these ends have lent was read. *waits_for: which one is waited for. */
+BLOCK_FN enum work_failure loans_wait(struct fifo_end *const *ends, uint32_t n, const struct work_status *status,
+                                      uint32_t *waits_for) {
+    struct block_wait wait = {0, 0};
+    enum work_failure failure = WORK_FINE;
+#pragma unroll 1
+    for (uint32_t k = 0; k < n && failure == WORK_FINE; k++) {
+        *waits_for = k;
+        while (ends[k] != NULL && failure == WORK_FINE && !fifo_loans_are_over(ends[k]))
+            failure = block_pause(&wait, status);
+    }
+    return failure;
+}
+
+#endif
