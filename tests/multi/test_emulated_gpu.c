@@ -2,6 +2,7 @@
  *
  * Communicators of GPUs, from collet.h down to the calls of CUDA, with a driver that emulates those (emulated_gpu.h).
  */
+#include "api/comm.h"
 #include "common/emulated_gpu.h"
 #include "common/level.h"
 #include "common/ranks.h"
@@ -220,6 +221,78 @@ static void each_rank_of_a_grid_finds_its_result_in_its_own_stream(void **state)
     emulated_stream_wait(team.streams[1]);
     assert_true(data[1] == 8);
     team_fini(&team);
+}
+
+/* ---- direct access ---- */
+
+#define LENT 30000u
+
+/* Slots that ranks have lent. */
+static uint64_t loans_of(const struct team *team) {
+    uint64_t loans = 0;
+    for (int rank = 0; rank < RANKS; rank++)
+        for (const struct conn *c = team->comms[rank]->chan->owner.first; c != NULL; c = c->next)
+            if (c->side == CONN_PRODUCER && c->end_on_gpu != NULL)
+                loans += c->end_on_gpu->loans.until - c->end.loans.until;
+    return loans;
+}
+
+/* Each rank's buffers are of collet_mem_alloc(), or not. Returns how many slots were lent. */
+static uint64_t gather_with_loans(const int *gpus, bool ours) {
+    struct team team;
+    uint32_t *in[RANKS], *out[RANKS];
+    team_init(&team, gpus);
+    for (int rank = 0; rank < RANKS; rank++) {
+        void *memory = NULL;
+        if (ours)
+            assert_int_equal(collet_mem_alloc(&memory, (RANKS + 1) * LENT * 4, COLLET_DEVICE_CUDA(gpus[rank])),
+                             COLLET_SUCCESS);
+        in[rank] = ours ? memory : malloc((RANKS + 1) * LENT * 4);
+        out[rank] = in[rank] + LENT;
+        for (uint32_t k = 0; k < LENT; k++)
+            in[rank][k] = (uint32_t)rank << 24 | k;
+    }
+    assert_int_equal(collet_group_start(), COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS; rank++)
+        collet_allgather(in[rank], out[rank], LENT, COLLET_UINT32, team.comms[rank], team.streams[rank]);
+    assert_int_equal(collet_group_end(), COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS; rank++)
+        emulated_stream_wait(team.streams[rank]);
+    for (int rank = 0; rank < RANKS; rank++)
+        for (uint32_t k = 0; k < RANKS * LENT; k++)
+            assert_int_equal(out[rank][k], (k / LENT) << 24 | k % LENT);
+    uint64_t loans = loans_of(&team);
+    for (int rank = 0; rank < RANKS; rank++)
+        if (ours)
+            assert_int_equal(collet_mem_free(in[rank]), COLLET_SUCCESS);
+        else
+            free(in[rank]);
+    team_fini(&team);
+    return loans;
+}
+
+static void memory_of_collet_is_read_by_gpus_that_nvlink_joins(void **state) {
+    (void)state;
+    static const uint32_t all[] = {3, 3};
+    static const int two[] = {0, 1, 1, 0}, apart[] = {0, 1, 0, 1};
+    setenv("COLLET_PROTO", "Simple", 1);
+    setenv("COLLET_ALGO", "direct", 1);
+    setenv("COLLET_NCHANNELS", "2", 1); /* more would cut messages into parts that are not worth it */
+    emulated_gpu_set_nvlink(all);
+    assert_int_not_equal(gather_with_loans(two, true), 0);
+    assert_int_equal(gather_with_loans(two, false), 0);
+    setenv("COLLET_DIRECT", "off", 1);
+    assert_int_equal(gather_with_loans(two, true), 0);
+    unsetenv("COLLET_DIRECT");
+    emulated_gpu_set_nvlink(NULL); /* now ranks of one GPU alone lend to each other */
+    uint64_t loans = gather_with_loans(apart, true);
+    assert_int_not_equal(loans, 0);
+    emulated_gpu_set_nvlink(all);
+    assert_true(gather_with_loans(apart, true) > loans);
+    emulated_gpu_set_nvlink(NULL);
+    unsetenv("COLLET_PROTO");
+    unsetenv("COLLET_ALGO");
+    unsetenv("COLLET_NCHANNELS");
 }
 
 static void graphs_are_replayed(void **state) {
@@ -894,6 +967,7 @@ int main(void) {
         cmocka_unit_test(what_does_not_fit_is_launched_channel_by_channel),
         cmocka_unit_test(operations_keep_their_order_across_streams),
         cmocka_unit_test(each_rank_of_a_grid_finds_its_result_in_its_own_stream),
+        cmocka_unit_test(memory_of_collet_is_read_by_gpus_that_nvlink_joins),
         cmocka_unit_test(graphs_are_replayed),
         cmocka_unit_test(messages_of_a_group_meet),
         cmocka_unit_test(a_long_message_has_as_many_channels_as_a_collective),
