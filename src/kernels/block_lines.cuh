@@ -317,9 +317,10 @@ template <class R, class P, int lines>
 BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_step *step, const struct lines_piece *p,
                                      const struct work_status *status, uint32_t *turn) {
     uint32_t runners = port_lanes() / P::lanes, padded = step->count > 1 ? interp_padded(w->op, &p->piece) : p->bytes;
-    uint32_t first = first_line<P>(p, port_lane() / P::lanes, runners), ahead = lines > 1 ? runners * lines : 0;
+    uint32_t first = first_line<P>(p, port_lane() / P::lanes, runners), whole = lines > 1 ? runners * lines : 1;
+    uint32_t end = lines > 1 ? p->bytes : p->bytes + P::unit_bytes - 1; /* a single line may be shorter */
 #pragma unroll 1
-    for (; (*turn + ahead) * P::unit_bytes < p->bytes; *turn += runners * lines) {
+    for (; (*turn + whole) * P::unit_bytes <= end; *turn += runners * lines) {
         struct block_flight<P, lines> flight;
         uint64_t words[lines][P::words];
         uint32_t line = *turn + first;
