@@ -41,7 +41,7 @@ readme_commands() { # the lines of the first block, less their comments
 # The mounts are those of one command and of nobody else. The network, proxies and certificates are this machine's.
 inside() {
     # shellcheck disable=SC2016 # expanded inside
-    unshare --mount --pid --fork bash -c '
+    unshare --mount --pid --fork --kill-child bash -c '
         mount -t proc proc "$0/proc" && mount -t tmpfs shm "$0/dev/shm" && mount -t devpts pts "$0/dev/pts" || exit
         if [ -n "$1" ]; then mount --bind "$1" "$0/usr/local/cuda" && mount -o remount,bind,ro "$0/usr/local/cuda" || exit; fi
         root=$0
