@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes the symbolic machine: finds both ends of every connection, and what is wrong with programs before they run.
+ * Makes the rehearsal: finds both ends of every connection, and what is wrong with programs before they run.
  */
-#include "program/machine.h"
+#include "program/rehearsal.h"
 
 #include <string.h>
 
 /* Makes `worker` one end of the connections of peer table entries first … first+count−1. */
-static bool join_peers(struct machine *m, int worker, int step, int first, int count, bool sending) {
+static bool join_peers(struct rehearsal *m, int worker, int step, int first, int count, bool sending) {
     int member = m->workers[worker].member;
     const int *conns = (sending ? m->pairs.send : m->pairs.recv) + m->pairs.first_peer[member];
     const char *verb = sending ? "sends to" : "receives from";
     for (int i = first; i < first + count; i++) {
         struct prog_peer peer = m->cast->members[member].prog->peers[i];
         if (conns[i] < 0)
-            return machine_fail_at(m, worker, step, "%s rank %d, which takes no part", verb, peer.rank);
-        struct machine_conn *conn = &m->conns[conns[i]];
-        struct machine_end *end = sending ? &conn->producer : &conn->consumer;
+            return rehearsal_fail_at(m, worker, step, "%s rank %d, which takes no part", verb, peer.rank);
+        struct rehearsal_conn *conn = &m->conns[conns[i]];
+        struct rehearsal_end *end = sending ? &conn->producer : &conn->consumer;
         if (end->worker >= 0 && end->worker != worker)
-            return machine_fail_at(m, worker, step,
-                                   "%s rank %d on lane %d, and so does worker %d: one worker an end, take another lane",
-                                   verb, peer.rank, peer.lane, m->workers[end->worker].index);
+            return rehearsal_fail_at(
+                m, worker, step, "%s rank %d on lane %d, and so does worker %d: one worker an end, take another lane",
+                verb, peer.rank, peer.lane, m->workers[end->worker].index);
         if (end->newest_use == step)
-            return machine_fail_at(m, worker, step, "%s rank %d on lane %d twice in one step", verb, peer.rank,
-                                   peer.lane);
-        *end = (struct machine_end){worker, end->worker < 0 ? step : end->first_use, step};
+            return rehearsal_fail_at(m, worker, step, "%s rank %d on lane %d twice in one step", verb, peer.rank,
+                                     peer.lane);
+        *end = (struct rehearsal_end){worker, end->worker < 0 ? step : end->first_use, step};
     }
     return true;
 }
 
-static bool join_steps(struct machine *m) {
+static bool join_steps(struct rehearsal *m) {
     for (int w = 0; w < m->nworkers; w++)
         for (int s = m->workers[w].first_step; s < m->workers[w].first_step + m->workers[w].nsteps; s++) {
             const struct prog_step *step = &m->cast->members[m->workers[w].member].prog->steps[s];
@@ -38,16 +38,16 @@ static bool join_steps(struct machine *m) {
                 return false;
         }
     for (int c = 0; c < m->pairs.count; c++) {
-        const struct machine_conn *conn = &m->conns[c];
+        const struct rehearsal_conn *conn = &m->conns[c];
         int src = m->cast->members[conn->at.src].rank, dst = m->cast->members[conn->at.dst].rank;
         if (conn->consumer.worker < 0)
-            return machine_fail_at(m, conn->producer.worker, conn->producer.first_use,
-                                   "sends to rank %d on lane %d, and rank %d never receives there", dst, conn->at.lane,
-                                   dst);
+            return rehearsal_fail_at(m, conn->producer.worker, conn->producer.first_use,
+                                     "sends to rank %d on lane %d, and rank %d never receives there", dst,
+                                     conn->at.lane, dst);
         if (conn->producer.worker < 0)
-            return machine_fail_at(m, conn->consumer.worker, conn->consumer.first_use,
-                                   "receives from rank %d on lane %d, and rank %d never sends there", src,
-                                   conn->at.lane, src);
+            return rehearsal_fail_at(m, conn->consumer.worker, conn->consumer.first_use,
+                                     "receives from rank %d on lane %d, and rank %d never sends there", src,
+                                     conn->at.lane, src);
     }
     return true;
 }
@@ -67,26 +67,28 @@ static void note_use(int *ntimes, int *by, int worker) {
 }
 
 /* Peers read what a step lends: an operand that it passes on, instead of this rank; or what it has just stored. */
-static void note_lent(const struct machine *m, int member, const struct prog_step *step, struct place_use *uses) {
-    struct place_use *use = &uses[machine_index(m, machine_lent(m, member, step))];
+static void note_lent(const struct rehearsal *m, int member, const struct prog_step *step, struct place_use *uses) {
+    struct place_use *use = &uses[rehearsal_index(m, rehearsal_lent(m, member, step))];
     use->nlends++;
     if (step->store_region == STEP_NONE)
         use->nreads += step->send_count - 1;
     use->reader = SEVERAL;
 }
 
-static void note_step(const struct machine *m, int member, int worker, const struct prog_step *step,
+static void note_step(const struct rehearsal *m, int member, int worker, const struct prog_step *step,
                       struct place_use *uses) {
     for (int i = 0; i < step->count; i++) {
         for (int l = step->locals_first; l < step->locals_first + step->locals_count; l++) {
             const struct prog_local *local = &m->cast->members[member].prog->locals[l];
-            struct place_use *use = &uses[machine_index(m, machine_place(m, member, local->region, &local->run, i))];
+            struct place_use *use =
+                &uses[rehearsal_index(m, rehearsal_place(m, member, local->region, &local->run, i))];
             note_use(&use->nreads, &use->reader, worker);
             use->nreads += local->region != STEP_IN; /* of what a step has stored: never the only use */
         }
         if (step->store_region == STEP_NONE)
             continue;
-        struct place_use *use = &uses[machine_index(m, machine_place(m, member, step->store_region, &step->store, i))];
+        struct place_use *use =
+            &uses[rehearsal_index(m, rehearsal_place(m, member, step->store_region, &step->store, i))];
         note_use(&use->nwrites, &use->writer, worker);
     }
     if (step->lends)
@@ -103,21 +105,21 @@ static bool is_order_open(const struct place_use *use) {
             (use->nlends > 0 && use->nwrites > 1));
 }
 
-static bool shares_memory(const struct machine *m, int member, struct place_use *uses) {
+static bool shares_memory(const struct rehearsal *m, int member, struct place_use *uses) {
     const struct prog *prog = m->cast->members[member].prog;
-    memset(uses, 0, (size_t)machine_places_of_member(m) * sizeof(*uses));
+    memset(uses, 0, (size_t)rehearsal_places_of_member(m) * sizeof(*uses));
     for (int w = 0; w < prog->nworkers; w++)
         for (int s = 0; s < prog->workers[w].nsteps; s++)
             note_step(m, member, w, &prog->steps[prog->workers[w].first_step + s], uses);
-    for (int i = 0; i < machine_places_of_member(m); i++)
+    for (int i = 0; i < rehearsal_places_of_member(m); i++)
         if (is_order_open(&uses[i]))
             return true;
     return false;
 }
 
-static bool join_order(struct machine *m) {
-    struct place_use *uses = arena_get(&m->arena, (size_t)machine_places_of_member(m), sizeof(*uses));
-    size_t group = 1, nplaces = (size_t)m->nrounds * (size_t)m->cast->nmembers * (size_t)machine_places_of_member(m);
+static bool join_order(struct rehearsal *m) {
+    struct place_use *uses = arena_get(&m->arena, (size_t)rehearsal_places_of_member(m), sizeof(*uses));
+    size_t group = 1, nplaces = (size_t)m->nrounds * (size_t)m->cast->nmembers * (size_t)rehearsal_places_of_member(m);
     bool enough = uses != NULL;
     for (int member = 0; member < m->cast->nmembers && enough; member++) {
         size_t nworkers = (size_t)m->cast->members[member].prog->nworkers;
@@ -127,7 +129,7 @@ static bool join_order(struct machine *m) {
     if (m->ordered)
         enough =
             order_create(&m->order, (size_t)m->nworkers, group, (size_t)m->pairs.count * (size_t)m->nslots, nplaces);
-    return enough || machine_fail(m, "no memory to verify programs");
+    return enough || rehearsal_fail(m, "no memory to verify programs");
 }
 
 /* ---- making and unmaking ---- */
@@ -135,15 +137,15 @@ static bool join_order(struct machine *m) {
 static int most(int a, int b) { return a > b ? a : b; }
 
 /* What all programs must have in common; and the most of what they need not. */
-static bool compare_programs(struct machine *m) {
+static bool compare_programs(struct rehearsal *m) {
     const struct cast_member *first = &m->cast->members[0];
     for (int member = 0; member < m->cast->nmembers; member++) {
         const struct cast_member *other = &m->cast->members[member];
         if (other->prog->nslices != first->prog->nslices)
-            return machine_fail(m, "rank %d cuts its buffers into %d slices, rank %d into %d", other->rank,
-                                other->prog->nslices, first->rank, first->prog->nslices);
+            return rehearsal_fail(m, "rank %d cuts its buffers into %d slices, rank %d into %d", other->rank,
+                                  other->prog->nslices, first->rank, first->prog->nslices);
         if (other->prog->longest_run != first->prog->longest_run)
-            return machine_fail(
+            return rehearsal_fail(
                 m, "the longest message of rank %d has %d blocks, that of rank %d has %d: pieces are cut by it",
                 other->rank, other->prog->longest_run, first->rank, first->prog->longest_run);
         m->ntmp = most(m->ntmp, other->prog->ntmp);
@@ -152,19 +154,19 @@ static bool compare_programs(struct machine *m) {
     return true;
 }
 
-static void list_rounds(struct machine *m) {
+static void list_rounds(struct rehearsal *m) {
     int nfull = m->nslots + 1;
     for (int round = 0; round < m->nrounds; round++)
         m->lengths[round] = round < nfull ? m->nlengths : round == nfull ? (m->nlengths + 1) / 2 : 1;
 }
 
-static void list_workers(struct machine *m) {
-    struct machine_worker *w = m->workers;
+static void list_workers(struct rehearsal *m) {
+    struct rehearsal_worker *w = m->workers;
     for (int member = 0; member < m->cast->nmembers; member++) {
         const struct prog *prog = m->cast->members[member].prog;
         m->first_worker[member] = (int)(w - m->workers);
         for (int i = 0; i < prog->nworkers; i++)
-            *w++ = (struct machine_worker){
+            *w++ = (struct rehearsal_worker){
                 .member = member,
                 .index = i,
                 .first_step = prog->workers[i].first_step,
@@ -173,9 +175,9 @@ static void list_workers(struct machine *m) {
     }
 }
 
-static void *get(struct machine *m, size_t n, size_t bytes) { return arena_get(&m->arena, n, bytes); }
+static void *get(struct rehearsal *m, size_t n, size_t bytes) { return arena_get(&m->arena, n, bytes); }
 
-static bool allocate(struct machine *m) {
+static bool allocate(struct rehearsal *m) {
     size_t nmembers = (size_t)m->cast->nmembers, nconns = (size_t)m->pairs.count, nworkers = (size_t)m->nworkers;
     size_t ncells = (size_t)m->nrounds * nmembers * (size_t)(m->nout + m->ntmp);
     m->lengths = get(m, (size_t)m->nrounds, sizeof(*m->lengths));
@@ -192,16 +194,16 @@ static bool allocate(struct machine *m) {
     if (m->arena.failed)
         return false;
     for (int c = 0; c < m->pairs.count; c++)
-        m->conns[c] = (struct machine_conn){m->pairs.list[c], {-1, -1, -1}, {-1, -1, -1}, 0, 0};
+        m->conns[c] = (struct rehearsal_conn){m->pairs.list[c], {-1, -1, -1}, {-1, -1, -1}, 0, 0};
     for (size_t i = 0; i < ncells; i++)
         m->cells[i].value = EXPR_NONE;
     return true;
 }
 
-bool machine_create(struct machine *m, const struct cast *cast, const struct machine_rules *rules, char *why,
-                    size_t why_bytes) {
+bool rehearsal_create(struct rehearsal *m, const struct cast *cast, const struct rehearsal_rules *rules, char *why,
+                      size_t why_bytes) {
     int nslots = rules->nslots;
-    *m = (struct machine){
+    *m = (struct rehearsal){
         .cast = cast, .nslots = nslots, .in_place = rules->in_place, .why = why, .why_bytes = why_bytes};
     m->hasty = m->ordered = rules->hasty;
     m->failed.member = -1;
@@ -216,13 +218,13 @@ bool machine_create(struct machine *m, const struct cast *cast, const struct mac
     if (!compare_programs(m))
         return false;
     if (!cast_connect(cast, &m->pairs) || !allocate(m))
-        return machine_fail(m, "no memory to verify programs");
+        return rehearsal_fail(m, "no memory to verify programs");
     list_rounds(m);
     list_workers(m);
     return join_steps(m) && join_order(m);
 }
 
-void machine_destroy(struct machine *m) {
+void rehearsal_destroy(struct rehearsal *m) {
     if (m->ordered)
         order_destroy(&m->order);
     expr_fini(&m->exprs);

@@ -6,7 +6,7 @@
 #include "exec/exec.h"
 #include "fifo/layout.h"
 #include "fifo/proto_simple.h"
-#include "program/machine.h"
+#include "program/rehearsal.h"
 #include "program/program.h"
 
 #include <setjmp.h>
@@ -22,7 +22,7 @@
 static bool check(enum prog_collective collective, prog_build_fn build, int nranks, bool in_place, bool hasty,
                   char why[512]) {
     struct algorithm algorithm = {.name = "test", .collective = collective, .build = build};
-    struct machine_rules rules = {.nslots = 2, .in_place = in_place, .hasty = hasty};
+    struct rehearsal_rules rules = {.nslots = 2, .in_place = in_place, .hasty = hasty};
     return prog_check_by(&algorithm, &PROG_FLAT(nranks), 0, &rules, why, 512);
 }
 
@@ -115,7 +115,7 @@ static void no_algorithm_that_lends_may_return_at_once(void **state) {
     int lending = 0;
     for (const struct algorithm *a = algorithms; a->name != NULL; a++)
         for (int nranks = 2; nranks <= 5; nranks++) {
-            struct machine_rules rules = {.nslots = 2}, hasty = {.nslots = 2, .hasty = true};
+            struct rehearsal_rules rules = {.nslots = 2}, hasty = {.nslots = 2, .hasty = true};
             if (prog_is_p2p(a->collective) || !algorithm_applies(a, &PROG_FLAT(nranks)))
                 continue;
             bool lends = lends_any(a, nranks);

@@ -191,7 +191,7 @@ static int compare_leaves(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void put_value(const struct machine *m, int32_t value, FILE *out) {
+static void put_value(const struct rehearsal *m, int32_t value, FILE *out) {
     int32_t leaves[SHOW_PAGE_RANKS];
     if (value == EXPR_NONE) {
         fputc('0', out);
@@ -211,7 +211,7 @@ struct holdings {
     size_t bytes;
 };
 
-static void keep_holdings(const struct machine *m, int turn, void *context) {
+static void keep_holdings(const struct rehearsal *m, int turn, void *context) {
     struct holdings *holdings = context;
     (void)turn;
     free(holdings->text);
@@ -223,7 +223,7 @@ static void keep_holdings(const struct machine *m, int turn, void *context) {
         fprintf(out, "%s[", comma(member));
         for (int block = 0; block < m->nout; block++) {
             fprintf(out, "%s", comma(block));
-            put_value(m, machine_cell(m, 0, (struct machine_place){member, STEP_OUT, block})->value, out);
+            put_value(m, rehearsal_cell(m, 0, (struct rehearsal_place){member, STEP_OUT, block})->value, out);
         }
         fprintf(out, "]");
     }
@@ -233,9 +233,9 @@ static void keep_holdings(const struct machine *m, int turn, void *context) {
 static void put_verdicts(const struct page *page, int root, int nslots) {
     const struct algorithm *algorithm = page->cast->algorithm;
     struct holdings holdings = {NULL, 0};
-    const struct machine_watcher watcher = {keep_holdings, NULL, &holdings};
+    const struct rehearsal_watcher watcher = {keep_holdings, NULL, &holdings};
     char why[ERR_TEXT_BYTES];
-    const struct machine_rules rules = {.nslots = nslots, .watcher = &watcher};
+    const struct rehearsal_rules rules = {.nslots = nslots, .watcher = &watcher};
     prog_check_by(algorithm, page->shape, root, &rules, why, sizeof why);
     fprintf(page->out, ",\n\"final\":[%s],\n\"verdicts\":[", holdings.text != NULL ? holdings.text : "");
     free(holdings.text);

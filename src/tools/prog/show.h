@@ -5,7 +5,7 @@
 #ifndef COLLET_TOOLS_PROG_SHOW_H
 #define COLLET_TOOLS_PROG_SHOW_H
 
-#include "program/machine.h"
+#include "program/rehearsal.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shows what ranks hold while the symbolic machine runs:
+ * Shows what ranks hold while the rehearsal runs:
  *
  *      turn 2  step  OUT 0     OUT 1  in slots       rank 1 did step 1 in this turn; its OUT block 0 has the finished sum
  *      rank 0     1  =r0+r1    -      -              (=) of both contributions, its block 1 nothing. Block 1 of rank 0
@@ -17,7 +17,7 @@ enum { RANKS_SHOWN = 32, BLOCKS_SHOWN = 16, TURNS_SHOWN = 64, LEAVES_SHOWN = 64 
 
 /* A table: a row per member, a column per field. */
 struct frame {
-    const struct machine *m;
+    const struct rehearsal *m;
     int round, turn; /* turn 0: the table tells no turn */
     int members[RANKS_SHOWN], rows;
     int first_out, nout, ntmp; /* blocks that have a column */
@@ -30,7 +30,7 @@ static int compare_leaves(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void add_leaf(const struct machine *m, int32_t leaf, int home, char *field) {
+static void add_leaf(const struct rehearsal *m, int32_t leaf, int home, char *field) {
     int block = leaf % m->exprs.nblocks;
     show_add(field, "r%d", m->cast->members[leaf / m->exprs.nblocks].rank);
     if (block != home && m->exprs.nblocks > 1)
@@ -38,7 +38,7 @@ static void add_leaf(const struct machine *m, int32_t leaf, int home, char *fiel
 }
 
 /* The sum of the contributions, in the order of ranks. home: the block of IN that belongs here. */
-static void add_value(const struct machine *m, int32_t value, int home, char *field) {
+static void add_value(const struct rehearsal *m, int32_t value, int home, char *field) {
     int32_t leaves[LEAVES_SHOWN];
     if (value == EXPR_NONE)
         return show_add(field, "-");
@@ -60,10 +60,10 @@ static void add_value(const struct machine *m, int32_t value, int home, char *fi
 }
 
 static void add_steps(const struct frame *f, int member, char *field) {
-    const struct machine *m = f->m;
+    const struct rehearsal *m = f->m;
     int nworkers = m->cast->members[member].prog->nworkers;
     for (int i = 0; i < nworkers; i++) {
-        const struct machine_worker *w = &m->workers[m->first_worker[member] + i];
+        const struct rehearsal_worker *w = &m->workers[m->first_worker[member] + i];
         if (w->turned >= 0 && nworkers > 1)
             show_add(field, "%sw%d:", field[0] != '\0' ? " " : "", i);
         if (w->turned >= 0)
@@ -72,22 +72,22 @@ static void add_steps(const struct frame *f, int member, char *field) {
 }
 
 /* What a message that was not read yet carries, block by block. */
-static void add_message(const struct machine *m, const struct machine_conn *conn, size_t slot, char *field) {
+static void add_message(const struct rehearsal *m, const struct rehearsal_conn *conn, size_t slot, char *field) {
     int src = conn->at.src;
     const struct prog_step *sent = &m->cast->members[src].prog->steps[m->slots[slot].step];
     show_add(field, "%s<%d", field[0] != '\0' ? "  " : "", m->cast->members[src].rank);
     for (int i = 0; i < sent->count; i++) {
-        struct machine_place about = machine_place(m, src, sent->about_region, &sent->about, i);
+        struct rehearsal_place about = rehearsal_place(m, src, sent->about_region, &sent->about, i);
         int home = about.region == STEP_OUT ? cast_source_of(m->cast, src, about.block).block : about.block;
         show_add(field, " %d:", about.block);
         add_value(m, m->values[slot * (size_t)m->longest + (size_t)i], home, field);
     }
 }
 
-static void add_messages(const struct machine *m, int member, char *field) {
-    for (const struct machine_conn *conn = m->conns; conn < m->conns + m->pairs.count; conn++)
+static void add_messages(const struct rehearsal *m, int member, char *field) {
+    for (const struct rehearsal_conn *conn = m->conns; conn < m->conns + m->pairs.count; conn++)
         for (uint32_t at = conn->head; conn->at.dst == member && at != conn->tail; at++)
-            add_message(m, conn, machine_slot(m, conn, at), field);
+            add_message(m, conn, rehearsal_slot(m, conn, at), field);
 }
 
 /* ---- tables ---- */
@@ -105,13 +105,13 @@ static void write_title(const struct frame *f, int column, char *field) {
 
 static void write_field(const void *what, int row, int column, char field[SHOW_FIELD_BYTES]) {
     const struct frame *f = what;
-    const struct machine *m = f->m;
+    const struct rehearsal *m = f->m;
     if (row < 0)
         return write_title(f, column, field);
     int member = f->members[row];
-    struct machine_place place = {member, STEP_OUT, f->first_out + column - 2};
+    struct rehearsal_place place = {member, STEP_OUT, f->first_out + column - 2};
     if (column >= 2 + f->nout)
-        place = (struct machine_place){member, STEP_TMP, column - 2 - f->nout};
+        place = (struct rehearsal_place){member, STEP_TMP, column - 2 - f->nout};
     if (column == 0)
         show_add(field, "rank %d", m->cast->members[member].rank);
     else if (column == 1)
@@ -119,7 +119,7 @@ static void write_field(const void *what, int row, int column, char field[SHOW_F
     else if (column == columns_of(f) - 1)
         add_messages(m, member, field);
     else
-        add_value(m, machine_cell(m, f->round, place)->value,
+        add_value(m, rehearsal_cell(m, f->round, place)->value,
                   place.region == STEP_OUT ? cast_source_of(m->cast, member, place.block).block : -1, field);
     if (field[0] == '\0' && (f->turn > 0 || column != 1))
         show_add(field, "-");
@@ -131,7 +131,7 @@ static void show_frame(const struct frame *f, FILE *out) {
 
 static int least(int a, int b) { return a < b ? a : b; }
 
-static struct frame frame_of(const struct machine *m, int round, int first_out) {
+static struct frame frame_of(const struct rehearsal *m, int round, int first_out) {
     return (struct frame){.m = m,
                           .round = round,
                           .first_out = first_out,
@@ -146,7 +146,7 @@ struct show {
     int turns; /* seen so far */
 };
 
-static void show_turn(const struct machine *m, int turn, void *context) {
+static void show_turn(const struct rehearsal *m, int turn, void *context) {
     struct show *show = context;
     struct frame frame = frame_of(m, 0, 0);
     for (; frame.rows < least(m->cast->nmembers, RANKS_SHOWN); frame.rows++)
@@ -171,8 +171,8 @@ static void add_row(struct frame *frame, int member) {
         frame->members[frame->rows++] = member;
 }
 
-static void show_failure(const struct machine *m, void *context) {
-    const struct machine_failure *failed = &m->failed;
+static void show_failure(const struct rehearsal *m, void *context) {
+    const struct rehearsal_failure *failed = &m->failed;
     const struct prog *prog = m->cast->members[failed->member].prog;
     const struct prog_step *step = failed->step >= 0 ? &prog->steps[failed->step] : NULL;
     int block = step != NULL && step->about_region == STEP_OUT ? step->about.first : 0;
@@ -190,8 +190,8 @@ static void show_failure(const struct machine *m, void *context) {
 bool show_check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots, bool in_place,
                 bool turns, FILE *out, char *why, size_t why_bytes) {
     struct show show = {out, 0};
-    struct machine_watcher watcher = {turns ? show_turn : NULL, show_failure, &show};
-    struct machine_rules rules = {.nslots = nslots, .in_place = in_place, .watcher = &watcher};
+    struct rehearsal_watcher watcher = {turns ? show_turn : NULL, show_failure, &show};
+    struct rehearsal_rules rules = {.nslots = nslots, .in_place = in_place, .watcher = &watcher};
     bool right = prog_check_by(algorithm, shape, root, &rules, why, why_bytes);
     if (show.turns > TURNS_SHOWN)
         fprintf(out, "turns %d-%d are not shown\n", TURNS_SHOWN + 1, show.turns);

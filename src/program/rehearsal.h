@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The symbolic machine: runs the programs of a whole cast on expressions instead of data.
+ * The rehearsal: runs the programs of a whole cast on expressions instead of data.
  *
  *      member 0: worker 0, worker 1 …        connections: FIFOs of nslots slots, each slot a list of expressions
  *      member 1: worker 0 …                  OUT: an expression per block and round; TMP: one per block; IN: leaves
@@ -19,15 +19,15 @@
  * Pieces of different lengths must not meet. A piece's length has a number: blocks of equal numbers are equally long on
  * all ranks, whatever the count of the call.
  */
-#ifndef COLLET_PROGRAM_MACHINE_H
-#define COLLET_PROGRAM_MACHINE_H
+#ifndef COLLET_PROGRAM_REHEARSAL_H
+#define COLLET_PROGRAM_REHEARSAL_H
 
 #include "base/memory.h"
 #include "program/cast.h"
 #include "program/expr.h"
 #include "program/order.h"
 
-struct machine_worker {
+struct rehearsal_worker {
     int member, index; /* index: number among the member's workers */
     int first_step, nsteps;
     int pc, round;
@@ -36,23 +36,23 @@ struct machine_worker {
 };
 
 /* One end of a connection. */
-struct machine_end {
+struct rehearsal_end {
     int worker;                /* −1: nobody uses it so */
     int first_use, newest_use; /* steps */
 };
 
-struct machine_conn {
+struct rehearsal_conn {
     struct cast_conn at;
-    struct machine_end producer, consumer;
+    struct rehearsal_end producer, consumer;
     uint32_t head, tail;
 };
 
-struct machine_slot {
+struct rehearsal_slot {
     int round, step; /* that sent it */
     int loan;        /* its number in the order, of a slot that is lent its message; −1: none */
 };
 
-struct machine_cell {
+struct rehearsal_cell {
     int32_t value;    /* EXPR_NONE: not written yet */
     int worker, step; /* that wrote it */
     int round;        /* in which they did */
@@ -62,20 +62,20 @@ struct machine_cell {
 };
 
 /* Where it went wrong. */
-struct machine_failure {
+struct rehearsal_failure {
     int member; /* −1: it is no rank's fault */
     int step;   /* of the member's program; −1: a step is missing */
     int round;
 };
 
 /* A place in memory: a block of a region of a member. */
-struct machine_place {
+struct rehearsal_place {
     int member;
     enum step_region region;
     int block;
 };
 
-struct machine {
+struct rehearsal {
     const struct cast *cast;
     int nslots, nrounds;
     bool in_place;
@@ -87,85 +87,86 @@ struct machine {
     struct expr_store exprs;
 
     int nworkers;
-    struct machine_worker *workers;
+    struct rehearsal_worker *workers;
     int *first_worker;  /* [member] */
     int *awake, nawake; /* workers that may be able to move */
 
     struct cast_conns pairs;
-    struct machine_conn *conns; /* those of pairs.list */
-    struct machine_slot *slots; /* [connection][slot] */
-    int32_t *values;            /* [connection][slot][piece] */
-    int longest;                /* pieces of the longest message */
+    struct rehearsal_conn *conns; /* those of pairs.list */
+    struct rehearsal_slot *slots; /* [connection][slot] */
+    int32_t *values;              /* [connection][slot][piece] */
+    int longest;                  /* pieces of the longest message */
 
-    struct machine_cell *cells; /* [round][member][block of OUT, then of TMP]; those of TMP in round 0 only */
-    int32_t *results;           /* [piece] of the step that is done */
-    int32_t *leaves;            /* the contributions that are counted … */
-    bool *seen;                 /* … and [member]: whether its own is there */
+    struct rehearsal_cell *cells; /* [round][member][block of OUT, then of TMP]; those of TMP in round 0 only */
+    int32_t *results;             /* [piece] of the step that is done */
+    int32_t *leaves;              /* the contributions that are counted … */
+    bool *seen;                   /* … and [member]: whether its own is there */
     uint32_t nsteps_done;
 
-    bool hasty;   /* see struct machine_rules */
+    bool hasty;   /* see struct rehearsal_rules */
     bool ordered; /* workers of some rank share memory that one of them writes, or write what they have lent: */
     struct order order;
 
     char *why;
     size_t why_bytes;
-    struct machine_failure failed;
+    struct rehearsal_failure failed;
 };
 
 /* Who watches a check: after every turn of the first round; and when it has failed. */
-struct machine_watcher {
-    void (*turn)(const struct machine *m, int turn, void *context);
-    void (*failed)(const struct machine *m, void *context);
+struct rehearsal_watcher {
+    void (*turn)(const struct rehearsal *m, int turn, void *context);
+    void (*failed)(const struct rehearsal *m, void *context);
     void *context;
 };
 
 /* How to check: watched; or with ranks that return from the call without waiting for their loans: then the program itself must
  * order the reads of others before what this rank does last. */
-struct machine_rules {
+struct rehearsal_rules {
     int nslots;
     bool in_place, hasty;
-    const struct machine_watcher *watcher; /* NULL: none */
+    const struct rehearsal_watcher *watcher; /* NULL: none */
 };
 
-/* Connects the cast. On failure *why says what is wrong; destroy the machine all the same. */
-bool machine_create(struct machine *m, const struct cast *cast, const struct machine_rules *rules, char *why,
-                    size_t why_bytes);
-void machine_destroy(struct machine *m);
+/* Connects the cast. On failure *why says what is wrong; destroy the rehearsal all the same. */
+bool rehearsal_create(struct rehearsal *m, const struct cast *cast, const struct rehearsal_rules *rules, char *why,
+                      size_t why_bytes);
+void rehearsal_destroy(struct rehearsal *m);
 
 /* Runs all rounds to the end. watcher may be NULL, as its functions may. */
-bool machine_run(struct machine *m, const struct machine_watcher *watcher);
+bool rehearsal_run(struct rehearsal *m, const struct rehearsal_watcher *watcher);
 
 /* prog_check() by rules. */
 bool prog_check_by(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
-                   const struct machine_rules *rules, char *why, size_t why_bytes);
+                   const struct rehearsal_rules *rules, char *why, size_t why_bytes);
 
 /* What a place holds; NULL for a block of IN that nothing overwrites. */
-struct machine_cell *machine_cell(const struct machine *m, int round, struct machine_place place);
+struct rehearsal_cell *rehearsal_cell(const struct rehearsal *m, int round, struct rehearsal_place place);
 
 /* Whether a block has elements in the round. */
-bool machine_is_alive(const struct machine *m, struct machine_place place, int round);
+bool rehearsal_is_alive(const struct rehearsal *m, struct rehearsal_place place, int round);
 
 /* The number of a block's length; −1 where all blocks are equally long. region: IN or OUT. */
-int machine_length_of(const struct machine *m, struct machine_place place);
+int rehearsal_length_of(const struct rehearsal *m, struct rehearsal_place place);
 
 /* Block i of a run of a member. */
-struct machine_place machine_place(const struct machine *m, int member, int region, const struct block_run *run, int i);
+struct rehearsal_place rehearsal_place(const struct rehearsal *m, int member, int region, const struct block_run *run,
+                                       int i);
 
 /* What a step of a member lends. */
-struct machine_place machine_lent(const struct machine *m, int member, const struct prog_step *step);
+struct rehearsal_place rehearsal_lent(const struct rehearsal *m, int member, const struct prog_step *step);
 
 /* Where the message that a counter of the connection (head or tail) points at is; what it carries begins at
  * values[slot · longest]. */
-size_t machine_slot(const struct machine *m, const struct machine_conn *conn, uint32_t counter);
+size_t rehearsal_slot(const struct rehearsal *m, const struct rehearsal_conn *conn, uint32_t counter);
 
 /* Write `why` and return false; the second names rank, worker and step first. */
-bool machine_fail(struct machine *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
-bool machine_fail_at(struct machine *m, int worker, int step, const char *format, ...)
+bool rehearsal_fail(struct rehearsal *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool rehearsal_fail_at(struct rehearsal *m, int worker, int step, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* The number of a place among those of its member: OUT, TMP, then IN; in place, blocks of IN share those of OUT. */
-int machine_index(const struct machine *m, struct machine_place place);
+int rehearsal_index(const struct rehearsal *m, struct rehearsal_place place);
 
-static inline int machine_places_of_member(const struct machine *m) { return m->nout + m->ntmp + m->nin; }
+static inline int rehearsal_places_of_member(const struct rehearsal *m) { return m->nout + m->ntmp + m->nin; }
 
 #endif
