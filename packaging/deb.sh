@@ -28,7 +28,7 @@ $make -s install DESTDIR="$all" PREFIX=/usr LIBDIR="/$libdir" DOCDIR=/usr/share/
 soname=$(objdump -p "$all/$libdir/libcollet.so" | sed -n 's/ *SONAME *//p')
 library=libcollet${soname#libcollet.so.}
 find "$all/usr/bin" -type f ! -exec grep -qI . {} \; -exec strip --strip-unneeded {} + # programs in Python are text
-strip --strip-unneeded "$all/$libdir/libcollet.so.$version" "$all/$libdir/collet/libnccl.so.2"
+strip --strip-unneeded "$all/$libdir/libcollet.so.$version" "$all/$libdir"/collet/libnccl*.so*
 strip --strip-debug "$all/$libdir/libcollet.a"
 find "$all/usr/share/man" -type f -exec gzip -9n {} +
 
