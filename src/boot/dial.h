@@ -41,5 +41,7 @@ void dial_stop(struct dial *dial); /* harmless if not active */
 uint64_t dial_refused_ns(const struct dial *dial);
 /* Refusals of this duration mean that a process that listened there is no more. */
 #define DIAL_GONE_NS 500000000ull
+/* The same of a meeting point. It is longer: if its process has died, the control plane of a parent is to name that rank first. */
+#define MEETING_GONE_NS 2000000000ull
 
 #endif

@@ -251,7 +251,7 @@ static void on_root_round_failed(struct dial *dial) {
         fail_init(join, COLLET_ERR_SYSTEM, text);
         return;
     }
-    if ((join->hub->via.listed && !join->met) || dial_refused_ns(dial) < DIAL_GONE_NS)
+    if ((join->hub->via.listed && !join->met) || dial_refused_ns(dial) < MEETING_GONE_NS)
         return;
     dial_stop(dial);
     snprintf(text, sizeof text,

@@ -138,7 +138,7 @@ static void on_above_proven(struct dial *dial, struct wire *wire) {
 static void on_above_round_failed(struct dial *dial) {
     struct relay *relay = WATCH_OWNER(dial, struct relay, dial);
     char text[ERR_TEXT_BYTES];
-    if (!dial->exhausted && dial_refused_ns(dial) < DIAL_GONE_NS)
+    if (!dial->exhausted && dial_refused_ns(dial) < MEETING_GONE_NS)
         return;
     snprintf(text, sizeof text, "cannot connect to the meeting point of the first id: %s", dial->trouble);
     fail_for(relay, dial->exhausted ? COLLET_ERR_SYSTEM : COLLET_ERR_REMOTE, text);

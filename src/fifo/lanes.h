@@ -138,7 +138,7 @@ PORT_FN void port_line128_store(int present, char *line, uint64_t first, uint64_
 
 #endif
 
-/* Loops that run a few times only, and functions that seldom do, are not worth more code. */
+/* Loops that run a few times only are not worth more code, nor are functions that few calls need. */
 #if defined(__CUDACC__)
 #define PORT_ROLLED _Pragma("unroll 1")
 #define PORT_SELDOM static __host__ __device__ __noinline__

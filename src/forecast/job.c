@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "chan/chan.h"
 #include "plan/map.h"
+#include "plan/nvlink.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,14 +110,22 @@ static enum collet_result job_routes(struct forecast_job *job) {
 
 /* ---- what may be chosen ---- */
 
-/* Of LL128, as communicators have it (plan.c): between GPUs only where several share a host, joined by GPU links. */
-static bool lines_are_whole(const struct forecast_job *job) {
-    for (int pair = 0; pair < job->nlocal * job->nlocal; pair++) {
-        enum link_class class = job->net->inside[pair].class;
-        if (class != LINK_GPU && class != LINK_GPU_NVLINK)
-            return false;
+/* Of LL128, as communicators have it (plan.c, nvlink.h): between GPUs only where several share a host, joined by NVLink. GPUs
+ * whose kind the graph does not name are taken for new ones. */
+static enum collet_result lines_are_whole(const struct forecast_job *job, bool *whole) {
+    const struct topo_rings *rings = job->rings;
+    SCOPED_FREE struct nvlink_card *cards = NULL;
+    SCOPED_FREE int32_t *place = NULL;
+    COLLET_TRY(memory_get(&cards, (size_t)job->nlocal, sizeof *cards, "no memory for %d GPUs", job->nlocal));
+    COLLET_TRY(memory_get(&place, (size_t)job->nlocal, sizeof *place, "no memory for %d GPUs", job->nlocal));
+    for (int i = 0; i < job->nlocal; i++) {
+        place[i] = rings->place[topo_rank_of(rings, 0, order_of(rings, 0)[i])];
+        int sm = rings->topo->nodes[place[i]].gpu.sm;
+        cards[i] =
+            (struct nvlink_card){.on_gpu = 1, .capability = sm == 0 ? 90 : (uint32_t)sm, .gpu = (uint64_t)place[i] + 1};
     }
-    return job->nlocal > 1 || job->nranks == 1;
+    *whole = (job->nlocal > 1 || job->nranks == 1) && nvlink_joins_all(rings->topo, place, cards, job->nlocal);
+    return COLLET_SUCCESS;
 }
 
 static enum collet_result set_limits(struct forecast_job *job) {
@@ -125,8 +134,10 @@ static enum collet_result set_limits(struct forecast_job *job) {
     COLLET_TRY(tuner_limits_read(&job->config, &layout, map_rails_of(job->rings), &job->limits));
     if (!job->machine.gpu)
         return COLLET_SUCCESS;
+    bool whole;
+    COLLET_TRY(lines_are_whole(job, &whole));
     tuner_limits_of_gpus(&job->config, 1, &job->limits);
-    job->limits.protocol_allowed[PROTOCOL_LL128] &= lines_are_whole(job);
+    job->limits.protocol_allowed[PROTOCOL_LL128] &= whole;
     return COLLET_SUCCESS;
 }
 

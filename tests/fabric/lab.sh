@@ -66,7 +66,7 @@ start_host() {
     (
         cd "$lab_dir" || exit
         exec setsid setpriv --pdeathsig KILL qemu-system-x86_64 -nodefaults -no-user-config -display none \
-            -M q35 -accel tcg,thread=multi -cpu max -smp 1 -m 768 -no-reboot -serial "file:$host.console" \
+            -M q35 -accel tcg,thread=multi -cpu max -smp 1 -m 1024 -no-reboot -serial "file:$host.console" \
             -kernel "$lab_kernel" -initrd "$lab_image" -append "console=ttyS0 quiet panic=-1 host=$host" "${arguments[@]}"
     ) &
     echo $! >"$lab_dir/$host.pid"

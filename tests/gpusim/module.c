@@ -179,6 +179,8 @@ struct gpusim_module *gpusim_module_load(const char *ptx) {
             line += *counted == '\n';
         if (strncmp(at, ".entry", 6) == 0 || strncmp(at, ".func", 5) == 0)
             at = add_function(module, at, line);
+        else if (strncmp(at, ".shared", 7) == 0 && module->nshared < GPUSIM_SHARED_MAX)
+            module->shared[module->nshared++] = at++;
         else if (*at != '\0')
             at++;
     }

@@ -137,10 +137,15 @@ struct ptx_function {
     uint32_t max_threads, registers; /* 0: not said */
 };
 
+#define GPUSIM_SHARED_MAX 64
+
 struct gpusim_module {
     char *text;
     struct ptx_function *functions; /* a fixed array, since calls point into it */
     uint32_t nfunctions;
+    const char *
+        shared[GPUSIM_SHARED_MAX]; /* declarations of .shared variables outside functions: kernels and what they call */
+    uint32_t nshared;
 };
 
 /* ptx_parse.c. False: gpusim_error() says what is not understood. */

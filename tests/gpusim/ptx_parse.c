@@ -824,6 +824,15 @@ static void settle_branches(struct parser *p) {
     }
 }
 
+/* What functions share lies at the same place for all of them: a kernel and what it calls mean the same memory. */
+static void declare_shared_of_module(struct parser *p) {
+    for (uint32_t k = 0; k < p->module->nshared; k++) {
+        p->next = p->module->shared[k];
+        take_until(p, ";");
+        parse_directive(p);
+    }
+}
+
 bool ptx_function_parse(struct gpusim_module *module, struct ptx_function *f) {
     if (f->parsed)
         return true;
@@ -832,6 +841,7 @@ bool ptx_function_parse(struct gpusim_module *module, struct ptx_function *f) {
         abort();
     p->module = module;
     p->f = f;
+    declare_shared_of_module(p);
     p->next = f->text;
     p->line = f->line;
     parse_head(p);

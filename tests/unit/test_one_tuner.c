@@ -208,6 +208,31 @@ static void the_lists_are_the_same(void **state) {
     }
 }
 
+/* GPUs of these kinds in turn, all joined by NVLink: may a forecast choose LL128? */
+static bool forecast_has_lines(int sm, int sm_of_others) {
+    struct topo *host;
+    struct forecast_job *job;
+    int ngpus = 0;
+    assert_int_equal(topo_synthetic("8 gpu nvswitch", &host), COLLET_SUCCESS);
+    for (int node = 0; node < host->nnodes; node++)
+        if (host->nodes[node].kind == TOPO_GPU)
+            host->nodes[node].gpu.sm = ngpus++ % 2 == 0 ? sm : sm_of_others;
+    assert_int_equal(forecast_open(host, 1, 0, &job), COLLET_SUCCESS);
+    bool has_lines = job->limits.protocol_allowed[PROTOCOL_LL128];
+    forecast_close(job);
+    topo_destroy(host);
+    return has_lines;
+}
+
+/* As communicators do: nvlink.h. */
+static void lines_are_for_gpus_of_one_kind_that_store_them_whole(void **state) {
+    (void)state;
+    assert_true(forecast_has_lines(70, 70) && forecast_has_lines(80, 80) && forecast_has_lines(90, 90));
+    assert_true(forecast_has_lines(100, 100) && forecast_has_lines(0, 0));
+    assert_false(forecast_has_lines(75, 75) || forecast_has_lines(86, 86) || forecast_has_lines(89, 89));
+    assert_false(forecast_has_lines(80, 90));
+}
+
 /* ---- what is wrong ---- */
 
 /* Rank 1 sends to rank 2 what rank 0 waits for. */
@@ -266,6 +291,7 @@ int main(void) {
         cmocka_unit_test(ranks_on_hosts_are_foretold_as_they_are_chosen),
         cmocka_unit_test(ranks_on_gpus_are_foretold_as_they_are_chosen),
         cmocka_unit_test(the_lists_are_the_same),
+        cmocka_unit_test(lines_are_for_gpus_of_one_kind_that_store_them_whole),
         cmocka_unit_test(a_wrong_algorithm_is_explained_by_the_verifier),
         cmocka_unit_test(a_name_that_does_not_take_the_shape_leaves_the_choice_free),
     };

@@ -52,7 +52,7 @@ static double sent_by(const struct prog *prog) {
     double blocks = 0;
     for (int k = 0; k < prog->nsteps; k++)
         blocks += prog->steps[k].count * prog->steps[k].send_count;
-    return blocks / prog->nblocks;
+    return blocks / prog_region_blocks(prog, STEP_OUT);
 }
 
 static double most_sent(const struct prog_shape *shape) {
