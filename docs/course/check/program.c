@@ -66,7 +66,7 @@ static double most_sent(const struct prog_shape *shape) {
     return most;
 }
 
-static void note_turn(const struct machine *m, int turn, void *turns) {
+static void note_turn(const struct rehearsal *m, int turn, void *turns) {
     (void)m;
     *(int *)turns = turn;
 }
@@ -74,8 +74,8 @@ static void note_turn(const struct machine *m, int turn, void *turns) {
 static int turns_of(const struct prog_shape *shape) {
     int turns = 0;
     char why[ERR_TEXT_BYTES];
-    struct machine_watcher watcher = {.turn = note_turn, .context = &turns};
-    struct machine_rules rules = {.nslots = task->nslots, .watcher = &watcher};
+    struct rehearsal_watcher watcher = {.turn = note_turn, .context = &turns};
+    struct rehearsal_rules rules = {.nslots = task->nslots, .watcher = &watcher};
     prog_check_by(&algorithm, shape, 0, &rules, why, sizeof why);
     return turns;
 }
