@@ -550,7 +550,7 @@ fabric-ready:
 mutants:
 	@scripts/deps.sh test
 	@$(AGAIN) $(TOOLS) $(BUILD)/tests/unit/test_algorithms
-	scripts/mutants.py --build $(BUILD) $(MUTANTS)
+	LIBS='$(PRIVATE_LIBS)' scripts/mutants.py --build $(BUILD) $(MUTANTS)
 
 .PHONY: lab-slow
 lab-slow: all $(BUILD)/bench/slow_link

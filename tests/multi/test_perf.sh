@@ -25,6 +25,16 @@ shows() { # expected
     [ "$(rows | awk '{ printf "%s%s %s %s %s %s %s", (NR > 1 ? ", " : ""), $1, $2, $4, $5, $9, $13 }')" = "$1" ] || { cat "$out"; return 1; }
 }
 
+# Those that nccl-tests has, by its names, on 4 ranks: sums are checked element by element.
+every_program_of_nccl_tests_passes() {
+    local name
+    for name in all_gather all_reduce alltoall broadcast gather hypercube reduce reduce_scatter scatter sendrecv; do
+        run "${name}_perf" --procs 4 -b 4096 -e 65536 -f 16 && grep -q '^# Out of bounds values : 0 OK' "$out" && [ "$(rows | wc -l)" = 2 ] ||
+            { echo "$name"; cat "$out"; return 1; }
+    done
+    run alltoallv_perf --procs 4 -b 4096 -e 65536 -f 16 && grep -q '^# Out of bounds values : 0 OK' "$out" || { cat "$out"; return 1; }
+}
+
 # Blocks are whole multiples of 16 bytes, so a row of 1000 bytes on 3 ranks has 3·80 elements of 4 bytes.
 gathers_to_every_root() {
     run gather_perf --procs 3 -b 1000 -e 1000 -r -1 && shows "960 80 none 0 0 0, 960 80 none 1 0 0, 960 80 none 2 0 0"
@@ -142,6 +152,7 @@ makes_an_svg() {
     table | "$bin/collet-plot" --output "$scratch/plot.svg" && grep -q '<svg' "$scratch/plot.svg" && grep -q 'all_reduce_perf, 2 ranks' "$scratch/plot.svg"
 }
 
+check every_program_of_nccl_tests_passes_on_host_memory every_program_of_nccl_tests_passes
 check gather_perf_has_a_row_for_each_root gathers_to_every_root
 check scatter_perf_has_a_row_for_each_root scatters_from_every_root
 check alltoallv_perf_sends_blocks_of_different_lengths blocks_differ

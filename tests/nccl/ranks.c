@@ -123,7 +123,8 @@ static int reduced(ncclRedOp_t op, size_t i) {
     return op == ncclSum ? sum : op == ncclProd ? product : op == ncclMin ? least : most;
 }
 
-static char in[N * COUNT * 8 + 64], out[N * COUNT * 8 + 64];
+#define ROOM (COUNT * 8) /* for the elements of a rank, of any type */
+static char in[N * ROOM + 64], out[N * ROOM + 64];
 
 static void fill(size_t t, size_t n) {
     for (size_t i = 0; i < n; i++)
@@ -183,10 +184,14 @@ static void reductions_of_all_types_and_operators(void) {
 
 static void averages_divide_toward_zero(void) {
     for (size_t t = 0; t < TYPE_COUNT; t++) {
-        for (size_t i = 0; i < COUNT; i++)
+        for (size_t i = 0; i < N * COUNT; i++)
             put(in, t, i, rank == (int)(i % N) ? 4 : 0);
         OK(ncclAllReduce(in, out, COUNT, TYPES[t].type, ncclAvg, comm, NULL));
+        OK(ncclReduceScatter(in, out + ROOM, COUNT, TYPES[t].type, ncclAvg, comm, NULL));
         for (size_t i = 0; i < COUNT; i++)
+            CHECK(is(out, t, i, 1) && is(out + ROOM, t, i, 1));
+        OK(ncclReduce(in, out, COUNT, TYPES[t].type, ncclAvg, 0, comm, NULL));
+        for (size_t i = 0; i < COUNT && rank == 0; i++)
             CHECK(is(out, t, i, 1));
     }
     int32_t each = rank == 0 ? -7 : 0, average = 9;
@@ -212,17 +217,18 @@ static void sums_of_scaled_inputs(void) {
         char scalar[8] = {0};
         ncclRedOp_t op = ncclSum;
         put(scalar, t, 0, rank % 2 ? 2 : 1);
-        for (size_t i = 0; i < COUNT; i++)
+        for (size_t i = 0; i < N * COUNT; i++)
             put(in, t, i, rank == (int)(i % N) ? 3 : 0);
         OK(ncclGroupStart());
         OK(ncclRedOpCreatePreMulSum(&op, scalar, TYPES[t].type, ncclScalarHostImmediate, comm));
         CHECK(op >= ncclNumOps);
         memset(scalar, 0x55, sizeof scalar);
         OK(ncclAllReduce(in, out, COUNT, TYPES[t].type, op, comm, NULL));
+        OK(ncclReduceScatter(in, out + ROOM, COUNT, TYPES[t].type, op, comm, NULL));
         OK(ncclRedOpDestroy(op, comm));
         OK(ncclGroupEnd());
         for (size_t i = 0; i < COUNT; i++)
-            CHECK(is(out, t, i, i % N % 2 ? 6 : 3));
+            CHECK(is(out, t, i, i % N % 2 ? 6 : 3) && is(out + ROOM, t, i, (i + (size_t)rank * COUNT) % N % 2 ? 6 : 3));
         EXPECT(ncclInvalidArgument, ncclRedOpDestroy(op, comm));
         EXPECT(ncclInvalidArgument, ncclAllReduce(in, out, COUNT, TYPES[t].type, op, comm, NULL));
     }
@@ -260,14 +266,16 @@ static void copies_of_all_types(void) {
 }
 
 static void gather_and_scatter(void) {
-    for (int root = 0; root < N; root++) {
-        fill(2, N * COUNT);
-        OK(ncclGather(in, rank == root ? out : NULL, COUNT, ncclInt32, root, comm, NULL));
+    for (size_t k = 0; k < N * TYPE_COUNT; k++) {
+        size_t t = k / N;
+        int root = (int)(k % N);
+        fill(t, N * COUNT);
+        OK(ncclGather(in, rank == root ? out : NULL, COUNT, TYPES[t].type, root, comm, NULL));
         for (size_t i = 0; i < N * COUNT; i++)
-            CHECK(rank != root ? out[i] == 0x55 : is(out, 2, i, contribution((int)(i / COUNT), i % COUNT)));
-        OK(ncclScatter(rank == root ? in : NULL, out, COUNT, ncclInt32, root, comm, NULL));
+            CHECK(rank != root ? out[i] == 0x55 : is(out, t, i, contribution((int)(i / COUNT), i % COUNT)));
+        OK(ncclScatter(rank == root ? in : NULL, out, COUNT, TYPES[t].type, root, comm, NULL));
         for (size_t i = 0; i < COUNT; i++)
-            CHECK(is(out, 2, i, contribution(root, i + (size_t)rank * COUNT)));
+            CHECK(is(out, t, i, contribution(root, i + (size_t)rank * COUNT)));
     }
 }
 

@@ -32,6 +32,7 @@ both_names_are_one_function() {
     nm -D --defined-only "$ours" | sed 's/ p\?nccl/ /' | awk '{ if ($3 in at && at[$3] != $1) { print $3; bad = 1 } at[$3] = $1 } END { exit bad }'
 }
 
+header_is_of_2_27() { grep -qE '^#define NCCL_VERSION_CODE 227[0-9]{2}$' include/compat/nccl.h; }
 soname_is_nccls() { objdump -p "$ours" | grep -E 'SONAME +libnccl\.so\.2$'; }
 names_have_no_version() { objdump -T "$ours" | grep -E ' p?nccl' | grep -vE '(Base|g    DF \.text|w   DF \.text)' && return 1 || ! objdump -p "$ours" | grep 'Version definitions'; }
 no_name_of_theirs_is_missing() { comm -23 <(shown "$real" | cut -d' ' -f2 | sort) <(shown "$ours" | cut -d' ' -f2 | sort) | grep . && return 1 || return 0; }
@@ -227,6 +228,7 @@ check the_names_have_no_version names_have_no_version
 check the_page_about_NCCL_lists_what_the_table_of_names_has page_is_the_table
 language=c check our_header_compiles_as_C99 header_compiles gcc -std=c99
 language=c++ check our_header_compiles_as_CXX11 header_compiles g++ -std=c++11
+check our_header_says_that_it_is_of_2_27 header_is_of_2_27
 check our_header_has_the_values_and_layouts_of_NCCL layouts_agree include/compat
 check a_program_compiles_with_our_header build ours include/compat "$ours"
 check that_program_runs_on_host_memory env LD_LIBRARY_PATH="$lib" "$work/ours"
