@@ -400,26 +400,40 @@ static bool reads_own_block(const struct schedule *s, int number, const struct s
     for (int i = 0; i < step->count && home >= 0; i++)
         if (!s->gpus[number].places[home + i].own)
             return false;
-    return home >= 0 && !step->left_out;
+    return home >= 0;
 }
 
-/* The first step that reads a chunk of its rank's block stores it too; the others that read it are of the same worker. */
-static void bring_home(struct schedule *s, int number) {
-    struct gpu *gpu = &s->gpus[number];
-    struct step **first = arena_get(&s->arena, (size_t)s->nin, sizeof(struct step *));
-    for (int k = 0; k < gpu->norder && first != NULL && s->algorithm.collective == PROG_ALLGATHER; k++) {
-        struct step *step = &s->steps[gpu->order[k]];
-        struct run from = step->locals[0].local.run;
-        if (!reads_own_block(s, number, step))
-            continue;
-        for (int chunk = from.first; chunk < from.first + from.count; chunk++) {
-            if (first[chunk] == NULL && step->store.region == STEP_NONE)
-                step->store = OUT_RUN(ROW(home_of(s, number, from), from.count));
-            if (first[chunk] == NULL && step->store.region != STEP_NONE)
-                first[chunk] = step;
-            if (first[chunk] != NULL)
-                merge(s, first[chunk]->tb, step->tb);
+/* Lets the step store what it reads to OUT, if nobody stores one of these chunks. */
+static void store_home(const struct schedule *s, int number, struct step *step, struct step **stores) {
+    struct run from = step->locals[0].local.run;
+    for (int chunk = from.first; chunk < from.first + from.count; chunk++)
+        if (stores[chunk] == NULL) {
+            stores[chunk] = step;
+            step->store = OUT_RUN(ROW(home_of(s, number, from), from.count));
+            step->left_out = false;
         }
+}
+
+/* Out of place, a rank's block comes to OUT with the first step that reads it and stores nothing; if there is none, with the
+ * copy that was left out. All steps that read it are of one worker. */
+static void bring_home(struct schedule *s, int number) {
+    const struct gpu *gpu = &s->gpus[number];
+    struct step **stores = arena_get(&s->arena, (size_t)s->nin, sizeof(struct step *));
+    if (stores == NULL || s->algorithm.collective != PROG_ALLGATHER)
+        return;
+    for (int copies = 0; copies < 2; copies++)
+        for (int k = 0; k < gpu->norder; k++) {
+            struct step *step = &s->steps[gpu->order[k]];
+            if (reads_own_block(s, number, step) && (copies ? step->left_out : step->store.region == STEP_NONE))
+                store_home(s, number, step, stores);
+        }
+    for (int k = 0; k < gpu->norder; k++) {
+        const struct step *step = &s->steps[gpu->order[k]];
+        struct run from = step->locals[0].local.run;
+        if (reads_own_block(s, number, step) && !step->left_out)
+            for (int chunk = from.first; chunk < from.first + from.count; chunk++)
+                if (stores[chunk] != NULL)
+                    merge(s, stores[chunk]->tb, step->tb);
     }
 }
 

@@ -153,6 +153,26 @@ def allgather_pairs(n):
     return s
 
 
+def allgather_copies(n, first='i'):
+    """Out of place: the own block is copied to scratch and to the output. The next rank gets it from the input, the others
+    from scratch."""
+    s = Schedule('allgather', n, n, 1, n, scratch=1)
+    for r in range(n):
+        copied = s.step(r, (-1, -1, 0), 'cpy', ('i', 0), ('s', 0))
+        s.step(r, (-1, -1, 0), 'cpy', ('i', 0), ('o', r))
+        for d in range(1, n):
+            to, of = (r + d) % n, (r - d) % n
+            whence = first if d == 1 else 's'
+            s.step(r, (to, of, 0), 's', (whence, 0), ('o', r), dep=copied if whence == 's' else None)
+            s.step(r, (to, of, 0), 'r', ('o', of), ('o', of))
+    return s
+
+
+def allgather_copies_of_scratch(n):
+    """The same, but all others get it from scratch: only the copies read the input."""
+    return allgather_copies(n, 's')
+
+
 def allgather_ring_factor(n, f=2, inplace=1, chan=lambda j: 0):
     """Each rank's block is f chunks, and each of them goes round the ring by itself, on the channel of its number."""
     s = Schedule('allgather', n, f * n, f, f * n, inplace=inplace)

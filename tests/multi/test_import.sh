@@ -22,7 +22,7 @@ samples="allreduce_ring:all_reduce allreduce_ring_instances:all_reduce allreduce
 allreduce_pairs:all_reduce allreduce_pairs_factor:all_reduce
 allgather_ring:all_gather allgather_ring_in_output:all_gather allgather_pairs:all_gather
 allgather_ring_factor:all_gather allgather_ring_channels:all_gather allgather_pairs_factor:all_gather allgather_pairs_in_output:all_gather
-allgather_by_numbers:all_gather reducescatter_ring_factor:reduce_scatter alltoall_factor:alltoall
+allgather_by_numbers:all_gather allgather_copies:all_gather allgather_copies_of_scratch:all_gather reducescatter_ring_factor:reduce_scatter alltoall_factor:alltoall
 reducescatter_ring:reduce_scatter reducescatter_pairs:reduce_scatter alltoall_direct:alltoall alltoall_two_step:alltoall"
 
 make_sample() { python3 tests/common/schedules.py "$1" "$2" > "$file"; } # NAME RANKS
