@@ -111,11 +111,19 @@ struct line {
     struct request requests[PLUG_REQUESTS_MAX];
 };
 
+/* Closes a socket that nothing comes of. */
+static int give_up(int fd, int error) {
+    if (fd >= 0)
+        close(fd);
+    return error;
+}
+
+/* The socket is the line's; where there is no line, it is closed. */
 static int line_create(int fd, void **line_p) {
     const int on = 1;
     struct line *line = calloc(1, sizeof *line);
     if (line == NULL)
-        return PLUG_SYSTEM_ERROR;
+        return give_up(fd, PLUG_SYSTEM_ERROR);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     line->fd = fd;
     *line_p = line;
@@ -140,9 +148,9 @@ static int sockets_listen(int device, void *handle, void **listener) {
     *fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (*fd < 0 || bind(*fd, (struct sockaddr *)&h->address, length) != 0 || listen(*fd, 1) != 0 ||
         getsockname(*fd, (struct sockaddr *)&h->address, &length) != 0) {
-        close(*fd);
+        int result = give_up(*fd, PLUG_SYSTEM_ERROR);
         free(fd);
-        return PLUG_SYSTEM_ERROR;
+        return result;
     }
     *listener = fd;
     return PLUG_SUCCESS;
@@ -175,13 +183,13 @@ static int sockets_connect(int device, void *handle, void **sender, void **on_de
             return PLUG_SYSTEM_ERROR;
         h->connecting = 1 + fd;
         if (connect(fd, (struct sockaddr *)&h->address, sizeof h->address) != 0 && errno != EINPROGRESS)
-            return PLUG_REMOTE_ERROR;
+            return give_up(fd, PLUG_REMOTE_ERROR);
     }
     struct pollfd poll_fd = {.fd = h->connecting - 1, .events = POLLOUT};
     if (poll(&poll_fd, 1, 0) <= 0)
         return PLUG_SUCCESS;
     getsockopt(poll_fd.fd, SOL_SOCKET, SO_ERROR, &error, &length);
-    return error == 0 ? line_create(poll_fd.fd, sender) : PLUG_REMOTE_ERROR;
+    return error == 0 ? line_create(poll_fd.fd, sender) : give_up(poll_fd.fd, PLUG_REMOTE_ERROR);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- messages */
@@ -230,14 +238,14 @@ static int advance(struct request *r) {
         size_t left = r->moved < sizeof r->length ? sizeof r->length - r->moved : 0;
         size_t at = left > 0 ? 0 : r->moved - sizeof r->length;
         bool known = !r->receives || left == 0;
+        if (r->receives && known && r->length > r->room)
+            return PLUG_INTERNAL_ERROR; /* more than was asked for */
         struct iovec parts[2] = {{(char *)&r->length + sizeof r->length - left, left},
                                  {r->data + at, known ? r->length - at : 0}};
         ssize_t n = move(r, parts, 2);
         if (n <= 0)
             return n == 0 ? PLUG_SUCCESS : PLUG_REMOTE_ERROR;
         r->moved += (size_t)n;
-        if (r->receives && r->moved >= sizeof r->length && r->length > r->room)
-            return PLUG_INTERNAL_ERROR; /* more than was asked for */
     }
     return PLUG_SUCCESS;
 }
@@ -249,8 +257,8 @@ static int sockets_test(void *request, int *done, int *bytes) {
     while (line->first != line->next) {
         struct request *r = &line->requests[line->first % PLUG_REQUESTS_MAX];
         int result = advance(r);
-        if (result != PLUG_SUCCESS)
-            return is_done(asked) ? PLUG_SUCCESS : result;
+        if (result != PLUG_SUCCESS && !is_done(asked))
+            return result;
         if (!is_done(r))
             break;
         line->first++;
