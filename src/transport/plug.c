@@ -127,8 +127,9 @@ static enum collet_result plug_accept(struct conn *conn, const struct conn_blob 
 static enum collet_result line_try(struct conn *conn) {
     struct plug_end *end = conn->impl;
     bool sends = conn->side == CONN_PRODUCER;
+    void *on_device = NULL;
     int result = sends ? plug_connect(end->host, end->device, end->handle, &end->line)
-                       : end->host->table->accept(end->listener, &end->line, NULL);
+                       : end->host->table->accept(end->listener, &end->line, &on_device);
     if (result != PLUG_SUCCESS)
         return err_set(COLLET_ERR_REMOTE, "net plugin %s cannot %s rank %d (host %s): %s has failed with error %d",
                        end->host->table->name, sends ? "reach" : "be reached by", conn->peer,

@@ -15,6 +15,7 @@
  *      irecv, until there is a request                  isend, until there is a request
  *      test, until done; for memory of a GPU iflush     test, until done
  *
+ * connect and accept read *on_device: NULL, since nothing is offloaded to a device's own code.
  * No function blocks. All but regMr, deregMr and the three that close may be called again and again.
  */
 #ifndef COLLET_TRANSPORT_PLUG_ABI_H

@@ -204,11 +204,12 @@ int plug_listen(const struct plug_host *host, int device, void *handle, void **l
 
 int plug_connect(const struct plug_host *host, int device, void *handle, void **sender) {
     int no_class[4] = {-1};
+    void *on_device = NULL;
     if (host->version >= 11)
-        return host->table->connect.v11(host->context, device, handle, sender, NULL);
+        return host->table->connect.v11(host->context, device, handle, sender, &on_device);
     if (host->version >= 10)
-        return host->table->connect.v10(device, no_class, handle, sender, NULL);
-    return host->table->connect.v8(device, handle, sender, NULL);
+        return host->table->connect.v10(device, no_class, handle, sender, &on_device);
+    return host->table->connect.v8(device, handle, sender, &on_device);
 }
 
 int plug_isend(const struct plug_host *host, void *sender, void *data, size_t bytes, void *registration,

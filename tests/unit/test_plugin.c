@@ -42,6 +42,9 @@ static struct fake {
     int listeners, lines, registrations, flushes, dmabuf_fd;
     int fails;                /* calls of test fail with this */
     bool takes_no_gpu, flips; /* flips: a bit of each message */
+    bool cuts;                /* says one byte less of what came into memory of a GPU */
+    bool refuses;             /* isend takes nothing */
+    struct fake_request flush;
 } fake;
 
 static int listen_v8(int device, void *handle, void **listener) {
@@ -60,7 +63,7 @@ static int listen_v11(void *context, int device, void *handle, void **listener) 
 static int connect_v8(int device, void *handle, void **sender, void **on_device) {
     assert_in_range(device, 0, 1);
     assert_int_equal(((char *)handle)[PLUG_HANDLE_BYTES - 1], 7);
-    assert_null(on_device);
+    assert_null(*on_device); /* nothing is offloaded */
     *sender = ++fake.calls % 3 == 0 ? &fake.sender : NULL;
     fake.lines += *sender != NULL;
     return PLUG_SUCCESS;
@@ -76,7 +79,7 @@ static int connect_v11(void *context, int device, void *handle, void **sender, v
 
 static int fake_accept(void *listener, void **receiver, void **on_device) {
     assert_ptr_equal(listener, &fake.handle);
-    assert_null(on_device);
+    assert_null(*on_device);
     *receiver = ++fake.calls % 3 == 0 ? &fake.receiver : NULL;
     fake.lines += *receiver != NULL;
     return PLUG_SUCCESS;
@@ -142,7 +145,9 @@ static int isend_v9(void *sender, void *data, size_t bytes, int tag, void *regis
     (void)tag;
     assert_ptr_equal(sender, &fake.sender);
     assert_ptr_equal(registration, registration_for(data));
-    post(fake.sends, &fake.nsends, data, bytes, request);
+    *request = NULL;
+    if (!fake.refuses)
+        post(fake.sends, &fake.nsends, data, bytes, request);
     return PLUG_SUCCESS;
 }
 static int isend_v8(void *sender, void *data, int bytes, int tag, void *registration, void **request) {
@@ -184,7 +189,8 @@ static int fake_flush(void *receiver, int n, void **data, int *bytes, void **reg
         free(r->hidden);
         r->hidden = NULL;
     }
-    *request = NULL;
+    fake.flush = (struct fake_request){.posted = true, .done = true};
+    *request = &fake.flush;
     fake.flushes++;
     return PLUG_SUCCESS;
 }
@@ -194,7 +200,7 @@ static int fake_test(void *request, int *done, int *bytes) {
     assert_true(r->posted);
     *done = r->done && ++fake.calls % 2 == 0;
     if (*done && bytes != NULL)
-        *bytes = (int)r->bytes;
+        *bytes = (int)r->bytes - (fake.cuts && r->kept);
     r->posted = !*done;
     return fake.fails;
 }
@@ -390,16 +396,21 @@ static void slots_lie_in_memory_of_gpus_where_the_plugin_takes_it(void **state) 
     static const struct {
         int pointers;
         struct gpu_direct direct;
-        bool taken, in_gpu, flushed;
+        bool taken, in_gpu, flushed, no_call; /* no_call: the table has none for a dmabuf */
     } table[] = {
-        {PLUG_HOST, {true, false, true}, true, false, false},
-        {PLUG_HOST | PLUG_GPU, {false, false, true}, true, true, true},
-        {PLUG_HOST | PLUG_GPU | PLUG_DMABUF, {true, false, true}, true, true, true},
-        {PLUG_HOST | PLUG_GPU, {false, false, true}, false, false, false},
+        {PLUG_HOST, {true, false, true}, true, false, false, false},
+        {PLUG_HOST | PLUG_GPU, {false, false, true}, true, true, true, false},
+        {PLUG_HOST | PLUG_GPU | PLUG_DMABUF, {true, false, true}, true, true, true, false},
+        {PLUG_HOST | PLUG_GPU | PLUG_DMABUF, {true, false, true}, true, true, true, true},
+        {PLUG_HOST | PLUG_GPU, {false, false, true}, false, false, false, false},
     };
     for (size_t k = 0; k < sizeof(table) / sizeof(table[0]); k++) {
         struct plug_host host = host_of(11);
+        struct plug_table without_dmabuf = *host.table;
         struct pair pair;
+        without_dmabuf.reg_mr_dmabuf = NULL;
+        if (table[k].no_call)
+            host.table = &without_dmabuf;
         for (int d = 0; d < 2; d++) {
             host.devices[d].pointers = table[k].pointers;
             host.devices[d].nic.gdr = table[k].pointers != PLUG_HOST;
@@ -409,7 +420,7 @@ static void slots_lie_in_memory_of_gpus_where_the_plugin_takes_it(void **state) 
         pair_open(&pair, &host, (struct shape){8, 10000, 0, false, true});
         assert_int_equal(plug_is_direct(pair.producer), table[k].in_gpu);
         assert_int_equal(plug_is_direct(pair.consumer), table[k].in_gpu);
-        if (table[k].pointers & PLUG_DMABUF)
+        if ((table[k].pointers & PLUG_DMABUF) && !table[k].no_call)
             assert_int_equal(fcntl(fake.dmabuf_fd, F_GETFD), -1); /* nothing needs it any more */
         move_slots(&pair, 300);
         assert_int_equal(fake.flushes > 0, table[k].flushed);
@@ -456,6 +467,36 @@ static void data_that_changes_on_the_way_is_told_with_checksums(void **state) {
     }
     assert_non_null(strstr(err_last(), "data changed on the way from rank 1"));
     assert_non_null(strstr(err_last(), "by plugin, device fake0 of fake"));
+    slots_pattern.whole = false;
+    pair_close(&pair);
+}
+
+static enum collet_result progress_until_it_fails(struct pair *pair, struct conn *conn) {
+    enum collet_result result = COLLET_IN_PROGRESS;
+    while (result >= 0) {
+        assert_true(os_now_ns() < pair->deadline_ns);
+        transport_plugin.progress(conn == pair->consumer ? pair->producer : pair->consumer);
+        result = transport_plugin.progress(conn);
+    }
+    return result;
+}
+
+/* Its length is known before its flush is done. */
+static void a_payload_that_is_cut_is_told_in_memory_of_gpus_too(void **state) {
+    (void)state;
+    struct plug_host host = host_of(12);
+    struct pair pair;
+    for (int d = 0; d < 2; d++) {
+        host.devices[d].pointers |= PLUG_GPU;
+        host.devices[d].nic.gdr = true;
+    }
+    emulated_gpu_set_direct((struct gpu_direct){false, false, false}, NULL);
+    pair_open(&pair, &host, (struct shape){8, 10000, 0, false, true});
+    assert_true(plug_is_direct(pair.consumer));
+    fake.cuts = slots_pattern.whole = true;
+    slots_publish(pair.producer);
+    assert_int_equal(progress_until_it_fails(&pair, pair.consumer), COLLET_ERR_REMOTE);
+    assert_non_null(strstr(err_last(), "the plugin delivered 9999 bytes of 10000"));
     slots_pattern.whole = false;
     pair_close(&pair);
 }
@@ -527,6 +568,7 @@ int main(void) {
         cmocka_unit_test(slots_lie_in_memory_of_gpus_where_the_plugin_takes_it),
         cmocka_unit_test(a_call_that_fails_is_told_with_the_device_and_the_peer),
         cmocka_unit_test(data_that_changes_on_the_way_is_told_with_checksums),
+        cmocka_unit_test(a_payload_that_is_cut_is_told_in_memory_of_gpus_too),
         cmocka_unit_test(a_plugin_that_is_not_there_is_done_without),
         cmocka_unit_test(declared_nics_are_those_of_the_graph),
         cmocka_unit_test(a_declared_nic_is_where_its_function_is),
