@@ -24,7 +24,8 @@ static int register_gpu(const struct conn *conn, size_t bytes) {
     const struct plug_table *table = end->host->table;
     const struct gpu_rank *gpu = conn->owner->gpu;
     int pointers = end->host->devices[end->device].pointers, result = PLUG_SYSTEM_ERROR, fd = -1;
-    if ((pointers & PLUG_DMABUF) && gpu->driver->sharing->direct(gpu->ordinal).exports_dmabuf)
+    if ((pointers & PLUG_DMABUF) && table->reg_mr_dmabuf != NULL &&
+        gpu->driver->sharing->direct(gpu->ordinal).exports_dmabuf)
         fd = gpu->driver->sharing->export_dmabuf(end->gpu_slots, bytes);
     if (fd >= 0) {
         result = table->reg_mr_dmabuf(end->line, end->gpu_slots, bytes, PLUG_GPU, 0, fd, &end->gpu_registration);
