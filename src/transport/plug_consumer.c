@@ -92,13 +92,16 @@ static bool flush_try(struct conn *conn, struct plug_slot *slot, uint64_t step) 
     return plug_test(conn, &slot->flush_request, NULL) && slot->flushed;
 }
 
-/* bytes: as the plugin says. */
-static bool slot_is_right(struct conn *conn, const struct plug_frame *frame, int bytes) {
+/* bytes: of its payload, as the plugin says. */
+static bool length_is_right(struct conn *conn, const struct plug_frame *frame, int bytes) {
+    if (bytes == (int)fifo_word_bytes(frame->word))
+        return true;
+    plug_set_broken(conn, "the plugin delivered %d bytes of %u", bytes, fifo_word_bytes(frame->word));
+    return false;
+}
+
+static bool crc_is_right(struct conn *conn, const struct plug_frame *frame) {
     char text[ERR_TEXT_BYTES];
-    if (bytes != (int)fifo_word_bytes(frame->word)) {
-        plug_set_broken(conn, "the plugin delivered %d bytes of %u", bytes, fifo_word_bytes(frame->word));
-        return false;
-    }
     if (!conn->owner->config->checksum ||
         plug_crc(frame, plug_payload_at(conn, frame->word, frame->step)) == frame->crc)
         return true;
@@ -112,12 +115,12 @@ static bool deliver_next(struct conn *conn) {
     struct plug_end *end = conn->impl;
     uint64_t step = *conn->end.tail;
     struct plug_slot *slot = plug_slot_of(conn, step);
-    int bytes = (int)fifo_word_bytes(slot->frame.word);
     if (step == end->asked || end->stuck)
         return false;
+    int bytes = (int)fifo_word_bytes(slot->frame.word); /* of a payload that has come already, or with its frame */
     const uint32_t failures = end->failures;
-    if (plug_test(conn, &slot->payload_request, &bytes) && flush_try(conn, slot, step) &&
-        slot_is_right(conn, &slot->frame, bytes)) {
+    if (plug_test(conn, &slot->payload_request, &bytes) && length_is_right(conn, &slot->frame, bytes) &&
+        flush_try(conn, slot, step) && crc_is_right(conn, &slot->frame)) {
         wire_deliver(conn, slot->frame.word, slot->frame.signature, slot->frame.sequence, NULL);
         return true;
     }
