@@ -54,9 +54,10 @@ struct plug_end {
     bool flush; /* consumer: what comes into memory of the GPU must be flushed */
 
     struct plug_slot slots[FIFO_MAX_SLOTS];
-    uint64_t asked;   /* producer: the next step to send; consumer: the next one whose frame has not come */
-    bool frame_asked; /* its frame is sent; or is asked for */
-    bool frame_here;  /* consumer: its frame has come, its payload is not asked for */
+    uint64_t asked;     /* producer: the next step to send; consumer: the next one whose frame has not come */
+    size_t frame_bytes; /* producer: of its message, which is filled and not taken yet; 0: it is not filled */
+    bool frame_asked;   /* its frame is sent; or is asked for */
+    bool frame_here;    /* consumer: its frame has come, its payload is not asked for */
 
     bool stuck;                  /* consumer: of what has come, no more can be delivered */
     uint32_t failures;           /* of all kinds */

@@ -39,10 +39,14 @@ static bool send_slot(struct conn *conn) {
     uint64_t step = end->asked;
     struct plug_slot *slot = plug_slot_of(conn, step);
     uint32_t word = plug_header_of(conn, step)->word;
-    if (!end->frame_asked &&
-        !send_message(conn, plug_frame_at(conn, step), fill_frame(conn, step), end->registration, &slot->frame_request))
-        return false;
-    end->frame_asked = true;
+    if (!end->frame_asked) {
+        if (end->frame_bytes == 0)
+            end->frame_bytes = fill_frame(conn, step);
+        if (!send_message(conn, plug_frame_at(conn, step), end->frame_bytes, end->registration, &slot->frame_request))
+            return false;
+        end->frame_bytes = 0;
+        end->frame_asked = true;
+    }
     if (!plug_is_short(conn, word) && !send_message(conn, plug_payload_at(conn, word, step), fifo_word_bytes(word),
                                                     plug_registration_of(end, word), &slot->payload_request))
         return false;

@@ -501,6 +501,26 @@ static void a_payload_that_is_cut_is_told_in_memory_of_gpus_too(void **state) {
     pair_close(&pair);
 }
 
+/* However often it is refused: what changes in between is not looked at. */
+static void a_frame_is_filled_once(void **state) {
+    (void)state;
+    struct plug_host host = host_of(12);
+    struct pair pair;
+    pair_open(&pair, &host, (struct shape){8, 64, 0, true, false});
+    fake.refuses = slots_pattern.whole = true;
+    slots_publish(pair.producer);
+    char *payload = fifo_slot_at(&pair.producer->end, PROTOCOL_SIMPLE, 0);
+    for (int k = 0; k < 3; k++)
+        move_ends(&pair);
+    payload[0] ^= 1;
+    fake.refuses = false;
+    while (!fifo_has_data(&pair.consumer->end))
+        move_ends(&pair);
+    slots_consume(pair.consumer);
+    slots_pattern.whole = false;
+    pair_close(&pair);
+}
+
 static void a_plugin_that_is_not_there_is_done_without(void **state) {
     (void)state;
     static const char *const names[] = {"", "none", "there-is-no-such-plugin", "libm.so.6"};
@@ -569,6 +589,7 @@ int main(void) {
         cmocka_unit_test(a_call_that_fails_is_told_with_the_device_and_the_peer),
         cmocka_unit_test(data_that_changes_on_the_way_is_told_with_checksums),
         cmocka_unit_test(a_payload_that_is_cut_is_told_in_memory_of_gpus_too),
+        cmocka_unit_test(a_frame_is_filled_once),
         cmocka_unit_test(a_plugin_that_is_not_there_is_done_without),
         cmocka_unit_test(declared_nics_are_those_of_the_graph),
         cmocka_unit_test(a_declared_nic_is_where_its_function_is),
