@@ -61,6 +61,12 @@ struct conn {
 /* "->" or "<-", between this rank and the peer, for messages. */
 static inline const char *conn_arrow(const struct conn *conn) { return conn->side == CONN_PRODUCER ? "->" : "<-"; }
 
+/* Has the peer finished, and said goodbye? Then nobody at the other end waits for anything. */
+static inline bool conn_peer_has_left(const struct conn *conn) {
+    return boot_missing_count(conn->owner->boot) > 0 &&
+           boot_peer_state(conn->owner->boot, conn->peer, NULL) == PEER_LEFT;
+}
+
 /* The key of a message about a connection, between its two ends (boot_send()). */
 static inline uint64_t conn_key(const struct conn *conn, enum boot_subject subject) {
     return boot_key(subject, (uint64_t)conn->channel << 8 | (uint64_t)conn->lane);

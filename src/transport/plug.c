@@ -214,7 +214,7 @@ static bool is_to_be_told(const struct conn *conn) {
     const struct plug_end *end = conn->impl;
     bool consumed = conn->side == CONN_PRODUCER || wire_head(conn) == *conn->end.tail;
     return end->broken[0] != '\0' && consumed && os_now_ns() - end->broken_ns > boot_grace_ns(true) &&
-           boot_peer_state(conn->owner->boot, conn->peer, NULL) != PEER_LEFT;
+           !conn_peer_has_left(conn);
 }
 
 static enum collet_result plug_progress(struct conn *conn) {
@@ -224,8 +224,11 @@ static enum collet_result plug_progress(struct conn *conn) {
     return is_to_be_told(conn) ? err_set(COLLET_ERR_REMOTE, "%s", end->broken) : COLLET_IN_PROGRESS;
 }
 
+/* Of a line that broke, messages are never done: a peer that has left needs none of them. */
 static bool plug_idle(const struct conn *conn) {
-    return conn->side == CONN_CONSUMER || *conn->end.head == wire_tail(conn);
+    const struct plug_end *end = conn->impl;
+    return conn->side == CONN_CONSUMER || *conn->end.head == wire_tail(conn) ||
+           (end->broken[0] != '\0' && conn_peer_has_left(conn));
 }
 
 /* A producer's messages are done when its consumer has asked for them. */

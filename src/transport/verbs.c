@@ -64,11 +64,6 @@ static bool verbs_reaches(const struct peer_info *a, const struct peer_info *b, 
     return verbs_common_kind(verbs_card_of(a), verbs_card_of(b)) >= 0;
 }
 
-static bool has_left(const struct conn *conn) {
-    return boot_missing_count(conn->owner->boot) > 0 &&
-           boot_peer_state(conn->owner->boot, conn->peer, NULL) == PEER_LEFT;
-}
-
 static bool poll_rails(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     bool moved = false;
@@ -176,7 +171,7 @@ static enum collet_result verbs_progress(struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     bool moved = move_both(conn);
     bool consumed = conn->side == CONN_PRODUCER || wire_head(conn) == *conn->end.tail;
-    if (end->broken[0] != '\0' && !moved && consumed && !has_left(conn))
+    if (end->broken[0] != '\0' && !moved && consumed && !conn_peer_has_left(conn))
         return err_broken(conn);
     return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
 }
@@ -191,7 +186,7 @@ static bool verbs_idle(const struct conn *conn) {
         end->nrails == 1 ? verbs_loans_acknowledged(conn) : verbs_all_acknowledged(conn) && !verbs_settling(end);
     if (handed_over && settled)
         return true;
-    return (conn->side == CONN_CONSUMER && end->broken[0] != '\0') || has_left(conn);
+    return (conn->side == CONN_CONSUMER && end->broken[0] != '\0') || conn_peer_has_left(conn);
 }
 
 /* The program may now overwrite what its failed call was sending, and read what it was receiving: no other rank may get the one, or

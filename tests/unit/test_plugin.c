@@ -521,6 +521,27 @@ static void a_frame_is_filled_once(void **state) {
     pair_close(&pair);
 }
 
+/* It has consumed what it needed, so nobody waits for the messages that are not done. */
+static void a_peer_that_has_left_leaves_nothing_to_be_done(void **state) {
+    (void)state;
+    struct plug_host host = host_of(12);
+    struct pair pair;
+    pair_open(&pair, &host, shapes[0]);
+    slots_publish(pair.producer);
+    move_ends(&pair);
+    fake.fails = PLUG_REMOTE_ERROR;
+    chan_destroy(pair.chans[0]);
+    boot_destroy(pair.boots[0]);
+    pair.chans[0] = NULL;
+    pair.boots[0] = NULL;
+    while (!transport_plugin.idle(pair.producer)) {
+        assert_true(os_now_ns() < pair.deadline_ns);
+        assert_true(transport_plugin.progress(pair.producer) >= 0);
+    }
+    fake.fails = 0;
+    pair_close(&pair);
+}
+
 static void a_plugin_that_is_not_there_is_done_without(void **state) {
     (void)state;
     static const char *const names[] = {"", "none", "there-is-no-such-plugin", "libm.so.6"};
@@ -590,6 +611,7 @@ int main(void) {
         cmocka_unit_test(data_that_changes_on_the_way_is_told_with_checksums),
         cmocka_unit_test(a_payload_that_is_cut_is_told_in_memory_of_gpus_too),
         cmocka_unit_test(a_frame_is_filled_once),
+        cmocka_unit_test(a_peer_that_has_left_leaves_nothing_to_be_done),
         cmocka_unit_test(a_plugin_that_is_not_there_is_done_without),
         cmocka_unit_test(declared_nics_are_those_of_the_graph),
         cmocka_unit_test(a_declared_nic_is_where_its_function_is),
