@@ -260,6 +260,13 @@ BLOCK_FN enum work_failure block_end(struct block_memory *m, const struct work_c
     return failure_of_any(failure);
 }
 
+/* By lane 0 of a block that has failed: what this call has lent is the program's again. Only ends that are copied here lend. */
+BLOCK_SELDOM void block_take_back(const struct block_memory *m, const struct work_channel *program) {
+    for (uint32_t k = program->npeers; m->worker.lent > 0 && k < 2 * program->npeers; k++)
+        if (m->table[k] == &m->ends[k])
+            loans_end(&m->ends[k], m->began_at[k]);
+}
+
 /* By all lanes: block `index` of a work. */
 template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct work *work, uint32_t index) {
     uint32_t channel = work->first_channel, worker = index;
@@ -277,8 +284,7 @@ template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct 
         ends_return(m, program);
     else if (port_lane() == 0) {
         block_report(m, work, channel, failure);
-        if (m->worker.lent > 0)
-            loans_end(m->op.send_ends, program->npeers);
+        block_take_back(m, program);
     }
 }
 

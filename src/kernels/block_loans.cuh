@@ -40,11 +40,11 @@ BLOCK_FN enum work_failure loans_take(const struct interp_op *op, const struct p
         struct fifo_end *end = op->recv_ends[step->recv_first + k];
         if (end->loans.way == LOAN_NONE || fifo_header(end)->loan.address == 0)
             continue;
+        end->loans.taken = (const char *)(uintptr_t)fifo_header(end)->loan.address;
         if (port_flag_swap(&fifo_header(end)->loan.claimed, LOAN_READING) != 0) {
-            loans_drop(op, step);
+            loans_drop(op, step); /* this one, too: its header now says that somebody reads */
             return WORK_ABORTED;
         }
-        end->loans.taken = (const char *)(uintptr_t)fifo_header(end)->loan.address;
     }
     return WORK_FINE;
 }
@@ -65,14 +65,12 @@ BLOCK_FN void loan_end_one(const struct fifo_end *end, uint64_t position) {
     }
 }
 
-/* The block has failed. ends: n of them that may have lent. */
-BLOCK_SELDOM void loans_end(struct fifo_end *const *ends, uint32_t n) {
-    for (uint32_t k = 0; k < n; k++) {
-        if (ends[k] == NULL || ends[k]->loans.way == LOAN_NONE)
-            continue;
-        for (uint64_t at = port_load_acquire(ends[k]->head); (int64_t)(ends[k]->loans.until - at) > 0; at++)
-            loan_end_one(ends[k], at);
-    }
+/* The block has failed: takes back what the end has lent since a position. Headers of slots before that may be those of older
+ * loans, for slots with lines do not write them. */
+BLOCK_SELDOM void loans_end(const struct fifo_end *end, uint64_t since) {
+    uint64_t head = port_load_acquire(end->head); /* pairs with fifo_consumed() */
+    for (uint64_t at = (int64_t)(head - since) > 0 ? head : since; (int64_t)(end->loans.until - at) > 0; at++)
+        loan_end_one(end, at);
 }
 
 /* Waits until all that these ends have lent was read. *waits_for: which one is waited for. */
