@@ -24,7 +24,7 @@ struct work_args {
     uint32_t divisor;    /* `finish` divides by reduce_rest_<type>() of it; 1: by nothing */
     uint32_t protocol;   /* enum protocol */
     uint32_t signature;  /* equal on all ranks of the call, or the call is mismatched */
-    uint16_t row_blocks; /* see geometry.h; 0: there is one row */
+    uint16_t row_blocks; /* see geometry.h */
     uint8_t keep_empty;  /* empty pieces are messages too (send, recv) */
     uint8_t scaling;     /* enum work_scaling; if any, `factor` */
 };
@@ -36,8 +36,7 @@ PORT_FN uint64_t work_elems(const struct work_args *args, uint32_t nranks) {
 
 PORT_FN struct geometry work_geometry(const struct work_args *args, uint32_t channel) {
     struct geometry g = geometry_of(args->row_elems, args->block_elems, args->chunk_elems, channel, args->nchannels);
-    if (args->row_blocks > 0)
-        g.row_blocks = args->row_blocks;
+    g.row_blocks = args->row_blocks;
     return g;
 }
 

@@ -61,10 +61,9 @@ struct geometry {
     uint64_t part_elems;
     uint64_t chunk_elems; /* most elements of one piece */
     uint64_t nrounds;
-    uint32_t row_blocks; /* blocks of a row */
+    uint32_t row_blocks; /* blocks of a row; 0: there is one row */
     uint32_t channel, nchannels;
 };
-#define GEOMETRY_ONE_ROW UINT32_MAX
 
 /* Parts and slices begin at multiples of this many elements, so that vector loops rarely meet a cut. */
 #define GEOMETRY_ALIGN_ELEMS 16u
@@ -93,7 +92,7 @@ PORT_FN struct geometry geometry_of(uint64_t row_elems, uint64_t block_elems, ui
     struct geometry g;
     struct span part = geometry_part(block_elems, channel, nchannels);
     g.row_elems = row_elems;
-    g.row_blocks = GEOMETRY_ONE_ROW;
+    g.row_blocks = 0;
     g.block_elems = block_elems;
     g.part_first = part.first;
     g.part_elems = part.count;
@@ -136,7 +135,7 @@ PORT_FN struct span geometry_piece_of(const struct geometry *g, struct span exte
 PORT_FN struct span geometry_piece(const struct geometry *g, uint32_t block, uint64_t round) {
     struct span part = {g->part_first, g->part_elems};
     uint64_t row_first = 0;
-    if (block >= g->row_blocks) {
+    if (g->row_blocks > 0 && block >= g->row_blocks) {
         row_first = block / g->row_blocks * g->row_elems;
         block %= g->row_blocks;
     }
