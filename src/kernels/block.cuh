@@ -202,8 +202,8 @@ BLOCK_FN void block_begin(struct block_memory *m, const struct work *work, uint3
     w->first_step = program->workers[worker].first_step;
     w->nsteps = program->workers[worker].nsteps;
     w->lent = 0;
-    op->lends_from =
-        program->npeers <= BLOCK_STAGED_PEERS ? program->lends_from : 0; /* others' ends stay as they were */
+    /* Loans are waited for at all ends. Those that are not copied may be another block's, which moves them meanwhile. */
+    op->lends_from = program->npeers <= BLOCK_STAGED_PEERS ? program->lends_from : 0;
     op->lends = work->lends;
     bool few = program->list_entries <= BLOCK_STAGED_LIST;
     void **lists = program->lists + (uint64_t)worker * program->list_entries;
@@ -251,7 +251,7 @@ template <class R> BLOCK_FN enum work_failure block_rounds(struct block_memory *
     return WORK_FINE;
 }
 
-/* By all lanes: the buffers are the program's again when it returns. */
+/* By all lanes; the vote is the barrier before ends_return(). The buffers are the program's again when it returns. */
 BLOCK_FN enum work_failure block_end(struct block_memory *m, const struct work_channel *program,
                                      struct work_status *status) {
     enum work_failure failure = WORK_FINE;

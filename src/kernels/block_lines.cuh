@@ -151,8 +151,8 @@ struct lines_piece {
     uint32_t bytes, slot_at; /* its length; bytes of the slot before it */
     const char *local;       /* the first operand in memory; NULL: there is none */
     int local_at;            /* behind so many received ones */
-    bool early;              /* nobody writes it in this call: it may be read before the others have arrived */
-    char *store;             /* NULL: nothing is stored */
+    bool early;  /* of IN: whatever overwrites it in place comes after this read, so it need not wait for the others */
+    char *store; /* NULL: nothing is stored */
 };
 
 BLOCK_FN struct lines_piece lines_piece_of(const struct interp_op *op, const struct prog_step *step, int number,
@@ -266,7 +266,7 @@ BLOCK_FN enum work_failure flight_reduce(struct interp_worker *w, const struct p
             sums[u] = word_begin<R>(step, divisor);
 #pragma unroll 1
         for (int first = 0; first < n && failure == WORK_FINE; first += F::ends) {
-            if (first > 0)
+            if (F::lines == 1 && first > 0)
                 failure = flight_receive<P>(w, step, first, flight, status);
             line_take<R, P>(sums, op, step, p, first, flight, line);
         }
