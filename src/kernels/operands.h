@@ -143,14 +143,17 @@ PORT_FN int interp_changes(const struct interp_op *op, const struct prog_step *s
     return nsrc > 1 || (step->finish && op->args.divisor > 1) || interp_scaled(op, step) >= 0;
 }
 
+/* Where that lies which a step lends. */
+PORT_FN uint32_t interp_lent_region(const struct interp_op *op, const struct prog_step *step) {
+    return step->lends == STEP_LENDS_OPERAND ? op->locals[step->locals_first].region : STEP_OUT;
+}
+
 /* Lends the result to those peers that take it where it is. Returns how many they are. */
 PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
                         uint32_t everywhere) {
     int operand = step->lends == STEP_LENDS_OPERAND, n = 0;
     if (proto_has_lines(everywhere) || w->op->lends_from - 1 >= bytes || !step->lends ||
-        (operand && interp_changes(w->op, step, nsrc)))
-        return 0;
-    if ((w->op->lends >> (operand ? w->op->locals[step->locals_first].region : STEP_OUT) & 1) == 0)
+        (w->op->lends >> interp_lent_region(w->op, step) & 1) == 0 || (operand && interp_changes(w->op, step, nsrc)))
         return 0;
     uint64_t payload = (uint64_t)(uintptr_t)(operand ? w->src[0] : w->dst[0]);
     for (int k = 0; k < step->send_count; k++) {
