@@ -145,7 +145,7 @@ struct rehearsal_cell *rehearsal_cell(const struct rehearsal *m, int round, stru
 /* Whether a block has elements in the round. */
 bool rehearsal_is_alive(const struct rehearsal *m, struct rehearsal_place place, int round);
 
-/* The number of a block's length; −1 where all blocks are equally long. region: IN or OUT. */
+/* The number of a block's length: places of one number are equally long. region: IN or OUT. */
 int rehearsal_length_of(const struct rehearsal *m, struct rehearsal_place place);
 
 /* Block i of a run of a member. */
