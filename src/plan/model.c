@@ -79,14 +79,18 @@ static struct sim_loan loan_of(const void *context, int from, int to) {
     const struct chan *chan = between->source->chan;
     int a = between->model->rank_of[from], b = between->model->rank_of[to];
     const struct transport *transport = chan_pair_transport(chan, a, b);
-    uint64_t x = transport == NULL ? 0 : transport_card(transport, &chan->owner.peers[a]);
-    uint64_t y = transport == NULL ? 0 : transport_card(transport, &chan->owner.peers[b]);
-    uint64_t least = x == 0 || y == 0                       ? 0
-                     : chan->owner.config->direct_bytes > 0 ? (uint64_t)chan->owner.config->direct_bytes
-                     : x > y                                ? x
-                                                            : y;
-    return (struct sim_loan){transport != NULL && transport->bit == COLLET_TRANSPORT_SELF ? LINK_LENT : LINK_LENT_CMA,
-                             (uint32_t)least};
+    if (transport == NULL)
+        return (struct sim_loan){0};
+    uint64_t x = transport_card(transport, &chan->owner.peers[a]);
+    uint64_t y = transport_card(transport, &chan->owner.peers[b]);
+    struct sim_loan loan = {.class = transport->bit == COLLET_TRANSPORT_SELF ? LINK_LENT : LINK_LENT_CMA};
+    if (x == 0 || y == 0)
+        return loan;
+    uint64_t least = x > y ? x : y;
+    if (chan->owner.config->direct_bytes > 0)
+        least = (uint64_t)chan->owner.config->direct_bytes;
+    loan.least_bytes = (uint32_t)least;
+    return loan;
 }
 
 static enum collet_result model_routes(const struct source *source, struct model *model) {

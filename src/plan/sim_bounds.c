@@ -94,9 +94,12 @@ enum collet_result sim_load(struct sim *sim, enum protocol protocol, double *loa
 
 /* One step of the run in all rounds; of short blocks the last rounds are empty. */
 static double work_of_run(struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run) {
-    double bytes = run_bytes(sim, lengths, run), rounds = bytes / sim_bytes(sim, lengths, run, 0);
-    struct sim_work work = bytes > 0 ? sim_work_of(sim, run, bytes / rounds) : (struct sim_work){0, 0};
-    return bytes > 0 ? ceil(rounds) * work.fixed_ns + rounds * work.bytes_ns : 0;
+    double bytes = run_bytes(sim, lengths, run);
+    if (bytes <= 0)
+        return 0;
+    double message = sim_bytes(sim, lengths, run, 0), rounds = bytes / message;
+    struct sim_work work = sim_work_of(sim, run, message);
+    return ceil(rounds) * work.fixed_ns + rounds * work.bytes_ns;
 }
 
 static enum collet_result count_shares(struct sim *sim) {

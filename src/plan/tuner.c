@@ -26,26 +26,31 @@ static int long_ways(const struct tuner_limits *limits, enum protocol protocol, 
     return n;
 }
 
-/* The same of slots with lines, where they are longer than short ones. */
-static int lines_ways(const struct tuner_limits *limits, enum protocol protocol, struct tuner_way *ways) {
+/* The same of slots with lines that are longer than `least`. */
+static int short_ways(enum protocol protocol, uint32_t most, uint32_t least, struct tuner_way *ways) {
     int n = 0;
-    ways[n++] = (struct tuner_way){protocol, limits->lines_bytes};
-    for (uint32_t part = 4; part <= 16 && limits->lines_bytes > limits->short_bytes; part *= 4)
-        ways[n++] = (struct tuner_way){protocol, limits->lines_bytes / part};
+    ways[n++] = (struct tuner_way){protocol, most};
+    for (uint32_t part = 4; part <= 16 && most > least; part *= 4)
+        ways[n++] = (struct tuner_way){protocol, most / part};
     return n;
 }
 
+static int ways_of(const struct tuner_limits *limits, enum protocol protocol, struct tuner_way *ways) {
+    switch (protocol_slots(protocol)) {
+    case PROTOCOL_SHORT: return short_ways(protocol, limits->short_bytes, limits->short_bytes, ways);
+    case PROTOCOL_LINES: return short_ways(protocol, limits->lines_bytes, limits->short_bytes, ways);
+    case PROTOCOL_LONG: return long_ways(limits, protocol, ways);
+    }
+    return 0;
+}
+
 int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WAYS_MAX]) {
+    static const enum protocol_slots order[] = {PROTOCOL_SHORT, PROTOCOL_LINES, PROTOCOL_LONG};
     int n = 0;
-    for (int k = 0; k < PROTOCOL_COUNT; k++)
-        if (limits->protocol_allowed[k] && protocol_slots((uint32_t)k) == PROTOCOL_SHORT)
-            ways[n++] = (struct tuner_way){(enum protocol)k, limits->short_bytes};
-    for (int k = 0; k < PROTOCOL_COUNT; k++)
-        if (limits->protocol_allowed[k] && protocol_slots((uint32_t)k) == PROTOCOL_LINES)
-            n += lines_ways(limits, (enum protocol)k, &ways[n]);
-    for (int k = 0; k < PROTOCOL_COUNT; k++)
-        if (limits->protocol_allowed[k] && protocol_slots((uint32_t)k) == PROTOCOL_LONG)
-            n += long_ways(limits, (enum protocol)k, &ways[n]);
+    for (size_t kind = 0; kind < sizeof(order) / sizeof(*order); kind++)
+        for (int k = 0; k < PROTOCOL_COUNT; k++)
+            if (limits->protocol_allowed[k] && protocol_slots((uint32_t)k) == order[kind])
+                n += ways_of(limits, (enum protocol)k, &ways[n]);
     return n;
 }
 
