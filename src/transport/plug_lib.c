@@ -138,10 +138,12 @@ static uint64_t card_of(const char *name) {
     return 1ull << 32 | hash;
 }
 
+bool plug_is_named(const char *name) { return name[0] != '\0' && strcmp(name, "none") != 0; }
+
 void plug_host_open(struct plug_host *host, const char *name) {
     *host = (struct plug_host){.table = NULL};
     snprintf(host->why, sizeof(host->why), "COLLET_NET_PLUGIN names none");
-    if (name[0] == '\0' || strcmp(name, "none") == 0)
+    if (!plug_is_named(name))
         return;
     void *library = open_library(name, host->why, sizeof(host->why));
     int result = PLUG_SUCCESS;

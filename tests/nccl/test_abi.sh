@@ -72,7 +72,11 @@ ignored_variables_are_named() {
         ! grep -E 'NCCL_(NET|PROTO|DEBUG)\b' "$work/lines"
 }
 variables_of_nccl_count() {
-    ! NCCL_NET=libfabric LD_LIBRARY_PATH=$lib "$work/ours" getters_answer >"$work/output" && grep 'NCCL_NET_PLUGIN names' "$work/output"
+    local plugin
+    for plugin in "" none; do
+        ! NCCL_NET=libfabric NCCL_NET_PLUGIN=$plugin LD_LIBRARY_PATH=$lib "$work/ours" getters_answer >"$work/output" &&
+            grep 'NCCL_NET_PLUGIN names' "$work/output" || return 1
+    done
 }
 
 # ---- tuner plugins ----
