@@ -56,14 +56,19 @@ static bool find_table(struct plug_host *host, void *library) {
     return false;
 }
 
+/* A name without a path is that of a plugin, or of a file that the loader finds. Where neither can be loaded, both causes are
+ * told: the plugin may be there and lack a library. */
 static void *open_library(const char *name, char *why, size_t room) {
-    char file[CONFIG_TEXT_BYTES + 32];
+    char file[CONFIG_TEXT_BYTES + 32], cause[192] = "";
+    bool by_name = strchr(name, '/') == NULL;
     snprintf(file, sizeof(file), PLUG_FILE, name);
-    void *library = strchr(name, '/') == NULL ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *library = by_name ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (library == NULL && by_name)
+        snprintf(cause, sizeof(cause), "%s; ", dlerror());
     if (library == NULL)
         library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
-        snprintf(why, room, "COLLET_NET_PLUGIN=%s cannot be loaded: %s", name, dlerror());
+        snprintf(why, room, "COLLET_NET_PLUGIN=%s cannot be loaded: %s%s", name, cause, dlerror());
     return library;
 }
 

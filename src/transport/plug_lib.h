@@ -28,7 +28,7 @@ struct plug_host {
     uint64_t card; /* of its name: ranks with the same plugin reach each other; 0: there is none */
     int ndevices;
     struct plug_device devices[PLUG_DEVICES_MAX];
-    char why[256]; /* there is none: why, with the remedy */
+    char why[512]; /* there is none: why, with the remedy */
 };
 
 /* This process's. Never NULL. The first call also tells the graph of this machine which NICs there are. */

@@ -73,6 +73,12 @@ a_plugin_that_is_missing_is_named() {
         said 'COLLET_NET_PLUGIN=nowhere cannot be loaded: .*going on without it' >/dev/null
 }
 
+# An empty file stands for one that the loader finds and cannot load, as for lack of another library.
+a_plugin_that_does_not_load_tells_why() {
+    : >$lab/libnccl-net-hollow.so
+    COLLET_NET_PLUGIN=hollow LD_LIBRARY_PATH=$lab on_host 1 "$bin/collet-info" | grep -E 'hollow cannot be loaded: .*libnccl-net-hollow.so: file too short'
+}
+
 by_nccls_variable() {
     NCCL_NET_PLUGIN=sockets LD_LIBRARY_PATH=$lab COLLET_DEBUG=INFO lab_job 2 1 "$bin/all_reduce_perf" -b 8 -e 8 -n 1 &&
         said 'rank 0 -> 1 via plugin' >/dev/null
@@ -100,6 +106,7 @@ check its_devices_are_the_nics_of_the_graph devices_are_nics "$example"
 check collet_info_shows_it is_shown "$example"
 check hosts_with_unlike_plugins_use_tcp hosts_with_unlike_plugins_use_tcp
 check a_plugin_that_is_missing_is_named a_plugin_that_is_missing_is_named
+check a_plugin_that_does_not_load_tells_why a_plugin_that_does_not_load_tells_why
 check nccls_variable_will_do by_nccls_variable
 check a_rank_that_dies_is_noticed a_death_is_noticed
 
