@@ -153,11 +153,11 @@ static void begin_time(struct journal *journal, struct journal_times *times, str
     *times = (struct journal_times){.began = os_now_ns()};
     if (journal->observing.observer == NULL)
         return;
-    times->observed = observing_begin(&journal->observing, call);
+    struct observed *observed = observing_begin(&journal->observing, call);
     if (call->chan->owner.gpu != NULL)
-        observing_end(times->observed);
+        observing_end(observed);
     else
-        call->observed = times->observed;
+        call->observed = observed;
 }
 
 struct journal_entry *journal_add(struct journal *journal, struct exec_call *call) {
@@ -181,12 +181,12 @@ struct journal_entry *journal_add(struct journal *journal, struct exec_call *cal
     return &journal->entries[number];
 }
 
-void journal_note_end(struct journal *journal, const struct journal_entry *entry, const struct exec_program *program) {
+void journal_note_end(struct journal *journal, const struct journal_entry *entry, const struct exec_call *call) {
     struct journal_times *times = &journal->times[entry - journal->entries];
     times->ended = os_now_ns();
-    observing_end(times->observed);
+    observing_end(call->observed);
     if (journal->record != NULL)
-        record_add(journal, entry, times, program);
+        record_add(journal, entry, times, call->program);
 }
 
 /* ---- life ---- */

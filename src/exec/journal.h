@@ -34,8 +34,7 @@ _Static_assert(sizeof(struct journal_entry) == 64, "is one cache line");
 
 /* os_now_ns() */
 struct journal_times {
-    uint64_t began, ended;     /* 0: it has not */
-    struct observed *observed; /* NULL: nobody observes */
+    uint64_t began, ended; /* 0: it has not */
 };
 
 struct journal {
@@ -61,7 +60,7 @@ static inline bool journal_has_times(const struct journal *journal) { return jou
 /* An entry of its own for a call that begins. */
 struct journal_entry *journal_add(struct journal *journal, struct exec_call *call);
 /* In a journal with times: the call of this entry has ended. */
-void journal_note_end(struct journal *journal, const struct journal_entry *entry, const struct exec_program *program);
+void journal_note_end(struct journal *journal, const struct journal_entry *entry, const struct exec_call *call);
 
 /* A call of a lane begins, whose last one has this entry (before the first: &journal->none). Returns the call's entry. */
 static inline struct journal_entry *journal_begin(struct journal *journal, struct journal_entry *last,
@@ -75,7 +74,7 @@ static inline struct journal_entry *journal_begin(struct journal *journal, struc
 static inline void journal_end(struct journal *journal, struct journal_entry *entry, const struct exec_call *call) {
     entry->ended = call->args.sequence;
     if (entry->args_id == 0)
-        journal_note_end(journal, entry, call->program);
+        journal_note_end(journal, entry, call);
 }
 
 /* Prints the newest `most` operations to fd. Another thread may be writing. */
