@@ -145,7 +145,7 @@ static enum collet_result tuner_plugin_choose(void *context, const struct cost_m
                                     COLUMNS[choice->protocol], choice->nchannels, &chunk) != ncclSuccess ||
         chunk == choice->chunk_bytes || chunk == 0)
         return COLLET_SUCCESS;
-    held.forced_chunk_bytes = chunk < held.slot_bytes ? (uint32_t)chunk : held.slot_bytes;
+    held.forced_chunk_bytes = chunk < held.sizes.long_bytes ? (uint32_t)chunk : held.sizes.long_bytes;
     return ask_tuner(&q, &held, choice);
 }
 

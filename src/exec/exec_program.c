@@ -47,7 +47,8 @@ static enum collet_result bind_peer(struct exec_program *program, struct chan *c
 #define TMP_ALIGN_BYTES 64u
 
 struct interp_memory exec_memory_of(const struct prog *prog, const struct fifo_layout *layout) {
-    uint32_t most = layout->slot_bytes > layout->short_bytes ? layout->slot_bytes : layout->short_bytes;
+    uint32_t most =
+        layout->sizes.long_bytes > layout->sizes.short_bytes ? layout->sizes.long_bytes : layout->sizes.short_bytes;
     struct interp_memory memory = {.tmp_stride = most / (uint32_t)prog->longest_run};
     memory.tmp_stride = (memory.tmp_stride + TMP_ALIGN_BYTES - 1) / TMP_ALIGN_BYTES * TMP_ALIGN_BYTES;
     for (int region = STEP_IN; region < STEP_REGIONS; region++)

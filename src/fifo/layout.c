@@ -17,10 +17,7 @@ static uint32_t stride_of(uint32_t protocol, uint32_t payload_bytes) {
 }
 
 struct fifo_layout fifo_layout_of(uint32_t nslots, struct protocol_sizes sizes, uint32_t room_bytes) {
-    struct fifo_layout l = {.nslots = nslots,
-                            .slot_bytes = sizes.long_bytes,
-                            .short_bytes = sizes.short_bytes,
-                            .lines_bytes = sizes.lines_bytes};
+    struct fifo_layout l = {.nslots = nslots, .sizes = sizes};
     sizes.long_bytes = room_bytes > sizes.long_bytes ? room_bytes : sizes.long_bytes;
     l.head_at = FIFO_LINE_BYTES;
     l.headers_at = l.head_at + FIFO_LINE_BYTES;

@@ -14,10 +14,8 @@
 
 /* Offsets and lengths in bytes; the same computation at both ends. */
 struct fifo_layout {
-    uint32_t nslots;                  /* a power of two ≤ FIFO_MAX_SLOTS */
-    uint32_t slot_bytes;              /* most payload of a long slot */
-    uint32_t short_bytes;             /* of a short one */
-    uint32_t lines_bytes;             /* of one of LL128 */
+    uint32_t nslots; /* a power of two ≤ FIFO_MAX_SLOTS */
+    struct protocol_sizes sizes;
     uint32_t strides[PROTOCOL_COUNT]; /* from a slot to the next */
     size_t slots_at[PROTOCOL_COUNT];  /* where a protocol's slots begin */
     size_t head_at, headers_at;       /* tail is at 0 */
@@ -29,8 +27,7 @@ struct fifo_layout fifo_layout_of(uint32_t nslots, struct protocol_sizes sizes, 
 
 /* Most payload of a slot. */
 static inline uint32_t fifo_payload_bytes(const struct fifo_layout *layout, uint32_t protocol) {
-    const struct protocol_sizes sizes = {layout->slot_bytes, layout->short_bytes, layout->lines_bytes};
-    return protocol_payload_bytes(protocol, &sizes);
+    return protocol_payload_bytes(protocol, &layout->sizes);
 }
 
 /* Most payload of a slot with lines, which is copied out of them. */

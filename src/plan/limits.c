@@ -60,10 +60,7 @@ enum collet_result tuner_check_names(const struct config *config) {
 
 enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout, int nrails,
                                      struct tuner_limits *limits) {
-    *limits = (struct tuner_limits){.nrails = nrails,
-                                    .slot_bytes = layout->slot_bytes,
-                                    .short_bytes = layout->short_bytes,
-                                    .lines_bytes = layout->lines_bytes};
+    *limits = (struct tuner_limits){.nrails = nrails, .sizes = layout->sizes};
     int fewest = config->min_nchannels > 0 ? (int)config->min_nchannels : 1;
     int most = config->max_nchannels > 0 ? (int)config->max_nchannels : CHANNELS_MAX;
     if (most < fewest)

@@ -24,8 +24,8 @@ struct tuner_limits {
     bool channels_given;                   /* by the configuration */
     int nrails;                            /* so many channels use all adapters */
     uint32_t forced_chunk_bytes;           /* 0: free */
-    uint32_t slot_bytes, short_bytes, lines_bytes; /* as in struct fifo_layout */
-    const struct algorithm *imported;              /* by COLLET_PROGRAM: alone for its collective; NULL: none */
+    struct protocol_sizes sizes;
+    const struct algorithm *imported; /* by COLLET_PROGRAM: alone for its collective; NULL: none */
     enum determinism determinism;
 };
 

@@ -267,7 +267,7 @@ static int p2p_channels(const struct planner *planner, const struct transport *t
 #define P2P_PIECES 4
 
 static uint32_t p2p_chunk(const struct planner *planner, const struct transport *transport, uint64_t part_bytes) {
-    uint32_t forced = planner->limits.forced_chunk_bytes, slot = planner->limits.slot_bytes;
+    uint32_t forced = planner->limits.forced_chunk_bytes, slot = planner->limits.sizes.long_bytes;
     uint64_t piece = part_bytes / P2P_PIECES;
     if (forced > 0)
         return forced < slot ? forced : slot;

@@ -16,7 +16,7 @@
 /* Full slots go with fewer steps and switches; with shorter ones the hops of a message overlap. */
 static int long_ways(const struct tuner_limits *limits, enum protocol protocol, struct tuner_way *ways) {
     uint32_t forced = limits->forced_chunk_bytes;
-    uint32_t full = forced > 0 && forced < limits->slot_bytes ? forced : limits->slot_bytes;
+    uint32_t full = forced > 0 && forced < limits->sizes.long_bytes ? forced : limits->sizes.long_bytes;
     int n = 0;
     ways[n++] = (struct tuner_way){protocol, full};
     if (forced == 0)
@@ -26,22 +26,19 @@ static int long_ways(const struct tuner_limits *limits, enum protocol protocol, 
     return n;
 }
 
-/* The same of slots with lines that are longer than `least`. */
-static int short_ways(enum protocol protocol, uint32_t most, uint32_t least, struct tuner_way *ways) {
+/* The same of slots with lines, where they are longer than short ones. */
+static int lines_ways(const struct tuner_limits *limits, enum protocol protocol, struct tuner_way *ways) {
+    uint32_t full = protocol_payload_bytes(protocol, &limits->sizes);
     int n = 0;
-    ways[n++] = (struct tuner_way){protocol, most};
-    for (uint32_t part = 4; part <= 16 && most > least; part *= 4)
-        ways[n++] = (struct tuner_way){protocol, most / part};
+    ways[n++] = (struct tuner_way){protocol, full};
+    for (uint32_t part = 4; part <= 16 && full > limits->sizes.short_bytes; part *= 4)
+        ways[n++] = (struct tuner_way){protocol, full / part};
     return n;
 }
 
 static int ways_of(const struct tuner_limits *limits, enum protocol protocol, struct tuner_way *ways) {
-    switch (protocol_slots(protocol)) {
-    case PROTOCOL_SHORT: return short_ways(protocol, limits->short_bytes, limits->short_bytes, ways);
-    case PROTOCOL_LINES: return short_ways(protocol, limits->lines_bytes, limits->short_bytes, ways);
-    case PROTOCOL_LONG: return long_ways(limits, protocol, ways);
-    }
-    return 0;
+    return protocol_slots(protocol) == PROTOCOL_LONG ? long_ways(limits, protocol, ways)
+                                                     : lines_ways(limits, protocol, ways);
 }
 
 int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WAYS_MAX]) {
@@ -61,7 +58,7 @@ int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WA
 #define RAIL_CHANNELS 2
 
 int tuner_most_channels(const struct tuner_limits *limits, uint32_t nslots, int npeers, bool by_network) {
-    uint64_t slots_bytes = (uint64_t)nslots * limits->slot_bytes;
+    uint64_t slots_bytes = (uint64_t)nslots * limits->sizes.long_bytes;
     int most = (int)(GPU_CONNECTIONS_BYTES / slots_bytes) / (npeers > 0 ? npeers : 1);
     most = most > limits->nrails ? most : limits->nrails;
     if (by_network && most > RAIL_CHANNELS * limits->nrails)

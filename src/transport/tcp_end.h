@@ -88,7 +88,8 @@ static inline void tcp_set_broken(struct tcp_end *end, const char *why) {
 
 /* Bytes for what is sent of one slot. */
 static inline size_t tcp_sealed_stride(const struct fifo_layout *layout) {
-    uint32_t most = layout->slot_bytes > layout->short_bytes ? layout->slot_bytes : layout->short_bytes;
+    uint32_t most =
+        layout->sizes.long_bytes > layout->sizes.short_bytes ? layout->sizes.long_bytes : layout->sizes.short_bytes;
     return sizeof(struct tcp_frame) + most + 2 * TCP_SEAL_BYTES;
 }
 

@@ -122,8 +122,10 @@ static void rail_destroy(struct verbs_end *end, int r) {
 static struct fifo_layout layout_of(const struct conn *conn) {
     const struct fifo_layout *layout = &conn->owner->layout;
     uint32_t frame = sizeof(struct verbs_frame);
-    struct protocol_sizes sizes = {layout->slot_bytes + frame, layout->short_bytes + frame,
-                                   layout->lines_bytes + frame};
+    struct protocol_sizes sizes = layout->sizes;
+    sizes.long_bytes += frame;
+    sizes.short_bytes += frame;
+    sizes.lines_bytes += frame;
     return fifo_layout_of(layout->nslots, sizes, 0);
 }
 

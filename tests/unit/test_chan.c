@@ -29,29 +29,29 @@ static struct config configured(const char *buffsize) {
 static void slots_that_are_messages_are_longer(void **state) {
     (void)state;
     struct config config = configured(NULL);
-    assert_int_equal(chan_layout(&config, 2, false, false).slot_bytes, 128 << 10);
-    assert_int_equal(chan_layout(&config, 2, true, false).slot_bytes, 512 << 10);
+    assert_int_equal(chan_layout(&config, 2, false, false).sizes.long_bytes, 128 << 10);
+    assert_int_equal(chan_layout(&config, 2, true, false).sizes.long_bytes, 512 << 10);
 }
 
 static void the_slots_of_a_rank_with_many_peers_stay_within_a_budget(void **state) {
     (void)state;
     struct config config = configured(NULL);
-    assert_int_equal(chan_layout(&config, 64, true, false).slot_bytes, 512 << 10);
-    assert_int_equal(chan_layout(&config, 256, false, false).slot_bytes, 128 << 10);
+    assert_int_equal(chan_layout(&config, 64, true, false).sizes.long_bytes, 512 << 10);
+    assert_int_equal(chan_layout(&config, 256, false, false).sizes.long_bytes, 128 << 10);
     for (int nranks = 512; nranks <= 1 << 17; nranks *= 2) {
         struct fifo_layout messages = chan_layout(&config, nranks, true, false),
                            other = chan_layout(&config, nranks, false, false);
-        assert_int_equal(messages.slot_bytes, other.slot_bytes);
-        assert_true(messages.slot_bytes == 4096 ||
-                    (uint64_t)messages.slot_bytes * messages.nslots * nranks <= 256u << 20);
+        assert_int_equal(messages.sizes.long_bytes, other.sizes.long_bytes);
+        assert_true(messages.sizes.long_bytes == 4096 ||
+                    (uint64_t)messages.sizes.long_bytes * messages.nslots * nranks <= 256u << 20);
     }
 }
 
 static void a_buffer_size_that_is_set_holds_everywhere(void **state) {
     (void)state;
     struct config config = configured("64K");
-    assert_int_equal(chan_layout(&config, 2, false, false).slot_bytes, 8192);
-    assert_int_equal(chan_layout(&config, 2, true, false).slot_bytes, 8192);
+    assert_int_equal(chan_layout(&config, 2, false, false).sizes.long_bytes, 8192);
+    assert_int_equal(chan_layout(&config, 2, true, false).sizes.long_bytes, 8192);
 }
 
 /* Of a communicator of two ranks of one process. Over verbs: test_verbs_proxy.c. */
@@ -67,7 +67,7 @@ static uint32_t slot_bytes_of(const char *transport) {
         assert_int_equal(boot_try_init(boots[rank]), COLLET_SUCCESS);
     struct chan_options options = {.boot = boots[1], .config = &configs[1], .nranks = 2, .rank = 1};
     assert_int_equal(chan_create(&options, &chan), COLLET_SUCCESS);
-    uint32_t bytes = chan->owner.layout.slot_bytes;
+    uint32_t bytes = chan->owner.layout.sizes.long_bytes;
     chan_destroy(chan);
     for (int rank = 0; rank < 2; rank++)
         boot_destroy(boots[rank]);

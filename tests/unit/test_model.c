@@ -244,7 +244,7 @@ static void connections_do_not_take_all_memory_of_a_gpu(void **state) {
         struct prog *prog;
         assert_int_equal(algorithm_build(choice.algorithm, &job.shapes[0], 0, 0, &prog), COLLET_SUCCESS);
         assert_true((uint64_t)choice.nchannels * (uint64_t)prog->npeers * job.chan.owner.layout.nslots *
-                        job.chan.owner.layout.slot_bytes <=
+                        job.chan.owner.layout.sizes.long_bytes <=
                     256u << 20);
         prog_destroy(prog);
     }
