@@ -49,7 +49,7 @@ struct net_line {
     struct boot *boot;
     struct chan *chan; /* NULL: the two have not met yet */
     struct conn *conn;
-    bool sends, ready;
+    bool sends;
     unsigned first, next;
     struct net_request requests[PLUG_REQUESTS_MAX];
     struct net_line *next_pending; /* of senders that are not connected yet */
@@ -122,9 +122,7 @@ static enum collet_result line_try(struct net_line *line) {
         COLLET_TRY(conn_get(line->chan, !line->sends, 0, 0, line->sends ? CONN_PRODUCER : CONN_CONSUMER, &line->conn));
     }
     COLLET_TRY(boot_check(line->boot));
-    COLLET_TRY(conn_try(line->conn));
-    line->ready = true;
-    return COLLET_SUCCESS;
+    return conn_try(line->conn);
 }
 
 /* ---- connecting ---- */

@@ -213,7 +213,7 @@ static bool plug_move(struct conn *conn) {
 static bool is_to_be_told(const struct conn *conn) {
     const struct plug_end *end = conn->impl;
     bool consumed = conn->side == CONN_PRODUCER || wire_head(conn) == *conn->end.tail;
-    return end->broken[0] != '\0' && consumed && os_now_ns() - end->broken_ns > boot_grace_ns(true) &&
+    return plug_is_broken(end) && consumed && os_now_ns() - end->broken_ns > boot_grace_ns(true) &&
            !conn_peer_has_left(conn);
 }
 
@@ -228,7 +228,7 @@ static enum collet_result plug_progress(struct conn *conn) {
 static bool plug_idle(const struct conn *conn) {
     const struct plug_end *end = conn->impl;
     return conn->side == CONN_CONSUMER || *conn->end.head == wire_tail(conn) ||
-           (end->broken[0] != '\0' && conn_peer_has_left(conn));
+           (plug_is_broken(end) && conn_peer_has_left(conn));
 }
 
 /* A producer's messages are done when its consumer has asked for them. */

@@ -32,13 +32,7 @@
 #define PLUG_REQUESTS_MAX 32 /* of one sender or receiver at a time */
 
 /* What functions return. */
-enum plug_result {
-    PLUG_SUCCESS = 0,
-    PLUG_SYSTEM_ERROR = 2,
-    PLUG_INTERNAL_ERROR = 3,
-    PLUG_INVALID_ARGUMENT = 4,
-    PLUG_REMOTE_ERROR = 6
-};
+enum plug_result { PLUG_SUCCESS = 0, PLUG_SYSTEM_ERROR = 2, PLUG_INTERNAL_ERROR = 3, PLUG_REMOTE_ERROR = 6 };
 
 /* Kinds of memory, as bits of what a device takes. */
 #define PLUG_HOST 1

@@ -131,7 +131,7 @@ static bool deliver_next(struct conn *conn) {
 bool plug_consumer_move(struct conn *conn) {
     const struct plug_end *end = conn->impl;
     bool moved = false;
-    while (end->broken[0] == '\0' && frame_try(conn) && payload_try(conn))
+    while (!plug_is_broken(end) && frame_try(conn) && payload_try(conn))
         moved = true;
     while (deliver_next(conn))
         moved = true;

@@ -62,10 +62,12 @@ struct plug_end {
     bool stuck;                  /* consumer: of what has come, no more can be delivered */
     uint32_t failures;           /* of all kinds */
     uint64_t broken_ns;          /* when the first was noticed */
-    char broken[ERR_TEXT_BYTES]; /* why the connection is over; "": it is not */
+    char broken[ERR_TEXT_BYTES]; /* why the connection is over, if it is */
 };
 
 extern const struct transport transport_plugin;
+
+static inline bool plug_is_broken(const struct plug_end *end) { return end->failures > 0; }
 
 static inline struct plug_slot *plug_slot_of(const struct conn *conn, uint64_t step) {
     struct plug_end *end = conn->impl;

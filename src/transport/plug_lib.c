@@ -15,6 +15,9 @@
 
 #define TAG 0 /* all messages of a connection: they come in order */
 
+/* From version 10 on a plugin is told a traffic class: it is undefined. */
+static int no_class[4] = {-1};
+
 /* ------------------------------------------------------------------------------------------------------------- loading */
 
 /* NCCL's levels: 2 is a warning, 3 information. */
@@ -34,13 +37,12 @@ static int no_profiler(void **event, int type, void *parent, int64_t plugin, voi
 }
 
 static int plug_init(struct plug_host *host) {
-    static int no_config[4] = {-1}; /* version 11 and 12: a traffic class, undefined */
     union {
         int (*function)(void **, int, void *, int64_t, void *);
         void *pointer;
     } profiler = {no_profiler};
     if (host->version >= 11)
-        return host->table->init.v11(&host->context, 0, no_config, plug_log_line, profiler.pointer);
+        return host->table->init.v11(&host->context, 0, no_class, plug_log_line, profiler.pointer);
     if (host->version >= 10)
         return host->table->init.v10(plug_log_line, profiler.pointer);
     return host->table->init.v8(plug_log_line);
@@ -210,7 +212,6 @@ int plug_listen(const struct plug_host *host, int device, void *handle, void **l
 }
 
 int plug_connect(const struct plug_host *host, int device, void *handle, void **sender) {
-    int no_class[4] = {-1};
     void *on_device = NULL;
     if (host->version >= 11)
         return host->table->connect.v11(host->context, device, handle, sender, &on_device);

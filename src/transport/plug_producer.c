@@ -59,7 +59,7 @@ static bool send_slot(struct conn *conn) {
 static bool take_done(struct conn *conn) {
     const struct plug_end *end = conn->impl;
     uint64_t done = *conn->end.head;
-    while (done != end->asked && end->broken[0] == '\0') {
+    while (done != end->asked && !plug_is_broken(end)) {
         struct plug_slot *slot = plug_slot_of(conn, done);
         if (!plug_test(conn, &slot->frame_request, NULL) || !plug_test(conn, &slot->payload_request, NULL))
             break;
@@ -75,7 +75,7 @@ bool plug_producer_move(struct conn *conn) {
     struct plug_end *end = conn->impl;
     uint64_t tail = wire_tail(conn);
     bool moved = false;
-    while (end->asked != tail && end->broken[0] == '\0' && send_slot(conn))
+    while (end->asked != tail && !plug_is_broken(end) && send_slot(conn))
         moved = true;
     return take_done(conn) || moved;
 }
