@@ -15,6 +15,7 @@
  *
  * Read next: transport/plug_abi.h, the interface; transport/plug.c, its other side.
  */
+#include "base/config.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "boot/boot.h"
@@ -23,6 +24,8 @@
 #include "transport/transport.h"
 #include "transport/verbs_device.h"
 
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,8 +122,9 @@ static enum collet_result line_try(struct net_line *line) {
     if (line->chan == NULL) {
         struct chan_options options = {.boot = line->boot, .config = &line->config, .nranks = 2, .rank = line->sends};
         COLLET_TRY(chan_create(&options, &line->chan));
-        COLLET_TRY(conn_get(line->chan, !line->sends, 0, 0, line->sends ? CONN_PRODUCER : CONN_CONSUMER, &line->conn));
     }
+    if (line->conn == NULL)
+        COLLET_TRY(conn_get(line->chan, !line->sends, 0, 0, line->sends ? CONN_PRODUCER : CONN_CONSUMER, &line->conn));
     COLLET_TRY(boot_check(line->boot));
     return conn_try(line->conn);
 }
@@ -440,8 +444,8 @@ static int irecv_v9(void *line, int n, void **data, size_t *bytes, int *tags, vo
     return n == 1 ? enqueue(line, data[0], bytes[0], request) : PLUG_INTERNAL_ERROR;
 }
 static int irecv_v8(void *line, int n, void **data, int *bytes, int *tags, void **registrations, void **request) {
-    size_t size = (size_t)bytes[0];
-    return irecv_v9(line, n, data, &size, tags, registrations, request);
+    (void)tags, (void)registrations;
+    return n == 1 ? enqueue(line, data[0], (size_t)bytes[0], request) : PLUG_INTERNAL_ERROR;
 }
 static int irecv_v10(void *line, int n, void **data, size_t *bytes, int *tags, void **registrations, void **events,
                      void **request) {

@@ -87,39 +87,37 @@ static void read_busid(const char *path, char busid[TOPO_BUSID_BYTES]) {
         snprintf(busid, TOPO_BUSID_BYTES, "%04x:%02x:%02x.%u", domain & 0xffff, bus & 0xff, slot & 0x1f, function & 7);
 }
 
-static void set_device(struct plug_device *device, const char *name, const char *path, int pointers) {
-    snprintf(device->nic.name, sizeof(device->nic.name), "%s", name != NULL ? name : "");
-    read_busid(path, device->busid);
-    device->pointers = pointers;
-    device->nic.gdr = (pointers & (PLUG_GPU | PLUG_DMABUF)) != 0;
-    device->nic.dev = -1;
-}
-
-static int read_device_v8(const struct plug_host *host, int k, struct plug_device *device) {
-    struct plug_properties_v8 p = {0};
-    int result = host->table->get_properties(k, &p);
-    if (result == PLUG_SUCCESS)
-        set_device(device, p.name, p.path, p.pointers);
-    device->nic.guid = p.guid;
-    device->nic.mbits = p.mbits;
-    device->nic.port = p.port;
-    device->nic.latency_us = (double)p.latency_us;
+/* Version 8 has no `flush` in the middle. */
+static int read_properties(const struct plug_host *host, int k, struct plug_properties *head) {
+    struct plug_properties_v12 p = {0}; /* as long as any */
+    struct plug_properties_v8 old = {0};
+    int result = host->table->get_properties(k, host->version >= 9 ? (void *)&p : (void *)&old);
+    if (host->version >= 9)
+        *head = p.head;
+    else
+        *head = (struct plug_properties){.name = old.name,
+                                         .path = old.path,
+                                         .guid = old.guid,
+                                         .pointers = old.pointers,
+                                         .mbits = old.mbits,
+                                         .port = old.port,
+                                         .latency_us = old.latency_us};
     return result;
 }
 
 static int read_device(const struct plug_host *host, int k, struct plug_device *device) {
-    struct plug_properties_v12 p = {0}; /* as long as any */
-    if (host->version < 9)
-        return read_device_v8(host, k, device);
-    int result = host->table->get_properties(k, &p);
-    if (result == PLUG_SUCCESS)
-        set_device(device, p.head.name, p.head.path, p.head.pointers);
-    device->flush = p.head.flush != 0;
-    device->nic.guid = p.head.guid;
-    device->nic.mbits = p.head.mbits;
-    device->nic.port = p.head.port;
-    device->nic.latency_us = (double)p.head.latency_us;
-    return result;
+    struct plug_properties p;
+    int result = read_properties(host, k, &p);
+    if (result != PLUG_SUCCESS)
+        return result;
+    *device = (struct plug_device){
+        .nic = {.dev = -1, .guid = p.guid, .mbits = p.mbits, .port = p.port, .latency_us = (double)p.latency_us},
+        .pointers = p.pointers,
+        .flush = p.flush != 0};
+    device->nic.gdr = (p.pointers & (PLUG_GPU | PLUG_DMABUF)) != 0;
+    snprintf(device->nic.name, sizeof(device->nic.name), "%s", p.name != NULL ? p.name : "");
+    read_busid(p.path, device->busid);
+    return PLUG_SUCCESS;
 }
 
 static int read_devices(struct plug_host *host) {
