@@ -43,12 +43,12 @@ enum collet_result chan_check_names(const struct config *config) {
     return COLLET_SUCCESS;
 }
 
-static bool is_open(const struct config *config, const struct transport *t) {
+static bool lacks_encryption(const struct config *config, const struct transport *t) {
     return config->encrypt && t->remote && !t->encrypts;
 }
 
 static bool allowed(const struct config *config, const struct transport *t) {
-    return !is_open(config, t) && (config->transport[0] == '\0' || names_transport(config->transport, t));
+    return !lacks_encryption(config, t) && (config->transport[0] == '\0' || names_transport(config->transport, t));
 }
 
 /* The first of the transports from *t on. */
@@ -72,7 +72,7 @@ static void list_reasons(const struct conn_owner *owner, int peer, const struct 
     for (const struct transport *const *t = transports; *t != NULL && *t != chosen; t++) {
         const char *why = "";
         size_t at = strlen(text);
-        if (is_open(owner->config, *t))
+        if (lacks_encryption(owner->config, *t))
             why = "it does not encrypt (COLLET_ENCRYPT)";
         else if (!allowed(owner->config, *t))
             why = "not in COLLET_TRANSPORT";
