@@ -102,7 +102,8 @@ static bool use_ahead(struct conn *conn, struct tcp_socket *socket) {
 /* Reads the rest of the current slot, if there is one, and beyond. True if that filled all that was asked for. */
 static bool read_more(struct conn *conn, struct tcp_socket *socket, bool *moved) {
     struct tcp_end *end = conn->impl;
-    memmove(socket->ahead, socket->ahead + socket->ahead_begin, ahead_bytes(socket)); /* at most a part of a frame */
+    /* What is left is at most a part of a frame with its seal, or of a payload's seal. */
+    memmove(socket->ahead, socket->ahead + socket->ahead_begin, ahead_bytes(socket));
     socket->ahead_end -= socket->ahead_begin;
     socket->ahead_begin = 0;
     uint32_t missing = end->receiving ? fifo_word_bytes(end->frame.word) - end->received : 0;
