@@ -237,8 +237,8 @@ static void plug_attend(struct conn *conn) { plug_move(conn); }
 const struct transport transport_plugin = {
     .name = "plugin",
     .bit = COLLET_TRANSPORT_PLUGIN,
-    .remote = 1,
-    .messages = 1,
+    .remote = true,
+    .messages = true,
     .card = plug_card,
     .reaches = plug_reaches,
     .offer = plug_offer,

@@ -157,8 +157,8 @@ static bool tcp_idle(const struct conn *conn) { return conn->side == CONN_CONSUM
 const struct transport transport_tcp = {
     .name = "tcp",
     .bit = COLLET_TRANSPORT_TCP,
-    .remote = 1,
-    .messages = 1,
+    .remote = true,
+    .messages = true,
     .encrypts = true,
     .reaches = tcp_reaches,
     .offer = tcp_offer,

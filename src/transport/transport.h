@@ -21,14 +21,14 @@ struct transport {
     const char *name; /* as in COLLET_TRANSPORT */
     uint32_t bit;     /* in collet_config.transports: one of its own, below 1 << BOOT_CARDS */
 
-    int remote;   /* fifo_end.remote: 1 where progress() carries slots over a wire */
-    int messages; /* 1 where each slot is a message of its own, or takes system calls: fewer and longer ones are better */
+    bool remote;   /* fifo_end.remote: progress() carries slots over a wire */
+    bool messages; /* each slot is a message of its own, or takes system calls: fewer and longer ones are better */
     bool encrypts; /* COLLET_ENCRYPT is of use: nobody on the way reads what progress() carries */
 
     /* What a rank on this device says of itself to all others before there are connections, for reaches(); 0: nothing. NULL: it
      * never says anything. */
     uint64_t (*card)(int device);
-    bool card_is_device; /* The card of a rank is the identity of its device. */
+    bool card_is_device; /* the card of a rank is the identity of its device */
 
     /* Can these two ranks use it? Symmetric and pure: both ends must come to the same answer. On false *why says why
      * not, in a static string. */

@@ -203,8 +203,8 @@ static void verbs_stop(struct conn *conn) {
 const struct transport transport_verbs = {
     .name = "verbs",
     .bit = COLLET_TRANSPORT_VERBS,
-    .remote = 1,
-    .messages = 1,
+    .remote = true,
+    .messages = true,
     .card = verbs_card,
     .reaches = verbs_reaches,
     .offer = verbs_offer,
