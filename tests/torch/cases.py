@@ -118,6 +118,21 @@ def a_future_is_completed_without_a_waiter(rank: int, n: int) -> None:
 
 
 @case
+def a_callback_may_destroy_its_group(rank: int, n: int) -> None:
+    groups, destroyed = [dist.new_group()], threading.Event()
+
+    def destroy(_: object) -> None:
+        dist.destroy_process_group(groups.pop())
+        destroyed.set()
+
+    tensors = [torch.ones(1 << 20) for _ in range(2)]
+    futures = [dist.all_reduce(tensor, group=groups[0], async_op=True).get_future() for tensor in tensors]
+    futures[0].then(destroy)
+    assert destroyed.wait(60)
+    assert all((tensor == n).all() for tensor in tensors)
+
+
+@case
 def a_sparse_tensor_is_refused_in_words(rank: int, n: int) -> None:
     with fails_with("sparse", "dense"):
         dist.all_reduce(torch.eye(3).to_sparse())

@@ -123,7 +123,7 @@ class Line : public Owner {
 
     void began(OperationPtr operation);
     void sweep(); /* settles what is done */
-    bool close(); /* waits for all operations; false: a thread of the line has called it */
+    void close(); /* waits for all operations */
 
     Helper completer; /* completes Futures */
     Helper receiver;  /* waits for messages of any rank */
@@ -377,11 +377,11 @@ OperationPtr Line::first_under_way() {
     return under_way_.empty() ? OperationPtr() : under_way_.front();
 }
 
-bool Line::close() {
+void Line::close() {
     for (OperationPtr oldest; (oldest = first_under_way()).defined(); sweep())
         oldest->wait_quietly();
-    const bool has_received = receiver.end();
-    return completer.end() && has_received;
+    receiver.end();
+    completer.end();
 }
 
 /* --------------------------------------------------------------------------------------------------------------- groups */
@@ -431,8 +431,7 @@ class Group : public GroupBase {
         if (Py_IsInitialized() && PyGILState_Check())
             unlocked.reset(new pybind11::gil_scoped_release);
         for (const LinePtr &line : lines())
-            if (!line->close())
-                new LinePtr(line);
+            line->close();
     }
 
     const std::string getBackendName() const override { return "collet"; }

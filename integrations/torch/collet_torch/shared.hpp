@@ -20,6 +20,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -297,52 +298,60 @@ class Owner {
 
 /* --------------------------------------------------------------------------------------------------------------- helpers */
 
-/* A thread for what nobody waits for, one job after the other. It starts with the first job. */
+/* A thread for what nobody waits for, one job after the other. It starts with the first job. A job may end its own helper, and
+ * free it: the thread then lives a little longer, so it shares the queue with the helper. */
 class Helper {
   public:
     void add(std::function<void()> job) {
-        std::lock_guard<std::mutex> lock(mutex_);
+        std::lock_guard<std::mutex> lock(queue_->mutex);
         if (!thread_.joinable())
-            thread_ = std::thread([this] { work(); });
-        jobs_.push_back(std::move(job));
-        wake_.notify_one();
+            thread_ = std::thread([queue = queue_] { queue->work(); });
+        queue_->jobs.push_back(std::move(job));
+        queue_->wake.notify_one();
     }
 
-    /* False: the last job itself has called this, so the thread lives a little longer. */
-    bool end() {
-        std::unique_lock<std::mutex> lock(mutex_);
-        ending_ = true;
-        lock.unlock();
-        wake_.notify_one();
-        const bool is_here = thread_.get_id() == std::this_thread::get_id();
-        if (is_here)
+    /* Returns when all jobs are done, but for the job that calls this. */
+    void end() {
+        queue_->end();
+        if (thread_.get_id() == std::this_thread::get_id()) {
             thread_.detach();
-        else if (thread_.joinable())
+            queue_->work();
+        } else if (thread_.joinable()) {
             thread_.join();
-        return !is_here;
-    }
-
-  private:
-    void work() {
-        std::unique_lock<std::mutex> lock(mutex_);
-        for (;;) {
-            wake_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
-            if (jobs_.empty())
-                return;
-            std::function<void()> job = std::move(jobs_.front());
-            jobs_.pop_front();
-            lock.unlock();
-            job();
-            job = nullptr;
-            lock.lock();
         }
     }
 
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    std::deque<std::function<void()>> jobs_;
+  private:
+    struct Queue {
+        void end() {
+            std::lock_guard<std::mutex> lock(mutex);
+            ending = true;
+            wake.notify_one();
+        }
+
+        void work() {
+            std::unique_lock<std::mutex> lock(mutex);
+            for (;;) {
+                wake.wait(lock, [this] { return ending || !jobs.empty(); });
+                if (jobs.empty())
+                    return;
+                std::function<void()> job = std::move(jobs.front());
+                jobs.pop_front();
+                lock.unlock();
+                job();
+                job = nullptr;
+                lock.lock();
+            }
+        }
+
+        std::mutex mutex;
+        std::condition_variable wake;
+        std::deque<std::function<void()>> jobs;
+        bool ending = false;
+    };
+
+    const std::shared_ptr<Queue> queue_ = std::make_shared<Queue>();
     std::thread thread_;
-    bool ending_ = false;
 };
 
 } // namespace collet_torch
