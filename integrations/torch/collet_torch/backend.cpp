@@ -573,7 +573,7 @@ class Group : public GroupBase {
         const int root = static_cast<int>(opts.rootRank);
         const at::Tensor in = call.reads(input);
         if (rank_ == root)
-            check_whole(output, input);
+            check_whole(output, input, size_);
         void *out = rank_ == root ? call.writes(output).data_ptr() : nullptr;
         return collective(call, [&](collet_comm *comm, void *stream) {
             return collet_gather(in.data_ptr(), out, Extent(in).count, Extent(in).type, root, comm, stream);
@@ -780,18 +780,12 @@ class Group : public GroupBase {
                                     stream);
     }
 
-    void check_whole(const at::Tensor &large, const at::Tensor &small) {
-        TORCH_CHECK(large.numel() == small.numel() * size_ && large.scalar_type() == small.scalar_type(),
-                    "a tensor of ", small.numel(), " elements per rank and one of ", large.numel(), " for all ", size_,
-                    " ranks do not fit together, or differ in type");
-    }
-
     WorkPtr gather_singles(OpType type, const Tensors &outputs, const Tensors &inputs,
                            const c10d::AllgatherOptions &opts) {
         Call call(type, "collet:all_gather", opts, inputs);
         Tensors ins, outs;
         for (size_t k = 0; k < inputs.size(); k++) {
-            check_whole(outputs.at(k), inputs[k]);
+            check_whole(outputs.at(k), inputs[k], size_);
             ins.push_back(call.reads(inputs[k]));
             outs.push_back(call.writes(outputs[k]));
         }
@@ -803,7 +797,7 @@ class Group : public GroupBase {
         Call call(type, "collet:reduce_scatter", opts, inputs);
         Tensors ins, outs;
         for (size_t k = 0; k < inputs.size(); k++) {
-            check_whole(inputs[k], outputs.at(k));
+            check_whole(inputs[k], outputs.at(k), size_);
             ins.push_back(call.reads(inputs[k]));
             outs.push_back(call.writes(outputs[k]));
         }

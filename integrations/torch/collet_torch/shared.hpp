@@ -122,6 +122,12 @@ inline void check_blocks(const Tensors &list, int expected, const at::Tensor &li
                     "all tensors of a list must have the size and the type of the rank's tensor");
 }
 
+inline void check_whole(const at::Tensor &whole, const at::Tensor &block, int size) {
+    TORCH_CHECK(whole.numel() == block.numel() * size && whole.scalar_type() == block.scalar_type(), "a tensor of ",
+                block.numel(), " elements per rank and one of ", whole.numel(), " for all ", size,
+                " ranks do not fit together, or differ in type");
+}
+
 inline int64_t elements_of(const Tensors &list) {
     int64_t sum = 0;
     for (const at::Tensor &tensor : list)
