@@ -104,7 +104,7 @@ struct Lane {
     Helper settler;
 };
 
-/* Lanes of messages. One that has failed is not used again, as a stream keeps its first failure. */
+/* Lanes of messages. */
 class Lanes {
   public:
     Lane *take() {
@@ -117,9 +117,11 @@ class Lanes {
         free_.pop_back();
         return lane;
     }
+    /* A stream keeps its first failure: one that has failed is not used again. */
     void give_back(Lane *lane) {
         std::lock_guard<std::mutex> lock(mutex_);
-        free_.push_back(lane);
+        if (collet_stream_query(lane->stream) == COLLET_SUCCESS)
+            free_.push_back(lane);
     }
 
   private:
@@ -149,9 +151,19 @@ class Comm : public TorchCommBackend {
         const StorePtr store = options.store ? options.store : createPrefixStore(name, options.timeout);
         const collet_config config = prepare(device, name, options);
         const std::string key = "collet " + name;
-        start(meet(store, key, rank_, size_, config));
-        if (rank_ == 0)
-            store->deleteKey(key); /* all ranks have read it; a later communicator may have the same name */
+        const auto forget = [&] {
+            if (rank_ == 0)
+                store->deleteKey(key);
+        };
+        try {
+            start(meet(store, key, rank_, size_, config));
+        } catch (...) {
+            forget();
+            throw;
+        }
+        forget();
+        /* A later communicator may have the same name: no rank looks for its key before this one is gone. */
+        check(collet_barrier(owner().comm(), nullptr));
     }
 
     void finalize() override {
@@ -268,7 +280,7 @@ class Comm : public TorchCommBackend {
 
     WorkPtr all_gather_v(const Tensors &list, const at::Tensor &tensor, bool async_op,
                          const AllGatherOptions &options) override {
-        check_list(list, size_);
+        check_own(list, tensor);
         Buffers buffers;
         const at::Tensor in = buffers.reads(tensor), out = buffers.writes_row(list);
         const std::vector<size_t> counts = list_bytes(list);
@@ -280,7 +292,7 @@ class Comm : public TorchCommBackend {
 
     WorkPtr all_gather_single(at::Tensor &output, const at::Tensor &input, bool async_op,
                               const AllGatherSingleOptions &options) override {
-        check_whole(output, input);
+        check_whole(output, input, size_);
         Buffers buffers;
         const at::Tensor in = buffers.reads(input), out = buffers.writes(output);
         return collective(buffers, async_op, options, [&](collet_comm *comm, void *stream) {
@@ -296,10 +308,7 @@ class Comm : public TorchCommBackend {
 
     WorkPtr reduce_scatter_v(at::Tensor &output, const Tensors &list, const ReduceOp &op, bool async_op,
                              const ReduceScatterOptions &options) override {
-        check_list(list, size_);
-        const at::Tensor &own = list[static_cast<size_t>(rank_)];
-        TORCH_CHECK(own.numel() == output.numel() && own.scalar_type() == output.scalar_type(),
-                    "the output must have the size and the type of tensor ", rank_, " of the list");
+        check_own(list, output);
         Buffers buffers;
         const at::Tensor out = buffers.writes(output), in = buffers.reads_row(list);
         std::vector<size_t> counts;
@@ -313,7 +322,7 @@ class Comm : public TorchCommBackend {
 
     WorkPtr reduce_scatter_single(at::Tensor &output, const at::Tensor &input, const ReduceOp &op, bool async_op,
                                   const ReduceScatterSingleOptions &options) override {
-        check_whole(input, output);
+        check_whole(input, output, size_);
         Buffers buffers;
         const at::Tensor in = buffers.reads(input), out = buffers.writes(output);
         return collective(buffers, async_op, options, [&](collet_comm *comm, void *stream) {
@@ -416,32 +425,60 @@ class Comm : public TorchCommBackend {
         if (timeout == kNoTimeout)
             timeout = call_timeout_;
         if (async_op || timeout != kNoTimeout)
-            return run_on(home, buffers, async_op, timeout, issue);
-        try {
-            check(issue(comm, nullptr));
-        } catch (...) {
-            runAbortHooks();
-            throw;
-        }
+            return run_on(home, comm, buffers, async_op, timeout, issue);
+        heed(issue(comm, nullptr));
         buffers.copy_back();
         return c10::make_intrusive<TorchWorkCompleted>();
     }
 
     template <typename Issue>
-    WorkPtr run_on(Lanes *home, Buffers &buffers, bool async_op, Milliseconds timeout, Issue issue) {
-        Lane *lane = home != nullptr ? home->take() : collectives_.get();
-        auto operation = c10::make_intrusive<Operation>(owner_, std::move(buffers), timeout);
-        check(issue(owner_->comm(), lane->stream));
-        operation->issued_on(lane->stream);
-        lane->settler.add([this, home, lane, operation] {
-            if (!operation->settle())
-                runAbortHooks();
-            else if (home != nullptr)
+    WorkPtr run_on(Lanes *home, collet_comm *comm, Buffers &buffers, bool async_op, Milliseconds timeout, Issue issue) {
+        const auto give_back = [home](Lane *lane) {
+            if (home != nullptr)
                 home->give_back(lane);
+        };
+        std::unique_ptr<Lane, decltype(give_back)> loan(home != nullptr ? home->take() : collectives_.get(), give_back);
+        auto operation = c10::make_intrusive<Operation>(owner_, std::move(buffers), timeout);
+        const collet_result result = issue(comm, loan->stream);
+        if (result < 0)
+            loan.reset(); /* before hooks, which may drop the communicator */
+        heed(result);
+        operation->issued_on(loan->stream);
+        Lane *lane = loan.release();
+        lane->settler.add([this, give_back, lane, operation] {
+            if (operation->settle())
+                give_back(lane);
+            else
+                run_hooks();
         });
         if (!async_op)
             operation->wait();
         return operation;
+    }
+
+    /* collet's verdict on a call. A mistake of the caller leaves the communicator as it is, and is no matter of hooks. */
+    void heed(collet_result result) {
+        try {
+            check(result);
+        } catch (...) {
+            if (result != COLLET_ERR_INVALID_ARGUMENT && result != COLLET_ERR_INVALID_USAGE)
+                run_hooks();
+            throw;
+        }
+    }
+
+    /* A hook may drop the communicator, and its hooks with it: what runs is a copy. */
+    void run_hooks() {
+        const auto hooks = abortHooks_;
+        for (const auto &entry : hooks) {
+            try {
+                entry.second();
+            } catch (const std::exception &error) {
+                LOG(ERROR) << "collet: an abort hook failed: " << error.what();
+            } catch (...) {
+                LOG(ERROR) << "collet: an abort hook failed";
+            }
+        }
     }
 
     template <typename Options, typename Issue>
@@ -476,13 +513,15 @@ class Comm : public TorchCommBackend {
         return options;
     }
 
-    void check_whole(const at::Tensor &whole, const at::Tensor &block) const {
-        TORCH_CHECK(whole.numel() == block.numel() * size_ && whole.scalar_type() == block.scalar_type(),
-                    "a tensor of ", block.numel(), " elements per rank and one of ", whole.numel(), " for all ", size_,
-                    " ranks do not fit together, or differ in type");
+    void check_own(const Tensors &list, const at::Tensor &tensor) const {
+        check_list(list, size_);
+        const at::Tensor &own = list[static_cast<size_t>(rank_)];
+        TORCH_CHECK(own.numel() == tensor.numel() && own.scalar_type() == tensor.scalar_type(),
+                    "the rank's tensor must have the size and the type of tensor ", rank_, " of the list");
     }
 
-    static at::Tensor head(const at::Tensor &tensor, const std::vector<int64_t> &splits) {
+    at::Tensor head(const at::Tensor &tensor, const std::vector<int64_t> &splits) const {
+        TORCH_CHECK(splits.size() == static_cast<size_t>(size_), "one split per rank is expected");
         int64_t rows = 0;
         for (int64_t split : splits)
             rows += split;

@@ -11,18 +11,24 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
+#include <future>
 #include <iostream>
+#include <malloc.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
 using namespace torch::comms;
 using Tensors = std::vector<at::Tensor>;
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+using CommPtr = std::shared_ptr<TorchCommBackend>;
 
 namespace {
 
 constexpr int nranks = 3;
 const ReduceOp sum(ReduceOp::RedOpType::SUM);
+DynamicLoaderInterface loader;
+std::string meeting_place;
 
 /* --------------------------------------------------------------------------------------------------------- stub loader */
 
@@ -31,9 +37,17 @@ DynamicLoaderInterface load(const char *path) {
     TORCH_CHECK(library != nullptr, dlerror());
     const auto create = reinterpret_cast<CreateDynamicLoaderFn>(dlsym(library, "create_dynamic_loader_collet"));
     TORCH_CHECK(create != nullptr, dlerror());
-    const DynamicLoaderInterface loader = create();
-    TORCH_CHECK(strcmp(loader.get_supported_version(), TORCHCOMM_BACKEND_ABI_VERSION) == 0, "another ABI");
-    return loader;
+    const DynamicLoaderInterface loaded = create();
+    TORCH_CHECK(strcmp(loaded.get_supported_version(), TORCHCOMM_BACKEND_ABI_VERSION) == 0, "another ABI");
+    return loaded;
+}
+
+CommPtr new_comm(const std::string &name, const StorePtr &store) {
+    const CommPtr comm(loader.new_comm(), loader.destroy_comm);
+    CommOptions options;
+    options.store = store;
+    comm->init(at::kCPU, name, options);
+    return comm;
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- cases */
@@ -175,6 +189,72 @@ void mistakes_are_refused_in_words(TorchCommBackend &comm) {
     SendOptions tagged;
     tagged.tag = 3;
     expect_failure("tag 3", [&] { comm.send(small, 0, false, tagged); });
+    at::Tensor whole = at::zeros({2}, at::kInt), rows = filled(nranks, 0);
+    expect_failure("the type of tensor", [&] { comm.all_gather_v({small, small, small}, whole, false); });
+    expect_failure("the size and", [&] { comm.all_gather_v({small, small, small}, rows, false); });
+    expect_failure("one split per rank", [&] { comm.all_to_all_v_single(rows, rows, {}, {}, false); });
+}
+
+void mistakes_run_no_hook(TorchCommBackend &comm) {
+    int calls = 0;
+    comm.registerAbortHook(1, [&calls] { calls++; });
+    at::Tensor complex = at::zeros({2}, at::kComplexFloat), small = filled(2, 0);
+    for (const bool is_async : {false, true}) {
+        expect_failure("does not reduce", [&] { comm.all_reduce(complex, sum, is_async); });
+        expect_failure("root", [&] { comm.broadcast(small, nranks, is_async); });
+    }
+    comm.unregisterAbortHook(1);
+    TORCH_CHECK(calls == 0, calls, " hooks have run");
+    comm.barrier(false);
+}
+
+/* A stream is more than 1000 bytes. */
+void mistakes_keep_no_stream(TorchCommBackend &comm) {
+    const at::Tensor small = filled(2, 0);
+    const auto mistake = [&] { expect_failure("peer", [&] { comm.send(small, nranks, true); }); };
+    mistake();
+    const size_t before = mallinfo2().uordblks;
+    for (int k = 0; k < 1000; k++)
+        mistake();
+    const size_t after = mallinfo2().uordblks;
+    TORCH_CHECK(after < before + 100000, after - before, " bytes are kept");
+}
+
+/* Between deleteKey() and its effect, other ranks have time. */
+class SlowStore : public c10d::FileStore {
+  public:
+    using FileStore::FileStore;
+    bool deleteKey(const std::string &key) override {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        return FileStore::deleteKey(key);
+    }
+};
+
+void a_name_is_free_when_its_communicator_is_made(TorchCommBackend &) {
+    const StorePtr store = c10::make_intrusive<SlowStore>(meeting_place + ".again", nranks);
+    for (int round = 0; round < 2; round++) {
+        const CommPtr comm = new_comm("again", store);
+        TORCH_CHECK(!store->check({"collet again"}), "an id is still there");
+        comm->barrier(false);
+        comm->finalize();
+    }
+}
+
+class BrokenStore : public c10d::FileStore {
+  public:
+    using FileStore::FileStore;
+    void set(const std::string &key, const std::vector<uint8_t> &value) override {
+        FileStore::set(key, value);
+        TORCH_CHECK(false, "the store is broken");
+    }
+};
+
+void a_name_is_free_when_no_communicator_is_made(TorchCommBackend &comm) {
+    if (comm.getRank() != 0)
+        return;
+    const StorePtr store = c10::make_intrusive<BrokenStore>(meeting_place + ".none", 1);
+    expect_failure("is broken", [&] { new_comm("none", store); });
+    TORCH_CHECK(!store->check({"collet none"}), "an id is still there");
 }
 
 void a_timeout_of_a_call_ends_its_communicator(TorchCommBackend &comm) {
@@ -188,6 +268,38 @@ void a_timeout_of_a_call_ends_its_communicator(TorchCommBackend &comm) {
         TORCH_CHECK(work->status() == TorchWork::WorkStatus::TIMEDOUT, "another status");
         expect_failure("timeout of 50 ms", [&] { part->all_reduce(tensor, sum, false); });
     }
+    comm.barrier(false);
+}
+
+/* On rank 0, the hook runs on the thread that settles the sums, or on that of the message. */
+void a_hook_may_drop_the_communicator(TorchCommBackend &comm) {
+    CommPtr part = comm.split({0, 1, 2}, "dropped");
+    std::promise<void> issued, dropped;
+    std::atomic<bool> is_dropped{false};
+    at::Tensor message = filled(4, 0);
+    part->registerAbortHook(1, [&, begin = issued.get_future().share()] {
+        begin.wait();
+        if (is_dropped.exchange(true))
+            return;
+        part.reset();
+        dropped.set_value();
+    });
+    if (comm.getRank() != 0) {
+        issued.set_value();
+        expect_failure("", [&] { part->recv(message, 0, false); });
+    } else {
+        at::Tensor tensor = filled(4, 0), other = filled(4, 0);
+        AllReduceOptions hasty;
+        hasty.timeout = std::chrono::milliseconds(50);
+        const auto late = part->all_reduce(tensor, sum, true, hasty), behind = part->all_reduce(other, sum, true);
+        const auto received = part->recv(message, 1, true);
+        issued.set_value();
+        dropped.get_future().wait();
+        TORCH_CHECK(late->status() == TorchWork::WorkStatus::TIMEDOUT, "another status");
+        expect_failure("", [&] { behind->wait(); });
+        expect_failure("", [&] { received->wait(); });
+    }
+    TORCH_CHECK(is_dropped, "no hook has run");
     comm.barrier(false);
 }
 
@@ -205,15 +317,18 @@ const Case cases[] = {
     a_root_gives_and_takes,
     a_part_of_the_ranks_has_its_own_order,
     mistakes_are_refused_in_words,
+    mistakes_run_no_hook,
+    mistakes_keep_no_stream,
+    a_name_is_free_when_its_communicator_is_made,
+    a_name_is_free_when_no_communicator_is_made,
     a_timeout_of_a_call_ends_its_communicator,
+    a_hook_may_drop_the_communicator,
 };
 
-void run_rank(const char *library, const std::string &meeting_place) {
-    const DynamicLoaderInterface loader = load(library);
-    const std::shared_ptr<TorchCommBackend> comm(loader.new_comm(), loader.destroy_comm);
-    CommOptions options;
-    options.store = c10::make_intrusive<c10d::FileStore>(meeting_place, nranks);
-    comm->init(at::kCPU, "main", options);
+void run_rank(const char *library) {
+    loader = load(library);
+    const StorePtr store = c10::make_intrusive<c10d::FileStore>(meeting_place, nranks);
+    const CommPtr comm = new_comm("main", store);
     TORCH_CHECK(comm->getSize() == nranks && comm->getBackendName() == "collet", "size ", comm->getSize());
     for (Case run_case : cases)
         run_case(*comm);
@@ -222,11 +337,11 @@ void run_rank(const char *library, const std::string &meeting_place) {
     expect_failure("destroyed", [&] { comm->all_reduce(tensor, sum, false); });
 }
 
-int rank_main(int rank, const char *library, const std::string &meeting_place) {
+int rank_main(int rank, const char *library) {
     setenv("TORCHCOMM_RANK", std::to_string(rank).c_str(), 1);
     setenv("TORCHCOMM_SIZE", std::to_string(nranks).c_str(), 1);
     try {
-        run_rank(library, meeting_place);
+        run_rank(library);
         return 0;
     } catch (const std::exception &error) {
         std::cerr << "rank " << rank << ": " << error.what() << "\n";
@@ -239,9 +354,10 @@ int rank_main(int rank, const char *library, const std::string &meeting_place) {
 int main(int, char **arguments) {
     std::string folder = std::filesystem::temp_directory_path() / "collet-torchcomms-XXXXXX";
     TORCH_CHECK(mkdtemp(folder.data()) != nullptr, folder);
+    meeting_place = folder + "/store";
     for (int rank = 0; rank < nranks; rank++)
         if (fork() == 0)
-            return rank_main(rank, arguments[1], folder + "/store");
+            return rank_main(rank, arguments[1]);
     bool has_failed = false;
     for (int status, rank = 0; rank < nranks; rank++)
         has_failed |= wait(&status) < 0 || status != 0;
