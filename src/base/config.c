@@ -163,6 +163,8 @@ static enum collet_result refuse(const struct knob *knob, const char *variable, 
 /* Variables of scripts, tests and perf programs begin like this. */
 static const char *const OTHERS[] = {"COLLET_TEST", "COLLET_LAB", "COLLET_NO_INSTALL"};
 
+bool config_names_plugin(const char *name) { return name[0] != '\0' && strcmp(name, "none") != 0; }
+
 bool config_reads(const char *variable) {
     for (size_t i = 0; i < KNOB_COUNT; i++)
         if (strcmp(variable, KNOBS[i].name) == 0 ||

@@ -140,6 +140,9 @@ const struct config *config_process(void);
 /* Reads "first-last"; false if it is no range of ports. */
 bool config_port_range(const char *text, int *first, int *last);
 
+/* Does COLLET_NET_PLUGIN, having this value, name one? */
+bool config_names_plugin(const char *name);
+
 /* Is it a variable that sets a knob, by collet's name or by NCCL's? */
 bool config_reads(const char *variable);
 

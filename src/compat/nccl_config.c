@@ -18,7 +18,6 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "transport/plug_lib.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -172,7 +171,7 @@ static enum collet_result transports_left(const char *net, unsigned *transports)
         excluded |= COLLET_TRANSPORT_VERBS | COLLET_TRANSPORT_PLUGIN;
     else if (net != NULL && strcasecmp(net, "IB") == 0)
         excluded |= COLLET_TRANSPORT_TCP | COLLET_TRANSPORT_PLUGIN;
-    else if (net != NULL && plug_is_named(config_process()->net_plugin))
+    else if (net != NULL && config_names_plugin(config_process()->net_plugin))
         excluded |= COLLET_TRANSPORT_TCP | COLLET_TRANSPORT_VERBS;
     else if (net != NULL)
         return err_set(COLLET_ERR_INVALID_USAGE,

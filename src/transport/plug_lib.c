@@ -143,12 +143,10 @@ static uint64_t card_of(const char *name) {
     return 1ull << 32 | hash;
 }
 
-bool plug_is_named(const char *name) { return name[0] != '\0' && strcmp(name, "none") != 0; }
-
 void plug_host_open(struct plug_host *host, const char *name) {
     *host = (struct plug_host){.table = NULL};
     snprintf(host->why, sizeof(host->why), "COLLET_NET_PLUGIN names none");
-    if (!plug_is_named(name))
+    if (!config_names_plugin(name))
         return;
     void *library = open_library(name, host->why, sizeof(host->why));
     int result = PLUG_SUCCESS;

@@ -37,9 +37,6 @@ const struct plug_host *plug_host(void);
 /* For tests: from now on this one; NULL: the process's own again. */
 void plug_host_use(const struct plug_host *host);
 
-/* Does COLLET_NET_PLUGIN, having this value, name one? */
-bool plug_is_named(const char *name);
-
 /* What plug_host() does, into a struct of the caller's. name: as COLLET_NET_PLUGIN has it. */
 void plug_host_open(struct plug_host *host, const char *name);
 
