@@ -127,7 +127,7 @@ CUDA_SOURCES := $(wildcard src/gpu/cuda*.c)
 # What only tools need is no part of the library.
 FORECAST_SOURCES := $(wildcard src/forecast/*.c)
 # NCCL's names are a library of their own, and so is the network plugin for NCCL.
-NET_SOURCES    := src/compat/nccl_net.c
+NET_SOURCES    := src/compat/nccl_net.c src/compat/nccl_net_forms.c
 COMPAT_SOURCES := $(filter-out $(NET_SOURCES),$(wildcard src/compat/*.c))
 LIB_SOURCES  := $(filter-out $(TOOL_SOURCES) $(CUDA_SOURCES) $(FORECAST_SOURCES) $(COMPAT_SOURCES) $(NET_SOURCES),$(wildcard src/*/*.c))
 VARIANT_FILE := $(filter src/kernels/reduce_variant.c,$(LIB_SOURCES))

@@ -13,8 +13,10 @@
  * A handle is a unique id: both have 128 bytes. A message is a row of slots, each with the message's length in its header; one
  * without bytes is one empty slot. Nothing blocks, and nothing moves unless somebody tests.
  *
- * Read next: transport/plug_abi.h, the interface; transport/plug.c, its other side.
+ * Read next: nccl_net_forms.c, what NCCL calls; transport/plug_abi.h, the interface; transport/plug.c, its other side.
  */
+#include "compat/nccl_net.h"
+
 #include "base/config.h"
 #include "base/err.h"
 #include "base/memory.h"
@@ -22,7 +24,6 @@
 #include "chan/chan.h"
 #include "transport/plug_abi.h"
 #include "transport/transport.h"
-#include "transport/verbs_device.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -30,9 +31,6 @@
 #include <string.h>
 
 _Static_assert(sizeof(struct collet_unique_id) <= PLUG_HANDLE_BYTES, "a handle is a unique id");
-
-#define MOST_BYTES ((size_t)1 << 40)
-#define USUAL_MBITS 10000
 
 struct net_line;
 
@@ -63,6 +61,8 @@ struct net_listener {
 };
 
 static plug_log *net_log;
+
+void net_tell(plug_log *log) { net_log = log; }
 
 /* Tells the program why. */
 static int net_result(enum collet_result result) {
@@ -131,10 +131,9 @@ static enum collet_result line_try(struct net_line *line) {
 
 /* ---- connecting ---- */
 
-static int net_listen(int device, void *handle, void **listener_p) {
+int net_listen(void *handle, void **listener_p) {
     struct collet_unique_id id;
     struct net_listener *listener = calloc(1, sizeof *listener);
-    (void)device;
     *listener_p = NULL;
     if (listener == NULL)
         return PLUG_SYSTEM_ERROR;
@@ -150,13 +149,13 @@ static int net_listen(int device, void *handle, void **listener_p) {
     return PLUG_SUCCESS;
 }
 
-static int net_close_listen(void *listener) {
+int net_close_listen(void *listener) {
     line_destroy(((struct net_listener *)listener)->line);
     free(listener);
     return PLUG_SUCCESS;
 }
 
-static int net_accept(void *listener, void **receiver, void **on_device) {
+int net_accept(void *listener, void **receiver, void **on_device) {
     struct net_line **line = &((struct net_listener *)listener)->line;
     (void)on_device;
     *receiver = NULL;
@@ -189,10 +188,9 @@ static void put_pending(struct net_line *line) {
     pending = line;
 }
 
-static int net_connect(int device, void *handle, void **sender, void **on_device) {
+int net_connect(void *handle, void **sender) {
     struct net_line *line = take_pending(handle);
     enum collet_result result = COLLET_SUCCESS;
-    (void)device, (void)on_device;
     *sender = NULL;
     if (line == NULL)
         result = line_create(handle, true, &line);
@@ -207,14 +205,15 @@ static int net_connect(int device, void *handle, void **sender, void **on_device
     return net_result(result);
 }
 
-static int net_close(void *line) {
+int net_close(void *line) {
     line_destroy(line);
     return PLUG_SUCCESS;
 }
 
 /* ---- messages ---- */
 
-static int enqueue(struct net_line *line, void *data, size_t bytes, void **request_p) {
+int net_enqueue(void *line_p, void *data, size_t bytes, void **request_p) {
+    struct net_line *line = line_p;
     struct net_request *request = &line->requests[line->next % PLUG_REQUESTS_MAX];
     *request_p = NULL; /* no room now: to be called again */
     if (request->line != NULL)
@@ -305,7 +304,7 @@ static bool is_over(const struct net_request *request) {
     return request->whole && (consumed || conn->transport->idle(conn));
 }
 
-static int net_test(void *request_p, int *done, int *bytes) {
+int net_test(void *request_p, int *done, int *bytes) {
     struct net_request *request = request_p;
     enum collet_result result = line_progress(request->line);
     *done = is_over(request);
@@ -316,182 +315,3 @@ static int net_test(void *request_p, int *done, int *bytes) {
     request->line = NULL;
     return PLUG_SUCCESS;
 }
-
-/* ---- the rest ---- */
-
-static int net_init(plug_log *log) {
-    net_log = log;
-    return PLUG_SUCCESS;
-}
-static int net_devices(int *count) {
-    *count = 1;
-    return PLUG_SUCCESS;
-}
-/* Host memory needs no registration: messages are copied. */
-static int net_reg(void *line, void *data, size_t bytes, int kind, void **registration) {
-    (void)data, (void)bytes;
-    *registration = line;
-    return kind == PLUG_HOST ? PLUG_SUCCESS : PLUG_INTERNAL_ERROR;
-}
-static int net_dereg(void *line, void *registration) {
-    (void)line, (void)registration;
-    return PLUG_SUCCESS;
-}
-static int net_flush(void *line, int n, void **data, int *bytes, void **registrations, void **request) {
-    (void)line, (void)n, (void)data, (void)bytes, (void)registrations;
-    *request = NULL;
-    return PLUG_SUCCESS;
-}
-
-static int net_mbits(void) {
-    const struct verbs_host *host = verbs_host();
-    int most = 0;
-    for (int k = 0; k < host->nports; k++)
-        if (host->ports[k].kinds != 0 && (int)host->ports[k].mbits > most)
-            most = (int)host->ports[k].mbits;
-    return most > 0 ? most : USUAL_MBITS;
-}
-
-/* One device: which interfaces and rails are used, the transports decide. */
-static struct plug_properties head_of(int device) {
-    static char name[] = "collet";
-    return (struct plug_properties){.name = name,
-                                    .guid = (uint64_t)device,
-                                    .pointers = PLUG_HOST,
-                                    .global = 1,
-                                    .mbits = net_mbits(),
-                                    .port = 1,
-                                    .connections = 65536,
-                                    .receives = 1};
-}
-
-static int net_properties_v8(int device, void *properties) {
-    struct plug_properties head = head_of(device);
-    *(struct plug_properties_v8 *)properties = (struct plug_properties_v8){.name = head.name,
-                                                                           .guid = head.guid,
-                                                                           .pointers = head.pointers,
-                                                                           .global = head.global,
-                                                                           .mbits = head.mbits,
-                                                                           .port = head.port,
-                                                                           .connections = head.connections,
-                                                                           .receives = head.receives};
-    return PLUG_SUCCESS;
-}
-static int net_properties_v11(int device, void *properties) {
-    *(struct plug_properties_v11 *)properties = (struct plug_properties_v11){.head = head_of(device),
-                                                                             .nparts = 1,
-                                                                             .parts = {device},
-                                                                             .most_bytes = MOST_BYTES,
-                                                                             .most_collective_bytes = MOST_BYTES,
-                                                                             .requests = 1};
-    return PLUG_SUCCESS;
-}
-static int net_properties_v9(int device, void *properties) {
-    struct plug_properties_v11 all;
-    net_properties_v11(device, &all);
-    memcpy(properties, &all, offsetof(struct plug_properties_v11, requests));
-    return PLUG_SUCCESS;
-}
-static int net_properties_v12(int device, void *properties) {
-    *(struct plug_properties_v12 *)properties = (struct plug_properties_v12){.head = head_of(device),
-                                                                             .nparts = 1,
-                                                                             .parts = {device},
-                                                                             .most_bytes = MOST_BYTES,
-                                                                             .most_collective_bytes = MOST_BYTES,
-                                                                             .requests = 1,
-                                                                             .rail = -1,
-                                                                             .plane = -1};
-    return PLUG_SUCCESS;
-}
-
-/* ---- the forms of each version ---- */
-
-static int init_v10(plug_log *log, void *profiler) {
-    (void)profiler;
-    return net_init(log);
-}
-static int init_v11(void **context, uint64_t communicator, void *config, plug_log *log, void *profiler) {
-    (void)communicator, (void)config, (void)profiler;
-    *context = NULL;
-    return net_init(log);
-}
-static int listen_v11(void *context, int device, void *handle, void **listener) {
-    (void)context;
-    return net_listen(device, handle, listener);
-}
-static int connect_v10(int device, void *config, void *handle, void **sender, void **on_device) {
-    (void)config;
-    return net_connect(device, handle, sender, on_device);
-}
-static int connect_v11(void *context, int device, void *handle, void **sender, void **on_device) {
-    (void)context;
-    return net_connect(device, handle, sender, on_device);
-}
-static int isend_v8(void *line, void *data, int bytes, int tag, void *registration, void **request) {
-    (void)tag, (void)registration;
-    return enqueue(line, data, (size_t)bytes, request);
-}
-static int isend_v9(void *line, void *data, size_t bytes, int tag, void *registration, void **request) {
-    (void)tag, (void)registration;
-    return enqueue(line, data, bytes, request);
-}
-static int isend_v10(void *line, void *data, size_t bytes, int tag, void *registration, void *event, void **request) {
-    (void)event;
-    return isend_v9(line, data, bytes, tag, registration, request);
-}
-static int irecv_v9(void *line, int n, void **data, size_t *bytes, int *tags, void **registrations, void **request) {
-    (void)tags, (void)registrations;
-    return n == 1 ? enqueue(line, data[0], bytes[0], request) : PLUG_INTERNAL_ERROR;
-}
-static int irecv_v8(void *line, int n, void **data, int *bytes, int *tags, void **registrations, void **request) {
-    (void)tags, (void)registrations;
-    return n == 1 ? enqueue(line, data[0], (size_t)bytes[0], request) : PLUG_INTERNAL_ERROR;
-}
-static int irecv_v10(void *line, int n, void **data, size_t *bytes, int *tags, void **registrations, void **events,
-                     void **request) {
-    (void)events;
-    return irecv_v9(line, n, data, bytes, tags, registrations, request);
-}
-static int net_finalize(void *context) {
-    (void)context;
-    return PLUG_SUCCESS;
-}
-static int net_attributes(void *context, void *attributes) {
-    (void)context, (void)attributes;
-    return PLUG_SUCCESS;
-}
-
-/* X(version, and which form it has of: properties, init, listen, connect, isend and irecv) */
-#define TABLES(X)                                                                                                      \
-    X(8, v8, v8, v8, v8, v8)                                                                                           \
-    X(9, v9, v8, v8, v8, v9)                                                                                           \
-    X(10, v9, v10, v8, v10, v10)                                                                                       \
-    X(11, v11, v11, v11, v11, v10)                                                                                     \
-    X(12, v12, v11, v11, v11, v10)
-#define init_v8 net_init
-#define listen_v8 net_listen
-#define connect_v8 net_connect
-
-#define TABLE(number, properties, begins, listens, connects, sends)                                                    \
-    extern const struct plug_table ncclNetPlugin_v##number;                                                            \
-    __attribute__((visibility("default"))) const struct plug_table ncclNetPlugin_v##number = {                         \
-        .name = "collet",                                                                                              \
-        .init.begins = init_##begins,                                                                                  \
-        .devices = net_devices,                                                                                        \
-        .get_properties = net_properties_##properties,                                                                 \
-        .listen.listens = listen_##listens,                                                                            \
-        .connect.connects = connect_##connects,                                                                        \
-        .accept = net_accept,                                                                                          \
-        .reg_mr = net_reg,                                                                                             \
-        .dereg_mr = net_dereg,                                                                                         \
-        .isend.sends = isend_##sends,                                                                                  \
-        .irecv.sends = irecv_##sends,                                                                                  \
-        .iflush = net_flush,                                                                                           \
-        .test = net_test,                                                                                              \
-        .close_send = net_close,                                                                                       \
-        .close_recv = net_close,                                                                                       \
-        .close_listen = net_close_listen,                                                                              \
-        .finalize = net_finalize,                                                                                      \
-        .set_attributes = net_attributes,                                                                              \
-    };
-TABLES(TABLE)
