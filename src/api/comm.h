@@ -50,7 +50,7 @@ struct collet_comm {
     struct collet_window *windows;             /* window.c */
     pthread_mutex_t error_lock;
     char error_text[ERR_TEXT_BYTES];
-    struct collet_comm *next_shown; /* of those whose metrics this process shows (metrics.h) */
+    struct collet_comm *next_shown; /* of those whose metrics this process shows (exporter.h) */
     struct collet_comm *next_free;
 };
 

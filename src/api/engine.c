@@ -4,7 +4,7 @@
  */
 #include "api/comm.h"
 #include "api/engine_thread.h"
-#include "api/metrics.h"
+#include "api/exporter.h"
 #include "api/probe.h"
 #include "api/report.h"
 #include "api/stream.h"
@@ -497,11 +497,11 @@ enum collet_result engine_open(struct collet_comm *comm) {
     boot_count_at(comm->boot, &engine->lanes->begun);
     boot_report_by(comm->boot, &(struct boot_reporter){report_make, comm});
     engine->patience = (struct waiter){.spin = comm->chan->spin, .yield_ns = comm->chan->yield_ns};
-    return metrics_add(comm);
+    return exporter_add(comm);
 }
 
 void engine_close(struct collet_comm *comm) {
-    metrics_remove(comm);
+    exporter_remove(comm);
     if (comm->boot != NULL) {
         boot_count_at(comm->boot, NULL);
         boot_report_by(comm->boot, NULL);

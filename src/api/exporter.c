@@ -1,10 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * COLLET_METRICS: this process shows its ranks. The watch does it, even while the program hangs.
- *
- *      9400, 9400-9407, ADDRESS:9400     a desk at the first of these ports that is free: HTTP, one page whatever is asked for
- *      /run/collet.%p.prom               a file, written anew every 10 s
- */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/exporter.h"
+
 #include "api/comm.h"
 #include "api/metrics.h"
 #include "base/log.h"
@@ -14,7 +10,6 @@
 #include "boot/address.h"
 #include "boot/desk.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,7 +197,7 @@ static enum collet_result find_exporter(const char *where, struct exporter **exp
     return result;
 }
 
-enum collet_result metrics_add(struct collet_comm *comm) {
+enum collet_result exporter_add(struct collet_comm *comm) {
     struct exporter *exporter;
     if (comm->config.metrics[0] == '\0')
         return COLLET_SUCCESS;
@@ -217,7 +212,7 @@ enum collet_result metrics_add(struct collet_comm *comm) {
     return exporter->is_file ? write_file(exporter) : COLLET_SUCCESS;
 }
 
-void metrics_remove(struct collet_comm *comm) {
+void exporter_remove(struct collet_comm *comm) {
     struct process *process = process_lock();
     struct collet_comm **link = process->exporter != NULL ? &process->exporter->comms : NULL;
     while (link != NULL && *link != NULL && *link != comm)

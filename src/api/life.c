@@ -149,9 +149,12 @@ static enum collet_result stop_everywhere(struct collet_comm *comm, const char *
 
 enum collet_result collet_comm_revoke(struct collet_comm *comm) {
     COLLET_TRY(comm_check(comm));
-    COLLET_TRY(stop_everywhere(comm, "collet_comm_revoke"));
-    __atomic_store_n(&comm->revoked, true, __ATOMIC_RELAXED);
-    return COLLET_SUCCESS;
+    if (!comm_enter(comm))
+        return comm_check(comm);
+    __atomic_store_n(&comm->revoked, true,
+                     __ATOMIC_RELAXED); /* before calls fail: those that come later are told why */
+    comm_leave(comm);
+    return stop_everywhere(comm, "collet_comm_revoke");
 }
 
 enum collet_result collet_comm_abort(struct collet_comm *comm) {

@@ -30,8 +30,4 @@ void metrics_print(const struct metrics_rank *ranks, int nranks, FILE *out);
     "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: %zu\r\n"             \
     "Connection: close\r\n\r\n"
 
-/* From now on the rank is among those of its process, if its COLLET_METRICS has them shown. */
-enum collet_result metrics_add(struct collet_comm *comm);
-void metrics_remove(struct collet_comm *comm); /* harmless if it was not added */
-
 #endif

@@ -245,8 +245,12 @@ static enum collet_result map_sparse(int fd, size_t bytes, int protection, void 
     void *room = find_huge_room(bytes);
     int flags = MAP_SHARED | MAP_NORESERVE | (room != NULL ? MAP_FIXED : 0);
     void *memory = mmap(room, bytes, PROT_NONE, flags, fd, 0);
-    if (memory == MAP_FAILED)
-        return err_set(memory_code(), "cannot map %zu bytes of shared memory: %m", bytes);
+    if (memory == MAP_FAILED) {
+        enum collet_result result = err_set(memory_code(), "cannot map %zu bytes of shared memory: %m", bytes);
+        if (room != NULL)
+            munmap(room, bytes);
+        return result;
+    }
     munlock(memory, bytes);
     mprotect(memory, bytes, protection);
     *memory_p = memory;

@@ -53,28 +53,30 @@ bool output_replace(const char *pattern, const char *text, unsigned long bytes) 
         errno = ENAMETOOLONG;
         return false;
     }
-    snprintf(fresh, sizeof fresh, "%s.%d", path, os_pid());
-    unlink(fresh); /* left over from a process of this number */
+    snprintf(fresh, sizeof fresh, "%s.%d", path, os_tid()); /* several threads may write the same file */
+    unlink(fresh);                                          /* left over from a thread of this number */
     const int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0)
         return false;
-    const bool whole = write(fd, text, bytes) == (ssize_t)bytes;
+    const bool whole = output_write(fd, text, bytes);
+    int error = errno;
     if (close(fd) == 0 && whole && rename(fresh, path) == 0)
         return true;
-    const int error = errno;
+    error = whole ? errno : error;
     unlink(fresh);
     errno = error;
     return false;
 }
 
-void output_write(int fd, const char *text, unsigned long bytes) {
+bool output_write(int fd, const char *text, unsigned long bytes) {
     while (bytes > 0) {
         ssize_t written = write(fd, text, bytes);
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
-            return;
+            return false;
         text += written;
         bytes -= (unsigned long)written;
     }
+    return true;
 }

@@ -15,7 +15,7 @@ int output_open(const char *pattern, int rank, int flags);
 /* The file that a pattern names becomes this text, at once: nobody reads half of it. All may read it. False: errno says why not. */
 bool output_replace(const char *pattern, const char *text, unsigned long bytes);
 
-/* Writes all of it, in one write() if the system takes it so; what cannot be written is lost. */
-void output_write(int fd, const char *text, unsigned long bytes);
+/* Writes all of it, in one write() if the system takes it so. False: what could not be written is lost, errno says why. */
+bool output_write(int fd, const char *text, unsigned long bytes);
 
 #endif

@@ -6,7 +6,7 @@
  *      visitor ── a few bytes ──▶ until reads() says that the question is complete
  *              ◀── the answer ──  begun by answer(); goes out when nothing is under way for it any more
  *
- * Two desks: the reception (reception.h) for collet-status, the exporter of COLLET_METRICS (api/metrics.h).
+ * Two desks: the reception (reception.h) for collet-status, the exporter of COLLET_METRICS (api/exporter.h).
  */
 #ifndef COLLET_BOOT_DESK_H
 #define COLLET_BOOT_DESK_H

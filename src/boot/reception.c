@@ -33,6 +33,8 @@ static void on_census(struct census *census) {
     visitor_done(census->owner);
 }
 
+_Static_assert(sizeof(struct reception_request) <= DESK_QUESTION_BYTES, "a visitor has room for a request");
+
 static void begin_censuses(struct visitor *visitor) {
     const struct reception *reception = WATCH_OWNER(visitor->desk, struct reception, desk);
     struct reception_request request;
@@ -93,6 +95,8 @@ static struct reception *reception_open(void) {
     if (fd >= 0 && desk_open(&reception->desk, fd) == COLLET_SUCCESS)
         return reception;
     log_warn(BOOT, "collet-status cannot ask this process: no socket @%s: %m", name);
+    if (fd >= 0)
+        close(fd);
     free(reception);
     return NULL;
 }

@@ -78,7 +78,7 @@ struct record {
 };
 
 static void record_flush(struct record *record) {
-    output_write(record->fd, record->text, record->used);
+    (void)output_write(record->fd, record->text, record->used);
     record->used = 0;
 }
 

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "base/output.h"
 #include "base/spelling.h"
 #include "base/types.h"
 #include "base/wait.h"
@@ -609,6 +610,36 @@ static void crc32c_is_that_of_the_standard(void **state) {
     }
 }
 
+/* ---- files that are replaced ---- */
+
+static char page_path[64];
+
+static void *replace_pages(void *failed) {
+    char page[4096];
+    memset(page, 'x', sizeof(page));
+    for (int k = 0; k < 500; k++)
+        if (!output_replace(page_path, page, sizeof(page)))
+            __atomic_fetch_add((int *)failed, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static void threads_replace_one_file_and_nobody_reads_half_of_it(void **state) {
+    (void)state;
+    pthread_t threads[THREADS];
+    int failed = 0;
+    struct stat status;
+    snprintf(page_path, sizeof(page_path), "/tmp/collet-test-page-%d", getpid());
+    replace_pages(&failed);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, replace_pages, &failed), 0);
+    for (int k = 0; k < 1000; k++)
+        assert_true(stat(page_path, &status) == 0 && status.st_size == 4096);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(failed, 0);
+    assert_int_equal(unlink(page_path), 0);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1)
         return child(argv[1]);
@@ -651,6 +682,7 @@ int main(int argc, char **argv) {
         CASE(every_type_and_operator_has_a_name_and_nothing_else_has),
         CASE(crc32c_is_that_of_the_standard),
         CASE(a_long_wait_says_so_and_progress_starts_it_anew),
+        CASE(threads_replace_one_file_and_nobody_reads_half_of_it),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

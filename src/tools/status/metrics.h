@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What collet-status knows, in the text format of Prometheus: for its textfile collector, or over HTTP. One exporter serves all
- * processes of a host; with COLLET_METRICS each process serves its own ranks (api/metrics.h).
+ * processes of a host; with COLLET_METRICS each process serves its own ranks (api/exporter.h).
  */
 #ifndef COLLET_TOOLS_STATUS_METRICS_H
 #define COLLET_TOOLS_STATUS_METRICS_H
