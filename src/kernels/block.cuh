@@ -50,7 +50,7 @@ BLOCK_FN uint32_t first_of_end(const struct work_channel *program, uint32_t at) 
 }
 
 /* Copies the ends of a channel, each once, or refers to where they are. */
-BLOCK_FN void ends_take(struct block_memory *m, const struct work_channel *program) {
+BLOCK_SELDOM void ends_take(struct block_memory *m, const struct work_channel *program) {
     uint32_t npeers = program->npeers;
     bool few = npeers <= BLOCK_STAGED_PEERS;
     if (port_lane() == 0) {
@@ -72,7 +72,7 @@ BLOCK_FN void ends_take(struct block_memory *m, const struct work_channel *progr
 }
 
 /* Ends that have moved are this worker's; the others may be those of a block that is still at work. */
-BLOCK_FN void ends_return(struct block_memory *m, const struct work_channel *program) {
+BLOCK_SELDOM void ends_return(struct block_memory *m, const struct work_channel *program) {
     if (program->npeers > BLOCK_STAGED_PEERS)
         return;
 #pragma unroll 1
@@ -186,7 +186,7 @@ BLOCK_FN enum work_failure block_protocol_step(struct block_memory *m, const str
 /* ---- a worker ---- */
 
 /* By lane 0. */
-BLOCK_FN void block_begin(struct block_memory *m, const struct work *work, uint32_t channel, uint32_t worker) {
+BLOCK_SELDOM void block_begin(struct block_memory *m, const struct work *work, uint32_t channel, uint32_t worker) {
     const struct work_channel *program = &work->program->channels[channel];
     struct interp_op *op = &m->op;
     struct interp_worker *w = &m->worker;
@@ -215,7 +215,7 @@ BLOCK_FN void block_begin(struct block_memory *m, const struct work *work, uint3
 }
 
 /* Tells the host about the first failure of the rank. */
-BLOCK_FN void block_report(const struct block_memory *m, const struct work *work, uint32_t channel,
+BLOCK_SELDOM void block_report(const struct block_memory *m, const struct work *work, uint32_t channel,
                            enum work_failure failure) {
     struct work_status *status = work->status;
     if (failure == WORK_ABORTED || port_word_claim(&status->claimed))

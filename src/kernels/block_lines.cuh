@@ -195,8 +195,8 @@ template <class P, class F> BLOCK_FN void own_load(const struct lines_piece *p, 
         }
 }
 
-/* The operands in memory that stand behind so many received ones. Mostly there is one. */
-template <class R, class P>
+/* The operands in memory that stand behind so many received ones: of a flight of several lines one, as mostly. */
+template <class R, class P, class F>
 BLOCK_FN void locals_take(struct word_sum<R> *sums, const struct interp_op *op, const struct prog_step *step,
                           const struct lines_piece *p, int received, const struct lane_part *part,
                           const uint64_t *own) {
@@ -204,7 +204,7 @@ BLOCK_FN void locals_take(struct word_sum<R> *sums, const struct interp_op *op, 
     for (int u = 0; received == p->local_at && u < P::words; u++)
         word_take<R>(&sums[u], word_scaled<R>(op, step, 0, own[u]));
 #pragma unroll 1
-    for (int l = 1; l < step->locals_count; l++) {
+    for (int l = 1; F::lines == 1 && l < step->locals_count; l++) {
         if (op->locals[step->locals_first + l].at != received)
             continue;
 #pragma unroll
@@ -236,14 +236,14 @@ BLOCK_FN void line_take(struct word_sum<R> *sums, const struct interp_op *op, co
     for (int k = 0; k < F::ends; k++) {
         if (first + k >= step->recv_count)
             continue;
-        locals_take<R, P>(sums, op, step, p, first + k, &flight->part[line], flight->own[line]);
+        locals_take<R, P, F>(sums, op, step, p, first + k, &flight->part[line], flight->own[line]);
 #pragma unroll
         for (int u = 0; u < P::words; u++)
             word_take<R>(&sums[u], flight->words[k][line][u]);
     }
 }
 
-/* The operands of this lane's parts, in their order, reduced. Where there are several lines, one end at most is received from. */
+/* The operands of this lane's parts, in their order, reduced. Where there are several lines, at most one is received. */
 template <class R, class P, class F>
 BLOCK_FN enum work_failure flight_reduce(struct interp_worker *w, const struct prog_step *step,
                                          const struct lines_piece *p, F *flight, const struct work_status *status,
@@ -270,7 +270,7 @@ BLOCK_FN enum work_failure flight_reduce(struct interp_worker *w, const struct p
                 failure = flight_receive<P>(w, step, first, flight, status);
             line_take<R, P>(sums, op, step, p, first, flight, line);
         }
-        locals_take<R, P>(sums, op, step, p, n, &flight->part[line], flight->own[line]);
+        locals_take<R, P, F>(sums, op, step, p, n, &flight->part[line], flight->own[line]);
 #pragma unroll
         for (int u = 0; u < P::words; u++)
             result[line][u] = word_end<R>(&sums[u], divisor);
@@ -343,7 +343,7 @@ BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_
     return WORK_FINE;
 }
 
-/* Several lines at once where at most one end is received from; then the others, one by one. Lines of LL are short: of them a
+/* Several lines at once where at most one operand is received, and one is in memory; then the others, one by one. Lines of LL are short: of them a
  * slot has few for each lane. */
 template <class R, class P>
 BLOCK_FN enum work_failure piece_run(struct interp_worker *w, const struct prog_step *step, const struct lines_piece *p,
@@ -351,8 +351,8 @@ BLOCK_FN enum work_failure piece_run(struct interp_worker *w, const struct prog_
     uint32_t turn = 0;
     enum work_failure failure = WORK_FINE;
     if constexpr (P::lanes > 1)
-        if (step->recv_count <= 1)
-            failure = parts_run<R, P, (R::unroll > 1 ? R::unroll : 2)>(w, step, p, status, &turn);
+        if (step->recv_count <= 1 && step->locals_count <= 1)
+            failure = parts_run<R, P, R::reduces ? 2 : 4>(w, step, p, status, &turn);
     return failure == WORK_FINE ? parts_run<R, P, 1>(w, step, p, status, &turn) : failure;
 }
 

@@ -34,7 +34,7 @@ BLOCK_SELDOM void loans_drop(const struct interp_op *op, const struct prog_step 
 }
 
 /* Claims all payloads that were lent to this step. All its slots have arrived, so it does not wait before it has read them. */
-BLOCK_FN enum work_failure loans_take(const struct interp_op *op, const struct prog_step *step) {
+BLOCK_SELDOM enum work_failure loans_take(const struct interp_op *op, const struct prog_step *step) {
 #pragma unroll 1
     for (int k = 0; k < step->recv_count; k++) {
         struct fifo_end *end = op->recv_ends[step->recv_first + k];
@@ -74,7 +74,7 @@ BLOCK_SELDOM void loans_end(const struct fifo_end *end, uint64_t since) {
 }
 
 /* Waits until all that these ends have lent was read. *waits_for: which one is waited for. */
-BLOCK_FN enum work_failure loans_wait(struct fifo_end *const *ends, uint32_t n, const struct work_status *status,
+BLOCK_SELDOM enum work_failure loans_wait(struct fifo_end *const *ends, uint32_t n, const struct work_status *status,
                                       uint32_t *waits_for) {
     struct block_wait wait = {0, 0};
     enum work_failure failure = WORK_FINE;
