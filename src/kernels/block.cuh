@@ -202,7 +202,7 @@ BLOCK_SELDOM void block_begin(struct block_memory *m, const struct work *work, u
     w->first_step = program->workers[worker].first_step;
     w->nsteps = program->workers[worker].nsteps;
     w->lent = 0;
-    /* Loans are waited for at all ends. Those that are not copied may be another block's, which moves them meanwhile. */
+    /* This block waits for a loan at every end. A loan that this block does not copy may be copied by another block. */
     op->lends_from = program->npeers <= BLOCK_STAGED_PEERS ? program->lends_from : 0;
     op->lends = work->lends;
     bool few = program->list_entries <= BLOCK_STAGED_LIST;
