@@ -216,7 +216,7 @@ BLOCK_SELDOM void block_begin(struct block_memory *m, const struct work *work, u
 
 /* Tells the host about the first failure of the rank. */
 BLOCK_SELDOM void block_report(const struct block_memory *m, const struct work *work, uint32_t channel,
-                           enum work_failure failure) {
+                               enum work_failure failure) {
     struct work_status *status = work->status;
     if (failure == WORK_ABORTED || port_word_claim(&status->claimed))
         return;

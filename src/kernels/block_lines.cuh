@@ -352,7 +352,7 @@ BLOCK_FN enum work_failure piece_run(struct interp_worker *w, const struct prog_
     enum work_failure failure = WORK_FINE;
     if constexpr (P::lanes > 1)
         if (step->recv_count <= 1 && step->locals_count <= 1)
-            failure = parts_run<R, P, R::reduces ? 2 : 4>(w, step, p, status, &turn);
+            failure = parts_run < R, P, R::reduces ? 2 : 4 > (w, step, p, status, &turn);
     return failure == WORK_FINE ? parts_run<R, P, 1>(w, step, p, status, &turn) : failure;
 }
 
