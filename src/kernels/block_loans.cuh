@@ -75,7 +75,7 @@ BLOCK_SELDOM void loans_end(const struct fifo_end *end, uint64_t since) {
 
 /* Waits until all that these ends have lent was read. *waits_for: which one is waited for. */
 BLOCK_SELDOM enum work_failure loans_wait(struct fifo_end *const *ends, uint32_t n, const struct work_status *status,
-                                      uint32_t *waits_for) {
+                                          uint32_t *waits_for) {
     struct block_wait wait = {0, 0};
     enum work_failure failure = WORK_FINE;
 #pragma unroll 1
