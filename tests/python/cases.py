@@ -11,8 +11,10 @@ import subprocess
 import sys
 import time
 import unittest
+import unittest.mock
 
 import collet
+import collet.run
 from collet import _buffers, _library, communicator
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -103,6 +105,15 @@ def rank_gather_scatter() -> None:
         mine = array.array("H", [0])
         comm.scatter(array.array("H", range(50, 50 + n)) if r == 1 else None, mine, root=1)
         assert mine[0] == 50 + r, mine
+        truth = memoryview(bytearray([r == 0, 0, 1])).cast("?")
+        comm.allreduce(truth)
+        assert truth.tobytes() == b"\1\0\1", truth.tobytes()
+        try:
+            comm.allreduce(truth, op="avg")
+        except collet.InvalidArgument as error:
+            assert "truth values" in str(error), error
+        else:
+            raise AssertionError("an average of truth values was accepted")
         bits = array.array("B", [1 << r])
         comm.allreduce(bits, op="bor")
         assert bits[0] == (1 << n) - 1, bits
@@ -327,6 +338,12 @@ class Package(unittest.TestCase):
         ended = run("rank_fails", 2)
         self.assertEqual(ended.returncode, 3, ended.stderr)
         self.assertIn("rank 1 ended with status 3", ended.stderr)
+
+    def test_the_launcher_ends_processes_that_ctrl_c_does_not_end(self) -> None:
+        sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
+        with unittest.mock.patch.object(collet.run, "GRACE_SECONDS", 0.05):
+            self.assertEqual(collet.run.wait([sleeper], 130), 130)
+        self.assertEqual(sleeper.returncode, -signal.SIGTERM)
 
     def test_ctrl_c_ends_a_wait_on_every_rank(self) -> None:
         job = subprocess.Popen([sys.executable, "-m", "collet.run", "-n", "2", __file__, "rank_waits"],

@@ -25,6 +25,7 @@ class Memory(NamedTuple):
     count: int
     type: int
     owner: Any
+    is_truth: bool = False  # its bytes are truth values
 
 
 NOTHING = Memory(None, 0, TYPES["uint8"], None)
@@ -90,7 +91,7 @@ def _from_buffer(obj: Any, writable: bool) -> Memory:
     view = _View(obj, writable)
     raw = view.raw
     format_ = raw.format.decode() if raw.format else "B"
-    return Memory(raw.buf, raw.len // (raw.itemsize or 1), _type_of_format(format_, raw.itemsize), view)
+    return Memory(raw.buf, raw.len // (raw.itemsize or 1), _type_of_format(format_, raw.itemsize), view, format_ == "?")
 
 
 # ---- DLPack ----
@@ -117,7 +118,8 @@ _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 _DL_CPU = 1
-_DL_NAMES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "uint"}  # 6: bool, a byte
+_DL_BOOL = 6  # a byte
+_DL_NAMES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", _DL_BOOL: "uint"}
 
 
 def _is_contiguous(tensor: _DLTensor) -> bool:
@@ -147,7 +149,7 @@ def _from_dlpack(obj: Any) -> Memory:
     count = 1
     for axis in range(tensor.ndim):
         count *= tensor.shape[axis]
-    return Memory((tensor.data or 0) + tensor.byte_offset, count, TYPES[name], capsule)
+    return Memory((tensor.data or 0) + tensor.byte_offset, count, TYPES[name], capsule, tensor.code == _DL_BOOL)
 
 
 # ---- both ----

@@ -16,10 +16,13 @@ from .streams import Stream
 OPS = {"sum": 0, "prod": 1, "min": 2, "max": 3, "avg": 4, "band": 5, "bor": 6, "bxor": 7}
 
 
-def _op(name: str) -> int:
+def _op(name: str, memory: Memory) -> int:
+    """Of truth values, a sum is `or` and a product is `and`."""
     if name not in OPS:
         raise InvalidArgument(-1, f"op is '{name}': use one of " + ", ".join(OPS))
-    return OPS[name]
+    if memory.is_truth and name == "avg":
+        raise InvalidArgument(-1, "op is 'avg', but truth values have no average")
+    return OPS[{"sum": "max", "prod": "min"}.get(name, name) if memory.is_truth else name]
 
 
 def unique_id() -> bytes:
@@ -186,7 +189,7 @@ class Communicator:
         """recv[i] = op over all ranks of send[i], on every rank."""
         source, target = self._buffers(send, recv)
         self._equal(source, target)
-        self._call("collet_allreduce", source.address, target.address, source.count, source.type, _op(op),
+        self._call("collet_allreduce", source.address, target.address, source.count, source.type, _op(op, source),
                    keep=(source, target), stream=stream)
 
     def allgather(self, send: Any, recv: Any, *, stream: Optional[Stream] = None) -> None:
@@ -200,7 +203,7 @@ class Communicator:
         """recv on rank r = op over all ranks of block r of send; send has one block per rank."""
         source, target = self._buffers(send, recv)
         self._blocks(target, source, "reducescatter(send, recv)")
-        self._call("collet_reducescatter", source.address, target.address, target.count, source.type, _op(op),
+        self._call("collet_reducescatter", source.address, target.address, target.count, source.type, _op(op, source),
                    keep=(source, target), stream=stream)
 
     def alltoall(self, send: Any, recv: Any, *, stream: Optional[Stream] = None) -> None:
@@ -225,7 +228,7 @@ class Communicator:
         if len(counts) > self.rank and counts[self.rank] != target.count:
             raise InvalidArgument(-1, f"counts[{self.rank}] is {counts[self.rank]}, but recv has {target.count} elements")
         self._call("collet_reducescatterv", source.address, target.address, self._counts(counts, source, "counts"),
-                   source.type, _op(op), keep=(source, target), stream=stream)
+                   source.type, _op(op, source), keep=(source, target), stream=stream)
 
     def alltoallv(self, send: Any, sendcounts: Sequence[int], recv: Any, recvcounts: Sequence[int], *,
                   stream: Optional[Stream] = None) -> None:
@@ -254,7 +257,7 @@ class Communicator:
         target = source if recv is None else memory_of(recv, writable=True)
         if self.rank == root:
             self._equal(source, target)
-        self._call("collet_reduce", source.address, target.address, source.count, source.type, _op(op), root,
+        self._call("collet_reduce", source.address, target.address, source.count, source.type, _op(op, source), root,
                    keep=(source, target), stream=stream)
 
     def send(self, buffer: Any, peer: int, *, stream: Optional[Stream] = None) -> None:

@@ -3,7 +3,7 @@
 
 Starts n processes of the script with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as torchrun does. When one
 fails, the others get 5 seconds to end by themselves, and are then terminated. The exit status is that of the first that
-failed.
+failed. After Ctrl-C all of them get 5 seconds, and the exit status is 130.
 """
 from __future__ import annotations
 
@@ -44,12 +44,14 @@ def start(options: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
             for rank in range(options.n)]
 
 
-def wait(processes: list[subprocess.Popen[bytes]]) -> int:
-    """Waits for all; returns the status of the one that failed first. A thread per process tells of its end."""
+def wait(processes: list[subprocess.Popen[bytes]], status: int = 0) -> int:
+    """Waits for all; returns the status of the one that failed first. A thread per process tells of its end.
+
+    status: not 0: the job has failed already, and has little time left."""
     ended: queue.Queue[tuple[int, int]] = queue.Queue()
     for rank, process in enumerate(processes):
         threading.Thread(target=lambda r=rank, p=process: ended.put((r, p.wait())), daemon=True).start()
-    status, patience = 0, [GRACE_SECONDS, GRACE_SECONDS]
+    patience = [GRACE_SECONDS, GRACE_SECONDS]
     for _ in processes:
         rank, returned = _next(ended, processes, patience if status else None)
         if returned and not status:
@@ -86,7 +88,7 @@ def main() -> int:
     except KeyboardInterrupt:
         for process in processes:
             process.send_signal(signal.SIGINT)  # the terminal has sent one too; a second does no harm
-        return wait(processes) or 130
+        return wait(processes, 130)
 
 
 if __name__ == "__main__":
