@@ -1,12 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# torch.sh build|demo|bench|run FILE …: collet as a backend of PyTorch, built in $BUILD/torch and run from there. PYTHON names an
-# interpreter that has torch. TORCH=pypi takes PyPI's newest release instead, in an environment of its own in $BUILD/torch-pypi
+# torch.sh build|demo|bench|instructions|run FILE …: collet as a backend of PyTorch, built in $BUILD/torch and run from there.
+# PYTHON names an interpreter that has torch. TORCH=pypi takes PyPI's newest release instead, in an environment of its own in $BUILD/torch-pypi
 # (0.5 GB to download for torch and 2 GB for what it asks for, 5.4 GB installed); TORCH=2.8.0 that release. Exits 77 where there
 # is none.
 #
 # DOCS=1 torch.sh bench: puts the tables into docs/pytorch.md, too.
+#
+# torch.sh instructions: whose instructions a warm all_reduce of 1 KB consists of. Needs valgrind; a few minutes.
 #
 # torch.sh torchcomms: builds the backend for torchcomms, $BUILD/torch/libcollet_torchcomms.so, and its test beside it. TORCHCOMMS names a
 # checkout of github.com/meta-pytorch/torchcomms. Exits 77 without it.
@@ -82,6 +84,30 @@ print(time.strftime("Of %Y-%m-%d"), f"with torch {torch.__version__}, on a machi
     done
 }
 
+# Rank 0 is counted. Rank 1 is not slowed down by callgrind, so rank 0 hardly ever waits.
+instructions() {
+    local work=$home/instructions
+    local counter=(valgrind -q --tool=callgrind --toggle-collect=warm_calls "--callgrind-out-file=$work/counted")
+    command -v valgrind >/dev/null || { echo "torch: skipped: valgrind is not installed" && exit 77; }
+    mkdir -p "$work"
+    echo 'void warm_calls(void (*call)(void), int n) { while (n-- > 0) call(); }' |
+        gcc -shared -fPIC -g -x c - -o "$work/warm.so"
+    MASTER_PORT=$("$python" -c 'import collet.run; print(collet.run.free_port())')
+    export MASTER_PORT MASTER_ADDR=127.0.0.1 WORLD_SIZE=2 WARM=$work/warm.so
+    RANK=1 "$python" tests/torch/instructions.py &
+    RANK=0 "${counter[@]}" "$python" tests/torch/instructions.py
+    wait
+    callgrind_annotate --show-percs=no --threshold=100 --context=0 --auto=no "$work/counted" >"$work/functions"
+    awk '/\[.*\]$/ {
+            gsub(",", "", $1)
+            object = $NF
+            whose = object ~ /_backend/ ? "collet_torch" : object ~ /libcollet/ ? "libcollet" : object ~ /libtorch|libc10/ ? "torch in C++" :
+                object ~ /python|_ctypes|libffi/ ? "Python" : "libc, libstdc++ and the loader"
+            sum[whose] += $1
+        }
+        END { for (whose in sum) printf "| %s | %d |\n", whose, sum[whose] / 200 }' "$work/functions" | sort
+}
+
 put_into_docs() { # the tables of a file
     local page=docs/pytorch.md
     sed -i -e '/^<!-- bench-torch -->$/,/^<!-- end -->$/ { /^<!--/!d; }' -e "/^<!-- bench-torch -->\$/r $1" "$page"
@@ -125,9 +151,10 @@ bench)
     bench | tee "$home/bench.md"
     [ -z "${DOCS:-}" ] || put_into_docs "$home/bench.md"
     ;;
+instructions) instructions ;;
 run) "$python" "${@:2}" ;;
 *)
-    echo "usage: scripts/torch.sh build|demo|bench|run FILE …" >&2
+    echo "usage: scripts/torch.sh build|demo|bench|instructions|run FILE …" >&2
     exit 2
     ;;
 esac

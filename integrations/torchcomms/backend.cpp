@@ -190,18 +190,15 @@ class Comm : public TorchCommBackend {
     }
 
     bool isAbortSupported() const override { return true; }
-    bool isAborted() const override { return is_aborted_; }
-    void abort() override {
-        is_aborted_ = true;
-        owner().abort("it was aborted");
-    }
+    bool isAborted() const override { return owner_ != nullptr && owner_->has_failed(); }
+    void abort() override { owner().abort("it was aborted"); }
     void setTimeout(Milliseconds timeout) override { call_timeout_ = timeout; }
 
     /* ---- questions ---- */
 
     int getRank() const override { return rank_; }
     int getSize() const override { return size_; }
-    bool isInitialized() const override { return owner_ != nullptr && !is_aborted_; }
+    bool isInitialized() const override { return owner_ != nullptr && !isAborted(); }
     std::string_view getBackendName() const override { return "collet"; }
     std::string_view getBackendVersion() const override { return version_; }
     std::string_view getCommName() const override { return name_; }
@@ -532,7 +529,6 @@ class Comm : public TorchCommBackend {
     std::string name_, version_;
     CommOptions options_;
     at::Device device_ = at::kCPU;
-    std::atomic<bool> is_aborted_{false};
     Milliseconds call_timeout_ = kNoTimeout;
     OwnerPtr owner_;
     std::unique_ptr<Lane> collectives_;

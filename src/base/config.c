@@ -160,8 +160,8 @@ static enum collet_result refuse(const struct knob *knob, const char *variable, 
 
 /* ------------------------------------------------------------------------------------------- what the log says of it */
 
-/* Variables of scripts, tests and perf programs begin like this. */
-static const char *const OTHERS[] = {"COLLET_TEST", "COLLET_LAB", "COLLET_NO_INSTALL"};
+/* Variables of scripts, tests, perf programs and the backend of PyTorch begin like this. */
+static const char *const OTHERS[] = {"COLLET_TEST", "COLLET_LAB", "COLLET_NO_INSTALL", "COLLET_TORCH"};
 
 bool config_names_plugin(const char *name) { return name[0] != '\0' && strcmp(name, "none") != 0; }
 

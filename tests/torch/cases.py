@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import copy
 import os
+import signal
 import sys
 import threading
 from datetime import timedelta
@@ -61,6 +62,60 @@ def every_type_and_operator_is_right(rank: int, n: int) -> None:
     truth = torch.tensor([rank == 0, False, True])
     dist.all_reduce(truth)
     assert truth.tolist() == [True, False, True]
+
+
+@case
+def types_of_newer_releases_are_reduced(rank: int, n: int) -> None:
+    for name in ("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"):
+        dtype = getattr(torch, name, None)
+        if dtype is not None:
+            tensor = torch.ones(5).to(dtype)
+            dist.all_reduce(tensor)
+            assert tensor.to(torch.float32).tolist() == [n] * 5, (name, tensor)
+
+
+@case
+def tensors_without_elements_or_dimensions_travel(rank: int, n: int) -> None:
+    empty, blocks = torch.empty(0), [torch.empty(0) for _ in range(n)]
+    dist.all_reduce(empty)
+    dist.broadcast(empty, 1)
+    dist.all_gather(blocks, empty)
+    dist.reduce_scatter(empty, blocks)
+    dist.all_to_all_single(empty, empty.clone())
+    dist.all_to_all_single(empty, empty.clone(), [0] * n, [0] * n)
+    if rank < 2:
+        dist.send(empty, 1) if rank == 0 else dist.recv(empty, 0)
+    number, numbers = torch.tensor(float(rank)), [torch.tensor(-1.0) for _ in range(n)]
+    dist.all_gather(numbers, number)
+    assert [float(x) for x in numbers] == list(range(n))
+    dist.all_reduce(number)
+    assert float(number) == sum(range(n))
+
+
+@case
+def objects_travel(rank: int, n: int) -> None:
+    mine, everybodys = {"rank": rank, "text": "x" * 1000 * rank}, [None] * n
+    dist.all_gather_object(everybodys, mine)
+    assert [o["rank"] for o in everybodys] == list(range(n)) and len(everybodys[n - 1]["text"]) == 1000 * (n - 1)
+    words = ["a", "bb"] if rank == 1 else [None, None]
+    dist.broadcast_object_list(words, 1)
+    assert words == ["a", "bb"]
+    own = [None]
+    dist.scatter_object_list(own, list(range(n)) if rank == 0 else None)
+    gathered = [None] * n if rank == 0 else None
+    dist.gather_object(own[0], gathered)
+    assert gathered in (None, list(range(n)))
+
+
+@case
+def gradients_flow_through_collectives(rank: int, n: int) -> None:
+    import torch.distributed.nn.functional as functions
+    weight = torch.full((3,), rank + 1.0, requires_grad=True)
+    (functions.all_reduce(weight) * (rank + 1)).sum().backward()
+    assert weight.grad.tolist() == [n * (n + 1) / 2] * 3
+    weight.grad = None
+    torch.stack(functions.all_gather(weight)).sum().backward()
+    assert weight.grad.tolist() == [n] * 3
 
 
 @case
@@ -280,6 +335,71 @@ def weights_that_are_sharded_learn_what_whole_ones_learn(rank: int, n: int) -> N
 
 
 @case
+def a_layer_is_cut_among_ranks(rank: int, n: int) -> None:
+    if not hasattr(dist, "split_group"):  # as old as what is tried here
+        return
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    mesh = init_device_mesh("cpu", (n,))
+    rows = distribute_tensor(torch.arange(12.0).reshape(6, 2), mesh, [Shard(0)])
+    assert rows.redistribute(mesh, [Shard(1)]).redistribute(mesh, [Replicate()]).to_local().flatten().tolist() == list(range(12))
+    torch.manual_seed(1)
+    whole = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 2))
+    cut = parallelize_module(copy.deepcopy(whole), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    batch = torch.randn(5, 4)
+    for model in (whole, cut):
+        model(batch).square().sum().backward()
+    for parameter, shard in zip(whole.parameters(), cut.parameters()):
+        assert torch.allclose(parameter.grad, shard.grad.full_tensor(), atol=1e-5)
+
+
+@case
+def ranks_with_fewer_batches_join_the_others(rank: int, n: int) -> None:
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2), gradient_as_bucket_view=True)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with model.join():
+        for batch in range(1 + rank):
+            optimizer.zero_grad()
+            model(torch.full((2, 4), float(batch))).sum().backward()
+            optimizer.step()
+    weights = [torch.empty(2, 4) for _ in range(n)]
+    dist.all_gather(weights, model.module.weight.detach())
+    assert all(torch.equal(weights[0], other) for other in weights)
+
+
+@case
+def an_optimizer_whose_state_is_sharded_learns_the_same(rank: int, n: int) -> None:
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    torch.manual_seed(1)
+    plain = torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.ReLU(), torch.nn.Linear(5, 1))
+    sharded = copy.deepcopy(plain)
+    optimizers = {plain: torch.optim.Adam(plain.parameters(), 0.1),
+                  sharded: ZeroRedundancyOptimizer(sharded.parameters(), torch.optim.Adam, lr=0.1)}
+    batch = torch.randn(6, 7)
+    for model, optimizer in optimizers.items():
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(batch).square().mean().backward()
+            optimizer.step()
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), sharded.parameters()))
+
+
+@case
+def ctrl_c_ends_a_wait(rank: int, n: int) -> None:
+    group = dist.new_group()
+    if rank != 0:
+        return
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        dist.recv(torch.zeros(1), 1, group=group)
+    except KeyboardInterrupt:
+        return
+    raise AssertionError("the wait has ended without an interrupt")
+
+
+@case
 def a_call_that_ranks_do_not_make_ends_at_the_timeout_of_the_group(rank: int, n: int) -> None:
     group = dist.new_group(timeout=timedelta(seconds=1))
     if rank == 0:
@@ -308,7 +428,7 @@ def a_waiter_loses_patience_but_the_call_goes_on(rank: int, n: int) -> None:
 
 @case
 def tensors_may_lie_in_memory_of_collet(rank: int, n: int) -> None:
-    collet_torch.use_memory()
+    collet_torch.use_memory()  # the last case: it holds for the rest of the process
     large, small = torch.full((1 << 18,), float(rank)), torch.ones(3)
     assert large.data_ptr() % 4096 == 0
     dist.all_reduce(large)

@@ -267,8 +267,22 @@ void a_timeout_of_a_call_ends_its_communicator(TorchCommBackend &comm) {
         expect_failure("", [&] { work->wait(); });
         TORCH_CHECK(work->status() == TorchWork::WorkStatus::TIMEDOUT, "another status");
         expect_failure("timeout of 50 ms", [&] { part->all_reduce(tensor, sum, false); });
+    } else {
+        expect_failure("", [&] { part->recv(tensor, 0, false); });
     }
+    TORCH_CHECK(part->isAborted() && !part->isInitialized(), "the communicator looks sound");
+    TORCH_CHECK(!comm.isAborted() && comm.isInitialized(), "the timeout has reached another communicator");
     comm.barrier(false);
+}
+
+void an_abort_is_told(TorchCommBackend &comm) {
+    const auto aborted = comm.split({0, 1, 2}, "aborted"), finalized = comm.split({0, 1, 2}, "finalized");
+    comm.barrier(false);
+    aborted->abort();
+    finalized->finalize();
+    TORCH_CHECK(aborted->isAborted() && !finalized->isAborted(), "an abort is not told from an end");
+    at::Tensor tensor = filled(1, 0);
+    expect_failure("aborted", [&] { aborted->all_reduce(tensor, sum, false); });
 }
 
 /* On rank 0, the hook runs on the thread that settles the sums, or on that of the message. */
@@ -322,6 +336,7 @@ const Case cases[] = {
     a_name_is_free_when_its_communicator_is_made,
     a_name_is_free_when_no_communicator_is_made,
     a_timeout_of_a_call_ends_its_communicator,
+    an_abort_is_told,
     a_hook_may_drop_the_communicator,
 };
 

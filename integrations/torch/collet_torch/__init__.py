@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from datetime import timedelta
 from typing import Any, Optional
 
@@ -60,3 +61,5 @@ def _serve_monitored_barrier() -> None:
 
 _register()
 _serve_monitored_barrier()
+if os.environ.get("COLLET_TORCH_MEMORY", "0") != "0":
+    use_memory()

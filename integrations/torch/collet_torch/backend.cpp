@@ -66,6 +66,9 @@ using Lists = std::vector<Tensors>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using c10d::OpType;
 
+/* It imports this module, as a rule. */
+const std::thread::id main_thread = std::this_thread::get_id();
+
 c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
 
 /* ---------------------------------------------------------------------------------------------------------------- calls */
@@ -73,13 +76,15 @@ c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardI
 /* What an operation needs beside the function of collet. */
 struct Call : Buffers {
     template <typename Options>
-    Call(OpType type, const char *title, const Options &opts, Tensors shown = {})
-        : type(type), title(title), timeout(opts.timeout), at_once(waits_at_once(opts, 0)), shown(std::move(shown)) {}
+    Call(OpType type, const char *title, const Options &opts, const Tensors &tensors = {})
+        : type(type), title(title), timeout(opts.timeout), at_once(waits_at_once(opts, 0)),
+          is_profiled(at::hasCallbacks()), shown(is_profiled ? tensors : Tensors()) {}
 
     OpType type;
     const char *title; /* in torch's profiler */
     Milliseconds timeout;
     bool at_once;
+    bool is_profiled;
     Tensors shown;   /* to the profiler */
     at::Tensor note; /* of a received message: its tag */
     int64_t tag = 0; /* the tag that is expected */
@@ -92,10 +97,10 @@ struct MessageOptions {
 /* collet has no tags. A tag travels ahead of its message, and is compared. Messages between GPUs have none. */
 at::Tensor note_of(int tag) { return at::full({1}, tag, at::kLong); }
 
-collet_result receive(const Call &call, const at::Tensor &flat, int peer, collet_comm *comm, void *stream) {
+collet_result receive(const at::Tensor &note, const at::Tensor &flat, int peer, collet_comm *comm, void *stream) {
     return together([&] {
-        if (call.note.defined())
-            collet_recv(call.note.data_ptr(), 1, COLLET_INT64, peer, comm, stream);
+        if (note.defined())
+            collet_recv(note.data_ptr(), 1, COLLET_INT64, peer, comm, stream);
         collet_recv(flat.data_ptr(), Extent(flat).count, Extent(flat).type, peer, comm, stream);
     });
 }
@@ -145,18 +150,16 @@ using LinePtr = std::shared_ptr<Line>;
 class Operation : public c10d::Work {
   public:
     Operation(LinePtr line, int rank, Call call)
-        : c10d::Work(rank, call.type, call.title, call.shown), line_(std::move(line)), call_(std::move(call)) {}
+        : c10d::Work(rank, call.type, call.is_profiled ? call.title : nullptr, call.shown), line_(std::move(line)),
+          call_(std::move(call)) {}
 
     ~Operation() override {
         if (stream_ != nullptr)
             line_->give_back(stream_, exception_ != nullptr);
     }
 
-    void issued_on(collet_stream *stream, bool is_own) {
-        check(collet_stream_record(stream, &work_));
-        if (is_own)
-            stream_ = stream;
-    }
+    void own(collet_stream *stream) { stream_ = stream; }
+    void issued_on(collet_stream *stream) { check(collet_stream_record(stream, &work_)); }
 
     bool is_settled() { return c10d::Work::isCompleted(); }
 
@@ -210,6 +213,8 @@ class Operation : public c10d::Work {
     bool is_of_helper() const { return work_.stream == nullptr; }
     collet_result await(Milliseconds timeout);
     void await_helper(Milliseconds timeout);
+    template <typename Wait> bool await_in_slices(Milliseconds limit, Wait wait);
+    void heed_ctrl_c();
     void order_current_stream();
     void finish_message_and_copies();
     void complete_future();
@@ -280,15 +285,44 @@ void Operation::complete_future() {
 collet_result Operation::await(Milliseconds patience) {
     const bool is_hard = patience == kNoTimeout;
     const Milliseconds limit = is_hard ? call_.timeout : patience;
-    if (limit == c10d::kUnsetTimeout || limit == kNoTimeout)
-        return collet_wait(work_);
-    const collet_result result = collet_wait_for(work_, whole_ms(limit));
-    if (result != COLLET_IN_PROGRESS)
+    collet_result result = COLLET_IN_PROGRESS;
+    const auto wait_for = [&](Milliseconds slice) {
+        result = collet_wait_for(work_, whole_ms(slice));
+        return result != COLLET_IN_PROGRESS;
+    };
+    if (await_in_slices(limit == c10d::kUnsetTimeout ? kNoTimeout : limit, wait_for))
         return result;
     const std::string text = c10::str(call_.title, " is not done after its timeout of ", limit.count(), " ms");
     TORCH_CHECK(is_hard, text);
     line_->abort(text);
     return collet_wait(work_);
+}
+
+/* wait() waits for a time, and tells whether all is done. False: the limit, if there is one, is over before. */
+template <typename Wait> bool Operation::await_in_slices(Milliseconds limit, Wait wait) {
+    for (Milliseconds left = limit == kNoTimeout ? Milliseconds::max() : limit, slice; left.count() > 0;
+         left -= slice) {
+        slice = std::min(left, Milliseconds(500));
+        if (wait(slice))
+            return true;
+        heed_ctrl_c();
+    }
+    return false;
+}
+
+/* Python's handlers of signals run in the main thread. One that raises ends the wait, and the group: other ranks wait for it. */
+void Operation::heed_ctrl_c() {
+    if (std::this_thread::get_id() != main_thread || !Py_IsInitialized())
+        return;
+    std::exception_ptr raised;
+    {
+        pybind11::gil_scoped_acquire locked;
+        if (PyErr_CheckSignals() == 0)
+            return;
+        raised = std::make_exception_ptr(pybind11::error_already_set());
+    }
+    line_->abort("a signal has ended a wait");
+    std::rethrow_exception(raised);
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> Operation::getFuture() {
@@ -310,18 +344,17 @@ c10::intrusive_ptr<c10::ivalue::Future> Operation::getFuture() {
 }
 
 void Operation::await_helper(Milliseconds patience) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    const auto is_done = [this] { return completed_; };
-    if (patience == kNoTimeout)
-        cv_.wait(lock, is_done);
-    else
-        TORCH_CHECK(cv_.wait_for(lock, patience, is_done), call_.title, " is not done after its timeout of ",
-                    patience.count(), " ms");
+    const auto wait_for = [this](Milliseconds slice) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        return cv_.wait_for(lock, slice, [this] { return completed_; });
+    };
+    TORCH_CHECK(await_in_slices(patience, wait_for), call_.title, " is not done after its timeout of ",
+                patience.count(), " ms");
 }
 
 collet_result Operation::receive_from_any() {
     const collet_result result = collet_probe(&source_, line_->comm(), nullptr);
-    return result < 0 ? result : receive(call_, call_.kept[0], source_, line_->comm(), nullptr);
+    return result < 0 ? result : receive(call_.note, call_.kept[0], source_, line_->comm(), nullptr);
 }
 
 /* ------------------------------------------------------------------------------------------------------ lines, continued */
@@ -652,8 +685,8 @@ class Group : public GroupBase {
 
     WorkPtr recv(Tensors &tensors, int peer, int tag) override {
         Call call = receipt(OpType::RECV, "collet:recv", tensors, tag);
-        const at::Tensor flat = call.kept[0];
-        return message(call, [&](collet_comm *comm, void *stream) { return receive(call, flat, peer, comm, stream); });
+        const at::Tensor flat = call.kept[0], note = call.note;
+        return message(call, [&](collet_comm *comm, void *stream) { return receive(note, flat, peer, comm, stream); });
     }
 
     WorkPtr recvAnysource(Tensors &tensors, int tag) override {
@@ -696,7 +729,7 @@ class Group : public GroupBase {
             call.at_once && call.timeout == c10d::kUnsetTimeout && call_timeout_ == c10d::kUnsetTimeout;
         if (!at_once)
             return issue_into(line_->collectives(), false, call, issue);
-        OperationPtr operation = operation_of(call);
+        OperationPtr operation = operation_of(std::move(call));
         operation->settle(issue(line_->comm(), nullptr));
         return operation;
     }
@@ -704,9 +737,10 @@ class Group : public GroupBase {
     /* In torch's current stream, as what comes before and after it. Never run. */
     template <typename Issue> WorkPtr on_gpu(Call &call, Issue issue) {
         call.timeout = c10d::kUnsetTimeout;
-        const LinePtr line = gpu_line(call.device);
-        OperationPtr operation = c10::make_intrusive<Operation>(line, rank_, call);
-        operation->settle(issue(line->comm(), handle_of(current_stream(call.device), 0)));
+        const c10::Device device = call.device;
+        const LinePtr line = gpu_line(device);
+        OperationPtr operation = c10::make_intrusive<Operation>(line, rank_, std::move(call));
+        operation->settle(issue(line->comm(), handle_of(current_stream(device), 0)));
         return operation;
     }
 
@@ -741,9 +775,11 @@ class Group : public GroupBase {
     }
 
     template <typename Issue> WorkPtr issue_into(collet_stream *stream, bool is_own, Call &call, Issue issue) {
-        OperationPtr operation = operation_of(call);
+        OperationPtr operation = operation_of(std::move(call));
+        if (is_own)
+            operation->own(stream);
         const collet_result result = issue(line_->comm(), stream);
-        operation->issued_on(stream, is_own);
+        operation->issued_on(stream);
         if (result < 0)
             operation->settle(result);
         else
@@ -751,7 +787,7 @@ class Group : public GroupBase {
         return operation;
     }
 
-    OperationPtr operation_of(Call call) {
+    OperationPtr operation_of(Call &&call) {
         if (call.timeout == c10d::kUnsetTimeout)
             call.timeout = call_timeout_;
         line_->sweep();

@@ -20,6 +20,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -39,6 +40,19 @@ inline void check(collet_result result) {
 
 inline int whole_ms(Milliseconds time) { return static_cast<int>(std::min<int64_t>(time.count(), INT_MAX)); }
 
+/* Types that only newer releases of torch have go by their names. */
+inline bool find_newer_type(const char *name, collet_type *type) {
+    static const std::map<std::string, collet_type> types{{"UInt16", COLLET_UINT16},
+                                                          {"UInt32", COLLET_UINT32},
+                                                          {"UInt64", COLLET_UINT64},
+                                                          {"Float8_e4m3fn", COLLET_FLOAT8_E4M3},
+                                                          {"Float8_e5m2", COLLET_FLOAT8_E5M2}};
+    const auto found = types.find(name);
+    if (found != types.end())
+        *type = found->second;
+    return found != types.end();
+}
+
 inline bool find_type(const at::Tensor &tensor, collet_type *type) {
     const auto found = [type](collet_type value) {
         *type = value;
@@ -55,7 +69,7 @@ inline bool find_type(const at::Tensor &tensor, collet_type *type) {
     case at::kLong: return found(COLLET_INT64);
     case at::kByte:
     case at::kBool: return found(COLLET_UINT8);
-    default: return false;
+    default: return find_newer_type(c10::toString(tensor.scalar_type()), type);
     }
 }
 
@@ -286,19 +300,29 @@ class Owner {
         return comm_;
     }
 
-    void abort(const std::string &reason) { check(collet_comm_abort(take(reason))); }
-    void destroy() { collet_comm_destroy(take("it was destroyed")); }
+    /* After an abort, and after a failure of a call on any rank. Does not wait. */
+    bool has_failed() const {
+        std::lock_guard<std::mutex> lock(mutex_);
+        collet_result failure = COLLET_SUCCESS;
+        return is_aborted_ || (comm_ != nullptr && (collet_comm_get_async_error(comm_, &failure) < 0 || failure < 0));
+    }
+
+    void abort(const std::string &reason) { check(collet_comm_abort(take(reason, true))); }
+    void destroy() { collet_comm_destroy(take("it was destroyed", false)); }
 
   private:
-    collet_comm *take(const std::string &reason) {
+    collet_comm *take(const std::string &reason, bool aborts) {
         std::lock_guard<std::mutex> lock(mutex_);
-        if (comm_ != nullptr)
+        if (comm_ != nullptr) {
             reason_ = reason;
+            is_aborted_ = aborts;
+        }
         return std::exchange(comm_, nullptr);
     }
 
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
     collet_comm *comm_;
+    bool is_aborted_ = false;
     std::string reason_;
 };
 
