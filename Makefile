@@ -445,7 +445,7 @@ $(SIM_PERFS): $(SIM)/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON
 $(sort $(SIM_PROGRAMS) $(SIM_PERFS)): | $(SIM_RUNTIME)
 	$(LINK_PROGRAM)
 ifeq ($(WITH_CUDA),1)
-test-gpu-sim: $(SIM_PROGRAMS) $(if $(NCCL_TESTS),$(SIM_NCCL))
+test-gpu-sim: $(SIM_PROGRAMS) $(if $(NCCL_TESTS),$(SIM_NCCL) $(NCCL_LIB))
 	@SIM=$(SIM) COLLET_TEST_TIMEOUT=800 scripts/run-tests.sh tests/gpusim/run.sh tests/gpusim/nccl_tests.sh
 bench-gpu-sim: $(SIM)/bench_calls
 	@$<

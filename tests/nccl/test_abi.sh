@@ -212,7 +212,7 @@ profiler_layouts_agree() {
 
 # ---- nccl-tests ----
 
-# All of their programs, or those that NCCL_TESTS_PROGRAMS lists. They run on GPUs only.
+# All of their programs, or those that NCCL_TESTS_PROGRAMS lists. tests/gpusim/nccl_tests.sh runs them.
 nccl_tests_build() {
     mkdir -p "$work/home/lib" && ln -s "$PWD/include/compat" "$work/home/include" && ln -s "$ours" "$work/home/lib/libnccl.so" || return 1
     cp -r "$NCCL_TESTS" "$work/sources" && make -C "$work/sources/src" -j2 build BUILDDIR="$work/nccl-tests" CUDA_HOME="$cuda" CUDA_LIB="$(dirname "$(ls "$cuda"/lib*/libcudart.so | head -n 1)")" \
