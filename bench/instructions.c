@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { RANKS = 2, MOST_FLOATS = 1 << 20, CALLS_BEFORE = 50 };
+enum { RANKS = 2, MOST_FLOATS = 1 << 20, CALLS_BEFORE = 300 };
 
 static struct collet_comm *comms[RANKS];
 static float in[RANKS][MOST_FLOATS], out[RANKS][MOST_FLOATS];

@@ -91,6 +91,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
         op->multiply = (const void *)reduce_host_multiply(call->request.type);
     }
     program->ops_id = call->args_id;
+    program->trace_every = exec_trace_every(call, bytes);
 }
 
 static void exec_call_start(struct exec_call *call) {
@@ -145,21 +146,28 @@ static inline enum collet_result exec_worker_visit(struct exec_call *call, struc
     return COLLET_SUCCESS;
 }
 
-/* So ranks that are not traced, and programs without wires, do not pay for those. */
+/* So ranks that are not traced, and programs without wires, do not pay for those. Of the calls of a traced rank some are left out
+ * (exec_trace.h). */
 #define VISIT(name, everywhere, traced)                                                                                \
-    __attribute__((flatten)) static enum collet_result exec_visit_##name(struct exec_call *call,                       \
-                                                                         struct interp_worker *w, bool *moved) {       \
+    __attribute__((flatten, noinline)) static enum collet_result exec_visit_##name(                                    \
+        struct exec_call *call, struct interp_worker *w, bool *moved) {                                                \
         return exec_worker_visit(call, w, moved, everywhere, traced);                                                  \
     }
-#define VISIT_BOTH(NAME, name, ...) VISIT(name, PROTOCOL_##NAME, false) VISIT(traced_##name, PROTOCOL_##NAME, true)
-PROTOCOLS(VISIT_BOTH)
-VISIT(each_end, PROTO_EACH_END, false)
-VISIT(traced_each_end, PROTO_EACH_END, true)
+#define VISITS(name, everywhere)                                                                                       \
+    VISIT(name, everywhere, false)                                                                                     \
+    VISIT(traced_##name, everywhere, true)                                                                             \
+    static enum collet_result exec_visit_some_##name(struct exec_call *call, struct interp_worker *w, bool *moved) {   \
+        return exec_trace_leaves_out(call) ? exec_visit_##name(call, w, moved)                                         \
+                                           : exec_visit_traced_##name(call, w, moved);                                 \
+    }
+#define VISITS_OF(NAME, name, ...) VISITS(name, PROTOCOL_##NAME)
+PROTOCOLS(VISITS_OF)
+VISITS(each_end, PROTO_EACH_END)
 
 #define PLAIN(NAME, name, ...) [PROTOCOL_##NAME] = exec_visit_##name,
-#define TRACED(NAME, name, ...) [PROTOCOL_##NAME] = exec_visit_traced_##name,
+#define TRACED(NAME, name, ...) [PROTOCOL_##NAME] = exec_visit_some_##name,
 #define WIRES(NAME, name, ...) [PROTOCOL_##NAME] = exec_visit_each_end,
-#define TRACED_WIRES(NAME, name, ...) [PROTOCOL_##NAME] = exec_visit_traced_each_end,
+#define TRACED_WIRES(NAME, name, ...) [PROTOCOL_##NAME] = exec_visit_some_each_end,
 
 const exec_visits *exec_visits_of(bool has_wires, bool traced) {
     static exec_visits visits[2][2] = {{{PROTOCOLS(PLAIN)}, {PROTOCOLS(TRACED)}},

@@ -77,18 +77,23 @@ def print_sizes(operations):
               f"{median:>11.2f}{quantile(us, 0.99):>11.2f}{busbw:>9.3f}{quantile([o.spread_us for o in those], 0.5):>11.2f}")
 
 
-def print_stragglers(operations):
-    """How often each rank was the last to enter, and how long all others waited for it then."""
+def stragglers_of(operations):
+    """Of each rank, the worst first: how often it was the last to enter, and how long all others waited for it then."""
     last, waited = collections.Counter(), collections.Counter()
     for operation in operations:
         if len(operation.lines) > 1:
             last[operation.late] += 1
             waited[operation.late] += operation.spread_us
-    if not last:
+    return [(rank, last[rank], us) for rank, us in waited.most_common()]
+
+
+def print_stragglers(operations):
+    stragglers = stragglers_of(operations)
+    if not stragglers:
         return
     print(f"\n# {'rank':>4}{'last to enter':>15}{'others waited':>15}   (times, us)")
-    for rank, us in waited.most_common():
-        print(f"  {rank:>4}{last[rank]:>15}{us:>15.1f}")
+    for rank, times, us in stragglers:
+        print(f"  {rank:>4}{times:>15}{us:>15.1f}")
 
 
 def histogram_of(operations):
@@ -110,16 +115,37 @@ def block_of(rows):
     return "\n".join(" ".join(f"{value:.6g}" for value in row) for row in rows) + "\ne\n"
 
 
+def heading(path, title, x, y):
+    return (f"set terminal svg size 800,500\nset output '{path}'\nset title '{title}'\nset grid\n"
+            f"set xlabel '{x}'\nset ylabel '{y}'\n")
+
+
 def plot(path, title, x, y, series, style):
     names = sorted(series)
-    script = f"set terminal svg size 800,500\nset output '{path}'\nset title '{title}'\nset logscale x 2\nset grid\n"
-    script += f"set xlabel '{x}'\nset ylabel '{y}'\nset key outside\n"
+    script = heading(path, title, x, y) + "set logscale x 2\nset key outside\n"
     if style == "linespoints":
         script += "set logscale y 10\n"
     else:
         script += "set style fill solid 0.5\nset yrange [0:*]\n"
     script += "plot " + ", ".join(f"'-' with {style} title '{name}'" for name in names) + "\n"
     gnuplot(script + "".join(block_of(series[name]) for name in names))
+
+
+PLACES = 32  # of the ranking
+
+
+def plot_stragglers(path, stragglers):
+    """A bar per rank, the worst first; above it how often the rank was the last."""
+    worst = [row for row in stragglers if row[2] > 0][:PLACES]
+    if not worst:
+        return
+    script = heading(path, "how long others waited for the rank that came last", "rank", "ms")
+    script += "set style fill solid 0.5\nset boxwidth 0.8\nset yrange [0:*]\nset xrange [-0.6:*]\nset key off\n"
+    script += "set xtics (" + ", ".join(f"'{rank}' {place}" for place, (rank, times, us) in enumerate(worst)) + ")\n"
+    script += "plot '-' with boxes, '-' with labels offset 0,0.6\n"
+    script += block_of((place, us / 1000) for place, (rank, times, us) in enumerate(worst))
+    script += "".join(f"{place} {us / 1000:.6g} {times}x\n" for place, (rank, times, us) in enumerate(worst)) + "e\n"
+    gnuplot(script)
 
 
 def plot_all(operations, folder):
@@ -134,6 +160,7 @@ def plot_all(operations, folder):
     plot(os.path.join(folder, "sizes.svg"), "time by size (median)", "bytes", "us", sizes, "linespoints")
     bins = {name: sorted((2.0 ** octave, number) for octave, number in of.items()) for name, of in histogram_of(operations).items()}
     plot(os.path.join(folder, "times.svg"), "how many operations took how long", "us", "operations", bins, "boxes")
+    plot_stragglers(os.path.join(folder, "stragglers.svg"), stragglers_of(operations))
 
 
 def main():
@@ -141,7 +168,7 @@ def main():
         prog="collet-report", usage="collet-report [options] FILE...",
         description="FILE is what COLLET_RECORD wrote, on one host or several.")
     parser.add_argument("--version", action="version", version=f"collet-report (collet) {VERSION}")
-    parser.add_argument("--plots", metavar="FOLDER", help="write sizes.svg and times.svg there (needs gnuplot)")
+    parser.add_argument("--plots", metavar="FOLDER", help="write sizes.svg, times.svg and stragglers.svg there (needs gnuplot)")
     parser.add_argument("files", metavar="FILE", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.files:

@@ -10,11 +10,11 @@
 #include "tools/status/ask.h"
 #include "tools/status/blame.h"
 #include "tools/status/metrics.h"
+#include "tools/status/screen.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const struct command command = {
     "[options] [PID|COMM]",
@@ -50,46 +50,46 @@ static int calls_of(const struct status_rank *r) {
 
 /* ---- text ---- */
 
-static void print_call(const struct report_call *call) {
-    printf("in call %llu, %s of %llu %s, %s, %s", (unsigned long long)call->sequence,
-           prog_collective_name((enum prog_collective)call->collective), (unsigned long long)call->count,
-           type_name((enum collet_type)call->type), call->algorithm, protocol_of(call));
+static void print_call(const struct report_call *call, FILE *out) {
+    fprintf(out, "in call %llu, %s of %llu %s, %s, %s", (unsigned long long)call->sequence,
+            prog_collective_name((enum prog_collective)call->collective), (unsigned long long)call->count,
+            type_name((enum collet_type)call->type), call->algorithm, protocol_of(call));
     if (call->waits_for >= 0 && call->idle_ns > 0)
-        printf(": for %.1f s it has waited for rank %d's %s", (double)call->idle_ns / 1e9, call->waits_for,
-               call->connecting ? "connection"
-               : call->sending  ? "credit"
-                                : "data");
-    printf("\n");
+        fprintf(out, ": for %.1f s it has waited for rank %d's %s", (double)call->idle_ns / 1e9, call->waits_for,
+                call->connecting ? "connection"
+                : call->sending  ? "credit"
+                                 : "data");
+    fprintf(out, "\n");
 }
 
-static void print_rank(const struct status_rank *r) {
+static void print_rank(const struct status_rank *r, FILE *out) {
     const int ncalls = calls_of(r);
-    printf("  rank %-4d %-12s %7d  ", r->rank.rank, r->rank.host, r->rank.pid);
+    fprintf(out, "  rank %-4d %-12s %7d  ", r->rank.rank, r->rank.host, r->rank.pid);
     if (ncalls == 0)
-        printf("%s", fate_of(r));
+        fprintf(out, "%s", fate_of(r));
     if (ncalls == 0 && r->has_report)
-        printf("; its last is call %llu%s%s", (unsigned long long)r->report.calls, r->report.error[0] ? ": " : "",
-               r->report.error);
+        fprintf(out, "; its last is call %llu%s%s", (unsigned long long)r->report.calls, r->report.error[0] ? ": " : "",
+                r->report.error);
     if (ncalls == 0)
-        printf("\n");
+        fprintf(out, "\n");
     for (int k = 0; k < ncalls; k++) {
-        printf("%*s", k == 0 ? 0 : 33, "");
-        print_call(&r->report.call[k]);
+        fprintf(out, "%*s", k == 0 ? 0 : 33, "");
+        print_call(&r->report.call[k], out);
     }
 }
 
-static void print_jobs(const struct status_jobs *jobs) {
+static void print_jobs(const struct status_jobs *jobs, FILE *out) {
     for (int j = 0; j < jobs->count; j++) {
         const struct status_job *job = &jobs->job[j];
-        printf("communicator %s (%016llx) of %d ranks\n", job->name[0] ? job->name : "(unnamed)",
-               (unsigned long long)job->tag, job->nranks);
+        fprintf(out, "communicator %s (%016llx) of %d ranks\n", job->name[0] ? job->name : "(unnamed)",
+                (unsigned long long)job->tag, job->nranks);
         for (int k = 0; k < job->nranks; k++)
-            print_rank(&job->ranks[k]);
+            print_rank(&job->ranks[k], out);
         for (int k = 0; k < job->nranks; k++)
             if (job->ranks[k].blocks > 0) {
                 char text[512];
                 blame_describe(&job->ranks[k], text, sizeof(text));
-                printf("  held up by %s\n", text);
+                fprintf(out, "  held up by %s\n", text);
             }
     }
 }
@@ -134,8 +134,8 @@ static void put_rank(struct json *json, const struct status_rank *r) {
     json_close(json, '}');
 }
 
-static void put_jobs(const struct status_jobs *jobs) {
-    struct json json = {.file = stdout};
+static void put_jobs(const struct status_jobs *jobs, FILE *out) {
+    struct json json = {.file = out};
     json_open(&json, NULL, '[');
     for (int j = 0; j < jobs->count; j++) {
         const struct status_job *job = &jobs->job[j];
@@ -152,7 +152,7 @@ static void put_jobs(const struct status_jobs *jobs) {
         json_close(&json, '}');
     }
     json_close(&json, ']');
-    printf("\n");
+    fprintf(out, "\n");
 }
 
 /* ---- asking ---- */
@@ -209,19 +209,36 @@ static bool is_held_up(const struct status_jobs *jobs) {
     return false;
 }
 
-static void print_metrics(const struct status_jobs *jobs) { status_print_metrics(jobs, stdout); }
+typedef void print_status(const struct status_jobs *jobs, FILE *out);
 
-static int show(const char *whom, void (*print)(const struct status_jobs *jobs)) {
+static int show(const char *whom, print_status *print, FILE *out, FILE *trouble) {
     struct status_jobs jobs = {0};
     const char *why;
     find_jobs(whom, &jobs, &why);
     if (jobs.count == 0)
-        fprintf(stderr, "collet-status: %s%s%s\n", whom != NULL ? whom : "", whom != NULL ? ": " : "", why);
+        fprintf(trouble, "collet-status: %s%s%s\n", whom != NULL ? whom : "", whom != NULL ? ": " : "", why);
     else
-        print(&jobs);
+        print(&jobs, out);
     const int status = jobs.count == 0 ? NOBODY : is_held_up(&jobs);
     status_jobs_free(&jobs);
     return status;
+}
+
+struct view {
+    const char *whom;
+    print_status *print;
+};
+
+static char *text_of_view(void *context) {
+    const struct view *view = context;
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL)
+        return NULL;
+    show(view->whom, view->print, out, out);
+    fclose(out);
+    return text;
 }
 
 int main(int argc, char **argv) {
@@ -229,7 +246,7 @@ int main(int argc, char **argv) {
     bool as_json = false, as_metrics = false;
     int seconds = 1, port = 0;
     const struct argument table[] = {
-        ARGUMENT_VALUE("watch", "SECONDS", &watch, "again and again, so long after each other, on a cleared screen"),
+        ARGUMENT_VALUE("watch", "SECONDS", &watch, "again and again, so long after each other, on the whole screen"),
         ARGUMENT_FLAG("json", &as_json, "JSON instead of text"),
         ARGUMENT_FLAG("metrics", &as_metrics, "metrics of Prometheus instead of text"),
         ARGUMENT_VALUE("serve", "PORT", &serve,
@@ -244,13 +261,11 @@ int main(int argc, char **argv) {
         return EXIT_BAD_INPUT;
     if (serve != NULL)
         return status_serve_metrics(port, find_all);
-    void (*print)(const struct status_jobs *jobs) = as_json ? put_jobs : as_metrics ? print_metrics : print_jobs;
-    const char *whom = first < argc ? argv[first] : NULL;
-    while (watch != NULL) {
-        printf("\033[H\033[2J");
-        show(whom, print);
-        fflush(stdout);
-        nanosleep(&(struct timespec){.tv_sec = seconds}, NULL);
-    }
-    return show(whom, print);
+    struct view view = {first < argc ? argv[first] : NULL, as_json      ? put_jobs
+                                                           : as_metrics ? status_print_metrics
+                                                                        : print_jobs};
+    if (watch == NULL)
+        return show(view.whom, view.print, stdout, stderr);
+    screen_watch(seconds, text_of_view, &view);
+    return 0;
 }

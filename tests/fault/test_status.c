@@ -13,6 +13,7 @@
 #include "common/world.h"
 #include "tools/status/ask.h"
 #include "tools/status/blame.h"
+#include "tools/status/screen.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -208,8 +209,25 @@ static void every_rank_writes_its_operations_when_the_communicator_fails(void **
     }
 }
 
+static void assert_fits(const char *text, int rows, const char *expected) {
+    char *copy = strdup(text);
+    screen_fit(copy, rows, "  held up");
+    assert_string_equal(copy, expected);
+    free(copy);
+}
+
+static void a_small_screen_leaves_out_ranks_but_not_who_holds_them_up(void **state) {
+    (void)state;
+    const char *const text = "communicator a\n  rank 0\n  rank 1\n  rank 2\n  held up by rank 2\n";
+    assert_fits(text, 5, text);
+    assert_fits(text, 4, "communicator a\n  rank 0\n  held up by rank 2\n");
+    assert_fits(text, 1, "communicator a\n  held up by rank 2\n");
+    assert_fits("", 0, "");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_small_screen_leaves_out_ranks_but_not_who_holds_them_up),
         cmocka_unit_test(a_rank_that_is_stopped_is_named),
         cmocka_unit_test(askers_that_hang_up_before_the_answer_do_no_harm),
         cmocka_unit_test(others_answer_although_the_root_of_the_tree_is_stopped),

@@ -66,6 +66,25 @@ assert 64 <= len(steps) <= 3 * 64, len(steps)
 END
 }
 
+# Of small calls that are many one in eight has bars, the same ones on all ranks, or as many as are asked for.
+many_calls_are_sampled() {
+    local file=$work/many.json every
+    for every in 8 1; do
+        rm -f "$file"
+        perf COLLET_TRACE="$file" COLLET_TRACE_EVERY=$every -- -b 8 -e 8 -n 300 && adds_up "$file" 3 && python3 - "$file" $every <<'END' || return 1
+import collections, json, sys
+events, every = json.load(open(sys.argv[1]))["traceEvents"], int(sys.argv[2])
+ranks = collections.defaultdict(set)
+for e in events:
+    if e.get("cat") == "step":
+        ranks[e["args"]["seq"]].add(e["pid"])
+last = max(ranks)
+assert last > 300 and all(len(those) == 3 for those in ranks.values()), ranks
+assert sorted(ranks) == [n for n in range(1, last + 1) if n <= 256 or n % every == 0], sorted(ranks)
+END
+    done
+}
+
 overlay_shows_both() {
     local file=$work/ring.json text
     rm -f "$file"
@@ -103,7 +122,7 @@ report_has_tables_and_plots() {
     text=$("$bin/collet-report" "${plots[@]}" "$work/record.jsonl") || return 1
     echo "$text"
     grep -qE '^ +allreduce +65536 +[a-z]+ ' <<<"$text" && grep -q 'last to enter' <<<"$text" || return 1
-    [ ${#plots[@]} = 0 ] || { grep -q '<svg' "$work/plots/sizes.svg" && grep -q '<svg' "$work/plots/times.svg"; }
+    [ ${#plots[@]} = 0 ] || [ "$(grep -l '<svg' "$work"/plots/{sizes,times,stragglers}.svg | wc -l)" = 3 ]
 }
 
 # A nameless communicator of two ranks that are up and have both called something: other programs of the machine may have
@@ -245,6 +264,33 @@ others_get_no_answer() {
         ! grep -q 'rank 0' "$work/other" || { cat "$work/own" "$work/other"; return 1; }
 }
 
+# On a terminal the view takes another screen, and gives the old one back when it is interrupted.
+watching_ends_as_it_began() {
+    python3 - "$bin/collet-status" <<'END'
+import os, pty, signal, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], [sys.argv[1], "--watch", "1", "no communicator has this name"])
+said = b""
+def more():
+    global said
+    try:
+        part = os.read(terminal, 65536)
+    except OSError:
+        part = b""
+    said += part
+    return part
+signal.alarm(100)
+while b"Ctrl-C ends it" not in said:
+    assert more(), said
+os.kill(pid, signal.SIGINT)
+while more():
+    pass
+status = os.waitpid(pid, 0)[1]
+assert status == 0 and said.startswith(b"\x1b[?1049h") and said.endswith(b"\x1b[?1049l"), (status, said)
+END
+}
+
 refuses() { # words, command…
     local words=$1 output
     shift
@@ -270,6 +316,7 @@ check a_trace_over_tcp_adds_up trace_adds_up COLLET_TRANSPORT=tcp
 check a_trace_with_a_proxy_adds_up trace_adds_up COLLET_TRANSPORT=tcp COLLET_PROXY=1
 check the_trace_of_an_earlier_job_is_replaced old_traces_go
 check the_newest_events_are_kept few_events_are_kept
+check of_many_small_calls_some_are_traced_the_same_on_all_ranks many_calls_are_sampled
 check measured_and_predicted_are_laid_side_by_side overlay_shows_both
 check a_record_has_every_operation_of_every_rank record_is_complete
 check a_report_has_tables_and_plots report_has_tables_and_plots
@@ -282,5 +329,6 @@ if [ "$(id -u)" = 0 ] && command -v pgrep >/dev/null && setpriv --reuid 65534 --
 else
     skipped "another_user_gets_no_answer: only root can be another user"
 fi
+check a_view_that_is_interrupted_restores_the_terminal watching_ends_as_it_began
 check bad_input_is_refused bad_input_is_refused
 finish
