@@ -14,7 +14,7 @@ struct timeline {
     bool has_events;
 };
 
-/* "]}": behind these bytes at its end there is nothing in a file, so that another process can go on in front of them. */
+/* Every file ends in these bytes, so another process can insert its events in front of them. */
 #define TIMELINE_TAIL "\n]}\n"
 
 void timeline_begin(struct timeline *timeline, FILE *out, const char *source);

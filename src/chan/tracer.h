@@ -5,8 +5,8 @@
  *      executor ──▶ │ step 5, waited for rank 3 │ step 6 │ …      a ring of events per thread, which no other thread touches;
  *      proxy    ──▶ │ wire to rank 2 │ wire from rank 1 │ …       written to the file when the rank's communicator ends
  *
- * An event is what a step cannot say again later: three readings of a counter, the call, the round. Everything else is looked
- * up when the file is written: a worker leaves a description of its steps for that.
+ * An event holds only what cannot be found out later: three readings of a counter, the call, the round. Everything else is looked
+ * up when the file is written. For that a worker leaves a description of its steps.
  *
  * A message becomes an arrow if its two ends are found. Both call it by the same number: how many messages of its round
  * go through its connection before it.

@@ -72,9 +72,8 @@ static enum collet_result check_missing(const struct exec_call *call, uint64_t i
     return COLLET_SUCCESS;
 }
 
-/* A wire that broke, or memory that cannot be opened, may be the second thing that happened: the other rank died, or ended
- * its communicator because it failed over a third one. That news is on its way. A rank that waits a moment can name the
- * cause. */
+/* A broken wire, or memory that cannot be opened, may be a consequence, not the cause: the other rank may have died, or may have
+ * ended its communicator because of a third rank. That news is on its way. A rank that waits a moment can name the cause. */
 #define NEWS_WAIT_NS 1500000000u
 
 enum collet_result exec_explain(const struct exec_call *call, enum collet_result result) {

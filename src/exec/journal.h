@@ -4,10 +4,10 @@
  *
  *     the driver     journal_begin() ─▶ … │ calls 7-900, done │ call 901, done │ call 902, begun │ ◀─ journal_end()     a ring
  *                                                              │
- *     who looks      collet_comm_dump(); COLLET_DUMP_FILE, when the communicator fails; COLLET_RECORD, as each call ends
+ *     readers        collet_comm_dump(); COLLET_DUMP_FILE, when the communicator fails; COLLET_RECORD, as each call ends
  *
  * The driver alone writes, without a lock. A call must not pay for being written down. So equal calls of a lane that follow each
- * other share an entry, and nobody looks at the clock. Only if COLLET_RECORD, COLLET_DUMP_FILE or an observer wants to know
+ * other share an entry, and nobody looks at the clock. But if COLLET_RECORD, COLLET_DUMP_FILE or an observer needs
  * times, each call has an entry of its own.
  */
 #ifndef COLLET_EXEC_JOURNAL_H

@@ -7,10 +7,10 @@
  *                snapshot   same state,            all times and counters are moved here at once
  *                           T later
  *
- * Two states are the same if all that can influence the future is, seen from now: what workers wait for, what is under
+ * Two states are the same if everything that can influence the future is equal, seen from now: what workers wait for, what is under
  * way, until when links and engines are busy. Time is whole picoseconds, so "same" means the same bits, and the skipped
  * periods are what would have been simulated. A period may be skipped as often as every worker stays inside the run of
- * steps that it is in. The snapshot is taken anew whenever the number of events has doubled, so that it comes to lie
+ * steps that it is in. The snapshot is taken anew whenever the number of events has doubled, so sooner or later it lies
  * behind the transient (R. Brent, "An improved Monte Carlo factorization algorithm", BIT 20, 1980, for cycles of
  * functions).
  */

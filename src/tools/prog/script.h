@@ -11,8 +11,8 @@
 
 void script_print(const struct cast *cast, FILE *out);
 
-/* An algorithm for the collective of `of` whose programs for nranks ranks are this text. What is wrong with the text, building them
- * says. The text must outlive it. */
+/* An algorithm for the collective of `of`. Its programs for nranks ranks are this text. Errors in the text are found when the
+ * programs are built. The text must outlive the algorithm. */
 struct algorithm script_algorithm(const struct algorithm *of, int nranks, const char *text);
 
 #endif

@@ -30,7 +30,7 @@ bool show_check(const struct algorithm *algorithm, const struct prog_shape *shap
 enum { SHOW_PAGE_RANKS = 64 };
 enum collet_result show_page(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots,
                              FILE *out);
-/* What is a page's own: JSON, in the place of the word DATA in page.html. */
+/* The data of one page: JSON, which replaces the word DATA in page.html. */
 enum collet_result show_page_data(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
                                   int nslots, FILE *out);
 
