@@ -179,8 +179,8 @@ struct collet_config {
  * After 30 s it warns and names the missing ranks; after COLLET_INIT_TIMEOUT (10 minutes) it fails. Inside a group
  * collet_group_end() does the work, so one thread may create several ranks; *comm is set at once but usable only after
  * it. On failure *comm is NULL. The caller owns *comm and ends it with collet_comm_destroy() or collet_comm_abort().
- * Errors: INVALID_ARGUMENT (comm is NULL, nranks < 1, rank outside 0 … nranks−1, id is not one of collet, two ranks
- * with one number, nranks differs among ranks), INVALID_USAGE (an environment variable that cannot be obeyed), TIMEOUT,
+ * Errors: INVALID_ARGUMENT (comm is NULL, nranks outside 1 … 2^20, rank outside 0 … nranks−1, id is not one of collet, two
+ * ranks with one number, nranks differs among ranks), INVALID_USAGE (an environment variable that cannot be obeyed), TIMEOUT,
  * REMOTE, SYSTEM, NO_MEMORY. */
 COLLET_API enum collet_result collet_comm_init_rank(struct collet_comm **comm, int nranks, struct collet_unique_id id,
                                                     int rank);
@@ -207,7 +207,7 @@ COLLET_API enum collet_result collet_comm_init_rank_scalable(struct collet_comm 
  *   devices  array of nranks devices, or NULL for COLLET_DEVICE_HOST everywhere
  * Needs no id, opens no socket, starts no thread. Then either one thread drives all ranks: it calls each collective on
  * every comm between collet_group_start() and collet_group_end(). Or each rank has a thread, without groups.
- * Errors: INVALID_ARGUMENT (comms is NULL, nranks < 1, no such device), INVALID_USAGE, UNSUPPORTED, NO_MEMORY. */
+ * Errors: INVALID_ARGUMENT (comms is NULL, nranks outside 1 … 2^20, no such device), INVALID_USAGE, UNSUPPORTED, NO_MEMORY. */
 COLLET_API enum collet_result collet_comm_init_all(struct collet_comm **comms, int nranks, const int *devices);
 
 /* collet_comm_init_from_env: creates this process's rank of the job that a launcher describes in the environment.

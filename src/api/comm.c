@@ -365,7 +365,8 @@ static enum collet_result get(const struct collet_comm *comm, int value, int *to
     if (to == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL: pass the address of an int", argument);
     if (__atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE) == COMM_JOINING)
-        return err_set(COLLET_ERR_INVALID_USAGE, "the communicator is still being created");
+        return err_set(COLLET_ERR_INVALID_USAGE,
+                       "the communicator is still being created: poll collet_comm_get_async_error() first");
     *to = value;
     return COLLET_SUCCESS;
 }

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/types.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,11 +67,14 @@ static void sum_up(struct exec_request *request, int nranks, const struct span *
     request->count = total / (size_t)nranks + (total % (size_t)nranks != 0);
 }
 
-static enum collet_result err_own_count(const struct counts *in, size_t in_count, const struct counts *out,
-                                        size_t out_count, int rank) {
+static enum collet_result err_own_count(const struct counts *in, bool in_blocks, size_t in_count,
+                                        const struct counts *out, size_t out_count, int rank) {
+    char index[16] = "";
+    if (in_blocks)
+        snprintf(index, sizeof index, "[%d]", rank);
     return err_set(COLLET_ERR_INVALID_ARGUMENT,
-                   "%s of rank %d for itself is %zu, but %s[%d] is %zu: both must be the same number", in->name, rank,
-                   in_count, out->name, rank, out_count);
+                   "%s%s is %zu, but %s[%d] is %zu: both say how long this rank's own block is, so they must be equal",
+                   in->name, index, in_count, out->name, rank, out_count);
 }
 
 enum collet_result counts_read(struct exec_request *request, int rank, int nranks, const struct counts *in,
@@ -96,7 +100,7 @@ enum collet_result counts_read(struct exec_request *request, int rank, int nrank
         outs[0] = (struct span){0, ins[rank].count};
     size_t sent = ins[in_blocks ? rank : 0].count, received = outs[out_blocks ? rank : 0].count;
     if (sent != received)
-        return err_own_count(in, sent, out, received, rank);
+        return err_own_count(in, in_blocks, sent, out, received, rank);
     if (!prog_is_pairwise(request->collective))
         sum_up(request, nranks, in_blocks ? ins : outs);
     return COLLET_SUCCESS;

@@ -156,7 +156,7 @@ enum collet_result collet_comm_init_from_env(struct collet_comm **comm, const st
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "comm is NULL: pass where the handle goes");
     *comm = NULL;
     if (l != NULL) {
-        COLLET_TRY(read_int(l->size, 1, 1 << 24, &nranks));
+        COLLET_TRY(read_int(l->size, 1, BOOT_RANKS_MAX, &nranks));
         COLLET_TRY(read_int(l->rank, 0, nranks - 1, &rank));
     }
     if (nranks > 1)

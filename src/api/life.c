@@ -47,10 +47,7 @@ static enum collet_result init_rank(struct collet_comm **comm_p, int nranks, con
     if (comm_p == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "comm is NULL: pass where the handle goes");
     *comm_p = NULL;
-    if (nranks < 1)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: at least 1", nranks);
-    if (rank < 0 || rank >= nranks)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "rank is %d: 0 … %d for nranks = %d", rank, nranks - 1, nranks);
+    COLLET_TRY(boot_check_ranks(nranks, rank));
     COLLET_TRY(options_read(config, &options));
     COLLET_TRY(begin_rank(&options, ids, nids, nranks, rank, comm_p));
     return (*comm_p)->nonblocking ? COLLET_IN_PROGRESS : group_join(*comm_p);
@@ -66,6 +63,7 @@ enum collet_result collet_comm_init_rank_scalable(struct collet_comm **comm, int
                                                   const struct collet_config *config) {
     if (ids == NULL)
         return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "ids is NULL: pass an array of nids unique ids"));
+    COLLET_TRY(group_poison(boot_check_ranks(nranks, rank)));
     if (nids < 1 || nids > nranks)
         return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "nids is %d: 1 … nranks, which is %d", nids, nranks));
     for (int k = 1; k < nids; k++)
@@ -88,8 +86,7 @@ static enum collet_result init_all(struct collet_comm **comms, int nranks, const
 enum collet_result collet_comm_init_all(struct collet_comm **comms, int nranks, const int *devices) {
     if (comms == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "comms is NULL: pass an array of nranks handles");
-    if (nranks < 1)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: at least 1", nranks);
+    COLLET_TRY(boot_check_ranks(nranks, 0));
     memset(comms, 0, (size_t)nranks * sizeof(struct collet_comm *));
     enum collet_result result = init_all(comms, nranks, devices);
     for (int rank = 0; result != COLLET_SUCCESS && rank < nranks; rank++) {

@@ -87,7 +87,7 @@ enum collet_result collet_mem_alloc(void **memory, size_t bytes, int device) {
     if (memory == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "memory is NULL: pass the address of a pointer");
     if (bytes == 0)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "bytes is 0");
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "bytes is 0: ask for 1 or more");
     COLLET_TRY(memory_get(&a, 1, sizeof *a, "no memory to note an allocation"));
     enum collet_result result =
         device == COLLET_DEVICE_HOST ? allocate_on_host(a, bytes) : allocate_on_gpu(a, bytes, device);
@@ -136,7 +136,9 @@ enum collet_result collet_comm_register(struct collet_comm *comm, const void *bu
                                         struct collet_registration **registration) {
     COLLET_TRY(comm_check_usable(comm));
     if (buff == NULL || registration == NULL)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL", buff == NULL ? "buff" : "registration");
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s",
+                       buff == NULL ? "buff is NULL: pass the buffer"
+                                    : "registration is NULL: pass where the handle goes");
     uintptr_t end;
     if (bytes == 0 || __builtin_add_overflow((uintptr_t)buff, bytes, &end))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "bytes is %zu: no buffer at %p is that long", bytes, buff);

@@ -87,7 +87,9 @@ static enum collet_result check_create(const enum collet_op *op, const void *sca
                                        enum collet_residence residence, const struct collet_comm *comm) {
     COLLET_TRY(comm_check_usable(comm));
     if (op == NULL || scalar == NULL)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL", op == NULL ? "op" : "scalar");
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s",
+                       op == NULL ? "op is NULL: pass where the operator goes"
+                                  : "scalar is NULL: pass the address of an element");
     if (!type_valid(type))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "type is %d: see enum collet_type", (int)type);
     if (residence != COLLET_SCALAR_DEVICE && residence != COLLET_SCALAR_HOST)

@@ -384,6 +384,7 @@ enum collet_result collet_comm_shrink(struct collet_comm *comm, const int *exclu
 enum collet_result collet_comm_grow(struct collet_comm *comm, int nranks, const struct collet_unique_id *id,
                                     struct collet_comm **newcomm, const struct collet_config *config) {
     const struct wish wish = {CALL_GROW, 0, 0, nranks, id != NULL};
+    COLLET_TRY(group_poison(boot_check_ranks(nranks, 0)));
     if (comm_is_live(comm) && nranks <= comm->nranks)
         return group_poison(
             err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: more than the %d that comm has", nranks, comm->nranks));

@@ -52,11 +52,12 @@ enum collet_result boot_check_id(const struct collet_unique_id *unique_id) {
     return id_unpack(unique_id, &id);
 }
 
-static enum collet_result check_rank_number(int nranks, int rank) {
-    if (nranks < 1)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "nranks is %d: it must be at least 1", nranks);
+enum collet_result boot_check_ranks(int nranks, int rank) {
+    if (nranks < 1 || nranks > BOOT_RANKS_MAX)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "nranks is %d: 1 … %d; pass how many ranks the communicator is to have", nranks, BOOT_RANKS_MAX);
     if (rank < 0 || rank >= nranks)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "rank is %d: it must be within 0 … %d", rank, nranks - 1);
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "rank is %d: 0 … %d for nranks = %d", rank, nranks - 1, nranks);
     return COLLET_SUCCESS;
 }
 
@@ -109,7 +110,7 @@ enum collet_result boot_join_by(const struct collet_unique_id *ids, int nids, in
     SCOPED_ID struct id id, via;
     struct watch *watch;
     struct boot *boot;
-    COLLET_TRY(check_rank_number(nranks, rank));
+    COLLET_TRY(boot_check_ranks(nranks, rank));
     COLLET_TRY(id_unpack(&ids[0], &id));
     COLLET_TRY(choose_via(ids, nids, nranks, rank, &via));
     if (id.set.count == 0)

@@ -64,6 +64,11 @@ enum collet_result boot_unique_id_fresh(bool one_process, struct collet_unique_i
 /* INVALID_ARGUMENT if it is no id, of another version, or damaged. */
 enum collet_result boot_check_id(const struct collet_unique_id *id);
 
+#define BOOT_RANKS_MAX (1 << 20) /* of a communicator */
+
+/* INVALID_ARGUMENT if there can be no communicator of nranks ranks, or no such rank in it. */
+enum collet_result boot_check_ranks(int nranks, int rank);
+
 /* An id that all ranks can compute for themselves: rank 0 will listen on host:port, with a
  * secret derived from the text. For COLLET_COMM_ID and MASTER_ADDR. */
 enum collet_result boot_unique_id_at(const char *host, int port, const char *secret_text, struct collet_unique_id *id);

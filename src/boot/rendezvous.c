@@ -195,7 +195,7 @@ static bool on_join(struct guest *guest, const struct frame *frame) {
     if (!valid || config_bytes != (card.rank == 0 ? sizeof meeting->table.agreed : 0)) {
         snprintf(text, sizeof text,
                  "rank %d of %d comes with another version of collet than the others, or with more than %d ranks",
-                 card.rank, card.nranks, NRANKS_MAX);
+                 card.rank, card.nranks, BOOT_RANKS_MAX);
         return reject(guest, &card, text);
     }
     if (meeting->state == MEETING_FAILED) {

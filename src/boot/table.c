@@ -88,7 +88,7 @@ void ranks_text(const uint8_t *have, int nranks, char *text, size_t room) {
 
 bool card_read(const void *data, struct card *card) {
     memcpy(card, data, sizeof *card);
-    return card->nranks >= 1 && card->nranks <= NRANKS_MAX && card->rank >= 0 && card->rank < card->nranks &&
+    return card->nranks >= 1 && card->nranks <= BOOT_RANKS_MAX && card->rank >= 0 && card->rank < card->nranks &&
            memchr(card->host, '\0', sizeof card->host) != NULL && address_set_valid(&card->listener);
 }
 
@@ -110,7 +110,7 @@ bool failure_read(const void *data, size_t bytes, struct failure *failure) {
     if (bytes != sizeof *failure)
         return false;
     memcpy(failure, data, sizeof *failure);
-    return is_failure(failure->code, failure->text) && failure->rank >= -1 && failure->rank < NRANKS_MAX;
+    return is_failure(failure->code, failure->text) && failure->rank >= -1 && failure->rank < BOOT_RANKS_MAX;
 }
 
 bool rejection_read(const void *data, size_t bytes, struct rejection *rejection) {

@@ -16,8 +16,6 @@
 
 #define CARD_TEXT_BYTES 112
 
-#define NRANKS_MAX (1 << 20)
-
 /* Who a rank is. */
 struct card {
     int32_t rank, nranks, pid;

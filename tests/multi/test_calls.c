@@ -116,14 +116,14 @@ static void give_nonsense(struct ranks *ranks, int rank) {
         ranks_check(ranks, rank, strstr(collet_last_error(NULL), word) != NULL);                                       \
     } while (0)
     REFUSED("recvcounts is NULL", collet_allgatherv(in, 2, out, NULL, NULL, COLLET_INT32, comm, NULL));
-    REFUSED("sendcount of rank", collet_allgatherv(in, 1, out, counts, NULL, COLLET_INT32, comm, NULL));
+    REFUSED("sendcount is 1, but recvcounts[", collet_allgatherv(in, 1, out, counts, NULL, COLLET_INT32, comm, NULL));
     REFUSED("recvcounts[0] is", collet_allgatherv(in, rank ? 2 : huge[0], out, huge, NULL, COLLET_INT32, comm, NULL));
     REFUSED("sendbuff is NULL", collet_allgatherv(NULL, 2, out, counts, NULL, COLLET_INT32, comm, NULL));
     REFUSED("overlap", collet_allgatherv(out + 1, 2, out, counts, NULL, COLLET_INT32, comm, NULL));
     REFUSED("recvcounts is NULL", collet_reducescatterv(in, out, NULL, COLLET_INT32, COLLET_SUM, comm, NULL));
     REFUSED("op is", collet_reducescatterv(in, out, counts, COLLET_INT32, (enum collet_op)77, comm, NULL));
     REFUSED("sendcounts is NULL", collet_alltoallv(in, NULL, NULL, out, counts, NULL, COLLET_INT32, comm, NULL));
-    REFUSED("for itself is 2", collet_alltoallv(in, counts, NULL, out, others, NULL, COLLET_INT32, comm, NULL));
+    REFUSED("is 2, but recvcounts[", collet_alltoallv(in, counts, NULL, out, others, NULL, COLLET_INT32, comm, NULL));
     REFUSED("overlap", collet_alltoallv(in, counts, NULL, in, counts, NULL, COLLET_INT32, comm, NULL));
     ranks_try(ranks, rank, collet_allgatherv(NULL, 0, NULL, none, NULL, COLLET_INT32, comm, NULL));
     ranks_try(ranks, rank, collet_alltoallv(NULL, none, NULL, NULL, none, NULL, COLLET_INT32, comm, NULL));

@@ -68,7 +68,8 @@ struct input {
     X(BAD, "no host stream", collet_barrier(b.comm, b.no_stream))                                                      \
     X(BAD, "comm is NULL", collet_allgatherv(b.in, 2, b.out, b.counts, NULL, I, NULL, NULL))                           \
     X(BAD, "sendbuff is NULL", collet_allgatherv(NULL, 2, b.out, b.counts, NULL, I, b.comm, NULL))                     \
-    X(BAD, "sendcount of rank 1", collet_allgatherv(b.in, 1, b.out, b.counts, NULL, I, b.comm, NULL))                  \
+    X(BAD, "sendcount is 1, but recvcounts[1] is 2",                                                                   \
+      collet_allgatherv(b.in, 1, b.out, b.counts, NULL, I, b.comm, NULL))                                              \
     X(BAD, "recvbuff is NULL", collet_allgatherv(b.in, 2, NULL, b.counts, NULL, I, b.comm, NULL))                      \
     X(BAD, "recvcounts is NULL", collet_allgatherv(b.in, 2, b.out, NULL, NULL, I, b.comm, NULL))                       \
     X(BAD, "recvcounts[0] is", collet_allgatherv(b.in, 2, b.out, b.huge, NULL, I, b.comm, NULL))                       \
@@ -93,7 +94,8 @@ struct input {
     X(BAD, "recvcounts is NULL", collet_alltoallv(b.in, b.counts, NULL, b.out, NULL, NULL, I, b.comm, NULL))           \
     X(BAD, "sendcounts[0] is", collet_alltoallv(b.in, b.huge, NULL, b.out, b.counts, NULL, I, b.comm, NULL))           \
     X(BAD, "recvcounts[0] is", collet_alltoallv(b.in, b.counts, NULL, b.out, b.huge, NULL, I, b.comm, NULL))           \
-    X(BAD, "for itself is 2", collet_alltoallv(b.in, b.counts, NULL, b.out, b.fewer, NULL, I, b.comm, NULL))           \
+    X(BAD, "sendcounts[1] is 2, but recvcounts[1] is 1",                                                               \
+      collet_alltoallv(b.in, b.counts, NULL, b.out, b.fewer, NULL, I, b.comm, NULL))                                   \
     X(BAD, "sendcounts[1] is", collet_alltoallv(b.in, b.counts, b.ahead, b.out, b.counts, NULL, I, b.comm, NULL))      \
     X(BAD, "recvcounts[1] is", collet_alltoallv(b.in, b.counts, NULL, b.out, b.counts, b.ahead, I, b.comm, NULL))      \
     X(BAD, "two blocks over", collet_alltoallv(b.in, b.counts, NULL, b.out, b.counts, b.same, I, b.comm, NULL))        \
@@ -108,6 +110,9 @@ struct input {
     X(BAD, "recvbuff is NULL", collet_recv(NULL, 2, I, 0, b.comm, NULL))                                               \
     X(BAD, "peer is -1", collet_recv(b.out, 2, I, -1, b.comm, NULL))                                                   \
     X(BAD, "no host stream", collet_recv(b.out, 2, I, 0, b.comm, b.no_stream))                                         \
+    X(BAD, "comm is NULL", collet_probe(&peer, NULL, NULL))                                                            \
+    X(BAD, "peer is NULL", collet_probe(NULL, b.comm, NULL))                                                           \
+    X(BAD, "no host stream", collet_probe(&peer, b.comm, b.no_stream))                                                 \
     X(BAD, "comm is NULL", collet_comm_split(NULL, 0, 0, &b.made, NULL))                                               \
     X(BAD, "color is -2", collet_comm_split(b.comm, -2, 0, &b.made, NULL))                                             \
     X(BAD, "newcomm is NULL", collet_comm_split(b.comm, 0, 0, NULL, NULL))                                             \
@@ -126,6 +131,11 @@ struct input {
     X(BAD, "config.size", collet_comm_grow(b.comm, 3, &b.id, &b.made, &no_size))                                       \
     X(BAD, "comm is NULL", collet_comm_init_rank_scalable(NULL, 2, 0, 1, &b.id, NULL))                                 \
     X(BAD, "nranks is 0", collet_comm_init_rank(&b.made, 0, b.id, 0))                                                  \
+    X(BAD, "nranks is 2000000000: 1", collet_comm_init_rank(&b.made, 2000000000, b.id, 0))                             \
+    X(BAD, "nranks is 2000000000: 1", collet_comm_init_rank_config(&b.made, 2000000000, b.id, 0, NULL))                \
+    X(BAD, "nranks is 2000000000: 1", collet_comm_init_rank_scalable(&b.made, 2000000000, 0, 1, &b.id, NULL))          \
+    X(BAD, "nranks is 2000000000: 1", collet_comm_grow(b.comm, 2000000000, &b.id, &b.made, NULL))                      \
+    X(BAD, "nranks is 1048577: 1", collet_comm_init_rank(&b.made, 1048577, b.id, 0))                                   \
     X(BAD, "rank is 2", collet_comm_init_rank_scalable(&b.made, 2, 2, 1, &b.id, NULL))                                 \
     X(BAD, "nids is 0", collet_comm_init_rank_scalable(&b.made, 2, 0, 0, &b.id, NULL))                                 \
     X(BAD, "nids is 3", collet_comm_init_rank_scalable(&b.made, 2, 0, 3, &b.id, NULL))                                 \
@@ -163,9 +173,27 @@ struct input {
     X(BAD, "registration is NULL", collet_comm_register(b.comm, b.in, 8, NULL))                                        \
     X(BAD, "comm is NULL", collet_comm_deregister(NULL, (struct collet_registration *)b.in))                           \
     X(BAD, "registration", collet_comm_deregister(b.comm, (struct collet_registration *)b.in))                         \
+    X(BAD, "comm is NULL", collet_win_register(NULL, b.in, 8, &window))                                                \
+    X(BAD, "buff is NULL", collet_win_register(b.comm, NULL, 8, &window))                                              \
+    X(BAD, "window is NULL", collet_win_register(b.comm, b.in, 8, NULL))                                               \
+    X(BAD, "comm is NULL", collet_win_deregister(NULL, NULL))                                                          \
+    X(BAD, "none of this communicator's", collet_win_deregister(b.comm, (struct collet_window *)b.in))                 \
+    X(BAD, "comm is NULL", collet_put(b.in, 8, 0, NULL, 0, NULL))                                                      \
+    X(BAD, "peer is 2", collet_put(b.in, 8, 2, NULL, 0, b.comm))                                                       \
+    X(BAD, "none of this communicator's", collet_put(b.in, 8, 0, NULL, 0, b.comm))                                     \
+    X(BAD, "comm is NULL", collet_signal(0, NULL, NULL))                                                               \
+    X(BAD, "peer is -1", collet_signal(-1, NULL, b.comm))                                                              \
+    X(BAD, "none of this communicator's", collet_signal(0, NULL, b.comm))                                              \
+    X(BAD, "comm is NULL", collet_wait_signal(0, 1, NULL, NULL))                                                       \
+    X(BAD, "peer is 2", collet_wait_signal(2, 1, NULL, b.comm))                                                        \
+    X(BAD, "none of this communicator's", collet_wait_signal(0, 1, NULL, b.comm))                                      \
+    X(BAD, "no host stream", collet_wait_for(work, 1))                                                                 \
     X(BAD, "comm is NULL", collet_comm_revoke(NULL))                                                                   \
     X(BAD, "no communicator", collet_comm_revoke((struct collet_comm *)b.no_stream))                                   \
-    X(BAD, "id is NULL", collet_get_unique_id(NULL))
+    X(BAD, "id is NULL", collet_get_unique_id(NULL))                                                                   \
+    X(BAD, "comms is NULL", collet_comm_init_all(NULL, 2, NULL))                                                       \
+    X(BAD, "nranks is 0", collet_comm_init_all(&b.made, 0, NULL))                                                      \
+    X(BAD, "nranks is 2000000000: 1", collet_comm_init_all(&b.made, 2000000000, NULL))
 
 static const size_t one_and_two[2] = {1, 2};
 
@@ -202,6 +230,7 @@ static void expect(enum collet_result result, enum collet_result expected, const
 }
 
 static const int zero, two = 2;
+static int peer;
 static const struct collet_config no_size;
 static const struct collet_config no_device = {.size = sizeof(no_device), .device = -2};
 
@@ -235,6 +264,7 @@ static void each_bad_argument_of_other_functions_is_named(void **state) {
     struct collet_comm *comms[2];
     struct collet_work work = {NULL, 0};
     struct collet_registration *registration;
+    struct collet_window *window;
     enum collet_op op;
     void *memory;
     int two = 2;

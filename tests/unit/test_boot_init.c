@@ -246,7 +246,7 @@ static void without_memory_for_the_table(int index) {
     }
     configure(&member);
     await(&shared->reached[0], 1);
-    join(&member, NRANKS_MAX, 1);
+    join(&member, BOOT_RANKS_MAX, 1);
     EXPECT(poll_init(&member) == COLLET_ERR_NO_MEMORY);
     EXPECT(strstr(err_last(), "table of ranks") != NULL);
     boot_destroy(member.boot);

@@ -253,7 +253,7 @@ static void a_card_that_cannot_be_is_refused(void **state) {
     REFUSED(bad.rank = -1);
     REFUSED(bad.rank = 2);
     REFUSED(bad.nranks = 0);
-    REFUSED(bad.nranks = NRANKS_MAX + 1);
+    REFUSED(bad.nranks = BOOT_RANKS_MAX + 1);
     REFUSED(memset(bad.host, 'x', sizeof bad.host));
     REFUSED(bad.listener.count = 0);
     REFUSED(bad.listener.count = ADDRESS_MAX + 1);

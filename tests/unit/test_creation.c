@@ -335,6 +335,8 @@ static void a_launcher_that_contradicts_itself_is_refused_by_variable(void **sta
     assert_null(comm);
     setenv("WORLD_SIZE", "0", 1);
     assert_bad_usage(collet_comm_init_from_env(&comm, NULL), "WORLD_SIZE");
+    setenv("WORLD_SIZE", "1048577", 1);
+    assert_bad_usage(collet_comm_init_from_env(&comm, NULL), "WORLD_SIZE");
     setenv("WORLD_SIZE", "2", 1);
     setenv("RANK", "2", 1);
     assert_bad_usage(collet_comm_init_from_env(&comm, NULL), "RANK");
