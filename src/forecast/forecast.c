@@ -103,7 +103,8 @@ static enum collet_result set_choice(struct forecast_stage *stage, const struct 
         return COLLET_SUCCESS;
     f->kind = kind_of(stage, bytes);
     struct plan_choice as_run = tuner_as_run(&stage->job->limits, stage->cost, choice, count, 1);
-    return cost_set(stage->cost, &as_run, count, 1, sim_p);
+    uint64_t elems = count / stage->job->elem_bytes;
+    return cost_set(stage->cost, &as_run, elems > 0 ? elems : 1, stage->job->elem_bytes, sim_p);
 }
 
 /* Bytes and time of the busiest link of each kind. */

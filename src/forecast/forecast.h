@@ -40,6 +40,7 @@ struct forecast_job {
     struct cost_table costs;     /* of the GPUs' generation */
     struct cost_machine machine; /* of all ranks */
     int nhosts, nlocal, nranks;
+    uint32_t elem_bytes; /* of the calls; choices are made in bytes, whatever their type */
     double steps_max;
 };
 

@@ -189,6 +189,7 @@ enum collet_result forecast_open(const struct topo *topo, int nhosts, int per_ho
     struct forecast_job *job;
     COLLET_TRY(memory_get(&job, 1, sizeof *job, "no memory for a job of %d hosts", nhosts));
     job->nhosts = nhosts;
+    job->elem_bytes = 1;
     job->steps_max = FORECAST_STEPS_MAX;
     enum collet_result result = fill(job, topo, per_host);
     if (result == COLLET_SUCCESS)

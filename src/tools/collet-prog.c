@@ -3,10 +3,9 @@
  * collet-prog: shows and verifies the step programs of collet's algorithms.
  */
 #include "base/err.h"
-#include "base/types.h"
 #include "fifo/protocol.h"
 #include "plan/import.h"
-#include "tools/common/arguments.h"
+#include "tools/common/machine.h"
 #include "tools/prog/script.h"
 #include "tools/prog/show.h"
 
@@ -156,14 +155,11 @@ static void print_buffer(uint64_t count, uint32_t elem_bytes, uint32_t nranks, u
 }
 
 static int print_geometry(const struct request *request) {
-    int count = 0, nranks = 4, nchannels = 2, chunk = 65536, type = 0;
-    while (type < COLLET_TYPE_COUNT && strcmp(type_name((enum collet_type)type), request->ranks) != 0)
-        type++;
-    if (type == COLLET_TYPE_COUNT) {
-        (void)argument_refuse("<type>", request->ranks, "float, double, int32, int64, uint8, half or bfloat16");
+    int count = 0, nranks = 4, nchannels = 2, chunk = 65536;
+    enum collet_type type = COLLET_FLOAT32;
+    if (!argument_type("<type>", request->ranks, &type))
         return EXIT_BAD_INPUT;
-    }
-    uint32_t elem_bytes = (uint32_t)collet_type_size((enum collet_type)type);
+    uint32_t elem_bytes = (uint32_t)collet_type_size(type);
     if (!argument_number("<count>", request->algorithm, 0, INT32_MAX, &count) ||
         !argument_number("--ranks", request->buffer_ranks, 1, 1 << 20, &nranks) ||
         !argument_number("--channels", request->channels, 1, 64, &nchannels) ||

@@ -4,6 +4,7 @@
  * the cost model (forecast/forecast.h), not measurements.
  */
 #include "base/err.h"
+#include "base/types.h"
 #include "forecast/explain.h"
 #include "plan/import.h"
 #include "tools/common/machine.h"
@@ -29,13 +30,14 @@ enum { RANKS_MAX = 131072, SIZES_MAX = 64 };
 
 struct request {
     struct machine_request machine;
-    const char *collective, *sizes, *factor, *algo, *limit, *timeline, *import; /* NULL: not given */
+    const char *collective, *type, *sizes, *factor, *algo, *limit, *timeline, *import; /* NULL: not given */
     bool json;
 };
 
 struct task {
     int nhosts, per_host, limit;
     enum prog_collective collective;
+    enum collet_type type;
     uint64_t sizes[SIZES_MAX];
     int nsizes;
     struct algorithm *imported; /* NULL: none */
@@ -50,6 +52,8 @@ static void parse_arguments(int argc, char **argv, struct request *request) {
     const struct argument table[] = {
         MACHINE_OPTIONS(&request->machine),
         ARGUMENT_VALUE("collective", "NAME", &request->collective, "the collective; allreduce unless given"),
+        ARGUMENT_VALUE("type", "NAME", &request->type,
+                       "of its elements, float, half …: pieces are whole elements; a byte unless given"),
         ARGUMENT_VALUE("sizes", "FROM:TO", &request->sizes,
                        "bytes, as the sizes of the perf programs; 1K:1G unless given"),
         ARGUMENT_VALUE("factor", "N", &request->factor, "from one size to the next; 4 unless given"),
@@ -84,8 +88,10 @@ static bool parse_sizes(const char *text, int factor, struct task *task) {
 
 static bool parse_task(const struct request *request, struct task *task) {
     int factor = 4;
-    *task = (struct task){.nhosts = 1, .limit = (int)(FORECAST_STEPS_MAX / 1e6), .collective = PROG_ALLREDUCE};
-    if (!machine_numbers(&request->machine, &task->nhosts, &task->per_host) ||
+    *task = (struct task){
+        .nhosts = 1, .limit = (int)(FORECAST_STEPS_MAX / 1e6), .collective = PROG_ALLREDUCE, .type = COLLET_UINT8};
+    if (!argument_type("--type", request->type, &task->type) ||
+        !machine_numbers(&request->machine, &task->nhosts, &task->per_host) ||
         !argument_number("--factor", request->factor, 2, 1 << 20, &factor) ||
         !argument_number("--limit", request->limit, 1, 100000, &task->limit))
         return false;
@@ -183,9 +189,9 @@ static int picked(const struct task *task, int size) {
 
 static void print_head(const struct forecast_job *job, const struct task *task) {
     printf("# collet-sim: predictions of a model, not measurements (docs/scaling.md)\n");
-    printf("# %s on %d ranks: %d host%s of %d %s; %d ring%s\n", prog_collective_name(task->collective), job->nranks,
-           job->nhosts, job->nhosts == 1 ? "" : "s", job->nlocal, job->machine.gpu ? "GPUs" : "host ranks",
-           job->net->nrings, job->net->nrings == 1 ? "" : "s");
+    printf("# %s of %s on %d ranks: %d host%s of %d %s; %d ring%s\n", prog_collective_name(task->collective),
+           type_name(task->type), job->nranks, job->nhosts, job->nhosts == 1 ? "" : "s", job->nlocal,
+           job->machine.gpu ? "GPUs" : "host ranks", job->net->nrings, job->net->nrings == 1 ? "" : "s");
     printf("# constants: %s\n", explain_constants(job));
     printf("#\n#%9s  %-9s  %-8s %8s %6s %12s %9s %9s  %-7s", "size", "algorithm", "protocol", "channels", "chunk",
            "time", "algbw", "busbw", "how");
@@ -264,9 +270,10 @@ static void print_json_row(const struct forecast_job *job, const struct task *ta
 }
 
 static void print_json(const struct forecast_job *job, const struct task *task) {
-    printf("{\n  \"program\": \"collet-sim\", \"measured\": false, \"op\": \"%s\", \"ranks\": %d, \"hosts\": %d,\n"
-           "  \"rows\": [",
-           prog_collective_name(task->collective), job->nranks, job->nhosts);
+    printf(
+        "{\n  \"program\": \"collet-sim\", \"measured\": false, \"op\": \"%s\", \"type\": \"%s\", \"ranks\": %d, \"hosts\": %d,\n"
+        "  \"rows\": [",
+        prog_collective_name(task->collective), type_name(task->type), job->nranks, job->nhosts);
     for (int s = 0; s < task->nsizes; s++)
         for (int a = 0; a < task->nalgorithms; a++)
             print_json_row(job, task, a, s, s == 0 && a == 0);
@@ -307,6 +314,7 @@ static int simulate(const struct request *request, struct task *task, struct for
     if (status != 0)
         return status;
     job->steps_max = task->limit * 1e6;
+    job->elem_bytes = (uint32_t)collet_type_size(task->type);
     for (int a = 0; a < task->nalgorithms; a++)
         if (argument_failed("", run_algorithm(job, task, task->algorithms[a], task->results[a])))
             return EXIT_FAILURE;

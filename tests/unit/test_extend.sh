@@ -99,13 +99,17 @@ verifies() {
     done
 }
 
+# There is a row, and a line with this word.
 #    is_simulated WORD OPTION…
 is_simulated() {
     local word=$1
     shift
     "$build/bin/collet-sim" --synthetic '4 cpu' --ranks 4 --sizes 1M:1M "$@" > "$copy.log" || return 1
-    grep -v '^#' "$copy.log" | grep -q "$word" || { cat "$copy.log"; return 1; }
+    grep -q '^ *1M ' "$copy.log" && grep -q "$word" "$copy.log" || { cat "$copy.log"; return 1; }
 }
+
+# How a buffer is cut, of the type and for slots of the protocol.
+has_geometry() { "$build/bin/collet-prog" --geometry 1000 dummy | grep -q 'Dummy *takes [1-9]'; }
 
 # A perf program with checked results, and a line of the plan that says that the dummy was chosen.
 #    measures WORD PROGRAM OPTION…
@@ -141,10 +145,14 @@ check the_collective_is_verified verifies dummy_chain
 check the_algorithm_is_simulated is_simulated dummy --collective allreduce --algo dummy
 check the_collective_is_simulated is_simulated chain --collective dummy
 COLLET_PROTO=dummy check the_protocol_is_simulated is_simulated Dummy --collective allreduce
+check the_type_is_simulated is_simulated 'allreduce of dummy' --collective allreduce --type dummy
+COLLET_ALGO=dummy COLLET_PROTO=dummy COLLET_TRANSPORT=dummy check all_of_them_together_are_simulated is_simulated 'dummy *Dummy' --algo dummy --type dummy
+check the_type_and_the_protocol_have_a_geometry has_geometry
 COLLET_ALGO=dummy check the_algorithm_is_chosen_and_right measures 'ranks: dummy' all_reduce_perf
 COLLET_PROTO=dummy check the_protocol_is_chosen_and_right measures ', Dummy,' all_reduce_perf
 COLLET_TRANSPORT=dummy check the_transport_is_chosen_and_right measures 'via dummy' all_reduce_perf
 check the_type_is_right measures PLAN all_reduce_perf -d dummy -o all
-check the_collective_is_right measures 'dummy up to' dummy_perf
+check the_collective_is_right measures 'dummy up to' dummy_perf -d dummy
+COLLET_ALGO=chain check the_collective_has_its_algorithm_by_name measures 'dummy up to .*: chain' dummy_perf
 COLLET_ALGO=dummy COLLET_PROTO=dummy COLLET_TRANSPORT=dummy check all_of_them_together_are_right measures ', Dummy,' all_reduce_perf -d dummy
 finish

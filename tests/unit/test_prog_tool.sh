@@ -127,7 +127,7 @@ geometry_has_numbers() {
         shows "piece    0  no elements" --geometry --ranks 4 --channels 1 1 float &&
         shows "piece    0  no elements" --geometry 0 half &&
         stays_small --geometry --ranks 1000 --channels 64 100000 float &&
-        refuses "<type> is 'gold': it must be float" --geometry 4 gold &&
+        refuses "<type> is 'gold': it must be one of float double" --geometry 4 gold &&
         refuses "<count> or <type> is missing" --geometry 4
 }
 

@@ -2,15 +2,29 @@
 #include "tools/common/machine.h"
 
 #include "base/err.h"
+#include "base/types.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool argument_failed(const char *name, enum collet_result status) {
     if (status != COLLET_SUCCESS)
         fprintf(stderr, "%s: %s%s%s\n", program_invocation_short_name, name, name[0] == '\0' ? "" : ": ", err_last());
     return status != COLLET_SUCCESS;
+}
+
+bool argument_type(const char *name, const char *text, enum collet_type *type_p) {
+#define X(ENUM, type, ...) " " #type
+    static const char wanted[] = "one of" COLLET_TYPES(X, );
+#undef X
+    for (int type = 0; text != NULL && type < COLLET_TYPE_COUNT; type++)
+        if (strcmp(type_name((enum collet_type)type), text) == 0) {
+            *type_p = (enum collet_type)type;
+            return true;
+        }
+    return text == NULL || argument_refuse(name, text, wanted);
 }
 
 bool machine_numbers(const struct machine_request *request, int *nodes_p, int *ranks_p) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The machine that a tool is about, and failures of the library, as programs tell them.
+ * The machine that a tool is about, and what else of the library its arguments name; failures of the library, as programs
+ * tell them.
  */
 #ifndef COLLET_TOOLS_COMMON_MACHINE_H
 #define COLLET_TOOLS_COMMON_MACHINE_H
@@ -10,6 +11,9 @@
 
 /* Says what err_last() does, about an argument ("": none in particular); false if status is SUCCESS. */
 bool argument_failed(const char *name, enum collet_result status);
+
+/* An element type by its name; *type_p is left alone if text is NULL (the argument was not given). */
+bool argument_type(const char *name, const char *text, enum collet_type *type_p);
 
 /* The options --machine, --synthetic, --nodes and --ranks, which say on what a job runs. NULL: not given. */
 struct machine_request {
