@@ -49,6 +49,17 @@ blocks_differ() {
         run alltoallv_perf -t 2 -g 2 -b 1000 -e 1000 -d int8 && shows "960 960 none -1 0 N/A" &&
         run alltoallv_perf -b 1000 -e 1000 && shows "0 0 none -1 0 N/A"
 }
+# How the calls of such a run are done, as the ranks' logs say.
+plans_of() { # program
+    COLLET_DEBUG=INFO COLLET_DEBUG_SUBSYS=PLAN run "$1" --procs 3 -b 96 -e 6M -f 256 -d float && grep -o 'PLAN .*' "$scratch/errors" | sort -u
+}
+# Ranks that are not of a pair do not know its counts, and yet all plan alike: there is one plan, whatever the counts. Counts
+# that all know make several.
+plans_do_not_know_counts_of_pairs() {
+    local plans others
+    plans=$(plans_of alltoallv_perf) && others=$(plans_of alltoall_perf) &&
+        [ "$(wc -l <<<"$plans")" = 1 ] && [ "$(wc -l <<<"$others")" -gt 1 ] || { echo "$plans"; echo "$others"; return 1; }
+}
 ranks_have_blocks_of_their_own_lengths() {
     run all_gatherv_perf --procs 3 -b 1000 -e 100000 -f 100 && shows "960 240 none -1 0 N/A, 99984 24996 none -1 0 N/A" &&
         run all_gatherv_perf -b 1000 -e 1000 && shows "0 0 none -1 0 N/A" &&
@@ -156,6 +167,7 @@ check every_program_of_nccl_tests_passes_on_host_memory every_program_of_nccl_te
 check gather_perf_has_a_row_for_each_root gathers_to_every_root
 check scatter_perf_has_a_row_for_each_root scatters_from_every_root
 check alltoallv_perf_sends_blocks_of_different_lengths blocks_differ
+check every_alltoallv_has_one_plan_whatever_its_counts plans_do_not_know_counts_of_pairs
 check all_gatherv_and_reduce_scatterv_perf_have_blocks_of_different_lengths ranks_have_blocks_of_their_own_lengths
 check an_algorithm_that_takes_other_ranks_is_said_not_to_be_used says_which_name_it_cannot_follow
 check hypercube_perf_counts_the_blocks_that_travel crosses_a_cube

@@ -172,6 +172,111 @@ static void calls_on_a_stream_follow_each_other_also_on_two_communicators(void *
     world_run_all(0, 4, impatient, chain, NULL);
 }
 
+/* Each collective is on the other stream than the one before, and reads what that one has written: no group and no wait
+ * says that it is to come later. */
+static void alternate(struct ranks *ranks, int rank) {
+    enum { LINKS = 24, COUNT = 500 };
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    struct collet_stream *streams[2] = {stream_new(ranks, rank), stream_new(ranks, rank)};
+    static _Thread_local int64_t values[LINKS + 1][COUNT];
+    int64_t expected = 1;
+    for (int i = 0; i < COUNT; i++)
+        values[0][i] = i;
+    for (int k = 0; k < LINKS; k++, expected *= ranks->nranks)
+        TRY(collet_allreduce(values[k], values[k + 1], COUNT, COLLET_INT64, COLLET_SUM, comm, streams[k % 2]));
+    for (int k = 0; k < 2; k++)
+        TRY(collet_stream_synchronize(streams[k]));
+    for (int i = 0; i < COUNT; i++)
+        CHECK(values[LINKS][i] == i * expected);
+    for (int k = 0; k < 2; k++)
+        TRY(collet_stream_destroy(streams[k]));
+    TRY(collet_comm_destroy(comm));
+}
+
+static void collectives_keep_the_order_of_issue_on_two_streams(void **state) {
+    (void)state;
+    world_run_all(0, 2, impatient, alternate, NULL);
+    world_run_all(0, 4, impatient, alternate, NULL);
+}
+
+/* Of rank 0, the first collective is behind a message that has not been sent, so the second one waits too, though it has a
+ * stream of its own. A message on a third stream waits for neither. */
+static void wait_behind_a_message(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    struct collet_stream *streams[3] = {stream_new(ranks, rank), stream_new(ranks, rank), stream_new(ranks, rank)};
+    int late = 0, first = 1, second = 0, quick = rank;
+    if (rank == 0)
+        TRY(collet_recv(&late, 1, COLLET_INT32, 1, comm, streams[0]));
+    sum_on(ranks, rank, comm, &first, streams[0]);
+    TRY(collet_allreduce(&first, &second, 1, COLLET_INT32, COLLET_SUM, comm, streams[1]));
+    TRY(rank == 0 ? collet_send(&quick, 1, COLLET_INT32, 1, comm, streams[2])
+                  : collet_recv(&quick, 1, COLLET_INT32, 0, comm, streams[2]));
+    TRY(collet_stream_synchronize(streams[2]));
+    CHECK(quick == 0);
+    ranks_barrier(ranks);
+    CHECK(collet_stream_query(streams[0]) == COLLET_IN_PROGRESS);
+    CHECK(collet_stream_query(streams[1]) == COLLET_IN_PROGRESS);
+    ranks_barrier(ranks);
+    late += 7 * rank;
+    if (rank == 1)
+        TRY(collet_send(&late, 1, COLLET_INT32, 0, comm, NULL));
+    for (int k = 0; k < 3; k++) {
+        TRY(collet_stream_synchronize(streams[k]));
+        TRY(collet_stream_destroy(streams[k]));
+    }
+    CHECK(first == 2 && second == 4 && late == 7);
+    TRY(collet_comm_destroy(comm));
+}
+
+static void a_collective_waits_for_the_one_before_on_another_stream(void **state) {
+    (void)state;
+    world_run_all(0, 2, impatient, wait_behind_a_message, NULL);
+}
+
+/* Rank 0 has messages of both directions with rank 1, which is late, and goes on with rank 2: on streams, and by calls that
+ * block. Rank 1 comes only when all of that is done. */
+static void one_peer_is_late(struct ranks *ranks, int rank) {
+    enum { ROUNDS = 5, BYTES = 1 << 20 };
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    struct collet_stream *to = stream_new(ranks, rank), *from = stream_new(ranks, rank);
+    char *out = memset(malloc(BYTES), rank + 1, BYTES), *in = calloc(BYTES, 1), *late = calloc(BYTES, 1);
+    const int other = rank == 0 ? 1 : 0, busy = rank == 0 ? 2 : 0;
+    if (rank == 1)
+        ranks_barrier(ranks);
+    if (rank < 2) {
+        TRY(collet_send(out, BYTES, COLLET_UINT8, other, comm, to));
+        TRY(collet_recv(late, BYTES, COLLET_UINT8, other, comm, from));
+    }
+    struct collet_stream *own = rank == 1 ? NULL : stream_new(ranks, rank);
+    for (int round = 0; rank != 1 && round < ROUNDS; round++) {
+        TRY(collet_group_start());
+        TRY(collet_send(out, BYTES, COLLET_UINT8, busy, comm, round % 2 == 0 ? own : NULL));
+        TRY(collet_recv(in, BYTES, COLLET_UINT8, busy, comm, round % 2 == 0 ? own : NULL));
+        TRY(collet_group_end());
+        TRY(collet_stream_synchronize(own));
+        CHECK(in[0] == busy + 1 && in[BYTES - 1] == busy + 1);
+        in[0] = in[BYTES - 1] = 0;
+    }
+    if (rank == 0)
+        CHECK(collet_stream_query(from) == COLLET_IN_PROGRESS);
+    if (rank != 1)
+        ranks_barrier(ranks);
+    TRY(collet_stream_synchronize(from));
+    CHECK(rank == 2 || (late[0] == other + 1 && late[BYTES - 1] == other + 1));
+    TRY(collet_stream_destroy(to));
+    TRY(collet_stream_destroy(from));
+    TRY(collet_stream_destroy(own));
+    TRY(collet_comm_destroy(comm));
+    free(out);
+    free(in);
+    free(late);
+}
+
+static void a_peer_that_is_late_does_not_hold_up_messages_with_another(void **state) {
+    (void)state;
+    world_run_all(0, 3, impatient, one_peer_is_late, NULL);
+}
+
 /* A group on two streams and none: a message around the ring, an allreduce, and one to oneself. The group's calls on one
  * stream begin together, or two ranks that both send first would stand still. */
 static void groups(struct ranks *ranks, int rank) {
@@ -621,6 +726,9 @@ int main(void) {
         cmocka_unit_test(messages_both_ways_pass_a_collective_that_waits),
         cmocka_unit_test(two_ranks_that_both_send_first_go_on),
         cmocka_unit_test(calls_on_a_stream_follow_each_other_also_on_two_communicators),
+        cmocka_unit_test(collectives_keep_the_order_of_issue_on_two_streams),
+        cmocka_unit_test(a_collective_waits_for_the_one_before_on_another_stream),
+        cmocka_unit_test(a_peer_that_is_late_does_not_hold_up_messages_with_another),
         cmocka_unit_test(groups_on_streams_begin_together_and_follow_each_other),
         cmocka_unit_test(blocking_calls_keep_their_place_among_asynchronous_ones),
         cmocka_unit_test(counts_and_splits_go_with_calls_that_are_not_done),
