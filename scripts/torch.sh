@@ -69,6 +69,11 @@ build() {
         [ "$built" -nt "$source" ] || is_new=
     done
     [ -z "$is_new" ] || return 0
+    # Its tools put one word in the place of a compiler: two ("ccache gcc") become a command that cannot be.
+    local compiler
+    for compiler in CC CXX; do
+        [[ ${!compiler:-} != *\ * ]] || unset "$compiler"
+    done
     echo "torch: building collet_torch for torch of $torch (about a minute)"
     (cd integrations/torch &&
         COLLET_LIBDIR=$BUILD/lib "$python" setup.py -q build --build-base "$home/temp" --build-lib "$home") \
