@@ -316,27 +316,46 @@ static void a_step_may_have_several_operands_in_memory(void **state) {
     }
 }
 
+/* ---- two ranks, and what each of them gives and gets ---- */
+
+struct couple {
+    struct gang gang;
+    char buffer[2][4096];
+};
+
+static void couple_init(struct couple *couple, enum prog_collective collective, const char *name, uint32_t lends_from) {
+    memset(couple->buffer, 0, sizeof(couple->buffer));
+    gang_init(&couple->gang, algorithm_find(collective, name), 2, 0, 1, lends_from);
+}
+
+/* A call in place, which the caller may still change. */
+static void couple_launch(struct couple *couple, enum protocol protocol, size_t count, struct work_launch *launch) {
+    const struct trial trials[2] = {{.sendbuff = couple->buffer[0], .recvbuff = couple->buffer[0]},
+                                    {.sendbuff = couple->buffer[1], .recvbuff = couple->buffer[1]}};
+    const struct gang_call c = {.count = count, .type = COLLET_FLOAT32, .protocol = protocol, .seed = 1};
+    gang_launch(&couple->gang, &c, trials, launch);
+}
+
+static void couple_run(const struct work_launch *launch) {
+    emulated_launch(launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);
+}
+
 /* ---- failures ---- */
 
 /* Rank 1 never comes. */
 static void run_half_a_grid(enum work_failure fails) {
     for (int protocol = PROTOCOL_SIMPLE; protocol <= PROTOCOL_LL128; protocol++) {
-        struct gang gang;
-        char buffer[2][4096];
-        const struct trial trials[2] = {{.sendbuff = buffer[0], .recvbuff = buffer[0]},
-                                        {.sendbuff = buffer[1], .recvbuff = buffer[1]}};
-        struct gang_call c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = (enum protocol)protocol, .seed = 1};
+        struct couple couple;
         struct work_launch launch;
-        memset(buffer, 0, sizeof(buffer));
-        gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1, 0);
-        gang_launch(&gang, &c, trials, &launch);
+        couple_init(&couple, PROG_ALLREDUCE, "ring", 0);
+        couple_launch(&couple, (enum protocol)protocol, 1000, &launch);
         launch.nworks = 1;
-        gang.status.abort = fails == WORK_ABORTED;
-        gang.status.timeout_ns = 1000000;
-        emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);
-        assert_int_equal(gang.status.failure, fails == WORK_TIMEOUT ? WORK_TIMEOUT : WORK_FINE);
-        assert_int_equal(gang.status.peer, fails == WORK_TIMEOUT ? 1 : 0);
-        gang_fini(&gang);
+        couple.gang.status.abort = fails == WORK_ABORTED;
+        couple.gang.status.timeout_ns = 1000000;
+        couple_run(&launch);
+        assert_int_equal(couple.gang.status.failure, fails == WORK_TIMEOUT ? WORK_TIMEOUT : WORK_FINE);
+        assert_int_equal(couple.gang.status.peer, fails == WORK_TIMEOUT ? 1 : 0);
+        gang_fini(&couple.gang);
     }
 }
 
@@ -353,20 +372,29 @@ static void a_wait_that_is_too_long_ends_and_is_reported(void **state) {
 static void lines_of_another_call_are_reported(void **state) {
     (void)state;
     for (int protocol = PROTOCOL_LL; protocol <= PROTOCOL_LL128; protocol++) {
-        struct gang gang;
-        char buffer[2][4096];
-        const struct trial trials[2] = {{.sendbuff = buffer[0], .recvbuff = buffer[0]},
-                                        {.sendbuff = buffer[1], .recvbuff = buffer[1]}};
-        struct gang_call c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = (enum protocol)protocol, .seed = 1};
+        struct couple couple;
         struct work_launch launch;
-        memset(buffer, 0, sizeof(buffer));
-        gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1, 0);
-        gang_launch(&gang, &c, trials, &launch);
+        couple_init(&couple, PROG_ALLREDUCE, "ring", 0);
+        couple_launch(&couple, (enum protocol)protocol, 1000, &launch);
         launch.works[1].args.signature ^= 0x10000;
-        emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);
-        assert_int_equal(gang.status.failure, WORK_FOREIGN);
-        gang_fini(&gang);
+        couple_run(&launch);
+        assert_int_equal(couple.gang.status.failure, WORK_FOREIGN);
+        gang_fini(&couple.gang);
     }
+}
+
+static void a_mismatch_is_reported_once(void **state) {
+    (void)state;
+    struct couple couple;
+    struct work_launch launch;
+    couple_init(&couple, PROG_ALLREDUCE, "ring", 0);
+    couple_launch(&couple, PROTOCOL_SIMPLE, 1000, &launch);
+    launch.works[1].args.signature++;
+    launch.works[1].args.sequence = 99;
+    couple_run(&launch);
+    assert_int_equal(couple.gang.status.failure, WORK_MISMATCH);
+    assert_int_equal(couple.gang.status.sequence + couple.gang.status.their_sequence, 1 + 99);
+    gang_fini(&couple.gang);
 }
 
 /* ---- loans ---- */
@@ -405,37 +433,26 @@ static void blocks_read_payloads_in_memory_of_other_ranks(void **state) {
 }
 
 /* A broadcast of rank 0 lends its buffer to rank 1. */
-struct lenders {
-    struct gang gang;
-    char buffer[2][4096];
-};
-
-static void lenders_init(struct lenders *l) {
-    memset(l->buffer, 0, sizeof(l->buffer));
-    gang_init(&l->gang, algorithm_find(PROG_BROADCAST, "direct"), 2, 0, 1, LENDS_FROM);
-}
+static void lenders_init(struct couple *lenders) { couple_init(lenders, PROG_BROADCAST, "direct", LENDS_FROM); }
 
 /* Those of the ranks first … first + n − 1 that come; each call is one message. */
-static enum work_failure lenders_run(struct lenders *l, enum protocol protocol, uint32_t first, uint32_t n) {
-    const struct trial trials[2] = {{.sendbuff = l->buffer[0], .recvbuff = l->buffer[0]},
-                                    {.sendbuff = l->buffer[1], .recvbuff = l->buffer[1]}};
-    const struct gang_call c = {.count = 500, .type = COLLET_FLOAT32, .protocol = protocol, .seed = 1};
+static enum work_failure lenders_run(struct couple *lenders, enum protocol protocol, uint32_t first, uint32_t n) {
     struct work_launch launch;
-    gang_launch(&l->gang, &c, trials, &launch);
+    couple_launch(lenders, protocol, 500, &launch);
     launch.works[0] = launch.works[first];
     launch.nworks = n;
     emulated_launch(&launch, 0, COLLET_FLOAT32, COLLET_SUM, 32, 1);
-    return (enum work_failure)l->gang.status.failure;
+    return (enum work_failure)lenders->gang.status.failure;
 }
 
-static const struct fifo_loan *lenders_loan(const struct lenders *l, uint64_t position) {
+static const struct fifo_loan *lenders_loan(const struct couple *l, uint64_t position) {
     return &l->gang.wires[0].producer.headers[position & (l->gang.layout.nslots - 1)].loan;
 }
 
 /* Rank 1 comes too late: the call of rank 0 has failed, and its buffer is the program's. */
 static void a_block_that_fails_takes_back_what_it_has_lent(void **state) {
     (void)state;
-    struct lenders l;
+    struct couple l;
     lenders_init(&l);
     l.gang.status.timeout_ns = 1000000;
     memset(l.buffer[0], 1, sizeof(l.buffer[0]));
@@ -453,7 +470,7 @@ static void a_block_that_fails_takes_back_what_it_has_lent(void **state) {
 /* A slot of LL says nothing about loans: its header is still that of an earlier call. Nobody waits for the reader of that. */
 static void a_block_that_fails_takes_back_no_loan_of_another_call(void **state) {
     (void)state;
-    struct lenders l;
+    struct couple l;
     lenders_init(&l);
     for (uint32_t slot = 0; slot < l.gang.layout.nslots; slot++)
         assert_int_equal(lenders_run(&l, PROTOCOL_SIMPLE, 0, 2), WORK_FINE);
@@ -465,25 +482,6 @@ static void a_block_that_fails_takes_back_no_loan_of_another_call(void **state) 
     assert_int_equal(lenders_loan(&l, position)->claimed & LOAN_STOPPED, 0);
     assert_int_equal(lenders_loan(&l, position + 1)->claimed, LOAN_STOPPED);
     gang_fini(&l.gang);
-}
-
-static void a_mismatch_is_reported_once(void **state) {
-    (void)state;
-    struct gang gang;
-    char buffer[2][4096];
-    const struct trial trials[2] = {{.sendbuff = buffer[0], .recvbuff = buffer[0]},
-                                    {.sendbuff = buffer[1], .recvbuff = buffer[1]}};
-    struct gang_call c = {.count = 1000, .type = COLLET_FLOAT32, .protocol = PROTOCOL_SIMPLE, .seed = 1};
-    struct work_launch launch;
-    memset(buffer, 0, sizeof(buffer));
-    gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "ring"), 2, 0, 1, 0);
-    gang_launch(&gang, &c, trials, &launch);
-    launch.works[1].args.signature++;
-    launch.works[1].args.sequence = 99;
-    emulated_launch(&launch, 1, COLLET_FLOAT32, COLLET_SUM, 32, 1);
-    assert_int_equal(gang.status.failure, WORK_MISMATCH);
-    assert_int_equal(gang.status.sequence + gang.status.their_sequence, 1 + 99);
-    gang_fini(&gang);
 }
 
 int main(void) {
