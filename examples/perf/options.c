@@ -59,7 +59,7 @@ static const struct flag flags[] = {
     {'n', "iters", parse_number, FIELD(iters), 1, INT_MAX, "timed iterations", NULL},
     {'m', "agg_iters", parse_number, FIELD(agg_iters), 1, 1 << 20, "operations in one group per iteration", NULL},
     {'w', "warmup_iters", parse_number, FIELD(warmup_iters), 0, INT_MAX, "iterations before, not timed", NULL},
-    {'N', "run_cycles", parse_number, FIELD(cycles), 0, INT_MAX, "repetitions of the sweep; 0: for ever", NULL},
+    {'N', "run_cycles", parse_number, FIELD(cycles), 0, INT_MAX, "repetitions of the sweep; 0: without end", NULL},
     {'p', "parallel_init", parse_number, FIELD(parallel_init), 0, 1, "1: each thread creates its own ranks", NULL},
     {'c', "check", parse_number, FIELD(check), 0, INT_MAX, "checked iterations; 0: none", NULL},
     {'o', "op", parse_op, FIELD(op), 0, 0, COLLET_OPS(NAME_OF_OP) "or all", NULL},

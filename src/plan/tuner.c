@@ -323,10 +323,12 @@ enum collet_result tuner_choose(const struct cost_machine *machine, const struct
     contest_end(&contest);
     COLLET_TRY(result);
     if (best < 0 && limits->determinism != DETERMINISM_NONE && prog_facts[collective].reduces)
-        return err_set(COLLET_ERR_INVALID_USAGE,
-                       "COLLET_DETERMINISM: none of the allowed algorithms for %s of %d ranks keeps that promise; "
-                       "collet-prog --list shows which sum in rank order",
-                       prog_collective_name(collective), machine->whole->nranks);
+        return err_set(
+            COLLET_ERR_INVALID_USAGE,
+            "COLLET_DETERMINISM=%s: no algorithm that takes %s of %d ranks, and that COLLET_ALGO allows, keeps "
+            "that promise; those that sum in rank order do: see collet-prog --list",
+            limits->determinism == DETERMINISM_ORDER ? "order" : "size", prog_collective_name(collective),
+            machine->whole->nranks);
     if (best < 0)
         return err_set(COLLET_ERR_INTERNAL,
                        "no algorithm for %s of %d ranks; if COLLET_ALGO names one, its messages do not fit into slots",

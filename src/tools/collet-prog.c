@@ -44,7 +44,7 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
         ARGUMENT_VALUE("nodes", "N", &request->nodes,
                        "the ranks are dealt in order to N nodes, as evenly as possible; 1 unless given"),
         ARGUMENT_VALUE("root", "R", &request->root,
-                       "root of a broadcast or reduce, peer of a send or recv; 0 unless given"),
+                       "root of a broadcast, reduce, gather or scatter, peer of a send or recv; 0 unless given"),
         ARGUMENT_FLAG("peers", &request->cells.peers, "the table names with whom each step exchanges"),
         ARGUMENT_FLAG("loans", &request->cells.loans, "the table says which steps lend what they send"),
         ARGUMENT_FLAG("chains", &request->chains, "who sends to whom: the rings, chains and trees of each lane"),
@@ -96,7 +96,8 @@ static int list(void) {
     for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
         char full_name[64];
         snprintf(full_name, sizeof(full_name), "%s_%s", prog_collective_name(a->collective), a->name);
-        printf("%-21s %-46s %s\n", full_name, a->where, a->about);
+        printf("%-21s %-46s %s%s\n", full_name, a->where, a->about,
+               a->order == PROG_IN_RANK_ORDER ? "; sums in rank order" : "");
     }
     return EXIT_SUCCESS;
 }

@@ -30,7 +30,7 @@ def load(paths):
             with open(path) as file:
                 lines += [json.loads(line) for line in file if line.strip()]
         except (OSError, ValueError) as error:
-            fail(f"{path} is no record: {error}")
+            fail(f"{path} is no record: {getattr(error, 'strerror', None) or error}")
     if not lines:
         fail("there is no operation in " + " ".join(paths))
     return lines
@@ -165,9 +165,10 @@ def plot_all(operations, folder):
 
 def main():
     parser = argparse.ArgumentParser(
-        prog="collet-report", usage="collet-report [options] FILE...",
+        prog="collet-report", add_help=False, usage="collet-report [options] FILE...",
         description="FILE is what COLLET_RECORD wrote, on one host or several.")
-    parser.add_argument("--version", action="version", version=f"collet-report (collet) {VERSION}")
+    parser.add_argument("-h", "--help", action="help", help="this text")
+    parser.add_argument("--version", action="version", version=f"collet-report (collet) {VERSION}", help="the version of collet")
     parser.add_argument("--plots", metavar="FOLDER", help="write sizes.svg, times.svg and stragglers.svg there (needs gnuplot)")
     parser.add_argument("files", metavar="FILE", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -53,7 +53,7 @@ static void parse_arguments(int argc, char **argv, struct request *request) {
         MACHINE_OPTIONS(&request->machine),
         ARGUMENT_VALUE("collective", "NAME", &request->collective, "the collective; allreduce unless given"),
         ARGUMENT_VALUE("type", "NAME", &request->type,
-                       "of its elements, float, half …: pieces are whole elements; a byte unless given"),
+                       "type of its elements, like half: pieces are whole elements; uint8 unless given"),
         ARGUMENT_VALUE("sizes", "FROM:TO", &request->sizes,
                        "bytes, as the sizes of the perf programs; 1K:1G unless given"),
         ARGUMENT_VALUE("factor", "N", &request->factor, "from one size to the next; 4 unless given"),

@@ -28,7 +28,7 @@ def load(path):
         with open(path) as file:
             return json.load(file)["traceEvents"]
     except (OSError, ValueError, KeyError) as error:
-        fail(f"{path} is no timeline: {error}")
+        fail(f"{path} is no timeline: {getattr(error, 'strerror', None) or error}")
 
 
 class Step:
@@ -179,10 +179,11 @@ def show(label, events, first_process, number):
 
 def main():
     parser = argparse.ArgumentParser(
-        prog="collet-trace", formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="collet-trace", add_help=False, formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="collet-trace [options] FILE...",
         description="FILE is what COLLET_TRACE wrote, one file per host. The newest call of which every rank has steps is shown.")
-    parser.add_argument("--version", action="version", version=f"collet-trace (collet) {VERSION}")
+    parser.add_argument("-h", "--help", action="help", help="this text")
+    parser.add_argument("--version", action="version", version=f"collet-trace (collet) {VERSION}", help="the version of collet")
     parser.add_argument("--overlay", metavar="PREDICTED", help="lay it beside this file of collet-sim --timeline")
     parser.add_argument("--call", metavar="N", type=int, help="the call with this number")
     parser.add_argument("--output", "-o", metavar="FILE", help="write both as one file for ui.perfetto.dev; critical steps are red")
@@ -199,7 +200,7 @@ def main():
             with open(options.output, "w") as file:
                 json.dump({"displayTimeUnit": "ns", "traceEvents": whole_arrows(events)}, file)
         except OSError as error:
-            fail(f"cannot write {options.output}: {error}")
+            fail(f"cannot write {options.output}: {error.strerror}")
 
 
 if __name__ == "__main__":

@@ -118,6 +118,10 @@ dot_is_a_graph() {
         [ "$("$prog" --dot allreduce_twoshot 4 | grep -c -e '->')" = 24 ]
 }
 
+list_tells_order() {
+    "$prog" --list | grep -q '^allreduce_oneshot .*; sums in rank order$' && ! "$prog" --list | grep -q '^allreduce_ring .*rank order'
+}
+
 # As the executors compute it: 262144 elements, 4 slices, 2 channels, chunks of 16384 elements.
 geometry_has_numbers() {
     shows "slice    1  elements 65536-131071: 65536 elements, 262144 bytes" --geometry 262144 float &&
@@ -133,6 +137,7 @@ geometry_has_numbers() {
 
 check geometry_is_a_picture_with_numbers geometry_has_numbers
 check chains_show_rings_trees_and_crowds chains_have_forms
+check the_list_says_which_algorithms_sum_in_rank_order list_tells_order
 check dot_lists_every_connection dot_is_a_graph
 check a_trace_ends_with_what_the_verifier_accepts traces_end_right
 check a_failed_check_shows_what_is_held failures_show_values

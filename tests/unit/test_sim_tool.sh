@@ -30,7 +30,7 @@ refuses() { # pattern program arguments…
 
 refuses_all() {
     refuses "--nodes is '0'" "$sim" --nodes 0 && refuses "--collective is 'sing'" "$sim" --collective sing &&
-        refuses "--sizes is '1G:1K'" "$sim" --sizes 1G:1K && refuses "--sizes is 'x'" "$sim" --sizes x &&
+        refuses "--type is 'gold': it must be one of float" "$sim" --type gold && refuses "--sizes is '1G:1K'" "$sim" --sizes 1G:1K && refuses "--sizes is 'x'" "$sim" --sizes x &&
         refuses "--factor is '1'" "$sim" --factor 1 && refuses "--limit is 'much'" "$sim" --limit much &&
         refuses "--machine: .*none.xml" "$sim" --machine none.xml && refuses "option '--algo' requires an argument" "$sim" --algo &&
         refuses "give one of them" "$sim" --machine a --synthetic b && refuses "unrecognized option '--speed'" "$sim" --speed &&
@@ -42,6 +42,12 @@ refuses_all() {
         refuses "one rank alone" "$sim" --synthetic "1 gpu : 1 nic" &&
         refuses "--collective is 'sing'" "$topo" --explain --collective sing && refuses "--size is 'big'" "$topo" --explain --size big &&
         refuses "--size is for --explain" "$topo" --size 1M
+}
+
+# A rank's part of 100 bytes is whole elements.
+type_is_simulated() {
+    shows "allreduce of double on 4 ranks" "$sim" --synthetic "4 cpu" --ranks 4 --sizes 100 --type double &&
+        [ "$("$sim" --synthetic "4 cpu" --ranks 4 --sizes 100 --type double | grep -v '^#')" != "$("$sim" --synthetic "4 cpu" --ranks 4 --sizes 100 | grep -v '^#')" ]
 }
 
 json_is_json() {
@@ -107,6 +113,7 @@ if command -v python3 >/dev/null; then
 else
     skipped "python3 is not here"
 fi
+check a_type_is_simulated type_is_simulated
 check a_timeline_of_a_ring_adds_up timeline_adds_up ring
 check a_timeline_of_a_tree_adds_up timeline_adds_up tree
 check timelines_that_cannot_be_are_refused refuses_timelines

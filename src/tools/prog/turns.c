@@ -183,7 +183,7 @@ static void show_failure(const struct rehearsal *m, void *context) {
         add_row(&frame, cast_peer_of(m->cast, failed->member, prog->peers[step->recv_first + i].rank));
     for (int i = 0; step != NULL && i < step->send_count; i++)
         add_row(&frame, cast_peer_of(m->cast, failed->member, prog->peers[step->send_first + i].rank));
-    fprintf(out, "in round %d:\n", frame.round);
+    fprintf(out, "what ranks hold in round %d:\n", frame.round);
     show_frame(&frame, out);
 }
 
