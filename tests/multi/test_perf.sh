@@ -50,14 +50,14 @@ blocks_differ() {
         run alltoallv_perf -b 1000 -e 1000 && shows "0 0 none -1 0 N/A"
 }
 # How the calls of such a run are done, as the ranks' logs say.
-plans_of() { # program
-    COLLET_DEBUG=INFO COLLET_DEBUG_SUBSYS=PLAN run "$1" --procs 3 -b 96 -e 6M -f 256 -d float && grep -o 'PLAN .*' "$scratch/errors" | sort -u
+plans_of() { # collective
+    COLLET_DEBUG=INFO COLLET_DEBUG_SUBSYS=PLAN run "$1_perf" --procs 3 -b 96 -e 6M -f 256 && grep -o "PLAN $1 .*" "$scratch/errors" | sort -u
 }
 # Ranks that are not of a pair do not know its counts, and yet all plan alike: there is one plan, whatever the counts. Counts
 # that all know make several.
 plans_do_not_know_counts_of_pairs() {
     local plans others
-    plans=$(plans_of alltoallv_perf) && others=$(plans_of alltoall_perf) &&
+    plans=$(plans_of alltoallv) && others=$(plans_of alltoall) &&
         [ "$(wc -l <<<"$plans")" = 1 ] && [ "$(wc -l <<<"$others")" -gt 1 ] || { echo "$plans"; echo "$others"; return 1; }
 }
 ranks_have_blocks_of_their_own_lengths() {
