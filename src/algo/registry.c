@@ -18,13 +18,14 @@ static bool up_to_256(const struct prog_shape *shape) { return shape->nranks <= 
 #define UP_TO_256 up_to_256, "up to 256 ranks"
 #define ON_RAILS rails_apply, "2 or more nodes of equally many ranks, 2 to 64"
 
-#define X(COLLECTIVE, collective, name, where, order, about) void collective##_##name##_build(struct prog *prog);
+#define X(COLLECTIVE, collective, name, where, connects, order, about)                                                 \
+    void collective##_##name##_build(struct prog *prog);
 ALGORITHMS(X)
 #undef X
 
 const struct algorithm algorithms[] = {
-#define X(COLLECTIVE, collective, name, where, order, about)                                                           \
-    {#name, PROG_##COLLECTIVE, collective##_##name##_build, where, PROG_##order, about, 0, NULL},
+#define X(COLLECTIVE, collective, name, where, connects, order, about)                                                 \
+    {#name, PROG_##COLLECTIVE, collective##_##name##_build, where, PROG_##connects, PROG_##order, about, 0, NULL},
     ALGORITHMS(X)
 #undef X
         {.name = NULL},

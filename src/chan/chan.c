@@ -132,7 +132,9 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
                                       .nranks = options->nranks,
                                       .rank = options->rank,
                                       .gpu = options->gpu};
-    chan->owner.layout = chan_layout(config, options->nranks, sends_messages(chan), chan->owner.gpu != NULL);
+    const bool messages = sends_messages(chan), on_gpus = chan->owner.gpu != NULL;
+    chan->owner.layout = chan_layout(config, options->nranks, messages, on_gpus);
+    chan->owner.crowded = chan_crowded_layout(config, options->nranks, messages, on_gpus);
     chan->far = options->far;
     chan->timeout_ms = options->timeout_ms > 0 ? options->timeout_ms : config->timeout * 1000;
     chan->name = options->name != NULL ? options->name : "";
@@ -209,6 +211,7 @@ static enum collet_result conn_create(struct chan *chan, int peer, int channel, 
     conn->peer = peer;
     conn->channel = channel;
     conn->lane = lane;
+    conn->crowded = lane >= PROG_LANE_P2P;
     conn->far = chan->far && crowd_apart(&chan->owner.peers[chan->owner.rank], &chan->owner.peers[peer]);
     conn->transport = transport;
     conn->owner = &chan->owner;

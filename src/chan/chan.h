@@ -55,9 +55,10 @@ struct chan_options {
     struct call_lock *lock; /* the communicator's; while nobody holds it, others attend to the connections (attend.c) */
 };
 
-/* The layout that a communicator of nranks ranks gets, whose slots are messages (transport.h) or not, on GPUs or on host
- * memory. */
+/* The layouts that a communicator of nranks ranks gets, whose slots are messages (transport.h) or not, on GPUs or on host
+ * memory: conn_owner.layout and crowded. */
 struct fifo_layout chan_layout(const struct config *config, int nranks, bool messages, bool on_gpus);
+struct fifo_layout chan_crowded_layout(const struct config *config, int nranks, bool messages, bool on_gpus);
 /* Room to roam in, per slot: where neighbours are many, their connections fill the caches together. */
 uint32_t chan_roam_bytes(int neighbours);
 

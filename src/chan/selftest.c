@@ -19,7 +19,7 @@ static uint32_t test_protocol(const struct conn *conn) {
 }
 
 static uint32_t test_bytes(const struct conn *conn) {
-    return fifo_payload_bytes(&conn->owner->layout, test_protocol(conn));
+    return fifo_payload_bytes(conn_layout(conn), test_protocol(conn));
 }
 
 /* Every bit is 0 in some slots and 1 in others. */

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How many slots a connection has, and how long they are.
+ *
+ *    algorithm      connections of a rank      slots
+ *    ring, tree …   as many as 1 or log n      as long as COLLET_BUFFSIZE says, however many ranks there are
+ *    direct …       up to n − 1                halved until those to all others stay within a budget
+ *
+ * Two ranks that both kinds connect have a connection of each kind, on lanes of their own, so that both ends know which it is.
  */
 #include "chan/chan.h"
 
 #define NSLOTS 8
 #define SHORT_BYTES 4096u /* payload of a short slot: above this long ones have long won */
-#define MIN_SLOT_BYTES 4096u
+#define SHORT_PART 8u     /* where memory is short, no more than this part of a long one */
+#define LEAST_LONG_BYTES 1024u
+#define LEAST_SHORT_BYTES 512u
 
 /* Payload of a slot of LL128 on a GPU: 512 lines of 128 bytes, eight for each group of the largest block. */
 #define GPU_LINES_BYTES (512u * 120)
@@ -16,25 +24,38 @@
  * both ends, fewer longer ones. */
 #define MEMORY_BUFFER_BYTES (1u << 20)
 #define MESSAGES_BUFFER_BYTES (4u << 20)
-#define ROAM_BYTES (2u << 20)          /* what the payloads that one rank sends go through, lap by lap (fifo_place.h) */
-#define RANK_BUDGET_BYTES (256u << 20) /* Simple slots of one rank's connections to all others, on one channel */
-
-/* Less than wanted where many ranks would make it too much. */
-static uint32_t slot_bytes_for(const struct config *config, int nranks, bool messages) {
-    size_t wanted = messages ? MESSAGES_BUFFER_BYTES : MEMORY_BUFFER_BYTES, budget = RANK_BUDGET_BYTES / (size_t)nranks;
-    if (config->buffsize > 0)
-        wanted = (size_t)config->buffsize;
-    size_t buffer = wanted < budget ? wanted : budget;
-    size_t slot = buffer / NSLOTS / 64 * 64;
-    return (uint32_t)(slot < MIN_SLOT_BYTES ? MIN_SLOT_BYTES : slot);
-}
+#define ROAM_BYTES (2u << 20) /* what the payloads that one rank sends go through, lap by lap (fifo_place.h) */
+/* Of memory, for one rank's connections to all others, in one direction on one channel. */
+#define RANK_BUDGET_BYTES (320u << 20)
 
 uint32_t chan_roam_bytes(int neighbours) { return ROAM_BYTES / NSLOTS / (uint32_t)(neighbours > 0 ? neighbours : 1); }
 
-struct fifo_layout chan_layout(const struct config *config, int nranks, bool messages, bool on_gpus) {
-    uint32_t slot_bytes = slot_bytes_for(config, nranks, messages);
+static uint32_t long_bytes(const struct config *config, bool messages) {
+    uint32_t buffer = messages ? MESSAGES_BUFFER_BYTES : MEMORY_BUFFER_BYTES;
+    return (config->buffsize > 0 ? (uint32_t)config->buffsize : buffer) / NSLOTS / 64 * 64;
+}
+
+static struct fifo_layout layout_with(const struct config *config, uint32_t slot_bytes, uint32_t short_bytes,
+                                      int nranks, bool messages, bool on_gpus) {
     uint32_t lines_bytes = slot_bytes < GPU_LINES_BYTES ? slot_bytes : GPU_LINES_BYTES;
-    struct protocol_sizes sizes = {slot_bytes, SHORT_BYTES, on_gpus ? lines_bytes : SHORT_BYTES};
+    struct protocol_sizes sizes = {slot_bytes, short_bytes, on_gpus ? lines_bytes : short_bytes};
     uint32_t room_bytes = messages || config->buffsize > 0 ? 0 : chan_roam_bytes(nranks - 1);
     return fifo_layout_of(NSLOTS, sizes, room_bytes);
+}
+
+struct fifo_layout chan_layout(const struct config *config, int nranks, bool messages, bool on_gpus) {
+    return layout_with(config, long_bytes(config, messages), SHORT_BYTES, nranks, messages, on_gpus);
+}
+
+struct fifo_layout chan_crowded_layout(const struct config *config, int nranks, bool messages, bool on_gpus) {
+    const size_t budget = RANK_BUDGET_BYTES / (size_t)nranks;
+    uint32_t slot_bytes = long_bytes(config, messages), short_bytes = SHORT_BYTES;
+    struct fifo_layout layout = layout_with(config, slot_bytes, short_bytes, nranks, messages, on_gpus);
+    while (layout.total_bytes > budget && slot_bytes > LEAST_LONG_BYTES) {
+        slot_bytes = slot_bytes / 2 / 64 * 64;
+        short_bytes =
+            slot_bytes / SHORT_PART >= short_bytes || short_bytes <= LEAST_SHORT_BYTES ? short_bytes : short_bytes / 2;
+        layout = layout_with(config, slot_bytes, short_bytes, nranks, messages, on_gpus);
+    }
+    return layout;
 }

@@ -226,7 +226,7 @@ int net_enqueue(void *line_p, void *data, size_t bytes, void **request_p) {
 
 /* False: no slot is free. */
 static bool put_slot(struct conn *conn, struct net_request *request) {
-    size_t left = request->bytes - request->moved, most = fifo_payload_bytes(&conn->owner->layout, PROTOCOL_SIMPLE);
+    size_t left = request->bytes - request->moved, most = fifo_payload_bytes(conn_layout(conn), PROTOCOL_SIMPLE);
     uint32_t bytes = (uint32_t)(left < most ? left : most);
     if (!fifo_has_credit(&conn->end))
         return false;

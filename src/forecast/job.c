@@ -130,8 +130,9 @@ static enum collet_result lines_are_whole(const struct forecast_job *job, bool *
 
 static enum collet_result set_limits(struct forecast_job *job) {
     struct fifo_layout layout = chan_layout(&job->config, job->nranks, job->nhosts > 1, job->machine.gpu);
+    struct fifo_layout crowded = chan_crowded_layout(&job->config, job->nranks, job->nhosts > 1, job->machine.gpu);
     job->machine.nslots = layout.nslots;
-    COLLET_TRY(tuner_limits_read(&job->config, &layout, map_rails_of(job->rings), &job->limits));
+    COLLET_TRY(tuner_limits_read(&job->config, &layout, &crowded, map_rails_of(job->rings), &job->limits));
     if (!job->machine.gpu)
         return COLLET_SUCCESS;
     bool whole;

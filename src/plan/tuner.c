@@ -91,10 +91,11 @@ static uint32_t room_in_slot(const struct cost_stage *stage, const struct tuner_
     return geometry_room(way->chunk_bytes, (uint32_t)stage->longest_run, protocol_unit_bytes(way->protocol));
 }
 
-/* Slots without elements have no lines: only a header says that one has come. */
-static struct tuner_limits limits_of(const struct tuner_limits *limits, enum prog_collective collective) {
+/* Those of one algorithm. Slots without elements have no lines: only a header says that one has come. */
+static struct tuner_limits limits_of(const struct tuner_limits *limits, const struct algorithm *algorithm) {
     struct tuner_limits own = *limits;
-    for (int k = 0; k < PROTOCOL_COUNT && prog_keeps_empty(collective); k++)
+    own.sizes = algorithm->connects == PROG_TO_ALL ? limits->crowded : limits->sizes;
+    for (int k = 0; k < PROTOCOL_COUNT && prog_keeps_empty(algorithm->collective); k++)
         own.protocol_allowed[k] = k == PROTOCOL_SIMPLE;
     return own;
 }
@@ -103,11 +104,11 @@ int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage
                struct tuner_try tries[TUNER_TRIES_MAX]) {
     struct tuner_way ways[TUNER_WAYS_MAX];
     uint64_t block = block_bytes(stage, count, elem_bytes);
-    struct tuner_limits own = limits_of(limits, stage->algorithm->collective);
+    struct tuner_limits own = limits_of(limits, stage->algorithm);
     if (!tuner_keeps_bits(limits, stage->algorithm, stage->nslices))
         return 0;
     int n = 0, nways = tuner_ways(&own, ways), fewest = limits->nchannels;
-    int most = tuner_most_channels(limits, stage->machine->nslots, stage->npeers,
+    int most = tuner_most_channels(&own, stage->machine->nslots, stage->npeers,
                                    net_has_class(stage->machine->net, LINK_GPU_NET));
     for (int k = 0; k < nways; k++) {
         struct tuner_way *way = &ways[k], *before = k > 0 ? &ways[k - 1] : NULL;

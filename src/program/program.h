@@ -299,12 +299,16 @@ typedef void (*prog_build_fn)(struct prog *prog);
 /* In which order results are summed up. IN_RANK_ORDER: that of the ranks' numbers, in one step. */
 enum prog_order { PROG_ANY_ORDER, PROG_IN_RANK_ORDER };
 
+/* With whom ranks have connections. TO_ALL: some rank with nearly every other one. */
+enum prog_connects { PROG_TO_FEW, PROG_TO_ALL };
+
 struct algorithm {
     const char *name; /* as in COLLET_ALGO: "ring", "tree", "oneshot" … */
     enum prog_collective collective;
     prog_build_fn build;
     bool (*applies)(const struct prog_shape *shape); /* where it works and makes sense; NULL: everywhere */
     const char *where;                               /* the same in words: "up to 64 ranks" */
+    enum prog_connects connects;
     enum prog_order order;
     const char *about;               /* one line for tools */
     int nranks;                      /* 0: any number that it applies to */

@@ -6,10 +6,11 @@
 
 #include <stdio.h>
 
-enum collet_result conn_memory_init_on_gpu(const struct conn_owner *owner, void *memory) {
+enum collet_result conn_memory_init_on_gpu(const struct conn *conn, void *memory) {
+    const struct conn_owner *owner = conn->owner;
     uint64_t step = (uint64_t)owner->config->first_step;
     COLLET_TRY(owner->gpu->driver->memory->write(memory, &step, sizeof(step)));
-    return owner->gpu->driver->memory->write((char *)memory + owner->layout.head_at, &step, sizeof(step));
+    return owner->gpu->driver->memory->write((char *)memory + conn_layout(conn)->head_at, &step, sizeof(step));
 }
 
 static uint32_t least_bytes(const struct config *config, uint32_t default_bytes) {

@@ -13,6 +13,7 @@
 #include "boot/boot.h"
 #include "fifo/layout.h"
 #include "gpu/gpu.h"
+#include "program/program.h"
 
 enum conn_side { CONN_PRODUCER, CONN_CONSUMER };
 enum conn_state { CONN_NEW, CONN_SETUP, CONN_READY };
@@ -34,8 +35,9 @@ struct conn_owner {
     const struct config *config;
     const struct peer_info *peers; /* of all ranks */
     int nranks, rank;
-    struct gpu_rank *gpu;      /* NULL: the rank is on host memory */
-    struct fifo_layout layout; /* of every connection; equal on all ranks */
+    struct gpu_rank *gpu; /* NULL: the rank is on host memory */
+    /* Of connections, equal on all ranks: of those of algorithms whose ranks have few peers, and of all others. */
+    struct fifo_layout layout, crowded;
     const struct topo_rings
         *rings;         /* channel c leaves hosts by the NICs of ring c mod their number; NULL: by any NIC */
     struct conn *first; /* all connections of this rank, in order of creation: conn.next */
@@ -48,6 +50,7 @@ struct conn {
     enum conn_side side;
     enum conn_state state;
     int peer, channel, lane;
+    bool crowded;                /* it is one of many of its rank: its slots are those of owner.crowded */
     bool fell_back;              /* the transport that was to reach the peer did not */
     bool far;                    /* the CPUs of this node are far from each other, and the ends may be on two of them */
     struct fifo_end *end_on_gpu; /* a GPU's executor moves this copy; NULL: not made yet */
@@ -57,6 +60,20 @@ struct conn {
     struct conn *opposite; /* the other side between the same ranks, channel and lane; NULL: nobody has asked for it */
     struct conn *next;     /* of the owner's connections */
 };
+
+/* Connections of algorithms that connect a rank with nearly every other one have lanes from here on, where their slots are
+ * shorter than others'. Messages keep theirs. */
+#define CONN_LANE_CROWDED 64
+
+/* The lane of the connection that an algorithm of this kind puts on that one. */
+static inline int conn_lane(const struct conn_owner *owner, enum prog_connects connects, int lane) {
+    const bool shorter = owner->crowded.total_bytes < owner->layout.total_bytes;
+    return connects == PROG_TO_ALL && shorter && lane < PROG_LANE_P2P ? lane + CONN_LANE_CROWDED : lane;
+}
+
+static inline const struct fifo_layout *conn_layout(const struct conn *conn) {
+    return conn->crowded ? &conn->owner->crowded : &conn->owner->layout;
+}
 
 /* "->" or "<-", between this rank and the peer, for messages. */
 static inline const char *conn_arrow(const struct conn *conn) { return conn->side == CONN_PRODUCER ? "->" : "<-"; }
@@ -73,7 +90,7 @@ static inline uint64_t conn_key(const struct conn *conn, enum boot_subject subje
 }
 
 /* The same as fifo_memory_init(), where memory is that of the GPU that the owner is on. */
-enum collet_result conn_memory_init_on_gpu(const struct conn_owner *owner, void *memory);
+enum collet_result conn_memory_init_on_gpu(const struct conn *conn, void *memory);
 
 /* The shortest payload that is lent by a way of COLLET_DIRECT; 0: it does not have that way. */
 uint32_t conn_least_lent(const struct config *config, const char *way, uint32_t default_bytes);

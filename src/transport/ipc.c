@@ -65,7 +65,7 @@ static int peer_ordinal(const struct conn *conn) {
 static enum collet_result ipc_end_create(struct conn *conn, enum ipc_kind kind, struct ipc_end **end_p) {
     struct ipc_end *end;
     COLLET_TRY(memory_get(&end, 1, sizeof(*end), "no memory for a connection with rank %d", conn->peer));
-    *end = (struct ipc_end){.kind = kind, .bytes = conn->owner->layout.total_bytes, .fd = -1, .socket = -1};
+    *end = (struct ipc_end){.kind = kind, .bytes = conn_layout(conn)->total_bytes, .fd = -1, .socket = -1};
     conn->impl = end; /* from here on ipc_close() cleans up */
     *end_p = end;
     return COLLET_SUCCESS;
@@ -93,8 +93,8 @@ static enum collet_result offer_gpu(struct conn *conn, struct ipc_offer *offer) 
     COLLET_TRY(create_shared(conn, end));
     offer->name = end->name;
     COLLET_TRY(offer_fd(end, end->name.fd, offer));
-    COLLET_TRY(conn_memory_init_on_gpu(conn->owner, end->memory));
-    fifo_end_init(&conn->end, end->memory, &conn->owner->layout, conn->owner->config);
+    COLLET_TRY(conn_memory_init_on_gpu(conn, end->memory));
+    fifo_end_init(&conn->end, end->memory, conn_layout(conn), conn->owner->config);
     return COLLET_SUCCESS;
 }
 
@@ -103,7 +103,7 @@ static enum collet_result end_pin(struct conn *conn, struct ipc_end *end) {
     void *on_gpu;
     COLLET_TRY(conn->owner->gpu->driver->memory->pin(end->memory, end->bytes, &on_gpu));
     end->pinned = true;
-    fifo_end_init(&conn->end, on_gpu, &conn->owner->layout, conn->owner->config);
+    fifo_end_init(&conn->end, on_gpu, conn_layout(conn), conn->owner->config);
     return COLLET_SUCCESS;
 }
 
@@ -113,7 +113,7 @@ static enum collet_result offer_pinned(struct conn *conn, struct ipc_offer *offe
     int fd;
     COLLET_TRY(os_shared_create("collet-fifo", end->bytes, &end->memory, &fd));
     COLLET_TRY(offer_fd(end, fd, offer));
-    fifo_memory_init(end->memory, &conn->owner->layout, conn->owner->config);
+    fifo_memory_init(end->memory, conn_layout(conn), conn->owner->config);
     return end_pin(conn, end);
 }
 
@@ -160,7 +160,7 @@ static enum collet_result take_memory(struct conn *conn, struct ipc_end *end, in
         return end_pin(conn, end);
     }
     COLLET_TRY(conn->owner->gpu->driver->sharing->attach(&end->name, &end->memory));
-    fifo_end_init(&conn->end, end->memory, &conn->owner->layout, conn->owner->config);
+    fifo_end_init(&conn->end, end->memory, conn_layout(conn), conn->owner->config);
     return COLLET_SUCCESS;
 }
 

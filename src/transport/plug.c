@@ -82,7 +82,7 @@ static int device_in_turn(const struct conn *conn, const struct plug_host *host)
 /* ---- coming ---- */
 
 static enum collet_result plug_end_create(struct conn *conn) {
-    const struct fifo_layout *layout = &conn->owner->layout;
+    const struct fifo_layout *layout = conn_layout(conn);
     struct plug_end *end;
     COLLET_TRY(memory_get(&end, 1, sizeof *end, "no memory for a connection with rank %d", conn->peer));
     conn->impl = end; /* from here on plug_close() cleans up */

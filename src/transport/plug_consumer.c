@@ -30,7 +30,7 @@ static bool frame_is_right(struct conn *conn, const struct plug_frame *frame, in
     const char *why = NULL;
     if (bytes < (int)sizeof(*frame) || frame->magic != PLUG_MAGIC || frame->step != end->asked)
         why = "it sent another step than the next one";
-    else if (!fifo_header_fits(&conn->owner->layout, frame->word))
+    else if (!fifo_header_fits(conn_layout(conn), frame->word))
         why = WIRE_TOO_LONG;
     else if (bytes != (int)(sizeof(*frame) + behind))
         why = "the frame of a slot has another length than it says";

@@ -77,7 +77,7 @@ static inline struct plug_slot *plug_slot_of(const struct conn *conn, uint64_t s
 /* Where the frame of a step is, with a short payload behind it. */
 static inline struct plug_frame *plug_frame_at(const struct conn *conn, uint64_t step) {
     struct plug_end *end = conn->impl;
-    size_t at = conn->owner->layout.total_bytes + (step & (conn->end.nslots - 1)) * PLUG_FRAME_BYTES;
+    size_t at = conn_layout(conn)->total_bytes + (step & (conn->end.nslots - 1)) * PLUG_FRAME_BYTES;
     return (struct plug_frame *)(void *)((char *)end->memory + at);
 }
 

@@ -68,14 +68,13 @@ static bool takes_loans(const struct conn *conn, enum self_place place) {
 }
 
 static enum collet_result fifo_create(const struct conn *conn, struct self_memory *memory) {
-    const struct conn_owner *owner = conn->owner;
     if (memory->place == ON_GPU) {
         COLLET_TRY(memory->driver->memory->create(memory->bytes, &memory->fifo));
-        return conn_memory_init_on_gpu(owner, memory->fifo);
+        return conn_memory_init_on_gpu(conn, memory->fifo);
     }
     COLLET_TRY(memory->place == PINNED ? memory->driver->memory->pinned_create(memory->bytes, &memory->fifo)
                                        : os_memory_create(memory->bytes, &memory->fifo));
-    fifo_memory_init(memory->fifo, &owner->layout, owner->config);
+    fifo_memory_init(memory->fifo, conn_layout(conn), conn->owner->config);
     return COLLET_SUCCESS;
 }
 
@@ -105,7 +104,7 @@ static bool self_reaches(const struct peer_info *a, const struct peer_info *b, c
 }
 
 static enum collet_result self_offer(struct conn *conn, struct conn_blob *offer) {
-    const struct fifo_layout *layout = &conn->owner->layout;
+    const struct fifo_layout *layout = conn_layout(conn);
     enum self_place place;
     COLLET_TRY(place_for(conn, &place));
     struct self_memory *memory;
@@ -145,7 +144,7 @@ static enum collet_result self_accept(struct conn *conn, const struct conn_blob 
     if (!offered)
         return err_set(COLLET_ERR_REMOTE, "rank %d closed the connection before rank %d had come to it", conn->peer,
                        conn->owner->rank);
-    fifo_end_init(&conn->end, memory->fifo, &conn->owner->layout, conn->owner->config);
+    fifo_end_init(&conn->end, memory->fifo, conn_layout(conn), conn->owner->config);
     conn->impl = memory;
     if (memory->takes_loans && conn_is_direct(conn->owner, "process"))
         conn_allow_loans(conn, LOAN_PROCESS, LOAN_PROCESS_BYTES);

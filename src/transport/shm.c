@@ -66,13 +66,13 @@ static bool shm_reaches(const struct peer_info *a, const struct peer_info *b, co
 static size_t shm_bytes(const struct fifo_layout *layout) { return layout->total_bytes + sizeof(struct shm_trailer); }
 
 static struct shm_trailer *shm_trailer(const struct conn *conn, void *memory) {
-    return (struct shm_trailer *)(void *)((char *)memory + conn->owner->layout.total_bytes);
+    return (struct shm_trailer *)(void *)((char *)memory + conn_layout(conn)->total_bytes);
 }
 
 static enum collet_result shm_end_create(struct conn *conn, struct shm_end **end_p) {
     struct shm_end *end;
     COLLET_TRY(memory_get(&end, 1, sizeof(*end), "no memory for a connection with rank %d", conn->peer));
-    *end = (struct shm_end){.bytes = shm_bytes(&conn->owner->layout), .fd = -1};
+    *end = (struct shm_end){.bytes = shm_bytes(conn_layout(conn)), .fd = -1};
     conn->impl = end; /* from here on shm_close() cleans up */
     *end_p = end;
     return COLLET_SUCCESS;
@@ -83,7 +83,7 @@ static struct commons_ticket shm_ticket(const struct conn *conn) {
 }
 
 static enum collet_result shm_offer(struct conn *conn, struct conn_blob *blob) {
-    const struct fifo_layout *layout = &conn->owner->layout;
+    const struct fifo_layout *layout = conn_layout(conn);
     struct shm_end *end = NULL;
     COLLET_TRY(shm_end_create(conn, &end));
     COLLET_TRY(os_shared_create("collet-fifo", end->bytes, &end->memory, &end->fd));
@@ -111,7 +111,7 @@ static enum collet_result shm_accept(struct conn *conn, const struct conn_blob *
         return err_set(COLLET_ERR_REMOTE,
                        "rank %d's shared memory is gone: descriptor %d of process %d is another file", conn->peer,
                        offer.fd, offer.pid);
-    fifo_end_init(&conn->end, end->memory, &conn->owner->layout, conn->owner->config);
+    fifo_end_init(&conn->end, end->memory, conn_layout(conn), conn->owner->config);
     end->nonce = trailer->nonce;
     end->consumer_pid = offer.pid;
     COLLET_TRY(commons_view_open(&offer.ticket, &end->view));

@@ -68,7 +68,7 @@ static struct tcp_link *link_of_other(const struct conn *conn) {
 }
 
 static enum collet_result tcp_end_create(struct conn *conn) {
-    const struct fifo_layout *layout = &conn->owner->layout;
+    const struct fifo_layout *layout = conn_layout(conn);
     struct tcp_end *end;
     COLLET_TRY(memory_get(&end, 1, sizeof *end, "no memory for a connection with rank %d", conn->peer));
     uint32_t wanted = (uint32_t)conn->owner->config->nsockets;

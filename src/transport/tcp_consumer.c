@@ -58,7 +58,7 @@ static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
         return;
     if (end->frame.step != *conn->end.tail)
         tcp_set_broken(end, "it sent another step than the next one");
-    else if (!fifo_header_fits(&conn->owner->layout, end->frame.word))
+    else if (!fifo_header_fits(conn_layout(conn), end->frame.word))
         tcp_set_broken(end, WIRE_TOO_LONG);
     else
         end->receiving = true;

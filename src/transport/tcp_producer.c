@@ -59,7 +59,7 @@ static struct tcp_frame tcp_frame_of(const struct conn *conn, uint64_t step) {
 
 static char *sealed_at(const struct conn *conn, uint64_t step) {
     const struct tcp_end *end = conn->impl;
-    return end->sealed + (step & (conn->end.nslots - 1)) * tcp_sealed_stride(&conn->owner->layout);
+    return end->sealed + (step & (conn->end.nslots - 1)) * tcp_sealed_stride(conn_layout(conn));
 }
 
 static void add_slot(const struct conn *conn, uint64_t step, struct batch *batch) {

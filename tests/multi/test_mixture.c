@@ -143,6 +143,15 @@ static void with_tiny_buffers(void **state) {
     play_everywhere(100, variables);
 }
 
+/* Slots so long that those of connections to all others must be shorter: two connections between the same ranks. */
+static void with_shorter_slots_where_a_rank_has_many_peers(void **state) {
+    (void)state;
+    static const char *const variables[] = {"COLLET_BUFFSIZE", "256M", "COLLET_CHUNKSIZE", "4096", NULL};
+    unsigned rounds = 60;
+    world_run_all(0, 2, variables, play, &rounds);
+    world_run_all(0, 3, variables, play, &rounds);
+}
+
 static void with_chunks_smaller_than_an_element(void **state) {
     (void)state;
     static const char *const variables[] = {"COLLET_CHUNKSIZE", "3", NULL};
@@ -167,6 +176,7 @@ int main(void) {
         cmocka_unit_test(while_counters_pass_32_bits),
         cmocka_unit_test(while_counters_pass_64_bits),
         cmocka_unit_test(with_tiny_buffers),
+        cmocka_unit_test(with_shorter_slots_where_a_rank_has_many_peers),
         cmocka_unit_test(with_chunks_smaller_than_an_element),
         cmocka_unit_test(with_three_channels),
         cmocka_unit_test(with_impatient_waits_and_streamed_stores),

@@ -36,15 +36,46 @@ static void slots_that_are_messages_are_longer(void **state) {
 static void the_slots_of_a_rank_with_many_peers_stay_within_a_budget(void **state) {
     (void)state;
     struct config config = configured(NULL);
-    assert_int_equal(chan_layout(&config, 64, true, false).sizes.long_bytes, 512 << 10);
-    assert_int_equal(chan_layout(&config, 256, false, false).sizes.long_bytes, 128 << 10);
-    for (int nranks = 512; nranks <= 1 << 17; nranks *= 2) {
-        struct fifo_layout messages = chan_layout(&config, nranks, true, false),
-                           other = chan_layout(&config, nranks, false, false);
-        assert_int_equal(messages.sizes.long_bytes, other.sizes.long_bytes);
-        assert_true(messages.sizes.long_bytes == 4096 ||
-                    (uint64_t)messages.sizes.long_bytes * messages.nslots * nranks <= 256u << 20);
+    assert_int_equal(chan_crowded_layout(&config, 64, true, false).sizes.long_bytes, 512 << 10);
+    assert_int_equal(chan_crowded_layout(&config, 256, false, false).sizes.long_bytes, 128 << 10);
+    for (int nranks = 2; nranks <= 10240; nranks += nranks / 2)
+        for (int kind = 0; kind < 4; kind++) {
+            struct fifo_layout layout = chan_crowded_layout(&config, nranks, kind & 1, kind & 2);
+            assert_true(layout.total_bytes * (size_t)nranks <= 320u << 20);
+            assert_true(layout.sizes.long_bytes >= 1024);
+        }
+}
+
+/* However many ranks there are, a ring has two neighbours. */
+static void slots_of_rings_and_trees_keep_their_length(void **state) {
+    (void)state;
+    struct config config = configured(NULL), set = configured("64K");
+    for (int nranks = 2; nranks <= 1 << 17; nranks *= 8) {
+        assert_int_equal(chan_layout(&config, nranks, true, false).sizes.long_bytes, 512 << 10);
+        assert_int_equal(chan_layout(&config, nranks, true, true).sizes.long_bytes, 512 << 10);
+        assert_int_equal(chan_layout(&config, nranks, false, false).sizes.long_bytes, 128 << 10);
+        assert_int_equal(chan_layout(&set, nranks, true, false).sizes.long_bytes, 8 << 10);
     }
+}
+
+/* Of 1,024 ranks the largest and the smallest program of each algorithm that is said to connect few. */
+static void algorithms_that_connect_few_do(void **state) {
+    (void)state;
+    enum { RANKS = 1024, FEW = 32 };
+    struct prog_shape shape;
+    assert_int_equal(prog_shape_init(&shape, RANKS, NULL), COLLET_SUCCESS);
+    for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
+        int most = 0;
+        for (int rank = 0; rank < RANKS && algorithm_applies(a, &shape) && a->connects == PROG_TO_FEW; rank += 341) {
+            struct prog *prog;
+            assert_int_equal(algorithm_build(a, &shape, rank, 0, &prog), COLLET_SUCCESS);
+            most = prog->npeers > most ? prog->npeers : most;
+            prog_destroy(prog);
+        }
+        if (most > FEW)
+            fail_msg("%s connects a rank with %d others", a->name, most);
+    }
+    prog_shape_fini(&shape);
 }
 
 static void a_buffer_size_that_is_set_holds_everywhere(void **state) {
@@ -72,6 +103,19 @@ static uint32_t slot_bytes_of(const char *transport) {
     for (int rank = 0; rank < 2; rank++)
         boot_destroy(boots[rank]);
     return bytes;
+}
+
+/* Two connections between the same ranks, if their slots differ. */
+static void algorithms_that_connect_all_have_lanes_of_their_own(void **state) {
+    (void)state;
+    struct config config = configured(NULL);
+    struct conn_owner owner = {.layout = chan_layout(&config, 1024, true, false),
+                               .crowded = chan_crowded_layout(&config, 1024, true, false)};
+    assert_int_equal(conn_lane(&owner, PROG_TO_FEW, 5), 5);
+    assert_int_equal(conn_lane(&owner, PROG_TO_ALL, 5), 5 + CONN_LANE_CROWDED);
+    assert_int_equal(conn_lane(&owner, PROG_TO_ALL, PROG_LANE_P2P), PROG_LANE_P2P);
+    owner.crowded = owner.layout;
+    assert_int_equal(conn_lane(&owner, PROG_TO_ALL, 5), 5);
 }
 
 static void communicators_have_the_slots_of_their_transports(void **state) {
@@ -228,6 +272,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_that_are_messages_are_longer),
         cmocka_unit_test(the_slots_of_a_rank_with_many_peers_stay_within_a_budget),
+        cmocka_unit_test(slots_of_rings_and_trees_keep_their_length),
+        cmocka_unit_test(algorithms_that_connect_few_do),
+        cmocka_unit_test(algorithms_that_connect_all_have_lanes_of_their_own),
         cmocka_unit_test(a_buffer_size_that_is_set_holds_everywhere),
         cmocka_unit_test(short_payloads_go_through_all_of_their_slot),
         cmocka_unit_test(payloads_of_all_lengths_stay_in_their_slot),

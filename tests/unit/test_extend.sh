@@ -79,7 +79,7 @@ add_transport() {
 add_collective() {
     sed 's/broadcast_chain/dummy_chain/g' src/algo/broadcast_chain.c > src/algo/dummy_chain.c &&
         insert src/program/registry.h '#define PROG_COLLECTIVES(X)' '    X(DUMMY, dummy, WHOLE, WHOLE, COPIES, FROM_ROOT, SAME_PLACE) \' &&
-        insert src/program/registry.h '#define ALGORITHMS(X)' '    X(DUMMY, dummy, chain, ANYWHERE, ANY_ORDER, "a pipeline that starts at the root") \' &&
+        insert src/program/registry.h '#define ALGORITHMS(X)' '    X(DUMMY, dummy, chain, ANYWHERE, TO_FEW, ANY_ORDER, "a pipeline that starts at the root") \' &&
         insert include/collet.h 'COLLET_API enum collet_result collet_group_end(void);' \
             'COLLET_API enum collet_result collet_dummy(const void *, void *, size_t, enum collet_type, int, struct collet_comm *, void *);'
 }

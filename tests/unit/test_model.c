@@ -73,7 +73,8 @@ static void open_job(struct job *job, const char *machine, int nnodes) {
     job->shapes = calloc((size_t)norders, sizeof(*job->shapes));
     for (int k = 0; k < norders; k++)
         assert_int_equal(map_shape(job->map, job->peers, k, &job->shapes[k]), COLLET_SUCCESS);
-    assert_int_equal(tuner_limits_read(&job->config, &job->chan.owner.layout, map_rails(job->map), &job->limits),
+    assert_int_equal(tuner_limits_read(&job->config, &job->chan.owner.layout, &job->chan.owner.layout,
+                                       map_rails(job->map), &job->limits),
                      COLLET_SUCCESS);
     tuner_limits_of_gpus(&job->config, 1, &job->limits);
     assert_int_equal(model_create(&job->chan, &job->config, job->map, job->shapes, norders, &job->model),
@@ -213,11 +214,13 @@ static void the_configuration_bounds_the_number_of_channels(void **state) {
     struct job job;
     open_job(&job, "8 gpu nvswitch : 4 nic 100", 1);
     job.config.max_nchannels = 4;
-    assert_int_equal(tuner_limits_read(&job.config, &job.chan.owner.layout, 1, &job.limits), COLLET_SUCCESS);
+    assert_int_equal(tuner_limits_read(&job.config, &job.chan.owner.layout, &job.chan.owner.layout, 1, &job.limits),
+                     COLLET_SUCCESS);
     tuner_limits_of_gpus(&job.config, 1, &job.limits);
     assert_int_equal(choice_of(&job, 256 << 20).nchannels, 4);
     job.config.nchannels = 3;
-    assert_int_equal(tuner_limits_read(&job.config, &job.chan.owner.layout, 1, &job.limits), COLLET_SUCCESS);
+    assert_int_equal(tuner_limits_read(&job.config, &job.chan.owner.layout, &job.chan.owner.layout, 1, &job.limits),
+                     COLLET_SUCCESS);
     tuner_limits_of_gpus(&job.config, 1, &job.limits);
     assert_int_equal(choice_of(&job, 8).nchannels, 3);
     assert_int_equal(choice_of(&job, 256 << 20).nchannels, 3);

@@ -363,9 +363,10 @@ void lab_create(const struct lab_options *options, const struct cost_table *cost
     for (int size = 0; size < LAB_SIZES_MAX; size++)
         for (int k = 0; k < LAB_CANDIDATES_MAX; k++)
             memset(lab->cells[size][k].class, LAB_CLASSES, sizeof lab->cells[size][k].class);
-    struct fifo_layout layout =
-        chan_layout(&config, options->nranks, transport_named(options->transport)->messages, false);
-    if (tuner_limits_read(&config, &layout, 1, &lab->limits) != COLLET_SUCCESS)
+    const bool messages = transport_named(options->transport)->messages;
+    struct fifo_layout layout = chan_layout(&config, options->nranks, messages, false);
+    struct fifo_layout crowded = chan_crowded_layout(&config, options->nranks, messages, false);
+    if (tuner_limits_read(&config, &layout, &crowded, 1, &lab->limits) != COLLET_SUCCESS)
         bench_die("%s", err_last());
     describe_machine(lab, &config, costs);
     lab_list_candidates(lab, &(const int){1}, 1);
