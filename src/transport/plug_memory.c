@@ -6,17 +6,15 @@
  * Not run on hardware.
  */
 #include "base/log.h"
+#include "transport/gpu_pages.h"
 #include "transport/plug_end.h"
 #include "transport/verbs_near.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#define GPU_PAGE_BYTES ((size_t)64 << 10) /* what drivers of NICs pin */
-
 static size_t gpu_bytes_of(const struct conn *conn) {
-    size_t bytes = (size_t)conn->end.nslots * conn->end.strides[PROTOCOL_SIMPLE];
-    return (bytes + GPU_PAGE_BYTES - 1) / GPU_PAGE_BYTES * GPU_PAGE_BYTES;
+    return gpu_pages_bytes((size_t)conn->end.nslots * conn->end.strides[PROTOCOL_SIMPLE]);
 }
 
 static int register_gpu(const struct conn *conn, size_t bytes) {
@@ -41,12 +39,12 @@ static bool gpu_slots_create(struct conn *conn, const char **why) {
     const struct gpu_rank *gpu = conn->owner->gpu;
     size_t bytes = gpu_bytes_of(conn);
     *why = "there is no memory left for them";
-    if (gpu->driver->memory->create(bytes, (void **)&end->gpu_slots) != COLLET_SUCCESS)
+    if (gpu_pages_take(gpu, bytes, (void **)&end->gpu_slots) != COLLET_SUCCESS)
         return false;
     *why = "the plugin does not register it";
     if (register_gpu(conn, bytes) == PLUG_SUCCESS)
         return true;
-    gpu->driver->memory->destroy(end->gpu_slots);
+    gpu_pages_give_back(gpu, end->gpu_slots, bytes);
     end->gpu_slots = NULL;
     return false;
 }
@@ -104,5 +102,5 @@ void plug_memory_forget(struct conn *conn) {
         return;
     end->host->table->dereg_mr(end->line, end->gpu_registration);
     GPU_ENTERED(gpu->driver, gpu->ordinal);
-    gpu->driver->memory->destroy(end->gpu_slots);
+    gpu_pages_give_back(gpu, end->gpu_slots, gpu_bytes_of(conn));
 }

@@ -2,14 +2,13 @@
 #include "transport/verbs_direct.h"
 
 #include "base/os.h"
+#include "transport/gpu_pages.h"
 #include "transport/verbs_end.h"
 #include "transport/verbs_memory.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define SLOTS_LEAST_BYTES ((size_t)2 << 20) /* so that allocators give whole pages of a GPU, from a page's start on */
-#define PAGE_BYTES ((size_t)64 << 10)       /* what drivers of NICs pin */
 #define READ_BYTES 4u
 #define SCRATCH_BYTES 4096u
 
@@ -177,10 +176,9 @@ static bool slots_create(const struct conn *conn, size_t bytes, const char **why
     struct verbs_end *end = conn->impl;
     struct verbs_direct *direct = &end->direct;
     const struct gpu_driver *driver = conn->owner->gpu->driver;
-    direct->bytes = bytes > SLOTS_LEAST_BYTES ? bytes : SLOTS_LEAST_BYTES;
-    direct->bytes = (direct->bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    direct->bytes = gpu_pages_bytes(bytes);
     *why = "there is no memory left for them";
-    if (driver->memory->create(direct->bytes, (void **)&direct->memory) != COLLET_SUCCESS ||
+    if (gpu_pages_take(conn->owner->gpu, direct->bytes, (void **)&direct->memory) != COLLET_SUCCESS ||
         driver->memory->pinned_create(SCRATCH_BYTES, &direct->scratch) != COLLET_SUCCESS)
         return false;
     for (int r = 0; r < end->nrails; r++)
@@ -217,6 +215,6 @@ void verbs_direct_destroy(struct conn *conn) {
     GPU_ENTERED(gpu->driver, gpu->ordinal);
     if (direct->scratch != NULL)
         gpu->driver->memory->pinned_destroy(direct->scratch);
-    gpu->driver->memory->destroy(direct->memory);
+    gpu_pages_give_back(gpu, direct->memory, direct->bytes);
     *direct = (struct verbs_direct){.memory = NULL};
 }

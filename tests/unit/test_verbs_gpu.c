@@ -6,6 +6,7 @@
 #include "common/verbs_pair.h"
 
 #include "common/emulated_gpu.h"
+#include "transport/gpu_pages.h"
 #include "transport/verbs_memory.h"
 #include "transport/verbs_near.h"
 
@@ -118,6 +119,35 @@ static void slots_of_gpus_are_in_their_memory_and_arrive(void **state) {
             assert_true(!(on & 2) || fake.nlanded > 0);
             pair_close(&pair);
         }
+}
+
+/* Of a job's thousand connections each would else take 2 MiB at least. */
+static void short_connections_share_a_block_of_a_gpus_memory(void **state) {
+    (void)state;
+    enum { PAIRS = 3 };
+    static struct pair pairs[PAIRS];
+    for (int k = 0; k < PAIRS; k++)
+        gpu_pair_open(&pairs[k], (struct shape){8, 4096, 1, 1, 0}, (struct gpus){true, true, exports, false});
+    for (int k = 1; k < PAIRS; k++) {
+        const char *before = end_of(&pairs[k - 1].consumer)->direct.memory;
+        assert_ptr_equal(end_of(&pairs[k].consumer)->direct.memory, before + GPU_PAGE_BYTES);
+        assert_int_equal(end_of(&pairs[k].consumer)->direct.bytes, GPU_PAGE_BYTES);
+    }
+    for (int k = 0; k < PAIRS; k++)
+        move_slots(&pairs[k], 300);
+    const char *free_now = end_of(&pairs[1].consumer)->direct.memory;
+    conn_close(&pairs[1].producer);
+    conn_close(&pairs[1].consumer);
+    assert_int_equal(transport_verbs.offer(&pairs[1].consumer, &pairs[1].blob), COLLET_SUCCESS);
+    assert_ptr_equal(end_of(&pairs[1].consumer)->direct.memory, free_now);
+    for (int k = 0; k < PAIRS; k++) {
+        conn_close(&pairs[k].producer);
+        conn_close(&pairs[k].consumer);
+        boot_destroy(pairs[k].boots[0]);
+        boot_destroy(pairs[k].boots[1]);
+    }
+    assert_null(fake_leftover());
+    assert_false(emulated_gpu_owns(free_now));
 }
 
 /* A call's first slot has a frame, which travels apart; the others are one write each. */
@@ -356,6 +386,7 @@ int main(void) {
         cmocka_unit_test_setup(gpu_memory_is_registered_by_dmabuf_then_peermem_then_staged, forget),
         cmocka_unit_test_setup(whether_a_device_takes_dmabufs_is_asked_of_its_driver, forget),
         cmocka_unit_test_setup(slots_of_gpus_are_in_their_memory_and_arrive, forget),
+        cmocka_unit_test_setup(short_connections_share_a_block_of_a_gpus_memory, forget),
         cmocka_unit_test_setup(of_a_slot_in_a_gpu_the_frame_is_a_write_before_the_payloads, forget),
         cmocka_unit_test_setup(what_is_not_flushed_is_not_delivered, forget),
         cmocka_unit_test_setup(one_read_flushes_all_that_came_before_it, forget),
