@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/spelling.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -94,6 +95,29 @@ bool config_port_range(const char *text, int *first, int *last) {
            *last <= 65535;
 }
 
+bool config_addresses_read(const char *text, struct config_addresses *range) {
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    char address[CONFIG_TEXT_BYTES];
+    int bits, end = 0;
+    *range = (struct config_addresses){.bits = 0};
+    if (text[0] == '\0')
+        return true;
+    if (sscanf(text, "%191[^/]/%3d%n", address, &bits, &end) != 2 || text[end] != '\0' || bits < 0)
+        return false;
+    range->bits = bits;
+    if (inet_pton(AF_INET6, address, range->first) == 1)
+        return bits <= 128;
+    memcpy(range->first, mapped, sizeof mapped);
+    range->bits += 96;
+    return inet_pton(AF_INET, address, range->first + 12) == 1 && bits <= 32;
+}
+
+bool config_addresses_have(const struct config_addresses *range, const uint8_t address[16]) {
+    const int whole = range->bits / 8, left = range->bits % 8;
+    return memcmp(range->first, address, (size_t)whole) == 0 &&
+           (left == 0 || (range->first[whole] ^ address[whole]) >> (8 - left) == 0);
+}
+
 /* Texts with a vocabulary that this room knows; those of algorithms and transports are checked by their rooms. */
 static bool text_is_known(const struct knob *knob, const char *value) {
     enum log_level level;
@@ -107,6 +131,9 @@ static bool text_is_known(const struct knob *knob, const char *value) {
     int first, last;
     if (knob->offset == offsetof(struct config, port_range))
         return value[0] == '\0' || config_port_range(value, &first, &last);
+    struct config_addresses range;
+    if (knob->offset == offsetof(struct config, ib_addr_range))
+        return config_addresses_read(value, &range);
     if (knob->offset == offsetof(struct config, determinism))
         return value[0] == '\0' || is_listed(value, "size order");
     if (knob->offset == offsetof(struct config, cpu_distance))

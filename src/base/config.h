@@ -56,6 +56,16 @@ enum config_scope {
     TEXT(ib_hca, "IB_HCA", "NCCL_IB_HCA", "", PROCESS, "",                                                             \
          "RDMA devices as name or name:port, by prefix; ^ excludes, = matches exactly; default: all")                  \
     INT(ib_gid_index, "IB_GID_INDEX", "NCCL_IB_GID_INDEX", "", PROCESS, -1, -1, 255, "GID of RDMA ports; -1: chosen")  \
+    TEXT(ib_addr_range, "IB_ADDR_RANGE", "NCCL_IB_ADDR_RANGE", "", PROCESS, "",                                        \
+         "RoCE ports use an address of this range, like 10.1.0.0/16 or fd00::/8; default: any")                        \
+    INT(ib_pkey, "IB_PKEY", NULL, "", PROCESS, 0, 0, 65535,                                                            \
+        "partition key of InfiniBand ports, like 0x8012; 0: the first that a port has")                                \
+    INT(ib_relaxed_ordering, "IB_PCI_RELAXED_ORDERING", "NCCL_IB_PCI_RELAXED_ORDERING", "", PROCESS, 2, 0, 2,          \
+        "RDMA NICs write data in any order: 0 no, else where the device can")                                          \
+    INT(ib_adaptive_routing, "IB_ADAPTIVE_ROUTING", "NCCL_IB_ADAPTIVE_ROUTING", "", RANK, -1, -1, 1,                   \
+        "1: long payloads go as plain RDMA writes, which switches may route adaptively; -1: over InfiniBand")          \
+    INT(ib_ar_threshold, "IB_AR_THRESHOLD", "NCCL_IB_AR_THRESHOLD", "bytes", RANK, 8192, 0, 1 << 30,                   \
+        "payloads that are longer than this do")                                                                       \
     INT(ib_timeout, "IB_TIMEOUT", "NCCL_IB_TIMEOUT", "", RANK, 0, 0, 31,                                               \
         "an RDMA packet is sent again after 4.096 us * 2^this without an answer; 0: 20, of a device of software 17")   \
     INT(ib_retry_cnt, "IB_RETRY_CNT", "NCCL_IB_RETRY_CNT", "", RANK, -1, -1, 7,                                        \
@@ -141,6 +151,15 @@ const struct config *config_process(void);
 
 /* Reads "first-last"; false if it is no range of ports. */
 bool config_port_range(const char *text, int *first, int *last);
+
+/* Addresses that begin with the same bits; those of IPv4 as ::ffff:a.b.c.d. */
+struct config_addresses {
+    uint8_t first[16];
+    int bits; /* 0: all of them */
+};
+/* Reads "address/bits" or ""; false if it is neither. */
+bool config_addresses_read(const char *text, struct config_addresses *range);
+bool config_addresses_have(const struct config_addresses *range, const uint8_t address[16]);
 
 /* Does COLLET_NET_PLUGIN, having this value, name one? */
 bool config_names_plugin(const char *name);

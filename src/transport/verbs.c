@@ -12,7 +12,8 @@
  *    protocol                immediate, highest three bits     is one
  *    where is the frame?     immediate, the two bits below     a frame has come before, or with it
  *    has it landed?          immediate, the bit below          where it is, was offered (verbs_land.c)
- *    payload's length        length of the write − frame       fits the slot
+ *    payload's length        length of the write − frame, or   fits the slot
+ *                            a frame ahead of it
  *    signature, sequence     frame, behind the payload         no: they become the slot header
  *    all of the above        frame                             with COLLET_CHECKSUM, by its CRC32C; then each slot has a frame
  *
@@ -34,6 +35,8 @@
  *
  * All notifications are absolute counters (step; head), so it does not matter if one comes twice, late, or by another path. The
  * steps go through the live queue pairs by turns, those of all rails; they may arrive out of order and are delivered in order.
+ *
+ * Long payloads over InfiniBand go as plain writes, and an empty write with the immediate follows them (verbs_send.c).
  *
  * An empty write uses up a receive at the other end. Of slots at most nslots are on their way, of heads three; twice that
  * many receives are posted, and refilled before a credit is given, so a receiver is never without one.

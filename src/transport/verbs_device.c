@@ -90,7 +90,27 @@ uint64_t verbs_host_card(const struct verbs_host *host) {
     return card;
 }
 
-void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entries, int n, int only) {
+/* Is it better than what the port has of this kind? */
+static bool is_better_gid(const struct verbs_port *port, int kind, const struct ibv_gid_entry *entry) {
+    const bool routed = kind == VERBS_INFINIBAND && verbs_gid_flid(&entry->gid) != 0;
+    if (port->gid_index[kind] < 0)
+        return true;
+    if (kind == VERBS_INFINIBAND && routed != (verbs_gid_flid(&port->gids[kind]) != 0))
+        return routed;
+    return (int)entry->gid_index < port->gid_index[kind];
+}
+
+/* A range of addresses is one of IP. */
+static bool is_wanted_gid(const struct config *config, int kind, const struct ibv_gid_entry *entry) {
+    struct config_addresses range;
+    if (config->ib_gid_index >= 0 && entry->gid_index != (uint32_t)config->ib_gid_index)
+        return false;
+    config_addresses_read(config->ib_addr_range, &range);
+    return kind == VERBS_INFINIBAND || config_addresses_have(&range, entry->gid.raw);
+}
+
+void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entries, int n,
+                       const struct config *config) {
     port->kinds = port->interface = 0;
     memset(port->gid_index, 0xff, sizeof(port->gid_index));
     for (int k = 0; k < n; k++) {
@@ -98,9 +118,8 @@ void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entr
         int kind = verbs_gid_kind(entry);
         if (entry->port_num == port->number && port->interface == 0)
             port->interface = entry->ndev_ifindex;
-        if (entry->port_num != port->number || kind < 0 || (only >= 0 && entry->gid_index != (uint32_t)only))
-            continue;
-        if (port->gid_index[kind] >= 0 && port->gid_index[kind] <= (int)entry->gid_index)
+        if (entry->port_num != port->number || kind < 0 || !is_wanted_gid(config, kind, entry) ||
+            !is_better_gid(port, kind, entry))
             continue;
         port->gid_index[kind] = (int)entry->gid_index;
         port->gids[kind] = entry->gid;
@@ -140,11 +159,40 @@ static uint32_t mbits_of(const struct ibv_port_attr *attr) {
     return known ? lane_mbits[speed] * lanes[width] : 0;
 }
 
+/* The top bit of a key says that its port is a full member of the partition, which may talk to every other one. A port may be in a
+ * partition twice: as a full member, if it can. */
+#define PKEY_FULL 0x8000u
+
+/* Where the port's table has the partition of COLLET_IB_PKEY; false: nowhere. */
+static bool find_pkey(const struct verbs_host *host, struct verbs_port *port, int length, uint32_t wanted) {
+    bool found = false;
+    for (int k = 0; k < length; k++) {
+        uint16_t key = 0;
+        if (host->lib.query_pkey(port->device->context, port->number, k, &key) != 0)
+            continue;
+        const bool full = ntohs(key) & PKEY_FULL;
+        if (((ntohs(key) ^ wanted) & (PKEY_FULL - 1)) != 0 || (found && !full))
+            continue;
+        port->pkey_index = (uint16_t)k;
+        found = true;
+        if (full)
+            break;
+    }
+    return found;
+}
+
+static const char *why_no_gid(const struct config *config) {
+    if (config->ib_gid_index >= 0)
+        return "it has no GID of index COLLET_IB_GID_INDEX";
+    return config->ib_addr_range[0] != '\0' ? "it has no address in COLLET_IB_ADDR_RANGE: look at ip address"
+                                            : "it has no usable GID: give its network interface an IP address";
+}
+
 static void read_port(struct verbs_host *host, struct verbs_port *port, const struct config *config,
                       const struct ibv_gid_entry *gids, int ngids) {
     struct ibv_port_attr attr;
     memset(&attr, 0, sizeof(attr));
-    verbs_port_choose(port, gids, ngids, (int)config->ib_gid_index);
+    verbs_port_choose(port, gids, ngids, config);
     bool any = port->kinds != 0;
     if (!verbs_port_listed(config->ib_hca, port->device->name, port->number)) {
         why_not(port, "excluded by COLLET_IB_HCA");
@@ -163,8 +211,12 @@ static void read_port(struct verbs_host *host, struct verbs_port *port, const st
     if (attr.state != IBV_PORT_ACTIVE)
         why_not(port, state_text(attr.state));
     else if (!any)
-        why_not(port, config->ib_gid_index >= 0 ? "it has no GID of index COLLET_IB_GID_INDEX"
-                                                : "it has no usable GID: give its network interface an IP address");
+        why_not(port, why_no_gid(config));
+    else if (config->ib_pkey != 0 && port->infiniband &&
+             !find_pkey(host, port, attr.pkey_tbl_len, (uint32_t)config->ib_pkey))
+        why_not(port,
+                "its table of partition keys lacks COLLET_IB_PKEY: ask the subnet manager's administrator, or see "
+                "/sys/class/infiniband/*/ports/*/pkeys");
 }
 
 /* A port for management beside fast ones would hold up every message that takes them all by turns. Who lists ports has
@@ -197,10 +249,10 @@ static void log_port(const struct verbs_port *port) {
 /* ------------------------------------------------------------------------------------------------------------- devices */
 
 /* False, with the reason in host->why: the device is of no use. */
-static bool open_device(struct verbs_host *host, struct ibv_device *from) {
+static bool open_device(struct verbs_host *host, struct ibv_device *from, const struct config *config) {
     struct verbs_device *device = &host->devices[host->ndevices];
     const struct verbs_lib *lib = &host->lib;
-    *device = (struct verbs_device){.events = PTHREAD_MUTEX_INITIALIZER};
+    *device = (struct verbs_device){.events = PTHREAD_MUTEX_INITIALIZER, .relaxed = config->ib_relaxed_ordering != 0};
     snprintf(device->name, sizeof(device->name), "%s", lib->get_device_name(from));
     if (from->transport_type != IBV_TRANSPORT_IB) {
         snprintf(host->why, sizeof(host->why), "%s is neither InfiniBand nor RoCE", device->name);
@@ -293,7 +345,7 @@ void verbs_host_open(struct verbs_host *host, const struct config *config) {
     if (list != NULL)
         sort_devices(list, count);
     for (int k = 0; list != NULL && k < count && host->ndevices < VERBS_DEVICES_MAX; k++)
-        if (open_device(host, list[k]))
+        if (open_device(host, list[k], config))
             read_ports(host, &host->devices[host->ndevices - 1], config);
         else
             log_info(NET, "%s", host->why);

@@ -24,6 +24,7 @@
 #include "transport/verbs_lib.h"
 
 #include <pthread.h>
+#include <string.h>
 
 /* In order of preference: what is routed comes first. */
 enum verbs_kind {
@@ -50,6 +51,7 @@ struct verbs_device {
     pthread_mutex_t events; /* held while the device's events are read */
     int removed;            /* an event said so */
     bool software;          /* rxe and siw: no PCI function is behind it */
+    bool relaxed;           /* its memory may be registered for writes in any order (verbs_memory.h) */
 };
 
 struct verbs_port {
@@ -62,6 +64,7 @@ struct verbs_port {
     bool grh_required; /* every queue pair must be addressed by GID */
     unsigned interface; /* number of its network interface; 0: it has none that is known */
     uint16_t lid;
+    uint16_t pkey_index; /* in its table of partition keys */
     enum ibv_mtu mtu;
     int gid_index[VERBS_KIND_COUNT]; /* −1: it has none of this kind */
     union ibv_gid gids[VERBS_KIND_COUNT];
@@ -106,9 +109,17 @@ int verbs_gid_kind(const struct ibv_gid_entry *entry);
 /* An address as people write it: 10.0.0.2, or fe80::1. */
 void verbs_gid_text(const union ibv_gid *gid, char text[VERBS_GID_TEXT_BYTES]);
 
-/* Of each kind the first GID of the table (where only ≥ 0: that one alone), into port->gid_index, gids and kinds; and the
- * interface that GIDs of the port are of. */
-void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entries, int n, int only);
+/* Of each kind the first GID of the table that config allows, into port->gid_index, gids and kinds; and the interface that GIDs
+ * of the port are of. On InfiniBand one with a FLID comes before others, since it is good for all subnets. */
+void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entries, int n,
+                       const struct config *config);
+
+/* InfiniBand GIDs: │ 10 bits fixed │ 22 bits 0 │ FLID │ subnet │ 64 bits of the port │. A FLID is a LID that routers between
+ * subnets know; 0: the port has none. */
+static inline uint16_t verbs_gid_flid(const union ibv_gid *gid) { return (uint16_t)(gid->raw[4] << 8 | gid->raw[5]); }
+static inline bool verbs_gids_share_subnet(const union ibv_gid *a, const union ibv_gid *b) {
+    return memcmp(a->raw, b->raw, 4) == 0 && memcmp(a->raw + 6, b->raw + 6, 2) == 0;
+}
 
 /* Is the port wanted by a list "name[:port],…" of prefixes (^ in front excludes them, = matches whole names)? */
 bool verbs_port_listed(const char *list, const char *device, int port);

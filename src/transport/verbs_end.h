@@ -34,7 +34,9 @@
 struct verbs_frame {
     uint64_t sequence;
     uint32_t signature;
-    uint32_t crc; /* with COLLET_CHECKSUM: verbs_crc(); else 0 */
+    uint32_t crc;   /* with COLLET_CHECKSUM: verbs_crc(); else 0 */
+    uint32_t bytes; /* of the payload */
+    uint32_t none;  /* 0 */
 };
 
 /* An immediate: a counter, where the slot's frame is, if it has one, and the slot's protocol as in its header's word. */
@@ -51,6 +53,8 @@ struct verbs_landing {
     uint32_t bytes;
     uint32_t rails; /* bits by rail: there is a key */
     uint32_t keys[VERBS_RAILS_MAX];
+    uint32_t
+        check; /* verbs_landing_check(): a later landing for the same slot may overwrite this one while it is read */
 };
 
 /* What an end must know of the other: where its memory is, that of Simple slots, and frames that come by themselves. */
@@ -111,10 +115,11 @@ struct verbs_end {
     uint32_t turns; /* of progress() without any */
 
     /* Producer. */
-    uint64_t sent;                              /* the next step that no queue pair has been given */
-    uint32_t again;                             /* bits by slot: steps below `sent` that must be sent once more */
-    uint32_t framed;                            /* bits by slot: it was sent with a frame */
-    uint8_t carrier[FIFO_MAX_SLOTS];            /* by slot: the entry of live[] that its step went through */
+    uint32_t spread_bytes;           /* payloads that are longer go as plain writes, and then a notification */
+    uint64_t sent;                   /* the next step that no queue pair has been given */
+    uint32_t again;                  /* bits by slot: steps below `sent` that must be sent once more */
+    uint32_t framed;                 /* bits by slot: it was sent with a frame */
+    uint8_t carrier[FIFO_MAX_SLOTS]; /* by slot: the entry of live[] that its step went through */
     struct verbs_landing known[FIFO_MAX_SLOTS]; /* by slot: the landing that has come last */
 
     /* Consumer. */
@@ -153,6 +158,9 @@ static inline uint32_t verbs_crc(const char *payload, uint64_t step, uint32_t wo
     const uint64_t said[] = {step, (uint64_t)word << 32 | signature, sequence};
     return crc32c(crc32c(0, payload, fifo_word_bytes(word)), said, sizeof(said));
 }
+
+/* Of all that is before it in the landing. */
+uint32_t verbs_landing_check(const struct verbs_landing *landing);
 
 extern const struct transport transport_verbs;
 /* What a rank's process has of RDMA networks (verbs_device.h); 0: nothing. */

@@ -13,10 +13,19 @@
  * the producer has sent it, and uses its landing no more. A call that fails has no such steps, so its queue pairs go into error
  * (verbs.c).
  */
+#include "base/hash.h"
 #include "transport/pledge.h"
 #include "transport/verbs_end.h"
 
 #include <string.h>
+
+uint32_t verbs_landing_check(const struct verbs_landing *landing) {
+    uint32_t check = hash_mix(hash_mix(1, landing->step), landing->address);
+    check = hash_mix(check, (uint64_t)landing->bytes << 32 | landing->rails);
+    for (int r = 0; r < VERBS_RAILS_MAX; r++)
+        check = hash_mix(check, landing->keys[r]);
+    return check;
+}
 
 /* ---- consumer ---- */
 
@@ -32,6 +41,7 @@ static bool fill(const struct conn *conn, const struct loan_landing *from, struc
             landing->rails |= 1u << r;
         }
     }
+    landing->check = verbs_landing_check(landing);
     return landing->rails != 0;
 }
 
@@ -65,8 +75,9 @@ bool verbs_may_land(const struct conn *conn) {
 void verbs_take_landing(struct conn *conn, uint64_t step) {
     struct verbs_end *end = conn->impl;
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
-    if (end->landings[slot].step == step) /* else it was overwritten since: the step has been sent */
-        end->known[slot] = end->landings[slot];
+    const struct verbs_landing landing = end->landings[slot];
+    if (landing.step == step && landing.check == verbs_landing_check(&landing)) /* else a later one has come since */
+        end->known[slot] = landing;
 }
 
 const struct verbs_landing *verbs_landing_of(const struct conn *conn, uint64_t step, uint32_t bytes, int rail) {

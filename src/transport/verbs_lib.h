@@ -24,9 +24,11 @@
     X(query_device, ibv_query_device)                                                                                  \
     X(query_port, ibv_query_port)                                                                                      \
     X(query_gid_table, _ibv_query_gid_table)                                                                           \
+    X(query_pkey, ibv_query_pkey)                                                                                      \
     X(alloc_pd, ibv_alloc_pd)                                                                                          \
     X(dealloc_pd, ibv_dealloc_pd)                                                                                      \
     X(reg_mr, ibv_reg_mr)                                                                                              \
+    X(reg_mr_iova2, ibv_reg_mr_iova2)                                                                                  \
     X(dereg_mr, ibv_dereg_mr)                                                                                          \
     X(create_cq, ibv_create_cq)                                                                                        \
     X(destroy_cq, ibv_destroy_cq)                                                                                      \

@@ -69,9 +69,18 @@ struct verbs_memory_facts verbs_memory_facts(const struct verbs_host *host, cons
 
 #define FIFO_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
+/* By its address. A driver that knows no relaxed ordering may ignore the wish, or refuse. */
+static struct ibv_mr *register_at(const struct verbs_lib *lib, const struct verbs_device *device, void *memory,
+                                  size_t bytes, unsigned access) {
+    struct ibv_mr *mr = NULL;
+    if (device->relaxed)
+        mr = lib->reg_mr_iova2(device->pd, memory, bytes, (uintptr_t)memory, access | IBV_ACCESS_RELAXED_ORDERING);
+    return mr != NULL ? mr : lib->reg_mr(device->pd, memory, bytes, (int)access);
+}
+
 struct ibv_mr *verbs_memory_register(const struct verbs_lib *lib, const struct verbs_device *device, void *memory,
                                      size_t bytes) {
-    return lib->reg_mr(device->pd, memory, bytes, FIFO_ACCESS);
+    return register_at(lib, device, memory, bytes, FIFO_ACCESS);
 }
 
 /* Reads are what flushes it (verbs_direct.c). */
@@ -82,7 +91,11 @@ static struct ibv_mr *register_dmabuf(const struct verbs_lib *lib, const struct 
     int fd = driver->sharing->export_dmabuf(memory, bytes);
     if (fd < 0)
         return NULL;
-    struct ibv_mr *mr = lib->reg_dmabuf_mr(device->pd, 0, bytes, (uintptr_t)memory, fd, GPU_ACCESS);
+    struct ibv_mr *mr = NULL;
+    if (device->relaxed)
+        mr = lib->reg_dmabuf_mr(device->pd, 0, bytes, (uintptr_t)memory, fd, GPU_ACCESS | IBV_ACCESS_RELAXED_ORDERING);
+    if (mr == NULL)
+        mr = lib->reg_dmabuf_mr(device->pd, 0, bytes, (uintptr_t)memory, fd, GPU_ACCESS);
     int error = errno;
     close(fd); /* the registration holds the memory by itself */
     errno = error;
@@ -101,7 +114,7 @@ struct ibv_mr *verbs_memory_register_gpu(const struct verbs_host *host, const st
              path == PATH_NONE ? "not known" : topo_class_name(path), config->net_gdr_level);
     while ((*how = verbs_memory_choose(&facts, why)) != VERBS_STAGED) {
         struct ibv_mr *mr = *how == VERBS_DMABUF ? register_dmabuf(&host->lib, device, driver, memory, bytes)
-                                                 : host->lib.reg_mr(device->pd, memory, bytes, GPU_ACCESS);
+                                                 : register_at(&host->lib, device, memory, bytes, GPU_ACCESS);
         if (mr != NULL)
             return mr;
         log_info(NET, "%s does not register %zu bytes of GPU %d %s: %s", device->name, bytes, gpu->ordinal,

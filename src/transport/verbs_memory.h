@@ -12,6 +12,12 @@
  * What fails when it is tried is passed over for the next line. Connections register their FIFOs once, when they are made. Of
  * the program's own memory, only what it has pledged is registered (pledge.h), so none can be freed behind a registration.
  *
+ * Where the device has it, memory is registered for relaxed ordering (COLLET_IB_PCI_RELAXED_ORDERING): on their way to memory, the
+ * NIC's writes may then overtake each other. Nothing here is a flag that somebody polls: steps, heads and landings are taken from
+ * completions, and a NIC writes those in strict order, behind all data that came before. That is the condition: memory in which
+ * a CPU or a GPU polled for what a NIC writes there would have to be registered without. A read that flushes (verbs_direct.h) may
+ * not overtake writes of either kind.
+ *
  * The rows of GPUs have not been run on hardware.
  */
 #ifndef COLLET_TRANSPORT_VERBS_MEMORY_H

@@ -35,6 +35,7 @@ enum collet_result verbs_qp_create(struct verbs_host *host, const struct verbs_p
     qp->depths.inline_bytes = init.cap.max_inline_data;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
                                .port_num = port->number,
+                               .pkey_index = port->pkey_index,
                                /* Reads are for verbs_direct.c; registrations of host memory do not permit them. */
                                .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
     int error =
@@ -51,13 +52,17 @@ void verbs_qp_destroy(struct verbs_host *host, struct verbs_qp *qp) {
     qp->qp = NULL;
 }
 
-/* Within one InfiniBand subnet a LID is enough, unless the port demands more; all else is addressed by GID. */
+/* Within one InfiniBand subnet a LID is enough, unless the port demands more; all else is addressed by GID. Packets to another
+ * subnet go to the LID of a router; a port that has a FLID is reached by that one. */
 static struct ibv_ah_attr route_to(const struct verbs_port *port, enum verbs_kind kind, const struct verbs_address *to,
                                    const struct config *config) {
     struct ibv_ah_attr route = {.dlid = to->lid, .sl = (uint8_t)config->ib_sl, .port_num = port->number};
-    bool same_subnet = memcmp(to->gid.raw, port->gids[kind].raw, 8) == 0;
-    if (kind == VERBS_INFINIBAND && same_subnet && to->lid != 0 && !port->grh_required)
+    const bool infiniband = kind == VERBS_INFINIBAND;
+    const bool same_subnet = verbs_gids_share_subnet(&to->gid, &port->gids[kind]);
+    if (infiniband && same_subnet && to->lid != 0 && !port->grh_required)
         return route;
+    if (infiniband && !same_subnet && verbs_gid_flid(&to->gid) != 0)
+        route.dlid = verbs_gid_flid(&to->gid);
     route.is_global = 1;
     route.grh.dgid = to->gid;
     route.grh.sgid_index = (uint8_t)port->gid_index[kind];

@@ -57,7 +57,8 @@ static bool is_intact(const struct conn *conn, uint64_t step, uint32_t word, uin
     const char *slot = fifo_slot_at(&conn->end, fifo_word_protocol(word), step);
     const char *payload = framed & VERBS_LANDED ? landing : slot;
     memcpy(&frame, verbs_frame_at(conn, step, word, framed), sizeof(frame));
-    return frame.crc == verbs_crc(payload, step, word, frame.sequence, frame.signature);
+    return frame.crc == verbs_crc(payload, step, word, frame.sequence, frame.signature) &&
+           frame.bytes == fifo_word_bytes(word) && frame.none == 0;
 }
 
 static void set_changed(struct conn *conn, uint64_t step) {
@@ -66,18 +67,28 @@ static void set_changed(struct conn *conn, uint64_t step) {
         conn_text_changed(conn, step, CONN_BY_CHECKSUM, end->broken);
 }
 
+/* Of the payload that a notification of so many bytes is about; more than any slot has: that cannot be. */
+static uint32_t payload_bytes(const struct verbs_end *end, uint32_t slot, uint32_t framed, uint32_t length) {
+    const uint32_t behind = framed & VERBS_FRAME_BEHIND ? sizeof(struct verbs_frame) : 0;
+    if ((framed & VERBS_FRAME_AHEAD) && length == 0)
+        return end->frames[slot].bytes;
+    return length >= behind ? length - behind : UINT32_MAX;
+}
+
 static void take_slot(struct conn *conn, int rail, uint32_t immediate, uint32_t length) {
     struct verbs_end *end = conn->impl;
     uint64_t tail = *conn->end.tail;
     uint32_t protocol = fifo_word_protocol(immediate), framed = immediate & (VERBS_FRAMED | VERBS_LANDED);
-    uint32_t frame_bytes = framed & VERBS_FRAME_BEHIND ? sizeof(struct verbs_frame) : 0, bytes = length - frame_bytes;
-    uint32_t word = fifo_word(protocol, bytes);
     int64_t ahead = counter_ahead(immediate, tail);
     uint64_t step = tail + (uint64_t)ahead;
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
+    const uint32_t bytes = payload_bytes(end, slot, framed, length), word = fifo_word(protocol, bytes);
     const char *landing = loan_landing_at(&conn->end.loans, step, bytes);
     end->came_by[slot] = (uint8_t)rail;
-    if (length < frame_bytes || !fifo_header_fits(&conn->owner->layout, word))
+    const bool fits = fifo_word_bytes(word) == bytes && fifo_header_fits(conn_layout(conn), word);
+    if (!fits && (framed & VERBS_FRAME_AHEAD) && conn->owner->config->checksum)
+        set_changed(conn, step);
+    else if (!fits)
         verbs_set_broken(conn, WIRE_TOO_LONG);
     else if (step == (uint64_t)conn->owner->config->first_step && !(framed & VERBS_FRAMED))
         verbs_set_broken(conn, "it does not say which call its first slot is of");

@@ -6,9 +6,16 @@
  *    two, on one queue pair: a payload     │ frame │ ───────────── WRITE ────────────▶ its place in host memory
  *    that is lent, or in memory of a       │ payload │ ─────────── WRITE, immediate ─▶ the slot
  *    GPU, here or there
+ *    three, on one queue pair: a long      │ frame │ ───────────── WRITE ────────────▶ its place in host memory
+ *    payload, where switches route         │ payload │ ─────────── WRITE ────────────▶ the slot
+ *    adaptively                            nothing ─────────────── WRITE, immediate ─▶
  *
  * A payload that is lent (fifo/loan.h) is read where the program has it, by a key that the NIC has for that memory (pledge.h).
  * The program's call is not over before the other end has acknowledged it: until then, the NIC may have to send it again.
+ *
+ * Adaptive routing (COLLET_IB_ADAPTIVE_ROUTING): switches send each packet of a plain write the way that is free, and the NIC at the other end
+ * stores it wherever it comes in the order. Packets of a write with an immediate keep one way. So in the last case only an empty packet
+ * does; the frame has the payload's length. Its completion covers the two writes before it, as the order of a queue pair says.
  *
  * What a call of progress() finds goes out in one list a queue pair.
  */
@@ -62,10 +69,12 @@ void verbs_post_landing(struct conn *conn, int index, const struct verbs_landing
         verbs_rail_lost(conn, rail, "could not be sent to: the device takes no sends (%s)", strerror(error));
 }
 
-/* What one progress() posts: a list a queue pair, each rung in with one doorbell. Of a step two writes at most. */
+/* What one progress() posts: a list a queue pair, each rung in with one doorbell. */
+#define STEP_WRITES 3 /* of one step, at most */
+#define BATCH_WRITES (STEP_WRITES * FIFO_MAX_SLOTS)
 struct batch {
-    struct ibv_send_wr writes[2 * FIFO_MAX_SLOTS], *last[VERBS_LIVE_MAX], *first[VERBS_LIVE_MAX];
-    struct ibv_sge places[2 * FIFO_MAX_SLOTS];
+    struct ibv_send_wr writes[BATCH_WRITES], *last[VERBS_LIVE_MAX], *first[VERBS_LIVE_MAX];
+    struct ibv_sge places[BATCH_WRITES];
     int n;
 };
 
@@ -79,14 +88,14 @@ static bool needs_frame(struct conn *conn, uint64_t step) {
     const struct config *config = conn->owner->config;
     bool needed = config->checksum || step == (uint64_t)config->first_step ||
                   header->signature != end->frame.signature || header->sequence != end->frame.sequence;
-    end->frame = (struct verbs_frame){header->sequence, header->signature, 0};
+    end->frame = (struct verbs_frame){header->sequence, header->signature, 0, 0, 0};
     end->framed = needed ? end->framed | 1u << slot : end->framed & ~(1u << slot);
     return needed;
 }
 
 static struct verbs_frame frame_of(const struct conn *conn, uint64_t step, const char *payload) {
     const struct fifo_slot_header *header = &conn->end.headers[step & (conn->end.nslots - 1)];
-    struct verbs_frame frame = {header->sequence, header->signature, 0};
+    struct verbs_frame frame = {header->sequence, header->signature, 0, fifo_word_bytes(header->word), 0};
     if (conn->owner->config->checksum)
         frame.crc = verbs_crc(payload, step, header->word, header->sequence, header->signature);
     return frame;
@@ -178,6 +187,17 @@ static void add_frame(struct conn *conn, struct batch *batch, int turn, uint32_t
               write);
 }
 
+/* The payload of a step without a notification, and that by itself. */
+static void add_spread(struct conn *conn, struct batch *batch, int turn, struct part part, uint32_t immediate) {
+    struct verbs_end *end = conn->impl;
+    const int index = end->live[turn];
+    struct ibv_send_wr write = write_with(end, index, 0);
+    write.opcode = IBV_WR_RDMA_WRITE;
+    add_write(conn, batch, turn, part, write);
+    struct part nothing = part_of_memory(end, index / VERBS_QPS_MAX, end->memory, 0, end->theirs.memory);
+    add_write(conn, batch, turn, nothing, write_with(end, index, immediate));
+}
+
 /* Adds what carries a step. False: its queue pair has no room now. */
 static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
     struct verbs_end *end = conn->impl;
@@ -188,12 +208,14 @@ static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
     struct pledge_keys keys;
     bool lent = is_lent(conn, rail, step, &keys);
     const struct verbs_landing *landing = verbs_landing_of(conn, step, bytes, rail);
-    bool apart = lent || landing != NULL || (protocol == PROTOCOL_SIMPLE && verbs_frames_apart(end));
-    if (!verbs_qp_has_room(verbs_qp_at(end, index), 1 + apart))
+    const bool spread = bytes > end->spread_bytes;
+    bool apart = spread || lent || landing != NULL || (protocol == PROTOCOL_SIMPLE && verbs_frames_apart(end));
+    if (!verbs_qp_has_room(verbs_qp_at(end, index), 1u + apart + spread))
         return false;
     const char *slot_memory = fifo_slot_at(&conn->end, protocol, step);
     const char *payload = lent ? (const char *)(uintptr_t)header->loan.address : slot_memory;
-    uint32_t framed = !needs_frame(conn, step) ? 0 : apart ? VERBS_FRAME_AHEAD : VERBS_FRAME_BEHIND;
+    const bool frame_is_due = needs_frame(conn, step);
+    uint32_t framed = !frame_is_due && !spread ? 0 : apart ? VERBS_FRAME_AHEAD : VERBS_FRAME_BEHIND;
     if (framed) {
         struct verbs_frame frame = frame_of(conn, step, payload);
         memcpy(verbs_frame_at(conn, step, header->word, framed), &frame, sizeof(frame));
@@ -213,7 +235,10 @@ static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
         framed |= VERBS_LANDED;
     }
     uint32_t immediate = ((uint32_t)step & VERBS_COUNTER_MASK) | fifo_word(protocol, 0) | framed;
-    add_write(conn, batch, turn, part, write_with(end, index, immediate));
+    if (spread)
+        add_spread(conn, batch, turn, part, immediate);
+    else
+        add_write(conn, batch, turn, part, write_with(end, index, immediate));
     end->carrier[slot] = (uint8_t)index;
     return true;
 }
@@ -249,7 +274,7 @@ bool verbs_send_slots(struct conn *conn) {
         room = add_step(conn, &batch, step);
         end->again &= room ? ~bit : ~0u;
     }
-    while (room && end->sent != tail && batch.n < 2 * FIFO_MAX_SLOTS - 1) {
+    while (room && end->sent != tail && batch.n + STEP_WRITES <= BATCH_WRITES) {
         room = add_step(conn, &batch, end->sent);
         end->sent += room;
     }

@@ -50,7 +50,7 @@ static enum collet_result err_registration(const struct verbs_port *port, size_t
 static enum collet_result choose_depths(const struct conn *conn, const struct verbs_port *port, int nqps,
                                         struct verbs_depths *depths) {
     struct ibv_device_attr attr;
-    uint32_t nslots = conn->owner->layout.nslots;
+    uint32_t nslots = conn_layout(conn)->nslots;
     struct verbs_end *end = conn->impl;
     memset(&attr, 0, sizeof(attr));
     if (end->host->lib.query_device(port->device->context, &attr) != 0)
@@ -85,7 +85,7 @@ static enum collet_result rail_create(struct conn *conn, int r) {
     if (rail->cq == NULL)
         return err_set(COLLET_ERR_SYSTEM, "%s gives no completion queue of %d entries: %m", port->device->name,
                        entries);
-    end->mine.takes_landings &= depths.receives > RECEIVES_PER_SLOT * conn->owner->layout.nslots + 2;
+    end->mine.takes_landings &= depths.receives > RECEIVES_PER_SLOT * conn_layout(conn)->nslots + 2;
     address->gid = port->gids[end->kind];
     address->lid = port->lid;
     address->mtu = (uint8_t)port->mtu;
@@ -120,7 +120,7 @@ static void rail_destroy(struct verbs_end *end, int r) {
 
 /* Room for a frame behind each slot's payload. */
 static struct fifo_layout layout_of(const struct conn *conn) {
-    const struct fifo_layout *layout = &conn->owner->layout;
+    const struct fifo_layout *layout = conn_layout(conn);
     uint32_t frame = sizeof(struct verbs_frame);
     struct protocol_sizes sizes = layout->sizes;
     sizes.long_bytes += frame;
@@ -157,6 +157,14 @@ static int common_kind(const struct conn *conn) {
     return verbs_common_kind(verbs_card_of(self), verbs_card_of(peer));
 }
 
+/* InfiniBand's switches route adaptively where their subnet manager has it on; those of Ethernet only where all was set up for it. */
+static uint32_t spread_bytes_of(const struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    const struct config *config = conn->owner->config;
+    const bool on = config->ib_adaptive_routing < 0 ? end->kind == VERBS_INFINIBAND : config->ib_adaptive_routing > 0;
+    return on ? (uint32_t)config->ib_ar_threshold : UINT32_MAX;
+}
+
 /* offer: NULL for the consumer, whose it is. */
 static enum collet_result end_create(struct conn *conn, const struct verbs_hello *offer) {
     struct verbs_end *end;
@@ -171,6 +179,7 @@ static enum collet_result end_create(struct conn *conn, const struct verbs_hello
     os_random(&end->mine.psn, sizeof(end->mine.psn));
     end->mine.psn &= 0xffffff;
     end->mine.takes_landings = conn->side == CONN_PRODUCER && conn->owner->gpu == NULL;
+    end->spread_bytes = spread_bytes_of(conn);
     for (int r = 0; r < end->nrails; r++)
         COLLET_TRY(rail_create(conn, r));
     return COLLET_SUCCESS;

@@ -10,6 +10,10 @@
  * Memory of a GPU does not show a NIC's writes at once: they are on their way, behind buses. They arrive when that NIC reads
  * from that memory, or when the GPU's driver flushes (fake_land), or never. With `gpu_ordered` they arrive at once.
  *
+ * Where memory is registered for relaxed ordering, writes come to lie there in any order, but ahead of the next completion that
+ * this device reports. Where the network `spreads`, plain writes do too, but ahead of the next immediate of their queue pair; where
+ * it `spreads_all`, data that an immediate brings along may even come after it, which no network does to such writes.
+ *
  * A write whose sender has given up may still be in the network: a device that is `dying` keeps such writes, and executes
  * them later if the queue pair they go to still takes them.
  */
@@ -65,6 +69,7 @@ struct fake_qp {
     struct fake_cq *cq;
     uint32_t to, path_mtu;
     bool global;
+    uint16_t dlid, pkey_index;
     uint8_t timeout, retry_cnt;
     struct fake_write writes[FAKE_WRITES];
     int nwrites;
@@ -82,6 +87,8 @@ struct fake_device {
     enum ibv_port_state state;
     enum ibv_mtu mtu;
     uint8_t link_layer, flags, width, speed; /* as in struct ibv_port_attr */
+    uint16_t pkeys[4];                       /* as people write them */
+    int npkeys;
     uint16_t lid;
     struct ibv_async_event events[FAKE_EVENTS];
     int nevents;
@@ -103,11 +110,13 @@ static struct fake {
     } mrs[FAKE_MRS];
     struct fake_landing {
         struct fake_landing *next;
-        const struct ibv_pd *pd; /* of the NIC that wrote it */
+        const struct ibv_pd *pd;                                              /* of the NIC that wrote it */
+        enum fake_until { FAKE_FLUSHED, FAKE_REPORTED, FAKE_NOTIFIED } until; /* of a GPU; relaxed; spread */
+        const struct fake_qp *by;                                             /* to which it came */
         char *to;
         uint32_t bytes;
         char data[];
-    } * landing; /* in order: writes that a NIC has reported, and that are not in the GPU's memory yet */
+    } * landing; /* writes that are not in memory yet */
     struct {
         struct fake_write write;
         uint32_t to;
@@ -116,8 +125,9 @@ static struct fake {
     int ncqs, npds;
     uint64_t chance;
     uint64_t nposts, nwrites, ninline, nsignalled, nexecuted, nghosts, nregistered;
-    uint64_t nlent, nlandings; /* writes from, and into, memory that is pledged */
-    const char *fault;         /* a rule that was broken; NULL: none */
+    uint64_t nrelaxed, nspread, nheavy; /* writes that lay waiting as such; immediates with more than 8 KiB of data */
+    uint64_t nlent, nlandings;          /* writes from, and into, memory that is pledged */
+    const char *fault;                  /* a rule that was broken; NULL: none */
     /* What goes wrong. */
     int max_qp_wr, max_cqe;
     uint32_t max_inline;
@@ -130,7 +140,7 @@ static struct fake {
     uint64_t nreads, nlanded;
     enum ibv_qp_state modify_fails_to;
     const struct ibv_context *modify_fails_on; /* NULL: on every device */
-    bool no_rnr_check, absent, takes_no_dmabuf;
+    bool no_rnr_check, absent, takes_no_dmabuf, refuses_relaxed, spreads, spreads_all;
     uint32_t flip_in, flip_byte; /* of so many writes with data the last has a bit flipped, in this byte; 0: none */
 } fake;
 
@@ -229,36 +239,53 @@ static const void *fake_local(const struct fake_write *write, const struct ibv_p
     return k >= 0 ? write->local : NULL;
 }
 
-/* What NICs of this protection domain (NULL: all) have written into memory of GPUs comes to lie there. */
-static void fake_land(const struct ibv_pd *pd) {
-    FAKE_LOCKED;
+/* What waits until then comes to lie in memory: of this protection domain (NULL: of all), and by this queue pair (NULL: by all). */
+static void fake_land_some(enum fake_until until, const struct ibv_pd *pd, const struct fake_qp *by) {
     struct fake_landing **at = &fake.landing;
     while (*at != NULL) {
         struct fake_landing *landing = *at;
-        if (pd != NULL && landing->pd != pd) {
+        if (landing->until != until || (pd != NULL && landing->pd != pd) || (by != NULL && landing->by != by)) {
             at = &landing->next;
             continue;
         }
         memcpy(landing->to, landing->data, landing->bytes);
         *at = landing->next;
         free(landing);
-        fake.nlanded++;
+        fake.nlanded += until == FAKE_FLUSHED;
     }
+}
+
+/* What NICs of this protection domain (NULL: all) have written into memory of GPUs comes to lie there. */
+static void fake_land(const struct ibv_pd *pd) {
+    FAKE_LOCKED;
+    fake_land_some(FAKE_FLUSHED, pd, NULL);
 }
 static void fake_land_all(void) { fake_land(NULL); }
 
-static void fake_store(const struct ibv_pd *pd, int registration, char *to, const void *data, uint32_t bytes) {
-    if (!fake.mrs[registration].gpu || fake.gpu_ordered) {
-        memcpy(to, data, bytes);
-        return;
-    }
-    struct fake_landing *landing = malloc(sizeof(*landing) + bytes);
-    *landing = (struct fake_landing){.pd = pd, .to = to, .bytes = bytes};
+/* Where the bytes are now: in memory, or waiting, between any two that wait. */
+static char *fake_store(const struct fake_qp *by, int registration, bool tells, char *to, const void *data,
+                        uint32_t bytes) {
+    const bool gpu = fake.mrs[registration].gpu && !fake.gpu_ordered;
+    const bool spread = tells ? fake.spreads_all : fake.spreads;
+    const bool relaxed = fake.mrs[registration].access & IBV_ACCESS_RELAXED_ORDERING;
+    if (!gpu && !spread && !relaxed)
+        return memcpy(to, data, bytes);
+    struct fake_landing *landing = malloc(sizeof(*landing) + bytes), **at = &fake.landing;
+    *landing = (struct fake_landing){.until = gpu      ? FAKE_FLUSHED
+                                              : spread ? FAKE_NOTIFIED
+                                                       : FAKE_REPORTED,
+                                     .pd = by->qp.pd,
+                                     .by = by,
+                                     .to = to,
+                                     .bytes = bytes};
     memcpy(landing->data, data, bytes);
-    struct fake_landing **end = &fake.landing;
-    while (*end != NULL)
-        end = &(*end)->next;
-    *end = landing;
+    fake.nspread += !gpu && spread;
+    fake.nrelaxed += !gpu && !spread;
+    while (*at != NULL && (gpu || fake_random() % 2 == 0))
+        at = &(*at)->next;
+    landing->next = *at;
+    *at = landing;
+    return landing->data;
 }
 
 static enum ibv_wc_status fake_refuse(struct fake_qp *to) {
@@ -286,9 +313,12 @@ static enum ibv_wc_status fake_respond(struct fake_qp *to, const struct fake_wri
         memcpy(write->local, memory, write->length);
         return IBV_WC_SUCCESS;
     }
-    fake_store(to->qp.pd, registration, memory, data, write->length);
+    if (tells)
+        fake_land_some(FAKE_NOTIFIED, NULL, to);
+    fake.nheavy += tells && write->length > 8192;
+    char *stored = fake_store(to, registration, tells, memory, data, write->length);
     if (write->length > 0 && fake.flip_in > 0 && --fake.flip_in == 0)
-        ((char *)memory)[fake.flip_byte % write->length] ^= 0x10;
+        stored[fake.flip_byte % write->length] ^= 0x10;
     if (!tells)
         return IBV_WC_SUCCESS;
     struct ibv_wc wc = {.wr_id = to->receives[0],
@@ -440,6 +470,7 @@ static int fake_poll_cq(struct ibv_cq *ibv, int room, struct ibv_wc *wcs) {
         wcs[n] = cq->wcs[cq->first];
         if (cq->sends[cq->first] != 0)
             cq->qps[cq->first]->polled = cq->sends[cq->first];
+        fake_land_some(FAKE_REPORTED, cq->qps[cq->first]->qp.pd, NULL);
         cq->first = (cq->first + 1) % cq->entries;
     }
     return n;
@@ -489,6 +520,15 @@ static int fake_query_port(struct ibv_context *context, uint8_t port, struct _co
     attr->active_width = d->width;
     attr->active_speed = d->speed;
     attr->lid = d->lid;
+    attr->pkey_tbl_len = (uint16_t)d->npkeys;
+    return 0;
+}
+
+static int fake_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey) {
+    const struct fake_device *d = fake_device_of(context);
+    if (port != 1 || index < 0 || index >= d->npkeys)
+        return -1;
+    *pkey = htons(d->pkeys[index]);
     return 0;
 }
 
@@ -540,12 +580,25 @@ static struct ibv_mr *fake_reg_mr(struct ibv_pd *pd, void *address, size_t bytes
     return errno == 0 ? fake_register(pd, address, bytes, access, gpu) : NULL;
 }
 
+static struct ibv_mr *fake_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t bytes, uint64_t iova,
+                                        unsigned access) {
+    if (iova != (uintptr_t)address)
+        fake_fault("memory is registered at another address");
+    errno = EINVAL;
+    return fake.refuses_relaxed && (access & IBV_ACCESS_RELAXED_ORDERING)
+               ? NULL
+               : fake_reg_mr(pd, address, bytes, (int)access);
+}
+
 /* Takes no dma-buf that does not exist; which the errno tells from taking none at all. */
 static struct ibv_mr *fake_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
                                          int access) {
     FAKE_LOCKED;
     errno = fake.takes_no_dmabuf ? EOPNOTSUPP : EBADF;
     if (fd < 0 || fake.takes_no_dmabuf)
+        return NULL;
+    errno = EINVAL;
+    if (fake.refuses_relaxed && (access & IBV_ACCESS_RELAXED_ORDERING))
         return NULL;
     if (fcntl(fd, F_GETFD) < 0 || offset != 0 || bytes % 4096 != 0)
         fake_fault("no dma-buf, or not of whole pages");
@@ -640,6 +693,10 @@ static int fake_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask
         qp->retry_cnt = attr->retry_cnt;
     if (mask & IBV_QP_AV)
         qp->global = attr->ah_attr.is_global;
+    if (mask & IBV_QP_AV)
+        qp->dlid = attr->ah_attr.dlid;
+    if (mask & IBV_QP_PKEY_INDEX)
+        qp->pkey_index = attr->pkey_index;
     if (attr->qp_state == IBV_QPS_ERR)
         fake_fail_qp(qp);
     qp->state = attr->qp_state;
@@ -687,11 +744,11 @@ static const char *fake_wc_status_str(enum ibv_wc_status status) {
 bool verbs_lib_open(struct verbs_lib *lib, const char **why) {
     *why = "the fake has no device";
     *lib = (struct verbs_lib){
-        fake_fork_init,      fake_get_device_list, fake_free_device_list, fake_get_device_name, fake_open_device,
-        fake_close_device,   fake_query_device,    fake_query_port,       fake_query_gid_table, fake_alloc_pd,
-        fake_dealloc_pd,     fake_reg_mr,          fake_dereg_mr,         fake_create_cq,       fake_destroy_cq,
-        fake_create_qp,      fake_modify_qp,       fake_destroy_qp,       fake_get_async_event, fake_ack_async_event,
-        fake_event_type_str, fake_wc_status_str,   fake_reg_dmabuf_mr,
+        fake_fork_init,       fake_get_device_list, fake_free_device_list, fake_get_device_name, fake_open_device,
+        fake_close_device,    fake_query_device,    fake_query_port,       fake_query_gid_table, fake_query_pkey,
+        fake_alloc_pd,        fake_dealloc_pd,      fake_reg_mr,           fake_reg_mr_iova2,    fake_dereg_mr,
+        fake_create_cq,       fake_destroy_cq,      fake_create_qp,        fake_modify_qp,       fake_destroy_qp,
+        fake_get_async_event, fake_ack_async_event, fake_event_type_str,   fake_wc_status_str,   fake_reg_dmabuf_mr,
     };
     return !fake.absent;
 }
@@ -722,6 +779,7 @@ static void fake_reset(void) {
         d->state = IBV_PORT_ACTIVE;
         d->mtu = IBV_MTU_4096;
         d->link_layer = IBV_LINK_LAYER_ETHERNET;
+        d->pkeys[d->npkeys++] = 0xffff;
         fake_add_gid(d, local, IBV_GID_TYPE_ROCE_V1);
         fake_add_gid(d, local, IBV_GID_TYPE_ROCE_V2);
         fake_add_gid(d, mapped, IBV_GID_TYPE_ROCE_V1);
@@ -740,6 +798,8 @@ static void fake_repair(void) {
     fake.reg_mr_errno = fake.create_cq_errno = fake.modify_errno = fake.reg_dmabuf_errno = fake.reg_gpu_errno = 0;
     fake.modify_fails_on = NULL;
     fake.gpu_ordered = fake.no_loop = fake.reads_hang = false;
+    fake.refuses_relaxed = fake.spreads = fake.spreads_all = false;
+    fake.nrelaxed = fake.nspread = fake.nheavy = 0;
     fake.nnetwork = 0;
     fake.nreads = fake.nlanded = fake.nlent = fake.nlandings = 0;
     fake.nposts = fake.nwrites = fake.ninline = fake.nsignalled = fake.nexecuted = fake.nghosts = fake.nregistered = 0;

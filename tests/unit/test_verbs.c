@@ -65,6 +65,101 @@ static void data_that_a_rail_changes_break_the_connection_and_name_the_rail(void
     unsetenv("COLLET_CHECKSUM");
 }
 
+/* ---- order ---- */
+
+static void set_relaxed(bool relaxed) {
+    for (int k = 0; k < FAKE_DEVICES; k++)
+        verbs_host()->devices[k].relaxed = relaxed;
+}
+
+/* What a NIC says by completions may be in memory in any order before. */
+static void data_may_come_to_memory_in_any_order(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) { /* as wished; not wished; refused by the device */
+        struct pair pair;
+        set_relaxed(kind != 1);
+        pair_init(&pair, (struct shape){8, 4096, 2, 2, 0});
+        fake.refuses_relaxed = kind == 2;
+        assert_int_equal(transport_verbs.offer(&pair.consumer, &pair.blob), COLLET_SUCCESS);
+        assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_SUCCESS);
+        pair_connect(&pair);
+        move_slots(&pair, 1000);
+        assert_int_equal(fake.nrelaxed > 0, kind == 0);
+        pair_close(&pair);
+    }
+    set_relaxed(true);
+}
+
+static void set_adaptive(const char *on, const char *threshold) {
+    setenv("COLLET_IB_ADAPTIVE_ROUTING", on, 1);
+    setenv("COLLET_IB_AR_THRESHOLD", threshold, 1);
+}
+
+static void unset_adaptive(void) {
+    unsetenv("COLLET_IB_ADAPTIVE_ROUTING");
+    unsetenv("COLLET_IB_AR_THRESHOLD");
+}
+
+/* The network puts plain writes in any order, and only immediates hold them together. */
+static void plain_writes_may_come_in_any_order_between_immediates(void **state) {
+    (void)state;
+    static const struct shape shapes[] = {
+        {8, 4096, 1, 1, 0}, {8, 4096, 2, 2, 0}, {2, 5000, 2, 1, UINT64_MAX - 500},
+        {1, 3000, 1, 1, 0}, {16, 900, 2, 8, 0},
+    };
+    for (size_t k = 0; k < 2 * sizeof(shapes) / sizeof(shapes[0]); k++) {
+        struct pair pair;
+        set_adaptive("1", k % 3 == 0 ? "0" : "100");
+        if (k % 2)
+            setenv("COLLET_CHECKSUM", "1", 1);
+        pair_open(&pair, shapes[k / 2]);
+        fake.spreads = true;
+        move_slots(&pair, 2000);
+        assert_true(fake.nspread > 500);
+        assert_int_equal(end_of(&pair.producer)->spread_bytes, k % 3 == 0 ? 0 : 100);
+        pair_close(&pair);
+        unsetenv("COLLET_CHECKSUM");
+    }
+    unset_adaptive();
+}
+
+static void with_adaptive_routing_no_long_payload_has_an_immediate(void **state) {
+    (void)state;
+    for (int on = 0; on < 2; on++) {
+        struct pair pair;
+        set_adaptive(on ? "1" : "0", "8192");
+        pair_open(&pair, (struct shape){8, 100000, 2, 2, 0});
+        move_slots(&pair, 100);
+        assert_int_equal(fake.nheavy > 0, !on);
+        pair_close(&pair);
+    }
+    unset_adaptive();
+}
+
+/* A network that treated payloads of immediates like plain writes, too. Without the mode that shows; with it there are none. */
+static void data_that_an_immediate_brings_along_are_not_relied_on_with_adaptive_routing(void **state) {
+    (void)state;
+    setenv("COLLET_CHECKSUM", "1", 1);
+    for (int on = 0; on < 2; on++) {
+        struct pair pair;
+        set_adaptive(on ? "1" : "0", "40");
+        pair_open(&pair, (struct shape){8, 4096, 1, 2, 0});
+        fake.spreads = fake.spreads_all = true;
+        if (on)
+            move_slots(&pair, 1000);
+        while (!on && transport_verbs.progress(&pair.consumer) >= 0) {
+            if (fifo_has_credit(&pair.producer.end))
+                slots_publish(&pair.producer);
+            progress(&pair.producer);
+            be_patient(&pair);
+        }
+        assert_true(on || strstr(err_last(), "data changed on the way") != NULL);
+        pair_close(&pair);
+    }
+    unset_adaptive();
+    unsetenv("COLLET_CHECKSUM");
+}
+
 static void a_full_fifo_waits_until_half_of_it_is_consumed(void **state) {
     (void)state;
     struct pair pair;
@@ -303,6 +398,7 @@ static void a_lid_is_enough_within_an_infiniband_subnet(void **state) {
         assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_SUCCESS);
         assert_int_equal(((const struct fake_qp *)(const void *)end_of(&pair.producer)->qps[0][0].qp)->global,
                          !same_subnet);
+        assert_int_equal(end_of(&pair.producer)->spread_bytes, 8192); /* InfiniBand's switches may route adaptively */
         host->ports[0] = saved;
         pair_close(&pair);
     }
@@ -313,6 +409,10 @@ int main(void) {
         cmocka_unit_test_setup(slots_of_all_sizes_and_protocols_arrive_in_order, forget),
         cmocka_unit_test_setup(with_checksums_slots_of_all_sizes_arrive_too, forget),
         cmocka_unit_test_setup(data_that_a_rail_changes_break_the_connection_and_name_the_rail, forget),
+        cmocka_unit_test_setup(data_may_come_to_memory_in_any_order, forget),
+        cmocka_unit_test_setup(plain_writes_may_come_in_any_order_between_immediates, forget),
+        cmocka_unit_test_setup(with_adaptive_routing_no_long_payload_has_an_immediate, forget),
+        cmocka_unit_test_setup(data_that_an_immediate_brings_along_are_not_relied_on_with_adaptive_routing, forget),
         cmocka_unit_test_setup(a_full_fifo_waits_until_half_of_it_is_consumed, forget),
         cmocka_unit_test_setup(a_slot_is_one_write_and_a_list_of_them_one_doorbell, forget),
         cmocka_unit_test_setup(the_steps_go_through_all_queue_pairs_of_all_rails, forget),

@@ -49,18 +49,69 @@ static void of_each_kind_the_first_gid_of_the_port_is_taken(void **state) {
     inet_pton(AF_INET6, "::ffff:10.0.0.1", gids[2].gid.raw);
     inet_pton(AF_INET6, "fe80::1", gids[3].gid.raw);
     inet_pton(AF_INET6, "fe80::1", gids[4].gid.raw);
-    verbs_port_choose(&port, gids, 5, -1);
+    struct config config = {.ib_gid_index = -1};
+    verbs_port_choose(&port, gids, 5, &config);
     assert_int_equal(port.gid_index[VERBS_ROCE_IPV4], 3);
     assert_int_equal(port.gid_index[VERBS_ROCE_LINK], 0);
     assert_int_equal(port.gid_index[VERBS_ROCE_V1], 2);
     assert_int_equal(port.gid_index[VERBS_ROCE_IPV6], -1);
     verbs_gid_text(&port.gids[VERBS_ROCE_IPV4], text);
     assert_string_equal(text, "10.0.0.3");
-    verbs_port_choose(&port, gids, 5, 9); /* COLLET_IB_GID_INDEX */
+    config.ib_gid_index = 9; /* COLLET_IB_GID_INDEX */
+    verbs_port_choose(&port, gids, 5, &config);
     assert_int_equal(port.kinds, 1u << VERBS_ROCE_IPV4);
     assert_int_equal(port.gid_index[VERBS_ROCE_IPV4], 9);
-    verbs_port_choose(&port, gids, 5, 7);
+    config.ib_gid_index = 7;
+    verbs_port_choose(&port, gids, 5, &config);
     assert_int_equal(port.kinds, 0);
+}
+
+static void addresses_outside_the_range_are_not_taken(void **state) {
+    (void)state;
+    static const struct {
+        const char *range;
+        int v4, v6; /* which GID is taken */
+    } table[] = {
+        {"", 0, 2},
+        {"10.2.0.0/16", 1, -1},
+        {"10.0.0.0/8", 0, -1},
+        {"10.2.3.4/32", 1, -1},
+        {"192.168.0.0/16", -1, -1},
+        {"fd00::/8", -1, 3},
+        {"2001:db8::/32", -1, 2},
+        {"::/0", 0, 2},
+        {"0.0.0.0/0", 0, -1},
+        {"10.3.0.0/15", 1, -1},
+    };
+    static const char *const addresses[] = {"::ffff:10.1.2.3", "::ffff:10.2.3.4", "2001:db8::1", "fd00::1"};
+    struct ibv_gid_entry gids[4] = {{{.raw = {0}}, 0, 0, 0, 0}};
+    for (uint32_t k = 0; k < 4; k++) {
+        gids[k] = (struct ibv_gid_entry){.gid_index = k, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2};
+        inet_pton(AF_INET6, addresses[k], gids[k].gid.raw);
+    }
+    for (size_t k = 0; k < sizeof(table) / sizeof(table[0]); k++) {
+        struct verbs_port port = {.number = 1};
+        struct config config = {.ib_gid_index = -1};
+        strcpy(config.ib_addr_range, table[k].range);
+        verbs_port_choose(&port, gids, 4, &config);
+        if (port.gid_index[VERBS_ROCE_IPV4] != table[k].v4 || port.gid_index[VERBS_ROCE_IPV6] != table[k].v6)
+            fail_msg("of %s GIDs %d and %d are taken", table[k].range, port.gid_index[VERBS_ROCE_IPV4],
+                     port.gid_index[VERBS_ROCE_IPV6]);
+    }
+}
+
+static void a_range_that_is_none_is_refused(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"10.1.0.0", "10.1.0.0/33", "10.1.0/16", "fd00::/129",
+                                        "/8",       "10.1.0.0/8 ", "here/8"};
+    static struct config config;
+    for (size_t k = 0; k < sizeof(wrong) / sizeof(wrong[0]); k++) {
+        setenv("COLLET_IB_ADDR_RANGE", wrong[k], 1);
+        assert_int_equal(config_read(&config), COLLET_ERR_INVALID_USAGE);
+        assert_non_null(strstr(err_last(), "COLLET_IB_ADDR_RANGE"));
+        assert_non_null(strstr(err_last(), "10.1.0.0/16"));
+    }
+    unsetenv("COLLET_IB_ADDR_RANGE");
 }
 
 /* Of a rank with these kinds of network, and with usable ports by bits: 0x0<Ethernet><InfiniBand>. */
@@ -224,8 +275,10 @@ static void a_host_without_usable_ports_says_why(void **state) {
     fake = saved;
 }
 
+static uint16_t last_dlid, last_pkey_index; /* of the queue pair of is_global() */
+
 /* Is a queue pair of the first port addressed by GID, to a port of the same InfiniBand subnet? */
-static bool is_global(const struct config *config) {
+static bool is_global(const struct config *config, uint8_t other_subnet) {
     static struct verbs_host host;
     struct verbs_depths depths = {.sends = 4, .receives = 4};
     struct verbs_address to = {.lid = 9, .mtu = IBV_MTU_1024};
@@ -234,13 +287,26 @@ static bool is_global(const struct config *config) {
     const struct verbs_port *port = &host.ports[0];
     struct ibv_cq *cq = host.lib.create_cq(port->device->context, 8, NULL, NULL, 0);
     to.gid = port->gids[VERBS_INFINIBAND];
+    to.gid.raw[7] ^= other_subnet;
     assert_int_equal(verbs_qp_create(&host, port, cq, &depths, &qp), COLLET_SUCCESS);
     assert_int_equal(verbs_qp_connect(&host, &qp, port, VERBS_INFINIBAND, &to, 0, 0, 0, config), COLLET_SUCCESS);
     bool global = ((const struct fake_qp *)(const void *)qp.qp)->global;
+    last_dlid = ((const struct fake_qp *)(const void *)qp.qp)->dlid;
+    last_pkey_index = ((const struct fake_qp *)(const void *)qp.qp)->pkey_index;
     verbs_qp_destroy(&host, &qp);
     host.lib.destroy_cq(cq);
     verbs_host_close(&host);
     return global;
+}
+
+/* An InfiniBand port with LID 7 and these GIDs. */
+static void make_infiniband(const char *gid, const char *other_gid) {
+    fake.devices[0].ngids = 0;
+    fake_add_gid(&fake.devices[0], gid, IBV_GID_TYPE_IB);
+    if (other_gid != NULL)
+        fake_add_gid(&fake.devices[0], other_gid, IBV_GID_TYPE_IB);
+    fake.devices[0].link_layer = IBV_LINK_LAYER_INFINIBAND;
+    fake.devices[0].lid = 7;
 }
 
 static void a_port_that_demands_a_gid_is_never_addressed_by_a_lid_alone(void **state) {
@@ -249,13 +315,58 @@ static void a_port_that_demands_a_gid_is_never_addressed_by_a_lid_alone(void **s
     struct fake saved = fake;
     assert_int_equal(config_read(&config), COLLET_SUCCESS);
     fake_reset();
-    fake.devices[0].ngids = 0;
-    fake_add_gid(&fake.devices[0], "fe80::1", IBV_GID_TYPE_IB);
-    fake.devices[0].link_layer = IBV_LINK_LAYER_INFINIBAND;
-    fake.devices[0].lid = 7;
-    assert_false(is_global(&config));
+    make_infiniband("fe80::1", NULL);
+    assert_false(is_global(&config, 0));
+    assert_int_equal(last_dlid, 9);
     fake.devices[0].flags = IBV_QPF_GRH_REQUIRED;
-    assert_true(is_global(&config));
+    assert_true(is_global(&config, 0));
+    fake = saved;
+}
+
+/* fec0 │ 0 │ FLID │ subnet. */
+static void a_port_of_another_subnet_is_reached_by_its_flid(void **state) {
+    (void)state;
+    static struct config config;
+    struct fake saved = fake;
+    assert_int_equal(config_read(&config), COLLET_SUCCESS);
+    fake_reset();
+    make_infiniband("fe80::1", "fec0:0:1234:5::1"); /* the one with a FLID is taken */
+    assert_false(is_global(&config, 0));
+    assert_int_equal(last_dlid, 9);
+    assert_true(is_global(&config, 1));
+    assert_int_equal(last_dlid, 0x1234);
+    make_infiniband("fec0:0:0:5::1", NULL);
+    assert_true(is_global(&config, 1));
+    assert_int_equal(last_dlid, 9);
+    fake = saved;
+}
+
+static void a_partition_key_is_found_in_the_ports_table(void **state) {
+    (void)state;
+    static const struct {
+        int64_t wanted;
+        int index; /* −1: the port is not used */
+    } table[] = {{0, 0}, {0x8012, 2}, {0x12, 2}, {0x7fff, 0}, {0xffff, 0}, {0x8013, 3}, {0x14, -1}};
+    static struct config config;
+    struct fake saved = fake;
+    assert_int_equal(config_read(&config), COLLET_SUCCESS);
+    for (size_t k = 0; k < sizeof(table) / sizeof(table[0]); k++) {
+        static struct verbs_host host;
+        fake_reset();
+        make_infiniband("fe80::1", NULL);
+        memcpy(fake.devices[0].pkeys, (uint16_t[]){0xffff, 0x0012, 0x8012, 0x0013}, 8); /* a full member has bit 15 */
+        fake.devices[0].npkeys = 4;
+        config.ib_pkey = table[k].wanted;
+        verbs_host_open(&host, &config);
+        assert_int_equal(host.ports[0].kinds != 0, table[k].index >= 0);
+        assert_true(table[k].index >= 0 || strstr(host.ports[0].why, "COLLET_IB_PKEY") != NULL);
+        assert_int_not_equal(host.ports[1].kinds, 0); /* Ethernet has no partitions */
+        verbs_host_close(&host);
+        if (table[k].index < 0)
+            continue;
+        assert_false(is_global(&config, 0));
+        assert_int_equal(last_pkey_index, table[k].index);
+    }
     fake = saved;
 }
 
@@ -263,12 +374,16 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_kind_of_a_gid_follows_from_its_type_and_address, forget),
         cmocka_unit_test_setup(of_each_kind_the_first_gid_of_the_port_is_taken, forget),
+        cmocka_unit_test_setup(addresses_outside_the_range_are_not_taken, forget),
+        cmocka_unit_test_setup(a_range_that_is_none_is_refused, forget),
         cmocka_unit_test_setup(two_ranks_use_the_first_kind_that_both_have, forget),
         cmocka_unit_test_setup(a_slow_port_beside_a_fast_one_is_not_used, forget),
         cmocka_unit_test_setup(ports_are_numbered_whatever_their_state, forget),
         cmocka_unit_test_setup(devices_are_in_the_order_of_their_places, forget),
         cmocka_unit_test_setup(a_list_of_devices_says_which_ports_are_used, forget),
         cmocka_unit_test_setup(a_host_without_usable_ports_says_why, forget),
+        cmocka_unit_test_setup(a_port_of_another_subnet_is_reached_by_its_flid, forget),
+        cmocka_unit_test_setup(a_partition_key_is_found_in_the_ports_table, forget),
         cmocka_unit_test_setup(a_port_that_demands_a_gid_is_never_addressed_by_a_lid_alone, forget),
     };
     fake_reset();

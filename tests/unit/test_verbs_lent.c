@@ -239,6 +239,7 @@ static void another_rail_sends_what_is_lent_once_more(void **state) {
 
 static char arrivals[PLACES * PLACE_BYTES]; /* of the consumer's program */
 static struct pledge *offered;
+static bool spreads; /* does the network route adaptively? */
 
 static void offer_all(void) { assert_int_equal(pledge_make(arrivals, sizeof arrivals, &offered), COLLET_SUCCESS); }
 
@@ -314,6 +315,7 @@ static void payloads_land_in_memory_that_was_offered_in_time(void **state) {
         pledge_all();
         offer_all();
         pair_open(&pair, shapes[k]);
+        fake.spreads = spreads;
         memset(arrivals, 0x77, sizeof arrivals);
         assert_true(move_landing(&pair, 1000, true) > 100);
         expect_untouched(&pair);
@@ -330,6 +332,34 @@ static void with_checksums_they_land_too(void **state) {
     setenv("COLLET_CHECKSUM", "1", 1);
     payloads_land_in_memory_that_was_offered_in_time(state);
     unsetenv("COLLET_CHECKSUM");
+}
+
+static void with_adaptive_routing_they_land_too(void **state) {
+    setenv("COLLET_IB_ADAPTIVE_ROUTING", "1", 1);
+    setenv("COLLET_IB_AR_THRESHOLD", "64", 1);
+    spreads = true;
+    payloads_land_in_memory_that_was_offered_in_time(state);
+    assert_true(fake.nspread > 0);
+    spreads = false;
+    unsetenv("COLLET_IB_AR_THRESHOLD");
+    unsetenv("COLLET_IB_ADAPTIVE_ROUTING");
+}
+
+/* The NIC has written a part of the next landing for this slot already. */
+static void a_landing_that_is_half_another_one_is_not_used(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
+    struct verbs_landing *landing = &end_of(&pair.producer)->landings[3];
+    *landing = (struct verbs_landing){.step = 3, .address = 4096, .bytes = 100, .rails = 1, .keys = {7}};
+    landing->check = verbs_landing_check(landing);
+    verbs_take_landing(&pair.producer, 3);
+    assert_non_null(verbs_landing_of(&pair.producer, 3, 100, 0));
+    landing->keys[0] = 8;
+    landing->step = 11;
+    verbs_take_landing(&pair.producer, 11);
+    assert_null(verbs_landing_of(&pair.producer, 11, 100, 0));
+    pair_close(&pair);
 }
 
 static void nothing_lands_in_memory_that_is_not_pledged_or_by_devices_with_short_queues(void **state) {
@@ -438,6 +468,8 @@ int main(void) {
         cmocka_unit_test_setup(another_rail_sends_what_is_lent_once_more, forget_all),
         cmocka_unit_test_setup(payloads_land_in_memory_that_was_offered_in_time, forget_all),
         cmocka_unit_test_setup(with_checksums_they_land_too, forget_all),
+        cmocka_unit_test_setup(with_adaptive_routing_they_land_too, forget_all),
+        cmocka_unit_test_setup(a_landing_that_is_half_another_one_is_not_used, forget_all),
         cmocka_unit_test_setup(nothing_lands_in_memory_that_is_not_pledged_or_by_devices_with_short_queues, forget_all),
         cmocka_unit_test_setup(a_failed_call_receives_nothing_into_its_memory_any_more, forget_all),
         cmocka_unit_test_setup(a_payload_in_memory_that_was_not_offered_breaks_the_connection, forget_all),
