@@ -90,6 +90,34 @@ bool os_cpu_set_within(const struct os_cpu_set *inner, const struct os_cpu_set *
     return beyond == 0;
 }
 
+void os_cpu_set_read(const char *path, struct os_cpu_set *set) {
+    FILE *file = fopen(path, "re");
+    int first, last, n;
+    *set = (struct os_cpu_set){{0}};
+    while (file != NULL && (n = fscanf(file, "%5d-%5d", &first, &last)) >= 1) {
+        for (int cpu = first; first >= 0 && cpu <= (n == 2 ? last : first); cpu++)
+            set->word[cpu % OS_CPUS / 64] |= 1ull << cpu % 64;
+        if (fgetc(file) != ',')
+            break;
+    }
+    if (file != NULL)
+        fclose(file);
+}
+
+void os_cpu_set_prefer(const struct os_cpu_set *allowed, const struct os_cpu_set *wanted) {
+    cpu_set_t cpus, both;
+    CPU_ZERO(&cpus);
+    CPU_ZERO(&both);
+    for (int cpu = 0; cpu < OS_CPUS && cpu < CPU_SETSIZE; cpu++) {
+        const bool may = allowed->word[cpu / 64] >> cpu % 64 & 1, is_wanted = wanted->word[cpu / 64] >> cpu % 64 & 1;
+        if (may)
+            CPU_SET(cpu, &cpus);
+        if (may && is_wanted)
+            CPU_SET(cpu, &both);
+    }
+    sched_setaffinity(0, sizeof cpus, CPU_COUNT(&both) > 0 ? &both : &cpus);
+}
+
 int os_cpu_count(void) {
     struct os_cpu_set set;
     os_cpu_set_get(&set);

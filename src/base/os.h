@@ -41,6 +41,10 @@ int os_cpu_set_count(const struct os_cpu_set *set);
 void os_cpu_set_add(struct os_cpu_set *set, const struct os_cpu_set *more);
 bool os_cpu_set_within(const struct os_cpu_set *inner, const struct os_cpu_set *outer);
 int os_cpu_count(void); /* of the calling thread's set */
+/* Reads a list of CPUs like 0-3,8 from a file of the kernel's. The set is empty if there is none. */
+void os_cpu_set_read(const char *path, struct os_cpu_set *set);
+/* The calling thread runs on those CPUs of `allowed` that are in `wanted`; on all of `allowed` if none is. */
+void os_cpu_set_prefer(const struct os_cpu_set *allowed, const struct os_cpu_set *wanted);
 
 /* The last cache before memory of the CPU that the calling thread runs on. What Linux does not tell is OS_CACHE_BYTES, and
  * one CPU's. */

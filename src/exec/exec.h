@@ -28,6 +28,7 @@ typedef exec_visit *const exec_visits[PROTOCOL_COUNT]; /* [protocol of a call] *
 struct exec_program {
     struct prog **progs; /* [nchannels], owned; all have the same collective, algorithm, root and cut into slices */
     const struct algorithm *source; /* what built it */
+    struct chan *chan;              /* whose connections these are */
     int nchannels;
     int nconns, nready; /* connections of all channels; the first nready are READY */
     struct conn **conns;

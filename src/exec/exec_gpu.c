@@ -201,13 +201,20 @@ static enum collet_result launch_grids(const struct entry *set, int n, uint32_t 
  *    one in a graph   host nodes: proxy_hold() ─▶ grid ─▶ proxy_release()  at every replay
  */
 
-static void hold_proxy(void *chan) { proxy_hold(chan); }
-static void release_proxy(void *chan) { proxy_release(chan); }
+static void hold_proxy(void *program_) {
+    struct exec_program *program = program_;
+    proxy_hold(program->chan, program->conns, program->nconns);
+}
 
-static enum collet_result tell_proxies(const struct entry *set, int n, void (*tell)(void *chan), void *stream) {
+static void release_proxy(void *program_) {
+    struct exec_program *program = program_;
+    proxy_release(program->chan, program->conns, program->nconns);
+}
+
+static enum collet_result tell_proxies(const struct entry *set, int n, void (*tell)(void *program), void *stream) {
     for (int k = 0; k < n; k++)
         if (set[k].call->program->nremote > 0)
-            COLLET_TRY(set[k].call->chan->owner.gpu->driver->streams->call(tell, set[k].call->chan, stream));
+            COLLET_TRY(set[k].call->chan->owner.gpu->driver->streams->call(tell, set[k].call->program, stream));
     return COLLET_SUCCESS;
 }
 
@@ -229,7 +236,7 @@ static enum collet_result launch_in_order(const struct entry *set, int n, uint32
         COLLET_TRY(gpu_rank_join(set[k].call->chan->owner.gpu, stream, set[k].call->stream));
         COLLET_TRY(gpu_rank_after(set[k].call->chan->owner.gpu, &place));
         if (place.capture == 0 && set[k].call->program->nremote > 0)
-            proxy_launched(set[k].call->chan);
+            proxy_launched(set[k].call->chan, set[k].call->program->conns, set[k].call->program->nconns);
     }
     return COLLET_SUCCESS;
 }

@@ -161,6 +161,7 @@ enum collet_result exec_program_create(struct chan *chan, struct prog **progs, c
     }
     program->progs = progs;
     program->source = source;
+    program->chan = chan;
     program->nchannels = nchannels;
     proxy_pause(chan); /* connections are added to its table */
     enum collet_result result = program_bind(program, chan);

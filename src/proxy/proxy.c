@@ -38,6 +38,9 @@ struct proxy {
     int wanted;
     bool over;
     uint32_t spin;
+    uint32_t turns;
+    int nconns;                /* over wires and ready, when the thread last chose its CPUs */
+    struct os_cpu_set allowed; /* where the thread may run */
     struct proxy_client *clients;
     struct proxy *next;
 };
@@ -53,6 +56,30 @@ static bool goes_by_wire(const struct conn *conn) {
 
 /* ---- the thread ---- */
 
+/* All connections, while connections come. */
+static void move_near(struct proxy *proxy) {
+    struct os_cpu_set near = {{0}};
+    int nconns = 0;
+    for (const struct proxy_client *client = proxy->clients; client != NULL; client = client->next)
+        for (const struct conn *conn = client->chan->owner.first; conn != NULL; conn = conn->next)
+            if (goes_by_wire(conn)) {
+                const struct os_cpu_set *cpus = conn->transport->cpus != NULL ? conn->transport->cpus(conn) : NULL;
+                nconns++;
+                if (cpus != NULL)
+                    os_cpu_set_add(&near, cpus);
+            }
+    if (nconns != proxy->nconns)
+        os_cpu_set_prefer(&proxy->allowed, &near);
+    proxy->nconns = nconns;
+}
+
+static bool is_in_use(const struct proxy_client *client, const struct conn *conn) {
+    return conn->holds > 0 || conn->launch > client->landed;
+}
+
+#define ATTEND_EVERY_TURNS                                                                                             \
+    64u /* connections that nobody uses: the other end may be waiting for what this one has to say */
+
 static void note_failure(struct proxy_client *client, enum collet_result result) {
     client->failure = result;
     client->failed_ns = os_now_ns();
@@ -64,8 +91,8 @@ static void tell_failure(const struct proxy_client *client) {
         boot_fail(client->chan->owner.boot, client->failure, client->failure_text);
 }
 
-/* One turn over a rank's connections: all of them while its executor may wait for the network, else those that still have
- * something to send. False: there is nothing to be done. */
+/* One turn over a rank's connections: those that its executor may wait for, and those that still have something to send.
+ * False: there is nothing to be done. */
 static bool client_turn(struct proxy_client *client, bool *moved) {
     bool active = client->held > 0 || client->landed != client->launches, work = active;
     if (has_failed(client->chan))
@@ -77,8 +104,8 @@ static bool client_turn(struct proxy_client *client, bool *moved) {
     for (struct conn *conn = client->chan->owner.first; conn != NULL; conn = conn->next) {
         if (!goes_by_wire(conn))
             continue;
-        if (!active && conn->transport->idle(conn)) {
-            if (conn->transport->attend != NULL) /* the proxy is awake for others: see chan/attend.c */
+        if (!is_in_use(client, conn) && conn->transport->idle(conn)) {
+            if (conn->transport->attend != NULL && client->proxy->turns % ATTEND_EVERY_TURNS == 0) /* chan/attend.c */
                 conn->transport->attend(conn);
             continue;
         }
@@ -96,9 +123,12 @@ static bool client_turn(struct proxy_client *client, bool *moved) {
 static void *proxy_main(void *proxy_) {
     struct proxy *proxy = proxy_;
     struct waiter waiter = {.spin = 0};
+    os_cpu_set_get(&proxy->allowed);
     pthread_mutex_lock(&proxy->lock);
     while (!proxy->over) {
         bool moved = false, work = false;
+        if (proxy->turns++ % ATTEND_EVERY_TURNS == 0)
+            move_near(proxy);
         for (struct proxy_client *client = proxy->clients; client != NULL; client = client->next)
             work |= client_turn(client, &moved);
         if (!work) {
@@ -149,23 +179,32 @@ void proxy_resume(struct chan *chan) {
         proxy_lock_give(client->proxy);
 }
 
-static void client_hold(struct proxy_client *client, int more) {
+static void client_hold(struct proxy_client *client, struct conn *const *conns, int nconns, int more) {
     if (client == NULL)
         return;
     lock_take(client->proxy);
     client->held += more;
+    for (int k = 0; k < nconns; k++)
+        conns[k]->holds += more;
     proxy_lock_give(client->proxy);
 }
 
-void proxy_hold(struct chan *chan) { client_hold(client_of(chan), 1); }
-void proxy_release(struct chan *chan) { client_hold(client_of(chan), -1); }
+void proxy_hold(struct chan *chan, struct conn *const *conns, int nconns) {
+    client_hold(client_of(chan), conns, nconns, 1);
+}
 
-void proxy_launched(struct chan *chan) {
+void proxy_release(struct chan *chan, struct conn *const *conns, int nconns) {
+    client_hold(client_of(chan), conns, nconns, -1);
+}
+
+void proxy_launched(struct chan *chan, struct conn *const *conns, int nconns) {
     struct proxy_client *client = client_of(chan);
     if (client == NULL)
         return;
     lock_take(client->proxy);
     __atomic_add_fetch(&client->launches, 1, __ATOMIC_RELEASE); /* pairs with proxy_launches() */
+    for (int k = 0; k < nconns; k++)
+        conns[k]->launch = client->launches;
     proxy_lock_give(client->proxy);
 }
 

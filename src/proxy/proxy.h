@@ -11,8 +11,11 @@
  * executor then leaves wires alone. It begins with the first connection over a network and ends with the last rank that has
  * one.
  *
- *    asleep ──── proxy_hold, proxy_launched ───▶ awake: progress of every connection of that rank
+ *    asleep ──── proxy_hold, proxy_launched ───▶ awake: progress of the connections of operations that are under way, and of
+ *                                                those that have something left to send
  *           ◀─── nothing held, every launch landed, every connection idle
+ *
+ * It runs next to the NICs of its connections, as far as the process may.
  *
  * progress() is called by one thread at a time, as transport.h asks: whoever makes connections, or takes them away, does so
  * between proxy_pause() and proxy_resume().
@@ -33,13 +36,13 @@ void proxy_leave(struct chan *chan);
 void proxy_pause(struct chan *chan);
 void proxy_resume(struct chan *chan);
 
-/* Between these two the executor of chan may wait for the network. They nest. */
-void proxy_hold(struct chan *chan);
-void proxy_release(struct chan *chan);
+/* Between these two the executor of chan may wait for the network, on these connections. They nest. */
+void proxy_hold(struct chan *chan, struct conn *const *conns, int nconns);
+void proxy_release(struct chan *chan, struct conn *const *conns, int nconns);
 
 /* The same for work in streams, whose end nobody tells: something was launched; and all of the first `launches` launches
  * have ended. */
-void proxy_launched(struct chan *chan);
+void proxy_launched(struct chan *chan, struct conn *const *conns, int nconns);
 uint64_t proxy_launches(const struct chan *chan);
 void proxy_landed(struct chan *chan, uint64_t launches);
 

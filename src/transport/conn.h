@@ -57,6 +57,8 @@ struct conn {
     const struct transport *transport;
     void *impl; /* the transport's own */
     const struct conn_owner *owner;
+    int holds; /* of the proxy, and its alone: operations under way that use it; and the last launch that does */
+    uint64_t launch;
     struct conn *opposite; /* the other side between the same ranks, channel and lane; NULL: nobody has asked for it */
     struct conn *next;     /* of the owner's connections */
 };

@@ -15,6 +15,7 @@
 #ifndef COLLET_TRANSPORT_TRANSPORT_H
 #define COLLET_TRANSPORT_TRANSPORT_H
 
+#include "base/os.h"
 #include "transport/conn.h"
 
 struct transport {
@@ -57,6 +58,9 @@ struct transport {
      * may be waiting for, or the two would wait for each other. Never fails: the next call on the connection is told. NULL
      * where an end never waits for the other one's doing: only verbs has it, for rails that died (verbs_failover.c). */
     void (*attend)(struct conn *conn);
+
+    /* The CPUs next to the NIC that a connection goes by, for whoever carries its slots. NULL, or an empty set: not known. */
+    const struct os_cpu_set *(*cpus)(const struct conn *conn);
 
     /* Consumer: the link that the slot of a step came by, as people know it. NULL where ends share memory. */
     void (*link_text)(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]);

@@ -203,6 +203,12 @@ static void verbs_stop(struct conn *conn) {
     verbs_set_broken(conn, "a call failed in the middle of memory of the program");
 }
 
+/* Those of the home rail's NIC, or of the first one. */
+static const struct os_cpu_set *verbs_cpus(const struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    return &end->rails[end->home < 0 ? 0 : end->home].port->device->cpus;
+}
+
 const struct transport transport_verbs = {
     .name = "verbs",
     .bit = COLLET_TRANSPORT_VERBS,
@@ -216,6 +222,7 @@ const struct transport transport_verbs = {
     .progress = verbs_progress,
     .idle = verbs_idle,
     .attend = verbs_attend,
+    .cpus = verbs_cpus,
     .stop = verbs_stop,
     .link_text = verbs_link_text,
     .close = verbs_free,

@@ -275,6 +275,8 @@ static bool open_device(struct verbs_host *host, struct ibv_device *from, const 
     char function[PATH_MAX];
     snprintf(function, sizeof function, "%s/device", from->ibdev_path);
     device->software = access(function, F_OK) != 0;
+    snprintf(function, sizeof function, "%s/device/local_cpulist", from->ibdev_path);
+    os_cpu_set_read(function, &device->cpus);
     int fd = device->context->async_fd;
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); /* for verbs_device_look() */
     host->ndevices++;

@@ -21,6 +21,7 @@
 #define COLLET_TRANSPORT_VERBS_DEVICE_H
 
 #include "base/config.h"
+#include "base/os.h"
 #include "transport/verbs_lib.h"
 
 #include <pthread.h>
@@ -50,6 +51,7 @@ struct verbs_device {
     struct ibv_pd *pd;
     pthread_mutex_t events; /* held while the device's events are read */
     int removed;            /* an event said so */
+    struct os_cpu_set cpus; /* next to it; empty: not known */
     bool software;          /* rxe and siw: no PCI function is behind it */
     bool relaxed;           /* its memory may be registered for writes in any order (verbs_memory.h) */
 };

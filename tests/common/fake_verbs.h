@@ -57,6 +57,7 @@ struct fake_write {
 struct fake_cq {
     struct ibv_cq cq; /* first */
     int entries, first, count;
+    uint64_t npolls;
     struct ibv_wc *wcs;
     uint64_t *sends; /* by entry: how many sends of its queue pair are over with it */
     struct fake_qp **qps;
@@ -465,6 +466,7 @@ static int fake_poll_cq(struct ibv_cq *ibv, int room, struct ibv_wc *wcs) {
     FAKE_LOCKED;
     struct fake_cq *cq = (struct fake_cq *)(void *)ibv;
     int n = 0;
+    cq->npolls++;
     fake_move();
     for (; n < room && cq->count > 0; n++, cq->count--) {
         wcs[n] = cq->wcs[cq->first];

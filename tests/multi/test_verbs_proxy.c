@@ -10,8 +10,11 @@
 
 #include "api/comm.h"
 #include "boot/process.h"
-#include "transport/verbs_device.h"
+#include "proxy/proxy.h"
+#include "transport/verbs_end.h"
 
+#include <dirent.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -197,6 +200,85 @@ static void calls_of_gpus_whose_memory_nics_write_flush_it_by_reads(void **state
     unsetenv("COLLET_PROTO");
 }
 
+static struct verbs_rail *first_rail(const struct conn *conn) { return &((struct verbs_end *)conn->impl)->rails[0]; }
+
+static uint64_t polls_of(const struct conn *conn) {
+    FAKE_LOCKED;
+    return ((const struct fake_cq *)(const void *)first_rail(conn)->cq)->npolls;
+}
+
+/* Those of other operations are only looked after now and then. */
+static void a_proxy_asks_nics_for_connections_of_operations_that_are_under_way(void **state) {
+    (void)state;
+    struct team team;
+    setenv("COLLET_PROXY", "1", 1);
+    team_init(&team, false);
+    for (int k = 0; k < 10; k++)
+        run_call(&team, (uint64_t)k);
+    struct chan *chan = team.comms[0]->chan;
+    struct conn *used = chan->owner.first;
+    uint64_t before[64];
+    int n = 0;
+    proxy_hold(chan, &used, 1);
+    for (const struct conn *conn = used; conn != NULL && n < 64; conn = conn->next)
+        before[n++] = polls_of(conn);
+    assert_true(n > 1);
+    while (polls_of(used) - before[0] < 2000)
+        sched_yield();
+    n = 0;
+    for (const struct conn *conn = used; conn != NULL && n < 64; conn = conn->next, n++)
+        assert_true(conn == used || polls_of(conn) - before[n] < (polls_of(used) - before[0]) / 8);
+    proxy_release(chan, &used, 1);
+    team_fini(&team);
+    unsetenv("COLLET_PROXY");
+}
+
+/* The CPUs of the threads that are called collet-proxy, if all have the same. */
+static bool proxies_run_on(const struct os_cpu_set *cpus) {
+    DIR *tasks = opendir("/proc/self/task");
+    int n = 0, right = 0;
+    for (const struct dirent *task; tasks != NULL && (task = readdir(tasks)) != NULL;) {
+        char path[300], name[32] = "";
+        cpu_set_t set;
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *file = fopen(path, "r");
+        if (file == NULL || fgets(name, sizeof name, file) == NULL || strncmp(name, "collet-proxy", 12) != 0 ||
+            sched_getaffinity(atoi(task->d_name), sizeof set, &set) != 0)
+            name[0] = '\0';
+        if (file != NULL)
+            fclose(file);
+        n += name[0] != '\0';
+        right += name[0] != '\0' && memcmp(&set, cpus, sizeof *cpus) == 0;
+    }
+    if (tasks != NULL)
+        closedir(tasks);
+    return n > 0 && right == n;
+}
+
+static void a_proxy_runs_next_to_its_nics(void **state) {
+    (void)state;
+    struct os_cpu_set all, near = {{0}};
+    struct team team;
+    os_cpu_set_get(&all);
+    for (int cpu = 0; cpu < OS_CPUS && os_cpu_set_count(&near) == 0; cpu++) /* the first that this thread may run on */
+        near.word[cpu / 64] = all.word[cpu / 64] & 1ull << cpu % 64;
+    for (int k = 0; k < FAKE_DEVICES; k++)
+        verbs_host()->devices[k].cpus = near;
+    setenv("COLLET_PROXY", "1", 1);
+    team_init(&team, false);
+    run_call(&team, 1);
+    run_call(&team, 2);
+    struct chan *chan = team.comms[0]->chan;
+    proxy_hold(chan, NULL, 0); /* awake */
+    while (!proxies_run_on(&near))
+        usleep(1000);
+    proxy_release(chan, NULL, 0);
+    team_fini(&team);
+    for (int k = 0; k < FAKE_DEVICES; k++)
+        verbs_host()->devices[k].cpus = (struct os_cpu_set){{0}};
+    unsetenv("COLLET_PROXY");
+}
+
 /* Each is a message (transport.h). */
 static void slots_are_long_unless_it_is_said_otherwise(void **state) {
     (void)state;
@@ -215,6 +297,8 @@ int main(void) {
         cmocka_unit_test(calls_send_from_and_receive_into_buffers_of_those_ranks_that_registered_them),
         cmocka_unit_test(calls_of_gpus_go_through_pinned_memory_where_nics_do_not_reach_them),
         cmocka_unit_test(calls_of_gpus_whose_memory_nics_write_flush_it_by_reads),
+        cmocka_unit_test(a_proxy_asks_nics_for_connections_of_operations_that_are_under_way),
+        cmocka_unit_test(a_proxy_runs_next_to_its_nics),
         cmocka_unit_test(slots_are_long_unless_it_is_said_otherwise),
     };
     fake_reset();

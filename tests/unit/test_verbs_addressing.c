@@ -211,10 +211,17 @@ static void devices_are_in_the_order_of_their_places(void **state) {
         assert_int_equal(mkdir(fake.devices[k].device.ibdev_path, 0700), 0);
         assert_int_equal(symlink(place, path), 0);
     }
+    snprintf(path, sizeof(path), "%s/local_cpulist", place); /* next to mlx5_1 */
+    FILE *list = fopen(path, "w");
+    assert_non_null(list);
+    fputs("0-3,8\n", list);
+    fclose(list);
     reopen(&host);
     assert_string_equal(host.devices[0].name, "mlx5_1");
     assert_string_equal(host.devices[1].name, "mlx5_0");
-    assert_false(host.devices[0].software); /* a PCI function is behind it */
+    assert_false(host.devices[0].software);                /* a PCI function is behind it */
+    assert_int_equal(host.devices[0].cpus.word[0], 0x10f); /* 0-3,8 */
+    assert_int_equal(os_cpu_set_count(&host.devices[1].cpus), 0);
     verbs_host_close(&host);
     fake = saved;
     snprintf(path, sizeof(path), "rm -r %s", folder);
