@@ -18,7 +18,7 @@
 
 #define LIBRARY "libpmix.so.2"
 
-enum { PMIX_OK = 0, PMIX_DONE_AT_ONCE = -157, PMIX_TO_ALL = 3, PMIX_IS_STRING = 3 };
+enum { PMIX_OK = 0, PMIX_DONE_AT_ONCE = -157, PMIX_TO_MANY = 3, PMIX_IS_STRING = 3 };
 
 struct pmix_proc {
     char nspace[256];
@@ -137,7 +137,7 @@ static enum collet_result introduce(void) {
 
 static enum collet_result publish(const char *key, char *text) {
     struct pmix_value value = {.type = PMIX_IS_STRING, .data.string = text};
-    int status = pmix.Put(PMIX_TO_ALL, key, &value);
+    int status = pmix.Put(PMIX_TO_MANY, key, &value);
     if (status == PMIX_OK)
         status = pmix.Commit();
     if (status != PMIX_OK)

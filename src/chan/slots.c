@@ -4,7 +4,7 @@
  *
  *    algorithm      connections of a rank      slots
  *    ring, tree …   as many as 1 or log n      as long as COLLET_BUFFSIZE says, however many ranks there are
- *    direct …       up to n − 1                halved until those to all others stay within a budget
+ *    direct, pat …  more, up to n − 1          halved until those to all others stay within a budget
  *
  * Two ranks that both kinds connect have a connection of each kind, on lanes of their own, so that both ends know which it is.
  */

@@ -58,8 +58,8 @@ struct interp_memory exec_memory_of(const struct prog *prog, const struct fifo_l
 }
 
 /* That of its connections. */
-static const struct fifo_layout *layout_of(const struct exec_program *program, const struct chan *chan) {
-    return program->source->connects == PROG_TO_ALL ? &chan->owner.crowded : &chan->owner.layout;
+static const struct fifo_layout *layout_for(const struct exec_program *program, const struct chan *chan) {
+    return program->source->connects == PROG_TO_MANY ? &chan->owner.crowded : &chan->owner.layout;
 }
 
 static enum collet_result bind_channel(struct exec_program *program, struct chan *chan, int channel) {
@@ -71,7 +71,7 @@ static enum collet_result bind_channel(struct exec_program *program, struct chan
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d peers", prog->npeers);
     op->steps = prog->steps;
     op->locals = prog->locals;
-    op->memory = exec_memory_of(prog, layout_of(program, chan));
+    op->memory = exec_memory_of(prog, layout_for(program, chan));
     if (prog->ntmp > 0 && chan->owner.gpu == NULL)
         op->memory.tmp = malloc((size_t)prog->ntmp * op->memory.tmp_stride);
     if (prog->ntmp > 0 && chan->owner.gpu == NULL && op->memory.tmp == NULL)
@@ -134,7 +134,7 @@ static enum collet_result program_bind(struct exec_program *program, struct chan
         struct step_extent extent = extent_of(prog);
         for (int k = 0; k < prog->nworkers; k++)
             COLLET_TRY(worker_init(&program->workers[program->first_worker[channel] + k], &program->ops[channel],
-                                   &prog->workers[k], extent, fifo_scratch_bytes(layout_of(program, chan))));
+                                   &prog->workers[k], extent, fifo_scratch_bytes(layout_for(program, chan))));
     }
     program->visits = exec_visits_of(program->nremote > 0, chan->tracer != NULL);
     return chan->tracer != NULL ? exec_trace_bind(program, chan->tracer) : COLLET_SUCCESS;

@@ -299,8 +299,8 @@ typedef void (*prog_build_fn)(struct prog *prog);
 /* In which order results are summed up. IN_RANK_ORDER: that of the ranks' numbers, in one step. */
 enum prog_order { PROG_ANY_ORDER, PROG_IN_RANK_ORDER };
 
-/* With whom ranks have connections. TO_ALL: some rank with nearly every other one. */
-enum prog_connects { PROG_TO_FEW, PROG_TO_ALL };
+/* With how many others a rank has connections. TO_MANY: their number grows faster than the logarithm of that of ranks. */
+enum prog_connects { PROG_TO_FEW, PROG_TO_MANY };
 
 struct algorithm {
     const char *name; /* as in COLLET_ALGO: "ring", "tree", "oneshot" … */

@@ -63,14 +63,14 @@ struct conn {
     struct conn *next;     /* of the owner's connections */
 };
 
-/* Connections of algorithms that connect a rank with nearly every other one have lanes from here on, where their slots are
- * shorter than others'. Messages keep theirs. */
+/* Connections of algorithms that connect a rank with many others have lanes from here on, where their slots are shorter than
+ * others'. Messages keep theirs. */
 #define CONN_LANE_CROWDED 64
 
 /* The lane of the connection that an algorithm of this kind puts on that one. */
 static inline int conn_lane(const struct conn_owner *owner, enum prog_connects connects, int lane) {
     const bool shorter = owner->crowded.total_bytes < owner->layout.total_bytes;
-    return connects == PROG_TO_ALL && shorter && lane < PROG_LANE_P2P ? lane + CONN_LANE_CROWDED : lane;
+    return connects == PROG_TO_MANY && shorter && lane < PROG_LANE_P2P ? lane + CONN_LANE_CROWDED : lane;
 }
 
 static inline const struct fifo_layout *conn_layout(const struct conn *conn) {

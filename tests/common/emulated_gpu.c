@@ -427,14 +427,20 @@ static void detach(void *memory, const struct gpu_name *name) {
     os_memory_destroy((char *)memory - HEAD_BYTES, name->bytes);
 }
 
-bool emulated_gpu_owns(const void *memory) {
-    bool owns = false;
+/* The descriptor of what has all of it; −1: nothing has. */
+static int fd_of(const void *memory, size_t bytes) {
+    int fd = -1;
     pthread_mutex_lock(&lock);
-    for (const struct head *at = memories; at != NULL; at = at->next)
-        owns |= (const char *)memory >= (const char *)at && (const char *)memory < (const char *)at + at->bytes;
+    for (const struct head *at = memories; at != NULL && fd < 0; at = at->next) {
+        const size_t offset = (size_t)((const char *)memory - (const char *)at);
+        if (offset < at->bytes && bytes <= at->bytes - offset)
+            fd = at->fd;
+    }
     pthread_mutex_unlock(&lock);
-    return owns;
+    return fd;
 }
+
+bool emulated_gpu_owns(const void *memory) { return fd_of(memory, 1) >= 0; }
 
 static struct gpu_direct direct_of(int ordinal) {
     (void)ordinal;
@@ -443,10 +449,9 @@ static struct gpu_direct direct_of(int ordinal) {
 
 /* The memfd stands for the memory. The code that takes the descriptor only looks whether it is open. */
 static int export_dmabuf(void *memory, size_t bytes) {
-    struct head head;
-    memcpy(&head, (char *)memory - HEAD_BYTES, sizeof(head));
+    const int fd = fd_of(memory, bytes);
     errno = EINVAL;
-    return bytes + HEAD_BYTES <= head.bytes ? fcntl(head.fd, F_DUPFD_CLOEXEC, 0) : -1;
+    return fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 }
 
 static enum collet_result flush(void) {

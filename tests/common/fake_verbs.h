@@ -44,6 +44,8 @@
 #define FAKE_MRS 512
 #define FAKE_EVENTS 16
 #define FAKE_INLINE 512
+#define FAKE_PACKET                                                                                                    \
+    64 /* what an immediate brings along stays with it up to this length, even where the network spreads_all */
 
 struct fake_write {
     enum ibv_wr_opcode opcode;
@@ -267,7 +269,7 @@ static void fake_land_all(void) { fake_land(NULL); }
 static char *fake_store(const struct fake_qp *by, int registration, bool tells, char *to, const void *data,
                         uint32_t bytes) {
     const bool gpu = fake.mrs[registration].gpu && !fake.gpu_ordered;
-    const bool spread = tells ? fake.spreads_all : fake.spreads;
+    const bool spread = tells ? fake.spreads_all && bytes > FAKE_PACKET : fake.spreads;
     const bool relaxed = fake.mrs[registration].access & IBV_ACCESS_RELAXED_ORDERING;
     if (!gpu && !spread && !relaxed)
         return memcpy(to, data, bytes);

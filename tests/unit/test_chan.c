@@ -62,8 +62,7 @@ static void slots_of_rings_and_trees_keep_their_length(void **state) {
 static void algorithms_that_connect_few_do(void **state) {
     (void)state;
     enum { RANKS = 1024, FEW = 32 };
-    struct prog_shape shape;
-    assert_int_equal(prog_shape_init(&shape, RANKS, NULL), COLLET_SUCCESS);
+    const struct prog_shape shape = PROG_FLAT(RANKS);
     for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
         int most = 0;
         for (int rank = 0; rank < RANKS && algorithm_applies(a, &shape) && a->connects == PROG_TO_FEW; rank += 341) {
@@ -75,7 +74,6 @@ static void algorithms_that_connect_few_do(void **state) {
         if (most > FEW)
             fail_msg("%s connects a rank with %d others", a->name, most);
     }
-    prog_shape_fini(&shape);
 }
 
 static void a_buffer_size_that_is_set_holds_everywhere(void **state) {
@@ -112,10 +110,10 @@ static void algorithms_that_connect_all_have_lanes_of_their_own(void **state) {
     struct conn_owner owner = {.layout = chan_layout(&config, 1024, true, false),
                                .crowded = chan_crowded_layout(&config, 1024, true, false)};
     assert_int_equal(conn_lane(&owner, PROG_TO_FEW, 5), 5);
-    assert_int_equal(conn_lane(&owner, PROG_TO_ALL, 5), 5 + CONN_LANE_CROWDED);
-    assert_int_equal(conn_lane(&owner, PROG_TO_ALL, PROG_LANE_P2P), PROG_LANE_P2P);
+    assert_int_equal(conn_lane(&owner, PROG_TO_MANY, 5), 5 + CONN_LANE_CROWDED);
+    assert_int_equal(conn_lane(&owner, PROG_TO_MANY, PROG_LANE_P2P), PROG_LANE_P2P);
     owner.crowded = owner.layout;
-    assert_int_equal(conn_lane(&owner, PROG_TO_ALL, 5), 5);
+    assert_int_equal(conn_lane(&owner, PROG_TO_MANY, 5), 5);
 }
 
 static void communicators_have_the_slots_of_their_transports(void **state) {

@@ -54,7 +54,7 @@ append() {
 add_algorithm() {
     sed 's/allreduce_ring/allreduce_dummy/g' src/algo/allreduce_ring.c > src/algo/allreduce_dummy.c &&
         insert src/program/registry.h '#define ALGORITHMS(X)' \
-            '    X(ALLREDUCE, allreduce, dummy, ANYWHERE, ANY_ORDER, "the ring under another name") \'
+            '    X(ALLREDUCE, allreduce, dummy, ANYWHERE, TO_FEW, ANY_ORDER, "the ring under another name") \'
 }
 
 add_type() {

@@ -200,7 +200,7 @@ static void devices_are_in_the_order_of_their_places(void **state) {
     (void)state;
     static struct verbs_host host;
     struct fake saved = fake;
-    char folder[] = "/tmp/collet-verbs-XXXXXX", path[256], place[256];
+    char folder[] = "/tmp/collet-verbs-XXXXXX", path[256], place[200];
     fake_reset();
     assert_non_null(mkdtemp(folder));
     for (int k = 0; k < 2; k++) { /* mlx5_0 is at 0000:81:00.0, mlx5_1 at 0000:3b:00.0 */
