@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Whatever reads no machine, no network and no file.
-sources=(src/base/{config,err,json,log,memory,output,spelling,timeline,types}.c src/chan/slots.c
+sources=(src/base/{config,err,json,log,memory,output,spelling,timeline,types}.c src/chan/slots.c src/transport/conn.c
     src/tools/prog/{page,script}.c src/tools/play/{play,os}.c)
 for file in src/{program,algo,forecast,fifo,plan,topo}/*.c; do
     case $file in

@@ -41,10 +41,10 @@ static enum collet_result open_one(const struct forecast_stage *stage, struct fe
     return forecast_stage_open(job, stage->cost->algorithm, &fewer->stages[k]);
 }
 
-/* The largest power of two of hosts that is affordable. */
+/* The largest power of two of hosts that is affordable. A quarter of them is two hosts or more: some algorithms do not take one. */
 static int most_hosts(const struct forecast_stage *stage) {
     double steps = stage->cost->host_steps * stage->machine.nshapes * cost_rounds(&stage->machine);
-    int nhosts = 1 << (FORECAST_FEWER - 1);
+    int nhosts = 2 << (FORECAST_FEWER - 1);
     while (2 * nhosts < stage->job->nhosts && 2 * nhosts * steps <= FORECAST_EACH_SHARE * stage->job->steps_max)
         nhosts *= 2;
     return nhosts;

@@ -186,6 +186,11 @@ enum collet_result forecast_best(struct forecast_stage *stage, uint64_t bytes, s
     struct quest quest = {.stage = stage, .bytes = bytes};
     struct tuner_judge judge = {quest_bound, quest_hops, quest_time, &quest};
     int n = tuner_list(&stage->job->limits, stage->cost, forecast_count(stage, bytes), 1, tries);
+    if (n == 0) {
+        *best = (struct forecast){.choice = {.algorithm = stage->cost->algorithm, .predicted_ns = INFINITY},
+                                  .kind = FORECAST_NONE};
+        return COLLET_SUCCESS;
+    }
     COLLET_TRY(tuner_search(&judge, tries, n));
     int pick = tuner_pick(tries, n);
     const struct plan_choice *a = &quest.best.choice, *b = pick < 0 ? a : &tries[pick].choice;

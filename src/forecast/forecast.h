@@ -67,7 +67,7 @@ struct forecast {
     double latency_ns;              /* −1: not asked for */
     double load[TOPO_MEDIUM_COUNT]; /* bytes on the most loaded link of each kind */
     double use[TOPO_MEDIUM_COUNT];  /* share of the time that the busiest link of each kind is busy */
-    double steps;                   /* NONE: how many would have to be simulated */
+    double steps;                   /* NONE: how many would have to be simulated; 0: no slot holds its messages */
     int fewer_hosts; /* NONE, because times of fewer hosts do not grow regularly: how many, at most; else 0 */
     double fewer_ns[FORECAST_FEWER]; /* those times, of so many hosts, a half and a quarter of them */
 };

@@ -207,6 +207,10 @@ static void print_head(const struct forecast_job *job, const struct task *task) 
 
 /* Why there is no prediction. */
 static void print_none(const struct forecast *f) {
+    if (f->steps == 0) {
+        printf("no prediction: its messages are too long for a slot\n");
+        return;
+    }
     printf("no prediction: %.0f million steps are too many", f->steps / 1e6);
     if (f->fewer_hosts > 0)
         printf(", and time grows irregularly: %.0f, %.0f, %.0f us on %d, %d, %d hosts", f->fewer_ns[2] / 1000,

@@ -28,6 +28,11 @@ every_algorithm() { says "| verified: $1 of $1 |"; }
 # Which algorithm it is depends on the constants of the cost model: a time is what there must be.
 predicts() { grep -qE 'large: 131,072 ranks, [a-z]+ (Simple|LL|LL128) [0-9]+ [0-9.]+' "$work/said" || { cat "$work/said"; return 1; }; }
 
+says_why_not() {
+    grep -qE 'hiertree – – none: [0-9]+ million steps; up to [0-9]+ ranks are predicted' "$work/said" &&
+        grep -qF 'bruck – – none: its messages are too long for a slot' "$work/said" || { cat "$work/said"; return 1; }
+}
+
 command -v emcc >/dev/null || { skipped "the playground: emscripten is not installed"; finish; exit; }
 check it_is_built it_is_built
 [ -s "$work/playground.html" ] && browser >/dev/null || { skipped "in a browser: none is installed (scripts/deps.sh browser)"; finish; exit; }
@@ -38,4 +43,5 @@ check a_changed_block_is_found says "another block: Wrong: rank 0 worker 0 step 
 check nonsense_is_refused_with_its_line says "no such rank: Wrong: line 5: "
 check every_algorithm_is_verified_from_its_text every_algorithm "$(grep -cE '^    X\([A-Z]+, [a-z]+, [a-z0-9]+, ' src/program/registry.h)"
 check jobs_of_131072_ranks_are_predicted predicts
+check an_algorithm_without_a_prediction_says_why says_why_not
 finish

@@ -124,60 +124,106 @@ EMSCRIPTEN_KEEPALIVE const char *play_data(int algorithm, int nranks, int nnodes
 
 /* ---- predictions ---- */
 
-#define STEPS_MAX 4e6 /* of a prediction: a reader waits for it */
+struct question {
+    const char *machine; /* a host, in the words of topo_synthetic() */
+    int nhosts, per_host;
+    int protocol; /* < 0: any */
+    uint64_t bytes;
+    double steps_max;
+};
 
 static const char *const kinds[] = {[FORECAST_EACH] = "every rank simulated",
                                     [FORECAST_GROUPED] = "one host stands for all",
                                     [FORECAST_BOUND] = "an upper bound",
-                                    [FORECAST_EXTENDED] = "extended from fewer hosts",
-                                    [FORECAST_NONE] = "too large to be predicted"};
+                                    [FORECAST_EXTENDED] = "extended from fewer hosts"};
 
-/* An algorithm that cannot be predicted on so many ranks, with so few steps, is left without a time. */
-static void predict(const struct forecast_job *job, const struct algorithm *algorithm, uint64_t bytes, FILE *out) {
-    struct forecast_stage *stage = NULL;
-    struct forecast best = {.kind = FORECAST_NONE};
-    if (!algorithm_applies(algorithm, job->machine.whole))
-        return;
-    if (forecast_stage_open(job, algorithm, &stage) != COLLET_SUCCESS ||
-        forecast_best(stage, bytes, &best) != COLLET_SUCCESS || !isfinite(best.choice.predicted_ns))
-        best.kind = FORECAST_NONE;
-    forecast_stage_close(stage);
-    const bool has_time = best.kind != FORECAST_NONE;
-    fprintf(out, "%s\t%s\t%d\t%.1f\t%s\n", algorithm->name, has_time ? protocol_names[best.choice.protocol] : "",
-            has_time ? best.choice.nchannels : 0, has_time ? best.choice.predicted_ns / 1000 : -1.0, kinds[best.kind]);
-}
-
-static enum collet_result open_job(const char *machine, int nhosts, int per_host, struct topo **topo_p,
-                                   struct forecast_job **job_p) {
+static enum collet_result open_job(const struct question *question, struct topo **topo_p, struct forecast_job **job_p) {
     struct topo *one = NULL;
-    COLLET_TRY(topo_synthetic(machine, &one));
-    enum collet_result result = nhosts > 1 ? topo_repeat(one, 2, topo_p) : COLLET_SUCCESS;
-    if (nhosts > 1)
+    COLLET_TRY(topo_synthetic(question->machine, &one));
+    enum collet_result result = question->nhosts > 1 ? topo_repeat(one, 2, topo_p) : COLLET_SUCCESS;
+    if (question->nhosts > 1)
         topo_destroy(one);
     else
         *topo_p = one;
     if (result == COLLET_SUCCESS)
-        result = forecast_open(*topo_p, nhosts, per_host, job_p);
+        result = forecast_open(*topo_p, question->nhosts, question->per_host, job_p);
+    for (int p = 0; result == COLLET_SUCCESS && question->protocol >= 0 && p < PROTOCOL_COUNT; p++)
+        (*job_p)->limits.protocol_allowed[p] = p == question->protocol;
     if (result == COLLET_SUCCESS)
-        (*job_p)->steps_max = STEPS_MAX;
+        (*job_p)->steps_max = question->steps_max;
     return result;
 }
 
-/* A line per algorithm of the collective that works there: its name, best protocol (with `protocol`, a number from 0 on, that one),
- * channels, µs (−1: no prediction), how it was predicted. machine: a host in the words of topo_synthetic(). */
+static struct forecast best_of(const struct forecast_job *job, const struct algorithm *algorithm, uint64_t bytes) {
+    struct forecast_stage *stage = NULL;
+    struct forecast best = {.kind = FORECAST_NONE};
+    if (forecast_stage_open(job, algorithm, &stage) != COLLET_SUCCESS ||
+        forecast_best(stage, bytes, &best) != COLLET_SUCCESS || !isfinite(best.choice.predicted_ns))
+        best.kind = FORECAST_NONE;
+    forecast_stage_close(stage);
+    return best;
+}
+
+/* The most ranks that the algorithm is predicted for, on a half, a quarter … of the hosts; 0: on none. */
+static int most_ranks(struct question question, const struct algorithm *algorithm) {
+    int nranks = 0;
+    while (nranks == 0 && question.nhosts > 1) {
+        struct topo *topo = NULL;
+        struct forecast_job *job = NULL;
+        question.nhosts /= 2;
+        if (open_job(&question, &topo, &job) == COLLET_SUCCESS && algorithm_applies(algorithm, job->machine.whole) &&
+            best_of(job, algorithm, question.bytes).kind != FORECAST_NONE)
+            nranks = job->nranks;
+        forecast_close(job);
+        topo_destroy(topo);
+    }
+    return nranks;
+}
+
+static void explain_none(const struct question *question, const struct algorithm *algorithm, const struct forecast *f,
+                         FILE *out) {
+    if (f->fewer_hosts > 0)
+        fprintf(out, "none: times of %d, %d and %d hosts grow in no regular way", f->fewer_hosts, f->fewer_hosts / 2,
+                f->fewer_hosts / 4);
+    else if (f->steps == 0)
+        fprintf(out, "none: its messages are too long for a slot");
+    else
+        fprintf(out, "none: %.0f million steps", ceil(f->steps / 1e6));
+    const int nranks = most_ranks(*question, algorithm);
+    if (nranks > 0)
+        fprintf(out, "; up to %d ranks are predicted", nranks);
+    fprintf(out, "\n");
+}
+
+static void predict(const struct question *question, const struct forecast_job *job, const struct algorithm *algorithm,
+                    FILE *out) {
+    if (!algorithm_applies(algorithm, job->machine.whole))
+        return;
+    const struct forecast best = best_of(job, algorithm, question->bytes);
+    fprintf(out, "%s\t", algorithm->name);
+    if (best.kind == FORECAST_NONE) {
+        fprintf(out, "\t0\t-1\t");
+        explain_none(question, algorithm, &best, out);
+    } else {
+        fprintf(out, "%s\t%d\t%.1f\t%s\n", protocol_names[best.choice.protocol], best.choice.nchannels,
+                best.choice.predicted_ns / 1000, kinds[best.kind]);
+    }
+}
+
+/* First the number of ranks. Then a line per algorithm of the collective that works there: its name, best protocol, channels, µs
+ * (−1: no prediction), and how it was predicted, or why not. See struct question. */
 EMSCRIPTEN_KEEPALIVE const char *play_predict(int algorithm, const char *machine, int nhosts, int per_host,
-                                              int protocol, double bytes) {
+                                              int protocol, double bytes, double steps_max) {
+    const struct question question = {machine, nhosts, per_host, protocol, (uint64_t)bytes, steps_max};
     FILE *out = answer_open();
     struct topo *topo = NULL;
     struct forecast_job *job = NULL;
-    enum collet_result result = open_job(machine, nhosts, per_host, &topo, &job);
-    for (int p = 0; result == COLLET_SUCCESS && protocol >= 0 && p < PROTOCOL_COUNT; p++)
-        job->limits.protocol_allowed[p] = p == protocol;
+    enum collet_result result = open_job(&question, &topo, &job);
     if (result == COLLET_SUCCESS)
         fprintf(out, "%d\n", job->nranks);
     for (const struct algorithm *a = algorithms; result == COLLET_SUCCESS && a->name != NULL; a++)
         if (a->collective == algorithms[algorithm].collective)
-            predict(job, a, (uint64_t)bytes, out);
+            predict(&question, job, a, out);
     forecast_close(job);
     topo_destroy(topo);
     return answer_close(out, result);
