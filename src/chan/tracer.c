@@ -200,6 +200,28 @@ static void put_names(struct writer *w) {
     timeline_name(&w->timeline, w->process, TRACK_WIRES + TRACER_PROXY, "wires, by the proxy", "");
 }
 
+static bool is_named_later(const struct trace_worker *worker) {
+    for (const struct trace_worker *later = worker->next; later != NULL; later = later->next)
+        if (later->track == worker->track)
+            return true;
+    return false;
+}
+
+/* Programs share tracks: worker 0 of each is on the same one. */
+static void put_track_names(struct writer *w, const struct tracer *tracer) {
+    for (const struct trace_worker *worker = tracer->workers; worker != NULL; worker = worker->next) {
+        const int track = worker->track, message = track - TRACER_MESSAGES;
+        char name[64];
+        if (is_named_later(worker))
+            continue;
+        if (message < 0)
+            snprintf(name, sizeof name, "worker %d", track);
+        else
+            snprintf(name, sizeof name, "%s rank %d", message % 2 == 0 ? "sends to" : "receives from", message / 2);
+        timeline_name(&w->timeline, w->process, track, name, "");
+    }
+}
+
 static bool is_of_this_job(const struct stat *about) {
     return about->st_size > (off_t)strlen(TIMELINE_TAIL) &&
            (about->st_mtim.tv_sec > first_ever.tv_sec ||
@@ -229,6 +251,7 @@ static bool tracer_write(const struct tracer *tracer, FILE *out) {
     if (flock(fileno(out), LOCK_EX) != 0 || !begin_writing(&w, out))
         return false;
     put_names(&w);
+    put_track_names(&w, tracer);
     for (enum tracer_thread thread = 0; thread < TRACER_THREADS; thread++) {
         const struct trace_ring *ring = &tracer->ring[thread];
         for (const struct trace_event *e = ring->next; e < ring->end; e++)

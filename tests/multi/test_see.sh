@@ -27,6 +27,8 @@ events = json.load(open(sys.argv[1]))["traceEvents"]
 bars = [e for e in events if e["ph"] == "X"]
 names = {e["pid"]: e["args"] for e in events if e["ph"] == "M" and e["name"] == "process_name"}
 assert sorted(a["rank"] for a in names.values()) == list(range(int(sys.argv[2]))), names
+tracks = [(e["pid"], e["tid"]) for e in events if e["ph"] == "M" and e["name"] == "thread_name"]
+assert len(tracks) == len(set(tracks)) and {(b["pid"], b["tid"]) for b in bars} <= set(tracks), tracks
 assert {b["cat"] for b in bars} >= {"step"} and all(b["dur"] >= 0 and b["pid"] in names for b in bars)
 tracks = collections.defaultdict(list)
 for b in bars:
