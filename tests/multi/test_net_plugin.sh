@@ -6,6 +6,8 @@
 #
 #     NET_PLUGIN="/path/libnccl-net-one.so /path/libnccl-net-other.so" tests/multi/test_net_plugin.sh
 #
+# (with FI_PROVIDER=tcp for a plugin over libfabric)
+#
 # The ranks are on hosts that are network namespaces (tests/common/hosts.sh). The perf programs check every result.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
