@@ -61,7 +61,7 @@ enum config_scope {
     INT(ib_pkey, "IB_PKEY", NULL, "", PROCESS, 0, 0, 65535,                                                            \
         "partition key of InfiniBand ports, like 0x8012; 0: the first that a port has")                                \
     INT(ib_relaxed_ordering, "IB_PCI_RELAXED_ORDERING", "NCCL_IB_PCI_RELAXED_ORDERING", "", PROCESS, 2, 0, 2,          \
-        "RDMA NICs write data in any order: 0 no, else where the device can")                                          \
+        "RDMA NICs write data in any order: 0 no, 1 where they can, 2 on PCI only")                                    \
     INT(ib_adaptive_routing, "IB_ADAPTIVE_ROUTING", "NCCL_IB_ADAPTIVE_ROUTING", "", RANK, -1, -1, 1,                   \
         "1: long payloads go as plain RDMA writes, which switches may route adaptively; -1: over InfiniBand")          \
     INT(ib_ar_threshold, "IB_AR_THRESHOLD", "NCCL_IB_AR_THRESHOLD", "bytes", RANK, 8192, 0, 1 << 30,                   \

@@ -252,7 +252,7 @@ static void log_port(const struct verbs_port *port) {
 static bool open_device(struct verbs_host *host, struct ibv_device *from, const struct config *config) {
     struct verbs_device *device = &host->devices[host->ndevices];
     const struct verbs_lib *lib = &host->lib;
-    *device = (struct verbs_device){.events = PTHREAD_MUTEX_INITIALIZER, .relaxed = config->ib_relaxed_ordering != 0};
+    *device = (struct verbs_device){.events = PTHREAD_MUTEX_INITIALIZER};
     snprintf(device->name, sizeof(device->name), "%s", lib->get_device_name(from));
     if (from->transport_type != IBV_TRANSPORT_IB) {
         snprintf(host->why, sizeof(host->why), "%s is neither InfiniBand nor RoCE", device->name);
@@ -275,6 +275,7 @@ static bool open_device(struct verbs_host *host, struct ibv_device *from, const 
     char function[PATH_MAX];
     snprintf(function, sizeof function, "%s/device", from->ibdev_path);
     device->software = access(function, F_OK) != 0;
+    device->relaxed = config->ib_relaxed_ordering == 1 || (config->ib_relaxed_ordering == 2 && !device->software);
     snprintf(function, sizeof function, "%s/device/local_cpulist", from->ibdev_path);
     os_cpu_set_read(function, &device->cpus);
     int fd = device->context->async_fd;
