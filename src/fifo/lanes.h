@@ -31,7 +31,6 @@ void port_sync(void);
 void port_pause(uint32_t looks);
 uint64_t port_clock_ns(void);
 int port_warp_any(int condition);
-int port_group_any(int condition);
 void port_line128_load(int present, const char *line, uint64_t *first, uint64_t *second);
 void port_line128_store(int present, char *line, uint64_t first, uint64_t second);
 #ifdef __cplusplus
@@ -90,14 +89,6 @@ PORT_FN uint64_t port_clock_ns(void) {
 PORT_FN int port_warp_any(int condition) {
 #if defined(__CUDA_ARCH__)
     return __any_sync(0xffffffffu, condition);
-#else
-    return condition;
-#endif
-}
-
-PORT_FN int port_group_any(int condition) {
-#if defined(__CUDA_ARCH__)
-    return (__ballot_sync(0xffffffffu, condition) >> (threadIdx.x & 24) & 0xff) != 0;
 #else
     return condition;
 #endif

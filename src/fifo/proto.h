@@ -10,8 +10,9 @@
  *                put       copies the payload into the slot, where place() was NULL
  *                seal      by all lanes, after the last byte: what else must be written
  *                publish   by one lane, after a fence if the payload is plain: the slot is the consumer's
- *    lanes       look      takes this lane's part of a line, if it is there
- *    of a GPU    find      is that part there, missing, or of another call?
+ *    lanes       load      loads this lane's part of a line, with its flags
+ *    of a GPU    look      was it there? Then what was loaded becomes its words
+ *                find      is that part there, missing, or of another call?
  *                send      stores this lane's part of a line
  *
  * `bytes` is the payload of the whole slot. A wire carries plain payload, whatever the protocol: there Simple
@@ -101,6 +102,13 @@ PORT_FN uint32_t proto_lane_bytes(uint32_t kind) {
     PROTOCOLS(PROTO_LANE)
     return 1;
 }
+
+/* words: LANE_WORDS_MAX. Loads of several parts come first, so that they are under way at once; what has come is looked at later. */
+#define PROTO_LOAD(NAME, name, text, slots, unit, line, costs)                                                         \
+    if (kind == PROTOCOL_##NAME)                                                                                       \
+        name##_load(args, end, part, words);
+PORT_FN void proto_load(uint32_t kind, const struct work_args *args, const struct fifo_end *end,
+                        const struct lane_part *part, uint64_t *words){PROTOCOLS(PROTO_LOAD)}
 
 #define PROTO_LOOK(NAME, name, text, slots, unit, line, costs)                                                         \
     if (kind == PROTOCOL_##NAME)                                                                                       \

@@ -128,14 +128,19 @@ PORT_FN void ll_publish(const struct work_args *args, struct fifo_end *end, uint
 
 enum { LL_LANES = 1, LL_WORDS = 1 };
 
+PORT_FN void ll_load(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
+                     uint64_t *words) {
+    const uint64_t *lines = ll_lines(end) + part->at / 4;
+    (void)args;
+    if (part->lengths[0] > 4)
+        port_lines_load(lines, &words[0], &words[1]); /* pairs with ll_put(), ll_send() */
+    else
+        words[0] = port_line_load(lines);
+}
+
 PORT_FN int ll_look(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
                     uint64_t *words) {
-    const uint64_t *lines = ll_lines(end) + part->at / 4;
-    uint64_t flag = ll_flag(args, end), first, second = flag << 32;
-    if (part->lengths[0] > 4)
-        port_lines_load(lines, &first, &second); /* pairs with ll_put(), ll_send() */
-    else
-        first = port_line_load(lines);
+    uint64_t flag = ll_flag(args, end), first = words[0], second = part->lengths[0] > 4 ? words[1] : flag << 32;
     words[0] = (first & 0xffffffffu) | second << 32;
     return first >> 32 == flag && second >> 32 == flag;
 }

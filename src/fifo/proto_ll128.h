@@ -23,7 +23,7 @@
  *    line     │   16   │   16   │   16   │   16   │   16   │   16   │   16   │ 8 │ flag │
  *
  * They are of one warp, all of which stores together, so a line leaves the multiprocessor as one access of 128 bytes; the warp
- * loads together too, and each group votes whether its flag was there. That a reader of the flag sees the rest is a
+ * loads together too, and votes whether all its flags were there. That a reader of the flag sees the rest is a
  * property of the way between them, which the memory model does not promise: memory of a GPU has it for its own blocks
  * and over NVLink.
  */
@@ -119,10 +119,16 @@ enum { LL128_LANES = PORT_GROUP, LL128_WORDS = 2 };
 
 PORT_FN int ll128_has_flag(void) { return port_lane() % PORT_GROUP == PORT_GROUP - 1; }
 
+PORT_FN void ll128_load(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
+                        uint64_t *words) {
+    (void)args;
+    port_line128_load(part->present, ll128_line(end, part->at), &words[0], &words[1]);
+}
+
+/* Only the lane with the flag can say that the line has not come. The warp votes when all its lanes have looked. */
 PORT_FN int ll128_look(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
                        uint64_t *words) {
-    port_line128_load(part->present, ll128_line(end, part->at), &words[0], &words[1]);
-    return !port_group_any(part->present && ll128_has_flag() && words[1] != ll128_flag(args, end));
+    return !(part->present && ll128_has_flag() && words[1] != ll128_flag(args, end));
 }
 
 PORT_FN enum lane_finding ll128_find(const struct work_args *args, const struct fifo_end *end,

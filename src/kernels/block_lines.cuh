@@ -56,8 +56,8 @@ template <class P> BLOCK_FN bool any_of_company(bool condition) {
 template <class P, int nlines> struct block_flight {
     enum { lines = nlines, ends = nlines > 1 ? 1 : P::many };
     struct lane_part part[nlines];
-    uint64_t words[ends][nlines][P::words]; /* received */
-    uint64_t own[nlines][P::words];         /* of the first operand in memory */
+    uint64_t words[ends][nlines][LANE_WORDS_MAX]; /* received */
+    uint64_t own[nlines][P::words];               /* of the first operand in memory */
 };
 
 /* Does the lane look for this part? Those that run together with others look for what is not there, too. */
@@ -79,7 +79,13 @@ BLOCK_SELDOM enum work_failure parts_judge(const struct work_args *args, struct 
     return failure;
 }
 
-/* Looks once at all of them. False: one has not come. */
+/* Several lines at once come from an end that is not remote: which protocol they are in is known. */
+template <class P, class F> BLOCK_FN uint32_t kind_of(const struct fifo_end *end) {
+    return F::lines > 1 ? (uint32_t)P::number : proto_kind(P::number, end);
+}
+
+/* Loads all of them once, and then looks whether they have come: a look at one would wait before the next one is loaded. False: one
+ * has not come. */
 template <class P, class F>
 BLOCK_FN bool parts_look(const struct work_args *args, struct fifo_end *const *ends, int n, F *flight) {
     bool all = true;
@@ -88,8 +94,14 @@ BLOCK_FN bool parts_look(const struct work_args *args, struct fifo_end *const *e
 #pragma unroll
         for (int line = 0; line < F::lines; line++)
             if (k < n && looks_for<P>(&flight->part[line]))
-                all &= proto_look(proto_kind(P::number, ends[k]), args, ends[k], &flight->part[line],
-                                  flight->words[k][line]) != 0;
+                proto_load(kind_of<P, F>(ends[k]), args, ends[k], &flight->part[line], flight->words[k][line]);
+#pragma unroll
+    for (int k = 0; k < F::ends; k++)
+#pragma unroll
+        for (int line = 0; line < F::lines; line++)
+            if (k < n && looks_for<P>(&flight->part[line]))
+                all &=
+                    proto_look(kind_of<P, F>(ends[k]), args, ends[k], &flight->part[line], flight->words[k][line]) != 0;
     return all;
 }
 
@@ -106,7 +118,11 @@ BLOCK_FN enum work_failure parts_receive(const struct work_args *args, struct fi
         enum work_failure failure = block_pause(&wait, status);
         if (!asks)
             continue;
-        failure = parts_judge<P, F>(args, ends, n, flight->part, failure, missing);
+        struct lane_part part[F::lines]; /* a copy: so the flight itself can stay in registers */
+#pragma unroll
+        for (int line = 0; line < F::lines; line++)
+            part[line] = flight->part[line];
+        failure = parts_judge<P, F>(args, ends, n, part, failure, missing);
         if (any_of_company<P>(failure != WORK_FINE))
             return failure != WORK_FINE ? failure : WORK_ABORTED;
     }
@@ -350,8 +366,9 @@ BLOCK_FN enum work_failure piece_run(struct interp_worker *w, const struct prog_
                                      const struct work_status *status) {
     uint32_t turn = 0;
     enum work_failure failure = WORK_FINE;
+    bool is_near = step->recv_count == 0 || !w->op->recv_ends[step->recv_first]->remote;
     if constexpr (P::lanes > 1)
-        if (step->recv_count <= 1 && step->locals_count <= 1)
+        if (is_near && step->recv_count <= 1 && step->locals_count <= 1)
             failure = parts_run < R, P, R::reduces ? 2 : 4 > (w, step, p, status, &turn);
     return failure == WORK_FINE ? parts_run<R, P, 1>(w, step, p, status, &turn) : failure;
 }

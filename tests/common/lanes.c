@@ -170,7 +170,8 @@ static int group_arrive(struct group *group) {
 
 void port_sync(void) { (void)port_any(0); }
 
-int port_group_any(int condition) {
+/* Its warps are of one group each. */
+int port_warp_any(int condition) {
     struct group *group = own_group();
     group->any |= condition != 0;
     if (group_arrive(group)) {
@@ -179,9 +180,6 @@ int port_group_any(int condition) {
     }
     return group->result;
 }
-
-/* Its warps are of one group each. */
-int port_warp_any(int condition) { return port_group_any(condition); }
 
 /* A line is stored at once and loaded at once: so no lane sees part of one. Between threads, its flag goes last and comes
  * first. */
