@@ -2,9 +2,9 @@
  *
  * What steps and hops cost, all in one table.
  *
- *      engine   ├ step + peers + bytes ┤                          step_ns, peer_ns, byte_ns
- *      links       ├── bytes ÷ GB/s ──┤                           from the topology
- *      peer                            ├ α ┤ slot full            alpha_ns, wire_byte_ns
+ *      engine   ├ step + peers + fence + bytes ┤                  step_ns, peer_ns, fence_ns, byte_ns
+ *      links               ├── bytes ÷ GB/s ──┤                   from the topology
+ *      peer                                    ├ α ┤ slot full    alpha_ns, wire_byte_ns
  *
  * An engine is what runs steps: the CPU of a host rank, a block of a GPU. Hockney's α–β model (R. Hockney, "The
  * communication challenge for MPP", Parallel Computing 20, 1994) with the engine's share told apart from the wire's, as
@@ -43,6 +43,7 @@ struct step_cost {
     double byte_ns;      /* engine: each byte of each operand and place */
     double alpha_ns;     /* from published to seen */
     double wire_byte_ns; /* each byte on the wire between, where no topology says what the wire carries */
+    double fence_ns;     /* engine: once per step, the longest of its peers': what the step has stored is there */
 };
 
 struct cost_table {

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define NAME_BYTES 48
-#define CONSTANTS_MAX (5 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + 5)
+#define CONSTANTS_MAX (6 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + 5)
 
 static const char *const class_names[LINK_CLASS_COUNT] = {[LINK_MEMORY] = "memory",
                                                           [LINK_MEMORY_FAR] = "memory-far",
@@ -54,6 +54,7 @@ static void add_step_constants(struct constants *all, struct step_cost *step, co
     add_constant(all, &step->byte_ns, "ns/byte", class, protocol, "byte");
     add_constant(all, &step->alpha_ns, "ns", class, protocol, "alpha");
     add_constant(all, &step->wire_byte_ns, "ns/byte", class, protocol, "wire_byte");
+    add_constant(all, &step->fence_ns, "ns", class, protocol, "fence");
 }
 
 static void list_constants(struct cost_table *costs, struct constants *all) {

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,18 +142,22 @@ static struct step_cost cost_between(const struct sim *sim, const struct sim_rou
     return (struct step_cost){.peer_ns = slot->peer_ns + share * (loan->peer_ns - slot->peer_ns),
                               .byte_ns = slot->byte_ns + share * (loan->byte_ns - slot->byte_ns),
                               .alpha_ns = slot->alpha_ns + share * (loan->alpha_ns - slot->alpha_ns),
-                              .wire_byte_ns = slot->wire_byte_ns};
+                              .wire_byte_ns = slot->wire_byte_ns,
+                              .fence_ns = slot->fence_ns};
 }
 
 static struct sim_work work_of_kind(const struct sim *sim, const struct sim_kind *kind, double bytes) {
     const struct step_cost *home = cost_of(sim, sim->machine.home);
     const struct sim_run *run = &sim->runs[kind->run];
     struct sim_work work = {home->step_ns, kind->touches * bytes * home->byte_ns};
+    double fence_ns = 0;
     for (uint32_t k = 0; k < run->recv_count + run->send_count; k++) {
         struct step_cost cost = cost_between(sim, sim_peer_route(sim, run, k), bytes);
         work.fixed_ns += cost.peer_ns;
         work.bytes_ns += bytes * cost.byte_ns;
+        fence_ns = fmax(fence_ns, cost.fence_ns);
     }
+    work.fixed_ns += fence_ns;
     double turns =
         sim->machine.gpu ? 1 : sim->turns; /* a CPU runs all channels, each of which has its blocks on a GPU */
     work.fixed_ns *= turns;

@@ -163,6 +163,21 @@ static void a_payload_that_is_lent_costs_what_loans_cost(void **state) {
     }
 }
 
+/* ---- fences ---- */
+
+/* oneshot has two steps: to all others, and from all others. */
+static void a_step_pays_for_one_fence_whatever_the_number_of_its_peers(void **state) {
+    (void)state;
+    struct cost_table costs = round_costs();
+    costs.step[LINK_GPU][PROTOCOL_SIMPLE].fence_ns = 1000;
+    struct sim_machine machine = machine_of(&costs, false);
+    struct sim_lengths lengths = uniform(64, 64);
+    for (int n = 2; n <= 9; n++) {
+        double ns = time_of(&machine, flat(n), PROG_ALLREDUCE, "oneshot", &lengths, false);
+        assert_true(fabs(ns - (2 * (STEP_NS + 1000) + HOP_NS)) < 1e-3);
+    }
+}
+
 /* ---- formulas ---- */
 
 static void ring_takes_as_many_hops_as_its_formula_says(void **state) {
@@ -430,7 +445,7 @@ static void fewer_hosts_foretell_more(void **state) {
     static const char *const trees[] = {"tree", "hiertree"};
     struct job job = open_job("4 gpu nvswitch : 2 nic 200", level_now() == LEVEL_FULL ? 1024 : 256);
     for (int k = 0; k < 2; k++)
-        for (uint64_t bytes = 1 << 10; bytes <= 1 << 24; bytes <<= 7) {
+        for (uint64_t bytes = 1 << 10; bytes <= 1 << 22; bytes <<= 6) {
             job.forecast->steps_max = 1e9;
             struct forecast all = forecast_of(job.forecast, PROG_ALLREDUCE, trees[k], bytes);
             job.forecast->steps_max = 2e6;
@@ -562,6 +577,7 @@ int main(void) {
         cmocka_unit_test(one_flow_has_the_whole_link),
         cmocka_unit_test(two_flows_that_share_a_link_have_half_of_it_each),
         cmocka_unit_test(a_payload_that_is_lent_costs_what_loans_cost),
+        cmocka_unit_test(a_step_pays_for_one_fence_whatever_the_number_of_its_peers),
         cmocka_unit_test(ring_takes_as_many_hops_as_its_formula_says),
         cmocka_unit_test(ring_moves_its_bytes_as_fast_as_engines_do),
         cmocka_unit_test(broadcast_tree_takes_a_hop_a_level),

@@ -41,8 +41,8 @@ static void what_is_written_is_read_back(void **state) {
     struct cost_table costs = costs_default, back = costs_default;
     int k = 1;
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
-        for (int p = 0; p < COSTS_PROTOCOLS; p++, k += 5)
-            costs.step[class][p] = (struct step_cost){k, k + 1, k + 2, k + 3, k + 4.5};
+        for (int p = 0; p < COSTS_PROTOCOLS; p++, k += 6)
+            costs.step[class][p] = (struct step_cost){k, k + 1, k + 2, k + 3, k + 4.5, k + 5};
     costs.switch_ns = 1001;
     costs.turns_share = 0.125;
     costs.gpu_call_ns = 1002;

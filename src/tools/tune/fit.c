@@ -20,7 +20,7 @@
 #define PRIOR_WEIGHT 0.01
 #define FIRST_FACTOR 1.6
 #define LAST_FACTOR 1.02
-#define PARAMETERS_MAX ((5 * LINK_CLASS_COUNT) * COSTS_PROTOCOLS + 4)
+#define PARAMETERS_MAX ((6 * LINK_CLASS_COUNT) * COSTS_PROTOCOLS + 4)
 #define LEAST_NS 1e-4 /* a constant that is zero stays it */
 
 struct parameters {
@@ -49,6 +49,7 @@ static void add_links(struct parameters *all, struct cost_table *costs, enum lin
         add(all, &step->byte_ns);
         add(all, &step->alpha_ns);
         add(all, &step->wire_byte_ns);
+        add(all, &step->fence_ns);
     }
 }
 
