@@ -145,7 +145,8 @@ OPERATORS    := $(shell sed -nE 's/^ +X.([A-Z]+), ([a-z]+), \2, ([A-Z]+), ([A-Z]
 comma        := ,
 of_operator   = $(word $(2),$(subst $(comma), ,$(filter $(1)$(comma)%,$(OPERATORS))))
 ROW_OBJECTS  := $(foreach o,$(OPERATORS),$(OBJ)/$(basename $(CUDA_REDUCE)).$(firstword $(subst $(comma), ,$(o))).o)
-CUDA_OBJECTS := $(if $(WITH_CUDA),$(call objects_of,$(CUDA_SOURCES) src/kernels/exec_cuda.cu) $(ROW_OBJECTS))
+CUDA_KERNELS := $(if $(WITH_CUDA),$(call objects_of,src/kernels/exec_cuda.cu) $(ROW_OBJECTS))
+CUDA_OBJECTS := $(if $(WITH_CUDA),$(call objects_of,$(CUDA_SOURCES))) $(CUDA_KERNELS)
 
 LIB_OBJECTS := $(call objects_of,$(filter-out $(VARIANT_FILE),$(LIB_SOURCES))) $(VARIANT_OBJECTS) $(CUDA_OBJECTS)
 
@@ -220,8 +221,8 @@ $(Q)$(NVCC) $(NVCC_TARGETS) $(NVCC_FLAGS) $(if $(word 2,$(CUDA_ARCHS)),--threads
 endef
 $(OBJ)/%.o: %.cu $(BUILD)/nvcc-flags
 	$(COMPILE_CUDA)
-$(OBJ)/src/kernels/exec_cuda.o: NVCC_DEFINES = '-DEXEC_CODE="$(strip $(CUDA_CODE))"'
-$(ROW_OBJECTS): NVCC_DEFINES = -DEXEC_OP=$(call of_operator,$*,2) -DEXEC_ROW=exec_cuda_$(call of_operator,$*,2) \
+$(addprefix $(OBJ)/src/kernels/exec_cuda.,o registers): NVCC_DEFINES = '-DEXEC_CODE="$(strip $(CUDA_CODE))"'
+$(ROW_OBJECTS) $(ROW_OBJECTS:.o=.registers): NVCC_DEFINES = -DEXEC_OP=$(call of_operator,$*,2) -DEXEC_ROW=exec_cuda_$(call of_operator,$*,2) \
     -DEXEC_TYPES=$(call of_operator,$*,3) -DEXEC_SIGN=$(call of_operator,$*,4)
 $(ROW_OBJECTS): $(OBJ)/$(basename $(CUDA_REDUCE)).%.o: $(CUDA_REDUCE) $(BUILD)/nvcc-flags
 	$(COMPILE_CUDA)
@@ -399,16 +400,6 @@ gpu-accept-bundle:
 bundle: $(GPU_ACCEPT_PROGRAMS)
 	@BUILD=$(BUILD) CUDA_MAJOR=$(CUDA_MAJOR) scripts/gpu-accept-bundle.sh
 
-# The kernels as nvcc made them, on the simulated machine: 1,000 runs that must pass, and each mutation under 20 seeds; then every
-# perf program on 1 to 8 GPUs. Hours. CUDA_ARCH=90 BUILD=build-90 runs the kernels of that architecture.
-.PHONY: test-gpu-sim-full
-test-gpu-sim-full:
-	@scripts/deps.sh test
-	@$(AGAIN) libs $(BUILD)/tests/gpusim/test_ptx $(BUILD)/tests/gpusim/test_exec $(if $(WITH_CUDA),$(SIM_PROGRAMS) $(SIM_PERFS) $(if $(NCCL_TESTS),$(SIM_NCCL)))
-	@$(BUILD)/tests/gpusim/test_ptx
-	@BUILD=$(BUILD) $(BUILD)/tests/gpusim/test_exec 20 200 || [ $$? = 77 ]
-	@$(if $(WITH_CUDA),SIM=$(SIM) tests/gpusim/run.sh full && SIM=$(SIM) tests/gpusim/nccl_tests.sh all)
-
 # The same programs, and tests of what they cannot show, on a simulated machine (tests/gpusim/): a runtime of CUDA on the CPU
 # in place of NVIDIA's, and kernels as nvcc made them. Skipped where nvcc is missing.
 .PHONY: test-gpu-sim bench-gpu-sim
@@ -447,22 +438,64 @@ $(sort $(SIM_PROGRAMS) $(SIM_PERFS)): | $(SIM_RUNTIME)
 ifeq ($(WITH_CUDA),1)
 test-gpu-sim: $(SIM_PROGRAMS) $(if $(NCCL_TESTS),$(SIM_NCCL) $(NCCL_LIB))
 	@SIM=$(SIM) COLLET_TEST_TIMEOUT=800 scripts/run-tests.sh tests/gpusim/run.sh tests/gpusim/nccl_tests.sh
-bench-gpu-sim: $(SIM)/bench_calls
-	@$<
+# What the kernels ask of the memory system: fences, polls, bytes in flight. And what a collective asks of CUDA: launches, calls.
+bench-gpu-sim: libs $(GPUSIM_BENCH) $(SIM)/bench_calls
+	@BUILD=$(BUILD) $(GPUSIM_BENCH)
+	@$(SIM)/bench_calls
 else
 test-gpu-sim bench-gpu-sim:
 	@echo 'skipped: the simulated GPU machine runs what nvcc makes, and there is no nvcc'
 endif
+
+# How many registers ptxas gives each kernel, on an H100.
+define COUNT_REGISTERS
+$(call say,PTXAS)
+$(Q)tests/gpusim/registers.sh $(NVCC) -arch=sm_90 -cubin $(NVCC_FLAGS) $(NVCC_DEFINES) $(INTERNAL_INCLUDES) -o $@.cubin $(filter %.cu,$^) >$@
+endef
+$(SIM)/registers: $(CUDA_KERNELS:.o=.registers)
+	@mkdir -p $(@D)
+	@cat $^ >$@
+$(CUDA_KERNELS:.o=.registers): %.registers: %.o
+$(OBJ)/src/kernels/exec_cuda.registers: src/kernels/exec_cuda.cu
+	$(COUNT_REGISTERS)
+$(ROW_OBJECTS:.o=.registers): $(OBJ)/$(basename $(CUDA_REDUCE)).%.registers: $(CUDA_REDUCE)
+	$(COUNT_REGISTERS)
+
+# What takes hours on the simulated machine, in parts:
+#    kernels      each kernel once, the scenes of test_exec.c under RUNS seeds from FIRST on, each mutation under 20; PTX of this build
+#    kernels-90   the same with PTX of sm_90
+#    programs     every perf program on 1 to 8 GPUs, with the registers that ptxas gives each kernel
+#    nccl-tests   nccl-tests with all types and operators, if NCCL_TESTS names their folder
+GPU_SIM_PARTS := kernels kernels-90 programs nccl-tests
+.PHONY: test-gpu-sim-full $(GPU_SIM_PARTS:%=gpu-sim-%) cuda-kernels
+PARTS ?= $(GPU_SIM_PARTS)
+RUNS  ?= 1000
+FIRST ?= 0
+RUN_SCENES = $(BUILD)/tests/gpusim/test_exec 20 $(RUNS) $(FIRST) || [ $$? = 77 ]
+test-gpu-sim-full:
+	@scripts/deps.sh test
+	@for part in $(PARTS); do echo "=== $$part"; $(AGAIN) gpu-sim-$$part || exit 1; done
+gpu-sim-kernels: libs $(BUILD)/tests/gpusim/test_ptx $(BUILD)/tests/gpusim/test_exec
+	@$(BUILD)/tests/gpusim/test_ptx
+	@BUILD=$(BUILD) $(RUN_SCENES)
+cuda-kernels: $(CUDA_KERNELS)
+gpu-sim-kernels-90: $(BUILD)/tests/gpusim/test_exec
+	@$(AGAIN) BUILD=$(BUILD)-90 CUDA_ARCH=ptx CUDA_PTX=90 cuda-kernels
+	@GPUSIM_ARCH=90 GPUSIM_OBJECTS="$$(echo $(BUILD)-90/obj/src/kernels/*.o)" $(RUN_SCENES)
+ifeq ($(WITH_CUDA),1)
+gpu-sim-programs: $(SIM_PROGRAMS) $(SIM_PERFS) $(SIM)/registers
+	@SIM=$(SIM) tests/gpusim/run.sh full
+gpu-sim-nccl-tests: $(if $(NCCL_TESTS),$(SIM_NCCL))
+	@SIM=$(SIM) tests/gpusim/nccl_tests.sh all
+else
+gpu-sim-programs gpu-sim-nccl-tests:
+	@echo 'skipped: there is no nvcc'
+endif
+
 # What ptxas makes of some kernels: registers, spills, fences, and rules for accesses. Skipped without a disassembler.
 .PHONY: sass-lint
 sass-lint:
 	@NVCC=$(NVCC) BUILD=$(BUILD) tests/gpu/sass.py || [ $$? = 77 ]
-
-# What these kernels ask of the memory system: fences, polls, bytes in flight.
-.PHONY: bench-gpu-sim-kernels
-bench-gpu-sim-kernels:
-	@$(AGAIN) libs $(GPUSIM_BENCH)
-	@BUILD=$(BUILD) $(GPUSIM_BENCH) || [ $$? = 77 ]
 
 # Breaks jobs on purpose: SEEDS= how many times, FIRST= the first seed. A table of what was injected and survived.
 .PHONY: test-faults
@@ -694,7 +727,7 @@ format:
 format-check:
 	$(FORMATTED) | xargs -r $(CLANGFORMAT) --dry-run -Werror
 clean:
-	rm -rf $(BUILD) build-asan build-tsan build-fuzz build-dist build-gdb
+	rm -rf $(BUILD) $(BUILD)-90 build-asan build-tsan build-fuzz build-dist build-gdb
 
 help:
 	@echo 'make               libraries in build/lib, programs in build/bin'
@@ -719,10 +752,9 @@ help:
 	@echo 'make gpu-accept    everything that a GPU has to show, in one report (9 minutes, ACCEPT_SECONDS=; skipped where there is none)'
 	@echo 'make test-gpu-sim  the kernels as nvcc made them, and the library over them, on a simulated GPU machine (minutes; needs nvcc)'
 	@echo 'make sass-lint     what ptxas makes of some kernels, in figures and rules (a minute; needs nvcc, and nvdisasm or pip)'
-	@echo 'make bench-gpu-sim calls of CUDA per collective, on that machine'
+	@echo 'make bench-gpu-sim fences, polls and bytes in flight of the kernels, and calls of CUDA per collective, counted there'
 	@echo 'make gpu-accept-bundle  the same in a folder, with kernels for every GPU, for a machine without a compiler'
 	@echo 'make test-gpu-sim-full  kernels as nvcc made them, on a simulated GPU machine: 1,000 runs, and mutations that must fail'
-	@echo 'make bench-gpu-sim-kernels  their fences, polls and bytes in flight, counted there'
 	@echo 'make gallery       a page per algorithm that a browser animates, in build/gallery; with emscripten a playground too'
 	@echo 'make test-playground  the playground in a browser (needs emscripten and Chromium; half a minute of a CPU)'
 	@echo 'make lab1 … lab8   the labs of docs/course (HINT=1: a hint)'

@@ -3,7 +3,7 @@
 #
 # sass.py: what ptxas makes of some kernels (sass.cu), in figures and rules. No GPU runs them.
 #
-#    nvcc ──▶ registers, spills, shared memory (ptxas -v)
+#    nvcc ──▶ registers, spills, shared memory (ptxas -v); the registers also for the simulated machine
 #         └─▶ cubin ──▶ nvdisasm ──▶ instructions ──▶ rules
 #
 # Each rule is also tried on instructions that were spoiled on purpose: a rule that cannot fail is none.
@@ -151,6 +151,7 @@ def main():
     table = figures(compile_kernels(nvcc))
     text = subprocess.run([nvdisasm, "-c", str(WORK / "sass.cubin")], capture_output=True, text=True, check=True).stdout
     kernels, passed, failed = instructions(text), 0, 0
+    (WORK / "registers").write_text("".join(f"{name} {f['registers']}\n" for name, f in table.items()))
     print("registers  spilled  shared  fences  instructions  kernel")
     for name, lines in kernels.items():
         f = table[name]

@@ -134,6 +134,9 @@ static void count_load(struct warp *warp, const struct ptx_insn *insn, uint32_t 
         return;
     counts->polls++;
     counts->remote_polls += !range_is_local(place->range, warp->block->grid->device->number);
+    if (insn->flight_polls == 0)
+        return;
+    counts->looks++;
     counts->waits += warp->polled[lane] != place->address;
     warp->polled[lane] = place->address;
 }

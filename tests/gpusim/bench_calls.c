@@ -2,12 +2,13 @@
  *
  * How many calls of CUDA a collective takes, on the simulated machine: two processes with a rank each, on a GPU each.
  *
- *    bench_calls           prints them, for each collective
+ *    bench_calls           prints them, for each collective, algorithm and protocol, and which calls they are
  *    bench_calls check     fails if a collective takes more than one launch and four further calls
  */
 #include "gpusim/gpusim.h"
 
 #include "collet.h"
+#include "program/program.h"
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
@@ -52,15 +53,22 @@ static void run_alltoall(const struct bench *b) {
 }
 
 static const struct {
-    const char *name;
+    enum prog_collective number;
     void (*run)(const struct bench *b);
 } collectives[] = {
-    {"allreduce", run_allreduce},         {"broadcast", run_broadcast}, {"allgather", run_allgather},
-    {"reducescatter", run_reducescatter}, {"alltoall", run_alltoall},
+    {PROG_ALLREDUCE, run_allreduce},         {PROG_BROADCAST, run_broadcast}, {PROG_ALLGATHER, run_allgather},
+    {PROG_REDUCESCATTER, run_reducescatter}, {PROG_ALLTOALL, run_alltoall},
+};
+#define COLLECTIVES (int)(sizeof(collectives) / sizeof(*collectives))
+
+/* What two ranks do. */
+struct task {
+    int collective; /* -1: each, as the library chooses, and its calls are listed */
+    const char *algorithm, *protocol;
 };
 
 /* The first call makes connections. */
-static bool too_many(const struct bench *b, int k, bool prints) {
+static bool too_many(const struct bench *b, int k, const struct task *task, bool prints) {
     collectives[k].run(b);
     MUST(cudaStreamSynchronize(b->stream));
     gpusim_forget_calls();
@@ -69,15 +77,15 @@ static bool too_many(const struct bench *b, int k, bool prints) {
     uint64_t launches = gpusim_calls("cudaLaunchKernel");
     uint64_t calls = gpusim_calls(NULL);
     MUST(cudaStreamSynchronize(b->stream));
-    if (prints) {
-        printf("%-16s %4.1f launches, %4.1f calls in all:\n", collectives[k].name, (double)launches / CALLS,
-               (double)calls / CALLS);
+    if (prints)
+        printf("%-14s %-8s %-7s %8.1f %6.1f\n", prog_facts[collectives[k].number].name, task->algorithm, task->protocol,
+               (double)launches / CALLS, (double)calls / CALLS);
+    if (prints && task->collective < 0)
         gpusim_print_calls(CALLS);
-    }
     return launches > CALLS || calls > MOST_CALLS * CALLS;
 }
 
-static int run_rank(int rank, const struct collet_unique_id *id, bool prints) {
+static int run_rank(int rank, const struct collet_unique_id *id, const struct task *task, bool prints) {
     struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(rank)};
     struct bench b;
     int failed = 0;
@@ -86,21 +94,57 @@ static int run_rank(int rank, const struct collet_unique_id *id, bool prints) {
     MUST(cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking));
     MUST(cudaMalloc((void **)&b.in, 2 * COUNT * sizeof(float)));
     MUST(cudaMalloc((void **)&b.out, 2 * COUNT * sizeof(float)));
-    for (size_t k = 0; k < sizeof(collectives) / sizeof(*collectives); k++)
-        failed += too_many(&b, (int)k, prints && rank == 0);
+    for (int k = 0; k < COLLECTIVES; k++)
+        if (task->collective < 0 || task->collective == k)
+            failed += too_many(&b, k, task, prints && rank == 0);
     MUST(collet_comm_destroy(b.comm));
     return failed;
 }
 
-int main(int argc, char **argv) {
-    bool checks = argc > 1 && strcmp(argv[1], "check") == 0;
+static bool run_ranks(const struct task *task, bool prints) {
     struct collet_unique_id id;
     int failed = 0, status;
+    fflush(stdout);
     MUST(collet_get_unique_id(&id));
     for (int rank = 0; rank < 2; rank++)
         if (fork() == 0)
-            exit(run_rank(rank, &id, !checks));
+            exit(run_rank(rank, &id, task, prints));
     while (wait(&status) > 0)
         failed |= status;
-    return checks && failed != 0;
+    return failed == 0;
+}
+
+/* In a process of its own: the settings are read once. */
+static bool run_forced(const struct task *task) {
+    int status;
+    fflush(stdout);
+    if (fork() == 0) {
+        setenv("COLLET_ALGO", task->algorithm, 1);
+        setenv("COLLET_PROTO", task->protocol, 1);
+        setenv("COLLET_TOPO_FILE", "tests/gpusim/nvlink.xml", 1); /* LL128 needs NVLink */
+        exit(!run_ranks(task, true));
+    }
+    wait(&status);
+    return status == 0;
+}
+
+static bool run_all_algorithms(int k) {
+    const struct prog_shape shape = PROG_FLAT(2);
+    bool good = true;
+    for (const struct algorithm *a = algorithms; a->name != NULL; a++)
+        for (int p = 0; p < PROTOCOL_COUNT; p++)
+            if (a->collective == collectives[k].number && algorithm_applies(a, &shape))
+                good &= run_forced(&(struct task){k, a->name, protocol_names[p]});
+    return good;
+}
+
+int main(int argc, char **argv) {
+    bool checks = argc > 1 && strcmp(argv[1], "check") == 0;
+    const struct task chosen = {-1, "chosen", ""};
+    if (!checks)
+        printf("2 ranks, %d elements\n%-14s %-8s %-7s %8s %6s\n", COUNT, "collective", "by", "in", "launches", "calls");
+    bool good = run_ranks(&chosen, !checks);
+    for (int k = 0; k < COLLECTIVES && !checks; k++)
+        good &= run_all_algorithms(k);
+    return !good;
 }

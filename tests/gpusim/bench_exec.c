@@ -2,10 +2,11 @@
  *
  * What the kernels ask of the memory system, counted on the simulated machine: per rank and call.
  *
- *    fences       of the system's scope, and releases, which imply one: the lane waits until its stores are everywhere
+ *    fences       by scope: block, GPU, system; and releases, which imply one: the lane waits until its stores are there
  *    polls        strong loads; remote: of memory that is not on the lane's GPU, over NVLink or PCI
- *    a wait       polls of one lane at one address
- *    in flight    bytes of a lane's weak loads before it uses the first one
+ *    lines        words or lines that a lane polls for at once
+ *    looks        of a lane, until all that it polls for has come
+ *    in flight    bytes of a lane's loads before it uses the first one
  */
 #include "gpusim/stage.h"
 
@@ -17,7 +18,8 @@
 static const struct scene scenes[] = {
 #define SIZES(algorithm, collective, protocol)                                                                         \
     {algorithm, collective, protocol, 4, 4, 2, 128, 4, COLLET_FLOAT32, COLLET_SUM, 0},                                 \
-        {algorithm, collective, protocol, 4, 4, 4096, 128, 4, COLLET_FLOAT32, COLLET_SUM, 0},
+        {algorithm, collective, protocol, 4, 4, 4096, 128, 4, COLLET_FLOAT32, COLLET_SUM, 0},                          \
+        {algorithm, collective, protocol, 4, 4, 32768, 128, 1, COLLET_FLOAT32, COLLET_SUM, 0},
 #define PROTOCOLS_OF(algorithm, collective)                                                                            \
     SIZES(algorithm, collective, PROTOCOL_SIMPLE)                                                                      \
     SIZES(algorithm, collective, PROTOCOL_LL) SIZES(algorithm, collective, PROTOCOL_LL128)
@@ -30,28 +32,20 @@ static const struct scene scenes[] = {
     PROTOCOLS_OF("direct", PROG_ALLTOALL)    /* */
 };
 
-static void print_counts(const struct scene *scene) {
-    struct gpusim_counts all = {0};
-    for (uint32_t gpu = 0; gpu < scene->gpus; gpu++) {
-        struct gpusim_counts one;
-        gpusim_counts(gpu, &one);
-        all.fences[2] += one.fences[2];
-        all.barriers += one.barriers;
-        all.polls += one.polls;
-        all.remote_polls += one.remote_polls;
-        all.waits += one.waits;
-        all.flights += one.flights;
-        all.flight_bytes += one.flight_bytes;
-        all.remote_store_bytes += one.remote_store_bytes;
-        all.lane_instructions += one.lane_instructions;
-    }
+static double ratio(uint64_t a, uint64_t b) { return b == 0 ? 0 : (double)a / (double)b; }
+
+static void print_counts(const struct stage *stage) {
+    const struct scene *scene = stage->scene;
+    struct gpusim_counts all = stage_counts(stage);
     double per = 1.0 / ((double)scene->calls * scene->nranks);
-    printf("%-14s %-8s %-7s %8zu %8.1f %8.1f %9.0f %9.0f %7.1f %9.1f %10.0f %12.0f\n",
+    char fences[64];
+    snprintf(fences, sizeof(fences), "%.0f/%.0f/%.1f", (double)all.fences[0] * per, (double)all.fences[1] * per,
+             (double)all.fences[2] * per);
+    printf("%-14s %-8s %-7s %8zu %12s %8.1f %9.0f %9.0f %6.1f %7.1f %9.1f %10.0f %12.0f\n",
            prog_facts[scene->collective].name, scene->algorithm, protocol_names[scene->protocol], scene->count * 4,
-           (double)all.fences[2] * per, (double)all.barriers * per, (double)all.polls * per,
-           (double)all.remote_polls * per, all.waits ? (double)all.polls / (double)all.waits : 0,
-           all.flights ? (double)all.flight_bytes / (double)all.flights : 0, (double)all.remote_store_bytes * per,
-           (double)all.lane_instructions * per);
+           fences, (double)all.barriers * per, (double)all.polls * per, (double)all.remote_polls * per,
+           ratio(all.polls, all.looks), ratio(all.looks, all.waits), ratio(all.flight_bytes, all.flights),
+           (double)all.remote_store_bytes * per, (double)all.lane_instructions * per);
 }
 
 int main(void) {
@@ -59,10 +53,9 @@ int main(void) {
         printf("skipped: this build has no kernels for GPUs\n");
         return SKIPPED;
     }
-    printf(
-        "per rank and call; 4 ranks on 4 GPUs, 2 channels, 128 lanes\n%-14s %-8s %-7s %8s %8s %8s %9s %9s %7s %9s %10s %12s\n",
-        "collective", "by", "in", "bytes", "fences", "barriers", "polls", "remote", "a wait", "in flight", "B to peers",
-        "instructions");
+    printf("per rank and call; 4 ranks on 4 GPUs, 2 channels, 128 lanes; fences of block/GPU/system\n");
+    printf("%-14s %-8s %-7s %8s %12s %8s %9s %9s %6s %7s %9s %10s %12s\n", "collective", "by", "in", "bytes", "fences",
+           "barriers", "polls", "remote", "lines", "looks", "in flight", "B to peers", "instructions");
     for (size_t k = 0; k < sizeof(scenes) / sizeof(*scenes); k++) {
         char why[STAGE_WHY_BYTES];
         struct stage stage;
@@ -72,7 +65,7 @@ int main(void) {
             printf("%s: %s\n", scenes[k].algorithm, stage.kernel == NULL ? gpusim_error() : why);
             return 1;
         }
-        print_counts(&scenes[k]);
+        print_counts(&stage);
         stage_end(&stage);
     }
     return 0;

@@ -5,7 +5,7 @@
  *    GPUSIM_GPUS=2             how many the machine has
  *    GPUSIM_LINKS=NVL          what joins any two, or a file that says it (cuda_links.c)
  *    GPUSIM_MIG=0              into how many instances each GPU is divided; a process sees one instance at most
- *    GPUSIM_CAPABILITY=90
+ *    GPUSIM_CAPABILITY=90      or one per GPU, with commas; the last one is that of all further ones
  *    GPUSIM_SEED=1             decides what the machine does where it may choose
  *    GPUSIM_MEAN=1             0: it is as kind as can be
  *    CUDA_VISIBLE_DEVICES      ordinals of the machine, as CUDA has it
@@ -174,7 +174,12 @@ cudaError_t cudaDriverGetVersion(int *version) {
 
 cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersion(version); }
 
-static int capability(void) { return (int)sim_number("GPUSIM_CAPABILITY", 90); }
+int sim_capability(const struct sim_device *device) {
+    const char *text = getenv("GPUSIM_CAPABILITY");
+    for (int gpu = 0; text != NULL && gpu < device->gpu && strchr(text, ',') != NULL; gpu++)
+        text = strchr(text, ',') + 1;
+    return text == NULL ? 90 : atoi(text);
+}
 
 static void uuid_of(const struct sim_device *device, char uuid[16]) {
     memset(uuid, 0, 16);
@@ -199,8 +204,8 @@ static int bus_number(const struct sim_device *device) {
 static int attribute_of(const struct sim_device *device, enum cudaDeviceAttr which) {
     const struct gpusim_device_limits *limits = gpusim_limits();
     switch ((int)which) {
-    case cudaDevAttrComputeCapabilityMajor: return capability() / 10;
-    case cudaDevAttrComputeCapabilityMinor: return capability() % 10;
+    case cudaDevAttrComputeCapabilityMajor: return sim_capability(device) / 10;
+    case cudaDevAttrComputeCapabilityMinor: return sim_capability(device) % 10;
     case cudaDevAttrMultiProcessorCount: return (int)limits->sms;
     case cudaDevAttrMaxThreadsPerBlock: return (int)limits->max_block_threads;
     case cudaDevAttrMaxSharedMemoryPerBlock:
@@ -241,8 +246,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int ordin
     properties->sharedMemPerBlock = gpusim_limits()->sm_shared_bytes;
     properties->warpSize = 32;
     properties->maxThreadsPerBlock = (int)gpusim_limits()->max_block_threads;
-    properties->major = capability() / 10;
-    properties->minor = capability() % 10;
+    properties->major = sim_capability(device) / 10;
+    properties->minor = sim_capability(device) % 10;
     properties->multiProcessorCount = (int)gpusim_limits()->sms;
     properties->unifiedAddressing = properties->managedMemory = properties->canMapHostMemory = 1;
     properties->pciBusID = bus_number(device);

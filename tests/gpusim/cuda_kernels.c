@@ -106,12 +106,14 @@ static struct function *function_at(const void *address) {
 
 static cudaError_t load_module(struct sim_binary *binary) {
     uint32_t arch;
-    char *ptx = gpusim_fatbin_ptx(binary->fatbin, (uint32_t)sim_number("GPUSIM_CAPABILITY", 90), &arch);
+    char *ptx = gpusim_fatbin_ptx(binary->fatbin, (uint32_t)sim_capability(sim_device_here()), &arch);
     if (ptx != NULL)
         binary->module = gpusim_module_load(ptx);
     free(ptx);
     if (binary->module == NULL)
         fprintf(stderr, "gpusim: %s\n", gpusim_error());
+    else
+        gpusim_module_registers(binary->module, getenv("GPUSIM_REGISTERS"));
     return binary->module == NULL ? cudaErrorNoKernelImageForDevice : cudaSuccess;
 }
 

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -122,10 +123,11 @@ const struct gpusim_kernel *gpusim_kernel(struct gpusim_module *module, const ch
     return parsed ? &f->kernel : NULL;
 }
 
+/* An SM gives a lane registers by eights. */
 static uint32_t registers_of(const struct ptx_function *f) {
     uint32_t threads = f->max_threads != 0 ? f->max_threads : limits.max_block_threads;
     uint32_t most = limits.sm_registers / threads;
-    return f->registers != 0 ? f->registers : most < 255 ? most : 255;
+    return f->registers != 0 ? (f->registers + 7) / 8 * 8 : most < 255 ? most : 255;
 }
 
 void gpusim_kernel_info(const struct gpusim_kernel *kernel, struct gpusim_kernel_info *info) {
@@ -142,10 +144,17 @@ void gpusim_kernel_info(const struct gpusim_kernel *kernel, struct gpusim_kernel
     memcpy(info->param_size, f->param_bytes, sizeof(f->param_bytes));
 }
 
-void gpusim_kernel_set_registers(struct gpusim_module *module, const char *name, uint32_t registers) {
-    struct ptx_function *f = entry_of(module, name);
-    if (f != NULL)
-        f->registers = registers;
+void gpusim_module_registers(struct gpusim_module *module, const char *path) {
+    FILE *file = path != NULL ? fopen(path, "r") : NULL;
+    char name[512];
+    unsigned registers;
+    while (file != NULL && fscanf(file, "%511s %u", name, &registers) == 2) {
+        struct ptx_function *f = entry_of(module, name);
+        if (f != NULL)
+            f->registers = registers;
+    }
+    if (file != NULL)
+        fclose(file);
 }
 
 static uint32_t lower(uint32_t a, uint32_t b) { return a < b ? a : b; }

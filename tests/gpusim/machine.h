@@ -106,12 +106,12 @@ struct gpusim_kernel_info {
     uint32_t param_offset[GPUSIM_PARAMS_MAX], param_size[GPUSIM_PARAMS_MAX];
     uint32_t shared_bytes; /* static */
     uint32_t local_bytes;  /* per lane */
-    uint32_t
-        registers; /* per lane: as gpusim_kernel_set_registers() said, else as many as the bounds of a launch leave */
-    uint32_t max_threads; /* .maxntid; the device's limit where it is not given */
+    uint32_t registers;    /* per lane: as ptxas says, if it was asked, else as many as the bounds of a launch leave */
+    uint32_t max_threads;  /* .maxntid; the device's limit where it is not given */
 };
 void gpusim_kernel_info(const struct gpusim_kernel *kernel, struct gpusim_kernel_info *info);
-void gpusim_kernel_set_registers(struct gpusim_module *module, const char *name, uint32_t registers);
+/* From a file with lines of a kernel's name and number (registers.sh); NULL: there is none. Kernels that it does not name stay. */
+void gpusim_module_registers(struct gpusim_module *module, const char *path);
 /* How many blocks of a kernel an SM holds. */
 uint32_t gpusim_kernel_blocks_per_sm(const struct gpusim_kernel *kernel, uint32_t block_threads,
                                      uint32_t dynamic_bytes);
@@ -147,7 +147,8 @@ struct gpusim_counts {
     uint64_t polls;        /* strong loads of lanes */
     uint64_t remote_polls; /* those of memory that does not lie on the lane's GPU */
     uint64_t remote_store_bytes;
-    uint64_t waits; /* runs of polls of one lane at one address */
+    uint64_t looks; /* polls of a lane that were under way at once count as one */
+    uint64_t waits; /* runs of looks of one lane that begin at one address */
     uint64_t flights,
         flight_bytes; /* of a lane's loads before it used the first of them: how often, and how many bytes in all */
 };

@@ -96,6 +96,7 @@ struct ptx_insn {
     int64_t offset;         /* of an address */
     uint32_t target;        /* of a branch: an instruction; of a call: one of the function's calls */
     uint32_t flight_bytes;  /* a load that begins a flight: bytes of all loads before the first use of one */
+    uint32_t flight_polls;  /* the same of strong loads alone: how many */
     uint32_t line;
 };
 

@@ -339,23 +339,39 @@ static bool touches(const struct ptx_insn *insn, const struct ptx_insn *load) {
     return false;
 }
 
-static bool flies(const struct ptx_insn *insn) {
-    return insn->op == OP_LOAD && (insn->space == SPACE_GLOBAL || insn->space == SPACE_GENERIC);
+static bool flies(const struct ptx_insn *insn, bool polls) {
+    return insn->op == OP_LOAD && (insn->space == SPACE_GLOBAL || insn->space == SPACE_GENERIC) &&
+           (!polls || insn->order != ORDER_WEAK);
 }
 
-static void find_flights(const struct flow *flow) {
+/* All loads, or polls alone. The end of the flight that begins at instruction `first`. */
+static uint32_t fly(struct ptx_insn *code, uint32_t first, uint32_t end, bool polls) {
+    uint32_t at = first + 1;
+    for (; at < end && code[at].op != OP_BARRIER; at++) {
+        for (uint32_t load = first; load < at; load++)
+            if (flies(&code[load], polls) && touches(&code[at], &code[load]))
+                return at;
+        if (!flies(&code[at], polls))
+            continue;
+        if (polls)
+            code[first].flight_polls++;
+        else
+            code[first].flight_bytes += (uint32_t)code[at].bytes * code[at].words;
+    }
+    return at;
+}
+
+static void find_flights(const struct flow *flow, bool polls) {
+    struct ptx_insn *code = flow->f->code;
     for (uint32_t b = 0; b < flow->nblocks; b++)
         for (uint32_t k = flow->blocks[b].first; k < flow->blocks[b].end;) {
-            struct ptx_insn *code = flow->f->code, *first = &code[k++];
-            if (!flies(first))
+            if (!flies(&code[k], polls)) {
+                k++;
                 continue;
-            first->flight_bytes = (uint32_t)first->bytes * first->words;
-            for (bool used = false; !used && k < flow->blocks[b].end && code[k].op != OP_BARRIER; k += !used) {
-                for (struct ptx_insn *load = first; load < &code[k] && !used; load++)
-                    used = flies(load) && touches(&code[k], load);
-                if (!used && flies(&code[k]))
-                    first->flight_bytes += (uint32_t)code[k].bytes * code[k].words;
             }
+            code[k].flight_polls += polls;
+            code[k].flight_bytes += polls ? 0 : (uint32_t)code[k].bytes * code[k].words;
+            k = fly(code, k, flow->blocks[b].end, polls);
         }
 }
 
@@ -363,7 +379,8 @@ bool ptx_flow(struct ptx_function *f, uint32_t nregisters) {
     struct flow flow = {.f = f, .nregisters = nregisters};
     find_blocks(&flow);
     find_alive(&flow);
-    find_flights(&flow);
+    find_flights(&flow, false);
+    find_flights(&flow, true);
     give_rows(&flow);
     find_order(&flow);
     find_behind(&flow);

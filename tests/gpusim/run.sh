@@ -11,6 +11,10 @@ cd "$(dirname "$0")/../.." || exit 1
 
 sim=${SIM:-build/gpusim}
 seed=${GPUSIM_SEED:-1}
+# Of all kernels, or of those that `make sass-lint` has looked at; without either, as many as a launch allows.
+for file in "$sim/registers" "${sim%/*}/sass/registers"; do
+    [ -f "$file" ] && export GPUSIM_REGISTERS=${GPUSIM_REGISTERS:-$file}
+done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -48,7 +52,7 @@ for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
     a_stream_with_the_handle_of_one_that_is_gone_keeps_the_order_of_calls \
     a_communicator_ends_while_a_kernel_of_another_waits an_abort_comes_through_while_every_call_of_the_driver_waits \
     processes_that_are_shown_one_gpu_each_use_nvlink parts_of_one_gpu_share_memory_of_the_host \
-    memory_by_a_handle_outlives_its_communicator; do
+    memory_by_a_handle_outlives_its_communicator lines_are_for_gpus_that_store_them_whole; do
     check "$name" timeout 170 "$sim/test_gpus" "$name"
 done
 check a_collective_takes_one_launch_and_four_calls calls_per_collective

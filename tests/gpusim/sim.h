@@ -90,6 +90,7 @@ struct sim_device *sim_device(int ordinal); /* NULL: there is none */
 /* The calling thread's, whose context is made by this. */
 struct sim_device *sim_device_here(void);
 cudaError_t sim_device_failed(void); /* of the calling thread's device */
+int sim_capability(const struct sim_device *device);
 
 enum sim_link { LINK_NONE, LINK_PCI, LINK_NVL };
 enum sim_link sim_link(uint32_t place, uint32_t other); /* of devices */

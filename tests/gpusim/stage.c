@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHANNELS 2
-
 static struct objects objects;
 
 bool stage_objects(void) {
@@ -99,6 +97,7 @@ bool stage_begin(struct stage *stage, const struct scene *scene, enum right righ
     if (text == NULL)
         return false; /* of a kernel that the objects do not have */
     stage->module = gpusim_module_load(text);
+    gpusim_module_registers(stage->module, getenv("GPUSIM_REGISTERS"));
     stage->kernel = gpusim_kernel(stage->module, name);
     return stage->kernel != NULL;
 }
@@ -183,11 +182,31 @@ bool stage_run(const struct stage *stage, uint32_t seed, char why[STAGE_WHY_BYTE
     bool passed = true;
     gpusim_reset(stage->scene->gpus, NULL, seed);
     gang_init(&gang, algorithm_find(stage->scene->collective, stage->scene->algorithm), stage->scene->nranks, 0,
-              CHANNELS, stage->scene->lends_from);
+              STAGE_CHANNELS, stage->scene->lends_from);
     gang_ranges(&gang, stage->scene->gpus, stage->right == RIGHTS_READ_ONLY ? GPUSIM_GRANTED : GPUSIM_DEVICE_MEMORY);
     give_rights(stage, &gang);
     for (uint32_t call = 0; call < stage->scene->calls && passed; call++)
         passed = run_call(stage, &gang, seed * stage->scene->calls + call + 1, why);
     gang_fini(&gang);
     return passed;
+}
+
+struct gpusim_counts stage_counts(const struct stage *stage) {
+    struct gpusim_counts all = {0};
+    for (uint32_t gpu = 0; gpu < stage->scene->gpus; gpu++) {
+        struct gpusim_counts one;
+        gpusim_counts(gpu, &one);
+        for (int scope = 0; scope < 3; scope++)
+            all.fences[scope] += one.fences[scope];
+        all.barriers += one.barriers;
+        all.polls += one.polls;
+        all.remote_polls += one.remote_polls;
+        all.looks += one.looks;
+        all.waits += one.waits;
+        all.flights += one.flights;
+        all.flight_bytes += one.flight_bytes;
+        all.remote_store_bytes += one.remote_store_bytes;
+        all.lane_instructions += one.lane_instructions;
+    }
+    return all;
 }

@@ -12,6 +12,7 @@
 #include "gpusim/machine.h"
 
 #define STAGE_RANKS_MAX 8
+#define STAGE_CHANNELS 2
 #define STAGE_WHY_BYTES 512
 
 struct scene {
@@ -46,5 +47,7 @@ bool stage_begin(struct stage *stage, const struct scene *scene, enum right righ
 void stage_end(struct stage *stage);
 /* A run on a machine of its own. False: why says what was wrong. */
 bool stage_run(const struct stage *stage, uint32_t seed, char why[STAGE_WHY_BYTES]);
+/* Of all GPUs in the last run: what a step, a wait or a load asks for. */
+struct gpusim_counts stage_counts(const struct stage *stage);
 
 #endif

@@ -3,15 +3,17 @@
  * The kernels that ship, in the PTX that nvcc made of them, on the simulated machine: whole collectives of ranks on several
  * GPUs. And mutations: a fence, a volatile, a convergence or an access right is taken away, and the collectives must fail.
  *
- *    test_exec                  the unmutated kernels, and each mutation, under a few seeds
- *    test_exec SEEDS RUNS       each mutation under SEEDS seeds, the unmutated kernels under RUNS
+ *    test_exec                       the unmutated kernels, and each mutation, under a few seeds
+ *    test_exec SEEDS RUNS [FIRST]    each mutation under SEEDS seeds (0: none), the unmutated kernels under RUNS from seed FIRST on
  */
 #include "gpusim/stage.h"
+#include "plan/costs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define SKIPPED 77
+#define PROGRESS_RUNS 100 /* a line */
 
 enum { SIMPLE, LL, LL128, ONE_GPU, BYTES, EIGHT, EIGHT_LL128, LENT, LENT_SUM, LONG_LL128, SCENES };
 static const struct scene scenes[SCENES] = {
@@ -89,7 +91,7 @@ static bool mutations_fail(int seeds) {
     return good;
 }
 
-static bool kernels_pass(int runs) {
+static bool kernels_pass(int runs, int first) {
     bool good = true;
     for (int k = 0; k < SCENES; k++) {
         char why[STAGE_WHY_BYTES] = "";
@@ -99,11 +101,16 @@ static bool kernels_pass(int runs) {
             printf("NOT OK %s\n", gpusim_error());
             return false;
         }
-        for (int seed = 0; seed < runs; seed++)
+        for (int seed = first; seed < first + runs; seed++) {
             if (stage_run(&stage, (uint32_t)seed, why))
                 passed++;
             else
                 printf("NOT OK seed %d: %s\n", seed, why);
+            if ((seed - first) % PROGRESS_RUNS == PROGRESS_RUNS - 1) {
+                printf("       %d runs\n", seed - first + 1);
+                fflush(stdout);
+            }
+        }
         printf("%s %s %s, %s, on %u GPUs: %d of %d runs passed\n", passed == runs ? "ok    " : "NOT OK",
                prog_facts[scenes[k].collective].name, scenes[k].algorithm, protocol_names[scenes[k].protocol],
                scenes[k].gpus, passed, runs);
@@ -139,12 +146,41 @@ static bool types_pass(void) {
     return failed == 0;
 }
 
+/* What the cost model has a price for: one fence of the system per step of plain payload, none per step in lines; several lines of
+ * LL128 under way. oneshot has two steps. */
+static bool counts_are_as_priced(void) {
+    static const struct {
+        int scene;
+        uint64_t steps; /* of all ranks, channels and calls */
+    } cases[] = {{EIGHT, 8 * STAGE_CHANNELS * 2 * 2}, {LL, 0}, {EIGHT_LL128, 0}, {LONG_LL128, 0}};
+    bool good = true;
+    for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
+        const struct scene *scene = &scenes[cases[k].scene];
+        char why[STAGE_WHY_BYTES];
+        struct stage stage;
+        if (!stage_begin(&stage, scene, RIGHTS_ALL) || !stage_run(&stage, 1, why))
+            return false;
+        struct gpusim_counts counts = stage_counts(&stage);
+        bool lines = cases[k].scene != LONG_LL128 || counts.polls > counts.looks;
+        bool fenced = costs_default.step[LINK_GPU_NVLINK][scene->protocol].fence_ns > 0;
+        bool priced = counts.fences[2] == cases[k].steps && fenced == (cases[k].steps > 0) && lines;
+        printf("%s %s, %s: %llu fences of %llu steps with plain payload, %.2f polls at once\n",
+               priced ? "ok    " : "NOT OK", scene->algorithm, protocol_names[scene->protocol],
+               (unsigned long long)counts.fences[2], (unsigned long long)cases[k].steps,
+               (double)counts.polls / (double)counts.looks);
+        good &= priced;
+        stage_end(&stage);
+    }
+    return good;
+}
+
 int main(int argc, char **argv) {
-    int seeds = argc > 1 ? atoi(argv[1]) : 2, runs = argc > 2 ? atoi(argv[2]) : 4;
+    int seeds = argc > 1 ? atoi(argv[1]) : 2, runs = argc > 2 ? atoi(argv[2]) : 4, first = argc > 3 ? atoi(argv[3]) : 0;
     if (!stage_objects()) {
         printf("skipped: this build has no kernels for GPUs\n");
         return SKIPPED;
     }
-    bool types = types_pass(), kernels = kernels_pass(runs), mutants = mutations_fail(seeds);
-    return types && kernels && mutants ? 0 : 1;
+    bool types = types_pass(), counts = counts_are_as_priced(), kernels = kernels_pass(runs, first);
+    bool mutants = seeds == 0 || mutations_fail(seeds);
+    return types && counts && kernels && mutants ? 0 : 1;
 }

@@ -233,6 +233,36 @@ static void memory_by_a_handle_outlives_its_communicator(void) {
     each_rank(end_one_after_the_other);
 }
 
+/* ---- which GPUs may use LL128 ---- */
+
+/* In a process of its own, since a machine stays what it is. */
+static bool lines_are_used(const char *capabilities) {
+    struct collet_comm *comms[2];
+    int status;
+    if (fork() == 0) {
+        setenv("GPUSIM_CAPABILITY", capabilities, 1);
+        enum collet_result result =
+            collet_comm_init_all(comms, 2, (int[]){COLLET_DEVICE_CUDA(0), COLLET_DEVICE_CUDA(1)});
+        _exit(result == COLLET_SUCCESS ? 0 : result == COLLET_ERR_UNSUPPORTED ? 1 : 2);
+    }
+    wait(&status);
+    EQUAL(status == 0 || WEXITSTATUS(status) == 1, 1);
+    return status == 0;
+}
+
+static void lines_are_for_gpus_that_store_them_whole(void) {
+    static const struct {
+        const char *capabilities;
+        bool fits;
+    } machines[] = {{"80", true},  {"90", true},  {"100", true},   {"75", false},
+                    {"86", false}, {"89", false}, {"90,80", false}};
+    setenv("COLLET_TOPO_FILE", "tests/gpusim/nvlink.xml", 1);
+    setenv("COLLET_PROTO", "LL128", 1);
+    for (size_t k = 0; k < sizeof(machines) / sizeof(*machines); k++)
+        each_equal(lines_are_used(machines[k].capabilities), machines[k].fits, "lines of LL128 on",
+                   machines[k].capabilities, __LINE__);
+}
+
 #define CASES(X)                                                                                                       \
     X(streams_of_two_threads_with_one_handle_keep_the_order_of_calls)                                                  \
     X(a_stream_with_the_handle_of_one_that_is_gone_keeps_the_order_of_calls)                                           \
@@ -240,7 +270,8 @@ static void memory_by_a_handle_outlives_its_communicator(void) {
     X(an_abort_comes_through_while_every_call_of_the_driver_waits)                                                     \
     X(processes_that_are_shown_one_gpu_each_use_nvlink)                                                                \
     X(parts_of_one_gpu_share_memory_of_the_host)                                                                       \
-    X(memory_by_a_handle_outlives_its_communicator)
+    X(memory_by_a_handle_outlives_its_communicator)                                                                    \
+    X(lines_are_for_gpus_that_store_them_whole)
 static const struct each_case cases[] = {CASES(EACH_ROW)};
 
 int main(int argc, char **argv) { return each_main(cases, (int)(sizeof(cases) / sizeof(*cases)), argc, argv); }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -625,12 +626,33 @@ static void blocks_wait_for_room(void **state) {
     assert_int_equal(count, 320);
     struct gpusim_module *module = gpusim_module_load(text);
     const struct gpusim_kernel *kernel = gpusim_kernel(module, "k");
-    gpusim_kernel_set_registers(module, "k", 32);
     assert_int_equal(gpusim_kernel_blocks_per_sm(kernel, 32, 0), 2);
     assert_int_equal(gpusim_kernel_blocks_per_sm(kernel, 64, 0), 1);
     assert_int_equal(gpusim_kernel_blocks_per_sm(kernel, 32, 600), 1);
     assert_int_equal(gpusim_kernel_blocks_per_sm(kernel, 96, 0), 0);
     gpusim_module_unload(module);
+}
+
+/* 65536 registers are room for 9 blocks of 64 lanes with 97 registers, which take 104 each. */
+static void registers_as_ptxas_says_them_limit_how_many_blocks_have_room(void **state) {
+    (void)state;
+    char path[] = "/tmp/collet-registers-XXXXXX", lines[] = "another 8\nk 97\n";
+    struct gpusim_module *module = gpusim_module_load(ENTRY REGISTERS "ret;\n}\n");
+    const struct gpusim_kernel *kernel = gpusim_kernel(module, "k");
+    struct gpusim_kernel_info info;
+    int fd = mkstemp(path);
+    gpusim_reset(1, NULL, 1);
+    assert_int_equal(write(fd, lines, strlen(lines)), strlen(lines));
+    close(fd);
+    gpusim_module_registers(module, NULL);
+    gpusim_kernel_info(kernel, &info);
+    assert_int_equal(info.registers, 64); /* the largest block fits */
+    gpusim_module_registers(module, path);
+    gpusim_kernel_info(kernel, &info);
+    assert_int_equal(info.registers, 104);
+    assert_int_equal(gpusim_kernel_blocks_per_sm(kernel, 64, 0), 9);
+    gpusim_module_unload(module);
+    unlink(path);
 }
 
 static void a_mutation_changes_what_is_loaded(void **state) {
@@ -665,6 +687,7 @@ int main(void) {
         cmocka_unit_test(sixteen_bytes_may_be_torn_and_a_line_of_eight_lanes_is_whole),
         cmocka_unit_test(fences_are_counted_by_scope),
         cmocka_unit_test(blocks_wait_for_room),
+        cmocka_unit_test(registers_as_ptxas_says_them_limit_how_many_blocks_have_room),
         cmocka_unit_test(a_mutation_changes_what_is_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
