@@ -103,7 +103,7 @@ COLLET_TYPES(DEFINE_CONVERSION, )
 #define FUSE_avg FUSE_sum
 #define FUSE_mulsum FUSE_sum
 
-/* By fuse_<op>_<type>(), which takes up to `turn` elements. */
+/* By fuse_<op>_<type>(), which takes 1 … `turn` elements. */
 #define FUSE_IN_TURNS(op, type, element, turn)                                                                         \
     UNUSED static void fused_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                      \
         element *to = to_;                                                                                             \
@@ -129,6 +129,8 @@ COLLET_TYPES(DEFINE_CONVERSION, )
     static inline void fuse_##op##_##type(element *to, const element *a, const element *b, size_t n) {                 \
         uint16_t v[HALVES_ELEMS], w[HALVES_ELEMS];                                                                     \
         float x[HALVES_ELEMS], y[HALVES_ELEMS];                                                                        \
+        if (n == 0)                                                                                                    \
+            __builtin_unreachable(); /* else gcc warns of what no loop would write */                                  \
         EACH_ELEMENT(i, n) v[i] = type_half_of_##type(a[i]);                                                           \
         EACH_ELEMENT(i, n) w[i] = type_half_of_##type(b[i]);                                                           \
         cpu_load_half(x, v, n);                                                                                        \

@@ -36,17 +36,18 @@ static int number_of(const struct rehearsal *m, const struct rehearsal_worker *w
 
 /* ---- memory ---- */
 
-bool rehearsal_is_alive(const struct rehearsal *m, struct rehearsal_place place, int round) {
-    return rehearsal_length_of(m, place) < m->lengths[round];
-}
-
-int rehearsal_length_of(const struct rehearsal *m, struct rehearsal_place place) {
+/* The number of a block's length: places of one number are equally long. region: IN or OUT. */
+static int length_at(const struct rehearsal *m, struct rehearsal_place place) {
     if (!m->counted)
         return place.block % m->cast->nslices;
     struct cast_source source = {place.member, place.block};
     if (place.region == STEP_OUT)
         source = cast_source_of(m->cast, place.member, place.block);
     return cast_reduces(m->cast) ? source.block : expr_leaf(&m->exprs, source.member, source.block);
+}
+
+bool rehearsal_is_alive(const struct rehearsal *m, struct rehearsal_place place, int round) {
+    return length_at(m, place) < m->lengths[round];
 }
 
 struct rehearsal_place rehearsal_place(const struct rehearsal *m, int member, int region, const struct block_run *run,
@@ -146,14 +147,14 @@ static bool read_local(struct rehearsal *m, const struct rehearsal_worker *w, st
         return fail_place(m, w, false, place, ", which nobody has written yet");
     if (place.region == STEP_TMP && cell->round != w->round)
         return fail_place(m, w, false, place, ", which was written last in a round before");
-    int found = place.region == STEP_TMP ? cell->length : rehearsal_length_of(m, place);
+    int found = place.region == STEP_TMP ? cell->length : length_at(m, place);
     return expect_length(m, w, false, place, found, length);
 }
 
 static bool store(struct rehearsal *m, const struct rehearsal_worker *w, struct rehearsal_place place, int piece,
                   int length, int32_t value) {
     struct rehearsal_cell *cell = rehearsal_cell(m, w->round, place);
-    int room = place.region == STEP_TMP ? length : rehearsal_length_of(m, place);
+    int room = place.region == STEP_TMP ? length : length_at(m, place);
     if (!may_access(m, w, place, piece, true) || !expect_length(m, w, true, place, room, length))
         return false;
     *cell =
@@ -250,8 +251,8 @@ static bool expect_message(struct rehearsal *m, const struct rehearsal_worker *w
     int got = slot->round != w->round ? slot->round : sent->count;
     for (int i = 0; i < step->count && got == expected; i++) {
         what = "slice";
-        expected = rehearsal_length_of(m, about_of(m, w->member, step, i));
-        got = rehearsal_length_of(m, about_of(m, conn->at.src, sent, i));
+        expected = length_at(m, about_of(m, w->member, step, i));
+        got = length_at(m, about_of(m, conn->at.src, sent, i));
     }
     if (m->ordered)
         order_receive(&m->order, number_of(m, w), rehearsal_slot(m, conn, conn->head));
@@ -345,7 +346,7 @@ static bool reduce_piece(struct rehearsal *m, const struct rehearsal_worker *w, 
     const struct prog_step *step = step_of(m, w);
     const struct prog *prog = m->cast->members[w->member].prog; /* its locals are NULL if it has none */
     int noperands = step->recv_count + step->locals_count, received = 0, read = 0;
-    int length = rehearsal_length_of(m, about_of(m, w->member, step, piece));
+    int length = length_at(m, about_of(m, w->member, step, piece));
     *value_p = EXPR_NONE;
     while (received + read < noperands) {
         const struct prog_local *local = read < step->locals_count ? &prog->locals[step->locals_first + read] : NULL;
@@ -383,7 +384,7 @@ static bool do_step(struct rehearsal *m, const struct rehearsal_worker *w) {
     }
     for (int i = 0; i < step->count && step->store_region != STEP_NONE; i++) {
         struct rehearsal_place place = rehearsal_place(m, w->member, step->store_region, &step->store, i);
-        int length = rehearsal_length_of(m, about_of(m, w->member, step, i));
+        int length = length_at(m, about_of(m, w->member, step, i));
         if (m->results[i] != EXPR_NONE && !store(m, w, place, i, length, m->results[i]))
             return false;
     }

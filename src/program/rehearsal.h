@@ -145,9 +145,6 @@ struct rehearsal_cell *rehearsal_cell(const struct rehearsal *m, int round, stru
 /* Whether a block has elements in the round. */
 bool rehearsal_is_alive(const struct rehearsal *m, struct rehearsal_place place, int round);
 
-/* The number of a block's length: places of one number are equally long. region: IN or OUT. */
-int rehearsal_length_of(const struct rehearsal *m, struct rehearsal_place place);
-
 /* Block i of a run of a member. */
 struct rehearsal_place rehearsal_place(const struct rehearsal *m, int member, int region, const struct block_run *run,
                                        int i);

@@ -129,7 +129,7 @@ static void tcp_close(struct conn *conn) {
     free(end);
 }
 
-void tcp_link_text(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]) {
+static void tcp_link_text(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]) {
     struct tcp_end *end = conn->impl;
     int k = (int)(tcp_socket_of(end, conn, step) - end->sockets);
     char to[ADDRESS_TEXT_BYTES], interface[TCP_INTERFACES_TEXT_BYTES];

@@ -77,8 +77,6 @@ enum collet_result tcp_producer_progress(struct conn *conn);
 enum collet_result tcp_consumer_progress(struct conn *conn);
 bool tcp_producer_is_idle(const struct conn *conn);
 
-/* The socket that a step goes by, for people. */
-void tcp_link_text(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]);
 enum collet_result tcp_err_broken(const struct conn *conn); /* says why the connection is over */
 
 static inline void tcp_set_broken(struct tcp_end *end, const char *why) {

@@ -5,8 +5,19 @@
 
 #include <math.h>
 
+/* What may be lost without counting as a loss, if the measurements' noise is not larger. */
+#define REGRET_ALLOWED 0.15
+
+/* The best is one that was measured in at least half as many rounds as the choice: others were left out early. */
+struct regret {
+    int choice, best;    /* −1: not measured */
+    double ratio, noise; /* of choice ÷ best, round by round */
+    int ncandidates;     /* measured in this class */
+    bool good;
+};
+
 /* The best candidate is the one against which the choice does worst. */
-struct regret regret_of(struct lab *lab, const struct cost_table *costs, int size, enum lab_class class) {
+static struct regret regret_of(struct lab *lab, const struct cost_table *costs, int size, enum lab_class class) {
     struct regret regret = {.choice = lab_choice(lab, costs, size, class), .best = -1};
     int enough = lab_value(lab, size, regret.choice, class).count / 2;
     for (int k = 0; k < lab->ncandidates; k++) {

@@ -9,18 +9,6 @@
 
 #include <stdio.h>
 
-/* What may be lost without counting as a loss, if the measurements' noise is not larger. */
-#define REGRET_ALLOWED 0.15
-
-/* The best is one that was measured in at least half as many rounds as the choice: others were left out early. */
-struct regret {
-    int choice, best;    /* −1: not measured */
-    double ratio, noise; /* of choice ÷ best, round by round */
-    int ncandidates;     /* measured in this class */
-    bool good;
-};
-struct regret regret_of(struct lab *lab, const struct cost_table *costs, int size, enum lab_class class);
-
 /* A table for each class that was seen, and "within 15 % (or noise) of the best at X of Y sizes". */
 void regret_print(struct lab *lab, const struct cost_table *costs, FILE *out);
 /* Every candidate's time and prediction at every size. */
