@@ -8,6 +8,7 @@
 #include "gpusim/gpusim.h"
 
 #include "collet.h"
+#include "fifo/protocol.h"
 #include "program/program.h"
 
 #include <cuda_runtime_api.h>
