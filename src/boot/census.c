@@ -72,7 +72,7 @@ void census_hear(struct hub *hub, struct letter *report) {
         memcpy(of->report, report->data, report->bytes);
         census->missing--;
     }
-    free(report);
+    letter_free(report);
     if (of != NULL && census->missing == 0)
         census_end(census);
 }

@@ -130,7 +130,7 @@ static bool take_letter(const struct consent *consent, int index, enum boot_subj
         taken = letter->bytes == bytes && memcmp(letter->data, &consent->vote.number, sizeof consent->vote.number) == 0;
         if (taken)
             memcpy(data, letter->data, bytes);
-        free(letter);
+        letter_free(letter);
     }
     return taken;
 }

@@ -78,7 +78,7 @@ static void on_resend_timer(struct watch_timer *timer) {
 bool courier_receive(struct courier *courier, const struct parcel *parcel, const void *data, size_t bytes) {
     struct lane *lane = &courier->lanes[parcel->from_place];
     while (lane->kept.first != NULL && lane->kept.first->number < parcel->next) {
-        free(letter_take(&lane->kept));
+        letter_free(letter_take(&lane->kept));
         lane->sent_ns = os_now_ns();
         lane->resends = 0;
     }
@@ -110,7 +110,7 @@ void courier_hurry(struct courier *courier) {
 void courier_forget(struct courier *courier, int place) {
     struct letter *letter;
     while ((letter = letter_take(&courier->lanes[place].kept)) != NULL)
-        free(letter);
+        letter_free(letter);
 }
 
 enum collet_result courier_init(struct courier *courier, int self, int nplaces) {

@@ -29,10 +29,18 @@ struct letter *letter_take(struct letter_queue *queue) {
     return letter;
 }
 
+void letter_free(struct letter *letter) {
+    if (letter != NULL)
+        sodium_memzero(letter->data, letter->bytes);
+    free(letter);
+}
+
+void letter_free_at(struct letter **letter) { letter_free(*letter); }
+
 static void letter_queue_clear(struct letter_queue *queue) {
     struct letter *letter;
     while ((letter = letter_take(queue)) != NULL)
-        free(letter);
+        letter_free(letter);
 }
 
 struct letter *letter_create(int to, int from, uint64_t key, const void *data, size_t bytes) {
@@ -286,7 +294,7 @@ static bool answered(struct hub *hub, struct letter *letter) {
     if (answer == NULL && subject != BOOT_QUESTION && subject != BOOT_CENSUS &&
         !(subject == BOOT_VOTE && letter->from < letter->to))
         return false;
-    free(letter);
+    letter_free(letter);
     if (answer != NULL)
         hub_send(hub, answer);
     return true;
@@ -304,7 +312,7 @@ void hub_deliver(struct hub *hub, struct letter *letter) {
     if (boot != NULL)
         letter_append(mailbox_of(boot, letter->from, letter->key), letter);
     else
-        free(letter);
+        letter_free(letter);
 }
 
 struct letter *hub_collect(struct boot *boot, int from, uint64_t key) {

@@ -38,6 +38,9 @@ void letter_append(struct letter_queue *queue, struct letter *letter);
 struct letter *letter_take(struct letter_queue *queue); /* the first; NULL if none */
 /* NULL if there is no memory. */
 struct letter *letter_create(int to, int from, uint64_t key, const void *data, size_t bytes);
+void letter_free(struct letter *letter); /* wiped: it may have brought the id of another communicator. NULL is fine */
+#define SCOPED_LETTER __attribute__((cleanup(letter_free_at)))
+void letter_free_at(struct letter **letter);
 
 /* How rank 0's clock differs from that of this host (clock.c). */
 struct boot_clock {

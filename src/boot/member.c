@@ -133,7 +133,7 @@ static void send_letters(struct member *member) {
         if (hub->phase == HUB_READY)
             tree_post(&member->tree, letter);
         else
-            free(letter);
+            letter_free(letter);
     }
 }
 

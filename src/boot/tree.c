@@ -169,9 +169,9 @@ static bool on_parcel(struct tree *tree, const struct frame *frame) {
 void tree_post(struct tree *tree, struct letter *letter) {
     if (letter->to == LETTER_TO_MANY) {
         spread_state(tree, letter->from, (enum peer_state)letter->key, NULL);
-        free(letter);
+        letter_free(letter);
     } else if (hub_state(tree->hub, letter->to, NULL) != PEER_ALIVE) {
-        free(letter);
+        letter_free(letter);
     } else {
         courier_send(&tree->courier, tree->places.of_rank[letter->to], letter);
     }

@@ -59,11 +59,18 @@ static bool append(struct wire_buffer *buffer, const void *data, size_t bytes) {
 
 /* --------------------------------------------------------------------------------------------------------------- life */
 
+/* A frame may have carried the id of another communicator. */
+static void wipe(struct wire_buffer *buffer) {
+    if (buffer->data != NULL)
+        sodium_memzero(buffer->data, buffer->end);
+    free(buffer->data);
+}
+
 /* Most connections are silent most of the time: a buffer that is empty takes no memory. */
 static void release(struct wire_buffer *buffer) {
     if (content(buffer) > 0)
         return;
-    free(buffer->data);
+    wipe(buffer);
     *buffer = (struct wire_buffer){.data = NULL};
 }
 
@@ -120,8 +127,8 @@ void wire_destroy(struct wire *wire) {
     watch_remove(&wire->watched);
     shutdown(wire->watched.fd, SHUT_RDWR); /* close() alone ends nothing while a forked child holds the socket */
     close(wire->watched.fd);
-    free(wire->in.data);
-    free(wire->out.data);
+    wipe(&wire->in);
+    wipe(&wire->out);
     sodium_memzero(wire, sizeof *wire); /* the keys */
     free(wire);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An attacker stands between the ranks and does not know the secret. It reads what passes, takes the port first, relays the
- * handshake, and then forges, repeats, changes or drops frames of the control plane.
+ * handshake, and then forges, repeats, changes or drops frames of the control plane. Afterwards it reads what is left in memory.
  *
  * This program's own send() stands on the way: every byte of the control plane goes through it.
  */
@@ -18,6 +18,7 @@
 #include "common/ports.h"
 #include "common/world.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -276,6 +277,73 @@ static void a_missing_frame_ends_the_connection(void **state) {
     tamper(DROP);
 }
 
+/* ------------------------------------------------------------------------------------------- who reads memory afterwards */
+
+static bool part_has(const uint8_t *at, ssize_t bytes, const uint8_t hidden[SECRET_BYTES]) {
+    for (const uint8_t *end = at + bytes; at + SECRET_BYTES <= end; at++) {
+        int k = 0;
+        while (k < SECRET_BYTES && (at[k] ^ hidden[k]) == 0xff)
+            k++;
+        if (k == SECRET_BYTES)
+            return true;
+    }
+    return false;
+}
+
+/* Another thread may unmap the region meanwhile: the kernel reads it. */
+static bool region_has(int memory, unsigned long begin, unsigned long end, const uint8_t hidden[SECRET_BYTES]) {
+    uint8_t part[16384];
+    ssize_t bytes = sizeof(part);
+    for (unsigned long at = begin; at < end && bytes > SECRET_BYTES; at += sizeof(part) - SECRET_BYTES) {
+        bytes = pread(memory, part, end - at < sizeof(part) ? end - at : sizeof(part), (off_t)at);
+        if (part_has(part, bytes, hidden))
+            return true;
+    }
+    return false;
+}
+
+/* Is a secret, of which all bits are inverted here, in the heap or on a thread's stack? That of the first thread has the id that
+ * the test itself passes. */
+static bool memory_has(const uint8_t hidden[SECRET_BYTES]) {
+    char line[512], access[8], path[256];
+    bool found = false;
+    const int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps != NULL && !found && fgets(line, sizeof(line), maps) != NULL) {
+        unsigned long begin, end;
+        path[0] = '\0';
+        if (sscanf(line, "%lx-%lx %7s %*s %*s %*s %255s", &begin, &end, access, path) >= 3 &&
+            strcmp(access, "rw-p") == 0 && (path[0] == '\0' || strcmp(path, "[heap]") == 0))
+            found = region_has(memory, begin, end, hidden);
+    }
+    if (maps != NULL)
+        fclose(maps);
+    close(memory);
+    return found;
+}
+
+static void look_for_the_secret(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    uint8_t hidden[SECRET_BYTES];
+    struct id id;
+    id_unpack(&ranks->id, &id);
+    for (int k = 0; k < SECRET_BYTES; k++)
+        hidden[k] = (uint8_t)~id.secret[k];
+    ranks_check(ranks, rank, memory_has(hidden));
+    check_it_works(ranks, rank, comm);
+    for (int k = 0; k < 10000 && memory_has(hidden); k++) /* the watch needs a moment */
+        ranks_sleep_ms(1);
+    ranks_check(ranks, rank, !memory_has(hidden));
+}
+
+static void a_secret_is_nowhere_when_its_communicator_is_gone(void **state) {
+    (void)state;
+    if (LEVEL_SLOWER > 1)
+        skip(); /* a sanitizer keeps memory that was freed, and has too much to look through */
+    world_run(&worlds[WORLD_SHM], 2, NULL, look_for_the_secret, NULL);
+    world_run(&worlds[WORLD_TCP], 2, NULL, look_for_the_secret, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neither_a_secret_nor_a_frame_can_be_read_on_the_way),
@@ -285,6 +353,7 @@ int main(void) {
         cmocka_unit_test(a_repeated_frame_ends_the_connection),
         cmocka_unit_test(a_changed_frame_ends_the_connection),
         cmocka_unit_test(a_missing_frame_ends_the_connection),
+        cmocka_unit_test(a_secret_is_nowhere_when_its_communicator_is_gone),
     };
     return cmocka_run_group_tests_name("intruder", tests, NULL, NULL);
 }
