@@ -115,6 +115,7 @@ enum collet_result split_make_id(const struct split *s, const uint8_t *lives, st
 static enum collet_result lead(struct split *s) {
     if (!s->wish.has_id)
         COLLET_TRY(split_make_id(s, NULL, &s->id));
+    s->made_id = !s->wish.has_id;
     for (int k = 0; k < s->nranks; k++)
         if (k != s->self)
             COLLET_TRY(boot_send(s->parent->boot, s->ranks[k], s->key | 1, &s->id, sizeof s->id));
@@ -194,8 +195,11 @@ static enum collet_result keep_watch(struct collet_comm *comm) {
 
 static void give_up(struct collet_comm *comm, enum collet_result code, const char *text) {
     const struct split *s = comm->split;
-    if (s->stage == SPLIT_AGREE || s->stage == SPLIT_AWAIT_ID)
-        boot_fail(s->parent->boot, code, text);
+    if (s->stage != SPLIT_AGREE && s->stage != SPLIT_AWAIT_ID)
+        return;
+    boot_fail(s->parent->boot, code, text);
+    if (s->made_id)
+        boot_cancel_id(&s->id, code, text);
 }
 
 enum collet_result split_try(struct collet_comm *comm) {

@@ -30,6 +30,7 @@ struct split {
     int leader;       /* of the parent: has the id */
     uint64_t key;     /* of letters; its last bit is free */
     struct collet_unique_id id;
+    bool made_id;                  /* by this rank, which has its meeting point */
     struct agreement agreement;    /* of split and grow */
     struct consent consent;        /* of shrink */
     uint64_t deadline_ns, look_ns; /* when to give up; when to look next for ranks that do something else */

@@ -52,6 +52,14 @@ enum collet_result boot_check_id(const struct collet_unique_id *unique_id) {
     return id_unpack(unique_id, &id);
 }
 
+void boot_cancel_id(const struct collet_unique_id *unique_id, enum collet_result code, const char *text) {
+    SCOPED_ID struct id id;
+    struct failure failure = {.code = code, .rank = -1};
+    snprintf(failure.text, sizeof failure.text, "%s", text);
+    if (id_unpack(unique_id, &id) == COLLET_SUCCESS)
+        rendezvous_cancel(&id, &failure);
+}
+
 enum collet_result boot_check_ranks(int nranks, int rank) {
     if (nranks < 1 || nranks > BOOT_RANKS_MAX)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
@@ -183,7 +191,7 @@ enum collet_result boot_send(struct boot *boot, int to, uint64_t key, const void
 }
 
 enum collet_result boot_try_recv(struct boot *boot, int from, uint64_t key, void *data, size_t room, size_t *bytes) {
-    SCOPED_FREE struct letter *letter = hub_collect(boot, from, key);
+    SCOPED_LETTER struct letter *letter = hub_collect(boot, from, key);
     if (letter == NULL)
         return COLLET_IN_PROGRESS;
     if (letter->bytes > room)

@@ -61,6 +61,10 @@ enum collet_result boot_unique_id(struct collet_unique_id *id);
  * process. */
 enum collet_result boot_unique_id_fresh(bool one_process, struct collet_unique_id *id);
 
+/* No communicator will be created with an id that this process has made. Whoever comes to its meeting point within
+ * COLLET_INIT_TIMEOUT hears why; then the meeting point is closed. */
+void boot_cancel_id(const struct collet_unique_id *id, enum collet_result code, const char *text);
+
 /* INVALID_ARGUMENT if it is no id, of another version, or damaged. */
 enum collet_result boot_check_id(const struct collet_unique_id *id);
 

@@ -22,7 +22,11 @@ static enum collet_result share_id(int rank, int number, uint64_t deadline_ns, s
         COLLET_TRY(boot_unique_id(id));
         sodium_bin2hex(text, sizeof text, (const uint8_t *)id->bytes, sizeof id->bytes);
     }
-    COLLET_TRY(pmi_is_here() ? pmi_share(rank, key, text, deadline_ns) : pmix_share(rank, key, text, deadline_ns));
+    enum collet_result result =
+        pmi_is_here() ? pmi_share(rank, key, text, deadline_ns) : pmix_share(rank, key, text, deadline_ns);
+    if (result != COLLET_SUCCESS && rank == 0)
+        boot_cancel_id(id, result, err_last());
+    COLLET_TRY(result);
     size_t bytes = 0;
     if (sodium_hex2bin((uint8_t *)id->bytes, sizeof id->bytes, text, strlen(text), NULL, &bytes, NULL) != 0 ||
         bytes != sizeof id->bytes)

@@ -82,10 +82,10 @@ static enum collet_result serve_all(int listener, int nranks, uint64_t deadline_
     return COLLET_SUCCESS;
 }
 
-static enum collet_result host_meeting(const char *job, int nranks, int timeout_s, struct collet_unique_id *id) {
+/* Hands out an id that is made. */
+static enum collet_result hand_out(const char *job, int nranks, int timeout_s, const struct collet_unique_id *id) {
     struct sockaddr_un address;
     socklen_t length = name_socket(job, &address);
-    COLLET_TRY(boot_unique_id(id));
     int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listener < 0)
         return err_set(COLLET_ERR_SYSTEM, "no Unix socket: %m");
@@ -99,6 +99,14 @@ static enum collet_result host_meeting(const char *job, int nranks, int timeout_
     else
         result = serve_all(listener, nranks, os_now_ns() + (uint64_t)timeout_s * 1000000000u, timeout_s, id);
     close(listener);
+    return result;
+}
+
+static enum collet_result host_meeting(const char *job, int nranks, int timeout_s, struct collet_unique_id *id) {
+    COLLET_TRY(boot_unique_id(id));
+    enum collet_result result = hand_out(job, nranks, timeout_s, id);
+    if (result != COLLET_SUCCESS)
+        boot_cancel_id(id, result, err_last());
     return result;
 }
 

@@ -45,8 +45,8 @@ struct rendezvous {
 
 /* To all guests that brought ranks. */
 void meeting_tell(struct rendezvous *meeting, enum table_frame type, const void *data, size_t bytes);
-/* Init is over for everybody. Frees a listed meeting. */
-void meeting_fail(struct rendezvous *meeting, const struct failure *failure);
+/* Init is over for everybody. False: the meeting is gone, since nobody can come late and ask. */
+bool meeting_fail(struct rendezvous *meeting, const struct failure *failure);
 void meeting_destroy(struct rendezvous *meeting); /* what is queued for guests is sent */
 
 #endif

@@ -18,8 +18,8 @@
  * ranks sends O(n) bytes, not O(n²).
  *
  * Until DONE, a guest that leaves or says FAIL ends init for all. So either all ranks begin or none, except for a death at
- * the very end. A meeting point that failed stays open for COLLET_INIT_TIMEOUT: a guest that comes late hears why. A listed
- * one is closed, because the next attempt needs its port.
+ * the very end. A meeting point that failed stays open for COLLET_INIT_TIMEOUT: a guest that comes late hears why. It is closed
+ * at once if all have come, and so is a listed one, because the next attempt needs its port.
  *
  * Read next: join.c, the guests' side; relay.c, several meeting points.
  */
@@ -74,15 +74,17 @@ void meeting_tell(struct rendezvous *meeting, enum table_frame type, const void 
 /* Whoever was to come has come by now, or has given up. */
 static void end_failed(struct watch_timer *timer) { meeting_destroy(WATCH_OWNER(timer, struct rendezvous, end)); }
 
-void meeting_fail(struct rendezvous *meeting, const struct failure *failure) {
+bool meeting_fail(struct rendezvous *meeting, const struct failure *failure) {
+    const bool somebody_may_come = meeting->state == MEETING_GATHERS && !meeting->listed;
     meeting->state = MEETING_FAILED;
     meeting->failure = *failure;
     meeting_tell(meeting, TABLE_FAIL, failure, sizeof *failure);
     relay_fail(meeting->relay, failure);
     meeting->end.fire = end_failed;
     watch_timer_set(&meeting->end, os_now_ns() + (uint64_t)config_process()->init_timeout * 1000000000u);
-    if (meeting->listed)
+    if (!somebody_may_come)
         meeting_destroy(meeting);
+    return somebody_may_come;
 }
 
 /* --------------------------------------------------------------------------------------------------------- the frames */
@@ -99,9 +101,7 @@ static bool reject(struct guest *guest, const struct card *card, const char *tex
     wire_send(guest->wire, TABLE_REJECT, &rejection, sizeof rejection, NULL, 0);
     if (meeting->state != MEETING_GATHERS || meeting->nranks == 0)
         return true;
-    const bool listed = meeting->listed;
-    meeting_fail(meeting, &failure);
-    return !listed;
+    return meeting_fail(meeting, &failure);
 }
 
 static bool meeting_table_create(struct rendezvous *meeting, int nranks) {
@@ -279,9 +279,7 @@ static bool on_guest_fail(struct guest *guest, const struct frame *frame) {
     if (guest->nranks == 0 || guest->meeting->state == MEETING_FAILED ||
         !failure_read(frame->data, frame->bytes, &failure))
         return true;
-    const bool listed = guest->meeting->listed;
-    meeting_fail(guest->meeting, &failure);
-    return !listed;
+    return meeting_fail(guest->meeting, &failure);
 }
 
 static bool on_via(struct guest *guest, const struct frame *frame) {
@@ -428,4 +426,32 @@ bool rendezvous_fail(const uint8_t secret[SECRET_BYTES], const struct failure *f
         return false;
     meeting_fail(meeting, failure);
     return true;
+}
+
+/* ---------------------------------------------------------------------------------------------- ids that are of no use */
+
+struct cancellation {
+    struct watch_task task;
+    uint8_t secret[SECRET_BYTES];
+    struct failure failure;
+};
+
+static void cancel(struct watch_task *task) {
+    struct cancellation *cancellation = WATCH_OWNER(task, struct cancellation, task);
+    rendezvous_fail(cancellation->secret, &cancellation->failure);
+    sodium_memzero(cancellation, sizeof *cancellation);
+    free(cancellation);
+}
+
+void rendezvous_cancel(const struct id *id, const struct failure *failure) {
+    struct watch *watch;
+    if (id->listed || id->set.count == 0 || watch_start(&watch) != COLLET_SUCCESS)
+        return;
+    struct cancellation *cancellation = calloc(1, sizeof *cancellation);
+    if (cancellation == NULL)
+        return;
+    memcpy(cancellation->secret, id->secret, SECRET_BYTES);
+    cancellation->failure = *failure;
+    watch_task_init(&cancellation->task, watch, cancel);
+    watch_post(&cancellation->task);
 }

@@ -39,7 +39,8 @@
 #define IMMORTALS 2
 #define LAP_ROUNDS 8
 #define HANG_S (180 * LEVEL_SLOWER) /* a round that takes longer hangs */
-#define SETTLE_S 20                 /* so long a process may take to give back what the round had */
+#define INIT_TIMEOUT_S 60 /* a meeting point whose init has failed waits so long for ranks that may still come */
+#define SETTLE_S (INIT_TIMEOUT_S + 20) /* so long a process may take to give back what the rounds before had */
 #define HEAP_SLACK_BYTES (16u << 10)
 #define ELEMS_LOG2_MAX 17
 
@@ -455,7 +456,10 @@ int main(int argc, char **argv) {
     pthread_barrierattr_init(&shared);
     pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
     pthread_barrier_init(&board->all_out, &shared, PROCESSES);
+    char init_timeout[16];
+    snprintf(init_timeout, sizeof(init_timeout), "%d", INIT_TIMEOUT_S);
     setenv("COLLET_TIMEOUT", "120", 1);
+    setenv("COLLET_INIT_TIMEOUT", init_timeout, 1);
     setenv("COLLET_HEARTBEAT_TIMEOUT", "100000", 1); /* a busy machine is no lost host */
     printf("seed %llu, %d processes, of which %d never die; after each %dth round:\n", (unsigned long long)seed,
            PROCESSES, IMMORTALS, LAP_ROUNDS);

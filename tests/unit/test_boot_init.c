@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Init that fails, or nearly: contradictions, ids of the past, no memory, no descriptors, no /proc.
+ * Init that fails, or nearly: contradictions, ids of the past, no memory, no descriptors, no /proc. Nothing stays behind.
  */
 #include "common/boot_case.h"
+
+#include <sys/syscall.h>
 
 /* --------------------------------------------------------------------------------------------------- init that fails */
 
@@ -194,6 +196,105 @@ static void an_id_cannot_be_used_twice(void **state) {
     run(2, id_of_the_past);
 }
 
+/* ---------------------------------------------------------------------------------- meeting points of a failed init */
+
+static int only_port; /* connections of this process to others are refused; 0: none are */
+
+int connect(int fd, const struct sockaddr *to, socklen_t bytes) {
+    const bool is_tcp = to->sa_family == AF_INET || to->sa_family == AF_INET6; /* the port lies at one place in both */
+    if (only_port != 0 && is_tcp && ntohs(((const struct sockaddr_in *)(const void *)to)->sin_port) != only_port) {
+        errno = ECONNREFUSED;
+        return -1;
+    }
+    return (int)syscall(SYS_connect, fd, to, bytes);
+}
+
+static int port_of_id(void) {
+    struct id id;
+    EXPECT(id_unpack(&shared->id, &id) == COLLET_SUCCESS);
+    return id.set.port;
+}
+
+static bool somebody_listens(int port) {
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool listens = connect(fd, (const struct sockaddr *)&to, sizeof to) == 0;
+    close(fd);
+    return listens;
+}
+
+static void await_closed(int port) {
+    const uint64_t deadline_ns = os_now_ns() + LIMIT_NS;
+    while (somebody_listens(port)) {
+        EXPECT(os_now_ns() < deadline_ns);
+        nap();
+    }
+}
+
+static bool all_have_come(const struct member *member) {
+    SCOPED_LOCK(&member->boot->hub->lock);
+    return member->boot->hub->phase == HUB_LINKS;
+}
+
+/* Both come to the meeting point, and cannot connect to each other. */
+static void fail_to_link(int index) {
+    struct member member;
+    configure(&member);
+    if (index == 0)
+        publish_id();
+    await(&shared->id_ready, 1);
+    if (index == 1)
+        only_port = port_of_id();
+    join(&member, 2, index);
+    while (index == 0 && !all_have_come(&member))
+        nap();
+    if (index == 0)
+        boot_fail(member.boot, COLLET_ERR_ABORTED, "rank 0 gave up");
+    EXPECT(poll_init(&member) == COLLET_ERR_ABORTED);
+    boot_destroy(member.boot);
+    if (index == 0)
+        await_closed(port_of_id());
+}
+
+static void a_meeting_point_to_which_all_have_come_closes_when_init_fails(void **state) {
+    (void)state;
+    run(2, fail_to_link);
+}
+
+static void come_to_a_cancelled_id(int index) {
+    struct member member;
+    if (index == 0) {
+        publish_id();
+        EXPECT(somebody_listens(port_of_id()));
+        boot_cancel_id(&shared->id, COLLET_ERR_NO_MEMORY, "rank 0 has no memory");
+        reach(0);
+        await(&shared->reached[1], 1);
+        return;
+    }
+    await(&shared->reached[0], 1);
+    configure(&member);
+    join(&member, 2, 1);
+    EXPECT(poll_init(&member) == COLLET_ERR_NO_MEMORY);
+    EXPECT(strstr(err_last(), "rank 0 has no memory") != NULL);
+    boot_destroy(member.boot);
+    reach(1);
+}
+
+static void nobody_comes_to_a_cancelled_id(int index) {
+    (void)index;
+    setenv("COLLET_INIT_TIMEOUT", "1", 1);
+    publish_id();
+    boot_cancel_id(&shared->id, COLLET_ERR_NO_MEMORY, "rank 0 has no memory");
+    await_closed(port_of_id());
+}
+
+static void the_meeting_point_of_a_cancelled_id_says_why_and_closes(void **state) {
+    (void)state;
+    run(2, come_to_a_cancelled_id);
+    run(1, nobody_comes_to_a_cancelled_id);
+}
+
 /* ------------------------------------------------------------------------------------------------- ids by host and port */
 
 /* The same listed id again and again. */
@@ -347,6 +448,8 @@ int main(void) {
         CASE(a_failure_during_init_reaches_those_that_have_come),
         CASE(a_death_during_init_is_named),
         CASE(an_id_cannot_be_used_twice),
+        CASE(a_meeting_point_to_which_all_have_come_closes_when_init_fails),
+        CASE(the_meeting_point_of_a_cancelled_id_says_why_and_closes),
         CASE(ranks_meet_at_the_same_host_and_port_again_and_again),
         CASE(a_table_too_large_for_the_meeting_point_ends_init_and_not_the_process),
         CASE(init_without_descriptors_says_so_at_once_unless_it_may_have_more),
