@@ -20,8 +20,7 @@ enum collet_result memory_get(void *memory_p, size_t n, size_t entry_bytes, cons
     va_start(args, format);
     if (memory == NULL)
         result = no_memory(format, args);
-    else
-        memcpy(memory_p, &memory, sizeof memory);
+    memcpy(memory_p, &memory, sizeof memory);
     va_end(args);
     return result;
 }

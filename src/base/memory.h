@@ -23,7 +23,7 @@
 #include <stddef.h>
 
 /* Memory for n entries, all zero, which free() frees. memory_p is the address of the pointer to the first entry. The text
- * tells the failure. */
+ * tells the failure; the pointer is NULL then. */
 enum collet_result memory_get(void *memory_p, size_t n, size_t entry_bytes, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
