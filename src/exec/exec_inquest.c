@@ -10,6 +10,12 @@
  *
  * The end of the chain is the text of a timeout. Ranks that are found to be in different calls are a mismatch; all ranks are
  * asked then, so that the text can say which of them called what. One chain at a time is followed per communicator.
+ *
+ * A chain may leave the communicator: the asked rank waits in another one, of other processes. That rank follows its own chain
+ * there, and says whom it has found behind it. So what is known grows by a process per question, until a circle has closed:
+ *
+ *      process 0 ── waits in A for ──▶ process 1 ── in B for ──▶ process 2 ── in C for ──▶ process 0
+ *                                      says: 2, then 2 and 0     says: 0
  */
 #include "base/err.h"
 #include "base/log.h"
@@ -28,11 +34,13 @@
 #define GATHER_NS 1500000000u    /* until all ranks of a mismatch have said what they are in */
 #define ASK_AGAIN_NS 200000000u  /* until then */
 #define LEADERS 8                /* the first of the lowest ranks in a call warns for all */
+#define BEHIND 4                 /* so many processes are said to be waited for behind the first */
 
 /* What a blocked rank says. */
 struct call_record {
     uint64_t sequence, count;
-    uint64_t process[2]; /* of the rank that is waited for */
+    uint64_t process[2];     /* of the rank that is waited for */
+    uint64_t behind[BEHIND]; /* the processes that are waited for behind it, by their first halves; 0: not known */
     uint32_t signature;
     int32_t collective, type, op, root;
     int32_t waits_for;
@@ -45,14 +53,16 @@ struct inquest {
     const struct exec_call *call; /* that it is about; NULL: about none */
     int at;                       /* the rank that was asked; −1: none */
     uint64_t question, asked_ns;
-    uint64_t next_ns;  /* when the next chain begins */
-    int links;         /* of this chain so far */
-    uint64_t sequence; /* of the collective that the last link is in; 0: it is a message */
-    bool differs;      /* some link is in another call than the one before it */
-    int standstills;   /* chains in a row that came back to where they began, through different calls */
-    bool warned;       /* of COLLET_WARN_AFTER */
-    char chain[400];   /* so far */
-    char found[400];   /* the last complete chain; "": none yet */
+    uint64_t next_ns;        /* when the next chain begins */
+    int links;               /* of this chain so far */
+    uint64_t sequence;       /* of the collective that the last link is in; 0: it is a message */
+    bool differs;            /* some link is in another call than the one before it */
+    uint64_t path[BEHIND];   /* the processes behind the first rank, of this chain … */
+    uint64_t behind[BEHIND]; /* … and of the last complete one */
+    int standstills;         /* chains in a row that came back to where they began, through different calls */
+    bool warned;             /* of COLLET_WARN_AFTER */
+    char chain[400];         /* so far */
+    char found[400];         /* the last complete chain; "": none yet */
 };
 
 /* ---- what this rank says ---- */
@@ -69,6 +79,9 @@ static struct call_record record_of(const struct exec_call *call, int waits_for)
                                  .root = r->root,
                                  .waits_for = waits_for,
                                  .connecting = call->state == EXEC_CONNECTING};
+    const struct inquest *inquest = call->chan->inquest;
+    if (inquest != NULL && inquest->call == call)
+        memcpy(record.behind, inquest->behind, sizeof(record.behind));
     memcpy(record.process, owner->peers[waits_for].process, sizeof(record.process));
     snprintf(record.comm, sizeof(record.comm), "%s", call->chan->name);
     return record;
@@ -106,12 +119,15 @@ static void describe_record(const struct call_record *record, char *text, size_t
                   text, room);
 }
 
-static void say(struct exec_call *call, int waits_for) {
-    if (call->told_peer == waits_for)
-        return;
+static void say_anew(struct exec_call *call, int waits_for) {
     const struct call_record record = record_of(call, waits_for);
     call->told_peer = waits_for;
     boot_say(call->chan->owner.boot, &record, sizeof(record));
+}
+
+static void say(struct exec_call *call, int waits_for) {
+    if (call->told_peer != waits_for)
+        say_anew(call, waits_for);
 }
 
 void exec_take_back(struct exec_call *call) {
@@ -274,13 +290,18 @@ static void begin_chain(struct inquest *inquest, const struct exec_call *call, i
     inquest->asked_ns = 0;
     inquest->links = 0;
     inquest->differs = false;
+    memset(inquest->path, 0, sizeof(inquest->path));
     inquest->sequence = prog_is_p2p(call->request.collective) ? 0 : call->args.sequence;
     inquest->chain[0] = '\0';
 }
 
-static void end_chain(struct inquest *inquest, const struct exec_call *call, bool came_back) {
+static void end_chain(struct inquest *inquest, struct exec_call *call, bool came_back) {
     const int64_t quarter_ns = call->chan->timeout_ms * 250000;
     memcpy(inquest->found, inquest->chain, sizeof(inquest->found));
+    if (memcmp(inquest->behind, inquest->path, sizeof(inquest->behind)) != 0) {
+        memcpy(inquest->behind, inquest->path, sizeof(inquest->behind));
+        say_anew(call, call->told_peer);
+    }
     inquest->standstills = came_back && inquest->differs ? inquest->standstills + 1 : 0;
     inquest->at = -1;
     inquest->next_ns = os_now_ns() + (quarter_ns < SAY_AFTER_NS ? (uint64_t)quarter_ns : SAY_AFTER_NS);
@@ -304,6 +325,28 @@ static int rank_of_process(const struct conn_owner *owner, const uint64_t proces
     return found;
 }
 
+static void add_to_path(struct inquest *inquest, uint64_t process) {
+    for (int k = 0; k < BEHIND; k++)
+        if (inquest->path[k] == 0) {
+            inquest->path[k] = process;
+            return;
+        }
+}
+
+/* The chain goes on in other communicators. Does it come back from there, so far as their ranks have followed it? */
+static bool comes_back(struct inquest *inquest, const struct conn_owner *owner, const struct call_record *record) {
+    const uint64_t *here = owner->peers[owner->rank].process;
+    bool back = false;
+    for (int k = 0; k < BEHIND; k++)
+        add_to_path(inquest, record->behind[k]);
+    for (int k = 0; k < BEHIND; k++)
+        back |= inquest->path[k] == here[0];
+    back = back && rank_of_process(owner, here) == owner->rank; /* one of several may wait for another of them */
+    if (back)
+        add(inquest, "that rank waits, perhaps through others, for the process of rank %d", owner->rank);
+    return back;
+}
+
 /* A link of the chain: the rank that was asked waits as well. Returns the next rank; −1: the chain ends. */
 static int add_link(struct inquest *inquest, const struct conn_owner *owner, const struct call_record *record,
                     bool elsewhere) {
@@ -312,6 +355,7 @@ static int add_link(struct inquest *inquest, const struct conn_owner *owner, con
     const char *phase = record->connecting ? "a connection with " : "";
     int next = record->waits_for;
     inquest->differs |= !same;
+    add_to_path(inquest, record->process[0]);
     if (elsewhere) {
         next = rank_of_process(owner, record->process);
         add(inquest, "rank %d is in %s (call %llu) of communicator %s, waiting for %sits rank %d", inquest->at, what,
@@ -390,7 +434,7 @@ static enum collet_result hear(struct inquest *inquest, struct exec_call *call, 
         add(inquest, "both %s first: put the send and the receive of each rank into one group",
             call->request.collective == PROG_SEND ? "send" : "receive");
     if (next < 0 || next == owner->rank || ++inquest->links > owner->nranks) {
-        end_chain(inquest, call, next >= 0);
+        end_chain(inquest, call, next >= 0 || comes_back(inquest, owner, &record));
         return COLLET_SUCCESS;
     }
     inquest->at = next;

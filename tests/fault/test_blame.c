@@ -128,16 +128,17 @@ static void a_rank_that_is_stopped_is_named_by_all_others(void **state) {
 
 /* ------------------------------------------------------------------------------------- ranks that wait for each other */
 
-/* Two ranks; each says within seconds, long before its time is up, that no rank can go on. */
-static void run_standstill(const char *word, const char *other_word, void (*run)(struct ranks *ranks, int rank)) {
+/* Some rank says within seconds, long before its time is up, that no rank can go on; each at most once. */
+static void run_standstill(int nranks, const char *word, const char *other_word,
+                           void (*run)(struct ranks *ranks, int rank)) {
     struct blame *blame = blame_with_log();
     blame->words[0] = word;
     blame->words[1] = other_word;
-    world_run(&worlds[WORLD_SHM], 2, ring, run, blame);
+    world_run(&worlds[WORLD_SHM], nranks, ring, run, blame);
     int lines = count_lines(blame->log, "no rank can go on");
     remove(blame->log);
     ranks_unshare(blame, sizeof(*blame));
-    assert_in_range(lines, 1, 2);
+    assert_in_range(lines, 1, nranks);
 }
 
 static void both_receive(struct ranks *ranks, int rank) {
@@ -150,7 +151,7 @@ static void both_receive(struct ranks *ranks, int rank) {
 
 static void two_receives_without_a_send_are_named(void **state) {
     (void)state;
-    run_standstill(" in recv (call 1)", "waits for a connection with rank", both_receive);
+    run_standstill(2, " in recv (call 1)", "waits for a connection with rank", both_receive);
 }
 
 static void both_send(struct ranks *ranks, int rank) {
@@ -164,7 +165,7 @@ static void both_send(struct ranks *ranks, int rank) {
 
 static void two_sends_to_each_other_get_the_remedy(void **state) {
     (void)state;
-    run_standstill(" in send (call 1)", "put the send and the receive of each rank into one group", both_send);
+    run_standstill(2, " in send (call 1)", "put the send and the receive of each rank into one group", both_send);
 }
 
 static void receive_beside_a_collective(struct ranks *ranks, int rank) {
@@ -180,7 +181,7 @@ static void receive_beside_a_collective(struct ranks *ranks, int rank) {
 
 static void a_message_against_a_collective_is_named(void **state) {
     (void)state;
-    run_standstill("in recv (call 1)", "allreduce (call 2)", receive_beside_a_collective);
+    run_standstill(2, "in recv (call 1)", "allreduce (call 2)", receive_beside_a_collective);
 }
 
 static void call_in_opposite_orders(struct ranks *ranks, int rank) {
@@ -199,7 +200,80 @@ static void call_in_opposite_orders(struct ranks *ranks, int rank) {
 
 static void communicators_in_opposite_orders_are_named(void **state) {
     (void)state;
-    run_standstill("is in allreduce (call 2) of communicator ", NULL, call_in_opposite_orders);
+    run_standstill(2, "is in allreduce (call 2) of communicator ", NULL, call_in_opposite_orders);
+}
+
+/* ---- in a circle: rank 0 waits for rank 1, rank 1 for rank 2, rank 2 for rank 0 */
+
+static int next_of(const struct ranks *ranks, int rank) { return (rank + 1) % ranks->nranks; }
+
+/* Ranks 0 and 2 send, rank 1 receives. */
+static void exchange_in_a_circle(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = impatient_comm(ranks, rank, NULL);
+    char *data = calloc(1, 64 * BYTES);
+    write_into_log(ranks);
+    const int next = next_of(ranks, rank);
+    const enum collet_result result = rank == 1 ? collet_recv(data, 64 * BYTES, COLLET_UINT8, next, comm, NULL)
+                                                : collet_send(data, 64 * BYTES, COLLET_UINT8, next, comm, NULL);
+    check_blame(ranks, rank, result, COLLET_ERR_TIMEOUT);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+    free(data);
+}
+
+static void messages_in_a_circle_of_three_are_named(void **state) {
+    (void)state;
+    run_standstill(3, " (call 1); rank ", NULL, exchange_in_a_circle);
+}
+
+/* Three communicators of all ranks; each rank begins with another one. */
+static void call_in_three_orders(struct ranks *ranks, int rank) {
+    struct collet_comm *comms[3];
+    int *data = calloc(1, BYTES);
+    write_into_log(ranks);
+    for (int k = 0; k < 3; k++) {
+        comms[k] = impatient_comm(ranks, rank, (const char *const[]){"left", "middle", "right"}[k]);
+        ranks_try(ranks, rank, sum(data, comms[k]));
+    }
+    ranks_barrier(ranks);
+    check_blame(ranks, rank, sum(data, comms[rank]), COLLET_ERR_TIMEOUT);
+    ranks_barrier(ranks);
+    for (int k = 0; k < 3; k++)
+        ranks_try(ranks, rank, collet_comm_destroy(comms[k]));
+    free(data);
+}
+
+static void three_communicators_in_three_orders_are_named(void **state) {
+    (void)state;
+    run_standstill(3, "is in allreduce (call 2) of communicator ", NULL, call_in_three_orders);
+}
+
+/* Three communicators of two ranks each: the ranks of one cannot ask the third rank through it. */
+static void call_in_three_pairs(struct ranks *ranks, int rank) {
+    static const char *const names[] = {"left", "middle", "right"};
+    struct collet_comm *whole = ranks_comm(ranks, rank, NULL), *comms[3];
+    int *data = calloc(1, BYTES);
+    write_into_log(ranks);
+    for (int k = 0; k < 3; k++) {
+        const struct collet_config config = {.size = sizeof(config), .timeout_ms = 2 * TIMEOUT_MS, .name = names[k]};
+        const bool is_in = rank == k || rank == next_of(ranks, k);
+        ranks_try(ranks, rank,
+                  collet_comm_split(whole, is_in ? 0 : COLLET_SPLIT_NOCOLOR, rank, &comms[k], is_in ? &config : NULL));
+        if (is_in)
+            ranks_try(ranks, rank, sum(data, comms[k]));
+    }
+    ranks_barrier(ranks);
+    check_blame(ranks, rank, sum(data, comms[rank]), COLLET_ERR_TIMEOUT);
+    ranks_barrier(ranks);
+    for (int k = 0; k < 3; k++)
+        if (comms[k] != NULL)
+            ranks_try(ranks, rank, collet_comm_destroy(comms[k]));
+    ranks_try(ranks, rank, collet_comm_destroy(whole));
+    free(data);
+}
+
+static void three_pairs_that_wait_in_a_circle_are_named(void **state) {
+    (void)state;
+    run_standstill(3, "is in allreduce (call 2) of communicator ", "for the process of rank ", call_in_three_pairs);
 }
 
 /* ------------------------------------------------------------------------------------------------- who called what */
@@ -264,6 +338,9 @@ int main(void) {
         cmocka_unit_test(two_sends_to_each_other_get_the_remedy),
         cmocka_unit_test(a_message_against_a_collective_is_named),
         cmocka_unit_test(communicators_in_opposite_orders_are_named),
+        cmocka_unit_test(messages_in_a_circle_of_three_are_named),
+        cmocka_unit_test(three_communicators_in_three_orders_are_named),
+        cmocka_unit_test(three_pairs_that_wait_in_a_circle_are_named),
         cmocka_unit_test(a_late_rank_is_named_once),
     };
     int failed = cmocka_run_group_tests(essentials, NULL, NULL);
