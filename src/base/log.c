@@ -118,6 +118,8 @@ void log_write(enum log_level level, enum log_subsystem subsystem, const char *f
         length = sizeof line - 1; /* an overlong text loses its end, never its newline */
     line[length++] = '\n';
     ssize_t written = write(log_fd, line, length);
-    (void)written; /* where a log cannot be written there is nowhere to say so */
+    if (written < 0 && level <= LOG_WARN && log_fd != STDERR_FILENO) /* its disk is full, perhaps */
+        written = write(STDERR_FILENO, line, length);
+    (void)written; /* where neither can be written there is nowhere to say so */
     errno = saved_errno;
 }

@@ -73,12 +73,16 @@ static void put_owner(struct json *json, const struct chan *chan) {
 #define RECORD_BYTES (32u << 10)
 struct record {
     int fd;
+    bool failed; /* a line could not be written, which was said */
     size_t used;
     char text[RECORD_BYTES];
 };
 
 static void record_flush(struct record *record) {
-    (void)output_write(record->fd, record->text, record->used);
+    if (!output_write(record->fd, record->text, record->used) && !record->failed) {
+        record->failed = true;
+        log_always(ERR, "cannot write COLLET_RECORD: %m; operations are missing there");
+    }
     record->used = 0;
 }
 
@@ -264,10 +268,12 @@ void journal_dump(struct journal *journal, enum collet_result result, const char
     const int fd = output_open(owner->config->dump_file, owner->rank, O_TRUNC);
     FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
     journal->dumped = true;
-    if (out == NULL) {
+    if (out != NULL)
+        put_journal(journal, result, text, out);
+    if (out == NULL || ferror(out) || fflush(out) != 0)
         log_always(ERR, "cannot write COLLET_DUMP_FILE=%s: %m", owner->config->dump_file);
-        return;
-    }
-    put_journal(journal, result, text, out);
-    fclose(out);
+    if (out != NULL)
+        fclose(out);
+    else if (fd >= 0)
+        close(fd);
 }

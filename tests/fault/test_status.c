@@ -225,6 +225,48 @@ static void a_small_screen_leaves_out_ranks_but_not_who_holds_them_up(void **sta
     assert_fits("", 0, "");
 }
 
+/* All that a job may write goes to a disk that is full. */
+static void fail_without_disk(struct ranks *ranks, int rank) {
+    if (freopen(ranks->argument, "a", stderr) == NULL)
+        ranks_fail(ranks, "cannot write %s", (const char *)ranks->argument);
+    fail_on_purpose(ranks, rank);
+}
+
+static int count_lines(const char *path, const char *words) {
+    char line[2048];
+    int n = 0;
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        n += strstr(line, words) != NULL;
+    if (file != NULL)
+        fclose(file);
+    return n;
+}
+
+static void a_full_disk_is_said_and_harms_no_call(void **state) {
+    (void)state;
+    static const char *const variables[] = {"COLLET_ALGO",
+                                            "ring",
+                                            "COLLET_DUMP_FILE",
+                                            "/dev/full",
+                                            "COLLET_RECORD",
+                                            "/dev/full",
+                                            "COLLET_TRACE",
+                                            "/dev/full",
+                                            "COLLET_DEBUG",
+                                            "TRACE",
+                                            "COLLET_DEBUG_FILE",
+                                            "/dev/full",
+                                            NULL};
+    char log[64];
+    snprintf(log, sizeof(log), "/tmp/collet-test-full-%d", (int)getpid());
+    world_run(&worlds[WORLD_SHM], 3, variables, fail_without_disk, log);
+    assert_int_equal(count_lines(log, "cannot write COLLET_DUMP_FILE=/dev/full: No space left on device"), 3);
+    assert_int_equal(count_lines(log, "cannot write COLLET_RECORD: No space left on device"), 3);
+    assert_int_equal(count_lines(log, "cannot write COLLET_TRACE=/dev/full"), 3);
+    unlink(log);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_small_screen_leaves_out_ranks_but_not_who_holds_them_up),
@@ -234,6 +276,7 @@ int main(void) {
         cmocka_unit_test(a_rank_that_has_not_made_the_call_is_named),
         cmocka_unit_test(one_is_stopped_and_one_is_late),
         cmocka_unit_test(every_rank_writes_its_operations_when_the_communicator_fails),
+        cmocka_unit_test(a_full_disk_is_said_and_harms_no_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

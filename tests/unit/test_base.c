@@ -412,6 +412,14 @@ static void a_log_is_not_written_through_a_link(void **state) {
     rmdir(folder);
 }
 
+static void warnings_go_to_stderr_when_the_disk_of_the_log_is_full(void **state) {
+    (void)state;
+    setenv("COLLET_DEBUG_FILE", "/dev/full", 1);
+    const char *text = stderr_of_child("levels", "TRACE");
+    assert_non_null(strstr(text, " collet WARN NET a warning\n"));
+    assert_int_equal(count_lines(text), 2);
+}
+
 static void a_log_file_that_cannot_be_opened_is_said_on_stderr(void **state) {
     (void)state;
     setenv("COLLET_DEBUG_FILE", "/nonexistent/log", 1);
@@ -668,6 +676,7 @@ int main(int argc, char **argv) {
         CASE(subsystems_are_chosen_or_excluded_and_warnings_always_pass),
         CASE(a_log_file_has_host_and_pid_in_its_name),
         CASE(a_log_is_not_written_through_a_link),
+        CASE(warnings_go_to_stderr_when_the_disk_of_the_log_is_full),
         CASE(a_log_file_that_cannot_be_opened_is_said_on_stderr),
         CASE(logging_shows_and_keeps_errno),
         CASE(an_overlong_line_still_ends),
