@@ -9,11 +9,13 @@
  *    10.77.9.1  tun ──────▶ packet, due in 10 ms ▶ packet ▶ … ──────▶ tun  10.77.9.2
  *               tun ◀────── … ◀ packet ◀ packet, due in 10 ms ◀────── tun
  *
- *   slow_link [--delay-ms 10] [--lose 0] [--flip 0] [--sniff TEXT] [--fast-too] program [argument …]
+ *   slow_link [--delay-ms 10] [--lose 0] [--flip 0] [--sniff TEXT] [--cut 0] [--deaf 0] [--fast-too] program [argument …]
  *
  * --lose 100 loses each 100th packet. --flip 100 flips a bit of TCP's data in each 100th long packet, and makes its checksum
  * right again: so does a router with bad memory. Short packets, those of the control plane among them, stay whole.
  * --sniff TEXT says at the end how often a listener on the way would have seen this text.
+ * --cut 50: once 50 long packets have been under way, nothing gets through any more; --deaf 50: rank 0's host gets nothing, and the
+ * other one all.
  * --fast-too gives each host a second device, "fast" beside "slow", 10.78.9.1 and .2, whose packets are neither late nor lost.
  *
  * It needs no rights but those to make namespaces. Exits with 77 where that is not permitted, else as the program does.
@@ -67,6 +69,8 @@ struct wire {
     uint64_t delay_ns;
     uint64_t lose, packets;      /* each packet of such a number is lost; 0: none is */
     uint64_t flip, long_packets; /* of the long ones, a bit of each of such a number flips; 0: of none */
+    uint64_t ends[HOSTS],
+        taken; /* a host gets nothing after so many long ones that were taken from both; 0: it goes on */
 };
 static struct wire wires[NICS] = {{.name = "slow", .address = {"10.77.9.1", "10.77.9.2"}, .delay_ns = 10000000},
                                   {.name = "fast", .address = {"10.78.9.1", "10.78.9.2"}}};
@@ -235,12 +239,17 @@ static void packet_sniff(const char *packet, size_t bytes) {
 
 static int is_nth(uint64_t n, uint64_t *count) { return n > 0 && ++*count % n == 0; }
 
-/* Takes what has come out of a host. */
-static void way_take(struct way *way, int from, struct wire *wire) {
+static int has_ended(const struct wire *wire, int host) {
+    return wire->ends[host] > 0 && wire->taken >= wire->ends[host];
+}
+
+/* Takes what has come out of the other host, for this one. */
+static void way_take(struct way *way, int host, int from, struct wire *wire) {
     static char data[MTU_BYTES];
     ssize_t bytes;
     while ((bytes = read(from, data, sizeof data)) > 0) {
-        if (is_nth(wire->lose, &wire->packets))
+        wire->taken += bytes >= LONG_BYTES;
+        if (has_ended(wire, host) || is_nth(wire->lose, &wire->packets))
             continue;
         if (bytes >= LONG_BYTES && sniffed != NULL)
             packet_sniff(data, (size_t)bytes);
@@ -285,7 +294,7 @@ static void wires_carry(struct host *hosts) {
     ppoll(polls, HOSTS * NICS, &pause, NULL);
     for (int nic = 0; nic < nnics; nic++)
         for (int h = 0; h < HOSTS; h++) {
-            way_take(&hosts[1 - h].way[nic], hosts[h].device[nic], &wires[nic]);
+            way_take(&hosts[1 - h].way[nic], 1 - h, hosts[h].device[nic], &wires[nic]);
             way_give(&hosts[h].way[nic], hosts[h].device[nic]);
         }
 }
@@ -315,6 +324,10 @@ static char **read_options(char **at) {
             wires[0].lose = (uint64_t)atoi(*++at);
         else if (strcmp(at[0], "--flip") == 0 && at[1] != NULL)
             wires[0].flip = (uint64_t)atoi(*++at);
+        else if (strcmp(at[0], "--cut") == 0 && at[1] != NULL)
+            wires[0].ends[0] = wires[0].ends[1] = (uint64_t)atoi(*++at);
+        else if (strcmp(at[0], "--deaf") == 0 && at[1] != NULL)
+            wires[0].ends[0] = (uint64_t)atoi(*++at);
         else if (strcmp(at[0], "--sniff") == 0 && at[1] != NULL)
             sniffed = *++at;
         else
@@ -326,9 +339,11 @@ int main(int argc, char **argv) {
     static struct host hosts[HOSTS];
     char **command = read_options(argv + 1);
     if (argc < 2 || command == NULL) {
-        fprintf(stderr,
-                "usage: %s [--delay-ms 10] [--lose 0] [--flip 0] [--sniff TEXT] [--fast-too] program [argument …]\n",
-                argv[0]);
+        fprintf(
+            stderr,
+            "usage: %s [--delay-ms 10] [--lose 0] [--flip 0] [--sniff TEXT] [--cut 0] [--deaf 0] [--fast-too] program "
+            "[argument …]\n",
+            argv[0]);
         return 2;
     }
     for (int rank = 0; rank < HOSTS; rank++)
