@@ -49,3 +49,15 @@ READS_RACILY size_t report_make(const void *comm_, char text[BOOT_REPORT_BYTES])
     memcpy(text, &report, sizeof(report));
     return sizeof(report);
 }
+
+#define ENDS(text) (memchr(text, '\0', sizeof(text)) != NULL)
+
+bool report_read(const void *text, size_t bytes, struct report *report) {
+    if (bytes != sizeof(*report))
+        return false;
+    memcpy(report, text, sizeof(*report));
+    bool sound = ENDS(report->name) && ENDS(report->error) && report->ncalls >= 0;
+    for (int k = 0; k < REPORT_CALLS; k++)
+        sound = sound && ENDS(report->call[k].algorithm);
+    return sound;
+}

@@ -33,4 +33,7 @@ _Static_assert(sizeof(struct report) <= BOOT_REPORT_BYTES, "travels as a report"
 /* The boot_reporter of a communicator. */
 size_t report_make(const void *comm, char text[BOOT_REPORT_BYTES]);
 
+/* What a rank of another process has said. False: it is no report. Numbers in it may be any. */
+bool report_read(const void *text, size_t bytes, struct report *report);
+
 #endif

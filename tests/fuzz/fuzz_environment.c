@@ -33,6 +33,7 @@ static void use(const struct config *config) {
     struct config_value value;
     (void)address_parse("COLLET_COMM_ID", config->comm_id, host, &port);
     (void)address_interface_allowed(config->socket_ifname, "eth0");
+    (void)config_names_plugin(config->net_plugin);
     (void)config_port_range(config->port_range, &first, &last);
     for (size_t k = 0; config_value(config, k, &value); k++)
         if (memchr(value.text, '\0', sizeof value.text) == NULL)

@@ -3,6 +3,7 @@
 
 #include "base/grow.h"
 #include "base/os.h"
+#include "boot/table.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -104,18 +105,22 @@ static bool receive(int fd, void *data, size_t bytes, uint64_t deadline_ns) {
 
 /* ---- answers ---- */
 
+/* What is read is of the same user, and yet it may be anything. */
+static bool is_sound(const struct census_rank *rank, int number) {
+    return rank->rank == number && memchr(rank->host, '\0', sizeof(rank->host)) != NULL &&
+           rank->bytes <= sizeof(rank->report);
+}
+
 static bool receive_job(int fd, const struct reception_head *head, struct status_job *job, uint64_t deadline_ns) {
     *job = (struct status_job){.tag = head->tag, .nranks = head->nranks};
     job->ranks = calloc((size_t)head->nranks, sizeof(*job->ranks));
     for (int k = 0; job->ranks != NULL && k < head->nranks; k++) {
         struct status_rank *r = &job->ranks[k];
-        if (!receive(fd, &r->rank, sizeof(r->rank), deadline_ns)) {
+        if (!receive(fd, &r->rank, sizeof(r->rank), deadline_ns) || !is_sound(&r->rank, k)) {
             free(job->ranks);
             return false;
         }
-        r->has_report = r->rank.answered && r->rank.bytes == sizeof(r->report);
-        if (r->has_report)
-            memcpy(&r->report, r->rank.report, sizeof(r->report));
+        r->has_report = r->rank.answered && report_read(r->rank.report, r->rank.bytes, &r->report);
         if (r->has_report && job->name[0] == '\0')
             snprintf(job->name, sizeof(job->name), "%s", r->report.name);
     }
@@ -127,7 +132,8 @@ static bool next_job(int fd, struct status_job *job, uint64_t deadline_ns, const
     struct reception_head head;
     if (!receive(fd, &head, sizeof(head), deadline_ns))
         return false;
-    if (head.version != COLLET_VERSION || head.rank_bytes != sizeof(struct census_rank) || head.nranks < 1) {
+    if (head.version != COLLET_VERSION || head.rank_bytes != sizeof(struct census_rank) || head.nranks < 1 ||
+        head.nranks > NRANKS_MAX) {
         *why = "it has another version of collet";
         return false;
     }
