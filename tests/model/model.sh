@@ -95,6 +95,32 @@ mutants() {
     sed -nE 's/^([a-z0-9_/.]+) \| (.*) \| ([^|]*)$/\1|\2|\3/p' tests/model/mutants.txt
 }
 
+# So that no access comes in without a mutant: each line with one must be changed by some mutant. Spared are a fence that pairs with
+# none and a number that nobody reads; the fence that is empty on a CPU; a load whose value a compare-and-exchange checks; and what
+# `unnoticed` leaves out.
+accesses='__(atomic|sync)_|port_(load|store|fence|line|lines|word|flag)[a-z0-9_]*\(|SCOPED_LOCK'
+spared='^fifo/fifo_place.c:.*(__atomic_thread_fence|gauged)|^kernels/interp.h:.*port_fence\(\)'
+spared+='|^fifo/loan.c:.*(uint32_t part = __atomic_load_n|port_load_acquire\(end->head\))'
+accessed_lines() { # on a CPU; port.h says what accesses are, lanes.h has those of a GPU
+    local path
+    for path in src/fifo/*.[ch] src/kernels/interp.h; do
+        [[ $path =~ /(port|lanes)\.h$ ]] || host_part "$path" | grep -nE "$accesses" | sed "s|^|${path#src/}:|"
+    done
+}
+changed_lines() {
+    local file program what
+    while IFS='|' read -r file program what; do
+        perl -0pe "$program" "src/$file" |
+            diff --old-line-format="$file:%dn:%L" --new-line-format= --unchanged-line-format= "src/$file" -
+    done < <(mutants)
+}
+every_access_has_a_mutant() {
+    local left
+    left=$(accessed_lines | grep -vE "$spared" | grep -vxFf <(changed_lines))
+    echo "without a mutant: $left"
+    [ -z "$left" ] && [ "$(accessed_lines | wc -l)" -gt 30 ]
+}
+
 # The models that have that file. Of several, one must notice.
 models_of() { # file
     case $1 in
@@ -160,5 +186,6 @@ explore slots "$@"
 explore loans "$@"
 explore commons "$@"
 explore wake "$@"
+check every_access_has_a_mutant every_access_has_a_mutant
 check_mutants
 finish
