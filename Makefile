@@ -361,7 +361,7 @@ UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/unit/test_algorit
     $(BUILD)/tests/unit/test_verifier $(BUILD)/tests/unit/test_cost $(BUILD)/tests/unit/test_one_tuner \
     $(BUILD)/tests/unit/test_block $(BUILD)/tests/multi/test_emulated_gpu $(BUILD)/tests/gpu/% $(BUILD)/tests/gpusim/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
 
-.PHONY: deps demo test check test-full asan tsan run-check run-test run-test-full
+.PHONY: deps demo test check test-full asan tsan asan-all tsan-all run-check run-test run-test-full
 deps:
 	@scripts/deps.sh build
 demo:
@@ -380,14 +380,15 @@ run-test:
 run-test-full:
 	@BUILD=$(BUILD) $(call RUN_TESTS,full)
 
-# The fast subset, built apart and run under a sanitizer. The script tests look at the ordinary build and stay out; so
-# do warnings, of which instrumented code has false ones.
-asan: SANITIZERS := address,undefined
-tsan: SANITIZERS := thread
-asan tsan:
+# The fast subset, or all that `make test` does, built apart and run under a sanitizer. The script tests look at the ordinary build
+# and stay out; so do warnings, of which instrumented code has false ones. What runs ten times as slowly gets more time.
+SANITIZED = BUILD=build-$(@:-all=) CUDA=0 SANITIZE=$(SANITIZERS)
+asan asan-all: SANITIZERS := address,undefined
+tsan tsan-all: SANITIZERS := thread
+asan tsan asan-all tsan-all:
 	@scripts/deps.sh test
-	@$(AGAIN) BUILD=build-$@ CUDA=0 SANITIZE=$(SANITIZERS) WERROR= tests
-	@$(MAKE) --no-print-directory BUILD=build-$@ CUDA=0 SANITIZE=$(SANITIZERS) SCRIPT_TESTS= run-check
+	@$(AGAIN) $(SANITIZED) WERROR= tests
+	@$(if $(filter %-all,$@),COLLET_TEST_TIMEOUT=3600) $(MAKE) --no-print-directory $(SANITIZED) SCRIPT_TESTS= run-$(if $(filter %-all,$@),test,check)
 
 # What a GPU has to show, in 9 minutes at most: one report, its table last. Or in a folder, for where there is no compiler.
 .PHONY: gpu-accept gpu-accept-bundle bundle
@@ -736,6 +737,7 @@ help:
 	@echo 'make check         the fast part of the tests (about a minute on 2 CPUs)'
 	@echo 'make test-full     every combination of collective, type, algorithm, transport … (long)'
 	@echo 'make asan tsan     the fast tests under gcc'"'"'s sanitizers, built in build-asan, build-tsan'
+	@echo 'make asan-all tsan-all  all test programs under them (an hour each)'
 	@echo 'make test-nccl-abi libnccl.so.2 in NCCL'"'"'s place (a minute; NCCL_HOME=, NCCL_TESTS= name what it is compared with)'
 	@echo 'make demo-torch    installs PyTorch if it is missing, trains a model with DDP on gloo and on collet'
 	@echo 'make test-torch    PyTorch'"'"'s own distributed tests on collet, where PyTorch is installed (minutes; TEST_TORCH=all: every one;'
