@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -109,6 +110,32 @@ static void ranks_of_one_host_meet_without_an_address(void **state) {
     world_run(&worlds[WORLD_SHM], 3, variables, be_launched_on_one_host, NULL);
 }
 
+/* The name of the first meeting of a job is known to all. Who takes it first can only be loud. */
+static void be_kept_from_meeting(struct ranks *ranks, int rank) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct collet_comm *comm;
+    const int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "collet/%u/%s..0",
+                                (unsigned)getuid(), getenv("TORCHELASTIC_RUN_ID"));
+    const int squatter = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ranks_check(ranks, rank,
+                bind(squatter, (struct sockaddr *)&address,
+                     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) == 0);
+    ranks_expect(ranks, rank, collet_comm_init_from_env(&comm, NULL), COLLET_ERR_SYSTEM, "init");
+    ranks_check(ranks, rank, strstr(collet_last_error(NULL), "is taken on this host") != NULL);
+    ranks_check(ranks, rank, strstr(collet_last_error(NULL), "set COLLET_COMM_ID") != NULL);
+    close(squatter);
+}
+
+static void a_meeting_point_of_a_host_that_somebody_took_first_is_an_error_that_names_the_remedy(void **state) {
+    (void)state;
+    char job[32];
+    snprintf(job, sizeof(job), "taken-%d", (int)getpid());
+    const char *const variables[] = {"TORCHELASTIC_RUN_ID", job, "RANK", "0", "WORLD_SIZE", "2",
+                                     "LOCAL_WORLD_SIZE",    "2", NULL};
+    unsetenv("MASTER_ADDR");
+    world_run(&worlds[WORLD_SHM], 1, variables, be_kept_from_meeting, NULL);
+}
+
 /* --------------------------------------------------------------------------------------------------- real launchers */
 
 static bool installed(const char *program) {
@@ -150,6 +177,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(ranks_meet_at_the_master_address),
         cmocka_unit_test(ranks_meet_though_the_master_port_is_taken_by_a_silent_server),
         cmocka_unit_test(ranks_of_one_host_meet_without_an_address),
+        cmocka_unit_test(a_meeting_point_of_a_host_that_somebody_took_first_is_an_error_that_names_the_remedy),
         cmocka_unit_test(ranks_start_under_open_mpi),
         cmocka_unit_test(ranks_start_under_mpich),
     };
