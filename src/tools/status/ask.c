@@ -3,7 +3,6 @@
 
 #include "base/grow.h"
 #include "base/os.h"
-#include "boot/table.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -133,7 +132,7 @@ static bool next_job(int fd, struct status_job *job, uint64_t deadline_ns, const
     if (!receive(fd, &head, sizeof(head), deadline_ns))
         return false;
     if (head.version != COLLET_VERSION || head.rank_bytes != sizeof(struct census_rank) || head.nranks < 1 ||
-        head.nranks > NRANKS_MAX) {
+        head.nranks > BOOT_RANKS_MAX) {
         *why = "it has another version of collet";
         return false;
     }
