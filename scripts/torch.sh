@@ -92,11 +92,18 @@ print(time.strftime("Of %Y-%m-%d"), f"with torch {torch.__version__}, on a machi
 # Rank 0 is counted. Rank 1 is not slowed down by callgrind, so rank 0 hardly ever waits.
 instructions() {
     local work=$home/instructions
-    local counter=(valgrind -q --tool=callgrind --toggle-collect=warm_calls "--callgrind-out-file=$work/counted")
-    command -v valgrind >/dev/null || { echo "torch: skipped: valgrind is not installed" && exit 77; }
+    local counter=(valgrind -q --tool=callgrind --instr-atstart=no "--callgrind-out-file=$work/counted")
+    [ -e /usr/include/valgrind/callgrind.h ] || { echo "torch: skipped: valgrind is not installed" && exit 77; }
     mkdir -p "$work"
-    echo 'void warm_calls(void (*call)(void), int n) { while (n-- > 0) call(); }' |
-        gcc -shared -fPIC -g -x c - -o "$work/warm.so"
+    gcc -shared -fPIC -x c - -o "$work/warm.so" <<'LIBRARY'
+#include <valgrind/callgrind.h>
+void warm_calls(void (*call)(void), int n) {
+    CALLGRIND_START_INSTRUMENTATION;
+    while (n-- > 0)
+        call();
+    CALLGRIND_STOP_INSTRUMENTATION;
+}
+LIBRARY
     MASTER_PORT=$("$python" -c 'import collet.run; print(collet.run.free_port())')
     export MASTER_PORT MASTER_ADDR=127.0.0.1 WORLD_SIZE=2 WARM=$work/warm.so
     RANK=1 "$python" tests/torch/instructions.py &
@@ -105,9 +112,11 @@ instructions() {
     callgrind_annotate --show-percs=no --threshold=100 --context=0 --auto=no "$work/counted" >"$work/functions"
     awk '/\[.*\]$/ {
             gsub(",", "", $1)
-            object = $NF
-            whose = object ~ /_backend/ ? "collet_torch" : object ~ /libcollet/ ? "libcollet" : object ~ /libtorch|libc10/ ? "torch in C++" :
-                object ~ /python|_ctypes|libffi/ ? "Python" : "libc, libstdc++ and the loader"
+            whose = "libc, libstdc++ and the loader"
+            if ($NF ~ /_backend/) whose = "collet_torch"
+            if ($NF ~ /libcollet/) whose = "libcollet"
+            if ($NF ~ /libtorch|libc10/) whose = "torch in C++"
+            if ($NF ~ /python|_ctypes|libffi/) whose = "Python"
             sum[whose] += $1
         }
         END { for (whose in sum) printf "| %s | %d |\n", whose, sum[whose] / 200 }' "$work/functions" | sort

@@ -145,6 +145,9 @@ def lists_of_different_sizes_are_exchanged(rank: int, n: int) -> None:
     received = [torch.empty(peer + 1, rank + 1) for peer in range(n)]
     dist.all_to_all(received, sent)
     assert all((received[peer] == 10.0 * peer + rank).all() for peer in range(n))
+    for splits in ([1] * (n - 1), [n + 1] + [1] * (n - 1), [n + 1, -1] + [0] * (n - 2)):
+        with fails_with("split"):
+            dist.all_to_all_single(torch.empty(n), torch.ones(n), splits, [1] * n)
 
 
 @case

@@ -233,6 +233,7 @@ inline std::vector<size_t> split_bytes(const at::Tensor &tensor, const std::vect
     std::vector<size_t> bytes;
     int64_t sum = 0;
     for (int64_t split : splits) {
+        TORCH_CHECK(split >= 0, "a split is ", split, ": 0 or more rows are expected");
         bytes.push_back(static_cast<size_t>(split) * row_bytes);
         sum += split;
     }
