@@ -290,7 +290,7 @@ static bool part_has(const uint8_t *at, ssize_t bytes, const uint8_t hidden[SECR
     return false;
 }
 
-/* Another thread may unmap the region meanwhile: the kernel reads it. */
+/* Another thread may unmap the region: so the kernel reads it. */
 static bool region_has(int memory, unsigned long begin, unsigned long end, const uint8_t hidden[SECRET_BYTES]) {
     uint8_t part[16384];
     ssize_t bytes = sizeof(part);

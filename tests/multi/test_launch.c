@@ -110,7 +110,7 @@ static void ranks_of_one_host_meet_without_an_address(void **state) {
     world_run(&worlds[WORLD_SHM], 3, variables, be_launched_on_one_host, NULL);
 }
 
-/* The name of the first meeting of a job is known to all. Who takes it first can only be loud. */
+/* Everybody can know the name of a job's first meeting. If a stranger has taken it, rank 0 says so. */
 static void be_kept_from_meeting(struct ranks *ranks, int rank) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct collet_comm *comm;
