@@ -255,8 +255,7 @@ static void lines_are_for_gpus_that_store_them_whole(void) {
     static const struct {
         const char *capabilities;
         bool fits;
-    } machines[] = {{"80", true},  {"90", true},  {"100", true},   {"75", false},
-                    {"86", false}, {"89", false}, {"90,80", false}};
+    } machines[] = {{"80", true}, {"90", true}, {"86", false}, {"90,80", false}};
     setenv("COLLET_TOPO_FILE", "tests/gpusim/nvlink.xml", 1);
     setenv("COLLET_PROTO", "LL128", 1);
     for (size_t k = 0; k < sizeof(machines) / sizeof(*machines); k++)
