@@ -141,7 +141,7 @@ VARIANT_OBJECTS := $(if $(VARIANT_FILE),$(VARIANTS:%=$(OBJ)/src/kernels/reduce_v
 
 # The kernels: one source, compiled once per operator that has code of its own: NAME,name,types,sign of its row.
 CUDA_REDUCE  := src/kernels/exec_cuda_reduce.cu
-OPERATORS    := $(shell sed -nE 's/^ +X.([A-Z]+), ([a-z]+), \2, ([A-Z]+), ([A-Z]+).*/\1,\2,\3,\4/p' src/base/types.h)
+OPERATORS    := $(shell sed -nE 's/^ +X.([A-Z]+), ([a-z]+), \2, \2, ([A-Z]+), ([A-Z]+).*/\1,\2,\3,\4/p' src/base/types.h)
 comma        := ,
 of_operator   = $(word $(2),$(subst $(comma), ,$(filter $(1)$(comma)%,$(OPERATORS))))
 ROW_OBJECTS  := $(foreach o,$(OPERATORS),$(OBJ)/$(basename $(CUDA_REDUCE)).$(firstword $(subst $(comma), ,$(o))).o)

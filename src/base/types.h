@@ -52,22 +52,23 @@
     X(FLOAT8_E4M3, f8e4m3, REAL, uint8_t, float, float, float, f8e4m3, 3, 0x7eu, SMALL, __VA_ARGS__)                   \
     X(FLOAT8_E5M2, f8e5m2, REAL, uint8_t, float, float, float, f8e5m2, 2, 0x7bu, SMALL, __VA_ARGS__)
 
-/* X(ENUM, name, runs, types, sign), in the order of enum collet_op
- *   runs   name of the operator whose code it runs: an average is a sum whose end is divided, a pre-multiplied sum is one
- *          whose beginning is multiplied
- *   types  ANY, or WHOLE numbers only
- *   sign   FREE: signed and unsigned integers of one width share the code; BOUND: they do not, because they are compared
- *          or may be divided */
+/* X(ENUM, name, runs, kernel, types, sign), in the order of enum collet_op
+ *   runs    name of the operator whose code a CPU runs: an average is a sum whose end is divided, a pre-multiplied sum is
+ *           one whose beginning is multiplied
+ *   kernel  name of the operator whose code a GPU runs: that of `runs`, or its mirror (type_mirror)
+ *   types   ANY, or WHOLE numbers only
+ *   sign    FREE: signed and unsigned integers of one width share the code; BOUND: they do not, because they may be
+ *           divided; ORDER: they do not on CPUs, because they are compared, but on GPUs they are mirrored */
 #define COLLET_OPS(X)                                                                                                  \
-    X(SUM, sum, sum, ANY, BOUND)                                                                                       \
-    X(PROD, prod, prod, ANY, FREE)                                                                                     \
-    X(MIN, min, min, ANY, BOUND)                                                                                       \
-    X(MAX, max, max, ANY, BOUND)                                                                                       \
-    X(AVG, avg, sum, ANY, BOUND)                                                                                       \
-    X(BAND, band, band, WHOLE, FREE)                                                                                   \
-    X(BOR, bor, bor, WHOLE, FREE)                                                                                      \
-    X(BXOR, bxor, bxor, WHOLE, FREE)                                                                                   \
-    X(PREMULSUM, mulsum, sum, ANY, BOUND)
+    X(SUM, sum, sum, sum, ANY, BOUND)                                                                                  \
+    X(PROD, prod, prod, prod, ANY, FREE)                                                                               \
+    X(MIN, min, min, min, ANY, ORDER)                                                                                  \
+    X(MAX, max, max, min, ANY, ORDER)                                                                                  \
+    X(AVG, avg, sum, sum, ANY, BOUND)                                                                                  \
+    X(BAND, band, band, band, WHOLE, FREE)                                                                             \
+    X(BOR, bor, bor, band, WHOLE, FREE)                                                                                \
+    X(BXOR, bxor, bxor, bxor, WHOLE, FREE)                                                                             \
+    X(PREMULSUM, mulsum, sum, sum, ANY, BOUND)
 
 /* TYPE_IF_<types>_<kind>(X, Y)(…): X(…) for types that an operator takes, Y(…) for the others. */
 #define TYPE_IF_ANY_WHOLE(X, Y) X
@@ -90,6 +91,15 @@ static inline int op_valid(enum collet_op op) { return (unsigned)op < COLLET_OP_
 extern const uint8_t type_bytes[COLLET_TYPE_COUNT];
 static inline size_t type_size(enum collet_type type) { return type_bytes[type]; } /* of a valid type */
 int op_takes(enum collet_op op, enum collet_type type);                            /* both valid */
+
+/* Kernels take minutes to compile, so a kernel serves several operators and types. It turns some bits of each operand, and
+ * turns them back in the result:
+ *
+ *    a | b = ~(~a & ~b)        max(a, b) = ~min(~a, ~b)        of reals: max(a, b) = −min(−a, −b)
+ *
+ * Signed integers, with the highest bit turned, have the order of unsigned ones. Returns the bits that a GPU turns in
+ * elements of a type, in each element of 8 bytes; both valid. */
+uint64_t type_mirror(enum collet_op op, enum collet_type type);
 
 /* How to read the bits of an element, for whoever makes or compares elements one by one. */
 struct type_format {

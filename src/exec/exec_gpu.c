@@ -136,7 +136,7 @@ static uint32_t lent_regions(const struct exec_call *call) {
 }
 
 static struct work gpu_work_of(const struct exec_call *call, uint32_t first_channel, uint32_t nchannels) {
-    return (struct work){
+    struct work work = {
         .program = call->program->on_gpu,
         .status = call->chan->owner.gpu->status,
         .args = call->args,
@@ -145,6 +145,9 @@ static struct work gpu_work_of(const struct exec_call *call, uint32_t first_chan
         .collective = call->request.collective,
         .lends = lent_regions(call),
     };
+    if (prog_facts[call->request.collective].reduces)
+        work.args.mirror = type_mirror(call->request.op, call->request.type);
+    return work;
 }
 
 static enum collet_result err_too_many(const struct entry *set, int n, uint32_t blocks, uint32_t resident) {

@@ -17,6 +17,7 @@ struct work_args {
     const char *in;
     char *out;
     uint64_t factor;                              /* an element's bits, or where they are when the call runs */
+    uint64_t mirror;                              /* on a GPU: bits that its kernel turns (type_mirror) */
     uint64_t sequence;                            /* its number on the communicator */
     uint64_t row_elems, block_elems, chunk_elems; /* see geometry.h */
     uint32_t nchannels;                           /* ≤ the program's */

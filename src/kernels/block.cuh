@@ -121,6 +121,7 @@ BLOCK_FN void block_list(struct block_memory *m, const struct prog_step *step, u
     m->lists.divisor = step->finish ? m->op.args.divisor : 1;
     m->lists.scaled = interp_scaled(&m->op, step);
     m->lists.factor = m->op.args.factor;
+    m->lists.mirror = m->op.args.mirror;
 }
 
 /* By all lanes: the lists go from piece to piece. */

@@ -133,12 +133,14 @@ BLOCK_FN enum work_failure parts_receive(const struct work_args *args, struct fi
 /* A reduction of a word as it grows. One operand that is not divided stays the bits it was. */
 template <class R> struct word_sum {
     typename R::sum sums[block_pack<R, uint64_t>::count];
-    uint64_t bits;
+    uint64_t bits, mirror;
     bool raw, empty;
 };
 
-template <class R> BLOCK_FN struct word_sum<R> word_begin(const struct prog_step *step, uint32_t divisor) {
+template <class R>
+BLOCK_FN struct word_sum<R> word_begin(const struct interp_op *op, const struct prog_step *step, uint32_t divisor) {
     struct word_sum<R> sum = {};
+    sum.mirror = op->args.mirror;
     sum.empty = true;
     sum.raw = !R::reduces || (step->recv_count + step->locals_count == 1 && divisor <= 1);
     return sum;
@@ -146,16 +148,19 @@ template <class R> BLOCK_FN struct word_sum<R> word_begin(const struct prog_step
 
 template <class R>
 BLOCK_FN uint64_t word_end(struct word_sum<R> *sum, uint32_t divisor) {
-    return sum->raw ? sum->bits : pack_store<R, uint64_t>(sum->sums, divisor);
+    return sum->raw ? sum->bits : pack_store<R, uint64_t>(sum->sums, divisor, sum->mirror);
 }
 
 template <class R> BLOCK_FN void word_take(struct word_sum<R> *sum, uint64_t word) {
-    if (sum->raw)
+    if (sum->raw) {
         sum->bits = word;
-    else if (sum->empty)
-        pack_load<R, uint64_t>(word, sum->sums);
-    else
-        pack_combine<R, uint64_t>(word, sum->sums);
+        return;
+    }
+    typename R::sum next[block_pack<R, uint64_t>::count];
+    pack_load<R, uint64_t>(word, next, sum->mirror);
+#pragma unroll
+    for (int i = 0; i < block_pack<R, uint64_t>::count; i++)
+        sum->sums[i] = sum->empty ? next[i] : R::combine(sum->sums[i], next[i]);
     sum->empty = false;
 }
 
@@ -211,25 +216,23 @@ template <class P, class F> BLOCK_FN void own_load(const struct lines_piece *p, 
         }
 }
 
-/* The operands in memory that stand behind so many received ones: of a flight of several lines one, as mostly. */
+/* A word of the l-th operand in memory, as an operand. */
 template <class R, class P, class F>
-BLOCK_FN void locals_take(struct word_sum<R> *sums, const struct interp_op *op, const struct prog_step *step,
-                          const struct lines_piece *p, int received, const struct lane_part *part,
-                          const uint64_t *own) {
-#pragma unroll
-    for (int u = 0; received == p->local_at && u < P::words; u++)
-        word_take<R>(&sums[u], word_scaled<R>(op, step, 0, own[u]));
-#pragma unroll 1
-    for (int l = 1; F::lines == 1 && l < step->locals_count; l++) {
-        if (op->locals[step->locals_first + l].at != received)
-            continue;
-#pragma unroll
-        for (int u = 0; u < P::words; u++) {
-            uint32_t from = part->at - p->slot_at + u * LANE_WORD_BYTES;
-            uint64_t word = word_of_local(op, step, l, p->number, p->round, from, part->lengths[u]);
-            word_take<R>(&sums[u], word_scaled<R>(op, step, l, word));
-        }
-    }
+BLOCK_FN uint64_t local_take(const struct interp_op *op, const struct prog_step *step, const struct lines_piece *p,
+                             int l, const F *flight, int line, int u) {
+    const struct lane_part *part = &flight->part[line];
+    uint64_t word = flight->own[line][u];
+    if (F::lines == 1 && l > 0)
+        word = word_of_local(op, step, l, p->number, p->round, part->at - p->slot_at + u * LANE_WORD_BYTES,
+                             part->lengths[u]);
+    return word_scaled<R>(op, step, l, word);
+}
+
+/* Does the next operand behind so many received ones come from memory? Of a flight of several lines only one does. */
+template <class F>
+BLOCK_FN bool local_is_next(const struct interp_op *op, const struct prog_step *step, const struct lines_piece *p,
+                            int taken, int received) {
+    return taken == 0 ? p->local_at == received : F::lines == 1 && interp_is_local(op, step, taken, received);
 }
 
 /* Receives from `first` and the ends behind it. */
@@ -244,18 +247,25 @@ BLOCK_FN enum work_failure flight_receive(struct interp_worker *w, const struct 
     return failure;
 }
 
-/* The operands of one line's part, in their order: takes those that have been received from `first` on. */
+/* The operands of one line's part, in their order: those received from `first` on, and before each, and behind the last, those
+ * in memory that stand there. *taken: so many were from memory. */
 template <class R, class P, class F>
 BLOCK_FN void line_take(struct word_sum<R> *sums, const struct interp_op *op, const struct prog_step *step,
-                        const struct lines_piece *p, int first, const F *flight, int line) {
+                        const struct lines_piece *p, int first, const F *flight, int line, int *taken) {
 #pragma unroll
     for (int k = 0; k < F::ends; k++) {
-        if (first + k >= step->recv_count)
-            continue;
-        locals_take<R, P, F>(sums, op, step, p, first + k, &flight->part[line], flight->own[line]);
+        bool local = true;
+#pragma unroll 1
+        while (local && first + k <= step->recv_count) {
+            local = local_is_next<F>(op, step, p, *taken, first + k);
+            if (!local && first + k == step->recv_count)
+                break;
 #pragma unroll
-        for (int u = 0; u < P::words; u++)
-            word_take<R>(&sums[u], flight->words[k][line][u]);
+            for (int u = 0; u < P::words; u++)
+                word_take<R>(&sums[u], local ? local_take<R, P>(op, step, p, *taken, flight, line, u)
+                                             : flight->words[k][line][u]);
+            *taken += local;
+        }
     }
 }
 
@@ -265,33 +275,30 @@ BLOCK_FN enum work_failure flight_reduce(struct interp_worker *w, const struct p
                                          const struct lines_piece *p, F *flight, const struct work_status *status,
                                          uint64_t (*result)[P::words]) {
     const struct interp_op *op = w->op;
-    int n = step->recv_count;
     uint32_t divisor = step->finish ? op->args.divisor : 1;
-    struct word_sum<R> sums[P::words];
-    enum work_failure failure = WORK_FINE;
+    struct word_sum<R> sums[F::lines][P::words];
+    int taken[F::lines] = {};
+#pragma unroll
+    for (int i = 0; i < F::lines * P::words; i++)
+        sums[i / P::words][i % P::words] = word_begin<R>(op, step, divisor);
     if (p->early)
         own_load<P>(p, flight);
-    if (n > 0)
-        failure = flight_receive<P>(w, step, 0, flight, status);
-    if (p->local != NULL && !p->early)
-        own_load<P>(p, flight);
-#pragma unroll
-    for (int line = 0; line < F::lines; line++) {
-#pragma unroll
-        for (int u = 0; u < P::words; u++)
-            sums[u] = word_begin<R>(step, divisor);
 #pragma unroll 1
-        for (int first = 0; first < n && failure == WORK_FINE; first += F::ends) {
-            if (F::lines == 1 && first > 0)
-                failure = flight_receive<P>(w, step, first, flight, status);
-            line_take<R, P>(sums, op, step, p, first, flight, line);
-        }
-        locals_take<R, P, F>(sums, op, step, p, n, &flight->part[line], flight->own[line]);
+    for (int first = 0; first <= step->recv_count; first += F::ends) {
+        enum work_failure failure =
+            first < step->recv_count ? flight_receive<P>(w, step, first, flight, status) : WORK_FINE;
+        if (failure != WORK_FINE)
+            return failure;
+        if (first == 0 && p->local != NULL && !p->early)
+            own_load<P>(p, flight);
 #pragma unroll
-        for (int u = 0; u < P::words; u++)
-            result[line][u] = word_end<R>(&sums[u], divisor);
+        for (int line = 0; line < F::lines; line++)
+            line_take<R, P>(sums[line], op, step, p, first, flight, line, &taken[line]);
     }
-    return failure;
+#pragma unroll
+    for (int i = 0; i < F::lines * P::words; i++)
+        result[i / P::words][i % P::words] = word_end<R>(&sums[i / P::words][i % P::words], divisor);
+    return WORK_FINE;
 }
 
 /* ---- a step ---- */

@@ -27,7 +27,7 @@ template <int type, int op> struct reduction;
 struct copying {
     typedef uint8_t element;
     typedef uint8_t sum;
-    enum { reduces = 0, sums = 0, unroll = 4 };
+    enum { reduces = 0, sums = 0, mirrors = 0, unroll = 4 };
     BLOCK_METHOD sum load(element e) { return e; }
     BLOCK_METHOD sum combine(sum a, sum) { return a; }
     BLOCK_METHOD sum divide(sum a, uint32_t) { return a; }
@@ -81,13 +81,14 @@ COLLET_TYPES(BLOCK_DEFINE_DIVIDE, )
         typedef storage element;                                                                                       \
         typedef accumulator sum;                                                                                       \
         enum { reduces = 1, sums = COLLET_##OP == COLLET_SUM, unroll = sizeof(storage) < 4 ? sizeof(storage) : 4 };    \
+        enum { mirrors = COLLET_##OP == COLLET_MIN || COLLET_##OP == COLLET_BAND };                                    \
         BLOCK_METHOD sum load(element e) { return BLOCK_LOAD_##conversion(type, e); }                                  \
         BLOCK_METHOD sum combine(sum a, sum b) { return reduce_##op##_##type(a, b); }                                  \
         BLOCK_METHOD sum divide(sum a, uint32_t divisor) { return block_divide_##type(a, divisor); }                   \
         BLOCK_METHOD element multiply(element e, element factor) { return reduce_multiply_##type(e, factor); }         \
         BLOCK_METHOD element store(sum a) { return BLOCK_STORE_##conversion(type, a); }                                \
     };
-#define BLOCK_DEFINE_OP(OP, op, runs, types, sign) COLLET_TYPES(BLOCK_DEFINE, OP, op, types)
+#define BLOCK_DEFINE_OP(OP, op, runs, kernel, types, sign) COLLET_TYPES(BLOCK_DEFINE, OP, op, types)
 COLLET_OPS(BLOCK_DEFINE_OP)
 
 /* KERNELS(kernel, op, types, sign): for each type a kernel of the reduction by an operator, which has that row of the table:
@@ -96,28 +97,45 @@ COLLET_OPS(BLOCK_DEFINE_OP)
                      kernel, op, types, sign)                                                                          \
     TYPE_IF_##types##_##kind(BLOCK_KERNEL_##sign, BLOCK_NO_KERNEL)(kernel, type, alike, op)
 #define BLOCK_KERNEL_FREE(kernel, type, alike, op) kernel<reduction<TYPE_##alike, OP_##op>>,
+#define BLOCK_KERNEL_ORDER BLOCK_KERNEL_FREE
 #define BLOCK_KERNEL_BOUND(kernel, type, alike, op) kernel<reduction<TYPE_##type, OP_##op>>,
 #define BLOCK_NO_KERNEL(kernel, type, alike, op) NULL,
 #define BLOCK_KERNELS(kernel, op, types, sign) COLLET_TYPES(BLOCK_KERNEL, kernel, op, types, sign)
 
+template <unsigned bytes> struct block_word { typedef uint32_t type; };
+template <> struct block_word<1> { typedef uint8_t type; };
+template <> struct block_word<2> { typedef uint16_t type; };
+
 /* N elements as they lie in memory, in the bits of a V. */
 template <class R, class V> union block_pack {
-    enum { count = sizeof(V) / sizeof(typename R::element) };
+    typedef typename block_word<sizeof(V)>::type word;
+    enum { count = sizeof(V) / sizeof(typename R::element), words = sizeof(V) / sizeof(word) };
     V bits;
-    typename R::element elements[sizeof(V) / sizeof(typename R::element)];
+    typename R::element elements[count];
+    word turned[words];
 };
 
-template <class R, class V> BLOCK_FN void pack_load(const V &bits, typename R::sum *sums) {
+/* Turns the bits of a mirror (type_mirror) in all elements. */
+template <class R, class V> BLOCK_FN void pack_turn(block_pack<R, V> *pack, uint64_t mirror) {
+    typedef typename block_pack<R, V>::word word;
+#pragma unroll
+    for (int i = 0; R::mirrors && i < block_pack<R, V>::words; i++)
+        pack->turned[i] ^= (word)(mirror >> i % 2 * 32);
+}
+
+template <class R, class V> BLOCK_FN void pack_load(const V &bits, typename R::sum *sums, uint64_t mirror) {
     block_pack<R, V> pack;
     pack.bits = bits;
+    pack_turn(&pack, mirror);
 #pragma unroll
     for (int i = 0; i < block_pack<R, V>::count; i++)
         sums[i] = R::load(pack.elements[i]);
 }
 
-template <class R, class V> BLOCK_FN void pack_combine(const V &bits, typename R::sum *sums) {
+template <class R, class V> BLOCK_FN void pack_combine(const V &bits, typename R::sum *sums, uint64_t mirror) {
     block_pack<R, V> pack;
     pack.bits = bits;
+    pack_turn(&pack, mirror);
 #pragma unroll
     for (int i = 0; i < block_pack<R, V>::count; i++)
         sums[i] = R::combine(sums[i], R::load(pack.elements[i]));
@@ -135,7 +153,7 @@ template <class R, class V> BLOCK_SELDOM V pack_multiply(const V &bits, uint64_t
     return pack.bits;
 }
 
-template <class R, class V> BLOCK_FN V pack_store(typename R::sum *sums, uint32_t divisor) {
+template <class R, class V> BLOCK_FN V pack_store(typename R::sum *sums, uint32_t divisor, uint64_t mirror) {
     block_pack<R, V> pack;
     if (R::sums && divisor > 1) {
 #pragma unroll
@@ -145,6 +163,7 @@ template <class R, class V> BLOCK_FN V pack_store(typename R::sum *sums, uint32_
 #pragma unroll
     for (int i = 0; i < block_pack<R, V>::count; i++)
         pack.elements[i] = R::store(sums[i]);
+    pack_turn(&pack, mirror);
     return pack.bits;
 }
 

@@ -21,6 +21,7 @@ struct block_lists {
     uint32_t nsrc, ndst, divisor;
     int32_t scaled;  /* which source is multiplied by the factor; −1: none */
     uint64_t factor; /* bits of an element */
+    uint64_t mirror; /* see type_mirror() */
 };
 
 template <class V, int unroll>
@@ -57,19 +58,19 @@ BLOCK_FN void vectors_reduce(const struct block_lists *l, V *bits, uint64_t firs
     vectors_load<V, unroll>(next, l->src[l->nsrc > 1], first, stride);
 #pragma unroll
     for (int u = 0; u < unroll; u++)
-        pack_load<R, V>(bits[u], sums[u]);
+        pack_load<R, V>(bits[u], sums[u], l->mirror);
 #pragma unroll 1
     for (uint32_t k = 1; k < l->nsrc; k++) {
         vectors_scale<R, V, unroll>(l, k, next);
 #pragma unroll
         for (int u = 0; u < unroll; u++)
-            pack_combine<R, V>(next[u], sums[u]);
+            pack_combine<R, V>(next[u], sums[u], l->mirror);
         if (k + 1 < l->nsrc)
             vectors_load<V, unroll>(next, l->src[k + 1], first, stride);
     }
 #pragma unroll
     for (int u = 0; u < unroll; u++)
-        bits[u] = pack_store<R, V>(sums[u], l->divisor);
+        bits[u] = pack_store<R, V>(sums[u], l->divisor, l->mirror);
 }
 
 /* `unroll` vectors, `stride` apart, of which the first is `first` bytes behind the beginning of all lists' entries. */
@@ -85,15 +86,20 @@ BLOCK_FN void reduce_some(const struct block_lists *l, uint64_t first, uint64_t 
         vectors_store<V, unroll>(bits, l->dst[k], first, stride);
 }
 
-template <class R, class V, int unroll>
-BLOCK_FN void reduce_span(const struct block_lists *l, uint64_t first, uint64_t count) {
+/* Vectors from the i-th on, one by one. */
+template <class R, class V>
+BLOCK_SELDOM void reduce_rest(const struct block_lists *l, uint64_t first, uint64_t i, uint64_t count) {
+#pragma unroll 1
+    for (; i < count; i += port_lanes())
+        reduce_some<R, V, 1>(l, first + i * sizeof(V), 0);
+}
+
+template <class R, class V> BLOCK_FN void reduce_span(const struct block_lists *l, uint64_t first, uint64_t count) {
     uint64_t lanes = port_lanes(), i = port_lane();
 #pragma unroll 1
-    for (; i + (unroll - 1) * lanes < count; i += unroll * lanes)
-        reduce_some<R, V, unroll>(l, first + i * sizeof(V), lanes * sizeof(V));
-#pragma unroll 1
-    for (; i < count; i += lanes)
-        reduce_some<R, V, 1>(l, first + i * sizeof(V), 0);
+    for (; i + (R::unroll - 1) * lanes < count; i += R::unroll * lanes)
+        reduce_some<R, V, R::unroll>(l, first + i * sizeof(V), lanes * sizeof(V));
+    reduce_rest<R, V>(l, first, i, count);
 }
 
 /* Bits in which the addresses of all sources and places differ from that of the first place. */
@@ -114,9 +120,9 @@ template <class R, class V> BLOCK_FN void reduce_aligned(const struct block_list
     if (head > count)
         head = count;
     uint64_t vectors = (count - head) / per_vector, tail_at = head + vectors * per_vector;
-    reduce_span<R, typename R::element, 1>(l, 0, head);
-    reduce_span<R, V, R::unroll>(l, head * size, vectors);
-    reduce_span<R, typename R::element, 1>(l, tail_at * size, count - tail_at);
+    reduce_rest<R, typename R::element>(l, 0, port_lane(), head);
+    reduce_span<R, V>(l, head * size, vectors);
+    reduce_rest<R, typename R::element>(l, tail_at * size, port_lane(), count - tail_at);
 }
 
 /* count is in elements of R. */
@@ -132,7 +138,7 @@ template <class R> BLOCK_FN void block_reduce(const struct block_lists *l, uint6
             return;
         }
     }
-    reduce_span<R, typename R::element, R::unroll>(l, 0, count);
+    reduce_span<R, typename R::element>(l, 0, count);
 }
 
 #endif

@@ -7,7 +7,7 @@
 #define DECLARE(OP, op, ...) extern "C" const void *const exec_cuda_##op[COLLET_TYPE_COUNT];
 COLLET_OPS(DECLARE)
 
-#define ROW(OP, op, runs, ...) exec_cuda_##runs,
+#define ROW(OP, op, runs, kernel, ...) exec_cuda_##kernel,
 extern "C" const struct gpu_kernels gpu_cuda_kernels = {
     EXEC_CODE,
     (const void *)run_launch<copying>,

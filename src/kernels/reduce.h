@@ -43,7 +43,7 @@ PORT_FN int reduce_negative(float value) { return (int32_t)type_float_bits(value
     PORT_FN accumulator reduce_##op##_##type(accumulator a, accumulator b) {                                           \
         return (accumulator)REDUCE_##OP(a, b, wrap, is_real);                                                          \
     }
-#define REDUCE_DEFINE_FOR_TYPES(OP, op, runs, types, sign) COLLET_TYPES(REDUCE_DEFINE, OP, op, types)
+#define REDUCE_DEFINE_FOR_TYPES(OP, op, runs, kernel, types, sign) COLLET_TYPES(REDUCE_DEFINE, OP, op, types)
 COLLET_OPS(REDUCE_DEFINE_FOR_TYPES)
 
 /* What is left to divide by at the end of an average, whose elements have been multiplied by 2^-shift. */

@@ -357,7 +357,7 @@ INLINE void reduce(const struct loops *loops, void *const *dst, int ndst, const 
         };                                                                                                             \
         reduce(&loops, dst, ndst, src, nsrc, count, divisor, stream_mask);                                             \
     }
-#define DEFINE_OP(OP, op, runs, types, sign) COLLET_TYPES(DEFINE_REDUCE, op, types)
+#define DEFINE_OP(OP, op, runs, kernel, types, sign) COLLET_TYPES(DEFINE_REDUCE, op, types)
 COLLET_OPS(DEFINE_OP)
 
 #define DEFINE_MULTIPLY(ENUM, type, kind, element, ...)                                                                \
@@ -374,7 +374,8 @@ COLLET_TYPES(DEFINE_MULTIPLY, )
     TYPE_IF_##types##_##kind(CELL_##sign, TYPE_NOTHING)(ENUM, runs, type, alike)
 #define CELL_FREE(ENUM, op, type, alike) [COLLET_##ENUM] = reduce_all_##op##_##alike,
 #define CELL_BOUND(ENUM, op, type, alike) [COLLET_##ENUM] = reduce_all_##op##_##type,
-#define ROW(OP, op, runs, types, sign) [COLLET_##OP] = {COLLET_TYPES(CELL, runs, types, sign)},
+#define CELL_ORDER CELL_BOUND
+#define ROW(OP, op, runs, kernel, types, sign) [COLLET_##OP] = {COLLET_TYPES(CELL, runs, types, sign)},
 #define MULTIPLY(ENUM, type, kind, element, accumulator, wrap, divisor, alike, ...) [COLLET_##ENUM] = multiply_##alike,
 const struct reduce_variant JOIN(reduce_variant, REDUCE_VARIANT) = {
     TEXT(REDUCE_VARIANT), {COLLET_OPS(ROW)}, {COLLET_TYPES(MULTIPLY, )}};

@@ -70,7 +70,7 @@ struct work {
 };
 
 /* What fits into the 4 KiB that every driver takes as kernel arguments. */
-#define WORK_MAX 35
+#define WORK_MAX 34
 struct work_launch {
     uint32_t nworks;
     struct work works[WORK_MAX];

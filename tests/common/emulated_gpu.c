@@ -528,7 +528,7 @@ static uint32_t resident(int ordinal) {
     TYPE_IF_##types##_##kind(THE_KERNEL, NO_KERNEL)(OP, ENUM)
 #define THE_KERNEL(OP, ENUM) &reduce_kernels[COLLET_##OP][COLLET_##ENUM],
 #define NO_KERNEL(OP, ENUM) NULL,
-#define ROW(OP, op, runs, types, sign) (const void *const[]){COLLET_TYPES(KERNEL, OP, types)},
+#define ROW(OP, op, runs, kernel, types, sign) (const void *const[]){COLLET_TYPES(KERNEL, OP, types)},
 static const struct gpu_kernels kernels = {"emulated", &copy_kernel, {COLLET_OPS(ROW)}};
 
 static const struct gpu_memory table_of_memory = {

@@ -27,8 +27,8 @@ template <class R> static void run_reduce(void *argument, uint32_t) {
     block_reduce<R>(&grid->lists, grid->count);
 }
 
-#define ROW_OF_LAUNCHES(OP, op, runs, types, sign) {BLOCK_KERNELS(run_launch, runs, types, sign)},
-#define ROW_OF_LOOPS(OP, op, runs, types, sign) {BLOCK_KERNELS(run_reduce, runs, types, sign)},
+#define ROW_OF_LAUNCHES(OP, op, runs, kernel, types, sign) {BLOCK_KERNELS(run_launch, kernel, types, sign)},
+#define ROW_OF_LOOPS(OP, op, runs, kernel, types, sign) {BLOCK_KERNELS(run_reduce, kernel, types, sign)},
 static lanes_body *const launches[COLLET_OP_COUNT][COLLET_TYPE_COUNT] = {COLLET_OPS(ROW_OF_LAUNCHES)};
 static lanes_body *const loops[COLLET_OP_COUNT][COLLET_TYPE_COUNT] = {COLLET_OPS(ROW_OF_LOOPS)};
 void emulated_launch(const struct work_launch *launch, int reduces, enum collet_type type, enum collet_op op,
@@ -47,8 +47,8 @@ void emulated_launch(const struct work_launch *launch, int reduces, enum collet_
 }
 
 void emulated_reduce(int reduces, enum collet_type type, enum collet_op op, void *const *dst, uint32_t ndst,
-                     const void *const *src, uint32_t nsrc, uint64_t count, uint32_t divisor, uint32_t lanes,
-                     uint64_t seed) {
+                     const void *const *src, uint32_t nsrc, uint64_t count, uint32_t divisor, uint64_t mirror,
+                     uint32_t lanes, uint64_t seed) {
     struct grid grid = {};
     grid.lists.src = src;
     grid.lists.dst = dst;
@@ -56,6 +56,7 @@ void emulated_reduce(int reduces, enum collet_type type, enum collet_op op, void
     grid.lists.ndst = ndst;
     grid.lists.divisor = divisor;
     grid.lists.scaled = -1;
+    grid.lists.mirror = mirror;
     grid.count = count;
     lanes_run(1, lanes, seed, reduces ? loops[op][type] : run_reduce<copying>, &grid);
 }

@@ -18,8 +18,8 @@ void emulated_launch(const struct work_launch *launch, int reduces, enum collet_
 
 /* The loop of a step alone. */
 void emulated_reduce(int reduces, enum collet_type type, enum collet_op op, void *const *dst, uint32_t ndst,
-                     const void *const *src, uint32_t nsrc, uint64_t count, uint32_t divisor, uint32_t lanes,
-                     uint64_t seed);
+                     const void *const *src, uint32_t nsrc, uint64_t count, uint32_t divisor, uint64_t mirror,
+                     uint32_t lanes, uint64_t seed);
 
 #ifdef __cplusplus
 }

@@ -145,6 +145,7 @@ void gang_launch(struct gang *gang, const struct gang_call *c, const struct tria
                     .nchannels = (uint32_t)gang->nchannels,
                     .elem_bytes = elem_bytes,
                     .divisor = c->op == COLLET_AVG && prog_facts[collective].reduces ? (uint32_t)nranks : 1,
+                    .mirror = prog_facts[collective].reduces ? type_mirror(c->op, c->type) : 0,
                     .protocol = c->protocol,
                     .signature = 0x12345678u * (c->seed + 1),
                     .keep_empty = prog_keeps_empty(collective),

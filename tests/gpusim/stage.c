@@ -78,9 +78,9 @@ static void trial_ranges(const struct trial *trial, uint32_t gpu, enum right rig
 static void kernel_part(const struct scene *scene, char *part, size_t room) {
 #define BOUND_TYPE(ENUM, type, ...) TYPE_##type,
 #define FREE_TYPE(ENUM, type, kind, element, accumulator, wrap, divisor, alike, ...) TYPE_##alike,
-#define RUN_OP(OP, op, runs, types, sign) OP_##runs,
-#define SIGN_OF(OP, op, runs, types, sign) SIGN_##sign,
-    enum { SIGN_BOUND, SIGN_FREE };
+#define RUN_OP(OP, op, runs, kernel, types, sign) OP_##kernel,
+#define SIGN_OF(OP, op, runs, kernel, types, sign) SIGN_##sign,
+    enum { SIGN_BOUND, SIGN_FREE, SIGN_ORDER = SIGN_FREE };
     static const int kernels[][COLLET_TYPE_COUNT] = {{COLLET_TYPES(BOUND_TYPE, )}, {COLLET_TYPES(FREE_TYPE, )}};
     static const int ops[] = {COLLET_OPS(RUN_OP)}, signs[] = {COLLET_OPS(SIGN_OF)};
     snprintf(part, room, "run_launchI7copying");

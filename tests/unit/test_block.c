@@ -62,8 +62,8 @@ static void run_loop(const struct loop_case *c, bool emulated) {
     }
     if (emulated)
         emulated_reduce(c->reduces, c->type, c->op, dst, c->ndst, src, c->nsrc,
-                        c->reduces ? c->count : c->count * collet_type_size(c->type), c->divisor, c->lanes,
-                        random_state | 1);
+                        c->reduces ? c->count : c->count * collet_type_size(c->type), c->divisor,
+                        type_mirror(c->op, c->type), c->lanes, random_state | 1);
     else
         reduce_variant_plain.fn[c->op][c->type](dst, (int)c->ndst, src, (int)c->nsrc, c->count, c->divisor, 0);
 }
