@@ -162,7 +162,7 @@ types_are_the_tables() {
     diff <(sed -nE 's/^ +X\(([A-Z0-9_]+), (\w+), (REAL|WHOLE), \w+, (\w+), (\w+), .*/COLLET_\1 \2 \3 \4 \5/p' src/base/types.h |
         awk '{ print $1, $2, ($3 == "REAL" ? $4 : $5) }') \
         <(sed -nE 's/^\| `(COLLET_\w+)` \| (\w+) \| [^|]+ \| (\w+) \|.*\|$/\1 \2 \3/p' docs/types.md | grep -E ' (u?int[0-9]+_t|float|double)$') &&
-        diff <(sed -nE 's/^ +X\(([A-Z]+), (\w+), \w+, (ANY|WHOLE), .*/COLLET_\1 \2 \3/p' src/base/types.h | sed 's/ANY$/any/; s/WHOLE$/integers/') \
+        diff <(sed -nE 's/^ +X\(([A-Z]+), (\w+), \w+, \w+, (ANY|WHOLE), .*/COLLET_\1 \2 \3/p' src/base/types.h | sed 's/ANY$/any/; s/WHOLE$/integers/') \
             <(sed -nE 's/^\| `(COLLET_\w+)` \| (\w+) \| (any|integers) \|.*/\1 \2 \3/p' docs/types.md)
 }
 
