@@ -135,7 +135,7 @@ void gpusim_kernel_info(const struct gpusim_kernel *kernel, struct gpusim_kernel
     *info = (struct gpusim_kernel_info){
         .nparams = f->nparams,
         .param_bytes = f->params_end,
-        .shared_bytes = f->shared_bytes,
+        .shared_bytes = f->occupied_bytes,
         .local_bytes = f->all_local_bytes,
         .registers = registers_of(f),
         .max_threads = f->max_threads != 0 ? f->max_threads : limits.max_block_threads,
@@ -172,7 +172,7 @@ uint32_t gpusim_kernel_blocks_per_sm(const struct gpusim_kernel *kernel, uint32_
     static const struct sm empty;
     if (threads == 0 || threads > limits.max_block_threads)
         return 0;
-    return room_on(&empty, whole_warps(threads), registers_of(kernel->f), kernel->f->shared_bytes + dynamic_bytes);
+    return room_on(&empty, whole_warps(threads), registers_of(kernel->f), kernel->f->occupied_bytes + dynamic_bytes);
 }
 
 /* ---- grids ---- */
@@ -199,6 +199,7 @@ struct gpusim_grid *gpusim_grid_start(uint32_t device, const struct gpusim_kerne
         .threads = (uint32_t)threads,
         .registers = registers_of(f),
         .shared_bytes = f->shared_bytes + dynamic_bytes,
+        .occupied_bytes = f->occupied_bytes + dynamic_bytes,
         .args = zeroed(f->params_end + 1, 1),
     };
     memcpy(grid->args, args, f->params_end);
@@ -263,7 +264,7 @@ static void sm_use(struct sm *sm, const struct gpusim_grid *grid, int sign) {
     sm->blocks += (uint32_t)sign;
     sm->threads += (uint32_t)sign * threads;
     sm->registers += (uint32_t)sign * threads * grid->registers;
-    sm->shared_bytes += (uint32_t)sign * grid->shared_bytes;
+    sm->shared_bytes += (uint32_t)sign * grid->occupied_bytes;
 }
 
 /* The SM with the fewest blocks among those that have room. */
@@ -271,7 +272,7 @@ static struct sm *roomy_sm(const struct gpusim_grid *grid) {
     struct sm *best = NULL;
     for (uint32_t k = 0; k < limits.sms; k++) {
         struct sm *sm = &grid->device->sms[k];
-        if (room_on(sm, whole_warps(grid->threads), grid->registers, grid->shared_bytes) > 0 &&
+        if (room_on(sm, whole_warps(grid->threads), grid->registers, grid->occupied_bytes) > 0 &&
             (best == NULL || sm->blocks < best->blocks))
             best = sm;
     }

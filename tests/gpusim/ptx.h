@@ -134,7 +134,9 @@ struct ptx_function {
     uint32_t nparams, param_at[GPUSIM_PARAMS_MAX], param_bytes[GPUSIM_PARAMS_MAX], params_end;
     uint32_t result_at, result_bytes; /* in the frame */
     uint32_t local_bytes, all_local_bytes;
-    uint32_t shared_bytes;
+    uint32_t shared_bytes;           /* with all variables of the module */
+    uint32_t occupied_bytes;         /* with those that it, or what it calls, names: as ptxas counts it */
+    uint64_t names_of_module;        /* bit k: it, or what it calls, names the module's k-th variable */
     uint32_t max_threads, registers; /* 0: not said */
 };
 

@@ -169,6 +169,13 @@ static struct ptx_variable *variable_of(struct parser *p, const char *name) {
     return NULL;
 }
 
+/* The variables of the module were declared first. */
+static void name_of_module(struct parser *p, const struct ptx_variable *variable) {
+    size_t k = (size_t)(variable - p->variables);
+    if (k < p->module->nshared)
+        p->f->names_of_module |= (uint64_t)1 << k;
+}
+
 static uint32_t label_of(struct parser *p, const char *name) {
     uint32_t hash = 5381;
     for (const char *c = name; *c != '\0'; c++)
@@ -313,8 +320,10 @@ static void take_operand(struct parser *p, struct operand *o) {
     }
     if (o->name[0] == '\0' || strcmp(o->name, "_") == 0 || special_of(o->name, o))
         return;
-    if ((o->variable = variable_of(p, o->name)) != NULL)
+    if ((o->variable = variable_of(p, o->name)) != NULL) {
         o->kind = SYMBOL;
+        name_of_module(p, o->variable);
+    }
     if (take(p, '+'))
         skip(p), o->offset = (int64_t)take_number(p);
 }
@@ -547,6 +556,7 @@ static void parse_call(struct parser *p, struct ptx_insn *insn) {
         abort();
     f->calls[f->ncalls] = call;
     insn->target = f->ncalls++;
+    f->names_of_module |= call.callee->names_of_module;
     if (call.callee->all_rows > f->all_rows)
         f->all_rows = call.callee->all_rows;
     if (call.callee->all_local_bytes > f->all_local_bytes)
@@ -833,6 +843,13 @@ static void declare_shared_of_module(struct parser *p) {
     }
 }
 
+static uint32_t occupied_bytes(const struct parser *p) {
+    uint32_t bytes = p->f->shared_bytes;
+    for (uint32_t k = 0; k < p->module->nshared; k++)
+        bytes -= (p->f->names_of_module >> k & 1) != 0 ? 0 : p->variables[k].bytes;
+    return bytes;
+}
+
 bool ptx_function_parse(struct gpusim_module *module, struct ptx_function *f) {
     if (f->parsed)
         return true;
@@ -849,6 +866,7 @@ bool ptx_function_parse(struct gpusim_module *module, struct ptx_function *f) {
         parse_body(p);
     if (!p->failed)
         settle_branches(p);
+    f->occupied_bytes = occupied_bytes(p);
     f->local_bytes = (f->local_bytes + 15) / 16 * 16;
     f->parsed = !p->failed && ptx_flow(f, p->nregisters);
     f->all_rows += f->nrows;

@@ -81,6 +81,7 @@ struct gpusim_grid {
     const struct ptx_function *f;
     struct gpusim_dim grid, block;
     uint32_t nblocks, begun, ended, threads, registers, shared_bytes;
+    uint32_t occupied_bytes; /* of shared memory, as SMs count it */
     uint8_t *args;
     struct gpusim_grid *next; /* of those with blocks that have not begun */
     char *fault;

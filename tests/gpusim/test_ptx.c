@@ -655,6 +655,24 @@ static void registers_as_ptxas_says_them_limit_how_many_blocks_have_room(void **
     unlink(path);
 }
 
+/* Each kernel has a variable of its own outside functions; a kernel of the module occupies only what it, or what it calls, names. */
+static void a_kernel_occupies_the_shared_memory_that_it_names(void **state) {
+    (void)state;
+    const char *text = ".version 8.0\n.target sm_75\n.address_size 64\n"
+                       ".shared .align 8 .b8 mine[600];\n.shared .align 8 .b8 another[900];\n"
+                       ".func f ()\n{\n.reg .b32 %r<2>;\nmov.u32 %r1, 1;\nst.shared.u32 [mine], %r1;\nret;\n}\n"
+                       ".visible .entry k (.param .u64 k_param_0)\n{\n{\ncall.uni f, ();\n}\nret;\n}\n"
+                       ".visible .entry other (.param .u64 other_param_0)\n{\nret;\n}\n";
+    gpusim_reset(1, &small, 1);
+    struct gpusim_module *module = gpusim_module_load(text);
+    struct gpusim_kernel_info info;
+    gpusim_kernel_info(gpusim_kernel(module, "k"), &info);
+    assert_int_equal(info.shared_bytes, 600);
+    gpusim_kernel_info(gpusim_kernel(module, "other"), &info);
+    assert_int_equal(info.shared_bytes, 0);
+    gpusim_module_unload(module);
+}
+
 static void a_mutation_changes_what_is_loaded(void **state) {
     (void)state;
     static uint32_t word;
@@ -688,6 +706,7 @@ int main(void) {
         cmocka_unit_test(fences_are_counted_by_scope),
         cmocka_unit_test(blocks_wait_for_room),
         cmocka_unit_test(registers_as_ptxas_says_them_limit_how_many_blocks_have_room),
+        cmocka_unit_test(a_kernel_occupies_the_shared_memory_that_it_names),
         cmocka_unit_test(a_mutation_changes_what_is_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
