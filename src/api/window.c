@@ -131,6 +131,8 @@ static struct collet_window **link_of(struct collet_comm *comm, const struct col
 }
 
 static enum collet_result err_no_window(const struct collet_window *window) {
+    if (window == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "window is NULL: pass one that collet_win_register() has made");
     return err_set(COLLET_ERR_INVALID_ARGUMENT, "window is %p: none of this communicator's, or deregistered already",
                    (const void *)window);
 }

@@ -62,7 +62,7 @@ static uint64_t verbs_card(int device) {
 }
 
 static bool verbs_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
-    *why = verbs_card_of(a) == 0 || verbs_card_of(b) == 0 ? "no RDMA port on one of both hosts (see collet-info)"
+    *why = verbs_card_of(a) == 0 || verbs_card_of(b) == 0 ? "no RDMA port on one of the two hosts (see collet-info)"
                                                           : "their RDMA networks differ (see collet-info)";
     return verbs_common_kind(verbs_card_of(a), verbs_card_of(b)) >= 0;
 }
