@@ -61,6 +61,8 @@ enum collet_result collet_comm_init_rank_config(struct collet_comm **comm, int n
 enum collet_result collet_comm_init_rank_scalable(struct collet_comm **comm, int nranks, int rank, int nids,
                                                   const struct collet_unique_id *ids,
                                                   const struct collet_config *config) {
+    if (comm != NULL)
+        *comm = NULL;
     if (ids == NULL)
         return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "ids is NULL: pass an array of nids unique ids"));
     COLLET_TRY(group_poison(boot_check_ranks(nranks, rank)));

@@ -7,6 +7,7 @@
 #include "api/group.h"
 #include "api/stream.h"
 #include "program/program.h"
+#include "proxy/proxy.h"
 #include "transport/transport.h"
 
 /* Has a message of this rank begun to come? The connection is made if it is not there: without it, nothing can come. */
@@ -31,7 +32,11 @@ enum collet_result probe_try(struct collet_comm *comm, struct post *probe) {
         bool is_there;
         if (peer == comm->rank || engine_receives_of(engine, peer)->first != NULL)
             continue;
-        COLLET_TRY(look_at(comm->chan, peer, &is_there));
+        proxy_pause(comm->chan);
+        enum collet_result result = look_at(comm->chan, peer, &is_there);
+        proxy_resume(comm->chan);
+        if (result != COLLET_SUCCESS)
+            return result;
         if (is_there) {
             engine->probed = *(int *)probe->out = peer;
             return COLLET_SUCCESS;

@@ -378,6 +378,8 @@ enum collet_result collet_comm_split(struct collet_comm *comm, int color, int ke
 enum collet_result collet_comm_shrink(struct collet_comm *comm, const int *exclude_ranks, int count,
                                       struct collet_comm **newcomm, const struct collet_config *config) {
     const struct wish wish = {CALL_SHRINK, 0, 0, 0, 0};
+    if (newcomm != NULL)
+        *newcomm = NULL;
     if (count < 0 || (exclude_ranks == NULL && count > 0))
         return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT,
                                     "exclude_ranks is %s and count %d: pass count ranks, or NULL and 0",
@@ -388,6 +390,8 @@ enum collet_result collet_comm_shrink(struct collet_comm *comm, const int *exclu
 enum collet_result collet_comm_grow(struct collet_comm *comm, int nranks, const struct collet_unique_id *id,
                                     struct collet_comm **newcomm, const struct collet_config *config) {
     const struct wish wish = {CALL_GROW, 0, 0, nranks, id != NULL};
+    if (newcomm != NULL)
+        *newcomm = NULL;
     COLLET_TRY(group_poison(boot_check_ranks(nranks, 0)));
     if (comm_is_live(comm) && nranks <= comm->nranks)
         return group_poison(

@@ -273,12 +273,8 @@ static enum collet_result map_sparse(int fd, size_t bytes, int protection, void 
     void *room = find_huge_room(bytes);
     int flags = MAP_SHARED | MAP_NORESERVE | (room != NULL ? MAP_FIXED : 0);
     void *memory = mmap(room, bytes, PROT_NONE, flags, fd, 0);
-    if (memory == MAP_FAILED) {
-        enum collet_result result = err_set(memory_code(), "cannot map %zu bytes of shared memory: %m", bytes);
-        if (room != NULL)
-            munmap(room, bytes);
-        return result;
-    }
+    if (memory == MAP_FAILED) /* what was at `room` may be another thread's by now */
+        return err_set(memory_code(), "cannot map %zu bytes of shared memory: %m", bytes);
     munlock(memory, bytes);
     mprotect(memory, bytes, protection);
     *memory_p = memory;

@@ -6,7 +6,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#define GREETING_MAGIC "collet\0\2"
+#define GREETING_MAGIC "collet\0\3"
 #define MAGIC_BYTES 8
 
 struct greeting {

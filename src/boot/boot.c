@@ -309,7 +309,7 @@ static void say_goodbye(struct boot *boot) {
     hub_set_state(hub, boot->rank, PEER_LEFT);
     if (hub->work == NULL)
         return;
-    struct letter *letter = letter_create(LETTER_TO_MANY, boot->rank, PEER_LEFT, NULL, 0);
+    struct letter *letter = letter_create(LETTER_TO_ALL, boot->rank, PEER_LEFT, NULL, 0);
     pthread_mutex_lock(&hub->lock);
     bool last = hub->nlocal == 1;
     if (letter != NULL)

@@ -21,14 +21,14 @@
 /* A message on its way, or a notice to all ranks. */
 struct letter {
     struct letter *next;
-    int32_t to; /* LETTER_TO_MANY: the state `key` of rank `from` */
+    int32_t to; /* LETTER_TO_ALL: the state `key` of rank `from` */
     int32_t from;
     uint64_t key;
     uint64_t number; /* the courier's */
     uint32_t bytes;
     char data[];
 };
-#define LETTER_TO_MANY (-1)
+#define LETTER_TO_ALL (-1)
 
 struct letter_queue {
     struct letter *first, **end;

@@ -284,7 +284,7 @@ static bool on_guest_fail(struct guest *guest, const struct frame *frame) {
 
 static bool on_via(struct guest *guest, const struct frame *frame) {
     struct rendezvous *meeting = guest->meeting;
-    if (meeting->relay == NULL && meeting->nranks == 0)
+    if (meeting->state == MEETING_GATHERS && meeting->relay == NULL && meeting->nranks == 0)
         relay_create(meeting, frame);
     guest->via = true;
     guest->astray = !relay_leads_to(meeting->relay, frame);

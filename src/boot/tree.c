@@ -167,7 +167,7 @@ static bool on_parcel(struct tree *tree, const struct frame *frame) {
 }
 
 void tree_post(struct tree *tree, struct letter *letter) {
-    if (letter->to == LETTER_TO_MANY) {
+    if (letter->to == LETTER_TO_ALL) {
         spread_state(tree, letter->from, (enum peer_state)letter->key, NULL);
         letter_free(letter);
     } else if (hub_state(tree->hub, letter->to, NULL) != PEER_ALIVE) {

@@ -27,6 +27,13 @@ struct frame_head {
 
 static size_t content(const struct wire_buffer *buffer) { return buffer->end - buffer->begin; }
 
+/* A frame may have carried the id of another communicator. */
+static void wipe(struct wire_buffer *buffer) {
+    if (buffer->data != NULL)
+        sodium_memzero(buffer->data, buffer->room);
+    free(buffer->data);
+}
+
 /* Makes room for `bytes` more behind the content. */
 static bool reserve(struct wire_buffer *buffer, size_t bytes) {
     if (buffer->room - buffer->end >= bytes)
@@ -39,9 +46,12 @@ static bool reserve(struct wire_buffer *buffer, size_t bytes) {
     if (buffer->room - buffer->end >= bytes)
         return true;
     size_t room = 2 * buffer->room > buffer->end + bytes ? 2 * buffer->room : buffer->end + bytes;
-    char *data = realloc(buffer->data, room);
+    char *data = malloc(room);
     if (data == NULL)
         return false;
+    if (buffer->end > 0)
+        memcpy(data, buffer->data, buffer->end);
+    wipe(buffer);
     buffer->data = data;
     buffer->room = room;
     return true;
@@ -58,13 +68,6 @@ static bool append(struct wire_buffer *buffer, const void *data, size_t bytes) {
 }
 
 /* --------------------------------------------------------------------------------------------------------------- life */
-
-/* A frame may have carried the id of another communicator. */
-static void wipe(struct wire_buffer *buffer) {
-    if (buffer->data != NULL)
-        sodium_memzero(buffer->data, buffer->end);
-    free(buffer->data);
-}
 
 /* Most connections are silent most of the time: a buffer that is empty takes no memory. */
 static void release(struct wire_buffer *buffer) {

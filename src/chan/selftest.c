@@ -86,9 +86,10 @@ enum collet_result selftest_conn_try(struct conn *conn) {
 /* Of both sides, on each channel that leaves by a ring of its own. *waits: for this peer. */
 static enum collet_result peer_try(struct chan *chan, int peer, bool *waits) {
     int nchannels = chan->owner.rings != NULL ? chan->owner.rings->nrings : 1;
+    const int lane = conn_lane(&chan->owner, PROG_TO_MANY, 0); /* a rank connects to all others here */
     for (int k = 0; k < 2 * nchannels; k++) {
         struct conn *conn;
-        COLLET_TRY(conn_get(chan, peer, k / 2, 0, k % 2 ? CONN_PRODUCER : CONN_CONSUMER, &conn));
+        COLLET_TRY(conn_get(chan, peer, k / 2, lane, k % 2 ? CONN_PRODUCER : CONN_CONSUMER, &conn));
         enum collet_result result = conn_try(conn);
         if (result < 0)
             return result;

@@ -25,6 +25,7 @@
 #define MEMORY_BUFFER_BYTES (1u << 20)
 #define MESSAGES_BUFFER_BYTES (4u << 20)
 #define ROAM_BYTES (2u << 20) /* what the payloads that one rank sends go through, lap by lap (fifo_place.h) */
+#define SET_LONG_BYTES 4096u  /* however short COLLET_BUFFSIZE is: room for the blocks of many ranks in a message */
 /* Of memory, for one rank's connections to all others, in one direction on one channel. */
 #define RANK_BUDGET_BYTES (320u << 20)
 
@@ -32,7 +33,8 @@ uint32_t chan_roam_bytes(int neighbours) { return ROAM_BYTES / NSLOTS / (uint32_
 
 static uint32_t long_bytes(const struct config *config, bool messages) {
     uint32_t buffer = messages ? MESSAGES_BUFFER_BYTES : MEMORY_BUFFER_BYTES;
-    return (config->buffsize > 0 ? (uint32_t)config->buffsize : buffer) / NSLOTS / 64 * 64;
+    uint32_t bytes = (config->buffsize > 0 ? (uint32_t)config->buffsize : buffer) / NSLOTS / 64 * 64;
+    return bytes > SET_LONG_BYTES ? bytes : SET_LONG_BYTES;
 }
 
 static struct fifo_layout layout_with(const struct config *config, uint32_t slot_bytes, uint32_t short_bytes,

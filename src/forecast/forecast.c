@@ -73,8 +73,8 @@ uint64_t forecast_count(const struct forecast_stage *stage, uint64_t bytes) {
 
 /* Slices are whole multiples of a few elements: of a short buffer the last ones are empty. */
 static bool has_empty_slices(const struct forecast_stage *stage, uint64_t bytes) {
-    uint64_t nslices = (uint64_t)stage->cost->nslices;
-    return is_slices(stage) && nslices > 1 && geometry_share(bytes, nslices) * (nslices - 1) >= bytes;
+    uint64_t nslices = (uint64_t)stage->cost->nslices, elems = bytes / stage->job->elem_bytes;
+    return is_slices(stage) && nslices > 1 && geometry_share(elems, nslices) * (nslices - 1) >= elems;
 }
 
 static enum forecast_kind kind_of(const struct forecast_stage *stage, uint64_t bytes) {

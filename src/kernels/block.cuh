@@ -146,10 +146,12 @@ BLOCK_FN void block_pieces(struct block_memory *m, const struct prog_step *step,
 
 /* Slots of plain payload are operands and places of a reduction by all lanes; with lines every lane does its own. Barriers
  * stand around that: before it, positions of the ends are the last step's, credit is there, and so is plain payload; after
- * it, all lanes have taken what they read and stored what is published. */
+ * it, all lanes have taken what they read and stored what is published. Each protocol's is a function of its own, which has
+ * all registers. */
 template <class R, class P>
-BLOCK_FN enum work_failure block_step(struct block_memory *m, const struct prog_step *step, uint64_t round,
-                                      uint32_t bytes, const struct interp_piece *first, struct work_status *status) {
+BLOCK_SELDOM enum work_failure block_step(struct block_memory *m, const struct prog_step *step, uint64_t round,
+                                          uint32_t bytes, const struct interp_piece *first,
+                                          struct work_status *status) {
     struct interp_worker *w = &m->worker;
     const struct interp_op *op = &m->op;
     enum work_failure failure = WORK_FINE;

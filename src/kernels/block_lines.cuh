@@ -11,7 +11,7 @@
  * A lane has several parts under way at once: of one line those of several peers, or, from one peer at most, those of several
  * lines:
  *
- *    load  own operand's words ──▶ poll  lines 0 … 3, all at once ──▶ reduce, send, store  line 0, 1, 2, 3
+ *    load  own operand's words ──▶ poll  lines 0 and 1, both at once ──▶ reduce, send, store  line 0, line 1
  *
  * What a line is, the protocol says (proto.h). Ends whose slots a wire carries are of the same step, as plain payload.
  */
@@ -55,6 +55,7 @@ template <class P> BLOCK_FN bool any_of_company(bool condition) {
 /* What a lane has under way at once: parts of so many lines, each from so many ends. */
 template <class P, int nlines> struct block_flight {
     enum { lines = nlines, ends = nlines > 1 ? 1 : P::many };
+    enum { positions = nlines > 1 ? ends + 1 : ends }; /* at which operands are taken between two looks */
     struct lane_part part[nlines];
     uint64_t words[ends][nlines][LANE_WORDS_MAX]; /* received */
     uint64_t own[nlines][P::words];               /* of the first operand in memory */
@@ -253,7 +254,7 @@ template <class R, class P, class F>
 BLOCK_FN void line_take(struct word_sum<R> *sums, const struct interp_op *op, const struct prog_step *step,
                         const struct lines_piece *p, int first, const F *flight, int line, int *taken) {
 #pragma unroll
-    for (int k = 0; k < F::ends; k++) {
+    for (int k = 0; k < F::positions; k++) {
         bool local = true;
 #pragma unroll 1
         while (local && first + k <= step->recv_count) {
@@ -263,7 +264,7 @@ BLOCK_FN void line_take(struct word_sum<R> *sums, const struct interp_op *op, co
 #pragma unroll
             for (int u = 0; u < P::words; u++)
                 word_take<R>(&sums[u], local ? local_take<R, P>(op, step, p, *taken, flight, line, u)
-                                             : flight->words[k][line][u]);
+                                             : flight->words[k % F::ends][line][u]);
             *taken += local;
         }
     }
@@ -294,6 +295,8 @@ BLOCK_FN enum work_failure flight_reduce(struct interp_worker *w, const struct p
 #pragma unroll
         for (int line = 0; line < F::lines; line++)
             line_take<R, P>(sums[line], op, step, p, first, flight, line, &taken[line]);
+        if (F::lines > 1)
+            break; /* these were all */
     }
 #pragma unroll
     for (int i = 0; i < F::lines * P::words; i++)
@@ -366,8 +369,8 @@ BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_
     return WORK_FINE;
 }
 
-/* Several lines at once where at most one operand is received, and one is in memory; then the others, one by one. Lines of LL are short: of them a
- * slot has few for each lane. */
+/* Two lines at once where at most one operand is received, from near, and at most one is in memory; then the others, one by one.
+ * Lines of LL are short: of them a slot has few for each lane. */
 template <class R, class P>
 BLOCK_FN enum work_failure piece_run(struct interp_worker *w, const struct prog_step *step, const struct lines_piece *p,
                                      const struct work_status *status) {
@@ -376,7 +379,7 @@ BLOCK_FN enum work_failure piece_run(struct interp_worker *w, const struct prog_
     bool is_near = step->recv_count == 0 || !w->op->recv_ends[step->recv_first]->remote;
     if constexpr (P::lanes > 1)
         if (is_near && step->recv_count <= 1 && step->locals_count <= 1)
-            failure = parts_run < R, P, R::reduces ? 2 : 4 > (w, step, p, status, &turn);
+            failure = parts_run<R, P, 2>(w, step, p, status, &turn);
     return failure == WORK_FINE ? parts_run<R, P, 1>(w, step, p, status, &turn) : failure;
 }
 

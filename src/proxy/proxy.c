@@ -68,7 +68,7 @@ static void move_near(struct proxy *proxy) {
                 if (cpus != NULL)
                     os_cpu_set_add(&near, cpus);
             }
-    if (nconns != proxy->nconns)
+    if (nconns != proxy->nconns && os_cpu_set_count(&near) > 0)
         os_cpu_set_prefer(&proxy->allowed, &near);
     proxy->nconns = nconns;
 }

@@ -163,9 +163,11 @@ static bool move_both(struct conn *conn) {
 
 /* A rail that died is settled by both ends, and the producer's call does not end before. */
 static void verbs_attend(struct conn *conn) {
-    const struct verbs_end *end = conn->impl;
-    if (end->nrails > 1 && end->broken[0] == '\0')
-        move_both(conn);
+    struct verbs_end *end = conn->impl;
+    if (end->nrails <= 1 || end->broken[0] != '\0')
+        return;
+    end->turns |= LISTEN_EVERY_TURNS - 1; /* it comes here rarely: the next turn listens */
+    move_both(conn);
 }
 
 /* What was received stays consumable, and the failure is reported when that is all consumed. That a rank which has finished

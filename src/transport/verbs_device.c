@@ -170,8 +170,8 @@ static bool find_pkey(const struct verbs_host *host, struct verbs_port *port, in
         uint16_t key = 0;
         if (host->lib.query_pkey(port->device->context, port->number, k, &key) != 0)
             continue;
-        const bool full = ntohs(key) & PKEY_FULL;
-        if (((ntohs(key) ^ wanted) & (PKEY_FULL - 1)) != 0 || (found && !full))
+        const bool full = ntohs(key) & PKEY_FULL, empty = (ntohs(key) & (PKEY_FULL - 1)) == 0;
+        if (empty || ((ntohs(key) ^ wanted) & (PKEY_FULL - 1)) != 0 || (found && !full))
             continue;
         port->pkey_index = (uint16_t)k;
         found = true;

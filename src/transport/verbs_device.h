@@ -116,10 +116,15 @@ void verbs_gid_text(const union ibv_gid *gid, char text[VERBS_GID_TEXT_BYTES]);
 void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entries, int n,
                        const struct config *config);
 
-/* InfiniBand GIDs: │ 10 bits fixed │ 22 bits 0 │ FLID │ subnet │ 64 bits of the port │. A FLID is a LID that routers between
- * subnets know; 0: the port has none. */
-static inline uint16_t verbs_gid_flid(const union ibv_gid *gid) { return (uint16_t)(gid->raw[4] << 8 | gid->raw[5]); }
+/* Local InfiniBand GIDs: │ 10 bits fixed │ 22 bits 0 │ FLID │ subnet │ 64 bits of the port │. A FLID is a LID that routers between
+ * subnets know; 0: the port has none. Other GIDs have 64 bits of subnet. */
+static inline bool verbs_gid_is_local(const union ibv_gid *gid) { return gid->raw[0] == 0xfe && gid->raw[1] >= 0x80; }
+static inline uint16_t verbs_gid_flid(const union ibv_gid *gid) {
+    return verbs_gid_is_local(gid) ? (uint16_t)(gid->raw[4] << 8 | gid->raw[5]) : 0;
+}
 static inline bool verbs_gids_share_subnet(const union ibv_gid *a, const union ibv_gid *b) {
+    if (!verbs_gid_is_local(a) || !verbs_gid_is_local(b))
+        return memcmp(a->raw, b->raw, 8) == 0;
     return memcmp(a->raw, b->raw, 4) == 0 && memcmp(a->raw + 6, b->raw + 6, 2) == 0;
 }
 

@@ -27,6 +27,8 @@
 #include "transport/verbs_qp.h"
 #include "transport/wire.h"
 
+#define STEP_WRITES 3         /* of one step, at most */
+#define LISTEN_EVERY_TURNS 64 /* without progress: looks for letters about rails */
 #define VERBS_LIVE_MAX (VERBS_RAILS_MAX * VERBS_QPS_MAX)
 
 /* The rest of a slot's header, where it changes. It lies behind the payload, in the same write. Or it is in a write of its own

@@ -19,8 +19,6 @@
  */
 #include "transport/verbs_end.h"
 
-#define LISTEN_EVERY_TURNS 64u /* while all rails are up: the mailbox has a lock */
-
 struct settled {
     uint64_t tail, head;
     uint32_t rail;

@@ -70,7 +70,6 @@ void verbs_post_landing(struct conn *conn, int index, const struct verbs_landing
 }
 
 /* What one progress() posts: a list a queue pair, each rung in with one doorbell. */
-#define STEP_WRITES 3 /* of one step, at most */
 #define BATCH_WRITES (STEP_WRITES * FIFO_MAX_SLOTS)
 struct batch {
     struct ibv_send_wr writes[BATCH_WRITES], *last[VERBS_LIVE_MAX], *first[VERBS_LIVE_MAX];

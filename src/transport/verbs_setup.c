@@ -58,13 +58,14 @@ static enum collet_result choose_depths(const struct conn *conn, const struct ve
     uint32_t per_queue = (uint32_t)attr.max_qp_wr, per_qp = (uint32_t)attr.max_cqe / (uint32_t)nqps;
     uint32_t receives = RECEIVES_PER_SLOT * nslots + 2, sends = SENDS_PER_SLOT * nslots;
     sends = sends < per_queue ? sends : per_queue;
-    if (per_qp < receives + 2 || per_queue < receives)
+    if (per_qp < receives + STEP_WRITES || per_queue < receives)
         return err_set(COLLET_ERR_UNSUPPORTED,
                        "%s has queues of %u and completion queues of %d entries: a connection needs %u and %u; "
                        "lower COLLET_IB_QPS_PER_CONNECTION, or set COLLET_IB_HCA to other devices",
-                       port->device->name, per_queue, attr.max_cqe, receives, (receives + 2) * (uint32_t)nqps);
+                       port->device->name, per_queue, attr.max_cqe, receives,
+                       (receives + STEP_WRITES) * (uint32_t)nqps);
     uint32_t more = receives + LANDINGS_PER_SLOT * nslots + 2;
-    if (conn->side == CONN_PRODUCER && per_qp >= more + 2 && per_queue >= more)
+    if (conn->side == CONN_PRODUCER && per_qp >= more + STEP_WRITES && per_queue >= more)
         receives = more;
     *depths = (struct verbs_depths){sends < per_qp - receives ? sends : per_qp - receives, receives, INLINE_BYTES};
     return COLLET_SUCCESS;

@@ -260,6 +260,7 @@ static void a_full_disk_is_said_and_harms_no_call(void **state) {
                                             NULL};
     char log[64];
     snprintf(log, sizeof(log), "/tmp/collet-test-full-%d", (int)getpid());
+    unlink(log); /* of an earlier process with this number */
     world_run(&worlds[WORLD_SHM], 3, variables, fail_without_disk, log);
     assert_int_equal(count_lines(log, "cannot write COLLET_DUMP_FILE=/dev/full: No space left on device"), 3);
     assert_int_equal(count_lines(log, "cannot write COLLET_RECORD: No space left on device"), 3);

@@ -177,7 +177,6 @@ struct input {
     X(BAD, "buff is NULL", collet_win_register(b.comm, NULL, 8, &window))                                              \
     X(BAD, "window is NULL", collet_win_register(b.comm, b.in, 8, NULL))                                               \
     X(BAD, "comm is NULL", collet_win_deregister(NULL, NULL))                                                          \
-    X(BAD, "window is NULL", collet_win_deregister(b.comm, NULL))                                                      \
     X(BAD, "none of this communicator's", collet_win_deregister(b.comm, (struct collet_window *)b.in))                 \
     X(BAD, "comm is NULL", collet_put(b.in, 8, 0, NULL, 0, NULL))                                                      \
     X(BAD, "peer is 2", collet_put(b.in, 8, 2, NULL, 0, b.comm))                                                       \

@@ -125,7 +125,7 @@ check a_machine_is_simulated shows "^ +1M .*ring" "$sim" --machine "$pairs" --no
 check json_has_the_same_rows json_is_json
 check the_same_question_has_the_same_answer same_twice
 check the_largest_jobs_fit_into_their_limits largest
-check a_slot_that_is_too_short_is_said shows "bruck +no prediction: its messages are too long" "$sim" --synthetic "1 gpu : 1 nic" --nodes 16384 --collective allgather --algo bruck --sizes 1M
+check a_slot_that_is_too_short_is_said shows "bruck +no prediction: its messages are too long" "$sim" --synthetic "1 gpu : 1 nic" --nodes 131072 --collective allgather --algo bruck --sizes 1M
 check few_steps_do_for_an_algorithm_of_several_nodes shows "hiertree .*fewer" "$sim" --synthetic "2 gpu nvswitch : 1 nic" --nodes 1024 --algo hiertree --sizes 1M --limit 1
 check bad_input_is_named_and_ends_with_2 refuses_all
 finish

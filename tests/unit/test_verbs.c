@@ -266,7 +266,7 @@ static void queues_are_cut_to_what_the_device_has(void **state) {
     for (int narrow = 0; narrow < 3; narrow++) {
         pair_init(&pair, (struct shape){8, 4096, 2, 2, 0});
         fake.max_qp_wr = narrow == 0 ? 18 : 1024;
-        fake.max_cqe = narrow == 1 ? 40 : 4096;
+        fake.max_cqe = narrow == 1 ? 42 : 4096;
         fake.max_inline = narrow == 2 ? 0 : 60;
         assert_int_equal(transport_verbs.offer(&pair.consumer, &pair.blob), COLLET_SUCCESS);
         assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_SUCCESS);
@@ -288,7 +288,7 @@ static void what_a_device_refuses_is_an_error_with_its_cause(void **state) {
     static const struct shape shape = {8, 4096, 1, 8, 0};
     struct pair pair;
     pair_init(&pair, shape);
-    fake.max_cqe = 8 * 19;
+    fake.max_cqe = 8 * 20;
     expect_refusal(&pair, COLLET_ERR_UNSUPPORTED, "mlx5_0 has queues of", "COLLET_IB_QPS_PER_CONNECTION");
     pair_init(&pair, shape);
     fake.max_qp_wr = 10;

@@ -91,7 +91,8 @@ def _from_buffer(obj: Any, writable: bool) -> Memory:
     view = _View(obj, writable)
     raw = view.raw
     format_ = raw.format.decode() if raw.format else "B"
-    return Memory(raw.buf, raw.len // (raw.itemsize or 1), _type_of_format(format_, raw.itemsize), view, format_ == "?")
+    return Memory(raw.buf, raw.len // (raw.itemsize or 1), _type_of_format(format_, raw.itemsize), view,
+                  format_.lstrip("@=<") == "?")
 
 
 # ---- DLPack ----

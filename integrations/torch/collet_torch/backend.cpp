@@ -195,6 +195,10 @@ class Operation : public c10d::Work {
     void wait_quietly() { /* a failure stays in the operation and in its Future */
         try {
             wait();
+        } catch (const pybind11::error_already_set &raised) {
+            pybind11::gil_scoped_acquire locked;
+            if (raised.matches(PyExc_KeyboardInterrupt))
+                PyErr_SetInterrupt(); /* Python raises it again once this call is over */
         } catch (...) {
         }
     }

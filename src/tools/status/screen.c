@@ -54,11 +54,12 @@ static volatile sig_atomic_t interrupted;
 static void interrupt(int signal) { interrupted = signal; }
 
 static void draw(char *text, int seconds) {
-    struct winsize size = {.ws_row = 24};
+    struct winsize size;
     char now[16];
     const time_t seconds_now = time(NULL);
     struct tm local;
-    ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row < 3) /* some terminals do not know their size */
+        size.ws_row = 24;
     strftime(now, sizeof now, "%T", localtime_r(&seconds_now, &local));
     const int before = count_lines(text);
     screen_fit(text, size.ws_row - 2, "  held up");
@@ -83,7 +84,8 @@ void screen_watch(int seconds, char *(*text)(void *context), void *context) {
             printf("%s", shown);
         fflush(stdout);
         free(shown);
-        nanosleep(&(struct timespec){.tv_sec = seconds}, NULL);
+        if (!interrupted)
+            nanosleep(&(struct timespec){.tv_sec = seconds}, NULL);
     }
     printf("%s", terminal ? "\033[?7h\033[?25h\033[?1049l" : "");
     fflush(stdout);
