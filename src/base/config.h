@@ -107,7 +107,7 @@ enum config_scope {
          "steps, waits and wires of every rank into this file, for ui.perfetto.dev; %h host, %p pid, %r rank")         \
     INT(trace_events, "TRACE_EVENTS", NULL, "", RANK, 131072, 64, 1 << 26, "so many of the newest events are kept")    \
     INT(trace_every, "TRACE_EVERY", NULL, "", AGREED, 8, 1, 1 << 20,                                                   \
-        "of calls of less than 4 KiB one in so many is traced, once there were 256 calls; 1: all of them")             \
+        "of calls of less than 4 KiB one in so many (a power of two, or the next) is traced, after 256 calls; 1: all") \
     TEXT(metrics, "METRICS", NULL, "", RANK, "",                                                                       \
          "port, ports (9400-9407), ADDRESS:port or file where this process shows its ranks to Prometheus")             \
     INT(checksum, "CHECKSUM", NULL, "", AGREED, 0, 0, 1,                                                               \

@@ -34,7 +34,7 @@ struct exec_program {
     struct conn **conns;
     int nremote; /* of them over a wire */
     const exec_visits *visits;
-    uint32_t trace_every;          /* one in so many of the present kind of call is traced (exec_trace.h) */
+    uint32_t trace_mask;           /* calls of the present kind whose number has one of these bits are not traced */
     struct interp_op *ops;         /* one per channel */
     struct interp_op *pair_ops;    /* [worker], of a pairwise collective, whose workers differ in counts; else NULL */
     uint64_t ops_id;               /* args_id of the call that they were last filled from; 0: none yet */

@@ -91,7 +91,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
         op->multiply = (const void *)reduce_host_multiply(call->request.type);
     }
     program->ops_id = call->args_id;
-    program->trace_every = exec_trace_every(call, bytes);
+    program->trace_mask = exec_trace_mask(call, bytes);
 }
 
 static void exec_call_start(struct exec_call *call) {
