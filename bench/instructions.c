@@ -3,14 +3,14 @@
  * What a warm call costs in instructions: two ranks of one process all-reduce in one thread, as one group. A count, unlike
  * a time, is the same on a busy machine. scripts/instructions.sh counts what happens inside warm_calls().
  *
- *    usage: instructions <bytes> <calls>
+ *    usage: instructions <bytes> <calls> <calls before them>
  */
 #include "collet.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { RANKS = 2, MOST_FLOATS = 1 << 20, CALLS_BEFORE = 300 };
+enum { RANKS = 2, MOST_FLOATS = 1 << 20 };
 
 static struct collet_comm *comms[RANKS];
 static float in[RANKS][MOST_FLOATS], out[RANKS][MOST_FLOATS];
@@ -35,14 +35,14 @@ __attribute__((noinline)) static void warm_calls(size_t count, int calls) {
 }
 
 int main(int argc, char **argv) {
-    size_t count = argc == 3 ? strtoul(argv[1], NULL, 10) / sizeof(float) : 0;
-    int calls = argc == 3 ? atoi(argv[2]) : 0;
+    size_t count = argc == 4 ? strtoul(argv[1], NULL, 10) / sizeof(float) : 0;
+    int calls = argc == 4 ? atoi(argv[2]) : 0;
     if (count == 0 || count > MOST_FLOATS || calls < 1) {
-        fprintf(stderr, "usage: instructions <bytes, 4 … 4194304> <calls>\n");
+        fprintf(stderr, "usage: instructions <bytes, 4 … 4194304> <calls> <calls before them>\n");
         return 2;
     }
     check(collet_comm_init_all(comms, RANKS, NULL));
-    for (int k = 0; k < CALLS_BEFORE; k++)
+    for (int k = 0; k < atoi(argv[3]); k++)
         call(count);
     warm_calls(count, calls);
     for (int rank = 0; rank < RANKS; rank++)

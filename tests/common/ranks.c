@@ -240,3 +240,14 @@ bool ranks_run(const struct ranks_job *job, char why[RANKS_TEXT_BYTES]) {
     ranks_unshare(ranks, sizeof(*ranks));
     return good;
 }
+
+int ranks_log_lines(const char *path, const char *words) {
+    char line[2048];
+    int n = 0;
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        n += strstr(line, words) != NULL;
+    if (file != NULL)
+        fclose(file);
+    return n;
+}

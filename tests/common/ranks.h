@@ -82,4 +82,7 @@ void ranks_show_on_hang(struct collet_comm *comm);
 uint64_t ranks_now_ns(void);
 void ranks_sleep_ms(int ms);
 
+/* How many lines of a log, into which ranks have written, have these words. */
+int ranks_log_lines(const char *path, const char *words);
+
 #endif

@@ -48,17 +48,6 @@ static void check_blame(struct ranks *ranks, int rank, enum collet_result result
             ranks_fail(ranks, "rank %d: \"%s\" is not in: %s", rank, blame->words[k], collet_last_error(NULL));
 }
 
-static int count_lines(const char *path, const char *words) {
-    char line[2048];
-    int n = 0;
-    FILE *file = fopen(path, "r");
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
-        n += strstr(line, words) != NULL;
-    if (file != NULL)
-        fclose(file);
-    return n;
-}
-
 static void write_into_log(struct ranks *ranks) {
     const struct blame *blame = ranks->argument;
     if (freopen(blame->log, "a", stderr) == NULL)
@@ -135,7 +124,7 @@ static void run_standstill(int nranks, const char *word, const char *other_word,
     blame->words[0] = word;
     blame->words[1] = other_word;
     world_run(&worlds[WORLD_SHM], nranks, ring, run, blame);
-    int lines = count_lines(blame->log, "no rank can go on");
+    int lines = ranks_log_lines(blame->log, "no rank can go on");
     remove(blame->log);
     ranks_unshare(blame, sizeof(*blame));
     assert_in_range(lines, 1, nranks);
@@ -320,7 +309,8 @@ static void a_late_rank_is_named_once(void **state) {
     static const char *const warn_soon[] = {"COLLET_WARN_AFTER", "2", "COLLET_ALGO", "ring", NULL};
     struct blame *blame = blame_with_log();
     world_run(&worlds[WORLD_SHM], 4, warn_soon, one_comes_late, blame);
-    int named = count_lines(blame->log, ": rank 1 of 4 has not made it"), all = count_lines(blame->log, "has waited");
+    int named = ranks_log_lines(blame->log, ": rank 1 of 4 has not made it"),
+        all = ranks_log_lines(blame->log, "has waited");
     remove(blame->log);
     ranks_unshare(blame, sizeof(*blame));
     assert_int_equal(named, 1);

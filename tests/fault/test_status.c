@@ -232,17 +232,6 @@ static void fail_without_disk(struct ranks *ranks, int rank) {
     fail_on_purpose(ranks, rank);
 }
 
-static int count_lines(const char *path, const char *words) {
-    char line[2048];
-    int n = 0;
-    FILE *file = fopen(path, "r");
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
-        n += strstr(line, words) != NULL;
-    if (file != NULL)
-        fclose(file);
-    return n;
-}
-
 static void a_full_disk_is_said_and_harms_no_call(void **state) {
     (void)state;
     static const char *const variables[] = {"COLLET_ALGO",
@@ -262,9 +251,9 @@ static void a_full_disk_is_said_and_harms_no_call(void **state) {
     snprintf(log, sizeof(log), "/tmp/collet-test-full-%d", (int)getpid());
     unlink(log); /* of an earlier process with this number */
     world_run(&worlds[WORLD_SHM], 3, variables, fail_without_disk, log);
-    assert_int_equal(count_lines(log, "cannot write COLLET_DUMP_FILE=/dev/full: No space left on device"), 3);
-    assert_int_equal(count_lines(log, "cannot write COLLET_RECORD: No space left on device"), 3);
-    assert_int_equal(count_lines(log, "cannot write COLLET_TRACE=/dev/full"), 3);
+    assert_int_equal(ranks_log_lines(log, "cannot write COLLET_DUMP_FILE=/dev/full: No space left on device"), 3);
+    assert_int_equal(ranks_log_lines(log, "cannot write COLLET_RECORD: No space left on device"), 3);
+    assert_int_equal(ranks_log_lines(log, "cannot write COLLET_TRACE=/dev/full"), 3);
     unlink(log);
 }
 
