@@ -177,10 +177,9 @@ FORECAST_LIB := $(BUILD)/lib/libcollet-forecast.a
 
 # ----------------------------------------------------------------------------------------------------------------- build
 
-.PHONY: all libs tests
+.PHONY: all libs
 all: libs $(TOOLS) $(SCRIPT_TOOLS) $(PERFS) $(EXAMPLES) portable
 libs: $(SHARED_LIB) $(BUILD)/lib/libcollet.so $(NCCL_LIB) $(NET_LIB) $(STATIC_LIB) $(FORECAST_LIB) $(INTERNAL_LIB)
-tests: $(TESTS)
 
 # Objects are made anew when the compiler or its flags change, and not before what they need is there.
 FLAGS_NOW := $(if $(WITH_CUDA),CUDA) $(CC) $(BASE_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
@@ -355,13 +354,18 @@ $(BUILD)/portable/%.o: $(PORTABLE_SOURCE) | $(BUILD)/needs
 
 # A child make: it sees what deps.sh has just installed, and uses all CPUs unless the caller chose otherwise.
 AGAIN = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
-RUN_TESTS = scripts/run-tests.sh --level $(1) --jobs $(TEST_JOBS) $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
+RUN_TESTS = scripts/run-tests.sh --level $(1) --jobs $(TEST_JOBS) $(CHOSEN)
 # Programs without threads have nothing to show to the thread sanitizer, and some are slow under it.
 UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/unit/test_algorithms $(BUILD)/tests/unit/test_program \
     $(BUILD)/tests/unit/test_verifier $(BUILD)/tests/unit/test_cost $(BUILD)/tests/unit/test_one_tuner \
     $(BUILD)/tests/unit/test_block $(BUILD)/tests/multi/test_emulated_gpu $(BUILD)/tests/gpu/% $(BUILD)/tests/gpusim/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
+# PROGRAMS='unit/test_tcp fault/test_links.sh': these alone. PART=2/8: each eighth one, from the second on.
+RUNNABLE := $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
+each_nth  = $(shell printf '%s\n' $(RUNNABLE) | awk -v part=$(PART) 'BEGIN { split(part, p, "/") } NR % p[2] == p[1] % p[2]')
+CHOSEN   := $(if $(PROGRAMS),$(foreach p,$(PROGRAMS),$(or $(filter %tests/$(p),$(RUNNABLE)),$(BUILD)/tests/$(p))),$(if $(PART),$(each_nth),$(RUNNABLE)))
 
-.PHONY: deps demo test check test-full asan tsan asan-all tsan-all run-check run-test run-test-full
+.PHONY: deps demo tests test check test-full asan tsan asan-all tsan-all run-check run-test run-test-full
+tests: $(CHOSEN)
 deps:
 	@scripts/deps.sh build
 demo:
@@ -382,13 +386,13 @@ run-test-full:
 
 # The fast subset, or all that `make test` does, built apart and run under a sanitizer. The script tests look at the ordinary build
 # and stay out; so do warnings, of which instrumented code has false ones. What runs ten times as slowly gets more time.
-SANITIZED = BUILD=build-$(@:-all=) CUDA=0 SANITIZE=$(SANITIZERS)
+SANITIZED = BUILD=build-$(@:-all=) CUDA=0 SANITIZE=$(SANITIZERS) SCRIPT_TESTS=
 asan asan-all: SANITIZERS := address,undefined
 tsan tsan-all: SANITIZERS := thread
 asan tsan asan-all tsan-all:
 	@scripts/deps.sh test
 	@$(AGAIN) $(SANITIZED) WERROR= tests
-	@$(if $(filter %-all,$@),COLLET_TEST_TIMEOUT=3600) $(MAKE) --no-print-directory $(SANITIZED) SCRIPT_TESTS= run-$(if $(filter %-all,$@),test,check)
+	@$(if $(filter %-all,$@),COLLET_TEST_TIMEOUT=3600) $(MAKE) --no-print-directory $(SANITIZED) run-$(if $(filter %-all,$@),test,check)
 
 # What a GPU has to show, in 9 minutes at most: one report, its table last. Or in a folder, for where there is no compiler.
 .PHONY: gpu-accept gpu-accept-bundle bundle
@@ -737,7 +741,8 @@ help:
 	@echo 'make check         the fast part of the tests (about a minute on 2 CPUs)'
 	@echo 'make test-full     every combination of collective, type, algorithm, transport … (long)'
 	@echo 'make asan tsan     the fast tests under gcc'"'"'s sanitizers, built in build-asan, build-tsan'
-	@echo 'make asan-all tsan-all  all test programs under them (an hour each)'
+	@echo 'make asan-all tsan-all  all test programs under them (an hour each); PART=2/8: each eighth one, from the second on;'
+	@echo "                   PROGRAMS='unit/test_tcp unit/test_chan': these alone. make test takes both, too"
 	@echo 'make test-nccl-abi libnccl.so.2 in NCCL'"'"'s place (a minute; NCCL_HOME=, NCCL_TESTS= name what it is compared with)'
 	@echo 'make demo-torch    installs PyTorch if it is missing, trains a model with DDP on gloo and on collet'
 	@echo 'make test-torch    PyTorch'"'"'s own distributed tests on collet, where PyTorch is installed (minutes; TEST_TORCH=all: every one;'
