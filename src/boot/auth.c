@@ -47,7 +47,6 @@ static enum auth_state proven(struct auth *auth, struct wire *wire) {
     wire_begin_frames(wire, auth->server ? client_sends : server_sends, auth->server ? server_sends : client_sends);
     sodium_memzero(client_sends, sizeof client_sends);
     sodium_memzero(server_sends, sizeof server_sends);
-    sodium_memzero(auth->key, sizeof auth->key);
     return AUTH_PROVEN;
 }
 
@@ -92,14 +91,23 @@ static enum auth_state answer_greeting(struct auth *auth, struct wire *wire) {
     return AUTH_WAITING;
 }
 
-enum auth_state auth_try(struct auth *auth, struct wire *wire) {
-    if (auth->server)
-        return serve(auth, wire);
-    if (!auth->greeted)
-        return answer_greeting(auth, wire); /* the proof cannot have come yet */
+static enum auth_state await_proof(struct auth *auth, struct wire *wire) {
     bool open = wire_fill(wire, sizeof(struct proof));
     const struct proof *proof = wire_take(wire, sizeof *proof);
     if (proof == NULL)
         return open ? AUTH_WAITING : AUTH_LOST;
     return mac_is(auth, "server", proof->mac) ? proven(auth, wire) : AUTH_REFUSED;
 }
+
+enum auth_state auth_try(struct auth *auth, struct wire *wire) {
+    enum auth_state state;
+    if (auth->server)
+        state = serve(auth, wire);
+    else
+        state = auth->greeted ? await_proof(auth, wire) : answer_greeting(auth, wire);
+    if (state != AUTH_WAITING)
+        auth_stop(auth);
+    return state;
+}
+
+void auth_stop(struct auth *auth) { sodium_memzero(auth->key, sizeof auth->key); }

@@ -45,7 +45,11 @@ struct auth {
 
 void auth_start(struct auth *auth, bool server, const uint8_t key[SECRET_BYTES], int port, struct wire *wire);
 
-/* Call when the wire is ready. Reads no further than the handshake goes. With AUTH_PROVEN the wire is ready for frames. */
+/* Call when the wire is ready. Reads no further than the handshake goes. With AUTH_PROVEN the wire is ready for frames. When it
+ * is over, the key is wiped. */
 enum auth_state auth_try(struct auth *auth, struct wire *wire);
+
+/* Ends a handshake that may still be under way: the key is wiped. */
+void auth_stop(struct auth *auth);
 
 #endif

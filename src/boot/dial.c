@@ -141,6 +141,7 @@ void dial_stop(struct dial *dial) {
         return;
     dial->active = false;
     sodium_memzero(dial->key, sizeof dial->key);
+    auth_stop(&dial->auth);
     watch_timer_stop(&dial->timer);
     wire_destroy(dial->wire);
     dial->wire = NULL;

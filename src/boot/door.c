@@ -72,6 +72,7 @@ static struct wire *entrant_leave(struct entrant *entrant) {
     if (entrant->door->full)
         watch_change(&entrant->door->listener, EPOLLIN);
     entrant->door->full = false;
+    auth_stop(&entrant->auth);
     free(entrant);
     return wire;
 }

@@ -302,6 +302,12 @@ static bool region_has(int memory, unsigned long begin, unsigned long end, const
     return false;
 }
 
+/* One of a secret or a key. */
+static void hide(const uint8_t plain[SECRET_BYTES], uint8_t hidden[SECRET_BYTES]) {
+    for (int k = 0; k < SECRET_BYTES; k++)
+        hidden[k] = (uint8_t)~plain[k];
+}
+
 /* Is a secret, of which all bits are inverted here, in the heap or on a thread's stack? That of the first thread has the id that
  * the test itself passes. */
 static bool memory_has(const uint8_t hidden[SECRET_BYTES]) {
@@ -322,26 +328,52 @@ static bool memory_has(const uint8_t hidden[SECRET_BYTES]) {
     return found;
 }
 
-static void look_for_the_secret(struct ranks *ranks, int rank) {
-    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
-    uint8_t hidden[SECRET_BYTES];
-    struct id id;
-    id_unpack(&ranks->id, &id);
-    for (int k = 0; k < SECRET_BYTES; k++)
-        hidden[k] = (uint8_t)~id.secret[k];
-    ranks_check(ranks, rank, memory_has(hidden));
-    check_it_works(ranks, rank, comm);
-    for (int k = 0; k < 10000 && memory_has(hidden); k++) /* the watch needs a moment */
-        ranks_sleep_ms(1);
-    ranks_check(ranks, rank, !memory_has(hidden));
+/* Comes to the meeting point without the secret: says nothing, part of an answer, or a wrong one. */
+static bool knock(const struct id *id, size_t bytes) {
+    static const char nonsense[64];
+    struct sockaddr_storage to;
+    char greeting[256];
+    const socklen_t length = address_to_sockaddr(&id->set.addresses[0], id->set.port, &to);
+    const int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool greeted =
+        connect(fd, (struct sockaddr *)&to, length) == 0 && recv(fd, greeting, sizeof(greeting), 0) > 0;
+    pass_on(fd, nonsense, bytes, MSG_NOSIGNAL);
+    shutdown(fd, SHUT_WR);
+    while (recv(fd, greeting, sizeof(greeting), 0) > 0) /* until it is shown the door */
+        ;
+    close(fd);
+    return greeted;
 }
 
-static void a_secret_is_nowhere_when_its_communicator_is_gone(void **state) {
+static void look_for_secrets(struct ranks *ranks, int rank) {
+    uint8_t hidden[SECRET_BYTES], hidden_key[SECRET_BYTES];
+    struct collet_comm *comm;
+    ranks_new_id(ranks, rank);
+    {
+        SCOPED_ID struct id id;
+        SCOPED_KEY uint8_t key[SECRET_BYTES];
+        id_unpack(&ranks->id, &id);
+        id_key(id.secret, "meeting point", NULL, 0, key);
+        hide(id.secret, hidden);
+        hide(key, hidden_key);
+        for (size_t bytes = 0; bytes <= 64 && rank == 0; bytes += 32)
+            ranks_check(ranks, rank, knock(&id, bytes));
+    }
+    ranks_try(ranks, rank, collet_comm_init_rank(&comm, ranks->nranks, ranks->id, rank));
+    ranks_check(ranks, rank, memory_has(hidden));
+    check_it_works(ranks, rank, comm);
+    for (int k = 0; k < 10000 && (memory_has(hidden) || memory_has(hidden_key)); k++) /* the watch needs a moment */
+        ranks_sleep_ms(1);
+    ranks_check(ranks, rank, !memory_has(hidden));
+    ranks_check(ranks, rank, !memory_has(hidden_key));
+}
+
+static void secrets_and_keys_are_nowhere_when_their_communicator_is_gone(void **state) {
     (void)state;
     if (LEVEL_SLOWER > 1)
         skip(); /* a sanitizer keeps memory that was freed, and has too much to look through */
-    world_run(&worlds[WORLD_SHM], 2, NULL, look_for_the_secret, NULL);
-    world_run(&worlds[WORLD_TCP], 2, NULL, look_for_the_secret, NULL);
+    world_run(&worlds[WORLD_SHM], 2, NULL, look_for_secrets, NULL);
+    world_run(&worlds[WORLD_TCP], 2, NULL, look_for_secrets, NULL);
 }
 
 int main(void) {
@@ -353,7 +385,7 @@ int main(void) {
         cmocka_unit_test(a_repeated_frame_ends_the_connection),
         cmocka_unit_test(a_changed_frame_ends_the_connection),
         cmocka_unit_test(a_missing_frame_ends_the_connection),
-        cmocka_unit_test(a_secret_is_nowhere_when_its_communicator_is_gone),
+        cmocka_unit_test(secrets_and_keys_are_nowhere_when_their_communicator_is_gone),
     };
     return cmocka_run_group_tests_name("intruder", tests, NULL, NULL);
 }

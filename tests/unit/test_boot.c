@@ -4,6 +4,8 @@
  */
 #include "common/boot_case.h"
 
+#include <sodium.h>
+
 /* -------------------------------------------------------------------------------------------------------- one process */
 
 static void local_ranks_get_messages_of_one_key_in_order(void **state) {
@@ -107,6 +109,52 @@ static void each_restart_of_a_slurm_job_has_a_secret_of_its_own(void **state) {
     unsetenv("SLURM_RESTART_COUNT");
     assert_memory_equal(&first, &same, sizeof(first));
     assert_memory_not_equal(&first, &next, sizeof(first));
+}
+
+/* docs/security.md has the numbers: they are what a guess costs. */
+static void a_secret_is_stretched_before_it_is_used(void **state) {
+    (void)state;
+    static const char text[] = "the secret of this job", where[] = "127.0.0.1:29500/";
+    uint8_t salt[crypto_pwhash_SALTBYTES], expected[SECRET_BYTES];
+    struct collet_unique_id unique;
+    struct id id;
+    crypto_generichash(salt, sizeof salt, (const uint8_t *)where, strlen(where), NULL, 0);
+    assert_int_equal(
+        crypto_pwhash(expected, sizeof expected, text, strlen(text), salt, 2, 16 << 20, crypto_pwhash_ALG_ARGON2ID13),
+        0);
+    assert_int_equal(boot_unique_id_at("127.0.0.1", 29500, text, &unique), COLLET_SUCCESS);
+    assert_int_equal(id_unpack(&unique, &id), COLLET_SUCCESS);
+    assert_memory_equal(id.secret, expected, sizeof expected);
+    assert_null(memmem(&unique, sizeof unique, text, 8));
+}
+
+static void jobs_with_one_secret_have_keys_of_their_own(void **state) {
+    (void)state;
+    static const char text[] = "the secret of this job";
+    static const struct {
+        const char *host, *text;
+        int port;
+    } jobs[] = {{"127.0.0.1", text, 29500},
+                {"127.0.0.1", text, 29501},
+                {"127.0.0.2", text, 29500},
+                {"127.0.0.1", "another", 29500}};
+    enum { JOBS = sizeof jobs / sizeof *jobs, KEYS = 3 * JOBS + 3 };
+    uint8_t keys[KEYS][SECRET_BYTES];
+    for (int k = 0; k <= JOBS; k++) { /* the last one has an id that is random */
+        struct collet_unique_id unique;
+        struct id id;
+        if (k < JOBS)
+            assert_int_equal(boot_unique_id_at(jobs[k].host, jobs[k].port, jobs[k].text, &unique), COLLET_SUCCESS);
+        else
+            assert_int_equal(boot_unique_id_fresh(true, &unique), COLLET_SUCCESS);
+        assert_int_equal(id_unpack(&unique, &id), COLLET_SUCCESS);
+        memcpy(keys[3 * k], id.secret, SECRET_BYTES);
+        id_key(id.secret, "meeting point", NULL, 0, keys[3 * k + 1]);
+        id_key(id.secret, "tree", "a process", 9, keys[3 * k + 2]);
+    }
+    for (int a = 0; a < KEYS; a++)
+        for (int b = 0; b < a; b++)
+            assert_memory_not_equal(keys[a], keys[b], SECRET_BYTES);
 }
 
 static void interfaces_are_chosen_by_their_names(void **state) {
@@ -490,6 +538,8 @@ int main(void) {
         CASE(local_ranks_share_failures_and_goodbyes),
         CASE(bad_arguments_are_named),
         CASE(each_restart_of_a_slurm_job_has_a_secret_of_its_own),
+        CASE(a_secret_is_stretched_before_it_is_used),
+        CASE(jobs_with_one_secret_have_keys_of_their_own),
         CASE(interfaces_are_chosen_by_their_names),
         CASE(letters_find_their_way_whoever_is_gone),
         cmocka_unit_test(letters_over_edges_that_live_need_no_timer),

@@ -163,17 +163,20 @@ static void ports_are_of_the_range_that_is_given(void **state) {
     run(1, with_a_range_that_is_none);
 }
 
+/* Index 0 has a character too few, index 1 just enough. */
 static void with_a_short_secret(int index) {
     struct collet_unique_id id;
-    (void)index;
-    setenv("COLLET_SECRET", "swordfish", 1);
-    EXPECT(boot_unique_id_at("127.0.0.1", 29500, "swordfish", &id) == COLLET_ERR_INVALID_USAGE);
-    EXPECT(strstr(err_last(), "COLLET_SECRET has 9 characters") != NULL && strstr(err_last(), "swordfish") == NULL);
+    setenv("COLLET_SECRET", index == 0 ? "a swordfish, 15" : "a swordfish, 16.", 1);
+    enum collet_result result = boot_unique_id_at("127.0.0.1", 29500, getenv("COLLET_SECRET"), &id);
+    EXPECT(result == (index == 0 ? COLLET_ERR_INVALID_USAGE : COLLET_SUCCESS));
+    if (index == 0)
+        EXPECT(strstr(err_last(), "COLLET_SECRET has 15 characters: use 16 or more") != NULL &&
+               strstr(err_last(), "swordfish") == NULL);
 }
 
 static void a_secret_that_is_easy_to_guess_is_refused(void **state) {
     (void)state;
-    run(1, with_a_short_secret);
+    run(2, with_a_short_secret);
 }
 
 /* A client that comes by the loopback interface gets no greeting. */
