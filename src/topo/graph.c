@@ -93,8 +93,10 @@ void topo_add_link(struct topo *topo, int from, int to, enum topo_medium medium,
     if (present == NULL) {
         append_link(topo, &(struct topo_link){.from = from, .to = to, .medium = medium, .count = count, .gbps = gbps});
     } else {
-        present->count += count;
         present->gbps += gbps;
+        present->count += count; /* which stays one that can be written and read again */
+        if (present->count > TOPO_PARALLEL_LINKS_MAX)
+            present->count = TOPO_PARALLEL_LINKS_MAX;
     }
 }
 

@@ -30,7 +30,8 @@ struct event {
     int victim;
     int other_victim;  /* −1: nobody */
     bool nobody_named; /* the errors need not name them */
-    enum { KILLED, KILLED_WITH_HEIR, EXITS, DESTROYS } how;
+    enum { KILLED, KILLED_WITH_HEIR, KILLED_IN_FIRST, EXITS, DESTROYS } how;
+    int after_us; /* KILLED_IN_FIRST: so long into the first call */
     uint64_t at_ns;
 };
 
@@ -67,7 +68,8 @@ static void leave_heir(struct ranks *ranks) {
 
 static void *kill_later(void *argument) {
     struct ranks *ranks = argument;
-    ranks_sleep_ms(100);
+    const struct event *event = ranks->argument;
+    usleep(event->how == KILLED_IN_FIRST ? (useconds_t)event->after_us : 100000);
     happens_now(ranks->argument);
     kill(getpid(), SIGKILL);
     return NULL;
@@ -159,9 +161,11 @@ static void lose_a_rank(struct ranks *ranks, int rank) {
     const struct event *event = ranks->argument;
     struct collet_comm *comm = begin(ranks, rank, NULL);
     bool victim = rank == event->victim || rank == event->other_victim;
+    if (event->how == KILLED_IN_FIRST)
+        ranks_barrier(ranks); /* init is over everywhere */
     if (!victim)
         survive(ranks, rank, comm, COLLET_ERR_REMOTE);
-    else if (event->how == KILLED || event->how == KILLED_WITH_HEIR)
+    else if (event->how <= KILLED_IN_FIRST)
         be_killed(ranks, rank, comm);
     else
         leave(ranks, rank, comm);
@@ -197,6 +201,14 @@ static void two_ranks_may_be_killed_at_once(void **state) {
     (void)state;
     run_event(5, (struct event){.victim = 1, .other_victim = 2, .how = KILLED}, WORLD_NO_THREADS, lose_a_rank);
     run_event(5, (struct event){.victim = 0, .other_victim = 4, .how = KILLED}, WORLD_NO_THREADS, lose_a_rank);
+}
+
+/* Its offers lead nowhere any more, and its sockets refuse: that is a consequence, and not the cause that is told. */
+static void who_is_killed_while_others_connect_is_to_blame_and_not_the_connection(void **state) {
+    (void)state;
+    for (int k = 0; k < 3; k++)
+        run_event(4, (struct event){.victim = k, .other_victim = -1, .how = KILLED_IN_FIRST, .after_us = 400 * k},
+                  WORLD_NO_THREADS, lose_a_rank);
 }
 
 static void a_process_that_exits_in_silence_fails_all_others_by_name(void **state) {
@@ -382,6 +394,7 @@ int main(void) {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_killed_rank_is_noticed_though_its_child_holds_its_sockets),
         cmocka_unit_test(two_ranks_may_be_killed_at_once),
+        cmocka_unit_test(who_is_killed_while_others_connect_is_to_blame_and_not_the_connection),
         cmocka_unit_test(a_process_that_exits_in_silence_fails_all_others_by_name),
         cmocka_unit_test(a_communicator_destroyed_early_fails_all_others_by_name),
         cmocka_unit_test(ranks_that_leave_when_all_is_done_disturb_nobody),

@@ -347,6 +347,38 @@ static void what_is_too_much_is_refused(void **state) {
     assert_null(topo);
 }
 
+/* What is said of links in parallel is added up, and stays a number that can be written and read again. */
+static void a_link_has_only_so_many_in_parallel(void **state) {
+    (void)state;
+    static const char link[] = "<nvlink target='b' count='%d'/>";
+    static const struct {
+        int count, times;
+        bool good;
+    } cases[] = {{0, 1, false}, {128, 1, true}, {129, 1, false}, {2147483647, 1, false}, {128, 1000, true}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char *text, *written, element[64];
+        struct topo *topo = NULL, *again = NULL;
+        snprintf(element, sizeof element, link, cases[k].count);
+        text = repeated(
+            "<system><cpu numaid='0'><pci busid='b' class='0x030200'><gpu/></pci><pci busid='a' class='0x030200'><gpu>",
+            element, cases[k].times, "</gpu></pci></cpu></system>");
+        enum collet_result result = read_text(text, &topo);
+        assert_int_equal(result, cases[k].good ? COLLET_SUCCESS : COLLET_ERR_INVALID_ARGUMENT);
+        free(text);
+        if (!cases[k].good) {
+            assert_non_null(strstr(err_last(), "count"));
+            continue;
+        }
+        assert_int_equal(topo_write_text(topo, &written), COLLET_SUCCESS);
+        assert_int_equal(topo_read_text(written, strlen(written), "written", TOPO_RECORDED, &again), COLLET_SUCCESS);
+        for (int l = 0; l < again->nlinks; l++)
+            assert_in_range(again->links[l].count, 1, TOPO_PARALLEL_LINKS_MAX);
+        free(written);
+        topo_destroy(again);
+        topo_destroy(topo);
+    }
+}
+
 static char *whole_file(const char *path, size_t *bytes_p) {
     FILE *file = fopen(path, "r");
     assert_non_null(file);
@@ -581,6 +613,7 @@ int main(void) {
         cmocka_unit_test(hwloc_knows_bandwidths_of_gpu_links),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
         cmocka_unit_test(what_is_too_much_is_refused),
+        cmocka_unit_test(a_link_has_only_so_many_in_parallel),
         cmocka_unit_test(damaged_files_are_read_or_refused_but_nothing_worse),
         cmocka_unit_test(machines_survive_being_written_and_read),
         cmocka_unit_test(a_synthetic_machine_settles_after_one_round),
