@@ -169,6 +169,9 @@ static enum collet_result await_id(struct collet_comm *comm) {
         if (result == COLLET_IN_PROGRESS)
             return boot_check_wait(boot, s->leader, s->deadline_ns, "send the id of the new communicator");
         COLLET_TRY(result);
+        if (bytes != sizeof s->id)
+            return err_set(COLLET_ERR_INTERNAL, "rank %d sent an id of %zu bytes, not of %zu", s->leader, bytes,
+                           sizeof s->id);
     }
     COLLET_TRY(comm_join(comm, &s->id, 1));
     s->stage = SPLIT_KEEP_WATCH;

@@ -41,6 +41,9 @@ static enum collet_result gather(struct agreement *agreement) {
         if (result == COLLET_IN_PROGRESS)
             return await_rank(agreement, agreement->next, what);
         COLLET_TRY(result);
+        if (bytes != terms->entry_bytes)
+            return err_set(COLLET_ERR_INTERNAL, "rank %d passed %zu bytes to %s, not %zu", from, bytes, terms->call,
+                           terms->entry_bytes);
     }
     return COLLET_SUCCESS;
 }

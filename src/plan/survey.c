@@ -131,6 +131,9 @@ static enum collet_result ask_ranks(struct survey *survey) {
         if (survey->peers[survey->next].node != survey->rank)
             continue;
         COLLET_TRY(boot_try_recv(survey->boot, survey->next, KEY_WHERE, &answer, sizeof answer, &bytes));
+        if (bytes != sizeof answer)
+            return err_set(COLLET_ERR_INTERNAL, "rank %d says in %zu bytes where it is, not in %zu", survey->next,
+                           bytes, sizeof answer);
         answer.where.busid[TOPO_BUSID_BYTES - 1] = '\0';
         int k = crowd_of_node(survey->peers, survey->next, survey->rank);
         survey->where[k] = answer.where;

@@ -239,10 +239,17 @@ enum collet_result verbs_offer(struct conn *conn, struct conn_blob *blob) {
     return COLLET_SUCCESS;
 }
 
+static bool is_hello(const struct verbs_hello *hello) {
+    bool fits = hello->nrails >= 1 && hello->nrails <= VERBS_RAILS_MAX;
+    for (int r = 0; fits && r < hello->nrails; r++)
+        fits = hello->rails[r].mtu >= IBV_MTU_256 && hello->rails[r].mtu <= IBV_MTU_4096;
+    return fits;
+}
+
 static enum collet_result take_hello(struct conn *conn, const void *data, size_t bytes, struct verbs_hello *hello) {
     if (bytes == sizeof(*hello))
         memcpy(hello, data, bytes);
-    if (bytes != sizeof(*hello) || hello->nrails < 1 || hello->nrails > VERBS_RAILS_MAX)
+    if (bytes != sizeof(*hello) || !is_hello(hello))
         return err_set(COLLET_ERR_INTERNAL, "what rank %d says of its end has %zu bytes and makes no sense", conn->peer,
                        bytes);
     return COLLET_SUCCESS;

@@ -331,8 +331,14 @@ static void an_offer_that_makes_no_sense_is_refused(void **state) {
     pair.blob.bytes--;
     assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_ERR_INTERNAL);
     pair.blob.bytes++;
-    ((struct verbs_hello *)(void *)pair.blob.data)->nrails = 99;
+    struct verbs_hello *hello = (struct verbs_hello *)(void *)pair.blob.data;
+    hello->nrails = 99;
     assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_ERR_INTERNAL);
+    hello->nrails = 1;
+    for (int mtu = 0; mtu < 256; mtu += 85) { /* 85, 170, 255: of no device, and none is 0 */
+        hello->rails[0].mtu = (uint8_t)mtu;
+        assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_ERR_INTERNAL);
+    }
     assert_int_equal(transport_verbs.ready(&pair.consumer), COLLET_IN_PROGRESS);
     pair_close(&pair);
 }
