@@ -14,12 +14,19 @@ void watch_task_init(struct watch_task *task, struct watch *watch, void (*run)(s
 }
 void watch_post(struct watch_task *task) { (void)task; }
 bool watch_task_queued(struct watch_task *task) { return task->queued; }
+
+static struct watch_fd *watch_latest; /* that was added and not removed; NULL: none */
+
 enum collet_result watch_add(struct watch_fd *watched, uint32_t events) {
-    (void)watched, (void)events;
+    (void)events;
+    watch_latest = watched;
     return COLLET_SUCCESS;
 }
 void watch_change(struct watch_fd *watched, uint32_t events) { (void)watched, (void)events; }
-void watch_remove(struct watch_fd *watched) { (void)watched; }
+void watch_remove(struct watch_fd *watched) {
+    if (watch_latest == watched)
+        watch_latest = NULL;
+}
 
 static struct watch_timer *watch_timers;
 

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Questions to this process: HTTP requests to the exporter of COLLET_METRICS, and collet-status at the reception. Visitors come
+ * with anything, in pieces, and may leave at any time; of the ranks that a census asks, one answers with anything.
+ *
+ *      visitor ── bytes ──▶ desk ──▶ page            rank 1 lives here; ranks 0 and 2 elsewhere
+ *                                ──▶ census ── question ──▶ ranks
+ */
+#define read_request read_http /* the reception has one, too */
+#include "api/exporter.c"
+#undef read_request
+#include "boot/hub.h"
+#include "boot/reception.c"
+#include "boot/table.h"
+
+#include "fuzz.h"
+#include "watch_none.h"
+
+#define RANKS 3
+#define PIECES_MOST 16
+
+static int listen_here(void) {
+    const struct sockaddr_un unnamed = {.sun_family = AF_UNIX}; /* the kernel gives it a name */
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || bind(fd, (const void *)&unnamed, sizeof unnamed.sun_family) != 0 || listen(fd, 4) != 0)
+        abort();
+    return fd;
+}
+
+static int come_to(int listener) {
+    struct sockaddr_un name;
+    socklen_t bytes = sizeof name;
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || getsockname(listener, (void *)&name, &bytes) != 0 || connect(fd, (const void *)&name, bytes) != 0)
+        abort();
+    return fd;
+}
+
+static void ignore(struct watch_task *task) { (void)task; }
+
+static struct hub *make_hub(struct watch_task *work, struct boot **boot) {
+    static struct config config;
+    struct boot_self self = {0};
+    struct card card = {.nranks = RANKS, .host = "host"};
+    struct hub *hub;
+    if (hub_create(RANKS, NULL, &hub) != COLLET_SUCCESS)
+        abort();
+    watch_task_init(work, NULL, ignore);
+    hub->work = work;
+    hub->phase = HUB_READY;
+    if (hub_add(hub, 1, &self, &config, boot) != COLLET_SUCCESS)
+        abort();
+    memcpy(card.process, process_identity(), sizeof card.process);
+    card.process[0]--;
+    for (card.rank = 0; card.rank < RANKS; card.rank++, card.process[0]++) /* rank 1 is this process */
+        hub_set_peer(hub, &card);
+    return hub;
+}
+
+/* Rank 0 or 2 says what it does, whether it was asked or not. */
+static void hear_a_rank(struct hub *hub, struct fuzz_input *input) {
+    const uint8_t kind = fuzz_byte(input);
+    size_t bytes;
+    const uint8_t *data = fuzz_bytes(input, fuzz_byte(input), &bytes);
+    const uint64_t number = hub->census_count - (kind >> 1 & 1);
+    struct letter *letter = letter_create(1, kind & 1 ? 2 : 0, boot_key(BOOT_REPORT, number), data, bytes);
+    if (letter != NULL)
+        census_hear(hub, letter);
+}
+
+/* Reads the answer to its end. What begins like one of HTTP answers a question of HTTP. */
+static void hear_out(int fd, bool http, const char *asked, size_t nasked) {
+    static char answer[1 << 16];
+    static const char head[] = "HTTP/1.1 200";
+    size_t got = 0;
+    for (;;) {
+        const ssize_t n = recv(fd, answer, sizeof answer, 0);
+        if (n > 0 && got == 0 && http &&
+            (memcmp(answer, head, sizeof head - 1) != 0 || nasked < 4 || memcmp(asked, "GET ", 4) != 0))
+            abort();
+        got += n > 0 ? (size_t)n : 0;
+        if (n <= 0 && watch_latest == NULL)
+            break;
+        if (n <= 0)
+            watch_latest->ready(watch_latest, EPOLLOUT);
+    }
+}
+
+static void visit(struct desk *desk, struct hub *hub, struct fuzz_input *input) {
+    char asked[DESK_QUESTION_BYTES];
+    size_t nasked = 0, bytes;
+    const uint8_t kind = fuzz_byte(input);
+    const bool http = desk->admits == NULL;
+    const int fd = come_to(desk->listener.fd);
+    struct reception_request request = {.version = COLLET_VERSION, .all = kind >> 1 & 1};
+    desk->listener.ready(&desk->listener, EPOLLIN);
+    if (kind & 1 && !http && send(fd, &request, sizeof request, MSG_NOSIGNAL) != sizeof request)
+        abort();
+    for (int k = 0; k < PIECES_MOST && input->size > 0 && watch_latest != NULL && desk->visitors > 0; k++) {
+        const uint8_t *piece = fuzz_bytes(input, 1 + fuzz_byte(input), &bytes);
+        if (send(fd, piece, bytes, MSG_NOSIGNAL) < 0)
+            break;
+        if (bytes > 0 && nasked + bytes <= sizeof asked)
+            memcpy(asked + nasked, piece, bytes);
+        nasked += bytes;
+        watch_latest->ready(watch_latest, EPOLLIN);
+        if (kind & 4)
+            hear_a_rank(hub, input);
+    }
+    census_end_all(hub);
+    shutdown(fd, kind & 8 ? SHUT_RDWR : SHUT_WR);
+    hear_out(fd, http, asked, nasked);
+    close(fd);
+    watch_fire_all();
+    if (desk->visitors != 0)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static struct exporter exporter = {.desk = {.reads = read_http, .answer = answer}};
+    static struct reception reception = {.desk = {.reads = read_request, .answer = begin_censuses}};
+    static int listeners[2] = {-1, -1};
+    struct fuzz_input input = {data, size};
+    struct watch_task work;
+    struct boot *boot;
+    if (listeners[0] < 0) {
+        process_lock()->exporter = &exporter;
+        process_unlock();
+        desk_open(&exporter.desk, listeners[0] = listen_here());
+        desk_open(&reception.desk, listeners[1] = listen_here());
+        reception.desk.admits = is_of_same_user;
+        watch_latest = NULL; /* those that come are visitors */
+    }
+    struct hub *hub = make_hub(&work, &boot);
+    reception.hubs = hub;
+    while (input.size > 0)
+        visit(fuzz_byte(&input) % 2 ? &reception.desk : &exporter.desk, hub, &input);
+    hub_remove(boot);
+    hub_release(hub);
+    return 0;
+}
