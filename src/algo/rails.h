@@ -15,7 +15,7 @@
 
 #include "program/program.h"
 
-#define RAILS_MAX 64
+#define RAILS_MAX PROG_NODE_RANKS_MAX
 
 struct rails {
     int nnodes, nrails;

@@ -132,9 +132,13 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
                                       .nranks = options->nranks,
                                       .rank = options->rank,
                                       .gpu = options->gpu};
-    const bool messages = sends_messages(chan), on_gpus = chan->owner.gpu != NULL;
-    chan->owner.layout = chan_layout(config, options->nranks, messages, on_gpus);
-    chan->owner.crowded = chan_crowded_layout(config, options->nranks, messages, on_gpus);
+    const struct chan_scale scale = {
+        .nranks = options->nranks,
+        .node_ranks = crowd_of_node(chan->owner.peers, options->nranks, chan->owner.peers[0].node),
+        .messages = sends_messages(chan),
+        .on_gpus = options->gpu != NULL,
+    };
+    chan_layouts(config, &scale, chan->owner.layouts);
     chan->far = options->far;
     chan->timeout_ms = options->timeout_ms > 0 ? options->timeout_ms : config->timeout * 1000;
     chan->name = options->name != NULL ? options->name : "";
@@ -211,7 +215,7 @@ static enum collet_result conn_create(struct chan *chan, int peer, int channel, 
     conn->peer = peer;
     conn->channel = channel;
     conn->lane = lane;
-    conn->crowded = lane >= PROG_LANE_P2P;
+    conn->connects = lane == PROG_LANE_P2P ? PROG_TO_MANY : (enum prog_connects)(lane / CONN_LANES);
     conn->far = chan->far && crowd_apart(&chan->owner.peers[chan->owner.rank], &chan->owner.peers[peer]);
     conn->transport = transport;
     conn->owner = &chan->owner;

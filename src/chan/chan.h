@@ -55,10 +55,15 @@ struct chan_options {
     struct call_lock *lock; /* the communicator's; while nobody holds it, others attend to the connections (attend.c) */
 };
 
-/* The layouts that a communicator of nranks ranks gets, whose slots are messages (transport.h) or not, on GPUs or on host
- * memory: conn_owner.layout and crowded. */
-struct fifo_layout chan_layout(const struct config *config, int nranks, bool messages, bool on_gpus);
-struct fifo_layout chan_crowded_layout(const struct config *config, int nranks, bool messages, bool on_gpus);
+/* What the slots of a communicator depend on, beside its configuration. */
+struct chan_scale {
+    int nranks, node_ranks; /* of each node; if they differ in that, of any that all ranks agree on */
+    bool messages;          /* slots are messages (transport.h) */
+    bool on_gpus;           /* ranks are */
+};
+/* As in struct conn_owner. */
+void chan_layouts(const struct config *config, const struct chan_scale *scale,
+                  struct fifo_layout layouts[PROG_CONNECTS_COUNT]);
 /* Room to roam in, per slot: where neighbours are many, their connections fill the caches together. */
 uint32_t chan_roam_bytes(int neighbours);
 

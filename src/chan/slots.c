@@ -2,11 +2,13 @@
  *
  * How many slots a connection has, and how long they are.
  *
- *    algorithm      connections of a rank      slots
- *    ring, tree …   as many as 1 or log n      as long as COLLET_BUFFSIZE says, however many ranks there are
- *    direct, pat …  more, up to n − 1          halved until those to all others stay within a budget
+ *    algorithm          connections of a rank       slots
+ *    ring, tree …       as many as 1 or log n       as long as COLLET_BUFFSIZE says, however many ranks there are
+ *    hier, hiertree     up to 4 from each mate      halved until all of them stay within a budget
+ *    direct, pat …      more, up to n − 1           likewise
+ *    twoshot            up to 2 (n − 1)             likewise
  *
- * Two ranks that both kinds connect have a connection of each kind, on lanes of their own, so that both ends know which it is.
+ * Two ranks that several kinds connect have a connection of each kind, on lanes of their own, so that both ends know which it is.
  */
 #include "chan/chan.h"
 
@@ -28,6 +30,9 @@
 #define SET_LONG_BYTES 4096u  /* however short COLLET_BUFFSIZE is: room for the blocks of many ranks in a message */
 /* Of memory, for one rank's connections to all others, in one direction on one channel. */
 #define RANK_BUDGET_BYTES (320u << 20)
+/* Of hierarchical algorithms: two trees, with sums and with results; and what goes between nodes. */
+#define CONNECTIONS_PER_MATE 4
+#define CONNECTIONS_BEYOND 8
 
 uint32_t chan_roam_bytes(int neighbours) { return ROAM_BYTES / NSLOTS / (uint32_t)(neighbours > 0 ? neighbours : 1); }
 
@@ -37,27 +42,36 @@ static uint32_t long_bytes(const struct config *config, bool messages) {
     return bytes > SET_LONG_BYTES ? bytes : SET_LONG_BYTES;
 }
 
-static struct fifo_layout layout_with(const struct config *config, uint32_t slot_bytes, uint32_t short_bytes,
-                                      int nranks, bool messages, bool on_gpus) {
+static struct fifo_layout layout_with(const struct config *config, const struct chan_scale *scale, uint32_t slot_bytes,
+                                      uint32_t short_bytes) {
     uint32_t lines_bytes = slot_bytes < GPU_LINES_BYTES ? slot_bytes : GPU_LINES_BYTES;
-    struct protocol_sizes sizes = {slot_bytes, short_bytes, on_gpus ? lines_bytes : short_bytes};
-    uint32_t room_bytes = messages || config->buffsize > 0 ? 0 : chan_roam_bytes(nranks - 1);
+    struct protocol_sizes sizes = {slot_bytes, short_bytes, scale->on_gpus ? lines_bytes : short_bytes};
+    uint32_t room_bytes = scale->messages || config->buffsize > 0 ? 0 : chan_roam_bytes(scale->nranks - 1);
     return fifo_layout_of(NSLOTS, sizes, room_bytes);
 }
 
-struct fifo_layout chan_layout(const struct config *config, int nranks, bool messages, bool on_gpus) {
-    return layout_with(config, long_bytes(config, messages), SHORT_BYTES, nranks, messages, on_gpus);
-}
-
-struct fifo_layout chan_crowded_layout(const struct config *config, int nranks, bool messages, bool on_gpus) {
-    const size_t budget = RANK_BUDGET_BYTES / (size_t)nranks;
-    uint32_t slot_bytes = long_bytes(config, messages), short_bytes = SHORT_BYTES;
-    struct fifo_layout layout = layout_with(config, slot_bytes, short_bytes, nranks, messages, on_gpus);
+/* The longest slots with which a connection has no more than budget bytes. */
+static struct fifo_layout layout_within(const struct config *config, const struct chan_scale *scale, size_t budget) {
+    uint32_t slot_bytes = long_bytes(config, scale->messages), short_bytes = SHORT_BYTES;
+    struct fifo_layout layout = layout_with(config, scale, slot_bytes, short_bytes);
     while (layout.total_bytes > budget && slot_bytes > LEAST_LONG_BYTES) {
         slot_bytes = slot_bytes / 2 / 64 * 64;
         short_bytes =
             slot_bytes / SHORT_PART >= short_bytes || short_bytes <= LEAST_SHORT_BYTES ? short_bytes : short_bytes / 2;
-        layout = layout_with(config, slot_bytes, short_bytes, nranks, messages, on_gpus);
+        layout = layout_with(config, scale, slot_bytes, short_bytes);
     }
     return layout;
+}
+
+void chan_layouts(const struct config *config, const struct chan_scale *scale,
+                  struct fifo_layout layouts[PROG_CONNECTS_COUNT]) {
+    const int mates = scale->node_ranks < PROG_NODE_RANKS_MAX ? scale->node_ranks : PROG_NODE_RANKS_MAX;
+    const int connections[PROG_CONNECTS_COUNT] = {
+        [PROG_TO_MATES] = CONNECTIONS_PER_MATE * mates + CONNECTIONS_BEYOND,
+        [PROG_TO_MANY] = scale->nranks,
+        [PROG_TO_MANY_TWICE] = 2 * scale->nranks,
+    };
+    layouts[PROG_TO_FEW] = layout_within(config, scale, SIZE_MAX);
+    for (int kind = PROG_TO_FEW + 1; kind < PROG_CONNECTS_COUNT; kind++)
+        layouts[kind] = layout_within(config, scale, RANK_BUDGET_BYTES / (size_t)connections[kind]);
 }

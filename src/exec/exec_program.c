@@ -59,7 +59,7 @@ struct interp_memory exec_memory_of(const struct prog *prog, const struct fifo_l
 
 /* That of its connections. */
 static const struct fifo_layout *layout_for(const struct exec_program *program, const struct chan *chan) {
-    return program->source->connects == PROG_TO_MANY ? &chan->owner.crowded : &chan->owner.layout;
+    return &chan->owner.layouts[program->source->connects];
 }
 
 static enum collet_result bind_channel(struct exec_program *program, struct chan *chan, int channel) {

@@ -53,7 +53,7 @@ static int messages_of(const struct prog *prog, const struct conn *conn) {
         const struct prog_step *step = &prog->steps[k];
         const int first = sends ? step->send_first : step->recv_first;
         for (int p = first; p < first + (sends ? step->send_count : step->recv_count); p++)
-            count += prog->peers[p].rank == conn->peer && prog->peers[p].lane == conn->lane % CONN_LANE_CROWDED;
+            count += prog->peers[p].rank == conn->peer && prog->peers[p].lane == conn->lane % CONN_LANES;
     }
     return count;
 }

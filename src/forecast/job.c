@@ -129,10 +129,11 @@ static enum collet_result lines_are_whole(const struct forecast_job *job, bool *
 }
 
 static enum collet_result set_limits(struct forecast_job *job) {
-    struct fifo_layout layout = chan_layout(&job->config, job->nranks, job->nhosts > 1, job->machine.gpu);
-    struct fifo_layout crowded = chan_crowded_layout(&job->config, job->nranks, job->nhosts > 1, job->machine.gpu);
-    job->machine.nslots = layout.nslots;
-    COLLET_TRY(tuner_limits_read(&job->config, &layout, &crowded, map_rails_of(job->rings), &job->limits));
+    const struct chan_scale scale = {job->nranks, job->nlocal, job->nhosts > 1, job->machine.gpu};
+    struct fifo_layout layouts[PROG_CONNECTS_COUNT];
+    chan_layouts(&job->config, &scale, layouts);
+    job->machine.nslots = layouts[PROG_TO_FEW].nslots;
+    COLLET_TRY(tuner_limits_read(&job->config, layouts, map_rails_of(job->rings), &job->limits));
     if (!job->machine.gpu)
         return COLLET_SUCCESS;
     bool whole;

@@ -58,9 +58,11 @@ enum collet_result tuner_check_names(const struct config *config) {
     return read_protocols(config->proto, &limits);
 }
 
-enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout,
-                                     const struct fifo_layout *crowded, int nrails, struct tuner_limits *limits) {
-    *limits = (struct tuner_limits){.nrails = nrails, .sizes = layout->sizes, .crowded = crowded->sizes};
+enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout layouts[PROG_CONNECTS_COUNT],
+                                     int nrails, struct tuner_limits *limits) {
+    *limits = (struct tuner_limits){.nrails = nrails, .sizes = layouts[PROG_TO_FEW].sizes};
+    for (int kind = 0; kind < PROG_CONNECTS_COUNT; kind++)
+        limits->sizes_of[kind] = layouts[kind].sizes;
     int fewest = config->min_nchannels > 0 ? (int)config->min_nchannels : 1;
     int most = config->max_nchannels > 0 ? (int)config->max_nchannels : CHANNELS_MAX;
     if (most < fewest)

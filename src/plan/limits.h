@@ -24,8 +24,9 @@ struct tuner_limits {
     bool channels_given;                   /* by the configuration */
     int nrails;                            /* so many channels use all adapters */
     uint32_t forced_chunk_bytes;           /* 0: free */
-    struct protocol_sizes sizes, crowded;  /* of connections, as in struct conn_owner */
-    const struct algorithm *imported;      /* by COLLET_PROGRAM: alone for its collective; NULL: none */
+    struct protocol_sizes sizes;           /* of the connections of an algorithm */
+    struct protocol_sizes sizes_of[PROG_CONNECTS_COUNT]; /* by how many it makes, as in struct conn_owner */
+    const struct algorithm *imported;                    /* by COLLET_PROGRAM: alone for its collective; NULL: none */
     enum determinism determinism;
 };
 
@@ -35,8 +36,8 @@ enum collet_result tuner_check_names(const struct config *config);
 
 /* nrails: how many channels there should be unless the configuration says otherwise. Errors: INVALID_USAGE if COLLET_ALGO
  * or COLLET_PROTO hold an unknown name, or the numbers of channels exclude each other. */
-enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout *layout,
-                                     const struct fifo_layout *crowded, int nrails, struct tuner_limits *limits);
+enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout layouts[PROG_CONNECTS_COUNT],
+                                     int nrails, struct tuner_limits *limits);
 
 /* Ranks on GPUs, of which so many share one: each channel has blocks of its own, so their number is chosen too, unless the
  * configuration has it. */

@@ -152,7 +152,7 @@ enum collet_result model_create(const struct chan *chan, const struct config *co
         .cast = {.grouping = SIM_EACH, .nhosts = 1, .nlocal = count_simulated(&shapes[0])},
         .nshapes = nshapes,
         .whole = &shapes[0],
-        .nslots = chan->owner.layout.nslots,
+        .nslots = chan->owner.layouts[PROG_TO_FEW].nslots,
     };
     enum collet_result result = fill_model(&source, model);
     if (result == COLLET_SUCCESS)

@@ -186,8 +186,7 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     COLLET_TRY(memory_get(&planner, 1, sizeof *planner, "no memory for the planner"));
     planner->chan = chan;
     planner->map = map;
-    enum collet_result result =
-        tuner_limits_read(config, &chan->owner.layout, &chan->owner.crowded, map_rails(map), &planner->limits);
+    enum collet_result result = tuner_limits_read(config, chan->owner.layouts, map_rails(map), &planner->limits);
     if (result == COLLET_SUCCESS && chan->owner.gpu != NULL) {
         chan->owner.gpu->sharers = ranks_of_a_gpu(chan);
         tuner_limits_of_gpus(config, chan->owner.gpu->sharers, &planner->limits);
@@ -255,10 +254,10 @@ static int p2p_channels(const struct planner *planner, const struct transport *t
     bool by_network = transport != NULL && transport->remote;
     struct tuner_limits limits = planner->limits;
     int n = limits.nchannels, most;
-    limits.sizes = limits.crowded;
+    limits.sizes = limits.sizes_of[PROG_TO_MANY];
     if (owner->gpu == NULL)
         return 1;
-    most = tuner_most_channels(&limits, owner->layout.nslots, owner->nranks - 1, by_network);
+    most = tuner_most_channels(&limits, owner->layouts[PROG_TO_MANY].nslots, owner->nranks - 1, by_network);
     while (2 * n <= most && message_bytes / (2 * (uint64_t)n) >= P2P_PART_BYTES)
         n *= 2;
     return n;
@@ -270,7 +269,7 @@ static int p2p_channels(const struct planner *planner, const struct transport *t
 #define P2P_PIECES 4
 
 static uint32_t p2p_chunk(const struct planner *planner, const struct transport *transport, uint64_t part_bytes) {
-    uint32_t forced = planner->limits.forced_chunk_bytes, slot = planner->limits.crowded.long_bytes;
+    uint32_t forced = planner->limits.forced_chunk_bytes, slot = planner->limits.sizes_of[PROG_TO_MANY].long_bytes;
     uint64_t piece = part_bytes / P2P_PIECES;
     if (forced > 0)
         return forced < slot ? forced : slot;
@@ -338,7 +337,8 @@ static enum collet_result build_channel(const struct planner *planner, const str
     const struct prog_shape *shape = &planner->shapes[channel % planner->nshapes];
     char why[256];
     if (chan->owner.config->check_programs && channel < planner->nshapes &&
-        !prog_check(choice->algorithm, shape, root, (int)chan->owner.layout.nslots, false, why, sizeof(why)))
+        !prog_check(choice->algorithm, shape, root, (int)chan->owner.layouts[choice->algorithm->connects].nslots, false,
+                    why, sizeof(why)))
         return err_set(COLLET_ERR_INTERNAL, "algorithm %s is wrong: %s", choice->algorithm->name, why);
     return algorithm_build(choice->algorithm, shape, chan->owner.rank, root, prog_p);
 }

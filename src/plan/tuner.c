@@ -94,7 +94,7 @@ static uint32_t room_in_slot(const struct cost_stage *stage, const struct tuner_
 /* Those of one algorithm. Slots without elements have no lines: only a header says that one has come. */
 static struct tuner_limits limits_of(const struct tuner_limits *limits, const struct algorithm *algorithm) {
     struct tuner_limits own = *limits;
-    own.sizes = algorithm->connects == PROG_TO_MANY ? limits->crowded : limits->sizes;
+    own.sizes = limits->sizes_of[algorithm->connects];
     for (int k = 0; k < PROTOCOL_COUNT && prog_keeps_empty(algorithm->collective); k++)
         own.protocol_allowed[k] = k == PROTOCOL_SIMPLE;
     return own;

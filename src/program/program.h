@@ -128,6 +128,7 @@ struct prog_shape {
     bool zigzag;    /* a ring walks through every second node backwards, to come in where it went out of the last */
     bool chains;    /* inside nodes trees are chains: ranks have a link to the next, and share it with what is beyond */
 };
+#define PROG_NODE_RANKS_MAX 64 /* hierarchical algorithms take no larger nodes */
 #define PROG_FLAT(n) ((struct prog_shape){.nranks = (n), .nnodes = 1, .node_ranks = (n)}) /* all on one node */
 
 /* node_of[rank] is any number in 0 … nranks−1 that only the ranks of its node have. Nodes are listed in the order of
@@ -299,8 +300,9 @@ typedef void (*prog_build_fn)(struct prog *prog);
 /* In which order results are summed up. IN_RANK_ORDER: that of the ranks' numbers, in one step. */
 enum prog_order { PROG_ANY_ORDER, PROG_IN_RANK_ORDER };
 
-/* With how many others a rank has connections. TO_MANY: their number grows faster than the logarithm of that of ranks. */
-enum prog_connects { PROG_TO_FEW, PROG_TO_MANY };
+/* By how many connections a rank receives at most: as many as the logarithm of the number of ranks; a few from each mate of its node;
+ * one from each rank; two from each rank. */
+enum prog_connects { PROG_TO_FEW, PROG_TO_MATES, PROG_TO_MANY, PROG_TO_MANY_TWICE, PROG_CONNECTS_COUNT };
 
 struct algorithm {
     const char *name; /* as in COLLET_ALGO: "ring", "tree", "oneshot" … */

@@ -29,8 +29,7 @@
     X(RECV, recv, NONE, WHOLE, COPIES, PEER, APART)
 
 /* X(COLLECTIVE, collective, name as in COLLET_ALGO, where it works, whom it connects, order of its sums, one line about it).
- * The words of `where` are those of algo/registry.c. Whom it connects: TO_FEW if a rank has a few connections, or as many as the
- * logarithm of the number of ranks; else TO_MANY. Order of sums: IN_RANK_ORDER if every result is the sum of all ranks'
+ * The words of `where` are those of algo/registry.c. Whom it connects: enum prog_connects of program.h. Order of sums: IN_RANK_ORDER if every result is the sum of all ranks'
  * contributions in the order of their numbers, made in one step; else ANY_ORDER. */
 #define ALGORITHMS(X)                                                                                                  \
     X(ALLREDUCE, allreduce, ring, ANYWHERE, TO_FEW, ANY_ORDER,                                                         \
@@ -39,15 +38,15 @@
       "two complementary binary trees, each reduces and broadcasts one half")                                          \
     X(ALLREDUCE, allreduce, oneshot, UP_TO_64, TO_MANY, IN_RANK_ORDER,                                                 \
       "everyone sends everything to everyone and reduces by itself")                                                   \
-    X(ALLREDUCE, allreduce, twoshot, UP_TO_256, TO_MANY, IN_RANK_ORDER,                                                \
+    X(ALLREDUCE, allreduce, twoshot, UP_TO_256, TO_MANY_TWICE, IN_RANK_ORDER,                                          \
       "direct reduce-scatter, then direct all-gather")                                                                 \
     X(ALLREDUCE, allreduce, halving, ANYWHERE, TO_MANY, ANY_ORDER,                                                     \
       "recursive halving, then doubling: a binomial tree for each slice")                                              \
     X(ALLREDUCE, allreduce, doubling, ANYWHERE, TO_FEW, ANY_ORDER,                                                     \
       "at each of log2 n levels two ranks swap sums of all below")                                                     \
-    X(ALLREDUCE, allreduce, hier, ON_RAILS, TO_FEW, ANY_ORDER,                                                         \
+    X(ALLREDUCE, allreduce, hier, ON_RAILS, TO_MATES, ANY_ORDER,                                                       \
       "directly inside nodes, a ring for each rail between nodes")                                                     \
-    X(ALLREDUCE, allreduce, hiertree, ON_RAILS, TO_FEW, ANY_ORDER,                                                     \
+    X(ALLREDUCE, allreduce, hiertree, ON_RAILS, TO_MATES, ANY_ORDER,                                                   \
       "directly inside nodes, a double tree for each rail between nodes")                                              \
     X(REDUCE, reduce, chain, ANYWHERE, TO_FEW, ANY_ORDER, "a pipeline that ends at the root")                          \
     X(REDUCE, reduce, tree, ANYWHERE, TO_FEW, ANY_ORDER,                                                               \

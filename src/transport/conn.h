@@ -36,8 +36,8 @@ struct conn_owner {
     const struct peer_info *peers; /* of all ranks */
     int nranks, rank;
     struct gpu_rank *gpu; /* NULL: the rank is on host memory */
-    /* Of connections, equal on all ranks: of those of algorithms whose ranks have few peers, and of all others. */
-    struct fifo_layout layout, crowded;
+    struct fifo_layout
+        layouts[PROG_CONNECTS_COUNT]; /* of connections, by how many an algorithm makes; equal on all ranks */
     const struct topo_rings
         *rings;         /* channel c leaves hosts by the NICs of ring c mod their number; NULL: by any NIC */
     struct conn *first; /* all connections of this rank, in order of creation: conn.next */
@@ -50,7 +50,7 @@ struct conn {
     enum conn_side side;
     enum conn_state state;
     int peer, channel, lane;
-    bool crowded;                /* it is one of many of its rank: its slots are those of owner.crowded */
+    enum prog_connects connects; /* those of its rank, of which it is one: its slots are as long as all of them allow */
     bool fell_back;              /* the transport that was to reach the peer did not */
     bool far;                    /* the CPUs of this node are far from each other, and the ends may be on two of them */
     struct fifo_end *end_on_gpu; /* a GPU's executor moves this copy; NULL: not made yet */
@@ -63,18 +63,18 @@ struct conn {
     struct conn *next;     /* of the owner's connections */
 };
 
-/* Connections of algorithms that connect a rank with many others have lanes from here on, where their slots are shorter than
- * others'. Messages keep theirs. */
-#define CONN_LANE_CROWDED 64
+/* Algorithms that make more connections have so many lanes each of their own kind, where slots are shorter for that. Messages keep
+ * theirs. */
+#define CONN_LANES 64
 
 /* The lane of the connection that an algorithm of this kind puts on that one. */
 static inline int conn_lane(const struct conn_owner *owner, enum prog_connects connects, int lane) {
-    const bool shorter = owner->crowded.total_bytes < owner->layout.total_bytes;
-    return connects == PROG_TO_MANY && shorter && lane < PROG_LANE_P2P ? lane + CONN_LANE_CROWDED : lane;
+    const bool shorter = owner->layouts[connects].total_bytes < owner->layouts[PROG_TO_FEW].total_bytes;
+    return shorter && lane < PROG_LANE_P2P ? lane + CONN_LANES * (int)connects : lane;
 }
 
 static inline const struct fifo_layout *conn_layout(const struct conn *conn) {
-    return conn->crowded ? &conn->owner->crowded : &conn->owner->layout;
+    return &conn->owner->layouts[conn->connects];
 }
 
 /* "->" or "<-", between this rank and the peer, for messages. */

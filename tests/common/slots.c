@@ -20,7 +20,7 @@ static uint32_t protocol_of(uint64_t step) {
 
 /* Mostly small, sometimes the whole slot. */
 uint32_t slots_bytes(const struct conn *conn, uint64_t step) {
-    uint32_t room = fifo_payload_bytes(&conn->owner->layout, protocol_of(step));
+    uint32_t room = fifo_payload_bytes(&conn->owner->layouts[PROG_TO_FEW], protocol_of(step));
     uint32_t bytes = (uint32_t)(slots_mix(step) >> 20) % (room + 1);
     bool whole = slots_pattern.whole || slots_mix(step + 2) % 4 == 0;
     return whole ? room : slots_mix(step + 3) % 2 ? bytes : bytes % 64;

@@ -77,7 +77,7 @@ static void pair_init(struct pair *pair, struct shape shape) {
             .boot = pair->boots[rank], .config = &pair->configs[rank], .nranks = 2, .rank = rank};
         assert_int_equal(chan_create(&options, &pair->chans[rank]), COLLET_SUCCESS);
         pair->chans[rank]->owner.peers = pair->peers;
-        pair->chans[rank]->owner.layout =
+        pair->chans[rank]->owner.layouts[PROG_TO_FEW] =
             fifo_layout_of(shape.nslots, (struct protocol_sizes){shape.slot_bytes, 256, 256}, 0);
     }
     pair->producer = conn_of(pair, 1, CONN_PRODUCER);

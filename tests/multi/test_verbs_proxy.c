@@ -286,7 +286,7 @@ static void slots_are_long_unless_it_is_said_otherwise(void **state) {
     unsetenv("COLLET_BUFFSIZE");
     team_init(&team, false);
     setenv("COLLET_BUFFSIZE", "65536", 1);
-    assert_int_equal(team.comms[0]->chan->owner.layout.sizes.long_bytes, 512 << 10);
+    assert_int_equal(team.comms[0]->chan->owner.layouts[PROG_TO_FEW].sizes.long_bytes, 512 << 10);
     team_fini(&team);
 }
 

@@ -26,21 +26,35 @@ static struct config configured(const char *buffsize) {
     return config;
 }
 
+static struct fifo_layout layout_of(const struct config *config, struct chan_scale scale, enum prog_connects connects) {
+    struct fifo_layout layouts[PROG_CONNECTS_COUNT];
+    chan_layouts(config, &scale, layouts);
+    return layouts[connects];
+}
+
+static const struct chan_scale two_in_memory = {.nranks = 2, .node_ranks = 2};
+static const struct chan_scale two_by_messages = {.nranks = 2, .node_ranks = 1, .messages = true};
+
+static uint32_t long_bytes_of(const struct config *config, struct chan_scale scale, enum prog_connects connects) {
+    return layout_of(config, scale, connects).sizes.long_bytes;
+}
+
 static void slots_that_are_messages_are_longer(void **state) {
     (void)state;
     struct config config = configured(NULL);
-    assert_int_equal(chan_layout(&config, 2, false, false).sizes.long_bytes, 128 << 10);
-    assert_int_equal(chan_layout(&config, 2, true, false).sizes.long_bytes, 512 << 10);
+    assert_int_equal(long_bytes_of(&config, two_in_memory, PROG_TO_FEW), 128 << 10);
+    assert_int_equal(long_bytes_of(&config, two_by_messages, PROG_TO_FEW), 512 << 10);
 }
 
 static void the_slots_of_a_rank_with_many_peers_stay_within_a_budget(void **state) {
     (void)state;
     struct config config = configured(NULL);
-    assert_int_equal(chan_crowded_layout(&config, 64, true, false).sizes.long_bytes, 512 << 10);
-    assert_int_equal(chan_crowded_layout(&config, 256, false, false).sizes.long_bytes, 128 << 10);
+    assert_int_equal(long_bytes_of(&config, (struct chan_scale){64, 8, true, false}, PROG_TO_MANY), 512 << 10);
+    assert_int_equal(long_bytes_of(&config, (struct chan_scale){256, 256, false, false}, PROG_TO_MANY), 128 << 10);
     for (int nranks = 2; nranks <= 10240; nranks += nranks / 2)
         for (int kind = 0; kind < 4; kind++) {
-            struct fifo_layout layout = chan_crowded_layout(&config, nranks, kind & 1, kind & 2);
+            struct fifo_layout layout =
+                layout_of(&config, (struct chan_scale){nranks, 8, kind & 1, kind & 2}, PROG_TO_MANY);
             assert_true(layout.total_bytes * (size_t)nranks <= 320u << 20);
             assert_true(layout.sizes.long_bytes >= 1024);
         }
@@ -51,10 +65,10 @@ static void slots_of_rings_and_trees_keep_their_length(void **state) {
     (void)state;
     struct config config = configured(NULL), set = configured("64K");
     for (int nranks = 2; nranks <= 1 << 17; nranks *= 8) {
-        assert_int_equal(chan_layout(&config, nranks, true, false).sizes.long_bytes, 512 << 10);
-        assert_int_equal(chan_layout(&config, nranks, true, true).sizes.long_bytes, 512 << 10);
-        assert_int_equal(chan_layout(&config, nranks, false, false).sizes.long_bytes, 128 << 10);
-        assert_int_equal(chan_layout(&set, nranks, true, false).sizes.long_bytes, 8 << 10);
+        assert_int_equal(long_bytes_of(&config, (struct chan_scale){nranks, 8, true, false}, PROG_TO_FEW), 512 << 10);
+        assert_int_equal(long_bytes_of(&config, (struct chan_scale){nranks, 8, true, true}, PROG_TO_FEW), 512 << 10);
+        assert_int_equal(long_bytes_of(&config, (struct chan_scale){nranks, 8, false, false}, PROG_TO_FEW), 128 << 10);
+        assert_int_equal(long_bytes_of(&set, (struct chan_scale){nranks, 8, true, false}, PROG_TO_FEW), 8 << 10);
     }
 }
 
@@ -76,11 +90,50 @@ static void algorithms_that_connect_few_do(void **state) {
     }
 }
 
+/* Of the connections by which a rank receives, on one channel. */
+static size_t slots_of_a_rank(const struct algorithm *algorithm, const struct prog_shape *shape, int rank,
+                              bool on_gpus) {
+    const struct config config = configured(NULL);
+    const struct chan_scale scale = {shape->nranks, shape->node_ranks, shape->nnodes > 1, on_gpus};
+    struct fifo_layout layout = layout_of(&config, scale, algorithm->connects);
+    struct prog *prog;
+    size_t nconns = 0;
+    assert_int_equal(algorithm_build(algorithm, shape, rank, 0, &prog), COLLET_SUCCESS);
+    bool *counted = calloc((size_t)shape->nranks * CONN_LANES, sizeof *counted); /* a list may name a peer again */
+    for (const struct prog_step *step = prog->steps; step < prog->steps + prog->nsteps; step++)
+        for (int k = step->recv_first; k < step->recv_first + step->recv_count; k++) {
+            bool *conn = &counted[prog->peers[k].rank * CONN_LANES + prog->peers[k].lane];
+            nconns += !*conn;
+            *conn = true;
+        }
+    free(counted);
+    prog_destroy(prog);
+    return nconns * layout.total_bytes;
+}
+
+/* However ranks are spread over nodes. Of each shape the first rank, the last one, and one between. */
+static void the_slots_of_every_algorithm_stay_within_a_budget(void **state) {
+    (void)state;
+    static const int sizes[] = {1, 2, 8, 36, 37, 64, 65, 256}, counts[] = {1, 2, 3, 16, 64};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes * (sizeof counts / sizeof *counts); k++) {
+        const int size = sizes[k % 8], count = counts[k / 8], nranks = size * count,
+                  ranks[] = {0, nranks / 3, nranks - 1};
+        const struct prog_shape shape = {.nranks = nranks, .nnodes = count, .node_ranks = size};
+        for (const struct algorithm *a = algorithms; a->name != NULL && nranks <= 4096; a++)
+            for (int r = 0; r < 6 && algorithm_applies(a, &shape); r++) {
+                size_t bytes = slots_of_a_rank(a, &shape, ranks[r / 2], r % 2);
+                if (bytes > 320u << 20)
+                    fail_msg("%s %s of %d nodes of %d ranks: rank %d has slots of %zu MiB",
+                             prog_collective_name(a->collective), a->name, count, size, ranks[r / 2], bytes >> 20);
+            }
+    }
+}
+
 static void a_buffer_size_that_is_set_holds_everywhere(void **state) {
     (void)state;
     struct config config = configured("64K");
-    assert_int_equal(chan_layout(&config, 2, false, false).sizes.long_bytes, 8192);
-    assert_int_equal(chan_layout(&config, 2, true, false).sizes.long_bytes, 8192);
+    assert_int_equal(long_bytes_of(&config, two_in_memory, PROG_TO_FEW), 8192);
+    assert_int_equal(long_bytes_of(&config, two_by_messages, PROG_TO_FEW), 8192);
 }
 
 /* Of a communicator of two ranks of one process. Over verbs: test_verbs_proxy.c. */
@@ -96,7 +149,7 @@ static uint32_t slot_bytes_of(const char *transport) {
         assert_int_equal(boot_try_init(boots[rank]), COLLET_SUCCESS);
     struct chan_options options = {.boot = boots[1], .config = &configs[1], .nranks = 2, .rank = 1};
     assert_int_equal(chan_create(&options, &chan), COLLET_SUCCESS);
-    uint32_t bytes = chan->owner.layout.sizes.long_bytes;
+    uint32_t bytes = chan->owner.layouts[PROG_TO_FEW].sizes.long_bytes;
     chan_destroy(chan);
     for (int rank = 0; rank < 2; rank++)
         boot_destroy(boots[rank]);
@@ -107,12 +160,13 @@ static uint32_t slot_bytes_of(const char *transport) {
 static void algorithms_that_connect_all_have_lanes_of_their_own(void **state) {
     (void)state;
     struct config config = configured(NULL);
-    struct conn_owner owner = {.layout = chan_layout(&config, 1024, true, false),
-                               .crowded = chan_crowded_layout(&config, 1024, true, false)};
+    struct conn_owner owner;
+    chan_layouts(&config, &(struct chan_scale){1024, 8, true, false}, owner.layouts);
     assert_int_equal(conn_lane(&owner, PROG_TO_FEW, 5), 5);
-    assert_int_equal(conn_lane(&owner, PROG_TO_MANY, 5), 5 + CONN_LANE_CROWDED);
+    assert_int_equal(conn_lane(&owner, PROG_TO_MATES, 5), 5);
+    assert_int_equal(conn_lane(&owner, PROG_TO_MANY, 5), 5 + CONN_LANES * PROG_TO_MANY);
     assert_int_equal(conn_lane(&owner, PROG_TO_MANY, PROG_LANE_P2P), PROG_LANE_P2P);
-    owner.crowded = owner.layout;
+    owner.layouts[PROG_TO_MANY] = owner.layouts[PROG_TO_FEW];
     assert_int_equal(conn_lane(&owner, PROG_TO_MANY, 5), 5);
 }
 
@@ -142,7 +196,7 @@ struct connection {
 
 static struct connection connected(uint32_t roam_bytes) {
     struct config config = configured(NULL);
-    struct fifo_layout layout = chan_layout(&config, 2, false, false);
+    struct fifo_layout layout = layout_of(&config, two_in_memory, PROG_TO_FEW);
     struct connection c;
     assert_int_equal(os_memory_create(layout.total_bytes, &c.memory), COLLET_SUCCESS);
     fifo_memory_init(c.memory, &layout, &config);
@@ -154,7 +208,7 @@ static struct connection connected(uint32_t roam_bytes) {
 
 static void ended(struct connection *c) {
     struct config config = configured(NULL);
-    os_memory_destroy(c->memory, chan_layout(&config, 2, false, false).total_bytes);
+    os_memory_destroy(c->memory, layout_of(&config, two_in_memory, PROG_TO_FEW).total_bytes);
 }
 
 /* Carries bytes of this value through the next slot as a step does; returns where in it they lay. */
@@ -272,6 +326,7 @@ int main(void) {
         cmocka_unit_test(the_slots_of_a_rank_with_many_peers_stay_within_a_budget),
         cmocka_unit_test(slots_of_rings_and_trees_keep_their_length),
         cmocka_unit_test(algorithms_that_connect_few_do),
+        cmocka_unit_test(the_slots_of_every_algorithm_stay_within_a_budget),
         cmocka_unit_test(algorithms_that_connect_all_have_lanes_of_their_own),
         cmocka_unit_test(a_buffer_size_that_is_set_holds_everywhere),
         cmocka_unit_test(short_payloads_go_through_all_of_their_slot),

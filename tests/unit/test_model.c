@@ -67,14 +67,14 @@ static void open_job(struct job *job, const char *machine, int nnodes) {
     job->chan = (struct chan){.owner.config = &job->config,
                               .owner.peers = job->peers,
                               .owner.nranks = job->map->nranks,
-                              .owner.gpu = &job->gpu,
-                              .owner.layout = chan_layout(&job->config, job->map->nranks, false, true)};
+                              .owner.gpu = &job->gpu};
+    const struct chan_scale scale = {job->map->nranks, job->map->nranks / nnodes, false, true};
+    chan_layouts(&job->config, &scale, job->chan.owner.layouts);
     int norders = map_orders(job->map);
     job->shapes = calloc((size_t)norders, sizeof(*job->shapes));
     for (int k = 0; k < norders; k++)
         assert_int_equal(map_shape(job->map, job->peers, k, &job->shapes[k]), COLLET_SUCCESS);
-    assert_int_equal(tuner_limits_read(&job->config, &job->chan.owner.layout, &job->chan.owner.layout,
-                                       map_rails(job->map), &job->limits),
+    assert_int_equal(tuner_limits_read(&job->config, job->chan.owner.layouts, map_rails(job->map), &job->limits),
                      COLLET_SUCCESS);
     tuner_limits_of_gpus(&job->config, 1, &job->limits);
     assert_int_equal(model_create(&job->chan, &job->config, job->map, job->shapes, norders, &job->model),
@@ -214,13 +214,11 @@ static void the_configuration_bounds_the_number_of_channels(void **state) {
     struct job job;
     open_job(&job, "8 gpu nvswitch : 4 nic 100", 1);
     job.config.max_nchannels = 4;
-    assert_int_equal(tuner_limits_read(&job.config, &job.chan.owner.layout, &job.chan.owner.layout, 1, &job.limits),
-                     COLLET_SUCCESS);
+    assert_int_equal(tuner_limits_read(&job.config, job.chan.owner.layouts, 1, &job.limits), COLLET_SUCCESS);
     tuner_limits_of_gpus(&job.config, 1, &job.limits);
     assert_int_equal(choice_of(&job, 256 << 20).nchannels, 4);
     job.config.nchannels = 3;
-    assert_int_equal(tuner_limits_read(&job.config, &job.chan.owner.layout, &job.chan.owner.layout, 1, &job.limits),
-                     COLLET_SUCCESS);
+    assert_int_equal(tuner_limits_read(&job.config, job.chan.owner.layouts, 1, &job.limits), COLLET_SUCCESS);
     tuner_limits_of_gpus(&job.config, 1, &job.limits);
     assert_int_equal(choice_of(&job, 8).nchannels, 3);
     assert_int_equal(choice_of(&job, 256 << 20).nchannels, 3);
@@ -246,8 +244,8 @@ static void connections_do_not_take_all_memory_of_a_gpu(void **state) {
         struct plan_choice choice = choice_of(&job, bytes);
         struct prog *prog;
         assert_int_equal(algorithm_build(choice.algorithm, &job.shapes[0], 0, 0, &prog), COLLET_SUCCESS);
-        assert_true((uint64_t)choice.nchannels * (uint64_t)prog->npeers * job.chan.owner.layout.nslots *
-                        job.chan.owner.layout.sizes.long_bytes <=
+        assert_true((uint64_t)choice.nchannels * (uint64_t)prog->npeers * job.chan.owner.layouts[PROG_TO_FEW].nslots *
+                        job.chan.owner.layouts[PROG_TO_FEW].sizes.long_bytes <=
                     256u << 20);
         prog_destroy(prog);
     }

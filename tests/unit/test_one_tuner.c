@@ -79,14 +79,13 @@ static void open_communicator(struct both *both, int nnodes, bool joined) {
     both->chan.owner.config = &both->config;
     both->chan.owner.peers = both->peers;
     both->chan.owner.nranks = both->map->nranks;
-    both->chan.owner.layout = chan_layout(&both->config, both->map->nranks, nnodes > 1, both->chan.owner.gpu != NULL);
-    both->chan.owner.crowded =
-        chan_crowded_layout(&both->config, both->map->nranks, nnodes > 1, both->chan.owner.gpu != NULL);
+    const struct chan_scale scale = {both->map->nranks, both->map->nranks / nnodes, nnodes > 1,
+                                     both->chan.owner.gpu != NULL};
+    chan_layouts(&both->config, &scale, both->chan.owner.layouts);
     both->shapes = calloc((size_t)norders, sizeof(*both->shapes));
     for (int k = 0; k < norders; k++)
         assert_int_equal(map_shape(both->map, both->peers, k, &both->shapes[k]), COLLET_SUCCESS);
-    assert_int_equal(tuner_limits_read(&both->config, &both->chan.owner.layout, &both->chan.owner.crowded,
-                                       map_rails(both->map), &both->limits),
+    assert_int_equal(tuner_limits_read(&both->config, both->chan.owner.layouts, map_rails(both->map), &both->limits),
                      COLLET_SUCCESS);
     if (both->chan.owner.gpu != NULL) {
         tuner_limits_of_gpus(&both->config, 1, &both->limits);
@@ -274,19 +273,17 @@ static void a_name_that_does_not_take_the_shape_leaves_the_choice_free(void **st
     struct plan_choice chosen;
     open_both(&both, "1 cpu", 1, 4);
     snprintf(both.config.algo, sizeof(both.config.algo), "hier");
-    assert_int_equal(tuner_limits_read(&both.config, &both.chan.owner.layout, &both.chan.owner.layout, 1, &both.limits),
-                     COLLET_SUCCESS);
+    assert_int_equal(tuner_limits_read(&both.config, both.chan.owner.layouts, 1, &both.limits), COLLET_SUCCESS);
     assert_false(tuner_is_named(&both.limits, PROG_ALLREDUCE, both.shapes));
     assert_int_equal(tuner_choose(&both.model->machine, &both.limits, PROG_ALLREDUCE, 1024, 1, &chosen),
                      COLLET_SUCCESS);
     snprintf(both.config.algo, sizeof(both.config.algo), "hier,tree");
-    assert_int_equal(tuner_limits_read(&both.config, &both.chan.owner.layout, &both.chan.owner.layout, 1, &both.limits),
-                     COLLET_SUCCESS);
+    assert_int_equal(tuner_limits_read(&both.config, both.chan.owner.layouts, 1, &both.limits), COLLET_SUCCESS);
     assert_int_equal(tuner_choose(&both.model->machine, &both.limits, PROG_ALLREDUCE, 1024, 1, &chosen),
                      COLLET_SUCCESS);
     assert_string_equal(chosen.algorithm->name, "tree");
     snprintf(both.config.algo, sizeof(both.config.algo), "hire");
-    assert_int_equal(tuner_limits_read(&both.config, &both.chan.owner.layout, &both.chan.owner.layout, 1, &both.limits),
+    assert_int_equal(tuner_limits_read(&both.config, both.chan.owner.layouts, 1, &both.limits),
                      COLLET_ERR_INVALID_USAGE);
     close_both(&both);
 }

@@ -300,7 +300,7 @@ static void pair_open(struct pair *pair, const struct plug_host *host, struct sh
                                        .rank = rank,
                                        .gpu = shape.on_gpus ? &gpus[rank] : NULL};
         assert_int_equal(chan_create(&options, &pair->chans[rank]), COLLET_SUCCESS);
-        pair->chans[rank]->owner.layout =
+        pair->chans[rank]->owner.layouts[PROG_TO_FEW] =
             fifo_layout_of(shape.nslots, (struct protocol_sizes){shape.slot_bytes, 256, 256}, 0);
     }
     pair->producer = conn_of(pair, 1, CONN_PRODUCER);

@@ -117,7 +117,7 @@ static enum protocol chosen(const struct cost_table *costs, enum link_class clas
     struct net_path inside[4] = {{.class = LINK_MEMORY}, {.class = class}, {.class = class}, {.class = LINK_MEMORY}};
     struct net net = {.nranks = 2, .nhosts = 1, .nrings = 1, .host_of = host_of, .inside = inside};
     double crowd[2] = {1, 1};
-    struct tuner_limits limits = {.nchannels = 1, .sizes = {131072, 4096, 4096}, .crowded = {131072, 4096, 4096}};
+    struct tuner_limits limits = {.nchannels = 1};
     struct prog_shape shape = PROG_FLAT(2);
     struct cost_machine machine = {.costs = costs,
                                    .cast = {SIM_EACH, 1, 2},
@@ -128,6 +128,8 @@ static enum protocol chosen(const struct cost_table *costs, enum link_class clas
                                    .crowd = crowd,
                                    .nslots = 8};
     struct plan_choice choice;
+    for (int kind = 0; kind < PROG_CONNECTS_COUNT; kind++)
+        limits.sizes_of[kind] = (struct protocol_sizes){131072, 4096, 4096};
     memset(limits.protocol_allowed, true, sizeof limits.protocol_allowed);
     assert_int_equal(tuner_choose(&machine, &limits, PROG_ALLREDUCE, MEGABYTE, 1, &choice), COLLET_SUCCESS);
     return choice.protocol;

@@ -311,7 +311,8 @@ static void describe_net(struct lab *lab, const struct config *config, enum lab_
         bench_die("%s", err_last());
 }
 
-static void describe_machine(struct lab *lab, const struct config *config, const struct cost_table *costs) {
+static void describe_machine(struct lab *lab, const struct config *config, const struct cost_table *costs,
+                             uint32_t nslots) {
     int n = lab->options.nranks;
     lab->shape = PROG_FLAT(n);
     lab->cpus = config->cpus > 0 ? (int)config->cpus : cpus_allowed();
@@ -329,7 +330,7 @@ static void describe_machine(struct lab *lab, const struct config *config, const
             .whole = &lab->shape,
             .net = lab->net[class],
             .crowd = lab->crowd,
-            .nslots = chan_layout(config, n, transport_named(lab->options.transport)->messages, false).nslots,
+            .nslots = nslots,
         };
     }
 }
@@ -363,12 +364,13 @@ void lab_create(const struct lab_options *options, const struct cost_table *cost
     for (int size = 0; size < LAB_SIZES_MAX; size++)
         for (int k = 0; k < LAB_CANDIDATES_MAX; k++)
             memset(lab->cells[size][k].class, LAB_CLASSES, sizeof lab->cells[size][k].class);
-    const bool messages = transport_named(options->transport)->messages;
-    struct fifo_layout layout = chan_layout(&config, options->nranks, messages, false);
-    struct fifo_layout crowded = chan_crowded_layout(&config, options->nranks, messages, false);
-    if (tuner_limits_read(&config, &layout, &crowded, 1, &lab->limits) != COLLET_SUCCESS)
+    const struct chan_scale scale = {options->nranks, options->nranks, transport_named(options->transport)->messages,
+                                     false};
+    struct fifo_layout layouts[PROG_CONNECTS_COUNT];
+    chan_layouts(&config, &scale, layouts);
+    if (tuner_limits_read(&config, layouts, 1, &lab->limits) != COLLET_SUCCESS)
         bench_die("%s", err_last());
-    describe_machine(lab, &config, costs);
+    describe_machine(lab, &config, costs, layouts[PROG_TO_FEW].nslots);
     lab_list_candidates(lab, &(const int){1}, 1);
     *lab_p = lab;
 }

@@ -78,13 +78,12 @@ static void describe_machine(struct bench *bench, const struct config *config, c
     memset(peers, 0, sizeof(peers));
     for (int r = 0; r < n; r++)
         peers[r] = (struct peer_info){.rank = r, .device = bench->devices[r]};
-    chan.owner.layout = chan_layout(config, n, false, true);
-    chan.owner.crowded = chan_crowded_layout(config, n, false, true);
+    chan_layouts(config, &(struct chan_scale){n, n, false, true}, chan.owner.layouts);
     lab->map = map_of(bench, config, costs, peers);
     must(map_shape(lab->map, peers, 0, &lab->shape), "the order of ranks");
     must(model_create(&chan, config, lab->map, &lab->shape, 1, &lab->model), "the cost model");
     lab->machine[LAB_NEAR] = lab->machine[LAB_FAR] = lab->model->machine;
-    must(tuner_limits_read(config, &chan.owner.layout, &chan.owner.crowded, 1, &lab->limits), "the configuration");
+    must(tuner_limits_read(config, chan.owner.layouts, 1, &lab->limits), "the configuration");
 }
 
 /* ---- measuring ---- */
