@@ -183,7 +183,7 @@ static void with_offers(struct job *job, struct fuzz_input *input) {
             .boot = job->boots[rank], .config = &job->configs[rank], .nranks = RANKS, .rank = rank};
         if (chan_create(&options, &chans[rank]) != COLLET_SUCCESS)
             abort();
-        chans[rank]->owner.layout = fifo_layout_of(2, (struct protocol_sizes){256, 64, 64}, 0);
+        chans[rank]->owner.layouts[PROG_TO_FEW] = fifo_layout_of(2, (struct protocol_sizes){256, 64, 64}, 0);
     }
     if (conn_get(chans[1], 0, 0, 0, CONN_PRODUCER, &producer) != COLLET_SUCCESS ||
         conn_get(chans[0], 1, 0, 0, CONN_CONSUMER, &consumer) != COLLET_SUCCESS)
@@ -210,7 +210,7 @@ static void with_answers(struct job *job, struct fuzz_input *input) {
                                      .config = &job->configs[0],
                                      .peers = job->peers,
                                      .nranks = RANKS,
-                                     .layout = {.nslots = 2}};
+                                     .layouts[PROG_TO_FEW] = {.nslots = 2}};
     begin_chain(&inquest, &call, 1);
     for (int k = 0; k < 2 * RANKS && input->size > 0 && inquest.at >= 0; k++) {
         struct boot_answer answer = {.calls = fuzz_byte(input), .bytes = sizeof(struct call_record)};

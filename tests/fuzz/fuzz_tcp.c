@@ -148,7 +148,7 @@ static void with_frames(struct fuzz_input *input, bool encrypted) {
     const uint8_t kind = fuzz_byte(input), slots = fuzz_byte(input) % 8 + 1;
     const struct fifo_layout layout = fifo_layout_of(SLOTS, (struct protocol_sizes){SLOT_BYTES, 64, 64}, 0);
     struct peer_info peers[2] = {{.rank = 0, .host = "a"}, {.rank = 1, .host = "b"}};
-    struct conn_owner owner = {.config = &config, .peers = peers, .nranks = 2, .layout = layout};
+    struct conn_owner owner = {.config = &config, .peers = peers, .nranks = 2, .layouts[PROG_TO_FEW] = layout};
     struct tcp_link link = {.users = 1};
     struct tcp_end end = {.link = &link, .connected = true, .nsockets = 1, .key = encrypted ? key : NULL};
     extern const struct transport transport_tcp;

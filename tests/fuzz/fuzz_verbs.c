@@ -34,7 +34,8 @@ static void end_create(struct ends *ends, enum conn_side side, const struct conf
     ends->layout = fifo_layout_of(SLOTS, (struct protocol_sizes){SLOT_BYTES, 64, 64}, 0);
     const struct fifo_layout roomy = fifo_layout_of(
         SLOTS, (struct protocol_sizes){ROOM, 64 + sizeof(struct verbs_frame), 64 + sizeof(struct verbs_frame)}, 0);
-    ends->owner = (struct conn_owner){.config = config, .peers = peers, .nranks = 2, .layout = ends->layout};
+    ends->owner =
+        (struct conn_owner){.config = config, .peers = peers, .nranks = 2, .layouts[PROG_TO_FEW] = ends->layout};
     ends->conn = (struct conn){
         .side = side, .peer = 1, .owner = &ends->owner, .impl = &ends->end, .transport = &transport_verbs};
     ends->end = (struct verbs_end){
