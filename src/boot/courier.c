@@ -95,6 +95,11 @@ bool courier_receive(struct courier *courier, const struct parcel *parcel, const
     return true;
 }
 
+void courier_again(struct courier *courier, int place) {
+    if (courier->lanes[place].kept.first != NULL)
+        resend(courier, place);
+}
+
 void courier_hurry(struct courier *courier) {
     courier->changed = true;
     for (int place = 0; place < courier->nplaces; place++) {

@@ -43,6 +43,7 @@ void courier_fini(struct courier *courier); /* harmless on a zeroed one */
 void courier_send(struct courier *courier, int place, struct letter *letter); /* takes the letter */
 /* A parcel for this process. False if there is no memory. */
 bool courier_receive(struct courier *courier, const struct parcel *parcel, const void *data, size_t bytes);
+void courier_again(struct courier *courier, int place);  /* the way there is another one: sends anew */
 void courier_hurry(struct courier *courier);             /* the tree has changed: sends anew */
 void courier_forget(struct courier *courier, int place); /* it will not answer any more */
 

@@ -16,6 +16,20 @@
 
 static void on_wire(struct wire *wire) { edge_read(wire->owner); }
 
+static void put_in_list(struct edge *edge, struct edge **list) {
+    edge->next = *list;
+    edge->link = list;
+    if (edge->next != NULL)
+        edge->next->link = &edge->next;
+    *list = edge;
+}
+
+static void take_from_list(struct edge *edge) {
+    *edge->link = edge->next;
+    if (edge->next != NULL)
+        edge->next->link = edge->link;
+}
+
 struct edge *edge_create(struct wire *wire, const struct edge *like, struct edge **list) {
     struct edge *edge = malloc(sizeof *edge);
     if (edge == NULL) {
@@ -27,22 +41,25 @@ struct edge *edge_create(struct wire *wire, const struct edge *like, struct edge
     edge->pid = 0;
     edge->pidfd.fd = -1;
     edge->heard_ns = os_now_ns();
-    edge->next = *list;
-    edge->link = list;
-    if (edge->next != NULL)
-        edge->next->link = &edge->next;
-    *list = edge;
+    put_in_list(edge, list);
     wire->ready = on_wire;
     wire->owner = edge;
     return edge;
 }
 
+void edge_become(struct edge *edge, const struct edge *like, struct edge **list) {
+    take_from_list(edge);
+    edge->place = like->place;
+    edge->frame = like->frame;
+    edge->lost = like->lost;
+    edge->owner = like->owner;
+    put_in_list(edge, list);
+}
+
 /* Takes the edge apart and leaves the wire. */
 static struct wire *edge_leave(struct edge *edge) {
     struct wire *wire = edge->wire;
-    *edge->link = edge->next;
-    if (edge->next != NULL)
-        edge->next->link = edge->link;
+    take_from_list(edge);
     if (edge->pidfd.fd >= 0) {
         watch_remove(&edge->pidfd);
         close(edge->pidfd.fd);

@@ -36,6 +36,8 @@ struct edge {
 /* Takes over the wire, destroys it on failure (NULL). Call edge_read() next: frames may have come with the handshake. */
 struct edge *edge_create(struct wire *wire, const struct edge *like, struct edge **list);
 void edge_read(struct edge *edge);
+/* From now on it is for another owner, in that one's list. */
+void edge_become(struct edge *edge, const struct edge *like, struct edge **list);
 void edge_send(struct edge *edge, uint32_t type, const void *head, size_t head_bytes, const void *data, size_t bytes);
 
 /* Watches the process at the other end. */

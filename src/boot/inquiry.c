@@ -22,24 +22,23 @@ void inquiry_stop(struct inquiry *inquiry) {
     free(inquiry);
 }
 
-static void inquiry_end(struct inquiry *inquiry, enum peer_state state) {
-    inquiry->result(inquiry->owner, inquiry->place, state, inquiry->dial.trouble);
+static void inquiry_end(struct inquiry *inquiry, enum peer_state state, struct wire *wire) {
+    inquiry->result(inquiry->owner, inquiry->place, state, wire, inquiry->dial.trouble);
     inquiry_stop(inquiry);
 }
 
 static void on_answer(struct dial *dial, struct wire *wire) {
-    wire_destroy(wire);
-    inquiry_end(WATCH_OWNER(dial, struct inquiry, dial), PEER_ALIVE);
+    inquiry_end(WATCH_OWNER(dial, struct inquiry, dial), PEER_ALIVE, wire);
 }
 
 static void on_no_answer(struct dial *dial) {
     struct inquiry *inquiry = WATCH_OWNER(dial, struct inquiry, dial);
     if (dial_refused_ns(dial) > inquiry->gone_ns)
-        inquiry_end(inquiry, PEER_DEAD);
+        inquiry_end(inquiry, PEER_DEAD, NULL);
 }
 
 static void on_deadline(struct watch_timer *timer) {
-    inquiry_end(WATCH_OWNER(timer, struct inquiry, deadline), PEER_LOST);
+    inquiry_end(WATCH_OWNER(timer, struct inquiry, deadline), PEER_LOST, NULL);
 }
 
 struct inquiry *inquiry_start(const struct address_set *set, const uint8_t key[SECRET_BYTES], uint64_t gone_ns,

@@ -12,8 +12,8 @@
 
 struct inquiry;
 
-/* Called once. state: PEER_ALIVE, PEER_DEAD or PEER_LOST; why: how that was found. */
-typedef void (*inquiry_result_fn)(void *owner, int place, enum peer_state state, const char *why);
+/* Called once. state: PEER_ALIVE, and then a wire to it, which it takes; PEER_DEAD or PEER_LOST; why: how that was found. */
+typedef void (*inquiry_result_fn)(void *owner, int place, enum peer_state state, struct wire *wire, const char *why);
 
 /* Refusals for gone_ns mean that it is dead, and no answer until deadline_ns that it is lost. NULL if there is no memory. */
 struct inquiry *inquiry_start(const struct address_set *set, const uint8_t key[SECRET_BYTES], uint64_t gone_ns,

@@ -18,7 +18,10 @@ struct place {
     int lowest_rank, pid;
     uint64_t process[2];
     struct address_set listener;
-    struct edge *edge;       /* NULL: we are not connected to it */
+    struct edge *edge;       /* NULL: we are not connected to it, as in the tree */
+    struct edge *shortcut;   /* NULL: we have none to it (shortcut.h) */
+    struct inquiry *sought;  /* that may become one; NULL: none is under way */
+    bool unreachable;        /* by a shortcut */
     struct inquiry *inquiry; /* whether it lives; NULL: none is under way */
     bool gone;               /* not to be connected to any more */
     int moves;               /* how often it has come to another parent */

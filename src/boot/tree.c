@@ -10,8 +10,8 @@
  * The table of all ranks (table.h) comes down the tree: place 0 gets it from the meeting point, every other process from its
  * parent. So nobody sends it more than 8 times, however many processes there are.
  *
- * A letter goes to the neighbour in whose part of the tree its receiver is. News (a rank left, a rank died, the
- * communicator failed) goes to all neighbours. They pass on what is new to them, so the spreading ends.
+ * A letter goes to the neighbour in whose part of the tree its receiver is, or by a shortcut (shortcut.h). News (a rank left, a
+ * rank died, the communicator failed) goes to all neighbours. They pass on what is new to them, so the spreading ends.
  *
  * When a process is lost, its neighbours notice and spread the news, each in its part of the broken tree; and each of its
  * children dials the next living ancestor instead (or, if there is none, the lowest living process, which is thereby the
@@ -44,6 +44,7 @@
 
 enum tree_frame {
     TREE_HELLO = 1, /* struct hello; the first frame upwards */
+    TREE_SHORTCUT,  /* struct hello; the first frame on a shortcut. All others on it are parcels */
     TREE_PARCEL,    /* struct parcel, a letter's data */
     TREE_STATE,     /* struct state_news */
     TREE_FAIL,      /* struct failure */
@@ -77,6 +78,10 @@ static bool is_on_our_host(const struct tree *tree, int place) {
     return node_of(tree, place) == node_of(tree, tree->places.self);
 }
 static struct place *place_of(const struct tree *tree, int number) { return &tree->places.list[number]; }
+/* Of its door. */
+static void place_key(const struct tree *tree, const struct place *place, uint8_t key[SECRET_BYTES]) {
+    id_key(tree->hub->id.secret, "tree", place->process, sizeof place->process, key);
+}
 static void changed(const struct tree *tree) { watch_post(tree->hub->work); }
 
 static void fail_hub(const struct tree *tree, enum collet_result code, const char *text) {
@@ -141,8 +146,26 @@ static void forward(struct tree *tree, struct parcel *parcel, const void *data, 
         edge_send(place_of(tree, hop)->edge, TREE_PARCEL, parcel, sizeof *parcel, data, bytes);
 }
 
+/* Begins with a connection, whose other letters find the shortcut. */
+static bool is_worth_seeking(const struct tree *tree, const struct parcel *parcel) {
+    const struct place *place = place_of(tree, parcel->to_place);
+    return parcel->to >= 0 && parcel->key >> 56 == BOOT_OFFER && place->shortcut == NULL && place->sought == NULL &&
+           shortcut_pays(&tree->shortcuts, parcel->to_place);
+}
+
+/* A letter waits for a shortcut that is sought: the courier hears of it. */
 static void carry(struct courier *courier, struct parcel *parcel, const void *data, size_t bytes) {
-    forward(WATCH_OWNER(courier, struct tree, courier), parcel, data, bytes);
+    struct tree *tree = WATCH_OWNER(courier, struct tree, courier);
+    const struct place *place = place_of(tree, parcel->to_place);
+    if (is_worth_seeking(tree, parcel)) {
+        SCOPED_KEY uint8_t key[SECRET_BYTES];
+        place_key(tree, place, key);
+        shortcut_seek(&tree->shortcuts, parcel->to_place, key);
+    }
+    if (place->shortcut != NULL)
+        edge_send(place->shortcut, TREE_PARCEL, parcel, sizeof *parcel, data, bytes);
+    else if (parcel->to < 0 || place->sought == NULL)
+        forward(tree, parcel, data, bytes);
 }
 
 static void deliver(struct courier *courier, struct letter *letter) {
@@ -202,16 +225,13 @@ static uint64_t patience_ns(const struct tree *tree) {
 
 static void place_lost(struct tree *tree, int number, enum peer_state state, const char *why);
 
-static void on_inquiry_result(void *owner, int number, enum peer_state state, const char *why) {
+static void on_inquiry_result(void *owner, int number, enum peer_state state, struct wire *wire, const char *why) {
     struct tree *tree = owner;
+    wire_destroy(wire);
     struct place *place = place_of(tree, number);
     place->inquiry = NULL;
     if (state != PEER_ALIVE && place->edge == NULL && !place->gone)
         place_lost(tree, number, state, why);
-}
-
-static void place_key(const struct tree *tree, const struct place *place, uint8_t key[SECRET_BYTES]) {
-    id_key(tree->hub->id.secret, "tree", place->process, sizeof place->process, key);
 }
 
 /* A process of another host is lost, or silent. Is it alone? All others of that host are asked at once, but for those that
@@ -333,6 +353,12 @@ static void watch_neighbour(struct tree *tree, struct edge *edge) {
         edge_watch_process(edge, place_of(tree, edge->place)->pid);
 }
 
+static void say_hello(struct tree *tree, struct edge *edge, enum tree_frame type) {
+    struct hello hello = {.place = tree->places.self};
+    memcpy(hello.process, place_of(tree, tree->places.self)->process, sizeof hello.process);
+    edge_send(edge, type, &hello, sizeof hello, NULL, 0);
+}
+
 static bool on_hello(struct tree *tree, struct edge *edge, const struct frame *frame) {
     struct hello hello;
     if (frame->bytes != sizeof hello)
@@ -354,6 +380,31 @@ static bool on_hello(struct tree *tree, struct edge *edge, const struct frame *f
     else if (tree->known)
         table_send_cards(&tree->table, edge->wire);
     return true;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- shortcuts */
+
+static void greet(struct edge *edge) { say_hello(edge->owner, edge, TREE_SHORTCUT); }
+
+static bool on_shortcut(struct tree *tree, struct edge *edge, const struct frame *frame) {
+    struct hello hello;
+    if (frame->bytes != sizeof hello || !tree->known)
+        return false;
+    memcpy(&hello, frame->data, sizeof hello);
+    if (hello.place < 0 || hello.place >= tree->places.count || hello.place == tree->places.self ||
+        memcmp(hello.process, place_of(tree, hello.place)->process, sizeof hello.process) != 0)
+        return false;
+    return shortcut_take(&tree->shortcuts, edge, hello.place);
+}
+
+static bool on_shortcut_frame(struct edge *edge, const struct frame *frame) {
+    return frame->type == TREE_PARCEL && on_parcel(edge->owner, frame);
+}
+
+static void on_shortcut_lost(struct edge *edge, enum peer_state state, const char *why) {
+    struct tree *tree = edge->owner;
+    (void)state, (void)why;
+    shortcut_lost(&tree->shortcuts, edge);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- the table */
@@ -411,6 +462,8 @@ static bool on_table(struct tree *tree, const struct edge *edge, const struct fr
 static bool on_edge_frame(struct edge *edge, const struct frame *frame) {
     struct tree *tree = edge->owner;
     struct failure failure;
+    if (edge->place < 0 && frame->type == TREE_SHORTCUT)
+        return on_shortcut(tree, edge, frame);
     if (edge->place < 0)
         return frame->type == TREE_HELLO && on_hello(tree, edge, frame);
     switch (frame->type) {
@@ -432,10 +485,14 @@ static bool on_edge_frame(struct edge *edge, const struct frame *frame) {
 
 /* --------------------------------------------------------------------------------------------------------- connecting */
 
+static size_t longest_frame(const struct tree *tree) {
+    return TABLE_PART_BYTES + (size_t)tree->hub->nranks; /* a verdict has a byte per rank (consent.h) */
+}
+
 static struct edge *add_edge(struct tree *tree, struct wire *wire, int place) {
     const struct edge like = {
         .place = place,
-        .max_bytes = TABLE_PART_BYTES + (size_t)tree->hub->nranks, /* a verdict has a byte per rank (consent.h) */
+        .max_bytes = longest_frame(tree),
         .frame = on_edge_frame,
         .lost = on_lost,
         .owner = tree,
@@ -460,9 +517,7 @@ static void on_parent(struct dial *dial, struct wire *wire) {
         find_parent(tree);
         return;
     }
-    struct hello hello = {.place = tree->places.self};
-    memcpy(hello.process, place_of(tree, tree->places.self)->process, sizeof hello.process);
-    edge_send(edge, TREE_HELLO, &hello, sizeof hello, NULL, 0);
+    say_hello(tree, edge, TREE_HELLO);
     tree->orphan_ns = 0;
     edge_up(tree, edge);
     if (tree->running) {
@@ -552,6 +607,7 @@ static void beat(struct watch_timer *timer) {
         return;
     look_for_silence(tree);
     look_for_orphans(tree);
+    shortcuts_tidy(&tree->shortcuts, BEATS_MISSED * tree->beat_ns);
 }
 
 static void begin_beating(struct tree *tree) {
@@ -566,6 +622,12 @@ enum collet_result tree_open(struct tree *tree, struct hub *hub, int family, con
     tree->courier.carry = carry;
     tree->courier.deliver = deliver;
     tree->beat.fire = beat;
+    tree->shortcuts = (struct shortcuts){
+        .places = &tree->places,
+        .courier = &tree->courier,
+        .like = {.frame = on_shortcut_frame, .lost = on_shortcut_lost, .owner = tree, .max_bytes = longest_frame(tree)},
+        .greet = greet,
+    };
     return door_open(&tree->door, family, 0, ifname);
 }
 
@@ -597,8 +659,11 @@ void tree_close(struct tree *tree) {
     watch_timer_stop(&tree->beat);
     while (tree->edges != NULL)
         edge_finish(tree->edges);
-    for (int place = 0; place < tree->places.count; place++)
+    shortcuts_close(&tree->shortcuts);
+    for (int place = 0; place < tree->places.count; place++) {
         inquiry_stop(place_of(tree, place)->inquiry);
+        inquiry_stop(place_of(tree, place)->sought);
+    }
     courier_fini(&tree->courier);
     table_free(&tree->table);
     places_destroy(&tree->places);

@@ -10,6 +10,7 @@
 #include "boot/door.h"
 #include "boot/hub.h"
 #include "boot/places.h"
+#include "boot/shortcut.h"
 
 struct tree {
     struct hub *hub;
@@ -20,6 +21,7 @@ struct tree {
     uint64_t orphan_ns; /* since when it has not been connected; 0: it is, or never was */
     struct edge *edges; /* all, also those whose other end has not said HELLO */
     struct courier courier;
+    struct shortcuts shortcuts;
     struct table table; /* of all ranks; freed when init is complete */
     bool known;         /* all its cards have come */
     bool running;       /* init is complete: nodes are known, a lost process is a death, not a failed init */

@@ -5,6 +5,7 @@
 #include "common/boot_case.h"
 
 #include <sodium.h>
+#include <sys/syscall.h>
 
 /* -------------------------------------------------------------------------------------------------------- one process */
 
@@ -247,6 +248,68 @@ static void letters_over_edges_that_live_need_no_timer(void **state) {
 }
 
 /* ----------------------------------------------------------------------------------------------------- many processes */
+
+static size_t sent_bytes; /* by this process */
+
+ssize_t send(int fd, const void *data, size_t bytes, int flags) {
+    const ssize_t sent = syscall(SYS_sendto, fd, data, bytes, flags, NULL, 0);
+    if (sent > 0)
+        __atomic_fetch_add(&sent_bytes, (size_t)sent, __ATOMIC_RELAXED);
+    return sent;
+}
+
+enum { FAR_PROCESSES = 16, FAR_LETTERS = 4 };
+
+/* Do letters between these two pass 1, and then the root? Below 1 are 9 to 15. */
+static bool are_far(int a, int b) { return (a >= 9) != (b >= 9) && a > 1 && b > 1; }
+
+static void exchange_far(struct member *member, int index, uint64_t key) {
+    for (int number = 0; number < FAR_LETTERS; number++)
+        for (int rank = 0; rank < FAR_PROCESSES; rank++)
+            if (are_far(index, rank))
+                send_number(member, rank, key, 100 * index + number);
+    for (int number = 0; number < FAR_LETTERS; number++)
+        for (int rank = 0; rank < FAR_PROCESSES; rank++)
+            if (are_far(index, rank))
+                EXPECT(recv_number(member, rank, key) == 100 * rank + number);
+}
+
+/* Of the root, in an exchange of all that are far from each other. */
+static size_t bytes_of_exchange(struct member *member, int index, uint64_t key, int barrier) {
+    size_t before = __atomic_load_n(&sent_bytes, __ATOMIC_RELAXED);
+    exchange_far(member, index, key);
+    meet(barrier, FAR_PROCESSES);
+    return __atomic_load_n(&sent_bytes, __ATOMIC_RELAXED) - before;
+}
+
+/* Of other letters the tree is the way, of those about connections at most some that found no shortcut. The last ones come when
+ * shortcuts have been idle, and are closed. */
+static void far_exchange(int index) {
+    struct member member;
+    configure(&member);
+    member.config.heartbeat = 100;
+    if (index == 0)
+        publish_id();
+    join(&member, FAR_PROCESSES, index);
+    EXPECT(poll_init(&member) == COLLET_SUCCESS);
+    meet(0, FAR_PROCESSES);
+    const size_t by_tree = bytes_of_exchange(&member, index, 7, 1);
+    const size_t by_shortcuts = bytes_of_exchange(&member, index, boot_key(BOOT_OFFER, 7), 2);
+    if (index == 0 && by_shortcuts > by_tree / 2)
+        fprintf(stderr, "the root sent %zu bytes, and %zu without shortcuts\n", by_shortcuts, by_tree);
+    EXPECT(index != 0 || by_shortcuts <= by_tree / 2);
+    usleep(500000);
+    exchange_far(&member, index, boot_key(BOOT_OFFER, 8));
+    exchange_far(&member, index, 8);
+    EXPECT(boot_missing_count(member.boot) == 0);
+    meet(3, FAR_PROCESSES);
+    boot_destroy(member.boot);
+}
+
+static void letters_about_connections_do_not_pass_the_root(void **state) {
+    (void)state;
+    run(FAR_PROCESSES, far_exchange);
+}
 
 static void five_exchange(int index) {
     struct member member;
@@ -546,6 +609,7 @@ int main(void) {
         CASE(five_processes_exchange_messages_and_hear_of_a_failure),
         CASE(agreed_knobs_are_rank_zeros_and_host_ids_make_nodes),
         CASE(two_processes_of_two_ranks_are_polled_in_one_thread),
+        CASE(letters_about_connections_do_not_pass_the_root),
         CASE(a_process_that_made_the_id_may_fork_its_ranks),
         CASE(a_killed_leaf_is_dead_for_all),
         CASE(a_killed_root_of_the_tree_is_dead_for_all_and_replaced),
