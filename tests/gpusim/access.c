@@ -9,6 +9,9 @@
  */
 #include "gpusim/state.h"
 
+#include "base/types.h"
+
+#include <math.h>
 #include <string.h>
 
 #define LINE_BYTES 128u
@@ -23,10 +26,9 @@ struct place {
 };
 
 static const char *const kinds[] = {
-    [GPUSIM_DEVICE_MEMORY] = "memory of GPU",
-    [GPUSIM_GRANTED] = "memory by grant of GPU",
-    [GPUSIM_IMPORTED] = "imported memory of GPU",
-    [GPUSIM_HOST_MEMORY] = "host memory, near GPU",
+    [GPUSIM_DEVICE_MEMORY] = "memory of GPU",         [GPUSIM_GRANTED] = "memory by grant of GPU",
+    [GPUSIM_IMPORTED] = "imported memory of GPU",     [GPUSIM_HOST_MEMORY] = "host memory, near GPU",
+    [GPUSIM_MULTICAST] = "a multicast object of GPU",
 };
 
 static bool find_range(struct warp *warp, const struct split *split, uint32_t lane, struct place *place, uint32_t bytes,
@@ -93,7 +95,14 @@ static bool find_place(struct warp *warp, const struct split *split, const struc
         place->inside = (uint8_t *)(uintptr_t)place->address;
         return true;
     }
-    return find_range(warp, split, lane, place, bytes, writes);
+    if (!find_range(warp, split, lane, place, bytes, writes))
+        return false;
+    bool multi = insn->op == OP_MULTI_LOAD || insn->op == OP_MULTI_STORE;
+    if (multi == (place->range->kind == GPUSIM_MULTICAST))
+        return true;
+    warp_fault(warp, split, lane, "0x%llx is %s multicast address", (unsigned long long)place->address,
+               multi ? "no" : "a");
+    return false;
 }
 
 static const uint64_t *bases_of(const struct warp *warp, const struct split *split, const struct ptx_insn *insn) {
@@ -244,6 +253,100 @@ void split_store(struct warp *warp, struct split *split, const struct ptx_insn *
                 value &= (1ull << 8 * insn->bytes) - 1;
             store_word(warp, insn, lane, &place, word, value, whole >> lane & 1);
         }
+    }
+}
+
+/* ---- multimem: each replica is memory of its own, which the switch reads or writes in any order ---- */
+
+/* Where the lane's word is in a replica; NULL range: it is nowhere, and the grid has faulted. */
+static struct place replica_of(struct warp *warp, const struct split *split, uint32_t lane, const struct place *place,
+                               uint32_t k) {
+    uint64_t begin = place->range->replicas[k], address = begin + (place->address - place->range->base);
+    struct place replica = {NULL, begin == 0 ? NULL : memory_range_of(address), address};
+    if (replica.range == NULL || replica.range->freed) {
+        warp_fault(warp, split, lane, "0x%llx is a multicast address, and GPU %u of the team has no memory there",
+                   (unsigned long long)place->address, k);
+        replica.range = NULL;
+    }
+    return replica;
+}
+
+static float float_of(uint32_t bits, enum ptx_floats floats) {
+    float value;
+    if (floats == FLOATS_HALVES)
+        return type_load_half((uint16_t)bits);
+    bits = floats == FLOATS_UPPERS ? bits << 16 : bits;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static uint32_t bits_of(float value, enum ptx_floats floats) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return floats == FLOATS_ONE ? bits : floats == FLOATS_HALVES ? type_store_half(value) : type_store_bfloat16(value);
+}
+
+/* One word of all replicas, from a random one on. The switch has f32 for sums. */
+static uint64_t reduce_word(const struct view *view, const struct ptx_insn *insn, const struct place *replicas,
+                            uint32_t n, uint32_t word) {
+    uint32_t parts = insn->floats == FLOATS_ONE ? 1 : 2, result = 0, first = (uint32_t)(chance_number() % n);
+    float sums[2] = {0, 0};
+    for (uint32_t k = 0; k < n; k++) {
+        const struct place *replica = &replicas[(first + k) % n];
+        uint32_t bits = (uint32_t)memory_load(view, replica->range, replica->address + (uint64_t)word * insn->bytes,
+                                              insn->bytes, insn->order != ORDER_WEAK);
+        for (uint32_t part = 0; part < parts; part++) {
+            float value = float_of(parts == 1 ? bits : bits >> 16 * part & 0xffff, (enum ptx_floats)insn->floats);
+            sums[part] = k == 0                     ? value
+                         : insn->kind == ATOMIC_ADD ? sums[part] + value
+                         : insn->kind == ATOMIC_MIN ? fminf(sums[part], value)
+                                                    : fmaxf(sums[part], value);
+        }
+    }
+    for (uint32_t part = 0; part < parts; part++)
+        result |= bits_of(sums[part], (enum ptx_floats)insn->floats) << 16 * part;
+    return result;
+}
+
+/* False: the lane has none, and the grid has faulted. */
+static bool find_replicas(struct warp *warp, const struct split *split, const struct ptx_insn *insn, uint32_t lane,
+                          bool writes, struct place *place, struct place replicas[GPUSIM_DEVICES_MAX]) {
+    if (!find_place(warp, split, insn, lane, bases_of(warp, split, insn)[lane], writes, place))
+        return false;
+    for (uint32_t k = 0; k < place->range->nreplicas; k++) {
+        replicas[k] = replica_of(warp, split, lane, place, k);
+        if (replicas[k].range == NULL)
+            return false;
+    }
+    return true;
+}
+
+void split_multi_load(struct warp *warp, struct split *split, const struct ptx_insn *insn) {
+    uint64_t values[PTX_LANES][4];
+    FOR_LANES(lane, split->mask) {
+        struct place place, replicas[GPUSIM_DEVICES_MAX];
+        struct view view = warp_view(warp, lane);
+        if (!find_replicas(warp, split, insn, lane, false, &place, replicas))
+            return;
+        count_load(warp, insn, lane, &place);
+        for (uint32_t word = 0; word < insn->words; word++)
+            values[lane][word] = reduce_word(&view, insn, replicas, place.range->nreplicas, word);
+    }
+    FOR_LANES(lane, split->mask)
+    for (uint32_t word = 0; word < insn->words; word++)
+        row_of(warp, &split->frames[split->depth], insn->dst[word])[lane] = values[lane][word];
+}
+
+void split_multi_store(struct warp *warp, struct split *split, const struct ptx_insn *insn) {
+    FOR_LANES(lane, split->mask) {
+        struct place place, replicas[GPUSIM_DEVICES_MAX];
+        if (!find_replicas(warp, split, insn, lane, true, &place, replicas))
+            return;
+        count_store(warp, insn, &place);
+        for (uint32_t k = 0; k < place.range->nreplicas; k++)
+            for (uint32_t word = 0; word < insn->words; word++)
+                store_word(warp, insn, lane, &replicas[k], word,
+                           (uint32_t)row_of(warp, &split->frames[split->depth], insn->src[1 + word])[lane], false);
     }
 }
 

@@ -212,6 +212,7 @@ static int attribute_of(const struct sim_device *device, enum cudaDeviceAttr whi
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: return (int)limits->sm_shared_bytes;
     case cudaDevAttrPciBusId: return bus_number(device);
     case cudaDevAttrWarpSize: return 32;
+    case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED: return sim_multicasts(device);
     case cudaDevAttrUnifiedAddressing:
     case cudaDevAttrMemoryPoolsSupported:
     case cudaDevAttrCanUseHostPointerForRegisteredMem:

@@ -25,7 +25,12 @@
     X(cuMemAddressFree)                                                                                                \
     X(cuMemMap)                                                                                                        \
     X(cuMemUnmap)                                                                                                      \
-    X(cuMemSetAccess)
+    X(cuMemSetAccess)                                                                                                  \
+    X(cuMulticastGetGranularity)                                                                                       \
+    X(cuMulticastCreate)                                                                                               \
+    X(cuMulticastAddDevice)                                                                                            \
+    X(cuMulticastBindAddr)                                                                                             \
+    X(cuMulticastUnbind)
 
 #define DECLARE(name) extern void sim_##name(void);
 FUNCTIONS(DECLARE)

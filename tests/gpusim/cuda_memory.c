@@ -55,6 +55,7 @@ static enum gpusim_kind machine_kind(enum sim_memory kind) {
     case MEMORY_MANAGED:
     case MEMORY_PINNED:
     case MEMORY_REGISTERED: return GPUSIM_HOST_MEMORY;
+    case MEMORY_MULTICAST: return GPUSIM_MULTICAST;
     default: return GPUSIM_GRANTED;
     }
 }

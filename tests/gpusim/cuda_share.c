@@ -18,21 +18,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define HEAD_BYTES ((size_t)4096)
-#define USERS_MAX 32
-#define GRANULE ((size_t)2 << 20)
-
-struct sim_file_head {
-    uint32_t place; /* of the GPU */
-    int32_t is_freed;
-    uint64_t bytes;
-    int32_t users[USERS_MAX]; /* processes that have it open; 0: a free entry */
-};
+_Static_assert(sizeof(struct sim_file_head) <= SIM_HEAD_BYTES, "has a page");
 
 /* ---- files ---- */
 
 static struct sim_file_head *head_of(int fd) {
-    void *head = mmap(NULL, HEAD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *head = mmap(NULL, SIM_HEAD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return head == MAP_FAILED ? NULL : head;
 }
 
@@ -48,14 +39,14 @@ static struct sim_file *file_of(int fd) {
 }
 
 static void file_close(struct sim_file *file) {
-    munmap(file->head, HEAD_BYTES);
+    munmap(file->head, SIM_HEAD_BYTES);
     close(file->fd);
     free(file);
 }
 
-static struct sim_file *file_make(size_t bytes, uint32_t place) {
+struct sim_file *sim_file_make(size_t bytes, uint32_t place) {
     int fd = memfd_create("gpusim", MFD_CLOEXEC);
-    if (fd >= 0 && ftruncate(fd, (off_t)(HEAD_BYTES + bytes)) != 0) {
+    if (fd >= 0 && ftruncate(fd, (off_t)(SIM_HEAD_BYTES + bytes)) != 0) {
         close(fd);
         return NULL;
     }
@@ -67,15 +58,15 @@ static struct sim_file *file_make(size_t bytes, uint32_t place) {
 
 cudaError_t sim_file_create(size_t bytes, const struct sim_device *device, struct sim_file **file_p, void **base_p) {
     *base_p = sim_addresses_take(bytes);
-    *file_p = *base_p == NULL ? NULL : file_make(bytes, device->place);
-    if (*file_p == NULL || !sim_addresses_back(*base_p, bytes, (*file_p)->fd, HEAD_BYTES))
+    *file_p = *base_p == NULL ? NULL : sim_file_make(bytes, device->place);
+    if (*file_p == NULL || !sim_addresses_back(*base_p, bytes, (*file_p)->fd, SIM_HEAD_BYTES))
         return cudaErrorMemoryAllocation;
     return cudaSuccess;
 }
 
 void sim_file_destroy(struct sim_file *file) {
     file->head->is_freed = 1;
-    for (int k = 0; k < USERS_MAX; k++) {
+    for (int k = 0; k < SIM_USERS_MAX; k++) {
         int32_t user = __atomic_load_n(&file->head->users[k], __ATOMIC_ACQUIRE);
         if (user != 0 && kill(user, 0) == 0)
             sim_violation("memory is freed that process %d still has open", user);
@@ -84,12 +75,12 @@ void sim_file_destroy(struct sim_file *file) {
 }
 
 static void note_user(struct sim_file_head *head, int32_t before, int32_t after) {
-    for (int k = 0; k < USERS_MAX; k++) {
+    for (int k = 0; k < SIM_USERS_MAX; k++) {
         int32_t expected = before;
         if (__atomic_compare_exchange_n(&head->users[k], &expected, after, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             return;
     }
-    sim_violation("memory is open in more than %d processes", USERS_MAX);
+    sim_violation("memory is open in more than %d processes", SIM_USERS_MAX);
 }
 
 /* ---- by handle ---- */
@@ -127,7 +118,7 @@ static cudaError_t import(struct sim_file *file, void **memory_p) {
     if (sim_link(device->place, file->head->place) == LINK_NONE)
         return cudaErrorMapBufferObjectFailed;
     *memory_p = sim_addresses_take(bytes);
-    if (*memory_p == NULL || !sim_addresses_back(*memory_p, bytes, file->fd, HEAD_BYTES))
+    if (*memory_p == NULL || !sim_addresses_back(*memory_p, bytes, file->fd, SIM_HEAD_BYTES))
         return cudaErrorMemoryAllocation;
     cudaError_t error = sim_range_add(MEMORY_IMPORTED, *memory_p, bytes, file->head->place, &range);
     if (error != cudaSuccess)
@@ -180,7 +171,7 @@ CUresult sim_cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationP
                                            CUmemAllocationGranularity_flags which) {
     SIM_DRIVER_CALL(SIM_SAFE);
     (void)what, (void)which;
-    *bytes = GRANULE;
+    *bytes = SIM_GRANULE;
     return CUDA_SUCCESS;
 }
 
@@ -188,9 +179,9 @@ CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, con
                          unsigned long long flags) {
     SIM_DRIVER_CALL(SIM_UNSAFE);
     const struct sim_device *device = sim_device(what->location.id);
-    if (device == NULL || bytes % GRANULE != 0 || flags != 0)
+    if (device == NULL || bytes % SIM_GRANULE != 0 || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    struct sim_file *file = file_make(bytes, device->place);
+    struct sim_file *file = sim_file_make(bytes, device->place);
     *handle = (CUmemGenericAllocationHandle)(uintptr_t)file;
     return file == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
@@ -239,19 +230,28 @@ CUresult sim_cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGen
     SIM_DRIVER_CALL(SIM_UNSAFE);
     const struct sim_file *file = file_of_vmm(handle);
     void *base = (void *)(uintptr_t)address;
-    if (flags != 0 || offset != 0 || bytes != file->head->bytes || sim_range_at(base) != NULL ||
-        !sim_addresses_back(base, bytes, file->fd, HEAD_BYTES))
+    struct sim_range *range;
+    if (flags != 0 || offset != 0 || bytes != file->head->bytes || sim_range_at(base) != NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    return (CUresult)sim_range_add(MEMORY_MAPPED, base, bytes, file->head->place, NULL);
+    if (file->head->team.wanted > 0)
+        return sim_team_map(file->head, base);
+    if (!sim_addresses_back(base, bytes, file->fd, SIM_HEAD_BYTES))
+        return CUDA_ERROR_INVALID_VALUE;
+    cudaError_t error = sim_range_add(MEMORY_MAPPED, base, bytes, file->head->place, &range);
+    if (error == cudaSuccess)
+        range->file = file_of(fcntl(file->fd, F_DUPFD_CLOEXEC, 0));
+    return (CUresult)error;
 }
 
 CUresult sim_cuMemUnmap(CUdeviceptr address, size_t bytes) {
     SIM_DRIVER_CALL(SIM_UNSAFE);
     struct sim_range *range = sim_range_at((void *)(uintptr_t)address);
-    if (range == NULL || range->kind != MEMORY_MAPPED || range->bytes != bytes)
+    if (range == NULL || (range->kind != MEMORY_MAPPED && range->kind != MEMORY_MULTICAST) || range->bytes != bytes)
         return CUDA_ERROR_INVALID_VALUE;
     sim_wait_for_kernels(range->device);
     void *base = range->base;
+    if (range->file != NULL)
+        file_close(range->file);
     sim_range_remove(range);
     sim_addresses_back(base, bytes, -1, 0);
     return CUDA_SUCCESS;

@@ -354,6 +354,8 @@ static bool run_special(struct warp *warp, struct split *split, const struct ptx
             return false;
         break;
     case OP_STORE: split_store(warp, split, insn); break;
+    case OP_MULTI_LOAD: split_multi_load(warp, split, insn); break;
+    case OP_MULTI_STORE: split_multi_store(warp, split, insn); break;
     case OP_ATOMIC: split_atomic(warp, split, insn); break;
     case OP_FENCE: split_fence(warp, split, insn); break;
     case OP_BRANCH: branch(warp, split, insn, mask); return true;

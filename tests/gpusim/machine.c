@@ -456,6 +456,13 @@ void gpusim_range_grant(void *base, uint32_t device, bool may_read, bool may_wri
     leave_machine();
 }
 
+void gpusim_range_bind(void *base, uint32_t k, uint32_t nreplicas, void *memory) {
+    enter_machine();
+    drain_everything();
+    memory_range_bind(base, k, nreplicas, memory);
+    leave_machine();
+}
+
 void gpusim_range_free(void *base) {
     enter_machine();
     drain_everything();

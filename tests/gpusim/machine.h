@@ -60,11 +60,14 @@ enum gpusim_kind {
     GPUSIM_GRANTED,       /* of `owner`: of those GPUs alone that gpusim_range_grant() names (pools, VMM) */
     GPUSIM_IMPORTED,      /* memory of another process; owner: the GPU it lies on; as GPUSIM_DEVICE_MEMORY */
     GPUSIM_HOST_MEMORY,   /* pinned or registered: of all */
+    GPUSIM_MULTICAST,     /* no memory, but replicas: those that gpusim_range_bind() names. As GPUSIM_GRANTED */
 };
 
 /* From now on lanes may touch [base, base + bytes), which is memory of this process already. False: it overlaps another range. */
 bool gpusim_range_add(void *base, size_t bytes, enum gpusim_kind kind, uint32_t owner);
 void gpusim_range_grant(void *base, uint32_t device, bool may_read, bool may_write);
+/* The k-th replica of a multicast range, of so many in all, begins there; NULL: nowhere, and who reads or writes the range faults. */
+void gpusim_range_bind(void *base, uint32_t k, uint32_t nreplicas, void *memory);
 /* Whoever touches it from now on faults, and is told that it was freed. The bytes of a GPU's memory are overwritten. Where new
  * memory is added at the same address the old range is forgotten. */
 void gpusim_range_free(void *base);

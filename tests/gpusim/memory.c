@@ -303,8 +303,13 @@ void memory_reset(void) {
 
 static void range_forget(uint32_t k) { memmove(ranges + k, ranges + k + 1, (--nranges - k) * sizeof(*ranges)); }
 
+/* Rights that are granted one by one, not those of peers. */
+static bool is_granted(const struct range *range) {
+    return range->kind == GPUSIM_GRANTED || range->kind == GPUSIM_MULTICAST;
+}
+
 static void range_rights(struct range *range) {
-    if (range->kind != GPUSIM_GRANTED)
+    if (!is_granted(range))
         range->readers = range->writers = range->kind == GPUSIM_HOST_MEMORY ? ~0u : peers[range->owner];
 }
 
@@ -338,13 +343,21 @@ static struct range *range_at(void *base) { return (struct range *)memory_range_
 
 void memory_range_grant(void *base, uint32_t device, bool may_read, bool may_write) {
     struct range *range = range_at(base);
-    if (range == NULL || range->kind != GPUSIM_GRANTED)
+    if (range == NULL || !is_granted(range))
         return;
     range->readers = (range->readers & ~(1u << device)) | (uint32_t)may_read << device;
     range->writers = (range->writers & ~(1u << device)) | (uint32_t)may_write << device;
 }
 
 #define POISON 0xdb
+
+void memory_range_bind(void *base, uint32_t k, uint32_t nreplicas, void *memory) {
+    struct range *range = range_at(base);
+    if (range == NULL || k >= GPUSIM_DEVICES_MAX)
+        return;
+    range->nreplicas = nreplicas;
+    range->replicas[k] = (uintptr_t)memory;
+}
 
 void memory_range_free(void *base) {
     struct range *range = range_at(base);

@@ -26,6 +26,8 @@ struct range {
     uint32_t owner;
     uint32_t readers, writers; /* GPUs, by bits */
     bool freed;
+    uint32_t nreplicas; /* of a multicast range: where each begins; 0: nowhere */
+    uint64_t replicas[GPUSIM_DEVICES_MAX];
 };
 /* NULL: none. It stays until gpusim_reset(), freed or not. */
 const struct range *memory_range_of(uint64_t address);
@@ -33,11 +35,12 @@ void memory_reset(void);
 /* As their names in machine.h, without a lock. */
 bool memory_range_add(void *base, size_t bytes, enum gpusim_kind kind, uint32_t owner);
 void memory_range_grant(void *base, uint32_t device, bool may_read, bool may_write);
+void memory_range_bind(void *base, uint32_t k, uint32_t nreplicas, void *memory);
 void memory_range_free(void *base);
 void memory_peer_access(uint32_t device, uint32_t owner, bool allowed);
 /* Is memory of the range on this GPU? */
 static inline bool range_is_local(const struct range *range, uint32_t device) {
-    return range->kind != GPUSIM_HOST_MEMORY && range->owner == device;
+    return range->kind != GPUSIM_HOST_MEMORY && range->kind != GPUSIM_MULTICAST && range->owner == device;
 }
 
 /* ---- what a lane sees ---- */

@@ -27,6 +27,8 @@ enum ptx_op {
     OP_LOAD,
     OP_STORE,
     OP_ATOMIC,
+    OP_MULTI_LOAD, /* multimem: of all replicas at once */
+    OP_MULTI_STORE,
     OP_FENCE,
     OP_BRANCH,
     OP_JOIN, /* not in the text: here lanes that went different ways may come together again */
@@ -71,6 +73,7 @@ enum ptx_atomic {
     ATOMIC_XOR,
     ATOMIC_INC
 };
+enum ptx_floats { FLOATS_ONE, FLOATS_HALVES, FLOATS_UPPERS }; /* f32; two of f16 or bf16 in 32 bits */
 enum ptx_special {
     SPECIAL_TID,
     SPECIAL_NTID,
@@ -89,6 +92,7 @@ struct ptx_insn {
     uint8_t space, order, scope; /* of memory */
     uint8_t kind;                /* enum ptx_vote, _shuffle, _reduce, _atomic, _special (its dimension is in `words`) */
     uint8_t bytes, words;        /* of a memory element, and how many */
+    uint8_t floats;              /* enum ptx_floats, of multimem */
     bool is_signed;
     bool guard_not;
     int32_t guard;          /* PTX_NO_ROW: always */

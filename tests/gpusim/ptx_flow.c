@@ -340,8 +340,8 @@ static bool touches(const struct ptx_insn *insn, const struct ptx_insn *load) {
 }
 
 static bool flies(const struct ptx_insn *insn, bool polls) {
-    return insn->op == OP_LOAD && (insn->space == SPACE_GLOBAL || insn->space == SPACE_GENERIC) &&
-           (!polls || insn->order != ORDER_WEAK);
+    return (insn->op == OP_LOAD || insn->op == OP_MULTI_LOAD) &&
+           (insn->space == SPACE_GLOBAL || insn->space == SPACE_GENERIC) && (!polls || insn->order != ORDER_WEAK);
 }
 
 /* All loads, or polls alone. The end of the flight that begins at instruction `first`. */

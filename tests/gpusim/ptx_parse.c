@@ -128,7 +128,7 @@ static bool take(struct parser *p, char c) {
 static void take_name(struct parser *p, char *name) {
     size_t n = 0;
     skip(p);
-    while (is_name(*p->s) && n < NAME_MAX - 1)
+    while ((is_name(*p->s) || *p->s == ':') && n < NAME_MAX - 1) /* also .acc::f32 */
         name[n++] = *p->s++;
     name[n] = '\0';
 }
@@ -432,6 +432,26 @@ static void parse_store(struct parser *p, const char *name, struct ptx_insn *ins
         parser_fail(p, "a store of another form:", name);
 }
 
+/* multimem.ld_reduce and multimem.st of floating point: what ptxas takes of them. */
+static void parse_multi(struct parser *p, const char *name, struct ptx_insn *insn) {
+    static const char *const kinds[] = {"exch", "add", "cas", "min", "max", NULL};
+    static const char *const floats[] = {"f32", "f16x2", "bf16x2", NULL};
+    if (has(name, "st"))
+        parse_store(p, name, insn);
+    else
+        parse_load(p, name, insn);
+    insn->op = has(name, "st") ? OP_MULTI_STORE : OP_MULTI_LOAD;
+    insn->bytes = 4;
+    insn->kind = which(name, kinds, UINT8_MAX);
+    insn->floats = which(name, floats, UINT8_MAX);
+    bool adds = insn->kind == ATOMIC_ADD, wide = strstr(name, ".acc::f32") != NULL;
+    if (insn->floats == UINT8_MAX || insn->space != SPACE_GLOBAL || has(name, "st") == has(name, "ld_reduce") ||
+        (has(name, "st") ? insn->kind != UINT8_MAX || wide : insn->kind == UINT8_MAX) ||
+        (!adds && has(name, "ld_reduce") && (insn->floats == FLOATS_ONE || wide)) ||
+        (adds && wide != (insn->floats != FLOATS_ONE)))
+        parser_fail(p, "an unknown instruction", name);
+}
+
 static void parse_atomic(struct parser *p, const char *name, struct ptx_insn *insn) {
     static const char *const kinds[] = {"exch", "add", "cas", "min", "max", "and", "or", "xor", "inc", NULL};
     memory_of(name, insn);
@@ -680,6 +700,8 @@ static void parse_instruction(struct parser *p) {
         parse_load(p, name, &insn);
     else if (is(name, "st"))
         parse_store(p, name, &insn);
+    else if (is(name, "multimem"))
+        parse_multi(p, name, &insn);
     else if (is(name, "atom") || is(name, "red"))
         parse_atomic(p, name, &insn);
     else if (is(name, "membar") || is(name, "fence"))

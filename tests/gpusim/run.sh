@@ -25,6 +25,7 @@ accept() {
 }
 
 the_runtime_keeps_cudas_contract() { timeout 170 "$sim/test_runtime"; }
+teams_of_gpus_share_one_address() { timeout 170 "$sim/test_multicast"; }
 calls_per_collective() { timeout 170 "$sim/bench_calls" check; }
 perf_on() { # GPUS PROGRAM option…
     local gpus=$1 program=$2
@@ -48,6 +49,7 @@ whole_acceptance() {
 says_what_it_can() { grep -qx "  $1  $2.*" "$work/build/gpu-accept/report.txt" || { cat "$work/build/gpu-accept/report.txt"; return 1; }; }
 
 check the_runtime_keeps_cudas_contract the_runtime_keeps_cudas_contract
+check teams_of_gpus_share_one_address teams_of_gpus_share_one_address
 for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
     a_stream_with_the_handle_of_one_that_is_gone_keeps_the_order_of_calls \
     a_communicator_ends_while_a_kernel_of_another_waits an_abort_comes_through_while_every_call_of_the_driver_waits \

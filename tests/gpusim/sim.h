@@ -114,7 +114,8 @@ enum sim_memory {
     MEMORY_PINNED,
     MEMORY_REGISTERED,
     MEMORY_IMPORTED,
-    MEMORY_MAPPED
+    MEMORY_MAPPED,
+    MEMORY_MULTICAST,
 };
 
 struct sim_range {
@@ -123,7 +124,7 @@ struct sim_range {
     size_t bytes;
     enum sim_memory kind;
     struct sim_device *device; /* that it was made on, or opened for */
-    struct sim_file *file;     /* OF_GPU, IMPORTED */
+    struct sim_file *file;     /* OF_GPU, IMPORTED, MAPPED */
 };
 struct sim_range *sim_range_at(const void *address); /* NULL: the runtime knows nothing of it */
 cudaError_t sim_range_add(enum sim_memory kind, void *base, size_t bytes, uint32_t owner, struct sim_range **range_p);
@@ -132,10 +133,35 @@ void sim_range_remove(struct sim_range *range);
 void *sim_addresses_take(size_t bytes); /* that nobody has had before; NULL: none are left */
 bool sim_addresses_back(void *base, size_t bytes, int fd, size_t offset); /* with a file; fd −1: with nothing */
 
+/* A GPU of a multicast object, and what it has bound. */
+struct sim_member {
+    uint32_t place;
+    int32_t pid, fd;
+    uint64_t address; /* in that process; 0: nothing is bound */
+};
+struct sim_team {
+    uint32_t wanted, added; /* wanted 0: the file is memory */
+    struct sim_member members[SIM_GPUS_MAX];
+};
+
+#define SIM_HEAD_BYTES ((size_t)4096)
+#define SIM_USERS_MAX 32
+#define SIM_GRANULE ((size_t)2 << 20)
+struct sim_file_head {
+    uint32_t place; /* of the GPU */
+    int32_t is_freed;
+    uint64_t bytes;
+    int32_t users[SIM_USERS_MAX]; /* processes that have it open; 0: a free entry */
+    struct sim_team team;
+};
 struct sim_file {
     int fd;
     struct sim_file_head *head; /* as all processes that have it see it */
 };
+struct sim_file *sim_file_make(size_t bytes, uint32_t place); /* NULL: no memory */
+/* Multicast objects (cuda_multicast.c). Does a switch join the device to all others? */
+bool sim_multicasts(const struct sim_device *device);
+CUresult sim_team_map(const struct sim_file_head *head, void *base);
 /* The memory of `device`, mapped at *base_p. */
 cudaError_t sim_file_create(size_t bytes, const struct sim_device *device, struct sim_file **file_p, void **base_p);
 /* Nobody else may have it open any more. */

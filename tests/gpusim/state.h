@@ -107,6 +107,8 @@ void warp_fault(struct warp *warp, const struct split *split, uint32_t lane, con
 /* access.c */
 bool split_load(struct warp *warp, struct split *split, const struct ptx_insn *insn); /* false: only half of it */
 void split_store(struct warp *warp, struct split *split, const struct ptx_insn *insn);
+void split_multi_load(struct warp *warp, struct split *split, const struct ptx_insn *insn);
+void split_multi_store(struct warp *warp, struct split *split, const struct ptx_insn *insn);
 void split_atomic(struct warp *warp, struct split *split, const struct ptx_insn *insn);
 void split_fence(struct warp *warp, struct split *split, const struct ptx_insn *insn);
 

@@ -405,6 +405,90 @@ static void what_a_lane_may_not_touch_is_a_fault_that_says_why(void **state) {
     touch("st.global.u64 [%d8], %d1;", granted, "without the right");
 }
 
+/* ---- multimem ---- */
+
+/* A team of two GPUs: its address, and 16 bytes of each. */
+struct team {
+    uint8_t address[64], replica[2][64];
+};
+
+static void team_begin(struct team *team) {
+    gpusim_reset(2, &small, 1);
+    gpusim_range_add(team->address, sizeof(team->address), GPUSIM_MULTICAST, 0);
+    gpusim_range_grant(team->address, 0, true, true);
+    for (uint32_t k = 0; k < 2; k++) {
+        gpusim_range_add(team->replica[k], sizeof(team->replica[k]), GPUSIM_DEVICE_MEMORY, k);
+        gpusim_range_bind(team->address, k, 2, team->replica[k]);
+    }
+}
+
+#define FOUR(kind) "{" kind "1, " kind "2, " kind "3, " kind "4}"
+/* Reduces the first 16 bytes and stores the result 16 bytes further. */
+static const void *team_reduces(struct team *team, const char *how, const void *first, const void *second) {
+    const char *type = strrchr(how, '.'), *values = strstr(how, "f32") == type + 1 ? FOUR("%f") : FOUR("%r");
+    char text[1024], body[256];
+    snprintf(body, sizeof(body),
+             "multimem.ld_reduce.relaxed.sys.global.%s %s, [%%d8];\n"
+             "multimem.st.relaxed.sys.global.v4%s [%%d8+16], %s;\nret;\n}\n",
+             how, values, type, values);
+    strcpy(text, ENTRY REGISTERS "ld.param.u64 %d8, [k_param_0];\n");
+    strcat(text, body);
+    team_begin(team);
+    memcpy(team->replica[0], first, 16);
+    memcpy(team->replica[1], second, 16);
+    run_well(text, 1, 1, team->address);
+    assert_memory_equal(team->replica[0] + 16, team->replica[1] + 16, 16);
+    return team->replica[0] + 16;
+}
+
+static void a_multicast_address_is_that_of_all_replicas(void **state) {
+    (void)state;
+    static struct team team;
+    static const float a[] = {1, 2, -3, 0.5f}, b[] = {10, 20, 30, 40}, sum[] = {11, 22, 27, 40.5f};
+    static const uint16_t c[] = {0x3c00, 0x4000, 0xc000, 0, 0x3c00, 0, 0, 0x7c00}; /* 1, 2, −2, 0, 1, 0, 0, ∞ */
+    static const uint16_t d[] = {0x4000, 0x4000, 0x4000, 0, 0, 0, 0x3c00, 0};
+    static const uint16_t added[] = {0x4200, 0x4400, 0, 0, 0x3c00, 0, 0x3c00, 0x7c00};
+    static const uint16_t least[] = {0x3c00, 0x4000, 0xc000, 0, 0, 0, 0, 0};
+    static const uint16_t most[] = {0x4000, 0x4000, 0x4000, 0, 0x3c00, 0, 0x3c00, 0x7c00};
+    static const uint16_t e[8] = {0x3f80, 0x4000}, f[8] = {0x4000, 0x4000}, brains[8] = {0x4040, 0x4080};
+    assert_memory_equal(team_reduces(&team, "add.v4.f32", a, b), sum, 16);
+    assert_memory_equal(team_reduces(&team, "add.acc::f32.v4.f16x2", c, d), added, 16);
+    assert_memory_equal(team_reduces(&team, "min.v4.f16x2", c, d), least, 16);
+    assert_memory_equal(team_reduces(&team, "max.v4.f16x2", c, d), most, 16);
+    assert_memory_equal(team_reduces(&team, "add.acc::f32.v4.bf16x2", e, f), brains, 16);
+}
+
+static void what_is_no_multicast_access_is_a_fault(void **state) {
+    (void)state;
+    static struct team team;
+    team_begin(&team);
+    touch("multimem.ld_reduce.relaxed.sys.global.add.f32 %f1, [%d8];", team.address, NULL);
+    touch("ld.global.f32 %f1, [%d8];", team.address, "is a multicast address");
+    touch("multimem.st.relaxed.sys.global.f32 [%d8], %f1;", team.replica[0], "is no multicast address");
+    gpusim_range_bind(team.address, 1, 2, NULL);
+    touch("multimem.ld_reduce.relaxed.sys.global.add.f32 %f1, [%d8];", team.address, "GPU 1 of the team has no memory");
+    gpusim_range_grant(team.address, 0, true, false);
+    touch("multimem.st.relaxed.sys.global.f32 [%d8], %f1;", team.address, "without the right");
+}
+
+/* As ptxas has it. */
+static void a_reduction_that_no_switch_does_is_named(void **state) {
+    (void)state;
+    static const char *const none[] = {"ld_reduce.relaxed.sys.global.min.f32", "ld_reduce.relaxed.sys.global.add.f64",
+                                       "ld_reduce.relaxed.sys.global.min.acc::f32.f16x2",
+                                       "ld_reduce.relaxed.sys.global.f32"};
+    gpusim_reset(1, &small, 1);
+    for (size_t k = 0; k < sizeof(none) / sizeof(*none); k++) {
+        char text[512];
+        strcpy(text, ENTRY REGISTERS "multimem.");
+        strcat(strcat(text, none[k]), " %r1, [%d1];\nret;\n}\n");
+        struct gpusim_module *module = gpusim_module_load(text);
+        assert_null(gpusim_kernel(module, "k"));
+        assert_non_null(strstr(gpusim_error(), none[k]));
+        gpusim_module_unload(module);
+    }
+}
+
 static void an_unknown_instruction_is_named(void **state) {
     (void)state;
     gpusim_reset(1, &small, 1);
@@ -437,16 +521,27 @@ static void an_unknown_instruction_is_named(void **state) {
 #define FLAG_ACQUIRE "ld.acquire.sys.global.u32 %r2, [%d8];\n"
 #define FLAG_WEAKLY "ld.relaxed.sys.global.u32 %r2, [%d8];\n"
 
+/* The same data through a multicast address, which lies at 1032 and has one replica. */
+#define TEAM "ld.global.u64 %d10, [%d8+1032];\n"
+#define MULTI_STORE TEAM "mov.b32 %f1, %r1;\nmultimem.st.relaxed.sys.global.f32 [%d10], %f1;\n"
+#define MULTI_LOAD TEAM "multimem.ld_reduce.relaxed.sys.global.add.f32 %f2, [%d10];\nmov.b32 %r3, %f2;\n"
+#define MULTI_WEAKLY TEAM "multimem.ld_reduce.weak.global.add.f32 %f2, [%d10];\nmov.b32 %r3, %f2;\n"
+
 /* Who finds 1 in the word at 1024 gives; it has done so before the taker begins. */
 static bool passes(const char *text, uint32_t taker, uint64_t seed) {
-    static uint8_t memory[1024 + 128];
+    static uint8_t memory[1024 + 128], multicast[128];
     memset(memory, 0, sizeof(memory));
     gpusim_reset(2, &small, seed);
     gpusim_range_add(memory, sizeof(memory), GPUSIM_DEVICE_MEMORY, 0);
     gpusim_peer_access(1, 0, true);
+    gpusim_range_add(multicast, sizeof(multicast), GPUSIM_MULTICAST, 0);
+    gpusim_range_bind(multicast, 0, 1, memory + 512);
+    gpusim_range_grant(multicast, 0, true, true);
+    gpusim_range_grant(multicast, 1, true, true);
     struct run give, take;
-    uint64_t role = 1;
+    uint64_t role = 1, team = (uintptr_t)multicast;
     memcpy(memory + 1024, &role, 8);
+    memcpy(memory + 1032, &team, 8);
     give = run_begin(text, 0, 1, 1, memory);
     for (int k = 0; k < 200; k++)
         gpusim_run(10);
@@ -502,6 +597,15 @@ static void strong_data_needs_a_release_all_the_same(void **state) {
     assert_true(
         passes_of_20(PASSING("st.relaxed.sys.global.u32 [%d8+512], %r1;\n", FLAG_RELAXED, FLAG_ACQUIRE, DATA_LOAD),
                      1) <= 1);
+}
+
+static void data_of_a_multicast_address_needs_a_release_and_weak_data_an_acquire(void **state) {
+    (void)state;
+    assert_int_equal(passes_of_20(PASSING(MULTI_STORE, FLAG_RELEASE, FLAG_ACQUIRE, DATA_LOAD), 1), 20);
+    assert_int_equal(passes_of_20(PASSING(DATA_STORE, FLAG_RELEASE, FLAG_ACQUIRE, MULTI_LOAD), 1), 20);
+    assert_int_equal(passes_of_20(PASSING(DATA_STORE, FLAG_RELEASE, FLAG_ACQUIRE, MULTI_WEAKLY), 1), 20);
+    assert_true(passes_of_20(PASSING(MULTI_STORE, FLAG_RELAXED, FLAG_ACQUIRE, DATA_LOAD), 1) <= 1);
+    assert_true(passes_of_20(PASSING(DATA_STORE, FLAG_RELEASE, FLAG_WEAKLY, MULTI_WEAKLY), 1) <= 1);
 }
 
 static void a_run_is_replayed_by_its_seed(void **state) {
@@ -694,12 +798,16 @@ int main(void) {
         cmocka_unit_test(a_barrier_reduces_and_a_vote_counts),
         cmocka_unit_test(lanes_that_wait_for_each_other_are_told),
         cmocka_unit_test(what_a_lane_may_not_touch_is_a_fault_that_says_why),
+        cmocka_unit_test(a_multicast_address_is_that_of_all_replicas),
+        cmocka_unit_test(what_is_no_multicast_access_is_a_fault),
+        cmocka_unit_test(a_reduction_that_no_switch_does_is_named),
         cmocka_unit_test(an_unknown_instruction_is_named),
         cmocka_unit_test(a_message_passes_with_release_and_acquire),
         cmocka_unit_test(a_message_does_not_pass_without_a_release),
         cmocka_unit_test(a_message_does_not_pass_without_an_acquire),
         cmocka_unit_test(a_fence_for_the_gpu_is_none_for_another_gpu),
         cmocka_unit_test(strong_data_needs_a_release_all_the_same),
+        cmocka_unit_test(data_of_a_multicast_address_needs_a_release_and_weak_data_an_acquire),
         cmocka_unit_test(a_run_is_replayed_by_its_seed),
         cmocka_unit_test(a_warp_splits_where_all_go_the_same_way),
         cmocka_unit_test(sixteen_bytes_may_be_torn_and_a_line_of_eight_lanes_is_whole),
