@@ -91,7 +91,7 @@ static enum collet_result config_copy(const void *from, struct nccl_config *to) 
         return COLLET_SUCCESS;
     size_t size;
     memcpy(&size, from, sizeof size);
-    if (size < offsetof(struct nccl_config, cgaClusterSize) || size > 4096)
+    if (size < offsetof(struct nccl_config, cgaClusterSize) || size > 4096 || size % _Alignof(struct nccl_config) != 0)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.size is %zu: begin with NCCL_CONFIG_INITIALIZER", size);
     memcpy(to, from, size < sizeof *to ? size : sizeof *to);
     if (to->magic != MAGIC)
