@@ -13,6 +13,7 @@
 #include "boot/local_meeting.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +126,9 @@ static enum collet_result master_id(const struct config *config, struct collet_u
     if (config_env("MASTER_PORT") != NULL)
         COLLET_TRY(read_int("MASTER_PORT", 1, 65535 - PORT_AFTER_MASTER, &port));
     snprintf(secret, sizeof(secret), "%s/%.60s", config->secret, run != NULL ? run : "");
-    return boot_unique_id_at(config_env("MASTER_ADDR"), port + PORT_AFTER_MASTER, secret, id);
+    enum collet_result result = boot_unique_id_at(config_env("MASTER_ADDR"), port + PORT_AFTER_MASTER, secret, id);
+    sodium_memzero(secret, sizeof(secret));
+    return result;
 }
 
 static enum collet_result meet(const struct launcher *l, int nranks, int rank, struct collet_unique_id *id) {

@@ -15,8 +15,12 @@ _Static_assert(PMI_TEXT_BYTES > 2 * COLLET_UNIQUE_ID_BYTES, "an id fits in hexad
 
 bool launcher_meeting_possible(void) { return pmi_is_here() || pmix_is_here(); }
 
+/* It has an id in it. */
+static void wipe_text(char (*text)[PMI_TEXT_BYTES]) { sodium_memzero(*text, sizeof *text); }
+
 static enum collet_result share_id(int rank, int number, uint64_t deadline_ns, struct collet_unique_id *id) {
-    char key[32], text[PMI_TEXT_BYTES] = "";
+    char key[32];
+    __attribute__((cleanup(wipe_text))) char text[PMI_TEXT_BYTES] = "";
     snprintf(key, sizeof key, "collet-%d", number);
     if (rank == 0) {
         COLLET_TRY(boot_unique_id(id));

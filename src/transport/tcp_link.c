@@ -22,10 +22,13 @@ static void derive_keys(struct tcp_link *link, const struct conn *conn, const ui
         boot_derive_key(conn->owner->boot, uses[k], token, TCP_TOKEN_BYTES, link->keys[k]);
 }
 
+static void wipe_offer(struct tcp_offer *offer) { sodium_memzero(offer->token, sizeof(offer->token)); }
+#define SCOPED_OFFER __attribute__((cleanup(wipe_offer)))
+
 static enum collet_result begin_to_listen(struct tcp_link *link, const struct conn *conn) {
     const struct conn_owner *owner = conn->owner;
     char interface[ADDRESS_INTERFACE_BYTES];
-    struct tcp_offer offer;
+    SCOPED_OFFER struct tcp_offer offer = {0};
     tcp_way_find(conn, interface);
     COLLET_TRY(tcp_listen_start(&link->listener, owner->config, interface, link->nsockets, &offer));
     link->listens = true;
@@ -36,7 +39,7 @@ static enum collet_result begin_to_listen(struct tcp_link *link, const struct co
 static enum collet_result begin_to_dial(struct tcp_link *link, const struct conn *conn) {
     const struct conn_owner *owner = conn->owner;
     char interface[ADDRESS_INTERFACE_BYTES];
-    struct tcp_offer offer = {0};
+    SCOPED_OFFER struct tcp_offer offer = {0};
     size_t bytes;
     COLLET_TRY(boot_try_recv(owner->boot, conn->peer, transport_key(conn, TCP_LISTENS), &offer, sizeof(offer), &bytes));
     if (bytes != sizeof(offer) || offer.set.count < 1 || offer.set.count > ADDRESS_MAX)
