@@ -240,7 +240,7 @@ static const struct net_path *path_by_nic(const struct net *net, const struct ne
 }
 
 static struct sim_links links_of(const struct net *net, const struct net_path *path) {
-    return (struct sim_links){net->links + path->first, path->nlinks};
+    return (struct sim_links){path->nlinks > 0 ? net->links + path->first : NULL, path->nlinks};
 }
 
 void net_route(const void *context, int channel, int from, int to, struct sim_route *route) {
