@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #define CONFIG_TEXT_BYTES 192
+#define CONFIG_PROXIES 8 /* the most that COLLET_PROXY may say */
 
 enum config_scope {
     CONFIG_PROCESS, /* read once per process */
@@ -124,8 +125,8 @@ enum config_scope {
     INT(spin, "SPIN", NULL, "polls", RANK, -1, -1, 1 << 30, "polls before yielding the CPU; -1: by CPUs and ranks")    \
     INT(cumem_enable, "CUMEM_ENABLE", "NCCL_CUMEM_ENABLE", "", RANK, -1, -1, 1,                                        \
         "GPU memory between processes: 1 by descriptors, 0 by CUDA IPC handles, -1 as the driver has it")              \
-    INT(proxy, "PROXY", NULL, "", RANK, 0, 0, 1,                                                                       \
-        "1: a thread carries slots over networks for ranks on host memory too")                                        \
+    INT(proxy, "PROXY", NULL, "threads", RANK, 0, 0, CONFIG_PROXIES,                                                   \
+        "threads that carry slots over networks; 0: for ranks on GPUs one, on host memory none")                       \
     INT(nt_stores, "NT_STORES", NULL, "", RANK, -1, -1, 1, "store slots past the caches; -1: by the speed of stores")  \
     INT(first_step, "FIRST_STEP", NULL, "", AGREED, 0, INT64_MIN, INT64_MAX, "testing: first value of step counters")  \
     INT(ll_flag_bits, "LL_FLAG_BITS", NULL, "", AGREED, 15, 4, 15,                                                     \

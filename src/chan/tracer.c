@@ -189,7 +189,11 @@ static void put_event(struct writer *w, const struct trace_event *e, enum tracer
         put_step(w, e);
 }
 
-static void put_names(struct writer *w) {
+static bool has_events(const struct trace_ring *ring) {
+    return ring->next > ring->events || (ring->next != NULL && ring->next->end != 0);
+}
+
+static void put_names(struct writer *w, const struct tracer *tracer) {
     char who[160], members[80];
     const struct peer_info *self = &w->owner->peers[w->owner->rank];
     snprintf(who, sizeof who, "rank %d (host %s, process %d)", w->owner->rank, self->host, self->pid);
@@ -197,7 +201,9 @@ static void put_names(struct writer *w) {
              (unsigned long long)w->tag);
     timeline_name(&w->timeline, w->process, -1, who, members);
     timeline_name(&w->timeline, w->process, TRACK_WIRES + TRACER_EXECUTOR, "wires", "");
-    timeline_name(&w->timeline, w->process, TRACK_WIRES + TRACER_PROXY, "wires, by the proxy", "");
+    for (int thread = TRACER_PROXY; thread < TRACER_THREADS; thread++)
+        if (has_events(&tracer->ring[thread]))
+            timeline_name(&w->timeline, w->process, TRACK_WIRES + thread, "wires, by a proxy", "");
 }
 
 static bool is_named_later(const struct trace_worker *worker) {
@@ -250,7 +256,7 @@ static bool tracer_write(const struct tracer *tracer, FILE *out) {
     w.process = (int)(w.tag % 20000) * PROCESS_STRIDE + tracer->owner->rank;
     if (flock(fileno(out), LOCK_EX) != 0 || !begin_writing(&w, out))
         return false;
-    put_names(&w);
+    put_names(&w, tracer);
     put_track_names(&w, tracer);
     for (enum tracer_thread thread = 0; thread < TRACER_THREADS; thread++) {
         const struct trace_ring *ring = &tracer->ring[thread];
@@ -263,14 +269,17 @@ static bool tracer_write(const struct tracer *tracer, FILE *out) {
     return fflush(out) == 0;
 }
 
-static bool has_events(const struct trace_ring *ring) {
-    return ring->next > ring->events || (ring->next != NULL && ring->next->end != 0);
+static bool any_events(const struct tracer *tracer) {
+    for (int thread = 0; thread < TRACER_THREADS; thread++)
+        if (has_events(&tracer->ring[thread]))
+            return true;
+    return false;
 }
 
 void tracer_destroy(struct tracer *tracer) {
     if (tracer == NULL)
         return;
-    if (has_events(&tracer->ring[TRACER_EXECUTOR]) || has_events(&tracer->ring[TRACER_PROXY])) {
+    if (any_events(tracer)) {
         const int fd = output_open(tracer->owner->config->trace, tracer->owner->rank, 0);
         FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
         if (out == NULL || !tracer_write(tracer, out))

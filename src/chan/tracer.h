@@ -48,7 +48,11 @@ struct trace_event {
 };
 _Static_assert(sizeof(struct trace_event) <= 64, "is one cache line");
 
-enum tracer_thread { TRACER_EXECUTOR, TRACER_PROXY, TRACER_THREADS };
+enum tracer_thread {
+    TRACER_EXECUTOR,
+    TRACER_PROXY /* the first one */,
+    TRACER_THREADS = TRACER_PROXY + CONFIG_PROXIES
+};
 
 struct trace_ring {
     struct trace_event *events, *end; /* the first, and behind the last */

@@ -17,11 +17,13 @@
 /* A connection that broke may be the second thing that happened. After a moment another rank may have named the first. */
 #define NEWS_WAIT_NS 1500000000u
 
-/* A rank that is served. Everything but `launches` is the proxy's lock's. */
+/* A rank that is served by a thread. Everything but `launches` is the lock's of that proxy; who changes what all threads of the
+ * rank look at has the locks of all. */
 struct proxy_client {
     struct proxy *proxy;
     struct chan *chan;
-    struct proxy_client *next;
+    struct proxy_client *next;  /* of the proxy's */
+    struct proxy_client *other; /* the same rank, served by its next thread */
     int held;
     uint64_t launches, landed;  /* launches: pairs with the driver, which reads it without the lock */
     enum collet_result failure; /* of a connection; SUCCESS: none */
@@ -30,7 +32,8 @@ struct proxy_client {
 };
 
 struct proxy {
-    int gpu; /* its number; −1: host memory */
+    int gpu;    /* its number; −1: host memory */
+    int number; /* of this thread among those for the same GPU or for host memory */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t work;
@@ -54,6 +57,14 @@ static bool goes_by_wire(const struct conn *conn) {
     return conn->state == CONN_READY && conn->transport->progress != NULL;
 }
 
+static int threads_of(const struct chan *chan) { return chan->owner.config->proxy > 1 ? chan->owner.config->proxy : 1; }
+
+/* Which thread carries a connection? Its opposite, which uses the same sockets, must have the same one. */
+static bool is_mine(const struct proxy_client *client, const struct conn *conn) {
+    int place = conn->transport->copies ? conn->peer + conn->channel + conn->lane : 0;
+    return goes_by_wire(conn) && place % threads_of(client->chan) == client->proxy->number;
+}
+
 /* ---- the thread ---- */
 
 /* All connections, while connections come. */
@@ -62,7 +73,7 @@ static void move_near(struct proxy *proxy) {
     int nconns = 0;
     for (const struct proxy_client *client = proxy->clients; client != NULL; client = client->next)
         for (const struct conn *conn = client->chan->owner.first; conn != NULL; conn = conn->next)
-            if (goes_by_wire(conn)) {
+            if (is_mine(client, conn)) {
                 const struct os_cpu_set *cpus = conn->transport->cpus != NULL ? conn->transport->cpus(conn) : NULL;
                 nconns++;
                 if (cpus != NULL)
@@ -102,14 +113,15 @@ static bool client_turn(struct proxy_client *client, bool *moved) {
         return active;
     }
     for (struct conn *conn = client->chan->owner.first; conn != NULL; conn = conn->next) {
-        if (!goes_by_wire(conn))
+        if (!is_mine(client, conn))
             continue;
         if (!is_in_use(client, conn) && conn->transport->idle(conn)) {
             if (conn->transport->attend != NULL && client->proxy->turns % ATTEND_EVERY_TURNS == 0) /* chan/attend.c */
                 conn->transport->attend(conn);
             continue;
         }
-        enum collet_result result = tracer_carry(client->chan->tracer, TRACER_PROXY, conn);
+        enum collet_result result =
+            tracer_carry(client->chan->tracer, TRACER_PROXY + (enum tracer_thread)client->proxy->number, conn);
         work = true;
         *moved |= result == COLLET_SUCCESS;
         if (result >= 0)
@@ -167,45 +179,46 @@ static struct proxy_client *client_of(const struct chan *chan) {
     return __atomic_load_n(&chan->proxy, __ATOMIC_ACQUIRE); /* pairs with proxy_serve() */
 }
 
+/* All threads of a rank, in one order everywhere. */
+#define EACH_CLIENT(client, chan)                                                                                      \
+    struct proxy_client *client = client_of(chan);                                                                     \
+    client != NULL;                                                                                                    \
+    client = client->other
+
 void proxy_pause(struct chan *chan) {
-    struct proxy_client *client = client_of(chan);
-    if (client != NULL)
+    for (EACH_CLIENT(client, chan))
         lock_take(client->proxy);
 }
 
 void proxy_resume(struct chan *chan) {
-    struct proxy_client *client = client_of(chan);
-    if (client != NULL)
+    for (EACH_CLIENT(client, chan))
         proxy_lock_give(client->proxy);
 }
 
-static void client_hold(struct proxy_client *client, struct conn *const *conns, int nconns, int more) {
-    if (client == NULL)
+static void hold(struct chan *chan, struct conn *const *conns, int nconns, int more) {
+    if (client_of(chan) == NULL)
         return;
-    lock_take(client->proxy);
-    client->held += more;
+    proxy_pause(chan);
+    for (EACH_CLIENT(client, chan))
+        client->held += more;
     for (int k = 0; k < nconns; k++)
         conns[k]->holds += more;
-    proxy_lock_give(client->proxy);
+    proxy_resume(chan);
 }
 
-void proxy_hold(struct chan *chan, struct conn *const *conns, int nconns) {
-    client_hold(client_of(chan), conns, nconns, 1);
-}
+void proxy_hold(struct chan *chan, struct conn *const *conns, int nconns) { hold(chan, conns, nconns, 1); }
 
-void proxy_release(struct chan *chan, struct conn *const *conns, int nconns) {
-    client_hold(client_of(chan), conns, nconns, -1);
-}
+void proxy_release(struct chan *chan, struct conn *const *conns, int nconns) { hold(chan, conns, nconns, -1); }
 
 void proxy_launched(struct chan *chan, struct conn *const *conns, int nconns) {
-    struct proxy_client *client = client_of(chan);
-    if (client == NULL)
+    if (client_of(chan) == NULL)
         return;
-    lock_take(client->proxy);
-    __atomic_add_fetch(&client->launches, 1, __ATOMIC_RELEASE); /* pairs with proxy_launches() */
+    proxy_pause(chan);
+    for (EACH_CLIENT(client, chan))
+        __atomic_add_fetch(&client->launches, 1, __ATOMIC_RELEASE); /* pairs with proxy_launches() */
     for (int k = 0; k < nconns; k++)
-        conns[k]->launch = client->launches;
-    proxy_lock_give(client->proxy);
+        conns[k]->launch = client_of(chan)->launches;
+    proxy_resume(chan);
 }
 
 uint64_t proxy_launches(const struct chan *chan) {
@@ -214,20 +227,19 @@ uint64_t proxy_launches(const struct chan *chan) {
 }
 
 void proxy_landed(struct chan *chan, uint64_t launches) {
-    struct proxy_client *client = client_of(chan);
-    if (client == NULL)
-        return;
-    lock_take(client->proxy);
-    client->landed = launches;
-    proxy_lock_give(client->proxy);
+    proxy_pause(chan);
+    for (EACH_CLIENT(client, chan))
+        client->landed = launches;
+    proxy_resume(chan);
 }
 
 /* ---- coming and going ---- */
 
-static enum collet_result proxy_create(int gpu, struct proxy **proxy_p) {
+static enum collet_result proxy_create(int gpu, int number, struct proxy **proxy_p) {
     struct proxy *proxy;
     COLLET_TRY(memory_get(&proxy, 1, sizeof *proxy, "no memory for a proxy"));
     proxy->gpu = gpu;
+    proxy->number = number;
     pthread_mutex_init(&proxy->lock, NULL);
     pthread_cond_init(&proxy->work, NULL);
     enum collet_result result = os_thread_start(&proxy->thread, "collet-proxy", proxy_main, proxy);
@@ -242,40 +254,38 @@ static enum collet_result proxy_create(int gpu, struct proxy **proxy_p) {
 }
 
 /* With all_lock. */
-static enum collet_result proxy_get(int gpu, struct proxy **proxy_p) {
+static enum collet_result proxy_get(int gpu, int number, struct proxy **proxy_p) {
     for (*proxy_p = all; *proxy_p != NULL; *proxy_p = (*proxy_p)->next)
-        if ((*proxy_p)->gpu == gpu)
+        if ((*proxy_p)->gpu == gpu && (*proxy_p)->number == number)
             return COLLET_SUCCESS;
-    return proxy_create(gpu, proxy_p);
+    return proxy_create(gpu, number, proxy_p);
 }
 
-enum collet_result proxy_serve(struct chan *chan) {
-    if (client_of(chan) != NULL)
-        return COLLET_SUCCESS;
+/* With all_lock. */
+static enum collet_result client_create(struct chan *chan, int number, struct proxy_client **client_p) {
+    int gpu = chan->owner.gpu != NULL ? chan->owner.gpu->ordinal : -1;
     struct proxy_client *client;
     COLLET_TRY(memory_get(&client, 1, sizeof *client, "no memory for the proxy of a rank"));
     client->chan = chan;
-    pthread_mutex_lock(&all_lock);
-    enum collet_result result = proxy_get(chan->owner.gpu != NULL ? chan->owner.gpu->ordinal : -1, &client->proxy);
-    if (result == COLLET_SUCCESS) {
-        lock_take(client->proxy);
-        client->next = client->proxy->clients;
-        client->proxy->clients = client;
-        client->proxy->spin = chan->spin;
-        proxy_lock_give(client->proxy);
-        __atomic_store_n(&chan->proxy, client, __ATOMIC_RELEASE); /* pairs with client_of() */
-    }
-    pthread_mutex_unlock(&all_lock);
-    if (result != COLLET_SUCCESS)
+    enum collet_result result = proxy_get(gpu, number, &client->proxy);
+    if (result != COLLET_SUCCESS) {
         free(client);
-    return result;
+        return result;
+    }
+    lock_take(client->proxy);
+    client->next = client->proxy->clients;
+    client->proxy->clients = client;
+    client->proxy->spin = chan->spin;
+    proxy_lock_give(client->proxy);
+    *client_p = client;
+    return COLLET_SUCCESS;
 }
 
 static bool is_drained(const struct proxy_client *client) {
     if (client->failure != COLLET_SUCCESS || has_failed(client->chan))
         return true;
     for (const struct conn *conn = client->chan->owner.first; conn != NULL; conn = conn->next)
-        if (goes_by_wire(conn) && !conn->transport->idle(conn))
+        if (is_mine(client, conn) && !conn->transport->idle(conn))
             return false;
     return true;
 }
@@ -309,16 +319,11 @@ static bool unlink_client(struct proxy_client *client) {
     return last;
 }
 
-void proxy_leave(struct chan *chan) {
-    struct proxy_client *client = client_of(chan);
-    if (client == NULL)
-        return;
+static void client_destroy(struct proxy_client *client) {
     struct proxy *proxy = client->proxy;
-    client_drain(client);
     pthread_mutex_lock(&all_lock);
     bool last = unlink_client(client);
     pthread_mutex_unlock(&all_lock);
-    __atomic_store_n(&chan->proxy, NULL, __ATOMIC_RELEASE); /* pairs with attend_one() */
     free(client);
     if (!last)
         return;
@@ -326,4 +331,37 @@ void proxy_leave(struct chan *chan) {
     pthread_mutex_destroy(&proxy->lock);
     pthread_cond_destroy(&proxy->work);
     free(proxy);
+}
+
+static void destroy_all(struct proxy_client *clients) {
+    for (struct proxy_client *other; clients != NULL; clients = other) {
+        other = clients->other;
+        client_destroy(clients);
+    }
+}
+
+enum collet_result proxy_serve(struct chan *chan) {
+    struct proxy_client *clients = NULL, **last = &clients;
+    enum collet_result result = COLLET_SUCCESS;
+    if (client_of(chan) != NULL)
+        return COLLET_SUCCESS;
+    pthread_mutex_lock(&all_lock);
+    for (int number = 0; number < threads_of(chan) && result == COLLET_SUCCESS; number++) {
+        result = client_create(chan, number, last);
+        if (result == COLLET_SUCCESS)
+            last = &(*last)->other;
+    }
+    pthread_mutex_unlock(&all_lock);
+    if (result != COLLET_SUCCESS)
+        destroy_all(clients);
+    else
+        __atomic_store_n(&chan->proxy, clients, __ATOMIC_RELEASE); /* pairs with client_of() */
+    return result;
+}
+
+void proxy_leave(struct chan *chan) {
+    for (EACH_CLIENT(client, chan))
+        client_drain(client);
+    destroy_all(client_of(chan));
+    __atomic_store_n(&chan->proxy, NULL, __ATOMIC_RELEASE); /* pairs with attend_one() */
 }

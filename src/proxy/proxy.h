@@ -9,7 +9,8 @@
  *
  * A process has one for each GPU that it has ranks on; with COLLET_PROXY=1 also one for its ranks on host memory, whose
  * executor then leaves wires alone. It begins with the first connection over a network and ends with the last rank that has
- * one.
+ * one. With COLLET_PROXY=2 and more there are as many instead of one, because over tcp a CPU's copies may be slower than the
+ * network. Each connection over tcp is one thread's; the first thread has all others.
  *
  *    asleep ──── proxy_hold, proxy_launched ───▶ awake: progress of the connections of operations that are under way, and of
  *                                                those that have something left to send
@@ -17,8 +18,8 @@
  *
  * It runs next to the NICs of its connections, as far as the process may.
  *
- * progress() is called by one thread at a time, as transport.h asks: whoever makes connections, or takes them away, does so
- * between proxy_pause() and proxy_resume().
+ * progress() of a connection is called by one thread, as transport.h asks: whoever makes connections, or takes them away, does
+ * so between proxy_pause() and proxy_resume().
  */
 #ifndef COLLET_PROXY_PROXY_H
 #define COLLET_PROXY_PROXY_H
@@ -32,7 +33,7 @@ enum collet_result proxy_serve(struct chan *chan);
  * over. All below, and this, do nothing where chan has no proxy. */
 void proxy_leave(struct chan *chan);
 
-/* Between these two the proxy does not look at any connection. */
+/* Between these two no proxy looks at any connection of chan. */
 void proxy_pause(struct chan *chan);
 void proxy_resume(struct chan *chan);
 

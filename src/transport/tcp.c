@@ -159,6 +159,7 @@ const struct transport transport_tcp = {
     .bit = COLLET_TRANSPORT_TCP,
     .remote = true,
     .messages = true,
+    .copies = true,
     .encrypts = true,
     .reaches = tcp_reaches,
     .offer = tcp_offer,

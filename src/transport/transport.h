@@ -9,8 +9,9 @@
  *    producer's FIFO: tail moved by executor ─▶ progress() sends slots ─▶ progress() stores them, moves consumer's tail
  *    producer's FIFO: head moved by progress() ◀─────── credits ───────── progress() sees executor move consumer's head
  *
- * No function blocks. All are called by the thread that runs the communicator, or the proxy (proxy/proxy.h), never by two at
- * once for connections of one rank. The executor may run at the same time, in another thread or on a GPU.
+ * No function blocks. All are called by the thread that runs the communicator, or a proxy (proxy/proxy.h), never by two at
+ * once for connections of one rank; where progress() copies, two at once may call it for connections that are not between the
+ * same ranks, channel and lane. The executor may run at the same time, in another thread or on a GPU.
  */
 #ifndef COLLET_TRANSPORT_TRANSPORT_H
 #define COLLET_TRANSPORT_TRANSPORT_H
@@ -24,6 +25,7 @@ struct transport {
 
     bool remote;   /* fifo_end.remote: progress() carries slots over a wire */
     bool messages; /* each slot is a message of its own, or takes system calls: fewer and longer ones are better */
+    bool copies;   /* progress() takes time per byte: several threads carry more than one */
     bool encrypts; /* COLLET_ENCRYPT is of use: nobody on the way reads what progress() carries */
 
     /* What a rank on this device says of itself to all others before there are connections, for reaches(); 0: nothing. NULL: it

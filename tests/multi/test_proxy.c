@@ -83,13 +83,15 @@ static void run_calls(struct ranks *ranks, int rank, struct collet_comm *comm, i
     }
 }
 
+static int proxies_wanted = 1;
+
 static void use_and_leave(struct ranks *ranks, int rank) {
     long sleeps;
     for (int round = 0; round < 3; round++) {
         struct collet_comm *comm = comm_create(ranks, rank);
         run_calls(ranks, rank, comm, 24);
         if (ranks->nthreads == 1)
-            ranks_check(ranks, rank, find_proxies(&sleeps) == 1);
+            ranks_check(ranks, rank, find_proxies(&sleeps) == proxies_wanted);
         ranks_try(ranks, rank, collet_comm_destroy(comm));
         ranks_barrier(ranks);
         ranks_check(ranks, rank, find_proxies(&sleeps) == 0);
@@ -102,6 +104,16 @@ static void a_process_has_one_proxy_while_it_has_connections(void **state) {
     run_job(use_and_leave, 3, 1);
     run_job(use_and_leave, 2, 2);
     run_job(use_and_leave, 1, 4);
+}
+
+static void it_is_as_many_threads_as_asked_for(void **state) {
+    (void)state;
+    setenv("COLLET_PROXY", "3", 1);
+    proxies_wanted = 3;
+    run_job(use_and_leave, 4, 1);
+    run_job(use_and_leave, 2, 2);
+    proxies_wanted = 1;
+    setenv("COLLET_PROXY", "1", 1);
 }
 
 /* Two communicators share it, and calls of both run in one group. */
@@ -235,6 +247,7 @@ static void a_death_is_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_has_one_proxy_while_it_has_connections),
+        cmocka_unit_test(it_is_as_many_threads_as_asked_for),
         cmocka_unit_test(communicators_share_it),
         cmocka_unit_test(it_sleeps_when_there_is_nothing_to_do),
         cmocka_unit_test(what_was_published_arrives_after_its_sender_left),
