@@ -74,7 +74,9 @@ static enum collet_result tcp_end_create(struct conn *conn) {
     uint32_t wanted = (uint32_t)conn->owner->config->nsockets;
     end->nsockets = wanted < layout->nslots ? wanted : layout->nslots;
     end->bytes = layout->total_bytes;
-    end->first = upward(conn) ? 0 : 1;
+    end->first = (upward(conn) ? 0 : 1) % end->nsockets;
+    end->next = end->first;
+    end->stays = conn->owner->peers[conn->peer].node == conn->owner->peers[conn->owner->rank].node;
     conn->impl = end; /* from here on tcp_close() cleans up */
     COLLET_TRY(tcp_link_join(conn, link_of_other(conn), (int)end->nsockets, &end->link));
     COLLET_TRY(wire_memory_create(conn->owner, end->bytes, &end->memory));
@@ -107,10 +109,10 @@ static enum collet_result tcp_ready(struct conn *conn) {
     COLLET_TRY(tcp_link_try(end->link, conn));
     for (uint32_t k = 0; k < end->nsockets; k++)
         end->sockets[k].fd = end->link->fds[k];
-    for (uint64_t step = conn->end.position + conn->end.nslots; step-- != conn->end.position;) /* each socket's first */
-        tcp_socket_of(end, conn, step)->step = step;
-    end->summed = end->sealed_to = conn->end.position;
-    end->key = conn->owner->config->encrypt ? end->link->keys[end->first] : NULL;
+    for (uint32_t k = 0; k < end->nsockets; k++)
+        end->sockets[k].step = conn->end.position;
+    end->assigned = end->summed = end->sealed_to = conn->end.position;
+    end->key = conn->owner->config->encrypt ? end->link->keys[upward(conn) ? 0 : 1] : NULL;
     end->connected = true;
     wire_allow_loans(conn, NULL);
     return COLLET_SUCCESS;
@@ -130,12 +132,13 @@ static void tcp_close(struct conn *conn) {
 }
 
 static void tcp_link_text(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]) {
-    struct tcp_end *end = conn->impl;
-    int k = (int)(tcp_socket_of(end, conn, step) - end->sockets);
+    const struct tcp_end *end = conn->impl;
+    uint32_t k = end->next;
+    (void)step; /* it is the one that is received */
     char to[ADDRESS_TEXT_BYTES], interface[TCP_INTERFACES_TEXT_BYTES];
     tcp_own_text(end->sockets[k].fd, to);
     tcp_interfaces_text(&end->sockets[k].fd, 1, interface);
-    snprintf(text, CONN_LINK_BYTES, "socket %d of %u, %s to %s by %s", k, end->nsockets, end->link->peers[k], to,
+    snprintf(text, CONN_LINK_BYTES, "socket %u of %u, %s to %s by %s", k, end->nsockets, end->link->peers[k], to,
              interface);
 }
 

@@ -77,6 +77,7 @@ static bool deliver_slot(struct conn *conn, struct tcp_socket *socket) {
     if (conn->owner->config->checksum && !tcp_is_intact(conn, crc32c(0, end->payload, bytes), end->frame.payload_crc))
         return false;
     const char *landed = end->payload != tcp_payload_at(conn, &end->frame) ? end->payload : NULL;
+    tcp_pass_slot(end, end->frame.step, bytes);
     wire_deliver(conn, end->frame.word, end->frame.signature, end->frame.sequence, landed);
     return true;
 }
@@ -143,7 +144,7 @@ static bool receive_slots(struct conn *conn) {
     struct tcp_end *end = conn->impl;
     bool moved = false, delivered = false, more = true;
     while (end->broken == NULL && has_room(conn)) {
-        struct tcp_socket *socket = tcp_socket_of(end, conn, *conn->end.tail);
+        struct tcp_socket *socket = &end->sockets[end->next];
         if (use_ahead(conn, socket))
             moved = delivered = true;
         else if (delivered || !more || end->broken != NULL)

@@ -50,8 +50,15 @@ struct tcp_end {
     size_t bytes;
     bool connected;
     uint32_t nsockets;
-    uint32_t first; /* slot s is on socket first + s, modulo nsockets */
+    uint32_t first; /* the socket of the first slot */
+    uint32_t next;  /* that of the slot that is assigned, or received, next: see tcp_pass_slot() */
+    bool stays;     /* both ends are on one host */
+    bool few, many; /* bytes has the slot before it */
     struct tcp_socket sockets[TCP_SOCKETS_MAX];
+
+    /* Producer: by slot, the sockets of the steps before `assigned`. */
+    uint64_t assigned;
+    uint8_t assignments[FIFO_MAX_SLOTS];
 
     /* With COLLET_ENCRYPT, else NULL. */
     const uint8_t *key;
@@ -96,8 +103,24 @@ static inline uint32_t tcp_seal_bytes(const struct tcp_end *end) { return end->k
 
 static inline bool tcp_would_block(void) { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-static inline struct tcp_socket *tcp_socket_of(struct tcp_end *end, const struct conn *conn, uint64_t step) {
-    return &end->sockets[((step & (conn->end.nslots - 1)) + end->first) % end->nsockets];
+/* A slot of a step has so many bytes: by which socket does the next one go? Both ends know the bytes when they ask. Between hosts,
+ * slots take turns through all sockets, which may use several interfaces. On one host, what was measured decides
+ * (docs/performance.md):
+ *
+ *    the slot had     the next one goes by
+ *    few bytes        socket 0, in both directions: what goes one way acknowledges what came the other way
+ *    more             all sockets in turn, in the other direction the others: neither holds one that the other wants
+ *    many             the first socket of its direction: the receiver goes on reading where it reads already
+ *
+ * A single slot of few bytes, such as of a barrier, changes nothing. */
+#define TCP_FEW_BYTES 256u
+#define TCP_MANY_BYTES (64u << 10)
+static inline void tcp_pass_slot(struct tcp_end *end, uint64_t step, uint32_t bytes) {
+    bool few = end->stays && bytes < TCP_FEW_BYTES;
+    uint32_t turn = (uint32_t)(step + 1 + end->first) % end->nsockets;
+    end->many = end->stays && (few ? end->many : bytes >= TCP_MANY_BYTES);
+    end->next = few && end->few ? 0 : end->many ? end->first : turn;
+    end->few = few;
 }
 
 /* Where the payload of a slot is, unless it is elsewhere. */

@@ -24,15 +24,25 @@ struct batch {
     size_t bytes;
 };
 
-static uint64_t next_on_socket(const struct conn *conn, const struct tcp_socket *socket, uint64_t step) {
-    do
-        step++;
-    while (tcp_socket_of(conn->impl, conn, step) != socket);
-    return step;
-}
-
 static const struct fifo_slot_header *header_of(const struct conn *conn, uint64_t step) {
     return &conn->end.headers[step & (conn->end.nslots - 1)];
+}
+
+/* Says by which sockets the slots before tail go, which are published. */
+static void assign_slots(struct conn *conn, uint64_t tail) {
+    struct tcp_end *end = conn->impl;
+    for (; end->assigned != tail; end->assigned++) {
+        end->assignments[end->assigned & (conn->end.nslots - 1)] = (uint8_t)end->next;
+        tcp_pass_slot(end, end->assigned, fifo_word_bytes(header_of(conn, end->assigned)->word));
+    }
+}
+
+/* The first step from this one on that goes by the socket; `assigned`: none has been published yet. */
+static uint64_t first_on_socket(const struct conn *conn, const struct tcp_socket *socket, uint64_t step) {
+    const struct tcp_end *end = conn->impl;
+    while (step != end->assigned && &end->sockets[end->assignments[step & (conn->end.nslots - 1)]] != socket)
+        step++;
+    return step;
 }
 
 static size_t wire_bytes(const struct conn *conn, const struct fifo_slot_header *header) {
@@ -109,18 +119,19 @@ static void count_sent(const struct conn *conn, struct tcp_socket *socket, size_
     socket->sent += bytes;
     for (; socket->sent > 0 && socket->sent >= (whole = wire_bytes(conn, header_of(conn, socket->step)));
          socket->sent -= whole)
-        socket->step = next_on_socket(conn, socket, socket->step);
+        socket->step = first_on_socket(conn, socket, socket->step + 1);
 }
 
 /* Sends what the socket takes of the slots before tail, which are published. */
 static bool send_slots(struct conn *conn, struct tcp_socket *socket, uint64_t tail) {
     struct batch batch;
-    if ((int64_t)(tail - socket->step) <= 0)
+    socket->step = first_on_socket(conn, socket, socket->step);
+    if (socket->step == tail)
         return false;
     batch.nslots = 0;
     batch.bytes = 0;
-    for (uint64_t step = socket->step; (int64_t)(tail - step) > 0 && batch.bytes < BATCH_BYTES;
-         step = next_on_socket(conn, socket, step))
+    for (uint64_t step = socket->step; step != tail && batch.bytes < BATCH_BYTES;
+         step = first_on_socket(conn, socket, step + 1))
         add_slot(conn, step, &batch);
     leave_out(&batch, socket->sent);
     ssize_t n = send_batch(socket->fd, &batch);
@@ -169,6 +180,7 @@ enum collet_result tcp_producer_progress(struct conn *conn) {
     bool moved = false;
     if (end->broken != NULL)
         return tcp_err_broken(conn);
+    assign_slots(conn, tail);
     if (conn->owner->config->checksum)
         sum_slots(conn, tail);
     if (end->key != NULL)

@@ -34,6 +34,40 @@ static void slots_of_all_sizes_and_protocols_arrive_in_order(void **state) {
     }
 }
 
+/* Slots of so many bytes, one after the other, and the socket that the next one goes by. */
+static void few_bytes_share_a_socket_and_many_bytes_stay_on_one(void **state) {
+    (void)state;
+    enum { FEW = TCP_FEW_BYTES - 1, MORE = TCP_MANY_BYTES - 1, MANY = TCP_MANY_BYTES };
+    static const struct {
+        uint32_t bytes, upward, downward, between_hosts;
+    } slots[] = {
+        {MORE, 1, 0, 1}, {MORE, 0, 1, 0}, {FEW, 1, 0, 1},  {FEW, 0, 0, 0},  {FEW, 0, 0, 1},  {MORE, 0, 1, 0},
+        {FEW, 1, 0, 1},  {MORE, 0, 1, 0}, {MANY, 0, 1, 1}, {FEW, 0, 1, 0},  {MANY, 0, 1, 1}, {FEW, 0, 1, 0},
+        {FEW, 0, 0, 1},  {0, 0, 0, 0},    {MANY, 0, 1, 1}, {MORE, 0, 1, 0},
+    };
+    struct tcp_end up = {.nsockets = 2, .stays = true}, down = {.nsockets = 2, .first = 1, .next = 1, .stays = true};
+    struct tcp_end away = {.nsockets = 2};
+    for (uint64_t step = 0; step < sizeof(slots) / sizeof(slots[0]); step++) {
+        tcp_pass_slot(&up, step, slots[step].bytes);
+        tcp_pass_slot(&down, step, slots[step].bytes);
+        tcp_pass_slot(&away, step, slots[step].bytes);
+        assert_int_equal(up.next, slots[step].upward);
+        assert_int_equal(down.next, slots[step].downward);
+        assert_int_equal(away.next, slots[step].between_hosts);
+    }
+}
+
+/* Both ends agree on the sockets wherever they are. */
+static void between_hosts_slots_arrive_in_order_too(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_init(&pair, (struct shape){8, 100000, 3, 0});
+    pair.peers[1].node = 1;
+    connect_ends(&pair, pair.producer, pair.consumer);
+    move_slots(&pair, 100);
+    pair_close(&pair);
+}
+
 /* No credit comes back: the producer's FIFO is free again as soon as the kernel has taken its slots. */
 static void a_producer_runs_ahead_until_the_kernel_takes_no_more(void **state) {
     (void)state;
@@ -457,6 +491,8 @@ static void any_bit_that_changes_breaks_the_connection_and_names_the_socket(void
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(slots_of_all_sizes_and_protocols_arrive_in_order, random_slots),
+        cmocka_unit_test(few_bytes_share_a_socket_and_many_bytes_stay_on_one),
+        cmocka_unit_test_setup(between_hosts_slots_arrive_in_order_too, random_slots),
         cmocka_unit_test_setup(a_producer_runs_ahead_until_the_kernel_takes_no_more, random_slots),
         cmocka_unit_test_setup(what_the_sockets_do_not_take_is_sent_later, random_slots),
         cmocka_unit_test_setup(payloads_go_from_memory_to_memory_that_waits_for_them, random_slots),
