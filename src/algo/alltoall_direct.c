@@ -4,7 +4,7 @@
  *
  *      worker d of rank r:    IN(r+d) ──▶ rank r+d        on every rank at once, distance d is a shift round the ring:
  *                             OUT(r−d) ◀── rank r−d       everyone sends to one rank and receives from one
- *      worker 0 copies the rank's own block.
+ *      the last worker copies the rank's own block, while the others' messages are under way.
  *
  * Workers proceed independently, so a slow peer delays only its own blocks. Sending comes before receiving and needs
  * only a free slot: a connection needs one.
@@ -16,11 +16,11 @@
 void alltoall_direct_build(struct prog *prog) {
     int n = prog->nranks, rank = prog->rank;
 
-    prog_worker(prog);
-    prog_step(prog, .local = IN(rank), .store = OUT(rank));
     for (int d = 1; d < n; d++) {
         prog_worker(prog);
         prog_step(prog, .local = IN(prog_wrap(prog, rank + d)), .send = PEER(rank + d));
         prog_step(prog, .recv = PEER(rank - d), .store = OUT(prog_wrap(prog, rank - d)));
     }
+    prog_worker(prog);
+    prog_step(prog, .local = IN(rank), .store = OUT(rank));
 }
