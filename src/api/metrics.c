@@ -10,6 +10,12 @@ static double blocks(const struct metrics_rank *r) { return r->blocks; }
 static double calls_of(const struct metrics_rank *r) { return r->report != NULL ? (double)r->report->calls : 0; }
 static double in_flight(const struct metrics_rank *r) { return r->report != NULL ? r->report->ncalls : 0; }
 
+static double counted(const struct metrics_rank *r, enum conn_counter counter) {
+    return r->report != NULL ? (double)r->report->counters[counter] : 0;
+}
+static double rails_lost(const struct metrics_rank *r) { return counted(r, CONN_RAILS_LOST); }
+static double rails_returned(const struct metrics_rank *r) { return counted(r, CONN_RAILS_RETURNED); }
+
 static double idle_of(const struct metrics_rank *r) {
     uint64_t longest_ns = 0;
     for (int k = 0; r->report != NULL && k < r->report->ncalls && k < REPORT_CALLS; k++)
@@ -28,6 +34,8 @@ static const struct metric {
     {"collet_rank_blocks", "gauge", "ranks that wait for it", blocks},
     {"collet_calls_total", "counter", "collectives called", calls_of},
     {"collet_calls_in_flight", "gauge", "operations under way", in_flight},
+    {"collet_rails_lost_total", "counter", "RDMA rails that its connections lost", rails_lost},
+    {"collet_rails_returned_total", "counter", "of them, those that were tested and are used again", rails_returned},
     {"collet_idle_seconds", "gauge", "how long its longest wait has lasted", idle_of},
 };
 

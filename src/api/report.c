@@ -38,6 +38,8 @@ READS_RACILY size_t report_make(const void *comm_, char text[BOOT_REPORT_BYTES])
     const struct lane *lanes = comm->engine.lanes;
     const uint64_t now_ns = os_now_ns();
     struct report report = {.calls = engine_collectives(comm), .failure = boot_failed(comm->boot)};
+    for (int k = 0; k < CONN_COUNTERS; k++)
+        report.counters[k] = __atomic_load_n(&comm->chan->counters[k], __ATOMIC_RELAXED);
     snprintf(report.name, sizeof(report.name), "%s", comm->name);
     snprintf(report.error, sizeof(report.error), "%s", boot_failed_text(comm->boot));
     for (int k = 0; k < 2 + 2 * comm->nranks; k++)

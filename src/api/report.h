@@ -22,6 +22,7 @@ struct report_call {
 
 struct report {
     uint64_t calls; /* collectives so far */
+    uint64_t counters[CONN_COUNTERS];
     int32_t failure;
     int32_t ncalls; /* under way: so many of them are below */
     char name[32];  /* of the communicator */

@@ -76,6 +76,8 @@ enum config_scope {
     INT(ib_tc, "IB_TC", "NCCL_IB_TC", "", RANK, 0, 0, 255, "traffic class of RDMA packets")                            \
     INT(ib_sl, "IB_SL", "NCCL_IB_SL", "", RANK, 0, 0, 15, "service level of RDMA packets")                             \
     INT(net_failover, "NET_FAILOVER", NULL, "", AGREED, 1, 0, 1, "other RDMA rails take over from one that dies")      \
+    INT(net_rail_wait, "NET_RAIL_WAIT", NULL, "s", AGREED, 1, 0, 3600,                                                 \
+        "a RDMA rail that was lost is tested after this time, doubled with each loss; 0: it is used no more")          \
     INT(net_gdr, "NET_GDR", NULL, "", RANK, 1, 0, 1,                                                                   \
         "0: slots between hosts lie in host memory even where NICs reach the GPU's")                                   \
     TEXT(net_gdr_level, "NET_GDR_LEVEL", "NCCL_NET_GDR_LEVEL", "", RANK, "PHB",                                        \

@@ -7,8 +7,10 @@
  *    rank 1   has finished call 7; call 8, by other connections or on another communicator ── waits for rank 0 ──▶
  *
  * So a waiting rank attends to all connections of its communicator, and to all communicators of its process whose calls
- * nobody drives. A rank that is not in a call of collet at all attends to nothing: the others wait for it, as for any call.
+ * nobody drives. And while a program computes outside collet, the thread collet-attend does it, five times a second. It is not the watch,
+ * which sends heartbeats: a device that has failed may keep whoever asks it waiting.
  */
+#include "base/log.h"
 #include "base/memory.h"
 #include "chan/chan.h"
 #include "transport/transport.h"
@@ -18,11 +20,13 @@
 static struct {
     pthread_mutex_t lock;
     struct chan *first;
+    bool attended; /* there is a thread */
 } listed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* In a child of fork(): its parent's connections are none of its business, and a thread of the parent may have held the lock. */
 static void forget_parents_list(void) {
     listed.first = NULL;
+    listed.attended = false;
     pthread_mutex_init(&listed.lock, NULL);
 }
 
@@ -36,15 +40,45 @@ static void attend_one(struct chan *chan) {
             conn->transport->attend(conn);
 }
 
-static void attend_others(void) {
-    if (pthread_mutex_trylock(&listed.lock) != 0)
-        return; /* somebody is at it */
+/* With the list's lock. */
+static void attend_all(void) {
     for (struct chan *chan = listed.first; chan != NULL; chan = chan->next_chan)
         if (call_lock_try(chan->lock)) {
             attend_one(chan);
             call_lock_release(chan->lock);
         }
+}
+
+static void attend_others(void) {
+    if (pthread_mutex_trylock(&listed.lock) != 0)
+        return; /* somebody is at it */
+    attend_all();
     pthread_mutex_unlock(&listed.lock);
+}
+
+#define ATTEND_EVERY_NS 200000000
+
+static void *attend_main(void *unused) {
+    const struct timespec pause = {.tv_nsec = ATTEND_EVERY_NS};
+    for (bool goes_on = true; goes_on;) {
+        nanosleep(&pause, NULL);
+        SCOPED_LOCK(&listed.lock);
+        attend_all();
+        goes_on = listed.attended = listed.first != NULL;
+    }
+    return unused;
+}
+
+void chan_attend_always(void) {
+    pthread_t thread;
+    SCOPED_LOCK(&listed.lock);
+    if (listed.attended || listed.first == NULL)
+        return;
+    listed.attended = os_thread_start(&thread, "collet-attend", attend_main, NULL) == COLLET_SUCCESS;
+    if (listed.attended)
+        pthread_detach(thread);
+    else
+        log_info(CONN, "%s: while this rank is in no call, others may wait for it", err_last());
 }
 
 #define ATTEND_AFTER_NS 1000000u

@@ -143,6 +143,7 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
     chan->timeout_ms = options->timeout_ms > 0 ? options->timeout_ms : config->timeout * 1000;
     chan->name = options->name != NULL ? options->name : "";
     chan->last = &chan->owner.first;
+    chan->owner.counters = chan->counters;
     waiting_init(chan);
     if (config->trace[0] != '\0') {
         enum collet_result result = tracer_create(&chan->owner, &chan->tracer);
@@ -333,6 +334,8 @@ enum collet_result conn_try(struct conn *conn) {
     conn->end.place.roam_bytes = roam_bytes_of(conn);
     stores_init(conn);
     conn->state = CONN_READY;
+    if (conn->transport->attend != NULL)
+        chan_attend_always();
     if (log_wanted(LOG_INFO, LOG_CONN))
         log_connection(conn);
     return COLLET_SUCCESS;

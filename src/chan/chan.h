@@ -32,7 +32,8 @@ struct chan {
 
     /* Its connections grow in number: */
     struct conn **last; /* where the next of owner.first goes */
-    void *index;        /* by key: a tree of tsearch() */
+    uint64_t counters[CONN_COUNTERS];
+    void *index; /* by key: a tree of tsearch() */
 
     /* attend.c */
     struct call_lock *lock; /* held while this struct is used; NULL: not listed */
@@ -87,6 +88,8 @@ enum collet_result conn_try(struct conn *conn);
 /* attend.c: a rank that has waited for idle_ns does what other ranks may be waiting for: on any connection of chan, whose
  * lock the thread holds, and of the process's other communicators that nobody is using. */
 void chan_attend(struct chan *chan, uint64_t idle_ns);
+/* From now on a thread does so too, while there are such communicators. */
+void chan_attend_always(void);
 /* From now on chan is one of those others, while nobody holds the lock of its calls. */
 void chan_list(struct chan *chan, struct call_lock *lock);
 void chan_unlist(struct chan *chan); /* never listed is fine */

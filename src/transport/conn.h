@@ -29,6 +29,9 @@ struct transport;
 struct topo_rings;
 struct conn;
 
+/* What a rank's connections count. */
+enum conn_counter { CONN_RAILS_LOST, CONN_RAILS_RETURNED, CONN_COUNTERS };
+
 /* The rank that connections belong to: all that a transport may see of it. */
 struct conn_owner {
     struct boot *boot;
@@ -41,6 +44,7 @@ struct conn_owner {
     const struct topo_rings
         *rings;         /* channel c leaves hosts by the NICs of ring c mod their number; NULL: by any NIC */
     struct conn *first; /* all connections of this rank, in order of creation: conn.next */
+    uint64_t *counters; /* CONN_COUNTERS; others may read them at any time. NULL: nobody wants to know */
     bool whole_lines;   /* all ranks, on GPUs, agreed on slots where lines of LL128 arrive whole */
     bool joined; /* the GPUs of this node's ranks reach each other, whether processes see them or not (nvlink.h) */
 };
@@ -75,6 +79,11 @@ static inline int conn_lane(const struct conn_owner *owner, enum prog_connects c
 
 static inline const struct fifo_layout *conn_layout(const struct conn *conn) {
     return &conn->owner->layouts[conn->connects];
+}
+
+static inline void conn_count(const struct conn *conn, enum conn_counter counter) {
+    if (conn->owner->counters != NULL)
+        __atomic_add_fetch(&conn->owner->counters[counter], 1, __ATOMIC_RELAXED);
 }
 
 /* "->" or "<-", between this rank and the peer, for messages. */

@@ -54,7 +54,7 @@
 #include "transport/pledge.h"
 #include "transport/verbs_end.h"
 
-#define LOOK_EVERY_TURNS 1024u /* of progress() that moved nothing: asking the device is a system call */
+#define LOOK_EVERY_TURNS 1024u /* of progress(): asking the device is a system call */
 
 static uint64_t verbs_card(int device) {
     (void)device;
@@ -72,37 +72,9 @@ static bool poll_rails(struct conn *conn) {
     bool moved = false;
     for (int r = 0; r < end->nrails; r++)
         moved |= verbs_poll(conn, r);
-    if (!moved && ++end->turns % LOOK_EVERY_TURNS == 0)
+    if (++end->turns % LOOK_EVERY_TURNS == 0)
         verbs_look(conn);
     return moved;
-}
-
-/* Consumer: has every rail acknowledged its greetings, or been settled? */
-static bool all_answered(const struct conn *conn) {
-    struct verbs_end *end = conn->impl;
-    for (int k = 0; k < end->nlive; k++)
-        if (verbs_qp_at(end, end->live[k])->completed == 0)
-            return false;
-    return !verbs_settling(end);
-}
-
-/* The consumer knows when greeting is over, and tells the producer. A greeting that arrives does not tell it: if its
- * acknowledgement is lost, the consumer gives the rail up. */
-static enum collet_result agree_on_rails(struct conn *conn) {
-    struct verbs_end *end = conn->impl;
-    uint8_t word = 0;
-    size_t bytes;
-    const uint64_t key = transport_key(conn, VERBS_GREETED);
-    if (end->greeted)
-        return COLLET_SUCCESS;
-    if (conn->side == CONN_PRODUCER)
-        COLLET_TRY(boot_try_recv(conn->owner->boot, conn->peer, key, &word, sizeof(word), &bytes));
-    else if (all_answered(conn))
-        COLLET_TRY(boot_send(conn->owner->boot, conn->peer, key, &word, sizeof(word)));
-    else
-        return COLLET_IN_PROGRESS;
-    end->greeted = true;
-    return COLLET_SUCCESS;
 }
 
 static enum collet_result err_broken(const struct conn *conn) {
@@ -127,13 +99,10 @@ static enum collet_result verbs_ready(struct conn *conn) {
     if (end->stage == VERBS_READY)
         return COLLET_SUCCESS;
     poll_rails(conn);
-    const enum collet_result greeted =
-        agree_on_rails(conn); /* ahead of the next line: what was settled before is heard then */
     verbs_failover_progress(conn);
     if (end->broken[0] != '\0')
         return err_broken(conn);
-    COLLET_TRY(greeted);
-    if (verbs_settling(end))
+    if (verbs_any_rail(end, VERBS_RAIL_TESTED) || verbs_any_rail(end, VERBS_RAIL_LOST))
         return COLLET_IN_PROGRESS;
     if (end->nlive == 0)
         return err_no_rail(conn);
@@ -161,7 +130,7 @@ static bool move_both(struct conn *conn) {
     return moved;
 }
 
-/* A rail that died is settled by both ends, and the producer's call does not end before. */
+/* A rail that died is settled by both ends, and the producer's call does not end before. One that is back is tested by both. */
 static void verbs_attend(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     if (end->nrails <= 1 || end->broken[0] != '\0')
@@ -187,8 +156,8 @@ static bool verbs_idle(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     bool handed_over = conn->side == CONN_PRODUCER ? wire_tail(conn) == end->sent && end->again == 0
                                                    : !wire_credit_is_due(conn, end->credit);
-    bool settled =
-        end->nrails == 1 ? verbs_loans_acknowledged(conn) : verbs_all_acknowledged(conn) && !verbs_settling(end);
+    bool settled = end->nrails == 1 ? verbs_loans_acknowledged(conn)
+                                    : verbs_all_acknowledged(conn) && !verbs_any_rail(end, VERBS_RAIL_LOST);
     if (handed_over && settled)
         return true;
     return (conn->side == CONN_CONSUMER && end->broken[0] != '\0') || conn_peer_has_left(conn);

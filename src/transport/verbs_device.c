@@ -84,7 +84,8 @@ uint64_t verbs_host_card(const struct verbs_host *host) {
     for (int k = 0; k < host->nports; k++) {
         const struct verbs_port *port = &host->ports[k];
         const int kind = port->infiniband ? VERBS_INFINIBAND : ethernet, first = port->infiniband ? 8 : 32;
-        if (kind >= 0 && (port->kinds & 1u << kind) && port->place < VERBS_NUMBERS_MAX)
+        if (kind >= 0 && (port->kinds & 1u << kind) && port->place < VERBS_NUMBERS_MAX &&
+            !verbs_device_is_gone(port->device))
             card |= 1ull << (first + port->place);
     }
     return card;
@@ -418,8 +419,8 @@ static void take_event(struct verbs_host *host, struct verbs_device *device, con
 
 void verbs_device_look(struct verbs_host *host, struct verbs_device *device) {
     struct ibv_async_event event;
-    if (pthread_mutex_trylock(&device->events) != 0)
-        return; /* somebody is at it */
+    if (verbs_device_is_gone(device) || pthread_mutex_trylock(&device->events) != 0)
+        return; /* nothing more comes, or somebody is at it */
     while (host->lib.get_async_event(device->context, &event) == 0) {
         take_event(host, device, &event);
         host->lib.ack_async_event(&event);

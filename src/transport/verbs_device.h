@@ -85,6 +85,11 @@ struct verbs_host {
     char why[2 * VERBS_TEXT_BYTES]; /* kinds is 0: why, with the remedy */
 };
 
+/* Then it is left alone: nothing new is made there, and nobody asks it anything. */
+static inline bool verbs_device_is_gone(const struct verbs_device *device) {
+    return __atomic_load_n(&device->removed, __ATOMIC_RELAXED);
+}
+
 /* This process's. Never NULL; after a fork the child has its own. */
 struct verbs_host *verbs_host(void);
 

@@ -26,7 +26,7 @@ static bool loop_create(const struct conn *conn, int r) {
         verbs_qp_create(end->host, port, rail->cq, &depths, &rail->loop) != COLLET_SUCCESS)
         return false;
     self.qpn[0] = rail->loop.qp->qp_num;
-    return verbs_qp_connect(end->host, &rail->loop, port, end->kind, &self, 0, 0, 0, conn->owner->config) ==
+    return verbs_qp_connect(end->host, &rail->loop, port, end->kind, &self, 0, 0, conn->owner->config) ==
            COLLET_SUCCESS;
 }
 
@@ -130,9 +130,17 @@ bool verbs_direct_visible(const struct verbs_end *end, uint32_t slot) {
 }
 
 bool verbs_direct_settled(struct verbs_end *end, int r) {
-    if (__atomic_load_n(&end->rails[r].port->device->removed, __ATOMIC_RELAXED))
+    if (verbs_device_is_gone(end->rails[r].port->device))
         forget_unflushed(end, r);
     return end->direct.rails[r].landed == end->direct.rails[r].flushed;
+}
+
+bool verbs_direct_renew(struct conn *conn, int r) {
+    struct verbs_end *end = conn->impl;
+    if (end->direct.flush != VERBS_FLUSH_READ)
+        return true;
+    loop_destroy(end, &end->direct.rails[r]);
+    return loop_create(conn, r);
 }
 
 /* ------------------------------------------------------------------------------------------------------ coming and going */

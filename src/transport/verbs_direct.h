@@ -66,5 +66,7 @@ bool verbs_direct_visible(const struct verbs_end *end, uint32_t slot);
 bool verbs_direct_progress(struct conn *conn);
 /* The rail is lost: is what has come by it visible? Where that will never be, it has not come. */
 bool verbs_direct_settled(struct verbs_end *end, int rail);
+/* It is about to be used again. False: the device makes no queue pair to itself any more. */
+bool verbs_direct_renew(struct conn *conn, int rail);
 
 #endif

@@ -4,16 +4,17 @@
  *
  *    verbs.c                                      the transport's table
  *    verbs_setup.c                                how ends come to be and go
+ *    verbs_failover.c                             the lives of a rail: it is tested, used, lost, settled, and tested again
  *    verbs_send.c, verbs_receive.c                slots and heads
  *    verbs_land.c                                 slots whose payloads go into memory of the program
- *    verbs_failover.c                             rails that died are settled
  *    verbs_direct.c                               slots in memory of a GPU
  *    verbs_lost.c                                 a rail is lost, or the connection is broken
+ *    verbs_open.c                                 what a rail has for one life
  *    verbs_rail.c                                 which ports are the rails
  *    verbs_qp.c, verbs_memory.c, verbs_device.c   queue pairs, registrations, devices: know nothing of connections
  *
- *    rails[r] = a port here and the port that it is paired with there; one completion queue, one registration of the FIFO
- *    qps[r][q] = the queue pairs on it;  live[] = those that slots and credits go through, rail by turns: where the channel is
+ *    rails[r] = a port here and the port that it is paired with there; one registration of the FIFO; for each life of the rail
+ *    a completion queue, and qps[r][q] = the queue pairs on it;  live[] = those that slots and credits go through, rail by turns: where the channel is
  *    tied to a NIC (verbs_rail.c) those of that one, as long as it is up
  */
 #ifndef COLLET_TRANSPORT_VERBS_END_H
@@ -28,7 +29,7 @@
 #include "transport/wire.h"
 
 #define STEP_WRITES 3         /* of one step, at most */
-#define LISTEN_EVERY_TURNS 64 /* without progress: looks for letters about rails */
+#define LISTEN_EVERY_TURNS 64 /* looks for letters about rails */
 #define VERBS_LIVE_MAX (VERBS_RAILS_MAX * VERBS_QPS_MAX)
 
 /* The rest of a slot's header, where it changes. It lies behind the payload, in the same write. Or it is in a write of its own
@@ -62,7 +63,6 @@ struct verbs_landing {
 /* What an end must know of the other: where its memory is, that of Simple slots, and frames that come by themselves. */
 struct verbs_hello {
     uint64_t memory, slots, frames;
-    uint32_t psn;
     uint8_t nrails, direct; /* direct: its Simple slots are in memory of a GPU */
     uint8_t takes_landings; /* a producer: it has receives for them */
     uint8_t home;           /* 1 + the number of the pair of ports that it is tied to; 0: it is to none */
@@ -70,28 +70,34 @@ struct verbs_hello {
 };
 _Static_assert(sizeof(struct verbs_hello) <= CONN_BLOB_BYTES, "it travels in the connection's blob");
 
-/* Messages on the control plane, between the two ends. */
+/* Messages on the control plane, between the two ends. Two ranks may have a connection each way, which only the sides tell apart. */
 enum verbs_letter {
-    VERBS_ANSWER,  /* a producer's verbs_hello */
-    VERBS_LOST,    /* a rail that is lost … */
-    VERBS_SETTLED, /* … and then settled: verbs_failover.c */
-    VERBS_GREETED  /* from the consumer: greeting is over */
+    VERBS_ANSWER, /* a producer's verbs_hello */
+    VERBS_NEWS    /* of a rail, from a producer; + 1: from a consumer (enum conn_side): verbs_failover.c */
 };
 
+/* verbs_failover.c has the picture. */
 enum verbs_rail_state {
-    VERBS_RAIL_UP,
-    VERBS_RAIL_LOST, /* its queue pairs are in error here; what went through it is being settled */
-    VERBS_RAIL_DOWN, /* settled, or never up */
+    VERBS_RAIL_DOWN,   /* settled, or never up: it has no queue pairs */
+    VERBS_RAIL_TESTED, /* connecting, or greeting */
+    VERBS_RAIL_UP,     /* in use, or in reserve */
+    VERBS_RAIL_LOST,   /* nothing goes by it any more; what went is being settled */
 };
 
 struct verbs_rail {
     struct verbs_port *port;
-    struct ibv_cq *cq;
     struct ibv_mr *mr;
+    struct verbs_depths depths;
+    struct ibv_cq *cq; /* of this life; NULL: it has none */
+    int cq_failed;     /* as an event said. Set by whoever reads the device's events */
     enum verbs_rail_state state;
-    int cq_failed; /* as an event said. Set by whoever reads the device's events */
-    bool told;     /* producer: the consumer knows that it is lost */
-    bool was_lost; /* it was up, and is not any more */
+    uint32_t life; /* the number of this life, or of the last one; equal at both ends */
+    bool told;     /* producer: the consumer knows that it is lost; or that it may be tested */
+    bool invited;  /* consumer: the producer says that it may be tested */
+    uint32_t losses, returns;
+    uint32_t doublings; /* of the wait after its next loss */
+    uint64_t since_ns;  /* when it came up, or was lost last */
+    uint64_t due_ns;    /* not tested before */
 };
 
 enum verbs_stage { VERBS_OFFERED, VERBS_GREETING, VERBS_READY };
@@ -106,7 +112,6 @@ struct verbs_end {
     struct verbs_direct direct;
     enum verbs_kind kind;
     enum verbs_stage stage;
-    bool greeted; /* both ends know which rails work */
     int nrails, nqps;
     int home; /* the rail of the NIC that the channel is tied to; −1: there is none */
     struct verbs_rail rails[VERBS_RAILS_MAX];
@@ -114,7 +119,7 @@ struct verbs_end {
     uint8_t live[VERBS_LIVE_MAX]; /* rail · VERBS_QPS_MAX + queue pair */
     int nlive;
     struct verbs_hello mine, theirs;
-    uint32_t turns; /* of progress() without any */
+    uint32_t turns; /* of progress() */
 
     /* Producer. */
     uint32_t spread_bytes;           /* payloads that are longer go as plain writes, and then a notification */
@@ -178,8 +183,18 @@ void verbs_free(struct conn *conn);
  * for the consumer. */
 void verbs_rails_choose(struct conn *conn, const struct verbs_hello *offer);
 void verbs_rails_agree(struct conn *conn); /* the other end is known: are both tied to the same? */
+/* Those that carry something now: all that are up, or the home rail alone. */
 void verbs_update_live(struct verbs_end *end);
 const char *verbs_rail_part(const struct verbs_end *end, int rail); /* what it does for the connection, for the log */
+
+/* verbs_open.c: what a rail has for one life. plan: how long its queues are, in all lives; and whether it takes landings. */
+enum collet_result verbs_rail_plan(struct conn *conn, int rail);
+enum collet_result verbs_rail_open(struct conn *conn, int rail);    /* mine.rails[] says where it is */
+enum collet_result verbs_rail_connect(struct conn *conn, int rail); /* to what theirs.rails[] says */
+bool verbs_rail_silence(struct verbs_end *end, int rail);           /* false: the device does not promise that */
+void verbs_rail_close(struct verbs_end *end, int rail);
+/* Might this end use it now? */
+bool verbs_rail_usable(const struct verbs_end *end, int rail);
 
 /* verbs_land.c: the consumer tells the producer of its landings */
 void verbs_tell_landings(struct conn *conn);
@@ -201,7 +216,7 @@ uint64_t verbs_receive_id(int index);
 bool verbs_send_slots(struct conn *conn);
 /* Consumer: sends the head, if that is due. */
 void verbs_send_credit(struct conn *conn);
-/* Has everything that was posted on live queue pairs reached the other end? */
+/* Has everything that was posted on rails that are up reached the other end? */
 bool verbs_all_acknowledged(const struct conn *conn);
 /* Has all of it that was lent? */
 bool verbs_loans_acknowledged(const struct conn *conn);
@@ -217,9 +232,16 @@ void verbs_set_broken(struct conn *conn, const char *format, ...) __attribute__(
 void verbs_rail_lost(struct conn *conn, int rail, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Asks the devices of the connection what has happened to them. */
 void verbs_look(struct conn *conn);
-bool verbs_settling(const struct verbs_end *end); /* is a rail lost and not settled? */
+/* Is a rail in this state? Lost: it is not settled yet. */
+bool verbs_any_rail(const struct verbs_end *end, enum verbs_rail_state state);
+/* It is not tested before a while has passed, which grows. */
+void verbs_rail_waits(struct conn *conn, int rail);
+/* The rail is up: for the first time, or again. */
+void verbs_rail_up(struct conn *conn, int rail);
 
-/* verbs_failover.c: settles rails that are lost. */
+/* verbs_failover.c: moves the rails from state to state. */
 void verbs_failover_progress(struct conn *conn);
+/* A life begins: the rail is open here, and the other end has said where it is there. */
+void verbs_rail_test(struct conn *conn, int rail);
 
 #endif

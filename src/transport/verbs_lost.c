@@ -5,7 +5,14 @@
  *    a completion says so; the device takes no work; its port    ─▶  verbs_rail_lost ─┬─▶ another rail is up: LOST, and
  *    goes down; the other end says so (verbs_failover.c)                              │   verbs_failover.c settles it
  *                                                                                     └─▶ none is: the connection is broken
+ *
+ * Each loss and each return is in the log: as a warning where it is the first that a rank's connections with a peer have of it.
+ *
+ * After a loss, a rail waits before it is tested again: for COLLET_NET_RAIL_WAIT, and twice as long after each further loss, up to 1024
+ * times as long. It waits briefly again when it has been up for an hour. So a rail that flaps holds a job up less and less often: by
+ * default, after ten losses, every 17 minutes.
  */
+#include "base/os.h"
 #include "transport/verbs_end.h"
 
 #include <stdarg.h>
@@ -45,73 +52,114 @@ void verbs_set_broken(struct conn *conn, const char *format, ...) {
              conn->side == CONN_PRODUCER ? "to" : "from", conn->peer, conn->owner->peers[conn->peer].host, what);
 }
 
-/* Are there rails to spare, and may they be used so? */
-static bool can_fail_over(const struct conn *conn) {
+/* Are there rails to spare, and may they be used so? What is only tested, nothing depends on. */
+static bool can_fail_over(const struct conn *conn, int r) {
     const struct verbs_end *end = conn->impl;
     int up = 0;
-    for (int r = 0; r < end->nrails; r++)
-        up += end->rails[r].state == VERBS_RAIL_UP;
-    const bool greeting = end->stage == VERBS_GREETING; /* nothing went through any */
-    return greeting || (conn->owner->config->net_failover && up > 1 && end->stage == VERBS_READY);
+    for (int k = 0; k < end->nrails; k++)
+        up += end->rails[k].state == VERBS_RAIL_UP;
+    const bool unused = end->stage == VERBS_GREETING || end->rails[r].state == VERBS_RAIL_TESTED;
+    return unused || (conn->owner->config->net_failover && up > 1 && end->stage == VERBS_READY);
 }
 
-bool verbs_settling(const struct verbs_end *end) {
+bool verbs_any_rail(const struct verbs_end *end, enum verbs_rail_state state) {
     for (int r = 0; r < end->nrails; r++)
-        if (end->rails[r].state == VERBS_RAIL_LOST)
+        if (end->rails[r].state == state)
             return true;
     return false;
 }
 
-/* Has another connection with the same rank said already that it lost this rail? One warning is enough. */
-static bool is_known(const struct conn *conn, int r) {
+/* Does another connection with the same rank know already that this port is out, or is back? */
+static bool is_known(const struct conn *conn, int r, bool back) {
     const struct verbs_end *end = conn->impl;
+    const struct verbs_rail *rail = &end->rails[r];
     for (const struct conn *other = conn->owner->first; other != NULL; other = other->next) {
         const struct verbs_end *its = other->impl;
         if (other == conn || other->transport != conn->transport || other->peer != conn->peer || its == NULL)
             continue;
-        for (int k = 0; k < its->nrails; k++)
-            if (its->rails[k].was_lost && its->rails[k].port == end->rails[r].port)
+        for (const struct verbs_rail *k = its->rails; k < its->rails + its->nrails; k++)
+            if (k->port == rail->port && k->losses > 0 && (k->state == VERBS_RAIL_UP) == back &&
+                (!back || k->since_ns > rail->since_ns))
                 return true;
     }
     return false;
 }
 
+#define BACKOFF_DOUBLINGS 10
+#define FORGIVEN_NS 3600000000000ull
+
+void verbs_rail_waits(struct conn *conn, int r) {
+    struct verbs_end *end = conn->impl;
+    struct verbs_rail *rail = &end->rails[r];
+    const uint64_t wait_ns = (uint64_t)conn->owner->config->net_rail_wait * 1000000000u, now_ns = os_now_ns();
+    if (rail->state == VERBS_RAIL_UP && now_ns - rail->since_ns > FORGIVEN_NS)
+        rail->doublings = 0;
+    if (rail->state == VERBS_RAIL_UP)
+        rail->since_ns = now_ns;
+    rail->due_ns = wait_ns > 0 ? now_ns + (wait_ns << rail->doublings) : UINT64_MAX;
+    rail->doublings += rail->doublings < BACKOFF_DOUBLINGS;
+}
+
 void verbs_rail_lost(struct conn *conn, int r, const char *format, ...) {
     struct verbs_end *end = conn->impl;
+    struct verbs_rail *rail = &end->rails[r];
     char what[192], text[ERR_TEXT_BYTES];
     va_list list;
-    if (end->rails[r].state != VERBS_RAIL_UP || end->broken[0] != '\0')
+    if (rail->state == VERBS_RAIL_LOST || rail->state == VERBS_RAIL_DOWN || end->broken[0] != '\0')
         return;
     va_start(list, format);
     vsnprintf(what, sizeof(what), format, list);
     va_end(list);
     describe(conn, r, what, text, sizeof(text));
-    if (!can_fail_over(conn)) {
+    if (!can_fail_over(conn, r)) {
         verbs_set_broken(conn, "%s", text);
         return;
     }
-    if (is_known(conn, r))
-        log_info(NET, "rank %d: %s; going on without this rail, in one more connection", conn->owner->rank, text);
+    const bool again = end->stage == VERBS_READY && rail->state == VERBS_RAIL_TESTED;
+    if (again || is_known(conn, r, false))
+        log_info(NET, "rank %d: %s; going on without this rail, %s", conn->owner->rank, text,
+                 again ? "as before" : "in one more connection");
     else
         log_warn(NET, "rank %d: %s; going on without this rail", conn->owner->rank, text);
     snprintf(end->lost, sizeof(end->lost), "%s", text);
-    end->rails[r].state = VERBS_RAIL_LOST;
-    end->rails[r].was_lost = true;
-    for (int q = 0; q < end->nqps; q++)
-        verbs_qp_fail(end->host, &end->qps[r][q]);
+    verbs_rail_waits(conn, r);
+    if (!again) {
+        rail->losses++;
+        conn_count(conn, CONN_RAILS_LOST);
+    }
+    rail->state = VERBS_RAIL_LOST;
+    rail->told = rail->invited = false;
     verbs_update_live(end);
+}
+
+void verbs_rail_up(struct conn *conn, int r) {
+    struct verbs_end *end = conn->impl;
+    struct verbs_rail *rail = &end->rails[r];
+    const bool back = end->stage == VERBS_READY, known = back && is_known(conn, r, true);
+    rail->state = VERBS_RAIL_UP;
+    rail->since_ns = os_now_ns();
+    verbs_update_live(end);
+    if (!back)
+        return;
+    rail->returns++;
+    conn_count(conn, CONN_RAILS_RETURNED);
+    if (log_wanted(known ? LOG_INFO : LOG_WARN, LOG_NET))
+        log_write(known ? LOG_INFO : LOG_WARN, LOG_NET,
+                  "rank %d: rail %d to rank %d (host %s), by %s port %d, carries again: it was tested%s",
+                  conn->owner->rank, r, conn->peer, conn->owner->peers[conn->peer].host, rail->port->device->name,
+                  rail->port->number, known ? ", in one more connection" : "");
 }
 
 void verbs_look(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     for (int r = 0; r < end->nrails; r++) {
-        struct verbs_port *port = end->rails[r].port;
+        const struct verbs_port *port = end->rails[r].port;
         verbs_device_look(end->host, port->device);
         if (__atomic_load_n(&end->rails[r].cq_failed, __ATOMIC_RELAXED))
             verbs_rail_lost(conn, r, "is cut off: the completion queue has failed");
-        else if (__atomic_load_n(&port->device->removed, __ATOMIC_RELAXED))
+        else if (verbs_device_is_gone(port->device))
             verbs_rail_lost(conn, r, "is cut off: this end's device has failed or was removed");
-        else if (__atomic_load_n(&port->down, __ATOMIC_RELAXED) && can_fail_over(conn))
+        else if (__atomic_load_n(&port->down, __ATOMIC_RELAXED) && can_fail_over(conn, r))
             verbs_rail_lost(conn, r, "is cut off: this end's port is down"); /* alone, it may come back in time */
     }
 }

@@ -46,10 +46,11 @@ enum collet_result verbs_qp_create(struct verbs_host *host, const struct verbs_p
     return COLLET_SUCCESS;
 }
 
-void verbs_qp_destroy(struct verbs_host *host, struct verbs_qp *qp) {
-    if (qp->qp != NULL)
-        host->lib.destroy_qp(qp->qp);
+/* EIO is what the kernel says of a device that it has taken away, with all that was made there. */
+bool verbs_qp_destroy(struct verbs_host *host, struct verbs_qp *qp) {
+    const int error = qp->qp != NULL ? host->lib.destroy_qp(qp->qp) : 0;
     qp->qp = NULL;
+    return error == 0 || error == EIO;
 }
 
 /* Within one InfiniBand subnet a LID is enough, unless the port demands more; all else is addressed by GID. Packets to another
@@ -83,13 +84,13 @@ static uint8_t retries_of(const struct verbs_device *device, const struct config
 
 enum collet_result verbs_qp_connect(struct verbs_host *host, struct verbs_qp *qp, const struct verbs_port *port,
                                     enum verbs_kind kind, const struct verbs_address *to, int index, uint32_t my_psn,
-                                    uint32_t their_psn, const struct config *config) {
+                                    const struct config *config) {
     struct ibv_qp_attr hear = {
         .qp_state = IBV_QPS_RTR,
         .ah_attr = route_to(port, kind, to, config),
         .path_mtu = to->mtu < port->mtu ? (enum ibv_mtu)to->mtu : port->mtu,
         .dest_qp_num = to->qpn[index],
-        .rq_psn = their_psn,
+        .rq_psn = to->psn,
         .max_dest_rd_atomic =
             1, /* not every driver takes 0, and one end's own read may be under way (verbs_direct.c) */
         .min_rnr_timer = RNR_TIMER,
@@ -120,7 +121,9 @@ enum collet_result verbs_qp_connect(struct verbs_host *host, struct verbs_qp *qp
 
 void verbs_qp_fail(struct verbs_host *host, struct verbs_qp *qp) {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    host->lib.modify_qp(qp->qp, &attr, IBV_QP_STATE); /* it only fails where the device is gone, and nothing arrives */
+    if (qp->qp != NULL)
+        host->lib.modify_qp(qp->qp, &attr,
+                            IBV_QP_STATE); /* it only fails where the device is gone, and nothing arrives */
 }
 
 #define RECEIVE_BATCH 16

@@ -22,6 +22,7 @@ struct verbs_address {
     uint16_t lid;
     uint8_t mtu;
     uint8_t down; /* do not use this rail */
+    uint32_t psn; /* the number of its first packet */
     uint32_t rkey, slots_rkey;
     uint32_t qpn[VERBS_QPS_MAX];
 };
@@ -37,13 +38,15 @@ struct verbs_qp {
 
 enum collet_result verbs_qp_create(struct verbs_host *host, const struct verbs_port *port, struct ibv_cq *cq,
                                    const struct verbs_depths *depths, struct verbs_qp *qp);
-void verbs_qp_destroy(struct verbs_host *host, struct verbs_qp *qp); /* never made is fine */
+/* What the other end sends through it has no effect any more. False: the device does not say that the queue pair is gone. Never
+ * made is fine. */
+bool verbs_qp_destroy(struct verbs_host *host, struct verbs_qp *qp);
 
 /* To RTS, toward queue pair number `index` of the other end. Errors say which step failed, and why. */
 enum collet_result verbs_qp_connect(struct verbs_host *host, struct verbs_qp *qp, const struct verbs_port *port,
                                     enum verbs_kind kind, const struct verbs_address *to, int index, uint32_t my_psn,
-                                    uint32_t their_psn, const struct config *config);
-/* To ERR: from now on nothing that the other end sends through it has an effect. */
+                                    const struct config *config);
+/* To ERR: the same, but what is posted completes. Never made is fine. */
 void verbs_qp_fail(struct verbs_host *host, struct verbs_qp *qp);
 
 /* Posts receives until `depths.receives` are posted; each carries `id`. A receive has no buffer: what arrives is written

@@ -11,7 +11,7 @@
  *
  * A port is only ever paired with that of the same number, since networks may keep such apart from others. So it takes both
  * ends to tie a connection: each finds the port of its own NIC, and where they are not alike, all rails take turns.
- * Rails in reserve have queue pairs that are connected and tried; they carry something when the home rail has died.
+ * Rails in reserve have queue pairs that are connected and tried; they carry something while the home rail is out.
  */
 #include "program/program.h"
 #include "transport/nic.h"
@@ -82,7 +82,7 @@ void verbs_rails_choose(struct conn *conn, const struct verbs_hello *offer) {
 void verbs_rails_agree(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     bool alike = end->mine.home == end->theirs.home;
-    if (!alike || (end->home >= 0 && (end->mine.rails[end->home].down || end->theirs.rails[end->home].down)))
+    if (!alike)
         end->home = -1;
     if (!alike && end->nrails > 1)
         log_info(NET,

@@ -111,8 +111,8 @@ static void take_failure(struct conn *conn, int index, const struct ibv_wc *wc) 
     int r = index / VERBS_QPS_MAX;
     const struct verbs_rail *rail = &end->rails[r];
     const struct verbs_qp *qp = verbs_qp_at(end, index);
-    if (rail->state != VERBS_RAIL_UP)
-        return;       /* flushed, as was asked for */
+    if (rail->state == VERBS_RAIL_LOST)
+        return;
     verbs_look(conn); /* the device may know more */
     int event = __atomic_load_n(&qp->event, __ATOMIC_RELAXED);
     verbs_rail_lost(conn, r, "%s; queue pair %u, %s%s%s%s", verbs_status_meaning(wc->status), qp->qp->qp_num,
@@ -142,10 +142,10 @@ static void take_completion(struct conn *conn, const struct ibv_wc *wc) {
         take_credit(conn, ntohl(wc->imm_data));
 }
 
-/* What one poll has taken is replaced in one go, once a quarter is gone. */
+/* What one poll has taken is replaced in one go, once a quarter is gone. To the other end, a rail that is tested here may be up. */
 static void refill_receives(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
-    for (int q = 0; q < end->nqps && end->rails[r].state == VERBS_RAIL_UP; q++) {
+    for (int q = 0; q < end->nqps && end->rails[r].state != VERBS_RAIL_LOST; q++) {
         struct verbs_qp *qp = &end->qps[r][q];
         if (qp->receives < qp->depths.receives - qp->depths.receives / 4 &&
             !verbs_qp_post_receives(qp, verbs_receive_id(r * VERBS_QPS_MAX + q)))
@@ -158,6 +158,8 @@ bool verbs_poll(struct conn *conn, int r) {
     struct ibv_wc wcs[POLL_BATCH];
     bool moved = false;
     int n;
+    if (end->rails[r].cq == NULL)
+        return false;
     do {
         n = ibv_poll_cq(end->rails[r].cq, POLL_BATCH, wcs);
         for (int k = 0; k < n; k++)

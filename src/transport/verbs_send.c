@@ -296,20 +296,20 @@ void verbs_send_credit(struct conn *conn) {
 }
 
 bool verbs_loans_acknowledged(const struct conn *conn) {
-    struct verbs_end *end = conn->impl;
-    for (int k = 0; k < end->nlive; k++) {
-        const struct verbs_qp *qp = verbs_qp_at(end, end->live[k]);
-        if ((int32_t)(qp->lent - qp->completed) > 0)
+    const struct verbs_end *end = conn->impl;
+    for (int k = 0; k < end->nrails * end->nqps; k++) {
+        const struct verbs_qp *qp = &end->qps[k / end->nqps][k % end->nqps];
+        if (end->rails[k / end->nqps].state == VERBS_RAIL_UP && (int32_t)(qp->lent - qp->completed) > 0)
             return false;
     }
     return true;
 }
 
 bool verbs_all_acknowledged(const struct conn *conn) {
-    struct verbs_end *end = conn->impl;
-    for (int k = 0; k < end->nlive; k++) {
-        const struct verbs_qp *qp = verbs_qp_at(end, end->live[k]);
-        if (qp->posted != qp->completed)
+    const struct verbs_end *end = conn->impl;
+    for (int k = 0; k < end->nrails * end->nqps; k++) {
+        const struct verbs_qp *qp = &end->qps[k / end->nqps][k % end->nqps];
+        if (end->rails[k / end->nqps].state == VERBS_RAIL_UP && qp->posted != qp->completed)
             return false;
     }
     return true;

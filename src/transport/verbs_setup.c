@@ -8,112 +8,41 @@
  *    connects its own to RTS  ◀── answer: the same (control plane) ──────
  *    greets: an empty write with the first head, on every queue pair ───▶
  *                             ◀── acknowledgements, by the NICs ──────────
- *    ready when all have come ─── greeted (control plane) ───────────────▶  ready
+ *    the rail is up           ─── of each rail (control plane) ──────────▶  the rail is up
+ *    ready, when none is in doubt                                           ready, when none is in doubt
  *
  * So each path has carried something both ways before it is used. One that does not work is lost here, and settled before
- * anything went through it (verbs_failover.c); the connection does without. If none works, both ends know, and the connection
- * falls back to another transport (chan.c).
+ * anything went through it (verbs_failover.c); the connection does without, and tests it again later. If none works, both ends
+ * know, and the connection falls back to another transport (chan.c).
  */
 #include "base/memory.h"
 #include "base/os.h"
 #include "base/wait.h"
 #include "transport/verbs_end.h"
-#include "transport/verbs_memory.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
-#define INLINE_BYTES 192u      /* wanted; a larger slot is fetched from memory by the NIC */
-#define SENDS_PER_SLOT 4u      /* room for sends whose completion is not known yet */
-#define RECEIVES_PER_SLOT 2u   /* at most nslots are on their way while as many again are posted */
-#define LANDINGS_PER_SLOT 1u   /* receives that a producer has more, if it can: verbs_land.c */
 #define DRAIN_NS 2000000000ull /* longest wait of close() for what was sent to be acknowledged */
 
 /* -------------------------------------------------------------------------------------------------------------- one rail */
 
-static enum collet_result err_registration(const struct verbs_port *port, size_t bytes) {
-    struct rlimit limit = {0};
-    int error = errno;
-    getrlimit(RLIMIT_MEMLOCK, &limit);
-    if (error == ENOMEM && limit.rlim_cur != RLIM_INFINITY)
-        return err_set(COLLET_ERR_SYSTEM,
-                       "%s cannot register %zu bytes: the limit of locked memory is %llu KiB; raise it "
-                       "(ulimit -l unlimited, or memlock in /etc/security/limits.conf)",
-                       port->device->name, bytes, (unsigned long long)limit.rlim_cur / 1024);
-    return err_set(COLLET_ERR_SYSTEM, "%s cannot register %zu bytes of memory: %s", port->device->name, bytes,
-                   strerror(error));
-}
-
-/* What is wanted, cut to what the device has. */
-static enum collet_result choose_depths(const struct conn *conn, const struct verbs_port *port, int nqps,
-                                        struct verbs_depths *depths) {
-    struct ibv_device_attr attr;
-    uint32_t nslots = conn_layout(conn)->nslots;
-    struct verbs_end *end = conn->impl;
-    memset(&attr, 0, sizeof(attr));
-    if (end->host->lib.query_device(port->device->context, &attr) != 0)
-        return err_set(COLLET_ERR_SYSTEM, "%s does not tell its limits", port->device->name);
-    uint32_t per_queue = (uint32_t)attr.max_qp_wr, per_qp = (uint32_t)attr.max_cqe / (uint32_t)nqps;
-    uint32_t receives = RECEIVES_PER_SLOT * nslots + 2, sends = SENDS_PER_SLOT * nslots;
-    sends = sends < per_queue ? sends : per_queue;
-    if (per_qp < receives + STEP_WRITES || per_queue < receives)
-        return err_set(COLLET_ERR_UNSUPPORTED,
-                       "%s has queues of %u and completion queues of %d entries: a connection needs %u and %u; "
-                       "lower COLLET_IB_QPS_PER_CONNECTION, or set COLLET_IB_HCA to other devices",
-                       port->device->name, per_queue, attr.max_cqe, receives,
-                       (receives + STEP_WRITES) * (uint32_t)nqps);
-    uint32_t more = receives + LANDINGS_PER_SLOT * nslots + 2;
-    if (conn->side == CONN_PRODUCER && per_qp >= more + STEP_WRITES && per_queue >= more)
-        receives = more;
-    *depths = (struct verbs_depths){sends < per_qp - receives ? sends : per_qp - receives, receives, INLINE_BYTES};
-    return COLLET_SUCCESS;
-}
-
+/* A port that does not work now may later; a device that has failed will not. */
 static enum collet_result rail_create(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
-    struct verbs_rail *rail = &end->rails[r];
-    struct verbs_port *port = rail->port;
-    struct verbs_address *address = &end->mine.rails[r];
-    struct verbs_depths depths;
-    COLLET_TRY(choose_depths(conn, port, end->nqps, &depths));
-    rail->mr = verbs_memory_register(&end->host->lib, port->device, end->memory, end->bytes);
-    if (rail->mr == NULL)
-        return err_registration(port, end->bytes);
-    int entries = (int)(depths.sends + depths.receives) * end->nqps;
-    rail->cq = end->host->lib.create_cq(port->device->context, entries, &rail->cq_failed, NULL, 0);
-    if (rail->cq == NULL)
-        return err_set(COLLET_ERR_SYSTEM, "%s gives no completion queue of %d entries: %m", port->device->name,
-                       entries);
-    end->mine.takes_landings &= depths.receives > RECEIVES_PER_SLOT * conn_layout(conn)->nslots + 2;
-    address->gid = port->gids[end->kind];
-    address->lid = port->lid;
-    address->mtu = (uint8_t)port->mtu;
-    verbs_device_look(end->host, port->device);
-    const bool usable = (port->kinds & 1u << end->kind) && !__atomic_load_n(&port->down, __ATOMIC_RELAXED);
-    address->down = (uint8_t)!usable;
-    address->rkey = rail->mr->rkey;
-    address->slots_rkey = end->mine.direct ? end->direct.rails[r].slots->rkey : rail->mr->rkey;
-    for (int q = 0; q < end->nqps; q++) {
-        struct verbs_qp *qp = &end->qps[r][q];
-        COLLET_TRY(verbs_qp_create(end->host, port, rail->cq, &depths, qp));
-        address->qpn[q] = qp->qp->qp_num;
-        if (!verbs_qp_post_receives(qp, verbs_receive_id(r * VERBS_QPS_MAX + q)))
-            return err_set(COLLET_ERR_SYSTEM, "%s takes no receives: %m", port->device->name);
-    }
-    return COLLET_SUCCESS;
+    struct verbs_device *device = end->rails[r].port->device;
+    verbs_device_look(end->host, device);
+    end->mine.rails[r].down = !verbs_rail_usable(end, r);
+    if (!verbs_device_is_gone(device))
+        COLLET_TRY(verbs_rail_plan(conn, r));
+    return end->mine.rails[r].down ? COLLET_SUCCESS : verbs_rail_open(conn, r);
 }
 
 static void rail_destroy(struct verbs_end *end, int r) {
     struct verbs_rail *rail = &end->rails[r];
-    for (int q = 0; q < end->nqps; q++)
-        verbs_qp_destroy(end->host, &end->qps[r][q]);
-    if (rail->cq != NULL)
-        end->host->lib.destroy_cq(rail->cq);
+    verbs_rail_close(end, r);
     if (rail->mr != NULL)
         end->host->lib.dereg_mr(rail->mr);
-    rail->cq = NULL;
     rail->mr = NULL;
 }
 
@@ -177,8 +106,6 @@ static enum collet_result end_create(struct conn *conn, const struct verbs_hello
     verbs_rails_choose(conn, offer);
     COLLET_TRY(create_memory(conn));
     end->sent = end->credit = end->told = conn->end.position;
-    os_random(&end->mine.psn, sizeof(end->mine.psn));
-    end->mine.psn &= 0xffffff;
     end->mine.takes_landings = conn->side == CONN_PRODUCER && conn->owner->gpu == NULL;
     end->spread_bytes = spread_bytes_of(conn);
     for (int r = 0; r < end->nrails; r++)
@@ -186,33 +113,29 @@ static enum collet_result end_create(struct conn *conn, const struct verbs_hello
     return COLLET_SUCCESS;
 }
 
-static enum collet_result rail_connect(struct conn *conn, int r) {
-    struct verbs_end *end = conn->impl;
-    for (int q = 0; q < end->nqps; q++)
-        COLLET_TRY(verbs_qp_connect(end->host, &end->qps[r][q], end->rails[r].port, end->kind, &end->theirs.rails[r], q,
-                                    end->mine.psn, end->theirs.psn, conn->owner->config));
-    return COLLET_SUCCESS;
-}
-
-/* The other end is known: connects the queue pairs. A rail that does not connect is left out, and the other end is told: by the
+/* The other end is known: rails are tested. One that is down, or does not connect, is left out, and the other end is told: by the
  * producer's answer, or as of a rail that is lost. */
 static void rails_connect(struct conn *conn) {
     struct verbs_end *end = conn->impl;
+    const bool answers = conn->side == CONN_PRODUCER;
     end->stage = VERBS_GREETING;
     for (int r = 0; r < end->nrails; r++) {
+        struct verbs_rail *rail = &end->rails[r];
         const bool down = end->mine.rails[r].down || end->theirs.rails[r].down;
         if (down)
             log_info(NET, "rank %d: a port of rail %d is down; the connection with rank %d does without",
                      conn->owner->rank, r, conn->peer);
-        if (!down && rail_connect(conn, r) == COLLET_SUCCESS)
+        else
+            verbs_rail_test(conn, r);
+        rail->told = answers;
+        if (!down && (rail->state == VERBS_RAIL_TESTED || !answers))
             continue;
-        if (!down)
-            verbs_rail_lost(conn, r, "is unreachable: %.150s", err_last());
-        if (down || conn->side == CONN_PRODUCER)
-            end->rails[r].state = VERBS_RAIL_DOWN;
         end->mine.rails[r].down = 1;
+        verbs_rail_close(end, r);
+        verbs_rail_waits(conn, r);
+        rail->state = VERBS_RAIL_DOWN;
+        rail->told = false;
     }
-    verbs_update_live(end);
 }
 
 static void log_rails(const struct conn *conn) {
@@ -287,9 +210,6 @@ enum collet_result verbs_connect(struct conn *conn) {
     rails_connect(conn);
     if (log_wanted(LOG_INFO, LOG_NET))
         log_rails(conn);
-    for (int k = 0; k < end->nlive; k++)
-        if (!verbs_post_counter(conn, end->live[k], conn->end.position))
-            return err_set(COLLET_ERR_SYSTEM, "a queue pair to rank %d takes no send: %m", conn->peer);
     return COLLET_SUCCESS;
 }
 

@@ -70,6 +70,7 @@ struct fake_qp {
     enum ibv_qp_state state;
     struct ibv_qp_cap cap;
     struct fake_cq *cq;
+    uint64_t serial; /* no other has it, whose number may be used again */
     uint32_t to, path_mtu;
     bool global;
     uint16_t dlid, pkey_index;
@@ -100,6 +101,9 @@ struct fake_device {
     bool dying;     /* every send fails with retry exceeded; what was on its way stays in the network for a while */
     bool lose_acks; /* sends are executed, but their senders see retry exceeded */
     bool hanging;   /* nothing moves */
+    bool
+        gone; /* it has failed: no work request is completed, and nothing is made or changed; but its queue pairs still take
+                       writes until they are destroyed, as far as the kernel does that (EIO: it did so before) */
 };
 
 static struct fake {
@@ -123,10 +127,11 @@ static struct fake {
     struct {
         struct fake_write write;
         uint32_t to;
+        uint64_t serial;    /* of the queue pair that it is for, and would know by its packets' numbers */
     } network[FAKE_WRITES]; /* writes that nobody waits for any more */
     int nnetwork;
     int ncqs, npds;
-    uint64_t chance;
+    uint64_t chance, serials;
     uint64_t nposts, nwrites, ninline, nsignalled, nexecuted, nghosts, nregistered;
     uint64_t nrelaxed, nspread, nheavy; /* writes that lay waiting as such; immediates with more than 8 KiB of data */
     uint64_t nlent, nlandings;          /* writes from, and into, memory that is pledged */
@@ -134,7 +139,7 @@ static struct fake {
     /* What goes wrong. */
     int max_qp_wr, max_cqe;
     uint32_t max_inline;
-    int reg_mr_errno, create_cq_errno, modify_errno;
+    int reg_mr_errno, create_cq_errno, modify_errno, destroy_errno;
     int dmabuf_fd;                       /* that was registered last */
     int reg_dmabuf_errno, reg_gpu_errno; /* of GPU memory: as a dma-buf, by its address */
     bool (*is_gpu)(const void *memory);
@@ -347,6 +352,7 @@ static void fake_haunt(const struct fake_qp *qp, const struct fake_write *write,
     fake.network[fake.nnetwork].write = *write;
     fake.network[fake.nnetwork].write.inlined = true;
     fake.network[fake.nnetwork].to = qp->to;
+    fake.network[fake.nnetwork].serial = fake_find(qp->to) != NULL ? fake_find(qp->to)->serial : 0;
     memcpy(fake.network[fake.nnetwork++].write.data, data, write->length);
 }
 
@@ -384,15 +390,31 @@ static void fake_execute(struct fake_qp *qp) {
 static void fake_ghost(void) {
     if (fake.nnetwork == 0)
         return;
-    uint32_t number = fake.network[0].to;
+    const uint64_t serial = fake.network[0].serial;
     struct fake_write write = fake.network[0].write;
-    struct fake_qp *to = fake_find(number);
+    struct fake_qp *to = fake_find(fake.network[0].to);
     memmove(fake.network, fake.network + 1, (size_t)--fake.nnetwork * sizeof(fake.network[0]));
-    if (to == NULL || (to->state != IBV_QPS_RTS && to->state != IBV_QPS_RTR))
+    if (to == NULL || to->serial != serial || (to->state != IBV_QPS_RTS && to->state != IBV_QPS_RTR))
         return;
     fake.nghosts++;
     fake_respond(to, &write, write.data);
 }
+
+/* The device fails. What it was given to send may be on its way. */
+static void fake_remove(int device) {
+    struct fake_device *d = &fake.devices[device];
+    d->gone = d->hanging = true;
+    for (int k = 0; k < FAKE_QPS; k++)
+        for (struct fake_qp *qp = fake.qps[k]; qp != NULL && qp->qp.context == &d->context && qp->nwrites > 0;) {
+            const struct fake_write write = fake_take(qp);
+            const void *data = fake_local(&write, qp->qp.pd);
+            if (data != NULL)
+                fake_haunt(qp, &write, data);
+        }
+    fake_event(device, (struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL});
+}
+
+static bool fake_is_gone(const struct ibv_context *context) { return fake_device_of(context)->gone; }
 
 static void fake_move(void) {
     for (uint64_t n = fake_random() % 4; n > 0 && fake.above > 0; n--) {
@@ -474,7 +496,7 @@ static int fake_poll_cq(struct ibv_cq *ibv, int room, struct ibv_wc *wcs) {
         wcs[n] = cq->wcs[cq->first];
         if (cq->sends[cq->first] != 0)
             cq->qps[cq->first]->polled = cq->sends[cq->first];
-        fake_land_some(FAKE_REPORTED, cq->qps[cq->first]->qp.pd, NULL);
+        fake_land_some(FAKE_REPORTED, cq->qps[cq->first] != NULL ? cq->qps[cq->first]->qp.pd : NULL, NULL);
         cq->first = (cq->first + 1) % cq->entries;
     }
     return n;
@@ -560,6 +582,8 @@ static int fake_dealloc_pd(struct ibv_pd *pd) {
 }
 
 static struct ibv_mr *fake_register(struct ibv_pd *pd, void *address, size_t bytes, int access, bool gpu) {
+    if (fake_is_gone(pd->context))
+        fake_fault("memory was registered with a device that is gone");
     for (int k = 0; k < FAKE_MRS; k++)
         if (!fake.mrs[k].used) {
             fake.nregistered++;
@@ -626,13 +650,15 @@ static int fake_dereg_mr(struct ibv_mr *mr) {
     for (int k = 0; k < FAKE_MRS; k++)
         if (mr == &fake.mrs[k].mr)
             fake.mrs[k].used = false;
-    return 0;
+    return fake_is_gone(mr->context) ? EIO : 0;
 }
 
 static struct ibv_cq *fake_create_cq(struct ibv_context *context, int entries, void *user,
                                      struct ibv_comp_channel *channel, int vector) {
     FAKE_LOCKED;
     (void)channel, (void)vector;
+    if (fake_is_gone(context))
+        fake_fault("a completion queue was made on a device that is gone");
     errno = entries > fake.max_cqe ? EINVAL : fake.create_cq_errno;
     if (errno != 0)
         return NULL;
@@ -664,6 +690,8 @@ static int fake_destroy_cq(struct ibv_cq *ibv) {
 static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr) {
     FAKE_LOCKED;
     errno = EINVAL;
+    if (fake_is_gone(pd->context))
+        fake_fault("a queue pair was made on a device that is gone");
     if (attr->cap.max_inline_data > fake.max_inline || attr->cap.max_send_wr > (uint32_t)fake.max_qp_wr ||
         attr->cap.max_recv_wr > (uint32_t)fake.max_qp_wr)
         return NULL;
@@ -672,6 +700,7 @@ static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
             struct fake_qp *qp = fake.qps[k] = calloc(1, sizeof(*qp));
             fake.above = k >= fake.above ? k + 1 : fake.above;
             qp->qp = (struct ibv_qp){.context = pd->context, .qp_context = attr->qp_context, .pd = pd, .qp_num = k};
+            qp->serial = ++fake.serials;
             qp->cap = attr->cap;
             qp->cq = (struct fake_cq *)(void *)attr->send_cq;
             return &qp->qp;
@@ -682,6 +711,8 @@ static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
 static int fake_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask) {
     FAKE_LOCKED;
     struct fake_qp *qp = (struct fake_qp *)(void *)ibv;
+    if (fake_is_gone(ibv->context))
+        return EIO;
     if (fake.modify_errno != 0 && attr->qp_state == fake.modify_fails_to &&
         (fake.modify_fails_on == NULL || fake.modify_fails_on == ibv->context))
         return fake.modify_errno;
@@ -707,17 +738,32 @@ static int fake_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask
     return 0;
 }
 
+/* The queue pair is destroyed. What it has in its completion queue goes with it on some NICs, and stays on others. */
+static void fake_sweep(struct fake_cq *cq, const struct fake_qp *qp, bool stays) {
+    int count = cq->count;
+    cq->count = 0;
+    for (int k = 0; k < count; k++) {
+        int from = (cq->first + k) % cq->entries, to = (cq->first + cq->count) % cq->entries;
+        const bool its = cq->qps[from] == qp;
+        if (its && !stays)
+            continue;
+        cq->wcs[to] = cq->wcs[from];
+        cq->sends[to] = its ? 0 : cq->sends[from];
+        cq->qps[to] = its ? NULL : cq->qps[from];
+        cq->count++;
+    }
+}
+
 static int fake_destroy_qp(struct ibv_qp *ibv) {
     FAKE_LOCKED;
     struct fake_qp *qp = (struct fake_qp *)(void *)ibv;
     if (qp->events != 0)
         fake_fault("a queue pair was destroyed before its events were acknowledged"); /* a real one would wait */
-    for (int k = 0; k < qp->cq->count; k++) /* what is left in the completion queue goes */
-        if (qp->cq->qps[(qp->cq->first + k) % qp->cq->entries] == qp)
-            qp->cq->sends[(qp->cq->first + k) % qp->cq->entries] = 0;
+    const int error = fake.destroy_errno != 0 ? fake.destroy_errno : fake_is_gone(ibv->context) ? EIO : 0;
+    fake_sweep(qp->cq, qp, fake_random() % 2);
     fake.qps[ibv->qp_num] = NULL;
     free(qp);
-    return 0;
+    return error;
 }
 
 static int fake_get_async_event(struct ibv_context *context, struct ibv_async_event *event) {
@@ -795,13 +841,14 @@ static void fake_reset(void) {
 /* Everything is repaired; devices stay open. */
 static void fake_repair(void) {
     for (int k = 0; k < FAKE_DEVICES; k++)
-        fake.devices[k].dying = fake.devices[k].lose_acks = fake.devices[k].hanging = false,
+        fake.devices[k].dying = fake.devices[k].lose_acks = fake.devices[k].hanging = fake.devices[k].gone = false,
         fake.devices[k].written = 0;
     fake.max_qp_wr = 1024;
     fake.max_cqe = 4096;
     fake.max_inline = 256;
     fake.reg_mr_errno = fake.create_cq_errno = fake.modify_errno = fake.reg_dmabuf_errno = fake.reg_gpu_errno = 0;
     fake.modify_fails_on = NULL;
+    fake.destroy_errno = 0;
     fake.gpu_ordered = fake.no_loop = fake.reads_hang = false;
     fake.refuses_relaxed = fake.spreads = fake.spreads_all = false;
     fake.nrelaxed = fake.nspread = fake.nheavy = 0;

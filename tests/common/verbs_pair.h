@@ -65,6 +65,7 @@ static void pair_init(struct pair *pair, struct shape shape) {
     assert_int_equal(config_read(&pair->configs[0]), COLLET_SUCCESS);
     pair->configs[0].first_step = (int64_t)shape.first_step;
     pair->configs[0].ib_qps_per_connection = shape.nqps;
+    pair->configs[0].net_rail_wait = 0; /* tests of rails that return set it */
     pair->configs[1] = pair->configs[0];
     assert_int_equal(boot_join_local(2, NULL, pair->configs, pair->boots), COLLET_SUCCESS);
     for (int rank = 0; rank < 2; rank++) {

@@ -7,7 +7,7 @@
 #   conformance     every collective, type and operation, over both protocols; frames of 1500 and 9000 bytes
 #   bad networks    loss, delay, reordering: results are exact
 #   outages         a cable out for two seconds, and until the end; a host without power: an error on every rank, no hang
-#   two rails       channels go by them; one of them dies; a NIC without a link (verbs)
+#   two rails       channels go by them; one of them dies, and one returns; a NIC without a link (verbs)
 #   misled          a port down on one host alone, devices in another order, links that lead nowhere (verbs)
 #
 # At the end a table of speeds beside those of perftest (speeds.sh).
@@ -211,6 +211,29 @@ one_rail_dies() {
         ! sed -n "s/^\([0-3]\): .* on rxe$1 .*\(rank [0-9]*\) (host .*without this rail.*/\1 \2/p" <<<"$output" | sort | uniq -d | grep .
 }
 
+# Out of host 2 alone, and in again: then host 1 sends by this rail again.
+cable_goes_and_returns() {
+    local sent="cat /sys/class/net/eth$1/statistics/tx_bytes" before now deadline
+    pull_cable 2 "$1" && wait_for_rows 5 && plug_cable 2 "$1" || return
+    before=$(on 1.side "$sent") deadline=$((SECONDS + 25))
+    until now=$(on 1.side "$sent") && [ "$now" -gt $((before + 1000000)) ]; do
+        [ $SECONDS -lt $deadline ] || { echo "eth$1 sent $before bytes, then $now"; return 1; }
+        sleep 0.2
+    done
+}
+
+one_rail_returns() {
+    local output status rank settings="$settings $two_rails COLLET_DEBUG=WARN"
+    output=$(goes_on_through cable_goes_and_returns "$1")
+    status=$?
+    plug_cable 2 "$1"
+    echo "$output"
+    for rank in 0 1 2 3; do
+        grep -q "^$rank: .* by rxe$1 port 1, carries again" <<<"$output" || return
+    done
+    return $status
+}
+
 # ------------------------------------------------------------------------------------------------- networks that mislead
 
 # Which device of this host is connected with which network of the other one, by the log: "rxe2 10.0.2" and so on.
@@ -286,6 +309,7 @@ for transport in "${transports[@]}"; do
         check the_second_rail_takes_over one_rail_dies 1 "$two_rails"
         check the_first_rail_takes_over one_rail_dies 2 "$two_rails"
         check a_rail_in_reserve_takes_over one_rail_dies 2 "$rails_in_a_file"
+        check a_rail_that_is_back_carries_data_again one_rail_returns 1
         check a_nic_without_a_link_carries_no_ring nic_without_a_link
         check_misleading_networks
     fi

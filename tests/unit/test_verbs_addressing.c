@@ -296,7 +296,7 @@ static bool is_global(const struct config *config, uint8_t other_subnet) {
     to.gid = port->gids[VERBS_INFINIBAND];
     to.gid.raw[7] ^= other_subnet;
     assert_int_equal(verbs_qp_create(&host, port, cq, &depths, &qp), COLLET_SUCCESS);
-    assert_int_equal(verbs_qp_connect(&host, &qp, port, VERBS_INFINIBAND, &to, 0, 0, 0, config), COLLET_SUCCESS);
+    assert_int_equal(verbs_qp_connect(&host, &qp, port, VERBS_INFINIBAND, &to, 0, 0, config), COLLET_SUCCESS);
     bool global = ((const struct fake_qp *)(const void *)qp.qp)->global;
     last_dlid = ((const struct fake_qp *)(const void *)qp.qp)->dlid;
     last_pkey_index = ((const struct fake_qp *)(const void *)qp.qp)->pkey_index;

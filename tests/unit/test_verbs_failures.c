@@ -130,10 +130,7 @@ static void strike(enum disaster disaster, int device) {
         d->hanging = true;
         fake_event(device, (struct ibv_async_event){.element.port_num = 1, .event_type = IBV_EVENT_PORT_ERR});
         break;
-    case REMOVED:
-        d->hanging = true;
-        fake_event(device, (struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL});
-        break;
+    case REMOVED: fake_remove(device); break;
     }
 }
 

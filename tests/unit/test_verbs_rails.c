@@ -258,7 +258,7 @@ static void a_port_that_is_down_leaves_the_others_to_be_taken_by_turns(void **st
     job_fini(&job);
 }
 
-static void when_the_port_dies_those_in_reserve_take_over(void **state) {
+static void when_the_port_dies_those_in_reserve_take_over_until_it_is_back(void **state) {
     (void)state;
     struct job job;
     job_init(&job, NULL);
@@ -274,6 +274,12 @@ static void when_the_port_dies_those_in_reserve_take_over(void **state) {
                !transport_verbs.idle(&pair.consumer))
             turn(&pair, end);
         expect_ports(&pair, reserve);
+        const int home = end_of(&pair.producer)->home;
+        fake.devices[channel].dying = false;
+        end_of(&pair.producer)->rails[home].due_ns = end_of(&pair.consumer)->rails[home].due_ns = 0;
+        while (end_of(&pair.producer)->rails[home].state != VERBS_RAIL_UP)
+            settle(&pair);
+        expect_ports(&pair, 1u << channel);
         pair_close(&pair);
     }
     job_fini(&job);
@@ -338,7 +344,7 @@ int main(void) {
         cmocka_unit_test_setup(hosts_with_fewer_ports_are_tied_by_those_that_both_have, forget),
         cmocka_unit_test_setup(a_port_that_is_down_on_one_host_moves_no_other, forget),
         cmocka_unit_test_setup(a_port_that_is_down_leaves_the_others_to_be_taken_by_turns, forget),
-        cmocka_unit_test_setup(when_the_port_dies_those_in_reserve_take_over, forget),
+        cmocka_unit_test_setup(when_the_port_dies_those_in_reserve_take_over_until_it_is_back, forget),
         cmocka_unit_test_setup(slots_of_gpus_go_by_the_same_ports, forget),
         cmocka_unit_test_setup(a_port_in_reserve_that_dies_changes_nothing, forget),
     };
