@@ -2,14 +2,19 @@
  *
  * The lives of a rail.
  *
- *              ┌──── both ports are up, and its wait is over ────┐
- *              ▼                                                 │
- *    tested (TESTED) ─── all greetings acknowledged ──▶ in use (UP)                     settled (DOWN)
- *       ▲      │                                           │                                 ▲ │
- *       │      └──────▶ failed (LOST) ◀── a send fails, ───┘                                 │ │
- *       │                     │           its port goes down, the other end says so          │ │
- *       │                     └───────────── nothing can be written through it any more ─────┘ │
- *       └──────────────────────────────────────────────────────────────────────────────────────┘
+ *     a connection is made
+ *            │
+ *            ▼
+ *     tested (TESTED) ── all greetings are acknowledged ──────────────────────▶ in use (UP)
+ *        ▲     │                                                                  │
+ *        │     │ a greeting fails                                                 │ a send fails, its port goes down,
+ *        │     ▼                                                                  │ the other end says so …
+ *        │   failed (LOST) ◀──────────────────────────────────────────────────────┘
+ *        │     │
+ *        │     │ its queue pairs are destroyed, and both ends know what has come
+ *        │     ▼
+ *        └── settled (DOWN)
+ *     both ports are up, and its wait is over (verbs_lost.c)
  *
  *    producer                                        consumer
  *                                                    connects; greets: an empty write on each queue pair
@@ -50,7 +55,7 @@ struct news {
     struct verbs_address address; /* OPEN, OPENED */
 };
 
-static enum collet_result tell(struct conn *conn, int r, enum about about, struct news news) {
+static enum collet_result send_news(struct conn *conn, int r, enum about about, struct news news) {
     const struct verbs_end *end = conn->impl;
     news.about = (uint8_t)about;
     news.rail = (uint8_t)r;
@@ -112,7 +117,7 @@ static enum collet_result settle(struct conn *conn, int r) {
             news.arrived |= 1u << k;
     end->rails[r].state = VERBS_RAIL_DOWN;
     end->credit = news.head;
-    return tell(conn, r, NEWS_SETTLED, news);
+    return send_news(conn, r, NEWS_SETTLED, news);
 }
 
 static enum collet_result consumer_turn(struct conn *conn, int r) {
@@ -122,7 +127,7 @@ static enum collet_result consumer_turn(struct conn *conn, int r) {
         return settle(conn, r);
     if (rail->state == VERBS_RAIL_TESTED && is_greeted(end, r)) {
         verbs_rail_up(conn, r);
-        return tell(conn, r, NEWS_UP, (struct news){0});
+        return send_news(conn, r, NEWS_UP, (struct news){0});
     }
     if (!rail->invited || !is_due(end, r))
         return COLLET_SUCCESS;
@@ -133,7 +138,7 @@ static enum collet_result consumer_turn(struct conn *conn, int r) {
     rail->invited = false;
     rail->life++;
     rail->state = VERBS_RAIL_TESTED;
-    return tell(conn, r, NEWS_OPEN, (struct news){.address = end->mine.rails[r]});
+    return send_news(conn, r, NEWS_OPEN, (struct news){.address = end->mine.rails[r]});
 }
 
 static bool consumer_takes(struct conn *conn, const struct news *news) {
@@ -190,11 +195,11 @@ static enum collet_result producer_turn(struct conn *conn, int r) {
     rail->told = true;
     if (lost)
         verbs_rail_silence(end, r);
-    return tell(conn, r,
-                lost     ? NEWS_LOST
-                : tested ? NEWS_OPENED
-                         : NEWS_CAN,
-                (struct news){.address = end->mine.rails[r]});
+    return send_news(conn, r,
+                     lost     ? NEWS_LOST
+                     : tested ? NEWS_OPENED
+                              : NEWS_CAN,
+                     (struct news){.address = end->mine.rails[r]});
 }
 
 /* The consumer tests it. If this end cannot any more, the consumer is told that the new life is over. */
