@@ -244,6 +244,8 @@ static enum collet_result take_news(struct conn *conn) {
     while ((result = boot_try_recv(conn->owner->boot, conn->peer, key, &news, sizeof(news), &bytes)) ==
            COLLET_SUCCESS) {
         bool makes_sense = bytes == sizeof(news) && news.rail < end->nrails;
+        if (makes_sense && (news.about == NEWS_OPEN || news.about == NEWS_OPENED))
+            makes_sense = verbs_is_address(&news.address);
         if (makes_sense)
             makes_sense = conn->side == CONN_PRODUCER ? producer_takes(conn, &news) : consumer_takes(conn, &news);
         if (!makes_sense)

@@ -27,6 +27,11 @@ struct verbs_address {
     uint32_t qpn[VERBS_QPS_MAX];
 };
 
+/* Can what another rank sent be one? */
+static inline bool verbs_is_address(const struct verbs_address *address) {
+    return address->mtu >= IBV_MTU_256 && address->mtu <= IBV_MTU_4096;
+}
+
 struct verbs_qp {
     struct ibv_qp *qp;
     int event; /* the event that it failed with; 0: none. Set by whoever reads the device's events */

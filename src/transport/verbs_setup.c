@@ -143,6 +143,8 @@ static void log_rails(const struct conn *conn) {
     char text[VERBS_GID_TEXT_BYTES];
     for (int r = 0; r < end->nrails; r++) {
         const struct verbs_port *port = end->rails[r].port;
+        if (end->rails[r].state == VERBS_RAIL_DOWN)
+            continue;
         int mine = 128 << port->mtu, theirs = 128 << end->theirs.rails[r].mtu;
         verbs_gid_text(&end->theirs.rails[r].gid, text);
         log_info(NET, "channel %d lane %d: rank %d %s %d: %s port %d, GID %d, to %s: %s, %d queue pair(s), MTU %d, %s",
@@ -165,7 +167,7 @@ enum collet_result verbs_offer(struct conn *conn, struct conn_blob *blob) {
 static bool is_hello(const struct verbs_hello *hello) {
     bool fits = hello->nrails >= 1 && hello->nrails <= VERBS_RAILS_MAX;
     for (int r = 0; fits && r < hello->nrails; r++)
-        fits = hello->rails[r].mtu >= IBV_MTU_256 && hello->rails[r].mtu <= IBV_MTU_4096;
+        fits = hello->rails[r].down || verbs_is_address(&hello->rails[r]);
     return fits;
 }
 

@@ -75,7 +75,7 @@ static void pair_init(struct pair *pair, struct shape shape) {
         snprintf(pair->peers[rank].host, sizeof(pair->peers[rank].host), "host%d", rank);
         pair->owners[rank] = (struct conn_owner){
             .config = &pair->configs[rank], .boot = pair->boots[rank], .peers = pair->peers, .nranks = 2, .rank = rank};
-        pair->owners[rank].layout =
+        pair->owners[rank].layouts[PROG_TO_FEW] =
             fifo_layout_of(shape.nslots, (struct protocol_sizes){shape.slot_bytes, 256, 256}, 0);
     }
     pair->producer =

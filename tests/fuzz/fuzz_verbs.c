@@ -41,6 +41,7 @@ static void end_create(struct ends *ends, enum conn_side side, const struct conf
     ends->end = (struct verbs_end){
         .nrails = 1, .nqps = 1, .home = -1, .stage = VERBS_READY, .frames = ends->frames, .landings = ends->landings};
     ends->end.rails[0].port = &port;
+    ends->end.rails[0].state = VERBS_RAIL_UP;
     if (wire_memory_create(&ends->owner, ends->end.bytes = roomy.total_bytes, &ends->end.memory) != COLLET_SUCCESS)
         abort();
     fifo_memory_init(ends->end.memory, &roomy, config);
