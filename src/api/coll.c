@@ -83,6 +83,7 @@ static enum collet_result check_request(struct collet_comm *comm, struct exec_re
 
 /* What a refused call leaves behind: its text in the communicator, and an open group that will not run. */
 static enum collet_result refuse(struct collet_comm *comm, enum collet_result result) {
+    comm_fail_without_memory(comm, result);
     if (comm_is_live(comm))
         comm_remember(comm, result);
     return group_poison(result);

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/wait.h"
+#include "boot/patience.h"
 #include "chan/selftest.h"
 #include "exec/exec_gpu.h"
 #include "proxy/proxy.h"
@@ -47,8 +48,8 @@ static struct collet_comm *handle_take(void) {
             return NULL;
         pthread_mutex_init(&comm->error_lock, NULL);
     }
-    comm->phase = COMM_JOINING;
-    comm->revoked = false;
+    comm_set_phase(comm, COMM_JOINING); /* a thread with an old handle may look */
+    __atomic_store_n(&comm->revoked, false, __ATOMIC_RELAXED);
     comm->failure = COLLET_SUCCESS;
     comm->to = NULL;
     comm->split = NULL;
@@ -145,6 +146,13 @@ void comm_error_text(struct collet_comm *comm, char *text, size_t room) {
     comm_leave(comm);
 }
 
+void comm_fail_without_memory(struct collet_comm *comm, enum collet_result result) {
+    if (result != COLLET_ERR_NO_MEMORY || !comm_enter(comm))
+        return;
+    boot_fail(comm->boot, result, err_last());
+    comm_leave(comm);
+}
+
 /* ---- creation ---- */
 
 enum collet_result comm_create(int nranks, int rank, struct collet_comm **comm_p) {
@@ -153,10 +161,11 @@ enum collet_result comm_create(int nranks, int rank, struct collet_comm **comm_p
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a communicator");
     comm->nranks = nranks;
     comm->rank = rank;
-    __atomic_store_n(&comm->magic, comm_magic(), __ATOMIC_SEQ_CST);
     *comm_p = comm;
     return COLLET_SUCCESS;
 }
+
+void comm_show(struct collet_comm *comm) { __atomic_store_n(&comm->magic, comm_magic(), __ATOMIC_SEQ_CST); }
 
 /* What runs on the GPU ends by itself, or is told to if the communicator has failed. False: it does not, although told. */
 static bool gpu_end(struct collet_comm *comm) {
@@ -259,8 +268,13 @@ static enum collet_result rooms_open(struct collet_comm *comm) {
 
 enum collet_result comm_join(struct collet_comm *comm, const struct collet_unique_id *ids, int nids) {
     struct boot_self self = {.device = comm->device};
+    enum collet_result result;
+    int naps = 0;
     transport_cards(comm->device, self.cards);
-    return boot_join_by(ids, nids, comm->nranks, comm->rank, &self, &comm->config, &comm->boot);
+    do /* a rank that does not join can tell nobody */
+        result = boot_join_by(ids, nids, comm->nranks, comm->rank, &self, &comm->config, &comm->boot);
+    while (result == COLLET_ERR_NO_MEMORY && patience_left(&naps));
+    return result;
 }
 
 /* Until this rank could be used, if it were for it alone. */
@@ -361,29 +375,34 @@ enum collet_result comm_join_all(struct collet_comm *const *comms, int ncomms) {
 
 /* ---- getters ---- */
 
-static enum collet_result get(const struct collet_comm *comm, int value, int *to, const char *argument) {
+static enum collet_result get(const struct collet_comm *comm, const int *value, int *to, const char *argument) {
     if (to == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL: pass the address of an int", argument);
-    if (__atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE) == COMM_JOINING)
-        return err_set(COLLET_ERR_INVALID_USAGE,
-                       "the communicator is still being created: poll collet_comm_get_async_error() first");
-    *to = value;
-    return COLLET_SUCCESS;
+    struct collet_comm *looked_at = (struct collet_comm *)comm;
+    if (!comm_enter(looked_at)) /* destroyed a moment ago */
+        return comm_check(comm);
+    const bool known = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE) != COMM_JOINING;
+    if (known)
+        *to = *value;
+    comm_leave(looked_at);
+    return known ? COLLET_SUCCESS
+                 : err_set(COLLET_ERR_INVALID_USAGE,
+                           "the communicator is still being created: poll collet_comm_get_async_error() first");
 }
 
 enum collet_result collet_comm_count(const struct collet_comm *comm, int *nranks) {
     COLLET_TRY(comm_check(comm));
-    return get(comm, comm->nranks, nranks, "nranks");
+    return get(comm, &comm->nranks, nranks, "nranks");
 }
 
 enum collet_result collet_comm_rank(const struct collet_comm *comm, int *rank) {
     COLLET_TRY(comm_check(comm));
-    return get(comm, comm->rank, rank, "rank");
+    return get(comm, &comm->rank, rank, "rank");
 }
 
 enum collet_result collet_comm_device(const struct collet_comm *comm, int *device) {
     COLLET_TRY(comm_check(comm));
-    return get(comm, comm->device, device, "device");
+    return get(comm, &comm->device, device, "device");
 }
 
 enum collet_result collet_comm_get_async_error(struct collet_comm *comm, enum collet_result *async_error) {
@@ -409,7 +428,7 @@ enum collet_result collet_comm_get_async_error(struct collet_comm *comm, enum co
 }
 
 enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd) {
-    static const char *const phases[] = {"being created", "ready", "failed", "finalized"};
+    static const char *const phases[] = {[COMM_READY] = "ready", "failed", "finalized"};
     COLLET_TRY(comm_check(comm));
     if (fd < 0)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "fd is %d: pass an open file descriptor", fd);
@@ -417,9 +436,12 @@ enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd) {
     if (!comm_enter(looked_at)) /* destroyed a moment ago */
         return comm_check(comm);
     enum comm_phase phase = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE);
-    dprintf(fd, "communicator %s: rank %d of %d, %s, %llu collectives called\n",
-            comm->name[0] ? comm->name : "(unnamed)", comm->rank, comm->nranks, phases[phase],
-            (unsigned long long)(phase == COMM_JOINING ? 0 : engine_collectives(comm)));
+    dprintf(fd, "communicator %s: ", comm->name[0] ? comm->name : "(unnamed)");
+    if (phase == COMM_JOINING) /* which rank it is, a shrink has yet to find out */
+        dprintf(fd, "being created\n");
+    else
+        dprintf(fd, "rank %d of %d, %s, %llu collectives called\n", comm->rank, comm->nranks, phases[phase],
+                (unsigned long long)engine_collectives(comm));
     if (phase == COMM_READY) {
         plan_dump(comm->planner, fd);
         engine_dump(comm, fd);

@@ -101,8 +101,10 @@ static inline enum collet_result comm_check_locked(const struct collet_comm *com
 bool comm_enter(struct collet_comm *comm);
 void comm_leave(struct collet_comm *comm);
 
-/* A communicator that is joining, with nothing but these. */
+/* A communicator that is joining, with nothing but these. No other thread takes the handle for one until comm_show(): so
+ * what comes before that is written undisturbed. */
 enum collet_result comm_create(int nranks, int rank, struct collet_comm **comm_p);
+void comm_show(struct collet_comm *comm);
 void comm_set_phase(struct collet_comm *comm, enum comm_phase phase);
 
 /* Begins to join the other ranks, with nranks, rank and configuration set. */
@@ -130,6 +132,10 @@ void comm_discard(struct collet_comm *comm);
 
 /* Closes all that has been opened for comm, which then could join anew. Where nobody else uses it. */
 void comm_close(struct collet_comm *comm);
+
+/* If a call of comm cannot be made for want of memory (result), comm fails, with the thread's last error: the other ranks make that
+ * call, and would wait. */
+void comm_fail_without_memory(struct collet_comm *comm, enum collet_result result);
 
 /* Keeps the calling thread's last error text in comm as well. */
 void comm_keep_error(struct collet_comm *comm);

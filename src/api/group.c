@@ -162,6 +162,7 @@ enum collet_result group_call(struct collet_comm *comm, const struct exec_reques
     if (group.depth > 0) {
         result = group_make_room(&group.calls, group.ncalls, &group.calls_room, sizeof(*group.calls));
         post = result == COLLET_SUCCESS ? &group.calls[group.ncalls++] : post;
+        comm_fail_without_memory(comm, result);
     }
     post_make(post, comm, request, in, out, stream);
     if (group.depth == 0)
@@ -270,6 +271,8 @@ enum collet_result collet_group_end(void) {
     enum collet_result result = group_run();
     if (group.error != COLLET_SUCCESS)
         give_up_joins();
+    for (int k = 0; group.error != COLLET_SUCCESS && k < group.ncalls; k++) /* collected, and never made */
+        comm_fail_without_memory(group.calls[k].comm, group.error);
     group.error = COLLET_SUCCESS;
     drop_calls(&group);
     group.njoins = 0;

@@ -27,6 +27,7 @@ static enum collet_result begin_rank(const struct collet_config *options, const 
         return result;
     }
     comm->to = comm_p;
+    comm_show(comm);
     *comm_p = comm;
     return COLLET_SUCCESS;
 }

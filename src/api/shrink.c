@@ -14,6 +14,7 @@
  */
 #include "api/split.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static enum collet_result check_parent(const struct split *s) {
@@ -22,19 +23,32 @@ static enum collet_result check_parent(const struct split *s) {
     return err_set(COLLET_ERR_ABORTED, "comm was ended during %s", s->way->call);
 }
 
+/* The others hear why this rank cannot, in its words and with its name. */
+static enum collet_result name_rank(const struct collet_comm *parent, enum collet_result result) {
+    char text[ERR_TEXT_BYTES];
+    if (result == COLLET_SUCCESS)
+        return result;
+    snprintf(text, sizeof text, "rank %d: %.480s", parent->rank, err_last());
+    return err_adopt(result, text);
+}
+
 /* ---- consents ---- */
 
 /* A rank that takes part in one shrink may be excluded from the next one. So shrinks are told apart by their ranks. */
+#define HASH_OF_NONE 0xcbf29ce484222325u
+static uint64_t hash_with(uint64_t hash, int rank) { return (hash ^ (uint64_t)rank) * 0x100000001b3u; }
+
 static uint64_t hash_of_ranks(const struct split *s) {
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = HASH_OF_NONE;
     for (int k = 0; k < s->nranks; k++)
-        hash = (hash ^ (uint64_t)s->ranks[k]) * 0x100000001b3u;
+        hash = hash_with(hash, s->ranks[k]);
     return hash;
 }
 
 static enum collet_result give_id(void *giver, const uint8_t *lives, char gift[CONSENT_GIFT_BYTES]) {
+    const struct split *s = giver;
     struct collet_unique_id id;
-    COLLET_TRY(split_make_id(giver, lives, &id));
+    COLLET_TRY(name_rank(s->parent, split_make_id(s, lives, &id)));
     memcpy(gift, id.bytes, sizeof id.bytes);
     return COLLET_SUCCESS;
 }
@@ -51,7 +65,10 @@ static enum collet_result start_consent(struct split *s, bool settles, enum coll
                                         .call = s->way->call,
                                         .timeout_s = (int)s->parent->config.init_timeout};
     consent_fini(&s->consent);
-    return consent_start(&s->consent, &terms, code);
+    enum collet_result result = name_rank(s->parent, consent_start(&s->consent, &terms, name_rank(s->parent, code)));
+    if (result != COLLET_SUCCESS)
+        consent_give_up(&s->consent, result, err_last());
+    return result;
 }
 
 /* Leaves out who does not live. */
@@ -149,5 +166,23 @@ static void shrink_give_up(struct collet_comm *comm, enum collet_result code, co
     consent_give_up(&s->consent, code, text);
 }
 
-const struct split_way shrink_way = {
-    "collet_comm_shrink()", {shrink_begin, shrink_agree, NULL, shrink_keep_watch}, shrink_settle, shrink_give_up};
+/* Without memory for the ranks that take part. */
+static void shrink_refuse(struct collet_comm *parent, const int *exclude_ranks, int count, enum collet_result code) {
+    struct consent_terms terms = {.boot = parent->boot, .key = HASH_OF_NONE};
+    for (int rank = 0; rank < parent->nranks; rank++) {
+        int k = 0;
+        while (k < count && exclude_ranks[k] != rank)
+            k++;
+        if (k < count)
+            continue;
+        terms.key = hash_with(terms.key, rank);
+        terms.nranks++;
+    }
+    consent_refuse(&terms, name_rank(parent, code), err_last());
+}
+
+const struct split_way shrink_way = {"collet_comm_shrink()",
+                                     {shrink_begin, shrink_agree, NULL, shrink_keep_watch},
+                                     shrink_settle,
+                                     shrink_give_up,
+                                     shrink_refuse};

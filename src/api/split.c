@@ -276,8 +276,16 @@ void split_give_up(struct collet_comm *parent) {
 
 /* ---- the calls ---- */
 
-static const struct split_way split_way = {"collet_comm_split()", {begin, agree, await_id, keep_watch}, NULL, give_up};
-static const struct split_way grow_way = {"collet_comm_grow()", {begin, agree, await_id, keep_watch}, NULL, give_up};
+static void fail_parent(struct collet_comm *parent, const int *exclude_ranks, int count, enum collet_result code) {
+    (void)exclude_ranks;
+    (void)count;
+    comm_fail_without_memory(parent, code);
+}
+
+static const struct split_way split_way = {
+    "collet_comm_split()", {begin, agree, await_id, keep_watch}, NULL, give_up, fail_parent};
+static const struct split_way grow_way = {
+    "collet_comm_grow()", {begin, agree, await_id, keep_watch}, NULL, give_up, fail_parent};
 static const struct split_way *const ways[] = {
     [CALL_SPLIT] = &split_way, [CALL_SHRINK] = &shrink_way, [CALL_GROW] = &grow_way};
 
@@ -357,15 +365,21 @@ static enum collet_result make_of(struct collet_comm *parent, const struct wish 
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "newcomm is NULL: pass where the new handle goes");
     *newcomm = NULL;
     COLLET_TRY(comm_check_usable(parent));
-    COLLET_TRY(comm_create(0, 0, &comm));
-    enum collet_result result = prepare_split(parent, wish, exclude_ranks, count, config, comm);
-    if (result != COLLET_SUCCESS) {
-        comm_discard(comm);
-        return result;
+    enum collet_result result = comm_create(0, 0, &comm);
+    if (result == COLLET_SUCCESS) {
+        result = prepare_split(parent, wish, exclude_ranks, count, config, comm);
+        if (result != COLLET_SUCCESS)
+            comm_discard(comm);
     }
+    if (result == COLLET_ERR_NO_MEMORY && comm_enter(parent)) { /* the others would wait */
+        ways[wish->call]->refuse(parent, exclude_ranks, count, result);
+        comm_leave(parent);
+    }
+    COLLET_TRY(result);
     if (id != NULL)
         comm->split->id = *id;
     comm->to = newcomm;
+    comm_show(comm);
     return start_split(parent, comm);
 }
 

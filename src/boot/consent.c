@@ -23,10 +23,21 @@ struct consent_memory {
     struct consent_memory *next;
     int rank;
     uint64_t key, number;
-    bool gave_up; /* the verdict is this rank's own: no, to whatever is asked */
-    size_t bytes;
-    struct consent_verdict *verdict;
+    bool gave_up;                    /* the verdict is this rank's own: no, to whatever is asked */
+    size_t bytes;                    /* of the verdict */
+    struct consent_verdict *verdict; /* follows this struct; has room for all ranks of the hub */
 };
+
+/* A rank always has one to spare: so it can say no when there is no memory. */
+enum collet_result hub_stock_consent(struct boot *boot) {
+    const int nranks = boot->hub->nranks;
+    if (boot->spare_memory != NULL)
+        return COLLET_SUCCESS;
+    COLLET_TRY(memory_get(&boot->spare_memory, 1, sizeof *boot->spare_memory + verdict_bytes(nranks),
+                          "no memory to agree with %d ranks", nranks));
+    boot->spare_memory->verdict = (struct consent_verdict *)(boot->spare_memory + 1);
+    return COLLET_SUCCESS;
+}
 
 static struct consent_memory *find_memory(const struct hub *hub, int rank, uint64_t key) {
     struct consent_memory *memory = hub->consents;
@@ -35,20 +46,25 @@ static struct consent_memory *find_memory(const struct hub *hub, int rank, uint6
     return memory;
 }
 
-static enum collet_result memory_begin(const struct consent *consent, uint64_t *number) {
-    struct boot *boot = consent->terms.boot;
-    struct consent_memory *fresh = calloc(1, sizeof *fresh);
-    if (fresh == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory to agree with %d ranks", consent->terms.nranks);
-    *fresh = (struct consent_memory){.rank = boot->rank, .key = consent->terms.key};
-    SCOPED_LOCK(&boot->hub->lock);
-    struct consent_memory *memory = find_memory(boot->hub, boot->rank, consent->terms.key);
-    if (memory == NULL) {
-        fresh->next = boot->hub->consents;
-        boot->hub->consents = memory = fresh;
-    } else {
-        free(fresh);
-    }
+/* With the hub's lock. NULL: there is none for this key, and none to spare. */
+static struct consent_memory *memory_of(const struct consent_terms *terms) {
+    struct boot *boot = terms->boot;
+    const uint64_t key = terms->key & BOOT_KEY_REST;
+    struct consent_memory *memory = find_memory(boot->hub, boot->rank, key);
+    if (memory != NULL || boot->spare_memory == NULL)
+        return memory;
+    memory = boot->spare_memory;
+    boot->spare_memory = NULL;
+    memory->rank = boot->rank;
+    memory->key = key;
+    memory->next = boot->hub->consents;
+    return boot->hub->consents = memory;
+}
+
+static enum collet_result memory_begin(const struct consent_terms *terms, uint64_t *number) {
+    SCOPED_LOCK(&terms->boot->hub->lock);
+    COLLET_TRY(hub_stock_consent(terms->boot));
+    struct consent_memory *memory = memory_of(terms);
     memory->gave_up = false;
     *number = memory->number + 1;
     return COLLET_SUCCESS;
@@ -61,16 +77,26 @@ static void verdict_free(struct consent_verdict *verdict, size_t bytes) {
     free(verdict);
 }
 
-/* Takes the verdict's copy for the watch. */
-static void remember(const struct consent *consent, struct consent_verdict *copy, bool gave_up) {
-    struct boot *boot = consent->terms.boot;
-    SCOPED_LOCK(&boot->hub->lock);
-    struct consent_memory *memory = find_memory(boot->hub, boot->rank, consent->terms.key);
-    verdict_free(memory->verdict, memory->bytes);
+/* For the watch. */
+static void remember(const struct consent *consent) {
+    SCOPED_LOCK(&consent->terms.boot->hub->lock);
+    struct consent_memory *memory = memory_of(&consent->terms);
     memory->number = consent->vote.number;
-    memory->gave_up = gave_up;
-    memory->verdict = copy;
     memory->bytes = verdict_bytes(consent->terms.nranks);
+    memcpy(memory->verdict, consent->verdict, memory->bytes);
+}
+
+void consent_refuse(const struct consent_terms *terms, enum collet_result code, const char *text) {
+    SCOPED_LOCK(&terms->boot->hub->lock);
+    struct consent_memory *memory = memory_of(terms);
+    if (memory == NULL || memory->gave_up)
+        return;
+    memory->gave_up = true;
+    memory->bytes = verdict_bytes(terms->nranks);
+    memset(memory->verdict, 0, sizeof *memory->verdict);
+    memory->verdict->sum = (struct consent_vote){.number = ++memory->number, .code = code};
+    snprintf(memory->verdict->sum.text, sizeof memory->verdict->sum.text, "%s", text);
+    memset(memory->verdict->lives, 1, (size_t)terms->nranks);
 }
 
 struct letter *hub_recall(struct hub *hub, const struct letter *vote) {
@@ -80,10 +106,12 @@ struct letter *hub_recall(struct hub *hub, const struct letter *vote) {
         return NULL;
     memcpy(&asked, vote->data, sizeof asked);
     SCOPED_LOCK(&hub->lock);
-    const struct consent_memory *memory = find_memory(hub, vote->to, key);
-    if (memory == NULL || memory->verdict == NULL || (memory->number != asked.number && !memory->gave_up))
+    struct consent_memory *memory = find_memory(hub, vote->to, key);
+    if (memory == NULL || memory->number == 0 || (memory->number != asked.number && !memory->gave_up))
         return NULL;
     memory->verdict->sum.number = asked.number;
+    if (memory->number < asked.number) /* this one is refused as well */
+        memory->number = asked.number;
     return letter_create(vote->from, vote->to, boot_key(BOOT_VERDICT, key), memory->verdict, memory->bytes);
 }
 
@@ -91,7 +119,7 @@ void hub_forget_consents(struct hub *hub) {
     struct consent_memory *memory;
     while ((memory = hub->consents) != NULL) {
         hub->consents = memory->next;
-        verdict_free(memory->verdict, memory->bytes);
+        sodium_memzero(memory->verdict, memory->bytes);
         free(memory);
     }
 }
@@ -200,6 +228,12 @@ static bool counts(const struct consent *consent, int index) {
     return state == PEER_ALIVE || (state == PEER_LEFT && no) || index == terms->self;
 }
 
+/* Rather than what was said before, by a higher rank. That another rank is gone is a consequence, if somebody knows more. */
+static bool is_cause(const struct consent_vote *vote, const struct consent_vote *before) {
+    const bool known = before->code != COLLET_SUCCESS && before->code != COLLET_ERR_REMOTE;
+    return vote->code != COLLET_SUCCESS && !(known && vote->code == COLLET_ERR_REMOTE);
+}
+
 static void sum_up(struct consent *consent) {
     const struct consent_terms *terms = &consent->terms;
     struct consent_verdict *verdict = consent->verdict;
@@ -207,7 +241,7 @@ static void sum_up(struct consent *consent) {
     consent->votes[terms->self] = consent->vote;
     for (int k = terms->nranks - 1; k >= 0; k--) {
         verdict->lives[k] = consent->votes[k].number != 0 && counts(consent, k);
-        if (verdict->lives[k] && consent->votes[k].code != COLLET_SUCCESS)
+        if (verdict->lives[k] && is_cause(&consent->votes[k], &verdict->sum))
             verdict->sum = consent->votes[k];
     }
     if (verdict->sum.code != COLLET_SUCCESS || terms->give == NULL)
@@ -218,21 +252,16 @@ static void sum_up(struct consent *consent) {
         snprintf(verdict->sum.text, sizeof verdict->sum.text, "%s", err_last());
 }
 
-static void tell_all(const struct consent *consent, const struct consent_verdict *verdict) {
+static void tell_all(const struct consent *consent) {
     for (int k = 0; k < consent->terms.nranks; k++)
         if (k != consent->terms.self)
-            post_to(consent, k, BOOT_VERDICT, verdict, verdict_bytes(consent->terms.nranks));
+            post_to(consent, k, BOOT_VERDICT, consent->verdict, verdict_bytes(consent->terms.nranks));
 }
 
-static enum collet_result finish(struct consent *consent) {
-    const size_t bytes = verdict_bytes(consent->terms.nranks);
-    struct consent_verdict *copy = malloc(bytes);
-    if (copy == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory to agree with %d ranks", consent->terms.nranks);
-    memcpy(copy, consent->verdict, bytes);
-    remember(consent, copy, false);
+static enum collet_result finish(const struct consent *consent) {
+    remember(consent);
     if (consent->judge == consent->terms.self)
-        tell_all(consent, consent->verdict);
+        tell_all(consent);
     return COLLET_SUCCESS;
 }
 
@@ -294,22 +323,23 @@ enum collet_result consent_start(struct consent *consent, const struct consent_t
                           "no memory for the votes of %d ranks", terms->nranks));
     COLLET_TRY(memory_get(&consent->verdict, 1, verdict_bytes(terms->nranks), "no memory for what %d ranks agree on",
                           terms->nranks));
-    return memory_begin(consent, &consent->vote.number);
+    return memory_begin(&consent->terms, &consent->vote.number);
 }
 
 void consent_give_up(struct consent *consent, enum collet_result code, const char *text) {
     struct consent_verdict *no = consent->verdict;
-    if (no == NULL || consent->vote.number == 0 || no->sum.number != 0)
+    if (consent->terms.boot == NULL || (no != NULL && no->sum.number != 0))
+        return;
+    consent_refuse(&consent->terms, code, text);
+    if (consent->vote.number == 0) /* it has not voted: others will ask */
         return;
     objects(consent, consent->terms.self, code, text);
     consent->vote = no->sum = consent->votes[consent->terms.self];
     memset(no->lives, 1, (size_t)consent->terms.nranks);
     if (consent->judge == consent->terms.self)
-        tell_all(consent, no);
+        tell_all(consent);
     else
         say_vote(consent, consent->judge);
-    consent->verdict = NULL;
-    remember(consent, no, true);
 }
 
 void consent_fini(struct consent *consent) {

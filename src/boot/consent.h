@@ -34,7 +34,7 @@ struct consent_vote {
     char text[ERR_TEXT_BYTES];
 };
 
-/* What all have to say. Code and text are those of the lowest rank that said no. */
+/* What all have to say. Code and text are those of the lowest rank that said no; REMOTE only if none said another. */
 #define CONSENT_GIFT_BYTES COLLET_UNIQUE_ID_BYTES
 struct consent_verdict {
     struct consent_vote sum;
@@ -73,7 +73,11 @@ enum collet_result consent_start(struct consent *consent, const struct consent_t
 /* SUCCESS when consent->verdict is there, IN_PROGRESS, or why it will not be. */
 enum collet_result consent_try(struct consent *consent);
 
-/* This rank will not take part to the end: whoever asks hears that it says no, and why. */
+/* This rank cannot even vote: whoever asks hears that it says no, and why. Of terms it takes boot, key and nranks. Needs no memory
+ * that could be missing, so long as each such consent is followed by one that this rank has started. */
+void consent_refuse(const struct consent_terms *terms, enum collet_result code, const char *text);
+
+/* This rank will not take part to the end: the same, and it says so at once. Also if consent_start() has failed. */
 void consent_give_up(struct consent *consent, enum collet_result code, const char *text);
 
 void consent_fini(struct consent *consent); /* harmless on a zeroed one */

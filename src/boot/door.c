@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "boot/patience.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -107,16 +108,16 @@ static void entrant_ready(struct wire *wire) {
 static void entrant_create(struct door *door, int fd) {
     if (door->nentrants >= door->max_entrants)
         wire_destroy(entrant_leave(door->oldest));
-    struct entrant *entrant = calloc(1, sizeof *entrant);
+    struct entrant *entrant = patient_malloc(sizeof *entrant);
     if (entrant == NULL) {
         close(fd);
         return;
     }
+    *entrant = (struct entrant){.door = door};
     if (wire_create(fd, entrant_ready, entrant, &entrant->wire) != COLLET_SUCCESS) {
         free(entrant);
         return;
     }
-    entrant->door = door;
     entrant->deadline_ns = os_now_ns() + UNPROVEN_NS;
     entrant->link = door->newest;
     *door->newest = entrant;

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/os.h"
+#include "boot/patience.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -31,7 +32,7 @@ static void take_from_list(struct edge *edge) {
 }
 
 struct edge *edge_create(struct wire *wire, const struct edge *like, struct edge **list) {
-    struct edge *edge = malloc(sizeof *edge);
+    struct edge *edge = patient_malloc(sizeof *edge);
     if (edge == NULL) {
         wire_destroy(wire);
         return NULL;

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "boot/census.h"
+#include "boot/patience.h"
 #include "boot/process.h"
 #include "boot/table.h"
 
@@ -44,7 +45,7 @@ static void letter_queue_clear(struct letter_queue *queue) {
 }
 
 struct letter *letter_create(int to, int from, uint64_t key, const void *data, size_t bytes) {
-    struct letter *letter = malloc(sizeof *letter + bytes);
+    struct letter *letter = patient_malloc(sizeof *letter + bytes);
     if (letter == NULL)
         return NULL;
     *letter = (struct letter){.to = to, .from = from, .key = key, .bytes = (uint32_t)bytes};
@@ -111,6 +112,11 @@ enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *se
     boot->deadline_ns = os_now_ns() + (uint64_t)config->init_timeout * 1000000000u;
     for (int i = 0; i < MAILBOX_COUNT; i++)
         letter_queue_init(&boot->mailboxes[i]);
+    enum collet_result result = hub_stock_consent(boot);
+    if (result != COLLET_SUCCESS) {
+        free(boot);
+        return result;
+    }
     SCOPED_LOCK(&hub->lock);
     hub->references++;
     hub->local[rank] = boot;
@@ -149,6 +155,7 @@ static void free_boot(struct boot *boot) {
     struct hub *hub = boot->hub;
     for (int i = 0; i < MAILBOX_COUNT; i++)
         letter_queue_clear(&boot->mailboxes[i]);
+    free(boot->spare_memory);
     free(boot);
     hub_release(hub);
 }
@@ -231,6 +238,14 @@ bool hub_fail(struct hub *hub, enum collet_result code, int rank, const char *te
                 __atomic_store_n(hub->local[k]->end_word, 1, __ATOMIC_RELEASE);
     }
     return first;
+}
+
+int hub_rank_to_blame(struct hub *hub, enum collet_result code) {
+    SCOPED_LOCK(&hub->lock);
+    for (int rank = 0; code == COLLET_ERR_NO_MEMORY && rank < hub->nranks; rank++)
+        if (hub->local[rank] != NULL)
+            return rank;
+    return -1;
 }
 
 enum collet_result hub_failed(const struct hub *hub) {

@@ -67,6 +67,7 @@ struct boot {
     char rejected_text[ERR_TEXT_BYTES];
     struct letter_queue mailboxes[MAILBOX_COUNT]; /* by hash of (from, key); in order of arrival */
     struct boot_clock clock;
+    struct consent_memory *spare_memory; /* consent.c */
 
     /* With the process's lock (ask.c): */
     const uint64_t *calls; /* the number of collectives so far; NULL: not known */
@@ -84,6 +85,8 @@ struct letter *hub_answer(struct hub *hub, const struct letter *question);
  * memory. */
 struct letter *hub_recall(struct hub *hub, const struct letter *vote);
 void hub_forget_consents(struct hub *hub);
+/* Sees to it that this rank can say no when there is no memory. */
+enum collet_result hub_stock_consent(struct boot *boot);
 
 enum hub_phase { HUB_GATHERS, HUB_LINKS, HUB_READY };
 
@@ -149,6 +152,8 @@ void hub_fail_gathering(const uint8_t secret[SECRET_BYTES], enum collet_result c
 /* The first failure wins; false if there was one before. rank: that found it; −1: none in particular. */
 bool hub_fail(struct hub *hub, enum collet_result code, int rank, const char *text);
 enum collet_result hub_failed(const struct hub *hub);
+/* In whose name a process without memory fails: its lowest rank's. −1: of another failure its text tells. */
+int hub_rank_to_blame(struct hub *hub, enum collet_result code);
 
 /* ALIVE → LEFT or DEAD, once; false if it was not alive. */
 bool hub_set_state(struct hub *hub, int rank, enum peer_state state);

@@ -20,7 +20,7 @@
 static void dial_root(struct join *join);
 
 static void fail_init(struct join *join, enum collet_result code, const char *text) {
-    if (!hub_fail(join->hub, code, -1, text))
+    if (!hub_fail(join->hub, code, hub_rank_to_blame(join->hub, code), text))
         return;
     log_warn(BOOT, "%s", text);
     watch_post(join->hub->work);

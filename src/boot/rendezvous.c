@@ -30,6 +30,7 @@
 #include "base/os.h"
 #include "boot/hub.h"
 #include "boot/meeting.h"
+#include "boot/patience.h"
 #include "boot/places.h"
 
 #include <sodium.h>
@@ -85,6 +86,14 @@ bool meeting_fail(struct rendezvous *meeting, const struct failure *failure) {
     if (!somebody_may_come)
         meeting_destroy(meeting);
     return somebody_may_come;
+}
+
+/* As meeting_fail(), for all: there is no memory for `what`, here. */
+static bool fail_without_memory(struct rendezvous *meeting, const char *what) {
+    struct failure failure = {.code = COLLET_ERR_NO_MEMORY, .rank = -1};
+    snprintf(failure.text, sizeof failure.text, "no memory for %s at the meeting point (host %s, pid %d)", what,
+             os_host_name(), os_pid());
+    return meeting_fail(meeting, &failure);
 }
 
 /* --------------------------------------------------------------------------------------------------------- the frames */
@@ -170,7 +179,7 @@ static bool begin_linking(struct rendezvous *meeting) {
     if (made)
         send_seats(meeting, &places);
     else
-        meeting_fail(meeting, &(struct failure){COLLET_ERR_NO_MEMORY, -1, "no memory for the tree of processes"});
+        fail_without_memory(meeting, "the tree of processes");
     places_destroy(&places);
     return made;
 }
@@ -208,7 +217,7 @@ static bool on_join(struct guest *guest, const struct frame *frame) {
         return reject(guest, &card, text);
     if (meeting->nranks == 0 && !meeting_table_create(meeting, card.nranks)) {
         guest->nranks++; /* it is to hear of the failure */
-        meeting_fail(meeting, &(struct failure){COLLET_ERR_NO_MEMORY, -1, "no memory for the table of ranks"});
+        fail_without_memory(meeting, "the table of ranks");
         return false;
     }
     meeting->table.cards[card.rank] = card;
@@ -350,7 +359,7 @@ static void guest_ready(struct wire *wire) {
 
 static void on_guest_proven(struct door *door, struct wire *wire) {
     struct rendezvous *meeting = WATCH_OWNER(door, struct rendezvous, door);
-    struct guest *guest = calloc(1, sizeof *guest);
+    struct guest *guest = patient_malloc(sizeof *guest);
     if (guest == NULL) {
         wire_destroy(wire);
         return;

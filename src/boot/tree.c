@@ -33,6 +33,7 @@
 #include "boot/edge.h"
 #include "boot/inquiry.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,7 @@ static void place_key(const struct tree *tree, const struct place *place, uint8_
 static void changed(const struct tree *tree) { watch_post(tree->hub->work); }
 
 static void fail_hub(const struct tree *tree, enum collet_result code, const char *text) {
-    if (!hub_fail(tree->hub, code, -1, text))
+    if (!hub_fail(tree->hub, code, hub_rank_to_blame(tree->hub, code), text))
         return;
     log_warn(BOOT, "%s", text);
     changed(tree);
@@ -288,6 +289,8 @@ static void place_lost(struct tree *tree, int number, enum peer_state state, con
 static void on_lost(struct edge *edge, enum peer_state state, const char *why) {
     struct tree *tree = edge->owner;
     int place = edge->place;
+    if (edge->wire->error == ENOMEM) /* it is this process that cannot be reached */
+        fail_hub(tree, COLLET_ERR_NO_MEMORY, "no memory for the connections of the control plane");
     edge_destroy(edge);
     if (place < 0)
         return;

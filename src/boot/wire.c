@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/os.h"
+#include "boot/patience.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -46,7 +47,7 @@ static bool reserve(struct wire_buffer *buffer, size_t bytes) {
     if (buffer->room - buffer->end >= bytes)
         return true;
     size_t room = 2 * buffer->room > buffer->end + bytes ? 2 * buffer->room : buffer->end + bytes;
-    char *data = malloc(room);
+    char *data = patient_malloc(room);
     if (data == NULL)
         return false;
     if (buffer->end > 0)
@@ -104,11 +105,12 @@ static void on_wire_ready(struct watch_fd *watched, uint32_t events) {
 
 enum collet_result wire_create(int fd, void (*ready)(struct wire *), void *owner, struct wire **wire_p) {
     const int on = 1;
-    struct wire *wire = calloc(1, sizeof *wire);
+    struct wire *wire = patient_malloc(sizeof *wire);
     if (wire == NULL) {
         close(fd);
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection of the control plane");
     }
+    *wire = (struct wire){.dry = false};
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     wire->watched = (struct watch_fd){.fd = fd, .ready = on_wire_ready};
     wire->ready = ready;
@@ -179,7 +181,8 @@ bool wire_fill(struct wire *wire, size_t limit) {
             return true;
         }
         if (got <= 0) {
-            wire->error = got < 0 ? errno : 0;
+            if (wire->error == 0)
+                wire->error = got < 0 ? errno : 0;
             return false;
         }
         wire->in.end += (size_t)got;
@@ -265,6 +268,7 @@ int wire_next(struct wire *wire, size_t max_bytes, struct frame *frame) {
 void wire_send(struct wire *wire, uint32_t type, const void *head, size_t head_bytes, const void *data, size_t bytes) {
     const struct frame_head frame = {.type = type, .bytes = (uint32_t)(head_bytes + bytes)};
     if (!reserve(&wire->out, sizeof frame + frame.bytes + MAC_BYTES)) {
+        wire->error = ENOMEM;
         shutdown(wire->watched.fd, SHUT_RDWR);
         return;
     }

@@ -20,6 +20,7 @@
  */
 #include "collet.h"
 #include "common/level.h"
+#include "common/life.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -36,7 +37,6 @@
 #define RANKS_MAX 5
 #define WORKERS_USUAL 3 /* trials at the same time: most of a trial is waiting */
 #define HANG_S 90       /* a trial that takes longer hangs */
-#define ELEMS_MAX 70000
 
 #define FAULTS(X)                                                                                                      \
     X(KILL, "SIGKILL")                                                                                                 \
@@ -46,15 +46,10 @@
     X(ABORT, "abort")                                                                                                  \
     X(EXIT, "exit, no destroy")                                                                                        \
     X(FEWER, "fewer calls")
-#define MOMENTS(X)                                                                                                     \
-    X(INIT, "init")                                                                                                    \
-    X(FIRST, "first") X(MANY, "many") X(GROUP, "group") X(STREAM, "stream") X(SPLIT, "split") X(DESTROY, "destroy")
 #define NAME(name, text) name,
 #define TEXT(name, text) text,
 enum fault { FAULTS(NAME) FAULT_COUNT };
-enum moment { MOMENTS(NAME) MOMENT_COUNT };
 static const char *const fault_names[] = {FAULTS(TEXT)};
-static const char *const moment_names[] = {MOMENTS(TEXT)};
 
 /* What a seed means. */
 struct trial {
@@ -67,16 +62,6 @@ struct trial {
     const char *transport;
     bool hosts; /* each rank has a host of its own */
     unsigned delay_us;
-};
-
-/* How it ended for a rank. */
-struct outcome {
-    bool ended, wrong;
-    enum collet_result result; /* of the first call that failed */
-    const char *where;
-    char text[512];
-    enum collet_result shrunk; /* of the first shrink that failed, if a call has */
-    unsigned company;          /* bits: the ranks that it goes on with */
 };
 
 struct job {
@@ -108,27 +93,19 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* splitmix64: the k-th number of a seed. */
-static uint64_t number(uint64_t seed, uint64_t k) {
-    uint64_t z = (seed * 1000003 + k + 1) * 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 static struct trial trial_of(uint64_t seed) {
     struct trial trial = {.seed = seed,
                           .fault = (enum fault)(seed % FAULT_COUNT), /* each kind equally often … */
                           .moment = (enum moment)(seed / FAULT_COUNT % MOMENT_COUNT),
-                          .nranks = 2 + (int)(number(seed, 0) % (RANKS_MAX - 1)),
-                          .transport = number(seed, 1) % 2 ? "shm" : "tcp",
-                          .delay_us = (unsigned)(number(seed, 2) % 5000)};
-    trial.victim = (int)(number(seed, 3) % (unsigned)trial.nranks);
-    trial.hosts = trial.transport[0] == 't' && number(seed, 4) % 2;
-    trial.second = (trial.victim + 1 + (int)(number(seed, 5) % (unsigned)(trial.nranks - 1))) % trial.nranks;
-    if (trial.fault != KILL || number(seed, 6) % 2)
+                          .nranks = 2 + (int)(life_number(seed, 0) % (RANKS_MAX - 1)),
+                          .transport = life_number(seed, 1) % 2 ? "shm" : "tcp",
+                          .delay_us = (unsigned)(life_number(seed, 2) % 5000)};
+    trial.victim = (int)(life_number(seed, 3) % (unsigned)trial.nranks);
+    trial.hosts = trial.transport[0] == 't' && life_number(seed, 4) % 2;
+    trial.second = (trial.victim + 1 + (int)(life_number(seed, 5) % (unsigned)(trial.nranks - 1))) % trial.nranks;
+    if (trial.fault != KILL || life_number(seed, 6) % 2)
         trial.second = -1;
-    trial.goes_on = trial.fault != STOP || number(seed, 8) % 4 == 0;
+    trial.goes_on = trial.fault != STOP || life_number(seed, 8) % 4 == 0;
     if (trial.fault == ABORT && trial.moment == INIT) /* there is nothing yet that could be aborted */
         trial.moment = FIRST;
     return trial;
@@ -136,134 +113,46 @@ static struct trial trial_of(uint64_t seed) {
 
 /* ------------------------------------------------------------------------------------------------------------ a rank */
 
-struct life {
+/* A life that a trial breaks. */
+struct broken {
+    struct life life; /* first: go_on() gets it */
     const struct trial *trial;
     struct job *job;
-    int rank;
-    struct collet_comm *comm;
-    uint64_t calls; /* so far: chooses their sizes */
-    int aborted;    /* by another thread: comm is no more */
     pthread_t aborter;
     bool aborts, exits; /* another thread does */
-    int *in, *out;
 };
 
 static void *abort_later(void *argument) {
-    struct life *life = argument;
-    usleep(life->trial->delay_us);
-    __atomic_store_n(&life->aborted, 1, __ATOMIC_RELEASE);
-    collet_comm_abort(life->comm);
+    struct broken *broken = argument;
+    usleep(broken->trial->delay_us);
+    __atomic_store_n(&broken->life.aborted, 1, __ATOMIC_RELEASE);
+    collet_comm_abort(broken->life.comm);
     return NULL;
 }
 
 static void *exit_later(void *argument) {
-    usleep(((struct life *)argument)->trial->delay_us);
+    usleep(((struct broken *)argument)->trial->delay_us);
     exit(0);
 }
 
-/* The job has come to this moment. False: this rank makes no more calls. */
 static bool go_on(struct life *life, enum moment moment) {
+    struct broken *broken = (struct broken *)life;
+    const struct trial *trial = broken->trial;
     pthread_t thread;
-    life->job->outcomes[life->rank].where = moment_names[moment];
-    if (life->rank != life->trial->victim || moment != life->trial->moment)
+    if (life->rank != trial->victim || moment != trial->moment)
         return true;
-    __atomic_store_n(&life->job->reached, 1, __ATOMIC_RELEASE);
-    if (life->trial->fault == ABORT)
-        life->aborts = pthread_create(&life->aborter, NULL, abort_later, life) == 0;
-    if (life->trial->fault == EXIT)
-        life->exits = pthread_create(&thread, NULL, exit_later, life) == 0;
-    return life->trial->fault != FEWER;
-}
-
-/* False: the rank's life is over, with what is the first error or wrong result. */
-static bool went_well(struct life *life, enum collet_result result) {
-    struct outcome *outcome = &life->job->outcomes[life->rank];
-    if (result == COLLET_SUCCESS)
-        return !__atomic_load_n(&life->aborted, __ATOMIC_ACQUIRE);
-    outcome->result = result;
-    snprintf(outcome->text, sizeof(outcome->text), "%s", collet_last_error(NULL));
-    return false;
-}
-
-static size_t begin_sum(struct life *life) {
-    static const size_t sizes[] = {1, 999, ELEMS_MAX};
-    size_t elems = sizes[number(life->trial->seed, 100 + ++life->calls) % 3];
-    for (size_t i = 0; i < elems; i++)
-        life->in[i] = (life->rank + 1) * (int)(i % 7 + life->calls);
-    return elems;
-}
-
-static bool sum_is_exact(struct life *life, size_t elems) {
-    const int n = life->trial->nranks;
-    for (size_t i = 0; i < elems; i++)
-        if (life->out[i] != n * (n + 1) / 2 * (int)(i % 7 + life->calls))
-            return !(life->job->outcomes[life->rank].wrong = true);
-    return true;
-}
-
-static bool sum_on(struct life *life, struct collet_comm *comm, struct collet_stream *stream) {
-    size_t elems = begin_sum(life);
-    return went_well(life, collet_allreduce(life->in, life->out, elems, COLLET_INT32, COLLET_SUM, comm, stream)) &&
-           (stream == NULL || went_well(life, collet_stream_synchronize(stream))) && sum_is_exact(life, elems);
-}
-
-/* A sum, and a message around the ring. */
-static bool group_once(struct life *life) {
-    const int n = life->trial->nranks, next = (life->rank + 1) % n, before = (life->rank + n - 1) % n;
-    size_t elems = begin_sum(life);
-    int sent = life->rank * 1000 + (int)life->calls, got = -1;
-    collet_group_start();
-    collet_allreduce(life->in, life->out, elems, COLLET_INT32, COLLET_SUM, life->comm, NULL);
-    collet_send(&sent, 1, COLLET_INT32, next, life->comm, NULL);
-    collet_recv(&got, 1, COLLET_INT32, before, life->comm, NULL);
-    if (!went_well(life, collet_group_end()))
-        return false;
-    if (got != before * 1000 + (int)life->calls)
-        return !(life->job->outcomes[life->rank].wrong = true);
-    return sum_is_exact(life, elems);
-}
-
-static bool use_stream(struct life *life) {
-    struct collet_stream *stream;
-    bool well = went_well(life, collet_stream_create(&stream));
-    for (int k = 0; k < 10 && well; k++)
-        well = sum_on(life, life->comm, stream);
-    collet_stream_destroy(stream);
-    return well;
-}
-
-static bool use_split(struct life *life) {
-    struct collet_comm *child;
-    if (!went_well(life, collet_comm_split(life->comm, 0, life->rank, &child, NULL)))
-        return false;
-    bool well = sum_on(life, child, NULL);
-    collet_comm_destroy(child);
-    return well;
-}
-
-/* False: it ended early. */
-static bool live(struct life *life) {
-    struct collet_config config = {.size = sizeof(config)};
-    if (!go_on(life, INIT) || !went_well(life, collet_comm_init_rank_config(&life->comm, life->trial->nranks,
-                                                                            life->job->id, life->rank, &config)))
-        return false;
-    if (!go_on(life, FIRST) || !sum_on(life, life->comm, NULL) || !go_on(life, MANY))
-        return false;
-    for (int k = 0; k < 30; k++)
-        if (!sum_on(life, life->comm, NULL))
-            return false;
-    if (!go_on(life, GROUP))
-        return false;
-    for (int k = 0; k < 5; k++)
-        if (!group_once(life))
-            return false;
-    return go_on(life, STREAM) && use_stream(life) && go_on(life, SPLIT) && use_split(life) && go_on(life, DESTROY);
+    __atomic_store_n(&broken->job->reached, 1, __ATOMIC_RELEASE);
+    if (trial->fault == ABORT)
+        broken->aborts = pthread_create(&broken->aborter, NULL, abort_later, broken) == 0;
+    if (trial->fault == EXIT)
+        broken->exits = pthread_create(&thread, NULL, exit_later, broken) == 0;
+    return trial->fault != FEWER;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ going on */
 
 static void *die_later(void *trial) {
-    usleep((unsigned)(number(((const struct trial *)trial)->seed, 7) % 6000));
+    usleep((unsigned)(life_number(((const struct trial *)trial)->seed, 7) % 6000));
     kill(getpid(), SIGKILL);
     return NULL;
 }
@@ -281,14 +170,13 @@ static bool sum_of_company(struct life *life, size_t elems, unsigned *company) {
     bool exact = collet_comm_count(life->comm, &n) == COLLET_SUCCESS && n == __builtin_popcount(*company);
     for (size_t i = 0; i < elems; i++)
         exact &= life->out[i] == (i % 2 ? life->out[1] : n * (int)(i % 7));
-    life->job->outcomes[life->rank].wrong |= !exact;
+    life->outcome->wrong |= !exact;
     return true;
 }
 
 /* Until those that are still to die have died. */
-static void go_on_without_the_dead(struct life *life) {
-    const struct trial *trial = life->trial;
-    struct outcome *outcome = &life->job->outcomes[life->rank];
+static void go_on_without_the_dead(struct life *life, const struct trial *trial) {
+    struct outcome *outcome = life->outcome;
     pthread_t thread;
     if (life->rank == trial->second)
         pthread_create(&thread, NULL, die_later, (void *)trial);
@@ -313,30 +201,34 @@ static void go_on_without_the_dead(struct life *life) {
 }
 
 static void rank_main(const struct trial *trial, struct job *job, int rank) {
-    struct life life = {.trial = trial, .job = job, .rank = rank};
+    struct outcome *outcome = &job->outcomes[rank];
+    struct broken broken = {
+        .life = {.rank = rank, .nranks = trial->nranks, .seed = trial->seed, .outcome = outcome, .go_on = go_on},
+        .trial = trial,
+        .job = job};
+    struct life *life = &broken.life;
     char host[16];
     snprintf(host, sizeof(host), "host%d", rank);
     if (trial->hosts)
         setenv("COLLET_HOSTID", host, 1);
-    life.in = calloc(ELEMS_MAX, sizeof(int));
-    life.out = calloc(ELEMS_MAX, sizeof(int));
+    life_begin(life);
     if (rank == 0 && collet_get_unique_id(&job->id) == COLLET_SUCCESS)
         __atomic_store_n(&job->id_ready, 1, __ATOMIC_RELEASE);
     while (!__atomic_load_n(&job->id_ready, __ATOMIC_ACQUIRE))
         usleep(200);
-    const bool ended_early = !live(&life) && job->outcomes[rank].result != COLLET_SUCCESS;
-    if (ended_early && trial->goes_on && life.comm != NULL && !(rank == trial->victim && trial->fault != PAUSE))
-        go_on_without_the_dead(&life);
-    if (job->outcomes[rank].shrunk != COLLET_SUCCESS && rank % 2)
-        collet_comm_abort(life.comm);
+    life->id = job->id;
+    const bool ended_early = !life_live(life) && outcome->result != COLLET_SUCCESS;
+    if (ended_early && trial->goes_on && life->comm != NULL && !(rank == trial->victim && trial->fault != PAUSE))
+        go_on_without_the_dead(life, trial);
+    if (outcome->shrunk != COLLET_SUCCESS && rank % 2)
+        collet_comm_abort(life->comm);
     else
-        collet_comm_destroy(life.comm);
-    if (life.aborts)
-        pthread_join(life.aborter, NULL);
-    free(life.in);
-    free(life.out);
-    __atomic_store_n(&job->outcomes[rank].ended, true, __ATOMIC_RELEASE);
-    while (life.exits) /* two threads may not exit at once */
+        collet_comm_destroy(life->comm);
+    if (broken.aborts)
+        pthread_join(broken.aborter, NULL);
+    life_end(life);
+    __atomic_store_n(&outcome->ended, true, __ATOMIC_RELEASE);
+    while (broken.exits) /* two threads may not exit at once */
         pause();
     exit(0);
 }
@@ -369,31 +261,8 @@ static bool all_ended(const struct trial *trial, const pid_t *pids, int *statuse
     return all;
 }
 
-static bool names_rank(const char *text, int rank) {
-    char name[16];
-    snprintf(name, sizeof(name), "rank %d", rank);
-    for (const char *at = text; (at = strstr(at, name)) != NULL; at++)
-        if (at[strlen(name)] < '0' || at[strlen(name)] > '9')
-            return true;
-    return false;
-}
-
-/* "…: 0, 4" behind what an init says of ranks that are missing. */
-static bool lists_rank(const char *text, int rank) {
-    const char *at = strstr(text, "have not come: ");
-    if (at == NULL)
-        at = strstr(text, "not connected yet: ");
-    for (at = at != NULL ? strchr(at, ':') : NULL; at != NULL && (*at == ':' || *at == ',');) {
-        char *end;
-        if (strtol(at + 1, &end, 10) == rank)
-            return true;
-        at = end;
-    }
-    return false;
-}
-
 static bool names_dead(const struct trial *trial, const char *text) {
-    return names_rank(text, trial->victim) || (trial->second >= 0 && names_rank(text, trial->second));
+    return life_names_rank(text, trial->victim) || (trial->second >= 0 && life_names_rank(text, trial->second));
 }
 
 /* A rank that revokes the parent for a failure of the child says so to the others, and it knows the cause. */
@@ -410,7 +279,7 @@ static bool revoker_names_cause(const struct trial *trial, const struct job *job
 
 /* A rank that comes late may find that the others, and the meeting point with them, have ended. */
 static bool names_cause(const struct trial *trial, const struct job *job, const char *text) {
-    return names_dead(trial, text) || revoker_names_cause(trial, job, text) || lists_rank(text, trial->victim) ||
+    return names_dead(trial, text) || revoker_names_cause(trial, job, text) || life_misses_rank(text, trial->victim) ||
            (trial->moment == INIT && strstr(text, "nobody listens at the meeting point any more") != NULL) ||
            (trial->moment == INIT && trial->victim == 0 && strstr(text, "meeting point") != NULL);
 }
