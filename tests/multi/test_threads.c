@@ -241,6 +241,54 @@ static void communicators_come_and_go_in_several_threads(void **state) {
     alarm(0);
 }
 
+/* ---- a handle whose communicator ends meanwhile ---- */
+
+struct spectator {
+    struct collet_comm *comm; /* of now; NULL: none yet */
+    int stop, odd;            /* odd: results that should not be */
+};
+
+static void *look_on(void *argument) {
+    struct spectator *s = argument;
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    while (!__atomic_load_n(&s->stop, __ATOMIC_ACQUIRE)) {
+        struct collet_comm *comm = __atomic_load_n(&s->comm, __ATOMIC_ACQUIRE);
+        if (comm == NULL)
+            continue;
+        enum collet_result state;
+        int n;
+        const enum collet_result results[] = {collet_comm_dump(comm, nowhere), collet_comm_count(comm, &n),
+                                              collet_comm_get_async_error(comm, &state)};
+        for (size_t k = 0; k < sizeof(results) / sizeof(*results); k++) /* its handle may be another one's by now */
+            s->odd += results[k] != COLLET_SUCCESS && results[k] != COLLET_ERR_INVALID_ARGUMENT &&
+                      results[k] != COLLET_ERR_INVALID_USAGE;
+    }
+    close(nowhere);
+    return NULL;
+}
+
+static void a_dump_beside_the_end_of_its_communicator_is_harmless(void **state) {
+    (void)state;
+    struct spectator spectator = {.comm = NULL};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, look_on, &spectator), 0);
+    for (int k = 0; k < rounds_now(200); k++) {
+        struct collet_comm *comms[2];
+        float x[2] = {1, 2};
+        assert_int_equal(collet_comm_init_all(comms, 2, NULL), COLLET_SUCCESS);
+        __atomic_store_n(&spectator.comm, comms[k % 2], __ATOMIC_RELEASE);
+        collet_group_start();
+        for (int rank = 0; rank < 2; rank++)
+            collet_allreduce(&x[rank], &x[rank], 1, COLLET_FLOAT32, COLLET_SUM, comms[rank], NULL);
+        assert_int_equal(collet_group_end(), COLLET_SUCCESS);
+        for (int rank = 0; rank < 2; rank++)
+            assert_int_equal((k % 3 ? collet_comm_destroy : collet_comm_abort)(comms[rank]), COLLET_SUCCESS);
+    }
+    __atomic_store_n(&spectator.stop, 1, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    assert_int_equal(spectator.odd, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(communicators_in_several_threads_at_once),
@@ -248,6 +296,7 @@ int main(void) {
         cmocka_unit_test(getters_and_dumps_do_not_disturb_calls),
         cmocka_unit_test(groups_that_overlap_do_not_lock_each_other_out),
         cmocka_unit_test(communicators_come_and_go_in_several_threads),
+        cmocka_unit_test(a_dump_beside_the_end_of_its_communicator_is_harmless),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
