@@ -35,6 +35,7 @@
 #define ASK_AGAIN_NS 200000000u  /* until then */
 #define LEADERS 8                /* the first of the lowest ranks in a call warns for all */
 #define BEHIND 4                 /* so many processes are said to be waited for behind the first */
+#define LINKS 16                 /* more than a text has room for */
 
 /* What a blocked rank says. */
 struct call_record {
@@ -55,6 +56,7 @@ struct inquest {
     uint64_t question, asked_ns;
     uint64_t next_ns;        /* when the next chain begins */
     int links;               /* of this chain so far */
+    int asked[LINKS];        /* the ranks of the first of them */
     uint64_t sequence;       /* of the collective that the last link is in; 0: it is a message */
     bool differs;            /* some link is in another call than the one before it */
     uint64_t path[BEHIND];   /* the processes behind the first rank, of this chain … */
@@ -404,6 +406,17 @@ static void add_silence(struct inquest *inquest, const struct conn_owner *owner)
         add(inquest, "nothing is heard of rank %d (host %s)", silent, owner->peers[silent].host);
 }
 
+/* Counts the link, unless the chain has come back to a rank in its middle: then it ends. */
+static bool goes_on(struct inquest *inquest, const struct conn_owner *owner, int next) {
+    if (inquest->links < LINKS)
+        inquest->asked[inquest->links] = inquest->at;
+    inquest->links++;
+    for (int k = 0; k < inquest->links && k < LINKS; k++)
+        if (inquest->asked[k] == next)
+            return false;
+    return next >= 0 && next != owner->rank && inquest->links <= owner->nranks;
+}
+
 /* Is a rank that says it is in the same collective in another call? */
 static enum collet_result compare(struct exec_call *call, const struct call_record *theirs, int rank) {
     char my_text[96], their_text[96], text[ERR_TEXT_BYTES];
@@ -433,7 +446,7 @@ static enum collet_result hear(struct inquest *inquest, struct exec_call *call, 
         (enum prog_collective)record.collective == call->request.collective)
         add(inquest, "both %s first: put the send and the receive of each rank into one group",
             call->request.collective == PROG_SEND ? "send" : "receive");
-    if (next < 0 || next == owner->rank || ++inquest->links > owner->nranks) {
+    if (!goes_on(inquest, owner, next)) {
         end_chain(inquest, call, next >= 0 || comes_back(inquest, owner, &record));
         return COLLET_SUCCESS;
     }

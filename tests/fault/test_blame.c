@@ -13,6 +13,7 @@
 #include "common/level.h"
 #include "common/world.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +118,7 @@ static void a_rank_that_is_stopped_is_named_by_all_others(void **state) {
 
 /* ------------------------------------------------------------------------------------- ranks that wait for each other */
 
-/* Some rank says within seconds, long before its time is up, that no rank can go on; each at most once. */
+/* Some rank says, before its time is up, that no rank can go on, and has both words; each at most once. */
 static void run_standstill(int nranks, const char *word, const char *other_word,
                            void (*run)(struct ranks *ranks, int rank)) {
     struct blame *blame = blame_with_log();
@@ -125,9 +126,12 @@ static void run_standstill(int nranks, const char *word, const char *other_word,
     blame->words[1] = other_word;
     world_run(&worlds[WORLD_SHM], nranks, ring, run, blame);
     int lines = ranks_log_lines(blame->log, "no rank can go on");
+    const bool right =
+        ranks_log_lines(blame->log, word) > 0 && (other_word == NULL || ranks_log_lines(blame->log, other_word) > 0);
     remove(blame->log);
     ranks_unshare(blame, sizeof(*blame));
     assert_in_range(lines, 1, nranks);
+    assert_true(right);
 }
 
 static void both_receive(struct ranks *ranks, int rank) {
@@ -192,19 +196,77 @@ static void communicators_in_opposite_orders_are_named(void **state) {
     run_standstill(2, "is in allreduce (call 2) of communicator ", NULL, call_in_opposite_orders);
 }
 
+/* Rank 2 waits for one of two that wait for each other. */
+static void wait_for_one_of_two(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = impatient_comm(ranks, rank, NULL);
+    int x = 0;
+    write_into_log(ranks);
+    check_blame(ranks, rank, collet_recv(&x, 1, COLLET_INT32, rank == 0 ? 1 : 0, comm, NULL), COLLET_ERR_TIMEOUT);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+}
+
+static void who_waits_beside_a_circle_names_each_of_it_once(void **state) {
+    (void)state;
+    struct blame *blame = blame_with_log();
+    world_run(&worlds[WORLD_SHM], 3, ring, wait_for_one_of_two, blame);
+    const int lines = ranks_log_lines(blame->log, "rank 2 waits for rank 0 in recv"),
+              twice = ranks_log_lines(blame->log,
+                                      "rank 0 waits for a connection with rank 1 in recv (call 1); rank 1 waits "
+                                      "for a connection with rank 0 in recv (call 1); rank 0 waits");
+    remove(blame->log);
+    ranks_unshare(blame, sizeof(*blame));
+    assert_int_equal(lines, 1);
+    assert_int_equal(twice, 0);
+}
+
 /* ---- in a circle: rank 0 waits for rank 1, rank 1 for rank 2, rank 2 for rank 0 */
 
 static int next_of(const struct ranks *ranks, int rank) { return (rank + 1) % ranks->nranks; }
 
+/* A circle closes after several questions and answers, which take as long as the machine is busy. So the ranks wait in it until one
+ * has said that nobody can go on: that one's time is not limited by the calls', and the revoked calls say why they end. */
+struct end {
+    struct ranks *ranks;
+    struct collet_comm *const *comms;
+    int ncomms;
+};
+
+static void *end_when_said(void *end_) {
+    const struct end *end = end_;
+    const struct blame *blame = end->ranks->argument;
+    const uint64_t limit_ns = ranks_now_ns() + LEVEL_SOON_NS;
+    while (ranks_log_lines(blame->log, "no rank can go on") == 0 && ranks_now_ns() < limit_ns)
+        ranks_sleep_ms(50);
+    for (int k = 0; k < end->ncomms; k++)
+        if (end->comms[k] != NULL)
+            collet_comm_revoke(end->comms[k]);
+    return NULL;
+}
+
+static pthread_t end_in_time(struct end *end) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, end_when_said, end) != 0)
+        ranks_fail(end->ranks, "no thread");
+    return thread;
+}
+
+static struct collet_comm *patient_comm(struct ranks *ranks, int rank, const char *name) {
+    struct collet_config config = {.size = sizeof(config), .timeout_ms = 300000, .name = name};
+    return ranks_comm(ranks, rank, &config);
+}
+
 /* Ranks 0 and 2 send, rank 1 receives. */
 static void exchange_in_a_circle(struct ranks *ranks, int rank) {
-    struct collet_comm *comm = impatient_comm(ranks, rank, NULL);
+    struct collet_comm *comm = patient_comm(ranks, rank, NULL);
+    struct end end = {ranks, &comm, 1};
     char *data = calloc(1, 64 * BYTES);
     write_into_log(ranks);
     const int next = next_of(ranks, rank);
+    const pthread_t ender = end_in_time(&end);
     const enum collet_result result = rank == 1 ? collet_recv(data, 64 * BYTES, COLLET_UINT8, next, comm, NULL)
                                                 : collet_send(data, 64 * BYTES, COLLET_UINT8, next, comm, NULL);
-    check_blame(ranks, rank, result, COLLET_ERR_TIMEOUT);
+    ranks_expect(ranks, rank, result, COLLET_ERR_ABORTED, "the message in a circle");
+    pthread_join(ender, NULL);
     ranks_try(ranks, rank, collet_comm_destroy(comm));
     free(data);
 }
@@ -217,14 +279,17 @@ static void messages_in_a_circle_of_three_are_named(void **state) {
 /* Three communicators of all ranks; each rank begins with another one. */
 static void call_in_three_orders(struct ranks *ranks, int rank) {
     struct collet_comm *comms[3];
+    struct end end = {ranks, comms, 3};
     int *data = calloc(1, BYTES);
     write_into_log(ranks);
     for (int k = 0; k < 3; k++) {
-        comms[k] = impatient_comm(ranks, rank, (const char *const[]){"left", "middle", "right"}[k]);
+        comms[k] = patient_comm(ranks, rank, (const char *const[]){"left", "middle", "right"}[k]);
         ranks_try(ranks, rank, sum(data, comms[k]));
     }
     ranks_barrier(ranks);
-    check_blame(ranks, rank, sum(data, comms[rank]), COLLET_ERR_TIMEOUT);
+    const pthread_t ender = end_in_time(&end);
+    ranks_expect(ranks, rank, sum(data, comms[rank]), COLLET_ERR_ABORTED, "the call in a circle");
+    pthread_join(ender, NULL);
     ranks_barrier(ranks);
     for (int k = 0; k < 3; k++)
         ranks_try(ranks, rank, collet_comm_destroy(comms[k]));
@@ -240,10 +305,11 @@ static void three_communicators_in_three_orders_are_named(void **state) {
 static void call_in_three_pairs(struct ranks *ranks, int rank) {
     static const char *const names[] = {"left", "middle", "right"};
     struct collet_comm *whole = ranks_comm(ranks, rank, NULL), *comms[3];
+    struct end end = {ranks, comms, 3};
     int *data = calloc(1, BYTES);
     write_into_log(ranks);
     for (int k = 0; k < 3; k++) {
-        const struct collet_config config = {.size = sizeof(config), .timeout_ms = 2 * TIMEOUT_MS, .name = names[k]};
+        const struct collet_config config = {.size = sizeof(config), .timeout_ms = 300000, .name = names[k]};
         const bool is_in = rank == k || rank == next_of(ranks, k);
         ranks_try(ranks, rank,
                   collet_comm_split(whole, is_in ? 0 : COLLET_SPLIT_NOCOLOR, rank, &comms[k], is_in ? &config : NULL));
@@ -251,7 +317,9 @@ static void call_in_three_pairs(struct ranks *ranks, int rank) {
             ranks_try(ranks, rank, sum(data, comms[k]));
     }
     ranks_barrier(ranks);
-    check_blame(ranks, rank, sum(data, comms[rank]), COLLET_ERR_TIMEOUT);
+    const pthread_t ender = end_in_time(&end);
+    ranks_expect(ranks, rank, sum(data, comms[rank]), COLLET_ERR_ABORTED, "the call in a circle");
+    pthread_join(ender, NULL);
     ranks_barrier(ranks);
     for (int k = 0; k < 3; k++)
         if (comms[k] != NULL)
@@ -326,6 +394,7 @@ int main(void) {
         cmocka_unit_test(a_rank_that_does_not_call_is_named_by_all_others),
         cmocka_unit_test(two_receives_without_a_send_are_named),
         cmocka_unit_test(two_sends_to_each_other_get_the_remedy),
+        cmocka_unit_test(who_waits_beside_a_circle_names_each_of_it_once),
         cmocka_unit_test(a_message_against_a_collective_is_named),
         cmocka_unit_test(communicators_in_opposite_orders_are_named),
         cmocka_unit_test(messages_in_a_circle_of_three_are_named),
