@@ -23,14 +23,31 @@ def fail(text):
     sys.exit("collet-report: " + text)
 
 
+def load_file(path):
+    """A line may have been cut, where the disk was full: that one is left out."""
+    lines, bad, why = [], 0, ""
+    with open(path, errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                if line.strip():
+                    lines.append(json.loads(line))
+            except ValueError as error:
+                bad, why = bad + 1, why or f"line {number}: {error}"
+    if bad and not lines:
+        fail(f"{path} is no record: {why}")
+    if bad:
+        print(f"collet-report: {path}: {bad} line{'s' if bad > 1 else ''} left out, no operation{'s' if bad > 1 else ''}: {why}",
+              file=sys.stderr)
+    return lines
+
+
 def load(paths):
     lines = []
     for path in paths:
         try:
-            with open(path) as file:
-                lines += [json.loads(line) for line in file if line.strip()]
-        except (OSError, ValueError) as error:
-            fail(f"{path} is no record: {getattr(error, 'strerror', None) or error}")
+            lines += load_file(path)
+        except OSError as error:
+            fail(f"{path} is no record: {error.strerror}")
     if not lines:
         fail("there is no operation in " + " ".join(paths))
     return lines
