@@ -37,4 +37,7 @@ static inline enum level level_now(void) {
 #define LEVEL_SLOWER 1
 #endif
 
+/* How long a test waits for what is to come soon, before it fails. */
+#define LEVEL_SOON_NS (20000000000ull * LEVEL_SLOWER)
+
 #endif

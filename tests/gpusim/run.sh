@@ -11,9 +11,15 @@ cd "$(dirname "$0")/../.." || exit 1
 
 sim=${SIM:-build/gpusim}
 seed=${GPUSIM_SEED:-1}
-# Of all kernels, or of those that `make sass-lint` has looked at; without either, as many as a launch allows.
+# Of all kernels, or of those that `make sass-lint` has looked at, if no kernel has changed since; else as many as a launch allows.
 for file in "$sim/registers" "${sim%/*}/sass/registers"; do
-    [ -f "$file" ] && export GPUSIM_REGISTERS=${GPUSIM_REGISTERS:-$file}
+    [ -f "$file" ] || continue
+    newer=$(find src/kernels src/fifo src/base/types.h tests/gpu/sass.cu -newer "$file" -print -quit)
+    if [ -z "$newer" ]; then
+        export GPUSIM_REGISTERS=${GPUSIM_REGISTERS:-$file}
+    else
+        echo "$file is not used: $newer is newer"
+    fi
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -158,8 +158,11 @@ static bool counts_are_as_priced(void) {
         const struct scene *scene = &scenes[cases[k].scene];
         char why[STAGE_WHY_BYTES];
         struct stage stage;
-        if (!stage_begin(&stage, scene, RIGHTS_ALL) || !stage_run(&stage, 1, why))
+        snprintf(why, sizeof(why), "it cannot begin");
+        if (!stage_begin(&stage, scene, RIGHTS_ALL) || !stage_run(&stage, 1, why)) {
+            printf("NOT OK %s, %s: %s\n", scene->algorithm, protocol_names[scene->protocol], why);
             return false;
+        }
         struct gpusim_counts counts = stage_counts(&stage);
         bool lines = cases[k].scene != LONG_LL128 || counts.polls > counts.looks;
         bool fenced = costs_default.step[LINK_GPU_NVLINK][scene->protocol].fence_ns > 0;

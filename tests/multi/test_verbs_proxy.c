@@ -223,8 +223,11 @@ static void a_proxy_asks_nics_for_connections_of_operations_that_are_under_way(v
     for (const struct conn *conn = used; conn != NULL && n < 64; conn = conn->next)
         before[n++] = polls_of(conn);
     assert_true(n > 1);
-    while (polls_of(used) - before[0] < 2000)
+    const uint64_t limit_ns = os_now_ns() + LEVEL_SOON_NS;
+    while (polls_of(used) - before[0] < 2000) {
+        assert_true(os_now_ns() < limit_ns);
         sched_yield();
+    }
     n = 0;
     for (const struct conn *conn = used; conn != NULL && n < 64; conn = conn->next, n++)
         assert_true(conn == used || polls_of(conn) - before[n] < (polls_of(used) - before[0]) / 8);
@@ -270,8 +273,11 @@ static void a_proxy_runs_next_to_its_nics(void **state) {
     run_call(&team, 2);
     struct chan *chan = team.comms[0]->chan;
     proxy_hold(chan, NULL, 0); /* awake */
-    while (!proxies_run_on(&near))
+    const uint64_t limit_ns = os_now_ns() + LEVEL_SOON_NS;
+    while (!proxies_run_on(&near)) {
+        assert_true(os_now_ns() < limit_ns);
         usleep(1000);
+    }
     proxy_release(chan, NULL, 0);
     team_fini(&team);
     for (int k = 0; k < FAKE_DEVICES; k++)

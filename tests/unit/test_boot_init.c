@@ -247,8 +247,11 @@ static void fail_to_link(int index) {
     if (index == 1)
         only_port = port_of_id();
     join(&member, 2, index);
-    while (index == 0 && !all_have_come(&member))
+    const uint64_t limit_ns = os_now_ns() + LIMIT_NS;
+    while (index == 0 && !all_have_come(&member)) {
+        EXPECT(os_now_ns() < limit_ns);
         nap();
+    }
     if (index == 0)
         boot_fail(member.boot, COLLET_ERR_ABORTED, "rank 0 gave up");
     EXPECT(poll_init(&member) == COLLET_ERR_ABORTED);
@@ -385,8 +388,10 @@ static void with_few_descriptors(int index) {
     uint64_t begun_ns = os_now_ns();
     member.result = boot_join(&shared->id, 2, index, &on_host, &member.config, &member.boot);
     while (member.boot != NULL && (member.result = boot_try_init(member.boot)) == COLLET_IN_PROGRESS &&
-           (index == limited || shared->reached[0] == 0))
+           (index == limited || shared->reached[0] == 0)) {
+        EXPECT(os_now_ns() < begun_ns + LIMIT_NS);
         nap();
+    }
     if (index == limited) {
         EXPECT(os_now_ns() - begun_ns < 5 * SECOND);
         EXPECT(member.result == COLLET_SUCCESS ||
