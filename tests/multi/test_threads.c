@@ -241,7 +241,7 @@ static void communicators_come_and_go_in_several_threads(void **state) {
     alarm(0);
 }
 
-/* ---- a handle whose communicator ends meanwhile ---- */
+/* ---- a handle of a communicator that ends ---- */
 
 struct spectator {
     struct collet_comm *comm; /* of now; NULL: none yet */
