@@ -418,7 +418,7 @@ static void run_trial(const struct trial *trial, struct job *job, struct sums *s
     strike(trial, job, pids[trial->victim]);
     const uint64_t struck_ns = now_ns();
     while (!all_ended(trial, pids, statuses, done) && now_ns() - struck_ns < hang_ns())
-        usleep(1000);
+        usleep(5000);
     const int ms = (int)((now_ns() - struck_ns) / 1000000);
     judge(trial, job, statuses, done, ms, sums);
     for (int rank = 0; rank < trial->nranks; rank++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sockets of the tcp transport, with somebody at the other end who sends anything, or changes what another rank has sent:
+ * Sockets of the tcp transport, with somebody at the other end that sends anything, or changes what another rank has sent:
  *
  *      hellos    strangers ── hello, whole or in parts ──▶ listener      without the token nobody gets in
  *      acks      whoever took the port ── ack ──▶ dialer                 nor passes for the listener
