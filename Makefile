@@ -362,7 +362,7 @@ RUN_TESTS = scripts/run-tests.sh --level $(1) --jobs $(TEST_JOBS) $(CHOSEN)
 # Programs without threads have nothing to show to the thread sanitizer, and some are slow under it.
 UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/unit/test_algorithms $(BUILD)/tests/unit/test_program \
     $(BUILD)/tests/unit/test_verifier $(BUILD)/tests/unit/test_cost $(BUILD)/tests/unit/test_one_tuner \
-    $(BUILD)/tests/unit/test_block $(BUILD)/tests/multi/test_emulated_gpu $(BUILD)/tests/gpu/% $(BUILD)/tests/gpusim/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
+    $(BUILD)/tests/unit/test_block $(BUILD)/tests/multi/test_emulated_gpu $(BUILD)/tests/multi/test_gpu_windows $(BUILD)/tests/gpu/% $(BUILD)/tests/gpusim/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
 # PROGRAMS='unit/test_tcp fault/test_links.sh': these alone. PART=2/8: each eighth one, from the second on.
 RUNNABLE := $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
 each_nth  = $(shell printf '%s\n' $(RUNNABLE) | awk -v part=$(PART) 'BEGIN { split(part, p, "/") } NR % p[2] == p[1] % p[2]')

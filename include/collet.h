@@ -429,14 +429,16 @@ COLLET_API enum collet_result collet_alltoallv(const void *sendbuff, const size_
 /* -------------------------------------------------------------------------------------------------------------- memory
  *
  * Buffers of calls may be any memory. Nothing needs what follows. Between processes of one host, calls are faster with buffers of
- * collet_mem_alloc(): other ranks read and write them where they are. On GPUs of one process that NVLink joins, ranks read them
- * so, too. */
+ * collet_mem_alloc(): other ranks read and write them where they are. On GPUs that NVLink joins, ranks read them so, too: in one
+ * process at once, in several if they lie in a window (see below). */
 
 /* collet_mem_alloc: writes the address of `bytes` zeroed bytes to *memory.
  *   device  COLLET_DEVICE_HOST, COLLET_DEVICE_CUDA(i) or COLLET_DEVICE_CUDA_CURRENT
  * Host memory begins with a page. From 2 MiB on it begins with a huge page and Linux is asked for more of them. Every page
  * is touched, so the memory lies near the CPU of the calling thread. The caller owns it and ends it with
  * collet_mem_free(). May wait for work on the GPU.
+ * Memory of a GPU takes whole pages of 2 MiB there, so that other processes can attach it; where the driver refuses such memory, it
+ * is plain memory, which windows do not share.
  * Other processes of the host that have a communicator with this one may map host memory of this call (a memfd; same user).
  * A child of fork() gets its own copy of a page when it writes to it; until then it sees what the parent writes there. Huge
  * pages need that Linux gives them to shared memory, too (/sys/kernel/mm/transparent_hugepage/shmem_enabled).
@@ -444,10 +446,11 @@ COLLET_API enum collet_result collet_alltoallv(const void *sendbuff, const size_
  * build has no CUDA), NO_MEMORY, SYSTEM. */
 COLLET_API enum collet_result collet_mem_alloc(void **memory, size_t bytes, int device);
 
-/* collet_mem_free: frees what collet_mem_alloc() has given. No call may use it any more, and no window have it. Its pages go
+/* collet_mem_free: frees what collet_mem_alloc() has given. No call may use it any more, and no window have it. Host memory: its pages go
  * back to the system at once, also those that other processes have mapped; such a process keeps only addresses, until its
- * last communicator with this process ends. NULL is a success. May wait for work on the GPU.
- * Errors: INVALID_ARGUMENT (other memory). */
+ * last communicator with this process ends. Memory of a GPU goes back at once, unless its window ended with its communicator:
+ * then collet may keep it for itself, since another process may still have it open. NULL is a success. May wait for work on the GPU.
+ * Errors: INVALID_ARGUMENT (other memory), INVALID_USAGE (a window on GPUs has it; then nothing is freed). */
 COLLET_API enum collet_result collet_mem_free(void *memory);
 
 /* collet_comm_register: tells comm of a buffer that calls will use again and again, and that stays where it is. A handle is
@@ -468,8 +471,9 @@ COLLET_API enum collet_result collet_comm_deregister(struct collet_comm *comm,
 
 /* ------------------------------------------------------------------------------------------------------------- windows
  *
- * A window is one buffer per rank that other ranks of the host write into, without a call of its owner. For communicators of
- * host memory. A rank that has written says so by a signal, and the owner waits for it:
+ * A window is one buffer per rank that other ranks of the host reach. On GPUs it makes calls faster: see collet_win_register().
+ * On host memory, other ranks write into it, without a call of its owner. A rank that has written says so by a signal, and the
+ * owner waits for it:
  *
  *     writer      collet_put(data, bytes, peer, window, offset, comm);   collet_signal(peer, window, comm);
  *     owner       collet_wait_signal(writer, 1, window, comm);           the data is in its buffer
@@ -481,14 +485,18 @@ COLLET_API enum collet_result collet_comm_deregister(struct collet_comm *comm,
  *   buff, bytes  this rank's buffer; it may be as long as the rank likes, and NULL if bytes is 0
  * Another process can write only into memory of collet_mem_alloc(). Ranks of one process reach any memory.
  * The window ends with collet_win_deregister(), or with comm. The buffer stays the caller's; it must stay until then.
- * Blocks until all ranks have called. Errors: INVALID_ARGUMENT (names the argument), INVALID_USAGE (a group is open),
- * UNSUPPORTED (comm is on GPUs), NO_MEMORY, and as collectives. On a failure there is no window. */
+ * If comm is on GPUs, the buffer lies in memory that collet_mem_alloc() has given on the rank's GPU. Processes whose GPUs NVLink
+ * joins read payloads of later calls of comm in it where they are (docs/gpu.md, "Direct access"). Puts and signals are UNSUPPORTED.
+ * Blocks until all ranks have called; on GPUs also until the rank's work of comm in its streams is done. Errors:
+ * INVALID_ARGUMENT (names the argument; on GPUs, on all ranks: the buffer of one of them is other memory), INVALID_USAGE (a group
+ * is open), UNSUPPORTED (on GPUs: comm has 63 windows), NO_MEMORY, and as collectives. On a failure there is no window. */
 struct collet_window;
 COLLET_API enum collet_result collet_win_register(struct collet_comm *comm, void *buff, size_t bytes,
                                                   struct collet_window **window);
 
-/* collet_win_deregister: ends a window; a collective call. When it returns, no rank writes there any more. Signals that were not
- * waited for are lost. NULL is a success, without waiting for others. Errors: INVALID_ARGUMENT (no communicator, or no
+/* collet_win_deregister: ends a window; a collective call. When it returns, no rank writes or reads there any more. Signals that
+ * were not waited for are lost. On GPUs it waits until the rank's work of comm in its streams is done; a graph that was captured
+ * while there was the window must not be replayed after it. NULL is a success, without waiting for others. Errors: INVALID_ARGUMENT (no communicator, or no
  * window of it), INVALID_USAGE (a group is open), and as collectives; the window has ended then, too. */
 COLLET_API enum collet_result collet_win_deregister(struct collet_comm *comm, struct collet_window *window);
 
@@ -496,7 +504,8 @@ COLLET_API enum collet_result collet_win_deregister(struct collet_comm *comm, st
  * calling rank. When it returns, sendbuff is the caller's again. The peer may read the data after a signal (see below); until
  * then neither it nor another rank may touch these bytes.
  * Does not block. Errors: INVALID_ARGUMENT (names the argument; also if the bytes do not fit into the window), UNSUPPORTED
- * (peer is on another host, or its buffer is not of collet_mem_alloc(); the text says which), and as collectives for comm. */
+ * (comm is on GPUs, peer is on another host, or its buffer is not of collet_mem_alloc(); the text says which), and as collectives
+ * for comm. */
 COLLET_API enum collet_result collet_put(const void *sendbuff, size_t bytes, int peer, struct collet_window *window,
                                          size_t offset, struct collet_comm *comm);
 

@@ -11,18 +11,17 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "fifo/commons.h"
-#include "gpu/gpu.h"
+#include "gpu/buffers.h"
 #include "transport/pledge.h"
 
 #include <stdlib.h>
 
-struct allocation {
+struct allocation { /* on the host; gpu/buffers.h has those on GPUs */
     struct allocation *next;
     void *memory;
-    void *mapped;          /* on the host: where its pages begin */
-    size_t mapped_bytes;   /* 0: memory of a GPU */
-    int ordinal;           /* of the GPU */
-    struct pledge *pledge; /* of the host's */
+    void *mapped; /* where its pages begin */
+    size_t mapped_bytes;
+    struct pledge *pledge;
 };
 
 struct collet_registration {
@@ -45,12 +44,12 @@ static enum collet_result allocate_elsewhere(struct allocation *a, size_t bytes,
 }
 
 /* What a parent took from its commons is private memory in a forked child. */
-static void free_on_host(const struct allocation *a) {
+static void allocation_end(const struct allocation *a) {
     if (!commons_give_back(a->memory))
         os_memory_destroy(a->mapped, a->mapped_bytes);
 }
 
-static enum collet_result allocate_on_host(struct allocation *a, size_t bytes) {
+static enum collet_result allocation_fill(struct allocation *a, size_t bytes) {
     size_t align = bytes >= OS_HUGE_PAGE_BYTES ? OS_HUGE_PAGE_BYTES : 1;
     a->memory = a->mapped = commons_take(bytes, align);
     a->mapped_bytes = bytes;
@@ -60,37 +59,14 @@ static enum collet_result allocate_on_host(struct allocation *a, size_t bytes) {
     if (result == COLLET_SUCCESS)
         result = pledge_make(a->memory, bytes, &a->pledge);
     if (result != COLLET_SUCCESS)
-        free_on_host(a);
+        allocation_end(a);
     return result;
 }
 
-static enum collet_result allocate_on_gpu(struct allocation *a, size_t bytes, int device) {
-    COLLET_TRY(gpu_find(device, "device", &a->ordinal));
-    COLLET_TRY(gpu_driver()->open(a->ordinal));
-    GPU_ENTERED(gpu_driver(), a->ordinal);
-    return gpu_driver()->memory->create(bytes, &a->memory);
-}
-
-static void release(struct allocation *a) {
-    if (a->mapped_bytes > 0) {
-        pledge_end(a->pledge);
-        free_on_host(a);
-    } else {
-        GPU_ENTERED(gpu_driver(), a->ordinal);
-        gpu_driver()->memory->destroy_now(a->memory);
-    }
-    free(a);
-}
-
-enum collet_result collet_mem_alloc(void **memory, size_t bytes, int device) {
+static enum collet_result allocate_on_host(size_t bytes, void **memory) {
     struct allocation *a;
-    if (memory == NULL)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "memory is NULL: pass the address of a pointer");
-    if (bytes == 0)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "bytes is 0: ask for 1 or more");
     COLLET_TRY(memory_get(&a, 1, sizeof *a, "no memory to note an allocation"));
-    enum collet_result result =
-        device == COLLET_DEVICE_HOST ? allocate_on_host(a, bytes) : allocate_on_gpu(a, bytes, device);
+    enum collet_result result = allocation_fill(a, bytes);
     if (result != COLLET_SUCCESS) {
         free(a);
         return result;
@@ -100,6 +76,21 @@ enum collet_result collet_mem_alloc(void **memory, size_t bytes, int device) {
     allocations = a;
     *memory = a->memory;
     return COLLET_SUCCESS;
+}
+
+static enum collet_result allocate_on_gpu(size_t bytes, int device, void **memory) {
+    int ordinal;
+    COLLET_TRY(gpu_find(device, "device", &ordinal));
+    COLLET_TRY(gpu_driver()->open(ordinal));
+    return gpu_buffer_create(ordinal, bytes, memory);
+}
+
+enum collet_result collet_mem_alloc(void **memory, size_t bytes, int device) {
+    if (memory == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "memory is NULL: pass the address of a pointer");
+    if (bytes == 0)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "bytes is 0: ask for 1 or more");
+    return device == COLLET_DEVICE_HOST ? allocate_on_host(bytes, memory) : allocate_on_gpu(bytes, device, memory);
 }
 
 /* Takes the allocation out of the list; NULL: it is not in it. */
@@ -115,13 +106,18 @@ static struct allocation *forget_allocation(const void *memory) {
 }
 
 enum collet_result collet_mem_free(void *memory) {
+    enum collet_result result;
     if (memory == NULL)
         return COLLET_SUCCESS;
+    if (gpu_buffer_destroy(memory, &result))
+        return result;
     struct allocation *a = forget_allocation(memory);
     if (a == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
                        "memory is %p: that did not come from collet_mem_alloc(), or is freed already", memory);
-    release(a);
+    pledge_end(a->pledge);
+    allocation_end(a);
+    free(a);
     return COLLET_SUCCESS;
 }
 

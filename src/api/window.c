@@ -15,6 +15,7 @@
 
 #include "api/group.h"
 #include "base/memory.h"
+#include "chan/windows.h"
 #include "fifo/commons.h"
 #include "fifo/port.h"
 
@@ -40,6 +41,7 @@ struct collet_window {
     uint64_t *signals;            /* [nranks]: how many each rank has sent here */
     uint64_t *waited;             /* [nranks]: how many of them were waited for */
     bool signals_in_commons;
+    struct gpu_window *on_gpu; /* then it has none of the above; see chan/windows.h */
 };
 
 static pthread_mutex_t windows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list of each communicator */
@@ -59,10 +61,13 @@ static void window_destroy(struct collet_window *window, int nranks) {
     free(window);
 }
 
-static enum collet_result window_create(int nranks, struct collet_window **window_p) {
+static enum collet_result window_create(const struct collet_comm *comm, struct collet_window **window_p) {
     struct collet_window *window;
-    size_t n = (size_t)nranks;
+    size_t n = (size_t)comm->nranks;
     COLLET_TRY(memory_get(&window, 1, sizeof *window, "no memory for a window"));
+    *window_p = window;
+    if (comm->gpu != NULL)
+        return COLLET_SUCCESS;
     window->entries = calloc(n, sizeof *window->entries);
     window->views = calloc(n, sizeof(struct commons_view *));
     window->waited = calloc(n, sizeof *window->waited);
@@ -70,11 +75,10 @@ static enum collet_result window_create(int nranks, struct collet_window **windo
     window->signals_in_commons = window->signals != NULL;
     if (window->signals == NULL)
         window->signals = calloc(n, sizeof *window->signals);
-    *window_p = window;
     if (window->entries != NULL && window->views != NULL && window->waited != NULL && window->signals != NULL)
         return COLLET_SUCCESS;
-    window_destroy(window, nranks);
-    return err_set(COLLET_ERR_NO_MEMORY, "no memory for a window of %d ranks", nranks);
+    window_destroy(window, comm->nranks);
+    return err_set(COLLET_ERR_NO_MEMORY, "no memory for a window of %d ranks", comm->nranks);
 }
 
 static struct window_place place_in_window(const void *memory) {
@@ -94,11 +98,27 @@ static enum collet_result window_meet(struct collet_window *window, struct colle
     return COLLET_SUCCESS;
 }
 
+/* An abort by another thread waits for these two. */
+static enum collet_result register_on_gpu(struct collet_window *window, struct collet_comm *comm, void *buff,
+                                          size_t bytes) {
+    if (!comm_enter(comm))
+        return comm_check(comm);
+    enum collet_result result = comm_remember(comm, gpu_window_register(comm->chan, buff, bytes, &window->on_gpu));
+    comm_leave(comm);
+    return result;
+}
+
+static enum collet_result deregister_on_gpu(const struct collet_window *window, struct collet_comm *comm) {
+    if (!comm_enter(comm))
+        return comm_check(comm);
+    enum collet_result result = comm_remember(comm, gpu_window_deregister(comm->chan, window->on_gpu));
+    comm_leave(comm);
+    return result;
+}
+
 static enum collet_result register_check(struct collet_comm *comm, const void *buff, size_t bytes,
                                          struct collet_window *const *window_p) {
     COLLET_TRY(comm_check_usable(comm));
-    if (comm->gpu != NULL)
-        return err_set(COLLET_ERR_UNSUPPORTED, "windows are for communicators of host memory");
     if (window_p == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "window is NULL: pass where the handle goes");
     if (buff == NULL && bytes > 0)
@@ -110,8 +130,9 @@ enum collet_result collet_win_register(struct collet_comm *comm, void *buff, siz
                                        struct collet_window **window_p) {
     struct collet_window *window;
     COLLET_TRY(register_check(comm, buff, bytes, window_p));
-    COLLET_TRY(window_create(comm->nranks, &window));
-    enum collet_result result = window_meet(window, comm, buff, bytes);
+    COLLET_TRY(window_create(comm, &window));
+    enum collet_result result =
+        comm->gpu != NULL ? register_on_gpu(window, comm, buff, bytes) : window_meet(window, comm, buff, bytes);
     if (result != COLLET_SUCCESS) {
         window_destroy(window, comm->nranks);
         return result;
@@ -152,7 +173,8 @@ enum collet_result collet_win_deregister(struct collet_comm *comm, struct collet
         return COLLET_SUCCESS;
     COLLET_TRY(group_check_closed("collet_win_deregister"));
     COLLET_TRY(forget_window(comm, window));
-    enum collet_result result = collet_barrier(comm, NULL); /* nobody writes here any more */
+    enum collet_result result = window->on_gpu != NULL ? deregister_on_gpu(window, comm)
+                                                       : collet_barrier(comm, NULL); /* nobody writes here any more */
     window_destroy(window, comm->nranks);
     return result;
 }
@@ -174,6 +196,9 @@ static enum collet_result window_enter(struct collet_comm *comm, const struct co
     if (result == COLLET_SUCCESS && (peer < 0 || peer >= comm->nranks))
         result =
             err_set(COLLET_ERR_INVALID_ARGUMENT, "peer is %d: 0 … %d in this communicator", peer, comm->nranks - 1);
+    if (result == COLLET_SUCCESS && comm->gpu != NULL)
+        result = err_set(COLLET_ERR_UNSUPPORTED, "on GPUs a window is for collectives, sends and receives; puts and "
+                                                 "signals are for communicators of host memory");
     SCOPED_LOCK(&windows_lock);
     if (result == COLLET_SUCCESS && link_of(comm, window) == NULL)
         result = err_no_window(window);

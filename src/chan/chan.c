@@ -10,6 +10,7 @@
 #include "chan/crowd.h"
 #include "chan/selftest.h"
 #include "chan/tracer.h"
+#include "chan/windows.h"
 #include "transport/transport.h"
 
 #include <search.h>
@@ -122,6 +123,13 @@ static void waiting_init(struct chan *chan) {
     chan->cache_bytes = crowd_cache_share(owner->peers, owner->nranks, owner->rank, &cache);
 }
 
+static enum collet_result create_window_table(struct conn_owner *owner) {
+    if (owner->gpu == NULL)
+        return COLLET_SUCCESS;
+    GPU_ENTERED(owner->gpu->driver, owner->gpu->ordinal);
+    return gpu_rank_take(owner->gpu, (size_t)owner->nranks * LOAN_WINDOWS * sizeof(uint64_t), (void **)&owner->windows);
+}
+
 enum collet_result chan_create(const struct chan_options *options, struct chan **chan_p) {
     const struct config *config = options->config;
     struct chan *chan;
@@ -145,12 +153,12 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
     chan->last = &chan->owner.first;
     chan->owner.counters = chan->counters;
     waiting_init(chan);
-    if (config->trace[0] != '\0') {
-        enum collet_result result = tracer_create(&chan->owner, &chan->tracer);
-        if (result != COLLET_SUCCESS) {
-            free(chan);
-            return result;
-        }
+    enum collet_result result = create_window_table(&chan->owner);
+    if (result == COLLET_SUCCESS && config->trace[0] != '\0')
+        result = tracer_create(&chan->owner, &chan->tracer);
+    if (result != COLLET_SUCCESS) {
+        free(chan);
+        return result;
     }
     if (options->lock != NULL)
         chan_list(chan, options->lock);
@@ -178,6 +186,7 @@ void chan_destroy(struct chan *chan) {
     if (chan == NULL)
         return;
     chan_unlist(chan);
+    gpu_windows_end(chan);
     for (struct conn *conn = chan->owner.first; conn != NULL; conn = conn->next)
         conn->transport->close(conn);
     for (struct conn *conn = chan->owner.first, *next; conn != NULL; conn = next) {

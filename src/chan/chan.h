@@ -30,6 +30,10 @@ struct chan {
     const char *name;        /* of the communicator; "": it has none */
     struct tracer *tracer;   /* tracer.h; NULL: nothing is traced */
 
+    /* windows.c, on GPUs */
+    struct gpu_window *windows;
+    uint64_t window_meetings; /* of all ranks */
+
     /* Its connections grow in number: */
     struct conn **last; /* where the next of owner.first goes */
     uint64_t counters[CONN_COUNTERS];

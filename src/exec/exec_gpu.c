@@ -13,7 +13,9 @@
 #include "exec/exec_gpu.h"
 
 #include "base/err.h"
+#include "chan/windows.h"
 #include "fifo/proto.h"
+#include "gpu/buffers.h"
 #include "proxy/proxy.h"
 
 #include <stdio.h>
@@ -126,13 +128,19 @@ static uint32_t blocks_of(const struct exec_call *call, uint32_t first_channel, 
     return first_channel < all ? (uint32_t)(first_worker[end < all ? end : all] - first_worker[first_channel]) : 0;
 }
 
-/* Which of a call's buffers may be lent: those that other GPUs reach. */
-static uint32_t lent_regions(const struct exec_call *call) {
-    const struct gpu_rank *gpu = call->chan->owner.gpu;
+/* As what a buffer may be lent; other GPUs reach memory of collet as far as it reaches. See struct interp_op. */
+static uint8_t lent_as(const struct chan *chan, const void *address) {
+    struct gpu_window_place place;
+    if (gpu_window_find(chan, address, 1, &place) && gpu_window_is_lent(place.window))
+        return (uint8_t)(1 + place.number);
+    return gpu_buffer_has(chan->owner.gpu->ordinal, address);
+}
+
+static void choose_lent(const struct exec_call *call, uint8_t lends[STEP_REGIONS]) {
     if (!call->program->lends_on_gpu || call->args.protocol != PROTOCOL_SIMPLE)
-        return 0;
-    return (uint32_t)gpu->driver->sharing->is_ours(gpu->ordinal, call->args.in) << STEP_IN |
-           (uint32_t)gpu->driver->sharing->is_ours(gpu->ordinal, call->args.out) << STEP_OUT;
+        return;
+    lends[STEP_IN] = lent_as(call->chan, call->args.in);
+    lends[STEP_OUT] = lent_as(call->chan, call->args.out);
 }
 
 static struct work gpu_work_of(const struct exec_call *call, uint32_t first_channel, uint32_t nchannels) {
@@ -143,8 +151,8 @@ static struct work gpu_work_of(const struct exec_call *call, uint32_t first_chan
         .first_channel = first_channel,
         .nblocks = blocks_of(call, first_channel, nchannels),
         .collective = call->request.collective,
-        .lends = lent_regions(call),
     };
+    choose_lent(call, work.lends);
     if (prog_facts[call->request.collective].reduces)
         work.args.mirror = type_mirror(call->request.op, call->request.type);
     return work;

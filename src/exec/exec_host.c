@@ -83,7 +83,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
         if (call->request.extents != NULL)
             fill_extents(op, program->progs[channel], call->request.extents, channel);
         op->lends_from = loans.lends_from;
-        op->lends = 1u << STEP_IN | 1u << STEP_OUT;
+        op->lends[STEP_IN] = op->lends[STEP_OUT] = 1;
         op->borrows_from = loans.borrows_from;
         op->lands_from = loans.lands_from;
         op->stream_stores = leaves_cache;

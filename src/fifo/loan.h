@@ -47,8 +47,12 @@ enum loan_way {
     LOAN_NONE,
     LOAN_PROCESS, /* it is in the same process: by address, also from one GPU to another */
     LOAN_HOST, /* it is in another process: what lies in its commons by address, the rest by process_vm_readv and _writev */
+    LOAN_WINDOW, /* it is on another GPU, of another process: what lies in a window, by address (kernels/block_loans.cuh) */
     LOAN_WIRE, /* by a transport that sends from, and receives into, the memory of its own end */
 };
+
+/* Windows of a rank have numbers from 1 to below this; 0 is none (chan/windows.h). */
+#define LOAN_WINDOWS 64u
 
 /* Shorter payloads are faster in slots. */
 #define LOAN_PROCESS_BYTES 8192u
@@ -58,11 +62,12 @@ enum loan_way {
 
 /* Of a slot's header. */
 struct fifo_loan {
-    uint64_t address;           /* of the payload, in the producer's memory; 0: the slot has it */
-    uint64_t to;                /* where the consumer wants it, in its memory; 0: it has not said; LOAN_REFUSED */
-    uint64_t offset, to_offset; /* where both are in the commons of their processes; 0: not there */
-    uint32_t claimed;           /* parts that somebody copies or has copied; and LOAN_STOPPED */
-    uint32_t done;              /* parts that are copied; and LOAN_IN_SLOT */
+    uint64_t address; /* of the payload, in the producer's memory; 0: the slot has it */
+    uint64_t to;      /* where the consumer wants it, in its memory; 0: it has not said; LOAN_REFUSED */
+    uint64_t offset,
+        to_offset;    /* where both are in the commons of their processes; 0: not there. LOAN_WINDOW: the window */
+    uint32_t claimed; /* parts that somebody copies or has copied; and LOAN_STOPPED */
+    uint32_t done;    /* parts that are copied; and LOAN_IN_SLOT */
 };
 
 #define LOAN_REFUSED 1u          /* in `to`: the consumer cannot take it; put the payload into the slot */
@@ -86,9 +91,11 @@ struct loan_end {
     int (*only)(uint64_t address, uint32_t bytes); /* LOAN_WIRE: may memory of this rank be lent? NULL: any may */
     const struct commons *commons;                 /* of this process; NULL: nothing in it is lent */
     struct commons_view *view;                     /* of the other process's; NULL: it has none */
-    uint64_t lending;                              /* producer: address of the payload of its next slot; 0: not lent */
-    uint64_t until;                                /* producer: position behind its newest loan */
-    const char *taken; /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */
+    const uint64_t *windows; /* LOAN_WINDOW, consumer: by window of the producer's, what to add to an address in it */
+    uint64_t lending;        /* producer: address of the payload of its next slot; 0: not lent */
+    uint32_t lending_window; /* the window that it lies in */
+    uint64_t until;          /* producer: position behind its newest loan */
+    const char *taken;       /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */
     /* LOAN_WIRE, consumer. */
     struct loan_landing landings[LOAN_LANDINGS]; /* by slot, of positions below landings_end that are not consumed */
     uint64_t landings_end;
@@ -122,7 +129,7 @@ PORT_FN void loan_note(struct loan_end *end, struct fifo_loan *loan, uint64_t ne
     loan->address = end->lending;
     if (end->lending == 0)
         return;
-    loan->offset = loan_offset(end, end->lending);
+    loan->offset = end->way == LOAN_WINDOW ? end->lending_window : loan_offset(end, end->lending);
     loan->to = 0;
     loan->claimed = loan->done = 0;
     end->lending = 0;

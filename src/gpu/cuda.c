@@ -362,7 +362,6 @@ static const struct gpu_sharing cuda_sharing = {
     .can_reach = cuda_can_reach,
     .open_peer = cuda_open_peer,
     .keeps_lines = cuda_keeps_lines,
-    .is_ours = cuda_block_holds,
     .create = cuda_shared_create,
     .destroy = cuda_shared_destroy,
     .attach = cuda_attach,

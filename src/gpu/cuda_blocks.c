@@ -8,7 +8,6 @@
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <stdlib.h>
 
 struct block {
@@ -70,16 +69,6 @@ void cuda_block_give_back(void *memory) {
     if (block != NULL)
         block->is_unused = true;
     pthread_mutex_unlock(&lock);
-}
-
-bool cuda_block_holds(int ordinal, const void *address) {
-    bool holds = false;
-    pthread_mutex_lock(&lock);
-    for (const struct block *block = blocks; block != NULL && !holds; block = block->next)
-        holds = block->kind == BLOCK_PLAIN && block->ordinal == ordinal && !block->is_unused &&
-                (uintptr_t)address - (uintptr_t)block->memory < block->bytes;
-    pthread_mutex_unlock(&lock);
-    return holds;
 }
 
 void cuda_block_free(void *memory) {

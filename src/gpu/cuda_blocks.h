@@ -26,8 +26,6 @@ void *cuda_block_take(enum cuda_block kind, int ordinal, size_t bytes);
 /* The caller has made it. False: no memory to note it. */
 bool cuda_block_note(enum cuda_block kind, int ordinal, void *memory, size_t bytes);
 void cuda_block_give_back(void *memory);
-/* Does the address lie in a PLAIN one of this GPU that is not unused? */
-bool cuda_block_holds(int ordinal, const void *address);
 /* Frees one that was noted, now. */
 void cuda_block_free(void *memory);
 /* Frees what has been given back. No rank of the process is on a GPU. */

@@ -125,11 +125,27 @@ static void unmap(void *memory, size_t bytes) {
     vmm.unreserve((CUdeviceptr)(uintptr_t)memory, bytes);
 }
 
+/* GPUs that have opened this one as a peer reach what cudaMalloc gives there, but nothing that is mapped, before it is said. */
+static enum collet_result allow_peers(void *memory, size_t bytes) {
+    CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    int own, count, can;
+    COLLET_TRY(here(&access.location));
+    own = access.location.id;
+    if (cudaGetDeviceCount(&count) != cudaSuccess)
+        return COLLET_SUCCESS;
+    for (access.location.id = 0; access.location.id < count; access.location.id++)
+        if (access.location.id != own && cudaDeviceCanAccessPeer(&can, access.location.id, own) == cudaSuccess && can)
+            VMM_TRY(allow((CUdeviceptr)(uintptr_t)memory, bytes, &access, 1));
+    return COLLET_SUCCESS;
+}
+
 /* What create() made, mapped and named. */
 static enum collet_result publish(CUmemGenericAllocationHandle handle, void **memory_p, struct gpu_name *name) {
     int fd;
     VMM_TRY(export_fd(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
     enum collet_result result = map_handle(name->bytes, handle, memory_p);
+    if (result == COLLET_SUCCESS)
+        result = allow_peers(*memory_p, name->bytes);
     if (result == COLLET_SUCCESS)
         result = cuda_clear(*memory_p, name->bytes);
     if (result == COLLET_SUCCESS)

@@ -64,12 +64,8 @@ struct gpu_sharing {
     /* Do 128 bytes that 8 lanes of a kernel on GPU `ordinal` store together arrive whole in memory of `other`? Opens nothing. */
     bool (*keeps_lines)(int ordinal, int other);
 
-    /* Does this address lie in memory on GPU `ordinal` that memory->create() has made, and that was not given back? GPUs that have
-     * opened this one as a peer reach it. */
-    bool (*is_ours)(int ordinal, const void *address);
-
     /* Memory that other processes can attach, zeroed, and its name, whose descriptor is the caller's to close. A driver
-     * may refuse one kind of name or the other. */
+     * may refuse one kind of name or the other. GPUs of this process that have opened its GPU as a peer reach it. */
     enum collet_result (*create)(size_t bytes, bool by_fd, void **memory_p, struct gpu_name *name);
     void (*destroy)(void *memory, const struct gpu_name *name);
     /* In another process, where name->fd is what that process was given; it may be closed afterwards. */

@@ -207,7 +207,8 @@ BLOCK_SELDOM void block_begin(struct block_memory *m, const struct work *work, u
     w->lent = 0;
     /* This block waits for a loan at every end. A loan that this block does not copy may be copied by another block. */
     op->lends_from = program->npeers <= BLOCK_STAGED_PEERS ? program->lends_from : 0;
-    op->lends = work->lends;
+    for (int region = 0; region < STEP_REGIONS; region++)
+        op->lends[region] = work->lends[region];
     bool few = program->list_entries <= BLOCK_STAGED_LIST;
     void **lists = program->lists + (uint64_t)worker * program->list_entries;
     w->src = few ? m->src : (const void **)lists;

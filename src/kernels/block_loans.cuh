@@ -13,7 +13,8 @@
  *                         failed, too, says in `done` that it does not read
  *
  * A loan needs what is true of NVLink and of memory of one GPU: the consumer's GPU reads the producer's memory, and both may
- * exchange a word of it. Which ends lend, the transport says; which buffers are lent, the host (struct work).
+ * exchange a word of it. Which ends lend, the transport says; which buffers are lent, the host (struct work). To a consumer in
+ * another process an address says nothing: there the slot also names the window that it lies in (chan/windows.h).
  */
 #ifndef COLLET_KERNELS_BLOCK_LOANS_CUH
 #define COLLET_KERNELS_BLOCK_LOANS_CUH
@@ -33,6 +34,13 @@ BLOCK_SELDOM void loans_drop(const struct interp_op *op, const struct prog_step 
     }
 }
 
+/* Where this GPU reads the payload of the slot. */
+BLOCK_FN const char *loan_reached(const struct fifo_end *end) {
+    const struct fifo_loan *loan = &fifo_header(end)->loan;
+    uint64_t add = end->loans.way == LOAN_WINDOW ? end->loans.windows[loan->offset] : 0;
+    return (const char *)(uintptr_t)(loan->address + add);
+}
+
 /* Claims all payloads that were lent to this step. All its slots have arrived, so it does not wait before it has read them. */
 BLOCK_SELDOM enum work_failure loans_take(const struct interp_op *op, const struct prog_step *step) {
 #pragma unroll 1
@@ -40,7 +48,7 @@ BLOCK_SELDOM enum work_failure loans_take(const struct interp_op *op, const stru
         struct fifo_end *end = op->recv_ends[step->recv_first + k];
         if (end->loans.way == LOAN_NONE || fifo_header(end)->loan.address == 0)
             continue;
-        end->loans.taken = (const char *)(uintptr_t)fifo_header(end)->loan.address;
+        end->loans.taken = loan_reached(end);
         if (port_flag_swap(&fifo_header(end)->loan.claimed, LOAN_READING) != 0) {
             loans_drop(op, step); /* this one, too: its header now says that somebody reads */
             return WORK_ABORTED;

@@ -152,15 +152,18 @@ PORT_FN uint32_t interp_lent_region(const struct interp_op *op, const struct pro
 PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
                         uint32_t everywhere) {
     int operand = step->lends == STEP_LENDS_OPERAND, n = 0;
-    if (proto_has_lines(everywhere) || w->op->lends_from - 1 >= bytes || !step->lends ||
-        (w->op->lends >> interp_lent_region(w->op, step) & 1) == 0 || (operand && interp_changes(w->op, step, nsrc)))
+    if (proto_has_lines(everywhere) || w->op->lends_from - 1 >= bytes || !step->lends)
+        return 0;
+    uint32_t lent = w->op->lends[interp_lent_region(w->op, step)];
+    if (lent == 0 || (operand && interp_changes(w->op, step, nsrc)))
         return 0;
     uint64_t payload = (uint64_t)(uintptr_t)(operand ? w->src[0] : w->dst[0]);
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = w->op->send_ends[step->send_first + k];
         int lends = proto_at(everywhere, w->op->args.protocol, end) == PROTOCOL_SIMPLE &&
-                    loan_is_worth(&end->loans, payload, bytes);
+                    loan_is_worth(&end->loans, payload, bytes) && (end->loans.way != LOAN_WINDOW || lent > 1);
         end->loans.lending = lends ? payload : 0;
+        end->loans.lending_window = lent - 1;
         n += lends;
     }
     w->lent += (uint32_t)n;

@@ -66,7 +66,7 @@ struct work {
     struct work_args args;
     uint32_t first_channel, nblocks; /* the workers of this channel and the next ones; of args.nchannels in all */
     uint32_t collective;             /* for messages */
-    uint32_t lends;                  /* bit r: the buffer of region r (enum step_region) may be lent to other GPUs */
+    uint8_t lends[STEP_REGIONS];     /* as in struct interp_op */
 };
 
 /* What fits into the 4 KiB that every driver takes as kernel arguments. */

@@ -30,14 +30,14 @@ struct interp_op {
     const struct span
         *extents[STEP_REGIONS]; /* [region][block], where each block has its own; NULL: as geometry says */
     struct work_args args;
-    uint32_t lends_from;    /* least payload that any of the ends lends (fifo/loan.h); 0: none does */
-    uint32_t lends;         /* from which regions: bit r of region r */
-    uint32_t borrows_from;  /* host: least payload that any of the ends is lent; 0: none is */
-    uint32_t lands_from;    /* host: least payload that any of the ends receives where it belongs; 0: none does */
-    uint32_t lands_early;   /* host: IN and OUT are apart: payloads of steps with STEP_LANDS_EARLY may do so */
-    uint32_t stream_stores; /* host: local results do not stay in the caches */
-    const void *reduce;     /* host: reduce_fn */
-    const void *multiply;   /* host: multiply_fn */
+    uint32_t lends_from;         /* least payload that any of the ends lends (fifo/loan.h); 0: none does */
+    uint8_t lends[STEP_REGIONS]; /* 0: nothing of the region; else 1 + the window that it lies in, or 1: in none */
+    uint32_t borrows_from;       /* host: least payload that any of the ends is lent; 0: none is */
+    uint32_t lands_from;         /* host: least payload that any of the ends receives where it belongs; 0: none does */
+    uint32_t lands_early;        /* host: IN and OUT are apart: payloads of steps with STEP_LANDS_EARLY may do so */
+    uint32_t stream_stores;      /* host: local results do not stay in the caches */
+    const void *reduce;          /* host: reduce_fn */
+    const void *multiply;        /* host: multiply_fn */
 };
 
 struct interp_worker {

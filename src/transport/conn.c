@@ -31,7 +31,7 @@ uint32_t conn_least_lent(const struct config *config, const char *way, uint32_t 
 }
 
 bool conn_is_direct(const struct conn_owner *owner, const char *way) {
-    bool possible = owner->gpu == NULL || strcmp(way, "process") == 0;
+    bool possible = owner->gpu == NULL || strcmp(way, "process") == 0 || strcmp(way, "shared") == 0;
     return possible && lists_way(owner->config, way);
 }
 

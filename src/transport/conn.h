@@ -43,6 +43,7 @@ struct conn_owner {
         layouts[PROG_CONNECTS_COUNT]; /* of connections, by how many an algorithm makes; equal on all ranks */
     const struct topo_rings
         *rings;         /* channel c leaves hosts by the NICs of ring c mod their number; NULL: by any NIC */
+    uint64_t *windows;  /* on its GPU, [rank][LOAN_WINDOWS]: see struct loan_end; NULL on the host */
     struct conn *first; /* all connections of this rank, in order of creation: conn.next */
     uint64_t *counters; /* CONN_COUNTERS; others may read them at any time. NULL: nobody wants to know */
     bool whole_lines;   /* all ranks, on GPUs, agreed on slots where lines of LL128 arrive whole */

@@ -34,7 +34,7 @@ enum collet_result hand_over_listen(char name[HAND_OVER_NAME_BYTES], int *listen
     name_make(name);
     socklen_t length = abstract_address(name, &address);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, 4) == 0) {
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, SOMAXCONN) == 0) {
         *listener_p = fd;
         return COLLET_SUCCESS;
     }

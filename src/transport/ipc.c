@@ -14,6 +14,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "gpu/buffers.h"
+#include "transport/gpu_peers.h"
 #include "transport/hand_over.h"
 #include "transport/transport.h"
 
@@ -27,6 +29,7 @@ enum ipc_kind { IPC_GPU = 1, IPC_PINNED };
 
 struct ipc_offer {
     int32_t kind;
+    int32_t takes_loans;                  /* the consumer does */
     struct gpu_name name;                 /* IPC_GPU; what its fd says holds for the consumer */
     char hand_over[HAND_OVER_NAME_BYTES]; /* where the descriptor is to be had; "": there is none */
 };
@@ -37,6 +40,7 @@ struct ipc_end {
     size_t bytes;
     struct gpu_name name;
     bool pinned;
+    bool lends; /* producer */
     int fd;     /* consumer: to be handed over; −1: nothing is, any more */
     int socket; /* consumer: by this listener; producer: from there; −1: not, or not any more */
 };
@@ -49,17 +53,6 @@ static uint64_t ipc_card(int device) {
 static bool ipc_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
     *why = a->node != b->node ? "different hosts" : "not on GPUs";
     return a->node == b->node && a->device != COLLET_DEVICE_HOST && b->device != COLLET_DEVICE_HOST;
-}
-
-/* The GPU of a peer as this process numbers it; −1: not to be seen. */
-static int peer_ordinal(const struct conn *conn) {
-    const struct gpu_driver *driver = conn->owner->gpu->driver;
-    const char *why;
-    uint64_t gpu = transport_card(&transport_ipc, &conn->owner->peers[conn->peer]);
-    int ordinal = driver->count(&why) - 1;
-    while (ordinal >= 0 && driver->identity(ordinal) != gpu)
-        ordinal--;
-    return ordinal;
 }
 
 static enum collet_result ipc_end_create(struct conn *conn, enum ipc_kind kind, struct ipc_end **end_p) {
@@ -76,25 +69,23 @@ static enum collet_result offer_fd(struct ipc_end *end, int fd, struct ipc_offer
     return fd < 0 ? COLLET_SUCCESS : hand_over_listen(offer->hand_over, &end->socket);
 }
 
-/* By which kind of name is up to the driver, unless the user says it. */
-static enum collet_result create_shared(const struct conn *conn, struct ipc_end *end) {
-    const struct gpu_driver *driver = conn->owner->gpu->driver;
-    int64_t by_fd = conn->owner->config->cumem_enable;
-    enum collet_result result = driver->sharing->create(end->bytes, by_fd == 1, &end->memory, &end->name);
-    if (result == COLLET_SUCCESS || by_fd >= 0)
-        return result;
-    log_info(CONN, "memory of the GPU will be shared by descriptors, since: %s", err_last());
-    return driver->sharing->create(end->bytes, true, &end->memory, &end->name);
+/* Of payloads that lie in windows (chan/windows.h). */
+static void lend_windows(struct conn *conn) {
+    conn_allow_loans(conn, LOAN_WINDOW, LOAN_PROCESS_BYTES);
+    conn->end.loans.windows = conn->owner->windows + (size_t)conn->peer * LOAN_WINDOWS;
 }
 
 static enum collet_result offer_gpu(struct conn *conn, struct ipc_offer *offer) {
     struct ipc_end *end = NULL;
     COLLET_TRY(ipc_end_create(conn, IPC_GPU, &end));
-    COLLET_TRY(create_shared(conn, end));
+    COLLET_TRY(gpu_shared_create(conn->owner->config->cumem_enable, end->bytes, &end->memory, &end->name));
     offer->name = end->name;
     COLLET_TRY(offer_fd(end, end->name.fd, offer));
     COLLET_TRY(conn_memory_init_on_gpu(conn, end->memory));
     fifo_end_init(&conn->end, end->memory, conn_layout(conn), conn->owner->config);
+    offer->takes_loans = conn_is_direct(conn->owner, "shared") && gpu_peer_is_near(conn->owner, conn->peer);
+    if (offer->takes_loans)
+        lend_windows(conn);
     return COLLET_SUCCESS;
 }
 
@@ -136,7 +127,7 @@ static enum collet_result ipc_offer(struct conn *conn, struct conn_blob *blob) {
     struct gpu_rank *gpu = conn->owner->gpu;
     struct ipc_offer offer = {0};
     GPU_ENTERED(gpu->driver, gpu->ordinal);
-    enum collet_result result = make_offer(conn, peer_ordinal(conn), &offer);
+    enum collet_result result = make_offer(conn, gpu_peer_ordinal(conn->owner, conn->peer), &offer);
     memcpy(blob->data, &offer, sizeof(offer));
     blob->bytes = sizeof(offer);
     return result;
@@ -150,6 +141,7 @@ static enum collet_result ipc_accept(struct conn *conn, const struct conn_blob *
     memcpy(&offer, blob->data, sizeof(offer));
     COLLET_TRY(ipc_end_create(conn, (enum ipc_kind)offer.kind, &end));
     end->name = offer.name;
+    end->lends = offer.takes_loans && conn_is_direct(conn->owner, "shared");
     return offer.hand_over[0] == '\0' ? COLLET_SUCCESS : hand_over_connect(offer.hand_over, &end->socket);
 }
 
@@ -161,6 +153,8 @@ static enum collet_result take_memory(struct conn *conn, struct ipc_end *end, in
     }
     COLLET_TRY(conn->owner->gpu->driver->sharing->attach(&end->name, &end->memory));
     fifo_end_init(&conn->end, end->memory, conn_layout(conn), conn->owner->config);
+    if (end->lends)
+        lend_windows(conn);
     return COLLET_SUCCESS;
 }
 

@@ -386,16 +386,6 @@ static bool open_peer(int ordinal, int other) {
 
 static bool keeps_lines(int ordinal, int other) { return ordinal == other || (nvlink[ordinal] >> other & 1); }
 
-static bool is_ours(int ordinal, const void *address) {
-    bool found = false;
-    (void)ordinal;
-    pthread_mutex_lock(&lock);
-    for (const struct head *head = memories; head != NULL && !found; head = head->next)
-        found = (uintptr_t)address - (uintptr_t)head < head->bytes;
-    pthread_mutex_unlock(&lock);
-    return found;
-}
-
 static enum collet_result shared_create(size_t bytes, bool by_fd, void **memory_p, struct gpu_name *name) {
     struct head head;
     if (!by_fd && handles_refused)
@@ -547,7 +537,6 @@ static const struct gpu_sharing table_of_sharing = {
     .can_reach = can_reach,
     .open_peer = open_peer,
     .keeps_lines = keeps_lines,
-    .is_ours = is_ours,
     .create = shared_create,
     .destroy = shared_destroy,
     .attach = attach,

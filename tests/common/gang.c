@@ -135,7 +135,7 @@ void gang_launch(struct gang *gang, const struct gang_call *c, const struct tria
             .program = &gang->programs[rank],
             .status = &gang->status,
             .nblocks = (uint32_t)(gang->nchannels * gang->progs[rank]->nworkers),
-            .lends = 1u << STEP_IN | 1u << STEP_OUT,
+            .lends = {[STEP_IN] = 1, [STEP_OUT] = 1},
             .args =
                 {
                     .in = trials[rank].sendbuff,

@@ -60,7 +60,9 @@ for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
     a_stream_with_the_handle_of_one_that_is_gone_keeps_the_order_of_calls \
     a_communicator_ends_while_a_kernel_of_another_waits an_abort_comes_through_while_every_call_of_the_driver_waits \
     processes_that_are_shown_one_gpu_each_use_nvlink parts_of_one_gpu_share_memory_of_the_host \
-    memory_by_a_handle_outlives_its_communicator lines_are_for_gpus_that_store_them_whole; do
+    memory_by_a_handle_outlives_its_communicator windows_are_lent_between_processes_by_handle \
+    windows_are_lent_between_processes_by_descriptor windows_are_lent_between_processes_that_are_shown_one_gpu_each \
+    windows_of_gpus_that_pci_joins_are_not_lent a_window_that_may_not_be_read_fails_the_call lines_are_for_gpus_that_store_them_whole; do
     check "$name" timeout 170 "$sim/test_gpus" "$name"
 done
 check a_collective_takes_one_launch_and_four_calls calls_per_collective

@@ -4,7 +4,10 @@
  */
 #include "gpusim/each.h"
 
+#include "api/comm.h"
+#include "chan/windows.h"
 #include "collet.h"
+#include "gpusim/machine.h"
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
@@ -235,6 +238,103 @@ static void memory_by_a_handle_outlives_its_communicator(void) {
     each_rank(end_one_after_the_other);
 }
 
+/* ---- windows of two processes ---- */
+
+#define LENT 5000u
+
+/* Slots that the rank has lent to the other process. */
+static uint64_t loans_of(const struct collet_comm *comm) {
+    uint64_t loans = 0;
+    for (const struct conn *c = comm->chan->owner.first; c != NULL; c = c->next) {
+        struct fifo_end end = c->end;
+        if (c->side == CONN_PRODUCER && c->end_on_gpu != NULL)
+            GOOD(cudaMemcpy(&end, c->end_on_gpu, sizeof(end), cudaMemcpyDefault));
+        if (end.loans.way == LOAN_WINDOW)
+            loans += end.loans.until - c->end.loans.until;
+    }
+    return loans;
+}
+
+/* Is the result right? */
+static bool gather(uint32_t *in, uint32_t *out, int rank, struct collet_comm *comm) {
+    uint32_t numbers[2 * LENT];
+    for (uint32_t k = 0; k < LENT; k++)
+        numbers[k] = (uint32_t)rank << 24 | k;
+    GOOD(cudaMemcpy(in, numbers, LENT * sizeof(*in), cudaMemcpyDefault));
+    GOOD(collet_allgather(in, out, LENT, COLLET_UINT32, comm, NULL));
+    bool right = cudaMemcpy(numbers, out, sizeof(numbers), cudaMemcpyDefault) == cudaSuccess;
+    for (uint32_t k = 0; right && k < 2 * LENT; k++)
+        right = numbers[k] == (k / LENT << 24 | k % LENT);
+    return right;
+}
+
+/* GPU: the rank's own, as its process numbers it. */
+static void lend_to_the_other_process(int rank, int gpu, bool lends, bool may_read) {
+    struct collet_comm *comm;
+    struct collet_window *window;
+    struct gpu_window_place place;
+    struct gpusim_range_info range;
+    void *memory;
+    rank_sums(rank, gpu, &comm);
+    GOOD(collet_mem_alloc(&memory, 3 * LENT * sizeof(uint32_t), COLLET_DEVICE_CUDA(gpu)));
+    uint32_t *in = memory, *out = in + LENT;
+    EQUAL(gather(in, out, rank, comm), true);
+    EQUAL(loans_of(comm), 0);
+    GOOD(collet_win_register(comm, memory, 3 * LENT * sizeof(uint32_t), &window));
+    EQUAL(gpu_window_find(comm->chan, memory, 1, &place), true);
+    EQUAL(gpu_window_is_symmetric(place.window), lends);
+    if (!may_read && gpusim_range_of(gpu_window_base(place.window, 1 - rank), &range))
+        gpusim_range_grant(range.base, (uint32_t)rank, false, true);
+    EQUAL(gather(in, out, rank, comm), may_read);
+    if (!may_read)
+        return;
+    EQUAL(loans_of(comm) > 0, lends);
+    GOOD(collet_win_deregister(comm, window));
+    GOOD(collet_mem_free(memory)); /* the machine looks whether the other process still has it open */
+    GOOD(collet_comm_destroy(comm));
+}
+
+static void lend_from_the_one_gpu_shown(int rank) {
+    setenv("CUDA_VISIBLE_DEVICES", rank == 0 ? "0" : "1", 1);
+    lend_to_the_other_process(rank, 0, true, true);
+}
+static void lend_between_gpus_that_are_seen(int rank) { lend_to_the_other_process(rank, rank, true, true); }
+static void use_slots(int rank) { lend_to_the_other_process(rank, rank, false, true); }
+static void lend_what_may_not_be_read(int rank) { lend_to_the_other_process(rank, rank, true, false); }
+
+static void each_rank_gathers(void (*run)(int rank), const char *by_descriptor) {
+    setenv("COLLET_PROTO", "Simple", 1);
+    setenv("COLLET_ALGO", "direct", 1);
+    setenv("COLLET_NCHANNELS", "1", 1);
+    setenv("COLLET_CUMEM_ENABLE", by_descriptor, 1);
+    each_rank(run);
+}
+
+static void windows_are_lent_between_processes_by_handle(void) {
+    each_rank_gathers(lend_between_gpus_that_are_seen, "0");
+}
+
+static void windows_are_lent_between_processes_by_descriptor(void) {
+    each_rank_gathers(lend_between_gpus_that_are_seen, "1");
+}
+
+static void windows_are_lent_between_processes_that_are_shown_one_gpu_each(void) {
+    setenv("COLLET_TOPO_FILE", "tests/gpusim/nvlink.xml", 1);
+    each_rank_gathers(lend_from_the_one_gpu_shown, "0");
+    each_rank_gathers(lend_from_the_one_gpu_shown, "1");
+}
+
+static void windows_of_gpus_that_pci_joins_are_not_lent(void) {
+    setenv("GPUSIM_LINKS", "PCI", 1);
+    each_rank_gathers(use_slots, "0");
+}
+
+/* The payload is read where it is: without the right to, the reader's GPU faults. */
+static void a_window_that_may_not_be_read_fails_the_call(void) {
+    setenv("COLLET_TIMEOUT", "5", 1);
+    each_rank_gathers(lend_what_may_not_be_read, "0");
+}
+
 /* ---- which GPUs may use LL128 ---- */
 
 /* In a process of its own, since a machine stays what it is. */
@@ -274,6 +374,11 @@ static void lines_are_for_gpus_that_store_them_whole(void) {
     X(processes_that_are_shown_one_gpu_each_use_nvlink)                                                                \
     X(parts_of_one_gpu_share_memory_of_the_host)                                                                       \
     X(memory_by_a_handle_outlives_its_communicator)                                                                    \
+    X(windows_are_lent_between_processes_by_handle)                                                                    \
+    X(windows_are_lent_between_processes_by_descriptor)                                                                \
+    X(windows_are_lent_between_processes_that_are_shown_one_gpu_each)                                                  \
+    X(windows_of_gpus_that_pci_joins_are_not_lent)                                                                     \
+    X(a_window_that_may_not_be_read_fails_the_call)                                                                    \
     X(lines_are_for_gpus_that_store_them_whole)
 static const struct each_case cases[] = {CASES(EACH_ROW)};
 

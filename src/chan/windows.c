@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "chan/windows.h"
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/wait.h"
+#include "boot/agree.h"
+#include "boot/process.h"
+#include "gpu/buffers.h"
+#include "transport/gpu_peers.h"
+#include "transport/hand_over.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a rank says of its buffer. */
+struct window_card {
+    uint64_t address, bytes; /* of the window */
+    uint64_t offset;         /* in the buffer */
+    int32_t is_buffer;       /* it lies in one, or is empty */
+    int32_t is_named;
+    struct gpu_name name;
+    char hand_over[HAND_OVER_NAME_BYTES]; /* where the descriptor is to be had; "": there is none */
+};
+
+/* What a rank has come to. */
+struct window_finding {
+    int32_t attached; /* all that it was to attach */
+    int32_t reaches_all;
+};
+
+/* How this rank reaches another one's. */
+struct window_reach {
+    char *base;
+    uint64_t bytes;
+    void *attached; /* NULL: nothing was */
+    struct gpu_name name;
+};
+
+struct gpu_window {
+    struct gpu_window *next;
+    struct chan *chan;
+    uint32_t number;
+    struct gpu_buffer *buffer;  /* NULL: it is empty */
+    struct window_reach *reach; /* [nranks] */
+    bool is_lent, is_symmetric;
+};
+
+static pthread_mutex_t windows_lock = PTHREAD_MUTEX_INITIALIZER; /* of every communicator's list */
+
+/* ---- what all ranks tell each other ---- */
+
+struct meeting_point {
+    struct chan *chan;
+    struct gpu_window *window;
+    struct waiter waiter;
+    uint64_t deadline_ns;
+    int listener; /* −1: nothing is to be handed over */
+};
+
+static struct meeting_point meet_at(struct chan *chan, struct gpu_window *window) {
+    return (struct meeting_point){.chan = chan,
+                                  .window = window,
+                                  .waiter = {.spin = chan->spin, .yield_ns = chan->yield_ns},
+                                  .deadline_ns = os_now_ns() + (uint64_t)chan->timeout_ms * 1000000u,
+                                  .listener = -1};
+}
+
+/* While a rank waits, others may come for its descriptor. */
+static void give_and_pause(struct meeting_point *meeting) {
+    while (meeting->listener >= 0 &&
+           hand_over_give(meeting->listener, meeting->window->buffer->name.fd) != COLLET_IN_PROGRESS)
+        ;
+    wait_pause(&meeting->waiter);
+}
+
+static enum collet_result agree_on(struct meeting_point *meeting, const char *call, const void *entry,
+                                   size_t entry_bytes, void *table) {
+    const struct conn_owner *owner = &meeting->chan->owner;
+    struct agreement agreement = {0};
+    SCOPED_FREE int *ranks = NULL;
+    COLLET_TRY(memory_get(&ranks, (size_t)owner->nranks, sizeof *ranks, "no memory for %d ranks", owner->nranks));
+    for (int rank = 0; rank < owner->nranks; rank++)
+        ranks[rank] = rank;
+    const struct agreement_terms terms = {.boot = owner->boot,
+                                          .key = boot_key(BOOT_WINDOW, ++meeting->chan->window_meetings),
+                                          .ranks = ranks,
+                                          .nranks = owner->nranks,
+                                          .self = owner->rank,
+                                          .entry_bytes = entry_bytes,
+                                          .call = call,
+                                          .timeout_s = (int)((meeting->chan->timeout_ms + 999) / 1000)};
+    enum collet_result result = agreement_start(&agreement, &terms, entry);
+    if (result == COLLET_SUCCESS)
+        while ((result = agreement_try(&agreement)) == COLLET_IN_PROGRESS)
+            give_and_pause(meeting);
+    if (result == COLLET_SUCCESS)
+        memcpy(table, agreement.table, (size_t)owner->nranks * entry_bytes);
+    agreement_fini(&agreement);
+    return result;
+}
+
+/* ---- other ranks' buffers ---- */
+
+static enum collet_result take_descriptor(struct meeting_point *meeting, const char *hand_over, int *fd_p) {
+    int socket;
+    COLLET_TRY(hand_over_connect(hand_over, &socket));
+    enum collet_result result;
+    while ((result = hand_over_take(socket, fd_p)) == COLLET_IN_PROGRESS) {
+        give_and_pause(meeting);
+        result = os_now_ns() < meeting->deadline_ns ? boot_check(meeting->chan->owner.boot)
+                                                    : err_set(COLLET_ERR_TIMEOUT, "no descriptor came in time");
+        if (result != COLLET_SUCCESS)
+            break;
+    }
+    close(socket);
+    return result;
+}
+
+static enum collet_result attach(struct meeting_point *meeting, const struct window_card *card,
+                                 struct window_reach *reach) {
+    const struct gpu_rank *gpu = meeting->chan->owner.gpu;
+    struct gpu_name name = card->name;
+    if (!card->is_named)
+        return err_set(COLLET_ERR_UNSUPPORTED, "its driver gives that memory no name");
+    name.fd = -1;
+    if (card->hand_over[0] != '\0')
+        COLLET_TRY(take_descriptor(meeting, card->hand_over, &name.fd));
+    GPU_ENTERED(gpu->driver, gpu->ordinal);
+    enum collet_result result = gpu->driver->sharing->attach(&name, &reach->attached);
+    if (name.fd >= 0)
+        close(name.fd);
+    reach->name = name;
+    if (result == COLLET_SUCCESS)
+        reach->base = (char *)reach->attached + card->offset;
+    return result;
+}
+
+/* True also if there is nothing to reach. */
+static bool reach_buffer(struct meeting_point *meeting, int rank, const struct window_card *card) {
+    const struct conn_owner *owner = &meeting->chan->owner;
+    struct window_reach *reach = &meeting->window->reach[rank];
+    reach->bytes = card->bytes;
+    if (card->bytes == 0 || !gpu_peer_is_near(owner, rank))
+        return true;
+    if (process_is_here(owner->peers[rank].process)) {
+        if (owner->gpu->driver->sharing->open_peer(owner->gpu->ordinal, gpu_peer_ordinal(owner, rank)))
+            reach->base = (char *)(uintptr_t)card->address;
+        return reach->base != NULL;
+    }
+    if (attach(meeting, card, reach) == COLLET_SUCCESS)
+        return true;
+    log_info(CONN, "rank %d cannot attach the window of rank %d: %s", owner->rank, rank, err_last());
+    return false;
+}
+
+static void detach(const struct chan *chan, struct window_reach *reach) {
+    const struct gpu_rank *gpu = chan->owner.gpu;
+    GPU_ENTERED(gpu->driver, gpu->ordinal);
+    if (reach->attached != NULL)
+        gpu->driver->sharing->detach(reach->attached, &reach->name);
+    reach->attached = reach->base = NULL;
+}
+
+/* For blocks on the GPU: what to add to an address that another process has lent. */
+static enum collet_result write_table(const struct gpu_window *window, const struct window_card *cards) {
+    const struct conn_owner *owner = &window->chan->owner;
+    GPU_ENTERED(owner->gpu->driver, owner->gpu->ordinal);
+    for (int rank = 0; rank < owner->nranks; rank++) {
+        const uint64_t add = (uint64_t)(uintptr_t)window->reach[rank].base - cards[rank].address;
+        uint64_t *place = owner->windows + (size_t)rank * LOAN_WINDOWS + window->number;
+        if (window->reach[rank].attached != NULL)
+            COLLET_TRY(owner->gpu->driver->memory->write(place, &add, sizeof add));
+    }
+    return COLLET_SUCCESS;
+}
+
+/* ---- registration ---- */
+
+static void window_free(struct gpu_window *window, bool closed) {
+    for (int rank = 0; rank < window->chan->owner.nranks; rank++)
+        detach(window->chan, &window->reach[rank]);
+    if (window->buffer != NULL)
+        gpu_buffer_release(window->buffer, closed);
+    free(window->reach);
+    free(window);
+}
+
+/* The lowest number that is free; LOAN_WINDOWS: none is. */
+static uint32_t free_number(const struct chan *chan) {
+    uint64_t taken = 1;
+    SCOPED_LOCK(&windows_lock);
+    for (const struct gpu_window *window = chan->windows; window != NULL; window = window->next)
+        taken |= 1ull << window->number;
+    return ~taken != 0 ? (uint32_t)__builtin_ctzll(~taken) : LOAN_WINDOWS;
+}
+_Static_assert(LOAN_WINDOWS == 64, "bits of a word");
+
+static enum collet_result say_what(struct meeting_point *meeting, void *buff, size_t bytes, struct window_card *card) {
+    const struct gpu_window *window = meeting->window;
+    const struct gpu_buffer *buffer = window->buffer;
+    *card = (struct window_card){.address = (uintptr_t)buff, .bytes = bytes, .is_buffer = bytes == 0 || buffer != NULL};
+    if (buffer == NULL)
+        return COLLET_SUCCESS;
+    card->offset = (uint64_t)((char *)buff - buffer->memory);
+    card->is_named = buffer->is_named;
+    card->name = buffer->name;
+    return buffer->is_named && buffer->name.fd >= 0 ? hand_over_listen(card->hand_over, &meeting->listener)
+                                                    : COLLET_SUCCESS;
+}
+
+static enum collet_result check_cards(const struct window_card *cards, int nranks) {
+    for (int rank = 0; rank < nranks; rank++)
+        if (!cards[rank].is_buffer)
+            return err_set(
+                COLLET_ERR_INVALID_ARGUMENT,
+                "buff of rank %d does not lie, with all its bytes, in one buffer of collet_mem_alloc() on the "
+                "rank's GPU",
+                rank);
+    return COLLET_SUCCESS;
+}
+
+/* Reaches what it can, and hears whether all ranks could. */
+static enum collet_result reach_all(struct meeting_point *meeting, const struct window_card *cards) {
+    struct gpu_window *window = meeting->window;
+    const int nranks = meeting->chan->owner.nranks;
+    struct window_finding mine = {.attached = true, .reaches_all = true};
+    SCOPED_FREE struct window_finding *findings = NULL;
+    COLLET_TRY(memory_get(&findings, (size_t)nranks, sizeof *findings, "no memory for %d ranks", nranks));
+    for (int rank = 0; rank < nranks; rank++) {
+        mine.attached &= reach_buffer(meeting, rank, &cards[rank]);
+        mine.reaches_all &= window->reach[rank].base != NULL;
+    }
+    COLLET_TRY(write_table(window, cards));
+    COLLET_TRY(agree_on(meeting, "collet_win_register()", &mine, sizeof mine, findings));
+    window->is_lent = window->is_symmetric = true;
+    for (int rank = 0; rank < nranks; rank++) {
+        window->is_lent &= findings[rank].attached != 0;
+        window->is_symmetric &= findings[rank].reaches_all != 0;
+    }
+    return COLLET_SUCCESS;
+}
+
+/* To attach memory may wait for kernels, which may wait for ranks. */
+static enum collet_result await_work(const struct chan *chan) {
+    while (!gpu_rank_wait(chan->owner.gpu, 1000000))
+        COLLET_TRY(boot_check(chan->owner.boot));
+    return boot_check(chan->owner.boot);
+}
+
+static enum collet_result window_ranks_meet(struct meeting_point *meeting, void *buff, size_t bytes) {
+    const struct conn_owner *owner = &meeting->chan->owner;
+    struct window_card mine;
+    SCOPED_FREE struct window_card *cards = NULL;
+    COLLET_TRY(memory_get(&cards, (size_t)owner->nranks, sizeof *cards, "no memory for %d ranks", owner->nranks));
+    COLLET_TRY(await_work(meeting->chan));
+    COLLET_TRY(say_what(meeting, buff, bytes, &mine));
+    COLLET_TRY(agree_on(meeting, "collet_win_register()", &mine, sizeof mine, cards));
+    COLLET_TRY(check_cards(cards, owner->nranks));
+    return reach_all(meeting, cards);
+}
+
+static enum collet_result gpu_window_create(struct chan *chan, const void *buff, size_t bytes,
+                                            struct gpu_window **window_p) {
+    struct gpu_window *window;
+    const uint32_t number = free_number(chan);
+    if (number == LOAN_WINDOWS)
+        return err_set(COLLET_ERR_UNSUPPORTED, "the communicator has %u windows already: deregister one",
+                       LOAN_WINDOWS - 1);
+    COLLET_TRY(memory_get(&window, 1, sizeof *window, "no memory for a window"));
+    *window = (struct gpu_window){.chan = chan, .number = number};
+    enum collet_result result = memory_get(&window->reach, (size_t)chan->owner.nranks, sizeof *window->reach,
+                                           "no memory for a window of %d ranks", chan->owner.nranks);
+    if (result != COLLET_SUCCESS) {
+        free(window);
+        return result;
+    }
+    window->buffer = bytes > 0 ? gpu_buffer_hold(chan->owner.gpu->ordinal, buff, bytes) : NULL;
+    *window_p = window;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result gpu_window_register(struct chan *chan, void *buff, size_t bytes, struct gpu_window **window_p) {
+    struct gpu_window *window = NULL;
+    COLLET_TRY(gpu_window_create(chan, buff, bytes, &window));
+    struct meeting_point meeting = meet_at(chan, window);
+    enum collet_result result = window_ranks_meet(&meeting, buff, bytes);
+    if (meeting.listener >= 0)
+        close(meeting.listener);
+    if (result != COLLET_SUCCESS) {
+        if (result != COLLET_ERR_INVALID_ARGUMENT)
+            boot_fail(chan->owner.boot, result, err_last());
+        window_free(window, result == COLLET_ERR_INVALID_ARGUMENT);
+        return result;
+    }
+    log_info(CONN, "window %u of rank %d: payloads in it %s lent between processes", window->number, chan->owner.rank,
+             window->is_lent ? "are" : "are not");
+    SCOPED_LOCK(&windows_lock);
+    window->next = chan->windows;
+    *window_p = chan->windows = window;
+    return COLLET_SUCCESS;
+}
+
+static void window_unlist(struct gpu_window *window) {
+    SCOPED_LOCK(&windows_lock);
+    struct gpu_window **link = &window->chan->windows;
+    while (*link != window)
+        link = &(*link)->next;
+    *link = window->next;
+}
+
+enum collet_result gpu_window_deregister(struct chan *chan, struct gpu_window *window) {
+    struct meeting_point meeting = meet_at(chan, window);
+    char mine = 0;
+    SCOPED_FREE char *all = NULL;
+    COLLET_TRY(memory_get(&all, (size_t)chan->owner.nranks, sizeof *all, "no memory for %d ranks", chan->owner.nranks));
+    COLLET_TRY(await_work(chan));
+    window_unlist(window);
+    for (int rank = 0; rank < chan->owner.nranks; rank++)
+        detach(chan, &window->reach[rank]);
+    enum collet_result result = agree_on(&meeting, "collet_win_deregister()", &mine, sizeof mine, all);
+    if (result != COLLET_SUCCESS)
+        boot_fail(chan->owner.boot, result, err_last());
+    window_free(window, result == COLLET_SUCCESS);
+    return result;
+}
+
+void gpu_windows_end(struct chan *chan) {
+    for (struct gpu_window *next; chan->windows != NULL; chan->windows = next) {
+        next = chan->windows->next;
+        window_free(chan->windows, false);
+    }
+}
+
+/* ---- what others ask ---- */
+
+bool gpu_window_find(const struct chan *chan, const void *address, size_t bytes, struct gpu_window_place *place) {
+    SCOPED_LOCK(&windows_lock);
+    for (const struct gpu_window *window = chan->windows; window != NULL; window = window->next) {
+        const struct window_reach *own = &window->reach[chan->owner.rank];
+        const size_t at = (uintptr_t)address - (uintptr_t)own->base;
+        if (own->base == NULL || at >= own->bytes || bytes > own->bytes - at)
+            continue;
+        *place = (struct gpu_window_place){window, window->number, at};
+        return true;
+    }
+    return false;
+}
+
+void *gpu_window_base(const struct gpu_window *window, int rank) { return window->reach[rank].base; }
+size_t gpu_window_bytes(const struct gpu_window *window, int rank) { return window->reach[rank].bytes; }
+bool gpu_window_is_lent(const struct gpu_window *window) { return window->is_lent; }
+bool gpu_window_is_symmetric(const struct gpu_window *window) { return window->is_symmetric; }

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Windows of GPU communicators: one buffer per rank, which the GPUs of other ranks of its host read and write.
+ *
+ *    rank 0, on GPU 0                                        rank 1, on GPU 1
+ *    gpu_window_base(window, 0): its buffer ◀─────────────── gpu_window_base(window, 0): an address of rank 1's own
+ *    gpu_window_base(window, 1) ───────────────────────────▶ gpu_window_base(window, 1): its buffer
+ *
+ * A GPU reaches the buffers of ranks that share it, and of ranks whose GPUs NVLink joins with it (transport/gpu_peers.h). In its
+ * own process that is the address itself. Memory of another process is attached by its name (gpu/buffers.h).
+ *
+ *    register    each rank says what its buffer is called ─▶ attaches the others' ─▶ says whether it could ─▶ all know
+ *    deregister  waits for its own work ─▶ detaches ─▶ says so ─▶ all know: the buffers are their owners' alone
+ *
+ * So a window has the same number on all ranks, and whether it is lent, or symmetric, all ranks answer alike. Work of a rank uses
+ * what that rank has attached, and nobody else's: it is enough that each rank waits for its own.
+ */
+#ifndef COLLET_CHAN_WINDOWS_H
+#define COLLET_CHAN_WINDOWS_H
+
+#include "chan/chan.h"
+
+struct gpu_window;
+
+/* Both are collective, and block. buff lies in a buffer of the rank's GPU, or bytes is 0. INVALID_ARGUMENT on all ranks: that is
+ * not so on one of them. UNSUPPORTED: there are too many windows. Other failures of register end the communicator. */
+enum collet_result gpu_window_register(struct chan *chan, void *buff, size_t bytes, struct gpu_window **window_p);
+/* May end the communicator; then it ends the window, if this did not. */
+enum collet_result gpu_window_deregister(struct chan *chan, struct gpu_window *window);
+
+/* Ends all windows of a rank whose work is done, without a word to the others. */
+void gpu_windows_end(struct chan *chan);
+
+/* A place in a window of this rank. */
+struct gpu_window_place {
+    const struct gpu_window *window; /* valid while the window is */
+    uint32_t number;                 /* 1 … LOAN_WINDOWS − 1; equal on all ranks */
+    uint64_t offset;
+};
+
+/* In which window of the communicator does [address, address + bytes) lie, and of several, in which is the newest? False: in none.
+ * By any thread. */
+bool gpu_window_find(const struct chan *chan, const void *address, size_t bytes, struct gpu_window_place *place);
+
+/* Where the GPU of this rank reaches the buffer of that one; NULL: it does not, or there is none. */
+void *gpu_window_base(const struct gpu_window *window, int rank);
+size_t gpu_window_bytes(const struct gpu_window *window, int rank);
+
+/* All ranks answer alike. Lent: each rank reaches the buffers of all ranks that its GPU is near to. Symmetric: each rank of the
+ * communicator reaches those of all. */
+bool gpu_window_is_lent(const struct gpu_window *window);
+bool gpu_window_is_symmetric(const struct gpu_window *window);
+
+#endif
