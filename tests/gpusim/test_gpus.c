@@ -261,6 +261,7 @@ static bool gather(uint32_t *in, uint32_t *out, int rank, struct collet_comm *co
     for (uint32_t k = 0; k < LENT; k++)
         numbers[k] = (uint32_t)rank << 24 | k;
     GOOD(cudaMemcpy(in, numbers, LENT * sizeof(*in), cudaMemcpyDefault));
+    GOOD(cudaMemset(out, 0xff, sizeof(numbers)));
     GOOD(collet_allgather(in, out, LENT, COLLET_UINT32, comm, NULL));
     bool right = cudaMemcpy(numbers, out, sizeof(numbers), cudaMemcpyDefault) == cudaSuccess;
     for (uint32_t k = 0; right && k < 2 * LENT; k++)
@@ -332,7 +333,7 @@ static void windows_of_gpus_that_pci_joins_are_not_lent(void) {
 /* The payload is read where it is: without the right to, the reader's GPU faults. */
 static void a_window_that_may_not_be_read_fails_the_call(void) {
     setenv("COLLET_TIMEOUT", "5", 1);
-    each_rank_gathers(lend_what_may_not_be_read, "0");
+    each_rank_gathers(lend_what_may_not_be_read, "1"); /* a mapping has rights of its own */
 }
 
 /* ---- which GPUs may use LL128 ---- */
