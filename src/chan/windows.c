@@ -243,7 +243,7 @@ static enum collet_result reach_all(struct meeting_point *meeting, const struct 
 }
 
 /* To attach memory may wait for kernels, which may wait for ranks. */
-static enum collet_result await_work(const struct chan *chan) {
+static enum collet_result await_own_work(const struct chan *chan) {
     while (!gpu_rank_wait(chan->owner.gpu, 1000000))
         COLLET_TRY(boot_check(chan->owner.boot));
     return boot_check(chan->owner.boot);
@@ -254,7 +254,7 @@ static enum collet_result window_ranks_meet(struct meeting_point *meeting, void 
     struct window_card mine;
     SCOPED_FREE struct window_card *cards = NULL;
     COLLET_TRY(memory_get(&cards, (size_t)owner->nranks, sizeof *cards, "no memory for %d ranks", owner->nranks));
-    COLLET_TRY(await_work(meeting->chan));
+    COLLET_TRY(await_own_work(meeting->chan));
     COLLET_TRY(say_what(meeting, buff, bytes, &mine));
     COLLET_TRY(agree_on(meeting, "collet_win_register()", &mine, sizeof mine, cards));
     COLLET_TRY(check_cards(cards, owner->nranks));
@@ -315,7 +315,7 @@ enum collet_result gpu_window_deregister(struct chan *chan, struct gpu_window *w
     char mine = 0;
     SCOPED_FREE char *all = NULL;
     COLLET_TRY(memory_get(&all, (size_t)chan->owner.nranks, sizeof *all, "no memory for %d ranks", chan->owner.nranks));
-    COLLET_TRY(await_work(chan));
+    COLLET_TRY(await_own_work(chan));
     window_unlist(window);
     for (int rank = 0; rank < chan->owner.nranks; rank++)
         detach(chan, &window->reach[rank]);
