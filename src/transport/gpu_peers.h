@@ -10,7 +10,7 @@
 /* As this process numbers it; −1: this process does not see it. */
 int gpu_peer_ordinal(const struct conn_owner *owner, int peer);
 
-/* Do the two share a GPU, or does NVLink join their GPUs? Then the GPU of this rank reads memory of the other one's, and both may
+/* Are the two on one GPU, or on GPUs that NVLink joins? Then the GPU of this rank reads memory of the other one's, and both may
  * exchange a word of it (native atomics). */
 bool gpu_peer_is_near(const struct conn_owner *owner, int peer);
 
