@@ -47,7 +47,7 @@ enum collet_result tracer_create(const struct conn_owner *owner, struct tracer *
     pthread_once(&once, note_time);
     COLLET_TRY(memory_get(&tracer, 1, sizeof *tracer, "no memory for a tracer"));
     tracer->owner = owner;
-    for (int thread = 0; thread < TRACER_THREADS; thread++) {
+    for (int thread = 0; thread <= TRACER_PROXY || thread < TRACER_PROXY + owner->config->proxy; thread++) {
         struct trace_event *events = calloc(room, sizeof *events);
         if (events == NULL) {
             tracer_destroy(tracer);

@@ -59,9 +59,10 @@ static bool goes_by_wire(const struct conn *conn) {
 
 static int threads_of(const struct chan *chan) { return chan->owner.config->proxy > 1 ? chan->owner.config->proxy : 1; }
 
-/* Which thread carries a connection? Its opposite, which uses the same sockets, must have the same one. */
+/* Which thread carries a connection? Its opposite, which uses the same sockets, must have the same one. A rank's two neighbours in
+ * a ring are two ranks apart, and should have two. */
 static bool is_mine(const struct proxy_client *client, const struct conn *conn) {
-    int place = conn->transport->copies ? conn->peer + conn->channel + conn->lane : 0;
+    int place = conn->transport->copies ? conn->peer / 2 + conn->channel + conn->lane : 0;
     return goes_by_wire(conn) && place % threads_of(client->chan) == client->proxy->number;
 }
 
@@ -105,7 +106,7 @@ static void tell_failure(const struct proxy_client *client) {
 /* One turn over a rank's connections: those that its executor may wait for, and those that still have something to send.
  * False: there is nothing to be done. */
 static bool client_turn(struct proxy_client *client, bool *moved) {
-    bool active = client->held > 0 || client->landed != client->launches, work = active;
+    bool active = client->held > 0 || client->landed != client->launches, work = false;
     if (has_failed(client->chan))
         return false;
     if (client->failure != COLLET_SUCCESS) {
@@ -115,6 +116,7 @@ static bool client_turn(struct proxy_client *client, bool *moved) {
     for (struct conn *conn = client->chan->owner.first; conn != NULL; conn = conn->next) {
         if (!is_mine(client, conn))
             continue;
+        work |= active;
         if (!is_in_use(client, conn) && conn->transport->idle(conn)) {
             if (conn->transport->attend != NULL && client->proxy->turns % ATTEND_EVERY_TURNS == 0) /* chan/attend.c */
                 conn->transport->attend(conn);
@@ -137,7 +139,7 @@ static bool client_turn(struct proxy_client *client, bool *moved) {
 /* Whose rank computes outside collet attends all the same, now and then. */
 static void await_work(struct proxy *proxy) {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += SLEEP_NS;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
@@ -249,12 +251,16 @@ void proxy_landed(struct chan *chan, uint64_t launches) {
 /* ---- coming and going ---- */
 
 static enum collet_result proxy_create(int gpu, int number, struct proxy **proxy_p) {
+    pthread_condattr_t steady;
     struct proxy *proxy;
     COLLET_TRY(memory_get(&proxy, 1, sizeof *proxy, "no memory for a proxy"));
     proxy->gpu = gpu;
     proxy->number = number;
     pthread_mutex_init(&proxy->lock, NULL);
-    pthread_cond_init(&proxy->work, NULL);
+    pthread_condattr_init(&steady);
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    pthread_cond_init(&proxy->work, &steady);
+    pthread_condattr_destroy(&steady);
     enum collet_result result = os_thread_start(&proxy->thread, "collet-proxy", proxy_main, proxy);
     if (result != COLLET_SUCCESS) {
         free(proxy);
@@ -303,15 +309,21 @@ static bool is_drained(const struct proxy_client *client) {
     return true;
 }
 
-static void client_drain(struct proxy_client *client) {
+static bool are_drained(struct chan *chan) {
+    bool done = true;
+    proxy_pause(chan);
+    for (EACH_CLIENT(client, chan))
+        done &= is_drained(client);
+    proxy_resume(chan);
+    return done;
+}
+
+static void drain(struct chan *chan) {
     struct waiter waiter = {.spin = 0};
-    uint64_t limit_ns = (uint64_t)client->chan->timeout_ms * 1000000u;
-    for (bool done = false; !done;) {
-        lock_take(client->proxy);
-        done = is_drained(client);
-        proxy_lock_give(client->proxy);
-        done |= !done && wait_pause(&waiter) && wait_idle_ns(&waiter) > limit_ns;
-    }
+    uint64_t limit_ns = (uint64_t)chan->timeout_ms * 1000000u;
+    while (!are_drained(chan))
+        if (wait_pause(&waiter) && wait_idle_ns(&waiter) > limit_ns)
+            return;
 }
 
 /* With all_lock: takes the rank off its proxy. True if it was the last one, and the proxy is nobody's now. */
@@ -373,8 +385,9 @@ enum collet_result proxy_serve(struct chan *chan) {
 }
 
 void proxy_leave(struct chan *chan) {
-    for (EACH_CLIENT(client, chan))
-        client_drain(client);
+    if (client_of(chan) == NULL)
+        return;
+    drain(chan);
     destroy_all(client_of(chan));
     __atomic_store_n(&chan->proxy, NULL, __ATOMIC_RELEASE); /* pairs with attend_one() */
 }

@@ -3,7 +3,7 @@
  * tcp: two FIFOs of the same layout, one at each end, and sockets that make the consumer's follow the producer's.
  *
  *    producer's FIFO                                                               consumer's FIFO
- *    slot s ───── socket (s mod n): │ frame │ payload │ frame │ payload │ … ─────▶ slot s, header s, then tail
+ *    slot s ───── one of n sockets: │ frame │ payload │ frame │ payload │ … ─────▶ slot s, header s, then tail
  *    head: the kernel has taken                                                    head: moved by the executor;
  *    all slots before it                                                           a full FIFO reads no socket
  *
@@ -22,9 +22,10 @@
  * buffers fill up, and the kernel takes no more from the producer. So what is under way may be as much as the kernel finds
  * that the path needs, and not only what slots hold.
  *
- * The connection the other way uses the same sockets (tcp_link.h), one further: from the higher rank to the lower, slot s is on
- * socket (s + 1 mod n). Two ranks that send to each other at the same time then use different sockets, and neither holds one
- * while the other one's packets want it. What goes one way acknowledges what came the other way.
+ * The connection the other way uses the same sockets (tcp_link.h). Between hosts slots take turns: slot s is on socket (s mod n),
+ * from the higher rank to the lower on socket (s + 1 mod n). Two ranks that send to each other at the same time then use
+ * different sockets, and neither holds one while the other one's packets want it. What goes one way acknowledges what came the
+ * other way. On one host tcp_pass_slot() (tcp_end.h) says which socket is next.
  *
  * The consumer reads slots in the order of their positions, so it reads a socket only when the next position is on it. What
  * other sockets receive waits in the kernel. A read asks for the rest of the current payload, straight into the slot, and
