@@ -359,10 +359,11 @@ $(BUILD)/portable/%.o: $(PORTABLE_SOURCE) | $(BUILD)/needs
 # A child make: it sees what deps.sh has just installed, and uses all CPUs unless the caller chose otherwise.
 AGAIN = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
 RUN_TESTS = scripts/run-tests.sh --level $(1) --jobs $(TEST_JOBS) $(CHOSEN)
-# Programs without threads have nothing to show to the thread sanitizer, and some are slow under it.
+# Programs without threads have nothing to show to the thread sanitizer, and some are slow under it. It cannot see what orders the ranks
+# of test_gpu_copies, either: words that each maps at an address of its own.
 UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/unit/test_algorithms $(BUILD)/tests/unit/test_program \
     $(BUILD)/tests/unit/test_verifier $(BUILD)/tests/unit/test_cost $(BUILD)/tests/unit/test_one_tuner \
-    $(BUILD)/tests/unit/test_block $(BUILD)/tests/multi/test_emulated_gpu $(BUILD)/tests/multi/test_gpu_windows $(BUILD)/tests/gpu/% $(BUILD)/tests/gpusim/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
+    $(BUILD)/tests/unit/test_block $(BUILD)/tests/multi/test_emulated_gpu $(BUILD)/tests/multi/test_gpu_windows $(BUILD)/tests/multi/test_gpu_copies $(BUILD)/tests/gpu/% $(BUILD)/tests/gpusim/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
 # PROGRAMS='unit/test_tcp fault/test_links.sh': these alone. PART=2/8: each eighth one, from the second on.
 RUNNABLE := $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
 each_nth  = $(shell printf '%s\n' $(RUNNABLE) | awk -v part=$(PART) 'BEGIN { split(part, p, "/") } NR % p[2] == p[1] % p[2]')

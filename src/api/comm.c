@@ -14,6 +14,7 @@
 #include "base/wait.h"
 #include "boot/patience.h"
 #include "chan/selftest.h"
+#include "exec/exec_copies.h"
 #include "exec/exec_gpu.h"
 #include "proxy/proxy.h"
 #include "transport/transport.h"
@@ -189,6 +190,8 @@ void comm_close(struct collet_comm *comm) {
     if (comm->chan != NULL)
         proxy_leave(comm->chan);
     if (ended) {
+        if (comm->gpu != NULL && comm->chan != NULL)
+            exec_copies_close(comm->chan);
         planner_destroy(comm->planner);
         chan_destroy(comm->chan);
         gpu_rank_destroy(comm->gpu);

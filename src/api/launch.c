@@ -7,6 +7,7 @@
 #include "api/launch.h"
 
 #include "base/memory.h"
+#include "exec/exec_copies.h"
 #include "exec/exec_gpu.h"
 
 #include <stdio.h>
@@ -34,7 +35,12 @@ static enum collet_result copy_in_streams(const struct post *send) {
 
 static enum collet_result call_begin(const struct post *post, struct exec_call *call) {
     struct lane *lane = engine_lane(post);
-    COLLET_TRY(plan_get(post->comm->planner, &post->request, call));
+    struct exec_request request = post->request;
+    struct gpu_window_place place;
+    request.by_copies = exec_copies_take(post->comm->chan, &request, post->out, &place);
+    COLLET_TRY(plan_get(post->comm->planner, &request, call));
+    if (request.by_copies)
+        call->place = place;
     call->args.in = post->in;
     call->args.out = post->out;
     call->args.sequence = ++lane->begun;

@@ -118,6 +118,21 @@ bool config_addresses_have(const struct config_addresses *range, const uint8_t a
            (left == 0 || (range->first[whole] ^ address[whole]) >> (8 - left) == 0);
 }
 
+/* Asks of each word of a list like "default|zero"; false if one is not good. */
+static bool each_policy(const char *policy, bool (*is_good)(const char *word)) {
+    char words[CONFIG_TEXT_BYTES], *rest = words;
+    snprintf(words, sizeof words, "%s", policy);
+    for (const char *word; (word = strsep(&rest, "|")) != NULL;)
+        if (!is_good(word))
+            return false;
+    return true;
+}
+
+static bool is_policy(const char *word) { return is_listed(word, "default efficiency zero 0 1 2 3"); }
+static bool is_policy_with_kernels(const char *word) { return !is_listed(word, "zero 2 3"); }
+
+bool config_policy_is_zero(const char *policy) { return !each_policy(policy, is_policy_with_kernels); }
+
 /* Texts with a vocabulary that this room knows; those of algorithms and transports are checked by their rooms. */
 static bool text_is_known(const struct knob *knob, const char *value) {
     enum log_level level;
@@ -138,6 +153,8 @@ static bool text_is_known(const struct knob *knob, const char *value) {
         return value[0] == '\0' || is_listed(value, "size order");
     if (knob->offset == offsetof(struct config, cpu_distance))
         return is_listed(value, "near far auto");
+    if (knob->offset == offsetof(struct config, cta_policy))
+        return each_policy(value, is_policy);
     if (knob->offset == offsetof(struct config, net_gdr_level))
         return is_listed(value, "LOC PIX PXB PHB SYS");
     return true;

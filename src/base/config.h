@@ -47,6 +47,8 @@ enum config_scope {
     TEXT(direct, "DIRECT", NULL, "", RANK, "process,shared,wire",                                                      \
          "which buffers go without slots: list of process, shared, cma, wire (tcp, RDMA); or off")                     \
     INT(direct_bytes, "DIRECT_BYTES", NULL, "bytes", AGREED, 0, 0, 1 << 30, "shortest payload copied so; 0: chosen")   \
+    TEXT(cta_policy, "CTA_POLICY", "NCCL_CTA_POLICY", "", AGREED, "default",                                           \
+         "zero: on GPUs, copy engines do what they can of calls into windows; default, efficiency: kernels do")        \
     TEXT(socket_ifname, "SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "", RANK, "",                                           \
          "interfaces by prefix; ^ excludes, = matches exactly; default: by reachability")                              \
     TEXT(socket_family, "SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", RANK, "", "AF_INET or AF_INET6; default both")      \
@@ -163,6 +165,9 @@ struct config_addresses {
 /* Reads "address/bits" or ""; false if it is neither. */
 bool config_addresses_read(const char *text, struct config_addresses *range);
 bool config_addresses_have(const struct config_addresses *range, const uint8_t address[16]);
+
+/* Does COLLET_CTA_POLICY, having this value, want as few kernels as can be? A list of words, or NCCL's bits. */
+bool config_policy_is_zero(const char *policy);
 
 /* Does COLLET_NET_PLUGIN, having this value, name one? */
 bool config_names_plugin(const char *name);

@@ -109,7 +109,8 @@ enum boot_subject {
     BOOT_CENSUS,      /* boot: what is a rank doing? Somebody outside wants to know */
     BOOT_REPORT,      /* boot: the answer */
     BOOT_TESTED,      /* chan: a consumer to its producer: the test data came as they were sent */
-    BOOT_WINDOW       /* chan: a window begins or ends */
+    BOOT_WINDOW,      /* chan: a window begins or ends */
+    BOOT_COPIES       /* exec: where the words of copy engines are */
 };
 #define BOOT_KEY_REST ((1ull << 56) - 1)
 static inline uint64_t boot_key(enum boot_subject subject, uint64_t rest) { return (uint64_t)subject << 56 | rest; }

@@ -46,6 +46,7 @@ struct chan {
     /* Guests: what a room above keeps once per rank. That room alone writes it; others ask whether it is there. */
     struct proxy_client *proxy; /* proxy/proxy.c carries slots over networks; NULL: the executor does */
     struct inquest *inquest;    /* exec/exec_inquest.c; NULL: none yet. chan_destroy() frees it */
+    struct copies *copies;      /* exec/exec_copies.c; NULL: none yet */
 };
 
 /* What connections are made with. */

@@ -13,6 +13,7 @@
 
 #include "base/wait.h"
 #include "chan/chan.h"
+#include "chan/windows.h"
 #include "kernels/reduce_host.h"
 #include "kernels/worker.h"
 #include "program/program.h"
@@ -24,6 +25,13 @@ struct exec_call;
  * ranks have all these again. */
 typedef enum collet_result exec_visit(struct exec_call *call, struct interp_worker *w, bool *moved);
 typedef exec_visit *const exec_visits[PROTOCOL_COUNT]; /* [protocol of a call] */
+
+/* All ranks of a communicator on GPUs come together, before one of them puts work into a stream that waits for others. */
+struct exec_meeting {
+    uint64_t number; /* of the communicator's; 0: not numbered yet */
+    enum { MEET_NOT_YET, MEET_ANNOUNCED, MEET_DONE } met;
+    int arrived; /* at rank 0: how many ranks have come */
+};
 
 struct exec_program {
     struct prog **progs; /* [nchannels], owned; all have the same collective, algorithm, root and cut into slices */
@@ -42,10 +50,9 @@ struct exec_program {
     int *first_worker;             /* [nchannels + 1]: the workers of channel c begin at first_worker[c] */
     struct work_program *on_gpu;   /* where the device executor finds it; NULL: not there yet */
     bool lends_on_gpu;             /* some of its ends lend */
-    uint64_t meeting;              /* on GPUs: number of the meeting before its first use; 0: not numbered yet */
-    enum { MEET_NOT_YET, MEET_ANNOUNCED, MEET_DONE } met;
-    int arrived;               /* at rank 0: how many ranks have come to the meeting */
-    struct exec_program *next; /* in its owner's list */
+    struct exec_meeting meeting;   /* on GPUs: before its first use */
+    struct copy_list *copies;      /* what copy engines do in its place (exec_copies.c); NULL: not made yet */
+    struct exec_program *next;     /* in its owner's list */
 };
 
 /* Binds progs[c] to connections on channel c of chan, for c = 0 … nchannels−1. Takes the array and its programs over,
@@ -86,6 +93,7 @@ struct exec_request {
     int root;           /* or the peer of a send or receive; 0 where there is none */
     uint16_t scaling;   /* enum work_scaling, and its factor; they do not take part in the plan */
     uint64_t factor;
+    bool by_copies; /* of GPUs' copy engines, not by a kernel */
     /* Of blocks that have counts of their own (prog_is_counted), whose mean count is `count`: */
     uint32_t counts_hash;         /* of all ranks' counts; 0 if only pairs know them */
     struct exec_extents *extents; /* of this rank's buffers; freed with the request */
@@ -102,13 +110,14 @@ struct exec_call {
     reduce_fn reduce;
     struct chan *chan;
     enum exec_state state;
-    int running;               /* workers not done */
-    int told_peer;             /* the rank that it has said it waits for (exec_inquest.c); −1: it has not said any */
-    uint64_t idle_since_ns;    /* when it was first found not to have moved; 0: it has moved since the last look */
-    bool last_try;             /* in that time, a rank that it waits for was found gone */
-    void *stream;              /* of a GPU */
-    struct observed *observed; /* observer.h; NULL: nobody observes it while it runs */
-    uint64_t nth;              /* on a GPU: so many calls of its lane (api/engine.h) come before it in its group */
+    int running;            /* workers not done */
+    int told_peer;          /* the rank that it has said it waits for (exec_inquest.c); −1: it has not said any */
+    uint64_t idle_since_ns; /* when it was first found not to have moved; 0: it has moved since the last look */
+    bool last_try;          /* in that time, a rank that it waits for was found gone */
+    void *stream;           /* of a GPU */
+    struct gpu_window_place place; /* of a call by copies: that of OUT */
+    struct observed *observed;     /* observer.h; NULL: nobody observes it while it runs */
+    uint64_t nth;                  /* on a GPU: so many calls of its lane (api/engine.h) come before it in its group */
 };
 
 /* What visits the workers of a program. */

@@ -3,6 +3,7 @@
  * A call before it runs: its connections are made, and, if its rank is on a GPU, its program is put there and all
  * ranks meet.
  */
+#include "exec/exec_copies.h"
 #include "exec/exec_gpu.h"
 
 #include "base/err.h"
@@ -33,10 +34,14 @@ enum collet_result exec_connect_call(struct exec_call *call, bool *moved) {
 
 /* ---- calls of GPUs ---- */
 
+/* Of a message only two ranks know, and making their one connection is over when both have it. */
 static enum collet_result gpu_connect(struct exec_call *call, bool *moved) {
+    if (call->request.by_copies)
+        return exec_copies_connect(call, moved);
     COLLET_TRY(exec_connect_call(call, moved));
     COLLET_TRY(exec_gpu_load(call));
-    return exec_gpu_meet(call, moved);
+    return prog_is_p2p(call->request.collective) ? COLLET_SUCCESS
+                                                 : exec_gpu_meet(call->chan, &call->program->meeting, moved);
 }
 
 static enum collet_result connect_all(struct exec_call *calls, int ncalls, bool *moved, int *left) {

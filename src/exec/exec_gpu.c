@@ -10,6 +10,7 @@
  * the same place in that order, and so its parts on channels. A grid takes whole rounds, or some channels of one round. So of
  * all parts that are not done, the first one has both its ends running or about to run, whatever fits into a grid elsewhere.
  */
+#include "exec/exec_copies.h"
 #include "exec/exec_gpu.h"
 
 #include "base/err.h"
@@ -229,6 +230,16 @@ static enum collet_result tell_proxies(const struct entry *set, int n, void (*te
     return COLLET_SUCCESS;
 }
 
+/* Their work itself. */
+static enum collet_result put_set(const struct entry *set, int n, uint32_t resident, void *stream) {
+    struct exec_call *calls[WORK_MAX];
+    if (!set->call->request.by_copies)
+        return launch_grids(set, n, resident, stream);
+    for (int k = 0; k < n; k++)
+        calls[k] = set[k].call;
+    return exec_copies_put(calls, n, stream);
+}
+
 /* The set goes into the stream of its first call; the streams of the others wait for it, and it for them. */
 static enum collet_result launch_in_order(const struct entry *set, int n, uint32_t resident) {
     void *stream = set->call->stream;
@@ -240,7 +251,7 @@ static enum collet_result launch_in_order(const struct entry *set, int n, uint32
     }
     if (place.capture != 0)
         COLLET_TRY(tell_proxies(set, n, hold_proxy, stream));
-    COLLET_TRY(launch_grids(set, n, resident, stream));
+    COLLET_TRY(put_set(set, n, resident, stream));
     if (place.capture != 0)
         COLLET_TRY(tell_proxies(set, n, release_proxy, stream));
     for (int k = 0; k < n; k++) {
@@ -258,8 +269,12 @@ static enum collet_result check_set(const struct entry *set, int n, uint32_t res
             return err_set(COLLET_ERR_MISMATCH,
                            "ranks %d and %d make different calls in one group: all ranks must make the same",
                            set->call->chan->owner.rank, set[k].call->chan->owner.rank);
+    if (n > WORK_MAX)
+        return err_too_many(set, n, set_blocks(set, n, 0, 1), resident);
+    if (set->call->request.by_copies) /* they take no room */
+        return COLLET_SUCCESS;
     for (uint32_t channel = 0; channel < set_channels(set, n); channel++)
-        if (n > WORK_MAX || set_blocks(set, n, channel, 1) > resident)
+        if (set_blocks(set, n, channel, 1) > resident)
             return err_too_many(set, n, set_blocks(set, n, channel, 1), resident);
     return COLLET_SUCCESS;
 }

@@ -20,7 +20,7 @@ enum collet_result exec_gpu_run(struct exec_call *calls, int ncalls);
 
 /* No launch of a program before every rank has its connections and the program (gpu_meet.c): making them may have to wait
  * for running kernels, which would wait for the rank that is making them. SUCCESS once all have come, IN_PROGRESS before. */
-enum collet_result exec_gpu_meet(struct exec_call *call, bool *moved);
+enum collet_result exec_gpu_meet(struct chan *chan, struct exec_meeting *meeting, bool *moved);
 
 /* Puts a program with connections on the GPU of its rank, once (gpu_program.c). */
 enum collet_result exec_gpu_load(struct exec_call *call);

@@ -192,6 +192,7 @@ void exec_program_destroy(struct exec_program *program) {
     free(program->pair_ops);
     free(program->workers);
     free(program->first_worker);
+    free(program->copies);
     free(program->conns);
     destroy_progs(program->progs, program->nchannels);
     free(program);

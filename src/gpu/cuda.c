@@ -10,6 +10,7 @@
 #include "gpu/cuda_direct.h"
 #include "gpu/cuda_entry.h"
 #include "gpu/cuda_share.h"
+#include "gpu/cuda_words.h"
 #include "gpu/gpu.h"
 
 #include "base/err.h"
@@ -379,6 +380,7 @@ static const struct gpu_streams cuda_streams = {
     .query = cuda_query,
     .place = cuda_place,
     .copy = cuda_copy,
+    .words = gpu_cuda_words,
     .call = cuda_call,
     .launch = cuda_launch,
     .resident = cuda_resident,

@@ -87,6 +87,13 @@ struct gpu_place {
     uint64_t capture; /* 0, or a number that only this capture has */
 };
 
+/* What a stream does with a word of pinned memory, by itself: it runs no kernel for that. */
+struct gpu_word_op {
+    uint32_t *word; /* as GPUs see it */
+    uint32_t value;
+    bool waits; /* until the word has this value; else the value is written */
+};
+
 /* Work, in stream order. */
 struct gpu_streams {
     enum collet_result (*event_create)(void **event_p);
@@ -98,6 +105,8 @@ struct gpu_streams {
     enum collet_result (*query)(void *event);
     enum collet_result (*place)(void *stream, struct gpu_place *place);
     enum collet_result (*copy)(void *to, const void *from, size_t bytes, void *stream);
+    /* One after the other. Whoever sees what is written, on GPU or host, sees what came before it in the stream. */
+    enum collet_result (*words)(const struct gpu_word_op *ops, uint32_t nops, void *stream);
     /* The host calls function(argument) when it is its turn, at each replay of a graph too; it may not use GPUs. */
     enum collet_result (*call)(void (*function)(void *argument), void *argument, void *stream);
     enum collet_result (*launch)(const void *kernel, uint32_t blocks, uint32_t lanes, const void *argument,

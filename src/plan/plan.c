@@ -288,6 +288,11 @@ static struct plan_choice choose_p2p(const struct planner *planner, const struct
                                 p2p_chunk(planner, transport, message_bytes / (uint64_t)nchannels), 0};
 }
 
+/* A call by copies has the one algorithm whose ranks send to where their blocks belong; it knows no slots. */
+static struct plan_choice choose_copies(const struct exec_request *request) {
+    return (struct plan_choice){algorithm_find(request->collective, "direct"), PROTOCOL_SIMPLE, 1, 0, 0};
+}
+
 /* Nothing that was asked for is ignored in silence. */
 static void warn_once(struct planner *planner, enum prog_collective collective) {
     if (planner->chan->owner.rank == 0 && !planner->warned[collective])
@@ -317,6 +322,10 @@ enum collet_result plan_choose(struct planner *planner, const struct exec_reques
     struct plan_choice *choice = &planner->choices[request->collective][class];
     if (prog_is_p2p(request->collective)) {
         *choice_p = choose_p2p(planner, request, class_bytes(class));
+        return COLLET_SUCCESS;
+    }
+    if (request->by_copies) {
+        *choice_p = choose_copies(request);
         return COLLET_SUCCESS;
     }
     /* The class, not the call, is tuned, and in bytes: whichever call of a class comes first, all ranks choose the same. */
@@ -390,7 +399,7 @@ static uint32_t signature_of(const struct exec_request *request, const struct pl
     hash = hash_mix(hash, (uint64_t)request->type << 8 | (uint64_t)request->op);
     hash = hash_mix(hash, p2p ? 0 : (uint64_t)request->counts_hash << 32 | (uint64_t)request->root);
     hash = hash_mix(hash, listed ? (uint64_t)(choice->algorithm - algorithms) : 0);
-    return hash_mix(hash, (uint64_t)choice->protocol << 32 | choice->chunk_bytes);
+    return hash_mix(hash, (uint64_t)(choice->protocol | (uint32_t)request->by_copies << 8) << 32 | choice->chunk_bytes);
 }
 
 static enum collet_result call_prepare(struct planner *planner, const struct exec_request *request,
@@ -423,7 +432,7 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
 
 static bool same_request(const struct exec_request *a, const struct exec_request *b) {
     return a->count == b->count && a->collective == b->collective && a->type == b->type && a->op == b->op &&
-           a->root == b->root && a->counts_hash == b->counts_hash;
+           a->root == b->root && a->counts_hash == b->counts_hash && a->by_copies == b->by_copies;
 }
 
 static enum collet_result call_find(struct planner *planner, const struct exec_request *request,

@@ -23,7 +23,7 @@
 static int gpus = 2;
 static uint32_t reach[GPUS_MAX] = {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u}, resident_blocks = 64;
 static uint32_t nvlink[GPUS_MAX]; /* as reach; none at first */
-static bool handles_refused, broken;
+static bool handles_refused, broken, waits_are_left_out;
 static uint32_t launches, most_blocks;
 static uint32_t opened; /* by bits */
 static struct gpu_direct direct;
@@ -38,7 +38,7 @@ struct event {
     int users; /* whoever made it, until it is destroyed, and tasks that are left: as with CUDA's events */
 };
 
-enum task_kind { LAUNCH, COPY, CALL, RECORD, WAIT, DELAY };
+enum task_kind { LAUNCH, COPY, CALL, WORDS, RECORD, WAIT, DELAY };
 struct task {
     struct task *next;
     enum task_kind kind;
@@ -49,6 +49,8 @@ struct task {
     const void *from;
     size_t bytes;
     void (*function)(void *argument); /* CALL: of `to` */
+    struct gpu_word_op *ops;          /* WORDS, nops of them */
+    uint32_t nops;
     struct event *event;
     uint64_t until; /* WAIT: this many records; 0: those there are when the task is put into a stream */
     bool external;
@@ -80,9 +82,21 @@ static void run_launch(const struct task *task) {
                     (enum collet_op)(index / COLLET_TYPE_COUNT), task->lanes, task->launch->works[0].args.sequence + 1);
 }
 
+/* Other processes write these words too. */
+static void run_words(const struct task *task) {
+    for (const struct gpu_word_op *op = task->ops; op < task->ops + task->nops; op++)
+        if (!op->waits)
+            __atomic_store_n(op->word, op->value, __ATOMIC_RELEASE);
+        else
+            while (!waits_are_left_out && __atomic_load_n(op->word, __ATOMIC_ACQUIRE) != op->value)
+                nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+}
+
 static void task_run(const struct task *task) {
     if (task->kind == LAUNCH)
         run_launch(task);
+    else if (task->kind == WORDS)
+        run_words(task);
     else if (task->kind == COPY)
         memmove(task->to, task->from, task->bytes);
     else if (task->kind == CALL)
@@ -111,7 +125,16 @@ static void task_free(struct task *task) {
     if (task->event != NULL)
         event_leave(task->event);
     free(task->launch);
+    free(task->ops);
     free(task);
+}
+
+static struct gpu_word_op *ops_copy(const struct gpu_word_op *ops, uint32_t nops) {
+    struct gpu_word_op *copy = malloc(nops * sizeof(*copy));
+    if (copy == NULL)
+        abort();
+    memcpy(copy, ops, nops * sizeof(*copy));
+    return copy;
 }
 
 static void *stream_main(void *stream_) {
@@ -200,6 +223,8 @@ void emulated_gpu_break(bool is) { __atomic_store_n(&broken, is, __ATOMIC_RELAXE
 
 void emulated_gpu_refuse_handles(bool refuse) { handles_refused = refuse; }
 
+void emulated_gpu_leave_out_waits(bool leaves) { waits_are_left_out = leaves; }
+
 void emulated_gpu_set_direct(struct gpu_direct can, void (*flush)(void)) {
     direct = can;
     on_flush = flush;
@@ -271,6 +296,8 @@ void emulated_graph_run(void *graph, void *stream) {
                 abort();
             *copy.launch = *task->launch;
         }
+        if (task->ops != NULL)
+            copy.ops = ops_copy(task->ops, task->nops);
         put(stream, &copy);
     }
 }
@@ -489,6 +516,10 @@ static enum collet_result copy(void *to, const void *from, size_t bytes, void *s
     return put(stream, &(struct task){.kind = COPY, .to = to, .from = from, .bytes = bytes});
 }
 
+static enum collet_result words(const struct gpu_word_op *ops, uint32_t nops, void *stream) {
+    return put(stream, &(struct task){.kind = WORDS, .ops = ops_copy(ops, nops), .nops = nops});
+}
+
 static enum collet_result call(void (*function)(void *argument), void *argument, void *stream) {
     return put(stream, &(struct task){.kind = CALL, .function = function, .to = argument});
 }
@@ -554,6 +585,7 @@ static const struct gpu_streams table_of_streams = {
     .query = query,
     .place = place_of,
     .copy = copy,
+    .words = words,
     .call = call,
     .launch = launch,
     .resident = resident,

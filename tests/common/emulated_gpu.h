@@ -22,6 +22,9 @@ void emulated_gpu_set_nvlink(const uint32_t *masks);
 /* Whatever is asked about work of this process fails, as where a kernel of the user has gone astray. */
 void emulated_gpu_break(bool broken);
 
+/* Streams no longer wait for words: a test that needs their waits fails. */
+void emulated_gpu_leave_out_waits(bool leaves);
+
 /* From now on memory is shared by descriptors alone. */
 void emulated_gpu_refuse_handles(bool refuse);
 

@@ -3,7 +3,8 @@
  * How many calls of CUDA a collective takes, on the simulated machine: two processes with a rank each, on a GPU each.
  *
  *    bench_calls           prints them, for each collective, algorithm and protocol, and which calls they are
- *    bench_calls check     fails if a collective takes more than one launch and four further calls
+ *    bench_calls check     fails if a collective takes more than one launch and four further calls; by copy engines, any launch,
+ *                          or more than six calls besides the copies
  */
 #include "gpusim/gpusim.h"
 
@@ -22,6 +23,7 @@
 #define CALLS 20
 #define COUNT 256
 #define MOST_CALLS 5
+#define MOST_CALLS_BY_COPIES 6
 
 static void must(int result, const char *what) {
     if (result == 0)
@@ -56,9 +58,11 @@ static void run_alltoall(const struct bench *b) {
 static const struct {
     enum prog_collective number;
     void (*run)(const struct bench *b);
+    bool copies; /* copy engines can do it */
 } collectives[] = {
-    {PROG_ALLREDUCE, run_allreduce},         {PROG_BROADCAST, run_broadcast}, {PROG_ALLGATHER, run_allgather},
-    {PROG_REDUCESCATTER, run_reducescatter}, {PROG_ALLTOALL, run_alltoall},
+    {PROG_ALLREDUCE, run_allreduce, false}, {PROG_BROADCAST, run_broadcast, true},
+    {PROG_ALLGATHER, run_allgather, true},  {PROG_REDUCESCATTER, run_reducescatter, false},
+    {PROG_ALLTOALL, run_alltoall, true},
 };
 #define COLLECTIVES (int)(sizeof(collectives) / sizeof(*collectives))
 
@@ -66,6 +70,7 @@ static const struct {
 struct task {
     int collective; /* -1: each, as the library chooses, and its calls are listed */
     const char *algorithm, *protocol;
+    bool by_copies;
 };
 
 /* The first call makes connections. */
@@ -76,27 +81,33 @@ static bool too_many(const struct bench *b, int k, const struct task *task, bool
     for (int call = 0; call < CALLS; call++)
         collectives[k].run(b);
     uint64_t launches = gpusim_calls("cudaLaunchKernel");
-    uint64_t calls = gpusim_calls(NULL);
+    uint64_t calls = gpusim_calls(NULL) - (task->by_copies ? gpusim_calls("cudaMemcpyAsync") : 0);
     MUST(cudaStreamSynchronize(b->stream));
     if (prints)
         printf("%-14s %-8s %-7s %8.1f %6.1f\n", prog_facts[collectives[k].number].name, task->algorithm, task->protocol,
                (double)launches / CALLS, (double)calls / CALLS);
     if (prints && task->collective < 0)
         gpusim_print_calls(CALLS);
-    return launches > CALLS || calls > MOST_CALLS * CALLS;
+    return task->by_copies ? launches > 0 || calls > MOST_CALLS_BY_COPIES * CALLS
+                           : launches > CALLS || calls > MOST_CALLS * CALLS;
 }
 
 static int run_rank(int rank, const struct collet_unique_id *id, const struct task *task, bool prints) {
     struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(rank)};
+    struct collet_window *window;
     struct bench b;
+    void *memory;
     int failed = 0;
     MUST(cudaSetDevice(rank));
     MUST(collet_comm_init_rank_config(&b.comm, 2, *id, rank, &config));
     MUST(cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking));
     MUST(cudaMalloc((void **)&b.in, 2 * COUNT * sizeof(float)));
-    MUST(cudaMalloc((void **)&b.out, 2 * COUNT * sizeof(float)));
+    MUST(collet_mem_alloc(&memory, 2 * COUNT * sizeof(float), COLLET_DEVICE_CUDA(rank)));
+    b.out = memory;
+    if (task->by_copies)
+        MUST(collet_win_register(b.comm, b.out, 2 * COUNT * sizeof(float), &window));
     for (int k = 0; k < COLLECTIVES; k++)
-        if (task->collective < 0 || task->collective == k)
+        if ((task->collective < 0 || task->collective == k) && (!task->by_copies || collectives[k].copies))
             failed += too_many(&b, k, task, prints && rank == 0);
     MUST(collet_comm_destroy(b.comm));
     return failed;
@@ -116,14 +127,17 @@ static bool run_ranks(const struct task *task, bool prints) {
 }
 
 /* In a process of its own: the settings are read once. */
-static bool run_forced(const struct task *task) {
+static bool run_forced(const struct task *task, bool prints) {
     int status;
     fflush(stdout);
     if (fork() == 0) {
-        setenv("COLLET_ALGO", task->algorithm, 1);
-        setenv("COLLET_PROTO", task->protocol, 1);
-        setenv("COLLET_TOPO_FILE", "tests/gpusim/nvlink.xml", 1); /* LL128 needs NVLink */
-        exit(!run_ranks(task, true));
+        setenv("COLLET_TOPO_FILE", "tests/gpusim/nvlink.xml", 1); /* LL128 and windows need NVLink */
+        setenv("COLLET_CTA_POLICY", task->by_copies ? "zero" : "default", 1);
+        if (!task->by_copies) {
+            setenv("COLLET_ALGO", task->algorithm, 1);
+            setenv("COLLET_PROTO", task->protocol, 1);
+        }
+        exit(!run_ranks(task, prints));
     }
     wait(&status);
     return status == 0;
@@ -135,16 +149,17 @@ static bool run_all_algorithms(int k) {
     for (const struct algorithm *a = algorithms; a->name != NULL; a++)
         for (int p = 0; p < PROTOCOL_COUNT; p++)
             if (a->collective == collectives[k].number && algorithm_applies(a, &shape))
-                good &= run_forced(&(struct task){k, a->name, protocol_names[p]});
+                good &= run_forced(&(struct task){k, a->name, protocol_names[p], false}, true);
     return good;
 }
 
 int main(int argc, char **argv) {
     bool checks = argc > 1 && strcmp(argv[1], "check") == 0;
-    const struct task chosen = {-1, "chosen", ""};
+    const struct task chosen = {-1, "chosen", "", false}, by_copies = {-1, "copies", "", true};
     if (!checks)
         printf("2 ranks, %d elements\n%-14s %-8s %-7s %8s %6s\n", COUNT, "collective", "by", "in", "launches", "calls");
     bool good = run_ranks(&chosen, !checks);
+    good &= run_forced(&by_copies, !checks); /* calls besides the copies */
     for (int k = 0; k < COLLECTIVES && !checks; k++)
         good &= run_all_algorithms(k);
     return !good;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -56,6 +57,15 @@ void sim_lock(void) { pthread_mutex_lock(&lock); }
 void sim_unlock(void) { pthread_mutex_unlock(&lock); }
 void sim_changed(void) { pthread_cond_broadcast(&changed); }
 void sim_wait(void) { pthread_cond_wait(&changed, &lock); }
+
+void sim_wait_briefly(void) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 200000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&changed, &lock, &until);
+}
 
 struct sim_call sim_enter(const char *name, enum sim_safety safety) {
     struct sim_call call = {cudaSuccess};

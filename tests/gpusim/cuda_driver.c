@@ -15,6 +15,7 @@
     X(cuCtxPopCurrent)                                                                                                 \
     X(cuCtxGetCurrent)                                                                                                 \
     X(cuStreamGetId)                                                                                                   \
+    X(cuStreamBatchMemOp)                                                                                              \
     X(cuMemGetAddressRange)                                                                                            \
     X(cuMemGetAllocationGranularity)                                                                                   \
     X(cuMemCreate)                                                                                                     \

@@ -46,6 +46,7 @@ static bool may_begin(const struct sim_stream *stream, const struct sim_op *op) 
 static void device_fails(struct sim_device *device, const char *why) {
     fprintf(stderr, "gpusim: GPU %d: %s\n", device->ordinal, why);
     device->failed = cudaErrorIllegalAddress;
+    device->copies = NULL;
     for (struct sim_stream *stream = sim_streams; stream != NULL; stream = stream->next)
         while (stream->device == device && stream->first != NULL) {
             if (stream->first->grid != NULL)
@@ -99,7 +100,7 @@ static void begin_kernel(struct sim_stream *stream, struct sim_op *op) {
 
 static void begin(struct sim_stream *stream, struct sim_op *op) {
     op->has_begun = true;
-    op->has_ended = op->kind != OP_KERNEL && op->kind != OP_HOST;
+    op->has_ended = op->kind == OP_SET || op->kind == OP_RECORD || op->kind == OP_WAIT;
     if (op->kind == OP_KERNEL)
         begin_kernel(stream, op);
     else if (op->kind == OP_HOST)
@@ -107,10 +108,45 @@ static void begin(struct sim_stream *stream, struct sim_op *op) {
     else if ((op->kind == OP_COPY && !may_move(stream, op)) ||
              (op->kind == OP_SET && !may_copy(stream->device, op->to, op->bytes, true)))
         device_fails(stream->device, gpusim_error());
-    else if (op->kind == OP_COPY)
-        memmove(op->to, op->staged != NULL ? op->staged : op->from, op->bytes);
     else if (op->kind == OP_SET)
         memset(op->to, op->value, op->bytes);
+}
+
+/* A device has one engine, which does a quarter of a copy at a time. */
+static bool go_on_copying(struct sim_stream *stream, struct sim_op *op) {
+    const char *from = op->staged != NULL ? op->staged : op->from;
+    size_t left = op->bytes - op->moved, some = op->bytes / 4 + 1 < left ? op->bytes / 4 + 1 : left;
+    bool backwards = op->to > from && op->to < from + op->bytes; /* it overlaps: as memmove does it */
+    if (stream->device->copies != NULL && stream->device->copies != stream)
+        return false;
+    if (backwards)
+        some = left;
+    memmove(op->to + op->moved, from + op->moved, some);
+    op->moved += some;
+    op->has_ended = op->moved == op->bytes;
+    stream->device->copies = op->has_ended ? NULL : stream;
+    return true;
+}
+
+/* In their order, as far as the words that are waited for have come. False: not a step further. */
+static bool go_on_with_words(struct sim_stream *stream, struct sim_op *op) {
+    unsigned before = op->word;
+    for (; op->word < op->nwords; op->word++) {
+        const CUstreamBatchMemOpParams *this = &op->words[op->word];
+        bool waits = this->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32;
+        uint32_t *word = (void *)(uintptr_t)this->writeValue.address;
+        if (!gpusim_range_allows(stream->device->place, word, sizeof(*word), !waits)) {
+            device_fails(stream->device, gpusim_error());
+            return true;
+        }
+        if (!waits)
+            __atomic_store_n(word, this->writeValue.value,
+                             __ATOMIC_RELEASE); /* pairs with the wait, here or elsewhere */
+        else if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != this->waitValue.value)
+            return op->word > before;
+    }
+    op->has_ended = true;
+    return true;
 }
 
 /* False: nothing has changed. */
@@ -132,18 +168,21 @@ static bool look_at_stream(struct sim_stream *stream) {
         gpusim_grid_free(op->grid);
         op->has_ended = true;
     }
-    if (!op->has_ended)
-        return false;
+    bool moved = !op->has_ended && ((op->kind == OP_COPY && go_on_copying(stream, op)) ||
+                                    (op->kind == OP_WORDS && go_on_with_words(stream, op)));
+    if (stream->first != op || !op->has_ended)
+        return moved;
     sim_op_ended(stream);
     return true;
 }
 
-static bool look_at_all(bool *runs_p) {
+static bool look_at_all(bool *runs_p, bool *waits_p) {
     bool moved = false;
-    *runs_p = false;
+    *runs_p = *waits_p = false;
     for (struct sim_stream *stream = sim_streams; stream != NULL; stream = stream->next) {
         moved |= look_at_stream(stream);
         *runs_p |= stream->first != NULL && stream->first->grid != NULL;
+        *waits_p |= stream->first != NULL && stream->first->kind == OP_WORDS && stream->first->has_begun;
     }
     return moved;
 }
@@ -151,15 +190,17 @@ static bool look_at_all(bool *runs_p) {
 /* ---- the thread ---- */
 
 static void *engine_main(void *unused) {
-    bool runs;
+    bool runs, waits;
     (void)unused;
     sim_lock();
     for (;;) {
-        bool moved = look_at_all(&runs);
+        bool moved = look_at_all(&runs, &waits);
         if (runs) {
             sim_unlock();
             gpusim_run(SLICE);
             sim_lock();
+        } else if (!moved && waits) {
+            sim_wait_briefly();
         } else if (!moved) {
             sim_wait();
         }

@@ -257,6 +257,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureSta
 static void free_node(struct node *node) {
     free(node->op.launch);
     free(node->op.staged);
+    free(node->op.words);
 }
 
 /* What is launched is a copy: the graph may be destroyed. */
@@ -271,6 +272,8 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *made, cudaGraph_t gra
         copy->nodes[k] = graph->nodes[k];
         if (graph->nodes[k].op.launch != NULL)
             copy->nodes[k].op.launch = sim_launch_copy(graph->nodes[k].op.launch);
+        if (graph->nodes[k].op.words != NULL)
+            copy->nodes[k].op.words = sim_words_copy(graph->nodes[k].op.words, graph->nodes[k].op.nwords);
     }
     *made = (cudaGraphExec_t)(void *)copy;
     return cudaSuccess;
@@ -314,6 +317,8 @@ static struct sim_mark launch_node(struct graph *graph, const struct node *node,
         marks[n++] = op.event->mark;
     if (op.launch != NULL)
         op.launch = sim_launch_copy(op.launch);
+    if (op.words != NULL)
+        op.words = sim_words_copy(op.words, op.nwords);
     if (*chain == NULL)
         *chain = sim_stream_create(node->device, true);
     sim_put_behind(*chain, &op, marks, n);

@@ -184,6 +184,7 @@ void sim_op_ended(struct sim_stream *stream) {
     }
     free(op->launch);
     free(op->staged);
+    free(op->words);
     free(op->waits);
     free(op);
     sim_changed();
@@ -342,4 +343,39 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void 
     struct sim_stream *stream = sim_stream_of(handle);
     struct sim_op op = {.kind = OP_HOST, .function = function, .argument = argument};
     return sim_result(stream == NULL ? cudaErrorInvalidResourceHandle : sim_put(stream, &op));
+}
+
+/* ---- words ---- */
+
+CUstreamBatchMemOpParams *sim_words_copy(const CUstreamBatchMemOpParams *words, unsigned nwords) {
+    CUstreamBatchMemOpParams *copy = malloc(nwords * sizeof(*copy));
+    if (copy == NULL)
+        abort();
+    memcpy(copy, words, nwords * sizeof(*copy));
+    return copy;
+}
+
+/* Writes and waits for equality, of 32 bits: no others are made here. Managed memory is refused. */
+static bool is_legal(const CUstreamBatchMemOpParams *op) {
+    const struct sim_range *range = sim_range_at((void *)(uintptr_t)op->writeValue.address);
+    bool is_wait = op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    if (range == NULL || range->kind == MEMORY_MANAGED || op->writeValue.address % 4 != 0)
+        return false;
+    return is_wait ? op->waitValue.flags == CU_STREAM_WAIT_VALUE_EQ
+                   : op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 &&
+                         op->writeValue.flags == CU_STREAM_WRITE_VALUE_DEFAULT;
+}
+
+CUresult sim_cuStreamBatchMemOp(CUstream handle, unsigned count, const CUstreamBatchMemOpParams *ops, unsigned flags) {
+    SIM_DRIVER_CALL(SIM_SAFE);
+    struct sim_stream *stream = sim_stream_of(handle);
+    if (stream == NULL)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (count == 0 || count >= 256 || flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned k = 0; k < count; k++)
+        if (!is_legal(&ops[k]))
+            return CUDA_ERROR_INVALID_VALUE;
+    return (CUresult)sim_put(stream,
+                             &(struct sim_op){.kind = OP_WORDS, .words = sim_words_copy(ops, count), .nwords = count});
 }

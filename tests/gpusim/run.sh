@@ -62,10 +62,12 @@ for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
     processes_that_are_shown_one_gpu_each_use_nvlink parts_of_one_gpu_share_memory_of_the_host \
     memory_by_a_handle_outlives_its_communicator windows_are_lent_between_processes_by_handle \
     windows_are_lent_between_processes_by_descriptor windows_are_lent_between_processes_that_are_shown_one_gpu_each \
-    windows_of_gpus_that_pci_joins_are_not_lent a_window_that_may_not_be_read_fails_the_call lines_are_for_gpus_that_store_them_whole; do
+    windows_of_gpus_that_pci_joins_are_not_lent a_window_that_may_not_be_read_fails_the_call \
+    copy_engines_fill_windows_without_a_kernel an_abort_comes_through_to_a_stream_that_waits_for_a_rank \
+    a_window_that_may_not_be_written_fails_the_call lines_are_for_gpus_that_store_them_whole; do
     check "$name" timeout 170 "$sim/test_gpus" "$name"
 done
-check a_collective_takes_one_launch_and_four_calls calls_per_collective
+check a_collective_takes_one_launch_and_four_calls_or_six_and_copies calls_per_collective
 for gpus in 1 2 4; do
     check "all_reduce_perf_runs_on_${gpus}_gpus" perf_on $gpus all_reduce
     check "overlap_runs_on_${gpus}_gpus" overlap_on $gpus

@@ -61,6 +61,7 @@ cudaError_t sim_result(cudaError_t error); /* becomes the thread's last error */
 
 /* With the lock: waits until something changes; lets other calls through, or keeps all of them out. */
 void sim_wait(void);
+void sim_wait_briefly(void); /* or until some other process may have changed something */
 void sim_wait_blocking(void);
 void sim_changed(void);
 
@@ -83,6 +84,7 @@ struct sim_device {
     uint32_t pool;             /* bit k: that device has access to its default pool */
     cudaError_t failed;        /* sticky */
     struct sim_stream *legacy; /* the default stream */
+    struct sim_stream *copies; /* whose copy the copy engine is at; NULL: it is free */
     uint32_t pending;          /* kernels in its streams */
 };
 int sim_device_count(void);
@@ -169,7 +171,7 @@ void sim_file_destroy(struct sim_file *file);
 
 /* ---- streams (cuda_streams.c) ---- */
 
-enum sim_op_kind { OP_KERNEL, OP_COPY, OP_SET, OP_HOST, OP_RECORD, OP_WAIT };
+enum sim_op_kind { OP_KERNEL, OP_COPY, OP_SET, OP_HOST, OP_WORDS, OP_RECORD, OP_WAIT };
 
 struct sim_op {
     struct sim_op *next;
@@ -182,7 +184,9 @@ struct sim_op {
     struct gpusim_grid *grid;  /* KERNEL that has begun */
     char *to, *from;           /* COPY; SET: to */
     char *staged;              /* COPY: its own copy of what lay at `from`; NULL: none */
-    size_t bytes;
+    size_t bytes, moved;
+    CUstreamBatchMemOpParams *words;  /* WORDS: its own */
+    unsigned nwords, word;            /* the one that it is at */
     int value;                        /* SET */
     void (*function)(void *argument); /* HOST */
     void *argument;
@@ -246,6 +250,7 @@ struct sim_launch {
     unsigned char arguments[];
 };
 struct sim_launch *sim_launch_copy(const struct sim_launch *launch);
+CUstreamBatchMemOpParams *sim_words_copy(const CUstreamBatchMemOpParams *words, unsigned nwords);
 
 /* Starts the thread when there is first something to do. */
 void sim_engine_start(void);

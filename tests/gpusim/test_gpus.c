@@ -3,6 +3,7 @@
  * The library on the simulated machine, where CUDA promises less than one might think.
  */
 #include "gpusim/each.h"
+#include "gpusim/gpusim.h"
 
 #include "api/comm.h"
 #include "chan/windows.h"
@@ -336,6 +337,137 @@ static void a_window_that_may_not_be_read_fails_the_call(void) {
     each_rank_gathers(lend_what_may_not_be_read, "1"); /* a mapping has rights of its own */
 }
 
+/* ---- copy engines ---- */
+
+#define GATHERED 5000
+
+/* Windows of two processes on two GPUs. */
+struct gatherer {
+    struct collet_comm *comm;
+    cudaStream_t stream;
+    struct collet_window *window;
+    int *in, *out;
+};
+
+static void gatherer_create(struct gatherer *g, int rank) {
+    void *memory;
+    rank_sums(rank, rank, &g->comm); /* rank 0's id for both, and their GPUs */
+    GOOD(cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking));
+    GOOD(collet_mem_alloc(&memory, 2 * GATHERED * sizeof(int), COLLET_DEVICE_CUDA(rank)));
+    GOOD(cudaMalloc((void **)&g->in, GATHERED * sizeof(int)));
+    g->out = memory;
+    GOOD(collet_win_register(g->comm, g->out, 2 * GATHERED * sizeof(int), &g->window));
+}
+
+static void gather_by_copies(const struct gatherer *g) {
+    GOOD(collet_allgather(g->in, g->out, GATHERED, COLLET_INT32, g->comm, g->stream));
+}
+
+static void give(const struct gatherer *g, int rank, int round) {
+    static int numbers[GATHERED];
+    for (int k = 0; k < GATHERED; k++)
+        numbers[k] = (round * 2 + rank) * GATHERED + k;
+    GOOD(cudaMemcpyAsync(g->in, numbers, sizeof(numbers), cudaMemcpyDefault, g->stream));
+}
+
+static void expect_all(const struct gatherer *g, int round) {
+    static int numbers[2 * GATHERED];
+    GOOD(cudaMemcpyAsync(numbers, g->out, sizeof(numbers), cudaMemcpyDefault, g->stream));
+    GOOD(cudaStreamSynchronize(g->stream));
+    for (int k = 0; k < 2 * GATHERED; k++)
+        EQUAL(numbers[k], round * 2 * GATHERED + k);
+}
+
+/* Once by calls, then by replays of a graph. */
+static void gather_into_windows(int rank) {
+    struct gatherer g;
+    cudaGraphExec_t made;
+    cudaGraph_t graph;
+    gatherer_create(&g, rank);
+    gpusim_forget_calls();
+    for (int round = 0; round < 3; round++) {
+        give(&g, rank, round);
+        gather_by_copies(&g);
+        expect_all(&g, round);
+    }
+    GOOD(cudaStreamBeginCapture(g.stream, cudaStreamCaptureModeThreadLocal));
+    gather_by_copies(&g);
+    GOOD(cudaStreamEndCapture(g.stream, &graph));
+    GOOD(cudaGraphInstantiateWithFlags(&made, graph, 0));
+    for (int round = 3; round < 6; round++) {
+        give(&g, rank, round);
+        GOOD(cudaGraphLaunch(made, g.stream));
+        expect_all(&g, round);
+    }
+    EQUAL(gpusim_calls("cudaLaunchKernel"), 0);
+    GOOD(collet_win_deregister(g.comm, g.window));
+    GOOD(collet_comm_destroy(g.comm));
+}
+
+static void zero_policy(void) {
+    setenv("COLLET_TOPO_FILE", "tests/gpusim/nvlink.xml", 1);
+    setenv("COLLET_CTA_POLICY", "zero", 1);
+}
+
+static void copy_engines_fill_windows_without_a_kernel(void) {
+    zero_policy();
+    each_rank(gather_into_windows);
+}
+
+static void *launch_behind(void *stream) {
+    int *word;
+    GOOD(cudaHostAlloc((void **)&word, sizeof(*word), cudaHostAllocDefault));
+    *word = 1;
+    for (int k = 0; k < 6; k++) /* more than the queue takes */
+        launch_spin(word, stream);
+    return NULL;
+}
+
+/* Rank 1 does not come. Kernels behind rank 0's wait fill the queue, and every call of the driver waits for the stream. */
+static void wait_with_a_full_queue(int rank) {
+    struct gatherer g;
+    pthread_t thread;
+    gatherer_create(&g, rank);
+    gather_by_copies(&g);
+    GOOD(cudaStreamSynchronize(g.stream));
+    if (rank == 0) {
+        gather_by_copies(&g);
+        EQUAL(pthread_create(&thread, NULL, launch_behind, g.stream), 0);
+        usleep(100000);
+        GOOD(collet_comm_abort(g.comm));
+        pthread_join(thread, NULL);
+        shared->stage++;
+    }
+    while (shared->stage == 0)
+        usleep(1000);
+    GOOD(rank == 0 ? COLLET_SUCCESS : collet_comm_abort(g.comm));
+}
+
+/* Its copies may no longer write where the other rank's window is. */
+static void gather_without_the_right(int rank) {
+    struct gatherer g;
+    struct gpu_window_place place;
+    struct gpusim_range_info range;
+    gatherer_create(&g, rank);
+    EQUAL(gpu_window_find(g.comm->chan, g.out, 1, &place), true);
+    if (gpusim_range_of(gpu_window_base(place.window, 1 - rank), &range))
+        gpusim_range_grant(range.base, (uint32_t)rank, true, false);
+    /* The GPU may fail before the call returns. */
+    collet_allgather(g.in, g.out, GATHERED, COLLET_INT32, g.comm, g.stream);
+    EQUAL(cudaStreamSynchronize(g.stream), cudaErrorIllegalAddress);
+}
+
+static void a_window_that_may_not_be_written_fails_the_call(void) {
+    zero_policy();
+    each_rank(gather_without_the_right);
+}
+
+static void an_abort_comes_through_to_a_stream_that_waits_for_a_rank(void) {
+    zero_policy();
+    setenv("GPUSIM_PENDING", "4", 1);
+    each_rank(wait_with_a_full_queue);
+}
+
 /* ---- which GPUs may use LL128 ---- */
 
 /* In a process of its own, since a machine stays what it is. */
@@ -380,6 +512,9 @@ static void lines_are_for_gpus_that_store_them_whole(void) {
     X(windows_are_lent_between_processes_that_are_shown_one_gpu_each)                                                  \
     X(windows_of_gpus_that_pci_joins_are_not_lent)                                                                     \
     X(a_window_that_may_not_be_read_fails_the_call)                                                                    \
+    X(copy_engines_fill_windows_without_a_kernel)                                                                      \
+    X(a_window_that_may_not_be_written_fails_the_call)                                                                 \
+    X(an_abort_comes_through_to_a_stream_that_waits_for_a_rank)                                                        \
     X(lines_are_for_gpus_that_store_them_whole)
 static const struct each_case cases[] = {CASES(EACH_ROW)};
 

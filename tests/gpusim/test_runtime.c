@@ -4,9 +4,11 @@
  */
 #include "gpusim/each.h"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 
 void launch_store(int *to, int value, cudaStream_t stream);
 void launch_increment(int *of, cudaStream_t stream);
@@ -238,6 +240,77 @@ static void a_full_queue_keeps_launches_waiting(void) {
     opens_before(&opener, launch_more, stream);
 }
 
+/* ---- words that streams wait for ---- */
+
+typedef CUresult batch_operations(CUstream stream, unsigned count, CUstreamBatchMemOpParams *operations,
+                                  unsigned flags);
+
+static CUresult word_op(uint32_t *word, uint32_t value, int waits, cudaStream_t stream) {
+    enum cudaDriverEntryPointQueryResult found;
+    CUstreamBatchMemOpParams op;
+    batch_operations *batch;
+    memset(&op, 0, sizeof(op));
+    op.operation = waits ? CU_STREAM_MEM_OP_WAIT_VALUE_32 : CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    op.writeValue.address = (CUdeviceptr)(uintptr_t)word;
+    op.writeValue.value = value;
+    op.writeValue.flags = waits ? CU_STREAM_WAIT_VALUE_EQ : CU_STREAM_WRITE_VALUE_DEFAULT;
+    GOOD(cudaGetDriverEntryPointByVersion("cuStreamBatchMemOp", (void **)&batch, 11070, cudaEnableDefault, &found));
+    return batch(stream, 1, &op, 0);
+}
+
+static uint32_t *pinned_word(void) {
+    uint32_t *word;
+    GOOD(cudaHostAlloc((void **)&word, sizeof(*word), cudaHostAllocDefault));
+    *word = 0;
+    return word;
+}
+
+static void a_stream_waits_until_a_word_is_equal(void) {
+    cudaStream_t a = stream_here(), b = stream_here();
+    uint32_t *word = pinned_word();
+    int *number = number_on(0, 1);
+    gate();
+    EQUAL(word_op(word, 7, 1, a), CUDA_SUCCESS);
+    launch_store(number, 5, a);
+    EQUAL(word_op(word, 8, 0, b), CUDA_SUCCESS); /* another value is none */
+    GOOD(cudaStreamSynchronize(b));
+    EQUAL(cudaStreamQuery(a), cudaErrorNotReady);
+    EQUAL(word_op(word, 7, 0, b), CUDA_SUCCESS);
+    GOOD(cudaStreamSynchronize(a));
+    EQUAL(number_at(number), 5);
+}
+
+static void a_word_is_of_pinned_memory_or_a_gpus(void) {
+    cudaStream_t stream = stream_here();
+    static uint32_t pageable;
+    uint32_t *managed;
+    GOOD(cudaMallocManaged((void **)&managed, sizeof(*managed), cudaMemAttachGlobal));
+    EQUAL(word_op(&pageable, 1, 0, stream), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(word_op(managed, 1, 0, stream), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(word_op((uint32_t *)(void *)number_on(1, 1), 1, 0, stream), CUDA_SUCCESS); /* of a GPU it may not write */
+    EQUAL(cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
+}
+
+/* Each replay waits anew: it has put the word back itself. */
+static void words_are_captured(void) {
+    cudaStream_t stream = stream_here();
+    uint32_t *word = pinned_word();
+    cudaGraphExec_t made;
+    cudaGraph_t graph;
+    GOOD(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    EQUAL(word_op(word, 3, 1, stream), CUDA_SUCCESS);
+    EQUAL(word_op(word, 0, 0, stream), CUDA_SUCCESS);
+    GOOD(cudaStreamEndCapture(stream, &graph));
+    GOOD(cudaGraphInstantiateWithFlags(&made, graph, 0));
+    for (int k = 0; k < 3; k++) {
+        GOOD(cudaGraphLaunch(made, stream));
+        EQUAL(cudaStreamQuery(stream), cudaErrorNotReady);
+        __atomic_store_n(word, 3, __ATOMIC_RELEASE);
+        GOOD(cudaStreamSynchronize(stream));
+        EQUAL(*word, 0);
+    }
+}
+
 /* ---- captures ---- */
 
 static void a_replay_does_what_was_captured(void) {
@@ -438,6 +511,9 @@ static void a_process_sees_the_gpus_it_is_shown(void) {
     X(the_default_stream_waits_for_blocking_ones)                                                                      \
     X(freeing_waits_for_kernels)                                                                                       \
     X(a_full_queue_keeps_launches_waiting)                                                                             \
+    X(a_stream_waits_until_a_word_is_equal)                                                                            \
+    X(a_word_is_of_pinned_memory_or_a_gpus)                                                                            \
+    X(words_are_captured)                                                                                              \
     X(a_replay_does_what_was_captured)                                                                                 \
     X(an_unsafe_call_spoils_a_capture)                                                                                 \
     X(work_of_other_streams_must_be_joined)                                                                            \

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A stream that waits for a word waits without end. So a thread of the process, collet-copies, looks now and then at what the
+ * streams of its ranks wait for (exec_copies.h has the words):
+ *
+ *    `at` of the rank      the stream is                     the thread
+ *    0                     not in a wait
+ *    value                 in a wait that is new             marks it SEEN, and starts the clock
+ *    value, SEEN           still there                       for longer than COLLET_TIMEOUT: the communicator fails, by the rank
+ *                                                            whose word has not come; a word has come with another value: it
+ *                                                            fails at once
+ *    either                in a wait of a communicator       writes what the stream waits for, wait after wait, until the stream
+ *                          that has failed                   is through
+ *
+ * It asks the driver nothing: the driver's answer may be kept waiting by that very stream. After a failure the copies between the
+ * waits still run, so nobody can tell what is in a window then.
+ */
+#include "base/err.h"
+#include "base/os.h"
+#include "exec/exec_copies.h"
+#include "exec/exec_gpu.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define LOOK_EVERY_NS 20000000
+#define RELEASE_EVERY_NS 200000
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct copies *all;
+static bool runs; /* the thread */
+
+static uint32_t load(const uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); } /* pairs with streams */
+
+static enum copies_stage stage_of(uint32_t at) { return at & COPIES_STAGE ? COPIES_DONE : COPIES_READY; }
+
+static uint32_t word_from(const struct copies *copies, uint32_t at, int from) {
+    return load(&copies->words[copies_at(copies, copies->chan->owner.rank, stage_of(at), from)]);
+}
+
+/* ---- of one rank ---- */
+
+static void release(struct copies *copies, uint32_t at) {
+    const struct conn_owner *owner = &copies->chan->owner;
+    for (int from = 0; from < owner->nranks; from++)
+        __atomic_store_n(&copies->words[copies_at(copies, owner->rank, stage_of(at), from)], at & ~COPIES_SEEN,
+                         __ATOMIC_RELEASE); /* pairs with the wait of the stream */
+}
+
+static enum collet_result err_other_call(const struct copies *copies, uint32_t call, int from) {
+    return err_set(
+        COLLET_ERR_MISMATCH,
+        "rank %d is in its call %u, %s by copy engines, but rank %d is in another one, or its receive buffer lies "
+        "elsewhere: all ranks must make the same calls, into the same place of a window",
+        copies->chan->owner.rank, call >> COPIES_CALL_SHIFT,
+        prog_collective_name((enum prog_collective)(call & ((1u << COPIES_CALL_SHIFT) - 1))), from);
+}
+
+static enum collet_result err_late(const struct copies *copies, uint32_t call, const char *missing) {
+    return exec_err_timeout(copies->chan, (uint64_t)copies->chan->timeout_ms * 1000000u,
+                            (enum prog_collective)(call & ((1u << COPIES_CALL_SHIFT) - 1)), call >> COPIES_CALL_SHIFT,
+                            missing, "");
+}
+
+/* What is wrong with a wait that began so long ago; SUCCESS: nothing yet. */
+static enum collet_result judge(const struct copies *copies, uint32_t at, uint64_t idle_ns) {
+    const struct conn_owner *owner = &copies->chan->owner;
+    uint32_t call = load(&copies->words[copies_row(copies, owner->rank) + COPIES_CALL]);
+    char missing[96] = "";
+    int stray = -1;
+    for (int from = 0; from < owner->nranks; from++) {
+        uint32_t word = word_from(copies, at, from);
+        size_t used = strlen(missing);
+        if (from == owner->rank)
+            continue;
+        if (word == 0 && used + 12 < sizeof(missing))
+            snprintf(missing + used, sizeof(missing) - used, "%s%d", used ? ", " : "", from);
+        stray = word != 0 && word != (at & ~COPIES_SEEN) ? from : stray;
+    }
+    if (load(&copies->words[copies_row(copies, owner->rank) + COPIES_AT]) != at) /* it has gone on meanwhile */
+        return COLLET_SUCCESS;
+    if (stray >= 0)
+        return err_other_call(copies, call, stray);
+    return idle_ns / 1000000u < (uint64_t)copies->chan->timeout_ms ? COLLET_SUCCESS : err_late(copies, call, missing);
+}
+
+/* True: it was released, and may soon wait again. */
+static bool look(struct copies *copies, uint64_t now_ns) {
+    const struct conn_owner *owner = &copies->chan->owner;
+    const struct work_status *status = owner->gpu->status;
+    uint32_t *at_word = &copies->words[copies_row(copies, owner->rank) + COPIES_AT], at = load(at_word);
+    if (at != 0 && __atomic_load_n(&status->abort, __ATOMIC_ACQUIRE)) { /* pairs with boot_end_word(), exec_gpu_end() */
+        release(copies, at);
+        return true;
+    }
+    if (at != 0 && !(at & COPIES_SEEN)) { /* a relaxed mark: only this thread reads it */
+        __atomic_compare_exchange_n(at_word, &at, at | COPIES_SEEN, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        copies->since_ns = now_ns;
+    } else if (at != 0) {
+        enum collet_result result = judge(copies, at, now_ns - copies->since_ns);
+        if (result != COLLET_SUCCESS)
+            boot_fail(owner->boot, result, err_last());
+    }
+    return false;
+}
+
+/* ---- the thread ---- */
+
+static void *copies_main(void *unused) {
+    (void)unused;
+    for (;;) {
+        bool released = false;
+        pthread_mutex_lock(&lock);
+        for (struct copies *copies = all; copies != NULL; copies = copies->next)
+            released |= look(copies, os_now_ns());
+        runs = all != NULL;
+        bool go_on = runs;
+        pthread_mutex_unlock(&lock);
+        if (!go_on)
+            return NULL;
+        nanosleep(&(struct timespec){.tv_nsec = released ? RELEASE_EVERY_NS : LOOK_EVERY_NS}, NULL);
+    }
+}
+
+static enum collet_result start_thread(void) {
+    pthread_t thread;
+    COLLET_TRY(os_thread_start(&thread, "collet-copies", copies_main, NULL));
+    pthread_detach(thread);
+    runs = true;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result copies_watch(struct copies *copies) {
+    pthread_mutex_lock(&lock);
+    enum collet_result result = runs ? COLLET_SUCCESS : start_thread();
+    if (result == COLLET_SUCCESS) {
+        copies->next = all;
+        all = copies;
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+void copies_unwatch(const struct copies *copies) {
+    pthread_mutex_lock(&lock);
+    struct copies **link = &all;
+    while (*link != NULL && *link != copies)
+        link = &(*link)->next;
+    if (*link != NULL)
+        *link = copies->next;
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writes and waits of a stream itself: no kernel runs for them. The runtime has no function for them; the driver has since CUDA 11.7
+ * without being asked to enable them (cuStreamBatchMemOp, its second version).
+ *
+ * Not run on a GPU yet.
+ */
+#include "gpu/cuda_words.h"
+
+#include "base/err.h"
+#include "gpu/cuda_entry.h"
+
+#include <cuda.h>
+#include <string.h>
+
+/* A call of the driver takes fewer than 256. */
+#define BATCH 128u
+
+typedef CUresult (*batch_operations)(CUstream stream, unsigned count, CUstreamBatchMemOpParams *operations,
+                                     unsigned flags);
+
+/* By default a write has a fence before it, for all the system, and a wait for equality takes the bare value. */
+static CUstreamBatchMemOpParams operation_of(const struct gpu_word_op *op) {
+    CUstreamBatchMemOpParams to;
+    memset(&to, 0, sizeof(to));
+    if (op->waits) {
+        to.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+        to.waitValue.address = (CUdeviceptr)(uintptr_t)op->word;
+        to.waitValue.value = op->value;
+        to.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+    } else {
+        to.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+        to.writeValue.address = (CUdeviceptr)(uintptr_t)op->word;
+        to.writeValue.value = op->value;
+        to.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+    }
+    return to;
+}
+
+enum collet_result gpu_cuda_words(const struct gpu_word_op *ops, uint32_t nops, void *stream) {
+    static batch_operations found; /* the same whoever finds it */
+    CUstreamBatchMemOpParams operations[BATCH];
+    batch_operations batch = __atomic_load_n(&found, __ATOMIC_RELAXED);
+    if (batch == NULL && (batch = (batch_operations)cuda_entry("cuStreamBatchMemOp", 11070)) == NULL)
+        return err_set(COLLET_ERR_UNSUPPORTED,
+                       "the CUDA driver has no cuStreamBatchMemOp of CUDA 11.7, which COLLET_CTA_POLICY=zero needs");
+    __atomic_store_n(&found, batch, __ATOMIC_RELAXED);
+    for (uint32_t at = 0, n; at < nops; at += n) {
+        n = nops - at < BATCH ? nops - at : BATCH;
+        for (uint32_t k = 0; k < n; k++)
+            operations[k] = operation_of(&ops[at + k]);
+        CUresult error = batch(stream, n, operations, 0);
+        if (error != CUDA_SUCCESS)
+            return err_set(COLLET_ERR_SYSTEM, "cuStreamBatchMemOp failed (CUresult %d)", (int)error);
+    }
+    return COLLET_SUCCESS;
+}

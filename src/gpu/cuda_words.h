@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COLLET_GPU_CUDA_WORDS_H
+#define COLLET_GPU_CUDA_WORDS_H
+
+#include "gpu/gpu.h"
+
+/* See gpu_streams.words(). */
+enum collet_result gpu_cuda_words(const struct gpu_word_op *ops, uint32_t nops, void *stream);
+
+#endif

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collectives by copy engines (exec/exec_copies.h), on emulated GPUs: what arrives, that no kernel is launched for it, and how their
+ * waits end.
+ */
+#include "common/emulated_gpu.h"
+#include "common/ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define RANKS 4
+#define WINDOW_BYTES (256u << 10)
+
+struct layout {
+    int processes, threads, gpus;
+};
+
+/* One rank: a window, and memory that is in none. */
+struct seat {
+    struct collet_comm *comm;
+    struct collet_window *window;
+    void *stream;
+    char *in_window, *elsewhere;
+};
+
+static void must(struct ranks *ranks, enum collet_result result) {
+    if (result != COLLET_SUCCESS)
+        ranks_fail(ranks, "%s: %s", collet_error_string(result), collet_last_error(NULL));
+}
+
+static struct seat seat_take(struct ranks *ranks, int rank) {
+    const struct layout *layout = ranks->argument;
+    struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(rank % layout->gpus)};
+    struct seat seat = {.stream = emulated_stream_create(), .elsewhere = malloc(WINDOW_BYTES)};
+    void *memory;
+    gpu_driver_use(&emulated_gpu_driver);
+    ranks_new_id(ranks, rank);
+    must(ranks, collet_comm_init_rank_config(&seat.comm, ranks->nranks, ranks->id, rank, &config));
+    must(ranks, collet_mem_alloc(&memory, WINDOW_BYTES, config.device));
+    seat.in_window = memory;
+    must(ranks, collet_win_register(seat.comm, memory, WINDOW_BYTES, &seat.window));
+    return seat;
+}
+
+static void seat_leave(struct ranks *ranks, struct seat *seat) {
+    must(ranks, collet_win_deregister(seat->comm, seat->window));
+    must(ranks, collet_comm_destroy(seat->comm));
+    must(ranks, collet_mem_free(seat->in_window));
+    emulated_stream_destroy(seat->stream);
+    free(seat->elsewhere);
+}
+
+static void run_job(void (*run)(struct ranks *ranks, int rank), int processes, int threads, int gpus) {
+    struct layout layout = {processes, threads, gpus};
+    struct ranks_job job = {.processes = processes, .threads = threads, .limit_s = 60, .run = run, .argument = &layout};
+    char why[RANKS_TEXT_BYTES];
+    static const uint32_t all[] = {~0u, ~0u, ~0u, ~0u};
+    emulated_gpu_set(4, NULL, 64);
+    emulated_gpu_set_nvlink(all);
+    setenv("COLLET_CTA_POLICY", "zero", 1);
+    if (!ranks_run(&job, why))
+        fail_msg("%d processes of %d threads on %d GPUs: %s", processes, threads, gpus, why);
+    unsetenv("COLLET_CTA_POLICY");
+}
+
+/* ---- what arrives ---- */
+
+/* What rank `from` sends to rank `to` in a round. */
+static char byte_of(int round, int from, int to, size_t k) {
+    return (char)(round * 31 + from * 7 + to * 3 + (int)(k % 251) + 1);
+}
+
+static void fill(char *block, size_t bytes, int round, int from, int to) {
+    for (size_t k = 0; k < bytes; k++)
+        block[k] = byte_of(round, from, to, k);
+}
+
+static bool holds(const char *block, size_t bytes, int round, int from, int to) {
+    for (size_t k = 0; k < bytes; k++)
+        if (block[k] != byte_of(round, from, to, k))
+            return false;
+    return true;
+}
+
+#define EVERYONE 99 /* `to` of a block that all ranks get */
+
+static void gather(struct ranks *ranks, int rank, struct seat *seat, size_t bytes, int round, bool in_place) {
+    char *out = seat->in_window + 3, *in = in_place ? out + (size_t)rank * bytes : seat->elsewhere;
+    if (!in_place)
+        memset(out, 0, bytes * (size_t)ranks->nranks + 1);
+    fill(in, bytes, round, rank, EVERYONE);
+    must(ranks, collet_allgather(in, out, bytes, COLLET_UINT8, seat->comm, seat->stream));
+    emulated_stream_wait(seat->stream);
+    for (int from = 0; from < ranks->nranks; from++)
+        ranks_check(ranks, rank, holds(out + (size_t)from * bytes, bytes, round, from, EVERYONE));
+    ranks_check(ranks, rank, out[bytes * (size_t)ranks->nranks] == 0 || in_place);
+}
+
+static void exchange(struct ranks *ranks, int rank, struct seat *seat, size_t bytes, int round) {
+    char *out = seat->in_window + 64;
+    for (int to = 0; to < ranks->nranks; to++)
+        fill(seat->elsewhere + (size_t)to * bytes, bytes, round, rank, to);
+    must(ranks, collet_alltoall(seat->elsewhere, out, bytes, COLLET_UINT8, seat->comm, seat->stream));
+    emulated_stream_wait(seat->stream);
+    for (int from = 0; from < ranks->nranks; from++)
+        ranks_check(ranks, rank, holds(out + (size_t)from * bytes, bytes, round, from, rank));
+}
+
+static void spread(struct ranks *ranks, int rank, struct seat *seat, size_t bytes, int round, bool in_place) {
+    int root = round % ranks->nranks;
+    char *out = seat->in_window + 128, *in = in_place ? out : seat->elsewhere;
+    if (rank == root)
+        fill(in, bytes, round, root, EVERYONE);
+    must(ranks, collet_broadcast(in, out, bytes, COLLET_UINT8, root, seat->comm, seat->stream));
+    emulated_stream_wait(seat->stream);
+    ranks_check(ranks, rank, holds(out, bytes, round, root, EVERYONE));
+}
+
+static void run_without_kernels(struct ranks *ranks, int rank) {
+    static const size_t sizes[] = {1, 7, 1000, 12345};
+    struct seat seat = seat_take(ranks, rank);
+    uint32_t before = emulated_launches();
+    for (int round = 0; round < 8; round++) {
+        size_t bytes = sizes[round % 4];
+        ranks_doing(ranks, "round %d", round);
+        gather(ranks, rank, &seat, bytes, round, round % 2);
+        exchange(ranks, rank, &seat, bytes, round);
+        spread(ranks, rank, &seat, bytes, round, round % 2);
+    }
+    ranks_check(ranks, rank, emulated_launches() == before);
+    ranks_barrier(ranks); /* before a thread of this process goes on */
+    seat_leave(ranks, &seat);
+}
+
+static void windows_are_filled_without_a_kernel(void **state) {
+    (void)state;
+    run_job(run_without_kernels, 1, 4, 4);
+    run_job(run_without_kernels, 3, 1, 3);
+    run_job(run_without_kernels, 2, 2, 2);
+    run_job(run_without_kernels, 2, 1, 1);
+}
+
+static void run_with_kernels(struct ranks *ranks, int rank) {
+    struct seat seat = seat_take(ranks, rank);
+    uint32_t before = emulated_launches();
+    gather(ranks, rank, &seat, 1000, 1, false);
+    ranks_check(ranks, rank, emulated_launches() > before);
+    seat_leave(ranks, &seat);
+}
+
+/* Results are the same without the policy, and where a GPU does not reach another one. */
+static void kernels_do_what_copies_do_not(void **state) {
+    (void)state;
+    struct layout layout = {2, 1, 2};
+    struct ranks_job job = {.processes = 2, .limit_s = 60, .run = run_with_kernels, .argument = &layout};
+    char why[RANKS_TEXT_BYTES];
+    emulated_gpu_set_nvlink((const uint32_t[]){~0u, ~0u, ~0u, ~0u});
+    if (!ranks_run(&job, why))
+        fail_msg("without the policy: %s", why);
+    setenv("COLLET_CTA_POLICY", "efficiency|zero", 1);
+    emulated_gpu_set_nvlink(NULL);
+    if (!ranks_run(&job, why))
+        fail_msg("without NVLink: %s", why);
+    unsetenv("COLLET_CTA_POLICY");
+}
+
+/* ---- order ---- */
+
+/* Kernels and copies take turns, in two streams. Each sum needs what the gathering before it brought, and the other way round. */
+static void run_in_turns(struct ranks *ranks, int rank) {
+    struct seat seat = seat_take(ranks, rank);
+    void *streams[] = {seat.stream, emulated_stream_create()};
+    int32_t *out = (int32_t *)(void *)seat.in_window, *in = (int32_t *)(void *)seat.elsewhere, expected = 1;
+    in[0] = 1;
+    for (int turn = 0; turn < 6; turn++) {
+        emulated_stream_delay(streams[turn % 2], 5);
+        must(ranks, collet_allgather(in, out, 1, COLLET_INT32, seat.comm, streams[turn % 2]));
+        must(ranks, collet_allreduce(&out[ranks->nranks - 1], in, 1, COLLET_INT32, COLLET_SUM, seat.comm,
+                                     streams[(turn + rank) % 2]));
+        expected *= ranks->nranks;
+    }
+    emulated_stream_wait(streams[0]);
+    emulated_stream_wait(streams[1]);
+    ranks_check(ranks, rank, in[0] == expected);
+    emulated_stream_destroy(streams[1]);
+    seat_leave(ranks, &seat);
+}
+
+static void copies_and_kernels_keep_the_order_of_calls(void **state) {
+    (void)state;
+    run_job(run_in_turns, 3, 1, 3);
+    run_job(run_in_turns, 1, 3, 3);
+}
+
+static void run_replays(struct ranks *ranks, int rank) {
+    struct seat seat = seat_take(ranks, rank);
+    const size_t bytes = 1000;
+    char *out = seat.in_window;
+    emulated_capture_begin(seat.stream);
+    must(ranks, collet_allgather(seat.elsewhere, out, bytes, COLLET_UINT8, seat.comm, seat.stream));
+    must(ranks, collet_allgather(seat.elsewhere, out + 32000, bytes, COLLET_UINT8, seat.comm, seat.stream));
+    void *graph = emulated_capture_end(seat.stream);
+    for (int round = 0; round < 10; round++) {
+        fill(seat.elsewhere, bytes, round, rank, EVERYONE);
+        for (int replay = 0; replay < 3; replay++)
+            emulated_graph_run(graph, seat.stream);
+        emulated_stream_wait(seat.stream);
+        for (int from = 0; from < ranks->nranks; from++) {
+            ranks_check(ranks, rank, holds(out + (size_t)from * bytes, bytes, round, from, EVERYONE));
+            ranks_check(ranks, rank, holds(out + 32000 + (size_t)from * bytes, bytes, round, from, EVERYONE));
+        }
+        ranks_barrier(ranks); /* the next replays may overwrite what a rank still looks at */
+    }
+    emulated_graph_destroy(graph);
+    seat_leave(ranks, &seat);
+}
+
+static void graphs_are_replayed(void **state) {
+    (void)state;
+    run_job(run_replays, 3, 1, 2);
+    run_job(run_replays, 1, 3, 3);
+}
+
+/* Rank 0 comes first. Before rank 1 comes, its memory must stay as it is. */
+static void run_early_and_late(struct ranks *ranks, int rank) {
+    struct seat seat = seat_take(ranks, rank);
+    static const char mark = 77;
+    const bool waits = ((const struct layout *)ranks->argument)->gpus == 2;
+    gather(ranks, rank, &seat, 1000, 1, false); /* all is connected */
+    fill(seat.elsewhere, 1000, 2, rank, EVERYONE);
+    memset(seat.in_window, mark, 2000);
+    ranks_barrier(ranks);
+    emulated_gpu_leave_out_waits(!waits);
+    if (rank == 0) {
+        must(ranks, collet_allgather(seat.elsewhere, seat.in_window, 1000, COLLET_UINT8, seat.comm, seat.stream));
+        if (!waits)
+            emulated_stream_wait(seat.stream);
+    }
+    ranks_barrier(ranks);
+    ranks_check(ranks, rank, rank == 0 || (seat.in_window[0] == mark) == waits);
+    if (rank == 1)
+        must(ranks, collet_allgather(seat.elsewhere, seat.in_window, 1000, COLLET_UINT8, seat.comm, seat.stream));
+    emulated_stream_wait(seat.stream);
+    ranks_check(ranks, rank, !waits || holds(seat.in_window + (1 - rank) * 1000, 1000, 2, 1 - rank, EVERYONE));
+    if (waits)
+        seat_leave(ranks, &seat);
+}
+
+static void nobody_writes_before_a_rank_has_come(void **state) {
+    (void)state;
+    run_job(run_early_and_late, 2, 1, 2);
+}
+
+/* The test above can fail: here streams do not wait. */
+static void without_waits_somebody_does(void **state) {
+    (void)state;
+    run_job(run_early_and_late, 2, 1, 1);
+}
+
+/* ---- one thread, one group, one GPU, one stream ---- */
+
+static struct collet_comm *group_comms[RANKS];
+static void *group_memory[RANKS];
+
+static void *register_one(void *rank_) {
+    struct collet_window *window;
+    int rank = (int)(intptr_t)rank_;
+    return (void *)(intptr_t)collet_win_register(group_comms[rank], group_memory[rank], WINDOW_BYTES, &window);
+}
+
+static void group_init(const int *gpus) {
+    static const uint32_t all[] = {~0u, ~0u, ~0u, ~0u};
+    pthread_t threads[RANKS];
+    int devices[RANKS];
+    setenv("COLLET_CTA_POLICY", "zero", 1);
+    gpu_driver_use(&emulated_gpu_driver);
+    emulated_gpu_set(4, NULL, 64);
+    emulated_gpu_set_nvlink(all);
+    for (int rank = 0; rank < RANKS; rank++)
+        devices[rank] = COLLET_DEVICE_CUDA(gpus[rank]);
+    assert_int_equal(collet_comm_init_all(group_comms, RANKS, devices), COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(collet_mem_alloc(&group_memory[rank], WINDOW_BYTES, devices[rank]), COLLET_SUCCESS);
+        assert_int_equal(pthread_create(&threads[rank], NULL, register_one, (void *)(intptr_t)rank), 0);
+    }
+    for (int rank = 0; rank < RANKS; rank++) {
+        void *result;
+        pthread_join(threads[rank], &result);
+        assert_null(result);
+    }
+}
+
+static void group_fini(void) {
+    for (int rank = 0; rank < RANKS; rank++)
+        assert_int_equal(collet_comm_destroy(group_comms[rank]), COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS; rank++)
+        assert_int_equal(collet_mem_free(group_memory[rank]), COLLET_SUCCESS);
+    unsetenv("COLLET_CTA_POLICY");
+}
+
+static void group_gather(void *const *streams) {
+    static char in[RANKS][1000];
+    assert_int_equal(collet_group_start(), COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS; rank++) {
+        fill(in[rank], 1000, 3, rank, EVERYONE);
+        collet_allgather(in[rank], group_memory[rank], 1000, COLLET_UINT8, group_comms[rank], streams[rank]);
+    }
+    if (collet_group_end() != COLLET_SUCCESS)
+        fail_msg("%s", collet_last_error(NULL));
+    for (int rank = 0; rank < RANKS; rank++)
+        emulated_stream_wait(streams[rank]);
+    for (int rank = 0; rank < RANKS; rank++)
+        for (int from = 0; from < RANKS; from++)
+            assert_true(holds((char *)group_memory[rank] + from * 1000, 1000, 3, from, EVERYONE));
+}
+
+static void ranks_of_a_group_share_a_stream(void **state) {
+    (void)state;
+    void *streams[RANKS];
+    uint32_t before = emulated_launches();
+    for (int spread_out = 0; spread_out < 2; spread_out++) {
+        group_init(spread_out ? (const int[]){0, 1, 1, 0} : (const int[]){0, 0, 0, 0});
+        void *one = emulated_stream_create();
+        for (int rank = 0; rank < RANKS; rank++)
+            streams[rank] = spread_out ? emulated_stream_create() : one;
+        group_gather(streams);
+        group_gather(streams);
+        group_fini();
+        for (int rank = 0; rank < RANKS && spread_out; rank++)
+            emulated_stream_destroy(streams[rank]);
+        emulated_stream_destroy(one);
+    }
+    assert_int_equal(emulated_launches(), before);
+}
+
+/* ---- failures ---- */
+
+/* Its last rank fails to come, makes another call, or has its buffer elsewhere. */
+enum fault { STAYS_AWAY, COMES_WITH_MORE, COMES_ELSEWHERE, ABORTS };
+
+static void await_error(struct ranks *ranks, int rank, const struct seat *seat, enum collet_result expected,
+                        const char *text) {
+    enum collet_result seen = COLLET_SUCCESS;
+    for (int looks = 0; looks < 1000 && seen == COLLET_SUCCESS; looks++) {
+        must(ranks, collet_comm_get_async_error(seat->comm, &seen));
+        ranks_sleep_ms(10);
+    }
+    ranks_expect(ranks, rank, seen, expected, "the communicator");
+    if (strstr(collet_last_error(seat->comm), text) == NULL)
+        ranks_fail(ranks, "rank %d: %s", rank, collet_last_error(seat->comm));
+}
+
+/* Several calls are in the streams that wait. */
+static void run_fault(struct ranks *ranks, int rank, enum fault fault, enum collet_result expected, const char *text) {
+    struct seat seat = seat_take(ranks, rank);
+    const int last = ranks->nranks - 1;
+    char *out = seat.in_window;
+    gather(ranks, rank, &seat, 1000, 1, false);
+    memset(out, 0, 2000 * RANKS);
+    ranks_barrier(ranks);
+    for (int call = 0; call < 3 && rank != last; call++)
+        must(ranks, collet_allgather(seat.elsewhere, out, 1000, COLLET_UINT8, seat.comm, seat.stream));
+    ranks_barrier(ranks);
+    if (rank == last && (fault == COMES_WITH_MORE || fault == COMES_ELSEWHERE))
+        must(ranks, collet_allgather(seat.elsewhere, out + (fault == COMES_ELSEWHERE ? 16 : 0),
+                                     fault == COMES_WITH_MORE ? 1001 : 1000, COLLET_UINT8, seat.comm, seat.stream));
+    if (rank == last && fault == ABORTS)
+        must(ranks, collet_comm_abort(seat.comm));
+    else
+        await_error(ranks, rank, &seat, expected, text);
+    if (rank != last || fault != ABORTS)
+        must(ranks, collet_comm_abort(seat.comm)); /* also when its stream is full of waits */
+    emulated_stream_wait(seat.stream);
+    ranks_barrier(ranks); /* what a rank frees nobody writes any more */
+    must(ranks, collet_mem_free(seat.in_window));
+    emulated_stream_destroy(seat.stream);
+    free(seat.elsewhere);
+}
+
+static void run_missing(struct ranks *ranks, int rank) {
+    run_fault(ranks, rank, STAYS_AWAY, COLLET_ERR_TIMEOUT, "in allgather (call 2), waiting for rank 2");
+}
+
+static void run_longer(struct ranks *ranks, int rank) {
+    run_fault(ranks, rank, COMES_WITH_MORE, COLLET_ERR_MISMATCH, "by copy engines, but rank ");
+}
+
+static void run_elsewhere(struct ranks *ranks, int rank) {
+    run_fault(ranks, rank, COMES_ELSEWHERE, COLLET_ERR_MISMATCH, "its receive buffer lies elsewhere");
+}
+
+static void run_abort(struct ranks *ranks, int rank) {
+    run_fault(ranks, rank, ABORTS, COLLET_ERR_ABORTED, "rank 2 called collet_comm_abort()");
+}
+
+static void a_rank_that_does_not_come_is_named_after_the_timeout(void **state) {
+    (void)state;
+    setenv("COLLET_TIMEOUT", "1", 1);
+    run_job(run_missing, 3, 1, 3);
+    run_job(run_missing, 1, 3, 3);
+    unsetenv("COLLET_TIMEOUT");
+}
+
+static void ranks_that_make_different_calls_are_told(void **state) {
+    (void)state;
+    run_job(run_longer, 3, 1, 3);
+    run_job(run_elsewhere, 3, 1, 3);
+    run_job(run_elsewhere, 1, 3, 3);
+}
+
+static void an_abort_ends_what_waits(void **state) {
+    (void)state;
+    run_job(run_abort, 3, 1, 3);
+    run_job(run_abort, 1, 3, 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(windows_are_filled_without_a_kernel),
+        cmocka_unit_test(kernels_do_what_copies_do_not),
+        cmocka_unit_test(copies_and_kernels_keep_the_order_of_calls),
+        cmocka_unit_test(graphs_are_replayed),
+        cmocka_unit_test(nobody_writes_before_a_rank_has_come),
+        cmocka_unit_test(without_waits_somebody_does),
+        cmocka_unit_test(a_rank_that_does_not_come_is_named_after_the_timeout),
+        cmocka_unit_test(ranks_that_make_different_calls_are_told),
+        cmocka_unit_test(an_abort_ends_what_waits),
+        cmocka_unit_test(
+            ranks_of_a_group_share_a_stream), /* last: in this process, which must not fork with a GPU in use */
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
