@@ -79,7 +79,7 @@ static enum collet_result judge(const struct copies *copies, uint32_t at, uint64
             snprintf(missing + used, sizeof(missing) - used, "%s%d", used ? ", " : "", from);
         stray = word != 0 && word != (at & ~COPIES_SEEN) ? from : stray;
     }
-    if (load(&copies->words[copies_row(copies, owner->rank) + COPIES_AT]) != at) /* it has gone on meanwhile */
+    if (load(&copies->words[copies_row(copies, owner->rank) + COPIES_AT]) != at) /* it has gone on */
         return COLLET_SUCCESS;
     if (stray >= 0)
         return err_other_call(copies, call, stray);

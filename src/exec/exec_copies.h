@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Collectives that run on no multiprocessor: the host puts copies into the stream, straight into the other ranks' OUT, and stream
- * memory operations that wait for these ranks (exec_copies.c). Who looks at the clock for them: copies_watch.c.
+ * memory operations that wait for these ranks (exec_copies.c). copies_watch.c looks at the clock for them.
  *
  * Not run on a GPU yet.
  */
