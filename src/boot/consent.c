@@ -65,6 +65,7 @@ static enum collet_result memory_begin(const struct consent_terms *terms, uint64
     SCOPED_LOCK(&terms->boot->hub->lock);
     COLLET_TRY(hub_stock_consent(terms->boot));
     struct consent_memory *memory = memory_of(terms);
+    hub_stock_consent(terms->boot); /* for a no under another key. Without memory: before the next one */
     memory->gave_up = false;
     *number = memory->number + 1;
     return COLLET_SUCCESS;
@@ -105,14 +106,25 @@ struct letter *hub_recall(struct hub *hub, const struct letter *vote) {
     if (vote->bytes != sizeof asked)
         return NULL;
     memcpy(&asked, vote->data, sizeof asked);
-    SCOPED_LOCK(&hub->lock);
-    struct consent_memory *memory = find_memory(hub, vote->to, key);
-    if (memory == NULL || memory->number == 0 || (memory->number != asked.number && !memory->gave_up))
+    /* Before the lock, since it may wait for memory. */
+    struct letter *letter =
+        letter_create(vote->from, vote->to, boot_key(BOOT_VERDICT, key), NULL, verdict_bytes(hub->nranks));
+    if (letter == NULL)
         return NULL;
-    memory->verdict->sum.number = asked.number;
-    if (memory->number < asked.number) /* this one is refused as well */
-        memory->number = asked.number;
-    return letter_create(vote->from, vote->to, boot_key(BOOT_VERDICT, key), memory->verdict, memory->bytes);
+    pthread_mutex_lock(&hub->lock);
+    struct consent_memory *memory = find_memory(hub, vote->to, key);
+    const bool recalled = memory != NULL && memory->number != 0 && (memory->number == asked.number || memory->gave_up);
+    if (recalled) {
+        memory->verdict->sum.number = asked.number;
+        if (memory->number < asked.number) /* this one is refused as well */
+            memory->number = asked.number;
+        letter->bytes = (uint32_t)memory->bytes;
+        memcpy(letter->data, memory->verdict, memory->bytes);
+    }
+    pthread_mutex_unlock(&hub->lock);
+    if (!recalled)
+        letter_free(letter);
+    return recalled ? letter : NULL;
 }
 
 void hub_forget_consents(struct hub *hub) {

@@ -49,7 +49,7 @@ struct letter *letter_create(int to, int from, uint64_t key, const void *data, s
     if (letter == NULL)
         return NULL;
     *letter = (struct letter){.to = to, .from = from, .key = key, .bytes = (uint32_t)bytes};
-    if (bytes > 0)
+    if (data != NULL)
         memcpy(letter->data, data, bytes);
     return letter;
 }

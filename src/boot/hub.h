@@ -36,7 +36,7 @@ struct letter_queue {
 void letter_queue_init(struct letter_queue *queue);
 void letter_append(struct letter_queue *queue, struct letter *letter);
 struct letter *letter_take(struct letter_queue *queue); /* the first; NULL if none */
-/* NULL if there is no memory. */
+/* NULL if there is no memory. data NULL: the caller writes it. */
 struct letter *letter_create(int to, int from, uint64_t key, const void *data, size_t bytes);
 void letter_free(struct letter *letter); /* wiped: it may have brought the id of another communicator. NULL is fine */
 #define SCOPED_LETTER __attribute__((cleanup(letter_free_at)))

@@ -34,9 +34,10 @@ static enum collet_result give_number(void *giver, const uint8_t *lives, char gi
     return COLLET_SUCCESS;
 }
 
-static enum collet_result ask(struct table *table, int rank, bool leaving_is_no, enum collet_result code) {
+static enum collet_result ask_about(struct table *table, uint64_t key, int rank, bool leaving_is_no,
+                                    enum collet_result code) {
     const struct consent_terms terms = {.boot = table->boots[rank],
-                                        .key = 77,
+                                        .key = key,
                                         .ranks = all_ranks,
                                         .nranks = NRANKS,
                                         .self = rank,
@@ -47,6 +48,10 @@ static enum collet_result ask(struct table *table, int rank, bool leaving_is_no,
                                         .timeout_s = 60};
     consent_fini(&table->consents[rank]);
     return consent_start(&table->consents[rank], &terms, code);
+}
+
+static enum collet_result ask(struct table *table, int rank, bool leaving_is_no, enum collet_result code) {
+    return ask_about(table, 77, rank, leaving_is_no, code);
 }
 
 static int set_up(void **state) {
@@ -241,6 +246,21 @@ static void a_judge_that_gives_up_is_a_no_too(void **state) {
     }
 }
 
+static void a_rank_without_memory_refuses_another_question_too(void **state) {
+    struct table *table = *state;
+    const int others[] = {0, 1, 3};
+    agree(table, all_ranks, NRANKS);
+    const struct consent_terms another = {.boot = table->boots[2], .key = 78, .nranks = NRANKS};
+    consent_refuse(&another, COLLET_ERR_NO_MEMORY, "rank 2 has no memory");
+    for (int k = 0; k < 3; k++)
+        ask_about(table, another.key, others[k], false, COLLET_SUCCESS);
+    agree(table, others, 3);
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(table->consents[others[k]].verdict->sum.code, COLLET_ERR_NO_MEMORY);
+        assert_string_equal(table->consents[others[k]].verdict->sum.text, "rank 2 has no memory");
+    }
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -254,6 +274,7 @@ int main(void) {
         TEST(a_rank_that_gives_up_is_a_no_at_once),
         TEST(a_rank_that_has_voted_may_still_give_up),
         TEST(a_judge_that_gives_up_is_a_no_too),
+        TEST(a_rank_without_memory_refuses_another_question_too),
     };
     return cmocka_run_group_tests_name("consent", tests, NULL, NULL);
 }
