@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The control plane carries the news that there is no memory. So it does not give up when there is none at one moment: what it
- * needs is small. It tries again for a second. Then a connection ends, or a rank does not join the others.
+ * needs is small. It tries again for a second. Then a connection ends, or a rank does not join the others. A thread has this
+ * patience once until it gets memory again: one that serves many connections has heartbeats to send.
  */
 #ifndef COLLET_BOOT_PATIENCE_H
 #define COLLET_BOOT_PATIENCE_H
@@ -22,12 +23,6 @@ static inline bool patience_left(int *naps) {
     return true;
 }
 
-static inline void *patient_malloc(size_t bytes) {
-    void *memory;
-    int naps = 0;
-    while ((memory = malloc(bytes)) == NULL && patience_left(&naps))
-        ;
-    return memory;
-}
+void *patient_malloc(size_t bytes);
 
 #endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "boot/patience.h"
+
+void *patient_malloc(size_t bytes) {
+    static _Thread_local int naps; /* since this thread last got memory */
+    void *memory;
+    while ((memory = malloc(bytes)) == NULL && patience_left(&naps))
+        ;
+    if (memory != NULL)
+        naps = 0;
+    return memory;
+}
