@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Letters between processes arrive once and in order, although a process that passes them on may vanish with those it
- * holds. The sender numbers and keeps them until the receiver has said how far it has come. As long as the tree stands as it was
- * made, nothing gets lost, since its edges are TCP connections. Once it has changed, what is kept is sent anew, at once and then
- * whenever the receiver takes long. Belongs to the watch thread.
+ * holds. The sender numbers and keeps them until the receiver has said how far it has come. In the tree as it was made nothing
+ * gets lost, since its edges are TCP connections. A shortcut (shortcut.h) may break: then what is kept is sent anew at once, the
+ * other way. Once the tree itself has changed, it is sent anew at once, and then whenever the receiver takes long. Belongs to the
+ * watch thread.
  *
  *      sender's lane to receiver              tree                receiver's lane from sender
  *      #7 #8 #9 kept ─────────── #7, #8, #9 ─────────▶ …  #7 is the next: deliver; #9: not yet

@@ -21,6 +21,7 @@ struct place {
     struct edge *edge;       /* NULL: we are not connected to it, as in the tree */
     struct edge *shortcut;   /* NULL: we have none to it (shortcut.h) */
     struct inquiry *sought;  /* that may become one; NULL: none is under way */
+    bool answered;           /* it has sent something by that */
     bool unreachable;        /* by a shortcut */
     struct inquiry *inquiry; /* whether it lives; NULL: none is under way */
     bool gone;               /* not to be connected to any more */

@@ -31,6 +31,7 @@ struct process {
     struct reception *reception;      /* NULL: none yet */
     struct exporter *exporter;        /* NULL: nobody wants metrics */
     struct rendezvous *meetings;      /* touched by the watch thread only, without the lock */
+    int shortcuts;                    /* of all communicators (boot/shortcut.h); the same */
 };
 
 /* The process, locked. Critical sections are short; a hub's lock may be taken inside. */

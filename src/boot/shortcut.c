@@ -3,6 +3,7 @@
 
 #include "base/os.h"
 #include "boot/inquiry.h"
+#include "boot/process.h"
 
 #include <sys/resource.h>
 
@@ -21,23 +22,35 @@ static bool is_near(int a, int b) {
     return hops <= NEAR_HOPS;
 }
 
-/* A part of the descriptors that this process may have. */
-static int most_shortcuts(void) {
+static int *count_of_process(void) {
+    int *count = &process_lock()->shortcuts;
+    process_unlock();
+    return count;
+}
+
+static void add(struct shortcuts *all, int more) {
+    all->count += more;
+    *count_of_process() += more;
+}
+
+/* Those of all communicators take a part of the descriptors that this process may have. */
+static bool has_room(void) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max / 4 >= SHORTCUTS_MAX)
-        return SHORTCUTS_MAX;
-    return (int)(limit.rlim_max / 4);
+    const bool plenty = getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max / 4 >= SHORTCUTS_MAX;
+    return *count_of_process() < (plenty ? SHORTCUTS_MAX : (int)(limit.rlim_max / 4));
 }
 
 bool shortcut_pays(const struct shortcuts *all, int place) {
-    return all->count < most_shortcuts() && !all->places->list[place].unreachable && !is_near(place, all->places->self);
+    return !all->places->list[place].unreachable && !is_near(place, all->places->self) && has_room();
 }
 
 /* The first of two that were dialled at the same time is sent by; what comes by the other one is heard. */
 static void stand(struct shortcuts *all, struct edge *edge) {
     struct place *place = &all->places->list[edge->place];
-    if (place->shortcut == NULL)
+    if (place->shortcut == NULL) {
         place->shortcut = edge;
+        place->answered = false;
+    }
     courier_again(all->courier, edge->place);
 }
 
@@ -49,7 +62,7 @@ static void on_sought(void *owner, int number, enum peer_state state, struct wir
     all->like.place = number;
     struct edge *edge = wire != NULL ? edge_create(wire, &all->like, &all->edges) : NULL;
     if (edge == NULL) {
-        all->count--;
+        add(all, -1);
         place->unreachable = true;
         courier_again(all->courier, number);
         return;
@@ -62,28 +75,31 @@ static void on_sought(void *owner, int number, enum peer_state state, struct wir
 void shortcut_seek(struct shortcuts *all, int place, const uint8_t key[SECRET_BYTES]) {
     struct place *other = &all->places->list[place];
     other->sought = inquiry_start(&other->listener, key, 0, os_now_ns() + SEEK_NS, on_sought, all, place);
-    all->count += other->sought != NULL;
+    add(all, other->sought != NULL);
 }
 
 bool shortcut_take(struct shortcuts *all, struct edge *edge, int number) {
     struct place *place = &all->places->list[number];
-    if (all->count >= most_shortcuts())
+    if (!has_room())
         return false;
     all->like.place = number;
     edge_become(edge, &all->like, &all->edges);
-    all->count += place->sought == NULL;
+    add(all, place->sought == NULL);
     inquiry_stop(place->sought);
     place->sought = NULL;
     stand(all, edge);
     return true;
 }
 
-/* Its place; letters for that go by the tree, or by another shortcut, from now on. */
+/* Its place; letters for that go by the tree, or by another shortcut, from now on. Where nothing has come back, the other end did
+ * not take it: that has too many, or the path swallows everything. It would be the same again. */
 static int leave(struct shortcuts *all, const struct edge *edge) {
     struct place *place = &all->places->list[edge->place];
-    if (place->shortcut == edge)
+    if (place->shortcut == edge) {
         place->shortcut = NULL;
-    all->count--;
+        place->unreachable |= !place->answered;
+    }
+    add(all, -1);
     return edge->place;
 }
 
@@ -96,7 +112,8 @@ void shortcut_lost(struct shortcuts *all, struct edge *edge) {
 void shortcuts_tidy(struct shortcuts *all, uint64_t idle_ns) {
     for (struct edge *edge = all->edges, *next; edge != NULL; edge = next) {
         next = edge->next;
-        if (os_now_ns() - edge->heard_ns < idle_ns)
+        const bool answered = all->places->list[edge->place].answered; /* else it may be busy, as while it is dialled */
+        if (os_now_ns() - edge->heard_ns < (answered || idle_ns > SEEK_NS ? idle_ns : SEEK_NS))
             continue;
         int place = leave(all, edge);
         edge_finish(edge);
@@ -107,4 +124,7 @@ void shortcuts_tidy(struct shortcuts *all, uint64_t idle_ns) {
 void shortcuts_close(struct shortcuts *all) {
     while (all->edges != NULL)
         edge_finish(all->edges);
+    for (int place = 0; place < all->places->count; place++)
+        inquiry_stop(all->places->list[place].sought);
+    add(all, -all->count);
 }

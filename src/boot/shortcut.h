@@ -8,10 +8,11 @@
  *        │       │
  *        9 ═════ 17                 9 had a letter for 17: it dialled the door of 17, and proved the secret as a child does
  *
- * While a process dials, letters for the other one wait with their courier, for three seconds at most. If nobody answers, or the
- * shortcut breaks, they go through the tree. Whenever their way changes, all that are not confirmed are sent anew. So none is lost, and they
- * arrive in order (courier.h). A shortcut carries letters alone: news and heartbeats are the tree's, and no process is dead
- * because a shortcut is. One that nothing has come by for some heartbeats is closed. Belongs to the watch thread.
+ * While a process dials, letters for the other one wait with their courier, for three seconds at most. If nobody answers, the other
+ * one has too many shortcuts, or a shortcut breaks, they go through the tree. Whenever their way changes, all that are not
+ * confirmed are sent anew. So none is lost, and they arrive in order (courier.h). A shortcut carries letters alone: news and
+ * heartbeats are the tree's, and no process is dead because a shortcut is. One that nothing has come by for some heartbeats is
+ * closed. Belongs to the watch thread.
  */
 #ifndef COLLET_BOOT_SHORTCUT_H
 #define COLLET_BOOT_SHORTCUT_H
@@ -26,7 +27,7 @@ struct shortcuts {
     struct edge like;                 /* of each: who gets its frames, and hears of its end */
     void (*greet)(struct edge *edge); /* says at the other end of a new one who we are */
     struct edge *edges;
-    int count; /* also those that are being dialled */
+    int count; /* also those that are being dialled. The process counts all communicators' */
 };
 
 /* Would a letter pass more than one process on its way through the tree, and may there be one more shortcut? */

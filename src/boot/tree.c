@@ -401,7 +401,9 @@ static bool on_shortcut(struct tree *tree, struct edge *edge, const struct frame
 }
 
 static bool on_shortcut_frame(struct edge *edge, const struct frame *frame) {
-    return frame->type == TREE_PARCEL && on_parcel(edge->owner, frame);
+    struct tree *tree = edge->owner;
+    place_of(tree, edge->place)->answered = true;
+    return frame->type == TREE_PARCEL && on_parcel(tree, frame);
 }
 
 static void on_shortcut_lost(struct edge *edge, enum peer_state state, const char *why) {
@@ -509,8 +511,22 @@ static void on_child(struct door *door, struct wire *wire) {
         edge_read(edge);
 }
 
+/* Should it come to us, as a child of ours or of one that was lost? */
+static bool is_awaited(const struct tree *tree, int number) {
+    const struct place *place = &tree->places.list[number];
+    return !place->gone && place->edge == NULL && places_choose_parent(&tree->places, number) == tree->places.self;
+}
+
+/* Who is no child of ours wants a shortcut, and takes the tree when it does not get one. */
 static void on_door_exhausted(struct door *door, const char *text) {
-    fail_hub(WATCH_OWNER(door, struct tree, door), COLLET_ERR_SYSTEM, text);
+    struct tree *tree = WATCH_OWNER(door, struct tree, door);
+    bool needed = !tree->running;
+    for (int number = tree->places.self + 1; number < tree->places.count && !needed; number++)
+        needed = is_awaited(tree, number);
+    if (needed)
+        fail_hub(tree, COLLET_ERR_SYSTEM, text);
+    else
+        log_trace(BOOT, "no shortcut: %s", text);
 }
 
 static void on_parent(struct dial *dial, struct wire *wire) {
@@ -571,7 +587,7 @@ static void look_for_orphans(struct tree *tree) {
     const uint64_t now_ns = os_now_ns();
     for (int number = places->self + 1; number < places->count; number++) {
         struct place *place = place_of(tree, number);
-        if (place->gone || place->edge != NULL || places_choose_parent(places, number) != places->self) {
+        if (!is_awaited(tree, number)) {
             place->awaited_ns = 0;
             continue;
         }
@@ -663,10 +679,8 @@ void tree_close(struct tree *tree) {
     while (tree->edges != NULL)
         edge_finish(tree->edges);
     shortcuts_close(&tree->shortcuts);
-    for (int place = 0; place < tree->places.count; place++) {
+    for (int place = 0; place < tree->places.count; place++)
         inquiry_stop(place_of(tree, place)->inquiry);
-        inquiry_stop(place_of(tree, place)->sought);
-    }
     courier_fini(&tree->courier);
     table_free(&tree->table);
     places_destroy(&tree->places);

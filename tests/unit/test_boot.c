@@ -282,6 +282,24 @@ static size_t bytes_of_exchange(struct member *member, int index, uint64_t key, 
     return __atomic_load_n(&sent_bytes, __ATOMIC_RELAXED) - before;
 }
 
+static int open_descriptors(void) {
+    int count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    EXPECT(dir != NULL);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static void await_descriptors(int most) {
+    const uint64_t deadline_ns = os_now_ns() + LIMIT_NS;
+    while (open_descriptors() > most) {
+        EXPECT(os_now_ns() < deadline_ns);
+        nap();
+    }
+}
+
 /* Of other letters the tree is the way, of those about connections at most some that found no shortcut. The last ones come when
  * shortcuts have been idle, and are closed. */
 static void far_exchange(int index) {
@@ -294,21 +312,69 @@ static void far_exchange(int index) {
     EXPECT(poll_init(&member) == COLLET_SUCCESS);
     meet(0, FAR_PROCESSES);
     const size_t by_tree = bytes_of_exchange(&member, index, 7, 1);
-    const size_t by_shortcuts = bytes_of_exchange(&member, index, boot_key(BOOT_OFFER, 7), 2);
+    const int before = open_descriptors();
+    meet(2, FAR_PROCESSES);
+    const size_t by_shortcuts = bytes_of_exchange(&member, index, boot_key(BOOT_OFFER, 7), 3);
     if (index == 0 && by_shortcuts > by_tree / 2)
         fprintf(stderr, "the root sent %zu bytes, and %zu without shortcuts\n", by_shortcuts, by_tree);
     EXPECT(index != 0 || by_shortcuts <= by_tree / 2);
-    usleep(500000);
+    await_descriptors(before);
+    meet(4, FAR_PROCESSES);
     exchange_far(&member, index, boot_key(BOOT_OFFER, 8));
     exchange_far(&member, index, 8);
     EXPECT(boot_missing_count(member.boot) == 0);
-    meet(3, FAR_PROCESSES);
+    meet(5, FAR_PROCESSES);
     boot_destroy(member.boot);
 }
 
 static void letters_about_connections_do_not_pass_the_root(void **state) {
     (void)state;
     run(FAR_PROCESSES, far_exchange);
+}
+
+enum { FEW = 2, NONE = 3, DESCRIPTORS = 24 }; /* processes that have room for few shortcuts, and for none */
+
+static void limit_descriptors(int most) {
+    const struct rlimit limit = {.rlim_cur = (rlim_t)most, .rlim_max = (rlim_t)most};
+    EXPECT(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
+/* Beats come so late that none helps. */
+static void far_exchange_without_room(int index) {
+    struct member member;
+    const uint64_t key = boot_key(BOOT_OFFER, 7);
+    for (int fd = 3; index == FEW && fd < 4 * DESCRIPTORS; fd++) /* of whoever started this test */
+        close(fd);
+    if (index == FEW)
+        limit_descriptors(DESCRIPTORS);
+    configure(&member);
+    member.config.heartbeat = 60000;
+    if (index == 0)
+        publish_id();
+    join(&member, FAR_PROCESSES, index);
+    EXPECT(poll_init(&member) == COLLET_SUCCESS);
+    meet(0, FAR_PROCESSES);
+    if (index == NONE) {
+        limit_descriptors(4 * DESCRIPTORS);
+        while (dup(0) >= 0)
+            ;
+    }
+    meet(1, FAR_PROCESSES);
+    for (int to = FEW; to <= NONE; to++)
+        if (are_far(index, to))
+            send_number(&member, to, key, index);
+    for (int from = 9; (index == FEW || index == NONE) && from < FAR_PROCESSES; from++)
+        EXPECT(recv_number(&member, from, key) == from);
+    EXPECT(boot_failed(member.boot) == 0);
+    meet(2, FAR_PROCESSES);
+    if (index == FEW || index == NONE)
+        _exit(0); /* a leak checker at exit() would need descriptors */
+    boot_destroy(member.boot);
+}
+
+static void letters_find_processes_that_have_no_room_for_shortcuts(void **state) {
+    (void)state;
+    run(FAR_PROCESSES, far_exchange_without_room);
 }
 
 static void five_exchange(int index) {
@@ -610,6 +676,7 @@ int main(void) {
         CASE(agreed_knobs_are_rank_zeros_and_host_ids_make_nodes),
         CASE(two_processes_of_two_ranks_are_polled_in_one_thread),
         CASE(letters_about_connections_do_not_pass_the_root),
+        CASE(letters_find_processes_that_have_no_room_for_shortcuts),
         CASE(a_process_that_made_the_id_may_fork_its_ranks),
         CASE(a_killed_leaf_is_dead_for_all),
         CASE(a_killed_root_of_the_tree_is_dead_for_all_and_replaced),
