@@ -134,8 +134,7 @@ static void tcp_close(struct conn *conn) {
 
 static void tcp_link_text(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]) {
     const struct tcp_end *end = conn->impl;
-    uint32_t k = end->next;
-    (void)step; /* it is the one that is received */
+    const uint32_t k = end->assignments[step & (conn->end.nslots - 1)];
     char to[ADDRESS_TEXT_BYTES], interface[TCP_INTERFACES_TEXT_BYTES];
     tcp_own_text(end->sockets[k].fd, to);
     tcp_interfaces_text(&end->sockets[k].fd, 1, interface);

@@ -52,6 +52,7 @@ static bool take_seal(struct conn *conn, struct tcp_socket *socket, enum tcp_sea
 
 static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
+    end->assignments[*conn->end.tail & (conn->end.nslots - 1)] = (uint8_t)end->next;
     take_ahead(socket, &end->frame, sizeof(end->frame));
     if (!take_seal(conn, socket, TCP_SEAL_FRAME, &end->frame, sizeof(end->frame)) ||
         !tcp_is_intact(conn, tcp_frame_crc(&end->frame), end->frame.frame_crc))

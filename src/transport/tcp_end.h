@@ -56,9 +56,8 @@ struct tcp_end {
     bool few, many; /* bytes has the slot before it */
     struct tcp_socket sockets[TCP_SOCKETS_MAX];
 
-    /* Producer: by slot, the sockets of the steps before `assigned`. */
-    uint64_t assigned;
-    uint8_t assignments[FIFO_MAX_SLOTS];
+    uint8_t assignments[FIFO_MAX_SLOTS]; /* by slot: the socket that its step goes by, or came by */
+    uint64_t assigned;                   /* producer: the steps before it have one */
 
     /* With COLLET_ENCRYPT, else NULL. */
     const uint8_t *key;

@@ -488,6 +488,29 @@ static void any_bit_that_changes_breaks_the_connection_and_names_the_socket(void
     unsetenv("COLLET_CHECKSUM");
 }
 
+/* Whoever checks a slot later does not find the socket of the next one. */
+static void a_slot_that_came_before_is_said_to_have_come_by_its_own_socket(void **state) {
+    (void)state;
+    struct pair pair;
+    int fds[2];
+    char link[CONN_LINK_BYTES], expected[32];
+    open_raw_producer(&pair, (struct shape){8, 1000, 2, 0}, fds);
+    for (int k = 0; k < 2; k++) {
+        const struct wire_slot slot = wire_slot_of((uint64_t)k);
+        assert_int_equal(send(fds[1 - k], &slot, sizeof(slot), MSG_NOSIGNAL), sizeof(slot));
+        while (*pair.consumer->end.tail != (uint64_t)k + 1) {
+            be_patient(&pair);
+            progress(pair.consumer);
+        }
+    }
+    for (int k = 0; k < 2; k++) {
+        transport_tcp.link_text(pair.consumer, (uint64_t)k, link);
+        snprintf(expected, sizeof(expected), "socket %d of 2, ", 1 - k);
+        assert_non_null(strstr(link, expected));
+    }
+    close_raw(&pair, fds, 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(slots_of_all_sizes_and_protocols_arrive_in_order, random_slots),
@@ -509,6 +532,7 @@ int main(void) {
         cmocka_unit_test_setup(a_full_fifo_reads_no_socket, random_slots),
         cmocka_unit_test_setup(with_checksums_slots_arrive_too, random_slots),
         cmocka_unit_test_setup(any_bit_that_changes_breaks_the_connection_and_names_the_socket, random_slots),
+        cmocka_unit_test(a_slot_that_came_before_is_said_to_have_come_by_its_own_socket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
