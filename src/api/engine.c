@@ -213,7 +213,9 @@ static void engine_fail(struct collet_comm *comm, enum collet_result result) {
     comm_keep_error(comm);
     for (struct lane *lane = engine->busy; lane != NULL; lane = lane->next) {
         if (lane->call.state != EXEC_IDLE) {
+            proxy_pause(comm->chan);
             exec_stop_loans(&lane->call);
+            proxy_resume(comm->chan);
             lane->entry->result = (int16_t)result;
             lane_end(lane);
         }
@@ -256,7 +258,7 @@ static void engine_look(struct collet_comm *comm, uint64_t idle_ns, uint64_t now
     enum collet_result result = COLLET_SUCCESS;
     if (comm->engine.busy == NULL)
         return;
-    chan_attend(comm->chan, idle_ns);
+    chan_attend(comm->chan, idle_ns, now_ns);
     for (struct lane *lane = comm->engine.busy; lane != NULL && result == COLLET_SUCCESS; lane = lane->next)
         result = lane_look(comm, lane, now_ns);
     if (result != COLLET_SUCCESS)

@@ -37,7 +37,7 @@ static bool others_come_first(const struct engine *engine) {
 }
 
 /* False: another thread drives or wants to, and wakes this one when it has done. Who else holds the lock, holds it for a
- * moment. */
+ * moment, or for as long as a device takes (chan/attend.c). */
 static bool take_patiently(struct driver *driver, struct engine_thread *thread) {
     const struct engine *engine = &thread->comm->engine;
     while (!others_come_first(engine) && !post_is_over(thread)) {

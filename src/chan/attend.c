@@ -7,7 +7,8 @@
  *    rank 1   has finished call 7; call 8, by other connections or on another communicator ── waits for rank 0 ──▶
  *
  * So a waiting rank attends to all connections of its communicator, and to all communicators of its process whose calls
- * nobody drives. And while a program computes outside collet, the thread collet-attend does it, five times a second. It is not the watch,
+ * nobody drives. A rank whose calls go on and on does so five times a second. And while a program computes outside collet, the
+ * thread collet-attend does it, as often. It is not the watch,
  * which sends heartbeats: a device that has failed may keep whoever asks it waiting.
  */
 #include "base/log.h"
@@ -32,28 +33,32 @@ static void forget_parents_list(void) {
 
 static void forget_in_children(void) { pthread_atfork(NULL, NULL, forget_parents_list); }
 
+/* With the chan's lock. If it has failed, memory that it was lent is the program's again. */
 static void attend_one(struct chan *chan) {
     if (__atomic_load_n(&chan->proxy, __ATOMIC_ACQUIRE) != NULL)
         return; /* its connections are the proxy's, which attends to them */
+    if (boot_failed(chan->owner.boot) != COLLET_SUCCESS)
+        return;
     for (struct conn *conn = chan->owner.first; conn != NULL; conn = conn->next)
         if (conn->state == CONN_READY && conn->transport->attend != NULL)
             conn->transport->attend(conn);
 }
 
-/* With the list's lock. */
+/* With the list's lock, which is free while a device is asked. The chan's own lock then keeps it on the list. */
 static void attend_all(void) {
-    for (struct chan *chan = listed.first; chan != NULL; chan = chan->next_chan)
-        if (call_lock_try(chan->lock)) {
-            attend_one(chan);
-            call_lock_release(chan->lock);
-        }
+    for (struct chan *chan = listed.first; chan != NULL; chan = chan->next_chan) {
+        if (!call_lock_try(chan->lock))
+            continue;
+        pthread_mutex_unlock(&listed.lock);
+        attend_one(chan);
+        pthread_mutex_lock(&listed.lock);
+        call_lock_release(chan->lock);
+    }
 }
 
 static void attend_others(void) {
-    if (pthread_mutex_trylock(&listed.lock) != 0)
-        return; /* somebody is at it */
+    SCOPED_LOCK(&listed.lock);
     attend_all();
-    pthread_mutex_unlock(&listed.lock);
 }
 
 #define ATTEND_EVERY_NS 200000000
@@ -83,9 +88,10 @@ void chan_attend_always(void) {
 
 #define ATTEND_AFTER_NS 1000000u
 
-void chan_attend(struct chan *chan, uint64_t idle_ns) {
-    if (idle_ns < ATTEND_AFTER_NS)
+void chan_attend(struct chan *chan, uint64_t idle_ns, uint64_t now_ns) {
+    if (idle_ns < ATTEND_AFTER_NS && now_ns - chan->attended_ns < ATTEND_EVERY_NS)
         return;
+    chan->attended_ns = now_ns;
     attend_one(chan);
     attend_others();
 }

@@ -42,6 +42,7 @@ struct chan {
     /* attend.c */
     struct call_lock *lock; /* held while this struct is used; NULL: not listed */
     struct chan *next_chan; /* in the list of the process's */
+    uint64_t attended_ns;   /* when its own rank last did so */
 
     /* Guests: what a room above keeps once per rank. That room alone writes it; others ask whether it is there. */
     struct proxy_client *proxy; /* proxy/proxy.c carries slots over networks; NULL: the executor does */
@@ -90,14 +91,14 @@ enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, 
 /* Moves a connection toward READY: SUCCESS when it is, IN_PROGRESS while it is not, or a failure. */
 enum collet_result conn_try(struct conn *conn);
 
-/* attend.c: a rank that has waited for idle_ns does what other ranks may be waiting for: on any connection of chan, whose
- * lock the thread holds, and of the process's other communicators that nobody is using. */
-void chan_attend(struct chan *chan, uint64_t idle_ns);
+/* attend.c: a rank that has waited for idle_ns, or has not done so for long, does what other ranks may be waiting for: on any
+ * connection of chan, whose lock the thread holds, and of the process's other communicators that nobody is using. */
+void chan_attend(struct chan *chan, uint64_t idle_ns, uint64_t now_ns);
 /* From now on a thread does so too, while there are such communicators. */
 void chan_attend_always(void);
 /* From now on chan is one of those others, while nobody holds the lock of its calls. */
 void chan_list(struct chan *chan, struct call_lock *lock);
-void chan_unlist(struct chan *chan); /* never listed is fine */
+void chan_unlist(struct chan *chan); /* the thread holds that lock; never listed is fine */
 
 /* The transport that two ranks use with each other: the first of the registry that is allowed and reaches; the answer is
  * the same on every rank. NULL if there is none. */

@@ -69,7 +69,7 @@ static enum collet_result connect_all(struct exec_call *calls, int ncalls, bool 
 static enum collet_result look_at_all(struct exec_call *calls, int ncalls, uint64_t idle_ns) {
     uint64_t now_ns = os_now_ns();
     for (int k = 0; k < ncalls; k++) {
-        chan_attend(calls[k].chan, idle_ns);
+        chan_attend(calls[k].chan, idle_ns, now_ns);
         if (calls[k].state == EXEC_CONNECTING)
             COLLET_TRY(exec_look(&calls[k], now_ns));
     }

@@ -150,12 +150,17 @@ static enum collet_result verbs_progress(struct conn *conn) {
     return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
 }
 
+/* Producer: has a queue pair been given all that was published? */
+static bool all_is_sent(const struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    return wire_tail(conn) == end->sent && end->again == 0;
+}
+
 /* The NIC delivers what it was given, whether anybody makes progress or not; unless its rail dies and another must take
  * over. So where that can happen, an end is only idle when all has been acknowledged. */
 static bool verbs_idle(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
-    bool handed_over = conn->side == CONN_PRODUCER ? wire_tail(conn) == end->sent && end->again == 0
-                                                   : !wire_credit_is_due(conn, end->credit);
+    bool handed_over = conn->side == CONN_PRODUCER ? all_is_sent(conn) : !wire_credit_is_due(conn, end->credit);
     bool settled = end->nrails == 1 ? verbs_loans_acknowledged(conn)
                                     : verbs_all_acknowledged(conn) && !verbs_any_rail(end, VERBS_RAIL_LOST);
     if (handed_over && settled)
@@ -163,11 +168,18 @@ static bool verbs_idle(const struct conn *conn) {
     return (conn->side == CONN_CONSUMER && end->broken[0] != '\0') || conn_peer_has_left(conn);
 }
 
+/* Is it over with memory of the program? What went by a lost rail may be sent once more. */
+static bool needs_no_memory(const struct conn *conn) {
+    if (conn->side == CONN_CONSUMER)
+        return !verbs_may_land(conn);
+    return all_is_sent(conn) && verbs_loans_acknowledged(conn) && !verbs_any_rail(conn->impl, VERBS_RAIL_LOST);
+}
+
 /* The program may now overwrite what its failed call was sending, and read what it was receiving: no other rank may get the one, or
  * write the other. */
 static void verbs_stop(struct conn *conn) {
     struct verbs_end *end = conn->impl;
-    if (conn->end.loans.way != LOAN_WIRE || (verbs_loans_acknowledged(conn) && !verbs_may_land(conn)))
+    if (conn->end.loans.way != LOAN_WIRE || needs_no_memory(conn))
         return;
     for (int k = 0; k < end->nrails * end->nqps; k++)
         verbs_qp_fail(end->host, &end->qps[k / end->nqps][k % end->nqps]);

@@ -145,13 +145,15 @@ bool verbs_direct_renew(struct conn *conn, int r) {
 
 /* ------------------------------------------------------------------------------------------------------ coming and going */
 
-/* False, and *why: this rail's NIC cannot. */
+/* False, and *why: this rail's NIC cannot. One that has failed need not. */
 static bool slots_register(const struct conn *conn, int r, const char **why) {
     struct verbs_end *end = conn->impl;
     struct verbs_direct *direct = &end->direct;
     const struct gpu_rank *gpu = conn->owner->gpu;
     const struct verbs_device *device = end->rails[r].port->device;
     enum verbs_registration how;
+    if (verbs_device_is_gone(device))
+        return true;
     direct->rails[r].slots =
         verbs_memory_register_gpu(end->host, device, gpu, conn->owner->config, verbs_rail_carries(end, r),
                                   direct->memory, direct->bytes, &how, why);
@@ -170,7 +172,7 @@ static bool flush_create(const struct conn *conn, const char **why) {
     if (conn->side == CONN_PRODUCER || can.ordered)
         return true;
     for (int r = 0; r < end->nrails && loops; r++)
-        loops = loop_create(conn, r);
+        loops = verbs_device_is_gone(end->rails[r].port->device) || loop_create(conn, r);
     direct->flush = loops ? VERBS_FLUSH_READ : VERBS_FLUSH_DRIVER;
     for (int r = 0; r < end->nrails && !loops; r++)
         loop_destroy(end, &direct->rails[r]);

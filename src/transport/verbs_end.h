@@ -198,7 +198,7 @@ bool verbs_rail_usable(const struct verbs_end *end, int rail);
 
 /* verbs_land.c: the consumer tells the producer of its landings */
 void verbs_tell_landings(struct conn *conn);
-/* Consumer: may a payload of a step that has not come yet be written into memory of the program? */
+/* Consumer: may a payload of a step that has not come yet be written into memory of the program, or may that still be offered? */
 bool verbs_may_land(const struct conn *conn);
 /* Producer: the landing of a step has come. */
 void verbs_take_landing(struct conn *conn, uint64_t step);

@@ -35,11 +35,14 @@
  * when the slot already holds a later step. The memory of those steps is as it was, since no credit for them has been given. A
  * step may be sent again although it had come: then its bytes are the same, and its completion went with the queue pairs.
  *
- * Destroyed queue pairs are the proof, not the event that a device has failed: what such a device still has, it might write.
+ * Destroyed queue pairs are the proof, not the event that a device has failed: what such a device still has, it might write. Of a
+ * device that has failed, a driver may say that a queue pair is destroyed without asking the device. Then the proof is what
+ * the driver does next: it resets the device, and that ends all writes.
  *
  * Either end may begin; both hear of a loss by themselves or from the other. Letters of one rail come in the order in which they were
- * sent, and each has the number of the life that it is about: so both ends count lives alike, and a letter that comes
- * late, about a life that is over, changes nothing. A rail's first life begins with the connection (verbs_setup.c).
+ * sent, and each has the number of the life that it is about: so both ends count lives alike. A letter that comes late in its life,
+ * such as UP for a rail that is lost since, changes nothing. One about another life cannot come, and breaks the connection. A
+ * rail's first life begins with the connection (verbs_setup.c).
  */
 #include "base/os.h"
 #include "transport/verbs_end.h"
@@ -91,6 +94,16 @@ static bool open_again(struct conn *conn, int r) {
     return false;
 }
 
+/* Of a rail that is lost. False: the device does not promise it, so neither is a step sent again, nor is lent memory given back. */
+static bool silence(struct conn *conn, int r) {
+    struct verbs_end *end = conn->impl;
+    const bool silent = verbs_rail_silence(end, r);
+    if (!silent)
+        verbs_set_broken(conn, "%s does not destroy the queue pairs of a rail that is lost",
+                         end->rails[r].port->device->name);
+    return silent;
+}
+
 /* ----------------------------------------------------------------------------------------------------------- the consumer */
 
 static bool is_greeted(const struct verbs_end *end, int r) {
@@ -102,11 +115,8 @@ static bool is_greeted(const struct verbs_end *end, int r) {
 
 static enum collet_result settle(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
-    if (!verbs_rail_silence(end, r)) {
-        verbs_set_broken(conn, "%s does not destroy the queue pairs of a rail that is lost",
-                         end->rails[r].port->device->name);
+    if (!silence(conn, r))
         return COLLET_SUCCESS;
-    }
     verbs_poll(conn, r);
     if (!verbs_direct_settled(end, r))
         return COLLET_SUCCESS; /* a later turn */
@@ -193,8 +203,8 @@ static enum collet_result producer_turn(struct conn *conn, int r) {
     if (rail->told || !(lost || tested || is_due(end, r)))
         return COLLET_SUCCESS;
     rail->told = true;
-    if (lost)
-        verbs_rail_silence(end, r);
+    if (lost && !silence(conn, r))
+        return COLLET_SUCCESS;
     return send_news(conn, r,
                      lost     ? NEWS_LOST
                      : tested ? NEWS_OPENED

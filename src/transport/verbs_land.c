@@ -67,7 +67,8 @@ void verbs_tell_landings(struct conn *conn) {
 
 bool verbs_may_land(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
-    return conn->side == CONN_CONSUMER && (int64_t)(end->told - *conn->end.tail) > 0;
+    const uint64_t tail = *conn->end.tail;
+    return (int64_t)(end->told - tail) > 0 || (int64_t)(conn->end.loans.landings_end - tail) > 0;
 }
 
 /* ---- producer ---- */

@@ -115,7 +115,7 @@ void verbs_rail_lost(struct conn *conn, int r, const char *format, ...) {
         verbs_set_broken(conn, "%s", text);
         return;
     }
-    const bool again = end->stage == VERBS_READY && rail->state == VERBS_RAIL_TESTED;
+    const bool was_used = rail->state == VERBS_RAIL_UP, again = end->stage == VERBS_READY && !was_used;
     if (again || is_known(conn, r, false))
         log_info(NET, "rank %d: %s; going on without this rail, %s", conn->owner->rank, text,
                  again ? "as before" : "in one more connection");
@@ -123,13 +123,14 @@ void verbs_rail_lost(struct conn *conn, int r, const char *format, ...) {
         log_warn(NET, "rank %d: %s; going on without this rail", conn->owner->rank, text);
     snprintf(end->lost, sizeof(end->lost), "%s", text);
     verbs_rail_waits(conn, r);
-    if (!again) {
-        rail->losses++;
+    rail->losses += !again;
+    if (was_used)
         conn_count(conn, CONN_RAILS_LOST);
-    }
     rail->state = VERBS_RAIL_LOST;
     rail->told = rail->invited = false;
     verbs_update_live(end);
+    for (int q = 0; q < end->nqps; q++) /* nothing more is tried, although the rail may be settled much later */
+        verbs_qp_fail(end->host, &end->qps[r][q]);
 }
 
 void verbs_rail_up(struct conn *conn, int r) {

@@ -132,7 +132,8 @@ static void rails_connect(struct conn *conn) {
             continue;
         end->mine.rails[r].down = 1;
         verbs_rail_close(end, r);
-        verbs_rail_waits(conn, r);
+        if (rail->state != VERBS_RAIL_LOST) /* else it waits already */
+            verbs_rail_waits(conn, r);
         rail->state = VERBS_RAIL_DOWN;
         rail->told = false;
     }

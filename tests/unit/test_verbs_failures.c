@@ -207,21 +207,24 @@ static void strand(struct stranded *s) {
         (struct exec_call){.program = &s->sending, .chan = &s->chans[0], .state = EXEC_CONNECTING, .told_peer = -1};
 }
 
-/* One rank drives the call that cannot end, as src/api/engine.c does; the other one only attends. */
-static void drive_to_the_end(struct stranded *s, struct chan *other) {
+/* One rank drives the call that cannot end, as src/api/engine.c does; the other one only attends. busy: they are never idle. */
+static void drive_to_the_end(struct stranded *s, struct chan *other, bool busy) {
     struct waiter waiter = {.spin = 100};
+    uint64_t now_ns = 0;
     for (bool moved = false; exec_call_try(&s->call, &moved) != COLLET_SUCCESS;)
         if (wait_pause(&waiter)) {
-            chan_attend(&s->chans[0], wait_idle_ns(&waiter));
+            now_ns += busy ? 1000000 : 0;
+            chan_attend(&s->chans[0], busy ? 0 : wait_idle_ns(&waiter), now_ns);
             if (other != NULL)
-                chan_attend(other, wait_idle_ns(&waiter));
+                chan_attend(other, busy ? 0 : wait_idle_ns(&waiter), now_ns);
         }
 }
 
 static void a_rail_is_settled_by_a_rank_that_is_in_another_call(void **state) {
     (void)state;
     static struct stranded s;
-    for (int other_communicator = 0; other_communicator < 2; other_communicator++) {
+    for (int round = 0; round < 4; round++) {
+        const bool other_communicator = round % 2, busy = round / 2;
         struct call_lock lock = {0};
         memset(&s, 0, sizeof(s));
         strand(&s);
@@ -229,10 +232,11 @@ static void a_rail_is_settled_by_a_rank_that_is_in_another_call(void **state) {
             chan_list(&s.chans[1], &lock);
         assert_false(transport_verbs.idle(&s.pair.producer));
         assert_true(transport_verbs.idle(&s.pair.consumer));
-        drive_to_the_end(&s, other_communicator ? NULL : &s.chans[1]);
+        drive_to_the_end(&s, other_communicator ? NULL : &s.chans[1], busy);
         assert_int_equal(end_of(&s.pair.producer)->rails[0].state, VERBS_RAIL_DOWN);
         assert_int_equal(end_of(&s.pair.consumer)->rails[0].state, VERBS_RAIL_DOWN);
         move_slots(&s.pair, 50);
+        assert_true(call_lock_acquire(&lock, 0));
         chan_unlist(&s.chans[1]);
         pair_close(&s.pair);
     }
@@ -324,7 +328,10 @@ static void a_rail_that_one_end_cannot_connect_is_left_out(void **state) {
     (void)state;
     for (int k = 0; k < 2 * 2; k++) {
         struct pair pair;
+        uint64_t counters[2][CONN_COUNTERS] = {{0}};
         pair_init(&pair, (struct shape){8, 4096, 2, 2, 0});
+        pair.owners[0].counters = counters[0];
+        pair.owners[1].counters = counters[1];
         fake.modify_fails_on = &fake.devices[k % 2].context;
         fake.modify_fails_to = IBV_QPS_RTR;
         assert_int_equal(transport_verbs.offer(&pair.consumer, &pair.blob), COLLET_SUCCESS);
@@ -336,6 +343,9 @@ static void a_rail_that_one_end_cannot_connect_is_left_out(void **state) {
         settle(&pair);
         assert_int_equal(end_of(&pair.producer)->rails[k % 2].state, VERBS_RAIL_DOWN);
         assert_int_equal(end_of(&pair.consumer)->rails[k % 2].state, VERBS_RAIL_DOWN);
+        assert_int_equal(end_of(&pair.producer)->rails[k % 2].doublings, 1);
+        assert_int_equal(end_of(&pair.consumer)->rails[k % 2].doublings, 1);
+        assert_int_equal(counters[0][CONN_RAILS_LOST] + counters[1][CONN_RAILS_LOST], 0); /* it was never used */
         pair_close(&pair);
     }
 }

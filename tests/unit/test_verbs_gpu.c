@@ -381,6 +381,19 @@ static void a_rail_that_dies_under_slots_in_gpus_is_replaced(void **state) {
     }
 }
 
+static void a_device_that_has_failed_takes_no_slots_of_gpus(void **state) {
+    (void)state;
+    struct pair pair;
+    gpu_pair_init(&pair, (struct shape){8, 4096, 2, 1, 0}, (struct gpus){true, true, exports, false});
+    fake_remove(0);
+    verbs_device_look(verbs_host(), &verbs_host()->devices[0]);
+    connect_ends(&pair);
+    assert_true(is_direct(&pair.producer) && is_direct(&pair.consumer));
+    assert_null(end_of(&pair.consumer)->direct.rails[0].slots);
+    move_slots(&pair, 100);
+    pair_close(&pair);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(gpu_memory_is_registered_by_dmabuf_then_peermem_then_staged, forget),
@@ -399,6 +412,7 @@ int main(void) {
         cmocka_unit_test_setup(a_level_that_is_none_is_refused, forget),
         cmocka_unit_test_setup(a_rail_whose_reads_fail_is_lost_and_its_slots_come_again, forget),
         cmocka_unit_test_setup(a_rail_that_dies_under_slots_in_gpus_is_replaced, forget),
+        cmocka_unit_test_setup(a_device_that_has_failed_takes_no_slots_of_gpus, forget),
     };
     int fd = mkstemp(topo_path);
     if (fd < 0 || write(fd, two_cpus, strlen(two_cpus)) != (ssize_t)strlen(two_cpus) || close(fd) != 0)

@@ -63,6 +63,22 @@ static void move_lent(struct pair *pair, uint64_t n) {
     scribble();
 }
 
+static char arrivals[PLACES * PLACE_BYTES]; /* of the consumer's program */
+
+static int is_of_programs(uint64_t address, uint32_t bytes) {
+    const uint64_t sent = (uintptr_t)program, received = (uintptr_t)arrivals;
+    return (address >= sent && address + bytes <= sent + sizeof program) ||
+           (address >= received && address + bytes <= received + sizeof arrivals);
+}
+
+/* As other ranks' waiting does, and the thread collet-attend. */
+static void attend_both(struct pair *pair) {
+    for (int k = 0; k < 1000; k++) {
+        transport_verbs.attend(&pair->consumer);
+        transport_verbs.attend(&pair->producer);
+    }
+}
+
 static bool has_lent(const struct pair *pair) {
     for (int r = 0; r < end_of(&pair->producer)->nrails; r++)
         if (end_of(&pair->producer)->qps[r][0].lent != 0)
@@ -207,6 +223,28 @@ static void a_failed_call_sends_nothing_of_its_memory_any_more(void **state) {
     }
 }
 
+/* What went by it may be in the network yet, and would be sent once more. */
+static void a_failed_call_sends_nothing_more_by_a_rail_that_is_lost(void **state) {
+    (void)state;
+    struct pair pair;
+    pledge_all();
+    pair_open(&pair, (struct shape){8, 8900, 2, 1, 0});
+    fake.is_pledged = is_of_programs;
+    fake.devices[0].hanging = true;
+    publish_lent(&pair.producer); /* by rail 0 */
+    progress(&pair.producer);
+    assert_true(end_of(&pair.producer)->qps[0][0].lent != 0);
+    verbs_rail_lost(&pair.producer, 0, "is lost in a test");
+    transport_verbs.stop(&pair.producer);
+    scribble();
+    fake.devices[0].hanging = false;
+    attend_both(&pair);
+    assert_int_equal(fake.nlent, 0);
+    expect_broken(&pair, &pair.producer, "in the middle of memory of the program", "");
+    pledge_none();
+    pair_close(&pair);
+}
+
 /* ----------------------------------------------------------------------------------------------------------------- failover */
 
 /* The memory stays as it is until the other rail has brought it. */
@@ -237,7 +275,6 @@ static void another_rail_sends_what_is_lent_once_more(void **state) {
 
 /* ------------------------------------------------------------------------------------------------------------------ landings */
 
-static char arrivals[PLACES * PLACE_BYTES]; /* of the consumer's program */
 static struct pledge *offered;
 static bool spreads; /* does the network route adaptively? */
 
@@ -404,6 +441,29 @@ static void a_failed_call_receives_nothing_into_its_memory_any_more(void **state
     pair_close(&pair);
 }
 
+/* It was published, or said, and nobody has made progress since. */
+static void a_failed_call_begins_nothing_in_its_memory_any_more(void **state) {
+    (void)state;
+    for (int stopped = 0; stopped < 2; stopped++) {
+        struct pair pair;
+        pledge_all();
+        offer_all();
+        pair_open(&pair, (struct shape){8, 8900, 2, 1, 0});
+        fake.is_pledged = is_of_programs;
+        stopped == 0 ? publish_lent(&pair.producer) : say_landings(&pair.consumer);
+        transport_verbs.stop(stopped == 0 ? &pair.producer : &pair.consumer);
+        attend_both(&pair);
+        for (int k = 0; k < 4 && stopped == 1; k++)
+            slots_publish(&pair.producer);
+        attend_both(&pair);
+        assert_int_equal(fake.nlent, 0);
+        assert_int_equal(fake.nlandings, 0);
+        pledge_none();
+        offer_none();
+        pair_close(&pair);
+    }
+}
+
 static void a_payload_in_memory_that_was_not_offered_breaks_the_connection(void **state) {
     (void)state;
     struct pair pair;
@@ -453,6 +513,7 @@ static void another_rail_lands_what_has_not_come(void **state) {
 static int forget_all(void **state) {
     pledge_none();
     offer_none();
+    fake.is_pledged = NULL;
     return forget(state);
 }
 
@@ -465,6 +526,7 @@ int main(void) {
         cmocka_unit_test_setup(what_a_nic_does_not_register_goes_through_slots, forget_all),
         cmocka_unit_test_setup(a_call_is_not_over_before_its_memory_is_acknowledged, forget_all),
         cmocka_unit_test_setup(a_failed_call_sends_nothing_of_its_memory_any_more, forget_all),
+        cmocka_unit_test_setup(a_failed_call_sends_nothing_more_by_a_rail_that_is_lost, forget_all),
         cmocka_unit_test_setup(another_rail_sends_what_is_lent_once_more, forget_all),
         cmocka_unit_test_setup(payloads_land_in_memory_that_was_offered_in_time, forget_all),
         cmocka_unit_test_setup(with_checksums_they_land_too, forget_all),
@@ -472,6 +534,7 @@ int main(void) {
         cmocka_unit_test_setup(a_landing_that_is_half_another_one_is_not_used, forget_all),
         cmocka_unit_test_setup(nothing_lands_in_memory_that_is_not_pledged_or_by_devices_with_short_queues, forget_all),
         cmocka_unit_test_setup(a_failed_call_receives_nothing_into_its_memory_any_more, forget_all),
+        cmocka_unit_test_setup(a_failed_call_begins_nothing_in_its_memory_any_more, forget_all),
         cmocka_unit_test_setup(a_payload_in_memory_that_was_not_offered_breaks_the_connection, forget_all),
         cmocka_unit_test_setup(another_rail_lands_what_has_not_come, forget_all),
     };
