@@ -2,8 +2,8 @@
  *
  * How a connection finds out that a rail is lost, and what follows from that.
  *
- *    a completion says so; the device takes no work; its port    ─▶  verbs_rail_lost ─┬─▶ another rail is up: LOST, and
- *    goes down; the other end says so (verbs_failover.c)                              │   verbs_failover.c settles it
+ *    a completion says so; the device takes no work; its port    ─▶  verbs_rail_lost ─┬─▶ another rail is up or tested: LOST,
+ *    goes down; the other end says so (verbs_failover.c)                              │   and verbs_failover.c settles it
  *                                                                                     └─▶ none is: the connection is broken
  *
  * Each loss and each return is in the log: as a warning where it is the first that a rank's connections with a peer have of it.
@@ -52,14 +52,14 @@ void verbs_set_broken(struct conn *conn, const char *format, ...) {
              conn->side == CONN_PRODUCER ? "to" : "from", conn->peer, conn->owner->peers[conn->peer].host, what);
 }
 
-/* Are there rails to spare, and may they be used so? What is only tested, nothing depends on. */
+/* Are there rails to spare, and may they be used so? One that is tested may be up soon: the letter that says so may be on its way. */
 static bool can_fail_over(const struct conn *conn, int r) {
     const struct verbs_end *end = conn->impl;
-    int up = 0;
+    int others = 0;
     for (int k = 0; k < end->nrails; k++)
-        up += end->rails[k].state == VERBS_RAIL_UP;
-    const bool unused = end->stage == VERBS_GREETING || end->rails[r].state == VERBS_RAIL_TESTED;
-    return unused || (conn->owner->config->net_failover && up > 1 && end->stage == VERBS_READY);
+        others += k != r && (end->rails[k].state == VERBS_RAIL_UP || end->rails[k].state == VERBS_RAIL_TESTED);
+    const bool may = conn->owner->config->net_failover || end->rails[r].state == VERBS_RAIL_TESTED;
+    return end->stage == VERBS_GREETING || (may && others > 0 && end->stage == VERBS_READY);
 }
 
 bool verbs_any_rail(const struct verbs_end *end, enum verbs_rail_state state) {

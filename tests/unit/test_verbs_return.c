@@ -162,6 +162,33 @@ static void a_test_that_fails_changes_nothing_and_makes_the_next_one_wait_longer
     pair_close(&pair);
 }
 
+/* The only rail that is up is lost while the other one is tested: at the end that does not know yet how that ends, or at the other. */
+static void what_is_only_tested_takes_over_if_it_can(void **state) {
+    (void)state;
+    for (int round = 0; round < 4; round++) {
+        struct pair pair;
+        struct conn *loser = round % 2 ? &pair.producer : &pair.consumer;
+        returning_pair_open(&pair, (struct shape){8, 4096, 2, 1, 0});
+        strike(DYING, 0);
+        until_both_are(&pair, 0, VERBS_RAIL_DOWN);
+        heal(DYING, 0);
+        fake.devices[0].hanging = true;
+        let_time_pass(&pair);
+        until_both_are(&pair, 0, VERBS_RAIL_TESTED);
+        verbs_rail_lost(loser, 1, "is lost in a test");
+        if (round < 2) {
+            heal(PORT_DOWN, 0);
+            until_both_are(&pair, 0, VERBS_RAIL_UP);
+            until_both_are(&pair, 1, VERBS_RAIL_DOWN);
+            move_slots(&pair, 100);
+        } else {
+            verbs_rail_lost(loser, 0, "is lost in a test, too");
+            expect_broken(&pair, loser, "is lost in a test, too", "");
+        }
+        pair_close(&pair);
+    }
+}
+
 /* Where the setting is 0. */
 static void a_rail_need_not_return(void **state) {
     (void)state;
@@ -324,6 +351,7 @@ int main(void) {
         cmocka_unit_test_setup(a_rail_that_recovers_carries_slots_again, forget),
         cmocka_unit_test_setup(rails_that_flap_lose_and_repeat_nothing, forget),
         cmocka_unit_test_setup(a_test_that_fails_changes_nothing_and_makes_the_next_one_wait_longer, forget),
+        cmocka_unit_test_setup(what_is_only_tested_takes_over_if_it_can, forget),
         cmocka_unit_test_setup(a_rail_need_not_return, forget),
         cmocka_unit_test_setup(a_rail_that_was_down_from_the_beginning_joins, forget),
         cmocka_unit_test_setup(an_end_that_cannot_any_more_ends_the_test, forget),
