@@ -64,7 +64,7 @@ READS_RACILY void exec_dump(const struct exec_call *call, int fd) {
             states[call->state]);
     if (call->chan->owner.gpu != NULL && call->state != EXEC_CONNECTING) /* what it does is known to the GPU alone */
         return;
-    if (call->state == EXEC_CONNECTING)
+    if (call->state == EXEC_CONNECTING && !call->request.by_copies)
         for (int k = program->nready; k < program->nconns; k++)
             if (program->conns[k]->state != CONN_READY)
                 dprintf(fd, "  channel %d: connection with rank %d is not ready\n", program->conns[k]->channel,

@@ -8,22 +8,38 @@
  */
 #include "base/err.h"
 #include "base/os.h"
-#include "exec/exec.h"
+#include "exec/exec_copies.h"
 #include "transport/transport.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+/* The one that is known not to have come to a meeting (gpu_meet.c); −1: none is. */
+static int absent_rank(const struct chan *chan, const struct exec_meeting *meeting) {
+    if (chan->owner.rank != 0)
+        return meeting->met == MEET_DONE ? -1 : 0;
+    return meeting->arrived + 1 < chan->owner.nranks ? meeting->arrived + 1 : -1;
+}
+
+/* The meeting comes behind the connections. Copies need none of these. */
+static int connecting_peer(const struct exec_call *call, int *index) {
+    const struct exec_program *program = call->program;
+    const bool by_copies = call->request.by_copies;
+    const int nconns = by_copies ? 0 : program->nconns;
+    for (; *index < nconns; ++*index)
+        if (program->conns[*index]->state != CONN_READY)
+            return program->conns[(*index)++]->peer;
+    if (call->chan->owner.gpu == NULL || prog_is_p2p(call->request.collective) || (*index)++ > nconns)
+        return -1;
+    return absent_rank(call->chan, by_copies ? &call->chan->copies->meeting : &program->meeting);
+}
+
 /* The ranks a call is blocked on, one after the other: call again with the same index until it returns −1. */
 static int blocked_peer(const struct exec_call *call, int *index) {
     const struct exec_program *program = call->program;
-    if (call->state == EXEC_CONNECTING) {
-        for (; *index < program->nconns; ++*index)
-            if (program->conns[*index]->state != CONN_READY)
-                return program->conns[(*index)++]->peer;
-        return -1;
-    }
+    if (call->state == EXEC_CONNECTING)
+        return connecting_peer(call, index);
     int nworkers = program->first_worker[call->args.nchannels];
     for (; *index < nworkers; ++*index)
         if (!program->workers[*index].done)
