@@ -21,12 +21,12 @@
 #include "exec/exec_gpu.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #define LOOK_EVERY_NS 20000000
-#define RELEASE_EVERY_NS 200000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct copies *all;
@@ -108,7 +108,9 @@ static bool look(struct copies *copies, uint64_t now_ns) {
 
 /* ---- the thread ---- */
 
+/* Behind a wait that was released there may be thousands: none of them is kept waiting by a sleep. */
 static void *copies_main(void *unused) {
+    uint64_t released_ns = 0;
     (void)unused;
     for (;;) {
         bool released = false;
@@ -120,7 +122,12 @@ static void *copies_main(void *unused) {
         pthread_mutex_unlock(&lock);
         if (!go_on)
             return NULL;
-        nanosleep(&(struct timespec){.tv_nsec = released ? RELEASE_EVERY_NS : LOOK_EVERY_NS}, NULL);
+        if (released)
+            released_ns = os_now_ns();
+        if (os_now_ns() - released_ns < LOOK_EVERY_NS)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_NS}, NULL);
     }
 }
 
