@@ -61,6 +61,9 @@ enum collet_result exec_program_create(struct chan *chan, struct prog **progs, c
                                        int nchannels, struct exec_program **program_p);
 void exec_program_destroy(struct exec_program *program);
 
+/* Before the first call that uses the program's connections: GPUs cannot carry slots over a network themselves. */
+enum collet_result exec_find_carrier(const struct exec_program *program);
+
 /* The memory of a program beside the buffers of calls; without TMP itself, which is where the executor is. */
 struct interp_memory exec_memory_of(const struct prog *prog, const struct fifo_layout *layout);
 

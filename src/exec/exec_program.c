@@ -146,10 +146,10 @@ static void destroy_progs(struct prog **progs, int nchannels) {
     free(progs);
 }
 
-/* GPUs cannot carry slots over a network themselves. */
-static enum collet_result find_carrier(const struct exec_program *program, struct chan *chan) {
-    bool needed = program->nremote > 0 && (chan->owner.gpu != NULL || chan->owner.config->proxy);
-    return needed ? proxy_serve(chan) : COLLET_SUCCESS;
+enum collet_result exec_find_carrier(const struct exec_program *program) {
+    const struct conn_owner *owner = &program->chan->owner;
+    bool needed = program->nremote > 0 && (owner->gpu != NULL || owner->config->proxy);
+    return needed ? proxy_serve(program->chan) : COLLET_SUCCESS;
 }
 
 enum collet_result exec_program_create(struct chan *chan, struct prog **progs, const struct algorithm *source,
@@ -166,8 +166,6 @@ enum collet_result exec_program_create(struct chan *chan, struct prog **progs, c
     proxy_pause(chan); /* connections are added to its table */
     enum collet_result result = program_bind(program, chan);
     proxy_resume(chan);
-    if (result == COLLET_SUCCESS)
-        result = find_carrier(program, chan);
     if (result != COLLET_SUCCESS) {
         exec_program_destroy(program);
         return result;

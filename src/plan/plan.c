@@ -408,6 +408,8 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
     struct exec_program *program;
     COLLET_TRY(plan_choose(planner, request, &choice));
     COLLET_TRY(program_get(planner, &choice, request->root, &program));
+    if (!request->by_copies)
+        COLLET_TRY(exec_find_carrier(program));
 
     int nranks = planner->chan->owner.nranks;
     uint32_t elem_bytes = (uint32_t)type_size(request->type);
