@@ -9,6 +9,7 @@
 #include "gpu/buffers.h"
 #include "transport/gpu_peers.h"
 #include "transport/hand_over.h"
+#include "transport/transport.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ struct window_card {
 struct window_finding {
     int32_t attached; /* all that it was to attach */
     int32_t reaches_all;
+    int32_t may_wait; /* its streams, for words of other ranks */
 };
 
 /* How this rank reaches another one's. */
@@ -44,7 +46,7 @@ struct gpu_window {
     uint32_t number;
     struct gpu_buffer *buffer;  /* NULL: it is empty */
     struct window_reach *reach; /* [nranks] */
-    bool is_lent, is_symmetric;
+    bool is_lent, is_symmetric, may_wait;
 };
 
 static pthread_mutex_t windows_lock = PTHREAD_MUTEX_INITIALIZER; /* of every communicator's list */
@@ -221,11 +223,30 @@ static enum collet_result check_cards(const struct window_card *cards, int nrank
     return COLLET_SUCCESS;
 }
 
+/* Why may streams of this rank not wait for other ranks? NULL: they may. A stream that waits keeps all of a queue waiting, which it
+ * may share with another stream of its process: also with that of a rank it waits for. */
+static const char *why_no_waits(const struct conn_owner *owner) {
+    if (!owner->gpu->driver->streams->has_words())
+        return "its driver has no stream memory operations of CUDA 11.7";
+    for (int rank = 0; rank < owner->nranks; rank++)
+        if (rank != owner->rank && process_is_here(owner->peers[rank].process) &&
+            transport_shares_device(&owner->peers[rank], &owner->peers[owner->rank]))
+            return "another rank of its process is on its GPU";
+    return NULL;
+}
+
+static bool can_wait(const struct conn_owner *owner) {
+    const char *why = why_no_waits(owner);
+    if (why != NULL && config_policy_is_zero(owner->config->cta_policy))
+        log_info(CONN, "rank %d: kernels fill windows, and not copy engines: %s", owner->rank, why);
+    return why == NULL;
+}
+
 /* Reaches what it can, and hears whether all ranks could. */
 static enum collet_result reach_all(struct meeting_point *meeting, const struct window_card *cards) {
     struct gpu_window *window = meeting->window;
     const int nranks = meeting->chan->owner.nranks;
-    struct window_finding mine = {.attached = true, .reaches_all = true};
+    struct window_finding mine = {true, true, can_wait(&meeting->chan->owner)};
     SCOPED_FREE struct window_finding *findings = NULL;
     COLLET_TRY(memory_get(&findings, (size_t)nranks, sizeof *findings, "no memory for %d ranks", nranks));
     for (int rank = 0; rank < nranks; rank++) {
@@ -234,10 +255,11 @@ static enum collet_result reach_all(struct meeting_point *meeting, const struct 
     }
     COLLET_TRY(write_table(window, cards));
     COLLET_TRY(agree_on(meeting, "collet_win_register()", &mine, sizeof mine, findings));
-    window->is_lent = window->is_symmetric = true;
+    window->is_lent = window->is_symmetric = window->may_wait = true;
     for (int rank = 0; rank < nranks; rank++) {
         window->is_lent &= findings[rank].attached != 0;
         window->is_symmetric &= findings[rank].reaches_all != 0;
+        window->may_wait &= findings[rank].may_wait != 0;
     }
     return COLLET_SUCCESS;
 }
@@ -352,3 +374,4 @@ void *gpu_window_base(const struct gpu_window *window, int rank) { return window
 size_t gpu_window_bytes(const struct gpu_window *window, int rank) { return window->reach[rank].bytes; }
 bool gpu_window_is_lent(const struct gpu_window *window) { return window->is_lent; }
 bool gpu_window_is_symmetric(const struct gpu_window *window) { return window->is_symmetric; }
+bool gpu_window_may_wait(const struct gpu_window *window) { return window->may_wait; }

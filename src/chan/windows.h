@@ -47,8 +47,9 @@ void *gpu_window_base(const struct gpu_window *window, int rank);
 size_t gpu_window_bytes(const struct gpu_window *window, int rank);
 
 /* All ranks answer alike. Lent: each rank reaches the buffers of all ranks that its GPU is near to. Symmetric: each rank of the
- * communicator reaches those of all. */
+ * communicator reaches those of all. May wait: so may the streams of each rank, for words of the others. */
 bool gpu_window_is_lent(const struct gpu_window *window);
 bool gpu_window_is_symmetric(const struct gpu_window *window);
+bool gpu_window_may_wait(const struct gpu_window *window);
 
 #endif

@@ -27,7 +27,8 @@
  * must be the same. Both are hashed into the words' value, and streams wait for that value: if it differs somewhere, nobody
  * copies, and copies_watch.c finds the wrong word.
  *
- * Ranks of one GPU and one group share a stream: all of them write before one of them waits.
+ * A wait keeps all streams of its queue waiting. So kernels do it where another stream of the process could be one that has to come
+ * first: that of another rank on this GPU (gpu_window_may_wait()).
  */
 #include "exec/exec_copies.h"
 
@@ -52,7 +53,7 @@ bool exec_copies_take(const struct chan *chan, const struct exec_request *reques
     size_t blocks = prog_facts[request->collective].out == PROG_PER_RANK ? (size_t)nranks : 1;
     return can_take(request->collective, nranks) && config_policy_is_zero(chan->owner.config->cta_policy) &&
            gpu_window_find(chan, out, request->count * blocks * type_size(request->type), place) &&
-           gpu_window_is_symmetric(place->window);
+           gpu_window_is_symmetric(place->window) && gpu_window_may_wait(place->window);
 }
 
 /* ---- which copies ---- */
@@ -251,17 +252,14 @@ static void add_others(struct batch *batch, const struct exec_call *call, enum c
             batch_add(batch, copies->on_gpu + copies_at(copies, owner->rank, stage, rank), value, waits);
 }
 
-static enum collet_result put_stage(struct exec_call *const *calls, int ncalls, enum copies_stage stage, void *stream) {
-    struct batch batch = {.streams = calls[0]->chan->owner.gpu->driver->streams, .stream = stream, .nops = 0};
-    for (int k = 0; k < ncalls; k++)
-        add_writes(&batch, calls[k], stage);
-    for (int k = 0; k < ncalls; k++)
-        add_others(&batch, calls[k], stage, true);
-    for (int k = 0; k < ncalls; k++) {
-        const struct copies *copies = calls[k]->chan->copies;
-        batch_add(&batch, copies->on_gpu + copies_row(copies, calls[k]->chan->owner.rank) + COPIES_AT, 0, false);
-        add_others(&batch, calls[k], stage, false);
-    }
+static enum collet_result put_stage(const struct exec_call *call, enum copies_stage stage, void *stream) {
+    const struct conn_owner *owner = &call->chan->owner;
+    const struct copies *copies = call->chan->copies;
+    struct batch batch = {.streams = owner->gpu->driver->streams, .stream = stream, .nops = 0};
+    add_writes(&batch, call, stage);
+    add_others(&batch, call, stage, true);
+    batch_add(&batch, copies->on_gpu + copies_row(copies, owner->rank) + COPIES_AT, 0, false);
+    add_others(&batch, call, stage, false);
     batch_send(&batch);
     return batch.result;
 }
@@ -281,9 +279,8 @@ static enum collet_result put_moves(const struct exec_call *call, void *stream) 
     return COLLET_SUCCESS;
 }
 
-enum collet_result exec_copies_put(struct exec_call *const *calls, int ncalls, void *stream) {
-    COLLET_TRY(put_stage(calls, ncalls, COPIES_READY, stream));
-    for (int k = 0; k < ncalls; k++)
-        COLLET_TRY(put_moves(calls[k], stream));
-    return put_stage(calls, ncalls, COPIES_DONE, stream);
+enum collet_result exec_copies_put(const struct exec_call *call, void *stream) {
+    COLLET_TRY(put_stage(call, COPIES_READY, stream));
+    COLLET_TRY(put_moves(call, stream));
+    return put_stage(call, COPIES_DONE, stream);
 }

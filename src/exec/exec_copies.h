@@ -20,8 +20,8 @@ bool exec_copies_take(const struct chan *chan, const struct exec_request *reques
 /* In place of connections: the words, which all ranks map and meet behind. SUCCESS or IN_PROGRESS. */
 enum collet_result exec_copies_connect(struct exec_call *call, bool *moved);
 
-/* Puts the same call of ranks on one GPU into a stream. */
-enum collet_result exec_copies_put(struct exec_call *const *calls, int ncalls, void *stream);
+/* Puts a call into a stream. */
+enum collet_result exec_copies_put(const struct exec_call *call, void *stream);
 
 /* The rank's work on its GPU has ended. Without words it does nothing. */
 void exec_copies_close(struct chan *chan);

@@ -223,21 +223,18 @@ static void release_proxy(void *program_) {
     proxy_release(program->chan, program->conns, program->nconns);
 }
 
+static bool needs_proxy(const struct exec_call *call) { return call->program->nremote > 0 && !call->request.by_copies; }
+
 static enum collet_result tell_proxies(const struct entry *set, int n, void (*tell)(void *program), void *stream) {
     for (int k = 0; k < n; k++)
-        if (set[k].call->program->nremote > 0)
+        if (needs_proxy(set[k].call))
             COLLET_TRY(set[k].call->chan->owner.gpu->driver->streams->call(tell, set[k].call->program, stream));
     return COLLET_SUCCESS;
 }
 
-/* Their work itself. */
+/* Their work itself. Copies are not chosen where several ranks of a process are on one GPU. */
 static enum collet_result put_set(const struct entry *set, int n, uint32_t resident, void *stream) {
-    struct exec_call *calls[WORK_MAX];
-    if (!set->call->request.by_copies)
-        return launch_grids(set, n, resident, stream);
-    for (int k = 0; k < n; k++)
-        calls[k] = set[k].call;
-    return exec_copies_put(calls, n, stream);
+    return set->call->request.by_copies ? exec_copies_put(set->call, stream) : launch_grids(set, n, resident, stream);
 }
 
 /* The set goes into the stream of its first call; the streams of the others wait for it, and it for them. */
@@ -257,7 +254,7 @@ static enum collet_result launch_in_order(const struct entry *set, int n, uint32
     for (int k = 0; k < n; k++) {
         COLLET_TRY(gpu_rank_join(set[k].call->chan->owner.gpu, stream, set[k].call->stream));
         COLLET_TRY(gpu_rank_after(set[k].call->chan->owner.gpu, &place));
-        if (place.capture == 0 && set[k].call->program->nremote > 0)
+        if (place.capture == 0 && needs_proxy(set[k].call))
             proxy_launched(set[k].call->chan, set[k].call->program->conns, set[k].call->program->nconns);
     }
     return COLLET_SUCCESS;

@@ -380,6 +380,7 @@ static const struct gpu_streams cuda_streams = {
     .query = cuda_query,
     .place = cuda_place,
     .copy = cuda_copy,
+    .has_words = gpu_cuda_has_words,
     .words = gpu_cuda_words,
     .call = cuda_call,
     .launch = cuda_launch,

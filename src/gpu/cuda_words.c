@@ -37,14 +37,23 @@ static CUstreamBatchMemOpParams operation_of(const struct gpu_word_op *op) {
     return to;
 }
 
-enum collet_result gpu_cuda_words(const struct gpu_word_op *ops, uint32_t nops, void *stream) {
+static batch_operations find_batch(void) {
     static batch_operations found; /* the same whoever finds it */
-    CUstreamBatchMemOpParams operations[BATCH];
     batch_operations batch = __atomic_load_n(&found, __ATOMIC_RELAXED);
-    if (batch == NULL && (batch = (batch_operations)cuda_entry("cuStreamBatchMemOp", 11070)) == NULL)
+    if (batch == NULL)
+        batch = (batch_operations)cuda_entry("cuStreamBatchMemOp", 11070);
+    __atomic_store_n(&found, batch, __ATOMIC_RELAXED);
+    return batch;
+}
+
+bool gpu_cuda_has_words(void) { return find_batch() != NULL; }
+
+enum collet_result gpu_cuda_words(const struct gpu_word_op *ops, uint32_t nops, void *stream) {
+    CUstreamBatchMemOpParams operations[BATCH];
+    batch_operations batch = find_batch();
+    if (batch == NULL)
         return err_set(COLLET_ERR_UNSUPPORTED,
                        "the CUDA driver has no cuStreamBatchMemOp of CUDA 11.7, which COLLET_CTA_POLICY=zero needs");
-    __atomic_store_n(&found, batch, __ATOMIC_RELAXED);
     for (uint32_t at = 0, n; at < nops; at += n) {
         n = nops - at < BATCH ? nops - at : BATCH;
         for (uint32_t k = 0; k < n; k++)

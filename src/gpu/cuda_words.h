@@ -4,7 +4,8 @@
 
 #include "gpu/gpu.h"
 
-/* See gpu_streams.words(). */
+/* See gpu_streams. */
+bool gpu_cuda_has_words(void);
 enum collet_result gpu_cuda_words(const struct gpu_word_op *ops, uint32_t nops, void *stream);
 
 #endif

@@ -105,6 +105,7 @@ struct gpu_streams {
     enum collet_result (*query)(void *event);
     enum collet_result (*place)(void *stream, struct gpu_place *place);
     enum collet_result (*copy)(void *to, const void *from, size_t bytes, void *stream);
+    bool (*has_words)(void); /* words() works */
     /* One after the other. Whoever sees what is written, on GPU or host, sees what came before it in the stream. */
     enum collet_result (*words)(const struct gpu_word_op *ops, uint32_t nops, void *stream);
     /* The host calls function(argument) when it is its turn, at each replay of a graph too; it may not use GPUs. */

@@ -23,7 +23,7 @@
 static int gpus = 2;
 static uint32_t reach[GPUS_MAX] = {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u}, resident_blocks = 64;
 static uint32_t nvlink[GPUS_MAX]; /* as reach; none at first */
-static bool handles_refused, broken, waits_are_left_out;
+static bool handles_refused, words_refused, broken, waits_are_left_out;
 static uint32_t launches, most_blocks;
 static uint32_t opened; /* by bits */
 static struct gpu_direct direct;
@@ -222,6 +222,8 @@ void emulated_gpu_set_nvlink(const uint32_t *masks) {
 void emulated_gpu_break(bool is) { __atomic_store_n(&broken, is, __ATOMIC_RELAXED); }
 
 void emulated_gpu_refuse_handles(bool refuse) { handles_refused = refuse; }
+
+void emulated_gpu_refuse_words(bool refuse) { words_refused = refuse; }
 
 void emulated_gpu_leave_out_waits(bool leaves) { waits_are_left_out = leaves; }
 
@@ -516,6 +518,8 @@ static enum collet_result copy(void *to, const void *from, size_t bytes, void *s
     return put(stream, &(struct task){.kind = COPY, .to = to, .from = from, .bytes = bytes});
 }
 
+static bool has_words(void) { return !words_refused; }
+
 static enum collet_result words(const struct gpu_word_op *ops, uint32_t nops, void *stream) {
     return put(stream, &(struct task){.kind = WORDS, .ops = ops_copy(ops, nops), .nops = nops});
 }
@@ -585,6 +589,7 @@ static const struct gpu_streams table_of_streams = {
     .query = query,
     .place = place_of,
     .copy = copy,
+    .has_words = has_words,
     .words = words,
     .call = call,
     .launch = launch,

@@ -25,6 +25,9 @@ void emulated_gpu_break(bool broken);
 /* Streams no longer wait for words: a test that needs their waits fails. */
 void emulated_gpu_leave_out_waits(bool leaves);
 
+/* Streams of this process can neither write words nor wait for them. */
+void emulated_gpu_refuse_words(bool refuse);
+
 /* From now on memory is shared by descriptors alone. */
 void emulated_gpu_refuse_handles(bool refuse);
 

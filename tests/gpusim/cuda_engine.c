@@ -4,7 +4,7 @@
  * kernels a little, and looks which are over.
  *
  * A GPU has some queues that its streams share, CUDA_DEVICE_MAX_CONNECTIONS of them. In a queue an operation begins behind all
- * that were put into it before.
+ * that were put into it before. A stream that waits for a word still has its queue.
  */
 #include "gpusim/machine.h"
 #include "gpusim/sim.h"
@@ -23,7 +23,7 @@ static bool is_first_in_queue(const struct sim_stream *stream, const struct sim_
         const struct sim_op *waiting = other->first;
         if (other->device != stream->device || other->id % queues != stream->id % queues)
             continue;
-        if (waiting != NULL && waiting->has_begun)
+        if (waiting != NULL && waiting->has_begun && waiting->kind != OP_WORDS)
             waiting = waiting->next;
         if (waiting != NULL && waiting->number < op->number)
             return false;

@@ -407,6 +407,7 @@ static void gather_into_windows(int rank) {
 static void zero_policy(void) {
     setenv("COLLET_TOPO_FILE", "tests/gpusim/nvlink.xml", 1);
     setenv("COLLET_CTA_POLICY", "zero", 1);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1); /* whatever else a rank does stands behind its waits */
 }
 
 static void copy_engines_fill_windows_without_a_kernel(void) {

@@ -280,6 +280,26 @@ static void a_stream_waits_until_a_word_is_equal(void) {
     EQUAL(number_at(number), 5);
 }
 
+static void await_stream(void *stream) { GOOD(cudaStreamSynchronize(stream)); }
+
+/* Not so behind a kernel that has begun. */
+static void a_wait_keeps_its_queue_waiting(void) {
+    struct opener opener = {.word = gate()};
+    cudaStream_t a = stream_here(), b = stream_here();
+    int *number = number_on(0, 1);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+    launch_spin(opener.word, a);
+    launch_store(number, 5, b);
+    GOOD(cudaStreamSynchronize(b));
+    gate_open(opener.word);
+    GOOD(cudaStreamSynchronize(a));
+    *opener.word = 0;
+    EQUAL(word_op((uint32_t *)opener.word, 1, 1, a), CUDA_SUCCESS);
+    launch_store(number, 6, b);
+    opens_before(&opener, await_stream, b);
+    EQUAL(number_at(number), 6);
+}
+
 static void a_word_is_of_pinned_memory_or_a_gpus(void) {
     cudaStream_t stream = stream_here();
     static uint32_t pageable;
@@ -512,6 +532,7 @@ static void a_process_sees_the_gpus_it_is_shown(void) {
     X(freeing_waits_for_kernels)                                                                                       \
     X(a_full_queue_keeps_launches_waiting)                                                                             \
     X(a_stream_waits_until_a_word_is_equal)                                                                            \
+    X(a_wait_keeps_its_queue_waiting)                                                                                  \
     X(a_word_is_of_pinned_memory_or_a_gpus)                                                                            \
     X(words_are_captured)                                                                                              \
     X(a_replay_does_what_was_captured)                                                                                 \

@@ -3,8 +3,10 @@
  * Collectives by copy engines (exec/exec_copies.h), on emulated GPUs: what arrives, that no kernel is launched for it, and how their
  * waits end.
  */
+#include "api/comm.h"
 #include "common/emulated_gpu.h"
 #include "common/ranks.h"
+#include "exec/exec_copies.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -133,7 +135,8 @@ static void run_without_kernels(struct ranks *ranks, int rank) {
         spread(ranks, rank, &seat, bytes, round, round % 2);
     }
     ranks_check(ranks, rank, emulated_launches() == before);
-    ranks_barrier(ranks); /* before a thread of this process goes on */
+    ranks_check(ranks, rank, seat.comm->chan->proxy == NULL); /* there are no connections */
+    ranks_barrier(ranks);                                     /* before a thread of this process goes on */
     seat_leave(ranks, &seat);
 }
 
@@ -143,6 +146,9 @@ static void windows_are_filled_without_a_kernel(void **state) {
     run_job(run_without_kernels, 3, 1, 3);
     run_job(run_without_kernels, 2, 2, 2);
     run_job(run_without_kernels, 2, 1, 1);
+    setenv("COLLET_TRANSPORT", "tcp", 1);
+    run_job(run_without_kernels, 3, 1, 3);
+    unsetenv("COLLET_TRANSPORT");
 }
 
 static void run_with_kernels(struct ranks *ranks, int rank) {
@@ -153,7 +159,13 @@ static void run_with_kernels(struct ranks *ranks, int rank) {
     seat_leave(ranks, &seat);
 }
 
-/* Results are the same without the policy, and where a GPU does not reach another one. */
+static void run_without_words(struct ranks *ranks, int rank) {
+    emulated_gpu_refuse_words(rank == 1);
+    run_with_kernels(ranks, rank);
+}
+
+/* Results are the same without the policy; where a GPU does not reach another one; where a stream cannot wait; and where it could
+ * keep that of another rank waiting. */
 static void kernels_do_what_copies_do_not(void **state) {
     (void)state;
     struct layout layout = {2, 1, 2};
@@ -167,6 +179,9 @@ static void kernels_do_what_copies_do_not(void **state) {
     if (!ranks_run(&job, why))
         fail_msg("without NVLink: %s", why);
     unsetenv("COLLET_CTA_POLICY");
+    run_job(run_without_words, 3, 1, 3);
+    run_job(run_with_kernels, 1, 3, 1);
+    run_job(run_with_kernels, 2, 2, 1);
 }
 
 /* ---- order ---- */
@@ -226,6 +241,15 @@ static void graphs_are_replayed(void **state) {
     run_job(run_replays, 1, 3, 3);
 }
 
+/* Until its stream has been found in a wait for a while, or has done all. */
+static void let_it_wait(const struct seat *seat) {
+    const struct copies *copies = seat->comm->chan->copies;
+    const uint32_t *at = &copies->words[copies_row(copies, copies->chan->owner.rank) + COPIES_AT];
+    while (!emulated_stream_is_idle(seat->stream) &&
+           !(__atomic_load_n(at, __ATOMIC_ACQUIRE) & COPIES_SEEN)) /* pairs with the stream */
+        ranks_sleep_ms(1);
+}
+
 /* Rank 0 comes first. Before rank 1 comes, its memory must stay as it is. */
 static void run_early_and_late(struct ranks *ranks, int rank) {
     struct seat seat = seat_take(ranks, rank);
@@ -238,7 +262,9 @@ static void run_early_and_late(struct ranks *ranks, int rank) {
     emulated_gpu_leave_out_waits(!waits);
     if (rank == 0) {
         must(ranks, collet_allgather(seat.elsewhere, seat.in_window, 1000, COLLET_UINT8, seat.comm, seat.stream));
-        if (!waits)
+        if (waits)
+            let_it_wait(&seat);
+        else
             emulated_stream_wait(seat.stream);
     }
     ranks_barrier(ranks);
@@ -262,7 +288,7 @@ static void without_waits_somebody_does(void **state) {
     run_job(run_early_and_late, 2, 1, 1);
 }
 
-/* ---- one thread, one group, one GPU, one stream ---- */
+/* ---- one thread, one group ---- */
 
 static struct collet_comm *group_comms[RANKS];
 static void *group_memory[RANKS];
@@ -319,23 +345,25 @@ static void group_gather(void *const *streams) {
             assert_true(holds((char *)group_memory[rank] + from * 1000, 1000, 3, from, EVERYONE));
 }
 
-static void ranks_of_a_group_share_a_stream(void **state) {
-    (void)state;
+/* Returns how many kernels were launched. */
+static uint32_t gather_in_groups(const int *gpus) {
     void *streams[RANKS];
     uint32_t before = emulated_launches();
-    for (int spread_out = 0; spread_out < 2; spread_out++) {
-        group_init(spread_out ? (const int[]){0, 1, 1, 0} : (const int[]){0, 0, 0, 0});
-        void *one = emulated_stream_create();
-        for (int rank = 0; rank < RANKS; rank++)
-            streams[rank] = spread_out ? emulated_stream_create() : one;
-        group_gather(streams);
-        group_gather(streams);
-        group_fini();
-        for (int rank = 0; rank < RANKS && spread_out; rank++)
-            emulated_stream_destroy(streams[rank]);
-        emulated_stream_destroy(one);
-    }
-    assert_int_equal(emulated_launches(), before);
+    group_init(gpus);
+    for (int rank = 0; rank < RANKS; rank++)
+        streams[rank] = emulated_stream_create();
+    group_gather(streams);
+    group_gather(streams);
+    group_fini();
+    for (int rank = 0; rank < RANKS; rank++)
+        emulated_stream_destroy(streams[rank]);
+    return emulated_launches() - before;
+}
+
+static void one_thread_calls_for_all_ranks(void **state) {
+    (void)state;
+    assert_int_equal(gather_in_groups((const int[]){0, 1, 2, 3}), 0);
+    assert_int_not_equal(gather_in_groups((const int[]){0, 1, 1, 0}), 0); /* ranks that share a GPU: by kernels */
 }
 
 /* ---- failures ---- */
@@ -353,6 +381,15 @@ static void await_error(struct ranks *ranks, int rank, const struct seat *seat, 
     ranks_expect(ranks, rank, seen, expected, "the communicator");
     if (strstr(collet_last_error(seat->comm), text) == NULL)
         ranks_fail(ranks, "rank %d: %s", rank, collet_last_error(seat->comm));
+}
+
+/* Of a communicator that has failed. */
+static void seat_abandon(struct ranks *ranks, struct seat *seat) {
+    emulated_stream_wait(seat->stream);
+    ranks_barrier(ranks); /* what a rank frees nobody writes any more */
+    must(ranks, collet_mem_free(seat->in_window));
+    emulated_stream_destroy(seat->stream);
+    free(seat->elsewhere);
 }
 
 /* Several calls are in the streams that wait. */
@@ -375,11 +412,23 @@ static void run_fault(struct ranks *ranks, int rank, enum fault fault, enum coll
         await_error(ranks, rank, &seat, expected, text);
     if (rank != last || fault != ABORTS)
         must(ranks, collet_comm_abort(seat.comm)); /* also when its stream is full of waits */
-    emulated_stream_wait(seat.stream);
-    ranks_barrier(ranks); /* what a rank frees nobody writes any more */
-    must(ranks, collet_mem_free(seat.in_window));
-    emulated_stream_destroy(seat.stream);
-    free(seat.elsewhere);
+    seat_abandon(ranks, &seat);
+}
+
+/* Rank 2 of three makes not even the first call. Rank 0 waits for it, rank 1 for rank 0's word that all have come. */
+static void run_absent(struct ranks *ranks, int rank) {
+    struct seat seat = seat_take(ranks, rank);
+    if (rank != 2) {
+        ranks_expect(ranks, rank,
+                     collet_allgather(seat.elsewhere, seat.in_window, 1000, COLLET_UINT8, seat.comm, seat.stream),
+                     COLLET_ERR_TIMEOUT, "the first call");
+        const char *text = collet_last_error(NULL), *who = strstr(text, "waiting for rank ");
+        if (who == NULL || strchr("02", who[17]) == NULL || strchr(";:", who[18]) == NULL)
+            ranks_fail(ranks, "rank %d: %s", rank, text);
+    }
+    ranks_barrier(ranks);
+    must(ranks, collet_comm_abort(seat.comm));
+    seat_abandon(ranks, &seat);
 }
 
 static void run_missing(struct ranks *ranks, int rank) {
@@ -403,6 +452,7 @@ static void a_rank_that_does_not_come_is_named_after_the_timeout(void **state) {
     setenv("COLLET_TIMEOUT", "1", 1);
     run_job(run_missing, 3, 1, 3);
     run_job(run_missing, 1, 3, 3);
+    run_job(run_absent, 3, 1, 3);
     unsetenv("COLLET_TIMEOUT");
 }
 
@@ -431,7 +481,7 @@ int main(void) {
         cmocka_unit_test(ranks_that_make_different_calls_are_told),
         cmocka_unit_test(an_abort_ends_what_waits),
         cmocka_unit_test(
-            ranks_of_a_group_share_a_stream), /* last: in this process, which must not fork with a GPU in use */
+            one_thread_calls_for_all_ranks), /* last: in this process, which must not fork with a GPU in use */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
