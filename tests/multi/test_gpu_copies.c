@@ -40,7 +40,6 @@ static struct seat seat_take(struct ranks *ranks, int rank) {
     struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(rank % layout->gpus)};
     struct seat seat = {.stream = emulated_stream_create(), .elsewhere = malloc(WINDOW_BYTES)};
     void *memory;
-    gpu_driver_use(&emulated_gpu_driver);
     ranks_new_id(ranks, rank);
     must(ranks, collet_comm_init_rank_config(&seat.comm, ranks->nranks, ranks->id, rank, &config));
     must(ranks, collet_mem_alloc(&memory, WINDOW_BYTES, config.device));
@@ -129,7 +128,8 @@ static void run_without_kernels(struct ranks *ranks, int rank) {
     uint32_t before = emulated_launches();
     for (int round = 0; round < 8; round++) {
         size_t bytes = sizes[round % 4];
-        ranks_doing(ranks, "round %d", round);
+        if (rank == 0)
+            ranks_doing(ranks, "round %d", round);
         gather(ranks, rank, &seat, bytes, round, round % 2);
         exchange(ranks, rank, &seat, bytes, round);
         spread(ranks, rank, &seat, bytes, round, round % 2);
@@ -304,7 +304,6 @@ static void group_init(const int *gpus) {
     pthread_t threads[RANKS];
     int devices[RANKS];
     setenv("COLLET_CTA_POLICY", "zero", 1);
-    gpu_driver_use(&emulated_gpu_driver);
     emulated_gpu_set(4, NULL, 64);
     emulated_gpu_set_nvlink(all);
     for (int rank = 0; rank < RANKS; rank++)
@@ -483,5 +482,6 @@ int main(void) {
         cmocka_unit_test(
             one_thread_calls_for_all_ranks), /* last: in this process, which must not fork with a GPU in use */
     };
+    gpu_driver_use(&emulated_gpu_driver);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
