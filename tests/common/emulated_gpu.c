@@ -532,7 +532,7 @@ static enum collet_result launch(const void *kernel, uint32_t blocks, uint32_t l
                                  void *stream) {
     struct task task = {.kind = LAUNCH, .kernel = kernel, .lanes = lanes};
     __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
-    if (blocks > most_blocks)
+    if (blocks > __atomic_load_n(&most_blocks, __ATOMIC_RELAXED))
         __atomic_store_n(&most_blocks, blocks, __ATOMIC_RELAXED);
     if (blocks > resident_blocks)
         return err_set(COLLET_ERR_INTERNAL, "%u blocks were launched, but %u run", blocks, resident_blocks);
