@@ -497,7 +497,8 @@ COLLET_API enum collet_result collet_win_register(struct collet_comm *comm, void
 /* collet_win_deregister: ends a window; a collective call. When it returns, no rank writes or reads there any more. Signals that
  * were not waited for are lost. On GPUs it waits until the rank's work of comm in its streams is done; a graph that was captured
  * while there was the window must not be replayed after it. NULL is a success, without waiting for others. Errors: INVALID_ARGUMENT (no communicator, or no
- * window of it), INVALID_USAGE (a group is open), and as collectives; the window has ended then, too. */
+ * window of it), INVALID_USAGE (a group is open), and as collectives; the window has ended then, too.
+ * On GPUs the buffer may stay the window's until the end of comm, if comm had failed before. */
 COLLET_API enum collet_result collet_win_deregister(struct collet_comm *comm, struct collet_window *window);
 
 /* collet_put: copies bytes bytes from sendbuff into the window of rank peer, from byte `offset` of its buffer on. peer may be the

@@ -92,10 +92,15 @@ enum collet_result launch_run(struct post *posts, int nposts) {
     struct driver driver;
     int ncalls;
     driver_init(&driver, &(struct waiter){.spin = 0});
-    COLLET_TRY(memory_get(&calls, (size_t)nposts, sizeof(*calls), "no memory for a group of %d calls", nposts));
+    enum collet_result result =
+        memory_get(&calls, (size_t)nposts, sizeof(*calls), "no memory for a group of %d calls", nposts);
+    if (result != COLLET_SUCCESS) {
+        fail_all(posts, nposts, result);
+        return result;
+    }
     while (!try_all(posts, nposts, &driver))
         wait_pause(&driver.waiter);
-    enum collet_result result = begin_all(posts, nposts, calls, &ncalls);
+    result = begin_all(posts, nposts, calls, &ncalls);
     if (result == COLLET_SUCCESS && ncalls > 0)
         result = exec_gpu_run(calls, ncalls);
     if (result != COLLET_SUCCESS)

@@ -130,13 +130,15 @@ enum collet_result collet_win_register(struct collet_comm *comm, void *buff, siz
                                        struct collet_window **window_p) {
     struct collet_window *window;
     COLLET_TRY(register_check(comm, buff, bytes, window_p));
-    COLLET_TRY(window_create(comm, &window));
-    enum collet_result result =
-        comm->gpu != NULL ? register_on_gpu(window, comm, buff, bytes) : window_meet(window, comm, buff, bytes);
-    if (result != COLLET_SUCCESS) {
-        window_destroy(window, comm->nranks);
-        return result;
+    enum collet_result result = window_create(comm, &window);
+    if (result == COLLET_SUCCESS) {
+        result =
+            comm->gpu != NULL ? register_on_gpu(window, comm, buff, bytes) : window_meet(window, comm, buff, bytes);
+        if (result != COLLET_SUCCESS)
+            window_destroy(window, comm->nranks);
     }
+    comm_fail_without_memory(comm, result);
+    COLLET_TRY(result);
     SCOPED_LOCK(&windows_lock);
     window->next = comm->windows;
     *window_p = comm->windows = window;

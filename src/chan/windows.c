@@ -57,16 +57,13 @@ struct meeting_point {
     struct chan *chan;
     struct gpu_window *window;
     struct waiter waiter;
-    uint64_t deadline_ns;
-    int listener; /* −1: nothing is to be handed over */
+    uint64_t deadline_ns; /* of taking descriptors */
+    int listener;         /* −1: nothing is to be handed over */
 };
 
 static struct meeting_point meet_at(struct chan *chan, struct gpu_window *window) {
-    return (struct meeting_point){.chan = chan,
-                                  .window = window,
-                                  .waiter = {.spin = chan->spin, .yield_ns = chan->yield_ns},
-                                  .deadline_ns = os_now_ns() + (uint64_t)chan->timeout_ms * 1000000u,
-                                  .listener = -1};
+    return (struct meeting_point){
+        .chan = chan, .window = window, .waiter = {.spin = chan->spin, .yield_ns = chan->yield_ns}, .listener = -1};
 }
 
 /* While a rank waits, others may come for its descriptor. */
@@ -249,6 +246,7 @@ static enum collet_result reach_all(struct meeting_point *meeting, const struct 
     struct window_finding mine = {true, true, can_wait(&meeting->chan->owner)};
     SCOPED_FREE struct window_finding *findings = NULL;
     COLLET_TRY(memory_get(&findings, (size_t)nranks, sizeof *findings, "no memory for %d ranks", nranks));
+    meeting->deadline_ns = os_now_ns() + (uint64_t)meeting->chan->timeout_ms * 1000000u;
     for (int rank = 0; rank < nranks; rank++) {
         mine.attached &= reach_buffer(meeting, rank, &cards[rank]);
         mine.reaches_all &= window->reach[rank].base != NULL;
@@ -305,9 +303,12 @@ static enum collet_result gpu_window_create(struct chan *chan, const void *buff,
 
 enum collet_result gpu_window_register(struct chan *chan, void *buff, size_t bytes, struct gpu_window **window_p) {
     struct gpu_window *window = NULL;
-    COLLET_TRY(gpu_window_create(chan, buff, bytes, &window));
+    enum collet_result result = gpu_window_create(chan, buff, bytes, &window);
+    if (result == COLLET_ERR_NO_MEMORY)
+        boot_fail(chan->owner.boot, result, err_last());
+    COLLET_TRY(result);
     struct meeting_point meeting = meet_at(chan, window);
-    enum collet_result result = window_ranks_meet(&meeting, buff, bytes);
+    result = window_ranks_meet(&meeting, buff, bytes);
     if (meeting.listener >= 0)
         close(meeting.listener);
     if (result != COLLET_SUCCESS) {
@@ -332,16 +333,21 @@ static void window_unlist(struct gpu_window *window) {
     *link = window->next;
 }
 
+static enum collet_result agree_that_all_detached(struct meeting_point *meeting) {
+    const int nranks = meeting->chan->owner.nranks;
+    const char mine = 0;
+    SCOPED_FREE char *all = NULL;
+    COLLET_TRY(memory_get(&all, (size_t)nranks, sizeof *all, "no memory for %d ranks", nranks));
+    return agree_on(meeting, "collet_win_deregister()", &mine, sizeof mine, all);
+}
+
 enum collet_result gpu_window_deregister(struct chan *chan, struct gpu_window *window) {
     struct meeting_point meeting = meet_at(chan, window);
-    char mine = 0;
-    SCOPED_FREE char *all = NULL;
-    COLLET_TRY(memory_get(&all, (size_t)chan->owner.nranks, sizeof *all, "no memory for %d ranks", chan->owner.nranks));
     COLLET_TRY(await_own_work(chan));
     window_unlist(window);
     for (int rank = 0; rank < chan->owner.nranks; rank++)
         detach(chan, &window->reach[rank]);
-    enum collet_result result = agree_on(&meeting, "collet_win_deregister()", &mine, sizeof mine, all);
+    enum collet_result result = agree_that_all_detached(&meeting);
     if (result != COLLET_SUCCESS)
         boot_fail(chan->owner.boot, result, err_last());
     window_free(window, result == COLLET_SUCCESS);

@@ -25,7 +25,8 @@ struct gpu_window;
 /* Both are collective, and block. buff lies in a buffer of the rank's GPU, or bytes is 0. INVALID_ARGUMENT on all ranks: that is
  * not so on one of them. UNSUPPORTED: there are too many windows. Other failures of register end the communicator. */
 enum collet_result gpu_window_register(struct chan *chan, void *buff, size_t bytes, struct gpu_window **window_p);
-/* May end the communicator; then it ends the window, if this did not. */
+/* If the communicator has failed before this rank's work is done, that may still be at work in the window: then the end of the
+ * communicator ends it. Another failure ends both at once: the communicator and the window. */
 enum collet_result gpu_window_deregister(struct chan *chan, struct gpu_window *window);
 
 /* Ends all windows of a rank whose work is done, without a word to the others. */

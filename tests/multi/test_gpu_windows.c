@@ -6,6 +6,7 @@
 #include "chan/windows.h"
 #include "common/emulated_gpu.h"
 #include "common/ranks.h"
+#include "common/refuse.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,7 @@
 struct scene {
     int gpus;
     bool near; /* between the GPUs, too; ranks that share one always are */
+    enum refused_call { REGISTER, ALLGATHER, DEREGISTER } refused_call; /* the one that gets no memory, of rank 1 */
 };
 
 static bool are_near(const struct scene *scene, int a, int b) {
@@ -143,25 +145,25 @@ static void run_job(void (*run)(struct ranks *ranks, int rank), int processes, i
 
 static void processes_lend_each_other_payloads_in_windows(void **state) {
     (void)state;
-    run_job(run_lending, 3, 1, (struct scene){2, true});
-    run_job(run_lending, 2, 2, (struct scene){2, true});
-    run_job(run_lending, 2, 1, (struct scene){1, false});
+    run_job(run_lending, 3, 1, (struct scene){2, true, REGISTER});
+    run_job(run_lending, 2, 2, (struct scene){2, true, REGISTER});
+    run_job(run_lending, 2, 1, (struct scene){1, false, REGISTER});
 }
 
 static void windows_are_attached_by_descriptors(void **state) {
     (void)state;
     emulated_gpu_refuse_handles(true);
-    run_job(run_lending, 3, 1, (struct scene){2, true});
+    run_job(run_lending, 3, 1, (struct scene){2, true, REGISTER});
     emulated_gpu_refuse_handles(false);
     setenv("COLLET_CUMEM_ENABLE", "1", 1);
-    run_job(run_lending, 2, 2, (struct scene){2, true});
+    run_job(run_lending, 2, 2, (struct scene){2, true, REGISTER});
     unsetenv("COLLET_CUMEM_ENABLE");
 }
 
 static void gpus_that_nvlink_does_not_join_use_slots(void **state) {
     (void)state;
-    run_job(run_lending, 3, 1, (struct scene){2, false});
-    run_job(run_lending, 2, 1, (struct scene){2, false});
+    run_job(run_lending, 3, 1, (struct scene){2, false, REGISTER});
+    run_job(run_lending, 2, 1, (struct scene){2, false, REGISTER});
 }
 
 /* ---- memory that cannot be attached ---- */
@@ -183,7 +185,7 @@ static void memory_without_a_name_is_not_lent(void **state) {
     (void)state;
     emulated_gpu_refuse_handles(true);
     setenv("COLLET_CUMEM_ENABLE", "0", 1);
-    run_job(run_with_slots, 2, 1, (struct scene){2, true});
+    run_job(run_with_slots, 2, 1, (struct scene){2, true, REGISTER});
     unsetenv("COLLET_CUMEM_ENABLE");
     emulated_gpu_refuse_handles(false);
 }
@@ -212,7 +214,52 @@ static void run_refused(struct ranks *ranks, int rank) {
 
 static void what_no_window_can_be_is_refused_on_all_ranks(void **state) {
     (void)state;
-    run_job(run_refused, 2, 1, (struct scene){2, true});
+    run_job(run_refused, 2, 1, (struct scene){2, true, REGISTER});
+}
+
+/* ---- no memory ---- */
+
+static enum collet_result make_call(const struct player *p, enum refused_call call, struct collet_window **window) {
+    switch (call) {
+    case REGISTER: return collet_win_register(p->comm, p->buffer + FIRST, BYTES(p->nranks), window);
+    case DEREGISTER: return collet_win_deregister(p->comm, *window);
+    case ALLGATHER: break;
+    }
+    return collet_allgather(p->buffer, p->buffer + COUNT, COUNT, COLLET_UINT32, p->comm, p->stream);
+}
+
+/* The first request of the call is refused on rank 1: the other rank hears of it, and does not wait for the timeout. */
+static void run_without_memory(struct ranks *ranks, int rank) {
+    struct collet_window *window = NULL;
+    struct player p;
+    enum collet_result later;
+    player_init(&p, ranks, rank);
+    const enum refused_call call = p.scene->refused_call;
+    for (enum refused_call before = REGISTER; before < call; before++)
+        ranks_try(ranks, rank, make_call(&p, before, &window));
+    emulated_stream_wait(p.stream);
+    ranks_barrier(ranks);
+    if (rank == 1)
+        refuse(MEMORY, 1, 1);
+    enum collet_result result = make_call(&p, call, &window);
+    refuse(NO_RESOURCE, 0, 0);
+    emulated_stream_wait(p.stream);
+    ranks_try(ranks, rank, collet_comm_get_async_error(p.comm, &later));
+    ranks_check(ranks, rank, later == COLLET_ERR_NO_MEMORY);
+    ranks_check(ranks, rank, result == COLLET_ERR_NO_MEMORY || (rank == 0 && call == ALLGATHER));
+    ranks_barrier(ranks);
+    if (rank == 1 && call == DEREGISTER) /* the window has ended */
+        ranks_try(ranks, rank, collet_mem_free(p.buffer));
+    ranks_try(ranks, rank, collet_comm_destroy(p.comm));
+    if (rank == 1 && call == DEREGISTER)
+        p.buffer = NULL;
+    player_fini(&p);
+}
+
+static void without_memory_no_rank_waits(void **state) {
+    (void)state;
+    for (enum refused_call call = REGISTER; call <= DEREGISTER; call++)
+        run_job(run_without_memory, 2, 1, (struct scene){2, true, call});
 }
 
 /* ---- ends ---- */
@@ -233,8 +280,8 @@ static void run_abort(struct ranks *ranks, int rank) {
 
 static void an_abort_ends_a_registration(void **state) {
     (void)state;
-    run_job(run_abort, 2, 1, (struct scene){2, true});
-    run_job(run_abort, 1, 2, (struct scene){2, true});
+    run_job(run_abort, 2, 1, (struct scene){2, true, REGISTER});
+    run_job(run_abort, 1, 2, (struct scene){2, true, REGISTER});
 }
 
 /* The end of a window waits for what the rank has put into its streams. */
@@ -257,7 +304,7 @@ static void run_queued(struct ranks *ranks, int rank) {
 
 static void a_window_ends_behind_the_work_in_streams(void **state) {
     (void)state;
-    run_job(run_queued, 2, 1, (struct scene){2, true});
+    run_job(run_queued, 2, 1, (struct scene){2, true, REGISTER});
 }
 
 int main(void) {
@@ -267,6 +314,7 @@ int main(void) {
         cmocka_unit_test(gpus_that_nvlink_does_not_join_use_slots),
         cmocka_unit_test(memory_without_a_name_is_not_lent),
         cmocka_unit_test(what_no_window_can_be_is_refused_on_all_ranks),
+        cmocka_unit_test(without_memory_no_rank_waits),
         cmocka_unit_test(an_abort_ends_a_registration),
         cmocka_unit_test(a_window_ends_behind_the_work_in_streams),
     };
