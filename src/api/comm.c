@@ -349,6 +349,11 @@ void comm_hand_over(struct collet_comm *comm, enum collet_result result) {
 static void end_join(struct collet_comm *comm, enum collet_result result) {
     call_lock_acquire(&comm->lock, 0);
     if (comm_is_live(comm)) {
+        if (result == COLLET_ERR_NO_MEMORY) {
+            split_refuse(comm, result);
+            if (comm->boot != NULL)
+                boot_fail(comm->boot, result, err_last());
+        }
         comm_hand_over(comm, result);
         return;
     }
@@ -356,7 +361,7 @@ static void end_join(struct collet_comm *comm, enum collet_result result) {
     call_lock_release(&comm->lock);
 }
 
-void comm_give_up(struct collet_comm *comm) { end_join(comm, COLLET_ERR_ABORTED); }
+void comm_give_up(struct collet_comm *comm, enum collet_result result) { end_join(comm, result); }
 
 enum collet_result comm_join_all(struct collet_comm *const *comms, int ncomms) {
     struct waiter waiter = {.spin = 0};

@@ -117,8 +117,9 @@ enum collet_result comm_try_join(struct collet_comm *comm);
  * in no communicator. */
 void comm_hand_over(struct collet_comm *comm, enum collet_result result);
 
-/* Discards a communicator that is joining; *comm->to becomes NULL. */
-void comm_give_up(struct collet_comm *comm);
+/* Discards a communicator that is joining; *comm->to becomes NULL. If there was no memory (result) to go on, the other ranks hear of
+ * it, with the thread's last error. */
+void comm_give_up(struct collet_comm *comm, enum collet_result result);
 
 /* Blocks until every comms[k] is ready and handed over; on failure gives all of them up. */
 enum collet_result comm_join_all(struct collet_comm *const *comms, int ncomms);

@@ -179,9 +179,13 @@ enum collet_result group_join(struct collet_comm *comm) {
     forget_parents_group();
     if (group.depth == 0)
         return comm_join_all(&comm, 1);
-    COLLET_TRY(group_make_room(&group.joins, group.njoins, &group.joins_room, sizeof(struct collet_comm *)));
-    group.joins[group.njoins++] = comm;
-    return COLLET_SUCCESS;
+    enum collet_result result =
+        group_make_room(&group.joins, group.njoins, &group.joins_room, sizeof(struct collet_comm *));
+    if (result == COLLET_SUCCESS)
+        group.joins[group.njoins++] = comm;
+    else
+        comm_give_up(comm, result);
+    return result;
 }
 
 /* ---- messages to oneself ---- */
@@ -258,7 +262,7 @@ static enum collet_result group_run(void) {
 
 static void give_up_joins(void) {
     for (int k = 0; k < group.njoins; k++)
-        comm_give_up(group.joins[k]);
+        comm_give_up(group.joins[k], group.error);
 }
 
 enum collet_result collet_group_end(void) {

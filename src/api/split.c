@@ -231,6 +231,23 @@ void split_keep_error(const struct collet_comm *comm, enum collet_result result)
     comm_keep_error(s->parent);
 }
 
+void split_refuse(struct collet_comm *comm, enum collet_result code) {
+    const struct split *s = comm->split;
+    char text[ERR_TEXT_BYTES];
+    if (s == NULL || comm->phase != COMM_JOINING) /* a failure of its own is told already */
+        return;
+    if (s->way->settle == NULL) { /* the others look at the parent until they have joined */
+        comm_fail_without_memory(s->parent, code);
+        return;
+    }
+    snprintf(text, sizeof text, "%s", err_last());
+    if (s->stage == SPLIT_BEGIN)
+        s->way->stages[SPLIT_BEGIN](comm);
+    if (s->stage != SPLIT_BEGIN)
+        s->way->give_up(comm, code, text);
+    err_adopt(code, text);
+}
+
 void split_end(struct collet_comm *comm) {
     struct split *s = comm->split;
     char text[96];
@@ -271,7 +288,7 @@ enum collet_result split_poll(struct collet_comm *parent) {
 void split_give_up(struct collet_comm *parent) {
     struct collet_comm *comm = __atomic_exchange_n(&parent->making, NULL, __ATOMIC_ACQ_REL);
     if (comm != NULL)
-        comm_give_up(comm);
+        comm_give_up(comm, COLLET_ERR_ABORTED);
 }
 
 /* ---- the calls ---- */

@@ -73,6 +73,10 @@ void split_end(struct collet_comm *comm);
  * says why. Harmless on a communicator that has no parent. */
 void split_keep_error(const struct collet_comm *comm, enum collet_result result);
 
+/* comm is given up for want of memory (code), with the thread's last error: the others, which make it too, hear of it. Harmless on
+ * a communicator that is made of no other one. */
+void split_refuse(struct collet_comm *comm, enum collet_result code);
+
 /* Moves what a non-blocking parent is being made into. IN_PROGRESS while it is; its failure, once; else SUCCESS. */
 enum collet_result split_poll(struct collet_comm *parent);
 
