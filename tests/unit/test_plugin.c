@@ -270,7 +270,7 @@ struct pair {
     uint64_t deadline_ns;
 };
 
-static struct gpu_rank gpus[2];
+static struct gpu_rank *gpus[2]; /* NULL: the rank is on host memory */
 
 static struct conn *conn_of(struct pair *pair, int rank, enum conn_side side) {
     struct conn *conn;
@@ -293,12 +293,10 @@ static void pair_open(struct pair *pair, const struct plug_host *host, struct sh
     assert_int_equal(boot_join_local(2, selves, pair->configs, pair->boots), COLLET_SUCCESS);
     for (int rank = 0; rank < 2; rank++) {
         assert_int_equal(boot_try_init(pair->boots[rank]), COLLET_SUCCESS);
-        gpus[rank] = (struct gpu_rank){.driver = &emulated_gpu_driver, .ordinal = rank};
-        struct chan_options options = {.boot = pair->boots[rank],
-                                       .config = &pair->configs[rank],
-                                       .nranks = 2,
-                                       .rank = rank,
-                                       .gpu = shape.on_gpus ? &gpus[rank] : NULL};
+        if (shape.on_gpus)
+            assert_int_equal(gpu_rank_create(rank, &gpus[rank]), COLLET_SUCCESS);
+        struct chan_options options = {
+            .boot = pair->boots[rank], .config = &pair->configs[rank], .nranks = 2, .rank = rank, .gpu = gpus[rank]};
         assert_int_equal(chan_create(&options, &pair->chans[rank]), COLLET_SUCCESS);
         pair->chans[rank]->owner.layouts[PROG_TO_FEW] =
             fifo_layout_of(shape.nslots, (struct protocol_sizes){shape.slot_bytes, 256, 256}, 0);
@@ -319,6 +317,8 @@ static void pair_close(struct pair *pair) {
     for (int rank = 0; rank < 2; rank++) {
         chan_destroy(pair->chans[rank]);
         boot_destroy(pair->boots[rank]);
+        gpu_rank_destroy(gpus[rank]);
+        gpus[rank] = NULL;
     }
     for (int k = 0; k < PLUG_REQUESTS_MAX; k++)
         free(fake.receives[k].hidden);
