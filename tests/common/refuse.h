@@ -33,8 +33,8 @@ static struct {
 
 /* From now on. last INT64_MAX: for good. */
 static inline void refuse(enum resource resource, int64_t first, int64_t last) {
-    refusing.first = first;
-    refusing.last = last;
+    __atomic_store_n(&refusing.first, first, __ATOMIC_RELAXED);
+    __atomic_store_n(&refusing.last, last, __ATOMIC_RELAXED);
     __atomic_store_n(&refusing.asked, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&refusing.resource, resource, __ATOMIC_RELEASE); /* pairs with refused() */
 }
@@ -44,7 +44,8 @@ static inline bool refused(enum resource resource) {
     if (__atomic_load_n(&refusing.resource, __ATOMIC_ACQUIRE) != resource)
         return false;
     const int64_t number = __atomic_add_fetch(&refusing.asked, 1, __ATOMIC_RELAXED);
-    if (number < refusing.first || number > refusing.last)
+    if (number < __atomic_load_n(&refusing.first, __ATOMIC_RELAXED) ||
+        number > __atomic_load_n(&refusing.last, __ATOMIC_RELAXED))
         return false;
     errno = errors[resource];
     return true;

@@ -155,7 +155,7 @@ static void rank_main(const struct trial *trial, struct job *job, int rank) {
         await(&job->over, RANKS);
     collet_comm_destroy(life.comm);
     if (rank == trial->victim)
-        job->asked = refusing.asked;
+        job->asked = __atomic_load_n(&refusing.asked, __ATOMIC_RELAXED);
     refuse(NO_RESOURCE, 0, 0);
     life_end(&life);
     life.outcome->ended = true;
