@@ -24,7 +24,7 @@
 struct shortcuts {
     struct places *places;
     struct courier *courier;
-    struct edge like;                 /* of each: who gets its frames, and hears of its end */
+    struct edge like;                 /* what every shortcut begins as: its handlers of frames and of its end */
     void (*greet)(struct edge *edge); /* says at the other end of a new one who we are */
     struct edge *edges;
     int count; /* also those that are being dialled. The process counts all communicators' */

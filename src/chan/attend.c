@@ -8,27 +8,27 @@
  *
  * So a waiting rank attends to all connections of its communicator, and to all communicators of its process whose calls
  * nobody drives. A rank whose calls go on and on does so five times a second. And while a program computes outside collet, the
- * thread collet-attend does it, as often. It is not the watch,
- * which sends heartbeats: a device that has failed may keep whoever asks it waiting.
+ * thread collet-attend does it, as often. It is not the watch, which sends heartbeats: a device that has failed may keep
+ * whoever asks it waiting.
  */
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/patrol.h"
 #include "chan/chan.h"
 #include "transport/transport.h"
 
-#include <pthread.h>
+#define ATTEND_EVERY_NS 200000000u
+#define ATTEND_AFTER_NS 1000000u
 
-static struct {
-    pthread_mutex_t lock;
-    struct chan *first;
-    bool attended; /* there is a thread */
-} listed = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static uint64_t attend_all(void);
+static struct patrol patrol = PATROL("collet-attend", attend_all);
+static struct chan *listed;
 
 /* In a child of fork(): its parent's connections are none of its business, and a thread of the parent may have held the lock. */
 static void forget_parents_list(void) {
-    listed.first = NULL;
-    listed.attended = false;
-    pthread_mutex_init(&listed.lock, NULL);
+    listed = NULL;
+    patrol.runs = false;
+    pthread_mutex_init(&patrol.lock, NULL);
 }
 
 static void forget_in_children(void) { pthread_atfork(NULL, NULL, forget_parents_list); }
@@ -45,48 +45,28 @@ static void attend_one(struct chan *chan) {
 }
 
 /* With the list's lock, which is free while a device is asked. The chan's own lock then keeps it on the list. */
-static void attend_all(void) {
-    for (struct chan *chan = listed.first; chan != NULL; chan = chan->next_chan) {
+static uint64_t attend_all(void) {
+    for (struct chan *chan = listed; chan != NULL; chan = chan->next_chan) {
         if (!call_lock_try(chan->lock))
             continue;
-        pthread_mutex_unlock(&listed.lock);
+        pthread_mutex_unlock(&patrol.lock);
         attend_one(chan);
-        pthread_mutex_lock(&listed.lock);
+        pthread_mutex_lock(&patrol.lock);
         call_lock_release(chan->lock);
     }
+    return listed != NULL ? ATTEND_EVERY_NS : PATROL_OVER;
 }
 
 static void attend_others(void) {
-    SCOPED_LOCK(&listed.lock);
+    SCOPED_LOCK(&patrol.lock);
     attend_all();
 }
 
-#define ATTEND_EVERY_NS 200000000
-
-static void *attend_main(void *unused) {
-    const struct timespec pause = {.tv_nsec = ATTEND_EVERY_NS};
-    for (bool goes_on = true; goes_on;) {
-        nanosleep(&pause, NULL);
-        SCOPED_LOCK(&listed.lock);
-        attend_all();
-        goes_on = listed.attended = listed.first != NULL;
-    }
-    return unused;
-}
-
 void chan_attend_always(void) {
-    pthread_t thread;
-    SCOPED_LOCK(&listed.lock);
-    if (listed.attended || listed.first == NULL)
-        return;
-    listed.attended = os_thread_start(&thread, "collet-attend", attend_main, NULL) == COLLET_SUCCESS;
-    if (listed.attended)
-        pthread_detach(thread);
-    else
+    SCOPED_LOCK(&patrol.lock);
+    if (listed != NULL && patrol_start(&patrol) != COLLET_SUCCESS)
         log_info(CONN, "%s: while this rank is in no call, others may wait for it", err_last());
 }
-
-#define ATTEND_AFTER_NS 1000000u
 
 void chan_attend(struct chan *chan, uint64_t idle_ns, uint64_t now_ns) {
     if (idle_ns < ATTEND_AFTER_NS && now_ns - chan->attended_ns < ATTEND_EVERY_NS)
@@ -99,17 +79,17 @@ void chan_attend(struct chan *chan, uint64_t idle_ns, uint64_t now_ns) {
 void chan_list(struct chan *chan, struct call_lock *lock) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, forget_in_children);
-    SCOPED_LOCK(&listed.lock);
+    SCOPED_LOCK(&patrol.lock);
     chan->lock = lock;
-    chan->next_chan = listed.first;
-    listed.first = chan;
+    chan->next_chan = listed;
+    listed = chan;
 }
 
 void chan_unlist(struct chan *chan) {
     if (chan->lock == NULL)
         return;
-    SCOPED_LOCK(&listed.lock);
-    struct chan **at = &listed.first;
+    SCOPED_LOCK(&patrol.lock);
+    struct chan **at = &listed;
     while (*at != NULL && *at != chan)
         at = &(*at)->next_chan;
     if (*at != NULL)

@@ -17,20 +17,19 @@
  */
 #include "base/err.h"
 #include "base/os.h"
+#include "base/patrol.h"
 #include "exec/exec_copies.h"
 #include "exec/exec_gpu.h"
 
-#include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#define LOOK_EVERY_NS 20000000
+#define LOOK_EVERY_NS 20000000u
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t look_at_all(void);
+static struct patrol patrol = PATROL("collet-copies", look_at_all);
 static struct copies *all;
-static bool runs; /* the thread */
+static uint64_t released_ns; /* when a wait was last released */
 
 static uint32_t load(const uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); } /* pairs with streams */
 
@@ -106,56 +105,36 @@ static bool look(struct copies *copies, uint64_t now_ns) {
     return false;
 }
 
-/* ---- the thread ---- */
+/* ---- of all ---- */
 
 /* Behind a wait that was released there may be thousands: none of them is kept waiting by a sleep. */
-static void *copies_main(void *unused) {
-    uint64_t released_ns = 0;
-    (void)unused;
-    for (;;) {
-        bool released = false;
-        pthread_mutex_lock(&lock);
-        for (struct copies *copies = all; copies != NULL; copies = copies->next)
-            released |= look(copies, os_now_ns());
-        runs = all != NULL;
-        bool go_on = runs;
-        pthread_mutex_unlock(&lock);
-        if (!go_on)
-            return NULL;
-        if (released)
-            released_ns = os_now_ns();
-        if (os_now_ns() - released_ns < LOOK_EVERY_NS)
-            sched_yield();
-        else
-            nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_NS}, NULL);
-    }
-}
-
-static enum collet_result start_thread(void) {
-    pthread_t thread;
-    COLLET_TRY(os_thread_start(&thread, "collet-copies", copies_main, NULL));
-    pthread_detach(thread);
-    runs = true;
-    return COLLET_SUCCESS;
+static uint64_t look_at_all(void) {
+    uint64_t now_ns = os_now_ns();
+    for (struct copies *copies = all; copies != NULL; copies = copies->next)
+        if (look(copies, now_ns))
+            released_ns = now_ns;
+    if (all == NULL)
+        return PATROL_OVER;
+    return now_ns - released_ns < LOOK_EVERY_NS ? 0 : LOOK_EVERY_NS;
 }
 
 enum collet_result copies_watch(struct copies *copies) {
-    pthread_mutex_lock(&lock);
-    enum collet_result result = runs ? COLLET_SUCCESS : start_thread();
+    pthread_mutex_lock(&patrol.lock);
+    enum collet_result result = patrol_start(&patrol);
     if (result == COLLET_SUCCESS) {
         copies->next = all;
         all = copies;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&patrol.lock);
     return result;
 }
 
 void copies_unwatch(const struct copies *copies) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&patrol.lock);
     struct copies **link = &all;
     while (*link != NULL && *link != copies)
         link = &(*link)->next;
     if (*link != NULL)
         *link = copies->next;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&patrol.lock);
 }

@@ -203,25 +203,14 @@ void exec_copies_close(struct chan *chan) {
 
 /* ---- into a stream ---- */
 
-/* Operations that go to the driver together. The first failure is kept. */
-#define BATCH_OPS 128
+/* Of one stage. */
 struct batch {
-    const struct gpu_streams *streams;
-    void *stream;
-    enum collet_result result;
     uint32_t nops;
-    struct gpu_word_op ops[BATCH_OPS];
+    struct gpu_word_op
+        ops[3 * COPIES_RANKS_MAX]; /* one of each other rank: written, waited for, cleared; and three of its own */
 };
 
-static void batch_send(struct batch *batch) {
-    if (batch->result == COLLET_SUCCESS && batch->nops > 0)
-        batch->result = batch->streams->words(batch->ops, batch->nops, batch->stream);
-    batch->nops = 0;
-}
-
 static void batch_add(struct batch *batch, uint32_t *word, uint32_t value, bool waits) {
-    if (batch->nops == BATCH_OPS)
-        batch_send(batch);
     batch->ops[batch->nops++] = (struct gpu_word_op){word, value, waits};
 }
 
@@ -255,13 +244,13 @@ static void add_others(struct batch *batch, const struct exec_call *call, enum c
 static enum collet_result put_stage(const struct exec_call *call, enum copies_stage stage, void *stream) {
     const struct conn_owner *owner = &call->chan->owner;
     const struct copies *copies = call->chan->copies;
-    struct batch batch = {.streams = owner->gpu->driver->streams, .stream = stream, .nops = 0};
+    struct batch batch;
+    batch.nops = 0;
     add_writes(&batch, call, stage);
     add_others(&batch, call, stage, true);
     batch_add(&batch, copies->on_gpu + copies_row(copies, owner->rank) + COPIES_AT, 0, false);
     add_others(&batch, call, stage, false);
-    batch_send(&batch);
-    return batch.result;
+    return owner->gpu->driver->streams->words(batch.ops, batch.nops, stream);
 }
 
 static enum collet_result put_moves(const struct exec_call *call, void *stream) {

@@ -13,24 +13,22 @@
  * blocks say is read first, from all ranks; and a failure ends the rank's launches without this thread (boot_end_word()).
  */
 #include "base/err.h"
-#include "base/os.h"
+#include "base/patrol.h"
 #include "exec/exec_gpu.h"
 #include "proxy/proxy.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
-#define LOOK_EVERY_NS 20000000
+#define LOOK_EVERY_NS 20000000u
 
 struct watched {
     struct chan *chan;
     struct watched *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t look_at_all(void);
+static struct patrol patrol = PATROL("collet-gpu", look_at_all);
 static struct watched *all;
-static bool runs; /* the thread */
 
 static void check_deaths(struct chan *chan) {
     if (boot_missing_count(chan->owner.boot) == 0 || gpu_rank_query(chan->owner.gpu) != COLLET_IN_PROGRESS)
@@ -71,29 +69,12 @@ static void ask_driver(struct chan *chan) {
     check_landed(chan);
 }
 
-static void *gpu_watch_main(void *unused) {
-    (void)unused;
-    for (;;) {
-        pthread_mutex_lock(&lock);
-        for (struct watched *w = all; w != NULL; w = w->next)
-            read_gpu_blocks(w->chan);
-        for (struct watched *w = all; w != NULL; w = w->next)
-            ask_driver(w->chan);
-        runs = all != NULL;
-        bool go_on = runs;
-        pthread_mutex_unlock(&lock);
-        if (!go_on)
-            return NULL;
-        nanosleep(&(struct timespec){.tv_nsec = LOOK_EVERY_NS}, NULL);
-    }
-}
-
-static enum collet_result start(void) {
-    pthread_t thread;
-    COLLET_TRY(os_thread_start(&thread, "collet-gpu", gpu_watch_main, NULL));
-    pthread_detach(thread);
-    runs = true;
-    return COLLET_SUCCESS;
+static uint64_t look_at_all(void) {
+    for (struct watched *w = all; w != NULL; w = w->next)
+        read_gpu_blocks(w->chan);
+    for (struct watched *w = all; w != NULL; w = w->next)
+        ask_driver(w->chan);
+    return all != NULL ? LOOK_EVERY_NS : PATROL_OVER;
 }
 
 enum collet_result exec_gpu_watch(struct chan *chan) {
@@ -102,14 +83,14 @@ enum collet_result exec_gpu_watch(struct chan *chan) {
     if (w == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to watch a rank on a GPU");
     status->timeout_ns = (uint64_t)chan->timeout_ms * 1000000u;
-    pthread_mutex_lock(&lock);
-    enum collet_result result = runs ? COLLET_SUCCESS : start();
+    pthread_mutex_lock(&patrol.lock);
+    enum collet_result result = patrol_start(&patrol);
     if (result == COLLET_SUCCESS) {
         *w = (struct watched){chan, all};
         all = w;
         w = NULL;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&patrol.lock);
     free(w);
     if (result == COLLET_SUCCESS)
         boot_end_word(chan->owner.boot, &status->abort);
@@ -119,13 +100,13 @@ enum collet_result exec_gpu_watch(struct chan *chan) {
 void exec_gpu_unwatch(struct chan *chan) {
     struct watched *gone = NULL;
     boot_end_word(chan->owner.boot, NULL);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&patrol.lock);
     for (struct watched **link = &all; *link != NULL; link = &(*link)->next)
         if ((*link)->chan == chan) {
             gone = *link;
             *link = gone->next;
             break;
         }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&patrol.lock);
     free(gone);
 }

@@ -17,8 +17,8 @@
 /* A connection that broke may be the second thing that happened. After a moment another rank may have named the first. */
 #define NEWS_WAIT_NS 1500000000u
 
-/* A rank that is served by a thread. Everything but `launches` is the lock's of that proxy; who changes what all threads of the
- * rank look at has the locks of all. */
+/* A rank, as one of its threads sees it. The lock of that proxy guards all but `launches`. What all threads of a rank look at is
+ * changed with the locks of all. */
 struct proxy_client {
     struct proxy *proxy;
     struct chan *chan;

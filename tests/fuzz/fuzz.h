@@ -50,4 +50,7 @@ static inline void fuzz_patch(struct fuzz_input *input, void *message, size_t by
 /* A file that has these bytes; close() it. Its path is valid until then. */
 int fuzz_file(const void *data, size_t size, char path[64]);
 
+/* A Unix socket that has connected to this one. */
+int fuzz_connect(int listener);
+
 #endif

@@ -27,15 +27,6 @@ static int listen_here(void) {
     return fd;
 }
 
-static int come_to(int listener) {
-    struct sockaddr_un name;
-    socklen_t bytes = sizeof name;
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || getsockname(listener, (void *)&name, &bytes) != 0 || connect(fd, (const void *)&name, bytes) != 0)
-        abort();
-    return fd;
-}
-
 static void ignore(struct watch_task *task) { (void)task; }
 
 static struct hub *make_hub(struct watch_task *work, struct boot **boot) {
@@ -91,7 +82,7 @@ static void visit(struct desk *desk, struct hub *hub, struct fuzz_input *input) 
     size_t nasked = 0, bytes;
     const uint8_t kind = fuzz_byte(input);
     const bool http = desk->admits == NULL;
-    const int fd = come_to(desk->listener.fd);
+    const int fd = fuzz_connect(desk->listener.fd);
     struct reception_request request = {.version = COLLET_VERSION, .all = kind >> 1 & 1};
     desk->listener.ready(&desk->listener, EPOLLIN);
     if (kind & 1 && !http && send(fd, &request, sizeof request, MSG_NOSIGNAL) != sizeof request)

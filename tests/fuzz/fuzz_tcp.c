@@ -19,15 +19,6 @@
 
 /* ---- hellos ---- */
 
-static int come_to(int listener) {
-    struct sockaddr_un name;
-    socklen_t bytes = sizeof name;
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || getsockname(listener, (void *)&name, &bytes) != 0 || connect(fd, (const void *)&name, bytes) != 0)
-        abort();
-    return fd;
-}
-
 /* True: it proves that it knows the token. */
 static bool say_hello(int fd, const struct tcp_listener *listener, struct fuzz_input *input) {
     const uint8_t kind = fuzz_byte(input);
@@ -53,7 +44,7 @@ static void with_strangers(struct fuzz_input *input) {
         abort();
     enum collet_result result = COLLET_IN_PROGRESS;
     while (n < 8 && input->size > 0 && result == COLLET_IN_PROGRESS) {
-        proven += say_hello(visitors[n++] = come_to(listener.fd), &listener, input);
+        proven += say_hello(visitors[n++] = fuzz_connect(listener.fd), &listener, input);
         result = tcp_listen_try(&listener, fds);
     }
     for (int k = 0; k < SOCKETS; k++)

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A patrol: a thread of the process that looks now and then at what is on a list, as long as there is something.
+ *
+ *    patrol_start ──▶ round ── sleeps ── round ── sleeps ── round: PATROL_OVER ──▶ the thread ends
+ *
+ * Its lock guards the list, and is held during a round. So what comes onto the list either finds a thread that will see it, or
+ * starts one.
+ */
+#ifndef COLLET_BASE_PATROL_H
+#define COLLET_BASE_PATROL_H
+
+#include "collet.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PATROL_OVER UINT64_MAX
+
+struct patrol {
+    const char *name; /* of the thread */
+    uint64_t (*round)(
+        void); /* nanoseconds until the next one, less than a second; 0: others may have the CPU first; PATROL_OVER: there is none */
+    pthread_mutex_t lock;
+    bool runs;
+};
+#define PATROL(name_, round_)                                                                                          \
+    { .name = (name_), .round = (round_), .lock = PTHREAD_MUTEX_INITIALIZER }
+
+/* With its lock. If it runs already: no effect. */
+enum collet_result patrol_start(struct patrol *patrol);
+
+#endif
