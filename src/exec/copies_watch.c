@@ -26,8 +26,8 @@
 
 #define LOOK_EVERY_NS 20000000u
 
-static uint64_t look_at_all(void);
-static struct patrol patrol = PATROL("collet-copies", look_at_all);
+static uint64_t look_at_waits(void);
+static struct patrol patrol = PATROL("collet-copies", look_at_waits);
 static struct copies *all;
 static uint64_t released_ns; /* when a wait was last released */
 
@@ -108,7 +108,7 @@ static bool look(struct copies *copies, uint64_t now_ns) {
 /* ---- of all ---- */
 
 /* Behind a wait that was released there may be thousands: none of them is kept waiting by a sleep. */
-static uint64_t look_at_all(void) {
+static uint64_t look_at_waits(void) {
     uint64_t now_ns = os_now_ns();
     for (struct copies *copies = all; copies != NULL; copies = copies->next)
         if (look(copies, now_ns))

@@ -26,8 +26,8 @@ struct watched {
     struct watched *next;
 };
 
-static uint64_t look_at_all(void);
-static struct patrol patrol = PATROL("collet-gpu", look_at_all);
+static uint64_t look_at_gpus(void);
+static struct patrol patrol = PATROL("collet-gpu", look_at_gpus);
 static struct watched *all;
 
 static void check_deaths(struct chan *chan) {
@@ -69,7 +69,7 @@ static void ask_driver(struct chan *chan) {
     check_landed(chan);
 }
 
-static uint64_t look_at_all(void) {
+static uint64_t look_at_gpus(void) {
     for (struct watched *w = all; w != NULL; w = w->next)
         read_gpu_blocks(w->chan);
     for (struct watched *w = all; w != NULL; w = w->next)

@@ -91,6 +91,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         hub_set_peer(tree.hub, &cards[rank]);
     tree.courier.carry = carry;
     tree.courier.deliver = deliver;
+    tree.shortcuts.places = &tree.places;
+    tree.shortcuts.courier = &tree.courier;
     make_edge(&tree, 0, &other_ends[0]);
     make_edge(&tree, fuzz_byte(&input) % 2 ? 2 : -1, &other_ends[1]);
     while (input.size > 0 && tree.edges != NULL) {
