@@ -36,8 +36,8 @@ static bool others_come_first(const struct engine *engine) {
     return __atomic_load_n(&engine->callers, __ATOMIC_ACQUIRE) > 0;
 }
 
-/* False: another thread drives or wants to, and wakes this one when it has done. Who else holds the lock, holds it for a
- * moment, or for as long as a device takes (chan/attend.c). */
+/* False: another thread drives or wants to, and wakes this one when it has done. All others have the lock for a moment, or for
+ * as long as a device takes (chan/attend.c). */
 static bool take_patiently(struct driver *driver, struct engine_thread *thread) {
     const struct engine *engine = &thread->comm->engine;
     while (!others_come_first(engine) && !post_is_over(thread)) {

@@ -517,7 +517,7 @@ static bool is_awaited(const struct tree *tree, int number) {
     return !place->gone && place->edge == NULL && places_choose_parent(&tree->places, number) == tree->places.self;
 }
 
-/* Who is no child of ours wants a shortcut, and takes the tree when it does not get one. */
+/* A process that is no child of ours wants a shortcut. Without one it takes the tree. */
 static void on_door_exhausted(struct door *door, const char *text) {
     struct tree *tree = WATCH_OWNER(door, struct tree, door);
     bool needed = !tree->running;
