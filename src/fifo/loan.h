@@ -62,12 +62,12 @@ enum loan_way {
 
 /* Of a slot's header. */
 struct fifo_loan {
-    uint64_t address; /* of the payload, in the producer's memory; 0: the slot has it */
-    uint64_t to;      /* where the consumer wants it, in its memory; 0: it has not said; LOAN_REFUSED */
-    uint64_t offset,
-        to_offset;    /* where both are in the commons of their processes; 0: not there. LOAN_WINDOW: the window */
-    uint32_t claimed; /* parts that somebody copies or has copied; and LOAN_STOPPED */
-    uint32_t done;    /* parts that are copied; and LOAN_IN_SLOT */
+    uint64_t address;   /* of the payload, in the producer's memory; 0: the slot has it */
+    uint64_t to;        /* where the consumer wants it, in its memory; 0: it has not said; LOAN_REFUSED */
+    uint64_t offset;    /* of `address` in the commons of its process; 0: not there. LOAN_WINDOW: its window's number */
+    uint64_t to_offset; /* of `to`, likewise */
+    uint32_t claimed;   /* parts that somebody copies or has copied; and LOAN_STOPPED */
+    uint32_t done;      /* parts that are copied; and LOAN_IN_SLOT */
 };
 
 #define LOAN_REFUSED 1u          /* in `to`: the consumer cannot take it; put the payload into the slot */

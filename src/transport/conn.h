@@ -39,8 +39,8 @@ struct conn_owner {
     const struct peer_info *peers; /* of all ranks */
     int nranks, rank;
     struct gpu_rank *gpu; /* NULL: the rank is on host memory */
-    struct fifo_layout
-        layouts[PROG_CONNECTS_COUNT]; /* of connections, by how many an algorithm makes; equal on all ranks */
+    /* Of connections, by how many an algorithm makes; equal on all ranks. */
+    struct fifo_layout layouts[PROG_CONNECTS_COUNT];
     const struct topo_rings
         *rings;         /* channel c leaves hosts by the NICs of ring c mod their number; NULL: by any NIC */
     uint64_t *windows;  /* on its GPU, [rank][LOAN_WINDOWS]: see struct loan_end; NULL on the host */

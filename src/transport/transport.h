@@ -56,9 +56,10 @@ struct transport {
      * connections are idle, because nobody makes progress between calls. NULL where progress is. */
     bool (*idle)(const struct conn *conn);
 
-    /* Either end, now and then while this rank waits in a call that does not use the connection, or is in no call: does what the other end
-     * may be waiting for, or the two would wait for each other. Never fails: the next call on the connection is told. NULL
-     * where an end never waits for the other one's doing: verbs has it, for rails that died or come back (verbs_failover.c). */
+    /* Either end, now and then while this rank waits in a call that does not use the connection, or is in no call: does what
+     * the other end may be waiting for, or the two would wait for each other. Never fails: the next call on the connection is
+     * told. NULL where an end never waits for the other one's doing: verbs has it, for rails that died or come back
+     * (verbs_failover.c). */
     void (*attend)(struct conn *conn);
 
     /* The CPUs next to the NIC that a connection goes by, for whoever carries its slots. NULL, or an empty set: not known. */
