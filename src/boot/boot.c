@@ -271,6 +271,22 @@ enum collet_result boot_check_wait(const struct boot *boot, int rank, uint64_t d
     return COLLET_IN_PROGRESS;
 }
 
+enum collet_result boot_explain(enum collet_result result, enum collet_result (*look)(const void *whom),
+                                const void *whom) {
+    char text[ERR_TEXT_BYTES];
+    const uint64_t deadline_ns = os_now_ns() + BOOT_NEWS_WAIT_NS;
+    if (result != COLLET_ERR_REMOTE && result != COLLET_ERR_SYSTEM)
+        return result;
+    snprintf(text, sizeof(text), "%s", err_last());
+    while (os_now_ns() < deadline_ns) {
+        enum collet_result news = look(whom);
+        if (news < 0)
+            return news;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return err_adopt(result, text);
+}
+
 int boot_first_gone(const struct boot *boot) {
     const struct hub *hub = boot->hub;
     int first = -1;

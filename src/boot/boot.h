@@ -192,6 +192,14 @@ enum peer_state boot_peer_settled(const struct boot *boot, int rank, bool far);
  * communicator failed, the rank is gone, or deadline_ns has passed. */
 enum collet_result boot_check_wait(const struct boot *boot, int rank, uint64_t deadline_ns, const char *what);
 
+/* A wire that broke may be the second thing that happened: the other rank died, or failed because of a third one. That news is
+ * on its way, and this is how long it may take. */
+#define BOOT_NEWS_WAIT_NS 1500000000u
+/* result (< 0), found on a wire, with the last error as its text. look(whom) is asked for news during that time: it returns
+ * the failure that is the cause (< 0) and sets the text, else result and its text stay. Other failures than of wires return at once. */
+enum collet_result boot_explain(enum collet_result result, enum collet_result (*look)(const void *whom),
+                                const void *whom);
+
 /* The rank that died, or was lost, first; −1: none has. */
 int boot_first_gone(const struct boot *boot);
 

@@ -83,6 +83,13 @@ enum collet_result selftest_conn_try(struct conn *conn) {
 
 /* ---- all ranks ---- */
 
+#define WHAT "end its self-test"
+
+static enum collet_result news_of_peer(const void *whom) {
+    const struct conn *conn = (const struct conn *)whom;
+    return boot_check_wait(conn->owner->boot, conn->peer, UINT64_MAX, WHAT);
+}
+
 /* Of both sides, on each channel that leaves by a ring of its own. *waits: for this peer. */
 static enum collet_result peer_try(struct chan *chan, int peer, bool *waits) {
     int nchannels = chan->owner.rings != NULL ? chan->owner.rings->nrings : 1;
@@ -92,7 +99,7 @@ static enum collet_result peer_try(struct chan *chan, int peer, bool *waits) {
         COLLET_TRY(conn_get(chan, peer, k / 2, lane, k % 2 ? CONN_PRODUCER : CONN_CONSUMER, &conn));
         enum collet_result result = conn_try(conn);
         if (result < 0)
-            return result;
+            return boot_explain(result, news_of_peer, conn);
         *waits |= result == COLLET_IN_PROGRESS;
     }
     return COLLET_SUCCESS;
@@ -107,5 +114,5 @@ enum collet_result selftest_all_try(struct chan *chan, uint64_t deadline_ns) {
             COLLET_TRY(peer_try(chan, peer, &waits));
         waits_for = waits ? peer : waits_for;
     }
-    return waits_for < 0 ? COLLET_SUCCESS : boot_check_wait(owner->boot, waits_for, deadline_ns, "end its self-test");
+    return waits_for < 0 ? COLLET_SUCCESS : boot_check_wait(owner->boot, waits_for, deadline_ns, WHAT);
 }

@@ -13,7 +13,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* The one that is known not to have come to a meeting (gpu_meet.c); −1: none is. */
 static int absent_rank(const struct chan *chan, const struct exec_meeting *meeting) {
@@ -88,23 +87,14 @@ static enum collet_result check_missing(const struct exec_call *call, uint64_t i
     return COLLET_SUCCESS;
 }
 
-/* A broken wire, or memory that cannot be opened, may be a consequence, not the cause: the other rank may have died, or may have
- * ended its communicator because of a third rank. That news is on its way. A rank that waits a moment can name the cause. */
-#define NEWS_WAIT_NS 1500000000u
+static enum collet_result news_for_call(const void *whom) {
+    const struct exec_call *call = (const struct exec_call *)whom;
+    COLLET_TRY(boot_check(call->chan->owner.boot));
+    return boot_missing_count(call->chan->owner.boot) > 0 ? check_missing(call, UINT64_MAX) : COLLET_SUCCESS;
+}
 
 enum collet_result exec_explain(const struct exec_call *call, enum collet_result result) {
-    char text[ERR_TEXT_BYTES];
-    uint64_t deadline_ns = os_now_ns() + NEWS_WAIT_NS;
-    if (result != COLLET_ERR_REMOTE && result != COLLET_ERR_SYSTEM)
-        return result;
-    snprintf(text, sizeof(text), "%s", err_last());
-    while (os_now_ns() < deadline_ns) {
-        COLLET_TRY(boot_check(call->chan->owner.boot));
-        if (boot_missing_count(call->chan->owner.boot) > 0)
-            COLLET_TRY(check_missing(call, UINT64_MAX));
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
-    return err_adopt(result, text);
+    return boot_explain(result, news_for_call, call);
 }
 
 /* ---- mismatched calls ---- */

@@ -14,9 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A connection that broke may be the second thing that happened. After a moment another rank may have named the first. */
-#define NEWS_WAIT_NS 1500000000u
-
 /* A rank, as one of its threads sees it. The lock of that proxy guards all but `launches`. What all threads of a rank look at is
  * changed with the locks of all. */
 struct proxy_client {
@@ -99,7 +96,7 @@ static void note_failure(struct proxy_client *client, enum collet_result result)
 }
 
 static void tell_failure(const struct proxy_client *client) {
-    if (os_now_ns() - client->failed_ns >= NEWS_WAIT_NS)
+    if (os_now_ns() - client->failed_ns >= BOOT_NEWS_WAIT_NS)
         boot_fail(client->chan->owner.boot, client->failure, client->failure_text);
 }
 

@@ -52,6 +52,48 @@ static void local_ranks_get_messages_of_one_key_in_order(void **state) {
         boot_destroy(boots[i]);
 }
 
+/* Whom: boots[0] and a number of looks. At the third, rank 1 says what it found. */
+struct late_news {
+    struct boot **boots;
+    int *nlooks;
+};
+
+static enum collet_result look_three_times(const void *whom) {
+    const struct late_news *late = (const struct late_news *)whom;
+    if (++*late->nlooks == 3)
+        boot_fail(late->boots[1], COLLET_ERR_REMOTE, "the cause");
+    return boot_check(late->boots[0]);
+}
+
+static enum collet_result look_in_vain(const void *whom) {
+    ++*((const struct late_news *)whom)->nlooks;
+    return COLLET_IN_PROGRESS;
+}
+
+static void a_broken_wire_is_explained_by_news_that_come_later(void **state) {
+    (void)state;
+    struct config configs[2];
+    struct boot *boots[2];
+    int nlooks = 0;
+    const struct late_news late = {boots, &nlooks};
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(config_read(&configs[i]), COLLET_SUCCESS);
+    assert_int_equal(boot_join_local(2, NULL, configs, boots), COLLET_SUCCESS);
+    enum collet_result result = err_set(COLLET_ERR_INVALID_ARGUMENT, "root");
+    assert_int_equal(boot_explain(result, look_in_vain, &late), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(nlooks, 0); /* no wire */
+    result = err_set(COLLET_ERR_REMOTE, "the connection broke");
+    assert_int_equal(boot_explain(result, look_in_vain, &late), COLLET_ERR_REMOTE);
+    assert_string_equal(err_last(), "the connection broke");
+    assert_true(nlooks > 3);
+    nlooks = 0;
+    result = err_set(COLLET_ERR_SYSTEM, "the connection broke");
+    assert_int_equal(boot_explain(result, look_three_times, &late), COLLET_ERR_REMOTE);
+    assert_non_null(strstr(err_last(), "the cause"));
+    boot_destroy(boots[0]);
+    boot_destroy(boots[1]);
+}
+
 static void local_ranks_share_failures_and_goodbyes(void **state) {
     (void)state;
     struct config configs[3];
@@ -665,6 +707,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(local_ranks_get_messages_of_one_key_in_order),
         CASE(local_ranks_share_failures_and_goodbyes),
+        CASE(a_broken_wire_is_explained_by_news_that_come_later),
         CASE(bad_arguments_are_named),
         CASE(each_restart_of_a_slurm_job_has_a_secret_of_its_own),
         CASE(a_secret_is_stretched_before_it_is_used),
