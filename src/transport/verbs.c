@@ -92,6 +92,14 @@ static enum collet_result err_no_rail(const struct conn *conn) {
         end->lost[0] != '\0' ? end->lost : "all are down or unreachable: set the links up");
 }
 
+/* Is it open which rails there are? */
+static bool rails_are_in_doubt(const struct verbs_end *end) {
+    bool doubt = verbs_any_rail(end, VERBS_RAIL_TESTED) || verbs_any_rail(end, VERBS_RAIL_LOST);
+    for (int r = 0; r < end->nrails; r++)
+        doubt |= end->rails[r].untried && verbs_rail_is_needed(end, r);
+    return doubt;
+}
+
 static enum collet_result verbs_ready(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     if (end->stage == VERBS_OFFERED)
@@ -102,7 +110,7 @@ static enum collet_result verbs_ready(struct conn *conn) {
     verbs_failover_progress(conn);
     if (end->broken[0] != '\0')
         return err_broken(conn);
-    if (verbs_any_rail(end, VERBS_RAIL_TESTED) || verbs_any_rail(end, VERBS_RAIL_LOST))
+    if (rails_are_in_doubt(end))
         return COLLET_IN_PROGRESS;
     if (end->nlive == 0)
         return err_no_rail(conn);

@@ -145,15 +145,18 @@ bool verbs_direct_renew(struct conn *conn, int r) {
 
 /* ------------------------------------------------------------------------------------------------------ coming and going */
 
-/* False, and *why: this rail's NIC cannot. One that has failed need not. */
+/* Does the rail need this when the connection begins? One in reserve, or whose device has failed, does not. */
+static bool is_opened_at_once(const struct verbs_end *end, int r) {
+    return verbs_rail_carries(end, r) && !verbs_device_is_gone(end->rails[r].port->device);
+}
+
+/* False, and *why: this rail's NIC cannot. */
 static bool slots_register(const struct conn *conn, int r, const char **why) {
     struct verbs_end *end = conn->impl;
     struct verbs_direct *direct = &end->direct;
     const struct gpu_rank *gpu = conn->owner->gpu;
     const struct verbs_device *device = end->rails[r].port->device;
     enum verbs_registration how;
-    if (verbs_device_is_gone(device))
-        return true;
     direct->rails[r].slots =
         verbs_memory_register_gpu(end->host, device, gpu, conn->owner->config, verbs_rail_carries(end, r),
                                   direct->memory, direct->bytes, &how, why);
@@ -172,7 +175,7 @@ static bool flush_create(const struct conn *conn, const char **why) {
     if (conn->side == CONN_PRODUCER || can.ordered)
         return true;
     for (int r = 0; r < end->nrails && loops; r++)
-        loops = verbs_device_is_gone(end->rails[r].port->device) || loop_create(conn, r);
+        loops = !is_opened_at_once(end, r) || loop_create(conn, r);
     direct->flush = loops ? VERBS_FLUSH_READ : VERBS_FLUSH_DRIVER;
     for (int r = 0; r < end->nrails && !loops; r++)
         loop_destroy(end, &direct->rails[r]);
@@ -192,7 +195,7 @@ static bool slots_create(const struct conn *conn, size_t bytes, const char **why
         driver->memory->pinned_create(SCRATCH_BYTES, &direct->scratch) != COLLET_SUCCESS)
         return false;
     for (int r = 0; r < end->nrails; r++)
-        if (!slots_register(conn, r, why))
+        if (is_opened_at_once(end, r) && !slots_register(conn, r, why))
             return false;
     return flush_create(conn, why);
 }
@@ -209,6 +212,19 @@ void verbs_direct_create(struct conn *conn, size_t bytes) {
     verbs_direct_destroy(conn);
     log_info(NET, "rank %d %s %d: slots in pinned host memory, not in that of GPU %d: %s", conn->owner->rank,
              conn_arrow(conn), conn->peer, gpu->ordinal, why);
+}
+
+enum collet_result verbs_direct_register(struct conn *conn, int r) {
+    const struct verbs_end *end = conn->impl;
+    const struct gpu_rank *gpu = conn->owner->gpu;
+    const char *why;
+    if (end->direct.memory == NULL || end->direct.rails[r].slots != NULL)
+        return COLLET_SUCCESS;
+    GPU_ENTERED(gpu->driver, gpu->ordinal);
+    if (slots_register(conn, r, &why))
+        return COLLET_SUCCESS;
+    return err_set(COLLET_ERR_UNSUPPORTED, "%s does not register slots in memory of GPU %d: %s",
+                   end->rails[r].port->device->name, gpu->ordinal, why);
 }
 
 void verbs_direct_destroy(struct conn *conn) {

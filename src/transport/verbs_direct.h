@@ -53,9 +53,11 @@ struct verbs_direct {
 
 struct verbs_end;
 
-/* An end's rails are known. Makes and registers slots in GPU memory if every rail can; else direct->memory stays NULL, and
- * the log says why. */
+/* An end's rails are known. Makes and registers slots in GPU memory if every rail can that is not in reserve; else direct->memory
+ * stays NULL, and the log says why. */
 void verbs_direct_create(struct conn *conn, size_t bytes);
+/* The same of one rail, which was in reserve, if there are such slots and it has not been done. */
+enum collet_result verbs_direct_register(struct conn *conn, int rail);
 void verbs_direct_destroy(struct conn *conn);
 
 /* Consumer: a slot has come by a rail. Short slots are in host memory. */

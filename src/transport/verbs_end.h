@@ -78,9 +78,9 @@ enum verbs_letter {
 
 /* verbs_failover.c has the picture. */
 enum verbs_rail_state {
-    VERBS_RAIL_DOWN,   /* settled, or never up: it has no queue pairs */
+    VERBS_RAIL_DOWN,   /* settled, in reserve, or never up: it has no queue pairs */
     VERBS_RAIL_TESTED, /* connecting, or greeting */
-    VERBS_RAIL_UP,     /* in use, or in reserve */
+    VERBS_RAIL_UP,     /* in use, or ready to be */
     VERBS_RAIL_LOST,   /* nothing goes by it any more; what went is being settled */
 };
 
@@ -94,6 +94,7 @@ struct verbs_rail {
     uint32_t life; /* the number of this life, or of the last one; equal at both ends */
     bool told;     /* producer: the consumer knows that it is lost; or that it may be tested */
     bool invited;  /* consumer: the producer says that it may be tested */
+    bool untried;  /* left in reserve when the connection began, and neither up nor lost since */
     uint32_t losses, returns;
     uint32_t doublings; /* of the wait after its next loss */
     uint64_t since_ns;  /* when it came up, or was lost last */
@@ -159,6 +160,12 @@ static inline void *verbs_frame_at(const struct conn *conn, uint64_t step, uint3
 /* Does a rail carry something while all is well? Else it is in reserve. */
 static inline bool verbs_rail_carries(const struct verbs_end *end, int r) { return end->home < 0 || r == end->home; }
 
+/* Is it time for it, in reserve or not? */
+static inline bool verbs_rail_is_needed(const struct verbs_end *end, int r) {
+    return verbs_rail_carries(end, r) || end->rails[end->home].state == VERBS_RAIL_DOWN ||
+           end->rails[end->home].state == VERBS_RAIL_LOST;
+}
+
 /* Of a step: its payload, then what the frame and the immediate say of it. */
 static inline uint32_t verbs_crc(const char *payload, uint64_t step, uint32_t word, uint64_t sequence,
                                  uint32_t signature) {
@@ -185,7 +192,6 @@ void verbs_rails_choose(struct conn *conn, const struct verbs_hello *offer);
 void verbs_rails_agree(struct conn *conn); /* the other end is known: are both tied to the same? */
 /* Those that carry something now: all that are up, or the home rail alone. */
 void verbs_update_live(struct verbs_end *end);
-const char *verbs_rail_part(const struct verbs_end *end, int rail); /* what it does for the connection, for the log */
 
 /* verbs_open.c: what a rail has for one life. plan: how long its queues are, in all lives; and whether it takes landings. */
 enum collet_result verbs_rail_plan(struct conn *conn, int rail);
@@ -236,6 +242,10 @@ void verbs_look(struct conn *conn);
 bool verbs_any_rail(const struct verbs_end *end, enum verbs_rail_state state);
 /* It is not tested before a while has passed, which grows. */
 void verbs_rail_waits(struct conn *conn, int rail);
+/* One in reserve was needed, and an end cannot open it now. */
+void verbs_rail_refused(struct conn *conn, int rail);
+/* It is down, and the other end knows or will: if no other may be up soon, the connection is broken. */
+void verbs_rail_is_out(struct conn *conn, int rail);
 /* The rail is up: for the first time, or again. */
 void verbs_rail_up(struct conn *conn, int rail);
 

@@ -39,10 +39,13 @@
  * device that has failed, a driver may say that a queue pair is destroyed without asking the device. Then the proof is what
  * the driver does next: it resets the device, and that ends all writes.
  *
+ * A rail in reserve has no life before it is needed: when the home rail is lost, or is down as the connection begins. Then CAN comes at
+ * once. A consumer that cannot open it answers SETTLED: so both ends know when no rail is left.
+ *
  * Either end may begin; both hear of a loss by themselves or from the other. Letters of one rail come in the order in which they were
  * sent, and each has the number of the life that it is about: so both ends count lives alike. A letter that comes late in its life,
- * such as UP for a rail that is lost since, changes nothing. One about another life cannot come, and breaks the connection. A
- * rail's first life begins with the connection (verbs_setup.c).
+ * such as UP for a rail that is lost since, changes nothing. One about another life cannot come, and breaks the connection. The
+ * first life of a rail that is not in reserve begins with the connection (verbs_setup.c).
  */
 #include "base/os.h"
 #include "transport/verbs_end.h"
@@ -77,11 +80,14 @@ void verbs_rail_test(struct conn *conn, int r) {
             verbs_rail_lost(conn, r, "could not be sent to: the device takes no sends");
 }
 
-/* May it be tested, as far as this end knows? */
+/* May it be tested, as far as this end knows? One in reserve is as soon as the producer finds that it is needed. */
 static bool is_due(const struct verbs_end *end, int r) {
     const struct verbs_rail *rail = &end->rails[r];
-    return rail->state == VERBS_RAIL_DOWN && end->stage == VERBS_READY && verbs_rail_usable(end, r) &&
-           os_now_ns() >= rail->due_ns;
+    if (rail->state != VERBS_RAIL_DOWN)
+        return false;
+    if (rail->untried)
+        return rail->invited || verbs_rail_is_needed(end, r);
+    return end->stage == VERBS_READY && verbs_rail_usable(end, r) && os_now_ns() >= rail->due_ns;
 }
 
 /* For a new life. False: this end cannot; it may later. */
@@ -127,7 +133,19 @@ static enum collet_result settle(struct conn *conn, int r) {
             news.arrived |= 1u << k;
     end->rails[r].state = VERBS_RAIL_DOWN;
     end->credit = news.head;
+    verbs_rail_is_out(conn, r);
     return send_news(conn, r, NEWS_SETTLED, news);
+}
+
+/* This end cannot open it now. The producer waits for one in reserve, and is told that nothing comes of it. */
+static enum collet_result refuse_to_open(struct conn *conn, int r) {
+    const struct verbs_end *end = conn->impl;
+    if (!end->rails[r].untried) {
+        verbs_rail_waits(conn, r);
+        return COLLET_SUCCESS;
+    }
+    verbs_rail_refused(conn, r);
+    return send_news(conn, r, NEWS_SETTLED, (struct news){.tail = *conn->end.tail, .head = wire_head(conn)});
 }
 
 static enum collet_result consumer_turn(struct conn *conn, int r) {
@@ -141,10 +159,8 @@ static enum collet_result consumer_turn(struct conn *conn, int r) {
     }
     if (!rail->invited || !is_due(end, r))
         return COLLET_SUCCESS;
-    if (!open_again(conn, r)) {
-        verbs_rail_waits(conn, r);
-        return COLLET_SUCCESS;
-    }
+    if (!verbs_rail_usable(end, r) || !open_again(conn, r))
+        return refuse_to_open(conn, r);
     rail->invited = false;
     rail->life++;
     rail->state = VERBS_RAIL_TESTED;
@@ -178,6 +194,10 @@ static bool had_arrived(const struct conn *conn, const struct news *settled, uin
 static void take_settled(struct conn *conn, const struct news *settled) {
     struct verbs_end *end = conn->impl;
     int r = settled->rail;
+    if (end->rails[r].untried && end->rails[r].state == VERBS_RAIL_DOWN) {
+        verbs_rail_refused(conn, r);
+        return;
+    }
     verbs_rail_lost(conn, r, "says that this rail is lost");
     if (end->rails[r].state != VERBS_RAIL_LOST)
         return;
@@ -193,6 +213,7 @@ static void take_settled(struct conn *conn, const struct news *settled) {
     end->rails[r].told = false;
     log_info(NET, "rank %d: rail %d to rank %d is settled, %d slot(s) are sent again", conn->owner->rank, r, conn->peer,
              __builtin_popcount(end->again));
+    verbs_rail_is_out(conn, r);
 }
 
 /* What there is to say of the state that a rail is in now; each is said once. */

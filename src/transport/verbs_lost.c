@@ -52,14 +52,28 @@ void verbs_set_broken(struct conn *conn, const char *format, ...) {
              conn->side == CONN_PRODUCER ? "to" : "from", conn->peer, conn->owner->peers[conn->peer].host, what);
 }
 
-/* Are there rails to spare, and may they be used so? One that is tested may be up soon: the letter that says so may be on its way. */
-static bool can_fail_over(const struct conn *conn, int r) {
-    const struct verbs_end *end = conn->impl;
+/* Is there a rail but this one that is up, or may be soon: in reserve, or tested? The letter that says so may be on its way. */
+static bool are_others(const struct verbs_end *end, int r) {
     int others = 0;
     for (int k = 0; k < end->nrails; k++)
-        others += k != r && (end->rails[k].state == VERBS_RAIL_UP || end->rails[k].state == VERBS_RAIL_TESTED);
-    const bool may = conn->owner->config->net_failover || end->rails[r].state == VERBS_RAIL_TESTED;
-    return end->stage == VERBS_GREETING || (may && others > 0 && end->stage == VERBS_READY);
+        others += k != r && (end->rails[k].state == VERBS_RAIL_UP || end->rails[k].state == VERBS_RAIL_TESTED ||
+                             end->rails[k].untried);
+    return others > 0;
+}
+
+/* Can the connection go on without it, and may it? What a test comes to, both ends hear before either gives up. */
+static bool can_fail_over(const struct conn *conn, int r) {
+    const struct verbs_end *end = conn->impl;
+    if (end->stage == VERBS_GREETING || end->rails[r].state == VERBS_RAIL_TESTED)
+        return true;
+    return conn->owner->config->net_failover && end->stage == VERBS_READY && are_others(end, r);
+}
+
+void verbs_rail_is_out(struct conn *conn, int r) {
+    const struct verbs_end *end = conn->impl;
+    if (end->stage == VERBS_READY && end->rails[r].state == VERBS_RAIL_DOWN && !are_others(end, r) &&
+        !verbs_any_rail(end, VERBS_RAIL_LOST))
+        verbs_set_broken(conn, "%s", end->lost);
 }
 
 bool verbs_any_rail(const struct verbs_end *end, enum verbs_rail_state state) {
@@ -100,6 +114,15 @@ void verbs_rail_waits(struct conn *conn, int r) {
     rail->doublings += rail->doublings < BACKOFF_DOUBLINGS;
 }
 
+void verbs_rail_refused(struct conn *conn, int r) {
+    struct verbs_end *end = conn->impl;
+    end->rails[r].untried = false;
+    verbs_rail_waits(conn, r);
+    log_info(NET, "rank %d: rail %d to rank %d, which was in reserve, cannot be opened", conn->owner->rank, r,
+             conn->peer);
+    verbs_rail_is_out(conn, r);
+}
+
 void verbs_rail_lost(struct conn *conn, int r, const char *format, ...) {
     struct verbs_end *end = conn->impl;
     struct verbs_rail *rail = &end->rails[r];
@@ -127,7 +150,7 @@ void verbs_rail_lost(struct conn *conn, int r, const char *format, ...) {
     if (was_used)
         conn_count(conn, CONN_RAILS_LOST);
     rail->state = VERBS_RAIL_LOST;
-    rail->told = rail->invited = false;
+    rail->told = rail->invited = rail->untried = false;
     verbs_update_live(end);
     for (int q = 0; q < end->nqps; q++) /* nothing more is tried, although the rail may be settled much later */
         verbs_qp_fail(end->host, &end->qps[r][q]);
@@ -136,8 +159,12 @@ void verbs_rail_lost(struct conn *conn, int r, const char *format, ...) {
 void verbs_rail_up(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
     struct verbs_rail *rail = &end->rails[r];
-    const bool back = end->stage == VERBS_READY, known = back && is_known(conn, r, true);
+    const bool back = end->stage == VERBS_READY && !rail->untried, known = back && is_known(conn, r, true);
+    if (rail->untried)
+        log_info(NET, "rank %d: rail %d to rank %d, which was in reserve, is open: %s port %d", conn->owner->rank, r,
+                 conn->peer, rail->port->device->name, rail->port->number);
     rail->state = VERBS_RAIL_UP;
+    rail->untried = false;
     rail->since_ns = os_now_ns();
     verbs_update_live(end);
     if (!back)

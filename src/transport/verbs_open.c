@@ -85,6 +85,7 @@ enum collet_result verbs_rail_open(struct conn *conn, int r) {
     struct verbs_rail *rail = &end->rails[r];
     const struct verbs_port *port = rail->port;
     COLLET_TRY(register_memory(end, rail));
+    COLLET_TRY(verbs_direct_register(conn, r));
     say_address(end, r);
     const int entries = (int)(rail->depths.sends + rail->depths.receives) * end->nqps;
     rail->cq_failed = 0;

@@ -16,13 +16,16 @@ struct verbs_depths {
     uint32_t sends, receives, inline_bytes;
 };
 
+/* What an end has of a rail when the connection begins. */
+enum verbs_start { VERBS_START_OPEN, VERBS_START_DOWN, VERBS_START_IN_RESERVE };
+
 /* Where the other end's queue pairs on one rail are. Travels as it is. */
 struct verbs_address {
     union ibv_gid gid;
     uint16_t lid;
     uint8_t mtu;
-    uint8_t down; /* do not use this rail */
-    uint32_t psn; /* the number of its first packet */
+    uint8_t start; /* enum verbs_start; all else is said of one that is open */
+    uint32_t psn;  /* the number of its first packet */
     uint32_t rkey, slots_rkey;
     uint32_t qpn[VERBS_QPS_MAX];
 };

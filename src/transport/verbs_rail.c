@@ -11,7 +11,8 @@
  *
  * A port is only ever paired with that of the same number, since networks may keep such apart from others. So it takes both
  * ends to tie a connection: each finds the port of its own NIC, and where they are not alike, all rails take turns.
- * Rails in reserve have queue pairs that are connected and tried; they carry something while the home rail is out.
+ * Rails in reserve have nothing but their ports before they are needed. Then all of them are opened, and they carry something while
+ * the home rail is out; so a job makes a queue pair for each connection, and not four.
  */
 #include "program/program.h"
 #include "transport/nic.h"
@@ -88,12 +89,6 @@ void verbs_rails_agree(struct conn *conn) {
         log_info(NET,
                  "rank %d %s %d: channel %d takes all RDMA ports by turns: the NICs of its ring have no like ports",
                  conn->owner->rank, conn_arrow(conn), conn->peer, conn->channel);
-}
-
-const char *verbs_rail_part(const struct verbs_end *end, int r) {
-    if (!verbs_rail_carries(end, r))
-        return "in reserve";
-    return end->home < 0 ? "by turns" : "of the channel's ring";
 }
 
 void verbs_update_live(struct verbs_end *end) {

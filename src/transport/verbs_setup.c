@@ -11,6 +11,9 @@
  *    the rail is up           ─── of each rail (control plane) ──────────▶  the rail is up
  *    ready, when none is in doubt                                           ready, when none is in doubt
  *
+ * Of a rail in reserve (verbs_rail.c) nothing is made here: no queue pair, no registration. It is opened when it is needed, as a rail
+ * that comes back is (verbs_failover.c).
+ *
  * So each path has carried something both ways before it is used. One that does not work is lost here, and settled before
  * anything went through it (verbs_failover.c); the connection does without, and tests it again later. If none works, both ends
  * know, and the connection falls back to another transport (chan.c).
@@ -27,15 +30,23 @@
 
 /* -------------------------------------------------------------------------------------------------------------- one rail */
 
+/* Of a rail that the consumer (offer: NULL) has not opened, the producer opens nothing, either. */
+static enum verbs_start start_of(const struct verbs_end *end, int r, const struct verbs_hello *offer) {
+    if (!verbs_rail_usable(end, r))
+        return VERBS_START_DOWN;
+    const bool opened = offer == NULL || offer->rails[r].start == VERBS_START_OPEN;
+    return opened && verbs_rail_carries(end, r) ? VERBS_START_OPEN : VERBS_START_IN_RESERVE;
+}
+
 /* A port that does not work now may later; a device that has failed will not. */
-static enum collet_result rail_create(struct conn *conn, int r) {
+static enum collet_result rail_create(struct conn *conn, int r, const struct verbs_hello *offer) {
     struct verbs_end *end = conn->impl;
     struct verbs_device *device = end->rails[r].port->device;
     verbs_device_look(end->host, device);
-    end->mine.rails[r].down = !verbs_rail_usable(end, r);
+    end->mine.rails[r].start = (uint8_t)start_of(end, r, offer);
     if (!verbs_device_is_gone(device))
         COLLET_TRY(verbs_rail_plan(conn, r));
-    return end->mine.rails[r].down ? COLLET_SUCCESS : verbs_rail_open(conn, r);
+    return end->mine.rails[r].start == VERBS_START_OPEN ? verbs_rail_open(conn, r) : COLLET_SUCCESS;
 }
 
 static void rail_destroy(struct verbs_end *end, int r) {
@@ -109,34 +120,58 @@ static enum collet_result end_create(struct conn *conn, const struct verbs_hello
     end->mine.takes_landings = conn->side == CONN_PRODUCER && conn->owner->gpu == NULL;
     end->spread_bytes = spread_bytes_of(conn);
     for (int r = 0; r < end->nrails; r++)
-        COLLET_TRY(rail_create(conn, r));
+        COLLET_TRY(rail_create(conn, r, offer));
     return COLLET_SUCCESS;
 }
 
-/* The other end is known: rails are tested. One that is down, or does not connect, is left out, and the other end is told: by the
- * producer's answer, or as of a rail that is lost. */
+/* Of the rail, at both ends. */
+static enum verbs_start start_at_both(const struct verbs_end *end, int r) {
+    const uint8_t mine = end->mine.rails[r].start, theirs = end->theirs.rails[r].start;
+    if (mine == VERBS_START_DOWN || theirs == VERBS_START_DOWN)
+        return VERBS_START_DOWN;
+    return mine == VERBS_START_OPEN && theirs == VERBS_START_OPEN ? VERBS_START_OPEN : VERBS_START_IN_RESERVE;
+}
+
+/* The connection does without, and the other end is told: by the producer's answer, or as of a rail that is lost. */
+static void rail_left_out(struct conn *conn, int r) {
+    struct verbs_end *end = conn->impl;
+    struct verbs_rail *rail = &end->rails[r];
+    end->mine.rails[r].start = VERBS_START_DOWN;
+    verbs_rail_close(end, r);
+    if (rail->state != VERBS_RAIL_LOST) /* else it waits already */
+        verbs_rail_waits(conn, r);
+    rail->state = VERBS_RAIL_DOWN;
+    rail->told = false;
+}
+
+/* The other end is known: rails are tested. One that is down, or does not connect, is left out. */
+static void rail_connect(struct conn *conn, int r) {
+    struct verbs_end *end = conn->impl;
+    struct verbs_rail *rail = &end->rails[r];
+    const bool answers = conn->side == CONN_PRODUCER;
+    switch (start_at_both(end, r)) {
+    case VERBS_START_IN_RESERVE:
+        verbs_rail_close(end, r);
+        rail->untried = true;
+        break;
+    case VERBS_START_DOWN:
+        log_info(NET, "rank %d: a port of rail %d is down; the connection with rank %d does without", conn->owner->rank,
+                 r, conn->peer);
+        rail_left_out(conn, r);
+        break;
+    case VERBS_START_OPEN:
+        verbs_rail_test(conn, r);
+        rail->told = answers;
+        if (rail->state != VERBS_RAIL_TESTED && answers)
+            rail_left_out(conn, r);
+    }
+}
+
 static void rails_connect(struct conn *conn) {
     struct verbs_end *end = conn->impl;
-    const bool answers = conn->side == CONN_PRODUCER;
     end->stage = VERBS_GREETING;
-    for (int r = 0; r < end->nrails; r++) {
-        struct verbs_rail *rail = &end->rails[r];
-        const bool down = end->mine.rails[r].down || end->theirs.rails[r].down;
-        if (down)
-            log_info(NET, "rank %d: a port of rail %d is down; the connection with rank %d does without",
-                     conn->owner->rank, r, conn->peer);
-        else
-            verbs_rail_test(conn, r);
-        rail->told = answers;
-        if (!down && (rail->state == VERBS_RAIL_TESTED || !answers))
-            continue;
-        end->mine.rails[r].down = 1;
-        verbs_rail_close(end, r);
-        if (rail->state != VERBS_RAIL_LOST) /* else it waits already */
-            verbs_rail_waits(conn, r);
-        rail->state = VERBS_RAIL_DOWN;
-        rail->told = false;
-    }
+    for (int r = 0; r < end->nrails; r++)
+        rail_connect(conn, r);
 }
 
 static void log_rails(const struct conn *conn) {
@@ -144,6 +179,10 @@ static void log_rails(const struct conn *conn) {
     char text[VERBS_GID_TEXT_BYTES];
     for (int r = 0; r < end->nrails; r++) {
         const struct verbs_port *port = end->rails[r].port;
+        if (end->rails[r].untried)
+            log_info(NET, "channel %d lane %d: rank %d %s %d: %s port %d is in reserve: it is opened when it is needed",
+                     conn->channel, conn->lane, conn->owner->rank, conn_arrow(conn), conn->peer, port->device->name,
+                     port->number);
         if (end->rails[r].state == VERBS_RAIL_DOWN)
             continue;
         int mine = 128 << port->mtu, theirs = 128 << end->theirs.rails[r].mtu;
@@ -151,7 +190,7 @@ static void log_rails(const struct conn *conn) {
         log_info(NET, "channel %d lane %d: rank %d %s %d: %s port %d, GID %d, to %s: %s, %d queue pair(s), MTU %d, %s",
                  conn->channel, conn->lane, conn->owner->rank, conn_arrow(conn), conn->peer, port->device->name,
                  port->number, port->gid_index[end->kind], text, verbs_kind_name(end->kind), end->nqps,
-                 mine < theirs ? mine : theirs, verbs_rail_part(end, r));
+                 mine < theirs ? mine : theirs, end->home < 0 ? "by turns" : "of the channel's ring");
     }
 }
 
@@ -168,7 +207,7 @@ enum collet_result verbs_offer(struct conn *conn, struct conn_blob *blob) {
 static bool is_hello(const struct verbs_hello *hello) {
     bool fits = hello->nrails >= 1 && hello->nrails <= VERBS_RAILS_MAX;
     for (int r = 0; fits && r < hello->nrails; r++)
-        fits = hello->rails[r].down || verbs_is_address(&hello->rails[r]);
+        fits = hello->rails[r].start != VERBS_START_OPEN || verbs_is_address(&hello->rails[r]);
     return fits;
 }
 

@@ -204,4 +204,18 @@ static void expect_broken(struct pair *pair, struct conn *conn, const char *what
     assert_int_equal(result, COLLET_ERR_REMOTE);
 }
 
+/* Both ends come to know that no rail is left: nobody waits for one. */
+static void expect_both_broken(struct pair *pair) {
+    enum collet_result mine = COLLET_SUCCESS, theirs = COLLET_SUCCESS;
+    while (mine >= 0 || theirs >= 0) {
+        be_patient(pair);
+        mine = transport_verbs.progress(&pair->producer);
+        theirs = transport_verbs.progress(&pair->consumer);
+        if (fifo_has_data(&pair->consumer.end))
+            slots_consume(&pair->consumer);
+    }
+    assert_int_equal(mine, COLLET_ERR_REMOTE);
+    assert_int_equal(theirs, COLLET_ERR_REMOTE);
+}
+
 #endif

@@ -304,6 +304,8 @@ static void slots_of_gpus_go_by_the_same_ports(void **state) {
         assert_non_null(end_of(&pair.consumer)->direct.memory);
         expect_ports(&pair, 1u << channel);
         for (int r = 0; r < VERBS_RAILS_MAX; r++)
+            assert_int_equal(end_of(&pair.consumer)->direct.rails[r].slots != NULL, r == end_of(&pair.consumer)->home);
+        for (int r = 0; r < VERBS_RAILS_MAX; r++)
             assert_int_equal(end_of(&pair.consumer)->direct.rails[r].flushed != 0, r == end_of(&pair.consumer)->home);
         fake.devices[channel].dying = true;
         move_slots(&pair, 100);
@@ -333,6 +335,176 @@ static void a_port_in_reserve_that_dies_changes_nothing(void **state) {
     job_fini(&job);
 }
 
+/* ------------------------------------------------------------------------------------------------------------- in reserve */
+
+/* What devices have given out. */
+static void expect_made(int nqps, int ncqs, int nmrs) {
+    int qps = 0, mrs = 0;
+    for (int k = 0; k < FAKE_QPS; k++)
+        qps += fake.qps[k] != NULL;
+    for (int k = 0; k < FAKE_MRS; k++)
+        mrs += fake.mrs[k].used;
+    assert_int_equal(qps, nqps);
+    assert_int_equal(fake.ncqs, ncqs);
+    assert_int_equal(mrs, nmrs);
+}
+
+static void until_reserves_are_up(struct pair *pair) {
+    for (int r = 0; r < VERBS_RAILS_MAX; r++)
+        while (r != end_of(&pair->producer)->home && (end_of(&pair->producer)->rails[r].state != VERBS_RAIL_UP ||
+                                                      end_of(&pair->consumer)->rails[r].state != VERBS_RAIL_UP))
+            settle(pair);
+}
+
+static void a_rail_in_reserve_has_nothing_before_it_is_needed(void **state) {
+    (void)state;
+    struct job job;
+    job_init(&job, NULL);
+    for (int channel = 0; channel < FAKE_DEVICES; channel++) {
+        struct pair pair;
+        uint64_t counters[CONN_COUNTERS] = {0};
+        pair_prepare(&pair, &job, channel, FAKE_DEVICES);
+        pair.owners[0].counters = counters;
+        pair_join(&pair);
+        move_slots(&pair, 50);
+        const int nqps = end_of(&pair.producer)->nqps;
+        expect_made(2 * nqps, 2, 2);
+        fake.devices[channel].dying = true;
+        move_slots(&pair, 100);
+        until_reserves_are_up(&pair);
+        expect_made(2 * 3 * nqps, 2 * 3, 2 * 4); /* of the home rail, memory is still registered */
+        assert_int_equal(counters[CONN_RAILS_LOST], 1);
+        assert_int_equal(counters[CONN_RAILS_RETURNED], 0);
+        pair_close(&pair);
+    }
+    job_fini(&job);
+}
+
+/* The connection begins with those in reserve, whatever is wrong with the home rail: it leads nowhere, or a port of it is down. */
+static void where_the_home_rail_does_not_work_a_connection_begins_with_the_others(void **state) {
+    (void)state;
+    struct job job;
+    job_init(&job, NULL);
+    for (int k = 0; k < 2 * FAKE_DEVICES; k++) {
+        struct pair pair;
+        const int channel = k / 2;
+        pair_prepare(&pair, &job, channel, FAKE_DEVICES);
+        fake.devices[channel].dying = k % 2;
+        verbs_host()->ports[channel].down = !(k % 2);
+        pair_join(&pair);
+        expect_ports(&pair, channel < 4 ? 0xfu & ~(1u << channel) : 0x7);
+        pair_close(&pair);
+    }
+    job_fini(&job);
+}
+
+static void where_no_rail_works_at_all_another_transport_may_be_tried(void **state) {
+    (void)state;
+    struct job job;
+    struct pair pair;
+    job_init(&job, NULL);
+    pair_prepare(&pair, &job, 6, FAKE_DEVICES);
+    for (int k = 0; k < FAKE_DEVICES; k++)
+        fake.devices[k].dying = true;
+    assert_int_equal(transport_verbs.offer(&pair.consumer, &pair.blob), COLLET_SUCCESS);
+    assert_int_equal(transport_verbs.accept(&pair.producer, &pair.blob), COLLET_SUCCESS);
+    expect_unreachable(&pair, "no RDMA port between");
+    pair_close(&pair);
+    job_fini(&job);
+}
+
+static void when_no_rail_in_reserve_works_both_ends_give_up(void **state) {
+    (void)state;
+    struct job job;
+    job_init(&job, NULL);
+    for (int k = 0; k < 2 * FAKE_DEVICES; k++) {
+        struct pair pair;
+        const int channel = k / 2;
+        pair_prepare(&pair, &job, channel, FAKE_DEVICES);
+        pair_join(&pair);
+        move_slots(&pair, 50);
+        fake.devices[channel].dying = true;
+        for (int device = 0; device < FAKE_DEVICES && k % 2; device++)
+            fake.devices[device].dying = true; /* their greetings come to nothing */
+        if (k % 2 == 0)
+            fake.create_cq_errno = ENOMEM; /* they cannot be opened */
+        slots_publish(&pair.producer);
+        expect_both_broken(&pair);
+        fake.create_cq_errno = 0;
+        pair_close(&pair);
+    }
+    job_fini(&job);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- messages */
+
+/* Two hosts of eight GPUs with a NIC each. Ranks 0 and 1 are on GPU number g of one each. */
+static void job_of_gpus(struct job *job, int g) {
+    int place[16], n = 2, gpus = 0, nic = 0;
+    assert_int_equal(topo_synthetic("8 gpu nvswitch : 8 nic 200", &job->host), COLLET_SUCCESS);
+    for (int k = 0; k < job->host->nnodes; k++)
+        if (job->host->nodes[k].kind == TOPO_NIC)
+            snprintf(job->host->nodes[k].nic.name, sizeof(job->host->nodes[k].nic.name), "mlx5_%d", nic++);
+    const struct topo *hosts[2] = {job->host, job->host};
+    assert_int_equal(topo_fuse(hosts, 2, &job->topo), COLLET_SUCCESS);
+    for (int k = 0; k < job->topo->nnodes; k++)
+        if (job->topo->nodes[k].kind == TOPO_GPU) {
+            const int number = gpus++;
+            place[number == g ? 0 : number == 8 + g ? 1 : n++] = k;
+        }
+    assert_int_equal(n, 16);
+    assert_int_equal(topo_search(job->topo, 16, place, &job->rings), COLLET_SUCCESS);
+}
+
+/* Whatever its channel: a long message of GPUs has several (tests/multi/test_emulated_gpu.c). */
+static void messages_between_gpus_go_by_the_nic_next_to_the_one_that_gets_them(void **state) {
+    (void)state;
+    static struct gpu_rank gpus[2] = {{.driver = &emulated_gpu_driver, .ordinal = 0},
+                                      {.driver = &emulated_gpu_driver, .ordinal = 1}};
+    fake.is_gpu = emulated_gpu_owns;
+    emulated_gpu_set_direct((struct gpu_direct){.exports_dmabuf = true}, fake_land_all);
+    for (int k = 0; k < 4 * FAKE_DEVICES; k++) {
+        struct job job;
+        struct pair pair;
+        job_of_gpus(&job, k / 4);
+        pair_prepare(&pair, &job, k % 4, FAKE_DEVICES);
+        pair.producer.lane = pair.consumer.lane = PROG_LANE_P2P;
+        for (int rank = 0; rank < 2; rank++)
+            pair.owners[rank].gpu = &gpus[rank];
+        pair_join(&pair);
+        expect_ports(&pair, 1u << k / 4);
+        pair_close(&pair);
+        job_fini(&job);
+    }
+    fake.is_gpu = NULL;
+}
+
+/* Of one message over two ports, neither carries more than a slot more than the other one. */
+static void a_message_goes_by_all_ports_evenly(void **state) {
+    (void)state;
+    enum { SLOTS = 200, SLOT_BYTES = 4096 };
+    for (int nports = 2; nports <= 4; nports++) {
+        struct pair pair;
+        uint64_t before[4], least = UINT64_MAX, most = 0;
+        pair_prepare(&pair, NULL, 0, nports);
+        pair.producer.lane = pair.consumer.lane = PROG_LANE_P2P;
+        pair_join(&pair);
+        for (int k = 0; k < nports; k++)
+            before[k] = fake.devices[k].written;
+        move_slots(&pair, SLOTS);
+        for (int k = 0; k < nports; k++) {
+            const uint64_t bytes = fake.devices[k].written - before[k];
+            least = bytes < least ? bytes : least;
+            most = bytes > most ? bytes : most;
+        }
+        assert_true(least > 0);
+        if (most - least > (uint64_t)SLOTS * SLOT_BYTES / 20)
+            fail_msg("of %d ports one carries %llu bytes, another one %llu", nports, (unsigned long long)most,
+                     (unsigned long long)least);
+        pair_close(&pair);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(every_channel_has_the_port_of_its_rings_nic_for_itself, forget),
@@ -347,6 +519,12 @@ int main(void) {
         cmocka_unit_test_setup(when_the_port_dies_those_in_reserve_take_over_until_it_is_back, forget),
         cmocka_unit_test_setup(slots_of_gpus_go_by_the_same_ports, forget),
         cmocka_unit_test_setup(a_port_in_reserve_that_dies_changes_nothing, forget),
+        cmocka_unit_test_setup(a_rail_in_reserve_has_nothing_before_it_is_needed, forget),
+        cmocka_unit_test_setup(where_the_home_rail_does_not_work_a_connection_begins_with_the_others, forget),
+        cmocka_unit_test_setup(where_no_rail_works_at_all_another_transport_may_be_tried, forget),
+        cmocka_unit_test_setup(when_no_rail_in_reserve_works_both_ends_give_up, forget),
+        cmocka_unit_test_setup(messages_between_gpus_go_by_the_nic_next_to_the_one_that_gets_them, forget),
+        cmocka_unit_test_setup(a_message_goes_by_all_ports_evenly, forget),
     };
     fake_reset();
     slots_pattern.call_of = call_of;

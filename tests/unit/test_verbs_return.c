@@ -183,6 +183,7 @@ static void what_is_only_tested_takes_over_if_it_can(void **state) {
             move_slots(&pair, 100);
         } else {
             verbs_rail_lost(loser, 0, "is lost in a test, too");
+            expect_both_broken(&pair);
             expect_broken(&pair, loser, "is lost in a test, too", "");
         }
         pair_close(&pair);
