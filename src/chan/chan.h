@@ -68,6 +68,8 @@ struct chan_scale {
     bool messages;          /* slots are messages (transport.h) */
     bool on_gpus;           /* ranks are */
 };
+/* Of memory, for one rank's connections of one kind, in one direction on one channel. */
+#define CHAN_BUDGET_BYTES (320u << 20)
 /* As in struct conn_owner. */
 void chan_layouts(const struct config *config, const struct chan_scale *scale,
                   struct fifo_layout layouts[PROG_CONNECTS_COUNT]);

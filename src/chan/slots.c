@@ -8,6 +8,9 @@
  *    direct, pat …      more, up to n − 1           likewise
  *    twoshot            up to 2 (n − 1)             likewise
  *
+ * Slots do not get shorter than some hundred bytes. So for more than 10,240 peers the budget does not do: then the tuner chooses algorithms
+ * that connect a rank with fewer (plan/tuner.c). Connections of messages are made as a program sends some.
+ *
  * Two ranks that several kinds connect have a connection of each kind, on lanes of their own, so that both ends know which it is.
  */
 #include "chan/chan.h"
@@ -28,8 +31,6 @@
 #define MESSAGES_BUFFER_BYTES (4u << 20)
 #define ROAM_BYTES (2u << 20) /* what the payloads that one rank sends go through, lap by lap (fifo_place.h) */
 #define SET_LONG_BYTES 4096u  /* however short COLLET_BUFFSIZE is: room for the blocks of many ranks in a message */
-/* Of memory, for one rank's connections to all others, in one direction on one channel. */
-#define RANK_BUDGET_BYTES (320u << 20)
 /* Of hierarchical algorithms: two trees, with sums and with results; and what goes between nodes. */
 #define CONNECTIONS_PER_MATE 4
 #define CONNECTIONS_BEYOND 8
@@ -73,5 +74,5 @@ void chan_layouts(const struct config *config, const struct chan_scale *scale,
     };
     layouts[PROG_TO_FEW] = layout_within(config, scale, SIZE_MAX);
     for (int kind = PROG_TO_FEW + 1; kind < PROG_CONNECTS_COUNT; kind++)
-        layouts[kind] = layout_within(config, scale, RANK_BUDGET_BYTES / (size_t)connections[kind]);
+        layouts[kind] = layout_within(config, scale, CHAN_BUDGET_BYTES / (size_t)connections[kind]);
 }

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/names.h"
 #include "base/log.h"
+#include "chan/chan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -63,6 +64,7 @@ enum collet_result tuner_limits_read(const struct config *config, const struct f
     *limits = (struct tuner_limits){.nrails = nrails, .sizes = layouts[PROG_TO_FEW].sizes};
     for (int kind = 0; kind < PROG_CONNECTS_COUNT; kind++)
         limits->sizes_of[kind] = layouts[kind].sizes;
+    limits->most_peers = (int)(CHAN_BUDGET_BYTES / layouts[PROG_TO_MANY].total_bytes);
     int fewest = config->min_nchannels > 0 ? (int)config->min_nchannels : 1;
     int most = config->max_nchannels > 0 ? (int)config->max_nchannels : CHANNELS_MAX;
     if (most < fewest)

@@ -26,6 +26,7 @@ struct tuner_limits {
     uint32_t forced_chunk_bytes;           /* 0: free */
     struct protocol_sizes sizes;           /* of the connections of an algorithm */
     struct protocol_sizes sizes_of[PROG_CONNECTS_COUNT]; /* by how many it makes, as in struct conn_owner */
+    int most_peers;                                      /* of a rank, whose memory has no room for more of them */
     const struct algorithm *imported;                    /* by COLLET_PROGRAM: alone for its collective; NULL: none */
     enum determinism determinism;
 };

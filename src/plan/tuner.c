@@ -100,12 +100,28 @@ static struct tuner_limits limits_of(const struct tuner_limits *limits, const st
     return own;
 }
 
+/* All ranks have as many peers as rank 0, or fewer. */
+bool tuner_has_room(const struct tuner_limits *limits, const struct cost_machine *machine,
+                    const struct algorithm *algorithm) {
+    const struct prog_shape *whole = machine->whole;
+    struct prog *prog;
+    if (algorithm->connects != PROG_TO_MANY || whole->nranks <= limits->most_peers ||
+        limits->algorithm_named[algorithm - algorithms])
+        return true;
+    if (algorithm_build(algorithm, whole, 0, 0, &prog) != COLLET_SUCCESS)
+        return false;
+    const bool room = prog->npeers <= limits->most_peers;
+    prog_destroy(prog);
+    return room;
+}
+
 int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage, uint64_t count, uint32_t elem_bytes,
                struct tuner_try tries[TUNER_TRIES_MAX]) {
     struct tuner_way ways[TUNER_WAYS_MAX];
     uint64_t block = block_bytes(stage, count, elem_bytes);
     struct tuner_limits own = limits_of(limits, stage->algorithm);
-    if (!tuner_keeps_bits(limits, stage->algorithm, stage->nslices))
+    if (!tuner_keeps_bits(limits, stage->algorithm, stage->nslices) ||
+        !tuner_has_room(limits, stage->machine, stage->algorithm))
         return 0;
     int n = 0, nways = tuner_ways(&own, ways), fewest = limits->nchannels;
     int most = tuner_most_channels(&own, stage->machine->nslots, stage->npeers,

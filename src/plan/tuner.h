@@ -32,6 +32,11 @@ int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WA
  * slots leave room. */
 int tuner_most_channels(const struct tuner_limits *limits, uint32_t nslots, int npeers, bool by_network);
 
+/* Does a rank's memory have room for all connections of the algorithm? Their slots do not get shorter than some hundred bytes. Where it has none,
+ * only who names the algorithm gets it. */
+bool tuner_has_room(const struct tuner_limits *limits, const struct cost_machine *machine,
+                    const struct algorithm *algorithm);
+
 /* All that may be chosen of one algorithm for `count` elements of elem_bytes; returns how many. */
 #define TUNER_TRIES_MAX (TUNER_WAYS_MAX * 8)
 int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage, uint64_t count, uint32_t elem_bytes,

@@ -7,6 +7,7 @@
 #include "base/types.h"
 #include "forecast/explain.h"
 #include "plan/import.h"
+#include "plan/tuner.h"
 #include "tools/common/machine.h"
 #include "tools/sim/timeline.h"
 
@@ -132,13 +133,14 @@ static int import_schedule(const struct request *request, const struct forecast_
     return 0;
 }
 
-static int list_algorithms(const char *name, const struct forecast_job *job, struct task *task) {
+static int list_algorithms(const char *name, struct forecast_job *job, struct task *task) {
     const char *collective = prog_collective_name(task->collective);
     for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
         if (a->collective != task->collective || (name != NULL && !is_named(a, name)))
             continue;
         if (algorithm_applies(a, job->machine.whole)) {
             task->algorithms[task->nalgorithms++] = a;
+            job->limits.algorithm_named[a - algorithms] |= name != NULL;
         } else if (name != NULL) {
             fprintf(stderr, "collet-sim: --algo is '%s', which takes %s, not %d rank(s) on %d host(s)\n", name,
                     a->where, job->nranks, job->nhosts);
@@ -206,7 +208,12 @@ static void print_head(const struct forecast_job *job, const struct task *task) 
 }
 
 /* Why there is no prediction. */
-static void print_none(const struct forecast *f) {
+static void print_none(const struct forecast_job *job, const struct forecast *f) {
+    if (!tuner_has_room(&job->limits, &job->machine, f->choice.algorithm)) {
+        printf("not chosen: a rank has no memory for its connections; --algo %s forecasts it\n",
+               f->choice.algorithm->name);
+        return;
+    }
     if (f->steps == 0) {
         printf("no prediction: its messages are too long for a slot\n");
         return;
@@ -227,7 +234,7 @@ static void print_row(const struct forecast_job *job, const struct task *task, i
     explain_size(task->sizes[s], size);
     if (f->kind == FORECAST_NONE) {
         printf("%10s  %-9s  ", size, task->algorithms[a]->name);
-        print_none(f);
+        print_none(job, f);
         return;
     }
     explain_size(c->chunk_bytes, chunk);

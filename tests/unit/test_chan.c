@@ -6,12 +6,14 @@
 #include "chan/chan.h"
 #include "common/local_boots.h"
 #include "kernels/worker.h"
+#include "plan/tuner.h"
 #include "fifo/proto.h"
 #include "transport/transport.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,6 +128,36 @@ static void the_slots_of_every_algorithm_stay_within_a_budget(void **state) {
                     fail_msg("%s %s of %d nodes of %d ranks: rank %d has slots of %zu MiB",
                              prog_collective_name(a->collective), a->name, count, size, ranks[r / 2], bytes >> 20);
             }
+    }
+}
+
+/* What the tuner may choose for so many ranks: each algorithm, with the memory for the slots by which a rank receives. */
+static void memory_has_a_bound_however_many_ranks_there_are(void **state) {
+    (void)state;
+    static const int counts[] = {1000, 10000, 100000};
+    const struct config config = configured(NULL);
+    for (int k = 0; k < 3; k++) {
+        const struct prog_shape shape = {.nranks = counts[k], .nnodes = counts[k] / 8, .node_ranks = 8};
+        struct fifo_layout layouts[PROG_CONNECTS_COUNT];
+        struct tuner_limits limits;
+        chan_layouts(&config, &(struct chan_scale){counts[k], 8, true, false}, layouts);
+        assert_int_equal(tuner_limits_read(&config, layouts, 1, &limits), COLLET_SUCCESS);
+        size_t most = 0, largest = 0, allowed[PROG_COLLECTIVE_COUNT] = {0};
+        for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
+            const struct cost_machine machine = {.whole = &shape};
+            if (prog_is_p2p(a->collective) || a->collective == PROG_ALLTOALLV || !algorithm_applies(a, &shape))
+                continue;
+            const size_t bytes = slots_of_a_rank(a, &shape, 0, false);
+            largest = bytes > largest ? bytes : largest;
+            if (!tuner_has_room(&limits, &machine, a))
+                continue;
+            allowed[a->collective]++;
+            most = bytes > most ? bytes : most;
+        }
+        printf("%d ranks: %zu MiB, of all algorithms at most %zu MiB\n", counts[k], most >> 20, largest >> 20);
+        assert_true(most <= 320u << 20);
+        for (int c = 0; c < PROG_COLLECTIVE_COUNT; c++)
+            assert_true(allowed[c] > 0 || c == PROG_ALLTOALLV || prog_is_p2p((enum prog_collective)c));
     }
 }
 
@@ -327,6 +359,7 @@ int main(void) {
         cmocka_unit_test(slots_of_rings_and_trees_keep_their_length),
         cmocka_unit_test(algorithms_that_connect_few_do),
         cmocka_unit_test(the_slots_of_every_algorithm_stay_within_a_budget),
+        cmocka_unit_test(memory_has_a_bound_however_many_ranks_there_are),
         cmocka_unit_test(algorithms_that_connect_all_have_lanes_of_their_own),
         cmocka_unit_test(a_buffer_size_that_is_set_holds_everywhere),
         cmocka_unit_test(short_payloads_go_through_all_of_their_slot),
