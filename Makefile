@@ -599,7 +599,8 @@ mutants:
 .PHONY: lab-slow
 lab-slow: all $(BUILD)/bench/slow_link
 	@BUILD=$(BUILD) scripts/lab-slow.sh
-.PHONY: bench-forecasts bench-peers bench-regret bench-instructions bench-trace bench-reduce bench-overlap bench-rendezvous scaling
+.PHONY: bench-forecasts bench-peers bench-regret bench-instructions bench-trace bench-reduce bench-overlap bench-rendezvous bench-far
+.PHONY: scaling
 bench-peers: all
 	scripts/bench-peers.sh
 bench-regret: $(BUILD)/bin/collet-tune
@@ -637,6 +638,8 @@ bench-overlap: $(BUILD)/bench/slow_link $(BUILD)/bin/overlap_host
 	@$(BUILD)/bench/slow_link $(BUILD)/bin/overlap_host || [ $$? = 77 ]
 	@echo; echo 'one rank per two CPUs of this host, but two at least'
 	@$(BUILD)/bin/overlap_host --procs $$(( $(JOBS) > 4 ? $(JOBS) / 2 : 2 ))
+bench-far: $(BUILD)/bench/slow_link $(BUILD)/bin/broadcast_perf
+	@BUILD=$(BUILD) scripts/bench-far.sh
 scaling: $(BUILD)/bin/collet-sim
 	@BUILD=$(BUILD) scripts/scaling.sh
 
@@ -775,6 +778,7 @@ help:
 	@echo 'make docs-site     the documents, with search and the gallery, in build/site (installs Sphinx; a minute)'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
 	@echo 'make bench-overlap what calls on a stream hide of their time, over a link that takes 10 ms and in memory (a minute)'
+	@echo 'make bench-far     a broadcast over a link with a round trip of 50 ms, and plain sockets, by turns (a minute)'
 	@echo 'make bench-rendezvous  time, memory and descriptors of a root that 100, 1,000 and 10,000 processes meet at'
 	@echo 'make bench-forecasts  what the cost model predicts beside published figures, with their sources (seconds)'
 	@echo 'make bench-reduce  speed of each type and operator beside a sum of floats, in cache'
