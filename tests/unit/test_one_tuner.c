@@ -2,117 +2,33 @@
  *
  * A communicator and a forecast of the same machine: both choose the same, and predict the same time to the bit.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "common/modelled.h"
 
 #include "base/err.h"
 #include "forecast/forecast.h"
-#include "plan/atlas.h"
-#include "plan/model.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-enum { NODES_MAX = 16, NODE_RANKS_MAX = 16, RANKS_MAX = NODES_MAX * NODE_RANKS_MAX };
 
 /* The same machine, seen from both sides. */
 struct both {
-    struct topo *host, *pair;
-    struct peer_info peers[RANKS_MAX];
-    struct config config;
-    struct gpu_rank gpu;
-    struct chan chan;
-    struct map *map;
-    struct prog_shape *shapes;
-    struct tuner_limits limits;
-    struct model *model;
+    struct modelled job;
+    struct topo *pair;
     struct forecast_job *forecasts;
 };
 
 /* Ranks on nnodes hosts like this: on its GPUs, or per_host on its CPUs. */
-static void open_forecasts(struct both *both, const char *machine, int nnodes, int per_host) {
-    assert_int_equal(topo_synthetic(machine, &both->host), COLLET_SUCCESS);
-    const struct topo *hosts[] = {both->host, both->host};
+static void open_both(struct both *both, const char *machine, int nnodes, int per_host) {
+    modelled_open(&both->job, machine, nnodes, per_host, 64);
+    if (both->job.chan.owner.gpu != NULL) /* limit_to_gpu() asks drivers */
+        both->job.limits.protocol_allowed[PROTOCOL_LL128] =
+            strstr(machine, "nvswitch") != NULL || strstr(machine, "mesh") != NULL;
+    const struct topo *hosts[] = {both->job.host, both->job.host};
     assert_int_equal(topo_fuse(hosts, nnodes > 1 ? 2 : 1, &both->pair), COLLET_SUCCESS);
     assert_int_equal(forecast_open(both->pair, nnodes, per_host, &both->forecasts), COLLET_SUCCESS);
 }
 
-static void name_ranks(struct both *both, int nnodes, int nlocal, bool gpu) {
-    for (int rank = 0; rank < nnodes * nlocal; rank++)
-        both->peers[rank] = (struct peer_info){.rank = rank,
-                                               .node = rank / nlocal * nlocal,
-                                               .device = gpu ? COLLET_DEVICE_CUDA(rank % nlocal) : COLLET_DEVICE_HOST,
-                                               .process = {(uint64_t)rank + 1, 0}};
-}
-
-static void draw_map(struct both *both, int nnodes, int per_host) {
-    struct atlas_node nodes[NODES_MAX];
-    int32_t place[NODE_RANKS_MAX];
-    int nlocal, *places;
-    char *graph;
-    void *atlas;
-    size_t size;
-    assert_int_equal(topo_place_ranks(both->host, per_host, &nlocal, &places), COLLET_SUCCESS);
-    for (int k = 0; k < nlocal; k++)
-        place[k] = places[k];
-    bool gpu = both->host->nodes[places[0]].kind == TOPO_GPU;
-    assert_int_equal(topo_share(both->host, nlocal, place, &graph), COLLET_SUCCESS);
-    for (int n = 0; n < nnodes; n++)
-        nodes[n] = (struct atlas_node){
-            .graph = graph, .graph_bytes = strlen(graph), .nlocal = nlocal, .joined = true, .place = place};
-    name_ranks(both, nnodes, nlocal, gpu);
-    assert_int_equal(atlas_pack(nodes, nnodes, &costs_default, &atlas, &size), COLLET_SUCCESS);
-    assert_int_equal(map_create(both->peers, nnodes * nlocal, atlas, size, &both->map), COLLET_SUCCESS);
-    both->chan.owner.gpu = gpu ? &both->gpu : NULL;
-    free(places);
-    free(graph);
-    free(atlas);
-}
-
-/* As the planner does it (plan/plan.c). */
-static void open_communicator(struct both *both, int nnodes, bool joined) {
-    int norders = map_orders(both->map);
-    both->chan.owner.config = &both->config;
-    both->chan.owner.peers = both->peers;
-    both->chan.owner.nranks = both->map->nranks;
-    const struct chan_scale scale = {both->map->nranks, both->map->nranks / nnodes, nnodes > 1,
-                                     both->chan.owner.gpu != NULL};
-    chan_layouts(&both->config, &scale, both->chan.owner.layouts);
-    both->shapes = calloc((size_t)norders, sizeof(*both->shapes));
-    for (int k = 0; k < norders; k++)
-        assert_int_equal(map_shape(both->map, both->peers, k, &both->shapes[k]), COLLET_SUCCESS);
-    assert_int_equal(tuner_limits_read(&both->config, both->chan.owner.layouts, map_rails(both->map), &both->limits),
-                     COLLET_SUCCESS);
-    if (both->chan.owner.gpu != NULL) {
-        tuner_limits_of_gpus(&both->config, 1, &both->limits);
-        both->limits.protocol_allowed[PROTOCOL_LL128] = joined; /* limit_to_gpu() asks drivers */
-    }
-    assert_int_equal(model_create(&both->chan, &both->config, both->map, both->shapes, norders, &both->model),
-                     COLLET_SUCCESS);
-}
-
-static void open_both(struct both *both, const char *machine, int nnodes, int per_host) {
-    memset(both, 0, sizeof(*both));
-    assert_int_equal(config_read(&both->config), COLLET_SUCCESS);
-    both->config.cpus = 64;
-    open_forecasts(both, machine, nnodes, per_host);
-    draw_map(both, nnodes, per_host);
-    open_communicator(both, nnodes, strstr(machine, "nvswitch") != NULL || strstr(machine, "mesh") != NULL);
-}
-
 static void close_both(struct both *both) {
-    model_destroy(both->model);
-    for (int k = 0; k < map_orders(both->map); k++)
-        prog_shape_fini(&both->shapes[k]);
-    free(both->shapes);
-    map_destroy(both->map);
     forecast_close(both->forecasts);
     topo_destroy(both->pair);
-    topo_destroy(both->host);
+    modelled_close(&both->job);
 }
 
 /* What the forecast would choose: the best of each algorithm, then the best of these. */
@@ -139,8 +55,9 @@ static bool is_same(const struct plan_choice *a, const struct plan_choice *b) {
 
 static void compare(const struct both *both, const char *machine, enum prog_collective collective, uint64_t bytes) {
     struct plan_choice chosen, foretold = forecast_choice(both, collective, bytes);
-    uint64_t count = prog_is_sliced(collective) ? bytes : bytes / (uint64_t)both->map->nranks;
-    assert_int_equal(tuner_choose(&both->model->machine, &both->limits, collective, count, 1, &chosen), COLLET_SUCCESS);
+    uint64_t count = prog_is_sliced(collective) ? bytes : bytes / (uint64_t)both->job.map->nranks;
+    assert_int_equal(tuner_choose(&both->job.model->machine, &both->job.limits, collective, count, 1, &chosen),
+                     COLLET_SUCCESS);
     if (!is_same(&chosen, &foretold))
         fail_msg("%s, %s of %llu bytes: chosen %s %s %d %u %.1f, foretold %s %s %d %u %.1f", machine,
                  prog_collective_name(collective), (unsigned long long)bytes, chosen.algorithm->name,
@@ -205,7 +122,7 @@ static void the_lists_are_the_same(void **state) {
     for (size_t m = 0; m < sizeof(on_gpus) / sizeof(*on_gpus); m++) {
         struct both both;
         open_both(&both, on_gpus[m].text, on_gpus[m].nnodes, on_gpus[m].per_host);
-        assert_memory_equal(&both.limits, &both.forecasts->limits, sizeof(both.limits));
+        assert_memory_equal(&both.job.limits, &both.forecasts->limits, sizeof(both.job.limits));
         close_both(&both);
     }
 }
@@ -256,9 +173,9 @@ static void a_wrong_algorithm_is_explained_by_the_verifier(void **state) {
     struct plan_choice choice = {&wrong, PROTOCOL_SIMPLE, 1, 4096, 0};
     double ns;
     open_both(&both, "1 cpu", 1, 4);
-    if (cost_stage_open(&both.model->machine, &wrong, &stage) != COLLET_SUCCESS)
+    if (cost_stage_open(&both.job.model->machine, &wrong, &stage) != COLLET_SUCCESS)
         fail_msg("%s", err_last());
-    assert_int_equal(tuner_predict(&both.limits, stage, &choice, 1024, 1, &ns), COLLET_ERR_INTERNAL);
+    assert_int_equal(tuner_predict(&both.job.limits, stage, &choice, 1024, 1, &ns), COLLET_ERR_INTERNAL);
     assert_non_null(strstr(err_last(), "algorithm wrong is wrong: "));
     assert_non_null(strstr(err_last(), "rank "));
     cost_stage_close(stage);
@@ -272,18 +189,20 @@ static void a_name_that_does_not_take_the_shape_leaves_the_choice_free(void **st
     struct both both;
     struct plan_choice chosen;
     open_both(&both, "1 cpu", 1, 4);
-    snprintf(both.config.algo, sizeof(both.config.algo), "hier");
-    assert_int_equal(tuner_limits_read(&both.config, both.chan.owner.layouts, 1, &both.limits), COLLET_SUCCESS);
-    assert_false(tuner_is_named(&both.limits, PROG_ALLREDUCE, both.shapes));
-    assert_int_equal(tuner_choose(&both.model->machine, &both.limits, PROG_ALLREDUCE, 1024, 1, &chosen),
+    snprintf(both.job.config.algo, sizeof(both.job.config.algo), "hier");
+    assert_int_equal(tuner_limits_read(&both.job.config, both.job.chan.owner.layouts, 1, &both.job.limits),
                      COLLET_SUCCESS);
-    snprintf(both.config.algo, sizeof(both.config.algo), "hier,tree");
-    assert_int_equal(tuner_limits_read(&both.config, both.chan.owner.layouts, 1, &both.limits), COLLET_SUCCESS);
-    assert_int_equal(tuner_choose(&both.model->machine, &both.limits, PROG_ALLREDUCE, 1024, 1, &chosen),
+    assert_false(tuner_is_named(&both.job.limits, PROG_ALLREDUCE, both.job.shapes));
+    assert_int_equal(tuner_choose(&both.job.model->machine, &both.job.limits, PROG_ALLREDUCE, 1024, 1, &chosen),
+                     COLLET_SUCCESS);
+    snprintf(both.job.config.algo, sizeof(both.job.config.algo), "hier,tree");
+    assert_int_equal(tuner_limits_read(&both.job.config, both.job.chan.owner.layouts, 1, &both.job.limits),
+                     COLLET_SUCCESS);
+    assert_int_equal(tuner_choose(&both.job.model->machine, &both.job.limits, PROG_ALLREDUCE, 1024, 1, &chosen),
                      COLLET_SUCCESS);
     assert_string_equal(chosen.algorithm->name, "tree");
-    snprintf(both.config.algo, sizeof(both.config.algo), "hire");
-    assert_int_equal(tuner_limits_read(&both.config, both.chan.owner.layouts, 1, &both.limits),
+    snprintf(both.job.config.algo, sizeof(both.job.config.algo), "hire");
+    assert_int_equal(tuner_limits_read(&both.job.config, both.job.chan.owner.layouts, 1, &both.job.limits),
                      COLLET_ERR_INVALID_USAGE);
     close_both(&both);
 }

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A communicator on hosts that are not here, as far as its tuner needs it: map, shapes, limits and cost model, as the planner makes
+ * them (plan/plan.c).
+ */
+#ifndef COLLET_TESTS_MODELLED_H
+#define COLLET_TESTS_MODELLED_H
+
+#include "plan/atlas.h"
+#include "plan/limits.h"
+#include "plan/model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { NODES_MAX = 16, NODE_RANKS_MAX = 16, RANKS_MAX = NODES_MAX * NODE_RANKS_MAX };
+
+struct modelled {
+    struct topo *host;
+    struct peer_info peers[RANKS_MAX];
+    struct config config;
+    struct gpu_rank gpu;
+    struct chan chan;
+    struct map *map;
+    struct prog_shape *shapes;
+    struct tuner_limits limits;
+    struct model *model;
+};
+
+static inline void modelled_draw(struct modelled *job, int nnodes, int per_host) {
+    struct atlas_node nodes[NODES_MAX];
+    int32_t place[NODE_RANKS_MAX];
+    int nlocal, *places;
+    char *graph;
+    void *atlas;
+    size_t size;
+    assert_int_equal(topo_place_ranks(job->host, per_host, &nlocal, &places), COLLET_SUCCESS);
+    for (int k = 0; k < nlocal; k++)
+        place[k] = places[k];
+    const bool gpu = job->host->nodes[places[0]].kind == TOPO_GPU;
+    assert_int_equal(topo_share(job->host, nlocal, place, &graph), COLLET_SUCCESS);
+    for (int n = 0; n < nnodes; n++)
+        nodes[n] = (struct atlas_node){
+            .graph = graph, .graph_bytes = strlen(graph), .nlocal = nlocal, .joined = true, .place = place};
+    for (int rank = 0; rank < nnodes * nlocal; rank++)
+        job->peers[rank] = (struct peer_info){.rank = rank,
+                                              .node = rank / nlocal * nlocal,
+                                              .device = gpu ? COLLET_DEVICE_CUDA(rank % nlocal) : COLLET_DEVICE_HOST,
+                                              .process = {(uint64_t)rank + 1, 0}};
+    assert_int_equal(atlas_pack(nodes, nnodes, &costs_default, &atlas, &size), COLLET_SUCCESS);
+    assert_int_equal(map_create(job->peers, nnodes * nlocal, atlas, size, &job->map), COLLET_SUCCESS);
+    job->chan.owner.gpu = gpu ? &job->gpu : NULL;
+    free(places);
+    free(graph);
+    free(atlas);
+}
+
+/* Ranks on nnodes hosts like this: on its GPUs, or per_host on its CPUs. cpus: of each; 0: as the knobs say. */
+static inline void modelled_open(struct modelled *job, const char *machine, int nnodes, int per_host, int cpus) {
+    memset(job, 0, sizeof *job);
+    assert_int_equal(config_read(&job->config), COLLET_SUCCESS);
+    if (cpus > 0)
+        job->config.cpus = cpus;
+    assert_int_equal(topo_synthetic(machine, &job->host), COLLET_SUCCESS);
+    modelled_draw(job, nnodes, per_host);
+    const int norders = map_orders(job->map);
+    struct conn_owner *owner = &job->chan.owner;
+    owner->config = &job->config;
+    owner->peers = job->peers;
+    owner->nranks = job->map->nranks;
+    const struct chan_scale scale = {job->map->nranks, job->map->nranks / nnodes, nnodes > 1, owner->gpu != NULL};
+    chan_layouts(&job->config, &scale, owner->layouts);
+    job->shapes = calloc((size_t)norders, sizeof *job->shapes);
+    for (int k = 0; k < norders; k++)
+        assert_int_equal(map_shape(job->map, job->peers, k, &job->shapes[k]), COLLET_SUCCESS);
+    assert_int_equal(tuner_limits_read(&job->config, owner->layouts, map_rails(job->map), &job->limits),
+                     COLLET_SUCCESS);
+    if (owner->gpu != NULL)
+        tuner_limits_of_gpus(&job->config, 1, &job->limits);
+    assert_int_equal(model_create(&job->chan, &job->config, job->map, job->shapes, norders, &job->model),
+                     COLLET_SUCCESS);
+}
+
+static inline void modelled_close(struct modelled *job) {
+    model_destroy(job->model);
+    for (int k = 0; k < map_orders(job->map); k++)
+        prog_shape_fini(&job->shapes[k]);
+    free(job->shapes);
+    map_destroy(job->map);
+    topo_destroy(job->host);
+}
+
+#endif
