@@ -7,6 +7,7 @@
 #define COLLET_TESTS_TCP_PAIR_H
 
 #include "common/local_boots.h"
+#include "common/patience.h"
 #include "common/slots.h"
 
 #include "base/err.h"
@@ -31,8 +32,6 @@
 
 extern const struct transport transport_tcp;
 
-#define PATIENCE_NS 20000000000ull
-
 /* -------------------------------------------------------------------------------------------------- two ends, one process */
 
 struct shape {
@@ -49,7 +48,6 @@ struct pair {
     struct chan *chans[2];
     struct conn *producer, *consumer;           /* of rank 1 and rank 0 */
     struct conn *back_producer, *back_consumer; /* of rank 0 and rank 1; not connected by pair_open() */
-    uint64_t deadline_ns;
 };
 
 static struct conn *conn_of(struct pair *pair, int rank, enum conn_side side) {
@@ -84,19 +82,14 @@ static void pair_init(struct pair *pair, struct shape shape) {
     pair->consumer = conn_of(pair, 0, CONN_CONSUMER);
     pair->back_producer = conn_of(pair, 0, CONN_PRODUCER);
     pair->back_consumer = conn_of(pair, 1, CONN_CONSUMER);
-    pair->deadline_ns = os_now_ns() + PATIENCE_NS;
-}
-
-static void be_patient(const struct pair *pair) {
-    if (os_now_ns() > pair->deadline_ns)
-        fail_msg("nothing came of it in %llu s", PATIENCE_NS / 1000000000ull);
+    patience_begin();
 }
 
 /* Moves both ends of a connection forward until it is ready. */
-static void connect_ends(struct pair *pair, struct conn *producer, struct conn *consumer) {
+static void connect_ends(struct conn *producer, struct conn *consumer) {
     enum collet_result mine, theirs;
     do {
-        be_patient(pair);
+        be_patient();
         mine = conn_try(producer);
         theirs = conn_try(consumer);
         if (mine < 0 || theirs < 0)
@@ -106,12 +99,12 @@ static void connect_ends(struct pair *pair, struct conn *producer, struct conn *
 
 static void pair_open(struct pair *pair, struct shape shape) {
     pair_init(pair, shape);
-    connect_ends(pair, pair->producer, pair->consumer);
+    connect_ends(pair->producer, pair->consumer);
 }
 
 static void pair_open_both_ways(struct pair *pair, struct shape shape) {
     pair_open(pair, shape);
-    connect_ends(pair, pair->back_producer, pair->back_consumer);
+    connect_ends(pair->back_producer, pair->back_consumer);
 }
 
 static void conn_close(struct conn *conn) {
@@ -145,6 +138,7 @@ static void tell_offer(struct pair *pair, const void *offer, size_t bytes) {
 }
 
 static bool progress(struct conn *conn) {
+    be_patient();
     enum collet_result result = transport_tcp.progress(conn);
     if (result < 0)
         fail_msg("progress failed: %s", err_last());
@@ -156,7 +150,6 @@ static void settle(struct pair *pair) {
     for (int quiet = 0; quiet < 50; quiet++) { /* loopback delivers within a few */
         if ((int)progress(pair->producer) | (int)progress(pair->consumer))
             quiet = 0;
-        be_patient(pair);
     }
 }
 
@@ -187,11 +180,10 @@ static void stream_turn(const struct stream *stream, uint64_t chance) {
         slots_consume(stream->consumer);
 }
 
-static void move_streams(struct pair *pair, const struct stream *streams, int nstreams) {
+static void move_streams(const struct stream *streams, int nstreams) {
     uint64_t chance = 1;
     for (bool over = false; !over;) {
         over = true;
-        be_patient(pair);
         for (int k = 0; k < nstreams; k++) {
             chance = slots_mix(chance + 77);
             stream_turn(&streams[k], chance);
@@ -202,12 +194,12 @@ static void move_streams(struct pair *pair, const struct stream *streams, int ns
 
 static void move_slots(struct pair *pair, uint64_t n) {
     struct stream stream = stream_of(pair->producer, pair->consumer, n);
-    move_streams(pair, &stream, 1);
+    move_streams(&stream, 1);
 }
 
 static void move_slots_back(struct pair *pair, uint64_t n) {
     struct stream stream = stream_of(pair->back_producer, pair->back_consumer, n);
-    move_streams(pair, &stream, 1);
+    move_streams(&stream, 1);
 }
 
 static void move_slots_both_ways(struct pair *pair, uint64_t n, uint64_t n_back) {
@@ -215,7 +207,7 @@ static void move_slots_both_ways(struct pair *pair, uint64_t n, uint64_t n_back)
         stream_of(pair->producer, pair->consumer, n),
         stream_of(pair->back_producer, pair->back_consumer, n_back),
     };
-    move_streams(pair, streams, 2);
+    move_streams(streams, 2);
 }
 
 static int random_slots(void **state) {

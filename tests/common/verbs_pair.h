@@ -9,6 +9,7 @@
 
 #include "common/fake_verbs.h"
 #include "common/local_boots.h"
+#include "common/patience.h"
 #include "common/slots.h"
 
 #include "base/err.h"
@@ -21,8 +22,6 @@
 #include <stdio.h>
 
 #include <cmocka.h>
-
-#define TURNS_MAX 4000000 /* of progress() without an end in sight */
 
 /* -------------------------------------------------------------------------------------------------- two ends, one process */
 
@@ -39,7 +38,6 @@ struct pair {
     struct conn_owner owners[2];
     struct conn producer, consumer; /* of rank 0 and rank 1 */
     struct conn_blob blob;
-    int turns;
 };
 
 /* The process's devices were opened once; how many of them are used is up to each case. */
@@ -60,6 +58,7 @@ static void set_card(struct peer_info *peer) {
 
 static void pair_init(struct pair *pair, struct shape shape) {
     memset(pair, 0, sizeof(*pair));
+    patience_begin();
     fake_repair();
     use_ports(shape.nrails);
     assert_int_equal(config_read(&pair->configs[0]), COLLET_SUCCESS);
@@ -84,15 +83,10 @@ static void pair_init(struct pair *pair, struct shape shape) {
         (struct conn){.side = CONN_CONSUMER, .peer = 0, .transport = &transport_verbs, .owner = &pair->owners[1]};
 }
 
-static void be_patient(struct pair *pair) {
-    if (++pair->turns > TURNS_MAX)
-        fail_msg("nothing came of it in %d turns", TURNS_MAX);
-}
-
 static void pair_connect(struct pair *pair) {
     enum collet_result mine, theirs;
     do {
-        be_patient(pair);
+        be_patient();
         mine = transport_verbs.ready(&pair->producer);
         theirs = transport_verbs.ready(&pair->consumer);
         if (mine < 0 || theirs < 0)
@@ -113,7 +107,7 @@ static void expect_unreachable(struct pair *pair, const char *why) {
     enum collet_result results[2] = {COLLET_IN_PROGRESS, COLLET_IN_PROGRESS};
     while (results[0] == COLLET_IN_PROGRESS || results[1] == COLLET_IN_PROGRESS)
         for (int k = 0; k < 2; k++) {
-            be_patient(pair);
+            be_patient();
             if (results[k] != COLLET_IN_PROGRESS)
                 continue;
             results[k] = transport_verbs.ready(conns[k]);
@@ -154,6 +148,7 @@ static struct verbs_end *end_of(const struct conn *conn) { return conn->impl; }
 static uint64_t call_of(uint64_t step) { return step / 29 + (slots_mix(step / 29) % 29 < step % 29); }
 
 static bool progress(struct conn *conn) {
+    be_patient();
     enum collet_result result = transport_verbs.progress(conn);
     if (result < 0)
         fail_msg("progress failed: %s", err_last());
@@ -164,14 +159,12 @@ static void settle(struct pair *pair) {
     for (int quiet = 0; quiet < 2000; quiet++) {
         if ((int)progress(&pair->producer) | (int)progress(&pair->consumer))
             quiet = 0;
-        be_patient(pair);
     }
 }
 
 /* One turn of producer and consumer, which act in a random order. */
 static void turn(struct pair *pair, uint64_t end) {
     uint64_t chance = fake_random();
-    be_patient(pair);
     if (chance % 4 != 0 && pair->producer.end.position != end && fifo_has_credit(&pair->producer.end))
         slots_publish(&pair->producer);
     if (chance % 3 == 0)
@@ -182,25 +175,31 @@ static void turn(struct pair *pair, uint64_t end) {
         slots_consume(&pair->consumer);
 }
 
+/* All steps up to this one are consumed, and both ends know. */
+static bool is_over(const struct pair *pair, uint64_t end) {
+    return pair->consumer.end.position == end && transport_verbs.idle(&pair->producer) &&
+           transport_verbs.idle(&pair->consumer);
+}
+
+/* So many more steps, and what is under way. */
 static void move_slots(struct pair *pair, uint64_t n) {
     uint64_t end = pair->producer.end.position + n;
-    while (pair->consumer.end.position != end || !transport_verbs.idle(&pair->producer) ||
-           !transport_verbs.idle(&pair->consumer))
+    while (!is_over(pair, end))
         turn(pair, end);
 }
 
 /* Progress until it fails; the error must say each of the texts. */
-static void expect_broken(struct pair *pair, struct conn *conn, const char *what, const char *where) {
+static void expect_broken(struct conn *conn, const char *what, const char *where) {
     enum collet_result result;
     while ((result = transport_verbs.progress(conn)) >= 0)
-        be_patient(pair);
+        be_patient();
     char rank[32];
     snprintf(rank, sizeof(rank), "rank %d (host host%d)", conn->peer, conn->peer);
     assert_int_equal(result, COLLET_ERR_REMOTE);
     if (strstr(err_last(), rank) == NULL || strstr(err_last(), what) == NULL || strstr(err_last(), where) == NULL)
         fail_msg("the error does not say '%s', '%s' and '%s': %s", rank, what, where, err_last());
     while ((result = transport_verbs.progress(conn)) >= 0) /* completions may come yet; it stays broken */
-        be_patient(pair);
+        be_patient();
     assert_int_equal(result, COLLET_ERR_REMOTE);
 }
 
@@ -208,7 +207,7 @@ static void expect_broken(struct pair *pair, struct conn *conn, const char *what
 static void expect_both_broken(struct pair *pair) {
     enum collet_result mine = COLLET_SUCCESS, theirs = COLLET_SUCCESS;
     while (mine >= 0 || theirs >= 0) {
-        be_patient(pair);
+        be_patient();
         mine = transport_verbs.progress(&pair->producer);
         theirs = transport_verbs.progress(&pair->consumer);
         if (fifo_has_data(&pair->consumer.end))

@@ -50,7 +50,7 @@ static void strangers_are_dropped_and_do_not_keep_the_producer_out(void **state)
     assert_true(was_dropped(&pair, guesser));
     assert_true(was_dropped(&pair, silent[0])); /* more than there is room for */
     tell_offer(&pair, &offer, sizeof(offer));
-    connect_ends(&pair, pair.producer, pair.consumer);
+    connect_ends(pair.producer, pair.consumer);
     assert_true(was_dropped(&pair, silent[2 * TCP_STRANGERS_MAX - 1])); /* nobody listens any more */
     move_slots(&pair, 50);
     pair_close(&pair);
@@ -76,7 +76,7 @@ static void a_new_attempt_replaces_the_sockets_of_one_that_was_given_up(void **s
     offer.set.addresses[0].family = 4;
     offer.set.count = 2;
     tell_offer(&pair, &offer, sizeof(offer));
-    connect_ends(&pair, pair.producer, pair.consumer);
+    connect_ends(pair.producer, pair.consumer);
     move_slots(&pair, 50);
     pair_close(&pair);
     close(old);
@@ -117,18 +117,23 @@ static void who_took_the_port_cannot_pass_for_the_listener(void **state) {
     int fds[1], listener = address_listen(AF_INET, 0), taken = -1;
     offer.set.port = (uint16_t)address_port(listener);
     tcp_dial_start(&dialer, &offer, "", 1, 1, "here");
+    patience_begin();
     while (taken < 0) { /* the listener does not wait */
+        be_patient();
         assert_int_equal(tcp_dial_try(&dialer, fds), COLLET_IN_PROGRESS);
         taken = accept(listener, NULL, NULL);
     }
     for (size_t got = 0; got < sizeof(hello);) {
+        be_patient();
         assert_int_equal(tcp_dial_try(&dialer, fds), COLLET_IN_PROGRESS);
         ssize_t n = recv(taken, (char *)&hello + got, sizeof(hello) - got, MSG_DONTWAIT);
         got += n > 0 ? (size_t)n : 0;
     }
     assert_int_equal(send(taken, hello.proof, sizeof(hello.proof), MSG_NOSIGNAL), sizeof(hello.proof));
-    while (dialer.attempt == 0) /* that one has failed */
+    while (dialer.attempt == 0) { /* that one has failed */
+        be_patient();
         assert_int_equal(tcp_dial_try(&dialer, fds), COLLET_IN_PROGRESS);
+    }
     assert_int_equal(dialer.error, EPROTO);
     tcp_dial_stop(&dialer);
     close(taken);
@@ -194,12 +199,12 @@ static void sockets_are_spread_over_the_rails(void **state) {
     memset(offer.set.addresses[2].ip, 0xff, 4);
     tcp_dial_start(&dialer, &offer, "", 3, 1, "host1");
     while (tcp_listen_try(&listener, theirs) == COLLET_IN_PROGRESS) {
-        be_patient(&pair);
+        be_patient();
         result = tcp_dial_try(&dialer, ours);
         assert_true(result >= 0);
     }
     while (result == COLLET_IN_PROGRESS) {
-        be_patient(&pair);
+        be_patient();
         result = tcp_dial_try(&dialer, ours);
     }
     assert_int_equal(result, COLLET_SUCCESS);
@@ -231,7 +236,7 @@ static int dial(struct pair *pair, const struct address *second, const struct ad
     offer.set.addresses[2] = *third;
     tcp_dial_start(&dialer, &offer, interface, 1, 1, "host1");
     while (listened == COLLET_IN_PROGRESS || dialed == COLLET_IN_PROGRESS) {
-        be_patient(pair);
+        be_patient();
         if (listened == COLLET_IN_PROGRESS)
             listened = tcp_listen_try(&listener, theirs);
         if (dialed == COLLET_IN_PROGRESS)
@@ -297,7 +302,7 @@ static void a_peer_that_cannot_be_reached_is_named_with_its_addresses(void **sta
     assert_int_equal(conn_try(pair.consumer), COLLET_IN_PROGRESS);
     conn_close(pair.consumer); /* its port is closed now */
     while ((result = conn_try(pair.producer)) == COLLET_IN_PROGRESS)
-        be_patient(&pair);
+        be_patient();
     assert_int_equal(result, COLLET_ERR_SYSTEM);
     assert_non_null(strstr(err_last(), "rank 0 (host host0) at 127.0.0.1:"));
     assert_non_null(strstr(err_last(), "refused"));

@@ -52,7 +52,6 @@ static void data_that_a_rail_changes_break_the_connection_and_name_the_rail(void
             progress(&pair.producer);
             if (fifo_has_data(&pair.consumer.end))
                 slots_consume(&pair.consumer); /* what came before is right */
-            be_patient(&pair);
         }
         assert_non_null(strstr(err_last(),
                                "data changed on the way from rank 0 (host host0) to rank 1 (host host1), by verbs, "
@@ -151,7 +150,6 @@ static void data_that_an_immediate_brings_along_are_not_relied_on_with_adaptive_
             if (fifo_has_credit(&pair.producer.end))
                 slots_publish(&pair.producer);
             progress(&pair.producer);
-            be_patient(&pair);
         }
         assert_true(on || strstr(err_last(), "data changed on the way") != NULL);
         pair_close(&pair);
@@ -234,7 +232,6 @@ static void what_a_producer_sent_before_it_left_arrives(void **state) {
         boot_destroy(pair.boots[0]);
         pair.boots[0] = NULL;
         while (pair.consumer.end.position != sent) {
-            be_patient(&pair);
             progress(&pair.consumer);
             if (fifo_has_data(&pair.consumer.end))
                 slots_consume(&pair.consumer);

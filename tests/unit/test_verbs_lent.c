@@ -57,8 +57,7 @@ static void turn_lent(struct pair *pair, uint64_t end) {
 
 static void move_lent(struct pair *pair, uint64_t n) {
     uint64_t end = pair->producer.end.position + n;
-    while (pair->consumer.end.position != end || !transport_verbs.idle(&pair->producer) ||
-           !transport_verbs.idle(&pair->consumer))
+    while (!is_over(pair, end))
         turn_lent(pair, end);
     scribble();
 }
@@ -189,7 +188,6 @@ static void a_call_is_not_over_before_its_memory_is_acknowledged(void **state) {
         while (!transport_verbs.idle(&pair.producer)) {
             assert_int_not_equal(qp->completed, qp->lent);
             progress(&pair.producer);
-            be_patient(&pair);
         }
         assert_int_equal(qp->completed, qp->lent);
         scribble();
@@ -218,7 +216,7 @@ static void a_failed_call_sends_nothing_of_its_memory_any_more(void **state) {
             transport_verbs.progress(&pair.consumer);
         assert_int_equal(fifo_has_data(&pair.consumer.end), !lent);
         if (lent)
-            expect_broken(&pair, &pair.producer, "in the middle of memory of the program", "");
+            expect_broken(&pair.producer, "in the middle of memory of the program", "");
         pair_close(&pair);
     }
 }
@@ -240,7 +238,7 @@ static void a_failed_call_sends_nothing_more_by_a_rail_that_is_lost(void **state
     fake.devices[0].hanging = false;
     attend_both(&pair);
     assert_int_equal(fake.nlent, 0);
-    expect_broken(&pair, &pair.producer, "in the middle of memory of the program", "");
+    expect_broken(&pair.producer, "in the middle of memory of the program", "");
     pledge_none();
     pair_close(&pair);
 }
@@ -318,9 +316,7 @@ static int consume_landed(struct conn *conn) {
 static int move_landing(struct pair *pair, uint64_t n, bool says) {
     uint64_t end = pair->producer.end.position + n;
     int landed = 0;
-    while (pair->consumer.end.position != end || !transport_verbs.idle(&pair->producer) ||
-           !transport_verbs.idle(&pair->consumer)) {
-        be_patient(pair);
+    while (!is_over(pair, end)) {
         if (says && fake_random() % 3 != 0)
             say_landings(&pair->consumer);
         if (fake_random() % 4 == 0 && pair->producer.end.position != end && fifo_has_credit(&pair->producer.end))
@@ -436,7 +432,7 @@ static void a_failed_call_receives_nothing_into_its_memory_any_more(void **state
         transport_verbs.progress(&pair.producer);
     for (size_t k = 0; k < sizeof arrivals; k++)
         assert_int_equal(arrivals[k], 0x77);
-    expect_broken(&pair, &pair.consumer, "in the middle of memory of the program", "");
+    expect_broken(&pair.consumer, "in the middle of memory of the program", "");
     offer_none();
     pair_close(&pair);
 }
@@ -476,7 +472,7 @@ static void a_payload_in_memory_that_was_not_offered_breaks_the_connection(void 
     slots_publish(&pair.producer);
     for (int k = 0; k < 100; k++)
         progress(&pair.producer);
-    expect_broken(&pair, &pair.consumer, "in memory that was not offered", "");
+    expect_broken(&pair.consumer, "in memory that was not offered", "");
     offer_none();
     pair_close(&pair);
 }

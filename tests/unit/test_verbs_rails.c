@@ -269,10 +269,7 @@ static void when_the_port_dies_those_in_reserve_take_over_until_it_is_back(void 
         pair_join(&pair);
         expect_ports(&pair, 1u << channel);
         fake.devices[channel].dying = true;
-        uint64_t end = pair.producer.end.position + 100; /* through the port's death */
-        while (pair.consumer.end.position != end || !transport_verbs.idle(&pair.producer) ||
-               !transport_verbs.idle(&pair.consumer))
-            turn(&pair, end);
+        move_slots(&pair, 100); /* through the port's death */
         expect_ports(&pair, reserve);
         const int home = end_of(&pair.producer)->home;
         fake.devices[channel].dying = false;
