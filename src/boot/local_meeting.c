@@ -57,6 +57,18 @@ static int serve_one(int fd, int nranks, const struct collet_unique_id *id) {
     return rank;
 }
 
+/* Whoever comes soon; −1 too if nobody does. */
+static int serve_next(int listener, int nranks, const struct collet_unique_id *id) {
+    struct pollfd poller = {.fd = listener, .events = POLLIN};
+    poll(&poller, 1, 100);
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    int rank = serve_one(fd, nranks, id);
+    close(fd);
+    return rank;
+}
+
 static enum collet_result serve_all(int listener, int nranks, uint64_t deadline_ns, int timeout_s,
                                     const struct collet_unique_id *id) {
     SCOPED_FREE uint8_t *served = NULL;
@@ -64,16 +76,11 @@ static enum collet_result serve_all(int listener, int nranks, uint64_t deadline_
     COLLET_TRY(memory_get(&served, (size_t)nranks, sizeof *served, "no memory for %d ranks", nranks));
     served[0] = 1;
     for (int left = nranks - 1; left > 0;) {
-        struct pollfd poller = {.fd = listener, .events = POLLIN};
-        poll(&poller, 1, 100);
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd >= 0) {
-            int rank = serve_one(fd, nranks, id);
-            close(fd);
-            left -= rank > 0 && !served[rank];
-            if (rank > 0)
-                served[rank] = 1;
-        } else if (os_now_ns() > deadline_ns) {
+        int rank = serve_next(listener, nranks, id);
+        left -= rank > 0 && !served[rank];
+        if (rank > 0)
+            served[rank] = 1;
+        if (left > 0 && os_now_ns() > deadline_ns) { /* also where strangers keep coming */
             ranks_text(served, nranks, missing, sizeof missing);
             return err_set(COLLET_ERR_TIMEOUT, "after %d s these ranks of the job have not come: %s", timeout_s,
                            missing);
@@ -110,16 +117,20 @@ static enum collet_result host_meeting(const char *job, int nranks, int timeout_
     return result;
 }
 
+/* Asks whoever has accepted. */
+static bool ask_for_id(int fd, int rank, struct collet_unique_id *id) {
+    const int32_t number = rank;
+    return same_user(fd) && send(fd, &number, sizeof(number), MSG_NOSIGNAL) == sizeof(number) &&
+           recv(fd, id, sizeof(*id), MSG_WAITALL) == sizeof(*id);
+}
+
 /* One attempt; false: not yet. */
 static bool fetch_once(const struct sockaddr_un *address, socklen_t length, int rank, struct collet_unique_id *id) {
-    int32_t number = rank;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return false;
     limit_waits(fd);
-    bool fetched = connect(fd, (const struct sockaddr *)address, length) == 0 && same_user(fd) &&
-                   send(fd, &number, sizeof(number), MSG_NOSIGNAL) == sizeof(number) &&
-                   recv(fd, id, sizeof(*id), MSG_WAITALL) == sizeof(*id);
+    bool fetched = connect(fd, (const struct sockaddr *)address, length) == 0 && ask_for_id(fd, rank, id);
     close(fd);
     return fetched;
 }

@@ -4,6 +4,12 @@
  */
 #include "common/boot_case.h"
 
+#include "boot/local_meeting.h"
+
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/un.h>
+
 /* ------------------------------------------------------------------------------------------------------------ strangers */
 
 static int try_connect(int port) {
@@ -358,6 +364,36 @@ static void agreed_knobs_out_of_bounds_are_refused(void **state) {
     assert_false(config_agreed_valid(&agreed));
 }
 
+/* A process of the same user that comes again and again, with a rank that the job does not have. */
+static void pester(const char *job) {
+    const int32_t rank = 99;
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int length = snprintf(to.sun_path + 1, sizeof to.sun_path - 1, "collet/%u/%s", (unsigned)getuid(), job);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) {
+        int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        if (connect(fd, (struct sockaddr *)&to,
+                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length) == 0)
+            (void)!send(fd, &rank, sizeof rank, MSG_NOSIGNAL);
+        close(fd);
+    }
+}
+
+static void strangers_do_not_keep_a_job_waiting_for_its_ranks(void **state) {
+    (void)state;
+    struct collet_unique_id id;
+    char job[32];
+    snprintf(job, sizeof job, "pestered-%d", (int)getpid());
+    const pid_t child = fork();
+    if (child == 0)
+        pester(job);
+    const enum collet_result result = local_meeting(job, 2, 0, 1, &id);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_int_equal(result, COLLET_ERR_TIMEOUT);
+    assert_non_null(strstr(err_last(), "these ranks of the job have not come: 1"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(ports_are_of_the_range_that_is_given),
@@ -367,6 +403,7 @@ int main(void) {
         CASE(a_thousand_connections_of_garbage_do_no_harm),
         CASE(who_does_not_know_the_secret_is_refused),
         CASE(a_fault_in_the_watch_reaches_a_crash_handler),
+        CASE(strangers_do_not_keep_a_job_waiting_for_its_ranks),
         CASE(a_card_that_cannot_be_is_refused),
         CASE(a_table_whose_ranks_are_out_of_place_is_refused),
         CASE(a_table_that_moves_a_rank_of_this_process_is_refused),
