@@ -110,15 +110,31 @@ enum collet_result hand_over_connect(const char name[HAND_OVER_NAME_BYTES], int 
     return result;
 }
 
+/* The one that has come. Of more than one, none: they are closed. */
+static int only_descriptor(struct msghdr *message) {
+    const struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    int fds[(CMSG_SPACE(sizeof(int)) - CMSG_LEN(0)) / sizeof(int)]; /* the kernel rounds the room for one up */
+    size_t n = 0;
+    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+        n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    if (n > 0)
+        memcpy(fds, CMSG_DATA(header), n * sizeof(int));
+    if (n == 1)
+        return fds[0];
+    while (n > 0)
+        close(fds[--n]);
+    return -1;
+}
+
 enum collet_result hand_over_take(int socket, int *fd_p) {
     struct parcel parcel;
     struct msghdr *message = parcel_init(&parcel);
     ssize_t n = recvmsg(socket, message, MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return COLLET_IN_PROGRESS;
-    const struct cmsghdr *header = n == 1 ? CMSG_FIRSTHDR(message) : NULL;
-    if (header == NULL || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(*fd_p)))
+    const int fd = n == 1 ? only_descriptor(message) : -1;
+    if (fd < 0)
         return err_set(COLLET_ERR_REMOTE, "a rank that was to pass a descriptor on has gone");
-    memcpy(fd_p, CMSG_DATA(header), sizeof(*fd_p));
+    *fd_p = fd;
     return COLLET_SUCCESS;
 }

@@ -133,12 +133,18 @@ static enum collet_result ipc_offer(struct conn *conn, struct conn_blob *blob) {
     return result;
 }
 
+static bool makes_sense(const struct conn *conn, const struct ipc_offer *offer) {
+    return offer->kind == IPC_PINNED || (offer->kind == IPC_GPU && offer->name.bytes >= conn_layout(conn)->total_bytes);
+}
+
 static enum collet_result ipc_accept(struct conn *conn, const struct conn_blob *blob) {
     struct ipc_end *end = NULL;
     struct ipc_offer offer;
-    if (blob->bytes != sizeof(offer))
-        return err_set(COLLET_ERR_INTERNAL, "ipc offer of rank %d has %zu bytes", conn->peer, blob->bytes);
-    memcpy(&offer, blob->data, sizeof(offer));
+    if (blob->bytes == sizeof(offer))
+        memcpy(&offer, blob->data, sizeof(offer));
+    if (blob->bytes != sizeof(offer) || !makes_sense(conn, &offer))
+        return err_set(COLLET_ERR_INTERNAL, "the ipc offer of rank %d has %zu bytes and makes no sense", conn->peer,
+                       blob->bytes);
     COLLET_TRY(ipc_end_create(conn, (enum ipc_kind)offer.kind, &end));
     end->name = offer.name;
     end->lends = offer.takes_loans && conn_is_direct(conn->owner, "shared");

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define TAG 0 /* all messages of a connection: they come in order */
+#define LATENCY_MOST_US 1e6f
 
 /* From version 10 on a plugin is told a traffic class: it is undefined. */
 static int no_class[4] = {-1};
@@ -105,17 +106,28 @@ static int read_properties(const struct plug_host *host, int k, struct plug_prop
     return result;
 }
 
+/* What a graph can hold, since it travels as XML; all else is not known. */
+static struct topo_nic nic_of(const struct plug_properties *p) {
+    struct topo_nic nic = {.dev = -1, .guid = p->guid};
+    if (p->mbits > 0)
+        nic.mbits = p->mbits;
+    if (p->port > 0 && p->port <= UINT8_MAX)
+        nic.port = p->port;
+    if (p->latency_us > 0 && p->latency_us < LATENCY_MOST_US)
+        nic.latency_us = (double)p->latency_us;
+    nic.gdr = (p->pointers & (PLUG_GPU | PLUG_DMABUF)) != 0;
+    snprintf(nic.name, sizeof(nic.name), "%s", p->name != NULL ? p->name : "");
+    for (char *c = nic.name; *c != '\0'; c++)
+        *c = *c >= ' ' && *c <= '~' ? *c : '?';
+    return nic;
+}
+
 static int read_device(const struct plug_host *host, int k, struct plug_device *device) {
     struct plug_properties p;
     int result = read_properties(host, k, &p);
     if (result != PLUG_SUCCESS)
         return result;
-    *device = (struct plug_device){
-        .nic = {.dev = -1, .guid = p.guid, .mbits = p.mbits, .port = p.port, .latency_us = (double)p.latency_us},
-        .pointers = p.pointers,
-        .flush = p.flush != 0};
-    device->nic.gdr = (p.pointers & (PLUG_GPU | PLUG_DMABUF)) != 0;
-    snprintf(device->nic.name, sizeof(device->nic.name), "%s", p.name != NULL ? p.name : "");
+    *device = (struct plug_device){.nic = nic_of(&p), .pointers = p.pointers, .flush = p.flush != 0};
     read_busid(p.path, device->busid);
     return PLUG_SUCCESS;
 }

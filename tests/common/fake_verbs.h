@@ -226,7 +226,7 @@ static int fake_registration(const struct ibv_pd *pd, uint32_t key, bool remote,
         const struct ibv_mr *mr = &fake.mrs[k].mr;
         uint64_t first = (uintptr_t)mr->addr;
         if (fake.mrs[k].used && (remote ? mr->rkey : mr->lkey) == key && mr->pd == pd && at >= first &&
-            at + bytes <= first + mr->length && (fake.mrs[k].access & access) == access)
+            at - first <= mr->length && bytes <= mr->length - (at - first) && (fake.mrs[k].access & access) == access)
             return k;
     }
     return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For loops that wait for the library: each of their turns calls be_patient(). If nothing comes of it, the test fails, and does not
- * go on for ever.
+ * For loops that wait for the library: each of their turns calls be_patient(). If nothing comes of it, the test fails, instead of
+ * going on without end.
  */
 #ifndef COLLET_TESTS_PATIENCE_H
 #define COLLET_TESTS_PATIENCE_H

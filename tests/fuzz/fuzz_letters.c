@@ -5,8 +5,8 @@
  *
  *      rank 0 ◀── letters ── changed ── letters ──▶ rank 1, rank 2           all in this thread
  *
- *      surveys (plan/survey.h), agreements (boot/agree.h), consents (boot/consent.h), offers of shared memory (transport/shm.c), and
- *      what a rank says that it waits in (exec/exec_inquest.c)
+ *      surveys (plan/survey.h), agreements (boot/agree.h), consents (boot/consent.h), offers of shared memory (transport/shm.c) and of
+ *      sockets (transport/tcp_link.c), and what a rank says that it waits in (exec/exec_inquest.c)
  */
 #include "exec/exec_inquest.c"
 
@@ -17,6 +17,7 @@
 #include "boot/consent.h"
 #include "boot/hub.h"
 #include "plan/survey.h"
+#include "transport/tcp_end.h"
 #include "transport/transport.h"
 
 #define RANKS 3
@@ -175,9 +176,24 @@ static void tamper_with_offer(struct job *job, uint64_t key, struct fuzz_input *
         (void)boot_send(job->boots[0], 1, key, data, bytes);
 }
 
+/* Nor one that says where to connect: only this process is spoken to. */
+static void tamper_with_addresses(struct job *job, uint64_t key, struct fuzz_input *input) {
+    struct tcp_offer offer;
+    size_t bytes;
+    if (boot_try_recv(job->boots[1], 0, key, &offer, sizeof offer, &bytes) != COLLET_SUCCESS)
+        return;
+    const struct address_set right = offer.set;
+    fuzz_patch(input, &offer, sizeof offer);
+    memcpy(offer.set.addresses, right.addresses, sizeof right.addresses);
+    offer.set.port = right.port;
+    (void)boot_send(job->boots[0], 1, key, &offer, bytes - fuzz_byte(input) % 2);
+}
+
+/* By tcp between hosts, by shm on one. */
 static void with_offers(struct job *job, struct fuzz_input *input) {
     struct chan *chans[RANKS];
     struct conn *producer, *consumer;
+    job->peers[1].node = fuzz_byte(input) % 2;
     for (int rank = 0; rank < RANKS; rank++) {
         const struct chan_options options = {
             .boot = job->boots[rank], .config = &job->configs[rank], .nranks = RANKS, .rank = rank};
@@ -190,6 +206,7 @@ static void with_offers(struct job *job, struct fuzz_input *input) {
         abort();
     enum collet_result mine = conn_try(consumer), theirs = COLLET_IN_PROGRESS;
     tamper_with_offer(job, conn_key(consumer, BOOT_OFFER), input);
+    tamper_with_addresses(job, transport_key(consumer, TCP_LISTENS), input);
     for (int k = 0; k < 4 && mine >= 0 && theirs >= 0; k++) {
         theirs = conn_try(producer);
         mine = conn_try(consumer);

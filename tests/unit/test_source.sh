@@ -125,6 +125,31 @@ files_say_their_licence() {
     return $bad
 }
 
+# A reader of what others say has a fuzz target, or a reason in tests/fuzz/readers.txt to have none; and each target has a reader.
+reading_calls='recv|recvmsg|readv?|fgets|getline|getdelim|fscanf|dlsym|getenv|xmlCtxtReadMemory|boot_try_recv|bundle_try_recv|agreement_try|wire_take|wire_next'
+readers_are_fuzzed() {
+    local file target bad=0 lines
+    lines=$(grep -v '^#' tests/fuzz/readers.txt)
+    for file in src/*/*.c src/*/*/*.c; do # comments and texts do not count
+        sed -E 's:"[^"]*"::g; /^ *\/\*/d; /^ *\* /d' "$file" | grep -qE "\<($reading_calls)\(" || continue
+        grep -q "^$file " <<<"$lines" || { echo "$file reads, and is not in tests/fuzz/readers.txt"; bad=1; }
+    done
+    while read -r file target; do
+        [ -z "$file" ] || [ -e "$file" ] || { echo "tests/fuzz/readers.txt: there is no $file"; bad=1; }
+        [[ $target == -* ]] && continue
+        for target in $target; do
+            [ -e "tests/fuzz/fuzz_$target.c" ] || { echo "tests/fuzz/readers.txt: there is no target $target"; bad=1; }
+        done
+    done <<<"$lines"
+    for target in tests/fuzz/fuzz_*.c; do
+        target=$(basename "$target" .c) target=${target#fuzz_}
+        grep -qE "^src/[^ ]+ .*\<$target\>" <<<"$lines" || { echo "$target covers no file of tests/fuzz/readers.txt"; bad=1; }
+        grep -q "\`$target\`" docs/reliability.md || { echo "docs/reliability.md does not say what $target reads"; bad=1; }
+    done
+    return $bad
+}
+readers_without_a_target_are_noticed() { ! reading_calls='fopen' readers_are_fuzzed >/dev/null; }
+
 files_are_formatted() { ! git ls-files '*.c' '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format --dry-run -Werror 2>&1 | grep -m 5 error; }
 
 check includes_go_down_the_walk includes_go_down
@@ -137,6 +162,8 @@ check conditionals_are_where_they_belong conditionals_are_where_they_belong
 check functions_on_the_path_of_a_call_have_names_of_their_own functions_have_names_of_their_own
 check a_name_that_two_files_have_would_be_noticed twins_are_noticed
 check every_file_says_its_licence files_say_their_licence
+check who_reads_what_others_say_is_fuzzed readers_are_fuzzed
+check a_reader_that_is_not_fuzzed_would_be_noticed readers_without_a_target_are_noticed
 case $(clang-format --version 2>&1) in # other versions format differently
 *"version 14."*) check make_format_has_been_run files_are_formatted ;;
 *) skipped "make_format_has_been_run: clang-format 14 is not here" ;;

@@ -76,15 +76,15 @@ static const char *put(struct lab *const *labs, int nlabs, const int *first_roun
     int class = class_of(sample->class), l = 0;
     while (labs[l] != lab)
         l++;
-    int round = first_round[l] + sample->round;
     if (size == lab->options.nsizes)
         return "this size is not among --sizes";
     if (candidate == lab->ncandidates)
         return "there is no such candidate";
     if (class == LAB_CLASSES || sample->round < 0 || !(sample->us > 0))
         return "near or far, a round from 0 and a time are needed";
-    if (round >= LAB_ROUNDS_MAX)
+    if (sample->round >= LAB_ROUNDS_MAX - first_round[l])
         return "there are more rounds than can be judged together";
+    const int round = first_round[l] + sample->round;
     lab->cells[size][candidate].us[round] = sample->us;
     lab->cells[size][candidate].class[round] = (uint8_t) class;
     if (lab->rounds <= round)

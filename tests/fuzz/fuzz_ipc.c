@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a rank on a GPU offers to another process of its host: memory of its GPU by a handle or a descriptor, or pinned memory by a
+ * descriptor. The driver is none: it attaches memory of as many bytes as a name says.
+ *
+ *      consumer ── offer, changed ──▶ producer        consumer ── descriptor, of a file that fits or not ──▶ producer
+ */
+#include "transport/ipc.c"
+
+#include "fuzz.h"
+
+#define SLOTS 2
+#define ATTACHED_MOST (1u << 20)
+
+/* ---- a driver ---- */
+
+static struct gpu_scope enter(int ordinal) { return (struct gpu_scope){.ordinal = ordinal}; }
+static void leave(struct gpu_scope scope) { (void)scope; }
+static int count(const char **why) {
+    *why = "";
+    return 0;
+}
+static uint64_t identity(int ordinal) { return 1 + (uint64_t)ordinal; }
+
+static enum collet_result attach(const struct gpu_name *name, void **memory_p) {
+    if (name->bytes > ATTACHED_MOST)
+        return err_set(COLLET_ERR_SYSTEM, "there is no such memory");
+    *memory_p = calloc(1, name->bytes);
+    return *memory_p != NULL ? COLLET_SUCCESS : COLLET_ERR_NO_MEMORY;
+}
+static void detach(void *memory, const struct gpu_name *name) {
+    (void)name;
+    free(memory);
+}
+static enum collet_result pin(void *memory, size_t bytes, void **device_p) {
+    (void)bytes;
+    *device_p = memory;
+    return COLLET_SUCCESS;
+}
+
+static const struct gpu_memory memory_of_none = {.pin = pin, .unpin = os_memory_destroy};
+static const struct gpu_sharing sharing_of_none = {.attach = attach, .detach = detach};
+static const struct gpu_driver no_driver = {.memory = &memory_of_none,
+                                            .sharing = &sharing_of_none,
+                                            .count = count,
+                                            .identity = identity,
+                                            .enter = enter,
+                                            .leave = leave};
+
+/* ---- an offer ---- */
+
+static struct conn_blob make_blob(struct fuzz_input *input, uint8_t kind, size_t bytes, int *listener) {
+    struct ipc_offer offer = {.kind = kind & 1 ? IPC_GPU : IPC_PINNED,
+                              .takes_loans = kind >> 1 & 1,
+                              .name = {.bytes = bytes, .fd = kind & 4 ? 5 : -1}};
+    struct conn_blob blob = {.bytes = sizeof offer};
+    if (kind & 4 && hand_over_listen(offer.hand_over, listener) != COLLET_SUCCESS)
+        abort();
+    fuzz_patch(input, &offer, sizeof offer);
+    memcpy(blob.data, &offer, sizeof offer);
+    blob.bytes -= kind >> 3 & 1;
+    return blob;
+}
+
+/* All of it is there. */
+static void use(const struct conn *conn) {
+    const struct ipc_end *end = conn->impl;
+    memset(end->memory, 1, conn_layout(conn)->total_bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct fuzz_input input = {data, size};
+    static struct config config;
+    static uint64_t windows[2 * LOAN_WINDOWS];
+    const uint8_t kind = fuzz_byte(&input);
+    const struct fifo_layout layout = fifo_layout_of(SLOTS, (struct protocol_sizes){256, 64, 64}, 0);
+    struct gpu_rank gpu = {.driver = &no_driver};
+    const struct peer_info peers[2] = {{.rank = 0, .host = "a"}, {.rank = 1, .host = "a"}};
+    struct conn_owner owner = {.config = &config,
+                               .peers = peers,
+                               .nranks = 2,
+                               .gpu = &gpu,
+                               .windows = windows,
+                               .layouts[PROG_TO_FEW] = layout};
+    struct conn conn = {.side = CONN_PRODUCER, .peer = 1, .owner = &owner, .transport = &transport_ipc};
+    const size_t file_bytes = layout.total_bytes - (kind >> 4 & 1);
+    void *file;
+    int fd, listener = -1;
+    if (config_read(&config) != COLLET_SUCCESS || os_shared_create("fuzz", file_bytes, &file, &fd) != COLLET_SUCCESS)
+        abort();
+    const struct conn_blob blob = make_blob(&input, kind, layout.total_bytes, &listener);
+    enum collet_result result = transport_ipc.accept(&conn, &blob);
+    for (int k = 0; k < 3 && result >= 0; k++) {
+        result = transport_ipc.ready(&conn);
+        if (result == COLLET_IN_PROGRESS && listener >= 0)
+            (void)hand_over_give(listener, fd);
+    }
+    if (result == COLLET_SUCCESS)
+        use(&conn);
+    transport_ipc.close(&conn);
+    if (listener >= 0)
+        close(listener);
+    os_memory_destroy(file, file_bytes);
+    close(fd);
+    return 0;
+}
