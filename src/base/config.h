@@ -121,7 +121,7 @@ enum config_scope {
     INT(selftest, "SELFTEST", NULL, "", AGREED, 0, 0, 1,                                                               \
         "1: each connection carries test data first; those of every two ranks are made at init")                       \
     INT(heartbeat, "HEARTBEAT", NULL, "ms", AGREED, 1000, 10, 60000, "interval of heartbeats between hosts")           \
-    INT(heartbeat_timeout, "HEARTBEAT_TIMEOUT", NULL, "ms", AGREED, 5000, 0, 3600000,                                  \
+    INT(heartbeat_timeout, "HEARTBEAT_TIMEOUT", NULL, "ms", AGREED, 30000, 0, 3600000,                                 \
         "silence after which a rank on another host counts as dead; 0: never")                                         \
     INT(cpus, "CPUS", NULL, "", AGREED, 0, 0, 65536, "CPUs of a host, for the cost model and waiting; 0: as found")    \
     TEXT(cpu_distance, "CPU_DISTANCE", NULL, "", AGREED, "auto",                                                       \

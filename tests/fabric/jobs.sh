@@ -14,7 +14,7 @@ job_limit=40 # seconds after which a rank counts as hung
 # Ranks meet and watch each other over eth0, and data take rail 1; tcp has all of it on rail 1. What collet should notice
 # by itself is well below job_limit. Six retries, because rxe takes 7 to mean "without end".
 settings_for() {
-    settings="COLLET_TIMEOUT=15 COLLET_INIT_TIMEOUT=20"
+    settings="COLLET_TIMEOUT=15 COLLET_INIT_TIMEOUT=20 COLLET_HEARTBEAT_TIMEOUT=5000"
     case $1 in
     verbs)
         settings+=" COLLET_TRANSPORT=self,shm,verbs COLLET_SOCKET_IFNAME==eth0"

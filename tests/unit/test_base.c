@@ -44,6 +44,7 @@ static void an_empty_environment_gives_the_defaults(void **state) {
     assert_int_equal(config_read(&config), COLLET_SUCCESS);
     assert_int_equal(config.buffsize, 0);
     assert_int_equal(config.timeout, 1800);
+    assert_int_equal(config.heartbeat_timeout, 30000); /* a virtual machine that migrates is silent for seconds */
     assert_int_equal(config.spin, -1);
     assert_string_equal(config.debug_subsys, "ALL");
     assert_string_equal(config.algo, "");
