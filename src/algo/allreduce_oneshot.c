@@ -21,6 +21,6 @@ void allreduce_oneshot_build(struct prog *prog) {
 
     prog_worker(prog);
     if (n > 1) /* in place, the sum overwrites IN while others may still read it */
-        prog_step(prog, .local = IN(0), .send = others_behind, .copied = true);
+        prog_step(prog, .local = IN(0), .send = others_behind, .copied_in_place = true);
     prog_step(prog, .recv = others_in_order, .local = IN(0), .local_at = rank, .finish = true, .store = OUT(0));
 }

@@ -33,6 +33,12 @@ struct exec_meeting {
     int arrived; /* at rank 0: how many ranks have come */
 };
 
+/* What a program's ends may lend, and whether they may be lent payloads. */
+struct exec_loans {
+    uint32_t lends_from, borrows_from, lands_from; /* as in struct interp_op */
+    const struct commons *only;                    /* ends lend, and offer, only what lies there; NULL: any memory */
+};
+
 struct exec_program {
     struct prog **progs; /* [nchannels], owned; all have the same collective, algorithm, root and cut into slices */
     const struct algorithm *source; /* what built it */
@@ -45,6 +51,7 @@ struct exec_program {
     uint32_t trace_mask;           /* calls of the present kind whose number has one of these bits are not traced */
     struct interp_op *ops;         /* one per channel */
     struct interp_op *pair_ops;    /* [worker], of a pairwise collective, whose workers differ in counts; else NULL */
+    struct exec_loans loans;       /* of calls of the present kind */
     uint64_t ops_id;               /* args_id of the call that they were last filled from; 0: none yet */
     struct interp_worker *workers; /* of all channels */
     int *first_worker;             /* [nchannels + 1]: the workers of channel c begin at first_worker[c] */
@@ -150,10 +157,7 @@ enum collet_result exec_connect(struct exec_call *calls, int ncalls);
 
 /* ---- loans (exec_loans.c) ---- */
 
-/* What a program's ends may lend, and whether they may be lent payloads. Its connections are ready. */
-struct exec_loans {
-    uint32_t lends_from, borrows_from, lands_from; /* as in struct interp_op */
-};
+/* Of a program whose connections are ready. */
 struct exec_loans exec_loans_of(const struct exec_program *program);
 
 /* interp_borrow */
@@ -168,8 +172,10 @@ static inline bool exec_has_lent(const struct exec_program *program, int nworker
     return false;
 }
 
-/* The worker waits for a slot: says where the payloads of the next ones that come over wires are to go. */
+/* Says where the payloads of the worker's next slots are to go, if their producers can put them there. */
 void exec_announce(struct interp_worker *w);
+/* A step's result: adds the places that consumers have offered to its others. Returns how many places there are now. */
+int exec_land(struct interp_worker *w, const struct prog_step *step, int ndst, uint32_t bytes, uint32_t *stream_mask);
 /* Are IN and OUT of a call apart, as far as the program touches them? */
 bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog);
 

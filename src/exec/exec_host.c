@@ -35,14 +35,18 @@ static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *ste
         struct fifo_end *end = op->send_ends[step->send_first + k];
         if (end->loans.lending == 0)
             mask |= (uint32_t)end_streams(end) << place++;
-        else if (step->lends == STEP_LENDS_RESULT)
+        else if (step->lends == STEP_LENDS_RESULT && end->loans.lending != LOAN_LANDED)
             mask |= (uint32_t)end_streams(end);
     }
     return mask;
 }
 
 static void exec_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count) {
-    uint32_t mask = count * w->op->args.elem_bytes < STREAM_MIN_BYTES ? 0 : stream_mask(w, step);
+    const uint64_t bytes = count * w->op->args.elem_bytes;
+    uint32_t mask = 0;
+    if (w->op->lends_from - 1 < bytes && step->lends == STEP_LENDS_RESULT && nsrc > 1)
+        ndst = exec_land(w, step, ndst, (uint32_t)bytes, &mask);
+    mask |= bytes < STREAM_MIN_BYTES ? 0 : stream_mask(w, step);
     reduce_host_step(w, step, ndst, nsrc, count, mask);
 }
 
@@ -67,25 +71,24 @@ static void fill_extents(struct interp_op *op, const struct prog *prog, const st
  * call's two buffers cannot stay in this rank's part of the last cache anyway. */
 static void fill_ops(struct exec_program *program, const struct exec_call *call) {
     const struct work_args *args = &call->args;
-    struct exec_loans loans = exec_loans_of(program);
+    struct exec_loans *loans = &program->loans;
     uint64_t bytes = work_elems(args, (uint32_t)call->chan->owner.nranks) * args->elem_bytes;
     bool leaves_cache = 2 * bytes >= call->chan->cache_bytes;
     /* Slots carry no more than that. */
     uint64_t whole = call->request.extents != NULL ? UINT64_MAX : bytes;
-    if (whole < loans.lends_from)
-        loans.lends_from = 0;
-    if (whole < loans.borrows_from || args->protocol != PROTOCOL_SIMPLE) /* headers of lines are old */
-        loans.borrows_from = loans.lands_from = 0;
+    *loans = exec_loans_of(program);
+    if (whole < loans->lends_from)
+        loans->lends_from = 0;
+    if (whole < loans->borrows_from || args->protocol != PROTOCOL_SIMPLE) /* headers of lines are old */
+        loans->borrows_from = loans->lands_from = 0;
     for (uint32_t channel = 0; channel < args->nchannels; channel++) {
         struct interp_op *op = &program->ops[channel];
         op->geometry = work_geometry(args, channel);
         op->args = *args;
         if (call->request.extents != NULL)
             fill_extents(op, program->progs[channel], call->request.extents, channel);
-        op->lends_from = loans.lends_from;
         op->lends[STEP_IN] = op->lends[STEP_OUT] = 1;
-        op->borrows_from = loans.borrows_from;
-        op->lands_from = loans.lands_from;
+        op->borrows_from = loans->borrows_from;
         op->stream_stores = leaves_cache;
         op->reduce = (const void *)call->reduce;
         op->multiply = (const void *)reduce_host_multiply(call->request.type);
@@ -94,10 +97,20 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
     program->trace_mask = exec_trace_mask(call, bytes);
 }
 
+/* May any of its buffers be lent, or offered? */
+static bool may_lend(const struct exec_call *call) {
+    const struct exec_loans *loans = &call->program->loans;
+    if (loans->lends_from == 0 && loans->lands_from == 0)
+        return false;
+    return loans->only == NULL || commons_offset(loans->only, (uintptr_t)call->args.in) != 0 ||
+           commons_offset(loans->only, (uintptr_t)call->args.out) != 0;
+}
+
 static void exec_call_start(struct exec_call *call) {
     struct exec_program *program = call->program;
     if (program->ops_id != call->args_id || call->request.extents != NULL)
         fill_ops(program, call);
+    const bool lends = may_lend(call);
     for (uint32_t channel = 0; channel < call->args.nchannels; channel++) {
         struct work_args *args = &program->ops[channel].args; /* calls with one args_id differ in these alone */
         args->in = call->args.in;
@@ -106,7 +119,9 @@ static void exec_call_start(struct exec_call *call) {
         args->scaling = call->args.scaling;
         args->factor = interp_factor(&call->args);
         struct interp_op *op = &program->ops[channel];
-        op->lands_early = op->lands_from > 0 && exec_is_out_of_place(op, program->progs[channel]);
+        op->lends_from = lends ? program->loans.lends_from : 0;
+        op->lands_from = lends ? program->loans.lands_from : 0;
+        op->apart = lends && exec_is_out_of_place(op, program->progs[channel]);
     }
     call->running = program->first_worker[call->args.nchannels];
     for (int k = 0; k < call->running; k++) {
@@ -117,6 +132,9 @@ static void exec_call_start(struct exec_call *call) {
     }
     if (program->pair_ops != NULL)
         exec_pairs_start(call);
+    for (int k = 0; k < call->running; k++)
+        if (program->workers[k].op->apart && program->workers[k].op->lands_from > 0)
+            exec_announce(&program->workers[k]);
     call->state = EXEC_RUNNING;
 }
 
@@ -130,7 +148,7 @@ static inline enum collet_result exec_worker_visit(struct exec_call *call, struc
         if (traced)
             now = exec_trace(call, w, &next, result, now);
         if (result == INTERP_BUSY) {
-            if (everywhere == PROTO_EACH_END && w->op->lands_from > 0)
+            if (!proto_has_lines(everywhere) && w->op->lands_from > 0)
                 exec_announce(w);
             return COLLET_SUCCESS;
         }

@@ -75,15 +75,18 @@ static bool has_room(const struct interp_op *op, const struct prog_step *step) {
 static void say_where(const struct interp_op *op, const struct prog_step *step, uint32_t bytes, char *to) {
     for (int k = 0; k < step->recv_count; k++) {
         struct fifo_end *end = op->recv_ends[step->recv_first + k];
-        bool lands = to != NULL && end->loans.way == LOAN_WIRE && loan_is_worth(&end->loans, (uintptr_t)to, bytes);
-        loan_land(&end->loans, (struct loan_landing){lands ? to : NULL, next_landing(end), bytes});
+        bool lands = to != NULL && loan_can_land(&end->loans, (uintptr_t)to, bytes);
+        struct loan_landing landing = {lands ? to : NULL, next_landing(end), bytes};
+        loan_land(&end->loans, landing);
+        if (lands && end->loans.way != LOAN_WIRE)
+            loan_offer(end, landing);
     }
 }
 
 /* The worker's own step may store its payload now. A later one may do so early, if nothing else in the call touches its place. */
 static char *landing_of(const struct interp_worker *w, const struct prog_step *step, const struct interp_piece *piece) {
     bool now = w->said_round == w->round && w->said_pc == w->pc;
-    bool early = w->op->lands_early && step->lands == STEP_LANDS_EARLY;
+    bool early = w->op->apart && step->lands == STEP_LANDS_EARLY;
     return now || early ? place_of(w->op, step, w->said_round, piece) : NULL;
 }
 
@@ -105,6 +108,21 @@ void exec_announce(struct interp_worker *w) {
         w->said_pc = (w->said_pc + 1) % w->nsteps;
         w->said_round += w->said_pc == 0;
     }
+}
+
+/* A result that is lent goes at once to those consumers which have offered a place: they need not fetch it. */
+int exec_land(struct interp_worker *w, const struct prog_step *step, int ndst, uint32_t bytes, uint32_t *stream_mask) {
+    for (int k = 0; k < step->send_count; k++) {
+        struct fifo_end *end = w->op->send_ends[step->send_first + k];
+        char *to = end->loans.lending != 0 && end->loans.way != LOAN_WIRE ? loan_land_there(end, bytes) : NULL;
+        if (to == NULL)
+            continue;
+        end->loans.lending = LOAN_LANDED;
+        if (ndst < 32 && (w->op->stream_stores || fifo_place_streams(&end->place)))
+            *stream_mask |= 1u << ndst;
+        w->dst[ndst++] = to;
+    }
+    return ndst;
 }
 
 static bool reads_in(const struct prog *prog) {
@@ -132,16 +150,25 @@ bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog) {
 /* 0 counts as none. */
 static uint32_t least_of(uint32_t a, uint32_t b) { return a - 1 < b - 1 ? a : b; }
 
+/* A producer does not reach by address what the kernel copies. */
+static uint32_t least_landing(const struct loan_end *end) {
+    return end->way == LOAN_HOST ? end->least_common_bytes : end->least_bytes;
+}
+
 struct exec_loans exec_loans_of(const struct exec_program *program) {
     struct exec_loans loans = {0};
+    bool any = false;
     for (int k = 0; k < program->nconns; k++) {
         const struct conn *conn = program->conns[k];
         const struct loan_end *end = &conn->end.loans;
+        any |= end->least_bytes > 0;
+        loans.only = end->commons != NULL ? end->commons : loans.only;
         uint32_t *from = conn->side == CONN_PRODUCER ? &loans.lends_from : &loans.borrows_from;
         *from = least_of(least_of(*from, end->least_bytes), end->least_common_bytes);
-        if (conn->side == CONN_CONSUMER && end->way == LOAN_WIRE)
-            loans.lands_from = least_of(loans.lands_from, end->least_bytes);
+        if (conn->side == CONN_CONSUMER)
+            loans.lands_from = least_of(loans.lands_from, least_landing(end));
     }
+    loans.only = any ? NULL : loans.only;
     return loans;
 }
 

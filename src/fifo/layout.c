@@ -2,6 +2,7 @@
 #include "fifo/layout.h"
 
 _Static_assert(sizeof(struct fifo_slot_header) == 64, "a cache line");
+_Static_assert(sizeof(struct loan_offer) == 64, "a cache line");
 
 #define PAGE_BYTES 4096
 #define SLOT_PAD_BYTES 256u /* keeps equal offsets of neighbouring long slots out of one cache set */
@@ -21,7 +22,8 @@ struct fifo_layout fifo_layout_of(uint32_t nslots, struct protocol_sizes sizes, 
     sizes.long_bytes = room_bytes > sizes.long_bytes ? room_bytes : sizes.long_bytes;
     l.head_at = FIFO_LINE_BYTES;
     l.headers_at = l.head_at + FIFO_LINE_BYTES;
-    size_t at = l.headers_at + nslots * sizeof(struct fifo_slot_header);
+    l.offers_at = l.headers_at + nslots * sizeof(struct fifo_slot_header);
+    size_t at = l.offers_at + nslots * sizeof(struct loan_offer);
     for (uint32_t protocol = PROTOCOL_COUNT; protocol-- > 0;) {
         l.slots_at[protocol] = round_up(at, PAGE_BYTES);
         l.strides[protocol] = stride_of(protocol, protocol_payload_bytes(protocol, &sizes));
@@ -47,6 +49,8 @@ void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout 
         .seen = (uint64_t)config->first_step,
         .nslots = layout->nslots,
         .loans.until = (uint64_t)config->first_step,
+        .loans.landings_end = (uint64_t)config->first_step,
+        .loans.offers = (struct loan_offer *)(void *)(base + layout->offers_at),
         .turn_mask = (uint32_t)((1ull << config->ll_flag_bits) - 1),
     };
     for (uint32_t protocol = 0; protocol < PROTOCOL_COUNT; protocol++) {

@@ -2,7 +2,7 @@
  *
  * Where everything is in a connection's memory. Each protocol has an area of its own, computed from the table of protocols:
  *
- *    │ tail │ head │ headers[] │ slots of the last protocol │ … │ slots of Simple │
+ *    │ tail │ head │ headers[] │ offers[] │ slots of the last protocol │ … │ slots of Simple │
  *
  * Simple, the first protocol, has the last area: a transport may put it elsewhere.
  */
@@ -16,9 +16,9 @@
 struct fifo_layout {
     uint32_t nslots; /* a power of two ≤ FIFO_MAX_SLOTS */
     struct protocol_sizes sizes;
-    uint32_t strides[PROTOCOL_COUNT]; /* from a slot to the next */
-    size_t slots_at[PROTOCOL_COUNT];  /* where a protocol's slots begin */
-    size_t head_at, headers_at;       /* tail is at 0 */
+    uint32_t strides[PROTOCOL_COUNT];      /* from a slot to the next */
+    size_t slots_at[PROTOCOL_COUNT];       /* where a protocol's slots begin */
+    size_t head_at, headers_at, offers_at; /* tail is at 0 */
     size_t total_bytes;
 };
 

@@ -69,6 +69,42 @@ static const char *lent_payload(const struct loan_end *end, const struct fifo_lo
     return reach(end, loan->address, loan->offset, bytes);
 }
 
+/* ---- landings ---- */
+
+int loan_can_land(const struct loan_end *end, uint64_t to, uint32_t bytes) {
+    bool reached = end->way == LOAN_WIRE || end->way == LOAN_PROCESS || loan_offset(end, to) != 0;
+    return reached && loan_is_worth(end, to, bytes);
+}
+
+static uint64_t open_at(uint64_t position) { return 2 * position + 1; }
+
+static struct loan_offer *offer_at(const struct fifo_end *end, uint64_t position) {
+    return &end->loans.offers[position & (end->nslots - 1)];
+}
+
+void loan_offer(struct fifo_end *end, struct loan_landing landing) {
+    struct loan_offer *offer = offer_at(end, landing.position);
+    offer->to = (uintptr_t)landing.to;
+    offer->to_offset = loan_offset(&end->loans, offer->to);
+    offer->bytes = landing.bytes;
+    port_store_release(&offer->open, open_at(landing.position)); /* pairs with loan_land_there() */
+}
+
+/* One end takes it, the other does not. */
+static bool take_offer(struct loan_offer *offer, uint64_t position) {
+    uint64_t open = open_at(position);
+    return __atomic_compare_exchange_n(&offer->open, &open, open - 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+char *loan_land_there(struct fifo_end *end, uint32_t bytes) {
+    struct loan_offer *offer = offer_at(end, end->position);
+    if (port_load_acquire(&offer->open) != open_at(end->position) ||
+        offer->bytes != bytes) /* pairs with loan_offer() */
+        return NULL;
+    char *to = reach(&end->loans, offer->to, offer->to_offset, bytes);
+    return to != NULL && take_offer(offer, end->position) ? to : NULL;
+}
+
 /* ---- consumer ---- */
 
 int loan_is_open(const struct fifo_end *end) { return end->loans.taken == NULL && fifo_header(end)->loan.address != 0; }
@@ -101,8 +137,8 @@ static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t b
 
 int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to) {
     struct fifo_loan *loan = &fifo_header(end)->loan;
-    if (end->loans.way == LOAN_WIRE) { /* it is there already */
-        end->loans.taken = (const char *)(uintptr_t)loan->address;
+    if (loan->address == LOAN_LANDED || end->loans.way == LOAN_WIRE) { /* it is there already */
+        end->loans.taken = loan->address == LOAN_LANDED ? to : (const char *)(uintptr_t)loan->address;
         return 1;
     }
     char *slot = slot_at(end, end->position), *place = to != NULL ? to : slot;
@@ -157,7 +193,7 @@ int loan_help(struct fifo_end *end, loan_copy *copy) {
     uint64_t position = end->seen;
     struct fifo_slot_header *header = header_at(end, position);
     struct fifo_loan *loan = &header->loan;
-    if (loan->address == 0 || is_in_slot(loan))
+    if (loan->address <= LOAN_LANDED || is_in_slot(loan))
         return 0;
     uint64_t to = port_load_acquire(&loan->to); /* pairs with loan_fetch() and fetch_parts() */
     if (to == LOAN_REFUSED) {
@@ -183,20 +219,37 @@ int loan_help(struct fifo_end *end, loan_copy *copy) {
 
 /* ---- failure ---- */
 
+/* Waits for another look of a wait that began then. False: it takes too long. */
+static bool may_wait_on(uint64_t since_ns) {
+    if (os_now_ns() - since_ns > LOAN_STOP_NS) {
+        log_warn(CONN, "a peer has stopped in the middle of a copy from or to this rank's memory");
+        return false;
+    }
+    os_cpu_relax();
+    return true;
+}
+
 static void stop_one(const struct fifo_end *end, uint64_t position) {
     struct fifo_slot_header *header = header_at(end, position);
-    if (header->loan.address == 0)
+    if (header->loan.address <= LOAN_LANDED)
         return;
     uint32_t begun = __atomic_fetch_or(&header->loan.claimed, LOAN_STOPPED, __ATOMIC_RELAXED) & ~LOAN_STOPPED;
-    uint64_t deadline_ns = os_now_ns() + LOAN_STOP_NS;
+    uint64_t since_ns = os_now_ns();
     while ((parts_done(&header->loan) & ~LOAN_IN_SLOT) < begun &&
-           (int64_t)(port_load_acquire(end->head) - position) <= 0) { /* pairs with fifo_consumed() */
-        if (os_now_ns() > deadline_ns) {
-            log_warn(CONN, "a peer has stopped in the middle of a copy from or to this rank's memory");
-            return;
-        }
-        os_cpu_relax();
-    }
+           (int64_t)(port_load_acquire(end->head) - position) <= 0 && /* pairs with fifo_consumed() */
+           may_wait_on(since_ns))
+        ;
+}
+
+/* What a producer has taken up, it publishes right after. */
+static void take_offer_back(const struct fifo_end *end, uint64_t position) {
+    const struct loan_landing *landing = &end->loans.landings[position % LOAN_LANDINGS];
+    uint64_t since_ns = os_now_ns();
+    if (landing->to == NULL || take_offer(offer_at(end, position), position))
+        return;
+    while ((int64_t)(port_load_acquire(end->tail) - position) <= 0 &&
+           may_wait_on(since_ns)) /* pairs with fifo_publish() */
+        ;
 }
 
 void loan_stop(struct fifo_end *end, int producing) {
@@ -205,4 +258,7 @@ void loan_stop(struct fifo_end *end, int producing) {
         return;
     for (uint64_t position = first; (int64_t)(behind - position) > 0; position++)
         stop_one(end, position);
+    for (uint64_t position = end->position; !producing && (int64_t)(end->loans.landings_end - position) > 0; position++)
+        if (end->loans.way != LOAN_WIRE)
+            take_offer_back(end, position);
 }

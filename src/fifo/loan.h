@@ -27,6 +27,15 @@
  * go (landings), and its transport receives them there, if it hears of it in time. Then it says so in the slot's header: `address`
  * is where the payload is now, in the consumer's memory.
  *
+ * In memory a consumer offers such places, too. A producer that computes a payload puts it there right away, instead of lending it
+ * (loan_land_there()): nobody copies it.
+ *
+ *    producer                     the slot's offer                 consumer
+ *                                 open ◀────────────────────────── before the slot comes: says where its payload is to go
+ *    takes it up ───────────────▶ (open)                           takes it back, if its call fails
+ *    puts the payload there
+ *    publishes the slot ────────▶ (tail) ────────────────────────▶ has it
+ *
  * Between GPUs a loan is simpler: the consumer's block reads the payload where it is (kernels/block_loans.cuh).
  *
  * How the other end's memory is reached, each end knows of itself: in one process by address, between processes of a host through
@@ -56,7 +65,7 @@ enum loan_way {
 
 /* Shorter payloads are faster in slots. */
 #define LOAN_PROCESS_BYTES 8192u
-#define LOAN_COMMONS_BYTES 8192u
+#define LOAN_COMMONS_BYTES 1024u
 #define LOAN_CMA_BYTES 16384u
 #define LOAN_WIRE_BYTES 8192u
 
@@ -70,9 +79,18 @@ struct fifo_loan {
     uint32_t done;      /* parts that are copied; and LOAN_IN_SLOT */
 };
 
+#define LOAN_LANDED 1u           /* in `address`: the payload is where the consumer has offered */
 #define LOAN_REFUSED 1u          /* in `to`: the consumer cannot take it; put the payload into the slot */
 #define LOAN_IN_SLOT 0x80000000u /* in `done`: the payload is in the slot after all */
 #define LOAN_STOPPED 0x80000000u /* in `claimed`: no part may be claimed any more */
+
+/* Beside a slot's header: where the consumer lets its producer put the payload. */
+struct loan_offer {
+    uint64_t open;      /* 1 + twice the slot's position; even: it was taken up, or back, or never made */
+    uint64_t to;        /* in the consumer's memory */
+    uint64_t to_offset; /* in its commons; 0: not there */
+    uint32_t bytes;
+} __attribute__((aligned(64)));
 
 /* Where the payload of a slot is to go, if it has so many bytes. */
 struct loan_landing {
@@ -91,12 +109,13 @@ struct loan_end {
     int (*only)(uint64_t address, uint32_t bytes); /* LOAN_WIRE: may memory of this rank be lent? NULL: any may */
     const struct commons *commons;                 /* of this process; NULL: nothing in it is lent */
     struct commons_view *view;                     /* of the other process's; NULL: it has none */
-    const uint64_t *windows; /* LOAN_WINDOW, consumer: by window of the producer's, what to add to an address in it */
-    uint64_t lending;        /* producer: address of the payload of its next slot; 0: not lent */
-    uint32_t lending_window; /* the window that it lies in */
-    uint64_t until;          /* producer: position behind its newest loan */
-    const char *taken;       /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */
-    /* LOAN_WIRE, consumer. */
+    const uint64_t *windows;   /* LOAN_WINDOW, consumer: by window of the producer's, what to add to an address in it */
+    uint64_t lending;          /* producer: address of the payload of its next slot; 0: not lent; LOAN_LANDED */
+    uint32_t lending_window;   /* the window that it lies in */
+    uint64_t until;            /* producer: position behind its newest loan */
+    const char *taken;         /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */
+    struct loan_offer *offers; /* by slot */
+    /* Consumer. */
     struct loan_landing landings[LOAN_LANDINGS]; /* by slot, of positions below landings_end that are not consumed */
     uint64_t landings_end;
 };
@@ -112,13 +131,13 @@ PORT_FN int loan_is_worth(const struct loan_end *end, uint64_t address, uint32_t
     return least - 1 < bytes && (PORT_IS_GPU || end->only == NULL || end->only(address, bytes));
 }
 
-/* LOAN_WIRE, consumer: says where the payload of its slot at a position is to go. */
+/* Consumer: notes where the payload of its slot at a position is to go. */
 static inline void loan_land(struct loan_end *end, struct loan_landing landing) {
     end->landings[landing.position % LOAN_LANDINGS] = landing;
     end->landings_end = landing.position + 1;
 }
 
-/* Its transport: where the payload of that slot is to go; NULL: into the slot. */
+/* Where the payload of that slot is to go; NULL: into the slot. */
 static inline char *loan_landing_at(const struct loan_end *end, uint64_t position, uint32_t bytes) {
     const struct loan_landing *landing = &end->landings[position % LOAN_LANDINGS];
     return landing->position == position && landing->bytes == bytes ? landing->to : NULL;
@@ -127,8 +146,10 @@ static inline char *loan_landing_at(const struct loan_end *end, uint64_t positio
 /* A producer fills its slot's header; next: the position behind it. */
 PORT_FN void loan_note(struct loan_end *end, struct fifo_loan *loan, uint64_t next) {
     loan->address = end->lending;
-    if (end->lending == 0)
+    if (end->lending <= LOAN_LANDED) {
+        end->lending = 0;
         return;
+    }
     loan->offset = end->way == LOAN_WINDOW ? end->lending_window : loan_offset(end, end->lending);
     loan->to = 0;
     loan->claimed = loan->done = 0;
@@ -141,6 +162,13 @@ struct fifo_end;
 
 /* Is the payload of the consumer's slot lent, and not taken yet? The slot has been published. */
 int loan_is_open(const struct fifo_end *end);
+
+/* Can payloads of so many bytes be put there by the other end? */
+int loan_can_land(const struct loan_end *end, uint64_t to, uint32_t bytes);
+/* Consumer, not over a wire: lets the producer do so. */
+void loan_offer(struct fifo_end *end, struct loan_landing landing);
+/* Producer, not over a wire: where to put the payload of its next slot; NULL: there was no offer in time. */
+char *loan_land_there(struct fifo_end *end, uint32_t bytes);
 
 /* Consumer: copies the payload of its slot to `to` (NULL: into the slot). 0: the producer still copies a part. */
 int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to);

@@ -155,7 +155,7 @@ PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, u
     if (proto_has_lines(everywhere) || w->op->lends_from - 1 >= bytes || !step->lends)
         return 0;
     uint32_t lent = w->op->lends[interp_lent_region(w->op, step)];
-    if (lent == 0 || (operand && interp_changes(w->op, step, nsrc)))
+    if (lent == 0 || (operand && interp_changes(w->op, step, nsrc)) || (step->lends_apart && !w->op->apart))
         return 0;
     uint64_t payload = (uint64_t)(uintptr_t)(operand ? w->src[0] : w->dst[0]);
     for (int k = 0; k < step->send_count; k++) {

@@ -34,7 +34,7 @@ struct interp_op {
     uint8_t lends[STEP_REGIONS]; /* 0: nothing of the region; else 1 + the window that it lies in, or 1: in none */
     uint32_t borrows_from;       /* host: least payload that any of the ends is lent; 0: none is */
     uint32_t lands_from;         /* host: least payload that any of the ends receives where it belongs; 0: none does */
-    uint32_t lands_early;        /* host: IN and OUT are apart: payloads of steps with STEP_LANDS_EARLY may do so */
+    uint32_t apart;              /* host: IN and OUT are, and payloads may be lent, or land */
     uint32_t stream_stores;      /* host: local results do not stay in the caches */
     const void *reduce;          /* host: reduce_fn */
     const void *multiply;        /* host: multiply_fn */

@@ -338,6 +338,7 @@ void prog_emit(struct prog *prog, struct step_text text) {
         .about_region = (uint8_t)about->region,
         .finish = text.finish,
         .lends = (uint8_t)loan_of(prog, &text, &locals),
+        .lends_apart = text.copied_in_place,
     };
     if (!make_room(prog, &prog->steps, prog->nsteps, 1, &prog->steps_room, sizeof(*prog->steps)) ||
         !make_room(prog, &prog->origins, prog->nsteps, 1, &prog->origins_room, sizeof(*prog->origins)))

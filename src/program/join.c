@@ -91,7 +91,7 @@ static void note_step(const struct rehearsal *m, int member, int worker, const s
             &uses[rehearsal_index(m, rehearsal_place(m, member, step->store_region, &step->store, i))];
         note_use(&use->nwrites, &use->writer, worker);
     }
-    if (step->lends)
+    if (rehearsal_lends(m, step))
         note_lent(m, member, step, uses);
 }
 

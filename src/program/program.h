@@ -19,7 +19,7 @@
  * one producing and one consuming worker.
  *
  * Peers may read a result where it lies, in IN or OUT of the rank that sends it, until they have gone on (fifo/loan.h). The
- * verifier proves that nothing overwrites it before; a step for which that is not so says `copied`.
+ * verifier proves that nothing overwrites it before; a step for which that is not so says `copied`, or `copied_in_place`.
  *
  * A builder keeps a sticky error: emit freely, then look at what prog_finish() says.
  * Read next: registry.h, ../algo/allreduce_ring.c, build.c, shape.c, then check.c.
@@ -256,11 +256,12 @@ struct step_text {
     struct local local; /* the local operand */
     int local_at;       /* its place: after this many received operands */
     struct local_list local_list;
-    struct local store;        /* where the result goes here */
-    struct local length_of;    /* blocks of IN or OUT as long as the pieces; else those stored, else those read */
-    struct peers send;         /* to whom the result goes */
-    bool copied;               /* peers get copies, because the memory that has the result is overwritten too soon */
-    bool finish;               /* the result holds every rank's contribution: avg divides here */
+    struct local store;     /* where the result goes here */
+    struct local length_of; /* blocks of IN or OUT as long as the pieces; else those stored, else those read */
+    struct peers send;      /* to whom the result goes */
+    bool copied;            /* peers get copies, because the memory that has the result is overwritten too soon … */
+    bool copied_in_place;   /* … which happens only if IN and OUT are the same memory */
+    bool finish;            /* the result holds every rank's contribution: avg divides here */
     struct prog_origin origin; /* prog_step() fills it in */
 };
 void prog_emit(struct prog *prog, struct step_text text);

@@ -214,7 +214,7 @@ static bool lend(struct rehearsal *m, const struct rehearsal_worker *w, const st
                  struct rehearsal_slot *slot) {
     const struct prog_step *step = step_of(m, w);
     slot->loan = -1;
-    if (!m->ordered || !step->lends || m->results[0] == EXPR_NONE)
+    if (!m->ordered || !rehearsal_lends(m, step) || m->results[0] == EXPR_NONE)
         return true;
     size_t place = number_of_place(m, w->round, rehearsal_lent(m, w->member, step));
     slot->loan = order_lend(&m->order, place, conn->consumer.worker);
@@ -227,7 +227,7 @@ static bool take_loan(struct rehearsal *m, const struct rehearsal_worker *w, con
     size_t at = rehearsal_slot(m, conn, conn->head);
     const struct rehearsal_slot *slot = &m->slots[at];
     int32_t lent = m->values[at * (size_t)m->longest];
-    if (!sent->lends || lent == EXPR_NONE)
+    if (!rehearsal_lends(m, sent) || lent == EXPR_NONE)
         return true;
     struct rehearsal_place place = rehearsal_lent(m, conn->at.src, sent);
     const struct rehearsal_cell *cell = rehearsal_cell(m, slot->round, place);

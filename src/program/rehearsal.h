@@ -149,6 +149,10 @@ bool rehearsal_is_alive(const struct rehearsal *m, struct rehearsal_place place,
 struct rehearsal_place rehearsal_place(const struct rehearsal *m, int member, int region, const struct block_run *run,
                                        int i);
 
+/* Does the step lend, if all that may be lent is? */
+static inline bool rehearsal_lends(const struct rehearsal *m, const struct prog_step *step) {
+    return step->lends != STEP_LENDS_NOTHING && !(step->lends_apart && m->in_place);
+}
 /* What a step of a member lends. */
 struct rehearsal_place rehearsal_lent(const struct rehearsal *m, int member, const struct prog_step *step);
 

@@ -34,6 +34,7 @@ struct prog_step {
     uint8_t store_region, about_region; /* enum step_region; store_region STEP_NONE: nothing is stored */
     uint8_t finish;                     /* the result is complete: avg divides */
     uint8_t lends;                      /* enum step_loan */
+    uint8_t lends_apart;                /* it lends only where IN and OUT are apart */
     uint8_t lands;                      /* enum step_landing */
 };
 

@@ -8,6 +8,8 @@
  *      copies parts too                                      compares them, consumes the slot
  *      once the loans are over: fills the buffer anew        overwrites what it got
  *
+ * Or the consumer has offered the place before, and the producer puts the payload there.
+ *
  * Each part must be copied once, and be there when the consumer looks. Nobody may touch the other one's memory after a loan is
  * over, or after loan_stop() of a call that has failed: that would race with what its owner does next.
  *
@@ -47,6 +49,8 @@ struct scenario {
     bool apart;       /* the kernel copies nothing between the two */
     bool unmapped;    /* the consumer cannot map the producer's commons */
     bool fails;       /* both ends' calls do, before the first slot is consumed */
+    bool offers;      /* the consumer does */
+    bool leaves;      /* its call fails at any time */
 };
 
 static const struct scenario scenarios[] = {
@@ -80,6 +84,16 @@ static const struct scenario scenarios[] = {
      .unmapped = true},
     {"the kernel copies, and both calls fail", .messages = 1, BY_KERNELS, .fails = true},
     {"it forbids it, and both calls fail", .messages = 1, BY_KERNELS, .forbidden = {ALL, ALL_BUT_FIRST}, .fails = true},
+    {"2 payloads to where the consumer offers", .messages = 2, .offers = true},
+    {"3 payloads to offered places in the commons", .messages = 3, .lent = BY_COMMONS, .got = BY_COMMONS,
+     .offers = true},
+    {"an offered place that is not reached by address", .messages = 1, .lent = BY_COMMONS, .got = BY_KERNEL,
+     .offers = true},
+    {"an offer, and both calls fail", .messages = 1, .helps = true, .fails = true, .offers = true},
+    {"an offer, and the consumer's call fails at any time", .messages = 1, .fails = true, .offers = true,
+     .leaves = true},
+    {"an offer in the commons, and both calls fail", .messages = 1, .lent = BY_COMMONS, .got = BY_COMMONS,
+     .fails = true, .offers = true},
     {"in the commons, and both calls fail", .messages = 1, .helps = true, .lent = BY_COMMONS, .got = BY_COMMONS,
      .fails = true},
 };
@@ -91,6 +105,7 @@ struct commons_view {
 struct arena {
     uint64_t tail, head;
     struct fifo_slot_header headers[SLOTS];
+    struct loan_offer offers[SLOTS];
     char slots[SLOTS * PAYLOAD_BYTES];
     uint64_t before_lent; /* no payload is at offset 0 of a commons */
     uint64_t lent[MESSAGES_MAX][PAYLOAD_BYTES / 8];
@@ -98,9 +113,9 @@ struct arena {
     uint64_t got[MESSAGES_MAX][PAYLOAD_BYTES / 8];
     struct fifo_end ends[2];
     struct commons commons[2];
-    struct commons_view views[2]; /* of the other end's */
-    int forbidden[2];             /* as in the scenario, of the copies to come */
-    int filled, consumed;         /* by the producer; by the consumer */
+    struct commons_view views[2];  /* of the other end's */
+    int forbidden[2];              /* as in the scenario, of the copies to come */
+    int filled, offered, consumed; /* by the producer; by the consumer */
 };
 _Static_assert(sizeof(struct arena) <= MODEL_ARENA_BYTES, "all fits");
 
@@ -143,6 +158,7 @@ static void name_places(void) {
         model_name(&a->headers[slot].loan.to, 8, "to of slot %d", slot);
         model_name(&a->headers[slot].loan.claimed, 4, "claimed of slot %d", slot);
         model_name(&a->headers[slot].loan.done, 4, "done of slot %d", slot);
+        model_name(&a->offers[slot].open, 8, "offer of slot %d", slot);
     }
 }
 
@@ -168,7 +184,8 @@ static void prepare(const struct model *model) {
         *end = (struct fifo_end){.tail = &a->tail, .head = &a->head, .headers = a->headers, .nslots = SLOTS};
         end->slots[PROTOCOL_SIMPLE] = a->slots;
         end->strides[PROTOCOL_SIMPLE] = PAYLOAD_BYTES;
-        end->position = end->seen = end->loans.until = UINT64_MAX;
+        end->position = end->seen = end->loans.until = end->loans.landings_end = UINT64_MAX;
+        end->loans.offers = a->offers;
         end->loans.way = s->lent == BY_ADDRESS ? LOAN_PROCESS : LOAN_HOST;
         end->loans.least_bytes = end->loans.least_common_bytes = 1;
         end->loans.view = &a->views[k];
@@ -182,7 +199,7 @@ static void prepare(const struct model *model) {
 /* ---- the producer ---- */
 
 /* What is not lent goes through its slot. */
-static void send(struct fifo_end *end, int message) {
+static void send(const struct scenario *s, struct fifo_end *end, int message) {
     struct fifo_slot_header *header = fifo_header(end);
     uint64_t *payload = arena()->lent[message];
     for (int k = 0; k < PAYLOAD_BYTES / 8; k++)
@@ -192,6 +209,11 @@ static void send(struct fifo_end *end, int message) {
         end->loans.lending = (uintptr_t)payload;
     else
         memcpy(slot_at(end, end->position), payload, PAYLOAD_BYTES);
+    char *offered = s->offers && end->loans.lending != 0 ? loan_land_there(end, PAYLOAD_BYTES) : NULL;
+    if (offered != NULL) {
+        memcpy(offered, payload, PAYLOAD_BYTES);
+        end->loans.lending = LOAN_LANDED;
+    }
     loan_note(&end->loans, &header->loan, end->position + 1);
     fifo_publish(end);
 }
@@ -201,7 +223,7 @@ static void produce(const struct scenario *s) {
     while (arena()->filled < s->messages || (!s->fails && !fifo_loans_are_over(end))) {
         bool moved = false;
         if (arena()->filled < s->messages && fifo_has_credit(end)) {
-            send(end, arena()->filled++);
+            send(s, end, arena()->filled++);
             moved = true;
         } else if (s->helps)
             moved = loan_help(end, memcpy);
@@ -231,6 +253,21 @@ static const uint64_t *take(struct fifo_end *end, const struct scenario *s, int 
     return loan_fetch(end, PAYLOAD_BYTES, to) ? (const void *)end->loans.taken : NULL;
 }
 
+/* For as many slots as there are. What was at the place before, the consumer has used. */
+static void offer_next(struct fifo_end *end, const struct scenario *s) {
+    int *offered = &arena()->offered;
+    for (; *offered < s->messages && *offered < arena()->consumed + SLOTS; ++*offered) {
+        uint64_t *to = arena()->got[*offered], position = end->loans.landings_end;
+        struct loan_landing landing = {(char *)to, position, PAYLOAD_BYTES};
+        to[0] = to[1] = 5;
+        if (!loan_can_land(&end->loans, (uintptr_t)to, PAYLOAD_BYTES))
+            landing.to = NULL;
+        loan_land(&end->loans, landing);
+        if (landing.to != NULL)
+            loan_offer(end, landing);
+    }
+}
+
 static void look(const uint64_t *payload, int message) {
     for (int k = 0; k < PAYLOAD_BYTES / 8; k++)
         if (payload[k] != word_of(message, k))
@@ -240,6 +277,8 @@ static void look(const uint64_t *payload, int message) {
 static void consume(const struct scenario *s) {
     struct fifo_end *end = &arena()->ends[1];
     while (arena()->consumed < s->messages) {
+        if (s->offers)
+            offer_next(end, s);
         const uint64_t *payload = take(end, s, arena()->consumed);
         if (payload != NULL) {
             look(payload, arena()->consumed);
@@ -248,7 +287,7 @@ static void consume(const struct scenario *s) {
             arena()->consumed++;
             end->loans.taken = NULL;
             fifo_consumed(end);
-        } else if (s->fails && fifo_has_data(end))
+        } else if (s->leaves || (s->fails && fifo_has_data(end)))
             break; /* it fails while the producer still copies, or after the producer has stopped */
         else
             model_wait();

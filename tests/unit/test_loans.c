@@ -39,20 +39,22 @@ static void expect_fine(prog_build_fn build, int nranks, bool in_place) {
 }
 
 /* Both ranks swap their parts and add up. In place, the sum overwrites what the other may still read. */
-static void swap(struct prog *prog, bool copied) {
+static void swap(struct prog *prog, bool copied, bool copied_in_place) {
     int other = 1 - prog->rank;
     prog_worker(prog);
-    prog_step(prog, .local = IN(0), .send = PEER(other), .copied = copied);
+    prog_step(prog, .local = IN(0), .send = PEER(other), .copied = copied, .copied_in_place = copied_in_place);
     prog_step(prog, .recv = PEER(other), .local = IN(0), .local_at = prog->rank, .finish = true, .store = OUT(0));
 }
-static void swap_lent(struct prog *prog) { swap(prog, false); }
-static void swap_copied(struct prog *prog) { swap(prog, true); }
+static void swap_lent(struct prog *prog) { swap(prog, false, false); }
+static void swap_copied(struct prog *prog) { swap(prog, true, false); }
+static void swap_copied_in_place(struct prog *prog) { swap(prog, false, true); }
 
 static void a_result_may_not_overwrite_what_is_lent(void **state) {
     (void)state;
     expect_fine(swap_lent, 2, false);
     expect_lent(swap_lent, 2, true, "which is lent to rank");
     expect_fine(swap_copied, 2, true);
+    expect_fine(swap_copied_in_place, 2, true);
 }
 
 /* Rank 1 says that it has read what rank 0 lent, or does not. */
@@ -235,6 +237,39 @@ static void a_producer_copies_the_parts_that_it_claims(void **state) {
     assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
     assert_int_equal(pair_loan(pair)->done, PARTS);
     pair_expect(pair, pair->to);
+}
+
+/* A consumer offers a place before the slot comes. */
+static void a_producer_puts_a_payload_where_it_is_offered_a_place(void **state) {
+    struct pair *pair = *state;
+    pair->consumer.loans.least_bytes = 1;
+    for (int lap = 0; lap < 5; lap++) {
+        struct loan_landing landing = {pair->to, pair->consumer.position, BYTES};
+        assert_true(loan_can_land(&pair->consumer.loans, (uintptr_t)pair->to, BYTES));
+        assert_null(loan_land_there(&pair->producer, BYTES)); /* not yet */
+        loan_land(&pair->consumer.loans, landing);
+        loan_offer(&pair->consumer, landing);
+        assert_null(loan_land_there(&pair->producer, BYTES - 1));
+        assert_ptr_equal(loan_land_there(&pair->producer, BYTES), pair->to);
+        memcpy(pair->to, pair->from, BYTES);
+        pair->producer.loans.lending = LOAN_LANDED;
+        simple_seal(&pair->args, &pair->producer, BYTES);
+        simple_publish(&pair->args, &pair->producer, BYTES);
+        assert_true(fifo_loans_are_over(&pair->producer)); /* it lends nothing */
+        assert_int_equal(simple_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
+        assert_true(loan_is_open(&pair->consumer));
+        assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
+        pair_expect(pair, pair->to);
+    }
+}
+
+static void an_offer_ends_with_a_call_that_fails(void **state) {
+    struct pair *pair = *state;
+    struct loan_landing landing = {pair->to, pair->consumer.position, BYTES};
+    loan_land(&pair->consumer.loans, landing);
+    loan_offer(&pair->consumer, landing);
+    loan_stop(&pair->consumer, 0);
+    assert_null(loan_land_there(&pair->producer, BYTES));
 }
 
 static void a_payload_is_complete_when_every_part_is(void **state) {
@@ -443,6 +478,8 @@ int main(void) {
         WITH_PAIR(a_payload_that_is_only_read_stays_where_it_is),
         WITH_PAIR(a_slot_that_is_not_lent_has_no_trace_of_the_loan_before),
         WITH_PAIR(a_producer_copies_the_parts_that_it_claims),
+        WITH_PAIR(a_producer_puts_a_payload_where_it_is_offered_a_place),
+        WITH_PAIR(an_offer_ends_with_a_call_that_fails),
         WITH_PAIR(a_payload_is_complete_when_every_part_is),
         WITH_PAIR(what_a_consumer_cannot_read_is_put_into_the_slot),
         WITH_PAIR(what_a_producer_cannot_write_is_put_into_the_slot),
