@@ -61,7 +61,7 @@ static void *start_looking(const struct sim *sim) {
     steady->conns = arena_get(arena, sim->nconns, sizeof *steady->conns);
     steady->slots = arena_get(arena, sim->nconns * sim->nslots, sizeof *steady->slots);
     steady->link_free = arena_get(arena, sim->nlinks, sizeof *steady->link_free);
-    steady->engine_free = arena_get(arena, sim->nengines, sizeof *steady->engine_free);
+    steady->engine_free = arena_get(arena, sim->nclocks, sizeof *steady->engine_free);
     steady->next = 2 * sim->nworkers + 64;
     if (arena->failed) {
         stop_looking(steady);
@@ -80,7 +80,7 @@ static void take_snapshot(struct steady *steady, const struct sim *sim, int32_t 
     memcpy(steady->conns, sim->conns, sim->nconns * sizeof *sim->conns);
     memcpy(steady->slots, sim->slots, sim->nconns * sim->nslots * sizeof *sim->slots);
     memcpy(steady->link_free, sim->link_free, sim->nlinks * sizeof *sim->link_free);
-    memcpy(steady->engine_free, sim->engine_free, sim->nengines * sizeof *sim->engine_free);
+    memcpy(steady->engine_free, sim->engine_free, sim->nclocks * sizeof *sim->engine_free);
 }
 
 /* ---- the same again? ---- */
@@ -125,7 +125,7 @@ static bool same_conns(const struct steady *steady, const struct sim *sim, int64
 static bool same_state(const struct steady *steady, const struct sim *sim, int64_t now_ps) {
     return same_workers(steady, sim, now_ps) && same_conns(steady, sim, now_ps) &&
            same_times(steady->link_free, steady->now_ps, sim->link_free, now_ps, sim->nlinks) &&
-           same_times(steady->engine_free, steady->now_ps, sim->engine_free, now_ps, sim->nengines);
+           same_times(steady->engine_free, steady->now_ps, sim->engine_free, now_ps, sim->nclocks);
 }
 
 /* ---- skipping ---- */
@@ -166,7 +166,7 @@ static void skip(const struct steady *steady, struct sim *sim, uint64_t periods,
     sim_queue_delay(sim->queue, by_ps);
     shift(sim->slots, sim->nconns * sim->nslots, by_ps);
     shift(sim->link_free, sim->nlinks, by_ps);
-    shift(sim->engine_free, sim->nengines, by_ps);
+    shift(sim->engine_free, sim->nclocks, by_ps);
 }
 
 static void look_for_period(void *skipper, struct sim *sim, int32_t worker, int64_t now_ps) {

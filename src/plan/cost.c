@@ -34,7 +34,7 @@ static enum collet_result stage_look(struct cost_stage *stage) {
         stage->host_workers += prog->nworkers;
         for (int k = 0; k < prog->nsteps; k++) {
             stage->sent += prog->steps[k].send_count;
-            stage->lent += prog->steps[k].lends ? prog->steps[k].send_count : 0;
+            stage->lent += prog->steps[k].lends && !prog->steps[k].lends_apart ? prog->steps[k].send_count : 0;
         }
         prog_destroy(prog);
     }
@@ -83,6 +83,7 @@ static enum collet_result stage_build(struct cost_stage *stage, int nrings) {
                                 .home = machine->gpu ? LINK_GPU : LINK_MEMORY,
                                 .gpu = machine->gpu,
                                 .crowd = machine->crowd,
+                                .node = machine->node,
                                 .nlinks = machine->net->nlinks,
                                 .link_gbps = machine->net->link_gbps,
                                 .nslots = machine->nslots,

@@ -38,7 +38,8 @@ struct cost_machine {
     const struct prog_shape *shapes; /* [nshapes]: the ranks of the cast along each ring */
     const struct prog_shape *whole;  /* the communicator, of which the cast may be a part */
     const struct net *net;
-    const double *crowd; /* [rank]: ranks per CPU of its node */
+    const double *crowd; /* [rank]: ranks per CPU of its node; NULL: each has a CPU */
+    const int *node;     /* [rank]: ascending; NULL: hosts of the cast */
     uint32_t nslots;
     const struct sim_skipper *skips; /* NULL: none */
 };

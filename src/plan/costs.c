@@ -64,7 +64,7 @@ const struct cost_table costs_default =
                 [LINK_GPU_HOST] = GPU_CLASS(11400, 2000, 5000, GPU_FENCE(2000), 0),
                 [LINK_GPU_NET] = GPU_CLASS(26300, 15000, 16300, GPU_FENCE(1000), GPU_FENCE(1000)),
             },
-        .switch_ns = 668,
+        .switch_ns = 1336,
         .turns_share = 0.078,
         .gpu_call_ns = 8600,
         .gpu_block_ns = 50,

@@ -48,7 +48,7 @@ struct step_cost {
 
 struct cost_table {
     struct step_cost step[LINK_CLASS_COUNT][COSTS_PROTOCOLS];
-    double switch_ns;    /* a host rank that must wait for its CPU as well pays for the switch */
+    double switch_ns;    /* a host rank that shares its CPUs, and waits, pays for the switch */
     double turns_share;  /* on a CPU that runs several workers in turns, bytes cost so much more */
     double gpu_call_ns;  /* launch and end of a grid on a GPU */
     double gpu_block_ns; /* the same, of each of its blocks */

@@ -118,8 +118,10 @@ static void model_crowds(const struct source *source, struct model *model) {
     int cpus = crowd_cpus_of_node(chan->owner.peers, chan->owner.nranks, chan->owner.peers[0].node);
     if (source->config->cpus > 0)
         cpus = (int)source->config->cpus;
-    for (int s = 0; s < model->machine.cast.nlocal; s++)
+    for (int s = 0; s < model->machine.cast.nlocal; s++) {
         model->crowd[s] = (double)prog_shape_span(&model->simulated[0], s).count / cpus;
+        model->node[s] = prog_shape_span(&model->simulated[0], s).node;
+    }
 }
 
 /* ---- all of it ---- */
@@ -130,6 +132,7 @@ static enum collet_result fill_model(const struct source *source, struct model *
     model->simulated = arena_get(&model->arena, (size_t)model->machine.nshapes, sizeof(*model->simulated));
     model->rank_of = arena_get(&model->arena, n, sizeof(*model->rank_of));
     model->crowd = arena_get(&model->arena, n, sizeof(*model->crowd));
+    model->node = arena_get(&model->arena, n, sizeof(*model->node));
     COLLET_TRY(arena_check(&model->arena, "no memory for the cost model's view of %d ranks", chan->owner.nranks));
     COLLET_TRY(choose_simulated(source, model));
     COLLET_TRY(model_routes(source, model));
@@ -137,6 +140,7 @@ static enum collet_result fill_model(const struct source *source, struct model *
     model->machine.shapes = model->simulated;
     model->machine.net = model->net;
     model->machine.crowd = model->machine.gpu ? NULL : model->crowd;
+    model->machine.node = model->node;
     return COLLET_SUCCESS;
 }
 

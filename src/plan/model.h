@@ -18,6 +18,7 @@ struct model {
     int *rank_of;                 /* [simulated rank]: which one of the communicator it is */
     struct net *net;
     double *crowd;
+    int *node;
 };
 
 /* shapes: of the communicator along each ring. All but config must outlive the model. */

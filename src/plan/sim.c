@@ -180,19 +180,44 @@ void sim_begin(struct sim *sim, enum protocol protocol) {
         sim->kinds[k].bytes = -1;
 }
 
+static bool shares_cpu(const struct sim *sim, int engine) { return sim->cpus != NULL && sim->cpus[engine].count > 0; }
+
+/* When the CPU is free on which a rank can run first: one of its node's, or its own. */
+static int64_t *free_cpu(struct sim *sim, int engine) {
+    if (!shares_cpu(sim, engine))
+        return &sim->engine_free[engine];
+    int64_t *first = &sim->engine_free[sim->cpus[engine].first], *best = first;
+    for (uint32_t k = 1; k < sim->cpus[engine].count; k++)
+        if (first[k] < *best)
+            best = &first[k];
+    return best;
+}
+
+/* A rank that waits gives its CPU to others. Before that it looks at its sockets, in vain. */
+static double switch_ns(const struct sim *sim, const struct sim_run *run) {
+    double look_ns = 0;
+    for (uint32_t k = 0; k < run->recv_count; k++) {
+        enum link_class class = sim_peer_route(sim, run, k)->class;
+        look_ns = costs_is_remote(class) ? cost_of(sim, class)->peer_ns : look_ns;
+    }
+    return sim->machine.costs->switch_ns + look_ns;
+}
+
+/* When nothing else keeps the worker's engine, or its CPU, busy. */
+static int64_t starts_at(struct sim *sim, const struct sim_worker *w) {
+    return later(w->at_ps, later(sim->engine_free[w->engine], *free_cpu(sim, w->engine)));
+}
+
 static void do_step(struct sim *sim, struct sim_worker *w) {
     const struct sim_run *run = run_of(sim, w);
     double bytes = sim->weightless ? 0 : piece_of(sim, w);
     struct sim_work work = sim_work_of(sim, run, bytes);
-    int64_t *engine_ps = &sim->engine_free[w->engine];
-    double crowd = sim->machine.crowd != NULL ? sim->machine.crowd[w->engine] : 1;
-    if (crowd > 1) {
-        work.fixed_ns = work.fixed_ns * crowd + (w->at_ps > *engine_ps ? sim->machine.costs->switch_ns * crowd : 0);
-        work.bytes_ns *= crowd;
-    }
-    int64_t head_ps = later(w->at_ps, *engine_ps) + ps_of(work.fixed_ns);
+    int64_t *engine_ps = &sim->engine_free[w->engine], *cpu_ps = free_cpu(sim, w->engine);
+    if (cpu_ps != engine_ps && w->at_ps > *engine_ps)
+        work.fixed_ns += switch_ns(sim, run);
+    int64_t head_ps = starts_at(sim, w) + ps_of(work.fixed_ns);
     int64_t end_ps = head_ps + ps_of(work.bytes_ns);
-    *engine_ps = w->at_ps = end_ps;
+    *engine_ps = *cpu_ps = w->at_ps = end_ps;
     for (uint32_t k = 0; k < run->recv_count; k++) {
         int32_t c = sim->refs[run->recv_first + k];
         *slot_of(sim, c, sim->conns[c].received++) = end_ps;
@@ -238,7 +263,7 @@ static enum collet_result make_ready(struct sim *sim) {
         }
     sim->queue = sim_queue_create(sim->nworkers);
     sim->link_free = malloc((sim->nlinks + 1) * sizeof *sim->link_free);
-    sim->engine_free = malloc((sim->nengines + 1) * sizeof *sim->engine_free);
+    sim->engine_free = malloc((sim->nclocks + 1) * sizeof *sim->engine_free);
     if (sim->queue == NULL || sim->link_free == NULL || sim->engine_free == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to simulate %zu workers and %zu connections", sim->nworkers,
                        sim->nconns);
@@ -264,7 +289,7 @@ static enum collet_result make_slots(struct sim *sim, uint32_t rounds) {
 static void reset(struct sim *sim) {
     memset(sim->slots, 0, sim->nconns * sim->nslots * sizeof *sim->slots);
     memset(sim->link_free, 0, sim->nlinks * sizeof *sim->link_free);
-    memset(sim->engine_free, 0, sim->nengines * sizeof *sim->engine_free);
+    memset(sim->engine_free, 0, sim->nclocks * sizeof *sim->engine_free);
     for (size_t c = 0; c < sim->nconns; c++)
         sim->conns[c].sent = sim->conns[c].received = 0;
     sim_queue_reset(sim->queue);
@@ -291,6 +316,10 @@ static enum collet_result run_rounds(struct sim *sim, uint32_t rounds, int64_t *
     while (sim_queue_take(sim->queue, &event)) {
         struct sim_worker *w = &sim->workers[event.worker];
         const struct sim_run *run = run_of(sim, w);
+        if (shares_cpu(sim, w->engine) && starts_at(sim, w) > event.at_ps) { /* others may come first until then */
+            sim_queue_put(sim->queue, (struct sim_event){starts_at(sim, w), event.worker});
+            continue;
+        }
         do_step(sim, w);
         w->state = SIM_BLOCKED;
         advance(sim, w);
@@ -312,21 +341,25 @@ static enum collet_result run_rounds(struct sim *sim, uint32_t rounds, int64_t *
     return COLLET_SUCCESS;
 }
 
-/* The steps of one full round of the busiest engine. Counts in engine_free, which the next run resets. */
+/* The steps of one full round of the busiest engine, or of the busiest node's ranks on its CPUs. Counts in engine_free, which the
+ * next run resets. */
 static int64_t busiest_round_ps(struct sim *sim) {
     int64_t most_ps = 0;
-    memset(sim->engine_free, 0, sim->nengines * sizeof *sim->engine_free);
+    memset(sim->engine_free, 0, sim->nclocks * sizeof *sim->engine_free);
     for (size_t k = 0; k < sim->nworkers; k++) {
         const struct sim_worker *w = &sim->workers[k];
-        double crowd = sim->machine.crowd != NULL ? sim->machine.crowd[w->engine] : 1;
+        struct sim_cpus cpus = sim->cpus != NULL ? sim->cpus[w->engine] : (struct sim_cpus){0};
         for (const struct sim_run *run = &sim->runs[w->first_run]; run < &sim->runs[w->first_run + w->nruns]; run++) {
             double bytes = sim_bytes(sim, &sim->lengths[w->channel], run, 0);
             struct sim_work work = sim_work_of(sim, run, bytes);
-            if (bytes > 0)
-                sim->engine_free[w->engine] +=
-                    run->count * ps_of((work.fixed_ns + work.bytes_ns) * (crowd > 1 ? crowd : 1));
+            int64_t ps = bytes > 0 ? run->count * ps_of(work.fixed_ns + work.bytes_ns) : 0;
+            sim->engine_free[w->engine] += ps;
+            if (cpus.count > 0)
+                sim->engine_free[cpus.first] += ps / cpus.count;
         }
         most_ps = later(most_ps, sim->engine_free[w->engine]);
+        if (cpus.count > 0)
+            most_ps = later(most_ps, sim->engine_free[cpus.first]);
     }
     return most_ps;
 }

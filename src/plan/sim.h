@@ -79,7 +79,8 @@ struct sim_machine {
     const struct cost_table *costs;
     enum link_class home;    /* of the memory of a rank's own engine */
     bool gpu;                /* engines are blocks, else one CPU per rank */
-    const double *crowd;     /* [rank]: ranks that share a CPU, at least 1; NULL: none do */
+    const double *crowd;     /* [rank]: ranks per CPU of its node; NULL: each has a CPU */
+    const int *node;         /* [rank]: ascending; NULL: hosts of the cast */
     int nlinks;              /* of one host */
     const double *link_gbps; /* [nlinks] */
     uint32_t nslots;
@@ -124,6 +125,11 @@ struct sim_kind {
     uint32_t run;     /* the first of this kind: the classes of its connections are those of all */
     double bytes;     /* the work of a step of so many bytes; mostly as many as in the step before */
     struct sim_work work;
+};
+
+/* The CPUs of a node that has fewer than ranks: places in sim.engine_free. */
+struct sim_cpus {
+    uint32_t first, count; /* count 0: each rank has one */
 };
 
 /* Steps of one kind. */
@@ -173,10 +179,11 @@ struct sim {
     uint32_t nslots;    /* of a connection that are used: no more than messages go over it */
     int64_t *slots;     /* [conn · nslots + s]: full since when, or free since when */
     size_t slots_room;
-    int64_t *link_free; /* [host · nlinks + link] */
-    int64_t *engine_free;
-    double *link_ps; /* [link]: a byte */
-    size_t nlinks, nengines;
+    int64_t *link_free;    /* [host · nlinks + link] */
+    int64_t *engine_free;  /* [engine], and behind these [CPU]: has nothing to do since when */
+    struct sim_cpus *cpus; /* [engine]; NULL: engines do not share CPUs */
+    double *link_ps;       /* [link]: a byte */
+    size_t nlinks, nengines, nclocks;
     struct sim_queue *queue;
     uint64_t norders, nevents;
 

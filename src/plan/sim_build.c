@@ -227,6 +227,30 @@ enum collet_result sim_add_program(struct sim *sim, const struct prog *prog) {
     return COLLET_SUCCESS;
 }
 
+/* ---- CPUs ---- */
+
+static int node_of(const struct sim *sim, size_t rank) {
+    return sim->machine.node != NULL ? sim->machine.node[rank] : (int)rank / sim->cast.nlocal;
+}
+
+/* Where ranks are more than CPUs, any rank of the node runs on any of them. */
+static enum collet_result find_cpus(struct sim *sim) {
+    sim->nclocks = sim->nengines;
+    if (sim->machine.crowd == NULL)
+        return COLLET_SUCCESS;
+    COLLET_TRY(memory_get(&sim->cpus, sim->nengines, sizeof *sim->cpus, "no memory to simulate CPUs"));
+    for (size_t first = 0, end; first < sim->nengines; first = end) {
+        for (end = first + 1; end < sim->nengines && node_of(sim, end) == node_of(sim, first); end++)
+            ;
+        double crowd = sim->machine.crowd[first], count = (double)(end - first) / crowd;
+        struct sim_cpus cpus = {(uint32_t)sim->nclocks, crowd > 1 ? count < 1 ? 1 : (uint32_t)(count + 0.5) : 0};
+        sim->nclocks += cpus.count;
+        for (size_t rank = first; rank < end; rank++)
+            sim->cpus[rank] = cpus;
+    }
+    return COLLET_SUCCESS;
+}
+
 /* ---- the whole ---- */
 
 enum collet_result sim_create(const struct sim_machine *machine, const struct sim_cast *cast, struct sim **sim_p) {
@@ -245,8 +269,12 @@ enum collet_result sim_create(const struct sim_machine *machine, const struct si
     }
     for (int link = 0; link < machine->nlinks; link++)
         sim->link_ps[link] = 1000 / machine->link_gbps[link];
-    *sim_p = sim;
-    return COLLET_SUCCESS;
+    enum collet_result result = find_cpus(sim);
+    if (result == COLLET_SUCCESS)
+        *sim_p = sim;
+    else
+        sim_destroy(sim);
+    return result;
 }
 
 void sim_destroy(struct sim *sim) {
@@ -263,6 +291,7 @@ void sim_destroy(struct sim *sim) {
     free(sim->slots);
     free(sim->link_free);
     free(sim->engine_free);
+    free(sim->cpus);
     free(sim->link_ps);
     free(sim->kinds);
     free(sim->shares);
