@@ -5,7 +5,35 @@
 #include "base/os.h"
 
 #include <sched.h>
+#include <string.h>
 #include <time.h>
+
+static struct patrol *patrols; /* whose lists have had an entry */
+static pthread_mutex_t patrols_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* In a child of fork(), where a thread of the parent may have held any lock. */
+static void forget_parents_lists(void) {
+    pthread_mutex_init(&patrols_lock, NULL);
+    for (struct patrol *patrol = patrols; patrol != NULL; patrol = patrol->next) {
+        memset(patrol->list, 0, sizeof(void *));
+        patrol->runs = false;
+        pthread_mutex_init(&patrol->lock, NULL);
+    }
+}
+
+static void forget_in_children(void) { pthread_atfork(NULL, NULL, forget_parents_lists); }
+
+void patrol_lock(struct patrol *patrol) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, forget_in_children);
+    pthread_mutex_lock(&patrols_lock);
+    struct patrol **link = &patrols;
+    while (*link != NULL && *link != patrol)
+        link = &(*link)->next;
+    *link = patrol;
+    pthread_mutex_unlock(&patrols_lock);
+    pthread_mutex_lock(&patrol->lock);
+}
 
 static uint64_t make_round(struct patrol *patrol) {
     pthread_mutex_lock(&patrol->lock);

@@ -21,17 +21,8 @@
 #define ATTEND_AFTER_NS 1000000u
 
 static uint64_t attend_all(void);
-static struct patrol patrol = PATROL("collet-attend", attend_all);
 static struct chan *listed;
-
-/* In a child of fork(): its parent's connections are none of its business, and a thread of the parent may have held the lock. */
-static void forget_parents_list(void) {
-    listed = NULL;
-    patrol.runs = false;
-    pthread_mutex_init(&patrol.lock, NULL);
-}
-
-static void forget_in_children(void) { pthread_atfork(NULL, NULL, forget_parents_list); }
+static struct patrol patrol = PATROL("collet-attend", attend_all, &listed);
 
 /* With the chan's lock. If it has failed, memory that it was lent is the program's again. */
 static void attend_one(struct chan *chan) {
@@ -77,12 +68,11 @@ void chan_attend(struct chan *chan, uint64_t idle_ns, uint64_t now_ns) {
 }
 
 void chan_list(struct chan *chan, struct call_lock *lock) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, forget_in_children);
-    SCOPED_LOCK(&patrol.lock);
+    patrol_lock(&patrol);
     chan->lock = lock;
     chan->next_chan = listed;
     listed = chan;
+    pthread_mutex_unlock(&patrol.lock);
 }
 
 void chan_unlist(struct chan *chan) {

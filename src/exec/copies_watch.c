@@ -27,8 +27,8 @@
 #define LOOK_EVERY_NS 20000000u
 
 static uint64_t look_at_waits(void);
-static struct patrol patrol = PATROL("collet-copies", look_at_waits);
 static struct copies *all;
+static struct patrol patrol = PATROL("collet-copies", look_at_waits, &all);
 static uint64_t released_ns; /* when a wait was last released */
 
 static uint32_t load(const uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); } /* pairs with streams */
@@ -119,7 +119,7 @@ static uint64_t look_at_waits(void) {
 }
 
 enum collet_result copies_watch(struct copies *copies) {
-    pthread_mutex_lock(&patrol.lock);
+    patrol_lock(&patrol);
     enum collet_result result = patrol_start(&patrol);
     if (result == COLLET_SUCCESS) {
         copies->next = all;

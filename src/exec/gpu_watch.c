@@ -27,8 +27,8 @@ struct watched {
 };
 
 static uint64_t look_at_gpus(void);
-static struct patrol patrol = PATROL("collet-gpu", look_at_gpus);
 static struct watched *all;
+static struct patrol patrol = PATROL("collet-gpu", look_at_gpus, &all);
 
 static void check_deaths(struct chan *chan) {
     if (boot_missing_count(chan->owner.boot) == 0 || gpu_rank_query(chan->owner.gpu) != COLLET_IN_PROGRESS)
@@ -83,7 +83,7 @@ enum collet_result exec_gpu_watch(struct chan *chan) {
     if (w == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to watch a rank on a GPU");
     status->timeout_ns = (uint64_t)chan->timeout_ms * 1000000u;
-    pthread_mutex_lock(&patrol.lock);
+    patrol_lock(&patrol);
     enum collet_result result = patrol_start(&patrol);
     if (result == COLLET_SUCCESS) {
         *w = (struct watched){chan, all};
