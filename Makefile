@@ -444,7 +444,7 @@ $(SIM)/bench_calls: $(call objects_of,tests/gpusim/bench_calls.c) $(INTERNAL_LIB
 $(SIM)/test_accept: $(call objects_of,tests/gpu/test_accept.c $(filter-out %/gang.c %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
 $(SIM)/overlap: $(call objects_of,examples/overlap.cu) $(STATIC_LIB)
 $(SIM_PERFS): $(SIM)/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/tools/common/arguments.c src/base/json.c) $(STATIC_LIB)
-$(sort $(SIM_PROGRAMS) $(SIM_PERFS)): | $(SIM_RUNTIME)
+$(sort $(SIM_PROGRAMS) $(SIM_PERFS)): $(SIM_RUNTIME)
 	$(LINK_PROGRAM)
 ifeq ($(WITH_CUDA),1)
 test-gpu-sim: $(SIM_PROGRAMS) $(if $(NCCL_TESTS),$(SIM_NCCL) $(NCCL_LIB))
@@ -495,7 +495,7 @@ gpu-sim-kernels-90: $(BUILD)/tests/gpusim/test_exec
 	@GPUSIM_ARCH=90 GPUSIM_OBJECTS="$$(echo $(BUILD)-90/obj/src/kernels/*.o)" $(RUN_SCENES)
 ifeq ($(WITH_CUDA),1)
 gpu-sim-programs: $(SIM_PROGRAMS) $(SIM_PERFS) $(SIM)/registers
-	@SIM=$(SIM) tests/gpusim/run.sh full
+	@SIM=$(SIM) GPUSIM_REGISTERS=$(SIM)/registers tests/gpusim/run.sh full
 gpu-sim-nccl-tests: $(if $(NCCL_TESTS),$(SIM_NCCL))
 	@SIM=$(SIM) tests/gpusim/nccl_tests.sh all
 else

@@ -11,10 +11,12 @@ cd "$(dirname "$0")/../.." || exit 1
 
 sim=${SIM:-build/gpusim}
 seed=${GPUSIM_SEED:-1}
+# What the compiler read for the kernels (-MMD).
+sources() { cat "${sim%/*}"/obj/src/kernels/exec_cuda*.d | tr -s ' \\' '\n' | grep -v ':' | sort -u; }
 # Of all kernels, or of those that `make sass-lint` has looked at, if no kernel has changed since; else as many as a launch allows.
 for file in "$sim/registers" "${sim%/*}/sass/registers"; do
     [ -f "$file" ] || continue
-    newer=$(find src/kernels src/fifo src/base/types.h tests/gpu/sass.cu -newer "$file" -print -quit)
+    newer=$(find $(sources) tests/gpu/sass.cu -newer "$file" -print -quit)
     if [ -z "$newer" ]; then
         export GPUSIM_REGISTERS=${GPUSIM_REGISTERS:-$file}
     else
