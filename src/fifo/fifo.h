@@ -89,18 +89,22 @@ PORT_FN int fifo_has_data(struct fifo_end *end) {
     return (int64_t)(end->seen - end->position) > 0;
 }
 
-/* The fence before it makes header and payload visible before tail; it pairs with fifo_has_data(), or with the transport's
- * load. */
+/* Says that all slots before the producer's next one are there. The fence before it makes header and payload visible before tail;
+ * it pairs with fifo_has_data(), or with the transport's load. */
+PORT_FN void fifo_tell_tail(const struct fifo_end *end) { port_store_fenced(end->tail, end->position); }
+
 PORT_FN void fifo_publish(struct fifo_end *end) {
     end->position++;
-    port_store_fenced(end->tail, end->position);
+    fifo_tell_tail(end);
 }
 
-/* The fence before it keeps reads of the slot before the permission to overwrite it; it pairs with fifo_has_credit(), or with
- * the transport's load. */
+/* Says that all slots before the consumer's next one may be overwritten. The fence before it keeps reads of them before that; it
+ * pairs with fifo_has_credit(), or with the transport's load. */
+PORT_FN void fifo_tell_head(const struct fifo_end *end) { port_store_fenced(end->head, end->position); }
+
 PORT_FN void fifo_consumed(struct fifo_end *end) {
     end->position++;
-    port_store_fenced(end->head, end->position);
+    fifo_tell_head(end);
 }
 
 /* Producer: have all loans been consumed? The acquire keeps whatever happens to the payloads later behind the consumer's reads; it

@@ -46,9 +46,15 @@ PORT_FN const char *simple_operand(const struct work_args *args, const struct fi
     return end->loans.taken != NULL ? end->loans.taken : simple_payload(args, end, bytes);
 }
 
-PORT_FN void simple_consume(struct fifo_end *end) {
+/* The end goes to its next slot, and tells the producer later (fifo_tell_head()). */
+PORT_FN void simple_leave(struct fifo_end *end) {
     end->loans.taken = NULL;
-    fifo_consumed(end);
+    end->position++;
+}
+
+PORT_FN void simple_consume(struct fifo_end *end) {
+    simple_leave(end);
+    fifo_tell_head(end);
 }
 
 /* ---- producer ---- */
@@ -75,10 +81,16 @@ PORT_FN void simple_seal(const struct work_args *args, struct fifo_end *end, uin
         loan_note(&end->loans, &header->loan, end->position + 1);
 }
 
+/* The end goes to its next slot, and tells the consumer later (fifo_tell_tail()). */
+PORT_FN void simple_finish(struct fifo_end *end) {
+    end->position++;
+    fifo_place_choose(&end->place);
+}
+
 PORT_FN void simple_publish(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     (void)args, (void)bytes;
-    fifo_publish(end);
-    fifo_place_choose(&end->place);
+    simple_finish(end);
+    fifo_tell_tail(end);
 }
 
 /* ---- lanes, in a step that also has slots with lines: one word each ---- */

@@ -7,6 +7,7 @@
  *      window        the next steps of the program; a ring of 4096 ranks has many times as many
  *      ends          copies of the connection ends, if they are few: their positions move here and return at the end
  *      src, dst      operands and places of the step in Simple
+ *      untold        the step whose counters are not stored yet, in Simple
  *
  * Every lane keeps (round, pc) for itself; all take the same way, because what it depends on is the same for all.
  * Read next: block_wait.cuh, block_reduce.cuh, block_lines.cuh, block_loans.cuh, exec_cuda.cuh.
@@ -33,6 +34,7 @@ struct block_memory {
     uint64_t began_at[2 * BLOCK_STAGED_PEERS]; /* positions of the ends at first */
     const void *src[BLOCK_STAGED_LIST];
     void *dst[BLOCK_STAGED_LIST];
+    struct prog_step untold;
 };
 
 /* ---- ends ---- */
@@ -144,6 +146,63 @@ BLOCK_FN void block_pieces(struct block_memory *m, const struct prog_step *step,
     }
 }
 
+/* ---- counters of plain payload, by lane 0 ----
+ *
+ * The fence before them takes as long as the block's stores are under way. So they are stored when the next step has begun, if that can
+ * begin at once:
+ *
+ *    lane 0        … copies ┃ the next slot is here ┃ fence, tail, head; copies …
+ *    other lanes   … copies ┃                       ┃ load the next slot …
+ *                        barrier                 barrier
+ *
+ * If it cannot, a rank that it waits for may be waiting for these counters: then they are stored before it waits.
+ */
+
+BLOCK_SELDOM void counters_tell(struct block_memory *m) {
+    struct prog_step *step = &m->untold;
+    port_fence(); /* one for all counters of the step */
+#pragma unroll 1
+    for (int k = 0; k < step->send_count; k++)
+        fifo_tell_tail(m->op.send_ends[step->send_first + k]);
+#pragma unroll 1
+    for (int k = 0; k < step->recv_count; k++)
+        fifo_tell_head(m->op.recv_ends[step->recv_first + k]);
+    step->send_count = step->recv_count = 0;
+}
+
+BLOCK_FN void counters_tell_if_any(struct block_memory *m) {
+    if (m->untold.send_count + m->untold.recv_count > 0)
+        counters_tell(m);
+}
+
+/* The step is done: its ends go on. */
+BLOCK_FN void counters_keep(struct block_memory *m, const struct prog_step *step) {
+#pragma unroll 1
+    for (int k = 0; k < step->send_count; k++)
+        simple_finish(m->op.send_ends[step->send_first + k]);
+#pragma unroll 1
+    for (int k = 0; k < step->recv_count; k++)
+        simple_leave(m->op.recv_ends[step->recv_first + k]);
+    m->untold = *step;
+}
+
+/* ---- a step ---- */
+
+/* By lane 0: until it can begin. */
+template <class P>
+BLOCK_FN enum work_failure step_await(struct block_memory *m, const struct prog_step *step, uint64_t round,
+                                      uint32_t bytes, const struct interp_piece *first, struct work_status *status) {
+    struct interp_worker *w = &m->worker;
+    w->arrived = 0;
+    if (!P::has_lines && interp_ready(w, step, bytes, PROTOCOL_SIMPLE) != INTERP_STEPPED)
+        counters_tell_if_any(m);
+    enum work_failure failure = wait_step(w, step, bytes, status);
+    if (failure != WORK_FINE || P::has_lines || (failure = loans_take(&m->op, step)) != WORK_FINE)
+        return failure;
+    block_list(m, step, round, bytes, first);
+    return WORK_FINE;
+}
+
 /* Slots of plain payload are operands and places of a reduction by all lanes; with lines every lane does its own. Barriers
  * stand around that: before it, positions of the ends are the last step's, credit is there, and so is plain payload; after
  * it, all lanes have taken what they read and stored what is published. Each protocol's is a function of its own, which has
@@ -155,23 +214,29 @@ BLOCK_SELDOM enum work_failure block_step(struct block_memory *m, const struct p
     struct interp_worker *w = &m->worker;
     const struct interp_op *op = &m->op;
     enum work_failure failure = WORK_FINE;
-    if (port_lane() == 0 && (failure = wait_step(w, step, bytes, status)) == WORK_FINE && !P::has_lines &&
-        (failure = loans_take(op, step)) == WORK_FINE)
-        block_list(m, step, round, bytes, first);
+    if (port_lane() == 0)
+        failure = step_await<P>(m, step, round, bytes, first, status);
     if ((failure = failure_of_any(failure)) != WORK_FINE)
         return failure;
-    if constexpr (P::has_lines)
+    if constexpr (P::has_lines) {
         failure = block_lines<R, P>(w, step, round, status);
-    else
+    } else {
+        if (port_lane() == 0)
+            counters_tell_if_any(m);
         block_pieces<R>(m, step, round, first);
+    }
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = op->send_ends[step->send_first + k];
         proto_seal(proto_kind(P::number, end), &op->args, end, bytes);
     }
-    if ((failure = failure_of_any(failure)) == WORK_FINE && port_lane() == 0)
-        interp_hand_over(op, step, bytes, P::has_lines ? PROTO_EACH_END : (uint32_t)P::number);
-    return failure;
+    if ((failure = failure_of_any(failure)) != WORK_FINE || port_lane() != 0)
+        return failure;
+    if constexpr (P::has_lines)
+        interp_hand_over(op, step, bytes, PROTO_EACH_END);
+    else
+        counters_keep(m, step);
+    return WORK_FINE;
 }
 
 /* The step of the call's protocol. */
@@ -216,6 +281,7 @@ BLOCK_SELDOM void block_begin(struct block_memory *m, const struct work *work, u
     m->lists.src = w->src;
     m->lists.dst = w->dst;
     m->window_first = ~0u;
+    m->untold.send_count = m->untold.recv_count = 0;
 }
 
 /* Tells the host about the first failure of the rank. */
@@ -259,6 +325,8 @@ template <class R> BLOCK_FN enum work_failure block_rounds(struct block_memory *
 BLOCK_FN enum work_failure block_end(struct block_memory *m, const struct work_channel *program,
                                      struct work_status *status) {
     enum work_failure failure = WORK_FINE;
+    if (port_lane() == 0)
+        counters_tell_if_any(m);
     if (port_lane() == 0 && m->worker.lent > 0)
         failure = loans_wait(m->op.send_ends, program->npeers, status, &m->worker.blocked_on);
     return failure_of_any(failure);

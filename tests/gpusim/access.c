@@ -139,8 +139,10 @@ static void count_load(struct warp *warp, const struct ptx_insn *insn, uint32_t 
         counts->flights++;
         counts->flight_bytes += insn->flight_bytes;
     }
-    if (insn->order == ORDER_WEAK)
+    if (insn->order == ORDER_WEAK) {
+        warp->block->loaded += (uint64_t)insn->bytes * insn->words;
         return;
+    }
     counts->polls++;
     counts->remote_polls += !range_is_local(place->range, warp->block->grid->device->number);
     if (insn->flight_polls == 0)
@@ -411,6 +413,7 @@ void split_fence(struct warp *warp, struct split *split, const struct ptx_insn *
     FOR_LANES(lane, split->mask) {
         struct view view = warp_view(warp, lane);
         warp->block->grid->device->counts.fences[insn->scope]++;
+        warp->block->fenced |= insn->scope == SCOPE_SYS;
         if (insn->order != ORDER_ACQUIRE)
             memory_release(&view, insn->scope);
         if (insn->order != ORDER_RELEASE)

@@ -3,6 +3,8 @@
  * What the kernels ask of the memory system, counted on the simulated machine: per rank and call.
  *
  *    fences       by scope: block, GPU, system; and releases, which imply one: the lane waits until its stores are there
+ *    beside       bytes that a block loads between the barriers around a fence of the system, per fence: while it lasts, they are
+ *                 under way
  *    polls        strong loads; remote: of memory that is not on the lane's GPU, over NVLink or PCI
  *    lines        words or lines that a lane polls for at once
  *    looks        of a lane, until all that it polls for has come
@@ -41,11 +43,12 @@ static void print_counts(const struct stage *stage) {
     char fences[64];
     snprintf(fences, sizeof(fences), "%.0f/%.0f/%.1f", (double)all.fences[0] * per, (double)all.fences[1] * per,
              (double)all.fences[2] * per);
-    printf("%-14s %-8s %-7s %8zu %12s %8.1f %9.0f %9.0f %6.1f %7.1f %9.1f %10.0f %12.0f\n",
+    printf("%-14s %-8s %-7s %8zu %12s %8.1f %7.0f %9.0f %9.0f %6.1f %7.1f %9.1f %10.0f %12.0f\n",
            prog_facts[scene->collective].name, scene->algorithm, protocol_names[scene->protocol], scene->count * 4,
-           fences, (double)all.barriers * per, (double)all.polls * per, (double)all.remote_polls * per,
-           ratio(all.polls, all.looks), ratio(all.looks, all.waits), ratio(all.flight_bytes, all.flights),
-           (double)all.remote_store_bytes * per, (double)all.lane_instructions * per);
+           fences, (double)all.barriers * per, ratio(all.beside, all.fences[2]), (double)all.polls * per,
+           (double)all.remote_polls * per, ratio(all.polls, all.looks), ratio(all.looks, all.waits),
+           ratio(all.flight_bytes, all.flights), (double)all.remote_store_bytes * per,
+           (double)all.lane_instructions * per);
 }
 
 int main(void) {
@@ -54,8 +57,9 @@ int main(void) {
         return SKIPPED;
     }
     printf("per rank and call; 4 ranks on 4 GPUs, 2 channels, 128 lanes; fences of block/GPU/system\n");
-    printf("%-14s %-8s %-7s %8s %12s %8s %9s %9s %6s %7s %9s %10s %12s\n", "collective", "by", "in", "bytes", "fences",
-           "barriers", "polls", "remote", "lines", "looks", "in flight", "B to peers", "instructions");
+    printf("%-14s %-8s %-7s %8s %12s %8s %7s %9s %9s %6s %7s %9s %10s %12s\n", "collective", "by", "in", "bytes",
+           "fences", "barriers", "beside", "polls", "remote", "lines", "looks", "in flight", "B to peers",
+           "instructions");
     for (size_t k = 0; k < sizeof(scenes) / sizeof(*scenes); k++) {
         char why[STAGE_WHY_BYTES];
         struct stage stage;

@@ -145,7 +145,8 @@ struct gpusim_counts {
     uint64_t fences[3];         /* by scope: block, GPU, system; a release implies one */
     uint64_t acquires;          /* loads of lanes that order what comes after them */
     uint64_t barriers;          /* per block that came together */
-    uint64_t loads, stores;     /* of lanes, to memory outside of the SM */
+    uint64_t beside;        /* bytes that a block's lanes load between the two barriers around a fence of the system */
+    uint64_t loads, stores; /* of lanes, to memory outside of the SM */
     uint64_t load_bytes, store_bytes;
     uint64_t polls;        /* strong loads of lanes */
     uint64_t remote_polls; /* those of memory that does not lie on the lane's GPU */

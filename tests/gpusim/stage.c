@@ -199,6 +199,7 @@ struct gpusim_counts stage_counts(const struct stage *stage) {
         for (int scope = 0; scope < 3; scope++)
             all.fences[scope] += one.fences[scope];
         all.barriers += one.barriers;
+        all.beside += one.beside;
         all.polls += one.polls;
         all.remote_polls += one.remote_polls;
         all.looks += one.looks;

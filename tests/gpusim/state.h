@@ -57,6 +57,8 @@ struct block {
     uint8_t *shared;
     uint32_t shared_bytes;
     struct barrier barriers[BARRIERS];
+    uint64_t loaded; /* bytes, by weak loads since the last barrier */
+    bool fenced;     /* for the system, since then */
     struct pending_list pending, *lane_lists;
     struct pending *entries;
 };

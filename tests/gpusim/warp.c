@@ -192,6 +192,9 @@ static void barrier_check(struct block *block, uint32_t number) {
     }
     *barrier = (struct barrier){0};
     block->grid->device->counts.barriers++;
+    block->grid->device->counts.beside += block->fenced ? block->loaded : 0;
+    block->loaded = 0;
+    block->fenced = false;
 }
 
 void split_at_barrier(struct warp *warp, struct split *split, const struct ptx_insn *insn) {
