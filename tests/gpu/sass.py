@@ -131,7 +131,8 @@ def wrong_masks(lines):
         if re.search(r"\b(MATCH|REDUX)\b", line):
             return f"lanes look for each other: {line}"
         if match := re.search(r"WARPSYNC(?:\.COLLECTIVE)? (R\d+)", line):
-            sets = next((l for l in reversed(lines[:k]) if re.search(rf"\b{match[1]},", l) and "ST" not in l.split()[0]), "")
+            said = (l for l in reversed(lines[:k]) if re.search(rf"\b{match[1]},", l))
+            sets = next((l for l in said if "ST" not in l.split()[0] and "WARPSYNC" not in l), "") # readers of it set nothing
             if "-0x1" not in sets and "0xffffffff" not in sets:
                 return f"a mask that is not of the whole warp: {sets}"
     return None
