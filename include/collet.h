@@ -172,6 +172,9 @@ struct collet_config {
     unsigned transports; /* allowed transports, bits of transports; 0: all */
     const char *name;    /* shown in logs and dumps; its first 31 bytes are copied */
     int init_timeout_ms; /* longest wait for all ranks at init, in whole seconds; 0: COLLET_INIT_TIMEOUT, 10 minutes */
+    /* On GPUs, "zero": copy engines do what they can of calls into windows; "default", "efficiency": kernels do. NULL: as
+     * COLLET_CTA_POLICY says. Rank 0's counts. */
+    const char *cta_policy;
 };
 
 /* collet_comm_init_rank: creates rank `rank` of a communicator of `nranks` ranks that share `id`.
@@ -487,9 +490,11 @@ COLLET_API enum collet_result collet_comm_deregister(struct collet_comm *comm,
  * The window ends with collet_win_deregister(), or with comm. The buffer stays the caller's; it must stay until then.
  * If comm is on GPUs, the buffer lies in memory that collet_mem_alloc() has given on the rank's GPU. Processes whose GPUs NVLink
  * joins read payloads of later calls of comm in it where they are (docs/gpu.md, "Direct access"). Puts and signals are UNSUPPORTED.
- * Blocks until all ranks have called; on GPUs also until the rank's work of comm in its streams is done. Errors:
- * INVALID_ARGUMENT (names the argument; on GPUs, on all ranks: the buffer of one of them is other memory), INVALID_USAGE (a group
- * is open), UNSUPPORTED (on GPUs: comm has 63 windows), NO_MEMORY, and as collectives. On a failure there is no window. */
+ * Blocks until all ranks have called; on GPUs also until the rank's work of comm in its streams is done. Inside a group
+ * collet_group_end() does it, before the group's calls; so one thread may register windows of several ranks. Then *window is written
+ * there, and it returns errors of the other ranks. Errors: INVALID_ARGUMENT (names the argument; on GPUs, on all ranks: the buffer of
+ * one of them is other memory), UNSUPPORTED (on GPUs: comm has 63 windows), NO_MEMORY, and as collectives. On a failure there is no
+ * window. */
 struct collet_window;
 COLLET_API enum collet_result collet_win_register(struct collet_comm *comm, void *buff, size_t bytes,
                                                   struct collet_window **window);

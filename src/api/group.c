@@ -5,6 +5,7 @@
 #include "api/group.h"
 
 #include "api/launch.h"
+#include "api/window.h"
 #include "base/grow.h"
 #include "base/log.h"
 #include "base/types.h"
@@ -26,6 +27,8 @@ struct group {
     double *predicted_ns; /* where the predicted time of the calls goes, which then do not run; NULL: they run */
     struct collet_comm **joins;
     int njoins, joins_room;
+    struct window_post *windows; /* to be registered */
+    int nwindows, windows_room;
 };
 
 static _Thread_local struct group group;
@@ -47,6 +50,7 @@ static void free_arrays(void *of_thread) {
     warn_of_open_group(g);
     free(g->calls);
     free(g->joins);
+    free(g->windows);
 }
 
 static void exit_key_create(void) {
@@ -93,7 +97,7 @@ static void forget_parents_group(void) {
     if (group.generation == process_generation())
         return;
     drop_calls(&group);
-    group.depth = group.njoins = 0;
+    group.depth = group.njoins = group.nwindows = 0;
     group.kinds = 0;
     group.error = COLLET_SUCCESS;
     group.generation = process_generation();
@@ -188,6 +192,15 @@ enum collet_result group_join(struct collet_comm *comm) {
     return result;
 }
 
+enum collet_result group_window(const struct window_post *post) {
+    forget_parents_group();
+    if (group.depth == 0)
+        return window_register(post);
+    COLLET_TRY(group_make_room(&group.windows, group.nwindows, &group.windows_room, sizeof(struct window_post)));
+    group.windows[group.nwindows++] = *post;
+    return COLLET_SUCCESS;
+}
+
 /* ---- messages to oneself ---- */
 
 /* The k-th send meets the k-th receive. */
@@ -251,6 +264,8 @@ static enum collet_result group_run(void) {
         return err_adopt(group.error, group.error_text);
     if (group.njoins > 0)
         COLLET_TRY(comm_join_all(group.joins, group.njoins));
+    if (group.nwindows > 0)
+        COLLET_TRY(window_register_all(group.windows, group.nwindows));
     if (group.predicted_ns != NULL)
         return group_predict(group.predicted_ns);
     if (group.kinds & CALL_TO_SELF)
@@ -279,7 +294,7 @@ enum collet_result collet_group_end(void) {
         comm_fail_without_memory(group.calls[k].comm, group.error);
     group.error = COLLET_SUCCESS;
     drop_calls(&group);
-    group.njoins = 0;
+    group.njoins = group.nwindows = 0;
     group.kinds = 0;
     return result;
 }

@@ -7,12 +7,17 @@
 
 #include "api/comm.h"
 
+struct window_post;
+
 /* Runs a checked call, or appends it to the thread's open group. Takes request->extents over, also on failure. */
 enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
                               void *stream);
 
 /* Waits until comm has joined and *comm->to has it, or leaves that to the end of the open group. */
 enum collet_result group_join(struct collet_comm *comm);
+
+/* Registers a window (window.h), or leaves that to the end of the open group. */
+enum collet_result group_window(const struct window_post *post);
 
 /* INVALID_USAGE if calls on comm or stream still wait in the thread's open group: `function` cannot go before them. NULL is
  * no communicator and no stream. */

@@ -36,7 +36,7 @@ static enum collet_result copy_in_streams(const struct post *send) {
 static enum collet_result call_begin(const struct post *post, struct exec_call *call) {
     struct lane *lane = engine_lane(post);
     struct exec_request request = post->request;
-    struct gpu_window_place place;
+    struct gpu_window_place place = {.window = NULL};
     request.by_copies = exec_copies_take(post->comm->chan, &request, post->out, &place);
     COLLET_TRY(plan_get(post->comm->planner, &request, call));
     if (request.by_copies)

@@ -15,10 +15,14 @@
 
 #include "api/group.h"
 #include "base/memory.h"
+#include "base/os.h"
 #include "chan/windows.h"
+#include "exec/exec_copies.h"
 #include "fifo/commons.h"
 #include "fifo/port.h"
+#include "gpu/buffers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,7 +107,10 @@ static enum collet_result register_on_gpu(struct collet_window *window, struct c
                                           size_t bytes) {
     if (!comm_enter(comm))
         return comm_check(comm);
-    enum collet_result result = comm_remember(comm, gpu_window_register(comm->chan, buff, bytes, &window->on_gpu));
+    enum collet_result result = gpu_window_register(comm->chan, buff, bytes, &window->on_gpu);
+    if (result == COLLET_SUCCESS)
+        result = exec_copies_open(comm->chan, window->on_gpu);
+    comm_remember(comm, result);
     comm_leave(comm);
     return result;
 }
@@ -123,17 +130,16 @@ static enum collet_result register_check(struct collet_comm *comm, const void *b
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "window is NULL: pass where the handle goes");
     if (buff == NULL && bytes > 0)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "buff is NULL, and bytes is %zu", bytes);
-    return group_check_closed("collet_win_register");
+    return COLLET_SUCCESS;
 }
 
-enum collet_result collet_win_register(struct collet_comm *comm, void *buff, size_t bytes,
-                                       struct collet_window **window_p) {
+enum collet_result window_register(const struct window_post *post) {
+    struct collet_comm *comm = post->comm;
     struct collet_window *window;
-    COLLET_TRY(register_check(comm, buff, bytes, window_p));
     enum collet_result result = window_create(comm, &window);
     if (result == COLLET_SUCCESS) {
-        result =
-            comm->gpu != NULL ? register_on_gpu(window, comm, buff, bytes) : window_meet(window, comm, buff, bytes);
+        result = comm->gpu != NULL ? register_on_gpu(window, comm, post->buff, post->bytes)
+                                   : window_meet(window, comm, post->buff, post->bytes);
         if (result != COLLET_SUCCESS)
             window_destroy(window, comm->nranks);
     }
@@ -141,7 +147,63 @@ enum collet_result collet_win_register(struct collet_comm *comm, void *buff, siz
     COLLET_TRY(result);
     SCOPED_LOCK(&windows_lock);
     window->next = comm->windows;
-    *window_p = comm->windows = window;
+    *post->window_p = comm->windows = window;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result collet_win_register(struct collet_comm *comm, void *buff, size_t bytes,
+                                       struct collet_window **window_p) {
+    COLLET_TRY(group_poison(register_check(comm, buff, bytes, window_p)));
+    return group_window(&(struct window_post){comm, buff, bytes, window_p});
+}
+
+/* ---- registration in a group: each by a thread of its own ---- */
+
+struct window_job {
+    const struct window_post *post;
+    pthread_t thread;
+    bool has_thread;
+    enum collet_result result;
+    char text[ERR_TEXT_BYTES];
+};
+
+static void *run_window_job(void *job_) {
+    struct window_job *job = job_;
+    job->result = window_register(job->post);
+    snprintf(job->text, sizeof job->text, "%s", job->result < 0 ? err_last() : "");
+    return NULL;
+}
+
+/* Without a thread its communicator fails, so that no rank waits for it. */
+static void start_window_job(struct window_job *job) {
+    enum collet_result result = os_thread_start(&job->thread, "collet-window", run_window_job, job);
+    job->has_thread = result == COLLET_SUCCESS;
+    if (job->has_thread) /* the rest is the thread's */
+        return;
+    job->result = result;
+    snprintf(job->text, sizeof job->text, "%s", err_last());
+    comm_fail_without_memory(job->post->comm, COLLET_ERR_NO_MEMORY);
+}
+
+enum collet_result window_register_all(const struct window_post *posts, int nposts) {
+    SCOPED_FREE struct window_job *jobs = NULL;
+    if (nposts == 1)
+        return window_register(posts);
+    enum collet_result result =
+        memory_get(&jobs, (size_t)nposts, sizeof *jobs, "no memory to register %d windows", nposts);
+    for (int k = 0; k < nposts && result != COLLET_SUCCESS; k++)
+        comm_fail_without_memory(posts[k].comm, result);
+    COLLET_TRY(result);
+    for (int k = 0; k < nposts; k++) {
+        jobs[k].post = &posts[k];
+        start_window_job(&jobs[k]);
+    }
+    for (int k = 0; k < nposts; k++)
+        if (jobs[k].has_thread)
+            pthread_join(jobs[k].thread, NULL);
+    for (int k = 0; k < nposts; k++)
+        if (jobs[k].result < 0)
+            return err_adopt(jobs[k].result, jobs[k].text);
     return COLLET_SUCCESS;
 }
 
@@ -177,6 +239,41 @@ enum collet_result collet_win_deregister(struct collet_comm *comm, struct collet
     COLLET_TRY(forget_window(comm, window));
     enum collet_result result = window->on_gpu != NULL ? deregister_on_gpu(window, comm)
                                                        : collet_barrier(comm, NULL); /* nobody writes here any more */
+    window_destroy(window, comm->nranks);
+    return result;
+}
+
+/* ---- for programs of NCCL ---- */
+
+bool window_may_have(const struct collet_comm *comm, const void *buff, size_t bytes) {
+    struct gpu_buffer *buffer = comm->gpu != NULL ? gpu_buffer_hold(comm->gpu->ordinal, buff, bytes) : NULL;
+    if (buffer != NULL)
+        gpu_buffer_release(buffer, true);
+    return buffer != NULL;
+}
+
+bool window_is_of(struct collet_comm *comm, const struct collet_window *window) {
+    SCOPED_LOCK(&windows_lock);
+    return comm_is_live(comm) && link_of(comm, window) != NULL;
+}
+
+enum collet_result window_buffer(struct collet_comm *comm, const struct collet_window *window, void **buff_p) {
+    COLLET_TRY(comm_check(comm));
+    SCOPED_LOCK(&windows_lock);
+    if (link_of(comm, window) == NULL || window->on_gpu == NULL)
+        return err_no_window(window);
+    *buff_p = gpu_window_base(window->on_gpu, comm->rank);
+    return COLLET_SUCCESS;
+}
+
+enum collet_result window_leave(struct collet_comm *comm, struct collet_window *window) {
+    COLLET_TRY(comm_check(comm));
+    COLLET_TRY(forget_window(comm, window));
+    enum collet_result result = COLLET_SUCCESS;
+    if (comm_enter(comm)) {
+        result = comm_remember(comm, gpu_window_leave(comm->chan, window->on_gpu));
+        comm_leave(comm);
+    }
     window_destroy(window, comm->nranks);
     return result;
 }

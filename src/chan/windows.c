@@ -19,6 +19,7 @@
 struct window_card {
     uint64_t address, bytes; /* of the window */
     uint64_t offset;         /* in the buffer */
+    uint64_t taken;          /* numbers of its windows, by bits */
     int32_t is_buffer;       /* it lies in one, or is empty */
     int32_t is_named;
     struct gpu_name name;
@@ -186,20 +187,34 @@ static void window_free(struct gpu_window *window, bool closed) {
     free(window);
 }
 
-/* The lowest number that is free; LOAN_WINDOWS: none is. */
-static uint32_t free_number(const struct chan *chan) {
+static uint64_t numbers_taken(const struct chan *chan) {
     uint64_t taken = 1;
     SCOPED_LOCK(&windows_lock);
     for (const struct gpu_window *window = chan->windows; window != NULL; window = window->next)
         taken |= 1ull << window->number;
-    return ~taken != 0 ? (uint32_t)__builtin_ctzll(~taken) : LOAN_WINDOWS;
+    return taken;
 }
 _Static_assert(LOAN_WINDOWS == 64, "bits of a word");
+
+/* The lowest number that is free on all ranks: one may have left a window that others still have. */
+static enum collet_result choose_number(const struct window_card *cards, int nranks, uint32_t *number_p) {
+    uint64_t taken = 0;
+    for (int rank = 0; rank < nranks; rank++)
+        taken |= cards[rank].taken;
+    if (~taken == 0)
+        return err_set(COLLET_ERR_UNSUPPORTED, "the communicator has %u windows already: deregister one",
+                       LOAN_WINDOWS - 1);
+    *number_p = (uint32_t)__builtin_ctzll(~taken);
+    return COLLET_SUCCESS;
+}
 
 static enum collet_result say_what(struct meeting_point *meeting, void *buff, size_t bytes, struct window_card *card) {
     const struct gpu_window *window = meeting->window;
     const struct gpu_buffer *buffer = window->buffer;
-    *card = (struct window_card){.address = (uintptr_t)buff, .bytes = bytes, .is_buffer = bytes == 0 || buffer != NULL};
+    *card = (struct window_card){.address = (uintptr_t)buff,
+                                 .bytes = bytes,
+                                 .taken = numbers_taken(window->chan),
+                                 .is_buffer = bytes == 0 || buffer != NULL};
     if (buffer == NULL)
         return COLLET_SUCCESS;
     card->offset = (uint64_t)((char *)buff - buffer->memory);
@@ -278,18 +293,15 @@ static enum collet_result window_ranks_meet(struct meeting_point *meeting, void 
     COLLET_TRY(say_what(meeting, buff, bytes, &mine));
     COLLET_TRY(agree_on(meeting, "collet_win_register()", &mine, sizeof mine, cards));
     COLLET_TRY(check_cards(cards, owner->nranks));
+    COLLET_TRY(choose_number(cards, owner->nranks, &meeting->window->number));
     return reach_all(meeting, cards);
 }
 
 static enum collet_result gpu_window_create(struct chan *chan, const void *buff, size_t bytes,
                                             struct gpu_window **window_p) {
     struct gpu_window *window;
-    const uint32_t number = free_number(chan);
-    if (number == LOAN_WINDOWS)
-        return err_set(COLLET_ERR_UNSUPPORTED, "the communicator has %u windows already: deregister one",
-                       LOAN_WINDOWS - 1);
     COLLET_TRY(memory_get(&window, 1, sizeof *window, "no memory for a window"));
-    *window = (struct gpu_window){.chan = chan, .number = number};
+    *window = (struct gpu_window){.chan = chan};
     enum collet_result result = memory_get(&window->reach, (size_t)chan->owner.nranks, sizeof *window->reach,
                                            "no memory for a window of %d ranks", chan->owner.nranks);
     if (result != COLLET_SUCCESS) {
@@ -312,9 +324,10 @@ enum collet_result gpu_window_register(struct chan *chan, void *buff, size_t byt
     if (meeting.listener >= 0)
         close(meeting.listener);
     if (result != COLLET_SUCCESS) {
-        if (result != COLLET_ERR_INVALID_ARGUMENT)
+        const bool alike = result == COLLET_ERR_INVALID_ARGUMENT || result == COLLET_ERR_UNSUPPORTED; /* on all ranks */
+        if (!alike)
             boot_fail(chan->owner.boot, result, err_last());
-        window_free(window, result == COLLET_ERR_INVALID_ARGUMENT);
+        window_free(window, alike);
         return result;
     }
     log_info(CONN, "window %u of rank %d: payloads in it %s lent between processes", window->number, chan->owner.rank,
@@ -352,6 +365,13 @@ enum collet_result gpu_window_deregister(struct chan *chan, struct gpu_window *w
         boot_fail(chan->owner.boot, result, err_last());
     window_free(window, result == COLLET_SUCCESS);
     return result;
+}
+
+enum collet_result gpu_window_leave(struct chan *chan, struct gpu_window *window) {
+    COLLET_TRY(await_own_work(chan));
+    window_unlist(window);
+    window_free(window, false);
+    return COLLET_SUCCESS;
 }
 
 void gpu_windows_end(struct chan *chan) {

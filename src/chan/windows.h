@@ -29,6 +29,9 @@ enum collet_result gpu_window_register(struct chan *chan, void *buff, size_t byt
  * communicator ends it. Another failure ends both at once: the communicator and the window. */
 enum collet_result gpu_window_deregister(struct chan *chan, struct gpu_window *window);
 
+/* The same for this rank alone, without a word to the others; it waits for its own work. No rank may use the window any more. */
+enum collet_result gpu_window_leave(struct chan *chan, struct gpu_window *window);
+
 /* Ends all windows of a rank whose work is done, without a word to the others. */
 void gpu_windows_end(struct chan *chan);
 

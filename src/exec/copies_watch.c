@@ -33,28 +33,45 @@ static uint64_t released_ns; /* when a wait was last released */
 
 static uint32_t load(const uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); } /* pairs with streams */
 
-static enum copies_stage stage_of(uint32_t at) { return at & COPIES_STAGE ? COPIES_DONE : COPIES_READY; }
+static uint32_t *own_word(const struct copies *copies, enum copies_word word) {
+    return &copies->words[copies_row(copies, copies->chan->owner.rank) + word];
+}
 
-static uint32_t word_from(const struct copies *copies, uint32_t at, int from) {
-    return load(&copies->words[copies_at(copies, copies->chan->owner.rank, stage_of(at), from)]);
+/* What a stream at `at` waits for from a rank. */
+struct awaited {
+    uint32_t *word; /* NULL: nothing */
+    uint32_t value;
+};
+
+static struct awaited awaited_from(const struct copies *copies, uint32_t at, int from) {
+    const int self = copies->chan->owner.rank;
+    const uint32_t peer = load(own_word(copies, COPIES_PEER));
+    const enum copies_stage stage = (enum copies_stage)((at & COPIES_BITS) >> COPIES_STAGE_SHIFT);
+    if (peer == COPIES_ALL ? from == self : from != (int)peer)
+        return (struct awaited){NULL, 0};
+    if (stage == COPIES_ROOM)
+        return (struct awaited){&copies->words[copies_at(copies, from, COPIES_MAIL, self)], 0};
+    return (struct awaited){&copies->words[copies_at(copies, self, stage, from)], at & ~COPIES_SEEN};
 }
 
 /* ---- of one rank ---- */
 
 static void release(struct copies *copies, uint32_t at) {
-    const struct conn_owner *owner = &copies->chan->owner;
-    for (int from = 0; from < owner->nranks; from++)
-        __atomic_store_n(&copies->words[copies_at(copies, owner->rank, stage_of(at), from)], at & ~COPIES_SEEN,
-                         __ATOMIC_RELEASE); /* pairs with the wait of the stream */
+    for (int from = 0; from < copies->chan->owner.nranks; from++) {
+        struct awaited awaited = awaited_from(copies, at, from);
+        if (awaited.word != NULL)
+            __atomic_store_n(awaited.word, awaited.value, __ATOMIC_RELEASE); /* pairs with the wait of the stream */
+    }
 }
 
 static enum collet_result err_other_call(const struct copies *copies, uint32_t call, int from) {
-    return err_set(
-        COLLET_ERR_MISMATCH,
-        "rank %d is in its call %u, %s by copy engines, but rank %d is in another one, or its receive buffer lies "
-        "elsewhere: all ranks must make the same calls, into the same place of a window",
-        copies->chan->owner.rank, call >> COPIES_CALL_SHIFT,
-        prog_collective_name((enum prog_collective)(call & ((1u << COPIES_CALL_SHIFT) - 1))), from);
+    const enum prog_collective collective = (enum prog_collective)(call & ((1u << COPIES_CALL_SHIFT) - 1));
+    return err_set(COLLET_ERR_MISMATCH, "rank %d is in its call %u, %s by copy engines, but rank %d %s",
+                   copies->chan->owner.rank, call >> COPIES_CALL_SHIFT, prog_collective_name(collective), from,
+                   prog_is_p2p(collective)
+                       ? "has sent another number of bytes: a send and its receive must have equal byte counts"
+                       : "is in another one, or its receive buffer lies elsewhere: all ranks must make the same calls, "
+                         "into the same place of a window");
 }
 
 static enum collet_result err_late(const struct copies *copies, uint32_t call, const char *missing) {
@@ -65,20 +82,20 @@ static enum collet_result err_late(const struct copies *copies, uint32_t call, c
 
 /* What is wrong with a wait that began so long ago; SUCCESS: nothing yet. */
 static enum collet_result judge(const struct copies *copies, uint32_t at, uint64_t idle_ns) {
-    const struct conn_owner *owner = &copies->chan->owner;
-    uint32_t call = load(&copies->words[copies_row(copies, owner->rank) + COPIES_CALL]);
+    uint32_t call = load(own_word(copies, COPIES_CALL));
     char missing[96] = "";
     int stray = -1;
-    for (int from = 0; from < owner->nranks; from++) {
-        uint32_t word = word_from(copies, at, from);
+    for (int from = 0; from < copies->chan->owner.nranks; from++) {
+        struct awaited awaited = awaited_from(copies, at, from);
         size_t used = strlen(missing);
-        if (from == owner->rank)
+        if (awaited.word == NULL)
             continue;
-        if (word == 0 && used + 12 < sizeof(missing))
+        uint32_t word = load(awaited.word);
+        if (word != awaited.value && (word == 0 || awaited.value == 0) && used + 12 < sizeof(missing))
             snprintf(missing + used, sizeof(missing) - used, "%s%d", used ? ", " : "", from);
-        stray = word != 0 && word != (at & ~COPIES_SEEN) ? from : stray;
+        stray = word != awaited.value && word != 0 && awaited.value != 0 ? from : stray;
     }
-    if (load(&copies->words[copies_row(copies, owner->rank) + COPIES_AT]) != at) /* it has gone on */
+    if (load(own_word(copies, COPIES_AT)) != at) /* it has gone on */
         return COLLET_SUCCESS;
     if (stray >= 0)
         return err_other_call(copies, call, stray);
@@ -89,7 +106,7 @@ static enum collet_result judge(const struct copies *copies, uint32_t at, uint64
 static bool look(struct copies *copies, uint64_t now_ns) {
     const struct conn_owner *owner = &copies->chan->owner;
     const struct work_status *status = owner->gpu->status;
-    uint32_t *at_word = &copies->words[copies_row(copies, owner->rank) + COPIES_AT], at = load(at_word);
+    uint32_t *at_word = own_word(copies, COPIES_AT), at = load(at_word);
     if (at != 0 && __atomic_load_n(&status->abort, __ATOMIC_ACQUIRE)) { /* pairs with boot_end_word(), exec_gpu_end() */
         release(copies, at);
         return true;

@@ -37,7 +37,7 @@ enum collet_result exec_connect_call(struct exec_call *call, bool *moved) {
 /* Of a message only two ranks know, and making their one connection is over when both have it. */
 static enum collet_result gpu_connect(struct exec_call *call, bool *moved) {
     if (call->request.by_copies)
-        return exec_copies_connect(call, moved);
+        return exec_copies_prepare(call);
     COLLET_TRY(exec_connect_call(call, moved));
     COLLET_TRY(exec_gpu_load(call));
     return prog_is_p2p(call->request.collective) ? COLLET_SUCCESS

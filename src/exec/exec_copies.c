@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A direct program, done by copy engines. Where a kernel would send a block into a slot, the host puts a copy into the stream, to
+ * Calls that copy engines do.
+ *
+ * **A collective** is a direct program. Where a kernel would send a block into a slot, the host puts a copy into the stream, to
  * where the receiving rank's program stores that block:
  *
  *    stream of rank 0                       words                     stream of rank 1
@@ -29,31 +31,50 @@
  *
  * A wait keeps all streams of its queue waiting. So kernels do it where another stream of the process could be one that has to come
  * first: that of another rank on this GPU (gpu_window_may_wait()).
+ *
+ * **A message.** The sender does not know where the receiver's buffer is. So there is a box for each pair, on the GPU of the receiver, and
+ * a word that says whether it is full:
+ *
+ *    stream of rank 0              word         box                  stream of rank 1
+ *    wait until it is empty        0
+ *    copy IN ══════════════════════════════▶ │ message │
+ *    full ───────────────────────▶ a hash                            wait until it is full
+ *                                            │ message │ ══════════▶ copy to OUT
+ *                                  0 ◀────────────────────────────── empty
+ *
+ * A message is no longer than a box. So a send waits for nothing but the message before it from the same rank to the same; of a group,
+ * sends go into the stream before receives (exec_gpu.c), and no rank's send waits behind its receive.
+ *
+ * Read next: copies_open.c, words and boxes; copies_watch.c, the clock.
  */
 #include "exec/exec_copies.h"
 
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/types.h"
-#include "exec/exec_gpu.h"
-
-#include <stdlib.h>
-#include <unistd.h>
 
 /* Not where the other ranks cannot compute the place of OUT: a root alone has one; or in place it differs from rank to rank. */
-static bool can_take(enum prog_collective collective, int nranks) {
+static bool can_take(enum prog_collective collective) {
     const struct prog_facts *facts = &prog_facts[collective];
-    return nranks > 1 && nranks <= COPIES_RANKS_MAX && !facts->reduces && !prog_is_counted(collective) &&
-           facts->root != PROG_PEER && facts->root != PROG_TO_ROOT && facts->in_place != PROG_OUT_IS_OWN_BLOCK;
+    return !facts->reduces && !prog_is_counted(collective) && facts->root != PROG_PEER && facts->root != PROG_TO_ROOT &&
+           facts->in_place != PROG_OUT_IS_OWN_BLOCK;
+}
+
+/* Both ends know it: all that it depends on is the message's length. */
+static bool can_take_message(const struct copies *copies, const struct exec_request *request) {
+    return copies->mail != NULL && request->count <= copies->mail_bytes;
 }
 
 bool exec_copies_take(const struct chan *chan, const struct exec_request *request, const void *out,
                       struct gpu_window_place *place) {
     const int nranks = chan->owner.nranks;
+    const struct copies *copies = __atomic_load_n(&chan->copies, __ATOMIC_ACQUIRE); /* pairs with exec_copies_open() */
     size_t blocks = prog_facts[request->collective].out == PROG_PER_RANK ? (size_t)nranks : 1;
-    return can_take(request->collective, nranks) && config_policy_is_zero(chan->owner.config->cta_policy) &&
+    if (copies == NULL || prog_is_p2p(request->collective))
+        return copies != NULL && can_take_message(copies, request);
+    return can_take(request->collective) &&
            gpu_window_find(chan, out, request->count * blocks * type_size(request->type), place) &&
-           gpu_window_is_symmetric(place->window) && gpu_window_may_wait(place->window);
+           gpu_window_is_symmetric(place->window);
 }
 
 /* ---- which copies ---- */
@@ -118,10 +139,11 @@ static enum collet_result list_step(const struct exec_program *program, const st
     return COLLET_SUCCESS;
 }
 
-static enum collet_result make_list(struct exec_program *program) {
+enum collet_result exec_copies_prepare(const struct exec_call *call) {
+    struct exec_program *program = call->program;
     const struct prog *prog = program->progs[0];
     size_t most = 0;
-    if (program->copies != NULL)
+    if (program->copies != NULL || prog_is_p2p(call->request.collective))
         return COLLET_SUCCESS;
     for (int k = 0; k < prog->nsteps; k++)
         most += (size_t)prog->steps[k].send_count + 1;
@@ -134,142 +156,131 @@ static enum collet_result make_list(struct exec_program *program) {
     return COLLET_SUCCESS;
 }
 
-/* ---- words that all ranks map ---- */
-
-struct copies_ticket {
-    int32_t pid, fd;
-};
-
-static enum collet_result create_words(struct copies *copies) {
-    const struct conn_owner *owner = &copies->chan->owner;
-    COLLET_TRY(os_shared_create("collet-copies", copies->bytes, (void **)&copies->words, &copies->fd));
-    struct copies_ticket ticket = {os_pid(), copies->fd};
-    for (int rank = 1; rank < owner->nranks; rank++)
-        COLLET_TRY(boot_send(owner->boot, rank, boot_key(BOOT_COPIES, 0), &ticket, sizeof(ticket)));
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result open_words(struct copies *copies) {
-    struct copies_ticket ticket;
-    size_t bytes;
-    COLLET_TRY(boot_try_recv(copies->chan->owner.boot, 0, boot_key(BOOT_COPIES, 0), &ticket, sizeof(ticket), &bytes));
-    return os_shared_open(ticket.pid, ticket.fd, copies->bytes, (void **)&copies->words);
-}
-
-static enum collet_result pin_words(struct copies *copies) {
-    struct gpu_rank *gpu = copies->chan->owner.gpu;
-    GPU_ENTERED(gpu->driver, gpu->ordinal);
-    COLLET_TRY(gpu->driver->memory->pin(copies->words, copies->bytes, (void **)&copies->on_gpu));
-    copies->is_pinned = true;
-    return copies_watch(copies);
-}
-
-static enum collet_result share_words(struct chan *chan, bool *moved) {
-    if (chan->copies == NULL) {
-        COLLET_TRY(memory_get(&chan->copies, 1, sizeof(*chan->copies), "no memory for words between ranks"));
-        chan->copies->chan = chan;
-        chan->copies->fd = -1;
-        chan->copies->bytes = copies_row(chan->copies, chan->owner.nranks) * sizeof(uint32_t);
-    }
-    if (chan->copies->is_pinned)
-        return COLLET_SUCCESS;
-    COLLET_TRY(chan->owner.rank == 0 ? create_words(chan->copies) : open_words(chan->copies));
-    *moved = true;
-    return pin_words(chan->copies);
-}
-
-enum collet_result exec_copies_connect(struct exec_call *call, bool *moved) {
-    COLLET_TRY(make_list(call->program));
-    COLLET_TRY(share_words(call->chan, moved));
-    return exec_gpu_meet(call->chan, &call->chan->copies->meeting, moved);
-}
-
-void exec_copies_close(struct chan *chan) {
-    struct copies *copies = chan->copies;
-    if (copies == NULL)
-        return;
-    struct gpu_rank *gpu = chan->owner.gpu;
-    GPU_ENTERED(gpu->driver, gpu->ordinal);
-    copies_unwatch(copies);
-    if (copies->is_pinned)
-        gpu->driver->memory->unpin(copies->words, copies->bytes);
-    else if (copies->words != NULL)
-        os_memory_destroy(copies->words, copies->bytes);
-    if (copies->fd >= 0)
-        close(copies->fd);
-    free(copies);
-    chan->copies = NULL;
-}
-
 /* ---- into a stream ---- */
 
-/* Of one stage. */
+/* What a stream does with words at once: for each other rank, five things at most. */
 struct batch {
     uint32_t nops;
-    struct gpu_word_op
-        ops[3 * COPIES_RANKS_MAX]; /* one of each other rank: written, waited for, cleared; and three of its own */
+    struct gpu_word_op ops[5 * COPIES_RANKS_MAX];
 };
 
 static void batch_add(struct batch *batch, uint32_t *word, uint32_t value, bool waits) {
     batch->ops[batch->nops++] = (struct gpu_word_op){word, value, waits};
 }
 
-/* The same on all ranks, or the call is not. */
+static enum collet_result batch_put(const struct batch *batch, const struct exec_call *call, void *stream) {
+    return call->chan->owner.gpu->driver->streams->words(batch->ops, batch->nops, stream);
+}
+
+static uint32_t *word_of(const struct exec_call *call, int rank, enum copies_stage stage, int from) {
+    return call->chan->copies->on_gpu + copies_at(call->chan->copies, rank, stage, from);
+}
+
+/* From here on the stream waits for a peer's word, or for those of all. */
+static void add_arrival(struct batch *batch, const struct exec_call *call, uint32_t value, uint32_t peer) {
+    uint32_t *own = call->chan->copies->on_gpu + copies_row(call->chan->copies, call->chan->owner.rank);
+    batch_add(batch, own + COPIES_CALL,
+              (uint32_t)call->args.sequence << COPIES_CALL_SHIFT | (uint32_t)call->request.collective, false);
+    batch_add(batch, own + COPIES_PEER, peer, false);
+    batch_add(batch, own + COPIES_AT, value, false);
+}
+
+static void add_departure(struct batch *batch, const struct exec_call *call) {
+    uint32_t *own = call->chan->copies->on_gpu + copies_row(call->chan->copies, call->chan->owner.rank);
+    batch_add(batch, own + COPIES_AT, 0, false);
+}
+
+/* The same on all ranks, or the call is not. Of a message the place is 0. */
 static uint32_t copies_hash(const struct exec_call *call) {
     return hash_mix(hash_mix(call->args.signature, call->place.number), call->place.offset);
 }
 
-static void add_writes(struct batch *batch, const struct exec_call *call, enum copies_stage stage) {
-    const struct copies *copies = call->chan->copies;
-    uint32_t *own = copies->on_gpu + copies_row(copies, call->chan->owner.rank);
-    uint32_t value = copies_value(copies_hash(call), stage);
-    batch_add(batch, own + COPIES_CALL,
-              (uint32_t)call->args.sequence << COPIES_CALL_SHIFT | (uint32_t)call->request.collective, false);
-    batch_add(batch, own + COPIES_AT, value, false);
-    for (int rank = 0; rank < call->chan->owner.nranks; rank++)
-        if (rank != call->chan->owner.rank)
-            batch_add(batch, copies->on_gpu + copies_at(copies, rank, stage, call->chan->owner.rank), value, false);
+static enum collet_result put_copy(const struct exec_call *call, void *to, const void *from, size_t bytes,
+                                   void *stream) {
+    if (to == from || bytes == 0) /* in place */
+        return COLLET_SUCCESS;
+    return call->chan->owner.gpu->driver->streams->copy(to, from, bytes, stream);
 }
 
-/* Waits for what the others write, or clears it. */
-static void add_others(struct batch *batch, const struct exec_call *call, enum copies_stage stage, bool waits) {
-    const struct copies *copies = call->chan->copies;
-    const struct conn_owner *owner = &call->chan->owner;
-    uint32_t value = waits ? copies_value(copies_hash(call), stage) : 0;
-    for (int rank = 0; rank < owner->nranks; rank++)
-        if (rank != owner->rank)
-            batch_add(batch, copies->on_gpu + copies_at(copies, owner->rank, stage, rank), value, waits);
-}
+/* ---- collectives ---- */
 
 static enum collet_result put_stage(const struct exec_call *call, enum copies_stage stage, void *stream) {
     const struct conn_owner *owner = &call->chan->owner;
-    const struct copies *copies = call->chan->copies;
+    const uint32_t value = copies_value(copies_hash(call), stage);
     struct batch batch;
     batch.nops = 0;
-    add_writes(&batch, call, stage);
-    add_others(&batch, call, stage, true);
-    batch_add(&batch, copies->on_gpu + copies_row(copies, owner->rank) + COPIES_AT, 0, false);
-    add_others(&batch, call, stage, false);
-    return owner->gpu->driver->streams->words(batch.ops, batch.nops, stream);
+    add_arrival(&batch, call, value, COPIES_ALL);
+    for (int rank = 0; rank < owner->nranks; rank++)
+        if (rank != owner->rank)
+            batch_add(&batch, word_of(call, rank, stage, owner->rank), value, false);
+    for (int rank = 0; rank < owner->nranks; rank++)
+        if (rank != owner->rank)
+            batch_add(&batch, word_of(call, owner->rank, stage, rank), value, true);
+    add_departure(&batch, call);
+    for (int rank = 0; rank < owner->nranks; rank++)
+        if (rank != owner->rank)
+            batch_add(&batch, word_of(call, owner->rank, stage, rank), 0, false);
+    return batch_put(&batch, call, stream);
 }
 
 static enum collet_result put_moves(const struct exec_call *call, void *stream) {
-    const struct conn_owner *owner = &call->chan->owner;
     const struct copy_list *list = call->program->copies;
     size_t bytes = call->args.block_elems * call->args.elem_bytes;
     for (int k = 0; k < list->nmoves; k++) {
         const struct copy_move *move = &list->moves[k];
-        char *to =
-            (char *)gpu_window_base(call->place.window, move->rank) + call->place.offset + (size_t)move->to * bytes;
-        const char *from = call->args.in + (size_t)move->from * bytes;
-        if (to != from) /* in place */
-            COLLET_TRY(owner->gpu->driver->streams->copy(to, from, bytes, stream));
+        char *out = (char *)gpu_window_base(call->place.window, move->rank) + call->place.offset;
+        COLLET_TRY(
+            put_copy(call, out + (size_t)move->to * bytes, call->args.in + (size_t)move->from * bytes, bytes, stream));
     }
     return COLLET_SUCCESS;
 }
 
-enum collet_result exec_copies_put(const struct exec_call *call, void *stream) {
-    COLLET_TRY(put_stage(call, COPIES_READY, stream));
-    COLLET_TRY(put_moves(call, stream));
-    return put_stage(call, COPIES_DONE, stream);
+/* ---- messages ---- */
+
+/* An end of a message: what its stream waits for in the word of the pair, which copy follows, and what it leaves there. */
+struct letter {
+    uint32_t *word;
+    enum copies_stage stage;
+    uint32_t before, after;
+    void *to;
+    const void *from;
+};
+
+static struct letter letter_of(const struct exec_call *call) {
+    const struct copies *copies = call->chan->copies;
+    const int self = call->chan->owner.rank, peer = call->request.root;
+    const uint32_t full = copies_value(copies_hash(call), COPIES_MAIL);
+    const bool sends = call->request.collective == PROG_SEND;
+    char *box =
+        (char *)gpu_window_base(copies->mail, sends ? peer : self) + (size_t)(sends ? self : peer) * copies->mail_bytes;
+    if (sends)
+        return (struct letter){word_of(call, peer, COPIES_MAIL, self), COPIES_ROOM, 0, full, box, call->args.in};
+    return (struct letter){word_of(call, self, COPIES_MAIL, peer), COPIES_MAIL, full, 0, call->args.out, box};
+}
+
+static enum collet_result put_messages(const struct exec_call *const *calls, int n, void *stream) {
+    struct batch batch = {.nops = 0};
+    for (int k = 0; k < n; k++) {
+        struct letter letter = letter_of(calls[k]);
+        add_arrival(&batch, calls[k], copies_value(copies_hash(calls[k]), letter.stage),
+                    (uint32_t)calls[k]->request.root);
+        batch_add(&batch, letter.word, letter.before, true);
+        add_departure(&batch, calls[k]);
+    }
+    COLLET_TRY(batch_put(&batch, calls[0], stream));
+    batch.nops = 0;
+    for (int k = 0; k < n; k++) {
+        struct letter letter = letter_of(calls[k]);
+        COLLET_TRY(put_copy(calls[k], letter.to, letter.from, calls[k]->request.count, stream));
+        batch_add(&batch, letter.word, letter.after, false);
+    }
+    return batch_put(&batch, calls[0], stream);
+}
+
+enum collet_result exec_copies_put(const struct exec_call *const *calls, int n, void *stream) {
+    if (prog_is_p2p(calls[0]->request.collective))
+        return put_messages(calls, n, stream);
+    COLLET_TRY(put_stage(calls[0], COPIES_READY, stream));
+    COLLET_TRY(put_moves(calls[0], stream));
+    return put_stage(calls[0], COPIES_DONE, stream);
 }

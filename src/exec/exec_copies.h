@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collectives that run on no multiprocessor: the host puts copies into the stream, straight into the other ranks' OUT, and stream
- * memory operations that wait for these ranks (exec_copies.c). copies_watch.c looks at the clock for them.
+ * Calls that run on no multiprocessor: the host puts copies into the stream, and stream memory operations that wait for other
+ * ranks (exec_copies.c). copies_watch.c looks at the clock for them.
  *
  * Not run on a GPU yet.
  */
@@ -12,41 +12,47 @@
 
 #define COPIES_RANKS_MAX 64
 
+/* Of the communicator's first window on which copies may do calls; all others: no effect. From then on copies do what they can. It is
+ * part of the window's registration: collective, and blocks. A failure ends the communicator. */
+enum collet_result exec_copies_open(struct chan *chan, const struct gpu_window *window);
+
 /* Shall copies do this call, whose OUT is there? COLLET_CTA_POLICY wants it, they can, and OUT lies in a window; then *place says
- * where. It has to be at the same place on all ranks. */
+ * where. It has to be at the same place on all ranks. OUT of a message may be anywhere. */
 bool exec_copies_take(const struct chan *chan, const struct exec_request *request, const void *out,
                       struct gpu_window_place *place);
 
-/* In place of connections: the words, which all ranks map and meet behind. SUCCESS or IN_PROGRESS. */
-enum collet_result exec_copies_connect(struct exec_call *call, bool *moved);
+/* In place of connections and kernels: which copies do it. */
+enum collet_result exec_copies_prepare(const struct exec_call *call);
 
-/* Puts a call into a stream. */
-enum collet_result exec_copies_put(const struct exec_call *call, void *stream);
+/* Puts a collective into a stream, or so many sends, or so many receives: of each pair one. */
+enum collet_result exec_copies_put(const struct exec_call *const *calls, int n, void *stream);
 
 /* The rank's work on its GPU has ended. Without words it does nothing. */
 void exec_copies_close(struct chan *chan);
 
 /* ---- words, in pinned memory that all ranks map ----
  *
- *    of rank r    │ at │ call │ ready: from rank 0, 1, … │ done: from rank 0, 1, … │
+ *    of rank r    │ at │ call │ peer │ ready: from rank 0, 1, … │ done: from rank 0, 1, … │ mail: from rank 0, 1, … │
  */
 
-enum copies_stage { COPIES_READY, COPIES_DONE, COPIES_STAGES };
-enum copies_word { COPIES_AT, COPIES_CALL, COPIES_FROM };
+/* What a stream waits for. Words of the first three stages are the rank's own; ROOM is in the mail of another rank. */
+enum copies_stage { COPIES_READY, COPIES_DONE, COPIES_MAIL, COPIES_STAGES, COPIES_ROOM = COPIES_STAGES };
+enum copies_word { COPIES_AT, COPIES_CALL, COPIES_PEER, COPIES_FROM };
 
 /* What is in a word of a stage, and in `at` while a stream is in that stage: a hash of the call, and: */
 #define COPIES_SEEN 1u /* in `at`, by the thread that looks at it */
 #define COPIES_SET 2u
-#define COPIES_STAGE 4u /* DONE, not READY */
-#define COPIES_BITS 7u
+#define COPIES_STAGE_SHIFT 2
+#define COPIES_BITS 15u
 
 static inline uint32_t copies_value(uint32_t hash, enum copies_stage stage) {
-    return (hash & ~COPIES_BITS) | COPIES_SET | (stage == COPIES_DONE ? COPIES_STAGE : 0);
+    return (hash & ~COPIES_BITS) | COPIES_SET | (uint32_t)stage << COPIES_STAGE_SHIFT;
 }
 
-/* `call`: the call's number and its collective, for texts. */
+/* `call`: the call's number and its collective, for texts. `peer`: whose word is waited for; COPIES_ALL: those of all others. */
 #define COPIES_CALL_SHIFT 4
 _Static_assert(PROG_COLLECTIVE_COUNT <= 1 << COPIES_CALL_SHIFT, "has room below the number");
+#define COPIES_ALL UINT32_MAX
 
 struct copies {
     struct chan *chan;
@@ -54,7 +60,10 @@ struct copies {
     size_t bytes;
     bool is_pinned;
     int fd; /* at rank 0, whose memory it is; −1: none */
-    struct exec_meeting meeting;
+    /* Room for a message from each rank to each, on the GPU of the one that receives it: */
+    struct gpu_window *mail; /* NULL: there is none */
+    void *mail_memory;
+    size_t mail_bytes; /* of a message, at most */
     /* copies_watch.c: */
     uint64_t since_ns; /* the stream has been where `at` says, SEEN, since then at least */
     struct copies *next;

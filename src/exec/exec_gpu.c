@@ -8,7 +8,8 @@
  *
  * Round r of the messages is to the rank r places further and from the rank r places back. Both ends of a message give it
  * the same place in that order, and so its parts on channels. A grid takes whole rounds, or some channels of one round. So of
- * all parts that are not done, the first one has both its ends running or about to run, whatever fits into a grid elsewhere.
+ * all parts that are not done, the first one has both its ends running or about to run, whatever fits into a grid elsewhere. Messages
+ * that copies carry stand before all rounds, if they are sent, and behind them, if they are received: such a send waits for no receive.
  */
 #include "exec/exec_copies.h"
 #include "exec/exec_gpu.h"
@@ -85,12 +86,21 @@ static uint64_t round_of(const struct exec_call *call) {
     return (uint64_t)((forward + n) % n);
 }
 
+/* Places of messages of one nth: the sends that copies do, which wait for no receive; rounds 1 … nranks − 1; the receives of copies. */
+static uint64_t places_of_messages(const struct exec_call *call) { return (uint64_t)call->chan->owner.nranks + 1; }
+
+static uint64_t place_of_message(const struct exec_call *call) {
+    if (!call->request.by_copies)
+        return round_of(call);
+    return call->request.collective == PROG_SEND ? 0 : (uint64_t)call->chan->owner.nranks;
+}
+
 static void set_wave(struct entry *entries, const struct exec_call *calls, int k) {
     const struct exec_call *call = &calls[k];
-    uint64_t nranks = (uint64_t)call->chan->owner.nranks;
     entries[k].call = (struct exec_call *)call;
-    entries[k].wave =
-        prog_is_p2p(call->request.collective) ? WAVE_MESSAGES + call->nth * nranks + round_of(call) : call->nth;
+    entries[k].wave = call->nth;
+    if (prog_is_p2p(call->request.collective))
+        entries[k].wave = WAVE_MESSAGES + call->nth * places_of_messages(call) + place_of_message(call);
 }
 
 static int by_set(const void *a_, const void *b_) {
@@ -232,9 +242,25 @@ static enum collet_result tell_proxies(const struct entry *set, int n, void (*te
     return COLLET_SUCCESS;
 }
 
-/* Their work itself. Copies are not chosen where several ranks of a process are on one GPU. */
+/* Copies are not chosen where several ranks of a process are on one GPU: the set is of one rank. */
+static enum collet_result put_copies(const struct entry *set, int n, void *stream) {
+    const struct exec_call *calls[COPIES_RANKS_MAX];
+    for (int k = 0; k < n; k++)
+        calls[k] = set[k].call;
+    return exec_copies_put(calls, n, stream);
+}
+
+/* Their work itself. */
 static enum collet_result put_set(const struct entry *set, int n, uint32_t resident, void *stream) {
-    return set->call->request.by_copies ? exec_copies_put(set->call, stream) : launch_grids(set, n, resident, stream);
+    return set->call->request.by_copies ? put_copies(set, n, stream) : launch_grids(set, n, resident, stream);
+}
+
+/* Is it the first call of its rank in the set? */
+static bool is_first_of_rank(const struct entry *set, int k) {
+    int first = 0;
+    while (set[first].call->chan != set[k].call->chan)
+        first++;
+    return first == k;
 }
 
 /* The set goes into the stream of its first call; the streams of the others wait for it, and it for them. */
@@ -243,7 +269,8 @@ static enum collet_result launch_in_order(const struct entry *set, int n, uint32
     struct gpu_place place;
     COLLET_TRY(set->call->chan->owner.gpu->driver->streams->place(stream, &place));
     for (int k = 0; k < n; k++) {
-        COLLET_TRY(gpu_rank_before(set[k].call->chan->owner.gpu, &place));
+        if (is_first_of_rank(set, k))
+            COLLET_TRY(gpu_rank_before(set[k].call->chan->owner.gpu, &place));
         COLLET_TRY(gpu_rank_join(set[k].call->chan->owner.gpu, set[k].call->stream, stream));
     }
     if (place.capture != 0)
@@ -253,7 +280,8 @@ static enum collet_result launch_in_order(const struct entry *set, int n, uint32
         COLLET_TRY(tell_proxies(set, n, release_proxy, stream));
     for (int k = 0; k < n; k++) {
         COLLET_TRY(gpu_rank_join(set[k].call->chan->owner.gpu, stream, set[k].call->stream));
-        COLLET_TRY(gpu_rank_after(set[k].call->chan->owner.gpu, &place));
+        if (is_first_of_rank(set, k))
+            COLLET_TRY(gpu_rank_after(set[k].call->chan->owner.gpu, &place));
         if (place.capture == 0 && needs_proxy(set[k].call))
             proxy_launched(set[k].call->chan, set[k].call->program->conns, set[k].call->program->nconns);
     }
@@ -266,10 +294,10 @@ static enum collet_result check_set(const struct entry *set, int n, uint32_t res
             return err_set(COLLET_ERR_MISMATCH,
                            "ranks %d and %d make different calls in one group: all ranks must make the same",
                            set->call->chan->owner.rank, set[k].call->chan->owner.rank);
-    if (n > WORK_MAX)
-        return err_too_many(set, n, set_blocks(set, n, 0, 1), resident);
     if (set->call->request.by_copies) /* they take no room */
         return COLLET_SUCCESS;
+    if (n > WORK_MAX)
+        return err_too_many(set, n, set_blocks(set, n, 0, 1), resident);
     for (uint32_t channel = 0; channel < set_channels(set, n); channel++)
         if (set_blocks(set, n, channel, 1) > resident)
             return err_too_many(set, n, set_blocks(set, n, channel, 1), resident);
@@ -299,19 +327,16 @@ static int wave_length(const struct entry *entries, int n) {
 
 /* Does this round go into the same grid as those from `first` on? Of one pair and direction a grid takes one message. */
 static bool round_joins(const struct entry *first, const struct entry *round) {
-    uint64_t nranks = (uint64_t)first->call->chan->owner.nranks;
-    return is_message(first) && same_gpu(first, round) &&
-           (first->wave - WAVE_MESSAGES) / nranks == (round->wave - WAVE_MESSAGES) / nranks;
+    uint64_t places = places_of_messages(first->call);
+    return is_message(first) && same_gpu(first, round) && !first->call->request.by_copies &&
+           !round->call->request.by_copies &&
+           (first->wave - WAVE_MESSAGES) / places == (round->wave - WAVE_MESSAGES) / places;
 }
 
 static int ranks_in(const struct entry *set, int n) {
     int ranks = 0;
-    for (int k = 0; k < n; k++) {
-        int first = 0;
-        while (set[first].call->chan != set[k].call->chan)
-            first++;
-        ranks += first == k;
-    }
+    for (int k = 0; k < n; k++)
+        ranks += is_first_of_rank(set, k);
     return ranks;
 }
 

@@ -8,7 +8,7 @@
  */
 #include "base/err.h"
 #include "base/os.h"
-#include "exec/exec_copies.h"
+#include "exec/exec.h"
 #include "transport/transport.h"
 
 #include <stdio.h>
@@ -21,17 +21,15 @@ static int absent_rank(const struct chan *chan, const struct exec_meeting *meeti
     return meeting->arrived + 1 < chan->owner.nranks ? meeting->arrived + 1 : -1;
 }
 
-/* The meeting comes behind the connections. Copies need none of these. */
+/* The meeting comes behind the connections. */
 static int connecting_peer(const struct exec_call *call, int *index) {
     const struct exec_program *program = call->program;
-    const bool by_copies = call->request.by_copies;
-    const int nconns = by_copies ? 0 : program->nconns;
-    for (; *index < nconns; ++*index)
+    for (; *index < program->nconns; ++*index)
         if (program->conns[*index]->state != CONN_READY)
             return program->conns[(*index)++]->peer;
-    if (call->chan->owner.gpu == NULL || prog_is_p2p(call->request.collective) || (*index)++ > nconns)
+    if (call->chan->owner.gpu == NULL || prog_is_p2p(call->request.collective) || (*index)++ > program->nconns)
         return -1;
-    return absent_rank(call->chan, by_copies ? &call->chan->copies->meeting : &program->meeting);
+    return absent_rank(call->chan, &program->meeting);
 }
 
 /* The ranks a call is blocked on, one after the other: call again with the same index until it returns −1. */

@@ -35,6 +35,7 @@ static void must(int result, const char *what) {
 
 struct bench {
     struct collet_comm *comm;
+    int rank;
     cudaStream_t stream;
     float *in, *out;
 };
@@ -54,6 +55,11 @@ static void run_reducescatter(const struct bench *b) {
 static void run_alltoall(const struct bench *b) {
     MUST(collet_alltoall(b->in, b->out, COUNT, COLLET_FLOAT32, b->comm, b->stream));
 }
+/* Rank 0 to rank 1. */
+static void run_message(const struct bench *b) {
+    MUST(b->rank == 0 ? collet_send(b->in, COUNT, COLLET_FLOAT32, 1, b->comm, b->stream)
+                      : collet_recv(b->out, COUNT, COLLET_FLOAT32, 0, b->comm, b->stream));
+}
 
 static const struct {
     enum prog_collective number;
@@ -62,7 +68,7 @@ static const struct {
 } collectives[] = {
     {PROG_ALLREDUCE, run_allreduce, false}, {PROG_BROADCAST, run_broadcast, true},
     {PROG_ALLGATHER, run_allgather, true},  {PROG_REDUCESCATTER, run_reducescatter, false},
-    {PROG_ALLTOALL, run_alltoall, true},
+    {PROG_ALLTOALL, run_alltoall, true},    {PROG_SEND, run_message, true},
 };
 #define COLLECTIVES (int)(sizeof(collectives) / sizeof(*collectives))
 
@@ -95,7 +101,7 @@ static bool too_many(const struct bench *b, int k, const struct task *task, bool
 static int run_rank(int rank, const struct collet_unique_id *id, const struct task *task, bool prints) {
     struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(rank)};
     struct collet_window *window;
-    struct bench b;
+    struct bench b = {.rank = rank};
     void *memory;
     int failed = 0;
     MUST(cudaSetDevice(rank));

@@ -378,6 +378,14 @@ static void expect_all(const struct gatherer *g, int round) {
         EQUAL(numbers[k], round * 2 * GATHERED + k);
 }
 
+/* In a group, what has come to the other rank, and something back. */
+static void mail_by_copies(const struct gatherer *g, int rank) {
+    GOOD(collet_group_start());
+    GOOD(collet_send(g->in, GATHERED, COLLET_INT32, 1 - rank, g->comm, g->stream));
+    GOOD(collet_recv(g->out + (1 - rank) * GATHERED, GATHERED, COLLET_INT32, 1 - rank, g->comm, g->stream));
+    GOOD(collet_group_end());
+}
+
 /* Once by calls, then by replays of a graph. */
 static void gather_into_windows(int rank) {
     struct gatherer g;
@@ -389,9 +397,12 @@ static void gather_into_windows(int rank) {
         give(&g, rank, round);
         gather_by_copies(&g);
         expect_all(&g, round);
+        mail_by_copies(&g, rank);
+        expect_all(&g, round);
     }
     GOOD(cudaStreamBeginCapture(g.stream, cudaStreamCaptureModeThreadLocal));
     gather_by_copies(&g);
+    mail_by_copies(&g, rank);
     GOOD(cudaStreamEndCapture(g.stream, &graph));
     GOOD(cudaGraphInstantiateWithFlags(&made, graph, 0));
     for (int round = 3; round < 6; round++) {

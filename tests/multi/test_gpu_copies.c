@@ -122,6 +122,38 @@ static void spread(struct ranks *ranks, int rank, struct seat *seat, size_t byte
     ranks_check(ranks, rank, holds(out, bytes, round, root, EVERYONE));
 }
 
+/* In a group, two messages to each other rank and two from it. */
+static void mail_all(struct ranks *ranks, int rank, struct seat *seat, size_t bytes, int round) {
+    char *in = seat->elsewhere, *out = seat->elsewhere + WINDOW_BYTES / 2;
+    must(ranks, collet_group_start());
+    for (int k = 0; k < 2; k++)
+        for (int peer = 0; peer < ranks->nranks; peer++) {
+            const size_t at = (size_t)(2 * peer + k) * bytes;
+            fill(in + at, bytes, round + k, rank, peer);
+            must(ranks, collet_recv(out + at, bytes, COLLET_UINT8, peer, seat->comm, seat->stream));
+            must(ranks, collet_send(in + at, bytes, COLLET_UINT8, peer, seat->comm, seat->stream));
+        }
+    must(ranks, collet_group_end());
+    emulated_stream_wait(seat->stream);
+    for (int k = 0; k < 2; k++)
+        for (int peer = 0; peer < ranks->nranks; peer++)
+            ranks_check(ranks, rank, holds(out + (size_t)(2 * peer + k) * bytes, bytes, round + k, peer, rank));
+}
+
+/* A token goes around. Rank 0 sends and receives in one group: its send must not stand behind its receive. */
+static void mail_token(struct ranks *ranks, int rank, struct seat *seat, size_t bytes, int round) {
+    const int next = (rank + 1) % ranks->nranks, last = (rank + ranks->nranks - 1) % ranks->nranks;
+    char *token = seat->elsewhere, *got = rank == 0 ? seat->elsewhere + WINDOW_BYTES / 2 : token;
+    if (rank == 0)
+        fill(token, bytes, round, 0, EVERYONE);
+    must(ranks, rank == 0 ? collet_group_start() : COLLET_SUCCESS);
+    must(ranks, collet_recv(got, bytes, COLLET_UINT8, last, seat->comm, seat->stream));
+    must(ranks, collet_send(token, bytes, COLLET_UINT8, next, seat->comm, seat->stream));
+    must(ranks, rank == 0 ? collet_group_end() : COLLET_SUCCESS);
+    emulated_stream_wait(seat->stream);
+    ranks_check(ranks, rank, holds(got, bytes, round, 0, EVERYONE));
+}
+
 static void run_without_kernels(struct ranks *ranks, int rank) {
     static const size_t sizes[] = {1, 7, 1000, 12345};
     struct seat seat = seat_take(ranks, rank);
@@ -133,6 +165,8 @@ static void run_without_kernels(struct ranks *ranks, int rank) {
         gather(ranks, rank, &seat, bytes, round, round % 2);
         exchange(ranks, rank, &seat, bytes, round);
         spread(ranks, rank, &seat, bytes, round, round % 2);
+        mail_all(ranks, rank, &seat, bytes, round);
+        mail_token(ranks, rank, &seat, bytes, round);
     }
     ranks_check(ranks, rank, emulated_launches() == before);
     ranks_check(ranks, rank, seat.comm->chan->proxy == NULL); /* there are no connections */
@@ -184,6 +218,39 @@ static void kernels_do_what_copies_do_not(void **state) {
     run_job(run_with_kernels, 2, 2, 1);
 }
 
+/* Messages that a box has no room for, beside others of the same group. */
+static void run_long_and_short(struct ranks *ranks, int rank) {
+    struct seat seat = seat_take(ranks, rank);
+    const int next = (rank + 1) % ranks->nranks, last = (rank + ranks->nranks - 1) % ranks->nranks;
+    const size_t lengths[] = {4096, 4097}; /* to the next rank; the other one comes back */
+    uint32_t before = emulated_launches();
+    char *in = seat.elsewhere, *out = seat.elsewhere + WINDOW_BYTES / 2;
+    for (int round = 0; round < 4; round++) {
+        const size_t forth = lengths[round % 2], back = lengths[1 - round % 2];
+        fill(in, forth, round, rank, next);
+        fill(in + 8192, back, round, rank, last);
+        must(ranks, collet_group_start());
+        must(ranks, collet_recv(out, forth, COLLET_UINT8, last, seat.comm, seat.stream));
+        must(ranks, collet_recv(out + 8192, back, COLLET_UINT8, next, seat.comm, seat.stream));
+        must(ranks, collet_send(in, forth, COLLET_UINT8, next, seat.comm, seat.stream));
+        must(ranks, collet_send(in + 8192, back, COLLET_UINT8, last, seat.comm, seat.stream));
+        must(ranks, collet_group_end());
+        emulated_stream_wait(seat.stream);
+        ranks_check(ranks, rank, holds(out, forth, round, last, rank));
+        ranks_check(ranks, rank, holds(out + 8192, back, round, next, rank));
+    }
+    ranks_check(ranks, rank, emulated_launches() > before);
+    seat_leave(ranks, &seat);
+}
+
+static void kernels_carry_what_is_longer_than_a_box(void **state) {
+    (void)state;
+    setenv("COLLET_BUFFSIZE", "4096", 1);
+    run_job(run_long_and_short, 3, 1, 3);
+    run_job(run_long_and_short, 1, 3, 3);
+    unsetenv("COLLET_BUFFSIZE");
+}
+
 /* ---- order ---- */
 
 /* Kernels and copies take turns, in two streams. Each sum needs what the gathering before it brought, and the other way round. */
@@ -215,16 +282,22 @@ static void copies_and_kernels_keep_the_order_of_calls(void **state) {
 static void run_replays(struct ranks *ranks, int rank) {
     struct seat seat = seat_take(ranks, rank);
     const size_t bytes = 1000;
+    const int next = (rank + 1) % ranks->nranks, last = (rank + ranks->nranks - 1) % ranks->nranks;
     char *out = seat.in_window;
     emulated_capture_begin(seat.stream);
     must(ranks, collet_allgather(seat.elsewhere, out, bytes, COLLET_UINT8, seat.comm, seat.stream));
     must(ranks, collet_allgather(seat.elsewhere, out + 32000, bytes, COLLET_UINT8, seat.comm, seat.stream));
+    must(ranks, collet_group_start());
+    must(ranks, collet_recv(out + 64000, bytes, COLLET_UINT8, last, seat.comm, seat.stream));
+    must(ranks, collet_send(seat.elsewhere, bytes, COLLET_UINT8, next, seat.comm, seat.stream));
+    must(ranks, collet_group_end());
     void *graph = emulated_capture_end(seat.stream);
     for (int round = 0; round < 10; round++) {
         fill(seat.elsewhere, bytes, round, rank, EVERYONE);
         for (int replay = 0; replay < 3; replay++)
             emulated_graph_run(graph, seat.stream);
         emulated_stream_wait(seat.stream);
+        ranks_check(ranks, rank, holds(out + 64000, bytes, round, last, EVERYONE));
         for (int from = 0; from < ranks->nranks; from++) {
             ranks_check(ranks, rank, holds(out + (size_t)from * bytes, bytes, round, from, EVERYONE));
             ranks_check(ranks, rank, holds(out + 32000 + (size_t)from * bytes, bytes, round, from, EVERYONE));
@@ -293,15 +366,9 @@ static void without_waits_somebody_does(void **state) {
 static struct collet_comm *group_comms[RANKS];
 static void *group_memory[RANKS];
 
-static void *register_one(void *rank_) {
-    struct collet_window *window;
-    int rank = (int)(intptr_t)rank_;
-    return (void *)(intptr_t)collet_win_register(group_comms[rank], group_memory[rank], WINDOW_BYTES, &window);
-}
-
 static void group_init(const int *gpus) {
     static const uint32_t all[] = {~0u, ~0u, ~0u, ~0u};
-    pthread_t threads[RANKS];
+    struct collet_window *windows[RANKS] = {NULL};
     int devices[RANKS];
     setenv("COLLET_CTA_POLICY", "zero", 1);
     emulated_gpu_set(4, NULL, 64);
@@ -309,15 +376,17 @@ static void group_init(const int *gpus) {
     for (int rank = 0; rank < RANKS; rank++)
         devices[rank] = COLLET_DEVICE_CUDA(gpus[rank]);
     assert_int_equal(collet_comm_init_all(group_comms, RANKS, devices), COLLET_SUCCESS);
-    for (int rank = 0; rank < RANKS; rank++) {
+    for (int rank = 0; rank < RANKS; rank++)
         assert_int_equal(collet_mem_alloc(&group_memory[rank], WINDOW_BYTES, devices[rank]), COLLET_SUCCESS);
-        assert_int_equal(pthread_create(&threads[rank], NULL, register_one, (void *)(intptr_t)rank), 0);
-    }
-    for (int rank = 0; rank < RANKS; rank++) {
-        void *result;
-        pthread_join(threads[rank], &result);
-        assert_null(result);
-    }
+    assert_int_equal(collet_group_start(), COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS; rank++)
+        assert_int_equal(collet_win_register(group_comms[rank], group_memory[rank], WINDOW_BYTES, &windows[rank]),
+                         COLLET_SUCCESS);
+    assert_null(windows[0]);
+    if (collet_group_end() != COLLET_SUCCESS)
+        fail_msg("%s", collet_last_error(NULL));
+    for (int rank = 0; rank < RANKS; rank++)
+        assert_non_null(windows[rank]);
 }
 
 static void group_fini(void) {
@@ -414,20 +483,37 @@ static void run_fault(struct ranks *ranks, int rank, enum fault fault, enum coll
     seat_abandon(ranks, &seat);
 }
 
-/* Rank 2 of three makes not even the first call. Rank 0 waits for it, rank 1 for rank 0's word that all have come. */
+/* Rank 2 of three makes not even the first call. */
 static void run_absent(struct ranks *ranks, int rank) {
     struct seat seat = seat_take(ranks, rank);
     if (rank != 2) {
-        ranks_expect(ranks, rank,
-                     collet_allgather(seat.elsewhere, seat.in_window, 1000, COLLET_UINT8, seat.comm, seat.stream),
-                     COLLET_ERR_TIMEOUT, "the first call");
-        const char *text = collet_last_error(NULL), *who = strstr(text, "waiting for rank ");
-        if (who == NULL || strchr("02", who[17]) == NULL || strchr(";:", who[18]) == NULL)
-            ranks_fail(ranks, "rank %d: %s", rank, text);
+        must(ranks, collet_allgather(seat.elsewhere, seat.in_window, 1000, COLLET_UINT8, seat.comm, seat.stream));
+        await_error(ranks, rank, &seat, COLLET_ERR_TIMEOUT, "in allgather (call 1), waiting for rank 2");
     }
     ranks_barrier(ranks);
     must(ranks, collet_comm_abort(seat.comm));
     seat_abandon(ranks, &seat);
+}
+
+/* Rank 0 sends twice; rank 1 receives nothing, or something longer. */
+static void run_mail_fault(struct ranks *ranks, int rank, bool receives, enum collet_result expected,
+                           const char *text) {
+    struct seat seat = seat_take(ranks, rank);
+    for (int k = 0; k < 2 && rank == 0; k++)
+        must(ranks, collet_send(seat.elsewhere, 1000, COLLET_UINT8, 1, seat.comm, seat.stream));
+    if (rank == 1 && receives)
+        must(ranks, collet_recv(seat.elsewhere, 1001, COLLET_UINT8, 0, seat.comm, seat.stream));
+    await_error(ranks, rank, &seat, expected, text);
+    must(ranks, collet_comm_abort(seat.comm));
+    seat_abandon(ranks, &seat);
+}
+
+static void run_unread(struct ranks *ranks, int rank) {
+    run_mail_fault(ranks, rank, false, COLLET_ERR_TIMEOUT, "in send (call 2), waiting for rank 1");
+}
+
+static void run_other_length(struct ranks *ranks, int rank) {
+    run_mail_fault(ranks, rank, true, COLLET_ERR_MISMATCH, "rank 0 has sent another number of bytes");
 }
 
 static void run_missing(struct ranks *ranks, int rank) {
@@ -452,6 +538,7 @@ static void a_rank_that_does_not_come_is_named_after_the_timeout(void **state) {
     run_job(run_missing, 3, 1, 3);
     run_job(run_missing, 1, 3, 3);
     run_job(run_absent, 3, 1, 3);
+    run_job(run_unread, 2, 1, 2);
     unsetenv("COLLET_TIMEOUT");
 }
 
@@ -460,6 +547,7 @@ static void ranks_that_make_different_calls_are_told(void **state) {
     run_job(run_longer, 3, 1, 3);
     run_job(run_elsewhere, 3, 1, 3);
     run_job(run_elsewhere, 1, 3, 3);
+    run_job(run_other_length, 2, 1, 2);
 }
 
 static void an_abort_ends_what_waits(void **state) {
@@ -472,6 +560,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows_are_filled_without_a_kernel),
         cmocka_unit_test(kernels_do_what_copies_do_not),
+        cmocka_unit_test(kernels_carry_what_is_longer_than_a_box),
         cmocka_unit_test(copies_and_kernels_keep_the_order_of_calls),
         cmocka_unit_test(graphs_are_replayed),
         cmocka_unit_test(nobody_writes_before_a_rank_has_come),
