@@ -417,11 +417,11 @@ SIM          := $(BUILD)/gpusim
 SIM_RUNTIME  := $(SIM)/libcudart_sim.a
 SIM_OBJECTS  := $(call objects_of,$(GPUSIM_MACHINE) $(wildcard tests/gpusim/cuda_*.c))
 SIM_PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(SIM)/%)
-SIM_PROGRAMS := $(addprefix $(SIM)/,test_runtime test_multicast test_gpus bench_calls test_accept overlap all_reduce_perf sendrecv_perf)
+SIM_PROGRAMS := $(addprefix $(SIM)/,test_runtime test_multicast test_gpus test_nccl bench_calls test_accept overlap all_reduce_perf sendrecv_perf)
 # For programs that nvcc has built: they look for the runtime by its major version.
 SIM_CUDART   := $(SIM)/lib/libcudart.so.$(CUDA_MAJOR)
 SIM_NCCL     := $(SIM)/lib/libnccl.so.2
-$(call objects_of,$(wildcard tests/gpusim/cuda_*.c tests/gpusim/test_runtime.c tests/gpusim/test_multicast.c tests/gpusim/test_gpus.c tests/gpusim/bench_calls.c)): CPPFLAGS += -I$(CUDA_HOME)/include
+$(call objects_of,$(wildcard tests/gpusim/cuda_*.c tests/gpusim/test_runtime.c tests/gpusim/test_multicast.c tests/gpusim/test_gpus.c tests/gpusim/test_nccl.c tests/gpusim/bench_calls.c)): CPPFLAGS += -I$(CUDA_HOME)/include
 # The runtime's names are for all to see.
 $(call objects_of,$(wildcard tests/gpusim/cuda_*.c)): CPPFLAGS += -fvisibility=default
 $(SIM_RUNTIME): $(SIM_OBJECTS)
@@ -440,6 +440,7 @@ $(SIM_PROGRAMS) $(SIM_PERFS): CUDA_LIBS = $(SIM_RUNTIME)
 $(SIM)/test_runtime: $(call objects_of,tests/gpusim/test_runtime.c tests/gpusim/kernels.cu)
 $(SIM)/test_multicast: $(call objects_of,tests/gpusim/test_multicast.c)
 $(SIM)/test_gpus: $(call objects_of,tests/gpusim/test_gpus.c tests/gpusim/kernels.cu) $(INTERNAL_LIB)
+$(SIM)/test_nccl: $(call objects_of,tests/gpusim/test_nccl.c $(COMPAT_SOURCES)) $(INTERNAL_LIB)
 $(SIM)/bench_calls: $(call objects_of,tests/gpusim/bench_calls.c) $(INTERNAL_LIB)
 $(SIM)/test_accept: $(call objects_of,tests/gpu/test_accept.c $(filter-out %/gang.c %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
 $(SIM)/overlap: $(call objects_of,examples/overlap.cu) $(STATIC_LIB)

@@ -53,6 +53,9 @@ static enum collet_result options_check(const struct collet_config *o) {
     if (o->init_timeout_ms < 0 || o->init_timeout_ms > 86400000)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.init_timeout_ms is %d: 0 (default) … 86400000, a day",
                        o->init_timeout_ms);
+    if (o->cta_policy != NULL && !config_policy_is_known(o->cta_policy))
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.cta_policy is \"%s\": default, efficiency or zero",
+                       o->cta_policy);
     unsigned known = 0;
     for (const struct transport *const *t = transports; *t != NULL; t++)
         known |= (*t)->bit;
@@ -90,6 +93,8 @@ enum collet_result options_apply(const struct collet_config *o, struct collet_co
     }
     if (o->transports != 0)
         list_transports(o->transports, config->transport, sizeof(config->transport));
+    if (o->cta_policy != NULL)
+        snprintf(config->cta_policy, sizeof(config->cta_policy), "%s", o->cta_policy);
     if (o->init_timeout_ms != 0)
         config->init_timeout = (o->init_timeout_ms + 999) / 1000;
     comm->timeout_ms = o->timeout_ms > 0 ? o->timeout_ms : config->timeout * 1000;

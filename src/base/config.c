@@ -131,6 +131,10 @@ static bool each_policy(const char *policy, bool (*is_good)(const char *word)) {
 static bool is_policy(const char *word) { return is_listed(word, "default efficiency zero 0 1 2 3"); }
 static bool is_policy_with_kernels(const char *word) { return !is_listed(word, "zero 2 3"); }
 
+bool config_policy_is_known(const char *policy) {
+    return strlen(policy) < CONFIG_TEXT_BYTES && each_policy(policy, is_policy);
+}
+
 bool config_policy_is_zero(const char *policy) { return !each_policy(policy, is_policy_with_kernels); }
 
 /* Texts with a vocabulary that this room knows; those of algorithms and transports are checked by their rooms. */
@@ -154,7 +158,7 @@ static bool text_is_known(const struct knob *knob, const char *value) {
     if (knob->offset == offsetof(struct config, cpu_distance))
         return is_listed(value, "near far auto");
     if (knob->offset == offsetof(struct config, cta_policy))
-        return each_policy(value, is_policy);
+        return config_policy_is_known(value);
     if (knob->offset == offsetof(struct config, net_gdr_level))
         return is_listed(value, "LOC PIX PXB PHB SYS");
     return true;

@@ -168,6 +168,8 @@ bool config_addresses_have(const struct config_addresses *range, const uint8_t a
 
 /* Does COLLET_CTA_POLICY, having this value, want as few kernels as can be? A list of words, or NCCL's bits. */
 bool config_policy_is_zero(const char *policy);
+/* Is it such a value? */
+bool config_policy_is_known(const char *policy);
 
 /* Does COLLET_NET_PLUGIN, having this value, name one? */
 bool config_names_plugin(const char *name);

@@ -17,7 +17,9 @@
 #include "compat/nccl_names.h"
 
 #include "api/group.h"
+#include "api/window.h"
 #include "base/err.h"
+#include "base/log.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -449,33 +451,49 @@ ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buffer, size_t size,
     return reply_of_state(collet_comm_register(comm, buffer, size, (struct collet_registration **)handle));
 }
 
-/* Programs end windows by either function. */
-ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle) {
-    return handle == NULL ? ncclSuccess : reply(collet_comm_deregister(comm, handle));
-}
+/* ncclWindow_t is a pointer into a GPU's memory for code there. That code needs ncclDevCommCreate() first, which is refused. So
+ * nobody looks behind it. */
+static struct collet_window *window_of(ncclWindow_t window) { return (struct collet_window *)(void *)window; }
 
-/* NCCL, too, answers with success and no window where it has no symmetric memory. */
-static ncclResult_t no_window(const ncclComm_t comm, void *window, const char *argument) {
+/* NCCL, too, answers with success and no window where it has no symmetric memory: on host memory there is none. */
+static ncclResult_t no_window(const ncclComm_t comm, void *window) {
     int nranks;
-    if (window == NULL)
-        return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL: pass where it goes", argument));
     memset(window, 0, sizeof(void *));
     return reply_of_state(collet_comm_count(comm, &nranks));
 }
 
+/* A buffer that is none of ncclMemAlloc() makes no call faster, and is no failure: its rank has an empty window. */
 ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window, int flags) {
-    (void)buffer, (void)size, (void)flags;
-    return no_window(comm, window, "win");
+    (void)flags;
+    if (window == NULL)
+        return reply(group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "win is NULL: pass where it goes")));
+    if (nccl_on_host() || comm_check_usable(comm) != COLLET_SUCCESS)
+        return no_window(comm, window);
+    *window = NULL;
+    if (!window_may_have(comm, buffer, size)) {
+        log_info(CONN, "ncclCommWindowRegister: %p is no memory of ncclMemAlloc(): the window is empty here", buffer);
+        buffer = NULL;
+        size = 0;
+    }
+    return reply(collet_win_register(comm, buffer, size, (struct collet_window **)(void *)window));
 }
 
 NEWER(ncclResult_t, WinGetUserPtr, ncclComm_t comm, ncclWindow_t window, void **pointer) {
-    (void)window;
-    return no_window(comm, pointer, "outUserPtr");
+    if (pointer == NULL)
+        return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "outUserPtr is NULL: pass where it goes"));
+    return window == NULL ? no_window(comm, pointer) : reply(window_buffer(comm, window_of(window), pointer));
 }
 
+/* NCCL's is of one rank alone: one thread may end the windows of several, one after the other. */
 ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
-    (void)comm;
-    return window == NULL ? ncclSuccess : reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "win is none of this library"));
+    return window == NULL ? ncclSuccess : reply(window_leave(comm, window_of(window)));
+}
+
+/* Programs end windows by either function. */
+ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle) {
+    if (window_is_of(comm, handle))
+        return reply(window_leave(comm, handle));
+    return handle == NULL ? ncclSuccess : reply(collet_comm_deregister(comm, handle));
 }
 
 /* Without bytes there is no memory, and that is no failure. */

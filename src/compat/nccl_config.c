@@ -40,7 +40,7 @@
     X(splitShare, 21800, 0, 1, IGNORED)                                                                                \
     X(trafficClass, 22600, INT_MIN, INT_MAX, IGNORED)                                                                  \
     X(collnetEnable, 22700, 0, 1, IGNORED)                                                                             \
-    X(CTAPolicy, 22700, 0, 3, IGNORED)                                                                                 \
+    X(CTAPolicy, 22700, 0, 3, USED)                                                                                    \
     X(shrinkShare, 22700, 0, 1, IGNORED)                                                                               \
     X(nvlsCTAs, 22700, 1, INT_MAX, IGNORED)                                                                            \
     X(nChannelsPerNetPeer, 22800, 1, 64, IGNORED)                                                                      \
@@ -193,6 +193,13 @@ static int channels_of(const char *variable, int ctas) {
     return n < 0 ? 0 : n > CHANNELS_MAX ? CHANNELS_MAX : n;
 }
 
+/* The environment overrides it: then NULL. */
+static const char *policy_of(int policy) {
+    static const char *const texts[] = {"0", "1", "2", "3"};
+    const bool given = config_env("COLLET_CTA_POLICY") != NULL || config_env("NCCL_CTA_POLICY") != NULL;
+    return policy == UNDEF || given ? NULL : texts[policy];
+}
+
 enum collet_result nccl_config_read(const void *from, struct collet_config *options) {
     static pthread_once_t begun = PTHREAD_ONCE_INIT;
     pthread_once(&begun, begin_with_nccl);
@@ -206,6 +213,7 @@ enum collet_result nccl_config_read(const void *from, struct collet_config *opti
         .max_channels = channels_of("NCCL_MAX_CTAS", config.maxCTAs),
         .device = nccl_on_host() ? COLLET_DEVICE_HOST : COLLET_DEVICE_CUDA_CURRENT,
         .name = config.commName,
+        .cta_policy = policy_of(config.CTAPolicy),
     };
     const char *net = config_env("NCCL_NET");
     return transports_left(net != NULL ? net : config.netName, &options->transports);

@@ -37,9 +37,9 @@
     X(WORKS, CommUserRank, "2.3", "")                                                                                  \
     X(WORKS, CommRegister, "2.19", "the handle is kept; calls are no faster")                                          \
     X(WORKS, CommDeregister, "2.19", "")                                                                               \
-    X(NOTHING, CommWindowRegister, "2.27", "a window that is NULL: no symmetric memory")                               \
-    X(NOTHING, CommWindowDeregister, "2.27", "")                                                                       \
-    X(NOTHING, WinGetUserPtr, "2.29", "NULL")                                                                          \
+    X(WORKS, CommWindowRegister, "2.27", "in host memory: a window that is NULL")                                      \
+    X(WORKS, CommWindowDeregister, "2.27", "")                                                                         \
+    X(WORKS, WinGetUserPtr, "2.29", "")                                                                                \
     X(WORKS, MemAlloc, "2.19", "")                                                                                     \
     X(WORKS, MemFree, "2.19", "")                                                                                      \
     X(WORKS, AllReduce, "2.3", "")                                                                                     \

@@ -78,6 +78,7 @@ static void config_fields_out_of_range_are_named(void **state) {
     REFUSED(transports, 0x80000000u);
     REFUSED(init_timeout_ms, -1);
     REFUSED(init_timeout_ms, 86400001);
+    REFUSED(cta_policy, "some");
 #undef REFUSED
     config = defaults;
     config.min_channels = 4;

@@ -66,6 +66,7 @@ class Config(ctypes.Structure):
         ("transports", ctypes.c_uint),
         ("name", ctypes.c_char_p),
         ("init_timeout_ms", ctypes.c_int),
+        ("cta_policy", ctypes.c_char_p),
     ]
 
 
