@@ -10,7 +10,9 @@
  * Every case has inputs of its own, drawn from a seed that is printed, buffers at odd places full of a pattern, and is
  * checked against a reference in double precision and byte by byte beside its results.
  */
+#include "api/comm.h"
 #include "base/os.h"
+#include "chan/windows.h"
 #include "common/emulated_gpu.h"
 #include "common/gpu_side.h"
 #include "common/level.h"
@@ -455,6 +457,119 @@ static void part_processes(void) {
     unsetenv("COLLET_CUMEM_ENABLE");
 }
 
+/* ---- windows, of processes ---- */
+
+#define WINDOW_BYTES (1u << 20)
+
+struct windowed {
+    struct ranks *ranks;
+    struct collet_comm *comm;
+    void *stream;
+    int rank;
+    char *in, *out; /* halves of a window */
+};
+
+/* Byte k of what a rank sends to another one. */
+static unsigned char sent_byte(int round, int from, int to, size_t k) {
+    return (unsigned char)((size_t)(round * 89 + from * 31 + to * 7) + k % 241);
+}
+
+static void put_sent(const struct windowed *w, size_t at, size_t bytes, int round, int to) {
+    static unsigned char text[WINDOW_BYTES / 2];
+    for (size_t k = 0; k < bytes; k++)
+        text[k] = sent_byte(round, w->rank, to, k);
+    side->copy(w->in + at, text, bytes);
+}
+
+static void check_came(const struct windowed *w, size_t at, size_t bytes, int round, int from, int to) {
+    static unsigned char text[WINDOW_BYTES / 2];
+    side->copy(text, w->out + at, bytes);
+    for (size_t k = 0; k < bytes; k++)
+        if (text[k] != sent_byte(round, from, to, k)) {
+            ranks_fail(w->ranks, "round %d: byte %zu from rank %d to rank %d is %u", round, k, from, to, text[k]);
+            return;
+        }
+}
+
+/* Allgather, alltoall, broadcast, and a group of messages: between two ranks, all of them are blocks. */
+static void run_windowed(const struct windowed *w, int round) {
+    static const size_t lengths[] = {1, 4099, WINDOW_BYTES / 8};
+    const size_t bytes = lengths[round / 4 % 3];
+    const int kind = round % 4, nranks = w->ranks->nranks, all = nranks;
+    for (int to = 0; to < nranks; to++)
+        put_sent(w, (size_t)to * bytes, bytes, round, kind == 1 || kind == 3 ? to : all);
+    ranks_barrier(w->ranks);
+    if (kind == 0)
+        ranks_try(w->ranks, w->rank, collet_allgather(w->in, w->out, bytes, COLLET_UINT8, w->comm, w->stream));
+    if (kind == 1)
+        ranks_try(w->ranks, w->rank, collet_alltoall(w->in, w->out, bytes, COLLET_UINT8, w->comm, w->stream));
+    if (kind == 2)
+        ranks_try(w->ranks, w->rank, collet_broadcast(w->in, w->out, bytes, COLLET_UINT8, 1, w->comm, w->stream));
+    must(collet_group_start(), "collet_group_start");
+    for (int peer = 0; peer < nranks && kind == 3; peer++) {
+        const size_t at = (size_t)peer * bytes;
+        ranks_try(w->ranks, w->rank, collet_send(w->in + at, bytes, COLLET_UINT8, peer, w->comm, w->stream));
+        ranks_try(w->ranks, w->rank, collet_recv(w->out + at, bytes, COLLET_UINT8, peer, w->comm, w->stream));
+    }
+    must(collet_group_end(), "collet_group_end");
+    side->stream_wait(w->stream);
+    for (int from = 0; from < nranks; from++)
+        if (kind != 2 || from == 1)
+            check_came(w, kind == 2 ? 0 : (size_t)from * bytes, bytes, round, from,
+                       kind == 1 || kind == 3 ? w->rank : all);
+    ranks_barrier(w->ranks);
+}
+
+static void run_windows(struct ranks *ranks, int rank) {
+    struct collet_config config = {.size = sizeof(config)};
+    struct windowed w = {.ranks = ranks, .rank = rank};
+    struct collet_window *window;
+    struct gpu_window_place place;
+    char gpu[128];
+    void *memory;
+    ngpus = side->count(gpu, sizeof(gpu));
+    config.device = COLLET_DEVICE_CUDA(rank % ngpus);
+    side->use(rank % ngpus);
+    ranks_new_id(ranks, rank);
+    must(collet_comm_init_rank_config(&w.comm, ranks->nranks, ranks->id, rank, &config),
+         "collet_comm_init_rank_config");
+    must(collet_mem_alloc(&memory, WINDOW_BYTES, config.device), "collet_mem_alloc");
+    must(collet_win_register(w.comm, memory, WINDOW_BYTES, &window), "collet_win_register");
+    w.in = memory;
+    w.out = w.in + WINDOW_BYTES / 2;
+    w.stream = side->stream();
+    if (rank == 0 && gpu_window_find(w.comm->chan, memory, 1, &place)) {
+        printf("  windows are%s lent between processes; copy engines %s\n",
+               gpu_window_is_lent(place.window) ? "" : " not",
+               w.comm->chan->copies != NULL ? "fill them" : "do nothing");
+        fflush(stdout);
+    }
+    for (int round = 0; round < 12; round++)
+        run_windowed(&w, round);
+    must(collet_win_deregister(w.comm, window), "collet_win_deregister");
+    side->stream_free(w.stream);
+    must(collet_comm_destroy(w.comm), "collet_comm_destroy");
+    must(collet_mem_free(memory), "collet_mem_free");
+}
+
+static void part_windows(void) {
+    static const struct {
+        const char *name, *cumem, *policy;
+    } ways[] = {{"windows, handles", "0", "default"},
+                {"windows, descriptors", "1", "default"},
+                {"copy engines, handles", "0", "zero"},
+                {"copy engines, descriptors", "1", "zero"}};
+    for (int k = 0; k < 4; k++) {
+        struct ranks_job job = {.processes = 2, .limit_s = slow ? 250 : 25, .run = run_windows};
+        char why[RANKS_TEXT_BYTES] = "";
+        setenv("COLLET_CUMEM_ENABLE", ways[k].cumem, 1);
+        setenv("COLLET_CTA_POLICY", ways[k].policy, 1);
+        judge(ranks_run(&job, why), ways[k].name, why);
+    }
+    unsetenv("COLLET_CUMEM_ENABLE");
+    unsetenv("COLLET_CTA_POLICY");
+}
+
 /* ---- what this machine can do: each is tried, apart, as it may hang or crash ---- */
 
 static void try_one_gpu(void) {
@@ -567,12 +682,19 @@ static const struct part {
     bool in_all; /* run when none is named */
     bool forks;  /* so it comes before this process has touched a GPU */
 } parts[] = {
-    {"abilities", part_abilities, false, true}, {"processes", part_processes, true, true},
-    {"small", part_small, false, false},        {"small128", part_small128, false, false},
-    {"simple", part_simple, true, false},       {"ll", part_ll, true, false},
-    {"ll128", part_ll128, true, false},         {"chosen", part_chosen, true, false},
-    {"memory", part_memory, true, false},       {"streams", part_streams, true, false},
-    {"graphs", part_graphs, true, false},       {"device", part_device, true, false},
+    {"abilities", part_abilities, false, true},
+    {"processes", part_processes, true, true},
+    {"windows", part_windows, true, true},
+    {"small", part_small, false, false},
+    {"small128", part_small128, false, false},
+    {"simple", part_simple, true, false},
+    {"ll", part_ll, true, false},
+    {"ll128", part_ll128, true, false},
+    {"chosen", part_chosen, true, false},
+    {"memory", part_memory, true, false},
+    {"streams", part_streams, true, false},
+    {"graphs", part_graphs, true, false},
+    {"device", part_device, true, false},
     {"abort", part_abort, true, false},
 };
 

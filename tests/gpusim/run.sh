@@ -45,6 +45,7 @@ overlap_on() { GPUSIM_GPUS=$1 timeout 170 "$sim/overlap" "$1" 256 1; }
 messages_on_2() { GPUSIM_GPUS=2 timeout 170 "$sim/sendrecv_perf" -t 2 -b 1K -e 64K -f 64 -n 1 -w 1; }
 accept_device_on_2() { accept 2 device; }
 accept_memory_on_2() { accept 2 memory; }
+accept_windows_on_2() { COLLET_TOPO_FILE=tests/gpusim/nvlink.xml accept 2 windows; }
 accept_abort_on_2() { accept 2 abort; }
 accept_small_on_2() { accept 2 small; }
 
@@ -69,6 +70,10 @@ for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
     a_window_that_may_not_be_written_fails_the_call lines_are_for_gpus_that_store_them_whole; do
     check "$name" timeout 170 "$sim/test_gpus" "$name"
 done
+for name in the_zero_policy_of_a_communicator_needs_no_kernel the_default_policy_launches_kernels the_environment_overrides_the_policy \
+    other_memory_is_an_empty_window windows_are_left_one_by_one; do
+    check "$name" timeout 170 "$sim/test_nccl" "$name"
+done
 check a_collective_takes_one_launch_and_four_calls_or_six_and_copies calls_per_collective
 for gpus in 1 2 4; do
     check "all_reduce_perf_runs_on_${gpus}_gpus" perf_on $gpus all_reduce
@@ -80,6 +85,7 @@ check sums_of_2_pairs_of_gpus_as_a_topology_file_joins_them perf_over tests/gpus
 check messages_of_one_channel_and_of_four_arrive messages_on_2
 check the_acceptance_leaves_the_current_gpu_alone accept_device_on_2
 check the_acceptance_uses_every_kind_of_memory_of_2_gpus accept_memory_on_2
+check the_acceptance_fills_windows_of_2_gpus accept_windows_on_2
 check the_acceptance_aborts_a_hung_rank accept_abort_on_2
 check the_whole_acceptance_passes_on_1_gpu whole_acceptance
 check its_report_says_what_can_be_done_here says_what_it_can 'can   ' graphs
