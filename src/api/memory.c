@@ -30,7 +30,7 @@ struct collet_registration {
 };
 
 /* Guards all lists of this file. */
-static pthread_mutex_t lists_lock = PTHREAD_MUTEX_INITIALIZER;
+PROCESS_LOCK(lists_lock);
 static struct allocation *allocations;
 
 /* ---- allocation ---- */

@@ -23,7 +23,7 @@ struct created_op {
 };
 
 /* Guards the lists of all communicators: a call looks its operator up before it has the communicator's own lock. */
-static pthread_mutex_t ops_lock = PTHREAD_MUTEX_INITIALIZER;
+PROCESS_LOCK(ops_lock);
 static uint64_t ops_created;
 
 /* The link to an operator of comm; to NULL if it has none of that number. */

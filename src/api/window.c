@@ -48,7 +48,7 @@ struct collet_window {
     struct gpu_window *on_gpu; /* then it has none of the above; see chan/windows.h */
 };
 
-static pthread_mutex_t windows_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list of each communicator */
+PROCESS_LOCK(windows_lock); /* guards the list of each communicator */
 
 /* ---- registration ---- */
 

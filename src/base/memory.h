@@ -52,4 +52,12 @@ static inline pthread_mutex_t *memory_lock(pthread_mutex_t *mutex) {
 }
 static inline void memory_unlock(pthread_mutex_t *const *mutex) { pthread_mutex_unlock(*mutex); }
 
+/* A lock of the whole process. Another thread may hold it at the moment of a fork(), and does not exist in the child. So there it
+ * is free: what it guards must be of use at any moment, as a list is to which an entry is added last of all. */
+#define PROCESS_LOCK(name)                                                                                             \
+    static pthread_mutex_t name = PTHREAD_MUTEX_INITIALIZER;                                                           \
+    static void name##_renew(void) { name = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }                              \
+    __attribute__((constructor)) static void name##_watch_forks(void) { pthread_atfork(NULL, NULL, name##_renew); }    \
+    _Static_assert(1, "takes the semicolon")
+
 #endif

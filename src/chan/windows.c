@@ -50,7 +50,7 @@ struct gpu_window {
     bool is_lent, is_symmetric, may_wait;
 };
 
-static pthread_mutex_t windows_lock = PTHREAD_MUTEX_INITIALIZER; /* of every communicator's list */
+PROCESS_LOCK(windows_lock); /* of every communicator's list */
 
 /* ---- what all ranks tell each other ---- */
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+PROCESS_LOCK(lock);
 static struct topo_declared declared[TOPO_DECLARED_MAX];
 static int ndeclared;
 

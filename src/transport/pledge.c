@@ -18,14 +18,10 @@ struct pledge {
     bool writable[VERBS_DEVICES_MAX], refused[VERBS_DEVICES_MAX]; /* by device: it does not take it */
 };
 
-static pthread_mutex_t pledges_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of them */
-static struct pledge *pledges;                                   /* those that were used last come first */
+PROCESS_LOCK(pledges_lock);    /* guards all of them */
+static struct pledge *pledges; /* those that were used last come first */
 
 /* ---- making and ending ---- */
-
-/* Any lock may have been held at the moment of the fork. */
-static void renew_lock(void) { pledges_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
-static void watch_forks_of_pledges(void) { pthread_atfork(NULL, NULL, renew_lock); }
 
 static void put_first(struct pledge *pledge) {
     pledge->next = pledges;
@@ -35,9 +31,7 @@ static void put_first(struct pledge *pledge) {
 static void take_out(struct pledge **link) { __atomic_store_n(link, (*link)->next, __ATOMIC_RELAXED); }
 
 enum collet_result pledge_make(const void *memory, size_t bytes, struct pledge **pledge_p) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct pledge *pledge;
-    pthread_once(&once, watch_forks_of_pledges);
     process_identity(); /* from here on forks are counted */
     COLLET_TRY(memory_get(&pledge, 1, sizeof *pledge, "no memory to note %zu bytes that stay", bytes));
     SCOPED_LOCK(&pledges_lock);

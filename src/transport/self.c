@@ -29,7 +29,7 @@ struct self_memory {
     struct self_memory *next; /* in offers */
 };
 
-static pthread_mutex_t offers_lock = PTHREAD_MUTEX_INITIALIZER; /* also guards users */
+PROCESS_LOCK(offers_lock); /* also guards users */
 static struct self_memory *offers;
 
 /* Takes memory off the list; false if it is not there. It is looked at only if it is. */
