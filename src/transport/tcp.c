@@ -39,7 +39,9 @@
  *
  * When a connection breaks, what was received stays consumable; the failure is reported when that is all consumed. An
  * orderly end between two frames is none: the other rank may have finished and left. Whether somebody waits for more than
- * that, the executor knows (and the control plane, that the rank is gone).
+ * that, the executor knows, and the control plane, that the rank is gone. If the rank has not gone for some time, something on the
+ * way has ended the connection.
+ *
  * Read next: tcp_producer.c and tcp_consumer.c, what moves; tcp_link.h, whose the sockets are; tcp_socket.h, how they come to be.
  */
 #include "base/memory.h"

@@ -4,9 +4,13 @@
  */
 #include "transport/tcp_end.h"
 
+#include "base/os.h"
+
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+
+#define LEAVING_NS 2000000000ull /* what a rank may take at most to leave */
 
 static uint32_t ahead_bytes(const struct tcp_socket *socket) { return socket->ahead_end - socket->ahead_begin; }
 
@@ -116,7 +120,7 @@ static bool read_more(struct conn *conn, struct tcp_socket *socket, bool *moved)
         {socket->ahead + socket->ahead_end, missing > 0 ? behind : TCP_AHEAD_BYTES - socket->ahead_end},
     };
     ssize_t n = 0;
-    if (!socket->ended) /* most polls find nothing, and then the plain call is the cheaper one */
+    if (socket->ended_ns == 0) /* most polls find nothing, and then the plain call is the cheaper one */
         n = missing > 0 ? readv(socket->fd, parts, 2) : recv(socket->fd, parts[1].iov_base, parts[1].iov_len, 0);
     if (n < 0) {
         if (!tcp_would_block())
@@ -124,7 +128,7 @@ static bool read_more(struct conn *conn, struct tcp_socket *socket, bool *moved)
         return false;
     }
     if (n == 0) {
-        socket->ended = true;
+        socket->ended_ns = socket->ended_ns == 0 ? os_now_ns() : socket->ended_ns;
         if (end->receiving || ahead_bytes(socket) > 0)
             tcp_set_broken(end, "it was closed in the middle of a slot");
         return false;
@@ -156,9 +160,19 @@ static bool receive_slots(struct conn *conn) {
     return moved;
 }
 
+/* A rank that closes its sockets in order says at the same time that it leaves. One that stays has not closed this one. */
+static bool was_cut(const struct conn *conn) {
+    const struct tcp_end *end = conn->impl;
+    const uint64_t ended_ns = end->sockets[end->next].ended_ns;
+    return ended_ns != 0 && os_now_ns() - ended_ns > LEAVING_NS &&
+           boot_peer_state(conn->owner->boot, conn->peer, NULL) == PEER_ALIVE;
+}
+
 enum collet_result tcp_consumer_progress(struct conn *conn) {
     struct tcp_end *end = conn->impl;
     bool moved = receive_slots(conn);
+    if (!moved && end->broken == NULL && was_cut(conn))
+        tcp_set_broken(end, "something on the way closed it, as the other rank has not");
     if (end->broken != NULL && !moved && wire_head(conn) == *conn->end.tail)
         return tcp_err_broken(conn);
     return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;

@@ -35,7 +35,7 @@ static inline uint32_t tcp_frame_crc(const struct tcp_frame *frame) {
 /* A socket that carries slots. */
 struct tcp_socket {
     int fd;
-    bool ended; /* consumer: the producer will send no more here */
+    uint64_t ended_ns; /* consumer: since when nothing more can come here; 0: it can */
     /* Producer: what is sent next, and how much of its frame and payload is gone. */
     uint64_t step;
     size_t sent;

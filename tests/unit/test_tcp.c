@@ -311,6 +311,22 @@ static void a_slot_cut_short_breaks_the_connection_after_the_slots_before_it(voi
     pair_close(&pair);
 }
 
+/* A middlebox may close a connection between two slots, as a rank that leaves does. */
+static void a_consumer_notices_that_its_socket_was_closed_though_its_producer_is_there(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, (struct shape){8, 4096, 2, 0});
+    move_slots(&pair, 10);
+    settle(&pair);
+    const struct tcp_end *end = pair.consumer->impl;
+    for (uint32_t k = 0; k < end->nsockets; k++)
+        shutdown(end->sockets[k].fd, SHUT_RD);
+    for (int k = 0; k < 10; k++)
+        assert_false(progress(pair.consumer)); /* it may be leaving */
+    expect_broken(&pair, pair.consumer, "as the other rank has not");
+    pair_close(&pair);
+}
+
 static void a_producer_notices_that_its_consumer_is_gone(void **state) {
     (void)state;
     struct pair pair;
@@ -521,6 +537,8 @@ int main(void) {
         cmocka_unit_test_setup(a_rank_is_connected_with_itself, random_slots),
         cmocka_unit_test_setup(what_a_producer_sent_before_it_left_arrives, random_slots),
         cmocka_unit_test_setup(a_slot_cut_short_breaks_the_connection_after_the_slots_before_it, random_slots),
+        cmocka_unit_test_setup(a_consumer_notices_that_its_socket_was_closed_though_its_producer_is_there,
+                               random_slots),
         cmocka_unit_test_setup(a_producer_notices_that_its_consumer_is_gone, random_slots),
         cmocka_unit_test_setup(frames_in_pieces_of_any_size_are_put_together, random_slots),
         cmocka_unit_test_setup(frames_that_make_no_sense_break_the_connection, random_slots),
