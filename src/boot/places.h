@@ -27,6 +27,7 @@ struct place {
     bool gone;               /* not to be connected to any more */
     int moves;               /* how often it has come to another parent */
     uint64_t awaited_ns;     /* since when it should have come to us; 0: it need not */
+    uint64_t accuses_ns;     /* since when it says that its parent is lost, to which we have an edge; 0: it does not */
 };
 
 struct places {

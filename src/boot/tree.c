@@ -41,6 +41,8 @@
 #define HOPS_MAX 64 /* a letter can go in circles while processes disagree about which of them live */
 #define DIAL_PATIENCE_NS 5000000000ull
 #define BEATS_MISSED 2
+#define JUDGEMENT_NS                                                                                                   \
+    1000000000ull /* a process that died has ended all its edges by then, as far as its kernel answers */
 #define INQUIRY_MIN_NS 2500000000ull /* what a busy process may take to answer at least */
 
 enum tree_frame {
@@ -85,11 +87,16 @@ static void place_key(const struct tree *tree, const struct place *place, uint8_
 }
 static void changed(const struct tree *tree) { watch_post(tree->hub->work); }
 
-static void fail_hub(const struct tree *tree, enum collet_result code, const char *text) {
-    if (!hub_fail(tree->hub, code, hub_rank_to_blame(tree->hub, code), text))
+/* rank: in whose name; −1: the text tells */
+static void fail_hub_for(const struct tree *tree, enum collet_result code, int rank, const char *text) {
+    if (!hub_fail(tree->hub, code, rank, text))
         return;
     log_warn(BOOT, "%s", text);
     changed(tree);
+}
+
+static void fail_hub(const struct tree *tree, enum collet_result code, const char *text) {
+    fail_hub_for(tree, code, hub_rank_to_blame(tree->hub, code), text);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- news */
@@ -304,6 +311,35 @@ static void on_lost(struct edge *edge, enum peer_state state, const char *why) {
 static const char counted_as_lost[] =
     "the other ranks count this process as lost: it was out of reach for COLLET_HEARTBEAT_TIMEOUT";
 
+/* A process has come to us since it has lost its parent, it says. But we have an edge to that parent. If it died we shall soon see that
+ * ourselves; if it goes on to be heard here, the edge between those two has broken, and who has come is the one that is lost:
+ *
+ *       0                     0
+ *     ┌─┴─┐                   │
+ *     1   2     ─▶      2 ──▶ 1      "0 is lost"      1 hears 0 for a second more: 2 is
+ */
+static bool accuses(struct tree *tree, const struct edge *from, int accused) {
+    struct place *accuser = place_of(tree, from->place);
+    if (from->place < tree->places.self || places_choose_parent(&tree->places, from->place) != accused ||
+        place_of(tree, accused)->edge == NULL)
+        return false;
+    if (accuser->accuses_ns == 0)
+        accuser->accuses_ns = os_now_ns();
+    return true;
+}
+
+static void judge_accusations(struct tree *tree) {
+    for (int number = tree->places.self + 1; number < tree->places.count; number++) {
+        struct place *accuser = place_of(tree, number);
+        const int accused = places_choose_parent(&tree->places, number);
+        const struct edge *edge = accused >= 0 ? place_of(tree, accused)->edge : NULL;
+        if (edge == NULL || accuser->gone)
+            accuser->accuses_ns = 0;
+        if (accuser->accuses_ns != 0 && edge->heard_ns > accuser->accuses_ns + JUDGEMENT_NS)
+            place_lost(tree, number, PEER_LOST, "it has lost a process that is heard here");
+    }
+}
+
 static bool on_state(struct tree *tree, const struct edge *from, const struct frame *frame) {
     struct state_news news;
     if (frame->bytes != sizeof news)
@@ -314,7 +350,9 @@ static bool on_state(struct tree *tree, const struct edge *from, const struct fr
     int place = tree->places.of_rank[news.rank];
     if (place == tree->places.self) {
         if (news.state != PEER_LEFT)
-            fail_hub(tree, COLLET_ERR_REMOTE, counted_as_lost);
+            fail_hub_for(tree, COLLET_ERR_REMOTE, place_of(tree, place)->lowest_rank, counted_as_lost);
+    } else if (news.state != PEER_LEFT && accuses(tree, from, place)) {
+        return true;
     } else if (hub_set_state(tree->hub, news.rank, (enum peer_state)news.state)) {
         spread_state(tree, news.rank, (enum peer_state)news.state, from);
         if (news.state != PEER_LEFT)
@@ -624,6 +662,7 @@ static void beat(struct watch_timer *timer) {
             edge_beat(place_of(tree, place)->edge, tree->running ? tree->silence_ns : 0);
     if (!tree->running)
         return;
+    judge_accusations(tree);
     look_for_silence(tree);
     look_for_orphans(tree);
     shortcuts_tidy(&tree->shortcuts, BEATS_MISSED * tree->beat_ns);
