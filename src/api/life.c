@@ -24,6 +24,7 @@ static enum collet_result begin_rank(const struct collet_config *options, const 
         result = comm_join(comm, ids, nids);
     if (result != COLLET_SUCCESS) {
         comm_discard(comm);
+        boot_excuse(&ids[0], rank, result);
         return result;
     }
     comm->to = comm_p;

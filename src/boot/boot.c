@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "boot/apology.h"
 #include "boot/hub.h"
 #include "boot/member.h"
 #include "boot/process.h"
@@ -23,6 +24,7 @@
 #include <string.h>
 #include <time.h>
 
+#define EXCUSE_NS 1000000000ull
 #define GOODBYE_MS 200 /* longest wait of boot_destroy() for its goodbye to be handed to the kernel */
 
 /* --------------------------------------------------------------------------------------------------------------- init */
@@ -52,12 +54,26 @@ enum collet_result boot_check_id(const struct collet_unique_id *unique_id) {
     return id_unpack(unique_id, &id);
 }
 
-void boot_cancel_id(const struct collet_unique_id *unique_id, enum collet_result code, const char *text) {
+static void apologize(const struct collet_unique_id *unique_id, int rank, enum collet_result code, const char *text,
+                      uint64_t patience_ns) {
     SCOPED_ID struct id id;
-    struct failure failure = {.code = code, .rank = -1};
+    struct failure failure = {.code = code, .rank = rank};
     snprintf(failure.text, sizeof failure.text, "%s", text);
     if (id_unpack(unique_id, &id) == COLLET_SUCCESS)
-        rendezvous_cancel(&id, &failure);
+        apology_make(&id, &failure, patience_ns);
+}
+
+void boot_cancel_id(const struct collet_unique_id *unique_id, enum collet_result code, const char *text) {
+    apologize(unique_id, -1, code, text, 0);
+}
+
+void boot_excuse(const struct collet_unique_id *unique_id, int rank, enum collet_result code) {
+    char text[ERR_TEXT_BYTES];
+    if (code == COLLET_ERR_INVALID_ARGUMENT) /* it may still come, with others */
+        return;
+    snprintf(text, sizeof text, "%s", err_last());
+    apologize(unique_id, rank, code, text, EXCUSE_NS);
+    err_adopt(code, text);
 }
 
 enum collet_result boot_check_ranks(int nranks, int rank) {

@@ -65,6 +65,10 @@ enum collet_result boot_unique_id_fresh(bool one_process, struct collet_unique_i
  * COLLET_INIT_TIMEOUT hears why; then the meeting point is closed. */
 void boot_cancel_id(const struct collet_unique_id *id, enum collet_result code, const char *text);
 
+/* This rank will not come to the meeting point of the id, because of the thread's last error, which stays. The others hear it. Takes
+ * a second at most. */
+void boot_excuse(const struct collet_unique_id *id, int rank, enum collet_result code);
+
 /* INVALID_ARGUMENT if it is no id, of another version, or damaged. */
 enum collet_result boot_check_id(const struct collet_unique_id *id);
 

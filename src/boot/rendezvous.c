@@ -5,6 +5,7 @@
  *      guests                                    meeting point
  *      (handshake, auth.h)  ◀──────────────────▶ door
  *      JOIN card            ───────────────────▶ writes it into the table; REJECTs one that cannot be right, and init ends
+ *      ABSENT failure       ───────────────────▶ instead: this rank will not come (apology.h), and init ends
  *      ASK                  ───────────────────▶ a guest that has waited for long
  *                           ◀─────────────────── NEWS: the ranks that are missing
  *                           ◀─────────────────── SEAT: where it stands in the tree, once the last rank has come; and to the
@@ -291,6 +292,16 @@ static bool on_guest_fail(struct guest *guest, const struct frame *frame) {
     return meeting_fail(guest->meeting, &failure);
 }
 
+/* Also the first to be heard of may be one that will not come. */
+static bool on_absent(struct guest *guest, const struct frame *frame) {
+    struct rendezvous *meeting = guest->meeting;
+    struct failure failure;
+    if (meeting->state != MEETING_GATHERS || !failure_read(frame->data, frame->bytes, &failure))
+        return true;
+    const bool is_here = failure.rank >= 0 && failure.rank < meeting->nranks && meeting->have[failure.rank];
+    return is_here || meeting_fail(meeting, &failure);
+}
+
 static bool on_via(struct guest *guest, const struct frame *frame) {
     struct rendezvous *meeting = guest->meeting;
     if (meeting->state == MEETING_GATHERS && meeting->relay == NULL && meeting->nranks == 0)
@@ -306,6 +317,7 @@ static bool on_guest_frame(struct guest *guest, const struct frame *frame) {
     case TABLE_VIA: return on_via(guest, frame);
     case TABLE_JOIN: return on_join(guest, frame);
     case TABLE_FAIL: return on_guest_fail(guest, frame);
+    case TABLE_ABSENT: return on_absent(guest, frame);
     case TABLE_READY:
         if (relay == NULL)
             return on_guest_ready(guest, frame);
@@ -435,32 +447,4 @@ bool rendezvous_fail(const uint8_t secret[SECRET_BYTES], const struct failure *f
         return false;
     meeting_fail(meeting, failure);
     return true;
-}
-
-/* ---------------------------------------------------------------------------------------------- ids that are of no use */
-
-struct cancellation {
-    struct watch_task task;
-    uint8_t secret[SECRET_BYTES];
-    struct failure failure;
-};
-
-static void cancel(struct watch_task *task) {
-    struct cancellation *cancellation = WATCH_OWNER(task, struct cancellation, task);
-    rendezvous_fail(cancellation->secret, &cancellation->failure);
-    sodium_memzero(cancellation, sizeof *cancellation);
-    free(cancellation);
-}
-
-void rendezvous_cancel(const struct id *id, const struct failure *failure) {
-    struct watch *watch;
-    if (id->listed || id->set.count == 0 || watch_start(&watch) != COLLET_SUCCESS)
-        return;
-    struct cancellation *cancellation = calloc(1, sizeof *cancellation);
-    if (cancellation == NULL)
-        return;
-    memcpy(cancellation->secret, id->secret, SECRET_BYTES);
-    cancellation->failure = *failure;
-    watch_task_init(&cancellation->task, watch, cancel);
-    watch_post(&cancellation->task);
 }

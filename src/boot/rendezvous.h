@@ -16,7 +16,4 @@ enum collet_result rendezvous_open(struct id *id);
  * is not, or is over. */
 bool rendezvous_fail(const uint8_t secret[SECRET_BYTES], const struct failure *failure);
 
-/* From any thread: this process has opened the meeting point of a fresh id, and not all ranks will come. Who comes hears why. */
-void rendezvous_cancel(const struct id *id, const struct failure *failure);
-
 #endif

@@ -35,6 +35,7 @@ enum table_frame {
     TABLE_READY,    /* struct node_report[]: of all its ranks, when its edges of the tree stand */
     TABLE_ASK,      /* nothing: a question for NEWS */
     TABLE_VIA,      /* struct collet_unique_id: what follows is for the meeting point of this id (relay.h) */
+    TABLE_ABSENT,   /* struct failure: why this rank will not come */
     /* The meeting point to its guests */
     TABLE_NEWS,   /* text: which ranks are missing, to a guest that asked */
     TABLE_REJECT, /* struct rejection: one rank is not wanted */

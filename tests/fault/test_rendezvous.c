@@ -229,6 +229,22 @@ static void a_rank_that_does_not_come_is_named_by_all_others(void **state) {
         world_run(&worlds[k], 4, impatient, miss_one, NULL);
 }
 
+/* Its own variables are wrong: it cannot even make a card to come with. */
+static void be_kept_away(struct ranks *ranks, int rank) {
+    ranks_new_id(ranks, rank);
+    if (rank == 2)
+        setenv("COLLET_SOCKET_IFNAME", "=nowhere", 1);
+    fail_to_join(ranks, rank, ranks->nranks, ranks->id, rank, COLLET_ERR_SYSTEM,
+                 rank == 2 ? "nowhere" : "learnt from rank 2: ");
+    ranks_barrier(ranks);
+}
+
+static void a_rank_that_cannot_come_tells_the_others_why(void **state) {
+    (void)state;
+    world_run(&worlds[WORLD_SHM], 4, NULL, be_kept_away, NULL);
+    world_run(&worlds[WORLD_TCP], 3, NULL, be_kept_away, NULL);
+}
+
 /* Rank 1 has come and is killed before the last rank comes. */
 static void die_on_the_way(struct ranks *ranks, int rank) {
     struct collet_comm *comm;
@@ -259,6 +275,7 @@ int main(void) {
     const struct CMUnitTest essentials[] = {
         cmocka_unit_test(two_silent_clients_and_a_browser_do_not_delay_the_start),
         cmocka_unit_test(a_rank_that_does_not_come_is_named_by_all_others),
+        cmocka_unit_test(a_rank_that_cannot_come_tells_the_others_why),
         cmocka_unit_test(a_rank_that_dies_on_its_way_is_an_error_that_names_it),
     };
     const struct CMUnitTest others[] = {

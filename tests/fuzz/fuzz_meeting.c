@@ -60,8 +60,8 @@ static size_t make_frame(uint32_t type, uint8_t kind, struct fuzz_input *input, 
 
 /* False: the meeting is over. */
 static bool say(struct rendezvous *meeting, struct guest *guest, uint8_t kind, struct fuzz_input *input) {
-    static const enum table_frame types[] = {TABLE_JOIN,  TABLE_JOIN, TABLE_JOIN, TABLE_READY,
-                                             TABLE_READY, TABLE_ASK,  TABLE_FAIL, TABLE_VIA};
+    static const enum table_frame types[] = {TABLE_JOIN,   TABLE_JOIN, TABLE_JOIN, TABLE_READY,
+                                             TABLE_ABSENT, TABLE_ASK,  TABLE_FAIL, TABLE_VIA};
     static char bytes[sizeof(struct card) + sizeof(struct config) + sizeof(struct failure)];
     struct frame frame = {.type = types[kind >> 4 & 7]};
     if (meeting->nranks == 0 && frame.type == TABLE_VIA)
